@@ -12,7 +12,7 @@
 
 #include "convert/families/families.h"
 #include "convert/files/error.h"
-#include "convert/gguf/gguf_model.h"
+#include "convert/gguf/gguf_file.h"
 #include "convert/modules/attention_modules.h"
 
 namespace arenite::convert {

@@ -240,11 +240,11 @@ TEST_F(HfFolder, PassesOverBuffersOnceCausalMasksAreChecked) {
   mask.values[5] = 1.0f;
   tensors["transformer.h.0.attn.bias"] = mask;
   EXPECT_TRUE(refuses([&] { decoder_at(write_hf(folder_, "hf", gpt2_config(), tensors)); },
-                      {"'transformer.h.0.attn.bias' is 1 for query 1 and key 2", "causal"}));
+                      {"mask 'transformer.h.0.attn.bias' is", "expected a causal mask"}));
   mask.shape = {9};
   tensors["transformer.h.0.attn.bias"] = mask;
   EXPECT_TRUE(refuses([&] { decoder_at(write_hf(folder_, "hf", gpt2_config(), tensors)); },
-                      {"has shape [9]: expected [1, 1, n, n]"}));
+                      {"has shape [9]: expected [T, T]"}));
 }
 
 TEST_F(HfFolder, ReadsGpt2SavedWithoutItsHead) {

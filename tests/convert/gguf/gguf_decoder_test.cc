@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Decoders in GGUF files: metadata about the computation, and the tokenizer beside it.
-#include "convert/gguf/gguf_model.h"
+#include "convert/gguf/gguf_file.h"
 
 #include <gtest/gtest.h>
 

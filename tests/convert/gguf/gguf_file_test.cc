@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "convert/gguf/gguf_builder.h"
-#include "convert/gguf/gguf_model.h"
+#include "convert/gguf/gguf_file.h"
 #include "support/refusal.h"
 
 namespace arenite::convert {

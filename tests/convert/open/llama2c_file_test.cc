@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files of llama2.c: headers that lie, and sizes that do not add up.
-#include "convert/open/llama2c_file.h"
+#include "convert/open/opened.h"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,6 @@
 #include "convert/files/npy.h"
 #include "convert/gguf/gguf_builder.h"
 #include "convert/gguf/gguf_file.h"
-#include "convert/gguf/gguf_model.h"
 #include "convert/modules/attention_modules.h"
 #include "convert/open/opened.h"
 #include "convert/scaling/reader_cases.h"

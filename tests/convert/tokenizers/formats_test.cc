@@ -5,7 +5,7 @@
 #include <fstream>
 #include <string>
 
-#include "convert/gguf/gguf_model.h"
+#include "convert/gguf/gguf_file.h"
 #include "convert/tokenizers/tokenizer_builders.h"
 #include "convert/tokenizers/tokenizer_source.h"
 #include "support/pickle_builder.h"

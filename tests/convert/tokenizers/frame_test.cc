@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "convert/gguf/gguf_model.h"
+#include "convert/gguf/gguf_file.h"
 #include "convert/tokenizers/tokenizer_builders.h"
 #include "convert/tokenizers/tokenizer_source.h"
 #include "support/refusal.h"

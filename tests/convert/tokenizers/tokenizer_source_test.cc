@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "convert/gguf/gguf_model.h"
+#include "convert/gguf/gguf_file.h"
 #include "convert/tokenizers/tokenizer_builders.h"
 #include "support/pickle_builder.h"
 #include "support/refusal.h"

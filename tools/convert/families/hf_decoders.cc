@@ -483,59 +483,25 @@ void read_embedding_and_head(ConfigFields& config, ModelTensors& tensors, Transf
   }
 }
 
-// Masks are to be checked; the others can be computed from the config.
-struct Buffer {
-  std::string_view suffix;
-  enum Kind { kOnesShow, kOnesHide, kOther } kind;
-};
-constexpr Buffer kBuffers[] = {
-    {".attn.bias", Buffer::kOnesShow},           // GPT-2 and nanoGPT
-    {".attn.mask", Buffer::kOnesShow},           // minGPT
-    {".att.mask", Buffer::kOnesHide},            // GPTModel
-    {".attention.bias", Buffer::kOnesShow},      // GPT-NeoX
-    {".attn.masked_bias", Buffer::kOther},       // GPT-2: what masked scores are set to
-    {".attention.masked_bias", Buffer::kOther},  // GPT-NeoX
-    {".rotary_emb.inv_freq", Buffer::kOther},    // Llama and GPT-NeoX
-};
-
-// Throws InputError unless `tensor` is [1, 1, n, n] with `shown` exactly where key <= query, and
-// the other one of 0 and 1 elsewhere.
-void check_causal(const StoredTensor& tensor, float shown) {
-  const size_t rank = tensor.shape.size();
-  const uint64_t side = rank == 0 ? 0 : tensor.shape[rank - 1];
-  const bool is_square = rank >= 2 && tensor.shape[rank - 2] == side &&
-                         std::all_of(tensor.shape.begin(), tensor.shape.end() - 2,
-                                     [](uint64_t extent) { return extent == 1; });
-  if (!is_square) {
-    throw InputError("{}: mask {} has shape {}: expected [1, 1, n, n]", quote(tensor.file),
-                     quote(tensor.name), shape_text(tensor.shape));
-  }
-  const std::vector<float> values = tensor.load();
-  for (size_t i = 0; i < values.size(); ++i) {
-    const float expected = i % side <= i / side ? shown : 1.0f - shown;
-    if (values[i] == expected) continue;
-    throw InputError(
-        "{}: mask {} is {} for query {} and key {}: expected a causal mask, {} for keys up to the "
-        "query and {} for later ones; decoders with other masks are not read",
-        quote(tensor.file), quote(tensor.name), values[i], i / side, i % side, shown, 1.0f - shown);
-  }
-}
-
-const Buffer* buffer_of(const StoredTensor& tensor) {
-  for (const Buffer& buffer : kBuffers) {
-    if (tensor.name.ends_with(buffer.suffix)) return &buffer;
-  }
-  return nullptr;
-}
-
-// Passes over the buffers that carry no weights, by the end of their names, once what they say is
-// checked: throws InputError for a mask that is not causal.
+// Passes over the buffers that carry no weights, by the end of their names: what masked scores are
+// set to, and frequencies, which the config says. Throws InputError for a mask that is not causal.
 void pass_over_buffers(ModelTensors& tensors) {
   for (const StoredTensor& tensor : tensors.stored()) {
-    const Buffer* buffer = buffer_of(tensor);
-    if (buffer == nullptr) continue;
-    if (buffer->kind != Buffer::kOther) {
-      check_causal(tensor, buffer->kind == Buffer::kOnesShow ? 1.0f : 0.0f);
+    const auto ends_in_any = [&](std::initializer_list<const char*> endings) {
+      return std::ranges::any_of(endings,
+                                 [&](const char* ending) { return tensor.name.ends_with(ending); });
+    };
+    if (ends_in_any({".attn.bias", ".attention.bias"})) {
+      const BandChoice mask = read_band_buffer(tensor, quote(tensor.file), MaskOnes::kVisible);
+      if (mask != BandChoice{.causal = true}) {
+        throw InputError(
+            "{}: mask {} is {}: expected a causal mask; decoders with other masks are "
+            "not read",
+            quote(tensor.file), quote(tensor.name), describe(mask));
+      }
+    } else if (!ends_in_any(
+                   {".attn.masked_bias", ".attention.masked_bias", ".rotary_emb.inv_freq"})) {
+      continue;
     }
     tensors.pass_over(tensor.name);
   }

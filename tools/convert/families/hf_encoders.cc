@@ -47,9 +47,21 @@ struct SizeField {
   uint32_t fallback;
 };
 
+// The head that guesses tokens.
+struct LanguageHead {
+  const char* dense;
+  const char* norm;
+  const char* decoder;
+  const char* bias;  // of the decoder; also stored as <decoder>.bias
+  bool has_models_activation = false;
+};
+constexpr LanguageHead kRobertaHead = {"lm_head.dense", "lm_head.layer_norm", "lm_head.decoder",
+                                       "lm_head.bias"};
+
 struct EncoderFamily {
   const char* model_type;
   const char* prefix;  // what a model with a head puts in front of its encoder's names
+  LanguageHead language_head;
   const LayerNames* layer = &kBert;
   const char* list = "encoder.layer.";
 
@@ -67,9 +79,14 @@ struct EncoderFamily {
 };
 
 constexpr EncoderFamily kEncoders[] = {
-    {.model_type = "bert", .prefix = "bert."},
+    {.model_type = "bert",
+     .prefix = "bert.",
+     .language_head = {"cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm",
+                       "cls.predictions.decoder", "cls.predictions.bias", true}},
     {.model_type = "distilbert",
      .prefix = "distilbert.",
+     .language_head = {"vocab_transform", "vocab_layer_norm", "vocab_projector",
+                       "vocab_projector.bias", true},
      .layer = &kDistilBert,
      .list = "transformer.layer.",
      .width = {"dim", 768},
@@ -82,11 +99,17 @@ constexpr EncoderFamily kEncoders[] = {
      .harmless = kHarmlessOfDistilBert},
     {.model_type = "roberta",
      .prefix = "roberta.",
+     .language_head = kRobertaHead,
      .vocab_size = 50265,
      .counts_from_padding = true},
-    {.model_type = "xlm-roberta", .prefix = "roberta.", .counts_from_padding = true},
+    {.model_type = "xlm-roberta",
+     .prefix = "roberta.",
+     .language_head = kRobertaHead,
+     .counts_from_padding = true},
     {.model_type = "electra",
      .prefix = "electra.",
+     .language_head = {"generator_predictions.dense", "generator_predictions.LayerNorm",
+                       "generator_lm_head", "generator_lm_head.bias"},
      .width = {"hidden_size", 256},
      .ffn = {"intermediate_size", 1024},
      .heads = {"num_attention_heads", 4},
@@ -143,12 +166,13 @@ void read_padding(ConfigFields& config, uint32_t position_rows, TransformerSpec&
   spec.position_offset = id + 1;
 }
 
+constexpr double kEpsilon = 1e-12;
+
 TransformerSpec read_encoder(ConfigFields& config, ModelTensors& tensors,
                              const EncoderFamily& family, const std::string& prefix) {
   const auto count = [&](const SizeField& field) {
     return config.count(field.name, field.fallback);
   };
-  constexpr double kEpsilon = 1e-12;
   for (const char* field : family.harmless) config.pass_over(field);
   TransformerSpec spec;
   spec.architecture = family.model_type;
@@ -203,8 +227,7 @@ struct ClassifierHead {
   std::optional<Activation> activation;  // after it; none: the model's own
   const char* scores;
 };
-constexpr std::string_view kPoolerLayer =
-    "pooler.dense";  // of the encoder: it has the encoder's prefix
+constexpr std::string_view kPoolerLayer = "pooler.dense";  // it has the encoder's prefix
 constexpr ClassifierHead kClassifierHeads[] = {
     {HeadKind::kSequence, "bert", PoolingChoice::kPooler, kPoolerLayer, Activation::kTanh,
      "classifier"},
@@ -241,247 +264,194 @@ const ClassifierHead* classifier_of(HeadKind kind, std::string_view model_type) 
 }
 
 // Where tensors of heads begin that a model may have beside what its class uses.
-constexpr std::string_view kUnusedHeads[] = {
-    // BERT
-    "cls.",
-    // DistilBERT
-    "vocab_transform.",
-    "vocab_layer_norm.",
-    "vocab_projector.",
-    // RoBERTa
-    "lm_head.",
-    // ELECTRA
-    "generator_predictions.",
-    "generator_lm_head.",
-    "discriminator_predictions.",
-};
+constexpr std::string_view kUnusedHeads[] = {"cls.",  // BERT
+                                             "vocab_transform.",
+                                             "vocab_layer_norm.",
+                                             "vocab_projector.",  // DistilBERT
+                                             "lm_head.",          // RoBERTa
+                                             "generator_predictions.",
+                                             "generator_lm_head.",
+                                             "discriminator_predictions."};  // ELECTRA
 
 // Heads of sequences and of tokens.
 constexpr std::string_view kClassifiers[] = {"classifier.", "pre_classifier.", "qa_outputs.",
                                              "sequence_summary."};
 
-// Passes over the tensors that the results do not need, and says so in the spec's account.
-void pass_over_unused(ModelTensors& tensors, std::span<const std::string_view> prefixes,
-                      TransformerSpec& spec) {
-  std::string unused;
-  for (const std::string& name : tensors.rest()) {
-    if (std::ranges::none_of(prefixes, [&](auto start) { return name.starts_with(start); })) {
-      continue;
+// Adds pooling, head and labels to `spec`, an encoder that was read from `tensors`.
+class HeadReader {
+ public:
+  HeadReader(ConfigFields& config, ModelTensors& tensors, const EncoderFamily& family,
+             const std::string& prefix, TransformerSpec& spec)
+      : config_(config), tensors_(tensors), family_(family), prefix_(prefix), spec_(spec) {}
+
+  void run(std::optional<PoolingChoice> pooling, HeadUse use) {
+    const bool is_dropped = use == HeadUse::kDrop;
+    const HeadKind kind = is_dropped ? HeadKind::kNone : read_kind(pooling.has_value());
+    if (const ClassifierHead* const head = classifier_of(kind, family_.model_type)) {
+      check_pooling(pooling, head->rows, config_.where());
+      read_classifier(*head);
+    } else {
+      config_.pass_over(kClassNames);
+      if (kind == HeadKind::kNone) {
+        read_pooling(pooling.value_or(PoolingChoice::kNone));
+      } else {
+        read_language_head(family_.language_head);
+      }
     }
-    tensors.pass_over(name);
-    unused += fmt::format("{}{}", unused.empty() ? "" : ", ", quote(name));
+    pass_over_unused(is_dropped);
   }
-  if (unused.empty()) return;
-  spec.account.assumed.push_back("not used, as what this class gives out needs none of them: " +
-                                 unused);
-}
 
-// Throws UnsupportedError for a class whose head is not read, or is not in the weights.
-HeadKind read_kind(ConfigFields& config, const ModelTensors& tensors, const std::string& type,
-                   const ModelOptions& options) {
-  const std::optional<HeadKind> kind = read_head_kind(config);
-  if (!kind) {
-    const auto is_classifier = [](const StoredTensor& tensor) {
-      return tensor.name.starts_with("classifier.") || tensor.name.starts_with("qa_outputs.");
-    };
-    if (std::ranges::none_of(tensors.stored(), is_classifier)) return HeadKind::kNone;
-    config.refuse("architectures",
-                  "the weights have a classifier, of sequences or of tokens: expected a name that "
-                  "says which, such as 'BertForSequenceClassification'");
+ private:
+  static constexpr const char* kClassNames[] = {"id2label", "num_labels", "_num_labels",
+                                                "sentence_transformers"};
+
+  // Throws UnsupportedError for a class whose head is not read, or is not in the weights.
+  HeadKind read_kind(bool is_pooling_said) {
+    const std::optional<HeadKind> kind = read_head_kind(config_);
+    if (!kind) {
+      const auto is_classifier = [](const StoredTensor& tensor) {
+        return tensor.name.starts_with("classifier.") || tensor.name.starts_with("qa_outputs.");
+      };
+      if (std::ranges::none_of(tensors_.stored(), is_classifier)) return HeadKind::kNone;
+      config_.refuse("architectures",
+                     "the weights have a classifier, of sequences or of tokens: expected a name "
+                     "that says which, such as 'BertForSequenceClassification'");
+    }
+    // Any pooling is of the encoder's own rows, where its class was first trained for other things.
+    const bool is_pre_training = *kind == HeadKind::kPreTraining;
+    if (is_pooling_said && (*kind == HeadKind::kMasked || is_pre_training)) return HeadKind::kNone;
+    if (is_pre_training && spec_.architecture == "bert") {
+      throw InputError(
+          "{}: field 'architectures' names a class of two results: load it as the class whose "
+          "result you want, such as BertForMaskedLM, BertForNextSentencePrediction or BertModel, "
+          "and save that; or pass --pooling (none: each token's last hidden state)",
+          config_.where());
+    }
+    if (*kind == HeadKind::kCausal) {
+      config_.refuse("architectures", "a causal one is not an encoder");
+    }
+    if (*kind != HeadKind::kNone && *kind != HeadKind::kMasked &&
+        classifier_of(*kind, family_.model_type) == nullptr) {
+      config_.refuse("architectures", "this head is not read for this type of model");
+    }
+    return *kind;
   }
-  // Any pooling is of the encoder's own rows, where its class was first trained for other things.
-  if (options.pooling && (*kind == HeadKind::kMasked || *kind == HeadKind::kPreTraining)) {
-    return HeadKind::kNone;
+
+  // Not having its tensors is an error that ModelTensors reports.
+  void add_linear(const std::string& name, uint32_t outputs, std::optional<Activation> activation) {
+    spec_.head.push_back(
+        {tensors_.linear(name, outputs, spec_.model_dim, Presence::kRequired), activation});
   }
-  if (*kind == HeadKind::kPreTraining && type == "bert") {
-    throw InputError(
-        "{}: field 'architectures' names a class of two results: load it as the class whose result "
-        "you want, such as BertForMaskedLM, BertForNextSentencePrediction or BertModel, and save "
-        "that; or pass --pooling (none: each token's last hidden state)",
-        config.where());
+
+  void read_pooling(PoolingChoice choice) {
+    if (choice == PoolingChoice::kNone) return;
+    spec_.pooling = choice == PoolingChoice::kMean ? SelectKind::kMean : SelectKind::kFirst;
+    if (choice != PoolingChoice::kPooler) return;
+    add_linear(fmt::format("{}{}", prefix_, kPoolerLayer), spec_.model_dim, Activation::kTanh);
   }
-  if (*kind == HeadKind::kCausal) config.refuse("architectures", "a causal one is not an encoder");
-  if (*kind != HeadKind::kNone && *kind != HeadKind::kMasked &&
-      classifier_of(*kind, type) == nullptr) {
-    config.refuse("architectures", "this head is not read for this type of model");
-  }
-  return *kind;
-}
 
-// Not having its tensors is an error that ModelTensors reports.
-void add_linear(ModelTensors& tensors, const std::string& name, uint32_t outputs,
-                std::optional<Activation> activation, TransformerSpec& spec) {
-  spec.head.push_back(
-      {tensors.linear(name, outputs, spec.model_dim, Presence::kRequired), activation});
-}
-
-void add_pooler(ModelTensors& tensors, const std::string& prefix, TransformerSpec& spec) {
-  add_linear(tensors, fmt::format("{}{}", prefix, kPoolerLayer), spec.model_dim, Activation::kTanh,
-             spec);
-}
-
-void read_pooling(PoolingChoice choice, ModelTensors& tensors, const std::string& prefix,
-                  TransformerSpec& spec) {
-  if (choice == PoolingChoice::kNone) return;
-  spec.pooling = choice == PoolingChoice::kMean ? SelectKind::kMean : SelectKind::kFirst;
-  if (choice == PoolingChoice::kPooler) add_pooler(tensors, prefix, spec);
-}
-
-constexpr const char* kScoresAsComputed =
-    "scores of a cross-encoder are given out as the classifier computes them";
-
-// Scores of labels that the config may name.
-void read_class_names(ConfigFields& config, TransformerSpec& spec) {
-  const uint32_t classes = spec.head.back().linear->weight.rows;
-  spec.labels = read_labels(config, classes);
-  for (const char* field : {"num_labels", "_num_labels"}) {
-    config.expect(field, classes, "the classifier has as many");
-  }
-  config.expect("sbert_ce_default_activation_function", "torch.nn.modules.linear.Identity",
-                kScoresAsComputed);
-  if (std::optional<ConfigFields> scores = config.object("sentence_transformers")) {
-    scores->expect("activation_fn", "torch.nn.modules.linear.Identity", kScoresAsComputed);
-    scores->pass_over("version");
-    scores->finish();
-  }
-}
-
-// Scores of things that have names of their own.
-void pass_over_class_names(ConfigFields& config) {
-  for (const char* field : {"id2label", "num_labels", "_num_labels", "sentence_transformers"}) {
-    config.pass_over(field);
-  }
-}
-
-// ELECTRA's layer before the scores of choices, as far as configs can make it another one.
-void check_summary(ConfigFields& config) {
-  constexpr const char* kWhy = "the first token's row through a layer is read";
-  config.expect("summary_type", "first", kWhy);
-  config.expect("summary_use_proj", true, kWhy);
-  config.expect("summary_activation", "gelu", kWhy);
-  config.expect("summary_proj_to_labels", false, kWhy);
-}
-
-void read_classifier(ConfigFields& config, ModelTensors& tensors, const ClassifierHead& head,
-                     const std::string& prefix, TransformerSpec& spec) {
-  if (head.rows != PoolingChoice::kNone) spec.pooling = SelectKind::kFirst;
-  if (head.hidden == kPoolerLayer) {
-    add_pooler(tensors, prefix, spec);
-  } else if (!head.hidden.empty()) {
-    add_linear(tensors, std::string(head.hidden), spec.model_dim,
-               head.activation.value_or(spec.activation), spec);
-  }
-  const std::string scores = head.scores;
-  add_linear(tensors, scores, tensors.shape_of(scores + ".weight").rows, std::nullopt, spec);
-  const uint32_t outputs = spec.head.back().linear->weight.rows;
-  if (head.kind == HeadKind::kSequence || head.kind == HeadKind::kTokens) {
-    return read_class_names(config, spec);
-  }
-  pass_over_class_names(config);
-  if (head.kind == HeadKind::kAnswer && outputs == 2) spec.labels = {"start", "end"};
-  if (head.kind == HeadKind::kNextSentence && outputs == 2) spec.labels = {"follows", "random"};
-  if (head.kind == HeadKind::kChoice && spec.architecture == "electra") check_summary(config);
-}
-
-struct LanguageHead {
-  std::string_view model_type;
-  const char* dense;
-  const char* norm;
-  const char* decoder;
-  const char* bias;  // of the decoder; also stored as <decoder>.bias
-  bool has_models_activation;
-};
-
-constexpr LanguageHead kHeads[] = {
-    {"bert", "cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm",
-     "cls.predictions.decoder", "cls.predictions.bias", true},
-    {"distilbert", "vocab_transform", "vocab_layer_norm", "vocab_projector", "vocab_projector.bias",
-     true},
-    {"roberta", "lm_head.dense", "lm_head.layer_norm", "lm_head.decoder", "lm_head.bias", false},
-    {"xlm-roberta", "lm_head.dense", "lm_head.layer_norm", "lm_head.decoder", "lm_head.bias",
-     false},
-    {"electra", "generator_predictions.dense", "generator_predictions.LayerNorm",
-     "generator_lm_head", "generator_lm_head.bias", false},
-};
-
-const LanguageHead* head_of(std::string_view model_type) {
-  for (const LanguageHead& head : kHeads) {
-    if (head.model_type == model_type) return &head;
-  }
-  return nullptr;
-}
-
-// DistilBERT has no field for it, and the same number.
-double norm_epsilon(ConfigFields& config) { return config.positive("layer_norm_eps", 1e-12); }
-
-// Tied biases are stored once or twice. Apart, the decoder's own is the one that counts.
-std::vector<double> read_bias(ModelTensors& tensors, const LanguageHead& head, bool is_tied,
-                              uint32_t tokens) {
-  std::string first = head.bias;
-  std::string second = std::string(head.decoder) + ".bias";
-  if (!is_tied) std::swap(first, second);
-  tensors.pass_over(second);
-  return tensors.vector(tensors.has(first) || !tensors.has(second) ? first : second, tokens);
-}
-
-bool read_hf_language_head(ConfigFields& config, ModelTensors& tensors,
-                           const std::string& model_type, const std::string& prefix,
-                           TransformerSpec& spec) {
-  const LanguageHead* const head = head_of(model_type);
-  if (head == nullptr || !tensors.has(std::string(head->dense) + ".weight")) return false;
-  const uint32_t width = spec.token_embedding->columns;
-  const std::string decoder = std::string(head->decoder) + ".weight";
-  HeadStepSpec transform;
-  transform.linear = tensors.linear(head->dense, width, spec.model_dim, Presence::kRequired);
-  transform.activation = head->has_models_activation ? spec.activation : Activation::kGeluErf;
-  transform.norm = tensors.norm(head->norm, width, norm_epsilon(config));
-  HeadStepSpec logits;
-  logits.is_token_embedding = config.flag("tie_word_embeddings", true);
-  logits.linear.emplace();
-  logits.linear->weight = logits.is_token_embedding
-                              ? tensors.tied_embedding(prefix + "embeddings.word_embeddings.weight",
-                                                       decoder, spec.vocab_size, width)
-                              : tensors.matrix(decoder, spec.vocab_size, width);
-  logits.linear->bias = read_bias(tensors, *head, logits.is_token_embedding, spec.vocab_size);
-  spec.head = {std::move(transform), std::move(logits)};
-  return true;
-}
-
-void read_hf_head(ConfigFields& config, ModelTensors& tensors, const std::string& model_type,
-                  const std::string& prefix, const ModelOptions& options, HeadUse head_use,
-                  TransformerSpec& spec) {
-  const bool is_dropped = head_use == HeadUse::kDrop;
-  const HeadKind kind =
-      is_dropped ? HeadKind::kNone : read_kind(config, tensors, model_type, options);
-  if (const ClassifierHead* const head = classifier_of(kind, model_type)) {
-    check_pooling(options.pooling, head->rows, config.where());
-    read_classifier(config, tensors, *head, prefix, spec);
-  } else {
-    pass_over_class_names(config);
-    if (kind == HeadKind::kNone) {
-      read_pooling(options.pooling.value_or(PoolingChoice::kNone), tensors, prefix, spec);
-    } else if (!read_hf_language_head(config, tensors, model_type, prefix, spec)) {
-      config.refuse("architectures",
-                    "the weights have no such head: --pooling none takes the encoder alone");
+  // Scores of labels that the config may name.
+  void read_class_names(uint32_t classes) {
+    constexpr const char* kAsComputed =
+        "scores of a cross-encoder are given out as the classifier computes them";
+    constexpr const char* kIdentity = "torch.nn.modules.linear.Identity";
+    spec_.labels = read_labels(config_, classes);
+    for (const char* field : {"num_labels", "_num_labels"}) {
+      config_.expect(field, classes, "the classifier has as many");
+    }
+    config_.expect("sbert_ce_default_activation_function", kIdentity, kAsComputed);
+    if (std::optional<ConfigFields> scores = config_.object("sentence_transformers")) {
+      scores->expect("activation_fn", kIdentity, kAsComputed);
+      scores->pass_over("version");
+      scores->finish();
     }
   }
-  std::vector<std::string_view> unused(std::begin(kUnusedHeads), std::end(kUnusedHeads));
-  const std::string pooler = prefix + "pooler.";
-  unused.push_back(pooler);
-  if (is_dropped) unused.insert(unused.end(), std::begin(kClassifiers), std::end(kClassifiers));
-  pass_over_unused(tensors, unused, spec);
-}
 
-void check_options(const ModelOptions& options, const TransformerSpec& spec,
-                   const std::string& where) {
-  check_said(options, spec.heads, spec.activation, where);
-  if (options.norm_first && *options.norm_first != spec.norm_first) {
-    throw InputError(
-        "{}: norms before attention and MLP were asked for, but models of type {} have them "
-        "after it: drop the option",
-        where, quote(spec.architecture));
+  // ELECTRA's layer before the scores of choices, as far as configs can make it another one.
+  void check_summary() {
+    constexpr const char* kWhy = "the first token's row through a layer is read";
+    config_.expect("summary_type", "first", kWhy);
+    config_.expect("summary_use_proj", true, kWhy);
+    config_.expect("summary_activation", "gelu", kWhy);
+    config_.expect("summary_proj_to_labels", false, kWhy);
   }
-}
+
+  void read_classifier(const ClassifierHead& head) {
+    read_pooling(head.rows);
+    if (head.hidden != kPoolerLayer && !head.hidden.empty()) {
+      add_linear(std::string(head.hidden), spec_.model_dim,
+                 head.activation.value_or(spec_.activation));
+    }
+    const std::string scores = head.scores;
+    const uint32_t outputs = tensors_.shape_of(scores + ".weight").rows;
+    add_linear(scores, outputs, std::nullopt);
+    if (head.kind == HeadKind::kSequence || head.kind == HeadKind::kTokens) {
+      return read_class_names(outputs);
+    }
+    config_.pass_over(kClassNames);
+    if (head.kind == HeadKind::kAnswer && outputs == 2) spec_.labels = {"start", "end"};
+    if (head.kind == HeadKind::kNextSentence && outputs == 2) spec_.labels = {"follows", "random"};
+    if (head.kind == HeadKind::kChoice && spec_.architecture == "electra") check_summary();
+  }
+
+  // Tied biases are stored once or twice. Apart, the decoder's own is the one that counts.
+  std::vector<double> read_bias(const LanguageHead& head, bool is_tied) {
+    std::string first = head.bias;
+    std::string second = std::string(head.decoder) + ".bias";
+    if (!is_tied) std::swap(first, second);
+    tensors_.pass_over(second);
+    return tensors_.vector(tensors_.has(first) || !tensors_.has(second) ? first : second,
+                           spec_.vocab_size);
+  }
+
+  // For each row.
+  void read_language_head(const LanguageHead& head) {
+    if (!tensors_.has_part(head.dense)) {
+      config_.refuse("architectures",
+                     "the weights have no such head: --pooling none takes the encoder alone");
+    }
+    const uint32_t width = spec_.token_embedding->columns;
+    const std::string decoder = std::string(head.decoder) + ".weight";
+    HeadStepSpec transform;
+    transform.linear = tensors_.linear(head.dense, width, spec_.model_dim, Presence::kRequired);
+    transform.activation = head.has_models_activation ? spec_.activation : Activation::kGeluErf;
+    // DistilBERT has no field for it, and the same number.
+    transform.norm = tensors_.norm(head.norm, width, config_.positive("layer_norm_eps", kEpsilon));
+    HeadStepSpec logits;
+    const bool is_tied = config_.flag("tie_word_embeddings", true);
+    logits.is_token_embedding = is_tied;
+    logits.linear.emplace();
+    logits.linear->weight =
+        is_tied ? tensors_.tied_embedding(prefix_ + "embeddings.word_embeddings.weight", decoder,
+                                          spec_.vocab_size, width)
+                : tensors_.matrix(decoder, spec_.vocab_size, width);
+    logits.linear->bias = read_bias(head, is_tied);
+    spec_.head = {std::move(transform), std::move(logits)};
+  }
+
+  // Passes over the tensors that the results do not need, and says so in the spec's account.
+  void pass_over_unused(bool is_dropped) {
+    std::string unused;
+    for (const std::string& name : tensors_.rest()) {
+      const auto begins = [&](std::string_view start) { return name.starts_with(start); };
+      if (!std::ranges::any_of(kUnusedHeads, begins) && !begins(prefix_ + "pooler.") &&
+          !(is_dropped && std::ranges::any_of(kClassifiers, begins))) {
+        continue;
+      }
+      tensors_.pass_over(name);
+      unused += fmt::format("{}{}", unused.empty() ? "" : ", ", quote(name));
+    }
+    if (unused.empty()) return;
+    spec_.account.assumed.push_back("not used, as what this class gives out needs none of them: " +
+                                    unused);
+  }
+
+  ConfigFields& config_;
+  ModelTensors& tensors_;
+  const EncoderFamily& family_;
+  const std::string& prefix_;
+  TransformerSpec& spec_;
+};
 
 }  // namespace
 
@@ -509,8 +479,14 @@ TransformerSpec read_hf_encoder(const Opened& model, const ModelOptions& options
   TransformerSpec spec = read_encoder(config, tensors, *family, prefix);
   pass_over_position_ids(tensors, prefix + "embeddings.position_ids");
   tensors.pass_over(prefix + "embeddings.token_type_ids");  // zeros, for callers who give none
-  read_hf_head(config, tensors, type, prefix, options, head_use, spec);
-  check_options(options, spec, config.where());
+  HeadReader(config, tensors, *family, prefix, spec).run(options.pooling, head_use);
+  check_said(options, spec.heads, spec.activation, config.where());
+  if (options.norm_first && *options.norm_first != spec.norm_first) {
+    throw InputError(
+        "{}: norms before attention and MLP were asked for, but models of type {} have them "
+        "after it: drop the option",
+        config.where(), quote(spec.architecture));
+  }
   config.finish();
   pass_over_zero_biases(tensors);
   tensors.finish();

@@ -294,37 +294,16 @@ uint32_t read_bits(ConfigFields& config, const char* field, std::optional<uint32
 
 // ---- GPTQ ----
 
-// How the model was quantized, in which order, from what, and with which program it is to be run:
-// the tensors say the same, or it does not matter.
-constexpr const char* kHarmlessOfGptq[] = {"act_group_aware",
-                                           "autogptq_version",
-                                           "auto_mixed_precision",
-                                           "backend",
-                                           "batch_size",
-                                           "block_name_to_quantize",
-                                           "cache_block_outputs",
-                                           "damp_auto_increment",
-                                           "damp_percent",
-                                           "dataset",
-                                           "disable_exllama",
-                                           "exllama_config",
-                                           "lm_head",
-                                           "max_input_length",
-                                           "meta",
-                                           "model_file_base_name",
-                                           "model_name_or_path",
-                                           "model_seqlen",
-                                           "module_name_preceding_first_block",
-                                           "modules_in_block_to_quantize",
-                                           "mse",
-                                           "pad_token_id",
-                                           "quantizer",
-                                           "static_groups",
-                                           "tokenizer",
-                                           "true_sequential",
-                                           "use_cuda_fp16",
-                                           "use_exllama",
-                                           "version"};
+constexpr const char* kHarmlessOfGptq[] = {
+    // How the model was quantized, in which order, and from what: the tensors say it.
+    "act_group_aware", "auto_mixed_precision", "batch_size", "block_name_to_quantize",
+    "cache_block_outputs", "damp_auto_increment", "damp_percent", "dataset", "lm_head",
+    "max_input_length", "model_name_or_path", "model_seqlen", "module_name_preceding_first_block",
+    "modules_in_block_to_quantize", "mse", "pad_token_id", "static_groups", "tokenizer",
+    "true_sequential",
+    // With which program, and which it is to be run with.
+    "autogptq_version", "backend", "disable_exllama", "exllama_config", "meta",
+    "model_file_base_name", "quantizer", "use_cuda_fp16", "use_exllama", "version"};
 
 struct GptqFormat {
   uint32_t bits = 4;
@@ -552,19 +531,13 @@ void read_compressed_tensors(ConfigFields& config, QuantizedLayers& layers) {
 
 // ---- bitsandbytes ----
 
-// Of 4 bits, where these are not used, and of how the int8 layers are run: which activations are
-// multiplied in 16 bits, and where.
-constexpr const char* kHarmlessOfBitsAndBytes[] = {"_load_in_4bit",
-                                                   "_load_in_8bit",
-                                                   "bnb_4bit_compute_dtype",
-                                                   "bnb_4bit_quant_storage",
-                                                   "bnb_4bit_quant_type",
-                                                   "bnb_4bit_use_double_quant",
-                                                   "llm_int8_enable_fp32_cpu_offload",
-                                                   "llm_int8_has_fp16_weight",
-                                                   "llm_int8_skip_modules",
-                                                   "llm_int8_threshold",
-                                                   "load_in_8bit"};
+constexpr const char* kHarmlessOfBitsAndBytes[] = {
+    // Of 4 bits, where these are not used.
+    "_load_in_4bit", "bnb_4bit_compute_dtype", "bnb_4bit_quant_storage", "bnb_4bit_quant_type",
+    "bnb_4bit_use_double_quant",
+    // How the int8 layers are run: which activations are multiplied in 16 bits, and where.
+    "_load_in_8bit", "llm_int8_enable_fp32_cpu_offload", "llm_int8_has_fp16_weight",
+    "llm_int8_skip_modules", "llm_int8_threshold", "load_in_8bit"};
 
 void read_bitsandbytes(ConfigFields& config, QuantizedLayers& layers) {
   config.pass_over(kHarmlessOfBitsAndBytes);

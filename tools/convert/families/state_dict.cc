@@ -147,17 +147,15 @@ class StateDictReader {
       answers_.assume("norms of (x - mean) / (deviation + epsilon), as a_2 and b_2 are called");
     }
     const std::optional<BandChoice> buffer = read_mask_buffers();
-    mask_ = buffer ? *buffer : program_.is_decoder ? answers_.mask_of_decoder() : answers_.mask();
+    mask_ = buffer ? *buffer : answers_.mask(program_.is_decoder);
     spec_.causal = mask_.causal;
-    if (!program_.is_decoder) spec_.embedding_scale = encoder_scale(spec_.model_dim);
-    answer_positions(spec_.positions_max);
-    if (!program_.is_decoder) pooling_ = read_pooling(spec_.vocab_size);
+    if (!program_.is_decoder) answer_scale();
+    answer_positions();
+    if (!program_.is_decoder) pooling_ = read_pooling();
     spec_.score_scale = answers_.score_scale();
     settings_.has_sample_norm = program_.has_sample_norm;
     settings_.epsilon = answers_.epsilon(program_.has_sample_norm ? 1e-6 : 1e-5);
-    if (program_.is_decoder) {
-      spec_.embedding_scale = answers_.embedding_scale_if_said(spec_.model_dim);
-    }
+    if (program_.is_decoder) answer_scale();
     answers_.require_all(program_.published);
   }
 
@@ -168,35 +166,26 @@ class StateDictReader {
     for (const StoredTensor& tensor : tensors_.stored()) {
       if (!is_mask_buffer(tensor)) continue;
       tensors_.pass_over(tensor.name);
-      const MaskBuffer buffer = read_mask_buffer(tensor, where_, 0, std::nullopt);
-      const CompiledMask mask =
-          compile_mask(buffer.dense, fmt::format("{}: {}", where_, quote(tensor.name)));
-      const bool is_all = mask.lookback == kUnlimited && mask.lookahead == kUnlimited;
-      if (mask.kind != MaskKind::kBand || !(is_all || mask.lookahead == 0)) {
-        throw InputError("{}: mask {} is {}: expected a causal mask, a causal window, or none",
-                         where_, quote(tensor.name), mask.describe());
-      }
-      const uint32_t window = mask.lookback == kUnlimited ? 0 : mask.lookback + 1;
-      const BandChoice band = {.causal = !is_all, .window = window};
+      const BandChoice band = read_band_buffer(tensor, where_);
       if (!found) {
         found = answers_.mask_of_buffer(tensor.name, band);
       } else if (band != *found) {
         throw InputError("{}: mask {} is {}: expected that of the other layers", where_,
-                         quote(tensor.name), mask.describe());
+                         quote(tensor.name), describe(band));
       }
     }
     return found;
   }
 
-  double encoder_scale(uint32_t model_dim) {
-    if (!program_.is_layers_alone) return answers_.embedding_scale_if_said(model_dim);
-    if (has_tokens() || !input_.empty()) return answers_.embedding_scale(model_dim);
-    answers_.refuse(options_.embedding_scale.has_value(), "--embedding-scale",
-                    "the layers read features as they are");
-    return 1.0;
+  void answer_scale() {
+    if (program_.is_layers_alone && !has_tokens() && input_.empty()) {
+      return answers_.refuse(options_.embedding_scale.has_value(), "--embedding-scale",
+                             "the layers read features as they are");
+    }
+    spec_.embedding_scale = answers_.embedding_scale(spec_.model_dim, program_.is_layers_alone);
   }
 
-  void answer_positions(uint32_t& positions_max) {
+  void answer_positions() {
     if (program_.rope == RopePairs::kNone) {
       answers_.refuse(options_.rope_theta.has_value(), "--rope-theta",
                       "such a model rotates nothing");
@@ -205,21 +194,21 @@ class StateDictReader {
       }
       return;
     }
-    positions_max = answers_.positions();
+    spec_.positions_max = answers_.positions();
     if (find_frequencies() == nullptr) rope_theta_ = answers_.rope_theta();
   }
 
   // A head as wide as the vocabulary gives logits of each token; what another one reads is not to
   // be seen.
-  std::optional<PoolingChoice> read_pooling(uint32_t vocab_size) {
+  std::optional<PoolingChoice> read_pooling() {
     const auto said = answers_.pooling_if_said();
     if (said) return said;
     if (!pooler_.empty()) return PoolingChoice::kPooler;
     if (head_.empty()) return std::nullopt;
-    if (vocab_size != 0 && shape_of(head_).rows == vocab_size) {
+    if (has_tokens() && shape_of(head_).rows == spec_.vocab_size) {
       answers_.assume(
           fmt::format("{} reads each token, since it gives {} numbers, as many as there are tokens",
-                      quote(head_), vocab_size));
+                      quote(head_), spec_.vocab_size));
       return PoolingChoice::kNone;
     }
     return answers_.ask_pooling(head_);

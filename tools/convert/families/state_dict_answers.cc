@@ -103,11 +103,6 @@ std::string show(MaskChoice value) {
 }
 std::string show(const EmbeddingScale& value) { return value.is_sqrt ? "sqrt" : show(value.value); }
 
-std::string describe(const BandChoice& mask) {
-  if (!mask.causal) return "bidirectional";
-  return mask.window == 0 ? "causal" : fmt::format("a causal window of {}", mask.window);
-}
-
 }  // namespace
 
 StateDictAnswers::StateDictAnswers(const Opened& model, const ModelOptions& options,
@@ -236,20 +231,16 @@ std::optional<BandChoice> StateDictAnswers::known_mask() {
   return BandChoice{.causal = *found == MaskChoice::kCausal, .window = window};
 }
 
-BandChoice StateDictAnswers::mask() {
+BandChoice StateDictAnswers::mask(bool is_decoder) {
   const auto found = known_mask();
-  if (!found) {
+  if (!found && is_decoder) {
+    assume("causal mask, since the file has no mask buffer");
+  } else if (!found) {
     missing_.push_back({"--causal, --bidirectional or --window N",
                         "a token sees itself and those before it, all tokens, or the last N",
                         "causal"});
   }
-  return found.value_or(BandChoice());
-}
-
-BandChoice StateDictAnswers::mask_of_decoder() {
-  const auto found = known_mask();
-  if (!found) assume("causal mask, since the file has no mask buffer");
-  return found.value_or(BandChoice{.causal = true});
+  return found.value_or(BandChoice{.causal = is_decoder});
 }
 
 BandChoice StateDictAnswers::mask_of_buffer(const std::string& buffer, const BandChoice& mask) {
@@ -263,14 +254,12 @@ BandChoice StateDictAnswers::mask_of_buffer(const std::string& buffer, const Ban
   return mask;
 }
 
-std::optional<EmbeddingScale> StateDictAnswers::known_embedding_scale() {
-  return known(options_.embedding_scale,
-               {"embedding scale", "--embedding-scale", {"embedding_scale"}});
-}
-
-double StateDictAnswers::embedding_scale(uint32_t model_dim) {
-  const auto found = known_embedding_scale();
-  if (!found) {
+double StateDictAnswers::embedding_scale(uint32_t model_dim, bool must_be_said) {
+  const auto found = known(options_.embedding_scale,
+                           {"embedding scale", "--embedding-scale", {"embedding_scale"}});
+  if (!found && !must_be_said) {
+    assume("embeddings times 1");
+  } else if (!found) {
     missing_.push_back(
         {"--embedding-scale X",
          fmt::format("what multiplies embeddings before positions are added: sqrt (of {}) or a "
@@ -278,12 +267,6 @@ double StateDictAnswers::embedding_scale(uint32_t model_dim) {
                      model_dim),
          "embedding_scale"});
   }
-  return found.value_or(EmbeddingScale()).of(model_dim);
-}
-
-double StateDictAnswers::embedding_scale_if_said(uint32_t model_dim) {
-  const auto found = known_embedding_scale();
-  if (!found) assume("embeddings times 1");
   return found.value_or(EmbeddingScale()).of(model_dim);
 }
 

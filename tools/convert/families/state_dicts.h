@@ -78,15 +78,6 @@ std::vector<FoundProgram> find_programs(const TensorStore& store);
 // Is `name` <prefix>key, where the prefix is empty or ends in a dot?
 bool ends_in(std::string_view name, std::string_view key);
 
-// A mask of a band: each token sees itself, those before it as far as `window`, and later ones
-// unless the model is causal.
-struct BandChoice {
-  bool causal = false;
-  uint32_t window = 0;  // keys that a query sees, its own included; 0: all
-
-  friend bool operator==(const BandChoice&, const BandChoice&) = default;
-};
-
 // What the options and the training program's own config and plain values say of a model. Such
 // configs have any fields, so those that are not known are not refused; a fact is known by all its
 // usual names. Getters throw InputError for a value that cannot be, and where two places say
@@ -103,17 +94,17 @@ class StateDictAnswers {
   uint32_t heads_of_modules(uint32_t heads);  // says how many there are
   Activation activation();
   bool norm_first();
-  BandChoice mask();
-  double embedding_scale(uint32_t model_dim);
   PoolingChoice ask_pooling(const std::string& reader);  // which reads the pooled rows
   uint32_t positions();  // that a model without a table of positions is for
 
   // These are assumed.
   double epsilon(double otherwise);
-  std::optional<double> score_scale();                 // nullopt: 1/sqrt(head_dim)
-  BandChoice mask_of_decoder();                        // causal
-  double embedding_scale_if_said(uint32_t model_dim);  // 1
-  double rope_theta();                                 // 10000
+  std::optional<double> score_scale();  // nullopt: 1/sqrt(head_dim)
+  double rope_theta();                  // 10000
+
+  // These are assumed or not, by the kind of program.
+  BandChoice mask(bool is_decoder);                               // that of a decoder: causal
+  double embedding_scale(uint32_t model_dim, bool must_be_said);  // 1
 
   // These may go unsaid.
   std::optional<uint32_t> heads_if_said();
@@ -157,7 +148,6 @@ class StateDictAnswers {
   std::optional<Value> known(const std::optional<Value>& option, const Fact& fact,
                              std::string option_text = "");
   std::optional<BandChoice> known_mask();
-  std::optional<EmbeddingScale> known_embedding_scale();
 
   const ModelOptions& options_;
   std::vector<ConfigFields> sources_;

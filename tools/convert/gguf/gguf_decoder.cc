@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads the sizes from GGUF metadata and takes the tensors by GGUF's names.
-#include "convert/gguf/gguf_model.h"
+#include "convert/gguf/gguf_file.h"
 
 #include <algorithm>
 #include <cstring>
 #include <iterator>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "convert/files/error.h"
@@ -21,54 +22,37 @@ using nlohmann::json;
 
 constexpr uint64_t kMetadataElementsMax = 4096;  // one for each layer, mostly
 
-template <typename Number>
-Number number(std::span<const std::byte> data, uint64_t index) {
-  Number value;
-  std::memcpy(&value, data.data() + index * sizeof value, sizeof value);
-  return value;
-}
-
 // Whole numbers from 0 on become unsigned ones, as a JSON parser makes them.
-json whole(int64_t value) { return value < 0 ? json(value) : json(static_cast<uint64_t>(value)); }
-
+template <typename Number>
 json element(const GgufValue& value, uint64_t index) {
-  switch (value.type) {
-    case GgufType::kU8:
-      return uint64_t{number<uint8_t>(value.data, index)};
-    case GgufType::kI8:
-      return whole(number<int8_t>(value.data, index));
-    case GgufType::kU16:
-      return uint64_t{number<uint16_t>(value.data, index)};
-    case GgufType::kI16:
-      return whole(number<int16_t>(value.data, index));
-    case GgufType::kU32:
-      return uint64_t{number<uint32_t>(value.data, index)};
-    case GgufType::kI32:
-      return whole(number<int32_t>(value.data, index));
-    case GgufType::kU64:
-      return number<uint64_t>(value.data, index);
-    case GgufType::kI64:
-      return whole(number<int64_t>(value.data, index));
-    case GgufType::kF32:
-      return double{number<float>(value.data, index)};
-    case GgufType::kF64:
-      return number<double>(value.data, index);
-    case GgufType::kBool:
-      return number<uint8_t>(value.data, index) != 0;
-    case GgufType::kString:
-    case GgufType::kArray:
-      break;
+  Number number;
+  std::memcpy(&number, value.data.data() + index * sizeof number, sizeof number);
+  if constexpr (std::is_floating_point_v<Number>) {
+    return double{number};
+  } else if constexpr (std::is_signed_v<Number>) {
+    if (number < 0) return int64_t{number};
   }
-  return nullptr;
+  return static_cast<uint64_t>(number);
 }
+
+json flag(const GgufValue& value, uint64_t index) { return value.data[index] != std::byte{0}; }
+
+// By type; strings and arrays are read in another way.
+constexpr json (*kElements[])(const GgufValue& value, uint64_t index) = {
+    element<uint8_t>,  element<int8_t>,  element<uint16_t>, element<int16_t>,
+    element<uint32_t>, element<int32_t>, element<float>,    flag,
+    nullptr,           nullptr,          element<uint64_t>, element<int64_t>,
+    element<double>};
+static_assert(std::size(kElements) == static_cast<size_t>(GgufType::kF64) + 1);
 
 json json_value(const GgufValue& value) {
-  if (!value.is_array && value.type != GgufType::kString) return element(value, 0);
+  const auto read = kElements[static_cast<size_t>(value.type)];
+  if (!value.is_array && read != nullptr) return read(value, 0);
   json array = json::array();
   if (value.type == GgufType::kString) {
     for_each_string(value, [&](std::string_view text) { array.push_back(text); });
   } else {
-    for (uint64_t i = 0; i < value.count; ++i) array.push_back(element(value, i));
+    for (uint64_t i = 0; i < value.count; ++i) array.push_back(read(value, i));
   }
   return value.is_array ? array : array[0];
 }

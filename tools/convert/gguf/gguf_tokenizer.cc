@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // "llama" is SentencePiece, "gpt2" byte-level BPE.
-#include "convert/gguf/gguf_model.h"
+#include "convert/gguf/gguf_file.h"
 
 #include <cstring>
 #include <string_view>
@@ -12,75 +12,60 @@
 namespace arenite::convert {
 namespace {
 
-class TokenizerReader {
- public:
-  explicit TokenizerReader(const GgufFile& file) : file_(file) {}
-
-  std::string text(const char* key) const {
-    const GgufValue* value = find(key, GgufType::kString, false);
-    std::string found;
-    if (value != nullptr) for_each_string(*value, [&](std::string_view text) { found = text; });
-    return found;
+// nullptr when absent.
+const GgufValue* find(const GgufFile& file, const char* key, GgufType type, bool is_array) {
+  const auto found = file.metadata().find(key);
+  if (found == file.metadata().end()) return nullptr;
+  if (found->second.type != type || found->second.is_array != is_array) {
+    throw InputError("{}: metadata '{}' is {} of type {}: expected {} of type {}",
+                     quote(file.file_name()), key, found->second.is_array ? "an array" : "a value",
+                     static_cast<uint32_t>(found->second.type), is_array ? "an array" : "a value",
+                     static_cast<uint32_t>(type));
   }
+  return &found->second;
+}
 
-  std::vector<std::string> texts(const char* key, uint64_t count_max) const {
-    const GgufValue* value = find(key, GgufType::kString, true);
-    std::vector<std::string> found;
-    if (value == nullptr) return found;
-    if (value->count > count_max) {
-      throw InputError("{}: metadata '{}' has {} elements: at most {} are accepted",
-                       quote(file_.file_name()), key, value->count, count_max);
-    }
-    found.reserve(static_cast<size_t>(value->count));  // each has 8 bytes of the file at least
-    for_each_string(*value, [&](std::string_view text) { found.emplace_back(text); });
-    return found;
+// An array, or the one element of a value; empty when absent.
+std::vector<std::string> texts(const GgufFile& file, const char* key, bool is_array,
+                               uint64_t count_max) {
+  const GgufValue* value = find(file, key, GgufType::kString, is_array);
+  std::vector<std::string> found;
+  if (value == nullptr) return found;
+  if (value->count > count_max) {
+    throw InputError("{}: metadata '{}' has {} elements: at most {} are accepted",
+                     quote(file.file_name()), key, value->count, count_max);
   }
+  found.reserve(static_cast<size_t>(value->count));  // each has 8 bytes of the file at least
+  for_each_string(*value, [&](std::string_view text) { found.emplace_back(text); });
+  return found;
+}
 
-  template <typename Number>
-  std::vector<Number> numbers(const char* key, GgufType type) const {
-    const GgufValue* value = find(key, type, true);
-    std::vector<Number> found;
-    if (value == nullptr) return found;
-    found.resize(static_cast<size_t>(value->count));
-    if (!found.empty()) std::memcpy(found.data(), value->data.data(), value->data.size());
-    return found;
+std::string text(const GgufFile& file, const char* key) {
+  const std::vector<std::string> found = texts(file, key, false, 1);
+  return found.empty() ? "" : found[0];
+}
+
+// One for each token, or none.
+template <typename Number>
+std::vector<Number> numbers(const GgufFile& file, const char* key, GgufType type, size_t tokens) {
+  const GgufValue* value = find(file, key, type, true);
+  if (value == nullptr || value->count == 0) return {};
+  if (value->count != tokens) {
+    throw InputError("{}: metadata '{}' has {} elements: expected {}, one for each token",
+                     quote(file.file_name()), key, value->count, tokens);
   }
+  std::vector<Number> found(tokens);
+  std::memcpy(found.data(), value->data.data(), value->data.size());
+  return found;
+}
 
-  std::optional<uint32_t> id(const char* key) const {
-    const GgufValue* value = find(key, GgufType::kU32, false);
-    if (value == nullptr) return std::nullopt;
-    uint32_t found = 0;
-    std::memcpy(&found, value->data.data(), sizeof found);
-    return found;
-  }
-
-  std::optional<bool> flag(const char* key) const {
-    const GgufValue* value = find(key, GgufType::kBool, false);
-    if (value == nullptr) return std::nullopt;
-    return value->data[0] != std::byte{0};
-  }
-
- private:
-  const GgufValue* find(const char* key, GgufType type, bool is_array) const {
-    const auto found = file_.metadata().find(key);
-    if (found == file_.metadata().end()) return nullptr;
-    if (found->second.type != type || found->second.is_array != is_array) {
-      throw InputError("{}: metadata '{}' is {} of type {}: expected {} of type {}",
-                       quote(file_.file_name()), key,
-                       found->second.is_array ? "an array" : "a value",
-                       static_cast<uint32_t>(found->second.type), is_array ? "an array" : "a value",
-                       static_cast<uint32_t>(type));
-    }
-    return &found->second;
-  }
-
-  const GgufFile& file_;
-};
-
-void check_length(const GgufFile& file, const char* key, size_t found, size_t tokens) {
-  if (found == 0 || found == tokens) return;
-  throw InputError("{}: metadata '{}' has {} elements: expected {}, one for each token",
-                   quote(file.file_name()), key, found, tokens);
+template <typename Number>
+std::optional<Number> number(const GgufFile& file, const char* key, GgufType type) {
+  const GgufValue* value = find(file, key, type, false);
+  if (value == nullptr) return std::nullopt;
+  Number found{};
+  std::memcpy(&found, value->data.data(), sizeof found);
+  return found;
 }
 
 struct KnownPattern {
@@ -112,17 +97,6 @@ PieceType type_of(const GgufTokenizer& tokens, size_t index, const std::string& 
                      index, type);
   }
   return static_cast<PieceType>(type);
-}
-
-void check_lengths(const GgufTokenizer& tokens, const std::string& origin) {
-  const size_t count = tokens.tokens.size();
-  if ((!tokens.scores.empty() && tokens.scores.size() != count) ||
-      (!tokens.types.empty() && tokens.types.size() != count)) {
-    throw InputError(
-        "{}: the tokenizer has {} tokens, {} scores and {} types: expected one for "
-        "each token, or none",
-        quote(origin), count, tokens.scores.size(), tokens.types.size());
-  }
 }
 
 void fill_llama(TokenizerSpec& spec, const GgufTokenizer& tokens) {
@@ -216,30 +190,32 @@ void put_tokens_around(TokenizerSpec& spec, const GgufTokenizer& tokens, bool ad
 }  // namespace
 
 GgufTokenizer read_gguf_tokenizer(const GgufFile& file) {
-  const TokenizerReader reader(file);
   GgufTokenizer tokenizer;
-  tokenizer.model = reader.text("tokenizer.ggml.model");
-  tokenizer.pre_tokenizer = reader.text("tokenizer.ggml.pre");
-  tokenizer.tokens = reader.texts("tokenizer.ggml.tokens", format::kVocabularyMax);
-  tokenizer.scores = reader.numbers<float>("tokenizer.ggml.scores", GgufType::kF32);
-  tokenizer.types = reader.numbers<int32_t>("tokenizer.ggml.token_type", GgufType::kI32);
-  tokenizer.merges = reader.texts("tokenizer.ggml.merges", format::kMergesMax);
-  tokenizer.bos_id = reader.id("tokenizer.ggml.bos_token_id");
-  tokenizer.eos_id = reader.id("tokenizer.ggml.eos_token_id");
-  tokenizer.unknown_id = reader.id("tokenizer.ggml.unknown_token_id");
-  tokenizer.padding_id = reader.id("tokenizer.ggml.padding_token_id");
-  tokenizer.add_bos = reader.flag("tokenizer.ggml.add_bos_token");
-  tokenizer.add_eos = reader.flag("tokenizer.ggml.add_eos_token");
-  tokenizer.add_space_prefix = reader.flag("tokenizer.ggml.add_space_prefix");
-  check_length(file, "tokenizer.ggml.scores", tokenizer.scores.size(), tokenizer.tokens.size());
-  check_length(file, "tokenizer.ggml.token_type", tokenizer.types.size(), tokenizer.tokens.size());
+  tokenizer.model = text(file, "tokenizer.ggml.model");
+  tokenizer.pre_tokenizer = text(file, "tokenizer.ggml.pre");
+  tokenizer.tokens = texts(file, "tokenizer.ggml.tokens", true, format::kVocabularyMax);
+  tokenizer.merges = texts(file, "tokenizer.ggml.merges", true, format::kMergesMax);
+  const auto id = [&](const char* key) { return number<uint32_t>(file, key, GgufType::kU32); };
+  tokenizer.bos_id = id("tokenizer.ggml.bos_token_id");
+  tokenizer.eos_id = id("tokenizer.ggml.eos_token_id");
+  tokenizer.unknown_id = id("tokenizer.ggml.unknown_token_id");
+  tokenizer.padding_id = id("tokenizer.ggml.padding_token_id");
+  const auto flag = [&](const char* key) -> std::optional<bool> {
+    const auto byte = number<uint8_t>(file, key, GgufType::kBool);
+    return byte ? std::optional(*byte != 0) : std::nullopt;
+  };
+  tokenizer.add_bos = flag("tokenizer.ggml.add_bos_token");
+  tokenizer.add_eos = flag("tokenizer.ggml.add_eos_token");
+  tokenizer.add_space_prefix = flag("tokenizer.ggml.add_space_prefix");
+  const size_t tokens = tokenizer.tokens.size();
+  tokenizer.scores = numbers<float>(file, "tokenizer.ggml.scores", GgufType::kF32, tokens);
+  tokenizer.types = numbers<int32_t>(file, "tokenizer.ggml.token_type", GgufType::kI32, tokens);
   return tokenizer;
 }
 
 TokenizerSpec understand_gguf_tokenizer(const GgufTokenizer& tokens, const std::string& origin) {
   TokenizerSpec spec;
   spec.origin = origin;
-  check_lengths(tokens, origin);
   bool add_bos = true;
   if (tokens.model == "llama") {
     fill_llama(spec, tokens);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The order of the tensors in a llama2.c file, which is all that says where they are.
-#include "convert/open/llama2c_file.h"
+#include "convert/open/opened.h"
 
 #include <cmath>
 #include <cstring>

@@ -32,34 +32,26 @@ uint32_t mask_positions(const StoredTensor& tensor, const std::string& file) {
   return static_cast<uint32_t>(shape[rank - 1]);
 }
 
-struct Values {
+// Whether the buffer adds large negative numbers to what it hides. Throws InputError for one that
+// holds anything but 0 and 1, or 0 and such numbers.
+bool is_additive(const std::vector<float>& values, const StoredTensor& tensor,
+                 const std::string& file) {
   bool has_one = false;
-  bool has_hiding = false;  // a large negative number
-  bool has_zero = false;
-};
-
-Values survey(const std::vector<float>& values, const StoredTensor& tensor,
-              const std::string& file) {
-  Values seen;
+  bool has_hiding = false;
   for (size_t i = 0; i < values.size(); ++i) {
-    if (values[i] == 0.0f) {
-      seen.has_zero = true;
-    } else if (values[i] == 1.0f) {
-      seen.has_one = true;
-    } else if (values[i] <= kHidingAtMost) {
-      seen.has_hiding = true;
-    } else {
-      throw InputError(
-          "{}: mask {} has the value {} at index {}: expected only 0 and 1, or 0 and "
-          "-infinity (or a number below {})",
-          file, quote(tensor.name), values[i], i, kHidingAtMost);
-    }
+    has_one = has_one || values[i] == 1.0f;
+    has_hiding = has_hiding || values[i] <= kHidingAtMost;
+    if (values[i] == 0.0f || values[i] == 1.0f || values[i] <= kHidingAtMost) continue;
+    throw InputError(
+        "{}: mask {} has the value {} at index {}: expected only 0 and 1, or 0 and "
+        "-infinity (or a number below {})",
+        file, quote(tensor.name), values[i], i, kHidingAtMost);
   }
-  if (seen.has_one && seen.has_hiding) {
+  if (has_one && has_hiding) {
     throw InputError("{}: mask {} mixes 1 with large negative numbers: expected one convention",
                      file, quote(tensor.name));
   }
-  return seen;
+  return has_hiding;
 }
 
 bool hides_a_row(const DenseMask& dense, bool visible_value) {
@@ -81,11 +73,6 @@ std::optional<bool> diagonal(const DenseMask& dense) {
   return dense.at(0, 0);
 }
 
-std::string last_part(const std::string& name) {
-  const size_t dot = name.rfind('.');
-  return dot == std::string::npos ? name : name.substr(dot + 1);
-}
-
 // Decides which value means visible; `ones` is the buffer with true for 1.
 bool decide(const DenseMask& ones, const std::string& name, std::optional<MaskOnes> given,
             std::string& meaning) {
@@ -104,8 +91,9 @@ bool decide(const DenseMask& ones, const std::string& name, std::optional<MaskOn
     meaning = *own ? "1 shows: the diagonal is 1" : "1 hides: the diagonal is 0";
     return *own;
   }
-  const bool shows = last_part(name) != "mask";
-  meaning = fmt::format("1 {}: by the name {}", shows ? "shows" : "hides", quote(last_part(name)));
+  const std::string last = name.substr(name.rfind('.') + 1);
+  const bool shows = last != "mask";
+  meaning = fmt::format("1 {}: by the name {}", shows ? "shows" : "hides", quote(last));
   return shows;
 }
 
@@ -120,11 +108,9 @@ MaskBuffer read_mask_buffer(const StoredTensor& tensor, const std::string& file,
   }
   const uint32_t kept = positions != 0 ? positions : stored;
   const std::vector<float> values = tensor.load();
-  const Values seen = survey(values, tensor, file);
-
   MaskBuffer result;
   DenseMask whole(stored);
-  if (seen.has_hiding) {
+  if (is_additive(values, tensor, file)) {
     result.meaning = "0 shows, large negative numbers hide";
     for (size_t i = 0; i < values.size(); ++i) whole.visible[i] = values[i] == 0.0f;
   } else {
@@ -136,6 +122,24 @@ MaskBuffer read_mask_buffer(const StoredTensor& tensor, const std::string& file,
     for (uint32_t key = 0; key < kept; ++key) result.dense.set(row, key, whole.at(row, key));
   }
   return result;
+}
+
+std::string describe(const BandChoice& mask) {
+  if (!mask.causal) return "bidirectional";
+  return mask.window == 0 ? "causal" : fmt::format("a causal window of {}", mask.window);
+}
+
+BandChoice read_band_buffer(const StoredTensor& tensor, const std::string& file,
+                            std::optional<MaskOnes> ones) {
+  const MaskBuffer buffer = read_mask_buffer(tensor, file, 0, ones);
+  const CompiledMask mask =
+      compile_mask(buffer.dense, fmt::format("{}: {}", file, quote(tensor.name)));
+  const bool is_all = mask.lookback == kUnlimited && mask.lookahead == kUnlimited;
+  if (mask.kind != MaskKind::kBand || !(is_all || mask.lookahead == 0)) {
+    throw InputError("{}: mask {} is {}: expected a causal mask, a causal window, or none", file,
+                     quote(tensor.name), mask.describe());
+  }
+  return {.causal = !is_all, .window = mask.lookback == kUnlimited ? 0 : mask.lookback + 1};
 }
 
 }  // namespace arenite::convert

@@ -405,9 +405,8 @@ class LayerReader {
   }
 
   NormSpec norm(const std::string& part, uint32_t features) {
-    LayerSettings settings = settings_;
-    settings.norm_bias = as_in_first(part, settings_.norm_bias);
-    return read_norm(tensors_, names_, settings, prefix_ + part, features);
+    return read_norm(tensors_, names_, settings_, prefix_ + part, features,
+                     as_in_first(part, settings_.norm_bias));
   }
 
   LinearSpec linear(const std::string& part, uint32_t outputs, uint32_t inputs, Presence bias) {
@@ -468,10 +467,10 @@ class LayerReader {
 }  // namespace
 
 NormSpec read_norm(ModelTensors& tensors, const LayerNames& names, const LayerSettings& settings,
-                   const std::string& name, uint32_t features) {
+                   const std::string& name, uint32_t features, std::optional<Presence> bias) {
   const bool has_bias = names.norm == NormKind::kLayer;
   NormSpec norm = tensors.norm(name, features, settings.epsilon, names.norm,
-                               has_bias ? settings.norm_bias : Presence::kNone);
+                               has_bias ? bias.value_or(settings.norm_bias) : Presence::kNone);
   norm.gain_plus_one = settings.gain_plus_one;
   if (!settings.has_sample_norm) return norm;
   // The deviation of a sample divides by one less; epsilon beside it is twice as much beside the

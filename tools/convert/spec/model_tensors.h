@@ -184,9 +184,10 @@ struct LayerSettings {
   std::vector<uint32_t> windows{};  // keys that a query sees in each layer, 0: all; empty: all
 };
 
-// A norm of the row's kind; `name` is the whole one.
+// A norm of the row's kind; `name` is the whole one. Without `bias` the settings say whether it has
+// one.
 NormSpec read_norm(ModelTensors& tensors, const LayerNames& names, const LayerSettings& settings,
-                   const std::string& name, uint32_t features);
+                   const std::string& name, uint32_t features, std::optional<Presence> bias = {});
 
 // Layers 0 to `count` - 1 into `spec`. `list` is what stands before a layer's number. REQUIRES: the
 // sizes of `spec` are set, kv_heads among them.
@@ -206,5 +207,20 @@ struct MaskBuffer {
 // `file` is quoted, for messages.
 MaskBuffer read_mask_buffer(const StoredTensor& tensor, const std::string& file, uint32_t positions,
                             std::optional<MaskOnes> ones);
+
+// A mask of a band: each token sees itself, those before it as far as `window`, and later ones
+// unless the model is causal.
+struct BandChoice {
+  bool causal = false;
+  uint32_t window = 0;  // keys that a query sees, its own included; 0: all
+
+  friend bool operator==(const BandChoice&, const BandChoice&) = default;
+};
+
+std::string describe(const BandChoice& mask);  // "a causal window of 8"
+
+// The band that a buffer holds. Throws InputError for another mask.
+BandChoice read_band_buffer(const StoredTensor& tensor, const std::string& file,
+                            std::optional<MaskOnes> ones = {});
 
 }  // namespace arenite::convert

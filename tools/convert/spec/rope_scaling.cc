@@ -44,36 +44,60 @@ std::string rope_type(ConfigFields& scaling) {
   return type;
 }
 
+// Slows down the waves that are longer than the trained context allows, and blends in between.
+// Source: the reference code of Llama 3.1.
 void apply_llama3(RopeSpec& rope, ConfigFields& scaling, double original_positions) {
-  const Llama3Scaling llama3{.factor = scaling.positive("factor"),
-                             .low_freq_factor = scaling.positive("low_freq_factor"),
-                             .high_freq_factor = scaling.positive("high_freq_factor"),
-                             .original_positions = original_positions};
-  if (llama3.high_freq_factor <= llama3.low_freq_factor) {
-    scaling.refuse("high_freq_factor", "expected more than low_freq_factor");
+  const double factor = scaling.positive("factor");
+  const double low = scaling.positive("low_freq_factor");
+  const double high = scaling.positive("high_freq_factor");
+  if (high <= low) scaling.refuse("high_freq_factor", "expected more than low_freq_factor");
+  const double longest = original_positions / low;
+  const double shortest = original_positions / high;
+  for (double& frequency : rope.inverse_frequencies) {
+    const double wavelength = 2.0 * std::numbers::pi / frequency;
+    if (wavelength < shortest) continue;
+    if (wavelength > longest) {
+      frequency /= factor;
+      continue;
+    }
+    const double smooth = (original_positions / wavelength - low) / (high - low);
+    frequency = (1.0 - smooth) * frequency / factor + smooth * frequency;
   }
-  scale_llama3(rope, llama3);
 }
 
+// The same with another blend, and with scores that grow with the context. Source: "YaRN: Efficient
+// Context Window Extension of Large Language Models" (Peng et al. 2023).
 void apply_yarn(RopeSpec& rope, ConfigFields& scaling, double theta, double positions_max,
                 double original_positions) {
-  YarnScaling yarn{.theta = theta,
-                   .factor = scaling.positive("factor", positions_max / original_positions),
-                   .original_positions = original_positions,
-                   .fast_turns = scaling.positive("beta_fast", 32.0),
-                   .slow_turns = scaling.positive("beta_slow", 1.0),
-                   .whole_bounds = scaling.flag("truncate", true)};
-  if (theta <= 1.0) scaling.refuse("rope_theta", "expected more than 1");
-  const auto growth = [&](double weight) {
-    return yarn.factor <= 1.0 ? 1.0 : 0.1 * weight * std::log(yarn.factor) + 1.0;
+  const double factor = scaling.positive("factor", positions_max / original_positions);
+  // The index of the pair that turns so often in the original context.
+  const auto index_of = [&](double turns) {
+    return rope.rotary_dim * std::log(original_positions / (turns * 2.0 * std::numbers::pi)) /
+           (2.0 * std::log(theta));
   };
-  double by_factor = growth(1.0);
+  // Waves of more turns stay as they are, and those of less are slowed down by the whole factor.
+  double begin = index_of(scaling.positive("beta_fast", 32.0));
+  double end = index_of(scaling.positive("beta_slow", 1.0));
+  if (scaling.flag("truncate", true)) {  // the blend begins and ends at a whole index
+    begin = std::floor(begin);
+    end = std::ceil(end);
+  }
+  if (theta <= 1.0) scaling.refuse("rope_theta", "expected more than 1");
+  begin = std::max(begin, 0.0);
+  end = std::min(end, rope.rotary_dim - 1.0);
+  if (begin == end) end += 0.001;  // as in the authors' program
+  for (size_t i = 0; i < rope.inverse_frequencies.size(); ++i) {
+    double& frequency = rope.inverse_frequencies[i];
+    const double slowed = std::clamp((static_cast<double>(i) - begin) / (end - begin), 0.0, 1.0);
+    frequency = frequency / factor * slowed + frequency * (1.0 - slowed);
+  }
+  const auto growth = [&](double weight) {
+    return factor <= 1.0 ? 1.0 : 0.1 * weight * std::log(factor) + 1.0;
+  };
   const bool is_weighted = scaling.has("mscale") && scaling.has("mscale_all_dim");
-  const double weight = scaling.positive("mscale", 1.0);
-  const double weight_of_all = scaling.positive("mscale_all_dim", 1.0);
-  if (is_weighted) by_factor = growth(weight) / growth(weight_of_all);
-  yarn.magnitude = scaling.positive("attention_factor", by_factor);
-  scale_yarn(rope, yarn);
+  const double weighted =
+      growth(scaling.positive("mscale", 1.0)) / growth(scaling.positive("mscale_all_dim", 1.0));
+  rope.magnitude = scaling.positive("attention_factor", is_weighted ? weighted : growth(1.0));
 }
 
 void apply_scaling(RopeSpec& rope, ConfigFields& scaling, double theta, double positions_max,
@@ -157,46 +181,6 @@ RopeSpec plain_rope(uint32_t rotary_dim, double theta, const std::string& where)
 
 void scale_linear(RopeSpec& rope, double factor) {
   for (double& frequency : rope.inverse_frequencies) frequency /= factor;
-}
-
-void scale_llama3(RopeSpec& rope, const Llama3Scaling& scaling) {
-  const double longest = scaling.original_positions / scaling.low_freq_factor;
-  const double shortest = scaling.original_positions / scaling.high_freq_factor;
-  for (double& frequency : rope.inverse_frequencies) {
-    const double wavelength = 2.0 * std::numbers::pi / frequency;
-    if (wavelength < shortest) continue;
-    if (wavelength > longest) {
-      frequency /= scaling.factor;
-      continue;
-    }
-    const double smooth = (scaling.original_positions / wavelength - scaling.low_freq_factor) /
-                          (scaling.high_freq_factor - scaling.low_freq_factor);
-    frequency = (1.0 - smooth) * frequency / scaling.factor + smooth * frequency;
-  }
-}
-
-void scale_yarn(RopeSpec& rope, const YarnScaling& scaling) {
-  // The index of the pair that turns so often in the original context.
-  const auto index_of = [&](double turns) {
-    return rope.rotary_dim *
-           std::log(scaling.original_positions / (turns * 2.0 * std::numbers::pi)) /
-           (2.0 * std::log(scaling.theta));
-  };
-  double begin = index_of(scaling.fast_turns);
-  double end = index_of(scaling.slow_turns);
-  if (scaling.whole_bounds) {
-    begin = std::floor(begin);
-    end = std::ceil(end);
-  }
-  begin = std::max(begin, 0.0);
-  end = std::min(end, rope.rotary_dim - 1.0);
-  if (begin == end) end += 0.001;  // as in the authors' program
-  for (size_t i = 0; i < rope.inverse_frequencies.size(); ++i) {
-    double& frequency = rope.inverse_frequencies[i];
-    const double slowed = std::clamp((static_cast<double>(i) - begin) / (end - begin), 0.0, 1.0);
-    frequency = frequency / scaling.factor * slowed + frequency * (1.0 - slowed);
-  }
-  rope.magnitude = scaling.magnitude;
 }
 
 RopeSpec read_hf_rope(ConfigFields& config, const TransformerSpec& spec, const RopeFields& names) {

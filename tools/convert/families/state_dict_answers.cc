@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <utility>
 
@@ -20,17 +19,10 @@ using nlohmann::json;
 constexpr std::string_view kArguments[] = {
     "", "args", "config", "hparams", "model_args", "model_config", "hyper_parameters"};
 
+// A number or a boolean as such, and anything else as text.
 json parsed(const std::string& text) {
-  if (text == "true" || text == "false") return text == "true";
-  const char* end = text.data() + text.size();
-  uint64_t number = 0;
-  double real = 0.0;
-  const auto is_whole = [&](const std::from_chars_result& result) {
-    return result.ec == std::errc() && result.ptr == end;
-  };
-  if (is_whole(std::from_chars(text.data(), end, number))) return number;
-  if (is_whole(std::from_chars(text.data(), end, real))) return real;
-  return text;
+  json value = json::parse(text, nullptr, false);
+  return value.is_number() || value.is_boolean() ? value : json(text);
 }
 
 // The plain values of a checkpoint by the dict that they are in; "": the outermost.

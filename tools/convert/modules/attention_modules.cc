@@ -369,7 +369,7 @@ LinearSpec stacked(std::vector<LinearSpec> heads, const ModelTensors& tensors) {
   return stack_rows(std::move(heads));
 }
 
-// What a row says of heads, and the projections: sets their prefixes where they are modules.
+// Query, key and value. Returns the prefixes of heads that are modules of their own.
 std::vector<std::string> read_projections(AttentionModule& module, ModelTensors& tensors,
                                           const KnownModule& known) {
   LinearSpec* const parts[] = {&module.query, &module.key, &module.value};
@@ -412,6 +412,7 @@ void read_fused(AttentionModule& module, ModelTensors& tensors, const KnownModul
   const LinearSpec fused = linear(known.fused);
   split_fused(module, fused, fused.outputs() / 3, fused.outputs() / 3);
   module.output = linear(known.output);
+  tensors.pass_over("masked_bias");  // of transformers' GPT-2: what hidden scores are set to
 }
 
 // A bias of all three projections, which then may have inputs of their own.
@@ -452,8 +453,8 @@ AttentionModule read_causal_mean(ModelTensors& tensors, const ModelOptions& opti
 
 AttentionModule read_module(const KnownModule& known, ModelTensors& tensors,
                             const ModelOptions& options, StateDictAnswers& answers) {
-  if (known.projections[0] == nullptr && known.fused == nullptr)
-    return read_causal_mean(tensors, options);
+  const bool has_projections = known.fused != nullptr || known.projections[0] != nullptr;
+  if (!has_projections) return read_causal_mean(tensors, options);
   for (const char* name : {"bias_k", "bias_v"}) {
     if (!tensors.has(name)) continue;
     throw InputError(
@@ -461,7 +462,6 @@ AttentionModule read_module(const KnownModule& known, ModelTensors& tensors,
         "expected a module trained without it",
         quote(tensors.source()), quote(tensors.full_name(name)));
   }
-  tensors.pass_over("masked_bias");  // Hugging Face's fill value for hidden scores
   AttentionModule module;
   module.architecture = known.architecture;
   std::vector<std::string> prefixes;

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the state dict of any published program, by its row: sizes come from shapes; options,
-// configs and buffers answer the rest, or it is asked for.
+// Reads the state dict of any published program, by its row. Sizes come from shapes; the rest is
+// what an option says, else what the training program wrote, else a question or an assumption.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
+#include <functional>
+#include <initializer_list>
+#include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -15,12 +19,381 @@
 #include "convert/families/state_dicts.h"
 #include "convert/files/checkpoint.h"
 #include "convert/files/error.h"
-#include "convert/masks/masks.h"
+#include "convert/spec/config_fields.h"
+#include "convert/spec/model_options.h"
 #include "convert/spec/model_tensors.h"
 #include "convert/spec/rope_scaling.h"
 
 namespace arenite::convert {
 namespace {
+
+using nlohmann::json;
+
+// Dicts in which checkpoints keep the arguments of their model, and the outermost one.
+constexpr std::string_view kArguments[] = {
+    "", "args", "config", "hparams", "model_args", "model_config", "hyper_parameters"};
+
+// A number or a boolean as such, and anything else as text.
+json parsed(const std::string& text) {
+  json value = json::parse(text, nullptr, false);
+  return value.is_number() || value.is_boolean() ? value : json(text);
+}
+
+// The plain values of a checkpoint by the dict that they are in; "": the outermost.
+std::map<std::string, json> arguments_of(const std::map<std::string, std::string>& plain_values) {
+  std::map<std::string, json> arguments;
+  for (const auto& [path, text] : plain_values) {
+    const size_t dot = path.rfind('.');
+    const std::string dict = dot == std::string::npos ? "" : path.substr(0, dot);
+    if (std::ranges::find(kArguments, dict) == std::end(kArguments)) continue;
+    arguments[dict][dot == std::string::npos ? path : path.substr(dot + 1)] = parsed(text);
+  }
+  return arguments;
+}
+
+// ---- values in configs, one for each type of fact ----
+
+void read_fact(ConfigFields& config, const std::string& field, uint32_t& value) {
+  value = config.count(field);
+}
+void read_fact(ConfigFields& config, const std::string& field, double& value) {
+  value = config.positive(field);
+}
+void read_fact(ConfigFields& config, const std::string& field, bool& value) {
+  value = config.flag(field);
+}
+void read_fact(ConfigFields& config, const std::string& field, Activation& value) {
+  value = read_activation(config, field, "");
+}
+
+void read_fact(ConfigFields& config, const std::string& field, PoolingChoice& value) {
+  const std::string text = config.text(field);
+  for (const PoolingChoice choice : {PoolingChoice::kNone, PoolingChoice::kFirst,
+                                     PoolingChoice::kPooler, PoolingChoice::kMean}) {
+    if (text != name(choice) && (text != "cls" || choice != PoolingChoice::kFirst)) continue;
+    value = choice;
+    return;
+  }
+  config.refuse(field, "expected 'none', 'first', 'cls', 'pooler' or 'mean'");
+}
+
+void read_fact(ConfigFields& config, const std::string& field, EmbeddingScale& value) {
+  value.is_sqrt = config.is_text(field);
+  if (!value.is_sqrt) {
+    value.value = config.positive(field);
+  } else if (config.text(field) != "sqrt") {
+    config.refuse(field, "expected a number or 'sqrt', for the square root of the model's width");
+  }
+}
+
+void read_fact(ConfigFields& config, const std::string& field, MaskChoice& value) {
+  const bool is_causal = field == "mask" ? config.text(field) == "causal" : config.flag(field);
+  value = is_causal ? MaskChoice::kCausal : MaskChoice::kBidirectional;
+}
+
+// "mask" may be about something else, such as what is to be predicted: then it says nothing.
+bool says_something(const ConfigFields& config, const std::string& field) {
+  return config.has(field) && (field != "mask" || config.equals(field, "causal") ||
+                               config.equals(field, "bidirectional"));
+}
+
+// ---- the same for people ----
+
+std::string show(uint32_t value) { return fmt::format("{}", value); }
+std::string show(double value) { return fmt::format("{}", value); }
+std::string show(bool norm_first) { return norm_first ? "first" : "last"; }
+std::string show(Activation value) { return option_name(value); }
+std::string show(PoolingChoice value) { return name(value); }
+std::string show(MaskChoice value) {
+  return value == MaskChoice::kCausal ? "causal" : "bidirectional";
+}
+std::string show(const EmbeddingScale& value) { return value.is_sqrt ? "sqrt" : show(value.value); }
+
+// What the options and the training program's own config and plain values say of a model. Such
+// configs have any fields, so those that are not known are not refused; a fact is known by all its
+// usual names. Getters throw InputError for a value that cannot be, and where two places say
+// different things. Each remembers what it answered and from where, for the Account. One whose
+// question must be answered, and is not, remembers that and returns something of its type: the
+// caller goes on to its other questions, and then calls require_all.
+class StateDictAnswers {
+ public:
+  // REQUIRES: the options outlive it.
+  StateDictAnswers(const Opened& model, const ModelOptions& options, std::string where)
+      : options_(options), where_(std::move(where)) {
+    if (model.config) sources_.push_back(model.config_fields());
+    for (auto& [dict, values] : arguments_of(model.values)) {
+      std::string place = quote(model.tensors.source());
+      if (!dict.empty()) place += fmt::format(", {}", quote(dict));
+      sources_.emplace_back(std::move(values), std::move(place));
+    }
+  }
+
+  uint32_t heads(uint32_t model_dim) {
+    if (const auto found = heads_if_said()) return *found;
+    missing_.push_back({"--heads N",
+                        fmt::format("how many heads the {} features are divided into", model_dim),
+                        "num_heads"});
+    return 1;
+  }
+
+  std::optional<uint32_t> heads_if_said() {
+    return known(options_.heads == 0 ? std::nullopt : std::optional(options_.heads),
+                 {"number of heads",
+                  "--heads",
+                  {"num_heads", "n_heads", "nhead", "n_head", "heads", "num_attention_heads"}});
+  }
+
+  // Where each head is a module of its own, `heads` of them.
+  uint32_t heads_of_modules(uint32_t heads) {
+    std::vector<std::string> given = account_.given;
+    const uint32_t said = heads_if_said().value_or(heads);
+    if (said == heads) {
+      account_.given = std::move(given);  // the file says it, too
+      return heads;
+    }
+    throw InputError("{}: {} heads are modules of their own, but {} was said", where_, heads,
+                     account_.given.back());
+  }
+
+  Activation activation() {
+    const auto found =
+        known(options_.activation,
+              {"activation", "--activation", {"activation", "hidden_act", "activation_function"}});
+    if (!found) {
+      missing_.push_back(
+          {"--activation NAME", "of the MLP: gelu, gelu_tanh, silu or relu", "activation"});
+    }
+    return found.value_or(Activation::kGeluErf);
+  }
+
+  bool norm_first() {
+    const auto found = known(options_.norm_first, {"place of norms", "--norm", {"norm_first"}},
+                             options_.norm_first.value_or(true) ? "--norm-first" : "--norm-last");
+    if (!found) {
+      missing_.push_back({"--norm-first or --norm-last",
+                          "norms come before attention and MLP, or after their results were added",
+                          "norm_first"});
+    }
+    return found.value_or(true);
+  }
+
+  // That of a decoder is assumed to be causal.
+  BandChoice mask(bool is_decoder) {
+    const auto found = known_mask();
+    if (!found && is_decoder) {
+      assume("causal mask, since the file has no mask buffer");
+    } else if (!found) {
+      missing_.push_back({"--causal, --bidirectional or --window N",
+                          "a token sees itself and those before it, all tokens, or the last N",
+                          "causal"});
+    }
+    return found.value_or(BandChoice{.causal = is_decoder});
+  }
+
+  // Throws InputError where the mask in a buffer of the file is said to be another one.
+  BandChoice mask_of_buffer(const std::string& buffer, const BandChoice& mask) {
+    const auto found = known_mask();
+    if (found && *found != mask) {
+      throw InputError(
+          "{}: the mask in buffer {} is {}, but {} says that the model has another: "
+          "expected both to agree",
+          where_, quote(buffer), describe(mask), account_.given.back());
+    }
+    return mask;
+  }
+
+  // Assumed to be 1 where it need not be said.
+  double embedding_scale(uint32_t model_dim, bool must_be_said) {
+    const auto found = known(options_.embedding_scale,
+                             {"embedding scale", "--embedding-scale", {"embedding_scale"}});
+    if (!found && !must_be_said) {
+      assume("embeddings times 1");
+    } else if (!found) {
+      missing_.push_back(
+          {"--embedding-scale X",
+           fmt::format("what multiplies embeddings before positions are added: sqrt (of {}) or a "
+                       "number, 1 if nothing does",
+                       model_dim),
+           "embedding_scale"});
+    }
+    return found.value_or(EmbeddingScale()).of(model_dim);
+  }
+
+  std::optional<PoolingChoice> pooling_if_said() {
+    return known(options_.pooling, {"pooling", "--pooling", {"pooling"}});
+  }
+
+  // What `reader` reads: a layer after the pooling.
+  PoolingChoice ask_pooling(const std::string& reader) {
+    missing_.push_back(
+        {"--pooling NAME",
+         fmt::format("what {} reads of a sequence: the mean of its rows, the first, or each (none)",
+                     quote(reader)),
+         "pooling"});
+    return PoolingChoice::kNone;
+  }
+
+  // That a model without a table of positions is for.
+  uint32_t positions() {
+    std::string where;
+    const auto found = written<uint32_t>(
+        {"block_size", "context_length", "max_seq_len", "max_position_embeddings", "max_len"},
+        where);
+    if (found) {
+      account_.given.push_back(fmt::format("context {}, from {}", *found, where));
+      return *found;
+    }
+    if (options_.context == 0) {
+      missing_.push_back(
+          {"--context N", "the longest sequence, as no table of positions says it", "block_size"});
+      return 1;
+    }
+    account_.given.push_back(fmt::format("--context {}", options_.context));
+    return options_.context;
+  }
+
+  double epsilon(double otherwise) {
+    const auto found =
+        known(options_.epsilon, {"norms' epsilon",
+                                 "--epsilon",
+                                 {"layer_norm_eps", "layer_norm_epsilon", "norm_eps", "epsilon"}});
+    if (!found) assume(fmt::format("norms' epsilon {}", otherwise));
+    return found.value_or(otherwise);
+  }
+
+  // nullopt: 1/sqrt(head_dim), which is assumed.
+  std::optional<double> score_scale() {
+    const auto found =
+        known(options_.score_scale, {"scale of scores", "--scale", {"attention_scale"}});
+    if (!found) assume("scores times 1/sqrt(head_dim)");
+    return found;
+  }
+
+  double rope_theta() {
+    constexpr double kTheta = 10000.0;
+    const auto found = known(
+        options_.rope_theta,
+        {"base of rotations", "--rope-theta", {"rope_theta", "rope_base", "rotary_base", "theta"}});
+    if (!found) assume(fmt::format("--rope-theta {}", kTheta));
+    return found.value_or(kTheta);
+  }
+
+  // What `read` makes of the source that has an id2label; empty: none has.
+  std::vector<std::string> labels(
+      const std::function<std::vector<std::string>(ConfigFields&)>& read) {
+    for (ConfigFields& source : sources_) {
+      if (source.has("id2label")) return read(source);
+    }
+    return {};
+  }
+
+  // Throws InputError where one of `fields` is another size than `found`, the tensors'.
+  void check_size(std::initializer_list<const char*> fields, uint32_t found) {
+    for (ConfigFields& source : sources_) {
+      for (const char* field : fields) source.expect(field, found, "the tensors have this size");
+    }
+  }
+
+  // Throws InputError for an option that was given, though such a model has no use for it.
+  void refuse(bool is_given, const char* option, const char* why) const {
+    if (is_given) throw InputError("{}: {}: {}: drop the option", where_, option, why);
+  }
+
+  void assume(std::string text) { account_.assumed.push_back(std::move(text)); }
+
+  // Throws InputError that names every option that is missing. `published` says what the program
+  // uses as it was published.
+  void require_all(const std::string& published) const {
+    if (missing_.empty()) return;
+    size_t width = 0;
+    for (const Question& question : missing_) width = std::max(width, question.option.size());
+    std::string listed;
+    std::vector<std::string> fields;
+    for (const Question& question : missing_) {
+      listed += fmt::format("  {:<{}}  {}\n", question.option, width, question.meaning);
+      fields.push_back(quote(question.field));
+    }
+    throw InputError(
+        "{}: a state dict does not say all that its model computes. Missing:\n{}A config.json "
+        "beside the file may say it instead, as {}.\n{}",
+        where_, listed, fmt::join(fields, ", "), published);
+  }
+
+  const Account& account() const { return account_; }
+
+ private:
+  // A fact by its names: "number of heads", "--heads", and those of fields.
+  struct Fact {
+    const char* what;
+    const char* option;
+    std::initializer_list<const char*> fields;
+  };
+  struct Question {
+    std::string option;   // that answers it: "--heads N"
+    std::string meaning;  // for people
+    std::string field;    // of a config that answers it
+  };
+
+  // What all sources that have one of the fields say, and the last that does.
+  template <typename Value>
+  std::optional<Value> written(std::initializer_list<const char*> fields, std::string& where) {
+    std::optional<Value> found;
+    for (ConfigFields& source : sources_) {
+      for (const char* field : fields) {
+        if (!says_something(source, field)) continue;
+        Value value{};
+        read_fact(source, field, value);
+        if (found && !(*found == value)) {
+          source.refuse(field, "another place says something else about the same model");
+        }
+        found = value;
+        where = source.where();
+      }
+    }
+    return found;
+  }
+
+  // The option's value, or the written one. `option_text` is the option as it was given.
+  template <typename Value>
+  std::optional<Value> known(const std::optional<Value>& option, const Fact& fact,
+                             std::string option_text = "") {
+    std::string where;
+    const std::optional<Value> config = written<Value>(fact.fields, where);
+    if (option && option_text.empty())
+      option_text = fmt::format("{} {}", fact.option, show(*option));
+    if (option && config && !(*option == *config)) {
+      throw InputError(
+          "{}: {}: another {} was asked for than {} says, which is {}: drop the option", where_,
+          option_text, fact.what, where, show(*config));
+    }
+    if (option) {
+      account_.given.push_back(std::move(option_text));
+    } else if (config) {
+      account_.given.push_back(fmt::format("{} {}, from {}", fact.what, show(*config), where));
+    }
+    return option ? option : config;
+  }
+
+  std::optional<BandChoice> known_mask() {
+    // A window is causal, so that is what a config of a model with a window says.
+    std::optional<MaskChoice> option;
+    if (options_.mask != MaskChoice::kUnsaid) option = options_.mask;
+    if (options_.mask == MaskChoice::kWindow) option = MaskChoice::kCausal;
+    const auto found = known(option, {"mask", "", {"causal", "is_causal", "mask"}},
+                             option_text(options_.mask, options_.window));
+    if (!found) return std::nullopt;
+    const uint32_t window = options_.mask == MaskChoice::kWindow ? options_.window : 0;
+    return BandChoice{.causal = *found == MaskChoice::kCausal, .window = window};
+  }
+
+  const ModelOptions& options_;
+  std::vector<ConfigFields> sources_;
+  const std::string where_;
+  Account account_;
+  std::vector<Question> missing_;
+};
+
+// ---- the reader ----
 
 // Is `tensor` a mask, or a square of zeros and ones by such a name?
 bool is_mask_buffer(const StoredTensor& tensor) {
@@ -401,6 +774,14 @@ TransformerSpec read_state_dict(const Opened& model, const ModelOptions& options
   }
   StateDictAnswers answers(model, options, where);
   return StateDictReader(store, found[0], options, answers).run();
+}
+
+std::optional<uint32_t> written_heads(const Opened& model, Account& account) {
+  const ModelOptions nothing;
+  StateDictAnswers answers(model, nothing, quote(model.tensors.source()));
+  const auto heads = answers.heads_if_said();
+  if (heads) account.given.push_back(answers.account().given.back());
+  return heads;
 }
 
 }  // namespace arenite::convert

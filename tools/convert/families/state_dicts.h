@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// State dicts of published programs: a row for each program, with the names of its tensors, and the
-// questions that no state dict answers.
+// State dicts of published programs: a row for each program, with the names of its tensors.
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <initializer_list>
 #include <optional>
 #include <span>
 #include <string>
@@ -14,8 +11,6 @@
 
 #include "convert/files/checkpoint.h"
 #include "convert/open/opened.h"
-#include "convert/spec/config_fields.h"
-#include "convert/spec/model_options.h"
 #include "convert/spec/model_spec.h"
 #include "convert/spec/model_tensors.h"
 
@@ -78,82 +73,8 @@ std::vector<FoundProgram> find_programs(const TensorStore& store);
 // Is `name` <prefix>key, where the prefix is empty or ends in a dot?
 bool ends_in(std::string_view name, std::string_view key);
 
-// What the options and the training program's own config and plain values say of a model. Such
-// configs have any fields, so those that are not known are not refused; a fact is known by all its
-// usual names. Getters throw InputError for a value that cannot be, and where two places say
-// different things. Each remembers what it answered and from where, for the Account. One whose
-// question must be answered, and is not, remembers that and returns something of its type: the
-// caller goes on to its other questions, and then calls require_all.
-class StateDictAnswers {
- public:
-  // REQUIRES: the options outlive it.
-  StateDictAnswers(const Opened& model, const ModelOptions& options, std::string where);
-
-  // These must be answered.
-  uint32_t heads(uint32_t model_dim);
-  uint32_t heads_of_modules(uint32_t heads);  // says how many there are
-  Activation activation();
-  bool norm_first();
-  PoolingChoice ask_pooling(const std::string& reader);  // which reads the pooled rows
-  uint32_t positions();  // that a model without a table of positions is for
-
-  // These are assumed.
-  double epsilon(double otherwise);
-  std::optional<double> score_scale();  // nullopt: 1/sqrt(head_dim)
-  double rope_theta();                  // 10000
-
-  // These are assumed or not, by the kind of program.
-  BandChoice mask(bool is_decoder);                               // that of a decoder: causal
-  double embedding_scale(uint32_t model_dim, bool must_be_said);  // 1
-
-  // These may go unsaid.
-  std::optional<uint32_t> heads_if_said();
-  std::optional<PoolingChoice> pooling_if_said();
-  // The mask in a buffer of the file: throws InputError where it is said to be another one.
-  BandChoice mask_of_buffer(const std::string& buffer, const BandChoice& mask);
-  // What `read` makes of the source that has an id2label; empty: none has.
-  std::vector<std::string> labels(
-      const std::function<std::vector<std::string>(ConfigFields& source)>& read);
-
-  // Throws InputError where one of `fields` is another size than `found`, the tensors'.
-  void check_size(std::initializer_list<const char*> fields, uint32_t found);
-  // Throws InputError for an option that was given, though such a model has no use for it.
-  void refuse(bool is_given, const char* option, const char* why) const;
-  void assume(std::string text) { account_.assumed.push_back(std::move(text)); }
-
-  // Throws InputError that names every option that is missing. `published` says what the program
-  // uses as it was published.
-  void require_all(const std::string& published) const;
-
-  const Account& account() const { return account_; }
-
- private:
-  // A fact by its names: "number of heads", "--heads", and those of fields.
-  struct Fact {
-    const char* what;
-    const char* option;
-    std::initializer_list<const char*> fields;
-  };
-  struct Question {
-    std::string option;   // that answers it: "--heads N"
-    std::string meaning;  // for people
-    std::string field;    // of a config that answers it
-  };
-
-  // What all sources that have one of the fields say, and the last that does.
-  template <typename Value>
-  std::optional<Value> written(std::initializer_list<const char*> fields, std::string& where);
-  // The option's value, or the written one. `option_text` is the option as it was given.
-  template <typename Value>
-  std::optional<Value> known(const std::optional<Value>& option, const Fact& fact,
-                             std::string option_text = "");
-  std::optional<BandChoice> known_mask();
-
-  const ModelOptions& options_;
-  std::vector<ConfigFields> sources_;
-  const std::string where_;
-  Account account_;
-  std::vector<Question> missing_;
-};
+// The number of heads that the training program wrote beside the weights, if it did: `account` then
+// says where.
+std::optional<uint32_t> written_heads(const Opened& model, Account& account);
 
 }  // namespace arenite::convert

@@ -295,12 +295,10 @@ std::string divisors(uint32_t number) {
 
 // The number of heads, which state dicts do not hold.
 uint32_t asked_heads(AttentionModule& module, const ModelTensors& tensors,
-                     const ModelOptions& options, StateDictAnswers& answers, uint32_t width) {
+                     const ModelOptions& options, const Opened& model) {
   if (options.heads != 0) return options.heads;
-  if (const auto heads = answers.heads_if_said()) {
-    module.account.given.push_back(answers.account().given.back());
-    return *heads;
-  }
+  if (const auto heads = written_heads(model, module.account)) return *heads;
+  const uint32_t width = module.query.outputs();
   throw InputError(
       "{}: the number of heads is not in the checkpoint: pass --heads N (the projections are {} "
       "wide, so N is one of {})",
@@ -452,7 +450,7 @@ AttentionModule read_causal_mean(ModelTensors& tensors, const ModelOptions& opti
 }
 
 AttentionModule read_module(const KnownModule& known, ModelTensors& tensors,
-                            const ModelOptions& options, StateDictAnswers& answers) {
+                            const ModelOptions& options, const Opened& model) {
   const bool has_projections = known.fused != nullptr || known.projections[0] != nullptr;
   if (!has_projections) return read_causal_mean(tensors, options);
   for (const char* name : {"bias_k", "bias_v"}) {
@@ -482,7 +480,7 @@ AttentionModule read_module(const KnownModule& known, ModelTensors& tensors,
                        heads, options.heads);
     }
   } else if (module.output) {
-    heads = asked_heads(module, tensors, options, answers, module.query.outputs());
+    heads = asked_heads(module, tensors, options, model);
   } else {
     if (options.heads == 0) module.account.assumed.emplace_back("one head");
     if (heads == 1) module.architecture = known.of_one_head;
@@ -499,8 +497,7 @@ AttentionModule read_attention_module(const Opened& model, const ModelOptions& o
   const Candidates candidates = find_candidates(store);
   const auto& [prefix, known] = choose(store, candidates, options);
   ModelTensors tensors(store, prefix);
-  StateDictAnswers answers(model, options, quote(store.source()));
-  const AttentionModule module = read_module(*known, tensors, options, answers);
+  const AttentionModule module = read_module(*known, tensors, options, model);
   if (options.features != 0 && options.features != module.features) {
     throw InputError(
         "{}: --features: found {}, and the module's weights are {} wide: drop the "

@@ -159,16 +159,6 @@ std::vector<float> read_groups(std::span<const std::byte> data, size_t elements,
 
 constexpr double kTheta = 10000.0;
 
-constexpr LayerNames kLayer = {.attention_norm = "attention_norm",
-                               .mlp_norm = "ffn_norm",
-                               .query = "attention.wq",
-                               .key = "attention.wk",
-                               .value = "attention.wv",
-                               .output = "attention.wo",
-                               .gate = "feed_forward.w1",
-                               .up = "feed_forward.w3",
-                               .down = "feed_forward.w2",
-                               .norm = NormKind::kRms};
 constexpr LayerSettings kSettings = {.epsilon = 1e-5,  // fixed in the program, like theta
                                      .qkv_bias = Presence::kNone,
                                      .output_bias = Presence::kNone,
@@ -253,8 +243,9 @@ TransformerSpec read_llama2c(const Llama2cHeader& header, const TensorStore& sto
 
   ModelTensors tensors(store);
   spec.token_embedding = tensors.matrix("tok_embeddings.weight", spec.vocab_size, spec.model_dim);
-  read_layers(tensors, spec, kLayer, kSettings, "layers.", static_cast<uint32_t>(header.layers));
-  spec.final_norm = read_norm(tensors, kLayer, kSettings, "norm", spec.model_dim);
+  read_layers(tensors, spec, kMetaLlama, kSettings, "layers.",
+              static_cast<uint32_t>(header.layers));
+  spec.final_norm = read_norm(tensors, kMetaLlama, kSettings, "norm", spec.model_dim);
   if (!header.is_tied) {
     spec.output = tensors.linear("output", spec.vocab_size, spec.model_dim, Presence::kNone);
   }

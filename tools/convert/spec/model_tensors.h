@@ -169,6 +169,18 @@ struct LayerNames {
   bool keeps_inputs_first = false;  // matrices are [inputs, outputs], as Conv1D has them
 };
 
+// Meta's own checkpoints of Llama, and those that llama2.c writes.
+inline constexpr LayerNames kMetaLlama = {.attention_norm = "attention_norm",
+                                          .mlp_norm = "ffn_norm",
+                                          .query = "attention.wq",
+                                          .key = "attention.wk",
+                                          .value = "attention.wv",
+                                          .output = "attention.wo",
+                                          .gate = "feed_forward.w1",
+                                          .up = "feed_forward.w3",
+                                          .down = "feed_forward.w2",
+                                          .norm = NormKind::kRms};
+
 // What the config says of the layers. What may be stored is in all layers or in none.
 struct LayerSettings {
   double epsilon = 0.0;

@@ -18,13 +18,6 @@
 namespace arenite::convert {
 namespace {
 
-// A size by its name in a family's configs, and by the one of other families, which may stand there
-// instead.
-struct SizeNames {
-  const char* name;
-  const char* alias = nullptr;
-};
-
 enum class Windows { kNone, kAllLayers, kSomeLayers };
 
 struct Family {
@@ -44,16 +37,14 @@ struct Family {
   const char* head = nullptr;
   Presence head_bias = Presence::kNone;
 
-  SizeNames width = {"hidden_size"};
-  SizeNames heads = {"num_attention_heads"};
-  SizeNames layers = {"num_hidden_layers"};
-  SizeNames positions_field = {"max_position_embeddings"};
-  const char* ffn = "intermediate_size";
+  SizeField width = {"hidden_size"};
+  SizeField heads = {"num_attention_heads"};
+  SizeField layers = {"num_hidden_layers"};
+  SizeField ffn = {"intermediate_size"};  // without a fallback: four times the width
+  SizeField context = {"max_position_embeddings", 2048};
   bool has_head_fields = true;  // num_key_value_heads and head_dim
 
   // What the transformers package takes for fields that a config does not have.
-  uint32_t ffn_dim = 0;  // 0: four times model_dim
-  uint32_t positions_max = 2048;
   uint32_t kv_heads = 0;  // 0: as many as heads
   uint32_t head_dim = 0;  // 0: model_dim / heads
   std::optional<uint32_t> bos{}, eos{};
@@ -74,16 +65,13 @@ Presence stored_if(bool condition) { return condition ? Presence::kRequired : Pr
 
 // Returns the number of layers.
 uint32_t read_sizes(ConfigFields& config, const Family& family, TransformerSpec& spec) {
-  const auto count = [&](const SizeNames& field, std::optional<uint32_t> fallback = {}) {
-    return field.alias == nullptr ? config.count(field.name, fallback)
-                                  : read_size(config, field.name, field.alias, fallback);
-  };
   spec.vocab_size = config.count("vocab_size");
-  spec.model_dim = count(family.width);
-  const uint32_t usual_ffn = family.ffn_dim != 0 ? family.ffn_dim : 4 * spec.model_dim;
-  spec.ffn_dim = config.count(family.ffn, usual_ffn);
-  spec.positions_max = count(family.positions_field, family.positions_max);
-  spec.heads = spec.kv_heads = count(family.heads);
+  spec.model_dim = read_size(config, family.width);
+  SizeField ffn = family.ffn;
+  if (ffn.fallback == 0) ffn.fallback = 4 * spec.model_dim;
+  spec.ffn_dim = read_size(config, ffn);
+  spec.positions_max = read_size(config, family.context);
+  spec.heads = spec.kv_heads = read_size(config, family.heads);
   if (family.has_head_fields) {
     const bool as_many = family.kv_heads == 0 || config.is_null("num_key_value_heads");
     spec.kv_heads = config.count("num_key_value_heads", as_many ? spec.heads : family.kv_heads);
@@ -93,7 +81,7 @@ uint32_t read_sizes(ConfigFields& config, const Family& family, TransformerSpec&
   spec.head_dim = family.has_head_fields && has_head_dim
                       ? config.count("head_dim", family.head_dim)
                       : even_head_dim(spec.model_dim, spec.heads, config.where());
-  return count(family.layers);
+  return read_size(config, family.layers);
 }
 
 // For a family whose layers all see the same keys: throws InputError where layer_types names
@@ -519,13 +507,12 @@ constexpr Family kFamilies[] = {
      .list = "h.",
      .final_norm = "ln_f",
      .head = "lm_head",
-     .width = {"n_embd", "hidden_size"},
-     .heads = {"n_head", "num_attention_heads"},
-     .layers = {"n_layer", "num_hidden_layers"},
-     .positions_field = {"n_positions", "max_position_embeddings"},
-     .ffn = "n_inner",
+     .width = {"n_embd", 0, "hidden_size"},
+     .heads = {"n_head", 0, "num_attention_heads"},
+     .layers = {"n_layer", 0, "num_hidden_layers"},
+     .ffn = {"n_inner"},
+     .context = {"n_positions", 1024, "max_position_embeddings"},
      .has_head_fields = false,
-     .positions_max = 1024,
      .bos = 50256,
      .eos = 50256,
      .is_tied = true,
@@ -538,7 +525,7 @@ constexpr Family kFamilies[] = {
      .list = "layers.",
      .final_norm = "final_layer_norm",
      .head = "embed_out",
-     .ffn_dim = 24576,
+     .ffn = {"intermediate_size", 24576},
      .bos = 0,
      .eos = 2},
     {.model_type = "phi",
@@ -550,7 +537,7 @@ constexpr Family kFamilies[] = {
      .final_norm = "final_layernorm",
      .head = "lm_head",
      .head_bias = Presence::kRequired,
-     .ffn_dim = 8192,
+     .ffn = {"intermediate_size", 8192},
      .bos = 1,
      .eos = 2},
     {.model_type = "bloom",
@@ -562,11 +549,11 @@ constexpr Family kFamilies[] = {
      .list = "h.",
      .final_norm = "ln_f",
      .head = "lm_head",
-     .width = {"n_embed", "hidden_size"},
-     .heads = {"n_head", "num_attention_heads"},
-     .layers = {"n_layer", "num_hidden_layers"},
-     .positions_field = {"seq_length"},
-     .ffn = "n_inner",
+     .width = {"n_embed", 0, "hidden_size"},
+     .heads = {"n_head", 0, "num_attention_heads"},
+     .layers = {"n_layer", 0, "num_hidden_layers"},
+     .ffn = {"n_inner"},
+     .context = {"seq_length", 2048},
      .has_head_fields = false,
      .bos = 1,
      .eos = 2,
@@ -580,45 +567,44 @@ constexpr Family kFamilies[] = {
      .list = "blocks.",
      .final_norm = "norm_f",
      .head = "lm_head",
-     .width = {"d_model", "hidden_size"},
-     .heads = {"n_heads", "num_attention_heads"},
-     .layers = {"n_layers", "num_hidden_layers"},
-     .positions_field = {"max_seq_len"},
-     .ffn = "expansion_ratio",
+     .width = {"d_model", 0, "hidden_size"},
+     .heads = {"n_heads", 0, "num_attention_heads"},
+     .layers = {"n_layers", 0, "num_hidden_layers"},
+     .ffn = {"expansion_ratio", 4},
+     .context = {"max_seq_len", 2048},
      .has_head_fields = false,
-     .ffn_dim = 4,
      .is_tied = true,
      .epsilon_field = "layer_norm_epsilon"},
     like_llama({.model_type = "llama",
-                .ffn_dim = 11008,
+                .ffn = {"intermediate_size", 11008},
                 .bos = 1,
                 .eos = 2,
                 .may_have_attention_bias = true,
                 .may_have_mlp_bias = true}),
     like_llama({.model_type = "mistral",
-                .ffn_dim = 14336,
-                .positions_max = 131072,
+                .ffn = {"intermediate_size", 14336},
+                .context = {"max_position_embeddings", 131072},
                 .kv_heads = 8,
                 .bos = 1,
                 .eos = 2,
                 .windows = Windows::kAllLayers}),
     like_llama({.model_type = "qwen2",
-                .ffn_dim = 22016,
-                .positions_max = 32768,
+                .ffn = {"intermediate_size", 22016},
+                .context = {"max_position_embeddings", 32768},
                 .kv_heads = 32,
                 .has_qkv_bias = true,
                 .windows = Windows::kSomeLayers}),
     like_llama({.model_type = "qwen3",
-                .ffn_dim = 22016,
-                .positions_max = 32768,
+                .ffn = {"intermediate_size", 22016},
+                .context = {"max_position_embeddings", 32768},
                 .kv_heads = 32,
                 .head_dim = 128,
                 .may_have_attention_bias = true,
                 .has_head_norms = true,
                 .windows = Windows::kSomeLayers}),
     like_llama({.model_type = "gemma",
-                .ffn_dim = 24576,
-                .positions_max = 8192,
+                .ffn = {"intermediate_size", 24576},
+                .context = {"max_position_embeddings", 8192},
                 .kv_heads = 16,
                 .head_dim = 256,
                 .bos = 2,

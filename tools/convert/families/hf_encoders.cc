@@ -41,12 +41,6 @@ constexpr LayerNames kDistilBert = {.attention_norm = "sa_layer_norm",
 constexpr const char* kHarmlessOfDistilBert[] = {"dropout", "qa_dropout", "seq_classif_dropout",
                                                  "sinusoidal_pos_embds", "tie_weights_"};
 
-// A size of the config, and what the transformers package takes where it is absent.
-struct SizeField {
-  const char* name;
-  uint32_t fallback;
-};
-
 // The head that guesses tokens.
 struct LanguageHead {
   const char* dense;
@@ -170,21 +164,18 @@ constexpr double kEpsilon = 1e-12;
 
 TransformerSpec read_encoder(ConfigFields& config, ModelTensors& tensors,
                              const EncoderFamily& family, const std::string& prefix) {
-  const auto count = [&](const SizeField& field) {
-    return config.count(field.name, field.fallback);
-  };
   for (const char* field : family.harmless) config.pass_over(field);
   TransformerSpec spec;
   spec.architecture = family.model_type;
   spec.vocab_size = config.count("vocab_size", family.vocab_size);
-  spec.model_dim = count(family.width);
-  spec.ffn_dim = count(family.ffn);
+  spec.model_dim = read_size(config, family.width);
+  spec.ffn_dim = read_size(config, family.ffn);
   spec.activation = read_activation(config, family.activation, "gelu");
-  const uint32_t layers = count(family.layers);
+  const uint32_t layers = read_size(config, family.layers);
   if (layers > kLayersMax) {
     throw InputError("{}: {} layers: expected 1 to {}", config.where(), layers, kLayersMax);
   }
-  spec.heads = spec.kv_heads = count(family.heads);
+  spec.heads = spec.kv_heads = read_size(config, family.heads);
   spec.head_dim = even_head_dim(spec.model_dim, spec.heads, config.where());
   const uint32_t position_rows = config.count("max_position_embeddings", 512);
   if (family.counts_from_padding) read_padding(config, position_rows, spec);

@@ -105,11 +105,15 @@ Activation read_activation(ConfigFields& config, const std::string& field,
   config.refuse(field, "expected one of " + known);
 }
 
-uint32_t read_size(ConfigFields& config, const char* name, const char* alias,
-                   std::optional<uint32_t> fallback) {
-  if (!config.has(name) && config.has(alias)) return config.count(alias);
-  const uint32_t size = config.count(name, fallback);
-  config.expect(alias, size, "it is another name for the same size");
+uint32_t read_size(ConfigFields& config, const SizeField& field) {
+  const bool has_alias = field.alias != nullptr;
+  if (has_alias && !config.has(field.name) && config.has(field.alias)) {
+    return config.count(field.alias);
+  }
+  const bool must_be_there = field.fallback == 0;
+  const uint32_t size =
+      config.count(field.name, must_be_there ? std::nullopt : std::optional(field.fallback));
+  if (has_alias) config.expect(field.alias, size, "it is another name for the same size");
   return size;
 }
 
@@ -147,15 +151,13 @@ void fold_single_type(TransformerSpec& spec) {
 }
 
 void pass_over_position_ids(ModelTensors& tensors, const std::string& name) {
-  for (const StoredTensor& tensor : tensors.stored()) {
-    if (tensor.name != name) continue;
-    const std::vector<float> ids = tensor.load();
-    for (size_t i = 0; i < ids.size(); ++i) {
-      if (ids[i] == static_cast<float>(i)) continue;
-      throw InputError("{}: {} is {} at index {}: expected positions counted from 0",
-                       quote(tensor.file), quote(name), ids[i], i);
-    }
-    tensors.pass_over(name);
+  const StoredTensor* tensor = tensors.buffer(name);
+  if (tensor == nullptr) return;
+  const std::vector<float> ids = tensor->load();
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] == static_cast<float>(i)) continue;
+    throw InputError("{} is {} at index {}: expected positions counted from 0", place_of(*tensor),
+                     ids[i], i);
   }
 }
 

@@ -40,9 +40,14 @@ std::optional<HeadKind> read_head_kind(ConfigFields& config);
 Activation read_activation(ConfigFields& config, const std::string& field,
                            const std::string& fallback);
 
-// A size that configs may also call as those of other families do.
-uint32_t read_size(ConfigFields& config, const char* name, const char* alias,
-                   std::optional<uint32_t> fallback = {});
+// A size by its name in configs, what the transformers package takes where it is absent (0: it must
+// be there), and its name in other families, which may stand there instead.
+struct SizeField {
+  const char* name;
+  uint32_t fallback = 0;
+  const char* alias = nullptr;
+};
+uint32_t read_size(ConfigFields& config, const SizeField& field);
 
 // ---- any reader ----
 

@@ -350,7 +350,7 @@ SentenceTransformers read_sentence_transformers(const Opened& opened, const Mode
   } catch (const UnsupportedError& error) {
     const Opened transformer = open_model(modules[0].folder);
     ConfigFields config = transformer.config_fields();
-    const uint32_t width = read_size(config, "hidden_size", "d_model");
+    const uint32_t width = read_size(config, {"hidden_size", 0, "d_model"});
     throw UnsupportedError("{}\n{}", error.what(),
                            export_lines(transformer, pooled_in_python(modules, width)));
   }

@@ -8,6 +8,7 @@
 
 #include "convert/convert.h"
 #include "convert/files/output_files.h"
+#include "convert/passes/passes.h"
 #include "convert/program/writer.h"
 #include "convert/spec/model_tensors.h"
 

@@ -14,7 +14,7 @@
 #include "cli/printed.h"
 #include "cli/writing_commands.h"
 #include "convert/files/error.h"
-#include "convert/files/output_folder.h"
+#include "convert/files/output_files.h"
 #include "support/file_faults.h"
 
 namespace arenite::testing {

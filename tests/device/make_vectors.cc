@@ -20,6 +20,7 @@
 #include "convert/convert.h"
 #include "convert/files/npy.h"
 #include "convert/files/output_files.h"
+#include "convert/program/weights.h"
 #include "device/pytorch_cases.h"
 #include "device/vector_writer.h"
 #include "device/vectors.h"

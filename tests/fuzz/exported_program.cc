@@ -20,7 +20,7 @@
 #include "convert/exported/read/array.h"
 #include "convert/exported/read/pt2_archive.h"
 #include "convert/files/error.h"
-#include "convert/program/compile.h"
+#include "convert/program/program.h"
 #include "convert/program/writer.h"
 #include "fuzz/cpu_limit.h"
 #include "fuzz/program_changes.h"
@@ -71,16 +71,10 @@ void run(const AlignedBytes& file, const Program& program) {
   const uint32_t tokens =
       program.patches() ? program.positions_max : token_count_for(kTokens, program);
   CheckSession session(file, Target::kPortable, tokens, Outputs::kAll);
-  if (program.vocab_size != 0) {
-    const std::vector<TokenId> ids = spread_tokens(tokens, program.vocab_size);
-    session.run(TokenBatch{.ids = ids, .tokens = tokens});
-  } else {
-    const auto patches = program.patches();
-    const std::vector<float> features =
-        features_to_check(patches ? static_cast<size_t>(patches->pixels().value())
-                                  : size_t{tokens} * program.slots[program.input_slot].width);
-    session.run(Batch{.features = features, .tokens = tokens});
-  }
+  const auto patches = program.patches();
+  session.run(input_to_check(tokens, program.vocab_size, 0,
+                             patches ? static_cast<size_t>(patches->pixels().value())
+                                     : size_t{tokens} * program.slots[program.input_slot].width));
 }
 
 Stage go(const Pt2Archive& archive, std::span<const uint8_t, kHeadBytes> head, bool compares) {

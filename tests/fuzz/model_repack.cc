@@ -11,7 +11,6 @@
 
 #include "arenite/model.h"
 #include "convert/check/pack_model.h"
-#include "convert/check/repack_model.h"
 #include "convert/convert.h"
 #include "convert/files/error.h"
 #include "convert/files/memory.h"

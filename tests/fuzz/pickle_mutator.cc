@@ -7,15 +7,15 @@
 #include <utility>
 #include <vector>
 
-#include "convert/files/pickle.h"
 #include "fuzz/mutators.h"
 #include "support/byte_string.h"
+#include "support/pickle_builder.h"
 #include "support/zip_builder.h"
 
 namespace arenite::fuzz {
 namespace {
 
-namespace op = convert::op;
+namespace op = testing::op;
 using testing::bytes_of;
 
 struct Instruction {

@@ -10,7 +10,7 @@
 
 #include "arenite/text_stream.h"
 #include "arenite/tokenizer.h"
-#include "convert/check/converted_session.h"
+#include "convert/check/check_session.h"
 #include "convert/files/error.h"
 #include "convert/tokenizers/tokenizer_source.h"
 #include "fuzz/bundle.h"

@@ -6,7 +6,7 @@
 #include <array>
 #include <variant>
 
-#include "convert/check/converted_session.h"
+#include "convert/check/check_session.h"
 #include "convert/check/pack_model.h"
 #include "convert/convert.h"
 #include "convert/files/error.h"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "arenite/image.h"
-#include "convert/check/call_rows.h"
+#include "convert/check/check_session.h"
 #include "convert/files/npy.h"
 #include "golden/converted.h"
 #include "support/compare.h"

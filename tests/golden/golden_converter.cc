@@ -26,6 +26,7 @@
 #include "convert/convert.h"
 #include "convert/exported/exported_model.h"
 #include "convert/modules/attention_modules.h"
+#include "convert/passes/passes.h"
 #include "convert/program/writer.h"
 #include "convert/tokenizers/tokenizer_source.h"
 

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "convert/modules/attention_modules.h"
-#include "convert/program/compile.h"
+#include "convert/program/program.h"
 #include "convert/program/writer.h"
 #include "golden/pinned_cases.h"
 #include "support/compare.h"

@@ -73,7 +73,6 @@ FORBIDDEN_WORDS = [
 # under a temporary name and rename. process.cc holds closed streams open.
 WRITERS = {
     "tools/convert/files/output_files.cc",
-    "tools/convert/files/output_folder.cc",
     "tools/convert/files/temporary_names.cc",
     "tools/cli/process.cc",
 }
@@ -257,7 +256,7 @@ def only_writers_open_files_for_writing(files):
             continue
         code = re.sub(r"(?m)^\s*#\s*include.*$", "", file.code())
         findings += [f"{file.path}:{line_of(code, match)}: {match.group(0)}: write files by way of "
-                     "convert/files/output_files.h or output_folder.h"
+                     "convert/files/output_files.h"
                      for match in WRITES_FILES.finditer(code)]
     return findings
 

@@ -5,9 +5,9 @@
 #include <stdexcept>
 
 #include "convert/families/families.h"
-#include "convert/program/compile.h"
+#include "convert/passes/passes.h"
 #include "convert/program/program.h"
-#include "convert/program/weight_choice.h"
+#include "convert/program/weights.h"
 #include "convert/program/writer.h"
 #include "support/random_weights.h"
 

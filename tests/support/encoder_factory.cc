@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "convert/families/families.h"
-#include "convert/program/compile.h"
+#include "convert/program/program.h"
 #include "convert/program/writer.h"
 #include "support/random_weights.h"
 

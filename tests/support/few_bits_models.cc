@@ -5,9 +5,9 @@
 
 #include "convert/families/families.h"
 #include "convert/modules/attention_modules.h"
-#include "convert/program/compile.h"
+#include "convert/passes/passes.h"
 #include "convert/program/program.h"
-#include "convert/program/weight_choice.h"
+#include "convert/program/weights.h"
 
 namespace arenite::test {
 namespace {

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "convert/modules/attention_modules.h"
-#include "convert/program/compile.h"
+#include "convert/program/program.h"
 #include "convert/program/writer.h"
 #include "convert/spec/model_tensors.h"
 #include "support/random.h"

@@ -9,7 +9,7 @@
 #include <unordered_map>
 
 #include "convert/modules/attention_modules.h"
-#include "convert/program/compile.h"
+#include "convert/program/program.h"
 #include "convert/program/writer.h"
 #include "convert/tokenizers/subwords.h"
 #include "convert/tokenizers/tokenizer_readers.h"

@@ -10,7 +10,7 @@
 
 #include "cli/model_file.h"
 #include "cli/session_sizes.h"
-#include "convert/files/output_folder.h"
+#include "convert/files/output_files.h"
 
 namespace arenite::tool {
 

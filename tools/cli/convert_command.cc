@@ -20,7 +20,7 @@
 #include "cli/process.h"
 #include "cli/report.h"
 #include "cli/report_facts.h"
-#include "convert/check/author_check.h"
+#include "convert/check/converted_model.h"
 #include "convert/check/pack_model.h"
 #include "convert/convert.h"
 #include "convert/files/error.h"

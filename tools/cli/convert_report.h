@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "cli/report_facts.h"
-#include "convert/check/author_check.h"
+#include "convert/check/converted_model.h"
 #include "convert/convert.h"
 
 namespace CLI {

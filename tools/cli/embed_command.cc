@@ -19,7 +19,7 @@
 #include "cli/embed.h"
 #include "cli/facts.h"
 #include "cli/process.h"
-#include "convert/check/call_rows.h"
+#include "convert/check/check_session.h"
 #include "convert/files/error.h"
 #include "convert/files/output_files.h"
 #include "core/crc32c.h"

@@ -27,11 +27,11 @@
 #include "cli/text_table.h"
 #include "cli/texts.h"
 #include "cli/thread_pool.h"
-#include "convert/check/call_rows.h"
+#include "convert/check/check_session.h"
 #include "convert/files/error.h"
 #include "convert/files/input_limits.h"
 #include "convert/files/output_files.h"
-#include "convert/tokenizers/expected_form.h"
+#include "convert/tokenizers/unicode_library.h"
 
 namespace arenite::tool {
 namespace {

@@ -18,7 +18,6 @@
 #include "convert/families/state_dicts.h"
 #include "convert/files/error.h"
 #include "convert/files/output_files.h"
-#include "convert/files/output_folder.h"
 #include "convert/modules/attention_modules.h"
 
 namespace arenite::tool {

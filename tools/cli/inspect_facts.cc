@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "cli/text_table.h"
-#include "convert/check/call_rows.h"
+#include "convert/check/check_session.h"
 #include "convert/masks/masks.h"
 #include "format/bounds.h"
 #include "format/model_needs.h"

@@ -7,7 +7,7 @@
 #include "arenite/version.h"
 #include "cli/commands.h"
 #include "cli/report.h"
-#include "convert/quantize/quantized_matrix.h"
+#include "convert/quantize/quantizers.h"
 #include "format/bounds.h"
 
 namespace arenite::tool {

@@ -16,7 +16,7 @@
 #include "cli/text_table.h"
 #include "convert/files/error.h"
 #include "convert/masks/masks.h"
-#include "convert/quantize/quantized_matrix.h"
+#include "convert/quantize/quantizers.h"
 #include "format/bounds.h"
 #include "format/reader.h"
 

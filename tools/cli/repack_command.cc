@@ -14,7 +14,7 @@
 #include "cli/model_file.h"
 #include "cli/process.h"
 #include "cli/text_table.h"
-#include "convert/check/repack_model.h"
+#include "convert/check/pack_model.h"
 #include "convert/convert.h"
 #include "convert/files/error.h"
 #include "convert/files/output_files.h"

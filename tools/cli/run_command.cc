@@ -20,7 +20,7 @@
 #include "cli/session_sizes.h"
 #include "cli/text_table.h"
 #include "cli/thread_pool.h"
-#include "convert/check/call_rows.h"
+#include "convert/check/check_session.h"
 #include "convert/check/model_input.h"
 #include "convert/files/error.h"
 #include "convert/files/npy.h"

@@ -18,7 +18,7 @@
 #include "convert/files/error.h"
 #include "convert/files/input_limits.h"
 #include "convert/files/memory.h"
-#include "convert/tokenizers/expected_form.h"
+#include "convert/tokenizers/unicode_library.h"
 #include "core/utf8.h"
 #include "format/tokenizer_reader.h"
 #include "text/encoder.h"

@@ -16,7 +16,7 @@
 #include "cli/model_file.h"
 #include "cli/session_sizes.h"
 #include "cli/thread_pool.h"
-#include "convert/check/call_rows.h"
+#include "convert/check/check_session.h"
 
 namespace CLI {
 class App;

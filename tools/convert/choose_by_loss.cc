@@ -15,9 +15,9 @@
 #include "convert/calibrate/sequence_runner.h"
 #include "convert/check/pack_model.h"
 #include "convert/files/error.h"
-#include "convert/program/compile.h"
+#include "convert/passes/passes.h"
 #include "convert/program/program.h"
-#include "convert/program/weight_choice.h"
+#include "convert/program/weights.h"
 #include "convert/program/writer.h"
 #include "format/file_layout.h"
 
@@ -355,7 +355,7 @@ class Search {
   RoundedBefore& before_;
   std::vector<Group> groups_;
   std::optional<OutputDistance> distance_;
-  std::vector<CalibrationSequence> held_out_;
+  std::vector<ModelInput> held_out_;
   Perplexity perplexity_;
   std::vector<std::string> notes_;
 };

@@ -10,7 +10,7 @@
 
 #include "arenite/target.h"
 #include "convert/graph/graph.h"
-#include "convert/program/weight_choice.h"
+#include "convert/program/weights.h"
 #include "convert/quantize_model.h"
 
 namespace arenite::convert {

@@ -11,6 +11,7 @@
 #include "convert/files/input_limits.h"
 #include "convert/files/npy.h"
 #include "convert/files/progress.h"
+#include "convert/passes/passes.h"
 #include "convert/program/program.h"
 #include "convert/quantize/matrix_product.h"
 #include "convert/tokenizers/tokenizer_source.h"

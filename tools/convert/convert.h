@@ -10,15 +10,14 @@
 #include <vector>
 
 #include "arenite/target.h"
-#include "convert/check/author_check.h"
 #include "convert/check/converted_model.h"
 #include "convert/choose_by_loss.h"
 #include "convert/exported/exported_model.h"
 #include "convert/families/families.h"
 #include "convert/modules/attention_modules.h"
 #include "convert/open/opened.h"
-#include "convert/program/compile.h"
-#include "convert/program/weight_choice.h"
+#include "convert/program/program.h"
+#include "convert/program/weights.h"
 #include "convert/quantize_model.h"
 #include "convert/spec/model_options.h"
 #include "convert/spec/model_spec.h"

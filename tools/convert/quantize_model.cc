@@ -13,7 +13,6 @@
 #include <stdexcept>
 #include <utility>
 
-#include "convert/calibrate/observer.h"
 #include "convert/calibrate/sequence_runner.h"
 #include "convert/files/error.h"
 #include "convert/files/progress.h"
@@ -38,33 +37,17 @@ Graph in_float32(Graph graph) {
   return graph;
 }
 
-// The rows of each part of a matrix; shared, since graphs are copied.
-std::vector<std::shared_ptr<const QuantizedMatrix>> split(const LinearNode& linear,
-                                                          const QuantizedMatrix& matrix) {
-  std::vector<std::shared_ptr<const QuantizedMatrix>> parts;
-  uint32_t row = 0;
-  const size_t scales = matrix.scales.size() / matrix.rows;
-  for (const LinearPart& part : linear.parts) {
-    const uint32_t rows = part.linear.weight.rows;
-    const auto slice = [&](const auto& list, size_t width) {
-      return std::remove_cvref_t<decltype(list)>(
-          list.begin() + static_cast<ptrdiff_t>(row * width),
-          list.begin() + static_cast<ptrdiff_t>((row + rows) * width));
-    };
-    parts.push_back(std::make_shared<QuantizedMatrix>(
-        QuantizedMatrix{matrix.type, rows, matrix.columns, slice(matrix.values, matrix.columns),
-                        slice(matrix.scales, scales)}));
-    row += rows;
-  }
-  return parts;
+// Gives a matrix its numbers; shared, since graphs are copied.
+void keep(WeightRef& weight, Storage& storage, const RoundedBefore::Rows& rows) {
+  const TensorType type = rows.numbers->type;
+  storage.is_taken_over = true;
+  weight.quantized = {type == TensorType::kW8 ? TensorType::kQ8 : type, rows.method};
+  weight.load_quantized = [own = rows.numbers] { return *own; };
 }
 
-// Gives a part its numbers, whose weights were scaled already.
+// The same of a part of a layer, whose weights were scaled already.
 void keep(LinearPart& part, const RoundedBefore::Rows& rows) {
-  const TensorType type = rows.numbers->type;
-  part.storage.is_taken_over = true;
-  part.linear.weight.quantized = {type == TensorType::kW8 ? TensorType::kQ8 : type, rows.method};
-  part.linear.weight.load_quantized = [own = rows.numbers] { return *own; };
+  keep(part.linear.weight, part.storage, rows);
   for (double& value : part.linear.bias) value *= part.scale;
   part.scale = 1.0;
 }
@@ -80,11 +63,24 @@ bool is_known(const RoundedBefore& before, const LinearNode& linear) {
                              [&](const LinearPart& part) { return find(before, part) != nullptr; });
 }
 
-// What the range of scales did to a matrix; empty: nothing.
-std::string note_of(const ScaleReport& scales, const std::string& name) {
-  if (scales.zeroed == 0) return "";
-  return fmt::format("{}: {} of its rows or blocks are zeros: their scales would be below {:.0e}",
-                     name, scales.zeroed, kScaleMin);
+// What the range of scales did to a matrix, and its Hessian, if it has one; empty: nothing.
+std::string notes_of(const GptqReport& report, bool has_hessian, const std::string& name) {
+  std::vector<std::string> notes;
+  if (report.scales.zeroed != 0) {
+    notes.push_back(
+        fmt::format("{} of its rows or blocks are zeros: their scales would be below "
+                    "{:.0e}",
+                    report.scales.zeroed, kScaleMin));
+  }
+  if (has_hessian && !report.compensated) {
+    notes.emplace_back(
+        "its inputs' Hessian is not positive definite: weights are rounded one by one");
+  } else if (report.dampening > 0.011) {
+    notes.push_back(fmt::format(
+        "its inputs' Hessian became positive definite with {:.0f} % of its mean diagonal added",
+        100.0 * report.dampening));
+  }
+  return notes.empty() ? "" : fmt::format("{}: {}", name, fmt::join(notes, "; "));
 }
 
 // What leaves a matrix in float32.
@@ -122,9 +118,7 @@ void take_rounded(const std::string& name, EmbeddingNode& embedding, RoundedBefo
     check_scales(scales, name, name + "=f32");
     rows.decibels = noise_of(weights, *rows.numbers).decibels();
   }
-  embedding.storage.is_taken_over = true;
-  weight.quantized = {type == TensorType::kW8 ? TensorType::kQ8 : type, rows.method};
-  weight.load_quantized = [own = rows.numbers] { return *own; };
+  keep(weight, embedding.storage, rows);
 }
 
 class Quantizer {
@@ -163,20 +157,8 @@ class Quantizer {
       if (!mean_squares.empty() && type_of(values[0]) == TensorType::kQ4) continue;
       const std::vector<double> none;
       const std::vector<double>& weights = mean_squares.empty() ? none : mean_squares[tensor];
-      for (const ValueId value : values) round(value, tensor, weights);
+      for (const ValueId value : values) round(value, tensor, weights, nullptr);
     }
-  }
-
-  void round(ValueId value, uint32_t tensor, const std::vector<double>& column_weights) {
-    const std::vector<float> weights = weights_of(tensor);
-    const auto [rows, columns] = sides_of(tensor);
-    ScaleReport scales;
-    QuantizedMatrix matrix =
-        quantize(weights, rows, columns, type_of(value), column_weights, &scales);
-    check_scales(scales, graph_.node(value).name, rule_for(*graph_.as<LinearNode>(value)));
-    finish(value, weights, matrix,
-           column_weights.empty() ? "rounding" : "rounding, weighted by inputs",
-           note_of(scales, graph_.node(value).name));
   }
 
   void compensate_all(const AlignedBytes& file, const CalibrationSet& set) {
@@ -185,59 +167,46 @@ class Quantizer {
       if (type_of(values[0]) == TensorType::kQ4) tensors.push_back(tensor);
     }
     for_each_hessian(file, set.fitted, tensors, [&](uint32_t tensor, const Hessian& hessian) {
-      for (const ValueId value : layers_.at(tensor)) {
-        compensate(value, tensor, hessian);
-      }
+      for (const ValueId value : layers_.at(tensor)) round(value, tensor, {}, &hessian);
     });
   }
 
  private:
-  // All rows that the layer becomes, with what is folded into them.
-  std::vector<float> weights_of(uint32_t tensor) const {
-    const ProgramTensor& found = program_.tensors[tensor];
-    std::vector<float> weights = found.load();
-    require_finite(found.name, weights);
-    return weights;
-  }
-  std::pair<uint32_t, uint32_t> sides_of(uint32_t tensor) const {
-    return {program_.tensors[tensor].outputs, program_.tensors[tensor].inputs};
-  }
-
   TensorType type_of(ValueId value) const {
     return graph_.as<LinearNode>(value)->parts[0].storage.type;
   }
 
-  void compensate(ValueId value, uint32_t tensor, const Hessian& hessian) {
-    const std::vector<float> weights = weights_of(tensor);
-    const auto [rows, columns] = sides_of(tensor);
+  // Rounds all rows that the layer becomes, with what is folded into them: by GPTQ where there is a
+  // Hessian of its inputs, else weighted by their mean squares where these are known.
+  void round(ValueId value, uint32_t tensor, const std::vector<double>& column_weights,
+             const Hessian* hessian) {
+    const ProgramTensor& from = program_.tensors[tensor];
+    const std::vector<float> weights = from.load();
+    require_finite(from.name, weights);
     GptqReport report;
-    QuantizedMatrix matrix =
-        quantize_gptq(weights, rows, columns, type_of(value), hessian, &report);
+    const QuantizedMatrix matrix =
+        hessian != nullptr
+            ? quantize_gptq(weights, from.outputs, from.inputs, type_of(value), *hessian, &report)
+            : quantize(weights, from.outputs, from.inputs, type_of(value), column_weights,
+                       &report.scales);
     const std::string& name = graph_.node(value).name;
     check_scales(report.scales, name, rule_for(*graph_.as<LinearNode>(value)));
-    std::string note = note_of(report.scales, name);
-    if (!note.empty() && (!report.compensated || report.dampening > 0.011)) note += "; ";
-    if (!report.compensated) {
-      note += fmt::format(
-          "{}: its inputs' Hessian is not positive definite: weights are rounded one by one", name);
-    } else if (report.dampening > 0.011) {
-      note += fmt::format(
-          "{}: its inputs' Hessian became positive definite with {:.0f} % of its mean diagonal "
-          "added",
-          name, 100.0 * report.dampening);
-    }
-    finish(value, weights, matrix, report.compensated ? "GPTQ" : "rounding", note);
+    const char* const method = report.compensated       ? "GPTQ"
+                               : column_weights.empty() ? "rounding"
+                                                        : "rounding, weighted by inputs";
+    finish(value, weights, matrix, method, notes_of(report, hessian != nullptr, name));
   }
 
   void finish(ValueId value, const std::vector<float>& weights, const QuantizedMatrix& matrix,
               const std::string& method, const std::string& note) {
     LinearNode& linear = *graph_.as<LinearNode>(value);
     const double decibels = noise_of(weights, matrix).decibels();
-    const auto parts = split(linear, matrix);
-    for (size_t i = 0; i < parts.size(); ++i) {
-      LinearPart& part = linear.parts[i];
-      const auto key = std::pair(part.layer, part.storage.type);
-      before_.rows[key] = {parts[i], method, decibels, note};
+    uint32_t row = 0;
+    for (const LinearPart& part : linear.parts) {
+      const uint32_t rows = part.linear.weight.rows;
+      before_.rows[{part.layer, part.storage.type}] = {
+          std::make_shared<QuantizedMatrix>(matrix.part(row, rows)), method, decibels, note};
+      row += rows;
     }
     keep_known(value, linear);
   }

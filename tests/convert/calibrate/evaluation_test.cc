@@ -11,7 +11,6 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "convert/calibrate/observer.h"
 #include "convert/calibrate/sequence_runner.h"
 #include "convert/check/check_session.h"
 #include "convert/convert.h"
@@ -55,9 +54,9 @@ CalibrationSet text_of(std::initializer_list<uint32_t> lengths, uint32_t vocab_s
   return set;
 }
 
-std::vector<float> run_whole(const AlignedBytes& file, const CalibrationSequence& sequence) {
+std::vector<float> run_whole(const AlignedBytes& file, const ModelInput& sequence) {
   CheckSession session(file, load_best(file).target(), sequence.tokens, Outputs::kAll);
-  return session.run(TokenBatch{sequence.ids, 1, sequence.tokens});
+  return session.run(sequence);
 }
 
 std::vector<double> probabilities(std::span<const float> logits) {
@@ -102,7 +101,7 @@ TEST(ModelComparison, ComparesDecodersAsPlainLoopsDo) {
   const CalibrationSet set = text_of({300, 40}, program.vocab_size);
   double kl = 0.0, cosines = 0.0, nll_before = 0.0, nll_after = 0.0;
   size_t same = 0, rows = 0, scored = 0;
-  for (const CalibrationSequence& sequence : set.held_out) {
+  for (const ModelInput& sequence : set.held_out) {
     const std::vector<float> before = run_whole(reference, sequence);
     const std::vector<float> after = run_whole(other, sequence);
     for (uint32_t t = 0; t < sequence.tokens; ++t, ++rows) {
@@ -216,7 +215,7 @@ TEST_F(RealText, PerplexitiesAreThoseOfTheReferencePrograms) {
     const Conversion conversion = story(name);
     CalibrationSet set = read_calibration(real() / "eval_stories.txt", load_best(conversion.file));
     ASSERT_EQ(set.held_out.size(), 1u);
-    std::vector<CalibrationSequence> lines = set.fitted;
+    std::vector<ModelInput> lines = set.fitted;
     lines.push_back(set.held_out[0]);
     EXPECT_EQ(lines[0].ids, all[name]["first_line_ids"].get<std::vector<TokenId>>());
     const Perplexity found = perplexity_of(conversion.file, lines);

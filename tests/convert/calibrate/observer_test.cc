@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Observed inputs are those that the linear layers computed with.
-#include "convert/calibrate/observer.h"
+#include "convert/calibrate/sequence_runner.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,6 @@
 #include <map>
 #include <vector>
 
-#include "convert/calibrate/sequence_runner.h"
 #include "convert/files/progress.h"
 #include "convert/program/program.h"
 #include "convert/program/writer.h"
@@ -20,7 +19,7 @@
 namespace arenite::convert {
 namespace {
 
-using Sequences = std::vector<CalibrationSequence>;
+using Sequences = std::vector<ModelInput>;
 
 Sequences sequences_of(std::initializer_list<uint32_t> lengths, uint32_t vocab_size) {
   Sequences sequences;
@@ -64,7 +63,7 @@ TEST(Observer, TheLogitsAreTheWeightsTimesTheInputs) {
   ASSERT_EQ(inputs.size(), 74u);
   SequenceRunner runner(file, 70);
   size_t index = 0;
-  for (const CalibrationSequence& sequence : sequences) {
+  for (const ModelInput& sequence : sequences) {
     runner.begin(sequence);
     while (runner.advance()) {
       for (size_t row = 0; row < runner.rows(); ++row, ++index) {
@@ -87,7 +86,7 @@ TEST(Observer, AModelOfFeaturesReadsTheFeatures) {
   const Program program = test::encoder_program(shape);
   const AlignedBytes file = write_model(program, test::all_targets());
   const uint32_t first = linear_tensors(program).front();
-  CalibrationSequence sequence;
+  ModelInput sequence;
   sequence.tokens = 9;
   sequence.features = test::random_floats(size_t{9} * shape.input_features, 4);
   bool seen = false;

@@ -22,12 +22,12 @@
 namespace arenite::convert {
 namespace {
 
-using TextSequences = std::vector<CalibrationSequence>;
+using TextSequences = std::vector<ModelInput>;
 
 std::vector<std::vector<TokenId>> all_ids(const CalibrationSet& set) {
   std::vector<std::vector<TokenId>> ids;
   for (const auto* sequences : {&set.fitted, &set.held_out}) {
-    for (const CalibrationSequence& sequence : *sequences) ids.push_back(sequence.ids);
+    for (const ModelInput& sequence : *sequences) ids.push_back(sequence.ids);
   }
   return ids;
 }
@@ -44,7 +44,7 @@ TEST(OwnText, IsTheSameAgainAndNoTwoTextsAreAlike) {
   EXPECT_GE(tokens + held_out, 10000u);
   EXPECT_LE(tokens + held_out, 11000u);
   EXPECT_NEAR(static_cast<double>(held_out) / static_cast<double>(tokens), 0.25, 0.05);
-  for (const CalibrationSequence& sequence : set.fitted) {
+  for (const ModelInput& sequence : set.fitted) {
     EXPECT_EQ(sequence.tokens, sequence.ids.size());
     EXPECT_GE(sequence.tokens, 2u);
     for (const TokenId id : sequence.ids) EXPECT_LT(id, 37u);
@@ -78,7 +78,7 @@ TEST(OwnText, IsAsLikelyAsTheModelSays) {
   SequenceRunner runner(file, 70);
   double entropy = 0.0;
   uint64_t rows = 0;
-  for (const CalibrationSequence& sequence : set.fitted) {
+  for (const ModelInput& sequence : set.fitted) {
     runner.begin(sequence);
     while (runner.advance()) {
       for (size_t row = 0; row < runner.rows(); ++row) {

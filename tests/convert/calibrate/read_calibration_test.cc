@@ -234,7 +234,7 @@ TEST(MadeUpInput, SuitsEveryModel) {
     const CalibrationSet set = made_up_input(load_best(file));
     EXPECT_TRUE(set.fitted.empty());
     SequenceRunner runner(file, longest_of(set.held_out));
-    for (const CalibrationSequence& sequence : set.held_out) {
+    for (const ModelInput& sequence : set.held_out) {
       runner.begin(sequence);
       EXPECT_TRUE(runner.advance()) << shape.name;
       for (size_t row = 0; row < runner.rows(); ++row) {

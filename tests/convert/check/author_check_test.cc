@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Conversions against what PyTorch computed, and against arrays that do not fit.
-#include "convert/check/author_check.h"
+#include "convert/check/converted_model.h"
 
 #include <gtest/gtest.h>
 

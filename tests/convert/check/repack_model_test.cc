@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // A model file for other targets has the bytes that its program has when it is packed for them.
-#include "convert/check/repack_model.h"
+#include "convert/check/pack_model.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstring>
 
-#include "convert/check/pack_model.h"
 #include "convert/convert.h"
 #include "convert/files/error.h"
+#include "convert/passes/passes.h"
 #include "core/crc32c.h"
 #include "format/reader.h"
 #include "support/decoder_factory.h"

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "convert/check/author_check.h"
+#include "convert/check/converted_model.h"
 #include "convert/convert.h"
 #include "support/test_data.h"
 

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "convert/check/author_check.h"
+#include "convert/check/converted_model.h"
 #include "convert/convert.h"
 #include "support/refusal.h"
 #include "support/test_data.h"

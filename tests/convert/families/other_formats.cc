@@ -12,6 +12,7 @@
 namespace arenite::testing {
 namespace {
 
+namespace op = testing::op;
 constexpr size_t kGroup = 32;
 constexpr float kScale = 0x1p-8f;
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "convert/check/author_check.h"
+#include "convert/check/converted_model.h"
 #include "convert/convert.h"
 #include "convert/families/tiny_models.h"
 #include "convert/files/npy.h"

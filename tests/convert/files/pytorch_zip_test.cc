@@ -16,6 +16,7 @@
 namespace arenite::convert {
 namespace {
 
+namespace op = testing::op;
 using testing::bytes_of;
 using testing::convert_fixture;
 using testing::small_state_dict_pickle;

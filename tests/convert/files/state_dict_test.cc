@@ -13,6 +13,7 @@
 namespace arenite::convert {
 namespace {
 
+namespace op = testing::op;
 using testing::PickleBuilder;
 
 const testing::PickledView kOne{.storage_elements = 1, .shape = {1}, .strides = {1}};

@@ -96,7 +96,7 @@ TEST_F(GgufQuantized, RowsOfALlamaKeepTheirIntegersThroughAllPasses) {
     ASSERT_TRUE(offers(part.linear.weight, TensorType::kQ4)) << part.linear.weight.name;
     part.storage.is_taken_over = true;
   }
-  run_passes(graph);
+  graph = rewrite(std::move(graph));
   size_t weights = 0;
   for (const ValueId value : graph.order()) {
     EXPECT_EQ(graph.as<PermuteNode>(value), nullptr);

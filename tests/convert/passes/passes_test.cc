@@ -95,10 +95,7 @@ double largest_difference(const auto& found, const std::vector<double>& expected
 std::vector<float> run(const Program& program, const Input& input) {
   const AlignedBytes file = write_model(program, {Target::kPortable});
   CheckSession session(file, Target::kPortable, kTokens, Outputs::kAll);
-  if (input.tokens.empty()) return session.run(Batch{input.features, 1, kTokens, {}});
-  TokenBatch batch{input.tokens, 1, kTokens};
-  batch.types = input.types;
-  return session.run(batch);
+  return session.run({input.tokens, input.features, kTokens, 1, input.types});
 }
 
 TEST(Passes, KeepTheResultsOneByOne) {

@@ -40,7 +40,7 @@ void for_each_linear(Graph& graph, const std::function<void(Node&, LinearNode&)>
 }
 
 Graph after_passes(Graph graph) {
-  run_passes(graph);
+  graph = rewrite(std::move(graph));
   return graph;
 }
 

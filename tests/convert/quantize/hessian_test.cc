@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products, sums of products and the factor of an inverse, beside loops in double precision.
-#include "convert/quantize/hessian.h"
+#include "convert/quantize/gptq.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,6 @@
 #include <limits>
 #include <vector>
 
-#include "convert/quantize/inverse_factor.h"
 #include "support/random.h"
 
 namespace arenite::convert {

@@ -124,7 +124,7 @@ TEST_F(VocabTxt, WithAConfigThatIsNotUnderstoodIsRefused) {
 TEST_F(VocabTxt, TakesAddedTokensOnlyWithWhatTheyAreFor) {
   folder_.write("added_tokens.json", R"({"<end>": 5})");
   EXPECT_TRUE(
-      refuses([&] { read(specials_); }, {"added_tokens.json", "'<end>'", "added_tokens_decoder"}));
+      refuses([&] { read(specials_); }, {"added_tokens.json", "<end>", "added_tokens_decoder"}));
   configure(R"({"added_tokens_decoder": {"5": {"content": "<end>", "special": true}}})");
   const TokenizerSpec spec = read(specials_);
   EXPECT_EQ(spec.specials.at(5), 0);

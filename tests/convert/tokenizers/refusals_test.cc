@@ -61,10 +61,10 @@ TEST(TokenizerRefusals, OfModelsInATokenizerJson) {
   EXPECT_TRUE(refuses_bytes([](json& j) { j["model"]["merges"][0] = "a c"; },
                             {"merge 0", "'ac'", "not in the vocabulary"}));
   EXPECT_TRUE(
-      refuses_bytes([](json& j) { j["model"]["vocab"]["b"] = -1; }, {"vocab", "'b'", "-1"}));
+      refuses_bytes([](json& j) { j["model"]["vocab"]["b"] = -1; }, {"model.vocab.b", "-1"}));
   EXPECT_TRUE(refuses_bytes([](json& j) { j["model"]["vocab"]["b"] = 97; }, {"id 97", "once"}));
-  EXPECT_TRUE(
-      refuses_bytes([](json& j) { j["model"]["vocab"]["b"] = 1 << 20; }, {"'b'", "1048576"}));
+  EXPECT_TRUE(refuses_bytes([](json& j) { j["model"]["vocab"]["b"] = 1 << 20; },
+                            {"model.vocab.b", "1048576"}));
   EXPECT_TRUE(refuses_bytes([](json& j) { j["model"].erase("vocab"); }, {"model", "'vocab'"}));
   EXPECT_TRUE(refuses_bytes([](json& j) { j["model"] = 3; }, {"model", "3", "object"}));
   EXPECT_TRUE(refuses_bytes([](json& j) { j["model"]["unk_token"] = "?!"; }, {"unk_token", "?!"}));
@@ -247,11 +247,11 @@ TEST(TokenizerRefusals, OfBrokenMessages) {
                       "abc",
                       {"field 1", "5 bytes", "3 are left"}));
   EXPECT_TRUE(refuses_message("\x0A\x02\x0B\x0B", {"wire type 3"}));
-  EXPECT_TRUE(refuses_message("\x0A\x01\x80", {"middle of a number"}));
+  EXPECT_TRUE(refuses_message("\x0A\x01\x80", {"a number has", "are left"}));
   EXPECT_TRUE(
       refuses_message("\x0A\x03\x15"
                       "ab",
-                      {"middle of a number"}));
+                      {"a number has", "are left"}));
   EXPECT_TRUE(refuses_message("\x0A\x02\x08\x01", {"field 1 is of wire type 0"}));
   EXPECT_TRUE(refuses_message("\x0A" + std::string(11, '\xFF'), {"ten bytes"}));
   EXPECT_TRUE(refuses_message(proto_field(1, std::string("\x02\x00", 2)), {"number"}));

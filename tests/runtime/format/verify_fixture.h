@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "convert/modules/attention_modules.h"
-#include "convert/program/compile.h"
+#include "convert/program/program.h"
 #include "convert/program/writer.h"
 #include "support/model_factory.h"
 #include "support/model_surgery.h"

@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "convert/program/weights.h"
 #include "runtime/session/decoder_fixture.h"
 #include "support/reference_models.h"
 

@@ -6,6 +6,7 @@
 
 #include "convert/check/pack_model.h"
 #include "convert/graph/interpreter.h"
+#include "convert/program/weights.h"
 #include "convert/program/writer.h"
 #include "runtime/session/encoder_fixture.h"
 #include "support/few_bits_models.h"

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "convert/program/compile.h"
+#include "convert/program/program.h"
 #include "convert/program/writer.h"
 #include "runtime/session/encoder_fixture.h"
 #include "runtime/session/rows_fixture.h"

@@ -9,7 +9,7 @@
 
 #include "convert/check/pack_model.h"
 #include "convert/families/families.h"
-#include "convert/program/compile.h"
+#include "convert/program/program.h"
 #include "convert/program/writer.h"
 #include "convert/spec/model_tensors.h"
 #include "format/reader.h"

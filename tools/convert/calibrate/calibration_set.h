@@ -9,23 +9,18 @@
 
 #include "arenite/model.h"
 #include "arenite/token.h"
+#include "convert/check/check_session.h"
 #include "convert/files/memory.h"
 
 namespace arenite::convert {
 
-// Tokens that follow each other, alone in a session.
-struct CalibrationSequence {
-  std::vector<TokenId> ids = {};     // of a model of tokens
-  std::vector<float> features = {};  // [tokens, input_features] of a model of features
-  uint32_t tokens = 0;
-};
-
+// Sequences are of one each: tokens that follow each other, alone in a session.
 struct CalibrationSet {
-  std::string source;                              // for people: where it is from, and how much
-  std::vector<CalibrationSequence> fitted = {};    // scales and Hessians are made for these
-  std::vector<CalibrationSequence> held_out = {};  // models are compared on these
+  std::string source;                     // for people: where it is from, and how much
+  std::vector<ModelInput> fitted = {};    // scales and Hessians are made for these
+  std::vector<ModelInput> held_out = {};  // models are compared on these
 
-  static uint64_t tokens_of(const std::vector<CalibrationSequence>& sequences);
+  static uint64_t tokens_of(const std::vector<ModelInput>& sequences);
 };
 
 // The least that tells anything, and the most that is looked at: of more, sequences are taken from

@@ -65,7 +65,7 @@ struct Score {
 };
 
 // `logs` are for the token after token `index` of the sequence.
-void add_score(const CalibrationSequence& sequence, uint32_t index, std::span<const double> logs,
+void add_score(const ModelInput& sequence, uint32_t index, std::span<const double> logs,
                Score& score) {
   if (index + 1 >= sequence.tokens) return;
   score.nll -= logs[sequence.ids[index + 1]];
@@ -121,7 +121,7 @@ class Comparison {
     result_.has_probabilities = gives_probabilities(reference_.model());
   }
 
-  void add(const CalibrationSequence& sequence) {
+  void add(const ModelInput& sequence) {
     ++result_.sequences;
     reference_.begin(sequence);
     other_.begin(sequence);
@@ -146,7 +146,7 @@ class Comparison {
   }
 
  private:
-  void add_outputs(const CalibrationSequence& sequence) {
+  void add_outputs(const ModelInput& sequence) {
     for (uint32_t row = 0; row < reference_.rows(); ++row) {
       const std::span<const float> before = reference_.row(row);
       const std::span<const float> after = other_.row(row);
@@ -196,11 +196,10 @@ constexpr uint64_t kKeptTokensMax = 1024;
 constexpr uint64_t kKeptBytesMax = uint64_t{64} << 20;
 
 // The first sequence, and as many others from everywhere as their tokens allow.
-std::vector<CalibrationSequence> some_of(const std::vector<CalibrationSequence>& sequences,
-                                         uint64_t tokens_max) {
+std::vector<ModelInput> some_of(const std::vector<ModelInput>& sequences, uint64_t tokens_max) {
   const uint64_t tokens = CalibrationSet::tokens_of(sequences);
   const size_t every = static_cast<size_t>((tokens + tokens_max - 1) / tokens_max);
-  std::vector<CalibrationSequence> some;
+  std::vector<ModelInput> some;
   uint64_t taken = 0;
   for (size_t i = 0; i < sequences.size(); i += std::max<size_t>(every, 1)) {
     taken += sequences[i].tokens;
@@ -212,10 +211,10 @@ std::vector<CalibrationSequence> some_of(const std::vector<CalibrationSequence>&
 
 // Calls take(row) for each row of outputs.
 template <typename Take>
-void for_each_row(const AlignedBytes& file, const std::vector<CalibrationSequence>& sequences,
+void for_each_row(const AlignedBytes& file, const std::vector<ModelInput>& sequences,
                   const Take& take) {
   SequenceRunner runner(file, longest_of(sequences));
-  for (const CalibrationSequence& sequence : sequences) {
+  for (const ModelInput& sequence : sequences) {
     runner.begin(sequence);
     while (runner.advance()) {
       for (size_t row = 0; row < runner.rows(); ++row) take(runner.row(row));
@@ -226,7 +225,7 @@ void for_each_row(const AlignedBytes& file, const std::vector<CalibrationSequenc
 }  // namespace
 
 OutputDistance::OutputDistance(const AlignedBytes& reference,
-                               const std::vector<CalibrationSequence>& sequences) {
+                               const std::vector<ModelInput>& sequences) {
   const Model model = load_best(reference);
   has_probabilities_ = gives_probabilities(model);
   const uint64_t fitting = kKeptBytesMax / (sizeof(float) * model.output_features());
@@ -272,13 +271,12 @@ ModelComparison compare_models(const AlignedBytes& reference, const AlignedBytes
   return comparison.result();
 }
 
-Perplexity perplexity_of(const AlignedBytes& file,
-                         const std::vector<CalibrationSequence>& sequences) {
+Perplexity perplexity_of(const AlignedBytes& file, const std::vector<ModelInput>& sequences) {
   if (sequences.empty()) return {};
   SequenceRunner runner(file, longest_of(sequences));
   Score score;
   std::vector<double> logs;
-  for (const CalibrationSequence& sequence : sequences) {
+  for (const ModelInput& sequence : sequences) {
     runner.begin(sequence);
     while (runner.advance()) {
       for (uint32_t row = 0; row < runner.rows(); ++row) {

@@ -54,20 +54,19 @@ class OutputDistance {
  public:
   // Of as many tokens of `sequences` as tell enough, taken from all over them.
   // REQUIRES: some sequences; a target that this CPU runs.
-  OutputDistance(const AlignedBytes& reference, const std::vector<CalibrationSequence>& sequences);
+  OutputDistance(const AlignedBytes& reference, const std::vector<ModelInput>& sequences);
 
   // REQUIRES: the same program as the reference's but for its weights.
   double of(const AlignedBytes& file) const;
   bool has_probabilities() const { return has_probabilities_; }
 
  private:
-  std::vector<CalibrationSequence> sequences_;
+  std::vector<ModelInput> sequences_;
   bool has_probabilities_ = false;
   std::vector<float> rows_;  // that the reference gives, one after the other
 };
 
 // Of one model over some sequences. REQUIRES: can_write_text.
-Perplexity perplexity_of(const AlignedBytes& file,
-                         const std::vector<CalibrationSequence>& sequences);
+Perplexity perplexity_of(const AlignedBytes& file, const std::vector<ModelInput>& sequences);
 
 }  // namespace arenite::convert

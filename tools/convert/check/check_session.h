@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a converted model in this process, and says what it is fed: the same on every run.
+// Sessions of model files in this process: what is fed to them, the same on every run, and the one
+// way in which the tools read an Output, since numbers beyond its rows are memory that nothing
+// wrote.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +11,73 @@
 #include "arenite/session.h"
 #include "arenite/target.h"
 #include "arenite/token.h"
-#include "convert/check/converted_session.h"
 #include "convert/files/memory.h"
 #include "convert/program/program.h"
+#include "format/reader.h"
 
 namespace arenite::convert {
+
+// Throws std::logic_error: the model does not `what`.
+[[noreturn]] void fail_as_bug(const char* what, Status status, const Diagnostic& why);
+
+// The model of a file, on one target. `file` must outlive it.
+Model load_converted(const AlignedBytes& file, Target target);
+// The same on the best of its targets that this CPU has.
+Model load_best(const AlignedBytes& file);
+
+// A session, and its arena.
+class ConvertedSession {
+ public:
+  ConvertedSession(const Model& model, const SessionOptions& options);
+
+  Session& operator*() const { return *session_; }
+  Session* operator->() const { return session_; }
+
+ private:
+  AlignedBytes arena_;
+  Session* session_ = nullptr;
+};
+
+// Whether a session chooses which rows a call gives, its last ones or all.
+bool leaves_rows_open(const format::ModelReader& reader);
+
+// What the arrays of a model's author are like, of ArrayFlag, and which rows these have.
+uint32_t array_flags(std::span<const std::byte> file);
+Outputs authors_outputs(std::span<const std::byte> file);
+
+// Whether a call gives one row for each sequence, not one for each token.
+bool has_row_of_sequence(std::span<const std::byte> file, Outputs outputs);
+
+// Rows that a call gives for a sequence of which it gets `tokens`; with `begins` the first ones,
+// before which rows of a prefix come.
+uint64_t rows_given(const Model& model, Outputs outputs, uint64_t tokens, bool begins);
+
+// A copy of what a call gave.
+class CallRows {
+ public:
+  CallRows() = default;
+  // Throws std::logic_error unless the output has so many rows, each as wide as the model says.
+  CallRows(const arenite::Output& output, const Model& model, uint64_t rows);
+
+  size_t size() const { return features_ == 0 ? 0 : values_.size() / features_; }
+  const std::vector<float>& values() const { return values_; }  // [size(), features]
+  // The same from row `first` on. REQUIRES: first + count <= size().
+  std::span<float> rows(size_t first, size_t count);
+  std::span<float> operator[](size_t row) { return rows(row, 1); }
+
+ private:
+  size_t features_ = 0;
+  std::vector<float> values_;
+};
+
+// What a model is fed: sequences of one length, back to back.
+struct ModelInput {
+  std::vector<TokenId> ids = {};     // of a model of tokens
+  std::vector<float> features = {};  // [tokens, input_features]; of images their pixels
+  uint32_t tokens = 0;               // of each sequence
+  uint32_t sequences = 1;
+  std::vector<uint8_t> types = {};  // of the tokens; none: all 0
+};
 
 // A session of a file that was just converted, on one target. Whatever fails is a bug of the
 // converter: std::logic_error.
@@ -25,14 +89,13 @@ class CheckSession {
   Session& session() { return *session_; }
   const Model& model() const { return model_; }
 
-  // The rows that one sequence gives in one pass, [rows, features].
-  std::vector<float> run(const Batch& batch);
-  std::vector<float> run(const TokenBatch& batch);
+  // The rows that the first `tokens` of sequence `index` give in one pass, [rows, features].
+  std::vector<float> run(const ModelInput& input, uint32_t index, uint32_t tokens);
+  std::vector<float> run(const ModelInput& input) { return run(input, 0, input.tokens); }
 
   void reset() { session_->reset(); }
-  // Feeds one token and throws unless its rows are `expected`, [rows, features], bit for bit.
-  void step(std::span<const float> features, std::span<const float> expected);
-  void step(TokenId id, std::span<const float> expected);
+  // Feeds one token of one sequence, and throws unless its rows are `expected`, bit for bit.
+  void step(const ModelInput& input, uint32_t token, std::span<const float> expected);
 
  private:
   // Throws where the call failed.
@@ -44,17 +107,19 @@ class CheckSession {
   ConvertedSession session_;
 };
 
-// Features that look like normalised activations: zero mean, unit variance.
+// Made-up input, the same on every run: features that look like normalised activations, of zero
+// mean and unit variance; ids spread over a vocabulary; and types of tokens as a pair of texts has
+// them, one half each, or none for a model without types.
 std::vector<float> features_to_check(size_t count);
-
-// So many ids spread over a vocabulary.
 std::vector<TokenId> spread_tokens(uint32_t count, uint32_t vocab_size);
+std::vector<uint8_t> types_to_check(uint32_t count, uint32_t token_types);
+
+// One sequence of these: ids where there is a vocabulary, else so many features.
+ModelInput input_to_check(uint32_t tokens, uint32_t vocab_size, uint32_t token_types,
+                          size_t features);
 
 // `wanted` tokens, or a context's positions if these are fewer (0: any number), or more where a
 // mask shows one of the queries nothing but later keys.
 uint32_t token_count_for(uint32_t wanted, const Program& program);
-
-// Types of tokens as a pair of texts has them, one half each; none for a model without types.
-std::vector<uint8_t> types_to_check(uint32_t count, uint32_t token_types);
 
 }  // namespace arenite::convert

@@ -1,21 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// One sequence of tokens or features.
+// One sequence of tokens or features against the graph; the author's arrays, whole.
 #include "convert/check/converted_model.h"
 
 #include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "convert/check/check_session.h"
+#include "convert/check/model_input.h"
 #include "convert/files/error.h"
+#include "convert/files/npy.h"
 #include "convert/files/progress.h"
 #include "convert/graph/interpreter.h"
 #include "convert/program/program.h"
+#include "convert/program/weights.h"
+#include "convert/quantize/matrix_product.h"
 
 namespace arenite::convert {
+
+// ---- against the graph ----
+
 namespace {
 
 // Softmax makes the rounding of scores visible in proportion to them.
@@ -27,13 +35,6 @@ constexpr double kStepError = 0.05;
 constexpr uint64_t kTokens = 48;  // odd in no tile
 constexpr uint64_t kTokensMin = 2;
 constexpr uint64_t kProductsMax = 2'000'000'000;  // of a weight and an activation
-
-struct CheckedInput {
-  std::vector<TokenId> tokens;
-  std::vector<uint8_t> types;
-  std::vector<float> features;
-  uint32_t count = 0;
-};
 
 // Enough tokens to pass a tile of every kernel set, fewer for large models, since the reference is
 // slow, and for short contexts.
@@ -47,57 +48,33 @@ uint32_t tokens_to_check(const Program& program) {
   return token_count_for(static_cast<uint32_t>(count), program);
 }
 
-CheckedInput input_to_check(const Graph& graph, const Program& program,
-                            const std::optional<EvaluatedInput>& evaluated) {
-  CheckedInput input;
+ModelInput input_for(const ConvertedModel& conversion) {
+  const Program& program = conversion.program;
+  const size_t width = program.slots[program.input_slot].width;
   const auto patches = program.patches();
-  if (evaluated) {
-    input.tokens = evaluated->tokens;
-    input.features = evaluated->features;
-    const size_t width = program.slots[program.input_slot].width;
-    input.count = static_cast<uint32_t>(input.tokens.empty() ? input.features.size() / width
-                                                             : input.tokens.size());
-    if (patches) input.count = program.positions_max;
-    return input;
+  if (!conversion.evaluated) {
+    const uint32_t count = patches ? program.positions_max : tokens_to_check(program);
+    return input_to_check(count, conversion.graph.vocab_size, conversion.graph.token_types,
+                          patches ? static_cast<size_t>(patches->pixels().value()) : count * width);
   }
-  if (patches) {
-    input.count = program.positions_max;
-    input.features = features_to_check(static_cast<size_t>(patches->pixels().value()));
-    return input;
-  }
-  input.count = tokens_to_check(program);
-  if (graph.vocab_size == 0) {
-    input.features =
-        features_to_check(size_t{input.count} * program.slots[program.input_slot].width);
-    return input;
-  }
-  input.tokens = spread_tokens(input.count, graph.vocab_size);
-  input.types = types_to_check(input.count, graph.token_types);  // those of a pair of texts
+  ModelInput input = {conversion.evaluated->tokens, conversion.evaluated->features};
+  const size_t count = input.ids.empty() ? input.features.size() / width : input.ids.size();
+  input.tokens = patches ? program.positions_max : static_cast<uint32_t>(count);
   return input;
 }
 
-std::vector<float> run_target(const AlignedBytes& file, Target target, const CheckedInput& input) {
-  CheckSession session(file, target, input.count, Outputs::kAll);
-  const bool is_text = !input.tokens.empty();
-  TokenBatch batch{input.tokens, 1, input.count};
-  batch.types = input.types;
-  const std::vector<float> values =
-      is_text ? session.run(batch) : session.run(Batch{input.features, 1, input.count, {}});
+std::vector<float> run_target(const AlignedBytes& file, Target target, const ModelInput& input) {
+  CheckSession session(file, target, input.tokens, Outputs::kAll);
+  const std::vector<float> values = session.run(input);
   const bool finite = std::ranges::all_of(values, [](float v) { return std::isfinite(v); });
   if (!finite || !session.model().causal() || !input.types.empty()) return values;
   session.reset();
   const size_t width = session.session().output().features;
-  const size_t features = input.features.size() / input.count;
-  for (size_t t = 0; t < input.count; ++t) {
+  for (uint32_t t = 0; t < input.tokens; ++t) {
     // The first token comes with the rows of the prefix.
-    const size_t end = values.size() - (input.count - t - 1) * width;
+    const size_t end = values.size() - (input.tokens - t - 1) * width;
     const size_t begin = t == 0 ? 0 : end - width;
-    const auto expected = std::span(values).subspan(begin, end - begin);
-    if (is_text) {
-      session.step(input.tokens[t], expected);
-    } else {
-      session.step(std::span(input.features).subspan(t * features, features), expected);
-    }
+    session.step(input, t, std::span(values).subspan(begin, end - begin));
   }
   return values;
 }
@@ -124,9 +101,8 @@ std::optional<double> ConvertedModel::computing_error() const {
 
 void check_conversion(ConvertedModel& conversion, const std::string& path,
                       const std::vector<Target>& targets, double relative_error_max) {
-  const CheckedInput input =
-      input_to_check(conversion.graph, conversion.program, conversion.evaluated);
-  const GraphInput fed = {input.tokens, input.types, input.features};
+  const ModelInput input = input_for(conversion);
+  const GraphInput fed = {input.ids, input.types, input.features};
   if (!conversion.evaluated) report_progress("computing in double precision");
   Evaluation reference =
       conversion.evaluated ? conversion.evaluated->result : evaluate(conversion.graph, fed);
@@ -161,7 +137,7 @@ void check_conversion(ConvertedModel& conversion, const std::string& path,
   if (rounds_activations(conversion.program)) {
     relative_error_max = std::max(relative_error_max, kStepError);
   }
-  conversion.checked_tokens = input.count;
+  conversion.checked_tokens = input.tokens;
   conversion.largest_output = reference.largest_value;
   for (const Target target : targets) {
     report_progress(fmt::format("checking {}", name(target)));
@@ -173,6 +149,151 @@ void check_conversion(ConvertedModel& conversion, const std::string& path,
     require_small(check.largest_error, fmt::format("target {}", name(target)));
     conversion.checks.push_back(check);
   }
+}
+
+// ---- against the author's outputs ----
+
+namespace {
+
+using Shape = std::vector<uint64_t>;
+
+constexpr const char* kOption = "--expect";
+constexpr const char* kLengthsOption = "--expect-lengths";
+
+Shape squeezed(Shape shape) {
+  std::erase(shape, 1u);
+  return shape;
+}
+
+// Whether the outputs are those of each sequence's last token. They are [axes, width], with `rows`
+// of a sequence, or [sequences, width], without extents of 1.
+bool are_of_last_tokens(const NpyArray& outputs, const TokenAxes& input, uint64_t rows,
+                        const Model& model) {
+  const uint64_t width = model.output_features();
+  const Shape of_sequences = {input.sequences, width};
+  Shape of_tokens = input.shape(rows);
+  of_tokens.push_back(width);
+  const Shape found = squeezed(outputs.shape());
+  if (model.pooled()) {
+    if (found == squeezed(of_sequences)) return false;
+    refuse_shape(outputs, kOption,
+                 fmt::format("[{}, {}], a row for each sequence", input.sequences, width));
+  }
+  if (found == squeezed(of_tokens)) return false;
+  if (found == squeezed(of_sequences)) return true;
+  refuse_shape(outputs, kOption,
+               fmt::format("[{0}, {1}, {2}], a row for each token, or [{0}, {2}], a row for each "
+                           "sequence's last token",
+                           input.sequences, rows, width));
+}
+
+// Each sequence's: all tokens where nothing was said.
+std::vector<uint32_t> lengths_of(const AuthorFiles& files, const TokenAxes& axes,
+                                 const Model& model) {
+  if (files.lengths.empty()) return std::vector<uint32_t>(axes.sequences, axes.tokens);
+  if (image_shape(model).channels != 0) {
+    throw InputError("{}: the model reads images, which are all of one size: drop the option",
+                     kLengthsOption);
+  }
+  if (files.lengths.size() != axes.sequences) {
+    throw InputError("{}: found {} lengths, and {} has {} sequences: expected one for each",
+                     kLengthsOption, files.lengths.size(), quote(files.input.string()),
+                     axes.sequences);
+  }
+  const uint32_t least = std::max(1u, model.tokens_min());
+  for (const uint32_t length : files.lengths) {
+    if (length >= least && length <= axes.tokens) continue;
+    throw InputError("{}: found {}, expected {} to {} tokens", kLengthsOption, length, least,
+                     axes.tokens);
+  }
+  return files.lengths;
+}
+
+// How far the rows of all sequences are off: all that are expected, but for those of padding, or
+// the last one of each.
+double largest_difference(const AlignedBytes& file, Target target, const ModelInput& input,
+                          std::span<const uint32_t> lengths, const std::vector<float>& expected,
+                          double& largest_value) {
+  CheckSession session(file, target, input.tokens, Outputs::kAll);
+  const size_t each = expected.size() / input.sequences;
+  double largest = 0.0;
+  for (uint32_t i = 0; i < input.sequences; ++i) {
+    const std::vector<float> rows = session.run(input, i, lengths[i]);
+    const size_t count = std::min(each, rows.size());
+    const auto found = std::span(rows).last(count);
+    for (size_t k = 0; k < count; ++k) {
+      const double value = expected[i * each + k];
+      const double difference = std::fabs(found[k] - value);
+      largest_value = std::max(largest_value, std::fabs(value));
+      if (!(difference <= largest)) largest = difference;  // NaN too
+    }
+  }
+  return largest;
+}
+
+std::string basis_of(const Account& account) {
+  std::string text;
+  if (!account.given.empty()) text += fmt::format("\n  given: {}", fmt::join(account.given, "; "));
+  if (!account.assumed.empty()) {
+    text += fmt::format("\n  assumed: {}", fmt::join(account.assumed, "; "));
+  }
+  if (!text.empty()) return " One of these may be wrong:" + text + "\n";
+  return " All that the conversion rests on is what the model's own config says.";
+}
+
+}  // namespace
+
+AuthorCheck check_against_author(const ConvertedModel& conversion, const AuthorFiles& files,
+                                 const std::string& checkpoint, const AlignedBytes* in_float32) {
+  const NpyArray input_array = NpyArray::read(files.input);
+  const NpyArray output_array = NpyArray::read(files.outputs);
+  if (!is_float(output_array)) {
+    throw InputError("--expect: {} is of type {}: expected the outputs, float32 or float64",
+                     quote(output_array.name()), name(output_array.dtype()));
+  }
+  AuthorCheck check;
+  const auto compare = [&](const AlignedBytes& file, Target target, double& largest) {
+    const Model model = load_converted(file, target);
+    const TokenAxes axes = token_axes(input_array, model, kOption);
+    require_context(input_array, axes, model, kOption);
+    const uint64_t rows = rows_given(model, Outputs::kAll, axes.tokens, true);
+    check.sequences = axes.sequences;
+    check.tokens = axes.tokens;
+    check.of_last_tokens = are_of_last_tokens(output_array, axes, rows, model);
+    std::vector<float> expected = finite_values(output_array, kOption);
+    if (!model.pooled() && !check.of_last_tokens) expected = sequences_first(expected, axes, rows);
+    const double found =
+        largest_difference(file, target, read_model_input(input_array, model, kOption),
+                           lengths_of(files, axes, model), expected, check.largest_value);
+    if (!(found <= largest)) largest = found;
+  };
+  bool has_run = false;
+  double of_file = 0.0;
+  for (const TargetCheck& target : conversion.checks) {
+    if (!target.ran) continue;
+    has_run = true;
+    compare(conversion.file, target.target, of_file);
+  }
+  if (!has_run) {
+    throw InputError(
+        "{}: --expect: this CPU runs none of the targets asked for: expected one that it runs",
+        quote(checkpoint));
+  }
+  if (in_float32 == nullptr) {
+    check.largest_difference = of_file;
+  } else {
+    compare(*in_float32, best_kernels().target, check.largest_difference);
+    check.difference_in_few_bits = of_file;
+  }
+  if (!(check.largest_difference <= kAuthorDifferenceMax * check.largest_value)) {
+    throw InputError(
+        "{}: the converted model is not the one that gave {}: outputs differ by up to {:.2e}, and "
+        "the largest of them is {:.2e}.{} Or the author's model was not in eval mode, "
+        "hid padding, or did not read {}. No file was written",
+        quote(checkpoint), quote(output_array.name()), check.largest_difference,
+        check.largest_value, basis_of(conversion.account), quote(input_array.name()));
+  }
+  return check;
 }
 
 }  // namespace arenite::convert

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a conversion has made, and what is known about how right it is.
+// What a conversion has made, and how right it is: compared with the graph in double precision, and
+// with what the author's own model gave for the same input.
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "arenite/target.h"
+#include "convert/check/converted_model.h"
 #include "convert/files/memory.h"
 #include "convert/graph/graph.h"
 #include "convert/graph/interpreter.h"
@@ -45,5 +48,36 @@ struct ConvertedModel {
 // `relative_error_max` of the largest one.
 void check_conversion(ConvertedModel& conversion, const std::string& path,
                       const std::vector<Target>& targets, double relative_error_max);
+
+struct AuthorFiles {
+  std::filesystem::path input;      // .npy; empty: nothing is compared
+  std::filesystem::path outputs;    // .npy
+  std::vector<uint32_t> lengths{};  // tokens of each sequence, the rest is padding; empty: all
+};
+
+struct AuthorCheck {
+  uint64_t sequences = 0;
+  uint64_t tokens = 0;              // of each sequence
+  bool of_last_tokens = false;      // the outputs are those of each sequence's last token
+  double largest_difference = 0.0;  // of the targets that ran, in float32
+  double largest_value = 0.0;       // of the author's outputs
+  std::optional<double> difference_in_few_bits{};  // of the file, where it rounds weights or caches
+};
+
+// Above this share of the largest value the model that was converted is not the author's.
+inline constexpr double kAuthorDifferenceMax = 1e-3;
+
+// Runs `conversion` with the real runtime on every target of its file that this CPU has. The input
+// is [tokens] or [sequences, tokens] of whole numbers for a model of tokens, and one dimension
+// more, of floats, for one of features; tokens come first where the author's model has them so. The
+// outputs are a row for each token, or for each sequence: of a model that pools its result, else
+// that of its last token; rows of padding are not compared. Throws InputError, which names a file,
+// for arrays that do not fit, and, with all that the conversion was told and assumed, for outputs
+// that differ.
+// Where the file holds few bits, `in_float32` is the same model without them, packed for the best
+// target of this CPU: it proves the conversion, and what rounding costs is told and not judged.
+AuthorCheck check_against_author(const ConvertedModel& conversion, const AuthorFiles& files,
+                                 const std::string& checkpoint,
+                                 const AlignedBytes* in_float32 = nullptr);
 
 }  // namespace arenite::convert

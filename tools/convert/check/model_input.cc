@@ -8,7 +8,7 @@
 #include <cmath>
 
 #include "arenite/image.h"
-#include "convert/check/call_rows.h"
+#include "convert/check/check_session.h"
 #include "convert/files/error.h"
 #include "convert/program/program.h"
 

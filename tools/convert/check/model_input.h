@@ -10,6 +10,7 @@
 #include "arenite/image.h"
 #include "arenite/model.h"
 #include "arenite/token.h"
+#include "convert/check/check_session.h"
 #include "convert/files/npy.h"
 
 namespace arenite::convert {
@@ -38,14 +39,6 @@ TokenAxes token_axes(const NpyArray& array, const Model& model, const std::strin
 // Throws InputError for more tokens than the model's context has.
 void require_context(const NpyArray& array, const TokenAxes& axes, const Model& model,
                      const std::string& option);
-
-// Sequences of one length, back to back.
-struct ModelInput {
-  uint32_t sequences = 1;
-  uint32_t tokens = 0;
-  std::vector<TokenId> ids;     // of a model of tokens
-  std::vector<float> features;  // of a model of features
-};
 
 // Reads such an array. Throws InputError also for ids beyond the vocabulary, and for numbers that
 // are not finite.

@@ -2,6 +2,7 @@
 // The self-test is recorded by the code that later compares: the real runtime, op by op.
 #include "convert/check/pack_model.h"
 
+#include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -10,7 +11,6 @@
 
 #include "arenite/image.h"
 #include "arenite/tokenizer.h"
-#include "convert/check/call_rows.h"
 #include "convert/check/check_session.h"
 #include "convert/files/error.h"
 #include "convert/program/writer.h"
@@ -36,18 +36,6 @@ struct Recording {
   std::vector<float> digests;  // [ops, rows]
   std::vector<float> lengths;  // the longest row of each op
   std::vector<float> output;
-};
-
-// What is fed.
-struct Tokens {
-  std::vector<float> features;
-  std::vector<TokenId> ids;
-  std::vector<uint8_t> types;
-
-  SelfTestInput input(uint32_t count) const {
-    return {count, ids.empty() ? features.data() : nullptr, ids.empty() ? nullptr : ids.data(),
-            types.empty() ? nullptr : types.data()};
-  }
 };
 
 float length_of(std::span<const float> row) {
@@ -91,20 +79,15 @@ std::vector<TokenId> tokens_of_text(const Model& model, uint32_t count) {
   return ids;
 }
 
-Tokens tokens_to_feed(const Model& model, uint32_t count) {
-  Tokens tokens;
-  if (const ImageShape image = image_shape(model); image.channels != 0) {
-    tokens.features = features_to_check(image.pixels());
-    return tokens;
-  }
-  if (model.vocab_size() == 0) {
-    tokens.features = features_to_check(size_t{count} * model.input_features());
-    return tokens;
-  }
-  tokens.ids = tokens_of_text(model, count);
-  if (tokens.ids.empty()) tokens.ids = spread_tokens(count, model.vocab_size());
-  tokens.types = types_to_check(count, model.token_types());
-  return tokens;
+ModelInput input_to_record(const Model& model, uint32_t count) {
+  const ImageShape image = image_shape(model);
+  ModelInput input =
+      input_to_check(count, model.vocab_size(), model.token_types(),
+                     image.channels != 0 ? image.pixels() : size_t{count} * model.input_features());
+  if (model.vocab_size() == 0) return input;
+  std::vector<TokenId> text = tokens_of_text(model, count);
+  if (!text.empty()) input.ids = std::move(text);
+  return input;
 }
 
 float largest_difference(std::span<const float> a, std::span<const float> b) {
@@ -157,13 +140,13 @@ std::vector<float> tolerances(const Recordings& recordings, float length, float 
 }
 
 void write_segment(std::span<std::byte> segment, const format::SelfTestLayout& layout,
-                   const Tokens& tokens, const Recordings& recordings, float relative) {
+                   const ModelInput& input, const Recordings& recordings, float relative) {
   const Recording& stored = recordings.of_model.front();
   const uint32_t ops = static_cast<uint32_t>(stored.lengths.size());
   SegmentWriter writer(segment);
-  writer.put(0, tokens.features);
-  writer.put(0, tokens.ids);
-  writer.put(layout.types, tokens.types);
+  writer.put(0, input.features);
+  writer.put(0, input.ids);
+  writer.put(layout.types, input.types);
   for (uint32_t op = 0; op < ops; ++op) {
     const auto digests = [&](const Recording& recording) {
       return std::span(recording.digests).subspan(size_t{op} * layout.rows, layout.rows);
@@ -225,17 +208,18 @@ void record_self_test(AlignedBytes& file, const Program& program) {
   const AlignedBytes& runnable = scalar.size() != 0 ? scalar : file;
 
   const std::vector<Target> targets = runnable_targets(runnable);
-  const Tokens tokens = tokens_to_feed(load_converted(runnable, targets.front()), test.tokens);
+  const ModelInput input = input_to_record(load_converted(runnable, targets.front()), test.tokens);
   const bool is_int8 = reader.kv_cache() == TensorType::kInt8;
-  const SelfTestInput input = tokens.input(test.tokens);
+  const auto data = [](const auto& list) { return list.empty() ? nullptr : list.data(); };
+  const SelfTestInput fed = {test.tokens, data(input.features), data(input.ids), data(input.types)};
   Recordings recordings;
   for (const Target target : targets) {
-    recordings.of_model.push_back(record(runnable, target, input, KvType::kOfModel));
+    recordings.of_model.push_back(record(runnable, target, fed, KvType::kOfModel));
     recordings.of_other.push_back(
-        record(runnable, target, input, is_int8 ? KvType::kF32 : KvType::kInt8));
+        record(runnable, target, fed, is_int8 ? KvType::kF32 : KvType::kInt8));
   }
   std::vector<std::byte> segment(static_cast<size_t>(test.segment.bytes()));
-  write_segment(segment, format::self_test_layout(reader, test.tokens), tokens, recordings,
+  write_segment(segment, format::self_test_layout(reader, test.tokens), input, recordings,
                 rounds_activations(program) ? kStepTolerance : kRelativeTolerance);
   set_self_test(file, segment);
 }
@@ -264,6 +248,110 @@ void strip_self_test(AlignedBytes& file) {
   set_record(metadata_of(file, footer), {}, footer);
   std::memcpy(file.data() + test.begin(), &footer, sizeof(footer));
   file.shorten(static_cast<size_t>(footer.file_bytes));
+}
+
+// ---- other targets: the program of a file is written again. That packing was undone is not
+// believed but seen: the weights of each target that stays are packed anew and compared ----
+
+namespace {
+
+Target target_at(const format::ModelReader& reader, uint32_t index) {
+  return static_cast<Target>(reader.packed(index).target);
+}
+
+// Whose weights are taken: the first target that stays or, where none does, the first one.
+uint32_t source_of(const format::ModelReader& reader, const std::vector<Target>& targets) {
+  for (uint32_t i = 0; i < reader.packed_count(); ++i) {
+    if (std::ranges::count(targets, target_at(reader, i)) != 0) return i;
+  }
+  return 0;
+}
+
+// Throws InputError unless the weights of `program`, which are those of target `source`, packed for
+// target `index`, are what the file has for it.
+void require_same_weights(const format::ModelReader& reader, const Program& program,
+                          uint32_t source, uint32_t index, const std::string& path) {
+  for (uint32_t i = 0; i < reader.tensors(); ++i) {
+    const ProgramTensor& tensor = program.tensors[i];
+    const Packing packing = reader.packed(index).packing(tensor.type);
+    std::vector<std::byte> packed(
+        static_cast<size_t>(format::stored_bytes(tensor.shape(), packing).value()));
+    pack_weights(tensor, *tensor.packed, packing, packed);
+    if (std::ranges::equal(packed, std::span(reader.weights(index, i).data, packed.size()))) {
+      continue;
+    }
+    if (index == source) {
+      throw InputError(
+          "{}: tensor {} of target {}: its packing cannot be undone: between its numbers lie bytes "
+          "other than zero, which no converter writes: convert the checkpoint again",
+          path, quote(tensor.name), name(target_at(reader, index)));
+    }
+    throw InputError(
+        "{}: tensor {}: targets {} and {} hold different weights, so that what the model is cannot "
+        "be told: name one of the two with --target, or convert the checkpoint again",
+        path, quote(tensor.name), name(target_at(reader, source)), name(target_at(reader, index)));
+  }
+}
+
+// On each target of the file that this CPU runs. Throws InputError where the test does not pass.
+std::vector<Target> require_self_test(const AlignedBytes& file, uint32_t tokens,
+                                      const std::string& path) {
+  const std::vector<Target> targets = runnable_targets(file);
+  for (const Target target : targets) {
+    CheckSession session(file, target, tokens, Outputs::kAll);
+    Diagnostic why;
+    const Result<SelfTest> test = session.session().self_test(&why);
+    if (!test.ok()) {
+      char text[256];
+      describe(test.status(), why, text);
+      throw InputError("{}: the self-test of the file cannot be run: {}", path, text);
+    }
+    if (test->passed) continue;
+    throw InputError(
+        "{}: the self-test of the file fails with kernels {}: {} of token {} differs by {:.2g}, "
+        "where {:.2g} is allowed: the weights are not those that it was recorded with, or this "
+        "machine computes wrongly: run arenite verify, or drop the test with arenite strip",
+        path, kernel_set_name(target),
+        test->op_index == format::ModelReader(file.span()).ops()
+            ? "the output"
+            : fmt::format("op {}", quote(test->op_name)),
+        test->token, test->difference, test->tolerance);
+  }
+  return targets;
+}
+
+}  // namespace
+
+RepackedModel repack_model(std::span<const std::byte> file, const std::vector<Target>& targets,
+                           const std::string& path) {
+  const format::ModelReader reader(file);
+  const format::SelfTestView test = reader.self_test();
+  const uint32_t source = source_of(reader, targets);
+  const Program program = read_model(file, source);
+  for (uint32_t i = 0; i < reader.packed_count(); ++i) {
+    const bool stays = std::ranges::count(targets, target_at(reader, i)) != 0;
+    if (stays || i == source) require_same_weights(reader, program, source, i, path);
+  }
+  RepackedModel repacked;
+  repacked.source = target_at(reader, source);
+  try {
+    repacked.file = write_model(program, targets, test.tokens);
+  } catch (const InputError& error) {
+    throw InputError("{}: {}", path, error.what());
+  }
+  if (test.tokens == 0) return repacked;
+
+  const std::span<const std::byte> stored = file.subspan(static_cast<size_t>(test.segment.begin()),
+                                                         static_cast<size_t>(test.segment.bytes()));
+  set_self_test(repacked.file, stored);
+  repacked.tested = require_self_test(repacked.file, test.tokens, path);
+  if (repacked.tested.empty()) {
+    AlignedBytes scalar = write_model(program, {Target::kPortable}, test.tokens);
+    set_self_test(scalar, stored);
+    repacked.tested = require_self_test(scalar, test.tokens, path);
+  }
+  record_self_test(repacked.file, program);
+  return repacked;
 }
 
 }  // namespace arenite::convert

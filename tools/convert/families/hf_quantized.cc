@@ -17,7 +17,7 @@
 #include "convert/families/hf_models.h"
 #include "convert/files/error.h"
 #include "convert/files/json_file.h"
-#include "convert/files/paths.h"
+#include "convert/files/memory.h"
 #include "convert/spec/quantized_weights.h"
 
 namespace arenite::convert {

@@ -13,7 +13,7 @@
 #include "convert/families/hf_models.h"
 #include "convert/files/error.h"
 #include "convert/files/json_file.h"
-#include "convert/files/paths.h"
+#include "convert/files/memory.h"
 #include "convert/spec/config_fields.h"
 #include "convert/spec/model_tensors.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tells checkpoint formats apart and gives access to the tensors.
+// Tells checkpoint formats apart, reads safetensors, and gives access to the tensors.
 #include "convert/files/checkpoint.h"
 
 #include <algorithm>
@@ -7,9 +7,197 @@
 #include <utility>
 
 #include "convert/files/error.h"
+#include "convert/files/input_limits.h"
+#include "convert/files/json_file.h"
 
 namespace arenite::convert {
 namespace {
+
+// ---- safetensors ----
+
+using nlohmann::json;
+
+constexpr const char* kMetadataName = "__metadata__";
+constexpr std::string_view kEntryFields[] = {"dtype", "shape", "data_offsets"};
+constexpr uint64_t kLengthBytes = 8;
+
+std::string_view safetensors_header(std::span<const std::byte> file, const std::string& file_name) {
+  if (file.size() < kLengthBytes) {
+    throw InputError("{} has {} bytes: a safetensors file begins with 8 bytes of header length",
+                     quote(file_name), file.size());
+  }
+  uint64_t header_bytes = 0;
+  std::memcpy(&header_bytes, file.data(), sizeof header_bytes);
+  if (header_bytes > kSafetensorsHeaderBytesMax) {
+    throw InputError(
+        "{}: the header length is {} bytes: at most {} are accepted; the file is damaged, or it is "
+        "not a safetensors file",
+        quote(file_name), header_bytes, kSafetensorsHeaderBytesMax);
+  }
+  if (header_bytes > file.size() - kLengthBytes) {
+    throw InputError(
+        "{}: the header length is {} bytes, but only {} follow: the file is cut short; fetch or "
+        "save it again",
+        quote(file_name), header_bytes, file.size() - kLengthBytes);
+  }
+  const std::span<const std::byte> header =
+      file.subspan(kLengthBytes, static_cast<size_t>(header_bytes));
+  if (header.empty() || header[0] != std::byte{'{'}) {
+    throw InputError("{}: the header does not start with '{{': it is not a safetensors file",
+                     quote(file_name));
+  }
+  return {reinterpret_cast<const char*>(header.data()), header.size()};
+}
+
+std::map<std::string, std::string> read_metadata(const json& metadata,
+                                                 const std::string& file_name) {
+  const std::string where = fmt::format("{}, __metadata__", quote(file_name));
+  if (!metadata.is_object()) {
+    throw InputError("{}: it is {}: expected an object", where, show(metadata));
+  }
+  if (metadata.size() > kSafetensorsMetadataMax) {
+    throw InputError("{}: it has more than {} keys", where, kSafetensorsMetadataMax);
+  }
+  std::map<std::string, std::string> values;
+  for (const auto& [key, value] : metadata.items()) {
+    if (!value.is_string()) {
+      throw InputError("{}: {} is {}: expected a string", where, quote(key), show(value));
+    }
+    values.emplace(key, value.get<std::string>());
+  }
+  return values;
+}
+
+// The list of numbers that a tensor's field holds.
+std::vector<uint64_t> numbers_of(const json& entry, const char* field, const std::string& where) {
+  const json& list = entry.at(field);
+  if (list.size() > kRankMax) {
+    throw InputError("{}: field '{}' has more than {} numbers", where, field, kRankMax);
+  }
+  if (!list.is_array() ||
+      !std::ranges::all_of(list, [](const json& number) { return number.is_number_unsigned(); })) {
+    throw InputError("{}: field '{}' holds {}: expected an array of whole numbers from 0", where,
+                     field, show(list));
+  }
+  return list.get<std::vector<uint64_t>>();
+}
+
+DType dtype_of(const json& entry, const std::string& where) {
+  const json& dtype = entry.at("dtype");
+  if (!dtype.is_string()) {
+    throw InputError("{}: field 'dtype' holds {}: expected a string", where, show(dtype));
+  }
+  const auto name = dtype.get<std::string>();
+  if (const auto known = dtype_called(&DTypeRow::safetensors, name)) return *known;
+  throw InputError(
+      "{}: dtype {} is not supported: expected one of F64, F32, F16, BF16, I64, I32, I16, I8, U8, "
+      "BOOL; convert the tensor to one of these before saving{}",
+      where, quote(name),
+      name.starts_with('F') ? ", or convert the original weights, with --weights q4 or q8" : "");
+}
+
+// Checks one entry on its own: its fields, offsets in order and inside the data, and the bytes of
+// its shape.
+CheckpointTensor read_entry(const std::string& name, const json& entry,
+                            std::span<const std::byte> data, const std::string& file_name) {
+  const std::string where = fmt::format("{}, tensor {}", quote(file_name), quote(name));
+  if (!entry.is_object()) {
+    throw InputError("{}: it is {}: expected an object", where, show(entry));
+  }
+  for (const auto& [field, value] : entry.items()) {
+    if (std::ranges::count(kEntryFields, field) != 0) continue;
+    throw InputError("{}: field {} is not known: expected dtype, shape and data_offsets", where,
+                     quote(field));
+  }
+  for (const std::string_view field : kEntryFields) {
+    if (entry.contains(field)) continue;
+    throw InputError("{}: field '{}' is missing: expected dtype, shape and data_offsets", where,
+                     field);
+  }
+  CheckpointTensor tensor;
+  tensor.name = name;
+  tensor.dtype = dtype_of(entry, where);
+  tensor.shape = numbers_of(entry, "shape", where);
+  const std::vector<uint64_t> offsets = numbers_of(entry, "data_offsets", where);
+  if (offsets.size() != 2) {
+    throw InputError("{}: data_offsets has {} numbers: expected begin and end", where,
+                     offsets.size());
+  }
+  const uint64_t begin = offsets[0];
+  const uint64_t end = offsets[1];
+  if (begin > end || end > data.size()) {
+    throw InputError(
+        "{}: data_offsets are {} to {}: expected begin <= end <= {}, the bytes after the header; "
+        "the file is cut short or damaged",
+        where, begin, end, data.size());
+  }
+  uint64_t tensor_bytes = bytes(tensor.dtype);
+  for (const uint64_t extent : tensor.shape) {
+    if (multiply(tensor_bytes, extent, tensor_bytes)) continue;
+    throw InputError("{}: the size of shape {} overflows 64 bits: the file is damaged", where,
+                     shape_text(tensor.shape));
+  }
+  if (tensor_bytes != end - begin) {
+    throw InputError(
+        "{}: shape {} of {} takes {} bytes, but data_offsets {} to {} hold {}: the file is damaged",
+        where, shape_text(tensor.shape), convert::name(tensor.dtype), tensor_bytes, begin, end,
+        end - begin);
+  }
+  tensor.strides = contiguous_strides(tensor.shape);
+  tensor.data = data.subspan(static_cast<size_t>(begin), static_cast<size_t>(tensor_bytes));
+  return tensor;
+}
+
+// Sorts the tensors by their data, which they must cover exactly: no byte that belongs to two, and
+// none that belongs to none, where something else could hide.
+void sort_by_data(std::vector<CheckpointTensor>& tensors, std::span<const std::byte> data,
+                  const std::string& file_name) {
+  std::ranges::stable_sort(tensors, {}, [](const CheckpointTensor& tensor) {
+    return std::pair(tensor.data.data(), tensor.data.size());
+  });
+  uint64_t covered_bytes = 0;
+  for (const CheckpointTensor& tensor : tensors) {
+    const auto begin = static_cast<uint64_t>(tensor.data.data() - data.data());
+    if (begin != covered_bytes) {
+      throw InputError(
+          "{}, tensor {}: its data begins at byte {}, but the tensors before it end at {}: {}; "
+          "save the file again with the safetensors library",
+          quote(file_name), quote(tensor.name), begin, covered_bytes,
+          begin < covered_bytes ? "they overlap" : "there is a hole");
+    }
+    covered_bytes += tensor.data.size();
+  }
+  if (covered_bytes != data.size()) {
+    throw InputError(
+        "{}: the tensors end at byte {} of the data, but {} bytes follow the header: expected "
+        "nothing after the last tensor",
+        quote(file_name), covered_bytes, data.size());
+  }
+}
+
+// The tensors view `file`, the bytes of the whole file, in the order of their data. Everything is
+// checked: the header's fields, types, sizes, and that the tensors cover the data.
+CheckpointContents read_safetensors(std::span<const std::byte> file, const std::string& file_name) {
+  const std::string_view text = safetensors_header(file, file_name);
+  const json header = parse_json(text, fmt::format("{}: the header", quote(file_name)));
+  const std::span<const std::byte> data = file.subspan(kLengthBytes + text.size());
+  if (header.size() > kTensorsMax) {
+    throw InputError("{}: it has more than {} tensors: save the model in several files",
+                     quote(file_name), kTensorsMax);
+  }
+  CheckpointContents contents;
+  for (const auto& [name, entry] : header.items()) {
+    if (name == kMetadataName) {
+      contents.metadata = read_metadata(entry, file_name);
+    } else {
+      contents.tensors.push_back(read_entry(name, entry, data, file_name));
+    }
+  }
+  sort_by_data(contents.tensors, data, file_name);
+  return contents;
+}
+
+// ---- any checkpoint ----
 
 bool starts_with(std::span<const std::byte> bytes, std::string_view magic) {
   return bytes.size() >= magic.size() && std::memcmp(bytes.data(), magic.data(), magic.size()) == 0;

@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -45,6 +46,15 @@ const char* name(DType dtype);  // as safetensors writes it: "F32"
 size_t bytes(DType dtype);      // of one element
 bool is_real(DType dtype);      // not whole numbers or bool
 
+// What file formats call an element type; empty: they do not have it.
+struct DTypeRow {
+  const char* name;
+  size_t bytes;
+  bool is_real;
+  std::string_view safetensors, npy, torch_storage, torch_name;
+};
+std::optional<DType> dtype_called(std::string_view DTypeRow::*format, std::string_view name);
+
 // A view of one tensor. Valid as long as the Checkpoint that it came from.
 struct CheckpointTensor {
   std::string name;
@@ -67,7 +77,7 @@ struct CheckpointTensor {
 // What a reader of one file format hands to Checkpoint.
 struct CheckpointContents {
   std::vector<CheckpointTensor> tensors;        // names are unique
-  std::map<std::string, std::string> metadata;  // __metadata__, or plain_values of state_dict.h
+  std::map<std::string, std::string> metadata;  // __metadata__, or plain_values of pickle.h
   std::vector<std::unique_ptr<std::byte[]>>
       buffers;  // what tensors view, where not the file itself
 };
@@ -84,7 +94,7 @@ class Checkpoint {
   Checkpoint(Checkpoint&&) noexcept = default;
   Checkpoint& operator=(Checkpoint&&) noexcept = default;
 
-  const std::vector<CheckpointTensor>& tensors() const { return contents_.tensors; }  // file order
+  const std::vector<CheckpointTensor>& tensors() const { return contents_.tensors; }
   const CheckpointTensor* find(std::string_view name) const;  // nullptr when absent
   const std::map<std::string, std::string>& metadata() const { return contents_.metadata; }
   const std::string& file_name() const { return file_name_; }  // as given to read, for messages
@@ -107,18 +117,12 @@ inline bool multiply(uint64_t factor_a, uint64_t factor_b, uint64_t& product) {
   return !__builtin_mul_overflow(factor_a, factor_b, &product);
 }
 
-// The tensors view `file`, the bytes of the whole file, which must outlive them. They come in the
-// order of the header. Everything is checked: the header's fields, types, sizes, and that the
-// tensors cover the data without overlap or hole. Throws InputError; `file_name` is for its
-// messages.
-CheckpointContents read_safetensors(std::span<const std::byte> file, const std::string& file_name);
-
 // Reads the tensors of `file`, the bytes of the whole archive, into buffers of the result; `file`
 // may go afterwards. Only members that tensors use are read. Throws InputError, also when this
 // build has no libzip; `file_name` is for its messages.
 CheckpointContents read_pytorch_zip(std::span<const std::byte> file, const std::string& file_name);
 
-struct QuantizedMatrix;  // quantize/quantized_matrix.h; readers hand it through
+struct QuantizedMatrix;  // quantize/quantizers.h; readers hand it through
 
 // In what few bits a file has a matrix, where one of our types can hold them as they are.
 struct QuantizedForm {

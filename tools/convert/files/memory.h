@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that files lie in: mapped inputs, and aligned blocks for models and arenas.
+// Memory that files lie in: mapped inputs, whose names may be anything, and aligned blocks for
+// models and arenas.
 #pragma once
 
 #include <cstddef>
@@ -8,6 +9,7 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <system_error>
 
 #include "arenite/session.h"
 
@@ -60,6 +62,14 @@ class FileMap {
  private:
   std::span<const std::byte> bytes_;
 };
+
+// Whether there is a file or folder at `path`. False, too, where the system refuses to look, as for
+// a name that is too long, which std::filesystem throws an error of its own for: a FileMap of the
+// path says why.
+inline bool is_there(const std::filesystem::path& path) {
+  std::error_code why;
+  return std::filesystem::exists(path, why);
+}
 
 // Takes the first line off `text`, without its end, "\n" or "\r\n". False when `text` is empty.
 bool take_line(std::string_view& text, std::string_view& line);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a command writes: files that appear whole or not at all, and none that it reads.
+// What a command writes: files and folders that appear whole or not at all, and none that it reads.
 #pragma once
 
 #include <fmt/format.h>
@@ -121,5 +121,23 @@ class AtomicFile {
 // Where the program is killed in between, each of them is whole: the new one or what was there.
 // Null stands for a file that is not wanted.
 void commit_together(std::span<AtomicFile* const> files);
+
+// A file of a folder, by its path in it.
+struct FolderFile {
+  std::string path;
+  std::string text;
+};
+
+// Throws InputError unless `folder` can be made: it is missing and its parent is there, or it is an
+// empty folder.
+void require_new_folder(const std::filesystem::path& folder);
+
+// Writes the files under a temporary name beside `folder`, which then becomes `folder`. Signals
+// wait until it is done. Throws InputError like require_new_folder, and for a full disk, say, after
+// which nothing is left. What remains where the program is killed is removed by the next call.
+void write_folder(const std::filesystem::path& folder, std::span<const FolderFile> files);
+
+// The folder and all above it that are missing. Throws InputError.
+void make_folders(const std::filesystem::path& folder);
 
 }  // namespace arenite::convert

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Walks unpickled containers with a stack of its own, so that neither depth nor sharing can hurt.
+// Walks unpickled containers with bounds on depth and work, so that neither depth nor sharing can
+// hurt.
 #include "convert/files/pickle.h"
 
 #include <algorithm>
@@ -66,8 +67,7 @@ ValueIndex find_state_dict(const Pickle& pickle) {
   const PickleValue& root = pickle.values[pickle.root];
   if (root.kind != Kind::kDict) return pickle.root;
   std::vector<ValueIndex> found;
-  std::set<ValueIndex>
-      without_tensors;  // each is looked through once, however often it stands there
+  std::set<ValueIndex> without_tensors;  // looked through once, however often they stand there
   for (size_t i = 0; i < root.items.size() && found.size() < 2; i += 2) {
     const PickleValue& key = pickle.values[root.items[i]];
     const ValueIndex value = root.items[i + 1];
@@ -90,49 +90,32 @@ class Walk {
       : pickle_(pickle), where_(where), budget_(pickle, where) {}
 
   std::vector<NamedTensor> run(ValueIndex start) {
-    enter(start, 0);
-    while (!frames_.empty()) {
-      Frame& frame = frames_.back();
-      const PickleValue& container = pickle_.values[frame.container];
-      if (frame.next_item >= container.items.size()) {
-        frames_.pop_back();
-        continue;
-      }
-      budget_.take_value();
-      path_.resize(frame.path_characters);
-      visit(container, std::exchange(frame.next_item, frame.next_item + step(container)));
-    }
+    walk(pickle_.values[start]);
     return std::move(found_);
   }
 
  private:
-  struct Frame {
-    ValueIndex container;
-    size_t next_item;
-    size_t path_characters;  // of path_, the name of this container
-  };
-
-  static size_t step(const PickleValue& container) { return container.kind == Kind::kDict ? 2 : 1; }
-
-  void enter(ValueIndex container, size_t path_characters) {
-    if (frames_.size() == kPickleDepthMax) {
+  void walk(const PickleValue& container) {
+    if (depth_ == kPickleDepthMax) {
       throw InputError("{}: {} is nested more than {} deep, or contains itself", where_,
                        quote(path_), kPickleDepthMax);
     }
-    frames_.push_back({container, 0, path_characters});
+    ++depth_;
+    const size_t path_characters = path_.size();
+    const bool is_dict = container.kind == Kind::kDict;
+    for (size_t i = 0; i < container.items.size(); i += is_dict ? 2 : 1) {
+      budget_.take_value();
+      path_.resize(path_characters);
+      const PickleValue& value = pickle_.values[container.items[is_dict ? i + 1 : i]];
+      if (value.kind != Kind::kTensor && !is_container(value.kind)) continue;
+      const PickleValue position = {.kind = Kind::kInt, .integer = static_cast<int64_t>(i)};
+      extend_path(is_dict ? pickle_.values[container.items[i]] : position);
+      is_container(value.kind) ? walk(value) : add(value);
+    }
+    --depth_;
   }
 
-  void visit(const PickleValue& container, size_t position) {
-    const bool is_dict = container.kind == Kind::kDict;
-    const ValueIndex index = container.items[is_dict ? position + 1 : position];
-    const PickleValue& value = pickle_.values[index];
-    if (value.kind != Kind::kTensor && !is_container(value.kind)) return;
-    if (is_dict) {
-      extend_path(pickle_.values[container.items[position]]);
-    } else {
-      extend_path({.kind = Kind::kInt, .integer = static_cast<int64_t>(position)});
-    }
-    if (is_container(value.kind)) return enter(index, path_.size());
+  void add(const PickleValue& tensor) {
     if (found_.size() == kPickleTensorsMax) {
       throw InputError("{}: more than {} tensors", where_, kPickleTensorsMax);
     }
@@ -141,7 +124,7 @@ class Walk {
       throw InputError("{}: the name {} stands for two tensors: expected each name once", where_,
                        quote(path_));
     }
-    found_.push_back({path_, static_cast<size_t>(value.integer)});
+    found_.push_back({path_, static_cast<size_t>(tensor.integer)});
   }
 
   void extend_path(const PickleValue& key) {
@@ -154,7 +137,7 @@ class Walk {
       throw InputError("{}: a name below {} has more than {} characters", where_, quote(path_),
                        kNameCharactersMax);
     }
-    if (frames_.size() > 1) path_ += '.';
+    if (depth_ > 1) path_ += '.';
     if (key.kind == Kind::kString) {
       budget_.take_name(key.text.size());
       path_ += key.text;
@@ -165,7 +148,7 @@ class Walk {
 
   const Pickle& pickle_;
   const std::string& where_;
-  std::vector<Frame> frames_;
+  size_t depth_ = 0;  // of containers that are being walked
   std::string path_;
   WalkBudget budget_;
   std::set<std::string> names_;

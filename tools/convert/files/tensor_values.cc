@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Element types of checkpoint tensors, and their conversion to float and double.
+#include <algorithm>
 #include <bit>
 #include <cstring>
+#include <iterator>
 
 #include "convert/files/checkpoint.h"
 #include "convert/files/error.h"
@@ -10,6 +12,24 @@ namespace arenite::convert {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "tensor data is read as it lies");
+
+// In the order of DType.
+constexpr DTypeRow kDTypes[] = {
+    {"F64", 8, true, "F64", "<f8", "torch.DoubleStorage", "torch.float64"},
+    {"F32", 4, true, "F32", "<f4", "torch.FloatStorage", "torch.float32"},
+    {"F16", 2, true, "F16", "", "torch.HalfStorage", "torch.float16"},
+    {"BF16", 2, true, "BF16", "", "torch.BFloat16Storage", "torch.bfloat16"},
+    {"I64", 8, false, "I64", "<i8", "torch.LongStorage", "torch.int64"},
+    {"I32", 4, false, "I32", "<i4", "torch.IntStorage", "torch.int32"},
+    {"U32", 4, false, "", "<u4", "", ""},
+    {"I16", 2, false, "I16", "", "torch.ShortStorage", "torch.int16"},
+    {"I8", 1, false, "I8", "|i1", "torch.CharStorage", "torch.int8"},
+    {"U8", 1, false, "U8", "|u1", "torch.ByteStorage", "torch.uint8"},
+    {"BOOL", 1, false, "BOOL", "|b1", "torch.BoolStorage", "torch.bool"},
+};
+static_assert(std::size(kDTypes) == static_cast<size_t>(DType::kBool) + 1);
+
+const DTypeRow& row_of(DType dtype) { return kDTypes[static_cast<size_t>(dtype)]; }
 
 // One stored element as `Stored` bytes at any alignment, before its value is known.
 template <typename Stored>
@@ -102,58 +122,16 @@ std::vector<Real> values_of(const CheckpointTensor& tensor) {
 
 }  // namespace
 
-const char* name(DType dtype) {
-  switch (dtype) {
-    case DType::kF64:
-      return "F64";
-    case DType::kF32:
-      return "F32";
-    case DType::kF16:
-      return "F16";
-    case DType::kBF16:
-      return "BF16";
-    case DType::kI64:
-      return "I64";
-    case DType::kI32:
-      return "I32";
-    case DType::kU32:
-      return "U32";
-    case DType::kI16:
-      return "I16";
-    case DType::kI8:
-      return "I8";
-    case DType::kU8:
-      return "U8";
-    case DType::kBool:
-      return "BOOL";
-  }
-  return "unknown";
-}
+const char* name(DType dtype) { return row_of(dtype).name; }
 
-bool is_real(DType dtype) {
-  return dtype == DType::kF64 || dtype == DType::kF32 || dtype == DType::kF16 ||
-         dtype == DType::kBF16;
-}
+size_t bytes(DType dtype) { return row_of(dtype).bytes; }
 
-size_t bytes(DType dtype) {
-  switch (dtype) {
-    case DType::kF64:
-    case DType::kI64:
-      return 8;
-    case DType::kF32:
-    case DType::kI32:
-    case DType::kU32:
-      return 4;
-    case DType::kF16:
-    case DType::kBF16:
-    case DType::kI16:
-      return 2;
-    case DType::kI8:
-    case DType::kU8:
-    case DType::kBool:
-      return 1;
-  }
-  return 0;
+bool is_real(DType dtype) { return row_of(dtype).is_real; }
+
+std::optional<DType> dtype_called(std::string_view DTypeRow::*format, std::string_view name) {
+  const auto found = std::ranges::find(kDTypes, name, format);
+  if (name.empty() || found == std::end(kDTypes)) return std::nullopt;
+  return static_cast<DType>(found - std::begin(kDTypes));
 }
 
 uint64_t CheckpointTensor::elements() const {
@@ -167,8 +145,7 @@ std::vector<float> CheckpointTensor::to_f32() const { return values_of<float>(*t
 std::vector<double> CheckpointTensor::to_f64() const { return values_of<double>(*this); }
 
 std::vector<int64_t> CheckpointTensor::to_i64() const {
-  if (dtype == DType::kF64 || dtype == DType::kF32 || dtype == DType::kF16 ||
-      dtype == DType::kBF16) {
+  if (is_real(dtype)) {
     throw InputError("{} holds {}: expected whole numbers", quote(name), convert::name(dtype));
   }
   return values_of<int64_t>(*this);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -14,13 +15,44 @@
 #include <vector>
 
 #include "arenite/tensor_type.h"
-#include "convert/graph/term_table.h"
 #include "convert/masks/masks.h"
 #include "convert/spec/model_spec.h"
+#include "core/op_kinds.h"
 #include "core/views.h"
 #include "format/reader.h"
 
 namespace arenite::convert {
+
+struct TermTable {
+  ScoreTerms by = ScoreTerms::kDistances;
+  uint32_t heads = 0;  // 1, of pairs: all heads have the same
+  uint32_t positions = 0;
+  // [heads, 2 * positions - 1], distance 0 in the middle, or [heads, positions, positions], or
+  // slopes [heads]; -infinity hides a key.
+  std::vector<double> values;
+
+  // REQUIRES: no slopes.
+  double at(size_t head, size_t query, size_t key) const {
+    const size_t own = heads == 1 ? 0 : head;
+    if (by == ScoreTerms::kPairs) return values[(own * positions + query) * positions + key];
+    return values[own * columns() + positions - 1 + key - query];
+  }
+  // The shape of the tensor that holds it.
+  uint32_t rows() const {
+    if (by == ScoreTerms::kSlopes) return 1;
+    return by == ScoreTerms::kPairs ? heads * positions : heads;
+  }
+  uint32_t columns() const {
+    if (by == ScoreTerms::kSlopes) return heads;
+    return by == ScoreTerms::kPairs ? positions : 2 * positions - 1;
+  }
+
+  friend bool operator==(const TermTable&, const TermTable&) = default;
+};
+
+// The part of a table that fewer positions need. REQUIRES: no slopes, and 1 <= positions <=
+// table.positions.
+TermTable first_positions(const TermTable& table, uint32_t positions);
 
 // A value is the result of a node and has its number: rows of `width` numbers, one for each row of
 // the prefix and each token or, after Rows, for each row that is given out.
@@ -111,7 +143,7 @@ struct AttentionNode {
   uint32_t value_dim = 0;
   double scale = 1.0;
   uint32_t mask = 0;                         // of the graph
-  std::vector<double> slopes;                // one for each head, or none: ALiBi
+  std::vector<double> slopes{};              // one for each head, or none: ALiBi
   std::shared_ptr<const TermTable> terms{};  // instead of slopes, or null
   double score_cap = 0.0;                    // 0: there is none
   uint32_t cache = 0;                        // ops with the same number share keys and values

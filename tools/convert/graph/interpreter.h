@@ -7,8 +7,11 @@
 #include <vector>
 
 #include "convert/graph/graph.h"
+#include "core/op_kinds.h"
 
 namespace arenite::convert {
+
+double activate(Activation function, double parameter, double x);
 
 // One sequence: ids, with types or without, or features [tokens, width].
 struct GraphInput {

@@ -2,7 +2,9 @@
 // What passes must know of every kind of node: a row for each. A kind without one does not compile.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <type_traits>
 #include <variant>
 #include <vector>
@@ -32,31 +34,34 @@ struct Fold {
 template <typename Body>
 struct NodeTraits;
 
+template <bool kComputesRows>
 struct WithoutWeights {
+  static constexpr bool computes_rows = kComputesRows;
   template <typename Body, typename Take>
   static void for_each_weight(Body&, const Take&) {}
 };
-struct OfSeveralInputs : WithoutWeights {
-  static constexpr bool computes_rows = false;
+
+struct WithoutFields : WithoutWeights<false> {
   template <typename Body>
   static bool computes_same(const Body&, const Body&) {
     return true;
   }
 };
 
+// Numbers that were found with a probe differ in their last digits from one length to another.
+inline bool are_near(double a, double b, double error) {
+  return std::fabs(a - b) <= error * std::max(1.0, std::fabs(a));
+}
+inline bool are_near(const std::vector<double>& a, const std::vector<double>& b, double error) {
+  return std::ranges::equal(a, b, [&](double x, double y) { return are_near(x, y, error); });
+}
+
 template <>
-struct NodeTraits<FeaturesNode> : WithoutWeights {
-  static constexpr bool computes_rows = false;
+struct NodeTraits<FeaturesNode> : WithoutWeights<false> {
   static bool computes_same(const FeaturesNode& a, const FeaturesNode& b) {
     return a.patches == b.patches;
   }
 };
-template <>
-struct NodeTraits<AddNode> : OfSeveralInputs {};
-template <>
-struct NodeTraits<MultiplyNode> : OfSeveralInputs {};
-template <>
-struct NodeTraits<ConcatNode> : OfSeveralInputs {};
 
 template <>
 struct NodeTraits<EmbeddingNode> {
@@ -67,8 +72,11 @@ struct NodeTraits<EmbeddingNode> {
     if (node.positions) take(*node.positions, Fold{}, Storage{});
     if (node.types) take(*node.types, Fold{}, Storage{});
   }
-  static bool computes_same(const EmbeddingNode& a, const EmbeddingNode& b);
+  static bool computes_same(const EmbeddingNode& a, const EmbeddingNode& b) {
+    return a.scale == b.scale && a.positions.has_value() == b.positions.has_value();
+  }
 };
+
 template <>
 struct NodeTraits<LinearNode> {
   static constexpr bool computes_rows = true;
@@ -79,8 +87,14 @@ struct NodeTraits<LinearNode> {
       take(part.linear.bias, Fold{part.scale});
     }
   }
-  static bool computes_same(const LinearNode& a, const LinearNode& b);
+  static bool computes_same(const LinearNode& a, const LinearNode& b) {
+    const LinearSpec& first = a.parts[0].linear;
+    const LinearSpec& second = b.parts[0].linear;
+    return a.parts.size() == b.parts.size() && first.weight.name == second.weight.name &&
+           are_near(first.bias, second.bias, 1e-9);
+  }
 };
+
 template <>
 struct NodeTraits<NormNode> {
   static constexpr bool computes_rows = true;
@@ -89,8 +103,12 @@ struct NodeTraits<NormNode> {
     take(node.norm.gain, Fold{node.scale, node.norm.gain_plus_one ? 1.0 : 0.0});
     take(node.norm.bias, Fold{node.scale});
   }
-  static bool computes_same(const NormNode& a, const NormNode& b);
+  static bool computes_same(const NormNode& a, const NormNode& b) {
+    return a.norm.kind == b.norm.kind && a.norm.epsilon == b.norm.epsilon &&
+           are_near(a.norm.gain, b.norm.gain, 1e-6) && are_near(a.norm.bias, b.norm.bias, 1e-6);
+  }
 };
+
 template <>
 struct NodeTraits<PrefixNode> {
   static constexpr bool computes_rows = false;
@@ -98,61 +116,98 @@ struct NodeTraits<PrefixNode> {
   static void for_each_weight(Body& node, const Take& take) {
     take(node.rows, Fold{}, Storage{});
   }
-  static bool computes_same(const PrefixNode& a, const PrefixNode& b);
-};
-template <>
-struct NodeTraits<RowFunctionNode> : WithoutWeights {
-  static constexpr bool computes_rows = true;
-  static bool computes_same(const RowFunctionNode& a, const RowFunctionNode& b);
-};
-template <>
-struct NodeTraits<RotateNode> : WithoutWeights {
-  static constexpr bool computes_rows = false;  // the angle is the place's
-  static bool computes_same(const RotateNode& a, const RotateNode& b);
-};
-template <>
-struct NodeTraits<PermuteNode> : WithoutWeights {
-  static constexpr bool computes_rows = false;
-  static bool computes_same(const PermuteNode& a, const PermuteNode& b);
-};
-template <>
-struct NodeTraits<ScaleNode> : WithoutWeights {
-  static constexpr bool computes_rows = true;
-  static bool computes_same(const ScaleNode& a, const ScaleNode& b);
-};
-template <>
-struct NodeTraits<ActivationNode> : WithoutWeights {
-  static constexpr bool computes_rows = true;
-  static bool computes_same(const ActivationNode& a, const ActivationNode& b);
-};
-template <>
-struct NodeTraits<AttentionNode> : WithoutWeights {
-  static constexpr bool computes_rows = false;
-  static bool computes_same(const AttentionNode& a, const AttentionNode& b);
-};
-template <>
-struct NodeTraits<SelectNode> : WithoutWeights {
-  static constexpr bool computes_rows = false;
-  static bool computes_same(const SelectNode& a, const SelectNode& b);
-};
-template <>
-struct NodeTraits<SliceNode> : WithoutWeights {
-  static constexpr bool computes_rows = false;
-  static bool computes_same(const SliceNode& a, const SliceNode& b);
+  static bool computes_same(const PrefixNode& a, const PrefixNode& b) {
+    return a.first_row == b.first_row && a.rows.exact() == b.rows.exact();
+  }
 };
 
-bool computes_rows(const NodeBody& body);
-bool computes_same(const NodeBody& a, const NodeBody& b);
+template <>
+struct NodeTraits<RowFunctionNode> : WithoutWeights<true> {
+  static bool computes_same(const RowFunctionNode& a, const RowFunctionNode& b) {
+    return a.kind == b.kind;
+  }
+};
+
+template <>
+struct NodeTraits<RotateNode> : WithoutWeights<false> {  // the angle is the place's
+  static bool computes_same(const RotateNode& a, const RotateNode& b) {
+    return a.head_dim == b.head_dim && a.rope.rotary_dim == b.rope.rotary_dim &&
+           a.rope.turns_neighbours == b.rope.turns_neighbours &&
+           are_near(a.rope.inverse_frequencies, b.rope.inverse_frequencies, 1e-6);
+  }
+};
+
+template <>
+struct NodeTraits<PermuteNode> : WithoutWeights<false> {
+  static bool computes_same(const PermuteNode& a, const PermuteNode& b) {
+    return a.order == b.order;
+  }
+};
+
+template <>
+struct NodeTraits<ScaleNode> : WithoutWeights<true> {
+  static bool computes_same(const ScaleNode& a, const ScaleNode& b) {
+    return are_near(a.factor, b.factor, 1e-9);
+  }
+};
+
+template <>
+struct NodeTraits<ActivationNode> : WithoutWeights<true> {
+  static bool computes_same(const ActivationNode& a, const ActivationNode& b) {
+    return a.activation == b.activation && are_near(a.parameter, b.parameter, 1e-9);
+  }
+};
+
+template <>
+struct NodeTraits<AddNode> : WithoutFields {};
+template <>
+struct NodeTraits<MultiplyNode> : WithoutFields {};
+template <>
+struct NodeTraits<ConcatNode> : WithoutFields {};
+
+template <>
+struct NodeTraits<AttentionNode> : WithoutWeights<false> {
+  static bool computes_same(const AttentionNode& a, const AttentionNode& b) {
+    return a.heads == b.heads && a.kv_heads == b.kv_heads && are_near(a.scale, b.scale, 1e-9) &&
+           are_near(a.score_cap, b.score_cap, 1e-9) && are_near(a.slopes, b.slopes, 1e-6) &&
+           (a.terms != nullptr) == (b.terms != nullptr);
+  }
+};
+
+template <>
+struct NodeTraits<SelectNode> : WithoutWeights<false> {
+  static bool computes_same(const SelectNode& a, const SelectNode& b) {
+    return a.kind == b.kind && a.first_row == b.first_row;
+  }
+};
+
+template <>
+struct NodeTraits<SliceNode> : WithoutWeights<false> {
+  static bool computes_same(const SliceNode& a, const SliceNode& b) { return a.begin == b.begin; }
+};
+
+template <typename Node>
+using TraitsOf = NodeTraits<std::remove_cvref_t<Node>>;
+
+inline bool computes_rows(const NodeBody& body) {
+  return std::visit([](const auto& node) { return TraitsOf<decltype(node)>::computes_rows; }, body);
+}
+
+inline bool computes_same(const NodeBody& a, const NodeBody& b) {
+  return std::visit(
+      [&](const auto& node) {
+        const auto* const other = std::get_if<std::remove_cvref_t<decltype(node)>>(&b);
+        return other != nullptr && TraitsOf<decltype(node)>::computes_same(node, *other);
+      },
+      a);
+}
 
 // Of all nodes; `AnyGraph` is Graph or const Graph.
 template <typename AnyGraph, typename Take>
 void for_each_weight(AnyGraph& graph, const Take& take) {
   for (const ValueId value : graph.order()) {
-    std::visit(
-        [&](auto& body) {
-          NodeTraits<std::remove_cvref_t<decltype(body)>>::for_each_weight(body, take);
-        },
-        graph.node(value).body);
+    std::visit([&](auto& body) { TraitsOf<decltype(body)>::for_each_weight(body, take); },
+               graph.node(value).body);
   }
 }
 

@@ -18,7 +18,6 @@
 #include "convert/files/json_file.h"
 #include "convert/files/memory.h"
 #include "convert/files/npy.h"
-#include "convert/files/paths.h"
 #include "format/file_layout.h"
 
 namespace arenite::convert {

@@ -1,15 +1,307 @@
 // SPDX-License-Identifier: Apache-2.0
-// Permutations come before scales, and both before joining: these change the weights of one layer.
+// The passes, in the order in which they run. Permutations come before scales, and both before
+// joining: these change the weights of one layer.
 #include "convert/passes/passes.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-
 #include <algorithm>
+#include <cstddef>
+#include <map>
+#include <string>
+#include <tuple>
+#include <utility>
 
 #include "convert/files/error.h"
+#include "convert/graph/node_traits.h"
+#include "convert/spec/model_tensors.h"
 
 namespace arenite::convert {
+namespace {
+
+// drop-rows: rows that no caller can ask for are not computed. The choice of rows moves up, to
+// where all rows are needed: layers that work on each row by itself may as well work on fewer of
+// them.
+void drop_rows(Graph& graph) {
+  const ValueId rows = graph.output;
+  const SelectNode* chosen = graph.as<SelectNode>(rows);
+  if (chosen == nullptr || chosen->kind != SelectKind::kAsAsked) return;
+  ValueId first = rows;  // the first node of those that work on chosen rows
+  while (true) {
+    const ValueId before = graph.node(first == rows ? rows : first).inputs[0];
+    if (!graph.has_one_reader(before) || !computes_rows(graph.node(before).body)) break;
+    first = before;
+  }
+  if (first == rows) return;
+  const ValueId source = graph.node(first).inputs[0];
+  const ValueId moved =
+      graph.insert_before(first, {graph.node(rows).name, *chosen, {source}, graph.width(source)});
+  graph.node(first).inputs[0] = moved;
+  graph.output = graph.node(rows).inputs[0];
+  graph.remove_unread();
+}
+
+CompiledMask compiled(const Mask& mask, uint32_t positions_max) {
+  if (const auto* buffer = std::get_if<BufferMask>(&mask)) {
+    return compile_mask(*buffer->dense, buffer->origin);
+  }
+  CompiledMask band = std::get<CompiledMask>(mask);
+  const uint32_t positions = band.positions != 0 ? band.positions : positions_max;
+  const bool is_long = positions != 0 && band.lookback >= positions - 1;
+  if (band.kind == MaskKind::kBand && is_long) band.lookback = kUnlimited;
+  return band;
+}
+
+// compile-masks: a mask that a buffer holds becomes the smallest band, strip or tiles that say the
+// same. Equal masks become one, as nearly all layers have the same, and a window as long as the
+// context none. Throws InputError for a row that sees nothing.
+void compile_masks(Graph& graph) {
+  std::vector<Mask> masks;
+  std::vector<uint32_t> numbers;
+  for (const Mask& mask : graph.masks) {
+    Mask found = compiled(mask, graph.positions_max);
+    const auto known = std::ranges::find(masks, found);
+    numbers.push_back(static_cast<uint32_t>(known - masks.begin()));
+    if (known == masks.end()) masks.push_back(std::move(found));
+  }
+  graph.masks = std::move(masks);
+  for (const ValueId value : graph.order()) {
+    if (auto* attention = graph.as<AttentionNode>(value)) {
+      attention->mask = numbers[attention->mask];
+    }
+  }
+}
+
+// A rotation of neighbours whose result attention alone reads.
+bool can_change(const Graph& graph, ValueId value) {
+  const RotateNode* rotate = graph.as<RotateNode>(value);
+  return rotate != nullptr && rotate->rope.turns_neighbours && graph.has_one_reader(value);
+}
+
+// Puts the columns of `value` into another order, for its one reader.
+void permute(Graph& graph, ValueId value, ValueId reader, const RowOrder& order) {
+  LinearNode* linear = graph.as<LinearNode>(value);
+  // Rows that a file has quantized move with their scales.
+  const auto can_move = [](const LinearPart& part) {
+    return !part.storage.is_taken_over || part.linear.weight.load_quantized;
+  };
+  if (linear != nullptr && linear->parts.size() == 1 && graph.has_one_reader(value) &&
+      can_move(linear->parts[0])) {
+    linear->parts[0].linear = select_rows(linear->parts[0].linear, order);
+    return;
+  }
+  NormNode* norm = graph.as<NormNode>(value);
+  if (norm != nullptr && graph.has_one_reader(value)) {
+    // Within each head the order is the same.
+    const RowOrder of_head(order.begin(),
+                           order.begin() + static_cast<ptrdiff_t>(norm->norm.gain.size()));
+    norm->norm.gain = select_rows(norm->norm.gain, of_head);
+    norm->norm.bias = select_rows(norm->norm.bias, of_head);
+    permute(graph, graph.node(value).inputs[0], value, order);
+    return;
+  }
+  const ValueId permuted = graph.insert_before(
+      reader,
+      {graph.node(reader).name + ".permute", PermuteNode{order}, {value}, graph.width(value)});
+  for (ValueId& input : graph.node(reader).inputs) {
+    if (input == value) input = permuted;
+  }
+}
+
+// permute-rotations: rotations of neighbours become rotations of halves. Queries and keys are
+// permuted alike, which leaves their products as they are, in the weights that make them: a
+// permutation moves up through the norm of heads into their linear layer.
+void permute_rotations(Graph& graph) {
+  const std::vector<ValueId> order = graph.order();
+  for (const ValueId value : order) {
+    const AttentionNode* attention = graph.as<AttentionNode>(value);
+    if (attention == nullptr || attention->head_dim == 0) continue;
+    const ValueId query = graph.node(value).inputs[0];
+    const ValueId key = graph.node(value).inputs[1];
+    if (!can_change(graph, query) || !can_change(graph, key)) continue;
+    if (graph.as<RotateNode>(query)->rope != graph.as<RotateNode>(key)->rope) continue;
+    for (const ValueId rotated : {query, key}) {
+      RotateNode& rotate = *graph.as<RotateNode>(rotated);
+      rotate.rope.turns_neighbours = false;
+      permute(graph, graph.node(rotated).inputs[0], rotated,
+              halves_of_pairs(graph.width(rotated) / rotate.head_dim, rotate.head_dim,
+                              rotate.rope.rotary_dim));
+    }
+  }
+}
+
+// Multiplies the results of `value`'s maker by `factor`, where it has weights and nobody else reads
+// them. Rotations and permutations in between stay.
+bool fold(Graph& graph, ValueId value, double factor) {
+  if (graph.is_shown(value)) return false;
+  if (LinearNode* linear = graph.as<LinearNode>(value)) {
+    const auto is_taken_over = [](const LinearPart& part) { return part.storage.is_taken_over; };
+    if (std::ranges::any_of(linear->parts, is_taken_over)) return false;
+    for (LinearPart& part : linear->parts) part.scale *= factor;
+    return true;
+  }
+  if (NormNode* norm = graph.as<NormNode>(value)) {
+    norm->scale *= factor;
+    return true;
+  }
+  const bool passes_on =
+      graph.as<RotateNode>(value) != nullptr || graph.as<PermuteNode>(value) != nullptr;
+  const ValueId input = passes_on ? graph.node(value).inputs[0] : value;
+  return passes_on && graph.has_one_reader(input) && fold(graph, input, factor);
+}
+
+// The attention ops whose queries are slices of the same value, `query` one of them; empty if
+// somebody else reads it, too, or if their scales differ.
+std::vector<ValueId> attention_on_slices(const Graph& graph, ValueId whole, double scale) {
+  std::vector<ValueId> ops;
+  for (const ValueId slice : graph.readers(whole)) {
+    if (graph.as<SliceNode>(slice) == nullptr || !graph.has_one_reader(slice)) return {};
+    const ValueId reader = graph.readers(slice)[0];
+    const AttentionNode* attention = graph.as<AttentionNode>(reader);
+    if (attention == nullptr || graph.node(reader).inputs[0] != slice ||
+        attention->scale != scale) {
+      return {};
+    }
+    ops.push_back(reader);
+  }
+  return ops;
+}
+
+void fold_scores(Graph& graph, ValueId value) {
+  AttentionNode& attention = *graph.as<AttentionNode>(value);
+  if (attention.head_dim == 0 || attention.scale == 1.0) return;
+  const ValueId query = graph.node(value).inputs[0];
+  if (graph.as<SliceNode>(query) == nullptr) {
+    if (graph.has_one_reader(query) && fold(graph, query, attention.scale)) attention.scale = 1.0;
+    return;
+  }
+  const ValueId whole = graph.node(query).inputs[0];
+  const std::vector<ValueId> ops = attention_on_slices(graph, whole, attention.scale);
+  if (ops.empty() || !fold(graph, whole, attention.scale)) return;
+  for (const ValueId op : ops) graph.as<AttentionNode>(op)->scale = 1.0;
+}
+
+// fold-scales: the scale of scores, and of what is embedded, moves into the weights or gains before
+// it. (scale q) k^T = scale (q k^T), and rotations and permutations let a factor pass.
+void fold_scales(Graph& graph) {
+  const std::vector<ValueId> order = graph.order();
+  for (const ValueId value : order) {
+    if (graph.as<AttentionNode>(value) != nullptr) fold_scores(graph, value);
+    const ScaleNode* scale = graph.as<ScaleNode>(value);
+    if (scale == nullptr || graph.is_shown(value)) continue;
+    const ValueId input = graph.node(value).inputs[0];
+    if (graph.has_one_reader(input) && fold(graph, input, scale->factor)) {
+      graph.replace(value, input);
+    }
+  }
+  graph.remove_unread();
+}
+
+// The attention ops and products that the rows of `from` reach without another linear layer.
+std::vector<ValueId> find_meetings(const Graph& graph, ValueId from) {
+  std::vector<ValueId> meetings;
+  std::vector<ValueId> ahead = {from};
+  while (!ahead.empty()) {
+    const ValueId value = ahead.back();
+    ahead.pop_back();
+    if (graph.as<AttentionNode>(value) != nullptr || graph.as<MultiplyNode>(value) != nullptr) {
+      if (std::ranges::count(meetings, value) == 0) meetings.push_back(value);
+    } else if (value == from ||
+               (graph.node(value).inputs.size() == 1 && graph.as<LinearNode>(value) == nullptr)) {
+      const std::vector<ValueId> readers = graph.readers(value);
+      ahead.insert(ahead.end(), readers.rbegin(), readers.rend());
+    }
+  }
+  return meetings;
+}
+
+// "0.query", "0.key" and "0.value" are "0.qkv"; "0.gate" and "0.up" are "0.gate_up". The first one
+// says what stands before the last dot; the others may be of another module.
+std::string joined_name(const Graph& graph, const std::vector<ValueId>& values) {
+  const auto own_name = [](const std::string& name) { return name.rfind('.') + 1; };
+  const std::string& first = graph.node(values[0]).name;
+  std::string joined;
+  for (const ValueId value : values) {
+    const std::string& name = graph.node(value).name;
+    joined += (joined.empty() ? "" : "_") + name.substr(own_name(name));
+  }
+  return first.substr(0, own_name(first)) + (joined == "query_key_value" ? "qkv" : joined);
+}
+
+void join(Graph& graph, const std::vector<ValueId>& values) {
+  Node joined = {joined_name(graph, values), LinearNode{}, graph.node(values[0]).inputs, 0};
+  LinearNode parts;
+  for (const ValueId value : values) {
+    const LinearNode& linear = *graph.as<LinearNode>(value);
+    parts.parts.insert(parts.parts.end(), linear.parts.begin(), linear.parts.end());
+    joined.width += graph.width(value);
+  }
+  joined.body = std::move(parts);
+  const ValueId whole = graph.insert_before(values[0], std::move(joined));
+  uint32_t column = 0;
+  for (const ValueId value : values) {
+    Node slice = {graph.node(value).name, SliceNode{column}, {whole}, graph.width(value)};
+    column += slice.width;
+    graph.replace(value, graph.insert_before(value, std::move(slice)));
+  }
+}
+
+// join-projections: linear layers of one type that read the same rows, and whose results meet in
+// attention or in a gate, become one with their results side by side. Their weights are read in one
+// go, and what attention or a gate takes lies together.
+void join_projections(Graph& graph) {
+  // By input, by what they meet in, and by how they are stored.
+  std::map<std::tuple<ValueId, std::vector<ValueId>, Storage>, std::vector<ValueId>> groups;
+  for (const ValueId value : graph.order()) {
+    const LinearNode* linear = graph.as<LinearNode>(value);
+    if (linear == nullptr || graph.is_shown(value)) continue;
+    const std::vector<ValueId> meetings = find_meetings(graph, value);
+    if (meetings.empty()) continue;
+    groups[{graph.node(value).inputs[0], meetings, linear->parts[0].storage}].push_back(value);
+  }
+  for (const auto& [_, values] : groups) {
+    if (values.size() > 1) join(graph, values);
+  }
+  graph.remove_unread();
+}
+
+// share-caches: where no key is kept from call to call, attention ops of one shape take turns with
+// one cache. An op fills what it then reads, so the op before may have used the same memory.
+void share_caches(Graph& graph) {
+  const auto is_causal = [&](ValueId value) {
+    const AttentionNode* attention = graph.as<AttentionNode>(value);
+    return attention == nullptr || convert::is_causal(graph.masks[attention->mask]);
+  };
+  if (std::ranges::all_of(graph.order(), is_causal)) return;
+  std::map<std::tuple<uint32_t, uint32_t, uint32_t>, uint32_t> caches;  // by shape
+  for (const ValueId value : graph.order()) {
+    AttentionNode* attention = graph.as<AttentionNode>(value);
+    if (attention == nullptr) continue;
+    const auto shape = std::tuple(attention->kv_heads, attention->head_dim, attention->value_dim);
+    attention->cache = caches.emplace(shape, attention->cache).first->second;
+  }
+}
+
+// tie-embedding: a linear layer by the token embedding itself and the embedding are stored once.
+// Looking up a token in packed weights costs a little; a second copy of the largest tensor, more.
+void tie_embedding(Graph& graph) {
+  for (const ValueId value : graph.order()) {
+    EmbeddingNode* embedding = graph.as<EmbeddingNode>(value);
+    if (embedding == nullptr || !embedding->tokens || embedding->tokens->name.empty()) continue;
+    for (const ValueId other : graph.order()) {
+      const LinearNode* linear = graph.as<LinearNode>(other);
+      if (linear == nullptr || linear->parts.size() != 1 || linear->parts[0].scale != 1.0) continue;
+      const WeightRef& weight = linear->parts[0].linear.weight;
+      const bool same = weight.name == embedding->tokens->name &&
+                        weight.rows == embedding->tokens->rows &&
+                        weight.columns == embedding->tokens->columns &&
+                        linear->parts[0].storage == embedding->storage;
+      if (same) embedding->stored_by = other;
+    }
+  }
+}
+
+}  // namespace
 
 std::span<const Pass> all_passes() {
   static constexpr Pass kPasses[] = {
@@ -24,11 +316,11 @@ std::span<const Pass> all_passes() {
   return kPasses;
 }
 
-void run_passes(Graph& graph, const std::vector<std::string>& without) {
+Graph rewrite(Graph graph, const std::vector<std::string>& without) {
   const std::span<const Pass> passes = all_passes();
   for (const std::string& name : without) {
-    if (std::ranges::any_of(passes, [&](const Pass& pass) { return pass.name == name; })) continue;
-    std::vector<std::string> names;
+    if (std::ranges::count(passes, name, &Pass::name) != 0) continue;
+    std::vector<const char*> names;
     for (const Pass& pass : passes) names.push_back(pass.name);
     throw InputError("no pass is called {}: expected one of {}", quote(name),
                      fmt::join(names, ", "));
@@ -36,6 +328,7 @@ void run_passes(Graph& graph, const std::vector<std::string>& without) {
   for (const Pass& pass : passes) {
     if (std::ranges::count(without, pass.name) == 0) pass.run(graph);
   }
+  return graph;
 }
 
 }  // namespace arenite::convert

@@ -2,19 +2,80 @@
 // Values live in columns of slots. A slice is some of its input's columns, parts of a concatenation
 // are written where the whole lies, and an op that works on each number by itself writes over its
 // input where nobody reads that again.
+#include "convert/program/program.h"
+
 #include <algorithm>
 #include <cmath>
 #include <map>
 #include <stdexcept>
+#include <string>
 #include <utility>
 #include <vector>
 
-#include "convert/program/program.h"
-#include "convert/program/representable.h"
+#include "convert/passes/passes.h"
+#include "convert/program/weights.h"
 #include "convert/spec/model_tensors.h"
 
 namespace arenite::convert {
 namespace {
+
+RowOrder inverse(const RowOrder& order) {
+  RowOrder inverse(order.size());
+  for (uint32_t i = 0; i < order.size(); ++i) inverse[order[i]] = i;
+  return inverse;
+}
+
+// Says what the runtime has no op for with the ops that it has: scales of scores become scales of
+// queries, rotations of neighbours those of halves, and parts of a concatenation that lie elsewhere
+// are copied.
+void make_representable(Graph& graph) {
+  const std::vector<ValueId> order = graph.order();
+  for (const ValueId value : order) {
+    const std::string name = graph.node(value).name;
+    const uint32_t width = graph.width(value);
+    if (auto* attention = graph.as<AttentionNode>(value);
+        attention != nullptr && attention->head_dim != 0 && attention->scale != 1.0) {
+      const ValueId query = graph.node(value).inputs[0];
+      const ScaleNode scale = {std::exchange(attention->scale, 1.0)};
+      const ValueId scaled =
+          graph.insert_before(value, {name + ".scale", scale, {query}, graph.width(query)});
+      graph.node(value).inputs[0] = scaled;
+    }
+    if (auto* rotate = graph.as<RotateNode>(value);
+        rotate != nullptr && rotate->rope.turns_neighbours) {
+      rotate->rope.turns_neighbours = false;
+      const RowOrder halves =
+          halves_of_pairs(width / rotate->head_dim, rotate->head_dim, rotate->rope.rotary_dim);
+      const ValueId input = graph.node(value).inputs[0];
+      const ValueId permuted =
+          graph.insert_before(value, {name + ".permute", PermuteNode{halves}, {input}, width});
+      graph.node(value).inputs[0] = permuted;
+      const ValueId back = graph.insert_after(
+          value, {name + ".restore", PermuteNode{inverse(halves)}, {value}, width});
+      graph.replace(value, back, back);
+    }
+    if (graph.as<ConcatNode>(value) != nullptr) {
+      // Parts are written in their order: from the first that is copied on, all are.
+      bool is_fresh = true;
+      ptrdiff_t last = 0;
+      for (size_t i = 0; i < graph.node(value).inputs.size(); ++i) {
+        const ValueId part = graph.node(value).inputs[i];
+        const auto at = std::ranges::find(graph.order(), part) - graph.order().begin();
+        is_fresh = is_fresh && at >= std::exchange(last, at) && graph.has_one_reader(part) &&
+                   !graph.as<SliceNode>(part) && !graph.as<FeaturesNode>(part) &&
+                   !graph.as<ConcatNode>(part);
+        if (is_fresh) continue;
+        const ValueId copy =
+            graph.insert_before(value, {name + ".copy", ScaleNode{1.0}, {part}, graph.width(part)});
+        graph.node(value).inputs[i] = copy;
+      }
+    }
+  }
+  if (const ValueId output = graph.output; graph.as<SliceNode>(output) != nullptr) {
+    const Node copy = {"output.copy", ScaleNode{1.0}, {output}, graph.width(output)};
+    graph.output = graph.insert_after(output, copy);
+  }
+}
 
 using format::ColumnView;
 
@@ -203,11 +264,11 @@ class Lowering {
   uint32_t angles_of(const RopeSpec& rope) {
     const auto known = std::ranges::find(angles_, rope, &std::pair<RopeSpec, uint32_t>::first);
     if (known != angles_.end()) return known->second;
-    ProgramTensor tensor;
-    tensor.name = angles_.empty() ? "angles" : "angles." + std::to_string(angles_.size());
-    tensor.outputs = rows_max();
-    tensor.inputs = rope.rotary_dim;
-    tensor.layout = format::Layout::kPlain;
+    ProgramTensor tensor = {
+        .name = angles_.empty() ? "angles" : "angles." + std::to_string(angles_.size()),
+        .outputs = rows_max(),
+        .inputs = rope.rotary_dim,
+        .layout = format::Layout::kPlain};
     tensor.load = [rope, positions = rows_max()] {
       std::vector<float> values;
       values.reserve(size_t{positions} * rope.rotary_dim);
@@ -228,14 +289,14 @@ class Lowering {
   uint32_t tensor_of(const TermTable& table) {
     const auto known = std::ranges::find(tables_, table, &std::pair<TermTable, uint32_t>::first);
     if (known != tables_.end()) return known->second;
-    ProgramTensor tensor;
-    tensor.name = table.by == ScoreTerms::kSlopes ? "slopes" : "terms";
-    if (!tables_.empty()) tensor.name += "." + std::to_string(tables_.size());
-    tensor.outputs = table.rows();
-    tensor.inputs = table.columns();
-    tensor.layout = format::Layout::kPlain;
-    tensor.weights.assign(table.values.begin(), table.values.end());
-    tables_.emplace_back(table, program_.add_tensor(std::move(tensor)));
+    std::string name = table.by == ScoreTerms::kSlopes ? "slopes" : "terms";
+    if (!tables_.empty()) name += "." + std::to_string(tables_.size());
+    tables_.emplace_back(table,
+                         program_.add_tensor({.name = std::move(name),
+                                              .outputs = table.rows(),
+                                              .inputs = table.columns(),
+                                              .weights = {table.values.begin(), table.values.end()},
+                                              .layout = format::Layout::kPlain}));
     return tables_.back().second;
   }
 
@@ -360,6 +421,11 @@ class Lowering {
 
 Program lower(Graph graph, const std::string& name) {
   return Lowering(std::move(graph), name).run();
+}
+
+Program compile(Graph graph, const std::string& name,
+                const std::vector<std::string>& without_passes) {
+  return lower(rewrite(std::move(graph), without_passes), name);
 }
 
 }  // namespace arenite::convert

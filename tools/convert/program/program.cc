@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The records of ops, and what is added to a program together with them.
+// The records of ops, what is added to a program together with them, and where slots lie: placed
+// greedily by width, in a step for each pair.
 #include "convert/program/program.h"
 
 #include <algorithm>
+#include <numeric>
 #include <span>
+#include <stdexcept>
 #include <utility>
 
-#include "convert/quantize/activations.h"
+#include "convert/quantize/quantizers.h"
 
 namespace arenite::convert {
 namespace {
@@ -14,78 +17,11 @@ namespace {
 using format::ColumnView;
 using format::OpView;
 
-template <typename T>
-void append(std::vector<T>& list, const std::vector<T>& more) {
-  list.insert(list.end(), more.begin(), more.end());
-}
-
 std::vector<float> floats(const std::vector<double>& values) {
   return {values.begin(), values.end()};
 }
 
 }  // namespace
-
-OpView linear_op(const ColumnView& input, const ColumnView& output, uint32_t tensor) {
-  return {format::OpKind::kLinear, {input, {}, {}, output}, {tensor}, {}};
-}
-
-OpView attention_op(const AttentionParts& parts) {
-  return {
-      format::OpKind::kAttention,
-      {parts.query, parts.key, parts.value, parts.output},
-      {parts.heads, parts.cache, parts.mask, parts.terms, static_cast<uint32_t>(parts.terms_by)},
-      {parts.score_cap}};
-}
-
-OpView embedding_op(const ColumnView& output, const EmbeddingParts& parts) {
-  return {format::OpKind::kEmbedding,
-          {{}, {}, {}, output},
-          {parts.tokens, parts.positions, parts.types, parts.position_offset, parts.padding_id},
-          {parts.scale}};
-}
-
-OpView norm_op(const ColumnView& input, const ColumnView& output, const NormParts& parts) {
-  return {format::OpKind::kNorm,
-          {input, {}, {}, output},
-          {static_cast<uint32_t>(parts.kind), parts.groups, parts.gain, parts.bias},
-          {parts.epsilon}};
-}
-
-OpView rope_op(const ColumnView& input, const ColumnView& output, uint32_t heads, uint32_t angles) {
-  return {format::OpKind::kRope, {input, {}, {}, output}, {heads, angles}, {}};
-}
-
-OpView activation_op(Activation kind, float parameter, const ColumnView& input,
-                     const ColumnView& factor, const ColumnView& output) {
-  return {format::OpKind::kActivation,
-          {input, factor, {}, output},
-          {static_cast<uint32_t>(kind)},
-          {parameter}};
-}
-
-OpView sum_op(const ColumnView& input, const ColumnView& other, const ColumnView& output) {
-  return {format::OpKind::kAdd, {input, other, {}, output}, {}, {}};
-}
-
-OpView select_op(const ColumnView& input, const ColumnView& output, SelectKind kind,
-                 uint32_t first_row) {
-  return {format::OpKind::kSelect,
-          {input, {}, {}, output},
-          {static_cast<uint32_t>(kind), first_row},
-          {}};
-}
-
-OpView prefix_op(const ColumnView& input, const ColumnView& output, uint32_t tensor,
-                 uint32_t first_row) {
-  return {format::OpKind::kPrefix, {input, {}, {}, output}, {tensor, first_row}, {}};
-}
-
-OpView patches_op(const ColumnView& output, const ImagePatches& image) {
-  return {format::OpKind::kPatches,
-          {{}, {}, {}, output},
-          {image.channels, image.height, image.width, image.patch_height, image.patch_width},
-          {}};
-}
 
 std::optional<ImagePatches> Program::patches() const {
   if (ops.empty() || ops[0].body.kind != format::OpKind::kPatches) return std::nullopt;
@@ -118,22 +54,19 @@ uint32_t Program::add_tensor(ProgramTensor tensor) {
 }
 
 uint32_t Program::add_vector(const std::string& tensor_name, std::vector<float> values) {
-  ProgramTensor tensor;
-  tensor.name = tensor_name;
-  tensor.outputs = 1;
-  tensor.inputs = static_cast<uint32_t>(values.size());
-  tensor.layout = format::Layout::kPlain;
-  tensor.weights = std::move(values);
-  return add_tensor(std::move(tensor));
+  return add_tensor({.name = tensor_name,
+                     .outputs = 1,
+                     .inputs = static_cast<uint32_t>(values.size()),
+                     .weights = std::move(values),
+                     .layout = format::Layout::kPlain});
 }
 
 uint32_t Program::add_table(const WeightRef& weight, uint32_t rows, TensorType type) {
-  ProgramTensor tensor;
-  tensor.name = weight.name;
-  tensor.outputs = rows;
-  tensor.inputs = weight.columns;
-  tensor.layout = format::Layout::kPlain;
-  tensor.type = type;
+  ProgramTensor tensor = {.name = weight.name,
+                          .outputs = rows,
+                          .inputs = weight.columns,
+                          .layout = format::Layout::kPlain,
+                          .type = type};
   if (type == TensorType::kF32) {
     tensor.load = [weight, rows] {
       std::vector<float> values = weight.load();
@@ -141,13 +74,7 @@ uint32_t Program::add_table(const WeightRef& weight, uint32_t rows, TensorType t
       return values;
     };
   } else {
-    tensor.load_quantized = [weight, rows] {
-      QuantizedMatrix matrix = weight.load_quantized();
-      matrix.scales.resize(matrix.scales.size() / matrix.rows * rows);
-      matrix.values.resize(size_t{rows} * matrix.columns);
-      matrix.rows = rows;
-      return matrix;
-    };
+    tensor.load_quantized = [weight, rows] { return weight.load_quantized().part(0, rows); };
   }
   return add_tensor(std::move(tensor));
 }
@@ -171,17 +98,17 @@ uint32_t Program::add_matrix(const std::string& tensor_name, const std::vector<L
   if (tensor.type == TensorType::kF32) {
     tensor.load = [weights] {
       std::vector<float> all = weights[0].load();
-      for (const WeightRef& weight : std::span(weights).subspan(1)) append(all, weight.load());
+      for (const WeightRef& weight : std::span(weights).subspan(1)) {
+        const std::vector<float> rows = weight.load();
+        all.insert(all.end(), rows.begin(), rows.end());
+      }
       return all;
     };
   } else {
     tensor.load_quantized = [weights] {
       QuantizedMatrix all = weights[0].load_quantized();
       for (const WeightRef& weight : std::span(weights).subspan(1)) {
-        const QuantizedMatrix rows = weight.load_quantized();
-        all.rows += rows.rows;
-        append(all.values, rows.values);
-        append(all.scales, rows.scales);
+        all.append(weight.load_quantized());
       }
       return all;
     };
@@ -243,6 +170,71 @@ bool rounds_activations(const Program& program) {
          std::ranges::any_of(program.tensors, [](const ProgramTensor& tensor) {
            return rounds_activations(tensor.type);
          });
+}
+
+// ---- places of slots ----
+
+namespace {
+
+using format::SlotView;
+
+// REQUIRES: there are ops.
+void find_lifetimes(Program& program) {
+  const uint32_t last_op = static_cast<uint32_t>(program.ops.size()) - 1;
+  for (SlotView& slot : program.slots) {
+    slot.first_op = last_op;
+    slot.last_op = 0;
+  }
+  for (uint32_t i = 0; i <= last_op; ++i) {
+    for (const format::ColumnView& view : program.ops[i].body.views) {
+      if (view.width == 0) continue;
+      SlotView& slot = program.slots[view.slot];
+      slot.first_op = std::min(slot.first_op, i);
+      slot.last_op = std::max(slot.last_op, i);
+    }
+  }
+  if (program.vocab_size == 0) program.slots[program.input_slot].first_op = 0;
+  program.slots[program.output_slot].last_op = last_op;
+}
+
+// Rows of tokens and rows of outputs have an area each.
+bool alive_together(const SlotView& a, const SlotView& b) {
+  return a.per_output == b.per_output && a.first_op <= b.last_op && b.first_op <= a.last_op;
+}
+
+bool overlap(const SlotView& a, const SlotView& b) {
+  return a.offset < b.offset + b.width && b.offset < a.offset + a.width;
+}
+
+}  // namespace
+
+void place_slots(Program& program) {
+  if (program.ops.empty()) return;
+  find_lifetimes(program);
+  std::vector<size_t> order(program.slots.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return program.slots[a].width > program.slots[b].width;
+  });
+  std::vector<SlotView> placed;
+  for (const size_t index : order) {
+    SlotView& slot = program.slots[index];
+    slot.offset = 0;
+    // In the order of their offsets, so that what was passed is never in the way again.
+    for (const SlotView& other : placed) {
+      if (alive_together(slot, other) && overlap(slot, other)) {
+        slot.offset = other.offset + other.width;
+      }
+    }
+    placed.insert(std::ranges::upper_bound(placed, slot.offset, {}, &SlotView::offset), slot);
+  }
+  for (size_t a = 0; a < placed.size(); ++a) {
+    for (size_t b = 0; b < a; ++b) {
+      if (alive_together(placed[a], placed[b]) && overlap(placed[a], placed[b])) {
+        throw std::logic_error("the planner let two slots overlap: this is a bug");
+      }
+    }
+  }
 }
 
 }  // namespace arenite::convert

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The runtime's program of a model, as the writer takes it: ops over activation slots, tensors not
 // yet packed. Weights are read when the writer packs them: the program keeps only how. They are
-// those that the file holds (stored_weights.cc), so that nothing is left to be multiplied in.
+// those that the file holds (weights.h), so that nothing is left to be multiplied in.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 #include "convert/graph/graph.h"
 #include "convert/masks/masks.h"
-#include "convert/quantize/quantized_matrix.h"
+#include "convert/quantize/quantizers.h"
 #include "convert/tokenizers/tokenizer_spec.h"
 #include "core/cache_layout.h"
 #include "core/packing.h"
@@ -51,23 +51,73 @@ struct NormParts {
 };
 
 // The records of ops (format/op_table.h), from arguments with names.
-format::OpView linear_op(const format::ColumnView& input, const format::ColumnView& output,
-                         uint32_t tensor);
-format::OpView attention_op(const AttentionParts& parts);
-format::OpView embedding_op(const format::ColumnView& output, const EmbeddingParts& parts);
-format::OpView norm_op(const format::ColumnView& input, const format::ColumnView& output,
-                       const NormParts& parts);
-format::OpView rope_op(const format::ColumnView& input, const format::ColumnView& output,
-                       uint32_t heads, uint32_t angles);
-format::OpView activation_op(Activation kind, float parameter, const format::ColumnView& input,
-                             const format::ColumnView& factor, const format::ColumnView& output);
-format::OpView sum_op(const format::ColumnView& input, const format::ColumnView& other,
-                      const format::ColumnView& output);
-format::OpView select_op(const format::ColumnView& input, const format::ColumnView& output,
-                         SelectKind kind, uint32_t first_row = 0);
-format::OpView prefix_op(const format::ColumnView& input, const format::ColumnView& output,
-                         uint32_t tensor, uint32_t first_row);
-format::OpView patches_op(const format::ColumnView& output, const ImagePatches& image);
+inline format::OpView linear_op(const format::ColumnView& input, const format::ColumnView& output,
+                                uint32_t tensor) {
+  return {format::OpKind::kLinear, {input, {}, {}, output}, {tensor}, {}};
+}
+
+inline format::OpView attention_op(const AttentionParts& parts) {
+  return {
+      format::OpKind::kAttention,
+      {parts.query, parts.key, parts.value, parts.output},
+      {parts.heads, parts.cache, parts.mask, parts.terms, static_cast<uint32_t>(parts.terms_by)},
+      {parts.score_cap}};
+}
+
+inline format::OpView embedding_op(const format::ColumnView& output, const EmbeddingParts& parts) {
+  return {format::OpKind::kEmbedding,
+          {{}, {}, {}, output},
+          {parts.tokens, parts.positions, parts.types, parts.position_offset, parts.padding_id},
+          {parts.scale}};
+}
+
+inline format::OpView norm_op(const format::ColumnView& input, const format::ColumnView& output,
+                              const NormParts& parts) {
+  return {format::OpKind::kNorm,
+          {input, {}, {}, output},
+          {static_cast<uint32_t>(parts.kind), parts.groups, parts.gain, parts.bias},
+          {parts.epsilon}};
+}
+
+inline format::OpView rope_op(const format::ColumnView& input, const format::ColumnView& output,
+                              uint32_t heads, uint32_t angles) {
+  return {format::OpKind::kRope, {input, {}, {}, output}, {heads, angles}, {}};
+}
+
+inline format::OpView activation_op(Activation kind, float parameter,
+                                    const format::ColumnView& input,
+                                    const format::ColumnView& factor,
+                                    const format::ColumnView& output) {
+  return {format::OpKind::kActivation,
+          {input, factor, {}, output},
+          {static_cast<uint32_t>(kind)},
+          {parameter}};
+}
+
+inline format::OpView sum_op(const format::ColumnView& input, const format::ColumnView& other,
+                             const format::ColumnView& output) {
+  return {format::OpKind::kAdd, {input, other, {}, output}, {}, {}};
+}
+
+inline format::OpView select_op(const format::ColumnView& input, const format::ColumnView& output,
+                                SelectKind kind, uint32_t first_row = 0) {
+  return {format::OpKind::kSelect,
+          {input, {}, {}, output},
+          {static_cast<uint32_t>(kind), first_row},
+          {}};
+}
+
+inline format::OpView prefix_op(const format::ColumnView& input, const format::ColumnView& output,
+                                uint32_t tensor, uint32_t first_row) {
+  return {format::OpKind::kPrefix, {input, {}, {}, output}, {tensor, first_row}, {}};
+}
+
+inline format::OpView patches_op(const format::ColumnView& output, const ImagePatches& image) {
+  return {format::OpKind::kPatches,
+          {{}, {}, {}, output},
+          {image.channels, image.height, image.width, image.patch_height, image.patch_width},
+          {}};
+}
 
 struct ProgramOp {
   std::string name;
@@ -78,8 +128,8 @@ struct ProgramTensor {
   std::string name;
   uint32_t outputs = 0;
   uint32_t inputs = 0;
-  std::vector<float> weights;  // [outputs, inputs]
-  std::vector<float> bias;     // [outputs], or empty; none for rows
+  std::vector<float> weights = {};  // [outputs, inputs]
+  std::vector<float> bias = {};     // [outputs], or empty; none for rows
   format::Layout layout = format::Layout::kGemm;
   TensorType type = TensorType::kF32;
   // Where `weights` is empty: reads them when they are packed, so that one tensor at a time is in
@@ -145,19 +195,9 @@ struct Program {
 bool has_few_bits(const Program& program);
 
 // Whether numbers are rounded to int8 while the program runs: what is multiplied with weights, or
-// keys and values. Two computations that differ in the
-// last bit of a number may then differ by a whole step in what is left of it.
+// keys and values. Two computations that differ in the last bit of a number may then differ by a
+// whole step in what is left of it.
 bool rounds_activations(const Program& program);
-
-// ---- how the weights of a graph are stored ----
-
-// The graph after all passes, with the numbers that its file holds: factors are multiplied in, and
-// each number is what is left of it in the type of its weight. They are read when they are loaded.
-Graph with_stored_weights(Graph graph);
-
-// Whether one of these numbers is not what the author's and a factor give. Reads weights only where
-// this can be, and stops at the first one.
-bool is_rounded(Graph graph);
 
 // ---- from a graph to its program ----
 
@@ -170,5 +210,9 @@ void place_slots(Program& program);
 // because a pass was left out, is made of other ops: a factor by an activation, a permutation by a
 // product with a matrix of zeros and ones.
 Program lower(Graph graph, const std::string& name);
+
+// The same after all passes but those named. Throws InputError for a name that no pass has.
+Program compile(Graph graph, const std::string& name,
+                const std::vector<std::string>& without_passes = {});
 
 }  // namespace arenite::convert

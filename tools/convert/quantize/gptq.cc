@@ -3,15 +3,111 @@
 // after it are updated at once, by a product of matrices.
 #include "convert/quantize/gptq.h"
 
+#include <Eigen/Cholesky>
 #include <algorithm>
 #include <cassert>
 #include <cmath>
 #include <optional>
 #include <vector>
 
-#include "convert/quantize/inverse_factor.h"
-
 namespace arenite::convert {
+
+// ---- the Hessian: its sums are float32, what rounding adds to them is far below the dampening
+// ----
+
+namespace {
+
+constexpr uint32_t kRowsPending = 256;
+constexpr uint32_t kColumnsAtOnce = 256;
+
+}  // namespace
+
+Hessian::Hessian(uint32_t columns)
+    : columns_(columns), rows_pending_(kRowsPending, columns), sums_(columns, columns) {}
+
+uint64_t Hessian::bytes(uint32_t columns) {
+  const uint64_t rows = uint64_t{columns} + 3 * kRowsPending;  // the last ones in working memory
+  return rows * columns * sizeof(float);
+}
+
+void Hessian::add(const ConstMatrix& inputs) {
+  assert(inputs.columns == columns_);
+  for (uint32_t row = 0; row < inputs.rows; ++row) {
+    std::copy_n(inputs.row(row), columns_, rows_pending_.row(pending_));
+    if (++pending_ == kRowsPending) flush();
+  }
+  rows_ += inputs.rows;
+}
+
+// A strip of columns at a time, transposed, with all columns from its own on.
+void Hessian::flush() const {
+  for (uint32_t begin = 0; begin < columns_ && pending_ != 0; begin += kColumnsAtOnce) {
+    const uint32_t columns = std::min(kColumnsAtOnce, columns_ - begin);
+    DenseMatrix transposed(columns, pending_);
+    for (uint32_t row = 0; row < pending_; ++row) {
+      const float* const from = rows_pending_.row(row) + begin;
+      for (uint32_t i = 0; i < columns; ++i) transposed.row(i)[row] = from[i];
+    }
+    product_.add(1.0f, transposed.part(0, 0, columns, pending_),
+                 rows_pending_.part(0, begin, pending_, columns_ - begin),
+                 sums_.writable_part(begin, begin, columns, columns_ - begin));
+  }
+  pending_ = 0;
+}
+
+const DenseMatrix& Hessian::upper() const {
+  flush();
+  return sums_;
+}
+
+std::vector<double> Hessian::mean_squares() const {
+  flush();
+  std::vector<double> means(columns_);
+  for (uint32_t i = 0; i < columns_ && rows_ != 0; ++i) {
+    means[i] = double{sums_.row(i)[i]} / static_cast<double>(rows_);
+  }
+  return means;
+}
+
+// ---- its inverse: with rows and columns in reverse order, H = L L^T, and L^-1 is U in reverse
+// ----
+
+namespace {
+
+constexpr Eigen::Index kBlock = 64;  // columns of the inverse that are solved for at once
+
+}  // namespace
+
+std::optional<DenseMatrix> inverse_factor(const DenseMatrix& upper, double dampening) {
+  const Eigen::Index size = upper.rows();
+  Eigen::MatrixXd matrix(size, size);
+  for (Eigen::Index i = 0; i < size; ++i) {
+    for (Eigen::Index j = 0; j <= i; ++j) {
+      matrix(i, j) = upper.row(static_cast<size_t>(size - 1 - i))[size - 1 - j];
+    }
+    matrix(i, i) += dampening;
+  }
+  const Eigen::LLT<Eigen::Ref<Eigen::MatrixXd>> cholesky(matrix);
+  if (cholesky.info() != Eigen::Success || !matrix.diagonal().allFinite()) return std::nullopt;
+  // A column of a lower triangular inverse begins on the diagonal.
+  Eigen::MatrixXd inverse = Eigen::MatrixXd::Identity(size, size);
+  for (Eigen::Index first = 0; first < size; first += kBlock) {
+    const Eigen::Index rows = size - first;
+    auto columns = inverse.block(first, first, rows, std::min(kBlock, rows));
+    matrix.bottomRightCorner(rows, rows).triangularView<Eigen::Lower>().solveInPlace(columns);
+  }
+  DenseMatrix factor(upper.rows(), upper.rows());
+  for (Eigen::Index i = 0; i < size; ++i) {
+    for (Eigen::Index j = i; j < size; ++j) {
+      factor.row(static_cast<size_t>(i))[j] =
+          static_cast<float>(inverse(size - 1 - i, size - 1 - j));
+    }
+  }
+  return factor;
+}
+
+// ---- rounding ----
+
 namespace {
 
 constexpr double kDampening = 0.01;
@@ -159,13 +255,7 @@ void compensate(std::span<const float> weights, uint32_t first_row, const Hessia
                 Rounding& rounding, QuantizedMatrix& result, GptqReport& report) {
   const size_t columns = result.columns;
   const uint32_t rows = static_cast<uint32_t>(weights.size() / columns);
-  const size_t scales = columns / weights_per_scale(result.type, result.columns);
-  const auto first_value = result.values.begin() + static_cast<ptrdiff_t>(first_row * columns);
-  const auto first_scale = result.scales.begin() + static_cast<ptrdiff_t>(first_row * scales);
-  const QuantizedMatrix rounded = {
-      result.type, rows, result.columns,
-      std::vector<int8_t>(first_value, first_value + static_cast<ptrdiff_t>(weights.size())),
-      std::vector<float>(first_scale, first_scale + static_cast<ptrdiff_t>(rows * scales))};
+  const QuantizedMatrix rounded = result.part(first_row, rows);
   const QuantizedMatrix compensated = rounding.run(weights, rows, rounded.scales);
   const std::vector<double> before = rounding.output_errors(weights, rounded, hessian.upper());
   const std::vector<double> after = rounding.output_errors(weights, compensated, hessian.upper());

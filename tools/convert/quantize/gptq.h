@@ -6,13 +6,49 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <vector>
 
-#include "convert/quantize/hessian.h"
-#include "convert/quantize/quantized_matrix.h"
+#include "convert/quantize/matrix_product.h"
 #include "convert/quantize/quantizers.h"
+#include "core/views.h"
 
 namespace arenite::convert {
+
+class Hessian {
+ public:
+  explicit Hessian(uint32_t columns);
+
+  // Adds inputs, rows of `columns` numbers.
+  void add(const ConstMatrix& inputs);
+
+  uint32_t columns() const { return columns_; }
+  uint64_t rows() const { return rows_; }  // added
+
+  // [columns, columns]: the diagonal and what is right of it; the rest means nothing.
+  const DenseMatrix& upper() const;
+  std::vector<double> mean_squares() const;  // of each column
+
+  // Memory that it takes.
+  static uint64_t bytes(uint32_t columns);
+
+ private:
+  void flush() const;
+
+  uint32_t columns_;
+  uint64_t rows_ = 0;
+  // Rows are collected, since many of them are multiplied at once in little more time than one.
+  mutable uint32_t pending_ = 0;
+  mutable DenseMatrix rows_pending_;
+  mutable DenseMatrix sums_;
+  mutable MatrixProduct product_;
+};
+
+// U, upper triangular, with U^T U = (H + dampening I)^-1, for a symmetric H whose diagonal and what
+// is right of it are in `upper`. Nothing where H + dampening I is not positive definite as far as
+// double precision can tell, or holds what is not finite.
+std::optional<DenseMatrix> inverse_factor(const DenseMatrix& upper, double dampening);
 
 // What was done, for the report.
 struct GptqReport {

@@ -9,6 +9,7 @@
 #include <cassert>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 namespace arenite::convert {
 namespace {
@@ -54,6 +55,22 @@ float next_bfloat16(float value, int steps) {
 }
 
 }  // namespace
+
+QuantizedMatrix QuantizedMatrix::part(uint32_t first, uint32_t count) const {
+  const auto slice = [&](const auto& list) {
+    const size_t width = list.size() / rows;
+    const auto begin = list.begin() + static_cast<ptrdiff_t>(first * width);
+    return std::remove_cvref_t<decltype(list)>(begin,
+                                               begin + static_cast<ptrdiff_t>(count * width));
+  };
+  return {type, count, columns, slice(values), slice(scales)};
+}
+
+void QuantizedMatrix::append(const QuantizedMatrix& below) {
+  rows += below.rows;
+  values.insert(values.end(), below.values.begin(), below.values.end());
+  scales.insert(scales.end(), below.scales.begin(), below.scales.end());
+}
 
 float to_bfloat16(float value) {
   uint32_t bits = std::bit_cast<uint32_t>(value);
@@ -274,6 +291,68 @@ RoundingNoise noise_of(std::span<const float> weights, const QuantizedMatrix& ma
     total.noise += counts * lost * lost;
   }
   return total;
+}
+
+// ---- activations ----
+
+namespace {
+
+void round_row(std::span<double> row) {
+  double least = 0.0;
+  double most = 0.0;
+  for (const double number : row) {
+    if (!std::isfinite(number)) {
+      std::ranges::fill(row, std::numeric_limits<double>::quiet_NaN());
+      return;
+    }
+    least = std::min(least, number);
+    most = std::max(most, number);
+  }
+  constexpr double kSmallestRange = 1e-35;
+  if (most - least < kSmallestRange) {
+    std::ranges::fill(row, 0.0);
+    return;
+  }
+  constexpr double kLeast = -128.0;
+  constexpr double kMost = 127.0;
+  const double scale = (most - least) / (kMost - kLeast);
+  const bool from_least = (kLeast + least / scale) + (kMost + most / scale) > 0.0;
+  const double zero = from_least ? kLeast - least / scale : kMost - most / scale;
+  const double zero_point = std::nearbyint(std::clamp(zero, kLeast, kMost));
+  for (double& number : row) {
+    const double rounded = std::nearbyint(number / scale) + zero_point;
+    number = (std::clamp(rounded, kLeast, kMost) - zero_point) * scale;
+  }
+}
+
+void round_kept_row(std::span<double> row) {
+  double most = 0.0;
+  for (const double number : row) {
+    if (!std::isfinite(number)) {
+      std::ranges::fill(row, std::numeric_limits<double>::quiet_NaN());
+      return;
+    }
+    most = std::max(most, std::fabs(number));
+  }
+  constexpr double kSmallest = 1e-35;
+  const double scale = most / 127.0;
+  for (double& number : row) {
+    number = most < kSmallest ? 0.0 : std::nearbyint(number / scale) * scale;
+  }
+}
+
+}  // namespace
+
+std::vector<double> as_kept(TensorType kv_cache, std::vector<double> rows, size_t width) {
+  if (kv_cache != TensorType::kInt8 || width == 0) return rows;
+  for (size_t begin = 0; begin < rows.size(); begin += width) {
+    round_kept_row(std::span(rows).subspan(begin, width));
+  }
+  return rows;
+}
+
+void round_activations(std::span<double> rows, size_t width) {
+  for (size_t begin = 0; begin < rows.size(); begin += width) round_row(rows.subspan(begin, width));
 }
 
 }  // namespace arenite::convert

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rounds weights to few bits: each to the nearest value, with the scale that loses least.
+// Rounds weights to few bits: each to the nearest value, with the scale that loses least; and
+// activations, as the runtime does where it multiplies them with such weights.
 #pragma once
 
 #include <cstddef>
@@ -8,10 +9,28 @@
 #include <span>
 #include <vector>
 
-#include "convert/quantize/quantized_matrix.h"
+#include "arenite/tensor_type.h"
 #include "core/weight_types.h"
 
 namespace arenite::convert {
+
+// What weights can be, the largest first.
+inline constexpr TensorType kWeightTypes[] = {TensorType::kF32, TensorType::kW8, TensorType::kQ8,
+                                              TensorType::kQ4};
+
+// A weight is its value times the scale of its row or, of q4, of its block.
+struct QuantizedMatrix {
+  TensorType type = TensorType::kQ8;  // kW8, kQ8 or kQ4
+  uint32_t rows = 0;
+  uint32_t columns = 0;             // of q4 a multiple of kQ4Block
+  std::vector<int8_t> values = {};  // [rows, columns]: -128 to 127; of q4 -8 to 7
+  std::vector<float> scales = {};   // [rows]; of q4 [rows, columns / kQ4Block], each a bfloat16
+
+  // Rows [first, first + count). REQUIRES: they are there.
+  QuantizedMatrix part(uint32_t first, uint32_t count) const;
+  // Puts the rows of a matrix of the same type and columns below these.
+  void append(const QuantizedMatrix& below);
+};
 
 // Scales lie between these, where products of them are still far from the ends of bfloat16.
 inline constexpr float kScaleMin = 0x1p-100f;
@@ -112,5 +131,19 @@ struct RoundingNoise {
 };
 RoundingNoise noise_of(std::span<const float> weights, const QuantizedMatrix& matrix,
                        std::span<const double> column_weights = {});
+
+// Whether activations are rounded before they are multiplied with weights of this type.
+constexpr bool rounds_activations(TensorType type) {
+  return type == TensorType::kQ8 || type == TensorType::kQ4;
+}
+
+// Rounds each row to 256 steps between its least and its largest number, 0 being one of them, as
+// QuantizedRows of runtime/ops/linear.h says. Numbers that are not finite make all of the row NaN.
+void round_activations(std::span<double> rows, size_t width);
+
+// Keys or values, in rows of so many numbers, as a cache of this type keeps them: in int8 rounded
+// to 255 steps between a row's largest magnitude and the same below 0, as Int8Row of
+// runtime/ops/kv_cache.h does. Numbers that are not finite make all of the row NaN.
+std::vector<double> as_kept(TensorType kv_cache, std::vector<double> rows, size_t width);
 
 }  // namespace arenite::convert

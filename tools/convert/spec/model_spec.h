@@ -12,7 +12,7 @@
 
 #include "convert/files/checkpoint.h"
 #include "convert/masks/masks.h"
-#include "convert/quantize/quantized_matrix.h"
+#include "convert/quantize/quantizers.h"
 #include "core/op_kinds.h"
 
 namespace arenite::convert {
@@ -37,7 +37,7 @@ struct WeightRef {
   // each other they are the numbers of `load`, but for scales of blocks, which are bfloat16 here
   // and mostly binary16 in files. Who moves whole rows keeps both; who does anything else to the
   // numbers drops them. quantized_weights.h knows when they can be used. After types were chosen
-  // (stored_weights.cc), what the file of the model holds.
+  // (program/weights.h), what the file of the model holds.
   QuantizedForm quantized{};
   std::function<QuantizedMatrix()> load_quantized{};
 

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "arenite/tensor_type.h"
-#include "convert/quantize/quantized_matrix.h"
 #include "convert/quantize/quantizers.h"
 #include "convert/spec/model_spec.h"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Several files may name the same tokens; the tokenizer's own go first.
+// Objects of JSON files, and what the configs beside a tokenizer say: several may name the same
+// tokens; the tokenizer's own go first.
 #include "convert/tokenizers/tokenizer_readers.h"
 
 #include <algorithm>
@@ -11,12 +12,58 @@
 #include "convert/files/input_limits.h"
 #include "convert/files/json_file.h"
 #include "convert/files/memory.h"
-#include "convert/files/paths.h"
 
 namespace arenite::convert {
 namespace {
 
 using nlohmann::json;
+
+// Holds what the files beside a tokenizer.json say against its post-processor, which decides:
+// transformers 5 encodes with it, whatever the configs say.
+class FrameCheck {
+ public:
+  struct Side {
+    const char* place;  // "begin" or "end"
+    TokenId token;      // that the post-processor puts there
+  };
+
+  // `spec` has the tokens of the post-processor, and gets the notes. It must outlive this.
+  explicit FrameCheck(TokenizerSpec& spec)
+      : begin{"begin", (spec.flags & format::kAddBos) != 0 ? spec.bos : kNoToken},
+        end{"end", (spec.flags & format::kAddEnd) != 0 ? spec.ends.front() : kNoToken},
+        spec_(spec) {}
+
+  // A field of `config` names tokens that begin or end a text. Where the post-processor puts none
+  // there, they merely have these names. A list of ends may hold others, too.
+  void is(const Side& side, const HfObject& config, std::string_view field,
+          const std::vector<TokenId>& tokens) {
+    if (side.token == kNoToken || tokens.empty()) return;
+    if (std::ranges::count(tokens, side.token) == 0) note(side, config, field);
+  }
+
+  // "add_bos_token" and "add_eos_token", which may say that there is a token, or none.
+  void is_added(const Side& side, const HfObject& config, std::string_view field) {
+    const bool has_token = side.token != kNoToken;
+    if (config.flag(field, has_token) != has_token) note(side, config, field);
+  }
+
+  const Side begin, end;
+
+ private:
+  void note(const Side& side, const HfObject& config, std::string_view field) {
+    const bool is_known = side.token < spec_.tokens.size();
+    const std::string with =
+        side.token == kNoToken
+            ? "no token"
+            : fmt::format("token {}, {}", side.token,
+                          is_known ? quote(spec_.tokens[side.token]) : "unknown");
+    spec_.notes.push_back(fmt::format("{}: {} is {}; yet texts {} with {}, as {} says",
+                                      config.file_name(), field, show(config.at(field)), side.place,
+                                      with, quote(spec_.origin)));
+  }
+
+  TokenizerSpec& spec_;
+};
 
 TokenId find_token(const TokenizerSpec& spec, std::string_view content) {
   for (const auto& [id, flags] : spec.specials) {
@@ -92,25 +139,23 @@ class HfConfigs {
 
  private:
   void read_names(const char* name) {
-    const json value = read_optional_json(folder_ / name);
-    const HfObject config(value, quote((folder_ / name).string()), "");
+    const HfObject config(folder_ / name, true);
     const TokenId begin = named_token(spec_, config, "bos_token");
     const TokenId end = named_token(spec_, config, "eos_token");
     if (bos_ == kNoToken) bos_ = begin;
     if (ends_.empty() && end != kNoToken) ends_.push_back(end);
     if (check_ == nullptr) return;
-    if (begin != kNoToken) check_->begin_is(config, "bos_token", {&begin, 1});
-    if (end != kNoToken) check_->end_is(config, "eos_token", {&end, 1});
+    if (begin != kNoToken) check_->is(check_->begin, config, "bos_token", {begin});
+    if (end != kNoToken) check_->is(check_->end, config, "eos_token", {end});
   }
 
   void read_ids(const char* name) {
-    const json value = read_optional_json(folder_ / name);
-    const HfObject config(value, quote((folder_ / name).string()), "");
+    const HfObject config(folder_ / name, true);
     const std::vector<TokenId> begins = given_ids(spec_, config, "bos_token_id");
     const std::vector<TokenId> ends = given_ids(spec_, config, "eos_token_id");
     if (check_ != nullptr) {
-      check_->begin_is(config, "bos_token_id", begins);
-      check_->end_is(config, "eos_token_id", ends);
+      check_->is(check_->begin, config, "bos_token_id", begins);
+      check_->is(check_->end, config, "eos_token_id", ends);
     }
     // A model's config repeats what the others say, or says it alone.
     const bool is_known = !ends_.empty() || !spec_.ends.empty();
@@ -128,8 +173,91 @@ class HfConfigs {
 
 }  // namespace
 
-json read_optional_json(const std::filesystem::path& file) {
-  return is_there(file) ? read_json_object(file) : json::object();
+HfObject::HfObject(const std::filesystem::path& file, bool may_lack)
+    : owner_(std::make_shared<const json>(may_lack && !is_there(file) ? json::object()
+                                                                      : read_json_object(file))),
+      value_(owner_.get()),
+      file_name_(quote(file.string())) {}
+
+HfObject::HfObject(const HfObject& parent, const json& value, std::string place)
+    : owner_(parent.owner_),
+      value_(&value),
+      file_name_(parent.file_name_),
+      place_(std::move(place)) {
+  if (!value.is_object()) {
+    throw InputError("{}, {}: found {}: expected an object", file_name_, place_, show(value));
+  }
+}
+
+void HfObject::expect_only(std::initializer_list<std::string_view> fields) const {
+  for (const auto& [field, found] : value_->items()) {
+    if (std::find(fields.begin(), fields.end(), field) != fields.end()) continue;
+    throw InputError("{}, {}: field {} is not known here, and may change the tokens", file_name_,
+                     place_, quote(field));
+  }
+}
+
+bool HfObject::has(std::string_view field) const {
+  const auto found = value_->find(field);
+  return found != value_->end() && !found->is_null();
+}
+
+const json& HfObject::at(std::string_view field) const {
+  if (!has(field)) throw InputError("{}, {}: field '{}' is missing", file_name_, place_, field);
+  return *value_->find(field);
+}
+
+std::string HfObject::text(std::string_view field) const {
+  if (!at(field).is_string()) refuse(field, "a string");
+  return at(field).get<std::string>();
+}
+
+bool HfObject::flag(std::string_view field, bool otherwise) const {
+  if (!has(field)) return otherwise;
+  if (!at(field).is_boolean()) refuse(field, "true or false");
+  return at(field).get<bool>();
+}
+
+std::string HfObject::place_of(std::string_view field) const {
+  return fmt::format("{}{}{}", place_, place_.empty() ? "" : ".", printable(field));
+}
+
+HfObject HfObject::object(std::string_view field) const {
+  return {*this, at(field), place_of(field)};
+}
+
+std::vector<HfObject> HfObject::list(std::string_view field, std::string_view expected) const {
+  if (!at(field).is_array()) refuse(field, expected);
+  std::vector<HfObject> elements;
+  for (const json& element : at(field)) {
+    elements.push_back({*this, element, fmt::format("{}[{}]", place_of(field), elements.size())});
+  }
+  return elements;
+}
+
+void HfObject::expect(std::string_view field, const json& value, bool may_lack) const {
+  if (may_lack && !has(field)) return;
+  if (at(field) != value) refuse(field, show(value));
+}
+
+void HfObject::refuse(std::string_view field, std::string_view expected) const {
+  throw InputError("{}, {}: found {}: expected {}", file_name_, place_of(field),
+                   has(field) ? show(at(field)) : "nothing", expected);
+}
+
+std::optional<TokenId> token_id(const json& value) {
+  if (!value.is_number_unsigned() || value.get<uint64_t>() >= format::kVocabularyMax) return {};
+  return value.get<TokenId>();
+}
+
+Vocabulary read_vocabulary(const HfObject& tokens) {
+  Vocabulary vocabulary;
+  for (const auto& [token, value] : tokens.value().items()) {
+    const std::optional<TokenId> id = token_id(value);
+    if (!id) tokens.refuse(token, fmt::format("an id from 0 to {}", format::kVocabularyMax - 1));
+    vocabulary[token] = *id;
+  }
+  return vocabulary;
 }
 
 std::string named_token_text(const HfObject& config, std::string_view field) {
@@ -139,7 +267,7 @@ std::string named_token_text(const HfObject& config, std::string_view field) {
 void add_decoder_tokens(TokenizerSpec& spec, const HfObject& config) {
   if (!config.has("added_tokens_decoder")) return;
   const HfObject tokens = config.object("added_tokens_decoder");
-  for (const auto& [key, value] : config.at("added_tokens_decoder").items()) {
+  for (const auto& [key, value] : tokens.value().items()) {
     TokenId id = 0;
     const auto parsed = std::from_chars(key.data(), key.data() + key.size(), id);
     if (parsed.ptr != key.data() + key.size() || parsed.ec != std::errc() ||
@@ -148,22 +276,25 @@ void add_decoder_tokens(TokenizerSpec& spec, const HfObject& config) {
     }
     const HfObject token = tokens.object(key);
     token.expect("single_word", false, true);
-    if (id >= spec.tokens.size()) spec.tokens.resize(size_t{id} + 1);
-    const std::string content = token.text("content");
-    if (!spec.tokens[id].empty() && spec.tokens[id] != content) {
+    if (id < spec.tokens.size() && !spec.tokens[id].empty() &&
+        spec.tokens[id] != token.text("content")) {
       token.refuse("content", fmt::format("{}, as in the vocabulary", quote(spec.tokens[id])));
     }
-    spec.tokens[id] = content;
     // WordPiece looks for it in the text before or after lower case, by "normalized".
-    const bool is_special = token.flag("special", false);
-    if (spec.kind == format::TokenizerKind::kWordPiece && !is_special) {
+    if (spec.kind == format::TokenizerKind::kWordPiece && !token.flag("special", false)) {
       token.expect("normalized", false);
     }
-    uint32_t flags = is_special ? 0 : format::kReadAlways | format::kIsText;
-    if (token.flag("lstrip", false)) flags |= format::kEatsSpaceBefore;
-    if (token.flag("rstrip", false)) flags |= format::kEatsSpaceBehind;
-    spec.specials[id] = static_cast<uint8_t>(flags);
+    add_special(spec, id, token);
   }
+}
+
+void add_special(TokenizerSpec& spec, TokenId id, const HfObject& token) {
+  if (id >= spec.tokens.size()) spec.tokens.resize(size_t{id} + 1);
+  spec.tokens[id] = token.text("content");
+  uint32_t flags = token.flag("special", false) ? 0 : format::kReadAlways | format::kIsText;
+  if (token.flag("lstrip", false)) flags |= format::kEatsSpaceBefore;
+  if (token.flag("rstrip", false)) flags |= format::kEatsSpaceBehind;
+  spec.specials[id] = static_cast<uint8_t>(flags);
 }
 
 void apply_hf_config(TokenizerSpec& spec, const std::filesystem::path& folder,
@@ -176,10 +307,10 @@ void apply_hf_config(TokenizerSpec& spec, const std::filesystem::path& folder,
   if (configs.bos() != kNoToken && !keeps_begin) spec.bos = configs.bos();
   add_ends(spec, configs.ends());
 
-  const json value = read_optional_json(folder / "tokenizer_config.json");
-  const HfObject config(value, quote((folder / "tokenizer_config.json").string()), "");
+  const HfObject config(folder / "tokenizer_config.json", true);
   if (is_said) {
-    check.check_additions(config);
+    check.is_added(check.begin, config, "add_bos_token");
+    check.is_added(check.end, config, "add_eos_token");
   } else {
     apply_additions(spec, config);
   }
@@ -190,6 +321,32 @@ void apply_hf_config(TokenizerSpec& spec, const std::filesystem::path& folder,
       (name == "LlamaTokenizer" || name == "LlamaTokenizerFast")) {
     spec.unknown = format::Unknown::kDrop;
   }
+}
+
+void check_bert_config(TokenizerSpec& spec, const std::filesystem::path& folder) {
+  const HfObject config(folder / "tokenizer_config.json", true);
+  const struct {
+    const char* field;
+    bool found;
+  } rules[] = {
+      {"do_lower_case", spec.word_rules.lowers_case},
+      {"strip_accents", spec.word_rules.strips_accents},
+      {"tokenize_chinese_chars", (spec.flags & format::kIdeographsAreWords) != 0},
+  };
+  for (const auto& rule : rules) {
+    if (config.flag(rule.field, rule.found) != rule.found) {
+      config.refuse(rule.field, fmt::format("{}, as in {}", rule.found, quote(spec.origin)));
+    }
+  }
+  FrameCheck check(spec);
+  const auto check_side = [&](const FrameCheck::Side& side, const char* field) {
+    if (!config.has(field)) return;
+    const auto named = std::ranges::find(spec.tokens, named_token_text(config, field));
+    if (named == spec.tokens.end()) return;
+    check.is(side, config, field, {static_cast<TokenId>(named - spec.tokens.begin())});
+  };
+  check_side(check.begin, "cls_token");
+  check_side(check.end, "sep_token");
 }
 
 }  // namespace arenite::convert

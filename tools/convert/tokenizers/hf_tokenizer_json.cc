@@ -1,50 +1,382 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads a tokenizer.json part by part.
-#include "convert/tokenizers/tokenizer_readers.h"
-
+// Reads a tokenizer.json part by part. Each kind of step is either translated, known to change
+// nothing, or refused by name.
 #include <algorithm>
-#include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "convert/files/error.h"
 #include "convert/files/json_file.h"
 #include "convert/tokenizers/subwords.h"
+#include "convert/tokenizers/tokenizer_readers.h"
 
 namespace arenite::convert {
 namespace {
 
 using nlohmann::json;
 
-using Merges = std::vector<std::pair<std::string, std::string>>;
+// What the post-processor puts around texts.
+struct HfFrame {
+  bool is_said = false;  // by a step that has been read
+  TokenId begin = kNoToken;
+  TokenId end = kNoToken;
+  uint32_t pair_separators = 0;  // ends between two texts; 0: pairs are put together otherwise
+  bool second_has_type1 = false;
+};
 
-Vocabulary read_vocabulary(const HfObject& model, const std::string& file_name) {
-  if (!model.at("vocab").is_object()) model.refuse("vocab", "an object of tokens and their ids");
-  Vocabulary vocabulary;
-  for (const auto& [token, id] : model.at("vocab").items()) {
-    if (!id.is_number_unsigned() || id.get<uint64_t>() >= format::kVocabularyMax) {
-      throw InputError("{}, model.vocab: the id of {} is {}: expected 0 to {}", file_name,
-                       quote(token), show(id), format::kVocabularyMax - 1);
-    }
-    vocabulary[token] = id.get<TokenId>();
-  }
-  return vocabulary;
+// What the steps say, taken together.
+struct HfPipeline {
+  bool is_byte_level = false;      // the vocabulary is written in the alphabet of bytes
+  bool replaces_spaces = false;    // ... or with U+2581 for a space
+  bool has_byte_decoder = false;   // "<0x0A>" is decoded as a byte
+  bool drops_first_space = false;  // by the decoder
+  bool expects_nfc = false;
+  format::Pattern pattern = format::Pattern::kNone;
+  format::Prefix prefix = format::Prefix::kNever;
+  bool prefix_every_part = false;
+  HfFrame frame;
+};
+
+// ---- what goes around a text ----
+
+// Part of a template.
+struct Element {
+  TokenId token = kNoToken;  // kNoToken: a text
+  std::string text = {};     // its name
+  uint64_t type = 0;
+
+  friend bool operator==(const Element&, const Element&) = default;
+};
+
+TokenId read_id(const HfObject& object, std::string_view field, const json& value,
+                std::string_view expected) {
+  const std::optional<TokenId> id = token_id(value);
+  if (!id) object.refuse(field, expected);
+  return *id;
 }
 
-Merges read_merges(const HfObject& model, const std::string& file_name) {
+Element read_element(const HfObject& step, const HfObject& element) {
+  const bool is_text = element.has("Sequence");
+  const HfObject content = element.object(is_text ? "Sequence" : "SpecialToken");
+  Element read;
+  if (content.has("type_id")) {
+    read.type = read_id(content, "type_id", content.at("type_id"), "a small number");
+  }
+  if (is_text) {
+    read.text = content.has("id") ? content.text("id") : "A";
+    return read;
+  }
+  const json& ids = step.object("special_tokens").object(content.text("id")).at("ids");
+  const char* const expected = "one id for each special token";
+  if (!ids.is_array() || ids.size() != 1) step.refuse("special_tokens", expected);
+  read.token = read_id(step, "special_tokens", ids[0], expected);
+  return read;
+}
+
+std::vector<Element> read_template(const HfObject& step, const char* field) {
+  std::vector<Element> elements;
+  for (const HfObject& element : step.list(field, "a list of texts and special tokens")) {
+    elements.push_back(read_element(step, element));
+  }
+  return elements;
+}
+
+void take_single(HfFrame& frame, const HfObject& step, const std::vector<Element>& elements) {
+  const char* const expected = "one text, and at most one token before and one after it";
+  bool text_seen = false;
+  for (const Element& element : elements) {
+    TokenId& place = text_seen ? frame.end : frame.begin;
+    const bool is_text = element.token == kNoToken;
+    if (is_text ? text_seen : place != kNoToken) step.refuse("single", expected);
+    if (is_text) {
+      text_seen = true;
+    } else {
+      place = element.token;
+    }
+  }
+  if (!text_seen) step.refuse("single", expected);
+}
+
+// What the template must be for so many separators: as for one text, with ends between.
+std::vector<Element> pair_template(const HfFrame& frame, uint32_t separators, uint64_t type) {
+  std::vector<Element> elements;
+  if (frame.begin != kNoToken) elements.push_back({.token = frame.begin});
+  elements.push_back({.text = "A"});
+  for (uint32_t i = 0; i < separators; ++i) elements.push_back({.token = frame.end});
+  elements.push_back({.text = "B", .type = type});
+  elements.push_back({.token = frame.end, .type = type});
+  return elements;
+}
+
+void take_pair(HfFrame& frame, const std::vector<Element>& elements) {
+  if (frame.end == kNoToken) return;
+  for (uint32_t separators = 1; separators <= format::kPairSeparatorsMax; ++separators) {
+    for (const uint64_t type : {uint64_t{0}, uint64_t{1}}) {
+      if (elements != pair_template(frame, separators, type)) continue;
+      frame.pair_separators = separators;
+      frame.second_has_type1 = type == 1;
+    }
+  }
+}
+
+// A token as its text and its id.
+TokenId read_token(const HfObject& step, std::string_view field) {
+  const char* const expected = "a token and its id";
+  const json& token = step.at(field);
+  if (!token.is_array() || token.size() != 2) step.refuse(field, expected);
+  return read_id(step, field, token[1], expected);
+}
+
+// Reads TemplateProcessing, BertProcessing or RobertaProcessing, of which there may be one;
+// ByteLevel changes nothing. A template for one text that is not understood is refused: InputError.
+// One for a pair is not needed to encode a text, so that pairs are merely not taken.
+void take_post_processor(HfFrame& frame, const HfObject& step) {
+  const std::string type = step.type();
+  if (type == "ByteLevel") return;  // changes offsets only
+  if (frame.is_said) {
+    step.refuse("type", "one step that puts tokens around a text; this is the second");
+  }
+  frame.is_said = true;
+  if (type == "BertProcessing" || type == "RobertaProcessing") {
+    // RobertaProcessing's other two fields change offsets only, too.
+    step.expect_only({"type", "sep", "cls", "trim_offsets", "add_prefix_space"});
+    const bool is_bert = type == "BertProcessing";
+    frame = {.is_said = true,
+             .begin = read_token(step, "cls"),
+             .end = read_token(step, "sep"),
+             .pair_separators = is_bert ? 1u : 2u,
+             .second_has_type1 = is_bert};
+  } else if (type == "TemplateProcessing") {
+    step.expect_only({"type", "single", "pair", "special_tokens"});
+    take_single(frame, step, read_template(step, "single"));
+    if (step.has("pair")) take_pair(frame, read_template(step, "pair"));
+  } else {
+    step.refuse("type",
+                "a step that is supported: TemplateProcessing, BertProcessing, RobertaProcessing, "
+                "ByteLevel");
+  }
+}
+
+void apply_frame(TokenizerSpec& spec, const HfFrame& frame) {
+  if (frame.begin != kNoToken) {
+    spec.bos = frame.begin;
+    spec.flags |= format::kAddBos;
+  }
+  if (frame.end != kNoToken) {
+    spec.ends = {frame.end};
+    spec.flags |= format::kAddEnd;
+  }
+  spec.pair_separators = frame.pair_separators;
+  if (frame.second_has_type1) spec.flags |= format::kSecondHasType1;
+}
+
+// ---- normalizer, pre_tokenizer and decoder ----
+
+struct KnownPattern {
+  std::string_view expression;
+  format::Pattern pattern;
+};
+
+constexpr KnownPattern kPatterns[] = {
+    {R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)",
+     format::Pattern::kGpt2},
+    {R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*)"
+     R"(|\s*[\r\n]+|\s+(?!\S)|\s+)",
+     format::Pattern::kLlama3},
+    {R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|)"
+     R"(\s*[\r\n]+|\s+(?!\S)|\s+)",
+     format::Pattern::kQwen2},
+};
+
+[[noreturn]] void refuse_type(const HfObject& step, const char* supported) {
+  step.refuse("type", fmt::format("a step that is supported: {}", supported));
+}
+
+void take_normalizer(HfPipeline& pipeline, const HfObject& step) {
+  const std::string type = step.type();
+  if (type == "Prepend") {
+    step.expect_only({"type", "prepend"});
+    step.expect("prepend", kLowLine);
+    pipeline.prefix = format::Prefix::kAlways;
+    pipeline.prefix_every_part = true;
+  } else if (type == "Replace") {
+    step.expect_only({"type", "pattern", "content"});
+    step.expect("pattern", json{{"String", " "}});
+    step.expect("content", kLowLine);
+    pipeline.replaces_spaces = true;
+  } else if (type == "NFC") {
+    step.expect_only({"type"});
+    pipeline.expects_nfc = true;
+  } else {
+    refuse_type(step, "Prepend, Replace, NFC");
+  }
+}
+
+// Two patterns, one after the other, cut otherwise than either.
+void set_pattern(HfPipeline& pipeline, const HfObject& step, format::Pattern pattern) {
+  if (pipeline.pattern != format::Pattern::kNone) {
+    step.refuse("type", "one step that cuts texts; this is the second");
+  }
+  pipeline.pattern = pattern;
+}
+
+void take_split(HfPipeline& pipeline, const HfObject& step) {
+  step.expect_only({"type", "pattern", "behavior", "invert"});
+  step.expect("invert", false, true);
+  // Where the normalizer has replaced all spaces, cutting at spaces does nothing.
+  if (pipeline.replaces_spaces && step.at("pattern") == json{{"String", " "}}) return;
+  step.expect("behavior", "Isolated");
+  for (const KnownPattern& known : kPatterns) {
+    if (step.at("pattern") == json{{"Regex", known.expression}}) {
+      set_pattern(pipeline, step, known.pattern);
+      return;
+    }
+  }
+  step.refuse("pattern", "the expression of GPT-2, Llama 3 or Qwen 2");
+}
+
+void take_metaspace(HfPipeline& pipeline, const HfObject& step) {
+  step.expect_only(
+      {"type", "replacement", "prepend_scheme", "split", "add_prefix_space", "str_rep"});
+  step.expect("replacement", kLowLine);
+  step.expect("str_rep", kLowLine, true);
+  const std::string scheme = step.has("prepend_scheme")            ? step.text("prepend_scheme")
+                             : step.flag("add_prefix_space", true) ? "always"
+                                                                   : "never";
+  if (scheme != "always" && scheme != "first" && scheme != "never") {
+    step.refuse("prepend_scheme", "always, first or never");
+  }
+  pipeline.replaces_spaces = true;
+  if (scheme != "never") pipeline.prefix = format::Prefix::kUnlessSpace;
+  pipeline.prefix_every_part = scheme == "always";
+  if (step.flag("split", true)) set_pattern(pipeline, step, format::Pattern::kSpaces);
+}
+
+void take_pre_tokenizer(HfPipeline& pipeline, const HfObject& step) {
+  const std::string type = step.type();
+  if (pipeline.is_byte_level && type != "ByteLevel") {
+    step.refuse("type", "no step after ByteLevel");
+  }
+  if (type == "Split") {
+    take_split(pipeline, step);
+  } else if (type == "Metaspace") {
+    take_metaspace(pipeline, step);
+  } else if (type == "Digits") {
+    step.expect_only({"type", "individual_digits"});
+    step.expect("individual_digits", true);
+    set_pattern(pipeline, step, format::Pattern::kDigits);
+  } else if (type == "ByteLevel") {
+    step.expect_only({"type", "add_prefix_space", "trim_offsets", "use_regex"});
+    if (pipeline.is_byte_level) step.refuse("type", "one step of this type; this is the second");
+    pipeline.is_byte_level = true;
+    if (step.flag("add_prefix_space", true)) {
+      if (pipeline.pattern != format::Pattern::kNone) {
+        step.refuse("add_prefix_space", "false after another step");
+      }
+      pipeline.prefix = format::Prefix::kUnlessSpace;
+      pipeline.prefix_every_part = true;
+    }
+    const bool cuts = step.flag("use_regex", true);
+    if (pipeline.pattern == format::Pattern::kNone) {
+      if (cuts) pipeline.pattern = format::Pattern::kGpt2;
+    } else if (cuts != (pipeline.pattern == format::Pattern::kDigits)) {
+      step.refuse("use_regex", cuts ? "false after a Split" : "true after Digits");
+    }
+  } else {
+    refuse_type(step, "Split, Metaspace, Digits, ByteLevel");
+  }
+}
+
+void take_decoder(HfPipeline& pipeline, const HfObject& step, bool& is_byte_level,
+                  bool& replaces_spaces) {
+  const std::string type = step.type();
+  if (type == "ByteLevel") {
+    is_byte_level = true;
+  } else if (type == "Replace") {
+    step.expect("pattern", json{{"String", kLowLine}});
+    step.expect("content", " ");
+    replaces_spaces = true;
+  } else if (type == "ByteFallback") {
+    pipeline.has_byte_decoder = true;
+  } else if (type == "Strip") {
+    step.expect("content", " ");
+    step.expect("start", 1);
+    step.expect("stop", 0);
+    pipeline.drops_first_space = true;
+  } else if (type == "Metaspace") {
+    step.expect("replacement", kLowLine);
+    replaces_spaces = true;
+    const bool is_never = step.has("prepend_scheme") ? step.text("prepend_scheme") == "never"
+                                                     : !step.flag("add_prefix_space", true);
+    pipeline.drops_first_space = !is_never;
+  } else if (type != "Fuse") {  // which joins the pieces, as is done anyway
+    refuse_type(step, "ByteLevel, Replace, ByteFallback, Strip, Metaspace, Fuse");
+  }
+}
+
+// ---- steps ----
+
+// Calls `take` for the step that a field of `root` holds, or for each step of a sequence, which
+// lists them under `list_field`.
+template <typename Take>
+void for_each_step(const HfObject& root, const char* field, const char* list_field,
+                   const Take& take) {
+  if (!root.has(field)) return;
+  const HfObject first = root.object(field);
+  if (first.type() != "Sequence") return take(first);
+  first.expect_only({"type", list_field});
+  for (const HfObject& step : first.list(list_field, "a list of steps")) {
+    if (step.type() == "Sequence") step.refuse("type", "a step, not a sequence in a sequence");
+    take(step);
+  }
+}
+
+// Reads normalizer, pre_tokenizer, decoder and post_processor of `root`. A step, a field of a step
+// or a combination that is not understood is refused by name: InputError.
+HfPipeline read_hf_pipeline(const HfObject& root) {
+  HfPipeline pipeline;
+  for_each_step(root, "normalizer", "normalizers",
+                [&](const HfObject& step) { take_normalizer(pipeline, step); });
+  for_each_step(root, "pre_tokenizer", "pretokenizers",
+                [&](const HfObject& step) { take_pre_tokenizer(pipeline, step); });
+  bool decodes_bytes = false;
+  bool decodes_spaces = false;
+  for_each_step(root, "decoder", "decoders", [&](const HfObject& step) {
+    take_decoder(pipeline, step, decodes_bytes, decodes_spaces);
+  });
+  for_each_step(root, "post_processor", "processors",
+                [&](const HfObject& step) { take_post_processor(pipeline.frame, step); });
+  if (pipeline.is_byte_level == pipeline.replaces_spaces ||
+      pipeline.is_byte_level != decodes_bytes || pipeline.replaces_spaces != decodes_spaces) {
+    throw InputError(
+        "{}: normalizer, pre_tokenizer and decoder do not belong together: expected ByteLevel in "
+        "pre_tokenizer and decoder, or spaces replaced by U+2581 and replaced back by the decoder",
+        root.file_name());
+  }
+  return pipeline;
+}
+
+// ---- the model and its tokens ----
+
+using Merges = std::vector<std::pair<std::string, std::string>>;
+
+Merges read_merges(const HfObject& model) {
   if (!model.at("merges").is_array()) model.refuse("merges", "a list of merges");
   Merges merges;
   for (const json& merge : model.at("merges")) {
     if (merge.is_string()) {
-      merges.push_back(split_merge(merge.get<std::string>(), file_name));
+      merges.push_back(split_merge(merge.get<std::string>(), model.file_name()));
     } else if (merge.is_array() && merge.size() == 2 && merge[0].is_string() &&
                merge[1].is_string()) {
-      merges.emplace_back(merge[0].get<std::string>(), merge[1].get<std::string>());
+      merges.push_back(merge.get<Merges::value_type>());
     } else {
-      throw InputError("{}, model.merges[{}]: found {}: expected two tokens", file_name,
+      throw InputError("{}, model.merges[{}]: found {}: expected two tokens", model.file_name(),
                        merges.size(), show(merge));
     }
-    check_merge_count(file_name, merges.size());
+    check_merge_count(model.file_name(), merges.size());
   }
   return merges;
 }
@@ -101,38 +433,27 @@ void add_added_token(TokenizerSpec& spec, const Vocabulary& vocabulary, format::
   token.expect_only({"id", "content", "single_word", "lstrip", "rstrip", "normalized", "special"});
   token.expect("single_word", false, true);
   const std::string content = token.text("content");
-  if (!token.at("id").is_number_unsigned() ||
-      token.at("id").get<uint64_t>() >= format::kVocabularyMax) {
-    token.refuse("id", fmt::format("0 to {}", format::kVocabularyMax - 1));
-  }
-  const auto id = token.at("id").get<TokenId>();
+  const TokenId id =
+      read_id(token, "id", token.at("id"), fmt::format("0 to {}", format::kVocabularyMax - 1));
   const auto in_vocabulary = vocabulary.find(content);
   if (in_vocabulary != vocabulary.end() ? in_vocabulary->second != id
                                         : id < spec.tokens.size() && !spec.tokens[id].empty()) {
     token.refuse("id", "the id that the vocabulary gives to this token, or one of its own");
   }
-  if (id >= spec.tokens.size()) spec.tokens.resize(size_t{id} + 1);
   if (is_run_of_spaces(content) && spec.kind == format::TokenizerKind::kSentencePieces) {
     // What merges make of as many spaces; a name that texts are searched for has U+2581 itself.
+    if (id >= spec.tokens.size()) spec.tokens.resize(size_t{id} + 1);
     spec.tokens[id] = piece_bytes(content);
     return;
   }
-  spec.tokens[id] = content;
-  uint32_t flags = 0;
-  if (!is_special) flags |= format::kReadAlways | format::kIsText;
-  if (token.flag("lstrip", false)) flags |= format::kEatsSpaceBefore;
-  if (token.flag("rstrip", false)) flags |= format::kEatsSpaceBehind;
-  spec.specials[id] = static_cast<uint8_t>(flags);
+  add_special(spec, id, token);
 }
 
 void add_added_tokens(TokenizerSpec& spec, const Vocabulary& vocabulary, format::Prefix prefix,
-                      const HfObject& root, const std::string& file_name) {
+                      const HfObject& root) {
   if (!root.has("added_tokens")) return;
-  const json& tokens = root.at("added_tokens");
-  if (!tokens.is_array()) root.refuse("added_tokens", "a list of tokens");
-  for (size_t i = 0; i < tokens.size(); ++i) {
-    add_added_token(spec, vocabulary, prefix,
-                    HfObject(tokens[i], file_name, fmt::format("added_tokens[{}]", i)));
+  for (const HfObject& token : root.list("added_tokens", "a list of tokens")) {
+    add_added_token(spec, vocabulary, prefix, token);
   }
 }
 
@@ -156,66 +477,65 @@ void add_whole_tokens(TokenizerSpec& spec) {
   }
 }
 
+// ---- WordPiece ----
+
+void take_bert_normalizer(TokenizerSpec& spec, const HfObject& step) {
+  if (step.type() != "BertNormalizer") step.refuse("type", "BertNormalizer");
+  step.expect_only({"type", "clean_text", "handle_chinese_chars", "strip_accents", "lowercase"});
+  spec.word_rules.drops_controls = step.flag("clean_text", true);
+  spec.word_rules.lowers_case = step.flag("lowercase", true);
+  spec.word_rules.strips_accents = step.flag("strip_accents", spec.word_rules.lowers_case);
+  if (step.flag("handle_chinese_chars", true)) spec.flags |= format::kIdeographsAreWords;
+}
+
+void take_word_piece_decoder(TokenizerSpec& spec, const HfObject& step) {
+  if (step.type() != "WordPiece") step.refuse("type", "WordPiece");
+  step.expect_only({"type", "prefix", "cleanup"});
+  step.expect("prefix", format::kContinuation);
+  if (step.flag("cleanup", true)) spec.flags |= format::kCleansUp;
+}
+
+uint32_t word_characters_max(const HfObject& model) {
+  const char* const field = "max_input_chars_per_word";
+  if (!model.has(field)) return kBertWordCharactersMax;
+  const nlohmann::json& found = model.at(field);
+  if (!found.is_number_unsigned() || found.get<uint64_t>() == 0 ||
+      found.get<uint64_t>() > format::kWordCharactersMax) {
+    model.refuse(field, fmt::format("1 to {}", format::kWordCharactersMax));
+  }
+  return found.get<uint32_t>();
+}
+
+// Reads the model and the steps around it, but for the unknown and the added tokens. What is not as
+// BERT has it is refused by name: InputError.
+void fill_hf_word_piece(TokenizerSpec& spec, const HfObject& root, const Vocabulary& vocabulary) {
+  const HfObject model = root.object("model");
+  model.expect_only(
+      {"type", "unk_token", "continuing_subword_prefix", "max_input_chars_per_word", "vocab"});
+  model.expect("continuing_subword_prefix", format::kContinuation);
+  spec.word_characters_max = word_characters_max(model);
+
+  spec.word_rules = {false, false, false};
+  for_each_step(root, "normalizer", "normalizers",
+                [&](const HfObject& step) { take_bert_normalizer(spec, step); });
+  root.object("pre_tokenizer").expect("type", "BertPreTokenizer");
+  for_each_step(root, "decoder", "decoders",
+                [&](const HfObject& step) { take_word_piece_decoder(spec, step); });
+  HfFrame frame;
+  for_each_step(root, "post_processor", "processors",
+                [&](const HfObject& step) { take_post_processor(frame, step); });
+
+  add_vocabulary(spec, vocabulary, [](std::string_view token) { return std::string(token); });
+  const auto unknown = vocabulary.find(model.text("unk_token"));
+  if (unknown == vocabulary.end()) model.refuse("unk_token", "a token of the vocabulary");
+  fill_word_pieces(spec, unknown->second);
+  apply_frame(spec, frame);
+}
+
 }  // namespace
 
-using nlohmann::json;
-
-HfObject::HfObject(const json& value, std::string file_name, std::string place)
-    : value_(value), file_name_(std::move(file_name)), place_(std::move(place)) {
-  if (!value.is_object()) {
-    throw InputError("{}, {}: found {}: expected an object", file_name_, place_, show(value));
-  }
-}
-
-void HfObject::expect_only(std::initializer_list<std::string_view> fields) const {
-  for (const auto& [field, found] : value_.items()) {
-    if (std::find(fields.begin(), fields.end(), field) != fields.end()) continue;
-    throw InputError("{}, {}: field {} is not known here, and may change the tokens", file_name_,
-                     place_, quote(field));
-  }
-}
-
-bool HfObject::has(std::string_view field) const {
-  const auto found = value_.find(field);
-  return found != value_.end() && !found->is_null();
-}
-
-const json& HfObject::at(std::string_view field) const {
-  if (!has(field)) throw InputError("{}, {}: field '{}' is missing", file_name_, place_, field);
-  return *value_.find(field);
-}
-
-std::string HfObject::text(std::string_view field) const {
-  if (!at(field).is_string()) refuse(field, "a string");
-  return at(field).get<std::string>();
-}
-
-bool HfObject::flag(std::string_view field, bool otherwise) const {
-  if (!has(field)) return otherwise;
-  if (!at(field).is_boolean()) refuse(field, "true or false");
-  return at(field).get<bool>();
-}
-
-HfObject HfObject::object(std::string_view field) const {
-  return HfObject(at(field), file_name_,
-                  place_.empty() ? std::string(field) : fmt::format("{}.{}", place_, field));
-}
-
-void HfObject::expect(std::string_view field, const json& value, bool may_lack) const {
-  if (may_lack && !has(field)) return;
-  if (at(field) != value) refuse(field, show(value));
-}
-
-void HfObject::refuse(std::string_view field, std::string_view expected) const {
-  throw InputError("{}, {}{}{}: found {}: expected {}", file_name_, place_,
-                   place_.empty() ? "" : ".", field, has(field) ? show(at(field)) : "nothing",
-                   expected);
-}
-
 TokenizerSpec read_hf_tokenizer_json(const std::filesystem::path& file) {
-  const json root_value = read_json_object(file);
-  const std::string file_name = quote(file.string());
-  const HfObject root(root_value, file_name, "");
+  const HfObject root(file);
   // Truncation and padding are for batches of training, and off unless a caller asks for them.
   root.expect_only({"version", "truncation", "padding", "added_tokens", "normalizer",
                     "pre_tokenizer", "post_processor", "decoder", "model"});
@@ -223,15 +543,15 @@ TokenizerSpec read_hf_tokenizer_json(const std::filesystem::path& file) {
   TokenizerSpec spec;
   spec.origin = file.string();
   if (model.has("type") && model.type() == "WordPiece") {
-    const Vocabulary vocabulary = read_vocabulary(model, file_name);
-    fill_hf_word_piece(spec, root, vocabulary, file_name);
-    add_added_tokens(spec, vocabulary, format::Prefix::kNever, root, file_name);
+    const Vocabulary vocabulary = read_vocabulary(model.object("vocab"));
+    fill_hf_word_piece(spec, root, vocabulary);
+    add_added_tokens(spec, vocabulary, format::Prefix::kNever, root);
     return spec;
   }
   check_model(model);
-  const HfPipeline pipeline = read_hf_pipeline(root_value, file_name);
-  const Vocabulary vocabulary = read_vocabulary(model, file_name);
-  const Merges merges = read_merges(model, file_name);
+  const HfPipeline pipeline = read_hf_pipeline(root);
+  const Vocabulary vocabulary = read_vocabulary(model.object("vocab"));
+  const Merges merges = read_merges(model);
   const bool byte_fallback = model.flag("byte_fallback", false);
   if (byte_fallback != pipeline.has_byte_decoder) {
     model.refuse("byte_fallback", "true with a ByteFallback decoder, and false without");
@@ -242,7 +562,7 @@ TokenizerSpec read_hf_tokenizer_json(const std::filesystem::path& file) {
   } else {
     fill_low_line_pairs(spec, vocabulary, merges, byte_fallback);
   }
-  add_added_tokens(spec, vocabulary, pipeline.prefix, root, file_name);
+  add_added_tokens(spec, vocabulary, pipeline.prefix, root);
   apply_pipeline(spec, pipeline);
   spec.unknown = format::Unknown::kDrop;
   if (model.has("unk_token")) {

@@ -1,19 +1,54 @@
 // SPDX-License-Identifier: Apache-2.0
 // tokenizer.model, a protocol buffer, and tokenizer.bin, which llama2.c makes of it.
-#include "convert/tokenizers/tokenizer_readers.h"
-
 #include <bit>
 #include <cstdint>
 #include <cstring>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "convert/files/error.h"
 #include "convert/tokenizers/subwords.h"
+#include "convert/tokenizers/tokenizer_readers.h"
 
 namespace arenite::convert {
 namespace {
+
+// Bytes that are read from the front on.
+class ByteReader {
+ public:
+  // `where` says in error messages what they are.
+  ByteReader(std::string_view bytes, std::string where) : rest_(bytes), where_(std::move(where)) {}
+
+  const std::string& where() const { return where_; }
+  bool at_end() const { return rest_.empty(); }
+
+  // Throws InputError where fewer are left; `what` they are is for the message.
+  std::string_view text(uint64_t length, std::string_view what) {
+    if (length > rest_.size()) {
+      throw InputError("{}: {} has {} bytes and {} are left: the file is truncated or damaged",
+                       where_, what, length, rest_.size());
+    }
+    const std::string_view found = rest_.substr(0, static_cast<size_t>(length));
+    rest_.remove_prefix(found.size());
+    return found;
+  }
+
+  template <typename Number>
+  Number number() {
+    Number value;
+    std::memcpy(&value, text(sizeof value, "a number").data(), sizeof value);
+    return value;
+  }
+
+ private:
+  std::string_view rest_;
+  std::string where_;
+};
+
+// ---- protocol buffers ----
 
 struct ProtobufField {
   enum class Type : uint8_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
@@ -21,42 +56,53 @@ struct ProtobufField {
   Type type = Type::kVarint;
   uint64_t integer = 0;      // of kVarint, kFixed64, kFixed32
   std::string_view bytes{};  // of kBytes: text, or another message
-
-  float as_float() const;  // of kFixed32
 };
-
-class ProtobufReader {
- public:
-  // `where` says in error messages which message this is.
-  ProtobufReader(std::string_view message, std::string where)
-      : message_(message), where_(std::move(where)) {}
-
-  // The next field. False at the end. Throws InputError for what is no message.
-  bool next(ProtobufField& field);
-
-  const std::string& where() const { return where_; }
-
- private:
-  uint64_t varint();
-  uint64_t fixed(size_t bytes);
-
-  std::string_view message_;
-  std::string where_;
-  size_t position_ = 0;
-};
-
 using Type = ProtobufField::Type;
 
-// ModelProto
-constexpr uint32_t kPieces = 1, kTrainerSpec = 2, kNormalizerSpec = 3;
-// SentencePiece
-constexpr uint32_t kPieceText = 1, kPieceScore = 2, kPieceType = 3;
-// TrainerSpec
-constexpr uint32_t kModelType = 3, kSpaceAsSuffix = 24, kByteFallback = 35, kBosIdField = 41,
-                   kEosIdField = 42;
-// NormalizerSpec
-constexpr uint32_t kNormalizerName = 1, kCharsMap = 2, kDummyPrefix = 3, kRemoveSpaces = 4,
-                   kEscapeSpaces = 5;
+uint64_t varint(ByteReader& reader) {
+  uint64_t value = 0;
+  for (unsigned shift = 0; shift < 64; shift += 7) {
+    const auto byte = reader.number<uint8_t>();
+    value |= uint64_t{byte & 0x7Fu} << shift;
+    if (byte < 0x80) return value;
+  }
+  throw InputError("{}: a number has more than ten bytes: the file is damaged", reader.where());
+}
+
+// The next field of a message. False at the end. Throws InputError for what is no message.
+bool next_field(ByteReader& reader, ProtobufField& field) {
+  if (reader.at_end()) return false;
+  const uint64_t key = varint(reader);
+  field = {static_cast<uint32_t>(key >> 3), static_cast<Type>(key & 7)};
+  if (key >> 32 != 0 || field.number == 0) {
+    throw InputError("{}: no field can have the number {}: the file is damaged", reader.where(),
+                     key >> 3);
+  }
+  switch (field.type) {
+    case Type::kVarint:
+      field.integer = varint(reader);
+      return true;
+    case Type::kFixed64:
+      field.integer = reader.number<uint64_t>();
+      return true;
+    case Type::kFixed32:
+      field.integer = reader.number<uint32_t>();
+      return true;
+    case Type::kBytes:
+      field.bytes = reader.text(varint(reader), fmt::format("field {}", field.number));
+      return true;
+  }
+  throw InputError("{}: field {} is of wire type {}: expected 0, 1, 2 or 5", reader.where(),
+                   field.number, key & 7);
+}
+
+void expect(const ByteReader& reader, const ProtobufField& field, Type type) {
+  if (field.type == type) return;
+  throw InputError("{}: field {} is of wire type {}: expected {}", reader.where(), field.number,
+                   static_cast<int>(field.type), static_cast<int>(type));
+}
+
+// ---- tokenizer.model ----
 
 constexpr uint64_t kBpe = 2;
 const char* const kModelTypes[] = {"unknown", "unigram", "BPE", "word", "char"};
@@ -70,67 +116,67 @@ struct Model {
   int32_t bos = 1;
   int32_t eos = 2;
   std::string normalizer;
-  bool has_charsmap = false;
+  std::string charsmap;
   bool dummy_prefix = true;
   bool remove_spaces = true;
   bool escape_spaces = true;
 };
 
-void expect(const ProtobufReader& reader, const ProtobufField& field, Type type) {
-  if (field.type == type) return;
-  throw InputError("{}: field {} is of wire type {}: expected {}", reader.where(), field.number,
-                   static_cast<int>(field.type), static_cast<int>(type));
+// Sets a member of the model, or of its last piece.
+template <auto kMember>
+void set(Model& model, const ProtobufField& field) {
+  auto& value = [&]() -> auto& {
+    if constexpr (std::is_invocable_v<decltype(kMember), Model&>)
+      return model.*kMember;
+    else
+      return model.pieces.back().*kMember;
+  }
+  ();
+  using Value = std::remove_reference_t<decltype(value)>;
+  if constexpr (std::is_same_v<Value, std::string>) {
+    value = field.bytes;
+  } else if constexpr (std::is_same_v<Value, bool>) {
+    value = field.integer != 0;
+  } else if constexpr (std::is_same_v<Value, float>) {
+    value = std::bit_cast<float>(static_cast<uint32_t>(field.integer));
+  } else {
+    value = static_cast<Value>(field.integer);
+  }
 }
 
-SentencePiece read_piece(std::string_view message, const std::string& where) {
-  SentencePiece piece;
-  ProtobufReader reader(message, where);
-  for (ProtobufField field; reader.next(field);) {
-    if (field.number == kPieceText) {
-      expect(reader, field, Type::kBytes);
-      piece.text = field.bytes;
-    } else if (field.number == kPieceScore) {
-      expect(reader, field, Type::kFixed32);
-      piece.score = field.as_float();
-    } else if (field.number == kPieceType) {
-      expect(reader, field, Type::kVarint);
-      if (field.integer < 1 || field.integer > 6) {
-        throw InputError("{}: its type is {}: expected 1 to 6", where, field.integer);
+// Messages of ModelProto, by their fields' numbers.
+constexpr uint32_t kPieces = 1, kTrainerSpec = 2, kNormalizerSpec = 3;
+
+constexpr struct {
+  uint32_t message, field;
+  Type type;
+  void (*set)(Model& model, const ProtobufField& field);
+} kFields[] = {
+    {kPieces, 1, Type::kBytes, set<&SentencePiece::text>},
+    {kPieces, 2, Type::kFixed32, set<&SentencePiece::score>},
+    {kPieces, 3, Type::kVarint, set<&SentencePiece::type>},
+    {kTrainerSpec, 3, Type::kVarint, set<&Model::model_type>},
+    {kTrainerSpec, 24, Type::kVarint, set<&Model::space_as_suffix>},
+    {kTrainerSpec, 35, Type::kVarint, set<&Model::byte_fallback>},
+    {kTrainerSpec, 41, Type::kVarint, set<&Model::bos>},
+    {kTrainerSpec, 42, Type::kVarint, set<&Model::eos>},
+    {kNormalizerSpec, 1, Type::kBytes, set<&Model::normalizer>},
+    {kNormalizerSpec, 2, Type::kBytes, set<&Model::charsmap>},
+    {kNormalizerSpec, 3, Type::kVarint, set<&Model::dummy_prefix>},
+    {kNormalizerSpec, 4, Type::kVarint, set<&Model::remove_spaces>},
+    {kNormalizerSpec, 5, Type::kVarint, set<&Model::escape_spaces>},
+};
+
+void read_message(Model& model, uint32_t message, ByteReader reader) {
+  for (ProtobufField field; next_field(reader, field);) {
+    for (const auto& known : kFields) {
+      if (known.message != message || known.field != field.number) continue;
+      expect(reader, field, known.type);
+      if (known.message == kPieces && known.field == 3 &&
+          (field.integer < 1 || field.integer > 6)) {
+        throw InputError("{}: its type is {}: expected 1 to 6", reader.where(), field.integer);
       }
-      piece.type = static_cast<PieceType>(field.integer);
-    }
-  }
-  return piece;
-}
-
-void read_trainer_spec(Model& model, std::string_view message, const std::string& where) {
-  ProtobufReader reader(message, where);
-  for (ProtobufField field; reader.next(field);) {
-    const bool is_known = field.number == kModelType || field.number == kSpaceAsSuffix ||
-                          field.number == kByteFallback || field.number == kBosIdField ||
-                          field.number == kEosIdField;
-    if (!is_known) continue;  // the rest says how it was trained
-    expect(reader, field, Type::kVarint);
-    if (field.number == kModelType) model.model_type = field.integer;
-    if (field.number == kSpaceAsSuffix) model.space_as_suffix = field.integer != 0;
-    if (field.number == kByteFallback) model.byte_fallback = field.integer != 0;
-    if (field.number == kBosIdField) model.bos = static_cast<int32_t>(field.integer);
-    if (field.number == kEosIdField) model.eos = static_cast<int32_t>(field.integer);
-  }
-}
-
-void read_normalizer_spec(Model& model, std::string_view message, const std::string& where) {
-  ProtobufReader reader(message, where);
-  for (ProtobufField field; reader.next(field);) {
-    if (field.number == kNormalizerName || field.number == kCharsMap) {
-      expect(reader, field, Type::kBytes);
-      if (field.number == kNormalizerName) model.normalizer = field.bytes;
-      if (field.number == kCharsMap) model.has_charsmap = !field.bytes.empty();
-    } else if (field.number >= kDummyPrefix && field.number <= kEscapeSpaces) {
-      expect(reader, field, Type::kVarint);
-      if (field.number == kDummyPrefix) model.dummy_prefix = field.integer != 0;
-      if (field.number == kRemoveSpaces) model.remove_spaces = field.integer != 0;
-      if (field.number == kEscapeSpaces) model.escape_spaces = field.integer != 0;
+      known.set(model, field);
     }
   }
 }
@@ -141,7 +187,7 @@ void check_model(const Model& model, const std::string& name) {
                      model.model_type,
                      model.model_type < 5 ? kModelTypes[model.model_type] : "not known");
   }
-  if (model.has_charsmap) {
+  if (!model.charsmap.empty()) {
     throw InputError(
         "{}: normalizer_spec.name is {}: only 'identity' is supported, which does not "
         "change the text",
@@ -162,43 +208,14 @@ void check_model(const Model& model, const std::string& name) {
   }
 }
 
+// ---- tokenizer.bin ----
+
 // The program counts on these places.
 constexpr TokenId kUnknownId = 0, kBosId = 1, kEosId = 2, kFirstByteId = 3;
 constexpr size_t kFixedTokens = kFirstByteId + 256;
 
-class Reader {
- public:
-  Reader(std::string_view bytes, const std::string& name) : bytes_(bytes), name_(name) {}
-
-  bool at_end() const { return position_ == bytes_.size(); }
-
-  template <typename Number>
-  Number number() {
-    Number value;
-    std::memcpy(&value, text(sizeof value).data(), sizeof value);
-    return value;
-  }
-
-  std::string_view text(uint64_t length) {
-    if (length > bytes_.size() - position_) {
-      throw InputError(
-          "{}: {} bytes are needed at byte {} and {} are left: the file is truncated, "
-          "or no tokenizer of llama2.c",
-          name_, length, position_, bytes_.size() - position_);
-    }
-    const std::string_view found = bytes_.substr(position_, static_cast<size_t>(length));
-    position_ += found.size();
-    return found;
-  }
-
- private:
-  std::string_view bytes_;
-  const std::string& name_;
-  size_t position_ = 0;
-};
-
 std::vector<SentencePiece> read_pieces(std::string_view bytes, const std::string& name) {
-  Reader reader(bytes, name);
+  ByteReader reader(bytes, name);
   const auto longest = reader.number<uint32_t>();
   std::vector<SentencePiece> pieces;
   while (!reader.at_end()) {
@@ -212,7 +229,7 @@ std::vector<SentencePiece> read_pieces(std::string_view bytes, const std::string
       throw InputError("{}: token {} has {} bytes: expected at most the {} that the file announces",
                        name, pieces.size(), length, longest);
     }
-    const std::string_view text = reader.text(length);
+    const std::string_view text = reader.text(length, "a token");
     check_token(name, pieces.size(), text);
     piece.text = text;
     pieces.push_back(std::move(piece));
@@ -241,88 +258,23 @@ bool mark_bytes(std::vector<SentencePiece>& pieces, const std::string& name) {
 
 }  // namespace
 
-float ProtobufField::as_float() const {
-  return std::bit_cast<float>(static_cast<uint32_t>(integer));
-}
-
-bool ProtobufReader::next(ProtobufField& field) {
-  if (position_ == message_.size()) return false;
-  const uint64_t key = varint();
-  field = {};
-  field.number = static_cast<uint32_t>(key >> 3);
-  field.type = static_cast<ProtobufField::Type>(key & 7);
-  if (key >> 32 != 0 || field.number == 0) {
-    throw InputError("{}: no field can have the number {}: the file is damaged", where_, key >> 3);
-  }
-  switch (field.type) {
-    case ProtobufField::Type::kVarint:
-      field.integer = varint();
-      return true;
-    case ProtobufField::Type::kFixed64:
-      field.integer = fixed(8);
-      return true;
-    case ProtobufField::Type::kFixed32:
-      field.integer = fixed(4);
-      return true;
-    case ProtobufField::Type::kBytes: {
-      const uint64_t given = varint();
-      if (given > message_.size() - position_) {
-        throw InputError("{}: field {} has {} bytes and {} are left: the file is damaged", where_,
-                         field.number, given, message_.size() - position_);
-      }
-      const auto length = static_cast<size_t>(given);
-      field.bytes = message_.substr(position_, length);
-      position_ += length;
-      return true;
-    }
-  }
-  throw InputError("{}: field {} is of wire type {}: expected 0, 1, 2 or 5", where_, field.number,
-                   key & 7);
-}
-
-uint64_t ProtobufReader::varint() {
-  uint64_t value = 0;
-  for (unsigned shift = 0; shift < 64; shift += 7) {
-    if (position_ == message_.size()) {
-      throw InputError("{}: ends in the middle of a number: the file is truncated", where_);
-    }
-    const auto byte = static_cast<uint8_t>(message_[position_++]);
-    value |= uint64_t{byte & 0x7Fu} << shift;
-    if (byte < 0x80) return value;
-  }
-  throw InputError("{}: a number has more than ten bytes: the file is damaged", where_);
-}
-
-uint64_t ProtobufReader::fixed(size_t bytes) {
-  if (bytes > message_.size() - position_) {
-    throw InputError("{}: ends in the middle of a number: the file is truncated", where_);
-  }
-  uint64_t value = 0;
-  for (size_t i = 0; i < bytes; ++i) {
-    value |= uint64_t{static_cast<uint8_t>(message_[position_ + i])} << (8 * i);
-  }
-  position_ += bytes;
-  return value;
-}
-
 TokenizerSpec read_sentencepiece_model(const std::filesystem::path& file) {
   const TokenizerFile source(file);
   const std::string& name = source.name();
   Model model;
-  ProtobufReader reader(source.text(), name);
-  for (ProtobufField field; reader.next(field);) {
+  ByteReader reader(source.text(), name);
+  for (ProtobufField field; next_field(reader, field);) {
     if (field.number > kNormalizerSpec) continue;  // self-tests and denormalization
     expect(reader, field, Type::kBytes);
+    std::string where =
+        name + (field.number == kTrainerSpec ? ", trainer_spec" : ", normalizer_spec");
     if (field.number == kPieces) {
-      const std::string where = fmt::format("{}, piece {}", name, model.pieces.size());
-      SentencePiece piece = read_piece(field.bytes, where);
-      check_token(name, model.pieces.size(), piece.text);
-      model.pieces.push_back(std::move(piece));
+      where = fmt::format("{}, piece {}", name, model.pieces.size());
+      model.pieces.emplace_back();
     }
-    if (field.number == kTrainerSpec)
-      read_trainer_spec(model, field.bytes, name + ", trainer_spec");
-    if (field.number == kNormalizerSpec) {
-      read_normalizer_spec(model, field.bytes, name + ", normalizer_spec");
+    read_message(model, field.number, ByteReader(field.bytes, where));
+    if (field.number == kPieces) {
+      check_token(name, model.pieces.size() - 1, model.pieces.back().text);
     }
   }
   if (model.pieces.empty()) {

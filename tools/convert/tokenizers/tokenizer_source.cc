@@ -10,7 +10,6 @@
 #include "convert/files/input_limits.h"
 #include "convert/files/json_file.h"
 #include "convert/files/memory.h"
-#include "convert/files/paths.h"
 #include "convert/tokenizers/tokenizer_readers.h"
 #include "convert/tokenizers/tokenizer_spec.h"
 #include "format/tokenizer_reader.h"

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "arenite/model.h"
 #include "convert/tokenizers/tokenizer_spec.h"
 
 namespace arenite::convert {
@@ -52,5 +53,13 @@ void append_to_ranges(std::vector<uint32_t>& ranges, uint32_t code_point);
 // A character is left out of `folds` if its word is unknown in any case, as the vocabulary has
 // neither it nor what it becomes. Throws InputError in a build without utf8proc.
 void fill_word_tables(TokenizerSpec& spec);
+
+// `text` in Unicode's normalization form C where the model's tokenizer expects that, else as it is.
+// Names of special tokens in it stay as they are where they are read (`read_specials`, as in
+// EncodeOptions).
+// REQUIRES: a model with a tokenizer. Throws InputError, which begins with `name`, for text beyond
+// ASCII in a build that cannot normalize.
+std::string in_expected_form(const Model& model, std::string_view text, bool read_specials,
+                             const std::string& name);
 
 }  // namespace arenite::convert

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plain lists of tokens: vocab.json with its merges, and the characters of nanoGPT.
+// Plain lists of tokens: BERT's vocab.txt, vocab.json with its merges, and the characters of
+// nanoGPT.
 #include "convert/tokenizers/tokenizer_readers.h"
 
 #include <algorithm>
@@ -10,7 +11,7 @@
 
 #include "convert/files/error.h"
 #include "convert/files/json_file.h"
-#include "convert/files/paths.h"
+#include "convert/files/memory.h"
 #include "convert/files/pickle.h"
 #include "convert/tokenizers/subwords.h"
 #include "convert/tokenizers/tokenizer_source.h"
@@ -19,20 +20,99 @@
 namespace arenite::convert {
 namespace {
 
-using nlohmann::json;
+// ---- vocab.txt ----
 
-Vocabulary read_plain_vocabulary(const std::filesystem::path& file) {
-  const json root = read_json_object(file);
-  Vocabulary vocabulary;
-  for (const auto& [token, id] : root.items()) {
-    if (!id.is_number_unsigned() || id.get<uint64_t>() >= format::kVocabularyMax) {
-      throw InputError("{}: the id of {} is {}: expected 0 to {}", quote(file.string()),
-                       quote(token), show(id), format::kVocabularyMax - 1);
+void check_utf8(std::string_view token, size_t line, const std::string& file_name) {
+  for (size_t i = 0; i < token.size();) {
+    const CodePoint next = decode_utf8(token.substr(i));
+    if (next.value == kInvalidCodePoint) {
+      throw InputError("{}, line {}: {} is no UTF-8: expected a vocabulary, a token a line",
+                       file_name, line, quote(token));
     }
-    vocabulary[token] = id.get<TokenId>();
+    i += next.bytes;
   }
-  return vocabulary;
 }
+
+std::vector<std::string> read_lines(const std::filesystem::path& file) {
+  const TokenizerFile source(file);
+  std::vector<std::string> lines;
+  std::string_view text = source.text();
+  for (std::string_view line; take_line(text, line);) {
+    check_token(source.name(), lines.size(), line);
+    check_utf8(line, lines.size() + 1, source.name());
+    lines.emplace_back(line);
+  }
+  return lines;
+}
+
+// Classes that tokenize as BERT does.
+void check_config(const HfObject& config) {
+  const std::string name =
+      config.has("tokenizer_class") ? config.text("tokenizer_class") : "BertTokenizer";
+  const std::string_view known[] = {"BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer"};
+  if (std::none_of(std::begin(known), std::end(known), [&](std::string_view slow) {
+        return name == slow || name == std::string(slow) + "Fast";
+      })) {
+    config.refuse("tokenizer_class",
+                  "BertTokenizer, DistilBertTokenizer or ElectraTokenizer; for others save a "
+                  "tokenizer.json");
+  }
+  config.expect("do_basic_tokenize", true, true);
+  config.expect("never_split", nlohmann::json::array(), true);
+  config.expect("wordpieces_prefix", format::kContinuation, true);
+}
+
+WordRules word_rules(const HfObject& config) {
+  WordRules rules;
+  rules.drops_controls = config.flag("clean_text", true);
+  rules.lowers_case = config.flag("do_lower_case", true);
+  rules.strips_accents = config.flag("strip_accents", rules.lowers_case);
+  return rules;
+}
+
+TokenId find_last(const TokenizerSpec& spec, std::string_view name) {
+  const auto found = std::find(spec.tokens.rbegin(), spec.tokens.rend(), name);
+  if (found == spec.tokens.rend()) return kNoToken;
+  return static_cast<TokenId>(spec.tokens.rend() - found - 1);
+}
+
+// The files that may stand beside a vocabulary and name its tokens, the first of them first.
+using TokenNames = std::array<HfObject, 2>;
+
+std::string token_name(const TokenNames& configs, std::string_view field,
+                       std::string_view otherwise) {
+  for (const HfObject& config : configs) {
+    if (config.has(field)) return named_token_text(config, field);
+  }
+  return std::string(otherwise);
+}
+
+TokenId needed_token(const TokenizerSpec& spec, const TokenNames& configs, const char* field,
+                     const char* otherwise, const char* purpose) {
+  const std::string name = token_name(configs, field, otherwise);
+  const TokenId id = find_last(spec, name);
+  if (id == kNoToken) {
+    throw InputError(
+        "{}: none of the {} lines is {}, which {}: expected that token, or another name for it in "
+        "tokenizer_config.json, '{}'",
+        quote(spec.origin), spec.tokens.size(), quote(name), purpose, field);
+  }
+  return id;
+}
+
+// The older place of what added_tokens_decoder holds; it does not say how its tokens are read.
+void check_added_tokens(const TokenizerSpec& spec, const std::filesystem::path& file) {
+  const HfObject added(file, true);
+  for (const auto& [token, value] : added.value().items()) {
+    const std::optional<TokenId> id = token_id(value);
+    if (id && *id < spec.tokens.size() && spec.tokens[*id] == token) continue;
+    added.refuse(token,
+                 "a token of the vocabulary, or in added_tokens_decoder of tokenizer_config.json; "
+                 "or save a tokenizer.json");
+  }
+}
+
+// ---- vocab.json and characters ----
 
 using Merges = std::vector<std::pair<std::string, std::string>>;
 
@@ -53,8 +133,6 @@ using Kind = PickleValue::Kind;
 
 constexpr std::string_view kStoi = "stoi.";
 constexpr std::string_view kItos = "itos.";
-
-std::string same_bytes(std::string_view token) { return std::string(token); }
 
 const PickleValue* find(const Pickle& pickle, const PickleValue& dict, std::string_view key) {
   const PickleValue* found = nullptr;
@@ -91,8 +169,57 @@ Vocabulary read_map(const Pickle& pickle, const PickleValue& dict, const char* f
 
 }  // namespace
 
+TokenizerSpec read_vocab_txt(const std::filesystem::path& file) {
+  TokenizerSpec spec;
+  spec.origin = file.string();
+  spec.kind = format::TokenizerKind::kWordPiece;
+  spec.tokens = read_lines(file);
+  const std::filesystem::path folder = file.parent_path();
+  const TokenNames configs = {HfObject(folder / "tokenizer_config.json", true),
+                              HfObject(folder / "special_tokens_map.json", true)};
+  const HfObject& config = configs[0];
+  check_config(config);
+  spec.word_rules = word_rules(config);
+  if (config.flag("tokenize_chinese_chars", true)) {
+    spec.flags |= format::kIdeographsAreWords;
+  }
+  spec.word_characters_max = kBertWordCharactersMax;
+  spec.flags |= format::kCleansUp;  // as the library does where it makes a tokenizer of such files
+
+  const TokenId unknown =
+      needed_token(spec, configs, "unk_token", "[UNK]", "stands for unknown words");
+  const TokenId begin = needed_token(spec, configs, "cls_token", "[CLS]", "begins a text");
+  const TokenId separator = needed_token(spec, configs, "sep_token", "[SEP]", "ends a text");
+  const TokenId others[] = {find_last(spec, token_name(configs, "pad_token", "[PAD]")),
+                            find_last(spec, token_name(configs, "mask_token", "[MASK]"))};
+  for (const TokenId id : {unknown, begin, separator, others[0], others[1]}) {
+    if (id != kNoToken) spec.specials[id] = 0;
+  }
+  fill_word_pieces(spec, unknown);
+  add_decoder_tokens(spec, config);
+  check_added_tokens(spec, folder / "added_tokens.json");
+  put_bert_tokens_around(spec, begin, separator);
+  return spec;
+}
+
+void fill_word_pieces(TokenizerSpec& spec, TokenId unknown_token) {
+  spec.kind = format::TokenizerKind::kWordPiece;
+  spec.unknown = format::Unknown::kToken;
+  spec.unknown_token = unknown_token;
+  std::map<std::string_view, TokenId> last;
+  for (TokenId id = 0; id < spec.tokens.size(); ++id) last[spec.tokens[id]] = id;
+  for (const auto& [token, id] : last) spec.whole_tokens.push_back(id);
+}
+
+void put_bert_tokens_around(TokenizerSpec& spec, TokenId begin, TokenId separator) {
+  spec.bos = begin;
+  spec.ends = {separator};
+  spec.pair_separators = 1;
+  spec.flags |= format::kAddBos | format::kAddEnd | format::kSecondHasType1;
+}
+
 TokenizerSpec read_vocab_json(const std::filesystem::path& vocab_file) {
-  const Vocabulary vocabulary = read_plain_vocabulary(vocab_file);
+  const Vocabulary vocabulary = read_vocabulary(HfObject(vocab_file));
   const std::filesystem::path merges_file = vocab_file.parent_path() / "merges.txt";
   if (!is_there(merges_file)) {
     if (is_character_vocabulary(vocabulary)) {
@@ -106,9 +233,7 @@ TokenizerSpec read_vocab_json(const std::filesystem::path& vocab_file) {
   spec.pattern = format::Pattern::kGpt2;
   spec.unknown = format::Unknown::kDrop;
 
-  const std::filesystem::path config_file = vocab_file.parent_path() / "tokenizer_config.json";
-  const json value = read_optional_json(config_file);
-  const HfObject config(value, quote(config_file.string()), "");
+  const HfObject config(vocab_file.parent_path() / "tokenizer_config.json", true);
   const std::string name =
       config.has("tokenizer_class") ? config.text("tokenizer_class") : "GPT2Tokenizer";
   if (name == "Qwen2Tokenizer" || name == "Qwen2TokenizerFast") {
@@ -200,7 +325,7 @@ TokenizerSpec character_tokenizer(const Vocabulary& vocabulary, const std::strin
   spec.origin = origin;
   spec.kind = format::TokenizerKind::kCharacters;
   spec.unknown = format::Unknown::kRefuse;
-  add_vocabulary(spec, vocabulary, same_bytes);
+  add_vocabulary(spec, vocabulary, [](std::string_view token) { return std::string(token); });
   for (const auto& [token, id] : vocabulary) spec.characters[decode_utf8(token).value] = id;
   return spec;
 }

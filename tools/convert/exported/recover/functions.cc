@@ -11,8 +11,7 @@
 #include <set>
 #include <utility>
 
-#include "convert/graph/activation_functions.h"
-#include "convert/graph/row_functions.h"
+#include "convert/graph/interpreter.h"
 
 namespace arenite::convert {
 namespace {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which type each matrix of weights gets: by rules of the person, and by what fits.
+// How the weights of a graph are stored: which type each matrix gets, by rules of the person and by
+// what fits, and the numbers that the file then holds.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +17,8 @@ namespace arenite::convert {
 struct WeightRule {
   std::string name;
   TensorType type = TensorType::kF32;
-  bool is_usual =
-      false;  // nobody asked for it: counts for that name alone, and where there is none
+  // Nobody asked for it: it counts for that name alone, and where there is none, too.
+  bool is_usual = false;
 };
 
 struct WeightRules {
@@ -53,5 +54,13 @@ std::vector<FreeMatrix> free_matrices(const Graph& graph, const std::vector<Weig
 // Decides the type of each matrix of weights. Comes before all passes, since weights of different
 // types are never joined. Throws InputError for a rule that fits no matrix.
 std::vector<TypeFallback> choose_types(Graph& graph, const WeightRules& rules = {});
+
+// The graph after all passes, with the numbers that its file holds: factors are multiplied in, and
+// each number is what is left of it in the type of its weight. They are read when they are loaded.
+Graph with_stored_weights(Graph graph);
+
+// Whether one of these numbers is not what the author's and a factor give. Reads weights only where
+// this can be, and stops at the first one.
+bool is_rounded(Graph graph);
 
 }  // namespace arenite::convert

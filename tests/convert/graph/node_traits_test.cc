@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// What passes and comparisons are told of every kind of node.
+#include "convert/graph/node_traits.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace arenite::convert {
+namespace {
+
+LinearNode linear(const std::string& name, std::vector<double> bias) {
+  const WeightRef weight = {.name = name, .rows = 2, .columns = 3, .load = {}};
+  return {{{.linear = {weight, std::move(bias)}, .layer = name}}};
+}
+
+NormNode norm(double epsilon, std::vector<double> gain) {
+  NormNode node;
+  node.norm.epsilon = epsilon;
+  node.norm.gain = std::move(gain);
+  return node;
+}
+
+PrefixNode prefix(float number) {
+  const WeightRef rows = {
+      .name = "rows", .rows = 1, .columns = 1, .load = [number] { return std::vector{number}; }};
+  return {rows, 0};
+}
+
+// A node of each kind; then one that computes something else, where its kind has fields that say
+// so.
+struct Kind {
+  NodeBody body;
+  bool computes_rows;
+  std::vector<NodeBody> others = {};
+};
+
+std::vector<Kind> kinds() {
+  EmbeddingNode with_positions;
+  with_positions.positions = WeightRef{};
+  RopeSpec neighbours;
+  neighbours.turns_neighbours = true;
+  RopeSpec faster;
+  faster.inverse_frequencies = {2.0};
+  AttentionNode with_terms;
+  with_terms.terms = std::make_shared<TermTable>();
+  return {
+      {FeaturesNode{}, false, {FeaturesNode{ImagePatches{1, 4, 4, 2, 2}}}},
+      {EmbeddingNode{}, false, {with_positions, EmbeddingNode{.scale = 2.0}}},
+      {linear("w", {1.0, 2.0}), true, {linear("v", {1.0, 2.0}), linear("w", {1.0, 2.1})}},
+      {norm(1e-5, {1.0}), true, {norm(1e-6, {1.0}), norm(1e-5, {1.1}), norm(1e-5, {1.0, 1.0})}},
+      {RowFunctionNode{}, true, {RowFunctionNode{NormKind::kLogSoftmax}}},
+      {RotateNode{}, false, {RotateNode{neighbours}, RotateNode{faster}, RotateNode{{}, 8}}},
+      {PermuteNode{{0, 1}}, false, {PermuteNode{{1, 0}}}},
+      {ScaleNode{}, true, {ScaleNode{2.0}}},
+      {ActivationNode{}, true, {ActivationNode{Activation::kTanh}, ActivationNode{{}, 2.0}}},
+      {AddNode{}, false},
+      {MultiplyNode{}, false},
+      {AttentionNode{},
+       false,
+       {AttentionNode{.heads = 2}, AttentionNode{.scale = 0.5}, AttentionNode{.slopes = {1.0}},
+        AttentionNode{.score_cap = 5.0}, with_terms}},
+      {SelectNode{}, false, {SelectNode{SelectKind::kMean}, SelectNode{SelectKind::kAsAsked, 1}}},
+      {prefix(1.0f), false, {prefix(2.0f)}},
+      {SliceNode{}, false, {SliceNode{4}}},
+      {ConcatNode{}, false},
+  };
+}
+
+TEST(NodeTraits, KnowEveryKindInItsOrder) {
+  const std::vector<Kind> all = kinds();
+  ASSERT_EQ(all.size(), std::variant_size_v<NodeBody>);
+  for (size_t i = 0; i < all.size(); ++i) {
+    EXPECT_EQ(all[i].body.index(), i);
+    EXPECT_EQ(computes_rows(all[i].body), all[i].computes_rows) << i;
+  }
+}
+
+TEST(NodeTraits, TellWhatComputesTheSame) {
+  const std::vector<Kind> all = kinds();
+  for (size_t i = 0; i < all.size(); ++i) {
+    for (size_t j = 0; j < all.size(); ++j) {
+      EXPECT_EQ(computes_same(all[i].body, all[j].body), i == j) << i << " and " << j;
+    }
+    for (const NodeBody& other : all[i].others) {
+      EXPECT_FALSE(computes_same(all[i].body, other)) << i;
+      EXPECT_FALSE(computes_same(other, all[i].body)) << i;
+    }
+  }
+}
+
+TEST(NodeTraits, LeaveMasksAndTheLastDigitsOut) {
+  EXPECT_TRUE(computes_same(AttentionNode{.mask = 0}, AttentionNode{.mask = 1}));
+  EXPECT_TRUE(computes_same(ScaleNode{1.0}, ScaleNode{1.0 + 1e-10}));
+  EXPECT_FALSE(computes_same(ScaleNode{1.0}, ScaleNode{1.0 + 1e-8}));
+  EXPECT_TRUE(computes_same(norm(1e-5, {1.0}), norm(1e-5, {1.0 + 1e-7})));
+}
+
+TEST(NodeTraits, FoldAFactorIntoEveryWeightOfALayer) {
+  Graph graph;
+  const ValueId features = graph.add_features(3);
+  const ValueId layer =
+      graph.add_linear("layer", linear("w", {1.0, 2.0}).parts[0].linear, features);
+  NormSpec spec;
+  spec.gain = {0.5, 0.5};
+  spec.gain_plus_one = true;
+  const ValueId normed = graph.add_norm("norm", spec, layer);
+  graph.as<LinearNode>(layer)->parts[0].scale = 3.0;
+  graph.as<NormNode>(normed)->scale = 2.0;
+  std::vector<std::string> matrices;
+  std::vector<double> folded;  // of the first number of each vector
+  for_each_weight(std::as_const(graph),
+                  Overloaded{[&](const WeightRef& weight, const Fold& fold, const Storage&) {
+                               matrices.push_back(weight.name);
+                               EXPECT_EQ(fold(1.0), 3.0);
+                             },
+                             [&](const std::vector<double>& vector, const Fold& fold) {
+                               folded.push_back(vector.empty() ? -1.0 : fold(vector[0]));
+                             }});
+  EXPECT_EQ(matrices, std::vector<std::string>{"w"});
+  EXPECT_EQ(folded, (std::vector<double>{3.0, 3.0, -1.0}));  // bias; (0.5 + 1) * 2; none
+}
+
+TEST(Fold, KeepsFloatsWhereItIsAPowerOfTwo) {
+  EXPECT_TRUE((Fold{1.0}).keeps_floats());
+  EXPECT_TRUE((Fold{-0.25}).keeps_floats());
+  EXPECT_FALSE((Fold{3.0}).keeps_floats());
+  EXPECT_FALSE((Fold{2.0, 1.0}).keeps_floats());
+}
+
+}  // namespace
+}  // namespace arenite::convert

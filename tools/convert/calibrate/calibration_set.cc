@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a file to sequences, or from the model itself, which writes several texts side by side,
+// since a step for all of them takes little longer than for one.
+#include "convert/calibrate/calibration_set.h"
+
+#include <fmt/format.h>
+#include <algorithm>
+#include <cmath>
+#include <span>
+#include <stdexcept>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "arenite/image.h"
+#include "arenite/sampler.h"
+#include "arenite/tokenizer.h"
+#include "convert/check/check_session.h"
+#include "convert/check/model_input.h"
+#include "convert/files/error.h"
+#include "convert/files/input_limits.h"
+#include "convert/files/memory.h"
+#include "convert/files/npy.h"
+#include "convert/files/progress.h"
+#include "convert/tokenizers/unicode_library.h"
+
+namespace arenite::convert {
+
+// ---- a file: which kind it is, its lines or rows, and the choice among them ----
+
+namespace {
+
+using Sequences = std::vector<ModelInput>;
+
+constexpr std::string_view kNpyMagic = "\x93NUMPY";
+constexpr const char* kOption = "--calibrate";
+constexpr size_t kHeldOutEvery = 5;
+
+uint32_t longest_sequence(const Model& model) {
+  const uint32_t context = model.positions_max();
+  return context == 0 ? kSequenceTokensMax : std::min(context, kSequenceTokensMax);
+}
+
+// Parts [begin, begin + count) of an input that is cut into so many, as one sequence.
+ModelInput parts_of(const ModelInput& input, size_t parts, size_t begin, size_t count,
+                    uint32_t tokens) {
+  const auto slice = [&](const auto& list) {
+    const size_t each = list.size() / parts;
+    const auto first = list.begin() + static_cast<ptrdiff_t>(begin * each);
+    return std::remove_cvref_t<decltype(list)>(first, first + static_cast<ptrdiff_t>(count * each));
+  };
+  return {slice(input.ids), slice(input.features), tokens};
+}
+
+// Tokens [begin, begin + count) of a sequence.
+ModelInput part_of(const ModelInput& sequence, uint32_t begin, uint32_t count) {
+  return parts_of(sequence, sequence.tokens, begin, count, count);
+}
+
+// One token of a decoder says nothing of the next one.
+void append(Sequences& sequences, ModelInput sequence, const Model& model) {
+  const uint32_t longest = longest_sequence(model);
+  const uint32_t shortest = can_write_text(model) ? 2 : 1;
+  if (sequence.tokens < shortest) return;
+  if (sequence.tokens <= longest) {
+    sequences.push_back(std::move(sequence));
+    return;
+  }
+  for (uint32_t begin = 0; begin < sequence.tokens; begin += longest) {
+    const uint32_t count = std::min(longest, sequence.tokens - begin);
+    if (count >= shortest) sequences.push_back(part_of(sequence, begin, count));
+  }
+}
+
+class LineEncoder {
+ public:
+  LineEncoder(const Model& model, const std::string& quoted) : model_(model) {
+    const Result<Tokenizer> tokenizer = Tokenizer::of(model);
+    if (!tokenizer.ok()) {
+      throw InputError(
+          "{}: {} is text, and the model comes without a tokenizer: pass --tokenizer, or token ids "
+          "in an .npy file",
+          kOption, quoted);
+    }
+    tokenizer_ = *tokenizer;
+  }
+
+  ModelInput encode(std::string_view line, const std::string& name) const {
+    EncodeOptions options;
+    options.read_specials = true;
+    const std::string text = in_expected_form(model_, line, options.read_specials, name);
+    ModelInput sequence;
+    sequence.ids.resize(encode_tokens_max(text.size()));
+    Diagnostic why;
+    const Result<size_t> count = tokenizer_.encode(text, options, sequence.ids, &why);
+    if (!count.ok()) {
+      char reason[256];
+      describe(count.status(), why, reason);
+      throw InputError("{}: {}", name, reason);
+    }
+    sequence.ids.resize(*count);
+    sequence.ids.shrink_to_fit();
+    sequence.tokens = static_cast<uint32_t>(*count);
+    return sequence;
+  }
+
+ private:
+  const Model& model_;
+  Tokenizer tokenizer_;
+};
+
+Sequences read_lines(std::string_view text, const std::string& quoted, const Model& model) {
+  if (model.vocab_size() == 0) {
+    throw InputError(
+        "{}: {} is no .npy file, and the model reads features: expected an array [tokens, {}] or "
+        "[batch, tokens, {}] of floats",
+        kOption, quoted, model.input_features(), model.input_features());
+  }
+  if (text.size() > kTextFileBytesMax) {
+    throw InputError("{}: {} has {} bytes: at most {} of text are accepted", kOption, quoted,
+                     text.size(), kTextFileBytesMax);
+  }
+  if (text.find('\0') != std::string_view::npos) {
+    throw InputError("{}: {} is neither text nor an .npy file: expected lines of text", kOption,
+                     quoted);
+  }
+  const LineEncoder encoder(model, quoted);
+  Sequences sequences;
+  size_t number = 0;
+  for (std::string_view line; take_line(text, line);) {
+    ++number;
+    if (line.find_first_not_of(" \t") == std::string_view::npos) continue;
+    const std::string name = fmt::format("{}: {}, line {}", kOption, quoted, number);
+    if (line.size() > kPromptBytesMax) {
+      throw InputError("{} has {} bytes: at most {} are accepted", name, line.size(),
+                       kPromptBytesMax);
+    }
+    append(sequences, encoder.encode(line, name), model);
+  }
+  return sequences;
+}
+
+Sequences read_array(const std::filesystem::path& path, const Model& model) {
+  const ModelInput input = read_model_input(NpyArray::read(path), model, kOption);
+  Sequences sequences;
+  for (size_t i = 0; i < input.sequences; ++i) {
+    append(sequences, parts_of(input, input.sequences, i, 1, input.tokens), model);
+  }
+  return sequences;
+}
+
+// Takes one of so many that no more than the most are left.
+void thin_out(Sequences& sequences) {
+  const size_t every = static_cast<size_t>(
+      (CalibrationSet::tokens_of(sequences) + kCalibrationTokensMax - 1) / kCalibrationTokensMax);
+  if (every <= 1) return;
+  Sequences kept;
+  for (size_t i = 0; i < sequences.size(); i += every) kept.push_back(std::move(sequences[i]));
+  sequences = std::move(kept);
+}
+
+void hold_out(Sequences sequences, CalibrationSet& set) {
+  if (sequences.size() == 1) {
+    const ModelInput& only = sequences.front();
+    const uint32_t held_out = only.tokens / kHeldOutEvery;
+    set.fitted.push_back(part_of(only, 0, only.tokens - held_out));
+    set.held_out.push_back(part_of(only, only.tokens - held_out, held_out));
+    return;
+  }
+  const bool is_last_only = sequences.size() < kHeldOutEvery;
+  for (size_t i = 0; i < sequences.size(); ++i) {
+    const bool held_out =
+        is_last_only ? i + 1 == sequences.size() : i % kHeldOutEvery == kHeldOutEvery - 1;
+    (held_out ? set.held_out : set.fitted).push_back(std::move(sequences[i]));
+  }
+}
+
+}  // namespace
+
+uint64_t CalibrationSet::tokens_of(const std::vector<ModelInput>& sequences) {
+  uint64_t tokens = 0;
+  for (const ModelInput& sequence : sequences) tokens += sequence.tokens;
+  return tokens;
+}
+
+CalibrationSet read_calibration(const std::filesystem::path& path, const Model& model) {
+  const std::string quoted = quote(path.string());
+  Sequences sequences;
+  {
+    const FileMap map(path);
+    if (map.text().empty()) {
+      throw InputError("{}: {} is empty: expected lines of text, or an .npy file", kOption, quoted);
+    }
+    sequences = map.text().starts_with(kNpyMagic) ? read_array(path, model)
+                                                  : read_lines(map.text(), quoted, model);
+  }
+  const uint64_t found = CalibrationSet::tokens_of(sequences);
+  if (found < kCalibrationTokensMin) {
+    throw InputError("{}: {} is too short: found {} tokens that can be used, expected at least {}",
+                     kOption, quoted, found, kCalibrationTokensMin);
+  }
+  thin_out(sequences);
+  const size_t count = sequences.size();
+  CalibrationSet set;
+  hold_out(std::move(sequences), set);
+  const uint64_t used = CalibrationSet::tokens_of(set.fitted);
+  const uint64_t held_out = CalibrationSet::tokens_of(set.held_out);
+  set.source = fmt::format("{}: {} tokens in {} sequences, {} of the tokens held out", quoted,
+                           used + held_out, count, held_out);
+  if (used + held_out < found) set.source += fmt::format("; {} tokens in all", found);
+  return set;
+}
+
+// ---- the model's own text: where one ends, the next one begins in its place ----
+
+namespace {
+
+constexpr uint32_t kSideBySide = 16;
+constexpr uint32_t kTextTokensMax = 256;
+constexpr uint64_t kTokens = 10240;
+constexpr uint64_t kStepsMax = 2 * kTokens;  // where texts end as soon as they begin
+constexpr uint32_t kStarts = 64;  // tokens that texts begin with, of a model that knows none
+constexpr uint32_t kHeldOutTextEvery = 5;
+constexpr uint32_t kMadeUpSequences = 8;
+constexpr uint32_t kMadeUpTokens = 64;
+
+// What texts begin with, one after the other. A token that begins texts and ends them, too, may be
+// there only because configs ask for one, or may stand between texts, as GPT-2's: then every second
+// text begins with it.
+std::vector<TokenId> starts_of(const Model& model) {
+  const Result<Tokenizer> tokenizer = Tokenizer::of(model);
+  const TokenId bos = tokenizer.ok() ? tokenizer->bos() : kNoToken;
+  if (bos != kNoToken && !tokenizer->is_end(bos)) return {bos};
+  std::vector<TokenId> starts = spread_tokens(kStarts, model.vocab_size());
+  for (size_t i = 0; i < starts.size() && bos != kNoToken; i += 2) starts[i] = bos;
+  return starts;
+}
+
+Sampler sampler_of(uint64_t seed) {
+  SamplerOptions options;
+  options.temperature = 1.0f;
+  options.seed = seed;
+  return *Sampler::create(options);
+}
+
+SessionOptions several_texts(uint32_t positions) {
+  SessionOptions options;
+  options.positions_max = positions;
+  options.sequences_max = kSideBySide;
+  options.tokens_max = kSideBySide;
+  return options;
+}
+
+class Writer {
+ public:
+  explicit Writer(const AlignedBytes& file)
+      : model_(load_best(file)),
+        limit_(model_.positions_max() == 0 ? kTextTokensMax
+                                           : std::min(kTextTokensMax, model_.positions_max())),
+        starts_(starts_of(model_)),
+        candidates_(model_.output_features()),
+        session_(model_, several_texts(limit_)) {
+    if (const Result<Tokenizer> tokenizer = Tokenizer::of(model_); tokenizer.ok()) {
+      tokenizer_ = *tokenizer;
+      has_tokenizer_ = true;
+    }
+  }
+
+  std::vector<ModelInput> write() {
+    texts_.resize(kSideBySide);
+    samplers_.resize(kSideBySide);
+    for (uint32_t i = 0; i < kSideBySide; ++i) begin_text(i);
+    uint64_t tokens = 0;
+    for (uint64_t steps = 0; tokens < kTokens && steps < kStepsMax; ++steps) {
+      report_progress("writing a text to round the weights for",
+                      static_cast<double>(tokens) / static_cast<double>(kTokens));
+      step();
+      tokens += kSideBySide;
+      for (uint32_t i = 0; i < kSideBySide; ++i) {
+        if (!ended(texts_[i].ids)) continue;
+        finish(i);
+        begin_text(i);
+      }
+    }
+    for (uint32_t i = 0; i < kSideBySide; ++i) finish(i);
+    return std::move(done_);
+  }
+
+ private:
+  void begin_text(uint32_t index) {
+    (void)session_->rewind(index, 0);
+    texts_[index].ids = {starts_[static_cast<size_t>(begun_ % starts_.size())]};
+    samplers_[index] = sampler_of(++begun_);
+  }
+
+  // The token that ends a text is its last one.
+  bool ended(const std::vector<TokenId>& ids) const {
+    return ids.size() == limit_ ||
+           (ids.size() > 1 && has_tokenizer_ && tokenizer_.is_end(ids.back()));
+  }
+
+  void finish(uint32_t index) {
+    ModelInput& text = texts_[index];
+    text.tokens = static_cast<uint32_t>(text.ids.size());
+    if (text.tokens > 1) done_.push_back(std::move(text));
+    text = {};
+  }
+
+  void step() {
+    std::vector<TokenId> last;
+    for (const ModelInput& text : texts_) last.push_back(text.ids.back());
+    Diagnostic why;
+    const Result<Output> output = session_->step(TokenBatch{last, kSideBySide, 1}, &why);
+    if (!output.ok()) throw std::logic_error("a step of several texts fails");
+    CallRows logits(*output, model_, kSideBySide);
+    for (uint32_t i = 0; i < kSideBySide; ++i) {
+      const Result<TokenId> id = samplers_[i].sample(logits[i], {}, candidates_);
+      if (!id.ok()) {
+        throw InputError(
+            "the model gives logits that are not finite, so it cannot write text to calibrate "
+            "with: pass --calibrate FILE");
+      }
+      texts_[i].ids.push_back(*id);
+    }
+  }
+
+  Model model_;
+  uint32_t limit_;  // tokens of a text
+  std::vector<TokenId> starts_;
+  std::vector<Candidate> candidates_;
+  ConvertedSession session_;
+  Tokenizer tokenizer_;
+  bool has_tokenizer_ = false;
+  uint64_t begun_ = 0;
+  std::vector<ModelInput> texts_;  // that are being written
+  std::vector<Sampler> samplers_;  // of each
+  std::vector<ModelInput> done_;
+};
+
+}  // namespace
+
+bool can_write_text(const Model& model) {
+  return model.vocab_size() != 0 && model.causal() && model.labels() == 0 &&
+         model.output_features() == model.vocab_size();
+}
+
+CalibrationSet write_own_text(const AlignedBytes& file) {
+  CalibrationSet set;
+  uint64_t number = 0;
+  for (ModelInput& text : Writer(file).write()) {
+    const bool held_out = ++number % kHeldOutTextEvery == 0;
+    (held_out ? set.held_out : set.fitted).push_back(std::move(text));
+  }
+  const uint64_t held_out = CalibrationSet::tokens_of(set.held_out);
+  set.source = fmt::format("text that the model wrote: {} tokens in {} sequences, {} held out",
+                           CalibrationSet::tokens_of(set.fitted) + held_out, number, held_out);
+  return set;
+}
+
+CalibrationSet made_up_input(const Model& model) {
+  uint32_t tokens = std::max(kMadeUpTokens, model.self_test_tokens());
+  if (model.positions_max() != 0) tokens = std::min(tokens, model.positions_max());
+  tokens = std::max(tokens, model.tokens_min());
+  CalibrationSet set;
+  set.source = fmt::format("made up: {} sequences of {} tokens", kMadeUpSequences, tokens);
+  const ImageShape image = image_shape(model);
+  const size_t numbers =
+      image.channels != 0 ? image.pixels() : size_t{tokens} * model.input_features();
+  const ModelInput all =
+      input_to_check(kMadeUpSequences * tokens, model.vocab_size(), 0, kMadeUpSequences * numbers);
+  if (image.channels != 0) tokens = image.patches;
+  for (size_t i = 0; i < kMadeUpSequences; ++i) {
+    set.held_out.push_back(parts_of(all, kMadeUpSequences, i, 1, tokens));
+  }
+  return set;
+}
+
+}  // namespace arenite::convert

@@ -69,7 +69,9 @@ AlignedBytes convert_in_few_bits(const Words& words) {
   if (graph.vocab_size != 0) {
     tokenizer = tokenizer_for(model.tokenizer, words.size() > 6 ? words[6] : "");
   }
-  quantize_weights(graph, kName, tokenizer, {.file = {}, .is_off = words.at(5) == "rounded"});
+  RoundedBefore before;
+  quantize_weights(graph, kName, tokenizer, {.file = {}, .is_off = words.at(5) == "rounded"},
+                   before);
   Program program = lower(graph, kName);
   program.tokenizer = tokenizer;
   return write_model(program, parse_targets(words.at(3)));

@@ -214,20 +214,18 @@ class Search {
   // Rounds every matrix to its type; gives the model in float32.
   AlignedBytes round(const Levels& levels) {
     Graph graph = graph_of(rules_of(levels));
-    return quantize_weights(graph, plan_.name, plan_.tokenizer, plan_.calibration, &before_)
+    return quantize_weights(graph, plan_.name, plan_.tokenizer, plan_.calibration, before_)
         .reference;
   }
 
   void start_measuring(const Levels& middle) {
     const AlignedBytes reference = round(middle);
     const Model model = load_best(reference);
-    if (budget_.max_perplexity_increase && !(can_write_text(model) && before_.calibration)) {
-      throw InputError(
-          "{}: --max-perplexity-increase: {}: pass --max-bytes with --weights auto instead",
-          plan_.path,
-          before_.calibration ? "the model gives no probabilities of what comes next"
-                              : "there is no text to measure it on");
-    }
+    refuse_if(budget_.max_perplexity_increase && !(can_write_text(model) && before_.calibration),
+              "{}: --max-perplexity-increase: {}: pass --max-bytes with --weights auto instead",
+              plan_.path,
+              before_.calibration ? "the model gives no probabilities of what comes next"
+                                  : "there is no text to measure it on");
     if (before_.calibration) {
       distance_.emplace(reference, before_.calibration->fitted);
       held_out_ = before_.calibration->held_out;

@@ -55,11 +55,9 @@ std::optional<TokenizerSpec> tokenizer_of(const Conversion& conversion,
 // `path`, for more than the model has; `positions_max` 0 is a model for any number.
 void limit_context(uint32_t& positions_max, uint32_t context, const std::string& path) {
   if (context == 0) return;
-  if (positions_max != 0 && context > positions_max) {
-    throw InputError(
-        "{}: --context: found {}, expected at most {}, which the model was trained for", path,
-        context, positions_max);
-  }
+  refuse_if(positions_max != 0 && context > positions_max,
+            "{}: --context: found {}, expected at most {}, which the model was trained for", path,
+            context, positions_max);
   positions_max = context;
 }
 
@@ -160,7 +158,7 @@ Conversion convert_model(const std::filesystem::path& path, const std::string& n
   conversion.rewritten.kv_cache = options.kv_cache;
   if (has_few_bits(conversion.rewritten)) {
     conversion.quantization =
-        quantize_weights(conversion.rewritten, name, tokenizer, options.calibration, &before);
+        quantize_weights(conversion.rewritten, name, tokenizer, options.calibration, before);
   } else if (!options.calibration.file.empty() && !options.budget) {
     throw InputError(
         "{}: --calibrate: all weights are float32, which nothing is rounded for: pass "

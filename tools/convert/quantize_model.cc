@@ -90,11 +90,6 @@ std::string rule_for(const LinearNode& linear) {
   return fmt::format("{}", fmt::join(rules, ","));
 }
 
-bool is_to_round(const LinearNode* linear) {
-  return linear != nullptr && linear->parts[0].storage.type != TensorType::kF32 &&
-         !linear->parts[0].storage.is_taken_over;
-}
-
 void require_finite(const std::string& name, const std::vector<float>& weights) {
   if (const auto place = first_non_finite(weights)) {
     throw InputError("{}: element {} is not finite: weights in few bits need numbers", quote(name),
@@ -190,16 +185,12 @@ class Quantizer {
             : quantize(weights, from.outputs, from.inputs, type_of(value), column_weights,
                        &report.scales);
     const std::string& name = graph_.node(value).name;
-    check_scales(report.scales, name, rule_for(*graph_.as<LinearNode>(value)));
+    LinearNode& linear = *graph_.as<LinearNode>(value);
+    check_scales(report.scales, name, rule_for(linear));
     const char* const method = report.compensated       ? "GPTQ"
                                : column_weights.empty() ? "rounding"
                                                         : "rounding, weighted by inputs";
-    finish(value, weights, matrix, method, notes_of(report, hessian != nullptr, name));
-  }
-
-  void finish(ValueId value, const std::vector<float>& weights, const QuantizedMatrix& matrix,
-              const std::string& method, const std::string& note) {
-    LinearNode& linear = *graph_.as<LinearNode>(value);
+    const std::string note = notes_of(report, hessian != nullptr, name);
     const double decibels = noise_of(weights, matrix).decibels();
     uint32_t row = 0;
     for (const LinearPart& part : linear.parts) {
@@ -287,9 +278,7 @@ std::optional<CalibrationSet> read_set(const AlignedBytes& file, const Calibrati
 
 Quantization quantize_weights(Graph& graph, const std::string& name,
                               const std::optional<TokenizerSpec>& tokenizer,
-                              const Calibration& calibration, RoundedBefore* before) {
-  RoundedBefore nothing;
-  RoundedBefore& known = before != nullptr ? *before : nothing;
+                              const Calibration& calibration, RoundedBefore& known) {
   Quantization result;
   Program program = lower(in_float32(graph), name);
   program.tokenizer = tokenizer;
@@ -315,7 +304,9 @@ void take_rounded(Graph& graph, RoundedBefore& before) {
   for (const ValueId value : graph.order()) {
     auto* const linear = graph.as<LinearNode>(value);
     auto* const embedding = graph.as<EmbeddingNode>(value);
-    if (is_to_round(linear)) {
+    if (linear != nullptr) {
+      const Storage& storage = linear->parts[0].storage;
+      if (storage.type == TensorType::kF32 || storage.is_taken_over) continue;
       for (LinearPart& part : linear->parts) keep(part, *find(before, part));
     } else if (embedding != nullptr && embedding->tokens && !embedding->stored_by) {
       take_rounded(graph.node(value).name, *embedding, before);

@@ -65,7 +65,7 @@ struct RoundedBefore {
 // for weights that are not finite and for a text that cannot be used.
 Quantization quantize_weights(Graph& graph, const std::string& name,
                               const std::optional<TokenizerSpec>& tokenizer,
-                              const Calibration& calibration, RoundedBefore* before = nullptr);
+                              const Calibration& calibration, RoundedBefore& before);
 
 // The same for a graph all of whose layers are in `before`, and without a report. Embeddings that
 // are no layer's weights are rounded when they come here first.

@@ -148,10 +148,9 @@ Recognised recognise(const Opened& model, const ModelOptions& options) {
   Recognised read = form.read(model, options);
   read.form = form.name;
   if (auto* spec = std::get_if<TransformerSpec>(&read.facts)) {
-    if (spec->is_decoder && options.pooling) {
-      throw InputError("{}: --pooling is for encoders, and this is a decoder: drop the option",
-                       model.where());
-    }
+    refuse_if(spec->is_decoder && options.pooling,
+              "{}: --pooling is for encoders, and this is a decoder: drop the option",
+              model.where());
     read.tokenizer.bos_id = spec->bos_id;
     read.tokenizer.eos_ids = spec->eos_ids;
   }
@@ -161,9 +160,8 @@ Recognised recognise(const Opened& model, const ModelOptions& options) {
         "the adapter in the folder (adapter_config.json) is not applied: to have it in the "
         "model, merge it first with peft's merge_and_unload");
   }
-  if (!options.output_indices.empty() && !model.exported) {
-    throw InputError("{}: --output-index is for exported programs: drop the option", model.where());
-  }
+  refuse_if(!options.output_indices.empty() && !model.exported,
+            "{}: --output-index is for exported programs: drop the option", model.where());
   read.graph = std::visit([](const auto& facts) { return build_graph(facts); }, read.facts);
   read.tokenizer.vocab_size = read.graph.vocab_size;
   return read;

@@ -315,7 +315,7 @@ TEST(TokenizerRefusals, OfCharacterPickles) {
   PickleBuilder words;
   words.code(op::kEmptyDict).text("stoi").code(op::kEmptyDict).text("ab").number(0);
   words.code(op::kSetItem).code(op::kSetItem);
-  EXPECT_TRUE(refuses_pickle(words, {"stoi", "single characters"}));
+  EXPECT_TRUE(refuses_pickle(words, {"'stoi'", "single characters"}));
   PickleBuilder negative;
   negative.code(op::kEmptyDict).text("stoi").code(op::kEmptyDict).text("a").number(-1);
   negative.code(op::kSetItem).code(op::kSetItem);

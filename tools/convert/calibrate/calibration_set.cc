@@ -76,12 +76,11 @@ class LineEncoder {
  public:
   LineEncoder(const Model& model, const std::string& quoted) : model_(model) {
     const Result<Tokenizer> tokenizer = Tokenizer::of(model);
-    if (!tokenizer.ok()) {
-      throw InputError(
-          "{}: {} is text, and the model comes without a tokenizer: pass --tokenizer, or token ids "
-          "in an .npy file",
-          kOption, quoted);
-    }
+    refuse_if(
+        !tokenizer.ok(),
+        "{}: {} is text, and the model comes without a tokenizer: pass --tokenizer, or token ids "
+        "in an .npy file",
+        kOption, quoted);
     tokenizer_ = *tokenizer;
   }
 
@@ -110,20 +109,15 @@ class LineEncoder {
 };
 
 Sequences read_lines(std::string_view text, const std::string& quoted, const Model& model) {
-  if (model.vocab_size() == 0) {
-    throw InputError(
-        "{}: {} is no .npy file, and the model reads features: expected an array [tokens, {}] or "
-        "[batch, tokens, {}] of floats",
-        kOption, quoted, model.input_features(), model.input_features());
-  }
-  if (text.size() > kTextFileBytesMax) {
-    throw InputError("{}: {} has {} bytes: at most {} of text are accepted", kOption, quoted,
-                     text.size(), kTextFileBytesMax);
-  }
-  if (text.find('\0') != std::string_view::npos) {
-    throw InputError("{}: {} is neither text nor an .npy file: expected lines of text", kOption,
-                     quoted);
-  }
+  refuse_if(
+      model.vocab_size() == 0,
+      "{}: {} is no .npy file, and the model reads features: expected an array [tokens, {}] or "
+      "[batch, tokens, {}] of floats",
+      kOption, quoted, model.input_features(), model.input_features());
+  refuse_if(text.size() > kTextFileBytesMax, "{}: {} has {} bytes: at most {} of text are accepted",
+            kOption, quoted, text.size(), kTextFileBytesMax);
+  refuse_if(text.find('\0') != std::string_view::npos,
+            "{}: {} is neither text nor an .npy file: expected lines of text", kOption, quoted);
   const LineEncoder encoder(model, quoted);
   Sequences sequences;
   size_t number = 0;
@@ -131,10 +125,8 @@ Sequences read_lines(std::string_view text, const std::string& quoted, const Mod
     ++number;
     if (line.find_first_not_of(" \t") == std::string_view::npos) continue;
     const std::string name = fmt::format("{}: {}, line {}", kOption, quoted, number);
-    if (line.size() > kPromptBytesMax) {
-      throw InputError("{} has {} bytes: at most {} are accepted", name, line.size(),
-                       kPromptBytesMax);
-    }
+    refuse_if(line.size() > kPromptBytesMax, "{} has {} bytes: at most {} are accepted", name,
+              line.size(), kPromptBytesMax);
     append(sequences, encoder.encode(line, name), model);
   }
   return sequences;
@@ -188,17 +180,15 @@ CalibrationSet read_calibration(const std::filesystem::path& path, const Model& 
   Sequences sequences;
   {
     const FileMap map(path);
-    if (map.text().empty()) {
-      throw InputError("{}: {} is empty: expected lines of text, or an .npy file", kOption, quoted);
-    }
+    refuse_if(map.text().empty(), "{}: {} is empty: expected lines of text, or an .npy file",
+              kOption, quoted);
     sequences = map.text().starts_with(kNpyMagic) ? read_array(path, model)
                                                   : read_lines(map.text(), quoted, model);
   }
   const uint64_t found = CalibrationSet::tokens_of(sequences);
-  if (found < kCalibrationTokensMin) {
-    throw InputError("{}: {} is too short: found {} tokens that can be used, expected at least {}",
-                     kOption, quoted, found, kCalibrationTokensMin);
-  }
+  refuse_if(found < kCalibrationTokensMin,
+            "{}: {} is too short: found {} tokens that can be used, expected at least {}", kOption,
+            quoted, found, kCalibrationTokensMin);
   thin_out(sequences);
   const size_t count = sequences.size();
   CalibrationSet set;
@@ -315,11 +305,9 @@ class Writer {
     CallRows logits(*output, model_, kSideBySide);
     for (uint32_t i = 0; i < kSideBySide; ++i) {
       const Result<TokenId> id = samplers_[i].sample(logits[i], {}, candidates_);
-      if (!id.ok()) {
-        throw InputError(
-            "the model gives logits that are not finite, so it cannot write text to calibrate "
-            "with: pass --calibrate FILE");
-      }
+      refuse_if(!id.ok(),
+                "the model gives logits that are not finite, so it cannot write text to calibrate "
+                "with: pass --calibrate FILE");
       texts_[i].ids.push_back(*id);
     }
   }

@@ -113,10 +113,10 @@ class Comparison {
         other_(other, positions, other_kv),
         reference_states_(reference_),
         other_states_(other_),
-        hidden_cosines_(reference_states_.count()),
-        least_cosines_(reference_states_.count(), 1.0),
         hidden_rows_(reference_states_.count()) {
     assert(reference_states_.count() == other_states_.count());
+    result_.hidden_cosines.resize(hidden_rows_.size());
+    result_.least_hidden_cosines.resize(hidden_rows_.size(), 1.0);
     result_.has_perplexity = can_write_text(reference_.model());
     result_.has_probabilities = gives_probabilities(reference_.model());
   }
@@ -135,13 +135,12 @@ class Comparison {
     const double rows = static_cast<double>(result_.rows);
     result_.reference = reference_score_.perplexity();
     result_.other = other_score_.perplexity();
-    result_.mean_kl = divergence_ / rows;
-    result_.top1_agreement = static_cast<double>(agreements_) / rows;
-    result_.output_cosine = output_cosine_ / rows;
-    for (size_t i = 0; i < hidden_cosines_.size(); ++i) {
-      result_.hidden_cosines.push_back(hidden_cosines_[i] / static_cast<double>(hidden_rows_[i]));
+    result_.mean_kl /= rows;
+    result_.top1_agreement /= rows;
+    result_.output_cosine /= rows;
+    for (size_t i = 0; i < hidden_rows_.size(); ++i) {
+      result_.hidden_cosines[i] /= static_cast<double>(hidden_rows_[i]);
     }
-    result_.least_hidden_cosines = least_cosines_;
     return result_;
   }
 
@@ -151,12 +150,12 @@ class Comparison {
       const std::span<const float> before = reference_.row(row);
       const std::span<const float> after = other_.row(row);
       ++result_.rows;
-      output_cosine_ += cosine(before, after);
+      result_.output_cosine += cosine(before, after);
       if (!result_.has_probabilities) continue;
       log_softmax(before, logs_before_);
       log_softmax(after, logs_after_);
-      divergence_ += divergence(logs_before_, logs_after_);
-      if (most_probable(logs_before_) == most_probable(logs_after_)) ++agreements_;
+      result_.mean_kl += divergence(logs_before_, logs_after_);
+      if (most_probable(logs_before_) == most_probable(logs_after_)) ++result_.top1_agreement;
       if (!result_.has_perplexity) continue;
       add_score(sequence, reference_.first_token() + row, logs_before_, reference_score_);
       add_score(sequence, reference_.first_token() + row, logs_after_, other_score_);
@@ -168,8 +167,8 @@ class Comparison {
       hidden_rows_[i] += reference_states_.rows(i);
       for (uint32_t row = 0; row < reference_states_.rows(i); ++row) {
         const double found = cosine(reference_states_.row(i, row), other_states_.row(i, row));
-        hidden_cosines_[i] += found;
-        least_cosines_[i] = std::min(least_cosines_[i], found);
+        result_.hidden_cosines[i] += found;
+        result_.least_hidden_cosines[i] = std::min(result_.least_hidden_cosines[i], found);
       }
     }
   }
@@ -178,17 +177,10 @@ class Comparison {
   SequenceRunner other_;
   HiddenStates reference_states_;
   HiddenStates other_states_;
-  ModelComparison result_;
-  Score reference_score_;
-  Score other_score_;
-  double divergence_ = 0.0;
-  uint64_t agreements_ = 0;
-  double output_cosine_ = 0.0;
-  std::vector<double> hidden_cosines_;
-  std::vector<double> least_cosines_;
+  ModelComparison result_;  // sums, until all sequences were compared
+  Score reference_score_, other_score_;
   std::vector<uint64_t> hidden_rows_;
-  std::vector<double> logs_before_;
-  std::vector<double> logs_after_;
+  std::vector<double> logs_before_, logs_after_;
 };
 
 // Outputs that are kept: enough that choices do not depend on a few tokens, in little memory.

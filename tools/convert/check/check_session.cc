@@ -184,10 +184,9 @@ uint32_t token_count_for(uint32_t wanted, const Program& program) {
       for (size_t row = 0; row < masked; ++row) rows = std::max(rows, mask.row_begin[row] + 1);
     }
   }
-  if (most != 0 && rows - prefix > most) {
-    throw InputError("with {} tokens a row of its mask sees nothing: expected --context {} or more",
-                     most, rows - prefix);
-  }
+  refuse_if(most != 0 && rows - prefix > most,
+            "with {} tokens a row of its mask sees nothing: expected --context {} or more", most,
+            rows - prefix);
   return rows - prefix;
 }
 

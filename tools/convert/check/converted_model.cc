@@ -111,18 +111,14 @@ void check_conversion(ConvertedModel& conversion, const std::string& path,
                              std::max(1.0, reference.largest_score / kOrdinaryScore);
     const std::string circumstances = fmt::format("scores reach {:.1e} and outputs {:.1e}",
                                                   reference.largest_score, reference.largest_value);
-    if (!std::isfinite(error)) {
-      throw InputError(
-          "{}: these weights are too large for float32: {}, and {} gives infinities or NaN; "
-          "expected finite results",
-          quote(path), circumstances, what);
-    }
-    if (error > error_max) {
-      throw InputError(
-          "{}: float32 is not exact enough for these weights: {}, and {} is off double "
-          "precision by {:.1e}; expected at most {:.1e}",
-          quote(path), circumstances, what, error, error_max);
-    }
+    refuse_if(!std::isfinite(error),
+              "{}: these weights are too large for float32: {}, and {} gives infinities or NaN; "
+              "expected finite results",
+              quote(path), circumstances, what);
+    refuse_if(error > error_max,
+              "{}: float32 is not exact enough for these weights: {}, and {} is off double "
+              "precision by {:.1e}; expected at most {:.1e}",
+              quote(path), circumstances, what, error, error_max);
   };
   // Where nothing was rounded the author's weights and those of the file are one and the same.
   if (is_rounded(conversion.rewritten)) {
@@ -191,15 +187,12 @@ bool are_of_last_tokens(const NpyArray& outputs, const TokenAxes& input, uint64_
 std::vector<uint32_t> lengths_of(const AuthorFiles& files, const TokenAxes& axes,
                                  const Model& model) {
   if (files.lengths.empty()) return std::vector<uint32_t>(axes.sequences, axes.tokens);
-  if (image_shape(model).channels != 0) {
-    throw InputError("{}: the model reads images, which are all of one size: drop the option",
-                     kLengthsOption);
-  }
-  if (files.lengths.size() != axes.sequences) {
-    throw InputError("{}: found {} lengths, and {} has {} sequences: expected one for each",
-                     kLengthsOption, files.lengths.size(), quote(files.input.string()),
-                     axes.sequences);
-  }
+  refuse_if(image_shape(model).channels != 0,
+            "{}: the model reads images, which are all of one size: drop the option",
+            kLengthsOption);
+  refuse_if(files.lengths.size() != axes.sequences,
+            "{}: found {} lengths, and {} has {} sequences: expected one for each", kLengthsOption,
+            files.lengths.size(), quote(files.input.string()), axes.sequences);
   const uint32_t least = std::max(1u, model.tokens_min());
   for (const uint32_t length : files.lengths) {
     if (length >= least && length <= axes.tokens) continue;
@@ -247,10 +240,9 @@ AuthorCheck check_against_author(const ConvertedModel& conversion, const AuthorF
                                  const std::string& checkpoint, const AlignedBytes* in_float32) {
   const NpyArray input_array = NpyArray::read(files.input);
   const NpyArray output_array = NpyArray::read(files.outputs);
-  if (!is_float(output_array)) {
-    throw InputError("--expect: {} is of type {}: expected the outputs, float32 or float64",
-                     quote(output_array.name()), name(output_array.dtype()));
-  }
+  refuse_if(!is_float(output_array),
+            "--expect: {} is of type {}: expected the outputs, float32 or float64",
+            quote(output_array.name()), name(output_array.dtype()));
   AuthorCheck check;
   const auto compare = [&](const AlignedBytes& file, Target target, double& largest) {
     const Model model = load_converted(file, target);
@@ -274,25 +266,22 @@ AuthorCheck check_against_author(const ConvertedModel& conversion, const AuthorF
     has_run = true;
     compare(conversion.file, target.target, of_file);
   }
-  if (!has_run) {
-    throw InputError(
-        "{}: --expect: this CPU runs none of the targets asked for: expected one that it runs",
-        quote(checkpoint));
-  }
+  refuse_if(!has_run,
+            "{}: --expect: this CPU runs none of the targets asked for: expected one that it runs",
+            quote(checkpoint));
   if (in_float32 == nullptr) {
     check.largest_difference = of_file;
   } else {
     compare(*in_float32, best_kernels().target, check.largest_difference);
     check.difference_in_few_bits = of_file;
   }
-  if (!(check.largest_difference <= kAuthorDifferenceMax * check.largest_value)) {
-    throw InputError(
-        "{}: the converted model is not the one that gave {}: outputs differ by up to {:.2e}, and "
-        "the largest of them is {:.2e}.{} Or the author's model was not in eval mode, "
-        "hid padding, or did not read {}. No file was written",
-        quote(checkpoint), quote(output_array.name()), check.largest_difference,
-        check.largest_value, basis_of(conversion.account), quote(input_array.name()));
-  }
+  refuse_if(
+      !(check.largest_difference <= kAuthorDifferenceMax * check.largest_value),
+      "{}: the converted model is not the one that gave {}: outputs differ by up to {:.2e}, and "
+      "the largest of them is {:.2e}.{} Or the author's model was not in eval mode, "
+      "hid padding, or did not read {}. No file was written",
+      quote(checkpoint), quote(output_array.name()), check.largest_difference, check.largest_value,
+      basis_of(conversion.account), quote(input_array.name()));
   return check;
 }
 

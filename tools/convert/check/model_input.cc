@@ -91,11 +91,10 @@ std::vector<uint64_t> TokenAxes::shape(uint64_t rows) const {
 TokenAxes token_axes(const NpyArray& array, const Model& model, const std::string& option) {
   const uint32_t features = model.input_features();
   const bool has_ids = model.vocab_size() != 0;
-  if (has_ids == is_float(array)) {
-    throw InputError(
-        "{}: {} is of type {}: expected {}", option, quote(array.name()), name(array.dtype()),
-        has_ids ? "token ids, int32, int64 or uint32" : "the model's features, float32 or float64");
-  }
+  refuse_if(
+      has_ids == is_float(array), "{}: {} is of type {}: expected {}", option, quote(array.name()),
+      name(array.dtype()),
+      has_ids ? "token ids, int32, int64 or uint32" : "the model's features, float32 or float64");
   if (const ImageShape image = image_shape(model); image.channels != 0) {
     return image_axes(array, image, option);
   }

@@ -96,24 +96,6 @@ float largest_difference(std::span<const float> a, std::span<const float> b) {
   return largest;
 }
 
-// Puts bytes into the segment.
-class SegmentWriter {
- public:
-  explicit SegmentWriter(std::span<std::byte> segment) : segment_(segment) {}
-
-  template <typename T>
-  void put(uint64_t offset, const std::vector<T>& values) {
-    if (values.empty()) return;
-    std::memcpy(segment_.data() + offset, values.data(), values.size() * sizeof(T));
-  }
-  void put(uint64_t offset, float value) {
-    std::memcpy(segment_.data() + offset, &value, sizeof(value));
-  }
-
- private:
-  std::span<std::byte> segment_;
-};
-
 // What all kernel sets of this CPU make of the tokens, the scalar one first.
 struct Recordings {
   std::vector<Recording> of_model;  // with caches as the file says
@@ -143,31 +125,25 @@ void write_segment(std::span<std::byte> segment, const format::SelfTestLayout& l
                    const ModelInput& input, const Recordings& recordings, float relative) {
   const Recording& stored = recordings.of_model.front();
   const uint32_t ops = static_cast<uint32_t>(stored.lengths.size());
-  SegmentWriter writer(segment);
-  writer.put(0, input.features);
-  writer.put(0, input.ids);
-  writer.put(layout.types, input.types);
+  const auto put = [&](uint64_t offset, const auto& values) {
+    const auto bytes = std::as_bytes(std::span(values));
+    std::ranges::copy(bytes, segment.begin() + static_cast<ptrdiff_t>(offset));
+  };
+  put(0, input.features);
+  put(0, input.ids);
+  put(layout.types, input.types);
   for (uint32_t op = 0; op < ops; ++op) {
     const auto digests = [&](const Recording& recording) {
       return std::span(recording.digests).subspan(size_t{op} * layout.rows, layout.rows);
     };
-    writer.put(layout.tolerances_of_op(op),
-               tolerances(recordings, stored.lengths[op], relative, digests));
+    put(layout.tolerances_of_op(op), tolerances(recordings, stored.lengths[op], relative, digests));
     for (uint32_t t = 0; t < layout.rows; ++t) {
-      writer.put(layout.digest_of(op, t), digests(stored)[t]);
+      put(layout.digest_of(op, t), digests(stored).subspan(t, 1));
     }
   }
   const auto output = [](const Recording& recording) { return std::span(recording.output); };
-  writer.put(layout.output, tolerances(recordings, length_of(stored.output), relative, output));
-  writer.put(layout.output + format::kSelfTestTolerances * sizeof(float), stored.output);
-}
-
-// Replaces the metadata's record of the self-test, and the checksum of the metadata.
-void set_record(std::span<std::byte> metadata, const format::SelfTest& record,
-                format::Footer& footer) {
-  const format::SelfTest* const place = format::GetModel(metadata.data())->self_test();
-  std::memcpy(const_cast<format::SelfTest*>(place), &record, sizeof(record));
-  footer.metadata_crc32c = crc32c(metadata);
+  put(layout.output, tolerances(recordings, length_of(stored.output), relative, output));
+  put(layout.output + format::kSelfTestTolerances * sizeof(float), stored.output);
 }
 
 format::Footer footer_of(std::span<const std::byte> file) {
@@ -176,8 +152,12 @@ format::Footer footer_of(std::span<const std::byte> file) {
   return footer;
 }
 
-std::span<std::byte> metadata_of(AlignedBytes& file, const format::Footer& footer) {
-  return file.span().first(static_cast<size_t>(footer.metadata_bytes));
+// Replaces the metadata's record of the self-test, and the checksum of the metadata.
+void set_record(AlignedBytes& file, const format::SelfTest& record, format::Footer& footer) {
+  const auto metadata = file.span().first(static_cast<size_t>(footer.metadata_bytes));
+  const format::SelfTest* const place = format::GetModel(metadata.data())->self_test();
+  std::memcpy(const_cast<format::SelfTest*>(place), &record, sizeof(record));
+  footer.metadata_crc32c = crc32c(metadata);
 }
 
 }  // namespace
@@ -196,7 +176,7 @@ void set_self_test(AlignedBytes& file, std::span<const std::byte> bytes) {
   std::ranges::copy(bytes, file.data() + test.segment.begin());
   format::Footer footer = footer_of(file.span());
   const format::Segment place(test.segment.offset, test.segment.length, crc32c(bytes));
-  set_record(metadata_of(file, footer), {place, test.tokens}, footer);
+  set_record(file, {place, test.tokens}, footer);
   std::memcpy(file.data() + file.size() - sizeof(footer), &footer, sizeof(footer));
 }
 
@@ -245,7 +225,7 @@ void strip_self_test(AlignedBytes& file) {
   if (test.length == 0) return;
   format::Footer footer = footer_of(file.span());
   footer.file_bytes = test.begin() + sizeof(footer);
-  set_record(metadata_of(file, footer), {}, footer);
+  set_record(file, {}, footer);
   std::memcpy(file.data() + test.begin(), &footer, sizeof(footer));
   file.shorten(static_cast<size_t>(footer.file_bytes));
 }
@@ -280,12 +260,11 @@ void require_same_weights(const format::ModelReader& reader, const Program& prog
     if (std::ranges::equal(packed, std::span(reader.weights(index, i).data, packed.size()))) {
       continue;
     }
-    if (index == source) {
-      throw InputError(
-          "{}: tensor {} of target {}: its packing cannot be undone: between its numbers lie bytes "
-          "other than zero, which no converter writes: convert the checkpoint again",
-          path, quote(tensor.name), name(target_at(reader, index)));
-    }
+    refuse_if(
+        index == source,
+        "{}: tensor {} of target {}: its packing cannot be undone: between its numbers lie bytes "
+        "other than zero, which no converter writes: convert the checkpoint again",
+        path, quote(tensor.name), name(target_at(reader, index)));
     throw InputError(
         "{}: tensor {}: targets {} and {} hold different weights, so that what the model is cannot "
         "be told: name one of the two with --target, or convert the checkpoint again",

@@ -22,24 +22,21 @@ constexpr std::string_view kEntryFields[] = {"dtype", "shape", "data_offsets"};
 constexpr uint64_t kLengthBytes = 8;
 
 std::string_view safetensors_header(std::span<const std::byte> file, const std::string& file_name) {
-  if (file.size() < kLengthBytes) {
-    throw InputError("{} has {} bytes: a safetensors file begins with 8 bytes of header length",
-                     quote(file_name), file.size());
-  }
+  refuse_if(file.size() < kLengthBytes,
+            "{} has {} bytes: a safetensors file begins with 8 bytes of header length",
+            quote(file_name), file.size());
   uint64_t header_bytes = 0;
   std::memcpy(&header_bytes, file.data(), sizeof header_bytes);
-  if (header_bytes > kSafetensorsHeaderBytesMax) {
-    throw InputError(
-        "{}: the header length is {} bytes: at most {} are accepted; the file is damaged, or it is "
-        "not a safetensors file",
-        quote(file_name), header_bytes, kSafetensorsHeaderBytesMax);
-  }
-  if (header_bytes > file.size() - kLengthBytes) {
-    throw InputError(
-        "{}: the header length is {} bytes, but only {} follow: the file is cut short; fetch or "
-        "save it again",
-        quote(file_name), header_bytes, file.size() - kLengthBytes);
-  }
+  refuse_if(
+      header_bytes > kSafetensorsHeaderBytesMax,
+      "{}: the header length is {} bytes: at most {} are accepted; the file is damaged, or it is "
+      "not a safetensors file",
+      quote(file_name), header_bytes, kSafetensorsHeaderBytesMax);
+  refuse_if(
+      header_bytes > file.size() - kLengthBytes,
+      "{}: the header length is {} bytes, but only {} follow: the file is cut short; fetch or "
+      "save it again",
+      quote(file_name), header_bytes, file.size() - kLengthBytes);
   const std::span<const std::byte> header =
       file.subspan(kLengthBytes, static_cast<size_t>(header_bytes));
   if (header.empty() || header[0] != std::byte{'{'}) {
@@ -55,9 +52,8 @@ std::map<std::string, std::string> read_metadata(const json& metadata,
   if (!metadata.is_object()) {
     throw InputError("{}: it is {}: expected an object", where, show(metadata));
   }
-  if (metadata.size() > kSafetensorsMetadataMax) {
-    throw InputError("{}: it has more than {} keys", where, kSafetensorsMetadataMax);
-  }
+  refuse_if(metadata.size() > kSafetensorsMetadataMax, "{}: it has more than {} keys", where,
+            kSafetensorsMetadataMax);
   std::map<std::string, std::string> values;
   for (const auto& [key, value] : metadata.items()) {
     if (!value.is_string()) {
@@ -71,9 +67,8 @@ std::map<std::string, std::string> read_metadata(const json& metadata,
 // The list of numbers that a tensor's field holds.
 std::vector<uint64_t> numbers_of(const json& entry, const char* field, const std::string& where) {
   const json& list = entry.at(field);
-  if (list.size() > kRankMax) {
-    throw InputError("{}: field '{}' has more than {} numbers", where, field, kRankMax);
-  }
+  refuse_if(list.size() > kRankMax, "{}: field '{}' has more than {} numbers", where, field,
+            kRankMax);
   if (!list.is_array() ||
       !std::ranges::all_of(list, [](const json& number) { return number.is_number_unsigned(); })) {
     throw InputError("{}: field '{}' holds {}: expected an array of whole numbers from 0", where,
@@ -119,18 +114,15 @@ CheckpointTensor read_entry(const std::string& name, const json& entry,
   tensor.dtype = dtype_of(entry, where);
   tensor.shape = numbers_of(entry, "shape", where);
   const std::vector<uint64_t> offsets = numbers_of(entry, "data_offsets", where);
-  if (offsets.size() != 2) {
-    throw InputError("{}: data_offsets has {} numbers: expected begin and end", where,
-                     offsets.size());
-  }
+  refuse_if(offsets.size() != 2, "{}: data_offsets has {} numbers: expected begin and end", where,
+            offsets.size());
   const uint64_t begin = offsets[0];
   const uint64_t end = offsets[1];
-  if (begin > end || end > data.size()) {
-    throw InputError(
-        "{}: data_offsets are {} to {}: expected begin <= end <= {}, the bytes after the header; "
-        "the file is cut short or damaged",
-        where, begin, end, data.size());
-  }
+  refuse_if(
+      begin > end || end > data.size(),
+      "{}: data_offsets are {} to {}: expected begin <= end <= {}, the bytes after the header; "
+      "the file is cut short or damaged",
+      where, begin, end, data.size());
   uint64_t tensor_bytes = bytes(tensor.dtype);
   for (const uint64_t extent : tensor.shape) {
     if (multiply(tensor_bytes, extent, tensor_bytes)) continue;
@@ -167,12 +159,10 @@ void sort_by_data(std::vector<CheckpointTensor>& tensors, std::span<const std::b
     }
     covered_bytes += tensor.data.size();
   }
-  if (covered_bytes != data.size()) {
-    throw InputError(
-        "{}: the tensors end at byte {} of the data, but {} bytes follow the header: expected "
-        "nothing after the last tensor",
-        quote(file_name), covered_bytes, data.size());
-  }
+  refuse_if(covered_bytes != data.size(),
+            "{}: the tensors end at byte {} of the data, but {} bytes follow the header: expected "
+            "nothing after the last tensor",
+            quote(file_name), covered_bytes, data.size());
 }
 
 // The tensors view `file`, the bytes of the whole file, in the order of their data. Everything is
@@ -181,10 +171,9 @@ CheckpointContents read_safetensors(std::span<const std::byte> file, const std::
   const std::string_view text = safetensors_header(file, file_name);
   const json header = parse_json(text, fmt::format("{}: the header", quote(file_name)));
   const std::span<const std::byte> data = file.subspan(kLengthBytes + text.size());
-  if (header.size() > kTensorsMax) {
-    throw InputError("{}: it has more than {} tensors: save the model in several files",
-                     quote(file_name), kTensorsMax);
-  }
+  refuse_if(header.size() > kTensorsMax,
+            "{}: it has more than {} tensors: save the model in several files", quote(file_name),
+            kTensorsMax);
   CheckpointContents contents;
   for (const auto& [name, entry] : header.items()) {
     if (name == kMetadataName) {
@@ -217,16 +206,12 @@ CheckpointContents read_contents(std::span<const std::byte> bytes,
     return read_pytorch_zip(bytes, file_name);
   }
   const bool has_json_header = bytes.size() > 8 && bytes[8] == std::byte{'{'};
-  if (!has_json_header && is_bare_pickle(bytes)) {
-    throw InputError(
-        "{} is a bare pickle, the legacy form of torch.save, which is not read: load it with "
-        "PyTorch and save it again with torch.save(model.state_dict(), path)",
-        quote(file_name));
-  }
-  if (starts_with(bytes, "version https://git-lfs")) {
-    throw InputError("{} is a Git LFS pointer, not the file itself: run 'git lfs pull'",
-                     quote(file_name));
-  }
+  refuse_if(!has_json_header && is_bare_pickle(bytes),
+            "{} is a bare pickle, the legacy form of torch.save, which is not read: load it with "
+            "PyTorch and save it again with torch.save(model.state_dict(), path)",
+            quote(file_name));
+  refuse_if(starts_with(bytes, "version https://git-lfs"),
+            "{} is a Git LFS pointer, not the file itself: run 'git lfs pull'", quote(file_name));
   if (has_json_header || file.extension() == ".safetensors") {
     return read_safetensors(bytes, file_name);
   }

@@ -20,6 +20,13 @@ class InputError : public std::runtime_error {
       : std::runtime_error(fmt::format(format, std::forward<Args>(args)...)) {}
 };
 
+// Throws InputError if something is wrong. What the message needs is computed in any case: where
+// that takes long, or is only there if something is wrong, an `if` comes first.
+template <typename... Args>
+void refuse_if(bool is_wrong, fmt::format_string<Args...> format, Args&&... args) {
+  if (is_wrong) throw InputError(format, std::forward<Args>(args)...);
+}
+
 // `text` made fit for a terminal: a file may name its tensors anything, so control characters
 // become '?' and the middle of a very long name is left out.
 inline std::string printable(std::string_view text, size_t characters_max = 120) {

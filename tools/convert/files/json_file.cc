@@ -46,9 +46,8 @@ class JsonCheck : public json::json_sax_t {
 
   bool parse_error(std::size_t position, const std::string&,
                    const nlohmann::detail::exception& error) override {
-    if (dynamic_cast<const json::out_of_range*>(&error) != nullptr) {
-      throw InputError("{} is not valid JSON: a number in it is out of range", name_);
-    }
+    refuse_if(dynamic_cast<const json::out_of_range*>(&error) != nullptr,
+              "{} is not valid JSON: a number in it is out of range", name_);
     throw InputError("{} is not valid JSON at its byte {}: the file is damaged", name_, position);
   }
 
@@ -59,9 +58,8 @@ class JsonCheck : public json::json_sax_t {
   }
 
   bool open() {
-    if (keys_.size() == kJsonDepthMax) {
-      throw InputError("{} is nested more than {} deep: it is no model's", name_, kJsonDepthMax);
-    }
+    refuse_if(keys_.size() == kJsonDepthMax, "{} is nested more than {} deep: it is no model's",
+              name_, kJsonDepthMax);
     keys_.emplace_back();
     return count_value();
   }

@@ -114,9 +114,7 @@ FileMap::FileMap(const std::filesystem::path& file, uint64_t bytes_max) {
     }
   }
   if (problem.empty()) {
-    if (descriptor < 0) {
-      throw InputError("cannot open {}: {}", quote(file.string()), std::strerror(errno));
-    }
+    refuse_if(descriptor < 0, "cannot open {}: {}", quote(file.string()), std::strerror(errno));
     try {
       note_read(descriptor, file);
       bytes_ = map_descriptor(descriptor, bytes_max, problem);

@@ -6,6 +6,8 @@
 #include <cassert>
 #include <cstdint>
 #include <cstring>
+#include <functional>
+#include <numeric>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -95,10 +97,9 @@ constexpr size_t kHeaderBytesMax = 65536;  // what version 1.0 can hold; plain a
 // The text of the header; what follows it in `file` is the data.
 std::string_view npy_header_text(std::span<const std::byte> file, const std::string& file_name) {
   const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
-  if (!text.starts_with(kMagic)) {
-    throw InputError("{} is not a NumPy array: expected a .npy file, which begins with \\x93NUMPY",
-                     quote(file_name));
-  }
+  refuse_if(!text.starts_with(kMagic),
+            "{} is not a NumPy array: expected a .npy file, which begins with \\x93NUMPY",
+            quote(file_name));
   const auto cut_short = [&]() {
     throw InputError("{}: the file is cut short in its header: save the array again",
                      quote(file_name));
@@ -106,19 +107,17 @@ std::string_view npy_header_text(std::span<const std::byte> file, const std::str
   if (text.size() < kPrefixBytes) cut_short();
   const int major = static_cast<unsigned char>(text[6]);
   const int minor = static_cast<unsigned char>(text[7]);
-  if ((major != 1 && major != 2) || minor != 0) {
-    throw InputError("{}, field 'version': it is {}.{}: expected 1.0 or 2.0", quote(file_name),
-                     major, minor);
-  }
+  refuse_if((major != 1 && major != 2) || minor != 0,
+            "{}, field 'version': it is {}.{}: expected 1.0 or 2.0", quote(file_name), major,
+            minor);
   const size_t length_bytes = major == 1 ? 2 : 4;
   const size_t start = kPrefixBytes + length_bytes;
   if (text.size() < start) cut_short();
   uint32_t header_bytes = 0;
   std::memcpy(&header_bytes, text.data() + kPrefixBytes, length_bytes);
-  if (header_bytes > kHeaderBytesMax) {
-    throw InputError("{}, field 'header length': it is {}: at most {} bytes are accepted",
-                     quote(file_name), header_bytes, kHeaderBytesMax);
-  }
+  refuse_if(header_bytes > kHeaderBytesMax,
+            "{}, field 'header length': it is {}: at most {} bytes are accepted", quote(file_name),
+            header_bytes, kHeaderBytesMax);
   if (header_bytes > text.size() - start) cut_short();
   return text.substr(start, header_bytes);
 }
@@ -133,13 +132,12 @@ CheckpointTensor array_view(std::span<const std::byte> file, const std::string& 
   for (const uint64_t extent : header.shape) {
     fits = fits && multiply(array_bytes, extent, array_bytes);
   }
-  if (!fits || array_bytes != file.size() - start) {
-    throw InputError(
-        "{}, field 'shape': [{}] of {} takes {} bytes, but {} follow the header: the file is cut "
-        "short or damaged",
-        quote(file_name), fmt::join(header.shape, ", "), name(header.dtype),
-        fits ? fmt::format("{}", array_bytes) : "more than 2^64", file.size() - start);
-  }
+  refuse_if(
+      !fits || array_bytes != file.size() - start,
+      "{}, field 'shape': [{}] of {} takes {} bytes, but {} follow the header: the file is cut "
+      "short or damaged",
+      quote(file_name), fmt::join(header.shape, ", "), name(header.dtype),
+      fits ? fmt::format("{}", array_bytes) : "more than 2^64", file.size() - start);
   CheckpointTensor tensor;
   tensor.name = file_name;
   tensor.dtype = header.dtype;
@@ -165,19 +163,17 @@ std::string header_of(const char* descr, std::span<const uint64_t> shape) {
   return start + header;
 }
 
+// Of a type of four bytes.
 void write_array(const std::filesystem::path& file, const char* descr,
                  std::span<const uint64_t> shape, std::span<const std::byte> data) {
+  assert(shape.size() <= kRankMax);
+  assert(std::accumulate(shape.begin(), shape.end(), uint64_t{4}, std::multiplies<>()) ==
+         data.size());
   AtomicFile out(file);
   const std::string header = header_of(descr, shape);
   out.write(std::as_bytes(std::span(header)));
   out.write(data);
   out.commit();
-}
-
-[[maybe_unused]] bool has_elements(std::span<const uint64_t> shape, uint64_t count) {
-  uint64_t elements = 1;
-  for (const uint64_t extent : shape) elements *= extent;
-  return shape.size() <= kRankMax && elements == count;
 }
 
 }  // namespace
@@ -219,13 +215,11 @@ void NpyWriter::commit() { file_.commit(); }
 
 void write_npy(const std::filesystem::path& file, std::span<const uint64_t> shape,
                std::span<const float> values) {
-  assert(has_elements(shape, values.size()));
   write_array(file, "<f4", shape, std::as_bytes(values));
 }
 
 void write_npy(const std::filesystem::path& file, std::span<const uint64_t> shape,
                std::span<const int32_t> values) {
-  assert(has_elements(shape, values.size()));
   write_array(file, "<i4", shape, std::as_bytes(values));
 }
 

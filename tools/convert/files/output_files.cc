@@ -137,10 +137,8 @@ void require_not_read(const fs::path& file) {
 void require_writable(const fs::path& file) {
   const std::string name = quote(file.string());
   if (const auto status = status_of(file)) {
-    if (S_ISDIR(status->st_mode)) {
-      throw InputError("cannot write {}: it is a folder, not a regular file: name a file in it",
-                       name);
-    }
+    refuse_if(S_ISDIR(status->st_mode),
+              "cannot write {}: it is a folder, not a regular file: name a file in it", name);
     if (!S_ISREG(status->st_mode)) {
       // Renaming would replace a device such as /dev/null by a file.
       throw InputError("cannot write {}: it exists and is not a regular file: name another one",
@@ -190,7 +188,7 @@ void AtomicFile::resize(uint64_t bytes) {
 
 void AtomicFile::write_at(uint64_t offset, std::span<const std::byte> bytes) {
   assert(descriptor_ >= 0);
-  if (const int error_number = write_all_at(descriptor_, bytes, offset)) fail(error_number);
+  if (const int error_number = write_all(descriptor_, bytes, offset)) fail(error_number);
   bytes_written_ += bytes.size();
 }
 
@@ -325,13 +323,10 @@ void require_new_folder(const fs::path& folder) {
     throw InputError(
         "cannot write {}: the folder exists and is not empty: remove it, or name a new one", name);
   }
-  if (fs::exists(status)) {
-    throw InputError("cannot write {}: it exists and is no folder: name another", name);
-  }
+  refuse_if(fs::exists(status), "cannot write {}: it exists and is no folder: name another", name);
   const fs::path parent = place.has_parent_path() ? place.parent_path() : fs::path(".");
-  if (place.empty() || !fs::is_directory(parent, error)) {
-    throw InputError("cannot write {}: its parent folder is missing: make it first", name);
-  }
+  refuse_if(place.empty() || !fs::is_directory(parent, error),
+            "cannot write {}: its parent folder is missing: make it first", name);
 }
 
 void write_folder(const fs::path& folder, std::span<const FolderFile> files) {

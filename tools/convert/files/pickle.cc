@@ -571,10 +571,8 @@ class Unpickler {
 const char* describe(PickleValue::Kind kind) { return kKindNames[static_cast<size_t>(kind)]; }
 
 Pickle unpickle(std::span<const std::byte> bytes, const std::string& where) {
-  if (bytes.size() > kPickleBytesMax) {
-    throw InputError("{} has {} bytes: at most {} are accepted", where, bytes.size(),
-                     kPickleBytesMax);
-  }
+  refuse_if(bytes.size() > kPickleBytesMax, "{} has {} bytes: at most {} are accepted", where,
+            bytes.size(), kPickleBytesMax);
   return Unpickler(bytes, where).run();
 }
 

@@ -38,18 +38,16 @@ class ArchiveReader {
     check_format();
     const std::string pickle_name = prefix_ + "data.pkl";
     const ZipMember& member = archive_.members().at(pickle_name);
-    if (member.bytes > kPickleBytesMax) {
-      throw InputError("{}, data.pkl: it has {} bytes: at most {} are accepted", quote(file_name_),
-                       member.bytes, kPickleBytesMax);
-    }
+    refuse_if(member.bytes > kPickleBytesMax,
+              "{}, data.pkl: it has {} bytes: at most {} are accepted", quote(file_name_),
+              member.bytes, kPickleBytesMax);
     const uint64_t inflated_max =
         kInflatedPickleBase + kInflatedPicklePerByte * member.bytes_in_file;
-    if (!member.is_stored && member.bytes > inflated_max) {
-      throw InputError(
-          "{}, data.pkl: it inflates from {} bytes to {}: at most {} are accepted; save the file "
-          "again with torch.save, which does not compress",
-          quote(file_name_), member.bytes_in_file, member.bytes, inflated_max);
-    }
+    refuse_if(
+        !member.is_stored && member.bytes > inflated_max,
+        "{}, data.pkl: it inflates from {} bytes to {}: at most {} are accepted; save the file "
+        "again with torch.save, which does not compress",
+        quote(file_name_), member.bytes_in_file, member.bytes, inflated_max);
     const std::unique_ptr<std::byte[]> bytes = archive_.read(pickle_name, member);
     const std::string where = fmt::format("{}, data.pkl", quote(file_name_));
     const Pickle pickle = unpickle({bytes.get(), member.bytes}, where);
@@ -69,24 +67,20 @@ class ArchiveReader {
       const std::string_view inner = slash == std::string::npos
                                          ? std::string_view(name)
                                          : std::string_view(name).substr(slash + 1);
-      if (inner == "constants.pkl" || inner.starts_with("code/")) {
-        throw InputError(
-            "{} is a TorchScript archive, which holds code and is not read: load it with "
-            "torch.jit.load and save the weights with torch.save(model.state_dict(), path)",
-            quote(file_name_));
-      }
+      refuse_if(inner == "constants.pkl" || inner.starts_with("code/"),
+                "{} is a TorchScript archive, which holds code and is not read: load it with "
+                "torch.jit.load and save the weights with torch.save(model.state_dict(), path)",
+                quote(file_name_));
       if (inner != "data.pkl" || slash == std::string::npos) continue;
-      if (!prefix.empty()) {
-        throw InputError("{}: two members are named data.pkl: expected one", quote(file_name_));
-      }
+      refuse_if(!prefix.empty(), "{}: two members are named data.pkl: expected one",
+                quote(file_name_));
       prefix = name.substr(0, slash + 1);
     }
-    if (prefix.empty()) {
-      throw InputError(
-          "{} is a zip archive without <name>/data.pkl, so torch.save did not write it: save the "
-          "model with torch.save(model.state_dict(), path)",
-          quote(file_name_));
-    }
+    refuse_if(
+        prefix.empty(),
+        "{} is a zip archive without <name>/data.pkl, so torch.save did not write it: save the "
+        "model with torch.save(model.state_dict(), path)",
+        quote(file_name_));
     return prefix;
   }
 
@@ -94,11 +88,9 @@ class ArchiveReader {
     const auto version = small_member("version");
     int number = 0;
     if (version) std::from_chars(version->data(), version->data() + version->size(), number);
-    if (number < 1 || number > kFormatVersionMax) {
-      throw InputError("{}, zip member 'version': found {}: expected a format version of 1 to {}",
-                       quote(file_name_), version ? quote(*version) : "no such member",
-                       kFormatVersionMax);
-    }
+    refuse_if(number < 1 || number > kFormatVersionMax,
+              "{}, zip member 'version': found {}: expected a format version of 1 to {}",
+              quote(file_name_), version ? quote(*version) : "no such member", kFormatVersionMax);
     const auto order = small_member("byteorder");  // absent before PyTorch 2.1
     if (order && *order != "little") {
       throw InputError(
@@ -111,10 +103,9 @@ class ArchiveReader {
   std::optional<std::string> small_member(const char* name) {
     const auto found = archive_.members().find(prefix_ + name);
     if (found == archive_.members().end()) return std::nullopt;
-    if (found->second.bytes > kSmallMemberBytesMax) {
-      throw InputError("{}, zip member '{}': it has {} bytes: expected a few", quote(file_name_),
-                       name, found->second.bytes);
-    }
+    refuse_if(found->second.bytes > kSmallMemberBytesMax,
+              "{}, zip member '{}': it has {} bytes: expected a few", quote(file_name_), name,
+              found->second.bytes);
     const auto bytes = archive_.read(found->first, found->second);
     return std::string(reinterpret_cast<const char*>(bytes.get()), found->second.bytes);
   }
@@ -161,23 +152,20 @@ class ArchiveReader {
                                             const std::string& tensor_name) {
     const std::string member_name = fmt::format("{}data/{}", prefix_, storage.key);
     const auto found = archive_.members().find(member_name);
-    if (found == archive_.members().end()) {
-      throw InputError("{}, tensor {}: the zip archive has no member '{}': the file is damaged",
-                       quote(file_name_), quote(tensor_name), member_name);
-    }
+    refuse_if(found == archive_.members().end(),
+              "{}, tensor {}: the zip archive has no member '{}': the file is damaged",
+              quote(file_name_), quote(tensor_name), member_name);
     const ZipMember& member = found->second;
-    if (member.bytes != storage.bytes) {
-      throw InputError(
-          "{}, tensor {}: zip member '{}' has {} bytes: expected {}, the size of its storage; the "
-          "file is damaged",
-          quote(file_name_), quote(tensor_name), member_name, member.bytes, storage.bytes);
-    }
-    if (!member.is_stored && member.bytes / kUnusedFactorMax > used_bytes + kUnusedBytesMax) {
-      throw InputError(
-          "{}, tensor {}: zip member '{}' inflates to {} bytes, of which tensors use {}: save the "
-          "file again with torch.save, which does not compress",
-          quote(file_name_), quote(tensor_name), member_name, member.bytes, used_bytes);
-    }
+    refuse_if(
+        member.bytes != storage.bytes,
+        "{}, tensor {}: zip member '{}' has {} bytes: expected {}, the size of its storage; the "
+        "file is damaged",
+        quote(file_name_), quote(tensor_name), member_name, member.bytes, storage.bytes);
+    refuse_if(
+        !member.is_stored && member.bytes / kUnusedFactorMax > used_bytes + kUnusedBytesMax,
+        "{}, tensor {}: zip member '{}' inflates to {} bytes, of which tensors use {}: save the "
+        "file again with torch.save, which does not compress",
+        quote(file_name_), quote(tensor_name), member_name, member.bytes, used_bytes);
     return archive_.read(member_name, member);
   }
 

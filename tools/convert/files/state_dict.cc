@@ -116,9 +116,8 @@ class Walk {
   }
 
   void add(const PickleValue& tensor) {
-    if (found_.size() == kPickleTensorsMax) {
-      throw InputError("{}: more than {} tensors", where_, kPickleTensorsMax);
-    }
+    refuse_if(found_.size() == kPickleTensorsMax, "{}: more than {} tensors", where_,
+              kPickleTensorsMax);
     budget_.take_name(path_.size());
     if (!names_.insert(path_).second) {
       throw InputError("{}: the name {} stands for two tensors: expected each name once", where_,
@@ -228,12 +227,10 @@ std::vector<NamedTensor> named_tensors(const Pickle& pickle, const std::string& 
   std::vector<NamedTensor> found;
   const PickleValue& root = pickle.values[pickle.root];
   if (is_container(root.kind)) found = Walk(pickle, where).run(find_state_dict(pickle));
-  if (found.empty()) {
-    throw InputError(
-        "{} holds {} and no named tensor: expected a dict of tensors; save one with "
-        "torch.save(model.state_dict(), path)",
-        where, describe(root.kind));
-  }
+  refuse_if(found.empty(),
+            "{} holds {} and no named tensor: expected a dict of tensors; save one with "
+            "torch.save(model.state_dict(), path)",
+            where, describe(root.kind));
   check_named_bytes(pickle, found, where);
   return found;
 }

@@ -75,19 +75,14 @@ int open_new(const fs::path& path, bool is_folder) {
 
 }  // namespace
 
-void TemporaryName::set(const char* path) noexcept {
-  clear();
+void TemporaryEntry::announce(const char* path) noexcept {
+  if (announced_ != nullptr) announced_->store(nullptr);
+  announced_ = nullptr;
   for (std::atomic<const char*>& name : names) {
     const char* none = nullptr;
-    if (!name.compare_exchange_strong(none, path)) continue;
-    slot_ = &name;
-    return;
+    if (path == nullptr || announced_ != nullptr) return;
+    if (name.compare_exchange_strong(none, path)) announced_ = &name;
   }
-}
-
-void TemporaryName::clear() noexcept {
-  if (slot_ != nullptr) slot_->store(nullptr);
-  slot_ = nullptr;
 }
 
 void remove_temporary_files() noexcept {
@@ -106,24 +101,17 @@ SignalsWait::SignalsWait() noexcept {
 
 SignalsWait::~SignalsWait() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
 
-int write_all(int descriptor, std::span<const std::byte> bytes) noexcept {
+int write_all(int descriptor, std::span<const std::byte> bytes,
+              std::optional<uint64_t> offset) noexcept {
   while (!bytes.empty()) {
-    const ssize_t written = write(descriptor, bytes.data(), std::min(bytes.size(), kWriteBytesMax));
+    const size_t count = std::min(bytes.size(), kWriteBytesMax);
+    const ssize_t written =
+        offset ? pwrite(descriptor, bytes.data(), count, static_cast<off_t>(*offset))
+               : write(descriptor, bytes.data(), count);
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) return written < 0 ? errno : EIO;
     bytes = bytes.subspan(static_cast<size_t>(written));
-  }
-  return 0;
-}
-
-int write_all_at(int descriptor, std::span<const std::byte> bytes, uint64_t offset) noexcept {
-  while (!bytes.empty()) {
-    const ssize_t written = pwrite(descriptor, bytes.data(), std::min(bytes.size(), kWriteBytesMax),
-                                   static_cast<off_t>(offset));
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return written < 0 ? errno : EIO;
-    bytes = bytes.subspan(static_cast<size_t>(written));
-    offset += static_cast<uint64_t>(written);
+    if (offset) *offset += static_cast<uint64_t>(written);
   }
   return 0;
 }
@@ -138,7 +126,7 @@ int TemporaryEntry::make_file(const fs::path& place, int& descriptor) {
     remove();
     return error_number;
   }
-  name_.set(path_.c_str());
+  announce(path_.c_str());
   return 0;
 }
 
@@ -184,7 +172,6 @@ fs::path TemporaryEntry::second_path() const {
 int TemporaryEntry::rename_to(const fs::path& place) noexcept {
   if (std::rename(path_.c_str(), place.c_str()) != 0) return errno;
   exists_ = false;
-  name_.clear();
   release();
   return 0;
 }
@@ -192,12 +179,12 @@ int TemporaryEntry::rename_to(const fs::path& place) noexcept {
 bool TemporaryEntry::remove() noexcept {
   const bool removed = !exists_ || remove_path(path_, is_folder_);
   exists_ = false;
-  name_.clear();
   release();
   return removed;
 }
 
 void TemporaryEntry::release() noexcept {
+  announce(nullptr);
   if (lock_ >= 0) close(std::exchange(lock_, -1));
 }
 

@@ -9,27 +9,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 
 namespace arenite::convert {
 
 inline constexpr size_t kTemporaryFilesMax = 16;  // at a time; more are not known to signals
-
-// Announces the name of a temporary file as long as it lives.
-class TemporaryName {
- public:
-  TemporaryName() = default;
-  ~TemporaryName() { clear(); }
-  TemporaryName(const TemporaryName&) = delete;
-  TemporaryName& operator=(const TemporaryName&) = delete;
-
-  // `path` must stay where it is until clear.
-  void set(const char* path) noexcept;
-  void clear() noexcept;
-
- private:
-  std::atomic<const char*>* slot_ = nullptr;
-};
 
 // Removes the files whose names are announced. May be called in a signal handler.
 void remove_temporary_files() noexcept;
@@ -46,10 +31,10 @@ class SignalsWait {
   sigset_t before_;
 };
 
-// Writes all of it to the descriptor, at its position. Returns 0 or what errno was.
-int write_all(int descriptor, std::span<const std::byte> bytes) noexcept;
-// The same from `offset` on.
-int write_all_at(int descriptor, std::span<const std::byte> bytes, uint64_t offset) noexcept;
+// Writes all of it to the descriptor, at its position or from `offset` on. Returns 0 or what errno
+// was.
+int write_all(int descriptor, std::span<const std::byte> bytes,
+              std::optional<uint64_t> offset = {}) noexcept;
 
 // A file or a folder with the name ".NAME.arenite-0.tmp" beside the place NAME that it is made for.
 // Whoever made it holds a lock on it. One that nobody holds is what a program left that was killed:
@@ -80,9 +65,10 @@ class TemporaryEntry {
   int make(const std::filesystem::path& place);
   int claim() noexcept;
   void release() noexcept;
+  void announce(const char* path) noexcept;  // to signals, until it is released; null: no more
 
   std::filesystem::path path_;
-  TemporaryName name_;
+  std::atomic<const char*>* announced_ = nullptr;
   bool is_folder_ = false;
   bool exists_ = false;
   int lock_ = -1;  // a descriptor of it; closing the file that is written does not unlock it

@@ -145,9 +145,8 @@ std::vector<float> CheckpointTensor::to_f32() const { return values_of<float>(*t
 std::vector<double> CheckpointTensor::to_f64() const { return values_of<double>(*this); }
 
 std::vector<int64_t> CheckpointTensor::to_i64() const {
-  if (is_real(dtype)) {
-    throw InputError("{} holds {}: expected whole numbers", quote(name), convert::name(dtype));
-  }
+  refuse_if(is_real(dtype), "{} holds {}: expected whole numbers", quote(name),
+            convert::name(dtype));
   return values_of<int64_t>(*this);
 }
 

@@ -78,19 +78,16 @@ void check_ends(std::string_view file, const std::string& file_name) {
   size_t ends = 0;
   for (; (at = file.find(kEndMagic, at)) != std::string_view::npos; ++at) {
     if (file.size() - at < kEndBytes) break;
-    if (++ends > kEndsMax) {
-      throw InputError(
-          "{}: more than {} ends of a zip archive follow each other: the file is damaged; "
-          "save it again with torch.save",
-          quote(file_name), kEndsMax);
-    }
+    refuse_if(++ends > kEndsMax,
+              "{}: more than {} ends of a zip archive follow each other: the file is damaged; "
+              "save it again with torch.save",
+              quote(file_name), kEndsMax);
     const uint64_t members = members_of(file, directory_of(file, at));
-    if (members > kZipMembersMax) {
-      throw InputError(
-          "{}: the zip archive has {} members: at most {} are accepted; save the model in several "
-          "files",
-          quote(file_name), members, kZipMembersMax);
-    }
+    refuse_if(
+        members > kZipMembersMax,
+        "{}: the zip archive has {} members: at most {} are accepted; save the model in several "
+        "files",
+        quote(file_name), members, kZipMembersMax);
   }
 }
 
@@ -119,12 +116,10 @@ ZipArchive::ZipArchive(std::span<const std::byte> file, const std::string& file_
   const std::string reason = archive_ ? "" : zip_error_strerror(&error);
   if (source != nullptr && !archive_) zip_source_free(source);
   zip_error_fini(&error);
-  if (!archive_) {
-    throw InputError(
-        "{} begins like a zip archive but cannot be read as one ({}): the file is cut short or "
-        "damaged; fetch or save it again",
-        quote(file_name), reason);
-  }
+  refuse_if(!archive_,
+            "{} begins like a zip archive but cannot be read as one ({}): the file is cut short or "
+            "damaged; fetch or save it again",
+            quote(file_name), reason);
   const zip_int64_t count = zip_get_num_entries(archive_.get(), 0);
   for (zip_int64_t i = 0; i < count; ++i) add_member(static_cast<uint64_t>(i));
 }
@@ -134,12 +129,10 @@ void ZipArchive::add_member(uint64_t index) {
   zip_stat_init(&stat);
   constexpr zip_uint64_t kNeeded = ZIP_STAT_NAME | ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE |
                                    ZIP_STAT_COMP_METHOD | ZIP_STAT_ENCRYPTION_METHOD;
-  if (zip_stat_index(archive_.get(), index, ZIP_FL_ENC_RAW, &stat) != 0 ||
-      (stat.valid & kNeeded) != kNeeded) {
-    throw InputError(
-        "{}: member {} of the zip archive has an incomplete entry: the file is damaged",
-        quote(file_name_), index);
-  }
+  refuse_if(zip_stat_index(archive_.get(), index, ZIP_FL_ENC_RAW, &stat) != 0 ||
+                (stat.valid & kNeeded) != kNeeded,
+            "{}: member {} of the zip archive has an incomplete entry: the file is damaged",
+            quote(file_name_), index);
   const std::string name = stat.name;
   const auto refuse = [&](std::string_view what) {
     throw InputError("{}, zip member {}: {}; save the file again with torch.save",

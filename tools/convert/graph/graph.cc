@@ -30,10 +30,9 @@ ValueId Graph::add_embedding(const std::string& name, EmbeddingNode embedding, u
 }
 
 ValueId Graph::add_linear(const std::string& name, const LinearSpec& linear, ValueId input) {
-  if (!linear.bias.empty() && linear.bias.size() != linear.weight.rows) {
-    throw InputError("{}: its bias has {} numbers: expected {}", quote(name), linear.bias.size(),
-                     linear.weight.rows);
-  }
+  refuse_if(!linear.bias.empty() && linear.bias.size() != linear.weight.rows,
+            "{}: its bias has {} numbers: expected {}", quote(name), linear.bias.size(),
+            linear.weight.rows);
   return append(
       {name, LinearNode{{{.linear = linear, .layer = name}}}, {input}, linear.weight.rows});
 }
@@ -45,9 +44,8 @@ ValueId Graph::add_norm(const std::string& name, const NormSpec& norm, ValueId i
 ValueId Graph::add_attention(const std::string& name, const AttentionNode& attention,
                              std::vector<ValueId> inputs) {
   uint32_t width = 0;
-  if (__builtin_mul_overflow(attention.heads, attention.value_dim, &width)) {
-    throw InputError("{}: its rows are wider than any model's", quote(name));
-  }
+  refuse_if(__builtin_mul_overflow(attention.heads, attention.value_dim, &width),
+            "{}: its rows are wider than any model's", quote(name));
   return append({name, attention, std::move(inputs), width});
 }
 
@@ -59,9 +57,8 @@ ValueId Graph::add_slice(const std::string& name, ValueId input, uint32_t begin,
 ValueId Graph::add_concat(const std::string& name, std::vector<ValueId> inputs) {
   uint32_t width = 0;
   for (const ValueId input : inputs) {
-    if (__builtin_add_overflow(width, this->width(input), &width)) {
-      throw InputError("{}: its rows are wider than any model's", quote(name));
-    }
+    refuse_if(__builtin_add_overflow(width, this->width(input), &width),
+              "{}: its rows are wider than any model's", quote(name));
   }
   return append({name, ConcatNode{}, std::move(inputs), width});
 }

@@ -230,37 +230,30 @@ class Interpreter {
       const ValueId features = graph_.order().front();
       if (const auto& patches = graph_.as<FeaturesNode>(features)->patches) {
         tokens_ = static_cast<size_t>(patches->patches().value());
-        if (input_.features.size() != patches->pixels().value()) {
-          throw InputError("{} values: expected an image of {}", input_.features.size(),
-                           patches->pixels().value());
-        }
+        refuse_if(input_.features.size() != patches->pixels().value(),
+                  "{} values: expected an image of {}", input_.features.size(),
+                  patches->pixels().value());
       } else if (input_.features.size() % graph_.width(features) != 0) {
         throw InputError("{} values: expected rows of {} features", input_.features.size(),
                          graph_.width(features));
       }
       if (tokens_ == 0) tokens_ = input_.features.size() / graph_.width(features);
     } else {
-      if (!input_.features.empty()) {
-        throw InputError("features were given: the model takes token ids");
-      }
+      refuse_if(!input_.features.empty(), "features were given: the model takes token ids");
       tokens_ = input_.tokens.size();
       for (const uint32_t token : input_.tokens) {
-        if (token >= graph_.vocab_size) {
-          throw InputError("token {}: expected less than {}, the size of the vocabulary", token,
-                           graph_.vocab_size);
-        }
+        refuse_if(token >= graph_.vocab_size,
+                  "token {}: expected less than {}, the size of the vocabulary", token,
+                  graph_.vocab_size);
       }
     }
     if (tokens_ == 0) throw InputError("no tokens: expected at least one");
     rows_ = graph_.prefix_rows + tokens_;
-    if (graph_.positions_max != 0 && tokens_ > graph_.positions_max) {
-      throw InputError("{} tokens: expected at most {}, the positions of the model", tokens_,
-                       graph_.positions_max);
-    }
-    if (!input_.types.empty() && input_.types.size() != tokens_) {
-      throw InputError("{} token types for {} tokens: expected one each", input_.types.size(),
-                       tokens_);
-    }
+    refuse_if(graph_.positions_max != 0 && tokens_ > graph_.positions_max,
+              "{} tokens: expected at most {}, the positions of the model", tokens_,
+              graph_.positions_max);
+    refuse_if(!input_.types.empty() && input_.types.size() != tokens_,
+              "{} token types for {} tokens: expected one each", input_.types.size(), tokens_);
   }
 
   const Rows& input(const Node& node, size_t index = 0) { return values_.at(node.inputs[index]); }

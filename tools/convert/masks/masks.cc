@@ -27,12 +27,10 @@ void check_rows(const DenseMask& dense, const std::string& origin) {
   for (uint32_t row = 0; row < dense.positions; ++row) {
     bool seen = false;
     for (uint32_t key = 0; key < dense.positions && !seen; ++key) seen = dense.at(row, key);
-    if (!seen) {
-      throw InputError(
-          "{}: the mask hides every key of row {} of {}: expected at least one "
-          "visible key in each row",
-          origin, row, dense.positions);
-    }
+    refuse_if(!seen,
+              "{}: the mask hides every key of row {} of {}: expected at least one "
+              "visible key in each row",
+              origin, row, dense.positions);
   }
 }
 
@@ -86,12 +84,10 @@ std::vector<uint32_t> tile_bits(const DenseMask& dense, uint32_t row_begin, uint
 }
 
 CompiledMask compile_tiles(const DenseMask& dense, const std::string& origin) {
-  if (dense.positions > format::kTileMaskPositionsMax) {
-    throw InputError(
-        "{}: a mask without structure may have {} positions, this one has {}; "
-        "use --context to keep fewer",
-        origin, format::kTileMaskPositionsMax, dense.positions);
-  }
+  refuse_if(dense.positions > format::kTileMaskPositionsMax,
+            "{}: a mask without structure may have {} positions, this one has {}; "
+            "use --context to keep fewer",
+            origin, format::kTileMaskPositionsMax, dense.positions);
   CompiledMask mask;
   mask.kind = MaskKind::kTiles;
   mask.positions = dense.positions;
@@ -112,12 +108,10 @@ CompiledMask compile_tiles(const DenseMask& dense, const std::string& origin) {
       }
       const size_t next = kTileMixed + stored.size();
       const auto [place, is_new] = stored.try_emplace(bits, static_cast<uint16_t>(next));
-      if (next > UINT16_MAX) {
-        throw InputError(
-            "{}: the mask has more than {} different tiles of 32 x 32; use --context "
-            "to keep fewer positions",
-            origin, UINT16_MAX - kTileMixed);
-      }
+      refuse_if(next > UINT16_MAX,
+                "{}: the mask has more than {} different tiles of 32 x 32; use --context "
+                "to keep fewer positions",
+                origin, UINT16_MAX - kTileMixed);
       if (is_new) mask.bits.insert(mask.bits.end(), bits.begin(), bits.end());
       mask.map.push_back(place->second);
     }

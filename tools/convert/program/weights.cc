@@ -118,9 +118,8 @@ std::vector<WeightRule> parse_weight_rules(const std::string& text, TensorType t
     const size_t end = std::min(text.find(',', begin), text.size());
     const std::string part = text.substr(begin, end - begin);
     const size_t equals = part.find('=');
-    if (equals == 0 || equals == std::string::npos) {
-      throw InputError("--keep: found {}, expected NAME=TYPE,NAME=TYPE... or none", quote(part));
-    }
+    refuse_if(equals == 0 || equals == std::string::npos,
+              "--keep: found {}, expected NAME=TYPE,NAME=TYPE... or none", quote(part));
     rules.push_back({part.substr(0, equals), parse_weight_type(part.substr(equals + 1))});
     begin = end + 1;
   }

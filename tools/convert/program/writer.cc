@@ -245,10 +245,9 @@ SegmentPlan plan_segment(const Program& program, Target target) {
   std::set<uint32_t> lookbacks;
   for (const format::CacheView& cache : program.caches) lookbacks.insert(cache.lookback);
   const size_t groups = lookbacks.size();
-  if (groups > kCacheGroupsMax) {
-    throw InputError("the layers have {} different sliding windows: a file holds at most {}",
-                     groups, kCacheGroupsMax);
-  }
+  refuse_if(groups > kCacheGroupsMax,
+            "the layers have {} different sliding windows: a file holds at most {}", groups,
+            kCacheGroupsMax);
   segment.formula.group_count = static_cast<uint32_t>(groups);  // the rest follows from the draft
   return segment;
 }
@@ -266,9 +265,7 @@ auto write_records(fb::FlatBufferBuilder& builder, const std::vector<T>& records
 // A count of kSegmentUnit bytes. REQUIRES: a multiple of it.
 uint32_t units(uint64_t bytes) {
   const uint64_t count = bytes / format::kSegmentUnit;
-  if (count > UINT32_MAX) {
-    throw InputError("the model takes {} bytes: a file holds at most 256 GB", bytes);
-  }
+  refuse_if(count > UINT32_MAX, "the model takes {} bytes: a file holds at most 256 GB", bytes);
   return static_cast<uint32_t>(count);
 }
 
@@ -408,9 +405,8 @@ FilePlan plan_file(const Program& program, const std::vector<Target>& targets,
   for (SegmentPlan& segment : plan.segments) {
     segment.offset = plan.end;
     plan.end += segment.bytes;
-    if (!format::derive_formula(reader, segment.target, segment.formula)) {
-      throw InputError("the model is too large: its arena takes 4 GB or more for each token");
-    }
+    refuse_if(!format::derive_formula(reader, segment.target, segment.formula),
+              "the model is too large: its arena takes 4 GB or more for each token");
   }
   if (self_test_tokens != 0) {
     const uint64_t bytes = format::self_test_layout(reader, self_test_tokens).bytes;
@@ -432,12 +428,10 @@ uint64_t model_bytes(const Program& program, const std::vector<Target>& targets,
 AlignedBytes write_model(const Program& program, const std::vector<Target>& targets,
                          uint32_t self_test_tokens) {
   FilePlan plan = plan_file(program, targets, self_test_tokens);
-  if (plan.end > PTRDIFF_MAX - sizeof(format::Footer)) {
-    throw InputError(
-        "the model takes {} bytes, more than this machine can address: convert it on a 64-bit "
-        "machine",
-        plan.end);
-  }
+  refuse_if(plan.end > PTRDIFF_MAX - sizeof(format::Footer),
+            "the model takes {} bytes, more than this machine can address: convert it on a 64-bit "
+            "machine",
+            plan.end);
   AlignedBytes file(static_cast<size_t>(plan.bytes()));
   write_weights(program, plan.segments, file);
   const fb::DetachedBuffer metadata = build_metadata(program, plan.segments, plan.self_test);
@@ -454,9 +448,7 @@ AlignedBytes write_model(const Program& program, const std::vector<Target>& targ
 }
 
 void check_format_limits(const Program& program) {
-  if (program.ops.empty()) {
-    throw InputError("it gives out what it is given: there is nothing to compute");
-  }
+  refuse_if(program.ops.empty(), "it gives out what it is given: there is nothing to compute");
   const struct {
     const char* what;
     size_t count;
@@ -466,10 +458,8 @@ void check_format_limits(const Program& program) {
                {"slots", program.slots.size(), format::kSlotsMax},
                {"tensors", program.tensors.size(), format::kTensorsMax}};
   for (const auto& list : lists) {
-    if (list.count > list.count_max) {
-      throw InputError("the model needs {} {}: a file holds at most {}", list.count, list.what,
-                       list.count_max);
-    }
+    refuse_if(list.count > list.count_max, "the model needs {} {}: a file holds at most {}",
+              list.count, list.what, list.count_max);
   }
   for (const ProgramOp& op : program.ops) {
     for (const float number : op.body.reals) {
@@ -479,12 +469,10 @@ void check_format_limits(const Program& program) {
     }
     if (op.body.kind != format::OpKind::kActivation) continue;
     const float parameter = op.body.reals[format::ActivationOp::kParameter];
-    if (!parameter_makes_sense(op.body.choice<Activation>(format::ActivationOp::kKind),
-                               parameter)) {
-      throw InputError(
-          "{} keeps its results within {} of 0: expected a positive number, in float32",
-          quote(op.name), parameter);
-    }
+    refuse_if(
+        !parameter_makes_sense(op.body.choice<Activation>(format::ActivationOp::kKind), parameter),
+        "{} keeps its results within {} of 0: expected a positive number, in float32",
+        quote(op.name), parameter);
   }
 }
 

@@ -27,10 +27,11 @@ class FrameCheck {
     TokenId token;      // that the post-processor puts there
   };
 
-  // `spec` has the tokens of the post-processor, and gets the notes. It must outlive this.
-  explicit FrameCheck(TokenizerSpec& spec)
-      : begin{"begin", (spec.flags & format::kAddBos) != 0 ? spec.bos : kNoToken},
-        end{"end", (spec.flags & format::kAddEnd) != 0 ? spec.ends.front() : kNoToken},
+  // `spec` has the tokens of the post-processor, and gets the notes. It must outlive this. Where
+  // there is no post-processor that decides, nothing is held against it.
+  FrameCheck(TokenizerSpec& spec, bool decides)
+      : begin{"begin", decides && (spec.flags & format::kAddBos) != 0 ? spec.bos : kNoToken},
+        end{"end", decides && (spec.flags & format::kAddEnd) != 0 ? spec.ends.front() : kNoToken},
         spec_(spec) {}
 
   // A field of `config` names tokens that begin or end a text. Where the post-processor puts none
@@ -73,12 +74,13 @@ TokenId find_token(const TokenizerSpec& spec, std::string_view content) {
   return found == spec.tokens.end() ? kNoToken : static_cast<TokenId>(found - spec.tokens.begin());
 }
 
-// The token that a field names; kNoToken where it does not.
-TokenId named_token(const TokenizerSpec& spec, const HfObject& config, std::string_view field) {
-  if (!config.has(field)) return kNoToken;
+// The token that a field names, if it does.
+std::vector<TokenId> named_token(const TokenizerSpec& spec, const HfObject& config,
+                                 std::string_view field) {
+  if (!config.has(field)) return {};
   const TokenId id = find_token(spec, named_token_text(config, field));
   if (id == kNoToken) config.refuse(field, "a token of the vocabulary");
-  return id;
+  return {id};
 }
 
 // The ids that a field gives, a number or a list of them. One that is no token is left over: saving
@@ -122,54 +124,6 @@ void apply_additions(TokenizerSpec& spec, const HfObject& config) {
     spec.flags |= addition.flag;
   }
 }
-
-// The files beside a tokenizer, each of which may name the tokens that begin and end a text.
-class HfConfigs {
- public:
-  HfConfigs(TokenizerSpec& spec, const std::filesystem::path& folder, FrameCheck* check)
-      : spec_(spec), folder_(folder), check_(check) {}
-
-  void read() {
-    for (const char* name : {"tokenizer_config.json", "special_tokens_map.json"}) read_names(name);
-    for (const char* name : {"generation_config.json", "config.json"}) read_ids(name);
-  }
-
-  TokenId bos() const { return bos_; }
-  const std::vector<TokenId>& ends() const { return ends_; }
-
- private:
-  void read_names(const char* name) {
-    const HfObject config(folder_ / name, true);
-    const TokenId begin = named_token(spec_, config, "bos_token");
-    const TokenId end = named_token(spec_, config, "eos_token");
-    if (bos_ == kNoToken) bos_ = begin;
-    if (ends_.empty() && end != kNoToken) ends_.push_back(end);
-    if (check_ == nullptr) return;
-    if (begin != kNoToken) check_->is(check_->begin, config, "bos_token", {begin});
-    if (end != kNoToken) check_->is(check_->end, config, "eos_token", {end});
-  }
-
-  void read_ids(const char* name) {
-    const HfObject config(folder_ / name, true);
-    const std::vector<TokenId> begins = given_ids(spec_, config, "bos_token_id");
-    const std::vector<TokenId> ends = given_ids(spec_, config, "eos_token_id");
-    if (check_ != nullptr) {
-      check_->is(check_->begin, config, "bos_token_id", begins);
-      check_->is(check_->end, config, "eos_token_id", ends);
-    }
-    // A model's config repeats what the others say, or says it alone.
-    const bool is_known = !ends_.empty() || !spec_.ends.empty();
-    if (std::string_view(name) == "config.json" && is_known) return;
-    ends_.insert(ends_.end(), ends.begin(), ends.end());
-    if (bos_ == kNoToken && !begins.empty()) bos_ = begins.front();
-  }
-
-  TokenizerSpec& spec_;
-  const std::filesystem::path& folder_;
-  FrameCheck* check_;
-  TokenId bos_ = kNoToken;
-  std::vector<TokenId> ends_;
-};
 
 }  // namespace
 
@@ -300,12 +254,34 @@ void add_special(TokenizerSpec& spec, TokenId id, const HfObject& token) {
 void apply_hf_config(TokenizerSpec& spec, const std::filesystem::path& folder,
                      AroundText around_text) {
   const bool is_said = around_text == AroundText::kTokenizerSays;
-  FrameCheck check(spec);
-  HfConfigs configs(spec, folder, is_said ? &check : nullptr);
-  configs.read();
+  FrameCheck check(spec, is_said);
+  TokenId bos = kNoToken;
+  std::vector<TokenId> ends;
+  const struct {
+    const char* file;
+    const char* begin;
+    const char* end;
+    std::vector<TokenId> (*tokens)(const TokenizerSpec&, const HfObject&, std::string_view);
+    bool adds;  // to the ends that others name
+  } sources[] = {{"tokenizer_config.json", "bos_token", "eos_token", named_token, false},
+                 {"special_tokens_map.json", "bos_token", "eos_token", named_token, false},
+                 {"generation_config.json", "bos_token_id", "eos_token_id", given_ids, true},
+                 {"config.json", "bos_token_id", "eos_token_id", given_ids, false}};
+  for (const auto& source : sources) {
+    const HfObject config(folder / source.file, true);
+    const std::vector<TokenId> begins = source.tokens(spec, config, source.begin);
+    const std::vector<TokenId> found = source.tokens(spec, config, source.end);
+    check.is(check.begin, config, source.begin, begins);
+    check.is(check.end, config, source.end, found);
+    // A model's config repeats what the others say, or says it alone.
+    const bool is_known = !ends.empty() || !spec.ends.empty();
+    if (is_known && std::string_view(source.file) == "config.json") continue;
+    if (ends.empty() || source.adds) ends.insert(ends.end(), found.begin(), found.end());
+    if (bos == kNoToken && !begins.empty()) bos = begins.front();
+  }
   const bool keeps_begin = is_said && (spec.flags & format::kAddBos) != 0;
-  if (configs.bos() != kNoToken && !keeps_begin) spec.bos = configs.bos();
-  add_ends(spec, configs.ends());
+  if (bos != kNoToken && !keeps_begin) spec.bos = bos;
+  add_ends(spec, ends);
 
   const HfObject config(folder / "tokenizer_config.json", true);
   if (is_said) {
@@ -338,7 +314,7 @@ void check_bert_config(TokenizerSpec& spec, const std::filesystem::path& folder)
       config.refuse(rule.field, fmt::format("{}, as in {}", rule.found, quote(spec.origin)));
     }
   }
-  FrameCheck check(spec);
+  FrameCheck check(spec, true);
   const auto check_side = [&](const FrameCheck::Side& side, const char* field) {
     if (!config.has(field)) return;
     const auto named = std::ranges::find(spec.tokens, named_token_text(config, field));

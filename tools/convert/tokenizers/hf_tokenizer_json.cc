@@ -349,13 +349,12 @@ HfPipeline read_hf_pipeline(const HfObject& root) {
   });
   for_each_step(root, "post_processor", "processors",
                 [&](const HfObject& step) { take_post_processor(pipeline.frame, step); });
-  if (pipeline.is_byte_level == pipeline.replaces_spaces ||
-      pipeline.is_byte_level != decodes_bytes || pipeline.replaces_spaces != decodes_spaces) {
-    throw InputError(
-        "{}: normalizer, pre_tokenizer and decoder do not belong together: expected ByteLevel in "
-        "pre_tokenizer and decoder, or spaces replaced by U+2581 and replaced back by the decoder",
-        root.file_name());
-  }
+  refuse_if(
+      pipeline.is_byte_level == pipeline.replaces_spaces ||
+          pipeline.is_byte_level != decodes_bytes || pipeline.replaces_spaces != decodes_spaces,
+      "{}: normalizer, pre_tokenizer and decoder do not belong together: expected ByteLevel in "
+      "pre_tokenizer and decoder, or spaces replaced by U+2581 and replaced back by the decoder",
+      root.file_name());
   return pipeline;
 }
 

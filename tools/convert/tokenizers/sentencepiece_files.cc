@@ -27,10 +27,9 @@ class ByteReader {
 
   // Throws InputError where fewer are left; `what` they are is for the message.
   std::string_view text(uint64_t length, std::string_view what) {
-    if (length > rest_.size()) {
-      throw InputError("{}: {} has {} bytes and {} are left: the file is truncated or damaged",
-                       where_, what, length, rest_.size());
-    }
+    refuse_if(length > rest_.size(),
+              "{}: {} has {} bytes and {} are left: the file is truncated or damaged", where_, what,
+              length, rest_.size());
     const std::string_view found = rest_.substr(0, static_cast<size_t>(length));
     rest_.remove_prefix(found.size());
     return found;
@@ -74,10 +73,8 @@ bool next_field(ByteReader& reader, ProtobufField& field) {
   if (reader.at_end()) return false;
   const uint64_t key = varint(reader);
   field = {static_cast<uint32_t>(key >> 3), static_cast<Type>(key & 7)};
-  if (key >> 32 != 0 || field.number == 0) {
-    throw InputError("{}: no field can have the number {}: the file is damaged", reader.where(),
-                     key >> 3);
-  }
+  refuse_if(key >> 32 != 0 || field.number == 0,
+            "{}: no field can have the number {}: the file is damaged", reader.where(), key >> 3);
   switch (field.type) {
     case Type::kVarint:
       field.integer = varint(reader);
@@ -172,27 +169,22 @@ void read_message(Model& model, uint32_t message, ByteReader reader) {
     for (const auto& known : kFields) {
       if (known.message != message || known.field != field.number) continue;
       expect(reader, field, known.type);
-      if (known.message == kPieces && known.field == 3 &&
-          (field.integer < 1 || field.integer > 6)) {
-        throw InputError("{}: its type is {}: expected 1 to 6", reader.where(), field.integer);
-      }
+      refuse_if(
+          known.message == kPieces && known.field == 3 && (field.integer < 1 || field.integer > 6),
+          "{}: its type is {}: expected 1 to 6", reader.where(), field.integer);
       known.set(model, field);
     }
   }
 }
 
 void check_model(const Model& model, const std::string& name) {
-  if (model.model_type != kBpe) {
-    throw InputError("{}: trainer_spec.model_type is {} ({}): only BPE models are supported", name,
-                     model.model_type,
-                     model.model_type < 5 ? kModelTypes[model.model_type] : "not known");
-  }
-  if (!model.charsmap.empty()) {
-    throw InputError(
-        "{}: normalizer_spec.name is {}: only 'identity' is supported, which does not "
-        "change the text",
-        name, quote(model.normalizer));
-  }
+  refuse_if(model.model_type != kBpe,
+            "{}: trainer_spec.model_type is {} ({}): only BPE models are supported", name,
+            model.model_type, model.model_type < 5 ? kModelTypes[model.model_type] : "not known");
+  refuse_if(!model.charsmap.empty(),
+            "{}: normalizer_spec.name is {}: only 'identity' is supported, which does not "
+            "change the text",
+            name, quote(model.normalizer));
   const struct {
     const char* field;
     bool found, expected;
@@ -219,16 +211,14 @@ std::vector<SentencePiece> read_pieces(std::string_view bytes, const std::string
   const auto longest = reader.number<uint32_t>();
   std::vector<SentencePiece> pieces;
   while (!reader.at_end()) {
-    if (pieces.size() == format::kVocabularyMax) {
-      throw InputError("{} has more than {} tokens", name, format::kVocabularyMax);
-    }
+    refuse_if(pieces.size() == format::kVocabularyMax, "{} has more than {} tokens", name,
+              format::kVocabularyMax);
     SentencePiece piece;
     piece.score = reader.number<float>();
     const auto length = reader.number<uint32_t>();
-    if (length > longest) {
-      throw InputError("{}: token {} has {} bytes: expected at most the {} that the file announces",
-                       name, pieces.size(), length, longest);
-    }
+    refuse_if(length > longest,
+              "{}: token {} has {} bytes: expected at most the {} that the file announces", name,
+              pieces.size(), length, longest);
     const std::string_view text = reader.text(length, "a token");
     check_token(name, pieces.size(), text);
     piece.text = text;
@@ -240,10 +230,9 @@ std::vector<SentencePiece> read_pieces(std::string_view bytes, const std::string
 // The bytes are all where the program counts on them, or there are none.
 bool mark_bytes(std::vector<SentencePiece>& pieces, const std::string& name) {
   const bool has_bytes = pieces.size() > kFirstByteId && piece_byte(pieces[kFirstByteId].text) == 0;
-  if (has_bytes && pieces.size() < kFixedTokens) {
-    throw InputError("{} has {} tokens: expected at least {}: unknown, begin, end and 256 bytes",
-                     name, pieces.size(), kFixedTokens);
-  }
+  refuse_if(has_bytes && pieces.size() < kFixedTokens,
+            "{} has {} tokens: expected at least {}: unknown, begin, end and 256 bytes", name,
+            pieces.size(), kFixedTokens);
   for (TokenId id = kFirstByteId; id < pieces.size(); ++id) {
     const bool is_byte = has_bytes && id < kFixedTokens;
     const int expected = is_byte ? static_cast<int>(id - kFirstByteId) : -1;
@@ -277,9 +266,7 @@ TokenizerSpec read_sentencepiece_model(const std::filesystem::path& file) {
       check_token(name, model.pieces.size() - 1, model.pieces.back().text);
     }
   }
-  if (model.pieces.empty()) {
-    throw InputError("{} has no pieces: it is no model file of SentencePiece", name);
-  }
+  refuse_if(model.pieces.empty(), "{} has no pieces: it is no model file of SentencePiece", name);
   check_model(model, name);
 
   TokenizerSpec spec;
@@ -305,10 +292,9 @@ TokenizerSpec read_llama2c_tokenizer(const std::filesystem::path& file) {
   const TokenizerFile source(file);
   const std::string& name = source.name();
   std::vector<SentencePiece> pieces = read_pieces(source.text(), name);
-  if (pieces.size() < kFirstByteId) {
-    throw InputError("{} has {} tokens: expected at least {}: unknown, begin and end", name,
-                     pieces.size(), kFirstByteId);
-  }
+  refuse_if(pieces.size() < kFirstByteId,
+            "{} has {} tokens: expected at least {}: unknown, begin and end", name, pieces.size(),
+            kFirstByteId);
   pieces[kUnknownId] = {"<unk>", 0.0f, PieceType::kUnknown};
   pieces[kBosId] = {"<s>", 0.0f, PieceType::kControl};  // the file has newlines around them
   pieces[kEosId] = {"</s>", 0.0f, PieceType::kControl};

@@ -33,10 +33,8 @@ void sort_by_bytes(const TokenizerSpec& spec, std::vector<TokenId>& tokens, cons
 }
 
 void check_size(const TokenizerSpec& spec, size_t found, size_t most, const char* what) {
-  if (found > most) {
-    throw InputError("{}: {} {}: a model file holds at most {}", quote(spec.origin), found, what,
-                     most);
-  }
+  refuse_if(found > most, "{}: {} {}: a model file holds at most {}", quote(spec.origin), found,
+            what, most);
 }
 
 void check_id(const TokenizerSpec& spec, TokenId id, const char* what) {
@@ -64,11 +62,9 @@ void check_tokens(const TokenizerSpec& spec) {
   for (const TokenId id : spec.ends) check_id(spec, id, "an end token");
   for (const auto& [id, flags] : spec.specials) {
     check_id(spec, id, "a special token");
-    if (spec.tokens[id].empty() || spec.tokens[id].size() > format::kSpecialBytesMax) {
-      throw InputError("{}: special token {} ({}) has {} bytes: expected 1 to {}",
-                       quote(spec.origin), id, quote(spec.tokens[id]), spec.tokens[id].size(),
-                       format::kSpecialBytesMax);
-    }
+    refuse_if(spec.tokens[id].empty() || spec.tokens[id].size() > format::kSpecialBytesMax,
+              "{}: special token {} ({}) has {} bytes: expected 1 to {}", quote(spec.origin), id,
+              quote(spec.tokens[id]), spec.tokens[id].size(), format::kSpecialBytesMax);
   }
 }
 
@@ -169,10 +165,10 @@ void complete_tokenizer(TokenizerSpec& spec) {
     if (spec.numbers.empty()) spec.numbers = unicode_ranges('N');
   }
   if (spec.kind == format::TokenizerKind::kWordPiece) {
-    if (spec.word_characters_max == 0 || spec.word_characters_max > format::kWordCharactersMax) {
-      throw InputError("{}: words have at most {} characters: expected 1 to {}", quote(spec.origin),
-                       spec.word_characters_max, format::kWordCharactersMax);
-    }
+    refuse_if(
+        spec.word_characters_max == 0 || spec.word_characters_max > format::kWordCharactersMax,
+        "{}: words have at most {} characters: expected 1 to {}", quote(spec.origin),
+        spec.word_characters_max, format::kWordCharactersMax);
     if (spec.punctuation.empty()) fill_word_tables(spec);
   }
   add_notes(spec);

@@ -70,12 +70,11 @@ void add_model_tokens(const TokenizerPlace& model, TokenizerSpec& spec) {
 }
 
 void ask_for_lower_case(TokenizerSpec& spec) {
-  if (spec.kind != format::TokenizerKind::kWordPiece) {
-    throw InputError(
-        "{}: the model wants texts in lower case (do_lower_case), which only a WordPiece tokenizer "
-        "can make them: set the field to false, and give texts in lower case",
-        quote(spec.origin));
-  }
+  refuse_if(
+      spec.kind != format::TokenizerKind::kWordPiece,
+      "{}: the model wants texts in lower case (do_lower_case), which only a WordPiece tokenizer "
+      "can make them: set the field to false, and give texts in lower case",
+      quote(spec.origin));
   spec.word_rules.lowers_case = true;
 }
 
@@ -85,10 +84,9 @@ TokenizerFile::TokenizerFile(const std::filesystem::path& file)
     : map_(file, kVocabularyBytesMax), name_(quote(file.string())) {}
 
 void check_token(const std::string& name, size_t index, std::string_view token) {
-  if (index >= format::kVocabularyMax) {
-    throw InputError("{} has more than {} tokens: a model file holds at most as many", name,
-                     format::kVocabularyMax);
-  }
+  refuse_if(index >= format::kVocabularyMax,
+            "{} has more than {} tokens: a model file holds at most as many", name,
+            format::kVocabularyMax);
   if (token.size() > format::kTokenBytesMax) {
     throw InputError("{}: token {} ({}) has {} bytes: a model file holds at most {}", name, index,
                      quote(token), token.size(), format::kTokenBytesMax);
@@ -96,18 +94,15 @@ void check_token(const std::string& name, size_t index, std::string_view token) 
 }
 
 void check_merge_count(const std::string& name, size_t count) {
-  if (count > format::kMergesMax) {
-    throw InputError("{}: more than {} merges: a model file holds at most as many", name,
-                     format::kMergesMax);
-  }
+  refuse_if(count > format::kMergesMax,
+            "{}: more than {} merges: a model file holds at most as many", name,
+            format::kMergesMax);
 }
 
 TokenizerSpec read_tokenizer(const fs::path& file) {
   if (file.extension() == ".txt") return read_vocab_txt(file);
   const FileMap map(file);
-  if (map.bytes().size() < 2) {
-    throw InputError("{} is too short for a tokenizer", quote(file.string()));
-  }
+  refuse_if(map.bytes().size() < 2, "{} is too short for a tokenizer", quote(file.string()));
   const auto first = std::to_integer<unsigned>(map.bytes()[0]);
   const auto second = std::to_integer<unsigned>(map.bytes()[1]);
   if (first == '{' && second != 0) return read_json_tokenizer(file);
@@ -138,12 +133,11 @@ std::optional<TokenizerSpec> tokenizer_for(const TokenizerPlace& place, const fs
 }
 
 uint32_t check_vocabulary(const TokenizerSpec& spec, uint32_t vocab_size) {
-  if (spec.tokens.size() > vocab_size) {
-    throw InputError(
-        "{}: the tokenizer has {} tokens, and the model's vocabulary {} rows: expected at most as "
-        "many; name the tokenizer that the model was trained with",
-        quote(spec.origin), spec.tokens.size(), vocab_size);
-  }
+  refuse_if(
+      spec.tokens.size() > vocab_size,
+      "{}: the tokenizer has {} tokens, and the model's vocabulary {} rows: expected at most as "
+      "many; name the tokenizer that the model was trained with",
+      quote(spec.origin), spec.tokens.size(), vocab_size);
   return vocab_size - static_cast<uint32_t>(spec.tokens.size());
 }
 

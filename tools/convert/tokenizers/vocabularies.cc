@@ -91,12 +91,11 @@ TokenId needed_token(const TokenizerSpec& spec, const TokenNames& configs, const
                      const char* otherwise, const char* purpose) {
   const std::string name = token_name(configs, field, otherwise);
   const TokenId id = find_last(spec, name);
-  if (id == kNoToken) {
-    throw InputError(
-        "{}: none of the {} lines is {}, which {}: expected that token, or another name for it in "
-        "tokenizer_config.json, '{}'",
-        quote(spec.origin), spec.tokens.size(), quote(name), purpose, field);
-  }
+  refuse_if(
+      id == kNoToken,
+      "{}: none of the {} lines is {}, which {}: expected that token, or another name for it in "
+      "tokenizer_config.json, '{}'",
+      quote(spec.origin), spec.tokens.size(), quote(name), purpose, field);
   return id;
 }
 
@@ -129,43 +128,8 @@ Merges read_merges_file(const std::filesystem::path& file) {
   return merges;
 }
 
-using Kind = PickleValue::Kind;
-
 constexpr std::string_view kStoi = "stoi.";
 constexpr std::string_view kItos = "itos.";
-
-const PickleValue* find(const Pickle& pickle, const PickleValue& dict, std::string_view key) {
-  const PickleValue* found = nullptr;
-  for (size_t i = 0; i + 1 < dict.items.size(); i += 2) {
-    const PickleValue& name = pickle.values[dict.items[i]];
-    if (name.kind == Kind::kString && name.text == key) found = &pickle.values[dict.items[i + 1]];
-  }
-  return found;
-}
-
-// `from` and `to` say which of key and value is the character and which the id.
-Vocabulary read_map(const Pickle& pickle, const PickleValue& dict, const char* field,
-                    size_t character_place, const std::string& name) {
-  Vocabulary vocabulary;
-  for (size_t i = 0; i + 1 < dict.items.size(); i += 2) {
-    const PickleValue& character = pickle.values[dict.items[i + character_place]];
-    const PickleValue& id = pickle.values[dict.items[i + 1 - character_place]];
-    if (character.kind != Kind::kString || id.kind != Kind::kInt) {
-      throw InputError("{}, {}: found {} and {}: expected a character and its id", name, field,
-                       describe(character.kind), describe(id.kind));
-    }
-    if (id.integer < 0 || id.integer >= format::kVocabularyMax) {
-      throw InputError("{}, {}: the id of {} is {}: expected 0 to {}", name, field,
-                       quote(character.text), id.integer, format::kVocabularyMax - 1);
-    }
-    if (character.text.size() > kUtf8BytesMax) {  // pickles may repeat a long text for nothing
-      throw InputError("{}, {}: expected single characters, found {}", name, field,
-                       quote(character.text));
-    }
-    vocabulary[std::string(character.text)] = static_cast<TokenId>(id.integer);
-  }
-  return vocabulary;
-}
 
 }  // namespace
 
@@ -261,24 +225,13 @@ TokenizerSpec read_character_pickle(const std::filesystem::path& file) {
   const TokenizerFile source(file);
   const std::string& name = source.name();
   const Pickle pickle = unpickle(std::as_bytes(std::span(source.text())), name);
-  const PickleValue& root = pickle.values[pickle.root];
-  const PickleValue* stoi = root.kind == Kind::kDict ? find(pickle, root, "stoi") : nullptr;
-  if (stoi == nullptr || stoi->kind != Kind::kDict) {
-    throw InputError(
-        "{} has no dict 'stoi': expected the meta.pkl that nanoGPT writes for a text "
-        "of characters",
-        name);
-  }
-  const Vocabulary vocabulary = read_map(pickle, *stoi, "stoi", 0, name);
-  if (!is_character_vocabulary(vocabulary)) {
-    throw InputError("{}, stoi: expected single characters as keys", name);
-  }
-  const PickleValue* itos = find(pickle, root, "itos");
-  if (itos != nullptr && itos->kind == Kind::kDict &&
-      read_map(pickle, *itos, "itos", 1, name) != vocabulary) {
-    throw InputError("{}: stoi and itos disagree: the file is damaged", name);
-  }
-  return character_tokenizer(vocabulary, file.string());
+  std::optional<TokenizerSpec> spec =
+      character_tokenizer_in(plain_values(pickle, name), file.string());
+  refuse_if(!spec,
+            "{} has no dict 'stoi' of single characters and their ids: expected the meta.pkl that "
+            "nanoGPT writes for a text of characters",
+            name);
+  return *std::move(spec);
 }
 
 std::optional<TokenizerSpec> character_tokenizer_in(
@@ -302,10 +255,8 @@ std::optional<TokenizerSpec> character_tokenizer_in(
     }
     (is_stoi ? by_character : by_id)[character] = id;
   }
-  if (!by_character.empty() && !by_id.empty() && by_character != by_id) {
-    throw InputError("{}: stoi and itos disagree: expected the same characters and ids",
-                     quote(origin));
-  }
+  refuse_if(!by_character.empty() && !by_id.empty() && by_character != by_id,
+            "{}: stoi and itos disagree: expected the same characters and ids", quote(origin));
   const Vocabulary& vocabulary = by_character.empty() ? by_id : by_character;
   if (!is_character_vocabulary(vocabulary)) return std::nullopt;
   return character_tokenizer(vocabulary, origin);

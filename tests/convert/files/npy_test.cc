@@ -113,15 +113,13 @@ TEST_F(Npy, RefusesTypesThatItCannotRead) {
         refuses_fields(fmt::format("'descr': '{}', 'fortran_order': False, 'shape': (1,)", descr),
                        {"field 'descr'", descr, "array.astype"}));
   }
-  EXPECT_TRUE(refuses_fields("'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,)",
-                             {"structured type"}));
+  EXPECT_TRUE(refuses_fields("'descr': [('a', '<f4')]", {"structured type"}));
 }
 
 TEST_F(Npy, RefusesFortranOrder) {
   EXPECT_TRUE(refuses_fields("'descr': '<f4', 'fortran_order': True, 'shape': (1,)",
                              {"field 'fortran_order'", "numpy.ascontiguousarray"}));
-  EXPECT_TRUE(refuses_fields("'descr': '<f4', 'fortran_order': 0, 'shape': (1,)",
-                             {"neither True nor False"}));
+  EXPECT_TRUE(refuses_fields("'fortran_order': 0", {"neither True nor False"}));
 }
 
 TEST_F(Npy, RefusesShapesThatDoNotFitTheData) {
@@ -131,12 +129,11 @@ TEST_F(Npy, RefusesShapesThatDoNotFitTheData) {
   EXPECT_TRUE(refuses_fields(with_shape("(2,)"), {"[2] of F32 takes 8 bytes, but 4 follow"}));
   EXPECT_TRUE(refuses_fields(with_shape("(0,)"), {"takes 0 bytes"}));
   EXPECT_TRUE(refuses_fields(with_shape("(4294967296, 4294967296)"), {"more than 2^64"}));
-  EXPECT_TRUE(
-      refuses_fields(with_shape("(99999999999999999999,)"), {"field 'shape'", "whole numbers"}));
+  EXPECT_TRUE(refuses_fields(with_shape("(99999999999999999999,)"), {"more than 64 bits"}));
   EXPECT_TRUE(refuses_fields(with_shape("(-1,)"), {"field 'shape'", "whole numbers"}));
-  EXPECT_TRUE(refuses_fields(with_shape("(1.0,)"), {"whole numbers"}));
-  EXPECT_TRUE(refuses_fields(with_shape("1"), {"not a tuple"}));
-  EXPECT_TRUE(refuses_fields(with_shape("(,)"), {"not valid JSON"}));
+  EXPECT_TRUE(refuses_fields(with_shape("(1.0,)"), {"expected ',' or ')'"}));
+  EXPECT_TRUE(refuses_fields(with_shape("1"), {"expected a tuple at '1"}));
+  EXPECT_TRUE(refuses_fields(with_shape("(,)"), {"whole numbers"}));
   std::string ones;
   for (int i = 0; i < 65; ++i) ones += "1,";
   EXPECT_TRUE(refuses_fields(with_shape("(" + ones + ")"), {"more than 64 dimensions"}));
@@ -149,10 +146,10 @@ TEST_F(Npy, RefusesHeadersThatNumpyDoesNotWrite) {
   EXPECT_TRUE(refuses_fields("'descr': '<f4', 'fortran_order': False", {"'shape'", "is missing"}));
   EXPECT_TRUE(refuses_fields(fields + ", 'more': 1", {"'more'", "is not known"}));
   EXPECT_TRUE(refuses_fields(fields + ", 'descr': '<f4'", {"'descr'", "twice"}));
-  EXPECT_TRUE(refuses_fields(fields + "} {", {"not valid JSON"}));
-  EXPECT_TRUE(refuses(npy_file("[]", ""), {"no dict"}));
-  EXPECT_TRUE(refuses(npy_file("{'descr", ""), {"not valid JSON"}));
-  EXPECT_TRUE(refuses(npy_file("{'descr' '<f4'}", ""), {"not valid JSON"}));
+  EXPECT_TRUE(refuses_fields(fields + "} {", {"more bytes after the dict"}));
+  EXPECT_TRUE(refuses(npy_file("[]", ""), {"expected a dict"}));
+  EXPECT_TRUE(refuses(npy_file("{'descr", ""), {"no string for a key"}));
+  EXPECT_TRUE(refuses(npy_file("{'descr' '<f4'}", ""), {"expected ':'"}));
 }
 
 }  // namespace

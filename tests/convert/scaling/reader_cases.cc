@@ -10,7 +10,7 @@ namespace arenite::testing {
 
 const std::vector<ReaderLimit>& reader_limits() {
   static const std::vector<ReaderLimit> limits = {
-      {"safetensors", "header 100 MB, 2^18 tensors", 48},
+      {"safetensors", "header 100 MB, 2^18 tensors, 2^22 values", 48},
       {".pt", "pickle 64 MiB, 2^16 tensors, 2^14 members", 128},
       {".pt2", "as JSON, 2^18 ops, 2^20 values", 128},
       {"module recognition", "as its file", 48},

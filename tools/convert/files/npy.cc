@@ -2,92 +2,158 @@
 // Reads and writes .npy files. The header is a Python dict literal of three fixed keys.
 #include "convert/files/npy.h"
 
-#include <algorithm>
 #include <cassert>
+#include <charconv>
 #include <cstdint>
 #include <cstring>
 #include <functional>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "convert/files/checkpoint.h"
 #include "convert/files/error.h"
-#include "convert/files/json_file.h"
 #include "convert/files/output_files.h"
 
 namespace arenite::convert {
 namespace {
-
-using nlohmann::json;
-
-constexpr const char* kFields[] = {"descr", "fortran_order", "shape"};
 
 struct NpyHeader {
   DType dtype;
   std::vector<uint64_t> shape;
 };
 
-// The header, a Python dict of strings, flags and tuples of numbers, as JSON.
-std::string as_json(std::string_view dict) {
-  constexpr std::string_view kPython = "'()TF";
-  constexpr std::string_view kJson = "\"[]tf";
-  std::string text;
-  bool in_string = false;
-  for (const char c : dict) {
-    if (c == '\'' || c == '"') in_string = !in_string;
-    if (!in_string && (c == ')' || c == '}')) {  // Python takes a comma before the end
-      text.resize(text.find_last_not_of(" \n") + 1);
-      if (text.ends_with(',') && !text.ends_with("[,")) text.pop_back();
-    }
-    const size_t place = in_string && c != '\'' ? kPython.npos : kPython.find(c);
-    text += place == kPython.npos ? c : kJson[place];
-  }
-  return text;
-}
-
 // Parses what stands between the header's length and the data. Throws InputError that names the
 // file and the field.
-NpyHeader parse_npy_header(std::string_view text, const std::string& file_name) {
-  const auto fail = [&](std::string_view field, std::string_view problem) {
-    throw InputError("{}, field {}: it {}", quote(file_name), quote(field), problem);
-  };
-  const json header =
-      parse_json(as_json(text), fmt::format("{}: the header, as JSON,", quote(file_name)));
-  if (!header.is_object()) fail("header", "is no dict");
-  for (const auto& [field, value] : header.items()) {
-    if (std::ranges::count(kFields, field) != 0) continue;
-    fail(field, "is not known: expected descr, fortran_order and shape");
+class HeaderParser {
+ public:
+  HeaderParser(std::string_view text, const std::string& file_name)
+      : rest_(text), file_name_(file_name) {}
+
+  NpyHeader run() {
+    expect('{', "a dict");
+    while (!accept('}')) {
+      parse_field();
+      if (accept(',')) continue;
+      expect('}', "',' or '}'");
+      break;
+    }
+    skip_space();
+    if (!rest_.empty())
+      fail("header", fmt::format("has {} more bytes after the dict", rest_.size()));
+    if (!dtype_) fail("descr", "is missing");
+    if (!fortran_order_) fail("fortran_order", "is missing");
+    if (!shape_) fail("shape", "is missing");
+    if (*fortran_order_) {
+      fail("fortran_order", "is True: expected False; save numpy.ascontiguousarray(array) instead");
+    }
+    return {*dtype_, std::move(*shape_)};
   }
-  for (const char* const field : kFields) {
-    if (!header.contains(field)) fail(field, "is missing");
+
+ private:
+  void parse_field() {
+    const std::string_view key = string("a key");
+    expect(':', "':'");
+    if ((key == "descr" && dtype_) || (key == "fortran_order" && fortran_order_) ||
+        (key == "shape" && shape_)) {
+      fail(key, "stands there twice");
+    }
+    if (key == "descr") {
+      parse_descr();
+    } else if (key == "fortran_order") {
+      skip_space();
+      const bool is_true = rest_.starts_with("True");
+      if (!is_true && !rest_.starts_with("False")) fail(key, "is neither True nor False");
+      rest_.remove_prefix(is_true ? 4 : 5);
+      fortran_order_ = is_true;
+    } else if (key == "shape") {
+      parse_shape();
+    } else {
+      fail(key, "is not known: expected descr, fortran_order and shape");
+    }
   }
-  const json& order = header["fortran_order"];
-  if (!order.is_boolean()) fail("fortran_order", "is neither True nor False");
-  if (order.get<bool>()) {
-    fail("fortran_order", "is True: expected False; save numpy.ascontiguousarray(array) instead");
-  }
-  const json& descr = header["descr"];
-  if (!descr.is_string()) fail("descr", "is a structured type: expected one plain type");
-  const auto dtype = dtype_called(&DTypeRow::npy, descr.get<std::string>());
-  if (!dtype) {
+
+  void parse_descr() {
+    skip_space();
+    if (rest_.starts_with('[')) fail("descr", "is a structured type: expected one plain type");
+    const std::string_view descr = string("the type");
+    dtype_ = dtype_called(&DTypeRow::npy, descr);
+    if (dtype_) return;
     fail("descr",
-         fmt::format("is {}: expected one of <f4 <f8 <i4 <i8 <u4 |i1 |u1 |b1; convert the array "
-                     "with array.astype",
-                     quote(descr.get<std::string>())));
+         fmt::format(
+             "is {}: expected one of <f4 <f8 <i4 <i8 <u4 |i1 |u1 |b1; convert the array with "
+             "array.astype",
+             quote(descr)));
   }
-  const json& shape = header["shape"];
-  if (shape.size() > kRankMax) {
-    fail("shape", fmt::format("has more than {} dimensions", kRankMax));
+
+  void parse_shape() {
+    expect('(', "a tuple");
+    shape_.emplace();
+    while (!accept(')')) {
+      if (shape_->size() == kRankMax) {
+        fail("shape", fmt::format("has more than {} dimensions", kRankMax));
+      }
+      shape_->push_back(number());
+      if (accept(',')) continue;
+      expect(')', "',' or ')'");
+      break;
+    }
   }
-  if (!shape.is_array() ||
-      !std::ranges::all_of(shape, [](const json& extent) { return extent.is_number_unsigned(); })) {
-    fail("shape", "is not a tuple of whole numbers from 0, in 64 bits");
+
+  uint64_t number() {
+    skip_space();
+    uint64_t value = 0;
+    const auto end = std::from_chars(rest_.data(), rest_.data() + rest_.size(), value);
+    if (end.ec == std::errc::result_out_of_range)
+      fail("shape", "has a number of more than 64 bits");
+    if (end.ec != std::errc()) fail("shape", "is not a tuple of whole numbers from 0");
+    rest_.remove_prefix(static_cast<size_t>(end.ptr - rest_.data()));
+    return value;
   }
-  return {*dtype, shape.get<std::vector<uint64_t>>()};
-}
+
+  std::string_view string(std::string_view what) {
+    skip_space();
+    const char mark = rest_.empty() ? '\0' : rest_.front();
+    const size_t end = mark == '\'' || mark == '"' ? rest_.find(mark, 1) : std::string_view::npos;
+    if (end == std::string_view::npos) fail("header", fmt::format("has no string for {}", what));
+    const std::string_view text = rest_.substr(1, end - 1);
+    rest_.remove_prefix(end + 1);
+    return text;
+  }
+
+  void skip_space() {
+    while (!rest_.empty() && (rest_.front() == ' ' || rest_.front() == '\n'))
+      rest_.remove_prefix(1);
+  }
+
+  bool accept(char wanted) {
+    skip_space();
+    if (!rest_.starts_with(wanted)) return false;
+    rest_.remove_prefix(1);
+    return true;
+  }
+
+  void expect(char wanted, std::string_view what) {
+    if (!accept(wanted)) {
+      fail("header", fmt::format("is not what NumPy writes: expected {} at {}", what,
+                                 quote(rest_.substr(0, 20))));
+    }
+  }
+
+  [[noreturn]] void fail(std::string_view field, std::string_view problem) const {
+    throw InputError("{}, field {}: it {}", quote(file_name_), quote(field), problem);
+  }
+
+  std::string_view rest_;
+  const std::string& file_name_;
+  std::optional<DType> dtype_;
+  std::optional<bool> fortran_order_;
+  std::optional<std::vector<uint64_t>> shape_;
+};
 
 constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr size_t kPrefixBytes = 8;  // magic, major and minor version
@@ -126,7 +192,7 @@ CheckpointTensor array_view(std::span<const std::byte> file, const std::string& 
   const std::string_view text = npy_header_text(file, file_name);
   const auto start =
       static_cast<size_t>(text.data() + text.size() - reinterpret_cast<const char*>(file.data()));
-  NpyHeader header = parse_npy_header(text, file_name);
+  NpyHeader header = HeaderParser(text, file_name).run();
   uint64_t array_bytes = bytes(header.dtype);
   bool fits = true;
   for (const uint64_t extent : header.shape) {

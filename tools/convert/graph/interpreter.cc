@@ -60,10 +60,6 @@ double activate(Activation function, double parameter, double x) {
 
 // ---- functions of a row, by the book ----
 
-namespace {
-
-using Rows = std::vector<double>;  // [rows, width], row-major
-
 void softmax(bool is_log, std::span<double> row) {
   const double most = *std::ranges::max_element(row);
   double sum = 0.0;
@@ -90,6 +86,24 @@ void normalise(const NormNode& node, double* row) {
     row[i] = node.scale * ((row[i] - mean) * scale * gain + bias);
   }
 }
+
+Rows patches_of(const ImagePatches& cut, std::span<const float> image) {
+  Rows rows;
+  for (size_t top = 0; top + cut.patch_height <= cut.height; top += cut.patch_height) {
+    for (size_t left = 0; left + cut.patch_width <= cut.width; left += cut.patch_width) {
+      for (size_t c = 0; c < cut.channels; ++c) {
+        for (size_t y = top; y < top + cut.patch_height; ++y) {
+          for (size_t x = left; x < left + cut.patch_width; ++x) {
+            rows.push_back(image[(c * cut.height + y) * cut.width + x]);
+          }
+        }
+      }
+    }
+  }
+  return rows;
+}
+
+namespace {
 
 void rotate_head(const RopeSpec& rope, size_t position, double* head) {
   const size_t half = rope.rotary_dim / 2;
@@ -131,22 +145,6 @@ double pooled(SelectKind kind, const Rows& x, size_t width, size_t column) {
       return x[(rows - 1) * width + column];
   }
   return 0.0;
-}
-
-Rows patches_of(const ImagePatches& cut, std::span<const float> image) {
-  Rows rows;
-  for (size_t top = 0; top + cut.patch_height <= cut.height; top += cut.patch_height) {
-    for (size_t left = 0; left + cut.patch_width <= cut.width; left += cut.patch_width) {
-      for (size_t c = 0; c < cut.channels; ++c) {
-        for (size_t y = top; y < top + cut.patch_height; ++y) {
-          for (size_t x = left; x < left + cut.patch_width; ++x) {
-            rows.push_back(image[(c * cut.height + y) * cut.width + x]);
-          }
-        }
-      }
-    }
-  }
-  return rows;
 }
 
 // ---- the graph ----

@@ -11,7 +11,13 @@
 
 namespace arenite::convert {
 
+// Functions of single rows, by the book.
+using Rows = std::vector<double>;  // [rows, width], row-major
 double activate(Activation function, double parameter, double x);
+void softmax(bool is_log, std::span<double> row);
+void normalise(const NormNode& node, double* row);  // layer norm, RMS norm and their like
+// A row for each patch of an image, [patches, channels * patch_height * patch_width].
+Rows patches_of(const ImagePatches& cut, std::span<const float> image);
 
 // One sequence: ids, with types or without, or features [tokens, width].
 struct GraphInput {

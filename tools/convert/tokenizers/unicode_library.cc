@@ -12,7 +12,6 @@
 #include "convert/files/error.h"
 #include "core/utf8.h"
 #include "format/tokenizer_reader.h"
-#include "text/characters.h"
 #include "text/special_finder.h"
 #include "text/word_pieces.h"
 

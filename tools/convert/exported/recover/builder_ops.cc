@@ -10,7 +10,7 @@
 #include <set>
 
 #include "convert/exported/recover/graph_builder.h"
-#include "convert/graph/row_functions.h"
+#include "convert/graph/interpreter.h"
 
 namespace arenite::convert {
 
@@ -124,7 +124,7 @@ ElementSumRef as_patches(GraphBuilder& builder, const ElementSumRef& value) {
     if (!is_of_images(term)) continue;
     std::vector<int64_t> numbers(value->elements());
     for (size_t i = 0; i < numbers.size(); ++i) {
-      refuse_if<Cause::kInput>(source_of(term.places.at(i)) != builder.images, kNoPatches);
+      refuse_op_if<Cause::kInput>(source_of(term.places.at(i)) != builder.images, kNoPatches);
       numbers[i] = index_of(term.places.at(i));
     }
     if (builder.patches == 0) {
@@ -135,7 +135,7 @@ ElementSumRef as_patches(GraphBuilder& builder, const ElementSumRef& value) {
     const bool fits = width == builder.source_at(builder.patches).width &&
                       numbers.size() == patches * sizes.sequences * width;
     const auto found = fits ? in_patches(builder.image, numbers, width) : std::nullopt;
-    refuse_if<Cause::kInput>(!found, kNoPatches);
+    refuse_op_if<Cause::kInput>(!found, kNoPatches);
     for (size_t i = 0; i < numbers.size(); ++i) {
       const size_t before = (i / width / patches + 1) * sizes.prefix * width;
       numbers[i] = number_of(builder.patches, static_cast<size_t>((*found)[i]) + before);
@@ -250,8 +250,8 @@ ElementSumRef prefixed(GraphBuilder& builder, const ElementSumRef& value) {
   // Where more rows will be put later, these are the first or the last.
   const uint32_t first = sizes.puts_last_first ? sizes.prefix - count : 0;
   for (uint32_t i = 0; i < count; ++i) {
-    refuse_if(!is_constant(prefix->rows[i]) && prefix->rows[i].node_row != first + i,
-              "it puts rows of constants between those that were put before");
+    refuse_op_if(!is_constant(prefix->rows[i]) && prefix->rows[i].node_row != first + i,
+                 "it puts rows of constants between those that were put before");
   }
   const auto width = static_cast<uint32_t>(value->shape.back());
   ValueId node = builder.gather(prefix->columns);
@@ -290,8 +290,8 @@ constexpr double kNormEpsilonMin = 1e-24;
 template <typename Add>
 ElementSumRef each_element(GraphBuilder& builder, const ElementSumRef& value, const Add& add) {
   const Source source = builder.source(value->at(0));
-  refuse_if(source.kind != Source::Kind::kNode,
-            "it calculates with token ids, pixels or constants alone");
+  refuse_op_if(source.kind != Source::Kind::kNode,
+               "it calculates with token ids, pixels or constants alone");
   return in_place(value, source_of(value->at(0)),
                   builder.source_of_node(add(source.node), source.rows));
 }
@@ -315,16 +315,16 @@ ElementSumRef embedding(GraphBuilder& builder, const ConstantRef& table, const E
   std::vector<uint32_t> rows;
   for (size_t i = 0; i < count; ++i) {
     const bool is_id = kind == Source::Kind::kTokens || are_types;
-    refuse_if(!ids->is_plain() || builder.source(ids->at(i)).kind != kind || !is_id,
-              "it looks up rows by something else than the token ids as they are");
+    refuse_op_if(!ids->is_plain() || builder.source(ids->at(i)).kind != kind || !is_id,
+                 "it looks up rows by something else than the token ids as they are");
     const auto token = static_cast<uint32_t>(index_of(ids->at(i)));
     const uint32_t sequence = token / (sizes.tokens - sizes.prefix);
     rows.push_back(token + (sequence + 1) * sizes.prefix);
   }
   const WeightRef weight = weight_of(builder.program, table, false);
   uint32_t& rows_max = are_types ? builder.graph.token_types : builder.graph.vocab_size;
-  refuse_if(rows_max != 0 && rows_max != weight.rows,
-            "tokens are looked up in tables of different lengths");
+  refuse_op_if(rows_max != 0 && rows_max != weight.rows,
+               "tokens are looked up in tables of different lengths");
   rows_max = weight.rows;
   EmbeddingNode node;
   (are_types ? node.types : node.tokens) = weight;
@@ -347,8 +347,8 @@ ElementSumRef padded_positions(GraphBuilder& builder, const ConstantRef& table,
 }
 
 ElementSumRef norm(GraphBuilder& builder, const ElementSumRef& given, NormSpec spec) {
-  refuse_if(!(spec.epsilon >= 0.0) || !std::isfinite(static_cast<float>(spec.epsilon)),
-            "its epsilon is no small number");
+  refuse_op_if(!(spec.epsilon >= 0.0) || !std::isfinite(static_cast<float>(spec.epsilon)),
+               "its epsilon is no small number");
   spec.epsilon = std::max(spec.epsilon, kNormEpsilonMin);
   const ElementSumRef value = on_one_source(builder, builder.materialised(given));
   const size_t width = spec.gain.size();
@@ -365,9 +365,9 @@ ElementSumRef norm(GraphBuilder& builder, const ElementSumRef& given, NormSpec s
     const bool in_line = is_complete && builder.column_of(first).second % width == 0 &&
                          first == value->at(i - i % width) - order[0] &&
                          source_of(first) == source_of(value->at(0));
-    refuse_if(!in_line,
-              "it normalises columns that do not stand side by side in the layer before: not "
-              "supported");
+    refuse_op_if(!in_line,
+                 "it normalises columns that do not stand side by side in the layer before: not "
+                 "supported");
   }
   const NormSpec given_spec = spec;
   for (size_t i = 0; i < width; ++i) {
@@ -406,10 +406,11 @@ ElementSumRef pooled(GraphBuilder& builder, const ElementSumRef& given, size_t a
   const ElementSumRef value = permuted(whole, order);
   const uint32_t from = source_of(value->at(0));
   const uint32_t width = builder.source_at(from).width;
-  refuse_if(first_row > sizes.prefix || tokens > sizes.tokens ||
-                builder.source_at(from).rows != sizes.rows(),
-            "it pools some of the tokens, or parts of their numbers: not supported, all tokens of "
-            "a sequence are pooled by their mean or maximum");
+  refuse_op_if(
+      first_row > sizes.prefix || tokens > sizes.tokens ||
+          builder.source_at(from).rows != sizes.rows(),
+      "it pools some of the tokens, or parts of their numbers: not supported, all tokens of "
+      "a sequence are pooled by their mean or maximum");
   const uint32_t to = builder.selected(from, kind, first_row);
   std::vector<int64_t> made;
   for (size_t i = 0, count = value->elements(); i < count; ++i) {
@@ -418,9 +419,9 @@ ElementSumRef pooled(GraphBuilder& builder, const ElementSumRef& given, size_t a
     const int64_t place =
         number_of(to, uint64_t{row / sizes.tokens} * width + builder.column_of(number).second);
     if (i % tokens == 0) made.push_back(place);
-    refuse_if(row % sizes.tokens != first_row + i % tokens || made.back() != place ||
-                  source_of(number) != from,
-              kMixesTokens);
+    refuse_op_if(row % sizes.tokens != first_row + i % tokens || made.back() != place ||
+                     source_of(number) != from,
+                 kMixesTokens);
   }
   Shape shape = value->shape;
   shape.pop_back();
@@ -433,7 +434,7 @@ ElementSumRef table_rows(GraphBuilder& builder, const ConstantRef& table, Shape 
   const ElementSumRef whole = builder.of_constant(table);
   std::vector<int64_t> numbers;
   for (const int64_t row : rows) {
-    refuse_if(row < 0 || row >= table->shape()[0], "it looks up rows that are not there");
+    refuse_op_if(row < 0 || row >= table->shape()[0], "it looks up rows that are not there");
     for (int64_t c = 0; c < width; ++c) {
       numbers.push_back(whole->at(static_cast<size_t>(row * width + c)));
     }
@@ -451,10 +452,10 @@ void fill_position_tables(GraphBuilder& builder, uint32_t positions,
     const uint32_t columns = weight.columns;
     const uint32_t tokens = builder.sizes.tokens;
     const uint32_t rows_max = positions + builder.sizes.prefix;
-    refuse_if(uint64_t{rows_max} * columns > ElementLimit::current(),
-              "its table of {} positions, {} numbers each, is too large: pass --context N, the "
-              "positions that you need",
-              rows_max, columns);
+    refuse_op_if(uint64_t{rows_max} * columns > ElementLimit::current(),
+                 "its table of {} positions, {} numbers each, is too large: pass --context N, the "
+                 "positions that you need",
+                 rows_max, columns);
     weight.rows = rows_max;
     set_exact(weight, [table, columns, rows_max, positions, tokens, constant_at] {
       std::vector<double> rows(size_t{rows_max} * columns, 0.0);
@@ -471,7 +472,7 @@ void fill_position_tables(GraphBuilder& builder, uint32_t positions,
           if (row < 0) continue;
           for (size_t c = 0; c < columns; ++c) {
             const auto index = static_cast<size_t>(part.first_row[c] + row * part.stride);
-            refuse_if(index >= values.size(), "a table of positions is too short");
+            refuse_op_if(index >= values.size(), "a table of positions is too short");
             rows[p * columns + c] += part.factors[c] * values[index];
           }
         }

@@ -82,11 +82,11 @@ uint32_t GraphBuilder::source_of_node(ValueId node, uint32_t rows) {
 }
 
 const Source& GraphBuilder::source(int64_t number) const {
-  refuse_if(number == kNoElement, "it has zeros between numbers of the model");
+  refuse_op_if(number == kNoElement, "it has zeros between numbers of the model");
   const Source& known = sources_.at(source_of(number));
   const auto index = static_cast<uint64_t>(index_of(number));
-  refuse_if(index >= uint64_t{known.rows} * known.width,
-            "it reads elements that its input has not");
+  refuse_op_if(index >= uint64_t{known.rows} * known.width,
+               "it reads elements that its input has not");
   return known;
 }
 
@@ -139,13 +139,13 @@ ValueId GraphBuilder::gather(const std::vector<Column>& columns) {
     if (!goes_on) runs.push_back({{from, column}, 0});
     ++runs.back().second;
   }
-  refuse_if(runs.size() > kRunsMax, "its columns are in an order without structure");
+  refuse_op_if(runs.size() > kRunsMax, "its columns are in an order without structure");
   if (const auto chosen = chosen_columns(columns, runs.size())) return gathered_[columns] = *chosen;
   std::vector<ValueId> parts;
   for (const auto& [first, width] : runs) {
     const Source& from = sources_[first.first];
-    refuse_if(from.kind != Source::Kind::kNode,
-              "it puts constants or token ids between numbers of the model");
+    refuse_op_if(from.kind != Source::Kind::kNode,
+                 "it puts constants or token ids between numbers of the model");
     parts.push_back(width == from.width
                         ? from.node
                         : graph.add_slice(name + ".slice", from.node, first.second, width));
@@ -160,8 +160,8 @@ uint32_t GraphBuilder::selected(uint32_t from, SelectKind kind, uint32_t first_r
   if (sizes.tokens == 1) return from;
   const auto [known, is_new] = selected_.try_emplace({from, kind, first_row}, 0);
   if (is_new) {
-    refuse_if(sources_[from].kind != Source::Kind::kNode,
-              "it pools token ids, pixels or constants");
+    refuse_op_if(sources_[from].kind != Source::Kind::kNode,
+                 "it pools token ids, pixels or constants");
     const ValueId node = graph.add(name, SelectNode{kind, first_row}, {sources_[from].node});
     known->second = source_of_node(node, sizes.sequences);
   }
@@ -261,13 +261,13 @@ void select_one(GraphBuilder& builder, NodeRows& rows, std::vector<Column>& colu
   const TraceSizes& sizes = builder.sizes;
   const uint32_t place = rows.rows[0];
   const bool is_last = place == sizes.tokens - 1;
-  refuse_if<Cause::kInput>(
+  refuse_op_if<Cause::kInput>(
       place > sizes.prefix && !is_last,
       "it takes token {} of each sequence: expected the first or the last, or give out all tokens "
       "and take this one in your program",
       place - sizes.prefix);
   for (uint32_t b = 0; b < sizes.sequences; ++b) {
-    refuse_if<Cause::kInput>(rows.rows[b] != b * sizes.tokens + place, kMixesTokens);
+    refuse_op_if<Cause::kInput>(rows.rows[b] != b * sizes.tokens + place, kMixesTokens);
     rows.rows[b] = b;
   }
   for (Column& column : columns) {
@@ -349,10 +349,10 @@ TokenRows token_rows(GraphBuilder& builder, const std::vector<ElementSumRef>& va
 NodeRows rows_of(GraphBuilder& builder, const ElementSumRef& given, std::vector<uint32_t>* order) {
   const TraceSizes& sizes = builder.sizes;
   const ElementSumRef value = builder.materialised(as_patches(builder, given));
-  refuse_if(value->shape.empty(), "it is a single number");
+  refuse_op_if(value->shape.empty(), "it is a single number");
   const auto width = static_cast<uint32_t>(value->shape.back());
   const size_t count = value->elements();
-  refuse_if(count == 0, "it is empty");
+  refuse_op_if(count == 0, "it is empty");
   NodeRows result{0, width, {}, 0};
   if (value->terms[0].places.is_whole()) {
     const Source& whole = builder.source_at(value->terms[0].places.source);
@@ -375,12 +375,13 @@ NodeRows rows_of(GraphBuilder& builder, const ElementSumRef& given, std::vector<
   }
   result.count = builder.source(value->at(0)).rows;
   for (const Column& column : columns) {
-    refuse_if<Cause::kInput>(builder.source_at(column.first).rows != result.count, kPooledGoesBack);
+    refuse_op_if<Cause::kInput>(builder.source_at(column.first).rows != result.count,
+                                kPooledGoesBack);
   }
   const bool selects =
       result.count == sizes.rows() && sizes.tokens > 1 && result.rows.size() == sizes.sequences;
   if (selects) select_one(builder, result, columns);
-  refuse_if<Cause::kInput>(
+  refuse_op_if<Cause::kInput>(
       result.rows.size() < result.count && !has_all_tokens(sizes, result.rows),
       "it leaves tokens out, which depends on how many there are: give out all tokens, and take "
       "these in your program");
@@ -433,14 +434,14 @@ ElementSumRef product(GraphBuilder& builder, const ElementSumRef& a, const Eleme
   const ElementSumRef first = stretched(builder.materialised(a), shape);
   const ElementSumRef second = stretched(builder.materialised(b), shape);
   const TokenRows both = token_rows(builder, {first, second});
-  refuse_if(both.rows[0].count != both.rows[1].count, kPooledGoesBack);
-  refuse_if(both.rows[0].rows != both.rows[1].rows, kMixesTokens);
+  refuse_op_if(both.rows[0].count != both.rows[1].count, kPooledGoesBack);
+  refuse_op_if(both.rows[0].rows != both.rows[1].rows, kMixesTokens);
   return both.made(builder, builder.graph.add(builder.name, MultiplyNode{},
                                               {both.rows[0].node, both.rows[1].node}));
 }
 
 ValueId output(GraphBuilder& builder, const ElementSumRef& given) {
-  refuse_if(given->elements() == 0, "it has no elements");
+  refuse_op_if(given->elements() == 0, "it has no elements");
   ElementSumRef value = builder.materialised(given);
   // One number for each token.
   const bool is_column =
@@ -451,11 +452,11 @@ ValueId output(GraphBuilder& builder, const ElementSumRef& given) {
     value = with_shape(value, shape);
   }
   if (value->shape.size() == 1) value = with_shape(value, {1, value->shape[0]});
-  refuse_if<Cause::kInput>(
+  refuse_op_if<Cause::kInput>(
       is_column && value->elements() > builder.source(value->at(0)).rows,
       "it gives out its columns before the tokens: give out [sequences, tokens, columns], and "
       "leave the last transposition to your program");
-  refuse_if<Cause::kInput>(
+  refuse_op_if<Cause::kInput>(
       with_whole_rows(builder, *value).back() != value->shape.back(),
       "it gives out the numbers of each row as {}: give them out side by side, and leave this last "
       "view or unflatten to your program",
@@ -463,7 +464,7 @@ ValueId output(GraphBuilder& builder, const ElementSumRef& given) {
   const NodeRows rows = rows_of(builder, value);
   for (size_t i = 0; i < rows.rows.size(); ++i) {
     if (rows.rows[i] == i && rows.rows.size() == rows.count) continue;
-    refuse_if<Cause::kInput>(
+    refuse_op_if<Cause::kInput>(
         rows.rows.size() < rows.count && has_all_tokens(builder.sizes, rows.rows),
         "it leaves out rows of constants that were put before the tokens: give out all rows, or "
         "one for each sequence");
@@ -583,7 +584,7 @@ ElementSumRef linear(GraphBuilder& builder, const ElementSumRef& given,
   }
   std::vector<uint32_t> order;
   const NodeRows rows = folded ? rows_of(builder, folded->value) : rows_of(builder, given, &order);
-  refuse_if(rows.width != given_weight.columns, "its weight has another width");
+  refuse_op_if(rows.width != given_weight.columns, "its weight has another width");
   WeightRef weight = order.empty() ? given_weight : with_columns(given_weight, order);
   if (folded) {
     const std::vector<double> values = given_weight.exact();

@@ -28,7 +28,7 @@ struct NotRecognised : InputError {
 };
 
 template <Cause cause = Cause::kOp, typename... Args>
-void refuse_if(bool is_refused, fmt::format_string<Args...> why, Args&&... args) {
+void refuse_op_if(bool is_refused, fmt::format_string<Args...> why, Args&&... args) {
   if (is_refused) throw NotRecognised(fmt::format(why, std::forward<Args>(args)...), cause);
 }
 

@@ -47,7 +47,7 @@ Array combined(const Array& a, const Array& b, const Function& function) {
 }
 
 std::shared_ptr<Scores> copy(const Scores& scores) {
-  refuse_if(scores.has_softmax, kAfterSoftmax);
+  refuse_op_if(scores.has_softmax, kAfterSoftmax);
   return std::make_shared<Scores>(scores);
 }
 
@@ -55,7 +55,7 @@ std::shared_ptr<Scores> copy(const Scores& scores) {
 
 ScoresRef product_scores(const ElementSumRef& query, const ElementSumRef& turned_key) {
   const size_t rank = turned_key->shape.size();
-  refuse_if(
+  refuse_op_if(
       query->shape.size() < 2 || rank < 2 || query->shape.back() != turned_key->shape[rank - 2],
       "it multiplies values that are no queries and keys");
   const ElementSumRef key = turned(turned_key);
@@ -79,24 +79,24 @@ ScoresRef with_scale(const Scores& scores, double factor) {
 
 ScoresRef with_factors(const Scores& scores, const Array& factors, int64_t positions_max) {
   const Array::Reals values = factors.to_reals();
-  refuse_if(values.empty(), "it multiplies scores by nothing");
+  refuse_op_if(values.empty(), "it multiplies scores by nothing");
   if (std::ranges::all_of(values, [&](double value) { return value == values[0]; })) {
     return with_scale(scores, values[0]);
   }
-  refuse_if(broadcast(scores.shape, factors.shape()) != scores.shape,
-            "it multiplies scores by factors of another size");
+  refuse_op_if(broadcast(scores.shape, factors.shape()) != scores.shape,
+               "it multiplies scores by factors of another size");
   const auto result = copy(scores);
   if (std::ranges::all_of(values, [](double value) { return value == 0.0 || value == 1.0; })) {
-    refuse_if(result->zeroed || result->added, "it masks scores twice");
+    refuse_op_if(result->zeroed || result->added, "it masks scores twice");
     result->zeroed = factors;
     result->positions_max = tighter(result->positions_max, positions_max);
     return result;
   }
   const size_t rank = factors.rank();
-  refuse_if(rank < 2 || factors.shape()[rank - 1] != 1 || factors.shape()[rank - 2] != 1,
-            "it multiplies the scores of queries or keys by numbers of their own");
-  refuse_if(scores.tanh_factor || !scores.query,
-            "it multiplies the capped scores of each head by another number");
+  refuse_op_if(rank < 2 || factors.shape()[rank - 1] != 1 || factors.shape()[rank - 2] != 1,
+               "it multiplies the scores of queries or keys by numbers of their own");
+  refuse_op_if(scores.tanh_factor || !scores.query,
+               "it multiplies the capped scores of each head by another number");
   const auto times = [&](const Array& array) {
     return combined(array, factors, [](double a, double b) { return std::isinf(a) ? a : a * b; });
   };
@@ -107,12 +107,12 @@ ScoresRef with_factors(const Scores& scores, const Array& factors, int64_t posit
 
 ScoresRef with_tanh(const Scores& scores, bool is_sigmoid) {
   const auto result = copy(scores);
-  refuse_if(scores.tanh_factor.has_value(), "it caps scores of attention twice");
-  refuse_if(scores.added && is_sigmoid,
-            "it takes the sigmoid of scores in place of their softmax over keys: not supported");
-  refuse_if(scores.added.has_value(),
-            "it caps scores after a mask or a bias was added to them: the runtime caps scores "
-            "first, so mask them after torch.tanh");
+  refuse_op_if(scores.tanh_factor.has_value(), "it caps scores of attention twice");
+  refuse_op_if(scores.added && is_sigmoid,
+               "it takes the sigmoid of scores in place of their softmax over keys: not supported");
+  refuse_op_if(scores.added.has_value(),
+               "it caps scores after a mask or a bias was added to them: the runtime caps scores "
+               "first, so mask them after torch.tanh");
   result->tanh_factor = 1.0;
   if (!is_sigmoid) return result;
   // sigmoid(x) = (1 + tanh(x / 2)) / 2.
@@ -123,13 +123,13 @@ ScoresRef with_tanh(const Scores& scores, bool is_sigmoid) {
 
 ScoresRef with_added(const Scores& scores, const Array& added, int64_t positions_max) {
   const auto result = copy(scores);
-  refuse_if(broadcast(scores.shape, added.shape()) != scores.shape,
-            "it adds a mask of another size to the scores");
+  refuse_op_if(broadcast(scores.shape, added.shape()) != scores.shape,
+               "it adds a mask of another size to the scores");
   result->positions_max = tighter(result->positions_max, positions_max);
   if (result->zeroed) {
     // What was 0 and has become far less than all others is hidden.
     result->added = combined(*result->zeroed, added, [](double seen, double more) {
-      refuse_if(seen == 0.0 && !(more <= kHiddenScoreMax), kZeroedScores);
+      refuse_op_if(seen == 0.0 && !(more <= kHiddenScoreMax), kZeroedScores);
       return seen == 0.0 ? kHidden : more;
     });
     result->zeroed.reset();
@@ -143,10 +143,11 @@ ScoresRef with_added(const Scores& scores, const Array& added, int64_t positions
 
 ScoresRef with_filled(const Scores& scores, const Array& mask, double value,
                       int64_t positions_max) {
-  refuse_if(!(value <= kHiddenScoreMax),
-            "it puts {} in place of masked scores: expected -infinity, or a number far below all "
-            "scores",
-            value);
+  refuse_op_if(
+      !(value <= kHiddenScoreMax),
+      "it puts {} in place of masked scores: expected -infinity, or a number far below all "
+      "scores",
+      value);
   Array::Reals added;
   for (const uint8_t hides : mask.to_bools()) added.push_back(hides != 0 ? kHidden : 0.0);
   return with_added(scores, Array::real(mask.shape(), std::move(added)), positions_max);
@@ -154,7 +155,7 @@ ScoresRef with_filled(const Scores& scores, const Array& mask, double value,
 
 ScoresRef with_softmax(const Scores& scores, bool is_logarithm) {
   const auto result = copy(scores);
-  refuse_if(result->zeroed.has_value(), kZeroedScores);
+  refuse_op_if(result->zeroed.has_value(), kZeroedScores);
   result->is_logarithm = is_logarithm;
   result->has_softmax = true;
   return result;
@@ -193,11 +194,12 @@ ScoresRef moved_scores(const Scores& scores, const Movement& movement) {
   const bool keeps = movement.shape.size() >= 2 && movement.shape.back() == keys &&
                      movement.shape[movement.shape.size() - 2] == queries &&
                      movement.keeps_order(elements_of(scores.shape));
-  refuse_if(!keeps && scores.has_softmax, kAfterSoftmax);
-  refuse_if(!keeps,
-            "it pads, cuts or moves scores of attention: not supported are a key that is added for "
-            "a softmax off by one, relative positions by shifts, and scores that change places "
-            "between heads");
+  refuse_op_if(!keeps && scores.has_softmax, kAfterSoftmax);
+  refuse_op_if(
+      !keeps,
+      "it pads, cuts or moves scores of attention: not supported are a key that is added for "
+      "a softmax off by one, relative positions by shifts, and scores that change places "
+      "between heads");
   const Shape lead = leading(movement.shape);
   result->shape = movement.shape;
   if (result->query) result->query = with_leading(result->query, lead);
@@ -231,9 +233,9 @@ struct HeadTerms {
 };
 
 void check_terms(size_t numbers) {
-  refuse_if(numbers > kTermsMax,
-            "it adds {} numbers to scores: expected at most {}; export it with fewer tokens",
-            numbers, kTermsMax);
+  refuse_op_if(numbers > kTermsMax,
+               "it adds {} numbers to scores: expected at most {}; export it with fewer tokens",
+               numbers, kTermsMax);
 }
 
 // Splits what is added to a head's scores, [tokens, tokens], into the keys that it leaves visible
@@ -245,7 +247,7 @@ HeadTerms read_terms(std::vector<double> added, DenseMask& visible) {
   for (uint32_t q = 0; q < tokens; ++q) {
     double* row = added.data() + size_t{q} * tokens;
     const double largest = *std::max_element(row, row + tokens);
-    refuse_if(!(largest > kHiddenScoreMax), "its mask hides all keys of token {}", q);
+    refuse_op_if(!(largest > kHiddenScoreMax), "its mask hides all keys of token {}", q);
     std::optional<uint32_t> first;
     for (uint32_t k = 0; k < tokens; ++k) {
       const bool sees = row[k] > largest + kHiddenScoreMax;
@@ -383,21 +385,23 @@ class AttentionBuilder {
         scale_(scores.scale) {}
 
   ElementSumRef build(const ElementSumRef& given_values) {
-    refuse_if(!scores_.has_softmax || scores_.is_logarithm,
-              "it multiplies scores with values without a softmax over the keys: linear attention, "
-              "and weights by relu or sigmoid, are not supported");
+    refuse_op_if(
+        !scores_.has_softmax || scores_.is_logarithm,
+        "it multiplies scores with values without a softmax over the keys: linear attention, "
+        "and weights by relu or sigmoid, are not supported");
     const size_t rank = scores_.shape.size();
     if (scores_.shape[rank - 1] != tokens_ || scores_.shape[rank - 2] != tokens_) {
       throw NotRecognised(why_not_all_tokens(scores_.shape[rank - 2], scores_.shape[rank - 1]));
     }
     lead_ = leading(scores_.shape);
-    refuse_if(broadcast(lead_, leading(given_values->shape)) != lead_,
-              "its values have more heads than scores");
+    refuse_op_if(broadcast(lead_, leading(given_values->shape)) != lead_,
+                 "its values have more heads than scores");
     // factor * tanh(scale x) = cap * tanh((scale * factor) x / cap), where the cap is |factor|.
     const double cap = std::fabs(scores_.tanh_factor.value_or(0.0));
     scale_ *= scores_.tanh_factor.value_or(1.0);
-    refuse_if(!std::isfinite(static_cast<float>(scale_)) || !std::isfinite(static_cast<float>(cap)),
-              "it multiplies scores by a number that is infinite, or none");
+    refuse_op_if(
+        !std::isfinite(static_cast<float>(scale_)) || !std::isfinite(static_cast<float>(cap)),
+        "it multiplies scores by a number that is infinite, or none");
     const Heads values = heads_of(with_leading(given_values, lead_));
     const bool has_query = scores_.query != nullptr;
     const Heads queries = has_query ? heads_of(without_factor(scores_.query)) : values;
@@ -460,23 +464,23 @@ class AttentionBuilder {
     std::vector<std::pair<uint32_t, uint32_t>> order;
     std::map<uint32_t, uint32_t> heads_of_sequence;
     for (size_t start = 0, count = value->elements(); start < count; start += block) {
-      refuse_if(value->at(start) == kNoElement, "its heads have zeros in them");
+      refuse_op_if(value->at(start) == kNoElement, "its heads have zeros in them");
       const auto first = source_row(builder_, *value, start, dim);
       for (size_t t = 0; t < tokens_; ++t) {
         const auto row = source_row(builder_, *value, start + t * dim, dim);
-        refuse_if(!row || row->row != first->row + t || row->row % tokens_ != t ||
-                      row->columns != first->columns,
-                  "its heads mix elements of several tokens");
+        refuse_op_if(!row || row->row != first->row + t || row->row % tokens_ != t ||
+                         row->columns != first->columns,
+                     "its heads mix elements of several tokens");
       }
       const uint32_t sequence = first->row / tokens_;
       order.emplace_back(sequence, heads_of_sequence[sequence]++);
       const std::vector<Column>& columns = first->columns;
       const uint32_t head = order.back().second;
       if (head == heads.size()) heads.push_back(columns);
-      refuse_if(heads[head] != columns, "sequences have heads of their own");
+      refuse_op_if(heads[head] != columns, "sequences have heads of their own");
     }
     if (order_.empty()) order_ = order;
-    refuse_if(order != order_, "queries, keys and values are of different sequences");
+    refuse_op_if(order != order_, "queries, keys and values are of different sequences");
     return heads;
   }
 
@@ -509,7 +513,7 @@ class AttentionBuilder {
         const auto begin = all.begin() + static_cast<ptrdiff_t>(i * square);
         std::vector<double> found(begin, begin + static_cast<ptrdiff_t>(square));
         auto& known = of_heads[order_[i].second];
-        refuse_if(known && *known != found, "its mask differs from sequence to sequence");
+        refuse_op_if(known && *known != found, "its mask differs from sequence to sequence");
         known = std::move(found);
       }
       for (auto& of_head : of_heads) read_head_mask(std::move(*of_head));
@@ -526,7 +530,7 @@ class AttentionBuilder {
     std::map<uint32_t, double> of_heads;
     for (size_t i = 0; i < order_.size(); ++i) {
       const double known = of_heads.emplace(order_[i].second, factors[i]).first->second;
-      refuse_if(known != factors[i], "sequences have factors of their own");
+      refuse_op_if(known != factors[i], "sequences have factors of their own");
     }
     std::vector<double> result;
     for (const auto& [head, factor] : of_heads) result.push_back(factor);

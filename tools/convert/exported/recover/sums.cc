@@ -43,12 +43,13 @@ class SumBuilder {
       : builder_(builder), graph_(builder.graph), shape_(value.shape) {
     for (const Term& term : value.terms) {
       const auto kind = kind_of(term);
-      refuse_if<Cause::kSum>(kind == Source::Kind::kTokens || kind == Source::Kind::kTypes,
-                             kReadsIds);
+      refuse_op_if<Cause::kSum>(kind == Source::Kind::kTokens || kind == Source::Kind::kTypes,
+                                kReadsIds);
       if (kind) (*kind == Source::Kind::kTable ? tables_ : nodes_).push_back(term);
     }
-    refuse_if(nodes_.empty(),
-              "it does not depend on the model's input, where the model's numbers were expected");
+    refuse_op_if(
+        nodes_.empty(),
+        "it does not depend on the model's input, where the model's numbers were expected");
   }
 
   bool has_tables() const { return !tables_.empty(); }
@@ -81,7 +82,7 @@ class SumBuilder {
     for (size_t i = 0, count = elements_of(shape_); i < count; ++i) {
       if (term.places.at(i) == kNoElement || term.factors.at(i) == 0.0) continue;
       const Source& source = builder_.source(term.places.at(i));
-      refuse_if<Cause::kSum>(
+      refuse_op_if<Cause::kSum>(
           kind && *kind != source.kind,
           "it puts constants beside numbers of the model: rows of constants are supported before "
           "the first token alone");
@@ -95,7 +96,7 @@ class SumBuilder {
     const size_t count = elements_of(shape_);
     const auto whole =
         std::ranges::find_if(nodes_, [&](const Term& term) { return is_injective(term, count); });
-    refuse_if<Cause::kSum>(
+    refuse_op_if<Cause::kSum>(
         whole == nodes_.end(),
         "it adds each token to each other, or values that are all repeated: not supported, sums "
         "are those of one token's numbers");
@@ -109,7 +110,7 @@ class SumBuilder {
     }
     // Before rows of constants are put in front of the tokens, nothing stands there.
     for (size_t place = 0; place < element_.size(); ++place) {
-      refuse_if<Cause::kSum>(
+      refuse_op_if<Cause::kSum>(
           (element_[place] != kNoPlace) != has_row(static_cast<uint32_t>(place / width_)),
           "it adds some columns of a row without the others: not supported");
     }
@@ -126,9 +127,9 @@ class SumBuilder {
       if (element_[place] == kNoPlace) continue;
       const int64_t number = term.places.at(element_[place]);
       const double factor = term.factors.at(element_[place]);
-      refuse_if<Cause::kSum>(number != kNoElement && builder_.source(number).rows != rows_,
-                             kPooledGoesBack);
-      refuse_if<Cause::kSum>(
+      refuse_op_if<Cause::kSum>(number != kNoElement && builder_.source(number).rows != rows_,
+                                kPooledGoesBack);
+      refuse_op_if<Cause::kSum>(
           number == kNoElement || builder_.row_of(number) != place / width_,
           "it adds elements of different tokens, which only attention and pooling may do: not "
           "supported are differences of neighbours, shifts, and one token that is added to others");
@@ -137,11 +138,11 @@ class SumBuilder {
         columns.push_back(column);
         summand.factors.push_back(factor);
       }
-      refuse_if<Cause::kSum>(
+      refuse_op_if<Cause::kSum>(
           columns[place % width_] != column,
           "it adds other columns from token to token, or from row to row of a token: not "
           "supported");
-      refuse_if<Cause::kSum>(
+      refuse_op_if<Cause::kSum>(
           summand.factors[place % width_] != factor,
           "it multiplies each position by constants of its own, and is no rotation of pairs by "
           "angles that grow from 0 on: not supported, factors are the same for all positions");
@@ -164,8 +165,8 @@ class SumBuilder {
         return values;
       });
     } else {
-      refuse_if(summand.factors.size() > kScaledColumnsMax,
-                "it multiplies columns by constants of their own");
+      refuse_op_if(summand.factors.size() > kScaledColumnsMax,
+                   "it multiplies columns by constants of their own");
       spec.weight.rows = spec.weight.columns = static_cast<uint32_t>(summand.factors.size());
       set_exact(spec.weight, [factors = summand.factors] {
         std::vector<double> matrix(factors.size() * factors.size(), 0.0);
@@ -222,8 +223,8 @@ class SumBuilder {
       const size_t first_element = element_[size_t{first_row_} * width_ + c];
       const int64_t first = term.places.at(first_element);
       const double factor = term.factors.at(first_element);
-      refuse_if<Cause::kSum>(first == kNoElement,
-                             "some columns have constants and others have not");
+      refuse_op_if<Cause::kSum>(first == kNoElement,
+                                "some columns have constants and others have not");
       part.factors.push_back(factor);
       part.constant = builder_.source(first).table;
       part.first_row.push_back(index_of(first));
@@ -235,7 +236,7 @@ class SumBuilder {
         if (!found && position == 1) part.stride = step, found = true;
         const bool is_in_table = step == part.stride * position ||
                                  is_of_first_sequence(part.constant, term, r, c, values);
-        refuse_if<Cause::kSum>(
+        refuse_op_if<Cause::kSum>(
             !is_in_table || term.factors.at(i) != factor,
             "it adds constants that are no table of positions: expected the same for all tokens, "
             "or one row for each position");
@@ -288,8 +289,8 @@ class SumBuilder {
       shifted.positions->name = builder_.name;
       return graph_.add_embedding(name, std::move(shifted), width_);
     }
-    refuse_if(!is_of_tokens(),
-              "it adds constants to what was pooled, and not to a linear layer's result");
+    refuse_op_if(!is_of_tokens(),
+                 "it adds constants to what was pooled, and not to a linear layer's result");
     WeightRef positions;
     positions.columns = width_;
     positions.rows = builder_.sizes.tokens;
@@ -340,7 +341,7 @@ class SumBuilder {
     if (positions == summands.end()) return;
     const auto without_positions =
         find([](const EmbeddingNode& node) { return node.tokens && !node.positions; });
-    refuse_if(
+    refuse_op_if(
         without_positions == summands.end() || !positions->is_node(),
         "positions that leave padding out are expected to be added to the embedding of tokens");
     join(without_positions, positions, [](EmbeddingNode& node, const EmbeddingNode& part) {
@@ -422,7 +423,7 @@ struct TurnedElement {
       // Angles may have been float32, too, which is off in proportion to them.
       const double error_max = (kFactorError + kAngleError * std::fabs(angle)) * magnitude;
       if (difference <= error_max) continue;
-      refuse_if<Cause::kSum>(
+      refuse_op_if<Cause::kSum>(
           std::fabs(std::hypot(own[t], other[t]) - magnitude) <= error_max,
           "it turns pairs of columns by angles that do not grow evenly with the position: not "
           "supported are rotations in two dimensions, by logarithms, or from another position than "
@@ -522,8 +523,8 @@ class RotationFinder {
     for (uint32_t j = 0; j < head_dim_; ++j) {
       const TurnedElement& element = elements_[head * head_dim_ + j];
       const uint32_t column = element.column - start;
-      refuse_if(column >= head_dim_ || by_column[column] != nullptr,
-                "the columns of a head that it turns are not side by side");
+      refuse_op_if(column >= head_dim_ || by_column[column] != nullptr,
+                   "the columns of a head that it turns are not side by side");
       by_column[column] = &element;
     }
     uint32_t last = 0;
@@ -533,28 +534,28 @@ class RotationFinder {
       last = j;
       const uint32_t partner = *by_column[j]->partner - start;
       if (distance == 0) distance = partner - j;
-      refuse_if(
+      refuse_op_if(
           distance == 1 ? (partner ^ 1u) != j : partner != j + distance && partner + distance != j,
           "it turns pairs of columns that are neither neighbours nor halves apart");
     }
     RopeSpec rope;
     rope.turns_neighbours = distance == 1 && last != 1;
     rope.rotary_dim = rope.turns_neighbours ? (last | 1u) + 1 : 2 * distance;
-    refuse_if(rope.rotary_dim > head_dim_ || last >= rope.rotary_dim,
-              "it turns other columns of a head than the first ones");
+    refuse_op_if(rope.rotary_dim > head_dim_ || last >= rope.rotary_dim,
+                 "it turns other columns of a head than the first ones");
     rope.magnitude = by_column[0]->magnitude;
     for (uint32_t i = 0; i < rope.rotary_dim / 2; ++i) {
       const uint32_t first = rope.turns_neighbours ? 2 * i : i;
       const uint32_t second = rope.turns_neighbours ? 2 * i + 1 : i + distance;
       const double frequency = by_column[second]->frequency();
-      refuse_if(std::fabs(frequency + by_column[first]->frequency()) > kFactorError,
-                "it turns the two columns of a pair by different angles");
+      refuse_op_if(std::fabs(frequency + by_column[first]->frequency()) > kFactorError,
+                   "it turns the two columns of a pair by different angles");
       rope.inverse_frequencies.push_back(frequency);
     }
     for (uint32_t j = 0; j < head_dim_; ++j) {
       const double expected = j < rope.rotary_dim ? rope.magnitude : 1.0;
-      refuse_if(std::fabs(by_column[j]->magnitude - expected) > kFactorError,
-                "it multiplies the columns that it turns by different constants");
+      refuse_op_if(std::fabs(by_column[j]->magnitude - expected) > kFactorError,
+                   "it multiplies the columns that it turns by different constants");
     }
     round_to_base(rope.inverse_frequencies,
                   2.0 * kFactorError / static_cast<double>(builder_.sizes.tokens - 1));
@@ -573,7 +574,7 @@ class RotationFinder {
         is_same =
             std::fabs(rope.inverse_frequencies[i] - other.inverse_frequencies[i]) <= kFactorError;
       }
-      refuse_if(!is_same, "it turns heads by different angles");
+      refuse_op_if(!is_same, "it turns heads by different angles");
       // A head of keys may stand there for several of queries.
       if (std::ranges::count(columns, Column{source_, start}) != 0) continue;
       for (uint32_t j = 0; j < head_dim_; ++j) columns.push_back({source_, start + j});
@@ -596,7 +597,7 @@ class RotationFinder {
       size_t first = i - i % block_ / stride_ * stride_;
       if (!column_of_first.contains(first)) first %= per_sequence;
       const auto known = column_of_first.find(first);
-      refuse_if(known == column_of_first.end(), "it turns sequences differently");
+      refuse_op_if(known == column_of_first.end(), "it turns sequences differently");
       numbers.push_back(number_of(to, uint64_t{row} * columns.size() + known->second));
     }
     return plain(value_.shape, std::move(numbers));

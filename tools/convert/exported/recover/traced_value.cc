@@ -73,7 +73,7 @@ ConstantRef with_shape(const ConstantRef& constant, const Shape& shape) {
 WeightRef weight_of(const std::shared_ptr<const ExportedProgram>& program,
                     const ConstantRef& constant, bool transposed) {
   const Shape& shape = constant->shape();
-  refuse_if(shape.size() != 2, "its weight is {}: expected a matrix", shape_text(shape));
+  refuse_op_if(shape.size() != 2, "its weight is {}: expected a matrix", shape_text(shape));
   WeightRef weight;
   weight.rows = static_cast<uint32_t>(shape[0]);
   weight.columns = static_cast<uint32_t>(shape[1]);
@@ -124,8 +124,8 @@ std::optional<double> one_factor(std::span<const ElementSumRef> parts, size_t te
 }
 
 void require_finite_factor(double factor) {
-  refuse_if(!std::isfinite(static_cast<float>(factor)),
-            "it multiplies by a number that is infinite, or none");
+  refuse_op_if(!std::isfinite(static_cast<float>(factor)),
+               "it multiplies by a number that is infinite, or none");
 }
 
 template <typename T>
@@ -195,8 +195,8 @@ ElementSumRef with_shape(const ElementSumRef& value, Shape shape) {
 }
 
 ElementSumRef permuted(const ElementSumRef& value, const std::vector<size_t>& order) {
-  refuse_if(order.size() != value->shape.size(),
-            "it sums over a dimension of one value, or takes its diagonal");
+  refuse_op_if(order.size() != value->shape.size(),
+               "it sums over a dimension of one value, or takes its diagonal");
   const Shape strides = strides_of(value->shape);
   Movement movement;
   for (const size_t d : order) {
@@ -215,7 +215,7 @@ std::vector<size_t> inverse_order(const std::vector<size_t>& order) {
 
 ElementSumRef turned(const ElementSumRef& value) {
   const size_t rank = value->shape.size();
-  refuse_if(rank < 2, "it turns a value that is no matrix");
+  refuse_op_if(rank < 2, "it turns a value that is no matrix");
   std::vector<size_t> order(rank);
   std::iota(order.begin(), order.end(), size_t{0});
   std::swap(order[rank - 1], order[rank - 2]);
@@ -233,9 +233,9 @@ ElementSumRef sum(const ElementSumRef& a, const ElementSumRef& b, double factor_
   const ElementSumRef first = stretched(a, shape);
   const ElementSumRef second = scaled(stretched(b, shape), factor_b);
   ElementSum result{shape, first->terms};
-  refuse_if(first->terms.size() + second->terms.size() > kExportedSumPartsMax,
-            "a sum of more than {} parts, one within the other, is not supported",
-            kExportedSumPartsMax);
+  refuse_op_if(first->terms.size() + second->terms.size() > kExportedSumPartsMax,
+               "a sum of more than {} parts, one within the other, is not supported",
+               kExportedSumPartsMax);
   result.terms.insert(result.terms.end(), second->terms.begin(), second->terms.end());
   return make_sum(std::move(result));
 }
@@ -342,7 +342,7 @@ Call with_shapes(const Call& call) {
 
 Call with_elements(const Call& call) {
   return bind<TracedRef>(call, [](const TracedRef& ref) -> Argument {
-    refuse_if(!ref->is_constant(), "it depends on the model's input");
+    refuse_op_if(!ref->is_constant(), "it depends on the model's input");
     return ref->as<ConstantRef>()->array();
   });
 }

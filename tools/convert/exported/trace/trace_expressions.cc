@@ -94,8 +94,8 @@ const char* why_no_op(std::string_view op) {
 }  // namespace
 
 FunctionRef function_of(const ElementSumRef& base, Call call, Shape shape, size_t depth) {
-  refuse_if(depth > kExportedLevelsMax,
-            "a function of so many ops, one within the other, is not supported");
+  refuse_op_if(depth > kExportedLevelsMax,
+               "a function of so many ops, one within the other, is not supported");
   return std::make_shared<const Function>(
       Function{base, std::make_shared<const Call>(std::move(call)), std::move(shape), depth});
 }
@@ -109,10 +109,10 @@ ElementSumRef Tracer::as_sum(const TracedValue& value) {
   if (const ElementSumRef& elements = value.as<ElementSumRef>()) return elements;
   if (const FunctionRef& function = value.as<FunctionRef>()) return materialise(function);
   if (const ConstantRef& constant = value.as<ConstantRef>()) return builder.of_constant(constant);
-  refuse_if(value.is<ScoresRef>(),
-            "it uses scores, which are products of tokens with tokens, otherwise than for the "
-            "softmax and the product with values: not supported, nor as a result of the model");
-  refuse_if(value.is<ComplexPair>(), "it uses complex numbers otherwise than for a rotation");
+  refuse_op_if(value.is<ScoresRef>(),
+               "it uses scores, which are products of tokens with tokens, otherwise than for the "
+               "softmax and the product with values: not supported, nor as a result of the model");
+  refuse_op_if(value.is<ComplexPair>(), "it uses complex numbers otherwise than for a rotation");
   throw NotRecognised(
       "it changes the sum or the largest of scores, as for a softmax off by one: not supported, "
       "expected scores.softmax(-1)");
@@ -171,9 +171,9 @@ std::optional<TracedValue> function_op(Tracer& tracer, const Call& call) {
       const auto rows = [&](const ElementSum& value) {
         return value.elements() == 0 ? 0 : builder.source(value.at(0)).rows;
       };
-      refuse_if(base->terms.size() == 1 && function->base->terms.size() == 1 &&
-                    rows(*base) != rows(*function->base),
-                kPooledGoesBack);
+      refuse_op_if(base->terms.size() == 1 && function->base->terms.size() == 1 &&
+                       rows(*base) != rows(*function->base),
+                   kPooledGoesBack);
       throw NotRecognised(
           "it puts two values of the model together otherwise than by a sum or a product: not "
           "supported");
@@ -367,7 +367,7 @@ std::vector<Probed> probed(Tracer& tracer, const Function& function, int64_t ids
     }
     const Array ids = Array::integer(function.base->shape, probe.ids);
     const Array rows = evaluate(function, ids, tracer.op_budget());
-    refuse_if(rows.shape() != function.base->shape, "it looks up other rows than one an id");
+    refuse_op_if(rows.shape() != function.base->shape, "it looks up other rows than one an id");
     probe.rows = rows.to_integers();
   }
   return probes;

@@ -97,7 +97,7 @@ std::optional<TracedValue> complex_op(Tracer& tracer, const Call& call) {
                        sum(scaled(z.imaginary, cosine), scaled(z.real, sine), 1.0)};
   }
   const auto movements = movements_of(with_shapes(call));
-  refuse_if(!movements || !is_first, "it uses complex numbers otherwise than for a rotation");
+  refuse_op_if(!movements || !is_first, "it uses complex numbers otherwise than for a rotation");
   return ComplexPair{moved((*movements)[0], z.real), moved((*movements)[0], z.imaginary)};
 }
 
@@ -106,12 +106,12 @@ std::optional<TracedValue> norm_op(Tracer& tracer, const Call& call) {
   if (!is_layer && !is_one_of(call.op, {"rms_norm", "_fused_rms_norm"})) return std::nullopt;
   const TracedValue input = values_of(call).at(0);
   const std::vector<int64_t> shape = call.integers("normalized_shape");
-  refuse_if(shape.size() != 1,
-            "it normalises over several dimensions: expected a norm of each token, as "
-            "nn.LayerNorm(width)");
+  refuse_op_if(shape.size() != 1,
+               "it normalises over several dimensions: expected a norm of each token, as "
+               "nn.LayerNorm(width)");
   const Shape rows = shape_of(input);
-  refuse_if(rows.empty() || rows.back() != shape[0] || shape[0] < 1,
-            "it normalises rows of another width than its input has");
+  refuse_op_if(rows.empty() || rows.back() != shape[0] || shape[0] < 1,
+               "it normalises rows of another width than its input has");
   const auto width = static_cast<size_t>(shape[0]);
   NormSpec spec;
   spec.kind = is_layer ? NormKind::kLayer : NormKind::kRms;
@@ -124,8 +124,8 @@ std::optional<TracedValue> norm_op(Tracer& tracer, const Call& call) {
   }
   if (const TracedValue* bias = value_of(call, "bias"))
     spec.bias = tracer.array_of(*bias).to_reals();
-  refuse_if(spec.gain.size() != width || (!spec.bias.empty() && spec.bias.size() != width),
-            "its weights are of another width than its rows");
+  refuse_op_if(spec.gain.size() != width || (!spec.bias.empty() && spec.bias.size() != width),
+               "its weights are of another width than its rows");
   return norm(tracer.builder, tracer.as_sum(input), std::move(spec));
 }
 
@@ -223,13 +223,15 @@ std::optional<TracedValue> pooling_op(Tracer& tracer, const Call& call) {
   if (!is_reduction(op)) return std::nullopt;
   const TracedValue input = values_of(call).at(0);
   const Shape shape = shape_of(input);
-  refuse_if(!call.has("dim"),
-            "it makes one number of all tokens and columns: expected one row for each sequence, as "
-            "x.mean(1), and the rest in your program");
+  refuse_op_if(
+      !call.has("dim"),
+      "it makes one number of all tokens and columns: expected one row for each sequence, as "
+      "x.mean(1), and the rest in your program");
   const std::vector<int64_t> dims = call.integers("dim");
-  refuse_if(dims.size() != 1,
-            "it reduces several dimensions at once: expected the tokens alone, as x.mean(1), and "
-            "the rest in your program");
+  refuse_op_if(
+      dims.size() != 1,
+      "it reduces several dimensions at once: expected the tokens alone, as x.mean(1), and "
+      "the rest in your program");
   GraphBuilder& builder = tracer.builder;
   const size_t axis = call.dimension(dims[0], shape.size());
   const ElementSumRef& elements = input.as<ElementSumRef>();
@@ -238,13 +240,13 @@ std::optional<TracedValue> pooling_op(Tracer& tracer, const Call& call) {
   ElementSumRef result;
   const bool is_sum = op == "mean" || op == "sum";
   const auto extent = static_cast<double>(shape[axis]);
-  refuse_if(!is_sum && op != "amax" && op != "max",
-            "the runtime pools tokens by their mean, their maximum, the first or the last one: "
-            "other statistics of the model's input belong before it");
+  refuse_op_if(!is_sum && op != "amax" && op != "max",
+               "the runtime pools tokens by their mean, their maximum, the first or the last one: "
+               "other statistics of the model's input belong before it");
   const ElementSumRef value = tracer.as_sum(input);
   if (is_sum && shape[axis] <= kSummedMax && !is_along_tokens(builder, *value, axis)) {
     // As of heads.
-    refuse_if(shape[axis] == 0, "it sums over nothing");
+    refuse_op_if(shape[axis] == 0, "it sums over nothing");
     for (int64_t i = 0; i < shape[axis]; ++i) {
       const ElementSumRef part = selected(value, static_cast<int64_t>(axis), i);
       result = result == nullptr ? part : sum(result, part, 1.0);
@@ -273,9 +275,9 @@ bool is_log_softmax(std::string_view op) {
 
 double filled_in(const std::optional<Array>& array) {
   const Array::Reals values = array ? array->to_reals() : Array::Reals{0.0};
-  refuse_if(values.empty() ||
-                std::ranges::any_of(values, [&](double value) { return value != values[0]; }),
-            "it fills in a tensor");
+  refuse_op_if(values.empty() ||
+                   std::ranges::any_of(values, [&](double value) { return value != values[0]; }),
+               "it fills in a tensor");
   return values[0];
 }
 
@@ -298,9 +300,10 @@ std::optional<TracedValue> softmax_of_rows(Tracer& tracer, const Call& call) {
   if (!is_log && !is_softmax(call.op)) return std::nullopt;
   const ElementSumRef value = tracer.as_sum(values_of(call).at(0));
   const size_t dim = call.dimension("dim", -1, value->shape.size());
-  refuse_if(dim + 1 != value->shape.size() || is_along_tokens(tracer.builder, *value, dim),
-            "a softmax over tokens is attention's alone: not supported is pooling by weights that "
-            "a softmax makes, pool by the mean, the maximum, the first or the last token");
+  refuse_op_if(
+      dim + 1 != value->shape.size() || is_along_tokens(tracer.builder, *value, dim),
+      "a softmax over tokens is attention's alone: not supported is pooling by weights that "
+      "a softmax makes, pool by the mean, the maximum, the first or the last token");
   return normalize(tracer.builder, value, is_log ? NormKind::kLogSoftmax : NormKind::kSoftmax);
 }
 
@@ -339,7 +342,7 @@ namespace {
 // What is done to weights after their softmax.
 ScoresRef op_on_weights(const ScoresRef& scores, const Call& call) {
   if (call.op == "nan_to_num" && sees_something(*scores)) return scores;
-  refuse_if(call.op != "exp" || !scores->is_logarithm, kAfterSoftmax);
+  refuse_op_if(call.op != "exp" || !scores->is_logarithm, kAfterSoftmax);
   auto weights = std::make_shared<Scores>(*scores);
   weights->is_logarithm = false;
   return weights;
@@ -356,7 +359,7 @@ ScoresRef filled(const Tracer& tracer, const ScoresRef& scores, const Call& call
   const Array condition = tracer.array_of(*value_of(call, "condition"));
   Array::Bools hidden = condition.to_bools();
   for (uint8_t& each : hidden) each = (each != 0) != is_first;
-  refuse_if(!value, "it chooses between scores and the model's numbers");
+  refuse_op_if(!value, "it chooses between scores and the model's numbers");
   return with_filled(*scores, Array::boolean(condition.shape(), std::move(hidden)),
                      filled_in(value), positions);
 }
@@ -369,9 +372,9 @@ std::optional<TracedValue> score_op(Tracer& tracer, const Call& call) {
   if (found == inputs.end()) return std::nullopt;
   const ScoresRef& scores = found->as<ScoresRef>();
   const std::string& op = call.op;
-  refuse_if(scores->is_exponential,
-            "it changes the exponentials of scores otherwise than a softmax does: expected "
-            "scores.softmax(-1)");
+  refuse_op_if(scores->is_exponential,
+               "it changes the exponentials of scores otherwise than a softmax does: expected "
+               "scores.softmax(-1)");
   if (scores->has_softmax) return op_on_weights(scores, call);
   const bool is_first = value_as<ScoresRef>(call, "self") != nullptr;
   const auto constant = constant_argument(call, is_first ? "other" : "self");
@@ -396,7 +399,7 @@ std::optional<TracedValue> score_op(Tracer& tracer, const Call& call) {
   }
   if (is_softmax(op) || is_log_softmax(op)) {
     const size_t rank = scores->shape.size();
-    refuse_if(call.dimension("dim", -1, rank) + 1 != rank, "its softmax is not over keys");
+    refuse_op_if(call.dimension("dim", -1, rank) + 1 != rank, "its softmax is not over keys");
     return with_softmax(*scores, is_log_softmax(op));
   }
   if (is_one_of(op, {"max", "maximum", "clamp", "clamp_min"}) && !call.has("max")) {
@@ -432,8 +435,8 @@ Shape matrix_shape(Shape shape) {
 
 ConstantRef as_matrix(const ConstantRef& constant) {
   const Shape shape = matrix_shape(constant->shape());
-  refuse_if(shape.size() != 2, "it multiplies by a constant of {}: expected a matrix of weights",
-            shape_text(constant->shape()));
+  refuse_op_if(shape.size() != 2, "it multiplies by a constant of {}: expected a matrix of weights",
+               shape_text(constant->shape()));
   return shape == constant->shape() ? constant : with_shape(constant, shape);
 }
 
@@ -478,10 +481,11 @@ ElementSumRef product_by_weights(Tracer& tracer, const ElementSumRef& value,
   const Shape& shape = weights->shape();
   const int64_t matrices = product_of(shape, 0, shared);
   const int64_t inputs = shape[shared], outputs = shape[shared + 1];
-  refuse_if(matrices < 1 || matrices > kMatricesMax || value->shape.size() < shared + 2 ||
-                product_of(value->shape, 0, shared) != matrices,
-            "it multiplies by a constant of {}: expected a matrix of weights, or one for each head",
-            shape_text(shape));
+  refuse_op_if(
+      matrices < 1 || matrices > kMatricesMax || value->shape.size() < shared + 2 ||
+          product_of(value->shape, 0, shared) != matrices,
+      "it multiplies by a constant of {}: expected a matrix of weights, or one for each head",
+      shape_text(shape));
   const Shape rest(value->shape.begin() + static_cast<ptrdiff_t>(shared), value->shape.end());
   const auto block = static_cast<int64_t>(elements_of(rest));
   std::vector<ElementSumRef> parts;
@@ -561,7 +565,7 @@ ElementSumRef product_from_left(Tracer& tracer, const ConstantRef& weight,
                                 const ElementSumRef& value) {
   const int64_t tokens = tracer.builder.sizes.tokens;
   if (const auto added = added_of_weights(weight, tokens)) {
-    refuse_if(value->shape.size() < 2, "it weighs a value that has no rows");
+    refuse_op_if(value->shape.size() < 2, "it weighs a value that has no rows");
     Scores scores{.shape = leading(value->shape)};
     scores.shape.insert(scores.shape.end(), {tokens, tokens});
     scores.added = *added;
@@ -570,10 +574,10 @@ ElementSumRef product_from_left(Tracer& tracer, const ConstantRef& weight,
     return attend(tracer.builder, scores, value);
   }
   const Shape& shape = weight->shape();
-  refuse_if(shape.size() > 2 && elements_of(leading(shape)) > 1,
-            "its queries are a constant of {}: learned queries, as of latents or of attention "
-            "pooling, are not supported. Export the part of the model before it",
-            shape_text(shape));
+  refuse_op_if(shape.size() > 2 && elements_of(leading(shape)) > 1,
+               "its queries are a constant of {}: learned queries, as of latents or of attention "
+               "pooling, are not supported. Export the part of the model before it",
+               shape_text(shape));
   // W x for columns x is x W^T for rows.
   return turned(tracer.linear(turned(value), as_matrix(weight), false, nullptr));
 }
@@ -582,9 +586,10 @@ TracedValue product(Tracer& tracer, const TracedValue& a, const TracedValue& b) 
   if (const ScoresRef& scores = a.as<ScoresRef>()) {
     return attend(tracer.builder, *scores, tracer.as_sum(b));
   }
-  refuse_if(b.is<ScoresRef>(),
-            "it multiplies a product of two values from the left, as linear attention does by q @ "
-            "(k^T @ v): not supported, attention has a softmax over keys");
+  refuse_op_if(
+      b.is<ScoresRef>(),
+      "it multiplies a product of two values from the left, as linear attention does by q @ "
+      "(k^T @ v): not supported, attention has a softmax over keys");
   if (const ConstantRef& weight = b.as<ConstantRef>()) return product_from_right(tracer, a, weight);
   if (const ConstantRef& weight = a.as<ConstantRef>()) {
     return product_from_left(tracer, weight, tracer.as_sum(b));
@@ -623,10 +628,10 @@ void require_patches(const Array& kernel, const Convolution& convolution) {
            convolution.padding_before[d] == 0 && convolution.padding_after[d] == 0;
   }
   const Shape sides(kernel.shape().begin() + 2, kernel.shape().end());
-  refuse_if(!cuts, "its kernel is {} with stride {}, padding {}, dilation {} and {} group{}: {}",
-            shape_text(sides), shape_text(convolution.stride),
-            shape_text(convolution.padding_before), shape_text(convolution.dilation),
-            convolution.groups, convolution.groups == 1 ? "" : "s", kNoPatchConvolution);
+  refuse_op_if(!cuts, "its kernel is {} with stride {}, padding {}, dilation {} and {} group{}: {}",
+               shape_text(sides), shape_text(convolution.stride),
+               shape_text(convolution.padding_before), shape_text(convolution.dilation),
+               convolution.groups, convolution.groups == 1 ? "" : "s", kNoPatchConvolution);
 }
 
 }  // namespace
@@ -636,8 +641,8 @@ std::optional<TracedValue> matrix_op(Tracer& tracer, const Call& call) {
   if (call.op == "linear") {
     const auto weight = value_as<ConstantRef>(call, "weight");
     const TracedValue* input = value_of(call, "input");
-    refuse_if(!weight, "its weights depend on the model's input");
-    refuse_if(input == nullptr, "it has no input");
+    refuse_op_if(!weight, "its weights depend on the model's input");
+    refuse_op_if(input == nullptr, "it has no input");
     return tracer.linear(*input, weight, false, value_of(call, "bias"));
   }
   if (is_one_of(call.op, {"matmul", "bmm", "mm", "mv"}) && inputs.size() == 2) {
@@ -648,9 +653,9 @@ std::optional<TracedValue> matrix_op(Tracer& tracer, const Call& call) {
   const ConstantRef& table = inputs[0].as<ConstantRef>();
   const Argument* indices = is_index ? call.find("indices") : nullptr;
   const auto* list = indices != nullptr ? indices->as<Argument::List>() : nullptr;
-  refuse_if(!table || inputs.size() != 2 || table->shape().size() != 2 ||
-                (list != nullptr && list->size() != 1),
-            "it looks rows up in something else than a table of weights");
+  refuse_op_if(!table || inputs.size() != 2 || table->shape().size() != 2 ||
+                   (list != nullptr && list->size() != 1),
+               "it looks rows up in something else than a table of weights");
   return looked_up(tracer, table, inputs[1]);
 }
 
@@ -658,13 +663,13 @@ std::optional<TracedValue> convolution_op(Tracer& tracer, const Call& call) {
   if (!is_one_of(call.op, {"conv1d", "conv2d", "convolution"})) return std::nullopt;
   const TracedValue* input = value_of(call, "input");
   const auto weight = value_as<ConstantRef>(call, "weight");
-  refuse_if(input == nullptr || !weight, "its weights depend on the model's input");
+  refuse_op_if(input == nullptr || !weight, "its weights depend on the model's input");
   const Call shapes = with_shapes(call);
   Array from = shapes.array("input");
   const Array& kernel = shapes.array("weight");
   const bool has_batch = from.rank() == kernel.rank();
-  refuse_if(kernel.rank() < 3 || (!has_batch && from.rank() + 1 != kernel.rank()),
-            kNoPatchConvolution);
+  refuse_op_if(kernel.rank() < 3 || (!has_batch && from.rank() + 1 != kernel.rank()),
+               kNoPatchConvolution);
   Shape shape = from.shape();
   if (!has_batch) shape.insert(shape.begin(), 1);
   from = from.with_shape(shape);
@@ -707,7 +712,7 @@ class TracedOps : public OpRunner {
   }
   Array like(const Argument& tensor) const override {
     const auto* ref = tensor.as<TracedRef>();
-    refuse_if(ref == nullptr, "its arguments are not known");
+    refuse_op_if(ref == nullptr, "its arguments are not known");
     return Array::of_shape(shape_of(**ref), type_of(**ref));
   }
   bool is_fixed(const Argument& tensor) const override { return is<ScoresRef>(tensor); }
@@ -741,7 +746,7 @@ std::optional<TracedValue> layer_op(Tracer& tracer, const Call& call) {
 std::optional<TracedValue> decomposed_op(Tracer& tracer, const Call& call) {
   if (!is_decomposed(call.op)) return std::nullopt;
   const TracedValue* input = value_of(call, "input");
-  refuse_if(
+  refuse_op_if(
       call.op == "group_norm" && input != nullptr && shape_of(*input).size() != 2,
       "its groups are of several tokens, since dimension 1 of [sequences, channels, tokens] is "
       "normalised with those after it: expected one token in each row, as x.reshape(-1, width)");

@@ -139,7 +139,8 @@ Array TraceShape::side_array(const SideInput& side, std::span<const uint32_t> le
 
 Array TraceShape::side_constant(uint32_t value) const {
   const SideInput* known = side(value);
-  refuse_if(known == nullptr || known->role == SideRole::kTypes, "it depends on the model's input");
+  refuse_op_if(known == nullptr || known->role == SideRole::kTypes,
+               "it depends on the model's input");
   return side_array(*known, whole_lengths());
 }
 

@@ -148,7 +148,7 @@ void Tracer::run(size_t index) {
   try {
     builder.name = "output";
     const auto* value = values_[output].as<TracedRef>();
-    refuse_if(value == nullptr, "it is a number, and no tensor of the model");
+    refuse_op_if(value == nullptr, "it is a number, and no tensor of the model");
     builder.graph.output = convert::output(builder, as_sum(**value));
   } catch (const OpError& error) {
     throw InputError("{}: {}", quote(program_->source), error.what());
@@ -167,9 +167,10 @@ void Tracer::keep(uint32_t value, Argument kept) {
   costs_[value] = known != nullptr ? numbers_in(**known) : 0;
   live_numbers_ += costs_[value];
   values_[value] = std::move(kept);
-  refuse_if(live_numbers_ > kFollowedLive * elements_max_,
-            "with it, the program repeats more elements than a model of this size has: export it "
-            "for a shorter input");
+  refuse_op_if(
+      live_numbers_ > kFollowedLive * elements_max_,
+      "with it, the program repeats more elements than a model of this size has: export it "
+      "for a shorter input");
 }
 
 void Tracer::read_input(const ExportedInput& input) {
@@ -221,7 +222,7 @@ void Tracer::step(const Call& node) {
     for (const uint32_t value : inputs) {
       if (!values_[value].is_none()) continue;
       const Call* giver = giver_of(*program_, value);
-      refuse_if(giver == nullptr, "it uses an input of the model that has no meaning");
+      refuse_op_if(giver == nullptr, "it uses an input of the model that has no meaning");
       throw NotRecognised(fmt::format(
           "it uses result {} of {}, such as indices or statistics: the runtime gives result 0 "
           "alone",
@@ -282,9 +283,10 @@ const TracedValue* chosen_everywhere(const Call& call) {
 
 std::optional<TracedValue> refuse_empty(Tracer&, const Call& call) {
   for (const TracedValue& input : values_of(call)) {
-    refuse_if(elements_of(shape_of(input)) == 0,
-              "it computes with a tensor that has no elements, as of a slice that begins where it "
-              "ends: leave it out of the model");
+    refuse_op_if(
+        elements_of(shape_of(input)) == 0,
+        "it computes with a tensor that has no elements, as of a slice that begins where it "
+        "ends: leave it out of the model");
   }
   return std::nullopt;
 }
@@ -316,8 +318,8 @@ ElementSumRef Tracer::linear(const TracedValue& value, const ConstantRef& weight
   std::vector<double> added;
   if (bias != nullptr) {
     const Array array = array_of(*bias);
-    refuse_if(array.elements() != static_cast<size_t>(weight->shape()[transposed ? 1 : 0]),
-              "its bias has another width than its results");
+    refuse_op_if(array.elements() != static_cast<size_t>(weight->shape()[transposed ? 1 : 0]),
+                 "its bias has another width than its results");
     added = array.to_reals();
   }
   WeightRef matrix = weight_of(program_, weight, transposed);
@@ -391,8 +393,8 @@ std::vector<Argument> Tracer::constants_of(const Call& call, const Call& node) {
     is_large = is_large || input.as<ConstantRef>()->is_large();
     depth = std::max(depth, input.as<ConstantRef>()->depth + 1);
   }
-  refuse_if(is_large && depth > kExportedLevelsMax,
-            "so many ops on large constants, one within the other, are not supported");
+  refuse_op_if(is_large && depth > kExportedLevelsMax,
+               "so many ops on large constants, one within the other, are not supported");
   int64_t positions_max = positions_max_of(call);
   const TracedValue* table = value_of(call, "weight");
   const TracedValue* indices = value_of(call, "indices");
@@ -459,7 +461,7 @@ FunctionRef moved_function(const Tracer& tracer, const Call& call, const Functio
   }
   moving = bind<TracedRef>(moving, [&](const TracedRef& ref) -> Argument {
     if (ref->as<FunctionRef>() == function) return ref;
-    refuse_if(!ref->is_constant(), "it moves one value by another");
+    refuse_op_if(!ref->is_constant(), "it moves one value by another");
     return tracer.array_of(*ref);
   });
   return function_of(function->base, std::move(moving), shape, function->depth + 1);
@@ -482,7 +484,7 @@ std::optional<std::vector<TracedValue>> Tracer::move(const Call& call) {
   // What is moved are all values in a list, or the first.
   if (op == "copy" && value_of(call, "src") != nullptr) parts = {*value_of(call, "src")};
   const size_t count = moved_arrays(shapes).size();
-  refuse_if(count == 0 || count > parts.size(), "it moves numbers and tensors");
+  refuse_op_if(count == 0 || count > parts.size(), "it moves numbers and tensors");
   parts.erase(parts.begin() + static_cast<ptrdiff_t>(count), parts.end());
   const bool has_scores = std::ranges::any_of(parts, &TracedValue::is<ScoresRef>);
   if (has_scores && count > 1) return std::nullopt;  // a choice between them and constants

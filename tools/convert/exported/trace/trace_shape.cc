@@ -266,6 +266,7 @@ ExportedProgram needed_part(const ExportedProgram& program, uint32_t value) {
 }
 
 Array constant_at(const ExportedProgram& program, const TraceShape& trace_shape, uint32_t value) {
+  refuse_op_if(value == kNoValue, "a constant is no value of the program");
   ExportedProgram part = needed_part(program, value);
   part.outputs = {ValueRef{value}};
   std::vector<Array> inputs;

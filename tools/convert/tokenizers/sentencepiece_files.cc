@@ -105,7 +105,7 @@ constexpr uint64_t kBpe = 2;
 const char* const kModelTypes[] = {"unknown", "unigram", "BPE", "word", "char"};
 
 // What is not in the file has the default of the .proto.
-struct Model {
+struct SentencePieceModel {
   std::vector<SentencePiece> pieces;
   uint64_t model_type = 1;
   bool byte_fallback = false;
@@ -121,9 +121,9 @@ struct Model {
 
 // Sets a member of the model, or of its last piece.
 template <auto kMember>
-void set(Model& model, const ProtobufField& field) {
+void set(SentencePieceModel& model, const ProtobufField& field) {
   auto& value = [&]() -> auto& {
-    if constexpr (std::is_invocable_v<decltype(kMember), Model&>)
+    if constexpr (std::is_invocable_v<decltype(kMember), SentencePieceModel&>)
       return model.*kMember;
     else
       return model.pieces.back().*kMember;
@@ -147,24 +147,24 @@ constexpr uint32_t kPieces = 1, kTrainerSpec = 2, kNormalizerSpec = 3;
 constexpr struct {
   uint32_t message, field;
   Type type;
-  void (*set)(Model& model, const ProtobufField& field);
+  void (*set)(SentencePieceModel& model, const ProtobufField& field);
 } kFields[] = {
     {kPieces, 1, Type::kBytes, set<&SentencePiece::text>},
     {kPieces, 2, Type::kFixed32, set<&SentencePiece::score>},
     {kPieces, 3, Type::kVarint, set<&SentencePiece::type>},
-    {kTrainerSpec, 3, Type::kVarint, set<&Model::model_type>},
-    {kTrainerSpec, 24, Type::kVarint, set<&Model::space_as_suffix>},
-    {kTrainerSpec, 35, Type::kVarint, set<&Model::byte_fallback>},
-    {kTrainerSpec, 41, Type::kVarint, set<&Model::bos>},
-    {kTrainerSpec, 42, Type::kVarint, set<&Model::eos>},
-    {kNormalizerSpec, 1, Type::kBytes, set<&Model::normalizer>},
-    {kNormalizerSpec, 2, Type::kBytes, set<&Model::charsmap>},
-    {kNormalizerSpec, 3, Type::kVarint, set<&Model::dummy_prefix>},
-    {kNormalizerSpec, 4, Type::kVarint, set<&Model::remove_spaces>},
-    {kNormalizerSpec, 5, Type::kVarint, set<&Model::escape_spaces>},
+    {kTrainerSpec, 3, Type::kVarint, set<&SentencePieceModel::model_type>},
+    {kTrainerSpec, 24, Type::kVarint, set<&SentencePieceModel::space_as_suffix>},
+    {kTrainerSpec, 35, Type::kVarint, set<&SentencePieceModel::byte_fallback>},
+    {kTrainerSpec, 41, Type::kVarint, set<&SentencePieceModel::bos>},
+    {kTrainerSpec, 42, Type::kVarint, set<&SentencePieceModel::eos>},
+    {kNormalizerSpec, 1, Type::kBytes, set<&SentencePieceModel::normalizer>},
+    {kNormalizerSpec, 2, Type::kBytes, set<&SentencePieceModel::charsmap>},
+    {kNormalizerSpec, 3, Type::kVarint, set<&SentencePieceModel::dummy_prefix>},
+    {kNormalizerSpec, 4, Type::kVarint, set<&SentencePieceModel::remove_spaces>},
+    {kNormalizerSpec, 5, Type::kVarint, set<&SentencePieceModel::escape_spaces>},
 };
 
-void read_message(Model& model, uint32_t message, ByteReader reader) {
+void read_message(SentencePieceModel& model, uint32_t message, ByteReader reader) {
   for (ProtobufField field; next_field(reader, field);) {
     for (const auto& known : kFields) {
       if (known.message != message || known.field != field.number) continue;
@@ -177,7 +177,7 @@ void read_message(Model& model, uint32_t message, ByteReader reader) {
   }
 }
 
-void check_model(const Model& model, const std::string& name) {
+void check_model(const SentencePieceModel& model, const std::string& name) {
   refuse_if(model.model_type != kBpe,
             "{}: trainer_spec.model_type is {} ({}): only BPE models are supported", name,
             model.model_type, model.model_type < 5 ? kModelTypes[model.model_type] : "not known");
@@ -250,7 +250,7 @@ bool mark_bytes(std::vector<SentencePiece>& pieces, const std::string& name) {
 TokenizerSpec read_sentencepiece_model(const std::filesystem::path& file) {
   const TokenizerFile source(file);
   const std::string& name = source.name();
-  Model model;
+  SentencePieceModel model;
   ByteReader reader(source.text(), name);
   for (ProtobufField field; next_field(reader, field);) {
     if (field.number > kNormalizerSpec) continue;  // self-tests and denormalization

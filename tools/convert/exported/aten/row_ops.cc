@@ -443,8 +443,8 @@ Array convolved(const Call& call, const Array& input, const Array& weight, OpBud
   const Convolution convolution = convolution_of(call, weight);
   const Shape shape = convolved_shape(call, input, weight, convolution);
   const int64_t groups = convolution.groups, kernels = shape[1] / groups;
-  WorkBudget::take(elements_of(shape) * weight.elements() / std::max<uint64_t>(1, shape[1]) *
-                   kStepsPerProduct);
+  const uint64_t outputs = std::max<uint64_t>(1, static_cast<uint64_t>(shape[1]));
+  WorkBudget::take(elements_of(shape) * weight.elements() / outputs * kStepsPerProduct);
   const Array inside = padded(input, convolution, budget);
   const Movement rows = windows(inside.shape(), shape, weight.shape(), convolution);
   budget.take_elements(elements_of(rows.shape));

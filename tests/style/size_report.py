@@ -40,7 +40,7 @@ def sizes_by_member(archive):
 FEATURES = (
     ("tokenizer: WordPiece", r"^word_pieces\.cc"),
     ("tokenizers: all", r"^(cutter|encoder|framed_texts|merger|special_finder|tokenizer|"
-                        r"tokenizer_reader|verify_tokenizer)\.cc"),
+                        r"tokenizer_reader|utf8|verify_tokenizer)\.cc"),
     ("text stream", r"^text_stream\.cc"),
     ("stop strings", r"^stop_strings\.cc"),
     ("sampler", r"^sampler\.cc"),

@@ -15,7 +15,7 @@ namespace arenite::testing {
 namespace {
 
 // The program itself, its libraries, and its input and output.
-const uint64_t kAllowanceBytes = std::filesystem::file_size(ARENITE_PROGRAM) + (2 << 20);
+const uint64_t kAllowanceBytes = std::filesystem::file_size(ARENITE_PROGRAM) + (3 << 19);
 
 // In a scope of its own: this process's memory would count as the child's.
 void write_gpt2(const TempFolder& folder) {

@@ -12,6 +12,7 @@
 #include "convert/open/opened.h"
 #include "convert/spec/model_options.h"
 #include "convert/spec/model_spec.h"
+#include "convert/spec/model_tensors.h"
 
 namespace arenite::convert {
 
@@ -19,6 +20,16 @@ namespace arenite::convert {
 // are read, for messages: "gpt2, llama, ...".
 TransformerSpec read_hf_decoder(const Opened& model);
 std::string decoder_types();
+
+// The parts of a layer of BERT, in folders and in state dicts.
+inline constexpr LayerNames kBertLayer = {.attention_norm = "attention.output.LayerNorm",
+                                          .mlp_norm = "output.LayerNorm",
+                                          .query = "attention.self.query",
+                                          .key = "attention.self.key",
+                                          .value = "attention.self.value",
+                                          .output = "attention.output.dense",
+                                          .up = "intermediate.dense",
+                                          .down = "output.dense"};
 
 // Whether an encoder keeps the head that its `architectures` names, if it names any.
 enum class HeadUse { kKeep, kDrop };

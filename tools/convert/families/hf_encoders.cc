@@ -20,14 +20,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr LayerNames kBert = {.attention_norm = "attention.output.LayerNorm",
-                              .mlp_norm = "output.LayerNorm",
-                              .query = "attention.self.query",
-                              .key = "attention.self.key",
-                              .value = "attention.self.value",
-                              .output = "attention.output.dense",
-                              .up = "intermediate.dense",
-                              .down = "output.dense"};
 constexpr LayerNames kDistilBert = {.attention_norm = "sa_layer_norm",
                                     .mlp_norm = "output_layer_norm",
                                     .query = "attention.q_lin",
@@ -56,7 +48,7 @@ struct EncoderFamily {
   const char* model_type;
   const char* prefix;  // what a model with a head puts in front of its encoder's names
   LanguageHead language_head;
-  const LayerNames* layer = &kBert;
+  const LayerNames* layer = &kBertLayer;
   const char* list = "encoder.layer.";
 
   uint32_t vocab_size = 30522;

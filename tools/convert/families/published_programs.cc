@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "convert/families/families.h"
 #include "convert/families/state_dicts.h"
 
 namespace arenite::convert {
@@ -135,14 +136,7 @@ constexpr PublishedProgram kPrograms[] = {
                   "--epsilon 1e-12",
      .key = "layer.0.attention.self.query.weight",
      .is_decoder = false,
-     .layer = {.attention_norm = "attention.output.LayerNorm",
-               .mlp_norm = "output.LayerNorm",
-               .query = "attention.self.query",
-               .key = "attention.self.key",
-               .value = "attention.self.value",
-               .output = "attention.output.dense",
-               .up = "intermediate.dense",
-               .down = "output.dense"},
+     .layer = kBertLayer,
      .tokens = "embeddings.word_embeddings",
      .types = "embeddings.token_type_embeddings",
      .positions = "embeddings.position_embeddings",

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Statuses, targets and models for C.
+#include "arenite/arena_formula.h"
 #include "arenite/image.h"
 #include "arenite/model.h"
 #include "arenite/target.h"
@@ -101,10 +102,29 @@ uint32_t arenite_model_token_types(const arenite_model* model) {
 uint32_t arenite_model_input_features(const arenite_model* model) {
   return model_in(model).input_features();
 }
+static_assert(ARENITE_INPUTS_MAX == arenite::kInputsMax);
+
+uint32_t arenite_model_inputs(const arenite_model* model) { return model_in(model).inputs(); }
+uint32_t arenite_model_functions(const arenite_model* model) { return model_in(model).functions(); }
+arenite_input_info arenite_model_input(const arenite_model* model, uint32_t index) {
+  const arenite::InputInfo info = model_in(model).input(index);
+  return {info.name,        info.features,      info.vocab_size,
+          info.token_types, info.positions_max, info.tokens_min};
+}
+arenite_function_info arenite_model_function(const arenite_model* model, uint32_t index) {
+  const arenite::FunctionInfo info = model_in(model).function(index);
+  return {info.name,   info.inputs, info.inputs_read, info.output_features,
+          info.pooled, info.causal, info.first_op,    info.ops};
+}
+uint32_t arenite_model_find_function(const arenite_model* model, const char* name) {
+  return model_in(model).find_function(name);
+}
 arenite_image_shape arenite_model_image_shape(const arenite_model* model) {
-  const arenite::ImageShape image = arenite::image_shape(model_in(model));
-  return {image.channels,     image.height,      image.width,
-          image.patch_height, image.patch_width, image.patches};
+  return arenite_model_image_shape_of(model, 0);
+}
+arenite_image_shape arenite_model_image_shape_of(const arenite_model* model, uint32_t index) {
+  const arenite::ImageShape image = arenite::image_shape(model_in(model), index);
+  return {image.channels, image.height, image.width};
 }
 uint32_t arenite_model_output_features(const arenite_model* model) {
   return model_in(model).output_features();

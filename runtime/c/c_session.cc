@@ -26,6 +26,9 @@ SessionOptions options_from(const arenite_session_options* options) {
   const arenite_profile_hook& profile = options->profile;
   cpp.profile = {profile.op_begins, profile.op_ends, profile.context};
   cpp.hidden_states = {options->hidden_states.state, options->hidden_states.context};
+  for (uint32_t i = 0; i + 1 < kInputsMax; ++i) {
+    cpp.others[i] = {options->others[i].positions_max, options->others[i].tokens_max};
+  }
   return cpp;
 }
 
@@ -53,6 +56,26 @@ TokenBatch batch_from(const arenite_token_batch& batch) {
           batch.back_to_back,
           optional_span(batch.types, batch.size)};
 }
+
+// What the inputs of a function are fed; more than any function takes are as many too many.
+class Inputs {
+ public:
+  Inputs(const arenite_input* inputs, uint32_t count)
+      : count_(count <= kInputsMax ? count : kInputsMax + 1) {
+    for (uint32_t i = 0; i < count_ && i < kInputsMax; ++i) {
+      if (inputs[i].batch != nullptr) {
+        inputs_[i] = batch_from(*inputs[i].batch);
+      } else if (inputs[i].tokens != nullptr) {
+        inputs_[i] = batch_from(*inputs[i].tokens);
+      }
+    }
+  }
+  std::span<const Input> all() const { return {inputs_, count_}; }
+
+ private:
+  Input inputs_[kInputsMax + 1];
+  uint32_t count_;
+};
 
 Session& session_of(arenite_session* session) { return *reinterpret_cast<Session*>(session); }
 const Session& session_of(const arenite_session* session) {
@@ -96,7 +119,9 @@ using arenite::Session;
 using arenite::c::begin;
 using arenite::c::feed;
 using arenite::c::hand_over;
+using arenite::c::Inputs;
 using arenite::c::object_in;
+using arenite::c::report;
 using arenite::c::session_of;
 
 arenite_status arenite_plan_arena(arenite_arena_plan* plan, const arenite_model* model,
@@ -179,6 +204,38 @@ arenite_status arenite_session_begin_step_tokens(arenite_session* session,
   return begin(session, batch, false, why);
 }
 
+arenite_status arenite_session_run_function(arenite_session* session, uint32_t function,
+                                            const arenite_input* inputs, uint32_t count,
+                                            arenite_output* output, arenite_diagnostic* why) {
+  Diagnostic from;
+  const Inputs fed(inputs, count);
+  return hand_over(session_of(session).run(function, fed.all(), &from), from, output, why);
+}
+
+arenite_status arenite_session_step_function(arenite_session* session, uint32_t function,
+                                             const arenite_input* inputs, uint32_t count,
+                                             arenite_output* output, arenite_diagnostic* why) {
+  Diagnostic from;
+  const Inputs fed(inputs, count);
+  return hand_over(session_of(session).step(function, fed.all(), &from), from, output, why);
+}
+
+arenite_status arenite_session_begin_run_function(arenite_session* session, uint32_t function,
+                                                  const arenite_input* inputs, uint32_t count,
+                                                  arenite_diagnostic* why) {
+  Diagnostic from;
+  const Inputs fed(inputs, count);
+  return report(session_of(session).begin_run(function, fed.all(), &from), from, why);
+}
+
+arenite_status arenite_session_begin_step_function(arenite_session* session, uint32_t function,
+                                                   const arenite_input* inputs, uint32_t count,
+                                                   arenite_diagnostic* why) {
+  Diagnostic from;
+  const Inputs fed(inputs, count);
+  return report(session_of(session).begin_step(function, fed.all(), &from), from, why);
+}
+
 arenite_status arenite_session_advance(arenite_session* session, uint32_t ops_max,
                                        uint32_t* ops_left, arenite_diagnostic* why) {
   Diagnostic from;
@@ -194,6 +251,10 @@ arenite_output arenite_session_output(const arenite_session* session) {
   return arenite::c::output_from(session_of(session).output());
 }
 
+arenite_output arenite_session_output_of(const arenite_session* session, uint32_t function) {
+  return arenite::c::output_from(session_of(session).output(function));
+}
+
 void arenite_session_cancel(arenite_session* session) { session_of(session).cancel(); }
 
 arenite_status arenite_session_rewind(arenite_session* session, uint32_t sequence,
@@ -202,10 +263,29 @@ arenite_status arenite_session_rewind(arenite_session* session, uint32_t sequenc
   return arenite::c::finish(session_of(session).rewind(sequence, positions, &from), from, why);
 }
 
+arenite_status arenite_session_rewind_input(arenite_session* session, uint32_t input,
+                                            uint32_t sequence, uint32_t positions,
+                                            arenite_diagnostic* why) {
+  Diagnostic from;
+  const auto status = session_of(session).rewind_input(input, sequence, positions, &from);
+  return arenite::c::finish(status, from, why);
+}
+
+arenite_status arenite_session_copy_sequence(arenite_session* session, uint32_t from_sequence,
+                                             uint32_t to, arenite_diagnostic* why) {
+  Diagnostic from;
+  return arenite::c::finish(session_of(session).copy_sequence(from_sequence, to, &from), from, why);
+}
+
 void arenite_session_reset(arenite_session* session) { session_of(session).reset(); }
 
 uint32_t arenite_session_positions(const arenite_session* session, uint32_t sequence) {
   return session_of(session).positions(sequence);
+}
+
+uint32_t arenite_session_positions_of(const arenite_session* session, uint32_t sequence,
+                                      uint32_t input) {
+  return session_of(session).positions(sequence, input);
 }
 
 arenite_status arenite_session_self_test(arenite_session* session, arenite_self_test* test,

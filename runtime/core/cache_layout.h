@@ -122,7 +122,7 @@ class CacheLayout {
 };
 
 // Bytes that each panel of nr positions adds to a cache, keys and values of all heads.
-constexpr Checked cache_bytes_per_panel(Packing packing, const CacheShape& shape) {
+inline Checked cache_bytes_per_panel(Packing packing, const CacheShape& shape) {
   const bool is_int8 = linked(Need::kInt8Cache) && packing.type == TensorType::kW8;
   const Checked keys = shape.head_dim == 0 ? 0 : panel_bytes(packing, shape.head_dim);
   const uint64_t scales = is_int8 ? packing.nr * sizeof(float) : 0;

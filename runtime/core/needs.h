@@ -23,8 +23,11 @@ enum class Need : uint8_t {
   kEmbedding,
   kRope,
   kAdd,
-  kPrefix,
-  kPatches,
+  kJoin,
+  kConvolution,
+  kDepthwise,
+  kMaxPool,
+  kStore,
   // Selections, norms and activations, each in the order of its enum (op_kinds.h).
   kSelectAsAsked,
   kSelectFirst,
@@ -33,6 +36,7 @@ enum class Need : uint8_t {
   kSelectMeanSqrtLength,
   kSelectWeightedMean,
   kSelectLast,
+  kSelectSum,
   kLayerNorm,
   kRmsNorm,
   kLengthNorm,
@@ -54,6 +58,11 @@ enum class Need : uint8_t {
   kMish,
   kHardSwish,
   kClamp,
+  kExp,
+  kSqrt,
+  kReciprocal,
+  kLog,
+  kSin,
   // Masks that are no bands.
   kStripMask,
   kTileMask,
@@ -72,6 +81,9 @@ enum class Need : uint8_t {
   // fields that ask for them.
   kScoreCap,
   kScoreTables,
+  kSinks,
+  // Several inputs, or several functions.
+  kFunctions,
 };
 
 // The name of a need is its kind, a space, and its name among those of its kind: for
@@ -97,22 +109,24 @@ struct NeedNames {
   constexpr NeedNames(const char* kind_in, const char* const (&names_in)[kCount])
       : kind(kind_in), names(names_in), count(kCount) {}
 };
-inline constexpr const char* kPlainOpNames[] = {"linear", "attention", "embedding", "rope",
-                                                "add",    "prefix",    "patches"};
+inline constexpr const char* kPlainOpNames[] = {"linear",   "attention", "embedding",   "rope",
+                                                "add",      "join",      "convolution", "depthwise",
+                                                "max_pool", "store"};
 inline constexpr const char* kMaskNeedNames[] = {"strip", "tiles"};
 inline constexpr const char* kWeightNeedNames[] = {name(TensorType::kW8), name(TensorType::kQ8),
                                                    name(TensorType::kQ4)};
 inline constexpr const char* kCacheNeedNames[] = {name(TensorType::kInt8)};
 inline constexpr const char* kTokenizerNeedNames[] = {"byte pairs", "sentence pieces", "characters",
                                                       "WordPiece"};
-inline constexpr const char* kScoreNeedNames[] = {"soft_cap", "tables"};
+inline constexpr const char* kScoreNeedNames[] = {"soft_cap", "tables", "sinks"};
+inline constexpr const char* kProgramNeedNames[] = {"functions"};
 // In the order of Need.
 inline constexpr NeedNames kNeedNames[] = {
     {"op", kPlainOpNames},       {"select", kSelectNames},
     {"norm", kNormNames},        {"activation", kActivationNames},
     {"mask", kMaskNeedNames},    {"weights", kWeightNeedNames},
     {"cache", kCacheNeedNames},  {"tokenizer", kTokenizerNeedNames},
-    {"scores", kScoreNeedNames},
+    {"scores", kScoreNeedNames}, {"program", kProgramNeedNames},
 };
 
 inline constexpr uint32_t kNeeds = [] {
@@ -120,7 +134,7 @@ inline constexpr uint32_t kNeeds = [] {
   for (const NeedNames& of_kind : kNeedNames) count += of_kind.count;
   return count;
 }();
-static_assert(kNeeds == static_cast<uint32_t>(Need::kScoreTables) + 1 && kNeeds <= 64);
+static_assert(kNeeds == static_cast<uint32_t>(Need::kFunctions) + 1 && kNeeds <= 64);
 
 constexpr NeedName name(Need need) {
   uint32_t index = static_cast<uint32_t>(need);
@@ -162,11 +176,21 @@ inline constexpr uint64_t kNormNeeds =
 inline constexpr uint64_t kActivationNeeds =
     bits_of(Need::kRelu, Need::kGeluErf, Need::kGeluTanh, Need::kSilu, Need::kSoftCap, Need::kTanh,
             Need::kSigmoid, Need::kScale, Need::kLeakyRelu, Need::kElu, Need::kSoftplus,
-            Need::kMish, Need::kHardSwish, Need::kClamp);
+            Need::kMish, Need::kHardSwish, Need::kClamp, Need::kExp, Need::kSqrt, Need::kReciprocal,
+            Need::kLog, Need::kSin);
 inline constexpr bool kNormsLinked = (kLinked & kNormNeeds) != 0;
 inline constexpr bool kActivationsLinked = (kLinked & kActivationNeeds) != 0;
-inline constexpr bool kMeansLinked =
-    any_linked(Need::kSelectMean, Need::kSelectMeanSqrtLength, Need::kSelectWeightedMean);
+inline constexpr bool kMeansLinked = any_linked(Need::kSelectMean, Need::kSelectMeanSqrtLength,
+                                                Need::kSelectWeightedMean, Need::kSelectSum);
+inline constexpr bool kPoolsLinked =
+    any_linked(Need::kSelectFirst, Need::kSelectMean, Need::kSelectMax, Need::kSelectMeanSqrtLength,
+               Need::kSelectWeightedMean, Need::kSelectLast, Need::kSelectSum);
+inline constexpr bool kWindowsLinked =
+    any_linked(Need::kConvolution, Need::kDepthwise, Need::kMaxPool);
+inline constexpr bool kFunctionsLinked = linked(Need::kFunctions);
+// Whether there are axes beside those of one input and of the rows that are asked for.
+inline constexpr bool kAxesLinked =
+    kPoolsLinked || kWindowsLinked || linked(Need::kJoin) || kFunctionsLinked;
 inline constexpr bool kFewBitsLinked = any_linked(Need::kW8, Need::kQ8, Need::kQ4);
 inline constexpr bool kMergesLinked = any_linked(Need::kBytePairs, Need::kSentencePieces);
 inline constexpr bool kPiecesLinked = kMergesLinked || linked(Need::kCharacters);

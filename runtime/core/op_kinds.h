@@ -38,29 +38,35 @@ constexpr bool adds_epsilon_to_root(NormKind kind) {
 }
 
 enum class Activation : uint8_t {
-  kRelu,       // max(x, 0)
-  kGeluErf,    // x (1 + erf(x / sqrt(2))) / 2
-  kGeluTanh,   // x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2
-  kSilu,       // x sigmoid(x)
-  kSoftCap,    // parameter tanh(x / parameter)
-  kTanh,       // tanh(x)
-  kSigmoid,    // 1 / (1 + exp(-x))
-  kScale,      // parameter x
-  kLeakyRelu,  // x < 0 ? parameter x : x
-  kElu,        // x < 0 ? parameter (exp(x) - 1) : x
-  kSoftplus,   // log(1 + exp(x))
-  kMish,       // x tanh(log(1 + exp(x)))
-  kHardSwish,  // x min(max(x + 3, 0), 6) / 6
-  kClamp,      // min(max(x, -parameter), parameter)
+  kRelu,        // max(x, 0)
+  kGeluErf,     // x (1 + erf(x / sqrt(2))) / 2
+  kGeluTanh,    // x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2
+  kSilu,        // x sigmoid(x)
+  kSoftCap,     // parameter tanh(x / parameter)
+  kTanh,        // tanh(x)
+  kSigmoid,     // 1 / (1 + exp(-x))
+  kScale,       // parameter x
+  kLeakyRelu,   // x < 0 ? parameter x : x
+  kElu,         // x < 0 ? parameter (exp(x) - 1) : x
+  kSoftplus,    // log(1 + exp(x))
+  kMish,        // x tanh(log(1 + exp(x)))
+  kHardSwish,   // x min(max(x + 3, 0), 6) / 6
+  kClamp,       // min(max(x, -parameter), parameter)
+  kExp,         // exp(x)
+  kSqrt,        // sqrt(x + parameter)
+  kReciprocal,  // 1 / (x + parameter)
+  kLog,         // log(x + parameter)
+  kSin,         // sin(x)
 };
-inline constexpr Activation kLastActivation = Activation::kClamp;
 inline constexpr const char* kActivationNames[] = {
-    "relu",  "gelu_erf",   "gelu_tanh", "silu",     "soft_cap", "tanh",       "sigmoid",
-    "scale", "leaky_relu", "elu",       "softplus", "mish",     "hard_swish", "clamp"};
+    "relu",  "gelu_erf",   "gelu_tanh",  "silu",     "soft_cap", "tanh",       "sigmoid",
+    "scale", "leaky_relu", "elu",        "softplus", "mish",     "hard_swish", "clamp",
+    "exp",   "sqrt",       "reciprocal", "log",      "sin"};
 
 constexpr bool has_parameter(Activation kind) {
   return kind == Activation::kSoftCap || kind == Activation::kScale ||
-         kind == Activation::kLeakyRelu || kind == Activation::kElu || kind == Activation::kClamp;
+         kind == Activation::kLeakyRelu || kind == Activation::kElu || kind == Activation::kClamp ||
+         kind == Activation::kSqrt || kind == Activation::kReciprocal || kind == Activation::kLog;
 }
 
 // A cap and one divided by it are normal numbers: 32-bit ARM takes smaller ones for zero.
@@ -89,13 +95,14 @@ enum class SelectKind : uint8_t {
   kMeanSqrtLength,  // the sum by the square root of the number of rows
   kWeightedMean,    // each row weighs as much as its position, counted from 1
   kLast,
+  kSum,
 };
-inline constexpr SelectKind kLastSelectKind = SelectKind::kLast;
 inline constexpr const char* kSelectNames[] = {"as_asked",         "first",         "mean", "max",
-                                               "mean_sqrt_length", "weighted_mean", "last"};
+                                               "mean_sqrt_length", "weighted_mean", "last", "sum"};
 
 constexpr bool makes_a_row_of_several(SelectKind kind) {
-  return kind >= SelectKind::kMean && kind <= SelectKind::kWeightedMean;
+  return (kind >= SelectKind::kMean && kind <= SelectKind::kWeightedMean) ||
+         kind == SelectKind::kSum;
 }
 
 // REQUIRES: a kind of the list.

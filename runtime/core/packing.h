@@ -71,14 +71,8 @@ constexpr uint32_t block_bytes(const WeightType& type) {
 }
 inline constexpr uint32_t kQ4BlockBytes = block_bytes(kWeightTypeRows[3]);
 
-// Of one panel. Out of line, since ops, verifier and caches need it.
-[[gnu::noinline]] constexpr Checked panel_bytes(Packing packing, uint32_t inputs) {
-  const WeightType& type = weight_type(packing.type);
-  const Checked numbers = type.block != 0 ? Checked(inputs / type.block) * block_bytes(type)
-                                          : padded_inputs(packing, inputs) * (type.bits / 8u);
-  const uint32_t floats = uint32_t{type.floats_before} + type.floats_after;
-  return (numbers + floats * sizeof(float)) * packing.nr;
-}
+// Of one panel. [[gnu::const]]: a call whose result nobody reads is left out.
+[[gnu::const]] Checked panel_bytes(Packing packing, uint32_t inputs);
 
 // Where in its panel the weight lies that multiplies input `input` into the panel's output `lane`:
 // the byte, and of q4 the half of the byte.
@@ -112,7 +106,7 @@ constexpr size_t panel_scale(Packing packing, uint32_t inputs, uint32_t input, u
 }
 
 // Where in its panel the bias of an output lies, a float.
-constexpr size_t panel_bias(Packing packing, uint32_t inputs, uint32_t lane) {
+inline size_t panel_bias(Packing packing, uint32_t inputs, uint32_t lane) {
   const size_t before = weight_type(packing.type).rounds_inputs
                             ? panel_bytes(packing, inputs).value() - packing.nr * sizeof(float)
                             : 0;
@@ -127,14 +121,14 @@ constexpr size_t panel_index(Packing packing, uint32_t input, uint32_t lane) {
 }
 
 // Bytes of packed weights of `outputs` x `inputs`.
-constexpr Checked packed_weight_bytes(Packing packing, uint32_t outputs, uint32_t inputs) {
+inline Checked packed_weight_bytes(Packing packing, uint32_t outputs, uint32_t inputs) {
   return Checked(panels_of(packing, outputs)) * panel_bytes(packing, inputs);
 }
 
 // Index in all panels of float32 of the weight from `input` to `output`, or of the bias with input
 // kBiasRow. REQUIRES: within the shape.
-constexpr uint64_t packed_weight_index(Packing packing, uint32_t inputs, uint32_t output,
-                                       uint32_t input) {
+inline uint64_t packed_weight_index(Packing packing, uint32_t inputs, uint32_t output,
+                                    uint32_t input) {
   return output / packing.nr * (panel_bytes(packing, inputs).value() / sizeof(float)) +
          panel_index(packing, input, output % packing.nr);
 }

@@ -9,6 +9,16 @@
 #include "core/needs.h"
 
 namespace arenite {
+
+// Once for ops, verifier and caches, rather than a clone for each.
+Checked panel_bytes(Packing packing, uint32_t inputs) {
+  const WeightType& type = weight_type(packing.type);
+  const Checked numbers = type.block != 0 ? Checked(inputs / type.block) * block_bytes(type)
+                                          : padded_inputs(packing, inputs) * (type.bits / 8u);
+  const uint32_t floats = uint32_t{type.floats_before} + type.floats_after;
+  return (numbers + floats * sizeof(float)) * packing.nr;
+}
+
 namespace {
 
 template <typename T>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Views of what ops read and write, where it lies: matrices, masks, weights; they own nothing. And
-// how images are cut, and the rows that sequences begin with.
+// how images are cut.
 #pragma once
 
 #include <cassert>
@@ -10,7 +10,6 @@
 
 #include "arenite/checked_math.h"
 #include "arenite/tensor_type.h"
-#include "core/needs.h"
 #include "core/packing.h"
 
 namespace arenite {
@@ -55,47 +54,6 @@ struct MaskView {
 
   uint32_t tile_columns() const { return (positions + kMaskTile - 1) / kMaskTile; }
 };
-
-// How an image is cut into patches, which are the tokens of a model.
-
-// An image float32 [channels, height, width]. Its patches are as many as fit, row by row, from the
-// left; each is a row of patch_width() numbers, [channels, patch_height, patch_width].
-struct ImagePatches {
-  uint32_t channels = 0;
-  uint32_t height = 0;
-  uint32_t width = 0;
-  uint32_t patch_height = 0;
-  uint32_t patch_width = 0;
-
-  // REQUIRES (of all but pixels): no extent is 0.
-  constexpr uint32_t columns() const { return width / patch_width; }  // of patches
-  constexpr Checked patches() const { return Checked(height / patch_height) * columns(); }
-  constexpr Checked row_width() const { return Checked(channels) * patch_height * patch_width; }
-  constexpr Checked pixels() const { return Checked(channels) * height * width; }
-
-  friend constexpr bool operator==(const ImagePatches&, const ImagePatches&) = default;
-};
-
-// How many rows of constants each sequence begins with. A build whose models have none knows that
-// while it compiles, so that what counts them takes no code there, and no memory.
-
-template <bool kIsLinked>
-struct PrefixCount {
-  uint32_t rows = 0;
-
-  constexpr PrefixCount(uint32_t count = 0) : rows(count) {}
-  constexpr operator uint32_t() const { return rows; }
-};
-
-template <>
-struct PrefixCount<false> {
-  constexpr PrefixCount(uint32_t = 0) {}
-  constexpr operator uint32_t() const { return 0; }
-};
-
-using PrefixRows = PrefixCount<linked(Need::kPrefix)>;
-
-inline constexpr uint32_t kPrefixRowsMax = 65536;
 
 // A view of a tensor where it lies in the model file: what ops read as weights, and its numbers.
 

@@ -8,7 +8,7 @@
 namespace arenite::format {
 
 // Raised by every change of meaning. Files of another version are refused.
-inline constexpr uint32_t kFormatVersion = 10;
+inline constexpr uint32_t kFormatVersion = 12;
 
 inline constexpr char kFileIdentifier[] = "ARNT";     // at byte 4, where FlatBuffers puts it
 inline constexpr uint32_t kFooterMagic = 0x454E5241;  // "ARNE"
@@ -31,7 +31,10 @@ static_assert(sizeof(Footer) == 32 && offsetof(Footer, metadata_crc32c) == 24);
 inline constexpr uint32_t kMetadataBytesMax = INT32_MAX - 1;
 inline constexpr uint32_t kSlotsMax = 1024;
 inline constexpr uint32_t kOpsMax = 4096;
+inline constexpr uint32_t kFunctionsMax = 4;
 inline constexpr uint32_t kTensorsMax = 4096;
+inline constexpr uint32_t kAxisRowsMax = 65536;   // of constants
+inline constexpr uint32_t kPixelsMax = 1u << 30;  // of an image
 inline constexpr uint32_t kMasksMax = 256;
 inline constexpr uint32_t kHiddenStatesMax = 1024;
 inline constexpr uint32_t kMaskPositionsMax = 1u << 20;

@@ -31,16 +31,21 @@ bool for_each_score_need(const OpView& op, uint32_t index, Visit visit) {
     const bool has_table = op.choice<ScoreTerms>(AttentionOp::kTermsBy) != ScoreTerms::kSlopes;
     if (has_table && !visit(Need::kScoreTables, index)) return false;
   }
+  if constexpr (linked(Need::kSinks)) {
+    if (op.numbers[AttentionOp::kSinks] != kAbsent && !visit(Need::kSinks, index)) return false;
+  }
   return true;
 }
 
 // Calls visit(need, index) for all that running a file takes, once for each op, mask and tokenizer
-// that takes it, and once for its caches, until it returns false; `index` is of that op or mask.
+// that takes it, and once for its caches and for its functions, until it returns false; `index` is
+// of that op or mask.
 // Kinds that are not known are passed over. Returns false if `visit` did.
 // REQUIRES: the bytes passed FlatBuffers' structural verification (verify.h).
 template <typename Visit>
 bool for_each_need(std::span<const std::byte> file, Visit visit) {
   const ModelReader model(file);
+  if (!model.has_one_function() && !visit(Need::kFunctions, 0)) return false;
   for (uint32_t i = 0; i < model.ops(); ++i) {
     const OpView& op = model.op(i);
     if (!known(op.kind)) continue;

@@ -32,10 +32,13 @@ enum class OpKind : uint32_t {
   kActivation,
   kAdd,
   kSelect,
-  kPrefix,
-  kPatches,
+  kJoin,
+  kConvolution,
+  kDepthwise,
+  kMaxPool,
+  kStore,
 };
-inline constexpr uint32_t kOpKinds = 10;
+inline constexpr uint32_t kOpKinds = 13;
 
 // Places of an op's operands: what it reads comes first, what it makes last.
 enum Operand : uint8_t {
@@ -44,7 +47,7 @@ enum Operand : uint8_t {
   kOutput = 3,
   kFactor = 1,  // of an activation
   kQuery = 0,   // of attention
-  kKey = 1,
+  kKey = 1,     // and of a store
   kValue = 2,
 };
 inline constexpr uint32_t kOperands = 4;
@@ -54,7 +57,7 @@ struct LinearOp {
   enum Number : uint8_t { kTensor };
 };
 struct AttentionOp {
-  enum Number : uint8_t { kHeads, kCache, kMask, kTerms, kTermsBy };
+  enum Number : uint8_t { kCache, kMask, kTerms, kTermsBy, kSinks };
   enum Real : uint8_t { kScoreCap };
 };
 struct EmbeddingOp {
@@ -73,13 +76,19 @@ struct ActivationOp {
   enum Real : uint8_t { kParameter };
 };
 struct SelectOp {
-  enum Number : uint8_t { kKind, kFirstRow };
+  enum Number : uint8_t { kKind };
 };
-struct PrefixOp {
-  enum Number : uint8_t { kRows, kFirstRow };
+struct ConvolutionOp {
+  enum Number : uint8_t { kTensor, kDilation, kBefore, kColumns };
 };
-struct PatchesOp {
-  enum Number : uint8_t { kChannels, kHeight, kWidth, kPatchHeight, kPatchWidth };
+struct DepthwiseOp {
+  enum Number : uint8_t { kKernel, kDilation, kBefore, kColumns, kBias };
+};
+struct MaxPoolOp {
+  enum Number : uint8_t { kKernel, kDilation, kBefore, kColumns };
+};
+struct StoreOp {
+  enum Number : uint8_t { kCache };
 };
 inline constexpr uint32_t kOpNumbers = 5;
 inline constexpr uint32_t kOpReals = 1;
@@ -123,13 +132,17 @@ constexpr bool is_tensor(NumberType type) {
 
 enum class RealType : uint8_t { kNone, kFinite, kPositive };
 
-// Which rows the operands of an op have: all the same, one for each token, or, of the output, one
-// for each that the call gives out.
-enum class RowAxis : uint8_t { kSame, kOfTokens, kSelected };
+// Which axes the operands of an op are on.
+enum class AxisRule : uint8_t {
+  kSame,       // all on the output's
+  kPositions,  // the same, whose rows have positions: not those that are asked for
+  kBroadcast,  // the same, but a second operand may have a row for each sequence
+  kOwn,        // as the op's own check says
+};
 
-// What an op asks for beside its operands: rows of scores for each thread, or, where its weights
-// are q8 or q4, the input's rows in int8.
-enum class Scratch : uint8_t { kNone, kScores, kQuantizedRows };
+// What an op asks for beside its operands: rows of scores for each thread; where its weights are q8
+// or q4, the input's rows in int8; or lists of the rows that windows see, for each thread.
+enum class Scratch : uint8_t { kNone, kScores, kQuantizedRows, kWindows };
 
 // An operand may then have no width, a number be kAbsent.
 inline constexpr bool kOptional = true;
@@ -157,17 +170,19 @@ struct OpRow {
   [[no_unique_address]] Message name = "";
   Need need;  // of the op; or of the first of its functions, the others following it
   uint8_t functions = 1;
-  RowAxis rows = RowAxis::kSame;
+  AxisRule axes = AxisRule::kSame;
   Scratch scratch = Scratch::kNone;
   OperandRow operands[kOperands];
   NumberRow numbers[kOpNumbers] = {};
   RealRow reals[kOpReals] = {};
 };
 
-// Of attention. In a build without them they are what an op has not: files must then say zero,
-// which is refused with no check of its own.
+// Of attention. In a build without them they are what an op has not: files must then say zero, or
+// kAbsent of what is optional, and all else is refused with no check of its own.
 inline constexpr NumberRow kTermsByRow =
     linked(Need::kScoreTables) ? NumberRow{"ops.terms_by", NumberType::kCount} : NumberRow{};
+inline constexpr NumberRow kSinksRow = {
+    "ops.sinks", linked(Need::kSinks) ? NumberType::kVector : NumberType::kNone, kOptional};
 inline constexpr RealRow kScoreCapRow =
     linked(Need::kScoreCap) ? RealRow{"ops.score_cap", RealType::kFinite} : RealRow{};
 
@@ -181,22 +196,22 @@ inline constexpr OpRow kAllOps[kOpKinds] = {
     {.kind = OpKind::kAttention,
      .name = "attention",
      .need = Need::kAttention,
-     .rows = RowAxis::kOfTokens,
+     .axes = AxisRule::kPositions,
      .scratch = Scratch::kScores,
      .operands = {{"ops.query", Access::kRead, kOptional},
                   {"ops.key", Access::kRead, kOptional},
-                  {"ops.value", Access::kRead},
+                  {"ops.value", Access::kRead, linked(Need::kStore)},
                   {"ops.output", Access::kWrite}},
-     .numbers = {{"ops.heads", NumberType::kCount},
-                 {"ops.cache", NumberType::kCache},
+     .numbers = {{"ops.cache", NumberType::kCache},
                  {"ops.mask", NumberType::kMask},
                  {"ops.terms", NumberType::kVector, kOptional},
-                 kTermsByRow},
+                 kTermsByRow,
+                 kSinksRow},
      .reals = {kScoreCapRow}},
     {.kind = OpKind::kEmbedding,
      .name = "embedding",
      .need = Need::kEmbedding,
-     .rows = RowAxis::kOfTokens,
+     .axes = AxisRule::kPositions,
      .operands = {{}, {}, {}, {"ops.output", Access::kWrite}},
      .numbers = {{"ops.tokens", NumberType::kTable, kOptional},
                  {"ops.positions", NumberType::kPositionTable, kOptional},
@@ -217,13 +232,14 @@ inline constexpr OpRow kAllOps[kOpKinds] = {
     {.kind = OpKind::kRope,
      .name = "rope",
      .need = Need::kRope,
-     .rows = RowAxis::kOfTokens,
+     .axes = AxisRule::kPositions,
      .operands = {{"ops.input", Access::kRead}, {}, {}, {"ops.output", Access::kUpdate}},
      .numbers = {{"ops.heads", NumberType::kCount}, {"ops.angles", NumberType::kPositionTable}}},
     {.kind = OpKind::kActivation,
      .name = "activation",
      .need = Need::kRelu,
      .functions = std::size(kActivationNames),
+     .axes = AxisRule::kBroadcast,
      .operands = {{"ops.input", Access::kRead},
                   {"ops.factor", Access::kRead, kOptional},
                   {},
@@ -233,6 +249,7 @@ inline constexpr OpRow kAllOps[kOpKinds] = {
     {.kind = OpKind::kAdd,
      .name = "add",
      .need = Need::kAdd,
+     .axes = AxisRule::kBroadcast,
      .operands = {{"ops.input", Access::kRead},
                   {"ops.other", Access::kRead},
                   {},
@@ -241,28 +258,54 @@ inline constexpr OpRow kAllOps[kOpKinds] = {
      .name = "select",
      .need = Need::kSelectAsAsked,
      .functions = std::size(kSelectNames),
-     .rows = RowAxis::kSelected,
+     .axes = AxisRule::kOwn,
      .operands = {{"ops.input", Access::kRead}, {}, {}, {"ops.output", Access::kWrite}},
-     .numbers = {{"ops.rows", NumberType::kChoice},
-                 {"ops.first_row",
-                  linked(Need::kPrefix) ? NumberType::kCount : NumberType::kNone}}},
-    {.kind = OpKind::kPrefix,
-     .name = "prefix",
-     .need = Need::kPrefix,
-     .rows = RowAxis::kOfTokens,
-     .operands = {{"ops.input", Access::kRead}, {}, {}, {"ops.output", Access::kUpdate}},
-     .numbers = {{"ops.prefix", NumberType::kPositionTable},
-                 {"ops.first_row", NumberType::kCount}}},
-    {.kind = OpKind::kPatches,
-     .name = "patches",
-     .need = Need::kPatches,
-     .rows = RowAxis::kOfTokens,
-     .operands = {{}, {}, {}, {"ops.output", Access::kWrite}},
-     .numbers = {{"ops.channels", NumberType::kCount},
-                 {"ops.height", NumberType::kCount},
-                 {"ops.width", NumberType::kCount},
-                 {"ops.patch_height", NumberType::kCount},
-                 {"ops.patch_width", NumberType::kCount}}},
+     .numbers = {{"ops.rows", NumberType::kChoice}}},
+    {.kind = OpKind::kJoin,
+     .name = "join",
+     .need = Need::kJoin,
+     .axes = AxisRule::kOwn,
+     .operands = {{"ops.input", Access::kRead},
+                  {"ops.other", Access::kRead},
+                  {},
+                  {"ops.output", Access::kWrite}}},
+    {.kind = OpKind::kConvolution,
+     .name = "convolution",
+     .need = Need::kConvolution,
+     .axes = AxisRule::kOwn,
+     .scratch = Scratch::kWindows,
+     .operands = {{"ops.input", Access::kRead}, {}, {}, {"ops.output", Access::kWrite}},
+     .numbers = {{"ops.tensor", NumberType::kMatrix},
+                 {"ops.dilation", NumberType::kCount},
+                 {"ops.before", NumberType::kCount},
+                 {"ops.columns", NumberType::kCount}}},
+    {.kind = OpKind::kDepthwise,
+     .name = "depthwise",
+     .need = Need::kDepthwise,
+     .axes = AxisRule::kOwn,
+     .scratch = Scratch::kWindows,
+     .operands = {{"ops.input", Access::kRead}, {}, {}, {"ops.output", Access::kWrite}},
+     .numbers = {{"ops.kernel", NumberType::kVector},
+                 {"ops.dilation", NumberType::kCount},
+                 {"ops.before", NumberType::kCount},
+                 {"ops.columns", NumberType::kCount},
+                 {"ops.bias", NumberType::kVector}}},
+    {.kind = OpKind::kMaxPool,
+     .name = "max_pool",
+     .need = Need::kMaxPool,
+     .axes = AxisRule::kOwn,
+     .scratch = Scratch::kWindows,
+     .operands = {{"ops.input", Access::kRead}, {}, {}, {"ops.output", Access::kWrite}},
+     .numbers = {{"ops.kernel", NumberType::kCount},
+                 {"ops.dilation", NumberType::kCount},
+                 {"ops.before", NumberType::kCount},
+                 {"ops.columns", NumberType::kCount}}},
+    {.kind = OpKind::kStore,
+     .name = "store",
+     .need = Need::kStore,
+     .axes = AxisRule::kPositions,
+     .operands = {{}, {"ops.key", Access::kRead, kOptional}, {"ops.value", Access::kRead}, {}},
+     .numbers = {{"ops.cache", NumberType::kCache}}},
 };
 
 constexpr bool rows_are_in_order() {
@@ -274,6 +317,10 @@ constexpr bool rows_are_in_order() {
 static_assert(rows_are_in_order());
 
 constexpr bool known(OpKind kind) { return static_cast<uint32_t>(kind) < kOpKinds; }
+
+constexpr bool has_windows(OpKind kind) {
+  return kind == OpKind::kConvolution || kind == OpKind::kDepthwise || kind == OpKind::kMaxPool;
+}
 
 // Whether this build has any function of an op.
 constexpr bool linked(OpKind kind) {

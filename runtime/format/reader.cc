@@ -2,6 +2,7 @@
 #include "format/reader.h"
 
 #include <algorithm>
+#include <bitset>
 #include <type_traits>
 
 #include "core/views.h"
@@ -21,10 +22,27 @@ const T* plain(const Record* record) {
   return reinterpret_cast<const T*>(record);
 }
 
-template <typename T, typename Record>
-const T* plain(const flatbuffers::Vector<const Record*>* list) {
-  return plain<T>(reinterpret_cast<const Record*>(list->Data()));
+// The list of a field, which every file has: its count, and then what it holds. Out of line, for
+// the readers of so many lists are small then.
+[[gnu::noinline]] const uint32_t* list_at(const Model* model, flatbuffers::voffset_t field) {
+  return reinterpret_cast<const flatbuffers::Table*>(model)->GetPointer<const uint32_t*>(field);
 }
+
+// The same of records that are read as plain structs.
+template <typename T, typename Record>
+const uint32_t* records(const Model* model, flatbuffers::voffset_t field) {
+  static_assert(sizeof(T) == sizeof(Record) && alignof(T) <= alignof(Record));
+  static_assert(std::is_standard_layout_v<T> && std::is_trivially_copyable_v<T>);
+  return list_at(model, field);
+}
+
+template <typename T, typename Record>
+const T* first_record(const Model* model, flatbuffers::voffset_t field) {
+  return reinterpret_cast<const T*>(records<T, Record>(model, field) + 1);
+}
+
+// How many records a list has whose first lies here: FlatBuffers writes it in front.
+uint32_t count_of(const void* first) { return static_cast<const uint32_t*>(first)[-1]; }
 
 // A string of a list that may be shorter than what it has names for.
 const char* text(const flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>* names,
@@ -37,60 +55,109 @@ const char* text(const flatbuffers::Vector<flatbuffers::Offset<flatbuffers::Stri
 ModelReader::ModelReader(std::span<const std::byte> file)
     : file_(file.data()),
       model_(GetModel(file.data())),
-      signature_(plain<SignatureView>(model_->signature())),
-      slots_{plain<SlotView>(model_->slots()), model_->slots()->size()},
-      ops_{plain<OpView>(model_->ops()), model_->ops()->size()},
-      tensors_{plain<TensorShape>(model_->tensors()), model_->tensors()->size()},
-      caches_{plain<CacheView>(model_->caches()), model_->caches()->size()},
-      masks_{plain<MaskRecord>(model_->masks()), model_->masks()->size()},
-      offsets_(model_->tensor_offsets()->data()) {}
+      inputs_(first_record<InputView, Input>(model_, Model::VT_INPUTS)),
+      functions_(first_record<FunctionView, Function>(model_, Model::VT_FUNCTIONS)),
+      axes_(records<arenite::Axis, Axis>(model_, Model::VT_AXES)),
+      slots_(records<SlotView, Slot>(model_, Model::VT_SLOTS)),
+      ops_(records<OpView, Op>(model_, Model::VT_OPS)),
+      tensors_(records<TensorShape, Tensor>(model_, Model::VT_TENSORS)),
+      caches_(records<CacheView, Cache>(model_, Model::VT_CACHES)),
+      masks_(records<MaskRecord, Mask>(model_, Model::VT_MASKS)),
+      offsets_(list_at(model_, Model::VT_TENSOR_OFFSETS) + 1) {}
 
 const char* ModelReader::producer() const { return model_->producer()->c_str(); }
 const char* ModelReader::name() const { return model_->name()->c_str(); }
 const char* ModelReader::architecture() const { return model_->architecture()->c_str(); }
 
-uint32_t ModelReader::token_types() const {
+uint32_t ModelReader::stored_inputs() const { return count_of(inputs_); }
+uint32_t ModelReader::stored_functions() const { return count_of(functions_); }
+bool ModelReader::has_one_function() const {
+  if (((stored_inputs() ^ 1) | (stored_functions() ^ 1)) != 0) return false;
+  const FunctionView& all = functions_[0];
+  return (all.first_op | input(0).axis | (all.ops ^ ops()) | (all.inputs ^ 1)) == 0;
+}
+const char* ModelReader::input_name(uint32_t index) const {
+  return text(model_->input_names(), index);
+}
+const FunctionView& ModelReader::find_function(uint32_t index) const {
+  static constexpr FunctionView kNone;
+  return index < stored_functions() ? functions_[index] : kNone;  // refused later
+}
+const char* ModelReader::function_name(uint32_t index) const {
+  return text(model_->function_names(), index);
+}
+TensorType ModelReader::kv_cache() const { return static_cast<TensorType>(model_->kv_cache()); }
+
+uint32_t ModelReader::find_function_of_op(uint32_t op) const {
+  uint32_t of = 0;
+  while (of + 1 < functions() && op >= function(of).end()) ++of;
+  return of;
+}
+
+uint32_t ModelReader::find_function_of_input(uint32_t input) const {
+  uint32_t of = 0;
+  while (of + 1 < functions() && !takes(of, input)) ++of;
+  return of;
+}
+
+template <typename Visit>
+void ModelReader::for_each_read(uint32_t of, Visit visit) const {
+  if constexpr (!linked(OpKind::kStore)) return;
+  for (uint32_t i = first_op(of); i < end_of_ops(of) && i < ops(); ++i) {
+    const OpView& own = op(i);
+    if (own.kind != OpKind::kAttention || own.views[kValue].width != 0) continue;
+    const uint32_t index = own.numbers[AttentionOp::kCache];
+    const uint32_t slot = own.views[kOutput].slot;
+    if (index < caches() && slot < slots()) visit(slots_[slot].axis, cache(index).axis);
+  }
+}
+
+uint32_t ModelReader::inputs_read(uint32_t of) const {
+  uint32_t read = 0;
+  if constexpr (kFunctionsLinked) {
+    for_each_read(of, [&](uint32_t, uint32_t keys) { read |= inputs_of_axis(keys); });
+    read &= ~function(of).inputs;
+  }
+  return read;
+}
+
+InputTokens ModelReader::positions() const {
+  InputTokens tokens = input(0).positions_max;
+  for (uint32_t i = 1; i < inputs() && i < kInputsMax; ++i) tokens.of[i] = input(i).positions_max;
+  return tokens;
+}
+
+InputTokens ModelReader::shortest() const {
+  InputTokens tokens = 1;
+  for (uint32_t i = 0; i < inputs() && i < kInputsMax; ++i) {
+    tokens.of[i] = std::max(input(i).tokens_min, uint32_t{1});
+  }
+  return tokens;
+}
+
+uint32_t ModelReader::token_types(uint32_t of) const {
   uint32_t types = 0;
   for (uint32_t i = 0; i < ops(); ++i) {
     if (op(i).kind != OpKind::kEmbedding) continue;
     const uint32_t table = op(i).numbers[EmbeddingOp::kTypes];
-    if (table == kAbsent) continue;
+    if (table == kAbsent || (kFunctionsLinked && axis_of_op(i) != input(of).axis)) continue;
     const uint32_t rows = tensor(table).outputs;
     if (types == 0 || rows < types) types = rows;
   }
   return types;
 }
 
-uint32_t ModelReader::prefix_rows() const {
-  if constexpr (!linked(Need::kPrefix)) return 0;
-  Checked rows = 0;
-  for (uint32_t i = 0; i < ops(); ++i) {
-    if (op(i).kind != OpKind::kPrefix) continue;
-    const uint32_t tensor = op(i).numbers[PrefixOp::kRows];
-    if (tensor >= tensors()) continue;  // refused later
-    const Checked end = Checked(op(i).numbers[PrefixOp::kFirstRow]) + tensors_[tensor].outputs;
-    if (end.value() > rows.value()) rows = end;
-  }
-  // More are refused, and are no numbers to calculate with before that.
-  return static_cast<uint32_t>(std::min<size_t>(rows.value(), kPrefixRowsMax + 1));
+// Where all axes are the input's or one of asked rows, there is nothing to add up.
+AxisRows ModelReader::rows_of_axes(const InputTokens& tokens, uint32_t sequences,
+                                   bool all_rows) const {
+  if constexpr (kAxesLinked) return arenite::rows_of_axes(axes(), tokens, sequences, all_rows);
+  AxisRows rows;
+  rows.of[0] = tokens[0];
+  if constexpr (kLinkedAxesMax > 1) rows.of[1] = all_rows ? tokens[0] : sequences;
+  return rows;
 }
 
-ImagePatches ModelReader::image_patches() const {
-  using enum PatchesOp::Number;
-  const uint32_t* const numbers = op(0).numbers;
-  return {numbers[kChannels], numbers[kHeight], numbers[kWidth], numbers[kPatchHeight],
-          numbers[kPatchWidth]};
-}
-
-bool ModelReader::pooled() const {
-  for (uint32_t i = 0; i < ops(); ++i) {
-    if (op(i).kind != OpKind::kSelect) continue;
-    return op(i).choice<SelectKind>(SelectOp::kKind) != SelectKind::kAsAsked;
-  }
-  return false;
-}
-
-uint32_t ModelReader::labels() const { return model_->labels()->size(); }
+uint32_t ModelReader::labels() const { return *list_at(model_, Model::VT_LABELS); }
 const char* ModelReader::label(uint32_t index) const { return text(model_->labels(), index); }
 
 const char* ModelReader::op_name(uint32_t index) const { return text(model_->op_names(), index); }
@@ -99,11 +166,11 @@ const char* ModelReader::tensor_name(uint32_t index) const {
   return text(model_->tensor_names(), index);
 }
 
-uint32_t ModelReader::mask_words() const { return model_->mask_words()->size(); }
+uint32_t ModelReader::mask_words() const { return *list_at(model_, Model::VT_MASK_WORDS); }
 
 MaskView ModelReader::mask(uint32_t index) const {
   const MaskRecord& record = mask_record(index);
-  const uint32_t* const words = model_->mask_words()->data() + record.first_word;
+  const uint32_t* const words = list_at(model_, Model::VT_MASK_WORDS) + 1 + record.first_word;
   MaskView view;
   view.kind = static_cast<MaskKind>(record.kind);
   view.positions = record.positions;
@@ -123,21 +190,21 @@ MaskView ModelReader::mask(uint32_t index) const {
   return view;
 }
 
-uint32_t ModelReader::hidden_states() const { return model_->hidden_states()->size(); }
+uint32_t ModelReader::hidden_states() const { return *list_at(model_, Model::VT_HIDDEN_STATES); }
 
 const HiddenStateView& ModelReader::hidden_state(uint32_t index) const {
-  return plain<HiddenStateView>(model_->hidden_states())[index];
+  return first_record<HiddenStateView, HiddenState>(model_, Model::VT_HIDDEN_STATES)[index];
 }
 
-uint32_t ModelReader::packed_count() const { return model_->packed()->size(); }
+uint32_t ModelReader::packed_count() const { return *list_at(model_, Model::VT_PACKED); }
 
 const PackedView& ModelReader::packed(uint32_t index) const {
-  return plain<PackedView>(model_->packed())[index];
+  return first_record<PackedView, Packed>(model_, Model::VT_PACKED)[index];
 }
 
 SelfTestView ModelReader::self_test() const { return *plain<SelfTestView>(model_->self_test()); }
 
-uint32_t ModelReader::tensor_offsets() const { return model_->tensor_offsets()->size(); }
+uint32_t ModelReader::tensor_offsets() const { return count_of(offsets_); }
 
 WeightView ModelReader::weights(uint32_t packed_index, uint32_t index) const {
   const PackedView& stored = packed(packed_index);
@@ -155,22 +222,130 @@ uint32_t ModelReader::file_targets() const {
   return targets;
 }
 
-bool ModelReader::causal() const {
-  if (pooled() || reads_images() || tokens_min() > 1) return false;
+namespace {
+
+// Windows along the lines or columns of an image, of which numbers have a half each. So many rows
+// have as many windows as the axis of these says.
+WindowAxis along(uint32_t kernel, uint32_t stride, uint32_t dilation, uint32_t before,
+                 uint32_t rows, uint32_t windows) {
+  WindowAxis axis = {kernel, stride, dilation, before, 0};
+  const int64_t after = axis.reaches_beyond(rows, windows);
+  axis.after = after > 0 ? static_cast<uint32_t>(after) : 0;
+  return axis;
+}
+
+constexpr uint32_t low(uint32_t number) { return number & 0xFFFFu; }
+constexpr uint32_t high(uint32_t number) { return number >> 16; }
+
+Windows image_windows(const arenite::Axis& from, const arenite::Axis& to, uint32_t stride,
+                      uint32_t kernel, const uint32_t* numbers) {
+  const uint32_t width = from.other, columns = numbers[ConvolutionOp::kColumns];
+  if (width == 0 || to.other == 0 || columns == 0) return {};  // refused later
+  const uint32_t dilation = numbers[ConvolutionOp::kDilation];
+  const uint32_t before = numbers[ConvolutionOp::kBefore];
+  return {along(kernel / columns, low(stride), low(dilation), low(before), from.rows / width,
+                to.rows / to.other),
+          along(columns, high(stride), high(dilation), high(before), width, to.other), width};
+}
+
+}  // namespace
+
+Windows ModelReader::windows_of(const OpView& op) const {
+  static_assert(uint32_t{ConvolutionOp::kDilation} == DepthwiseOp::kDilation &&
+                uint32_t{ConvolutionOp::kBefore} == DepthwiseOp::kBefore &&
+                uint32_t{ConvolutionOp::kColumns} == DepthwiseOp::kColumns &&
+                uint32_t{MaxPoolOp::kDilation} == DepthwiseOp::kDilation &&
+                uint32_t{MaxPoolOp::kBefore} == DepthwiseOp::kBefore &&
+                uint32_t{MaxPoolOp::kColumns} == DepthwiseOp::kColumns);
+  const ColumnView& input = op.views[kInput];
+  const uint32_t index = op.numbers[ConvolutionOp::kTensor];
+  const bool is_pool = op.kind == OpKind::kMaxPool;
+  const bool is_sound = input.width != 0 && input.slot < slots() &&
+                        op.views[kOutput].slot < slots() && (is_pool || index < tensors());
+  if (!is_sound) return {};  // refused later
+  const bool is_depthwise = op.kind == OpKind::kDepthwise;
+  const uint32_t from = axis_of(input);
+  const uint32_t to = axis_of(op.views[kOutput]);
+  const uint32_t kernel = is_pool        ? op.numbers[MaxPoolOp::kKernel]
+                          : is_depthwise ? tensor(index).outputs
+                                         : tensor(index).inputs / input.width;
+  if (from < axes_.count && to < axes_.count && axes_[from].is_image()) {
+    constexpr uint32_t kEach = 0x10001;
+    return image_windows(axes_[from], axes_[to], from == to ? kEach : axes_[to].stride, kernel,
+                         op.numbers);
+  }
+  WindowAxis lines;
+  lines.kernel = kernel;
+  lines.dilation = op.numbers[ConvolutionOp::kDilation];
+  lines.before = op.numbers[ConvolutionOp::kBefore];
+  // As many as there are rows, or as the axis says.
+  const arenite::Axis same = {.stride = 1, .window = 1};
+  const arenite::Axis& axis = from == to || to >= axes_.count ? same : axes_[to];
+  lines.stride = axis.stride;
+  lines.after = lines.span() - lines.before - static_cast<uint32_t>(axis.window);
+  return {lines, {}, 1};
+}
+
+Checked ModelReader::history_bytes(const OpView& op) const {
+  if (!format::has_windows(op.kind)) return 0;
+  return arenite::history_bytes(windows_of(op).lookback(), op.views[kInput].width);
+}
+
+bool ModelReader::sees_windows(uint32_t of) const {
+  for (uint32_t i = first_op(of); kWindowsLinked && i < end_of_ops(of) && i < ops(); ++i) {
+    if (has_windows(i) && windows_of(op(i)).kernel() != 1) return true;
+  }
+  return false;
+}
+
+template <typename Test>
+bool ModelReader::all_masks(uint32_t of, Test test) const {
+  std::bitset<kMasksMax> used;
+  const bool all = functions() == 1;
+  for (uint32_t i = first_op(of); !all && i < end_of_ops(of) && i < ops(); ++i) {
+    const OpView& own = op(i);
+    if (own.kind != OpKind::kAttention) continue;
+    const uint32_t index = own.numbers[AttentionOp::kCache];
+    const uint32_t mask = own.numbers[AttentionOp::kMask];
+    const bool is_sound = own.views[kOutput].slot < slots() && index < caches() && mask < masks();
+    if (is_sound && axis_of_op(i) == cache(index).axis) used[mask % kMasksMax] = true;
+  }
   for (uint32_t i = 0; i < masks(); ++i) {
-    if (!is_causal(mask(i))) return false;
+    if ((all || used[i % kMasksMax]) && !test(i)) return false;
   }
   return true;
 }
 
-bool ModelReader::sees_everything() const {
-  for (uint32_t i = 0; i < masks(); ++i) {
-    const MaskRecord& record = mask_record(i);
-    const bool all = record.kind == static_cast<uint32_t>(MaskKind::kBand) &&
-                     record.lookback == kUnlimited && record.lookahead == kUnlimited;
-    if (!all) return false;
+// Rows of constants come with the first token, and so before all others alone. Keys on another
+// axis, of an input that comes with the queries, are those of the whole sequence.
+bool ModelReader::causal(uint32_t of) const {
+  for (uint32_t i = 0; i < inputs(); ++i) {
+    if (takes(of, i) && tokens_min(i) > 1) return false;
   }
-  return true;
+  for (uint32_t i = 0; kAxesLinked && i < axes_.count; ++i) {
+    if (kFunctionsLinked && (inputs_of_axis(i) & function(of).inputs) == 0) continue;
+    const bool begins_with_tokens =
+        axes_[i].kind == AxisKind::kJoined && axes_[axes_[i].source].kind != AxisKind::kConstants;
+    const bool is_of_all = axes_[i].kind == AxisKind::kOne || axes_[i].kind == AxisKind::kWindows ||
+                           axes_[i].is_image();
+    if (is_of_all || begins_with_tokens) return false;
+  }
+  for (uint32_t i = first_op(of); kWindowsLinked && i < end_of_ops(of) && i < ops(); ++i) {
+    if (has_windows(i) && !windows_of(op(i)).is_causal()) return false;
+  }
+  bool sees_whole_sequences = false;
+  if constexpr (kFunctionsLinked) {
+    for_each_read(of, [&](uint32_t queries, uint32_t keys) {
+      const bool is_own = (inputs_of_axis(keys) & function(of).inputs) != 0;
+      sees_whole_sequences = sees_whole_sequences || (is_own && queries != keys);
+    });
+  }
+  return !sees_whole_sequences && all_masks(of, [&](uint32_t i) { return is_causal(mask(i)); });
+}
+
+bool ModelReader::sees_everything(uint32_t of) const {
+  if (kWindowsLinked && sees_windows(of)) return false;
+  return all_masks(of, [&](uint32_t i) { return shows_everything(mask_record(i)); });
 }
 
 bool is_causal(const MaskView& mask) {
@@ -223,21 +398,40 @@ uint32_t number_of(const OpView& op, NumberType type) {
   return kAbsent;
 }
 
+uint32_t self_test_tokens(const ModelReader& model, uint32_t input, uint32_t tokens) {
+  if (input == 0) return tokens;
+  const uint32_t most = model.positions_max(input);
+  if (model.reads_images(input) || (most != 0 && tokens > most)) return most;
+  return std::max(tokens, model.tokens_min(input));
+}
+
 SelfTestLayout self_test_layout(const ModelReader& model, uint32_t tokens) {
   constexpr uint64_t kWord = sizeof(float);
-  const bool reads_tokens = model.vocab_size() != 0;
-  const uint64_t input_width = reads_tokens ? 1 : model.slot(model.input_slot_of_rows()).width;
-  const bool has_types = reads_tokens && model.token_types() != 0;
-  Checked types = Checked(tokens) * input_width * kWord;
-  if constexpr (linked(OpKind::kPatches)) {
-    if (model.reads_images()) types = model.image_patches().pixels() * kWord;
+  SelfTestLayout layout;
+  InputTokens counts;
+  Checked end = 0;
+  for (uint32_t i = 0; i < model.inputs(); ++i) {
+    const uint32_t own = counts.of[i] = self_test_tokens(model, i, tokens);
+    const bool reads_tokens = model.vocab_size(i) != 0;
+    const uint64_t width = reads_tokens ? 1 : model.slot(model.input_slot(i)).width;
+    layout.inputs[i] = end.value();
+    end = end + Checked(own) * width * kWord;
+    layout.types[i] = end.value();
+    if (reads_tokens && model.token_types(i) != 0) end = end + round_up(own, kWord);
   }
-  const Checked ops = types + (has_types ? round_up(tokens, kWord) : Checked(0));
-  const uint32_t rows = tokens + (linked(Need::kPrefix) ? model.prefix_rows() : 0);
-  const Checked output = ops + (Checked(rows) + kSelfTestTolerances) * model.ops() * kWord;
-  const Checked row = model.slot(model.output_slot()).width;
-  const Checked end = round_up(output + (row + kSelfTestTolerances) * kWord, kSegmentUnit);
-  return {rows, types.value(), ops.value(), output.value(), end.value()};
+  layout.ops = end.value();
+  layout.rows[0] = counts[0];
+  if constexpr (kAxesLinked) {
+    std::ranges::copy(model.rows_of_axes(counts, 1, true).of, layout.rows);
+  }
+  end = layout.tolerances_of_op(model, model.ops());
+  for (uint32_t i = 0; i < model.functions(); ++i) {
+    layout.outputs[i] = end.value();
+    const Checked row = model.slot(model.output_slot(i)).width;
+    end = end + (row + kSelfTestTolerances) * kWord;
+  }
+  layout.bytes = round_up(end, kSegmentUnit).value();
+  return layout;
 }
 
 // The weights are the high bits of a linear congruential generator.

@@ -12,6 +12,7 @@
 #include "core/cache_layout.h"
 #include "core/packing.h"
 #include "core/views.h"
+#include "core/windows.h"
 #include "format/file_layout.h"
 #include "format/op_table.h"
 
@@ -21,20 +22,29 @@ struct Model;  // the generated FlatBuffers table
 
 struct SlotView {
   uint32_t width = 0;
-  uint32_t offset = 0;      // floats per row before it in the area of its kind
-  uint32_t first_op = 0;    // alive from here ...
-  uint32_t last_op = 0;     // ... to here, both included
-  uint32_t per_output = 0;  // 1: a row for each one that the call gives out, not for each token
+  uint32_t offset = 0;    // floats per row before it in the area of its axis
+  uint32_t first_op = 0;  // alive from here ...
+  uint32_t last_op = 0;   // ... to here, both included
+  uint32_t axis = 0;      // which rows it has
 };
 
-// How the program is called.
-struct SignatureView {
-  uint32_t positions_max = 0;  // 0: any
+struct InputView {
+  uint32_t axis = 0;           // of its tokens
   uint32_t vocab_size = 0;     // 0: the input is features
-  uint32_t input_slot = 0;     // where features go; of no meaning for tokens
+  uint32_t slot = 0;           // where features go; of no meaning for tokens
+  uint32_t positions_max = 0;  // 0: any
+  uint32_t tokens_min = 0;     // of a sequence; above 1: whole sequences alone
+};
+
+// The ops [first_op, first_op + ops), which a call runs.
+struct FunctionView {
+  uint32_t first_op = 0;
+  uint32_t ops = 0;
+  uint32_t inputs = 0;  // bit set of those that it takes
   uint32_t output_slot = 0;
-  TensorType kv_cache = TensorType::kF32;  // of sessions that do not say
-  uint32_t tokens_min = 0;                 // of a sequence; above 1: whole sequences alone
+
+  constexpr uint32_t end() const { return first_op + ops; }
+  constexpr bool takes(uint32_t input) const { return (inputs >> input & 1) != 0; }
 };
 
 enum class Layout : uint32_t { kGemm, kPlain };
@@ -47,7 +57,7 @@ struct TensorShape {
 };
 
 // Bytes of a tensor in a segment of this packing, which is that of its type.
-constexpr Checked stored_bytes(const TensorShape& shape, Packing packing) {
+inline Checked stored_bytes(const TensorShape& shape, Packing packing) {
   if (shape.layout == Layout::kPlain) {
     return Checked(shape.outputs) * plain_row_bytes(shape.type, shape.inputs);
   }
@@ -57,6 +67,7 @@ constexpr Checked stored_bytes(const TensorShape& shape, Packing packing) {
 struct CacheView {
   CacheShape shape;
   uint32_t lookback = kUnlimited;  // positions before a query that must be held
+  uint32_t axis = 0;               // of keys and values
 };
 
 // The header of a mask; its lists are a part of the model's mask words.
@@ -101,6 +112,18 @@ struct PackedView {
   }
 };
 
+// The most axes that a file may have: a build whose models have few knows it while it compiles.
+inline constexpr uint32_t kLinkedAxesMax = kAxesLinked                    ? kAxesMax
+                                           : linked(Need::kSelectAsAsked) ? 2
+                                                                          : 1;
+
+inline constexpr uint32_t kLinkedInputsMax = kFunctionsLinked ? kInputsMax : 1;
+
+// The operand whose rows an op goes along: its output, or what it stores.
+inline const ColumnView& rows_of(const OpView& op) {
+  return linked(OpKind::kStore) && op.kind == OpKind::kStore ? op.views[kValue] : op.views[kOutput];
+}
+
 // REQUIRES: the bytes passed FlatBuffers' structural verification (verify.h), and every index is
 // below its count. Cheap to make and to copy.
 class ModelReader {
@@ -110,31 +133,93 @@ class ModelReader {
   const char* producer() const;
   const char* name() const;
   const char* architecture() const;
-  uint32_t positions_max() const { return signature_->positions_max; }
-  uint32_t vocab_size() const { return signature_->vocab_size; }
-  uint32_t token_types() const;  // 0: the model knows none
-  uint32_t prefix_rows() const;  // rows of constants that each sequence begins with
-  // Of a sequence of positions_max() tokens; 0: any number.
-  uint32_t rows_max() const {
-    const uint32_t positions = positions_max();
-    if constexpr (!linked(Need::kPrefix)) return positions;
-    return positions == 0 ? 0 : static_cast<uint32_t>((Checked(positions) + prefix_rows()).value());
+  // In a build whose models have one input and one function, there is nothing to count.
+  uint32_t inputs() const { return kFunctionsLinked ? stored_inputs() : 1; }
+  uint32_t stored_inputs() const;
+  const InputView& input(uint32_t index) const { return inputs_[index]; }
+  const char* input_name(uint32_t index) const;
+  uint32_t axis_of_input(uint32_t index) const { return kFunctionsLinked ? input(index).axis : 0; }
+  uint32_t functions() const { return kFunctionsLinked ? stored_functions() : 1; }
+  // Whether one function with one input is the whole program.
+  bool has_one_function() const;
+  uint32_t stored_functions() const;
+  const FunctionView& function(uint32_t index) const {
+    return kFunctionsLinked ? find_function(index) : functions_[0];
   }
-  // Whether the input is images, which the first op cuts, and how it does.
-  bool reads_images() const { return linked(OpKind::kPatches) && op(0).kind == OpKind::kPatches; }
-  ImagePatches image_patches() const;  // REQUIRES: reads_images()
-  // Where the features go that are fed, or the patches. REQUIRES: the input is no tokens.
-  uint32_t input_slot_of_rows() const {
-    return reads_images() ? op(0).views[kOutput].slot : input_slot();
+  const char* function_name(uint32_t index) const;
+  // The function that an op is of, or takes an input. REQUIRES: verify_functions.
+  uint32_t function_of_op(uint32_t op) const {
+    return kFunctionsLinked ? find_function_of_op(op) : 0;
   }
-  bool pooled() const;      // selections give one row for each sequence
-  uint32_t labels() const;  // 0, or one for each column that the model gives out
-  const char* label(uint32_t index) const;
-  uint32_t input_slot() const { return signature_->input_slot; }
-  uint32_t output_slot() const { return signature_->output_slot; }
-  TensorType kv_cache() const { return signature_->kv_cache; }
-  uint32_t tokens_min() const { return signature_->tokens_min; }
+  uint32_t function_of_input(uint32_t input) const {
+    return kFunctionsLinked ? find_function_of_input(input) : 0;
+  }
+  uint32_t first_op(uint32_t of) const { return kFunctionsLinked ? function(of).first_op : 0; }
+  uint32_t end_of_ops(uint32_t of) const { return kFunctionsLinked ? function(of).end() : ops(); }
+  bool takes(uint32_t of, uint32_t input) const {
+    return !kFunctionsLinked || function(of).takes(input);
+  }
+  // Inputs as a bit set: those whose tokens the rows of an axis come with, and those whose stored
+  // keys and values a function reads without taking them.
+  uint32_t inputs_of_axis(uint32_t axis) const {
+    return kFunctionsLinked ? inputs_of(axes(), axis) : 1;
+  }
+  uint32_t inputs_read(uint32_t of) const;
 
+  // Of one input.
+  uint32_t positions_max(uint32_t of = 0) const { return input(of).positions_max; }
+  uint32_t vocab_size(uint32_t of = 0) const { return input(of).vocab_size; }
+  uint32_t input_slot(uint32_t of = 0) const { return input(of).slot; }
+  uint32_t tokens_min(uint32_t of = 0) const { return input(of).tokens_min; }
+  uint32_t token_types(uint32_t of = 0) const;  // 0: it knows none
+  InputTokens positions() const;                // the longest sequences; 0: any
+  InputTokens shortest() const;                 // sequences, at least 1
+  // Whether an input is images: the features are their pixels, line by line.
+  bool reads_images(uint32_t of = 0) const {
+    return kWindowsLinked && axes_[axis_of_input(of)].is_image();
+  }
+  uint32_t labels() const;  // 0, or one for each column that the last function gives out
+  const char* label(uint32_t index) const;
+  uint32_t output_slot(uint32_t of = 0) const { return function(of).output_slot; }
+  TensorType kv_cache() const;  // of sessions that do not say
+
+  std::span<const arenite::Axis> axes() const { return {axes_.data, axes_.count}; }
+  // In a build whose models have no others, all axes but the first are of rows that are asked for.
+  AxisKind kind_of_axis(uint32_t axis) const {
+    if constexpr (!kAxesLinked) return axis == 0 ? AxisKind::kInput : AxisKind::kAsked;
+    return axes_[axis].kind;
+  }
+  uint32_t source_of_axis(uint32_t axis) const {
+    if constexpr (!kAxesLinked) return 0;
+    return axes_[axis].source;
+  }
+  // Which rows a view has, or what an op makes or stores.
+  uint32_t axis_of(const ColumnView& view) const {
+    if constexpr (kLinkedAxesMax == 1) return 0;
+    return slot(view.slot).axis;
+  }
+  // Whether an op has windows, and what these see. REQUIRES: verify_ops.
+  bool has_windows(uint32_t index) const { return format::has_windows(op(index).kind); }
+  Windows windows_of(const OpView& op) const;
+  // What it keeps of each sequence in a function that is causal; 0 for other ops.
+  Checked history_bytes(const OpView& op) const;
+  uint32_t axis_of_op(uint32_t index) const { return axis_of(rows_of(op(index))); }
+  AxisKind kind_of_slot(uint32_t index) const { return kind_of_axis(slot(index).axis); }
+  // As rows_of_axes and area_of (arena_formula.h). REQUIRES: verify_axes.
+  AxisRows rows_of_axes(const InputTokens& tokens, uint32_t sequences, bool all_rows) const;
+  uint32_t area_of(uint32_t axis) const {
+    if constexpr (!linked(Need::kJoin)) return axis;
+    return arenite::area_of(axes(), axis);
+  }
+  // Rows of a sequence of so many tokens on an axis whose rows have positions.
+  uint32_t rows_on(uint32_t axis, const InputTokens& tokens) const {
+    if constexpr (!kAxesLinked) return tokens[0];
+    return rows_of_axes(tokens, 1, true)[axis];
+  }
+  uint32_t axis_of_cache(uint32_t index) const {
+    if constexpr (!kAxesLinked) return 0;
+    return cache(index).axis;
+  }
   uint32_t slots() const { return slots_.count; }
   const SlotView& slot(uint32_t index) const { return slots_[index]; }
   uint32_t ops() const { return ops_.count; }
@@ -145,6 +230,10 @@ class ModelReader {
   const char* tensor_name(uint32_t index) const;
   uint32_t caches() const { return caches_.count; }
   const CacheView& cache(uint32_t index) const { return caches_[index]; }
+  // Of queries. REQUIRES: an attention op, whose cache has values.
+  uint32_t heads_of(const OpView& op) const {
+    return op.views[kOutput].width / cache(op.numbers[AttentionOp::kCache]).shape.value_dim;
+  }
   uint32_t masks() const { return masks_.count; }
   const MaskRecord& mask_record(uint32_t index) const { return masks_[index]; }
   uint32_t mask_words() const;
@@ -168,9 +257,12 @@ class ModelReader {
   WeightView weights(uint32_t packed_index, uint32_t tensor) const;
 
   uint32_t file_targets() const;  // bit set
-  // No mask lets a query see a later key, and sequences may be of any number of tokens.
-  bool causal() const;
-  bool sees_everything() const;  // no mask hides anything, whatever the distance
+  // Whether convolutions of several rows do.
+  bool sees_windows(uint32_t of = 0) const;
+  // No row depends on later tokens, and sequences may be of any number of tokens.
+  bool causal(uint32_t of = 0) const;
+  // No mask hides anything, whatever the distance.
+  bool sees_everything(uint32_t of = 0) const;
 
  private:
   // A list of records.
@@ -179,13 +271,31 @@ class ModelReader {
     const T* data;
     uint32_t count;
 
+    // From the count, which the records follow.
+    explicit List(const uint32_t* list)
+        : data(reinterpret_cast<const T*>(list + 1)), count(*list) {}
     const T& operator[](uint32_t index) const { return data[index]; }
   };
+
+  const FunctionView& find_function(uint32_t index) const;
+  uint32_t find_function_of_op(uint32_t op) const;
+  uint32_t find_function_of_input(uint32_t input) const;
+  const OpView* find_patches(uint32_t of) const;
+  // Whether test(mask) holds for all masks by which queries of a function see rows of their own
+  // axis; where there is one function, for all that there are.
+  template <typename Test>
+  bool all_masks(uint32_t of, Test test) const;
+  // Calls visit(axis of queries, axis of keys) for each attention op of a function that reads keys
+  // and values which another op has stored.
+  template <typename Visit>
+  void for_each_read(uint32_t of, Visit visit) const;
 
   const std::byte* file_;
   const Model* model_;
   // What every step reads.
-  const SignatureView* signature_;
+  const InputView* inputs_;
+  const FunctionView* functions_;
+  List<arenite::Axis> axes_;
   List<SlotView> slots_;
   List<OpView> ops_;
   List<TensorShape> tensors_;
@@ -194,6 +304,11 @@ class ModelReader {
   const uint32_t* offsets_;
 };
 
+// To every query, whatever the distance.
+inline bool shows_everything(const MaskRecord& mask) {
+  return mask.kind == static_cast<uint32_t>(MaskKind::kBand) && mask.lookback == kUnlimited &&
+         mask.lookahead == kUnlimited;
+}
 // No row of the mask reaches beyond its own position.
 bool is_causal(const MaskView& mask);
 
@@ -202,31 +317,37 @@ bool is_causal(const MaskView& mask);
 inline constexpr uint32_t kSelfTestTolerances = 2;  // of each op, and of the output
 
 // Places in bytes, all multiples of 4:
-//   0        what is fed: features, float32 [tokens, input_features]; or an image, float32
-//            [channels, height, width]; or ids, uint32 [tokens]
-//   types    where the model knows types: uint8 [tokens], and zeros up to a multiple of 4
-//   ops      for each op two tolerances and then a digest for each row, all float32: of the prefix,
-//            where there is one, then of the tokens
-//   output   two tolerances and then the row that the last token gives, float32 [output_features];
-//            and zeros up to a multiple of 64
+//   0        what each input is fed: features, float32 [tokens, features]; or ids, uint32 [tokens],
+//            and then, where it knows types, uint8 [tokens], and zeros up to a multiple of 4
+//   ops      for each op two tolerances and then a digest for each of its rows, all float32
+//   output   of each function two tolerances and then the row that the last token gives, float32
+//            [output_features]; and zeros up to a multiple of 64
 // The first tolerance is for sessions that keep keys and values as the file says, the second for
 // others.
 struct SelfTestLayout {
-  uint32_t rows = 0;  // tokens, and the prefix
-  uint64_t types = 0;
+  uint32_t rows[kAxesLinked ? kAxesMax : 1] = {};  // of each axis
+  uint64_t inputs[kLinkedInputsMax] = {};
+  uint64_t types[kLinkedInputsMax] = {};
   uint64_t ops = 0;
-  uint64_t output = 0;
+  uint64_t outputs[kFunctionsLinked ? kFunctionsMax : 1] = {};
   uint64_t bytes = 0;  // of all; the largest number where sizes overflow
 
-  uint64_t tolerances_of_op(uint32_t op) const {
-    return ops + uint64_t{op} * (uint64_t{rows} + kSelfTestTolerances) * sizeof(float);
+  uint32_t rows_of_op(const ModelReader& model, uint32_t op) const {
+    return rows[kAxesLinked ? model.axis_of_op(op) : 0];
   }
-  uint64_t digest_of(uint32_t op, uint32_t row) const {
-    return tolerances_of_op(op) + (uint64_t{row} + kSelfTestTolerances) * sizeof(float);
+  // Of all ops at least their number: where the output begins.
+  uint64_t tolerances_of_op(const ModelReader& model, uint32_t op) const {
+    uint64_t numbers = uint64_t{op} * kSelfTestTolerances;
+    for (uint32_t i = 0; i < op; ++i) numbers += rows_of_op(model, i);
+    return ops + numbers * sizeof(float);
   }
 };
 
 SelfTestLayout self_test_layout(const ModelReader& model, uint32_t tokens);
+
+// Tokens that an input is fed in a test of so many: those, unless its sequences are longer or
+// shorter, or images.
+uint32_t self_test_tokens(const ModelReader& model, uint32_t input, uint32_t tokens);
 
 // A number that stands for a row: the sum of its elements, each times a weight of its own between
 // -1 and 1. Rows that differ by d in length differ by about d / sqrt(3). The same bits everywhere.

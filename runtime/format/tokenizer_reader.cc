@@ -28,6 +28,10 @@ T choice(uint32_t number) {
 
 }  // namespace
 
+const std::span<const uint32_t>& TokenizerView::list(TokenizerList which) const {
+  return this->*kLists[static_cast<uint32_t>(which)];
+}
+
 bool has_tokenizer(std::span<const std::byte> file) {
   return GetModel(file.data())->tokenizer() != nullptr;
 }

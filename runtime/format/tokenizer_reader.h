@@ -14,7 +14,7 @@ namespace arenite::format {
 // The lists of numbers in the tokenizer of a model file, in their order there. Lists that belong
 // together are the columns of one table.
 
-enum class TokenizerList : uint32_t {
+enum class TokenizerList : uint8_t {
   kEnds,          // tokens that end a text, the first one is the end token proper
   kTokenOffsets,  // into token_bytes; vocabulary + 1
   kByteTokens,    // 256, or none
@@ -126,6 +126,7 @@ struct TokenizerView {
 
   uint32_t vocab_size() const { return static_cast<uint32_t>(token_offsets.size() - 1); }
   bool has(TokenizerFlags flag) const { return (flags & flag) != 0; }
+  const std::span<const uint32_t>& list(TokenizerList which) const;
 
   // What a token stands for. REQUIRES: id < vocab_size(), and the offsets are verified.
   std::string_view bytes(uint32_t id) const {

@@ -58,7 +58,11 @@ constexpr FieldRow kModelFields[] = {
     {FieldKind::kString, 1},                       // producer
     {FieldKind::kString, 1},                       // name
     {FieldKind::kString, 1},                       // architecture
-    inline_struct<Signature>(),                    // signature
+    list_of<Input>(),                              // inputs
+    {FieldKind::kStrings},                         // input_names
+    list_of<Function>(),                           // functions
+    {FieldKind::kStrings},                         // function_names
+    list_of<Axis>(),                               // axes
     list_of<Slot>(),                               // slots
     list_of<Op>(),                                 // ops
     {FieldKind::kStrings},                         // op_names
@@ -74,6 +78,7 @@ constexpr FieldRow kModelFields[] = {
     inline_struct<SelfTest>(),                     // self_test
     {FieldKind::kTokenizer, 0, true},              // tokenizer
     {FieldKind::kInline, sizeof(uint32_t), true},  // array_flags
+    {FieldKind::kInline, sizeof(uint32_t), true},  // kv_cache
 };
 constexpr FieldRow kTokenizerFields[] = {
     inline_struct<TokenizerChoices>(),  // choices
@@ -82,7 +87,7 @@ constexpr FieldRow kTokenizerFields[] = {
     {FieldKind::kNumberLists},          // lists
 };
 constexpr FieldRow kNumberListFields[] = {list_of<uint32_t>()};  // values
-static_assert(number_of_field(std::size(kModelFields) - 1) == Model::VT_ARRAY_FLAGS &&
+static_assert(number_of_field(std::size(kModelFields) - 1) == Model::VT_KV_CACHE &&
               number_of_field(std::size(kTokenizerFields) - 1) == Tokenizer::VT_LISTS &&
               number_of_field(std::size(kNumberListFields) - 1) == NumberList::VT_VALUES);
 
@@ -201,8 +206,9 @@ constexpr const char* field_of(Need need) {
   if (need < Need::kStripMask) return "ops.function";
   if (need < Need::kW8) return "masks.kind";
   if (need < Need::kInt8Cache) return "tensors.type";
-  if (need < Need::kBytePairs) return "signature.kv_cache";
-  return need < Need::kScoreCap ? "tokenizer.kind" : "ops.terms";
+  if (need < Need::kBytePairs) return "kv_cache";
+  if (need < Need::kScoreCap) return "tokenizer.kind";
+  return need < Need::kFunctions ? "ops.terms" : "functions";
 }
 
 // Refuses models that need parts of the runtime that a build with ARENITE_MODEL left out.
@@ -215,20 +221,12 @@ bool verify_needs(std::span<const std::byte> file, const Refusal& refuse) {
   });
 }
 
-bool verify_counts(const ModelReader& model, const Refusal& refuse) {
-  struct Limit {
-    Message field;
-    uint32_t found, least, most;
-  };
-  const Limit limits[] = {
-      {"slots", model.slots(), 1, kSlotsMax},
-      {"ops", model.ops(), 1, kOpsMax},
-      {"tensors", model.tensors(), 0, kTensorsMax},
-      {"caches", model.caches(), 0, kOpsMax},
-      {"masks", model.masks(), 0, kMasksMax},
-      {"packed", model.packed_count(), 1, kTargets},
-      {"hidden_states", model.hidden_states(), 0, kHiddenStatesMax},
-  };
+struct Limit {
+  Message field;
+  uint32_t found, least, most;
+};
+
+bool verify_limits(std::span<const Limit> limits, const Refusal& refuse) {
   for (const Limit& limit : limits) {
     if (limit.found < limit.least) {
       return refuse("a list is too short", limit.field, 0, limit.found, limit.least);
@@ -238,6 +236,26 @@ bool verify_counts(const ModelReader& model, const Refusal& refuse) {
     }
   }
   return true;
+}
+
+// A build whose models have one input and one function refuses any other number as a need.
+bool verify_counts(const ModelReader& model, const Refusal& refuse) {
+  if constexpr (kFunctionsLinked) {
+    const Limit limits[] = {{"inputs", model.stored_inputs(), 1, kInputsMax},
+                            {"functions", model.stored_functions(), 1, kFunctionsMax}};
+    if (!verify_limits(limits, refuse)) return false;
+  }
+  const Limit limits[] = {
+      {"axes", static_cast<uint32_t>(model.axes().size()), 1, kAxesMax},
+      {"slots", model.slots(), 1, kSlotsMax},
+      {"ops", model.ops(), 1, kOpsMax},
+      {"tensors", model.tensors(), 0, kTensorsMax},
+      {"caches", model.caches(), 0, kOpsMax},
+      {"masks", model.masks(), 0, kMasksMax},
+      {"packed", model.packed_count(), 1, kTargets},
+      {"hidden_states", model.hidden_states(), 0, kHiddenStatesMax},
+  };
+  return verify_limits(limits, refuse);
 }
 
 }  // namespace
@@ -265,6 +283,7 @@ Status verify(std::span<const std::byte> file, Diagnostic* why, Checksums checks
   if (!verify_counts(model, refuse)) return Status::kBadModel;
   if (!verify_needs(file, refuse)) return Status::kUnsupported;
   const bool sound =
+      (!kFunctionsLinked || verify_functions(model, refuse)) && verify_axes(model, refuse) &&
       verify_masks(model, refuse) && verify_tensors(model, refuse) && verify_slots(model, refuse) &&
       verify_flow(model, refuse) && verify_ops(model, refuse) &&
       verify_packed(model, file, metadata.size(), refuse) && verify_tokenizer(file, refuse);

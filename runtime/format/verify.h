@@ -51,6 +51,9 @@ class Refusal {
 // Whether all that the schema says can be read in place. REQUIRES: at least 8 bytes, and at most
 // kMetadataBytesMax.
 bool is_well_formed(std::span<const std::byte> metadata);
+// A build whose models have one input and one function refuses all others as a need.
+bool verify_functions(const ModelReader& model, const Refusal& refuse);
+bool verify_axes(const ModelReader& model, const Refusal& refuse);
 bool verify_tensors(const ModelReader& model, const Refusal& refuse);
 bool verify_slots(const ModelReader& model, const Refusal& refuse);
 bool verify_flow(const ModelReader& model, const Refusal& refuse);

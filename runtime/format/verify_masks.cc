@@ -66,11 +66,11 @@ bool verify_row_range(const MaskView& mask, uint32_t row, uint32_t mask_index,
 }
 
 bool verify_tiles(const MaskView& mask, uint32_t index, const Refusal& refuse) {
-  const uint64_t mixed = mask.bits.size() / kMaskTile;
+  const uint32_t tiles = kTileMixed + static_cast<uint32_t>(mask.bits.size()) / kMaskTile;
   for (const uint16_t tile : mask.map) {
-    if (tile >= kTileMixed + mixed) {
+    if (tile >= tiles) {
       return refuse("a tile map names a mixed tile that is not there", "masks.map", index, tile,
-                    kTileMixed + mixed);
+                    tiles);
     }
   }
   for (uint32_t row = 0; row < mask.positions; ++row) {
@@ -79,11 +79,12 @@ bool verify_tiles(const MaskView& mask, uint32_t index, const Refusal& refuse) {
   return true;
 }
 
-// The words of a mask without mixed tiles.
-uint64_t least_words(MaskKind kind, uint64_t positions) {
+// The words of a mask without mixed tiles. REQUIRES: positions <= kTileMaskPositionsMax, with
+// tiles; and kMaskPositionsMax.
+uint32_t least_words(MaskKind kind, uint32_t positions) {
   if (kind == MaskKind::kBand) return 0;
   if (kind == MaskKind::kStrip) return 2 * positions - 1;
-  const uint64_t side = (positions + kMaskTile - 1) / kMaskTile;
+  const uint32_t side = div_up(positions, kMaskTile);
   return (side * side + 1) / 2 + 2 * positions;
 }
 
@@ -101,7 +102,7 @@ bool verify_record(const ModelReader& model, uint32_t index, uint32_t begin,
   if (!is_band && (mask.positions == 0 || mask.positions > most)) {
     return refuse("a mask has no sensible size", "masks.positions", index, mask.positions, most);
   }
-  const uint64_t least = least_words(kind, mask.positions);
+  const uint32_t least = least_words(kind, mask.positions);
   const bool fits = kind == MaskKind::kTiles
                         ? mask.words >= least && (mask.words - least) % kMaskTile == 0
                         : mask.words == least;
@@ -112,10 +113,6 @@ bool verify_record(const ModelReader& model, uint32_t index, uint32_t begin,
   if (mask.first_word != begin || mask.words > model.mask_words() - begin) {
     return refuse("the lists of masks do not follow each other", "masks.first_word", index,
                   mask.first_word, begin);
-  }
-  if (mask.positions != 0 && (model.positions_max() == 0 || model.rows_max() > mask.positions)) {
-    return refuse("a mask is smaller than the model's context", "masks.positions", index,
-                  mask.positions, model.rows_max());
   }
   return true;
 }

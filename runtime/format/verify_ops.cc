@@ -15,10 +15,24 @@ namespace {
 struct OpCheck {
   const ModelReader& model;
   uint32_t index;  // of the op
-  bool causal;     // the model
+  bool causal;     // its function
   const Refusal& refuse;
   const OpView& op;
   const OpRow& row;
+
+  uint32_t axis_of(Operand operand) const { return model.axis_of(op.views[operand]); }
+  // The most rows of a sequence on the op's axis; UINT32_MAX: any number.
+  uint32_t positions_max() const {
+    if constexpr (!kFunctionsLinked) {
+      const uint32_t tokens = model.positions_max() != 0 ? model.positions_max() : UINT32_MAX;
+      return model.rows_on(axis_of(kOutput), tokens);
+    }
+    InputTokens tokens = model.positions();
+    for (uint32_t& most : tokens.of) most = most != 0 ? most : UINT32_MAX;
+    return model.rows_on(axis_of(kOutput), tokens);
+  }
+  // Of the tokens that are looked up. REQUIRES: the op's axis is of kind input.
+  uint32_t input() const { return kFunctionsLinked ? model.source_of_axis(axis_of(kOutput)) : 0; }
 
   Message field(Operand operand) const { return row.operands[operand].field; }
   Message number_field(uint32_t number) const { return row.numbers[number].field; }
@@ -51,12 +65,11 @@ struct OpCheck {
                   has(number) ? tensor(number).inputs : 0, width);
   }
 
-  // A table [positions, width] that reaches as far as the model's sequences do.
-  bool positions(uint32_t number, uint32_t offset, uint32_t width) const {
+  // A table [positions, width] that reaches as far as sequences do on the op's axis.
+  bool position_table(uint32_t number, uint32_t offset, uint32_t width) const {
     const TensorShape& table = tensor(number);
-    const uint32_t positions = model.rows_max();
-    const Checked needed = Checked(positions) + offset;
-    if (positions == 0 || table.outputs < needed.value()) {
+    const Checked needed = Checked(positions_max()) + offset;
+    if (table.outputs < needed.value()) {
       return refuse("a table of positions is shorter than the context", number_field(number), index,
                     table.outputs, needed.value());
     }
@@ -66,7 +79,7 @@ struct OpCheck {
   }
 };
 
-// A table of terms reaches as far as the model's sequences do, for each head, or for all of them.
+// A table of terms reaches as far as sequences do, for each head, or for all of them.
 bool verify_table(const OpCheck& check, ScoreTerms kind, uint32_t heads) {
   const Message field = check.number_field(AttentionOp::kTerms);
   if (!check.has(AttentionOp::kTerms)) {
@@ -75,10 +88,9 @@ bool verify_table(const OpCheck& check, ScoreTerms kind, uint32_t heads) {
   const TensorShape& table = check.tensor(AttentionOp::kTerms);
   const bool by_pair = kind == ScoreTerms::kPairs;
   const uint32_t positions = by_pair ? table.inputs : table.inputs / 2 + 1;
-  const uint32_t model_positions = check.model.positions_max();
-  if (model_positions == 0 || positions < model_positions) {
+  if (positions < check.positions_max()) {
     return check.refuse("a table of positions is shorter than the context", field, check.index,
-                        positions, model_positions);
+                        positions, check.positions_max());
   }
   const Checked rows = Checked(heads) * (by_pair ? positions : 1);
   const bool fits = by_pair ? table.outputs == positions || table.outputs == rows.value()
@@ -102,19 +114,62 @@ bool verify_terms(const OpCheck& check, uint32_t heads) {
   return !check.has(AttentionOp::kTerms) || check.vector(AttentionOp::kTerms, heads);
 }
 
+bool verify_sinks(const OpCheck& check, uint32_t heads) {
+  if constexpr (!linked(Need::kSinks)) return true;
+  return !check.has(AttentionOp::kSinks) || check.vector(AttentionOp::kSinks, heads);
+}
+
+// Of what fills a cache.
+bool verify_axis_of_cache(const OpCheck& check, const CacheView& cache) {
+  const uint32_t axis = check.model.axis_of_op(check.index);
+  return !kAxesLinked || cache.axis == axis ||
+         check.refuse("an attention op is on another axis than its cache", "caches.axis",
+                      check.op.numbers[AttentionOp::kCache], cache.axis, axis);
+}
+bool verify_new_keys(const OpCheck& check, const CacheShape& shape) {
+  return (shape.head_dim == 0 || check.width(kKey, Checked(shape.kv_heads) * shape.head_dim)) &&
+         check.width(kValue, Checked(shape.kv_heads) * shape.value_dim);
+}
+
+// Of what reads keys that are stored: on another axis all of them are visible, and nothing is added
+// to their scores, since no position of theirs stands beside one of a query.
+bool verify_stored_keys(const OpCheck& check, const CacheView& cache) {
+  if (check.op.views[kKey].width != 0) {
+    return check.refuse("an op has keys without values", check.field(kKey), check.index,
+                        check.op.views[kKey].width, 0);
+  }
+  if (cache.axis == check.axis_of(kOutput)) return true;
+  if (!shows_everything(check.model.mask_record(check.op.numbers[AttentionOp::kMask]))) {
+    return check.refuse("keys of another axis are all visible",
+                        check.number_field(AttentionOp::kMask), check.index);
+  }
+  return !check.has(AttentionOp::kTerms) ||
+         check.refuse("keys of another axis have no distance",
+                      check.number_field(AttentionOp::kTerms), check.index);
+}
+
 bool verify_attention(const OpCheck& check) {
-  const uint32_t heads = check.op.numbers[AttentionOp::kHeads];
   const uint32_t cache_index = check.op.numbers[AttentionOp::kCache];
   const CacheView& cache = check.model.cache(cache_index);
   const uint32_t kv_heads = cache.shape.kv_heads;
-  if (heads == 0 || kv_heads == 0 || heads % kv_heads != 0) {
-    return check.refuse("the heads are not a multiple of the key/value heads",
-                        check.number_field(AttentionOp::kHeads), check.index, heads, kv_heads);
-  }
   if (cache.shape.value_dim == 0) {
     return check.refuse("an attention op has no values", "caches.value_dim", check.index);
   }
-  const MaskRecord& mask = check.model.mask_record(check.op.numbers[AttentionOp::kMask]);
+  const uint32_t heads = check.model.heads_of(check.op);
+  if (heads == 0 || kv_heads == 0 || heads % kv_heads != 0) {
+    return check.refuse("the heads are not a multiple of the key/value heads", check.field(kOutput),
+                        check.index, heads, kv_heads);
+  }
+  const bool is_filled = linked(Need::kStore) && check.op.views[kValue].width == 0;
+  const bool fits =
+      is_filled ? verify_stored_keys(check, cache) : verify_axis_of_cache(check, cache);
+  if (!fits) return false;
+  const uint32_t mask_index = check.op.numbers[AttentionOp::kMask];
+  const MaskRecord& mask = check.model.mask_record(mask_index);
+  if (mask.positions != 0 && mask.positions < check.positions_max()) {
+    return check.refuse("a mask is smaller than the model's context", "masks.positions", mask_index,
+                        mask.positions, check.positions_max());
+  }
   const bool seen = mask.kind == static_cast<uint32_t>(MaskKind::kBand) && mask.lookahead == 0 &&
                     mask.lookback <= cache.lookback;
   if (cache.lookback != kUnlimited && !seen) {
@@ -134,13 +189,23 @@ bool verify_attention(const OpCheck& check) {
     return check.refuse("an attention op has a query but no dimensions", check.field(kQuery),
                         check.index, views[kQuery].width, 0);
   }
-  return (head_dim == 0 || (check.width(kQuery, Checked(heads) * head_dim) &&
-                            check.width(kKey, Checked(kv_heads) * head_dim))) &&
-         check.width(kValue, Checked(kv_heads) * cache.shape.value_dim) &&
-         check.width(kOutput, Checked(heads) * cache.shape.value_dim) && verify_terms(check, heads);
+  return (head_dim == 0 || check.width(kQuery, Checked(heads) * head_dim)) &&
+         (is_filled || verify_new_keys(check, cache.shape)) &&
+         check.width(kOutput, Checked(heads) * cache.shape.value_dim) &&
+         verify_terms(check, heads) && verify_sinks(check, heads);
 }
 
-constexpr uint64_t kPixelsMax = uint64_t{1} << 30;  // numbers of an image
+bool verify_store(const OpCheck& check) {
+  const CacheView& cache = check.model.cache(check.op.numbers[StoreOp::kCache]);
+  if (cache.shape.value_dim == 0 || cache.shape.kv_heads == 0) {
+    return check.refuse("an attention op has no values", "caches.value_dim", check.index);
+  }
+  if (cache.shape.head_dim == 0 && check.op.views[kKey].width != 0) {
+    return check.refuse("an op has keys without dimensions", check.field(kKey), check.index,
+                        check.op.views[kKey].width, 0);
+  }
+  return verify_axis_of_cache(check, cache) && verify_new_keys(check, cache.shape);
+}
 
 bool verify_number(const OpCheck& check, uint32_t number) {
   const NumberRow& row = check.row.numbers[number];
@@ -150,7 +215,7 @@ bool verify_number(const OpCheck& check, uint32_t number) {
   uint32_t end = UINT32_MAX;
   switch (row.type) {
     case NumberType::kNone:
-      end = 1;
+      end = row.optional ? 0 : 1;
       break;
     case NumberType::kCount:
       return true;
@@ -217,15 +282,9 @@ bool verify_padding(const OpCheck& check) {
   const Message field = check.number_field(EmbeddingOp::kPaddingId);
   if (!check.has(EmbeddingOp::kTokens) || !check.has(EmbeddingOp::kPositions) ||
       check.op.numbers[EmbeddingOp::kPositionOffset] == 0 ||
-      padding_id >= check.model.vocab_size()) {
+      padding_id >= check.model.vocab_size(check.input())) {
     return check.refuse("a padding id needs tokens, positions and its own row", field, check.index,
-                        padding_id, check.model.vocab_size());
-  }
-  if constexpr (linked(Need::kPrefix)) {
-    if (check.model.prefix_rows() != 0) {
-      return check.refuse("a model with a prefix has no padding id", field, check.index, padding_id,
-                          kAbsent);
-    }
+                        padding_id);
   }
   return !check.causal ||
          check.refuse("a causal model has no padding id", field, check.index, padding_id, kAbsent);
@@ -240,7 +299,11 @@ bool verify_embedding(const OpCheck& check) {
     }
   } else {
     const TensorShape& table = check.tensor(EmbeddingOp::kTokens);
-    const uint32_t vocab_size = check.model.vocab_size();
+    if (kAxesLinked && check.model.kind_of_axis(check.axis_of(kOutput)) != AxisKind::kInput) {
+      return check.refuse("tokens are looked up on the axis of an input", check.field(kOutput),
+                          check.index, check.axis_of(kOutput), 0);
+    }
+    const uint32_t vocab_size = check.model.vocab_size(check.input());
     if (vocab_size == 0 || table.outputs < vocab_size) {
       return check.refuse("an embedding has fewer rows than there are tokens", tokens_field,
                           check.index, table.outputs, vocab_size);
@@ -249,8 +312,9 @@ bool verify_embedding(const OpCheck& check) {
   }
   return verify_padding(check) &&
          (!check.has(EmbeddingOp::kPositions) ||
-          check.positions(EmbeddingOp::kPositions, check.op.numbers[EmbeddingOp::kPositionOffset],
-                          check.op.views[kOutput].width)) &&
+          check.position_table(EmbeddingOp::kPositions,
+                               check.op.numbers[EmbeddingOp::kPositionOffset],
+                               check.op.views[kOutput].width)) &&
          (!check.has(EmbeddingOp::kTypes) ||
           check.width(kOutput, check.tensor(EmbeddingOp::kTypes).inputs));
 }
@@ -277,7 +341,7 @@ bool verify_rope(const OpCheck& check) {
     return check.refuse("a rotation turns an odd number of dimensions, or too many",
                         check.number_field(RopeOp::kAngles), check.index, rotary_dim, head_dim);
   }
-  return check.positions(RopeOp::kAngles, 0, rotary_dim);
+  return check.position_table(RopeOp::kAngles, 0, rotary_dim);
 }
 
 bool verify_activation(const OpCheck& check) {
@@ -296,59 +360,117 @@ bool verify_add(const OpCheck& check) {
   return check.width(kOther, width) && check.width(kOutput, width);
 }
 
+// From any axis to one row for each sequence, to rows that are asked for, or from rows that are
+// joined back to the first or the last of them.
 bool verify_select(const OpCheck& check) {
-  const bool pools = check.op.choice<SelectKind>(SelectOp::kKind) != SelectKind::kAsAsked;
-  if (pools != check.model.pooled()) {
-    return check.refuse("either all selections of a model pool, or none",
-                        check.number_field(SelectOp::kKind), check.index, pools, 0);
-  }
-  if constexpr (linked(Need::kPrefix)) {
-    const uint32_t first_row = check.op.numbers[SelectOp::kFirstRow];
-    const uint32_t most = pools ? check.model.prefix_rows() : 0;
-    if (first_row > most) {
-      return check.refuse("a selection passes over rows that are not of the prefix",
-                          check.number_field(SelectOp::kFirstRow), check.index, first_row, most);
+  const ModelReader& model = check.model;
+  const uint32_t from = check.axis_of(kInput), to = check.axis_of(kOutput);
+  const auto kind = check.op.choice<SelectKind>(SelectOp::kKind);
+  bool fits = model.kind_of_axis(to) == AxisKind::kAsked && model.source_of_axis(to) == from;
+  if (kAxesLinked && kind != SelectKind::kAsAsked) {
+    const std::span<const arenite::Axis> axes = model.axes();
+    fits = axes[to].kind == AxisKind::kOne && axes[from].kind != AxisKind::kAsked;
+    if (linked(Need::kJoin) && axes[from].kind == AxisKind::kJoined) {
+      fits = fits || (kind == SelectKind::kFirst && to == axes[from].source) ||
+             (kind == SelectKind::kLast && to == axes[from].other);
     }
+  }
+  if (!fits) {
+    return check.refuse("a selection has other rows than its kind gives",
+                        check.number_field(SelectOp::kKind), check.index, to, from);
   }
   return check.width(kOutput, check.op.views[kInput].width);
 }
 
-bool verify_prefix(const OpCheck& check) {
-  const TensorShape& rows = check.tensor(PrefixOp::kRows);
-  const Checked end = Checked(check.op.numbers[PrefixOp::kFirstRow]) + rows.outputs;
-  if (end.value() > kPrefixRowsMax) {
-    return check.refuse("a prefix has more rows than sequences can begin with",
-                        check.number_field(PrefixOp::kRows), check.index, end.value(),
-                        kPrefixRowsMax);
+bool verify_join(const OpCheck& check) {
+  const arenite::Axis& axis = check.model.axes()[check.axis_of(kOutput)];
+  if (axis.kind != AxisKind::kJoined || axis.source != check.axis_of(kInput) ||
+      axis.other != check.axis_of(kOther)) {
+    return check.refuse("an op joins other rows than its axis is made of", check.field(kOutput),
+                        check.index);
   }
-  constexpr uint32_t kMost = UINT32_MAX - kPagePositions - kPrefixRowsMax;
-  if (check.model.positions_max() > kMost) {
-    return check.refuse("no position is left for a prefix", "signature.positions_max", check.index,
-                        check.model.positions_max(), kMost);
-  }
-  return check.width(kInput, rows.inputs) && check.width(kOutput, rows.inputs);
+  const uint32_t width = check.op.views[kOutput].width;
+  return check.width(kInput, width) && check.width(kOther, width);
 }
 
-// The patches of an image are the tokens of a sequence, so there are as many as positions.
-bool verify_patches(const OpCheck& check) {
-  using enum PatchesOp::Number;
-  const ImagePatches image = check.model.image_patches();
-  if (check.index != 0 || check.model.vocab_size() != 0) {
-    return check.refuse("an image is cut by the first op, and instead of tokens", "ops.kind",
-                        check.index, check.model.vocab_size(), 0);
+// Windows over the pixels of an image give as many rows as their axis says. `kernel` is in pixels.
+bool verify_image_windows(const OpCheck& check, uint32_t kernel, const arenite::Axis& from,
+                          const arenite::Axis& to) {
+  const uint32_t columns = check.op.numbers[ConvolutionOp::kColumns];
+  if (columns == 0 || kernel % columns != 0) {
+    return check.refuse("a window has no whole lines", check.number_field(ConvolutionOp::kColumns),
+                        check.index, columns, kernel);
   }
-  if (image.channels == 0 || image.patch_height == 0 || image.patch_width == 0 ||
-      image.patch_height > image.height || image.patch_width > image.width ||
-      image.pixels().value() > kPixelsMax) {
-    return check.refuse("an image has no patches, or is too large", check.number_field(kHeight),
-                        check.index, image.pixels().value(), kPixelsMax);
+  const Windows windows = check.model.windows_of(check.op);
+  const auto fits = [](const WindowAxis& window, uint32_t rows, uint32_t count) {
+    const Checked span = Checked(window.kernel - 1) * window.dilation + 1;
+    if (window.dilation == 0 || span.value() > uint64_t{kWindowRowsMax}) return false;
+    const int64_t after = window.reaches_beyond(rows, count);
+    return after <= int64_t{kWindowRowsMax} && after > -int64_t{window.stride};
+  };
+  return (fits(windows.lines, from.rows / from.other, to.rows / to.other) &&
+          fits(windows.columns, from.other, to.other)) ||
+         check.refuse("an image has other windows than their axis has rows",
+                      check.number_field(ConvolutionOp::kDilation), check.index, kernel, to.rows);
+}
+
+// Zeros before and after a sequence go with the rows of the output's axis. `kernel` is in rows.
+bool verify_windows(const OpCheck& check, uint32_t kernel) {
+  const std::span<const arenite::Axis> axes = check.model.axes();
+  const uint32_t from = check.axis_of(kInput), to = check.axis_of(kOutput);
+  const bool is_same = from == to && axes[to].kind != AxisKind::kAsked;
+  const bool is_image = axes[from].is_image();
+  const AxisKind kind = is_image ? AxisKind::kPixels : AxisKind::kWindows;
+  if (!is_same && (axes[to].kind != kind || axes[to].source != from)) {
+    return check.refuse("a convolution has other rows than its windows", check.field(kOutput),
+                        check.index, to, from);
   }
-  if (image.patches().value() != check.model.positions_max()) {
-    return check.refuse("an image has another number of patches than there are positions",
-                        check.number_field(kPatchHeight), check.index, image.patches().value(),
-                        check.model.positions_max());
+  if (is_image) return verify_image_windows(check, kernel, axes[from], axes[to]);
+  const uint32_t columns = check.op.numbers[ConvolutionOp::kColumns];
+  if (columns != 0) {
+    return check.refuse("rows that are no image have no columns",
+                        check.number_field(ConvolutionOp::kColumns), check.index, columns, 0);
   }
-  return check.width(kOutput, image.row_width());
+  const uint32_t dilation = check.op.numbers[ConvolutionOp::kDilation];
+  const Checked span = Checked(kernel - 1) * dilation + 1;
+  constexpr uint64_t kMost = kWindowRowsMax;
+  if (dilation == 0 || dilation > kMost || span.value() > kMost) {
+    return check.refuse("a window has no rows, or too many",
+                        check.number_field(ConvolutionOp::kDilation), check.index, span.value(),
+                        kMost);
+  }
+  const uint32_t before = check.op.numbers[ConvolutionOp::kBefore];
+  const int64_t window = is_same ? 1 : axes[to].window;
+  const int64_t after = static_cast<int64_t>(span.value()) - window - before;
+  if (before <= kMost && after >= 0 && after <= int64_t{kWindowRowsMax}) return true;
+  return check.refuse("the zeros around a sequence do not fit its windows",
+                      check.number_field(ConvolutionOp::kBefore), check.index, before,
+                      span.value());
+}
+
+bool verify_convolution(const OpCheck& check) {
+  const TensorShape& weights = check.tensor(ConvolutionOp::kTensor);
+  const uint32_t channels = check.op.views[kInput].width;
+  if (weights.inputs % channels != 0) {
+    return check.refuse("the columns have another width than the op needs", check.field(kInput),
+                        check.index, channels, weights.inputs);
+  }
+  return check.width(kOutput, weights.outputs) && verify_windows(check, weights.inputs / channels);
+}
+
+bool verify_depthwise(const OpCheck& check) {
+  const TensorShape& kernel = check.tensor(DepthwiseOp::kKernel);
+  return check.width(kInput, kernel.inputs) && check.width(kOutput, kernel.inputs) &&
+         check.vector(DepthwiseOp::kBias, kernel.inputs) && verify_windows(check, kernel.outputs);
+}
+
+bool verify_max_pool(const OpCheck& check) {
+  const uint32_t kernel = check.op.numbers[MaxPoolOp::kKernel];
+  if (kernel - 1 >= uint32_t{kWindowRowsMax}) {
+    return check.refuse("a window has no rows, or too many", check.number_field(MaxPoolOp::kKernel),
+                        check.index, kernel, uint32_t{kWindowRowsMax});
+  }
+  return check.width(kOutput, check.op.views[kInput].width) && verify_windows(check, kernel);
 }
 
 // verify_flow refused kinds that are not known, and verify_needs what is not linked.
@@ -378,29 +500,55 @@ bool verify_shapes(const OpCheck& check) {
     case OpKind::kSelect:
       if constexpr (linked(OpKind::kSelect)) return verify_select(check);
       break;
-    case OpKind::kPrefix:
-      if constexpr (linked(OpKind::kPrefix)) return verify_prefix(check);
+    case OpKind::kJoin:
+      if constexpr (linked(OpKind::kJoin)) return verify_join(check);
       break;
-    case OpKind::kPatches:
-      if constexpr (linked(OpKind::kPatches)) return verify_patches(check);
+    case OpKind::kConvolution:
+      if constexpr (linked(OpKind::kConvolution)) return verify_convolution(check);
+      break;
+    case OpKind::kDepthwise:
+      if constexpr (linked(OpKind::kDepthwise)) return verify_depthwise(check);
+      break;
+    case OpKind::kMaxPool:
+      if constexpr (linked(OpKind::kMaxPool)) return verify_max_pool(check);
+      break;
+    case OpKind::kStore:
+      if constexpr (linked(OpKind::kStore)) return verify_store(check);
       break;
   }
   return check.refuse("an op is of an unknown kind", "ops.kind", check.index);
 }
 
-// Ops use caches in their order. Where nothing is kept from call to call, an op may also take one
-// that an earlier op is done with: it fills what it reads.
-bool verify_cache_order(const OpCheck& check, uint32_t& caches_used) {
-  for (uint32_t i = 0; i < kOpNumbers; ++i) {
-    if (check.row.numbers[i].type != NumberType::kCache) continue;
-    const uint32_t cache = check.op.numbers[i];
-    if (cache < caches_used && !check.causal) continue;
-    if (cache != caches_used) {
-      return check.refuse("each attention op has its own cache, in order", check.number_field(i),
-                          check.index, cache, caches_used);
-    }
-    ++caches_used;
+// Those of stores come first, then those that attention ops fill: how many ops have taken.
+struct CachesTaken {
+  uint32_t stores = 0;  // how many there are
+  uint32_t stored = 0;
+  uint32_t attended = 0;
+};
+
+// Ops fill caches in their order. Where nothing is kept from call to call, an attention op may also
+// take one that an earlier op is done with: it fills what it reads. One without values reads what
+// an earlier op has stored.
+bool verify_cache_order(const OpCheck& check, CachesTaken& taken) {
+  static_assert(uint32_t{StoreOp::kCache} == AttentionOp::kCache);
+  constexpr uint32_t kNumber = AttentionOp::kCache;
+  if (check.row.numbers[kNumber].type != NumberType::kCache) return true;
+  const uint32_t cache = check.op.numbers[kNumber];
+  if (linked(OpKind::kStore) && check.op.kind == OpKind::kAttention &&
+      check.op.views[kValue].width == 0) {
+    return cache < taken.stored ||
+           check.refuse("an op reads keys that no earlier op has stored",
+                        check.number_field(kNumber), check.index, cache, taken.stored);
   }
+  const bool is_store = linked(OpKind::kStore) && check.op.kind == OpKind::kStore;
+  uint32_t& next = is_store ? taken.stored : taken.attended;
+  const bool is_known = !is_store && cache >= taken.stores && cache < next;
+  if (is_known && !check.causal) return true;
+  if (cache != next) {
+    return check.refuse("each attention op has its own cache, in order",
+                        check.number_field(kNumber), check.index, cache, next);
+  }
+  ++next;
   return true;
 }
 
@@ -408,21 +556,26 @@ bool verify_cache_order(const OpCheck& check, uint32_t& caches_used) {
 
 // REQUIRES: verify_flow, which knows that views lie within their slots.
 bool verify_ops(const ModelReader& model, const Refusal& refuse) {
-  const bool causal = model.causal();
-  uint32_t caches_used = 0;
-  for (uint32_t i = 0; i < model.ops(); ++i) {
-    const OpView& op = model.op(i);
-    const OpCheck check = {model, i, causal, refuse, op, row_of(op.kind)};
-    if (!verify_cache_order(check, caches_used) || !verify_numbers(check) ||
-        !verify_shapes(check)) {
-      return false;
+  CachesTaken taken;
+  for (uint32_t i = 0; linked(OpKind::kStore) && i < model.ops(); ++i) {
+    taken.stores += model.op(i).kind == OpKind::kStore ? 1 : 0;
+  }
+  taken.attended = taken.stores;
+  for (uint32_t of = 0; of < model.functions(); ++of) {
+    const bool causal = model.causal(of);
+    for (uint32_t i = model.first_op(of); i < model.end_of_ops(of); ++i) {
+      const OpView& op = model.op(i);
+      const OpCheck check = {model, i, causal, refuse, op, row_of(op.kind)};
+      if (!verify_cache_order(check, taken) || !verify_numbers(check) || !verify_shapes(check)) {
+        return false;
+      }
     }
   }
-  if (caches_used != model.caches()) {
-    return refuse("no attention op uses a cache", "caches", caches_used, model.caches(),
-                  caches_used);
+  if (taken.attended != model.caches()) {
+    return refuse("no attention op uses a cache", "caches", taken.attended, model.caches(),
+                  taken.attended);
   }
-  const uint32_t columns = model.slot(model.output_slot()).width;
+  const uint32_t columns = model.slot(model.output_slot(model.functions() - 1)).width;
   if (model.labels() != 0 && model.labels() != columns) {
     return refuse("there is not one label for each output column", "labels", 0, model.labels(),
                   columns);

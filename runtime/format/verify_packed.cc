@@ -2,6 +2,8 @@
 // Verifies the packed weights of each target: places, sizes, the arena formula, that the bytes
 // between segments are zero, the self-test after them, and, apart from these, the checksums.
 #include <algorithm>
+#include <cstring>
+#include <type_traits>
 
 #include "core/crc32c.h"
 #include "format/reader.h"
@@ -72,12 +74,6 @@ bool verify_self_test(const ModelReader& model, std::span<const std::byte> file,
     return refuse("the self-test is shorter than the shortest sequence", "self_test.tokens", 0,
                   test.tokens, model.tokens_min());
   }
-  if constexpr (linked(OpKind::kPatches)) {
-    if (model.reads_images() && test.tokens != tokens_max) {
-      return refuse("the self-test of a model of images is an image", "self_test.tokens", 0,
-                    test.tokens, tokens_max);
-    }
-  }
   const uint64_t bytes = self_test_layout(model, test.tokens).bytes;
   if (test.segment.bytes() != bytes) {
     return refuse("the self-test is not as long as its parts", "self_test.segment.length", 0,
@@ -118,9 +114,10 @@ bool verify_formula(const ModelReader& model, uint32_t index, const Refusal& ref
   if constexpr (!linked(Need::kInt8Cache)) {  // what nobody will evaluate
     for (uint32_t g = 0; g < kCacheGroupsMax; ++g) expected.groups[g].int8 = found.groups[g].int8;
   }
-  return found == expected ||
+  static_assert(std::has_unique_object_representations_v<arenite::ArenaFormula>);
+  return std::memcmp(&found, &expected, sizeof(found)) == 0 ||
          refuse("the arena formula is not that of the program", "packed.formula", index,
-                found.activation_bytes_per_token, expected.activation_bytes_per_token);
+                found.axes[0].activations, expected.axes[0].activations);
 }
 
 // Writes a coefficient, which has 32 bits.
@@ -135,18 +132,54 @@ bool add_bytes(const CacheShape& shape, Packing packing, arenite::CacheBytes& by
 }
 
 // Adds a cache to the group of those that hold as many positions.
-bool add_cache(const CacheView& cache, Target target, arenite::ArenaFormula& formula) {
+bool add_cache(const CacheView& cache, uint32_t axis, Target target,
+               arenite::ArenaFormula& formula) {
   uint32_t g = 0;
-  while (g < formula.group_count && formula.groups[g].lookback != cache.lookback) ++g;
+  const auto fits = [&](const arenite::CacheGroup& group) {
+    return group.axis == axis && group.lookback == cache.lookback;
+  };
+  while (g < formula.group_count && !fits(formula.groups[g])) ++g;
   if (g == kCacheGroupsMax) return false;
   arenite::CacheGroup& group = formula.groups[g];
   if (g == formula.group_count) {
+    group.axis = axis;
     group.lookback = cache.lookback;
     ++formula.group_count;
   }
   if (!add_bytes(cache.shape, packing_of(target, TensorType::kF32), group.f32)) return false;
   return !linked(Need::kInt8Cache) ||
          add_bytes(cache.shape, packing_of(target, TensorType::kInt8), group.int8);
+}
+
+// Scratch of convolutions, and what they keep of sequences that go on.
+bool add_windows(const ModelReader& model, Target target, arenite::ArenaFormula& formula) {
+  uint32_t of = 0;
+  bool keeps_rows = model.sees_windows() && model.causal();
+  for (uint32_t i = 0; i < model.ops(); ++i) {
+    if (kFunctionsLinked && model.function_of_op(i) != of) {
+      of = model.function_of_op(i);
+      keeps_rows = model.sees_windows(of) && model.causal(of);
+    }
+    if (!model.has_windows(i)) continue;
+    const OpView& op = model.op(i);
+    const uint32_t channels = op.views[kInput].width;
+    const Windows windows = model.windows_of(op);
+    WindowScratch scratch = depthwise_scratch(windows, channels);
+    if (op.kind == OpKind::kConvolution) {
+      const uint32_t tensor = op.numbers[ConvolutionOp::kTensor];
+      // Others are refused later.
+      if (tensor >= model.tensors() || !holds_weights(model.tensor(tensor).type)) continue;
+      const TensorType type = model.tensor(tensor).type;
+      scratch = convolution_scratch(packing_of(target, type), windows, channels);
+    }
+    uint32_t& most = formula.scratch_bytes_per_thread;
+    if (scratch.bytes.value() > most && !fit(scratch.bytes, most)) return false;
+    if (keeps_rows &&
+        !fit(Checked(formula.history_bytes) + model.history_bytes(op), formula.history_bytes)) {
+      return false;
+    }
+  }
+  return true;
 }
 
 }  // namespace
@@ -181,31 +214,36 @@ bool derive_formula(const ModelReader& model, Target target, arenite::ArenaFormu
   const Packing packing = packing_of(target, TensorType::kF32);
   formula = {};
   formula.nr = packing.nr;
-  uint64_t row_bytes = 0;
+  bool ok = true;
   for (uint32_t i = 0; i < model.ops(); ++i) {
     const OpKind kind = model.op(i).kind;
     if (!known(kind)) continue;
     if (row_of(kind).scratch == Scratch::kScores) formula.score_rows = packing.mr;
     if (any_linked(Need::kQ8, Need::kQ4) && row_of(kind).scratch == Scratch::kQuantizedRows) {
       const uint32_t tensor = number_of(model.op(i), NumberType::kMatrix);
-      if (tensor >= model.tensors()) continue;  // refused later
+      const uint32_t slot = model.op(i).views[kOutput].slot;
+      // Others are refused later.
+      const bool is_sound = tensor < model.tensors() && slot < model.slots() &&
+                            model.slot(slot).axis < kAxesMax &&
+                            holds_weights(model.tensor(tensor).type);
+      if (!is_sound || !weight_type(model.tensor(tensor).type).rounds_inputs) continue;
       const TensorShape& shape = model.tensor(tensor);
-      if (!holds_weights(shape.type) || !weight_type(shape.type).rounds_inputs) continue;
-      row_bytes = std::max(row_bytes, quantized_scratch_bytes(shape.inputs));
+      uint32_t& most = formula.axes[model.slot(slot).axis].scratch;
+      const uint64_t bytes = quantized_scratch_bytes(shape.inputs);
+      if (bytes > most) ok = ok && fit(bytes, most);
     }
   }
-  Checked floats[2] = {0, 0};  // of tokens, of outputs
   for (uint32_t i = 0; i < model.slots(); ++i) {
     const SlotView& slot = model.slot(i);
-    Checked& most = floats[slot.per_output != 0 ? 1 : 0];
-    const Checked end = Checked(slot.offset) + slot.width;
-    if (end.value() > most.value()) most = end;
+    const uint32_t area = slot.axis < model.axes().size() ? model.area_of(slot.axis) : kAxesMax;
+    if (area >= kAxesMax) continue;
+    uint32_t& most = formula.axes[area].activations;
+    const Checked bytes = (Checked(slot.offset) + slot.width) * sizeof(float);
+    if (bytes.value() > most) ok = ok && fit(bytes, most);
   }
-  bool ok = fit(floats[0] * sizeof(float), formula.activation_bytes_per_token) &&
-            fit(floats[1] * sizeof(float), formula.activation_bytes_per_output) &&
-            fit(row_bytes, formula.scratch_bytes_per_token);
+  if constexpr (kWindowsLinked) ok = ok && add_windows(model, target, formula);
   for (uint32_t i = 0; i < model.caches() && ok; ++i) {
-    ok = add_cache(model.cache(i), target, formula);
+    ok = add_cache(model.cache(i), model.axis_of_cache(i), target, formula);
   }
   return ok;
 }

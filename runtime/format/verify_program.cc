@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Verifies the flow of the program: activation slots, their lifetimes and places, and that every
-// column of a slot is written exactly once before it is read or updated. What an op computes with
-// its columns is verify_ops.cc's.
+// Verifies the flow of the program: axes, activation slots, their lifetimes and places, and that
+// every column of a slot is written exactly once before it is read or updated. What an op computes
+// with its columns is verify_ops.cc's.
+#include <cstring>
+
 #include "arenite/checked_math.h"
 #include "format/verify.h"
 
@@ -49,25 +51,26 @@ bool verify_operand(const ModelReader& model, uint32_t index, uint32_t operand,
   return verify_view(model, view, row.field, index, refuse);
 }
 
-// What an op writes is nothing that it reads, and its columns have the rows that its row in the
+// What an op writes is nothing that it reads, and its operands are on the axes that its row in the
 // table says. REQUIRES: verify_operand for all.
 bool verify_uses(const ModelReader& model, uint32_t index, const Refusal& refuse) {
   const OpView& op = model.op(index);
   const OpRow& row = row_of(op.kind);
   const ColumnView& output = op.views[kOutput];
-  const bool outputs_have = model.slot(output.slot).per_output != 0;
-  for (uint32_t i = 0; i < kOperands; ++i) {
+  const uint32_t axis = model.axis_of_op(index);
+  if (row.axes == AxisRule::kPositions && model.kind_of_axis(axis) == AxisKind::kAsked) {
+    return refuse("an op needs rows that have positions", row.operands[kOutput].field, index);
+  }
+  for (uint32_t i = 0; i < kOutput; ++i) {
     if (access_of(op, i) == Access::kNone) continue;
     const Message field = row.operands[i].field;
-    const bool selected = row.rows == RowAxis::kSelected && i == kOutput;
-    const bool expected = row.rows == RowAxis::kSame ? outputs_have : selected;
-    if ((model.slot(op.views[i].slot).per_output != 0) != expected) {
-      return refuse(row.rows == RowAxis::kSame || selected
-                        ? Message("an op mixes rows of tokens and rows of outputs")
-                        : Message("an op needs a row for each token"),
-                    field, index);
+    const bool is_broadcast = kPoolsLinked && row.axes == AxisRule::kBroadcast && i == kOther &&
+                              model.kind_of_slot(op.views[i].slot) == AxisKind::kOne;
+    const bool is_same = model.axis_of(op.views[i]) == axis;
+    if (!is_same && !is_broadcast && row.axes != AxisRule::kOwn) {
+      return refuse("an op mixes rows of several axes", field, index);
     }
-    if (i != kOutput && overlap(op.views[i], output)) {
+    if (overlap(op.views[i], output)) {
       return refuse("an op overwrites its own input", row.operands[kOutput].field, index);
     }
   }
@@ -85,12 +88,18 @@ bool verify_op_flow(const ModelReader& model, uint32_t index, const Refusal& ref
   return verify_uses(model, index, refuse);
 }
 
+// Whether features go there.
+bool is_input(const ModelReader& model, uint32_t slot) {
+  for (uint32_t i = 0; i < model.inputs(); ++i) {
+    if (model.vocab_size(i) == 0 && slot == model.input_slot(i)) return true;
+  }
+  return false;
+}
+
 // Ops fill a slot from its first column to its last, and none uses it before it is full.
 bool verify_slot_writes(const ModelReader& model, uint32_t index, const Refusal& refuse) {
   const SlotView& slot = model.slot(index);
-  const bool is_input =
-      model.vocab_size() == 0 && !model.reads_images() && index == model.input_slot();
-  uint32_t filled = is_input ? slot.width : 0;
+  uint32_t filled = is_input(model, index) ? slot.width : 0;
   for (uint32_t i = slot.first_op; i <= slot.last_op; ++i) {
     const OpView& op = model.op(i);
     for (uint32_t k = 0; k < kOperands; ++k) {
@@ -115,34 +124,51 @@ bool verify_slot_writes(const ModelReader& model, uint32_t index, const Refusal&
   return true;
 }
 
-bool verify_ends(const ModelReader& model, const Refusal& refuse) {
-  if (!holds_cache(model.kv_cache())) {
-    return refuse("caches cannot be of this type", "signature.kv_cache", 0,
-                  static_cast<uint32_t>(model.kv_cache()),
-                  static_cast<uint32_t>(TensorType::kInt8));
-  }
-  if (model.positions_max() != 0 && model.tokens_min() > model.positions_max()) {
-    return refuse("the shortest sequence is longer than the longest", "signature.tokens_min", 0,
-                  model.tokens_min(), model.positions_max());
-  }
-  const uint32_t last_op = model.ops() - 1;
-  const uint32_t output = model.output_slot();
+bool verify_output(const ModelReader& model, uint32_t of, const Refusal& refuse) {
+  const uint32_t last_op = model.end_of_ops(of) - 1;
+  const uint32_t output = model.output_slot(of);
   if (output >= model.slots()) {
-    return refuse("the output slot is not there", "output_slot", 0, output, model.slots() - 1);
+    return refuse("the output slot is not there", "functions.output_slot", of, output,
+                  model.slots() - 1);
   }
   if (model.slot(output).last_op != last_op) {
     return refuse("the output must be alive to the last op", "slots.last_op", output,
                   model.slot(output).last_op, last_op);
   }
-  if (model.vocab_size() != 0 || model.reads_images()) return true;
-  const uint32_t input = model.input_slot();
+  return true;
+}
+
+// Where features go.
+bool verify_input(const ModelReader& model, uint32_t index, const Refusal& refuse) {
+  if (model.positions_max(index) != 0 && model.tokens_min(index) > model.positions_max(index)) {
+    return refuse("the shortest sequence is longer than the longest", "inputs.tokens_min", index,
+                  model.tokens_min(index), model.positions_max(index));
+  }
+  if (model.vocab_size(index) != 0) return true;
+  const uint32_t input = model.input_slot(index);
   if (input >= model.slots()) {
-    return refuse("the input slot is not there", "input_slot", 0, input, model.slots() - 1);
+    return refuse("the input slot is not there", "inputs.slot", index, input, model.slots() - 1);
   }
   const SlotView& slot = model.slot(input);
-  if (slot.first_op != 0 || slot.per_output != 0) {
-    return refuse("the input must be alive from the first op, with a row for each token",
-                  "slots.first_op", input, slot.first_op, 0);
+  const uint32_t first_op = model.first_op(model.function_of_input(index));
+  if (slot.first_op != first_op || slot.axis != model.axis_of_input(index)) {
+    return refuse("the input must be alive from the first op, on its axis", "slots.first_op", input,
+                  slot.first_op, first_op);
+  }
+  return true;
+}
+
+bool verify_ends(const ModelReader& model, const Refusal& refuse) {
+  const TensorType kv_cache = model.kv_cache();
+  if (!holds_cache(kv_cache)) {
+    return refuse("caches cannot be of this type", "kv_cache", 0, static_cast<uint32_t>(kv_cache),
+                  static_cast<uint32_t>(TensorType::kInt8));
+  }
+  for (uint32_t i = 0; i < model.functions(); ++i) {
+    if (!verify_output(model, i, refuse)) return false;
+  }
+  for (uint32_t i = 0; i < model.inputs(); ++i) {
+    if (!verify_input(model, i, refuse)) return false;
   }
   return true;
 }
@@ -170,7 +196,7 @@ bool verify_hidden_states(const ModelReader& model, const Refusal& refuse) {
     }
     constexpr Message kField = "hidden_states.view";
     if (!verify_view(model, state.view, kField, state.op, refuse)) return false;
-    if (model.slot(state.view.slot).per_output != 0) {
+    if (is_of_outputs(model.kind_of_slot(state.view.slot))) {
       return refuse("a hidden state has a row for each token", kField, i);
     }
     if (filled_later(model, state.view.slot, state.op)) {
@@ -180,7 +206,157 @@ bool verify_hidden_states(const ModelReader& model, const Refusal& refuse) {
   return true;
 }
 
+// Images are of one size, in whole lines.
+bool verify_image_axis(const ModelReader& model, uint32_t index, const Refusal& refuse) {
+  const std::span<const arenite::Axis> axes = model.axes();
+  const arenite::Axis& axis = axes[index];
+  if (axis.rows - 1 >= kPixelsMax || axis.other == 0 || axis.rows % axis.other != 0) {
+    return refuse("an image has no whole lines, or too many", "axes.rows", index, axis.rows,
+                  kPixelsMax);
+  }
+  if (axis.kind == AxisKind::kInput) {
+    const uint32_t of = kFunctionsLinked ? axis.source : 0;
+    const bool is_whole = model.vocab_size(of) == 0 && model.positions_max(of) == axis.rows &&
+                          model.tokens_min(of) == axis.rows;
+    return is_whole || refuse("an image is a whole sequence of features", "axes.rows", index,
+                              axis.rows, model.positions_max(of));
+  }
+  if (!axes[axis.source].is_image()) {
+    return refuse("windows of an image are over none", "axes.source", index, axis.source);
+  }
+  return (axis.stride >> 16 != 0 && (axis.stride & 0xFFFFu) != 0) ||
+         refuse("windows follow each other too far apart, or not at all", "axes.stride", index,
+                axis.stride, UINT32_MAX);
+}
+
+// Every sequence has a window.
+bool verify_axis_of_windows(const ModelReader& model, uint32_t index, const Refusal& refuse) {
+  const arenite::Axis& axis = model.axes()[index];
+  const bool is_image = kWindowsLinked && axis.is_image();
+  if (!kWindowsLinked || axis.kind != AxisKind::kWindows) {
+    const bool has_stride = kWindowsLinked && axis.kind == AxisKind::kPixels;
+    if (is_image && !verify_image_axis(model, index, refuse)) return false;
+    return ((has_stride || axis.stride == 0) && axis.window == 0) ||
+           refuse("an axis has windows that its kind has not", "axes.stride", index, axis.stride);
+  }
+  if (model.axes()[axis.source].is_image()) {
+    return refuse("windows over pixels are those of lines and columns", "axes.source", index,
+                  axis.source);
+  }
+  if (axis.stride == 0 || axis.stride > uint32_t{kWindowRowsMax}) {
+    return refuse("windows follow each other too far apart, or not at all", "axes.stride", index,
+                  axis.stride, uint32_t{kWindowRowsMax});
+  }
+  if (axis.window < -2 * kWindowRowsMax || axis.window > kWindowRowsMax) {
+    return refuse("windows are too large, or have too many zeros around them", "axes.window", index,
+                  static_cast<uint32_t>(axis.window), uint32_t{kWindowRowsMax});
+  }
+  return model.rows_of_axes(model.shortest(), 1, true)[index] != 0 ||
+         refuse("a window is larger than the shortest sequence", "axes.window", index,
+                static_cast<uint32_t>(axis.window));
+}
+
+// A slot lives within one function, on an axis of inputs that this one takes.
+bool verify_function_of_slot(const ModelReader& model, uint32_t index, const Refusal& refuse) {
+  const SlotView& slot = model.slot(index);
+  const uint32_t of = model.function_of_op(slot.first_op);
+  const FunctionView& function = model.function(of);
+  if (slot.last_op >= function.end()) {
+    return refuse("a slot lives in several functions", "slots.last_op", index, slot.last_op,
+                  function.end() - 1);
+  }
+  const uint32_t inputs = model.inputs_of_axis(slot.axis);
+  return (inputs & ~function.inputs) == 0 ||
+         refuse("a slot has the rows of an input that its function does not take", "slots.axis",
+                index, inputs, function.inputs);
+}
+
+// Each input has the axis of kind input that has its number.
+bool verify_axes_of_inputs(const ModelReader& model, const Refusal& refuse) {
+  const std::span<const arenite::Axis> axes = model.axes();
+  for (uint32_t i = 0; i < model.inputs(); ++i) {
+    const uint32_t index = model.input(i).axis;
+    const bool is_own = i == 0 ? index == 0
+                               : index < axes.size() && axes[index].kind == AxisKind::kInput &&
+                                     axes[index].source == i;
+    if (!is_own) return refuse("an input is on another axis than its own", "inputs.axis", i, index);
+  }
+  return true;
+}
+
 }  // namespace
+
+// Functions follow each other and are all that there is; each input is taken by one of them.
+bool verify_functions(const ModelReader& model, const Refusal& refuse) {
+  const uint32_t all_inputs = (uint32_t{1} << model.inputs()) - 1;
+  uint32_t end = 0;
+  uint32_t taken = 0;
+  for (uint32_t i = 0; i < model.functions(); ++i) {
+    const FunctionView& function = model.function(i);
+    if (function.first_op != end || function.ops - 1 >= model.ops() - end) {
+      return refuse("functions leave ops out, or overlap", "functions.ops", i, function.first_op,
+                    end);
+    }
+    end += function.ops;
+    const uint32_t inputs = function.inputs;
+    if (inputs == 0 || (inputs & ~all_inputs) != 0 || (inputs & taken) != 0) {
+      return refuse("each input is taken by one function, and each function takes one",
+                    "functions.inputs", i, inputs, all_inputs & ~taken);
+    }
+    taken |= inputs;
+  }
+  return (end == model.ops() && taken == all_inputs) ||
+         refuse("functions leave ops or inputs out", "functions", model.functions() - 1, end,
+                model.ops());
+}
+
+// A build whose models have no others knows these two kinds.
+bool verify_axes(const ModelReader& model, const Refusal& refuse) {
+  const std::span<const arenite::Axis> axes = model.axes();
+  if (kFunctionsLinked && !verify_axes_of_inputs(model, refuse)) return false;
+  if constexpr (!kAxesLinked) {
+    constexpr arenite::Axis kKnown[] = {{}, {.kind = AxisKind::kAsked}};
+    return (axes.size() <= kLinkedAxesMax &&
+            std::memcmp(axes.data(), kKnown, axes.size_bytes()) == 0) ||
+           refuse("an axis is of an unknown kind", "axes.kind");
+  }
+  for (uint32_t i = 0; i < axes.size(); ++i) {
+    const arenite::Axis& axis = axes[i];
+    const uint32_t kind = static_cast<uint32_t>(axis.kind);
+    const bool is_input = axis.kind == AxisKind::kInput;
+    if (kind >= kAxisKinds || (kFunctionsLinked ? i == 0 && !is_input : is_input != (i == 0))) {
+      return refuse("the first axis is that of the first input, and others are of known kinds",
+                    "axes.kind", i, kind, kAxisKinds - 1);
+    }
+    const auto is_sound = [&](uint32_t source) {
+      if (is_input) {
+        return kFunctionsLinked ? source < model.inputs() && model.input(source).axis == i
+                                : source == 0;
+      }
+      return source < i && axes[source].kind != AxisKind::kAsked;
+    };
+    const bool has_other = axis.kind == AxisKind::kJoined;
+    const bool is_image = kWindowsLinked && axis.is_image();
+    const bool is_other_sound = has_other ? is_sound(axis.other) : is_image || axis.other == 0;
+    if (!is_sound(axis.source) || !is_other_sound) {
+      return refuse("an axis is made of one that is not before it", "axes.source", i, axis.source,
+                    i);
+    }
+    const bool has_rows = axis.kind == AxisKind::kConstants;
+    if (has_rows ? axis.rows - 1 >= kAxisRowsMax : !is_image && axis.rows != 0) {
+      return refuse("an axis has no rows, or too many", "axes.rows", i, axis.rows, kAxisRowsMax);
+    }
+    if (!verify_axis_of_windows(model, i, refuse)) return false;
+    const uint32_t positions = model.rows_of_axes(model.positions(), 1, true)[i];
+    const bool is_counted =
+        has_other || axis.kind == AxisKind::kWindows || axis.kind == AxisKind::kPixels;
+    if (is_counted && positions > kPositionsLimit) {
+      return refuse("an axis has more rows than can be counted", "axes.rows", i, positions,
+                    kPositionsLimit);
+    }
+  }
+  return true;
+}
 
 bool verify_slots(const ModelReader& model, const Refusal& refuse) {
   const uint32_t last_op = model.ops() - 1;
@@ -189,17 +365,20 @@ bool verify_slots(const ModelReader& model, const Refusal& refuse) {
     if (slot.width == 0 || slot.offset > UINT32_MAX - slot.width) {
       return refuse("a slot has no width or lies too far out", "slots.width", i, slot.width, 1);
     }
-    if (slot.per_output > 1) {
-      return refuse("a slot has unknown rows", "slots.per_output", i, slot.per_output, 1);
+    const auto axes = static_cast<uint32_t>(model.axes().size());
+    if (slot.axis >= axes) {
+      return refuse("a slot is on an axis that is not there", "slots.axis", i, slot.axis, axes - 1);
     }
     if (slot.first_op > slot.last_op || slot.last_op > last_op) {
       return refuse("a slot's lifetime is not within the program", "slots.last_op", i, slot.last_op,
                     last_op);
     }
+    if (kFunctionsLinked && !verify_function_of_slot(model, i, refuse)) return false;
     for (uint32_t j = 0; j < i; ++j) {
       const SlotView& other = model.slot(j);
-      if (slot.per_output == other.per_output && alive_together(slot, other) &&
-          slot.offset < other.offset + other.width && other.offset < slot.offset + slot.width) {
+      if (alive_together(slot, other) && slot.offset < other.offset + other.width &&
+          other.offset < slot.offset + slot.width &&
+          model.area_of(slot.axis) == model.area_of(other.axis)) {
         return refuse("slots that are alive together overlap", "slots.offset", i, slot.offset,
                       other.offset);
       }

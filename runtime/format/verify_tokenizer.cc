@@ -3,7 +3,9 @@
 // tokens stand for the bytes that made them.
 #include "format/verify.h"
 
+#include <bit>
 #include <cstring>
+#include <iterator>
 
 #include "core/needs.h"
 #include "core/utf8.h"
@@ -12,15 +14,106 @@
 namespace arenite::format {
 namespace {
 
-enum class Presence { kAbsent, kOptional, kNeeded };
+// What the numbers of a list may be.
+enum class Numbers : uint8_t { kAny, kTokens, kTokensOrNone, kCodePoints, kRanks, kSpecials };
 
-bool verify_ranges(std::span<const uint32_t> ranges, Presence presence, uint32_t least,
+// Bit sets of TokenizerKind.
+constexpr uint8_t kAll = 15, kBytesOrPieces = 3, kPiecesOrCharacters = 6, kNoWords = 7, kWords = 8;
+
+// Most are powers of 2, so that a row has few bytes.
+constexpr uint8_t log2_of(uint32_t most) { return static_cast<uint8_t>(std::countr_zero(most)); }
+
+struct ListRule {
+  [[no_unique_address]] Message field;
+  TokenizerList as_long_as;  // another list, or itself
+  Numbers numbers = Numbers::kAny;
+  bool increases = false;
+  uint8_t kinds = kAll;    // that may have it
+  uint8_t most_log2 = 30;  // how many numbers
+};
+
+// In the order of TokenizerList.
+using enum TokenizerList;
+constexpr ListRule kListRules[] = {
+    {"tokenizer.ends", kEnds, Numbers::kTokens, false, kAll, log2_of(kEndsMax)},
+    {"tokenizer.token_offsets", kTokenOffsets},
+    {"tokenizer.byte_tokens", kByteTokens, Numbers::kTokensOrNone, false, kNoWords},
+    {"tokenizer.characters", kCharacters, Numbers::kCodePoints, true, kPiecesOrCharacters},
+    {"tokenizer.character_tokens", kCharacters, Numbers::kTokens},
+    {"tokenizer.merge_begin", kMergeBegin, Numbers::kAny, false, kBytesOrPieces},
+    {"tokenizer.merge_rights", kMergeRights, Numbers::kTokens, false, kBytesOrPieces,
+     log2_of(kMergesMax)},
+    {"tokenizer.merge_ranks", kMergeRights, Numbers::kRanks},
+    {"tokenizer.merge_tokens", kMergeRights, Numbers::kTokens},
+    {"tokenizer.whole_tokens", kWholeTokens, Numbers::kTokens},
+    {"tokenizer.specials", kSpecials, Numbers::kTokens, true, kAll, log2_of(kSpecialsMax)},
+    {"tokenizer.special_order", kSpecials, Numbers::kSpecials},
+    {"tokenizer.letters", kLetters, Numbers::kAny, false, kAll, log2_of(2 * kRangesMax)},
+    {"tokenizer.numbers", kNumbers, Numbers::kAny, false, kAll, log2_of(2 * kRangesMax)},
+    {"tokenizer.dropped", kDropped, Numbers::kAny, false, kWords, log2_of(2 * kRangesMax)},
+    {"tokenizer.punctuation", kPunctuation, Numbers::kAny, false, kWords, log2_of(2 * kRangesMax)},
+    {"tokenizer.fold_from", kFoldFrom, Numbers::kCodePoints, true, kWords, log2_of(kFoldsMax)},
+    {"tokenizer.fold_to", kFoldFrom},
+    {"tokenizer.fold_sequences", kFoldSequences, Numbers::kCodePoints},
+};
+static_assert(std::size(kListRules) == kTokenizerLists);
+
+uint32_t largest(Numbers numbers, const TokenizerView& view) {
+  switch (numbers) {
+    case Numbers::kTokens:
+    case Numbers::kTokensOrNone:
+      return view.vocab_size() - 1;
+    case Numbers::kCodePoints:
+      return kCodePointMax;
+    case Numbers::kRanks:
+      return kNoRank - 1;
+    case Numbers::kSpecials:  // of none there is no order
+      return static_cast<uint32_t>(view.specials.size()) - 1;
+    case Numbers::kAny:
+      break;
+  }
+  return UINT32_MAX;
+}
+
+bool verify_list(const TokenizerView& view, uint32_t index, const Refusal& refuse) {
+  const ListRule& rule = kListRules[index];
+  const auto& list = view.list(static_cast<TokenizerList>(index));
+  if (!list.empty() && (rule.kinds >> static_cast<uint32_t>(view.kind) & 1) == 0) {
+    return refuse("a tokenizer of this kind has no such list", rule.field, 0, list.size());
+  }
+  const size_t length = view.list(rule.as_long_as).size();
+  if (list.size() != length || length > size_t{1} << rule.most_log2) {
+    return refuse("a list is too long, or not as long as the one that it belongs to", rule.field, 0,
+                  list.size(), list.size() != length ? length : size_t{1} << rule.most_log2);
+  }
+  const uint32_t most = largest(rule.numbers, view);
+  for (uint32_t i = 0; i < list.size(); ++i) {
+    if (rule.numbers == Numbers::kTokensOrNone && list[i] == kNoToken) continue;
+    if (list[i] > most) {
+      return refuse(rule.numbers == Numbers::kTokens || rule.numbers == Numbers::kTokensOrNone
+                        ? Message("a token is not in the vocabulary")
+                        : Message("a number is none of those that the list may hold"),
+                    rule.field, i, list[i], most);
+    }
+    if (rule.increases && i > 0 && list[i] <= list[i - 1]) {
+      return refuse("the numbers of a list are not in order", rule.field, i, list[i], list[i - 1]);
+    }
+  }
+  return true;
+}
+
+bool verify_lists(const TokenizerView& view, const Refusal& refuse) {
+  for (uint32_t i = 0; i < kTokenizerLists; ++i) {
+    if (!verify_list(view, i, refuse)) return false;
+  }
+  return true;
+}
+
+bool verify_ranges(const std::span<const uint32_t>& ranges, bool needed, uint32_t least,
                    Message field, const Refusal& refuse) {
-  const bool is_wrong =
-      ranges.empty() ? presence == Presence::kNeeded : presence == Presence::kAbsent;
-  if (ranges.size() % 2 != 0 || ranges.size() / 2 > kRangesMax || is_wrong) {
-    return refuse("ranges of characters are missing, or not needed, or too many", field, 0,
-                  ranges.size(), presence == Presence::kNeeded ? 2 : 0);
+  if (ranges.size() % 2 != 0 || ranges.empty() == needed) {
+    return refuse("ranges of characters are missing, or not needed", field, 0, ranges.size(),
+                  needed ? 2 : 0);
   }
   uint32_t end = least;
   for (uint32_t i = 0; i < ranges.size(); i += 2) {
@@ -36,10 +129,6 @@ bool verify_ranges(std::span<const uint32_t> ranges, Presence presence, uint32_t
 // that is made for the bytes of a text. A byte that is no UTF-8 is read as U+FFFD.
 bool verify_fold(const TokenizerView& view, uint32_t index, const Refusal& refuse) {
   const uint32_t from = view.fold_from[index];
-  if (from > kCodePointMax || (index > 0 && from <= view.fold_from[index - 1])) {
-    return refuse("folded characters are not in order, or are none", "tokenizer.fold_from", index,
-                  from, index > 0 ? view.fold_from[index - 1] : 0);
-  }
   const uint32_t count = view.fold_to[index] >> kFoldCountShift;
   const uint32_t value = view.fold_to[index] & kFoldValueMask;
   char form[kUtf8BytesMax];
@@ -57,77 +146,59 @@ bool verify_fold(const TokenizerView& view, uint32_t index, const Refusal& refus
   return true;
 }
 
-bool verify_folds(const TokenizerView& view, const Refusal& refuse) {
-  if (view.fold_to.size() != view.fold_from.size() || view.fold_from.size() > kFoldsMax) {
-    return refuse("each folded character becomes one thing", "tokenizer.fold_to", 0,
-                  view.fold_to.size(), view.fold_from.size());
-  }
-  if (view.kind != TokenizerKind::kWordPiece && !view.fold_from.empty()) {
-    return refuse("characters are folded for words only", "tokenizer.fold_from", 0,
-                  view.fold_from.size(), 0);
-  }
+bool verify_unicode(const TokenizerView& view, const Refusal& refuse) {
+  constexpr uint32_t kAsciiEnd = 0x80;  // whose classes need no table
+  const bool classes = view.pattern != Pattern::kNone && view.pattern != Pattern::kSpaces;
+  const bool has_words = view.kind == TokenizerKind::kWordPiece;
   for (uint32_t i = 0; i < view.fold_from.size(); ++i) {
     if (!verify_fold(view, i, refuse)) return false;
   }
-  for (uint32_t i = 0; i < view.fold_sequences.size(); ++i) {
-    if (view.fold_sequences[i] > kCodePointMax) {
-      return refuse("a character becomes none", "tokenizer.fold_sequences", i,
-                    view.fold_sequences[i], kCodePointMax);
-    }
-  }
-  return true;
-}
-
-bool verify_unicode(const TokenizerView& view, const Refusal& refuse) {
-  constexpr uint32_t kAsciiEnd = 0x80;  // whose classes need no table
-  const Presence classes = view.pattern != Pattern::kNone && view.pattern != Pattern::kSpaces
-                               ? Presence::kNeeded
-                               : Presence::kAbsent;
-  const bool has_words = view.kind == TokenizerKind::kWordPiece;
   return verify_ranges(view.letters, classes, kAsciiEnd, "tokenizer.letters", refuse) &&
          verify_ranges(view.numbers, classes, kAsciiEnd, "tokenizer.numbers", refuse) &&
-         verify_ranges(view.dropped, has_words ? Presence::kOptional : Presence::kAbsent, 0,
-                       "tokenizer.dropped", refuse) &&
-         verify_ranges(view.punctuation, has_words ? Presence::kNeeded : Presence::kAbsent,
-                       kAsciiEnd, "tokenizer.punctuation", refuse) &&
-         verify_folds(view, refuse);
+         verify_ranges(view.dropped, !view.dropped.empty(), 0, "tokenizer.dropped", refuse) &&
+         verify_ranges(view.punctuation, has_words, kAsciiEnd, "tokenizer.punctuation", refuse);
 }
 
 constexpr uint32_t kByteValues = 256;
 constexpr uint32_t kLowLine = 0x2581;  // what SentencePiece writes for a space
 
-// That ids are of tokens. Inline, so that the compiler joins the refusals.
-struct Vocabulary {
-  uint32_t size;
-  const Refusal& refuse;
-
-  Vocabulary(const TokenizerView& view, const Refusal& refuse_in)
-      : size(view.vocab_size()), refuse(refuse_in) {}
-
-  [[gnu::always_inline]] bool has(uint32_t token, uint32_t index, Message field) const {
-    return token < size || refuse("a token is not in the vocabulary", field, index, token, size);
-  }
-};
-
+// WordPiece looks words up as they are; neither words nor characters are cut by a pattern.
 bool verify_choices(const TokenizerView& view, const Refusal& refuse) {
+  static_assert((kTokenizerFlagsAll & (kTokenizerFlagsAll + 1)) == 0);
+  const bool has_words = view.kind == TokenizerKind::kWordPiece;
+  const bool is_cut =
+      view.kind == TokenizerKind::kBytePairs || view.kind == TokenizerKind::kSentencePieces;
+  const bool lacks_bos = view.bos == kNoToken && !view.has(kAddBos);
+  const bool lacks_unknown = view.unknown_token == kNoToken && view.unknown != Unknown::kToken;
+  const uint32_t last = view.vocab_size() - 1;
   const struct {
-    Message field;
-    uint32_t found, count;
+    [[no_unique_address]] Message field;
+    uint32_t found, most;
   } choices[] = {
-      {"tokenizer.kind", static_cast<uint32_t>(view.kind), kTokenizerKinds},
-      {"tokenizer.pattern", static_cast<uint32_t>(view.pattern), kPatterns},
-      {"tokenizer.prefix", static_cast<uint32_t>(view.prefix), kPrefixes},
-      {"tokenizer.unknown", static_cast<uint32_t>(view.unknown), kUnknowns},
+      {"tokenizer.kind", static_cast<uint32_t>(view.kind), kTokenizerKinds - 1},
+      {"tokenizer.pattern", static_cast<uint32_t>(view.pattern), is_cut ? kPatterns - 1 : 0},
+      {"tokenizer.prefix", static_cast<uint32_t>(view.prefix), has_words ? 0 : kPrefixes - 1},
+      {"tokenizer.unknown", static_cast<uint32_t>(view.unknown), kUnknowns - 1},
+      {"tokenizer.flags", view.flags, kTokenizerFlagsAll},
+      {"tokenizer.word_characters_max", view.word_characters_max,
+       has_words ? kWordCharactersMax : 0},
+      {"tokenizer.pair_separators", view.pair_separators,  // which are end tokens
+       view.ends.empty() ? 0 : kPairSeparatorsMax},
+      {"tokenizer.bos", view.bos, lacks_bos ? kNoToken : last},
+      {"tokenizer.unknown_token", view.unknown_token, lacks_unknown ? kNoToken : last},
   };
   for (const auto& choice : choices) {
-    if (choice.found >= choice.count) {
-      return refuse("a tokenizer is of an unknown kind", choice.field, 0, choice.found,
-                    choice.count - 1);
+    if (choice.found > choice.most) {
+      return refuse("a number is larger than it may be for a tokenizer of this kind", choice.field,
+                    0, choice.found, choice.most);
     }
   }
-  if ((view.flags & ~uint32_t{kTokenizerFlagsAll}) != 0) {
-    return refuse("a tokenizer has an unknown flag", "tokenizer.flags", 0, view.flags,
-                  kTokenizerFlagsAll);
+  if (has_words && view.word_characters_max == 0) {
+    return refuse("the longest word has no characters", "tokenizer.word_characters_max", 0, 0,
+                  kWordCharactersMax);
+  }
+  if (view.ends.empty() && view.has(kAddEnd)) {
+    return refuse("there are no end tokens", "tokenizer.ends", 0, 0, kEndsMax);
   }
   return true;
 }
@@ -153,26 +224,7 @@ bool verify_bytes(const TokenizerView& view, const Refusal& refuse) {
   return true;
 }
 
-bool verify_ids(const TokenizerView& view, const Refusal& refuse) {
-  const Vocabulary vocabulary(view, refuse);
-  const bool lacks_bos = view.bos == kNoToken && !view.has(kAddBos);
-  const bool lacks_unknown = view.unknown_token == kNoToken && view.unknown != Unknown::kToken;
-  if (!lacks_bos && !vocabulary.has(view.bos, 0, "tokenizer.bos")) return false;
-  if (!lacks_unknown && !vocabulary.has(view.unknown_token, 0, "tokenizer.unknown_token")) {
-    return false;
-  }
-  if (view.ends.size() > kEndsMax || (view.ends.empty() && view.has(kAddEnd))) {
-    return refuse("there are no end tokens, or too many", "tokenizer.ends", 0, view.ends.size(),
-                  kEndsMax);
-  }
-  for (uint32_t i = 0; i < view.ends.size(); ++i) {
-    if (!vocabulary.has(view.ends[i], i, "tokenizer.ends")) return false;
-  }
-  return true;
-}
-
 bool verify_byte_tokens(const TokenizerView& view, const Refusal& refuse) {
-  const Vocabulary vocabulary(view, refuse);
   const bool absent = view.byte_tokens.empty() && view.kind != TokenizerKind::kBytePairs;
   if (!absent && view.byte_tokens.size() != kByteValues) {
     return refuse("a token is needed for each of the 256 bytes", "tokenizer.byte_tokens", 0,
@@ -181,7 +233,6 @@ bool verify_byte_tokens(const TokenizerView& view, const Refusal& refuse) {
   for (uint32_t i = 0; i < view.byte_tokens.size(); ++i) {
     const uint32_t token = view.byte_tokens[i];
     if (token == kNoToken) continue;
-    if (!vocabulary.has(token, i, "tokenizer.byte_tokens")) return false;
     const std::string_view bytes = view.bytes(token);
     if (bytes.size() != 1 || static_cast<uint8_t>(bytes[0]) != i) {
       return refuse("a token stands for something else", "tokenizer.byte_tokens", i, token);
@@ -197,25 +248,13 @@ bool is_utf8_of(uint32_t code_point, std::string_view bytes) {
 }
 
 bool verify_characters(const TokenizerView& view, const Refusal& refuse) {
-  const Vocabulary vocabulary(view, refuse);
-  if (view.characters.size() != view.character_tokens.size()) {
-    return refuse("each character has one token", "tokenizer.character_tokens", 0,
-                  view.character_tokens.size(), view.characters.size());
-  }
-  if (view.kind == TokenizerKind::kBytePairs && !view.characters.empty()) {
-    return refuse("bytes are merged, yet characters have tokens", "tokenizer.characters", 0,
-                  view.characters.size(), 0);
-  }
   for (uint32_t i = 0; i < view.characters.size(); ++i) {
     const uint32_t code_point = view.characters[i];
     const bool is_surrogate = code_point >= 0xD800 && code_point <= 0xDFFF;
-    if (code_point > kCodePointMax || is_surrogate ||
-        (i > 0 && code_point <= view.characters[i - 1])) {
-      return refuse("characters are not in order, or are none", "tokenizer.characters", i,
-                    code_point, i > 0 ? view.characters[i - 1] : 0);
+    if (is_surrogate) {
+      return refuse("a character is none", "tokenizer.characters", i, code_point);
     }
     const uint32_t token = view.character_tokens[i];
-    if (!vocabulary.has(token, i, "tokenizer.character_tokens")) return false;
     const bool is_space = code_point == kLowLine && view.bytes(token) == " ";
     if (!is_space && !is_utf8_of(code_point, view.bytes(token))) {
       return refuse("a token stands for something else", "tokenizer.character_tokens", i, token);
@@ -224,19 +263,13 @@ bool verify_characters(const TokenizerView& view, const Refusal& refuse) {
   return true;
 }
 
-bool verify_merge(const TokenizerView& view, const Vocabulary& vocabulary, uint32_t left,
-                  uint32_t row, const Refusal& refuse) {
+bool verify_merge(const TokenizerView& view, uint32_t left, uint32_t row, const Refusal& refuse) {
   const uint32_t right = view.merge_rights[row];
   const uint32_t token = view.merge_tokens[row];
-  if (!vocabulary.has(right, row, "tokenizer.merge_rights")) return false;
   if (row > view.merge_begin[left] && right <= view.merge_rights[row - 1]) {
     return refuse("merges are not in order", "tokenizer.merge_rights", row, right,
                   view.merge_rights[row - 1]);
   }
-  if (view.merge_ranks[row] == kNoRank) {
-    return refuse("a merge has no rank", "tokenizer.merge_ranks", row);
-  }
-  if (!vocabulary.has(token, row, "tokenizer.merge_tokens")) return false;
   const std::string_view head = view.bytes(left);
   const std::string_view tail = view.bytes(right);
   const std::string_view whole = view.bytes(token);
@@ -250,17 +283,8 @@ bool verify_merge(const TokenizerView& view, const Vocabulary& vocabulary, uint3
 }
 
 bool verify_merges(const TokenizerView& view, const Refusal& refuse) {
-  const Vocabulary vocabulary(view, refuse);
   const size_t merges = view.merge_rights.size();
-  if (merges > kMergesMax || view.merge_ranks.size() != merges ||
-      view.merge_tokens.size() != merges) {
-    return refuse("merges need a right side, a rank and a token each", "tokenizer.merge_rights", 0,
-                  merges, view.merge_tokens.size());
-  }
   if (view.merge_begin.empty() && merges == 0) return true;
-  if (view.kind == TokenizerKind::kCharacters || view.kind == TokenizerKind::kWordPiece) {
-    return refuse("characters and words are not merged", "tokenizer.merge_rights", 0, merges, 0);
-  }
   if (view.merge_begin.size() != view.token_offsets.size() || view.merge_begin.front() != 0 ||
       view.merge_begin.back() != merges) {
     return refuse("the merges are not divided among the tokens", "tokenizer.merge_begin", 0,
@@ -273,91 +297,46 @@ bool verify_merges(const TokenizerView& view, const Refusal& refuse) {
                     view.merge_begin[left + 1], view.merge_begin[left]);
     }
     for (uint32_t row = view.merge_begin[left]; row < view.merge_begin[left + 1]; ++row) {
-      if (!verify_merge(view, vocabulary, left, row, refuse)) return false;
+      if (!verify_merge(view, left, row, refuse)) return false;
     }
   }
   return true;
 }
 
-bool verify_whole_tokens(const TokenizerView& view, const Refusal& refuse) {
-  const Vocabulary vocabulary(view, refuse);
+// Tokens, or places in `tokens`, in the order of their bytes. None is empty.
+bool verify_order(const TokenizerView& view, const std::span<const uint32_t>& list,
+                  const uint32_t* tokens, Message field, const Refusal& refuse) {
   std::string_view previous;
-  for (uint32_t i = 0; i < view.whole_tokens.size(); ++i) {
-    const uint32_t token = view.whole_tokens[i];
-    if (!vocabulary.has(token, i, "tokenizer.whole_tokens")) return false;
-    if (view.bytes(token) <= previous) {  // so that the first one is not empty
-      return refuse("whole tokens are not in the order of their bytes", "tokenizer.whole_tokens", i,
-                    token);
+  for (uint32_t i = 0; i < list.size(); ++i) {
+    const std::string_view name = view.bytes(tokens != nullptr ? tokens[list[i]] : list[i]);
+    if (name <= previous) {
+      return refuse("tokens are not in the order of their bytes", field, i, list[i]);
     }
-    previous = view.bytes(token);
+    previous = name;
   }
   return true;
 }
 
 bool verify_specials(const TokenizerView& view, const Refusal& refuse) {
-  const Vocabulary vocabulary(view, refuse);
+  static_assert((kSpecialFlagsAll & (kSpecialFlagsAll + 1)) == 0);
   const size_t count = view.specials.size();
-  if (count > kSpecialsMax || view.special_flags.size() != count ||
-      view.special_order.size() != count) {
-    return refuse("special tokens need flags and an order", "tokenizer.specials", 0, count,
-                  view.special_flags.size());
+  if (view.special_flags.size() != count) {
+    return refuse("special tokens need flags", "tokenizer.special_flags", 0,
+                  view.special_flags.size(), count);
   }
   for (uint32_t i = 0; i < count; ++i) {
-    const uint32_t token = view.specials[i];
-    if (!vocabulary.has(token, i, "tokenizer.specials")) return false;
-    if (i > 0 && token <= view.specials[i - 1]) {
-      return refuse("special tokens are not in order", "tokenizer.specials", i, token,
-                    view.specials[i - 1]);
-    }
-    if (view.bytes(token).empty() || view.bytes(token).size() > kSpecialBytesMax) {
+    const std::string_view name = view.bytes(view.specials[i]);
+    if (name.empty() || name.size() > kSpecialBytesMax) {
       return refuse("a special token's name is empty or too long", "tokenizer.specials", i,
-                    view.bytes(token).size(), kSpecialBytesMax);
+                    name.size(), kSpecialBytesMax);
     }
-    if ((view.special_flags[i] & ~uint32_t{kSpecialFlagsAll}) != 0) {
+    if (view.special_flags[i] > kSpecialFlagsAll) {
       return refuse("a special token has an unknown flag", "tokenizer.special_flags", i,
                     view.special_flags[i], kSpecialFlagsAll);
     }
   }
-  std::string_view previous;
-  for (uint32_t i = 0; i < count; ++i) {
-    const uint32_t index = view.special_order[i];
-    if (index >= count || view.bytes(view.specials[index]) <= previous) {
-      return refuse("special tokens are not in the order of their names", "tokenizer.special_order",
-                    i, index, count);
-    }
-    previous = view.bytes(view.specials[index]);
-  }
-  return true;
-}
-
-// WordPiece looks words up as they are, and has no other tables of characters and merges.
-bool verify_kind(const TokenizerView& view, const Refusal& refuse) {
-  const bool is_cut =
-      view.kind == TokenizerKind::kBytePairs || view.kind == TokenizerKind::kSentencePieces;
-  if (!is_cut && view.pattern != Pattern::kNone) {
-    return refuse("characters and words are not cut by a pattern", "tokenizer.pattern", 0,
-                  static_cast<uint32_t>(view.pattern), 0);
-  }
-  const bool has_words = view.kind == TokenizerKind::kWordPiece;
-  if (has_words && view.prefix != Prefix::kNever) {
-    return refuse("words need no space before the text", "tokenizer.prefix", 0,
-                  static_cast<uint32_t>(view.prefix), 0);
-  }
-  if (has_words && !(view.byte_tokens.empty() && view.characters.empty())) {
-    return refuse("words need no tokens for bytes or characters", "tokenizer.characters", 0,
-                  view.characters.size(), 0);
-  }
-  if (has_words ? view.word_characters_max == 0 || view.word_characters_max > kWordCharactersMax
-                : view.word_characters_max != 0) {
-    return refuse("the longest word has no sensible size", "tokenizer.word_characters_max", 0,
-                  view.word_characters_max, has_words ? kWordCharactersMax : 0);
-  }
-  if (view.pair_separators > kPairSeparatorsMax ||
-      (view.pair_separators > 0 && view.ends.empty())) {
-    return refuse("a pair has too many separators, or no end token", "tokenizer.pair_separators", 0,
-                  view.pair_separators, kPairSeparatorsMax);
-  }
-  return true;
+  return verify_order(view, view.special_order, view.specials.data(), "tokenizer.special_order",
+                      refuse);
 }
 
 }  // namespace
@@ -372,10 +351,10 @@ bool verify_tokenizer(std::span<const std::byte> file, const Refusal& refuse) {
                   kTokenizerLists);
   }
   const TokenizerView view = tokenizer_view(file);
-  if (!verify_choices(view, refuse)) return false;
-  return verify_kind(view, refuse) && verify_bytes(view, refuse) && verify_ids(view, refuse) &&
+  return verify_bytes(view, refuse) && verify_choices(view, refuse) && verify_lists(view, refuse) &&
          verify_byte_tokens(view, refuse) && verify_characters(view, refuse) &&
-         verify_merges(view, refuse) && verify_whole_tokens(view, refuse) &&
+         verify_merges(view, refuse) &&
+         verify_order(view, view.whole_tokens, nullptr, "tokenizer.whole_tokens", refuse) &&
          verify_specials(view, refuse) && verify_unicode(view, refuse);
 }
 

@@ -23,6 +23,13 @@ namespace arenite {
 using GemmKernel = void (*)(size_t rows, size_t columns, size_t k_bytes, const float* a,
                             size_t a_stride_bytes, const void* w, float* c, size_t c_stride_bytes);
 
+// The same for float32 rows that lie in pieces, of which `list` has the addresses: for each piece
+// those of `list_rows` rows (IndirectKernels); beyond `rows` they are read like the others.
+// REQUIRES: pieces >= 1, piece_bytes a positive multiple of 4.
+using IndirectGemmKernel = void (*)(size_t rows, size_t columns, size_t pieces, size_t piece_bytes,
+                                    const float** list, const void* w, float* c,
+                                    size_t c_stride_bytes);
+
 // A row of numbers in int8: each stands for (number - zero_point) * scale.
 struct QuantizedRow {
   int32_t zero_point;
@@ -77,6 +84,12 @@ struct FloatKernels {
   GemmKernel gemm[kRowsMax + 1];  // [rows]: the kernel that suits this many rows, up to mr
 };
 
+// Products of float32 rows that lie in pieces with float32 weights, packed as for other products.
+struct IndirectKernels {
+  IndirectGemmKernel gemm[kRowsMax + 1];
+  uint8_t list_rows[kRowsMax + 1];  // of the list that the kernel for so many rows reads
+};
+
 // Products of quantized rows with weights of one type.
 struct QuantizedKernels {
   Packing packing;
@@ -92,6 +105,7 @@ struct KernelSet {
   const FloatKernels* w8;      // for weights in w8 and caches in int8
   const QuantizedKernels* q8;  // each null where no model of the build has such
   const QuantizedKernels* q4;
+  const IndirectKernels* indirect;  // for windows of float32 rows; as the above
   RowExtremesKernel row_extremes;
   ExpSumKernel exp_sum;
   SumKernel sum;
@@ -129,12 +143,14 @@ constexpr KernelSet linked_kernels(KernelSet set, uint64_t needs = kLinked) {
   if (!any(bits_of(kW8, kInt8Cache))) set.w8 = nullptr;
   if (!any(bits_of(kQ8))) set.q8 = nullptr;
   if (!any(bits_of(kQ4))) set.q4 = nullptr;
+  if (!any(bits_of(kConvolution))) set.indirect = nullptr;
   const bool has_softmax = any(bits_of(kAttention, kSoftmax, kLogSoftmax));
   if (!has_softmax && !quantizes) set.row_extremes = nullptr;
   if (!has_softmax) set.exp_sum = nullptr;
   if (!any(bits_of(kAttention))) set.transpose = nullptr;
   if (!any(kNormNeeds) && !quantizes) set.sum = nullptr;
-  if (!any(kNormNeeds | kActivationNeeds | bits_of(kInt8Cache))) set.multiply = nullptr;
+  const bool multiplies = any(kNormNeeds | kActivationNeeds | bits_of(kInt8Cache, kDepthwise));
+  if (!multiplies) set.multiply = nullptr;
   if (!any(bits_of(kRope))) set.rotate = nullptr;
   if (!any(bits_of(kGeluErf))) set.gelu = nullptr;
   if (!any(bits_of(kGeluTanh, kSilu, kSigmoid, kElu, kSoftplus, kMish))) set.sigmoid = nullptr;

@@ -5,11 +5,13 @@
 
 #include <cmath>
 #include <cstddef>
+#include <tuple>
 #include <type_traits>
 
 #include "kernels/kernel_set.h"
 #include "kernels/thread_check.h"
 #include "xnnpack/gemm.h"
+#include "xnnpack/igemm.h"
 #include "xnnpack/raddstoreexpminusmax.h"
 #include "xnnpack/reduce.h"
 #include "xnnpack/transpose.h"
@@ -34,11 +36,11 @@ inline size_t panel_bytes_of(Packing packing, size_t columns, size_t k) {
          panel_bytes(packing, static_cast<uint32_t>(k)).value();
 }
 
-// What a kernel takes as its parameters: only those that clamp have any.
-template <typename Weights, typename Params>
-constexpr const Params* params_of(void (*)(size_t, size_t, size_t, const float*, size_t, Weights,
-                                           float*, size_t, size_t, const Params*)) {
-  if constexpr (std::is_same_v<Params, xnn_f32_default_params>) {
+// What a kernel takes as its parameters, the last of its arguments: only those that clamp have any.
+template <typename... Arguments>
+constexpr auto params_of(void (*)(Arguments...)) {
+  using Params = std::tuple_element_t<sizeof...(Arguments) - 1, std::tuple<Arguments...>>;
+  if constexpr (std::is_same_v<Params, const xnn_f32_default_params*>) {
     return &kNoParams;
   } else {
     return &kNoClamp;
@@ -54,6 +56,17 @@ void gemm(size_t rows, size_t columns, size_t k_bytes, const float* a, size_t a_
   // Some kernels want a const float*, others a const void*.
   kKernel(rows, columns, k_bytes, a, a_stride_bytes, static_cast<const float*>(w), c,
           c_stride_bytes, kPacking.nr * sizeof(float), params_of(kKernel));
+}
+
+template <Packing kPacking, size_t kListRows, auto kKernel>
+void indirect_gemm(size_t rows, size_t columns, size_t pieces, size_t piece_bytes,
+                   const float** list, const void* w, float* c, size_t c_stride_bytes) {
+  for (size_t i = 0; i < pieces * kListRows; ++i) kernel_reads(list[i], piece_bytes);
+  kernel_reads(w, panel_bytes_of(kPacking, columns, pieces * piece_bytes / sizeof(float)));
+  kernel_writes_rows(c, rows, columns * sizeof(float), c_stride_bytes);
+  kKernel(rows, columns, piece_bytes, pieces * kListRows * sizeof(float*), list,
+          static_cast<const float*>(w), c, c_stride_bytes, kPacking.nr * sizeof(float), 0, nullptr,
+          params_of(kKernel));
 }
 
 static_assert(sizeof(QuantizedRow) == sizeof(xnn_qd8_quantization_params) &&
@@ -162,6 +175,26 @@ constexpr FloatKernels make_float_kernels() {
 }
 template <Target kTarget, TensorType kType, auto... kKernels>
 inline constexpr FloatKernels float_kernels = make_float_kernels<kTarget, kType, kKernels...>();
+
+// A kernel that stands for several numbers of rows is that for the largest.
+template <typename Kernel, size_t kCount>
+constexpr size_t list_rows_of(const Kernel (&kernels)[kCount], Kernel kernel) {
+  size_t rows = kCount;
+  while (kernels[rows - 1] != kernel) --rows;
+  return rows;
+}
+
+template <Target kTarget, auto kFirst, auto... kMore>
+constexpr IndirectKernels make_indirect_kernels() {
+  constexpr Packing kPacking = packing_of(kTarget, TensorType::kF32);
+  static_assert(1 + sizeof...(kMore) == kPacking.mr);
+  constexpr decltype(kFirst) kAll[] = {kFirst, kMore...};
+  return {{nullptr, indirect_gemm<kPacking, 1, kFirst>,
+           indirect_gemm<kPacking, list_rows_of(kAll, kMore), kMore>...},
+          {0, 1, static_cast<uint8_t>(list_rows_of(kAll, kMore))...}};
+}
+template <Target kTarget, auto... kKernels>
+inline constexpr IndirectKernels indirect_kernels = make_indirect_kernels<kTarget, kKernels...>();
 
 template <Target kTarget, TensorType kType, QuantizeKernel kQuantize, auto... kKernels>
 constexpr QuantizedKernels make_quantized_kernels() {

@@ -27,6 +27,10 @@ constexpr KernelSet kScalarSet = linked_kernels({
                              xnn_qd8_f32_qb4w_gemm_minmax_ukernel_2x4__scalar,
                              xnn_qd8_f32_qb4w_gemm_minmax_ukernel_4x4__scalar,
                              xnn_qd8_f32_qb4w_gemm_minmax_ukernel_4x4__scalar>,
+    .indirect =
+        &indirect_kernels<Target::kPortable, xnn_f32_igemm_ukernel_1x4__scalar,
+                          xnn_f32_igemm_ukernel_2x4__scalar, xnn_f32_igemm_ukernel_4x4__scalar,
+                          xnn_f32_igemm_ukernel_4x4__scalar>,
     .row_extremes = row_extremes<xnn_f32_rminmax_ukernel__scalar_u4_acc4>,
     .exp_sum = exp_sum<xnn_f32_raddstoreexpminusmax_ukernel__scalar_rr2_p5_u4_acc2>,
     .sum = sum<xnn_f32_rsum_ukernel__scalar_u4_acc4>,

@@ -3,6 +3,7 @@
 // intermediate results stay in the first-level cache.
 #include "ops/row_ops.h"
 
+#include <cfloat>
 #include <cstring>
 
 #include "core/needs.h"
@@ -24,67 +25,124 @@ void sigmoid(const KernelSet& kernels, size_t bytes, float (&gate)[kChunk]) {
   kernels.sigmoid(bytes, gate, gate);
 }
 
-// y = sigmoid(x), or y = x * sigmoid(x).
-void sigmoid_or_silu(const KernelSet& kernels, size_t bytes, bool is_silu, const float* x,
-                     float* y) {
-  float gate[kChunk] = {};
-  std::memcpy(gate, x, bytes);
-  sigmoid(kernels, bytes, gate);
-  if (is_silu) {
-    kernels.multiply(bytes, x, gate, y);
-  } else {
-    std::memcpy(y, gate, bytes);
-  }
-}
-
-// (1 + tanh(u)) / 2 = sigmoid(2 u), so gelu(x) = x sigmoid(a x + b x^3).
-void gelu_tanh(const KernelSet& kernels, size_t bytes, const float* x, float* y) {
-  constexpr float kA = 1.5957691216057308f;  // 2 sqrt(2 / pi)
-  constexpr float kB = 1.5957691216057308f * 0.044715f;
-  float gate[kChunk] = {};
-  kernels.multiply(bytes, x, x, gate);
-  kernels.scale(bytes, gate, &kB, gate);
-  kernels.add_constant(bytes, gate, &kA, gate);
-  kernels.multiply(bytes, gate, x, gate);
-  sigmoid(kernels, bytes, gate);
-  kernels.multiply(bytes, x, gate, y);
-}
-
 // exp(x) - 1 = tanh(x / 2) (1 + exp(x)) = tanh(x / 2) / sigmoid(-x), which loses no digits near 0.
-void elu(const KernelSet& kernels, size_t bytes, float factor, const float* x, float* y) {
+// Both factors share the room that other functions have for one, so that no call takes more stack.
+void elu(const KernelSet& kernels, float factor, uint32_t count, const float* x, float* y,
+         float (&gate)[kChunk]) {
+  constexpr uint32_t kPart = kChunk / 2;
   constexpr float kHalf = 0.5f, kMinus = -1.0f;
-  float slope[kChunk] = {}, gate[kChunk] = {};
-  const size_t count = bytes / sizeof(float);
-  kernels.scale(bytes, x, &kHalf, slope);
-  kernels.tanh(bytes, slope, slope);
-  kernels.scale(bytes, x, &kMinus, gate);
-  sigmoid(kernels, bytes, gate);
-  for (size_t i = 0; i < count; ++i) y[i] = x[i] < 0.0f ? factor * (slope[i] / gate[i]) : x[i];
-}
-
-// max(x, 0) + log(1 + exp(-|x|)); with s = sigmoid(-|x|) and z = s / (2 - s), which is at most 1/3,
-// the logarithm is 2 atanh(z), whose series has float's precision after seven terms.
-void softplus(const KernelSet& kernels, size_t bytes, const float* x, float* y) {
-  float gate[kChunk] = {};
-  const size_t count = bytes / sizeof(float);
-  for (size_t i = 0; i < count; ++i) gate[i] = x[i] < 0.0f ? x[i] : -x[i];
-  sigmoid(kernels, bytes, gate);
-  for (size_t i = 0; i < count; ++i) {
-    const float z = gate[i] / (2.0f - gate[i]);
-    y[i] = (x[i] < 0.0f ? 0.0f : x[i]) + 2.0f * z * atanh_series<7>(z);
+  float* const slope = gate + kPart;
+  for (uint32_t begin = 0; begin < count; begin += kPart) {
+    const uint32_t part = count - begin < kPart ? count - begin : kPart;
+    const size_t bytes = part * sizeof(float);
+    kernels.scale(bytes, x + begin, &kMinus, gate);
+    sigmoid(kernels, bytes, gate);
+    kernels.scale(bytes, x + begin, &kHalf, slope);
+    kernels.tanh(bytes, slope, slope);
+    for (uint32_t i = 0; i < part; ++i) {
+      const float value = x[begin + i];
+      y[begin + i] = value < 0.0f ? factor * (slope[i] / gate[i]) : value;
+    }
   }
 }
 
-// With s = sigmoid(x) and t = s (2 - s), tanh(log(1 + exp(x))) = t / (2 - t).
-void mish(const KernelSet& kernels, size_t bytes, const float* x, float* y) {
+// What is made of a sigmoid. One function for all, so that they share its code around the loops;
+// those that are not linked are left out.
+void by_sigmoid(const KernelSet& kernels, Activation function, float parameter, uint32_t count,
+                const float* x, float* y) {
+  const size_t bytes = count * sizeof(float);
+  const bool is_gelu = linked(Need::kGeluTanh) && function == Activation::kGeluTanh;
+  const bool is_softplus = linked(Need::kSoftplus) && function == Activation::kSoftplus;
+  const bool is_exp = linked(Need::kExp) && function == Activation::kExp;
   float gate[kChunk] = {};
-  const size_t count = bytes / sizeof(float);
-  std::memcpy(gate, x, bytes);
-  sigmoid(kernels, bytes, gate);
-  for (size_t i = 0; i < count; ++i) {
-    const float t = gate[i] * (2.0f - gate[i]);
-    y[i] = x[i] * (t / (2.0f - t));
+  if (linked(Need::kElu) && function == Activation::kElu) {
+    elu(kernels, parameter, count, x, y, gate);
+    return;
   }
+  if (is_gelu) {
+    // (1 + tanh(u)) / 2 = sigmoid(2 u), so gelu(x) = x sigmoid(a x + b x^3).
+    constexpr float kA = 1.5957691216057308f;  // 2 sqrt(2 / pi)
+    constexpr float kB = 1.5957691216057308f * 0.044715f;
+    kernels.multiply(bytes, x, x, gate);
+    kernels.scale(bytes, gate, &kB, gate);
+    kernels.add_constant(bytes, gate, &kA, gate);
+    kernels.multiply(bytes, gate, x, gate);
+  } else if (is_softplus || is_exp) {
+    const float part = is_exp ? 0.5f : 1.0f;
+    for (uint32_t i = 0; i < count; ++i) gate[i] = part * (x[i] < 0.0f ? x[i] : -x[i]);
+  } else {
+    std::memcpy(gate, x, bytes);
+  }
+  sigmoid(kernels, bytes, gate);
+  if (is_exp) {
+    // With s = sigmoid(-|x| / 2), exp(-|x|) is the square of s / (1 - s). Of the whole -|x| kernels
+    // that have no denormals would lose digits at the ends.
+    for (uint32_t i = 0; i < count; ++i) {
+      const float rest = 1.0f - gate[i];
+      const float root = x[i] < 0.0f ? gate[i] / rest : rest / gate[i];
+      y[i] = root * root;
+    }
+  } else if (is_softplus) {
+    // max(x, 0) + log(1 + exp(-|x|)); with s = sigmoid(-|x|) and z = s / (2 - s), which is at most
+    // 1/3, the logarithm is 2 atanh(z), whose series has float's precision after seven terms.
+    for (uint32_t i = 0; i < count; ++i) {
+      const float z = gate[i] / (2.0f - gate[i]);
+      y[i] = (x[i] < 0.0f ? 0.0f : x[i]) + 2.0f * z * atanh_series<7>(z);
+    }
+  } else if (linked(Need::kMish) && function == Activation::kMish) {
+    // With s = sigmoid(x) and t = s (2 - s), tanh(log(1 + exp(x))) = t / (2 - t).
+    for (uint32_t i = 0; i < count; ++i) {
+      const float t = gate[i] * (2.0f - gate[i]);
+      y[i] = x[i] * (t / (2.0f - t));
+    }
+  } else if (linked(Need::kSigmoid) && function == Activation::kSigmoid) {
+    std::memcpy(y, gate, bytes);
+  } else {
+    kernels.multiply(bytes, x, gate, y);
+  }
+}
+
+// With x = m 2^e and m around 1, log(x) = e log(2) + 2 atanh((m - 1) / (m + 1)).
+inline float logarithm(float x) {
+  constexpr float kRootOfHalf = 0.70710678f;
+  constexpr float kHigh = 0.693145751953125f, kLow = 1.42860677e-6f;  // of log(2)
+  if (!(x > 0.0f)) return x == 0.0f ? -__builtin_inff() : __builtin_nanf("");
+  if (x > FLT_MAX) return x;
+  int32_t exponent = 0;
+  if (x < FLT_MIN) {
+    x *= 0x1p25f;
+    exponent = -25;
+  }
+  uint32_t bits = 0;
+  std::memcpy(&bits, &x, sizeof(bits));
+  exponent += static_cast<int32_t>(bits >> 23) - 126;
+  bits = (bits & 0x7fffff) | 0x3f000000;
+  float part = 0.0f;  // in [0.5, 1)
+  std::memcpy(&part, &bits, sizeof(part));
+  if (part < kRootOfHalf) {
+    part += part;
+    --exponent;
+  }
+  const float z = (part - 1.0f) / (part + 1.0f);
+  const auto e = static_cast<float>(exponent);
+  return e * kHigh + (2.0f * z * atanh_series<6>(z) + e * kLow);
+}
+
+// Of the distance to the next multiple of pi, which is exact enough in double precision.
+inline float sine(float x) {
+  constexpr double kPi = 3.141592653589793, kInverse = 0.3183098861837907;
+  constexpr double kRound = 6755399441055744.0;  // 1.5 * 2^52
+  constexpr float kMost = 0x1p30f;
+  if (!(x > -kMost && x < kMost)) return __builtin_nanf("");
+  const double multiple = (double{x} * kInverse + kRound) - kRound;
+  const auto rest = static_cast<float>(double{x} - multiple * kPi);
+  const float square = rest * rest;
+  float series = 1.0f;  // Taylor's, from its end
+  for (int term = 12; term > 0; term -= 2) {
+    series = 1.0f - series * square / static_cast<float>(term * (term + 1));
+  }
+  const bool is_odd = (static_cast<int32_t>(multiple) & 1) != 0;
+  return is_odd ? -rest * series : rest * series;
 }
 
 float clamped(float x, float least, float most) {
@@ -104,10 +162,16 @@ void apply(const KernelSet& kernels, Activation function, float parameter, uint3
       if constexpr (linked(Need::kGeluErf)) kernels.gelu(bytes, x, y);
       return;
     case Activation::kGeluTanh:
-      if constexpr (linked(Need::kGeluTanh)) gelu_tanh(kernels, bytes, x, y);
-      return;
     case Activation::kSilu:
-      if constexpr (linked(Need::kSilu)) sigmoid_or_silu(kernels, bytes, true, x, y);
+    case Activation::kSigmoid:
+    case Activation::kElu:
+    case Activation::kSoftplus:
+    case Activation::kMish:
+    case Activation::kExp:
+      if constexpr (any_linked(Need::kGeluTanh, Need::kSilu, Need::kSigmoid, Need::kElu,
+                               Need::kSoftplus, Need::kMish, Need::kExp)) {
+        by_sigmoid(kernels, function, parameter, count, x, y);
+      }
       return;
     case Activation::kSoftCap:
       if constexpr (linked(Need::kSoftCap)) soft_cap(kernels, bytes, parameter, x, y);
@@ -115,24 +179,12 @@ void apply(const KernelSet& kernels, Activation function, float parameter, uint3
     case Activation::kTanh:
       if constexpr (linked(Need::kTanh)) kernels.tanh(bytes, x, y);
       return;
-    case Activation::kSigmoid:
-      if constexpr (linked(Need::kSigmoid)) sigmoid_or_silu(kernels, bytes, false, x, y);
-      return;
     case Activation::kScale:
       if constexpr (linked(Need::kScale)) kernels.scale(bytes, x, &parameter, y);
       return;
     case Activation::kLeakyRelu:
       if constexpr (!linked(Need::kLeakyRelu)) return;
       for (uint32_t i = 0; i < count; ++i) y[i] = x[i] < 0.0f ? parameter * x[i] : x[i];
-      return;
-    case Activation::kElu:
-      if constexpr (linked(Need::kElu)) elu(kernels, bytes, parameter, x, y);
-      return;
-    case Activation::kSoftplus:
-      if constexpr (linked(Need::kSoftplus)) softplus(kernels, bytes, x, y);
-      return;
-    case Activation::kMish:
-      if constexpr (linked(Need::kMish)) mish(kernels, bytes, x, y);
       return;
     case Activation::kHardSwish:
       if constexpr (!linked(Need::kHardSwish)) return;
@@ -144,13 +196,29 @@ void apply(const KernelSet& kernels, Activation function, float parameter, uint3
       if constexpr (!linked(Need::kClamp)) return;
       for (uint32_t i = 0; i < count; ++i) y[i] = clamped(x[i], -parameter, parameter);
       return;
+    case Activation::kSqrt:
+      if constexpr (!linked(Need::kSqrt)) return;
+      for (uint32_t i = 0; i < count; ++i) y[i] = __builtin_sqrtf(x[i] + parameter);
+      return;
+    case Activation::kReciprocal:
+      if constexpr (!linked(Need::kReciprocal)) return;
+      for (uint32_t i = 0; i < count; ++i) y[i] = 1.0f / (x[i] + parameter);
+      return;
+    case Activation::kLog:
+      if constexpr (!linked(Need::kLog)) return;
+      for (uint32_t i = 0; i < count; ++i) y[i] = logarithm(x[i] + parameter);
+      return;
+    case Activation::kSin:
+      if constexpr (!linked(Need::kSin)) return;
+      for (uint32_t i = 0; i < count; ++i) y[i] = sine(x[i]);
+      return;
   }
 }
 
 }  // namespace
 
 void activation(const KernelSet& kernels, Activation function, float parameter,
-                const ConstMatrix& input, const ConstMatrix& factor, const Matrix& output,
+                const ConstMatrix& input, const OtherRows& factor, const Matrix& output,
                 const ParallelFor& parallel) {
   const uint32_t chunks = output.columns / kChunk + (output.columns % kChunk != 0 ? 1 : 0);
   // Chunks of all rows are one list, so that a single row is shared by the threads too.

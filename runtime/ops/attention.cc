@@ -150,9 +150,8 @@ void softmax_row(const KernelSet& kernels, const Attention& op, const Block& blo
   apply_mask(kernels, op.mask, position, range, visible);
   kernels.row_extremes(bytes, visible, extremes);
   if (!mask_adds) least = extremes[0];
-  const float max = extremes[1];
-  float sum;
-  kernels.exp_sum(bytes, visible, &max, visible, &sum);
+  float max = extremes[1];
+  const float sum = exp_sum(kernels, op, block.head_of(row), range.end - range.begin, max, visible);
   std::memset(scores, 0, (range.begin - block.origin) * sizeof(float));
   std::memset(scores + (range.end - block.origin), 0,
               (block.product_end - range.end) * sizeof(float));
@@ -224,20 +223,19 @@ KvCache cache_of(const Attention& op, const CacheLayout& layout, size_t sequence
 
 // Appends the new rows of key/value heads [begin, end) to their caches.
 void append_heads(const KernelSet& kernels, const Attention& op, const CacheLayout& layout,
-                  std::span<const SequenceRows> sequences, const ParallelFor& parallel,
-                  uint32_t begin, uint32_t end) {
+                  const ParallelFor& parallel, uint32_t begin, uint32_t end) {
   const uint32_t heads = end - begin;
   auto work = [&](uint32_t task_index, uint32_t) {
     const uint32_t index = task_index / heads;
     const uint32_t head = begin + task_index % heads;
-    const SequenceRows& sequence = sequences[index];
+    const SequenceRows& sequence = op.keys[index];
     if (sequence.rows == 0) return;
     cache_of(op, layout, index)
         .append(kernels, head, sequence.positions,
                 head_rows(op.key, sequence, head, op.shape.head_dim),
                 head_rows(op.value, sequence, head, op.shape.value_dim));
   };
-  for_each_task(parallel, static_cast<uint32_t>(sequences.size()) * heads, work);
+  for_each_task(parallel, static_cast<uint32_t>(op.keys.size()) * heads, work);
 }
 
 // The rows of a head's queries and outputs that a block takes.
@@ -253,18 +251,17 @@ MatrixView<Float> block_rows(const MatrixView<Float>& matrix, uint32_t row, uint
 // block of tokens for each head. Rows are computed alike either way.
 class HeadBlocks {
  public:
-  HeadBlocks(const KernelSet& kernels, const Attention& op, const CacheLayout& layout,
-             std::span<const SequenceRows> sequences)
-      : kernels_(kernels), op_(op), layout_(layout), sequences_(sequences) {
-    for (const SequenceRows& sequence : sequences) count_ += blocks_of(sequence);
+  HeadBlocks(const KernelSet& kernels, const Attention& op, const CacheLayout& layout)
+      : kernels_(kernels), op_(op), layout_(layout) {
+    for (const SequenceRows& sequence : op.queries) count_ += blocks_of(sequence);
   }
 
   uint32_t count() const { return count_; }
 
   void compute(uint32_t kv_head, uint32_t index, float* scratch) const {
     uint32_t s = 0;
-    for (; index >= blocks_of(sequences_[s]); ++s) index -= blocks_of(sequences_[s]);
-    const SequenceRows& sequence = sequences_[s];
+    for (; index >= blocks_of(op_.queries[s]); ++s) index -= blocks_of(op_.queries[s]);
+    const SequenceRows& sequence = op_.queries[s];
     const bool by_head = sequence.rows == 1;
     const RowBlocks split(by_head ? group() : sequence.rows, rows_max());
     const uint32_t block_index = index % split.count;
@@ -280,7 +277,7 @@ class HeadBlocks {
                    rows,
                    sequence.positions + token,
                    by_head ? 0u : 1u,
-                   sequence.positions + sequence.rows,
+                   op_.keys[s].positions + op_.keys[s].rows,
                    block_rows(op_.query, row, rows, head, op_.shape.head_dim, by_head),
                    block_rows(op_.output, row, rows, head, op_.shape.value_dim, by_head)};
     attend(kernels_, op_, block, scratch);
@@ -299,24 +296,25 @@ class HeadBlocks {
   const KernelSet& kernels_;
   const Attention& op_;
   const CacheLayout& layout_;
-  std::span<const SequenceRows> sequences_;
   uint32_t count_ = 0;
 };
 
 }  // namespace
 
-void attention(const KernelSet& kernels, const Attention& op,
-               std::span<const SequenceRows> sequences, const ParallelFor& parallel) {
+void attention(const KernelSet& kernels, const Attention& op, const ParallelFor& parallel) {
   // One thread appends a head right before it reads it, and the keys and values of a head stay in
   // the second-level cache while its blocks are computed. Several threads would wait for each
   // other after every head.
   const bool is_int8 = linked(Need::kInt8Cache) && op.kv_type == TensorType::kInt8;
   const CacheLayout layout(kernels.of_cache(is_int8).packing, op.shape, op.cache_positions);
-  const HeadBlocks blocks(kernels, op, layout, sequences);
+  const HeadBlocks blocks(kernels, op, layout);
   const uint32_t kv_heads = op.shape.kv_heads;
   const uint32_t at_once = parallel.run == nullptr ? 1 : kv_heads;
   for (uint32_t first = 0; first < kv_heads; first += at_once) {
-    append_heads(kernels, op, layout, sequences, parallel, first, first + at_once);
+    if (!linked(Need::kStore) || op.value.data != nullptr) {
+      append_heads(kernels, op, layout, parallel, first, first + at_once);
+    }
+    if (linked(Need::kStore) && op.output.data == nullptr) continue;
     auto work = [&](uint32_t task_index, uint32_t thread_index) {
       blocks.compute(first + task_index / blocks.count(), task_index % blocks.count(),
                      op.scratch.floats_of(thread_index));

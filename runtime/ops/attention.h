@@ -4,7 +4,8 @@
 // where the score is query * keys^T or, with a cap c, c * tanh(query * keys^T / c) (Gemma 2), and
 // the distance is that of a key from its query: 0, or negative for earlier keys (ALiBi, Press et
 // al. 2021, as BLOOM and MPT have it). Terms are those of a table, such as relative position
-// biases.
+// biases. A head may have a sink: one more score that takes part in the sum of softmax and has no
+// value (gpt-oss; 0 is softmax plus one).
 #pragma once
 
 #include <cstddef>
@@ -43,7 +44,7 @@ struct ScoreTable {
   }
 };
 
-// What a build has instead whose models need no tables, or no caps: nothing.
+// What a build has instead whose models need no tables, no caps, or no sinks: nothing.
 struct NoScoreTable {
   static constexpr const float* values = nullptr;
 
@@ -56,7 +57,12 @@ struct NoScoreCap {
   constexpr operator float() const { return 0.0f; }
 };
 using LinkedScoreTable = std::conditional_t<linked(Need::kScoreTables), ScoreTable, NoScoreTable>;
+struct NoSinks {
+  constexpr NoSinks(const float* = nullptr) {}  // NOLINT: implicit, as it stands for a pointer
+  constexpr operator const float*() const { return nullptr; }
+};
 using LinkedScoreCap = std::conditional_t<linked(Need::kScoreCap), float, NoScoreCap>;
+using LinkedSinks = std::conditional_t<linked(Need::kSinks), const float*, NoSinks>;
 
 struct Attention {
   uint32_t heads = 0;
@@ -65,19 +71,23 @@ struct Attention {
   const float* slopes = nullptr;  // [heads]; null: the distance adds nothing
   [[no_unique_address]] LinkedScoreTable table;
   [[no_unique_address]] LinkedScoreCap score_cap = 0.0f;  // 0: there is none
+  [[no_unique_address]] LinkedSinks sinks = nullptr;      // [heads]; null: there are none
   uint32_t cache_positions = 0;  // arena_formula.h; fewer than the sequence may have: a ring
 
-  ConstMatrix query;  // [rows, heads * head_dim], scaled; no data where head_dim is 0
-  ConstMatrix key;    // [rows, kv_heads * head_dim]
-  ConstMatrix value;  // [rows, kv_heads * value_dim]
-  Matrix output;      // [rows, heads * value_dim]; overlaps none of the inputs
+  ConstMatrix query;  // [queries, heads * head_dim], scaled; no data where head_dim is 0
+  ConstMatrix key;    // [keys, kv_heads * head_dim]
+  ConstMatrix value;  // [keys, kv_heads * value_dim]; no data: `cache` holds all keys
+  Matrix output;      // [queries, heads * value_dim]; overlaps none of the inputs; or no data
+  // The rows of query and output, and those of key and value, of the same sequences.
+  std::span<const SequenceRows> queries;
+  std::span<const SequenceRows> keys;
   TensorType kv_type = TensorType::kF32;
   std::byte* cache = nullptr;  // CacheLayout::bytes per sequence, one after the other
   ScratchArea scratch;         // what the arena formula says that attention needs
 };
 
-// Appends the new keys and values to the cache, then computes the outputs of the new rows.
-void attention(const KernelSet& kernels, const Attention& op,
-               std::span<const SequenceRows> sequences, const ParallelFor& parallel);
+// Appends the new keys and values to the cache, then computes the outputs of the queries. Without
+// an output it does the first alone.
+void attention(const KernelSet& kernels, const Attention& op, const ParallelFor& parallel);
 
 }  // namespace arenite

@@ -52,9 +52,8 @@ float softmax_alone(const KernelSet& kernels, const Attention& op, const Block& 
   const size_t bytes = (row.end - row.begin) * sizeof(float);
   float extremes[2];
   kernels.row_extremes(bytes, scores, extremes);
-  float sum;
-  kernels.exp_sum(bytes, scores, &extremes[1], scores, &sum);
-  return 1.0f / sum;  // NaN if all scores are -infinity
+  // NaN if all scores are -infinity.
+  return 1.0f / exp_sum(kernels, op, row.head, row.end - row.begin, extremes[1], scores);
 }
 
 // output = weights * values, without the values of hidden keys: one row of values after the other

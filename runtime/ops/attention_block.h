@@ -80,6 +80,7 @@ inline bool has_table(const Attention& op) {
   return linked(Need::kScoreTables) && op.table.values != nullptr;
 }
 inline bool has_cap(const Attention& op) { return linked(Need::kScoreCap) && op.score_cap != 0.0f; }
+inline bool has_sinks(const Attention& op) { return linked(Need::kSinks) && op.sinks != nullptr; }
 
 // What a thread works with: a tile for partial products, then rows of scores.
 struct ScoreRows {
@@ -102,6 +103,20 @@ void compute_scores(const KernelSet& kernels, const Attention& op, const Block& 
 
 // scores = cap * tanh(scores / cap). REQUIRES: has_cap.
 void cap_scores(const KernelSet& kernels, const Attention& op, size_t bytes, float* scores);
+
+// Turns a row's scores into weights, exp(score - max), and gives their sum. A head's sink is one
+// more score after them, for which rows have room; `max` becomes the largest with it.
+inline float exp_sum(const KernelSet& kernels, const Attention& op, uint32_t head, uint32_t count,
+                     float& max, float* scores) {
+  if (has_sinks(op)) {
+    const float sink = op.sinks[head];
+    scores[count++] = sink;
+    if (sink > max) max = sink;
+  }
+  float sum;
+  kernels.exp_sum(count * sizeof(float), scores, &max, scores, &sum);
+  return sum;
+}
 
 // The last step of a row of outputs; `factor` is 1 / sum of its weights. Own code, as kernels for
 // it would read short rows that were just written, which stalls. False if a result is not finite.

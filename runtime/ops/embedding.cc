@@ -2,8 +2,6 @@
 // A table may be packed for GEMM: that saves a second copy of a model's largest tensor.
 #include "ops/row_ops.h"
 
-#include <cstring>
-
 namespace arenite {
 namespace {
 
@@ -33,10 +31,6 @@ void embedding(const KernelSet& kernels, const Embedding& op, const TokenIds& to
   auto work = [&](uint32_t row) {
     const RowPlace place = place_of_row(rows, row);
     float* to = output.row(row);
-    if (place.is_prefix() && op.tokens.data != nullptr) {
-      std::memset(to, 0, bytes);
-      return;
-    }
     const uint32_t position = position_row(op, tokens, place);
     if (op.tokens.data == nullptr) {
       read_row(op.positions, position, to);

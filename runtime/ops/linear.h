@@ -1,16 +1,93 @@
 // SPDX-License-Identifier: Apache-2.0
-// output = input * weights^T + bias.
+// output = input * weights^T + bias; and what products of windows share with those of rows: how
+// they are divided, and rows in int8.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
 #include "arenite/parallel.h"
+#include "core/needs.h"
 #include "core/views.h"
 #include "kernels/kernel_set.h"
 #include "ops/rows.h"
 
 namespace arenite {
+
+// How a product is divided: blocks of rows, and chunks of panels of weights.
+struct ProductDivision {
+  // Tasks per thread that even out threads of different speed.
+  static constexpr uint32_t kTasksPerThread = 4;
+  // Weights that stay cached while the blocks of rows pass: less than half of a common 1 MB.
+  static constexpr size_t kChunkBytes = 400 * 1024;
+
+  ProductDivision(Packing packing_in, const Matrix& output, uint32_t inputs,
+                  const ParallelFor& parallel)
+      : packing(packing_in),
+        blocks(output.rows, packing.mr),
+        bytes_of_panel(panel_bytes(packing, inputs).value()) {
+    const uint32_t panels = panels_of(packing, output.columns);
+    chunk_panels = panels;
+    if (blocks.count > 1) chunk_panels = at_least_one(kChunkBytes / bytes_of_panel);
+    // With few rows, as in decoding, the columns are split over the threads too.
+    const uint32_t chunks_wanted =
+        parallel.run == nullptr ? 1 : div_up(parallel.threads * kTasksPerThread, blocks.count);
+    const uint32_t panels_wanted = at_least_one(panels / chunks_wanted);
+    if (chunk_panels > panels_wanted) chunk_panels = panels_wanted;
+    chunks = div_up(panels, chunk_panels);
+  }
+
+  static uint32_t at_least_one(size_t number) {
+    return number > 1 ? static_cast<uint32_t>(number) : 1;
+  }
+  uint32_t tasks() const { return blocks.count * chunks; }
+
+  Packing packing;
+  RowBlocks blocks;
+  size_t bytes_of_panel;
+  uint32_t chunk_panels;
+  uint32_t chunks;
+};
+
+// One task: a block of rows times a chunk of panels.
+struct ProductPart {
+  ProductPart(const ProductDivision& division, const WeightView& weights, const Matrix& output,
+              uint32_t task_index) {
+    const uint32_t first_panel = task_index / division.blocks.count * division.chunk_panels;
+    const uint32_t block = task_index % division.blocks.count;
+    row = division.blocks.begin(block);
+    rows = division.blocks.size(block);
+    const uint32_t column = first_panel * division.packing.nr;
+    const uint32_t columns_left = output.columns - column;
+    const uint32_t chunk_columns = division.chunk_panels * division.packing.nr;
+    columns = columns_left < chunk_columns ? columns_left : chunk_columns;
+    weight = weights.data + first_panel * division.bytes_of_panel;
+    result = output.row(row) + column;
+    result_stride = output.stride;
+    inputs = weights.columns;
+  }
+
+  uint32_t row;
+  uint32_t rows;
+  uint32_t columns;
+  uint32_t inputs;
+  const std::byte* weight;
+  float* result;
+  size_t result_stride;
+};
+
+// A row that lies in `count` pieces of `columns` numbers each, whose addresses are at every `step`
+// of a list.
+struct RowPieces {
+  const float* const* list;
+  size_t step;
+  uint32_t count;
+  uint32_t columns;
+
+  // Which the compiler knows where no model of the build has windows.
+  uint32_t size() const { return linked(Need::kConvolution) ? count : 1; }
+  const float* operator[](uint32_t index) const { return list[index * step]; }
+};
 
 // Rows of activations in int8, as products with q8 and q4 weights read them: each row on its own,
 // by its least and largest number, in memory that all threads of a call share.
@@ -27,6 +104,9 @@ class QuantizedRows {
   // meaning. What lies between the numbers of other rows is zero.
   void quantize(const KernelSet& kernels, const QuantizedKernels& type, const ConstMatrix& input,
                 const ParallelFor& parallel);
+  // One of them.
+  void quantize_row(const KernelSet& kernels, const QuantizedKernels& type, uint32_t index,
+                    const RowPieces& from);
 
   const int8_t* row(uint32_t index) const { return numbers_ + index * stride_; }
   size_t stride() const { return stride_; }  // bytes
@@ -37,6 +117,10 @@ class QuantizedRows {
   size_t stride_;
   QuantizedRow* rows_;
 };
+
+// part.result = rows [first, first + part.rows) * part.weight^T + bias.
+void multiply(const QuantizedKernels& kernels, const QuantizedRows& rows, uint32_t first,
+              const ProductPart& part);
 
 // input [tokens, k], output [tokens, n]; `weights` are [n, k] with a bias [n], packed as the
 // kernels of their type read them. With q8 and q4 weights the rows of input are rounded to int8

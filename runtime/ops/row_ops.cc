@@ -8,7 +8,7 @@
 
 namespace arenite {
 
-void add(const KernelSet& kernels, const ConstMatrix& input, const ConstMatrix& other,
+void add(const KernelSet& kernels, const ConstMatrix& input, const OtherRows& other,
          const Matrix& output, const ParallelFor& parallel) {
   auto work = [&](uint32_t row) {
     kernels.add(output.columns * sizeof(float), input.row(row), other.row(row), output.row(row));
@@ -36,44 +36,19 @@ void rope(const KernelSet& kernels, const ConstMatrix& input, uint32_t heads, co
   if (half_bytes + rest_bytes != 0) for_each_row(parallel, output.rows, work);
 }
 
-void put_prefix(const WeightView& constants, uint32_t first_row, const ConstMatrix& input,
-                const StepRows& rows, const Matrix& output, const ParallelFor& parallel) {
-  const size_t bytes = output.columns * sizeof(float);
-  auto work = [&](uint32_t row) {
-    const RowPlace place = place_of_row(rows, row);
-    float* const to = output.row(row);
-    const uint32_t index = place.position - first_row;  // not below `rows` in front of them
-    if (place.is_prefix() && index < constants.rows) {
-      read_row(constants, index, to);
-    } else if (input.row(row) != to) {
-      std::memcpy(to, input.row(row), bytes);
+void join(const ConstMatrix& first, std::span<const SequenceRows> first_rows,
+          const ConstMatrix& second, std::span<const SequenceRows> second_rows,
+          const Matrix& output) {
+  uint32_t next = 0;
+  const auto copy = [&](const ConstMatrix& from, const SequenceRows& sequence) {
+    for (uint32_t row = 0; row < sequence.rows; ++row) {
+      std::memcpy(output.row(next++), from.row(sequence.row_begin + row),
+                  output.columns * sizeof(float));
     }
   };
-  for_each_row(parallel, output.rows, work);
-}
-
-void cut_patches(const ImagePatches& patches, const float* images, const StepRows& rows,
-                 const Matrix& output) {
-  const size_t pixels = size_t{patches.channels} * patches.height * patches.width;
-  const size_t count = size_t{patches.height / patches.patch_height} * patches.columns();
-  for (uint32_t row = 0; row < output.rows; ++row) {
-    const RowPlace place = place_of_row(rows, row);
-    float* to = output.row(row);
-    if (place.is_prefix()) {
-      std::memset(to, 0, output.columns * sizeof(float));
-      continue;
-    }
-    const size_t patch = place.token % count;
-    const size_t top = patch / patches.columns() * patches.patch_height;
-    const size_t left = patch % patches.columns() * patches.patch_width;
-    const float* const image = images + place.token / count * pixels;
-    for (size_t c = 0; c < patches.channels; ++c) {
-      for (size_t y = 0; y < patches.patch_height; ++y) {
-        const size_t line = c * patches.height + top + y;
-        std::memcpy(to, image + line * patches.width + left, patches.patch_width * sizeof(float));
-        to += patches.patch_width;
-      }
-    }
+  for (size_t i = 0; i < first_rows.size(); ++i) {
+    copy(first, first_rows[i]);
+    copy(second, second_rows[i]);
   }
 }
 

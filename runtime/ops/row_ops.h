@@ -21,14 +21,16 @@ inline void soft_cap(const KernelSet& kernels, size_t bytes, float cap, const fl
   kernels.scale(bytes, y, &cap, y);
 }
 
-// output = f(input) (* factor). All [rows, columns]; factor may have no data. The output may be the
+// output = f(input) (* factor). All [rows, columns], or factor a row for each sequence; it may have
+// no data. The output may be the
 // columns of the input, and overlaps the factor nowhere. `parameter` is that of core/op_kinds.h.
 void activation(const KernelSet& kernels, Activation function, float parameter,
-                const ConstMatrix& input, const ConstMatrix& factor, const Matrix& output,
+                const ConstMatrix& input, const OtherRows& factor, const Matrix& output,
                 const ParallelFor& parallel);
 
-// output = input + other. All [rows, columns]; the output may be the columns of either.
-void add(const KernelSet& kernels, const ConstMatrix& input, const ConstMatrix& other,
+// output = input + other. All [rows, columns], or other a row for each sequence; the output may be
+// the columns of either where they have as many rows.
+void add(const KernelSet& kernels, const ConstMatrix& input, const OtherRows& other,
          const Matrix& output, const ParallelFor& parallel);
 
 // atanh(z) / z for small z, by so many terms of its series.
@@ -82,31 +84,22 @@ struct TokenIds {
 // output [rows, columns]: scale * tokens[id] (+ positions[position_offset + position])
 // (+ types[type]); without a table of tokens the positions alone. With a padding id, a position is
 // the number of the sequence's tokens before that have another id, those in gaps too, and tokens of
-// that id have the row before position_offset. Rows of a prefix are zeros, or positions alone.
+// that id have the row before position_offset.
 // REQUIRES: ids are below the entries of the table, positions and types below those of theirs; with
 // a padding id, the sequences begin with this step.
 void embedding(const KernelSet& kernels, const Embedding& op, const TokenIds& tokens,
                const StepRows& rows, const Matrix& output, const ParallelFor& parallel);
 
-// output: in each sequence that begins in this step the rows of `constants`, plain rows
-// [count, columns], as its rows from `first_row` on, and elsewhere the rows of input [rows of the
-// step, columns], which may be the same columns as the output.
-// REQUIRES: first_row + count <= rows.prefix.
-void put_prefix(const WeightView& constants, uint32_t first_row, const ConstMatrix& input,
-                const StepRows& rows, const Matrix& output, const ParallelFor& parallel);
+// output: of each sequence the rows of `first`, then those of `second`. All have equally many
+// columns; each has the rows of the sequences beside it.
+void join(const ConstMatrix& first, std::span<const SequenceRows> first_rows,
+          const ConstMatrix& second, std::span<const SequenceRows> second_rows,
+          const Matrix& output);
 
-// Row p of each sequence, rows of a prefix apart, is patch p of the sequence's image:
-// output[p][c, y, x] = image[c][p / columns * patch_height + y][p % columns * patch_width + x].
-// Rows of a prefix are zeros. `images` is dense [sequences, channels, height, width]; output [rows
-// of the step, channels * patch_height * patch_width]. REQUIRES: each sequence has all its patches.
-void cut_patches(const ImagePatches& patches, const float* images, const StepRows& rows,
-                 const Matrix& output);
-
-// Writes to `output`, from its first row on, what `kind` takes of each sequence that has rows in
-// this step; kAsAsked is the last row of each, or with `all` every row. Of each sequence the rows
-// before `first_row` are passed over. REQUIRES: no sequence ends before it.
-// input [rows of the step, columns], output [rows to give out, columns].
-void select(const KernelSet& kernels, SelectKind kind, bool all, const ConstMatrix& input,
-            const StepRows& rows, const Matrix& output, PrefixRows first_row = {});
+// What `kind` takes of the rows of each sequence that has any in `to`: one row made of all, or a
+// copy of the first or, also with kAsAsked, the last ones, as many as `to` says. The sequences have
+// rows in `rows`, too. input [rows, columns], output [rows of `to`, columns].
+void select(const KernelSet& kernels, SelectKind kind, const ConstMatrix& input,
+            const StepRows& rows, std::span<const SequenceRows> to, const Matrix& output);
 
 }  // namespace arenite

@@ -34,30 +34,48 @@ void run_rows(const ParallelFor& parallel, uint32_t rows, void (*work)(void* job
   for_each_task(parallel, div_up(rows, kRowsPerTask), task);
 }
 
-RowPlace place_of_row(const StepRows& step, uint32_t row) {
+size_t sequence_of_row(std::span<const SequenceRows> sequences, uint32_t row) {
   // The last sequence that begins at or before the row: those without rows begin where the next
   // one does.
   size_t first = 0;
-  for (size_t count = step.sequences.size(); count > 1;) {
+  for (size_t count = sequences.size(); count > 1;) {
     const size_t half = count / 2;
-    if (step.sequences[first + half].row_begin <= row) first += half;
+    if (sequences[first + half].row_begin <= row) first += half;
     count -= half;
   }
-  const SequenceRows& sequence = step.sequences[first];
-  uint32_t offset = row - sequence.row_begin;
-  const uint32_t before = step.prefix_of(sequence);
-  if (offset < before) return {RowPlace::kNoToken, offset};
-  if (step.stride == 0) {
-    size_t token = row;
-    if constexpr (linked(Need::kPrefix)) {
-      for (size_t i = 0; i <= first; ++i) token -= step.prefix_of(step.sequences[i]);
+  return first;
+}
+
+RowPlace place_of_row(const StepRows& step, uint32_t row) {
+  const size_t index = sequence_of_row(step.sequences, row);
+  const SequenceRows* own = &step.sequences[index];
+  uint32_t offset = row - own->row_begin;
+  uint32_t before = 0;  // positions of what is joined before the row's own axis
+  if constexpr (kAxesLinked) {
+    uint32_t axis = step.axis;
+    while (axis != 0 && step.axes[axis].kind == AxisKind::kJoined) {
+      const SequenceRows& first = step.on(step.axes[axis].source)[index];
+      const bool is_first = offset < first.rows;
+      axis = is_first ? step.axes[axis].source : step.axes[axis].other;
+      if (is_first) continue;
+      offset -= first.rows;
+      before += first.positions + first.rows;
     }
-    return {token, sequence.positions + offset};
+    own = &step.on(axis)[index];
+    const bool is_of_input =
+        axis == 0 || (kFunctionsLinked && step.axes[axis].kind == AxisKind::kInput);
+    if (!is_of_input) return {0, before + own->positions + offset};
   }
-  offset -= before;
-  const size_t begin = first * step.stride;
+  if (step.stride == 0) return {own->row_begin + offset, before + own->positions + offset};
+  const size_t begin = index * step.stride;
   if (step.visible != nullptr) offset = visible_column(step.visible + begin, offset);
-  return {begin + offset, sequence.positions + before + offset};
+  return {begin + offset, before + own->positions + offset};
+}
+
+template <>
+const float* RowsOfOther<true>::row(uint32_t index) const {
+  if (own_rows.empty()) return ConstMatrix::row(index);
+  return ConstMatrix::row(own_rows[sequence_of_row(op_rows, index)].row_begin);
 }
 
 }  // namespace arenite

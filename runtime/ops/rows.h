@@ -7,8 +7,10 @@
 #include <cstdint>
 #include <span>
 
+#include "arenite/arena_formula.h"
 #include "arenite/checked_math.h"
 #include "arenite/parallel.h"
+#include "core/needs.h"
 #include "core/views.h"
 
 namespace arenite {
@@ -29,7 +31,7 @@ void for_each_task(const ParallelFor& parallel, uint32_t tasks, Work& work) {
 
 // Memory of an op while it runs, as the arena formula says.
 struct ScratchArea {
-  std::byte* rows = nullptr;  // scratch_bytes_per_token for each token of a call, for all threads
+  std::byte* rows = nullptr;     // for all threads: AxisBytes::scratch for each row of the op
   std::byte* threads = nullptr;  // bytes_per_thread for each thread
   size_t bytes_per_thread = 0;
 
@@ -55,11 +57,11 @@ struct RowBlocks {
   uint32_t size(uint32_t block) const { return rows / count + (block < rows % count ? 1 : 0); }
 };
 
-// One sequence's share of the rows of a step.
+// One sequence's share of the rows that an axis has in a step.
 struct SequenceRows {
-  uint32_t positions = 0;  // held before the step, rows of a prefix included
+  uint32_t positions = 0;  // before the step; of rows that are asked for, no position
   uint32_t row_begin = 0;  // its rows among those of the step
-  uint32_t rows = 0;       // new tokens, and the prefix where it begins; may be 0
+  uint32_t rows = 0;       // may be 0
   uint32_t written = 0;    // the most positions ever begun since the last reset; for rings
 };
 
@@ -74,32 +76,54 @@ void for_each_row(const ParallelFor& parallel, uint32_t rows, Work& work) {
       parallel, rows, [](void* job, uint32_t row) { (*static_cast<Work*>(job))(row); }, &work);
 }
 
-// The rows of a step, and where their tokens stand in the caller's memory: sequence i from
-// i * stride on, or, with stride 0, all of them back to back.
+// The rows of a step on one axis, and where tokens stand in the caller's memory: those of sequence
+// i from i * stride on, or, with stride 0, all of them back to back.
 struct StepRows {
   std::span<const SequenceRows> sequences;
   size_t stride = 0;
   const uint8_t* visible = nullptr;  // [sequences, stride]: a row for each 1; null: for the first
-  // Rows of constants before the first token of each sequence, which no token stands for.
-  [[no_unique_address]] PrefixRows prefix = {};
+  std::span<const Axis> axes = {};   // of the model; `sequences` of all follow each other
+  uint32_t axis = 0;                 // the one of these rows
 
-  // Of those, the ones that a sequence gets in this step.
-  uint32_t prefix_of(const SequenceRows& sequence) const {
-    return sequence.positions == 0 && sequence.rows != 0 ? uint32_t{prefix} : 0;
+  std::span<const SequenceRows> on(uint32_t other) const {
+    return {sequences.data() + sequences.size() * other - sequences.size() * axis,
+            sequences.size()};
   }
 };
 
 // Where a row of the step comes from.
 struct RowPlace {
-  static constexpr size_t kNoToken = SIZE_MAX;
-
-  size_t token = 0;       // in the caller's memory; kNoToken: a row of the prefix
-  uint32_t position = 0;  // in the sequence, rows of the prefix included
-
-  bool is_prefix() const { return linked(Need::kPrefix) && token == kNoToken; }
+  size_t token = 0;       // in the caller's memory, of rows of the input's axis
+  uint32_t position = 0;  // in the sequence, on its axis
 };
+
+// The sequence that a row belongs to. REQUIRES: there is one.
+size_t sequence_of_row(std::span<const SequenceRows> sequences, uint32_t row);
 
 // REQUIRES: the row belongs to a sequence.
 RowPlace place_of_row(const StepRows& step, uint32_t row);
+
+// Rows of a second operand: one for each row of the op, or the same for all rows of a sequence. A
+// build whose models have no such rows knows that while it compiles.
+template <bool kIsLinked>
+struct RowsOfOther : ConstMatrix {
+  std::span<const SequenceRows> op_rows = {};
+  std::span<const SequenceRows> own_rows = {};  // one for each sequence; empty: as many as op_rows
+
+  RowsOfOther(const ConstMatrix& matrix = {}) : ConstMatrix(matrix) {}  // NOLINT: implicit
+  RowsOfOther(const ConstMatrix& matrix, std::span<const SequenceRows> of_op,
+              std::span<const SequenceRows> own)
+      : ConstMatrix(matrix), op_rows(of_op), own_rows(own) {}
+  const float* row(uint32_t index) const;
+};
+
+template <>
+struct RowsOfOther<false> : ConstMatrix {
+  RowsOfOther(const ConstMatrix& matrix = {}, std::span<const SequenceRows> = {},  // NOLINT
+              std::span<const SequenceRows> = {})
+      : ConstMatrix(matrix) {}
+};
+
+using OtherRows = RowsOfOther<kPoolsLinked>;
 
 }  // namespace arenite

@@ -34,6 +34,7 @@ void sum_of_rows(const KernelSet& kernels, SelectKind kind, const ConstMatrix& f
     for (uint32_t i = 0; i < from.columns; ++i) to[i] += weight * x[i];
     weights += weight;
   }
+  if (linked(Need::kSelectSum) && kind == SelectKind::kSum) return;
   const bool by_root = kind == SelectKind::kMeanSqrtLength;
   const float factor = 1.0f / (by_root ? __builtin_sqrtf(weights) : weights);
   kernels.scale(bytes, to, &factor, to);
@@ -51,22 +52,20 @@ void pool_rows(const KernelSet& kernels, SelectKind kind, const ConstMatrix& fro
 
 }  // namespace
 
-void select(const KernelSet& kernels, SelectKind kind, bool all, const ConstMatrix& input,
-            const StepRows& rows, const Matrix& output, PrefixRows first_row) {
-  uint32_t next = 0;
-  for (const SequenceRows& sequence : rows.sequences) {
-    if (sequence.rows == 0) continue;
-    const uint32_t begin = sequence.row_begin + first_row;
-    const uint32_t end = sequence.row_begin + sequence.rows;
-    if (makes_a_row_of_several(kind)) {
-      pool_rows(kernels, kind, input, rows, begin, end, output.row(next++));
+void select(const KernelSet& kernels, SelectKind kind, const ConstMatrix& input,
+            const StepRows& rows, std::span<const SequenceRows> to, const Matrix& output) {
+  for (size_t i = 0; i < to.size(); ++i) {
+    if (to[i].rows == 0) continue;
+    const uint32_t begin = rows.sequences[i].row_begin;
+    const uint32_t end = begin + rows.sequences[i].rows;
+    if ((kMeansLinked || linked(Need::kSelectMax)) && makes_a_row_of_several(kind)) {
+      pool_rows(kernels, kind, input, rows, begin, end, output.row(to[i].row_begin));
       continue;
     }
-    const bool each = all && kind == SelectKind::kAsAsked;
-    const uint32_t first = each || kind == SelectKind::kFirst ? begin : end - 1;
-    const uint32_t last = each ? end : first + 1;
-    for (uint32_t row = first; row < last; ++row) {
-      std::memcpy(output.row(next++), input.row(row), input.columns * sizeof(float));
+    const uint32_t first = kind == SelectKind::kFirst ? begin : end - to[i].rows;
+    for (uint32_t row = 0; row < to[i].rows; ++row) {
+      std::memcpy(output.row(to[i].row_begin + row), input.row(first + row),
+                  input.columns * sizeof(float));
     }
   }
 }

@@ -61,24 +61,63 @@ Status Model::verify_checksums(Diagnostic* why) const {
   return format::verify_weights(file_, why);
 }
 
-const char* Model::name() const { return ModelAccess::reader(*this).name(); }
+namespace {
 
-uint32_t Model::input_features() const {
-  const format::ModelReader reader = ModelAccess::reader(*this);
-  return reader.vocab_size() != 0 ? 0 : reader.slot(reader.input_slot_of_rows()).width;
+uint32_t features_of(const format::ModelReader& reader, uint32_t input) {
+  return reader.vocab_size(input) != 0 ? 0 : reader.slot(reader.input_slot(input)).width;
 }
 
-ImageShape image_shape(const Model& model) {
+}  // namespace
+
+uint32_t Model::inputs() const { return ModelAccess::reader(*this).inputs(); }
+InputInfo Model::input(uint32_t index) const {
+  const format::ModelReader reader = ModelAccess::reader(*this);
+  return {reader.input_name(index),  features_of(reader, index),  reader.vocab_size(index),
+          reader.token_types(index), reader.positions_max(index), reader.tokens_min(index)};
+}
+
+uint32_t Model::functions() const { return ModelAccess::reader(*this).functions(); }
+FunctionInfo Model::function(uint32_t index) const {
+  const format::ModelReader reader = ModelAccess::reader(*this);
+  const format::FunctionView& function = reader.function(index);
+  return {reader.function_name(index),
+          function.inputs,
+          reader.inputs_read(index),
+          reader.slot(function.output_slot).width,
+          reader.kind_of_slot(function.output_slot) == AxisKind::kOne,
+          reader.causal(index),
+          function.first_op,
+          function.ops};
+}
+uint32_t Model::find_function(const char* name) const {
+  const format::ModelReader reader = ModelAccess::reader(*this);
+  const auto is_name = [&](const char* text) {
+    const char* letter = name;
+    while (*letter != '\0' && *letter == *text) ++letter, ++text;
+    return *letter == *text;
+  };
+  uint32_t index = 0;
+  while (index < reader.functions() && !is_name(reader.function_name(index))) ++index;
+  return index;
+}
+
+const char* Model::name() const { return ModelAccess::reader(*this).name(); }
+
+uint32_t Model::input_features() const { return features_of(ModelAccess::reader(*this), 0); }
+
+ImageShape image_shape(const Model& model, uint32_t input) {
   const format::ModelReader reader = ModelAccess::reader(model);
-  if (!reader.reads_images()) return {};
-  const ImagePatches image = reader.image_patches();
-  return {image.channels,     image.height,      image.width,
-          image.patch_height, image.patch_width, static_cast<uint32_t>(image.patches().value())};
+  if (!reader.reads_images(input)) return {};
+  const Axis& pixels = reader.axes()[reader.axis_of_input(input)];
+  return {reader.slot(reader.input_slot(input)).width, pixels.rows / pixels.other, pixels.other};
 }
 
 uint32_t Model::vocab_size() const { return ModelAccess::reader(*this).vocab_size(); }
 uint32_t Model::token_types() const { return ModelAccess::reader(*this).token_types(); }
-bool Model::pooled() const { return ModelAccess::reader(*this).pooled(); }
+bool Model::pooled() const {
+  const format::ModelReader reader = ModelAccess::reader(*this);
+  return reader.kind_of_slot(reader.output_slot()) == AxisKind::kOne;
+}
 uint32_t Model::labels() const { return ModelAccess::reader(*this).labels(); }
 const char* Model::label(uint32_t index) const { return ModelAccess::reader(*this).label(index); }
 uint32_t Model::ops() const { return ModelAccess::reader(*this).ops(); }

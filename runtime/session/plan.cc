@@ -2,6 +2,8 @@
 // Evaluates the arena formula of a model for the sizes that the application wants.
 #include "session/session_state.h"
 
+#include <algorithm>
+
 #include "arenite/arena_formula.h"
 #include "core/message.h"
 #include "core/needs.h"
@@ -10,12 +12,11 @@ namespace arenite {
 namespace {
 
 constexpr uint32_t kThreadsMax = 1024;
-// One past the last position must still be a position, for the arithmetic of masks.
-constexpr uint32_t kPositionsLimit = UINT32_MAX - kPagePositions;
 
 constexpr Status kInvalid = Status::kInvalidArgument;
 
-Status resolve_kv_cache(const Model& model, KvType type, ArenaLayout& layout, Diagnostic* why) {
+Status resolve_kv_cache(const format::ModelReader& model, KvType type, ArenaLayout& layout,
+                        Diagnostic* why) {
   constexpr Message kField = "options.kv_cache";
   const uint32_t number = static_cast<uint32_t>(type);
   if (type > KvType::kInt8) {
@@ -34,50 +35,46 @@ Status resolve_kv_cache(const Model& model, KvType type, ArenaLayout& layout, Di
   return Status::kOk;
 }
 
-Status resolve_options(const Model& model, const SessionOptions& options, ArenaLayout& layout,
-                       Diagnostic* why) {
-  const uint32_t model_positions = model.positions_max();
-  if constexpr (linked(Need::kPrefix)) {
-    layout.prefix_rows = ModelAccess::reader(model).prefix_rows();
-  }
-  layout.positions_max = options.positions_max != 0 ? options.positions_max : model_positions;
-  if (layout.positions_max == 0) {
+// What an input's sizes come to where options leave them open.
+Status resolve_sizes(uint32_t model_positions, uint32_t sequences, InputSizes& sizes,
+                     Diagnostic* why) {
+  if (sizes.positions_max == 0) sizes.positions_max = model_positions;
+  if (sizes.positions_max == 0) {
     return refuse(why, kInvalid, "the model has no context length: say how many positions",
                   "options.positions_max", 0, 0, 1);
   }
   // A file may say more positions than can be counted in whole panels.
-  uint32_t limit = kPositionsLimit - layout.prefix_rows;
+  uint32_t limit = kPositionsLimit;
   if (model_positions != 0 && model_positions < limit) limit = model_positions;
-  if (layout.positions_max > limit) {
+  if (sizes.positions_max > limit) {
     return refuse(why, kInvalid, "more positions than the model's context", "options.positions_max",
-                  0, layout.positions_max, limit);
+                  0, sizes.positions_max, limit);
   }
-  layout.sequences_max = options.sequences_max;
-  if (layout.sequences_max == 0) {
+  if (sequences == 0) {
     return refuse(why, kInvalid, "there must be at least one sequence", "options.sequences_max", 0,
                   0, 1);
   }
-  const uint64_t all_tokens = uint64_t{layout.positions_max} * layout.sequences_max;
+  const uint64_t all_tokens = uint64_t{sizes.positions_max} * sequences;
   const bool countable = all_tokens <= UINT32_MAX;
-  layout.tokens_max =
-      options.tokens_max != 0 ? options.tokens_max : static_cast<uint32_t>(all_tokens);
-  if (countable && layout.tokens_max > static_cast<uint32_t>(all_tokens)) {
+  if (countable && sizes.tokens_max > static_cast<uint32_t>(all_tokens)) {
     return refuse(why, kInvalid, "more tokens in a call than there are positions",
-                  "options.tokens_max", 0, layout.tokens_max, all_tokens);
+                  "options.tokens_max", 0, sizes.tokens_max, all_tokens);
   }
-  if (!countable && options.tokens_max == 0) {
+  if (!countable && sizes.tokens_max == 0) {
     return refuse(why, kInvalid, "too many tokens for one call: say how many it takes",
                   "options.tokens_max", 0, all_tokens, UINT32_MAX);
   }
-  if constexpr (linked(Need::kPrefix)) {
-    if (layout.rows_max() == UINT32_MAX && layout.prefix_rows != 0) {
-      return refuse(why, kInvalid, "too many tokens for one call: say how many it takes",
-                    "options.tokens_max", 0, layout.tokens_max, UINT32_MAX);
-    }
-  }
-  const bool each_token = options.outputs == Outputs::kAll && !model.pooled();
-  layout.outputs_max =
-      outputs_max(each_token, layout.tokens_max, layout.sequences_max, layout.prefix_rows);
+  if (sizes.tokens_max == 0) sizes.tokens_max = static_cast<uint32_t>(all_tokens);
+  return Status::kOk;
+}
+
+Status resolve_options(const format::ModelReader& model, const SessionOptions& options,
+                       ArenaLayout& layout, Diagnostic* why) {
+  layout.positions_max = options.positions_max;
+  layout.tokens_max = options.tokens_max;
+  const Status status = resolve_sizes(model.positions_max(), options.sequences_max, layout, why);
+  if (status != Status::kOk) return status;
+  layout.sequences_max = options.sequences_max;
   const ParallelFor& parallel = options.parallel;
   if (parallel.threads == 0 || parallel.threads > kThreadsMax) {
     return refuse(why, kInvalid, "the number of threads makes no sense", "options.parallel.threads",
@@ -87,23 +84,32 @@ Status resolve_options(const Model& model, const SessionOptions& options, ArenaL
     return refuse(why, kInvalid, "several threads need a function that runs them",
                   "options.parallel.run", 0, 0, 1);
   }
+  layout.all_rows = options.outputs == Outputs::kAll;
   return resolve_kv_cache(model, options.kv_cache, layout, why);
+}
+
+// Of the inputs after the first; what is refused has the number of an input as its index.
+[[maybe_unused]] inline Status resolve_others(const format::ModelReader& reader,
+                                              const SessionOptions& options, SessionLayout& layout,
+                                              Diagnostic* why) {
+  for (uint32_t i = 1; i < reader.inputs(); ++i) {
+    InputSizes& sizes = layout.others[i - 1] = options.others[i - 1];
+    const Status status = resolve_sizes(reader.positions_max(i), options.sequences_max, sizes, why);
+    if (status == Status::kOk) continue;
+    if (why != nullptr) why->index = i;
+    return status;
+  }
+  return Status::kOk;
 }
 
 }  // namespace
 
-SessionSizes sizes_of(const ArenaLayout& layout, uint32_t threads) {
-  return {layout.positions_max + layout.prefix_rows,
-          layout.rows_max(),
-          layout.sequences_max,
-          layout.outputs_max,
-          threads,
-          layout.kv_type};
-}
-
-Status place_parts(const ArenaFormula& formula, uint32_t threads, ArenaLayout& layout,
-                   Diagnostic* why) {
-  const ArenaSizes sizes = evaluate_rows(formula, sizes_of(layout, threads));
+Status place_parts(const ArenaFormula& formula, uint32_t inputs, const AxisRows& positions,
+                   uint32_t threads, ArenaLayout& layout, Diagnostic* why) {
+  const ArenaCounts counts = {layout.sequences_max, threads, layout.kv_type, layout.axes, inputs};
+  Checked history = 0;
+  if constexpr (kWindowsLinked) history = history_bytes(formula, layout.sequences_max);
+  const ArenaSizes sizes = evaluate_rows(formula, counts, positions, layout.rows_max, history);
   if (sizes.total_bytes.value() > SIZE_MAX / 2) {
     return refuse(why, kInvalid, "the arena would be larger than the address space", "options", 0,
                   sizes.total_bytes.value(), SIZE_MAX / 2);
@@ -112,31 +118,73 @@ Status place_parts(const ArenaFormula& formula, uint32_t threads, ArenaLayout& l
   layout.plan = {bytes(sizes.session_bytes), bytes(sizes.kv_cache_bytes),
                  bytes(sizes.activation_bytes), bytes(sizes.scratch_bytes),
                  bytes(sizes.total_bytes)};
-  layout.kv_cache_offset = layout.plan.session_bytes;
-  layout.activation_offset = layout.kv_cache_offset + layout.plan.kv_cache_bytes;
-  layout.output_offset =
-      layout.activation_offset + size_t{formula.activation_bytes_per_token} * layout.rows_max();
-  layout.scratch_offset = layout.activation_offset + layout.plan.activation_bytes;
-  layout.threads_offset = layout.scratch_offset + bytes(sizes.scratch_bytes_of_rows);
+  size_t offset = layout.plan.session_bytes + layout.plan.kv_cache_bytes;
+  for (uint32_t i = 0; i < layout.axes; ++i) {
+    layout.activation_offset[i] = offset;
+    offset += size_t{layout.rows_max[i]} * formula.axes[i].activations;
+  }
+  layout.threads_offset = layout.scratch_offset() + bytes(sizes.scratch_bytes_of_rows);
   layout.scratch_bytes_per_thread = bytes(sizes.scratch_bytes_per_thread);
   return Status::kOk;
 }
 
-Status make_layout(const Model& model, const SessionOptions& options, ArenaLayout& layout,
+namespace {
+
+// The most rows of each axis, of a sequence and in a call.
+Status count_rows(const format::ModelReader& reader, SessionLayout& layout, AxisRows& positions,
+                  Diagnostic* why) {
+  layout.axes = static_cast<uint32_t>(reader.axes().size());
+  if constexpr (!kAxesLinked) {
+    const uint32_t sequences = std::min(layout.tokens_max, layout.sequences_max);
+    layout.rows_max = {{layout.tokens_max, layout.all_rows ? layout.tokens_max : sequences}};
+    positions = {{layout.positions_max}};
+    return Status::kOk;
+  }
+  InputTokens tokens = layout.tokens_max;
+  InputTokens longest = layout.positions_max;
+  for (uint32_t i = 1; i < reader.inputs(); ++i) {
+    tokens.of[i] = layout.others[i - 1].tokens_max;
+    longest.of[i] = layout.others[i - 1].positions_max;
+  }
+  layout.rows_max = reader.rows_of_axes(tokens, layout.sequences_max, layout.all_rows);
+  positions = reader.rows_of_axes(longest, 1, layout.all_rows);
+  for (uint32_t i = 1; i < layout.axes; ++i) {
+    if (positions[i] > kPositionsLimit) {
+      return refuse(why, kInvalid, "more positions than the model's context",
+                    "options.positions_max", 0, layout.positions_max, kPositionsLimit);
+    }
+    if (layout.rows_max[i] == UINT32_MAX) {
+      return refuse(why, kInvalid, "too many tokens for one call: say how many it takes",
+                    "options.tokens_max", 0, layout.tokens_max, UINT32_MAX);
+    }
+  }
+  return Status::kOk;
+}
+
+}  // namespace
+
+Status make_layout(const Model& model, const SessionOptions& options, SessionLayout& layout,
                    Diagnostic* why) {
   if (model.file().empty()) {
     return refuse(why, kInvalid, "the model was not loaded");
   }
-  const Status status = resolve_options(model, options, layout, why);
-  if (status != Status::kOk) return status;
   const format::ModelReader reader = ModelAccess::reader(model);
-  return place_parts(reader.formula(ModelAccess::packed_index(model)), options.parallel.threads,
-                     layout, why);
+  Status status = resolve_options(reader, options, layout, why);
+  if (status != Status::kOk) return status;
+  if constexpr (kFunctionsLinked) {
+    status = resolve_others(reader, options, layout, why);
+    if (status != Status::kOk) return status;
+  }
+  AxisRows positions;
+  status = count_rows(reader, layout, positions, why);
+  if (status != Status::kOk) return status;
+  return place_parts(reader.formula(ModelAccess::packed_index(model)), reader.inputs(), positions,
+                     options.parallel.threads, layout, why);
 }
 
 Result<ArenaPlan> plan_arena(const Model& model, const SessionOptions& options, Diagnostic* why) {
   clear(why);
-  ArenaLayout layout;
+  SessionLayout layout;
   const Status status = make_layout(model, options, layout, why);
   if (status != Status::kOk) return status;
   return layout.plan;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // From an op of the file to a call of the op's function: finds its columns, weights and caches.
 #include "ops/attention.h"
+#include "ops/convolution.h"
 #include "ops/linear.h"
 #include "ops/row_ops.h"
 #include "session/session_state.h"
@@ -26,6 +27,18 @@ struct OpCall {
   ConstMatrix inputs[format::kOutput];  // no data where an operand is absent
   Matrix output;
 
+  // Of the output. Where there are no other axes, rows that have positions are the tokens.
+  uint32_t axis() const {
+    return kAxesLinked ? state.reader.axis_of(op.views[format::kOutput]) : 0;
+  }
+  // The second operand of an op that may have a row for each sequence there.
+  OtherRows other() const {
+    const ConstMatrix& matrix = inputs[format::kOther];
+    if (!kPoolsLinked || matrix.data == nullptr) return matrix;
+    const uint32_t own = state.reader.axis_of(op.views[format::kOther]);
+    if (own == axis()) return matrix;
+    return {matrix, state.sequences(axis()), state.sequences(own)};
+  }
   // No data where it is absent.
   WeightView tensor(uint32_t number) const { return state.tensor(op.numbers[number]); }
 };
@@ -45,11 +58,22 @@ LinkedScoreTable score_table(const OpCall& call) {
   return LinkedScoreTable::by_pair(table.f32(), table.columns, table.rows != table.columns);
 }
 
+// Keys and values, new ones and those that are kept.
+void take_keys(const OpCall& call, uint32_t cache, Attention& attention) {
+  SessionState& state = call.state;
+  attention.cache_positions = state.cache_positions(cache);
+  attention.key = call.inputs[format::kKey];
+  attention.value = call.inputs[format::kValue];
+  attention.kv_type = state.layout.kv_type;
+  attention.cache = state.cache(cache);
+  attention.keys = state.sequences(state.reader.axis_of_cache(cache));
+}
+
 void run_attention(const OpCall& call) {
   SessionState& state = call.state;
   const uint32_t cache = call.op.numbers[format::AttentionOp::kCache];
   Attention attention;
-  attention.heads = call.op.numbers[format::AttentionOp::kHeads];
+  attention.heads = state.reader.heads_of(call.op);
   attention.shape = state.reader.cache(cache).shape;
   attention.mask = state.reader.mask(call.op.numbers[format::AttentionOp::kMask]);
   const bool has_table =
@@ -63,15 +87,24 @@ void run_attention(const OpCall& call) {
   if constexpr (linked(Need::kScoreCap)) {
     attention.score_cap = call.op.reals[format::AttentionOp::kScoreCap];
   }
-  attention.cache_positions = state.cache_positions(cache);
+  if constexpr (linked(Need::kSinks)) {
+    attention.sinks = call.tensor(format::AttentionOp::kSinks).f32();
+  }
   attention.query = call.inputs[format::kQuery];
-  attention.key = call.inputs[format::kKey];
-  attention.value = call.inputs[format::kValue];
   attention.output = call.output;
-  attention.kv_type = state.layout.kv_type;
-  attention.cache = state.cache(cache);
   attention.scratch = state.scratch();
-  arenite::attention(state.kernels, attention, state.sequences(), state.parallel);
+  attention.queries = state.sequences(call.axis());
+  take_keys(call, cache, attention);
+  arenite::attention(state.kernels, attention, state.parallel);
+}
+
+[[maybe_unused]] inline void run_store(const OpCall& call) {
+  const uint32_t cache = call.op.numbers[format::StoreOp::kCache];
+  Attention attention;
+  attention.shape = call.state.reader.cache(cache).shape;
+  attention.heads = attention.shape.kv_heads;
+  take_keys(call, cache, attention);
+  arenite::attention(call.state.kernels, attention, call.state.parallel);
 }
 
 // Inline are those that a build may lack: then they have no code, optimized or not, and a bundle
@@ -82,8 +115,13 @@ inline void run_embedding(const OpCall& call) {
   const Embedding embedding = {call.tensor(kTokens),    call.op.reals[format::EmbeddingOp::kScale],
                                call.tensor(kPositions), numbers[kPositionOffset],
                                call.tensor(kTypes),     numbers[kPaddingId]};
-  arenite::embedding(call.state.kernels, embedding, call.state.tokens, call.state.step_rows(),
-                     call.output, call.state.parallel);
+  SessionState& state = call.state;
+  uint32_t input = 0;  // of ids, where the op looks tokens up
+  if (kFunctionsLinked && state.reader.kind_of_axis(call.axis()) == AxisKind::kInput) {
+    input = state.reader.source_of_axis(call.axis());
+  }
+  arenite::embedding(state.kernels, embedding, state.fed_to(input).tokens,
+                     state.step_rows(call.axis()), call.output, state.parallel);
 }
 
 inline void run_norm(const OpCall& call) {
@@ -98,30 +136,57 @@ inline void run_norm(const OpCall& call) {
 inline void run_rope(const OpCall& call) {
   const WeightView angles = call.tensor(format::RopeOp::kAngles);
   rope(call.state.kernels, call.inputs[format::kInput], call.op.numbers[format::RopeOp::kHeads],
-       angles.f32(), angles.columns, call.state.step_rows(), call.output, call.state.parallel);
+       angles.f32(), angles.columns, call.state.step_rows(call.axis()), call.output,
+       call.state.parallel);
 }
 
 inline void run_activation(const OpCall& call) {
   activation(call.state.kernels, call.op.choice<Activation>(format::ActivationOp::kKind),
              call.op.reals[format::ActivationOp::kParameter], call.inputs[format::kInput],
-             call.inputs[format::kFactor], call.output, call.state.parallel);
+             call.other(), call.output, call.state.parallel);
 }
 
 void run_add(const OpCall& call) {
-  add(call.state.kernels, call.inputs[format::kInput], call.inputs[format::kOther], call.output,
+  add(call.state.kernels, call.inputs[format::kInput], call.other(), call.output,
       call.state.parallel);
 }
 
 inline void run_select(const OpCall& call) {
-  select(call.state.kernels, call.op.choice<SelectKind>(format::SelectOp::kKind),
-         call.state.outputs == Outputs::kAll, call.inputs[format::kInput], call.state.step_rows(),
-         call.output, call.op.numbers[format::SelectOp::kFirstRow]);
+  SessionState& state = call.state;
+  select(state.kernels, call.op.choice<SelectKind>(format::SelectOp::kKind),
+         call.inputs[format::kInput],
+         state.step_rows(state.reader.axis_of(call.op.views[format::kInput])),
+         state.sequences(state.reader.axis_of(call.op.views[format::kOutput])), call.output);
 }
 
-void run_prefix(const OpCall& call) {
-  const uint32_t first_row = call.op.numbers[format::PrefixOp::kFirstRow];
-  put_prefix(call.tensor(format::PrefixOp::kRows), first_row, call.inputs[format::kInput],
-             call.state.step_rows(), call.output, call.state.parallel);
+void run_join(const OpCall& call) {
+  const auto rows = [&](format::Operand operand) {
+    return call.state.sequences(call.state.reader.axis_of(call.op.views[operand]));
+  };
+  join(call.inputs[format::kInput], rows(format::kInput), call.inputs[format::kOther],
+       rows(format::kOther), call.output);
+}
+
+// Of this call and of earlier ones. Out of line, since attention needs the most stack.
+[[maybe_unused, gnu::noinline]] inline void run_windows(const OpCall& call) {
+  SessionState& state = call.state;
+  const uint32_t from = state.reader.axis_of(call.op.views[format::kInput]);
+  const WindowInput input = {call.inputs[format::kInput], state.sequences(from),
+                             state.sequences(call.axis()), state.history(call.op)};
+  const Windows windows = state.reader.windows_of(call.op);
+  if (format::linked(format::OpKind::kConvolution) &&
+      call.op.kind == format::OpKind::kConvolution) {
+    convolution(state.kernels, windows, input, call.tensor(format::ConvolutionOp::kTensor),
+                call.output, state.scratch(), state.parallel);
+  } else if (format::linked(format::OpKind::kMaxPool) && call.op.kind == format::OpKind::kMaxPool) {
+    max_pool(windows, input, call.output, state.scratch(), state.parallel);
+  } else if constexpr (format::linked(format::OpKind::kDepthwise)) {
+    depthwise_convolution(state.kernels, windows, input,
+                          {call.tensor(format::DepthwiseOp::kKernel).f32(),
+                           call.tensor(format::DepthwiseOp::kBias).f32()},
+                          call.output, state.scratch(), state.parallel);
+  }
+  if (input.earlier.data != nullptr) keep_rows(input.rows, input.sequences, input.earlier);
 }
 
 }  // namespace
@@ -156,10 +221,16 @@ void run_op(SessionState& state, uint32_t index) {
     case OpKind::kSelect:
       if constexpr (linked(OpKind::kSelect)) run_select(call);
       return;
-    case OpKind::kPrefix:
-      if constexpr (linked(OpKind::kPrefix)) run_prefix(call);
+    case OpKind::kJoin:
+      if constexpr (linked(OpKind::kJoin)) run_join(call);
       return;
-    case OpKind::kPatches:
+    case OpKind::kConvolution:
+    case OpKind::kDepthwise:
+    case OpKind::kMaxPool:
+      if constexpr (kWindowsLinked) run_windows(call);
+      return;
+    case OpKind::kStore:
+      if constexpr (linked(OpKind::kStore)) run_store(call);
       return;
   }
 }

@@ -14,36 +14,42 @@ namespace {
 class StoredTest {
  public:
   StoredTest(const format::ModelReader& reader, std::span<const std::byte> file, TensorType kv_type)
-      : layout_(format::self_test_layout(reader, reader.self_test().tokens)),
+      : reader_(reader),
+        layout_(format::self_test_layout(reader, reader.self_test().tokens)),
         begin_(file.data() + reader.self_test().segment.begin()),
-        tolerance_(kv_type == reader.kv_cache() ? 0 : sizeof(float)),
-        reads_tokens_(reader.vocab_size() != 0) {}
+        tolerance_(kv_type == reader.kv_cache() ? 0 : sizeof(float)) {}
 
-  // Of so many tokens.
-  SelfTestInput input(uint32_t tokens) const {
-    if (!reads_tokens_) return {tokens, at<float>(0), nullptr, nullptr};
-    const bool has_types = layout_.types != layout_.ops;
-    return {tokens, nullptr, at<TokenId>(0), has_types ? at<uint8_t>(layout_.types) : nullptr};
+  // Of a test of so many tokens.
+  SelfTestInput input(const format::ModelReader& reader, uint32_t index, uint32_t tokens) const {
+    const uint32_t own = format::self_test_tokens(reader, index, tokens);
+    const uint64_t begin = layout_.inputs[index];
+    if (reader.vocab_size(index) == 0) return {own, at<float>(begin), nullptr, nullptr};
+    const bool has_types = reader.token_types(index) != 0;
+    return {own, nullptr, at<TokenId>(begin),
+            has_types ? at<uint8_t>(layout_.types[index]) : nullptr};
   }
-  float tolerance(uint32_t op) const {
-    return *at<float>(layout_.tolerances_of_op(op) + tolerance_);
+  float tolerance(uint32_t op) const { return *at<float>(begin_of(op) + tolerance_); }
+  float digest(uint32_t op, uint32_t row) const {
+    return at<float>(begin_of(op))[format::kSelfTestTolerances + row];
   }
-  float digest(uint32_t op, uint32_t token) const {
-    return *at<float>(layout_.digest_of(op, token));
+  float output_tolerance(uint32_t function) const {
+    return *at<float>(layout_.outputs[function] + tolerance_);
   }
-  float output_tolerance() const { return *at<float>(layout_.output + tolerance_); }
-  const float* output() const { return at<float>(layout_.output) + format::kSelfTestTolerances; }
+  const float* output(uint32_t function) const {
+    return at<float>(layout_.outputs[function]) + format::kSelfTestTolerances;
+  }
 
  private:
   template <typename T>
   const T* at(uint64_t offset) const {
     return reinterpret_cast<const T*>(begin_ + offset);
   }
+  uint64_t begin_of(uint32_t op) const { return layout_.tolerances_of_op(reader_, op); }
 
+  const format::ModelReader& reader_;
   format::SelfTestLayout layout_;
   const std::byte* begin_;
   uint64_t tolerance_;  // in bytes: which of those of an op
-  bool reads_tokens_;
 };
 
 // Keeps the difference that takes up most of its tolerance, or the first that is beyond it.
@@ -82,23 +88,34 @@ class Comparison {
 
 }  // namespace
 
-[[gnu::noinline]] Status begin_self_test_call(SessionState& state, const SelfTestInput& input,
-                                              uint32_t begin, uint32_t count, Diagnostic* why) {
-  const bool from_start = begin == 0;
+namespace {
+
+// Tokens [begin, begin + count) of an input.
+Input part_of(const format::ModelReader& reader, const SelfTestInput& input, uint32_t index,
+              uint32_t begin, uint32_t count) {
   if (input.ids == nullptr) {
-    if constexpr (format::linked(format::OpKind::kPatches)) {
-      if (state.reader.reads_images()) {
-        const size_t pixels = static_cast<size_t>(state.reader.image_patches().pixels().value());
-        return state.begin(StepInput(Batch{{input.features, pixels}, 1, 0}), from_start, why);
-      }
-    }
-    const size_t width = state.reader.slot(state.reader.input_slot()).width;
-    const Batch batch{{input.features + begin * width, count * width}, 1, count};
-    return state.begin(StepInput(batch), from_start, why);
+    const size_t width = reader.slot(reader.input_slot(index)).width;
+    return Batch{{input.features + begin * width, count * width}, 1, count};
   }
   TokenBatch batch{{input.ids + begin, count}, 1, count};
   if (input.types != nullptr) batch.types = {input.types + begin, count};
-  return state.begin(StepInput(batch), from_start, why);
+  return batch;
+}
+
+}  // namespace
+
+[[gnu::noinline]] Status begin_self_test_call(SessionState& state, uint32_t function,
+                                              const SelfTestInputs& inputs, uint32_t begin,
+                                              uint32_t count, Diagnostic* why) {
+  Input parts[std::size(inputs.of)];
+  uint32_t place = 0;
+  for (uint32_t i = 0; i < state.reader.inputs(); ++i) {
+    if (!state.reader.takes(function, i)) continue;
+    // Of several inputs each has all of its own tokens.
+    const uint32_t own = place == 0 ? count : inputs.of[i].tokens;
+    parts[place++] = part_of(state.reader, inputs.of[i], i, begin, own);
+  }
+  return state.begin({function, {parts, place}, function == 0 && begin == 0}, why);
 }
 
 Result<SelfTest> Session::self_test(Diagnostic* why) {
@@ -109,24 +126,29 @@ Result<SelfTest> Session::self_test(Diagnostic* why) {
     return refuse(why, Status::kUnsupported, "the file has no self-test: convert it with one",
                   "self_test");
   }
-  if (state.layout.positions_max < tokens) {
-    return refuse(why, Status::kInvalidArgument, "the session is too small for the self-test",
-                  "options.positions_max", 0, state.layout.positions_max, tokens);
-  }
   const StoredTest stored(state.reader, state.model.file(), state.layout.kv_type);
-  Comparison comparison(state.reader);
-  const Status status =
-      run_self_test(state, stored.input(tokens), why,
-                    [&](uint32_t op, uint32_t token, std::span<const float> row) {
-                      return comparison.compare(op, token, format::digest_of_row(row),
-                                                stored.digest(op, token), stored.tolerance(op));
-                    });
-  if (status != Status::kOk) return status;
-  const Output output = state.results();
-  for (uint32_t i = 0; i < output.features && comparison.result().passed; ++i) {
-    (void)comparison.compare(state.reader.ops(), tokens - 1, output.row(output.rows - 1)[i],
-                             stored.output()[i], stored.output_tolerance());
+  SelfTestInputs inputs;
+  for (uint32_t i = 0; i < state.reader.inputs(); ++i) {
+    inputs.of[i] = stored.input(state.reader, i, tokens);
+    const uint32_t positions_max = state.sizes_of(i).positions_max;
+    if (positions_max >= inputs.of[i].tokens) continue;
+    return refuse(why, Status::kInvalidArgument, "the session is too small for the self-test",
+                  "options.positions_max", i, positions_max, inputs.of[i].tokens);
   }
+  Comparison comparison(state.reader);
+  const auto compare_row = [&](uint32_t op, uint32_t token, std::span<const float> row) {
+    return comparison.compare(op, token, format::digest_of_row(row), stored.digest(op, token),
+                              stored.tolerance(op));
+  };
+  const auto compare_output = [&](uint32_t of, const Output& output) {
+    for (uint32_t i = 0; i < output.features && comparison.result().passed; ++i) {
+      (void)comparison.compare(state.reader.ops(), tokens - 1, output.row(output.rows - 1)[i],
+                               stored.output(of)[i], stored.output_tolerance(of));
+    }
+    return comparison.result().passed;
+  };
+  const Status status = run_self_test(state, inputs, why, compare_row, compare_output);
+  if (status != Status::kOk) return status;
   reset();
   return comparison.result();
 }

@@ -19,11 +19,12 @@ SessionState::SessionState(const Model& model_in, const KernelSet& kernels_in,
       parallel(options.parallel),
       profile(options.profile),
       hidden_states(options.hidden_states),
-      outputs(options.outputs),
       layout(layout_in),
-      packed_index(ModelAccess::packed_index(model_in)),
-      causal(model_in.causal()),
-      pooled(model_in.pooled()) {}
+      causal_functions(reader.causal(0)) {
+  for (uint32_t i = 1; i < reader.functions(); ++i) {
+    causal_functions |= static_cast<uint8_t>(reader.causal(i) ? 1 << i : 0);
+  }
+}
 
 namespace {
 
@@ -39,7 +40,7 @@ bool overlap(std::span<const std::byte> a, std::span<const std::byte> b) {
 Result<Session*> Session::create(const Model& model, const SessionOptions& options,
                                  std::span<std::byte> arena, Diagnostic* why) {
   clear(why);
-  ArenaLayout layout;
+  SessionLayout layout;
   const Status status = make_layout(model, options, layout, why);
   if (status != Status::kOk) return status;
   const uintptr_t misalignment = reinterpret_cast<uintptr_t>(arena.data()) % kArenaAlignment;
@@ -61,20 +62,50 @@ Result<Session*> Session::create(const Model& model, const SessionOptions& optio
 
   SessionState* state = std::construct_at(reinterpret_cast<SessionState*>(arena.data()), model,
                                           *kernels, options, layout);
-  for (SequenceRows& sequence : state->sequences()) std::construct_at(&sequence);
+  for (uint32_t i = 1; i < state->reader.inputs(); ++i) {
+    std::construct_at(&state->other_input(i), InputState{layout.others[i - 1], {}});
+  }
+  for (SequenceRows& rows : state->rows_of_all()) std::construct_at(&rows);
   return static_cast<Session*>(state);
 }
 
 namespace {
 
-template <typename AnyBatch>
-Status begin(Session* session, const AnyBatch& batch, bool from_start, Diagnostic* why) {
-  return SessionState::of(session).begin(StepInput(batch), from_start, why);
+// Of a model that has nothing to choose.
+[[gnu::always_inline]] inline Status begin(Session* session, const Input& input, bool from_start,
+                                           Diagnostic* why) {
+  SessionState& state = SessionState::of(session);
+  if (kFunctionsLinked && (state.reader.inputs() != 1 || state.reader.functions() != 1)) {
+    return refuse(why, Status::kInvalidArgument,
+                  "the model has several inputs or functions: say which", "function");
+  }
+  return state.begin({0, {&input, 1}, from_start}, why);
+}
+
+Status begin(Session* session, const Call& call, Diagnostic* why) {
+  SessionState& state = SessionState::of(session);
+  const uint32_t functions = state.reader.functions();
+  if (call.function >= functions) {
+    return refuse(why, Status::kInvalidArgument, "there is no such function", "function", 0,
+                  call.function, functions);
+  }
+  if (!kFunctionsLinked && call.inputs.size() != 1) {
+    return refuse(why, Status::kInvalidArgument, "the function takes another number of inputs",
+                  "inputs", 0, call.inputs.size(), 1);
+  }
+  return state.begin(call, why);
 }
 
 template <typename AnyBatch>
 Result<Output> feed(Session* session, const AnyBatch& batch, bool from_start, Diagnostic* why) {
   const Status status = begin(session, batch, from_start, why);
+  if (status != Status::kOk) return status;
+  SessionState::of(session).run_ops(UINT32_MAX);
+  return session->output();
+}
+
+Result<Output> feed(Session* session, const Call& call, Diagnostic* why) {
+  const Status status = begin(session, call, why);
   if (status != Status::kOk) return status;
   SessionState::of(session).run_ops(UINT32_MAX);
   return session->output();
@@ -99,11 +130,7 @@ Result<Output> Session::step(const Batch& batch, Diagnostic* why) {
 Result<Output> Session::step(std::span<const float> features, Diagnostic* why) {
   const uint32_t input_width = SessionState::of(this).model.input_features();
   const uint32_t width = input_width != 0 ? input_width : 1;
-  uint32_t tokens = tokens_in(features.size(), width);
-  if constexpr (format::linked(format::OpKind::kPatches)) {
-    if (SessionState::of(this).reader.reads_images()) tokens = 0;  // of an image
-  }
-  return step(Batch{features, 1, tokens, {}}, why);
+  return step(Batch{features, 1, tokens_in(features.size(), width), {}}, why);
 }
 
 Result<Output> Session::run(const TokenBatch& batch, Diagnostic* why) {
@@ -134,6 +161,22 @@ Status Session::begin_step(const TokenBatch& batch, Diagnostic* why) {
   return begin(this, batch, false, why);
 }
 
+Result<Output> Session::run(uint32_t function, std::span<const Input> inputs, Diagnostic* why) {
+  return feed(this, Call{function, inputs, true}, why);
+}
+
+Result<Output> Session::step(uint32_t function, std::span<const Input> inputs, Diagnostic* why) {
+  return feed(this, Call{function, inputs, false}, why);
+}
+
+Status Session::begin_run(uint32_t function, std::span<const Input> inputs, Diagnostic* why) {
+  return begin(this, Call{function, inputs, true}, why);
+}
+
+Status Session::begin_step(uint32_t function, std::span<const Input> inputs, Diagnostic* why) {
+  return begin(this, Call{function, inputs, false}, why);
+}
+
 Result<uint32_t> Session::advance(uint32_t ops_max, Diagnostic* why) {
   SessionState& state = SessionState::of(this);
   if (state.ops_left == 0) {
@@ -147,29 +190,41 @@ bool Output::finite() const { return all_finite(data, size_t{rows} * features); 
 
 Output Session::output() const { return SessionState::of(this).results(); }
 
+Output Session::output(uint32_t function) const { return SessionState::of(this).results(function); }
+
 void Session::cancel() {
   SessionState& state = SessionState::of(this);
   if (state.ops_left == 0) return;
   state.ops_left = 0;
-  state.output_rows = 0;
+  state.has_output = false;
 }
 
 Status Session::rewind(uint32_t sequence, uint32_t positions, Diagnostic* why) {
-  return SessionState::of(this).rewind_to(sequence, positions, why);
+  return SessionState::of(this).rewind_to(0, sequence, positions, why);
+}
+
+Status Session::rewind_input(uint32_t input, uint32_t sequence, uint32_t positions,
+                             Diagnostic* why) {
+  return SessionState::of(this).rewind_to(input, sequence, positions, why);
+}
+
+Status Session::copy_sequence(uint32_t from, uint32_t to, Diagnostic* why) {
+  return SessionState::of(this).copy(from, to, why);
 }
 
 void Session::reset() {
   cancel();
-  for (SequenceRows& sequence : SessionState::of(this).sequences()) {
-    sequence.positions = 0;
-    sequence.written = 0;
+  for (SequenceRows& rows : SessionState::of(this).rows_of_all()) {
+    rows.positions = 0;
+    rows.written = 0;
   }
 }
 
-uint32_t Session::positions(uint32_t sequence) const {
+uint32_t Session::positions(uint32_t sequence, uint32_t input) const {
   const SessionState& state = SessionState::of(this);
-  assert(sequence < state.sequences().size());
-  return state.tokens_held(sequence);
+  assert(sequence < state.layout.sequences_max);
+  assert(input < state.reader.inputs());
+  return state.tokens_held(sequence, input);
 }
 
 }  // namespace arenite

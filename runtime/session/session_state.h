@@ -3,6 +3,7 @@
 // the parts of an arena lie, what a call brings, and the state itself.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -14,6 +15,7 @@
 #include "core/views.h"
 #include "format/reader.h"
 #include "kernels/kernel_set.h"
+#include "ops/convolution.h"
 #include "ops/row_ops.h"
 #include "ops/rows.h"
 
@@ -31,69 +33,67 @@ struct ModelAccess {
   }
 };
 
-struct ArenaLayout {
-  uint32_t positions_max = 0;
-  uint32_t tokens_max = 0;
+// The sizes are those of the first input.
+struct ArenaLayout : InputSizes {
   uint32_t sequences_max = 0;
-  uint32_t outputs_max = 0;
-  [[no_unique_address]] PrefixRows prefix_rows = {};  // that each sequence has beside its tokens
-  // The parts follow each other: session, caches, activations, scratch.
-  size_t kv_cache_offset = 0;
-  size_t activation_offset = 0;  // of the slots with a row for each token
-  size_t output_offset = 0;      // of those with a row for each output
-  size_t scratch_offset = 0;     // of the rows that all threads share
-  size_t threads_offset = 0;     // of each thread's own scratch
-  size_t scratch_bytes_per_thread = 0;
+  bool all_rows = false;  // are given out where the model leaves it open
   TensorType kv_type = TensorType::kF32;
-  ArenaPlan plan = {};
+  uint32_t axes = 1;
+  AxisRows rows_max = {};                   // of each axis in one call
+  ArenaPlan plan = {};                      // the parts follow each other in its order
+  size_t activation_offset[kAxesMax] = {};  // of each axis
+  size_t threads_offset = 0;                // of each thread's own scratch
+  size_t scratch_bytes_per_thread = 0;
 
-  // In one call.
-  uint32_t rows_max() const { return arenite::rows_max(prefix_rows, tokens_max, sequences_max); }
+  // Of the rows that all threads share.
+  size_t scratch_offset() const { return plan.total_bytes - plan.scratch_bytes; }
 };
 
-// The sizes that the arena formula is evaluated for (evaluate_rows): prefixes are counted in.
-SessionSizes sizes_of(const ArenaLayout& layout, uint32_t threads);
+// A layout, and the sizes of the inputs after the first.
+struct SessionLayout : ArenaLayout {
+  std::array<InputSizes, format::kLinkedInputsMax - 1> others;
+};
 
-// Places the parts of an arena for the sizes in `layout`.
-// Fails with kInvalidArgument if it is larger than the address space.
-Status place_parts(const ArenaFormula& formula, uint32_t threads, ArenaLayout& layout,
-                   Diagnostic* why);
+// Places the parts of an arena for the sizes in `layout`, of a model with so many inputs;
+// `positions` are the most rows of a sequence on each axis. Fails with kInvalidArgument if it is
+// larger than the address space.
+Status place_parts(const ArenaFormula& formula, uint32_t inputs, const AxisRows& positions,
+                   uint32_t threads, ArenaLayout& layout, Diagnostic* why);
 
 // Resolves the options' defaults and evaluates the file's formula.
 // Fails with kInvalidArgument for options that the model cannot serve, and with kUnsupported for a
 // type of cache that this build lacks.
-Status make_layout(const Model& model, const SessionOptions& options, ArenaLayout& layout,
+Status make_layout(const Model& model, const SessionOptions& options, SessionLayout& layout,
                    Diagnostic* why);
 
 struct SessionState;
 
-// Features or tokens, one of the two, in the forms of Batch and TokenBatch.
-struct StepInput {
-  explicit StepInput(const Batch& batch);
-  explicit StepInput(const TokenBatch& batch);
-
-  bool is_tokens = false;
-  const float* features = nullptr;
-  const TokenId* ids = nullptr;
-  std::span<const uint8_t> types;
-  size_t size = 0;  // floats or ids
-  uint32_t sequences = 0;
-  uint32_t tokens = 0;
-  std::span<const uint32_t> lengths;
-  std::span<const uint8_t> visible;
-  bool back_to_back = false;
-
-  // Rows that a sequence gets: its length, or the ones in its mask.
-  uint32_t tokens_of(uint32_t sequence) const;
-  // Positions that a sequence spans: its rows, and the gaps between them.
-  uint32_t positions_of(uint32_t sequence) const;
+// A call of a function, and what its inputs get, in their order.
+struct Call {
+  uint32_t function = 0;
+  std::span<const Input> inputs;
+  bool from_start = false;
 };
 
 // kOk if the session can take it: as Session::run and Session::step say. Changes nothing.
-Status check_input(const SessionState& state, const StepInput& input, bool from_start,
-                   Diagnostic* why);
+Status check_call(const SessionState& state, const Call& call, Diagnostic* why);
 
-// Followed in the arena by one SequenceRows per sequence.
+// What an input got in the current call; the caller's memory.
+struct FedInput {
+  TokenIds tokens;
+  size_t stride = 0;  // StepRows
+  const uint8_t* visible = nullptr;
+};
+
+// The state of an input after the first, in the arena.
+struct InputState {
+  InputSizes sizes;
+  FedInput fed;
+};
+static_assert(sizeof(InputState) <= kInputBytes);
+
+// Followed in the arena by one InputState, in kInputBytes, for each input but the first, and by one
+// SequenceRows per sequence, of each axis.
 struct SessionState : Session {
   SessionState(const Model& model_in, const KernelSet& kernels_in, const SessionOptions& options,
                const ArenaLayout& layout_in);
@@ -104,11 +104,35 @@ struct SessionState : Session {
   }
 
   std::byte* arena() { return reinterpret_cast<std::byte*>(this); }
-  std::span<SequenceRows> sequences() {
-    return {reinterpret_cast<SequenceRows*>(arena() + kSessionBytes), layout.sequences_max};
+  uint32_t axes() const { return format::kLinkedAxesMax == 1 ? 1 : layout.axes; }
+  // Of an input after the first.
+  InputState& other_input(uint32_t index) {
+    return *reinterpret_cast<InputState*>(arena() + kSessionBytes + (index - 1) * kInputBytes);
   }
-  std::span<const SequenceRows> sequences() const {
-    return const_cast<SessionState*>(this)->sequences();
+  const InputState& other_input(uint32_t index) const {
+    return const_cast<SessionState*>(this)->other_input(index);
+  }
+  const InputSizes& sizes_of(uint32_t input) const {
+    if (kFunctionsLinked && input != 0) return other_input(input).sizes;
+    return layout;
+  }
+  FedInput& fed_to(uint32_t input) {
+    return kFunctionsLinked && input != 0 ? other_input(input).fed : fed;
+  }
+  InputTokens positions_max() const;  // of all inputs
+
+  // The share of each sequence in the rows of all axes, one axis after the other.
+  [[gnu::always_inline]] std::span<SequenceRows> rows_of_all() {
+    const size_t inputs = (reader.inputs() - 1) * static_cast<size_t>(kInputBytes);
+    return {reinterpret_cast<SequenceRows*>(arena() + kSessionBytes + inputs),
+            size_t{axes()} * layout.sequences_max};
+  }
+  // Of one axis.
+  [[gnu::always_inline]] std::span<SequenceRows> sequences(uint32_t axis) {
+    return {rows_of_all().data() + size_t{axis} * layout.sequences_max, layout.sequences_max};
+  }
+  std::span<const SequenceRows> sequences(uint32_t axis) const {
+    return const_cast<SessionState*>(this)->sequences(axis);
   }
 
   // Columns of an activation slot, for all its rows in this step. No data where the view is absent.
@@ -116,13 +140,17 @@ struct SessionState : Session {
 
   // A tensor, where it lies in the file. No data where there is none.
   WeightView tensor(uint32_t index) const {
-    return index == format::kAbsent ? WeightView{} : reader.weights(packed_index, index);
+    return index == format::kAbsent ? WeightView{}
+                                    : reader.weights(ModelAccess::packed_index(model), index);
   }
 
   // Positions that cache `index` holds, and the keys and values of all sequences in it, one
   // sequence after the other.
   uint32_t cache_positions(uint32_t index) const;
   std::byte* cache(uint32_t index);
+  // What a convolution keeps of sequences that go on; no data where it keeps nothing. `op` is one
+  // of the model's, where it lies.
+  RowHistory history(const format::OpView& op);
   // The compiler knows the answer in builds without caches in int8.
   bool keeps_int8() const {
     return linked(Need::kInt8Cache) && layout.kv_type == TensorType::kInt8;
@@ -130,22 +158,35 @@ struct SessionState : Session {
 
   // Memory of an op while it runs.
   ScratchArea scratch() {
-    return {arena() + layout.scratch_offset, arena() + layout.threads_offset,
+    return {arena() + layout.scratch_offset(), arena() + layout.threads_offset,
             layout.scratch_bytes_per_thread};
   }
 
-  // The rows of the current step, and where their tokens stand.
-  StepRows step_rows() const { return {sequences(), stride, visible, layout.prefix_rows}; }
-  // What a sequence holds, without its prefix.
-  uint32_t tokens_held(uint32_t sequence) const {
-    const uint32_t rows = sequences()[sequence].positions;
-    return rows == 0 ? 0 : rows - layout.prefix_rows;
+  // The rows of an axis in the current step, and where tokens stand.
+  StepRows step_rows(uint32_t axis) {
+    if constexpr (!kAxesLinked) return {sequences(0), fed.stride, fed.visible};
+    if constexpr (!kFunctionsLinked) {
+      return {sequences(axis), fed.stride, fed.visible, reader.axes(), axis};
+    }
+    // Rows that are joined of several inputs have no tokens, and their positions are counted on.
+    const uint32_t inputs = reader.inputs_of_axis(axis);
+    uint32_t input = 0;
+    while ((inputs >> input & 1) == 0) ++input;
+    const FedInput& own = fed_to(input);
+    return {sequences(axis), own.stride, own.visible, reader.axes(), axis};
+  }
+  uint32_t tokens_held(uint32_t sequence, uint32_t input = 0) const {
+    return sequences(reader.axis_of_input(input))[sequence].positions;
   }
 
-  Status begin(const StepInput& input, bool from_start, Diagnostic* why);
+  Status begin(const Call& call, Diagnostic* why);
   void run_ops(uint32_t ops_max);  // of the current step
-  Output results() const;
-  Status rewind_to(uint32_t sequence, uint32_t positions, Diagnostic* why);
+  Output results(uint32_t of) const;
+  Output results() const { return results(kFunctionsLinked ? function : 0); }
+  Status rewind_to(uint32_t input, uint32_t sequence, uint32_t positions, Diagnostic* why);
+  Status copy(uint32_t from, uint32_t to, Diagnostic* why);
+  // Whether a function can be fed step by step.
+  bool causal(uint32_t of) const { return (causal_functions >> of & 1) != 0; }
 
   Model model;
   format::ModelReader reader;
@@ -153,23 +194,24 @@ struct SessionState : Session {
   ParallelFor parallel;
   ProfileHook profile;
   HiddenStateHook hidden_states;
-  Outputs outputs;
   ArenaLayout layout;
-  uint32_t packed_index;
-  bool causal;
-  bool pooled;
 
-  // Of the current step; the caller's memory.
-  TokenIds tokens;
-  size_t stride = 0;  // StepRows
-  const uint8_t* visible = nullptr;
-  uint32_t rows = 0;  // tokens
-  uint32_t output_rows = 0;
-  uint32_t ops_left = 0;  // 0: no step is in progress
+  FedInput fed;                  // of the first input
+  bool has_output = false;       // of the last call, or of this one once it ends
+  uint8_t function = 0;          // of the last call
+  uint8_t causal_functions = 0;  // bit set
+  uint32_t ops_left = 0;         // 0: no step is in progress
 
  private:
-  void place_rows(const StepInput& input, bool from_start);
+  void place_rows(const Call& call);
+  uint32_t rows_of_call(uint32_t axis, uint32_t index);
   void show_hidden_states(uint32_t op_index);
+  // The tokens that a sequence has of each input, with those of the current call or without.
+  InputTokens tokens_of(uint32_t sequence, bool with_call) const;
+  // Whether the convolutions of the function that takes an input can go on from so many tokens.
+  bool holds_history(uint32_t input, uint32_t sequence, const InputTokens& tokens);
+  // Rows of a sequence that come with an input become those of so many tokens.
+  void keep(uint32_t input, uint32_t sequence, const InputTokens& tokens);
 };
 static_assert(sizeof(SessionState) <= kSessionBytes && sizeof(SequenceRows) <= kSequenceBytes);
 

@@ -10,7 +10,6 @@
 
 namespace arenite {
 
-using format::linked;
 using format::OpKind;
 
 namespace {
@@ -19,25 +18,35 @@ Status refuse_in_progress(Diagnostic* why) {
   return refuse(why, Status::kInvalidArgument, "a step is in progress: advance or cancel it");
 }
 
+// Whether a sequence is there, and may be changed.
+Status check_sequence(const SessionState& state, uint32_t sequence, Diagnostic* why) {
+  if (state.ops_left != 0) return refuse_in_progress(why);
+  if (sequence < state.layout.sequences_max) return Status::kOk;
+  return refuse(why, Status::kInvalidArgument, "there is no such sequence", "sequence", 0, sequence,
+                state.layout.sequences_max);
+}
+
 }  // namespace
 
 Matrix SessionState::activation(const format::ColumnView& view) {
   if (view.width == 0) return {};
   const format::SlotView& slot = reader.slot(view.slot);
-  const bool per_output = slot.per_output != 0;
-  std::byte* area = arena() + (per_output ? layout.output_offset : layout.activation_offset);
-  const size_t capacity = per_output ? layout.outputs_max : layout.rows_max();
-  float* data = reinterpret_cast<float*>(area) + capacity * slot.offset + view.column;
-  return {data, per_output ? output_rows : rows, view.width, slot.width};
+  const uint32_t axis = reader.axis_of(view);
+  const uint32_t area = reader.area_of(axis);
+  auto* const data = reinterpret_cast<float*>(arena() + layout.activation_offset[area]);
+  const SequenceRows& last = sequences(axis).back();
+  return {data + size_t{layout.rows_max[area]} * slot.offset + view.column,
+          last.row_begin + last.rows, view.width, slot.width};
 }
 
 uint32_t SessionState::cache_positions(uint32_t index) const {
+  const uint32_t axis = reader.axis_of_cache(index);
   return arenite::cache_positions(reader.cache(index).lookback, kernels.f32.packing.nr,
-                                  sizes_of(layout, parallel.threads));
+                                  reader.rows_on(axis, positions_max()), layout.rows_max[axis]);
 }
 
 std::byte* SessionState::cache(uint32_t index) {
-  std::byte* data = arena() + layout.kv_cache_offset;
+  std::byte* data = arena() + layout.plan.session_bytes;
   for (uint32_t i = 0; i < index; ++i) {
     const CacheLayout before(kernels.of_cache(keeps_int8()).packing, reader.cache(i).shape,
                              cache_positions(i));
@@ -46,44 +55,101 @@ std::byte* SessionState::cache(uint32_t index) {
   return data;
 }
 
-// Gives each sequence its rows. Features are copied there, so that kernels never read beyond the
-// caller's memory, which may be the result of the last call.
-void SessionState::place_rows(const StepInput& input, bool from_start) {
-  if (from_start) reset();
-  const bool each_token = outputs == Outputs::kAll && !pooled;
-  rows = 0;
-  output_rows = 0;
-  for (uint32_t i = 0; i < layout.sequences_max; ++i) {
-    SequenceRows& sequence = sequences()[i];
-    sequence.row_begin = rows;
-    sequence.rows = i < input.sequences ? input.tokens_of(i) : 0;
-    sequence.rows += step_rows().prefix_of(sequence);
-    rows += sequence.rows;
-    // Before the ops run: even a cancelled step overwrites a ring's oldest positions.
-    sequence.written = std::max(sequence.written, sequence.positions + sequence.rows);
-    if (sequence.rows != 0) output_rows += each_token ? sequence.rows : 1;
+RowHistory SessionState::history(const format::OpView& op) {
+  const auto of_op = [&](const format::OpView& other) {
+    return reader.function_of_op(static_cast<uint32_t>(&other - &reader.op(0)));
+  };
+  if (!kWindowsLinked || !causal(of_op(op))) return {};
+  const uint32_t rows = reader.windows_of(op).lookback();
+  if (rows == 0) return {};
+  const Checked bytes =
+      history_bytes(reader.formula(ModelAccess::packed_index(model)), layout.sequences_max);
+  std::byte* data = arena() + layout.activation_offset[0] - static_cast<size_t>(bytes.value());
+  for (const format::OpView* before = &reader.op(0); before != &op; ++before) {
+    if (kFunctionsLinked && !causal(of_op(*before))) continue;
+    data += layout.sequences_max * static_cast<size_t>(reader.history_bytes(*before).value());
   }
-  tokens = {input.ids, input.types.empty() ? nullptr : input.types.data()};
-  stride = input.back_to_back ? 0 : input.tokens;
-  visible = input.visible.empty() ? nullptr : input.visible.data();
+  return {data, rows, op.views[format::kInput].width};
+}
+
+InputTokens SessionState::positions_max() const {
+  InputTokens tokens = layout.positions_max;
+  for (uint32_t i = 1; i < reader.inputs(); ++i) tokens.of[i] = sizes_of(i).positions_max;
+  return tokens;
+}
+
+InputTokens SessionState::tokens_of(uint32_t sequence, bool with_call) const {
+  InputTokens tokens;
+  for (uint32_t i = 0; i < reader.inputs(); ++i) {
+    const SequenceRows& own = sequences(reader.axis_of_input(i))[sequence];
+    tokens.of[i] = own.positions + (with_call ? own.rows : 0);
+  }
+  return tokens;
+}
+
+// Rows of sequence `index` on an axis made of others, whose rows are placed.
+uint32_t SessionState::rows_of_call(uint32_t axis, uint32_t index) {
+  const SequenceRows& source = sequences(reader.source_of_axis(axis))[index];
+  if (!kAxesLinked || reader.kind_of_axis(axis) == AxisKind::kAsked) {
+    return layout.all_rows ? source.rows : uint32_t{source.rows != 0};
+  }
+  // All inputs that the axis is made of have tokens here, or none has.
+  uint32_t input = 0;
+  for (uint32_t of = reader.inputs_of_axis(axis); (of & 1) == 0; of >>= 1) ++input;
+  if (sequences(reader.axis_of_input(input))[index].rows == 0) return 0;
+  return reader.rows_on(axis, tokens_of(index, true)) - sequences(axis)[index].positions;
+}
+
+namespace {
+
+// Features are copied to their rows, so that kernels never read beyond the caller's memory, which
+// may be the result of the last call.
+void take_input(SessionState& state, const Input& input, uint32_t index) {
+  const format::ModelReader& reader = state.reader;
+  state.fed_to(index) = {{input.ids, input.types.empty() ? nullptr : input.types.data()},
+                         input.back_to_back ? 0 : input.tokens,
+                         input.visible.empty() ? nullptr : input.visible.data()};
   if (input.is_tokens) return;
-  if constexpr (linked(OpKind::kPatches)) {
-    if (reader.reads_images()) {
-      const Matrix patches = activation(reader.op(0).views[format::kOutput]);
-      cut_patches(reader.image_patches(), input.features, step_rows(), patches);
-      return;
+  const StepRows rows = state.step_rows(reader.axis_of_input(index));
+  const uint32_t features = reader.slot(reader.input_slot(index)).width;
+  const Matrix to = state.activation({reader.input_slot(index), 0, features});
+  for (uint32_t row = 0; row < to.rows; ++row) {
+    const size_t from = place_of_row(rows, row).token * features;
+    std::memmove(to.row(row), input.features + from, features * sizeof(float));
+  }
+}
+
+}  // namespace
+
+// Rows on axes of inputs that the function does not take are none.
+void SessionState::place_rows(const Call& call) {
+  if (call.from_start) reset();
+  if constexpr (kFunctionsLinked) function = static_cast<uint8_t>(call.function);
+  uint32_t place[kInputsMax] = {};  // of each input in the call
+  for (uint32_t i = 1; i < reader.inputs(); ++i) {
+    place[i] = place[i - 1] + (reader.takes(function, i - 1) ? 1 : 0);
+  }
+  for (uint32_t axis = 0; axis < axes(); ++axis) {
+    const bool is_input = kAxesLinked ? reader.kind_of_axis(axis) == AxisKind::kInput : axis == 0;
+    const bool is_own =
+        !kFunctionsLinked || (reader.inputs_of_axis(axis) & ~reader.function(function).inputs) == 0;
+    const Input& input = call.inputs[is_input && is_own ? place[reader.source_of_axis(axis)] : 0];
+    uint32_t begin = 0;
+    for (uint32_t i = 0; i < layout.sequences_max; ++i) {
+      SequenceRows& own = sequences(axis)[i];
+      own.row_begin = begin;
+      own.rows = !is_own               ? 0
+                 : !is_input           ? rows_of_call(axis, i)
+                 : i < input.sequences ? input.tokens_of(i)
+                                       : 0;
+      begin += own.rows;
+      // Before the ops run: even a cancelled step overwrites a ring's oldest positions.
+      own.written = std::max(own.written, own.positions + own.rows);
     }
   }
-  const uint32_t features = reader.slot(reader.input_slot()).width;
-  const Matrix to = activation({reader.input_slot(), 0, features});
-  for (uint32_t row = 0; row < rows; ++row) {
-    const RowPlace place = place_of_row(step_rows(), row);
-    if (place.is_prefix()) {
-      std::memset(to.row(row), 0, features * sizeof(float));
-      continue;
-    }
-    const size_t from = place.token * features;
-    std::memmove(to.row(row), input.features + from, features * sizeof(float));
+  has_output = true;
+  for (uint32_t i = 0; i < reader.inputs(); ++i) {
+    if (reader.takes(function, i)) take_input(*this, call.inputs[place[i]], i);
   }
 }
 
@@ -96,59 +162,75 @@ void SessionState::show_hidden_states(uint32_t op_index) {
   }
 }
 
-Status SessionState::begin(const StepInput& input, bool from_start, Diagnostic* why) {
+Status SessionState::begin(const Call& call, Diagnostic* why) {
   if (ops_left != 0) return refuse_in_progress(why);
-  if constexpr (linked(OpKind::kPatches)) {
-    if (reader.reads_images() && !input.is_tokens && input.tokens == 0) {
-      StepInput images = input;
-      images.tokens = static_cast<uint32_t>(reader.image_patches().patches().value());
-      return begin(images, from_start, why);
-    }
-  }
-  const Status status = check_input(*this, input, from_start, why);
+  const Status status = check_call(*this, call, why);
   if (status != Status::kOk) return status;
-  place_rows(input, from_start);
-  ops_left = reader.ops();
+  place_rows(call);
+  ops_left = reader.end_of_ops(function) - reader.first_op(function);
   return Status::kOk;
 }
 
 void SessionState::run_ops(uint32_t ops_max) {
   for (; ops_max != 0 && ops_left != 0; --ops_max) {
-    const uint32_t index = reader.ops() - ops_left;
+    const uint32_t index = reader.end_of_ops(function) - ops_left;
     if (profile.op_begins != nullptr) profile.op_begins(profile.context, index);
     run_op(*this, index);
     if (profile.op_ends != nullptr) profile.op_ends(profile.context, index);
     if (hidden_states.state != nullptr) show_hidden_states(index);
     if (--ops_left != 0) continue;
-    for (SequenceRows& sequence : sequences()) sequence.positions += sequence.rows;
+    for (SequenceRows& rows : rows_of_all()) rows.positions += rows.rows;
   }
 }
 
-Output SessionState::results() const {
-  if (ops_left != 0 || output_rows == 0) return {};
-  const format::SlotView& slot = reader.slot(reader.output_slot());
+Output SessionState::results(uint32_t of) const {
+  if (ops_left != 0 || !has_output || (kFunctionsLinked && of != function)) return {};
+  const uint32_t index = reader.output_slot(kFunctionsLinked ? of : 0);
   const Matrix output =
-      const_cast<SessionState*>(this)->activation({reader.output_slot(), 0, slot.width});
+      const_cast<SessionState*>(this)->activation({index, 0, reader.slot(index).width});
   return {output.data, output.rows, output.columns};
 }
 
-Status SessionState::rewind_to(uint32_t sequence, uint32_t positions, Diagnostic* why) {
-  if (ops_left != 0) return refuse_in_progress(why);
-  if (sequence >= sequences().size()) {
-    return refuse(why, Status::kInvalidArgument, "there is no such sequence", "sequence", 0,
-                  sequence, layout.sequences_max);
+bool SessionState::holds_history(uint32_t input, uint32_t sequence, const InputTokens& tokens) {
+  if constexpr (kWindowsLinked) {
+    const uint32_t of = reader.function_of_input(input);
+    for (uint32_t i = reader.first_op(of); i < reader.end_of_ops(of); ++i) {
+      if (!reader.has_windows(i)) continue;
+      const RowHistory kept = history(reader.op(i));
+      const uint32_t end = reader.rows_on(reader.axis_of_op(i), tokens);
+      if (kept.data != nullptr && kept.half_at(sequence, end) == RowHistory::kNone) return false;
+    }
   }
-  if (positions > tokens_held(sequence)) {
+  return true;
+}
+
+Status SessionState::rewind_to(uint32_t input, uint32_t sequence, uint32_t positions,
+                               Diagnostic* why) {
+  const Status status = check_sequence(*this, sequence, why);
+  if (status != Status::kOk) return status;
+  if (kFunctionsLinked && input >= reader.inputs()) {
+    return refuse(why, Status::kInvalidArgument, "there is no such input", "input", 0, input,
+                  reader.inputs());
+  }
+  const uint32_t held_now = tokens_held(sequence, input);
+  if (positions > held_now) {
     return refuse(why, Status::kInvalidArgument, "the sequence holds fewer positions", "positions",
-                  sequence, positions, tokens_held(sequence));
+                  sequence, positions, held_now);
   }
-  SequenceRows& state = sequences()[sequence];
-  if (positions != 0) positions += layout.prefix_rows;
+  InputTokens kept = positions;
+  if constexpr (kFunctionsLinked) {
+    kept = tokens_of(sequence, false);
+    kept.of[input] = positions;
+  }
   for (uint32_t i = 0; i < reader.caches() && positions != 0; ++i) {
+    const uint32_t axis = reader.axis_of_cache(i);
+    if (kFunctionsLinked && (reader.inputs_of_axis(axis) >> input & 1) == 0) continue;
     const uint32_t lookback = reader.cache(i).lookback;
-    const uint32_t first_needed = positions > lookback ? positions - lookback : 0;
+    const uint32_t end = reader.rows_on(axis, kept);
+    const uint32_t first_needed = end > lookback ? end - lookback : 0;
     const uint32_t held = cache_positions(i);
-    uint32_t first_held = state.written > held ? state.written - held : 0;
+    const uint32_t written = sequences(axis)[sequence].written;
+    uint32_t first_held = written > held ? written - held : 0;
     // Of int8, the rows after the last position written took the place of the oldest.
     if (first_held != 0 && keeps_int8()) first_held += CacheLayout::kOneRows;
     if (first_needed < first_held) {
@@ -156,8 +238,54 @@ Status SessionState::rewind_to(uint32_t sequence, uint32_t positions, Diagnostic
                     "positions", sequence, positions, first_held);
     }
   }
-  state.positions = positions;
-  if (positions == 0) state.written = 0;
+  if (kWindowsLinked && positions != 0 && !holds_history(input, sequence, kept)) {
+    return refuse(why, Status::kInvalidArgument,
+                  "a convolution holds no rows before there: only the last call can be taken back",
+                  "positions", sequence, positions, held_now);
+  }
+  keep(input, sequence, kept);
+  uint32_t lost = positions != held_now ? uint32_t{1} << input : 0;
+  for (uint32_t of = 0; kFunctionsLinked && of < reader.functions(); ++of) {
+    if ((reader.inputs_read(of) & lost) == 0) continue;
+    for (uint32_t i = 0; i < reader.inputs(); ++i) {
+      if (reader.takes(of, i)) keep(i, sequence, {});
+    }
+    lost |= reader.function(of).inputs;
+  }
+  return Status::kOk;
+}
+
+void SessionState::keep(uint32_t input, uint32_t sequence, const InputTokens& tokens) {
+  const bool is_empty = tokens[kFunctionsLinked ? input : 0] == 0;
+  for (uint32_t axis = 0; axis < axes(); ++axis) {
+    if (kFunctionsLinked && (reader.inputs_of_axis(axis) >> input & 1) == 0) continue;
+    SequenceRows& own = sequences(axis)[sequence];
+    own.positions = is_empty ? 0 : reader.rows_on(axis, tokens);
+    if (is_empty) own.written = 0;
+  }
+}
+
+Status SessionState::copy(uint32_t from, uint32_t to, Diagnostic* why) {
+  const Status status = check_sequence(*this, std::max(from, to), why);
+  if (status != Status::kOk || from == to) return status;
+  const auto copy_part = [&](std::byte* all, size_t bytes) {
+    std::memcpy(all + to * bytes, all + from * bytes, bytes);
+  };
+  for (uint32_t i = 0; i < reader.caches(); ++i) {
+    const auto of_all = static_cast<size_t>(cache(i + 1) - cache(i));
+    copy_part(cache(i), of_all / layout.sequences_max);
+  }
+  for (uint32_t i = 0; kWindowsLinked && i < reader.ops(); ++i) {
+    if (!reader.has_windows(i)) continue;
+    const RowHistory kept = history(reader.op(i));
+    const Checked bytes = reader.history_bytes(reader.op(i));
+    if (kept.data != nullptr) copy_part(kept.data, static_cast<size_t>(bytes.value()));
+  }
+  for (uint32_t axis = 0; axis < axes(); ++axis) {
+    SequenceRows& own = sequences(axis)[to];
+    own.positions = sequences(axis)[from].positions;
+    own.written = sequences(axis)[from].written;
+  }
   return Status::kOk;
 }
 

@@ -6,7 +6,7 @@
 
 namespace arenite {
 
-StepInput::StepInput(const Batch& batch)
+Input::Input(const Batch& batch)
     : features(batch.features.data()),
       size(batch.features.size()),
       sequences(batch.sequences),
@@ -15,7 +15,7 @@ StepInput::StepInput(const Batch& batch)
       visible(batch.visible),
       back_to_back(batch.back_to_back) {}
 
-StepInput::StepInput(const TokenBatch& batch)
+Input::Input(const TokenBatch& batch)
     : is_tokens(true),
       ids(batch.ids.data()),
       types(batch.types),
@@ -26,7 +26,7 @@ StepInput::StepInput(const TokenBatch& batch)
       visible(batch.visible),
       back_to_back(batch.back_to_back) {}
 
-uint32_t StepInput::tokens_of(uint32_t sequence) const {
+uint32_t Input::tokens_of(uint32_t sequence) const {
   if (!lengths.empty()) return lengths[sequence];
   if (visible.empty()) return tokens;
   uint32_t count = 0;
@@ -34,7 +34,7 @@ uint32_t StepInput::tokens_of(uint32_t sequence) const {
   return count;
 }
 
-uint32_t StepInput::positions_of(uint32_t sequence) const {
+uint32_t Input::positions_of(uint32_t sequence) const {
   if (visible.empty()) return tokens_of(sequence);
   const uint8_t* const mask = visible.data() + size_t{sequence} * tokens;
   uint32_t end = tokens;
@@ -44,7 +44,6 @@ uint32_t StepInput::positions_of(uint32_t sequence) const {
 
 namespace {
 
-// A tile mask may show a query nothing but keys that a short sequence does not have.
 bool hides_a_row(const MaskView& mask, uint32_t rows) {
   if (mask.kind != MaskKind::kTiles) return false;
   for (uint32_t row = 0; row < rows; ++row) {
@@ -53,24 +52,36 @@ bool hides_a_row(const MaskView& mask, uint32_t rows) {
   return false;
 }
 
-// The checks of one call, in the order that `run` gives.
+// The checks of one input of a call, in the order that `run` gives.
 class InputCheck {
  public:
-  InputCheck(const SessionState& state, const StepInput& input, Diagnostic* why)
-      : state_(state), model_(state.reader), input_(input), why_(why) {}
+  // `place` is that of the input in the call, whose inputs before it are checked, and `number` that
+  // in the model.
+  InputCheck(const SessionState& state, const Call& call, uint32_t place, uint32_t number,
+             Diagnostic* why)
+      : state_(state),
+        model_(state.reader),
+        call_(call),
+        place_(place),
+        number_(kFunctionsLinked ? number : 0),
+        function_(kFunctionsLinked ? call.function : 0),
+        read_(kFunctionsLinked ? model_.inputs_read(function_) : 0),
+        input_(call.inputs[place]),
+        sizes_(state.sizes_of(number)),
+        why_(why) {}
 
-  Status run(bool from_start) {
+  Status run() {
     Status status = kind();
     if (status == Status::kOk) status = form();
     if (status == Status::kOk) status = sizes();
     uint64_t total = 0;
     for (uint32_t i = 0; status == Status::kOk && i < input_.sequences; ++i) {
-      status = sequence(i, from_start);
+      status = sequence(i);
       total += input_.tokens_of(i);
     }
-    if (status == Status::kOk && (total == 0 || total > state_.layout.tokens_max)) {
+    if (status == Status::kOk && (total == 0 || total > sizes_.tokens_max)) {
       return refuse(why_, kInvalid, "more tokens than one call takes, or none", "batch.tokens", 0,
-                    total, state_.layout.tokens_max);
+                    total, sizes_.tokens_max);
     }
     if (status == Status::kOk && input_.is_tokens) status = ids();
     return status;
@@ -80,7 +91,7 @@ class InputCheck {
   static constexpr Status kInvalid = Status::kInvalidArgument;
 
   Status kind() {
-    const bool wants_ids = model_.vocab_size() != 0;
+    const bool wants_ids = model_.vocab_size(number_) != 0;
     if (wants_ids != input_.is_tokens) {
       return refuse(why_, kInvalid,
                     wants_ids ? Message("the model reads tokens, not features")
@@ -96,14 +107,6 @@ class InputCheck {
 
   // Which of the optional spans are there, and whether they go together.
   Status form() {
-    if constexpr (format::linked(format::OpKind::kPatches)) {
-      const bool is_whole =
-          input_.lengths.empty() && input_.visible.empty() && !input_.back_to_back;
-      if (model_.reads_images() && !is_whole) {
-        return refuse(why_, kInvalid, "images have no lengths and no mask: each is a sequence",
-                      "batch.lengths", 0, 0, 0);
-      }
-    }
     if (!input_.lengths.empty() && input_.lengths.size() != input_.sequences) {
       return refuse(why_, kInvalid, "each sequence needs a length", "batch.lengths", 0,
                     input_.lengths.size(), input_.sequences);
@@ -130,7 +133,7 @@ class InputCheck {
       return refuse(why_, kInvalid, "a mask holds ones and zeros", "batch.visible",
                     static_cast<uint32_t>(i % input_.tokens), input_.visible[i], 1);
     }
-    if (!model_.sees_everything()) {
+    if (!model_.sees_everything(function_)) {
       return refuse(why_, Status::kUnsupported, "the model has its own mask: give lengths instead",
                     "batch.visible", 0, 0, 0);
     }
@@ -138,10 +141,7 @@ class InputCheck {
   }
 
   Status sizes() {
-    if constexpr (format::linked(format::OpKind::kPatches)) {
-      if (model_.reads_images()) return images();
-    }
-    const uint32_t features = input_.is_tokens ? 1 : model_.slot(model_.input_slot()).width;
+    const uint32_t features = input_.is_tokens ? 1 : model_.slot(model_.input_slot(number_)).width;
     Checked size = Checked(input_.sequences) * input_.tokens * features;
     if (input_.back_to_back) {
       Checked total = 0;
@@ -159,19 +159,7 @@ class InputCheck {
                   input_.size, size.value());
   }
 
-  Status images() {
-    const ImagePatches patches = model_.image_patches();
-    if (input_.tokens != patches.patches().value()) {
-      return refuse(why_, kInvalid, "a sequence has as many tokens as an image has patches",
-                    "batch.tokens", 0, input_.tokens, patches.patches().value());
-    }
-    const Checked size = Checked(input_.sequences) * patches.pixels();
-    if (input_.size == size.value()) return Status::kOk;
-    return refuse(why_, kInvalid, "the images are not [sequences, channels, height, width]",
-                  "batch.features", 0, input_.size, size.value());
-  }
-
-  Status sequence(uint32_t index, bool from_start) {
+  Status sequence(uint32_t index) {
     const uint32_t tokens = input_.tokens_of(index);
     if (!input_.back_to_back && tokens > input_.tokens) {
       return refuse(why_, kInvalid, "a length is beyond the tokens given", "batch.lengths", index,
@@ -181,28 +169,61 @@ class InputCheck {
       return refuse(why_, kInvalid, "the mask hides a whole sequence", "batch.visible", index, 0,
                     1);
     }
-    const uint32_t held = from_start ? 0 : state_.tokens_held(index);
+    const uint32_t held = call_.from_start ? 0 : state_.tokens_held(index, number_);
     const uint32_t positions = input_.positions_of(index);
-    if (positions > state_.layout.positions_max - held) {
+    if (positions > sizes_.positions_max - held) {
       return refuse(why_, Status::kContextFull,
                     "the tokens do not fit the positions of the session",
                     input_.visible.empty() ? Message("batch.lengths") : Message("batch.visible"),
-                    index, uint64_t{held} + positions, state_.layout.positions_max);
+                    index, uint64_t{held} + positions, sizes_.positions_max);
     }
-    if (tokens != 0 && tokens < model_.tokens_min()) {
+    if (tokens != 0 && tokens < model_.tokens_min(number_)) {
       return refuse(why_, kInvalid, "the model is of longer sequences alone", "batch.lengths",
-                    index, tokens, model_.tokens_min());
+                    index, tokens, model_.tokens_min(number_));
     }
-    if (state_.causal) return Status::kOk;
+    if (kFunctionsLinked && (place_ != 0 || tokens != 0)) {
+      const Status status = other_inputs(index, tokens);
+      if (status != Status::kOk) return status;
+    }
+    if (state_.causal(function_)) return Status::kOk;
     if (held != 0 && tokens != 0) {
       return refuse(why_, Status::kUnsupported, "the model takes whole sequences: run each at once",
                     "batch", index, held, 0);
     }
-    for (uint32_t m = 0; m < model_.masks(); ++m) {
-      const uint32_t rows = tokens == 0 ? 0 : tokens + state_.layout.prefix_rows;
-      if (hides_a_row(model_.mask(m), rows)) {
+    const bool is_last = !kFunctionsLinked || place_ + 1 == call_.inputs.size();
+    return tokens == 0 || !is_last ? Status::kOk : hidden_rows(index, tokens);
+  }
+
+  // A sequence has tokens of all inputs of the call or of none, and what else the function sees.
+  Status other_inputs(uint32_t index, uint32_t tokens) {
+    if (place_ != 0 && (tokens != 0) != (call_.inputs[0].tokens_of(index) != 0)) {
+      return refuse(why_, kInvalid, "a sequence has tokens of one input and none of another",
+                    "inputs", index, tokens, call_.inputs[0].tokens_of(index));
+    }
+    for (uint32_t i = 0; i < model_.inputs() && tokens != 0; ++i) {
+      if ((read_ >> i & 1) == 0 || state_.tokens_held(index, i) != 0) continue;
+      return refuse(why_, kInvalid, "the function sees an input of which the sequence has nothing",
+                    "inputs", index, 0, 1);
+    }
+    return Status::kOk;
+  }
+
+  // A tile mask may show a query nothing but keys that a short sequence does not have.
+  Status hidden_rows(uint32_t index, uint32_t tokens) {
+    if constexpr (!linked(Need::kTileMask)) return Status::kOk;
+    InputTokens all = tokens;
+    uint32_t place = 0;
+    for (uint32_t i = 0; kFunctionsLinked && i < model_.inputs(); ++i) {
+      if (model_.takes(function_, i)) all.of[i] = call_.inputs[place++].tokens_of(index);
+    }
+    const AxisRows rows = model_.rows_of_axes(all, 1, true);
+    for (uint32_t i = model_.first_op(function_); i < model_.end_of_ops(function_); ++i) {
+      const format::OpView& op = model_.op(i);
+      if (op.kind != format::OpKind::kAttention) continue;
+      const MaskView mask = model_.mask(op.numbers[format::AttentionOp::kMask]);
+      if (hides_a_row(mask, rows[model_.axis_of_op(i)])) {
         return refuse(why_, kInvalid, "at this length the mask hides every key of a token",
-                      "batch.lengths", index, tokens, state_.layout.positions_max);
+                      "batch.lengths", index, tokens, sizes_.positions_max);
       }
     }
     return Status::kOk;
@@ -210,8 +231,8 @@ class InputCheck {
 
   // Ids and types of the tokens that count. Padding may be anything.
   Status ids() {
-    const uint32_t vocabulary = model_.vocab_size();
-    const uint32_t types = model_.token_types();
+    const uint32_t vocabulary = model_.vocab_size(number_);
+    const uint32_t types = model_.token_types(number_);
     if (!input_.types.empty() && types == 0) {
       return refuse(why_, Status::kUnsupported, "the model knows no token types", "batch.types", 0,
                     input_.types.size(), 0);
@@ -238,15 +259,65 @@ class InputCheck {
 
   const SessionState& state_;
   const format::ModelReader& model_;
-  const StepInput& input_;
+  const Call& call_;
+  uint32_t place_;
+  uint32_t number_;
+  uint32_t function_;
+  uint32_t read_;  // inputs whose keys and values the function sees
+  const Input& input_;
+  const InputSizes& sizes_;
   Diagnostic* why_;
 };
 
+// Which function is called, and whether its inputs go together.
+Status check_function(const SessionState& state, const Call& call, Diagnostic* why) {
+  constexpr Status kInvalid = Status::kInvalidArgument;
+  const format::ModelReader& model = state.reader;
+  const size_t count = call.inputs.size();
+  size_t taken = 0;
+  for (uint32_t i = 0; i < model.inputs(); ++i) taken += model.takes(call.function, i) ? 1 : 0;
+  if (count != taken) {
+    return refuse(why, kInvalid, "the function takes another number of inputs", "inputs", 0, count,
+                  taken);
+  }
+  if (call.from_start && model.inputs_read(call.function) != 0) {
+    return refuse(why, kInvalid, "the function sees inputs that a run would forget: step it",
+                  "function", call.function);
+  }
+  for (uint32_t i = 0; i < count && count > 1; ++i) {
+    const Input& input = call.inputs[i];
+    if (input.sequences != call.inputs[0].sequences) {
+      return refuse(why, kInvalid, "the inputs have different numbers of sequences",
+                    "batch.sequences", i, input.sequences, call.inputs[0].sequences);
+    }
+    if (!input.visible.empty()) {
+      return refuse(why, Status::kUnsupported,
+                    "of several inputs a mask has no place: give lengths", "batch.visible", i);
+    }
+    const auto features = reinterpret_cast<uintptr_t>(input.features);
+    const auto arena = reinterpret_cast<uintptr_t>(&state);
+    const bool is_apart = features >= arena + state.layout.plan.total_bytes ||
+                          features + input.size * sizeof(float) <= arena;
+    if (input.features != nullptr && !is_apart) {
+      return refuse(why, kInvalid, "features of several inputs do not lie in the arena",
+                    "batch.features", i);
+    }
+  }
+  return Status::kOk;
+}
+
 }  // namespace
 
-Status check_input(const SessionState& state, const StepInput& input, bool from_start,
-                   Diagnostic* why) {
-  return InputCheck(state, input, why).run(from_start);
+// REQUIRES: there is such a function and, where the build has one alone, one input.
+Status check_call(const SessionState& state, const Call& call, Diagnostic* why) {
+  if constexpr (!kFunctionsLinked) return InputCheck(state, call, 0, 0, why).run();
+  Status status = check_function(state, call, why);
+  uint32_t place = 0;
+  for (uint32_t i = 0; i < state.reader.inputs() && status == Status::kOk; ++i) {
+    if (!state.reader.takes(call.function, i)) continue;
+    status = InputCheck(state, call, place++, i, why).run();
+  }
+  return status;
 }
 
 }  // namespace arenite

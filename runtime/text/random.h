@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <initializer_list>
 
 #include "core/float_bits.h"
 
@@ -23,6 +22,9 @@ constexpr double uniform(uint64_t seed, uint64_t counter) {
   return static_cast<double>(bits >> 11) * 0x1p-53;
 }
 
+inline constexpr float kReciprocals[] = {1.0f / 7.0f, 1.0f / 6.0f, 1.0f / 5.0f, 1.0f / 4.0f,
+                                         1.0f / 3.0f, 1.0f / 2.0f, 1.0f};
+
 // e^x to seven digits; 0 where that is below the normal numbers. REQUIRES: x <= 0, not NaN.
 // x = n ln 2 + r with |r| <= ln 2 / 2, and the Taylor series of e^r.
 constexpr float exp_nonpositive(float x) {
@@ -31,10 +33,7 @@ constexpr float exp_nonpositive(float x) {
   const float steps = static_cast<float>(n);
   const float r = (x - steps * 0x1.62e4p-1f) - steps * 0x1.7f7d1cp-20f;  // ln 2 in two parts
   float sum = 1.0f;
-  for (const float reciprocal :
-       {1.0f / 7.0f, 1.0f / 6.0f, 1.0f / 5.0f, 1.0f / 4.0f, 1.0f / 3.0f, 1.0f / 2.0f, 1.0f}) {
-    sum = 1.0f + r * reciprocal * sum;
-  }
+  for (const float reciprocal : kReciprocals) sum = 1.0f + r * reciprocal * sum;
   return sum * bit_cast<float>(static_cast<uint32_t>(n + 127) << 23);
 }
 

@@ -6,8 +6,11 @@
 #include <cstring>
 
 #include "arenite/arenite.h"
+#include "convert/program/writer.h"
 #include "runtime/session/decoder_fixture.h"
 #include "runtime/session/encoder_fixture.h"
+#include "runtime/session/functions_fixture.h"
+#include "support/compare.h"
 #include "support/malloc_trap.h"
 #include "support/pool.h"
 
@@ -361,6 +364,64 @@ TEST_P(CApi, TouchesNoHeap) {
     statuses[2] = arenite_session_step_ids(session, ids, 3, &output, nullptr);
   }
   for (const arenite_status status : statuses) EXPECT_EQ(status, ARENITE_OK);
+}
+
+TEST_P(CApi, CallsFunctions) {
+  const convert::Program program = convert::compile(functions_graph({}), "functions");
+  const TestModel model(convert::write_model(program, {GetParam()}).span(), GetParam());
+  const arenite_model c = c_model(model);
+  ASSERT_EQ(arenite_model_inputs(&c), 2u);
+  ASSERT_EQ(arenite_model_functions(&c), 2u);
+  const arenite_input_info input = arenite_model_input(&c, kText);
+  EXPECT_STREQ(input.name, "text");
+  EXPECT_EQ(input.vocab_size, kVocabulary);
+  EXPECT_EQ(input.positions_max, kTextPositions);
+  const arenite_function_info function = arenite_model_function(&c, kStep);
+  EXPECT_STREQ(function.name, "step");
+  EXPECT_EQ(function.inputs, 2u);
+  EXPECT_EQ(function.inputs_read, 1u);
+  EXPECT_EQ(function.first_op, model->function(kStep).first_op);
+  EXPECT_TRUE(function.causal);
+  EXPECT_EQ(arenite_model_find_function(&c, "step"), kStep);
+  EXPECT_EQ(arenite_model_image_shape_of(&c, kMemory).channels, 0u);
+
+  const std::vector<float> memory = random_floats(7 * kFeatures, 3);
+  const std::vector<TokenId> ids = {1, 2, 3};
+  SessionOptions options = options_for(8, 2);
+  options.others[0] = {6, 6};
+  const TestSession session(*model, options);
+  const Input fed = Batch{memory, 1, 7}, tokens = TokenBatch{ids, 1, 3};
+  const std::vector<float> encoded = values_of(session->run(kEncode, {&fed, 1}));
+  const std::vector<float> expected = values_of(session->step(kStep, {&tokens, 1}));
+
+  arenite_session_options same = c_options(8, 2);
+  same.others[0].positions_max = same.others[0].tokens_max = 6;
+  const CSession other(c, same);
+  const arenite_batch batch = {memory.data(), memory.size(), 1, 7, nullptr, nullptr, false};
+  const arenite_token_batch token_batch = {ids.data(), 3, 1, 3, nullptr, nullptr, false, nullptr};
+  const arenite_input first = {&batch, nullptr}, second = {nullptr, &token_batch};
+  arenite_output output = {};
+  arenite_diagnostic why;
+  EXPECT_EQ(arenite_session_step_function(*other, kStep, &second, 1, &output, &why),
+            ARENITE_INVALID_ARGUMENT);
+  EXPECT_STREQ(why.field, "inputs");
+  const arenite_input many[6] = {first, first, first, first, first, first};
+  EXPECT_EQ(arenite_session_run_function(*other, kEncode, many, 6, &output, &why),
+            ARENITE_INVALID_ARGUMENT);
+  ASSERT_EQ(arenite_session_run_function(*other, kEncode, &first, 1, &output, &why), ARENITE_OK);
+  EXPECT_TRUE(same_bits(values(output), encoded));
+  ASSERT_EQ(arenite_session_begin_step_function(*other, kStep, &second, 1, &why), ARENITE_OK);
+  uint32_t left = 0;
+  ASSERT_EQ(arenite_session_advance(*other, UINT32_MAX, &left, &why), ARENITE_OK);
+  EXPECT_TRUE(same_bits(values(arenite_session_output_of(*other, kStep)), expected));
+  EXPECT_EQ(arenite_session_output_of(*other, kEncode).rows, 0u);
+  ASSERT_EQ(arenite_session_copy_sequence(*other, 0, 1, &why), ARENITE_OK);
+  EXPECT_EQ(arenite_session_positions_of(*other, 1, kMemory), 7u);
+  ASSERT_EQ(arenite_session_rewind_input(*other, kMemory, 1, 0, &why), ARENITE_OK);
+  EXPECT_EQ(arenite_session_positions_of(*other, 1, kText), 0u);
+  EXPECT_EQ(arenite_session_positions_of(*other, 0, kText), 3u);
+  ASSERT_EQ(arenite_session_begin_run_function(*other, kEncode, &first, 1, &why), ARENITE_OK);
+  arenite_session_cancel(*other);
 }
 
 }  // namespace

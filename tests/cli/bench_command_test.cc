@@ -83,7 +83,7 @@ TEST(BenchCommand, TimesImages) {
   const std::string checkpoint = convert_fixture("exported/vit.pt2").string();
   ASSERT_TRUE(ends(run_arenite({"convert", checkpoint, "-o", model}), kDone));
   EXPECT_TRUE(ends(run_arenite({"bench", model, "--profile"}), kDone,
-                   {"\n       6 ", "an image", "patches"}));
+                   {"\n      72 ", "an image", "patches"}));
   EXPECT_TRUE(ends(run_arenite({"bench", model, "--tokens", "3"}), kBadInput,
                    {"--tokens does not fit", "one of images"}));
 }

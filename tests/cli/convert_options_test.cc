@@ -105,7 +105,7 @@ TEST_F(ConvertOptions, JsonSaysWhatTheTextSays) {
       {fmt::format("arena {:>12} bytes", arena),
        "expect     as the author's model gave it: 2 sequences of 7 tokens", "largest difference",
        fmt::format("activations {} a token",
-                   json["formula"]["portable"]["activation_bytes_per_token"].get<uint32_t>())}));
+                   json["formula"]["portable"]["axes"][0]["activations"].get<uint32_t>())}));
 }
 
 // A buffer that is causal is one pass's work, and tiles without it.
@@ -272,6 +272,23 @@ TEST_F(ConvertOptions, ThatMakeNoSenseAreBadUsage) {
   const std::string y = folder_.write("out.arn", "y").string();
   EXPECT_TRUE(ends(convert(fixture("tutorial"), kTutorial + Words{"--expect", "x.npy," + y}),
                    kBadUsage, {"input of this command"}));
+}
+
+// Of a program that gives out [sequences, columns, tokens].
+TEST_F(ConvertOptions, ColumnsComeBeforeTokensWhereTheProgramHasThemSo) {
+  const auto file = [](const char* end) {
+    return (convert_fixture("exported_zoo") / (std::string("columns_first") + end)).string();
+  };
+  const Words expect = {"--expect", file("_input.npy") + "," + file("_expected.npy")};
+  EXPECT_TRUE(ends(convert(file(".pt2"), expect), kDone));
+  const std::string rows = (folder_.path() / "rows.npy").string();
+  EXPECT_TRUE(ends(run_arenite({"run", output(), "--input", file("_input.npy"), "--output", rows}),
+                   kDone, {"[1, 13, 7]"}));
+  const convert::NpyArray found = convert::NpyArray::read(rows);
+  const convert::NpyArray expected = convert::NpyArray::read(file("_expected.npy"));
+  EXPECT_EQ(found.shape(), expected.shape());
+  const std::vector<float> values = found.to_f32(), wanted = expected.to_f32();
+  for (size_t i = 0; i < wanted.size(); ++i) EXPECT_NEAR(values[i], wanted[i], 1e-5) << i;
 }
 
 }  // namespace

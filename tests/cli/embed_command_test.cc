@@ -4,7 +4,12 @@
 #include <gtest/gtest.h>
 
 #include "cli/program.h"
+#include "convert/check/check_session.h"
+#include "convert/check/pack_model.h"
+#include "convert/program/program.h"
+#include "convert/program/writer.h"
 #include "format/reader.h"
+#include "runtime/session/functions_fixture.h"
 #include "session/session_state.h"
 #include "support/decoder_factory.h"
 #include "support/encoder_factory.h"
@@ -25,8 +30,9 @@ constexpr Sizes kSizes[] = {{1, 1, 1, 1},    {4, 4, 1, 1},      {5, 3, 2, 1},
                             {511, 64, 1, 1}, {512, 512, 1, 16}, {2049, 4098, 2, 1024}};
 
 size_t planned_bytes(std::span<const std::byte> model, uint32_t packed_index, const Sizes& sizes,
-                     Outputs outputs = Outputs::kLast) {
+                     Outputs outputs = Outputs::kLast, InputSizes second = {}) {
   SessionOptions options;
+  options.others[0] = second;
   options.positions_max = sizes.positions;
   options.tokens_max = sizes.tokens;
   options.sequences_max = sizes.sequences;
@@ -115,6 +121,45 @@ TEST(Embed, HeadersOfAllKindsOfModelsSayWhatThePlannerSays) {
     asserts += comparisons(name, model.span());
   }
   const ProgramResult result = compile(folder, includes + asserts + "int main() { return 0; }\n");
+  EXPECT_EQ(result.exit_code, 0) << result.output.substr(0, 2000);
+}
+
+// The further input has sizes of its own, which are what the model can have where none are given.
+TEST(Embed, HeadersOfModelsWithTwoInputsTakeSizesOfBoth) {
+  const TempFolder folder;
+  const convert::AlignedBytes model = convert::write_model(
+      convert::compile(test::functions_graph({}), "two"), {Target::kPortable, Target::kArm64});
+  const std::string file = write_file(folder, "two.arn", model.span());
+  const ProgramResult made =
+      run_arenite({"embed", file, "-o", folder.path() / "two.h", "--positions", "40"});
+  ASSERT_EQ(made.exit_code, 0) << made.output;
+  const format::ModelReader reader(model.span());
+  std::string asserts;
+  size_t of_header = 0;
+  for (const InputSizes& text : {InputSizes{24, 24}, InputSizes{7, 3}, InputSizes{24, 1}}) {
+    for (const Sizes& sizes : {Sizes{40, 40, 1, 1}, Sizes{600, 64, 2, 3}}) {
+      const std::string call =
+          fmt::format("arena_bytes({}u, {}u, {}u, {}u{}, arenite::TensorType::kF32",
+                      sizes.positions, sizes.tokens, sizes.sequences, sizes.threads,
+                      convert::leaves_rows_open(reader) ? ", false" : "");
+      size_t largest = 0;
+      for (uint32_t i = 0; i < reader.packed_count(); ++i) {
+        const size_t bytes = planned_bytes(model.span(), i, sizes, Outputs::kLast, text);
+        largest = std::max(largest, bytes);
+        asserts += fmt::format("static_assert(two_{}_{}, {{{}u, {}u}}) == {}u);\n",
+                               identifier(static_cast<Target>(reader.packed(i).target)), call,
+                               text.positions_max, text.tokens_max, bytes);
+      }
+      asserts += fmt::format("static_assert(two_{}, {{{}u, {}u}}) == {}u);\n", call,
+                             text.positions_max, text.tokens_max, largest);
+      if (text.tokens_max != 24 || sizes.positions != 40) continue;
+      of_header = largest;
+      asserts += fmt::format("static_assert(two_{}) == {}u);\n", call, largest);
+    }
+  }
+  asserts += fmt::format("static_assert(two_arena_bytes_max == {}u);\n", of_header);
+  const ProgramResult result =
+      compile(folder, "#include \"two.h\"\n" + asserts + "int main() { return 0; }\n");
   EXPECT_EQ(result.exit_code, 0) << result.output.substr(0, 2000);
 }
 

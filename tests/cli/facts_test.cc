@@ -67,7 +67,7 @@ TEST(Facts, AreTheJsonThatTheTableSays) {
       {"by_name", {{"x", 1}, {"y", 2}}},
       {"each", {{"one", {{"number", 1}}}, {"two", {{"number", 2}}}}},
       {"empty", ordered_json::array()}};
-  EXPECT_EQ(tool::as_json(TestFacts{}), expected.dump(2) + "\n");
+  EXPECT_EQ(tool::document(tool::json_of(TestFacts{})), expected.dump(2));
 }
 
 TEST(Facts, AreSafeInAPage) {
@@ -75,17 +75,17 @@ TEST(Facts, AreSafeInAPage) {
   facts.text = "</script><!--";
   facts.real = std::nan("");
   facts.nothing = -std::numeric_limits<double>::infinity();
-  const std::string page = tool::as_json(facts, tool::JsonWriter::Form::kPage);
+  const std::string page = tool::page_document(tool::json_of(facts));
   EXPECT_EQ(page.find('<'), page.npos);
   const auto json = nlohmann::json::parse(page);
   EXPECT_EQ(json["text"], "</script><!--");
   EXPECT_EQ(json["real"], "not a number");
   EXPECT_EQ(json["nothing"], "minus infinity");
-  EXPECT_EQ(nlohmann::json::parse(tool::as_json(facts))["real"], nullptr);
+  EXPECT_EQ(nlohmann::json::parse(tool::document(tool::json_of(facts)))["real"], nullptr);
 }
 
 TEST(Facts, HaveTheSchemaThatTheTableSays) {
-  const tool::Schema schema = {"test", "a title", "what it is", tool::type_of_fact<TestFacts>};
+  const tool::Schema schema = {"test", "a title", "what it is", tool::schema_of<TestFacts>};
   const auto json = nlohmann::json::parse(tool::text_of(schema));
   EXPECT_EQ(json["description"], "what it is");
   EXPECT_EQ(json["additionalProperties"], false);

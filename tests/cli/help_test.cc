@@ -41,7 +41,7 @@ TEST(Help, HasTopicsForWhatIsLong) {
   EXPECT_TRUE(ends(run_arenite({"help", "formats"}), kDone, {"GGUF", "W_query", "llama"}));
   EXPECT_TRUE(ends(run_arenite({"help", "state-dicts"}), kDone, {"--norm-first", "num_heads"}));
   EXPECT_TRUE(ends(run_arenite({"help", "json", "inspect"}), kDone,
-                   {"activation_bytes_per_token", "self_test", "needs"}));
+                   {"cache_groups", "self_test", "needs"}));
 }
 
 TEST(Help, NamesEveryTargetAndThatOfMicrocontrollers) {

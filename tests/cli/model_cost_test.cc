@@ -3,12 +3,19 @@
 // and it does not depend on what the tokens are.
 #include "cli/model_cost.h"
 
+#include "cli/inspect_facts.h"
+
 #include <gtest/gtest.h>
 
 #include <limits>
 
 #include "cli/counting_kernels.h"
+#include "convert/check/pack_model.h"
+#include "convert/program/program.h"
+#include "convert/program/writer.h"
 #include "runtime/session/encoder_fixture.h"
+#include "runtime/session/functions_fixture.h"
+#include "support/test_session.h"
 
 namespace arenite::test {
 namespace {
@@ -65,7 +72,7 @@ class CallBoundsTest : public EncoderTest {
       const tool::CallBounds bounds = tool::call_bounds(reader, 0, kv_type);
       CountedSession counted(model, kv_cache, positions), other(model, kv_cache, positions);
       uint32_t held = 0;
-      const uint32_t prefix = reader.prefix_rows();
+      const uint32_t prefix = tool::most_rows(reader, 1) - 1;
       do {
         // One token at a time is another path than several.
         const uint32_t step = held % 2 == 0 ? kChunk : 1;
@@ -100,10 +107,10 @@ class CallBoundsTest : public EncoderTest {
   // The bound of bytes against the sum over ops.
   static void check_bytes(const format::ModelReader& reader, const tool::CallBounds& bounds,
                           TensorType kv_type, const std::string& name) {
-    const uint32_t rows = kPositions + reader.prefix_rows();
+    const uint32_t rows = tool::most_rows(reader, kPositions);
     uint64_t read = 0;
     for (uint32_t i = 0; i < reader.ops(); ++i) {
-      read += tool::op_traffic(reader, 0, i, rows, kv_type).read;
+      read += tool::op_traffic(reader, 0, i, kPositions, kv_type).read;
     }
     EXPECT_LE(read, tool::bytes_read_max(bounds, {0, rows, 1})) << name;
     if (!reader.causal()) return;
@@ -138,6 +145,94 @@ TEST_P(CallBoundsTest, HoldForEncoders) {
   for (const EncoderShape& shape : all_encoders()) {
     check(make_encoder_model(shape, {GetParam()}), shape.name);
   }
+}
+
+// An encoder of rows of features, and a decoder of a text that sees its keys.
+class FunctionBounds : public EncoderTest {
+ protected:
+  static convert::AlignedBytes make(bool whole_text) {
+    const convert::Graph graph = functions_graph({.whole_text = whole_text});
+    return convert::write_model(convert::compile(graph, "functions"), {GetParam()});
+  }
+  static SessionOptions options_of(uint32_t memory) {
+    SessionOptions options = options_for(memory);
+    options.others[0].positions_max = kTextPositions;
+    return options;
+  }
+  static InputTokens tokens_of(uint32_t memory, uint32_t text) {
+    InputTokens tokens;
+    tokens.of[kMemory] = memory;
+    tokens.of[kText] = text;
+    return tokens;
+  }
+
+  const std::vector<TokenId> ids_ = random_ids(kTextPositions, kVocabulary, 4);
+};
+ARENITE_FOR_EACH_KERNEL_SET(FunctionBounds);
+
+// Its keys are as many as were encoded, not as many as its queries. Ops add up to what the kernels
+// are asked for where nothing is hidden.
+TEST_P(FunctionBounds, HoldForKeysOfAnotherInput) {
+  for (const bool whole_text : {false, true}) {
+    const convert::AlignedBytes file = make(whole_text);
+    const TestModel model(file.span(), GetParam());
+    const format::ModelReader reader(file.span());
+    for (const uint32_t memory : {1u, 9u, 530u}) {
+      const TestSession session(*model, options_of(memory));
+      const std::vector<float> features = random_floats(size_t{memory} * kFeatures, 3);
+      const Input inputs[] = {Batch{features, 1, memory, {}},
+                              TokenBatch{ids_, 1, kTextPositions, {}}};
+      const InputTokens tokens = tokens_of(memory, kTextPositions);
+      for (const uint32_t function : {kEncode, kStep}) {
+        (void)counted_multiply_adds();
+        const bool encodes = function == kEncode;
+        ASSERT_TRUE((encodes ? session->run(function, {&inputs[function], 1})
+                             : session->step(function, {&inputs[function], 1}))
+                        .ok());
+        const uint64_t found = counted_multiply_adds();
+        uint64_t expected = 0, read = 0;
+        for (uint32_t i = reader.first_op(function); i < reader.end_of_ops(function); ++i) {
+          expected += tool::pass_multiply_adds(reader, i, tokens);
+          read += tool::op_traffic(reader, 0, i, tokens, TensorType::kF32).read;
+        }
+        EXPECT_GE(found, expected) << memory;
+        if (encodes || whole_text) {
+          EXPECT_EQ(found, expected) << memory;
+        }
+        const tool::CallBounds bounds = tool::call_bounds(reader, 0, TensorType::kF32, function);
+        const tool::CallSize size = {0, tokens[function], 1, true,
+                                     tool::most_stored(reader, tokens, function)};
+        EXPECT_EQ(size.stored, encodes ? 0 : memory);
+        EXPECT_LE(found, tool::multiply_adds_max(bounds, size)) << memory;
+        EXPECT_LE(read, tool::bytes_read_max(bounds, size)) << memory;
+      }
+    }
+  }
+}
+
+TEST_P(FunctionBounds, HoldForTheLastToken) {
+  constexpr uint32_t kHeld = 9;  // of the memory
+  const convert::AlignedBytes file = make(false);
+  const TestModel model(file.span(), GetParam());
+  const format::ModelReader reader(file.span());
+  const TestSession session(*model, options_of(kHeld));
+  const std::vector<float> features = random_floats(size_t{kHeld} * kFeatures, 3);
+  const Input encoded = Batch{features, 1, kHeld, {}};
+  ASSERT_TRUE(session->run(kEncode, {&encoded, 1}).ok());
+  const std::span<const TokenId> ids = ids_;
+  const Input before = TokenBatch{ids.first(kTextPositions - 1), 1, kTextPositions - 1, {}};
+  ASSERT_TRUE(session->step(kStep, {&before, 1}).ok());
+  (void)counted_multiply_adds();
+  const Input last = TokenBatch{ids.last(1), 1, 1, {}};
+  ASSERT_TRUE(session->step(kStep, {&last, 1}).ok());
+  const uint64_t found = counted_multiply_adds();
+  const tool::Feed feed = {tokens_of(kHeld, kTextPositions - 1), tokens_of(0, 1), 1};
+  EXPECT_EQ(2.0 * static_cast<double>(found), tool::model_flops(reader, feed));
+  const tool::CallBounds bounds = tool::call_bounds(reader, 0, TensorType::kF32, kStep);
+  const tool::CallSize size = {kTextPositions - 1, 1, 1, true, kHeld};
+  EXPECT_LE(found, tool::multiply_adds_max(bounds, size));
+  EXPECT_LE(tool::decode_bytes(reader, 0, feed.held, TensorType::kF32),
+            static_cast<double>(tool::bytes_read_max(bounds, size)));
 }
 
 // The sums themselves: 2 of 3 ops are attention, one of them with a window.

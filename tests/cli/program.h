@@ -12,17 +12,9 @@
 
 #include "support/program.h"
 #include "support/temp_folder.h"
+#include "support/test_data.h"
 
 namespace arenite::testing {
-
-// Whether the program was built with a sanitizer, whose shadow takes memory of its own.
-#if defined(__SANITIZE_ADDRESS__)
-inline constexpr bool kSanitized = true;
-#elif defined(__has_feature)
-inline constexpr bool kSanitized = __has_feature(address_sanitizer);
-#else
-inline constexpr bool kSanitized = false;
-#endif
 
 // The program arenite with these arguments.
 ProgramResult run_arenite(std::vector<std::string> arguments);

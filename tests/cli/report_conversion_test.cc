@@ -85,8 +85,8 @@ TEST(ConversionReport, NamesWhatIsNotFinite) {
 TEST(ConversionReport, HasTheSameFactsAsJson) {
   const convert::AlignedBytes model = test::make_decoder_model(test::decoder_named("llama"));
   const tool::VerifiedFile file("m.arn", model.span());
-  const json whole =
-      json::parse(tool::report_as_json(tool::gather_report(file, {}, made_up())), nullptr, false);
+  const json whole = json::parse(
+      tool::document(tool::facts_of(tool::gather_report(file, {}, made_up()))), nullptr, false);
   ASSERT_TRUE(whole.is_object());
   const json& facts = whole["report"]["conversion"];
   EXPECT_EQ(facts["limits"][0]["option"], "--max-kl");

@@ -24,7 +24,7 @@ constexpr uint64_t kFewer = 10;
 #endif
 
 // Primes, so that all values of a byte and all places come up.
-constexpr uint64_t kStrides[] = {283, 1009, 499};
+constexpr uint64_t kStrides[] = {283, 1009, 499, 491, 503};
 
 class EveryDamage : public testing::TestWithParam<size_t> {
  protected:
@@ -87,9 +87,10 @@ TEST_P(EveryDamage, KnowsAllOffsets) {
   std::memcpy(&footer, model_.file.span().last(sizeof(footer)).data(), sizeof(footer));
   const auto metadata = model_.file.span().first(static_cast<size_t>(footer.metadata_bytes));
   const format::Model& model = *format::GetModel(metadata.data());
-  // The root; twelve lists and three texts of the model; and what the lists of texts hold.
-  size_t expected =
-      1 + 15 + model.op_names()->size() + model.tensor_names()->size() + model.labels()->size();
+  // The root; seventeen lists and three texts of the model; and what the lists of texts hold.
+  size_t expected = 1 + 20 + model.input_names()->size() + model.function_names()->size() +
+                    model.op_names()->size() + model.tensor_names()->size() +
+                    model.labels()->size();
   if (model.tokenizer() != nullptr) {
     // The tokenizer, three lists, and of each of its lists the table and the numbers.
     expected += 1 + 3 + 2 * model.tokenizer()->lists()->size();

@@ -4,8 +4,12 @@
 
 #include <utility>
 
+#include "convert/check/pack_model.h"
+#include "convert/program/program.h"
 #include "convert/program/writer.h"
 #include "convert/tokenizers/tokenizer_spec.h"
+#include "runtime/session/functions_fixture.h"
+#include "runtime/session/windows_fixture.h"
 #include "support/decoder_factory.h"
 #include "support/encoder_factory.h"
 #include "support/model_factory.h"
@@ -65,6 +69,18 @@ DamagedModel encoder() {
   return {shape.name, convert::write_model(program, {Target::kPortable})};
 }
 
+// Keys and values of features, which a text sees.
+DamagedModel functions() {
+  const convert::Program program = convert::compile(functions_graph({}), "functions");
+  return {program.name, convert::write_model(program, {Target::kPortable})};
+}
+
+// Convolutions over pixels, and the largest of windows.
+DamagedModel image() {
+  const convert::Program program = convert::compile(image_graph(kPooledStem), "image");
+  return {program.name, convert::write_model(program, {Target::kPortable})};
+}
+
 }  // namespace
 
 std::vector<DamagedModel> damaged_models() {
@@ -72,6 +88,8 @@ std::vector<DamagedModel> damaged_models() {
   models.push_back(attention());
   models.push_back(decoder());
   models.push_back(encoder());
+  models.push_back(functions());
+  models.push_back(image());
   return models;
 }
 

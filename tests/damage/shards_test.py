@@ -44,7 +44,8 @@ class Shards(unittest.TestCase):
         return json.loads(cls.state.read_text())
 
     def test_takes_each_nth_variant_of_three_models(self):
-        self.assertEqual(sorted(self.first["models"]), ["attention", "decoder", "encoder"])
+        self.assertEqual(sorted(self.first["models"]),
+                         ["attention", "decoder", "encoder", "functions", "image"])
         for model in self.first["models"].values():
             self.assertEqual(taken(model), len(range(3, model["variants"], SHARDS)))
 

@@ -30,6 +30,8 @@ constinit float bias[kColumnsOfAll] = {};
 constinit float output[kRowsOfAll * kColumnsOfAll] = {};
 alignas(64) constinit float packed[96 * (kDepthMax + 1) + kReadAhead] = {};
 
+constinit const float* pieces[kDepthMax * kRowsOfAll] = {};
+
 constinit float a[kLengthMax + kReadAhead] = {};
 constinit float b[kLengthMax + kReadAhead] = {};
 constinit float y[kLengthMax + kReadAhead] = {};
@@ -75,6 +77,18 @@ float product(uint32_t row, uint32_t column, uint32_t depth) {
   return sum;
 }
 
+void expect_products(const KernelSet& kernels, uint32_t rows, uint32_t columns, uint32_t depth) {
+  bool exact = true;
+  for (uint32_t r = 0; r < kRowsOfAll; ++r) {
+    for (uint32_t c = 0; c < kColumnsOfAll; ++c) {
+      const float expected = r < rows && c < columns ? product(r, c, depth) : 7.0f;
+      exact = exact && output[r * kColumnsOfAll + c] == expected;
+    }
+  }
+  in_hand("kernels", kernels.name, (rows * 100 + columns) * 100 + depth);
+  EXPECT(exact);
+}
+
 void check_products(const KernelSet& kernels, uint32_t columns, uint32_t depth) {
   const FloatKernels& f32 = kernels.f32;
   pack(f32.packing, columns, depth);
@@ -82,15 +96,16 @@ void check_products(const KernelSet& kernels, uint32_t columns, uint32_t depth) 
     std::ranges::fill(output, 7.0f);
     f32.gemm[rows](rows, columns, depth * sizeof(float), input, depth * sizeof(float), packed,
                    output, kColumnsOfAll * sizeof(float));
-    bool exact = true;
-    for (uint32_t r = 0; r < kRowsOfAll; ++r) {
-      for (uint32_t c = 0; c < kColumnsOfAll; ++c) {
-        const float expected = r < rows && c < columns ? product(r, c, depth) : 7.0f;
-        exact = exact && output[r * kColumnsOfAll + c] == expected;
-      }
+    expect_products(kernels, rows, columns, depth);
+    // The same rows, a number a piece.
+    const uint32_t list_rows = kernels.indirect->list_rows[rows];
+    for (uint32_t i = 0; i < depth * list_rows; ++i) {
+      pieces[i] = input + std::min(i % list_rows, rows - 1) * depth + i / list_rows;
     }
-    in_hand("kernels", kernels.name, (rows * 100 + columns) * 100 + depth);
-    EXPECT(exact);
+    std::ranges::fill(output, 7.0f);
+    kernels.indirect->gemm[rows](rows, columns, depth, sizeof(float), pieces, packed, output,
+                                 kColumnsOfAll * sizeof(float));
+    expect_products(kernels, rows, columns, depth);
   }
 }
 

@@ -71,10 +71,11 @@ size_t largest_arena(const Model& model, const SessionOptions& options) {
   const format::ModelReader reader = ModelAccess::reader(model);
   const uint32_t tokens =
       options.tokens_max != 0 ? options.tokens_max : options.positions_max * options.sequences_max;
-  const SessionSizes sizes = {options.positions_max, tokens, options.sequences_max, tokens};
+  const SessionSizes sizes = {options.positions_max, tokens, options.sequences_max, true};
   uint64_t largest = 0;
   for (uint32_t i = 0; i < reader.packed_count(); ++i) {
-    largest = std::max(largest, evaluate(reader.formula(i), sizes).total_bytes.value());
+    largest =
+        std::max(largest, evaluate(reader.formula(i), reader.axes(), sizes).total_bytes.value());
   }
   return largest;
 }

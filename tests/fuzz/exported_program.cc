@@ -13,7 +13,7 @@
 #include <span>
 #include <vector>
 
-#include "arenite/image.h"
+#include "arenite/session.h"
 #include "convert/check/check_session.h"
 #include "convert/check/pack_model.h"
 #include "convert/exported/exported_model.h"
@@ -68,13 +68,28 @@ class StageCounts {
 };
 
 void run(const AlignedBytes& file, const Program& program) {
-  const uint32_t tokens =
-      program.patches() ? program.positions_max : token_count_for(kTokens, program);
-  CheckSession session(file, Target::kPortable, tokens, Outputs::kAll);
-  const auto patches = program.patches();
-  session.run(input_to_check(tokens, program.vocab_size, 0,
-                             patches ? static_cast<size_t>(patches->pixels().value())
-                                     : size_t{tokens} * program.slots[program.input_slot].width));
+  const uint32_t tokens = token_count_for(kTokens, program);
+  std::vector<ModelInput> inputs;
+  for (const ProgramInput& input : program.inputs) {
+    uint32_t count = std::max(tokens, input.tokens_min);
+    if (input.positions_max != 0) count = std::min(count, input.positions_max);
+    inputs.push_back(input_to_check(
+        count, input.vocab_size, 0,
+        input.vocab_size != 0 ? 0 : size_t{count} * program.slots[input.slot].width));
+  }
+  if (inputs.size() == 1) {
+    CheckSession(file, Target::kPortable, tokens, Outputs::kAll).run(inputs[0]);
+    return;
+  }
+  const Result<Model> model = Model::load(file.span());
+  const SessionOptions options = options_for_functions(*model, inputs, tokens);
+  std::vector<std::byte> memory(plan_arena(*model, options)->total_bytes + kArenaAlignment);
+  void* place = memory.data();
+  size_t room = memory.size();
+  std::align(kArenaAlignment, room - kArenaAlignment, place, room);
+  const std::span arena(static_cast<std::byte*>(place), room);
+  Session* const session = *Session::create(*model, options, arena);
+  (void)run_functions(*session, *model, inputs, tokens, "x.pt2");
 }
 
 Stage go(const Pt2Archive& archive, std::span<const uint8_t, kHeadBytes> head, bool compares) {

@@ -15,9 +15,12 @@ namespace {
 constexpr uint32_t kTokensMax = 40;
 constexpr size_t kValueBytesMax = size_t{4} << 20;
 
-std::span<std::byte> lend(size_t bytes) {
-  static GuardedRegion region(kValueBytesMax);
-  return region.lend(bytes, sizeof(float));
+// Each input has its own.
+std::span<std::byte> lend(uint32_t input, size_t bytes) {
+  static GuardedRegion regions[kInputsMax] = {
+      GuardedRegion(kValueBytesMax), GuardedRegion(kValueBytesMax), GuardedRegion(kValueBytesMax),
+      GuardedRegion(kValueBytesMax)};
+  return regions[input].lend(bytes, sizeof(float));
 }
 
 float any_float(Choices& choices) {
@@ -27,22 +30,23 @@ float any_float(Choices& choices) {
   return kFloats[choices.below(std::size(kFloats))];
 }
 
-void make_values(const Model& model, MadeBatch& batch, size_t tokens, uint32_t wild_one_in,
+void make_values(const FedInput& fed, MadeBatch& batch, size_t tokens, uint32_t wild_one_in,
                  Choices& choices) {
-  batch.reads_ids = model.vocab_size() != 0;
-  batch.width = batch.reads_ids ? 1 : model.input_features();
+  const InputInfo info = fed.model.input(fed.input);
+  batch.reads_ids = info.vocab_size != 0;
+  batch.width = batch.reads_ids ? 1 : info.features;
   const size_t count = tokens * batch.width;
   // A model of wide features: nothing is fed.
   if (count > kValueBytesMax / sizeof(float)) return;
-  const std::span<std::byte> memory = lend(count * sizeof(float));
+  const std::span<std::byte> memory = lend(fed.input, count * sizeof(float));
   Random& random = choices.random();
   if (batch.reads_ids) {
     const std::span<TokenId> ids(reinterpret_cast<TokenId*>(memory.data()), count);
-    for (TokenId& id : ids) id = random.below(model.vocab_size());
+    for (TokenId& id : ids) id = random.below(info.vocab_size);
     batch.ids = ids;
-    if (model.token_types() != 0 && choices.one_in(3)) {
+    if (info.token_types != 0 && choices.one_in(3)) {
       batch.types.resize(count);
-      const uint32_t types = std::min(model.token_types(), 256u);
+      const uint32_t types = std::min(info.token_types, 256u);
       for (uint8_t& type : batch.types) type = static_cast<uint8_t>(random.below(types));
     }
     return;
@@ -55,16 +59,18 @@ void make_values(const Model& model, MadeBatch& batch, size_t tokens, uint32_t w
   batch.features = features;
 }
 
-uint32_t tokens_for(const Model& model, const SessionOptions& options, uint32_t sequences,
-                    Choices& choices) {
-  const ImageShape image = image_shape(model);
-  if (image.channels != 0) return image.patches;
-  uint32_t most = options.positions_max == 0 ? model.positions_max() : options.positions_max;
-  if (options.tokens_max != 0) most = std::min(most, options.tokens_max / sequences);
+bool is_image(const FedInput& fed) { return image_shape(fed.model, fed.input).channels != 0; }
+
+uint32_t tokens_for(const FedInput& fed, uint32_t sequences, Choices& choices) {
+  if (is_image(fed)) return image_shape(fed.model, fed.input).tokens();
+  const InputSizes sizes = fed.sizes();
+  uint32_t most =
+      sizes.positions_max == 0 ? fed.model.input(fed.input).positions_max : sizes.positions_max;
+  if (sizes.tokens_max != 0) most = std::min(most, sizes.tokens_max / sequences);
   return 1 + choices.below(std::clamp(most, 1u, kTokensMax));
 }
 
-void spoil(const Model& model, MadeBatch& batch, Choices& choices) {
+void spoil(const FedInput& fed, MadeBatch& batch, Choices& choices) {
   switch (choices.below(8)) {
     case 0:
       batch.tokens = choices.below(4) * 0x55555555u;
@@ -88,11 +94,19 @@ void spoil(const Model& model, MadeBatch& batch, Choices& choices) {
       batch.back_to_back = !batch.back_to_back;
       break;
     default:
-      if (!batch.ids.empty()) const_cast<TokenId&>(batch.ids.back()) = model.vocab_size();
+      if (!batch.ids.empty())
+        const_cast<TokenId&>(batch.ids.back()) = fed.model.input(fed.input).vocab_size;
   }
 }
 
 }  // namespace
+
+InputSizes FedInput::sizes() const {
+  if (input != 0) return options.others[input - 1];
+  return {options.positions_max, options.tokens_max};
+}
+
+Input MadeBatch::as_input() const { return reads_ids ? Input(of_ids()) : Input(of_features()); }
 
 Batch MadeBatch::of_features() const {
   Batch batch{features, sequences, tokens, lengths};
@@ -137,11 +151,11 @@ MadeBatch MadeBatch::part(uint32_t begin, uint32_t end) const {
   return result;
 }
 
-MadeBatch any_batch(const Model& model, const SessionOptions& options, Choices& choices) {
+MadeBatch any_batch(const FedInput& fed, uint32_t sequences, Choices& choices) {
   MadeBatch batch;
-  batch.sequences = 1 + choices.below(options.sequences_max);
-  batch.tokens = tokens_for(model, options, batch.sequences, choices);
-  const uint32_t form = image_shape(model).channels != 0 ? 0 : choices.below(4);
+  batch.sequences = sequences;
+  batch.tokens = tokens_for(fed, sequences, choices);
+  const uint32_t form = is_image(fed) ? 0 : choices.below(4);
   size_t values = size_t{batch.sequences} * batch.tokens;
   if (form == 1 || form == 2) {
     for (uint32_t i = 0; i < batch.sequences; ++i) {
@@ -156,18 +170,18 @@ MadeBatch any_batch(const Model& model, const SessionOptions& options, Choices& 
     batch.visible.resize(values);
     for (uint8_t& token : batch.visible) token = choices.random().below(3) != 0;
   }
-  make_values(model, batch, values, 32, choices);
-  if (choices.one_in(8)) spoil(model, batch, choices);
+  make_values(fed, batch, values, 32, choices);
+  if (choices.one_in(8)) spoil(fed, batch, choices);
   return batch;
 }
 
-MadeBatch sound_batch(const Model& model, const SessionOptions& options, uint32_t sequences,
-                      uint32_t wild_one_in, Choices& choices) {
+MadeBatch sound_batch(const FedInput& fed, uint32_t sequences, uint32_t wild_one_in,
+                      Choices& choices) {
   MadeBatch batch;
   batch.sequences = sequences;
-  batch.tokens = tokens_for(model, options, sequences, choices);
+  batch.tokens = tokens_for(fed, sequences, choices);
   size_t values = size_t{sequences} * batch.tokens;
-  if (image_shape(model).channels == 0) {
+  if (!is_image(fed)) {
     batch.back_to_back = true;
     values = 0;
     for (uint32_t i = 0; i < sequences; ++i) {
@@ -175,7 +189,7 @@ MadeBatch sound_batch(const Model& model, const SessionOptions& options, uint32_
       values += batch.lengths.back();
     }
   }
-  make_values(model, batch, values, wild_one_in, choices);
+  make_values(fed, batch, values, wild_one_in, choices);
   batch.types.clear();
   return batch;
 }

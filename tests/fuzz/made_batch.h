@@ -11,6 +11,15 @@
 
 namespace arenite::test {
 
+// An input of a model, and the sizes that its session has.
+struct FedInput {
+  const Model& model;
+  const SessionOptions& options;
+  uint32_t input = 0;
+
+  InputSizes sizes() const;
+};
+
 struct MadeBatch {
   bool reads_ids = false;
   size_t width = 1;              // values of each token: 1 id, or so many features
@@ -23,6 +32,8 @@ struct MadeBatch {
   std::vector<uint8_t> types;
   bool back_to_back = false;
 
+  // Of functions that are called by their number.
+  Input as_input() const;
   Result<Output> run(Session& session, Diagnostic* why) const;
   Result<Output> step(Session& session, Diagnostic* why) const;
   Status begin(Session& session, bool is_run, Diagnostic* why) const;
@@ -36,13 +47,13 @@ struct MadeBatch {
   TokenBatch of_ids() const;
 };
 
-// The values lie in guarded memory until the next batch is made.
+// The values lie in guarded memory until the next batch of that input is made.
 // Any form that a batch may have, and now and then an unsound one.
-MadeBatch any_batch(const Model& model, const SessionOptions& options, Choices& choices);
+MadeBatch any_batch(const FedInput& fed, uint32_t sequences, Choices& choices);
 
 // Sequences of at least one token that follow each other without padding. In one of so many, a
 // feature is infinite, not a number, or huge; 0: never.
-MadeBatch sound_batch(const Model& model, const SessionOptions& options, uint32_t sequences,
-                      uint32_t wild_one_in, Choices& choices);
+MadeBatch sound_batch(const FedInput& fed, uint32_t sequences, uint32_t wild_one_in,
+                      Choices& choices);
 
 }  // namespace arenite::test

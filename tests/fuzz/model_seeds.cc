@@ -5,9 +5,14 @@
 #include <utility>
 #include <vector>
 
+#include "convert/check/pack_model.h"
+#include "convert/program/program.h"
+#include "convert/program/writer.h"
 #include "convert/tokenizers/tokenizer_spec.h"
 #include "format/file_layout.h"
 #include "fuzz/seeds.h"
+#include "runtime/session/functions_fixture.h"
+#include "runtime/session/windows_fixture.h"
 #include "support/decoder_factory.h"
 #include "support/encoder_factory.h"
 #include "support/model_factory.h"
@@ -77,6 +82,22 @@ void write_encoders(const ModelSeeds& seeds) {
   }
 }
 
+// Two inputs of two functions, or of one; images; and the largest of windows.
+void write_graphs(const ModelSeeds& seeds) {
+  const std::pair<const char*, convert::Graph> graphs[] = {
+      {"functions", functions_graph({})},
+      {"functions_causal", functions_graph({.causal_memory = true})},
+      {"functions_together", functions_graph({.together = true})},
+      {"functions_image", functions_graph({.image = true})},
+      {"windows", stem_graph(kWholeStem)},
+      {"windows_causal", stem_graph(kCausalStem)},
+      {"windows_image", image_graph(kPooledStem)},
+  };
+  for (const auto& [name, graph] : graphs) {
+    seeds.write(name, convert::write_model(convert::compile(graph, name), kSeedTargets));
+  }
+}
+
 // As the fuzzer of tokenizers reads them: a word whose low 10 bits are the length of the text.
 void write_with_text(const SeedFolder& folder, const std::string& name,
                      const convert::AlignedBytes& model) {
@@ -121,6 +142,7 @@ void write_model_seeds(const std::filesystem::path& corpus) {
   write_modules(seeds);
   write_decoders(seeds);
   write_encoders(seeds);
+  write_graphs(seeds);
   write_tokenizers(corpus, seeds);
 }
 

@@ -32,15 +32,18 @@ struct OpRule {
 };
 constexpr OpRule kOpRules[] = {
     {"r--w", "t----"},  // Linear
-    {"oorw", "-cmT-"},  // Attention
+    {"ooow", "cmT-T"},  // Attention
     {"---w", "TTT--"},  // Embedding
     {"r--u", "--TT-"},  // Norm
     {"r--u", "-t---"},  // Rope
     {"ro-u", "-----"},  // Activation
     {"rr-u", "-----"},  // Add
     {"r--w", "-----"},  // Select
-    {"r--u", "t----"},  // Prefix
-    {"---w", "-----"},  // Patches
+    {"rr-w", "-----"},  // Join
+    {"r--w", "t----"},  // Convolution
+    {"r--w", "t---t"},  // Depthwise
+    {"r--w", "-----"},  // MaxPool
+    {"-or-", "c----"},  // Store
 };
 
 class Promises {
@@ -49,6 +52,8 @@ class Promises {
       : file_(file), model_(*format::GetModel(file.data())) {}
 
   void check() {
+    check_functions();
+    check_axes();
     check_slots();
     for (uint32_t i = 0; i < model_.ops()->size(); ++i) check_op(i);
     check_columns();
@@ -69,6 +74,120 @@ class Promises {
     require(of.first_op() <= op_index && op_index <= of.last_op(), "an op uses living slots");
   }
 
+  // Rows that are joined lie where the whole does.
+  uint32_t area_of(uint32_t axis) const {
+    for (uint32_t i = axis + 1; i < model_.axes()->size(); ++i) {
+      const format::Axis& whole = *model_.axes()->Get(i);
+      const bool is_part = whole.source() == axis || whole.other() == axis;
+      if (whole.kind() == 2 && is_part && model_.axes()->Get(axis)->kind() != 3) axis = i;
+    }
+    return axis;
+  }
+
+  const format::Function& function_of(uint32_t op_index) const {
+    uint32_t i = 0;
+    while (op_index >= model_.functions()->Get(i)->first_op() + model_.functions()->Get(i)->ops()) {
+      ++i;
+    }
+    return *model_.functions()->Get(i);
+  }
+
+  // Functions are all of the program, and inputs are dealt out among them.
+  void check_functions() const {
+    uint32_t end = 0, inputs = 0;
+    for (const format::Function* function : *model_.functions()) {
+      require(function->first_op() == end && function->ops() >= 1, "functions follow each other");
+      end += function->ops();
+      require(function->inputs() != 0 && (function->inputs() & inputs) == 0,
+              "an input is taken once");
+      inputs |= function->inputs();
+    }
+    require(end == model_.ops()->size(), "each op is of a function");
+    require(model_.inputs()->size() <= 4 && inputs == (1u << model_.inputs()->size()) - 1,
+            "each input is taken");
+    for (uint32_t i = 0; i < model_.inputs()->size(); ++i) {
+      const uint32_t axis = model_.inputs()->Get(i)->axis();
+      require(axis < model_.axes()->size() && model_.axes()->Get(axis)->kind() == 0 &&
+                  model_.axes()->Get(axis)->source() == i,
+              "an input has its axis");
+    }
+  }
+
+  // The inputs that an axis is made of.
+  uint32_t inputs_of(uint32_t index) const {
+    const format::Axis& axis = *model_.axes()->Get(index);
+    if (axis.kind() == 0) return 1u << axis.source();
+    return inputs_of(axis.source()) | (axis.kind() == 2 ? inputs_of(axis.other()) : 0);
+  }
+
+  void check_axes() const {
+    require(model_.axes()->size() >= 1 && model_.axes()->size() <= 8, "there are axes");
+    for (uint32_t i = 0; i < model_.axes()->size(); ++i) {
+      const format::Axis& axis = *model_.axes()->Get(i);
+      require(axis.kind() <= 6 && (i != 0 || axis.kind() == 0), "an axis of a known kind");
+      const bool is_image = axis.kind() == 6 || (axis.kind() == 0 && axis.rows() != 0);
+      if (is_image) check_image(axis);
+      for (const uint32_t source : {axis.source(), is_image ? 0 : axis.other()}) {
+        require(axis.kind() == 0 ? source < model_.inputs()->size()
+                                 : source < i && model_.axes()->Get(source)->kind() != 4,
+                "an axis is made of those before it");
+      }
+      require(axis.kind() == 1 ? axis.rows() >= 1 && axis.rows() <= 65536
+                               : is_image || axis.rows() == 0,
+              "constants have rows");
+      require(axis.kind() == 5 ? axis.stride() >= 1 && axis.stride() <= 65536
+                               : axis.kind() == 6 || axis.stride() == 0,
+              "windows follow each other");
+      require(axis.kind() == 5 ? axis.window() >= -131072 && axis.window() <= 65536
+                               : axis.window() == 0,
+              "windows have a size");
+    }
+    for (const Slot* slot : *model_.slots()) {
+      require(slot->axis() < model_.axes()->size(), "a slot's axis");
+      const format::Function& function = function_of(slot->first_op());
+      require(slot->last_op() < function.first_op() + function.ops(), "a slot is of a function");
+      require((inputs_of(slot->axis()) & ~function.inputs()) == 0, "a function has its own rows");
+    }
+  }
+
+  void check_image(const format::Axis& axis) const {
+    require(axis.rows() >= 1 && axis.other() >= 1 && axis.rows() % axis.other() == 0,
+            "an image has whole lines");
+    if (axis.kind() == 0) {
+      const format::Input& input = *model_.inputs()->Get(axis.source());
+      require(input.vocab_size() == 0 && input.positions_max() == axis.rows() &&
+                  input.tokens_min() == axis.rows(),
+              "an image is a sequence of features");
+      return;
+    }
+    const format::Axis& source = *model_.axes()->Get(axis.source());
+    require(source.kind() == 6 || (source.kind() == 0 && source.rows() != 0),
+            "windows of an image");
+  }
+
+  // The operands of an op that copies no rows are on its axis, or there is one row a sequence.
+  void check_axes_of(const Op& of) const {
+    const auto axis = [&](uint32_t i) { return slot(of.views()->Get(i)->slot()).axis(); };
+    const bool has_own = of.kind() >= 7 && of.kind() <= 11;
+    if (of.kind() == 12) {
+      require(of.views()->Get(1)->width() == 0 || axis(1) == axis(2), "operands are on one axis");
+      return;
+    }
+    for (uint32_t i = 0; i < 3 && !has_own; ++i) {
+      if (of.views()->Get(i)->width() == 0) continue;
+      const bool is_broadcast =
+          i == 1 && (of.kind() == 5 || of.kind() == 6) && model_.axes()->Get(axis(i))->kind() == 3;
+      require(axis(i) == axis(3) || is_broadcast, "operands are on one axis");
+    }
+    const format::Axis& made = *model_.axes()->Get(axis(3));
+    require(
+        of.kind() != 8 || (made.kind() == 2 && made.source() == axis(0) && made.other() == axis(1)),
+        "an op joins the rows of its axis");
+    const bool has_windows = made.kind() == 5 || made.kind() == 6;
+    require(of.kind() < 9 || axis(0) == axis(3) || (has_windows && made.source() == axis(0)),
+            "windows are laid over the rows of their axis");
+  }
+
   void check_slots() const {
     require(model_.slots()->size() >= 1, "there are slots");
     for (const Slot* a : *model_.slots()) {
@@ -76,7 +195,7 @@ class Promises {
       require(a->first_op() <= a->last_op() && a->last_op() < model_.ops()->size(), "a life");
       for (const Slot* b : *model_.slots()) {
         const bool together = a->first_op() <= b->last_op() && b->first_op() <= a->last_op();
-        if (a == b || !together || (a->per_output() != 0) != (b->per_output() != 0)) continue;
+        if (a == b || !together || area_of(a->axis()) != area_of(b->axis())) continue;
         require(uint64_t{a->offset()} + a->width() <= b->offset() ||
                     uint64_t{b->offset()} + b->width() <= a->offset(),
                 "slots that are alive together do not overlap");
@@ -102,7 +221,33 @@ class Promises {
       require(letter != 'c' || number < model_.caches()->size(), "a cache is there");
       require(letter != 'm' || number < model_.masks()->size(), "a mask is there");
     }
+    check_axes_of(of);
     check_widths(of);
+  }
+
+  uint32_t stores() const {
+    uint32_t count = 0;
+    for (const Op* of : *model_.ops()) count += of->kind() == 12 ? 1 : 0;
+    return count;
+  }
+
+  // The first input that an op's rows are of.
+  const format::Input& input_of(const Op& of) const {
+    uint32_t index = 0;
+    while ((inputs_of(slot(of.views()->Get(3)->slot()).axis()) >> index & 1) == 0) ++index;
+    return *model_.inputs()->Get(index);
+  }
+
+  // What fills a cache is as the cache says, and on its axis.
+  void check_keys(const Op& of) const {
+    const format::Cache& cache = *model_.caches()->Get(of.numbers()->Get(0));
+    const auto& views = *of.views();
+    require((of.kind() == 12) == (of.numbers()->Get(0) < stores()), "stores have their own caches");
+    require(slot(views.Get(2)->slot()).axis() == cache.axis(), "a cache has an axis");
+    require(views.Get(1)->width() == uint64_t{cache.kv_heads()} * cache.head_dim() &&
+                views.Get(2)->width() == uint64_t{cache.kv_heads()} * cache.value_dim() &&
+                views.Get(2)->width() != 0,
+            "keys and values are as wide as the cache");
   }
 
   void check_widths(const Op& of) const {
@@ -117,23 +262,31 @@ class Promises {
         return;
       }
       case 1: {
-        const format::Cache& cache = *model_.caches()->Get(number(1));
-        const uint64_t heads = number(0);
+        const format::Cache& cache = *model_.caches()->Get(number(0));
+        require(cache.value_dim() != 0, "values have a width");
+        const uint64_t heads = width(3) / cache.value_dim();
+        require(number(4) == kNone || tensor(number(4)).inputs() == heads, "a sink for each head");
         require(heads != 0 && cache.kv_heads() != 0 && heads % cache.kv_heads() == 0 &&
-                    width(0) == heads * cache.head_dim() &&
-                    width(1) == uint64_t{cache.kv_heads()} * cache.head_dim() &&
-                    width(2) == uint64_t{cache.kv_heads()} * cache.value_dim() &&
-                    width(3) == heads * cache.value_dim(),
+                    width(0) == heads * cache.head_dim() && width(3) == heads * cache.value_dim(),
                 "heads fill the views");
+        if (width(2) != 0) return check_keys(of);
+        require(number(0) < stores(), "a cache that is read is stored");
+        require(width(1) == 0, "what reads a cache has no keys");
+        const format::Mask& mask = *model_.masks()->Get(number(1));
+        const bool is_cross = cache.axis() != slot(of.views()->Get(3)->slot()).axis();
+        require(!is_cross || (mask.kind() == 0 && mask.lookback() == kNone &&
+                              mask.lookahead() == kNone && number(2) == kNone),
+                "keys of another axis are all seen");
         return;
       }
+      case 12:
+        return check_keys(of);
       case 2:
         for (uint32_t i = 0; i < 3; ++i) {
           if (number(i) != kNone) require(tensor(number(i)).inputs() == width(3), "an embedding");
         }
-        require(
-            number(0) == kNone || tensor(number(0)).outputs() >= model_.signature()->vocab_size(),
-            "a row for each token of the vocabulary");
+        require(number(0) == kNone || tensor(number(0)).outputs() >= input_of(of).vocab_size(),
+                "a row for each token of the vocabulary");
         return;
       case 3:
         require(width(0) == width(3) && number(1) != 0 && width(0) % number(1) == 0, "a norm");
@@ -146,7 +299,7 @@ class Promises {
       case 4:
         require(width(0) == width(3) && number(0) != 0 && width(0) % number(0) == 0 &&
                     tensor(number(1)).inputs() <= width(0) / number(0) &&
-                    tensor(number(1)).outputs() >= model_.signature()->positions_max(),
+                    tensor(number(1)).outputs() >= input_of(of).positions_max(),
                 "a rotation");
         return;
       case 5:
@@ -158,12 +311,56 @@ class Promises {
       case 7:
       case 8:
         require(width(0) == width(3), "rows that are copied");
-        require(of.kind() == 7 || tensor(number(0)).inputs() == width(3), "a prefix");
+        require(of.kind() == 7 || width(1) == width(3), "rows that are joined");
         return;
+      case 9: {
+        const Tensor& weights = tensor(number(0));
+        require(weights.layout() == 0 && weights.inputs() % width(0) == 0 &&
+                    weights.outputs() == width(3),
+                "weights of whole rows");
+        return check_windows(of, weights.inputs() / width(0));
+      }
+      case 11:
+        require(width(0) == width(3), "the largest of each column");
+        return check_windows(of, number(0));
       default:
-        require(uint64_t{number(0)} * number(3) * number(4) == width(3), "a patch");
-        require(number(3) <= number(1) && number(4) <= number(2), "a patch is in the image");
+        require(width(0) == width(3) && tensor(number(0)).inputs() == width(0) &&
+                    tensor(number(4)).inputs() == width(0) && tensor(number(4)).outputs() == 1,
+                "a weight for each column");
+        return check_windows(of, tensor(number(0)).outputs());
     }
+  }
+
+  // The zeros around a sequence are no fewer than none, so that every window has its place.
+  void check_windows(const Op& of, uint64_t kernel) const {
+    const auto axis = [&](uint32_t i) { return slot(of.views()->Get(i)->slot()).axis(); };
+    const uint64_t dilation = of.numbers()->Get(1), before = of.numbers()->Get(2);
+    if (const uint32_t columns = of.numbers()->Get(3); columns != 0) {
+      const format::Axis& from = *model_.axes()->Get(axis(0));
+      const format::Axis& to = *model_.axes()->Get(axis(3));
+      require(kernel % columns == 0, "a window has whole lines");
+      const uint32_t stride = axis(0) == axis(3) ? 0x10001 : to.stride();
+      check_line(kernel / columns, dilation & 0xFFFF, before & 0xFFFF, stride & 0xFFFF,
+                 from.rows() / from.other(), to.rows() / to.other());
+      check_line(columns, dilation >> 16, before >> 16, stride >> 16, from.other(), to.other());
+      return;
+    }
+    require(kernel >= 1 && kernel <= 65536 && dilation >= 1 && dilation <= 65536, "a window");
+    const auto span = static_cast<int64_t>((kernel - 1) * dilation + 1);
+    const int64_t window = axis(0) == axis(3) ? 1 : model_.axes()->Get(axis(3))->window();
+    const int64_t after = span - window - static_cast<int64_t>(before);
+    require(span <= 65536 && before <= 65536 && after >= 0 && after <= 65536, "zeros of a window");
+  }
+
+  // The last window begins before the end of what it sees, and none is left out.
+  static void check_line(uint64_t kernel, uint64_t dilation, uint64_t before, uint64_t stride,
+                         uint64_t rows, uint64_t windows) {
+    require(kernel >= 1 && dilation >= 1 && stride >= 1 && windows >= 1, "a window of an image");
+    const auto span = static_cast<int64_t>((kernel - 1) * dilation + 1);
+    const int64_t after =
+        static_cast<int64_t>((windows - 1) * stride) + span - static_cast<int64_t>(before + rows);
+    require(span <= 65536 && after <= 65536 && after > -static_cast<int64_t>(stride),
+            "windows of an image");
   }
 
   // Runs the program with a flag for each column instead of a number.
@@ -173,10 +370,10 @@ class Promises {
     }
     std::vector<std::vector<bool>> written;
     for (const Slot* slot : *model_.slots()) written.emplace_back(slot->width());
-    const format::Signature& signature = *model_.signature();
-    if (signature.vocab_size() == 0 && op(0).kind() != 9) {
-      require(signature.input_slot() < written.size(), "an input slot");
-      written[signature.input_slot()].assign(slot(signature.input_slot()).width(), true);
+    for (const format::Input* input : *model_.inputs()) {
+      if (input->vocab_size() != 0) continue;
+      require(input->slot() < written.size(), "an input slot");
+      written[input->slot()].assign(slot(input->slot()).width(), true);
     }
     const auto all = [&](const View& view, bool value) {
       const auto begin = written[view.slot()].begin() + view.column();
@@ -192,6 +389,7 @@ class Promises {
         in_place = in_place ||
                    (input.slot() == output.slot() && input.column() == output.column() && i == 0);
       }
+      if (output.width() == 0) continue;
       require(all(output, in_place), "columns are written once, or changed in place");
       std::fill_n(written[output.slot()].begin() + output.column(), output.width(), true);
     }
@@ -201,9 +399,13 @@ class Promises {
   }
 
   void check_ends() const {
-    const uint32_t output = model_.signature()->output_slot();
-    require(output < model_.slots()->size(), "an output slot");
-    require(slot(output).last_op() == model_.ops()->size() - 1, "the output lives to the end");
+    for (const format::Function* function : *model_.functions()) {
+      const uint32_t own = function->output_slot();
+      require(own < model_.slots()->size(), "an output slot");
+      require(slot(own).last_op() == function->first_op() + function->ops() - 1,
+              "the output lives to the end");
+    }
+    const uint32_t output = model_.functions()->Get(model_.functions()->size() - 1)->output_slot();
     const uint32_t labels = model_.labels()->size();
     require(labels == 0 || labels == slot(output).width(), "a label for each column");
     for (const format::HiddenState* state : *model_.hidden_states()) {

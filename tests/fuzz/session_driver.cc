@@ -66,6 +66,12 @@ void SessionDriver::choose_options() {
     options_.tokens_max = 1 + choices_.below(options_.positions_max * options_.sequences_max);
   }
   options_.outputs = choices_.below(2) == 0 ? Outputs::kLast : Outputs::kAll;
+  for (uint32_t i = 1; i < model_.inputs(); ++i) {
+    const uint32_t own = model_.input(i).positions_max;
+    InputSizes& sizes = options_.others[i - 1];
+    sizes.positions_max = own == 0 ? kPositionsMax : std::min(own, kPositionsMax);
+    if (choices_.one_in(4)) sizes.positions_max = 1 + choices_.below(sizes.positions_max);
+  }
   if (choices_.one_in(4)) options_.kv_cache = static_cast<KvType>(choices_.below(3));
   if (choices_.one_in(2)) options_.hidden_states = {read_state, nullptr};
   if (choices_.one_in(4)) {
@@ -94,9 +100,17 @@ bool SessionDriver::create() {
 }
 
 std::vector<uint32_t> SessionDriver::held() const {
-  std::vector<uint32_t> positions(options_.sequences_max);
-  for (uint32_t i = 0; i < positions.size(); ++i) positions[i] = session_->positions(i);
+  std::vector<uint32_t> positions;
+  for (uint32_t input = 0; input < model_.inputs(); ++input) {
+    for (uint32_t i = 0; i < options_.sequences_max; ++i) {
+      positions.push_back(session_->positions(i, input));
+    }
+  }
   return positions;
+}
+
+std::vector<uint32_t> SessionDriver::none_held() const {
+  return std::vector<uint32_t>(size_t{options_.sequences_max} * model_.inputs());
 }
 
 void SessionDriver::expect_held(const std::vector<uint32_t>& expected) const {
@@ -105,13 +119,14 @@ void SessionDriver::expect_held(const std::vector<uint32_t>& expected) const {
 
 void SessionDriver::append(const Output& output, std::vector<float>& all) const {
   const std::span<const float> values(output.data, size_t{output.rows} * output.features);
-  require(output.rows == 0 || output.features == model_.output_features(),
-          "rows are as wide as the model says");
+  const bool is_known = has_functions() || output.features == model_.output_features();
+  require(output.rows == 0 || is_known, "rows are as wide as the model says");
   all.insert(all.end(), values.begin(), values.end());
 }
 
 void SessionDriver::run_or_step(bool is_run) {
-  const MadeBatch batch = any_batch(model_, options_, choices_);
+  const MadeBatch batch =
+      any_batch({model_, options_}, 1 + choices_.below(options_.sequences_max), choices_);
   std::vector<uint32_t> expected = held();
   Diagnostic why;
   const Result<Output> output = is_run ? batch.run(*session_, &why) : batch.step(*session_, &why);
@@ -128,9 +143,9 @@ void SessionDriver::run_or_step(bool is_run) {
 
 void SessionDriver::slices() {
   const bool is_run = choices_.one_in(2);
-  const MadeBatch batch = any_batch(model_, options_, choices_);
-  const std::vector<uint32_t> before =
-      is_run ? std::vector<uint32_t>(options_.sequences_max) : held();
+  const MadeBatch batch =
+      any_batch({model_, options_}, 1 + choices_.below(options_.sequences_max), choices_);
+  const std::vector<uint32_t> before = is_run ? none_held() : held();
   Diagnostic why;
   const Status status = batch.begin(*session_, is_run, &why);
   require_reason(status, why);
@@ -153,17 +168,82 @@ void SessionDriver::slices() {
   expect_held(before);
 }
 
+void SessionDriver::call_function() {
+  const uint32_t function = choices_.below(model_.functions());
+  const FunctionInfo info = model_.function(function);
+  const uint32_t sequences = 1 + choices_.below(options_.sequences_max);
+  const bool is_run = choices_.one_in(2);
+  std::vector<MadeBatch> batches(model_.inputs());
+  std::vector<Input> inputs;
+  bool has_gaps = false;
+  for (uint32_t i = 0; i < model_.inputs(); ++i) {
+    if ((info.inputs >> i & 1) == 0) continue;
+    batches[i] = any_batch({model_, options_, i}, sequences, choices_);
+    has_gaps = has_gaps || !batches[i].visible.empty();
+    inputs.push_back(batches[i].as_input());
+  }
+  const std::vector<uint32_t> before = held();
+  Diagnostic why;
+  if (choices_.one_in(3)) {
+    const Status status = is_run ? session_->begin_run(function, inputs, &why)
+                                 : session_->begin_step(function, inputs, &why);
+    require_reason(status, why);
+    if (status != Status::kOk) return expect_held(before);
+    require(session_->advance(1 + choices_.below(4)).ok(), "what was begun can go on");
+    if (choices_.one_in(2) && session_->advance(1).status() != Status::kOk) return;
+    session_->cancel();
+    return;
+  }
+  const Result<Output> output =
+      is_run ? session_->run(function, inputs, &why) : session_->step(function, inputs, &why);
+  require_reason(output.status(), why);
+  if (!output.ok()) return expect_held(before);
+  require(output->rows == 0 || output->features == info.output_features,
+          "rows are as wide as the function says");
+  std::vector<float> all;
+  append(*output, all);
+  if (has_gaps) return;  // they count as well
+  std::vector<uint32_t> expected = is_run ? none_held() : before;
+  for (uint32_t i = 0; i < model_.inputs(); ++i) {
+    for (uint32_t k = 0; (info.inputs >> i & 1) != 0 && k < batches[i].sequences; ++k) {
+      expected[i * options_.sequences_max + k] += batches[i].length(k);
+    }
+  }
+  expect_held(expected);
+}
+
+void SessionDriver::run_functions(std::vector<float>& all) {
+  for (uint32_t function = 0; function < model_.functions(); ++function) {
+    std::vector<MadeBatch> batches(model_.inputs());
+    std::vector<Input> inputs;
+    for (uint32_t i = 0; i < model_.inputs(); ++i) {
+      if ((model_.function(function).inputs >> i & 1) == 0) continue;
+      batches[i] = sound_batch({model_, options_, i}, 1, 0, choices_);
+      inputs.push_back(batches[i].as_input());
+    }
+    const Result<Output> output =
+        function == 0 ? session_->run(function, inputs) : session_->step(function, inputs);
+    if (output.ok()) append(*output, all);
+  }
+}
+
 void SessionDriver::rewind() {
   const uint32_t sequence = choices_.below(options_.sequences_max + 1);
   std::vector<uint32_t> expected = held();
-  const uint32_t most = sequence < expected.size() ? expected[sequence] : 0;
+  const bool is_there = sequence < options_.sequences_max;
+  const uint32_t most = is_there ? expected[sequence] : 0;
   const uint32_t positions = choices_.below(most + 2);
   Diagnostic why;
   const Status status = session_->rewind(sequence, positions, &why);
   require_reason(status, why);
-  require(status != Status::kOk || (sequence < expected.size() && positions <= most),
+  require(status != Status::kOk || (is_there && positions <= most),
           "no rewind to what was never there");
   if (status == Status::kOk) expected[sequence] = positions;
+  // What sees keys and values of what is forgotten starts anew.
+  for (uint32_t i = 1; i < model_.inputs() && status == Status::kOk; ++i) {
+    uint32_t& other = expected[i * options_.sequences_max + sequence];
+    if (session_->positions(sequence, i) == 0) other = 0;
+  }
   expect_held(expected);
 }
 
@@ -174,7 +254,7 @@ void SessionDriver::self_test() {
   require_reason(test.status(), why);
   if (!test.ok()) return expect_held(before);
   require(test->op_index <= model_.ops(), "a self-test names an op of the model");
-  expect_held(std::vector<uint32_t>(options_.sequences_max));
+  expect_held(none_held());
 }
 
 // To another place, and what was there before is gone.
@@ -191,7 +271,9 @@ void SessionDriver::move() {
 }
 
 void SessionDriver::call() {
-  switch (choices_.below(8)) {
+  const uint32_t kind = choices_.below(8);
+  if (has_functions() && kind < 6) return call_function();
+  switch (kind) {
     case 0:
       return run_or_step(true);
     case 1:
@@ -209,7 +291,7 @@ void SessionDriver::call() {
   if (choices_.one_in(2)) return self_test();
   if (choices_.one_in(2)) return move();
   session_->reset();
-  expect_held(std::vector<uint32_t>(options_.sequences_max));
+  expect_held(none_held());
 }
 
 bool SessionDriver::in_slices(const MadeBatch& batch, std::vector<float>& all) {
@@ -249,7 +331,7 @@ bool SessionDriver::in_pieces(const MadeBatch& batch, std::vector<float>& all) {
 void SessionDriver::compare_ways() {
   session_->reset();
   const MadeBatch batch =
-      sound_batch(model_, options_, 1 + choices_.below(options_.sequences_max), 8, choices_);
+      sound_batch({model_, options_}, 1 + choices_.below(options_.sequences_max), 8, choices_);
   const Result<Output> output = batch.run(*session_, nullptr);
   if (!output.ok()) return;
   std::vector<float> pass;
@@ -266,10 +348,14 @@ void SessionDriver::compare_ways() {
 }
 
 std::vector<float> SessionDriver::run_ordinary() {
-  const uint32_t sequences = 1 + choices_.below(options_.sequences_max);
-  const MadeBatch batch = sound_batch(model_, options_, sequences, 0, choices_);
-  const Result<Output> output = batch.run(*session_, nullptr);
   std::vector<float> all;
+  if (has_functions()) {
+    run_functions(all);
+    return all;
+  }
+  const uint32_t sequences = 1 + choices_.below(options_.sequences_max);
+  const MadeBatch batch = sound_batch({model_, options_}, sequences, 0, choices_);
+  const Result<Output> output = batch.run(*session_, nullptr);
   if (output.ok()) append(*output, all);
   return all;
 }

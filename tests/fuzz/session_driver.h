@@ -30,7 +30,7 @@ class SessionDriver {
   // The same tokens in one pass, in pieces, in slices, and each sequence alone: the same bits.
   void compare_ways();
 
-  // What ordinary numbers give, if the session has room for them.
+  // What ordinary numbers give, of all functions in their order, if the session has room for them.
   std::vector<float> run_ordinary();
   const SessionOptions& options() const { return options_; }
 
@@ -40,12 +40,18 @@ class SessionDriver {
  private:
   void choose_options();
   void run_or_step(bool is_run);
+  bool has_functions() const { return model_.inputs() > 1 || model_.functions() > 1; }
+  // One function by its number, at once or in slices.
+  void call_function();
+  void run_functions(std::vector<float>& all);
   void slices();
   void rewind();
   void self_test();
   void move();
   void expect_held(const std::vector<uint32_t>& held) const;
+  // Positions of each sequence in the first input, then in the second, and so on.
   std::vector<uint32_t> held() const;
+  std::vector<uint32_t> none_held() const;
   void append(const Output& output, std::vector<float>& all) const;
   bool in_slices(const MadeBatch& batch, std::vector<float>& all);
   bool alone(const MadeBatch& batch, std::vector<float>& all);

@@ -63,7 +63,7 @@ void use_opened(const Opened& opened, const ModelOptions& options) {
   if (auto* spec = std::get_if<TransformerSpec>(&read.facts)) {
     limit_context(spec->positions_max);
     check_angles(*spec, "fuzz");
-    read.graph.positions_max = spec->positions_max;
+    read.graph.inputs[0].positions_max = spec->positions_max;
   }
   if (elements <= kPackedElementsMax) pack(std::move(read.graph));
 }

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "arenite/image.h"
 #include "convert/check/check_session.h"
 #include "convert/files/npy.h"
+#include "convert/program/program.h"
 #include "golden/converted.h"
 #include "support/compare.h"
 #include "support/kernel_sets.h"
@@ -76,8 +76,22 @@ class ExportedGolden : public ::testing::TestWithParam<ExportedCase> {
     } else {
       features_ = input.to_f32();
     }
-    if (const ImageShape image = image_shape(*model); image.channels != 0) tokens_ = image.patches;
+    if (const auto image = convert::image_layout(*model)) {
+      tokens_ = image->pixels();
+      features_ = convert::pixels_of(features_, *image);
+    }
     expected_ = NpyArray::read(exported.file("_expected.npy")).to_f64();
+    if ((convert::array_flags(file_.span()) & convert::kColumnsFirst) != 0) put_tokens_first();
+  }
+
+  // Expected numbers [sequences, columns, tokens] as [sequences, tokens, columns].
+  void put_tokens_first() {
+    const std::vector<double> given = expected_;
+    const size_t width = given.size() / (size_t{sequences_} * tokens_);
+    for (size_t i = 0; i < given.size(); ++i) {
+      const size_t sequence = i / (width * tokens_), token = i / width % tokens_;
+      expected_[i] = given[(sequence * width + i % width) * tokens_ + token];
+    }
   }
 
   SessionOptions options(uint32_t sequences, Outputs outputs) const {

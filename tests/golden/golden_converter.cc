@@ -66,7 +66,7 @@ AlignedBytes convert_in_few_bits(const Words& words) {
   graph = rewrite(std::move(graph));
   if (has_int8_cache) graph.kv_cache = TensorType::kInt8;
   std::optional<TokenizerSpec> tokenizer;
-  if (graph.vocab_size != 0) {
+  if (graph.inputs[0].vocab_size != 0) {
     tokenizer = tokenizer_for(model.tokenizer, words.size() > 6 ? words[6] : "");
   }
   RoundedBefore before;
@@ -88,8 +88,8 @@ AlignedBytes convert_encoder(const Words& words) {
 }
 
 AlignedBytes convert_exported(const Words& words) {
-  return write_model(compile(read_exported_model(words[1], {}).graph, kName),
-                     parse_targets(words.at(3)));
+  const ExportedModel model = read_exported_model(words[1], {});
+  return write_model(compile(model.graph, kName), parse_targets(words.at(3)));
 }
 
 AlignedBytes convert(const Words& words) {

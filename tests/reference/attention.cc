@@ -35,7 +35,8 @@ std::vector<double> reference_attention(const AttentionShape& shape, const Dense
   for (uint32_t h = 0; h < heads; ++h) {
     const uint32_t g = h / (heads / kv_heads);
     for (uint32_t i = 0; i < tokens; ++i) {
-      double largest = -INFINITY;  // subtracted from all, which changes nothing but the range
+      const double sink = rules.sinks.empty() ? -INFINITY : double{rules.sinks[h]};
+      double largest = sink;  // subtracted from all, which changes nothing but the range
       for (uint32_t j = 0; j < tokens; ++j) {
         double product = 0.0;
         for (uint32_t d = 0; d < head_dim && mask.sees(i, j); ++d) {
@@ -47,7 +48,7 @@ std::vector<double> reference_attention(const AttentionShape& shape, const Dense
         score[j] += terms_of(rules, heads, mask.positions, h, i, j);
         largest = std::max(largest, score[j]);
       }
-      double sum = 0;
+      double sum = std::exp(sink - largest);
       for (uint32_t j = 0; j < tokens; ++j) sum += std::exp(score[j] - largest);
       double* const row = output.data() + (size_t{i} * heads + h) * value_dim;
       for (uint32_t j = 0; j < tokens; ++j) {

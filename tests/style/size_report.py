@@ -51,6 +51,7 @@ FEATURES = (
     ("masks", r"^(verify_masks|mask)\.cc"),
     ("check of files", r"^(verify\w*|crc32c)\.cc"),
     ("attention, caches", r"^(attention|kv_cache)\.cc"),
+    ("convolutions", r"^convolution\.cc"),
     ("linear layers", r"^linear\.cc"),
     ("other ops", r"^(activation|embedding|norm|row_ops|rows|select)\.cc"),
     ("kernel sets", r"^(kernel_set|\w+_sets?|targets)\.cc"),

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <vector>
 
 #include "arenite/session.h"
 #include "format/reader.h"
@@ -18,12 +19,13 @@ namespace {
 
 constexpr uint32_t kSequences = 2;
 constexpr uint32_t kRingPositions = 1200;  // more than two pages of a cache
+constexpr uint32_t kImagePositions = 256;  // pixels of a test's image at most
 
-void fill(std::span<float> features, const Model&) { Random(1).fill(features, 1.0f); }
+void fill(std::span<float> features, uint32_t) { Random(1).fill(features, 1.0f); }
 
-void fill(std::span<TokenId> ids, const Model& model) {
+void fill(std::span<TokenId> ids, uint32_t vocab_size) {
   Random random(1);
-  for (TokenId& id : ids) id = random.below(model.vocab_size());
+  for (TokenId& id : ids) id = random.below(vocab_size);
 }
 
 // Reads all that it is shown, as an application might.
@@ -58,7 +60,7 @@ void feed(Session& session, const Model& model, uint32_t tokens, size_t width) {
   const GuardedBuffer memory(kSequences * tokens * width * sizeof(Value), sizeof(Value));
   const std::span<Value> values(reinterpret_cast<Value*>(memory.data()),
                                 memory.size() / sizeof(Value));
-  fill(values, model);
+  fill(values, model.vocab_size());
   const std::span<const Value> all = values;
   // A batch may be refused, for a mask that hides a row of it; then nothing has happened.
   Diagnostic why;
@@ -90,7 +92,7 @@ template <typename Value>
 void feed_to_the_end(Session& session, const Model& model, uint32_t chunk, size_t width) {
   const GuardedBuffer memory(chunk * width * sizeof(Value), sizeof(Value));
   const std::span<Value> values(reinterpret_cast<Value*>(memory.data()), chunk * width);
-  fill(values, model);
+  fill(values, model.vocab_size());
   const std::span<const Value> all = values;
   Diagnostic why;
   for (size_t turn = 0; turn <= kRingPositions; ++turn) {
@@ -101,6 +103,84 @@ void feed_to_the_end(Session& session, const Model& model, uint32_t chunk, size_
     if (turn % 7 == 0) (void)session.rewind(0, held - std::min(held, chunk));
   }
   require(session.rewind(0, 0) == Status::kOk);
+}
+
+// What one input is fed, in memory that ends at a guard page: so many tokens for each sequence.
+class InputMemory {
+ public:
+  InputMemory(const InputInfo& info, uint32_t tokens)
+      : is_tokens_(info.vocab_size != 0),
+        tokens_(tokens),
+        width_(is_tokens_ ? 1 : info.features),
+        lengths_{tokens, tokens / 2},
+        memory_(kSequences * tokens * width_ * sizeof(float), sizeof(float)),
+        mask_(kSequences * tokens, 1) {
+    const size_t count = kSequences * tokens * width_;
+    if (is_tokens_) {
+      fill(std::span(reinterpret_cast<TokenId*>(memory_.data()), count), info.vocab_size);
+    } else {
+      fill(std::span(reinterpret_cast<float*>(memory_.data()), count), 0);
+    }
+  }
+
+  static constexpr uint32_t kForms = 5;
+  Input in_form(uint32_t form) const {
+    return is_tokens_ ? Input(batch<TokenBatch, TokenId>(form)) : Input(batch<Batch, float>(form));
+  }
+
+ private:
+  // As long as can be; of two lengths; a token; some hidden; without padding.
+  template <typename AnyBatch, typename Value>
+  AnyBatch batch(uint32_t form) const {
+    const std::span<const Value> all(reinterpret_cast<const Value*>(memory_.data()),
+                                     kSequences * tokens_ * width_);
+    if (form == 1) return {all, kSequences, tokens_, lengths_};
+    if (form == 2) return {all.first(width_), 1, 1};
+    if (form == 3) return {all, kSequences, tokens_, {}, every_other(mask_)};
+    if (form != 4) return {all, kSequences, tokens_};
+    AnyBatch dense{all.first((tokens_ + tokens_ / 2) * width_), kSequences, 0, lengths_};
+    dense.back_to_back = true;
+    return dense;
+  }
+
+  bool is_tokens_;
+  uint32_t tokens_;
+  size_t width_;
+  uint32_t lengths_[kSequences];
+  GuardedBuffer memory_;
+  GuardedBuffer mask_;
+};
+
+// Calls the functions by their numbers, those that see what others keep after and before these.
+void feed_functions(Session& session, const Model& model, const SessionOptions& options) {
+  std::vector<InputMemory> fed;
+  for (uint32_t i = 0; i < model.inputs(); ++i) {
+    const InputSizes* const other = i == 0 ? nullptr : &options.others[i - 1];
+    fed.emplace_back(model.input(i), other ? other->positions_max : options.positions_max);
+  }
+  Diagnostic why;
+  const auto call = [&](uint32_t function, uint32_t form, bool is_run) {
+    const FunctionInfo info = model.function(function);
+    std::vector<Input> inputs;
+    for (uint32_t i = 0; i < model.inputs(); ++i) {
+      if ((info.inputs >> i & 1) != 0) inputs.push_back(fed[i].in_form(form));
+    }
+    const Result<Output> output =
+        is_run ? session.run(function, inputs, &why) : session.step(function, inputs, &why);
+    require(output.ok() ? output->features == info.output_features : why.reason != nullptr);
+    float sink = 0.0f;
+    if (output.ok()) read_state(&sink, 0, output->data, output->rows, output->features);
+  };
+  for (uint32_t form = 0; form < InputMemory::kForms; ++form) {
+    for (uint32_t i = 0; i < model.functions(); ++i) call(i, form, i == 0);
+    call(model.functions() - 1, 2, false);
+    if (form == 0) require(session.copy_sequence(0, 1, &why) == Status::kOk);
+  }
+  session.reset();
+  for (uint32_t i = model.functions(); i-- > 0;) call(i, 2, false);
+  for (uint32_t i = 0; i < model.inputs(); ++i) {
+    require(session.rewind_input(i, 0, 0) == Status::kOk);
+  }
 }
 
 Fate run(const Model& model, SessionOptions options, size_t arena_bytes_max, bool to_the_end) {
@@ -118,7 +198,9 @@ Fate run(const Model& model, SessionOptions options, size_t arena_bytes_max, boo
   require(session.ok());
   const bool reads_ids = model.vocab_size() != 0;
   const size_t width = reads_ids ? 1 : model.input_features();
-  if (to_the_end) {
+  if (model.inputs() > 1 || model.functions() > 1) {
+    feed_functions(**session, model, options);
+  } else if (to_the_end) {
     reads_ids ? feed_to_the_end<TokenId>(**session, model, options.tokens_max, width)
               : feed_to_the_end<float>(**session, model, options.tokens_max, width);
   } else {
@@ -129,8 +211,10 @@ Fate run(const Model& model, SessionOptions options, size_t arena_bytes_max, boo
   return Fate::kRan;
 }
 
-uint32_t positions_of(const Model& model, uint32_t most) {
-  return model.positions_max() == 0 ? most : std::min(model.positions_max(), most);
+// No fewer than a small image has, and no more than there can be.
+uint32_t positions_of(const InputInfo& input, uint32_t most) {
+  if (input.tokens_min <= kImagePositions) most = std::max(most, input.tokens_min);
+  return input.positions_max == 0 ? most : std::min(input.positions_max, most);
 }
 
 bool has_ring(const Model& model) {
@@ -169,8 +253,8 @@ bool same_program(const Reader& one, const Reader& other) {
     if (one.tensor_offset(target, tensor) != other.tensor_offset(target, tensor)) return false;
   }
   return one.mask_words() == 0 && other.mask_words() == 0 &&
-         one.positions_max() == other.positions_max() && one.vocab_size() == other.vocab_size() &&
-         one.input_slot() == other.input_slot() && one.output_slot() == other.output_slot() &&
+         same_records(one, other, &Reader::inputs, &Reader::input) &&
+         same_records(one, other, &Reader::functions, &Reader::function) &&
          one.kv_cache() == other.kv_cache();
 }
 
@@ -195,18 +279,21 @@ bool same_tokenizer(std::span<const std::byte> file, std::span<const std::byte> 
 Fate run(const Model& model, const Effort& effort) {
   for (uint32_t i = 0; i < model.labels(); ++i) require(std::strlen(model.label(i)) < SIZE_MAX);
   SessionOptions options;
-  options.positions_max = positions_of(model, effort.positions);
+  options.positions_max = positions_of(model.input(0), effort.positions);
   options.sequences_max = kSequences;
+  for (uint32_t i = 1; i < model.inputs(); ++i) {
+    options.others[i - 1].positions_max = positions_of(model.input(i), effort.positions);
+  }
   const Fate fate = run(model, options, effort.arena_bytes_max, false);
   if (!effort.sound.empty() && same_program(Reader(model.file()), Reader(effort.sound))) {
     return fate;
   }
-  if (model.vocab_size() != 0) {
+  if (model.vocab_size() != 0 || model.functions() > 1) {
     options.outputs = Outputs::kAll;
     (void)run(model, options, effort.arena_bytes_max, false);
   }
   if (has_ring(model)) {
-    options.positions_max = positions_of(model, kRingPositions);
+    options.positions_max = positions_of(model.input(0), kRingPositions);
     options.tokens_max = std::min(options.positions_max, effort.ring_chunk);
     (void)run(model, options, effort.arena_bytes_max, true);
   }

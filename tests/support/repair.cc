@@ -31,6 +31,16 @@ void repair_formula(std::span<std::byte> file, uint32_t index) {
   const format::ModelReader reader(file);
   const format::PackedView& packed = reader.packed(index);
   if (packed.target >= kTargets) return;
+  // What is refused before formulas are looked at needs none.
+  const format::Refusal refusal(nullptr);
+  const size_t axes = reader.axes().size();
+  const bool has_functions = reader.inputs() - 1 < kInputsMax &&
+                             reader.functions() - 1 < format::kFunctionsMax &&
+                             verify_functions(reader, refusal);
+  if (!has_functions || axes == 0 || axes > kAxesMax || !verify_axes(reader, refusal) ||
+      !verify_masks(reader, refusal)) {
+    return;
+  }
   ArenaFormula formula;
   // Where a size overflows there is no right formula.
   (void)derive_formula(reader, static_cast<Target>(packed.target), formula);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where tests find their files: those of the project, and the optional collection beside it.
+// Where tests find their files: those of the project, and the optional collection beside it; and
+// whether they run under a sanitizer.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -26,6 +27,16 @@ inline bool is_data_required() {
   const char* required = std::getenv("ARENITE_REQUIRE_DATA");
   return required != nullptr && std::string_view(required) != "0";
 }
+
+// Whether the program was built with a sanitizer, whose shadow takes memory of its own, and under
+// which tests run several times as long.
+#if defined(__SANITIZE_ADDRESS__)
+inline constexpr bool kSanitized = true;
+#elif defined(__has_feature)
+inline constexpr bool kSanitized = __has_feature(address_sanitizer);
+#else
+inline constexpr bool kSanitized = false;
+#endif
 
 inline std::filesystem::path convert_fixture(const char* name) {
   return project_folder() / "tests" / "convert" / "data" / name;

@@ -17,13 +17,15 @@ static void say(const char* text) { BOARD_WRITE(text, strlen(text)); }
 static void say(const char* text) { fputs(text, stdout); }
 #endif
 
-#define TOKENS 8u  // of the first pass
+// Of the first pass, or as many as the shortest sequence of a model has, such as an image.
+#define TOKENS 8u
+#define TOKENS_MAX (ARENITE_MODELS_TOKENS_MIN_MAX > TOKENS ? ARENITE_MODELS_TOKENS_MIN_MAX : TOKENS)
 
 struct bundled {
   const char* name;
   const void* file;
   size_t file_bytes;
-  uint32_t positions, tokens, sequences;
+  uint32_t positions, tokens, sequences, tokens_min;
 };
 #define BUNDLED(name, NAME) \
   {#name,                   \
@@ -31,19 +33,21 @@ struct bundled {
    NAME##_MODEL_BYTES,      \
    NAME##_POSITIONS_MAX,    \
    NAME##_TOKENS_MAX,       \
-   NAME##_SEQUENCES_MAX},
+   NAME##_SEQUENCES_MAX,    \
+   NAME##_TOKENS_MIN},
 static const struct bundled models[] = {ARENITE_MODELS(BUNDLED)};
 
 // All the memory there is, besides the stack.
 ARENITE_ALIGNED static unsigned char arena[ARENITE_MODELS_ARENA_BYTES_MAX];
-static float features[TOKENS * ARENITE_MODELS_INPUT_FEATURES_MAX];
-static uint32_t ids[TOKENS];
+static float features[TOKENS_MAX * ARENITE_MODELS_INPUT_FEATURES_MAX];
+static uint32_t ids[TOKENS_MAX];
 
 // Gives the model numbers that are always the same.
 static arenite_status first_pass(const struct bundled* bundled, const arenite_model* model,
                                  arenite_session* session, arenite_output* output,
                                  arenite_diagnostic* why) {
-  const uint32_t tokens = bundled->tokens < TOKENS ? bundled->tokens : TOKENS;
+  uint32_t tokens = bundled->tokens < TOKENS ? bundled->tokens : TOKENS;
+  if (tokens < bundled->tokens_min) tokens = bundled->tokens_min;
   const size_t width = arenite_model_input_features(model);
   if (width == 0) {
     const uint32_t vocab_size = arenite_model_vocab_size(model);

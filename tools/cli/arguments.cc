@@ -2,19 +2,12 @@
 // CLI11 wants a validator to return what is wrong, or nothing.
 #include "cli/arguments.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <charconv>
 #include <fstream>
 #include <numeric>
 #include <string_view>
-#include <utility>
-#include <vector>
 
-#include "cli/model_file.h"
 #include "convert/convert.h"
-#include "convert/files/error.h"
 #include "format/file_layout.h"
 
 namespace arenite::tool {
@@ -112,15 +105,23 @@ CLI::Validator real_number(double min, bool above_min, double max) {
   return CLI::Validator(problem, "");
 }
 
+void add_model(CLI::App& command, std::filesystem::path& model, const std::string& what) {
+  add_file(command, "model", model, what)->required();
+}
+
+CLI::Option* add_file(CLI::App& command, const std::string& names, std::filesystem::path& file,
+                      const std::string& help) {
+  return command.add_option(names, file, help)->type_name(kFileType);
+}
+
+void put_in_group(CLI::App& command, const char* group, std::initializer_list<const char*> names) {
+  for (const char* name : names) command.get_option(name)->group(group);
+}
+
 void add_kv_option(CLI::App& command, KvType& kv_cache) {
-  command
-      .add_option_function<std::string>(
-          "--kv",
-          [&kv_cache](const std::string& name) {
-            kv_cache = name == "int8" ? KvType::kInt8 : KvType::kF32;
-          },
-          "Type of the KV cache; the model file's by default")
-      ->check(CLI::IsMember({"f32", "int8"}));
+  static constexpr Choice<KvType> kTypes[] = {{"f32", KvType::kF32}, {"int8", KvType::kInt8}};
+  add_choice(command, "--kv", kv_cache, kTypes,
+             "Type of the KV cache; the model file's by default");
 }
 
 CLI::Option* add_json_option(CLI::App& command, bool& json) {
@@ -168,8 +169,7 @@ void add_report_option(CLI::App& command, std::filesystem::path& file) {
         "found {}, expected a name that ends in .html for a page or in .json for programs",
         convert::quote(text));
   };
-  command.add_option("--report", file, "Write a report: a page (.html) or the same facts (.json)")
-      ->type_name(kFileType)
+  add_file(command, "--report", file, "Write a report: a page (.html) or the same facts (.json)")
       ->check(CLI::Validator(problem, ""));
 }
 

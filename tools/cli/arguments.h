@@ -1,17 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the subcommands ask of their arguments. A value that breaks a rule is bad usage: exit
-// code 2.
+// What the subcommands are made of: how options are declared, and what all of them do with files,
+// models, messages and results. A value that breaks a rule is bad usage: exit code 2.
 #pragma once
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "arenite/session.h"
+#include "cli/commands.h"
+#include "cli/facts.h"
 #include "cli/help.h"
+#include "cli/model_file.h"
+#include "cli/process.h"
 #include "cli/session_sizes.h"
+#include "cli/text_table.h"
+#include "convert/files/error.h"
+#include "convert/files/output_files.h"
 
 namespace arenite::tool {
 
@@ -35,6 +50,35 @@ Command<Arguments> add_command(CLI::App& app, void (*run)(const Arguments&),
   return {command, *arguments};
 }
 
+// The positional `model`, which must be given.
+void add_model(CLI::App& command, std::filesystem::path& model,
+               const std::string& what = "A model file");
+
+// Declares an option that takes the name of a file.
+CLI::Option* add_file(CLI::App& command, const std::string& names, std::filesystem::path& file,
+                      const std::string& help);
+
+// One of the words of the table, and what it stands for: its value goes into `choice`.
+template <typename Value>
+using Choice = std::pair<const char*, Value>;
+template <typename Value, typename Chosen, size_t kRows>
+CLI::Option* add_choice(CLI::App& command, const std::string& name, Chosen& choice,
+                        const Choice<Value> (&table)[kRows], const std::string& help) {
+  std::vector<std::string> words;
+  for (const auto& [word, value] : table) words.emplace_back(word);
+  return command
+      .add_option_function<std::string>(
+          name,
+          [&choice, &table](const std::string& text) {
+            choice = std::ranges::find(table, text, &Choice<Value>::first)->second;
+          },
+          help)
+      ->check(CLI::IsMember(words));
+}
+
+// The help shows these options below the title of a group.
+void put_in_group(CLI::App& command, const char* group, std::initializer_list<const char*> names);
+
 // Digits only, from `min` to `max`.
 CLI::Validator whole_number(uint64_t min, uint64_t max);
 
@@ -47,8 +91,13 @@ CLI::Option* add_number(CLI::App& command, const std::string& names, Number& num
   return option;
 }
 
-// A finite decimal number from `min`, or above it, to `max`.
+// A finite decimal number from `min`, or above it, to `max`; and an option of one.
 CLI::Validator real_number(double min, bool above_min, double max);
+template <typename Number>
+CLI::Option* add_real(CLI::App& command, const std::string& name, Number& number,
+                      const std::string& help, double min, bool above_min, double max) {
+  return command.add_option(name, number, help)->check(real_number(min, above_min, max));
+}
 
 // What convert::parse_targets takes.
 CLI::Validator target_names();

@@ -3,18 +3,10 @@
 #pragma once
 
 #include <chrono>
-#include <cstddef>
-#include <filesystem>
 #include <functional>
-#include <optional>
-#include <span>
-#include <string>
-#include <vector>
 
 #include "arenite/parallel.h"
-#include "cli/facts.h"
-#include "cli/model_file.h"
-#include "cli/process.h"
+#include "cli/arguments.h"
 #include "cli/profiler.h"
 
 namespace arenite::tool {
@@ -96,34 +88,32 @@ std::vector<uint32_t> sizes_to_run(const BenchOptions& options, const char* opti
                                    const std::vector<uint32_t>& wanted,
                                    std::initializer_list<uint32_t> usual, const SizeRange& range);
 
-std::string bytes_text(size_t bytes);
 std::string time_text(double ms);  // three digits that count, in microseconds or milliseconds
 
-// The first lines of the text; `sizes` and `memory` go into them as they are.
-void print_header(const BenchOptions& options, const ModelFile& file, const MachineLimits& limits,
-                  const StartUp& start_up, const std::string& sizes = "",
-                  const std::string& memory = "");
-
-// The same as JSON, with what only one of the two benchmarks has.
+// What was timed.
 struct BenchRun {
   Sometimes<std::string> test{}, what{};
   Sometimes<uint32_t> sequences{};
-  uint32_t tokens = 0;
+  uint32_t tokens = 0;  // timed together
   double median_ms = 0.0;
   Sometimes<double> tokens_per_s{}, gflops{};
   Sometimes<Fraction> share_of_peak{};
   Sometimes<double> gbytes_per_s{};
   Sometimes<Fraction> share_of_read{};
+
+  double per_ms(double amount) const { return amount / median_ms / 1e6; }  // 1e9 a second
 };
 struct BenchFacts {
   const BenchOptions& options;
   const ModelFile& file;
-  const MachineLimits& limits;
-  const StartUp& start_up;
+  MachineLimits limits{};
+  StartUp start_up{};
   Sometimes<uint64_t> weight_bytes{}, context{}, tokens_per_call{}, arena_bytes{};
   std::vector<BenchRun> runs{};
 };
-void print_bench(const BenchFacts& facts);
+
+// As JSON, or as lines and `table`, which has the runs.
+void print_bench(const BenchFacts& facts, const std::function<std::string(const Json&)>& table);
 
 // The benchmark of decoders; bench_command.cc has the other one. Throws InputError.
 void bench_tokens(const BenchOptions& options, const ModelFile& file);

@@ -1,25 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // arenite bench: times a model, beside what this machine can do at best in the same minute.
 // Medians, because the speed of a shared machine changes with the load of others.
-#include <fmt/format.h>
 
-#include <algorithm>
 #include <iterator>
-#include <memory>
 #include <numeric>
 #include <stdexcept>
 
 #include "arenite/image.h"
-#include "cli/arguments.h"
 #include "cli/bench.h"
-#include "cli/commands.h"
-#include "cli/facts.h"
 #include "cli/model_cost.h"
-#include "cli/process.h"
-#include "cli/text_table.h"
 #include "cli/thread_pool.h"
-#include "convert/files/error.h"
-#include "convert/files/output_files.h"
 #include "core/crc32c.h"
 
 namespace arenite::tool {
@@ -27,25 +17,14 @@ namespace {
 
 // --- Whole sequences of several lengths, and many in one call: models of features, encoders ---
 
-struct Timing {
-  std::string what;     // "one sequence", "32 sequences, padded to 60"
-  uint32_t tokens = 0;  // of all sequences
-  uint32_t sequences = 1;
-  double median_ms = 0.0;
-  double gflops = 0.0;
-  double share_of_peak = 0.0;
-};
-
 constexpr size_t kSequenceRunsMin = 15;
 
-// Sequences of random tokens, back to back, or random images.
+// Sequences of random tokens, back to back.
 class RandomBatch {
  public:
-  RandomBatch(const Model& model, const std::vector<uint32_t>& lengths)
-      : lengths_(lengths), are_images_(image_shape(model).channels != 0) {
+  RandomBatch(const Model& model, const std::vector<uint32_t>& lengths) : lengths_(lengths) {
     const size_t tokens = std::accumulate(lengths.begin(), lengths.end(), size_t{0});
-    const size_t count = are_images_ ? lengths.size() * image_shape(model).pixels()
-                                     : tokens * model.input_features();
+    const size_t count = tokens * model.input_features();
     uint32_t state = 1;
     const auto next = [&] { return state = state * 1664525u + 1013904223u; };
     if (model.vocab_size() != 0) {
@@ -59,14 +38,12 @@ class RandomBatch {
 
   Result<Output> run(Session& session) const {
     const uint32_t sequences = static_cast<uint32_t>(lengths_.size());
-    if (are_images_) return session.run(Batch{features_, sequences, 0});
     if (ids_.empty()) return session.run(Batch{features_, sequences, 0, lengths_, {}, true});
     return session.run(TokenBatch{ids_, sequences, 0, lengths_, {}, true, {}});
   }
 
  private:
   std::vector<uint32_t> lengths_;
-  bool are_images_ = false;
   std::vector<TokenId> ids_;
   std::vector<float> features_;
 };
@@ -75,7 +52,7 @@ class RandomBatch {
 double time_run(ModelSession& session, Profiler& profiler, const RandomBatch& batch_to_run,
                 const std::vector<Feed>& feeds, double seconds) {
   const auto run = [&] {
-    for (const Feed& feed : feeds) profiler.add_sequence(0, feed.tokens, feed.outputs);
+    for (const Feed& feed : feeds) profiler.add_sequence(0, feed.tokens[0], feed.outputs);
     if (!batch_to_run.run(session.session()).ok()) {
       throw std::logic_error("a run that was checked fails: this is a bug");
     }
@@ -90,30 +67,14 @@ double time_run(ModelSession& session, Profiler& profiler, const RandomBatch& ba
   return batch_ms / static_cast<double>(batch);
 }
 
-void print_text(const BenchOptions& options, const ModelFile& file, const MachineLimits& limits,
-                const StartUp& start_up, const std::vector<Timing>& timings) {
-  print_header(options, file, limits, start_up);
-  fmt::print("{:>8} {:>12} {:>10} {:>9} {:>13}\n", "tokens", "median", "GFLOP/s", "of peak",
-             "sequences/s");
-  for (const Timing& timing : timings) {
-    fmt::print("{:>8} {:>12} {:>10.2f} {:>8.1f}% {:>13.1f}  {}\n", timing.tokens,
-               time_text(timing.median_ms), timing.gflops, 100.0 * timing.share_of_peak,
-               1e3 * timing.sequences / timing.median_ms, timing.what);
+std::string as_table(const Json& runs) {
+  std::string text = fmt::format("{:>8} {:>12} {:>10} {:>9} {:>13}\n", "tokens", "median",
+                                 "GFLOP/s", "of peak", "sequences/s");
+  for (const Json& run : runs) {
+    text += filled(
+        "{tokens:>8} {time:>12} {gflops:>10.2f} {percent:>8.1f}% {rate:>13.1f}  {what}\n", run);
   }
-}
-
-void print_as_json(const BenchOptions& options, const ModelFile& file, const MachineLimits& limits,
-                   const StartUp& start_up, const std::vector<Timing>& timings) {
-  BenchFacts facts = {options, file, limits, start_up};
-  for (const Timing& timing : timings) {
-    facts.runs.push_back({.what = timing.what,
-                          .sequences = timing.sequences,
-                          .tokens = timing.tokens,
-                          .median_ms = timing.median_ms,
-                          .gflops = timing.gflops,
-                          .share_of_peak = Fraction{timing.share_of_peak}});
-  }
-  print_bench(facts);
+  return text;
 }
 
 struct Case {
@@ -142,26 +103,24 @@ std::vector<Case> cases_of(const BenchOptions& options, const Model& model) {
   return cases;
 }
 
-Timing time_case(const ModelFile& file, SessionOptions options, Profiler& profiler,
-                 const Case& timed, double seconds) {
+BenchRun time_case(const ModelFile& file, SessionOptions options, Profiler& profiler,
+                   const Case& timed, double seconds) {
   const Model& model = file.model();
-  Timing timing;
-  timing.what = timed.what;
-  timing.sequences = static_cast<uint32_t>(timed.lengths.size());
+  BenchRun run = {.what = timed.what, .sequences = static_cast<uint32_t>(timed.lengths.size())};
   std::vector<Feed> feeds;
   double flops = 0.0;
   for (const uint32_t length : timed.lengths) {
-    timing.tokens += length;
+    run.tokens += length;
     feeds.push_back({0, length, model.pooled() ? 1 : length});
     flops += model_flops(format::ModelReader(model.file()), feeds.back());
   }
   options.positions_max = *std::ranges::max_element(timed.lengths);
-  options.tokens_max = timing.tokens;
-  options.sequences_max = timing.sequences;
+  options.tokens_max = run.tokens;
+  options.sequences_max = *run.sequences;
   ModelSession session(file, options);
-  timing.median_ms = time_run(session, profiler, RandomBatch(model, timed.lengths), feeds, seconds);
-  timing.gflops = flops / timing.median_ms / 1e6;
-  return timing;
+  run.median_ms = time_run(session, profiler, RandomBatch(model, timed.lengths), feeds, seconds);
+  run.gflops = run.per_ms(flops);
+  return run;
 }
 
 void bench_sequences(const BenchOptions& options, const ModelFile& file) {
@@ -174,27 +133,23 @@ void bench_sequences(const BenchOptions& options, const ModelFile& file) {
   profiler.attach(session_options, pool.parallel_for());
 
   Progress progress(options.model.string());
-  MachineLimits limits = measure_limits(pool.parallel_for(), options.seconds);
-  std::vector<Timing> timings;
+  BenchFacts facts = {options, file, measure_limits(pool.parallel_for(), options.seconds)};
+  double& peak = facts.limits.peak_gflops;
+  uint32_t longest = 1;
   for (const Case& timed : cases) {
-    progress.at("timing", static_cast<double>(timings.size()) / static_cast<double>(cases.size()));
-    timings.push_back(time_case(file, session_options, profiler, timed, options.seconds));
-    // The clock of a shared machine drifts: the peak is the best seen at any time of the run.
-    limits.peak_gflops = std::max(limits.peak_gflops, measure_peak_gflops(pool.parallel_for()));
+    progress.at("timing",
+                static_cast<double>(facts.runs.size()) / static_cast<double>(cases.size()));
+    facts.runs.push_back(time_case(file, session_options, profiler, timed, options.seconds));
+    // The clock of a shared machine drifts: the peak is the best seen at any time of the run, and
+    // what the model itself reached the machine can do.
+    peak = std::max({peak, measure_peak_gflops(pool.parallel_for()), *facts.runs.back().gflops});
+    longest = std::max(longest, *std::ranges::max_element(timed.lengths));
   }
-  session_options.positions_max = 1;
-  // What the model itself reached the machine can do.
-  for (const Timing& timing : timings) {
-    limits.peak_gflops = std::max(limits.peak_gflops, timing.gflops);
-  }
-  for (Timing& timing : timings) timing.share_of_peak = timing.gflops / limits.peak_gflops;
-  for (const Case& timed : cases) {
-    session_options.positions_max =
-        std::max(session_options.positions_max, *std::ranges::max_element(timed.lengths));
-  }
-  const StartUp start_up = time_start_up(file, session_options, options.seconds);
+  for (BenchRun& run : facts.runs) run.share_of_peak = Fraction{*run.gflops / peak};
+  session_options.positions_max = longest;
+  facts.start_up = time_start_up(file, session_options, options.seconds);
   progress.done();
-  (options.json ? print_as_json : print_text)(options, file, limits, start_up, timings);
+  print_bench(facts, as_table);
   profiler.report();
 }
 
@@ -217,6 +172,7 @@ void refuse_options(const CLI::App& command, const std::string& model,
 void run_bench(const CLI::App& command, const BenchOptions& options) {
   const convert::OutputGuard guard({{"--trace", options.profile.trace}});
   const ModelFile file(options.model, options.kernels);
+  require_one_input(file, "bench");
   const bool is_decoder = file.model().vocab_size() != 0 && file.model().causal();
   if (is_decoder) {
     refuse_options(command, file.name(), {"--tokens", "--lengths"}, "a decoder");
@@ -241,9 +197,7 @@ void add_token_options(CLI::App& command, BenchOptions& options) {
   add_number(command, "--context", options.context, "Positions; the model's by default", 2);
   add_number(command, "--chunk", options.chunk,
              "Most tokens of a prompt in one call; 64 by default");
-  for (const char* name : {"--prompt", "--decode", "--at", "--context", "--chunk"}) {
-    command.get_option(name)->group("Decoders");
-  }
+  put_in_group(command, "Decoders", {"--prompt", "--decode", "--at", "--context", "--chunk"});
 }
 
 }  // namespace
@@ -306,29 +260,10 @@ std::vector<uint32_t> sizes_to_run(const BenchOptions& options, const char* opti
   return sizes;
 }
 
-std::string bytes_text(size_t bytes) {
-  return bytes < 1'000'000 ? fmt::format("{} bytes", bytes)
-                           : fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6);
-}
-
 std::string time_text(double ms) {
   const double value = ms < 1.0 ? ms * 1e3 : ms;
   const int decimals = value < 10.0 ? 2 : value < 100.0 ? 1 : 0;
   return fmt::format("{:.{}f} {}", value, decimals, ms < 1.0 ? "us" : "ms");
-}
-
-void print_header(const BenchOptions& options, const ModelFile& file, const MachineLimits& limits,
-                  const StartUp& start_up, const std::string& sizes, const std::string& memory) {
-  fmt::print(
-      "model      {}, {}\n"
-      "kernel set {}, {}\n"
-      "{}"
-      "machine    {:.1f} GFLOP/s peak in float32, {:.1f} GB/s read{}\n"
-      "start      load {} (checksums {}), create {}\n\n",
-      options.model.string(), bytes_text(file.file_bytes()), kernel_set_name(file.model().target()),
-      counted(options.threads, "thread"), sizes, limits.peak_gflops, limits.read_gbytes_per_s,
-      memory, time_text(start_up.load_ms), time_text(start_up.crc_ms),
-      time_text(start_up.create_ms));
 }
 
 template <>
@@ -358,9 +293,46 @@ constexpr auto kFacts<BenchFacts> = std::tuple(
     Fact("tokens_per_call", "decoder", &BenchFacts::tokens_per_call),
     Fact("arena_bytes", "decoder", &BenchFacts::arena_bytes), Fact("runs", &BenchFacts::runs));
 
-FactType bench_facts() { return type_of_fact<BenchFacts>(); }
+namespace {
 
-void print_bench(const BenchFacts& facts) { print_json(facts); }
+std::string bytes_text(size_t bytes) {
+  return bytes < 1'000'000 ? fmt::format("{} bytes", bytes)
+                           : fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6);
+}
+
+constexpr Line kHeaderLines[] = {
+    {"model", "{model}, {size}"},
+    {"kernel set", "{kernel_set}, {threads#thread}"},
+    {"context", "{context#position}, {tokens_per_call#token} a call, arena {arena_bytes} bytes"},
+    {"machine",
+     "{peak_gflops:.1f} GFLOP/s peak in float32, {read_gbytes_per_s:.1f} GB/s read"
+     "< over {weights} of weights>"},
+    {"start", "load {load} (checksums {crc}), create {create}"},
+};
+
+}  // namespace
+
+void print_bench(const BenchFacts& facts, const std::function<std::string(const Json&)>& table) {
+  if (facts.options.json) return print_json(facts);
+  Json json = json_of(facts);
+  json["size"] = bytes_text(facts.file.file_bytes());
+  if (facts.weight_bytes) json["weights"] = bytes_text(*facts.weight_bytes);
+  json["load"] = time_text(facts.start_up.load_ms);
+  json["crc"] = time_text(facts.start_up.crc_ms);
+  json["create"] = time_text(facts.start_up.create_ms);
+  for (Json& run : json["runs"]) {
+    const double ms = run["median_ms"].get<double>(), tokens = run["tokens"].get<double>();
+    const bool is_of_tokens = run.contains("tokens_per_s");
+    run["time"] = time_text(is_of_tokens ? ms / tokens : ms);
+    if (run.contains("sequences")) run["rate"] = 1e3 * run["sequences"].get<double>() / ms;
+    for (const char* share : {"share_of_peak", "share_of_read"}) {
+      if (run.contains(share)) run["percent"] = 100.0 * run[share].get<double>();
+    }
+  }
+  print_string(lines(kHeaderLines, json, 0, 10) + "\n" + table(json["runs"]));
+}
+
+Json bench_facts() { return schema_of<BenchFacts>(); }
 
 void add_bench(CLI::App& app) {
   auto options = std::make_shared<BenchOptions>();
@@ -378,15 +350,14 @@ void add_bench(CLI::App& app) {
       "  arenite bench attention.arn --tokens 6,128,512 --threads 2\n"
       "  arenite bench encoder.arn --tokens 16,128 --lengths 5,60,12,33\n"
       "  arenite bench decoder.arn --prompt 128,512 --decode 64 --at 10,1000\n");
-  command->add_option("model", options->model, "A model file")->type_name(kFileType)->required();
+  add_model(*command, options->model);
   add_number(*command, "--tokens", options->tokens,
              "Sequences to time one by one, of an encoder or a model of features", 1, kTokensMax);
   add_number(*command, "--lengths", options->lengths,
              "Sequences to time in one call, as they are and padded to the longest", 1, kTokensMax);
-  command
-      ->add_option("--seconds", options->seconds,
-                   "How long to time each size, about; below 1, limits are read from less memory")
-      ->check(real_number(0.0, true, kSecondsMax))
+  add_real(*command, "--seconds", options->seconds,
+           "How long to time each size, about; below 1, limits are read from less memory", 0.0,
+           true, kSecondsMax)
       ->capture_default_str();
   add_token_options(*command, *options);
   add_machine_options(*command, options->kernels, options->threads);

@@ -1,22 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Times decoders: prompts, which are bound by arithmetic, and single tokens, which are bound by the
 // memory that weights and cache are read from.
-#include <fmt/format.h>
 
-#include <algorithm>
 #include <cstring>
-#include <functional>
-#include <span>
 #include <stdexcept>
-#include <vector>
 
 #include "cli/bench.h"
 #include "cli/model_cost.h"
-#include "cli/process.h"
-#include "cli/session_sizes.h"
-#include "cli/text_table.h"
 #include "cli/thread_pool.h"
-#include "convert/files/error.h"
 #include "session/session_state.h"
 
 namespace arenite::tool {
@@ -27,19 +18,6 @@ constexpr uint32_t kUsualDecode = 64;
 constexpr size_t kStepsMin = 20;
 constexpr size_t kReadsMax = 30;  // for a row: small models have thousands of samples
 constexpr int kMeasurements = 3;  // of the limits, each time
-
-struct BenchRow {
-  std::string test;
-  uint32_t tokens = 0;  // timed together
-  double median_ms = 0.0;
-  double flops = 0.0;              // of prompts
-  double bytes = 0.0;              // of decoding
-  double read_gbytes_per_s = 0.0;  // of a loop of loads over the weights, between the samples
-
-  double gflops() const { return flops / median_ms / 1e6; }
-  double gbytes_per_s() const { return bytes / median_ms / 1e6; }
-  double share_of_read() const { return gbytes_per_s() / read_gbytes_per_s; }
-};
 
 // Fills in what the person left open, and refuses what the context has no room for.
 BenchOptions completed(BenchOptions options, const ModelFile& file) {
@@ -93,11 +71,11 @@ class Limits {
   }
 
   // What the model itself reached the machine can do.
-  MachineLimits found(const std::vector<BenchRow>& rows) const {
+  MachineLimits found(const std::vector<BenchRun>& runs) const {
     MachineLimits limits = {peak_gflops_, median(reads_)};
-    for (const BenchRow& row : rows) {
-      limits.peak_gflops = std::max(limits.peak_gflops, row.gflops());
-      limits.read_gbytes_per_s = std::max(limits.read_gbytes_per_s, row.gbytes_per_s());
+    for (const BenchRun& run : runs) {
+      limits.peak_gflops = std::max(limits.peak_gflops, run.gflops.value_or(0.0));
+      limits.read_gbytes_per_s = std::max(limits.read_gbytes_per_s, run.gbytes_per_s.value_or(0.0));
     }
     return limits;
   }
@@ -132,54 +110,58 @@ class TokenBench {
 
   const ArenaPlan& plan() const { return session_.plan(); }
 
-  BenchRow time_prompt(uint32_t tokens) {
-    BenchRow row{fmt::format("pp{}", tokens), tokens};
+  BenchRun time_prompt(uint32_t tokens) {
+    BenchRun run = {.test = fmt::format("pp{}", tokens), .tokens = tokens};
+    double flops = 0.0;
     for (uint32_t begin = 0; begin < tokens; begin += options_.chunk) {
-      row.flops += model_flops(reader_, {begin, std::min(options_.chunk, tokens - begin), 1});
+      flops += model_flops(reader_, {begin, std::min(options_.chunk, tokens - begin), 1});
     }
     feed_prompt(tokens);
-    row.median_ms = median_sample_ms(kRunsMin, options_.seconds,
+    run.median_ms = median_sample_ms(kRunsMin, options_.seconds,
                                      [&] { return milliseconds([&] { feed_prompt(tokens); }); });
-    return row;
+    run.gflops = run.per_ms(flops);
+    return run;
   }
 
-  BenchRow time_decode(uint32_t tokens) {
-    BenchRow row{fmt::format("tg{}", tokens), tokens};
-    for (uint32_t i = 0; i < tokens; ++i)
-      row.bytes += decode_bytes(reader_, packed_index_, 1 + i, kv_type_);
-    time_against_reads(row, kRunsMin, [&] {
+  BenchRun time_decode(uint32_t tokens) {
+    double bytes = 0.0;
+    for (uint32_t i = 0; i < tokens; ++i) {
+      bytes += decode_bytes(reader_, packed_index_, 1 + i, kv_type_);
+    }
+    return time_against_reads(fmt::format("tg{}", tokens), tokens, bytes, kRunsMin, [&] {
       feed_prompt(1);
       return milliseconds([&] {
         for (uint32_t i = 0; i < tokens; ++i) feed(1);
       });
     });
-    return row;
   }
 
-  BenchRow time_step_at(uint32_t held) {
-    BenchRow row{fmt::format("at {}", held), 1};
-    row.bytes = decode_bytes(reader_, packed_index_, held, kv_type_);
+  BenchRun time_step_at(uint32_t held) {
+    const double bytes = decode_bytes(reader_, packed_index_, held, kv_type_);
     feed_prompt(held);
-    time_against_reads(row, kStepsMin, [&] {
+    return time_against_reads(fmt::format("at {}", held), 1, bytes, kStepsMin, [&] {
       // A ring may have forgotten what the step before needs.
       if (session_.session().rewind(0, held) != Status::kOk) feed_prompt(held);
       return milliseconds([&] { feed(1); });
     });
-    return row;
   }
 
  private:
   // What is read is measured after each sample, so that both see the same moments.
-  void time_against_reads(BenchRow& row, size_t samples_min,
-                          const std::function<double()>& sample) {
+  BenchRun time_against_reads(const std::string& test, uint32_t tokens, double bytes,
+                              size_t samples_min, const std::function<double()>& sample) {
+    BenchRun run = {.test = test, .tokens = tokens};
     std::vector<double> reads;
-    row.median_ms = median_sample_ms(samples_min, options_.seconds, [&] {
+    run.median_ms = median_sample_ms(samples_min, options_.seconds, [&] {
       const double ms = sample();
       if (reads.size() < kReadsMax) reads.push_back(limits_.sample_read());
       return ms;
     });
+    run.gbytes_per_s = run.per_ms(bytes);
     // What the model itself reached the machine can do.
-    row.read_gbytes_per_s = std::max(median(reads), row.gbytes_per_s());
+    const double most = std::max(median(reads), *run.gbytes_per_s);
+    run.share_of_read = Fraction{*run.gbytes_per_s / most};
+    return run;
   }
 
   void feed(uint32_t tokens) {
@@ -215,53 +197,15 @@ std::span<const std::byte> packed_weights(const ModelFile& file) {
                                      static_cast<size_t>(segment.bytes()));
 }
 
-void print_rates(const BenchOptions& options, const ModelFile& file, const ArenaPlan& plan,
-                 size_t weight_bytes, const MachineLimits& limits, const StartUp& start_up,
-                 const std::vector<BenchRow>& rows) {
-  print_header(options, file, limits, start_up,
-               fmt::format("context    {}, {} a call, arena {} bytes\n",
-                           counted(options.context, "position"), counted(options.chunk, "token"),
-                           grouped(plan.total_bytes)),
-               fmt::format(" over {} of weights", bytes_text(weight_bytes)));
-  TextTable table({">test", ">tokens/s", ">a token", ">GFLOP/s", ">of peak", ">GB/s", ">of read"});
-  for (const BenchRow& row : rows) {
-    const bool prompt = row.flops > 0.0;
-    const auto percent = [](double value, double limit) {
-      return fmt::format("{:.1f}%", 100.0 * value / limit);
-    };
-    table.add_row({row.test, fmt::format("{:.1f}", row.tokens / row.median_ms * 1e3),
-                   time_text(row.median_ms / row.tokens),
-                   prompt ? fmt::format("{:.2f}", row.gflops()) : "",
-                   prompt ? percent(row.gflops(), limits.peak_gflops) : "",
-                   prompt ? "" : fmt::format("{:.2f}", row.gbytes_per_s()),
-                   prompt ? "" : percent(row.share_of_read(), 1.0)});
-  }
-  fmt::print("{}", table.text());
-}
-
-void print_rates_as_json(const BenchOptions& options, const ModelFile& file, const ArenaPlan& plan,
-                         size_t weight_bytes, const MachineLimits& limits, const StartUp& start_up,
-                         const std::vector<BenchRow>& rows) {
-  BenchFacts facts = {options, file, limits, start_up};
-  facts.weight_bytes = weight_bytes;
-  facts.context = options.context;
-  facts.tokens_per_call = options.chunk;
-  facts.arena_bytes = plan.total_bytes;
-  for (const BenchRow& row : rows) {
-    BenchRun run = {.test = row.test,
-                    .tokens = row.tokens,
-                    .median_ms = row.median_ms,
-                    .tokens_per_s = row.tokens / row.median_ms * 1e3};
-    if (row.flops > 0.0) {
-      run.gflops = row.gflops();
-      run.share_of_peak = Fraction{row.gflops() / limits.peak_gflops};
-    } else {
-      run.gbytes_per_s = row.gbytes_per_s();
-      run.share_of_read = Fraction{row.share_of_read()};
-    }
-    facts.runs.push_back(std::move(run));
-  }
-  print_bench(facts);
+std::string rates_table(const Json& runs) {
+  return table({{">test", "{test}"},
+                {">tokens/s", "{tokens_per_s:.1f}"},
+                {">a token", "{time}"},
+                {">GFLOP/s", "{gflops:.2f}"},
+                {">of peak", "{?gflops}{percent:.1f}%"},
+                {">GB/s", "{gbytes_per_s:.2f}"},
+                {">of read", "{?gbytes_per_s}{percent:.1f}%"}},
+               runs);
 }
 
 }  // namespace
@@ -281,14 +225,15 @@ void bench_tokens(const BenchOptions& wanted, const ModelFile& file) {
   TokenBench bench(options, file, session_options, limits, profiler);
 
   Progress progress(options.model.string());
-  std::vector<BenchRow> rows;
-  const auto add = [&](const BenchRow& row) {
-    rows.push_back(row);
+  BenchFacts facts = {options, file};
+  std::vector<BenchRun>& runs = facts.runs;
+  const auto add = [&](const BenchRun& run) {
+    runs.push_back(run);
     limits.measure();
   };
   const double all = static_cast<double>(options.prompts.size() + options.at.size() +
                                          (*options.decode > 0 ? 1 : 0));
-  const auto show = [&] { progress.at("timing", static_cast<double>(rows.size()) / all); };
+  const auto show = [&] { progress.at("timing", static_cast<double>(runs.size()) / all); };
   for (const uint32_t tokens : options.prompts) {
     show();
     add(bench.time_prompt(tokens));
@@ -300,10 +245,18 @@ void bench_tokens(const BenchOptions& wanted, const ModelFile& file) {
     add(bench.time_step_at(held));
   }
   progress.at("starting", 0.0);
-  const StartUp start_up = time_start_up(file, session_options, options.seconds);
+  facts.start_up = time_start_up(file, session_options, options.seconds);
   progress.done();
-  (options.json ? print_rates_as_json : print_rates)(options, file, bench.plan(), weights.size(),
-                                                     limits.found(rows), start_up, rows);
+  facts.limits = limits.found(runs);
+  for (BenchRun& run : runs) {
+    run.tokens_per_s = run.tokens / run.median_ms * 1e3;
+    if (run.gflops) run.share_of_peak = Fraction{*run.gflops / facts.limits.peak_gflops};
+  }
+  facts.weight_bytes = weights.size();
+  facts.context = options.context;
+  facts.tokens_per_call = options.chunk;
+  facts.arena_bytes = bench.plan().total_bytes;
+  print_bench(facts, rates_table);
   profiler.report();
 }
 

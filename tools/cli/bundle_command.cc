@@ -1,27 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // arenite bundle: models with the sources that run them, as a folder for any firmware's build.
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include <algorithm>
 #include <cctype>
-#include <filesystem>
 #include <map>
-#include <string>
-#include <vector>
 
 #include "arenite/model.h"
 #include "arenite/version.h"
 #include "cli/arguments.h"
 #include "cli/bundle.h"
 #include "cli/bundle_sources.h"
-#include "cli/commands.h"
 #include "cli/embed.h"
-#include "cli/facts.h"
 #include "cli/inspect_facts.h"
-#include "cli/process.h"
-#include "cli/text_table.h"
-#include "convert/files/error.h"
 #include "core/needs.h"
 
 namespace arenite::tool {
@@ -54,10 +43,13 @@ std::string header(std::span<const BundledModel> models) {
       "// NAME_ARENA_BYTES_MAX; models that never run at once may share one.\n" +
       c_preamble() + "#include \"arenite/arenite.h\"\n\n";
   size_t arena_bytes = 0;
-  uint32_t features = 1;
+  uint32_t features = 1, tokens_min = 1;
   std::string each;
   for (const BundledModel& model : models) {
-    text += c_declarations(model.file, model.identifier, model.sizes) + features_of(model);
+    const uint32_t shortest = std::max(1u, model.file.reader().tokens_min());
+    text += c_declarations(model.file, model.identifier, model.sizes) + features_of(model) +
+            fmt::format("#define {}_TOKENS_MIN {}u\n", upper(model.identifier), shortest);
+    tokens_min = std::max(tokens_min, shortest);
     each += fmt::format(" EACH({}, {})", model.identifier, upper(model.identifier));
     arena_bytes = std::max(arena_bytes, model.arena_bytes);
     features = std::max(features, input_features(model.file.reader()));
@@ -68,8 +60,9 @@ std::string header(std::span<const BundledModel> models) {
                     "// The most that one of them takes.\n"
                     "#define ARENITE_MODELS_ARENA_BYTES_MAX ((size_t){}u)\n"
                     "#define ARENITE_MODELS_INPUT_FEATURES_MAX {}u\n"
+                    "#define ARENITE_MODELS_TOKENS_MIN_MAX {}u\n"
                     "// NOLINTEND\n",
-                    each, arena_bytes, features);
+                    each, arena_bytes, features, tokens_min);
 }
 
 std::string array_source(const BundledModel& model) {
@@ -318,7 +311,7 @@ constexpr auto kFacts<BundleFacts> =
                     [](const BundleFacts& f) { return kernels_in(f.files); }),
                Fact("files", &BundleFacts::files));
 
-FactType bundle_facts() { return type_of_fact<BundleFacts>(); }
+Json bundle_facts() { return schema_of<BundleFacts>(); }
 
 namespace {
 

@@ -30,10 +30,10 @@ constexpr std::string_view kSettingsHeader = "settings.h";
 constexpr std::string_view kKernelSettingsHeader = "kernel_settings.h";
 
 // XNNPACK's own headers that declare kernels, in place of which there is kKernelsHeader.
-constexpr std::string_view kDeclarations[] = {"xnnpack/gemm.h",    "xnnpack/raddstoreexpminusmax.h",
-                                              "xnnpack/reduce.h",  "xnnpack/transpose.h",
-                                              "xnnpack/vbinary.h", "xnnpack/vcvt.h",
-                                              "xnnpack/vunary.h"};
+constexpr std::string_view kDeclarations[] = {
+    "xnnpack/gemm.h",   "xnnpack/igemm.h",     "xnnpack/raddstoreexpminusmax.h",
+    "xnnpack/reduce.h", "xnnpack/transpose.h", "xnnpack/vbinary.h",
+    "xnnpack/vcvt.h",   "xnnpack/vunary.h"};
 // XNNPACK's interface, of which kernels use nothing, but the parameters of other kernels do.
 constexpr std::string_view kInterface = "xnnpack.h";
 constexpr std::string_view kInterfaceText =
@@ -54,11 +54,12 @@ struct SourceRow {
 };
 constexpr SourceRow kSourceRows[] = {
     {"ops/activation.cc", kActivationNeeds},
+    {"ops/convolution.cc", bits_of(Need::kConvolution, Need::kDepthwise, Need::kMaxPool)},
     {"ops/embedding.cc", bits_of(Need::kEmbedding)},
     {"ops/norm.cc", kNormNeeds},
-    {"ops/select.cc",
-     bits_of(Need::kSelectAsAsked, Need::kSelectFirst, Need::kSelectMean, Need::kSelectMax,
-             Need::kSelectMeanSqrtLength, Need::kSelectWeightedMean, Need::kSelectLast)},
+    {"ops/select.cc", bits_of(Need::kSelectAsAsked, Need::kSelectFirst, Need::kSelectMean,
+                              Need::kSelectMax, Need::kSelectMeanSqrtLength,
+                              Need::kSelectWeightedMean, Need::kSelectLast, Need::kSelectSum)},
 };
 
 // What a program reads or writes text with. Models of tokens come with it: a tokenizer may be
@@ -77,6 +78,7 @@ bool has_kernel(const KernelSet& set, std::string_view path) {
       {"/f32-qc8w-gemm-", set.w8 != nullptr},
       {"/qd8-f32-qc8w-gemm-", set.q8 != nullptr},
       {"/qd8-f32-qb4w-gemm-", set.q4 != nullptr},
+      {"/f32-igemm-", set.indirect != nullptr},
       {"/f32-qs8-vcvt-", set.q8 != nullptr || set.q4 != nullptr},
       {"/f32-rminmax-", set.row_extremes != nullptr},
       {"/f32-raddstoreexpminusmax-", set.exp_sum != nullptr},

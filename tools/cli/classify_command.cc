@@ -1,23 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // arenite classify: texts, or windows of sensor frames, to classes.
-#include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <optional>
 
 #include "arenite/tokenizer.h"
 #include "cli/arguments.h"
-#include "cli/commands.h"
-#include "cli/facts.h"
-#include "cli/process.h"
 #include "cli/texts.h"
 #include "cli/thread_pool.h"
 #include "convert/check/model_input.h"
-#include "convert/files/error.h"
 #include "convert/files/npy.h"
-#include "convert/files/output_files.h"
 #include "session/session_state.h"
 
 namespace arenite::tool {
@@ -54,30 +46,25 @@ std::vector<double> softmax(std::span<const float> logits) {
   return shares;
 }
 
-// What was classified: a text or a window; or of a model that labels tokens, one of its tokens.
-struct Subject {
-  std::optional<std::string> text{};
-  std::optional<size_t> window{};
-  std::optional<std::string> token_text{};
-  std::optional<uint32_t> token{};  // of a window
-
-  std::string name() const {
-    if (token_text) return *token_text;
-    if (text) return *text;
-    return token ? fmt::format("window {}, token {}", *window, *token)
-                 : fmt::format("window {}", *window);
-  }
-};
-
 struct ClassFacts {
   std::string label;
   uint64_t index = 0;
   Fraction share;  // after a softmax
 };
 
+// What was classified: a text or a window; or of a model that labels tokens, one of its tokens: its
+// text, or its index in the window.
 struct ResultFacts {
-  Subject subject;
+  std::optional<std::string> text{};
+  std::optional<size_t> window{};
+  std::optional<std::variant<uint32_t, std::string>> token{};
   std::vector<ClassFacts> classes{};
+
+  std::string name() const {
+    if (text) return token ? std::get<std::string>(*token) : *text;
+    return token ? fmt::format("window {}, token {}", *window, std::get<uint32_t>(*token))
+                 : fmt::format("window {}", *window);
+  }
 };
 
 struct ClassifyFacts : TextNotes {
@@ -99,17 +86,17 @@ class Classes {
     facts_.skipped.insert(facts_.skipped.end(), batch.skipped.begin(), batch.skipped.end());
   }
 
-  void add(std::span<const float> logits, const Subject& subject) {
+  void add(std::span<const float> logits, ResultFacts result) {
     const std::vector<double> shares = softmax(logits);
     std::vector<size_t> order(shares.size());
     std::iota(order.begin(), order.end(), size_t{0});
     std::ranges::stable_sort(order, [&](size_t a, size_t b) { return shares[a] > shares[b]; });
     order.resize(std::min<size_t>(arguments_.top, order.size()));
-    if (!arguments_.json) return print(order, shares, subject.name());
-    ResultFacts& result = facts_.results.emplace_back(ResultFacts{subject});
+    if (!arguments_.json) return print(order, shares, result.name());
     for (const size_t index : order) {
       result.classes.push_back({class_name(model_, index), index, {shares[index]}});
     }
+    facts_.results.push_back(std::move(result));
   }
 
   void finish() {
@@ -142,16 +129,19 @@ void classify_batch(const ClassifyArguments& arguments, const Model& model, cons
   runner.run(batch, [&](size_t first, std::span<const uint32_t> lengths, convert::CallRows& rows) {
     size_t row = 0;
     for (size_t i = 0; i < lengths.size(); ++i) {
-      Subject subject;
-      subject.text = batch.texts[first + i];
+      ResultFacts subject = {.text = batch.texts[first + i]};
       if (is_whole) {
         classes.add(rows[row++], subject);
         continue;
       }
       if (!arguments.json) fmt::print("{}\n", *subject.text);
-      row += ModelAccess::reader(model).prefix_rows();
+      const uint32_t tokens = lengths[i];
+      const uint32_t given = convert::rows_given(model, Outputs::kAll, tokens, true);
+      convert::refuse_if(given < tokens, "the model gives {} rows for a text of {} tokens", given,
+                         tokens);
+      row += given - tokens;
       for (const TokenId id : batch.ids[first + i]) {
-        subject.token_text = tokenizer.token_bytes(id);
+        subject.token = std::string(tokenizer.token_bytes(id));
         classes.add(rows[row++], subject);
       }
     }
@@ -190,7 +180,8 @@ void classify_windows(const ClassifyArguments& arguments, const ModelFile& file,
   options.parallel = pool.parallel_for();
   ModelSession session(file, options);
   const bool is_whole = convert::has_row_of_sequence(model.file(), options.outputs);
-  const uint32_t first = is_whole ? 0 : ModelAccess::reader(model).prefix_rows();
+  const uint32_t rows = convert::rows_given(model, Outputs::kAll, input.tokens, true);
+  const uint32_t first = is_whole || rows < input.tokens ? 0 : rows - input.tokens;
   for (uint32_t i = 0; i < input.sequences; ++i) {
     Diagnostic why;
     const Result<Output> output = session.session().run(
@@ -200,8 +191,7 @@ void classify_windows(const ClassifyArguments& arguments, const ModelFile& file,
     convert::CallRows rows(*output, model,
                            convert::rows_given(model, options.outputs, input.tokens, true));
     for (uint32_t row = first; row < rows.size(); ++row) {
-      Subject subject;
-      subject.window = i;
+      ResultFacts subject = {.window = i};
       if (!is_whole) subject.token = row - first;
       classes.add(rows[row], subject);
     }
@@ -211,6 +201,7 @@ void classify_windows(const ClassifyArguments& arguments, const ModelFile& file,
 void run_classify(const ClassifyArguments& arguments) {
   const convert::OutputGuard guard({});
   const ModelFile file(arguments.model, arguments.kernels);
+  require_one_input(file, "classify");
   const Model& model = file.model();
   if (model.causal() && model.labels() == 0 && model.output_features() == model.vocab_size()) {
     throw convert::InputError(
@@ -220,14 +211,6 @@ void run_classify(const ClassifyArguments& arguments) {
   Classes classes(arguments, model);
   (model.vocab_size() != 0 ? classify_texts : classify_windows)(arguments, file, classes);
   classes.finish();
-}
-
-using TokenFacts = std::optional<std::variant<uint32_t, std::string>>;
-
-TokenFacts token_of(const ResultFacts& facts) {
-  if (facts.subject.token_text) return *facts.subject.token_text;
-  if (facts.subject.token) return *facts.subject.token;
-  return std::nullopt;
 }
 
 }  // namespace
@@ -240,12 +223,11 @@ constexpr auto kFacts<ClassFacts> = std::tuple(Fact("label", &ClassFacts::label)
 
 template <>
 constexpr auto kFacts<ResultFacts> = std::tuple(
-    Fact("text", "null: of a window", [](const ResultFacts& f) { return f.subject.text; }),
-    Fact("window", "Its index; null: of a text",
-         [](const ResultFacts& f) { return f.subject.window; }),
+    Fact("text", "null: of a window", &ResultFacts::text),
+    Fact("window", "Its index; null: of a text", &ResultFacts::window),
     Fact("token",
          "Of a model that labels tokens: the text of the token, or its index in the window",
-         token_of),
+         &ResultFacts::token),
     Fact("classes", &ResultFacts::classes));
 
 template <>
@@ -254,7 +236,7 @@ constexpr auto kFacts<ClassifyFacts> =
                    std::tuple(Fact("kernel_set", &ClassifyFacts::kernel_set),
                               Fact("threads", &ClassifyFacts::threads)));
 
-FactType classify_facts() { return type_of_fact<ClassifyFacts>(); }
+Json classify_facts() { return schema_of<ClassifyFacts>(); }
 
 void add_classify(CLI::App& app) {
   const auto [command, arguments] = add_command(
@@ -266,15 +248,11 @@ void add_classify(CLI::App& app) {
       "\nExamples:\n"
       "  arenite classify sentiment.arn --text 'a gorgeous, witty film' --top 2\n"
       "  arenite classify vibration.arn --input windows.npy\n");
-  command.add_option("model", arguments.model, "A model file of a classifier")
-      ->type_name(kFileType)
-      ->required();
+  add_model(command, arguments.model, "A model file of a classifier");
   add_text_options(command, arguments.texts);
-  command
-      .add_option("--input", arguments.input,
-                  "Of a model of features: [tokens, features] or [windows, tokens, features], "
-                  ".npy")
-      ->type_name(kFileType);
+  add_file(command, "--input", arguments.input,
+           "Of a model of features: [tokens, features] or [windows, tokens, features], "
+           ".npy");
   add_number(command, "--top", arguments.top, "Classes to print of each text")
       ->capture_default_str();
   add_machine_options(command, arguments.kernels, arguments.threads);

@@ -2,6 +2,8 @@
 // The subcommands. Each add_ function declares its options and what to do when it is called.
 #pragma once
 
+#include "cli/facts.h"
+
 namespace CLI {
 class App;
 }  // namespace CLI
@@ -22,20 +24,19 @@ void add_run(CLI::App& app);
 void add_strip(CLI::App& app);
 void add_verify(CLI::App& app);
 
-// What they print with --json.
-struct FactType;
-FactType bench_facts();
-FactType bundle_facts();
-FactType classify_facts();
-FactType convert_facts();
-FactType embed_facts();
-FactType embed_text_facts();
-FactType generate_facts();
-FactType inspect_facts();
-FactType repack_facts();
-FactType run_facts();
-FactType strip_facts();
-FactType verify_facts();
+// The schemas of what they print with --json.
+Json bench_facts();
+Json bundle_facts();
+Json classify_facts();
+Json convert_facts();
+Json embed_facts();
+Json embed_text_facts();
+Json generate_facts();
+Json inspect_facts();
+Json repack_facts();
+Json run_facts();
+Json strip_facts();
+Json verify_facts();
 
 // --- The whole program but for what concerns the process: for main, and tests that call it ---
 

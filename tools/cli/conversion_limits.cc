@@ -1,17 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a conversion may cost at most: the options that say so, and what was measured against them.
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include <algorithm>
 #include <set>
 
 #include "arenite/arena_formula.h"
 #include "cli/arguments.h"
 #include "cli/convert_report.h"
-#include "cli/help.h"
-#include "cli/session_sizes.h"
-#include "convert/files/error.h"
 #include "format/reader.h"
 
 namespace arenite::tool {
@@ -37,33 +31,36 @@ std::vector<std::string> noisiest(const ConversionFacts& facts) {
   throw convert::InputError("{}: {}: drop the option", option, what);
 }
 
+void add_limit(ConversionFacts& facts, LimitCheck check) {
+  if (check.is_met) check.offenders.clear();
+  facts.limits.push_back(std::move(check));
+}
+
 // Where all weights are float32 nothing is compared: nothing was lost.
 void add_quality_limits(const convert::Conversion& conversion, const ConversionLimits& limits,
                         ConversionFacts& facts) {
   const convert::ModelComparison* const found =
       conversion.quantization ? &*conversion.quantization->evaluation : nullptr;
   if (limits.min_cosine) {
-    LimitCheck check{"--min-cosine", *limits.min_cosine, 1.0, "", true, {}};
-    if (found != nullptr) {
-      check.found = found->output_cosine;
-      for (const HiddenStateError& state : facts.hidden_states) {
-        check.found = std::min(check.found, state.mean_cosine);
-        if (!(state.mean_cosine >= check.asked)) check.offenders.push_back(state.name);
-      }
-      if (!(found->output_cosine >= check.asked)) check.offenders.emplace_back("the outputs");
-      check.is_met = check.offenders.empty();
-      check.offenders.resize(std::min(check.offenders.size(), kOffendersShown));
-    }
-    facts.limits.push_back(check);
+    const double outputs = found != nullptr ? found->output_cosine : 1.0;
+    LimitCheck check{"--min-cosine", *limits.min_cosine, outputs, "", true, {}};
+    const auto judge = [&check](const std::string& name, double cosine) {
+      check.found = std::min(check.found, cosine);
+      if (cosine >= check.asked) return;
+      check.is_met = false;
+      if (check.offenders.size() < kOffendersShown) check.offenders.push_back(name);
+    };
+    for (const HiddenStateError& state : facts.hidden_states) judge(state.name, state.mean_cosine);
+    if (found != nullptr) judge("the outputs", outputs);
+    add_limit(facts, check);
   }
   if (limits.max_kl) {
     if (found != nullptr && !found->has_probabilities) {
       refuse_unmeasured("--max-kl", "the model gives no probabilities");
     }
     const double kl = found != nullptr ? found->mean_kl : 0.0;
-    const bool is_met = kl <= *limits.max_kl;
-    facts.limits.push_back({"--max-kl", *limits.max_kl, kl, "nats", is_met,
-                            is_met ? std::vector<std::string>() : noisiest(facts)});
+    add_limit(facts,
+              {"--max-kl", *limits.max_kl, kl, "nats", kl <= *limits.max_kl, noisiest(facts)});
   }
   if (limits.max_perplexity_increase) {
     const bool has_text = found != nullptr && conversion.quantization->calibration;
@@ -71,44 +68,32 @@ void add_quality_limits(const convert::Conversion& conversion, const ConversionL
       refuse_unmeasured("--max-perplexity-increase", "there is no text to measure it on");
     }
     const double increase = found != nullptr ? 100.0 * found->perplexity_increase() : 0.0;
-    const bool is_met = increase <= *limits.max_perplexity_increase;
-    facts.limits.push_back({"--max-perplexity-increase", *limits.max_perplexity_increase, increase,
-                            "percent", is_met,
-                            is_met ? std::vector<std::string>() : noisiest(facts)});
+    add_limit(facts, {"--max-perplexity-increase", *limits.max_perplexity_increase, increase,
+                      "percent", increase <= *limits.max_perplexity_increase, noisiest(facts)});
   }
 }
 
 void add_size_limits(const convert::Conversion& conversion, const ConversionLimits& limits,
                      ConversionFacts& facts) {
   const format::ModelReader reader(conversion.file.span());
-  if (limits.max_bytes) {
-    const uint64_t bytes = conversion.file.size();
-    LimitCheck check{"--max-bytes",
-                     static_cast<double>(*limits.max_bytes),
-                     static_cast<double>(bytes),
-                     "bytes",
-                     bytes <= *limits.max_bytes,
-                     {}};
-    for (uint32_t i = 0; i < reader.packed_count() && !check.is_met; ++i) {
-      check.offenders.push_back(fmt::format("{} ({} bytes)",
-                                            name(static_cast<Target>(reader.packed(i).target)),
-                                            reader.packed(i).segment.bytes()));
-    }
-    facts.limits.push_back(check);
+  std::vector<std::string> parts, arenas;  // of the file; those that are too large
+  uint64_t largest = 0;
+  for (uint32_t i = 0; i < reader.packed_count(); ++i) {
+    const std::string target = name(static_cast<Target>(reader.packed(i).target));
+    parts.push_back(fmt::format("{} ({} bytes)", target, reader.packed(i).segment.bytes()));
+    const uint64_t arena =
+        evaluate(reader.formula(i), reader.axes(), default_sizes(reader)).total_bytes.value();
+    largest = std::max(largest, arena);
+    if (limits.max_arena && arena > *limits.max_arena) arenas.push_back(target);
   }
-  if (limits.max_arena) {
-    LimitCheck check{"--max-arena", static_cast<double>(*limits.max_arena), 0.0, "bytes", true, {}};
-    for (uint32_t i = 0; i < reader.packed_count(); ++i) {
-      const uint64_t bytes =
-          evaluate(reader.formula(i), default_sizes(reader), reader.prefix_rows())
-              .total_bytes.value();
-      check.found = std::max(check.found, static_cast<double>(bytes));
-      if (bytes <= *limits.max_arena) continue;
-      check.is_met = false;
-      check.offenders.emplace_back(name(static_cast<Target>(reader.packed(i).target)));
-    }
-    facts.limits.push_back(check);
-  }
+  const auto add = [&facts](const char* option, std::optional<uint64_t> most, uint64_t bytes,
+                            const std::vector<std::string>& offenders) {
+    if (!most) return;
+    add_limit(facts, {option, static_cast<double>(*most), static_cast<double>(bytes), "bytes",
+                      bytes <= *most, offenders});
+  };
+  add("--max-bytes", limits.max_bytes, conversion.file.size(), parts);
+  add("--max-arena", limits.max_arena, largest, arenas);
 }
 
 // One note for each reason that a type did not fit: layers are alike.
@@ -179,32 +164,27 @@ void add_quantization(const convert::Conversion& conversion, ConversionFacts& fa
   facts.outputs = outputs;
 }
 
-CLI::Option* add_real(CLI::App& command, const char* option, std::optional<double>& value,
-                      const char* help, double max) {
-  return command.add_option(option, value, help)->check(real_number(0, false, max));
-}
-
 }  // namespace
 
 void add_limit_options(CLI::App& command, ConversionLimits& limits) {
   add_real(command, "--min-cosine", limits.min_cosine,
            "Write nothing unless hidden states and outputs in few bits point where those in "
            "float32 do: least mean cosine",
-           1);
+           0, false, 1);
   add_real(command, "--max-kl", limits.max_kl,
-           "Write nothing if the mean KL divergence of the outputs is larger, in nats", 1e3);
+           "Write nothing if the mean KL divergence of the outputs is larger, in nats", 0, false,
+           1e3);
   add_real(command, "--max-perplexity-increase", limits.max_perplexity_increase,
-           "Write nothing if the perplexity rises by more, in percent", 1e6);
+           "Write nothing if the perplexity rises by more, in percent", 0, false, 1e6);
   add_number(command, "--max-bytes", limits.max_bytes,
              "Write nothing if the file is larger, in bytes", 1, kBytesMax);
   add_number(command, "--max-arena", limits.max_arena,
              "Write nothing if the arena of a target is larger, in bytes, at the sizes that are "
              "printed",
              1, kBytesMax);
-  for (const char* name :
-       {"--min-cosine", "--max-kl", "--max-perplexity-increase", "--max-bytes", "--max-arena"}) {
-    command.get_option(name)->group(kLimitGroup);
-  }
+  put_in_group(
+      command, kLimitGroup,
+      {"--min-cosine", "--max-kl", "--max-perplexity-increase", "--max-bytes", "--max-arena"});
 }
 
 ConversionFacts conversion_facts(const convert::Conversion& conversion, const std::string& source,

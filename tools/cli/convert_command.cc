@@ -1,30 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // arenite convert: from a checkpoint to a model file, and what it made.
-#include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
-#include <algorithm>
 #include <charconv>
-#include <cstdint>
-#include <filesystem>
-#include <optional>
-#include <span>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "cli/arguments.h"
-#include "cli/commands.h"
 #include "cli/convert_report.h"
-#include "cli/help.h"
-#include "cli/process.h"
 #include "cli/report.h"
 #include "cli/report_facts.h"
 #include "convert/check/converted_model.h"
 #include "convert/check/pack_model.h"
 #include "convert/convert.h"
-#include "convert/files/error.h"
-#include "convert/files/output_files.h"
 #include "convert/files/progress.h"
 #include "convert/graph/graph.h"
 
@@ -34,24 +19,10 @@ namespace {
 // The options of `arenite convert`, and what they mean to the converter.
 struct ConvertArguments {
   std::filesystem::path checkpoint;
+  std::filesystem::path decoder;  // of two programs the second
   std::filesystem::path output;
   std::filesystem::path tokenizer;
-  uint32_t heads = 0;
-  uint32_t context = 0;
-  std::string activation;
-  std::string pooling;
-  std::optional<bool> norm_first;
-  bool causal = false;
-  bool bidirectional = false;
-  uint32_t window = 0;
-  std::string embedding_scale;
-  std::optional<double> score_scale;
-  std::optional<double> epsilon;
-  std::vector<uint32_t> output_indices;
-  std::optional<double> rope_theta;
-  std::optional<std::string> module;
-  uint32_t features = 0;
-  std::string mask_ones;
+  convert::ModelOptions model;
   // Inputs and the outputs that the author's model gave for each.
   std::vector<std::pair<std::filesystem::path, std::filesystem::path>> expect;
   std::vector<uint32_t> expect_lengths;  // of each sequence of the inputs
@@ -79,26 +50,18 @@ constexpr double kThetaMax = 1e9;
 constexpr const char* kSqrt = "sqrt";
 constexpr const char* kAuto = "auto";
 
-constexpr std::pair<const char*, convert::PoolingChoice> kPoolings[] = {
-    {"none", convert::PoolingChoice::kNone},
-    {"first", convert::PoolingChoice::kFirst},
-    {"pooler", convert::PoolingChoice::kPooler},
-    {"mean", convert::PoolingChoice::kMean}};
-
-constexpr std::pair<const char*, Activation> kActivations[] = {{"gelu", Activation::kGeluErf},
-                                                               {"gelu_tanh", Activation::kGeluTanh},
-                                                               {"silu", Activation::kSilu},
-                                                               {"relu", Activation::kRelu}};
-
-// The value that `table` has for `name`; nullopt: the option was not given.
-template <typename Value, size_t kRows>
-std::optional<Value> value_of(const std::pair<const char*, Value> (&table)[kRows],
-                              const std::string& name) {
-  for (const auto& [known, value] : table) {
-    if (name == known) return value;
-  }
-  return std::nullopt;
-}
+constexpr Choice<convert::PoolingChoice> kPoolings[] = {{"none", convert::PoolingChoice::kNone},
+                                                        {"first", convert::PoolingChoice::kFirst},
+                                                        {"pooler", convert::PoolingChoice::kPooler},
+                                                        {"mean", convert::PoolingChoice::kMean}};
+constexpr Choice<Activation> kActivations[] = {{"gelu", Activation::kGeluErf},
+                                               {"gelu_tanh", Activation::kGeluTanh},
+                                               {"silu", Activation::kSilu},
+                                               {"relu", Activation::kRelu}};
+constexpr Choice<convert::MaskOnes> kMaskOnes[] = {{"hidden", convert::MaskOnes::kHidden},
+                                                   {"visible", convert::MaskOnes::kVisible}};
+constexpr Choice<TensorType> kCacheTypes[] = {{"f32", TensorType::kF32},
+                                              {"int8", TensorType::kInt8}};
 
 CLI::Validator embedding_scale() {
   const CLI::Validator number = real_number(0, true, kScaleMax);
@@ -111,96 +74,99 @@ CLI::Validator embedding_scale() {
       "");
 }
 
-convert::MaskChoice mask_choice(const ConvertArguments& arguments) {
-  if (arguments.causal) return convert::MaskChoice::kCausal;
-  if (arguments.bidirectional) return convert::MaskChoice::kBidirectional;
-  return arguments.window != 0 ? convert::MaskChoice::kWindow : convert::MaskChoice::kUnsaid;
+convert::EmbeddingScale parse_embedding_scale(const std::string& text) {
+  convert::EmbeddingScale scale = {.is_sqrt = text == kSqrt};
+  if (!scale.is_sqrt) std::from_chars(text.data(), text.data() + text.size(), scale.value);
+  return scale;
 }
 
 // What no state dict tells.
-void add_answers(CLI::App& command, ConvertArguments& arguments) {
-  add_number(command, "--heads", arguments.heads, "Number of heads, where the file does not tell",
-             1, kHeadsMax);
-  command
-      .add_option("--activation", arguments.activation,
-                  "Of a state dict's MLP: gelu, gelu_tanh, silu, relu")
-      ->check(CLI::IsMember({"gelu", "gelu_tanh", "silu", "relu"}));
-  CLI::Option* first = command.add_flag_function(
-      "--norm-first", [&](int64_t count) { arguments.norm_first = count > 0; },
+void add_answers(CLI::App& command, convert::ModelOptions& model) {
+  add_number(command, "--heads", model.heads, "Number of heads, where the file does not tell", 1,
+             kHeadsMax);
+  add_choice(command, "--activation", model.activation, kActivations,
+             "Of a state dict's MLP: gelu, gelu_tanh, silu, relu");
+  command.add_flag_function(
+      "--norm-first", [&model](int64_t count) { model.norm_first = count > 0; },
       "Of a state dict: norms come before attention and MLP");
-  CLI::Option* last = command.add_flag_function(
-      "--norm-last", [&](int64_t count) { arguments.norm_first = count <= 0; },
-      "Of a state dict: norms come after attention and MLP were added");
-  first->excludes(last);
-  CLI::Option* causal =
-      command.add_flag("--causal", arguments.causal, "Each token sees itself and those before it");
-  CLI::Option* bidirectional =
-      command.add_flag("--bidirectional", arguments.bidirectional, "Each token sees all tokens");
+  command
+      .add_flag_function(
+          "--norm-last", [&model](int64_t count) { model.norm_first = count <= 0; },
+          "Of a state dict: norms come after attention and MLP were added")
+      ->excludes("--norm-first");
+  const auto add_mask = [&](const char* name, convert::MaskChoice mask, const char* help) {
+    return command.add_flag_function(
+        name, [&model, mask](int64_t) { model.mask = mask; }, help);
+  };
+  CLI::Option* causal = add_mask("--causal", convert::MaskChoice::kCausal,
+                                 "Each token sees itself and those before it");
+  CLI::Option* bidirectional = add_mask("--bidirectional", convert::MaskChoice::kBidirectional,
+                                        "Each token sees all tokens");
   CLI::Option* window =
-      add_number(command, "--window", arguments.window,
+      add_number(command, "--window", model.window,
                  "Each token sees itself and the N - 1 before it", 1, kContextMax);
   causal->excludes(bidirectional)->excludes(window);
   bidirectional->excludes(window);
   command
-      .add_option("--embedding-scale", arguments.embedding_scale,
-                  "Of a state dict: what multiplies embeddings before positions are added; sqrt "
-                  "stands for the square root of the model's width")
+      .add_option_function<std::string>(
+          "--embedding-scale",
+          [&model](const std::string& text) {
+            model.embedding_scale = parse_embedding_scale(text);
+          },
+          "Of a state dict: what multiplies embeddings before positions are added; sqrt "
+          "stands for the square root of the model's width")
       ->check(embedding_scale());
-  command
-      .add_option("--scale", arguments.score_scale,
-                  "Of a state dict: what multiplies attention scores, instead of 1/sqrt(head_dim)")
-      ->check(real_number(0, true, kScaleMax));
-  command.add_option("--epsilon", arguments.epsilon, "Of a state dict's norms, instead of 1e-05")
-      ->check(real_number(0, true, 1));
-  command.add_option("--rope-theta", arguments.rope_theta, "The base of rotations, if not 10000")
-      ->check(real_number(1, false, kThetaMax));
-  command
-      .add_option(
-          "--pooling", arguments.pooling,
-          "What an encoder gives out of each sequence: none (all tokens), first, pooler or mean")
-      ->check(CLI::IsMember({"none", "first", "pooler", "mean"}));
+  add_real(command, "--scale", model.score_scale,
+           "Of a state dict: what multiplies attention scores, instead of 1/sqrt(head_dim)", 0,
+           true, kScaleMax);
+  add_real(command, "--epsilon", model.epsilon, "Of a state dict's norms, instead of 1e-05", 0,
+           true, 1);
+  add_real(command, "--rope-theta", model.rope_theta, "The base of rotations, if not 10000", 1,
+           false, kThetaMax);
+  add_choice(
+      command, "--pooling", model.pooling, kPoolings,
+      "What an encoder gives out of each sequence: none (all tokens), first, pooler or mean");
 }
 
-void add_exported_options(CLI::App& command, ConvertArguments& arguments) {
+// Of attention modules and exported programs.
+void add_choices_of_model(CLI::App& command, convert::ModelOptions& model) {
+  command.add_option("--module", model.module,
+                     "Prefix of the module to convert, where a checkpoint has several");
+  add_number(command, "--features", model.features,
+             "Width of the input, for a module of a mask alone", 1, kFeaturesMax);
+  add_choice(command, "--mask-ones", model.mask_ones, kMaskOnes,
+             "What a 1 in the mask buffer means, where it cannot be told");
   command
-      .add_option("--output-index", arguments.output_indices,
+      .add_option("--output-index", model.output_indices,
                   "Which output of an exported program, the first is 0; several side by side: 0,2")
       ->type_name("N,...")
       ->delimiter(',')
       ->check(whole_number(0, kHeadsMax));
-}
-
-void add_module_options(CLI::App& command, ConvertArguments& arguments) {
-  command.add_option("--module", arguments.module,
-                     "Prefix of the module to convert, where a checkpoint has several");
-  add_number(command, "--features", arguments.features,
-             "Width of the input, for a module of a mask alone", 1, kFeaturesMax);
   command
-      .add_option("--mask-ones", arguments.mask_ones,
-                  "What a 1 in the mask buffer means, where it cannot be told")
-      ->check(CLI::IsMember({"hidden", "visible"}));
+      .add_option("--functions", model.functions,
+                  "Names of an exported program's functions, encode and step if not given")
+      ->type_name("NAME,...")
+      ->delimiter(',');
+  command.add_option("--encoded", model.encoded,
+                     "The second program's input that the first one gives, where several may be");
 }
 
 // Declares them all. `arguments` must outlive the command.
 void add_convert_options(CLI::App& command, ConvertArguments& arguments) {
-  command
-      .add_option("checkpoint", arguments.checkpoint,
-                  "A .pt2, .safetensors, .pt, .pth, .bin or .gguf file, or a model folder: see "
-                  "'arenite help formats'")
-      ->type_name(kFileType)
+  add_file(command, "checkpoint", arguments.checkpoint,
+           "A .pt2, .safetensors, .pt, .pth, .bin or .gguf file, or a model folder: see "
+           "'arenite help formats'")
       ->required();
-  command.add_option("-o,--output", arguments.output, "The model file to write")
-      ->type_name(kFileType)
-      ->required();
-  add_number(command, "--context", arguments.context,
+  add_file(command, "decoder", arguments.decoder,
+           "Of two exported programs the second, which takes what the first one gives")
+      ->group("");
+  add_file(command, "-o,--output", arguments.output, "The model file to write")->required();
+  add_number(command, "--context", arguments.model.context,
              "Longest sequence, in positions: a model's own, or less", 1, kContextMax);
-  command
-      .add_option("--tokenizer", arguments.tokenizer,
-                  "Its file, if not beside the checkpoint; or none")
-      ->type_name(kFileType);
-  add_answers(command, arguments);
-  add_module_options(command, arguments);
-  add_exported_options(command, arguments);
+  add_file(command, "--tokenizer", arguments.tokenizer,
+           "Its file, if not beside the checkpoint; or none");
+  add_answers(command, arguments.model);
+  add_choices_of_model(command, arguments.model);
   command
       .add_option(
           "--expect", arguments.expect,
@@ -220,21 +186,13 @@ void add_convert_options(CLI::App& command, ConvertArguments& arguments) {
   command.add_option("--keep", arguments.keep,
                      "NAME=TYPE,...: other types for some matrices, by name or part of a name; or "
                      "none. With q4 it is output=q8,embedding=q8 if not given");
-  command
-      .add_option_function<std::string>(
-          "--kv",
-          [&arguments](const std::string& name) {
-            arguments.kv_cache = name == "int8" ? TensorType::kInt8 : TensorType::kF32;
-          },
-          "What sessions keep keys and values as: int8 takes about a quarter of the memory")
-      ->check(CLI::IsMember({"f32", "int8"}))
+  add_choice(command, "--kv", arguments.kv_cache, kCacheTypes,
+             "What sessions keep keys and values as: int8 takes about a quarter of the memory")
       ->default_str("f32");
-  command
-      .add_option("--calibrate", arguments.calibrate,
-                  "What weights in few bits are rounded for: lines of text, or an .npy of token "
-                  "ids or features. If not given, a decoder writes its own text; none: rounding "
-                  "alone")
-      ->type_name(kFileType);
+  add_file(command, "--calibrate", arguments.calibrate,
+           "What weights in few bits are rounded for: lines of text, or an .npy of token "
+           "ids or features. If not given, a decoder writes its own text; none: rounding "
+           "alone");
   command
       .add_option(
           "--target", arguments.targets,
@@ -252,60 +210,34 @@ void add_convert_options(CLI::App& command, ConvertArguments& arguments) {
                 "Print the graph, as recognised and after the passes")
       ->excludes(json);
   command.add_option("--without-pass", arguments.without_passes)->group("");  // for developers
-  for (const char* name : {"--activation", "--norm-first", "--norm-last", "--causal",
-                           "--bidirectional", "--window", "--embedding-scale", "--scale",
-                           "--epsilon", "--rope-theta", "--module", "--features", "--mask-ones"}) {
-    command.get_option(name)->group(kStateDictGroup);
-  }
-  for (const char* name : {"--keep", "--calibrate"}) command.get_option(name)->group(kWeightGroup);
+  put_in_group(command, kStateDictGroup,
+               {"--activation", "--norm-first", "--norm-last", "--causal", "--bidirectional",
+                "--window", "--embedding-scale", "--scale", "--epsilon", "--rope-theta", "--module",
+                "--features", "--mask-ones", "--functions", "--encoded", "--output-index"});
+  put_in_group(command, kWeightGroup, {"--keep", "--calibrate"});
 }
 
 // Throws InputError for options that a single attention module does not have.
 void refuse_model_options(const ConvertArguments& arguments) {
+  const convert::ModelOptions& model = arguments.model;
   std::vector<std::string> others;
-  if (!arguments.tokenizer.empty()) others.emplace_back("--tokenizer");
-  if (!arguments.activation.empty()) others.emplace_back("--activation");
-  if (arguments.norm_first) {
-    others.emplace_back(*arguments.norm_first ? "--norm-first" : "--norm-last");
+  for (const auto& [name, is_given] : std::initializer_list<std::pair<const char*, bool>>{
+           {"--tokenizer", !arguments.tokenizer.empty()},
+           {"--activation", model.activation.has_value()},
+           {"--norm-first", model.norm_first == true},
+           {"--norm-last", model.norm_first == false},
+           {"--embedding-scale", model.embedding_scale.has_value()},
+           {"--epsilon", model.epsilon.has_value()},
+           {"--rope-theta", model.rope_theta.has_value()},
+           {"--pooling", model.pooling.has_value()}}) {
+    if (is_given) others.emplace_back(name);
   }
-  if (!arguments.embedding_scale.empty()) others.emplace_back("--embedding-scale");
-  if (arguments.epsilon) others.emplace_back("--epsilon");
-  if (arguments.rope_theta) others.emplace_back("--rope-theta");
-  if (!arguments.pooling.empty()) others.emplace_back("--pooling");
   if (others.empty()) return;
   throw convert::InputError(
       "{}: {}: this is a single attention module, which has no tokens, embeddings, norms or MLP: "
       "drop the option{}",
       convert::quote(arguments.checkpoint.string()), fmt::join(others, ", "),
       others.size() == 1 ? "" : "s");
-}
-
-convert::ModelOptions model_options(const ConvertArguments& arguments) {
-  convert::ModelOptions options;
-  options.heads = arguments.heads;
-  options.activation = value_of(kActivations, arguments.activation);
-  options.norm_first = arguments.norm_first;
-  options.pooling = value_of(kPoolings, arguments.pooling);
-  options.mask = mask_choice(arguments);
-  options.window = arguments.window;
-  options.score_scale = arguments.score_scale;
-  options.epsilon = arguments.epsilon;
-  options.output_indices = arguments.output_indices;
-  options.rope_theta = arguments.rope_theta;
-  options.context = arguments.context;
-  options.features = arguments.features;
-  options.module = arguments.module;
-  if (arguments.mask_ones == "hidden") options.mask_ones = convert::MaskOnes::kHidden;
-  if (arguments.mask_ones == "visible") options.mask_ones = convert::MaskOnes::kVisible;
-  const std::string& scale = arguments.embedding_scale;
-  if (scale == kSqrt) {
-    options.embedding_scale = {.is_sqrt = true};
-  } else if (!scale.empty()) {
-    double value = 0.0;
-    std::from_chars(scale.data(), scale.data() + scale.size(), value);
-    options.embedding_scale = {.value = value};
-  }
-  return options;
 }
 
 // "none" is no file.
@@ -341,13 +273,16 @@ std::vector<convert::AuthorFiles> author_files(const ConvertArguments& arguments
 convert::ConvertOptions convert_options(const ConvertArguments& arguments) {
   const std::optional<convert::WeightBudget> budget = budget_of(arguments);
   const TensorType type = budget ? TensorType::kF32 : convert::parse_weight_type(arguments.weights);
-  return {model_options(arguments),
+  convert::ModelOptions model = arguments.model;
+  if (model.window != 0) model.mask = convert::MaskChoice::kWindow;
+  return {model,
           arguments.tokenizer,
           arguments.without_passes,
           {type, convert::parse_weight_rules(arguments.keep, type)},
           budget,
           calibration_of(arguments),
           arguments.kv_cache,
+          arguments.decoder,
           author_files(arguments)};
 }
 
@@ -400,11 +335,7 @@ void finish(convert::Conversion& conversion, const ConvertArguments& arguments,
   convert::commit_together(files);
   progress.done();
   const WrittenFile written = {arguments.output, expect};
-  if (arguments.json) {
-    fmt::print("{}", conversion_as_json(conversion, written, facts));
-  } else {
-    print_conversion(conversion, written, facts);
-  }
+  print_string(describe_conversion(conversion, written, facts, arguments.json));
 }
 
 void run_convert(const ConvertArguments& arguments) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The lines that a conversion prints.
+// What a conversion made, as one JSON object and as lines: a table of keys, and one of what lines
+// say of them.
 #include "cli/convert_report.h"
 
 #include <fmt/format.h>
@@ -8,10 +9,11 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <string_view>
 #include <utility>
 
 #include "arenite/arena_formula.h"
+#include "cli/commands.h"
+#include "cli/report.h"
 #include "cli/session_sizes.h"
 #include "cli/text_table.h"
 #include "convert/families/hf_models.h"
@@ -22,302 +24,340 @@
 namespace arenite::tool {
 namespace {
 
-// --- Weights and kernels: the facts that a report shows, as lines ---
+using convert::AttentionModule;
+using convert::ExportedModel;
+using convert::TransformerSpec;
+
+// --- JSON ---
+
+struct Converted {
+  const convert::Conversion& conversion;
+  const WrittenFile& written;
+  const WeightsReport& report;
+  format::ModelReader reader;
+
+  const convert::Program& program() const { return conversion.program; }
+  SessionOptions sizes() const { return default_session_options(reader); }
+};
+
+template <typename... Gets>
+struct ByKind : Gets... {
+  using Gets::operator()...;
+};
+
+// A fact of the kinds of models that one of the functions takes; others have no such key.
+template <typename Value, typename... Gets>
+constexpr auto of_kinds(Gets... gets) {
+  const auto none = [](const auto&) { return Sometimes<Value>(); };
+  return [by_kind = ByKind<decltype(none), Gets...>{none, gets...}](const Converted& f) {
+    return std::visit([&](const auto& facts) { return Sometimes<Value>(by_kind(facts)); },
+                      f.conversion.model.facts);
+  };
+}
+template <typename Value>
+constexpr auto of_transformer(Value TransformerSpec::*member) {
+  return of_kinds<Value>([member](const TransformerSpec& spec) { return spec.*member; });
+}
+template <typename Value, typename Get>
+constexpr auto of_decoder(Get get) {
+  return of_kinds<Value>([get](const TransformerSpec& spec) {
+    return spec.is_decoder ? Sometimes<Value>(get(spec)) : Sometimes<Value>();
+  });
+}
+template <typename Value, typename Get>
+constexpr auto of_encoder(Get get) {
+  return of_kinds<Value>([get](const TransformerSpec& spec) {
+    return spec.is_decoder ? Sometimes<Value>() : Sometimes<Value>(get(spec));
+  });
+}
+
+std::vector<std::string> kinds() { return {"module", "decoder", "encoder", "exported"}; }
+std::vector<std::string> rows_given_out() { return {"tokens", "sequences"}; }
+
+OneOf<kinds> kind_of(const Converted& f) {
+  const convert::Conversion& conversion = f.conversion;
+  return {conversion.module() != nullptr     ? "module"
+          : conversion.exported() != nullptr ? "exported"
+          : conversion.decoder() != nullptr  ? "decoder"
+                                             : "encoder"};
+}
+
+std::string architecture_of(const Converted& f) {
+  if (const ExportedModel* exported = f.conversion.exported()) return exported->graph.architecture;
+  if (const AttentionModule* module = f.conversion.module()) return module->architecture;
+  return f.conversion.transformer()->architecture;
+}
+
+uint32_t context_of(const Converted& f) {
+  if (const ExportedModel* exported = f.conversion.exported())
+    return exported->graph.inputs[0].positions_max;
+  if (const AttentionModule* module = f.conversion.module()) return module->positions_max;
+  return f.conversion.transformer()->positions_max;
+}
+
+OneOf<rows_given_out> output_rows_of(const Converted& f) {
+  const ExportedModel* const exported = f.conversion.exported();
+  const TransformerSpec* const encoder = f.conversion.encoder();
+  const bool are_of_sequences = (exported != nullptr && exported->has_row_of_sequence) ||
+                                (encoder != nullptr && encoder->pooling != SelectKind::kAsAsked);
+  return {are_of_sequences ? "sequences" : "tokens"};
+}
+
+// Those of the tokenizer, and a decoder's own.
+std::vector<std::string> notes_of(const Converted& f) {
+  std::vector<std::string> notes;
+  if (f.program().tokenizer) notes = f.program().tokenizer->notes;
+  if (const TransformerSpec* const decoder = f.conversion.decoder()) {
+    notes.insert(notes.end(), decoder->notes.begin(), decoder->notes.end());
+  }
+  return notes;
+}
+
+// A mask, and of a module where it is from.
+struct ConvertedMask {
+  const convert::CompiledMask* mask;
+  std::optional<std::string> origin{};
+};
+
+std::vector<ConvertedMask> masks_of(const Converted& f) {
+  std::vector<ConvertedMask> masks;
+  for (const convert::CompiledMask& mask : f.program().masks) {
+    masks.push_back({&mask});
+    if (f.conversion.module() == nullptr) continue;
+    masks.back().origin = f.conversion.module()->mask_origins[masks.size() - 1];
+  }
+  return masks;
+}
+
+// Arena and error of a target.
+struct ConvertedTarget {
+  Target target;
+  uint64_t arena_bytes = 0;
+  std::optional<double> largest_error;
+};
+
+std::vector<ConvertedTarget> targets_of(const Converted& f) {
+  std::vector<ConvertedTarget> targets;
+  for (uint32_t i = 0; i < f.reader.packed_count(); ++i) {
+    const convert::TargetCheck& check = f.conversion.checks[i];
+    const ArenaSizes arena =
+        evaluate(f.reader.formula(i), f.reader.axes(), default_sizes(f.reader));
+    targets.push_back({check.target, arena.total_bytes.value(),
+                       check.ran ? std::optional<double>(check.largest_error) : std::nullopt});
+  }
+  return targets;
+}
+
+std::vector<Named<FormulaOfModel>> formulas_of(const Converted& f) {
+  std::vector<Named<FormulaOfModel>> formulas;
+  for (uint32_t i = 0; i < f.reader.packed_count(); ++i) {
+    formulas.push_back(
+        {name(static_cast<Target>(f.reader.packed(i).target)), formula_of(f.reader, i)});
+  }
+  return formulas;
+}
+
+}  // namespace
+
+template <>
+constexpr auto kFacts<ConvertedMask> =
+    std::tuple(Fact("description", [](const ConvertedMask& f) { return f.mask->describe(); }),
+               Fact("bytes", [](const ConvertedMask& f) { return f.mask->bytes(); }),
+               Fact("dense_bytes", "Of a float for each pair",
+                    [](const ConvertedMask& f) {
+                      return uint64_t{f.mask->positions} * f.mask->positions * sizeof(float);
+                    }),
+               Fact("origin", &ConvertedMask::origin));
+
+template <>
+constexpr auto kFacts<convert::TokenizerSpec> =
+    std::tuple(Fact("tokens", [](const convert::TokenizerSpec& f) { return f.tokens.size(); }),
+               Fact("origin", &convert::TokenizerSpec::origin));
+
+template <>
+constexpr auto kFacts<ConvertedTarget> =
+    std::tuple(Fact("name", [](const ConvertedTarget& f) { return name(f.target); }),
+               Fact("cpus", [](const ConvertedTarget& f) { return cpus_of(f.target); }),
+               Fact("arena_bytes", &ConvertedTarget::arena_bytes),
+               Fact("largest_error", "null: not checked, since this CPU lacks it",
+                    &ConvertedTarget::largest_error));
+
+template <>
+constexpr auto kFacts<convert::ExportedModel> =
+    std::tuple(Fact("inputs", &convert::ExportedModel::compared_inputs),
+               Fact("seconds", &convert::ExportedModel::compared_seconds),
+               Fact("largest_difference", &convert::ExportedModel::largest_difference),
+               Fact("largest_value", &convert::ExportedModel::largest_value));
+
+template <>
+constexpr auto kFacts<convert::TypeChoice> =
+    std::tuple(Fact("names", &convert::TypeChoice::name),
+               Fact("type", [](const convert::TypeChoice& f) { return name(f.type); }),
+               Fact("reason", &convert::TypeChoice::reason));
+
+template <>
+constexpr auto kFacts<convert::AuthorCheck> =
+    std::tuple(Fact("sequences", &convert::AuthorCheck::sequences),
+               Fact("tokens", &convert::AuthorCheck::tokens),
+               Fact("of_last_tokens", &convert::AuthorCheck::of_last_tokens),
+               Fact("largest_difference", &convert::AuthorCheck::largest_difference),
+               Fact("largest_value", &convert::AuthorCheck::largest_value),
+               Fact("difference_in_few_bits",
+                    "Of the file, where it rounds weights or caches; largest_difference is then "
+                    "that of the same model in float32",
+                    &convert::AuthorCheck::difference_in_few_bits));
+
+// Sizes of the model, as far as its kind has them.
+constexpr auto kShape = part(
+    "shape", "With what its kind has",
+    Fact("layers", of_kinds<uint64_t>([](const TransformerSpec& f) { return f.layers.size(); })),
+    Fact("model_dim", of_transformer(&TransformerSpec::model_dim)),
+    Fact("heads", of_kinds<uint32_t>([](const TransformerSpec& f) { return f.heads; },
+                                     [](const AttentionModule& f) { return f.heads; })),
+    Fact("head_dim", of_kinds<uint32_t>([](const TransformerSpec& f) { return f.head_dim; },
+                                        [](const AttentionModule& f) { return f.head_dim; })),
+    Fact("value_dim", "module",
+         of_kinds<uint32_t>([](const AttentionModule& f) { return f.value_dim; })),
+    Fact("ffn_dim", of_transformer(&TransformerSpec::ffn_dim)),
+    Fact("vocab_size",
+         of_kinds<uint32_t>([](const TransformerSpec& f) { return f.vocab_size; },
+                            [](const ExportedModel& f) { return f.graph.inputs[0].vocab_size; })),
+    Fact("output_features",
+         [](const Converted& f) {
+           return f.program().slots[f.program().functions[0].output_slot].width;
+         }),
+    Fact("activation", of_kinds<std::string>([](const TransformerSpec& f) {
+           return convert::option_name(f.activation);
+         })),
+    Fact("norm_first", of_transformer(&TransformerSpec::norm_first)),
+    Fact("causal", of_kinds<bool>([](const TransformerSpec& f) { return f.causal; },
+                                  [](const ExportedModel& f) { return f.causal; })),
+    Fact("kv_heads", "decoder",
+         of_decoder<uint32_t>([](const TransformerSpec& f) { return f.kv_heads; })),
+    Fact("gated_mlp", "decoder",
+         of_decoder<bool>([](const TransformerSpec& f) { return f.layers[0].gate.has_value(); })),
+    Fact("tied", "decoder: output weights are the embedding",
+         of_decoder<bool>([](const TransformerSpec& f) { return !f.output.has_value(); })),
+    Fact("input_features", "encoder, module",
+         of_kinds<uint32_t>(
+             [](const TransformerSpec& f) {
+               return f.is_decoder ? Sometimes<uint32_t>() : Sometimes<uint32_t>(f.input_features);
+             },
+             [](const AttentionModule& f) { return f.features; })),
+    Fact("token_types", "encoder",
+         of_encoder<uint32_t>([](const TransformerSpec& f) { return f.token_types; })),
+    Fact("normalize", "encoder: rows have length 1", of_encoder<bool>(convert::is_normalized)));
+
+constexpr auto kRecognised = std::tuple(
+    Fact("kind", kind_of), Fact("architecture", architecture_of),
+    Fact("source", "The form it came in",
+         [](const Converted& f) {
+           return f.conversion.module() != nullptr ? "a state dict" : f.conversion.model.form;
+         }),
+    Fact("parameters", [](const Converted& f) { return parameters_of(f.program()); }), kShape,
+    Fact("inputs",
+         [](const Converted& f) {
+           std::vector<InputFacts> inputs;
+           for (uint32_t i = 0; i < f.reader.inputs(); ++i) {
+             inputs.push_back(input_facts(f.reader, i));
+           }
+           return inputs;
+         }),
+    Fact("functions", "Parts of the program, each of which a call runs",
+         [](const Converted& f) {
+           std::vector<FunctionFacts> functions;
+           for (uint32_t i = 0; i < f.reader.functions(); ++i) {
+             functions.push_back(function_facts(f.reader, i));
+           }
+           return functions;
+         }),
+    Fact("context", "Positions; 0: any number; of the first input", context_of),
+    Fact("length", "exported: for which lengths the result is the model, and why; in lines",
+         of_kinds<std::string>([](const ExportedModel& f) { return f.length; })),
+    Fact("tokens_min", "exported: the shortest sequence",
+         of_kinds<uint32_t>([](const ExportedModel& f) { return f.graph.inputs[0].tokens_min; })),
+    Fact("program", "exported: compared with the program that was read",
+         of_kinds<const ExportedModel*>([](const ExportedModel& f) { return &f; })),
+    Fact("output_rows", output_rows_of),
+    Fact("labels",
+         [](const Converted& f) {
+           const TransformerSpec* const encoder = f.conversion.encoder();
+           return encoder != nullptr ? encoder->labels : std::vector<std::string>();
+         }),
+    Fact(
+        "tokenizer", [](const Converted& f) -> auto& { return f.program().tokenizer; }),
+    Fact("notes", notes_of), Fact("masks", masks_of));
+
+constexpr auto kArena =
+    part("arena", "The sizes that arena_bytes are for",
+         Fact("positions", [](const Converted& f) { return f.sizes().positions_max; }),
+         Fact("tokens", [](const Converted& f) { return f.sizes().tokens_max; }),
+         Fact("sequences", [](const Converted&) { return 1u; }),
+         Fact("threads", [](const Converted&) { return 1u; }),
+         Fact("kv_cache", "What keys and values are kept as",
+              [](const Converted& f) { return name(f.reader.kv_cache()); }));
+
+constexpr auto kCheck =
+    part("check", "The result against double precision",
+         Fact("tokens", [](const Converted& f) { return f.conversion.checked_tokens; }),
+         Fact("largest_output", [](const Converted& f) { return f.conversion.largest_output; }),
+         Fact("computing_error", "Of the targets, with the file's weights; null: not checked",
+              [](const Converted& f) { return f.conversion.computing_error(); }),
+         Fact("storing_error", "Of the weights in the file",
+              [](const Converted& f) { return f.conversion.storing_error; }));
+
+constexpr auto kSelfTest =
+    part("self_test", "",
+         Fact("tokens", "0: none", [](const Converted& f) { return f.reader.self_test().tokens; }),
+         Fact("bytes", [](const Converted& f) {
+           const format::SelfTestView test = f.reader.self_test();
+           return test.tokens == 0 ? 0 : test.segment.bytes();
+         }));
+
+template <>
+constexpr auto kFacts<Converted> = std::tuple_cat(
+    kRecognised,
+    std::tuple(Fact("targets", targets_of), kArena, Fact("formula", "For each target", formulas_of),
+               kCheck,
+               Fact(
+                   "chosen", "By --weights auto",
+                   [](const Converted& f) -> auto& { return f.conversion.choices; }),
+               Fact(
+                   "given", "By options, or by the checkpoint",
+                   [](const Converted& f) -> auto& { return f.conversion.account.given; }),
+               Fact(
+                   "assumed", "What nothing said",
+                   [](const Converted& f) -> auto& { return f.conversion.account.assumed; }),
+               Fact(
+                   "expect", "Compared with the author's own outputs, a pair of --expect each",
+                   [](const Converted& f) -> auto& { return f.written.expect; }),
+               kSelfTest, Fact("report", [](const Converted& f) { return &f.report; }),
+               Fact("file", [](const Converted& f) {
+                 return WrittenPath{f.written.path, f.conversion.file.size()};
+               })));
+
+Json convert_facts() { return schema_of<Converted>(); }
+
+// --- Lines ---
+
+namespace {
 
 constexpr size_t kListWidth = 80;
-constexpr size_t kNameMax = 40;  // of tensors
 
-// A list after a title, a few parts to a line.
-void print_list(const char* title, const std::vector<std::string>& parts) {
-  std::string line;
-  std::string_view start = title;
+// Parts of a list, a few to a line.
+std::string listed(const std::vector<std::string>& parts) {
+  std::string text;
+  size_t line_begin = 0;
   for (const std::string& part : parts) {
-    if (!line.empty() && line.size() + part.size() > kListWidth) {
-      fmt::print("{:<10} {},\n", std::exchange(start, ""), line);
-      line.clear();
+    if (!text.empty() && text.size() - line_begin + part.size() > kListWidth) {
+      text += ",\n";
+      line_begin = text.size();
+    } else if (!text.empty()) {
+      text += ", ";
     }
-    line += (line.empty() ? "" : ", ") + part;
+    text += part;
   }
-  if (!line.empty()) fmt::print("{:<10} {}\n", start, line);
-}
-
-void print_tensors(const std::vector<QuantizedTensor>& tensors) {
-  if (tensors.empty()) return;
-  TextTable table({"matrix", "type", ">bytes", ">signal to noise", "by"});
-  for (const QuantizedTensor& tensor : tensors) {
-    table.add_row({convert::printable(tensor.name, kNameMax), tensor.type, grouped(tensor.bytes),
-                   std::isfinite(tensor.signal_to_noise_db)
-                       ? fmt::format("{:.1f} dB", tensor.signal_to_noise_db)
-                       : "as it was",
-                   tensor.method});
-  }
-  fmt::print("matrices   in few bits\n{}", table.text());
-}
-
-void print_layers(const std::vector<HiddenStateError>& states) {
-  if (states.empty()) return;
-  std::vector<std::string> cosines;
-  for (const HiddenStateError& state : states) {
-    cosines.push_back(fmt::format("{} {:.5f}", state.name, state.mean_cosine));
-  }
-  fmt::print("layers     mean cosine of their hidden states in few bits and in float32\n");
-  print_list("", cosines);
-}
-
-// "f32 4x16, q8 4x8c8": a tensor has the kernel of its type.
-std::string kernels_of(const ReportFacts& facts, uint32_t target) {
-  std::vector<std::string> tiles;
-  for (const KernelUse& use : facts.kernels) {
-    if (use.target != facts.model.targets[target].target || use.layout == format::Layout::kPlain)
-      continue;
-    const Packing packing = facts.model.targets[target].packed.packing(use.type);
-    tiles.push_back(fmt::format("{} {}", name(use.type), tile_name(packing)));
-  }
-  return fmt::format("{}: {}", kernel_set_name(facts.model.targets[target].target),
-                     fmt::join(tiles, ", "));
-}
-
-// What few bits cost each matrix and each layer, and what did not go as asked.
-void print_few_bits(const ConversionFacts& facts) {
-  print_tensors(facts.tensors);
-  print_layers(facts.hidden_states);
-  for (const ConversionNote& note : facts.notes) {
-    if (note.kind == "chosen") continue;  // these have lines of their own
-    fmt::print("note       {}{}{}\n", note.subject, note.subject.empty() ? "" : " ", note.text);
-    if (note.tensors.size() > 1) print_list("", note.tensors);
-  }
-}
-
-// For each target the CPUs that it serves, its kernels, and the bytes that a token reads.
-void print_kernels(const ReportFacts& facts) {
-  const char* title = "serves";
-  for (const TargetFacts& target : facts.model.targets) {
-    fmt::print("{:<10} {}: {}\n", std::exchange(title, ""), name(target.target),
-               cpus_of(target.target));
-  }
-  std::vector<std::string> titles = {"target", "kernels, and their tiles by type of weights"};
-  if (!facts.decode.empty()) titles.insert(titles.end(), {">first token", ">last token"});
-  TextTable table(titles);
-  for (uint32_t i = 0; i < facts.model.targets.size(); ++i) {
-    std::vector<std::string> row = {name(facts.model.targets[i].target), kernels_of(facts, i)};
-    for (size_t token = 0; token < titles.size() - 2; ++token) {
-      const double bytes = token == 0 ? facts.decode[i].value.first : facts.decode[i].value.last;
-      row.push_back(grouped(static_cast<uint64_t>(bytes)));
-    }
-    table.add_row(row);
-  }
-  fmt::print("kernels    {}\n{}",
-             facts.decode.empty()
-                 ? "that multiply the weights"
-                 : "and the bytes of weights and cache that decoding a token reads",
-             table.text());
-}
-
-// --- The model ---
-
-void print_shape(const convert::AttentionModule& module) {
-  fmt::print("module     {}\n", module.architecture);
-  fmt::print("shape      [tokens, {}] -> [tokens, {}], {} of {}{}\n", module.features,
-             module.output_features(), counted(module.heads, "head"), module.value_dim,
-             module.head_dim == module.value_dim || module.head_dim == 0
-                 ? ""
-                 : fmt::format(" (queries and keys {})", module.head_dim));
-  if (module.separate_inputs) {
-    fmt::print("input      columns [query {} | key {} | value {}]\n", module.query.inputs(),
-               module.key.inputs(), module.value.inputs());
-  }
-}
-
-void print_context(uint32_t positions) {
-  fmt::print("context    {} positions\n",
-             positions == 0 ? "any number of" : std::to_string(positions));
-}
-
-// Lines of text, all but the first below the title's end.
-void print_lines(std::string_view title, std::string_view text) {
-  while (true) {
-    const size_t end = text.find('\n');
-    fmt::print("{:<11}{}\n", title, text.substr(0, end));
-    if (end == std::string_view::npos) return;
-    text.remove_prefix(end + 1);
-    title = "";
-  }
-}
-
-void print_masks(const convert::AttentionModule& module, const convert::Program& program) {
-  print_context(module.positions_max);
-  for (size_t i = 0; i < program.masks.size(); ++i) {
-    const convert::CompiledMask& mask = program.masks[i];
-    std::string bytes = fmt::format("{} bytes", mask.bytes());
-    if (mask.positions != 0) {
-      const uint64_t cells = uint64_t{mask.positions} * mask.positions;
-      bytes += fmt::format(", dense {}", cells * sizeof(float));
-    }
-    fmt::print("{}{}; {}\n", i == 0 ? "mask       " : "           ", mask.describe(), bytes);
-    fmt::print("           {}\n", module.mask_origins[i]);
-  }
-}
-
-// Of the file's targets.
-size_t name_width(const format::ModelReader& reader) {
-  size_t width = 10;
-  for (uint32_t i = 0; i < reader.packed_count(); ++i) {
-    width = std::max(width, std::string(name(static_cast<Target>(reader.packed(i).target))).size());
-  }
-  return width;
-}
-
-// What the arena takes for any sizes, in bytes.
-void print_formulas(const format::ModelReader& reader) {
-  for (uint32_t i = 0; i < reader.packed_count(); ++i) {
-    std::string target = name(static_cast<Target>(reader.packed(i).target));
-    for (const std::string& line : formula_lines(reader.formula(i))) {
-      fmt::print("{}{:<{}} {}\n", i == 0 && !target.empty() ? "formula    " : "           ", target,
-                 name_width(reader), line);
-      target.clear();
-    }
-  }
-}
-
-// For each target its arena, and how far its results are from the reference.
-void print_targets(const convert::ConvertedModel& conversion, const char* outputs) {
-  const format::ModelReader reader(conversion.file.span());
-  const SessionOptions options = default_session_options(reader);
-  const SessionSizes session = default_sizes(reader);
-  for (uint32_t i = 0; i < reader.packed_count(); ++i) {
-    const convert::TargetCheck& check = conversion.checks[i];
-    const ArenaSizes sizes = evaluate(reader.formula(i), session, reader.prefix_rows());
-    fmt::print("{}{:<{}} arena {:>12} bytes, ", i == 0 ? "target     " : "           ",
-               name(check.target), name_width(reader), sizes.total_bytes.value());
-    if (check.ran) {
-      fmt::print("largest error {:.1e}\n", check.largest_error);
-    } else {
-      fmt::print("not checked: this CPU cannot run it\n");
-    }
-  }
-  if (reader.packed_count() == 1) {
-    fmt::print("           for {}\n           and no other CPU: --target all packs for every one\n",
-               cpus_of(conversion.checks[0].target));
-  }
-  fmt::print(
-      "arena      for one sequence of {} positions, {} in a call, on one thread\n",
-      options.positions_max,
-      options.tokens_max == options.positions_max ? "all" : std::to_string(options.tokens_max));
-  print_formulas(reader);
-  fmt::print("error      against double precision, {} tokens, {} up to {:.2f}\n",
-             conversion.checked_tokens, outputs, conversion.largest_output);
-  const std::optional<double> computing = conversion.computing_error();
-  fmt::print(
-      "           computing {}, storing the weights{} {}\n",
-      computing ? fmt::format("{:.1e}", *computing) : "not checked",
-      convert::rounds_activations(conversion.program) ? " and rounding rows to int8" : "",
-      conversion.storing_error == 0.0 ? "0" : fmt::format("{:.1e}", conversion.storing_error));
-}
-
-// How weights were rounded, and what that cost.
-void print_quantization(const convert::Conversion& conversion) {
-  if (!conversion.quantization) return;
-  const convert::Quantization& quantization = *conversion.quantization;
-  std::map<std::string, std::pair<size_t, double>> methods;  // matrices, the least decibels
-  for (const convert::QuantizedTensor& tensor : quantization.tensors) {
-    auto& [count, least] = methods[fmt::format("{} by {}", name(tensor.type), tensor.method)];
-    least = count == 0 ? tensor.decibels : std::min(least, tensor.decibels);
-    ++count;
-  }
-  for (const auto& [method, found] : methods) {
-    fmt::print("           {}: {}, {:.1f} dB of signal to noise or more\n", method,
-               found.first == 1 ? std::string("1 matrix") : fmt::format("{} matrices", found.first),
-               found.second);
-  }
-  if (quantization.calibration) {
-    fmt::print("calibrated {}\n", quantization.calibration->source);
-  }
-  if (!quantization.evaluation) return;
-  const convert::ModelComparison& found = *quantization.evaluation;
-  fmt::print("few bits   compared with float32 on {} sequences, {} rows{}\n", found.sequences,
-             found.rows, quantization.calibration ? " that were held out" : " that were made up");
-  if (found.has_perplexity && quantization.calibration) {
-    fmt::print("           perplexity {:.3f}, was {:.3f}: {:+.2f} %\n", found.other.value(),
-               found.reference.value(), 100.0 * found.perplexity_increase());
-  }
-  if (found.has_probabilities) {
-    fmt::print("           mean KL {:.4f}, the most probable one is the same in {:.2f} %\n",
-               found.mean_kl, 100.0 * found.top1_agreement);
-  }
-  const auto least = std::ranges::min_element(found.hidden_cosines);
-  if (least != found.hidden_cosines.end()) {
-    fmt::print("           cosine of outputs {:.5f}, of hidden states {:.5f} or more\n",
-               found.output_cosine, *least);
-  } else {
-    fmt::print("           cosine of outputs {:.5f}\n", found.output_cosine);
-  }
-}
-
-// How many weights have which type, where not all are float32.
-void print_weights(const convert::Conversion& conversion, const ConversionFacts& facts) {
-  const format::ModelReader reader(conversion.file.span());
-  const Target target = static_cast<Target>(reader.packed(0).target);
-  const char* title = "weights";
-  for (const TensorType type : convert::kWeightTypes) {
-    uint64_t numbers = 0;
-    uint64_t bytes = 0;
-    for (const convert::ProgramTensor& tensor : conversion.program.tensors) {
-      if (tensor.type != type) continue;
-      numbers += uint64_t{tensor.outputs} * tensor.inputs;
-      bytes += format::stored_bytes(tensor.shape(), packing_of(target, type)).value();
-    }
-    if (numbers == 0 || (type == TensorType::kF32 && !convert::has_few_bits(conversion.program))) {
-      continue;
-    }
-    fmt::print("{:<10} {:<4} {:>12} numbers, {:>12} bytes for {}\n", std::exchange(title, ""),
-               name(type), numbers, bytes, name(target));
-  }
-  for (const convert::TypeChoice& choice : conversion.choices) {
-    fmt::print("chosen     {} is {}: {}\n", choice.name, name(choice.type), choice.reason);
-  }
-  print_quantization(conversion);
-  print_few_bits(facts);
-}
-
-// The first lines of a whole model.
-void print_layers(const convert::Conversion& conversion, const convert::TransformerSpec& spec,
-                  uint32_t kv_heads, bool gated) {
-  fmt::print("model      {}, from {}; {} parameters\n", spec.architecture, conversion.model.form,
-             parameters_of(conversion.program));
-  fmt::print("shape      {} layers, {} wide, {} of {}{}, {} {} with {}, norms {}\n",
-             spec.layers.size(), spec.model_dim, counted(spec.heads, "head"), spec.head_dim,
-             kv_heads == spec.heads ? "" : fmt::format(" on {}", kv_heads),
-             gated ? "gated MLP" : "MLP", spec.ffn_dim, convert::option_name(spec.activation),
-             spec.norm_first ? "first" : "last");
-}
-
-void print_tokenizer(const convert::Program& program) {
-  if (program.tokenizer) {
-    fmt::print("tokenizer  {} tokens, from {}\n", program.tokenizer->tokens.size(),
-               program.tokenizer->origin);
-    const std::string unicode = convert::describe_unicode(*program.tokenizer);
-    if (!unicode.empty()) fmt::print("unicode    {}\n", unicode);
-    for (const std::string& note : program.tokenizer->notes) fmt::print("note       {}\n", note);
-  } else {
-    fmt::print("tokenizer  none found: the model reads and gives token ids (--tokenizer FILE)\n");
-  }
-}
-
-void print_decoder(const convert::Conversion& conversion) {
-  const convert::TransformerSpec& spec = *conversion.decoder();
-  print_layers(conversion, spec, spec.kv_heads, spec.layers[0].gate.has_value());
-  fmt::print("vocabulary {} tokens{}\n", spec.vocab_size,
-             spec.output || spec.is_headless ? "" : "; the embedding is the output matrix, too");
-  if (spec.is_headless) {
-    fmt::print("output     the last hidden states, {} numbers a token: it has no head\n",
-               spec.model_dim);
-  }
-  print_context(spec.positions_max);
-  for (const convert::CompiledMask& mask : conversion.program.masks) {
-    fmt::print("mask       {}\n", mask.describe());
-  }
-  print_tokenizer(conversion.program);
-  for (const std::string& note : spec.notes) fmt::print("note       {}\n", note);
+  return text;
 }
 
 const char* describe(SelectKind pooling) {
@@ -336,6 +376,8 @@ const char* describe(SelectKind pooling) {
       return "the mean of its tokens weighted by position";
     case SelectKind::kLast:
       return "its last token";
+    case SelectKind::kSum:
+      return "the sum of its tokens";
   }
   return "";
 }
@@ -350,84 +392,298 @@ std::string describe_rows(const convert::TransformerSpec& spec) {
   return text;
 }
 
-void print_encoder(const convert::Conversion& conversion) {
-  const convert::TransformerSpec& spec = *conversion.encoder();
-  const convert::Program& program = conversion.program;
-  print_layers(conversion, spec, spec.heads, false);
-  if (spec.vocab_size == 0) {
-    fmt::print("input      {} features\n", spec.input_features);
-  } else {
-    fmt::print("vocabulary {} tokens{}\n", spec.vocab_size,
-               spec.token_types > 1 ? fmt::format(", {} types", spec.token_types) : "");
+std::string output_of(const Converted& f) {
+  const uint32_t width = f.program().slots[f.program().functions[0].output_slot].width;
+  if (const ExportedModel* const exported = f.conversion.exported()) {
+    return fmt::format("a row for each {}: {} numbers",
+                       exported->has_row_of_sequence ? "sequence" : "token", width);
   }
-  print_context(spec.positions_max);
-  const bool has_logits = !spec.head.empty() && spec.head.back().is_token_embedding;
-  for (const convert::CompiledMask& mask : program.masks) {
-    fmt::print(
-        "mask       {}{}\n", mask.describe(),
-        spec.causal && spec.pooling == SelectKind::kAsAsked ? "; it runs token by token, too" : "");
+  const TransformerSpec* const spec = f.conversion.transformer();
+  if (spec == nullptr || (spec->is_decoder && !spec->is_headless)) return "";
+  if (spec->is_headless) {
+    return fmt::format("the last hidden states, {} numbers a token: it has no head",
+                       spec->model_dim);
   }
-  fmt::print("output     {}: {} {}{}\n", describe_rows(spec),
-             program.slots[program.output_slot].width, has_logits ? "logits of tokens" : "numbers",
-             convert::is_normalized(spec) ? ", of length 1" : "");
-  if (!spec.labels.empty()) {
-    fmt::print("classes    {}\n", fmt::join(spec.labels, ", "));
-  }
-  if (spec.vocab_size != 0) print_tokenizer(program);
+  const bool has_logits = !spec->head.empty() && spec->head.back().is_token_embedding;
+  return fmt::format("{}: {} {}{}", describe_rows(*spec), width,
+                     has_logits ? "logits of tokens" : "numbers",
+                     convert::is_normalized(*spec) ? ", of length 1" : "");
 }
 
-// Sizes that a family would be known by are not to be had of a program.
-void print_exported(const convert::Conversion& conversion) {
-  const convert::ExportedModel& model = *conversion.exported();
-  const convert::Program& program = conversion.program;
-  fmt::print("model      {}, from {}; {} parameters\n", model.graph.architecture,
-             conversion.model.form, parameters_of(program));
-  fmt::print("ops        {}, recognised in {} of the program\n", model.graph.order().size(),
-             model.program->nodes.size());
-  if (const auto image = program.patches()) {
-    fmt::print("input      images [{}, {}, {}]\n", image->channels, image->height, image->width);
-  } else if (model.graph.vocab_size == 0) {
-    fmt::print("input      {} features\n", program.slots[program.input_slot].width);
-  } else {
-    fmt::print("vocabulary {} tokens\n", model.graph.vocab_size);
+// What the model reads, where that is no text.
+std::string input_of(const Converted& f) {
+  if (const AttentionModule* const module = f.conversion.module()) {
+    if (!module->separate_inputs) return "";
+    return fmt::format("columns [query {} | key {} | value {}]", module->query.inputs(),
+                       module->key.inputs(), module->value.inputs());
   }
-  print_context(model.graph.positions_max);
-  print_lines("length     ", model.length);
-  for (const convert::CompiledMask& mask : program.masks) {
-    fmt::print("mask       {}\n", mask.describe());
-  }
-  fmt::print("output     a row for each {}: {} numbers\n",
-             model.has_row_of_sequence ? "sequence" : "token",
-             program.slots[program.output_slot].width);
-  const std::string time =
-      model.compared_seconds < 1.0 ? "" : fmt::format(" ({:.0f} s)", model.compared_seconds);
-  fmt::print(
-      "program    computed op by op on {} in double precision: largest difference {:.1e}{}\n",
-      counted(model.compared_inputs, "input"), model.largest_difference, time);
-  if (model.graph.vocab_size != 0) print_tokenizer(program);
+  if (f.reader.vocab_size() != 0) return "";
+  if (f.reader.reads_images()) return image_text(f.reader);
+  return fmt::format("{} features", f.program().slots[f.program().inputs[0].slot].width);
 }
 
-void print_expect(const convert::AuthorCheck& check) {
-  fmt::print("expect     as the author's model gave it: {} sequence{} of {} tokens{}\n",
-             check.sequences, check.sequences == 1 ? "" : "s", check.tokens,
-             check.of_last_tokens ? ", their last" : "");
-  fmt::print("           largest difference {:.1e}, outputs up to {:.2f}\n",
-             check.largest_difference, check.largest_value);
-  if (!check.difference_in_few_bits) return;
-  fmt::print("           that is in float32; of this file, with its few bits, {:.1e}\n",
-             *check.difference_in_few_bits);
+void add_model(const Converted& f, Json& json) {
+  json["input"] = input_of(f);
+  json["output"] = output_of(f);
+  if (!f.reader.has_one_function()) json["functions_of_several"] = json["functions"];
+  if (const AttentionModule* const module = f.conversion.module()) {
+    json["module"] = json["architecture"];
+    if (module->head_dim != module->value_dim && module->head_dim != 0) {
+      json["query_dim"] = module->head_dim;
+    }
+  }
+  if (const TransformerSpec* const spec = f.conversion.transformer()) {
+    if (spec->is_decoder && spec->kv_heads != spec->heads) json["kv_heads"] = spec->kv_heads;
+    if (spec->token_types > 1) json["types"] = spec->token_types;
+    json["is_tied"] = spec->is_decoder && !spec->output && !spec->is_headless;
+    const bool steps = !spec->is_decoder && spec->causal && spec->pooling == SelectKind::kAsAsked;
+    for (Json& mask : json["masks"]) mask["steps"] = steps;
+  }
+  if (const ExportedModel* const exported = f.conversion.exported()) {
+    json["ops"] = {{"recognised", exported->graph.order().size()},
+                   {"read", exported->program->nodes.size()}};
+    if (exported->compared_seconds >= 1.0) json["seconds"] = exported->compared_seconds;
+  }
+  if (f.program().tokenizer) json["unicode"] = convert::describe_unicode(*f.program().tokenizer);
+  json["given"] = listed(f.conversion.account.given);
+  json["assumed"] = listed(f.conversion.account.assumed);
 }
 
-void print_file(const convert::ConvertedModel& conversion, const WrittenFile& written) {
-  for (const convert::AuthorCheck& check : written.expect) print_expect(check);
-  const format::SelfTestView test = format::ModelReader(conversion.file.span()).self_test();
-  if (test.tokens != 0) {
-    fmt::print("self-test  {} tokens, {} bytes of the file\n", test.tokens, test.segment.bytes());
+// How many weights have which type, where not all are float32.
+Json weights_of(const Converted& f) {
+  Json weights = Json::array();
+  const Target target = static_cast<Target>(f.reader.packed(0).target);
+  for (const TensorType type : convert::kWeightTypes) {
+    uint64_t numbers = 0;
+    uint64_t bytes = 0;
+    for (const convert::ProgramTensor& tensor : f.program().tensors) {
+      if (tensor.type != type) continue;
+      numbers += uint64_t{tensor.outputs} * tensor.inputs;
+      bytes += format::stored_bytes(tensor.shape(), packing_of(target, type)).value();
+    }
+    if (numbers == 0 || (type == TensorType::kF32 && !convert::has_few_bits(f.program()))) continue;
+    weights.push_back(
+        {{"type", name(type)}, {"numbers", numbers}, {"bytes", bytes}, {"target", name(target)}});
   }
-  fmt::print("file       {}, {} bytes\n", written.path.string(), conversion.file.size());
+  return weights;
+}
+
+// How weights were rounded, and what that cost.
+void add_quantization(const convert::Quantization& quantization, Json& json) {
+  std::map<std::string, std::pair<size_t, double>> methods;  // matrices, the least decibels
+  for (const convert::QuantizedTensor& tensor : quantization.tensors) {
+    auto& [count, least] = methods[fmt::format("{} by {}", name(tensor.type), tensor.method)];
+    least = count == 0 ? tensor.decibels : std::min(least, tensor.decibels);
+    ++count;
+  }
+  json["methods"] = Json::array();
+  for (const auto& [method, found] : methods) {
+    json["methods"].push_back(fmt::format(
+        "{}: {}, {:.1f} dB of signal to noise or more", method,
+        found.first == 1 ? "1 matrix" : fmt::format("{} matrices", found.first), found.second));
+  }
+  if (!quantization.evaluation) return;
+  const convert::ModelComparison& found = *quantization.evaluation;
+  json["compared"] = {
+      {"sequences", found.sequences}, {"rows", found.rows}, {"cosine", found.output_cosine}};
+  if (found.has_perplexity && quantization.calibration) {
+    json["compared"]["increase"] = 100.0 * found.perplexity_increase();
+  }
+  if (found.has_probabilities) json["compared"]["agreement"] = 100.0 * found.top1_agreement;
+  const auto least = std::ranges::min_element(found.hidden_cosines);
+  if (least != found.hidden_cosines.end()) json["compared"]["least_cosine"] = *least;
+}
+
+// What few bits cost each matrix and each layer, and what did not go as asked.
+void add_few_bits(const ConversionFacts& facts, Json& json) {
+  for (Json& tensor : json["report"]["conversion"]["tensors"]) {
+    const double noise = tensor["signal_to_noise_db"].get<double>();
+    tensor["noise"] = std::isfinite(noise) ? fmt::format("{:.1f} dB", noise) : "as it was";
+  }
+  std::vector<std::string> cosines;
+  for (const HiddenStateError& state : facts.hidden_states) {
+    cosines.push_back(fmt::format("{} {:.5f}", state.name, state.mean_cosine));
+  }
+  json["cosines"] = listed(cosines);
+  json["few_bits_notes"] = Json::array();
+  for (const ConversionNote& note : facts.notes) {
+    if (note.kind == "chosen") continue;  // these have lines of their own
+    std::string text = note.subject + (note.subject.empty() ? "" : " ") + note.text;
+    if (note.tensors.size() > 1) text += "\n" + listed(note.tensors);
+    json["few_bits_notes"].push_back(text);
+  }
+}
+
+// "avx2: f32 4x16, q8 4x8c8": a tensor has the kernel of its type.
+std::string kernels_of(const ReportFacts& facts, const TargetFacts& target) {
+  std::vector<std::string> tiles;
+  for (const KernelUse& use : facts.kernels) {
+    if (use.target != target.target || use.layout == format::Layout::kPlain) continue;
+    tiles.push_back(
+        fmt::format("{} {}", name(use.type), tile_name(target.packed.packing(use.type))));
+  }
+  return fmt::format("{}: {}", kernel_set_name(target.target), fmt::join(tiles, ", "));
+}
+
+void add_targets(const Converted& f, const ReportFacts& facts, size_t width, Json& json) {
+  for (uint32_t i = 0; i < f.reader.packed_count(); ++i) {
+    Json& target = json["targets"][i];
+    target["kernels"] = kernels_of(facts, facts.model.targets[i]);
+    target["formula"] = fmt::format("{}", fmt::join(formula_lines(f.reader, f.reader.formula(i)),
+                                                    "\n" + std::string(width + 1, ' ')));
+    if (facts.decode.empty()) continue;
+    target["first"] = static_cast<uint64_t>(facts.decode[i].value.first);
+    target["last"] = static_cast<uint64_t>(facts.decode[i].value.last);
+  }
+  if (f.reader.packed_count() == 1) json["serves"] = json["targets"][0]["cpus"];
+  const bool takes_all = json["arena"]["tokens"] == json["arena"]["positions"];
+  if (!takes_all) json["most_tokens"] = json["arena"]["tokens"];
+  const TransformerSpec* const decoder = f.conversion.decoder();
+  json["outputs"] = decoder != nullptr && !decoder->is_headless ? "logits" : "outputs";
+  json["rounds_rows"] = convert::rounds_activations(f.program());
+  if (f.conversion.storing_error != 0.0) json["storing_error"] = f.conversion.storing_error;
+}
+
+constexpr Line kModelLines[] = {
+    {"module", "{module}"},
+    {"model", "{!module}{architecture}, from {source}; {parameters:d} parameters"},
+    {"shape",
+     "{shape.layers:d} layers, {shape.model_dim:d} wide, {shape.heads#head} of "
+     "{shape.head_dim:d}< on {kv_heads:d}>, <{?shape.gated_mlp}gated >MLP "
+     "{shape.ffn_dim:d} with {shape.activation}, norms <{?shape.norm_first}first>"
+     "<{!shape.norm_first}last>"},
+    {"shape",
+     "{?module}[tokens, {shape.input_features:d}] -> [tokens, {shape.output_features:d}], "
+     "{shape.heads#head} of {shape.value_dim:d}< (queries and keys {query_dim:d})>"},
+    {"ops", "{ops.recognised:d}, recognised in {ops.read:d} of the program"},
+    {"input", "{?input}{input}"},
+    {"vocabulary",
+     "{?shape.vocab_size}{shape.vocab_size:d} tokens"
+     "<{?is_tied}; the embedding is the output matrix, too><, {types:d} types>"},
+    {"context", "<{?context}{context:d}><{!context}any number of> positions"},
+    {"length", "{length}"},
+    {"function",
+     "{name@40} takes {inputs}<{?inputs_read}, sees {inputs_read}>, gives "
+     "{output_features#number} a row; {ops#op}",
+     "functions_of_several"},
+    {"mask",
+     "{description}<{?origin}; {bytes:d} bytes><{?origin}{?dense_bytes}, dense "
+     "{dense_bytes:d}><{?steps}; it runs token by token, too><\n{origin}>",
+     "masks"},
+    {"output", "{?output}{output}"},
+    {"classes", "{?labels}{labels}"},
+    {"program",
+     "computed op by op on {program.inputs#input} in double precision: largest "
+     "difference {program.largest_difference:.1e}< ({seconds:.0f} s)>"},
+    {"tokenizer",
+     "<{tokenizer.tokens:d} tokens, from {tokenizer.origin}>"
+     "<{!tokenizer}{?shape.vocab_size}none found: the model reads and gives token ids "
+     "(--tokenizer FILE)>"},
+    {"unicode", "{?unicode}{unicode}"},
+    {"note", "{}", "notes", true},
+    {"given", "{?given}{given}"},
+    {"assumed", "{?assumed}{assumed}"},
+    {"weights", "{type:<4} {numbers:>12} numbers, {bytes:>12} bytes for {target}", "weights"},
+    {"chosen", "{names} is {type}: {reason}", "chosen", true},
+    {"", "{}", "methods"},
+    {"calibrated", "{?report.conversion.calibration}{report.conversion.calibration}"},
+    {"few bits",
+     "compared with float32 on {compared.sequences:d} sequences, {compared.rows:d} "
+     "rows that were <{?report.conversion.calibration}held out>"
+     "<{!report.conversion.calibration}made up>"},
+    {"",
+     "perplexity {report.conversion.outputs.quantized_perplexity:.3f}, was "
+     "{report.conversion.outputs.float_perplexity:.3f}: {compared.increase:+.2f} %"},
+    {"",
+     "mean KL {report.conversion.outputs.mean_kl:.4f}, the most probable one is the same in "
+     "{compared.agreement:.2f} %"},
+    {"",
+     "cosine of outputs {compared.cosine:.5f}<, of hidden states {compared.least_cosine:.5f} "
+     "or more>"},
+};
+constexpr Line kFewBitsLines[] = {
+    {"layers",
+     "{?cosines}mean cosine of their hidden states in few bits and in float32\n{cosines}"},
+    {"note", "{}", "few_bits_notes", true},
+    {"serves", "{name}: {cpus}", "targets"},
+    {"kernels",
+     "<{?has_decode}and the bytes of weights and cache that decoding a token reads>"
+     "<{!has_decode}that multiply the weights>"},
+};
+constexpr Line kCheckLines[] = {
+    {"", "for {serves}\nand no other CPU: --target all packs for every one"},
+    {"arena",
+     "for one sequence of {arena.positions:d} positions, <{most_tokens:d}>"
+     "<{!most_tokens}all> in a call, on one thread"},
+};
+constexpr Line kFileLines[] = {
+    {"error",
+     "against double precision, {check.tokens:d} tokens, {outputs} up to "
+     "{check.largest_output:.2f}"},
+    {"",
+     "computing <{check.computing_error:.1e}><{!check.computing_error}not checked>, storing "
+     "the weights<{?rounds_rows} and rounding rows to int8> <{storing_error:.1e}>"
+     "<{!storing_error}0>"},
+    {"expect",
+     "as the author's model gave it: {sequences#sequence} of {tokens:d} tokens"
+     "<{?of_last_tokens}, their last>\nlargest difference {largest_difference:.1e}, "
+     "outputs up to {largest_value:.2f}<\nthat is in float32; of this file, with its "
+     "few bits, {difference_in_few_bits:.1e}>",
+     "expect", true},
+    {"self-test",
+     "{?self_test.tokens}{self_test.tokens:d} tokens, {self_test.bytes:d} bytes of "
+     "the file"},
+    {"file", "{file.path}, {file.bytes:d} bytes"},
+};
+
+std::string as_text(const Json& json, size_t width) {
+  const auto print = [&json](std::span<const Line> rows) { return lines(rows, json, 0, 10); };
+  std::string text = print(kModelLines);
+  if (const Json& tensors = json["report"]["conversion"]["tensors"]; !tensors.empty()) {
+    text += "matrices   in few bits\n" + table({{"matrix", "{name@40}"},
+                                                {"type", "{type}"},
+                                                {">bytes", "{bytes}"},
+                                                {">signal to noise", "{noise}"},
+                                                {"by", "{method}"}},
+                                               tensors);
+  }
+  std::vector<Column> kernels = {{"target", "{name}"},
+                                 {"kernels, and their tiles by type of weights", "{kernels}"}};
+  if (json["has_decode"] == true) {
+    kernels.push_back({">first token", "{first}"});
+    kernels.push_back({">last token", "{last}"});
+  }
+  text += print(kFewBitsLines) + table(kernels, json["targets"]);
+  const std::string target = fmt::format("{{name:<{}}} ", width);
+  const std::string checked = target +
+                              "arena {arena_bytes:>12} bytes, <largest error {largest_error:.1e}>"
+                              "<{!largest_error}not checked: this CPU cannot run it>";
+  const std::string formula = target + "{formula}";
+  return text + print(std::vector<Line>{{"target", checked.c_str(), "targets"}}) +
+         print(kCheckLines) + print(std::vector<Line>{{"formula", formula.c_str(), "targets"}}) +
+         print(kFileLines);
 }
 
 }  // namespace
+
+std::string describe_conversion(const convert::Conversion& conversion, const WrittenFile& written,
+                                const ReportFacts& facts, bool as_json) {
+  const Converted converted = {conversion, written, facts,
+                               format::ModelReader(conversion.file.span())};
+  Json json = json_of(converted);
+  if (as_json) return document(json) + "\n";
+  size_t width = 10;
+  for (const Json& target : json["targets"]) {
+    width = std::max(width, target["name"].get<std::string>().size());
+  }
+  add_model(converted, json);
+  json["weights"] = weights_of(converted);
+  if (conversion.quantization) add_quantization(*conversion.quantization, json);
+  add_few_bits(*facts.conversion, json);
+  json["has_decode"] = !facts.decode.empty();
+  add_targets(converted, facts, width, json);
+  return as_text(json, width);
+}
 
 uint64_t parameters_of(const convert::Program& program) {
   uint64_t parameters = 0;
@@ -436,28 +692,6 @@ uint64_t parameters_of(const convert::Program& program) {
     parameters += uint64_t{tensor.outputs} * tensor.inputs + tensor.bias.size();
   }
   return parameters;
-}
-
-void print_conversion(const convert::Conversion& conversion, const WrittenFile& written,
-                      const ReportFacts& facts) {
-  const convert::TransformerSpec* const decoder = conversion.decoder();
-  if (decoder != nullptr) {
-    print_decoder(conversion);
-  } else if (conversion.encoder() != nullptr) {
-    print_encoder(conversion);
-  } else if (conversion.exported() != nullptr) {
-    print_exported(conversion);
-  } else {
-    print_shape(*conversion.module());
-    print_masks(*conversion.module(), conversion.program);
-  }
-  // What the conversion rests on that is not to be read off the tensors.
-  print_list("given", conversion.account.given);
-  print_list("assumed", conversion.account.assumed);
-  if (facts.conversion) print_weights(conversion, *facts.conversion);
-  print_kernels(facts);
-  print_targets(conversion, decoder != nullptr && !decoder->is_headless ? "logits" : "outputs");
-  print_file(conversion, written);
 }
 
 }  // namespace arenite::tool

@@ -44,13 +44,10 @@ struct WrittenFile {
   std::vector<convert::AuthorCheck> expect;  // comparisons that were asked for
 };
 
-// Lines for a person. `facts` are those of the file that was made.
-void print_conversion(const convert::Conversion& conversion, const WrittenFile& written,
-                      const ReportFacts& facts);
-
-// The same as one JSON object; 'arenite help json convert' names its keys.
-std::string conversion_as_json(const convert::Conversion& conversion, const WrittenFile& written,
-                               const ReportFacts& facts);
+// Lines for a person, or one JSON object: 'arenite help json convert' names its keys. `facts` are
+// those of the file that was made. REQUIRES: facts.conversion.
+std::string describe_conversion(const convert::Conversion& conversion, const WrittenFile& written,
+                                const ReportFacts& facts, bool as_json);
 
 // Numbers in the weights and tables of a program that were trained.
 uint64_t parameters_of(const convert::Program& program);

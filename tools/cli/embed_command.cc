@@ -1,226 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // arenite embed: a model file as a header of C++ or C, with the bytes in it or in a file for the
 // linker.
-#include <elf.h>
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
 #include <cstring>
-#include <filesystem>
-#include <optional>
-#include <span>
-#include <vector>
 
 #include "arenite/model.h"
 #include "cli/arguments.h"
-#include "cli/commands.h"
 #include "cli/embed.h"
-#include "cli/facts.h"
-#include "cli/process.h"
 #include "convert/check/check_session.h"
-#include "convert/files/error.h"
-#include "convert/files/output_files.h"
 #include "core/crc32c.h"
 
 namespace arenite::tool {
 namespace {
-
-// --- The bytes as something that a linker takes: assembler source or an object file ---
-
-// Which machine an object file is for.
-enum class Abi { kX86_64, kAarch64, kArm, kRiscv64 };
-
-// What both forms define: the symbol, aligned as models must be, in this section.
-struct EmbeddedData {
-  std::string symbol;
-  std::string section = kDefaultSection;
-};
-
-using WriteBytes = std::function<void(std::span<const std::byte>)>;
-
-// The object has one section of data, one symbol, and the note that the stack need not be
-// executable. Source: the System V ABI, chapters "Object Files" and "Symbol Table".
-
-struct AbiFacts {
-  const char* name;
-  Abi abi;
-  uint16_t machine;
-  uint32_t flags;
-  bool is_64_bit;
-};
-
-constexpr AbiFacts kAbis[] = {
-    {"x86_64", Abi::kX86_64, EM_X86_64, 0, true},
-    {"aarch64", Abi::kAarch64, EM_AARCH64, 0, true},
-    {"arm", Abi::kArm, EM_ARM, EF_ARM_EABI_VER5, false},
-    {"riscv64", Abi::kRiscv64, EM_RISCV, EF_RISCV_RVC | EF_RISCV_FLOAT_ABI_DOUBLE, true},
-};
-
-struct Elf32 {
-  using Header = Elf32_Ehdr;
-  using Section = Elf32_Shdr;
-  using Symbol = Elf32_Sym;
-  static constexpr unsigned char kClass = ELFCLASS32;
-};
-
-struct Elf64 {
-  using Header = Elf64_Ehdr;
-  using Section = Elf64_Shdr;
-  using Symbol = Elf64_Sym;
-  static constexpr unsigned char kClass = ELFCLASS64;
-};
-
-enum SectionIndex : uint16_t { kNull, kData, kSymbols, kNames, kStackNote, kSections };
-
-template <typename T>
-std::span<const std::byte> bytes_of(const T& value) {
-  return std::as_bytes(std::span(&value, 1));
-}
-
-// Names one after the other, each after the offset that `add` returns.
-class StringTable {
- public:
-  uint32_t add(const std::string& name) {
-    const auto offset = static_cast<uint32_t>(text_.size());
-    text_ += name + '\0';
-    return offset;
-  }
-  const std::string& text() const { return text_; }
-
- private:
-  std::string text_ = std::string(1, '\0');
-};
-
-template <typename Elf>
-typename Elf::Header header_for(const AbiFacts& abi, uint64_t sections_at) {
-  typename Elf::Header header{};
-  std::memcpy(header.e_ident, ELFMAG, SELFMAG);
-  header.e_ident[EI_CLASS] = Elf::kClass;
-  header.e_ident[EI_DATA] = ELFDATA2LSB;
-  header.e_ident[EI_VERSION] = EV_CURRENT;
-  header.e_type = ET_REL;
-  header.e_machine = abi.machine;
-  header.e_version = EV_CURRENT;
-  header.e_flags = abi.flags;
-  header.e_ehsize = sizeof(typename Elf::Header);
-  header.e_shentsize = sizeof(typename Elf::Section);
-  header.e_shnum = kSections;
-  header.e_shstrndx = kNames;
-  header.e_shoff = static_cast<decltype(header.e_shoff)>(sections_at);
-  return header;
-}
-
-// Header, model, symbols, names, section headers, each where it must be aligned.
-template <typename Elf>
-void write_elf(std::span<const std::byte> model, const AbiFacts& abi, const EmbeddedData& data,
-               const WriteBytes& write) {
-  using Offset = decltype(Elf::Section::sh_offset);
-  StringTable names;
-  typename Elf::Symbol symbols[2] = {};
-  symbols[1].st_name = names.add(data.symbol);
-  symbols[1].st_info = ELF64_ST_INFO(STB_GLOBAL, STT_OBJECT);
-  symbols[1].st_shndx = kData;
-  symbols[1].st_size = static_cast<Offset>(model.size());
-
-  typename Elf::Section sections[kSections] = {};
-  const auto describe = [&](SectionIndex index, const char* name, uint32_t type, size_t bytes,
-                            size_t alignment) {
-    sections[index].sh_name = names.add(name);
-    sections[index].sh_type = type;
-    sections[index].sh_size = static_cast<Offset>(bytes);
-    sections[index].sh_addralign = static_cast<Offset>(alignment);
-  };
-  describe(kData, data.section.c_str(), SHT_PROGBITS, model.size(), kModelAlignment);
-  sections[kData].sh_flags = SHF_ALLOC;
-  describe(kSymbols, ".symtab", SHT_SYMTAB, sizeof(symbols), alignof(uint64_t));
-  sections[kSymbols].sh_link = kNames;
-  sections[kSymbols].sh_info = 1;  // the first symbol that is global
-  sections[kSymbols].sh_entsize = sizeof(symbols[0]);
-  describe(kStackNote, ".note.GNU-stack", SHT_PROGBITS, 0, 1);
-  describe(kNames, ".strtab", SHT_STRTAB, 0, 1);
-  sections[kNames].sh_size = static_cast<Offset>(names.text().size());
-
-  uint64_t end = sizeof(typename Elf::Header);
-  for (const SectionIndex index : {kData, kSymbols, kNames, kStackNote}) {
-    const uint64_t alignment = sections[index].sh_addralign;
-    end = (end + alignment - 1) / alignment * alignment;
-    sections[index].sh_offset = static_cast<Offset>(end);
-    end += sections[index].sh_size;
-  }
-  const uint64_t sections_at = (end + kModelAlignment - 1) / kModelAlignment * kModelAlignment;
-
-  uint64_t written = 0;
-  const auto put = [&](uint64_t offset, std::span<const std::byte> bytes) {
-    write(std::vector<std::byte>(offset - written));
-    write(bytes);
-    written = offset + bytes.size();
-  };
-  put(0, bytes_of(header_for<Elf>(abi, sections_at)));
-  put(sections[kData].sh_offset, model);
-  put(sections[kSymbols].sh_offset, std::as_bytes(std::span(symbols)));
-  put(sections[kNames].sh_offset, std::as_bytes(std::span(names.text())));
-  put(sections_at, std::as_bytes(std::span(sections)));
-}
-
-// "x86_64", "aarch64", "arm" or "riscv64" (lp64d). Throws InputError for another name.
-Abi abi_named(const std::string& name) {
-  std::string known;
-  for (const AbiFacts& facts : kAbis) {
-    if (name == facts.name) return facts.abi;
-    known += fmt::format("{}{}", known.empty() ? "" : ", ", facts.name);
-  }
-  throw convert::InputError("--abi {}: expected one of {}", convert::quote(name), known);
-}
-
-// Throws InputError unless `section` is a name that linker scripts can name.
-void check_section(const std::string& section) {
-  constexpr const char* kLetters =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
-  if (!section.empty() && section.find_first_not_of(kLetters) == std::string::npos) return;
-  throw convert::InputError(
-      "--section {}: expected letters, digits, dots, dashes and underscores; for example {}",
-      convert::quote(section), kDefaultSection);
-}
-
-// GNU assembler source that includes the file where it lies when it is assembled.
-void write_assembler(const std::filesystem::path& model, size_t model_bytes,
-                     const EmbeddedData& data, const WriteBytes& write) {
-  std::string path;
-  for (const char c : std::filesystem::absolute(model).string()) {
-    if (c == '"' || c == '\\') path += '\\';
-    path += c;
-  }
-  const std::string text = fmt::format(
-      "/* Generated by arenite embed, do not edit. */\n"
-      "    .section {section}, \"a\", %progbits\n"
-      "    .balign {alignment}\n"
-      "    .global {symbol}\n"
-      "    .type {symbol}, %object\n"
-      "    .size {symbol}, {bytes}\n"
-      "{symbol}:\n"
-      "    .incbin \"{path}\", 0, {bytes}\n"
-      "    .section .note.GNU-stack, \"\", %progbits\n",
-      fmt::arg("section", data.section), fmt::arg("alignment", kModelAlignment),
-      fmt::arg("symbol", data.symbol), fmt::arg("bytes", model_bytes), fmt::arg("path", path));
-  write(std::as_bytes(std::span(text)));
-}
-
-// A relocatable ELF object with a copy of the file. Throws InputError for one beyond 2 GB.
-void write_object(std::span<const std::byte> model, Abi abi, const EmbeddedData& data,
-                  const WriteBytes& write) {
-  constexpr size_t kBytesMax = size_t{1} << 31;
-  if (model.size() > kBytesMax) {
-    throw convert::InputError("the model has {} bytes: at most {} fit an object file", model.size(),
-                              kBytesMax);
-  }
-  for (const AbiFacts& facts : kAbis) {
-    if (facts.abi != abi) continue;
-    facts.is_64_bit ? write_elf<Elf64>(model, facts, data, write)
-                    : write_elf<Elf32>(model, facts, data, write);
-  }
-}
 
 // --- Headers of C++ and C ---
 //
@@ -275,18 +65,33 @@ constexpr std::string_view kPreamble = R"(// NOLINTBEGIN
 
 )";
 
+// The sizes of the inputs after the first, which are arguments of their own, or without a name in
+// front a list of them. As defaults they have what sessions of this program have.
+std::string others(const format::ModelReader& reader, bool declared) {
+  const SessionOptions options = default_session_options(reader);
+  std::string text;
+  for (uint32_t i = 1; i < reader.inputs(); ++i) {
+    const InputSizes& sizes = options.others[i - 1];
+    text += declared ? fmt::format(",\n    arenite::InputSizes input_{} = {{{}u, {}u}}", i,
+                                   sizes.positions_max, sizes.tokens_max)
+                     : fmt::format(", input_{}", i);
+  }
+  return text;
+}
+
 // The parameters of a function that evaluates a formula, with or without their types and defaults.
 std::string parameters(const format::ModelReader& reader, bool declared) {
   if (!declared) {
-    return fmt::format("positions, tokens, sequences, threads{}, kv_type",
-                       convert::leaves_rows_open(reader) ? ", all_outputs" : "");
+    return fmt::format("positions, tokens, sequences, threads{}, kv_type{}",
+                       convert::leaves_rows_open(reader) ? ", all_outputs" : "",
+                       others(reader, false));
   }
   return fmt::format(
       "std::uint32_t positions, std::uint32_t tokens, std::uint32_t sequences,\n"
       "    std::uint32_t threads{},\n"
-      "    arenite::TensorType kv_type = arenite::TensorType::{}",
+      "    arenite::TensorType kv_type = arenite::TensorType::{}{}",
       convert::leaves_rows_open(reader) ? ", bool all_outputs = false" : "",
-      reader.kv_cache() == TensorType::kInt8 ? "kInt8" : "kF32");
+      reader.kv_cache() == TensorType::kInt8 ? "kInt8" : "kF32", others(reader, true));
 }
 
 std::string coefficients(const ArenaFormula& formula) {
@@ -294,42 +99,54 @@ std::string coefficients(const ArenaFormula& formula) {
   for (uint32_t i = 0; i < formula.group_count; ++i) {
     const CacheGroup& group = formula.groups[i];
     groups += fmt::format(
-        "\n         {{.lookback = {}u,\n"
+        "\n         {{.axis = {}u,\n          .lookback = {}u,\n"
         "          .f32 = {{.per_panel = {}u, .per_page = {}u}},\n"
         "          .int8 = {{.per_panel = {}u, .per_page = {}u}}}},",
-        group.lookback, group.f32.per_panel, group.f32.per_page, group.int8.per_panel,
+        group.axis, group.lookback, group.f32.per_panel, group.f32.per_page, group.int8.per_panel,
         group.int8.per_page);
   }
+  std::string axes;
+  for (const AxisBytes& axis : formula.axes) {
+    axes += fmt::format("{}{{{}u, {}u}}", axes.empty() ? "" : ", ", axis.activations, axis.scratch);
+  }
   return fmt::format(
-      "    .activation_bytes_per_token = {}u,\n"
-      "    .activation_bytes_per_output = {}u,\n"
-      "    .scratch_bytes_per_token = {}u,\n"
+      "    .axes = {{{}}},\n"
       "    .scratch_bytes_per_thread = {}u,\n"
+      "    .history_bytes = {}u,\n"
       "    .nr = {}u,\n"
       "    .score_rows = {}u,\n"
       "    .group_count = {}u,\n"
       "    .groups = {{{}}},\n",
-      formula.activation_bytes_per_token, formula.activation_bytes_per_output,
-      formula.scratch_bytes_per_token, formula.scratch_bytes_per_thread, formula.nr,
-      formula.score_rows, formula.group_count, groups);
+      axes, formula.scratch_bytes_per_thread, formula.history_bytes, formula.nr, formula.score_rows,
+      formula.group_count, groups);
+}
+
+std::string axes_of(const std::string& identifier, const format::ModelReader& reader) {
+  std::string axes;
+  for (const Axis& axis : reader.axes()) {
+    axes += fmt::format("\n    {{static_cast<arenite::AxisKind>({}), {}u, {}u, {}u, {}u, {}}},",
+                        static_cast<uint32_t>(axis.kind), axis.source, axis.other, axis.rows,
+                        axis.stride, axis.window);
+  }
+  return fmt::format("\ninline constexpr arenite::Axis {}_axes[] = {{{}\n}};\n", identifier, axes);
 }
 
 // One target's formula, and the function that evaluates it.
 std::string formula_of_target(const std::string& identifier, const format::ModelReader& reader,
                               uint32_t index) {
   const std::string prefix = identifier + "_" + target_identifier(reader.packed(index));
+  const std::string of_others = others(reader, false);
+  const std::string sizes = of_others.empty() ? "" : ", {" + of_others.substr(2) + "}";
   return fmt::format(
       "\ninline constexpr arenite::ArenaFormula {0}_arena_formula = {{\n{1}}};\n"
       "constexpr std::size_t {0}_arena_bytes(\n"
       "    {2}) {{\n"
       "  return arenite::arena_bytes(\n"
-      "      {0}_arena_formula,\n"
-      "      {{positions, tokens, sequences,\n"
-      "       arenite::outputs_max({3}, tokens, sequences{4}), threads, kv_type}}{4});\n"
+      "      {0}_arena_formula, {4}_axes,\n"
+      "      {{positions, tokens, sequences, {3}, threads, kv_type{5}}});\n"
       "}}\n",
       prefix, coefficients(reader.formula(index)), parameters(reader, true),
-      convert::leaves_rows_open(reader) ? "all_outputs" : "false",
-      reader.prefix_rows() == 0 ? "" : fmt::format(", {}u", reader.prefix_rows()));
+      convert::leaves_rows_open(reader) ? "all_outputs" : "false", identifier, sizes);
 }
 
 // The function over all targets of the file.
@@ -466,6 +283,7 @@ void write_header(const VerifiedFile& file, const std::string& identifier, const
       "\n// The same for any sizes, each at least 1: what arenite::plan_arena says of sizes that "
       "it\n"
       "// accepts, and SIZE_MAX for others that make no arena.\n");
+  write(axes_of(identifier, reader));
   for (uint32_t i = 0; i < reader.packed_count(); ++i) {
     write(formula_of_target(identifier, reader, i));
   }
@@ -632,7 +450,7 @@ constexpr auto kFacts<EmbedFacts> = std::tuple(
     Fact("language", &EmbedFacts::language), Fact("header", &EmbedFacts::header),
     Fact("data", "The file for the linker; null: the bytes are in the header", &EmbedFacts::data));
 
-FactType embed_facts() { return type_of_fact<EmbedFacts>(); }
+Json embed_facts() { return schema_of<EmbedFacts>(); }
 
 void add_embed(CLI::App& app) {
   const auto [command, arguments] = add_command(
@@ -654,18 +472,14 @@ void add_embed(CLI::App& app) {
       "  arenite embed recall.arn -o recall.h --positions 32 --tokens 1\n"
       "  arenite embed recall.arn -o recall.h --data recall.S --section .flash.models\n"
       "  arenite embed recall.arn -o recall.h --data recall.o --abi arm\n");
-  command.add_option("model", arguments.model, "A model file")->type_name(kFileType)->required();
-  command.add_option("-o,--output", arguments.output, "The header to write")
-      ->type_name(kFileType)
-      ->required();
+  add_model(command, arguments.model);
+  add_file(command, "-o,--output", arguments.output, "The header to write")->required();
   command.add_option("--name", arguments.name, "What the names in it begin with; the file's name");
   command.add_option("--language", arguments.language, "Of the header: c++ or c")
       ->check(CLI::IsMember({"c++", "c"}))
       ->capture_default_str();
-  command
-      .add_option("--data", arguments.data,
-                  "Write the bytes here instead, as assembler source or an object file")
-      ->type_name(kFileType);
+  add_file(command, "--data", arguments.data,
+           "Write the bytes here instead, as assembler source or an object file");
   command.add_option("--abi", arguments.abi,
                      "Make --data an ELF object for x86_64, aarch64, arm or riscv64");
   command.add_option("--section", arguments.section, "Section of the bytes in --data");

@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // arenite embed-text: texts to vectors, and how alike they are.
-#include <fmt/format.h>
 
 #include <cmath>
 
 #include "cli/arguments.h"
-#include "cli/commands.h"
-#include "cli/facts.h"
 #include "cli/texts.h"
-#include "convert/files/error.h"
 #include "convert/files/npy.h"
-#include "convert/files/output_files.h"
 
 namespace arenite::tool {
 namespace {
@@ -39,25 +34,6 @@ double cosine(std::span<const float> a, std::span<const float> b) {
   return dot / std::sqrt(squares_a * squares_b);
 }
 
-void print_similarities(const TextBatch& batch, const std::vector<float>& rows, size_t width) {
-  const size_t count = batch.texts.size();
-  const auto row = [&](size_t i) { return std::span(rows).subspan(i * width, width); };
-  fmt::print("similarity (cosine)\n  ");
-  for (size_t i = 0; i < count; ++i) fmt::print(" {:>6}", i + 1);
-  fmt::print("\n");
-  for (size_t i = 0; i < count; ++i) {
-    fmt::print("{:>2}", i + 1);
-    for (size_t j = 0; j < count; ++j) fmt::print(" {:>6.3f}", cosine(row(i), row(j)));
-    fmt::print("  {}\n", shorten(batch.texts[i]));
-  }
-}
-
-void print_vector(const std::vector<float>& row) {
-  fmt::print("{} numbers:", row.size());
-  for (size_t i = 0; i < row.size() && i < kShownValues; ++i) fmt::print(" {:.4f}", row[i]);
-  fmt::print("{}\n", row.size() > kShownValues ? " ... (-o writes all of them)" : "");
-}
-
 struct EmbeddedText {
   std::string text;
   uint64_t tokens = 0;
@@ -74,38 +50,37 @@ struct EmbedTextFacts : TextNotes {
   uint64_t arena_bytes = 0;
 };
 
-// Writes the vectors where a file is asked for, and prints all that there is to say.
-void print_outcome(const EmbedTextArguments& arguments, const ModelFile& file,
-                   const TextBatch& batch, const std::vector<float>& rows, const ArenaPlan& plan) {
-  const size_t count = batch.texts.size();
-  const size_t width = file.model().output_features();
-  const auto row = [&](size_t i) { return std::span(rows).subspan(i * width, width); };
-  const bool has_file = !arguments.output.empty();
-  EmbedTextFacts facts = {{batch.warnings, batch.skipped}};
-  if (!has_file) facts.vectors.emplace();
-  if (count > 1 && count <= kComparedMax) facts.similarities.emplace();
-  for (size_t i = 0; i < count; ++i) {
-    facts.texts.push_back({batch.texts[i], batch.ids[i].size()});
-    if (!has_file) facts.vectors->push_back(row(i));
-    if (!facts.similarities) continue;
-    std::vector<double>& cosines = facts.similarities->emplace_back();
-    for (size_t j = 0; j < count; ++j) cosines.push_back(cosine(row(i), row(j)));
+// Of each text with each.
+std::vector<std::vector<double>> similarities(const std::vector<std::span<const float>>& rows) {
+  std::vector<std::vector<double>> cosines;
+  for (const auto& a : rows) {
+    cosines.emplace_back();
+    for (const auto& b : rows) cosines.back().push_back(cosine(a, b));
   }
-  if (has_file) {
-    const uint64_t shape[] = {count, width};
-    convert::write_npy(arguments.output, shape, std::span<const float>(rows));
+  return cosines;
+}
+
+void print_similarities(const EmbedTextFacts& facts) {
+  fmt::print("similarity (cosine)\n  ");
+  for (size_t i = 0; i < facts.texts.size(); ++i) fmt::print(" {:>6}", i + 1);
+  fmt::print("\n");
+  for (size_t i = 0; i < facts.texts.size(); ++i) {
+    fmt::print("{:>2}", i + 1);
+    for (const double cosine : (*facts.similarities)[i]) fmt::print(" {:>6.3f}", cosine);
+    fmt::print("  {}\n", shorten(facts.texts[i].text));
   }
-  facts.width = width;
-  if (has_file) facts.output = arguments.output;
-  facts.kernel_set = kernel_set_name(file.model().target());
-  facts.threads = arguments.threads;
-  facts.arena_bytes = plan.total_bytes;
-  print_json(facts);
+}
+
+void print_vector(std::span<const float> row) {
+  fmt::print("{} numbers:", row.size());
+  for (size_t i = 0; i < row.size() && i < kShownValues; ++i) fmt::print(" {:.4f}", row[i]);
+  fmt::print("{}\n", row.size() > kShownValues ? " ... (-o writes all of them)" : "");
 }
 
 void run_embed_text(const EmbedTextArguments& arguments) {
   const convert::OutputGuard guard({{"--output", arguments.output}});
   const ModelFile file(arguments.model, arguments.kernels);
+  require_one_input(file, "embed-text");
   const Model& model = file.model();
   if (model.vocab_size() == 0) {
     throw convert::InputError("{}: the model reads features, not text: see 'arenite run'",
@@ -125,23 +100,39 @@ void run_embed_text(const EmbedTextArguments& arguments) {
         "found {} texts; at most {} can be compared: -o FILE.npy writes their vectors", count,
         kComparedMax);
   }
-  std::vector<float> rows;
+  std::vector<float> numbers;
   const ArenaPlan plan =
       TextRunner(file, arguments.threads)
           .run(batch, [&](size_t, std::span<const uint32_t>, convert::CallRows& more) {
-            rows.insert(rows.end(), more.values().begin(), more.values().end());
+            numbers.insert(numbers.end(), more.values().begin(), more.values().end());
           });
-  const size_t width = file.model().output_features();
-  if (arguments.json) return print_outcome(arguments, file, batch, rows, plan);
-  if (!arguments.output.empty()) {
+  const size_t width = model.output_features();
+  std::vector<std::span<const float>> rows;
+  EmbedTextFacts facts = {{batch.warnings, batch.skipped}};
+  for (size_t i = 0; i < count; ++i) {
+    facts.texts.push_back({batch.texts[i], batch.ids[i].size()});
+    rows.push_back(std::span(numbers).subspan(i * width, width));
+  }
+  facts.width = width;
+  if (count > 1 && count <= kComparedMax) facts.similarities = similarities(rows);
+  facts.kernel_set = kernel_set_name(model.target());
+  facts.threads = arguments.threads;
+  facts.arena_bytes = plan.total_bytes;
+  if (arguments.output.empty()) {
+    facts.vectors = rows;
+  } else {
     const uint64_t shape[] = {count, width};
-    convert::write_npy(arguments.output, shape, std::span<const float>(rows));
+    convert::write_npy(arguments.output, shape, std::span<const float>(numbers));
+    facts.output = arguments.output;
+  }
+  if (arguments.json) return print_json(facts);
+  if (facts.output) {
     fmt::print("{}: [{}, {}] float32, in an arena of {} bytes\n", arguments.output.string(), count,
                width, plan.total_bytes);
   } else if (count == 1) {
-    print_vector(rows);
+    print_vector(rows[0]);
   } else {
-    print_similarities(batch, rows, width);
+    print_similarities(facts);
   }
 }
 
@@ -165,7 +156,7 @@ constexpr auto kFacts<EmbedTextFacts> = std::tuple_cat(
                Fact("arena_bytes", &EmbedTextFacts::arena_bytes)),
     kTextNotes);
 
-FactType embed_text_facts() { return type_of_fact<EmbedTextFacts>(); }
+Json embed_text_facts() { return schema_of<EmbedTextFacts>(); }
 
 void add_embed_text(CLI::App& app) {
   const auto [command, arguments] = add_command(
@@ -175,12 +166,9 @@ void add_embed_text(CLI::App& app) {
       "\nExamples:\n"
       "  arenite embed-text sentences.arn --text 'the pump is loud' --text 'a noisy pump'\n"
       "  arenite embed-text sentences.arn --file lines.txt -o vectors.npy --threads 2\n");
-  command.add_option("model", arguments.model, "A model file of an encoder that pools")
-      ->type_name(kFileType)
-      ->required();
+  add_model(command, arguments.model, "A model file of an encoder that pools");
   add_text_options(command, arguments.texts);
-  command.add_option("-o,--output", arguments.output, "Where to write the vectors, .npy")
-      ->type_name(kFileType);
+  add_file(command, "-o,--output", arguments.output, "Where to write the vectors, .npy");
   add_machine_options(command, arguments.kernels, arguments.threads);
   add_json_option(command, arguments.json);
 }

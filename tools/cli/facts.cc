@@ -1,113 +1,205 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers and strings are written as nlohmann's library writes them.
+// JSON Schema in the few of its words that describe our output: type, properties, items, enum,
+// minimum, and additionalProperties, which refuses what no table names.
 #include "cli/facts.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
+
+#include "cli/commands.h"
+#include "cli/help.h"
 
 namespace arenite::tool {
+namespace {
 
-void JsonWriter::new_line() {
-  if (form_ == Form::kLines) text_ += '\n' + std::string(depth_ * indent_, ' ');
+// With what it is, which comes after its type.
+Json described(const Json& type, std::string_view words) {
+  Json schema = {{"type", type["type"]}};
+  if (!words.empty()) schema["description"] = words;
+  schema.update(type);
+  return schema;
 }
 
-void JsonWriter::begin(char open) {
-  text_ += open;
-  ++depth_;
-  is_empty_ = true;
-}
-
-void JsonWriter::end(char close) {
-  --depth_;
-  if (!is_empty_) new_line();
-  text_ += close;
-  is_empty_ = false;
-}
-
-void JsonWriter::element() {
-  if (!is_empty_) text_ += ',';
-  new_line();
-  is_empty_ = false;
-}
-
-void JsonWriter::key(std::string_view key) {
-  element();
-  string(key);
-  text_ += form_ == Form::kLines ? ": " : ":";
-}
-
-void JsonWriter::real(double value) {
-  if (form_ == Form::kPage && !std::isfinite(value)) {
-    return string(std::isnan(value) ? "not a number" : value < 0.0 ? "minus infinity" : "infinite");
+void put_numbers_in_words(Json& json) {
+  for (Json& element : json) {
+    if (element.is_structured()) put_numbers_in_words(element);
+    if (!element.is_number_float() || std::isfinite(element.get<double>())) continue;
+    const double value = element.get<double>();
+    element = std::isnan(value) ? "not a number" : value < 0.0 ? "minus infinity" : "infinite";
   }
-  text_ += nlohmann::json(value).dump();
 }
 
-void JsonWriter::string(std::string_view value) {
-  std::string quoted = json_string(value);
-  if (form_ == Form::kPage) {  // nothing may end the element that holds it
-    for (size_t at = 0; (at = quoted.find('<', at)) != std::string::npos;) {
-      quoted.replace(at, 1, "\\u003c");
-    }
+}  // namespace
+
+void ObjectSchema::add(const char* key, const char* words, Json type, bool is_required) {
+  properties[key] = described(type, words);
+  if (is_required) required.push_back(key);
+}
+
+Json ObjectSchema::take() {
+  Json schema = schema_of_type("object");
+  schema["properties"] = std::move(properties);
+  schema["required"] = std::move(required);
+  schema["additionalProperties"] = false;
+  return schema;
+}
+
+Json schema_of_type(const char* type) {
+  Json schema = Json::object();
+  schema["type"] = type;
+  return schema;
+}
+
+Json schema_of_number(const char* type, double least, std::optional<double> most) {
+  Json schema = schema_of_type(type);
+  schema["minimum"] = static_cast<uint64_t>(least);
+  if (most) schema["maximum"] = static_cast<uint64_t>(*most);
+  return schema;
+}
+
+Json schema_of_words(const std::vector<std::string>& words) {
+  Json schema = schema_of_type("string");
+  schema["enum"] = words;
+  return schema;
+}
+
+Json schema_of_list(Json element, size_t count) {
+  Json schema = schema_of_type("array");
+  schema["items"] = std::move(element);
+  if (count != 0) {
+    schema["minItems"] = count;
+    schema["maxItems"] = count;
   }
-  text_ += quoted;
+  return schema;
 }
 
-std::string json_string(std::string_view text) {
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+Json schema_of_names(Json element) {
+  Json schema = schema_of_type("object");
+  schema["additionalProperties"] = std::move(element);
+  return schema;
 }
 
-FactType plain_type(const char* type) {
-  FactType result;
-  result.types = {type};
-  return result;
+Json schema_of_each(const std::vector<std::string>& names, const Json& element) {
+  ObjectSchema schema;
+  for (const std::string& name : names) schema.add(name.c_str(), "", element);
+  return schema.take();
 }
 
-FactType number_type(const char* type, double least, std::optional<double> most) {
-  FactType result = plain_type(type);
-  result.least = least;
-  result.most = most;
-  return result;
-}
-
-FactType words_type(std::vector<std::string> words) {
-  FactType result = plain_type("string");
-  result.words = std::move(words);
-  return result;
-}
-
-FactType object_type(std::vector<FactKey> keys) {
-  FactType result = plain_type("object");
-  result.keys = std::move(keys);
-  return result;
-}
-
-FactType list_type(FactType element, size_t count) {
-  FactType result = plain_type("array");
-  result.element.push_back(std::move(element));
-  result.count = count;
-  return result;
-}
-
-FactType names_type(FactType element) {
-  FactType result = plain_type("object");
-  result.element.push_back(std::move(element));
-  return result;
-}
-
-FactType each_type(const std::vector<std::string>& names, const FactType& element) {
-  FactType result = plain_type("object");
-  for (const std::string& name : names) result.keys.push_back({name, "", true, element});
-  return result;
-}
-
-FactType or_type(FactType type, const FactType& other) {
-  type.types.insert(type.types.end(), other.types.begin(), other.types.end());
+Json schema_of_either(Json type, const Json& other) {
+  Json& types = type["type"];
+  if (!types.is_array()) types = Json::array({types});
+  types.push_back(other["type"]);
   return type;
 }
 
+std::string document(const Json& json, int indent) {
+  return json.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string page_document(Json json) {
+  put_numbers_in_words(json);
+  std::string text = document(json, -1);
+  for (size_t at = 0; (at = text.find('<', at)) != std::string::npos;) {
+    text.replace(at, 1, "\\u003c");  // nothing may end the element that holds it
+  }
+  return text;
+}
+
 void print_string(const std::string& text) { fmt::print("{}", text); }
+
+// --- What the commands print ---
+
+namespace {
+
+constexpr size_t kKeyColumn = 30;  // where descriptions begin
+
+constexpr Schema kSchemas[] = {
+    {"bench", "arenite bench --json", "Times of a model, beside the limits of this machine",
+     bench_facts},
+    {"bundle", "arenite bundle --json", "The folder that was written", bundle_facts},
+    {"classify", "arenite classify --json", "The likeliest classes", classify_facts},
+    {"convert", "arenite convert --json", "What a conversion made", convert_facts},
+    {"embed", "arenite embed --json", "The header that was written", embed_facts},
+    {"embed-text", "arenite embed-text --json", "Texts as vectors", embed_text_facts},
+    {"generate", "arenite generate --json", "A prompt and its continuation", generate_facts},
+    {"inspect", "arenite inspect --json, and --report FILE.json",
+     "What a model file holds, and what it needs at the sizes given", inspect_facts},
+    {"repack", "arenite repack --json", "The file for other targets", repack_facts},
+    {"run", "arenite run --json", "What was run, and where the results are", run_facts},
+    {"strip", "arenite strip --json", "The file without its self-test", strip_facts},
+    {"verify", "arenite verify --json", "Checksums and self-test", verify_facts},
+};
+
+// "array of integer or null"
+std::string type_name(const Json& type) {
+  std::string name;
+  const Json& types = type["type"];
+  for (const Json& word : types.is_array() ? types : Json::array({types})) {
+    name += (name.empty() ? "" : " or ") + word.get<std::string>();
+    if (word == "array") name += " of " + type_name(type["items"]);
+  }
+  return name;
+}
+
+void add_outline(std::string& text, const Json& type, size_t depth, size_t columns);
+
+// The key, and what it is beside it or, where the key is long, below.
+void add_key(std::string& text, const std::string& key, const Json& type, size_t depth,
+             size_t columns) {
+  std::string line(2 + 2 * depth, ' ');
+  line += key;
+  if (line.size() + 2 > kKeyColumn) {
+    line += '\n' + std::string(kKeyColumn, ' ');
+  } else {
+    line.resize(kKeyColumn, ' ');
+  }
+  std::string what = type_name(type);
+  if (type.contains("description")) what += ": " + type["description"].get<std::string>();
+  text += line + wrapped(what, columns, kKeyColumn) + "\n";
+  add_outline(text, type, depth + 1, columns);
+}
+
+void add_outline(std::string& text, const Json& type, size_t depth, size_t columns) {
+  if (type.contains("items")) return add_outline(text, type["items"], depth, columns);
+  if (!type.contains("additionalProperties")) return;
+  if (!type.contains("properties")) {
+    return add_key(text, "NAME", type["additionalProperties"], depth, columns);
+  }
+  for (const auto& [key, value] : type["properties"].items()) {
+    add_key(text, key, value, depth, columns);
+  }
+}
+
+}  // namespace
+
+std::span<const Schema> schemas() { return kSchemas; }
+
+const Schema* find_schema(std::string_view name) {
+  const auto found = std::ranges::find(kSchemas, name, &Schema::name);
+  return found == std::end(kSchemas) ? nullptr : found;
+}
+
+std::string names_of_schemas() {
+  std::string names;
+  for (const Schema& schema : kSchemas) {
+    names += (names.empty() ? "" : ", ") + std::string(schema.name);
+  }
+  return names;
+}
+
+std::string text_of(const Schema& schema) {
+  Json json = {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
+               {"title", schema.title}};
+  json.update(described(schema.type(), schema.words));
+  return document(json, 1) + "\n";
+}
+
+std::string outline_of(const Schema& schema, size_t columns) {
+  std::string text;
+  add_outline(text, schema.type(), 0, columns);
+  return text;
+}
 
 }  // namespace arenite::tool

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What --json prints, from one table for each struct: a row has the key, where its value is, and
-// what it means. The same rows make the JSON Schema and the outline of 'arenite help json'.
+// what it means. The same rows make the JSON Schema and the outline of 'arenite help json', and
+// what is printed for people is filled in from the same JSON (cli/text_table.h).
 //
 //   template <>
 //   inline constexpr auto kFacts<FileFacts> =
@@ -16,6 +17,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 #include <string>
@@ -27,90 +29,10 @@
 
 namespace arenite::tool {
 
-// In quotes. Bytes that are no UTF-8, as names from a checkpoint may have, become U+FFFD.
-std::string json_string(std::string_view text);
+// Keys stay in the order in which they are added.
+using Json = nlohmann::ordered_json;
 
-// Writes JSON piece by piece.
-class JsonWriter {
- public:
-  // For a page: on one line, without '<', and numbers that are not finite are there in words.
-  enum class Form : uint8_t { kLines, kPage };
-  explicit JsonWriter(Form form = Form::kLines, size_t indent = 2) : form_(form), indent_(indent) {}
-
-  void begin(char open);  // '{' or '['
-  void end(char close);
-  void key(std::string_view key);
-  void element();  // before each one of a list
-  void null() { text_ += "null"; }
-  void boolean(bool value) { text_ += value ? "true" : "false"; }
-  void integer(uint64_t value) { text_ += std::to_string(value); }
-  void real(double value);  // null where it is not finite: JSON has no word for that
-  void string(std::string_view value);
-
-  std::string take() { return std::move(text_); }
-
- private:
-  void new_line();
-
-  Form form_;
-  size_t indent_;
-  size_t depth_ = 0;
-  bool is_empty_ = true;  // the list or object that was begun last
-  std::string text_;
-};
-
-struct FactKey;
-
-// What JSON Schema says of a value.
-struct FactType {
-  std::vector<std::string> types;     // "integer", or several: "array" and "null"
-  std::optional<double> least, most;  // of numbers
-  size_t count = 0;                   // of elements; 0: any
-  std::vector<std::string> words;     // that a string is one of; empty: any
-  std::vector<FactType> element;      // one: of a list, or of an object with any names
-  std::vector<FactKey> keys;          // of an object, in their order
-};
-
-struct FactKey {
-  std::string key;
-  std::string words;  // what it means, where the key does not say it
-  bool is_required = true;
-  FactType type;
-};
-
-// A row of a table: `get` is a member, or a function of the struct.
-template <typename Get>
-struct Fact {
-  constexpr Fact(const char* fact_key, const char* fact_words, Get fact_get)
-      : key(fact_key), words(fact_words), get(fact_get) {}
-  constexpr Fact(const char* fact_key, Get fact_get) : Fact(fact_key, "", fact_get) {}
-
-  const char* key;
-  const char* words;
-  Get get;
-};
-
-// A row whose value is an object with facts of the same struct.
-template <typename Table>
-struct FactPart {
-  const char* key;
-  const char* words;
-  Table table;
-};
-template <typename... Facts>
-constexpr auto part(const char* key, const char* words, Facts... facts) {
-  return FactPart<std::tuple<Facts...>>{key, words, std::tuple<Facts...>(facts...)};
-}
-
-// Rows that another table holds: which there are is known at run time only.
-template <typename T>
-struct MoreFacts {
-  void (*write)(JsonWriter& json, const T& value);
-  void (*add_keys)(std::vector<FactKey>& keys);
-};
-
-template <typename T>
-inline constexpr auto kFacts = nullptr;
+// --- Kinds of values that C++ has no type for ---
 
 // An entry of a list that is an object: each has a name.
 template <typename T>
@@ -131,6 +53,10 @@ struct Sometimes : std::optional<T> {
   using std::optional<T>::optional;
   Sometimes(std::optional<T> held) : std::optional<T>(std::move(held)) {}  // NOLINT: implicit
 };
+template <typename T>
+inline constexpr bool kIsSometimes = false;
+template <typename T>
+inline constexpr bool kIsSometimes<Sometimes<T>> = true;
 
 // One of the words that `words()` gives.
 template <auto words>
@@ -162,282 +88,290 @@ struct Fraction {
   double value = 0.0;
 };
 
-// A file that was read or written.
-struct WrittenPath {
-  std::filesystem::path path;
-  uint64_t bytes = 0;
-};
+// --- Tables ---
 
-template <>
-inline constexpr auto kFacts<WrittenPath> = std::tuple(Fact("path", &WrittenPath::path),
-                                                       Fact("bytes", &WrittenPath::bytes));
-
-// --- What each type of value is, and how it is written ---
-
+// The value as JSON, and what JSON Schema says of its type.
 template <typename T>
 struct FactValue;
 
 template <typename T>
-FactType type_of_fact() {
-  return FactValue<std::remove_cvref_t<T>>::type();
+Json json_of(const T& value) {
+  return FactValue<T>::json(value);
+}
+template <typename T>
+Json schema_of() {
+  return FactValue<std::remove_cvref_t<T>>::schema();
 }
 
-template <typename T>
-void write_fact(JsonWriter& json, const T& value) {
-  FactValue<T>::write(json, value);
-}
+// The parts of a schema of an object.
+struct ObjectSchema {
+  Json properties = Json::object();
+  Json required = Json::array();
 
-template <typename T>
-struct IsSometimes : std::false_type {};
-template <typename T>
-struct IsSometimes<Sometimes<T>> : std::true_type {};
+  void add(const char* key, const char* words, Json type, bool is_required = true);
+  Json take();
+};
 
-template <typename T, typename Get>
-void write_row(JsonWriter& json, const T& value, const Fact<Get>& fact) {
-  const auto& found = std::invoke(fact.get, value);
-  using Value = std::remove_cvref_t<decltype(found)>;
-  if constexpr (IsSometimes<Value>::value) {
-    if (!found) return;
-    json.key(fact.key);
-    write_fact(json, *found);
-  } else {
-    json.key(fact.key);
-    write_fact(json, found);
+// A row of a table: `get` is a member, or a function of the struct.
+template <typename Get>
+struct Fact {
+  constexpr Fact(const char* fact_key, const char* fact_words, Get fact_get)
+      : key(fact_key), words(fact_words), get(fact_get) {}
+  constexpr Fact(const char* fact_key, Get fact_get) : Fact(fact_key, "", fact_get) {}
+
+  template <typename T>
+  void add(Json& object, const T& value) const {
+    const auto& found = std::invoke(get, value);
+    using Value = std::remove_cvref_t<decltype(found)>;
+    if constexpr (kIsSometimes<Value>) {
+      if (found) object[key] = json_of(*found);
+    } else {
+      object[key] = json_of(found);
+    }
   }
-}
+  template <typename T>
+  void add_schema(ObjectSchema& schema) const {
+    using Value = std::remove_cvref_t<std::invoke_result_t<const Get&, const T&>>;
+    schema.add(key, words, schema_of<Value>(), !kIsSometimes<Value>);
+  }
+
+  const char* key;
+  const char* words;
+  Get get;
+};
 
 template <typename T, typename... Rows>
-void write_rows(JsonWriter& json, const T& value, const std::tuple<Rows...>& table) {
-  std::apply([&](const auto&... rows) { (write_row(json, value, rows), ...); }, table);
+void add_rows(Json& object, const T& value, const std::tuple<Rows...>& table) {
+  std::apply([&](const auto&... rows) { (rows.add(object, value), ...); }, table);
 }
-
-template <typename T, typename Table>
-void write_row(JsonWriter& json, const T& value, const FactPart<Table>& part) {
-  json.key(part.key);
-  json.begin('{');
-  write_rows(json, value, part.table);
-  json.end('}');
-}
-
-template <typename T, typename Base>
-void write_row(JsonWriter& json, const T& value, const MoreFacts<Base>& more) {
-  more.write(json, value);
-}
-
-template <typename T, typename Get>
-void add_key(std::vector<FactKey>& keys, const Fact<Get>& fact) {
-  using Value = std::remove_cvref_t<std::invoke_result_t<const Get&, const T&>>;
-  keys.push_back({fact.key, fact.words, !IsSometimes<Value>::value, type_of_fact<Value>()});
-}
-
 template <typename T, typename... Rows>
-std::vector<FactKey> keys_of(const std::tuple<Rows...>& table) {
-  std::vector<FactKey> keys;
-  std::apply([&](const auto&... rows) { (add_key<T>(keys, rows), ...); }, table);
-  return keys;
+Json table_schema(const std::tuple<Rows...>& table) {
+  ObjectSchema schema;
+  std::apply([&](const auto&... rows) { (rows.template add_schema<T>(schema), ...); }, table);
+  return schema.take();
 }
 
-FactType object_type(std::vector<FactKey> keys);
-FactType list_type(FactType element, size_t count = 0);
-FactType plain_type(const char* type);
-FactType number_type(const char* type, double least, std::optional<double> most = {});
-FactType names_type(FactType element);  // of an object with any names
-FactType each_type(const std::vector<std::string>& names, const FactType& element);
-FactType words_type(std::vector<std::string> words);
-FactType or_type(FactType type, const FactType& other);
+// A row whose value is an object with facts of the same struct.
+template <typename Table>
+struct FactPart {
+  template <typename T>
+  void add(Json& object, const T& value) const {
+    add_rows(object[key] = Json::object(), value, table);
+  }
+  template <typename T>
+  void add_schema(ObjectSchema& schema) const {
+    schema.add(key, words, table_schema<T>(table));
+  }
 
-template <typename T, typename Table>
-void add_key(std::vector<FactKey>& keys, const FactPart<Table>& part) {
-  keys.push_back({part.key, part.words, true, object_type(keys_of<T>(part.table))});
+  const char* key;
+  const char* words;
+  Table table;
+};
+template <typename... Facts>
+constexpr auto part(const char* key, const char* words, Facts... facts) {
+  return FactPart<std::tuple<Facts...>>{key, words, std::tuple<Facts...>(facts...)};
 }
 
-template <typename T, typename Base>
-void add_key(std::vector<FactKey>& keys, const MoreFacts<Base>& more) {
-  more.add_keys(keys);
-}
+// Rows that another table holds: which there are is known at run time only.
+template <typename Base>
+struct MoreFacts {
+  template <typename T>
+  void add(Json& object, const T& value) const {
+    add_facts(object, value);
+  }
+  template <typename T>
+  void add_schema(ObjectSchema& schema) const {
+    add_keys(schema);
+  }
+
+  void (*add_facts)(Json& object, const Base& value);
+  void (*add_keys)(ObjectSchema& schema);
+};
 
 template <typename T>
-FactType struct_type() {
-  static_assert(!std::is_same_v<decltype(kFacts<T>), const std::nullptr_t>,
-                "a value in JSON needs a table, or one of the types below");
-  return object_type(keys_of<T>(kFacts<T>));
-}
+inline constexpr auto kFacts = nullptr;
 
-template <typename T>
-void write_struct(JsonWriter& json, const T& value) {
-  json.begin('{');
-  write_rows(json, value, kFacts<T>);
-  json.end('}');
-}
+// --- What each type of value is ---
+
+Json schema_of_type(const char* type);
+Json schema_of_number(const char* type, double least, std::optional<double> most = {});
+Json schema_of_list(Json element, size_t count = 0);  // 0: any number of elements
+Json schema_of_names(Json element);                   // of an object with any names
+Json schema_of_each(const std::vector<std::string>& names, const Json& element);
+Json schema_of_words(const std::vector<std::string>& words);
+Json schema_of_either(Json type, const Json& other);
 
 // A struct with a table. Where that lies in another file, so do the functions of a specialization.
 template <typename T>
-struct FactValue {
-  static FactType type() { return struct_type<T>(); }
-  static void write(JsonWriter& json, const T& value) { write_struct(json, value); }
+struct FactTable {
+  static Json schema() { return table_schema<T>(kFacts<T>); }
+  static Json json(const T& value) {
+    static_assert(!std::is_same_v<decltype(kFacts<T>), const std::nullptr_t>,
+                  "a value in JSON needs a table, or one of the types below");
+    Json object = Json::object();
+    add_rows(object, value, kFacts<T>);
+    return object;
+  }
 };
+template <typename T>
+struct FactValue : FactTable<T> {};
 
 template <std::unsigned_integral T>
 struct FactValue<T> {
-  static FactType type() { return number_type("integer", 0.0); }
-  static void write(JsonWriter& json, T value) { json.integer(value); }
+  static Json schema() { return schema_of_number("integer", 0.0); }
+  static Json json(T value) { return value; }
+};
+
+template <>
+struct FactValue<int32_t> {
+  static Json schema() { return schema_of_type("integer"); }
+  static Json json(int32_t value) { return value; }
 };
 
 template <>
 struct FactValue<bool> {
-  static FactType type() { return plain_type("boolean"); }
-  static void write(JsonWriter& json, bool value) { json.boolean(value); }
+  static Json schema() { return schema_of_type("boolean"); }
+  static Json json(bool value) { return value; }
 };
 
 template <std::floating_point T>
 struct FactValue<T> {
-  static FactType type() { return plain_type("number"); }
-  static void write(JsonWriter& json, T value) { json.real(value); }
+  static Json schema() { return schema_of_type("number"); }
+  static Json json(T value) { return double{value}; }  // null where it is not finite
 };
 
 template <>
 struct FactValue<Positive> {
-  static FactType type() { return number_type("integer", 1.0); }
-  static void write(JsonWriter& json, Positive value) { json.integer(value.value); }
+  static Json schema() { return schema_of_number("integer", 1.0); }
+  static Json json(Positive value) { return value.value; }
 };
 
 template <>
 struct FactValue<Fraction> {
-  static FactType type() { return number_type("number", 0.0, 1.0); }
-  static void write(JsonWriter& json, Fraction value) { json.real(value.value); }
+  static Json schema() { return schema_of_number("number", 0.0, 1.0); }
+  static Json json(Fraction value) { return value.value; }
 };
 
 template <std::convertible_to<std::string_view> T>
 struct FactValue<T> {
-  static FactType type() { return plain_type("string"); }
-  static void write(JsonWriter& json, std::string_view value) { json.string(value); }
+  static Json schema() { return schema_of_type("string"); }
+  static Json json(std::string_view value) { return value; }
 };
 
 template <>
 struct FactValue<std::filesystem::path> {
-  static FactType type() { return plain_type("string"); }
-  static void write(JsonWriter& json, const std::filesystem::path& value) {
-    json.string(value.string());
-  }
+  static Json schema() { return schema_of_type("string"); }
+  static Json json(const std::filesystem::path& value) { return value.string(); }
 };
 
 template <auto words>
 struct FactValue<OneOf<words>> {
-  static FactType type() { return words_type(words()); }
-  static void write(JsonWriter& json, const OneOf<words>& value) { json.string(value.text); }
+  static Json schema() { return schema_of_words(words()); }
+  static Json json(const OneOf<words>& value) { return value.text; }
 };
 
 // Of a struct that is kept elsewhere.
 template <typename T>
 requires(!std::same_as<T, char>) struct FactValue<const T*> {
-  static FactType type() { return type_of_fact<T>(); }
-  static void write(JsonWriter& json, const T* value) { write_fact(json, *value); }
+  static Json schema() { return schema_of<T>(); }
+  static Json json(const T* value) { return json_of(*value); }
 };
 
 template <typename T>
 struct FactValue<std::optional<T>> {
-  static FactType type() { return or_type(type_of_fact<T>(), plain_type("null")); }
-  static void write(JsonWriter& json, const std::optional<T>& value) {
-    if (!value) return json.null();
-    write_fact(json, *value);
-  }
+  static Json schema() { return schema_of_either(schema_of<T>(), schema_of_type("null")); }
+  static Json json(const std::optional<T>& value) { return value ? json_of(*value) : Json(); }
 };
 
 template <typename T>
 struct FactValue<Sometimes<T>> {
-  static FactType type() { return type_of_fact<T>(); }
+  static Json schema() { return schema_of<T>(); }
 };
 
 template <typename A, typename B>
 struct FactValue<std::variant<A, B>> {
-  static FactType type() { return or_type(type_of_fact<A>(), type_of_fact<B>()); }
-  static void write(JsonWriter& json, const std::variant<A, B>& value) {
-    std::visit([&](const auto& held) { write_fact(json, held); }, value);
+  static Json schema() { return schema_of_either(schema_of<A>(), schema_of<B>()); }
+  static Json json(const std::variant<A, B>& value) {
+    return std::visit([](const auto& held) { return json_of(held); }, value);
   }
 };
 
 template <typename List>
-void write_list(JsonWriter& json, const List& list) {
-  json.begin('[');
-  for (const auto& value : list) {
-    json.element();
-    write_fact(json, value);
-  }
-  json.end(']');
+Json list_of(const List& list) {
+  Json array = Json::array();
+  for (const auto& value : list) array.push_back(json_of(value));
+  return array;
 }
 
 template <typename T>
 struct FactValue<std::vector<T>> {
-  static FactType type() { return list_type(type_of_fact<T>()); }
-  static void write(JsonWriter& json, const std::vector<T>& value) { write_list(json, value); }
+  static Json schema() { return schema_of_list(schema_of<T>()); }
+  static Json json(const std::vector<T>& value) { return list_of(value); }
 };
 
 template <typename T>
-struct FactValue<std::span<T>> {
-  static FactType type() { return list_type(type_of_fact<T>()); }
-  static void write(JsonWriter& json, std::span<T> value) { write_list(json, value); }
+struct FactValue<std::span<T>> : FactValue<std::vector<std::remove_const_t<T>>> {
+  static Json json(std::span<T> value) { return list_of(value); }
 };
 
 template <typename T, size_t count>
 struct FactValue<std::array<T, count>> {
-  static FactType type() { return list_type(type_of_fact<T>(), count); }
-  static void write(JsonWriter& json, const std::array<T, count>& value) {
-    write_list(json, value);
-  }
+  static Json schema() { return schema_of_list(schema_of<T>(), count); }
+  static Json json(const std::array<T, count>& value) { return list_of(value); }
 };
 
 template <typename T>
 struct FactValue<std::vector<Named<T>>> {
-  static FactType type() { return names_type(type_of_fact<T>()); }
-  static void write(JsonWriter& json, const std::vector<Named<T>>& value) {
-    json.begin('{');
-    for (const Named<T>& named : value) {
-      json.key(named.name);
-      write_fact(json, named.value);
-    }
-    json.end('}');
+  static Json schema() { return schema_of_names(schema_of<T>()); }
+  static Json json(const std::vector<Named<T>>& value) {
+    Json object = Json::object();
+    for (const Named<T>& named : value) object[named.name] = json_of(named.value);
+    return object;
   }
 };
 
 template <auto names, typename T>
 struct FactValue<ForEach<names, T>> {
-  static FactType type() { return each_type(names(), type_of_fact<T>()); }
-  static void write(JsonWriter& json, const ForEach<names, T>& value) {
-    const std::vector<std::string> all = names();
-    json.begin('{');
-    for (size_t i = 0; i < all.size(); ++i) {
-      json.key(all[i]);
-      write_fact(json, value.values[i]);
-    }
-    json.end('}');
+  static Json schema() { return schema_of_each(names(), schema_of<T>()); }
+  static Json json(const ForEach<names, T>& value) {
+    Json object = Json::object();
+    for (size_t i = 0; const std::string& name : names()) object[name] = json_of(value.values[i++]);
+    return object;
   }
 };
 
+// A file that was read or written.
+struct WrittenPath {
+  std::filesystem::path path;
+  uint64_t bytes = 0;
+};
+template <>
+inline constexpr auto kFacts<WrittenPath> = std::tuple(Fact("path", &WrittenPath::path),
+                                                       Fact("bytes", &WrittenPath::bytes));
+
 // --- Documents ---
 
-template <typename T>
-std::string as_json(const T& value, JsonWriter::Form form = JsonWriter::Form::kLines) {
-  JsonWriter json(form);
-  write_fact(json, value);
-  return json.take() + "\n";
-}
+// As --json prints it, less the end of its last line. Bytes that are no UTF-8, as names from a
+// checkpoint may have, become U+FFFD.
+std::string document(const Json& json, int indent = 2);
+
+// For a page: on one line, without '<', and numbers that are not finite are there in words.
+std::string page_document(Json json);
 
 // Puts text on the standard output.
 void print_string(const std::string& text);
 
 template <typename T>
 void print_json(const T& value) {
-  print_string(as_json(value));
+  print_string(document(json_of(value)) + "\n");
 }
-
-// What each command prints with --json: its JSON Schema, and an outline for people.
 
 // What a command prints with --json.
 struct Schema {
   const char* name;   // of the command
   const char* title;  // which output it describes
   const char* words;  // what that is
-  FactType (*type)();
+  Json (*type)();
 };
 
 std::span<const Schema> schemas();

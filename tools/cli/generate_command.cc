@@ -1,36 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // arenite generate: a prompt and its continuation, streamed.
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <filesystem>
 #include <functional>
-#include <optional>
-#include <span>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "arenite/sampler.h"
 #include "arenite/text_stream.h"
 #include "arenite/tokenizer.h"
 #include "cli/arguments.h"
-#include "cli/commands.h"
-#include "cli/facts.h"
-#include "cli/model_file.h"
-#include "cli/process.h"
 #include "cli/profiler.h"
-#include "cli/session_sizes.h"
-#include "cli/text_table.h"
 #include "cli/texts.h"
 #include "cli/thread_pool.h"
 #include "convert/check/check_session.h"
-#include "convert/files/error.h"
 #include "convert/files/input_limits.h"
-#include "convert/files/output_files.h"
 #include "convert/tokenizers/unicode_library.h"
 
 namespace arenite::tool {
@@ -51,17 +34,43 @@ struct Prompt {
   std::string unknown{};  // what the vocabulary cannot say of it, as unknown_characters has it
 };
 
-struct GenerationOptions {
-  uint32_t context = 0;            // positions of the session
-  uint32_t chunk = 0;              // most tokens of the prompt in one call
-  std::optional<uint32_t> tokens;  // most tokens to generate; none: as many as fit
-  uint32_t repeat_last = 0;        // tokens that the repetition penalty looks back at
+constexpr double kTemperatureMax = 1e6;
+constexpr double kPenaltyMax = 1e6;
+
+struct GenerateArguments {
+  std::filesystem::path model;
+  PromptOptions prompt;
+  std::optional<uint32_t> tokens;
   SamplerOptions sampler;
+  uint32_t repeat_last = 64;
+  uint32_t context = 0;  // 0: the model's
+  uint32_t chunk = kDefaultTokens;
+  std::string kernels;
+  uint32_t threads = 1;
+  KvType kv_cache = KvType::kOfModel;
+  bool ids = false;
+  bool hide_prompt = false;
+  std::vector<std::string> stops;  // texts that end the continuation
+  bool skip_checksums = false;
+  bool json = false;
+  ProfileOptions profile;
 };
 
 // Where a continuation ends: the model said so; as many tokens as asked for; no position is left;
 // what was asked for with --stop came.
 enum class StopReason : uint8_t { kEndToken, kTokens, kContextFull, kStopText };
+constexpr struct {
+  const char* name;   // as JSON has it
+  const char* words;  // for people
+} kStopReasons[] = {{"end_token", "the model ended the text"},
+                    {"tokens", "as many tokens as asked for"},
+                    {"context_full", "the context is full"},
+                    {"stop_text", "a text of --stop came"}};
+std::vector<std::string> stop_words() {
+  std::vector<std::string> words;
+  for (const auto& reason : kStopReasons) words.emplace_back(reason.name);
+  return words;
+}
 
 struct Generation {
   uint32_t prompt_tokens = 0;
@@ -148,8 +157,9 @@ std::vector<float> step(const ModelFile& file, Session& session, std::span<const
   if (!output.ok()) throw_status(file.name(), output.status(), why);
   require_finite(file.name(), *output);
   const Model& model = file.model();
+  const auto tokens = static_cast<uint32_t>(ids.size());
   convert::CallRows rows(*output, model,
-                         convert::rows_given(model, Outputs::kLast, ids.size(), held == 0));
+                         convert::rows_given(model, Outputs::kLast, tokens, held == 0));
   const std::span<const float> last = rows[rows.size() - 1];
   return {last.begin(), last.end()};
 }
@@ -169,7 +179,7 @@ std::vector<float> feed_prompt(const ModelFile& file, Session& session,
 // Picks tokens and remembers the recent ones.
 class Chooser {
  public:
-  Chooser(const ModelFile& file, std::span<const TokenId> prompt, const GenerationOptions& options)
+  Chooser(const ModelFile& file, std::span<const TokenId> prompt, const GenerateArguments& options)
       : file_(file), recent_(prompt.begin(), prompt.end()), repeat_last_(options.repeat_last) {
     Diagnostic why;
     const Result<Sampler> sampler = Sampler::create(options.sampler, &why);
@@ -196,21 +206,6 @@ class Chooser {
   uint32_t repeat_last_;
 };
 
-// As JSON has it: "end_token".
-const char* name(StopReason reason) {
-  switch (reason) {
-    case StopReason::kEndToken:
-      return "end_token";
-    case StopReason::kTokens:
-      return "tokens";
-    case StopReason::kContextFull:
-      return "context_full";
-    case StopReason::kStopText:
-      return "stop_text";
-  }
-  return "";
-}
-
 // The tokens of the prompt, at least one, all below the vocabulary of the model. The token that
 // begins a text comes first where the model was trained so, and stands alone for an empty text; one
 // that ends a text is left out, as the text goes on. Throws InputError, also for text where
@@ -233,16 +228,17 @@ Prompt read_prompt(const ModelFile& file, const std::optional<Tokenizer>& tokeni
 // Feeds the prompt and continues it; `show` gets each new token at once, and ends the text
 // (kStopText) if it returns false. Ends at a token that ends a text or begins another one; it is
 // neither shown nor fed. Throws InputError for logits that are not finite. REQUIRES: a session of
-// kLast rows that holds nothing, and 0 < prompt.size() <= context.
+// kLast rows that holds nothing and has `context` positions, and 0 < prompt.size() <= context.
 Generation generate(const ModelFile& file, Session& session,
                     const std::optional<Tokenizer>& tokenizer, std::span<const TokenId> prompt,
-                    const GenerationOptions& options, Profiler& profiler,
+                    const GenerateArguments& options, uint32_t context, Profiler& profiler,
                     const std::function<bool(TokenId)>& show) {
   Chooser chooser(file, prompt, options);
   Generation result;
   result.prompt_tokens = static_cast<uint32_t>(prompt.size());
   Clock::time_point start = Clock::now();
-  std::vector<float> logits = feed_prompt(file, session, prompt, options.chunk, profiler);
+  std::vector<float> logits =
+      feed_prompt(file, session, prompt, std::min(options.chunk, context), profiler);
   result.prompt_seconds = seconds_since(start);
 
   start = Clock::now();
@@ -258,7 +254,7 @@ Generation generate(const ModelFile& file, Session& session,
       break;
     }
     if (result.new_tokens == options.tokens) break;
-    if (session.positions() == options.context) {
+    if (session.positions() == context) {
       result.stop = StopReason::kContextFull;
       break;
     }
@@ -269,28 +265,6 @@ Generation generate(const ModelFile& file, Session& session,
   result.positions = session.positions();
   return result;
 }
-
-constexpr double kTemperatureMax = 1e6;
-constexpr double kPenaltyMax = 1e6;
-
-struct GenerateArguments {
-  std::filesystem::path model;
-  PromptOptions prompt;
-  std::optional<uint32_t> tokens;
-  SamplerOptions sampler;
-  uint32_t repeat_last = 64;
-  uint32_t context = 0;  // 0: the model's
-  uint32_t chunk = kDefaultTokens;
-  std::string kernels;
-  uint32_t threads = 1;
-  KvType kv_cache = KvType::kOfModel;
-  bool ids = false;
-  bool hide_prompt = false;
-  std::vector<std::string> stops;  // texts that end the continuation
-  bool skip_checksums = false;
-  bool json = false;
-  ProfileOptions profile;
-};
 
 // Writes tokens to the standard output as soon as they come; for JSON it keeps their text.
 class TokenPrinter {
@@ -418,23 +392,14 @@ std::optional<Tokenizer> tokenizer_of(const GenerateArguments& arguments, const 
   return std::nullopt;
 }
 
-std::string rate(uint32_t tokens, double seconds) {
-  if (tokens == 0 || seconds <= 0.0) return "";
-  return fmt::format(", {:.1f} tokens/s", tokens / seconds);
+// Tokens in a second; none where the clock saw nothing.
+std::optional<double> rate(uint32_t tokens, double seconds) {
+  return tokens == 0 || seconds <= 0.0 ? std::nullopt : std::optional(tokens / seconds);
 }
 
-const char* words_of(StopReason reason) {
-  switch (reason) {
-    case StopReason::kEndToken:
-      return "the model ended the text";
-    case StopReason::kTokens:
-      return "as many tokens as asked for";
-    case StopReason::kContextFull:
-      return "the context is full";
-    case StopReason::kStopText:
-      return "a text of --stop came";
-  }
-  return "";
+std::string rate_text(uint32_t tokens, double seconds) {
+  const std::optional<double> found = rate(tokens, seconds);
+  return found ? fmt::format(", {:.1f} tokens/s", *found) : "";
 }
 
 void print_report(const GenerateArguments& arguments, const Generation& generation,
@@ -446,11 +411,11 @@ void print_report(const GenerateArguments& arguments, const Generation& generati
       "arena      {} bytes, {}\n"
       "stopped    {}\n",
       counted(generation.prompt_tokens, "token"),
-      rate(generation.prompt_tokens, generation.prompt_seconds),
+      rate_text(generation.prompt_tokens, generation.prompt_seconds),
       counted(generation.new_tokens, "token"),
-      rate(generation.decode_steps, generation.decode_seconds), grouped(generation.positions),
+      rate_text(generation.decode_steps, generation.decode_seconds), grouped(generation.positions),
       grouped(context), grouped(plan.total_bytes), counted(arguments.threads, "thread"),
-      words_of(generation.stop));
+      kStopReasons[static_cast<size_t>(generation.stop)].words);
 }
 
 std::vector<std::string> warnings_of(const Prompt& prompt) {
@@ -468,11 +433,6 @@ std::vector<std::string> warnings_of(const Prompt& prompt) {
   return warnings;
 }
 
-// None where the clock saw nothing.
-std::optional<double> rate_or_null(uint32_t tokens, double seconds) {
-  return tokens == 0 || seconds <= 0.0 ? std::nullopt : std::optional(tokens / seconds);
-}
-
 // What was generated, and the session that did.
 struct GenerateFacts {
   std::optional<std::string> prompt, text;
@@ -484,8 +444,6 @@ struct GenerateFacts {
   const char* kernel_set = "";
   uint32_t threads = 1;
 };
-
-using StopWord = OneOf<all_names<static_cast<const char* (*)(StopReason)>(name)>>;
 
 }  // namespace
 
@@ -500,21 +458,23 @@ constexpr auto kFacts<GenerateFacts> = std::tuple(
          [](const GenerateFacts& f) { return f.ids; }),
     Fact("prompt_tokens_per_s",
          [](const GenerateFacts& f) {
-           return rate_or_null(f.generation.prompt_tokens, f.generation.prompt_seconds);
+           return rate(f.generation.prompt_tokens, f.generation.prompt_seconds);
          }),
     Fact("tokens_per_s",
          [](const GenerateFacts& f) {
-           return rate_or_null(f.generation.decode_steps, f.generation.decode_seconds);
+           return rate(f.generation.decode_steps, f.generation.decode_seconds);
          }),
     Fact("positions", "Held in the end",
          [](const GenerateFacts& f) { return f.generation.positions; }),
     Fact("context", &GenerateFacts::context), Fact("arena_bytes", &GenerateFacts::arena_bytes),
     Fact("kernel_set", &GenerateFacts::kernel_set), Fact("threads", &GenerateFacts::threads),
     Fact("stop", "Why it ended",
-         [](const GenerateFacts& f) { return StopWord{name(f.generation.stop)}; }),
+         [](const GenerateFacts& f) {
+           return OneOf<stop_words>{kStopReasons[static_cast<size_t>(f.generation.stop)].name};
+         }),
     Fact("warnings", [](const GenerateFacts& f) { return warnings_of(f.prompt_read); }));
 
-FactType generate_facts() { return type_of_fact<GenerateFacts>(); }
+Json generate_facts() { return schema_of<GenerateFacts>(); }
 
 namespace {
 
@@ -523,6 +483,7 @@ void run_generate(const GenerateArguments& arguments) {
   Progress progress("loading " + arguments.model.string());
   const ModelFile file(arguments.model, arguments.kernels,
                        arguments.skip_checksums ? Checksums::kSkip : Checksums::kVerify);
+  require_one_input(file, "generate");
   progress.done();
   check_model(file);
   const uint32_t context = context_of(arguments, file);
@@ -551,31 +512,20 @@ void run_generate(const GenerateArguments& arguments) {
   flush_output();
   const std::string prompt_text = printer.take();
   std::vector<TokenId> ids;
-  const Generation generation = generate(
-      file, session.session(), tokenizer, prompt.ids,
-      {context, options.tokens_max, arguments.tokens, arguments.repeat_last, arguments.sampler},
-      profiler, [&](TokenId id) {
-        ids.push_back(id);
-        return printer.add(id);
-      });
+  const Generation generation = generate(file, session.session(), tokenizer, prompt.ids, arguments,
+                                         context, profiler, [&](TokenId id) {
+                                           ids.push_back(id);
+                                           return printer.add(id);
+                                         });
   printer.finish();
   if (arguments.json) {
     const std::string text = printer.take();
     if (generation.stop == StopReason::kStopText) ids.resize(printer.tokens_of(text.size()));
-    GenerateFacts facts = {std::nullopt,
-                           std::nullopt,
-                           prompt,
-                           ids,
-                           generation,
-                           context,
-                           session.plan().total_bytes,
-                           kernel_set_name(file.model().target()),
-                           arguments.threads};
-    if (tokenizer && !arguments.ids) {
-      facts.prompt = prompt_text;
-      facts.text = text;
-    }
-    print_json(facts);
+    const bool has_text = tokenizer && !arguments.ids;
+    print_json(GenerateFacts{has_text ? std::optional(prompt_text) : std::nullopt,
+                             has_text ? std::optional(text) : std::nullopt, prompt, ids, generation,
+                             context, session.plan().total_bytes,
+                             kernel_set_name(file.model().target()), arguments.threads});
   } else {
     print_report(arguments, generation, context, session.plan());
   }
@@ -584,10 +534,8 @@ void run_generate(const GenerateArguments& arguments) {
 
 void add_prompt_options(CLI::App& command, GenerateArguments& arguments) {
   CLI::Option* text = command.add_option("--prompt", arguments.prompt.text, "Text to continue");
-  CLI::Option* file = command
-                          .add_option("--prompt-file", arguments.prompt.file,
-                                      "The same in a file, less its last line feed; or -")
-                          ->type_name(kFileType);
+  CLI::Option* file = add_file(command, "--prompt-file", arguments.prompt.file,
+                               "The same in a file, less its last line feed; or -");
   CLI::Option* ids = add_number(command, "--prompt-ids", arguments.prompt.ids,
                                 "The same as ids of tokens: 1,2,3", 0);
   CLI::Option* special =
@@ -596,43 +544,34 @@ void add_prompt_options(CLI::App& command, GenerateArguments& arguments) {
   text->excludes(file)->excludes(ids);
   file->excludes(ids);
   special->excludes(ids);
-  for (CLI::Option* option : {text, file, ids, special}) option->group("Prompt");
+  put_in_group(command, "Prompt", {"--prompt", "--prompt-file", "--prompt-ids", "--special"});
 }
 
 void add_sampler_options(CLI::App& command, GenerateArguments& arguments) {
   add_number(command, "--tokens", arguments.tokens, "Most tokens to generate; as many as fit", 0);
+  SamplerOptions& sampler = arguments.sampler;
   CLI::Option* temperature =
-      command
-          .add_option("--temperature", arguments.sampler.temperature,
-                      "How freely to choose; 0 takes the most probable token")
-          ->check(real_number(0.0, false, kTemperatureMax))
+      add_real(command, "--temperature", sampler.temperature,
+               "How freely to choose; 0 takes the most probable token", 0.0, false, kTemperatureMax)
           ->capture_default_str();
-  add_number(command, "--top-k", arguments.sampler.top_k, "Choose among the k most probable tokens")
+  add_number(command, "--top-k", sampler.top_k, "Choose among the k most probable tokens")
       ->needs(temperature);
-  command
-      .add_option("--top-p", arguments.sampler.top_p,
-                  "Choose among the most probable tokens that make up this share")
-      ->check(real_number(0.0, true, 1.0))
+  add_real(command, "--top-p", sampler.top_p,
+           "Choose among the most probable tokens that make up this share", 0.0, true, 1.0)
       ->needs(temperature);
-  command
-      .add_option("--min-p", arguments.sampler.min_p,
-                  "Choose among tokens at least this many times as probable as the best")
-      ->check(real_number(0.0, false, 1.0))
+  add_real(command, "--min-p", sampler.min_p,
+           "Choose among tokens at least this many times as probable as the best", 0.0, false, 1.0)
       ->needs(temperature);
-  add_number(command, "--seed", arguments.sampler.seed, "The same seed gives the same text", 0,
-             UINT64_MAX)
+  add_number(command, "--seed", sampler.seed, "The same seed gives the same text", 0, UINT64_MAX)
       ->capture_default_str();
-  command
-      .add_option("--repeat-penalty", arguments.sampler.repetition_penalty,
-                  "Above 1: makes recent tokens less probable")
-      ->check(real_number(0.0, true, kPenaltyMax))
+  add_real(command, "--repeat-penalty", sampler.repetition_penalty,
+           "Above 1: makes recent tokens less probable", 0.0, true, kPenaltyMax)
       ->capture_default_str();
   add_number(command, "--repeat-last", arguments.repeat_last, "How many tokens are recent")
       ->capture_default_str();
-  for (const char* name : {"--temperature", "--top-k", "--top-p", "--min-p", "--seed",
-                           "--repeat-penalty", "--repeat-last"}) {
-    command.get_option(name)->group("Sampling");
-  }
+  put_in_group(command, "Sampling",
+               {"--temperature", "--top-k", "--top-p", "--min-p", "--seed", "--repeat-penalty",
+                "--repeat-last"});
 }
 
 }  // namespace
@@ -647,7 +586,7 @@ void add_generate(CLI::App& app) {
       "or --chunk.\n"
       "\nExample:\n"
       "  arenite generate model.arn --prompt 'Once upon a time' --temperature 0.8\n");
-  command.add_option("model", arguments.model, "A model file")->type_name(kFileType)->required();
+  add_model(command, arguments.model);
   add_prompt_options(command, arguments);
   add_sampler_options(command, arguments);
   add_number(command, "--context", arguments.context, "Most positions; the model's by default");

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <utility>
 
 #include "arenite/target.h"
 #include "cli/process.h"
@@ -20,81 +21,46 @@ bool is_brief(const std::string& group) {
   return group == kStateDictGroup || group == kWeightGroup || group == kLimitGroup;
 }
 
-// Text that grows word by word.
-class Paragraphs {
- public:
-  Paragraphs(size_t columns, size_t indent) : columns_(columns), indent_(indent), used_(indent) {}
-
-  void add_words(std::string_view line) {
-    while (!line.empty()) {
-      const std::string_view word = line.substr(0, line.find(' '));
-      line.remove_prefix(std::min(word.size() + 1, line.size()));
-      if (!word.empty()) add_word(word);
-    }
-  }
-
-  // A line as it is.
-  void add_line(std::string_view line) {
-    end_paragraph();
-    text_ += line;
-    is_open_ = true;
-  }
-
-  void add_blank() {
-    end_paragraph();
-    text_ += '\n';
-  }
-
-  const std::string& text() const { return text_; }
-
-  void end_paragraph() {
-    if (is_open_) text_ += '\n';
-    is_open_ = false;
-    used_ = indent_;
-  }
-
- private:
-  void add_word(std::string_view word) {
-    if (!is_open_) {
-      if (!text_.empty()) text_.append(indent_, ' ');
-    } else if (used_ + 1 + word.size() > columns_) {
-      text_ += '\n' + std::string(indent_, ' ');
-      used_ = indent_;
-    } else {
-      text_ += ' ';
-      ++used_;
-    }
-    text_ += word;
-    used_ += word.size();
-    is_open_ = true;
-  }
-
-  size_t columns_;
-  size_t indent_;
-  size_t used_;           // columns of the last line
-  bool is_open_ = false;  // whether that line goes on
-  std::string text_;
-};
-
 }  // namespace
 
 std::string wrapped(std::string_view text, size_t columns, size_t indent) {
-  Paragraphs paragraphs(columns, indent);
-  bool is_plain = false;  // the line before
+  std::string result;
+  size_t used = indent;   // columns of the last line
+  bool is_open = false;   // whether that line goes on
+  bool is_plain = false;  // whether the line of `text` is one of words
   while (!text.empty()) {
-    const std::string_view line = text.substr(0, text.find('\n'));
+    std::string_view line = text.substr(0, text.find('\n'));
     text.remove_prefix(std::min(line.size() + 1, text.size()));
-    if (line.empty()) {
-      paragraphs.add_blank();
-    } else if (line.starts_with(' ')) {
-      paragraphs.add_line(line);
-    } else {
-      if (!is_plain) paragraphs.end_paragraph();
-      paragraphs.add_words(line);
+    const bool was_plain = std::exchange(is_plain, !line.empty() && line[0] != ' ');
+    if (!was_plain || !is_plain) {
+      if (is_open) result += '\n';
+      is_open = false;
+      used = indent;
     }
-    is_plain = !line.empty() && !line.starts_with(' ');
+    if (!is_plain) {
+      result += line.empty() ? "\n" : line;
+      is_open = !line.empty();
+      continue;
+    }
+    while (!line.empty()) {
+      const std::string_view word = line.substr(0, line.find(' '));
+      line.remove_prefix(std::min(word.size() + 1, line.size()));
+      if (word.empty()) continue;
+      if (is_open && used + 1 + word.size() > columns) {
+        result += '\n' + std::string(indent, ' ');
+        used = indent;
+      } else if (is_open) {
+        result += ' ';
+        ++used;
+      } else if (!result.empty()) {
+        result.append(indent, ' ');
+      }
+      result += word;
+      used += word.size();
+      is_open = true;
+    }
   }
-  return paragraphs.text();
+  return result;
 }
 
 std::string HelpFormatter::make_help(const CLI::App* app, std::string /*name*/,

@@ -1,23 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // arenite help: of a command or a topic; and, for the build, the same as files for man and shells.
-#include <fmt/format.h>
 #include <unistd.h>
-
-#include <CLI/CLI.hpp>
-#include <filesystem>
 
 #include "arenite/target.h"
 #include "cli/arguments.h"
-#include "cli/commands.h"
-#include "cli/facts.h"
-#include "cli/help.h"
-#include "cli/process.h"
 #include "cli/report_facts.h"
-#include "cli/text_table.h"
 #include "convert/families/families.h"
 #include "convert/families/state_dicts.h"
-#include "convert/files/error.h"
-#include "convert/files/output_files.h"
 #include "convert/modules/attention_modules.h"
 
 namespace arenite::tool {

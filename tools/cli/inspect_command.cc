@@ -1,20 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // arenite inspect: what is in a model file and what it needs, on any CPU.
-#include <fmt/format.h>
-
-#include <CLI/CLI.hpp>
-
-#include <filesystem>
-#include <optional>
-#include <vector>
 
 #include "cli/arguments.h"
-#include "cli/commands.h"
 #include "cli/inspect_facts.h"
 #include "cli/report.h"
-#include "cli/text_table.h"
-#include "convert/files/error.h"
-#include "convert/files/output_files.h"
 
 namespace arenite::tool {
 namespace {
@@ -29,7 +18,7 @@ struct InspectArguments {
 };
 
 void print_facts(const ModelFacts& facts, const InspectArguments& arguments) {
-  fmt::print("{}", arguments.json    ? facts_as_json(facts)
+  fmt::print("{}", arguments.json    ? document(facts_of(facts)) + "\n"
                    : arguments.brief ? facts_in_brief(facts)
                                      : facts_as_text(facts));
 }
@@ -51,7 +40,7 @@ void write_files(const VerifiedFile& file, const InspectArguments& arguments) {
   if (!arguments.svg.empty()) files.push_back(&write(picture, arguments.svg, memory_as_svg(facts)));
   convert::commit_together(files);
   if (arguments.json) {
-    fmt::print("{}", facts_as_json(facts.model));
+    fmt::print("{}\n", document(facts_of(facts.model)));
     return;
   }
   fmt::print("{}", facts_in_brief(facts.model));
@@ -86,13 +75,11 @@ void add_inspect(CLI::App& app) {
       "\nExamples:\n"
       "  arenite inspect attention.arn --positions 256 --tokens 1\n"
       "  arenite inspect intent.arn --report intent.html --svg intent.svg\n");
-  command.add_option("model", arguments.model, "A model file")->type_name(kFileType)->required();
+  add_model(command, arguments.model);
   CLI::Option* json = add_json_option(command, arguments.json);
   command.add_flag("--brief", arguments.brief, "Print a few lines only")->excludes(json);
   add_report_option(command, arguments.report);
-  command
-      .add_option("--svg", arguments.svg, "Draw the arena over the ops, the masks and the bytes")
-      ->type_name(kFileType);
+  add_file(command, "--svg", arguments.svg, "Draw the arena over the ops, the masks and the bytes");
   add_size_options(command, arguments.sizes);
 }
 

@@ -17,20 +17,16 @@ namespace arenite::tool {
 namespace {
 
 using format::ModelReader;
+using format::NumberType;
 
-OpFacts op_facts(const ModelReader& reader, uint32_t index, uint32_t positions) {
+OpFacts op_facts(const ModelReader& reader, uint32_t index, const InputTokens& positions) {
   OpFacts facts;
   facts.index = index;
   facts.name = reader.op_name(index);
   facts.op = reader.op(index);
+  if (facts.op.kind == format::OpKind::kAttention) facts.heads = reader.heads_of(facts.op);
   facts.cost = op_cost(reader, index);
-  Checked pass = Checked(facts.cost.per_token) * positions;
-  const uint32_t mask = format::number_of(facts.op, format::NumberType::kMask);
-  if (mask != format::kAbsent) {
-    const convert::MaskPairs pairs(reader.mask(mask), positions);
-    pass = pass + Checked(facts.cost.per_pair) * pairs.visible();
-  }
-  facts.pass_multiply_adds = pass.value();
+  facts.pass_multiply_adds = pass_multiply_adds(reader, index, positions);
   facts.writes = facts.op.views[format::kOutput].slot;
   for (const format::ColumnView& view : facts.op.views) {
     const bool in_place = view == facts.op.views[format::kInput];
@@ -43,10 +39,11 @@ OpFacts op_facts(const ModelReader& reader, uint32_t index, uint32_t positions) 
 
 SlotFacts slot_facts(const ModelReader& reader, uint32_t index) {
   const format::SlotView slot = reader.slot(index);
-  if (reader.vocab_size() == 0 && index == reader.input_slot_of_rows())
-    return {index, "input", slot};
-  if (index == reader.output_slot()) return {index, "output", slot};
-  return {index, reader.op_name(slot.first_op), slot};
+  std::string label = reader.op_name(slot.first_op);
+  if (index == reader.output_slot()) label = "output";
+  if (reader.vocab_size() == 0 && index == reader.input_slot()) label = "input";
+  const bool is_per_output = is_of_outputs(reader.kind_of_slot(index));
+  return {index, std::move(label), slot, is_per_output, reader.area_of(slot.axis)};
 }
 
 TensorFacts tensor_facts(const ModelReader& reader, uint32_t index) {
@@ -69,14 +66,13 @@ MaskFacts mask_facts(const ModelReader& reader, uint32_t index, uint32_t positio
 
 CacheFacts cache_facts(const ModelReader& reader, uint32_t index, const SizeOptions& sizes) {
   CacheFacts facts{index, reader.cache(index)};
-  const uint32_t prefix = reader.prefix_rows();
-  const SessionSizes session = {sizes.positions + prefix,
-                                rows_max(prefix, sizes.tokens, sizes.sequences), sizes.sequences, 0,
-                                sizes.threads};
+  const uint32_t axis = facts.cache.axis;
+  const uint32_t positions = reader.rows_of_axes(sizes.positions_of_inputs(), 1, false)[axis];
+  const uint32_t rows = reader.rows_of_axes(sizes.tokens_of_inputs(), sizes.sequences, false)[axis];
   for (uint32_t i = 0; i < reader.packed_count(); ++i) {
     const auto target = static_cast<Target>(reader.packed(i).target);
     const Packing packing = packing_of(target, sizes.kv_type());
-    const uint32_t held = cache_positions(facts.cache.lookback, packing.nr, session);
+    const uint32_t held = cache_positions(facts.cache.lookback, packing.nr, positions, rows);
     const Checked bytes =
         Checked(panels_of(packing, held)) * cache_bytes_per_panel(packing, facts.cache.shape) +
         Checked(value_pages(held)) * cache_bytes_per_page(packing, facts.cache.shape);
@@ -93,14 +89,13 @@ void add_targets(const VerifiedFile& file, ModelFacts& facts) {
   for (uint32_t i = 0; i < arenas.size(); ++i) {
     const format::PackedView packed = file.reader().packed(i);
     const Target target = static_cast<Target>(packed.target);
-    facts.targets.push_back({target, packed, file.reader().formula(i), arenas[i],
+    facts.targets.push_back({target, packed, formula_of(file.reader(), i), arenas[i],
                              (cpu_targets() & bit(target)) != 0,
                              model.ok() && model->target() == target});
   }
 }
 
-CallFacts facts_of_call(const ModelFacts& facts, std::string name, const CallSize& size) {
-  const CallBounds& bounds = facts.call_bounds;
+CallFacts facts_of_call(const CallBounds& bounds, std::string name, const CallSize& size) {
   CallSize worst = size;
   worst.finite = false;
   return {std::move(name),
@@ -111,7 +106,59 @@ CallFacts facts_of_call(const ModelFacts& facts, std::string name, const CallSiz
           bytes_read_max(bounds, worst)};
 }
 
+// What a call of it takes at most.
+void add_calls(const ModelFacts& facts, uint32_t index, FunctionFacts& function) {
+  const ModelReader& reader = facts.reader;
+  const InputTokens positions = facts.sizes.positions_of_inputs();
+  InputTokens tokens = facts.sizes.tokens_of_inputs(), before = positions;
+  uint32_t longest = 0, held = 0;
+  for (uint32_t i = 0; i < reader.inputs(); ++i) {
+    tokens.of[i] = std::min(tokens[i], positions[i]);
+    if (!reader.takes(index, i)) continue;
+    before.of[i] = positions[i] - 1;
+    longest = std::max(longest, tokens[i]);
+    held = std::max(held, before[i]);
+  }
+  const uint32_t rows = most_rows(reader, tokens, index);
+  const uint32_t stored = most_stored(reader, positions, index);
+  bool selects = false;
+  for (uint32_t i = reader.first_op(index); i < reader.end_of_ops(index); ++i) {
+    selects |= reader.op(i).kind == format::OpKind::kSelect;
+  }
+  const std::string of = facts.has_several() ? function.name + ": " : "";
+  function.run =
+      facts_of_call(function.bounds, fmt::format("{}run of {}", of, counted(longest, "token")),
+                    {0, rows, selects ? 1 : rows, true, stored});
+  if (!function.causal || held == 0) return;
+  function.step =
+      facts_of_call(function.bounds, fmt::format("{}step after {}", of, counted(held, "token")),
+                    {most_rows(reader, before, index), 1, 1, true, stored});
+}
+
 }  // namespace
+
+InputFacts input_facts(const ModelReader& reader, uint32_t index) {
+  const bool is_features = reader.vocab_size(index) == 0;
+  return {reader.input_name(index), is_features ? reader.slot(reader.input_slot(index)).width : 0,
+          reader.axis_of_input(index), reader.token_types(index), reader.input(index)};
+}
+
+FunctionFacts function_facts(const ModelReader& reader, uint32_t index) {
+  FunctionFacts function;
+  function.name = reader.function_name(index);
+  function.function = reader.function(index);
+  const uint32_t output = function.function.output_slot;
+  for (uint32_t i = 0; i < reader.inputs(); ++i) {
+    if (reader.takes(index, i)) function.inputs.emplace_back(reader.input_name(i));
+    if ((reader.inputs_read(index) >> i & 1) != 0) {
+      function.inputs_read.emplace_back(reader.input_name(i));
+    }
+  }
+  function.output_features = reader.slot(output).width;
+  function.has_row_of_sequence = reader.kind_of_slot(output) == AxisKind::kOne;
+  function.causal = reader.causal(index);
+  return function;
+}
 
 std::string field_name(const char* field) {
   const std::string_view name = field;
@@ -127,10 +174,10 @@ std::string calls_text(const format::ModelReader& reader) {
   return fmt::format("whole sequences only: {}", why_whole_sequences(reader));
 }
 
-std::string image_text(const ImagePatches& image) {
-  return fmt::format("images [{}, {}, {}], {} patches [{}, {}, {}]", image.channels, image.height,
-                     image.width, image.patches().value(), image.channels, image.patch_height,
-                     image.patch_width);
+std::string image_text(const format::ModelReader& reader, uint32_t input) {
+  const Axis& pixels = reader.axes()[reader.axis_of_input(input)];
+  return fmt::format("images of {} lines, {} columns and {} channels", pixels.rows / pixels.other,
+                     pixels.other, reader.slot(reader.input_slot(input)).width);
 }
 
 std::string terms_name(const format::OpView& op) {
@@ -165,10 +212,9 @@ const char* layout_name(format::Layout layout) {
   return "";
 }
 
-const TargetFacts& ModelFacts::shown_target() const {
-  const auto target = std::find_if(targets.begin(), targets.end(),
-                                   [](const TargetFacts& candidate) { return candidate.chosen; });
-  return target != targets.end() ? *target : targets.front();
+uint32_t ModelFacts::shown_index() const {
+  const auto found = std::ranges::find(targets, true, &TargetFacts::chosen);
+  return found == targets.end() ? 0 : static_cast<uint32_t>(found - targets.begin());
 }
 
 ModelFacts gather_facts(const VerifiedFile& file, const SizeOptions& sizes) {
@@ -180,14 +226,13 @@ ModelFacts gather_facts(const VerifiedFile& file, const SizeOptions& sizes) {
     facts.tokenizer_kind = tokenizer_kind_name(tokenizer.kind);
     facts.tokenizer_tokens = tokenizer.vocab_size();
   }
-  if (reader.vocab_size() == 0)
-    facts.input_features = reader.slot(reader.input_slot_of_rows()).width;
+  if (reader.vocab_size() == 0) facts.input_features = reader.slot(reader.input_slot()).width;
   for (uint32_t i = 0; i < reader.labels(); ++i) facts.labels.emplace_back(reader.label(i));
   facts.has_row_of_sequence =
       convert::has_row_of_sequence(file.bytes(), convert::authors_outputs(file.bytes()));
   facts.sizes = resolve_sizes(file, sizes);
   for (uint32_t i = 0; i < reader.ops(); ++i) {
-    facts.ops.push_back(op_facts(reader, i, facts.sizes.positions));
+    facts.ops.push_back(op_facts(reader, i, facts.sizes.positions_of_inputs()));
   }
   for (uint32_t i = 0; i < reader.slots(); ++i) facts.slots.push_back(slot_facts(reader, i));
   for (uint32_t i = 0; i < reader.tensors(); ++i) facts.tensors.push_back(tensor_facts(reader, i));
@@ -204,28 +249,40 @@ ModelFacts gather_facts(const VerifiedFile& file, const SizeOptions& sizes) {
   });
   add_targets(file, facts);
   const TensorType kv_type = facts.sizes.kv_type();
-  const auto shown = static_cast<uint32_t>(&facts.shown_target() - facts.targets.data());
-  facts.call_bounds = call_bounds(reader, shown, kv_type);
+  const uint32_t shown = facts.shown_index();
+  for (uint32_t i = 0; i < reader.inputs(); ++i) facts.inputs.push_back(input_facts(reader, i));
+  for (uint32_t i = 0; i < reader.functions(); ++i) {
+    FunctionFacts& function = facts.functions.emplace_back(function_facts(reader, i));
+    if (!facts.has_several()) function.has_row_of_sequence = facts.has_row_of_sequence;
+    function.bounds = call_bounds(reader, shown, kv_type, i);
+    add_calls(facts, i, function);
+  }
   for (uint32_t i = 0; i < reader.ops(); ++i) {
-    facts.ops[i].pass_traffic = op_traffic(reader, shown, i, facts.sizes.positions, kv_type);
+    facts.ops[i].pass_traffic =
+        op_traffic(reader, shown, i, facts.sizes.positions_of_inputs(), kv_type);
   }
   return facts;
 }
 
-CallFacts largest_run(const ModelFacts& facts) {
-  const uint64_t prefix = facts.reader.prefix_rows();
-  const uint64_t tokens = std::min(facts.sizes.tokens, facts.sizes.positions);
-  bool selects = false;
-  for (const OpFacts& op : facts.ops) selects |= op.op.kind == format::OpKind::kSelect;
-  return facts_of_call(facts, fmt::format("run of {}", counted(tokens, "token")),
-                       {0, tokens + prefix, selects ? 1 : tokens + prefix});
+uint32_t most_rows(const ModelReader& reader, const InputTokens& tokens, uint32_t function) {
+  const AxisRows rows = reader.rows_of_axes(tokens, 1, true);
+  uint32_t most = 0;
+  for (uint32_t axis = 0; axis < reader.axes().size(); ++axis) {
+    const bool is_own = (reader.inputs_of_axis(axis) & reader.function(function).inputs) != 0;
+    if (is_own) most = std::max(most, rows[axis]);
+  }
+  return most;
 }
 
-std::optional<CallFacts> last_step(const ModelFacts& facts) {
-  const uint64_t positions = facts.sizes.positions;
-  if (!facts.reader.causal() || positions <= 1) return std::nullopt;
-  return facts_of_call(facts, fmt::format("step after {}", counted(positions - 1, "token")),
-                       {positions - 1 + facts.reader.prefix_rows(), 1, 1});
+uint32_t most_stored(const ModelReader& reader, const InputTokens& tokens, uint32_t function) {
+  const AxisRows rows = reader.rows_of_axes(tokens, 1, true);
+  uint32_t most = 0;
+  for (uint32_t i = reader.first_op(function); i < reader.end_of_ops(function); ++i) {
+    if (reader.op(i).kind != format::OpKind::kAttention) continue;
+    const uint32_t keys = reader.axis_of_cache(number_of(reader.op(i), NumberType::kCache));
+    if (keys != reader.axis_of_op(i)) most = std::max(most, rows[keys]);
+  }
+  return most;
 }
 
 uint64_t load_steps_max(const ModelFacts& facts) {

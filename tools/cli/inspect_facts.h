@@ -20,6 +20,7 @@ struct OpFacts {
   uint32_t index = 0;
   std::string name;
   format::OpView op;
+  uint32_t heads = 0;           // of attention
   std::vector<uint32_t> reads;  // slots
   uint32_t writes = 0;          // a slot; one that it changes in place is read, too
   OpCost cost;
@@ -31,6 +32,8 @@ struct SlotFacts {
   uint32_t index = 0;
   std::string label;  // "input", "output", or the op that fills it
   format::SlotView slot;
+  bool is_per_output = false;  // with a row for each sequence, or those that are asked for
+  uint32_t area = 0;           // the axis in whose part of the activations it lies
 };
 
 struct TensorFacts {
@@ -57,10 +60,41 @@ struct CacheFacts {
 struct TargetFacts {
   Target target = Target::kPortable;
   format::PackedView packed;
-  ArenaFormula formula;
+  FormulaOfModel formula;
   ArenaLayout arena;
   bool runs_here = false;
   bool chosen = false;  // Model::load takes it on this CPU
+};
+
+// A call that the sizes allow, and what it does at most.
+struct CallFacts {
+  std::string name;  // "run of 64 tokens"
+  CallSize size;
+  uint64_t multiply_adds = 0;
+  uint64_t bytes_read = 0;
+  uint64_t multiply_adds_not_finite = 0;  // where numbers are not finite
+  uint64_t bytes_read_not_finite = 0;
+};
+
+struct InputFacts {
+  std::string name;
+  uint32_t features = 0;  // 0: it reads tokens
+  uint32_t axis = 0;
+  uint32_t token_types = 0;
+  format::InputView input;
+};
+
+struct FunctionFacts {
+  std::string name;
+  std::vector<std::string> inputs;       // that it takes
+  std::vector<std::string> inputs_read;  // whose stored keys and values it sees
+  uint32_t output_features = 0;
+  bool has_row_of_sequence = false;
+  bool causal = false;
+  format::FunctionView function;
+  CallBounds bounds;              // for the target that is shown
+  CallFacts run;                  // one pass over as many tokens as a call may have
+  std::optional<CallFacts> step;  // the last token of a full context, where it is causal
 };
 
 struct ModelFacts {
@@ -82,11 +116,14 @@ struct ModelFacts {
   std::vector<MaskFacts> masks;
   std::vector<CacheFacts> caches;
   std::vector<TargetFacts> targets;
-  CallBounds call_bounds;  // for the target that is shown
+  std::vector<InputFacts> inputs;
+  std::vector<FunctionFacts> functions;
 
   // The one that runs here; the first if none does.
-  const TargetFacts& shown_target() const;
+  uint32_t shown_index() const;
+  const TargetFacts& shown_target() const { return targets[shown_index()]; }
 
+  bool has_several() const { return !reader.has_one_function(); }
   uint32_t output_features() const { return reader.slot(reader.output_slot()).width; }
   // Rows given out: one for each of these, unless a session asks for others.
   const char* output_rows() const { return has_row_of_sequence ? "sequences" : "tokens"; }
@@ -102,22 +139,42 @@ std::string facts_as_text(const ModelFacts& facts);
 std::string facts_in_brief(const ModelFacts& facts);
 
 // One JSON object; `arenite help json inspect` names its keys.
-std::string facts_as_json(const ModelFacts& facts);
+Json facts_of(const ModelFacts& facts);
 
-// A call that the sizes allow, and what it does at most.
-struct CallFacts {
-  std::string name;  // "run of 64 tokens"
-  CallSize size;
-  uint64_t multiply_adds = 0;
-  uint64_t bytes_read = 0;
-  uint64_t multiply_adds_not_finite = 0;  // where numbers are not finite
-  uint64_t bytes_read_not_finite = 0;
+// Adds what a page and text say besides.
+void add_page(Json& json, const ModelFacts& facts);
+
+template <>
+struct FactValue<CallBounds> {
+  static Json schema();
+  static Json json(const CallBounds& bounds);
+};
+template <>
+struct FactValue<CallFacts> {
+  static Json schema();
+  static Json json(const CallFacts& facts);
 };
 
-// One pass over as many tokens as a call may have.
-CallFacts largest_run(const ModelFacts& facts);
-// The last token of a full context; none where the model is not causal.
-std::optional<CallFacts> last_step(const ModelFacts& facts);
+// What the file says of an input, and of a function: without what calls take.
+InputFacts input_facts(const format::ModelReader& reader, uint32_t index);
+FunctionFacts function_facts(const format::ModelReader& reader, uint32_t index);
+template <>
+struct FactValue<InputFacts> {
+  static Json schema();
+  static Json json(const InputFacts& facts);
+};
+template <>
+struct FactValue<FunctionFacts> {
+  static Json schema();
+  static Json json(const FunctionFacts& facts);
+};
+
+// Rows of a sequence of so many tokens, on the function's axis that has most.
+uint32_t most_rows(const format::ModelReader& reader, const InputTokens& tokens,
+                   uint32_t function = 0);
+// Keys that it sees of sequences of so many tokens, on the axis of stored ones that has most.
+uint32_t most_stored(const format::ModelReader& reader, const InputTokens& tokens,
+                     uint32_t function = 0);
 
 // At most so many blocks of code, as a compiler makes them that does not optimize.
 uint64_t load_steps_max(const ModelFacts& facts);
@@ -129,7 +186,8 @@ std::string function_name(const format::OpView& op);  // of an op with several f
 // Whether a number says what an attention op's terms go by, and what that is called.
 bool is_terms_by(const format::OpView& op, uint32_t number);
 std::string terms_name(const format::OpView& op);
-std::string image_text(const ImagePatches& image);
+// Of an input. REQUIRES: it reads images.
+std::string image_text(const format::ModelReader& reader, uint32_t input = 0);
 std::string calls_text(const format::ModelReader& reader);  // how it may be fed
 const char* tokenizer_kind_name(format::TokenizerKind kind);
 const char* layout_name(format::Layout layout);

@@ -30,6 +30,9 @@ const char* mask_kind_name(MaskKind kind) {
 }
 using MaskKindWord = OneOf<all_names<mask_kind_name>>;
 using LayoutWord = OneOf<all_names<layout_name>>;
+std::vector<std::string> axis_kinds() {
+  return {"tokens", "constants", "joined", "one", "asked", "windows", "pixels"};
+}
 std::vector<std::string> op_kinds() {
   std::vector<std::string> names;
   for (const OpRow& row : format::kAllOps) names.emplace_back(row.name);
@@ -67,6 +70,7 @@ constexpr FieldWords kFieldWords[] = {
     {"mask", "index"},
     {"terms", "tensor of what is added to scores; null: none"},
     {"terms_by", "what terms go by"},
+    {"sinks", "tensor of scores beside those of keys; null: none"},
     {"score_cap", "soft cap of scores; 0: none"},
     {"tokens", "tensor of tokens"},
     {"positions", "tensor of positions"},
@@ -80,81 +84,80 @@ constexpr FieldWords kFieldWords[] = {
     {"function", "its name"},
     {"gated", "multiplied by a second input"},
     {"rows", "which rows go on"},
-    {"first_row", "where its rows of a sequence begin"},
-    {"prefix", "tensor of its rows"},
 };
 
 // What the op's row in the table names. Absent tensors and tokens are null.
-void write_fields(JsonWriter& json, const OpFacts& facts) {
+void add_fields(Json& json, const OpFacts& facts) {
   const format::OpView& op = facts.op;
   const OpRow& row = format::row_of(op.kind);
+  if (op.kind == format::OpKind::kAttention) json["heads"] = facts.heads;
   for (uint32_t i = 0; i < format::kOpNumbers; ++i) {
     const auto& [field, type, optional] = row.numbers[i];
     if (type == format::NumberType::kNone) continue;
-    json.key(field_name(field));
+    Json& value = json[field_name(field)];
     if (type == format::NumberType::kChoice) {
-      json.string(function_name(op));
+      value = function_name(op);
     } else if (is_terms_by(op, i)) {
-      json.string(terms_name(op));
-    } else if (optional && op.numbers[i] == format::kAbsent) {
-      json.null();
-    } else {
-      json.integer(op.numbers[i]);
+      value = terms_name(op);
+    } else if (!optional || op.numbers[i] != format::kAbsent) {
+      value = op.numbers[i];
     }
   }
   for (uint32_t i = 0; i < format::kOpReals; ++i) {
     if (row.reals[i].type == format::RealType::kNone) continue;
-    json.key(field_name(row.reals[i].field));
-    json.real(op.reals[i]);
+    json[field_name(row.reals[i].field)] = op.reals[i];
   }
-  if (op.kind != format::OpKind::kActivation) return;
-  json.key("gated");
-  json.boolean(op.views[format::kFactor].width != 0);
+  if (op.kind == format::OpKind::kActivation) {
+    json["gated"] = op.views[format::kFactor].width != 0;
+  }
 }
 
-FactType type_of_number(const OpRow& row, uint32_t number) {
+Json type_of_number(const OpRow& row, uint32_t number) {
   const auto& [field, type, optional] = row.numbers[number];
   format::OpView op;
   op.kind = row.kind;
-  if (type == format::NumberType::kChoice) return plain_type("string");
+  if (type == format::NumberType::kChoice) return schema_of_type("string");
   if (is_terms_by(op, number)) {
-    return words_type({std::begin(kScoreTermsNames), std::end(kScoreTermsNames)});
+    return schema_of_words({std::begin(kScoreTermsNames), std::end(kScoreTermsNames)});
   }
-  const FactType integer = number_type("integer", row.kind == format::OpKind::kPatches ? 1.0 : 0.0);
-  return optional ? or_type(integer, plain_type("null")) : integer;
+  const Json integer = schema_of_number("integer", 0.0);
+  return optional ? schema_of_either(integer, schema_of_type("null")) : integer;
 }
 
-// Kinds that share a field share its key: "attention, rope".
-void add_field(std::vector<FactKey>& keys, size_t first, const OpRow& row, const std::string& field,
-               FactType type) {
-  const auto known = std::ranges::find(keys.begin() + static_cast<ptrdiff_t>(first), keys.end(),
-                                       field, &FactKey::key);
-  if (known == keys.end()) {
-    keys.push_back({field, std::string(row.name), false, std::move(type)});
-  } else {
-    known->words += fmt::format(", {}", static_cast<const char*>(row.name));
-  }
-}
-
-void add_fields(std::vector<FactKey>& keys) {
-  const size_t first = keys.size();
+// Kinds that share a field share its key: "attention, rope: tensor".
+void add_field_keys(ObjectSchema& schema) {
+  struct Field {
+    Json type;
+    std::string kinds;
+  };
+  std::vector<std::pair<std::string, Field>> fields;
+  const auto add = [&](const OpRow& row, const std::string& field, const Json& type) {
+    const auto known = std::ranges::find(fields, field, &std::pair<std::string, Field>::first);
+    if (known == fields.end()) {
+      fields.push_back({field, {type, std::string(row.name)}});
+    } else {
+      known->second.kinds += fmt::format(", {}", static_cast<const char*>(row.name));
+    }
+  };
   for (const OpRow& row : format::kAllOps) {
+    if (row.kind == format::OpKind::kAttention) add(row, "heads", schema_of_number("integer", 0.0));
     for (uint32_t i = 0; i < format::kOpNumbers; ++i) {
       if (row.numbers[i].type == format::NumberType::kNone) continue;
-      add_field(keys, first, row, field_name(row.numbers[i].field), type_of_number(row, i));
+      add(row, field_name(row.numbers[i].field), type_of_number(row, i));
     }
     for (const format::RealRow& real : row.reals) {
       if (real.type == format::RealType::kNone) continue;
-      add_field(keys, first, row, field_name(real.field), plain_type("number"));
+      add(row, field_name(real.field), schema_of_type("number"));
     }
-    if (row.kind == format::OpKind::kActivation) {
-      add_field(keys, first, row, "gated", plain_type("boolean"));
-    }
+    if (row.kind == format::OpKind::kActivation) add(row, "gated", schema_of_type("boolean"));
   }
-  for (const auto& [field, words] : kFieldWords) {
-    for (size_t i = first; i < keys.size(); ++i) {
-      if (keys[i].key == field) keys[i].words += std::string(": ") + words;
-    }
+  for (const auto& [key, field] : fields) {
+    const auto words = std::ranges::find(kFieldWords, key, &FieldWords::field);
+    schema.add(key.c_str(),
+               words == std::end(kFieldWords)
+                   ? field.kinds.c_str()
+                   : fmt::format("{}: {}", field.kinds, words->words).c_str(),
+               field.type, false);
   }
 }
 
@@ -171,9 +174,22 @@ inline constexpr auto kFacts<OpFacts> = std::tuple(
     Fact("multiply_adds_per_pass", "Over all positions", &OpFacts::pass_multiply_adds),
     Fact("bytes_read_per_pass", [](const OpFacts& f) { return f.pass_traffic.read; }),
     Fact("bytes_written_per_pass", [](const OpFacts& f) { return f.pass_traffic.written; }),
-    MoreFacts<OpFacts>{write_fields, add_fields});
+    MoreFacts<OpFacts>{add_fields, add_field_keys});
 
 // --- Slots, tensors, masks and caches ---
+
+template <>
+inline constexpr auto kFacts<Axis> = std::tuple(
+    Fact("kind",
+         [](const Axis& f) {
+           return OneOf<axis_kinds>{axis_kinds()[static_cast<uint32_t>(f.kind)]};
+         }),
+    Fact("source", "Another axis, that it is made of", &Axis::source),
+    Fact("other", "Of joined rows: an axis whose rows follow those of source", &Axis::other),
+    Fact("rows", "Of constants", &Axis::rows),
+    Fact("stride", "Of windows, in rows of source", &Axis::stride),
+    Fact("window", "Of windows: rows of source that one needs, without zeros around a sequence",
+         &Axis::window));
 
 template <>
 inline constexpr auto kFacts<SlotFacts> = std::tuple(
@@ -181,8 +197,11 @@ inline constexpr auto kFacts<SlotFacts> = std::tuple(
     Fact("width", "Floats", [](const SlotFacts& f) { return f.slot.width; }),
     Fact("column", "Where it begins, in floats of a token",
          [](const SlotFacts& f) { return f.slot.offset; }),
-    Fact("per_output", "Only rows that are given out",
-         [](const SlotFacts& f) { return f.slot.per_output != 0; }),
+    Fact("per_output", "Only rows that are given out, or one for each sequence",
+         &SlotFacts::is_per_output),
+    Fact("axis", "Which rows it has: one of model.axes",
+         [](const SlotFacts& f) { return f.slot.axis; }),
+    Fact("area", "The axis in whose part of the activations it lies", &SlotFacts::area),
     Fact("first_op", "That fills it", [](const SlotFacts& f) { return f.slot.first_op; }),
     Fact("last_op", "That reads it last", [](const SlotFacts& f) { return f.slot.last_op; }));
 
@@ -253,6 +272,7 @@ inline constexpr auto kFacts<TargetFacts> = std::tuple(
 
 template <>
 inline constexpr auto kFacts<AttentionBound> = std::tuple(
+    Fact("stored", "Its keys are those of another axis, and all are seen", &AttentionBound::stored),
     Fact("keys_max", "null: all that are held",
          [](const AttentionBound& f) {
            return f.keys_max == UINT64_MAX ? std::nullopt : std::optional(f.keys_max);
@@ -268,65 +288,83 @@ inline constexpr auto kFacts<CallFacts> = std::tuple(
     Fact("held", "Rows before", [](const CallFacts& f) { return f.size.held; }),
     Fact("rows", "Rows now", [](const CallFacts& f) { return f.size.rows; }),
     Fact("outputs", "Rows given out", [](const CallFacts& f) { return f.size.outputs; }),
+    Fact("stored", "Keys of another axis", [](const CallFacts& f) { return f.size.stored; }),
     Fact("multiply_adds", &CallFacts::multiply_adds), Fact("bytes_read", &CallFacts::bytes_read),
     Fact("multiply_adds_not_finite", "Where numbers are not finite",
          &CallFacts::multiply_adds_not_finite),
     Fact("bytes_read_not_finite", &CallFacts::bytes_read_not_finite));
 
-constexpr auto kBounds = part(
-    "bounds", "At most, whatever is fed to it",
-    Fact("stack_bytes", "That any call takes, by CPU",
-         [](const ModelFacts&) {
-           ForEach<stack_cpus, uint32_t> bytes;
-           for (const StackBound& bound : kStackBounds) bytes.values.push_back(bound.bytes);
-           return bytes;
-         }),
-    Fact("arena_bytes", "Exactly",
-         [](const ModelFacts& f) { return f.shown_target().arena.plan.total_bytes; }),
-    Fact("flash_bytes", "The file", [](const ModelFacts& f) { return f.footer.file_bytes; }),
-    Fact("load_steps", "Of Model::load: blocks of code that is not optimized", load_steps_max),
-    part(
-        "call", "A call's work is a sum of sizes times these",
-        Fact("target", [](const ModelFacts& f) { return name(f.shown_target().target); }),
-        Fact("block_rows", "Rows that read keys and values together",
-             [](const ModelFacts& f) { return f.call_bounds.block_rows; }),
-        Fact("multiply_adds_per_row",
-             [](const ModelFacts& f) { return f.call_bounds.multiply_adds_per_row; }),
-        Fact("multiply_adds_per_output",
-             [](const ModelFacts& f) { return f.call_bounds.multiply_adds_per_output; }),
-        Fact("bytes_read_once", [](const ModelFacts& f) { return f.call_bounds.bytes_once; }),
-        Fact("bytes_read_per_row", [](const ModelFacts& f) { return f.call_bounds.bytes_per_row; }),
-        Fact("bytes_read_per_output",
-             [](const ModelFacts& f) { return f.call_bounds.bytes_per_output; }),
-        Fact("attention", [](const ModelFacts& f) { return f.call_bounds.attention; })),
-    Fact("run", "A pass over as many tokens as a call may have", largest_run),
-    Fact("step", "The last token of a full context; only where the model is causal",
-         [](const ModelFacts& f) { return Sometimes<CallFacts>{last_step(f)}; }));
+template <>
+inline constexpr auto kFacts<CallBounds> = std::tuple(
+    Fact("target", [](const CallBounds& f) { return name(f.target); }),
+    Fact("block_rows", "Rows that read keys and values together", &CallBounds::block_rows),
+    Fact("multiply_adds_per_row", &CallBounds::multiply_adds_per_row),
+    Fact("multiply_adds_per_output", &CallBounds::multiply_adds_per_output),
+    Fact("bytes_read_once", &CallBounds::bytes_once),
+    Fact("bytes_read_per_row", &CallBounds::bytes_per_row),
+    Fact("bytes_read_per_output", &CallBounds::bytes_per_output),
+    Fact("attention", &CallBounds::attention));
+
+namespace {
+
+struct BoundsOfFunction {
+  BoundsOfFunction(const FunctionFacts& of) : facts(&of) {}  // NOLINT: implicit
+  const FunctionFacts* facts;
+};
+
+}  // namespace
+
+template <>
+constexpr auto kFacts<BoundsOfFunction> = std::tuple(
+    Fact("function", [](const BoundsOfFunction& f) { return f.facts->name; }),
+    Fact("call", [](const BoundsOfFunction& f) { return f.facts->bounds; }),
+    Fact("run", [](const BoundsOfFunction& f) { return f.facts->run; }),
+    Fact("step", [](const BoundsOfFunction& f) { return Sometimes<CallFacts>{f.facts->step}; }));
+
+constexpr auto kBounds =
+    part("bounds", "At most, whatever is fed to it",
+         Fact("stack_bytes", "That any call takes, by CPU",
+              [](const ModelFacts&) {
+                ForEach<stack_cpus, uint32_t> bytes;
+                for (const StackBound& bound : kStackBounds) bytes.values.push_back(bound.bytes);
+                return bytes;
+              }),
+         Fact("arena_bytes", "Exactly",
+              [](const ModelFacts& f) { return f.shown_target().arena.plan.total_bytes; }),
+         Fact("flash_bytes", "The file", [](const ModelFacts& f) { return f.footer.file_bytes; }),
+         Fact("load_steps", "Of Model::load: blocks of code that is not optimized", load_steps_max),
+         Fact("call", "A call's work is a sum of sizes times these; of the first function",
+              [](const ModelFacts& f) { return f.functions[0].bounds; }),
+         Fact("run", "A pass over as many tokens as a call may have",
+              [](const ModelFacts& f) { return f.functions[0].run; }),
+         Fact("step", "The last token of a full context; only where the model is causal",
+              [](const ModelFacts& f) { return Sometimes<CallFacts>{f.functions[0].step}; }),
+         Fact("others", "Of the functions after the first", [](const ModelFacts& f) {
+           return std::vector<BoundsOfFunction>(f.functions.begin() + 1, f.functions.end());
+         }));
 
 // --- The model ---
 
 namespace {
 
-using Size3 = std::array<Positive, 3>;
-
 struct ImageFacts {
-  Size3 shape, patch;
+  Positive channels, height, width;
 };
 
 std::optional<ImageFacts> image_facts(const ModelFacts& facts) {
   if (!facts.reader.reads_images()) return std::nullopt;
-  const ImagePatches cut = facts.reader.image_patches();
-  return ImageFacts{
-      {Positive{cut.channels}, Positive{cut.height}, Positive{cut.width}},
-      {Positive{cut.channels}, Positive{cut.patch_height}, Positive{cut.patch_width}}};
+  const Axis& pixels = facts.reader.axes()[0];
+  return ImageFacts{{facts.reader.slot(facts.reader.input_slot()).width},
+                    {pixels.rows / pixels.other},
+                    {pixels.other}};
 }
 
 }  // namespace
 
 template <>
-constexpr auto kFacts<ImageFacts> =
-    std::tuple(Fact("shape", "channels, height, width", &ImageFacts::shape),
-               Fact("patch", "channels, height, width", &ImageFacts::patch));
+constexpr auto kFacts<ImageFacts> = std::tuple(Fact("channels", &ImageFacts::channels),
+                                               Fact("height", &ImageFacts::height),
+                                               Fact("width", &ImageFacts::width));
 
 template <>
 inline constexpr auto kFacts<SizeOptions> =
@@ -334,6 +372,35 @@ inline constexpr auto kFacts<SizeOptions> =
                Fact("tokens", "Most in one call", &SizeOptions::tokens),
                Fact("sequences", &SizeOptions::sequences), Fact("threads", &SizeOptions::threads),
                Fact("kv_cache", kKeptAs, [](const SizeOptions& f) { return name(f.kv_type()); }));
+
+template <>
+inline constexpr auto kFacts<InputSizes> = std::tuple(Fact("positions", &InputSizes::positions_max),
+                                                      Fact("tokens", &InputSizes::tokens_max));
+
+template <>
+inline constexpr auto kFacts<InputFacts> = std::tuple(
+    Fact("name", &InputFacts::name), Fact("features", "0: it reads tokens", &InputFacts::features),
+    Fact("vocab_size", "0: it reads features",
+         [](const InputFacts& f) { return f.input.vocab_size; }),
+    Fact("token_types", &InputFacts::token_types),
+    Fact("positions_max", "0: any number",
+         [](const InputFacts& f) { return f.input.positions_max; }),
+    Fact("tokens_min", "Of a sequence", [](const InputFacts& f) { return f.input.tokens_min; }),
+    Fact("axis", "Of its tokens", &InputFacts::axis));
+
+template <>
+inline constexpr auto kFacts<FunctionFacts> = std::tuple(
+    Fact("name", &FunctionFacts::name), Fact("inputs", "That it takes", &FunctionFacts::inputs),
+    Fact("inputs_read", "That others took, whose keys and values it sees",
+         &FunctionFacts::inputs_read),
+    Fact("output_features", &FunctionFacts::output_features),
+    Fact("output_rows",
+         [](const FunctionFacts& f) {
+           return OneOf<output_rows>{f.has_row_of_sequence ? "sequences" : "tokens"};
+         }),
+    Fact("causal", "It can be fed step by step", &FunctionFacts::causal),
+    Fact("first_op", [](const FunctionFacts& f) { return f.function.first_op; }),
+    Fact("ops", [](const FunctionFacts& f) { return f.function.ops; }));
 
 constexpr auto kFilePart =
     part("file", "", Fact("path", &ModelFacts::path),
@@ -353,8 +420,11 @@ constexpr auto kModelPart = part(
          [](const ModelFacts& f) { return f.reader.hidden_states(); }),
     Fact("input_features", "0: it reads tokens", &ModelFacts::input_features),
     Fact("image", "What it reads; null: no images", image_facts),
-    Fact("prefix_rows", "Rows of constants before the tokens of each sequence",
-         [](const ModelFacts& f) { return f.reader.prefix_rows(); }),
+    Fact("prefix_rows", "Rows that a sequence has at most beside its tokens",
+         [](const ModelFacts& f) { return most_rows(f.reader, 1) - 1; }),
+    Fact("axes", "What rows activations have", [](const ModelFacts& f) { return f.reader.axes(); }),
+    Fact("inputs", "The facts above and below are of the first of them", &ModelFacts::inputs),
+    Fact("functions", "Parts of the ops, each of which a call runs", &ModelFacts::functions),
     Fact("token_types", [](const ModelFacts& f) { return f.reader.token_types(); }),
     Fact("output_features", &ModelFacts::output_features),
     Fact("output_rows", [](const ModelFacts& f) { return OneOf<output_rows>{f.output_rows()}; }),
@@ -376,6 +446,10 @@ template <>
 inline constexpr auto kFacts<ModelFacts> = std::tuple(
     kFilePart, kModelPart, kSelfTestPart,
     Fact("sizes", "Of the session that the numbers are for", &ModelFacts::sizes),
+    Fact("sizes_of_others", "Of the inputs after the first",
+         [](const ModelFacts& f) {
+           return std::span<const InputSizes>(f.sizes.others, f.reader.inputs() - 1);
+         }),
     Fact("needs", "Parts of the runtime that it uses", &ModelFacts::needs),
     Fact("ops", "With what its kind has", &ModelFacts::ops), Fact("slots", &ModelFacts::slots),
     Fact("tensors", &ModelFacts::tensors), Fact("masks", &ModelFacts::masks),
@@ -505,63 +579,49 @@ inline constexpr auto kFacts<ReportFacts> = std::tuple_cat(
     kFacts<WeightsReport>, std::tuple(Fact("distributions", &ReportFacts::distributions),
                                       Fact("masks", &ReportFacts::masks)));
 
-namespace {
-
-// Facts of a model, and of its report where there is one.
-struct Inspected {
-  const ModelFacts& model;
-  const ReportFacts* report = nullptr;
-};
-
-void write_model(JsonWriter& json, const Inspected& facts) {
-  write_rows(json, facts.model, kFacts<ModelFacts>);
-}
-void add_model_keys(std::vector<FactKey>& keys) { keys = keys_of<ModelFacts>(kFacts<ModelFacts>); }
-
 constexpr const char* kReportWords = "What a page of --report shows; only in FILE.json of --report";
 
-}  // namespace
-
-template <>
-constexpr auto kFacts<Inspected> = std::tuple(MoreFacts<Inspected>{write_model, add_model_keys},
-                                              Fact("report", kReportWords, [](const Inspected& f) {
-                                                using Report = Sometimes<const ReportFacts*>;
-                                                return f.report == nullptr ? Report{}
-                                                                           : Report{f.report};
-                                              }));
-
-namespace {
-
-// What the page of a report says besides.
-struct PageFacts : Inspected {};
-
-}  // namespace
-
-template <>
-constexpr auto kFacts<PageFacts> = std::tuple_cat(
-    kFacts<Inspected>,
-    std::tuple(
-        part("page", "", Fact("version", [](const PageFacts&) { return version(); }),
-             Fact("calls", [](const PageFacts& f) { return calls_text(f.model.reader); }),
-             Fact("tokenizer_tokens", [](const PageFacts& f) { return f.model.tokenizer_tokens; }),
-             Fact("large_tensors", [](const PageFacts& f) { return f.report->distributed_of; }),
-             Fact("sampled_numbers", [](const PageFacts&) { return kSampledNumbers; }))));
-
-FactType inspect_facts() { return type_of_fact<Inspected>(); }
-
-std::string facts_as_json(const ModelFacts& facts) { return as_json(Inspected{facts}); }
-
-std::string report_as_json(const ReportFacts& facts) {
-  return as_json(Inspected{facts.model, &facts});
+Json inspect_facts() {
+  Json schema = schema_of<ModelFacts>();
+  Json report = schema_of<ReportFacts>();
+  ObjectSchema with_report{std::move(schema["properties"]), std::move(schema["required"])};
+  with_report.add("report", kReportWords, std::move(report), false);
+  return with_report.take();
 }
 
-std::string page_as_json(const ReportFacts& facts) {
-  return as_json(PageFacts{{facts.model, &facts}}, JsonWriter::Form::kPage);
+Json facts_of(const ModelFacts& facts) { return json_of(facts); }
+
+Json facts_of(const ReportFacts& facts) {
+  Json json = json_of(facts.model);
+  json["report"] = json_of(facts);
+  return json;
 }
 
-FactType FactValue<WeightsReport>::type() { return struct_type<WeightsReport>(); }
-void FactValue<WeightsReport>::write(JsonWriter& json, const WeightsReport& report) {
-  write_struct(json, report);
+void add_page(Json& json, const ModelFacts& facts) {
+  json["page"] = {{"version", version()},
+                  {"calls", calls_text(facts.reader)},
+                  {"tokenizer_tokens", facts.tokenizer_tokens}};
+}
+
+Json FactValue<WeightsReport>::schema() { return FactTable<WeightsReport>::schema(); }
+Json FactValue<WeightsReport>::json(const WeightsReport& report) {
+  return FactTable<WeightsReport>::json(report);
+}
+Json FactValue<InputFacts>::schema() { return FactTable<InputFacts>::schema(); }
+Json FactValue<InputFacts>::json(const InputFacts& facts) {
+  return FactTable<InputFacts>::json(facts);
+}
+Json FactValue<FunctionFacts>::schema() { return FactTable<FunctionFacts>::schema(); }
+Json FactValue<FunctionFacts>::json(const FunctionFacts& facts) {
+  return FactTable<FunctionFacts>::json(facts);
+}
+Json FactValue<CallBounds>::schema() { return FactTable<CallBounds>::schema(); }
+Json FactValue<CallBounds>::json(const CallBounds& bounds) {
+  return FactTable<CallBounds>::json(bounds);
+}
+Json FactValue<CallFacts>::schema() { return FactTable<CallFacts>::schema(); }
+Json FactValue<CallFacts>::json(const CallFacts& facts) {
+  return FactTable<CallFacts>::json(facts);
 }
 
 }  // namespace arenite::tool

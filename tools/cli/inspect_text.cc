@@ -1,24 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// The facts of a model file as sections of text.
+// The facts of a model file as sections of text: tables that say which of the keys of --json stand
+// where, and pictures in characters.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <map>
 #include <string>
 #include <vector>
 
-#include "cli/inspect_facts.h"
+#include "cli/help.h"
 #include "cli/report.h"
-#include "cli/report_facts.h"
 #include "cli/text_table.h"
 #include "convert/files/error.h"
 #include "convert/masks/masks.h"
 #include "convert/quantize/quantizers.h"
-#include "format/bounds.h"
-#include "format/reader.h"
 
 namespace arenite::tool {
 namespace {
@@ -193,156 +190,12 @@ std::vector<std::string> draw_shares(const std::vector<Share>& shares, size_t wi
   return {fmt::format("[{}]", bar), fmt::format(" {}", legend)};
 }
 
-// --- Tables ---
+// --- What only text has: facts of JSON in other words ---
 
-// A column of bytes for each target, of those that are alike one: few differ in what they need.
-class TargetColumns {
- public:
-  static constexpr size_t kColumnsMax = 3;
-
-  // `bytes_of(row, target)` for rows [0, rows).
-  template <typename BytesOf>
-  TargetColumns(const ModelFacts& facts, size_t rows, const BytesOf& bytes_of) : facts_(facts) {
-    std::map<std::vector<uint64_t>, size_t> known;
-    for (size_t t = 0; t < facts.targets.size(); ++t) {
-      std::vector<uint64_t> column;
-      for (size_t row = 0; row < rows; ++row) column.push_back(bytes_of(row, t));
-      const auto [place, is_new] = known.emplace(column, groups_.size());
-      if (is_new) groups_.emplace_back();
-      groups_[place->second].push_back(t);
-    }
-  }
-
-  void add_titles(std::vector<std::string>& titles) const {
-    for (size_t i = 0; i < shown(); ++i) {
-      titles.push_back('>' + name_of(facts_.targets[groups_[i].front()]));
-    }
-  }
-
-  template <typename BytesOf>
-  void add_cells(std::vector<std::string>& cells, const BytesOf& bytes_of) const {
-    for (size_t i = 0; i < shown(); ++i) cells.push_back(grouped(bytes_of(groups_[i].front())));
-  }
-
-  // Who shares a column, and who has none.
-  std::string notes() const {
-    std::string text;
-    for (size_t i = 0; i < shown(); ++i) {
-      if (groups_[i].size() == 1) continue;
-      text += fmt::format("  as {}: {}\n", name_of(facts_.targets[groups_[i].front()]),
-                          names({groups_[i].begin() + 1, groups_[i].end()}));
-    }
-    std::vector<size_t> others;
-    for (size_t i = shown(); i < groups_.size(); ++i) {
-      others.insert(others.end(), groups_[i].begin(), groups_[i].end());
-    }
-    if (!others.empty()) text += fmt::format("  --json has those for {}\n", names(others));
-    return text;
-  }
-
- private:
-  size_t shown() const { return std::min(groups_.size(), kColumnsMax); }
-  std::string name_of(const TargetFacts& target) const { return name(target.target); }
-  std::string names(const std::vector<size_t>& targets) const {
-    std::vector<std::string> names;
-    for (const size_t t : targets) names.push_back(name_of(facts_.targets[t]));
-    return fmt::format("{}", fmt::join(names, ", "));
-  }
-
-  const ModelFacts& facts_;
-  std::vector<std::vector<size_t>> groups_;  // targets whose bytes are alike
-};
-
-using convert::printable;
-
-constexpr size_t kNameMax = 80;  // of ops and tensors, in tables that have room
-constexpr size_t kNameMin = 17;
-constexpr size_t kNameColumn = 1;
-constexpr size_t kTextColumnsMax = 100;
+constexpr size_t kTargetColumnsMax = 3;
+constexpr size_t kClassesMax = 12;
 constexpr size_t kBarWidth = 80;        // of the shares of an arena
 constexpr uint32_t kPictureCells = 16;  // rows and columns of the picture of a mask
-
-std::string target_name(const TargetFacts& target) { return name(target.target); }
-
-std::string label(const std::string& name) { return printable(name, kNameMax); }
-
-// The begin and the end of a name say most. REQUIRES: width > 3.
-std::string shortened(const std::string& text, size_t width) {
-  if (text.size() <= width) return text;
-  const size_t end = (width - 3) / 2;
-  return text.substr(0, width - 3 - end) + "..." + text.substr(text.size() - end);
-}
-
-// A table whose second column are names, which are shortened as far as its lines need it.
-std::string table_of_names(const std::vector<std::string>& titles,
-                           std::vector<std::vector<std::string>> rows) {
-  size_t others = 2;
-  for (size_t column = 0; column < titles.size(); ++column) {
-    if (column == kNameColumn) continue;
-    size_t width = titles[column].size() - (titles[column].starts_with('>') ? 1 : 0);
-    for (const auto& row : rows) width = std::max(width, row[column].size());
-    others += width + 2;
-  }
-  const size_t room = std::max(kTextColumnsMax - std::min(others, kTextColumnsMax), kNameMin);
-  TextTable table(titles);
-  for (std::vector<std::string>& row : rows) {
-    row[kNameColumn] = shortened(row[kNameColumn], room);
-    table.add_row(std::move(row));
-  }
-  return table.text();
-}
-
-std::string class_names(const std::vector<std::string>& labels) {
-  constexpr size_t kShown = 12;
-  std::string text;
-  for (size_t i = 0; i < labels.size() && i < kShown; ++i) {
-    text += (i == 0 ? "" : ", ") + printable(labels[i], 40);
-  }
-  return labels.size() > kShown ? text + fmt::format(" and {} more", labels.size() - kShown) : text;
-}
-
-std::string header(const ModelFacts& facts) {
-  const format::ModelReader& reader = facts.reader;
-  std::string text = facts.path + "\n";
-  const auto add = [&](const char* what, const std::string& value) {
-    if (!value.empty()) text += fmt::format("  {:<13} {}\n", what, value);
-  };
-  add("name", printable(reader.name(), 80));
-  add("architecture", printable(reader.architecture(), 80));
-  add("input", reader.reads_images() ? image_text(reader.image_patches())
-               : reader.vocab_size() == 0
-                   ? fmt::format("[tokens, {}]", facts.input_features)
-                   : fmt::format("tokens of a vocabulary of {}", grouped(reader.vocab_size())));
-  if (!facts.tokenizer_kind.empty()) {
-    add("tokenizer",
-        fmt::format("{}, {}", facts.tokenizer_kind, counted(facts.tokenizer_tokens, "token")));
-  }
-  add("output", fmt::format("[{}, {}]", facts.output_rows(), facts.output_features()));
-  add("classes", class_names(facts.labels));
-  std::string context =
-      reader.positions_max() == 0 ? "any length" : counted(reader.positions_max(), "position");
-  if (reader.tokens_min() > 1) context += fmt::format(", at least {}", reader.tokens_min());
-  if (reader.prefix_rows() != 0) {
-    add("prefix", fmt::format("{} of constants before the tokens of each sequence",
-                              counted(reader.prefix_rows(), "row")));
-  }
-  add("context", fmt::format("{}, {}", context, calls_text(reader)));
-  if (reader.caches() != 0) {
-    const bool is_default = facts.sizes.kv_type() == reader.kv_cache();
-    add("caches", fmt::format("{}{}", name(facts.sizes.kv_type()),
-                              is_default ? ", as the file says" : ", as --kv says"));
-  }
-  add("file",
-      fmt::format("{} bytes, {} of them metadata, format {}", grouped(facts.footer.file_bytes),
-                  grouped(facts.footer.metadata_bytes), facts.footer.format_version));
-  add("self-test", reader.self_test().tokens == 0
-                       ? "none"
-                       : fmt::format("{}, {} bytes that arenite strip removes",
-                                     counted(reader.self_test().tokens, "token"),
-                                     grouped(reader.self_test().segment.bytes())));
-  add("written by", printable(reader.producer(), 80));
-  return text;
-}
 
 // The tiles of the types that the file's tensors have: "f32 8x32, q8 8x16c8".
 std::string tiles(const ModelFacts& facts, const TargetFacts& target) {
@@ -356,26 +209,10 @@ std::string tiles(const ModelFacts& facts, const TargetFacts& target) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
-std::string targets(const ModelFacts& facts) {
-  TextTable table({"target", "tiles", ">bytes", "on this CPU"});
-  for (const TargetFacts& target : facts.targets) {
-    const std::string kernels = kernel_set_name(target.target);
-    table.add_row({target_name(target), tiles(facts, target),
-                   grouped(target.packed.segment.bytes()),
-                   target.chosen      ? fmt::format("runs, with kernels {}", kernels)
-                   : target.runs_here ? fmt::format("could run, with kernels {}", kernels)
-                                      : "cannot run"});
-  }
-  std::string text = "Targets\n" + table.text();
-  for (const TargetFacts& target : facts.targets) {
-    text += fmt::format("  {} serves {}\n", target_name(target), cpus_of(target.target));
-  }
-  return text;
-}
-
 // Widths of what an op reads and makes, then its function and numbers, as its row names them, but
 // for what goes without saying: --json has all of it.
-std::string op_shape(const format::OpView& op) {
+std::string op_shape(const OpFacts& facts) {
+  const format::OpView& op = facts.op;
   const format::OpRow& row = format::row_of(op.kind);
   std::vector<std::string> reads;
   for (uint32_t i = 0; i < format::kOutput; ++i) {
@@ -385,6 +222,7 @@ std::string op_shape(const format::OpView& op) {
   if (reads.empty()) reads.push_back(output);
   std::string text = fmt::format("{}", fmt::join(reads, ","));
   if (reads[0] != output) text += " -> " + output;
+  if (facts.heads > 1) text += fmt::format(" heads {}", facts.heads);
   for (uint32_t i = 0; i < format::kOpNumbers; ++i) {
     const auto& [field, type, optional] = row.numbers[i];
     if (type == format::NumberType::kNone) continue;
@@ -406,161 +244,286 @@ std::string op_shape(const format::OpView& op) {
   return text;
 }
 
-std::string program(const ModelFacts& facts) {
-  std::vector<std::vector<std::string>> rows;
+std::string class_names(const std::vector<std::string>& labels) {
+  std::string text;
+  for (size_t i = 0; i < std::min(labels.size(), kClassesMax); ++i) {
+    text += (i == 0 ? "" : ", ") + convert::printable(labels[i], 40);
+  }
+  if (labels.size() > kClassesMax) text += fmt::format(" and {} more", labels.size() - kClassesMax);
+  return text;
+}
+
+// The program's sums, over the ops.
+void add_sums(const ModelFacts& facts, Json& json) {
   Checked per_token = 0, per_pair = 0, per_pass = 0;
-  for (size_t i = 0; i < facts.ops.size(); ++i) {
-    const OpFacts& op = facts.ops[i];
-    const bool products = op.cost.per_token != 0 || op.cost.per_pair != 0;
-    const bool pairs = op.cost.per_pair != 0;
-    rows.push_back({std::to_string(i), label(op.name), op_kind_name(op.op.kind), op_shape(op.op),
-                    products ? grouped(pairs ? op.cost.per_pair : op.cost.per_token) : "",
-                    pairs      ? "a key"
-                    : products ? "a row"
-                               : "",
-                    fmt::format("{} -> {}", fmt::join(op.reads, ","), op.writes)});
+  for (const OpFacts& op : facts.ops) {
     per_token = per_token + op.cost.per_token;
     per_pair = per_pair + op.cost.per_pair;
     per_pass = per_pass + op.pass_multiply_adds;
   }
+  json["sums"] = {
+      {"token", per_token.value()}, {"key", per_pair.value()}, {"pass", per_pass.value()}};
+}
+
+Json facts_for_text(const ModelFacts& facts) {
+  Json json = facts_of(facts);
+  add_page(json, facts);
+  if (facts.reader.reads_images()) json["images"] = image_text(facts.reader);
+  json["classes"] = class_names(facts.labels);
+  json["has_several"] = facts.has_several();
+  if (facts.has_several()) {
+    json["several"] = {{"inputs", json["model"]["inputs"]},
+                       {"functions", json["model"]["functions"]}};
+    for (uint32_t i = 0; i < facts.reader.inputs(); ++i) {
+      Json& input = json["several"]["inputs"][i];
+      if (facts.reader.reads_images(i)) input["images"] = image_text(facts.reader, i);
+      input["has_least"] = facts.reader.tokens_min(i) > 1;
+    }
+  }
+  json["has_least"] = facts.reader.tokens_min() > 1;
+  json["kv_is_asked"] = facts.sizes.kv_type() != facts.reader.kv_cache();
+  json["target"] = json["targets"][facts.shown_index()];
+  for (size_t i = 0; i < facts.targets.size(); ++i) {
+    json["targets"][i]["tiles"] = tiles(facts, facts.targets[i]);
+  }
+  for (size_t i = 0; i < facts.ops.size(); ++i) json["ops"][i]["shape"] = op_shape(facts.ops[i]);
+  for (size_t i = 0; i < facts.tensors.size(); ++i) {
+    json["tensors"][i]["type"] = name(facts.tensors[i].shape.type);
+  }
+  for (Json& cache : json["caches"]) {
+    const Json& lookback = cache["lookback"];
+    cache["holds"] =
+        lookback.is_null() ? "all" : fmt::format("last {}", lookback.get<uint64_t>() + 1);
+  }
+  add_sums(facts, json);
+  return json;
+}
+
+// --- Tables ---
+
+constexpr Line kHeader[] = {
+    {"name", "{?model.name}{model.name@80}"},
+    {"architecture", "{?model.architecture}{model.architecture@80}"},
+    {"input",
+     "{!has_several}<{images}><{!images}{?model.vocab_size}tokens of a vocabulary of "
+     "{model.vocab_size}>"
+     "<{!images}{!model.vocab_size}[tokens, {model.input_features:d}]>"},
+    {"inputs",
+     "{name@40}: <{images}><{!images}{?vocab_size}tokens of a vocabulary of {vocab_size}>"
+     "<{!images}{!vocab_size}[tokens, {features:d}]>, <{?positions_max}{positions_max#position}>"
+     "<{!positions_max}any length><{?has_least}, at least {tokens_min:d}>",
+     "several.inputs"},
+    {"functions",
+     "{name@40} takes {inputs}<{?inputs_read}, sees {inputs_read}>, gives "
+     "[{output_rows}, {output_features:d}]; <{?causal}causal><{!causal}whole sequences>, {ops#op}",
+     "several.functions"},
+    {"tokenizer", "{?model.tokenizer}{model.tokenizer}, {page.tokenizer_tokens#token}"},
+    {"output", "{!has_several}[{model.output_rows}, {model.output_features:d}]"},
+    {"classes", "{?classes}{classes@1000}"},
+    {"prefix",
+     "{?model.prefix_rows}{model.prefix_rows#row} of constants before the tokens of each "
+     "sequence"},
+    {"context",
+     "{!has_several}<{?model.positions_max}{model.positions_max#position}>"
+     "<{!model.positions_max}any length><{?has_least}, at least {model.tokens_min:d}>"
+     ", {page.calls}"},
+    {"caches", "{?caches}{sizes.kv_cache}, as <{?kv_is_asked}--kv><{!kv_is_asked}the file> says"},
+    {"file",
+     "{file.bytes} bytes, {file.metadata_bytes} of them metadata, format "
+     "{file.format_version}"},
+    {"self-test",
+     "<{!self_test.tokens}none><{?self_test.tokens}{self_test.tokens#token}, "
+     "{self_test.bytes} bytes that arenite strip removes>"},
+    {"written by", "{file.producer@80}"},
+};
+constexpr Line kBrief[] = {
+    {"weights",
+     "{target.bytes} bytes packed for {target.name} (kernels {target.kernel_set})"
+     "<{!target.runs_here}, which this CPU cannot run>"},
+    {"arena",
+     "{target.arena.total_bytes} bytes: session {target.arena.session_bytes}, kv cache "
+     "{target.arena.kv_cache_bytes}, activations {target.arena.activation_bytes}, scratch "
+     "{target.arena.scratch_bytes}"},
+};
+
+std::string header(const ModelFacts& facts, const Json& json) {
+  return facts.path + "\n" + lines(kHeader, json, 2, 13);
+}
+
+std::string targets(const Json& json) {
+  return "Targets\n" +
+         table({{"target", "{name}"},
+                {"tiles", "{tiles}"},
+                {">bytes", "{bytes}"},
+                {"on this CPU",
+                 "<{?chosen}runs, with kernels {kernel_set}>"
+                 "<{!chosen}{?runs_here}could run, with kernels {kernel_set}>"
+                 "<{!runs_here}cannot run>"}},
+               json["targets"]) +
+         lines(std::vector<Line>{{"", "{name} serves {cpus}", "targets"}}, json, 1, 0);
+}
+
+std::string program(const Json& json) {
   return "Program\n" +
-         table_of_names({">op", "name", "kind", "shape", ">products", "", "slots"},
-                        std::move(rows)) +
-         fmt::format("  A token that sees K keys: {} + {} K. A pass over {}: {}.\n",
-                     grouped(per_token.value()), grouped(per_pair.value()),
-                     counted(facts.sizes.positions, "position"), grouped(per_pass.value()));
+         table({{">op", "{index:d}"},
+                {"name", "{name@80}"},
+                {"kind", "{kind}"},
+                {"shape", "{shape}"},
+                {">products",
+                 "<{?multiply_adds_per_key}{multiply_adds_per_key}>"
+                 "<{!multiply_adds_per_key}{?multiply_adds_per_token}{multiply_adds_per_token}>"},
+                {"",
+                 "<{?multiply_adds_per_key}a key>"
+                 "<{!multiply_adds_per_key}{?multiply_adds_per_token}a row>"},
+                {"slots", "{reads_slots:d} -> {writes_slot:d}"}},
+               json["ops"]) +
+         filled(
+             "  <{!has_several}A token that sees K keys: {sums.token} + {sums.key} K. >A pass over "
+             "{sizes.positions#position}: {sums.pass}.\n",
+             json);
 }
 
 // What worst-case timing starts from.
-std::string traffic(const ModelFacts& facts) {
-  std::vector<std::vector<std::string>> rows;
-  for (size_t i = 0; i < facts.ops.size(); ++i) {
-    const OpFacts& op = facts.ops[i];
-    rows.push_back({std::to_string(i), label(op.name), grouped(op.pass_multiply_adds),
-                    grouped(op.pass_traffic.read), grouped(op.pass_traffic.written)});
-  }
-  return fmt::format("A pass over {}, for {}\n", counted(facts.sizes.positions, "position"),
-                     target_name(facts.shown_target())) +
-         table_of_names({">op", "name", ">multiply-adds", ">bytes read", ">bytes written"},
-                        std::move(rows));
+std::string traffic(const Json& json) {
+  return filled("A pass over {sizes.positions#position}, for {target.name}\n", json) +
+         table({{">op", "{index:d}"},
+                {"name", "{name@80}"},
+                {">multiply-adds", "{multiply_adds_per_pass}"},
+                {">bytes read", "{bytes_read_per_pass}"},
+                {">bytes written", "{bytes_written_per_pass}"}},
+               json["ops"]);
 }
 
-// "    multiply-adds  1,234 T + 56 O + 8 B min(K, 90)", in lines of at most 100 columns. Parts that
-// are 0 are left out.
-class Sum {
- public:
-  explicit Sum(const std::string& name) : lines_{fmt::format("    {:<13} ", name)} {}
-
-  void add(uint64_t factor, const std::string& sizes = "") {
-    if (factor == 0) return;
-    const std::string term =
-        (is_empty_ ? " " : " + ") + grouped(factor) + (sizes.empty() ? "" : " " + sizes);
-    is_empty_ = false;
-    if (lines_.back().size() + term.size() > kColumnsMax) lines_.emplace_back(kIndent, ' ');
-    lines_.back() += term;
+// "    multiply-adds  1,234 T + 56 O + 8 T min(K, 90)": terms that are 0 are left out.
+std::string sum(const char* title, const Json& call, std::initializer_list<const char*> terms,
+                const char* attention_term) {
+  std::vector<std::string> found;
+  for (const char* term : terms) found.push_back(filled(term, call));
+  for (const Json& op : call["attention"]) {
+    found.push_back(filled(
+        std::string(attention_term) + " <{?stored}X><{!stored}{!keys_max}K><min(K, {keys_max})>",
+        op));
   }
-  std::string text() const {
-    return fmt::format("{}{}\n", fmt::join(lines_, "\n"), is_empty_ ? " 0" : "");
-  }
-
- private:
-  static constexpr size_t kColumnsMax = 100;
-  static constexpr size_t kIndent = 18;
-  std::vector<std::string> lines_;
-  bool is_empty_ = true;
-};
-
-std::string keys_of(const AttentionBound& op) {
-  return op.keys_max == UINT64_MAX ? "K" : fmt::format("min(K, {})", grouped(op.keys_max));
+  std::erase(found, "");
+  const std::string text = found.empty() ? "0" : fmt::format("{}", fmt::join(found, " + "));
+  return fmt::format("    {:<13}  {}\n", title, wrapped(text, kTextColumns, 19));
 }
 
-std::string work_formulas(const CallBounds& bounds) {
-  Sum products("multiply-adds"), more_products("multiply-adds");
-  Sum bytes("bytes read"), more_bytes("bytes read");
-  products.add(bounds.multiply_adds_per_row, "T");
-  products.add(bounds.multiply_adds_per_output, "O");
-  bytes.add(bounds.bytes_once);
-  bytes.add(bounds.bytes_per_row, "T");
-  bytes.add(bounds.bytes_per_output, "O");
-  for (const AttentionBound& op : bounds.attention) {
-    products.add(op.multiply_adds, "T " + keys_of(op));
-    more_products.add(op.multiply_adds_not_finite, "T " + keys_of(op));
-    bytes.add(op.bytes, "B " + keys_of(op));
-    more_bytes.add(op.bytes_not_finite, "T " + keys_of(op));
-  }
-  const std::string text = products.text() + bytes.text();
-  if (bounds.attention.empty()) return text;
-  return text + "  Numbers that are not finite, such as NaN, add at most\n" + more_products.text() +
-         more_bytes.text();
+std::string work_formulas(const Json& call) {
+  std::string text =
+      sum("multiply-adds", call,
+          {"{?multiply_adds_per_row}{multiply_adds_per_row} T",
+           "{?multiply_adds_per_output}{multiply_adds_per_output} O"},
+          "{multiply_adds_per_row_and_key} T") +
+      sum("bytes read", call,
+          {"{?bytes_read_once}{bytes_read_once}", "{?bytes_read_per_row}{bytes_read_per_row} T",
+           "{?bytes_read_per_output}{bytes_read_per_output} O"},
+          "{bytes_read_per_block_and_key} B");
+  if (call["attention"].empty()) return text;
+  return text + "  Numbers that are not finite, such as NaN, add at most\n" +
+         sum("multiply-adds", call, {}, "{multiply_adds_per_row_and_key_not_finite} T") +
+         sum("bytes read", call, {}, "{bytes_read_per_row_and_key_not_finite} T");
 }
 
 std::string calls_table(const ModelFacts& facts) {
-  TextTable table({"call", ">multiply-adds", ">bytes read", ">not finite", ">bytes read"});
-  const auto add = [&](const CallFacts& call) {
-    table.add_row({call.name, grouped(call.multiply_adds), grouped(call.bytes_read),
-                   grouped(call.multiply_adds_not_finite), grouped(call.bytes_read_not_finite)});
-  };
-  add(largest_run(facts));
-  if (const std::optional<CallFacts> step = last_step(facts)) add(*step);
-  return table.text();
+  Json calls = Json::array();
+  for (const FunctionFacts& function : facts.functions) {
+    for (const auto& call : {std::optional(function.run), function.step}) {
+      if (!call) continue;
+      calls.push_back(json_of(*call));
+      calls.back()["name"] = call->name;
+    }
+  }
+  return table({{"call", "{name}"},
+                {">multiply-adds", "{multiply_adds}"},
+                {">bytes read", "{bytes_read}"},
+                {">not finite", "{multiply_adds_not_finite}"},
+                {">bytes read", "{bytes_read_not_finite}"}},
+               calls);
 }
 
-std::string bounds_text(const ModelFacts& facts) {
-  std::vector<std::string> stacks;
-  for (const StackBound& bound : kStackBounds) {
-    const char* const bytes = stacks.empty() ? " bytes on" : "";
-    stacks.push_back(fmt::format("{}{} {}", grouped(bound.bytes), bytes, bound.cpu));
+std::string bounds_text(const ModelFacts& facts, const Json& json) {
+  std::string stacks;
+  for (const auto& [cpu, bytes] : json["bounds"]["stack_bytes"].items()) {
+    stacks += fmt::format("{}{}{} {}", stacks.empty() ? "" : ", ", grouped(bytes.get<uint64_t>()),
+                          stacks.empty() ? " bytes on" : "", cpu);
   }
-  const TargetFacts& target = facts.shown_target();
-  const uint32_t prefix = facts.reader.prefix_rows();
-  std::string text = fmt::format(
-      "Bounds, whatever is fed to it\n"
-      "  stack  at most {}\n"
-      "  arena  {} bytes on {}, exactly\n"
-      "  flash  {} bytes, the file\n"
-      "  load   at most {} steps: blocks of code, as a compiler makes them that does not optimize\n"
-      "  A call with T rows of a sequence that holds H, of which O are given out; K = H + T, and\n"
-      "  B = T / {} rounded up. Several sequences add up, but read the first number once.{}\n",
-      fmt::join(stacks, ", "), grouped(target.arena.plan.total_bytes), name(target.target),
-      grouped(facts.footer.file_bytes), grouped(load_steps_max(facts)),
-      facts.call_bounds.block_rows,
-      prefix == 0 ? ""
-                  : fmt::format("\n  The first call of a sequence has {} besides.",
-                                counted(prefix, "row")));
-  return text + work_formulas(facts.call_bounds) + calls_table(facts);
+  std::string formulas;
+  for (const FunctionFacts& function : facts.functions) {
+    if (facts.has_several()) formulas += "  " + convert::printable(function.name, 40) + "\n";
+    formulas += work_formulas(json_of(function.bounds));
+  }
+  return "Bounds, whatever is fed to it\n  stack  at most " + stacks +
+         filled(
+             "\n  arena  {bounds.arena_bytes} bytes on {target.name}, exactly\n"
+             "  flash  {bounds.flash_bytes} bytes, the file\n"
+             "  load   at most {bounds.load_steps} steps: blocks of code, as a compiler makes them "
+             "that does not optimize\n"
+             "  A call with T rows of a sequence that holds H, of which O are given out; "
+             "K = H + T, and\n"
+             "  B = T / {bounds.call.block_rows} rounded up. Several sequences add up, but read "
+             "the first number once.\n"
+             "<{?has_several}  X keys are those of another input.\n>"
+             "<{?model.prefix_rows}  The first call of a sequence has {model.prefix_rows#row} "
+             "besides.\n>",
+             json) +
+         formulas + calls_table(facts);
 }
 
-std::string tensors(const ModelFacts& facts) {
-  if (facts.tensors.empty()) return "";
-  const TargetColumns columns(facts, facts.tensors.size(), [&](size_t row, size_t target) {
-    return facts.tensors[row].packed_bytes[target].value;
-  });
-  std::vector<std::string> titles = {">no.", "name", ">shape", "type"};
-  columns.add_titles(titles);
-  std::vector<std::vector<std::string>> rows;
-  for (size_t i = 0; i < facts.tensors.size(); ++i) {
-    const TensorFacts& tensor = facts.tensors[i];
-    std::vector<std::string> row = {
-        std::to_string(i), label(tensor.name),
-        fmt::format("[{}, {}]", tensor.shape.outputs, tensor.shape.inputs),
-        name(tensor.shape.type)};
-    columns.add_cells(row, [&](size_t target) { return tensor.packed_bytes[target].value; });
-    rows.push_back(std::move(row));
+// `columns`, then bytes: a column for each target, and one for all whose bytes are alike, since few
+// differ in what they need. Below it stands who shares a column, and who has none.
+std::string table_by_target(std::vector<Column> columns, const Json& list, const std::string& key) {
+  std::vector<std::pair<Json, std::vector<std::string>>> groups;  // bytes, and the targets
+  for (const auto& [target, first] : list[0][key].items()) {
+    Json bytes = Json::array();
+    for (const Json& row : list) bytes.push_back(row[key][target]);
+    const auto known =
+        std::ranges::find_if(groups, [&bytes](const auto& group) { return group.first == bytes; });
+    if (known != groups.end()) {
+      known->second.push_back(target);
+    } else {
+      groups.push_back({bytes, {target}});
+    }
   }
+  std::string notes;
+  std::vector<std::string> others;
+  for (size_t i = 0; i < groups.size(); ++i) {
+    std::vector<std::string> names = groups[i].second;
+    if (i >= kTargetColumnsMax) {
+      others.insert(others.end(), names.begin(), names.end());
+      continue;
+    }
+    columns.push_back({">" + names[0], fmt::format("{{{}.{}}}", key, names[0])});
+    if (names.size() == 1) continue;
+    notes += fmt::format("  as {}: ", names[0]);
+    names.erase(names.begin());
+    notes += fmt::format("{}\n", fmt::join(names, ", "));
+  }
+  if (!others.empty()) notes += fmt::format("  --json has those for {}\n", fmt::join(others, ", "));
+  return table(columns, list) + notes;
+}
+
+std::string tensors(const Json& json) {
+  if (json["tensors"].empty()) return "";
   return "Tensors [outputs, inputs]; bytes for each target\n" +
-         table_of_names(titles, std::move(rows)) + columns.notes();
+         table_by_target({{">no.", "{index:d}"},
+                          {"name", "{name@80}"},
+                          {">shape", "[{outputs:d}, {inputs:d}]"},
+                          {"type", "{type}"}},
+                         json["tensors"], "packed_bytes");
 }
 
-std::string masks(const ModelFacts& facts) {
+std::string masks(const ModelFacts& facts, const Json& json) {
   std::string text = facts.masks.empty() ? "" : "Masks\n";
   for (size_t i = 0; i < facts.masks.size(); ++i) {
-    const MaskFacts& facts_of = facts.masks[i];
-    const uint32_t positions = facts_of.mask.positions;
-    text += fmt::format("  mask {}: {}, {}; {} bytes, dense {}\n", i, facts_of.description,
-                        positions == 0 ? "any length" : counted(positions, "position"),
-                        grouped(facts_of.bytes), grouped(facts_of.dense_bytes));
+    text += filled(
+        "  mask {index:d}: {description@1000}, <{?positions}{positions#position}>"
+        "<{!positions}any length>; {bytes} bytes, dense {dense_bytes}\n",
+        json["masks"][i]);
+    const uint32_t positions = facts.masks[i].mask.positions;
     const uint32_t drawn = positions == 0 ? facts.sizes.positions : positions;
-    for (const std::string& row : convert::MaskPairs(facts_of.mask, drawn).draw(kPictureCells)) {
+    for (const std::string& row :
+         convert::MaskPairs(facts.masks[i].mask, drawn).draw(kPictureCells)) {
       text += "    ";
       for (const char cell : row) text += {' ', cell};
       text += '\n';
@@ -573,57 +536,18 @@ std::string masks(const ModelFacts& facts) {
   return text;
 }
 
-std::string caches(const ModelFacts& facts) {
-  if (facts.caches.empty()) return "";
-  const TargetColumns columns(facts, facts.caches.size(), [&](size_t row, size_t target) {
-    return facts.caches[row].bytes[target].value;
-  });
-  std::vector<std::string> titles = {">cache", ">heads", ">key", ">value", "holds"};
-  columns.add_titles(titles);
-  TextTable table(titles);
-  for (size_t i = 0; i < facts.caches.size(); ++i) {
-    const CacheFacts& cache = facts.caches[i];
-    std::vector<std::string> row = {
-        std::to_string(i), std::to_string(cache.cache.shape.kv_heads),
-        std::to_string(cache.cache.shape.head_dim), std::to_string(cache.cache.shape.value_dim),
-        cache.cache.lookback == kUnlimited
-            ? std::string("all")
-            : fmt::format("last {}", uint64_t{cache.cache.lookback} + 1)};
-    columns.add_cells(row, [&](size_t target) { return cache.bytes[target].value; });
-    table.add_row(row);
-  }
-  return "Caches of keys and values, floats per head; bytes for each target\n" + table.text() +
-         columns.notes();
+std::string caches(const Json& json) {
+  if (json["caches"].empty()) return "";
+  return "Caches of keys and values, floats per head; bytes for each target\n" +
+         table_by_target({{">cache", "{index:d}"},
+                          {">heads", "{kv_heads:d}"},
+                          {">key", "{head_dim:d}"},
+                          {">value", "{value_dim:d}"},
+                          {"holds", "{holds}"}},
+                         json["caches"], "bytes");
 }
 
-std::string sizes_text(const SizeOptions& sizes) {
-  return fmt::format("P = {}, T = {} a call, S = {}, N = {}", counted(sizes.positions, "position"),
-                     counted(sizes.tokens, "token"), counted(sizes.sequences, "sequence"),
-                     counted(sizes.threads, "thread"));
-}
-
-std::string bytes_table(const ModelFacts& facts) {
-  TextTable table({"target", ">session", ">kv cache", ">activations", ">scratch", ">total bytes"});
-  for (const TargetFacts& target : facts.targets) {
-    const ArenaPlan& plan = target.arena.plan;
-    table.add_row({name(target.target), grouped(plan.session_bytes), grouped(plan.kv_cache_bytes),
-                   grouped(plan.activation_bytes), grouped(plan.scratch_bytes),
-                   grouped(plan.total_bytes)});
-  }
-  return table.text();
-}
-
-std::string formulas(const ModelFacts& facts) {
-  TextTable table({"target", "bytes for any sizes, each part rounded up to 64"});
-  for (const TargetFacts& target : facts.targets) {
-    std::string first = name(target.target);
-    for (const std::string& line : formula_lines(target.formula)) {
-      table.add_row({first, line});
-      first.clear();
-    }
-  }
-  return table.text();
-}
+// --- The arena ---
 
 // The drawn ops [begin, end) and the slots that they need.
 std::string slot_map(const ModelFacts& facts, const DrawnOps& drawn, size_t begin, size_t end) {
@@ -635,7 +559,8 @@ std::string slot_map(const ModelFacts& facts, const DrawnOps& drawn, size_t begi
   for (size_t i = 0; i < facts.slots.size(); ++i) {
     const SlotFacts& slot = facts.slots[i];
     const std::optional<DrawnSpan> span = drawn_span(drawn, slot.slot);
-    if (slot.slot.per_output || !span || span->last < begin || span->first >= end) continue;
+    if (slot.area != facts.reader.area_of(0) || !span || span->last < begin || span->first >= end)
+      continue;
     const std::string name = convert::printable(slot.label);
     const std::string part = convert::printable(split_op_name(slot.label).part);
     MapSlot place = {{fmt::format("{} {} [{}]", i, name, slot.slot.width),
@@ -666,49 +591,62 @@ std::string slot_maps(const ModelFacts& facts) {
 }
 
 std::string pictures(const ModelFacts& facts) {
-  std::string text;
-  const TargetFacts& shown = facts.shown_target();
-  const ArenaPlan& plan = shown.arena.plan;
-  text += fmt::format("\n  {}, {} bytes\n", name(shown.target), grouped(plan.total_bytes));
-  for (const std::string& line : draw_shares({{'s', "session", plan.session_bytes},
-                                              {'k', "kv cache", plan.kv_cache_bytes},
-                                              {'a', "activations", plan.activation_bytes},
-                                              {'x', "scratch", plan.scratch_bytes}},
-                                             kBarWidth)) {
-    text += fmt::format("  {}\n", line);
-  }
-  text += fmt::format(
-      "\n  Activations: {} floats a token; slots from the op that fills them to the last reader\n",
-      grouped(shown.packed.formula.activation_bytes_per_token / sizeof(float)));
-  return text + slot_maps(facts);
+  const ArenaPlan& plan = facts.shown_target().arena.plan;
+  const std::vector<std::string> bar = draw_shares({{'s', "session", plan.session_bytes},
+                                                    {'k', "kv cache", plan.kv_cache_bytes},
+                                                    {'a', "activations", plan.activation_bytes},
+                                                    {'x', "scratch", plan.scratch_bytes}},
+                                                   kBarWidth);
+  return fmt::format(
+             "\n  {}, {} bytes\n  {}\n"
+             "\n  Activations: {} floats a token; slots from the op that fills them to the last "
+             "reader\n",
+             name(facts.shown_target().target), grouped(plan.total_bytes), fmt::join(bar, "\n  "),
+             grouped(facts.shown_target().packed.formula.axes[facts.reader.area_of(0)].activations /
+                     sizeof(float))) +
+         slot_maps(facts);
 }
 
-std::string arena(const ModelFacts& facts) {
-  return fmt::format("Arena for {}\n{}\n{}{}", sizes_text(facts.sizes), bytes_table(facts),
-                     formulas(facts), pictures(facts));
+std::string formulas(const ModelFacts& facts) {
+  TextTable table({"target", "bytes for any sizes, each part rounded up to 64"});
+  for (const TargetFacts& target : facts.targets) {
+    std::string first = name(target.target);
+    for (const std::string& line : formula_lines(facts.reader, target.formula)) {
+      table.add_row({first, line});
+      first.clear();
+    }
+  }
+  return table.text();
+}
+
+std::string arena(const ModelFacts& facts, const Json& json) {
+  return filled(
+             "Arena for P = {sizes.positions#position}, T = {sizes.tokens#token} a call, "
+             "S = {sizes.sequences#sequence}, N = {sizes.threads#thread}\n",
+             json) +
+         table({{"target", "{name}"},
+                {">session", "{arena.session_bytes}"},
+                {">kv cache", "{arena.kv_cache_bytes}"},
+                {">activations", "{arena.activation_bytes}"},
+                {">scratch", "{arena.scratch_bytes}"},
+                {">total bytes", "{arena.total_bytes}"}},
+               json["targets"]) +
+         "\n" + formulas(facts) + pictures(facts);
 }
 
 }  // namespace
 
 std::string facts_in_brief(const ModelFacts& facts) {
-  const TargetFacts& target = facts.shown_target();
-  const ArenaPlan& plan = target.arena.plan;
-  return header(facts) +
-         fmt::format("  {:<13} {} bytes packed for {} (kernels {}){}\n", "weights",
-                     grouped(target.packed.segment.bytes()), name(target.target),
-                     kernel_set_name(target.target),
-                     target.runs_here ? "" : ", which this CPU cannot run") +
-         fmt::format("  {:<13} {} bytes: session {}, kv cache {}, activations {}, scratch {}\n",
-                     "arena", grouped(plan.total_bytes), grouped(plan.session_bytes),
-                     grouped(plan.kv_cache_bytes), grouped(plan.activation_bytes),
-                     grouped(plan.scratch_bytes));
+  const Json json = facts_for_text(facts);
+  return header(facts, json) + lines(kBrief, json, 2, 13);
 }
 
 std::string facts_as_text(const ModelFacts& facts) {
-  std::string text = header(facts);
+  const Json json = facts_for_text(facts);
+  std::string text = header(facts, json);
   for (const std::string& section :
-       {targets(facts), program(facts), traffic(facts), bounds_text(facts), tensors(facts),
-        masks(facts), caches(facts), arena(facts)}) {
+       {targets(json), program(json), traffic(json), bounds_text(facts, json), tensors(json),
+        masks(facts, json), caches(json), arena(facts, json)}) {
     if (!section.empty()) text += "\n" + section;
   }
   return text;

@@ -17,12 +17,33 @@ using format::ModelReader;
 using format::NumberType;
 using format::OpView;
 
-// Pairs that the fed tokens see. In a causal mask, what is held hides nothing of itself later.
-double visible_pairs(const MaskView& mask, const Feed& feed) {
-  if (feed.tokens == 0) return 0.0;
-  const uint64_t all = convert::MaskPairs(mask, feed.held + feed.tokens).visible();
-  const uint64_t before = feed.held == 0 ? 0 : convert::MaskPairs(mask, feed.held).visible();
-  return static_cast<double>(all - before);
+// Rows of an axis: those that a call finds there, and those that it adds.
+struct AxisFeed {
+  uint32_t held = 0;
+  uint32_t rows = 0;
+};
+
+// The axis of the keys of an attention op where it is not the one of its queries; else absent.
+uint32_t axis_of_stored_keys(const ModelReader& model, uint32_t index) {
+  const OpView& op = model.op(index);
+  if (op.kind != format::OpKind::kAttention) return format::kAbsent;
+  const uint32_t keys = model.axis_of_cache(number_of(op, NumberType::kCache));
+  return keys != model.axis_of_op(index) ? keys : format::kAbsent;
+}
+
+// Pairs of queries and keys that the added rows see. In a causal mask, what is held hides nothing
+// of itself later. `tokens` are those that a sequence has then.
+uint64_t visible_pairs(const ModelReader& model, uint32_t index, const AxisFeed& own,
+                       const InputTokens& tokens) {
+  const OpView& op = model.op(index);
+  if (op.kind != format::OpKind::kAttention || own.rows == 0) return 0;
+  const uint32_t keys = axis_of_stored_keys(model, index);
+  if (keys != format::kAbsent) {
+    return (Checked(own.rows) * model.rows_of_axes(tokens, 1, true)[keys]).value();
+  }
+  const MaskView mask = model.mask(number_of(op, NumberType::kMask));
+  const uint64_t all = convert::MaskPairs(mask, own.held + own.rows).visible();
+  return all - (own.held == 0 ? 0 : convert::MaskPairs(mask, own.held).visible());
 }
 
 // Numbers of a key and its value, of one head.
@@ -34,8 +55,9 @@ uint64_t cache_entry_bytes(const CacheShape& cache, TensorType kv_type) {
   return cache_entry(cache) + (cache.head_dim != 0 ? 2 : 1) * sizeof(float);  // and their scales
 }
 
-bool has_row_per_output(const ModelReader& model, const OpView& op) {
-  return model.slot(op.views[format::kOutput].slot).per_output != 0;
+// One for each sequence, or those that are asked for.
+bool has_row_per_output(const ModelReader& model, const format::ColumnView& view) {
+  return is_of_outputs(model.kind_of_slot(view.slot));
 }
 
 // Bytes of the tensors that an op reads when it makes `rows` rows: a row of a table for each.
@@ -71,13 +93,28 @@ uint64_t keys_read(const MaskView& mask, uint32_t positions, uint32_t rows_per_b
   return keys;
 }
 
-// The rows of a feed: those of the prefix come before a sequence's first token.
-Feed with_prefix(const ModelReader& model, Feed feed) {
-  const uint32_t prefix = model.prefix_rows();
-  if (feed.held != 0) return {feed.held + prefix, feed.tokens, feed.outputs};
-  if (feed.tokens == 0) return feed;
-  const bool all_go_out = feed.outputs == feed.tokens && feed.tokens != 1;
-  return {0, feed.tokens + prefix, feed.outputs + (all_go_out ? prefix : 0)};
+// Tokens that sequences have of each input after a call.
+InputTokens tokens_after(const Feed& feed) {
+  InputTokens all;
+  for (uint32_t i = 0; i < kInputsMax; ++i) all.of[i] = feed.held[i] + feed.tokens[i];
+  return all;
+}
+
+AxisFeed on_axis(const ModelReader& model, uint32_t axis, const Feed& feed) {
+  const uint32_t inputs = model.inputs_of_axis(axis);
+  uint32_t tokens = 0;
+  for (uint32_t i = 0; i < kInputsMax; ++i) {
+    if ((inputs >> i & 1) != 0) tokens = std::max(tokens, feed.tokens[i]);
+  }
+  if (tokens == 0) return {};
+  const Axis& own = model.axes()[axis];
+  const bool all_go_out = feed.outputs == tokens && tokens != 1;
+  if (own.kind == AxisKind::kOne) return {0, 1};
+  if (own.kind == AxisKind::kAsked) {
+    return all_go_out ? on_axis(model, own.source, feed) : AxisFeed{0, feed.outputs};
+  }
+  const uint32_t held = model.rows_of_axes(feed.held, 1, false)[axis];
+  return {held, model.rows_of_axes(tokens_after(feed), 1, false)[axis] - held};
 }
 
 // Keys that a query's products take at most: those that it sees, to the ends of their pages, and
@@ -89,11 +126,14 @@ uint64_t keys_max(const MaskView& mask) {
   return uint64_t{mask.lookback} + 1 + mask.lookahead + 2 * kPagePositions + kRowsMax;
 }
 
-AttentionBound attention_bound(const ModelReader& model, const OpView& op, TensorType kv_type) {
+AttentionBound attention_bound(const ModelReader& model, uint32_t index, TensorType kv_type) {
+  const OpView& op = model.op(index);
   const CacheShape& shape = model.cache(number_of(op, NumberType::kCache)).shape;
-  const uint64_t heads = op.views[format::kOutput].width / shape.value_dim;
+  const uint64_t heads = model.heads_of(op);
   AttentionBound bound;
-  bound.keys_max = keys_max(model.mask(number_of(op, NumberType::kMask)));
+  bound.stored = axis_of_stored_keys(model, index) != format::kAbsent;
+  bound.keys_max =
+      bound.stored ? UINT64_MAX : keys_max(model.mask(number_of(op, NumberType::kMask)));
   bound.multiply_adds = heads * cache_entry(shape);
   bound.bytes = heads * cache_entry_bytes(shape, kv_type);
   // The scores once more, and those that overflow a third time, from scaled factors.
@@ -104,7 +144,9 @@ AttentionBound attention_bound(const ModelReader& model, const OpView& op, Tenso
 
 // Adds up bounds that hold for equally many keys.
 void add_attention(const AttentionBound& bound, std::vector<AttentionBound>& all) {
-  const auto same = std::ranges::find(all, bound.keys_max, &AttentionBound::keys_max);
+  const auto same = std::ranges::find_if(all, [&](const AttentionBound& other) {
+    return other.keys_max == bound.keys_max && other.stored == bound.stored;
+  });
   if (same == all.end()) {
     all.push_back(bound);
     return;
@@ -113,6 +155,11 @@ void add_attention(const AttentionBound& bound, std::vector<AttentionBound>& all
   same->bytes += bound.bytes;
   same->multiply_adds_not_finite += bound.multiply_adds_not_finite;
   same->bytes_not_finite += bound.bytes_not_finite;
+}
+
+// Keys that a query of a call sees at most.
+uint64_t keys_seen(const AttentionBound& op, const CallSize& size) {
+  return op.stored ? size.stored : std::min(size.held + size.rows, op.keys_max);
 }
 
 }  // namespace
@@ -124,23 +171,30 @@ OpCost op_cost(const ModelReader& model, uint32_t index) {
   if (matrix != format::kAbsent) {
     cost.per_token = uint64_t{model.tensor(matrix).inputs} * model.tensor(matrix).outputs;
   }
-  const uint32_t cache = number_of(op, NumberType::kCache);
-  if (cache != format::kAbsent) {
-    const CacheShape& shape = model.cache(cache).shape;
-    cost.per_pair = op.views[format::kOutput].width / shape.value_dim * cache_entry(shape);
+  if (op.kind == format::OpKind::kDepthwise) {
+    const format::TensorShape& kernel = model.tensor(op.numbers[format::DepthwiseOp::kKernel]);
+    cost.per_token = uint64_t{kernel.inputs} * kernel.outputs;
+  }
+  if (op.kind == format::OpKind::kAttention) {
+    const CacheShape& shape = model.cache(op.numbers[format::AttentionOp::kCache]).shape;
+    cost.per_pair = model.heads_of(op) * cache_entry(shape);
   }
   return cost;
 }
 
-double op_flops(const ModelReader& model, uint32_t index, const Feed& tokens) {
-  const Feed feed = with_prefix(model, tokens);
-  const OpView& op = model.op(index);
+uint64_t pass_multiply_adds(const ModelReader& model, uint32_t index, const InputTokens& tokens) {
   const OpCost cost = op_cost(model, index);
-  const uint32_t mask = number_of(op, NumberType::kMask);
-  const double pairs = mask == format::kAbsent ? 0.0 : visible_pairs(model.mask(mask), feed);
-  const double rows = has_row_per_output(model, op) ? feed.outputs : feed.tokens;
-  return 2.0 *
-         (rows * static_cast<double>(cost.per_token) + pairs * static_cast<double>(cost.per_pair));
+  const uint32_t rows = model.rows_of_axes(tokens, 1, false)[model.axis_of_op(index)];
+  const uint64_t pairs = visible_pairs(model, index, {0, rows}, tokens);
+  return (Checked(cost.per_token) * rows + Checked(cost.per_pair) * pairs).value();
+}
+
+double op_flops(const ModelReader& model, uint32_t index, const Feed& feed) {
+  const AxisFeed own = on_axis(model, model.axis_of_op(index), feed);
+  const OpCost cost = op_cost(model, index);
+  const uint64_t pairs = visible_pairs(model, index, own, tokens_after(feed));
+  return 2.0 * (own.rows * static_cast<double>(cost.per_token) +
+                static_cast<double>(pairs) * static_cast<double>(cost.per_pair));
 }
 
 double model_flops(const ModelReader& model, const Feed& feed) {
@@ -149,55 +203,68 @@ double model_flops(const ModelReader& model, const Feed& feed) {
   return flops;
 }
 
-double decode_bytes(const ModelReader& model, uint32_t packed_index, uint32_t held,
+double decode_bytes(const ModelReader& model, uint32_t packed_index, const InputTokens& held,
                     TensorType kv_type) {
+  const uint32_t last = model.functions() - 1;
+  Feed feed = {held, 1, 1};
+  for (uint32_t i = 0; i < model.inputs(); ++i) {
+    if (model.takes(last, i)) continue;
+    feed.held.of[i] = std::max(held[i], 1u);
+    feed.tokens.of[i] = 0;
+  }
   double bytes = 0.0;
-  for (uint32_t i = 0; i < model.ops(); ++i) {
+  for (uint32_t i = model.first_op(last); i < model.end_of_ops(last); ++i) {
     const OpView& op = model.op(i);
     bytes += static_cast<double>(tensor_bytes(model, packed_index, op, 1));
-    const uint32_t cache = number_of(op, NumberType::kCache);
-    const uint32_t mask = number_of(op, NumberType::kMask);
-    if (cache == format::kAbsent || mask == format::kAbsent) continue;
-    const CacheShape& shape = model.cache(cache).shape;
-    bytes += visible_pairs(model.mask(mask), with_prefix(model, {held, 1, 1})) * shape.kv_heads *
-             static_cast<double>(cache_entry_bytes(shape, kv_type));
+    if (op.kind != format::OpKind::kAttention) continue;
+    const CacheShape& shape = model.cache(op.numbers[format::AttentionOp::kCache]).shape;
+    const AxisFeed own = on_axis(model, model.axis_of_op(i), feed);
+    bytes += static_cast<double>(visible_pairs(model, i, own, tokens_after(feed))) *
+             shape.kv_heads * static_cast<double>(cache_entry_bytes(shape, kv_type));
   }
   return bytes;
 }
 
 OpTraffic op_traffic(const ModelReader& model, uint32_t packed_index, uint32_t index,
-                     uint32_t positions, TensorType kv_type) {
+                     const InputTokens& tokens, TensorType kv_type) {
   const OpView& op = model.op(index);
+  const AxisRows counts = model.rows_of_axes(tokens, 1, false);
   const auto bytes_of = [&](const format::ColumnView& view) {
     if (view.width == 0) return uint64_t{0};
-    const uint64_t rows = model.slot(view.slot).per_output != 0 ? 1 : positions;
-    return rows * view.width * sizeof(float);
+    return uint64_t{counts[model.slot(view.slot).axis]} * view.width * sizeof(float);
   };
   const uint64_t made = bytes_of(op.views[format::kOutput]);
   const bool copies_rows = op.kind == format::OpKind::kSelect &&
                            !makes_a_row_of_several(op.choice<SelectKind>(format::SelectOp::kKind));
   if (copies_rows) return {made, made};
-  const uint64_t rows = has_row_per_output(model, op) ? 1 : positions;
+  const uint32_t rows = counts[model.axis_of_op(index)];
   OpTraffic traffic = {tensor_bytes(model, packed_index, op, rows), made};
   for (uint32_t i = 0; i < format::kOutput; ++i) traffic.read += bytes_of(op.views[i]);
   const uint32_t cache = number_of(op, NumberType::kCache);
-  const uint32_t mask = number_of(op, NumberType::kMask);
-  if (cache == format::kAbsent || mask == format::kAbsent) return traffic;
+  if (cache == format::kAbsent) return traffic;
   const CacheShape& shape = model.cache(cache).shape;
   const uint64_t entry = cache_entry_bytes(shape, kv_type);
-  const uint64_t heads = op.views[format::kOutput].width / shape.value_dim;
+  const bool appends = op.views[format::kKey].width != 0 || op.views[format::kValue].width != 0;
+  if (appends) traffic.written += uint64_t{rows} * shape.kv_heads * entry;
+  if (op.kind != format::OpKind::kAttention) return traffic;
   const uint32_t block = model.packed(packed_index).packing(TensorType::kF32).mr;
-  traffic.read += keys_read(model.mask(mask), positions, block) * heads * entry;
-  traffic.written += uint64_t{positions} * shape.kv_heads * entry;
+  const uint32_t stored = axis_of_stored_keys(model, index);
+  const uint64_t keys =
+      stored != format::kAbsent
+          ? uint64_t{RowBlocks(rows, block).count} * model.rows_of_axes(tokens, 1, true)[stored]
+          : keys_read(model.mask(number_of(op, NumberType::kMask)), rows, block);
+  traffic.read += keys * model.heads_of(op) * entry;
   return traffic;
 }
 
-CallBounds call_bounds(const ModelReader& model, uint32_t packed_index, TensorType kv_type) {
+CallBounds call_bounds(const ModelReader& model, uint32_t packed_index, TensorType kv_type,
+                       uint32_t function) {
   CallBounds bounds;
+  bounds.target = static_cast<Target>(model.packed(packed_index).target);
   bounds.block_rows = model.packed(packed_index).packing(TensorType::kF32).mr;
-  for (uint32_t i = 0; i < model.ops(); ++i) {
+  for (uint32_t i = model.first_op(function); i < model.end_of_ops(function); ++i) {
     const OpView& op = model.op(i);
-    const bool by_output = has_row_per_output(model, op);
+    const bool by_output = has_row_per_output(model, op.views[format::kOutput]);
     const uint64_t once = tensor_bytes(model, packed_index, op, 0);
     (by_output ? bounds.multiply_adds_per_output : bounds.multiply_adds_per_row) +=
         op_cost(model, i).per_token;
@@ -207,11 +274,11 @@ CallBounds call_bounds(const ModelReader& model, uint32_t packed_index, TensorTy
     for (uint32_t operand = 0; operand < format::kOutput; ++operand) {
       const format::ColumnView& view = op.views[operand];
       if (view.width == 0) continue;
-      (model.slot(view.slot).per_output != 0 ? bounds.bytes_per_output : bounds.bytes_per_row) +=
+      (has_row_per_output(model, view) ? bounds.bytes_per_output : bounds.bytes_per_row) +=
           view.width * sizeof(float);
     }
-    if (number_of(op, NumberType::kCache) == format::kAbsent) continue;
-    add_attention(attention_bound(model, op, kv_type), bounds.attention);
+    if (op.kind != format::OpKind::kAttention) continue;
+    add_attention(attention_bound(model, i, kv_type), bounds.attention);
   }
   return bounds;
 }
@@ -220,7 +287,7 @@ uint64_t multiply_adds_max(const CallBounds& bounds, const CallSize& size) {
   Checked sum = Checked(bounds.multiply_adds_per_row) * size.rows +
                 Checked(bounds.multiply_adds_per_output) * size.outputs;
   for (const AttentionBound& op : bounds.attention) {
-    const Checked pairs = Checked(std::min(size.held + size.rows, op.keys_max)) * size.rows;
+    const Checked pairs = Checked(keys_seen(op, size)) * size.rows;
     sum = sum + pairs * op.multiply_adds;
     if (!size.finite) sum = sum + pairs * op.multiply_adds_not_finite;
   }
@@ -231,7 +298,7 @@ uint64_t bytes_read_max(const CallBounds& bounds, const CallSize& size) {
   Checked sum = Checked(bounds.bytes_once) + Checked(bounds.bytes_per_row) * size.rows +
                 Checked(bounds.bytes_per_output) * size.outputs;
   for (const AttentionBound& op : bounds.attention) {
-    const Checked keys = std::min(size.held + size.rows, op.keys_max);
+    const Checked keys = keys_seen(op, size);
     sum = sum + keys * ((size.rows + bounds.block_rows - 1) / bounds.block_rows) * op.bytes;
     if (!size.finite) sum = sum + keys * size.rows * op.bytes_not_finite;
   }

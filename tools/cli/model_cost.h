@@ -17,12 +17,18 @@ struct OpCost {
 };
 OpCost op_cost(const format::ModelReader& model, uint32_t index);
 
-// What a sequence is fed in one call. REQUIRES: held is 0 for a model that is not causal.
+// What a sequence is fed in one call. REQUIRES: inputs of functions that are not causal get tokens
+// once.
 struct Feed {
-  uint32_t held = 0;     // tokens before
-  uint32_t tokens = 0;   // tokens now
+  InputTokens held;      // tokens before
+  InputTokens tokens;    // tokens now
   uint32_t outputs = 0;  // of these, how many give out rows
 };
+
+// Multiply-adds of op `index` for one sequence, of which each input has so many tokens, from its
+// start. Keys of another axis are all seen by each query.
+uint64_t pass_multiply_adds(const format::ModelReader& model, uint32_t index,
+                            const InputTokens& tokens);
 
 // Floating-point operations of op `index`, two per multiply-add. Attention counts visible pairs
 // only; exponentials and copies do not count.
@@ -31,10 +37,11 @@ double op_flops(const format::ModelReader& model, uint32_t index, const Feed& fe
 // The same of all ops.
 double model_flops(const format::ModelReader& model, const Feed& feed);
 
-// Bytes of weights, of keys and of values that a call with one token reads at least, for one of the
-// file's targets: matrices whole, a row of the tables, and the cache as far as masks show it.
-double decode_bytes(const format::ModelReader& model, uint32_t packed_index, uint32_t held,
-                    TensorType kv_type);
+// Bytes of weights, of keys and of values that a call of the last function with one token reads at
+// least, for one of the file's targets: matrices whole, a row of the tables, and the cache as far
+// as masks show it. Inputs of other functions have a token at least.
+double decode_bytes(const format::ModelReader& model, uint32_t packed_index,
+                    const InputTokens& held, TensorType kv_type);
 
 // Bytes that an op moves: beside multiply-adds, what worst-case timing starts from.
 struct OpTraffic {
@@ -42,26 +49,28 @@ struct OpTraffic {
   uint64_t written = 0;
 };
 
-// Of op `index` in one call with the first `positions` of one sequence, of which one row is given
-// out, or all where the model has no choice; for one of the file's targets. Weights and activations
+// Of op `index` in one call with the first tokens of one sequence, of which one row is given out,
+// or all where the model has no choice; for one of the file's targets. Weights and activations
 // count once, rows of tables once for each token, keys and values once for each block of queries
 // that sees them. What a CPU's caches catch is not subtracted.
 OpTraffic op_traffic(const format::ModelReader& model, uint32_t packed_index, uint32_t index,
-                     uint32_t positions, TensorType kv_type);
+                     const InputTokens& tokens, TensorType kv_type);
 
 // Attention ops of which no query sees more than `keys_max` keys. Pairs are those of a query and a
 // key that a call multiplies, hidden ones in the same block included.
 struct AttentionBound {
-  uint64_t keys_max = 0;                  // UINT64_MAX: all that are held
+  uint64_t keys_max = 0;                  // UINT64_MAX: all that are held, or those of `stored`
   uint64_t multiply_adds = 0;             // a pair
   uint64_t bytes = 0;                     // a key and a block of queries
   uint64_t multiply_adds_not_finite = 0;  // a pair, more, where results are not finite:
   uint64_t bytes_not_finite = 0;          // these rows are computed again, each by itself
+  bool stored = false;                    // keys are those of another axis, and all are seen
 };
 
-// What a call does at most, whatever the tokens are: sums of sizes times these. Only numbers that
-// are not finite change how much is computed at all.
+// What a call of a function does at most, whatever the tokens are: sums of sizes times these. Only
+// numbers that are not finite change how much is computed at all.
 struct CallBounds {
+  Target target = Target::kPortable;
   uint32_t block_rows = 1;  // queries of a block
   uint64_t multiply_adds_per_row = 0;
   uint64_t multiply_adds_per_output = 0;
@@ -71,15 +80,17 @@ struct CallBounds {
   std::vector<AttentionBound> attention;
 };
 
-// For one of the file's targets.
-CallBounds call_bounds(const format::ModelReader& model, uint32_t packed_index, TensorType kv_type);
+// For one of the file's targets, of one function.
+CallBounds call_bounds(const format::ModelReader& model, uint32_t packed_index, TensorType kv_type,
+                       uint32_t function = 0);
 
-// The sizes of a call on one sequence. A prefix counts as rows, with the first tokens.
+// The sizes of a call on one sequence; rows are those of the function's axis that has most.
 struct CallSize {
   uint64_t held = 0;     // rows before
   uint64_t rows = 0;     // rows now
   uint64_t outputs = 0;  // of these, how many are given out
   bool finite = true;    // all numbers that are computed
+  uint64_t stored = 0;   // keys of another axis, where it has most
 };
 
 uint64_t multiply_adds_max(const CallBounds& bounds, const CallSize& size);

@@ -52,6 +52,17 @@ void throw_status(const std::string& file, Status status, const Diagnostic& why)
   throw convert::InputError("{}: {}", convert::quote(file), text);
 }
 
+void require_one_input(const ModelFile& file, const char* command) {
+  const Model& model = file.model();
+  if (model.inputs() == 1 && model.functions() == 1) return;
+  std::vector<std::string> names;
+  for (uint32_t i = 0; i < model.inputs(); ++i) names.emplace_back(model.input(i).name);
+  throw convert::InputError(
+      "{}: arenite {} feeds models of one input, and this one has {} ({}): arenite run takes a "
+      "file for each, and programs call its functions",
+      convert::quote(file.name()), command, model.inputs(), fmt::join(names, ", "));
+}
+
 void require_finite(const std::string& source, const Output& output) {
   if (output.finite()) return;
   throw convert::InputError(
@@ -64,8 +75,18 @@ const char* why_whole_sequences(const format::ModelReader& model) {
   if (model.causal()) return nullptr;
   if (model.reads_images()) return "it reads images";
   if (model.tokens_min() > 1) return "it is the author's model at some lengths alone";
-  return model.pooled() ? "it makes a row of all tokens of a sequence"
-                        : "it is not causal: tokens see later ones";
+  const auto is_one = [](const Axis& axis) { return axis.kind == AxisKind::kOne; };
+  const bool attends_ahead = [&] {
+    for (uint32_t i = 0; i < model.masks(); ++i) {
+      if (!format::is_causal(model.mask(i))) return true;
+    }
+    return false;
+  }();
+  if (model.sees_windows() && !attends_ahead && std::ranges::none_of(model.axes(), is_one)) {
+    return "its convolutions see later tokens, or make fewer rows";
+  }
+  return std::ranges::any_of(model.axes(), is_one) ? "it makes a row of all tokens of a sequence"
+                                                   : "it is not causal: tokens see later ones";
 }
 
 const char* why_whole_sequences(const Model& model) {

@@ -46,6 +46,9 @@ class ModelFile {
   Model model_;
 };
 
+// Throws InputError for a model of several inputs or functions, which `command` does not feed.
+void require_one_input(const ModelFile& file, const char* command);
+
 // A file that may be meant for another CPU: verified, but not loaded.
 class VerifiedFile {
  public:

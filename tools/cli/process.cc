@@ -23,7 +23,7 @@
 namespace arenite::tool {
 namespace {
 
-constexpr int kPartsMax = 8;
+constexpr int kVectorsMax = 8;
 constexpr size_t kStackBytes = size_t{16} << 20;  // input_limits.h: kExportedLevelsMax
 constexpr size_t kProgressCharacters = 40;  // a line of a terminal has room for the stage, too
 constexpr std::chrono::milliseconds kProgressPause(100);
@@ -109,11 +109,11 @@ void write_error(std::string_view text) noexcept {
 }
 
 void write_error(std::initializer_list<std::string_view> parts) noexcept {
-  iovec vectors[kPartsMax];
+  iovec vectors[kVectorsMax];
   int count = 0;
   for (const std::string_view part : parts) {
     vectors[count++] = {const_cast<char*>(part.data()), part.size()};
-    if (count == kPartsMax) break;
+    if (count == kVectorsMax) break;
   }
   while (writev(STDERR_FILENO, vectors, count) < 0 && errno == EINTR) continue;
 }

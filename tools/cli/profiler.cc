@@ -2,20 +2,11 @@
 // Two clock readings for each op, and two for each task of a worker if a trace is wanted.
 #include "cli/profiler.h"
 
-#include <fmt/format.h>
-
-#include <CLI/CLI.hpp>
-#include <algorithm>
 #include <map>
-#include <optional>
-#include <utility>
 
-#include "cli/help.h"
+#include "cli/arguments.h"
 #include "cli/inspect_facts.h"
 #include "cli/model_cost.h"
-#include "cli/process.h"
-#include "cli/text_table.h"
-#include "convert/files/error.h"
 
 namespace arenite::tool {
 namespace {
@@ -73,10 +64,8 @@ class BufferedFile {
 void add_profile_options(CLI::App& command, ProfileOptions& options) {
   command.add_flag("--profile", options.table,
                    "Show where the time goes, by kinds and names of ops");
-  command
-      .add_option("--trace", options.trace,
-                  "Where to write every op of every call, for chrome://tracing or Perfetto")
-      ->type_name(kFileType);
+  add_file(command, "--trace", options.trace,
+           "Where to write every op of every call, for chrome://tracing or Perfetto");
 }
 
 void TraceWriter::add(TraceEvent event) {
@@ -103,7 +92,7 @@ void TraceWriter::write(convert::AtomicFile& file, uint32_t threads) const {
         fmt::format(",\n{{\"ph\": \"X\", \"name\": {}, \"cat\": \"{}\", \"pid\": 1, "
                     "\"tid\": {}, \"ts\": {:.3f}, \"dur\": {:.3f}, "
                     "\"args\": {{\"step\": {}, \"tokens\": {}}}}}",
-                    json_string(event.name), event.category, event.thread, event.begin_us,
+                    document(event.name, -1), event.category, event.thread, event.begin_us,
                     event.duration_us, event.step, event.tokens));
   }
   out.write("\n]}\n");

@@ -1,23 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // arenite repack: a model file for other targets, where the checkpoint is not at hand.
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
-#include <algorithm>
-#include <filesystem>
-#include <string>
-#include <vector>
 
 #include "cli/arguments.h"
-#include "cli/commands.h"
-#include "cli/facts.h"
-#include "cli/model_file.h"
-#include "cli/process.h"
-#include "cli/text_table.h"
 #include "convert/check/pack_model.h"
 #include "convert/convert.h"
-#include "convert/files/error.h"
-#include "convert/files/output_files.h"
 #include "convert/files/progress.h"
 
 namespace arenite::tool {
@@ -133,7 +119,7 @@ constexpr auto kFacts<RepackFacts> =
                Fact("self_test", "Kernel sets that it passed with; null: none in the file",
                     &RepackFacts::self_test));
 
-FactType repack_facts() { return type_of_fact<RepackFacts>(); }
+Json repack_facts() { return schema_of<RepackFacts>(); }
 
 void add_repack(CLI::App& app) {
   const auto [command, arguments] = add_command(
@@ -148,10 +134,8 @@ void add_repack(CLI::App& app) {
       "\nExamples:\n"
       "  arenite repack intent.arn -o intent-pi.arn --target arm64,arm64-dot\n"
       "  arenite repack intent.arn -o intent-all.arn --target all\n");
-  command.add_option("model", arguments.model, "A model file")->type_name(kFileType)->required();
-  command.add_option("-o,--output", arguments.output, "The model file to write")
-      ->type_name(kFileType)
-      ->required();
+  add_model(command, arguments.model);
+  add_file(command, "-o,--output", arguments.output, "The model file to write")->required();
   command
       .add_option("--target", arguments.targets, "What to pack for: arm64,portable, say; or all")
       ->type_name(kTargetType)

@@ -34,13 +34,17 @@ std::string report_as_html(const ReportFacts& facts) {
   const auto put = [&](const std::string_view place, const std::string& content) {
     page.replace(page.find(place), place.size(), content);
   };
-  put("{{facts}}", page_as_json(facts));
+  Json json = facts_of(facts);
+  add_page(json, facts.model);
+  json["page"]["large_tensors"] = facts.distributed_of;
+  json["page"]["sampled_numbers"] = kSampledNumbers;
+  put("{{facts}}", page_document(std::move(json)) + "\n");
   put("{{brief}}", text_as_html(facts_in_brief(facts.model)));
   return page;
 }
 
 std::string render_report(const ReportFacts& facts, const std::filesystem::path& file) {
-  return file.extension() == ".json" ? report_as_json(facts) : report_as_html(facts);
+  return file.extension() == ".json" ? document(facts_of(facts)) + "\n" : report_as_html(facts);
 }
 
 // --- Which ops a picture shows ---
@@ -310,9 +314,10 @@ std::string mask_drawing(const MaskPicture& picture, size_t index) {
 
 // The class of the palette for a slot: that of the kind of op that fills it.
 std::string slot_color(const ModelFacts& model, size_t slot) {
-  constexpr const char* kColors[] = {"c1", "c2", "c3", "c4", "c5", "c6", "c8", "c7", "c3", "c8"};
+  constexpr const char* kColors[] = {"c1", "c2", "c3", "c4", "c5", "c6", "c8",
+                                     "c7", "c3", "c1", "c5", "c7", "c2"};
   static_assert(std::size(kColors) == format::kOpKinds);
-  const bool is_input = model.reader.vocab_size() == 0 && slot == model.reader.input_slot_of_rows();
+  const bool is_input = model.reader.vocab_size() == 0 && slot == model.reader.input_slot();
   if (is_input) return "c8";
   return kColors[static_cast<size_t>(model.ops[model.slots[slot].slot.first_op].op.kind)];
 }
@@ -444,32 +449,21 @@ class Picture {
   }
 
   void add_slots(const Band& band) {
-    uint64_t columns = 0;  // of tokens, then those of rows that are given out
-    for (const SlotFacts& facts : model_.slots) {
-      if (facts.slot.per_output != 0) continue;
-      columns = std::max(columns, uint64_t{facts.slot.offset} + facts.slot.width);
+    const TargetFacts& target = model_.shown_target();
+    double begins[kAxesMax] = {};  // of the areas, in bytes
+    double end = 0.0;
+    for (uint32_t i = 0; i < target.arena.axes; ++i) {
+      begins[i] = end;
+      end += static_cast<double>(target.formula.axes[i].activations) * target.arena.rows_max[i];
     }
-    uint64_t outputs = 0;
-    for (const SlotFacts& facts : model_.slots) {
-      if (facts.slot.per_output == 0) continue;
-      outputs = std::max(outputs, uint64_t{facts.slot.offset} + facts.slot.width);
-    }
-    const ArenaFormula& formula = model_.shown_target().formula;
-    const double of_tokens = static_cast<double>(formula.activation_bytes_per_token) *
-                             static_cast<double>(model_.sizes.tokens);
-    const double of_outputs = static_cast<double>(formula.activation_bytes_per_output) *
-                              static_cast<double>(model_.sizes.sequences);
-    const double scale = band.height / std::max(1.0, of_tokens + of_outputs);
+    const double scale = band.height / std::max(1.0, end);
     for (size_t i = 0; i < model_.slots.size(); ++i) {
       const SlotFacts& facts = model_.slots[i];
-      const bool is_output = facts.slot.per_output != 0;
       const auto span = drawn_span(drawn_, facts.slot);
       if (!span) continue;
-      const double area = is_output ? of_outputs : of_tokens;
-      const double all = static_cast<double>(is_output ? outputs : columns);
-      const double top =
-          band.top + scale * ((is_output ? of_tokens : 0.0) + area * facts.slot.offset / all);
-      const double height = scale * area * facts.slot.width / all;
+      const double column = 4.0 * target.arena.rows_max[facts.area];
+      const double top = band.top + scale * (begins[facts.area] + column * facts.slot.offset);
+      const double height = scale * column * facts.slot.width;
       const double left = x(span->first);
       const double width = x(span->last + 1) - left;
       const std::string what =

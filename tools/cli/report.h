@@ -18,16 +18,15 @@ namespace arenite::tool {
 // paper, with nothing that is loaded from elsewhere.
 std::string report_as_html(const ReportFacts& facts);
 
-// One JSON object: all keys of facts_as_json, and `report` with what the page shows beside them.
-std::string report_as_json(const ReportFacts& facts);
-// The same for a page, which shows a little more.
-std::string page_as_json(const ReportFacts& facts);
+// One JSON object: all keys that a model's facts have, and `report` with what the page shows beside
+// them.
+Json facts_of(const ReportFacts& facts);
 
 // Of `report` what a conversion says, too: where bytes are, kernels, and what few bits cost.
 template <>
 struct FactValue<WeightsReport> {
-  static FactType type();
-  static void write(JsonWriter& json, const WeightsReport& report);
+  static Json schema();
+  static Json json(const WeightsReport& report);
 };
 
 // The bytes of the report for a file of that name. REQUIRES: one that the option takes.

@@ -75,10 +75,6 @@ void add_kernels(ReportFacts& facts) {
   }
 }
 
-uint32_t shown_index(const ModelFacts& model) {
-  return static_cast<uint32_t>(&model.shown_target() - model.targets.data());
-}
-
 // Groups by name, in the order in which they are first asked for.
 class Groups {
  public:
@@ -101,7 +97,7 @@ class Groups {
 
 void add_groups(ReportFacts& facts) {
   const ModelFacts& model = facts.model;
-  const uint32_t shown = shown_index(model);
+  const uint32_t shown = model.shown_index();
   Groups types(facts.types), layers(facts.layers), parts(facts.parts);
   for (size_t i = 0; i < model.tensors.size(); ++i) {
     const TensorFacts& tensor = model.tensors[i];
@@ -174,13 +170,19 @@ void add_distributions(ReportFacts& facts, uint32_t shown) {
 
 void add_decode(ReportFacts& facts) {
   const ModelReader& reader = facts.model.reader;
-  if (!reader.causal()) return;
+  const uint32_t stepped = reader.functions() - 1;
+  if (!reader.causal(stepped)) return;
   const TensorType kv_type = facts.model.sizes.kv_type();
+  InputTokens first = facts.model.sizes.positions_of_inputs(), last = first;
+  for (uint32_t i = 0; i < reader.inputs(); ++i) {
+    if (!reader.takes(stepped, i)) continue;
+    first.of[i] = 0;
+    --last.of[i];
+  }
   for (uint32_t i = 0; i < facts.model.targets.size(); ++i) {
-    const uint32_t last = facts.model.sizes.positions - 1;
     facts.decode.push_back(
         {name(facts.model.targets[i].target),
-         {decode_bytes(reader, i, 0, kv_type), decode_bytes(reader, i, last, kv_type)}});
+         {decode_bytes(reader, i, first, kv_type), decode_bytes(reader, i, last, kv_type)}});
   }
 }
 
@@ -215,7 +217,7 @@ std::string tile_name(Packing packing) {
 ReportFacts gather_report(const VerifiedFile& file, const SizeOptions& sizes,
                           std::optional<ConversionFacts> conversion) {
   ReportFacts facts(gather_facts(file, sizes));
-  const uint32_t shown = shown_index(facts.model);
+  const uint32_t shown = facts.model.shown_index();
   add_places(facts);
   add_kernels(facts);
   add_groups(facts);

@@ -1,30 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // arenite run: an array through a model, results into another.
-#include <fmt/format.h>
 
-#include <algorithm>
+#include <cmath>
 #include <exception>
-#include <filesystem>
 #include <functional>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "cli/arguments.h"
-#include "cli/commands.h"
-#include "cli/facts.h"
-#include "cli/model_file.h"
-#include "cli/process.h"
 #include "cli/profiler.h"
-#include "cli/session_sizes.h"
-#include "cli/text_table.h"
 #include "cli/thread_pool.h"
 #include "convert/check/check_session.h"
 #include "convert/check/model_input.h"
-#include "convert/files/error.h"
 #include "convert/files/npy.h"
-#include "convert/files/output_files.h"
 #include "convert/program/program.h"
 #include "session/session_state.h"
 
@@ -34,7 +20,8 @@ namespace {
 // What arenite run was asked for: its arrays, and how they go through the model.
 struct RunOptions {
   std::filesystem::path model;
-  std::filesystem::path input;
+  std::vector<std::string> inputs;  // FILE, or NAME=FILE
+  std::filesystem::path input{};    // the first of them
   std::filesystem::path output;
   std::filesystem::path hidden_states;  // empty: not wanted
   std::vector<uint32_t> lengths;        // empty: all tokens of each sequence
@@ -167,7 +154,7 @@ RunInput read_run_input(const RunOptions& options, const Model& model) {
   convert::require_context(input.array, input.axes, model, "--input");
   input.lengths.assign(input.axes.sequences, input.axes.tokens);
   const std::string file = convert::quote(options.model.string());
-  if (image_shape(model).channels != 0 && !(options.mask.empty() && options.lengths.empty())) {
+  if (convert::image_layout(model) && !(options.mask.empty() && options.lengths.empty())) {
     throw convert::InputError(
         "{}: --mask and --lengths are for texts and features, and this model reads images", file);
   }
@@ -286,7 +273,7 @@ class ModelRun {
         model_(file.model()),
         input_(input),
         outputs_(outputs_of(options, file)),
-        rows_(input.axes.tokens + uint64_t{ModelAccess::reader(model_).prefix_rows()}),
+        rows_(rows_of(ModelAccess::reader(model_), input.axes.tokens)),
         calls_(calls_of(options, input, model_)),
         writer_(options.output, output_shape()) {
     if (options.hidden_states.empty()) return;
@@ -335,6 +322,13 @@ class ModelRun {
   }
 
  private:
+  // Of a sequence: those of hidden states where there are any, else those given out.
+  static uint64_t rows_of(const format::ModelReader& reader, uint32_t tokens) {
+    const uint32_t slot =
+        reader.hidden_states() != 0 ? reader.hidden_state(0).view.slot : reader.output_slot();
+    return reader.rows_of_axes(tokens, 1, true)[reader.slot(slot).axis];
+  }
+
   std::vector<uint64_t> output_shape() const {
     std::vector<uint64_t> shape = input_.axes.shape(rows_);
     if (convert::has_row_of_sequence(model_.file(), outputs_)) {
@@ -343,7 +337,14 @@ class ModelRun {
       if (!keeps_axis) shape.erase(input_.axes.tokens_first ? shape.begin() : shape.end() - 1);
     }
     shape.push_back(model_.output_features());
+    if (columns_first()) std::swap(shape.back(), shape[shape.size() - 2]);
     return shape;
+  }
+
+  // Whether the array has the columns of each sequence before its tokens.
+  bool columns_first() const {
+    return (convert::array_flags(model_.file()) & convert::kColumnsFirst) != 0 &&
+           !convert::has_row_of_sequence(model_.file(), outputs_);
   }
 
   // ---- in ----
@@ -378,6 +379,18 @@ class ModelRun {
     return part;
   }
 
+  // Rows of an array whose columns come before the tokens.
+  std::vector<float> turned_features(size_t first, uint32_t count, uint64_t width) const {
+    const uint32_t tokens = input_.axes.tokens;
+    std::vector<float> rows(count * width);
+    for (uint64_t c = 0; c < width; ++c) {
+      const uint64_t begin = (first / tokens * width + c) * tokens + first % tokens;
+      const std::vector<float> column = input_.array.to_f32(begin, count);
+      for (uint32_t i = 0; i < count; ++i) rows[i * width + c] = column[i];
+    }
+    return rows;
+  }
+
   Result<Output> feed(Session& session, Diagnostic& why) const {
     const uint32_t sequences = static_cast<uint32_t>(call_->counts.size());
     const std::vector<uint8_t> visible = part_of(input_.visible);
@@ -398,18 +411,19 @@ class ModelRun {
     const uint64_t width =
         input_.array.elements() / (uint64_t{input_.axes.sequences} * input_.axes.tokens);
     std::vector<float> features;
-    const bool are_images = image_shape(model_).channels != 0;
-    if (are_images) {
-      const uint64_t pixels = image_shape(model_).pixels();
-      features = input_.array.to_f32(call_->first * pixels, sequences * pixels);
+    if (const auto image = convert::image_layout(model_)) {
+      const size_t each = image->elements();
+      features =
+          convert::pixels_of(input_.array.to_f32(call_->first * each, sequences * each), *image);
     } else {
       for_each_part([&](size_t first, uint32_t count) {
-        const std::vector<float> part = input_.array.to_f32(first * width, count * width);
+        const std::vector<float> part = input_.axes.columns_first
+                                            ? turned_features(first, count, width)
+                                            : input_.array.to_f32(first * width, count * width);
         features.insert(features.end(), part.begin(), part.end());
       });
     }
     input_.array.drop_pages();
-    if (are_images) return session.run(Batch{features, sequences}, &why);
     const Batch batch{features, sequences, tokens, lengths, visible, !is_dense};
     return model_.causal() ? session.step(batch, &why) : session.run(batch, &why);
   }
@@ -417,28 +431,40 @@ class ModelRun {
   // ---- out ----
 
   // Rows of the call, one after the other, to where they stand in [.., axes, width], in which a
-  // row for each token begins with row `first`.
-  void write_rows(convert::NpyWriter& writer, uint64_t first, const float* data, size_t width) {
+  // row for each token begins with row `first`; or in [sequences, width, rows].
+  void write_rows(convert::NpyWriter& writer, uint64_t first, const float* data, size_t width,
+                  bool columns_first = false) {
     const convert::TokenAxes& axes = input_.axes;
-    const uint64_t prefix = rows_ - axes.tokens;
+    const uint64_t prefix = rows_ > axes.tokens ? rows_ - axes.tokens : 0;
     const bool is_dense = axes.tokens_first || !input_.visible.empty();
+    const auto write = [&](uint32_t sequence, uint64_t row, uint64_t count) {
+      const auto size = static_cast<size_t>(count) * width;
+      if (!columns_first) {
+        writer.write((first + axes.place(rows_, sequence, row)) * width, {data, size});
+      } else {
+        std::vector<float> column(count);
+        for (size_t c = 0; c < width; ++c) {
+          for (size_t r = 0; r < column.size(); ++r) column[r] = data[r * width + c];
+          writer.write((sequence * width + c) * rows_ + row, column);
+        }
+      }
+      data += size;
+    };
     for (uint32_t i = 0; i < call_->counts.size(); ++i) {
       if (call_->counts[i] == 0) continue;
       const uint32_t sequence = call_->first + i;
-      const uint64_t begin = call_->begin == 0 ? 0 : prefix + call_->begin;
-      uint64_t left = prefix + call_->begin + call_->counts[i] - begin;
+      const format::ModelReader reader = ModelAccess::reader(model_);
+      const uint64_t begin = call_->begin == 0 ? 0 : rows_of(reader, call_->begin);
+      uint64_t left = rows_of(reader, call_->begin + call_->counts[i]) - begin;
       if (!is_dense) {
-        const size_t size = static_cast<size_t>(left) * width;
-        writer.write((first + axes.place(rows_, sequence, begin)) * width, {data, size});
-        data += size;
+        write(sequence, begin, left);
         continue;
       }
       for (uint64_t row = begin; left > 0; ++row) {
         const bool counts = row < prefix || input_.visible.empty() ||
                             input_.visible[size_t{sequence} * axes.tokens + (row - prefix)] != 0;
         if (!counts) continue;
-        writer.write((first + axes.place(rows_, sequence, row)) * width, {data, width});
-        data += width;
+        write(sequence, row, 1);
         --left;
       }
     }
@@ -451,7 +477,8 @@ class ModelRun {
     }
     CallRows rows(output, model_, given);
     if (!convert::has_row_of_sequence(model_.file(), outputs_)) {
-      return write_rows(writer_, 0, rows.values().data(), model_.output_features());
+      return write_rows(writer_, 0, rows.values().data(), model_.output_features(),
+                        columns_first());
     }
     // Of several calls, the one with the last token of a sequence comes last.
     size_t row = 0;
@@ -507,16 +534,173 @@ class ModelRun {
   std::exception_ptr error_;
 };
 
+// ---- models of several inputs ----
+
+// The file of each input, in the order of the model's: those without a name fill it up. Throws
+// InputError unless there is one for each.
+std::vector<std::filesystem::path> files_of_inputs(const RunOptions& options, const Model& model) {
+  std::vector<std::filesystem::path> files(model.inputs());
+  std::vector<std::string> names;
+  for (uint32_t i = 0; i < model.inputs(); ++i) names.emplace_back(model.input(i).name);
+  std::vector<std::string> unnamed;
+  for (const std::string& given : options.inputs) {
+    const size_t end = given.find('=');
+    const auto known = std::ranges::find(names, given.substr(0, end));
+    if (end == std::string::npos || known == names.end()) {
+      unnamed.push_back(given);
+    } else {
+      files[static_cast<size_t>(known - names.begin())] = given.substr(end + 1);
+    }
+  }
+  size_t next = 0;
+  for (std::filesystem::path& file : files) {
+    if (file.empty() && next < unnamed.size()) file = unnamed[next++];
+  }
+  const bool is_complete =
+      next == unnamed.size() && std::ranges::none_of(files, &std::filesystem::path::empty);
+  if (is_complete) return files;
+  throw convert::InputError(
+      "{}: --input: found {} of the model's {} inputs ({}): expected one file for each, in this "
+      "order or as NAME=FILE",
+      convert::quote(options.model.string()), options.inputs.size(), files.size(),
+      fmt::join(names, ", "));
+}
+
+// What models of one input have alone.
+void refuse_options_of_one_input(const RunOptions& options) {
+  for (const auto& [name, is_given] : std::initializer_list<std::pair<const char*, bool>>{
+           {"--lengths", !options.lengths.empty()},
+           {"--mask", !options.mask.empty()},
+           {"--types", !options.types.empty()},
+           {"--hidden-states", !options.hidden_states.empty()}}) {
+    if (!is_given) continue;
+    throw convert::InputError(
+        "{}: {}: the model has several inputs, and this is for models with one: drop the option, "
+        "and run sequences of other lengths one by one",
+        convert::quote(options.model.string()), name);
+  }
+}
+
+// Sequence `index` of an input.
+convert::ModelInput sequence_of(const convert::ModelInput& all, uint32_t index) {
+  const auto part = [&](const auto& values) {
+    const size_t each = values.size() / all.sequences;
+    const auto from = values.begin() + static_cast<ptrdiff_t>(index * each);
+    return std::decay_t<decltype(values)>(from, from + static_cast<ptrdiff_t>(each));
+  };
+  return {part(all.ids), part(all.features), all.tokens};
+}
+
+// The shape of the results of the last function, which has so many rows for each sequence.
+std::vector<uint64_t> shape_of_results(const Model& model, const convert::TokenAxes& axes,
+                                       uint64_t rows) {
+  const FunctionInfo last = model.function(model.functions() - 1);
+  const uint32_t flags = convert::array_flags(model.file());
+  std::vector<uint64_t> shape = axes.shape(rows);
+  const bool is_of_sequence = last.pooled || (rows == 1 && (flags & convert::kLastRows) != 0);
+  const bool drops_tokens = is_of_sequence && (flags & convert::kKeepsTokenAxis) == 0;
+  if (drops_tokens) shape.erase(axes.tokens_first ? shape.begin() : shape.end() - 1);
+  shape.push_back(last.output_features);
+  return shape;
+}
+
+// Results [sequences, rows, features] in the order of the author's arrays.
+std::vector<float> in_order(const std::vector<float>& results, const convert::TokenAxes& axes,
+                            uint64_t rows, bool columns_first) {
+  const size_t width = results.size() / (axes.sequences * rows);
+  std::vector<float> ordered(results.size());
+  for (size_t i = 0; i < results.size(); ++i) {
+    const size_t sequence = i / (rows * width), row = i / width % rows, column = i % width;
+    const size_t place =
+        columns_first ? (sequence * width + column) * rows + row
+                      : axes.place(rows, static_cast<uint32_t>(sequence), row) * width + column;
+    ordered[place] = results[i];
+  }
+  return ordered;
+}
+
+// Runs all functions on one sequence of each input after the other. Throws InputError.
+void run_several_inputs(const RunOptions& options, const ModelFile& file) {
+  const Model& model = file.model();
+  refuse_options_of_one_input(options);
+  const std::vector<std::filesystem::path> paths = files_of_inputs(options, model);
+  std::vector<convert::ModelInput> inputs;
+  convert::TokenAxes axes;  // of the last function's first input
+  const FunctionInfo last = model.function(model.functions() - 1);
+  for (uint32_t i = model.inputs(); i-- > 0;) {
+    const convert::NpyArray array = convert::NpyArray::read(paths[i]);
+    const convert::TokenAxes own = convert::token_axes(array, model, "--input", i);
+    convert::require_context(array, own, model, "--input", i);
+    inputs.insert(inputs.begin(), convert::read_model_input(array, model, "--input", i));
+    if ((last.inputs & 1u << i) != 0) axes = own;
+    if (own.sequences == inputs.back().sequences) continue;
+    throw convert::InputError("--input: {} has {} sequences, and {} has {}: expected as many",
+                              convert::quote(paths[i].string()), own.sequences,
+                              convert::quote(paths.back().string()), inputs.back().sequences);
+  }
+  Profiler profiler(options.profile, model);
+  ThreadPool pool(options.threads);
+  const uint32_t chunk = options.chunk.value_or(kDefaultTokens);
+  SessionOptions sizes = convert::options_for_functions(model, inputs, chunk);
+  const bool has_last_rows = !options.all_rows && !options.last
+                                 ? (convert::array_flags(model.file()) & convert::kLastRows) != 0
+                                 : options.last;
+  // Of calls in chunks the last row is that of the last one.
+  sizes.outputs = Outputs::kAll;
+  sizes.kv_cache = options.kv_cache;
+  profiler.attach(sizes, pool.parallel_for());
+  ModelSession session(file, sizes);
+  std::vector<float> results;
+  uint64_t rows = 0;
+  bool is_finite = true;
+  for (uint32_t s = 0; s < axes.sequences; ++s) {
+    std::vector<convert::ModelInput> one;
+    for (const convert::ModelInput& input : inputs) one.push_back(sequence_of(input, s));
+    std::vector<float> made =
+        convert::run_functions(session.session(), model, one, chunk, convert::quote(file.name()));
+    if (has_last_rows) made.erase(made.begin(), made.end() - last.output_features);
+    is_finite = is_finite && std::ranges::all_of(made, [](float x) { return std::isfinite(x); });
+    rows = made.size() / last.output_features;
+    results.insert(results.end(), made.begin(), made.end());
+  }
+  const bool columns_first =
+      (convert::array_flags(model.file()) & convert::kColumnsFirst) != 0 && !last.pooled;
+  std::vector<uint64_t> shape = shape_of_results(model, axes, rows);
+  if (columns_first) std::swap(shape.back(), shape[shape.size() - 2]);
+  convert::write_npy(options.output, shape, in_order(results, axes, rows, columns_first));
+  const char* const kernels = kernel_set_name(model.target());
+  if (options.json) {
+    print_json(RunFacts{options.output, shape, std::nullopt, kernels, options.threads,
+                        session.plan().total_bytes, is_finite});
+  } else {
+    fmt::print("{}: [{}] float32, by kernel set {} on {}, in an arena of {} bytes\n",
+               options.output.string(), fmt::join(shape, ", "), kernels,
+               counted(options.threads, "thread"), session.plan().total_bytes);
+  }
+  if (is_finite) return;
+  print_warning(fmt::format(
+      "{}: NaN or infinity is among the results: check the inputs and the weights for numbers that "
+      "are not finite or very large",
+      options.output.string()));
+}
+
 // Runs all of it, and writes the output and the hidden states. Throws InputError.
 void run_input(const RunOptions& options, const ModelFile& file, const RunInput& input) {
   ModelRun(options, file, input).run();
 }
 
-void run_run(const RunOptions& options) {
+void run_run(const RunOptions& given) {
+  RunOptions options = given;
+  options.input = options.inputs[0];
   const convert::OutputGuard guard({{"--output", options.output},
                                     {"--hidden-states", options.hidden_states},
                                     {"--trace", options.profile.trace}});
   const ModelFile file(options.model, options.kernels);
+  if (file.model().inputs() > 1) return run_several_inputs(options, file);
+  if (options.inputs.size() > 1) {
+    throw convert::InputError("{}: --input: the model has one input, and {} files are given",
+                              convert::quote(file.name()), options.inputs.size());
+  }
   if (const char* const why = why_whole_sequences(file.model()); why != nullptr && options.chunk) {
     throw convert::InputError("{}: --chunk: the model takes whole sequences: {}",
                               convert::quote(file.name()), why);
@@ -526,49 +710,47 @@ void run_run(const RunOptions& options) {
 
 }  // namespace
 
-FactType run_facts() { return type_of_fact<RunFacts>(); }
+Json run_facts() { return schema_of<RunFacts>(); }
 
 void add_run(CLI::App& app) {
   const auto [command, options] = add_command(
       app, run_run, "run", "Run a model on features or token ids in a .npy file",
       "\nThe input of a model of features is float [tokens, features] or [sequences, tokens,\n"
-      "features]; that of a model of tokens is int32, uint32 or int64 [tokens] or [sequences,\n"
-      "tokens]; images are float [images, channels, height, width]. The output is float32, as the\n"
-      "author's program has it: a row of results for each token or, where that pools or gives the\n"
-      "last token's alone, for each sequence; of a decoder --last and --all-rows choose. Where\n"
-      "sequences are shorter than the array, --lengths says how long each is, or --mask, with "
-      "ones\n"
-      "for the tokens that count; the rest is not read, and its results are zero.\n"
+      "features], or [sequences, features, tokens] where the author's program takes that; of a\n"
+      "model of tokens it is int32, uint32 or int64 [tokens] or [sequences, tokens]; images are\n"
+      "float [images, channels, height, width]. The output is float32, as the author's program\n"
+      "has it: a row of results for each token or, where that pools or gives the last token's\n"
+      "alone, for each sequence; of a decoder --last and --all-rows choose. Where sequences are\n"
+      "shorter than the array, --lengths says how long each is, or --mask, with ones for the\n"
+      "tokens that count; the rest is not read, and its results are zero.\n"
       "\n--hidden-states writes [layers + 1, tokens, width], or [layers + 1, sequences, tokens, "
       "width]:\n"
       "the embedding, then the result of each layer, the last one after the final norm.\n"
       "ARENITE_KERNELS in the environment does what --kernels does.\n"
       "\nExamples:\n"
       "  arenite run attention.arn --input x.npy --output y.npy --lengths 12,7\n"
-      "  arenite run decoder.arn --input ids.npy --output logits.npy --last\n");
-  command.add_option("model", options.model, "A model file")->type_name(kFileType)->required();
-  command.add_option("--input", options.input, "Features or token ids, .npy")
-      ->type_name(kFileType)
-      ->required();
-  command.add_option("--output", options.output, "Where to write the results, .npy")
-      ->type_name(kFileType)
-      ->required();
-  add_number(command, "--lengths", options.lengths, "Tokens of each sequence", 0);
+      "  arenite run decoder.arn --input ids.npy --output logits.npy --last\n"
+      "  arenite run translate.arn --input source.npy --input target.npy --output logits.npy\n");
+  add_model(command, options.model);
   command
-      .add_option("--mask", options.mask,
-                  "1 for each token that counts, 0 for padding, [sequences, tokens], .npy")
+      .add_option("--input", options.inputs,
+                  "Features or token ids, .npy; of a model with several inputs once for each, in "
+                  "their order or as NAME=FILE")
+      ->required()
       ->type_name(kFileType)
+      ->allow_extra_args(false);
+  add_file(command, "--output", options.output, "Where to write the results, .npy")->required();
+  add_number(command, "--lengths", options.lengths, "Tokens of each sequence", 0);
+  add_file(command, "--mask", options.mask,
+           "1 for each token that counts, 0 for padding, [sequences, tokens], .npy")
       ->excludes("--lengths");
-  command.add_option("--types", options.types, "The type of each token, [sequences, tokens], .npy")
-      ->type_name(kFileType);
+  add_file(command, "--types", options.types, "The type of each token, [sequences, tokens], .npy");
   command.add_flag("--last", options.last,
                    "Of a decoder: results of the last token of each sequence alone");
   command.add_flag("--all-rows", options.all_rows, "Of a decoder: results of each token")
       ->excludes("--last");
-  command
-      .add_option("--hidden-states", options.hidden_states,
-                  "Where to write what the layers hand on, .npy")
-      ->type_name(kFileType);
+  add_file(command, "--hidden-states", options.hidden_states,
+           "Where to write what the layers hand on, .npy");
   add_number(command, "--chunk", options.chunk,
              "Of a causal model: most tokens of a sequence in one call; 64 by default. Changes "
              "memory, not results");

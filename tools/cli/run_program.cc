@@ -2,10 +2,8 @@
 // The subcommands side by side, and what becomes of their errors.
 #include "cli/commands.h"
 
-#include <fmt/format.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstring>
 #include <exception>
@@ -16,10 +14,6 @@
 
 #include "arenite/version.h"
 #include "cli/arguments.h"
-#include "cli/help.h"
-#include "cli/process.h"
-#include "convert/files/error.h"
-#include "convert/files/output_files.h"
 #include "core/utf8.h"
 
 namespace arenite::tool {

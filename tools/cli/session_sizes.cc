@@ -19,18 +19,28 @@ SessionOptions default_session_options(const format::ModelReader& reader) {
     options.tokens_max =
         std::min(options.tokens_max, std::max(kDefaultTokens, reader.tokens_min()));
   }
+  for (uint32_t i = 1; i < reader.inputs(); ++i) {
+    const uint32_t most = reader.positions_max(i);
+    options.others[i - 1].positions_max = most != 0 ? most : kDefaultPositions;
+    options.others[i - 1].tokens_max = options.others[i - 1].positions_max;
+  }
   return options;
 }
 
 SessionSizes default_sizes(const format::ModelReader& reader) {
   const SessionOptions options = default_session_options(reader);
-  return {options.positions_max, options.tokens_max, 1, 1, 1, reader.kv_cache()};
+  SessionSizes sizes = {options.positions_max, options.tokens_max, 1, false, 1, reader.kv_cache()};
+  std::ranges::copy(options.others, sizes.others);
+  return sizes;
 }
 
 SizeOptions resolve_sizes(const VerifiedFile& file, const SizeOptions& sizes) {
   const ArenaLayout layout = plan_targets(file, sizes).front();
   const KvType kv_cache = layout.kv_type == TensorType::kInt8 ? KvType::kInt8 : KvType::kF32;
-  return {layout.positions_max, layout.tokens_max, layout.sequences_max, sizes.threads, kv_cache};
+  SizeOptions resolved = {layout.positions_max, layout.tokens_max, layout.sequences_max,
+                          sizes.threads, kv_cache};
+  std::ranges::copy(default_session_options(file.reader()).others, resolved.others);
+  return resolved;
 }
 
 std::vector<ArenaLayout> plan_targets(const VerifiedFile& file, const SizeOptions& sizes) {
@@ -48,15 +58,43 @@ std::vector<ArenaLayout> plan_targets(const VerifiedFile& file, const SizeOption
   std::vector<ArenaLayout> layouts(reader.packed_count());
   for (uint32_t i = 0; i < reader.packed_count(); ++i) {
     const Target target = static_cast<Target>(reader.packed(i).target);
+    SessionLayout layout;
     Diagnostic why;
     const Status status =
-        make_layout(ModelAccess::make(file.bytes(), i, target), options, layouts[i], &why);
+        make_layout(ModelAccess::make(file.bytes(), i, target), options, layout, &why);
     if (status != Status::kOk) throw_status(file.name(), status, why);
+    layouts[i] = layout;
   }
   return layouts;
 }
 
-std::vector<std::string> formula_lines(const ArenaFormula& formula) {
+namespace {
+
+// What a row of an axis is, in a word or two.
+const char* row_of_axis(AxisKind kind) {
+  switch (kind) {
+    case AxisKind::kInput:
+      return "a token";
+    case AxisKind::kConstants:
+      return "a row of constants";
+    case AxisKind::kJoined:
+      return "a row of constants or tokens";
+    case AxisKind::kOne:
+      return "a sequence";
+    case AxisKind::kAsked:
+      return "a row given out";
+    case AxisKind::kWindows:
+      return "a window";
+    case AxisKind::kPixels:
+      return "a window of an image";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::vector<std::string> formula_lines(const format::ModelReader& reader,
+                                       const ArenaFormula& formula) {
   std::vector<std::string> lines;
   for (uint32_t i = 0; i < formula.group_count; ++i) {
     const CacheGroup& group = formula.groups[i];
@@ -70,18 +108,21 @@ std::vector<std::string> formula_lines(const ArenaFormula& formula) {
                                   kPagePositions));
     }
   }
-  std::string activations =
-      fmt::format("activations {} a token", formula.activation_bytes_per_token);
-  if (formula.activation_bytes_per_output != 0) {
-    activations += fmt::format(", {} a row given out", formula.activation_bytes_per_output);
+  std::string activations, rows;
+  for (uint32_t i = 0; i < reader.axes().size(); ++i) {
+    const auto add = [&](std::string& text, uint32_t bytes) {
+      if (bytes == 0) return;
+      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", bytes,
+                          row_of_axis(reader.axes()[i].kind));
+    };
+    add(activations, formula.axes[i].activations);
+    add(rows, formula.axes[i].scratch);
   }
-  lines.push_back(activations);
+  lines.push_back("activations " + activations);
   std::string scratch = formula.score_rows == 0
                             ? std::string("scratch none for scores")
                             : fmt::format("scratch {} rows of scores", formula.score_rows);
-  if (formula.scratch_bytes_per_token != 0) {
-    scratch += fmt::format(", {} a token", formula.scratch_bytes_per_token);
-  }
+  if (!rows.empty()) scratch += ", " + rows;
   if (formula.scratch_bytes_per_thread != 0) {
     scratch += fmt::format(", or {} a thread", formula.scratch_bytes_per_thread);
   }
@@ -96,28 +137,37 @@ inline constexpr auto kFacts<CacheBytes> =
 static_assert(kPagePositions == 512);
 
 template <>
+inline constexpr auto kFacts<AxisBytes> =
+    std::tuple(Fact("activations", "Bytes", &AxisBytes::activations),
+               Fact("scratch", "Bytes, of the op that needs most", &AxisBytes::scratch));
+
+template <>
 inline constexpr auto kFacts<CacheGroup> =
-    std::tuple(Fact("lookback", "Positions before its own that a token sees; null: all",
+    std::tuple(Fact("axis", "Of keys and values", &CacheGroup::axis),
+               Fact("lookback", "Positions before its own that a token sees; null: all",
                     [](const CacheGroup& f) {
                       return f.lookback == kUnlimited ? std::nullopt : std::optional(f.lookback);
                     }),
                Fact("f32", &CacheGroup::f32), Fact("int8", &CacheGroup::int8));
 
 template <>
-inline constexpr auto kFacts<ArenaFormula> = std::tuple(
-    Fact("activation_bytes_per_token", &ArenaFormula::activation_bytes_per_token),
-    Fact("activation_bytes_per_output", &ArenaFormula::activation_bytes_per_output),
-    Fact("scratch_bytes_per_token", &ArenaFormula::scratch_bytes_per_token),
-    Fact("scratch_bytes_per_thread", &ArenaFormula::scratch_bytes_per_thread),
-    Fact("nr", "Positions of a panel of keys", &ArenaFormula::nr),
-    Fact("score_rows", "Rows of scores in the scratch of a thread", &ArenaFormula::score_rows),
-    Fact("cache_groups", "Caches that hold as many positions", [](const ArenaFormula& f) {
+inline constexpr auto kFacts<FormulaOfModel> = std::tuple(
+    Fact("axes", "Of each row of an axis",
+         [](const FormulaOfModel& f) { return std::span<const AxisBytes>(f.axes, f.axis_count); }),
+    Fact("scratch_bytes_per_thread", &FormulaOfModel::scratch_bytes_per_thread),
+    Fact("nr", "Positions of a panel of keys", &FormulaOfModel::nr),
+    Fact("score_rows", "Rows of scores in the scratch of a thread", &FormulaOfModel::score_rows),
+    Fact("cache_groups", "Caches that hold as many positions", [](const FormulaOfModel& f) {
       return std::span<const CacheGroup>(f.groups, f.group_count);
     }));
 
-FactType FactValue<ArenaFormula>::type() { return struct_type<ArenaFormula>(); }
-void FactValue<ArenaFormula>::write(JsonWriter& json, const ArenaFormula& formula) {
-  write_struct(json, formula);
+FormulaOfModel formula_of(const format::ModelReader& reader, uint32_t packed_index) {
+  return {reader.formula(packed_index), static_cast<uint32_t>(reader.axes().size())};
+}
+
+Json FactValue<FormulaOfModel>::schema() { return FactTable<FormulaOfModel>::schema(); }
+Json FactValue<FormulaOfModel>::json(const FormulaOfModel& formula) {
+  return FactTable<FormulaOfModel>::json(formula);
 }
 
 std::vector<SequenceGroup> group_sequences(std::span<const uint32_t> lengths) {

@@ -21,8 +21,16 @@ struct SizeOptions {
   uint32_t sequences = 1;
   uint32_t threads = 1;
   KvType kv_cache = KvType::kOfModel;
+  InputSizes others[kInputsMax - 1] = {};  // of resolve_sizes: of the inputs after the first
 
   // REQUIRES: of resolve_sizes.
+  InputTokens positions_of_inputs() const {
+    return SessionSizes{.positions_max = positions, .others = {others[0], others[1], others[2]}}
+        .positions();
+  }
+  InputTokens tokens_of_inputs() const {
+    return SessionSizes{.tokens_max = tokens, .others = {others[0], others[1], others[2]}}.tokens();
+  }
   TensorType kv_type() const {
     return kv_cache == KvType::kInt8 ? TensorType::kInt8 : TensorType::kF32;
   }
@@ -45,11 +53,16 @@ std::vector<ArenaLayout> plan_targets(const VerifiedFile& file, const SizeOption
 // The coefficients of an arena formula, as the commands print them; SPEC.md says what they
 // multiply. As text a line for each part of the arena that differs from model to model, in its
 // order.
-std::vector<std::string> formula_lines(const ArenaFormula& formula);
+std::vector<std::string> formula_lines(const format::ModelReader& reader,
+                                       const ArenaFormula& formula);
+struct FormulaOfModel : ArenaFormula {
+  uint32_t axis_count = 0;  // that the model has
+};
+FormulaOfModel formula_of(const format::ModelReader& reader, uint32_t packed_index);
 template <>
-struct FactValue<ArenaFormula> {
-  static FactType type();
-  static void write(JsonWriter& json, const ArenaFormula& formula);
+struct FactValue<FormulaOfModel> {
+  static Json schema();
+  static Json json(const FormulaOfModel& formula);
 };
 inline constexpr const char* kFormulaWords =
     "What the arena is computed from, see arenite/arena_formula.h";

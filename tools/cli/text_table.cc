@@ -7,7 +7,57 @@
 #include <algorithm>
 #include <cassert>
 
+#include "convert/files/error.h"
+
 namespace arenite::tool {
+namespace {
+
+constexpr size_t kNameMin = 17;  // characters of a name that is shortened
+
+// The fact at "a.b"; null where there is none.
+const Json& fact_at(const Json& facts, std::string_view path) {
+  static const Json kNone;
+  if (path.empty()) return facts;
+  const size_t end = std::min(path.find('.'), path.size());
+  const auto found = facts.find(std::string(path.substr(0, end)));
+  if (found == facts.end()) return kNone;
+  return end == path.size() ? *found : fact_at(*found, path.substr(end + 1));
+}
+
+bool says_something(const Json& fact) {
+  if (fact.is_string()) return fact != "";
+  return !fact.empty() && fact != false && !(fact.is_number_integer() && fact == 0);
+}
+
+// `form` is what follows the key: "#noun", ":.1e", "@80", or nothing.
+std::string shown(const Json& fact, std::string_view form) {
+  if (fact.is_array()) {
+    std::string list;
+    const char* const comma = !fact.empty() && fact[0].is_number() ? "," : ", ";
+    for (const Json& element : fact) list += (list.empty() ? "" : comma) + shown(element, form);
+    return list;
+  }
+  const std::string format = fmt::format("{{{}}}", form);
+  if (fact.is_string()) {
+    const std::string text = fact.get<std::string>();
+    if (!form.starts_with('@')) return fmt::format(fmt::runtime(format), text);
+    return convert::printable(text, std::stoul(std::string(form.substr(1))));
+  }
+  if (fact.is_number_float()) return fmt::format(fmt::runtime(format), fact.get<double>());
+  const uint64_t number = fact.get<uint64_t>();
+  if (form.empty()) return grouped(number);
+  return form.starts_with('#') ? counted(number, std::string(form.substr(1)))
+                               : fmt::format(fmt::runtime(format), number);
+}
+
+// The begin and the end of a name say most. REQUIRES: width > 3.
+std::string shortened(const std::string& text, size_t width) {
+  if (text.size() <= width) return text;
+  const size_t end = (width - 3) / 2;
+  return text.substr(0, width - 3 - end) + "..." + text.substr(text.size() - end);
+}
+
+}  // namespace
 
 std::string grouped(uint64_t number) {
   std::string text = std::to_string(number);
@@ -22,6 +72,50 @@ std::string counted(uint64_t number, const std::string& noun) {
   return fmt::format("{} {}{}", grouped(number), noun, number == 1 ? "" : "s");
 }
 
+std::string filled(std::string_view words, const Json& facts) {
+  std::string text;
+  while (!words.empty()) {
+    const size_t begin = std::min(words.find_first_of("{<"), words.size());
+    text += words.substr(0, begin);
+    words.remove_prefix(begin);
+    if (words.empty()) break;
+    const size_t end = words.find(words[0] == '{' ? '}' : '>');
+    std::string_view key = words.substr(1, end - 1);
+    const bool is_part = words[0] == '<';
+    words.remove_prefix(end + 1);
+    if (is_part) {
+      text += filled(key, facts);
+    } else if (key.starts_with('?') || key.starts_with('!')) {
+      if (says_something(fact_at(facts, key.substr(1))) != (key[0] == '?')) return "";
+    } else {
+      const std::string_view path = key.substr(0, key.find_first_of("#:@"));
+      const Json& fact = fact_at(facts, path);
+      if (fact.is_null()) return "";
+      text += shown(fact, key.substr(path.size()));
+    }
+  }
+  return text;
+}
+
+std::string lines(std::span<const Line> rows, const Json& facts, size_t indent, size_t width) {
+  std::string text;
+  for (const Line& row : rows) {
+    const bool is_list = *row.list != '\0';
+    std::string title = row.title;
+    for (const Json& item : is_list ? fact_at(facts, row.list) : Json::array({facts})) {
+      std::string line = filled(row.words, item);
+      if (line.empty()) continue;
+      const std::string next_line = "\n" + std::string(indent + width + 1, ' ');
+      for (size_t at = 0; (at = line.find('\n', at)) != std::string::npos; ++at) {
+        line.replace(at, 1, next_line);
+      }
+      text += fmt::format("{:{}}{:<{}} {}\n", "", indent, title, width, line);
+      if (!row.repeats_title) title.clear();
+    }
+  }
+  return text;
+}
+
 void TextTable::add_row(std::vector<std::string> cells) {
   assert(cells.size() == titles_.size());
   rows_.push_back(std::move(cells));
@@ -29,27 +123,44 @@ void TextTable::add_row(std::vector<std::string> cells) {
 
 std::string TextTable::text() const {
   const auto is_right = [](const std::string& title) { return title.starts_with('>'); };
-  std::vector<std::string> titles;
-  std::vector<size_t> widths;
-  for (const std::string& title : titles_) {
-    titles.push_back(title.substr(is_right(title) ? 1 : 0));
-    widths.push_back(titles.back().size());
+  std::vector<std::vector<std::string>> rows = rows_;
+  rows.insert(rows.begin(), titles_);
+  std::vector<size_t> widths(titles_.size());
+  size_t all = 0;
+  for (size_t i = 0; i < titles_.size(); ++i) {
+    if (is_right(titles_[i])) rows[0][i].erase(0, 1);
+    for (const auto& row : rows) widths[i] = std::max(widths[i], row[i].size());
+    all += widths[i] + 2;
   }
-  for (const std::vector<std::string>& row : rows_) {
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  const auto names = static_cast<size_t>(std::ranges::find(titles_, "name") - titles_.begin());
+  if (all > kTextColumns && names < titles_.size()) {
+    const size_t others = all - widths[names];
+    const size_t room = std::max(kNameMin, kTextColumns - std::min(others, kTextColumns));
+    widths[names] = std::min(widths[names], room);
+    for (auto& row : rows) row[names] = shortened(row[names], widths[names]);
   }
   std::string text;
-  const auto add_line = [&](const std::vector<std::string>& cells) {
-    for (size_t i = 0; i < cells.size(); ++i) {
-      text += is_right(titles_[i]) ? fmt::format("  {:>{}}", cells[i], widths[i])
-                                   : fmt::format("  {:<{}}", cells[i], widths[i]);
+  for (const auto& row : rows) {
+    for (size_t i = 0; i < row.size(); ++i) {
+      text += is_right(titles_[i]) ? fmt::format("  {:>{}}", row[i], widths[i])
+                                   : fmt::format("  {:<{}}", row[i], widths[i]);
     }
     text.erase(text.find_last_not_of(' ') + 1);
     text += '\n';
-  };
-  add_line(titles);
-  for (const std::vector<std::string>& row : rows_) add_line(row);
+  }
   return text;
+}
+
+std::string table(const std::vector<Column>& columns, const Json& list) {
+  std::vector<std::string> titles;
+  for (const Column& column : columns) titles.push_back(column.title);
+  TextTable table(titles);
+  for (const Json& item : list) {
+    std::vector<std::string> cells;
+    for (const Column& column : columns) cells.push_back(filled(column.cell, item));
+    table.add_row(std::move(cells));
+  }
+  return table.text();
 }
 
 }  // namespace arenite::tool

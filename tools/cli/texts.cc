@@ -2,20 +2,13 @@
 // Reads bytes as they are, and leaves what is text and what is not to the tokenizer.
 #include "cli/texts.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
-#include <CLI/CLI.hpp>
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <set>
 
 #include "arenite/tokenizer.h"
-#include "cli/help.h"
-#include "cli/process.h"
-#include "convert/files/error.h"
+#include "cli/arguments.h"
 #include "convert/files/input_limits.h"
 #include "convert/files/memory.h"
 #include "convert/tokenizers/unicode_library.h"
@@ -255,15 +248,11 @@ void add_text_options(CLI::App& command, TextOptions& options) {
   CLI::Option* const text =
       command.add_option("--text", options.texts, "A text; may be given more than once")
           ->allow_extra_args(false);
-  command.add_option("--file", options.file, "A file with a text on each line; - is the input")
-      ->type_name(kFileType)
+  add_file(command, "--file", options.file, "A file with a text on each line; - is the input")
       ->excludes(text);
-  command
-      .add_option_function<std::string>(
-          "--on-error",
-          [&options](const std::string& what) { options.skips_errors = what == "skip"; },
-          "At a line of --file that the model cannot take: stop, or skip it with a warning")
-      ->check(CLI::IsMember({"stop", "skip"}))
+  static constexpr Choice<bool> kOnError[] = {{"stop", false}, {"skip", true}};
+  add_choice(command, "--on-error", options.skips_errors, kOnError,
+             "At a line of --file that the model cannot take: stop, or skip it with a warning")
       ->default_str("stop")
       ->excludes(text);
   command.add_flag("--pairs", options.pairs, "Each text is two, with a tab between them");

@@ -1,20 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // arenite verify: the checks of loading, then the self-test on each kernel set of this machine; and
 // arenite strip: the file without its self-test, for devices that are short of flash.
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <filesystem>
-#include <optional>
 
 #include "cli/arguments.h"
-#include "cli/commands.h"
-#include "cli/facts.h"
-#include "cli/model_file.h"
-#include "cli/text_table.h"
 #include "convert/check/pack_model.h"
-#include "convert/files/error.h"
-#include "convert/files/output_files.h"
 #include "convert/masks/masks.h"
 
 namespace arenite::tool {
@@ -59,6 +48,11 @@ SelfTest run_self_test(const ModelFile& file, KvType kv_cache) {
   SessionOptions options;
   options.kv_cache = kv_cache;
   options.positions_max = std::max(1u, file.model().self_test_tokens());
+  const format::ModelReader reader(file.model().file());
+  for (uint32_t i = 1; i < file.model().inputs(); ++i) {
+    options.others[i - 1].positions_max =
+        std::max(1u, format::self_test_tokens(reader, i, options.positions_max));
+  }
   ModelSession session(file, options);
   Diagnostic why;
   const Result<SelfTest> test = session.session().self_test(&why);
@@ -177,8 +171,8 @@ template <>
 constexpr auto kFacts<StripFacts> = std::tuple(Fact("output", &StripFacts::output),
                                                Fact("removed_bytes", &StripFacts::removed_bytes));
 
-FactType verify_facts() { return type_of_fact<VerifyFacts>(); }
-FactType strip_facts() { return type_of_fact<StripFacts>(); }
+Json verify_facts() { return schema_of<VerifyFacts>(); }
+Json strip_facts() { return schema_of<StripFacts>(); }
 
 void add_verify(CLI::App& app) {
   const auto [command, arguments] = add_command(
@@ -189,7 +183,7 @@ void add_verify(CLI::App& app) {
       "\nExamples:\n"
       "  arenite verify recall.arn\n"
       "  arenite verify recall.arn --kernels avx2\n");
-  command.add_option("model", arguments.model, "A model file")->type_name(kFileType)->required();
+  add_model(command, arguments.model);
   command.add_option("--kernels", arguments.kernels, "Only this kernel set, or target")
       ->type_name(kKernelsType)
       ->check(kernel_set_or_target_name());
@@ -205,10 +199,8 @@ void add_strip(CLI::App& app) {
       "have nothing to compare with: run them before.\n"
       "\nExample:\n"
       "  arenite strip recall.arn -o recall-flash.arn\n");
-  command.add_option("model", arguments.model, "A model file")->type_name(kFileType)->required();
-  command.add_option("-o,--output", arguments.output, "The model file to write")
-      ->type_name(kFileType)
-      ->required();
+  add_model(command, arguments.model);
+  add_file(command, "-o,--output", arguments.output, "The model file to write")->required();
   add_json_option(command, arguments.json);
 }
 

@@ -24,8 +24,11 @@ set(ARENITE_SET_neon32 neon neon_aarch32)
 set(ARENITE_KERNEL_FLAGS_scalar "-D__builtin_fmaf(x,y,sum)=((x)*(y)+(sum))")
 set(ARENITE_KERNELS_scalar
   src/f32-gemm/gen/f32-gemm-1x4-scalar.c
+  src/f32-igemm/gen/f32-igemm-1x4-scalar.c
   src/f32-gemm/gen/f32-gemm-2x4-scalar.c
+  src/f32-igemm/gen/f32-igemm-2x4-scalar.c
   src/f32-gemm/gen/f32-gemm-4x4-scalar.c
+  src/f32-igemm/gen/f32-igemm-4x4-scalar.c
   src/f32-raddstoreexpminusmax/gen/f32-raddstoreexpminusmax-scalar-rr2-p5-u4-acc2.c
   src/f32-rminmax/gen/f32-rminmax-scalar-u4-acc4.c
   src/f32-rsum/gen/f32-rsum-scalar-u4-acc4.c
@@ -56,8 +59,11 @@ set(ARENITE_KERNEL_FLAGS_sse -msse -mno-sse2)
 set(ARENITE_KERNEL_HEADER_sse "${CMAKE_CURRENT_LIST_DIR}/sse_keeps_nan.h")
 set(ARENITE_KERNELS_sse
   src/f32-gemm/gen/f32-gemm-1x8-minmax-sse-load1.c
+  src/f32-igemm/gen/f32-igemm-1x8-minmax-sse-load1.c
   src/f32-gemm/gen/f32-gemm-3x8-minmax-sse-load1.c
+  src/f32-igemm/gen/f32-igemm-3x8-minmax-sse-load1.c
   src/f32-gemm/gen/f32-gemm-4x8-minmax-sse-load1.c
+  src/f32-igemm/gen/f32-igemm-4x8-minmax-sse-load1.c
   src/f32-rminmax/gen/f32-rminmax-sse-u16-acc4.c
   src/f32-rsum/gen/f32-rsum-sse-u16-acc4.c
   src/f32-vbinary/gen/f32-vadd-sse-u8.c
@@ -100,11 +106,15 @@ set(ARENITE_KERNELS_avx
   src/f32-vbinary/gen/f32-vmul-avx-u16.c
   src/f32-vbinary/gen/f32-vaddc-avx-u16.c)
 
-set(ARENITE_KERNEL_FLAGS_fma3 -mf16c -mfma -mno-avx2)
+# Otherwise GCC computes four addresses anew for every number of f32-igemm, which loses a tenth.
+set(ARENITE_KERNEL_FLAGS_fma3 -mf16c -mfma -mno-avx2 -fno-ivopts)
 set(ARENITE_KERNELS_fma3
   src/f32-gemm/gen/f32-gemm-1x16-minmax-fma3-broadcast.c
+  src/f32-igemm/gen/f32-igemm-1x16-minmax-fma3-broadcast.c
   src/f32-gemm/gen/f32-gemm-3x16-minmax-fma3-broadcast.c
+  src/f32-igemm/gen/f32-igemm-3x16-minmax-fma3-broadcast.c
   src/f32-gemm/gen/f32-gemm-4x16-minmax-fma3-broadcast.c
+  src/f32-igemm/gen/f32-igemm-4x16-minmax-fma3-broadcast.c
   src/f32-vcmul/gen/f32-vcmul-fma3-u16.c
   src/f32-vgelu/gen/f32-vgelu-fma3-rational-12-10-div.c
   src/f32-vtanh/gen/f32-vtanh-fma3-rational-9-8-div.c)
@@ -138,11 +148,17 @@ set(ARENITE_KERNELS_avxvnni
 set(ARENITE_KERNEL_FLAGS_avx512f -mavx512f)
 set(ARENITE_KERNELS_avx512f
   src/f32-gemm/gen/f32-gemm-1x32-minmax-avx512f-broadcast.c
+  src/f32-igemm/gen/f32-igemm-1x32-minmax-avx512f-broadcast.c
   src/f32-gemm/gen/f32-gemm-4x32-minmax-avx512f-broadcast.c
+  src/f32-igemm/gen/f32-igemm-4x32-minmax-avx512f-broadcast.c
   src/f32-gemm/gen/f32-gemm-5x32-minmax-avx512f-broadcast.c
+  src/f32-igemm/gen/f32-igemm-5x32-minmax-avx512f-broadcast.c
   src/f32-gemm/gen/f32-gemm-6x32-minmax-avx512f-broadcast.c
+  src/f32-igemm/gen/f32-igemm-6x32-minmax-avx512f-broadcast.c
   src/f32-gemm/gen/f32-gemm-7x32-minmax-avx512f-broadcast.c
+  src/f32-igemm/gen/f32-igemm-7x32-minmax-avx512f-broadcast.c
   src/f32-gemm/gen/f32-gemm-8x32-minmax-avx512f-broadcast.c
+  src/f32-igemm/gen/f32-igemm-8x32-minmax-avx512f-broadcast.c
   src/f32-raddstoreexpminusmax/gen/f32-raddstoreexpminusmax-avx512f-rr2-p5-u64-acc2.c
   src/f32-rminmax/gen/f32-rminmax-avx512f-u64-acc4.c
   src/f32-rsum/gen/f32-rsum-avx512f-u64-acc4.c
@@ -206,8 +222,11 @@ set(ARENITE_KERNELS_neon
 # lookup table outside the kernel.
 set(ARENITE_KERNELS_neonfma_aarch64
   src/f32-gemm/gen/f32-gemm-1x8-minmax-aarch64-neonfma-lane-ld128.c
+  src/f32-igemm/gen/f32-igemm-1x8-minmax-aarch64-neonfma-lane-ld128.c
   src/f32-gemm/gen/f32-gemm-4x8-minmax-aarch64-neonfma-lane-ld128.c
+  src/f32-igemm/gen/f32-igemm-4x8-minmax-aarch64-neonfma-lane-ld128.c
   src/f32-gemm/gen/f32-gemm-6x8-minmax-aarch64-neonfma-lane-ld128.c
+  src/f32-igemm/gen/f32-igemm-6x8-minmax-aarch64-neonfma-lane-ld128.c
   src/f32-raddstoreexpminusmax/gen/f32-raddstoreexpminusmax-neonfma-rr1-p5-u16-acc2.c
   src/f32-vsigmoid/gen/f32-vsigmoid-aarch64-neonfma-rr1-p5-div-u16.c
   src/x32-transposec/x32-transposec-4x4-aarch64-neon-tbl128.c
@@ -222,7 +241,9 @@ set(ARENITE_KERNELS_neonfma_aarch64
   src/qd8-f32-qb4w-gemm/gen/qd8-f32-qb4w-gemm-6x16-minmax-neon-mlal-lane.c)
 set(ARENITE_KERNELS_neon_aarch32
   src/f32-gemm/gen/f32-gemm-1x8-minmax-neon-lane-ld64.c
+  src/f32-igemm/gen/f32-igemm-1x8-minmax-neon-lane-ld64.c
   src/f32-gemm/gen/f32-gemm-4x8-minmax-neon-lane-ld64.c
+  src/f32-igemm/gen/f32-igemm-4x8-minmax-neon-lane-ld64.c
   src/f32-raddstoreexpminusmax/gen/f32-raddstoreexpminusmax-neon-rr2-p5-u16-acc2.c
   src/f32-vsigmoid/gen/f32-vsigmoid-neon-rr2-p5-nr2recps-u8.c
   src/x32-transposec/gen/x32-transposec-4x4-reuse-dec-zip-neon.c

@@ -44,7 +44,7 @@ std::optional<TokenizerSpec> tokenizer_of(const Conversion& conversion,
                                           const ConvertOptions& options,
                                           const std::string& quoted) {
   if (conversion.module() != nullptr) return std::nullopt;
-  if (conversion.graph.vocab_size != 0) {
+  if (conversion.graph.inputs[0].vocab_size != 0) {
     return tokenizer_for(conversion.model.tokenizer, options.tokenizer);
   }
   if (options.tokenizer.empty()) return std::nullopt;
@@ -61,15 +61,11 @@ void limit_context(uint32_t& positions_max, uint32_t context, const std::string&
   positions_max = context;
 }
 
-// An image has the patches that it has.
+// An image has the pixels that it has.
 void refuse_context_of_images(const Graph& graph, const std::string& path) {
-  for (const ValueId value : graph.order()) {
-    const auto* features = graph.as<FeaturesNode>(value);
-    if (features == nullptr || !features->patches) continue;
-    throw InputError(
-        "{}: --context: the model reads images, which have {} patches each: drop the option", path,
-        features->patches->patches().value());
-  }
+  refuse_if(graph.axes[0].is_image(),
+            "{}: --context: the model reads images, which have {} pixels each: drop the option",
+            path, graph.axes[0].rows);
 }
 
 // The model at `path`, which is to give the outputs that `options` name.
@@ -79,7 +75,31 @@ Recognised recognise_at(const std::filesystem::path& path, const ConvertOptions&
   for (const AuthorFiles& files : options.expect) {
     opened.expected_inputs.push_back(NpyArray::read(files.input).shape());
   }
-  return recognise(opened, options.source);
+  Recognised read = recognise(opened, options.source);
+  refuse_if(options.decoder.empty() && !options.source.encoded.empty(),
+            "{}: --encoded names an input of a second program: give that, too",
+            quote(path.string()));
+  if (auto* const exported = std::get_if<ExportedModel>(&read.facts)) {
+    if (!options.decoder.empty()) {
+      Recognised second = recognise(open_model(options.decoder), options.source);
+      const auto* const decoder = std::get_if<ExportedModel>(&second.facts);
+      refuse_if(decoder == nullptr, "{}: expected a second exported program",
+                quote(options.decoder.string()));
+      ExportedModel one = *decoder;
+      one.account = second.account;
+      exported->account = read.account;
+      *exported = joined_programs(std::move(*exported), one, options.source.encoded);
+      read.graph = exported->graph;
+      read.account = exported->account;
+    }
+    read.graph.function_names = options.source.functions;
+    functions_of(read.graph);  // refuses names that do not fit
+  } else {
+    refuse_if(!options.decoder.empty() || !options.source.functions.empty(),
+              "{}: --functions, and a second file, are for exported programs: drop them",
+              quote(path.string()));
+  }
+  return read;
 }
 
 // One name, or "native".
@@ -133,7 +153,7 @@ Conversion convert_model(const std::filesystem::path& path, const std::string& n
   if (auto* spec = std::get_if<TransformerSpec>(&conversion.model.facts)) {
     limit_context(spec->positions_max, options.source.context, quoted);
     check_angles(*spec, quoted);
-    conversion.model.graph.positions_max = spec->positions_max;
+    conversion.model.graph.inputs[0].positions_max = spec->positions_max;
   }
   conversion.graph = std::move(conversion.model.graph);
   if (options.source.context != 0) refuse_context_of_images(conversion.graph, quoted);
@@ -156,6 +176,16 @@ Conversion convert_model(const std::filesystem::path& path, const std::string& n
   conversion.fallbacks = choose_types(conversion.rewritten, rules);
   conversion.rewritten = rewrite(std::move(conversion.rewritten), options.without_passes);
   conversion.rewritten.kv_cache = options.kv_cache;
+  refuse_if(
+      has_few_bits(conversion.rewritten) && conversion.rewritten.inputs.size() > 1,
+      "{}: --weights and --kv: the model has {} inputs, and weights and caches in few bits are "
+      "supported for those with one: drop the options",
+      quoted, conversion.rewritten.inputs.size());
+  refuse_if(
+      !options.expect.empty() && conversion.rewritten.inputs.size() > 1,
+      "{}: --expect: the model has {} inputs, and one array is given: compare what arenite run "
+      "writes",
+      quoted, conversion.rewritten.inputs.size());
   if (has_few_bits(conversion.rewritten)) {
     conversion.quantization =
         quantize_weights(conversion.rewritten, name, tokenizer, options.calibration, before);
@@ -166,13 +196,6 @@ Conversion convert_model(const std::filesystem::path& path, const std::string& n
         quoted);
   }
   conversion.program = lower(conversion.rewritten, name);
-  if (const ExportedModel* exported = conversion.exported()) {
-    const auto flag = [](bool is_set, ArrayFlag bit) { return is_set ? uint32_t{bit} : 0u; };
-    conversion.program.array_flags =
-        flag(exported->causal && exported->has_row_of_sequence, kLastRows) |
-        flag(exported->tokens_first, kTokensFirst) |
-        flag(exported->keeps_token_axis, kKeepsTokenAxis);
-  }
   conversion.program.tokenizer = tokenizer;
   conversion.file = pack_model(conversion.program, targets, quoted);
   check_conversion(conversion, path.string(), targets,

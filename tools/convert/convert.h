@@ -48,6 +48,8 @@ struct ConvertOptions {
   std::optional<WeightBudget> budget{};  // instead of one type for all that `weights` do not name
   Calibration calibration{};
   TensorType kv_cache = TensorType::kF32;  // what sessions keep that do not say
+  // The second of two exported programs, which takes what the first gives; or empty.
+  std::filesystem::path decoder{};
   // For which lengths an exported program is the model is found out from these.
   std::vector<AuthorFiles> expect{};
 };

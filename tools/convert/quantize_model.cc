@@ -10,6 +10,7 @@
 #include <cmath>
 #include <map>
 #include <memory>
+#include <set>
 #include <stdexcept>
 #include <utility>
 
@@ -123,10 +124,12 @@ class Quantizer {
       : graph_(graph), program_(program), result_(result), before_(before) {
     std::map<std::string, uint32_t> tensors;
     for (const ProgramOp& op : program.ops) {
-      if (op.body.kind != format::OpKind::kLinear) continue;
+      const bool is_convolution = op.body.kind == format::OpKind::kConvolution;
+      if (op.body.kind != format::OpKind::kLinear && !is_convolution) continue;
       if (!tensors.emplace(op.name, op.body.numbers[format::LinearOp::kTensor]).second) {
         throw std::logic_error("two layers are called " + op.name + ": this is a bug");
       }
+      if (is_convolution) convolutions_.insert(op.body.numbers[format::ConvolutionOp::kTensor]);
     }
     for (const ValueId value : graph_.order()) {
       auto* const embedding = graph_.as<EmbeddingNode>(value);
@@ -149,7 +152,7 @@ class Quantizer {
     size_t done = 0;
     for (const auto& [tensor, values] : layers_) {
       report_progress(kRounding, static_cast<double>(done++) / static_cast<double>(layers_.size()));
-      if (!mean_squares.empty() && type_of(values[0]) == TensorType::kQ4) continue;
+      if (!mean_squares.empty() && is_compensated(tensor)) continue;
       const std::vector<double> none;
       const std::vector<double>& weights = mean_squares.empty() ? none : mean_squares[tensor];
       for (const ValueId value : values) round(value, tensor, weights, nullptr);
@@ -159,7 +162,7 @@ class Quantizer {
   void compensate_all(const AlignedBytes& file, const CalibrationSet& set) {
     std::vector<uint32_t> tensors;
     for (const auto& [tensor, values] : layers_) {
-      if (type_of(values[0]) == TensorType::kQ4) tensors.push_back(tensor);
+      if (is_compensated(tensor)) tensors.push_back(tensor);
     }
     for_each_hessian(file, set.fitted, tensors, [&](uint32_t tensor, const Hessian& hessian) {
       for (const ValueId value : layers_.at(tensor)) round(value, tensor, {}, &hessian);
@@ -169,6 +172,11 @@ class Quantizer {
  private:
   TensorType type_of(ValueId value) const {
     return graph_.as<LinearNode>(value)->parts[0].storage.type;
+  }
+
+  // What convolutions see is not measured.
+  bool is_compensated(uint32_t tensor) const {
+    return type_of(layers_.at(tensor)[0]) == TensorType::kQ4 && !convolutions_.contains(tensor);
   }
 
   // Rounds all rows that the layer becomes, with what is folded into them: by GPTQ where there is a
@@ -259,6 +267,7 @@ class Quantizer {
   Quantization& result_;
   RoundedBefore& before_;
   std::map<uint32_t, std::vector<ValueId>> layers_;  // of each tensor
+  std::set<uint32_t> convolutions_;                  // tensors of these
 };
 
 // The text that weights are rounded for; none where there is none.

@@ -163,7 +163,9 @@ Recognised recognise(const Opened& model, const ModelOptions& options) {
   refuse_if(!options.output_indices.empty() && !model.exported,
             "{}: --output-index is for exported programs: drop the option", model.where());
   read.graph = std::visit([](const auto& facts) { return build_graph(facts); }, read.facts);
-  read.tokenizer.vocab_size = read.graph.vocab_size;
+  for (const GraphInput& input : read.graph.inputs) {
+    if (input.vocab_size != 0) read.tokenizer.vocab_size = input.vocab_size;
+  }
   return read;
 }
 

@@ -142,6 +142,35 @@ bool arenite_model_pooled(const arenite_model* model);             // one row fo
 uint32_t arenite_model_labels(const arenite_model* model);  // names of all columns coming out, or 0
 // REQUIRES: index < arenite_model_labels(model).
 const char* arenite_model_label(const arenite_model* model, uint32_t index);
+// The above are of the first input and the first function, which most models have alone.
+enum { ARENITE_INPUTS_MAX = 4 };
+typedef struct arenite_input_info {
+  const char* name;
+  uint32_t features;       // floats per token; 0 if it is fed tokens
+  uint32_t vocab_size;     // 0 if it is fed features
+  uint32_t token_types;    // 0: it knows none
+  uint32_t positions_max;  // longest sequence; 0: any
+  uint32_t tokens_min;     // shortest sequence
+} arenite_input_info;
+typedef struct arenite_function_info {
+  const char* name;
+  uint32_t inputs;       // bit set of those that it takes; each is taken by one function
+  uint32_t inputs_read;  // of those that others took, whose keys and values it sees
+  uint32_t output_features;
+  bool pooled;
+  bool causal;
+  uint32_t first_op;  // its part of the program
+  uint32_t ops;
+} arenite_function_info;
+uint32_t arenite_model_inputs(const arenite_model* model);
+uint32_t arenite_model_functions(const arenite_model* model);
+// REQUIRES: index < arenite_model_inputs(model).
+arenite_input_info arenite_model_input(const arenite_model* model, uint32_t index);
+// REQUIRES: index < arenite_model_functions(model).
+arenite_function_info arenite_model_function(const arenite_model* model, uint32_t index);
+// The number of a function; arenite_model_functions(model) if there is none of that name.
+uint32_t arenite_model_find_function(const arenite_model* model, const char* name);
+
 // Tokens that arenite_session_self_test feeds; 0: the file has no self-test.
 uint32_t arenite_model_self_test_tokens(const arenite_model* model);
 arenite_target arenite_model_target(const arenite_model* model);  // what it runs on
@@ -181,6 +210,12 @@ typedef enum arenite_outputs {
   ARENITE_OUTPUTS_ALL = 1    // every token
 } arenite_outputs;
 
+// Of an input after the first; 0: its positions_max, and positions_max * sequences_max.
+typedef struct arenite_input_sizes {
+  uint32_t positions_max;
+  uint32_t tokens_max;
+} arenite_input_sizes;
+
 typedef struct arenite_session_options {
   uint32_t positions_max;  // longest sequence, in tokens; 0: arenite_model_positions_max
   uint32_t tokens_max;     // in one call; 0: positions_max * sequences_max
@@ -190,12 +225,14 @@ typedef struct arenite_session_options {
   arenite_parallel_for parallel;
   arenite_profile_hook profile;
   arenite_hidden_state_hook hidden_states;
+  arenite_input_sizes others[ARENITE_INPUTS_MAX - 1];
 } arenite_session_options;
-#define ARENITE_SESSION_OPTIONS_INIT                                                           \
-  {                                                                                            \
-    0, 0, 1, ARENITE_OUTPUTS_LAST, ARENITE_KV_OF_MODEL, {1, NULL, NULL}, {NULL, NULL, NULL}, { \
-      NULL, NULL                                                                               \
-    }                                                                                          \
+#define ARENITE_SESSION_OPTIONS_INIT                                                         \
+  {                                                                                          \
+    0, 0, 1, ARENITE_OUTPUTS_LAST, ARENITE_KV_OF_MODEL, {1, NULL, NULL}, {NULL, NULL, NULL}, \
+        {NULL, NULL}, {                                                                      \
+      {0, 0}, {0, 0}, { 0, 0 }                                                               \
+    }                                                                                        \
   }
 
 // Where the bytes of an arena go.
@@ -214,17 +251,16 @@ ARENITE_NODISCARD arenite_status arenite_plan_arena(arenite_arena_plan* plan,
                                                     const arenite_session_options* options,
                                                     arenite_diagnostic* why);
 
-// What an image is, for models whose input is images: float32 [channels, height, width], as PyTorch
-// has it, cut into `patches`, which are the tokens of a sequence. A series [channels, length] has
-// the height 1. A batch of them has as features [sequences, channels, height, width], and as tokens
-// 0 or `patches`; no lengths and no mask.
+// What an image is, for models whose input is images. Its pixels are the tokens of a sequence, line
+// by line, and the channels of one are its features, so that a batch has as features [sequences,
+// height, width, channels]. A series [length, channels] has the height 1.
 typedef struct arenite_image_shape {
   uint32_t channels;  // 0: the model's input is no image
   uint32_t height, width;
-  uint32_t patch_height, patch_width;
-  uint32_t patches;
 } arenite_image_shape;
-arenite_image_shape arenite_model_image_shape(const arenite_model* model);
+arenite_image_shape arenite_model_image_shape(const arenite_model* model);  // of the first input
+// REQUIRES: index < arenite_model_inputs(model).
+arenite_image_shape arenite_model_image_shape_of(const arenite_model* model, uint32_t index);
 
 // Tokens to feed, as features: dense [sequences, tokens, arenite_model_input_features].
 typedef struct arenite_batch {
@@ -315,6 +351,34 @@ ARENITE_NODISCARD arenite_status arenite_session_step_ids(arenite_session* sessi
                                                           arenite_output* output,
                                                           arenite_diagnostic* why);
 
+// What an input of a function is fed: one of the two, the other null.
+typedef struct arenite_input {
+  const arenite_batch* batch;
+  const arenite_token_batch* tokens;
+} arenite_input;
+
+// The same of any model: the number of a function, and what each of its inputs gets, in their
+// order. Models with several inputs or functions take no other calls. Each input gets as many
+// sequences, and a sequence tokens of all of them or of none; a sequence has keys and values of all
+// inputs that the function sees. `run` starts all sequences anew, in all inputs.
+// Fails with ARENITE_INVALID_ARGUMENT where this is not so.
+ARENITE_NODISCARD arenite_status arenite_session_run_function(
+    arenite_session* session, uint32_t function, const arenite_input* inputs, uint32_t count,
+    arenite_output* output, arenite_diagnostic* why);
+ARENITE_NODISCARD arenite_status arenite_session_step_function(
+    arenite_session* session, uint32_t function, const arenite_input* inputs, uint32_t count,
+    arenite_output* output, arenite_diagnostic* why);
+ARENITE_NODISCARD arenite_status arenite_session_begin_run_function(arenite_session* session,
+                                                                    uint32_t function,
+                                                                    const arenite_input* inputs,
+                                                                    uint32_t count,
+                                                                    arenite_diagnostic* why);
+ARENITE_NODISCARD arenite_status arenite_session_begin_step_function(arenite_session* session,
+                                                                     uint32_t function,
+                                                                     const arenite_input* inputs,
+                                                                     uint32_t count,
+                                                                     arenite_diagnostic* why);
+
 // A run or a step in slices, for programs with something else to do in between: begin once, advance
 // until no op is left, then output. The same bits, whatever the slices. Lengths and features are
 // read at once; ids, types and `visible` must stay until the end. Until then run, step, begin and
@@ -341,6 +405,8 @@ ARENITE_NODISCARD arenite_status arenite_session_advance(arenite_session* sessio
 
 // What the last call gave, or the last advance. No rows while ops are left.
 arenite_output arenite_session_output(const arenite_session* session);
+// The same of one function: no rows where the last call was of another.
+arenite_output arenite_session_output_of(const arenite_session* session, uint32_t function);
 
 // Ends what was begun. The sequences hold what they held before begin_step, or nothing after
 // begin_run; with a sliding window, rewind may then go back less far.
@@ -351,6 +417,15 @@ void arenite_session_cancel(arenite_session* session);
 ARENITE_NODISCARD arenite_status arenite_session_rewind(arenite_session* session, uint32_t sequence,
                                                         uint32_t positions,
                                                         arenite_diagnostic* why);
+// The same of one input. Functions that see its keys and values forget the sequence, too.
+ARENITE_NODISCARD arenite_status arenite_session_rewind_input(arenite_session* session,
+                                                              uint32_t input, uint32_t sequence,
+                                                              uint32_t positions,
+                                                              arenite_diagnostic* why);
+// Sequence `to` holds what `from` holds, as for a beam search.
+ARENITE_NODISCARD arenite_status arenite_session_copy_sequence(arenite_session* session,
+                                                               uint32_t from, uint32_t to,
+                                                               arenite_diagnostic* why);
 void arenite_session_reset(arenite_session* session);  // forgets all, and what was begun
 
 // What a self-test found: at the first op whose result is beyond its tolerance or, where all pass,
@@ -375,6 +450,9 @@ ARENITE_NODISCARD arenite_status arenite_session_self_test(arenite_session* sess
 
 // Tokens held by a sequence. REQUIRES: sequence < sequences_max.
 uint32_t arenite_session_positions(const arenite_session* session, uint32_t sequence);
+// Of one input. REQUIRES: input < arenite_model_inputs.
+uint32_t arenite_session_positions_of(const arenite_session* session, uint32_t sequence,
+                                      uint32_t input);
 
 #ifdef __cplusplus
 }

@@ -9,25 +9,19 @@
 
 namespace arenite {
 
-// An image is float32 [channels, height, width], as PyTorch has it, and each is a sequence: its
-// patches are the tokens, row by row from the left. A series [channels, length] has the height 1.
-// Pixels beyond the last whole patch of a row or a column are not read.
-//
-// Batch::features is dense [sequences, channels, height, width], Batch::tokens is 0 or `patches`,
-// and there are no lengths and no mask. As with features, all is read when a call begins. Images
-// do not lie in the session's arena.
+// Each image is a sequence, whose tokens are its pixels, line by line, and the channels of a pixel
+// are its features: so Batch::features is dense [images, height, width, channels], as cameras give
+// them, and Batch::tokens is tokens(). A series [length, channels] has the height 1.
 struct ImageShape {
   uint32_t channels = 0;  // 0: the input is no image
   uint32_t height = 0;
   uint32_t width = 0;
-  uint32_t patch_height = 0;
-  uint32_t patch_width = 0;
-  uint32_t patches = 0;  // Model::positions_max()
 
-  constexpr size_t pixels() const { return size_t{channels} * height * width; }
+  constexpr uint32_t tokens() const { return height * width; }
 };
 
-// Of a loaded model. Model::input_features() is then the width of a patch.
-ImageShape image_shape(const Model& model);
+// Of an input of a loaded model. InputInfo::features is then `channels`, and positions_max
+// tokens().
+ImageShape image_shape(const Model& model, uint32_t input = 0);
 
 }  // namespace arenite

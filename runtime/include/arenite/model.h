@@ -32,6 +32,30 @@ struct LoadOptions {
   Checksums checksums = Checksums::kVerify;
 };
 
+// What one input is fed.
+struct InputInfo {
+  const char* name;        // "" if it has none
+  uint32_t features;       // floats per token; 0 if it is fed tokens
+  uint32_t vocab_size;     // tokens that it reads; 0 if it is fed features
+  uint32_t token_types;    // that may go with tokens; 0 if it knows none
+  uint32_t positions_max;  // the longest sequence; 0: any
+  uint32_t tokens_min;     // the shortest sequence
+};
+
+// What one call computes: a model has one function, as most have, or several that are called one
+// after the other, such as an encoder, whose keys and values are kept, and a decoder that sees
+// them.
+struct FunctionInfo {
+  const char* name;          // "" if it has none
+  uint32_t inputs;           // bit set of those that it takes; each is taken by one function
+  uint32_t inputs_read;      // of those that others took, whose keys and values it sees
+  uint32_t output_features;  // floats per row coming out
+  bool pooled;               // gives out one row for each sequence, whatever is asked
+  bool causal;               // can be fed step by step
+  uint32_t first_op;         // its part of the program
+  uint32_t ops;
+};
+
 // A view of a verified model file. Copies nothing: the bytes must outlive it and stay unchanged.
 class Model {
  public:
@@ -49,6 +73,13 @@ class Model {
   // with Checksums::kSkip. Fails with kBadModel, or kInvalidArgument if there is no model yet.
   Status verify_checksums(Diagnostic* why = nullptr) const;
 
+  uint32_t inputs() const;
+  InputInfo input(uint32_t index) const;  // REQUIRES: index < inputs()
+  uint32_t functions() const;
+  FunctionInfo function(uint32_t index) const;     // REQUIRES: index < functions()
+  uint32_t find_function(const char* name) const;  // its number; functions(): there is none
+
+  // The same in short, of the first input and the first function, which most models have alone.
   const char* name() const;                   // as given at conversion; "" if none
   uint32_t vocab_size() const;                // tokens that it reads; 0 if its input is features
   uint32_t token_types() const;               // that may go with tokens; 0 if it knows none
@@ -58,7 +89,7 @@ class Model {
   uint32_t input_features() const;            // floats per token going in; 0 if its input is tokens
   uint32_t output_features() const;           // floats per row coming out
   bool pooled() const;      // gives out one row for each sequence, whatever is asked
-  uint32_t labels() const;  // names of the columns coming out: all of them, or 0
+  uint32_t labels() const;  // names of the columns that the last function gives: all, or 0
   const char* label(uint32_t index) const;  // a classifier's class. REQUIRES: index < labels()
   TensorType kv_cache() const;              // kF32 or kInt8: of sessions that do not say
   uint32_t positions_max() const;           // the longest sequence its masks allow; 0: any

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 
+#include "arenite/arena_formula.h"
 #include "arenite/model.h"
 #include "arenite/parallel.h"
 #include "arenite/status.h"
@@ -48,8 +49,8 @@ enum class KvType : uint8_t {
 };
 
 struct SessionOptions {
-  // Longest sequence, in tokens. At most Model::positions_max() where that is not 0.
-  // 0: Model::positions_max().
+  // These two are of the first input. Longest sequence, in tokens. At most Model::positions_max()
+  // where that is not 0. 0: Model::positions_max().
   uint32_t positions_max = 0;
   // Most tokens in one call, over all sequences together. 0: positions_max * sequences_max.
   uint32_t tokens_max = 0;
@@ -60,6 +61,8 @@ struct SessionOptions {
   ParallelFor parallel;
   ProfileHook profile;
   HiddenStateHook hidden_states;
+  // The same two of the inputs after the first; 0: what 0 says there, by InputInfo::positions_max.
+  InputSizes others[kInputsMax - 1] = {};
 };
 
 // Where the bytes of an arena go. Each part is a multiple of kArenaAlignment.
@@ -105,6 +108,29 @@ struct TokenBatch {
   bool back_to_back = false;  // ids [sum of lengths]
   // Below Model::token_types(), one for each id: 0 or 1 where a text is a pair. None: all 0.
   std::span<const uint8_t> types = {};
+};
+
+// What one input of a function is fed: features or tokens, one of the two.
+struct Input {
+  Input() = default;               // no tokens
+  Input(const Batch& batch);       // NOLINT: implicit
+  Input(const TokenBatch& batch);  // NOLINT: implicit
+
+  bool is_tokens = false;
+  const float* features = nullptr;
+  const TokenId* ids = nullptr;
+  std::span<const uint8_t> types;
+  size_t size = 0;  // floats or ids
+  uint32_t sequences = 0;
+  uint32_t tokens = 0;
+  std::span<const uint32_t> lengths;
+  std::span<const uint8_t> visible;
+  bool back_to_back = false;
+
+  // Rows that a sequence gets: its length, or the ones in its mask.
+  uint32_t tokens_of(uint32_t sequence) const;
+  // Positions that a sequence spans: its rows, and the gaps between them.
+  uint32_t positions_of(uint32_t sequence) const;
 };
 
 // Results, in the arena until the next call: dense [rows, features], where the rows of the
@@ -170,6 +196,19 @@ class Session {
   Result<Output> step(const TokenBatch& batch, Diagnostic* why = nullptr);
   Result<Output> step(std::span<const TokenId> ids, Diagnostic* why = nullptr);
 
+  // The same of any model: the number of a function, and what each of its inputs gets, in their
+  // order. Models with several inputs or functions take no other calls.
+  //
+  // A function that takes several inputs gets the same number of sequences in each, and a sequence
+  // has tokens of all of them or of none; where features lie in the arena, kInvalidArgument. A
+  // function that sees keys and values of inputs that others took (FunctionInfo::inputs_read) needs
+  // them: a sequence that has none of these cannot get tokens. `run` starts all sequences anew, in
+  // all inputs, so that it is for the first functions; the later ones step. kInvalidArgument, too.
+  Result<Output> run(uint32_t function, std::span<const Input> inputs, Diagnostic* why = nullptr);
+  Result<Output> step(uint32_t function, std::span<const Input> inputs, Diagnostic* why = nullptr);
+  Status begin_run(uint32_t function, std::span<const Input> inputs, Diagnostic* why = nullptr);
+  Status begin_step(uint32_t function, std::span<const Input> inputs, Diagnostic* why = nullptr);
+
   // A run or a step in slices, for programs with something else to do in between: begin_run or
   // begin_step once, advance until no op is left, then output. The same bits, whatever the slices.
   // Lengths and features are read at once; ids, types and `visible` must stay until the end. Until
@@ -187,15 +226,24 @@ class Session {
 
   // What the last call gave, or the last advance. No rows while ops are left.
   Output output() const;
+  // The same of one function: no rows where the last call was of another.
+  Output output(uint32_t function) const;
 
   // Ends what was begun. The sequences hold what they held before begin_step, or nothing after
   // begin_run; with a sliding window, rewind may then go back less far.
   void cancel();
 
   // Keeps the first `positions` tokens of a sequence and forgets the rest, in O(1). A model with a
-  // sliding window can go back only as far as its cache still holds what that window needs; beyond
-  // that, kInvalidArgument.
+  // sliding window can go back only as far as its cache still holds what that window needs, one
+  // with convolutions to where the last call began, or to 0; beyond that, kInvalidArgument.
   Status rewind(uint32_t sequence, uint32_t positions, Diagnostic* why = nullptr);
+  // The same of one input. Functions that see keys and values of what is forgotten start anew:
+  // their inputs forget the sequence, too.
+  Status rewind_input(uint32_t input, uint32_t sequence, uint32_t positions,
+                      Diagnostic* why = nullptr);
+  // Sequence `to` holds what `from` holds, as for a beam search; takes the time of copying it.
+  // Fails with kInvalidArgument for sequences that are not there, or while a step is in progress.
+  Status copy_sequence(uint32_t from, uint32_t to, Diagnostic* why = nullptr);
   void reset();  // forgets all sequences, and what was begun
 
   // Feeds the tokens that the converter stored in the file, and compares what each op makes of them
@@ -206,8 +254,8 @@ class Session {
   // Model::self_test_tokens, or a step is in progress).
   Result<SelfTest> self_test(Diagnostic* why = nullptr);
 
-  // Tokens held by a sequence. REQUIRES: sequence < sequences_max.
-  uint32_t positions(uint32_t sequence = 0) const;
+  // Tokens held by a sequence. REQUIRES: sequence < sequences_max; input < Model::inputs().
+  uint32_t positions(uint32_t sequence = 0, uint32_t input = 0) const;
 
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;

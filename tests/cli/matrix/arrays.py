@@ -48,6 +48,13 @@ class Array:
             start += (i % extent) * size
         return Array(self.shape[len(index):], self.values[start:start + size], self.code)
 
+    def with_columns_last(self, rows):
+        """[sequences, columns, rows] as [sequences, rows, columns]."""
+        columns = len(self.values) // (self.shape[0] * rows)
+        places = ((s * columns + c) * rows + row for s in range(self.shape[0])
+                  for row in range(rows) for c in range(columns))
+        return Array([self.shape[0], rows, columns], [self.values[i] for i in places], self.code)
+
     def means(self):
         """Of the rows of each sequence; of those that have one alone, that one."""
         if len(self.shape) == 2:

@@ -58,6 +58,16 @@ def convert_output_index(row):
                      else ["--output-index", "0"]))
 
 
+@column("convert --functions")
+def convert_functions(row):
+    converted(row, "--functions", "classify")
+
+
+@column("convert --encoded")
+def convert_encoded(row):
+    converted(row, "--encoded", "memory")
+
+
 @column("convert --kv")
 def convert_kv(row):
     converted(row, "--kv", "int8", tolerance=row.tolerance_with("int8"))
@@ -98,7 +108,7 @@ def convert_expect_lengths(row):
 def convert_context(row):
     """For sequences as short as the fixture's shorter ones, and no others."""
     source, expected = row.short()
-    row.convert("--context", min(source.shape[1], 3) if row.kind.patches else source.shape[1])
+    row.convert("--context", min(source.shape[1], 3) if row.kind.pixels else source.shape[1])
     file = write_npy(row.folder / "short.npy", source)
     row.expect(row.run(model=row.other, source=file), expected)
     require(refuses(lambda: row.run(model=row.other), "context"), "longer ones are accepted")

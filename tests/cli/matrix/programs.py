@@ -90,8 +90,10 @@ def run(column, program, row):
     given, wanted = row.array("input"), row.array("output")
     if column == "bundle":  # whose sizes are those of a short sequence
         given, wanted = row.short()
+    if row.kind.pixels:  # programs take the channels of a pixel side by side
+        given = given.with_columns_last(row.kind.pixels)
     words = array.array("I" if given.code == "q" else "f", given.values)
-    shape = [str(given.shape[0]), str(row.kind.patches or given.shape[1])]
+    shape = [str(given.shape[0]), str(row.kind.pixels or given.shape[1])]
     result = subprocess.run([program, row.name, *shape], input=words.tobytes(), capture_output=True,
                             check=False)
     require(result.returncode == 0, result.stderr.decode())

@@ -127,7 +127,7 @@ class Row:
     def sizes(self):
         """For all of the input in one call."""
         shape = self.array("input").shape
-        tokens = self.kind.patches or shape[1]
+        tokens = self.kind.pixels or shape[1]
         return ["--positions", tokens, "--tokens", shape[0] * tokens, "--sequences", shape[0]]
 
     def tolerance_with(self, cache):

@@ -11,9 +11,9 @@ program that no column has fails Matrix.whole.
 from collections import namedtuple
 
 # Its short name; the checkpoint in the folder data; what its conversion is asked for; a row of
-# results for each of its "tokens" or "sequences"; the patches of an image, or 0; whether a session
+# results for each of its "tokens" or "sequences"; the pixels of an image, or 0; whether a session
 # leaves open which rows a call gives.
-Kind = namedtuple("Kind", "short file options gives patches is_open")
+Kind = namedtuple("Kind", "short file options gives pixels is_open")
 KINDS = {
     "module": Kind("m", "module.pt", ["--heads", "4"], "tokens", 0, False),
     "state_dict": Kind("sd", "state_dict.pt", [
@@ -23,9 +23,9 @@ KINDS = {
     "features_bidirectional": Kind("fb", "features_bidirectional.pt2", [], "tokens", 0, False),
     "tokens": Kind("t", "tokens.pt2", [], "tokens", 0, True),
     "tokens_bidirectional": Kind("tb", "tokens_bidirectional.pt2", [], "tokens", 0, False),
-    "image": Kind("i", "image.pt2", [], "sequences", 4, False),
-    "image_last": Kind("il", "image_last.pt2", [], "sequences", 4, False),
-    "series": Kind("s", "series.pt2", [], "sequences", 4, False),
+    "image": Kind("i", "image.pt2", [], "sequences", 64, False),
+    "image_last": Kind("il", "image_last.pt2", [], "sequences", 64, False),
+    "series": Kind("s", "series.pt2", [], "sequences", 64, False),
     "outputs": Kind("o", "outputs.pt2", ["--output-index", "0,1"], "sequences", 0, False),
     "class_token": Kind("ct", "class_token.pt2", [], "sequences", 0, False),
     "last_token": Kind("lt", "last_token.pt2", [], "sequences", 0, False),
@@ -110,9 +110,11 @@ REFUSALS = {
     "g": (1, "there is no module 'model'; choose one with --module PREFIX"),
     "h": (1, "these tensors are not part of it"),
     "d": (1, "the converted model is not the one that gave"),
-    "z": (1, "--context: the model reads images, which have 4 patches each: drop the option"),
+    "z": (1, "--context: the model reads images, which have 64 pixels each: drop the option"),
     "j": (1, "--expect-lengths: the model reads images, which are all of one size"),
     "i": (1, "--output-index is for exported programs"),
+    "f": (1, "--functions, and a second file, are for exported programs"),
+    "w": (1, "--encoded names an input of a second program"),
     "t": (1, "--tokenizer: the model reads features, not text"),
     "k": (1, "--max-kl: the model gives no probabilities"),
     "y": (1, "--max-perplexity-increase: there is no text to measure it on"),
@@ -209,6 +211,10 @@ convert --mask-ones
     +  h  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  u  u  u  u  u
 convert --output-index
     i  i  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  i  i  i  i  i
+convert --functions
+    f  f  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  f  f  f  f  f
+convert --encoded
+    w  w  w  w  w  w  w  w  w  w  w  w  w  w  w  w  w  w  w  w  w  w
 convert --context
     +  +  +  +  +  +  z  z  z  +  +  +  +  +  +  +  +  +  +  +  +  +
 convert --tokenizer

@@ -46,7 +46,11 @@ std::map<std::string, TensorType> types_of(const Conversion& conversion) {
   return types;
 }
 
+// The code of all searches runs in the tests of one each.
+constexpr const char* kSearches = "under a sanitizer several searches take too long";
+
 TEST(ChooseByLoss, LosesLessThanOtherChoicesOfTheSameSize) {
+  if (testing::kSanitized) GTEST_SKIP() << kSearches;
   // The usual choice, and one of as many bytes in the order of the layers.
   const Conversion usual = convert_to(TensorType::kQ4, parse_weight_rules("", TensorType::kQ4));
   const Conversion as_small =
@@ -67,6 +71,7 @@ TEST(ChooseByLoss, LosesLessThanOtherChoicesOfTheSameSize) {
 }
 
 TEST(ChooseByLoss, SpendsNoMoreThanItMay) {
+  if (testing::kSanitized) GTEST_SKIP() << kSearches;
   const uint64_t floats = convert_to(TensorType::kF32).file.size();
   const uint64_t q8 = convert_to(TensorType::kQ8).file.size();
   // Everything, between float32 and q8, and between q8 and q4.
@@ -88,6 +93,7 @@ TEST(ChooseByLoss, GivesTheSameFileAgain) {
 }
 
 TEST(ChooseByLoss, GoesAsFarAsThePerplexityAllows) {
+  if (testing::kSanitized) GTEST_SKIP() << kSearches;
   uint64_t before = UINT64_MAX;
   for (const double increase : {0.0005, 0.01, 1.0}) {
     const Conversion conversion = spend({.max_bytes = {}, .max_perplexity_increase = increase});

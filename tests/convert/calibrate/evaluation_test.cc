@@ -98,14 +98,14 @@ TEST(ModelComparison, ComparesDecodersAsPlainLoopsDo) {
   const Program program = test::decoder_program(test::ring_decoder());
   const AlignedBytes reference = write_model(program, parse_targets("native"));
   const AlignedBytes other = shaken(program, 0.2f);
-  const CalibrationSet set = text_of({300, 40}, program.vocab_size);
+  const CalibrationSet set = text_of({300, 40}, program.inputs[0].vocab_size);
   double kl = 0.0, cosines = 0.0, nll_before = 0.0, nll_after = 0.0;
   size_t same = 0, rows = 0, scored = 0;
   for (const ModelInput& sequence : set.held_out) {
     const std::vector<float> before = run_whole(reference, sequence);
     const std::vector<float> after = run_whole(other, sequence);
     for (uint32_t t = 0; t < sequence.tokens; ++t, ++rows) {
-      const size_t width = program.vocab_size;
+      const size_t width = program.inputs[0].vocab_size;
       const auto a = std::span(before).subspan(t * width, width);
       const auto b = std::span(after).subspan(t * width, width);
       const std::vector<double> p = probabilities(a);

@@ -104,7 +104,7 @@ TEST(Repack, GivesTheBytesOfAConversionForEveryKindOfModel) {
 TEST(Repack, KeepsAllBytesOfNames) {
   EncoderShape shape = encoder_named("bert");
   Program program = encoder_program(shape);
-  const uint32_t columns = program.slots[program.output_slot].width;
+  const uint32_t columns = program.slots[program.functions[0].output_slot].width;
   for (uint32_t i = 0; i < columns; ++i) program.labels.push_back("a" + std::string(1, 0) + "b");
   const AlignedBytes both = pack(program, {Target::kPortable, Target::kArm64});
   EXPECT_TRUE(are_same(repack(both, {Target::kArm64}).file, pack(program, {Target::kArm64})));

@@ -47,8 +47,9 @@ Conversion convert(const std::filesystem::path& folder, const Case& model,
 void expect_as_pytorch(const std::filesystem::path& folder, const Case& model) {
   const Conversion conversion = convert(folder, model);
   const ExportedModel& exported = *conversion.exported();
-  EXPECT_EQ(conversion.program.masks.at(0).describe(), model.mask);
-  EXPECT_EQ(conversion.program.positions_max, model.positions_max);
+  const std::vector<CompiledMask>& masks = conversion.program.masks;
+  EXPECT_EQ(masks.empty() ? "none" : masks[0].describe(), model.mask);
+  EXPECT_EQ(conversion.program.inputs[0].positions_max, model.positions_max);
   EXPECT_EQ(exported.causal, model.causal);
   EXPECT_GT(exported.compared_inputs, 0u);
   EXPECT_LE(exported.largest_difference, kGraphError * exported.largest_value);
@@ -91,14 +92,17 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"unit_heads", "unit_heads_dyn", "causal", 16, true},
                       Case{"einsum_rms_fused", "einsum_rms_fused", "causal", 16, true},
                       Case{"squares_mean", "squares_mean", "bidirectional", 16, false},
-                      Case{"class_token", "class_token", "bidirectional", 7, false},
+                      Case{"class_token", "class_token", "bidirectional", 0, false},
                       Case{"class_token", "class_token_dyn", "bidirectional", 64, false},
                       Case{"prompt", "prompt", "causal", 21, true},
-                      Case{"series", "series", "bidirectional", 4, false},
-                      Case{"vit", "vit", "bidirectional", 6, false},
-                      Case{"vit_two_tokens", "vit_two_tokens", "bidirectional", 6, false},
-                      Case{"vit_channels_last", "vit_channels_last", "bidirectional", 6, false},
-                      Case{"vit_registers", "vit_registers", "bidirectional", 6, false},
+                      Case{"series", "series", "bidirectional", 20, false},
+                      Case{"vit", "vit", "bidirectional", 72, false},
+                      Case{"vit_two_tokens", "vit_two_tokens", "bidirectional", 72, false},
+                      Case{"vit_channels_last", "vit_channels_last", "bidirectional", 72, false},
+                      Case{"vit_registers", "vit_registers", "bidirectional", 72, false},
+                      Case{"stem", "stem", "bidirectional", 72, false},
+                      Case{"spectrogram", "spectrogram", "bidirectional", 99, false},
+                      Case{"merging", "merging", "bidirectional", 24, false},
                       Case{"std_norm", "std_norm", "causal", 16, true},
                       Case{"mish", "mish", "causal", 16, true},
                       Case{"probabilities", "probabilities", "causal", 16, true}),
@@ -112,7 +116,7 @@ TEST_P(Zoo, GivesWhatPyTorchGives) {
 INSTANTIATE_TEST_SUITE_P(
     Exported, Zoo,
     ::testing::Values(Case{"functions", "functions", "causal", 7, false},
-                      Case{"norms", "norms", "causal", 7, false},
+                      Case{"norms", "norms", "causal", 16, true},
                       Case{"gates", "gates", "causal", 16, true},
                       Case{"multiplied_mask", "multiplied_mask", "causal", 16, true},
                       Case{"keys_first", "keys_first", "causal", 16, true},
@@ -127,8 +131,91 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"padding", "padding", "bidirectional", 14, false},
                       Case{"experts", "experts", "causal", 16, true},
                       Case{"all_alike", "all_alike", "causal", 4, false},
-                      Case{"one_vocabulary", "one_vocabulary", "causal", 12, false}),
+                      Case{"one_vocabulary", "one_vocabulary", "causal", 16, true},
+                      Case{"columns_first", "columns_first", "causal", 16, true},
+                      Case{"scaled_first", "scaled_first", "causal", 16, false},
+                      Case{"assigned_masks", "assigned_masks", "causal", 16, true},
+                      Case{"factors_of_positions", "factors_of_positions", "causal", 7, true},
+                      Case{"growing_rotation", "growing_rotation", "causal", 7, false},
+                      Case{"rotation_of_two_axes", "rotation_of_two_axes", "causal", 7, false},
+                      Case{"difference", "difference", "causal", 7, false},
+                      Case{"shared_heads", "shared_heads", "causal", 7, false},
+                      Case{"value_residual", "value_residual", "causal", 16, false},
+                      Case{"sinks", "sinks", "causal", 16, true},
+                      Case{"plus_one", "plus_one", "causal", 16, true},
+                      Case{"zero_keys", "zero_keys", "causal", 7, false}),
     test_name);
+
+// Convolutions along the tokens (make_convolutions.py), at the example's length and at another.
+class Convolutions : public ::testing::TestWithParam<Case> {};
+TEST_P(Convolutions, GiveWhatPyTorchGives) {
+  expect_as_pytorch(convert_fixture("convolutions"), GetParam());
+}
+INSTANTIATE_TEST_SUITE_P(
+    Exported, Convolutions,
+    ::testing::Values(Case{"whisper", "whisper", "bidirectional", 64, false},
+                      Case{"whisper_other", "whisper", "bidirectional", 64, false},
+                      Case{"whisper_fixed", "whisper_fixed", "bidirectional", 64, false},
+                      Case{"causal_stem", "causal_stem", "causal", 0, true},
+                      Case{"causal_stem_other", "causal_stem", "causal", 0, true},
+                      Case{"short_convolution", "short_convolution", "causal", 0, true},
+                      Case{"short_convolution_other", "short_convolution", "causal", 0, true},
+                      Case{"conformer", "conformer", "bidirectional", 0, false},
+                      Case{"conformer_other", "conformer", "bidirectional", 0, false},
+                      Case{"stem", "stem", "bidirectional", 0, false},
+                      Case{"stem_other", "stem", "bidirectional", 0, false}),
+    [](const auto& info) { return std::string(info.param.archive) + "_of_" + info.param.name; });
+
+TEST(Convolutions, MayStandBeforeAllElse) {
+  const ExportedModel model = read_exported_model(convert_fixture("exported/convolution.pt2"), {});
+  EXPECT_GT(model.compared_inputs, 0u);
+  EXPECT_LE(model.largest_difference, kGraphError * model.largest_value);
+}
+
+TEST(Convolutions, SayHowShortSequencesMayBe) {
+  const Conversion stem = convert(convert_fixture("convolutions"), {"stem", "stem", "", 0, false});
+  EXPECT_EQ(stem.program.inputs[0].tokens_min, 8u);
+  EXPECT_NE(stem.exported()->length.find("any length from 8, whole sequences"), std::string::npos);
+}
+
+// Rows that are made of a whole sequence and go back to its tokens (make_pools.py). That there is
+// one graph for all lengths is what convert_model compares.
+class Pools : public ::testing::TestWithParam<const char*> {};
+TEST_P(Pools, GoBackToTheTokens) {
+  const std::string name = GetParam();
+  const char* const mask = name == "causal" ? "causal" : name == "query" ? "none" : "bidirectional";
+  const Case model = {GetParam(), GetParam(), mask, 64, false};
+  expect_as_pytorch(convert_fixture("exported_pools"), model);
+  const Conversion conversion = convert(convert_fixture("exported_pools"), model);
+  EXPECT_NE(conversion.exported()->length.find("any length"), std::string::npos)
+      << conversion.exported()->length;
+}
+INSTANTIATE_TEST_SUITE_P(Exported, Pools,
+                         ::testing::Values("revin", "revin_of_columns", "last_value",
+                                           "largest_value", "least_to_largest", "var_mean",
+                                           "instance_norm", "film", "squeeze", "beside", "before",
+                                           "token_gates", "ends", "weighted", "weighted_back",
+                                           "query", "causal"),
+                         [](const auto& info) { return std::string(info.param); });
+
+// Programs with fixed sizes that are models of any length (make_other_lengths.py).
+class OtherLengths : public ::testing::TestWithParam<const char*> {};
+TEST_P(OtherLengths, AreTheAuthorsModel) {
+  const std::filesystem::path folder = convert_fixture("other_lengths");
+  const std::string name = GetParam();
+  const Conversion conversion = convert(folder, {GetParam(), GetParam(), "", 0, false});
+  EXPECT_EQ(conversion.exported()->length.find("any length"), 0u) << conversion.exported()->length;
+  for (const std::string& stem : {name, name + "_other"}) {
+    const AuthorFiles files = {folder / (stem + "_input.npy"), folder / (stem + "_expected.npy")};
+    const AuthorCheck check = check_against_author(conversion, files, stem);
+    EXPECT_LE(check.largest_difference, kRelativeError * check.largest_value) << stem;
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Exported, OtherLengths,
+                         ::testing::Values("shifts", "padded_ids", "zeroed_ids", "key_terms",
+                                           "waves", "pools", "last_rows", "some_rows",
+                                           "as_wide_as_long"),
+                         [](const auto& info) { return std::string(info.param); });
 
 class CollectionModels : public ::testing::TestWithParam<Case> {};
 TEST_P(CollectionModels, GiveWhatPyTorchGives) {
@@ -219,7 +306,7 @@ TEST(ExportedModels, ComputeTermsForAsManyPositionsAsAreAskedFor) {
   options.context = 40;
   const Case model = {"buckets", "buckets_dyn", "", 0, true};
   const Conversion conversion = convert(convert_fixture("exported"), model, options);
-  EXPECT_EQ(conversion.program.positions_max, 40u);
+  EXPECT_EQ(conversion.program.inputs[0].positions_max, 40u);
   const auto terms = std::ranges::find(conversion.program.tensors, "terms", &ProgramTensor::name);
   ASSERT_NE(terms, conversion.program.tensors.end());
   ASSERT_EQ(terms->inputs, 79u);
@@ -251,10 +338,10 @@ TEST(ExportedModels, GiveOutTheOutputThatIsAskedFor) {
   ModelOptions options;
   options.output_indices = {1};
   const Conversion second = convert(folder, model, options);
-  EXPECT_EQ(second.program.slots[second.program.output_slot].width, 8u);
+  EXPECT_EQ(second.program.slots[second.program.functions[0].output_slot].width, 8u);
   EXPECT_EQ(second.account.given.at(0), "output 1 of 2, --output-index");
   const Conversion first = convert(folder, model);
-  EXPECT_EQ(first.program.slots[first.program.output_slot].width, 13u);
+  EXPECT_EQ(first.program.slots[first.program.functions[0].output_slot].width, 13u);
 }
 
 // As several heads of a classifier are.
@@ -263,7 +350,7 @@ TEST(ExportedModels, GiveOutSeveralOutputsSideBySide) {
   ModelOptions options;
   options.output_indices = {1, 0};
   const Conversion both = convert(convert_fixture("exported"), model, options);
-  EXPECT_EQ(both.program.slots[both.program.output_slot].width, 21u);
+  EXPECT_EQ(both.program.slots[both.program.functions[0].output_slot].width, 21u);
   EXPECT_EQ(both.account.given.at(0),
             "outputs 1, 0 of 2 side by side: columns 0 to 7, columns 8 to 20, --output-index");
   EXPECT_LE(both.exported()->largest_difference, kGraphError * both.exported()->largest_value);

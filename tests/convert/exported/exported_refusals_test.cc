@@ -31,23 +31,23 @@ TEST_P(Mistakes, AreRefusedWithTheirLine) {
 
 INSTANTIATE_TEST_SUITE_P(
     Exported, Mistakes,
-    ::testing::Values(
-        Refusal{"late_cap", "torch.tanh(scores / 5)", "caps scores first"},
-        Refusal{"clamp", "scores.clamp(-5, 5)", "no such op on scores"},
-        Refusal{"after", "weights * (j <= i)", "after their softmax"},
-        Refusal{"sine", "self.function(self.up(x))", "no op for this function"},
-        Refusal{"token_softmax", "self.head(x).softmax(1)", "softmax over tokens"},
-        Refusal{"shift", "x + F.pad(x, (0, 0, 1, 0))[:, :-1]", "elements of different tokens"},
-        Refusal{"convolution", "self.conv(x.transpose(1, 2))", "its kernel is [3] with stride [1]"},
-        Refusal{"no_patches", "self.rows(x)", "whose stride is the kernel"},
-        Refusal{"third", "self.head(x[:, 2])", "token 2"},
-        Refusal{"wrong_mask", "softmax(-1) @ half", "7 and 4"}),
+    ::testing::Values(Refusal{"late_cap", "torch.tanh(scores / 5)", "caps scores first"},
+                      Refusal{"clamp", "scores.clamp(-5, 5)", "no such op on scores"},
+                      Refusal{"after", "weights * (j <= i)", "after their softmax"},
+                      Refusal{"no_patches", "self.rows(x)", "it puts constants beside"},
+                      Refusal{"wrong_mask", "softmax(-1) @ half", "7 and 4"}),
     [](const ::testing::TestParamInfo<Refusal>& info) { return std::string(info.param.name); });
+
+TEST(ExportedRefusals, SayWhichRowsArePooledAndWhereTheyCanStand) {
+  const std::filesystem::path folder = convert_fixture("exported_pools");
+  EXPECT_TRUE(refuses([&] { read_exported_model(folder / "after_tokens.pt2", {}); },
+                      {"make_pools.py', line ", "put after the tokens", "before the first one"}));
+}
 
 TEST(ExportedRefusals, NameTheInputsOfAModelThatHasSeveral) {
   EXPECT_TRUE(
       refuses([] { read_exported_model(convert_fixture("exported") / "two_inputs.pt2", {}); },
-              {"two_inputs.pt2", "2 inputs (ids, other)", "expected one"}));
+              {"two_inputs.pt2", "input 'ids'", "looked up in no table"}));
 }
 
 TEST(ExportedRefusals, NameTheOutputsThatThereAre) {

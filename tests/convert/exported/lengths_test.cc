@@ -48,8 +48,8 @@ TEST_P(Lengths, AreThoseThatAreProved) {
   const Claim& claim = GetParam();
   const Conversion conversion = convert_at(claim.archive);
   const ExportedModel& exported = *conversion.exported();
-  EXPECT_EQ(conversion.program.tokens_min, claim.tokens_min);
-  EXPECT_EQ(conversion.program.positions_max, claim.positions_max);
+  EXPECT_EQ(conversion.program.inputs[0].tokens_min, claim.tokens_min);
+  EXPECT_EQ(conversion.program.inputs[0].positions_max, claim.positions_max);
   EXPECT_EQ(exported.causal, claim.causal);
   EXPECT_NE(exported.length.find(claim.words), std::string::npos) << exported.length;
   std::string name = claim.archive;
@@ -93,8 +93,8 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(Lengths, AreProvedByTheAuthorsOutputs) {
   const Conversion window = convert_at("third_window", {"third_window", "third_window_5"});
-  EXPECT_EQ(window.program.tokens_min, 5u);
-  EXPECT_EQ(window.program.positions_max, kTokens);
+  EXPECT_EQ(window.program.inputs[0].tokens_min, 5u);
+  EXPECT_EQ(window.program.inputs[0].positions_max, kTokens);
   EXPECT_NE(window.exported()->length.find("from 5 up to 11"), std::string::npos);
   EXPECT_LE(check(window, "third_window_5").largest_difference,
             kLengthError * check(window, "third_window_5").largest_value);

@@ -61,7 +61,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(PaddedModel, OfBertHaveTypesAndPositions) {
   const Conversion conversion = convert_padded("bert");
-  EXPECT_EQ(conversion.graph.token_types, 2u);
+  EXPECT_EQ(conversion.graph.inputs[0].token_types, 2u);
   EXPECT_EQ(conversion.account.given.at(1), "input 3 (token_type_ids) becomes the types of tokens");
   EXPECT_EQ(conversion.account.given.at(2),
             "input 4 (position_ids) is 0, 1, 2, ..., and is not asked for");

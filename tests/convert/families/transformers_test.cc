@@ -53,7 +53,7 @@ TEST_P(TransformersDecoder, RunsAsTheReferenceSays) {
   EXPECT_TRUE(conversion.checks[0].ran);
   const std::string_view name = GetParam();
   EXPECT_EQ(conversion.decoder()->is_headless, name.ends_with("-bare"));
-  EXPECT_EQ(conversion.program.slots[conversion.program.output_slot].width,
+  EXPECT_EQ(conversion.program.slots[conversion.program.functions[0].output_slot].width,
             expected_["results"][0].size());
 }
 

@@ -24,10 +24,10 @@ NormNode norm(double epsilon, std::vector<double> gain) {
   return node;
 }
 
-PrefixNode prefix(float number) {
+EmbeddingNode constants(float number) {
   const WeightRef rows = {
       .name = "rows", .rows = 1, .columns = 1, .load = [number] { return std::vector{number}; }};
-  return {rows, 0};
+  return {.positions = rows};
 }
 
 // A node of each kind; then one that computes something else, where its kind has fields that say
@@ -48,7 +48,7 @@ std::vector<Kind> kinds() {
   AttentionNode with_terms;
   with_terms.terms = std::make_shared<TermTable>();
   return {
-      {FeaturesNode{}, false, {FeaturesNode{ImagePatches{1, 4, 4, 2, 2}}}},
+      {FeaturesNode{}, false},
       {EmbeddingNode{}, false, {with_positions, EmbeddingNode{.scale = 2.0}}},
       {linear("w", {1.0, 2.0}), true, {linear("v", {1.0, 2.0}), linear("w", {1.0, 2.1})}},
       {norm(1e-5, {1.0}), true, {norm(1e-6, {1.0}), norm(1e-5, {1.1}), norm(1e-5, {1.0, 1.0})}},
@@ -62,9 +62,12 @@ std::vector<Kind> kinds() {
       {AttentionNode{},
        false,
        {AttentionNode{.heads = 2}, AttentionNode{.scale = 0.5}, AttentionNode{.slopes = {1.0}},
-        AttentionNode{.score_cap = 5.0}, with_terms}},
-      {SelectNode{}, false, {SelectNode{SelectKind::kMean}, SelectNode{SelectKind::kAsAsked, 1}}},
-      {prefix(1.0f), false, {prefix(2.0f)}},
+        AttentionNode{.score_cap = 5.0}, AttentionNode{.sinks = {0.0}}, with_terms}},
+      {SelectNode{}, false, {SelectNode{SelectKind::kMean}}},
+      {JoinNode{}, false},
+      {WindowsNode{}, false, {WindowsNode{{{3}, {}, 1}}}},
+      {DepthwiseNode{}, false, {DepthwiseNode{{{3}, {}, 1}, {}, {}}, DepthwiseNode{{}, {}, {1.0}}}},
+      {MaxPoolNode{}, false, {MaxPoolNode{{{3}, {}, 1}}}},
       {SliceNode{}, false, {SliceNode{4}}},
       {ConcatNode{}, false},
   };
@@ -77,6 +80,11 @@ TEST(NodeTraits, KnowEveryKindInItsOrder) {
     EXPECT_EQ(all[i].body.index(), i);
     EXPECT_EQ(computes_rows(all[i].body), all[i].computes_rows) << i;
   }
+}
+
+TEST(NodeTraits, TellConstantsApartByTheirNumbers) {
+  EXPECT_TRUE(computes_same(constants(1.0f), constants(1.0f)));
+  EXPECT_FALSE(computes_same(constants(1.0f), constants(2.0f)));
 }
 
 TEST(NodeTraits, TellWhatComputesTheSame) {

@@ -42,7 +42,7 @@ convert::Conversion convert_bytes(const std::string& checkpoint,
 ::testing::AssertionResult runs_as(const convert::Conversion& conversion,
                                    const AttentionOracle& oracle) {
   constexpr uint32_t kTokensMax = 40;
-  const uint32_t context = conversion.program.positions_max;
+  const uint32_t context = conversion.program.inputs[0].positions_max;
   const uint32_t tokens = context == 0 ? kTokensMax : std::min(context, kTokensMax);
   const std::vector<float> input = random_floats(size_t{tokens} * oracle.features(), 77);
   return runs_as(conversion, input, 1, tokens, oracle.run(input, tokens));

@@ -62,7 +62,7 @@ TEST(MaskedModules, ComputeWithTheMaskOfTheirBuffer) {
     const Conversion conversion = convert_bytes(weights.safetensors(), kPlain);
     ASSERT_EQ(conversion.program.masks.size(), 1u);
     EXPECT_EQ(conversion.program.masks[0].kind, pattern.kind) << pattern.name;
-    EXPECT_EQ(conversion.program.positions_max, kContext);
+    EXPECT_EQ(conversion.program.inputs[0].positions_max, kContext);
     EXPECT_TRUE(runs_as(conversion, two_heads_oracle(weights, pattern.dense))) << pattern.name;
   }
 }
@@ -73,7 +73,7 @@ TEST(MaskedModules, KeepTheFirstPositionsOfTheirBuffer) {
     const CheckpointBuilder weights = with_mask(pattern.dense);
     const Conversion conversion =
         convert_bytes(weights.safetensors(), with(MaskChoice::kUnsaid, 0, 11));
-    EXPECT_EQ(conversion.program.positions_max, 11u);
+    EXPECT_EQ(conversion.program.inputs[0].positions_max, 11u);
     EXPECT_TRUE(runs_as(conversion, two_heads_oracle(weights, pattern.dense))) << pattern.name;
   }
 }
@@ -129,7 +129,7 @@ TEST(MaskedModules, TakeTheMaskAskedForWhereThereIsNoBuffer) {
     oracle.sees = [=](uint32_t, uint32_t q, uint32_t k) { return k <= q && q - k < window; };
     const Conversion conversion =
         convert_bytes(weights.safetensors(), with(MaskChoice::kWindow, window));
-    EXPECT_EQ(conversion.program.positions_max, 0u);
+    EXPECT_EQ(conversion.program.inputs[0].positions_max, 0u);
     EXPECT_TRUE(runs_as(conversion, oracle)) << window;
   }
 }
@@ -137,7 +137,7 @@ TEST(MaskedModules, TakeTheMaskAskedForWhereThereIsNoBuffer) {
 TEST(MaskedModules, HaveTheContextAskedForWhereThereIsNoBuffer) {
   const Conversion conversion =
       convert_bytes(two_heads().safetensors(), with(MaskChoice::kWindow, 12, 10));
-  EXPECT_EQ(conversion.program.positions_max, 10u);
+  EXPECT_EQ(conversion.program.inputs[0].positions_max, 10u);
   EXPECT_EQ(conversion.program.masks[0], convert::band_mask(kUnlimited, 0, 10));
 }
 
@@ -192,7 +192,7 @@ TEST(MaskedModules, RefuseTwoBuffersAndMasksOfDifferentSizes) {
   EXPECT_TRUE(is_refused(heads.safetensors(), {}, {"9 and 10 positions", "--context N"}));
   ModelOptions shorter;
   shorter.context = 9;
-  EXPECT_EQ(convert_bytes(heads.safetensors(), shorter).program.positions_max, 9u);
+  EXPECT_EQ(convert_bytes(heads.safetensors(), shorter).program.inputs[0].positions_max, 9u);
 }
 
 TEST(MaskedModules, RefuseAMaskThatHidesARowAndNameTheRow) {

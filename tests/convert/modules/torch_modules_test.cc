@@ -82,7 +82,7 @@ TEST(TorchModules, ComputeWhatAGptLayerWithConv1dComputes) {
   for (const std::string& format : kFormats) {
     const Conversion conversion =
         convert_file(file_of(kGptCase, format), options_of(kGptCase, MaskChoice::kUnsaid));
-    EXPECT_EQ(conversion.program.positions_max, 16u);
+    EXPECT_EQ(conversion.program.inputs[0].positions_max, 16u);
     EXPECT_TRUE(runs_as_torch(kGptCase, conversion, "causal")) << format;
   }
 }

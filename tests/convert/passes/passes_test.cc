@@ -69,14 +69,14 @@ std::vector<Graph> graphs() {
 
 struct Input {
   explicit Input(const Graph& graph) {
-    if (graph.vocab_size != 0) {
-      tokens = spread_tokens(kTokens, graph.vocab_size);
-      types = types_to_check(kTokens, graph.token_types);
+    if (graph.inputs[0].vocab_size != 0) {
+      tokens = spread_tokens(kTokens, graph.inputs[0].vocab_size);
+      types = types_to_check(kTokens, graph.inputs[0].token_types);
     } else {
       features = features_to_check(size_t{kTokens} * graph.width(graph.order().front()));
     }
   }
-  GraphInput view() const { return {tokens, types, features}; }
+  SequenceInput view() const { return {tokens, types, features}; }
 
   std::vector<TokenId> tokens;
   std::vector<uint8_t> types;

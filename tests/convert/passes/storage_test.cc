@@ -54,7 +54,7 @@ std::vector<std::string> first_linears(Graph graph) {
 }
 
 void expect_same_results(const Graph& found, const Graph& expected) {
-  const GraphInput input = {kStoredTokens, {}, {}};
+  const SequenceInput input = {kStoredTokens, {}, {}};
   const std::vector<double> values = evaluate(found, input).values;
   const std::vector<double> wanted = evaluate(expected, input).values;
   ASSERT_EQ(values.size(), wanted.size());

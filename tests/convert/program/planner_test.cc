@@ -25,7 +25,7 @@ void add_linear(Program& program, uint32_t from, uint32_t to) {
 Program with_slots(const std::vector<uint32_t>& widths) {
   Program program;
   for (const uint32_t width : widths) program.slots.push_back({width, 0, 0, 0});
-  program.output_slot = static_cast<uint32_t>(widths.size()) - 1;
+  program.functions[0].output_slot = static_cast<uint32_t>(widths.size()) - 1;
   return program;
 }
 
@@ -102,7 +102,7 @@ TEST(Planner, IgnoresColumnsThatAreAbsent) {
 TEST(Planner, KeepsInputFromTheStartAndOutputToTheEnd) {
   // The input is read by the second op alone; the output is written by the first.
   Program program = with_slots({3, 3, 3, 3});
-  program.output_slot = 1;
+  program.functions[0].output_slot = 1;
   add_linear(program, 2, 1);
   add_linear(program, 0, 3);
   convert::place_slots(program);
@@ -147,17 +147,32 @@ TEST(Planner, NeedsNoMoreThanTheWidestMomentOfAnyModule) {
 // Rows of tokens and rows of outputs lie in areas of their own.
 TEST(Planner, LetsSlotsOfOutputsShareColumnsWithSlotsOfTokens) {
   Program program = with_slots({4, 6, 9});
-  program.slots[1].per_output = program.slots[2].per_output = 1;
+  program.axes.push_back({AxisKind::kAsked, 0, 0, 0});
+  program.slots[1].axis = program.slots[2].axis = 1;
   program.ops.push_back({"select", convert::select_op({0, 0, 4}, {1, 0, 4}, SelectKind::kAsAsked)});
   add_linear(program, 1, 2);
   convert::place_slots(program);
   EXPECT_EQ(columns(program), (std::vector<uint32_t>{0, 9, 0}));
 }
 
+// Rows that are joined lie where the whole does.
+TEST(Planner, LetsSlotsOfJoinedRowsAndOfTheirPartsShareAnArea) {
+  Program program = with_slots({4, 6, 4});
+  program.axes.push_back({AxisKind::kConstants, 0, 0, 3});
+  program.axes.push_back({AxisKind::kJoined, 1, 0, 0});
+  program.slots[1].axis = 1;
+  program.slots[2].axis = 2;
+  program.ops.push_back({"constants", convert::embedding_op({1, 0, 4}, {})});
+  program.ops.push_back({"join", convert::join_op({1, 0, 4}, {0, 0, 4}, {2, 0, 4})});
+  program.functions[0].output_slot = 2;
+  convert::place_slots(program);
+  EXPECT_EQ(columns(program), (std::vector<uint32_t>{6, 0, 10}));
+}
+
 // An op in place keeps a slot alive, and the input slot of a model of tokens is none.
 TEST(Planner, CountsWhatIsChangedInPlace) {
   Program program = with_slots({4, 4, 4});
-  program.vocab_size = 10;
+  program.inputs[0].vocab_size = 10;
   program.ops.push_back({"embedding", convert::embedding_op({1, 0, 4}, {})});
   add_linear(program, 1, 0);
   program.ops.push_back({"add", convert::sum_op({1, 0, 4}, {0, 0, 4}, {1, 0, 4})});
@@ -171,9 +186,9 @@ TEST(Planner, CountsWhatIsChangedInPlace) {
 TEST(Planner, LetsNoSlotsOfADecoderOverlap) {
   for (const DecoderShape& shape : all_decoders()) {
     const Program program = decoder_program(shape);
-    for (const uint32_t per_output : {0u, 1u}) {
+    for (const uint32_t axis : {0u, 1u}) {
       Program of_kind = program;
-      std::erase_if(of_kind.slots, [&](const SlotView& s) { return s.per_output != per_output; });
+      std::erase_if(of_kind.slots, [&](const SlotView& s) { return s.axis != axis; });
       EXPECT_TRUE(none_overlap(of_kind)) << shape.name;
     }
   }

@@ -87,17 +87,17 @@ void expect_stored(const Program& program) {
   const ModelReader reader(file.span());
   EXPECT_STREQ(reader.name(), program.name.c_str());
   EXPECT_STREQ(reader.architecture(), program.architecture.c_str());
-  EXPECT_EQ(reader.positions_max(), program.positions_max);
-  EXPECT_EQ(reader.vocab_size(), program.vocab_size);
-  EXPECT_EQ(reader.input_slot(), program.input_slot);
-  EXPECT_EQ(reader.output_slot(), program.output_slot);
+  EXPECT_EQ(reader.positions_max(), program.inputs[0].positions_max);
+  EXPECT_EQ(reader.vocab_size(), program.inputs[0].vocab_size);
+  EXPECT_EQ(reader.input_slot(), program.inputs[0].slot);
+  EXPECT_EQ(reader.output_slot(), program.functions[0].output_slot);
   ASSERT_EQ(reader.slots(), program.slots.size());
   for (uint32_t i = 0; i < reader.slots(); ++i) {
     EXPECT_EQ(reader.slot(i).width, program.slots[i].width);
     EXPECT_EQ(reader.slot(i).offset, program.slots[i].offset);
     EXPECT_EQ(reader.slot(i).first_op, program.slots[i].first_op);
     EXPECT_EQ(reader.slot(i).last_op, program.slots[i].last_op);
-    EXPECT_EQ(reader.slot(i).per_output, program.slots[i].per_output);
+    EXPECT_EQ(reader.slot(i).axis, program.slots[i].axis);
   }
   ASSERT_EQ(reader.ops(), program.ops.size());
   for (uint32_t i = 0; i < reader.ops(); ++i) {

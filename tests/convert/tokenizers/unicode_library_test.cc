@@ -84,6 +84,7 @@ TEST(UnicodeLibrary, WordsAreCutAndFoldedAsTheLibraryDoes) {
   const json expected = read_digests().at("words");
   ASSERT_EQ(expected.size(), 16u);
   for (const auto& [rules, planes] : expected.items()) {
+    if (kSanitized && rules != "1111") continue;  // which run all that the others do
     const test::TestTokenizer tokenizer(characters_spec(rules));
     for (const auto& [plane, digest] : planes.items()) {
       const std::string found = digest_of_plane(
@@ -103,6 +104,7 @@ TEST(UnicodeLibrary, PatternsCutAsTheLibraryDoes) {
   const std::vector<uint32_t> letters = convert::unicode_ranges('L');
   const std::vector<uint32_t> numbers = convert::unicode_ranges('N');
   for (const auto& [name, pattern] : patterns) {
+    if (kSanitized && pattern != format::Pattern::kQwen2) continue;
     format::TokenizerView view;
     view.pattern = pattern;
     view.letters = letters;

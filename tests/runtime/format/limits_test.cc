@@ -35,20 +35,20 @@ const LongList kLongLists[] = {
     {"Merges",
      {&format::TokenizerView::merge_rights},
      format::kMergesMax + 1,
-     {"tokenizer.merge_rights", "need a right side"}},
+     {"tokenizer.merge_rights", "too long"}},
     {"Specials",
      {&format::TokenizerView::specials},
      format::kSpecialsMax + 1,
-     {"tokenizer.specials", "flags and an order"}},
-    {"Ends", {&format::TokenizerView::ends}, format::kEndsMax + 1, {"tokenizer.ends", "too many"}},
+     {"tokenizer.specials", "too long"}},
+    {"Ends", {&format::TokenizerView::ends}, format::kEndsMax + 1, {"tokenizer.ends", "too long"}},
     {"Ranges",
      {&format::TokenizerView::letters},
      2 * format::kRangesMax + 2,
-     {"tokenizer.letters", "too many"}},
+     {"tokenizer.letters", "too long"}},
     {"Folds",
      {&format::TokenizerView::fold_from, &format::TokenizerView::fold_to},
      format::kFoldsMax + 1,
-     {"tokenizer.fold_to", "becomes one thing"},
+     {"tokenizer.fold_from", "too long"},
      true},
 };
 
@@ -121,11 +121,11 @@ void set_value_dim(ModelSurgery& file, uint32_t value_dim) {
 TEST(LargeCaches, AreBeyondTheFormula) {
   convert::Program program = sound_program();
   program.slots = {{12, 0, 0, 0}, {4, 12, 0, 0}};
-  program.output_slot = 1;
+  program.functions[0].output_slot = 1;
   program.tensors.clear();
   program.caches = {{{1, 4, 4}}};
   program.ops = {
-      {"attention", convert::attention_op({{0, 0, 4}, {0, 4, 4}, {0, 8, 4}, {1, 0, 4}, 1, 0, 0})}};
+      {"attention", convert::attention_op({{0, 0, 4}, {0, 4, 4}, {0, 8, 4}, {1, 0, 4}, 0, 0})}};
   ModelSurgery file(write_model(program, {Target::kPortable}).span());
   ASSERT_TRUE(Model::load(file.file()).ok());
   constexpr uint32_t kPanelPositions = 4;
@@ -157,7 +157,7 @@ TEST(RowsOfOutputs, AreNotBeyondTheFormula) {
   ModelSurgery file(make_decoder_model({}, {Target::kPortable}).span());
   const format::ModelReader reader(file.file());
   uint32_t index = 0;
-  while (reader.slot(index).per_output == 0) ++index;
+  while (reader.slot(index).axis == 0) ++index;
   format::SlotView slot = reader.slot(index);
   slot.offset = 1u << 30;
   file.overwrite(&reader.slot(index), slot);

@@ -18,7 +18,7 @@ TEST(OpNumbers, AreFoundByTheirType) {
   EXPECT_EQ(number_of(linear, NumberType::kMatrix), 7u);
   EXPECT_EQ(number_of(linear, NumberType::kMask), format::kAbsent);
   const format::OpView attention =
-      convert::attention_op({{1, 0, 4}, {1, 4, 4}, {1, 8, 4}, {2, 0, 4}, 1, 3, 5});
+      convert::attention_op({{1, 0, 4}, {1, 4, 4}, {1, 8, 4}, {2, 0, 4}, 3, 5});
   EXPECT_EQ(number_of(attention, NumberType::kMatrix), format::kAbsent);
   EXPECT_NE(number_of(attention, NumberType::kMask), format::kAbsent);
   EXPECT_NE(number_of(attention, NumberType::kCache), format::kAbsent);

@@ -37,29 +37,36 @@ TEST(Records, OfOpsAreThoseOfTheSchema) {
 }
 
 TEST(Records, OfProgramsAreThoseOfTheSchema) {
-  const SlotView slot = as<SlotView>(Slot(1, 2, 3, 4, 1));
+  const SlotView slot = as<SlotView>(Slot(1, 2, 3, 4, 5));
   EXPECT_EQ(slot.width, 1u);
   EXPECT_EQ(slot.offset, 2u);
   EXPECT_EQ(slot.first_op, 3u);
   EXPECT_EQ(slot.last_op, 4u);
-  EXPECT_EQ(slot.per_output, 1u);
-  const SignatureView signature = as<SignatureView>(Signature(1, 2, 3, 4, 4, 5));
-  EXPECT_EQ(signature.positions_max, 1u);
-  EXPECT_EQ(signature.vocab_size, 2u);
-  EXPECT_EQ(signature.input_slot, 3u);
-  EXPECT_EQ(signature.output_slot, 4u);
-  EXPECT_EQ(signature.tokens_min, 5u);
-  EXPECT_EQ(signature.kv_cache, TensorType::kInt8);
+  EXPECT_EQ(slot.axis, 5u);
+  const auto axis = as<arenite::Axis>(Axis(4, 2, 1, 3, 6, -5));
+  EXPECT_EQ(axis, (arenite::Axis{AxisKind::kAsked, 2, 1, 3, 6, -5}));
+  const InputView input = as<InputView>(Input(1, 2, 3, 4, 5));
+  EXPECT_EQ(input.axis, 1u);
+  EXPECT_EQ(input.vocab_size, 2u);
+  EXPECT_EQ(input.slot, 3u);
+  EXPECT_EQ(input.positions_max, 4u);
+  EXPECT_EQ(input.tokens_min, 5u);
+  const FunctionView function = as<FunctionView>(Function(1, 2, 3, 4));
+  EXPECT_EQ(function.first_op, 1u);
+  EXPECT_EQ(function.ops, 2u);
+  EXPECT_EQ(function.inputs, 3u);
+  EXPECT_EQ(function.output_slot, 4u);
   const TensorShape tensor = as<TensorShape>(Tensor(1, 2, 3, 1));
   EXPECT_EQ(tensor.outputs, 1u);
   EXPECT_EQ(tensor.inputs, 2u);
   EXPECT_EQ(tensor.type, TensorType::kQ4);
   EXPECT_EQ(tensor.layout, Layout::kPlain);
-  const CacheView cache = as<CacheView>(Cache(1, 2, 3, 4));
+  const CacheView cache = as<CacheView>(Cache(1, 2, 3, 4, 5));
   EXPECT_EQ(cache.shape.kv_heads, 1u);
   EXPECT_EQ(cache.shape.head_dim, 2u);
   EXPECT_EQ(cache.shape.value_dim, 3u);
   EXPECT_EQ(cache.lookback, 4u);
+  EXPECT_EQ(cache.axis, 5u);
   const MaskRecord mask = as<MaskRecord>(Mask(1, 2, 3, 4, 5, 6));
   EXPECT_EQ(mask.kind, 1u);
   EXPECT_EQ(mask.positions, 2u);
@@ -79,23 +86,28 @@ TEST(Records, OfSegmentsAreThoseOfTheSchema) {
   EXPECT_EQ(test.segment.end(), 192u);
   EXPECT_EQ(test.segment.crc32c, 3u);
   EXPECT_EQ(test.tokens, 4u);
-  const CacheGroup groups[] = {{15, {16, 17}, {18, 19}},
-                               {20, {21, 22}, {23, 24}},
-                               {25, {26, 27}, {28, 29}},
-                               {30, {31, 32}, {33, 34}}};
+  const CacheGroup groups[] = {{1, 15, {16, 17}, {18, 19}},
+                               {2, 20, {21, 22}, {23, 24}},
+                               {3, 25, {26, 27}, {28, 29}},
+                               {4, 30, {31, 32}, {33, 34}}};
+  const AxisBytes axes[] = {{35, 36}, {37, 38}, {39, 40}, {41, 42},
+                            {43, 44}, {45, 46}, {47, 48}, {49, 50}};
   const PackedView packed =
-      as<PackedView>(Packed(3, Segment(5, 6, 7), ArenaFormula(8, 9, 10, 11, 12, 13, 14, groups)));
+      as<PackedView>(Packed(3, Segment(5, 6, 7), ArenaFormula(axes, 11, 10, 12, 13, 14, groups)));
   EXPECT_EQ(packed.target, 3u);
   EXPECT_EQ(packed.segment.offset, 5u);
-  EXPECT_EQ(packed.formula.activation_bytes_per_token, 8u);
-  EXPECT_EQ(packed.formula.activation_bytes_per_output, 9u);
-  EXPECT_EQ(packed.formula.scratch_bytes_per_token, 10u);
+  for (uint32_t i = 0; i < kAxesMax; ++i) {
+    EXPECT_EQ(packed.formula.axes[i].activations, axes[i].activations());
+    EXPECT_EQ(packed.formula.axes[i].scratch, axes[i].scratch());
+  }
   EXPECT_EQ(packed.formula.scratch_bytes_per_thread, 11u);
+  EXPECT_EQ(packed.formula.history_bytes, 10u);
   EXPECT_EQ(packed.formula.nr, 12u);
   EXPECT_EQ(packed.formula.score_rows, 13u);
   EXPECT_EQ(packed.formula.group_count, 14u);
   for (uint32_t i = 0; i < kCacheGroupsMax; ++i) {
     const arenite::CacheGroup& group = packed.formula.groups[i];
+    EXPECT_EQ(group.axis, groups[i].axis());
     EXPECT_EQ(group.lookback, groups[i].lookback());
     EXPECT_EQ(group.f32.per_panel, groups[i].f32().per_panel());
     EXPECT_EQ(group.f32.per_page, groups[i].f32().per_page());
@@ -169,11 +181,11 @@ TEST(OpTable, FindsTheNamedNumbers) {
     return std::string(row_of(kind).numbers[place].field);
   };
   EXPECT_EQ(number(OpKind::kLinear, LinearOp::kTensor), "ops.tensor");
-  EXPECT_EQ(number(OpKind::kAttention, AttentionOp::kHeads), "ops.heads");
   EXPECT_EQ(number(OpKind::kAttention, AttentionOp::kCache), "ops.cache");
   EXPECT_EQ(number(OpKind::kAttention, AttentionOp::kMask), "ops.mask");
   EXPECT_EQ(number(OpKind::kAttention, AttentionOp::kTerms), "ops.terms");
   EXPECT_EQ(number(OpKind::kAttention, AttentionOp::kTermsBy), "ops.terms_by");
+  EXPECT_EQ(number(OpKind::kAttention, AttentionOp::kSinks), "ops.sinks");
   EXPECT_STREQ(row_of(OpKind::kAttention).reals[AttentionOp::kScoreCap].field, "ops.score_cap");
   EXPECT_EQ(number(OpKind::kEmbedding, EmbeddingOp::kTokens), "ops.tokens");
   EXPECT_EQ(number(OpKind::kEmbedding, EmbeddingOp::kPositions), "ops.positions");
@@ -185,6 +197,11 @@ TEST(OpTable, FindsTheNamedNumbers) {
   EXPECT_EQ(number(OpKind::kNorm, NormOp::kBias), "ops.bias");
   EXPECT_EQ(number(OpKind::kRope, RopeOp::kHeads), "ops.heads");
   EXPECT_EQ(number(OpKind::kRope, RopeOp::kAngles), "ops.angles");
+  EXPECT_EQ(number(OpKind::kConvolution, ConvolutionOp::kDilation), "ops.dilation");
+  EXPECT_EQ(number(OpKind::kConvolution, ConvolutionOp::kBefore), "ops.before");
+  EXPECT_EQ(number(OpKind::kDepthwise, DepthwiseOp::kKernel), "ops.kernel");
+  EXPECT_EQ(number(OpKind::kDepthwise, DepthwiseOp::kBefore), "ops.before");
+  EXPECT_EQ(number(OpKind::kDepthwise, DepthwiseOp::kBias), "ops.bias");
 }
 
 TEST(OpTable, KnowsWhatIsChangedInPlace) {
@@ -211,8 +228,8 @@ TEST(OpTable, NeedsAreNamedByTheirFunctions) {
     return full(first) + ", " + full(first + row_of(kind).functions - 1);
   };
   EXPECT_EQ(first_and_last(OpKind::kNorm), "norm layer, norm log_softmax");
-  EXPECT_EQ(first_and_last(OpKind::kActivation), "activation relu, activation clamp");
-  EXPECT_EQ(first_and_last(OpKind::kSelect), "select as_asked, select last");
+  EXPECT_EQ(first_and_last(OpKind::kActivation), "activation relu, activation sin");
+  EXPECT_EQ(first_and_last(OpKind::kSelect), "select as_asked, select sum");
 }
 
 }  // namespace

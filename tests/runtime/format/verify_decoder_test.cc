@@ -19,10 +19,10 @@ const ProgramRule kEmbeddingRules[] = {
      [](Program& p) { op(p, kEmbedding).numbers[format::EmbeddingOp::kTokens] = 99; },
      {"ops.tokens", "not there", kEmbedding}},
     {"EmbeddingOfFewerTokens",
-     [](Program& p) { ++p.vocab_size; },
+     [](Program& p) { ++p.inputs[0].vocab_size; },
      {"ops.tokens", "fewer rows", kEmbedding}},
     {"EmbeddingOfFeatures",
-     [](Program& p) { p.vocab_size = 0; },
+     [](Program& p) { p.inputs[0].vocab_size = 0; },
      {"ops.output", "column by column", kEmbedding}},
     {"EmbeddingOfAnotherWidth",
      [](Program& p) { set_tensor(p, "tokens", 37, 11); },
@@ -32,12 +32,12 @@ const ProgramRule kEmbeddingRules[] = {
        p.hidden_states.clear();
        uint32_t column = 0;
        for (format::SlotView& slot : p.slots) {
-         slot.per_output = 1;
+         slot.axis = 1;
          slot.offset = column;
          column += slot.width;
        }
      },
-     {"ops.output", "a row for each token", kEmbedding}},
+     {"ops.output", "have positions", kEmbedding}},
     {"EmbeddingScaledByNoNumber",
      [](Program& p) { op(p, kEmbedding).reals[format::EmbeddingOp::kScale] = NAN; },
      {"ops.scale", "makes no sense", kEmbedding}},
@@ -65,11 +65,11 @@ const ProgramRule kPositionRules[] = {
      },
      {"ops.positions", "shorter than the context", kEmbedding}},
     {"PositionsOfAnyContext",
-     [](Program& p) { p.positions_max = 0; },
+     [](Program& p) { p.inputs[0].positions_max = 0; },
      {"ops.positions", "shorter than the context", kEmbedding}},
     {"ShortestSequencesBeyondTheContext",
-     [](Program& p) { p.tokens_min = 71; },
-     {"signature.tokens_min", "longer than the longest"}},
+     [](Program& p) { p.inputs[0].tokens_min = 71; },
+     {"inputs.tokens_min", "longer than the longest"}},
     {"PositionsOfAnotherWidth",
      [](Program& p) { set_tensor(p, "positions", 70, 13); },
      {"ops.positions", "another width", kEmbedding}},
@@ -158,13 +158,15 @@ const ProgramRule kRopeRules[] = {
      [](Program& p) { set_tensor(p, "angles", 69, 6); },
      {"ops.angles", "shorter than the context", kRope}},
     {"RopeOfAnyContext",
-     [](Program& p) { p.positions_max = 0; },
+     [](Program& p) { p.inputs[0].positions_max = 0; },
      {"ops.angles", "shorter than the context", kRope}},
 };
 
 const ProgramRule kElementRules[] = {
     {"ActivationOfAnUnknownKind",
-     [](Program& p) { op(p, kActivation).numbers[format::ActivationOp::kKind] = 14; },
+     [](Program& p) {
+       op(p, kActivation).numbers[format::ActivationOp::kKind] = std::size(kActivationNames);
+     },
      {"ops.function", "unknown", kActivation}},
     {"ActivationWithoutInput",
      [](Program& p) { op(p, kActivation).views[format::kInput].width = 0; },
@@ -266,6 +268,15 @@ const ProgramRule kSlopeRules[] = {
      {"ops.terms", "another layout", kAttention}},
 };
 
+auto set_sinks(uint32_t outputs, uint32_t inputs, format::Layout layout = format::Layout::kPlain) {
+  return [outputs, inputs, layout](Program& p) {
+    op(p, kAttention).numbers[format::AttentionOp::kSinks] =
+        static_cast<uint32_t>(p.tensors.size());
+    p.tensors.push_back(
+        {"sinks", outputs, inputs, std::vector<float>(size_t{outputs} * inputs, 0.5f), {}, layout});
+  };
+}
+
 auto set_table(ScoreTerms by, uint32_t outputs, uint32_t inputs,
                format::Layout layout = format::Layout::kPlain) {
   return [by, outputs, inputs, layout](Program& p) {
@@ -313,6 +324,15 @@ const ProgramRule kScoreRules[] = {
     {"PairsPackedForGemm",
      set_table(kPairs, kLength, kLength, format::Layout::kGemm),
      {"ops.terms", "another layout", kAttention}},
+    {"SinksOfNoTensor",
+     [](Program& p) { op(p, kAttention).numbers[format::AttentionOp::kSinks] = 99; },
+     {"ops.sinks", "not there", kAttention}},
+    {"SinksOfFewerHeads", set_sinks(1, kHeads - 1), {"ops.sinks", "another length", kAttention}},
+    {"SinksOfMoreHeads", set_sinks(1, kHeads + 1), {"ops.sinks", "another length", kAttention}},
+    {"SinksOfSeveralRows", set_sinks(2, kHeads), {"ops.sinks", "another length", kAttention}},
+    {"SinksPackedForGemm",
+     set_sinks(1, kHeads, format::Layout::kGemm),
+     {"ops.sinks", "another layout", kAttention}},
     {"CapBelowZero", set_cap(-1.0f), {"ops.score_cap", "makes no sense", kAttention}},
     {"CapBelowNormalNumbers", set_cap(1e-38f), {"ops.score_cap", "makes no sense", kAttention}},
     {"CapWithTooSmallAnInverse", set_cap(1e38f), {"ops.score_cap", "makes no sense", kAttention}},
@@ -334,9 +354,10 @@ TEST(VerifyDecoder, AcceptsTablesOfTermsAndACap) {
   }
 }
 
-TEST(VerifyDecoder, AcceptsASlopeForEachHead) {
+TEST(VerifyDecoder, AcceptsASlopeAndASinkForEachHead) {
   convert::Program program = decoder_program(gated_shape());
   set_slopes(1, kHeads)(program);
+  set_sinks(1, kHeads)(program);
   const auto model = write_model(program, {Target::kPortable, Target::kArm64});
   Diagnostic why;
   EXPECT_TRUE(Model::load(model.span(), &why).ok()) << why.reason;

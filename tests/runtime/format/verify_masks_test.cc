@@ -46,9 +46,11 @@ const ProgramRule kStripRules[] = {
      [](Program& p) { mask(p).values[kOrigin] = -INFINITY; },
      {"masks.values", "own position", kOrigin}},
     {"StripSmallerThanTheContext",
-     [](Program& p) { p.positions_max = kSpecPositions + 1; },
+     [](Program& p) { p.inputs[0].positions_max = kSpecPositions + 1; },
      {"masks.positions", "smaller"}},
-    {"StripForAnyContext", [](Program& p) { p.positions_max = 0; }, {"masks.positions", "smaller"}},
+    {"StripForAnyContext",
+     [](Program& p) { p.inputs[0].positions_max = 0; },
+     {"masks.positions", "smaller"}},
 };
 
 const ProgramRule kTileRules[] = {
@@ -100,7 +102,7 @@ const ProgramRule kTileRules[] = {
      [](Program& p) { mask(p).row_end[kOrigin] = UINT32_MAX; },
      {"masks.row_end", "differs from its tiles"}},
     {"TilesSmallerThanTheContext",
-     [](Program& p) { p.positions_max = kSpecPositions + 1; },
+     [](Program& p) { p.inputs[0].positions_max = kSpecPositions + 1; },
      {"masks.positions", "smaller"}},
 };
 
@@ -126,7 +128,7 @@ TEST(VerifyMasks, IgnoresBitsBeyondTheMask) {
 
 TEST(VerifyMasks, RefusesABandSmallerThanTheContext) {
   Program program = sound_program("mask_only");
-  program.positions_max = kSpecPositions + 1;
+  program.inputs[0].positions_max = kSpecPositions + 1;
   const auto file = write_model(program, {Target::kPortable});
   expect_refusal(file.span(), {"masks.positions", "smaller"});
 }

@@ -88,10 +88,9 @@ const FileRule kPackedRules[] = {
      kBeyond},
 
     {"FormulaOfActivations",
-     change_formula([](ArenaFormula& formula) { --formula.activation_bytes_per_token; }), kFormula},
+     change_formula([](ArenaFormula& formula) { --formula.axes[0].activations; }), kFormula},
     {"FormulaOfOutputs",
-     change_formula([](ArenaFormula& formula) { ++formula.activation_bytes_per_output; }),
-     kFormula},
+     change_formula([](ArenaFormula& formula) { ++formula.axes[1].activations; }), kFormula},
     {"FormulaOfKeys",
      change_formula([](ArenaFormula& formula) { --formula.groups[0].f32.per_panel; }), kFormula},
     {"FormulaOfPages",
@@ -112,7 +111,7 @@ const FileRule kPackedRules[] = {
      change_formula([](ArenaFormula& formula) { formula.scratch_bytes_per_thread = 64; }),
      kFormula},
     {"FormulaOfScratchPerToken",
-     change_formula([](ArenaFormula& formula) { formula.scratch_bytes_per_token = 64; }), kFormula},
+     change_formula([](ArenaFormula& formula) { formula.axes[0].scratch = 64; }), kFormula},
     {"FormulaOfTiles", change_formula([](ArenaFormula& formula) { ++formula.nr; }), kFormula},
     {"FormulaOfScores", change_formula([](ArenaFormula& formula) { --formula.score_rows; }),
      kFormula},
@@ -228,11 +227,13 @@ TEST(VerifyMetadata, RefusesListsThatAreMisaligned) {
 // Fields that must be there, taken away one by one.
 TEST(VerifyMetadata, RefusesMissingFields) {
   for (const auto field :
-       {Model::VT_PRODUCER, Model::VT_NAME, Model::VT_ARCHITECTURE, Model::VT_SIGNATURE,
-        Model::VT_SLOTS, Model::VT_OPS, Model::VT_OP_NAMES, Model::VT_TENSORS,
-        Model::VT_TENSOR_NAMES, Model::VT_CACHES, Model::VT_MASKS, Model::VT_MASK_WORDS,
-        Model::VT_HIDDEN_STATES, Model::VT_PACKED, Model::VT_TENSOR_OFFSETS, Model::VT_LABELS,
-        Model::VT_SELF_TEST}) {
+       {Model::VT_PRODUCER,       Model::VT_NAME,        Model::VT_ARCHITECTURE,
+        Model::VT_INPUTS,         Model::VT_INPUT_NAMES, Model::VT_FUNCTIONS,
+        Model::VT_FUNCTION_NAMES, Model::VT_SLOTS,       Model::VT_OPS,
+        Model::VT_OP_NAMES,       Model::VT_TENSORS,     Model::VT_TENSOR_NAMES,
+        Model::VT_CACHES,         Model::VT_MASKS,       Model::VT_MASK_WORDS,
+        Model::VT_HIDDEN_STATES,  Model::VT_PACKED,      Model::VT_TENSOR_OFFSETS,
+        Model::VT_LABELS,         Model::VT_SELF_TEST}) {
     ModelSurgery file(make_model(spec_named("causal")).span());
     file.remove(file.model(), field);
     file.repair();

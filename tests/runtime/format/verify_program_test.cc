@@ -46,13 +46,13 @@ const ProgramRule kSlotRules[] = {
      [](Program& p) { swap_slots(p), p.slots[1].offset = p.slots[2].offset; },
      {"slots.offset", "overlap", 2}},
     {"InputSlotThatIsNotThere",
-     [](Program& p) { p.input_slot = 4; },
-     {"input_slot", "not there", 0, {{4, 3}}}},
+     [](Program& p) { p.inputs[0].slot = 4; },
+     {"inputs.slot", "not there", 0, {{4, 3}}}},
     {"OutputSlotThatIsNotThere",
-     [](Program& p) { p.output_slot = 4; },
-     {"output_slot", "not there"}},
+     [](Program& p) { p.functions[0].output_slot = 4; },
+     {"functions.output_slot", "not there"}},
     {"InputThatBeginsLater",
-     [](Program& p) { p.input_slot = 3; },
+     [](Program& p) { p.inputs[0].slot = 3; },
      {"slots.first_op", "alive from the first op", 3}},
     {"InputThatComesLate",
      [](Program& p) { p.slots[0].first_op = 1, p.slots[0].last_op = 1, p.slots[0].offset = 99; },
@@ -171,14 +171,14 @@ const ProgramRule kAttentionRules[] = {
      [](Program& p) { attention(p).numbers[format::AttentionOp::kMask] = 1; },
      {"ops.mask", "not there", 1}},
     {"NoHeads",
-     [](Program& p) { attention(p).numbers[format::AttentionOp::kHeads] = 0; },
-     {"ops.heads", "multiple", 1}},
+     [](Program& p) { p.caches[0].shape.value_dim = 100; },
+     {"ops.output", "multiple", 1}},
     {"NoKeyHeads",
      [](Program& p) { p.caches[0].shape.kv_heads = 0; },
-     {"ops.heads", "multiple", 1}},
+     {"ops.output", "multiple", 1}},
     {"HeadsThatKeyHeadsDoNotDivide",
      [](Program& p) { p.caches[0].shape.kv_heads = 4; },
-     {"ops.heads", "multiple", 1}},
+     {"ops.output", "multiple", 1}},
     {"NoValueDimension",
      [](Program& p) { p.caches[0].shape.value_dim = 0; },
      {"caches.value_dim", "no values", 1}},
@@ -199,11 +199,11 @@ const ProgramRule kAttentionRules[] = {
      {"ops.value", "another width", 1}},
     {"ValueMissing",
      [](Program& p) { attention(p).views[format::kValue].width = 0; },
-     {"ops.value", "another width", 1}},
+     {"ops.cache", "no earlier op has stored", 1}},
     {"ContextOfAnotherWidth",
      [](Program& p) {
-       attention(p).views[format::kOutput].width = 5, p.slots[2].width = 5,
-       linear(p, 2).views[format::kInput].width = 5;
+       attention(p).views[format::kOutput].width = 7, p.slots[2].width = 7,
+       linear(p, 2).views[format::kInput].width = 7;
      },
      {"ops.output", "another width", 1}},
     {"ContextThatIsNotFull",
@@ -211,7 +211,7 @@ const ProgramRule kAttentionRules[] = {
      {"ops.input", "before it is full", 2}},
     {"TermsOfAnyContext",
      [](Program& p) {
-       p.positions_max = 0;
+       p.inputs[0].positions_max = 0;
        attention(p).numbers[format::AttentionOp::kTermsBy] =
            static_cast<uint32_t>(ScoreTerms::kDistances);
        attention(p).numbers[format::AttentionOp::kTerms] = 2;
@@ -224,7 +224,7 @@ const ProgramRule kAttentionRules[] = {
        attention(p).views[format::kOutput] = {1u << 30, 0, 0};
        linear(p, 2).views[format::kInput] = {1, 0, 6};
        p.slots[1].last_op = 2, p.slots[1].offset = 99;
-       p.slots.pop_back(), p.slots[2] = {4, 0, 2, 2}, p.output_slot = 2;
+       p.slots.pop_back(), p.slots[2] = {4, 0, 2, 2}, p.functions[0].output_slot = 2;
        linear(p, 2).views[format::kOutput].slot = 2;
      },
      {"ops.output", "another width", 1}},
@@ -259,8 +259,7 @@ TEST(VerifyProgramSizes, RefusesWhatOverflows) {
                     {"slots.width", "too far", 2});
   expect_refusal_of(slot, 2, [](SlotView& s) { s.offset = 1u << 30; },
                     {"packed.formula", "larger than", 0});
-  expect_refusal_of(slot, 1, [](SlotView& s) { s.per_output = 2; },
-                    {"slots.per_output", "unknown rows", 1});
+  expect_refusal_of(slot, 1, [](SlotView& s) { s.axis = 1; }, {"slots.axis", "not there", 1});
   expect_refusal_of(&format::ModelReader::cache, 0,
                     [](CacheView& c) { c.shape.head_dim = UINT32_MAX; },
                     {"ops.query", "another width", 1});

@@ -11,16 +11,16 @@ using convert::Program;
 using format::Layout;
 using format::OpView;
 
-void change_rows_of(Program& program, uint32_t op_index, uint32_t per_output) {
+void change_rows_of(Program& program, uint32_t op_index, uint32_t axis) {
   format::SlotView& slot = program.slots[op(program, op_index).views[format::kOutput].slot];
-  slot.per_output = per_output;
+  slot.axis = axis;
   slot.offset = 200;
 }
 
 const ProgramRule kRowRules[] = {
     {"SelectIntoRowsOfTokens",
      [](Program& p) { change_rows_of(p, kSelect, 0); },
-     {"ops.output", "mixes rows", kSelect}},
+     {"ops.input", "mixes rows", kLogits}},
     {"LinearFromOutputsToTokens",
      [](Program& p) { change_rows_of(p, kLogits, 0); },
      {"ops.input", "mixes rows", kLogits}},
@@ -105,7 +105,7 @@ TEST(VerifyDecoderSound, AcceptsRingsThatHoldMoreThanTheMaskShows) {
 
 TEST(VerifyDecoderSound, IgnoresTheInputSlotWhereTokensGoIn) {
   Program program = decoder_program(gated_shape());
-  program.input_slot = 99;
+  program.inputs[0].slot = 99;
   EXPECT_EQ(load_status(program), Status::kOk);
 }
 
@@ -113,43 +113,48 @@ TEST(VerifyDecoderSound, IgnoresTheInputSlotWhereTokensGoIn) {
 TEST(VerifyDecoderSound, AcceptsSlotsOfBothKindsAtTheSameColumns) {
   Program program = decoder_program(gated_shape());
   for (format::SlotView& slot : program.slots) {
-    if (slot.per_output == 0) slot.offset += 50;
+    if (slot.axis == 0) slot.offset += 50;
   }
   EXPECT_EQ(load_status(program), Status::kOk);
 }
 
-// Embedding, select, and an op that needs rows of tokens but gets those of outputs. A select op
-// that reads rows of outputs would read beyond them.
-TEST(VerifyRows, RefusesOpsThatNeedARowForEachToken) {
+// Embedding, select, and an op that needs rows with positions but gets those that are asked for. A
+// select op that reads these would read beyond them.
+TEST(VerifyRows, RefusesOpsThatNeedPositions) {
   const OpView rope = convert::rope_op({1, 0, 12}, {1, 0, 12}, 2, 1);
   const OpView attention =
-      convert::attention_op({{1, 0, 4}, {1, 4, 4}, {1, 8, 4}, {2, 0, 4}, 1, 0, 0});
+      convert::attention_op({{1, 0, 4}, {1, 4, 4}, {1, 8, 4}, {2, 0, 4}, 0, 0});
   const OpView select = convert::select_op({1, 0, 12}, {2, 0, 12}, SelectKind::kAsAsked);
   const struct {
     OpView op;
     uint32_t width;  // of what it writes; 0: nothing
     const char* field;
-  } cases[] = {{rope, 0, "ops.output"}, {attention, 4, "ops.query"}, {select, 12, "ops.input"}};
+    const char* words;
+  } cases[] = {{rope, 0, "ops.output", "have positions"},
+               {attention, 4, "ops.output", "have positions"},
+               {select, 12, "ops.rows", "other rows than its kind"}};
   for (const auto& last : cases) {
     Program program = decoder_program(gated_shape());
     program.hidden_states.clear();
+    ASSERT_EQ(program.axes[1].kind, AxisKind::kAsked);
     program.slots = {{12, 0, 0, 1}, {12, 0, 1, 2, 1}};
     if (last.width != 0) program.slots.push_back({last.width, 12, 2, 2, 1});
-    program.output_slot = static_cast<uint32_t>(program.slots.size()) - 1;
+    program.functions[0].output_slot = static_cast<uint32_t>(program.slots.size()) - 1;
     program.caches.clear();
     if (last.op.kind == format::OpKind::kAttention) program.caches.push_back({{1, 4, 4}});
     const OpView first = convert::select_op({0, 0, 12}, {1, 0, 12}, SelectKind::kAsAsked);
     program.ops = {program.ops[kEmbedding], {"select", first}, {"last", last.op}};
     const auto file = write_model(program, {Target::kPortable});
-    expect_refusal(file.span(), {last.field, "a row for each token", 2});
+    expect_refusal(file.span(), {last.field, last.words, 2});
   }
 }
 
 TEST(VerifyRows, RefusesAnInputOfRowsOfOutputs) {
   Program program = sound_program();
-  program.slots[0].per_output = 1;
+  program.axes.push_back({AxisKind::kAsked, 0, 0, 0});
+  program.slots[0].axis = 1;
   const auto file = write_model(program, {Target::kPortable});
-  expect_refusal(file.span(), {"slots.first_op", "a row for each token", 0});
+  expect_refusal(file.span(), {"slots.first_op", "on its axis", 0});
 }
 
 // The attention modules have no vocabulary: an embedding has nothing to look up.

@@ -82,7 +82,7 @@ TEST_P(VerifySelfTest, Refuses) {
 
 TEST(VerifySelfTestTokens, RefusesMoreThanTheContext) {
   convert::Program program = sound_program();
-  program.positions_max = 5;
+  program.inputs[0].positions_max = 5;
   EXPECT_EQ(convert::self_test_tokens(program), 5u);
   const auto file = convert::write_model(program, {Target::kPortable}, 6);
   expect_refusal(file.span(), {"self_test.tokens", "longer than the context"});

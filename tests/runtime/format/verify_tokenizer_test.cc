@@ -127,23 +127,21 @@ TEST(TokenizerRules, LeaveCharactersToPieces) {
   ModelSurgery surgery(model_with(piece_spec({"a"}, true)).span());
   ASSERT_GT(list_of(surgery, kCharacters)->size(), 0u);
   expect_refusal(changed(std::move(surgery), choose(&TokenizerNumbers::kind, 0)).file(),
-                 {"tokenizer.characters", "bytes are merged"});
+                 {"tokenizer.characters", "has no such list"});
 }
 
 INSTANTIATE_TEST_SUITE_P(
     All, PiecesRules,
     testing::Values(
-        FileRule{"Kind", choose(&TokenizerNumbers::kind, 4), {"tokenizer.kind", "unknown kind"}},
-        FileRule{"Pattern",
-                 choose(&TokenizerNumbers::pattern, 6),
-                 {"tokenizer.pattern", "unknown kind"}},
+        FileRule{"Kind", choose(&TokenizerNumbers::kind, 4), {"tokenizer.kind", "larger than"}},
         FileRule{
-            "Prefix", choose(&TokenizerNumbers::prefix, 3), {"tokenizer.prefix", "unknown kind"}},
-        FileRule{"Unknown",
-                 choose(&TokenizerNumbers::unknown, 3),
-                 {"tokenizer.unknown", "unknown kind"}},
+            "Pattern", choose(&TokenizerNumbers::pattern, 6), {"tokenizer.pattern", "larger than"}},
         FileRule{
-            "Flags", choose(&TokenizerNumbers::flags, 1024), {"tokenizer.flags", "unknown flag"}},
+            "Prefix", choose(&TokenizerNumbers::prefix, 3), {"tokenizer.prefix", "larger than"}},
+        FileRule{
+            "Unknown", choose(&TokenizerNumbers::unknown, 3), {"tokenizer.unknown", "larger than"}},
+        FileRule{
+            "Flags", choose(&TokenizerNumbers::flags, 1024), {"tokenizer.flags", "larger than"}},
         FileRule{"Empty", resize(kTokenOffsets, 1), {"tokenizer.token_offsets", "sensible size"}},
         FileRule{"FirstOffset",
                  put(kTokenOffsets, 0, 1),
@@ -152,16 +150,16 @@ INSTANTIATE_TEST_SUITE_P(
         FileRule{
             "LongToken", put(kTokenOffsets, 1, 1025), {"tokenizer.token_offsets", "too long", 1}},
         FileRule{"LooseBytes", put(kTokenOffsets, 9, 20), {"tokenizer.token_bytes", "fill"}},
-        FileRule{
-            "Bos", choose(&TokenizerNumbers::bos, 9), {"tokenizer.bos", "not in the vocabulary"}},
-        FileRule{
-            "BosMissing", choose(&TokenizerNumbers::bos, kNoToken), {"tokenizer.bos", "not in"}},
+        FileRule{"Bos", choose(&TokenizerNumbers::bos, 9), {"tokenizer.bos", "larger than"}},
+        FileRule{"BosMissing",
+                 choose(&TokenizerNumbers::bos, kNoToken),
+                 {"tokenizer.bos", "larger than"}},
         FileRule{"UnknownToken",
                  choose(&TokenizerNumbers::unknown_token, 9),
-                 {"tokenizer.unknown_token", "not in the vocabulary"}},
+                 {"tokenizer.unknown_token", "larger than"}},
         FileRule{"UnknownMissing",
                  choose(&TokenizerNumbers::unknown_token, kNoToken),
-                 {"tokenizer.unknown_token", "not in"}},
+                 {"tokenizer.unknown_token", "larger than"}},
         FileRule{"End", put(kEnds, 0, 9), {"tokenizer.ends", "not in the vocabulary"}},
         FileRule{"EndMissing",
                  all_of({choose(&TokenizerNumbers::flags, format::kAddEnd), resize(kEnds, 0)}),
@@ -175,7 +173,7 @@ INSTANTIATE_TEST_SUITE_P(
                  {"tokenizer.byte_tokens", "something else", 98}},
         FileRule{"CharacterCount",
                  resize(kCharacterTokens, 2),
-                 {"tokenizer.character_tokens", "one token"}},
+                 {"tokenizer.character_tokens", "not as long"}},
         FileRule{"CharacterOrder", put(kCharacters, 1, 32), {"tokenizer.characters", "order", 1}},
         FileRule{
             "CharacterSurrogate", put(kCharacters, 2, 0xD800), {"tokenizer.characters", "none", 2}},
@@ -188,7 +186,7 @@ INSTANTIATE_TEST_SUITE_P(
         FileRule{"CharacterMeaning",
                  put(kCharacterTokens, 1, 5),
                  {"tokenizer.character_tokens", "something else", 1}},
-        FileRule{"MergeColumns", resize(kMergeRanks, 1), {"tokenizer.merge_rights", "right side"}},
+        FileRule{"MergeColumns", resize(kMergeRanks, 1), {"tokenizer.merge_ranks", "not as long"}},
         FileRule{"MergeBegins", resize(kMergeBegin, 9), {"tokenizer.merge_begin", "divided"}},
         FileRule{
             "MergeBeginBeyond", put(kMergeBegin, 3, 4), {"tokenizer.merge_begin", "divided", 2}},
@@ -197,8 +195,9 @@ INSTANTIATE_TEST_SUITE_P(
         FileRule{"MergeRight",
                  put(kMergeRights, 0, 9),
                  {"tokenizer.merge_rights", "not in the vocabulary"}},
-        FileRule{
-            "MergeRank", put(kMergeRanks, 1, kNoToken), {"tokenizer.merge_ranks", "no rank", 1}},
+        FileRule{"MergeRank",
+                 put(kMergeRanks, 1, kNoToken),
+                 {"tokenizer.merge_ranks", "none of those", 1}},
         FileRule{"MergeToken",
                  put(kMergeTokens, 0, 9),
                  {"tokenizer.merge_tokens", "not in the vocabulary"}},
@@ -207,14 +206,14 @@ INSTANTIATE_TEST_SUITE_P(
                  {"tokenizer.merge_tokens", "parts do not make"}},
         FileRule{"MergeOfCharacters",
                  choose(&TokenizerNumbers::kind, 2),
-                 {"tokenizer.merge_rights", "not merged"}},
+                 {"tokenizer.merge_begin", "has no such list"}},
         FileRule{"WholeId",
                  put(kWholeTokens, 0, 9),
                  {"tokenizer.whole_tokens", "not in the vocabulary"}},
         FileRule{"WholeOrder", put(kWholeTokens, 1, 4), {"tokenizer.whole_tokens", "order", 1}},
         FileRule{"SpecialColumns",
                  [](ModelSurgery& s) { s.set_count(s.model().tokenizer()->special_flags(), 2); },
-                 {"tokenizer.specials", "flags"}},
+                 {"tokenizer.special_flags", "need flags"}},
         FileRule{
             "SpecialId", put(kSpecials, 2, 9), {"tokenizer.specials", "not in the vocabulary", 2}},
         FileRule{"SpecialOrder", put(kSpecials, 1, 0), {"tokenizer.specials", "order", 1}},
@@ -223,7 +222,8 @@ INSTANTIATE_TEST_SUITE_P(
                    s.overwrite(s.model().tokenizer()->special_flags()->Data() + 1, uint8_t{16});
                  },
                  {"tokenizer.special_flags", "unknown flag", 1}},
-        FileRule{"SpecialIndex", put(kSpecialOrder, 0, 3), {"tokenizer.special_order", "order"}},
+        FileRule{
+            "SpecialIndex", put(kSpecialOrder, 0, 3), {"tokenizer.special_order", "none of those"}},
         FileRule{"SpecialNames", put(kSpecialOrder, 1, 0), {"tokenizer.special_order", "order", 2}},
         FileRule{"ClassesMissing",
                  choose(&TokenizerNumbers::pattern, 1),
@@ -246,7 +246,7 @@ INSTANTIATE_TEST_SUITE_P(
         FileRule{"PatternOfCharacters",
                  choose(&TokenizerNumbers::kind, 2),
                  {"tokenizer.pattern",
-                  "not cut",
+                  "larger than",
                   0,
                   {{static_cast<uint32_t>(format::Pattern::kGpt2), 0}}}}),
     rule_name<ModelSurgery>);

@@ -39,7 +39,7 @@ TEST(WordPieceRules, LeaveFoldsToWords) {
   const Change change =
       all_of({choose(&TokenizerNumbers::kind, 2), choose(&TokenizerNumbers::word_characters_max, 0),
               resize(kPunctuation, 0), resize(kDropped, 0)});
-  expect_refusal(changed(words_file(), change).file(), {"tokenizer.fold_from", "for words only"});
+  expect_refusal(changed(words_file(), change).file(), {"tokenizer.fold_from", "has no such list"});
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -47,25 +47,25 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         FileRule{"KindWithoutWords",
                  choose(&TokenizerNumbers::kind, 2),
-                 {"tokenizer.word_characters_max", "sensible size"}},
+                 {"tokenizer.word_characters_max", "larger than"}},
         FileRule{"WordCharactersNone",
                  choose(&TokenizerNumbers::word_characters_max, 0),
                  {"tokenizer.word_characters_max",
-                  "sensible size",
+                  "no characters",
                   0,
                   {{0, format::kWordCharactersMax}}}},
         FileRule{"WordCharactersTooMany",
                  choose(&TokenizerNumbers::word_characters_max, format::kWordCharactersMax + 1),
                  {"tokenizer.word_characters_max",
-                  "sensible size",
+                  "larger than",
                   0,
                   {{format::kWordCharactersMax + 1, format::kWordCharactersMax}}}},
         FileRule{"Separators",
                  choose(&TokenizerNumbers::pair_separators, 3),
-                 {"tokenizer.pair_separators", "too many"}},
+                 {"tokenizer.pair_separators", "larger than"}},
         FileRule{"SeparatorsWithoutEnd",
                  all_of({choose(&TokenizerNumbers::flags, format::kAddBos), resize(kEnds, 0)}),
-                 {"tokenizer.pair_separators", "no end token"}},
+                 {"tokenizer.pair_separators", "larger than"}},
         FileRule{"DroppedOdd", resize(kDropped, 3), {"tokenizer.dropped", "ranges"}},
         FileRule{"DroppedOrder", put(kDropped, 2, 0), {"tokenizer.dropped", "order", 2}},
         FileRule{"DroppedTooLarge", put(kDropped, 3, 0x110000), {"tokenizer.dropped", "order", 2}},
@@ -73,7 +73,7 @@ INSTANTIATE_TEST_SUITE_P(
             "PunctuationMissing", resize(kPunctuation, 0), {"tokenizer.punctuation", "missing"}},
         FileRule{
             "PunctuationOfAscii", put(kPunctuation, 0, 0x7F), {"tokenizer.punctuation", "order"}},
-        FileRule{"FoldColumns", resize(kFoldTo, 27), {"tokenizer.fold_to", "one thing"}},
+        FileRule{"FoldColumns", resize(kFoldTo, 27), {"tokenizer.fold_to", "not as long"}},
         FileRule{"FoldOrder", put(kFoldFrom, 1, 'A'), {"tokenizer.fold_from", "order", 1}},
         FileRule{"FoldFromTooLarge",
                  put(kFoldFrom, kLastFold, 0x110000),
@@ -101,9 +101,9 @@ INSTANTIATE_TEST_SUITE_P(
                  {"tokenizer.fold_sequences", "none", 1, {{0x110000, 0x10FFFF}}}},
         FileRule{"Prefix",
                  choose(&TokenizerNumbers::prefix, 1),
-                 {"tokenizer.prefix", "no space", 0, {{1, 0}}}},
+                 {"tokenizer.prefix", "larger than", 0, {{1, 0}}}},
         FileRule{
-            "Pattern", choose(&TokenizerNumbers::pattern, 5), {"tokenizer.pattern", "not cut"}},
+            "Pattern", choose(&TokenizerNumbers::pattern, 5), {"tokenizer.pattern", "larger than"}},
         FileRule{"WholeId",
                  put(kWholeTokens, 1, 9),
                  {"tokenizer.whole_tokens", "not in the vocabulary", 1}}),
@@ -112,10 +112,11 @@ INSTANTIATE_TEST_SUITE_P(
 // What only words need is refused elsewhere, and the other way round.
 TEST(WordPieceRules, RefuseTablesOfOtherKinds) {
   const Change change =
-      all_of({choose(&TokenizerNumbers::kind, 3), choose(&TokenizerNumbers::prefix, 0)});
+      all_of({choose(&TokenizerNumbers::kind, 3), choose(&TokenizerNumbers::prefix, 0),
+              choose(&TokenizerNumbers::word_characters_max, 1)});
   const uint32_t characters = list_of(three_pieces_file(), kCharacters)->size();
   expect_refusal(changed(three_pieces_file(), change).file(),
-                 {"tokenizer.characters", "need no tokens", 0, {{characters, 0}}});
+                 {"tokenizer.characters", "has no such list", 0, {{characters, 0}}});
 }
 
 }  // namespace

@@ -49,6 +49,16 @@ double reference(Activation function, double x) {
       return x * std::min(std::max(x + 3, 0.0), 6.0) / 6;
     case Activation::kClamp:
       return std::min(std::max(x, -double{kParameter}), double{kParameter});
+    case Activation::kExp:
+      return std::exp(x);
+    case Activation::kSqrt:
+      return std::sqrt(x);
+    case Activation::kReciprocal:
+      return 1 / x;
+    case Activation::kLog:
+      return std::log(x);
+    case Activation::kSin:
+      return std::sin(x);
   }
   return NAN;
 }
@@ -57,7 +67,11 @@ constexpr Activation kAll[] = {
     Activation::kRelu,      Activation::kGeluErf, Activation::kGeluTanh, Activation::kSilu,
     Activation::kSoftCap,   Activation::kTanh,    Activation::kSigmoid,  Activation::kScale,
     Activation::kLeakyRelu, Activation::kElu,     Activation::kSoftplus, Activation::kMish,
-    Activation::kHardSwish, Activation::kClamp};
+    Activation::kHardSwish, Activation::kClamp,   Activation::kSin};
+
+// Those that are no numbers everywhere, or soon too large ones.
+constexpr Activation kPartial[] = {Activation::kExp, Activation::kSqrt, Activation::kReciprocal,
+                                   Activation::kLog};
 
 TEST_P(Activations, AgreeWithTheReference) {
   for (const Activation function : kAll) {
@@ -74,7 +88,7 @@ TEST_P(Activations, AgreeWithTheReference) {
         }
         const FloatRows alone(3, columns, 6, 1.0f), product(3, columns, 7, 1.0f);
         const std::vector<float> input = rows.dense();
-        activation(kernels(), function, kParameter, rows.view(), {}, alone.matrix(), {});
+        activation(kernels(), function, kParameter, rows.view(), ConstMatrix(), alone.matrix(), {});
         activation(kernels(), function, kParameter, rows.view(), factor.view(), product.matrix(),
                    {});
         ASSERT_TRUE(same_bits(rows.dense(), input)) << "an input is only read";
@@ -92,9 +106,10 @@ TEST_P(Activations, MayReplaceTheirInput) {
   for (const Activation function : kAll) {
     const FloatRows rows(3, 300, 1, 3.0f), factor(3, 300, 2, 1.0f), alone(3, 300, 3, 1.0f),
         product(3, 300, 4, 1.0f), in_place(3, 300, 1, 3.0f);
-    activation(kernels(), function, kParameter, rows.view(), {}, alone.matrix(), {});
+    activation(kernels(), function, kParameter, rows.view(), ConstMatrix(), alone.matrix(), {});
     activation(kernels(), function, kParameter, rows.view(), factor.view(), product.matrix(), {});
-    activation(kernels(), function, kParameter, in_place.view(), {}, in_place.matrix(), {});
+    activation(kernels(), function, kParameter, in_place.view(), ConstMatrix(), in_place.matrix(),
+               {});
     ASSERT_TRUE(same_bits(in_place.dense(), alone.dense()));
     activation(kernels(), function, kParameter, rows.view(), factor.view(), rows.matrix(), {});
     ASSERT_TRUE(same_bits(rows.dense(), product.dense()));
@@ -129,11 +144,12 @@ TEST_P(Activations, KeepTheirLimits) {
     for (float far = 1e3f; far < 3e38f; far *= 3.7f) {
       rows.matrix().row(0)[0] = far;
       rows.matrix().row(0)[1] = -far;
-      activation(kernels(), function, kParameter, rows.view(), {}, rows.matrix(), {});
+      activation(kernels(), function, kParameter, rows.view(), ConstMatrix(), rows.matrix(), {});
       float right = far, left = 0.0f;
       if (function == Activation::kSoftCap || function == Activation::kClamp) {
         right = kParameter, left = -kParameter;
       }
+      if (function == Activation::kSin) continue;
       if (function == Activation::kElu) left = -kParameter;
       if (function == Activation::kTanh) right = 1.0f, left = -1.0f;
       if (function == Activation::kSigmoid) right = 1.0f;
@@ -143,12 +159,69 @@ TEST_P(Activations, KeepTheirLimits) {
   }
 }
 
+// exp, sqrt and reciprocal are right to a few units in their last place wherever they are numbers.
+TEST_P(Activations, AreExactInTheirLastPlaces) {
+  const FloatRows rows(1, 300, 1, 1.0f), made(1, 300, 2, 1.0f);
+  for (const Activation function : kPartial) {
+    const bool is_exp = function == Activation::kExp;
+    for (uint32_t c = 0; c < 300; ++c) {
+      const float step = static_cast<float>(c) - 149.5f;
+      rows.matrix().row(0)[c] = is_exp ? 0.58f * step : std::exp(0.4f * step);
+      if (function == Activation::kReciprocal && c % 2 == 0) rows.matrix().row(0)[c] *= -1.0f;
+    }
+    activation(kernels(), function, 0.0f, rows.view(), ConstMatrix(), made.matrix(), {});
+    for (uint32_t c = 0; c < 300; ++c) {
+      const double wanted = reference(function, rows.at(0, c));
+      EXPECT_NEAR(made.at(0, c) / wanted, 1.0, 12 * kRounding) << rows.at(0, c);
+    }
+  }
+}
+
+// What ends, ends in what the C library has there.
+TEST_P(Activations, HaveTheirEnds) {
+  const FloatRows rows(1, 3, 1, 1.0f);
+  const auto made = [&](Activation function, float a, float b, float c) {
+    rows.matrix().row(0)[0] = a, rows.matrix().row(0)[1] = b, rows.matrix().row(0)[2] = c;
+    activation(kernels(), function, 0.0f, rows.view(), ConstMatrix(), rows.matrix(), {});
+  };
+  made(Activation::kExp, -200.0f, 0.0f, 200.0f);
+  EXPECT_EQ(rows.at(0, 0), 0.0f);
+  EXPECT_EQ(rows.at(0, 1), 1.0f);
+  EXPECT_EQ(rows.at(0, 2), INFINITY);
+  made(Activation::kSqrt, 0.0f, 4.0f, -1.0f);
+  EXPECT_EQ(rows.at(0, 0), 0.0f);
+  EXPECT_EQ(rows.at(0, 1), 2.0f);
+  EXPECT_TRUE(std::isnan(rows.at(0, 2)));
+  rows.matrix().row(0)[0] = 6.0f;
+  activation(kernels(), Activation::kSqrt, kParameter, rows.view(), ConstMatrix(), rows.matrix(),
+             {});
+  EXPECT_EQ(rows.at(0, 0), 3.0f);
+  activation(kernels(), Activation::kReciprocal, 5.0f, rows.view(), ConstMatrix(), rows.matrix(),
+             {});
+  EXPECT_EQ(rows.at(0, 0), 0.125f);
+  made(Activation::kLog, 0.0f, 1.0f, INFINITY);
+  EXPECT_EQ(rows.at(0, 0), -INFINITY);
+  EXPECT_EQ(rows.at(0, 1), 0.0f);
+  EXPECT_EQ(rows.at(0, 2), INFINITY);
+  made(Activation::kLog, -1.0f, 2.0f, -INFINITY);
+  EXPECT_TRUE(std::isnan(rows.at(0, 0)));
+  EXPECT_TRUE(std::isnan(rows.at(0, 2)));
+  made(Activation::kSin, INFINITY, 1e6f, -0.0f);
+  EXPECT_TRUE(std::isnan(rows.at(0, 0)));
+  EXPECT_NEAR(rows.at(0, 1), std::sin(1e6), 1e-6);
+  EXPECT_EQ(rows.at(0, 2), 0.0f);
+  made(Activation::kReciprocal, 0.0f, -0.5f, INFINITY);
+  EXPECT_EQ(rows.at(0, 0), INFINITY);
+  EXPECT_EQ(rows.at(0, 1), -2.0f);
+  EXPECT_EQ(rows.at(0, 2), 0.0f);
+}
+
 TEST_P(Activations, PassOnWhatIsNotANumber) {
   const FloatRows rows(1, 3, 1, 1.0f);
   for (const Activation function : kAll) {
     if (function == Activation::kRelu) continue;
     rows.matrix().row(0)[1] = NAN;
-    activation(kernels(), function, kParameter, rows.view(), {}, rows.matrix(), {});
+    activation(kernels(), function, kParameter, rows.view(), ConstMatrix(), rows.matrix(), {});
     EXPECT_TRUE(std::isnan(rows.at(0, 1))) << static_cast<int>(function);
     EXPECT_FALSE(std::isnan(rows.at(0, 0)) || std::isnan(rows.at(0, 2)));
   }

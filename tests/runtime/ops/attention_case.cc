@@ -39,7 +39,8 @@ size_t scratch_floats(Packing packing, uint32_t cache_positions) {
   formula.score_rows = packing.mr;
   formula.group_count = 1;
   formula.groups[0].lookback = kUnlimited;
-  const ArenaSizes sizes = evaluate(formula, {.positions_max = cache_positions});
+  const ArenaSizes sizes =
+      evaluate(formula, std::vector<Axis>(1), {.positions_max = cache_positions});
   return static_cast<size_t>(sizes.scratch_bytes_per_thread.value() / sizeof(float));
 }
 
@@ -69,6 +70,7 @@ AttentionCase::AttentionCase(TensorType kv_type_in, const AttentionShape& shape_
 std::vector<std::vector<double>> AttentionCase::expected() const {
   std::vector<std::vector<double>> outputs;
   ScoreRules rules = {score_cap, slopes};
+  rules.sinks = sinks;
   (has_distances() ? rules.distances : rules.pairs) = table;
   for (const SequenceTokens& sequence : tokens) {
     outputs.push_back(reference_attention(shape, mask.dense, sequence.query,
@@ -101,6 +103,13 @@ double AttentionCase::tolerance() const {
 void AttentionCase::add_slopes() {
   for (uint32_t h = 1; h <= shape.heads; ++h) {
     slopes.push_back(std::exp2(-8.0f * static_cast<float>(h) / static_cast<float>(shape.heads)));
+  }
+}
+
+void AttentionCase::add_sinks() {
+  const auto heads = static_cast<float>(shape.heads);
+  for (uint32_t h = 0; h < shape.heads; ++h) {
+    sinks.push_back(-3.0f + 9.0f * static_cast<float>(h) / heads);
   }
 }
 
@@ -213,6 +222,7 @@ void AttentionRun::feed(const Step& step) {
   op.slopes = problem_.slopes.empty() ? nullptr : problem_.slopes.data();
   op.table = score_table();
   op.score_cap = problem_.score_cap;
+  op.sinks = problem_.sinks.empty() ? nullptr : problem_.sinks.data();
   op.cache_positions = problem_.cache_positions;
   op.query = matrix_of(query, rows, query_width);
   op.key = matrix_of(key, rows, key_width);
@@ -224,7 +234,8 @@ void AttentionRun::feed(const Step& step) {
   op.scratch.bytes_per_thread = scratch_floats_ * sizeof(float);
   {
     const NoHeapScope no_heap;
-    attention(kernels_, op, sequences, parallel_);
+    op.queries = op.keys = sequences;
+    attention(kernels_, op, parallel_);
   }
 
   EXPECT_TRUE(output.surroundings_intact());

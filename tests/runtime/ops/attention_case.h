@@ -37,6 +37,7 @@ struct AttentionCase {
   // positions_max], or the latter without heads; or none.
   std::vector<float> table;
   float score_cap = 0.0f;
+  std::vector<float> sinks;  // of each head; or none
 
   // Tokens in [-1, 1), queries in [-query_limit, query_limit).
   AttentionCase(TensorType kv_type_in, const AttentionShape& shape_in, TestMask mask_in,
@@ -48,6 +49,8 @@ struct AttentionCase {
   std::vector<float> as_kept(std::vector<float> numbers, uint32_t width) const;
   // Gives each head a slope, as ALiBi does: 2^(-8 h / heads) for h from 1 on.
   void add_slopes();
+  // Gives each head a sink, from below all scores to above them.
+  void add_sinks();
   enum class Table { kDistances, kPairs, kPairsOfAllHeads };
   // Gives scores terms in [-2, 2). With `hides`, a third of them is -infinity, but never that of a
   // token and itself.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention whose scores have a soft cap, or terms from a table: the reference, and every promise
-// that attention keeps without them.
+// Attention whose scores have a soft cap, terms from a table or a sink beside them: the reference,
+// and every promise that attention keeps without them.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -25,6 +25,7 @@ struct Change {
   bool has_table;
   Table table = Table::kDistances;
   bool hides = false;
+  bool has_sinks = false;
 };
 
 constexpr Change kChanges[] = {
@@ -34,7 +35,10 @@ constexpr Change kChanges[] = {
     {"hiding distances, cap", 2.0f, false, true, Table::kDistances, true},
     {"pairs", 0.0f, false, true, Table::kPairs},
     {"hiding pairs", 0.0f, false, true, Table::kPairs, true},
-    {"hiding pairs of all heads, cap", 1.0f, false, true, Table::kPairsOfAllHeads, true}};
+    {"hiding pairs of all heads, cap", 1.0f, false, true, Table::kPairsOfAllHeads, true},
+    {"sinks", 0.0f, false, false, {}, false, true},
+    {"sinks, cap and slopes", 1.5f, true, false, {}, false, true},
+    {"sinks, hiding pairs", 0.0f, false, true, Table::kPairs, true, true}};
 
 class AttentionTerms : public CacheTest {
  protected:
@@ -44,6 +48,7 @@ class AttentionTerms : public CacheTest {
     problem.score_cap = change.cap;
     if (change.has_slopes) problem.add_slopes();
     if (change.has_table) problem.add_table(change.table, change.hides);
+    if (change.has_sinks) problem.add_sinks();
     return problem;
   }
 
@@ -206,6 +211,47 @@ TEST_P(AttentionTermsInF32, AreNaNWhereATableHidesAll) {
     } else {
       EXPECT_EQ(found[0][i], clean[0][i]) << i;
     }
+  }
+}
+
+// A sink remains of the sum where a query sees nothing: its weights are zeros, and so is the
+// result.
+TEST_P(AttentionTerms, AreZeroWhereATableHidesAllButTheSink) {
+  for (const AttentionShape& shape : {AttentionShape{2, 1, 3, 5}, AttentionShape{2, 1, 0, 33}}) {
+    AttentionCase problem(kv_type(), shape, causal_mask(9), {9});
+    problem.add_table(Table::kPairs, false);
+    problem.add_sinks();
+    for (uint32_t key = 0; key < 9; ++key) problem.table[(9 + 4) * 9 + key] = -INFINITY;
+    for (const uint32_t rows : {9u, 1u}) {
+      const auto found = run_attention(kernels(), problem, problem.in_chunks(rows));
+      ASSERT_TRUE(all_near(found[0], problem.expected()[0], problem.tolerance()));
+      for (uint32_t c = 0; c < shape.value_dim; ++c) {
+        EXPECT_EQ(found[0][(4 * 2 + 1) * shape.value_dim + c], 0.0f) << c;
+      }
+    }
+  }
+}
+
+// Of no weight beside scores, and of all weight.
+TEST_P(AttentionTermsInF32, SinksAreAnySize) {
+  const AttentionCase plain(TensorType::kF32, {2, 1, 3, 5}, causal_mask(9), {9});
+  AttentionCase problem = plain;
+  for (const float sink : {-INFINITY, -3e38f, -200.0f}) {
+    problem.sinks = {sink, sink};
+    ASSERT_TRUE(all_near(run_attention(kernels(), problem, problem.at_once())[0],
+                         plain.expected()[0], plain.tolerance()))
+        << sink;
+  }
+  for (const float sink : {200.0f, 3e38f}) {
+    problem.sinks = {sink, sink};
+    const auto found = run_attention(kernels(), problem, problem.at_once());
+    for (const float output : found[0]) ASSERT_EQ(output, 0.0f) << sink;
+  }
+  // Those of a head are its own.
+  problem.sinks = {0.0f, NAN};
+  const auto found = run_attention(kernels(), problem, problem.at_once());
+  for (uint32_t i = 0; i < 9 * 2 * 5; ++i) {
+    ASSERT_EQ(std::isnan(found[0][i]), i / 5 % 2 == 1) << i;
   }
 }
 

@@ -38,6 +38,8 @@ double expected_value(SelectKind kind, const std::vector<float>& values, uint32_
       return sum / std::sqrt(count);
     case SelectKind::kWeightedMean:
       return weighted / weights;
+    case SelectKind::kSum:
+      return sum;
     default:
       return NAN;
   }
@@ -61,10 +63,11 @@ TEST_P(Select, MakesOneRowOfSeveralAsInDoublePrecision) {
       for (uint32_t c = 0; c < columns; ++c) from.matrix().row(r)[c] -= 3.0f;
     }
     const std::vector<float> values = from.dense();
-    for (const SelectKind kind : {kMean, kMax, kMeanSqrtLength, kWeightedMean}) {
+    for (const SelectKind kind : {kMean, kMax, kMeanSqrtLength, kWeightedMean, kSum}) {
       for (const Form& form : forms) {
         const FloatRows to(2, columns, 2, 9.0f);
-        select(kernels(), kind, false, from.view(), form.step, to.matrix());
+        const SequenceRows ones[] = {{0, 0, 1}, {0, 1, 1}};
+        select(kernels(), kind, from.view(), form.step, ones, to.matrix());
         for (uint32_t c = 0; c < columns; ++c) {
           const double expected = expected_value(kind, values, columns, c, 2, form.positions);
           const double tolerance = kind == kMax ? 0.0 : 32 * kRounding;
@@ -82,9 +85,9 @@ TEST_P(Select, MakesOfOneRowThatRow) {
   Random(3).fill(values, 1.0f);
   values[7] = 0.0f;  // to which nothing was added
   using enum SelectKind;
-  for (const SelectKind kind : {kMean, kMax, kMeanSqrtLength, kWeightedMean}) {
+  for (const SelectKind kind : {kMean, kMax, kMeanSqrtLength, kWeightedMean, kSum}) {
     std::vector<float> row(19 + 4);
-    select(kernels(), kind, false, {values.data(), 1, 19, 19}, {sequences, 1},
+    select(kernels(), kind, {values.data(), 1, 19, 19}, {sequences, 1}, sequences,
            {row.data(), 1, 19, 19});
     EXPECT_TRUE(same_bits(std::span(row).first(19), std::span(values).first(19))) << name(kind);
   }
@@ -93,10 +96,13 @@ TEST_P(Select, MakesOfOneRowThatRow) {
 TEST_P(Select, TakesTheRowsThatAreAskedFor) {
   const std::vector<SequenceRows> sequences = {{5, 0, 3}, {2, 3, 0}, {0, 3, 2}};
   const FloatRows from(5, 9, 1, 1.0f);
-  const auto expect_rows = [&](SelectKind kind, bool all, const std::vector<uint32_t>& expected) {
+  const auto expect_rows = [&](SelectKind kind, const std::vector<uint32_t>& counts,
+                               const std::vector<uint32_t>& expected) {
     const FloatRows to(5, 9, 2, 1.0f);
     const std::vector<float> before = to.dense();
-    select(kernels(), kind, all, from.view(), {sequences}, to.matrix());
+    const SequenceRows taken[] = {
+        {0, 0, counts[0]}, {0, counts[0], counts[1]}, {0, counts[0] + counts[1], counts[2]}};
+    select(kernels(), kind, from.view(), {sequences}, taken, to.matrix());
     for (uint32_t r = 0; r < 5; ++r) {
       for (uint32_t c = 0; c < 9; ++c) {
         const float want = r < expected.size() ? from.at(expected[r], c) : before[r * 9 + c];
@@ -104,10 +110,13 @@ TEST_P(Select, TakesTheRowsThatAreAskedFor) {
       }
     }
   };
-  expect_rows(SelectKind::kAsAsked, false, {2, 4});
-  expect_rows(SelectKind::kAsAsked, true, {0, 1, 2, 3, 4});
-  expect_rows(SelectKind::kFirst, true, {0, 3});
-  expect_rows(SelectKind::kLast, true, {2, 4});
+  expect_rows(SelectKind::kAsAsked, {1, 0, 1}, {2, 4});
+  expect_rows(SelectKind::kAsAsked, {3, 0, 2}, {0, 1, 2, 3, 4});
+  expect_rows(SelectKind::kFirst, {1, 0, 1}, {0, 3});
+  expect_rows(SelectKind::kLast, {1, 0, 1}, {2, 4});
+  // Parts of rows that were joined.
+  expect_rows(SelectKind::kFirst, {2, 0, 1}, {0, 1, 3});
+  expect_rows(SelectKind::kLast, {2, 0, 0}, {1, 2});
 }
 
 }  // namespace

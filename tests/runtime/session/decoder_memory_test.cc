@@ -69,11 +69,9 @@ TEST_P(DecoderMemory, PlanIsTheFormulaInTheFile) {
       sizes.sequences_max = options.sequences_max;
       sizes.tokens_max = options.tokens_max != 0 ? options.tokens_max
                                                  : options.positions_max * options.sequences_max;
-      sizes.outputs_max = options.outputs == Outputs::kAll
-                              ? sizes.tokens_max
-                              : std::min(sizes.tokens_max, sizes.sequences_max);
+      sizes.all_rows = options.outputs == Outputs::kAll;
       const ArenaPlan plan = *plan_arena(*model, options);
-      const ArenaSizes expected = evaluate(formula, sizes);
+      const ArenaSizes expected = evaluate(formula, ModelAccess::reader(*model).axes(), sizes);
       EXPECT_EQ(plan.kv_cache_bytes, expected.kv_cache_bytes.value());
       EXPECT_EQ(plan.activation_bytes, expected.activation_bytes.value());
       EXPECT_EQ(plan.total_bytes, expected.total_bytes.value());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sessions of decoders whose attention has a slope for each head, a table of terms or a soft cap:
-// these reach the op, and chunks change no bit.
+// Sessions of decoders whose attention has a slope or a sink for each head, a table of terms or a
+// soft cap: these reach the op, and chunks change no bit.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -21,6 +21,11 @@ class DecoderSlopes : public DecoderTest {
     return decoder_program(shape);
   }
 
+  static uint32_t heads_of(const convert::Program& program, const convert::ProgramOp& op) {
+    const uint32_t cache = op.body.numbers[format::AttentionOp::kCache];
+    return op.body.views[format::kOutput].width / program.caches[cache].shape.value_dim;
+  }
+
   // Gives every attention op `slope` for each of its heads, or with `by_head` a multiple of it.
   static convert::Program with_slopes(float slope, bool by_head) {
     convert::Program program = DecoderSlopes::program();
@@ -29,7 +34,7 @@ class DecoderSlopes : public DecoderTest {
       convert::ProgramTensor slopes;
       slopes.name = op.name + ".slopes";
       slopes.outputs = 1;
-      slopes.inputs = op.body.numbers[format::AttentionOp::kHeads];
+      slopes.inputs = heads_of(program, op);
       slopes.layout = format::Layout::kPlain;
       for (uint32_t h = 0; h < slopes.inputs; ++h) {
         slopes.weights.push_back(by_head ? slope * static_cast<float>(h + 1) : slope);
@@ -43,11 +48,11 @@ class DecoderSlopes : public DecoderTest {
   // The same as a table of terms: of all heads together, with `by_head` of each.
   static convert::Program with_tables(float slope, ScoreTerms by, bool by_head) {
     convert::Program program = DecoderSlopes::program();
-    const uint32_t positions = program.positions_max;
+    const uint32_t positions = program.inputs[0].positions_max;
     const bool by_pair = by == ScoreTerms::kPairs;
     for (convert::ProgramOp& op : program.ops) {
       if (op.body.kind != format::OpKind::kAttention) continue;
-      const uint32_t heads = by_head || !by_pair ? op.body.numbers[format::AttentionOp::kHeads] : 1;
+      const uint32_t heads = by_head || !by_pair ? heads_of(program, op) : 1;
       convert::ProgramTensor terms;
       terms.name = op.name + ".terms";
       terms.outputs = by_pair ? heads * positions : heads;
@@ -77,11 +82,21 @@ class DecoderSlopes : public DecoderTest {
     return program;
   }
 
+  static convert::Program with_sinks(float sink) {
+    convert::Program program = DecoderSlopes::program();
+    for (convert::ProgramOp& op : program.ops) {
+      if (op.body.kind != format::OpKind::kAttention) continue;
+      op.body.numbers[format::AttentionOp::kSinks] = static_cast<uint32_t>(program.tensors.size());
+      program.add_vector(op.name + ".sinks", std::vector<float>(heads_of(program, op), sink));
+    }
+    return program;
+  }
+
   // The same for all heads, said by the masks.
   static convert::Program with_strips(float slope) {
     convert::Program program = DecoderSlopes::program();
     for (convert::CompiledMask& mask : program.masks) {
-      const uint32_t positions = program.positions_max;
+      const uint32_t positions = program.inputs[0].positions_max;
       mask.kind = MaskKind::kStrip;
       mask.positions = positions;
       mask.lookback = positions - 1;
@@ -139,6 +154,22 @@ TEST_P(DecoderSlopes, CapScores) {
   EXPECT_TRUE(all_near(barely, std::vector<double>(plain.begin(), plain.end()), 1e-4));
   EXPECT_FALSE(all_near(capped, std::vector<double>(plain.begin(), plain.end()), 1e-4));
   EXPECT_TRUE(same_bits(TestSession(*low, options).steps_of(1, tokens), capped));
+}
+
+TEST_P(DecoderSlopes, SinksTakePartInTheSum) {
+  const TestModel none = model_of(program());
+  const TestModel low = model_of(with_sinks(-200.0f));
+  const TestModel plus_one = model_of(with_sinks(0.0f));
+  const std::vector<TokenId> tokens = ids(*none, 33);
+  const SessionOptions options = all_outputs(options_for(kDecoderPositions));
+  const std::vector<float> plain = TestSession(*none, options).run(tokens);
+  const std::vector<float> barely = TestSession(*low, options).run(tokens);
+  const std::vector<float> found = TestSession(*plus_one, options).run(tokens);
+  EXPECT_TRUE(all_near(barely, std::vector<double>(plain.begin(), plain.end()), 1e-4));
+  EXPECT_FALSE(all_near(found, std::vector<double>(plain.begin(), plain.end()), 1e-4));
+  for (const uint32_t chunk : {1u, 7u}) {
+    EXPECT_TRUE(same_bits(TestSession(*plus_one, options).steps_of(chunk, tokens), found)) << chunk;
+  }
 }
 
 TEST_P(DecoderSlopes, GiveTheSameBitsStepByStep) {

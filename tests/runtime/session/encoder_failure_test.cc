@@ -160,7 +160,7 @@ TEST_P(EncoderFailure, RefusesToGoOnWithASequence) {
 // A model of whole sequences of 9 tokens or more, though its mask is causal.
 TEST_P(EncoderFailure, RefusesSequencesShorterThanTheModels) {
   convert::Program program = decoder_program(decoder_named("llama"));
-  program.tokens_min = 9;
+  program.inputs[0].tokens_min = 9;
   const TestModel model(convert::write_model(program, {GetParam()}).span(), GetParam());
   EXPECT_EQ(model->tokens_min(), 9u);
   EXPECT_FALSE(model->causal());

@@ -35,7 +35,7 @@ class FewBits : public EncoderTest {
 
   // With the weights that the file holds.
   static std::vector<double> expected(const FewBitsModel& model, const EncoderInput& input) {
-    const convert::GraphInput read = {input.ids, input.types, input.features};
+    const convert::SequenceInput read = {input.ids, input.types, input.features};
     return convert::evaluate(convert::with_stored_weights(model.graph), read).values;
   }
 };

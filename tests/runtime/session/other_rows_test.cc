@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sequences that begin with rows of constants, and those whose tokens are the patches of an image:
+// Sequences that begin with rows of constants, and those that are images, which are cut in patches:
 // against the reference, in every form of batch, token by token, and with an arena of no byte more.
 #include <gtest/gtest.h>
 
@@ -33,6 +33,9 @@ class OtherRows : public testing::TestWithParam<Target> {
 };
 ARENITE_FOR_EACH_KERNEL_SET(OtherRows);
 
+// Pools in the middle of the program.
+constexpr Form kMiddle = {false, false, SelectKind::kAsAsked, 0, true, true};
+
 std::vector<float> numbers(size_t count) { return random_floats(count, 7); }
 
 void expect_same_bits(std::span<const float> found, std::span<const float> expected) {
@@ -46,13 +49,14 @@ void expect_near(const std::vector<float>& found, const std::vector<double>& exp
 
 TEST_P(OtherRows, AreThoseOfTheReference) {
   using enum SelectKind;
-  for (const Form& form : {Form{}, Form{false, false, kFirst}, Form{false, false, kFirst, 1},
-                           Form{false, false, kMean}, Form{false, false, kMean, kPrefix},
-                           Form{false, false, kMax, 2}, Form{true}, Form{false, true, kMean, 1}}) {
+  for (const Form& form :
+       {Form{}, Form{false, false, kFirst}, Form{false, false, kFirst, 1},
+        Form{false, false, kMean}, Form{false, false, kMean, 2}, Form{false, false, kMax, 1},
+        Form{true}, Form{false, true, kMean, 1}, kMiddle, Form{false, false, kFirst, 2, true, true},
+        Form{false, true, kMean, 1, true, true}}) {
     const TestModel model = load(form);
-    const uint32_t tokens = form.images ? 16 : 11;
-    const std::vector<float> fed =
-        numbers(form.images ? image_shape(*model).pixels() : tokens * kFeatures);
+    const uint32_t tokens = form.images ? kImagePixels : 11;
+    const std::vector<float> fed = numbers(tokens * model->input_features());
     SessionOptions options = options_for(tokens);
     options.outputs = Outputs::kAll;
     const TestSession session(*model, options);
@@ -66,7 +70,8 @@ TEST_P(OtherRows, AreThoseOfTheReference) {
 }
 
 TEST_P(OtherRows, GiveTheSameBitsInEveryFormOfBatch) {
-  for (const Form& form : {Form{}, Form{false, false, SelectKind::kMean, 1}}) {
+  for (const Form& form : {Form{}, Form{false, false, SelectKind::kMean, 1}, kMiddle,
+                           Form{false, false, SelectKind::kMax, 2, true, true}}) {
     const TestModel model = load(form);
     constexpr uint32_t kTokens = 9;
     const std::vector<uint32_t> lengths = {4, 0, 9, 1};
@@ -134,26 +139,26 @@ TEST_P(OtherRows, ComeOnceWhereTokensComeInSteps) {
 }
 
 TEST_P(OtherRows, TakeNoByteMoreThanPlanned) {
-  for (const Form& form : {Form{}, Form{true}, Form{false, true, SelectKind::kFirst}}) {
+  for (const Form& form : {Form{}, Form{true}, Form{false, true, SelectKind::kFirst}, kMiddle}) {
     const TestModel model = load(form);
     for (const uint32_t sequences : {1u, 2u, 5u}) {
-      for (const uint32_t tokens : {0u, 1u, 16u}) {
+      const uint32_t each = form.images ? kImagePixels : 16;
+      for (const uint32_t tokens : {0u, 1u, each}) {
         if (form.images && tokens == 1) continue;
-        SessionOptions options = options_for(16, sequences);
+        SessionOptions options = options_for(each, sequences);
         options.tokens_max = tokens;
         options.outputs = Outputs::kAll;
         const Result<ArenaPlan> plan = plan_arena(*model, options);
         ASSERT_TRUE(plan.ok());
         const TestSession session(*model, options);  // in as many bytes, before a guard page
-        const uint32_t most = tokens == 0 ? 16 * sequences : tokens;
+        const uint32_t most = tokens == 0 ? each * sequences : tokens;
         std::vector<uint32_t> lengths(sequences, most / sequences);
         lengths[0] += most % sequences;
-        if (lengths[0] > 16) lengths[0] = 16;
+        if (lengths[0] > each) lengths[0] = each;
         if (form.images) lengths.clear();
-        const uint32_t count = form.images ? most / 16 : sequences;
-        const std::vector<float> fed =
-            numbers(form.images ? count * image_shape(*model).pixels() : count * 16 * kFeatures);
-        EXPECT_TRUE(session->run(Batch{fed, count, 16, lengths}).ok());
+        const uint32_t count = form.images ? most / each : sequences;
+        const std::vector<float> fed = numbers(size_t{count} * each * model->input_features());
+        EXPECT_TRUE(session->run(Batch{fed, count, each, lengths}).ok());
         convert::AlignedBytes arena(plan->total_bytes);
         const std::span<std::byte> less = arena.span().first(plan->total_bytes - 1);
         EXPECT_EQ(Session::create(*model, options, less).status(), Status::kArenaTooSmall);
@@ -163,32 +168,40 @@ TEST_P(OtherRows, TakeNoByteMoreThanPlanned) {
 }
 
 TEST_P(OtherRows, ImagesAreSequencesOfTheirOwn) {
-  const TestModel model = load({false, true, SelectKind::kMean, kPrefix});
+  const TestModel model = load({false, true, SelectKind::kMean, 2});
   const ImageShape image = image_shape(*model);
-  EXPECT_EQ(image.patches, 16u);
-  EXPECT_EQ(image.pixels(), 2u * 9 * 13);
-  EXPECT_EQ(model->input_features(), 12u);
-  const std::vector<float> fed = numbers(3 * image.pixels());
-  const TestSession session(*model, options_for(16, 3));
-  const std::vector<float> all = values_of(session->run(Batch{fed, 3}));
-  const TestSession alone(*model, options_for(16));
+  EXPECT_EQ(image.channels, kImageChannels);
+  EXPECT_EQ(image.height, 9u);
+  EXPECT_EQ(image.width, 13u);
+  EXPECT_EQ(image.tokens(), kImagePixels);
+  EXPECT_EQ(model->input_features(), kImageChannels);
+  EXPECT_EQ(model->tokens_min(), kImagePixels);
+  constexpr size_t kEach = kImagePixels * kImageChannels;
+  const std::vector<float> fed = numbers(3 * kEach);
+  const TestSession session(*model, options_for(kImagePixels, 3));
+  const std::vector<float> all = values_of(session->run(Batch{fed, 3, kImagePixels}));
+  const TestSession alone(*model, options_for(kImagePixels));
   for (size_t i = 0; i < 3; ++i) {
     alone->reset();
-    const auto own = std::span<const float>(fed).subspan(i * image.pixels(), image.pixels());
+    const auto own = std::span<const float>(fed).subspan(i * kEach, kEach);
     const std::vector<float> found = values_of(alone->step(own));
     expect_same_bits(found, std::span<const float>(all).subspan(i * 4, 4));
   }
   Diagnostic why;
-  const std::vector<uint32_t> lengths = {16, 16, 4};
-  EXPECT_EQ(session->run(Batch{fed, 3, 16, lengths}, &why).status(), Status::kInvalidArgument);
-  EXPECT_STREQ(why.field, "batch.lengths");
-  const std::vector<uint8_t> visible(3 * 16, 1);
-  EXPECT_EQ(session->run(Batch{fed, 3, 16, {}, visible}, &why).status(), Status::kInvalidArgument);
-  EXPECT_STREQ(why.field, "batch.lengths");
-  EXPECT_EQ(session->run(Batch{fed, 3, 15}, &why).status(), Status::kInvalidArgument);
-  EXPECT_STREQ(why.field, "batch.tokens");
-  EXPECT_EQ(session->run(Batch{std::span(fed).first(fed.size() - 1), 3}, &why).status(),
+  const std::vector<uint32_t> lengths = {kImagePixels, kImagePixels, 4};
+  EXPECT_EQ(session->run(Batch{fed, 3, kImagePixels, lengths}, &why).status(),
             Status::kInvalidArgument);
+  EXPECT_STREQ(why.field, "batch.lengths");
+  const std::vector<uint8_t> visible(3 * kImagePixels, 1);
+  EXPECT_EQ(session->run(Batch{fed, 3, kImagePixels, {}, visible}).status(), Status::kUnsupported);
+  EXPECT_EQ(
+      session->run(Batch{std::span(fed).first(kEach - kImageChannels), 1, kImagePixels - 1}, &why)
+          .status(),
+      Status::kInvalidArgument);
+  EXPECT_STREQ(why.field, "batch.lengths");
+  EXPECT_EQ(
+      session->run(Batch{std::span(fed).first(fed.size() - 1), 3, kImagePixels}, &why).status(),
+      Status::kInvalidArgument);
   EXPECT_STREQ(why.field, "batch.features");
   const std::vector<TokenId> ids(16);
   EXPECT_EQ(session->run(TokenBatch{ids, 1, 16}).status(), Status::kInvalidArgument);
@@ -198,14 +211,23 @@ TEST_P(OtherRows, ImagesAreSequencesOfTheirOwn) {
 
 // ---- files that say otherwise ----
 
+uint32_t index_of(const convert::Program& program, const std::string& name) {
+  uint32_t index = 0;
+  while (program.ops.at(index).name != name) ++index;
+  return index;
+}
+format::OpView& op(convert::Program& program, const std::string& name) {
+  return program.ops[index_of(program, name)].body;
+}
+
 struct BrokenRow {
   const char* name;
   Form form;
-  const char* op;
-  std::vector<std::pair<uint32_t, uint32_t>> numbers;  // place and value
+  void (*break_it)(convert::Program&);
   const char* field;
   const char* words;
-  const char* refused_at = nullptr;  // where that is another op
+  uint32_t index = 0;
+  const char* op = nullptr;  // instead of the index
 };
 
 class BrokenRows : public testing::TestWithParam<BrokenRow> {};
@@ -213,96 +235,143 @@ class BrokenRows : public testing::TestWithParam<BrokenRow> {};
 TEST_P(BrokenRows, AreRefused) {
   const BrokenRow& broken = GetParam();
   convert::Program program = convert::compile(graph_of(broken.form), "rows");
-  const auto index_of = [&](const std::string& name) {
-    uint32_t index = 0;
-    while (program.ops.at(index).name != name) ++index;
-    return index;
-  };
-  for (const auto& [place, value] : broken.numbers) {
-    program.ops[index_of(broken.op)].body.numbers[place] = value;
-  }
-  const uint32_t index = index_of(broken.refused_at != nullptr ? broken.refused_at : broken.op);
+  const uint32_t index = broken.op == nullptr ? broken.index : index_of(program, broken.op);
+  broken.break_it(program);
   expect_refusal(convert::write_model(program, {Target::kPortable}).span(),
                  {broken.field, broken.words, index});
 }
 
+using convert::Program;
 constexpr Form kPooled = {false, false, SelectKind::kMean, 1};
 constexpr Form kBare = {false, false, SelectKind::kMean, 1, false};
 constexpr Form kPictures = {false, true, SelectKind::kMean, 1};
-INSTANTIATE_TEST_SUITE_P(
-    Verify, BrokenRows,
-    testing::Values(
-        BrokenRow{"Tensor", kPooled, "class", {{0, 99}}, "ops.prefix", "not there"},
-        BrokenRow{"Matrix", kPooled, "class", {{0, 0}}, "ops.prefix", "another layout"},
-        BrokenRow{"LaterTensor", kPooled, "register", {{0, 99}}, "ops.prefix", "not there"},
-        BrokenRow{"Tables", kPooled, "register", {{1, 3}}, "ops.positions", "shorter", "positions"},
-        BrokenRow{
-            "Overflow", kPooled, "register", {{1, ~0u}}, "ops.positions", "shorter", "positions"},
-        BrokenRow{"Many", kBare, "register", {{1, 65536}}, "ops.prefix", "more rows"},
-        BrokenRow{"Most", kBare, "register", {{1, ~0u}}, "ops.prefix", "more rows"},
-        BrokenRow{"PassesOver", kPooled, "rows", {{1, 4}}, "ops.first_row", "not of the prefix"},
-        BrokenRow{"OfTokens", {true}, "rows", {{1, 1}}, "ops.first_row", "not of the prefix"},
-        BrokenRow{"NoChannels", kPictures, "features", {{0, 0}}, "ops.height", "no patches"},
-        BrokenRow{"NoPatch", kPictures, "features", {{3, 0}}, "ops.height", "no patches"},
-        BrokenRow{"TallPatch", kPictures, "features", {{3, 10}}, "ops.height", "no patches"},
-        BrokenRow{"NoWidth", kPictures, "features", {{4, 0}}, "ops.height", "no patches"},
-        BrokenRow{"WidePatch", kPictures, "features", {{4, 14}}, "ops.height", "no patches"},
-        BrokenRow{"Large", kPictures, "features", {{1, UINT32_MAX}}, "ops.height", "too large"},
-        BrokenRow{"Count", kPictures, "features", {{2, 100}}, "ops.patch_height", "positions"},
-        BrokenRow{"Width", kPictures, "features", {{0, 3}}, "ops.output", "another width"}),
-    [](const auto& info) { return std::string(info.param.name); });
 
-TEST(OtherRowsOfFiles, HaveAPlaceForEachRow) {
-  convert::Program program = convert::compile(graph_of(kBare), "rows");
-  program.positions_max = UINT32_MAX - 2;
-  expect_refusal(convert::write_model(program, {Target::kPortable}).span(),
-                 {"signature.positions_max",
-                  "no position is left",
-                  1,
-                  {{UINT32_MAX - 2, UINT32_MAX - kPagePositions - kPrefixRowsMax}}});
-}
-
-TEST(OtherRowsOfFiles, AreCutOnceAndFirst) {
-  convert::Program program = convert::compile(graph_of(kPictures), "rows");
-  convert::Program tokens = program;
-  tokens.vocab_size = 7;
-  expect_refusal(convert::write_model(tokens, {Target::kPortable}).span(),
-                 {"ops.kind", "instead of tokens", 0});
-  const uint32_t last = static_cast<uint32_t>(program.ops.size());
-  program.slots[program.output_slot].last_op = last;
-  program.slots.push_back({program.slots[program.input_slot].width, 500, last, last});
-  format::OpView again = program.ops[0].body;
-  again.views[format::kOutput].slot = static_cast<uint32_t>(program.slots.size()) - 1;
-  program.ops.push_back({"again", again});
-  expect_refusal(convert::write_model(program, {Target::kPortable}).span(),
-                 {"ops.kind", "by the first op", last});
-}
-
-TEST(OtherRowsOfFiles, ArePutIntoColumnsOfTheirOwnWidth) {
-  convert::Program program = convert::compile(graph_of(kBare), "rows");
-  uint32_t index = 0;
-  while (program.ops.at(index).name != "class") ++index;
-  program.ops[index].body.views[format::kOutput] = {static_cast<uint32_t>(program.slots.size()), 0,
-                                                    kWidth - 1};
-  program.slots.push_back({kWidth - 1, 500, index, index});
-  expect_refusal(convert::write_model(program, {Target::kPortable}).span(),
-                 {"ops.output", "another width", index});
-  convert::ProgramTensor& rows = program.tensors[program.ops[index].body.numbers[0]];
-  rows.inputs = kWidth + 1;
-  rows.load = [] { return std::vector<float>(kPrefix * (kWidth + 1)); };
-  expect_refusal(convert::write_model(program, {Target::kPortable}).span(),
-                 {"ops.input", "another width", index});
-}
+// 0 tokens, 1 one constant, 2 these, 3 two constants, 4 all, 5 one for each sequence, or asked.
+const BrokenRow kAxesThatAreNone[] = {
+    {"None", kBare, [](Program& p) { p.axes.clear(); }, "axes", "too short"},
+    {"Many", kBare, [](Program& p) { p.axes.resize(9, p.axes[5]); }, "axes", "too long"},
+    {"UnknownKind", kBare, [](Program& p) { p.axes[5].kind = AxisKind{7}; }, "axes.kind",
+     "known kinds", 5},
+    {"SecondInput", kBare, [](Program& p) { p.axes[1].kind = AxisKind::kInput; }, "axes.source",
+     "not before it", 1},
+    {"NoInput", kBare, [](Program& p) { p.axes[0].kind = AxisKind::kOne; }, "axes.kind",
+     "the first axis is that", 0},
+    {"InputOfAnother", kBare, [](Program& p) { p.axes[0].source = 1; }, "axes.source",
+     "not before it", 0},
+    {"Cycle", kBare, [](Program& p) { p.axes[2].source = 4; }, "axes.source", "not before it", 2},
+    {"Itself", kBare, [](Program& p) { p.axes[2].other = 2; }, "axes.source", "not before it", 2},
+    {"NoAxis", kBare, [](Program& p) { p.axes[5].source = 8; }, "axes.source", "not before it", 5},
+    {"OtherOfConstants", kBare, [](Program& p) { p.axes[3].other = 1; }, "axes.source",
+     "not before it", 3},
+    {"OfAsked",
+     {true},
+     [](Program& p) {
+       p.axes.push_back({AxisKind::kOne, 5, 0, 0});
+     },
+     "axes.source",
+     "not before it",
+     6},
+    {"NoRows", kBare, [](Program& p) { p.axes[1].rows = 0; }, "axes.rows", "no rows, or too many",
+     1},
+    {"ManyRows", kBare, [](Program& p) { p.axes[1].rows = 65537; }, "axes.rows",
+     "no rows, or too many", 1},
+    {"RowsOfJoined", kBare, [](Program& p) { p.axes[2].rows = 1; }, "axes.rows",
+     "no rows, or too many", 2},
+    {"NotCounted", kBare, [](Program& p) { p.inputs[0].positions_max = UINT32_MAX - 2; },
+     "axes.rows", "more rows than can be counted", 2},
+    {"SlotOnNone", kBare, [](Program& p) { p.slots[0].axis = 6; }, "slots.axis", "not there", 0},
+};
+const BrokenRow kOpsOnOthers[] = {
+    {"JoinTheWrongWay", kBare,
+     [](Program& p) { std::swap(op(p, "class").views[0], op(p, "class").views[1]); }, "ops.output",
+     "joins other rows", 0, "class"},
+    {"JoinLessColumns", kBare,
+     [](Program& p) { op(p, "class").views[format::kInput].width = kWidth - 1; }, "ops.input",
+     "another width", 0, "class"},
+    {"PoolOfAPart", kBare,
+     [](Program& p) { op(p, "part").numbers[0] = static_cast<uint32_t>(SelectKind::kMean); },
+     "ops.rows", "other rows than its kind", 0, "part"},
+    {"FirstForLast", kBare,
+     [](Program& p) { op(p, "part").numbers[0] = static_cast<uint32_t>(SelectKind::kFirst); },
+     "ops.rows", "other rows than its kind", 0, "part"},
+    {"AskedOfSequences", kBare,
+     [](Program& p) { op(p, "rows").numbers[0] = static_cast<uint32_t>(SelectKind::kAsAsked); },
+     "ops.rows", "other rows than its kind", 0, "rows"},
+    {"AddTheWrongWay", kMiddle,
+     [](Program& p) { std::swap(op(p, "shift").views[0], op(p, "shift").views[1]); }, "ops.input",
+     "mixes rows", 0, "shift"},
+    {"MultiplyTheWrongWay", kMiddle,
+     [](Program& p) { std::swap(op(p, "gated").views[0], op(p, "gated").views[1]); }, "ops.input",
+     "mixes rows", 0, "gated"},
+    {"CacheOnAnother", kBare, [](Program& p) { p.caches[0].axis = 0; }, "caches.axis",
+     "another axis", 0},
+    {"FewConstants", kBare, [](Program& p) { p.axes[1].rows = 2; }, "ops.positions", "shorter", 0,
+     "register.rows"},
+    {"FewPositions", kPooled, [](Program& p) { p.axes[3].rows = 3; }, "ops.positions", "shorter", 0,
+     "class.rows"},
+    {"SmallMask", kBare, [](Program& p) { p.masks[0].positions = kPositions; }, "masks.positions",
+     "smaller than", 0},
+    {"StateOfSequences", kBare,
+     [](Program& p) {
+       const uint32_t rows = index_of(p, "rows");
+       p.hidden_states = {{rows, p.ops[rows].body.views[format::kOutput]}};
+     },
+     "hidden_states.view", "a row for each token", 0},
+};
+// 0 pixels, 1 patches; numbers of "embed" are its tensor, dilation, before and columns.
+const BrokenRow kImagesThatAreNone[] = {
+    {"NoWholeLines", kPictures, [](Program& p) { p.axes[0].other = 14; }, "axes.rows",
+     "whole lines"},
+    {"NoLines", kPictures, [](Program& p) { p.axes[0].other = 0; }, "axes.rows", "whole lines"},
+    {"ManyPixels", kPictures, [](Program& p) { p.axes[0].rows = UINT32_MAX; }, "axes.rows",
+     "too many"},
+    {"OtherPositions", kPictures, [](Program& p) { p.inputs[0].positions_max = kImagePixels + 1; },
+     "axes.rows", "a whole sequence"},
+    {"Parts", kPictures, [](Program& p) { p.inputs[0].tokens_min = kImagePixels - 1; }, "axes.rows",
+     "a whole sequence"},
+    {"OfTokens", kPictures, [](Program& p) { p.inputs[0].vocab_size = 7; }, "axes.rows",
+     "a whole sequence"},
+    {"OfNoImage", kPictures, [](Program& p) { p.axes[0].rows = p.axes[0].other = 0; },
+     "axes.source", "over none", 1},
+    {"NoPatches", kPictures, [](Program& p) { p.axes[1].rows = 0; }, "axes.rows", "whole lines", 1},
+    {"LinesWithoutStride", kPictures, [](Program& p) { p.axes[1].stride = 3 << 16; }, "axes.stride",
+     "not at all", 1},
+    {"ColumnsWithoutStride", kPictures, [](Program& p) { p.axes[1].stride = 2; }, "axes.stride",
+     "not at all", 1},
+    {"Window", kPictures, [](Program& p) { p.axes[1].window = 1; }, "axes.stride",
+     "its kind has not", 1},
+    {"WindowsOfOneLine", kPictures,
+     [](Program& p) { p.axes[1] = {.kind = AxisKind::kWindows, .stride = 2, .window = 2}; },
+     "axes.source", "lines and columns", 1},
+    {"FewLines", kPictures, [](Program& p) { p.axes[1].rows = 12; }, "ops.dilation",
+     "other windows", 0, "embed"},
+    {"ManyLines", kPictures, [](Program& p) { p.axes[1].rows = 4 << 20; }, "ops.dilation",
+     "other windows", 0, "embed"},
+    {"FewColumns", kPictures, [](Program& p) { p.axes[1].rows = 12, p.axes[1].other = 3; },
+     "ops.dilation", "other windows", 0, "embed"},
+    {"NoDilation", kPictures, [](Program& p) { op(p, "embed").numbers[1] = 1; }, "ops.dilation",
+     "other windows", 0, "embed"},
+    {"ManyZeros", kPictures, [](Program& p) { op(p, "embed").numbers[2] = 0x20000; },
+     "ops.dilation", "other windows", 0, "embed"},
+    {"NoColumns", kPictures, [](Program& p) { op(p, "embed").numbers[3] = 0; }, "ops.columns",
+     "no whole lines", 0, "embed"},
+    {"PartsOfLines", kPictures, [](Program& p) { op(p, "embed").numbers[3] = 4; }, "ops.columns",
+     "no whole lines", 0, "embed"},
+    {"OtherRows", kPictures, [](Program& p) { p.axes[1].source = 1; }, "axes.source",
+     "not before it", 1},
+};
+constexpr auto name_of_row = [](const auto& info) { return std::string(info.param.name); };
+INSTANTIATE_TEST_SUITE_P(Axes, BrokenRows, testing::ValuesIn(kAxesThatAreNone), name_of_row);
+INSTANTIATE_TEST_SUITE_P(Ops, BrokenRows, testing::ValuesIn(kOpsOnOthers), name_of_row);
+INSTANTIATE_TEST_SUITE_P(Images, BrokenRows, testing::ValuesIn(kImagesThatAreNone), name_of_row);
 
 TEST(OtherRowsOfFiles, PassTheirSelfTest) {
   for (const Form& form : {kPooled, Form{true}, kPictures, Form{false, true}, Form{true, true},
-                           Form{true, false, SelectKind::kMean}}) {
+                           Form{true, false, SelectKind::kMean}, kMiddle}) {
     const convert::Program program = convert::compile(graph_of(form), "rows");
     const TestModel model(convert::pack_model(program, {Target::kPortable}, "rows").span(),
                           Target::kPortable);
-    const TestSession session(
-        *model,
-        options_for(kPositions > model->positions_max() ? model->positions_max() : kPositions));
+    const TestSession session(*model, options_for(form.images ? kImagePixels : kPositions));
     const Result<SelfTest> test = session->self_test();
     ASSERT_TRUE(test.ok());
     EXPECT_TRUE(test->passed) << test->op_name;
@@ -318,14 +387,14 @@ TEST(OtherRowsOfFiles, TestThemselvesWithAWholeImage) {
   --record.tokens;
   file.overwrite(file.model().self_test(), record);
   file.repair();
-  expect_refusal(file.file(), {"self_test.tokens", "is an image"});
+  expect_refusal(file.file(), {"self_test.tokens", "shorter than the shortest"});
 }
 
 // A prefix and the tokens of a call are counted together, in 32 bits.
 TEST(OtherRowsOfPlans, AreNoMoreThanCanBeCounted) {
   convert::Program program =
       convert::compile(graph_of({true, false, SelectKind::kAsAsked, 0, false}), "rows");
-  program.positions_max = 0;
+  program.inputs[0].positions_max = 0;
   const TestModel model(convert::write_model(program, {Target::kPortable}).span(),
                         Target::kPortable);
   SessionOptions options = options_for(1u << 30, 4);

@@ -18,7 +18,7 @@ class ArenaLayouts : public SessionTest {
  protected:
   // Each part begins where the one before has ended, by what the program says that it holds.
   void expect_apart(const Model& model, const SessionOptions& options) const {
-    ArenaLayout layout;
+    SessionLayout layout;
     Diagnostic why;
     ASSERT_EQ(make_layout(model, options, layout, &why), Status::kOk);
     const format::ModelReader reader = ModelAccess::reader(model);
@@ -28,16 +28,22 @@ class ArenaLayouts : public SessionTest {
     size_t cache_bytes = 0;
     uint32_t positions_most = 0;
     for (uint32_t i = 0; i < reader.caches(); ++i) {
+      const uint32_t axis = reader.cache(i).axis;
+      const uint32_t most = reader.rows_of_axes(layout.positions_max, 1, layout.all_rows)[axis];
       const uint32_t positions =
-          cache_positions(reader.cache(i).lookback, packing.nr, sizes_of(layout, threads));
+          cache_positions(reader.cache(i).lookback, packing.nr, most, layout.rows_max[axis]);
       cache_bytes += CacheLayout(kept, reader.cache(i).shape, positions).bytes();
       positions_most = std::max(positions_most, positions);
     }
-    size_t token_floats = 0, output_floats = 0;
+    size_t floats[kAxesMax] = {};
     for (uint32_t i = 0; i < reader.slots(); ++i) {
       const format::SlotView& slot = reader.slot(i);
-      size_t& most = slot.per_output != 0 ? output_floats : token_floats;
+      size_t& most = floats[reader.area_of(slot.axis)];
       most = std::max(most, static_cast<size_t>(slot.offset + slot.width));
+    }
+    size_t activation_bytes = kReadAheadBytes;
+    for (uint32_t i = 0; i < layout.axes; ++i) {
+      activation_bytes += layout.rows_max[i] * floats[i] * sizeof(float);
     }
     const uint64_t score_bytes =
         reader.caches() == 0
@@ -45,27 +51,23 @@ class ArenaLayouts : public SessionTest {
             : size_t{packing.mr} * sizeof(float) *
                   (packing.nr + panels_of(packing, positions_most) * packing.nr + kScoreRowPadding);
     const size_t sequences = layout.sequences_max;
-    EXPECT_LE(kSessionBytes + sequences * kSequenceBytes, layout.kv_cache_offset);
-    EXPECT_LE(layout.kv_cache_offset + sequences * cache_bytes, layout.activation_offset);
-    EXPECT_LE(layout.activation_offset + layout.tokens_max * token_floats * sizeof(float),
-              layout.output_offset);
-    EXPECT_LE(
-        layout.output_offset + layout.outputs_max * output_floats * sizeof(float) + kReadAheadBytes,
-        layout.scratch_offset);
+    const size_t cache_offset = layout.plan.session_bytes;
+    EXPECT_LE(kSessionBytes + sequences * layout.axes * kSequenceBytes, cache_offset);
+    EXPECT_LE(cache_offset + sequences * cache_bytes, layout.activation_offset[0]);
+    EXPECT_LE(layout.activation_offset[0] + activation_bytes, layout.scratch_offset());
     EXPECT_LE(score_bytes, layout.scratch_bytes_per_thread);
-    const size_t row_bytes = reader.formula(0).scratch_bytes_per_token;
-    EXPECT_LE(layout.scratch_offset + layout.tokens_max * row_bytes, layout.threads_offset);
+    const size_t row_bytes = reader.formula(0).axes[0].scratch;
+    EXPECT_LE(layout.scratch_offset() + layout.tokens_max * row_bytes, layout.threads_offset);
     EXPECT_LE(layout.threads_offset + threads * layout.scratch_bytes_per_thread,
               layout.plan.total_bytes);
-    for (const size_t offset : {layout.kv_cache_offset, layout.activation_offset,
-                                layout.scratch_offset, layout.scratch_bytes_per_thread}) {
+    for (const size_t offset : {cache_offset, layout.activation_offset[0], layout.scratch_offset(),
+                                layout.scratch_bytes_per_thread}) {
       EXPECT_EQ(offset % kArenaAlignment, 0u);
     }
     // Not a byte between the parts but what rounds them up.
-    EXPECT_EQ(layout.kv_cache_offset, layout.plan.session_bytes);
-    EXPECT_EQ(layout.activation_offset, layout.kv_cache_offset + layout.plan.kv_cache_bytes);
-    EXPECT_EQ(layout.scratch_offset, layout.activation_offset + layout.plan.activation_bytes);
-    EXPECT_EQ(layout.plan.total_bytes, layout.scratch_offset + layout.plan.scratch_bytes);
+    EXPECT_EQ(layout.activation_offset[0], cache_offset + layout.plan.kv_cache_bytes);
+    EXPECT_EQ(layout.scratch_offset(), layout.activation_offset[0] + layout.plan.activation_bytes);
+    EXPECT_EQ(layout.plan.total_bytes, layout.scratch_offset() + layout.plan.scratch_bytes);
   }
 
   void expect_apart(const Model& model) const {
@@ -111,38 +113,20 @@ TEST_P(ArenaLayouts, HavePartsThatDoNotMeet) {
 // A formula that no model has yet: ops that need rows of scratch, and more of it for each thread.
 TEST(ArenaParts, HoldTheScratchThatOpsAskFor) {
   ArenaFormula formula;
-  formula.activation_bytes_per_token = 40;
-  formula.scratch_bytes_per_token = 36;
+  formula.axes[0] = {40, 36};
   formula.scratch_bytes_per_thread = 1000;
   formula.nr = 8;
   ArenaLayout layout;
   layout.positions_max = layout.tokens_max = 7;
-  layout.sequences_max = layout.outputs_max = 1;
+  layout.sequences_max = 1;
+  layout.rows_max.of[0] = 7;
   Diagnostic why;
-  ASSERT_EQ(place_parts(formula, 3, layout, &why), Status::kOk);
-  EXPECT_EQ(layout.threads_offset - layout.scratch_offset, 320u) << "7 * 36 + 16, rounded up";
+  ASSERT_EQ(place_parts(formula, 1, layout.rows_max, 3, layout, &why), Status::kOk);
+  EXPECT_EQ(layout.threads_offset - layout.scratch_offset(), 320u) << "7 * 36 + 16, rounded up";
   EXPECT_EQ(layout.scratch_bytes_per_thread, 1024u);
   EXPECT_EQ(layout.plan.scratch_bytes, 320u + 3 * 1024u);
   EXPECT_EQ(layout.plan.total_bytes, layout.threads_offset + 3 * 1024u);
-  EXPECT_EQ(layout.scratch_offset, layout.activation_offset + layout.plan.activation_bytes);
-}
-
-// Two sequences share a call of three tokens, and each may begin with its prefix.
-TEST(ArenaParts, HoldARowForEachTokenAndEachRowOfAPrefix) {
-  ArenaFormula formula;
-  formula.activation_bytes_per_token = 16;
-  formula.nr = 8;
-  const auto activation_bytes = [&](uint32_t prefix_rows) {
-    ArenaLayout layout;
-    layout.positions_max = layout.tokens_max = 3;
-    layout.sequences_max = layout.outputs_max = 2;
-    layout.prefix_rows = prefix_rows;
-    EXPECT_EQ(place_parts(formula, 1, layout, nullptr), Status::kOk);
-    return layout.plan.activation_bytes;
-  };
-  EXPECT_EQ(activation_bytes(0), 64u) << "3 * 16 + 16, which no byte is added to";
-  EXPECT_EQ(activation_bytes(1), 128u) << "5 * 16 + 16, rounded up";
-  EXPECT_EQ(activation_bytes(4), 192u) << "11 * 16 + 16";
+  EXPECT_EQ(layout.scratch_offset(), layout.activation_offset[0] + layout.plan.activation_bytes);
 }
 
 }  // namespace

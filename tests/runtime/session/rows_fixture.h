@@ -4,6 +4,7 @@
 #define ARENITE_TESTS_RUNTIME_ROWS_FIXTURE_H_
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "arenite/image.h"
@@ -16,8 +17,10 @@ inline constexpr uint32_t kFeatures = 5;
 inline constexpr uint32_t kWidth = 6;
 inline constexpr uint32_t kPrefix = 3;
 inline constexpr uint32_t kPositions = 40;
-// 4 x 4 patches, a line and a column left over.
-inline constexpr ImagePatches kImage = {2, 9, 13, 2, 3};
+// Images of 2 channels, 9 lines and 13 columns: 4 x 4 patches, a line and a column left over.
+inline constexpr uint32_t kImagePixels = 9 * 13;
+inline constexpr uint32_t kImageChannels = 2;
+inline constexpr Windows kImagePatches = {{2, 2, 1, 0, 0}, {3, 3, 1, 0, 0}, 13};
 
 inline convert::WeightRef weight(const std::string& name, uint32_t rows, uint32_t columns) {
   convert::WeightRef made;
@@ -34,29 +37,64 @@ struct Form {
   bool causal = false;
   bool images = false;
   SelectKind rows = SelectKind::kAsAsked;
-  uint32_t first_row = 0;
+  uint32_t without = 0;  // of the two parts before the tokens, when rows are selected
   bool positions = true;
+  bool middle = false;  // rows of sequences go back to those of tokens, and two are put together
 };
 
-// Features, two prefixes (the second one changes a row of the first), positions and attention.
+// Rows of constants in two parts before those of the features.
+inline convert::ValueId with_constants(convert::Graph& graph, convert::ValueId x) {
+  for (const auto& [name, rows] : {std::pair("register", 1u), std::pair("class", kPrefix - 1)}) {
+    const std::string words = std::string(name) + ".rows";
+    x = graph.add_join(name, graph.add_constants(words, weight(words, rows, kWidth)), x);
+  }
+  return x;
+}
+
+// x = (x + W mean of the tokens) * sigmoid(largest of all), and once more.
+inline convert::ValueId with_rows_of_sequences(convert::Graph& graph, convert::ValueId x) {
+  convert::ValueId tokens = x;
+  for (const char* const name : {"back", "further_back"})
+    tokens = graph.add_part(name, false, tokens);
+  const convert::ValueId mean = graph.add_select("mean", SelectKind::kMean, tokens);
+  const convert::ValueId shift =
+      graph.add_linear("to_shift", {weight("s", kWidth, kWidth), {}}, mean);
+  x = graph.add("shift", convert::AddNode{}, {x, shift});
+  const convert::ValueId most = graph.add_select("most", SelectKind::kMax, x);
+  const convert::ValueId gate =
+      graph.add("gate", convert::ActivationNode{Activation::kSigmoid}, {most});
+  x = graph.add("gated", convert::MultiplyNode{}, {x, gate});
+  return graph.add("gated_again", convert::MultiplyNode{}, {gate, x});
+}
+
+inline convert::ValueId selected(convert::Graph& graph, const Form& form, convert::ValueId x) {
+  for (uint32_t i = 0; i < form.without; ++i) x = graph.add_part("part", false, x);
+  const convert::ValueId rows = graph.add_select("rows", form.rows, x);
+  if (!form.middle) return rows;
+  return graph.add_concat("both", {rows, graph.add_select("last", SelectKind::kLast, x)});
+}
+
+// Features, constants, positions and attention.
 inline convert::Graph graph_of(const Form& form) {
   convert::Graph graph;
   graph.architecture = "rows";
-  graph.prefix_rows = kPrefix;
-  graph.positions_max = form.images ? static_cast<uint32_t>(kImage.patches().value()) : kPositions;
-  const uint32_t features =
-      form.images ? static_cast<uint32_t>(kImage.row_width().value()) : kFeatures;
-  convert::ValueId x = graph.add_features(features);
-  if (form.images) graph.as<convert::FeaturesNode>(x)->patches = kImage;
-  x = graph.add_linear("embed", {weight("embed", kWidth, features), {}}, x);
-  x = graph.add("class", convert::PrefixNode{weight("class", kPrefix, kWidth), 0}, {x});
+  graph.inputs[0].positions_max = form.images ? kImagePixels : kPositions;
+  convert::ValueId x = graph.add_features(form.images ? kImageChannels : kFeatures);
+  if (form.images) {
+    graph.inputs[0].tokens_min = graph.axes[0].rows = kImagePixels;
+    graph.axes[0].other = kImagePatches.width;
+    x = graph.add_windows("patches", kImagePatches, x);
+  }
+  x = graph.add_linear("embed", {weight("embed", kWidth, graph.width(x)), {}}, x);
+  x = with_constants(graph, x);
   if (form.positions) {
     convert::EmbeddingNode positions;
-    positions.positions = weight("positions", graph.positions_max + kPrefix, kWidth);
-    const convert::ValueId table = graph.add_embedding("positions", positions, kWidth);
+    const uint32_t rows = graph.rows(graph.axis(x), graph.inputs[0].positions_max);
+    positions.positions = weight("positions", rows, kWidth);
+    const convert::ValueId table =
+        graph.add_embedding("positions", positions, kWidth, graph.axis(x));
     x = graph.add("sum", convert::AddNode{}, {x, table});
   }
-  x = graph.add("register", convert::PrefixNode{weight("register", 1, kWidth), 1}, {x});
   convert::AttentionNode attention;
   attention.heads = attention.kv_heads = 2;
   attention.head_dim = attention.value_dim = 3;
@@ -68,10 +106,9 @@ inline convert::Graph graph_of(const Form& form) {
   }
   x = graph.add("sum", convert::AddNode{},
                 {x, graph.add_attention("attention", attention, inputs)});
-  if (form.causal || form.rows != SelectKind::kAsAsked) {
-    x = graph.add("rows", convert::SelectNode{form.rows, form.first_row}, {x});
-  }
-  graph.output = graph.add_linear("head", {weight("head", 4, kWidth), {}}, x);
+  if (form.middle) x = with_rows_of_sequences(graph, x);
+  if (form.causal || form.rows != SelectKind::kAsAsked) x = selected(graph, form, x);
+  graph.output = graph.add_linear("head", {weight("head", 4, graph.width(x)), {}}, x);
   return graph;
 }
 

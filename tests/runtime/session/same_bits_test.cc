@@ -78,7 +78,7 @@ Way way_of(const Kind& kind, size_t index) {
   return way;
 }
 
-// What a sequence is: ids with types, or features. An image is `width` wide in one piece.
+// What a sequence is: ids with types, or features.
 struct Fed {
   EncoderInput input;
   uint32_t tokens = 0;
@@ -123,13 +123,10 @@ std::vector<Fed> SameBits::sequences_for(const Kind& kind, const Model& model) {
   for (const uint32_t length : kind.lengths) {
     Fed fed;
     const uint64_t seed = 5 + all.size();
-    fed.tokens = image.channels != 0 ? image.patches : length;
+    fed.tokens = image.channels != 0 ? image.tokens() : length;
     if (model.vocab_size() == 0) {
-      fed.input.features_per_token = image.channels != 0
-                                         ? static_cast<uint32_t>(image.pixels() / image.patches)
-                                         : model.input_features();
-      fed.input.features = random_floats(
-          image.channels != 0 ? image.pixels() : size_t{length} * model.input_features(), seed);
+      fed.input.features_per_token = model.input_features();
+      fed.input.features = random_floats(size_t{fed.tokens} * model.input_features(), seed);
     } else {
       fed.input.ids = random_ids(length, model.vocab_size(), seed);
       for (uint32_t i = 0; i < length && model.token_types() != 0; ++i) {
@@ -170,15 +167,11 @@ struct CallInput {
 };
 
 CallInput call_of(const std::vector<Fed>& fed, const std::vector<uint32_t>& begins,
-                  const std::vector<uint32_t>& lengths, Placement placement, bool is_image) {
+                  const std::vector<uint32_t>& lengths, Placement placement) {
   CallInput call;
   call.form.sequences = static_cast<uint32_t>(fed.size());
   call.form.tokens = *std::ranges::max_element(lengths);
   call.input.features_per_token = fed[0].input.features_per_token;
-  if (is_image) {  // whole ones, without lengths
-    for (const Fed& one : fed) call.input.append(one.input);
-    return call;
-  }
   const bool is_dense = placement == Placement::kBackToBack;
   for (size_t s = 0; s < fed.size(); ++s) {
     EncoderInput part = fed[s].input.part(begins[s], lengths[s]);
@@ -220,7 +213,6 @@ std::vector<float> give(Session& session, const CallInput& call, const Way& way,
 
 Results SameBits::feed(const Model& model, const std::vector<Fed>& fed, const Way& way) {
   const size_t count = fed.size();
-  const bool is_image = image_shape(model).channels != 0;
   const bool has_steps = model.causal() && way.chunk != kWhole;
   uint32_t longest = 0;
   for (const Fed& one : fed) longest = std::max(longest, one.tokens);
@@ -244,10 +236,10 @@ Results SameBits::feed(const Model& model, const std::vector<Fed>& fed, const Wa
     std::vector<uint32_t> lengths(count, 0);
     for (size_t s = 0; s < count; ++s) {
       lengths[s] = std::min(chunk, placed[s].tokens - begins[s]);
-      if (way.is_alone && !is_image && lengths[s] != 0) break;
+      if (way.is_alone && lengths[s] != 0) break;
     }
     const std::vector<float> values =
-        give(*session, call_of(placed, begins, lengths, way.placement, is_image), way, has_steps);
+        give(*session, call_of(placed, begins, lengths, way.placement), way, has_steps);
     // Each sequence that got tokens has a row of its own, or one for each token and each constant.
     size_t at = 0;
     for (size_t s = 0; s < count; ++s) {

@@ -156,7 +156,7 @@ TEST_P(SelfTests, PassWithTheOtherTypeOfCache) {
 
 TEST_P(SelfTests, PassInAContextOfOneToken) {
   convert::Program program = decoder();
-  program.positions_max = 1;
+  program.inputs[0].positions_max = 1;
   const TestModel model(file_of(program).span(), GetParam());
   const TestSession session(*model, options_for(1));
   EXPECT_TRUE(test_of(*session).passed);
@@ -234,7 +234,7 @@ TEST_P(SelfTests, CompareTheOutputNumberByNumber) {
   convert::AlignedBytes file = file_of(decoder(), {GetParam()});
   const format::ModelReader reader(file.span());
   const format::SelfTestView stored = reader.self_test();
-  const uint64_t output = format::self_test_layout(reader, stored.tokens).output;
+  const uint64_t output = format::self_test_layout(reader, stored.tokens).outputs[0];
   const uint32_t width = reader.slot(reader.output_slot()).width;
   float last;  // follows the tolerance of the row
   std::byte* const place =

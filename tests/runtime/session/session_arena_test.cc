@@ -169,8 +169,8 @@ TEST_P(SessionArena, PlanIsTheFormulaInTheFile) {
   for (const SessionOptions& options : module_options(*model)) {
     const uint32_t tokens = options.tokens_max != 0 ? options.tokens_max
                                                     : options.positions_max * options.sequences_max;
-    const ArenaSizes sizes = evaluate(
-        formula, {options.positions_max, tokens, options.sequences_max, options.sequences_max});
+    const ArenaSizes sizes = evaluate(formula, ModelAccess::reader(*model).axes(),
+                                      {options.positions_max, tokens, options.sequences_max});
     EXPECT_EQ(plan_arena(*model, options)->total_bytes, sizes.total_bytes.value());
   }
 }

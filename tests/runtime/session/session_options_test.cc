@@ -121,7 +121,7 @@ TEST_P(SessionOptionsTest, RefusesSizesThatOverflow) {
 TEST_P(SessionOptionsTest, RefusesAContextThatCannotBeCounted) {
   for (const uint32_t positions : {UINT32_MAX, UINT32_MAX - 1, UINT32_MAX - kPagePositions + 1}) {
     ModelSurgery file(make_model(spec_named("causal")).span());
-    file.overwrite(file.model().signature(), positions);  // the signature's first number
+    file.overwrite(reinterpret_cast<const uint32_t*>(file.model().inputs()->Data()) + 3, positions);
     file.repair();
     const TestModel model(file.file(), GetParam());
     ASSERT_EQ(model->positions_max(), positions);

@@ -12,7 +12,6 @@
 #include <type_traits>
 #include <utility>
 
-#include "arenite/image.h"
 #include "arenite/sampler.h"
 #include "arenite/tokenizer.h"
 #include "convert/check/check_session.h"
@@ -351,12 +350,9 @@ CalibrationSet made_up_input(const Model& model) {
   tokens = std::max(tokens, model.tokens_min());
   CalibrationSet set;
   set.source = fmt::format("made up: {} sequences of {} tokens", kMadeUpSequences, tokens);
-  const ImageShape image = image_shape(model);
-  const size_t numbers =
-      image.channels != 0 ? image.pixels() : size_t{tokens} * model.input_features();
+  const size_t numbers = size_t{tokens} * model.input_features();
   const ModelInput all =
       input_to_check(kMadeUpSequences * tokens, model.vocab_size(), 0, kMadeUpSequences * numbers);
-  if (image.channels != 0) tokens = image.patches;
   for (size_t i = 0; i < kMadeUpSequences; ++i) {
     set.held_out.push_back(parts_of(all, kMadeUpSequences, i, 1, tokens));
   }

@@ -6,7 +6,6 @@
 #include <map>
 #include <span>
 
-#include "arenite/image.h"
 #include "convert/files/error.h"
 #include "convert/files/progress.h"
 
@@ -61,7 +60,6 @@ bool SequenceRunner::advance() {
       const auto ids = std::span(sequence_->ids).subspan(first_, count);
       return session_->step(TokenBatch{ids, 1, count}, &why);
     }
-    if (image_shape(model_).channels != 0) return session_->step(sequence_->features, &why);
     const size_t width = model_.input_features();
     const auto rows = std::span(sequence_->features).subspan(first_ * width, count * width);
     return session_->step(Batch{rows, 1, count}, &why);
@@ -75,7 +73,7 @@ bool SequenceRunner::advance() {
   }
   const uint64_t given = rows_given(model_, Outputs::kAll, count, first_ == 0);
   rows_ = CallRows(*output, model_, given);
-  prefix_ = model_.pooled() ? 0 : given - count;
+  prefix_ = model_.pooled() || given < count ? 0 : given - count;
   next_ += count;
   return true;
 }

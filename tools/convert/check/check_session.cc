@@ -4,9 +4,11 @@
 
 #include <fmt/format.h>
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <stdexcept>
 
+#include "arenite/image.h"
 #include "convert/files/error.h"
 #include "convert/program/program.h"
 #include "format/schema.h"
@@ -17,9 +19,15 @@ namespace {
 
 uint64_t next(uint64_t state) { return state * 6364136223846793005u + 1442695040888963407u; }
 
-SessionOptions options_of(uint32_t positions, Outputs outputs, KvType kv_cache) {
+// Of `positions` tokens in the first input, and as many as a self-test has of them in the others.
+SessionOptions options_of(const Model& model, uint32_t positions, Outputs outputs,
+                          KvType kv_cache) {
   SessionOptions options;
   options.positions_max = positions;
+  for (uint32_t i = 1; i < model.inputs(); ++i) {
+    options.others[i - 1].positions_max =
+        format::self_test_tokens(format::ModelReader(model.file()), i, positions);
+  }
   options.outputs = outputs;
   options.kv_cache = kv_cache;
   return options;
@@ -61,7 +69,10 @@ ConvertedSession::ConvertedSession(const Model& model, const SessionOptions& opt
 }
 
 bool leaves_rows_open(const format::ModelReader& reader) {
-  return reader.slot(reader.output_slot()).per_output != 0 && !reader.pooled();
+  for (uint32_t i = 0; i < reader.functions(); ++i) {
+    if (reader.kind_of_slot(reader.output_slot(i)) == AxisKind::kAsked) return true;
+  }
+  return false;
 }
 
 uint32_t array_flags(std::span<const std::byte> file) {
@@ -74,18 +85,22 @@ Outputs authors_outputs(std::span<const std::byte> file) {
 
 bool has_row_of_sequence(std::span<const std::byte> file, Outputs outputs) {
   const format::ModelReader reader(file);
-  const bool is_open = leaves_rows_open(reader);
-  return reader.pooled() || (is_open && outputs == Outputs::kLast);
+  return reader.kind_of_slot(reader.output_slot()) == AxisKind::kOne ||
+         (leaves_rows_open(reader) && outputs == Outputs::kLast);
 }
 
-uint64_t rows_given(const Model& model, Outputs outputs, uint64_t tokens, bool begins) {
+uint32_t rows_given(const Model& model, Outputs outputs, uint32_t tokens, bool begins) {
   if (tokens == 0) return 0;
   if (has_row_of_sequence(model.file(), outputs)) return 1;
-  return tokens + (begins ? ModelAccess::reader(model).prefix_rows() : 0);
+  const format::ModelReader reader = ModelAccess::reader(model);
+  const auto rows = [&](uint32_t held) {
+    return reader.rows_of_axes(held, 1, true)[reader.slot(reader.output_slot()).axis];
+  };
+  return begins ? rows(tokens) : rows(tokens + 1) - rows(1);
 }
 
-CallRows::CallRows(const Output& output, const Model& model, uint64_t rows)
-    : features_(model.output_features()) {
+CallRows::CallRows(const Output& output, const Model& model, uint32_t function, uint64_t rows)
+    : features_(model.function(function).output_features) {
   if (output.rows != rows || output.features != features_) {
     throw std::logic_error(fmt::format("a call gave [{}, {}] where [{}, {}] was expected",
                                        output.rows, output.features, rows, features_));
@@ -105,10 +120,10 @@ CheckSession::CheckSession(const AlignedBytes& file, Target target, uint32_t pos
                            Outputs outputs, KvType kv_cache)
     : model_(load_converted(file, target)),
       outputs_(outputs),
-      session_(model_, options_of(positions, outputs, kv_cache)) {}
+      session_(model_, options_of(model_, positions, outputs, kv_cache)) {}
 
 std::vector<float> CheckSession::rows_of(const Result<Output>& output, const Diagnostic& why,
-                                         const char* call, uint64_t tokens, bool begins) const {
+                                         const char* call, uint32_t tokens, bool begins) const {
   if (!output.ok()) fail_as_bug(call, output.status(), why);
   return CallRows(*output, model_, rows_given(model_, outputs_, tokens, begins)).values();
 }
@@ -145,6 +160,82 @@ void CheckSession::step(const ModelInput& input, uint32_t token, std::span<const
   }
 }
 
+namespace {
+
+// Whether the last function is fed token by token, or in chunks.
+bool is_stepped(const Model& model) {
+  const FunctionInfo last = model.function(model.functions() - 1);
+  return last.causal && std::popcount(last.inputs) == 1;
+}
+
+// Tokens [begin, begin + count) of a sequence.
+Input part_of(const ModelInput& input, uint32_t begin, uint32_t count) {
+  const size_t width = input.features.size() / input.tokens;
+  if (input.ids.empty()) {
+    return Batch{std::span(input.features).subspan(begin * width, count * width), 1, count};
+  }
+  const auto types = std::span(input.types);
+  return TokenBatch{.ids = std::span(input.ids).subspan(begin, count),
+                    .tokens = count,
+                    .types = types.empty() ? types : types.subspan(begin, count)};
+}
+
+}  // namespace
+
+SessionOptions options_for_functions(const Model& model, std::span<const ModelInput> inputs,
+                                     uint32_t chunk) {
+  SessionOptions options;
+  const uint32_t stepped = is_stepped(model) ? model.function(model.functions() - 1).inputs : 0;
+  for (uint32_t i = 0; i < inputs.size(); ++i) {
+    const uint32_t tokens = inputs[i].tokens;
+    const InputSizes sizes = {tokens, (stepped & 1u << i) != 0 ? std::min(tokens, chunk) : tokens};
+    if (i != 0) {
+      options.others[i - 1] = sizes;
+    } else {
+      options.positions_max = sizes.positions_max;
+      options.tokens_max = sizes.tokens_max;
+    }
+  }
+  return options;
+}
+
+std::vector<float> run_functions(Session& session, const Model& model,
+                                 std::span<const ModelInput> inputs, uint32_t chunk,
+                                 const std::string& source) {
+  std::vector<float> rows;
+  for (uint32_t f = 0; f < model.functions(); ++f) {
+    const FunctionInfo function = model.function(f);
+    const bool is_last = f + 1 == model.functions();
+    std::vector<uint32_t> taken;
+    for (uint32_t i = 0; i < inputs.size(); ++i) {
+      if ((function.inputs & 1u << i) != 0) taken.push_back(i);
+    }
+    const bool steps = is_last && is_stepped(model);
+    const uint32_t tokens = inputs[taken[0]].tokens;
+    const uint32_t most = steps ? std::min(chunk, tokens) : tokens;
+    for (uint32_t begin = 0; begin < tokens; begin += most) {
+      std::vector<Input> fed;
+      for (const uint32_t i : taken) {
+        fed.push_back(
+            part_of(inputs[i], begin, steps ? std::min(most, tokens - begin) : inputs[i].tokens));
+      }
+      Diagnostic why;
+      const bool is_first = f == 0 && begin == 0;
+      const Result<Output> output =
+          is_first ? session.run(f, fed, &why) : session.step(f, fed, &why);
+      if (!output.ok()) {
+        char text[512];
+        describe(output.status(), why, text);
+        throw InputError("{}: {}", source, text);
+      }
+      if (!is_last) continue;
+      if (output->features == 0) continue;
+      rows.insert(rows.end(), output->data, output->data + size_t{output->rows} * output->features);
+    }
+  }
+  return rows;
+}
+
 ModelInput input_to_check(uint32_t tokens, uint32_t vocab_size, uint32_t token_types,
                           size_t features) {
   ModelInput input = {.tokens = tokens};
@@ -173,21 +264,28 @@ std::vector<float> features_to_check(size_t count) {
 }
 
 uint32_t token_count_for(uint32_t wanted, const Program& program) {
-  const uint32_t most = program.positions_max;
-  const uint32_t prefix = program.prefix_rows();
-  uint32_t rows =
-      prefix + std::max(program.tokens_min, most == 0 ? wanted : std::min(wanted, most));
-  for (uint32_t before = 0; before != rows;) {
-    before = rows;
-    for (const CompiledMask& mask : program.masks) {
-      const size_t masked = std::min<size_t>(rows, mask.row_begin.size());
-      for (size_t row = 0; row < masked; ++row) rows = std::max(rows, mask.row_begin[row] + 1);
+  const uint32_t most = program.inputs[0].positions_max;
+  uint32_t tokens =
+      std::max(program.inputs[0].tokens_min, most == 0 ? wanted : std::min(wanted, most));
+  for (uint32_t before = 0; before != tokens;) {
+    before = tokens;
+    const AxisRows rows = rows_of_axes(program.axes, tokens, 1, true);
+    for (uint32_t i = 0; i < program.ops.size(); ++i) {
+      const format::OpView& op = program.ops[i].body;
+      if (op.kind != format::OpKind::kAttention) continue;
+      const uint32_t own = rows[program.axis_of_op(i)];
+      const CompiledMask& mask = program.masks[op.numbers[format::AttentionOp::kMask]];
+      const size_t masked = std::min<size_t>(own, mask.row_begin.size());
+      for (size_t row = 0; row < masked; ++row) {
+        const uint32_t needed = mask.row_begin[row] + 1;
+        if (needed > own) tokens = std::max(tokens, before + needed - own);
+      }
     }
   }
-  refuse_if(most != 0 && rows - prefix > most,
+  refuse_if(most != 0 && tokens > most,
             "with {} tokens a row of its mask sees nothing: expected --context {} or more", most,
-            rows - prefix);
-  return rows - prefix;
+            tokens);
+  return tokens;
 }
 
 std::vector<uint8_t> types_to_check(uint32_t count, uint32_t token_types) {
@@ -206,6 +304,24 @@ std::vector<TokenId> spread_tokens(uint32_t count, uint32_t vocab_size) {
     token = static_cast<TokenId>((state >> 33) % vocab_size);
   }
   return tokens;
+}
+
+std::optional<ImageLayout> image_layout(const Model& model, uint32_t input) {
+  const ImageShape image = image_shape(model, input);
+  if (image.channels == 0) return std::nullopt;
+  const uint32_t flags = array_flags(model.file());
+  return ImageLayout{image.channels, image.height, image.width,
+                     (flags & kTakesColumnsFirst) != 0 || image.channels == 1,
+                     (flags & kTakesImagesTurned) != 0};
+}
+
+std::vector<float> pixels_of(const std::vector<float>& images, const ImageLayout& image) {
+  std::vector<float> pixels(images.size());
+  const size_t each = image.elements();
+  for (size_t i = 0; i < images.size(); ++i) {
+    pixels[i / each * each + image.place(i % each)] = images[i];
+  }
+  return pixels;
 }
 
 }  // namespace arenite::convert

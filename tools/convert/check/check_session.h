@@ -5,7 +5,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "arenite/session.h"
@@ -49,15 +51,18 @@ Outputs authors_outputs(std::span<const std::byte> file);
 bool has_row_of_sequence(std::span<const std::byte> file, Outputs outputs);
 
 // Rows that a call gives for a sequence of which it gets `tokens`; with `begins` the first ones,
-// before which rows of a prefix come.
-uint64_t rows_given(const Model& model, Outputs outputs, uint64_t tokens, bool begins);
+// with which rows of constants come.
+uint32_t rows_given(const Model& model, Outputs outputs, uint32_t tokens, bool begins);
 
 // A copy of what a call gave.
 class CallRows {
  public:
   CallRows() = default;
-  // Throws std::logic_error unless the output has so many rows, each as wide as the model says.
-  CallRows(const arenite::Output& output, const Model& model, uint64_t rows);
+  // Throws std::logic_error unless the output has so many rows, each as wide as the model says of
+  // the function.
+  CallRows(const arenite::Output& output, const Model& model, uint32_t function, uint64_t rows);
+  CallRows(const arenite::Output& output, const Model& model, uint64_t rows)
+      : CallRows(output, model, 0, rows) {}
 
   size_t size() const { return features_ == 0 ? 0 : values_.size() / features_; }
   const std::vector<float>& values() const { return values_; }  // [size(), features]
@@ -78,6 +83,17 @@ struct ModelInput {
   uint32_t sequences = 1;
   std::vector<uint8_t> types = {};  // of the tokens; none: all 0
 };
+
+// All functions of a model, one after the other, on one sequence of each input: the rows of the
+// last one, which gets at most `chunk` tokens in a call where it is causal. Throws InputError that
+// begins with `source`.
+std::vector<float> run_functions(Session& session, const Model& model,
+                                 std::span<const ModelInput> inputs, uint32_t chunk,
+                                 const std::string& source);
+
+// What a session of one such sequence is made for.
+SessionOptions options_for_functions(const Model& model, std::span<const ModelInput> inputs,
+                                     uint32_t chunk);
 
 // A session of a file that was just converted, on one target. Whatever fails is a bug of the
 // converter: std::logic_error.
@@ -100,7 +116,7 @@ class CheckSession {
  private:
   // Throws where the call failed.
   std::vector<float> rows_of(const Result<Output>& output, const Diagnostic& why, const char* call,
-                             uint64_t tokens, bool begins) const;
+                             uint32_t tokens, bool begins) const;
 
   Model model_;
   Outputs outputs_;
@@ -121,5 +137,10 @@ ModelInput input_to_check(uint32_t tokens, uint32_t vocab_size, uint32_t token_t
 // `wanted` tokens, or a context's positions if these are fewer (0: any number), or more where a
 // mask shows one of the queries nothing but later keys.
 uint32_t token_count_for(uint32_t wanted, const Program& program);
+
+// How images lie in a person's arrays; nothing: the model reads none.
+std::optional<ImageLayout> image_layout(const Model& model, uint32_t input = 0);
+// Whole images as the model takes them, [images, height, width, channels].
+std::vector<float> pixels_of(const std::vector<float>& images, const ImageLayout& image);
 
 }  // namespace arenite::convert

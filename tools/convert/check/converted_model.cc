@@ -48,19 +48,51 @@ uint32_t tokens_to_check(const Program& program) {
   return token_count_for(static_cast<uint32_t>(count), program);
 }
 
+// Of another input than the first: another number of tokens.
+ModelInput other_input_for(const ConvertedModel& conversion, uint32_t number, uint32_t tokens) {
+  const GraphInput& input = conversion.graph.inputs[number];
+  size_t width = 0;
+  for (const ValueId value : conversion.graph.order()) {
+    const bool is_own = conversion.graph.axis(value) == input.axis;
+    if (is_own && conversion.graph.as<FeaturesNode>(value)) width = conversion.graph.width(value);
+  }
+  uint32_t count = std::max({2u, input.tokens_min, tokens / (number + 1)});
+  if (input.positions_max != 0) count = std::min(count, input.positions_max);
+  return input_to_check(count, input.vocab_size, input.token_types, count * width);
+}
+
 ModelInput input_for(const ConvertedModel& conversion) {
   const Program& program = conversion.program;
-  const size_t width = program.slots[program.input_slot].width;
-  const auto patches = program.patches();
+  const size_t width = program.slots[program.inputs[0].slot].width;
   if (!conversion.evaluated) {
-    const uint32_t count = patches ? program.positions_max : tokens_to_check(program);
-    return input_to_check(count, conversion.graph.vocab_size, conversion.graph.token_types,
-                          patches ? static_cast<size_t>(patches->pixels().value()) : count * width);
+    const uint32_t count = tokens_to_check(program);
+    return input_to_check(count, conversion.graph.inputs[0].vocab_size,
+                          conversion.graph.inputs[0].token_types, count * width);
   }
   ModelInput input = {conversion.evaluated->tokens, conversion.evaluated->features};
   const size_t count = input.ids.empty() ? input.features.size() / width : input.ids.size();
-  input.tokens = patches ? program.positions_max : static_cast<uint32_t>(count);
+  input.tokens = static_cast<uint32_t>(count);
   return input;
+}
+
+// Of all functions, in one pass and token by token.
+std::vector<float> run_target(const AlignedBytes& file, Target target,
+                              const std::vector<ModelInput>& inputs) {
+  const Model model = load_converted(file, target);
+  const auto run_in = [&](uint32_t chunk) {
+    SessionOptions options = options_for_functions(model, inputs, chunk);
+    options.outputs = Outputs::kAll;
+    const ConvertedSession session(model, options);
+    return run_functions(*session, model, inputs, chunk, "the converted model");
+  };
+  const std::vector<float> values = run_in(UINT32_MAX);
+  const bool finite = std::ranges::all_of(values, [](float v) { return std::isfinite(v); });
+  if (!finite) return values;
+  const std::vector<float> stepped = run_in(1);
+  if (!std::ranges::equal(std::as_bytes(std::span(stepped)), std::as_bytes(std::span(values)))) {
+    throw std::logic_error("stepping differs from one pass: this is a bug");
+  }
+  return values;
 }
 
 std::vector<float> run_target(const AlignedBytes& file, Target target, const ModelInput& input) {
@@ -71,7 +103,7 @@ std::vector<float> run_target(const AlignedBytes& file, Target target, const Mod
   session.reset();
   const size_t width = session.session().output().features;
   for (uint32_t t = 0; t < input.tokens; ++t) {
-    // The first token comes with the rows of the prefix.
+    // The first token comes with rows of constants.
     const size_t end = values.size() - (input.tokens - t - 1) * width;
     const size_t begin = t == 0 ? 0 : end - width;
     session.step(input, t, std::span(values).subspan(begin, end - begin));
@@ -102,7 +134,12 @@ std::optional<double> ConvertedModel::computing_error() const {
 void check_conversion(ConvertedModel& conversion, const std::string& path,
                       const std::vector<Target>& targets, double relative_error_max) {
   const ModelInput input = input_for(conversion);
-  const GraphInput fed = {input.ids, input.types, input.features};
+  std::vector<ModelInput> inputs = {input};
+  for (uint32_t i = 1; i < conversion.graph.inputs.size(); ++i) {
+    inputs.push_back(other_input_for(conversion, i, input.tokens));
+  }
+  std::vector<SequenceInput> fed;
+  for (const ModelInput& each : inputs) fed.push_back({each.ids, each.types, each.features});
   if (!conversion.evaluated) report_progress("computing in double precision");
   Evaluation reference =
       conversion.evaluated ? conversion.evaluated->result : evaluate(conversion.graph, fed);
@@ -140,7 +177,9 @@ void check_conversion(ConvertedModel& conversion, const std::string& path,
     TargetCheck check{target, (cpu_targets() & bit(target)) != 0, 0.0};
     if (check.ran) {
       check.largest_error =
-          largest_difference(run_target(conversion.file, target, input), reference.values);
+          largest_difference(inputs.size() == 1 ? run_target(conversion.file, target, input)
+                                                : run_target(conversion.file, target, inputs),
+                             reference.values);
     }
     require_small(check.largest_error, fmt::format("target {}", name(target)));
     conversion.checks.push_back(check);
@@ -161,15 +200,40 @@ Shape squeezed(Shape shape) {
   return shape;
 }
 
+// The shape of rows that have `width` numbers in one dimension, whatever theirs are in.
+Shape with_width(Shape shape, uint64_t width) {
+  while (shape.size() > 1 && shape.back() < width) {
+    const uint64_t last = shape.back();
+    shape.pop_back();
+    shape.back() *= last;
+  }
+  return shape;
+}
+
+// Outputs [sequences, width, rows] as [sequences, rows, width].
+std::vector<float> columns_last(const NpyArray& outputs, const std::vector<float>& values,
+                                uint64_t sequences, uint64_t rows, uint64_t width) {
+  if (values.size() != sequences * rows * width) {
+    refuse_shape(outputs, kOption,
+                 fmt::format("[{}, {}, {}], a column for each token", sequences, width, rows));
+  }
+  std::vector<float> result(values.size());
+  for (size_t i = 0; i < result.size(); ++i) {
+    const size_t sequence = i / (rows * width), row = i / width % rows;
+    result[i] = values[(sequence * width + i % width) * rows + row];
+  }
+  return result;
+}
+
 // Whether the outputs are those of each sequence's last token. They are [axes, width], with `rows`
 // of a sequence, or [sequences, width], without extents of 1.
-bool are_of_last_tokens(const NpyArray& outputs, const TokenAxes& input, uint64_t rows,
-                        const Model& model) {
+bool are_of_last_tokens(const NpyArray& outputs, const Shape& shape, const TokenAxes& input,
+                        uint64_t rows, const Model& model) {
   const uint64_t width = model.output_features();
   const Shape of_sequences = {input.sequences, width};
   Shape of_tokens = input.shape(rows);
   of_tokens.push_back(width);
-  const Shape found = squeezed(outputs.shape());
+  const Shape found = squeezed(shape);
   if (model.pooled()) {
     if (found == squeezed(of_sequences)) return false;
     refuse_shape(outputs, kOption,
@@ -187,7 +251,7 @@ bool are_of_last_tokens(const NpyArray& outputs, const TokenAxes& input, uint64_
 std::vector<uint32_t> lengths_of(const AuthorFiles& files, const TokenAxes& axes,
                                  const Model& model) {
   if (files.lengths.empty()) return std::vector<uint32_t>(axes.sequences, axes.tokens);
-  refuse_if(image_shape(model).channels != 0,
+  refuse_if(image_layout(model).has_value(),
             "{}: the model reads images, which are all of one size: drop the option",
             kLengthsOption);
   refuse_if(files.lengths.size() != axes.sequences,
@@ -251,8 +315,14 @@ AuthorCheck check_against_author(const ConvertedModel& conversion, const AuthorF
     const uint64_t rows = rows_given(model, Outputs::kAll, axes.tokens, true);
     check.sequences = axes.sequences;
     check.tokens = axes.tokens;
-    check.of_last_tokens = are_of_last_tokens(output_array, axes, rows, model);
     std::vector<float> expected = finite_values(output_array, kOption);
+    const uint64_t width = model.output_features();
+    Shape shape = with_width(output_array.shape(), width);
+    if ((array_flags(conversion.file.span()) & kColumnsFirst) != 0) {
+      expected = columns_last(output_array, expected, axes.sequences, rows, width);
+      shape = {axes.sequences, rows, width};
+    }
+    check.of_last_tokens = are_of_last_tokens(output_array, shape, axes, rows, model);
     if (!model.pooled() && !check.of_last_tokens) expected = sequences_first(expected, axes, rows);
     const double found =
         largest_difference(file, target, read_model_input(input_array, model, kOption),

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "arenite/image.h"
 #include "convert/check/check_session.h"
 #include "convert/files/error.h"
 #include "convert/program/program.h"
@@ -28,14 +27,35 @@ void read_ids(const NpyArray& array, uint32_t vocab_size, const std::string& opt
   }
 }
 
-TokenAxes image_axes(const NpyArray& array, const ImageShape& image, const std::string& option) {
+TokenAxes image_axes(const NpyArray& array, const ImageLayout& image, const std::string& option) {
   const std::vector<uint64_t>& shape = array.shape();
   const uint64_t images = images_of(shape, image);
-  if (images == 0 || images > kTokensMax / image.patches) {
+  if (images == 0 || images > kTokensMax / image.pixels()) {
     refuse_shape(array, option, fmt::format("[{0}] or [images, {0}]", image_text(image)));
   }
-  const bool is_one = array.elements() == image.pixels() && (shape.empty() || shape[0] != 1);
-  return {static_cast<uint32_t>(images), image.patches, !is_one};
+  const bool is_one = array.elements() == image.elements() && (shape.empty() || shape[0] != 1);
+  return {static_cast<uint32_t>(images), image.pixels(), !is_one};
+}
+
+// Extents of an image in the order in which its array has them.
+std::vector<uint32_t> extents_of(const ImageLayout& image) {
+  std::vector<uint32_t> extents = {image.height, image.width};
+  if (image.columns_first) std::swap(extents[0], extents[1]);
+  extents.insert(image.channels_first ? extents.begin() : extents.end(), image.channels);
+  return extents;
+}
+
+// [sequences, tokens, features] of [sequences, features, tokens].
+std::vector<float> features_last(const std::vector<float>& values, const TokenAxes& axes) {
+  std::vector<float> result;
+  result.reserve(values.size());
+  const size_t each = values.size() / axes.sequences;
+  const size_t width = each / axes.tokens;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const size_t row = i % each / width;
+    result.push_back(values[i / each * each + i % width * axes.tokens + row]);
+  }
+  return result;
 }
 
 }  // namespace
@@ -59,11 +79,11 @@ std::vector<float> finite_values(const NpyArray& array, const std::string& optio
   return values;
 }
 
-uint64_t images_of(std::span<const uint64_t> shape, const ImageShape& image) {
+uint64_t images_of(std::span<const uint64_t> shape, const ImageLayout& image) {
   // Whether the extents are those of the image, or parts of them.
   const auto are_of_image = [&](std::span<const uint64_t> extents) {
     size_t next = 0;
-    for (const uint64_t whole : {image.channels, image.height, image.width}) {
+    for (const uint64_t whole : extents_of(image)) {
       uint64_t found = 1;
       while (next < extents.size() && found < whole) {
         if (extents[next] == 0 || whole % extents[next] != 0) return false;
@@ -77,9 +97,10 @@ uint64_t images_of(std::span<const uint64_t> shape, const ImageShape& image) {
   return !shape.empty() && are_of_image(shape.subspan(1)) ? shape[0] : 0;
 }
 
-std::string image_text(const ImageShape& image) {
-  if (image.height == 1) return fmt::format("{}, {}", image.channels, image.width);
-  return fmt::format("{}, {}, {}", image.channels, image.height, image.width);
+std::string image_text(const ImageLayout& image) {
+  std::vector<uint32_t> extents = extents_of(image);
+  if (image.height == 1) extents.erase(std::ranges::find(extents, 1u));
+  return fmt::format("{}", fmt::join(extents, ", "));
 }
 
 std::vector<uint64_t> TokenAxes::shape(uint64_t rows) const {
@@ -88,24 +109,35 @@ std::vector<uint64_t> TokenAxes::shape(uint64_t rows) const {
   return {sequences, rows};
 }
 
-TokenAxes token_axes(const NpyArray& array, const Model& model, const std::string& option) {
-  const uint32_t features = model.input_features();
-  const bool has_ids = model.vocab_size() != 0;
+TokenAxes token_axes(const NpyArray& array, const Model& model, const std::string& option,
+                     uint32_t input) {
+  const uint32_t features = model.input(input).features;
+  const bool has_ids = model.input(input).vocab_size != 0;
   refuse_if(
       has_ids == is_float(array), "{}: {} is of type {}: expected {}", option, quote(array.name()),
       name(array.dtype()),
       has_ids ? "token ids, int32, int64 or uint32" : "the model's features, float32 or float64");
-  if (const ImageShape image = image_shape(model); image.channels != 0) {
-    return image_axes(array, image, option);
-  }
+  if (const auto image = image_layout(model, input)) return image_axes(array, *image, option);
   const bool tokens_first = (array_flags(model.file()) & kTokensFirst) != 0;
   const std::string axes = tokens_first ? "tokens, batch" : "batch, tokens";
   std::string expected = fmt::format("[tokens] or [{}]", axes);
   std::vector<uint64_t> shape = array.shape();
-  if (!has_ids) {
+  const bool columns_first =
+      !has_ids && features > 1 && (array_flags(model.file()) & kTakesColumnsFirst) != 0;
+  if (columns_first) {
+    expected = fmt::format("[{0}, tokens] or [batch, {0}, tokens]", features);
+    if (shape.size() < 2 || shape[shape.size() - 2] != features) {
+      refuse_shape(array, option, expected);
+    }
+    shape.erase(shape.end() - 2);
+  } else if (!has_ids) {
     expected = fmt::format("[tokens, {0}] or [{1}, {0}]", features, axes);
-    if (shape.empty() || shape.back() != features) refuse_shape(array, option, expected);
-    shape.pop_back();
+    // Of one number for each token, as of samples, the array may have no dimension.
+    const bool is_series = features == 1 && shape.size() < 3 && (shape.size() < 2 || shape[1] != 1);
+    if (!is_series && (shape.empty() || shape.back() != features)) {
+      refuse_shape(array, option, expected);
+    }
+    if (!is_series) shape.pop_back();
   }
   if (shape.size() != 1 && shape.size() != 2) refuse_shape(array, option, expected);
   const uint64_t sequences = shape.size() == 1 ? 1 : shape[tokens_first ? 1 : 0];
@@ -115,33 +147,40 @@ TokenAxes token_axes(const NpyArray& array, const Model& model, const std::strin
                  fmt::format("{}, at least one and at most {} tokens", expected, kTokensMax));
   }
   return {static_cast<uint32_t>(sequences), static_cast<uint32_t>(tokens), shape.size() == 2,
-          tokens_first && shape.size() == 2};
+          tokens_first && shape.size() == 2, columns_first};
 }
 
 void require_context(const NpyArray& array, const TokenAxes& axes, const Model& model,
-                     const std::string& option) {
-  if (axes.tokens < model.tokens_min()) {
+                     const std::string& option, uint32_t input) {
+  const InputInfo info = model.input(input);
+  if (axes.tokens < info.tokens_min) {
     refuse_shape(array, option,
                  fmt::format("at least {} tokens a sequence, as the model is of no shorter ones; "
                              "found {} tokens",
-                             model.tokens_min(), axes.tokens));
+                             info.tokens_min, axes.tokens));
   }
-  if (model.positions_max() == 0 || axes.tokens <= model.positions_max()) return;
+  if (info.positions_max == 0 || axes.tokens <= info.positions_max) return;
   refuse_shape(array, option,
                fmt::format("at most {} tokens a sequence, the model's context; found {} tokens",
-                           model.positions_max(), axes.tokens));
+                           info.positions_max, axes.tokens));
 }
 
-ModelInput read_model_input(const NpyArray& array, const Model& model, const std::string& option) {
-  const TokenAxes axes = token_axes(array, model, option);
+ModelInput read_model_input(const NpyArray& array, const Model& model, const std::string& option,
+                            uint32_t number) {
+  const TokenAxes axes = token_axes(array, model, option, number);
+  const uint32_t vocab_size = model.input(number).vocab_size;
   ModelInput input;
   input.sequences = axes.sequences;
   input.tokens = axes.tokens;
-  if (model.vocab_size() != 0) {
-    read_ids(array, model.vocab_size(), option, input);
+  if (vocab_size != 0) {
+    read_ids(array, vocab_size, option, input);
     input.ids = sequences_first(input.ids, axes, axes.tokens);
   } else {
     input.features = sequences_first(finite_values(array, option), axes, axes.tokens);
+    if (axes.columns_first) input.features = features_last(input.features, axes);
+    if (const auto image = image_layout(model, number)) {
+      input.features = pixels_of(input.features, *image);
+    }
   }
   return input;
 }

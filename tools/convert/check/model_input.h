@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "arenite/image.h"
 #include "arenite/model.h"
 #include "arenite/token.h"
 #include "convert/check/check_session.h"
@@ -22,6 +21,7 @@ struct TokenAxes {
   uint32_t tokens = 0;
   bool has_sequences = false;  // an axis of its own
   bool tokens_first = false;
+  bool columns_first = false;  // of features: [.., features, tokens]
 
   // The axes of a row for each of `rows`, as the array has them.
   std::vector<uint64_t> shape(uint64_t rows) const;
@@ -32,17 +32,20 @@ struct TokenAxes {
 };
 
 // Those of an array that a model is to be fed: whole numbers [axes] for a model of tokens, floats
-// [axes, features], or images [channels, height, width] or [images, ..], whose tokens are patches.
+// [axes, features], or images [channels, height, width] or [images, ..], whose tokens are pixels.
 // Throws InputError, which begins with `option`, for other types and shapes.
-TokenAxes token_axes(const NpyArray& array, const Model& model, const std::string& option);
+// `input` is that of the model.
+TokenAxes token_axes(const NpyArray& array, const Model& model, const std::string& option,
+                     uint32_t input = 0);
 
 // Throws InputError for more tokens than the model's context has.
 void require_context(const NpyArray& array, const TokenAxes& axes, const Model& model,
-                     const std::string& option);
+                     const std::string& option, uint32_t input = 0);
 
 // Reads such an array. Throws InputError also for ids beyond the vocabulary, and for numbers that
 // are not finite.
-ModelInput read_model_input(const NpyArray& array, const Model& model, const std::string& option);
+ModelInput read_model_input(const NpyArray& array, const Model& model, const std::string& option,
+                            uint32_t input = 0);
 
 // Rows of a person's array [axes, width], in which each sequence has `rows`, as [sequences, rows,
 // width].
@@ -62,8 +65,8 @@ std::vector<T> sequences_first(const std::vector<T>& values, const TokenAxes& ax
 
 // How many images an array of this shape has: [channels, height, width] or [batch, ...], where an
 // extent of 1 may be left out, as for series [channels, length]. 0: it is of another shape.
-uint64_t images_of(std::span<const uint64_t> shape, const ImageShape& image);
-std::string image_text(const ImageShape& image);  // its extents: "3, 224, 224"
+uint64_t images_of(std::span<const uint64_t> shape, const ImageLayout& image);
+std::string image_text(const ImageLayout& image);  // its extents: "3, 224, 224"
 
 // What the two throw.
 [[noreturn]] void refuse_shape(const NpyArray& array, const std::string& option,

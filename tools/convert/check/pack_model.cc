@@ -9,7 +9,6 @@
 #include <string_view>
 #include <vector>
 
-#include "arenite/image.h"
 #include "arenite/tokenizer.h"
 #include "convert/check/check_session.h"
 #include "convert/files/error.h"
@@ -33,9 +32,9 @@ constexpr std::string_view kText = "Turn on the light in the kitchen, and tell m
 
 // What one target makes of the tokens.
 struct Recording {
-  std::vector<float> digests;  // [ops, rows]
-  std::vector<float> lengths;  // the longest row of each op
-  std::vector<float> output;
+  std::vector<std::vector<float>> digests;  // of each op, of its rows
+  std::vector<float> lengths;               // the longest row of each op
+  std::vector<std::vector<float>> outputs;  // of each function
 };
 
 float length_of(std::span<const float> row) {
@@ -44,26 +43,33 @@ float length_of(std::span<const float> row) {
   return static_cast<float>(std::sqrt(sum));
 }
 
-Recording record(const AlignedBytes& file, Target target, const SelfTestInput& input,
+Recording record(const AlignedBytes& file, Target target, const SelfTestInputs& inputs,
                  KvType kv_cache) {
-  CheckSession session(file, target, input.tokens, Outputs::kAll, kv_cache);
+  const uint32_t tokens = inputs.of[0].tokens;
+  CheckSession session(file, target, tokens, Outputs::kAll, kv_cache);
   SessionState& state = SessionState::of(&session.session());
   const uint32_t ops = state.reader.ops();
   Recording recording;
-  const size_t rows = input.tokens + size_t{state.layout.prefix_rows};
-  recording.digests.resize(ops * rows);
+  const format::SelfTestLayout layout = format::self_test_layout(state.reader, tokens);
+  recording.digests.resize(ops);
+  for (uint32_t op = 0; op < ops; ++op) {
+    recording.digests[op].resize(layout.rows_of_op(state.reader, op));
+  }
   recording.lengths.resize(ops);
   Diagnostic why;
-  const Status status = run_self_test(
-      state, input, &why, [&](uint32_t op, uint32_t index, std::span<const float> row) {
-        recording.digests[op * rows + index] = format::digest_of_row(row);
-        recording.lengths[op] = std::max(recording.lengths[op], length_of(row));
-        return true;
-      });
+  const auto take_row = [&](uint32_t op, uint32_t index, std::span<const float> row) {
+    recording.digests[op][index] = format::digest_of_row(row);
+    recording.lengths[op] = std::max(recording.lengths[op], length_of(row));
+    return true;
+  };
+  const auto take_output = [&](uint32_t function, const Output& output) {
+    CallRows results(output, state.model, function, output.rows);
+    const std::span<const float> last = results[results.size() - 1];
+    recording.outputs.emplace_back(last.begin(), last.end());
+    return true;
+  };
+  const Status status = run_self_test(state, inputs, &why, take_row, take_output);
   if (status != Status::kOk) throw std::logic_error("a self-test cannot be fed: this is a bug");
-  CallRows results(state.results(), state.model, state.results().rows);
-  const std::span<const float> last = results[results.size() - 1];
-  recording.output.assign(last.begin(), last.end());
   return recording;
 }
 
@@ -79,12 +85,12 @@ std::vector<TokenId> tokens_of_text(const Model& model, uint32_t count) {
   return ids;
 }
 
-ModelInput input_to_record(const Model& model, uint32_t count) {
-  const ImageShape image = image_shape(model);
+ModelInput input_to_record(const Model& model, uint32_t index, uint32_t tokens) {
+  const InputInfo info = model.input(index);
+  const uint32_t count = format::self_test_tokens(format::ModelReader(model.file()), index, tokens);
   ModelInput input =
-      input_to_check(count, model.vocab_size(), model.token_types(),
-                     image.channels != 0 ? image.pixels() : size_t{count} * model.input_features());
-  if (model.vocab_size() == 0) return input;
+      input_to_check(count, info.vocab_size, info.token_types, size_t{count} * info.features);
+  if (info.vocab_size == 0) return input;
   std::vector<TokenId> text = tokens_of_text(model, count);
   if (!text.empty()) input.ids = std::move(text);
   return input;
@@ -121,29 +127,33 @@ std::vector<float> tolerances(const Recordings& recordings, float length, float 
   return {same, other};
 }
 
-void write_segment(std::span<std::byte> segment, const format::SelfTestLayout& layout,
-                   const ModelInput& input, const Recordings& recordings, float relative) {
+void write_segment(std::span<std::byte> segment, const format::ModelReader& reader,
+                   const format::SelfTestLayout& layout, std::span<const ModelInput> inputs,
+                   const Recordings& recordings, float relative) {
   const Recording& stored = recordings.of_model.front();
   const uint32_t ops = static_cast<uint32_t>(stored.lengths.size());
   const auto put = [&](uint64_t offset, const auto& values) {
     const auto bytes = std::as_bytes(std::span(values));
     std::ranges::copy(bytes, segment.begin() + static_cast<ptrdiff_t>(offset));
   };
-  put(0, input.features);
-  put(0, input.ids);
-  put(layout.types, input.types);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    put(layout.inputs[i], inputs[i].features);
+    put(layout.inputs[i], inputs[i].ids);
+    put(layout.types[i], inputs[i].types);
+  }
   for (uint32_t op = 0; op < ops; ++op) {
     const auto digests = [&](const Recording& recording) {
-      return std::span(recording.digests).subspan(size_t{op} * layout.rows, layout.rows);
+      return std::span(recording.digests[op]);
     };
-    put(layout.tolerances_of_op(op), tolerances(recordings, stored.lengths[op], relative, digests));
-    for (uint32_t t = 0; t < layout.rows; ++t) {
-      put(layout.digest_of(op, t), digests(stored).subspan(t, 1));
-    }
+    const uint64_t begin = layout.tolerances_of_op(reader, op);
+    put(begin, tolerances(recordings, stored.lengths[op], relative, digests));
+    put(begin + format::kSelfTestTolerances * sizeof(float), digests(stored));
   }
-  const auto output = [](const Recording& recording) { return std::span(recording.output); };
-  put(layout.output, tolerances(recordings, length_of(stored.output), relative, output));
-  put(layout.output + format::kSelfTestTolerances * sizeof(float), stored.output);
+  for (size_t i = 0; i < stored.outputs.size(); ++i) {
+    const auto output = [&](const Recording& recording) { return std::span(recording.outputs[i]); };
+    put(layout.outputs[i], tolerances(recordings, length_of(stored.outputs[i]), relative, output));
+    put(layout.outputs[i] + format::kSelfTestTolerances * sizeof(float), stored.outputs[i]);
+  }
 }
 
 format::Footer footer_of(std::span<const std::byte> file) {
@@ -188,10 +198,15 @@ void record_self_test(AlignedBytes& file, const Program& program) {
   const AlignedBytes& runnable = scalar.size() != 0 ? scalar : file;
 
   const std::vector<Target> targets = runnable_targets(runnable);
-  const ModelInput input = input_to_record(load_converted(runnable, targets.front()), test.tokens);
   const bool is_int8 = reader.kv_cache() == TensorType::kInt8;
   const auto data = [](const auto& list) { return list.empty() ? nullptr : list.data(); };
-  const SelfTestInput fed = {test.tokens, data(input.features), data(input.ids), data(input.types)};
+  std::vector<ModelInput> inputs;
+  SelfTestInputs fed;
+  const Model model = load_converted(runnable, targets.front());
+  for (uint32_t i = 0; i < reader.inputs(); ++i) {
+    const ModelInput& input = inputs.emplace_back(input_to_record(model, i, test.tokens));
+    fed.of[i] = {input.tokens, data(input.features), data(input.ids), data(input.types)};
+  }
   Recordings recordings;
   for (const Target target : targets) {
     recordings.of_model.push_back(record(runnable, target, fed, KvType::kOfModel));
@@ -199,14 +214,12 @@ void record_self_test(AlignedBytes& file, const Program& program) {
         record(runnable, target, fed, is_int8 ? KvType::kF32 : KvType::kInt8));
   }
   std::vector<std::byte> segment(static_cast<size_t>(test.segment.bytes()));
-  write_segment(segment, format::self_test_layout(reader, test.tokens), input, recordings,
+  write_segment(segment, reader, format::self_test_layout(reader, test.tokens), inputs, recordings,
                 rounds_activations(program) ? kStepTolerance : kRelativeTolerance);
   set_self_test(file, segment);
 }
 
-uint32_t self_test_tokens(const Program& program) {
-  return program.patches() ? program.positions_max : token_count_for(kTokens, program);
-}
+uint32_t self_test_tokens(const Program& program) { return token_count_for(kTokens, program); }
 
 AlignedBytes pack_model(const Program& program, const std::vector<Target>& targets,
                         const std::string& path) {

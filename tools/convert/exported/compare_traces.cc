@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <numeric>
 #include <random>
 #include <set>
 #include <stdexcept>
@@ -25,9 +26,9 @@ bool begin_alike(const TermTable& a, const TermTable& b, uint32_t heads, const D
   for (uint32_t head = 0; head < heads; ++head) {
     for (uint32_t q = 0; q < a.positions; ++q) {
       for (uint32_t k = 0; k < a.positions; ++k) {
-        const double first = a.at(head, q, k);
-        const bool is_near =
-            std::fabs(first - b.at(head, q, k)) <= 1e-6 * std::max(1.0, std::fabs(first));
+        const double first = a.at(head, q, k), second = b.at(head, q, k);
+        const bool is_near = first == second ||  // both may hide the key
+                             std::fabs(first - second) <= 1e-6 * std::max(1.0, std::fabs(first));
         if (mask.at(q, k) && !is_near) return false;
       }
     }
@@ -37,7 +38,66 @@ bool begin_alike(const TermTable& a, const TermTable& b, uint32_t heads, const D
 
 }  // namespace
 
+namespace {
+
+// "12" or, of several inputs, "12 + 5".
+std::string lengths_text(const Lengths& lengths) {
+  return fmt::format("{}", fmt::join(lengths, " + "));
+}
+
+}  // namespace
+
+std::string counted_tokens(const Lengths& lengths) {
+  return lengths_text(lengths) + (lengths == Lengths{1} ? " token" : " tokens");
+}
+
+std::string InputLengths::text() const {
+  if (is_fixed) {
+    const std::string why = why_fixed.empty() ? "" : fmt::format(" ({})", why_fixed);
+    return fmt::format("exactly {}{}", counted_tokens(Lengths{traced}), why);
+  }
+  std::string text = "any length";
+  if (shortest > 1) text += fmt::format(" from {}", shortest);
+  if (positions != 0) text += fmt::format(" up to {}", positions);
+  return text + (is_causal ? ", token by token too" : ", whole sequences");
+}
+
+std::string LengthClaim::text() const {
+  if (!why_exact.empty()) {
+    std::string text = fmt::format("{} {} tokens a call: {}", tells_lengths ? "at most" : "exactly",
+                                   lengths_text(traced()), why_exact);
+    for (size_t i = 1; i < doubts.size(); ++i) text += "\n" + doubts[i];
+    return text + export_lines;
+  }
+  std::string text;
+  Lengths other;
+  bool is_end_chosen = false, is_proved = false;
+  for (const InputLengths& input : inputs) {
+    if (!text.empty()) text += "; ";
+    text += inputs.size() > 1 ? input.name + ": " + input.text() : input.text();
+    other.push_back(input.other != 0 ? input.other : input.traced);
+    is_end_chosen = is_end_chosen || input.is_end_chosen;
+    is_proved = is_proved || input.longest != 0;
+  }
+  if (std::ranges::all_of(inputs, &InputLengths::is_fixed)) return text + export_lines;
+  text += ": masks follow one rule and ops are the same at " + lengths_text(traced());
+  if (other != traced()) text += " and " + lengths_text(other);
+  text += " tokens";
+  if (is_end_chosen) text += "; --context N makes it longer";
+  if (ends_with_mask) text += "; its mask is no rule of distances";
+  if (ends_with_terms) text += "; what it adds to scores was followed so far";
+  if (ends_with_angles) text += "; the angles that it turns by were followed so far";
+  if (is_proved) text += "; as --expect proves";
+  if (!computed.empty()) {
+    std::vector<std::string> lengths;
+    for (const Lengths& each : computed) lengths.push_back(lengths_text(each));
+    text += fmt::format("\ncomputed at {} tokens, too", fmt::join(lengths, ", "));
+  }
+  return text + export_lines;
+}
+
 std::optional<CompiledMask> mask_rule(const Mask& mask) {
+  if (const auto* compiled = std::get_if<CompiledMask>(&mask)) return *compiled;
   const DenseMask& dense = *std::get<BufferMask>(mask).dense;
   const int64_t n = dense.positions;
   int64_t lookback = 0, lookahead = 0;
@@ -133,7 +193,7 @@ class Comparison {
   }
 
  private:
-  // What the program is given once.
+  // What an input of the program is given once.
   struct Fed {
     Array rows;                     // of all sequences
     std::vector<uint32_t> lengths;  // of each of them
@@ -142,46 +202,82 @@ class Comparison {
 
   bool agree_on_all() {
     const bool has_sample =
-        !program_->sample_inputs.empty() && trace_shape_.tokens() == trace_shape_.traced_tokens();
-    const uint32_t sequences = trace_shape_.sizes().sequences;
-    const std::vector<uint32_t> whole(sequences, tokens());
-    if (has_sample && !agree({program_->sample_inputs[0], whole, {}})) return false;
-    std::mt19937_64 random(kSeed + tokens());
-    const auto agree_on_random = [&](const std::vector<uint32_t>& lengths) {
-      Fed fed{random_rows(random), lengths};
-      for (uint32_t i = 0; i < sequences * tokens() && model_.graph.token_types != 0; ++i) {
-        fed.types.push_back(static_cast<uint8_t>(random() % model_.graph.token_types));
+        !program_->sample_inputs.empty() && std::ranges::all_of(inputs(), [&](size_t i) {
+          return of(i).tokens() == of(i).traced_tokens();
+        });
+    if (has_sample) {
+      std::vector<Fed> sample;
+      for (const size_t i : inputs()) {
+        sample.push_back({sample_of(of(i).input()), whole(i), {}});
+      }
+      if (!agree(sample)) return false;
+    }
+    std::mt19937_64 random(kSeed + tokens(0));
+    std::vector<std::vector<uint32_t>> all_whole;
+    for (const size_t i : inputs()) all_whole.push_back(whole(i));
+    const auto agree_on_random = [&](const std::vector<std::vector<uint32_t>>& lengths) {
+      std::vector<Fed> fed;
+      for (const size_t i : inputs()) {
+        fed.push_back({random_rows(i, random), lengths[i]});
+        const uint32_t types = model_.graph.inputs[i].token_types;
+        for (uint32_t t = 0; t < sequences() * tokens(i) && types != 0; ++t) {
+          fed.back().types.push_back(static_cast<uint8_t>(random() % types));
+        }
       }
       return agree(fed);
     };
-    const bool needs_random = !is_large() || !has_sample || model_.graph.token_types != 0;
-    if (needs_random && !agree_on_random(whole)) return false;
-    if (has_lengths()) {
-      for (const uint32_t rest : {tokens() - 1, tokens() / 2}) {
+    const bool has_types = std::ranges::any_of(
+        model_.graph.inputs, [](const GraphInput& input) { return input.token_types != 0; });
+    const bool needs_random = !is_large() || !has_sample || has_types;
+    if (needs_random && !agree_on_random(all_whole)) return false;
+    for (const size_t i : inputs()) {
+      if (!has_lengths(i)) continue;
+      for (const uint32_t rest : {tokens(i) - 1, tokens(i) / 2}) {
         if (rest == 0) break;
-        std::vector<uint32_t> lengths;
-        for (uint32_t b = 0; b < sequences; ++b) {
-          lengths.push_back(1 + (rest + tokens() - 1 - b % tokens()) % tokens());
+        std::vector<std::vector<uint32_t>> lengths = all_whole;
+        for (uint32_t b = 0; b < sequences(); ++b) {
+          lengths[i][b] = 1 + (rest + tokens(i) - 1 - b % tokens(i)) % tokens(i);
         }
-        lengths[0] = std::max(1u, rest);
+        lengths[i][0] = std::max(1u, rest);
         if (!agree_on_random(lengths)) return false;
       }
     }
     return true;
   }
 
+  const TraceShape& of(size_t input) const { return trace_shape_.of(input); }
+  std::vector<size_t> inputs() const {
+    std::vector<size_t> all(trace_shape_.inputs());
+    std::iota(all.begin(), all.end(), size_t{0});
+    return all;
+  }
+  uint32_t sequences() const { return trace_shape_.sizes().sequences; }
   // Of a sequence, without the rows that the program puts before them.
-  uint32_t tokens() const { return static_cast<uint32_t>(trace_shape_.tokens()); }
+  uint32_t tokens(size_t input) const { return static_cast<uint32_t>(of(input).tokens()); }
+  std::vector<uint32_t> whole(size_t input) const {
+    return std::vector<uint32_t>(sequences(), tokens(input));
+  }
 
-  bool has_lengths() const { return std::ranges::any_of(trace_shape_.sides(), tells_length); }
+  const Array& sample_of(const ExportedInput& input) const {
+    const std::vector<const ExportedInput*> all = program_->user_inputs();
+    const auto place = std::ranges::find(all, input.value, &ExportedInput::value) - all.begin();
+    return program_->sample_inputs.at(static_cast<size_t>(place));
+  }
+
+  bool has_lengths(size_t input) const {
+    return std::ranges::any_of(trace_shape_.sides(), [&](const SideInput& side) {
+      return side.of == input && tells_length(side);
+    });
+  }
 
   // Rows of padding are as random as all others.
-  Array random_rows(std::mt19937_64& random) const {
-    const Shape shape = trace_shape_.input_shape();
+  Array random_rows(size_t input, std::mt19937_64& random) const {
+    const Shape shape = of(input).input_shape();
     const size_t count = elements_of(shape);
-    if (trace_shape_.reads_tokens()) {
+    if (of(input).reads_tokens()) {
       Array::Integers ids(count);
-      for (int64_t& id : ids) id = static_cast<int64_t>(random() % model_.graph.vocab_size);
+      const uint32_t ids_end = model_.graph.inputs[input].vocab_size;
+      for (int64_t& id : ids) id = static_cast<int64_t>(random() % ids_end);
       return Array::integer(shape, std::move(ids));
     }
     Array::Reals values(count);
@@ -195,15 +291,20 @@ class Comparison {
   bool is_large() const { return parameters_of(*program_) > kLargeWeights; }
 
   // What the author's code makes of it.
-  Array program_output(const Fed& fed) const {
-    std::vector<Array> inputs;
+  Array program_output(const std::vector<Fed>& fed) const {
+    std::vector<Array> given;
+    uint64_t elements = 0;
+    for (const Fed& each : fed) elements += each.rows.elements();
     for (const ExportedInput* input : program_->user_inputs()) {
       const SideInput* side = trace_shape_.side(input->value);
-      inputs.push_back(side == nullptr ? fed.rows
-                                       : trace_shape_.side_array(*side, fed.lengths, fed.types));
+      if (side == nullptr) {
+        given.push_back(fed[trace_shape_.number_of(input->value).value()].rows);
+      } else {
+        given.push_back(of(side->of).side_array(*side, fed[side->of].lengths, fed[side->of].types));
+      }
     }
     const std::vector<Array> outputs =
-        interpret(*program_, inputs, interpreting_budget(*program_, fed.rows.elements()));
+        interpret(*program_, given, interpreting_budget(*program_, elements));
     size_t place = 0;
     for (size_t i = 0; i < model_.output_index; ++i) {
       const ValueRef* ref = program_->outputs[i].as<ValueRef>();
@@ -212,52 +313,82 @@ class Comparison {
     return outputs.at(place).to(ElementType::kF64);
   }
 
-  bool agree(const Fed& fed) {
+  // The tokens or features of one sequence.
+  EvaluatedInput sequence_of(size_t input, const Fed& fed, const Array::Reals& given,
+                             uint32_t sequence) const {
+    EvaluatedInput one;
+    const size_t each = given.size() / sequences();
+    const std::span row(given.data() + sequence * each,
+                        each * fed.lengths[sequence] / tokens(input));
+    if (of(input).reads_tokens()) {
+      for (const double id : row) one.tokens.push_back(static_cast<uint32_t>(id));
+      return one;
+    }
+    for (const double value : row) one.features.push_back(static_cast<float>(value));
+    if (const auto& image = of(input).image()) {
+      for (size_t i = 0; i < each; ++i) one.features[image->place(i)] = static_cast<float>(row[i]);
+    }
+    if (!of(input).columns_first()) return one;
+    const size_t width = each / tokens(input);
+    for (size_t i = 0; i < one.features.size(); ++i) {
+      one.features[i] =
+          static_cast<float>(given[sequence * each + i % width * tokens(input) + i / width]);
+    }
+    return one;
+  }
+
+  bool agree(const std::vector<Fed>& fed) {
     const Array output = program_output(fed);
-    const TraceSizes sizes = trace_shape_.sizes();
-    const Array::Reals given = fed.rows.to_reals();
-    const size_t each = given.size() / sizes.sequences;
-    for (uint32_t b = 0; b < sizes.sequences; ++b) {
-      EvaluatedInput one;
-      GraphInput input;
-      const std::span row(given.data() + b * each, each * fed.lengths[b] / tokens());
-      if (trace_shape_.reads_tokens()) {
-        for (const double id : row) one.tokens.push_back(static_cast<uint32_t>(id));
-        input.tokens = one.tokens;
-      } else {
-        for (const double value : row) one.features.push_back(static_cast<float>(value));
-        input.features = one.features;
+    std::vector<Array::Reals> given;
+    for (const Fed& each : fed) given.push_back(each.rows.to_reals());
+    for (uint32_t b = 0; b < sequences(); ++b) {
+      std::vector<EvaluatedInput> all;
+      std::vector<SequenceInput> read;
+      std::vector<uint32_t> lengths;
+      for (const size_t i : inputs()) {
+        all.push_back(sequence_of(i, fed[i], given[i], b));
+        lengths.push_back(fed[i].lengths[b]);
       }
-      if (!fed.types.empty()) {
-        input.types = std::span(fed.types).subspan(size_t{b} * tokens(), fed.lengths[b]);
+      for (const size_t i : inputs()) {
+        read.push_back({.tokens = all[i].tokens, .features = all[i].features});
+        if (fed[i].types.empty()) continue;
+        read[i].types = std::span(fed[i].types).subspan(size_t{b} * tokens(i), lengths[i]);
       }
-      one.result = evaluate(model_.graph, input);
-      if (!compare_sequence(one.result.values, output.reals(), b, fed.lengths[b])) return false;
-      if (fed.types.empty()) keep(std::move(one));
+      all[0].result = evaluate(model_.graph, read);
+      if (!compare_sequence(all[0].result.values, output.reals(), b, lengths)) return false;
+      if (fed.size() == 1 && fed[0].types.empty()) keep(std::move(all[0]));
     }
     ++model_.compared_inputs;
     const bool turns = std::ranges::any_of(model_.graph.order(), [&](ValueId value) {
       return model_.graph.as<RotateNode>(value) != nullptr;
     });
-    const double share_max = kDifferenceMax + (turns ? kDifferencePerToken * sizes.tokens : 0.0);
+    uint32_t longest = 0;
+    for (const size_t i : inputs()) longest = std::max(longest, of(i).sizes().tokens);
+    const double share_max = kDifferenceMax + (turns ? kDifferencePerToken * longest : 0.0);
     return difference_ <= share_max * value_;
   }
 
   // Compares the rows of one sequence: all that are no padding, or the last ones, as a decoder's
   // graph has all rows also where the program gives out the last one. False: there are fewer rows.
   bool compare_sequence(const std::vector<double>& found, const Array::Reals& all,
-                        uint32_t sequence, uint32_t length) {
-    const TraceSizes sizes = trace_shape_.sizes();
+                        uint32_t sequence, const std::vector<uint32_t>& lengths) {
     const size_t width = model_.graph.width(model_.graph.output);
-    const size_t count = all.size() / sizes.sequences;
-    const bool has_padding = count == size_t{sizes.tokens} * width && length < tokens();
-    const size_t compared = has_padding ? (size_t{length} + sizes.prefix) * width : count;
+    const size_t count = all.size() / sequences();
+    const auto rows_of = [&](const std::vector<uint32_t>& of_inputs) {
+      return size_t{model_.graph.all_rows(of_inputs)[model_.graph.axis(model_.graph.output)]};
+    };
+    std::vector<uint32_t> all_tokens;
+    for (const size_t i : inputs()) all_tokens.push_back(tokens(i));
+    const bool has_padding = count == rows_of(all_tokens) * width && lengths != all_tokens;
+    const size_t compared = has_padding ? rows_of(lengths) * width : count;
     if (compared > found.size()) return false;
     const double* const expected = all.data() + sequence * count;
     const double* const last = found.data() + (found.size() - compared);
+    const size_t rows = count / width;
     for (size_t i = 0; i < compared; ++i) {
-      const double difference = std::fabs(last[i] - expected[i]);
-      value_ = std::max(value_, std::fabs(expected[i]));
+      const double wanted = expected[model_.columns_first ? i % width * rows + i / width : i];
+      const double difference = std::fabs(last[i] - wanted);
+      value_ = std::max(value_, std::fabs(wanted));
       if (!(difference <= difference_)) difference_ = difference;
     }
     return true;
@@ -266,9 +397,9 @@ class Comparison {
   // What says enough of a large model for the check of what it is packed into, too.
   void keep(EvaluatedInput one) {
     const std::set<uint32_t> different(one.tokens.begin(), one.tokens.end());
-    const bool says_enough = one.tokens.empty() || 2 * different.size() >= tokens();
-    if (!model_.evaluated && is_large() && says_enough && tokens() >= kKeptTokensMin &&
-        tokens() <= kKeptTokensMax) {
+    const bool says_enough = one.tokens.empty() || 2 * different.size() >= tokens(0);
+    if (!model_.evaluated && is_large() && says_enough && tokens(0) >= kKeptTokensMin &&
+        tokens(0) <= kKeptTokensMax) {
       model_.evaluated = std::move(one);
     }
   }
@@ -288,30 +419,60 @@ std::string ProgramDifference::text() const {
       difference, value);
 }
 
+Lengths traced_lengths(const TraceShape& trace_shape) {
+  Lengths lengths;
+  for (size_t i = 0; i < trace_shape.inputs(); ++i) {
+    lengths.push_back(trace_shape.of(i).traced_tokens());
+  }
+  return lengths;
+}
+
 std::optional<ProgramDifference> compare_with_program(ExportedModel& model,
                                                       const TraceShape& trace_shape) {
   return Comparison(model, trace_shape).run();
 }
 
 OtherLengths compare_at_other_lengths(ExportedModel& model, const TraceShape& trace_shape,
-                                      int64_t shortest, int64_t longest, uint32_t seed) {
-  longest = std::min(longest, affordable_length(*model.program));
-  std::set<int64_t> chosen = {shortest, shortest + 1, longest};
+                                      const Lengths& shortest, const Lengths& longest,
+                                      uint32_t seed) {
+  const int64_t affordable = affordable_length(*model.program);
   std::mt19937 random(seed);
-  for (int i = 0; i < kRandomLengths && longest > shortest; ++i) {
-    chosen.insert(shortest + static_cast<int64_t>(random()) % (longest - shortest));
+  std::vector<Lengths> chosen(trace_shape.inputs());  // of each input
+  size_t count = 0;
+  for (size_t i = 0; i < chosen.size(); ++i) {
+    // What the example takes can be afforded.
+    const int64_t traced = trace_shape.of(i).traced_tokens();
+    const int64_t first = shortest[i];
+    const int64_t last = std::min(longest[i], std::max(affordable, traced));
+    std::set<int64_t> of_input = {first, first + 1, last};
+    for (int r = 0; r < kRandomLengths && last > first; ++r) {
+      of_input.insert(first + static_cast<int64_t>(random()) % (last - first));
+    }
+    if (chosen.size() == 1) of_input.erase(traced);
+    std::erase_if(of_input, [&](int64_t length) { return length > last; });
+    if (of_input.empty()) of_input = {traced};
+    chosen[i].assign(of_input.begin(), of_input.end());
+    count = std::max(count, chosen[i].size());
+  }
+  // Short ones of an input with long ones of another, too.
+  std::set<Lengths> together;
+  for (size_t n = 0; n < count; ++n) {
+    Lengths lengths;
+    for (size_t i = 0; i < chosen.size(); ++i) {
+      lengths.push_back(chosen[i][(n + 2 * i) % chosen[i].size()]);
+    }
+    if (lengths != traced_lengths(trace_shape)) together.insert(lengths);
   }
   OtherLengths found;
-  for (const int64_t length : chosen) {
-    if (length == trace_shape.traced_tokens() || length > longest) continue;
+  for (const Lengths& lengths : together) {
     try {
-      if (const auto difference = compare_with_program(model, trace_shape.at(length))) {
-        found.wrong.emplace(length, difference->text());
+      if (const auto difference = compare_with_program(model, trace_shape.at(lengths))) {
+        found.wrong.emplace(lengths, difference->text());
       } else {
-        found.right.push_back(length);
+        found.right.push_back(lengths);
       }
     } catch (const std::runtime_error& error) {
-      found.wrong.emplace(length, error.what());
+      found.wrong.emplace(lengths, error.what());
     }
   }
   return found;

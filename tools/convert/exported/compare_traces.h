@@ -13,6 +13,49 @@
 #include "convert/graph/graph.h"
 
 namespace arenite::convert {
+// A number of tokens of each input.
+using Lengths = std::vector<int64_t>;
+Lengths traced_lengths(const TraceShape& trace_shape);  // those of the example
+std::string counted_tokens(const Lengths& lengths);     // "12 tokens", "12 + 5 tokens"
+
+// For which lengths a conversion is its author's model, and why.
+
+// Of one input.
+struct InputLengths {
+  std::string name{};
+  int64_t traced = 0;          // tokens of the example
+  int64_t other = 0;           // that were followed, too; 0: none
+  int64_t shortest = 1;        // sequence
+  int64_t positions = 0;       // of the longest one; 0: any
+  int64_t limit = 0;           // of the model, 0: none
+  int64_t longest = 0;         // that the author's outputs prove; 0: they prove none
+  bool is_fixed = false;       // it has one length alone
+  bool is_end_chosen = false;  // `positions` are those of the example
+  bool is_causal = false;      // runs token by token
+  std::string why_fixed{};     // where another input has other lengths
+
+  std::string text() const;
+};
+
+struct LengthClaim {
+  std::vector<InputLengths> inputs{};
+  std::vector<Lengths> computed{};    // that were not followed
+  bool tells_lengths = false;         // the program is told what is padding
+  bool ends_with_mask = false;        // which is no rule
+  bool ends_with_terms = false;       // of scores
+  bool ends_with_angles = false;      // of rotations
+  std::string why_exact{};            // it is the model at the example's length alone; or empty
+  std::vector<std::string> doubts{};  // literals that may be why, the first one in `why_exact`
+  std::string export_lines{};         // that spare the doubts
+
+  std::string text() const;  // lines for a person
+  Lengths traced() const {
+    Lengths lengths;
+    for (const InputLengths& input : inputs) lengths.push_back(input.traced);
+    return lengths;
+  }
+};
+
 // Keys by their distance, where that is all that counts: a range around 0. REQUIRES: a buffer's.
 std::optional<CompiledMask> mask_rule(const Mask& mask);
 
@@ -38,10 +81,11 @@ std::optional<ProgramDifference> compare_with_program(ExportedModel& model,
 // The same at lengths that were not followed: the shortest and the next one, the longest that takes
 // no more work than is in proportion, and some between, which `seed` chooses.
 struct OtherLengths {
-  std::vector<int64_t> right;
-  std::map<int64_t, std::string> wrong;  // and why
+  std::vector<Lengths> right;
+  std::map<Lengths, std::string> wrong;  // and why
 };
 OtherLengths compare_at_other_lengths(ExportedModel& model, const TraceShape& trace_shape,
-                                      int64_t shortest, int64_t longest, uint32_t seed);
+                                      const Lengths& shortest, const Lengths& longest,
+                                      uint32_t seed);
 
 }  // namespace arenite::convert

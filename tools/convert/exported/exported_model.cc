@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -27,55 +28,6 @@
 namespace arenite::convert {
 namespace {
 
-// For which lengths a conversion is its author's model, and why.
-
-struct LengthClaim {
-  int64_t traced = 0;                 // tokens of the example
-  int64_t other = 0;                  // that were followed, too; 0: none
-  int64_t shortest = 1;               // sequence
-  int64_t positions = 0;              // of the longest one; 0: any
-  int64_t longest = 0;                // that the author's outputs prove; 0: they prove none
-  std::vector<int64_t> computed{};    // lengths that were not followed
-  bool is_causal = false;             // runs token by token
-  bool tells_lengths = false;         // the program is told what is padding
-  bool is_end_chosen = false;         // `positions` are those of the example
-  bool ends_with_mask = false;        // which is no rule
-  bool ends_with_terms = false;       // of scores
-  std::string why_exact{};            // it is the model at the example's length alone; or empty
-  std::vector<std::string> doubts{};  // literals that may be why, the first one in `why_exact`
-  std::string export_lines{};         // that spare the doubts
-
-  std::string text() const;  // lines for a person
-};
-
-std::string counted_tokens(int64_t tokens) {
-  return fmt::format("{} token{}", tokens, tokens == 1 ? "" : "s");
-}
-
-std::string LengthClaim::text() const {
-  if (!why_exact.empty()) {
-    std::string text = fmt::format("{} {} tokens a call: {}", tells_lengths ? "at most" : "exactly",
-                                   traced, why_exact);
-    for (size_t i = 1; i < doubts.size(); ++i) text += "\n" + doubts[i];
-    return text + export_lines;
-  }
-  std::string text = "any length";
-  if (shortest > 1) text += fmt::format(" from {}", shortest);
-  if (positions != 0) text += fmt::format(" up to {}", positions);
-  text += is_causal ? ", token by token too" : ", whole sequences";
-  text += fmt::format(": masks follow one rule and ops are the same at {}", traced);
-  if (other != 0) text += fmt::format(" and {}", other);
-  text += " tokens";
-  if (is_end_chosen) text += "; --context N makes it longer";
-  if (ends_with_mask) text += "; its mask is no rule of distances";
-  if (ends_with_terms) text += "; what it adds to scores was followed so far";
-  if (longest != 0) text += "; as --expect proves";
-  if (!computed.empty()) {
-    text += fmt::format("\ncomputed at {} tokens, too", fmt::join(computed, ", "));
-  }
-  return text;
-}
-
 // The nodes of one kind, in order.
 template <typename Kind>
 std::vector<Kind*> nodes_of(Graph& graph) {
@@ -86,171 +38,180 @@ std::vector<Kind*> nodes_of(Graph& graph) {
   return found;
 }
 
-// ---- what a program's model gives out: one of its outputs, or several side by side ----
-
-struct ChosenOutput {
-  // The one given, or one that has the outputs that are asked for side by side as its last output.
-  std::shared_ptr<const ExportedProgram> program;
-  size_t index = 0;     // of the program's outputs
-  size_t outputs = 1;   // tensors that the program given has
-  std::string words{};  // for the account; empty where there was no choice
-};
-
-const ExportedValue& output_of(const ExportedProgram& program, size_t index) {
-  return program.values[program.outputs[index].as<ValueRef>()->value];
-}
-
-bool same_extent(const Extent& a, const Extent& b) {
-  return a.size == b.size && a.symbol == b.symbol;
-}
-
-// Columns of one tensor after those of the others; `places` are of the program's outputs.
-ChosenOutput side_by_side(std::shared_ptr<const ExportedProgram> program,
-                          const std::vector<size_t>& places) {
-  ExportedValue joined = output_of(*program, places[0]);
-  joined.name = "outputs";
-  int64_t columns = 0;
-  Argument::List parts;
-  ChosenOutput chosen;
-  for (const size_t place : places) {
-    const ExportedValue& part = output_of(*program, place);
-    const std::vector<Extent>& sizes = part.sizes;
-    const bool fits = !sizes.empty() && sizes.size() == joined.sizes.size() &&
-                      sizes.back().is_fixed() &&
-                      std::equal(sizes.begin(), sizes.end() - 1, joined.sizes.begin(), same_extent);
-    if (!fits) {
-      throw InputError(
-          "{}: --output-index: {} and {} cannot stand side by side, since their rows differ: "
-          "convert them to model files of their own",
-          quote(program->source), shape_text(output_of(*program, places[0]).shape()),
-          shape_text(part.shape()));
-    }
-    const int64_t end = columns + sizes.back().size;
-    chosen.words += fmt::format("{}columns {} to {}", columns == 0 ? "" : ", ", columns, end - 1);
-    columns = end;
-    parts.emplace_back(*program->outputs[place].as<ValueRef>());
-  }
-  joined.sizes.back().size = columns;
-  ExportedProgram all = *program;
-  const auto value = static_cast<uint32_t>(all.values.size());
-  all.values.push_back(std::move(joined));
-  all.nodes.push_back({.op = "cat",
-                       .overload = "default",
-                       .arguments = {{"tensors", std::move(parts)}, {"dim", int64_t{-1}}},
-                       .outputs = {value}});
-  all.outputs.emplace_back(ValueRef{value});
-  chosen.index = all.outputs.size() - 1;
-  chosen.program = std::make_shared<const ExportedProgram>(std::move(all));
-  return chosen;
-}
-
-// `wanted` counts tensors from 0; none: the first. Throws InputError for one that is not there, and
-// for several whose rows differ.
-ChosenOutput choose_output(std::shared_ptr<const ExportedProgram> program,
-                           const std::vector<uint32_t>& wanted) {
-  std::vector<size_t> tensors;
-  for (size_t i = 0; i < program->outputs.size(); ++i) {
-    const ValueRef* ref = program->outputs[i].as<ValueRef>();
-    if (ref && program->values[ref->value].kind == ValueKind::kTensor) tensors.push_back(i);
-  }
-  std::vector<size_t> places;
-  for (const uint32_t index : wanted.empty() ? std::vector<uint32_t>{0} : wanted) {
-    if (index >= tensors.size()) {
-      throw InputError("{}: --output-index {}: the model gives out {} tensor{}: expected 0 to {}",
-                       quote(program->source), index, tensors.size(),
-                       tensors.size() == 1 ? "" : "s", tensors.empty() ? 0 : tensors.size() - 1);
-    }
-    places.push_back(tensors[index]);
-  }
-  const size_t outputs = tensors.size();
-  ChosenOutput chosen;
-  if (places.size() > 1) {
-    chosen = side_by_side(std::move(program), places);
-    chosen.words = fmt::format("outputs {} of {} side by side: {}, --output-index",
-                               fmt::join(wanted, ", "), outputs, chosen.words);
-  } else {
-    chosen = {std::move(program), places[0], 1, ""};
-    if (outputs > 1) {
-      chosen.words = fmt::format(
-          "output {} of {}{}", wanted.empty() ? 0 : wanted[0], outputs,
-          wanted.empty() ? ", the first: --output-index takes another" : ", --output-index");
-    }
-  }
-  chosen.outputs = outputs;
-  return chosen;
-}
-
 Shape output_shape(const ExportedModel& model) {
   const ExportedProgram& program = *model.program;
   return program.values[program.outputs[model.output_index].as<ValueRef>()->value].shape();
 }
 
-// What was put before the tokens has to be read; else no row of it is there.
-void require_prefix(Graph& graph, const std::string& where) {
-  if (graph.prefix_rows == 0 || !nodes_of<PrefixNode>(graph).empty()) return;
-  throw InputError(
-      "{}: rows of constants are put before the first token, and no result depends on them: leave "
-      "them out of the exported part",
-      where);
+// Whether any convolution among `values` makes other rows than its input has, or sees later ones.
+bool sees_later_windows(const Graph& graph, const std::vector<ValueId>& values) {
+  return std::ranges::any_of(values, [&](ValueId value) {
+    const auto* windows = graph.as<WindowsNode>(value);
+    const auto* depthwise = graph.as<DepthwiseNode>(value);
+    const auto* pool = graph.as<MaxPoolNode>(value);
+    return (windows != nullptr && !windows->windows.is_causal()) ||
+           (depthwise != nullptr && !depthwise->windows.is_causal()) ||
+           (pool != nullptr && !pool->windows.is_causal());
+  });
+}
+
+// The fewest tokens of an input of which each convolution sees a whole window.
+int64_t tokens_of_a_window(const Graph& graph, size_t input) {
+  const auto has_window = [&](ValueId value, uint32_t tokens) {
+    return !graph.is_on(AxisKind::kWindows, value) || graph.rows(graph.axis(value), tokens) != 0;
+  };
+  uint32_t tokens = 1;
+  for (const ValueId value : graph.order()) {
+    if ((graph.inputs_of(graph.axis(value)) & 1u << input) == 0) continue;
+    while (tokens < uint32_t{kWindowRowsMax} && !has_window(value, tokens)) ++tokens;
+  }
+  return tokens;
+}
+
+uint32_t array_flags_of(const ExportedModel& model, const TraceShape& trace_shape) {
+  const auto flag = [](bool is_set, ArrayFlag bit) { return is_set ? uint32_t{bit} : 0u; };
+  bool takes_columns_first = false, takes_images_turned = false;
+  for (size_t i = 0; i < trace_shape.inputs(); ++i) {
+    const TraceShape& own = trace_shape.of(i);
+    const auto& image = own.image();
+    takes_columns_first =
+        takes_columns_first ||
+        (image ? image->channels_first && image->channels != 1 : own.columns_first());
+    takes_images_turned = takes_images_turned || (image && image->columns_first);
+  }
+  return flag(model.causal && model.has_row_of_sequence, kLastRows) |
+         flag(model.tokens_first, kTokensFirst) | flag(model.keeps_token_axis, kKeepsTokenAxis) |
+         flag(model.columns_first, kColumnsFirst) | flag(takes_columns_first, kTakesColumnsFirst) |
+         flag(takes_images_turned, kTakesImagesTurned);
+}
+
+// The selections of one row for each sequence.
+std::vector<ValueId> rows_of_sequences(const Graph& graph, const std::vector<ValueId>& values) {
+  std::vector<ValueId> selections;
+  for (const ValueId value : values) {
+    if (graph.as<SelectNode>(value) && graph.is_on(AxisKind::kOne, value))
+      selections.push_back(value);
+  }
+  return selections;
+}
+
+// Whether no row of the function depends on later tokens. What is given out of the last tokens
+// alone can be asked for, unless tokens read it.
+bool is_causal_function(const Graph& graph, const GraphFunction& function,
+                        const TraceShape& trace_shape) {
+  for (uint32_t i = 0; i < graph.inputs.size(); ++i) {
+    if ((function.inputs & 1u << i) == 0) continue;
+    if (trace_shape.of(i).reads_images() || graph.inputs[i].tokens_min > 1) return false;
+  }
+  if (std::popcount(function.inputs) > 1) return false;
+  for (const ValueId value : rows_of_sequences(graph, function.values)) {
+    if (graph.as<SelectNode>(value)->kind != SelectKind::kLast) return false;
+  }
+  const std::set<ValueId> own(function.values.begin(), function.values.end());
+  for (const ValueId value : function.values) {
+    const Node& node = graph.node(value);
+    const bool reads_sequence = std::ranges::any_of(node.inputs, [&](ValueId input) {
+      return own.contains(input) && graph.is_on(AxisKind::kOne, input);
+    });
+    if (reads_sequence && !graph.is_on(AxisKind::kOne, value)) return false;
+    const auto* attention = graph.as<AttentionNode>(value);
+    if (attention == nullptr) continue;
+    if (graph.is_cross_attention(value) ? own.contains(node.inputs.back())
+                                        : !is_causal(graph.masks[attention->mask])) {
+      return false;
+    }
+  }
+  return !sees_later_windows(graph, function.values);
 }
 
 // Which rows go out, and what nobody reads is taken out. Where no row depends on later tokens, a
 // call gives out the rows that it asks for: a program that gives those of last tokens alone has
-// others, too. Throws InputError, which begins with `where`, for constants before the tokens that
-// nothing depends on.
-void settle_outputs(ExportedModel& model, const TraceShape& trace_shape, const std::string& where) {
+// others, too.
+void settle_outputs(ExportedModel& model, const TraceShape& trace_shape) {
   Graph& graph = model.graph;
-  const std::vector<SelectNode*> selections = nodes_of<SelectNode>(graph);
-  const bool takes_last = std::ranges::all_of(
-      selections, [](const SelectNode* rows) { return rows->kind == SelectKind::kLast; });
-  model.causal = takes_last && !trace_shape.reads_images() && graph.tokens_min <= 1 &&
-                 std::ranges::all_of(graph.masks, [](const Mask& mask) { return is_causal(mask); });
+  graph.remove_unread();
+  const GraphFunction last = functions_of(graph).back();
+  const std::vector<ValueId> selections = rows_of_sequences(graph, last.values);
+  model.causal = is_causal_function(graph, last, trace_shape);
   model.has_row_of_sequence = !selections.empty();
   model.tokens_first = trace_shape.tokens_first();
+  for (size_t i = 1; i < trace_shape.inputs(); ++i) {
+    model.tokens_first = model.tokens_first || trace_shape.of(i).tokens_first();
+  }
   const Shape output = output_shape(model);
   model.keeps_token_axis =
       model.has_row_of_sequence && output.size() == 3 && output[model.tokens_first ? 0 : 1] == 1;
+  graph.array_flags = array_flags_of(model, trace_shape);
   if (model.causal && selections.empty()) {
-    graph.output = graph.add("select", SelectNode{SelectKind::kAsAsked}, {graph.output});
+    graph.output = graph.add_select("select", SelectKind::kAsAsked, graph.output);
   } else if (model.causal) {
-    for (SelectNode* const rows : selections) rows->kind = SelectKind::kAsAsked;
+    for (const ValueId value : selections) {
+      graph.as<SelectNode>(value)->kind = SelectKind::kAsAsked;
+      Node& node = graph.node(value);
+      node.axis = graph.add_axis({AxisKind::kAsked, graph.axis(node.inputs[0]), 0, 0});
+    }
+    graph.spread_axes();
   }
-  graph.remove_unread();
   graph.name_layers_apart();
-  require_prefix(graph, where);
+}
+
+// Arrays of all inputs are read in one order. Throws InputError, which begins with `where`.
+void require_one_order(const TraceShape& trace_shape, const std::string& where) {
+  for (size_t i = 0; i < trace_shape.inputs(); ++i) {
+    const TraceShape& one = trace_shape.of(i);
+    for (size_t j = 0; j < i; ++j) {
+      const TraceShape& other = trace_shape.of(j);
+      const bool have_columns = !one.reads_tokens() && !other.reads_tokens();
+      refuse_if(one.tokens_first() != other.tokens_first() ||
+                    (have_columns && one.columns_first() != other.columns_first()),
+                "{}: inputs {} and {} have sequences, tokens and columns in different orders: give "
+                "the model both in one",
+                where, quote(other.input().name), quote(one.input().name));
+    }
+  }
 }
 
 // Ids are looked up, and types are added to them; what is multiplied by 0 is not read. Throws
 // InputError, which begins with `where`.
 void require_inputs(Graph& graph, const TraceShape& trace_shape, const std::string& where) {
-  bool has_tokens = false, has_types = false;
+  std::vector<bool> has_tokens(graph.inputs.size()), has_types(graph.inputs.size());
+  uint32_t read = 0;
   for (const ValueId value : graph.order()) {
+    read |= graph.inputs_of(graph.axis(value));
     const auto* embedding = graph.as<EmbeddingNode>(value);
-    if (embedding == nullptr) continue;
+    if (embedding == nullptr || !(embedding->tokens || embedding->types)) continue;
     if (embedding->types && !embedding->tokens) {
       throw InputError(
           "{}: '{}': types of tokens are added to something else than the embedding of tokens",
           where, graph.node(value).name);
     }
-    has_tokens = has_tokens || embedding->tokens;
-    has_types = has_types || embedding->types;
+    const uint32_t input = graph.axes[graph.axis(value)].source;
+    has_tokens[input] = has_tokens[input] || embedding->tokens;
+    has_types[input] = has_types[input] || embedding->types;
   }
-  if (!has_types) graph.token_types = 0;
-  if (trace_shape.reads_tokens() && !has_tokens) {
-    throw InputError("{}: input {}: its ids are looked up in no table of weights", where,
-                     quote(trace_shape.input().name));
+  for (uint32_t i = 0; i < graph.inputs.size(); ++i) {
+    const ExportedInput& input = trace_shape.of(i).input();
+    if (!has_types[i]) graph.inputs[i].token_types = 0;
+    refuse_if(trace_shape.of(i).reads_tokens() && !has_tokens[i],
+              "{}: input {}: its ids are looked up in no table of weights", where,
+              quote(input.name));
+    refuse_if(graph.inputs.size() > 1 && (read & 1u << i) == 0,
+              "{}: input {}: the output does not depend on it: export the model without it", where,
+              quote(input.name));
   }
 }
 
 // ---- the model, at one length after the other ----
 
-constexpr int64_t kElementsMax = int64_t{1} << 24;              // that a second length may take
-constexpr int64_t kPositionsMax = int64_t{1} << 30;             // more are as good as any number
+constexpr int64_t kElementsMax = int64_t{1} << 24;   // that a second length may take
+constexpr int64_t kShortestMax = 16;                 // tokens that a model may need at least
+constexpr int64_t kPositionsMin = 128;               // of a model whose end nobody says
+constexpr int64_t kPositionsMax = int64_t{1} << 30;  // more are as good as any number
 constexpr size_t kGraphNodesMax = size_t{4} * format::kOpsMax;  // slices and their like are no ops
 
 class ModelReader {
  public:
-  ModelReader(std::shared_ptr<const ExportedProgram> program, std::vector<SideInput> sides,
+  ModelReader(std::shared_ptr<const ExportedProgram> program, const InputMeaning& meaning,
               const ModelOptions& options,
               const std::vector<std::vector<uint64_t>>& expected_inputs, bool compares)
       : options_(options),
@@ -258,11 +219,19 @@ class ModelReader {
         compares_(compares),
         where_(quote(program->source)),
         program_(std::move(program)),
-        trace_shape_(program_, std::move(sides)) {}
+        trace_shape_(program_, meaning) {
+    for (size_t i = 0; i < trace_shape_.inputs(); ++i) {
+      claim_.inputs.push_back(
+          {.name = trace_shape_.of(i).input().name, .traced = trace_shape_.of(i).traced_tokens()});
+    }
+    require_one_order(trace_shape_, where_);
+  }
 
   ExportedModel read() {
-    for (size_t i = 0; i < trace_shape_.sides().size(); ++i) {
-      model_.account.given.push_back(describe(trace_shape_.sides()[i], i + 2));
+    const std::vector<const ExportedInput*> inputs = program_->user_inputs();
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const SideInput* side = trace_shape_.side(inputs[i]->value);
+      if (side != nullptr) model_.account.given.push_back(describe(*side, i + 1));
     }
     const ChosenOutput chosen = choose_output(program_, options_.output_indices);
     model_.outputs = chosen.outputs;
@@ -271,7 +240,7 @@ class ModelReader {
     const ElementLimit limit(std::max(kExportedElementsMax, program_->largest_weight()));
     const uint32_t output = chosen.program->outputs[model_.output_index].as<ValueRef>()->value;
     program_ = std::make_shared<const ExportedProgram>(needed_part(*chosen.program, output));
-    trace_shape_ = TraceShape(program_, trace_shape_.sides());
+    trace_shape_ = trace_shape_.of_program(program_);
     free_tokens();
     // What is found out at other lengths may leave fewer of them.
     const ExportedModel begun = model_;
@@ -294,100 +263,170 @@ class ModelReader {
     require_few_nodes(traced_.graph);
     choose_positions();
     Followed& last = try_other_length() ? *longer_ : traced_;
-    settle_masks(last.graph);
-    settle_terms(last.graph);
+    settle_masks(last);
+    settle_terms(last);
+    settle_rotations(last);
+    is_of_joined_rows_ = is_of_joined_rows_ || last.joined_positions_max != 0;
+    if (is_of_joined_rows_ && !is_exact()) {
+      claim_.why_exact = "masks, positions or angles of joined rows are no rule of distances";
+      return false;
+    }
     GraphBuilder& builder = last.tracer->builder;
     builder.graph = last.graph;
-    const auto at_length = [program = program_, shape = trace_shape_](uint32_t value, int64_t n) {
-      return constant_at(*program, shape.at(n), value);
+    Lengths longest;
+    for (const InputLengths& input : claim_.inputs) longest.push_back(input.positions);
+    const auto at_length = [program = program_, shape = trace_shape_.at(longest)](uint32_t value) {
+      return constant_at(*program, shape, value);
     };
     try {
-      fill_position_tables(builder, static_cast<uint32_t>(positions_), at_length);
+      fill_position_tables(builder, {longest.begin(), longest.end()}, at_length);
     } catch (const NotRecognised& error) {
       refuse("{}", error.what());
     }
     model_.program = program_;
     model_.graph = builder.graph;
-    model_.graph.positions_max = static_cast<uint32_t>(positions_);
+    model_.columns_first = builder.columns_first;
+    if (builder.columns_first && trace_shape_.tokens_first()) {
+      refuse(
+          "it takes tokens before sequences, and gives out columns before tokens: give out "
+          "[tokens, sequences, columns]");
+    }
     model_.graph.architecture = "exported PyTorch program";
-    model_.graph.tokens_min = static_cast<uint32_t>(tokens_min());
-    settle_outputs(model_, trace_shape_, where_);
+    bool is_shorter = false;
+    for (size_t i = 0; i < claim_.inputs.size(); ++i) {
+      InputLengths& own = claim_.inputs[i];
+      own.shortest = std::max(own.shortest, tokens_of_a_window(model_.graph, i));
+      model_.graph.inputs[i].positions_max = static_cast<uint32_t>(own.positions);
+      model_.graph.inputs[i].tokens_min = static_cast<uint32_t>(tokens_min(i));
+      is_shorter = is_shorter || (own.positions != 0 && own.positions < own.traced);
+      if (own.positions == 0 || own.positions > own.traced) longest[i] = own.traced;
+    }
+    settle_outputs(model_, trace_shape_);
     require_inputs(model_.graph, trace_shape_, where_);
     if (!compares_) return true;
-    const bool is_shorter = positions_ != 0 && positions_ < trace_shape_.tokens();
     const auto found =
-        compare_with_program(model_, is_shorter ? trace_shape_.at(positions_) : trace_shape_);
+        compare_with_program(model_, is_shorter ? trace_shape_.at(longest) : trace_shape_);
     if (!found) return true;
-    if (is_exact() || !trace_shape_.is_dynamic()) {
+    if (is_exact() || !is_dynamic()) {
       refuse(
           "what was recognised is not what the program computes: outputs differ by {:.1e}, and "
           "reach {:.1e}. This is a limit of the converter: please report the model",
           found->difference, found->value);
     }
+    Lengths positions;
+    for (const InputLengths& input : claim_.inputs) positions.push_back(input.positions);
     claim_.why_exact =
-        fmt::format("with tables for {}, {}", counted_tokens(positions_), found->text());
+        fmt::format("with tables for {}, {}", counted_tokens(positions), found->text());
     return false;
   }
 
   bool is_exact() const { return !claim_.why_exact.empty(); }
-  int64_t tokens_min() const {
-    if (trace_shape_.reads_images() || tells_lengths()) return 0;
-    if (is_exact()) return trace_shape_.traced_tokens();
-    return claim_.shortest > 1 ? claim_.shortest : 0;
+  bool is_dynamic() const {
+    for (size_t i = 0; i < trace_shape_.inputs(); ++i) {
+      if (trace_shape_.of(i).is_dynamic()) return true;
+    }
+    return false;
+  }
+  // Whether the input may have other lengths than that of the example.
+  bool is_free(size_t i) const {
+    return !is_exact() && !trace_shape_.of(i).reads_images() &&
+           (trace_shape_.of(i).is_dynamic() || trace_shape_.inputs() == 1);
+  }
+  int64_t tokens_min(size_t i) const {
+    if (trace_shape_.of(i).reads_images()) return trace_shape_.of(i).tokens();
+    if (tells_lengths(i)) return 0;
+    if (!is_free(i)) return trace_shape_.of(i).traced_tokens();
+    return claim_.inputs[i].shortest > 1 ? claim_.inputs[i].shortest : 0;
   }
   // The program says itself what shorter sequences come to.
-  bool tells_lengths() const { return std::ranges::any_of(trace_shape_.sides(), tells_length); }
+  bool tells_lengths(size_t i) const {
+    return std::ranges::any_of(trace_shape_.sides(), [&](const SideInput& side) {
+      return side.of == i && tells_length(side);
+    });
+  }
 
   // Where sizes are fixed, those that are the number of tokens become a symbol. What may depend on
   // it otherwise is a constant where the author's outputs for other lengths say so.
   void free_tokens() {
-    if (trace_shape_.reads_images()) return;
-    if (trace_shape_.is_dynamic()) {
-      if (!trace_shape_.range_is_known())
-        claim_.why_exact = "their number is " + trace_shape_.symbol();
-      return;
+    const Lengths traced = traced_lengths(trace_shape_);
+    for (size_t i = 0; i < traced.size() && !is_exact(); ++i) {
+      const TraceShape& own = trace_shape_.of(i);
+      if (own.reads_images()) continue;
+      if (own.is_dynamic()) {
+        if (!own.range_is_known()) claim_.why_exact = "their number is " + own.symbol();
+      } else if (std::ranges::count(traced, traced[i]) > 1) {
+        claim_.why_exact = "inputs of the example have one length: export it with different ones";
+      } else {
+        free_tokens_of(i);
+      }
     }
-    SymbolicTokens symbolic = with_symbolic_tokens(
-        *program_, trace_shape_.input().value, trace_shape_.axis(), trace_shape_.sizes().sequences);
-    const std::set<int64_t> proved = trace_shape_.of_arrays(expected_inputs_);
+  }
+
+  void free_tokens_of(size_t i) {
+    SymbolicTokens symbolic = with_symbolic_tokens(*program_, trace_shape_.of(i));
+    const std::set<int64_t> proved =
+        i == 0 ? trace_shape_.of_arrays(expected_inputs_) : std::set<int64_t>();
     if (!symbolic.doubts.empty() && proved.size() < 2) {
-      claim_.why_exact = symbolic.doubts[0];
+      (traced_lengths(trace_shape_).size() == 1 ? claim_.why_exact : claim_.inputs[i].why_fixed) =
+          symbolic.doubts[0];
       claim_.doubts = std::move(symbolic.doubts);
       return;
     }
     if (!symbolic.doubts.empty()) {
-      claim_.shortest = *proved.begin();
-      claim_.longest = *proved.rbegin();
+      claim_.inputs[i].shortest = *proved.begin();
+      claim_.inputs[i].longest = *proved.rbegin();
       for (const std::string& doubt : symbolic.doubts) {
         model_.account.assumed.push_back(doubt + ", and is taken for a constant");
       }
     }
     program_ = std::move(symbolic.program);
-    trace_shape_ = TraceShape(program_, trace_shape_.sides());
+    trace_shape_ = trace_shape_.of_program(program_);
   }
 
   // Computes the program at other lengths, too. Where it is another model at the shortest ones,
   // these are left out; at others, all but the example's.
   bool holds_at_other_lengths() {
-    if (!trace_shape_.is_dynamic()) return true;
-    const int64_t longest =
-        positions_ != 0 ? positions_ : std::max(claim_.other, 4 * trace_shape_.traced_tokens() + 5);
-    const OtherLengths found = compare_at_other_lengths(model_, trace_shape_, claim_.shortest,
-                                                        longest, program_->checksum);
+    if (!is_dynamic()) return true;
+    Lengths shortest, longest;
+    for (size_t i = 0; i < claim_.inputs.size(); ++i) {
+      const InputLengths& own = claim_.inputs[i];
+      shortest.push_back(is_free(i) ? own.shortest : own.traced);
+      longest.push_back(!is_free(i)          ? own.traced
+                        : own.positions != 0 ? own.positions
+                                             : std::max(own.other, 4 * own.traced + 5));
+    }
+    const OtherLengths found =
+        compare_at_other_lengths(model_, trace_shape_, shortest, longest, program_->checksum);
     claim_.computed = found.right;
     if (found.wrong.empty()) return true;
-    const int64_t last = found.wrong.rbegin()->first;
-    const int64_t next = last == claim_.shortest ? last + 1 : trace_shape_.range().min;
-    if (last < next && next <= trace_shape_.traced_tokens()) {
-      claim_.shortest = next;
-    } else {
-      claim_.why_exact = fmt::format("at {}, {}", counted_tokens(found.wrong.begin()->first),
-                                     found.wrong.begin()->second);
+    if (leave_out_shortest(found)) return false;
+    claim_.why_exact = fmt::format("at {}, {}", counted_tokens(found.wrong.begin()->first),
+                                   found.wrong.begin()->second);
+    return false;
+  }
+
+  // Whether the lengths of an input that are wrong are the shortest ones alone, which it then has
+  // no longer.
+  bool leave_out_shortest(const OtherLengths& found) {
+    for (size_t i = 0; i < claim_.inputs.size(); ++i) {
+      InputLengths& own = claim_.inputs[i];
+      const TraceShape& shape = trace_shape_.of(i);
+      int64_t last = 0;
+      for (const auto& [lengths, why] : found.wrong) last = std::max(last, lengths[i]);
+      // Lengths that are all shorter than those that are right.
+      const bool are_shortest =
+          last < kShortestMax && std::ranges::all_of(found.right, [&](const Lengths& lengths) {
+            return lengths[i] > last;
+          });
+      const int64_t next = last == own.shortest || are_shortest ? last + 1 : shape.range().min;
+      if (!is_free(i) || last >= next || next > own.traced || next <= own.shortest) continue;
+      own.shortest = next;
+      return true;
     }
     return false;
   }
 
-  int64_t prefix() const { return trace_shape_.sizes().prefix; }
+  int64_t prefix(size_t i) const { return trace_shape_.of(i).sizes().prefix; }
 
   // Passes look at nodes in pairs.
   void require_few_nodes(const Graph& graph) const {
@@ -425,78 +464,141 @@ class ModelReader {
     }
   }
 
-  // 0: any number.
   void choose_positions() {
-    if (trace_shape_.reads_images()) {
-      positions_ = limit_ = trace_shape_.tokens();
-      return;
+    for (size_t i = 0; i < claim_.inputs.size(); ++i) {
+      InputLengths& own = claim_.inputs[i];
+      own.is_fixed = !is_free(i);
+      own.is_end_chosen = false;
+      if (trace_shape_.of(i).reads_images()) {
+        own.traced = own.positions = own.limit = trace_shape_.of(i).tokens();
+      } else if (own.is_fixed) {
+        limit_to_trace(i);
+      } else {
+        choose_positions_of(i);
+      }
     }
-    if (is_exact()) {
-      limit_to_trace();
-      return;
-    }
-    auto longest = trace_shape_.is_dynamic() ? trace_shape_.range().max : std::nullopt;
+  }
+
+  // 0: any number.
+  void choose_positions_of(size_t i) {
+    InputLengths& own = claim_.inputs[i];
+    const TraceShape& shape = trace_shape_.of(i);
+    auto longest = shape.is_dynamic() ? shape.range().max : std::nullopt;
     if (longest > kPositionsMax) longest = std::nullopt;
     if (longest && *longest < 1) refuse("its range says at most {} tokens", *longest);
-    limit_ = tighter(std::max<int64_t>(0, traced_.positions_max - prefix()), longest.value_or(0));
-    limit_ = tighter(limit_, claim_.longest);
-    positions_ = limit_;
+    own.limit =
+        tighter(std::max<int64_t>(0, traced_.positions_max[i] - prefix(i)), longest.value_or(0));
+    own.limit = tighter(own.limit, own.longest);
+    own.positions = own.limit;
     if (options_.context != 0) {
-      if (limit_ != 0 && options_.context > limit_) {
+      const bool is_one = claim_.inputs.size() == 1;  // of several each has what it can have
+      if (is_one && own.limit != 0 && options_.context > own.limit) {
         refuse("--context: found {}, expected at most {}, which the model has", options_.context,
-               limit_);
+               own.limit);
       }
-      const int64_t least = trace_shape_.is_dynamic() ? trace_shape_.range().min : 1;
+      const int64_t least = shape.is_dynamic() ? shape.range().min : 1;
       if (options_.context < least) {
         refuse("--context: found {}, expected at least {}, which its range says", options_.context,
                least);
       }
-      positions_ = options_.context;
+      // Of several none gets shorter than its example: a spectrogram beside a short text.
+      const int64_t asked = std::max<int64_t>(options_.context, is_one ? 0 : shape.traced_tokens());
+      own.positions = is_one ? asked : tighter(own.limit, asked);
     }
-    const bool needs_end =
-        !traced_.tracer->builder.tables.empty() || !nodes_of<RotateNode>(traced_.graph).empty() ||
-        std::ranges::any_of(nodes_of<AttentionNode>(traced_.graph),
-                            [](const AttentionNode* node) { return node->terms != nullptr; });
-    if (positions_ == 0 && needs_end) {
-      positions_ = trace_shape_.traced_tokens();
-      claim_.is_end_chosen = true;
+    if (own.positions == 0 && needs_end(i)) {
+      own.positions = std::max(kPositionsMin, 2 * shape.traced_tokens());
+      own.is_end_chosen = true;
     }
   }
 
-  // Whether the program is the same model at another length, which it then has been followed at.
+  // Whether there are tables for each position of an input.
+  bool needs_end(size_t i) const {
+    const Graph& graph = traced_.graph;
+    const auto is_of_input = [&](ValueId value) {
+      return (graph.inputs_of(graph.axis(value)) & 1u << i) != 0;
+    };
+    const auto& tables = traced_.tracer->builder.tables;
+    return std::ranges::any_of(
+               tables, [&](const PositionTable& table) { return is_of_input(table.node); }) ||
+           std::ranges::any_of(graph.order(), [&](ValueId value) {
+             const auto* attention = graph.as<AttentionNode>(value);
+             const bool has_terms = attention != nullptr && attention->terms != nullptr;
+             return (has_terms || graph.as<RotateNode>(value)) && is_of_input(value);
+           });
+  }
+
+  // Whether the program is the same model at other lengths, which it then has been followed at.
   bool try_other_length() {
-    if (trace_shape_.reads_images() || is_exact()) return false;
-    const int64_t traced = trace_shape_.traced_tokens();
+    Lengths longer = claim_.traced();
+    bool is_longer = false;
+    longer_ = nullptr;
+    for (size_t i = 0; i < longer.size(); ++i) {
+      InputLengths& own = claim_.inputs[i];
+      own.other = is_free(i) ? other_length(i) : 0;
+      is_longer = is_longer || own.other > own.traced;
+      longer[i] = std::max(own.other, own.traced);
+    }
+    if (is_longer) {
+      longer_ = followed_at(longer, true);
+      const std::string why = claim_.why_exact;
+      if (longer_ == nullptr) find_ends(longer);
+      claim_.why_exact = why;
+      if (longer_ == nullptr && longer != claim_.traced()) longer_ = followed_at(longer, true);
+      if (longer_ == nullptr) return limit_all_to_trace();
+    }
+    for (size_t i = 0; i < longer.size(); ++i) {
+      const InputLengths& own = claim_.inputs[i];
+      if (own.other == 0 || own.other > own.traced) continue;
+      Lengths shorter = claim_.traced();
+      shorter[i] = own.other;
+      if (followed_at(shorter, false) == nullptr) return limit_all_to_trace();
+    }
+    return is_longer;
+  }
+
+  // Another length of an input that can be followed; 0: there is none.
+  int64_t other_length(size_t i) const {
+    const InputLengths& own = claim_.inputs[i];
+    const TraceShape& shape = trace_shape_.of(i);
     int64_t elements = 1;
     for (const ExportedValue& value : program_->values) {
       int64_t count = 1;
       for (const Extent& extent : value.sizes) count *= std::max<int64_t>(1, extent.size);
-      if (!value.sizes.empty() && std::ranges::any_of(value.sizes, [&](const Extent& extent) {
-            return extent.size == traced;
-          })) {
-        elements += count;
-      }
+      const bool has_length = std::ranges::count(value.sizes, own.traced, &Extent::size) != 0;
+      if (has_length) elements += count;
     }
-    const int64_t affordable = std::max(traced + 3, kElementsMax / elements * traced);
-    int64_t other = positions_ != 0 && !claim_.is_end_chosen ? positions_ : 2 * traced + 3;
+    const int64_t affordable = std::max(own.traced + 3, kElementsMax / elements * own.traced);
+    int64_t other = own.positions != 0 ? own.positions : 2 * own.traced + 3;
     other = std::min(other, affordable);
-    if (limit_ != 0) other = std::min(other, limit_);
-    if (other == traced) other = traced - 1;
-    if (other < 2 || (trace_shape_.is_dynamic() && other < trace_shape_.range().min)) return false;
-    longer_ = followed_at(other);
-    if (longer_ == nullptr) {
-      limit_to_trace();
-      return false;
-    }
-    claim_.other = other;
-    if (other > traced) return true;
-    longer_ = nullptr;
-    return false;
+    if (own.limit != 0) other = std::min(other, own.limit);
+    if (other == own.traced) other = own.traced - 1;
+    return other < 2 || (shape.is_dynamic() && other < shape.range().min) ? 0 : other;
   }
 
-  // The program at another length, or nothing where it is another model there.
-  std::unique_ptr<Followed> followed_at(int64_t other) {
-    const bool is_longer = other > trace_shape_.traced_tokens();
+  // Where nobody says how long inputs may be: the longest lengths of each, up to those of `longer`,
+  // that the program can be followed at, as a table of it may end there.
+  void find_ends(Lengths& longer) {
+    for (size_t i = 0; i < longer.size(); ++i) {
+      InputLengths& own = claim_.inputs[i];
+      Lengths at = claim_.traced();
+      const auto can_be = [&](int64_t length) {
+        at[i] = length;
+        return followed_at(at, true) != nullptr;
+      };
+      if (!own.is_end_chosen || longer[i] <= own.traced || can_be(longer[i])) continue;
+      int64_t begin = own.traced, end = longer[i];
+      while (end - begin > 1) {
+        const int64_t middle = begin + (end - begin) / 2;
+        (can_be(middle) ? begin : end) = middle;
+      }
+      longer[i] = begin;
+      own.positions = own.limit = own.other = begin;
+      own.is_end_chosen = false;
+    }
+  }
+
+  // The program at other lengths, or nothing where it is another model there.
+  std::unique_ptr<Followed> followed_at(const Lengths& other, bool is_longer) {
     try {
       TraceShape shape = trace_shape_.at(other);
       auto found = std::make_unique<Followed>(follow(program_, shape, model_.output_index));
@@ -510,61 +612,126 @@ class ModelReader {
     return nullptr;
   }
 
-  void limit_to_trace() {
-    positions_ = limit_ = trace_shape_.traced_tokens();
-    claim_.is_end_chosen = false;
-    if (options_.context == 0 || options_.context == positions_) return;
-    refuse("--context: found {}, but the model is of exactly {} tokens: {}", options_.context,
-           positions_, claim_.why_exact);
+  bool limit_all_to_trace() {
+    longer_ = nullptr;
+    for (size_t i = 0; i < claim_.inputs.size(); ++i) {
+      if (!trace_shape_.of(i).reads_images()) limit_to_trace(i);
+    }
+    return false;
   }
 
-  void settle_masks(Graph& graph) {
-    for (Mask& mask : graph.masks) {
+  void limit_to_trace(size_t i) {
+    InputLengths& own = claim_.inputs[i];
+    own.positions = own.limit = own.traced = trace_shape_.of(i).traced_tokens();
+    own.is_end_chosen = false;
+    if (options_.context == 0 || options_.context == own.positions || claim_.inputs.size() > 1) {
+      return;
+    }
+    refuse("--context: found {}, but the model is of exactly {} tokens: {}", options_.context,
+           own.positions, claim_.why_exact);
+  }
+
+  // Tokens of a sequence that has so many rows where `value` has them.
+  int64_t tokens_of(const Followed& followed, int64_t rows, ValueId value) const {
+    const GraphBuilder& builder = followed.tracer->builder;
+    return builder.tokens_of_rows(rows - builder.constants_of(value), followed.graph.axis(value));
+  }
+
+  // The input whose rows a value has; nothing where several are joined, which the example's lengths
+  // alone are then known of.
+  InputLengths* lengths_of(const Graph& graph, ValueId value) {
+    const uint32_t inputs = graph.inputs_of(graph.axis(value));
+    if (std::popcount(inputs) == 1) {
+      return &claim_.inputs[static_cast<size_t>(std::countr_zero(inputs))];
+    }
+    is_of_joined_rows_ = true;
+    return nullptr;
+  }
+
+  void settle_masks(Followed& followed) {
+    Graph& graph = followed.graph;
+    std::map<uint32_t, ValueId> readers;  // of masks
+    for (const ValueId value : graph.order()) {
+      const auto* attention = graph.as<AttentionNode>(value);
+      if (attention != nullptr) readers[attention->mask] = value;
+    }
+    for (uint32_t i = 0; i < graph.masks.size(); ++i) {
+      Mask& mask = graph.masks[i];
       if (const auto rule = mask_rule(mask)) {
         mask = *rule;
-      } else {
-        const int64_t rows = positions_of(mask) - prefix();
-        if (rows < 1) refuse("its mask has no row for tokens");
-        if (positions_ == 0 || rows < positions_) {
-          positions_ = rows;
-          claim_.ends_with_mask = true;
-        }
+        continue;
+      }
+      const auto reader = readers.find(i);
+      if (reader == readers.end()) continue;
+      InputLengths* const own = lengths_of(graph, reader->second);
+      if (own == nullptr) continue;
+      const int64_t rows = tokens_of(followed, positions_of(mask), reader->second);
+      if (rows < 1) refuse("its mask has no row for tokens");
+      if (own->positions == 0 || rows < own->positions) {
+        own->positions = rows;
+        claim_.ends_with_mask = true;
       }
     }
   }
 
   // Tables of terms have as many positions as were followed, and the file as many as it needs.
-  void settle_terms(Graph& graph) {
-    std::map<std::shared_ptr<const TermTable>, std::shared_ptr<const TermTable>> cut;
-    for (const AttentionNode* attention : nodes_of<AttentionNode>(graph)) {
-      if (!attention->terms) continue;
-      const int64_t positions = attention->terms->positions;
+  void settle_terms(Followed& followed) {
+    Graph& graph = followed.graph;
+    std::map<std::shared_ptr<const TermTable>, ValueId> readers;
+    for (const ValueId value : graph.order()) {
+      const auto* attention = graph.as<AttentionNode>(value);
+      if (attention == nullptr || !attention->terms) continue;
+      InputLengths* const own = lengths_of(graph, value);
+      if (own == nullptr) continue;
+      const int64_t positions =
+          followed.tracer->builder.tokens_of_rows(attention->terms->positions, graph.axis(value));
       if (positions < 1) refuse("what it adds to scores has no row for tokens");
-      if (positions_ == 0 || positions < positions_) {
-        positions_ = positions;
+      if (own->positions == 0 || positions < own->positions) {
+        own->positions = positions;
         claim_.ends_with_terms = true;
       }
-      cut.emplace(attention->terms, nullptr);
+      readers.emplace(attention->terms, value);
     }
-    for (auto& [whole, part] : cut) {
-      part = std::make_shared<const TermTable>(
-          first_positions(*whole, static_cast<uint32_t>(positions_)));
+    std::map<std::shared_ptr<const TermTable>, std::shared_ptr<const TermTable>> cut;
+    for (const auto& [whole, reader] : readers) {
+      const uint32_t rows = followed.tracer->builder.rows_of_tokens(
+          static_cast<uint32_t>(lengths_of(graph, reader)->positions), graph.axis(reader));
+      cut[whole] = std::make_shared<const TermTable>(first_positions(*whole, rows));
     }
     for (AttentionNode* attention : nodes_of<AttentionNode>(graph)) {
-      if (attention->terms) attention->terms = cut.at(attention->terms);
+      const auto known = cut.find(attention->terms);
+      if (attention->terms && known != cut.end()) attention->terms = known->second;
+    }
+  }
+
+  // Angles that are no multiples of the position are those of as many positions as were followed.
+  void settle_rotations(const Followed& followed) {
+    for (const ValueId value : followed.graph.order()) {
+      const auto* rotate = followed.graph.as<RotateNode>(value);
+      if (rotate == nullptr || rotate->rope.table.empty()) continue;
+      InputLengths* const own = lengths_of(followed.graph, value);
+      if (own == nullptr) continue;
+      const auto rows = static_cast<int64_t>(rotate->rope.table.size() / rotate->rope.rotary_dim);
+      const int64_t tokens = tokens_of(followed, rows, value);
+      if (own->positions != 0 && own->positions <= tokens) continue;
+      own->positions = tokens;
+      claim_.ends_with_angles = true;
     }
   }
 
   void describe_length() {
-    if (const auto& image = trace_shape_.patches()) {
-      model_.length = fmt::format("{} patches of [{}, {}, {}] an image", trace_shape_.tokens(),
-                                  image->channels, image->patch_height, image->patch_width);
+    const auto& image = trace_shape_.image();
+    if (image && trace_shape_.inputs() == 1) {
+      model_.length =
+          fmt::format("images of {} channel{}, {} lines and {} columns", image->channels,
+                      image->channels == 1 ? "" : "s", image->height, image->width);
       return;
     }
-    claim_.traced = trace_shape_.traced_tokens();
-    claim_.positions = positions_;
-    claim_.is_causal = model_.causal;
-    claim_.tells_lengths = tells_lengths();
+    const uint32_t stepped = model_.causal ? functions_of(model_.graph).back().inputs : 0;
+    for (size_t i = 0; i < claim_.inputs.size(); ++i) {
+      claim_.inputs[i].is_causal = (stepped & 1u << i) != 0;
+      claim_.tells_lengths = claim_.tells_lengths || tells_lengths(i);
+    }
     if (!claim_.doubts.empty()) claim_.export_lines = trace_shape_.export_lines();
     model_.length = claim_.text();
   }
@@ -578,16 +745,17 @@ class ModelReader {
   ExportedModel model_;
   Followed traced_;
   std::unique_ptr<Followed> longer_;
-  int64_t limit_ = 0;      // of the model, 0: none
-  int64_t positions_ = 0;  // that the file is to have, 0: any
+  bool is_of_joined_rows_ = false;  // masks, terms or angles that are no rule
   LengthClaim claim_;
 };
 
 // Following, comparing and weighing it take a few times what interpreting it does.
 uint64_t reading_steps(const ExportedProgram& program) {
-  const std::vector<const ExportedInput*> inputs = program.user_inputs();
-  const Shape example = inputs.empty() ? Shape() : program.values[inputs[0]->value].shape();
-  const OpBudget once = interpreting_budget(program, elements_of(example));
+  uint64_t elements = 0;
+  for (const ExportedInput* input : program.user_inputs()) {
+    elements += elements_of(program.values[input->value].shape());
+  }
+  const OpBudget once = interpreting_budget(program, elements);
   return kReadingSteps + kReadingRounds * (once.multiplications - kFoldedMultiplicationsMax +
                                            once.elements - kFoldedElementsMax);
 }
@@ -605,12 +773,12 @@ ExportedModel read_exported_model(const std::shared_ptr<const ExportedProgram>& 
                                   const std::vector<std::vector<uint64_t>>& expected_inputs,
                                   bool compares) {
   const WorkBudget budget(reading_steps(*program));
-  const std::vector<std::vector<SideInput>> meanings = possible_sides(*program);
+  const std::vector<InputMeaning> meanings = possible_meanings(*program);
   std::optional<InputError> why;  // of the reading that came the farthest
   size_t reached = 0;
-  for (const std::vector<SideInput>& sides : meanings) {
+  for (const InputMeaning& meaning : meanings) {
     const auto reader = [&] {
-      return ModelReader(program, sides, options, expected_inputs, compares);
+      return ModelReader(program, meaning, options, expected_inputs, compares);
     };
     if (meanings.size() == 1) return reader().read();
     try {

@@ -23,6 +23,7 @@ struct ExportedModel {
   bool has_row_of_sequence = false;  // gives out one for each, not one for each token
   bool tokens_first = false;         // its arrays are [tokens, sequences, ..]
   bool keeps_token_axis = false;     // rows of sequences are [sequences, 1, ..]
+  bool columns_first = false;        // it gives out [sequences, columns, tokens]
   std::string length;       // for people: for what lengths it is the author's model, and why
   size_t output_index = 0;  // of the program's outputs
   size_t outputs = 1;
@@ -49,6 +50,12 @@ ExportedModel read_exported_model(const std::shared_ptr<const ExportedProgram>& 
                                   const ModelOptions& options,
                                   const std::vector<std::vector<uint64_t>>& expected_inputs = {},
                                   bool compares = true);
+
+// Two programs as one model: the output of `encoder` in place of that input of `decoder` which has
+// rows as wide, or the name `encoded`, where that is not empty. Weights that both have are one.
+// Throws InputError where they do not fit.
+ExportedModel joined_programs(ExportedModel encoder, const ExportedModel& decoder,
+                              const std::string& encoded);
 
 Graph build_graph(const ExportedModel& model);
 

@@ -21,9 +21,9 @@ class TransformerGraph {
 
   Graph build() {
     graph_.architecture = spec_.architecture;
-    graph_.positions_max = spec_.positions_max;
-    graph_.vocab_size = spec_.vocab_size;
-    graph_.token_types = spec_.token_types;
+    graph_.inputs[0].positions_max = spec_.positions_max;
+    graph_.inputs[0].vocab_size = spec_.vocab_size;
+    graph_.inputs[0].token_types = spec_.token_types;
     graph_.labels = spec_.labels;
     const ValueId x = add_layers(spec_.vocab_size != 0 ? embed_tokens() : embed_features());
     graph_.output = spec_.is_decoder ? add_logits(x) : add_head(x);
@@ -151,7 +151,7 @@ class TransformerGraph {
                        {x});
       }
     }
-    return graph_.add("select", SelectNode{SelectKind::kAsAsked}, {x});
+    return graph_.add_select("select", SelectKind::kAsAsked, x);
   }
 
   ValueId add_head(ValueId x) {
@@ -160,21 +160,21 @@ class TransformerGraph {
       x = add_head_step(spec_.head[i], fmt::format("head.{}", i), x);
     }
     if (spec_.pooling != SelectKind::kAsAsked || !spec_.causal) return x;
-    return graph_.add("select", SelectNode{SelectKind::kAsAsked}, {x});
+    return graph_.add_select("select", SelectKind::kAsAsked, x);
   }
 
   // The rows that the head starts from.
   ValueId pool(ValueId x) {
     if (spec_.pooling == SelectKind::kAsAsked) return x;
     if (spec_.more_pooling.empty()) {
-      return graph_.add("pooling", SelectNode{spec_.pooling}, {x});
+      return graph_.add_select("pooling", spec_.pooling, x);
     }
     std::vector<SelectKind> poolings = {spec_.pooling};
     poolings.insert(poolings.end(), spec_.more_pooling.begin(), spec_.more_pooling.end());
     std::vector<ValueId> parts;
     for (const SelectKind pooling : poolings) {
       const std::string name = fmt::format("pooling.{}", parts.size() * spec_.model_dim);
-      parts.push_back(graph_.add(name, SelectNode{pooling}, {x}));
+      parts.push_back(graph_.add_select(name, pooling, x));
     }
     return graph_.add_concat("pooling", std::move(parts));
   }

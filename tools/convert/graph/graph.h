@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <variant>
@@ -19,6 +20,7 @@
 #include "convert/spec/model_spec.h"
 #include "core/op_kinds.h"
 #include "core/views.h"
+#include "core/windows.h"
 #include "format/reader.h"
 
 namespace arenite::convert {
@@ -54,8 +56,8 @@ struct TermTable {
 // table.positions.
 TermTable first_positions(const TermTable& table, uint32_t positions);
 
-// A value is the result of a node and has its number: rows of `width` numbers, one for each row of
-// the prefix and each token or, after Rows, for each row that is given out.
+// A value is the result of a node and has its number: rows of `width` numbers, as many as its axis
+// has.
 using ValueId = uint32_t;
 
 // How a matrix of weights is to lie in the file. Only those of one storage become one tensor.
@@ -66,10 +68,23 @@ struct Storage {
   friend auto operator<=>(const Storage&, const Storage&) = default;
 };
 
-// The features that a call gives; or the patches of an image, a row for each.
-struct FeaturesNode {
-  std::optional<ImagePatches> patches{};
+// How images lie in the author's array: [channels, height, width], or channels last, or columns
+// before lines.
+struct ImageLayout {
+  uint32_t channels = 1, height = 1, width = 1;
+  bool channels_first = true;
+  bool columns_first = false;
+
+  uint32_t pixels() const { return height * width; }
+  size_t elements() const { return size_t{pixels()} * channels; }
+  // Where an element of the array stands among the channels of pixels, line by line.
+  size_t place(size_t element) const;
+
+  friend bool operator==(const ImageLayout&, const ImageLayout&) = default;
 };
+
+// The features that a call gives; of an image a row for each pixel.
+struct FeaturesNode {};
 
 // scale * tokens[id] + positions[position + position_offset] + types[type], of those that are
 // there. With a padding_id positions count the tokens that have another id, and tokens of that id
@@ -134,8 +149,11 @@ struct AddNode {};
 struct MultiplyNode {};
 
 // For each head: softmax(scale q k^T + slope * (key's position - query's) + terms + mask) v, where
-// with a cap cap * tanh(scale q k^T / cap) stands in place of scale q k^T. Inputs are query, key
-// and value; without heads' dimension the value alone, which the mask's scores weigh.
+// with a cap cap * tanh(scale q k^T / cap) stands in place of scale q k^T. With sinks the softmax
+// is over one more score, whose weight no value has. Inputs are query, key and value; without
+// heads' dimension the value alone, which the mask's scores weigh. Queries on another axis than
+// keys and values see all of them: the mask is a band without limits, and there are no slopes or
+// terms.
 struct AttentionNode {
   uint32_t heads = 0;
   uint32_t kv_heads = 0;  // divides heads; query head h reads kv head h / (heads / kv_heads)
@@ -146,6 +164,7 @@ struct AttentionNode {
   std::vector<double> slopes{};              // one for each head, or none: ALiBi
   std::shared_ptr<const TermTable> terms{};  // instead of slopes, or null
   double score_cap = 0.0;                    // 0: there is none
+  std::vector<double> sinks{};               // one for each head, or none
   uint32_t cache = 0;                        // ops with the same number share keys and values
 };
 
@@ -153,18 +172,33 @@ struct AttentionNode {
 double whole_score(const AttentionNode& attention, double product, size_t head, size_t query,
                    size_t key);
 
-// The rows that a call gives out: as it asks, or one for each sequence, made of its rows from
-// `first_row` on.
+// Rows of the input that its axis says: those that a call asks for; one for each sequence; or, of
+// joined rows, the first ones again or the last ones.
 struct SelectNode {
   SelectKind kind = SelectKind::kAsAsked;
-  uint32_t first_row = 0;
 };
 
-// The input with constants in place of some of the rows before each sequence's tokens: class
-// tokens, registers, learned prompts.
-struct PrefixNode {
-  WeightRef rows;  // [count, width]
-  uint32_t first_row = 0;
+// The rows of the first input, then those of the second: class tokens, registers and learned
+// prompts, which are embeddings of positions on an axis of constants, before tokens.
+struct JoinNode {};
+
+// The rows that each window over the input sees, side by side, those outside of the sequence zeros.
+// Linear layers alone read them: together they are a convolution, and nothing is copied.
+struct WindowsNode {
+  Windows windows;
+};
+
+// Of each column the sum over the rows of a window, each times its weight in `kernel`
+// [rows of a window, width], and the bias [width], or none.
+struct DepthwiseNode {
+  Windows windows;
+  WeightRef kernel;
+  std::vector<double> bias{};
+};
+
+// Of each column the largest number of the rows of a window, those outside left out.
+struct MaxPoolNode {
+  Windows windows;
 };
 
 // The input's columns from `begin` on.
@@ -175,16 +209,17 @@ struct SliceNode {
 // The inputs side by side.
 struct ConcatNode {};
 
-using NodeBody =
-    std::variant<FeaturesNode, EmbeddingNode, LinearNode, NormNode, RowFunctionNode, RotateNode,
-                 PermuteNode, ScaleNode, ActivationNode, AddNode, MultiplyNode, AttentionNode,
-                 SelectNode, PrefixNode, SliceNode, ConcatNode>;
+using NodeBody = std::variant<FeaturesNode, EmbeddingNode, LinearNode, NormNode, RowFunctionNode,
+                              RotateNode, PermuteNode, ScaleNode, ActivationNode, AddNode,
+                              MultiplyNode, AttentionNode, SelectNode, JoinNode, WindowsNode,
+                              DepthwiseNode, MaxPoolNode, SliceNode, ConcatNode>;
 
 struct Node {
   std::string name;  // for people, and of the op that it becomes
   NodeBody body;
   std::vector<ValueId> inputs{};
   uint32_t width = 0;
+  uint32_t axis = 0;  // of all that are not made row by row; else that of the inputs
 };
 
 // Visits a NodeBody with one lambda for each kind.
@@ -195,26 +230,61 @@ struct Overloaded : Functions... {
 template <typename... Functions>
 Overloaded(Functions...) -> Overloaded<Functions...>;  // Clang before 17 does not deduce it
 
-class Graph {
- public:
-  std::string architecture;    // what was recognised
-  uint32_t positions_max = 0;  // 0: any number
+// What the arrays of a model's author are like; SPEC.md has the numbers.
+enum ArrayFlag : uint32_t {
+  kLastRows = 1,
+  kTokensFirst = 2,
+  kKeepsTokenAxis = 4,
+  kColumnsFirst = 8,        // of what it gives out
+  kTakesColumnsFirst = 16,  // [sequences, columns, tokens]
+  kTakesImagesTurned = 32,  // the columns of an image before its lines
+};
+
+// Token ids or features that a call brings. Its axis is of the kind kInput, and the `source` of
+// that is the input's number.
+struct GraphInput {
+  std::string name{};
+  uint32_t axis = 0;
+  uint32_t positions_max = 0;  // of a sequence; 0: any number
   uint32_t vocab_size = 0;     // 0: the input is features
   uint32_t token_types = 0;
-  // Rows that each sequence has before those of its tokens: zeros until a PrefixNode says what they
-  // are. Positions and masks count them.
-  uint32_t prefix_rows = 0;
-  TensorType kv_cache = TensorType::kF32;  // what keys and values are kept as
-  uint32_t tokens_min = 0;                 // of a sequence; above 1: whole sequences alone
+  uint32_t tokens_min = 0;  // of a sequence; above 1: whole sequences alone
+
+  friend bool operator==(const GraphInput&, const GraphInput&) = default;
+};
+
+class Graph {
+ public:
+  std::string architecture;                 // what was recognised
+  std::vector<GraphInput> inputs = {{}};    // kInputsMax at most
+  std::vector<Axis> axes = {{}};            // what rows values have; the first is input 0's
+  std::vector<std::string> function_names;  // that the author gives; none: those of functions_of
+  TensorType kv_cache = TensorType::kF32;   // what keys and values are kept as
   std::vector<Mask> masks;
   std::vector<ValueId> hidden_states;  // what PyTorch calls so, in the order of the layers
   ValueId output = 0;
   std::vector<std::string> labels;  // of the output's columns, or none
+  uint32_t array_flags = 0;         // of ArrayFlag
 
   const std::vector<ValueId>& order() const { return order_; }  // each after its inputs
   Node& node(ValueId value) { return nodes_[value]; }
   const Node& node(ValueId value) const { return nodes_[value]; }
   uint32_t width(ValueId value) const { return nodes_[value].width; }
+  uint32_t axis(ValueId value) const { return nodes_[value].axis; }
+  bool is_on(AxisKind kind, ValueId value) const { return axes[axis(value)].kind == kind; }
+  // Rows of all axes of a sequence with so many tokens of each input, all that can be asked for.
+  AxisRows all_rows(std::span<const uint32_t> tokens) const;
+  // Those of one axis, where all inputs have so many tokens.
+  uint32_t rows(uint32_t of_axis, uint32_t tokens) const;
+  // The most rows that a sequence has there; 0: any number.
+  uint32_t positions(uint32_t of_axis) const;
+  // The inputs whose tokens an axis has rows of, bit i for input i. Rows of constants and of whole
+  // sequences are of none.
+  uint32_t inputs_of(uint32_t of_axis) const;
+  // The input on whose axis the value is, or one that is made of it.
+  const GraphInput& input_of(ValueId value) const;
+  // Whether queries are on another axis than keys and values.
+  bool is_cross_attention(ValueId value) const;
   uint32_t values() const { return static_cast<uint32_t>(nodes_.size()); }  // removed ones, too
 
   // The body of `value` if it is of this kind, else null.
@@ -228,8 +298,19 @@ class Graph {
   }
 
   // Each appends a node, and works out how wide its rows are.
-  ValueId add_features(uint32_t row_width);
-  ValueId add_embedding(const std::string& name, EmbeddingNode embedding, uint32_t row_width);
+  ValueId add_features(uint32_t row_width, uint32_t input = 0);
+  ValueId add_embedding(const std::string& name, EmbeddingNode embedding, uint32_t row_width,
+                        uint32_t on_axis = 0);
+  // `count` rows that each sequence has, [count, columns].
+  ValueId add_constants(const std::string& name, const WeightRef& rows);
+  ValueId add_join(const std::string& name, ValueId first, ValueId second);
+  // The rows that a call asks for, or one for each sequence.
+  ValueId add_select(const std::string& name, SelectKind kind, ValueId input);
+  // The first or the last rows of joined ones.
+  ValueId add_part(const std::string& name, bool is_first, ValueId input);
+  ValueId add_windows(const std::string& name, const Windows& windows, ValueId input);
+  ValueId add_depthwise(const std::string& name, const DepthwiseNode& depthwise, ValueId input);
+  ValueId add_max_pool(const std::string& name, const Windows& windows, ValueId input);
   ValueId add_linear(const std::string& name, const LinearSpec& linear, ValueId input);
   ValueId add_norm(const std::string& name, const NormSpec& norm, ValueId input);
   // `inputs` are query, key and value, or value alone.
@@ -237,7 +318,8 @@ class Graph {
                         std::vector<ValueId> inputs);
   ValueId add_slice(const std::string& name, ValueId input, uint32_t begin, uint32_t row_width);
   ValueId add_concat(const std::string& name, std::vector<ValueId> inputs);
-  // Of any other kind: the rows are as wide as those of the first input.
+  // Of any other kind: the rows are as wide as those of the first input. Of two inputs, one may
+  // have a row for each sequence.
   ValueId add(const std::string& name, NodeBody body, std::vector<ValueId> inputs);
 
   ValueId insert_before(ValueId place, Node node);
@@ -247,6 +329,13 @@ class Graph {
   // before a query to `lookahead` after it.
   uint32_t add_band(uint32_t lookback, uint32_t lookahead);
   uint32_t caches() const;  // how many there are
+  // The number of such an axis, which is new where there is none. Throws InputError beyond
+  // kAxesMax.
+  uint32_t add_axis(const Axis& axis);
+  // The number of a new input, with an axis of its own. Throws InputError beyond kInputsMax.
+  uint32_t add_input(const std::string& name);
+  // Works out again what axes values have, after those of selections have changed.
+  void spread_axes();
 
   // The nodes that read `value`, in order; the output and the hidden states are not nodes.
   std::vector<ValueId> readers(ValueId value) const;
@@ -260,6 +349,8 @@ class Graph {
   void replace(ValueId old_value, ValueId new_value, std::optional<ValueId> except = {});
   // Takes out what nobody reads.
   void remove_unread();
+  // Puts nodes into this order, each after its inputs. REQUIRES: a permutation of order().
+  void reorder(std::vector<ValueId> order) { order_ = std::move(order); }
   // Adds "_2", "_3" to the names of layers and tables that have another's: what becomes of weights
   // is said, and kept, by name.
   void name_layers_apart();
@@ -267,10 +358,38 @@ class Graph {
  private:
   ValueId insert(std::vector<ValueId>::iterator place, Node node);
   ValueId append(Node node) { return insert(order_.end(), std::move(node)); }
+  uint32_t axis_of(const Node& node) const;
+  uint32_t axis_of_windows(const Windows& windows, ValueId input);
 
   std::vector<Node> nodes_;
   std::vector<ValueId> order_;
 };
+
+// ---- functions: what a program calls one after the other ----
+
+struct GraphFunction {
+  std::string name;
+  uint32_t inputs = 0;          // that it takes, bit i for input i
+  std::vector<ValueId> values;  // that it computes, in order
+  std::optional<ValueId> output{};
+};
+
+// What values are made of, bit i for input i, by number.
+std::vector<uint32_t> inputs_of_values(const Graph& graph);
+
+// Where values of some inputs reach those of others as keys and values of attention alone, there
+// are two functions: "encode", keys and values included, whose output is what these are made of
+// where that is one value, and "step", the rest, which may run any number of times. Else all is one
+// function, "run". Rows of constants are computed where they are read, with a later function's if
+// two read them. Throws InputError where names are given and are not as many.
+std::vector<GraphFunction> functions_of(const Graph& graph);
+
+// The output of `first` in place of input `input` of `second`, whose other inputs follow those of
+// `first`. Throws InputError where its rows are no features of that input.
+Graph chained(Graph first, const Graph& second, uint32_t input);
+
+// Orders nodes by functions, and gives each its own rows of constants.
+void separate_functions(Graph& graph);
 
 // The graph as text, a line for each value, for people who want to see what was recognised.
 std::string print_graph(const Graph& graph);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <numbers>
 #include <string_view>
@@ -54,6 +55,16 @@ double activate(Activation function, double parameter, double x) {
       return x * std::clamp(x + 3.0, 0.0, 6.0) / 6.0;
     case Activation::kClamp:
       return std::clamp(x, -parameter, parameter);
+    case Activation::kExp:
+      return std::exp(x);
+    case Activation::kSqrt:
+      return std::sqrt(x + parameter);
+    case Activation::kReciprocal:
+      return 1.0 / (x + parameter);
+    case Activation::kLog:
+      return std::log(x + parameter);
+    case Activation::kSin:
+      return std::sin(x);
   }
   return x;
 }
@@ -87,34 +98,17 @@ void normalise(const NormNode& node, double* row) {
   }
 }
 
-Rows patches_of(const ImagePatches& cut, std::span<const float> image) {
-  Rows rows;
-  for (size_t top = 0; top + cut.patch_height <= cut.height; top += cut.patch_height) {
-    for (size_t left = 0; left + cut.patch_width <= cut.width; left += cut.patch_width) {
-      for (size_t c = 0; c < cut.channels; ++c) {
-        for (size_t y = top; y < top + cut.patch_height; ++y) {
-          for (size_t x = left; x < left + cut.patch_width; ++x) {
-            rows.push_back(image[(c * cut.height + y) * cut.width + x]);
-          }
-        }
-      }
-    }
-  }
-  return rows;
-}
-
 namespace {
 
 void rotate_head(const RopeSpec& rope, size_t position, double* head) {
   const size_t half = rope.rotary_dim / 2;
   for (size_t i = 0; i < half; ++i) {
-    const double angle = static_cast<double>(position) * rope.inverse_frequencies[i];
+    const double cosine = rope.cosine(position, i), sine = rope.sine(position, i);
     double& first = rope.turns_neighbours ? head[2 * i] : head[i];
     double& second = rope.turns_neighbours ? head[2 * i + 1] : head[i + half];
-    const double x = rope.magnitude * first;
-    const double y = rope.magnitude * second;
-    first = x * std::cos(angle) - y * std::sin(angle);
-    second = y * std::cos(angle) + x * std::sin(angle);
+    const double x = first, y = second;
+    first = x * cosine - y * sine;
+    second = y * cosine + x * sine;
   }
 }
 
@@ -140,6 +134,8 @@ double pooled(SelectKind kind, const Rows& x, size_t width, size_t column) {
       return sum / std::sqrt(static_cast<double>(rows));
     case SelectKind::kWeightedMean:
       return weighted / weights;
+    case SelectKind::kSum:
+      return sum;
     case SelectKind::kLast:
     case SelectKind::kAsAsked:
       return x[(rows - 1) * width + column];
@@ -184,11 +180,20 @@ Rows linear(const LinearPart& part, Rows x) {
 
 class Interpreter {
  public:
-  Interpreter(const Graph& graph, const GraphInput& input) : graph_(graph), input_(input) {
-    check_input();
-    for (const Mask& mask : graph.masks) {
-      masks_.push_back(expand_mask(mask, static_cast<uint32_t>(rows_)));
+  Interpreter(const Graph& graph, std::span<const SequenceInput> inputs)
+      : graph_(graph), inputs_(inputs) {
+    refuse_if(inputs.size() != graph.inputs.size(), "{} inputs: the model has {}", inputs.size(),
+              graph.inputs.size());
+    std::vector<uint32_t> tokens;
+    for (uint32_t i = 0; i < inputs.size(); ++i) {
+      try {
+        tokens.push_back(static_cast<uint32_t>(check_input(i)));
+      } catch (const InputError& error) {
+        if (inputs.size() == 1) throw;
+        throw InputError("input {} ({}): {}", i + 1, graph.inputs[i].name, error.what());
+      }
     }
+    rows_ = graph.all_rows(tokens);
   }
 
   Evaluation run() {
@@ -221,37 +226,43 @@ class Interpreter {
            readers_left.at(node.inputs[0]) == 1 && !graph_.is_shown(node.inputs[0]);
   }
 
-  void check_input() {
-    if (graph_.vocab_size == 0) {
-      if (input_.features.empty())
-        throw InputError("token ids were given: the model takes features");
-      const ValueId features = graph_.order().front();
-      if (const auto& patches = graph_.as<FeaturesNode>(features)->patches) {
-        tokens_ = static_cast<size_t>(patches->patches().value());
-        refuse_if(input_.features.size() != patches->pixels().value(),
-                  "{} values: expected an image of {}", input_.features.size(),
-                  patches->pixels().value());
-      } else if (input_.features.size() % graph_.width(features) != 0) {
-        throw InputError("{} values: expected rows of {} features", input_.features.size(),
-                         graph_.width(features));
-      }
-      if (tokens_ == 0) tokens_ = input_.features.size() / graph_.width(features);
-    } else {
-      refuse_if(!input_.features.empty(), "features were given: the model takes token ids");
-      tokens_ = input_.tokens.size();
-      for (const uint32_t token : input_.tokens) {
-        refuse_if(token >= graph_.vocab_size,
+  // The tokens of an input. Throws InputError for what it cannot be.
+  size_t check_input(uint32_t number) const {
+    const GraphInput& expected = graph_.inputs[number];
+    const SequenceInput& given = inputs_[number];
+    const size_t tokens = expected.vocab_size == 0 ? rows_of_features(number) : given.tokens.size();
+    if (expected.vocab_size != 0) {
+      refuse_if(!given.features.empty(), "features were given: the model takes token ids");
+      for (const uint32_t token : given.tokens) {
+        refuse_if(token >= expected.vocab_size,
                   "token {}: expected less than {}, the size of the vocabulary", token,
-                  graph_.vocab_size);
+                  expected.vocab_size);
       }
     }
-    if (tokens_ == 0) throw InputError("no tokens: expected at least one");
-    rows_ = graph_.prefix_rows + tokens_;
-    refuse_if(graph_.positions_max != 0 && tokens_ > graph_.positions_max,
-              "{} tokens: expected at most {}, the positions of the model", tokens_,
-              graph_.positions_max);
-    refuse_if(!input_.types.empty() && input_.types.size() != tokens_,
-              "{} token types for {} tokens: expected one each", input_.types.size(), tokens_);
+    if (tokens == 0) throw InputError("no tokens: expected at least one");
+    refuse_if(expected.positions_max != 0 && tokens > expected.positions_max,
+              "{} tokens: expected at most {}, the positions of the model", tokens,
+              expected.positions_max);
+    refuse_if(!given.types.empty() && given.types.size() != tokens,
+              "{} token types for {} tokens: expected one each", given.types.size(), tokens);
+    return tokens;
+  }
+
+  size_t rows_of_features(uint32_t number) const {
+    const size_t count = inputs_[number].features.size();
+    if (count == 0) throw InputError("token ids were given: the model takes features");
+    const auto features = std::ranges::find_if(graph_.order(), [&](ValueId value) {
+      return graph_.as<FeaturesNode>(value) && graph_.axis(value) == graph_.inputs[number].axis;
+    });
+    if (features == graph_.order().end()) return 1;  // nobody reads them
+    refuse_if(count % graph_.width(*features) != 0, "{} values: expected rows of {} features",
+              count, graph_.width(*features));
+    return count / graph_.width(*features);
+  }
+
+  // What was given for the input on whose axis the node is.
+  const SequenceInput& given(const Node& node) const {
+    return inputs_[graph_.axes[node.axis].source];
   }
 
   const Rows& input(const Node& node, size_t index = 0) { return values_.at(node.inputs[index]); }
@@ -260,37 +271,31 @@ class Interpreter {
     return std::visit([&](const auto& body) { return compute(node, body); }, node.body);
   }
 
-  Rows with_prefix_of_zeros(Rows x, size_t width) const {
-    x.insert(x.begin(), graph_.prefix_rows * width, 0.0);
-    return x;
-  }
-
-  Rows compute(const Node& node, const FeaturesNode& features) {
-    if (features.patches) {
-      return with_prefix_of_zeros(patches_of(*features.patches, input_.features), node.width);
-    }
-    return with_prefix_of_zeros({input_.features.begin(), input_.features.end()}, node.width);
+  Rows compute(const Node& node, const FeaturesNode&) {
+    const std::span<const float> values = given(node).features;
+    return {values.begin(), values.end()};
   }
 
   Rows compute(const Node& node, const EmbeddingNode& embedding) {
-    Rows x(tokens_ * node.width, 0.0);
+    const uint32_t count = rows_[node.axis];
+    Rows x(size_t{count} * node.width, 0.0);
     if (embedding.tokens) {
-      add_rows(x, *embedding.tokens, input_.tokens, "token", embedding.scale);
+      add_rows(x, *embedding.tokens, given(node).tokens, "token", embedding.scale);
     }
-    x = with_prefix_of_zeros(std::move(x), node.width);
     if (embedding.positions) {
       std::vector<uint32_t> rows;
       uint32_t next = embedding.position_offset;
-      for (size_t t = 0; t < rows_; ++t) {
-        const bool is_padding = embedding.padding_id && input_.tokens[t] == *embedding.padding_id;
+      for (size_t t = 0; t < count; ++t) {
+        const bool is_padding =
+            embedding.padding_id && given(node).tokens[t] == *embedding.padding_id;
         rows.push_back(is_padding ? embedding.position_offset - 1 : next++);
       }
       add_rows(x, *embedding.positions, rows, "position");
     }
     if (embedding.types) {
-      std::vector<uint32_t> rows(input_.types.begin(), input_.types.end());
-      rows.resize(tokens_, 0);
-      rows.insert(rows.begin(), graph_.prefix_rows, 0);
+      const std::span<const uint8_t> types = given(node).types;
+      std::vector<uint32_t> rows(types.begin(), types.end());
+      rows.resize(count, 0);
       add_rows(x, *embedding.types, rows, "token type");
     }
     return x;
@@ -370,25 +375,30 @@ class Interpreter {
     return x;
   }
 
-  Rows compute(const Node& node, const AddNode&) {
-    Rows x = input(node);
-    for (size_t i = 0; i < x.size(); ++i) x[i] += input(node, 1)[i];
-    return x;
+  // Of each pair of numbers of the two inputs, where one may be a row for the whole sequence.
+  template <typename Function>
+  Rows map_both(const Node& node, const Function& function) {
+    const Rows& first = input(node);
+    const Rows& second = input(node, 1);
+    Rows y(std::max(first.size(), second.size()));
+    for (size_t i = 0; i < y.size(); ++i) {
+      y[i] = function(first[i % first.size()], second[i % second.size()]);
+    }
+    return y;
   }
 
+  Rows compute(const Node& node, const AddNode&) { return map_both(node, std::plus<>()); }
   Rows compute(const Node& node, const MultiplyNode&) {
-    Rows x = input(node);
-    for (size_t i = 0; i < x.size(); ++i) x[i] *= input(node, 1)[i];
-    return x;
+    return map_both(node, std::multiplies<>());
   }
 
-  // What a query sees of the keys, before softmax; hidden keys have -infinity.
-  std::vector<double> scores(const AttentionNode& attention, const Node& node, const Rows& keys,
-                             size_t row, size_t head) {
+  // What a query sees of the keys, before softmax; those that `mask` hides have -infinity.
+  std::vector<double> scores(const AttentionNode& attention, const Node& node,
+                             const DenseMask* mask, const Rows& keys, size_t row, size_t head) {
     const size_t key_head = head / (attention.heads / attention.kv_heads);
-    std::vector<double> scores(rows_, -INFINITY);
-    for (uint32_t k = 0; k < rows_; ++k) {
-      if (!masks_[attention.mask].at(static_cast<uint32_t>(row), k)) continue;
+    std::vector<double> scores(rows_[graph_.axis(node.inputs.back())], -INFINITY);
+    for (uint32_t k = 0; k < scores.size(); ++k) {
+      if (mask != nullptr && !mask->at(static_cast<uint32_t>(row), k)) continue;
       double score = 0.0, magnitude = 0.0;
       for (size_t d = 0, dim = attention.head_dim; d < dim; ++d) {
         const double product = input(node, 0)[(row * attention.heads + head) * dim + d] *
@@ -407,16 +417,20 @@ class Interpreter {
     const Rows value = as_kept(graph_.kv_cache, input(node, node.inputs.size() - 1), dim);
     const Rows keys =
         as_kept(graph_.kv_cache, input(node, node.inputs.size() / 2), attention.head_dim);
-    Rows context(rows_ * attention.heads * dim, 0.0);
+    const size_t rows = rows_[node.axis];
+    const bool sees_all = graph_.axis(node.inputs.back()) != node.axis;  // keys of another axis
+    const DenseMask* const mask = sees_all ? nullptr : &mask_of(attention.mask, rows_[node.axis]);
+    Rows context(rows * attention.heads * dim, 0.0);
     for (size_t head = 0; head < attention.heads; ++head) {
       const size_t value_head = head / (attention.heads / attention.kv_heads);
-      for (size_t row = 0; row < rows_; ++row) {
-        std::vector<double> weights = scores(attention, node, keys, row, head);
-        const double max = *std::ranges::max_element(weights);
-        double sum = 0.0;
+      for (size_t row = 0; row < rows; ++row) {
+        std::vector<double> weights = scores(attention, node, mask, keys, row, head);
+        const double sink = attention.sinks.empty() ? -INFINITY : attention.sinks[head];
+        const double max = std::max(sink, *std::ranges::max_element(weights));
+        double sum = std::exp(sink - max);
         for (double& weight : weights) sum += weight = std::exp(weight - max);
         double* output = context.data() + (row * attention.heads + head) * dim;
-        for (size_t k = 0; k < rows_; ++k) {
+        for (size_t k = 0; k < weights.size(); ++k) {
           if (weights[k] == 0.0) continue;
           const double* from = value.data() + (k * attention.kv_heads + value_head) * dim;
           for (size_t d = 0; d < dim; ++d) output[d] += weights[k] / sum * from[d];
@@ -426,20 +440,91 @@ class Interpreter {
     return context;
   }
 
-  Rows compute(const Node& node, const SelectNode& rows) {
-    if (rows.kind == SelectKind::kAsAsked) return input(node);
-    const Rows& whole = input(node);
-    const Rows x(whole.begin() + static_cast<ptrdiff_t>(rows.first_row * node.width), whole.end());
-    Rows y(node.width);
-    for (size_t i = 0; i < y.size(); ++i) y[i] = pooled(rows.kind, x, y.size(), i);
+  const DenseMask& mask_of(uint32_t mask, uint32_t rows) {
+    const auto [known, is_new] = masks_.try_emplace({mask, rows}, 0);
+    if (is_new) known->second = expand_mask(graph_.masks[mask], rows);
+    return known->second;
+  }
+
+  Rows compute(const Node& node, const SelectNode& select) {
+    const Rows& x = input(node);
+    Rows y(size_t{rows_[node.axis]} * node.width);
+    if (graph_.axes[node.axis].kind == AxisKind::kOne) {
+      for (size_t i = 0; i < y.size(); ++i) y[i] = pooled(select.kind, x, y.size(), i);
+      return y;
+    }
+    const size_t begin = select.kind == SelectKind::kFirst ? 0 : x.size() - y.size();
+    std::copy_n(x.begin() + static_cast<ptrdiff_t>(begin), y.size(), y.begin());
     return y;
   }
 
-  Rows compute(const Node& node, const PrefixNode& prefix) {
+  Rows compute(const Node& node, const JoinNode&) {
     Rows x = input(node);
-    const std::vector<double> rows = prefix.rows.exact();
-    std::ranges::copy(rows, x.begin() + static_cast<ptrdiff_t>(prefix.first_row * node.width));
+    x.insert(x.end(), input(node, 1).begin(), input(node, 1).end());
     return x;
+  }
+
+  // Calls see(row of the result, row of the window, row of the input) for all rows that are there.
+  template <typename See>
+  void for_each_seen(const Node& node, const Windows& windows, const See& see) {
+    const auto width = static_cast<int64_t>(windows.width);
+    const auto rows = static_cast<int64_t>(input(node).size() / graph_.width(node.inputs[0]));
+    const auto at = [](const WindowAxis& window, int64_t to, int64_t k) {
+      return to * window.stride + k * window.dilation - window.before;
+    };
+    const int64_t per_line = windows.per_line(), columns = windows.columns.kernel;
+    for (int64_t to = 0; to < rows_[node.axis]; ++to) {
+      for (int64_t k = 0; k < windows.kernel(); ++k) {
+        const int64_t line = at(windows.lines, to / per_line, k / columns);
+        const int64_t column = at(windows.columns, to % per_line, k % columns);
+        if (line < 0 || line >= rows / width || column < 0 || column >= width) continue;
+        see(static_cast<size_t>(to), static_cast<size_t>(k),
+            static_cast<size_t>(line * width + column));
+      }
+    }
+  }
+
+  Rows compute(const Node& node, const WindowsNode& windows) {
+    const Rows& x = input(node);
+    const size_t width = graph_.width(node.inputs[0]);
+    Rows y(size_t{rows_[node.axis]} * node.width, 0.0);
+    for_each_seen(node, windows.windows, [&](size_t to, size_t k, size_t from) {
+      std::copy_n(x.begin() + static_cast<ptrdiff_t>(from * width), width,
+                  y.begin() + static_cast<ptrdiff_t>(to * node.width + k * width));
+    });
+    return y;
+  }
+
+  Rows compute(const Node& node, const DepthwiseNode& depthwise) {
+    const Rows& x = input(node);
+    const size_t width = node.width;
+    Rows y(size_t{rows_[node.axis]} * width, 0.0);
+    for (size_t i = 0; i < y.size() && !depthwise.bias.empty(); ++i) {
+      y[i] = depthwise.bias[i % width];
+    }
+    depthwise.kernel.visit([&](const auto& kernel) {
+      for_each_seen(node, depthwise.windows, [&](size_t to, size_t k, size_t from) {
+        for (size_t c = 0; c < width; ++c) {
+          y[to * width + c] += kernel[k * width + c] * x[from * width + c];
+        }
+      });
+    });
+    return y;
+  }
+
+  Rows compute(const Node& node, const MaxPoolNode& pool) {
+    const Rows& x = input(node);
+    const size_t width = node.width;
+    Rows y(size_t{rows_[node.axis]} * width, 0.0);
+    std::vector<bool> is_seen(rows_[node.axis], false);
+    for_each_seen(node, pool.windows, [&](size_t to, size_t, size_t from) {
+      for (size_t c = 0; c < width; ++c) {
+        double& largest = y[to * width + c];
+        largest = is_seen[to] ? std::max(largest, x[from * width + c]) : x[from * width + c];
+      }
+      is_seen[to] = true;
+    });
+    return y;
   }
 
   Rows compute(const Node& node, const SliceNode& slice) {
@@ -460,18 +545,17 @@ class Interpreter {
   }
 
   const Graph& graph_;
-  const GraphInput& input_;
-  size_t tokens_ = 0;
-  size_t rows_ = 0;  // those of the prefix, too
-  std::vector<DenseMask> masks_;
+  std::span<const SequenceInput> inputs_;
+  AxisRows rows_;
+  std::map<std::pair<uint32_t, uint32_t>, DenseMask> masks_;  // by number and rows
   std::map<ValueId, Rows> values_;
   Evaluation result_;
 };
 
 }  // namespace
 
-Evaluation evaluate(const Graph& graph, const GraphInput& input) {
-  return Interpreter(graph, input).run();
+Evaluation evaluate(const Graph& graph, std::span<const SequenceInput> inputs) {
+  return Interpreter(graph, inputs).run();
 }
 
 }  // namespace arenite::convert

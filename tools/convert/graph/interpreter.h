@@ -16,11 +16,9 @@ using Rows = std::vector<double>;  // [rows, width], row-major
 double activate(Activation function, double parameter, double x);
 void softmax(bool is_log, std::span<double> row);
 void normalise(const NormNode& node, double* row);  // layer norm, RMS norm and their like
-// A row for each patch of an image, [patches, channels * patch_height * patch_width].
-Rows patches_of(const ImagePatches& cut, std::span<const float> image);
 
-// One sequence: ids, with types or without, or features [tokens, width].
-struct GraphInput {
+// One sequence of an input: ids, with types or without, or features [tokens, width].
+struct SequenceInput {
   std::span<const uint32_t> tokens = {};
   std::span<const uint8_t> types = {};  // one for each token, or none: all 0
   std::span<const float> features = {};
@@ -43,7 +41,11 @@ struct EvaluatedInput {
 };
 
 // Plain loops over whole rows, which share nothing with the runtime but the meaning of masks.
-// Throws InputError for input that the graph cannot take.
-Evaluation evaluate(const Graph& graph, const GraphInput& input);
+// Throws InputError for inputs that the graph cannot take.
+Evaluation evaluate(const Graph& graph, std::span<const SequenceInput> inputs);
+// Of a graph with one input.
+inline Evaluation evaluate(const Graph& graph, const SequenceInput& input) {
+  return evaluate(graph, std::span(&input, 1));
+}
 
 }  // namespace arenite::convert

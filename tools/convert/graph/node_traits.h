@@ -55,13 +55,16 @@ inline bool are_near(double a, double b, double error) {
 inline bool are_near(const std::vector<double>& a, const std::vector<double>& b, double error) {
   return std::ranges::equal(a, b, [&](double x, double y) { return are_near(x, y, error); });
 }
+// Whether the numbers of the shorter one are the first ones of the longer one.
+inline bool begin_alike(const std::vector<double>& a, const std::vector<double>& b, double error) {
+  const size_t count = std::min(a.size(), b.size());
+  return a.empty() == b.empty() &&
+         std::equal(a.begin(), a.begin() + static_cast<ptrdiff_t>(count), b.begin(),
+                    [&](double x, double y) { return are_near(x, y, error); });
+}
 
 template <>
-struct NodeTraits<FeaturesNode> : WithoutWeights<false> {
-  static bool computes_same(const FeaturesNode& a, const FeaturesNode& b) {
-    return a.patches == b.patches;
-  }
-};
+struct NodeTraits<FeaturesNode> : WithoutFields {};
 
 template <>
 struct NodeTraits<EmbeddingNode> {
@@ -72,8 +75,15 @@ struct NodeTraits<EmbeddingNode> {
     if (node.positions) take(*node.positions, Fold{}, Storage{});
     if (node.types) take(*node.types, Fold{}, Storage{});
   }
+  // Computed tables get their rows after all lengths were followed.
+  static bool is_known(const WeightRef& weight) { return weight.load || weight.load_f64; }
   static bool computes_same(const EmbeddingNode& a, const EmbeddingNode& b) {
-    return a.scale == b.scale && a.positions.has_value() == b.positions.has_value();
+    // Tables of positions have other rows at another length, and constants have not.
+    const bool are_constants = !a.tokens && a.positions && b.positions &&
+                               a.positions->rows == b.positions->rows && is_known(*a.positions) &&
+                               is_known(*b.positions);
+    return a.scale == b.scale && a.positions.has_value() == b.positions.has_value() &&
+           (!are_constants || a.positions->exact() == b.positions->exact());
   }
 };
 
@@ -110,18 +120,6 @@ struct NodeTraits<NormNode> {
 };
 
 template <>
-struct NodeTraits<PrefixNode> {
-  static constexpr bool computes_rows = false;
-  template <typename Body, typename Take>
-  static void for_each_weight(Body& node, const Take& take) {
-    take(node.rows, Fold{}, Storage{});
-  }
-  static bool computes_same(const PrefixNode& a, const PrefixNode& b) {
-    return a.first_row == b.first_row && a.rows.exact() == b.rows.exact();
-  }
-};
-
-template <>
 struct NodeTraits<RowFunctionNode> : WithoutWeights<true> {
   static bool computes_same(const RowFunctionNode& a, const RowFunctionNode& b) {
     return a.kind == b.kind;
@@ -133,7 +131,8 @@ struct NodeTraits<RotateNode> : WithoutWeights<false> {  // the angle is the pla
   static bool computes_same(const RotateNode& a, const RotateNode& b) {
     return a.head_dim == b.head_dim && a.rope.rotary_dim == b.rope.rotary_dim &&
            a.rope.turns_neighbours == b.rope.turns_neighbours &&
-           are_near(a.rope.inverse_frequencies, b.rope.inverse_frequencies, 1e-6);
+           are_near(a.rope.inverse_frequencies, b.rope.inverse_frequencies, 1e-6) &&
+           begin_alike(a.rope.table, b.rope.table, 1e-6);
   }
 };
 
@@ -163,6 +162,8 @@ struct NodeTraits<AddNode> : WithoutFields {};
 template <>
 struct NodeTraits<MultiplyNode> : WithoutFields {};
 template <>
+struct NodeTraits<JoinNode> : WithoutFields {};
+template <>
 struct NodeTraits<ConcatNode> : WithoutFields {};
 
 template <>
@@ -170,14 +171,40 @@ struct NodeTraits<AttentionNode> : WithoutWeights<false> {
   static bool computes_same(const AttentionNode& a, const AttentionNode& b) {
     return a.heads == b.heads && a.kv_heads == b.kv_heads && are_near(a.scale, b.scale, 1e-9) &&
            are_near(a.score_cap, b.score_cap, 1e-9) && are_near(a.slopes, b.slopes, 1e-6) &&
-           (a.terms != nullptr) == (b.terms != nullptr);
+           are_near(a.sinks, b.sinks, 1e-6) && (a.terms != nullptr) == (b.terms != nullptr);
   }
 };
 
 template <>
 struct NodeTraits<SelectNode> : WithoutWeights<false> {
-  static bool computes_same(const SelectNode& a, const SelectNode& b) {
-    return a.kind == b.kind && a.first_row == b.first_row;
+  static bool computes_same(const SelectNode& a, const SelectNode& b) { return a.kind == b.kind; }
+};
+
+template <>
+struct NodeTraits<WindowsNode> : WithoutWeights<false> {
+  static bool computes_same(const WindowsNode& a, const WindowsNode& b) {
+    return a.windows == b.windows;
+  }
+};
+
+template <>
+struct NodeTraits<DepthwiseNode> {
+  static constexpr bool computes_rows = false;
+  template <typename Body, typename Take>
+  static void for_each_weight(Body& node, const Take& take) {
+    take(node.kernel, Fold{}, Storage{});
+    take(node.bias, Fold{});
+  }
+  static bool computes_same(const DepthwiseNode& a, const DepthwiseNode& b) {
+    return a.windows == b.windows && a.kernel.name == b.kernel.name &&
+           are_near(a.bias, b.bias, 1e-9);
+  }
+};
+
+template <>
+struct NodeTraits<MaxPoolNode> : WithoutWeights<false> {
+  static bool computes_same(const MaxPoolNode& a, const MaxPoolNode& b) {
+    return a.windows == b.windows;
   }
 };
 

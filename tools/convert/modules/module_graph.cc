@@ -18,7 +18,7 @@ class ModuleGraph {
 
   Graph build() {
     graph_.architecture = module_.architecture;
-    graph_.positions_max = module_.positions_max;
+    graph_.inputs[0].positions_max = module_.positions_max;
     graph_.masks = module_.masks;
     const std::vector<ValueId> inputs = project(graph_.add_features(module_.features));
     std::vector<ValueId> contexts;

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <map>
 #include <string>
@@ -30,26 +31,42 @@ void drop_rows(Graph& graph) {
   while (true) {
     const ValueId before = graph.node(first == rows ? rows : first).inputs[0];
     if (!graph.has_one_reader(before) || !computes_rows(graph.node(before).body)) break;
+    if (graph.as<WindowsNode>(graph.node(before).inputs[0]) != nullptr) break;
     first = before;
   }
   if (first == rows) return;
   const ValueId source = graph.node(first).inputs[0];
-  const ValueId moved =
-      graph.insert_before(first, {graph.node(rows).name, *chosen, {source}, graph.width(source)});
+  const ValueId moved = graph.insert_before(
+      first, {graph.node(rows).name, *chosen, {source}, graph.width(source), graph.axis(rows)});
   graph.node(first).inputs[0] = moved;
+  graph.spread_axes();
   graph.output = graph.node(rows).inputs[0];
   graph.remove_unread();
 }
 
-CompiledMask compiled(const Mask& mask, uint32_t positions_max) {
+// `positions` are the most rows that it is used for; 0: any number.
+CompiledMask compiled(const Mask& mask, uint32_t rows_max) {
   if (const auto* buffer = std::get_if<BufferMask>(&mask)) {
     return compile_mask(*buffer->dense, buffer->origin);
   }
   CompiledMask band = std::get<CompiledMask>(mask);
-  const uint32_t positions = band.positions != 0 ? band.positions : positions_max;
+  const uint32_t positions = band.positions != 0 ? band.positions : rows_max;
   const bool is_long = positions != 0 && band.lookback >= positions - 1;
   if (band.kind == MaskKind::kBand && is_long) band.lookback = kUnlimited;
   return band;
+}
+
+// The most rows of attention with this mask; 0: any number.
+uint32_t rows_of_mask(const Graph& graph, uint32_t mask) {
+  uint32_t rows = 1;
+  for (const ValueId value : graph.order()) {
+    const auto* attention = graph.as<AttentionNode>(value);
+    if (attention == nullptr || attention->mask != mask) continue;
+    const uint32_t own = graph.positions(graph.axis(value));
+    if (own == 0) return 0;
+    rows = std::max(rows, own);
+  }
+  return rows;
 }
 
 // compile-masks: a mask that a buffer holds becomes the smallest band, strip or tiles that say the
@@ -58,8 +75,8 @@ CompiledMask compiled(const Mask& mask, uint32_t positions_max) {
 void compile_masks(Graph& graph) {
   std::vector<Mask> masks;
   std::vector<uint32_t> numbers;
-  for (const Mask& mask : graph.masks) {
-    Mask found = compiled(mask, graph.positions_max);
+  for (uint32_t i = 0; i < graph.masks.size(); ++i) {
+    Mask found = compiled(graph.masks[i], rows_of_mask(graph, i));
     const auto known = std::ranges::find(masks, found);
     numbers.push_back(static_cast<uint32_t>(known - masks.begin()));
     if (known == masks.end()) masks.push_back(std::move(found));
@@ -119,7 +136,10 @@ void permute_rotations(Graph& graph) {
     const ValueId query = graph.node(value).inputs[0];
     const ValueId key = graph.node(value).inputs[1];
     if (!can_change(graph, query) || !can_change(graph, key)) continue;
-    if (graph.as<RotateNode>(query)->rope != graph.as<RotateNode>(key)->rope) continue;
+    const RopeSpec& of_query = graph.as<RotateNode>(query)->rope;
+    const RopeSpec& of_key = graph.as<RotateNode>(key)->rope;
+    const bool have_tables = !of_query.table.empty() && of_query.rotary_dim == of_key.rotary_dim;
+    if (of_query != of_key && !have_tables) continue;
     for (const ValueId rotated : {query, key}) {
       RotateNode& rotate = *graph.as<RotateNode>(rotated);
       rotate.rope.turns_neighbours = false;
@@ -265,20 +285,35 @@ void join_projections(Graph& graph) {
   graph.remove_unread();
 }
 
+// Attention ops of one shape in a function take turns with one cache, unless all are causal; those
+// that read what an earlier function has kept have caches of their own.
+void share_caches_in(Graph& graph, const std::vector<ValueId>& values, bool has_other_inputs) {
+  std::vector<ValueId> filling;
+  for (const ValueId value : values) {
+    const auto* attention = graph.as<AttentionNode>(value);
+    if (attention == nullptr) continue;
+    if (std::ranges::count(values, graph.node(value).inputs.back()) != 0) filling.push_back(value);
+  }
+  const auto is_causal = [&](ValueId value) {
+    return !graph.is_cross_attention(value) &&
+           convert::is_causal(graph.masks[graph.as<AttentionNode>(value)->mask]);
+  };
+  if (!has_other_inputs && std::ranges::all_of(filling, is_causal)) return;
+  // By axis of keys, and shape.
+  std::map<std::tuple<uint32_t, uint32_t, uint32_t, uint32_t>, uint32_t> caches;
+  for (const ValueId value : filling) {
+    AttentionNode& attention = *graph.as<AttentionNode>(value);
+    const auto shape = std::tuple(graph.axis(graph.node(value).inputs.back()), attention.kv_heads,
+                                  attention.head_dim, attention.value_dim);
+    attention.cache = caches.emplace(shape, attention.cache).first->second;
+  }
+}
+
 // share-caches: where no key is kept from call to call, attention ops of one shape take turns with
 // one cache. An op fills what it then reads, so the op before may have used the same memory.
 void share_caches(Graph& graph) {
-  const auto is_causal = [&](ValueId value) {
-    const AttentionNode* attention = graph.as<AttentionNode>(value);
-    return attention == nullptr || convert::is_causal(graph.masks[attention->mask]);
-  };
-  if (std::ranges::all_of(graph.order(), is_causal)) return;
-  std::map<std::tuple<uint32_t, uint32_t, uint32_t>, uint32_t> caches;  // by shape
-  for (const ValueId value : graph.order()) {
-    AttentionNode* attention = graph.as<AttentionNode>(value);
-    if (attention == nullptr) continue;
-    const auto shape = std::tuple(attention->kv_heads, attention->head_dim, attention->value_dim);
-    attention->cache = caches.emplace(shape, attention->cache).first->second;
+  for (const GraphFunction& function : functions_of(graph)) {
+    share_caches_in(graph, function.values, std::popcount(function.inputs) > 1);
   }
 }
 

@@ -5,13 +5,16 @@
 #include "convert/program/program.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "convert/files/error.h"
 #include "convert/passes/passes.h"
 #include "convert/program/weights.h"
 #include "convert/spec/model_tensors.h"
@@ -91,6 +94,13 @@ LinearSpec matrix_of(const RowOrder& order) {
   return {{.name = "permutation", .rows = width, .columns = width, .load = load}, {}};
 }
 
+// Keys and values that are stored after the value at place `after` of the graph's order.
+struct Store {
+  ValueId attention = 0;  // the first that reads them
+  size_t after = 0;
+  uint32_t cache = 0;
+};
+
 class Lowering {
  public:
   Lowering(Graph graph, const std::string& name) : graph_(with_stored_weights(std::move(graph))) {
@@ -100,32 +110,27 @@ class Lowering {
   }
 
   Program run() {
-    program_.positions_max = graph_.positions_max;
-    program_.tokens_min = graph_.tokens_min;
-    program_.vocab_size = graph_.vocab_size;
     program_.kv_cache = graph_.kv_cache;
     program_.labels = graph_.labels;
+    program_.array_flags = graph_.array_flags;
+    take_functions();
+    take_axes();
+    take_inputs();
     for (const Mask& mask : graph_.masks) {
       const auto* buffer = std::get_if<BufferMask>(&mask);
       program_.masks.push_back(buffer != nullptr ? tile_mask(*buffer->dense, buffer->origin)
                                                  : std::get<CompiledMask>(mask));
     }
     prepare();
-    for (now_ = 0; now_ < graph_.order().size(); ++now_) {
-      const ValueId value = graph_.order()[now_];
-      const size_t ops_before = program_.ops.size();
-      std::visit([&](const auto& body) { emit(value, body); }, graph_.node(value).body);
-      const bool is_state = std::ranges::count(graph_.hidden_states, value) != 0;
-      if (is_state && program_.ops.size() != ops_before) {
-        program_.hidden_states.push_back(
-            {static_cast<uint32_t>(program_.ops.size() - 1), view(value)});
+    for (uint32_t i = 0; i < functions_.size(); ++i) {
+      program_.functions[i].first_op = static_cast<uint32_t>(program_.ops.size());
+      for (const ValueId value : functions_[i].values) {
+        emit_value(value);
+        ++now_;
       }
+      program_.functions[i].output_slot = output_of(functions_[i]).slot;
     }
-    const ColumnView output = view(graph_.output);
-    if (!(output == program_.whole(output.slot))) {
-      throw std::logic_error("the output is part of a slot: this is a bug");
-    }
-    program_.output_slot = output.slot;
+    number_caches();
     place_slots(program_);
     return std::move(program_);
   }
@@ -133,18 +138,110 @@ class Lowering {
  private:
   // ---- memory ----
 
+  // The cut into functions.
+  void take_functions() {
+    separate_functions(graph_);
+    functions_ = functions_of(graph_);
+    program_.functions.clear();
+    std::vector<ValueId> order;
+    for (const GraphFunction& function : functions_) {
+      for (const ValueId value : function.values) {
+        function_of_[value] = static_cast<uint32_t>(program_.functions.size());
+      }
+      order.insert(order.end(), function.values.begin(), function.values.end());
+      program_.functions.push_back({function.name, 0, function.inputs});
+    }
+    graph_.reorder(std::move(order));
+  }
+
+  void take_inputs() {
+    program_.inputs.clear();
+    for (const GraphInput& input : graph_.inputs) {
+      const uint32_t axis = axis_numbers_.at({input.axis, 0});
+      ProgramInput taken{{axis, input.vocab_size, 0, input.positions_max, input.tokens_min},
+                         input.name};
+      const auto is_taken = [&](ValueId value) {
+        return graph_.axis(value) == input.axis && graph_.node(value).inputs.empty();
+      };
+      refuse_if(graph_.inputs.size() > 1 && std::ranges::none_of(graph_.order(), is_taken),
+                "nothing depends on input {}: the model has no use for it", quote(input.name));
+      program_.inputs.push_back(std::move(taken));
+    }
+  }
+
+  // Those that values have, and what they are made of. Rows of constants and of whole sequences are
+  // of no input in the graph; in the program they come with the first input of their function.
+  void take_axes() {
+    program_.axes.clear();
+    for (uint32_t i = 0; i < graph_.inputs.size(); ++i) {
+      axis_numbers_[{graph_.inputs[i].axis, 0}] = i;
+      Axis axis = graph_.axes[graph_.inputs[i].axis];
+      axis.source = i;
+      program_.axes.push_back(axis);
+    }
+    std::vector<std::vector<bool>> used;
+    for (const GraphFunction& function : functions_) used.push_back(axes_of(function));
+    for (uint32_t i = 0; i < graph_.axes.size(); ++i) {
+      for (uint32_t of = 0; of < functions_.size(); ++of) {
+        if (used[of][i] && !axis_numbers_.contains(key_of(i, of))) add_axis(i, of);
+      }
+    }
+    refuse_if(program_.axes.size() > kAxesMax,
+              "the functions have rows of more kinds than {}: of constants, joined, pooled",
+              kAxesMax);
+  }
+
+  // Whether each axis is that of a value of the function, or such a one is made of it.
+  std::vector<bool> axes_of(const GraphFunction& function) const {
+    std::vector<bool> is_used(graph_.axes.size(), false);
+    for (const ValueId value : function.values) is_used[graph_.axis(value)] = true;
+    for (size_t i = is_used.size(); i-- > 0;) {
+      const Axis& axis = graph_.axes[i];
+      if (!is_used[i] || !has_sources(axis)) continue;
+      is_used[axis.source] = true;
+      if (axis.kind == AxisKind::kJoined) is_used[axis.other] = true;
+    }
+    return is_used;
+  }
+
+  static bool has_sources(const Axis& axis) {
+    return axis.kind != AxisKind::kInput && axis.kind != AxisKind::kConstants &&
+           axis.kind != AxisKind::kOne;
+  }
+
+  void add_axis(uint32_t index, uint32_t function) {
+    Axis axis = graph_.axes[index];
+    if (has_sources(axis)) {
+      axis.source = axis_numbers_.at(key_of(axis.source, function));
+      if (axis.kind == AxisKind::kJoined) {
+        axis.other = axis_numbers_.at(key_of(axis.other, function));
+      }
+    } else {
+      axis.source = static_cast<uint32_t>(std::countr_zero(functions_[function].inputs));
+    }
+    axis_numbers_[key_of(index, function)] = static_cast<uint32_t>(program_.axes.size());
+    program_.axes.push_back(axis);
+  }
+
+  // An axis of the graph that is of an input is one of the program, any other one of each function.
+  std::pair<uint32_t, uint32_t> key_of(uint32_t axis, uint32_t function) const {
+    return {axis, graph_.inputs_of(axis) != 0 ? 0 : function};
+  }
+
   void prepare() {
     last_use_.resize(graph_.values(), 0);
-    is_per_output_.resize(graph_.values(), false);
     for (size_t i = 0; i < graph_.order().size(); ++i) {
       const ValueId value = graph_.order()[i];
       const Node& node = graph_.node(value);
       last_use_[value] = i;
-      if (graph_.as<SelectNode>(value)) is_per_output_[value] = true;
       uint32_t column = 0;
-      for (const ValueId input : node.inputs) {
+      if (graph_.is_cross_attention(value)) plan_store(value);
+      for (size_t k = 0; k < node.inputs.size(); ++k) {
+        const ValueId input = node.inputs[k];
+        if (k != 0 && graph_.is_cross_attention(value)) continue;  // is stored before
         last_use_[input] = i;
-        if (is_per_output_[input]) is_per_output_[value] = true;
+        // A convolution reads what its windows are laid over.
+        if (graph_.as<WindowsNode>(input)) last_use_[graph_.node(input).inputs[0]] = i;
         if (graph_.as<ConcatNode>(value)) {
           wholes_[input] = {value, column};
           column += graph_.width(input);
@@ -153,13 +250,71 @@ class Lowering {
       // The product of an activation and something else is one op.
       if (graph_.as<MultiplyNode>(value)) {
         const ValueId first = node.inputs[0];
-        if (graph_.as<ActivationNode>(first) && graph_.has_one_reader(first)) {
+        if (graph_.as<ActivationNode>(first) && graph_.has_one_reader(first) &&
+            graph_.axis(first) == graph_.axis(value)) {
           fused_[first] = value;
           last_use_[graph_.node(first).inputs[0]] = i;
         }
       }
     }
-    last_use_[graph_.output] = SIZE_MAX;
+    for (const GraphFunction& function : functions_) {
+      if (function.output) last_use_[*function.output] = SIZE_MAX;
+    }
+  }
+
+  // Keys and values that queries of another axis see are stored as soon as both are there; those
+  // that several attention ops see are stored once.
+  void plan_store(ValueId attention) {
+    const std::vector<ValueId>& inputs = graph_.node(attention).inputs;
+    const auto [store, is_new] = stores_.try_emplace({inputs[1], inputs[2]});
+    if (!is_new) return;
+    store->second.attention = attention;
+    const auto place = [&](ValueId value) {
+      return static_cast<size_t>(std::ranges::find(graph_.order(), value) - graph_.order().begin());
+    };
+    store->second.after = std::max(place(inputs[1]), place(inputs[2]));
+    for (const ValueId value : {inputs[1], inputs[2]}) {
+      last_use_[value] = std::max(last_use_[value], store->second.after);
+    }
+  }
+
+  void emit_value(ValueId value) {
+    const size_t ops_before = program_.ops.size();
+    std::visit([&](const auto& body) { emit(value, body); }, graph_.node(value).body);
+    const bool is_state = std::ranges::count(graph_.hidden_states, value) != 0;
+    if (is_state && program_.ops.size() != ops_before) {
+      program_.hidden_states.push_back(
+          {static_cast<uint32_t>(program_.ops.size() - 1), view(value)});
+    }
+    for (auto& [keys, store] : stores_) {
+      if (store.after == now_) emit_store(keys.first, keys.second, store);
+    }
+  }
+
+  // Where a function gives out nothing of its own, that is what it stores last.
+  ColumnView output_of(const GraphFunction& function) {
+    if (!function.output) {
+      return program_.whole(format::rows_of(program_.ops.back().body).slot);
+    }
+    const ColumnView output = view(*function.output);
+    if (output == program_.whole(output.slot)) return output;
+    if (function.output == graph_.output) {
+      throw std::logic_error("the output is part of a slot: this is a bug");
+    }
+    const ColumnView copy = new_slot(*function.output);
+    program_.add_op("output.copy", activation_op(Activation::kScale, 1.0f, output, {}, copy));
+    return copy;
+  }
+
+  // In the order of the file: those that store ops fill come first.
+  void number_caches() {
+    const auto stored = static_cast<uint32_t>(stored_caches_.size());
+    program_.caches.insert(program_.caches.begin(), stored_caches_.begin(), stored_caches_.end());
+    for (ProgramOp& op : program_.ops) {
+      const bool fills =
+          op.body.kind == format::OpKind::kAttention && op.body.views[format::kValue].width != 0;
+      if (fills) op.body.numbers[format::AttentionOp::kCache] += stored;
+    }
   }
 
   const ColumnView& view(ValueId value) const { return views_.at(value); }
@@ -170,7 +325,7 @@ class Lowering {
   }
 
   ColumnView new_slot(ValueId value) {
-    return program_.whole(program_.add_slot(graph_.width(value), is_per_output_[value]));
+    return program_.whole(program_.add_slot(graph_.width(value), axis_of(value)));
   }
 
   // Whether nobody reads the columns of `value` after the present op.
@@ -195,7 +350,7 @@ class Lowering {
     } else {
       const auto reused = std::ranges::find_if(reusable, [&](ValueId input) {
         return graph_.width(input) == graph_.width(value) &&
-               is_per_output_[input] == is_per_output_[value] && is_free(input) &&
+               graph_.axis(input) == graph_.axis(value) && is_free(input) &&
                (value != graph_.output || view(input) == program_.whole(view(input).slot));
       });
       place_of_result = reused == reusable.end() ? new_slot(value) : view(*reused);
@@ -209,16 +364,17 @@ class Lowering {
   }
   const std::string& name(ValueId value) const { return graph_.node(value).name; }
 
-  uint32_t rows_max() const { return graph_.positions_max + graph_.prefix_rows; }
+  uint32_t axis_of(ValueId value) const {
+    return axis_numbers_.at(key_of(graph_.axis(value), function_of_.at(value)));
+  }
+  // Rows of the longest sequence.
+  uint32_t positions_of(ValueId value) const { return graph_.positions(graph_.axis(value)); }
 
   // ---- ops ----
 
-  void emit(ValueId value, const FeaturesNode& features) {
+  void emit(ValueId value, const FeaturesNode&) {
     place(value, new_slot(value));
-    program_.input_slot = view(value).slot;
-    if (features.patches) {
-      program_.add_op(name(value), patches_op(view(value), *features.patches));
-    }
+    program_.inputs[graph_.axes[graph_.axis(value)].source].slot = view(value).slot;
   }
 
   void emit(ValueId value, const EmbeddingNode& embedding) {
@@ -227,17 +383,19 @@ class Lowering {
       parts.tokens = tied_[*embedding.stored_by] = program_.add_matrix(
           embedding.tokens->name, graph_.as<LinearNode>(*embedding.stored_by)->parts);
     } else if (embedding.tokens) {
-      parts.tokens =
-          program_.add_table(*embedding.tokens, graph_.vocab_size, embedding.storage.type);
+      parts.tokens = program_.add_table(*embedding.tokens, graph_.input_of(value).vocab_size,
+                                        embedding.storage.type);
     }
     parts.scale = static_cast<float>(embedding.scale);
     if (embedding.positions) {
       parts.positions =
-          program_.add_table(*embedding.positions, rows_max() + embedding.position_offset);
+          program_.add_table(*embedding.positions, positions_of(value) + embedding.position_offset);
       parts.position_offset = embedding.position_offset;
       parts.padding_id = embedding.padding_id.value_or(format::kAbsent);
     }
-    if (embedding.types) parts.types = program_.add_table(*embedding.types, graph_.token_types);
+    if (embedding.types) {
+      parts.types = program_.add_table(*embedding.types, graph_.input_of(value).token_types);
+    }
     program_.add_op(name(value), embedding_op(result(value), parts));
   }
 
@@ -246,7 +404,58 @@ class Lowering {
     const auto tied = tied_.find(value);
     const uint32_t matrix =
         tied != tied_.end() ? tied->second : program_.add_matrix(name(value), linear.parts);
-    program_.add_op(name(value), linear_op(from, result(value), matrix));
+    const auto* windows = graph_.as<WindowsNode>(graph_.node(value).inputs[0]);
+    if (windows != nullptr && !is_copied(graph_.node(value).inputs[0])) {
+      add_convolution(value, from, matrix, graph_.node(value).inputs[0]);
+    } else {
+      program_.add_op(name(value), linear_op(from, result(value), matrix));
+    }
+  }
+
+  // Columns of an image's windows; 0: they are over no image.
+  uint32_t columns_of(ValueId windows_node, const Windows& windows) const {
+    const ValueId from = graph_.node(windows_node).inputs[0];
+    return graph_.axes[graph_.axis(from)].is_image() ? windows.columns.kernel : 0;
+  }
+
+  void add_convolution(ValueId value, const ColumnView& from, uint32_t matrix, ValueId of_windows) {
+    const Windows& windows = graph_.as<WindowsNode>(of_windows)->windows;
+    program_.add_op(name(value), convolution_op(from, result(value), matrix, windows,
+                                                columns_of(of_windows, windows)));
+  }
+
+  // Whether anybody reads windows as they are: then they are products with ones.
+  bool is_copied(ValueId windows) const {
+    const auto is_linear = [&](ValueId reader) { return graph_.as<LinearNode>(reader) != nullptr; };
+    return graph_.is_shown(windows) || !std::ranges::all_of(graph_.readers(windows), is_linear);
+  }
+
+  void emit(ValueId value, const WindowsNode&) {
+    if (!is_copied(value)) {
+      views_[value] = input(value);
+      return;
+    }
+    RowOrder all(graph_.width(value));
+    std::iota(all.begin(), all.end(), 0u);
+    const ColumnView from = input(value);
+    const uint32_t matrix = program_.add_matrix(name(value), {{matrix_of(all)}});
+    add_convolution(value, from, matrix, value);
+  }
+
+  void emit(ValueId value, const DepthwiseNode& depthwise) {
+    const ColumnView from = input(value);
+    const uint32_t kernel = program_.add_table(depthwise.kernel, depthwise.windows.kernel());
+    std::vector<float> bias(depthwise.bias.begin(), depthwise.bias.end());
+    bias.resize(graph_.width(value), 0.0f);
+    const uint32_t added = program_.add_vector(name(value) + ".bias", std::move(bias));
+    program_.add_op(name(value), depthwise_op(from, result(value), kernel, added, depthwise.windows,
+                                              columns_of(value, depthwise.windows)));
+  }
+
+  void emit(ValueId value, const MaxPoolNode& pool) {
+    const ColumnView from = input(value);
+    program_.add_op(name(value), max_pool_op(from, result(value), pool.windows,
+                                             columns_of(value, pool.windows)));
   }
 
   void emit(ValueId value, const NormNode& norm) {
@@ -261,23 +470,25 @@ class Lowering {
   }
 
   // Of each position the cosines, then the sines, times the magnitude of what is turned by them.
-  uint32_t angles_of(const RopeSpec& rope) {
-    const auto known = std::ranges::find(angles_, rope, &std::pair<RopeSpec, uint32_t>::first);
+  uint32_t angles_of(const RopeSpec& rope, uint32_t positions) {
+    const auto known = std::ranges::find_if(angles_, [&](const auto& angles) {
+      return angles.first == rope && program_.tensors[angles.second].outputs == positions;
+    });
     if (known != angles_.end()) return known->second;
     ProgramTensor tensor = {
         .name = angles_.empty() ? "angles" : "angles." + std::to_string(angles_.size()),
-        .outputs = rows_max(),
+        .outputs = positions,
         .inputs = rope.rotary_dim,
         .layout = format::Layout::kPlain};
-    tensor.load = [rope, positions = rows_max()] {
+    tensor.load = [rope, positions] {
       std::vector<float> values;
       values.reserve(size_t{positions} * rope.rotary_dim);
       for (uint32_t p = 0; p < positions; ++p) {
-        for (const double f : rope.inverse_frequencies) {
-          values.push_back(static_cast<float>(rope.magnitude * std::cos(p * f)));
+        for (uint32_t i = 0; i < rope.rotary_dim / 2; ++i) {
+          values.push_back(static_cast<float>(rope.cosine(p, i)));
         }
-        for (const double f : rope.inverse_frequencies) {
-          values.push_back(static_cast<float>(rope.magnitude * std::sin(p * f)));
+        for (uint32_t i = 0; i < rope.rotary_dim / 2; ++i) {
+          values.push_back(static_cast<float>(rope.sine(p, i)));
         }
       }
       return values;
@@ -300,10 +511,21 @@ class Lowering {
     return tables_.back().second;
   }
 
+  uint32_t tensor_of(const std::vector<double>& sinks) {
+    const auto [known, is_new] = sinks_.emplace(sinks, 0);
+    if (is_new) {
+      const std::string name =
+          sinks_.size() == 1 ? "sinks" : "sinks." + std::to_string(sinks_.size() - 1);
+      known->second = program_.add_vector(name, {sinks.begin(), sinks.end()});
+    }
+    return known->second;
+  }
+
   void emit(ValueId value, const RotateNode& rotate) {
     const ColumnView from = input(value);
     program_.add_rope(name(value), from, result(value, graph_.node(value).inputs),
-                      graph_.width(value) / rotate.head_dim, angles_of(rotate.rope));
+                      graph_.width(value) / rotate.head_dim,
+                      angles_of(rotate.rope, positions_of(value)));
   }
 
   void emit(ValueId value, const PermuteNode& permute) {
@@ -331,16 +553,19 @@ class Lowering {
     const std::vector<ValueId>& inputs = graph_.node(value).inputs;
     const auto* activation = graph_.as<ActivationNode>(inputs[0]);
     const bool is_fused = fused_.contains(inputs[0]) && fused_.at(inputs[0]) == value;
-    const ValueId first = is_fused ? graph_.node(inputs[0]).inputs[0] : inputs[0];
+    // A factor for each sequence comes second.
+    const bool is_swapped = graph_.axis(inputs[0]) != graph_.axis(value);
+    const ValueId first = is_fused ? graph_.node(inputs[0]).inputs[0] : inputs[is_swapped ? 1 : 0];
+    const ValueId second = inputs[is_swapped ? 0 : 1];
     const ColumnView from = view(first);
     const Activation function = is_fused ? activation->activation : Activation::kScale;
     const double parameter = is_fused ? activation->parameter : 1.0;
     // Over itself only where it is read once.
-    const bool is_read_twice = view(first) == view(inputs[1]);
+    const bool is_read_twice = view(first) == view(second);
     const ColumnView to =
         result(value, is_read_twice ? std::vector<ValueId>{} : std::vector<ValueId>{first});
-    program_.add_op(name(value), activation_op(function, static_cast<float>(parameter), from,
-                                               view(inputs[1]), to));
+    program_.add_op(name(value),
+                    activation_op(function, static_cast<float>(parameter), from, view(second), to));
   }
 
   void emit(ValueId value, const AddNode&) {
@@ -348,7 +573,9 @@ class Lowering {
     ColumnView second = input(value, 1);
     const ColumnView sum =
         result(value, first == second ? std::vector<ValueId>{} : graph_.node(value).inputs);
-    if (sum == second) std::swap(first, second);  // what is written over comes first
+    // What is written over comes first, and what is a row for each sequence second.
+    const bool is_swapped = graph_.axis(graph_.node(value).inputs[0]) != graph_.axis(value);
+    if (sum == second || is_swapped) std::swap(first, second);
     program_.add_op(name(value), sum_op(first, second, sum));
   }
 
@@ -357,21 +584,23 @@ class Lowering {
     const CompiledMask& mask = program_.masks[attention.mask];
     const bool is_window =
         mask.kind == MaskKind::kBand && mask.lookahead == 0 && mask.positions == 0;
-    const auto [cache, is_new] = caches_.emplace(attention.cache, 0);
-    if (is_new) {
-      cache->second =
+    const bool is_cross = graph_.is_cross_attention(value);
+    const std::pair kept(attention.cache, axis_of(value));
+    if (!is_cross && !caches_.contains(kept)) {
+      caches_[kept] =
           program_.add_cache({attention.kv_heads, attention.head_dim, attention.value_dim},
-                             is_window ? mask.lookback : kUnlimited);
+                             is_window ? mask.lookback : kUnlimited, axis_of(value));
     }
     AttentionParts parts;
-    if (inputs.size() == 3) {
-      parts.query = view(inputs[0]);
-      parts.key = view(inputs[1]);
+    if (inputs.size() == 3) parts.query = view(inputs[0]);
+    if (is_cross) {
+      parts.cache = stores_.at({inputs[1], inputs[2]}).cache;
+    } else {
+      if (inputs.size() == 3) parts.key = view(inputs[1]);
+      parts.value = view(inputs.back());
+      parts.cache = caches_.at(kept);
     }
-    parts.value = view(inputs.back());
     parts.output = result(value);
-    parts.heads = attention.heads;
-    parts.cache = cache->second;
     parts.mask = attention.mask;
     if (!attention.slopes.empty()) {
       parts.terms = tensor_of({ScoreTerms::kSlopes, attention.heads, 0, attention.slopes});
@@ -379,20 +608,29 @@ class Lowering {
       parts.terms = tensor_of(*attention.terms);
       parts.terms_by = attention.terms->by;
     }
+    if (!attention.sinks.empty()) parts.sinks = tensor_of(attention.sinks);
     parts.score_cap = static_cast<float>(attention.score_cap);
     program_.add_op(name(value), attention_op(parts));
   }
 
-  void emit(ValueId value, const SelectNode& rows) {
-    const ColumnView from = input(value);
-    program_.add_op(name(value), select_op(from, result(value), rows.kind, rows.first_row));
+  void emit_store(ValueId key, ValueId value, Store& store) {
+    const auto& attention = *graph_.as<AttentionNode>(store.attention);
+    store.cache = static_cast<uint32_t>(stored_caches_.size());
+    stored_caches_.push_back({{attention.kv_heads, attention.head_dim, attention.value_dim},
+                              kUnlimited,
+                              axis_of(value)});
+    program_.add_op(name(store.attention) + ".store",
+                    store_op(view(key), view(value), store.cache));
   }
 
-  void emit(ValueId value, const PrefixNode& prefix) {
+  void emit(ValueId value, const SelectNode& rows) {
     const ColumnView from = input(value);
-    const uint32_t tensor = program_.add_table(prefix.rows, prefix.rows.rows);
-    const ColumnView to = result(value, graph_.node(value).inputs);
-    program_.add_op(name(value), prefix_op(from, to, tensor, prefix.first_row));
+    program_.add_op(name(value), select_op(from, result(value), rows.kind));
+  }
+
+  void emit(ValueId value, const JoinNode&) {
+    const ColumnView first = input(value, 0), second = input(value, 1);
+    program_.add_op(name(value), join_op(first, second, result(value)));
   }
 
   void emit(ValueId value, const SliceNode& slice) {
@@ -404,17 +642,22 @@ class Lowering {
 
   Graph graph_;
   Program program_;
+  std::vector<GraphFunction> functions_;
+  std::map<ValueId, uint32_t> function_of_;
   size_t now_ = 0;  // place in the graph's order
   std::vector<size_t> last_use_;
-  std::vector<bool> is_per_output_;
+  std::map<std::pair<uint32_t, uint32_t>, uint32_t> axis_numbers_;  // by key_of
   std::map<ValueId, ColumnView> views_;
-  std::map<uint32_t, std::vector<ValueId>> occupants_;      // of each slot
-  std::map<ValueId, std::pair<ValueId, uint32_t>> wholes_;  // concatenation and column
-  std::map<ValueId, ValueId> fused_;                        // activation and product
-  std::map<ValueId, uint32_t> tied_;                        // linear layer and tensor
-  std::map<uint32_t, uint32_t> caches_;                     // of the graph, of the program
-  std::vector<std::pair<TermTable, uint32_t>> tables_;      // of terms, and their tensors
-  std::vector<std::pair<RopeSpec, uint32_t>> angles_;       // and their tensors
+  std::map<uint32_t, std::vector<ValueId>> occupants_;        // of each slot
+  std::map<ValueId, std::pair<ValueId, uint32_t>> wholes_;    // concatenation and column
+  std::map<ValueId, ValueId> fused_;                          // activation and product
+  std::map<ValueId, uint32_t> tied_;                          // linear layer and tensor
+  std::map<std::pair<uint32_t, uint32_t>, uint32_t> caches_;  // of the graph and axis
+  std::map<std::pair<ValueId, ValueId>, Store> stores_;       // of key and value
+  std::vector<format::CacheView> stored_caches_;
+  std::vector<std::pair<TermTable, uint32_t>> tables_;  // of terms, and their tensors
+  std::map<std::vector<double>, uint32_t> sinks_;       // and their tensors
+  std::vector<std::pair<RopeSpec, uint32_t>> angles_;   // and their tensors
 };
 
 }  // namespace

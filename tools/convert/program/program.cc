@@ -23,27 +23,21 @@ std::vector<float> floats(const std::vector<double>& values) {
 
 }  // namespace
 
-std::optional<ImagePatches> Program::patches() const {
-  if (ops.empty() || ops[0].body.kind != format::OpKind::kPatches) return std::nullopt;
-  const uint32_t* const n = ops[0].body.numbers;
-  return ImagePatches{n[0], n[1], n[2], n[3], n[4]};
+uint32_t Program::end_of(uint32_t function) const {
+  const bool is_last = function + 1 == functions.size();
+  return is_last ? static_cast<uint32_t>(ops.size()) : functions[function + 1].first_op;
 }
 
-uint32_t Program::prefix_rows() const {
-  uint32_t rows = 0;
-  for (const ProgramOp& op : ops) {
-    if (op.body.kind != format::OpKind::kPrefix) continue;
-    const uint32_t* const numbers = op.body.numbers;
-    rows = std::max(rows, numbers[format::PrefixOp::kFirstRow] +
-                              tensors[numbers[format::PrefixOp::kRows]].outputs);
-  }
-  return rows;
+uint32_t Program::function_of_input(uint32_t input) const {
+  uint32_t of = 0;
+  while (of + 1 < functions.size() && (functions[of].inputs >> input & 1) == 0) ++of;
+  return of;
 }
 
-uint32_t Program::add_slot(uint32_t width, bool per_output) {
+uint32_t Program::add_slot(uint32_t width, uint32_t axis) {
   format::SlotView slot;
   slot.width = width;
-  slot.per_output = per_output;
+  slot.axis = axis;
   slots.push_back(slot);
   return static_cast<uint32_t>(slots.size() - 1);
 }
@@ -116,8 +110,8 @@ uint32_t Program::add_matrix(const std::string& tensor_name, const std::vector<L
   return add_tensor(std::move(tensor));
 }
 
-uint32_t Program::add_cache(const CacheShape& shape, uint32_t lookback) {
-  caches.push_back({shape, lookback});
+uint32_t Program::add_cache(const CacheShape& shape, uint32_t lookback, uint32_t axis) {
+  caches.push_back({shape, lookback, axis});
   return static_cast<uint32_t>(caches.size() - 1);
 }
 
@@ -193,13 +187,20 @@ void find_lifetimes(Program& program) {
       slot.last_op = std::max(slot.last_op, i);
     }
   }
-  if (program.vocab_size == 0) program.slots[program.input_slot].first_op = 0;
-  program.slots[program.output_slot].last_op = last_op;
+  for (uint32_t i = 0; i < program.inputs.size(); ++i) {
+    if (program.inputs[i].vocab_size != 0) continue;
+    const ProgramFunction& function = program.functions[program.function_of_input(i)];
+    program.slots[program.inputs[i].slot].first_op = function.first_op;
+  }
+  for (uint32_t i = 0; i < program.functions.size(); ++i) {
+    program.slots[program.functions[i].output_slot].last_op = program.end_of(i) - 1;
+  }
 }
 
-// Rows of tokens and rows of outputs have an area each.
-bool alive_together(const SlotView& a, const SlotView& b) {
-  return a.per_output == b.per_output && a.first_op <= b.last_op && b.first_op <= a.last_op;
+// Slots of one area that are alive together.
+bool meet(std::span<const Axis> axes, const SlotView& a, const SlotView& b) {
+  return a.first_op <= b.last_op && b.first_op <= a.last_op &&
+         area_of(axes, a.axis) == area_of(axes, b.axis);
 }
 
 bool overlap(const SlotView& a, const SlotView& b) {
@@ -222,7 +223,7 @@ void place_slots(Program& program) {
     slot.offset = 0;
     // In the order of their offsets, so that what was passed is never in the way again.
     for (const SlotView& other : placed) {
-      if (alive_together(slot, other) && overlap(slot, other)) {
+      if (meet(program.axes, slot, other) && overlap(slot, other)) {
         slot.offset = other.offset + other.width;
       }
     }
@@ -230,7 +231,7 @@ void place_slots(Program& program) {
   }
   for (size_t a = 0; a < placed.size(); ++a) {
     for (size_t b = 0; b < a; ++b) {
-      if (alive_together(placed[a], placed[b]) && overlap(placed[a], placed[b])) {
+      if (meet(program.axes, placed[a], placed[b]) && overlap(placed[a], placed[b])) {
         throw std::logic_error("the planner let two slots overlap: this is a bug");
       }
     }

@@ -17,6 +17,7 @@
 #include "core/cache_layout.h"
 #include "core/packing.h"
 #include "core/views.h"
+#include "core/windows.h"
 #include "format/op_table.h"
 #include "format/reader.h"
 #include "format/tokenizer_reader.h"
@@ -24,12 +25,13 @@
 namespace arenite::convert {
 
 struct AttentionParts {
-  format::ColumnView query, key, value, output;  // without query and key the mask alone decides
-  uint32_t heads = 0;
+  // Without query and key the mask alone decides; without key and value what is stored is read.
+  format::ColumnView query, key, value, output;
   uint32_t cache = 0;
   uint32_t mask = 0;
   uint32_t terms = format::kAbsent;  // a tensor
   ScoreTerms terms_by = ScoreTerms::kSlopes;
+  uint32_t sinks = format::kAbsent;  // a tensor
   float score_cap = 0.0f;
 };
 
@@ -60,8 +62,13 @@ inline format::OpView attention_op(const AttentionParts& parts) {
   return {
       format::OpKind::kAttention,
       {parts.query, parts.key, parts.value, parts.output},
-      {parts.heads, parts.cache, parts.mask, parts.terms, static_cast<uint32_t>(parts.terms_by)},
+      {parts.cache, parts.mask, parts.terms, static_cast<uint32_t>(parts.terms_by), parts.sinks},
       {parts.score_cap}};
+}
+
+inline format::OpView store_op(const format::ColumnView& key, const format::ColumnView& value,
+                               uint32_t cache) {
+  return {format::OpKind::kStore, {{}, key, value, {}}, {cache}, {}};
 }
 
 inline format::OpView embedding_op(const format::ColumnView& output, const EmbeddingParts& parts) {
@@ -100,22 +107,47 @@ inline format::OpView sum_op(const format::ColumnView& input, const format::Colu
 }
 
 inline format::OpView select_op(const format::ColumnView& input, const format::ColumnView& output,
-                                SelectKind kind, uint32_t first_row = 0) {
-  return {format::OpKind::kSelect,
+                                SelectKind kind) {
+  return {format::OpKind::kSelect, {input, {}, {}, output}, {static_cast<uint32_t>(kind)}, {}};
+}
+
+inline format::OpView join_op(const format::ColumnView& first, const format::ColumnView& second,
+                              const format::ColumnView& output) {
+  return {format::OpKind::kJoin, {first, second, {}, output}, {}, {}};
+}
+
+// A number of windows: of an image a half for lines and one for columns.
+inline uint32_t window_number(const Windows& windows, uint32_t columns, uint32_t WindowAxis::*of) {
+  return windows.lines.*of | (columns == 0 ? 0 : windows.columns.*of << 16);
+}
+
+// `columns` are those that a window sees of an image, 0 of other rows.
+inline format::OpView convolution_op(const format::ColumnView& input,
+                                     const format::ColumnView& output, uint32_t tensor,
+                                     const Windows& windows, uint32_t columns) {
+  return {format::OpKind::kConvolution,
           {input, {}, {}, output},
-          {static_cast<uint32_t>(kind), first_row},
+          {tensor, window_number(windows, columns, &WindowAxis::dilation),
+           window_number(windows, columns, &WindowAxis::before), columns},
           {}};
 }
 
-inline format::OpView prefix_op(const format::ColumnView& input, const format::ColumnView& output,
-                                uint32_t tensor, uint32_t first_row) {
-  return {format::OpKind::kPrefix, {input, {}, {}, output}, {tensor, first_row}, {}};
+inline format::OpView depthwise_op(const format::ColumnView& input,
+                                   const format::ColumnView& output, uint32_t kernel, uint32_t bias,
+                                   const Windows& windows, uint32_t columns) {
+  return {format::OpKind::kDepthwise,
+          {input, {}, {}, output},
+          {kernel, window_number(windows, columns, &WindowAxis::dilation),
+           window_number(windows, columns, &WindowAxis::before), columns, bias},
+          {}};
 }
 
-inline format::OpView patches_op(const format::ColumnView& output, const ImagePatches& image) {
-  return {format::OpKind::kPatches,
-          {{}, {}, {}, output},
-          {image.channels, image.height, image.width, image.patch_height, image.patch_width},
+inline format::OpView max_pool_op(const format::ColumnView& input, const format::ColumnView& output,
+                                  const Windows& windows, uint32_t columns) {
+  return {format::OpKind::kMaxPool,
+          {input, {}, {}, output},
+          {windows.kernel(), window_number(windows, columns, &WindowAxis::dilation),
+           window_number(windows, columns, &WindowAxis::before), columns},
           {}};
 }
 
@@ -143,20 +175,27 @@ struct ProgramTensor {
   format::TensorShape shape() const { return {outputs, inputs, type, layout}; }
 };
 
-// What the arrays of a model's author are like; SPEC.md has the numbers.
-enum ArrayFlag : uint32_t { kLastRows = 1, kTokensFirst = 2, kKeepsTokenAxis = 4 };
+struct ProgramInput : format::InputView {
+  std::string name;
+};
+
+// From its first op to that of the next function, or to the end.
+struct ProgramFunction {
+  std::string name = "run";
+  uint32_t first_op = 0;
+  uint32_t inputs = 1;  // bit set of those that it takes
+  uint32_t output_slot = 0;
+};
 
 struct Program {
   std::string producer;      // of the file that it was read from; empty: none
   std::string name;          // given by the person
   std::string architecture;  // what was recognised
-  uint32_t positions_max = 0;
-  uint32_t vocab_size = 0;  // 0: the input is features
-  uint32_t input_slot = 0;
-  uint32_t output_slot = 0;
+  std::vector<ProgramInput> inputs = std::vector<ProgramInput>(1);
+  std::vector<ProgramFunction> functions = std::vector<ProgramFunction>(1);
   TensorType kv_cache = TensorType::kF32;  // of sessions that do not say
   uint32_t array_flags = 0;                // of ArrayFlag
-  uint32_t tokens_min = 0;                 // of a sequence; above 1: whole sequences alone
+  std::vector<Axis> axes = {{}};           // what rows slots have; the first is that of input 0
   std::vector<format::SlotView> slots;     // offset, first_op and last_op are place_slots'
   std::vector<ProgramOp> ops;
   std::vector<ProgramTensor> tensors;
@@ -169,17 +208,20 @@ struct Program {
   std::optional<format::TokenizerView> stored_tokenizer;
 
   // Each returns the number of what it adds.
-  uint32_t add_slot(uint32_t width, bool per_output = false);
+  uint32_t add_slot(uint32_t width, uint32_t axis = 0);
   uint32_t add_tensor(ProgramTensor tensor);
   uint32_t add_vector(const std::string& tensor_name, std::vector<float> values);
   // The first rows of a matrix, not packed.
   uint32_t add_table(const WeightRef& weight, uint32_t rows, TensorType type = TensorType::kF32);
   // The rows of all parts below one another, with the bias of those that have one.
   uint32_t add_matrix(const std::string& tensor_name, const std::vector<LinearPart>& parts);
-  uint32_t add_cache(const CacheShape& shape, uint32_t lookback);
+  uint32_t add_cache(const CacheShape& shape, uint32_t lookback, uint32_t axis = 0);
 
-  std::optional<ImagePatches> patches() const;  // nothing: the input is no image
-  uint32_t prefix_rows() const;                 // rows of constants that each sequence begins with
+  uint32_t axis_of_op(uint32_t index) const {
+    return slots[format::rows_of(ops[index].body).slot].axis;
+  }
+  uint32_t end_of(uint32_t function) const;          // one beyond its last op
+  uint32_t function_of_input(uint32_t input) const;  // that takes it
 
   format::ColumnView whole(uint32_t slot) const { return {slot, 0, slots[slot].width}; }
 

@@ -242,9 +242,9 @@ SegmentPlan plan_segment(const Program& program, Target target) {
     segment.bytes = align(segment.bytes + bytes.value());
   }
   segment.bytes = align(segment.bytes + kReadAheadBytes);
-  std::set<uint32_t> lookbacks;
-  for (const format::CacheView& cache : program.caches) lookbacks.insert(cache.lookback);
-  const size_t groups = lookbacks.size();
+  std::set<std::pair<uint32_t, uint32_t>> kinds;
+  for (const format::CacheView& cache : program.caches) kinds.emplace(cache.axis, cache.lookback);
+  const size_t groups = kinds.size();
   refuse_if(groups > kCacheGroupsMax,
             "the layers have {} different sliding windows: a file holds at most {}", groups,
             kCacheGroupsMax);
@@ -296,6 +296,27 @@ std::vector<format::MaskRecord> mask_records(const std::vector<CompiledMask>& ma
   return records;
 }
 
+// The lists of inputs and functions, and their names.
+struct Calls {
+  std::vector<format::InputView> inputs;
+  std::vector<std::string> input_names;
+  std::vector<format::FunctionView> functions;
+  std::vector<std::string> function_names;
+
+  explicit Calls(const Program& program) {
+    for (const ProgramInput& input : program.inputs) {
+      inputs.push_back(input);
+      input_names.push_back(input.name);
+    }
+    for (uint32_t i = 0; i < program.functions.size(); ++i) {
+      const ProgramFunction& function = program.functions[i];
+      functions.push_back({function.first_op, program.end_of(i) - function.first_op,
+                           function.inputs, function.output_slot});
+      function_names.push_back(function.name);
+    }
+  }
+};
+
 fb::DetachedBuffer build_metadata(const Program& program, const std::vector<SegmentPlan>& segments,
                                   const format::SelfTest& self_test) {
   fb::FlatBufferBuilder builder;
@@ -330,6 +351,7 @@ fb::DetachedBuffer build_metadata(const Program& program, const std::vector<Segm
       program.producer.empty() ? std::string("arenite ") + version() : program.producer);
   const auto name = builder.CreateString(program.name);
   const auto architecture = builder.CreateString(program.architecture);
+  const auto axes = write_records<format::Axis>(builder, program.axes);
   const auto slots = write_records<format::Slot>(builder, program.slots);
   const auto ops_at = write_records<format::Op>(builder, ops);
   const auto op_names_at = builder.CreateVectorOfStrings(op_names);
@@ -342,14 +364,18 @@ fb::DetachedBuffer build_metadata(const Program& program, const std::vector<Segm
   const auto packed_at = write_records<format::Packed>(builder, packed);
   const auto offsets_at = builder.CreateVector(offsets);
   const auto labels = builder.CreateVectorOfStrings(program.labels);
-  const format::Signature signature(program.positions_max, program.vocab_size, program.input_slot,
-                                    program.output_slot, static_cast<uint32_t>(program.kv_cache),
-                                    program.tokens_min);
-  builder.Finish(format::CreateModel(builder, producer, name, architecture, &signature, slots,
-                                     ops_at, op_names_at, tensors_at, tensor_names_at, caches,
-                                     masks_at, mask_words_at, hidden_states, packed_at, offsets_at,
-                                     labels, &self_test, tokenizer, program.array_flags),
-                 format::ModelIdentifier());
+  const Calls calls(program);
+  const auto inputs = write_records<format::Input>(builder, calls.inputs);
+  const auto input_names = builder.CreateVectorOfStrings(calls.input_names);
+  const auto functions = write_records<format::Function>(builder, calls.functions);
+  const auto function_names = builder.CreateVectorOfStrings(calls.function_names);
+  builder.Finish(
+      format::CreateModel(builder, producer, name, architecture, inputs, input_names, functions,
+                          function_names, axes, slots, ops_at, op_names_at, tensors_at,
+                          tensor_names_at, caches, masks_at, mask_words_at, hidden_states,
+                          packed_at, offsets_at, labels, &self_test, tokenizer, program.array_flags,
+                          static_cast<uint32_t>(program.kv_cache)),
+      format::ModelIdentifier());
   return builder.Release();
 }
 
@@ -526,13 +552,19 @@ Program read_model(std::span<const std::byte> file, uint32_t packed_index) {
   program.producer = model.producer()->str();
   program.name = model.name()->str();
   program.architecture = model.architecture()->str();
-  program.positions_max = reader.positions_max();
-  program.tokens_min = reader.tokens_min();
-  program.vocab_size = reader.vocab_size();
-  program.input_slot = reader.input_slot();
-  program.output_slot = reader.output_slot();
+  program.inputs.clear();
+  for (uint32_t i = 0; i < reader.inputs(); ++i) {
+    program.inputs.push_back({reader.input(i), name_at(*model.input_names(), i)});
+  }
+  program.functions.clear();
+  for (uint32_t i = 0; i < reader.functions(); ++i) {
+    const format::FunctionView& function = reader.function(i);
+    program.functions.push_back({name_at(*model.function_names(), i), function.first_op,
+                                 function.inputs, function.output_slot});
+  }
   program.kv_cache = reader.kv_cache();
   program.array_flags = model.array_flags();
+  program.axes = copy_of(reader.axes());
   for (uint32_t i = 0; i < reader.slots(); ++i) program.slots.push_back(reader.slot(i));
   for (uint32_t i = 0; i < reader.ops(); ++i) {
     program.ops.push_back({name_at(*model.op_names(), i), reader.op(i)});

@@ -44,6 +44,9 @@ struct ModelOptions {
 
   // Of an exported program: which of its outputs, counted from 0, side by side.
   std::vector<uint32_t> output_indices{};
+  std::vector<std::string> functions{};  // names of its functions; none: "encode" and "step"
+  // Of two programs: the second one's input that is the first one's output, where several may be.
+  std::string encoded{};
 
   // Of a single attention module.
   std::optional<std::string> module{};  // which one of several: its prefix in the checkpoint

@@ -3,6 +3,7 @@
 // came from and before anything is folded, fused or packed.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -84,6 +85,18 @@ struct RopeSpec {
   std::vector<double> inverse_frequencies;  // [rotary_dim / 2], radians per position, after scaling
   double magnitude = 1.0;                   // multiplies what has been turned
   bool turns_neighbours = false;
+  // Where no frequencies say them: of each position the cosines of all pairs, then the sines, times
+  // what multiplies them there, [positions, rotary_dim].
+  std::vector<double> table{};
+
+  double cosine(size_t position, size_t pair) const {
+    if (!table.empty()) return table[position * rotary_dim + pair];
+    return magnitude * std::cos(static_cast<double>(position) * inverse_frequencies[pair]);
+  }
+  double sine(size_t position, size_t pair) const {
+    if (!table.empty()) return table[position * rotary_dim + rotary_dim / 2 + pair];
+    return magnitude * std::sin(static_cast<double>(position) * inverse_frequencies[pair]);
+  }
 
   friend bool operator==(const RopeSpec&, const RopeSpec&) = default;
 };

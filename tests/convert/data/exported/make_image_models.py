@@ -134,7 +134,53 @@ class Prompt(Rows):
         return self.head(self.norm(self.block(self.joined(self.embed(x)))))
 
 
+class Stem(Rows):
+    """Convolutions that overlap and are apart, one of each channel, and normalised batches."""
+
+    def __init__(self):
+        super().__init__(20, 1)
+        self.stem = nn.Sequential(
+            nn.Conv2d(3, 6, 3, stride=2, padding=1, bias=False), nn.BatchNorm2d(6), nn.ReLU(),
+            nn.Conv2d(6, 6, 3, padding=1, groups=6), nn.GELU(),
+            nn.Conv2d(6, WIDTH, 3, padding=(2, 3), dilation=(2, 3)))
+        for norm in self.stem:
+            if isinstance(norm, nn.BatchNorm2d):
+                norm.running_mean.normal_(0.0, 0.3)
+                norm.running_var.uniform_(0.5, 2.0)
+
+    def rows(self, x):
+        x = self.stem(x)
+        return (x + F.silu(x)).flatten(2).transpose(1, 2)
+
+
+class Spectrogram(Rows):
+    """As AST's: [time, frequency] turned, and windows that overlap in both."""
+
+    def __init__(self):
+        super().__init__(9, 2)
+        self.patches = nn.Conv2d(1, WIDTH, (4, 5), stride=(2, 3))
+
+    def rows(self, x):
+        return self.patches(x.unsqueeze(1).transpose(2, 3)).flatten(2).transpose(1, 2)
+
+
+class Merging(Rows):
+    """As Swin's: channels last, and each block of 2 x 2 pixels as one row, after a norm."""
+
+    def __init__(self):
+        super().__init__(6)
+        self.pixels, self.norm4 = nn.Linear(3, 5), nn.LayerNorm(20)
+        self.merge = nn.Linear(20, WIDTH, bias=False)
+
+    def rows(self, x):
+        x = self.pixels(x)
+        parts = [x[:, i::2, j::2] for j in range(2) for i in range(2)]
+        return self.merge(self.norm4(torch.cat(parts, -1).flatten(1, 2)))
+
+
 class NoPatches(VisionTransformer):
+    """Some of the windows alone."""
+
     def __init__(self):
         super().__init__()
         self.patches = nn.Conv2d(3, WIDTH, 3, stride=2, padding=1)
@@ -150,6 +196,9 @@ MODELS = {
     "vit_channels_last": (ChannelsInPatchesLast, IMAGE),
     "vit_registers": (Registers, IMAGE),
     "series": (Series, SERIES),
+    "stem": (Stem, IMAGE),
+    "spectrogram": (Spectrogram, (2, 11, 9)),
+    "merging": (Merging, (2, 4, 6, 3)),
     "prompt": (Prompt, FEATURES),
     "no_patches": (NoPatches, IMAGE),
 }

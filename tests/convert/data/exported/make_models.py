@@ -280,8 +280,6 @@ class Model(nn.Module):
             return self.head(x[:, 2])
         if self.give == "probabilities":
             return self.head(x).softmax(-1)
-        if self.give == "token_softmax":
-            return self.head(x).softmax(1)
         if self.give == "two":
             return self.head(x), x
         return self.head(x)
@@ -348,7 +346,6 @@ MISTAKES = {
     "clamp": lambda: Model(Attention("clamp")),
     "after": lambda: Model(Attention("after")),
     "sine": lambda: Model(mlp=Mlp(torch.sin)),
-    "token_softmax": lambda: Model(give="token_softmax"),
     "shift": lambda: Model(front=Shift()),
     "convolution": lambda: Model(front=Convolution()),
     "third": lambda: Model(give="third"),

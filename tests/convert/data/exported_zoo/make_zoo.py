@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the exported models of this folder with PyTorch 2.14: make_zoo.py FOLDER.
+"""Makes the exported models of this folder with PyTorch 2.14: make_zoo.py FOLDER [NAME...].
 
 Transformers as people write them: each NAME.pt2 has an input and the outputs in float64, and its
 parts are spelled in ways of their own.
@@ -100,6 +100,96 @@ def heads_first(self, q, k, v):
     return causal(self, q, k, v + k / 2) * torch.sigmoid(q[..., :1])
 
 
+def assigned_masks(self, q, k, v):
+    hidden = later(q.shape[2])
+    scores = q @ k.mT * DIM**-0.5
+    scores[..., hidden] = -torch.inf
+    mask = torch.ones(hidden.shape).tril()
+    mask[mask == 0] = -1e9
+    return (scores + mask - 1).softmax(-1) @ v
+
+
+def factors_of_positions(self, q, k, v):
+    order = torch.arange(q.shape[2]).float()
+    scores = q * torch.log(order + 2)[:, None] @ k.mT / torch.sqrt(order + 1)[:, None]
+    return scores.masked_fill(later(q.shape[2]), -1e9).softmax(-1) @ v
+
+
+def turned(x, cosine, sine):
+    first, second = x.chunk(2, -1)
+    return x * cosine + torch.cat([-second, first], -1) * sine
+
+
+def growing_rotation(self, q, k, v):
+    """xPos: queries grow with their position as keys shrink."""
+    order = torch.arange(q.shape[2]).float()[:, None]
+    angles = order * torch.tensor([1.0, 0.1]).repeat(2)
+    growth = torch.tensor([0.4, 0.9]).repeat(2) ** (order / 8)
+    q, k = (turned(x, angles.cos(), angles.sin()) for x in (q, k))
+    return causal(self, q * growth, k / growth, v)
+
+
+def rotation_of_two_axes(self, q, k, v):
+    """Rows turn one half of a head, columns the other one; the first token stays, as in DINOv3."""
+    angles = torch.stack([torch.arange(6) // 3 + 0.5, torch.arange(6) % 3 - 0.5], -1)
+    cosine, sine = angles.repeat(1, 2).cos(), angles.repeat(1, 2).sin()
+    q, k = (torch.cat([x[:, :, :1], turned(x[:, :, 1:], cosine, sine)], 2) for x in (q, k))
+    return causal(self, q, k, torch.cat([rotated_pairs(v[..., :2]), v[..., 2:]], -1))
+
+
+def rotated_pairs(x):
+    """The angles of neighbours, by small matrices."""
+    angles = torch.arange(1, x.shape[2] + 1).float() ** 0.5
+    cosine, sine = angles.cos(), angles.sin()
+    rows = torch.stack([torch.stack([cosine, -sine], -1), torch.stack([sine, cosine], -1)], -2)
+    return (rows * x[..., None, :]).sum(-1)
+
+
+def difference(self, q, k, v):
+    """Of the weights of two heads each, in two spellings."""
+    q, k = torch.cat([q, q.flip(1)], 1), torch.cat([k, k * 0.5], 1)
+    weights = torch.nan_to_num(q @ k.mT + torch.full((7, 7), -torch.inf).triu(1)).softmax(-1)
+    first, second = weights.unflatten(1, (2, HEADS)).unbind(1)
+    whole = weights[:, :HEADS] - self.temperature.sigmoid() * weights[:, HEADS:]
+    return (first - 0.3 * second) @ v + torch.einsum("bhqk,bhkd->bhqd", whole, v)
+
+
+class SharedHeads(nn.Module):
+    """Layers that all heads share, before and after they change places."""
+
+    def __init__(self):
+        super().__init__()
+        self.q, self.k, self.v, self.o = (nn.Linear(DIM, DIM) for _ in range(4))
+        self.up, self.down = nn.Linear(DIM, 6), nn.Linear(3, DIM)
+
+    def forward(self, x):
+        heads = x.view(x.shape[0], x.shape[1], HEADS, DIM)
+        q, k, v = self.q(heads), self.k(heads), heads @ self.v.weight.T
+        scores = torch.einsum("nqhd,nkhd->nhqk", q.softmax(-1), k)
+        weights = scores.masked_fill(later(x.shape[1]), -1e20).softmax(3)
+        made = self.o(torch.einsum("nhql,nlhd->nhqd", weights, v)).transpose(1, 2)
+        return (made + self.down(F.glu(self.up(made)))).flatten(2)
+
+
+class ValueResidual(nn.Module):
+    """Values are mixed with those of the layer before, by a number of each token and head."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, 3 * WIDTH)
+        self.mix, self.share = nn.Linear(WIDTH, HEADS), nn.Parameter(torch.tensor(0.3))
+
+    def forward(self, x):
+        size = (x.shape[0], x.shape[1], 3, HEADS, DIM)
+        q, k, before = self.first(x).reshape(size).permute(2, 0, 3, 1, 4).unbind(0)
+        x = causal(self, q, k, before).transpose(1, 2).flatten(2)
+        q, k, v = self.second(x).reshape(size).permute(2, 0, 3, 1, 4).unbind(0)
+        mix = self.mix(x).sigmoid().transpose(1, 2).unsqueeze(-1)
+        v = v.lerp(before, mix).lerp(before, self.share)
+        q = q * torch.sigmoid(q.mean(-1, keepdim=True))
+        return causal(self, q, k, v).transpose(1, 2).flatten(2)
+
+
 class MatrixHeads(nn.Module):
     """Heads have matrices of their own in one tensor."""
 
@@ -196,6 +286,77 @@ class Norm(nn.Module):
         return self.gain * torch.tanh(self.factor * x) + self.bias
 
 
+class SinkAttention(Attention):
+    """A score of no key takes part in the softmax of each head."""
+
+    def __init__(self, attend):
+        super().__init__(attend)
+        self.sinks = nn.Parameter(torch.zeros(HEADS))
+
+
+def causal_scores(q, k):
+    return (q @ k.mT * DIM**-0.5).masked_fill(later(q.shape[2]), float("-inf"))
+
+
+# As gpt-oss writes it in the library transformers.
+def learned_sinks(self, q, k, v):
+    sinks = self.sinks.reshape(1, -1, 1, 1).expand(q.shape[0], -1, q.shape[-2], -1)
+    scores = torch.cat([causal_scores(q, k), sinks], dim=-1)
+    scores = scores - scores.max(dim=-1, keepdim=True).values
+    return F.dropout(F.softmax(scores, dim=-1)[..., :-1], 0.1, self.training) @ v
+
+
+# Softmax plus one: exp(x - m) / (exp(-m) + sum of exp(x - m)).
+def plus_one(self, q, k, v):
+    scores = causal_scores(q, k)
+    largest = scores.max(dim=-1, keepdim=True).values.clamp(min=0)
+    exponentials = torch.exp(scores - largest)
+    return exponentials / (torch.exp(-largest) + exponentials.sum(-1, keepdim=True)) @ v
+
+
+def plus_one_plain(self, q, k, v):
+    exponentials = causal_scores(q, k).exp()
+    return exponentials / (1 + exponentials.sum(-1, keepdim=True)) @ v
+
+
+def padded_scores(self, q, k, v):
+    return F.pad(causal_scores(q, k), (0, 1)).softmax(-1)[..., :-1] @ v
+
+
+def learned_sum(self, q, k, v):
+    scores = causal_scores(q, k)
+    sinks = self.sinks.view(-1, 1, 1)
+    largest = torch.maximum(scores.amax(-1, keepdim=True), torch.zeros(()))
+    exponentials = torch.exp(scores - largest)
+    total = exponentials.sum(-1, keepdim=True) + torch.exp(sinks - largest)
+    return exponentials / total @ v
+
+
+# A key and a value of zeros, which all tokens see.
+def zero_key(self, q, k, v):
+    mask = F.pad(later(q.shape[2]).logical_not(), (0, 1), value=True)
+    k, v = F.pad(k, (0, 0, 0, 1)), F.pad(v, (0, 0, 0, 1))
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+
+
+# Tokens see what came before them, and the first one nothing but zeros.
+def zero_key_first(self, q, k, v):
+    zeros = torch.zeros(q.shape[0], HEADS, 1, DIM)
+    k, v = torch.cat([zeros, k], 2), torch.cat([zeros, v], 2)
+    mask = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool).triu(1)
+    return ((q @ k.mT) / 2).masked_fill(mask, float("-inf")).softmax(-1) @ v
+
+
+class ZeroAttention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.attention = nn.MultiheadAttention(WIDTH, HEADS, add_zero_attn=True, batch_first=True)
+
+    def forward(self, x):
+        mask = later(x.shape[1])
+        return self.attention(x, x, x, attn_mask=mask, need_weights=False)[0]
+
+
 class Model(nn.Module):
     def __init__(self, *layers, norm=nn.LayerNorm, give=None, embed=None):
         super().__init__()
@@ -213,6 +374,10 @@ class Model(nn.Module):
         elif self.embed == "expanded":
             positions = torch.arange(ids.shape[1]).expand(ids.shape)
             x = self.embedding.weight[ids] + self.positions(positions)
+        elif self.embed == "resampled":
+            table = self.positions.weight.T.reshape(1, WIDTH, 4, 4)
+            table = F.interpolate(table, size=(1, 7), mode="bicubic", antialias=True)
+            x = self.embedding(ids) + table.flatten(2).mT
         else:
             x = self.embedding(ids) + self.positions.weight[: ids.shape[1]]
         for norm, layer in zip(self.norms, self.layers):
@@ -222,6 +387,19 @@ class Model(nn.Module):
         if self.give == "span":
             start, end = self.head(x)[..., :2].split(1, -1)
             return start.squeeze(-1), end.squeeze(-1)
+        if self.give == "blocks":
+            return self.head(x)[..., 1:].unflatten(-1, (4, 3)).softmax(-2).transpose(2, 3)
+        if self.give == "ends":
+            ends = torch.cat([x[:, 0] - x[:, -1], x[:, -1], x.mean(1)], -1)
+            return torch.tanh(ends @ self.head.weight.T.repeat(3, 1)) * 2 - 1
+        if self.give == "columns":
+            return self.head(x).transpose(1, 2)
+        if self.give == "scaled":
+            return self.head((x + self.norms[0].weight * torch.tanh(x))[:, 0])
+        if self.give == "errors":
+            made = self.head(x)[..., :WIDTH]
+            return F.mse_loss(made, x, reduction="none").mean((1, 2)) + (
+                F.l1_loss(made, x, reduction="none").sum(-1).max(-1).values)
         if self.give == "logarithm":
             return F.log_softmax(self.head(x), -1)
         return self.head(x)
@@ -282,12 +460,27 @@ ZOO = {
     # As many sequences, tokens, and elements of a head.
     "all_alike": lambda: Model(Attention(), Gate(F.silu, "first"), embed="expanded"),
     "one_vocabulary": lambda: Model(Attention(kv_heads=HEADS), ManyHeads()),
+    "columns_first": lambda: Model(Attention(), give="columns"),
+    "scaled_first": lambda: Model(Attention(), give="scaled"),
+    "assigned_masks": lambda: Model(Attention(assigned_masks), give="blocks"),
+    "factors_of_positions": lambda: Model(Attention(factors_of_positions)),
+    "growing_rotation": lambda: Model(Attention(growing_rotation)),
+    "rotation_of_two_axes": lambda: Model(Attention(rotation_of_two_axes)),
+    "difference": lambda: Model(Attention(difference), embed="resampled"),
+    "shared_heads": lambda: Model(SharedHeads(), give="ends"),
+    "value_residual": lambda: Model(ValueResidual(), give="errors"),
+    "sinks": lambda: Model(SinkAttention(learned_sinks), SinkAttention(learned_sum)),
+    "plus_one": lambda: Model(Attention(plus_one), Attention(plus_one_plain),
+                              Attention(padded_scores)),
+    "zero_keys": lambda: Model(Attention(zero_key), Attention(zero_key_first), ZeroAttention()),
 }
 SHAPES = {"all_alike": (DIM, DIM), "one_vocabulary": (1, WIDTH)}
 
 
-def main(folder):
+def main(folder, names):
     for name, make in ZOO.items():
+        if names and name not in names:
+            continue
         torch.manual_seed(len(name))
         model = make().eval()
         for parameter in model.parameters():
@@ -303,8 +496,8 @@ def main(folder):
         torch.set_default_dtype(torch.float32)
         first = outputs[0] if isinstance(outputs, tuple) else outputs
         np.save(f"{folder}/{name}_input.npy", ids.numpy())
-        np.save(f"{folder}/{name}_expected.npy", first.numpy())
+        np.save(f"{folder}/{name}_expected.npy", np.ascontiguousarray(first.numpy()))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1], sys.argv[2:])

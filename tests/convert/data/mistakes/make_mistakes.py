@@ -98,11 +98,6 @@ class Shift(nn.Module):
         return x + x.roll(1, 1)  # here
 
 
-class MaximumOfTokens(nn.Module):
-    def forward(self, x):
-        return x - x.amax(1, keepdim=True)  # here
-
-
 class ScalarOutput(Model):
     def forward(self, ids):
         return super().forward(ids).mean()  # here
@@ -130,15 +125,6 @@ class BatchNorm(nn.Module):
 
     def forward(self, x):
         return self.norm(x.transpose(1, 2)).transpose(1, 2)  # here
-
-
-class Convolution(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.convolution = nn.Conv1d(WIDTH, WIDTH, 3, padding=1)
-
-    def forward(self, x):
-        return x + self.convolution(x.transpose(1, 2)).transpose(1, 2)  # here
 
 
 class Lstm(nn.Module):
@@ -190,23 +176,10 @@ class Forgotten(nn.Module):
         return self.attention(x, x, x, need_weights=False)[0]  # here
 
 
-class Windows(Attention):
-    def forward(self, x):
-        x = x.view(-1, TOKENS // 2, WIDTH)
-        scores = self.query(x) @ self.key(x).transpose(1, 2)
-        return (scores.softmax(-1) @ self.value(x)).view(1, TOKENS, WIDTH)  # here
-
-
-class Difference(Attention):
-    def forward(self, x):
-        one = (self.query(x) @ self.key(x).transpose(1, 2)).softmax(-1)
-        other = (self.key(x) @ self.query(x).transpose(1, 2)).softmax(-1)
-        return (one - other / 2) @ self.value(x)  # here
-
-
 class OffByOne(Attention):
     def forward(self, x):
-        weights = torch.exp(self.query(x) @ self.key(x).transpose(1, 2))
+        scores = self.query(x) @ self.key(x).transpose(1, 2)
+        weights = torch.exp(scores - scores.amax(-1, keepdim=True))
         weights = weights / (1 + weights.sum(-1, keepdim=True))  # here
         return weights @ self.value(x)
 
@@ -232,21 +205,10 @@ class PaddedShift(Joined):
         return self.join(before)
 
 
-class TwoEnds(Joined):
-    def forward(self, x):
-        ends = torch.cat([x[:, 0], x[:, -1]], -1)  # here
-        return self.join(ends)
-
-
 class TwoRows(nn.Module):
     def forward(self, x):
         rows = torch.stack([x, 2 * x.tanh()], 2).flatten(1, 2)  # here
         return F.layer_norm(rows, (WIDTH,))[:, 1::2]
-
-
-class ViewedOutput(Model):
-    def forward(self, ids):
-        return super().forward(ids)[..., :4].unflatten(-1, (2, 2))  # here
 
 
 class PatchSine(nn.Module):
@@ -327,7 +289,6 @@ MISTAKES = {
     "unknown_function": lambda: Model(UnknownFunction),
     "odd_function": lambda: Model(OddFunction),
     "wrong_mask": lambda: of_attention(WrongMask),
-    "convolution": lambda: Model(Convolution),
     "sort": lambda: Model(Sort),
     "topk": lambda: Model(Topk),
     "cumsum": lambda: Model(Cumsum),
@@ -340,19 +301,14 @@ MISTAKES = {
     "quadratic_scores": lambda: of_attention(QuadraticScores),
     "batch_axis": lambda: of_attention(BatchAxis),
     "shift": lambda: Model(Shift),
-    "maximum_of_tokens": lambda: Model(MaximumOfTokens),
     "scalar_output": ScalarOutput,
     "argmax_output": ArgmaxOutput,
     "complex_output": ComplexOutput,
     "forgotten": lambda: Model(Forgotten),
-    "windows": lambda: Model(Windows),
-    "difference": lambda: Model(Difference),
     "off_by_one": lambda: Model(OffByOne),
     "mask_of_ids": MaskOfIds,
     "padded_shift": lambda: Model(PaddedShift),
-    "two_ends": lambda: Model(TwoEnds),
     "two_rows": lambda: Model(TwoRows),
-    "viewed_output": ViewedOutput,
     "patch_sine": PatchSine,
     "float_ids": FloatIds,
     "cross_attention": CrossAttention,

@@ -300,5 +300,15 @@ TEST(Parts, AreNamedByTheOpThatTheAuthorWrote) {
                (a.to_reals()[3] + a.to_reals()[4] + a.to_reals()[5]) / 3.0});
 }
 
+TEST(Losses, AreOfDifferences) {
+  const Array a = Array::real({2}, {1, -2}), b = Array::real({2}, {3, 1});
+  const auto loss = [&](const char* op, int64_t reduction) {
+    return computed(op, {{"self", a}, {"target", b}, {"reduction", reduction}});
+  };
+  expect_near(loss("mse_loss", 0), {2}, {4, 9});
+  expect_near(loss("mse_loss", 1), {}, {6.5});
+  expect_near(loss("l1_loss", 2), {}, {5});
+}
+
 }  // namespace
 }  // namespace arenite::convert

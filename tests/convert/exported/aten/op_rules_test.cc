@@ -141,5 +141,106 @@ TEST(Convolutions, OfGroupsAddTheirBias) {
   }
 }
 
+// What torch.nn.functional.interpolate of PyTorch 2.14 gives for the squares of 0, 1, 2, ...
+struct Resampled {
+  const char* op;
+  Shape from;
+  std::vector<int64_t> size;
+  std::vector<double> expected;
+  bool aligns_corners = false;
+};
+
+TEST(Resampling, GivesWhatPyTorchGives) {
+  const std::vector<Resampled> cases = {
+      {"upsample_linear1d", {1, 1, 5}, {3}, {0.333333333333333, 4, 13.6666666666667}},
+      {"upsample_linear1d", {1, 1, 5}, {3}, {0, 4, 16}, true},
+      {"upsample_nearest1d", {1, 1, 5}, {3}, {0, 1, 9}},
+      {"_upsample_nearest_exact1d", {1, 1, 5}, {3}, {0, 4, 16}},
+      {"upsample_bilinear2d",
+       {1, 1, 3, 4},
+       {2, 3},
+       {4.5, 9.5, 17.8333333333333, 54.5, 75.5, 99.8333333333333}},
+      {"upsample_bicubic2d",
+       {1, 1, 3, 4},
+       {2, 3},
+       {2.22211371527778, 6.359375, 14.6725622106481, 55.6042751736111, 77.515625,
+        103.602900752315}},
+      {"_upsample_bilinear2d_aa", {1, 1, 3, 4}, {2, 3}, {7.2, 13, 21.6, 50.2, 68, 88.6}},
+      {"_upsample_bicubic2d_aa",
+       {1, 1, 3, 4},
+       {2, 3},
+       {4.21877972900008, 9.74924355639195, 18.5727582267834, 50.4896106901352, 70.4876063172266,
+        93.7786527873176}}};
+  for (const Resampled& each : cases) {
+    Array::Reals squares = counted(each.from).to_reals();
+    for (double& value : squares) value *= value;
+    const Array made = array_from(each.op, {{"input", Array::real(each.from, squares)},
+                                            {"output_size", integers(each.size)},
+                                            {"align_corners", each.aligns_corners},
+                                            {"scale_factors", Argument()}});
+    const Array::Reals values = made.to_reals();
+    ASSERT_EQ(values.size(), each.expected.size()) << each.op;
+    for (size_t i = 0; i < values.size(); ++i) {
+      EXPECT_NEAR(values[i], each.expected[i], 1e-4) << each.op << ' ' << i;  // as float32
+    }
+  }
+}
+
+TEST(Resampling, ByAFactorKeepsItAsTheStep) {
+  const Array made =
+      array_from("upsample_linear1d", {{"input", Array::real({1, 1, 5}, {0, 1, 4, 9, 16})},
+                                       {"align_corners", false},
+                                       {"scale_factors", Argument::List{1.5}}});
+  const std::vector<double> expected = {0, 0.5, 1.5, 3.5, 6.5, 10.1666666666667, 14.8333333333333};
+  const Array::Reals values = made.to_reals();
+  ASSERT_EQ(values.size(), expected.size());
+  for (size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(values[i], expected[i], 1e-6) << i;
+}
+
+TEST(Resampling, RefusesAxesThatItHasNot) {
+  EXPECT_TRUE(refuses(
+      [] {
+        array_from("upsample_bilinear2d",
+                   {{"input", counted({1, 1, 5})}, {"output_size", integers({2, 2})}});
+      },
+      {"other axes"}));
+  EXPECT_TRUE(refuses(
+      [] {
+        array_from("upsample_linear1d",
+                   {{"input", counted({1, 1, 5})}, {"output_size", integers({0})}});
+      },
+      {"0 elements of 5"}));
+}
+
+TEST(SquareMatrices, HaveInversesAndExponentials) {
+  const Array matrix = Array::real({2, 2}, {2, 1, -1, 3});
+  const auto expect = [](const Array& made, const std::vector<double>& expected) {
+    const Array::Reals values = made.to_reals();
+    for (size_t i = 0; i < 4; ++i) EXPECT_NEAR(values[i], expected[i], 1e-5) << i;
+  };
+  expect(array_from("linalg_inv", {{"A", matrix}}),
+         {0.428571428571429, -0.142857142857143, 0.142857142857143, 0.285714285714286});
+  expect(array_from("matrix_exp", {{"self", matrix}}),
+         {2.53465332291915, 10.7157784662625, -10.7157784662625, 13.2504317891816});
+  EXPECT_TRUE(refuses([] { array_from("linalg_inv", {{"A", counted({2, 3})}}); }, {"square"}));
+  const Array singular = Array::real({2, 2}, {1, 2, 2, 4});
+  EXPECT_TRUE(refuses([&] { array_from("linalg_inv", {{"A", singular}}); }, {"no inverse"}));
+}
+
+TEST(IndexedAssignment, TakesBools) {
+  const Array mask = Array::boolean({2, 2}, {0, 1, 0, 1});
+  const Array made = array_from("index_put", {{"self", counted({2, 2, 2})},
+                                              {"indices", Argument::List{Argument(), mask}},
+                                              {"values", Array::real({}, {-1.0})}});
+  EXPECT_EQ(made.to_reals(), (Array::Reals{0, -1, 2, -1, 4, -1, 6, -1}));
+  EXPECT_TRUE(refuses(
+      [&] {
+        array_from("index_put", {{"self", counted({3, 3})},
+                                 {"indices", Argument::List{mask}},
+                                 {"values", Array::real({}, {-1.0})}});
+      },
+      {"does not fit"}));
+}
+
 }  // namespace
 }  // namespace arenite::convert

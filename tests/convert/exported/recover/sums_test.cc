@@ -26,7 +26,7 @@ constexpr uint32_t kWidth = 8;  // of a head
 // One sequence of features, whose element (t, c) is t + c / 8.
 class Sums : public ::testing::Test {
  protected:
-  Sums() : builder_(program(), TraceSizes{.sequences = 1, .tokens = kTokens}) {
+  Sums() : builder_(program(), {TraceSizes{.sequences = 1, .tokens = kTokens}}, {"x"}) {
     builder_.name = "op";
     features_ = features_input(builder_, {1, kTokens, kWidth});
     for (uint32_t i = 0; i < kTokens * kWidth; ++i) input_.push_back(static_cast<float>(i) / 8.0f);
@@ -130,8 +130,8 @@ TEST_F(Sums, WithARowForEachPositionAreTablesOfPositions) {
   const ElementSumRef table = builder_.of_constant(constant({kTokens, kWidth}, rows));
   const ElementSumRef made = builder_.materialised(sum(features_, table, 2.0));
   EXPECT_FALSE(builder_.tables.empty());
-  EXPECT_EQ(builder_.positions_max, kTokens);
-  fill_position_tables(builder_, kTokens, [](uint32_t, int64_t) { return Array(); });
+  EXPECT_EQ(builder_.positions_max(0), kTokens);
+  fill_position_tables(builder_, {kTokens}, [](uint32_t) { return Array(); });
   const std::vector<double> found = computed(made);
   for (size_t i = 0; i < found.size(); ++i) {
     EXPECT_DOUBLE_EQ(found[i], input_[i] + 2.0 * rows[i]) << i;
@@ -148,11 +148,18 @@ TEST_F(Sums, OfDifferentTokensAreRefused) {
                       {"elements of different tokens"}));
 }
 
-TEST_F(Sums, WithOtherFactorsAtEachPositionAreRefused) {
+TEST_F(Sums, WithOtherFactorsAtEachPositionAreProductsWithTables) {
   std::vector<double> factors(kTokens);
   std::iota(factors.begin(), factors.end(), 1.0);
   const ElementSumRef value = scaled(features_, Array::real({kTokens, 1}, factors));
-  EXPECT_TRUE(refuses([&] { builder_.materialised(value); }, {"constants of its own"}));
+  const ElementSumRef made = builder_.materialised(value);
+  fill_position_tables(builder_, {kTokens}, [](uint32_t) { return Array(); });
+  const std::vector<double> values = computed(made);
+  ASSERT_EQ(values.size(), input_.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    EXPECT_EQ(values[i], input_[i] * factors[i / kWidth]) << i;
+  }
+  EXPECT_EQ(builder_.positions_max(0), kTokens);
 }
 
 TEST_F(Sums, RotateHalves) {
@@ -192,10 +199,29 @@ TEST_F(Sums, ThatAreNoRotationsHaveNone) {
   EXPECT_FALSE(find_rotation(builder_, *sum(features_, columns, 1.0)).has_value());
 }
 
-TEST_F(Sums, RotatedByUnevenAnglesAreRefused) {
-  const auto squares = [](uint32_t t) { return static_cast<double>(t) * t; };
-  const ElementSumRef value = rotated(angles(squares, false), false);
-  EXPECT_TRUE(refuses([&] { find_rotation(builder_, *value); }, {"do not grow evenly"}));
+TEST_F(Sums, RotatedByUnevenAnglesHaveATableOfThem) {
+  const auto squares = [](uint32_t t) { return static_cast<double>(t) * t + 1.0; };
+  const std::vector<double> of = angles(squares, true);
+  const auto found = find_rotation(builder_, *rotated(of, true));
+  ASSERT_TRUE(found.has_value());
+  const auto* rotate = node<RotateNode>();
+  ASSERT_NE(rotate, nullptr);
+  EXPECT_TRUE(rotate->rope.turns_neighbours);
+  EXPECT_EQ(rotate->rope.table.size(), size_t{kTokens} * kWidth);
+  const std::vector<double> turned = computed(*found);
+  for (size_t i = 0; i < turned.size(); i += 2) {
+    const double x = input_[i], y = input_[i + 1];
+    EXPECT_NEAR(turned[i], x * std::cos(of[i]) - y * std::sin(of[i]), 1e-9) << i;
+    EXPECT_NEAR(turned[i + 1], y * std::cos(of[i]) + x * std::sin(of[i]), 1e-9) << i;
+  }
+}
+
+// Sums and differences of two columns turn them by one angle at all positions, which is no rotation
+// that a table is needed for.
+TEST_F(Sums, TurnedByOneAngleAreSums) {
+  const auto one = [](uint32_t) { return 1.0; };
+  const ElementSumRef value = rotated(angles(one, false), false);
+  EXPECT_FALSE(find_rotation(builder_, *value).has_value());
 }
 
 }  // namespace

@@ -64,6 +64,13 @@ class TracedOpsTest : public ::testing::Test {
     const ValueRef view = op("view", {{"self", x_}, {"size", sizes}});
     return op("transpose", {{"self", view}, {"dim0", int64_t{1}}, {"dim1", int64_t{2}}});
   }
+  // Such heads side by side again.
+  ValueRef back(ValueRef context) {
+    const ValueRef rows =
+        op("transpose", {{"self", context}, {"dim0", int64_t{1}}, {"dim1", int64_t{2}}});
+    const Argument::List sizes = {int64_t{1}, kTokens, kWidth};
+    return op("reshape", {{"self", rows}, {"shape", sizes}});
+  }
   ValueRef causal() {
     std::vector<double> seen;
     for (int64_t i = 0; i < kTokens * kTokens; ++i) {
@@ -89,7 +96,7 @@ class TracedOpsTest : public ::testing::Test {
     const Followed followed = follow(program_, shape, 0);
     GraphBuilder& builder = followed.tracer->builder;
     builder.graph = followed.graph;
-    fill_position_tables(builder, kTokens, nullptr);
+    fill_position_tables(builder, {kTokens}, nullptr);
     return builder.graph;
   }
 
@@ -128,6 +135,154 @@ TEST_F(TracedOpsTest, ASoftmaxThatIsWrittenByHandIsAttention) {
   expect_same(result);
 }
 
+// gpt-oss: a learned score for each head, in a column that is cut off the weights.
+TEST_F(TracedOpsTest, AColumnOfConstantsIsASinkOfEachHead) {
+  const ValueRef q = heads();
+  const ValueRef scores = op("add", op("matmul", q, turned(q)), op("log", {{"self", causal()}}));
+  for (const bool is_first : {false, true}) {
+    for (const bool is_cut : {true, false}) {
+      const Argument::List sizes = {int64_t{1}, int64_t{2}, kTokens, int64_t{1}};
+      const ValueRef sinks =
+          op("expand", {{"self", constant({1, 2, 1, 1}, {0.5, -1.0})}, {"size", sizes}});
+      Argument::List parts = {scores, sinks};
+      if (is_first) std::swap(parts[0], parts[1]);
+      const ValueRef both = op("cat", {{"tensors", parts}, {"dim", int64_t{-1}}});
+      const ValueRef shifted = op("sub", both, reduced("amax", both));
+      const ValueRef weights = softmax(shifted);
+      const int64_t begin = is_first ? 1 : 0;
+      const ValueRef of_keys =
+          op("slice",
+             {{"self", weights}, {"dim", int64_t{-1}}, {"start", begin}, {"end", begin + kTokens}});
+      const ValueRef zeros = constant({1, 2, 1, 2}, {0.0, 0.0, 0.0, 0.0});
+      Argument::List values = {q, zeros};
+      if (is_first) std::swap(values[0], values[1]);
+      const ValueRef longer = op("cat", {{"tensors", values}, {"dim", int64_t{-2}}});
+      const ValueRef context = is_cut ? op("matmul", of_keys, q) : op("matmul", weights, longer);
+      const ValueRef result = back(context);
+      const Graph graph = traced(result);
+      ASSERT_EQ(count<AttentionNode>(graph), 1u);
+      for (const ValueId value : graph.order()) {
+        const auto* const attention = graph.as<AttentionNode>(value);
+        if (attention != nullptr) {
+          EXPECT_EQ(attention->sinks, std::vector<double>({0.5, -1.0}));
+        }
+      }
+      expect_same(result);
+    }
+  }
+}
+
+// add_zero_attn: a key and a value of zeros, beside a mask that shows them.
+TEST_F(TracedOpsTest, AKeyOfZerosIsASinkOfZero) {
+  const ValueRef q = heads();
+  const ValueRef zeros = constant({1, 2, 1, 2}, {0.0, 0.0, 0.0, 0.0});
+  const ValueRef keys = op("cat", {{"tensors", Argument::List{q, zeros}}, {"dim", int64_t{-2}}});
+  std::vector<double> mask;
+  for (int64_t i = 0; i < kTokens * (kTokens + 1); ++i) {
+    const int64_t key = i % (kTokens + 1);
+    mask.push_back(key == kTokens ? 0.25 : key <= i / (kTokens + 1) ? 0.0 : kHidden);
+  }
+  const ValueRef scores = op("mul", op("matmul", q, turned(keys)), 0.5);
+  const ValueRef masked = op("add", scores, constant({kTokens, kTokens + 1}, mask));
+  expect_same(back(op("matmul", softmax(masked), keys)));
+}
+
+TEST_F(TracedOpsTest, AKeyOfZerosHasAValueOfZeros) {
+  const ValueRef q = heads();
+  const auto with = [&](std::vector<double> row) {
+    const ValueRef last = constant({1, 2, 1, 2}, std::move(row));
+    return op("cat", {{"tensors", Argument::List{q, last}}, {"dim", int64_t{-2}}});
+  };
+  const ValueRef weights = softmax(op("matmul", q, turned(with({0.0, 0.0, 0.0, 0.0}))));
+  const ValueRef result = back(op("matmul", weights, with({1.0, 0.0, 0.0, 0.0})));
+  EXPECT_TRUE(refuses([&] { traced(result); }, {"whose value is not zero"}));
+}
+
+TEST_F(TracedOpsTest, SoftmaxPlusOneIsASinkOfZero) {
+  const ValueRef scores = op("matmul", x_, turned(x_));
+  const auto expect_sink = [&](ValueRef weights, double sink) {
+    const ValueRef result = op("matmul", weights, x_);
+    const Graph graph = traced(result);
+    for (const ValueId value : graph.order()) {
+      const auto* const attention = graph.as<AttentionNode>(value);
+      if (attention != nullptr) {
+        EXPECT_NEAR(attention->sinks.at(0), sink, 1e-12);
+      }
+    }
+    expect_same(result);
+  };
+  // Padded by a column of zeros.
+  const ValueRef padded =
+      op("constant_pad_nd",
+         {{"self", scores}, {"pad", Argument::List{int64_t{0}, int64_t{1}}}, {"value", 0.0}});
+  expect_sink(op("slice", {{"self", softmax(padded)},
+                           {"dim", int64_t{-1}},
+                           {"start", int64_t{0}},
+                           {"end", int64_t{-1}}}),
+              0.0);
+  // Written by hand, with whatever is subtracted from all scores.
+  const ValueRef largest = reduced("amax", scores);
+  const ValueRef clamped = op("clamp", {{"self", largest}, {"min", 0.0}});
+  for (const ValueRef m : {largest, clamped}) {
+    const ValueRef exponentials = op("exp", {{"self", op("sub", scores, m)}});
+    const ValueRef one = op("exp", {{"self", op("neg", {{"self", m}})}});
+    const ValueRef sum = op("add", one, reduced("sum", exponentials));
+    expect_sink(op("div", exponentials, sum), 0.0);
+    const ValueRef three = op("exp", {{"self", op("sub", constant({1}, {3.0}), m)}});
+    expect_sink(op("div", exponentials, op("add", reduced("sum", exponentials), three)), 3.0);
+  }
+  const ValueRef plain = op("exp", {{"self", scores}});
+  expect_sink(op("div", plain, op("add", reduced("sum", plain), 2.0)), std::log(2.0));
+}
+
+// exp(x - m) / (1 + sum) has a sink that is as large as the largest score.
+TEST_F(TracedOpsTest, OneBesideShiftedExponentialsIsNoSink) {
+  const ValueRef scores = op("matmul", x_, turned(x_));
+  const ValueRef exponentials = op("exp", {{"self", op("sub", scores, reduced("amax", scores))}});
+  const ValueRef sum = op("add", reduced("sum", exponentials), 1.0);
+  const ValueRef result = op("matmul", op("div", exponentials, sum), x_);
+  EXPECT_TRUE(refuses([&] { traced(result); }, {"softmax plus one adds exp(-m)"}));
+}
+
+TEST_F(TracedOpsTest, ASinkIsNoneLessSomethingElseThanScores) {
+  const ValueRef scores = op("matmul", x_, turned(x_));
+  const ValueRef largest = reduced("amax", scores);
+  const ValueRef other = op("clamp", {{"self", largest}, {"min", 0.0}});
+  const ValueRef exponentials = op("exp", {{"self", op("sub", scores, largest)}});
+  const ValueRef one = op("exp", {{"self", op("neg", {{"self", other}})}});
+  const ValueRef sum = op("add", reduced("sum", exponentials), one);
+  const ValueRef result = op("matmul", op("div", exponentials, sum), x_);
+  EXPECT_TRUE(refuses([&] { traced(result); }, {"something else"}));
+}
+
+TEST_F(TracedOpsTest, ASinkIsNoneBesideScoresThatWereScaledAfterwards) {
+  const ValueRef scores = op("matmul", x_, turned(x_));
+  const ValueRef largest = reduced("amax", scores);
+  const ValueRef scaled = op("exp", {{"self", op("mul", op("sub", scores, largest), 2.0)}});
+  const ValueRef one = op("exp", {{"self", op("neg", {{"self", largest}})}});
+  const ValueRef sum = op("add", reduced("sum", scaled), one);
+  const ValueRef result = op("matmul", op("div", scaled, sum), x_);
+  EXPECT_TRUE(refuses([&] { traced(result); }, {"something else"}));
+}
+
+TEST_F(TracedOpsTest, SinksAreOneNumberForEachHead) {
+  const ValueRef scores = op("matmul", x_, turned(x_));
+  const ValueRef column = constant({1, kTokens, 1}, {1, 2, 3, 4, 5});
+  const ValueRef both =
+      op("cat", {{"tensors", Argument::List{scores, column}}, {"dim", int64_t{-1}}});
+  const ValueRef result = op("matmul", softmax(both), x_);
+  EXPECT_TRUE(refuses([&] { traced(result); }, {"differs from query to query"}));
+}
+
+TEST_F(TracedOpsTest, SinksAreOneColumn) {
+  const ValueRef scores = op("matmul", x_, turned(x_));
+  const ValueRef columns = constant({1, kTokens, 2}, std::vector<double>(2 * kTokens, 0.0));
+  const ValueRef both =
+      op("cat", {{"tensors", Argument::List{scores, columns}}, {"dim", int64_t{-1}}});
+  const ValueRef result = op("matmul", softmax(both), x_);
+  EXPECT_TRUE(refuses([&] { traced(result); }, {"one more score for each head"}));
+}
+
 TEST_F(TracedOpsTest, ScoresThatAConstantReplacesAreHidden) {
   const ValueRef seen = op("gt", causal(), 0.5);
   const ValueRef masked = op(
@@ -149,11 +304,7 @@ TEST_F(TracedOpsTest, HeadsHaveFactorsOfTheirOwn) {
   const ValueRef mask = op("mul", op("sub", causal(), 1.0), 1e9);
   const ValueRef scores = op("add", op("matmul", q, turned(q)), mask);
   const ValueRef scaled = op("mul", scores, constant({2, 1, 1}, {0.5, 2.0}));
-  const ValueRef context = op("matmul", softmax(op("mul", scaled, 0.25)), q);
-  const ValueRef back =
-      op("transpose", {{"self", context}, {"dim0", int64_t{1}}, {"dim1", int64_t{2}}});
-  const Argument::List sizes = {int64_t{1}, kTokens, kWidth};
-  expect_same(op("reshape", {{"self", back}, {"shape", sizes}}));
+  expect_same(back(op("matmul", softmax(op("mul", scaled, 0.25)), q)));
 }
 
 TEST_F(TracedOpsTest, EvenWeightsOfAConstantAreAttention) {

@@ -89,9 +89,8 @@ TEST(TraceShape, CountsRowsOfAPrefixWithTheTokens) {
 TEST(TraceShape, OfFourDimensionsIsOfImages) {
   const TraceShape shape(program({features({{2}, {3}, {8}, {8}})}));
   EXPECT_TRUE(shape.reads_images());
-  const TraceShape cut = shape.with_patches(
-      {.channels = 3, .height = 8, .width = 8, .patch_height = 4, .patch_width = 4});
-  EXPECT_EQ(cut.tokens(), 4);
+  const TraceShape cut = shape.with_image({.channels = 3, .height = 8, .width = 8});
+  EXPECT_EQ(cut.tokens(), 64);
   EXPECT_EQ(cut.sizes().sequences, 2u);
   EXPECT_EQ(cut.input_shape(), (Shape{2, 3, 8, 8}));
 }

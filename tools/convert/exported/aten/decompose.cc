@@ -98,6 +98,43 @@ Argument of_channels(const Parts& parts, const Argument& numbers, const Shape& s
   return parts.view(numbers, sizes);
 }
 
+// (x - mean) / sqrt(variance + epsilon) of each channel of a sequence, which are dimension 1.
+Argument instance_norm(const Call& call, const Parts& parts) {
+  if (call.has("running_mean") && !call.flag("use_input_stats", true)) {
+    call.refuse("it has running statistics: expected those of the input");
+  }
+  const Argument& input = call.argument("input");
+  const Shape shape = parts.shape(input);
+  if (shape.size() != 3) call.refuse("it normalises more than [sequences, channels, tokens]");
+  const auto over_tokens = [&](const char* op, const Argument& of) {
+    return parts(op, {{"self", of}, {"dim", Parts::list({2})}, {"keepdim", true}});
+  };
+  const Argument distance = parts("sub", {{"self", input}, {"other", over_tokens("mean", input)}});
+  const Argument variance = over_tokens("mean", parts.times(distance, distance));
+  const Argument deviation =
+      parts("sqrt", {{"self", parts.plus(variance, call.real("eps", 1e-5))}});
+  Argument result = parts("div", {{"self", distance}, {"other", deviation}});
+  if (call.has("weight")) {
+    result = parts.times(result, of_channels(parts, call.argument("weight"), shape));
+  }
+  if (!call.has("bias")) return result;
+  return parts.plus(result, of_channels(parts, call.argument("bias"), shape));
+}
+
+// Of each row the product with the other's, where both have the length 1.
+Argument cosine_similarity(const Call& call, const Parts& parts) {
+  const int64_t dim = call.integer("dim", 1);
+  const auto of_length_one = [&](const char* name) {
+    const Argument& rows = call.argument(name);
+    const Argument length = parts("linalg_vector_norm",
+                                  {{"self", rows}, {"dim", Parts::list({dim})}, {"keepdim", true}});
+    const Argument divisor = parts("clamp", {{"self", length}, {"min", call.real("eps", 1e-8)}});
+    return parts("div", {{"self", rows}, {"other", divisor}});
+  };
+  return parts("sum", {{"self", parts.times(of_length_one("x1"), of_length_one("x2"))},
+                       {"dim", Parts::list({dim})}});
+}
+
 // With the statistics of training; those of the batch would be training itself.
 Argument batch_norm(const Call& call, const Parts& parts) {
   if (call.flag("training", false)) {
@@ -128,6 +165,36 @@ Argument batch_norm(const Call& call, const Parts& parts) {
                     of_channels(parts, offset, shape));
 }
 
+// Of each group of channels, and of all tokens: their means are put together by a product.
+Argument norm_over_tokens(const Call& call, const Parts& parts, int64_t groups) {
+  const Argument& input = call.argument("input");
+  const Shape shape = parts.shape(input);
+  const int64_t width = shape[1] / groups;
+  Shape tokens, each = shape;
+  for (size_t d = 2; d < shape.size(); ++d) {
+    tokens.push_back(static_cast<int64_t>(d));
+    each[d] = 1;
+  }
+  const auto repeated = [&](const Argument& matrix, int64_t dim) {
+    return parts("repeat_interleave", {{"self", matrix}, {"repeats", width}, {"dim", dim}},
+                 "self_int");
+  };
+  const auto mean_of = [&](const Argument& of) {
+    Argument mean = parts("mean", {{"self", of}, {"dim", Parts::list(tokens)}});
+    if (width > 1) {
+      const Argument ones = repeated(repeated(parts("eye", {{"n", groups}}), 0), 1);
+      mean = parts("matmul", {{"self", mean},
+                              {"other", parts.times(ones, 1.0 / static_cast<double>(width))}});
+    }
+    return parts.view(mean, each);
+  };
+  const Argument distance = parts("sub", {{"self", input}, {"other", mean_of(input)}});
+  const Argument variance = mean_of(parts.times(distance, distance));
+  const Argument deviation =
+      parts("sqrt", {{"self", parts.plus(variance, call.real("eps", 1e-5))}});
+  return parts("div", {{"self", distance}, {"other", deviation}});
+}
+
 // A layer norm of runs of channels, whose factors and offsets differ.
 Argument group_norm(const Call& call, const Parts& parts) {
   const Argument& input = call.argument("input");
@@ -138,10 +205,15 @@ Argument group_norm(const Call& call, const Parts& parts) {
   }
   int64_t width = shape[1] / groups;
   for (size_t d = 2; d < shape.size(); ++d) width *= shape[d];
-  Argument result = parts("layer_norm", {{"input", parts.view(input, {shape[0], groups, width})},
-                                         {"normalized_shape", Parts::list({width})},
-                                         {"eps", call.real("eps", 1e-5)}});
-  result = parts.view(result, shape);
+  Argument result;
+  if (width == shape[1] / groups) {
+    result = parts("layer_norm", {{"input", parts.view(input, {shape[0], groups, width})},
+                                  {"normalized_shape", Parts::list({width})},
+                                  {"eps", call.real("eps", 1e-5)}});
+    result = parts.view(result, shape);
+  } else {
+    result = norm_over_tokens(call, parts, groups);
+  }
   if (call.has("weight")) {
     result = parts.times(result, of_channels(parts, call.argument("weight"), shape));
   }
@@ -153,9 +225,11 @@ Argument group_norm(const Call& call, const Parts& parts) {
 Argument weight_norm(const Call& call, const Parts& parts) {
   const Argument& v = call.argument("v");
   const Shape shape = parts.shape(v);
-  const size_t dim = call.dimension("dim", 0, shape.size());
+  // A length of all numbers has dimension -1, which no other has.
+  const bool is_of_all = call.integer("dim", 0) == -1;
+  const size_t dim = is_of_all ? shape.size() : call.dimension("dim", 0, shape.size());
   Shape sizes(shape.size(), 1);
-  if (!shape.empty()) sizes[dim] = shape[dim];
+  if (dim < shape.size()) sizes[dim] = shape[dim];
   std::vector<int64_t> others;
   for (size_t d = 0; d < shape.size(); ++d) {
     if (d != dim) others.push_back(static_cast<int64_t>(d));
@@ -168,10 +242,91 @@ Argument weight_norm(const Call& call, const Parts& parts) {
   return parts.times(v, factor);
 }
 
-// To one number: the mean of the last dimension.
-Argument adaptive_avg_pool1d(const Call& call, const Parts& parts) {
-  if (call.integers("output_size") != std::vector<int64_t>{1}) return {};
-  return parts("mean", {{"self", call.argument("self")}, {"dim", int64_t{-1}}, {"keepdim", true}});
+// As many numbers as a kernel has dimensions; one stands for all.
+Shape each_of(const Call& call, const char* name, size_t count, const Shape& otherwise) {
+  Shape numbers = call.has(name) ? Shape(call.integers(name)) : otherwise;
+  if (numbers.empty()) numbers = otherwise;
+  if (numbers.size() == 1) numbers.resize(count, numbers[0]);
+  if (numbers.size() != count) call.refuse("its {} has {} numbers", name, numbers.size());
+  return numbers;
+}
+
+struct Pool {
+  Shape kernel, stride, padding;
+};
+
+// The mean of each channel over windows: a convolution of each channel with equal weights. Where
+// zeros around do not count, times what there are less of.
+Argument mean_over_windows(const Parts& parts, const Argument& input, const Pool& pool,
+                           bool counts_zeros) {
+  const size_t count = pool.kernel.size();
+  const Shape shape = parts.shape(input);
+  const int64_t channels = shape[shape.size() - count - 1];
+  int64_t size = 1;
+  for (const int64_t extent : pool.kernel) size *= extent;
+  const auto convolved = [&](const Argument& of, int64_t groups, double weight) {
+    Shape kernel = {groups, 1};
+    kernel.insert(kernel.end(), pool.kernel.begin(), pool.kernel.end());
+    return parts("convolution",
+                 {{"input", of},
+                  {"weight", parts.times(parts("ones", {{"size", Parts::list(kernel)}}), weight)},
+                  {"stride", Parts::list(pool.stride)},
+                  {"padding", Parts::list(pool.padding)},
+                  {"groups", groups}});
+  };
+  const Argument mean = convolved(input, channels, 1.0 / static_cast<double>(size));
+  if (counts_zeros || std::ranges::count(pool.padding, 0) == std::ssize(pool.padding)) return mean;
+  Shape places = {1, 1};
+  places.insert(places.end(), shape.end() - static_cast<ptrdiff_t>(count), shape.end());
+  const Argument share =
+      convolved(parts("ones", {{"size", Parts::list(places)}}), 1, 1.0 / static_cast<double>(size));
+  return parts("div", {{"self", mean}, {"other", share}});
+}
+
+Argument avg_pool(const Call& call, const Parts& parts) {
+  const size_t count = call.op == "avg_pool1d" ? 1 : 2;
+  const Argument& input = call.argument("self");
+  const Shape shape = parts.shape(input);
+  if (shape.size() <= count) call.refuse("it pools {}", shape_text(shape));
+  Pool pool;
+  pool.kernel = each_of(call, "kernel_size", count, {});
+  pool.stride = each_of(call, "stride", count, pool.kernel);
+  pool.padding = each_of(call, "padding", count, {0});
+  for (size_t d = 0; d < count; ++d) {
+    const int64_t left = shape[shape.size() - count + d] + 2 * pool.padding[d] - pool.kernel[d];
+    const bool is_sound = pool.kernel[d] >= 1 && pool.stride[d] >= 1 && left >= 0;
+    if (!is_sound || (call.flag("ceil_mode", false) && left % pool.stride[d] != 0)) {
+      call.refuse("its last window ends beyond its input, or it has none");
+    }
+  }
+  if (call.has("divisor_override")) call.refuse("it divides by a number of its own");
+  return mean_over_windows(parts, input, pool, call.flag("count_include_pad", true));
+}
+
+// To one number: the mean of the last dimensions. To more: over windows side by side.
+Argument adaptive_avg_pool(const Call& call, const Parts& parts) {
+  const size_t count = call.op == "adaptive_avg_pool1d" ? 1 : 2;
+  const Argument& input = call.argument("self");
+  const Shape shape = parts.shape(input);
+  const Shape wanted = each_of(call, "output_size", count, {});
+  if (shape.size() <= count) call.refuse("it pools {}", shape_text(shape));
+  if (std::ranges::count(wanted, 1) == std::ssize(wanted)) {
+    Shape dims = {-1};
+    if (count == 2) dims = {-2, -1};
+    return parts("mean", {{"self", input}, {"dim", Parts::list(dims)}, {"keepdim", true}});
+  }
+  Pool pool;
+  for (size_t d = 0; d < count; ++d) {
+    const int64_t extent = shape[shape.size() - count + d];
+    if (wanted[d] < 1 || extent % wanted[d] != 0) {
+      call.refuse("its windows are of different sizes: {} to {}", shape_text(shape),
+                  shape_text(wanted));
+    }
+    pool.kernel.push_back(extent / wanted[d]);
+  }
+  pool.stride = pool.kernel;
+  pool.padding = Shape(count, 0);
+  return mean_over_windows(parts, input, pool, true);
 }
 
 // Differences of neighbours, n times.
@@ -191,6 +346,45 @@ Argument diff(const Call& call, const Parts& parts) {
         parts(parts.is_bool(array) ? "logical_xor" : "sub", {{"self", later}, {"other", sooner}});
   }
   return array;
+}
+
+// self + weight * (end - self)
+Argument between(const Call& call, const Parts& parts) {
+  const Argument& self = call.argument("self");
+  const Argument way = parts("sub", {{"self", call.argument("end")}, {"other", self}});
+  return parts.plus(self, parts.times(way, call.argument("weight")));
+}
+
+// self + value * tensor1 * tensor2, or / tensor2
+Argument added_part(const Call& call, const Parts& parts) {
+  const char* const op = call.op == "addcmul" ? "mul" : "div";
+  const Argument part =
+      parts(op, {{"self", call.argument("tensor1")}, {"other", call.argument("tensor2")}});
+  return parts.plus(call.argument("self"), parts.times(part, call.real("value", 1.0)));
+}
+
+// Padding by another number than 0.
+Argument padded(const Call& call, const Parts& parts) {
+  const Argument &self = call.argument("self"), &pad = call.argument("pad");
+  if (call.text("mode", "constant") != "constant") call.refuse("it pads with elements of its own");
+  const auto with_zeros = [&](const Argument& value) {
+    return parts("constant_pad_nd", {{"self", value}, {"pad", pad}});
+  };
+  const Argument ones = parts("ones", {{"size", Parts::list(parts.shape(self))}});
+  const Argument is_new = parts("logical_not", {{"self", with_zeros(ones)}});
+  return parts("masked_fill",
+               {{"self", with_zeros(self)}, {"mask", is_new}, {"value", call.real("value")}});
+}
+
+// What its reduction, 0 none, 1 the mean and 2 the sum, makes of a loss of each element.
+Argument loss(const Call& call, const Parts& parts) {
+  const Argument difference =
+      parts("sub", {{"self", call.argument("self")}, {"other", call.argument("target")}});
+  const bool is_square = call.op == "mse_loss";
+  const Argument each = is_square ? parts("pow", {{"self", difference}, {"exponent", int64_t{2}}})
+                                  : parts("abs", {{"self", difference}});
+  const int64_t reduction = call.integer("reduction", 1);
+  return reduction == 0 ? each : parts(reduction == 1 ? "mean" : "sum", {{"self", each}});
 }
 
 // ---- attention ----
@@ -429,6 +623,13 @@ class Einsum {
           "einsum mixes scores of several heads, or sums them over queries: not supported, scores "
           "are the weights of one head's values");
     }
+    const bool is_constant = parts_.is_constant(a.tensor) || parts_.is_constant(b.tensor);
+    if (rows.empty() && columns.empty() && !is_fixed && !is_constant) {
+      // Of what stands in the same place in both.
+      const std::vector<std::string> letters = one_by_one(batch + inner);
+      return summed({parts_.times(arranged(a, letters), arranged(b, letters)), batch + inner},
+                    batch);
+    }
     if (!batch.empty() && !parts_.is_constant(b.tensor)) {
       // All but the last are dimensions along which the other tensor is stretched.
       const std::string more_rows = take_all_but_last(rows, order);
@@ -482,10 +683,23 @@ constexpr Decomposition kDecompositions[] = {
     {"glu", glu},
     {"batch_norm", batch_norm},
     {"_native_batch_norm_legit_no_training", batch_norm},
+    {"instance_norm", instance_norm},
     {"group_norm", group_norm},
+    {"cosine_similarity", cosine_similarity},
     {"_weight_norm", weight_norm},
-    {"adaptive_avg_pool1d", adaptive_avg_pool1d},
+    {"avg_pool1d", avg_pool},
+    {"avg_pool2d", avg_pool},
+    {"adaptive_avg_pool1d", adaptive_avg_pool},
+    {"adaptive_avg_pool2d", adaptive_avg_pool},
+    {"_adaptive_avg_pool2d", adaptive_avg_pool},
     {"diff", diff},
+    {"lerp", between},
+    {"addcmul", added_part},
+    {"addcdiv", added_part},
+    {"pad", padded},
+    {"constant_pad_nd", padded},
+    {"mse_loss", loss},
+    {"l1_loss", loss},
     {"scaled_dot_product_attention", attention},
     {"einsum", einsum},
 };

@@ -212,15 +212,49 @@ Movement indexed(const Call& call, const Shape& self, std::vector<const Array*> 
   });
 }
 
+// Where bools are true, as an index of each of their dimensions.
+std::vector<Array> places_of(const Array& bools) {
+  const Array::Bools flags = bools.to_bools();
+  std::vector<Array::Integers> places(bools.rank());
+  const Shape strides = strides_of(bools.shape());
+  for (size_t i = 0; i < flags.size(); ++i) {
+    for (size_t d = 0; flags[i] != 0 && d < places.size(); ++d) {
+      places[d].push_back(static_cast<int64_t>(i) / strides[d] % bools.shape()[d]);
+    }
+  }
+  std::vector<Array> indices;
+  for (Array::Integers& rows : places) {
+    const auto count = static_cast<int64_t>(rows.size());
+    indices.push_back(Array::integer({count}, std::move(rows)));
+  }
+  return indices;
+}
+
 Movement named_elements(const Call& call) {
   const auto* given = call.argument("indices").as<Argument::List>();
   if (given == nullptr) call.refuse("its argument 'indices' is no list");
-  std::vector<const Array*> indices;
+  const Shape& self = call.array("self").shape();
+  std::vector<std::optional<Array>> indices;
   for (const Argument& index : *given) {
-    indices.push_back(index.as<Array>());
-    if (!index.is_none() && indices.back() == nullptr) call.refuse("an index is no tensor");
+    const Array* array = index.as<Array>();
+    if (!index.is_none() && array == nullptr) call.refuse("an index is no tensor");
+    const bool are_bools =
+        array != nullptr && array->has_values() && array->type() == ElementType::kBool;
+    if (!are_bools) {
+      indices.push_back(array == nullptr ? std::nullopt : std::optional(*array));
+      continue;
+    }
+    for (size_t d = 0; d < array->rank(); ++d) {
+      if (indices.size() + d >= self.size() || self[indices.size() + d] != array->shape()[d]) {
+        call.refuse("an index of bools {} does not fit {}", shape_text(array->shape()),
+                    shape_text(self));
+      }
+    }
+    for (Array& places : places_of(*array)) indices.emplace_back(std::move(places));
   }
-  return indexed(call, call.array("self").shape(), std::move(indices));
+  std::vector<const Array*> named;
+  for (const std::optional<Array>& index : indices) named.push_back(index ? &*index : nullptr);
+  return indexed(call, self, std::move(named));
 }
 
 Movements index(const Call& call) { return {named_elements(call)}; }

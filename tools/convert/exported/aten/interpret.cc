@@ -165,7 +165,7 @@ const std::vector<OtherNames>& other_names() {
       {"permute", {"permute_copy"}},
       {"transpose", {"transpose_copy", "swapaxes", "swapdims"}},
       {"t", {"t_copy"}},
-      {"mT", {"matrix_H", "adjoint"}},
+      {"mT", {"matrix_H", "adjoint", "mH"}},
       {"movedim", {"moveaxis"}},
       {"slice", {"slice_copy"}},
       {"select", {"select_copy"}},
@@ -213,7 +213,7 @@ const std::vector<OtherNames>& other_names() {
 const OpRules& op_rules() {
   static const OpRules kRules = [] {
     OpRules rules;
-    for (OpRules part : {elementwise_rules(), row_rules(), creation_rules()}) {
+    for (OpRules part : {elementwise_rules(), row_rules(), constant_rules(), creation_rules()}) {
       rules.merge(part);
     }
     add_other_names(rules);

@@ -23,6 +23,7 @@ const OpRules& op_rules();  // all of them
 
 OpRules elementwise_rules();  // on single numbers, stretched to one shape
 OpRules row_rules();          // along dimensions: sums, extremes, softmax, norms, products
+OpRules constant_rules();     // of constants alone: interpolate, functions of matrices
 OpRules creation_rules();     // from numbers alone, on symbolic numbers, and what only asserts
 
 // A rule for each row of a table: run(call, row).

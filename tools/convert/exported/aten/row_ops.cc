@@ -428,14 +428,17 @@ Shape spread(const Call& call, const char* name, int64_t default_value, size_t c
 constexpr uint64_t kStepsPerProduct = 6;  // whose number is moved into its window first
 
 // The input with zeros around it.
-Array padded(const Array& input, const Convolution& convolution, OpBudget& budget) {
+Array padded(const Array& input, const Convolution& convolution, OpBudget& budget,
+             double value = 0.0) {
   Argument::List pad;  // of the last dimension first
   for (size_t d = convolution.stride.size(); d-- > 0;) {
     pad.emplace_back(convolution.padding_before[d]);
     pad.emplace_back(convolution.padding_after[d]);
   }
   return apply_for_array(
-      {.op = "constant_pad_nd", .arguments = {{"self", input}, {"pad", std::move(pad)}}}, budget);
+      {.op = "constant_pad_nd",
+       .arguments = {{"self", input}, {"pad", std::move(pad)}, {"value", value}}},
+      budget);
 }
 
 // Rows of the input, one for each place, times the kernels of each group.
@@ -483,6 +486,43 @@ Results convolution(const Call& call, OpBudget& budget) {
   return {result.with_shape(Shape(result.shape().begin() + 1, result.shape().end()))};
 }
 
+// The largest number of each channel over windows, which do not see what is around.
+Results max_pool(const Call& call, OpBudget& budget) {
+  const Array& input = real_array(call, "self");
+  const size_t count = call.op == "max_pool1d" ? 1 : 2;
+  if (input.rank() != count + 2) call.refuse("an input {}", shape_text(input.shape()));
+  const Shape kernel = spread(call, "kernel_size", 1, count);
+  Shape stride = kernel;
+  if (call.has("stride") && !call.integers("stride").empty()) {
+    stride = spread(call, "stride", 1, count);
+  }
+  Convolution pool{.stride = stride,
+                   .padding_before = spread(call, "padding", 0, count),
+                   .padding_after = {},
+                   .dilation = spread(call, "dilation", 1, count),
+                   .groups = input.shape()[1]};
+  pool.padding_after = pool.padding_before;
+  if (std::ranges::count(pool.stride, 0) > 0 || std::ranges::count(pool.dilation, 0) > 0) {
+    call.refuse("steps of 0 are not understood");
+  }
+  Shape weight = {input.shape()[1], 1};
+  weight.insert(weight.end(), kernel.begin(), kernel.end());
+  const Shape shape =
+      convolved_shape(call, input, Array::of_shape(weight, ElementType::kF32), pool);
+  const Array inside = padded(input, pool, budget, -std::numeric_limits<double>::infinity());
+  const Movement rows = windows(inside.shape(), shape, weight, pool);
+  budget.take_elements(elements_of(rows.shape));
+  WorkBudget::take(elements_of(rows.shape));
+  const Array::Reals seen = rows.apply<double>(inside.to_reals());
+  const auto width = static_cast<size_t>(rows.shape.back());
+  Array::Reals values(elements_of(shape));
+  for (size_t i = 0; i < values.size(); ++i) {
+    const auto begin = seen.begin() + static_cast<ptrdiff_t>(i * width);
+    values[i] = *std::max_element(begin, begin + static_cast<ptrdiff_t>(width));
+  }
+  return {Array::real(shape, std::move(values), input.type())};
+}
+
 }  // namespace
 
 OpRules row_rules() {
@@ -500,6 +540,9 @@ OpRules row_rules() {
   }
   rules["linear"] = linear;
   rules["convolution"] = convolution;
+  for (const char* op : {"max_pool1d", "max_pool2d", "max_pool2d_with_indices"}) {
+    rules[op] = max_pool;
+  }
   return rules;
 }
 

@@ -1,158 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
-// The nodes of inputs and of ops: images that are cut, rows of constants before tokens, embeddings,
-// norms, activations and pooling.
+// The nodes of inputs and of ops: rows of constants before tokens, embeddings, norms, activations
+// and pooling.
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <set>
 
 #include "convert/exported/recover/graph_builder.h"
-#include "convert/graph/interpreter.h"
 
 namespace arenite::convert {
 
 ElementSumRef ids_input(GraphBuilder& builder, Source::Kind kind, Shape shape) {
   const uint32_t rows = builder.sizes.sequences * (builder.sizes.tokens - builder.sizes.prefix);
-  return whole_source(builder.add_source({kind, 0, rows, 1, {}}), std::move(shape));
+  return whole_source(builder.add_source({kind, 0, rows, 1, {}, 0}), std::move(shape));
 }
 
 ElementSumRef features_input(GraphBuilder& builder, Shape shape) {
   const auto width = static_cast<uint32_t>(shape.back());
-  NodeRows rows{builder.graph.add_features(width), width, {}, builder.sizes.rows()};
+  NodeRows rows{
+      builder.graph.add_features(width, builder.stream()), width, {}, builder.sizes.rows()};
   for (uint32_t row = 0; row < rows.count; ++row) {
     if (!builder.sizes.is_of_prefix(row)) rows.rows.push_back(row);
   }
   return on_rows(builder, rows, shape, rows.node, width);
 }
 
-// Images that are cut into patches, by whatever ops: seen by which elements stand in a row.
-
-namespace {
-
-constexpr const char* kNoPatches =
-    "it cuts the input into something else than blocks of one size that lie side by side, read "
-    "line by line: not supported are blocks that overlap or leave some out. Where the model "
-    "transposes its input first, export it for a transposed example, and without that";
-
-// Elements of images, `width` in a row, as elements of rows of their patches; nothing where a row
-// is anything else. The order of the columns may be any, the same in each row.
-std::optional<std::vector<int64_t>> in_patches(const ImagePatches& cut,
-                                               std::vector<int64_t> numbers, size_t width) {
-  const size_t patches = cut.patches().value(), pixels = cut.pixels().value();
-  std::vector<float> image(pixels);
-  std::iota(image.begin(), image.end(), 0.0f);
-  const Rows elements = patches_of(cut, image);  // by their numbers, [patches, width]
-  std::map<int64_t, size_t> column_at;
-  for (size_t c = 0; c < width; ++c) column_at[static_cast<int64_t>(elements[c])] = c;
-  std::vector<size_t> columns(width);
-  for (size_t c = 0; c < width; ++c) {
-    columns[c] = column_at[numbers[c] % static_cast<int64_t>(pixels)];
-  }
-  for (size_t i = 0; i < numbers.size(); ++i) {
-    const size_t row = i / width, column = columns[i % width];
-    const auto first = static_cast<int64_t>(row / patches * pixels);
-    const double element = elements[row % patches * width + column];
-    if (numbers[i] != first + static_cast<int64_t>(element)) return {};
-    numbers[i] = static_cast<int64_t>(row * width + column);
-  }
-  return numbers;
-}
-
-// The patches that rows of `width` elements are. An image may have its channels first or last, and
-// may be a series of numbers.
-ImagePatches find_patches(const GraphBuilder& builder, const std::vector<int64_t>& numbers,
-                          size_t width) {
-  std::vector<int64_t> offsets(numbers.begin(), numbers.begin() + static_cast<ptrdiff_t>(width));
-  std::ranges::sort(offsets);
-  const Shape& image = builder.images_shape;
-  const auto product = [&](size_t begin, size_t end) {
-    int64_t extent = 1;
-    for (size_t d = begin; d < end; ++d) extent *= image[d];
-    return static_cast<uint32_t>(extent);
-  };
-  const size_t rank = image.size();
-  const ImagePatches views[] = {
-      {product(0, rank < 3 ? rank - 1 : rank - 2), rank < 3 ? 1 : product(rank - 2, rank - 1),
-       product(rank - 1, rank)},
-      {1, product(0, 1), product(1, rank)},
-      {1, 1, product(0, rank)}};
-  for (ImagePatches cut : views) {
-    uint32_t run = 1;
-    while (run < width && run < cut.width && offsets[run] == offsets[0] + run) ++run;
-    const size_t lines = width / run / cut.channels;
-    if (lines == 0 || lines > cut.height || run > cut.width) continue;
-    cut.patch_width = run;
-    cut.patch_height = static_cast<uint32_t>(lines);
-    const bool fits = cut.row_width().value() == width &&
-                      cut.patches().value() * builder.sizes.sequences * width == numbers.size();
-    if (fits && in_patches(cut, numbers, width)) return cut;
-  }
-  throw NotRecognised(kNoPatches, Cause::kInput);
-}
-
-}  // namespace
-
-ElementSumRef images_input(GraphBuilder& builder, Shape shape,
-                           const std::optional<ImagePatches>& patches) {
-  const uint32_t sequences = builder.sizes.sequences;
-  const auto elements = static_cast<uint32_t>(elements_of(shape) / sequences);
-  builder.images = builder.add_source({Source::Kind::kImages, 0, sequences, elements, {}});
-  builder.images_shape = Shape(shape.begin() + 1, shape.end());
-  if (patches) {
-    builder.image = *patches;
-    const ValueId node =
-        builder.graph.add_features(static_cast<uint32_t>(patches->row_width().value()));
-    builder.graph.as<FeaturesNode>(node)->patches = *patches;
-    builder.patches = builder.source_of_node(node, builder.sizes.rows());
-  }
-  return whole_source(builder.images, std::move(shape));
-}
-
-ElementSumRef as_patches(GraphBuilder& builder, const ElementSumRef& value) {
-  if (builder.images == 0 || value->shape.empty() || value->elements() == 0) return value;
-  const auto is_of_images = [&](const Term& term) {
-    return source_of(term.places.at(0)) == builder.images;
-  };
-  if (std::ranges::none_of(value->terms, is_of_images)) return value;
-  const TraceSizes& sizes = builder.sizes;
-  const auto width = static_cast<size_t>(value->shape.back());
-  ElementSum result = *value;
-  for (Term& term : result.terms) {
-    if (!is_of_images(term)) continue;
-    std::vector<int64_t> numbers(value->elements());
-    for (size_t i = 0; i < numbers.size(); ++i) {
-      refuse_op_if<Cause::kInput>(source_of(term.places.at(i)) != builder.images, kNoPatches);
-      numbers[i] = index_of(term.places.at(i));
-    }
-    if (builder.patches == 0) {
-      builder.found = {.patches = find_patches(builder, numbers, width)};
-      throw NotRecognised("its images are cut into patches");
-    }
-    const size_t patches = builder.image.patches().value();
-    const bool fits = width == builder.source_at(builder.patches).width &&
-                      numbers.size() == patches * sizes.sequences * width;
-    const auto found = fits ? in_patches(builder.image, numbers, width) : std::nullopt;
-    refuse_op_if<Cause::kInput>(!found, kNoPatches);
-    for (size_t i = 0; i < numbers.size(); ++i) {
-      const size_t before = (i / width / patches + 1) * sizes.prefix * width;
-      numbers[i] = number_of(builder.patches, static_cast<size_t>((*found)[i]) + before);
-    }
-    term.places = {0, std::make_shared<const std::vector<int64_t>>(std::move(numbers))};
-  }
-  return make_sum(std::move(result));
-}
-
 // Rows of constants that a program puts before those of each sequence's tokens, by whatever op.
 
 namespace {
 
-// A row of a value: constants, or a node's.
+// A row of a value: constants, one that each sequence has, or a node's.
 struct PrefixRow {
-  std::vector<double> constants{};  // [width]; empty: a row of the node
+  std::vector<double> constants{};  // [width]; or empty
+  bool is_padding = false;          // zeros that are no weights
+  std::vector<Column> pooled{};     // columns of a row for each sequence; or empty
   uint32_t node_row = 0;            // of a sequence
+
+  bool is_new() const { return !constants.empty() || !pooled.empty(); }
 
   friend bool operator==(const PrefixRow&, const PrefixRow&) = default;
 };
@@ -179,11 +65,10 @@ class PrefixReader {
     const size_t before = each - tokens;
     for (size_t row = 0; row < rows; ++row) {
       const size_t place = row % each;
-      auto found = read_row(row * width_, row / each * sizes.tokens);
+      auto found = read_row(row * width_, row / each);
       if (!found) return std::nullopt;
       if (place >= before) {
-        const bool is_token =
-            found->constants.empty() && found->node_row == sizes.prefix + place - before;
+        const bool is_token = !found->is_new() && found->node_row == sizes.prefix + place - before;
         if (!is_token) return std::nullopt;
       } else if (row < each) {
         prefix_.rows.push_back(std::move(*found));
@@ -196,10 +81,18 @@ class PrefixReader {
   }
 
  private:
-  // `first` is the node's first row of the sequence.
-  std::optional<PrefixRow> read_row(size_t begin, size_t first) {
+  std::optional<PrefixRow> read_row(size_t begin, size_t sequence) {
+    const size_t first = sequence * builder_.sizes.tokens;
     PrefixRow row;
     if (const auto found = source_row(builder_, value_, begin, width_)) {
+      const auto is_pooled = [&](const Column& column) {
+        return builder_.is_pooled(builder_.source_at(column.first));
+      };
+      if (std::ranges::all_of(found->columns, is_pooled)) {
+        if (found->row != sequence) return {};
+        row.pooled = found->columns;
+        return row;
+      }
       const Source& from = builder_.source(value_.at(begin));
       if (from.kind != Source::Kind::kNode || from.rows != builder_.sizes.rows()) return {};
       if (prefix_.columns.empty()) prefix_.columns = found->columns;
@@ -208,11 +101,14 @@ class PrefixReader {
       if (!fits || found->columns != prefix_.columns) return {};
       return row;
     }
+    row.is_padding = true;
     for (size_t i = begin; i < begin + width_; ++i) {
       const int64_t number = value_.at(i);
       const bool is_zero = number == kNoElement;
       if (!is_zero && builder_.source(number).kind != Source::Kind::kTable) return {};
       row.constants.push_back(is_zero ? 0.0 : constant(number));
+      const bool is_stored = !is_zero && builder_.source(number).table->stored != nullptr;
+      row.is_padding = row.is_padding && !is_stored && row.constants.back() == 0.0;
     }
     return row;
   }
@@ -233,43 +129,82 @@ class PrefixReader {
 
 }  // namespace
 
+namespace {
+
+// The rows of `node` with those of a prefix joined before its tokens. What it has of them already,
+// from place `first` on, are whole parts that were joined before.
+ValueId with_constants(GraphBuilder& builder, const Prefix& prefix, uint32_t first, ValueId node) {
+  const auto is_new = [&](size_t i) { return prefix.rows[i].is_new(); };
+  const auto is_constant = [&](size_t i) { return !prefix.rows[i].constants.empty(); };
+  const uint32_t begin = builder.first_place(node);
+  const uint32_t end = begin + builder.constants_of(node);
+  // The last rows that the node has already stay as they are.
+  size_t count = prefix.rows.size();
+  while (count > 0 && !is_new(count - 1)) --count;
+  const auto kept = static_cast<uint32_t>(prefix.rows.size() - count);
+  const bool is_at_end = kept == 0 || first + prefix.rows.size() == end;
+  refuse_op_if(kept > end - begin || !is_at_end,
+               "it puts rows of constants between those that were put before");
+  ValueId result = builder.without_first(node, end - begin - kept);
+  while (count > 0) {
+    const size_t last = count;
+    const bool are_constants = is_constant(count - 1);
+    const std::vector<Column>& pooled = prefix.rows[count - 1].pooled;
+    --count;
+    while (pooled.empty() && count > 0 && prefix.rows[count - 1].pooled.empty() &&
+           is_constant(count - 1) == are_constants) {
+      --count;
+    }
+    ValueId rows = 0;
+    if (!pooled.empty()) {
+      rows = builder.gather(pooled);
+    } else if (are_constants) {
+      std::vector<double> values;
+      for (size_t i = count; i < last; ++i) {
+        const std::vector<double>& row = prefix.rows[i].constants;
+        values.insert(values.end(), row.begin(), row.end());
+      }
+      WeightRef weight;
+      weight.name = prefix.name.empty() ? builder.name : prefix.name;
+      weight.rows = static_cast<uint32_t>(last - count);
+      weight.columns = builder.graph.width(node);
+      set_exact(weight, [values] { return values; });
+      rows = builder.graph.add_constants(builder.name + ".rows", weight);
+    } else {
+      rows = builder.first_rows(
+          builder.without_first(node, first + static_cast<uint32_t>(count) - begin),
+          static_cast<uint32_t>(last - count));
+    }
+    result = builder.graph.add_join(builder.name, rows, result);
+  }
+  return result;
+}
+
+}  // namespace
+
 ElementSumRef prefixed(GraphBuilder& builder, const ElementSumRef& value) {
   if (!value->is_plain() || value->terms[0].places.is_whole() || value->shape.empty() ||
       value->elements() == 0) {
     return value;
   }
   const auto prefix = PrefixReader(builder, *value).read();
-  const auto is_constant = [](const PrefixRow& row) { return !row.constants.empty(); };
-  if (!prefix || std::ranges::none_of(prefix->rows, is_constant)) return value;
+  if (!prefix || std::ranges::none_of(prefix->rows, &PrefixRow::is_new)) return value;
   const TraceSizes& sizes = builder.sizes;
+  // What is padded may be cut again, as where each token sees the one before it.
+  if (sizes.prefix == 0 && std::ranges::all_of(prefix->rows, &PrefixRow::is_padding)) return value;
   const auto count = static_cast<uint32_t>(prefix->rows.size());
   if (count > sizes.prefix) {
-    builder.found = {.prefix = count};
+    builder.found = {.stream = builder.stream(), .prefix = count};
     throw NotRecognised("it puts rows of constants before the tokens");
   }
   // Where more rows will be put later, these are the first or the last.
   const uint32_t first = sizes.puts_last_first ? sizes.prefix - count : 0;
   for (uint32_t i = 0; i < count; ++i) {
-    refuse_op_if(!is_constant(prefix->rows[i]) && prefix->rows[i].node_row != first + i,
+    refuse_op_if(!prefix->rows[i].is_new() && prefix->rows[i].node_row != first + i,
                  "it puts rows of constants between those that were put before");
   }
   const auto width = static_cast<uint32_t>(value->shape.back());
-  ValueId node = builder.gather(prefix->columns);
-  for (uint32_t i = 0; i < count; ++i) {
-    if (!is_constant(prefix->rows[i])) continue;
-    std::vector<double> rows;
-    const uint32_t begin = i;
-    for (; i < count && is_constant(prefix->rows[i]); ++i) {
-      rows.insert(rows.end(), prefix->rows[i].constants.begin(), prefix->rows[i].constants.end());
-    }
-    PrefixNode body;
-    body.first_row = first + begin;
-    body.rows.name = prefix->name.empty() ? builder.name : prefix->name;
-    body.rows.rows = i - begin;
-    body.rows.columns = width;
-    set_exact(body.rows, [rows] { return rows; });
-    node = builder.graph.add(builder.name, body, {node});
-  }
+  const ValueId node = with_constants(builder, *prefix, first, builder.gather(prefix->columns));
   NodeRows made{node, width, {}, sizes.rows()};
   for (uint32_t row = 0; row < sizes.rows(); ++row) {
     const uint32_t place = row % sizes.tokens;
@@ -277,6 +212,90 @@ ElementSumRef prefixed(GraphBuilder& builder, const ElementSumRef& value) {
     if (!is_missing) made.rows.push_back(row);
   }
   return on_rows(builder, made, value->shape, node, width);
+}
+
+// Rows of several inputs, one after the other.
+
+namespace {
+
+// The node whose rows are just those of a value, in order; nothing for any other value.
+std::optional<ValueId> node_of_all_rows(GraphBuilder& builder, const ElementSumRef& value) {
+  const NodeRows rows = rows_of(builder, value);
+  bool in_order = rows.rows.size() == rows.count;
+  for (size_t i = 0; i < rows.rows.size() && in_order; ++i) in_order = rows.rows[i] == i;
+  return in_order ? std::optional(rows.node) : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<ElementSumRef> joined_inputs(GraphBuilder& builder,
+                                           const std::vector<ElementSumRef>& values,
+                                           const Shape& shape) {
+  std::vector<uint32_t> streams;
+  for (const ElementSumRef& value : values) {
+    const auto stream = builder.stream_of(*value);
+    if (!stream) return std::nullopt;
+    streams.push_back(*stream);
+  }
+  const bool are_one = std::ranges::count(streams, streams[0]) == std::ssize(streams);
+  if (are_one || shape.size() < 2) return std::nullopt;
+  const int64_t sequences = builder.sizes.sequences, width = shape.back();
+  uint32_t stream = streams[0];
+  std::optional<ValueId> node;
+  int64_t tokens = 0;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const TraceSizes& sizes = builder.sizes_of(streams[i]);
+    const auto rows = static_cast<size_t>(sequences * sizes.tokens);
+    if (values[i]->shape.back() != width || sizes.prefix != 0 ||
+        values[i]->elements() != rows * static_cast<size_t>(width)) {
+      return std::nullopt;
+    }
+    const OnStream on(builder, streams[i]);
+    const auto part = node_of_all_rows(builder, values[i]);
+    if (!part) return std::nullopt;
+    tokens += sizes.tokens;
+    if (!node) {
+      node = part;
+      continue;
+    }
+    node = builder.graph.add_join(builder.name, *node, *part);
+    stream = builder.joined_stream(stream, streams[i], *node);
+  }
+  if (elements_of(shape) != static_cast<size_t>(sequences * tokens * width)) return std::nullopt;
+  // Of several sequences the rows of each are joined, and not those of all.
+  if (sequences > 1 && shape[shape.size() - 2] != tokens) return std::nullopt;
+  const OnStream on(builder, stream);
+  return whole_source(builder.source_of_node(*node, builder.sizes.rows()), shape);
+}
+
+ElementSumRef part_of_joined(GraphBuilder& builder, const ElementSumRef& value) {
+  const auto stream = builder.streams() > 1 ? builder.stream_of(*value) : std::nullopt;
+  if (!stream || !builder.parts_of(*stream) || !value->is_plain() || value->shape.empty()) {
+    return value;
+  }
+  const auto [first, second] = *builder.parts_of(*stream);
+  const uint32_t before = builder.sizes_of(first).tokens;
+  const uint32_t all = builder.sizes_of(*stream).tokens;
+  const auto width = static_cast<size_t>(value->shape.back());
+  const size_t rows = value->elements() / width / builder.sizes.sequences;
+  for (const bool is_first : {true, false}) {
+    const uint32_t begin = is_first ? 0 : before, count = is_first ? before : all - before;
+    if (rows != count) continue;
+    std::vector<Column> columns;
+    bool is_part = true;
+    for (size_t row = 0; row < rows * builder.sizes.sequences && is_part; ++row) {
+      const auto found = source_row(builder, *value, row * width, width);
+      is_part = found && found->row == row / rows * all + begin + row % rows;
+      if (is_part && row == 0) columns = found->columns;
+      is_part = is_part && found->columns == columns;
+    }
+    if (!is_part) continue;
+    const ValueId whole = builder.gather(columns);
+    const ValueId node = builder.graph.add_part(builder.name, is_first, whole);
+    const OnStream on(builder, is_first ? first : second);
+    return whole_source(builder.source_of_node(node, builder.sizes.rows()), value->shape);
+  }
+  return value;
 }
 
 // The nodes that a value becomes when an op reads it.
@@ -299,7 +318,8 @@ ElementSumRef each_element(GraphBuilder& builder, const ElementSumRef& value, co
 // An embedding's rows, one for each element of `ids`, which are `rows` of the node's.
 ElementSumRef embedded(GraphBuilder& builder, EmbeddingNode node, const ElementSumRef& ids,
                        std::vector<uint32_t> rows, uint32_t width) {
-  const ValueId made = builder.graph.add_embedding(builder.name, std::move(node), width);
+  const ValueId made = builder.graph.add_embedding(builder.name, std::move(node), width,
+                                                   builder.graph.inputs[builder.stream()].axis);
   Shape shape = ids->shape;
   shape.push_back(0);
   return on_rows(builder, {made, width, std::move(rows), builder.sizes.rows()}, shape, made, width);
@@ -322,7 +342,8 @@ ElementSumRef embedding(GraphBuilder& builder, const ConstantRef& table, const E
     rows.push_back(token + (sequence + 1) * sizes.prefix);
   }
   const WeightRef weight = weight_of(builder.program, table, false);
-  uint32_t& rows_max = are_types ? builder.graph.token_types : builder.graph.vocab_size;
+  GraphInput& input = builder.graph.inputs[builder.stream()];
+  uint32_t& rows_max = are_types ? input.token_types : input.vocab_size;
   refuse_op_if(rows_max != 0 && rows_max != weight.rows,
                "tokens are looked up in tables of different lengths");
   rows_max = weight.rows;
@@ -350,7 +371,8 @@ ElementSumRef norm(GraphBuilder& builder, const ElementSumRef& given, NormSpec s
   refuse_op_if(!(spec.epsilon >= 0.0) || !std::isfinite(static_cast<float>(spec.epsilon)),
                "its epsilon is no small number");
   spec.epsilon = std::max(spec.epsilon, kNormEpsilonMin);
-  const ElementSumRef value = on_one_source(builder, builder.materialised(given));
+  const ElementSumRef value =
+      on_one_source(builder, as_windows(builder, builder.materialised(given)));
   const size_t width = spec.gain.size();
   // Columns side by side may be in any order, the same in each row.
   std::vector<uint32_t> order(width);
@@ -379,10 +401,12 @@ ElementSumRef norm(GraphBuilder& builder, const ElementSumRef& given, NormSpec s
   });
 }
 
-ElementSumRef normalize(GraphBuilder& builder, const ElementSumRef& value, NormKind kind) {
-  const NodeRows rows = rows_of(builder, value);
-  const ValueId node = builder.graph.add(builder.name, RowFunctionNode{kind}, {rows.node});
-  return on_rows(builder, rows, value->shape, node, rows.width);
+ElementSumRef normalize(GraphBuilder& builder, const ElementSumRef& given, NormKind kind) {
+  return each_kind_of_row(builder, given, [&](const ElementSumRef& value) {
+    const NodeRows rows = rows_of(builder, value);
+    const ValueId node = builder.graph.add(builder.name, RowFunctionNode{kind}, {rows.node});
+    return on_rows(builder, rows, value->shape, node, rows.width);
+  });
 }
 
 ElementSumRef activation(GraphBuilder& builder, const ElementSumRef& given, ActivationNode body) {
@@ -390,6 +414,38 @@ ElementSumRef activation(GraphBuilder& builder, const ElementSumRef& given, Acti
       builder, on_one_source(builder, builder.materialised(given)),
       [&](ValueId input) { return builder.graph.add(builder.name, body, {input}); });
 }
+
+namespace {
+
+constexpr size_t kSummedTokensMax = 16;
+
+// The mean of a few tokens, along the last dimension. Nothing where they are too many.
+std::optional<ElementSumRef> mean_of_some(GraphBuilder& builder, const ElementSumRef& value) {
+  const auto tokens = static_cast<size_t>(value->shape.back());
+  const TraceSizes& sizes = builder.sizes;
+  if (tokens > kSummedTokensMax) return std::nullopt;
+  Shape shape = value->shape;
+  shape.pop_back();
+  ElementSumRef mean;
+  for (size_t t = 0; t < tokens; ++t) {
+    std::vector<int64_t> numbers;
+    for (size_t i = t; i < value->elements(); i += tokens) {
+      const int64_t number = value->at(i);
+      if (!builder.is_node(number) || builder.source(number).rows != sizes.rows())
+        return std::nullopt;
+      const uint32_t row = builder.row_of(number);
+      const auto [from, column] = builder.column_of(number);
+      const uint32_t to = builder.selected_at(from, row % sizes.tokens);
+      numbers.push_back(
+          number_of(to, uint64_t{row / sizes.tokens} * builder.source_at(to).width + column));
+    }
+    const ElementSumRef one = plain(shape, std::move(numbers));
+    mean = mean == nullptr ? one : sum(mean, one, 1.0);
+  }
+  return scaled(mean, 1.0 / static_cast<double>(tokens));
+}
+
+}  // namespace
 
 ElementSumRef pooled(GraphBuilder& builder, const ElementSumRef& given, size_t axis,
                      SelectKind kind) {
@@ -404,24 +460,35 @@ ElementSumRef pooled(GraphBuilder& builder, const ElementSumRef& given, size_t a
   order.erase(order.begin() + static_cast<ptrdiff_t>(axis));
   order.push_back(axis);
   const ElementSumRef value = permuted(whole, order);
+  if (first_row > sizes.prefix && kind == SelectKind::kMean) {
+    if (const auto mean = mean_of_some(builder, value)) return *mean;
+  }
   const uint32_t from = source_of(value->at(0));
   const uint32_t width = builder.source_at(from).width;
   refuse_op_if(
       first_row > sizes.prefix || tokens > sizes.tokens ||
           builder.source_at(from).rows != sizes.rows(),
-      "it pools some of the tokens, or parts of their numbers: not supported, all tokens of "
-      "a sequence are pooled by their mean or maximum");
+      "it pools some of the tokens, or parts of their numbers: not supported, all tokens of a "
+      "sequence are pooled, or its rows of constants. Give out all tokens, and pool these in your "
+      "program");
   const uint32_t to = builder.selected(from, kind, first_row);
+  // Tokens may come in any order, unless it matters.
+  const bool is_of_set = kind == SelectKind::kMean || kind == SelectKind::kMax;
+  std::vector<bool> is_seen(tokens);
   std::vector<int64_t> made;
   for (size_t i = 0, count = value->elements(); i < count; ++i) {
     const int64_t number = value->at(i);
     const uint32_t row = builder.row_of(number);
     const int64_t place =
         number_of(to, uint64_t{row / sizes.tokens} * width + builder.column_of(number).second);
-    if (i % tokens == 0) made.push_back(place);
-    refuse_op_if(row % sizes.tokens != first_row + i % tokens || made.back() != place ||
-                     source_of(number) != from,
-                 kMixesTokens);
+    if (i % tokens == 0) {
+      made.push_back(place);
+      is_seen.assign(tokens, false);
+    }
+    const uint32_t token = row % sizes.tokens - first_row;  // too large: before the first one
+    const bool fits = token < tokens && !is_seen[token] && (is_of_set || token == i % tokens);
+    refuse_op_if(!fits || made.back() != place || source_of(number) != from, kMixesTokens);
+    is_seen[token] = true;
   }
   Shape shape = value->shape;
   shape.pop_back();
@@ -445,35 +512,49 @@ ElementSumRef table_rows(GraphBuilder& builder, const ConstantRef& table, Shape 
   return plain(std::move(shape), std::move(numbers));
 }
 
-void fill_position_tables(GraphBuilder& builder, uint32_t positions,
+void fill_position_tables(GraphBuilder& builder, const std::vector<uint32_t>& positions,
                           const ConstantAt& constant_at) {
   for (const PositionTable& table : builder.tables) {
+    const OnStream on(builder, table.stream);
+    const bool is_of_input = table.stream < positions.size();
     WeightRef& weight = *builder.graph.as<EmbeddingNode>(table.node)->positions;
     const uint32_t columns = weight.columns;
-    const uint32_t tokens = builder.sizes.tokens;
-    const uint32_t rows_max = positions + builder.sizes.prefix;
+    const uint32_t axis = builder.graph.axis(table.node);
+    const uint32_t tokens = builder.traced_rows(axis) + builder.sizes.prefix;
+    const uint32_t rows_max =
+        (is_of_input ? builder.rows_of_tokens(positions[table.stream], axis)
+                     : builder.graph.all_rows(positions)[axis] - builder.sizes.prefix) +
+        builder.sizes.prefix;
     refuse_op_if(uint64_t{rows_max} * columns > ElementLimit::current(),
                  "its table of {} positions, {} numbers each, is too large: pass --context N, the "
                  "positions that you need",
                  rows_max, columns);
-    weight.rows = rows_max;
-    set_exact(weight, [table, columns, rows_max, positions, tokens, constant_at] {
-      std::vector<double> rows(size_t{rows_max} * columns, 0.0);
+    // Of the prefix those places that the node has.
+    const uint32_t first = builder.first_place(table.node);
+    const uint32_t end = first + builder.constants_of(table.node);
+    std::vector<size_t> places;
+    for (size_t p = first; p < end; ++p) places.push_back(p);
+    for (size_t p = builder.sizes.prefix; p < rows_max; ++p) places.push_back(p);
+    weight.rows = static_cast<uint32_t>(places.size());
+    set_exact(weight, [table, columns, rows_max, tokens, places, constant_at] {
+      std::vector<double> rows(places.size() * columns, 0.0);
       for (const TablePart& part : table.parts) {
-        const bool is_as_traced = part.stride == 0 || rows_max == tokens;
+        const bool is_as_traced =
+            part.stride == 0 || rows_max == tokens || part.constant->value() == kNoValue;
         // Extents after the one of positions stay, and those before it are 1.
         const Array::Reals values =
-            (is_as_traced ? part.constant->array() : constant_at(part.constant->value(), positions))
+            (is_as_traced ? part.constant->array() : constant_at(part.constant->value()))
                 .to_reals();
         const size_t prefix = part.prefix_rows.size();
         const auto missing = std::ranges::count(part.prefix_rows, -1);
-        for (size_t p = 0; p < rows_max; ++p) {
+        for (size_t to = 0; to < places.size(); ++to) {
+          const size_t p = places[to];
           const int64_t row = p < prefix ? part.prefix_rows[p] : static_cast<int64_t>(p) - missing;
           if (row < 0) continue;
           for (size_t c = 0; c < columns; ++c) {
             const auto index = static_cast<size_t>(part.first_row[c] + row * part.stride);
             refuse_op_if(index >= values.size(), "a table of positions is too short");
-            rows[p * columns + c] += part.factors[c] * values[index];
+            rows[to * columns + c] += part.factors[c] * values[index];
           }
         }
       }

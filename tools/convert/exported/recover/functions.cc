@@ -177,7 +177,8 @@ class ActivationFinder {
   explicit ActivationFinder(const Samples& samples) : samples_(samples) {
     for (size_t i = 0; i < std::size(kActivationNames); ++i) {
       const auto kind = static_cast<Activation>(i);
-      if (!has_parameter(kind)) without_parameter_.push_back(kind);
+      // Those that soon become too large are found by their names alone.
+      if (!has_parameter(kind) && kind < Activation::kExp) without_parameter_.push_back(kind);
     }
     for (const double number : samples.numbers) {
       if (number == 0.0 || !std::isfinite(number) || factors_.size() >= 4 * kNumbersMax) continue;
@@ -206,6 +207,7 @@ class ActivationFinder {
       if (auto gate = checked({{Activation::kSilu}, factor, 0.0, 1.0 / factor})) return gate;
     }
     if (auto found = find_lines()) return found;
+    if (auto found = find_bend()) return found;
     if (auto found = find_clamp()) return found;
     if (auto found = find_elu()) return found;
     // a f(factor x) + b x + c.
@@ -250,9 +252,35 @@ class ActivationFinder {
     return checked({{Activation::kLeakyRelu, as_written(left / right)}, 1.0, 0.0, right});
   }
 
-  // A line between two plateaus.
+  // A plateau and a line: max(x, c) or min(x, c), times a factor.
+  std::optional<FoundActivation> find_bend() const {
+    const auto [least, most] = std::ranges::minmax(samples_.y);
+    for (const double end : {least, most}) {
+      if (std::ranges::count(samples_.y, end) < 2) continue;
+      std::optional<size_t> first, last;  // of the line
+      for (size_t i = 0; i < samples_.y.size(); ++i) {
+        if (samples_.y[i] == end) continue;
+        if (!first || samples_.x[i] < samples_.x[*first]) first = i;
+        if (!last || samples_.x[i] > samples_.x[*last]) last = i;
+      }
+      if (!first || !(samples_.x[*last] > samples_.x[*first])) continue;
+      const double rise = as_written((samples_.y[*last] - samples_.y[*first]) /
+                                     (samples_.x[*last] - samples_.x[*first]));
+      if (rise == 0.0) continue;
+      const double bend = as_written(samples_.x[*first] - (samples_.y[*first] - end) / rise);
+      const double sign = (rise > 0.0) == (end == least) ? 1.0 : -1.0;
+      const FoundActivation found = {{Activation::kRelu}, sign, -sign * bend,
+                                     sign * rise,         0.0,  end};
+      if (agrees(found, kAgreement)) return found;
+    }
+    return std::nullopt;
+  }
+
+  // A line between two plateaus, each of which several samples reach.
   std::optional<FoundActivation> find_clamp() const {
     const auto [least, most] = std::ranges::minmax(samples_.y);
+    if (std::ranges::count(samples_.y, least) < 2 || std::ranges::count(samples_.y, most) < 2)
+      return std::nullopt;
     const double middle = as_written((least + most) / 2.0);
     const double half = (most - least) / 2.0;
     // The two samples of the line that are the farthest from each other.

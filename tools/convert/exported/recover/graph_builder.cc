@@ -14,70 +14,80 @@ namespace {
 
 // More pieces than this side by side are no model's heads, but elements in disorder.
 constexpr size_t kRunsMax = 1024;
-constexpr size_t kSlicesMax = 8;           // of one node, before it is read in another order
 constexpr size_t kCopiesMax = 8;           // of pieces, before a matrix is quicker
 constexpr uint32_t kChosenWidthMax = 256;  // of a node that pieces are chosen of
+
+constexpr uint32_t kShiftMax = 64;  // tokens that rows are moved by
 
 constexpr size_t kKeptSumsMax = 64;                // materialised values that are remembered
 constexpr size_t kKeptElements = size_t{1} << 25;  // of all of them
 
-// Why rows of a value are no rows of a node: they are of several tokens, or of parts of one.
-std::string why_no_rows(const GraphBuilder& builder, const ElementSum& value) {
-  const auto width = static_cast<size_t>(value.shape.back());
-  std::map<uint32_t, size_t> rows_of_tokens;  // that begin with an element of this token
-  for (size_t first = 0, count = value.elements(); first < count; first += width) {
-    std::set<uint32_t> tokens, columns;
-    for (size_t i = first; i < first + width; ++i) {
-      const int64_t number = value.at(i);
-      if (number == kNoElement) {
-        return "it puts zeros beside numbers of the model, as F.pad does: not supported, tokens "
-               "cannot be shifted nor rows be widened";
-      }
-      if (builder.source(number).kind == Source::Kind::kTable) {
-        return "it puts constants between numbers of the model: rows of constants are supported "
-               "before the first token alone, as in torch.cat([constants, x], 1)";
-      }
-      if (builder.source(number).rows != builder.source(value.at(0)).rows) return kPooledGoesBack;
-      tokens.insert(builder.row_of(number));
-      columns.insert(builder.column_of(number).second);
-    }
-    ++rows_of_tokens[builder.row_of(value.at(first))];
-    if (tokens.size() < 2) continue;
-    if (columns.size() == 1 && tokens.size() < builder.sizes.tokens) {
-      return "its rows are pieces of one column over several tokens, as patches of a series of "
-             "each variable: not supported. Export the model for an example [variables, steps], "
-             "which is one series a sequence, and for patches side by side";
-    }
-    if (columns.size() == 1) {
-      return "its rows are one column of all tokens each, as after x.transpose(1, 2): not "
-             "supported, layers work on the columns of each token. Where it is the variables that "
-             "attend to each other, export the model for an example [sequences, variables, steps] "
-             "and without the transposition";
-    }
-    return fmt::format(
-        "it puts {} tokens of a sequence side by side in a row: not supported, a row has the "
-        "numbers of one token, or of all pooled by their mean, maximum, first or last",
-        tokens.size());
-  }
-  const size_t parts = rows_of_tokens.begin()->second;
-  if (parts < 2) return "its rows are made of other columns from token to token: not supported";
-  return fmt::format(
-      "it makes {} rows of each token's numbers, such as its heads, or states and actions in turn: "
-      "norms, sums, factors and gates take rows of heads, but other ops take one row for each "
-      "token. Rows of several kinds in turn are to be made before the model",
-      parts);
-}
+constexpr const char* kTakesPartOfConstants =
+    "it takes some of the rows of constants that were put before the tokens together, without the "
+    "others: not supported";
 
 }  // namespace
 
+GraphBuilder::GraphBuilder(std::shared_ptr<const ExportedProgram> of_program,
+                           const std::vector<TraceSizes>& of_inputs,
+                           const std::vector<std::string>& names)
+    : program(std::move(of_program)), sizes(of_inputs[0]) {
+  graph.inputs[0].name = names[0];
+  for (uint32_t i = 0; i < of_inputs.size(); ++i) {
+    if (i != 0) graph.add_input(names[i]);
+    const TraceSizes& of_input = of_inputs[i];
+    streams_.push_back({of_input, of_input.tokens - of_input.prefix, graph.inputs[i].axis, 0, {}});
+  }
+}
+
+void GraphBuilder::turn_to(uint32_t stream) {
+  if (stream == stream_) return;
+  streams_[stream_].sizes = sizes;
+  stream_ = stream;
+  sizes = streams_[stream].sizes;
+}
+
+int64_t GraphBuilder::positions_max(uint32_t stream) const {
+  return streams_[stream].positions_max;
+}
+
+std::optional<uint32_t> GraphBuilder::stream_of(const ElementSum& value) const {
+  if (streams_.size() == 1) return 0;
+  for (const Term& term : value.terms) {
+    for (size_t i = 0, count = value.elements(); i < count; ++i) {
+      const int64_t number = term.places.at(i);
+      if (number == kNoElement) continue;
+      const Source& from = sources_.at(source_of(number));
+      const bool has_rows =
+          from.kind != Source::Kind::kTable &&
+          (from.kind != Source::Kind::kNode || !graph.is_on(AxisKind::kOne, from.node));
+      if (has_rows) return from.stream;
+      if (term.places.is_whole()) break;
+    }
+  }
+  return std::nullopt;
+}
+
+uint32_t GraphBuilder::joined_stream(uint32_t first, uint32_t second, ValueId node) {
+  const uint32_t own_axis = graph.axis(node);
+  for (uint32_t i = 0; i < streams_.size(); ++i) {
+    if (streams_[i].axis == own_axis) return i;
+  }
+  TraceSizes joined = sizes_of(first);
+  joined.tokens += sizes_of(second).tokens;
+  streams_.push_back({joined, joined.tokens, own_axis, 0, std::pair(first, second)});
+  return static_cast<uint32_t>(streams_.size() - 1);
+}
+
 uint32_t GraphBuilder::add_source(Source source) {
+  source.stream = stream_;
   sources_.push_back(std::move(source));
   return static_cast<uint32_t>(sources_.size() - 1);
 }
 
 uint32_t GraphBuilder::source_of_node(ValueId node, uint32_t rows) {
   const auto [known, is_new] = of_nodes_.try_emplace(node, 0);
-  if (is_new) known->second = add_source({Source::Kind::kNode, node, rows, graph.width(node), {}});
+  if (is_new) known->second = add_source({Source::Kind::kNode, node, rows, graph.width(node)});
   return known->second;
 }
 
@@ -102,7 +112,7 @@ ElementSumRef GraphBuilder::of_constant(const ConstantRef& constant) {
   const auto [known, is_new] = of_constants_.try_emplace(constant.get(), 0);
   if (is_new) {
     const auto width = static_cast<uint32_t>(constant->elements());
-    known->second = add_source({Source::Kind::kTable, 0, 1, width, constant});
+    known->second = add_source({Source::Kind::kTable, 0, 1, width, constant, 0});
   }
   return whole_source(known->second, constant->shape());
 }
@@ -150,27 +160,250 @@ ValueId GraphBuilder::gather(const std::vector<Column>& columns) {
                         ? from.node
                         : graph.add_slice(name + ".slice", from.node, first.second, width));
   }
+  align(parts);
+  const auto like =
+      std::ranges::find_if(parts, [&](ValueId part) { return !graph.is_on(AxisKind::kOne, part); });
+  for (ValueId& part : parts) {
+    if (like != parts.end() && graph.is_on(AxisKind::kOne, part)) part = repeated(part, *like);
+  }
   const ValueId node = parts.size() == 1 ? parts[0] : graph.add_concat(name + ".concat", parts);
   return gathered_[columns] = node;
 }
 
+ValueId GraphBuilder::repeated(ValueId node, ValueId like) {
+  const uint32_t width = graph.width(node);
+  std::vector<ValueId> copies(1, like);
+  while (copies.size() * graph.width(like) < width) copies.push_back(like);
+  ValueId zeros = copies.size() == 1 ? like : graph.add_concat(name + ".copies", copies);
+  if (graph.width(zeros) != width) zeros = graph.add_slice(name + ".slice", zeros, 0, width);
+  zeros = graph.add(name + ".zeros", ScaleNode{0.0}, {zeros});
+  return graph.add(name + ".repeated", AddNode{}, {zeros, node});
+}
+
 // The mean, the first and the last of a single row are that row, which may be put together with
 // others of its token.
-uint32_t GraphBuilder::selected(uint32_t from, SelectKind kind, uint32_t first_row) {
+uint32_t GraphBuilder::selected(uint32_t from, SelectKind kind, uint32_t place) {
   if (sizes.tokens == 1) return from;
-  const auto [known, is_new] = selected_.try_emplace({from, kind, first_row}, 0);
+  const auto [known, is_new] = selected_.try_emplace({from, kind, place}, 0);
   if (is_new) {
     refuse_op_if(sources_[from].kind != Source::Kind::kNode,
                  "it pools token ids, pixels or constants");
-    const ValueId node = graph.add(name, SelectNode{kind, first_row}, {sources_[from].node});
+    ValueId node = sources_[from].node;
+    const uint32_t first = first_place(node);
+    uint32_t before = kind == SelectKind::kLast || place < first ? 0 : place - first;
+    before = std::min(before, constants_of(node));
+    if (kind == SelectKind::kFirst) {
+      node = row_after(node, before);
+    } else {
+      node = graph.add_select(name, kind, without_first(node, before));
+    }
     known->second = source_of_node(node, sizes.sequences);
   }
   return known->second;
 }
 
+uint32_t GraphBuilder::shifted(uint32_t from, int64_t by) {
+  const auto [known, is_new] = shifted_.try_emplace({from, by}, 0);
+  if (!is_new) return known->second;
+  const Source source = sources_[from];
+  const auto rows = static_cast<uint32_t>(std::abs(by));
+  refuse_op_if(source.kind != Source::Kind::kNode || source.rows != sizes.rows() ||
+                   sizes.prefix != 0 || rows > kShiftMax,
+               "it takes rows of other tokens than the first and the last ones: supported are up "
+               "to {} from either end, without rows of constants before them",
+               kShiftMax);
+  DepthwiseNode node;
+  WindowAxis& window = node.windows.lines;
+  window.kernel = 2;
+  window.dilation = rows;
+  (by > 0 ? window.before : window.after) = rows;
+  node.kernel.name = name + ".shift";
+  node.kernel.rows = 2;
+  node.kernel.columns = source.width;
+  set_exact(node.kernel, [width = source.width, by] {
+    std::vector<double> taps(2 * size_t{width}, 0.0);
+    std::fill_n(taps.begin() + (by > 0 ? 0 : width), width, 1.0);
+    return taps;
+  });
+  const ValueId made = graph.add_depthwise(name + ".shift", node, source.node);
+  return shifted_[{from, by}] = source_of_node(made, source.rows);
+}
+
+uint32_t GraphBuilder::selected_at(uint32_t from, uint32_t place) {
+  const uint32_t after = sizes.tokens - 1 - place;
+  if (place <= sizes.prefix) return selected(from, SelectKind::kFirst, place);
+  if (after == 0) return selected(from, SelectKind::kLast, 0);
+  if (after <= place) return selected(shifted(from, after), SelectKind::kLast, 0);
+  return selected(shifted(from, -int64_t{place}), SelectKind::kFirst, 0);
+}
+
+namespace {
+
+// Rows beside those of tokens or windows.
+uint32_t constants_on(const std::vector<Axis>& axes, uint32_t axis) {
+  if (axes[axis].kind == AxisKind::kConstants) return axes[axis].rows;
+  if (axes[axis].kind == AxisKind::kOne) return 1;
+  if (axes[axis].kind != AxisKind::kJoined) return 0;
+  return constants_on(axes, axes[axis].source) + constants_on(axes, axes[axis].other);
+}
+
+// The axis of tokens or windows that constants were joined with.
+uint32_t without_constants(const std::vector<Axis>& axes, uint32_t axis) {
+  while (axes[axis].kind == AxisKind::kJoined) axis = axes[axis].other;
+  return axis;
+}
+
+}  // namespace
+
+uint32_t GraphBuilder::constants_of(ValueId node) const {
+  if (graph.is_on(AxisKind::kOne, node)) return 0;
+  if (graph.is_on(AxisKind::kConstants, node)) return graph.axes[graph.axis(node)].rows - 1;
+  return constants_on(graph.axes, graph.axis(node));
+}
+
+int64_t GraphBuilder::tokens_of_rows(int64_t rows, uint32_t axis) const {
+  if (rows == 0) return 0;
+  const Axis& own = graph.axes[without_constants(graph.axes, axis)];
+  if (own.kind == AxisKind::kPixels) {
+    return tokens_of_rows(rows / own.rows * graph.axes[own.source].rows, own.source);
+  }
+  if (own.kind != AxisKind::kWindows) return rows;
+  return tokens_of_rows(rows * own.stride - 1 + own.window, own.source);
+}
+
+uint32_t GraphBuilder::rows_of_tokens(uint32_t tokens, uint32_t axis) const {
+  return graph.rows(without_constants(graph.axes, axis), tokens);
+}
+
+void GraphBuilder::limit_positions(int64_t most) {
+  if (most == 0) return;
+  const int64_t prefix = sizes.prefix;
+  Stream& own = streams_[stream_];
+  own.positions_max = tighter(own.positions_max, tokens_of_rows(most - prefix, own.axis) + prefix);
+}
+
+// ---- windows over tokens ----
+
+ElementSumRef GraphBuilder::of_windows(const TokenWindows& windows) {
+  const ValueId node = windows.add(windows.windows, windows.input);
+  const bool is_same = graph.axis(node) == graph.axis(windows.input);
+  refuse_op_if(!is_same && parts_of(stream_),
+               "its windows make more or fewer rows of those of several inputs: not supported");
+  refuse_op_if(
+      !is_same && constants_of(windows.input) != 0,
+      "its windows see rows of constants that were put before the tokens, and make more or "
+      "fewer rows: not supported");
+  streams_[stream_].axis = without_constants(graph.axes, graph.axis(node));
+  const uint32_t tokens = windows.places - windows.first;
+  const uint32_t count = is_same ? tokens : windows.windows.count(tokens);
+  sizes.tokens = windows.first + count;
+  const uint32_t width = graph.width(node);
+  NodeRows rows{node, width, {}, sizes.rows()};
+  for (uint32_t row = 0; row < sizes.rows(); ++row) {
+    if (row % sizes.tokens >= windows.first) rows.rows.push_back(row);
+  }
+  windows_.try_emplace(source_of_node(node, sizes.rows()), windows);
+  return on_rows(*this, rows, {sizes.sequences, count, width}, node, width);
+}
+
+ElementSumRef GraphBuilder::without_windows(const ElementSumRef& value) {
+  if (!value->is_plain() || value->terms[0].places.is_whole() || value->elements() == 0) {
+    return value;
+  }
+  const uint32_t from = source_of(value->at(0));
+  const auto known = windows_.find(from);
+  if (known == windows_.end()) return value;
+  TokenWindows windows = known->second;
+  const Source source = sources_[from];
+  const uint32_t places = source.rows / sizes.sequences;
+  uint32_t begin = places, last = 0;
+  for (size_t i = 0, count = value->elements(); i < count; ++i) {
+    if (source_of(value->at(i)) != from) return value;
+    const uint32_t place = row_of(value->at(i)) % places;
+    begin = std::min(begin, place);
+    last = std::max(last, place);
+  }
+  if (windows.windows.width != 1) return value;
+  WindowAxis& window = windows.windows.lines;
+  const uint32_t before = (begin - windows.first) * window.stride;
+  const uint32_t after = (places - 1 - last) * window.stride;
+  if (before + after == 0 || before > window.before || after > window.after) return value;
+  window.before -= before;
+  window.after -= after;
+  const ElementSumRef made = of_windows(windows);
+  const auto to = int64_t{source_of(made->at(0))};
+  std::vector<int64_t> numbers = numbers_of(*value);
+  for (int64_t& number : numbers) {
+    const uint32_t row = row_of(number);
+    const uint32_t own = row / places * sizes.tokens + row % places - begin + windows.first;
+    number = number_of(static_cast<uint32_t>(to),
+                       uint64_t{own} * source.width + column_of(number).second);
+  }
+  return plain(value->shape, std::move(numbers));
+}
+
+uint32_t GraphBuilder::rows_of_first_part(ValueId node) const {
+  const Axis& axis = graph.axes[graph.axis(node)];
+  return axis.kind == AxisKind::kJoined ? graph.rows(axis.source, 1) : UINT32_MAX;
+}
+
+bool GraphBuilder::is_sum_of_rows(ValueId node, double factor) const {
+  const auto* select = graph.as<SelectNode>(node);
+  if (select == nullptr || select->kind != SelectKind::kMean) return false;
+  const ValueId input = graph.node(node).inputs[0];
+  return factor == graph.rows(graph.axis(input), sizes.tokens - sizes.prefix);
+}
+
+ValueId GraphBuilder::without_first(ValueId node, uint32_t rows) {
+  while (rows != 0) {
+    const uint32_t first = rows_of_first_part(node);
+    refuse_op_if(first > rows, kTakesPartOfConstants);
+    rows -= first;
+    node = part_of(node, false);
+  }
+  return node;
+}
+
+ValueId GraphBuilder::first_rows(ValueId node, uint32_t rows) {
+  const uint32_t first = rows_of_first_part(node);
+  refuse_op_if(first > rows, kTakesPartOfConstants);
+  const ValueId part = part_of(node, true);
+  if (first == rows) return part;
+  return graph.add_join(name, part, first_rows(part_of(node, false), rows - first));
+}
+
+// The first or the last row of a part.
+ValueId GraphBuilder::row_after(ValueId node, uint32_t rows) {
+  while (rows != 0 && rows_of_first_part(node) <= rows) {
+    rows -= rows_of_first_part(node);
+    node = part_of(node, false);
+  }
+  if (rows == 0) return graph.add_select(name, SelectKind::kFirst, node);
+  refuse_op_if(rows_of_first_part(node) != rows + 1, kTakesPartOfConstants);
+  return graph.add_select(name, SelectKind::kLast, part_of(node, true));
+}
+
+ValueId GraphBuilder::part_of(ValueId node, bool is_first) {
+  const auto [known, is_new] = parts_.try_emplace({node, is_first}, 0);
+  if (is_new) known->second = graph.add_part(name + ".part", is_first, node);
+  return known->second;
+}
+
+void GraphBuilder::align(std::vector<ValueId>& nodes) {
+  uint32_t fewest = UINT32_MAX;
+  const auto has_tokens = [&](ValueId node) { return !graph.is_on(AxisKind::kOne, node); };
+  for (const ValueId node : nodes) {
+    if (has_tokens(node)) fewest = std::min(fewest, constants_of(node));
+  }
+  for (ValueId& node : nodes) {
+    if (has_tokens(node)) node = without_first(node, constants_of(node) - fewest);
+  }
+}
+
 ElementSumRef GraphBuilder::materialised(const ElementSumRef& given) {
-  const ElementSumRef value = as_patches(*this, given);
+  const ElementSumRef value = images == 0 ? given : as_windows(*this, given);
   if (value->is_plain()) return value;
+  const OnStream on(*this, *value);
   for (const auto& [known, made] : materialised_) {
     const bool is_same = known->terms == value->terms && known->elements() == value->elements();
     if (known == value || is_same) return with_shape(made, value->shape);
@@ -188,296 +421,6 @@ ElementSumRef GraphBuilder::materialised(const ElementSumRef& given) {
   }
   return made;
 }
-
-bool is_of_ids(const GraphBuilder& builder, const ElementSum& value) {
-  return value.is_plain() && value.elements() != 0 &&
-         builder.source(value.at(0)).kind == Source::Kind::kTokens;
-}
-
-ElementSumRef in_place(const ElementSumRef& value, uint32_t from, uint32_t to) {
-  if (value->terms[0].places.is_whole()) return whole_source(to, value->shape);
-  std::vector<int64_t> numbers = numbers_of(*value);
-  for (int64_t& number : numbers) number += (int64_t{to} - int64_t{from}) * kSourceElements;
-  return plain(value->shape, std::move(numbers));
-}
-
-bool is_along_tokens(const GraphBuilder& builder, const ElementSum& value, size_t axis) {
-  if (value.shape[axis] < 2) return false;
-  const auto stride = static_cast<size_t>(strides_of(value.shape)[axis]);
-  const int64_t first = value.at(0), next = value.at(stride);
-  return first != kNoElement && next != kNoElement && builder.row_of(first) != builder.row_of(next);
-}
-
-std::optional<SourceRow> source_row(const GraphBuilder& builder, const ElementSum& value,
-                                    size_t begin, size_t width) {
-  SourceRow row;
-  row.columns.reserve(width);
-  for (size_t i = begin; i < begin + width; ++i) {
-    const int64_t number = value.at(i);
-    if (number == kNoElement || builder.source(number).kind == Source::Kind::kTable) return {};
-    if (i == begin) row.row = builder.row_of(number);
-    if (builder.row_of(number) != row.row) return {};
-    row.columns.push_back(builder.column_of(number));
-  }
-  return row;
-}
-
-// Rows of values as rows of nodes.
-
-namespace {
-
-// Whether these rows of a whole source are those of all tokens.
-bool has_all_tokens(const TraceSizes& sizes, const std::vector<uint32_t>& rows) {
-  if (sizes.prefix == 0) return false;
-  size_t next = 0;
-  for (uint32_t row = 0; row < sizes.rows(); ++row) {
-    if (next < rows.size() && rows[next] == row) {
-      ++next;
-    } else if (!sizes.is_of_prefix(row)) {
-      return false;
-    }
-  }
-  return next == rows.size();
-}
-
-// Which of a node's columns each of these is, where they are all of one node's in disorder.
-std::vector<uint32_t> order_of(const GraphBuilder& builder, const std::vector<Column>& columns) {
-  const Source& from = builder.source_at(columns[0].first);
-  if (from.kind != Source::Kind::kNode || columns.size() != from.width) return {};
-  std::vector<uint32_t> order;
-  std::vector<bool> is_there(columns.size(), false);
-  size_t runs = 1;
-  for (const Column& column : columns) {
-    if (column.first != columns[0].first || is_there[column.second]) return {};
-    is_there[column.second] = true;
-    runs += order.empty() || column.second == order.back() + 1 ? 0 : 1;
-    order.push_back(column.second);
-  }
-  return runs > kSlicesMax ? order : std::vector<uint32_t>{};
-}
-
-// One row of each sequence, the first or the last, as all rows of a node that selects them.
-void select_one(GraphBuilder& builder, NodeRows& rows, std::vector<Column>& columns) {
-  const TraceSizes& sizes = builder.sizes;
-  const uint32_t place = rows.rows[0];
-  const bool is_last = place == sizes.tokens - 1;
-  refuse_op_if<Cause::kInput>(
-      place > sizes.prefix && !is_last,
-      "it takes token {} of each sequence: expected the first or the last, or give out all tokens "
-      "and take this one in your program",
-      place - sizes.prefix);
-  for (uint32_t b = 0; b < sizes.sequences; ++b) {
-    refuse_op_if<Cause::kInput>(rows.rows[b] != b * sizes.tokens + place, kMixesTokens);
-    rows.rows[b] = b;
-  }
-  for (Column& column : columns) {
-    column.first = is_last ? builder.selected(column.first, SelectKind::kLast, 0)
-                           : builder.selected(column.first, SelectKind::kFirst, place);
-  }
-  rows.count = sizes.sequences;
-}
-
-// The dimensions of values of one shape, those last that step to other columns of the same token in
-// one of them, and to another token in none: as heads that stand before the tokens.
-std::vector<size_t> columns_last(const GraphBuilder& builder,
-                                 const std::vector<ElementSumRef>& values) {
-  const Shape& shape = values[0]->shape;
-  std::vector<size_t> order(shape.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  if (elements_of(shape) == 0) return order;
-  const Shape strides = strides_of(shape);
-  std::stable_partition(order.begin(), order.end(), [&](size_t d) {
-    if (shape[d] < 2) return true;
-    bool has_columns = false;
-    for (const ElementSumRef& value : values) {
-      const int64_t from = value->at(0), to = value->at(static_cast<size_t>(strides[d]));
-      if (from == kNoElement || to == kNoElement) return true;
-      if (builder.row_of(from) != builder.row_of(to)) return true;
-      has_columns = has_columns || from != to;
-    }
-    return !has_columns;
-  });
-  return order;
-}
-
-// The shape whose last dimension joins as many as have elements of one token.
-Shape with_whole_rows(const GraphBuilder& builder, const ElementSum& value) {
-  Shape flat = value.shape;
-  while (flat.size() > 1) {
-    const int64_t last = flat.back() * flat[flat.size() - 2];
-    const auto width = static_cast<size_t>(last);
-    for (size_t i = 0, count = value.elements(); i < count; ++i) {
-      const int64_t number = value.at(i);
-      const bool is_same_row =
-          number != kNoElement && builder.row_of(number) == builder.row_of(value.at(i - i % width));
-      if (!is_same_row) return flat;
-    }
-    flat.pop_back();
-    flat.back() = last;
-  }
-  return flat;
-}
-
-// Values of one shape with one row for each token, which may be several rows of the value.
-struct TokenRows {
-  std::vector<size_t> order;
-  Shape shape, flat;
-  std::vector<NodeRows> rows;  // of each value
-
-  ElementSumRef made(GraphBuilder& builder, ValueId node) const {
-    const ElementSumRef whole = on_rows(builder, rows[0], flat, node, rows[0].width);
-    return permuted(with_shape(whole, shape), inverse_order(order));
-  }
-};
-
-TokenRows token_rows(GraphBuilder& builder, const std::vector<ElementSumRef>& values) {
-  TokenRows result;
-  result.order = columns_last(builder, values);
-  for (const ElementSumRef& value : values) {
-    const ElementSumRef ordered = permuted(value, result.order);
-    if (result.rows.empty()) {
-      result.shape = ordered->shape;
-      result.flat = with_whole_rows(builder, *ordered);
-    }
-    result.rows.push_back(rows_of(builder, with_shape(ordered, result.flat)));
-  }
-  return result;
-}
-
-}  // namespace
-
-NodeRows rows_of(GraphBuilder& builder, const ElementSumRef& given, std::vector<uint32_t>* order) {
-  const TraceSizes& sizes = builder.sizes;
-  const ElementSumRef value = builder.materialised(as_patches(builder, given));
-  refuse_op_if(value->shape.empty(), "it is a single number");
-  const auto width = static_cast<uint32_t>(value->shape.back());
-  const size_t count = value->elements();
-  refuse_op_if(count == 0, "it is empty");
-  NodeRows result{0, width, {}, 0};
-  if (value->terms[0].places.is_whole()) {
-    const Source& whole = builder.source_at(value->terms[0].places.source);
-    if (whole.width == width && whole.kind == Source::Kind::kNode) {
-      result.node = whole.node;
-      result.count = whole.rows;
-      result.rows.resize(count / width);
-      std::iota(result.rows.begin(), result.rows.end(), 0u);
-      return result;
-    }
-  }
-  std::vector<Column> columns;
-  for (size_t i = 0; i < count; i += width) {
-    auto row = source_row(builder, *value, i, width);
-    if (i == 0 && row) columns = row->columns;
-    if (!row || row->columns != columns) {
-      throw NotRecognised(why_no_rows(builder, *value), Cause::kInput);
-    }
-    result.rows.push_back(row->row);
-  }
-  result.count = builder.source(value->at(0)).rows;
-  for (const Column& column : columns) {
-    refuse_op_if<Cause::kInput>(builder.source_at(column.first).rows != result.count,
-                                kPooledGoesBack);
-  }
-  const bool selects =
-      result.count == sizes.rows() && sizes.tokens > 1 && result.rows.size() == sizes.sequences;
-  if (selects) select_one(builder, result, columns);
-  refuse_op_if<Cause::kInput>(
-      result.rows.size() < result.count && !has_all_tokens(sizes, result.rows),
-      "it leaves tokens out, which depends on how many there are: give out all tokens, and take "
-      "these in your program");
-  if (order != nullptr) *order = order_of(builder, columns);
-  const bool keeps_order = order != nullptr && !order->empty();
-  result.node = keeps_order ? builder.source_at(columns[0].first).node : builder.gather(columns);
-  return result;
-}
-
-ElementSumRef on_rows(GraphBuilder& builder, const NodeRows& rows, const Shape& shape, ValueId node,
-                      uint32_t width) {
-  Shape made = shape;
-  made.back() = width;
-  const uint32_t to = builder.source_of_node(node, rows.count);
-  bool in_order = rows.rows.size() == rows.count;
-  for (size_t i = 0; i < rows.rows.size() && in_order; ++i) in_order = rows.rows[i] == i;
-  if (in_order) return whole_source(to, std::move(made));
-  std::vector<int64_t> numbers;
-  for (const uint32_t row : rows.rows) {
-    for (uint32_t c = 0; c < width; ++c)
-      numbers.push_back(number_of(to, uint64_t{row} * width + c));
-  }
-  return plain(std::move(made), std::move(numbers));
-}
-
-ElementSumRef on_one_source(GraphBuilder& builder, const ElementSumRef& value) {
-  if (value->terms[0].places.is_whole()) return value;
-  const TraceSizes& sizes = builder.sizes;
-  const uint32_t first = source_of(value->at(0));
-  const Source& from = builder.source(value->at(0));
-  std::vector<bool> seen(size_t{from.rows} * from.width, false);
-  bool is_one = true;
-  for (size_t i = 0, count = value->elements(); i < count && is_one; ++i) {
-    const auto index = static_cast<size_t>(index_of(value->at(i)));
-    is_one = source_of(value->at(i)) == first && index < seen.size() && !seen[index];
-    if (is_one) seen[index] = true;
-  }
-  // Before rows of constants are put before those of tokens, none are read there.
-  for (size_t i = 0; i < seen.size() && is_one && from.rows == sizes.rows(); ++i) {
-    if (sizes.is_of_prefix(static_cast<uint32_t>(i / from.width))) seen[i] = true;
-  }
-  if (is_one && std::ranges::count(seen, false) == 0) return value;
-  // The rows of a slice or of a concatenation.
-  const TokenRows whole = token_rows(builder, {value});
-  return whole.made(builder, whole.rows[0].node);
-}
-
-ElementSumRef product(GraphBuilder& builder, const ElementSumRef& a, const ElementSumRef& b) {
-  const Shape shape = broadcast(a->shape, b->shape);
-  const ElementSumRef first = stretched(builder.materialised(a), shape);
-  const ElementSumRef second = stretched(builder.materialised(b), shape);
-  const TokenRows both = token_rows(builder, {first, second});
-  refuse_op_if(both.rows[0].count != both.rows[1].count, kPooledGoesBack);
-  refuse_op_if(both.rows[0].rows != both.rows[1].rows, kMixesTokens);
-  return both.made(builder, builder.graph.add(builder.name, MultiplyNode{},
-                                              {both.rows[0].node, both.rows[1].node}));
-}
-
-ValueId output(GraphBuilder& builder, const ElementSumRef& given) {
-  refuse_op_if(given->elements() == 0, "it has no elements");
-  ElementSumRef value = builder.materialised(given);
-  // One number for each token.
-  const bool is_column =
-      value->shape.size() >= 2 && is_along_tokens(builder, *value, value->shape.size() - 1);
-  if (is_column) {
-    Shape shape = value->shape;
-    shape.push_back(1);
-    value = with_shape(value, shape);
-  }
-  if (value->shape.size() == 1) value = with_shape(value, {1, value->shape[0]});
-  refuse_op_if<Cause::kInput>(
-      is_column && value->elements() > builder.source(value->at(0)).rows,
-      "it gives out its columns before the tokens: give out [sequences, tokens, columns], and "
-      "leave the last transposition to your program");
-  refuse_op_if<Cause::kInput>(
-      with_whole_rows(builder, *value).back() != value->shape.back(),
-      "it gives out the numbers of each row as {}: give them out side by side, and leave this last "
-      "view or unflatten to your program",
-      shape_text(value->shape));
-  const NodeRows rows = rows_of(builder, value);
-  for (size_t i = 0; i < rows.rows.size(); ++i) {
-    if (rows.rows[i] == i && rows.rows.size() == rows.count) continue;
-    refuse_op_if<Cause::kInput>(
-        rows.rows.size() < rows.count && has_all_tokens(builder.sizes, rows.rows),
-        "it leaves out rows of constants that were put before the tokens: give out all rows, or "
-        "one for each sequence");
-    throw NotRecognised(
-        "it gives out rows in another order than that of the tokens: leave the last transposition "
-        "to your program",
-        Cause::kInput);
-  }
-  return rows.node;
-}
-
-// ---- values that are another one times constants: functions are of that one, and linear layers
-// take the constants into their weights ----
 
 namespace {
 
@@ -515,6 +458,11 @@ std::optional<Multiple> multiple_of_node(const GraphBuilder& builder, const Elem
     if (!ratios.empty()) return Multiple{made, factor(std::move(ratios))};
   }
   if (value->terms.size() != 1) return std::nullopt;
+  const Factors& factors = value->terms[0].factors;
+  if (!factors.each && builder.is_node(value->at(0)) &&
+      builder.is_sum_of_rows(builder.source(value->at(0)).node, factors.uniform)) {
+    return std::nullopt;
+  }
   const ElementSumRef bare = make_sum({value->shape, {Term{value->terms[0].places}}});
   return Multiple{bare, factor(ratios_of(*value, *bare))};
 }
@@ -569,9 +517,11 @@ bool has_factors_of_heads(const GraphBuilder& builder, const ElementSumRef& valu
   return true;
 }
 
+namespace {
+
 // W (factors x + offsets) + b
-ElementSumRef linear(GraphBuilder& builder, const ElementSumRef& given,
-                     const WeightRef& given_weight, std::vector<double> bias) {
+ElementSumRef linear_of_rows(GraphBuilder& builder, const ElementSumRef& given,
+                             const WeightRef& given_weight, std::vector<double> bias) {
   auto folded = columns_of_node(builder, given);
   if (folded) {
     // One factor goes with the node, and a layer that was made before takes in what follows it.
@@ -601,6 +551,87 @@ ElementSumRef linear(GraphBuilder& builder, const ElementSumRef& given,
   }
   const ValueId node = builder.graph.add_linear(builder.name, {weight, std::move(bias)}, rows.node);
   return on_rows(builder, rows, given->shape, node, weight.rows);
+}
+
+// A row of the first or the last tokens' numbers, whatever their order: which of its elements each
+// column of each token is.
+struct TokensInRow {
+  std::vector<Column> columns;   // of a token
+  std::vector<uint32_t> inputs;  // [tokens, columns]
+  uint32_t tokens = 0;
+  bool are_last = false;
+};
+
+// Nothing where rows are anything else.
+std::optional<TokensInRow> tokens_in_row(const GraphBuilder& builder, const ElementSum& value) {
+  const TraceSizes& sizes = builder.sizes;
+  const auto width = static_cast<size_t>(value.shape.back());
+  if (!value.is_plain() || value.elements() != width * sizes.sequences || sizes.prefix != 0 ||
+      sizes.tokens == 1) {
+    return std::nullopt;
+  }
+  std::map<uint32_t, std::map<Column, uint32_t>> tokens;  // by places
+  for (size_t i = 0; i < value.elements(); ++i) {
+    const int64_t number = value.at(i);
+    if (!builder.is_node(number) || builder.source(number).rows != sizes.rows())
+      return std::nullopt;
+    const uint32_t row = builder.row_of(number);
+    if (row / sizes.tokens != i / width) return std::nullopt;
+    const auto input = static_cast<uint32_t>(i % width);
+    const auto [known, is_new] =
+        tokens[row % sizes.tokens].try_emplace(builder.column_of(number), input);
+    if (known->second != input) return std::nullopt;
+  }
+  TokensInRow found;
+  found.tokens = static_cast<uint32_t>(tokens.size());
+  const uint32_t first = tokens.begin()->first, last = tokens.rbegin()->first;
+  found.are_last = last + 1 == sizes.tokens;
+  const bool are_together = last - first + 1 == found.tokens && (found.are_last || first == 0);
+  if (found.tokens < 2 || !are_together || found.tokens > kWindowRowsMax) return std::nullopt;
+  for (const auto& [column, input] : tokens.begin()->second) found.columns.push_back(column);
+  for (const auto& [place, columns] : tokens) {
+    size_t c = 0;
+    for (const auto& [column, input] : columns) {
+      if (c >= found.columns.size() || column != found.columns[c++]) return std::nullopt;
+      found.inputs.push_back(input);
+    }
+  }
+  if (found.inputs.size() != width) return std::nullopt;
+  return found;
+}
+
+// A layer of several tokens' numbers: a convolution, whose first or last row is taken.
+std::optional<ElementSumRef> linear_of_tokens(GraphBuilder& builder, const ElementSumRef& given,
+                                              const WeightRef& weight,
+                                              const std::vector<double>& bias) {
+  if (given->shape.empty() || given->elements() == 0) return std::nullopt;
+  const ElementSumRef value = given->is_plain() ? given : builder.materialised(given);
+  const auto found = tokens_in_row(builder, *value);
+  if (!found || weight.columns != found->inputs.size()) return std::nullopt;
+  Windows window;
+  window.lines.kernel = found->tokens;
+  if (found->are_last) window.lines.before = found->tokens - 1;
+  const ValueId rows = builder.gather(found->columns);
+  const ValueId windows = builder.graph.add_windows(builder.name + ".windows", window, rows);
+  std::vector<uint32_t> order(found->inputs.size());
+  for (size_t i = 0; i < order.size(); ++i) order[found->inputs[i]] = static_cast<uint32_t>(i);
+  const ValueId node =
+      builder.graph.add_linear(builder.name, {with_columns(weight, order), bias}, windows);
+  const ValueId one = builder.graph.add_select(
+      builder.name + ".row", found->are_last ? SelectKind::kLast : SelectKind::kFirst, node);
+  Shape shape = given->shape;
+  shape.back() = weight.rows;
+  return whole_source(builder.source_of_node(one, builder.sizes.sequences), shape);
+}
+
+}  // namespace
+
+ElementSumRef linear(GraphBuilder& builder, const ElementSumRef& value, const WeightRef& weight,
+                     std::vector<double> bias) {
+  if (const auto made = linear_of_tokens(builder, value, weight, bias)) return *made;
+  return each_kind_of_row(builder, value, [&](const ElementSumRef& rows) {
+    return linear_of_rows(builder, rows, weight, bias);
+  });
 }
 
 }  // namespace arenite::convert

@@ -14,12 +14,13 @@
 
 #include "convert/exported/recover/traced_value.h"
 #include "convert/graph/graph.h"
+#include "core/windows.h"
 
 namespace arenite::convert {
 // What was traced: so many sequences of so many rows.
 struct TraceSizes {
   uint32_t sequences = 1;
-  uint32_t tokens = 0;  // of a sequence, the rows of its prefix included
+  uint32_t tokens = 0;  // places of a sequence, those of its prefix included
   uint32_t prefix = 0;  // rows of constants that the program puts before those that it is given
   // Where it does so in several steps: the first ones put are the last ones of all.
   bool puts_last_first = false;
@@ -30,8 +31,9 @@ struct TraceSizes {
 
 // What shows while a program is followed, which is then followed anew.
 struct Discovery {
+  uint32_t stream = 0;
   uint32_t prefix = 0;  // rows of constants before each sequence, more than TraceSizes says
-  std::optional<ImagePatches> patches{};  // that it cuts its images into
+  std::optional<ImageLayout> image{};  // what its images are
 };
 
 // A matrix of elements that values are made of.
@@ -40,13 +42,34 @@ struct Source {
 
   Kind kind = Kind::kNode;
   ValueId node = 0;   // of kNode
-  uint32_t rows = 0;  // tokens of all sequences, or as many as sequences
+  uint32_t rows = 0;  // places of all sequences, or as many as sequences
   uint32_t width = 0;
   ConstantRef table{};  // of kTable, whose elements are those of the constant
+  uint32_t stream = 0;  // that it was made in
+};
+
+// What is computed with at a time: the rows that come from one input, or those of several joined.
+// Of several inputs each is a stream.
+struct Stream {
+  TraceSizes sizes;            // of the rows that are computed with: windows may make fewer
+  uint32_t traced_tokens = 0;  // of the input
+  uint32_t axis = 0;           // of these rows
+  int64_t positions_max = 0;   // as far as is known; 0: any number
+  // Of joined rows those that were joined, with their tokens.
+  std::optional<std::pair<uint32_t, uint32_t>> parts{};
 };
 
 // A column of a source, the same one in each row.
 using Column = std::pair<uint32_t, uint32_t>;  // source and column
+
+// A convolution over the tokens of a node, `places` a sequence, from place `first` on.
+struct TokenWindows {
+  Windows windows;
+  ValueId input = 0;
+  uint32_t places = 0;
+  uint32_t first = 0;
+  std::function<ValueId(const Windows&, ValueId input)> add{};  // its nodes
+};
 
 // A value as the rows of one node, whose columns are the value's last dimension, in the order of
 // the value's other dimensions: `rows` says which row each of these is.
@@ -70,24 +93,26 @@ struct TablePart {
 struct PositionTable {
   ValueId node = 0;
   std::vector<TablePart> parts;
+  uint32_t stream = 0;
 };
 
-// The value of a program at another length.
-using ConstantAt = std::function<Array(uint32_t value, int64_t tokens)>;
+// A value of the program where its inputs have other lengths.
+using ConstantAt = std::function<Array(uint32_t value)>;
 
 // The graph so far, and which elements values can be made of.
 class GraphBuilder {
  public:
-  GraphBuilder(std::shared_ptr<const ExportedProgram> of_program, TraceSizes trace_sizes)
-      : program(std::move(of_program)), sizes(trace_sizes) {}
+  // One stream for each input, whose name is that of the author.
+  GraphBuilder(std::shared_ptr<const ExportedProgram> of_program,
+               const std::vector<TraceSizes>& of_inputs, const std::vector<std::string>& names);
 
   const std::shared_ptr<const ExportedProgram> program;
-  const TraceSizes sizes;
+  TraceSizes sizes;  // of the present stream
   Graph graph;
-  std::string name;           // of nodes that are made next
-  int64_t positions_max = 0;  // as far as is known; 0: any number
+  std::string name;  // of nodes that are made next
   std::optional<Discovery> found;
   std::vector<PositionTable> tables;
+  bool columns_first = false;  // of what is given out: [sequences, columns, tokens]
 
   // Throws NotRecognised for what is no element.
   const Source& source(int64_t number) const;
@@ -97,10 +122,34 @@ class GraphBuilder {
     return number != kNoElement && source(number).kind == Source::Kind::kNode;
   }
   const Source& source_at(uint32_t index) const { return sources_.at(index); }
+  // Whether it has one row for each sequence, and not one for each of its tokens.
+  bool is_pooled(const Source& from) const {
+    return from.kind == Source::Kind::kNode && from.rows == sizes.sequences && sizes.tokens > 1;
+  }
+  bool is_pooled(int64_t number) const { return number != kNoElement && is_pooled(source(number)); }
   uint32_t add_source(Source source);
   uint32_t source_of_node(ValueId node, uint32_t rows);
   // The elements of a constant.
   ElementSumRef of_constant(const ConstantRef& constant);
+
+  // ---- streams ----
+
+  uint32_t stream() const { return stream_; }
+  size_t streams() const { return streams_.size(); }
+  // Works on another one from now on.
+  void turn_to(uint32_t stream);
+  int64_t positions_max(uint32_t stream) const;
+  const TraceSizes& sizes_of(uint32_t stream) const {
+    return stream == stream_ ? sizes : streams_[stream].sizes;
+  }
+  // The stream whose rows a value has; nothing where it has rows of whole sequences, or constants.
+  std::optional<uint32_t> stream_of(const ElementSum& value) const;
+  uint32_t stream_of_column(const Column& column) const { return sources_[column.first].stream; }
+  // The rows of several streams, one after the other, as a stream of their own.
+  uint32_t joined_stream(uint32_t first, uint32_t second, ValueId node);
+  const std::optional<std::pair<uint32_t, uint32_t>>& parts_of(uint32_t stream) const {
+    return streams_[stream].parts;
+  }
 
   // The same elements as one term without factors: sums are added up, rotations applied.
   ElementSumRef materialised(const ElementSumRef& value);
@@ -110,26 +159,93 @@ class GraphBuilder {
   }
   // A node of the columns side by side.
   ValueId gather(const std::vector<Column>& columns);
-  // The source of one row of each sequence that is made of those of another one.
-  uint32_t selected(uint32_t source, SelectKind kind, uint32_t first_row);
-  // Tightens what is known of the number of positions.
-  void limit_positions(int64_t most) { positions_max = tighter(positions_max, most); }
+  // The source of one row of each sequence that is made of those of another one, from `first_place`
+  // on.
+  uint32_t selected(uint32_t source, SelectKind kind, uint32_t first_place);
+  // The source whose rows are those so many tokens before, or after where `by` is negative, and
+  // zeros beyond the sequence.
+  uint32_t shifted(uint32_t source, int64_t by);
+  // One row of each sequence, that of the token at `place`, which counts from the nearer end.
+  uint32_t selected_at(uint32_t source, uint32_t place);
+  // Rows of constants that each sequence has in a node, and the place of the first.
+  uint32_t constants_of(ValueId node) const;
+  uint32_t first_place(ValueId node) const {
+    return sizes.puts_last_first ? sizes.prefix - constants_of(node) : 0;
+  }
+  // Whether this times a node is the sum of rows that the node is the mean of: a sum is followed as
+  // such a multiple, so that a division by the number of rows is a mean again at any length.
+  bool is_sum_of_rows(ValueId node, double factor) const;
+  // The rows of a node without the first ones, which are whole parts that were joined.
+  ValueId without_first(ValueId node, uint32_t rows);
+  // These alone.
+  ValueId first_rows(ValueId node, uint32_t rows);
+  // The nodes with equally many rows of constants, the fewest that one has. Those with a row for
+  // each sequence are none of them.
+  void align(std::vector<ValueId>& nodes);
+  // Tightens what is known of the number of positions: of rows that are computed with, or of those
+  // of another axis. 0: of any number.
+  void limit_positions(int64_t most);
+  // Tokens of the longest sequence that has so many rows on an axis, without those of constants.
+  int64_t tokens_of_rows(int64_t rows, uint32_t axis) const;
+  // Rows of a sequence of so many tokens, without those of constants.
+  uint32_t rows_of_tokens(uint32_t tokens, uint32_t axis) const;
+  uint32_t traced_rows(uint32_t axis) const {
+    return rows_of_tokens(streams_[stream_].traced_tokens, axis);
+  }
+  // What a convolution gives, [sequences, windows, columns]. Later values have as many rows.
+  ElementSumRef of_windows(const TokenWindows& windows);
+  // The first or the last windows of all as those of a convolution that has no others, and any
+  // other value as it is.
+  ElementSumRef without_windows(const ElementSumRef& value);
 
-  // Where the input is images: their source, that of their patches or 0, and their shape.
-  uint32_t images = 0, patches = 0;
+  // Where the input is images of which it is not known yet how they lie: their source, and shape.
+  uint32_t images = 0;
   Shape images_shape;
-  ImagePatches image;
+  bool reads_images() const {
+    return images != 0 || std::ranges::any_of(graph.axes, &Axis::is_image);
+  }
 
  private:
+  // The first or the last rows of joined ones.
+  ValueId part_of(ValueId node, bool is_first);
+  uint32_t rows_of_first_part(ValueId node) const;  // UINT32_MAX: it has none
+  // A row for each sequence as one for each row of `like`.
+  ValueId repeated(ValueId node, ValueId like);
+  // For each sequence the row that comes after so many.
+  ValueId row_after(ValueId node, uint32_t rows);
   std::optional<ValueId> chosen_columns(const std::vector<Column>& columns, size_t runs);
 
   std::vector<Source> sources_ = std::vector<Source>(1);  // the first is none
   std::map<std::vector<Column>, ValueId> gathered_;
   std::map<std::tuple<uint32_t, SelectKind, uint32_t>, uint32_t> selected_;
+  std::map<std::pair<uint32_t, int64_t>, uint32_t> shifted_;
+  std::map<std::pair<ValueId, bool>, ValueId> parts_;
   std::map<const Constant*, uint32_t> of_constants_;
+  std::map<uint32_t, TokenWindows> windows_;  // by the source of what they give
   std::map<ValueId, uint32_t> of_nodes_;
+  std::vector<Stream> streams_;  // the present one without its sizes
+  uint32_t stream_ = 0;
   std::vector<std::pair<ElementSumRef, ElementSumRef>> materialised_;
   size_t remembered_ = 0;  // elements of these
+};
+
+// Works on the stream of a value, if it has one, until it goes.
+class OnStream {
+ public:
+  OnStream(GraphBuilder& builder, const ElementSum& value) : OnStream(builder) {
+    if (builder.streams() == 1) return;
+    if (const auto stream = builder.stream_of(value)) builder.turn_to(*stream);
+  }
+  OnStream(GraphBuilder& builder, uint32_t stream) : OnStream(builder) { builder.turn_to(stream); }
+  OnStream(const OnStream&) = delete;
+  OnStream& operator=(const OnStream&) = delete;
+  ~OnStream() { builder_.turn_to(before_); }
+
+ private:
+  explicit OnStream(GraphBuilder& builder) : builder_(builder), before_(builder.stream()) {}
+
+  GraphBuilder& builder_;
+  const uint32_t before_;
 };
 
 // ---- the model's input in the shape that the author's code gets ----
@@ -137,11 +253,11 @@ class GraphBuilder {
 // Of kTokens or kTypes.
 ElementSumRef ids_input(GraphBuilder& builder, Source::Kind kind, Shape shape);
 ElementSumRef features_input(GraphBuilder& builder, Shape shape);
-// [sequences, ...]; `patches` is how they are cut, where that is known.
+// [sequences, ...]; `layout` is how they lie, where that is known.
 ElementSumRef images_input(GraphBuilder& builder, Shape shape,
-                           const std::optional<ImagePatches>& patches);
+                           const std::optional<ImageLayout>& layout);
 
-// ---- values of one node ----
+// ---- values as rows of nodes (node_rows.cc) ----
 
 // With `order`, all of a node's columns in another order than the node's are left in that one, and
 // column c of the value is the node's column (*order)[c]; empty: they are in order.
@@ -150,7 +266,8 @@ NodeRows rows_of(GraphBuilder& builder, const ElementSumRef& value,
 // A value in the shape of `rows` and `width` new columns, made by `node`.
 ElementSumRef on_rows(GraphBuilder& builder, const NodeRows& rows, const Shape& shape, ValueId node,
                       uint32_t width);
-// A row of elements that is one of a source's, or of several sources' side by side.
+// A row of elements that is one of a source's, or of several sources' side by side: of a token's
+// beside those that are for its whole sequence, the token's row.
 struct SourceRow {
   uint32_t row = 0;
   std::vector<Column> columns;
@@ -159,6 +276,25 @@ struct SourceRow {
 // elements of other rows.
 std::optional<SourceRow> source_row(const GraphBuilder& builder, const ElementSum& value,
                                     size_t begin, size_t width);
+// A value whose rows are those of other tokens, all of them the same number of tokens away, with
+// zeros at one end of a sequence, as a node's. Any other value as it is.
+ElementSumRef shifted_rows(GraphBuilder& builder, const ElementSumRef& value);
+// One row for each sequence that is made of a few tokens' numbers, as of columns of rows that
+// sequences have one of. Any other value as it is.
+ElementSumRef of_chosen_tokens(GraphBuilder& builder, const ElementSumRef& value);
+// What happens to values: they are added up, multiplied, or moved.
+enum class Together { kSum, kProduct, kMoved };
+// Values that are one token of each sequence, where others are of another one, of all tokens or
+// pooled: as rows of sequences, so that they can be put together; of what is added up, those of one
+// token alone, too. Other values stay as they are.
+std::vector<ElementSumRef> rows_of_sequences(GraphBuilder& builder,
+                                             std::vector<ElementSumRef> values, Together how);
+// The value without the dimensions along which it is repeated, which have then the extent 1.
+ElementSumRef without_repeats(const ElementSumRef& value);
+// What `make` gives for rows that are all the same columns of a source. Rows of several kinds, such
+// as the heads of each token, are taken apart, and what is made of them is put together again.
+ElementSumRef each_kind_of_row(GraphBuilder& builder, const ElementSumRef& value,
+                               const std::function<ElementSumRef(const ElementSumRef&)>& make);
 // One term of one source whose elements each stand once in it, and all of them.
 ElementSumRef on_one_source(GraphBuilder& builder, const ElementSumRef& value);
 // `value` with another node's elements at the same rows and columns.
@@ -184,12 +320,11 @@ std::optional<FoldedInput> columns_of_node(const GraphBuilder& builder, const El
 // Whether it is one node times factors of its columns, which are not those of the value.
 bool has_factors_of_heads(const GraphBuilder& builder, const ElementSumRef& value);
 
-// ---- sums.cc ----
+// ---- sums.cc and rotations.cc ----
 
 // REQUIRES: not plain.
 ElementSumRef add_up(GraphBuilder& builder, const ElementSumRef& value);
-// Queries or keys that turn with their position as one node. Nothing where this is no rotation.
-// Throws NotRecognised for one that the runtime lacks.
+// Queries or keys that turn with their position as nodes. Nothing where this is no rotation.
 std::optional<ElementSumRef> find_rotation(GraphBuilder& builder, const ElementSum& value);
 // A whole rotation as one node, and any other value as it is.
 ElementSumRef rotated_or_same(GraphBuilder& builder, const ElementSumRef& value);
@@ -214,16 +349,29 @@ ElementSumRef product(GraphBuilder& builder, const ElementSumRef& a, const Eleme
 // A value in which rows of constants stand before those of the tokens, with these rows in a node,
 // and any other value as it is.
 ElementSumRef prefixed(GraphBuilder& builder, const ElementSumRef& value);
-// A value that may be made of images' elements, as one that is made of their patches, whose
-// numbers are the last dimension.
-ElementSumRef as_patches(GraphBuilder& builder, const ElementSumRef& value);
+// A value whose rows are pixels of windows side by side, as patches are, as rows of a node of such
+// windows, and any other value as it is. Of images of which it is not known how they lie, throws
+// NotRecognised, and says in builder.found what they seem to be.
+ElementSumRef as_windows(GraphBuilder& builder, const ElementSumRef& value);
+// Of images that a convolution reads as [sequences, channels, height, width]: throws NotRecognised,
+// and says in builder.found how they lie. Other values stay as they are.
+void find_image(GraphBuilder& builder, const ElementSum& value);
+// The rows of several inputs, one after the other along the tokens, as rows of one node; nothing
+// for values that are anything else.
+std::optional<ElementSumRef> joined_inputs(GraphBuilder& builder,
+                                           const std::vector<ElementSumRef>& values,
+                                           const Shape& shape);
+// The rows of one of those inputs alone, in a node; and any other value as it is.
+ElementSumRef part_of_joined(GraphBuilder& builder, const ElementSumRef& value);
 // One row of each sequence, of all along `axis`.
 ElementSumRef pooled(GraphBuilder& builder, const ElementSumRef& value, size_t axis,
                      SelectKind kind);
 // The node that gives out a value of the model.
 ValueId output(GraphBuilder& builder, const ElementSumRef& value);
 
-// Gives tables of positions all their rows: those of a prefix and of so many tokens.
-void fill_position_tables(GraphBuilder& builder, uint32_t positions, const ConstantAt& constant_at);
+// Gives tables of positions all their rows: those of a prefix, and of so many tokens of each
+// input, at which `constant_at` gives values.
+void fill_position_tables(GraphBuilder& builder, const std::vector<uint32_t>& positions,
+                          const ConstantAt& constant_at);
 
 }  // namespace arenite::convert

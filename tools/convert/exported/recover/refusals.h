@@ -32,10 +32,10 @@ void refuse_op_if(bool is_refused, fmt::format_string<Args...> why, Args&&... ar
   if (is_refused) throw NotRecognised(fmt::format(why, std::forward<Args>(args)...), cause);
 }
 
-inline constexpr const char* kPooledGoesBack =
-    "it puts what was made of a whole sequence, such as a mean over tokens, back together with the "
-    "tokens: not supported, pooled values can only be given out. A series is normalised by its own "
-    "mean or deviation before the model";
+inline constexpr const char* kPooledAmongTokens =
+    "it puts a row that was made of a whole sequence, such as a mean over tokens, after or between "
+    "the rows of tokens: not supported, such a row can stand before the first token, beside the "
+    "columns of each token, or be added to or multiplied with each";
 inline constexpr const char* kReadsIds =
     "it computes with the token ids, which are only looked up by nn.Embedding: give a mask of "
     "padding as a second input instead, as in def forward(self, ids, padding_mask), and export "

@@ -1,28 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ops do to products of queries and keys, and the attention that these become: heads are told
-// by the columns that they read, and masks by what they add to scores.
+// What ops do to products of queries and keys, and to the weights that a softmax makes of them.
 #include "convert/exported/recover/scores.h"
-
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
 #include <numeric>
-#include <set>
-#include <span>
-
-#include "convert/spec/model_tensors.h"
+#include <utility>
 
 namespace arenite::convert {
-namespace {
-
-constexpr double kHidden = -std::numeric_limits<double>::infinity();
-
-constexpr const char* kZeroedScores =
-    "it multiplies scores by 0, which hides nothing: a key's weight is then that of the score 0. "
-    "Expected -infinity in their place, or a large negative number added to them";
 
 Shape joined(Shape lead, int64_t rows, int64_t columns) {
   lead.push_back(rows);
@@ -30,11 +17,24 @@ Shape joined(Shape lead, int64_t rows, int64_t columns) {
   return lead;
 }
 
-// The value with other leading dimensions.
 ElementSumRef with_leading(const ElementSumRef& value, const Shape& lead) {
   const size_t rank = value->shape.size();
   return stretched(value, joined(lead, value->shape[rank - 2], value->shape[rank - 1]));
 }
+
+namespace {
+
+constexpr double kHidden = -std::numeric_limits<double>::infinity();
+
+constexpr size_t kSoftmaxesMax = 16;  // of one sum of weights
+
+constexpr const char* kSinkChanged =
+    "it adds a score of no key to scores that have one, or changes it otherwise than by a factor "
+    "or a sum: not supported";
+
+constexpr const char* kZeroedScores =
+    "it multiplies scores by 0, which hides nothing: a key's weight is then that of the score 0. "
+    "Expected -infinity in their place, or a large negative number added to them";
 
 // function(a, b) of two arrays that are stretched to one shape.
 template <typename Function>
@@ -46,24 +46,103 @@ Array combined(const Array& a, const Array& b, const Function& function) {
   return Array::real(std::move(shape), std::move(values));
 }
 
+// To be changed, so that what was subtracted from them no longer is what it was.
 std::shared_ptr<Scores> copy(const Scores& scores) {
   refuse_op_if(scores.has_softmax, kAfterSoftmax);
-  return std::make_shared<Scores>(scores);
+  auto result = std::make_shared<Scores>(scores);
+  if (result->shift) result->shift = std::make_shared<const ScoreRow>();
+  return result;
+}
+
+// The part of [..., rows, columns] that has these rows alone.
+ElementSumRef some_rows(const ElementSumRef& value, int64_t begin, int64_t rows) {
+  const size_t rank = value->shape.size();
+  const int64_t all = value->shape[rank - 2], columns = value->shape[rank - 1];
+  Movement movement{.shape = joined(leading(value->shape), rows, columns)};
+  std::vector<int64_t>& sources = movement.sources.emplace();
+  const auto matrices = static_cast<int64_t>(elements_of(leading(value->shape)));
+  for (int64_t m = 0; m < matrices; ++m) {
+    for (int64_t i = 0; i < rows * columns; ++i) {
+      sources.push_back((m * all + begin) * columns + i);
+    }
+  }
+  return moved(movement, value);
+}
+
+// Whether row `row` of [..., rows, columns] is zeros.
+bool is_zero_row(const GraphBuilder& builder, const ElementSum& value, int64_t row) {
+  const size_t rank = value.shape.size();
+  const auto rows = static_cast<size_t>(value.shape[rank - 2]);
+  const auto columns = static_cast<size_t>(value.shape[rank - 1]);
+  std::map<const Constant*, Array::Reals> tables;
+  for (const Term& term : value.terms) {
+    for (size_t begin = static_cast<size_t>(row) * columns; begin < value.elements();
+         begin += rows * columns) {
+      for (size_t i = begin; i < begin + columns; ++i) {
+        const int64_t number = term.places.at(i);
+        if (number == kNoElement || term.factors.at(i) == 0.0) continue;
+        const Source& from = builder.source(number);
+        if (from.kind != Source::Kind::kTable || from.table->is_large()) return false;
+        const auto [known, is_new] = tables.try_emplace(from.table.get());
+        if (is_new) known->second = from.table->array().to_reals();
+        if (known->second[static_cast<size_t>(index_of(number))] != 0.0) return false;
+      }
+    }
+  }
+  return true;
+}
+
+// What is added to scores with a sink: that of the keys, and that of the sink.
+std::pair<Array, Array> parted(const Array& added, int64_t sink) {
+  const int64_t columns = added.shape().empty() ? 1 : added.shape().back();
+  if (columns == 1) return {added, added};
+  const Array::Reals all = added.to_reals();
+  Array::Reals keys, sinks;
+  for (size_t i = 0; i < all.size(); ++i) {
+    (static_cast<int64_t>(i) % columns == sink ? sinks : keys).push_back(all[i]);
+  }
+  Shape shape = added.shape(), column = added.shape();
+  shape.back() = columns - 1;
+  column.back() = 1;
+  return {Array::real(shape, std::move(keys)), Array::real(column, std::move(sinks))};
 }
 
 }  // namespace
 
-ScoresRef product_scores(const ElementSumRef& query, const ElementSumRef& turned_key) {
+Array of_all_queries(const Array& column) {
+  Shape shape = column.shape();
+  while (shape.size() < 2) shape.insert(shape.begin(), 1);
+  const auto queries = static_cast<size_t>(shape[shape.size() - 2]);
+  const Array::Reals all = column.to_reals();
+  Array::Reals each;
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (i % queries == 0) each.push_back(all[i]);
+    refuse_op_if(all[i] != each.back(),
+                 "it adds a key whose score differs from query to query: expected one number for "
+                 "each head");
+  }
+  return Array::real(joined(leading(shape), 1, 1), std::move(each));
+}
+
+ScoresRef product_scores(const GraphBuilder& builder, const ElementSumRef& query,
+                         const ElementSumRef& turned_key) {
   const size_t rank = turned_key->shape.size();
   refuse_op_if(
       query->shape.size() < 2 || rank < 2 || query->shape.back() != turned_key->shape[rank - 2],
       "it multiplies values that are no queries and keys");
   const ElementSumRef key = turned(turned_key);
   const Shape lead = broadcast(leading(query->shape), leading(key->shape));
-  return std::make_shared<const Scores>(Scores{
-      .shape = joined(lead, query->shape[query->shape.size() - 2], turned_key->shape[rank - 1]),
-      .query = with_leading(query, lead),
-      .key = with_leading(key, lead)});
+  const int64_t keys = turned_key->shape[rank - 1];
+  Scores scores{.shape = joined(lead, query->shape[query->shape.size() - 2], keys),
+                .query = with_leading(query, lead),
+                .key = with_leading(key, lead)};
+  for (const int64_t row : {keys - 1, int64_t{0}}) {
+    if (keys < 2 || scores.sink || !is_zero_row(builder, *scores.key, row)) continue;
+    scores.sink = row;
+    scores.sinks = Array::real({}, {0.0});
+    scores.key = some_rows(scores.key, row == 0 ? 1 : 0, keys - 1);
+  }
+  return std::make_shared<const Scores>(std::move(scores));
 }
 
 ScoresRef with_scale(const Scores& scores, double factor) {
@@ -73,6 +152,9 @@ ScoresRef with_scale(const Scores& scores, double factor) {
     Array::Reals values = result->added->to_reals();
     for (double& value : values) value = std::isinf(value) ? value : value * factor;
     result->added = Array::real(result->added->shape(), std::move(values));
+  }
+  if (result->sinks) {
+    result->sinks = combined(*result->sinks, Array::real({}, {factor}), std::multiplies<>());
   }
   return result;
 }
@@ -88,13 +170,31 @@ ScoresRef with_factors(const Scores& scores, const Array& factors, int64_t posit
   const auto result = copy(scores);
   if (std::ranges::all_of(values, [](double value) { return value == 0.0 || value == 1.0; })) {
     refuse_op_if(result->zeroed || result->added, "it masks scores twice");
+    refuse_op_if(result->sink.has_value(), kSinkChanged);
     result->zeroed = factors;
     result->positions_max = tighter(result->positions_max, positions_max);
     return result;
   }
   const size_t rank = factors.rank();
-  refuse_op_if(rank < 2 || factors.shape()[rank - 1] != 1 || factors.shape()[rank - 2] != 1,
-               "it multiplies the scores of queries or keys by numbers of their own");
+  const bool is_of_heads =
+      rank >= 2 && factors.shape()[rank - 1] == 1 && factors.shape()[rank - 2] == 1;
+  if (!is_of_heads) {
+    refuse_op_if(scores.sink.has_value(), kSinkChanged);
+    // Those of queries, [..., queries, 1], or of keys, [..., 1, keys].
+    const bool is_of_queries = rank >= 2 && factors.shape()[rank - 1] == 1;
+    const bool is_of_keys = !is_of_queries && (rank == 1 || factors.shape()[rank - 2] == 1);
+    refuse_op_if(
+        (!is_of_queries && !is_of_keys) || scores.tanh_factor || scores.added || !scores.query,
+        "it multiplies each score by a number of its own, or after something was added");
+    ElementSumRef& part = is_of_queries ? result->query : result->key;
+    Shape shape = factors.shape();
+    if (is_of_keys && rank > 1) shape[rank - 2] = shape[rank - 1];
+    if (is_of_keys && rank > 1) shape[rank - 1] = 1;
+    if (is_of_keys && rank == 1) shape.push_back(1);
+    part = scaled(part, factors.with_shape(shape));
+    result->positions_max = tighter(result->positions_max, positions_max);
+    return result;
+  }
   refuse_op_if(scores.tanh_factor || !scores.query,
                "it multiplies the capped scores of each head by another number");
   const auto times = [&](const Array& array) {
@@ -102,12 +202,14 @@ ScoresRef with_factors(const Scores& scores, const Array& factors, int64_t posit
   };
   result->head_factors = scores.head_factors ? times(*scores.head_factors) : factors;
   if (scores.added) result->added = times(*scores.added);
+  if (scores.sinks) result->sinks = times(*scores.sinks);
   return result;
 }
 
 ScoresRef with_tanh(const Scores& scores, bool is_sigmoid) {
   const auto result = copy(scores);
   refuse_op_if(scores.tanh_factor.has_value(), "it caps scores of attention twice");
+  refuse_op_if(scores.sink.has_value(), kSinkChanged);
   refuse_op_if(scores.added && is_sigmoid,
                "it takes the sigmoid of scores in place of their softmax over keys: not supported");
   refuse_op_if(scores.added.has_value(),
@@ -121,10 +223,16 @@ ScoresRef with_tanh(const Scores& scores, bool is_sigmoid) {
   return with_added(*result, Array::real({}, {0.5}), 0);
 }
 
-ScoresRef with_added(const Scores& scores, const Array& added, int64_t positions_max) {
+ScoresRef with_added(const Scores& scores, const Array& all_added, int64_t positions_max) {
   const auto result = copy(scores);
-  refuse_op_if(broadcast(scores.shape, added.shape()) != scores.shape,
+  refuse_op_if(broadcast(scores.shape, all_added.shape()) != scores.shape,
                "it adds a mask of another size to the scores");
+  Array added = all_added;
+  if (scores.sink) {
+    auto [to_keys, to_sinks] = parted(all_added, *scores.sink);
+    added = std::move(to_keys);
+    result->sinks = combined(*scores.sinks, of_all_queries(to_sinks), std::plus<>());
+  }
   result->positions_max = tighter(result->positions_max, positions_max);
   if (result->zeroed) {
     // What was 0 and has become far less than all others is hidden.
@@ -153,6 +261,115 @@ ScoresRef with_filled(const Scores& scores, const Array& mask, double value,
   return with_added(scores, Array::real(mask.shape(), std::move(added)), positions_max);
 }
 
+ScoresRef weights_times(const Scores& weights, const Array& factors) {
+  const size_t rank = factors.rank();
+  const bool is_one = factors.elements() == 1;
+  const bool is_of_heads = rank >= 2 && factors.shape()[rank - 1] == 1 &&
+                           factors.shape()[rank - 2] == 1 &&
+                           broadcast(weights.shape, factors.shape()) == weights.shape;
+  refuse_op_if(weights.is_logarithm || (!is_one && !is_of_heads), kAfterSoftmax);
+  const Array times = is_one ? factors.with_shape({}) : factors;
+  auto result = std::make_shared<Scores>(weights);
+  result->weight = weights.weight ? combined(*weights.weight, times, std::multiplies<>())
+                                  : Array::real(times.shape(), times.to_reals());
+  for (ScoresRef& other : result->also) other = weights_times(*other, factors);
+  return result;
+}
+
+ScoresRef sum_of_weights(const Scores& a, const Scores& b, double factor_b) {
+  refuse_op_if(
+      !a.has_softmax || !b.has_softmax || a.is_logarithm || b.is_logarithm || a.shape != b.shape,
+      kAfterSoftmax);
+  auto other = std::make_shared<Scores>(b);
+  if (factor_b != 1.0)
+    other = std::make_shared<Scores>(*weights_times(b, Array::real({}, {factor_b})));
+  auto result = std::make_shared<Scores>(a);
+  // Side by side, so that each is computed once however the sums are nested.
+  const std::vector<ScoresRef> more = std::exchange(other->also, {});
+  result->also.push_back(std::move(other));
+  result->also.insert(result->also.end(), more.begin(), more.end());
+  refuse_op_if(result->also.size() >= kSoftmaxesMax,
+               "it adds up the weights of more than {} softmaxes", kSoftmaxesMax);
+  return result;
+}
+
+ScoresRef times_value(GraphBuilder& builder, const Scores& scores, const ElementSumRef& value) {
+  const auto result = copy(scores);
+  const size_t rank = value->shape.size();
+  if (rank < 2 || !scores.query || scores.tanh_factor || scores.added || scores.zeroed ||
+      scores.sinks || broadcast(scores.shape, value->shape) != scores.shape) {
+    return nullptr;
+  }
+  const bool is_of_queries = value->shape[rank - 1] == 1;
+  if (!is_of_queries && value->shape[rank - 2] != 1) return nullptr;
+  ElementSumRef& part = is_of_queries ? result->query : result->key;
+  part = product(builder, part, is_of_queries ? value : turned(value));
+  return result;
+}
+
+ScoresRef plus_value(GraphBuilder& builder, const Scores& scores, const ElementSumRef& given) {
+  const auto result = copy(scores);
+  if (given->shape.size() < 2 || broadcast(scores.shape, given->shape) != scores.shape ||
+      scores.tanh_factor || scores.zeroed || scores.sink) {
+    return nullptr;
+  }
+  if (given->shape.back() == 1) return scores.sinks ? nullptr : result;
+  const bool is_of_keys = given->shape[given->shape.size() - 2] == 1;
+  if (!is_of_keys || !scores.query || scores.head_factors) return nullptr;
+  const ElementSumRef value = builder.materialised(given);
+  const Shape lead = leading(scores.shape);
+  const ElementSumRef each = stretched(value, joined(lead, 1, scores.shape.back()));
+  const Source& from = builder.source(each->at(0));
+  refuse_op_if(from.kind != Source::Kind::kNode || from.rows != builder.sizes.rows(),
+               "it adds something else to scores than numbers of their keys");
+  LinearSpec one;
+  one.weight.name = builder.name + ".one";
+  one.weight.rows = 1;
+  one.weight.columns = from.width;
+  set_exact(one.weight, [width = from.width] { return std::vector<double>(width, 0.0); });
+  one.bias = {1.0 / scores.scale};
+  const uint32_t ones = builder.source_of_node(
+      builder.graph.add_linear(one.weight.name, one, from.node), builder.sizes.rows());
+  const auto with_column = [&](const ElementSumRef& part, const auto& number_at) {
+    const ElementSumRef rows = builder.materialised(part);
+    const auto width = static_cast<size_t>(rows->shape.back());
+    std::vector<int64_t> numbers;
+    for (size_t i = 0, count = rows->elements(); i < count; ++i) {
+      numbers.push_back(rows->at(i));
+      if (i % width + 1 == width) numbers.push_back(number_at(i / width, rows->at(i)));
+    }
+    Shape shape = rows->shape;
+    ++shape.back();
+    return plain(std::move(shape), std::move(numbers));
+  };
+  result->query = with_column(
+      scores.query, [&](size_t, int64_t last) { return number_of(ones, builder.row_of(last)); });
+  result->key = with_column(scores.key, [&](size_t row, int64_t) { return each->at(row); });
+  return result;
+}
+
+ScoresRef with_sinks(const Scores& scores, const Array& sinks, bool is_first) {
+  const auto result = copy(scores);
+  Shape column = scores.shape;
+  column.back() = 1;
+  refuse_op_if(scores.sinks || scores.zeroed || broadcast(column, sinks.shape()) != column,
+               kSinkChanged);
+  result->sinks = of_all_queries(sinks);
+  result->sink = is_first ? 0 : scores.shape.back();
+  ++result->shape.back();
+  return result;
+}
+
+ElementSumRef without_sink(const GraphBuilder& builder, const Scores& weights,
+                           const ElementSumRef& values) {
+  if (!weights.sink || values->shape.size() < 2) return values;
+  const int64_t rows = values->shape[values->shape.size() - 2];
+  if (rows != weights.shape.back()) return values;
+  refuse_op_if(!is_zero_row(builder, *values, *weights.sink),
+               "it adds a key of zeros whose value is not zero: not supported");
+  return some_rows(values, *weights.sink == 0 ? 1 : 0, rows - 1);
+}
+
 ScoresRef with_softmax(const Scores& scores, bool is_logarithm) {
   const auto result = copy(scores);
   refuse_op_if(result->zeroed.has_value(), kZeroedScores);
@@ -178,6 +395,89 @@ bool turns_last_two(const Movement& movement, const Shape& shape) {
   return true;
 }
 
+// Which matrix of queries and keys each one of the result is, where a movement takes whole ones: of
+// some heads, or in another order. Empty: it does anything else.
+std::vector<int64_t> moved_matrices(const Movement& movement, const Shape& shape) {
+  const size_t rank = movement.shape.size();
+  const int64_t queries = shape[shape.size() - 2], keys = shape.back(), block = queries * keys;
+  if (rank < 2 || movement.shape[rank - 1] != keys || movement.shape[rank - 2] != queries)
+    return {};
+  std::vector<int64_t> all(elements_of(shape));
+  std::iota(all.begin(), all.end(), int64_t{1});  // 0 is no element
+  const std::vector<int64_t> moved = movement.apply<int64_t>(all);
+  std::vector<int64_t> matrices;
+  for (size_t i = 0; i < moved.size(); ++i) {
+    const auto inner = static_cast<int64_t>(i) % block;
+    if (inner == 0) matrices.push_back((moved[i] - 1) / block);
+    if (moved[i] == 0 || moved[i] - 1 != matrices.back() * block + inner) return {};
+  }
+  return matrices;
+}
+
+// Which column of scores a movement adds, of zeros, or with `is_cut` leaves out: the first or the
+// last one. Nothing: it does anything else.
+std::optional<int64_t> changed_column(const Movement& movement, const Shape& shape, bool is_cut) {
+  Shape after = shape;
+  after.back() += is_cut ? -1 : 1;
+  if (movement.shape != after || after.back() < 1) return std::nullopt;
+  std::vector<int64_t> all(elements_of(shape));
+  std::iota(all.begin(), all.end(), int64_t{1});  // 0 is no element
+  const std::vector<int64_t> moved = movement.apply<int64_t>(all);
+  const int64_t before = shape.back(), width = after.back();
+  for (const int64_t column : {std::max(before, width) - 1, int64_t{0}}) {
+    bool fits = true;
+    for (size_t i = 0; i < moved.size() && fits; ++i) {
+      const int64_t row = static_cast<int64_t>(i) / width, at = static_cast<int64_t>(i) % width;
+      const bool is_new = !is_cut && at == column;
+      const int64_t from = is_cut ? at + (column == 0 ? 1 : 0) : at - (column == 0 ? 1 : 0);
+      fits = moved[i] == (is_new ? 0 : row * before + from + 1);
+    }
+    if (fits) return column;
+  }
+  return std::nullopt;
+}
+
+// The parts of scores whose leading dimensions become others: those of all matrices of queries and
+// keys in their order, or of these.
+class MovedParts {
+ public:
+  MovedParts(const Shape& before, const Shape& after, std::vector<int64_t> matrices)
+      : before_(leading(before)), lead_(leading(after)), matrices_(std::move(matrices)) {}
+
+  void move(ElementSumRef& value) const {
+    if (value == nullptr) return;
+    const size_t rank = value->shape.size();
+    value = matrices_.empty()
+                ? with_leading(value, lead_)
+                : moved(of_matrices(value->shape[rank - 2], value->shape[rank - 1]), value);
+  }
+
+  // [..., rows, columns]
+  void move(std::optional<Array>& array, int64_t rows, int64_t columns) const {
+    if (!array) return;
+    if (array->elements() == 1) {
+      array = array->with_shape({});
+      return;
+    }
+    Array::Reals all = stretched_reals(*array, joined(before_, rows, columns));
+    if (!matrices_.empty()) all = of_matrices(rows, columns).apply<double>(all);
+    array = Array::real(joined(lead_, rows, columns), std::move(all));
+  }
+
+ private:
+  Movement of_matrices(int64_t rows, int64_t columns) const {
+    Movement movement{.shape = joined(lead_, rows, columns)};
+    std::vector<int64_t>& sources = movement.sources.emplace();
+    for (const int64_t matrix : matrices_) {
+      for (int64_t i = 0; i < rows * columns; ++i) sources.push_back(matrix * rows * columns + i);
+    }
+    return movement;
+  }
+
+  Shape before_, lead_;
+  std::vector<int64_t> matrices_;  // empty: all
+};
+
 }  // namespace
 
 ScoresRef moved_scores(const Scores& scores, const Movement& movement) {
@@ -185,8 +485,20 @@ ScoresRef moved_scores(const Scores& scores, const Movement& movement) {
   const size_t rank = scores.shape.size();
   const int64_t queries = scores.shape[rank - 2];
   const int64_t keys = scores.shape[rank - 1];
+  if (scores.has_softmax && scores.sink &&
+      changed_column(movement, scores.shape, true) == scores.sink) {
+    result->shape = movement.shape;
+    result->sink.reset();
+    for (ScoresRef& other : result->also) other = moved_scores(*other, movement);
+    return result;
+  }
+  if (!scores.has_softmax && !scores.is_exponential) {
+    if (const auto column = changed_column(movement, scores.shape, false)) {
+      return with_sinks(scores, Array::real({}, {0.0}), *column == 0);
+    }
+  }
   if (turns_last_two(movement, scores.shape) && !scores.has_softmax && !scores.added &&
-      !scores.zeroed && scores.query && !scores.is_exponential) {
+      !scores.zeroed && scores.query && !scores.is_exponential && !scores.sinks) {
     std::swap(result->query, result->key);
     std::swap(result->shape[rank - 1], result->shape[rank - 2]);
     return result;
@@ -194,425 +506,32 @@ ScoresRef moved_scores(const Scores& scores, const Movement& movement) {
   const bool keeps = movement.shape.size() >= 2 && movement.shape.back() == keys &&
                      movement.shape[movement.shape.size() - 2] == queries &&
                      movement.keeps_order(elements_of(scores.shape));
-  refuse_op_if(!keeps && scores.has_softmax, kAfterSoftmax);
-  refuse_op_if(
-      !keeps,
-      "it pads, cuts or moves scores of attention: not supported are a key that is added for "
-      "a softmax off by one, relative positions by shifts, and scores that change places "
-      "between heads");
-  const Shape lead = leading(movement.shape);
-  result->shape = movement.shape;
-  if (result->query) result->query = with_leading(result->query, lead);
-  if (result->key) result->key = with_leading(result->key, lead);
-  if (result->head_factors) {
-    Array::Reals factors =
-        stretched_reals(*result->head_factors, joined(leading(scores.shape), 1, 1));
-    result->head_factors = Array::real(joined(lead, 1, 1), std::move(factors));
+  std::vector<int64_t> matrices;
+  if (!keeps) {
+    matrices = moved_matrices(movement, scores.shape);
+    refuse_op_if(scores.has_softmax && matrices.empty(), kAfterSoftmax);
+    refuse_op_if(
+        matrices.empty(),
+        "it pads, cuts or moves scores of attention: not supported are relative positions by "
+        "shifts, and scores of single keys");
+    refuse_op_if(scores.zeroed || scores.is_exponential, kAfterSoftmax);
   }
-  if (!result->added) return result;
-  if (static_cast<int64_t>(result->added->elements()) != queries * keys) {
-    result->added = Array::real(movement.shape, stretched_reals(*result->added, scores.shape));
+  const MovedParts parts(scores.shape, movement.shape, std::move(matrices));
+  result->shape = movement.shape;
+  parts.move(result->query);
+  parts.move(result->key);
+  parts.move(result->head_factors, 1, 1);
+  parts.move(result->weight, 1, 1);
+  parts.move(result->sinks, 1, 1);
+  if (result->shift) result->shift = std::make_shared<const ScoreRow>();
+  for (ScoresRef& other : result->also) other = moved_scores(*other, movement);
+  const int64_t own_keys = keys - (scores.sink ? 1 : 0);
+  if (result->added && static_cast<int64_t>(result->added->elements()) == queries * own_keys) {
+    result->added = result->added->with_shape({queries, own_keys});
   } else {
-    result->added = result->added->with_shape({queries, keys});
+    parts.move(result->added, queries, own_keys);
   }
   return result;
-}
-
-// What is added to scores, in the smallest form that says it. Softmax is blind to what all scores
-// of a query have in common: slopes are told by differences.
-
-namespace {
-
-constexpr double kBiasError = 1e-6;
-constexpr size_t kTermsMax = size_t{1} << 27;  // that a model adds to scores
-
-// What is added to the scores of a head's visible keys.
-struct HeadTerms {
-  std::optional<double> slope;  // where it grows evenly with the distance
-  std::vector<double> values;   // else, [tokens, tokens]; -infinity hides a key
-};
-
-void check_terms(size_t numbers) {
-  refuse_op_if(numbers > kTermsMax,
-               "it adds {} numbers to scores: expected at most {}; export it with fewer tokens",
-               numbers, kTermsMax);
-}
-
-// Splits what is added to a head's scores, [tokens, tokens], into the keys that it leaves visible
-// and the rest. Throws NotRecognised if a token sees no key.
-HeadTerms read_terms(std::vector<double> added, DenseMask& visible) {
-  const uint32_t tokens = visible.positions;
-  std::optional<double> slope;
-  bool has_slope = true;
-  for (uint32_t q = 0; q < tokens; ++q) {
-    double* row = added.data() + size_t{q} * tokens;
-    const double largest = *std::max_element(row, row + tokens);
-    refuse_op_if(!(largest > kHiddenScoreMax), "its mask hides all keys of token {}", q);
-    std::optional<uint32_t> first;
-    for (uint32_t k = 0; k < tokens; ++k) {
-      const bool sees = row[k] > largest + kHiddenScoreMax;
-      visible.set(q, k, sees);
-      if (!sees) {
-        row[k] = kHidden;
-      } else if (!first) {
-        first = k;
-      } else {
-        const double step = (row[k] - row[*first]) / (double(k) - double(*first));
-        if (!slope) slope = step;
-        has_slope =
-            has_slope && std::fabs(step - *slope) <= kBiasError * std::max(1.0, std::fabs(*slope));
-      }
-    }
-  }
-  if (!has_slope) return {std::nullopt, std::move(added)};
-  return {std::fabs(slope.value_or(0.0)) <= kBiasError ? 0.0 : *slope, {}};
-}
-
-// A number for each distance, 0 where no query sees a key that far; none if the distance does not
-// say the number.
-std::vector<double> distances_of(const HeadTerms& terms, size_t n) {
-  std::vector<double> values(2 * n - 1, 0.0);
-  if (terms.slope) {
-    for (size_t d = 0; d < values.size(); ++d)
-      values[d] = *terms.slope * (double(d) - double(n - 1));
-    return values;
-  }
-  std::vector<bool> is_known(values.size(), false);
-  for (size_t q = 0; q < n; ++q) {
-    for (size_t k = 0; k < n; ++k) {
-      const double value = terms.values[q * n + k];
-      const size_t d = n - 1 + k - q;
-      if (std::isinf(value)) continue;
-      if (!is_known[d]) values[d] = value;
-      is_known[d] = true;
-      if (std::fabs(value - values[d]) > kBiasError * std::max(1.0, std::fabs(value))) return {};
-    }
-  }
-  return values;
-}
-
-// Hidden keys are the mask's.
-std::vector<double> pairs_of(const HeadTerms& terms, size_t tokens) {
-  std::vector<double> values = terms.values;
-  for (double& value : values) value = std::isinf(value) ? 0.0 : value;
-  for (size_t i = 0; terms.slope && i < tokens * tokens; ++i) {
-    values.push_back(*terms.slope * (double(i % tokens) - double(i / tokens)));
-  }
-  return values;
-}
-
-// Layers often have the same table, as in T5: nodes of the graph with the same one share it.
-void set_terms(const Graph& graph, TermTable table, AttentionNode& attention) {
-  std::set<const TermTable*> tables;
-  size_t numbers = table.values.size();
-  for (const ValueId value : graph.order()) {
-    const auto* other = graph.as<AttentionNode>(value);
-    if (other == nullptr || !other->terms || !tables.insert(other->terms.get()).second) continue;
-    numbers += other->terms->values.size();
-    if (*other->terms != table) continue;
-    attention.terms = other->terms;
-    return;
-  }
-  check_terms(numbers);
-  attention.terms = std::make_shared<const TermTable>(std::move(table));
-}
-
-// Gives an attention node the terms of its heads: slopes, a table, or nothing.
-void add_terms(std::span<const HeadTerms> heads, uint32_t tokens, const Graph& graph,
-               AttentionNode& attention) {
-  if (std::ranges::all_of(heads, [](const auto& terms) { return terms.slope.has_value(); })) {
-    const bool has_slopes =
-        std::ranges::any_of(heads, [](const HeadTerms& terms) { return *terms.slope != 0.0; });
-    for (const HeadTerms& terms : heads) {
-      if (has_slopes) attention.slopes.push_back(*terms.slope);
-    }
-    return;
-  }
-  TermTable table = {ScoreTerms::kDistances, attention.heads, tokens, {}};
-  const auto fill = [&](const auto& numbers_of) {
-    std::vector<std::vector<double>> of_heads;
-    for (const HeadTerms& terms : heads) of_heads.push_back(numbers_of(terms, tokens));
-    return of_heads;
-  };
-  std::vector<std::vector<double>> of_heads = fill(distances_of);
-  if (std::ranges::any_of(of_heads, [](const auto& values) { return values.empty(); })) {
-    table.by = ScoreTerms::kPairs;
-    of_heads = fill(pairs_of);
-    const bool are_same =
-        std::ranges::all_of(of_heads, [&](const auto& values) { return values == of_heads[0]; });
-    if (are_same) of_heads.resize(1);
-    table.heads = static_cast<uint32_t>(of_heads.size());
-  }
-  for (const auto& values : of_heads) {
-    table.values.insert(table.values.end(), values.begin(), values.end());
-  }
-  set_terms(graph, std::move(table), attention);
-}
-
-// The columns of each head of queries, keys or values.
-using Heads = std::vector<std::vector<Column>>;
-
-// The columns of every `step`th head side by side.
-std::vector<Column> flat(std::span<const std::vector<Column>> heads, size_t step) {
-  std::vector<Column> columns;
-  for (size_t h = 0; h < heads.size(); h += step) {
-    columns.insert(columns.end(), heads[h].begin(), heads[h].end());
-  }
-  return columns;
-}
-
-// How many query heads in a row read the same keys and values.
-size_t group_of(std::span<const std::vector<Column>> keys,
-                std::span<const std::vector<Column>> values) {
-  for (size_t group = keys.size(); group > 1; --group) {
-    bool fits = keys.size() % group == 0;
-    for (size_t h = 0; h < keys.size() && fits; ++h) {
-      const size_t first = h - h % group;
-      fits = keys[h] == keys[first] && values[h] == values[first];
-    }
-    if (fits) return group;
-  }
-  return 1;
-}
-
-class AttentionBuilder {
- public:
-  AttentionBuilder(GraphBuilder& builder, const Scores& scores)
-      : builder_(builder),
-        graph_(builder.graph),
-        scores_(scores),
-        tokens_(builder.sizes.tokens),
-        scale_(scores.scale) {}
-
-  ElementSumRef build(const ElementSumRef& given_values) {
-    refuse_op_if(
-        !scores_.has_softmax || scores_.is_logarithm,
-        "it multiplies scores with values without a softmax over the keys: linear attention, "
-        "and weights by relu or sigmoid, are not supported");
-    const size_t rank = scores_.shape.size();
-    if (scores_.shape[rank - 1] != tokens_ || scores_.shape[rank - 2] != tokens_) {
-      throw NotRecognised(why_not_all_tokens(scores_.shape[rank - 2], scores_.shape[rank - 1]));
-    }
-    lead_ = leading(scores_.shape);
-    refuse_op_if(broadcast(lead_, leading(given_values->shape)) != lead_,
-                 "its values have more heads than scores");
-    // factor * tanh(scale x) = cap * tanh((scale * factor) x / cap), where the cap is |factor|.
-    const double cap = std::fabs(scores_.tanh_factor.value_or(0.0));
-    scale_ *= scores_.tanh_factor.value_or(1.0);
-    refuse_op_if(
-        !std::isfinite(static_cast<float>(scale_)) || !std::isfinite(static_cast<float>(cap)),
-        "it multiplies scores by a number that is infinite, or none");
-    const Heads values = heads_of(with_leading(given_values, lead_));
-    const bool has_query = scores_.query != nullptr;
-    const Heads queries = has_query ? heads_of(without_factor(scores_.query)) : values;
-    const Heads keys = has_query ? heads_of(without_factor(scores_.key)) : values;
-    read_masks();
-    const std::vector<double> head_factors = read_head_factors();
-    std::vector<ValueId> contexts;
-    // Heads in a row that have one mask are one node.
-    for (size_t begin = 0, end = 0; begin < masks_.size(); begin = end) {
-      while (end < masks_.size() && masks_[end] == masks_[begin]) ++end;
-      const size_t count = end - begin;
-      const auto run_keys = std::span(keys).subspan(begin, count);
-      const auto run_values = std::span(values).subspan(begin, count);
-      const size_t group = group_of(run_keys, run_values);
-      AttentionNode attention;
-      attention.heads = static_cast<uint32_t>(count);
-      attention.kv_heads = static_cast<uint32_t>(count / group);
-      if (has_query) attention.head_dim = static_cast<uint32_t>(scores_.query->shape.back());
-      attention.value_dim = static_cast<uint32_t>(given_values->shape.back());
-      attention.scale = scale_;
-      attention.mask = masks_[begin];
-      attention.score_cap = cap;
-      add_terms(std::span(terms_).subspan(begin, count), tokens_, graph_, attention);
-      attention.cache = graph_.caches();
-      const bool is_plain = head_factors.empty();
-      std::vector<ValueId> inputs;
-      if (has_query) {
-        std::vector<double> factors;
-        for (size_t h = begin; h < end && !is_plain; ++h) {
-          factors.insert(factors.end(), attention.head_dim, head_factors[h]);
-        }
-        inputs.push_back(
-            gathered(flat(std::span(queries).subspan(begin, count), 1), is_plain, factors));
-        inputs.push_back(gathered(flat(run_keys, group), is_plain, {}));
-      }
-      inputs.push_back(gathered(flat(run_values, group), is_plain, {}));
-      contexts.push_back(graph_.add_attention(builder_.name, attention, inputs));
-    }
-    const ValueId node =
-        contexts.size() == 1 ? contexts[0] : graph_.add_concat(builder_.name + ".concat", contexts);
-    return result(node, static_cast<uint32_t>(given_values->shape.back()));
-  }
-
- private:
-  // One factor of all elements is taken into the scale.
-  ElementSumRef without_factor(const ElementSumRef& value) {
-    if (value->terms.size() != 1 || value->has_own_factors()) return value;
-    ElementSum bare = *value;
-    scale_ *= std::exchange(bare.terms[0].factors.uniform, 1.0);
-    return make_sum(std::move(bare));
-  }
-
-  // The value's dimensions are [leading..., tokens, dim]: each leading index is a head of a
-  // sequence. Also fills in which ones.
-  Heads heads_of(const ElementSumRef& given) {
-    const ElementSumRef value = builder_.materialised(given);
-    const auto dim = static_cast<size_t>(value->shape.back());
-    const size_t block = tokens_ * dim;
-    Heads heads;
-    std::vector<std::pair<uint32_t, uint32_t>> order;
-    std::map<uint32_t, uint32_t> heads_of_sequence;
-    for (size_t start = 0, count = value->elements(); start < count; start += block) {
-      refuse_op_if(value->at(start) == kNoElement, "its heads have zeros in them");
-      const auto first = source_row(builder_, *value, start, dim);
-      for (size_t t = 0; t < tokens_; ++t) {
-        const auto row = source_row(builder_, *value, start + t * dim, dim);
-        refuse_op_if(!row || row->row != first->row + t || row->row % tokens_ != t ||
-                         row->columns != first->columns,
-                     "its heads mix elements of several tokens");
-      }
-      const uint32_t sequence = first->row / tokens_;
-      order.emplace_back(sequence, heads_of_sequence[sequence]++);
-      const std::vector<Column>& columns = first->columns;
-      const uint32_t head = order.back().second;
-      if (head == heads.size()) heads.push_back(columns);
-      refuse_op_if(heads[head] != columns, "sequences have heads of their own");
-    }
-    if (order_.empty()) order_ = order;
-    refuse_op_if(order != order_, "queries, keys and values are of different sequences");
-    return heads;
-  }
-
-  void read_head_mask(std::vector<double> added) {
-    DenseMask dense(tokens_);
-    terms_.push_back(read_terms(std::move(added), dense));
-    check_terms(terms_.size() * terms_.back().values.size());
-    const Mask mask =
-        BufferMask{std::make_shared<const DenseMask>(std::move(dense)), builder_.name};
-    const auto known = std::ranges::find(graph_.masks, mask);
-    masks_.push_back(static_cast<uint32_t>(known - graph_.masks.begin()));
-    if (known == graph_.masks.end()) graph_.masks.push_back(mask);
-  }
-
-  void read_masks() {
-    size_t heads = 0;
-    for (const auto& [sequence, head] : order_) heads = std::max<size_t>(heads, head + 1);
-    const size_t square = size_t{tokens_} * tokens_;
-    const Shape own = scores_.added ? scores_.added->shape() : Shape();
-    Shape last = own;
-    while (last.size() > 2) last.erase(last.begin());
-    if (!scores_.added) {
-      read_head_mask(std::vector<double>(square, 0.0));
-    } else if (elements_of(last) == elements_of(own)) {  // the same for all heads
-      read_head_mask(stretched_reals(*scores_.added, {tokens_, tokens_}));
-    } else {
-      const std::vector<double> all = stretched_reals(*scores_.added, scores_.shape);
-      std::vector<std::optional<std::vector<double>>> of_heads(heads);
-      for (size_t i = 0; i < order_.size(); ++i) {
-        const auto begin = all.begin() + static_cast<ptrdiff_t>(i * square);
-        std::vector<double> found(begin, begin + static_cast<ptrdiff_t>(square));
-        auto& known = of_heads[order_[i].second];
-        refuse_op_if(known && *known != found, "its mask differs from sequence to sequence");
-        known = std::move(found);
-      }
-      for (auto& of_head : of_heads) read_head_mask(std::move(*of_head));
-    }
-    masks_.resize(heads, masks_[0]);
-    terms_.resize(heads, terms_[0]);
-    builder_.limit_positions(scores_.positions_max);
-  }
-
-  // Of each head's scores, or none.
-  std::vector<double> read_head_factors() const {
-    if (!scores_.head_factors) return {};
-    const std::vector<double> factors = stretched_reals(*scores_.head_factors, joined(lead_, 1, 1));
-    std::map<uint32_t, double> of_heads;
-    for (size_t i = 0; i < order_.size(); ++i) {
-      const double known = of_heads.emplace(order_[i].second, factors[i]).first->second;
-      refuse_op_if(known != factors[i], "sequences have factors of their own");
-    }
-    std::vector<double> result;
-    for (const auto& [head, factor] : of_heads) result.push_back(factor);
-    return result;
-  }
-
-  // The columns side by side, each times a factor, if there are any. Beside heads with factors a
-  // part of a layer's results becomes a layer of its own, so that nothing is computed twice; a pass
-  // joins such layers.
-  ValueId gathered(const std::vector<Column>& columns, bool is_plain,
-                   const std::vector<double>& factors) const {
-    ValueId layer = builder_.gather(columns);
-    if (is_plain) return layer;
-    const auto* slice = graph_.as<SliceNode>(layer);
-    const ValueId whole = slice != nullptr ? graph_.node(layer).inputs[0] : layer;
-    if (const auto* linear = graph_.as<LinearNode>(whole); linear != nullptr && slice != nullptr) {
-      RowOrder order(columns.size());
-      std::iota(order.begin(), order.end(), slice->begin);
-      const LinearSpec part = select_rows(linear->parts[0].linear, order);
-      layer = graph_.add_linear(graph_.node(whole).name, part, graph_.node(whole).inputs[0]);
-    }
-    if (factors.empty()) return layer;
-    const uint32_t rows = builder_.sizes.rows();
-    const auto width = static_cast<int64_t>(factors.size());
-    const ElementSumRef value = whole_source(builder_.source_of_node(layer, rows), {rows, width});
-    return rows_of(builder_, scaled(value, Array::real({width}, factors))).node;
-  }
-
-  ElementSumRef result(ValueId node, uint32_t value_dim) const {
-    const uint64_t width = masks_.size() * value_dim;
-    const uint32_t source = builder_.source_of_node(node, builder_.sizes.rows());
-    std::vector<int64_t> numbers;
-    for (const auto& [sequence, head] : order_) {
-      for (uint32_t t = 0; t < tokens_; ++t) {
-        const uint64_t row = uint64_t{sequence} * tokens_ + t;
-        for (uint32_t d = 0; d < value_dim; ++d) {
-          numbers.push_back(number_of(source, row * width + head * uint64_t{value_dim} + d));
-        }
-      }
-    }
-    return plain(joined(lead_, tokens_, value_dim), std::move(numbers));
-  }
-
-  // Attention that is not one of all tokens to all tokens.
-  std::string why_not_all_tokens(int64_t queries, int64_t keys) const {
-    bool is_of_batch = queries == keys && queries == builder_.sizes.sequences;
-    if (is_of_batch && queries > 1 && scores_.query) {
-      const int64_t first = scores_.query->at(0);
-      const int64_t next = scores_.query->at(static_cast<size_t>(scores_.query->shape.back()));
-      is_of_batch = first != kNoElement && next != kNoElement &&
-                    builder_.row_of(next) == builder_.row_of(first) + tokens_;
-    }
-    const char* const why =
-        is_of_batch ? "it attends from sequence to sequence of the batch. Make the layer with "
-                      "batch_first=True, or export the model for an example [tokens, 1, ..]"
-        : queries == keys
-            ? "attention within windows or blocks that were cut out is not supported. Attend from "
-              "all tokens to all, with a mask that hides those of other windows"
-        : queries == tokens_
-            ? "keys that are added (add_bias_kv, add_zero_attn, caches) or fewer than tokens are "
-              "not supported"
-            : "queries that are learned, or of some tokens, are not supported. Attend from all "
-              "tokens, and take or pool the rows afterwards, as in attention(x, x, x)[:, -1]";
-    return fmt::format("its queries and keys are {} and {}, where the model has {} tokens: {}",
-                       queries, keys, tokens_, why);
-  }
-
-  GraphBuilder& builder_;
-  Graph& graph_;
-  const Scores& scores_;
-  const uint32_t tokens_;
-  double scale_;
-  Shape lead_;
-  std::vector<std::pair<uint32_t, uint32_t>> order_;  // sequence and head of each leading index
-  std::vector<uint32_t> masks_;                       // of the graph, for each head
-  std::vector<HeadTerms> terms_;                      // of each head
-};
-
-}  // namespace
-
-ElementSumRef attend(GraphBuilder& builder, const Scores& scores, const ElementSumRef& values) {
-  return AttentionBuilder(builder, scores).build(values);
 }
 
 }  // namespace arenite::convert

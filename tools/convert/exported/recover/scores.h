@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of queries and keys on their way to attention.
+// Products of queries and keys on their way to attention, and the shapes of their parts.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <vector>
 
 #include "convert/exported/recover/graph_builder.h"
 
@@ -11,36 +13,56 @@ namespace arenite::convert {
 // softmax(scale * query key^T + added), or without the softmax; with a tanh, tanh_factor *
 // tanh(scale * query key^T) + added.
 struct Scores {
-  Shape shape;            // [..., queries, keys]
+  Shape shape;            // [..., queries, keys], with a `sink` [..., queries, keys + 1]
   ElementSumRef query{};  // [..., queries, dim]; null: `added` alone gives the weights
   ElementSumRef key{};    // [..., keys, dim]
   double scale = 1.0;
   std::optional<Array> head_factors{};  // [..., 1, 1], besides the scale
   std::optional<double> tanh_factor{};
-  std::optional<Array> added{};  // stretched to `shape`; -infinity hides
+  std::optional<Array> added{};  // stretched to [..., queries, keys]; -infinity hides
   int64_t positions_max = 0;     // of what was added
   bool has_softmax = false;
   bool is_logarithm = false;  // of what the softmax gives
   // Scores that were multiplied by 0, which a mask is to hide.
   std::optional<Array> zeroed{};
   bool is_exponential = false;  // the exponentials of them, of a softmax that is written by hand
+  ScoreRowRef shift{};          // what was subtracted from all scores of a query
+  // Scores of no key that the softmax is over, too, [..., 1, 1]; and the column of `shape` where
+  // they stand, until it is cut off the weights.
+  std::optional<Array> sinks{};
+  std::optional<int64_t> sink{};
+  // Of weights, which a softmax gave: what they are multiplied by, [..., 1, 1], and other weights
+  // that are added to the product, which have no others themselves.
+  std::optional<Array> weight{};
+  std::vector<std::shared_ptr<const Scores>> also{};
 };
 
-// The largest score of each query, or the sum of the exponentials: [..., queries, 1].
+// A number for each query, [..., queries, 1]: its largest score, or what that is clamped to; sinks
+// minus that, and their exponentials; or the sum of exponentials, those of sinks included.
 struct ScoreRow {
+  enum class Kind { kLargest, kSinks, kSinkExponentials, kSum };
   ScoresRef of;
-  bool is_sum = false;
+  Kind kind = Kind::kLargest;
+  std::optional<Array> sinks{};  // [..., 1, 1]
+  ScoreRowRef shift{};           // of sinks: what was subtracted from them
 };
 
 // A score of at most this much is one of a hidden key: its weight is 0 in double precision.
 inline constexpr double kHiddenScoreMax = -1000.0;
 
 inline constexpr const char* kAfterSoftmax =
-    "it changes the weights of attention after their softmax: not supported. A difference of "
-    "two attentions, (a - b) @ v, can be written a @ v - b @ v";
+    "it changes the weights of attention after their softmax: supported are sums and differences "
+    "of those of several softmaxes, times one number for each head";
 
-// query key^T for key^T [..., dim, keys].
-ScoresRef product_scores(const ElementSumRef& query, const ElementSumRef& turned_key);
+// [..., rows, columns] for these leading dimensions.
+Shape joined(Shape lead, int64_t rows, int64_t columns);
+// The value with other leading dimensions.
+ElementSumRef with_leading(const ElementSumRef& value, const Shape& lead);
+
+// query key^T for key^T [..., dim, keys]. A key of zeros after all others, or before them, is a
+// sink of 0.
+ScoresRef product_scores(const GraphBuilder& builder, const ElementSumRef& query,
+                         const ElementSumRef& turned_key);
 ScoresRef with_scale(const Scores& scores, double factor);
 // Times one number for each head, or 1 where keys are seen and 0 where they are hidden afterwards.
 ScoresRef with_factors(const Scores& scores, const Array& factors, int64_t positions_max);
@@ -49,8 +71,24 @@ ScoresRef with_tanh(const Scores& scores, bool is_sigmoid);
 ScoresRef with_added(const Scores& scores, const Array& added, int64_t positions_max);
 // Where `mask` is true, `value` instead of the score.
 ScoresRef with_filled(const Scores& scores, const Array& mask, double value, int64_t positions_max);
+// With a column of these scores, [..., queries, 1], before the others or after them.
+ScoresRef with_sinks(const Scores& scores, const Array& sinks, bool is_first);
 ScoresRef with_softmax(const Scores& scores, bool is_logarithm = false);
-// Moved, where the last two dimensions stay what they are, or change places.
+// Weights times one number for each head, and the sum of two.
+ScoresRef weights_times(const Scores& weights, const Array& factors);
+ScoresRef sum_of_weights(const Scores& a, const Scores& b, double factor_b);
+// Scores times a value of each query [..., queries, 1], or of each key [..., 1, keys]; nothing for
+// a value of another shape.
+ScoresRef times_value(GraphBuilder& builder, const Scores& scores, const ElementSumRef& value);
+// Scores plus a value of each key [..., 1, keys], as one more column of queries and keys; a value
+// of each query [..., queries, 1] changes no weight. Nothing for a value of another shape.
+ScoresRef plus_value(GraphBuilder& builder, const Scores& scores, const ElementSumRef& value);
+// Values without the row that has the weight of a sink, which is zeros; or as they are.
+ElementSumRef without_sink(const GraphBuilder& builder, const Scores& weights,
+                           const ElementSumRef& values);
+// Numbers that are the same for all queries, [..., queries, 1], as [..., 1, 1].
+Array of_all_queries(const Array& column);
+// Moved, where the last two dimensions stay what they are, change places, or get or lose a sink.
 ScoresRef moved_scores(const Scores& scores, const Movement& movement);
 
 // The weights times values [..., keys, value_dim].

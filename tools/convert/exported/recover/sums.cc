@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums that become additions, scales, parts of an embedding, or part of a layer that reads them;
-// and rotations, which are sums of two columns whose factors turn with the position.
+// Sums that become additions, scales, parts of an embedding, or part of a layer that reads them.
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
-#include <map>
-#include <numbers>
+#include <numeric>
 
 #include "convert/exported/recover/graph_builder.h"
 
@@ -16,6 +14,10 @@ namespace {
 
 constexpr size_t kNoPlace = SIZE_MAX;
 constexpr uint32_t kScaledColumnsMax = 8192;  // for which a matrix of factors is made
+
+constexpr const char* kUnevenFactors =
+    "it multiplies the rows of each sequence by constants of their own: not supported, factors are "
+    "the same for all sequences";
 
 // Whether each element of the term stands for another one.
 bool is_injective(const Term& term, size_t count) {
@@ -59,11 +61,18 @@ class SumBuilder {
     std::vector<Summand> summands;
     for (const Term& term : nodes_) summands.push_back(summand_of(term));
     join_embeddings(summands);
-    ValueId sum = node_of(summands[0]);
-    for (size_t i = 1; i < summands.size(); ++i) {
-      sum = graph_.add(builder_.name, AddNode{}, {sum, node_of(summands[i])});
+    std::vector<ValueId> nodes;
+    for (const Summand& summand : summands) nodes.push_back(node_of(summand));
+    builder_.align(nodes);
+    // What is for a whole sequence is added to rows of tokens.
+    std::stable_partition(nodes.begin(), nodes.end(),
+                          [&](ValueId node) { return !graph_.is_on(AxisKind::kOne, node); });
+    ValueId sum = nodes[0];
+    for (size_t i = 1; i < nodes.size(); ++i) {
+      sum = graph_.add(builder_.name, AddNode{}, {sum, nodes[i]});
     }
     PositionTable table;
+    table.stream = builder_.stream();
     for (const Term& term : tables_) {
       TablePart part = part_of(term);
       const Array::Reals values = part.constant->array().to_reals();
@@ -120,21 +129,54 @@ class SumBuilder {
   bool has_row(uint32_t row) const { return element_[size_t{row} * width_] != kNoPlace; }
   bool is_of_tokens() const { return rows_ == builder_.sizes.rows(); }
 
+  // The node times a factor for each position and column, [rows_, width_].
+  ValueId times_table(ValueId node, std::vector<double> each) {
+    const uint32_t tokens = builder_.sizes.tokens;
+    refuse_op_if<Cause::kSum>(!is_of_tokens(), kUnevenFactors);
+    const size_t square = size_t{tokens} * width_;
+    for (size_t i = square; i < each.size(); ++i) {
+      refuse_op_if<Cause::kSum>(each[i] != each[i % square], kUnevenFactors);
+    }
+    each.resize(square);
+    TablePart part;
+    part.constant = std::make_shared<const Constant>(
+        kNoValue, Array::real({int64_t{tokens}, int64_t{width_}}, std::move(each)));
+    part.factors.assign(width_, 1.0);
+    part.first_row.resize(width_);
+    std::iota(part.first_row.begin(), part.first_row.end(), int64_t{0});
+    part.stride = width_;
+    part.prefix_rows.resize(builder_.sizes.prefix);
+    std::iota(part.prefix_rows.begin(), part.prefix_rows.end(), int64_t{0});
+    builder_.limit_positions(tokens);
+    EmbeddingNode table;
+    table.positions.emplace();
+    table.positions->name = builder_.name + ".factors";
+    table.positions->rows = tokens;
+    table.positions->columns = width_;
+    const ValueId factors =
+        graph_.add_embedding(table.positions->name, std::move(table), width_, graph_.axis(node));
+    builder_.tables.push_back({factors, {std::move(part)}, builder_.stream()});
+    return graph_.add(builder_.name, MultiplyNode{}, {node, factors});
+  }
+
   Summand summand_of(const Term& term) {
     Summand summand;
     std::vector<Column> columns;
+    std::vector<double> each(element_.size(), 0.0);  // factors
+    bool is_even = true;                             // they are the same in all rows
     for (size_t place = 0; place < element_.size(); ++place) {
       if (element_[place] == kNoPlace) continue;
       const int64_t number = term.places.at(element_[place]);
       const double factor = term.factors.at(element_[place]);
-      refuse_op_if<Cause::kSum>(number != kNoElement && builder_.source(number).rows != rows_,
-                                kPooledGoesBack);
+      const size_t row = place / width_;
+      const bool is_of_sequence = is_of_tokens() && builder_.is_pooled(number);
       refuse_op_if<Cause::kSum>(
-          number == kNoElement || builder_.row_of(number) != place / width_,
+          number == kNoElement ||
+              builder_.row_of(number) != (is_of_sequence ? row / builder_.sizes.tokens : row),
           "it adds elements of different tokens, which only attention and pooling may do: not "
-          "supported are differences of neighbours, shifts, and one token that is added to others");
+          "supported are differences of neighbours and shifts");
       const Column column = builder_.column_of(number);
-      if (place / width_ == first_row_) {
+      if (row == first_row_) {
         columns.push_back(column);
         summand.factors.push_back(factor);
       }
@@ -142,13 +184,29 @@ class SumBuilder {
           columns[place % width_] != column,
           "it adds other columns from token to token, or from row to row of a token: not "
           "supported");
-      refuse_op_if<Cause::kSum>(
-          summand.factors[place % width_] != factor,
-          "it multiplies each position by constants of its own, and is no rotation of pairs by "
-          "angles that grow from 0 on: not supported, factors are the same for all positions");
+      each[place] = factor;
+      is_even = is_even && summand.factors[place % width_] == factor;
     }
     summand.node = builder_.gather(columns);
+    if (is_even) return summand;
+    summand.node = times_table(summand.node, std::move(each));
+    summand.factors.assign(width_, 1.0);
     return summand;
+  }
+
+  // A layer that multiplies each column by a factor of its own.
+  LinearSpec diagonal(const std::vector<double>& factors) const {
+    refuse_op_if(factors.size() > kScaledColumnsMax,
+                 "it multiplies columns by constants of their own");
+    LinearSpec spec;
+    spec.weight.name = builder_.name;
+    spec.weight.rows = spec.weight.columns = static_cast<uint32_t>(factors.size());
+    set_exact(spec.weight, [factors] {
+      std::vector<double> matrix(factors.size() * factors.size(), 0.0);
+      for (size_t i = 0; i < factors.size(); ++i) matrix[i * factors.size() + i] = factors[i];
+      return matrix;
+    });
+    return spec;
   }
 
   // The node with all factors, as a layer: one that was made before takes them into its weights.
@@ -165,14 +223,7 @@ class SumBuilder {
         return values;
       });
     } else {
-      refuse_op_if(summand.factors.size() > kScaledColumnsMax,
-                   "it multiplies columns by constants of their own");
-      spec.weight.rows = spec.weight.columns = static_cast<uint32_t>(summand.factors.size());
-      set_exact(spec.weight, [factors = summand.factors] {
-        std::vector<double> matrix(factors.size() * factors.size(), 0.0);
-        for (size_t i = 0; i < factors.size(); ++i) matrix[i * factors.size() + i] = factors[i];
-        return matrix;
-      });
+      spec = diagonal(summand.factors);
     }
     spec.weight.name = builder_.name;
     return graph_.add_linear(builder_.name, spec, input);
@@ -182,13 +233,18 @@ class SumBuilder {
     if (summand.is_node()) return summand.node;
     if (!summand.is_even()) return scaled_columns(summand);
     const double factor = summand.factors[0];
+    if (builder_.is_sum_of_rows(summand.node, factor)) {
+      return graph_.add_select(builder_.name, SelectKind::kSum,
+                               graph_.node(summand.node).inputs[0]);
+    }
     const auto* embedding = graph_.as<EmbeddingNode>(summand.node);
     if (embedding == nullptr || embedding->positions) {
       return graph_.add(builder_.name + ".scale", ScaleNode{factor}, {summand.node});
     }
     EmbeddingNode scaled = *embedding;
     scaled.scale *= factor;
-    return graph_.add_embedding(graph_.node(summand.node).name, std::move(scaled), width_);
+    return graph_.add_embedding(graph_.node(summand.node).name, std::move(scaled), width_,
+                                graph_.axis(summand.node));
   }
 
   // Whether a constant that has rows for each sequence has those of the first one in each. `values`
@@ -269,11 +325,13 @@ class SumBuilder {
     const auto* embedding = has_one_summand ? graph_.as<EmbeddingNode>(sum) : nullptr;
     const bool is_constant =
         std::ranges::all_of(table.parts, [](const auto& part) { return part.stride == 0; });
-    if (is_constant && linear != nullptr) {
-      LinearSpec spec = linear->parts[0].linear;
+    if (is_constant && (linear != nullptr || !is_of_tokens())) {
+      LinearSpec spec =
+          linear != nullptr ? linear->parts[0].linear : diagonal(std::vector<double>(width_, 1.0));
       spec.bias.resize(width_, 0.0);
       add_first_row(table, spec.bias);
-      return graph_.add_linear(builder_.name, spec, graph_.node(sum).inputs[0]);
+      const ValueId input = linear != nullptr ? graph_.node(sum).inputs[0] : sum;
+      return graph_.add_linear(builder_.name, spec, input);
     }
     const std::string name = embedding != nullptr ? graph_.node(sum).name : builder_.name;
     if (is_constant && embedding != nullptr && embedding->padding_id) {
@@ -287,10 +345,9 @@ class SumBuilder {
         return values;
       });
       shifted.positions->name = builder_.name;
-      return graph_.add_embedding(name, std::move(shifted), width_);
+      return graph_.add_embedding(name, std::move(shifted), width_, graph_.axis(sum));
     }
-    refuse_op_if(!is_of_tokens(),
-                 "it adds constants to what was pooled, and not to a linear layer's result");
+    refuse_op_if(!is_of_tokens(), "it adds constants to what was pooled, other ones to each row");
     WeightRef positions;
     positions.columns = width_;
     positions.rows = builder_.sizes.tokens;
@@ -298,8 +355,8 @@ class SumBuilder {
     const bool joins = embedding != nullptr && !embedding->positions;
     EmbeddingNode made = joins ? *embedding : EmbeddingNode();
     made.positions = positions;
-    table.node =
-        graph_.add_embedding(joins ? name : builder_.name + ".positions", std::move(made), width_);
+    table.node = graph_.add_embedding(joins ? name : builder_.name + ".positions", std::move(made),
+                                      width_, graph_.axis(sum));
     builder_.tables.push_back(table);
     return joins ? table.node : graph_.add(builder_.name, AddNode{}, {sum, table.node});
   }
@@ -317,7 +374,8 @@ class SumBuilder {
       EmbeddingNode joined = *graph_.as<EmbeddingNode>(tokens->node);
       add(joined, *graph_.as<EmbeddingNode>(part->node));
       const ValueId before = tokens->node;
-      tokens->node = graph_.add_embedding(graph_.node(before).name, std::move(joined), width_);
+      tokens->node = graph_.add_embedding(graph_.node(before).name, std::move(joined), width_,
+                                          graph_.axis(before));
       for (size_t i = 0, count = builder_.tables.size(); i < count; ++i) {
         if (builder_.tables[i].node != before) continue;
         PositionTable table = builder_.tables[i];
@@ -366,265 +424,37 @@ class SumBuilder {
 
 }  // namespace
 
-ElementSumRef add_up(GraphBuilder& builder, const ElementSumRef& value) {
-  SumBuilder sum(builder, *value);
-  if (!sum.has_tables()) {
-    if (const auto rotated = find_rotation(builder, *value)) return *rotated;
-  }
-  return sum.build();
-}
-
-// A rotation is known by its factors: at position 0 each element is itself, and at others it and
-// its partner have the cosine and the sine of an angle that grows with the position.
-
 namespace {
 
-// Tables of cosines may have been rounded to float32.
-constexpr double kFactorError = 4e-7;
-constexpr double kAngleError = 2.4e-7;
-
-// Where f of all tables is base^(-2i/d) of a whole base, it was meant to be exactly that.
-void round_to_base(std::vector<double>& frequencies, double error) {
-  const size_t count = frequencies.size();
-  if (count < 2 || std::fabs(frequencies[0] - 1.0) > error) return;
-  const double exponent = -static_cast<double>(count) / static_cast<double>(count - 1);
-  const double last = frequencies[count - 1];
-  if (!(last > 0.0)) return;
-  const double base = std::round(std::pow(last, exponent));
-  std::vector<double> exact(count);
-  for (size_t i = 0; i < count; ++i) {
-    exact[i] = std::pow(base, -static_cast<double>(i) / static_cast<double>(count));
-    if (std::fabs(exact[i] - frequencies[i]) > error) return;
+// A sum of elements of one token of each sequence as one of rows of sequences.
+ElementSumRef of_sequences(GraphBuilder& builder, const ElementSumRef& value) {
+  std::vector<ElementSumRef> parts;
+  for (const Term& term : value->terms) {
+    if (builder.is_node(term.places.at(0))) {
+      parts.push_back(make_sum({value->shape, {Term{term.places}}}));
+    }
   }
-  frequencies = std::move(exact);
+  parts = rows_of_sequences(builder, std::move(parts), Together::kSum);
+  ElementSum result = *value;
+  size_t next = 0;
+  for (Term& term : result.terms) {
+    if (!builder.is_node(term.places.at(0))) continue;
+    term.places = parts[next++]->terms[0].places;
+  }
+  return make_sum(std::move(result));
 }
-
-// What an element of token 0 is made of at each position: itself, and its partner.
-struct TurnedElement {
-  size_t first = 0;  // of the value: the element at token 0
-  uint32_t column = 0;
-  std::optional<uint32_t> partner{};
-  double magnitude = 1.0;
-  std::vector<double> own, other;  // factors, [positions]
-
-  // The angle per position, which each later position makes more exact.
-  double frequency() const {
-    const auto angle_of = [&](size_t t) { return std::atan2(other[t], own[t]); };
-    double frequency = angle_of(1);
-    for (size_t t = 2; t < own.size(); ++t) {
-      const double expected = frequency * static_cast<double>(t);
-      const double turns = std::round((expected - angle_of(t)) / (2.0 * std::numbers::pi));
-      frequency = (angle_of(t) + 2.0 * std::numbers::pi * turns) / static_cast<double>(t);
-    }
-    for (size_t t = 0; t < own.size(); ++t) {
-      const double angle = frequency * static_cast<double>(t);
-      const double difference = std::max(std::fabs(own[t] - magnitude * std::cos(angle)),
-                                         std::fabs(other[t] - magnitude * std::sin(angle)));
-      // Angles may have been float32, too, which is off in proportion to them.
-      const double error_max = (kFactorError + kAngleError * std::fabs(angle)) * magnitude;
-      if (difference <= error_max) continue;
-      refuse_op_if<Cause::kSum>(
-          std::fabs(std::hypot(own[t], other[t]) - magnitude) <= error_max,
-          "it turns pairs of columns by angles that do not grow evenly with the position: not "
-          "supported are rotations in two dimensions, by logarithms, or from another position than "
-          "0 on");
-      throw NotRecognised(
-          "it multiplies each position by factors of its own beside the rotation, as xPos does: "
-          "not supported",
-          Cause::kSum);
-    }
-    return frequency;
-  }
-};
-
-class RotationFinder {
- public:
-  RotationFinder(GraphBuilder& builder, const ElementSum& value)
-      : builder_(builder), value_(value) {}
-
-  std::optional<ElementSumRef> find() {
-    if (!value_.has_own_factors() || value_.terms.size() < 2 || value_.shape.size() < 2 ||
-        !read_elements()) {
-      return std::nullopt;
-    }
-    return rotate();
-  }
-
- private:
-  // The dimension of tokens, if it is not the last one.
-  bool find_axis() {
-    const int64_t tokens = builder_.sizes.tokens;
-    const Shape strides = strides_of(value_.shape);
-    for (size_t d = value_.shape.size() - 1; d-- > 0;) {
-      stride_ = static_cast<size_t>(strides[d]);
-      block_ = stride_ * static_cast<size_t>(value_.shape[d]);
-      const bool is_tokens =
-          value_.shape[d] == tokens && tokens > 1 &&
-          builder_.row_of(value_.at(stride_)) == builder_.row_of(value_.at(0)) + 1;
-      if (is_tokens) return true;
-    }
-    return false;
-  }
-
-  bool read_elements() {
-    if (!builder_.is_node(value_.at(0))) return false;
-    source_ = source_of(value_.at(0));
-    if (builder_.source_at(source_).rows != builder_.sizes.rows() || !find_axis()) return false;
-    head_dim_ = static_cast<uint32_t>(value_.shape.back());
-    for (size_t i = 0, count = value_.elements(); i < count; ++i) {
-      if (i % block_ >= stride_) continue;  // another token
-      if (source_of(value_.at(i)) != source_) return false;
-      if (builder_.row_of(value_.at(i)) != 0) continue;  // another sequence
-      auto element = read_element(i);
-      if (!element) return false;
-      elements_.push_back(std::move(*element));
-    }
-    return std::ranges::any_of(
-        elements_, [](const TurnedElement& element) { return element.partner.has_value(); });
-  }
-
-  std::optional<TurnedElement> read_element(size_t first) const {
-    const uint32_t tokens = builder_.sizes.tokens;
-    TurnedElement element{.first = first, .own{}, .other{}};
-    element.own.assign(tokens, 0.0);
-    element.other.assign(tokens, 0.0);
-    bool has_own = false;
-    for (uint32_t t = 0; t < tokens; ++t) {
-      for (const Term& term : value_.terms) {
-        const double factor = term.factors.at(first + t * stride_);
-        const int64_t number = term.places.at(first + t * stride_);
-        if (number == kNoElement || factor == 0.0) continue;
-        if (source_of(number) != source_ || builder_.row_of(number) % tokens != t)
-          return std::nullopt;
-        const uint32_t column = builder_.column_of(number).second;
-        if (!std::exchange(has_own, true)) element.column = column;
-        if (column == element.column) {
-          element.own[t] += factor;
-        } else if (element.partner.value_or(column) == column) {
-          element.partner = column;
-          element.other[t] += factor;
-        } else {
-          return std::nullopt;
-        }
-      }
-    }
-    element.magnitude = element.own[0];
-    if (!has_own || element.other[0] != 0.0 || !(element.magnitude > 0.0)) return std::nullopt;
-    return element;
-  }
-
-  // Columns of a head begin at `start`.
-  RopeSpec rope_of_head(size_t head, uint32_t& start) const {
-    start = UINT32_MAX;
-    for (uint32_t j = 0; j < head_dim_; ++j) {
-      start = std::min(start, elements_[head * head_dim_ + j].column);
-    }
-    std::vector<const TurnedElement*> by_column(head_dim_, nullptr);
-    for (uint32_t j = 0; j < head_dim_; ++j) {
-      const TurnedElement& element = elements_[head * head_dim_ + j];
-      const uint32_t column = element.column - start;
-      refuse_op_if(column >= head_dim_ || by_column[column] != nullptr,
-                   "the columns of a head that it turns are not side by side");
-      by_column[column] = &element;
-    }
-    uint32_t last = 0;
-    uint32_t distance = 0;
-    for (uint32_t j = 0; j < head_dim_; ++j) {
-      if (!by_column[j]->partner) continue;
-      last = j;
-      const uint32_t partner = *by_column[j]->partner - start;
-      if (distance == 0) distance = partner - j;
-      refuse_op_if(
-          distance == 1 ? (partner ^ 1u) != j : partner != j + distance && partner + distance != j,
-          "it turns pairs of columns that are neither neighbours nor halves apart");
-    }
-    RopeSpec rope;
-    rope.turns_neighbours = distance == 1 && last != 1;
-    rope.rotary_dim = rope.turns_neighbours ? (last | 1u) + 1 : 2 * distance;
-    refuse_op_if(rope.rotary_dim > head_dim_ || last >= rope.rotary_dim,
-                 "it turns other columns of a head than the first ones");
-    rope.magnitude = by_column[0]->magnitude;
-    for (uint32_t i = 0; i < rope.rotary_dim / 2; ++i) {
-      const uint32_t first = rope.turns_neighbours ? 2 * i : i;
-      const uint32_t second = rope.turns_neighbours ? 2 * i + 1 : i + distance;
-      const double frequency = by_column[second]->frequency();
-      refuse_op_if(std::fabs(frequency + by_column[first]->frequency()) > kFactorError,
-                   "it turns the two columns of a pair by different angles");
-      rope.inverse_frequencies.push_back(frequency);
-    }
-    for (uint32_t j = 0; j < head_dim_; ++j) {
-      const double expected = j < rope.rotary_dim ? rope.magnitude : 1.0;
-      refuse_op_if(std::fabs(by_column[j]->magnitude - expected) > kFactorError,
-                   "it multiplies the columns that it turns by different constants");
-    }
-    round_to_base(rope.inverse_frequencies,
-                  2.0 * kFactorError / static_cast<double>(builder_.sizes.tokens - 1));
-    return rope;
-  }
-
-  ElementSumRef rotate() {
-    std::vector<Column> columns;
-    uint32_t start = 0;
-    const RopeSpec rope = rope_of_head(0, start);
-    for (size_t head = 0; head < elements_.size() / head_dim_; ++head) {
-      const RopeSpec other = rope_of_head(head, start);
-      bool is_same =
-          other.rotary_dim == rope.rotary_dim && other.turns_neighbours == rope.turns_neighbours;
-      for (size_t i = 0; is_same && i < rope.inverse_frequencies.size(); ++i) {
-        is_same =
-            std::fabs(rope.inverse_frequencies[i] - other.inverse_frequencies[i]) <= kFactorError;
-      }
-      refuse_op_if(!is_same, "it turns heads by different angles");
-      // A head of keys may stand there for several of queries.
-      if (std::ranges::count(columns, Column{source_, start}) != 0) continue;
-      for (uint32_t j = 0; j < head_dim_; ++j) columns.push_back({source_, start + j});
-    }
-    const ValueId input = builder_.gather(columns);
-    const ValueId node = builder_.graph.add(builder_.name, RotateNode{rope, head_dim_}, {input});
-    const uint32_t to = builder_.source_of_node(node, builder_.sizes.rows());
-    std::map<uint32_t, uint32_t> place;  // of a column of the source in the result
-    for (size_t c = 0; c < columns.size(); ++c) {
-      place.emplace(columns[c].second, static_cast<uint32_t>(c));
-    }
-    std::map<size_t, uint32_t> column_of_first;
-    for (const TurnedElement& element : elements_) {
-      column_of_first[element.first] = place.at(element.column);
-    }
-    std::vector<int64_t> numbers;
-    const size_t per_sequence = value_.elements() / builder_.sizes.sequences;
-    for (size_t i = 0, count = value_.elements(); i < count; ++i) {
-      const uint32_t row = builder_.row_of(value_.at(i));
-      size_t first = i - i % block_ / stride_ * stride_;
-      if (!column_of_first.contains(first)) first %= per_sequence;
-      const auto known = column_of_first.find(first);
-      refuse_op_if(known == column_of_first.end(), "it turns sequences differently");
-      numbers.push_back(number_of(to, uint64_t{row} * columns.size() + known->second));
-    }
-    return plain(value_.shape, std::move(numbers));
-  }
-
-  GraphBuilder& builder_;
-  const ElementSum& value_;
-  size_t stride_ = 0;  // from token to token
-  size_t block_ = 0;   // of all tokens
-  uint32_t source_ = 0;
-  uint32_t head_dim_ = 0;
-  std::vector<TurnedElement> elements_;  // those of token 0 of the first sequence
-};
 
 }  // namespace
 
-std::optional<ElementSumRef> find_rotation(GraphBuilder& builder, const ElementSum& value) {
-  return RotationFinder(builder, value).find();
-}
-
-ElementSumRef rotated_or_same(GraphBuilder& builder, const ElementSumRef& value) {
-  if (value->terms.size() < 2 || value->elements() == 0) return value;
-  try {
-    return find_rotation(builder, *value).value_or(value);
-  } catch (const NotRecognised&) {
-    return value;  // a part of one
+ElementSumRef add_up(GraphBuilder& builder, const ElementSumRef& given) {
+  const ElementSumRef value = of_sequences(builder, without_repeats(given));
+  SumBuilder sum(builder, *value);
+  if (!sum.has_tables()) {
+    if (const auto rotated = find_rotation(builder, *value)) {
+      return stretched(*rotated, given->shape);
+    }
   }
+  return stretched(sum.build(), given->shape);
 }
 
 }  // namespace arenite::convert

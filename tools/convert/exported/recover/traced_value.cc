@@ -70,6 +70,14 @@ ConstantRef with_shape(const ConstantRef& constant, const Shape& shape) {
       [constant, shape] { return constant->array().with_shape(shape); });
 }
 
+ConstantRef moved(const Movement& movement, const ConstantRef& of) {
+  elements_of(movement.shape);  // refuses what is too large
+  return std::make_shared<const Constant>(
+      kNoValue, movement.shape, of->type(), [of, movement]() -> Array {
+        return Array::real(movement.shape, movement.apply<double>(of->array().to_reals()));
+      });
+}
+
 WeightRef weight_of(const std::shared_ptr<const ExportedProgram>& program,
                     const ConstantRef& constant, bool transposed) {
   const Shape& shape = constant->shape();

@@ -74,6 +74,8 @@ std::string name_of(const ExportedProgram& program, const Constant& constant);
 
 // The same elements in another shape.
 ConstantRef with_shape(const ConstantRef& constant, const Shape& shape);
+// The elements that a movement takes, when somebody needs them.
+ConstantRef moved(const Movement& movement, const ConstantRef& of);
 
 // The constant as a matrix of weights [rows, columns], transposed before if asked.
 WeightRef weight_of(const std::shared_ptr<const ExportedProgram>& program,

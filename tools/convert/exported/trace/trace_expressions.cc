@@ -8,14 +8,17 @@
 #include <random>
 #include <set>
 
+#include "convert/exported/aten/movement.h"
 #include "convert/exported/trace/tracer.h"
 
 namespace arenite::convert {
 namespace {
 
 // Functions that the runtime has as they are, under PyTorch's names.
-constexpr Activation kPlain[] = {Activation::kRelu, Activation::kSilu, Activation::kTanh,
-                                 Activation::kSigmoid, Activation::kMish};
+constexpr Activation kPlain[] = {Activation::kRelu,    Activation::kSilu,       Activation::kTanh,
+                                 Activation::kSigmoid, Activation::kMish,       Activation::kExp,
+                                 Activation::kSqrt,    Activation::kReciprocal, Activation::kLog,
+                                 Activation::kSin};
 
 constexpr size_t kKeptMax = 64;  // functions whose nodes are remembered
 
@@ -36,9 +39,9 @@ int whole_power(const Call& call) {
 
 constexpr const char* kNoFunction =
     "the runtime has no op for this function: it has relu, leaky relu, elu, gelu, silu, mish, "
-    "softplus, hard swish, tanh, sigmoid, clamps, products, layer norm and RMS norm, and finds "
-    "them however they are written, with any factors. What comes last, leave to your program; "
-    "what works on the features alone, do before";
+    "softplus, hard swish, tanh, sigmoid, clamps, exp, log, sin, sqrt, products, quotients, layer "
+    "norm and RMS norm, and finds them however they are written, with any factors. What comes "
+    "last, leave to your program; what works on the features alone, do before";
 constexpr const char* kReducesColumns =
     "it makes one number of the columns of a row, which is supported within norms alone: write a "
     "sum or a mean as x @ torch.ones(width, 1), or let the model give out the columns";
@@ -68,12 +71,9 @@ constexpr NoOp kNoOps[] = {
     {{"kl_div", "binary_cross_entropy"},
      "it computes a loss: let the model give out what it compares, and compare that in your "
      "program"},
-    {{"cosine_similarity", "cdist", "pairwise_distance", "_cdist"},
+    {{"cdist", "pairwise_distance", "_cdist"},
      "it compares rows with each other: let the model give out the rows, as by F.normalize(x, "
      "dim=-1), and compare them in your program"},
-    {{"instance_norm", "_instance_norm"},
-     "it normalises over the tokens of a sequence: normalise a series before the model, or use a "
-     "norm of each token, such as nn.LayerNorm"},
     {{"upsample", "avg_pool", "max_pool", "adaptive_", "conv", "_upsample", "col2im", "im2col"},
      "it makes each result of several tokens or pixels: not supported, tokens meet in attention "
      "and pooling alone. Run it in your program before or after the model"},
@@ -114,8 +114,8 @@ ElementSumRef Tracer::as_sum(const TracedValue& value) {
                "softmax and the product with values: not supported, nor as a result of the model");
   refuse_op_if(value.is<ComplexPair>(), "it uses complex numbers otherwise than for a rotation");
   throw NotRecognised(
-      "it changes the sum or the largest of scores, as for a softmax off by one: not supported, "
-      "expected scores.softmax(-1)");
+      "it changes the sum or the largest of scores otherwise than softmax plus one, "
+      "exp(x - m) / (exp(-m) + exp(x - m).sum()): expected scores.softmax(-1)");
 }
 
 FunctionRef Tracer::as_function(const TracedValue& value) {
@@ -139,7 +139,9 @@ FunctionRef Tracer::as_function(const TracedValue& value) {
   if (const auto shifted = columns_of_node(builder, elements);
       shifted && elements->terms.size() > 1 && are_even(shifted->factors) &&
       are_even(shifted->offsets)) {
-    const FunctionRef times = applied("mul", base(shifted->value), number(shifted->factors[0]));
+    const FunctionRef bare = base(shifted->value);
+    const double factor = shifted->factors[0];
+    const FunctionRef times = factor == 1.0 ? bare : applied("mul", bare, number(factor));
     return applied("add", times, number(shifted->offsets[0]));
   }
   return base(builder.materialised(elements));
@@ -155,7 +157,7 @@ std::optional<TracedValue> function_op(Tracer& tracer, const Call& call) {
                             : "the runtime has no such op: leave it out of the exported part, or "
                               "write it with linear layers, norms and activations");
   }
-  ElementSumRef base;
+  ElementSumRef base, other;  // another one that it is a function of, too
   Shape shape;
   size_t depth = 0;
   Call formula = bind<TracedRef>(call, [&](const TracedRef& input) -> Argument {
@@ -167,19 +169,15 @@ std::optional<TracedValue> function_op(Tracer& tracer, const Call& call) {
     shape = broadcast(shape, function->shape);
     depth = std::max(depth, function->depth + 1);
     if (base == nullptr) base = function->base;
-    if (base != function->base && !are_same(*base, *function->base)) {
-      const auto rows = [&](const ElementSum& value) {
-        return value.elements() == 0 ? 0 : builder.source(value.at(0)).rows;
-      };
-      refuse_op_if(base->terms.size() == 1 && function->base->terms.size() == 1 &&
-                       rows(*base) != rows(*function->base),
-                   kPooledGoesBack);
-      throw NotRecognised(
-          "it puts two values of the model together otherwise than by a sum or a product: not "
-          "supported");
-    }
+    if (base != function->base && !are_same(*base, *function->base)) other = function->base;
     return traced(function);
   });
+  if (other != nullptr) {
+    if (is_decomposed(call.op)) return made_of_others(tracer, call);
+    throw NotRecognised(
+        "it puts two values of the model together otherwise than by a sum, a product or a "
+        "quotient: not supported");
+  }
   // Token ids may become positions.
   if (why != nullptr && !(base != nullptr && is_of_ids(builder, *base))) throw NotRecognised(why);
   if (call.op == "gather" && value_of(call, "index") != nullptr) {
@@ -206,7 +204,8 @@ void Tracer::require_no_ids(const Function& function) const {
 
 ElementSumRef Tracer::materialise(const FunctionRef& function) {
   if (function->is_base()) return function->base;
-  require_no_ids(*function);
+  const OnStream on(builder, *function->base);
+  if (is_of_ids(builder, *function->base)) return of_ids(*function);
   const Level level;
   for (const auto& [known, made] : made_functions_) {
     if (known == function->call) return made;
@@ -280,23 +279,119 @@ ElementSumRef Tracer::materialise_named(const Function& function) {
   return activated(builder, function.base, std::get<FoundActivation>(*found));
 }
 
+// A sum or a mean of each row's columns: a product with ones. Nothing for any other function.
+std::optional<ElementSumRef> Tracer::sum_of_columns(const Function& function) {
+  const Call& call = *function.call;
+  if (!is_one_of(call.op, {"sum", "mean"}) || function.shape == function.base->shape) {
+    return std::nullopt;
+  }
+  const ElementSumRef rows = as_sum(values_of(call).at(0));
+  WeightRef ones;
+  ones.name = builder.name;
+  ones.rows = 1;
+  ones.columns = static_cast<uint32_t>(rows->shape.back());
+  const double factor = call.op == "mean" ? 1.0 / static_cast<double>(ones.columns) : 1.0;
+  set_exact(ones, [count = ones.columns, factor] { return std::vector<double>(count, factor); });
+  return with_shape(convert::linear(builder, rows, ones, {}), function.shape);
+}
+
+namespace {
+
+// The number that the other operand meets; nothing where there are two values, or an array.
+std::optional<double> number_in(const Call& call) {
+  if (values_of(call).size() != 1 || call.real("alpha", 1.0) != 1.0) return std::nullopt;
+  for (const char* name : {"self", "other"}) {
+    const Argument* argument = call.find(name);
+    if (argument == nullptr) continue;
+    const Array* array = argument->as<Array>();
+    if (array != nullptr && array->elements() == 1) return array->to_reals()[0];
+    if (argument->as<double>() || argument->as<int64_t>()) return call.real(name);
+  }
+  return std::nullopt;
+}
+
+bool is_op(const FunctionRef& function, std::string_view op) {
+  return !function->is_base() && function->call->op == op && number_in(*function->call);
+}
+
+FunctionRef input_of(const FunctionRef& function) {
+  return values_of(*function->call)[0].as<FunctionRef>();
+}
+
+}  // namespace
+
+// sqrt(x + number) or 1 / (x + number) as a node.
+ElementSumRef Tracer::of_shifted(Activation kind, const FunctionRef& function) {
+  const bool is_shifted = is_op(function, "add");
+  const FunctionRef of = is_shifted ? input_of(function) : function;
+  const bool is_multiple = is_op(of, "mul") && input_of(of)->is_base();
+  const ElementSumRef value = is_multiple ? scaled(of->base, *number_in(*of->call)) : as_sum(of);
+  const double number = is_shifted ? *number_in(*function->call) : 0.0;
+  return activation(builder, builder.materialised(value), {kind, number});
+}
+
+// Roots and quotients. Nothing for any other function.
+std::optional<ElementSumRef> Tracer::root_or_quotient(const Function& function) {
+  const Call& call = *function.call;
+  const auto part = [&](const char* name) { return value_as<FunctionRef>(call, name); };
+  const auto inverse = [&](const FunctionRef& of) {
+    return of_shifted(Activation::kReciprocal, of);
+  };
+  const double power =
+      call.op == "pow" && call.find("exponent") != nullptr && part("self") != nullptr &&
+              (call.find("exponent")->as<double>() || call.find("exponent")->as<int64_t>())
+          ? call.real("exponent")
+          : 0.0;
+  const bool is_root = call.op == "sqrt" || power == 0.5;
+  if (is_root) return of_shifted(Activation::kSqrt, part("self"));
+  if (call.op == "reciprocal" || power == -1.0) return inverse(part("self"));
+  if (call.op == "log") return of_shifted(Activation::kLog, part("self"));
+  const auto shifted = [&](Activation kind, double offset, double factor) {
+    const auto number = std::make_shared<const Constant>(kNoValue, Array::real({}, {offset}));
+    const ElementSumRef value = sum(as_sum(part("self")), builder.of_constant(number), 1.0);
+    return scaled(activation(builder, value, {kind}), factor);
+  };
+  if (call.op == "log1p") return shifted(Activation::kLog, 1.0, 1.0);
+  if (call.op == "log2") return shifted(Activation::kLog, 0.0, 1.0 / std::numbers::ln2);
+  if (call.op == "log10") return shifted(Activation::kLog, 0.0, 1.0 / std::numbers::ln10);
+  if (call.op == "cos") return shifted(Activation::kSin, std::numbers::pi / 2.0, 1.0);
+  if (call.op == "sin") return activation(builder, as_sum(part("self")), {Activation::kSin});
+  if (power != 0.0 && power != std::floor(power)) {
+    const ElementSumRef root = scaled(shifted(Activation::kLog, 0.0, 1.0), power);
+    return activation(builder, builder.materialised(root), {Activation::kExp});
+  }
+  if (call.op == "rsqrt" || power == -0.5) {
+    const ElementSumRef root = of_shifted(Activation::kSqrt, part("self"));
+    return activation(builder, root, {Activation::kReciprocal});
+  }
+  if (call.op != "div" || call.has("rounding_mode") || !part("other")) return std::nullopt;
+  if (part("self")) return product(builder, as_sum(part("self")), inverse(part("other")));
+  const Array* array = call.find("self")->as<Array>();
+  const Array number = array != nullptr ? *array : Array::real({}, {call.real("self")});
+  return scaled(inverse(part("other")), number);
+}
+
 // The function's last op on values that are nodes of their own. A function that is made of an
 // unknown one is unknown itself: the author's whole formula is named.
 ElementSumRef Tracer::op_on_nodes(const Function& function) {
+  if (const auto sums = sum_of_columns(function)) return *sums;
+  if (const auto made = root_or_quotient(function)) return *made;
   const Call& call = *function.call;
   std::vector<FunctionRef> inputs;  // of the same base, without names of their own
   bool is_of_base = true, has_shapes = true;
   for (const TracedValue& value : values_of(call)) {
     const Function& input = *value.as<FunctionRef>();
     is_of_base = is_of_base && input.is_base();
-    has_shapes = has_shapes && input.shape == function.base->shape;
+    has_shapes = has_shapes && input.shape == function.shape;
     inputs.push_back(std::make_shared<const Function>(
         Function{function.base, input.call, input.shape, input.depth}));
   }
   const bool is_power = call.op == "pow" || call.op == "square";
   const int power = whole_power(call);
   const bool is_product = call.op == "mul" && inputs.size() == 2;
-  if (!has_shapes || (is_power ? power == 0 : is_of_base && !is_product)) {
+  const bool has_op =
+      is_power ? power != 0 : is_product || moves_elements(call.op) || (has_shapes && !is_of_base);
+  if (!has_op) {
     const Function& whole = *outermost_;
     const bool reduces = is_reduction(whole.call->op) && whole.shape != whole.base->shape;
     throw OpError("{}: {}", whole.call->describe(), reduces ? kReducesColumns : kNoFunction);
@@ -326,13 +421,238 @@ ElementSumRef Tracer::op_on_nodes(const Function& function) {
   return has_factors_of_heads(builder, value) ? builder.materialised(value) : value;
 }
 
-// Rows that are looked up by what is computed of the token ids: their positions, with or without
-// padding, or the same row for all. Which it is shows for a few sequences of ids.
+// ---- functions of token ids: numbers that they look up, such as whether they are padding ----
 
 namespace {
 
 constexpr int64_t kProbedIdsMax = 64;  // ids that are used in probes
 constexpr size_t kProbes = 4;
+constexpr double kLargestNumber = 1e30;  // in place of infinity
+constexpr double kHiddenKey = -1e9;      // what is added to the score of a hidden key
+
+// Which element of its base each element of a function is made of, as far as its ops show; they
+// are tried with numbers then.
+Array places_in_base(const Function& function) {
+  const Level level;
+  const auto iota = [](const Shape& shape) {
+    Array::Reals places(elements_of(shape));
+    std::iota(places.begin(), places.end(), 0.0);
+    return Array::real(shape, std::move(places));
+  };
+  if (function.is_base()) return iota(function.shape);
+  std::optional<Array> found;
+  for (const TracedValue& input : values_of(*function.call)) {
+    const FunctionRef& part = input.as<FunctionRef>();
+    if (part && !found) found = places_in_base(*part);
+  }
+  refuse_op_if(!found, kReadsIds);
+  const Call shapes = bind<TracedRef>(*function.call, [&](const TracedRef& ref) -> Argument {
+    const FunctionRef& part = ref->as<FunctionRef>();
+    if (part) return Array::of_shape(part->shape, ElementType::kF64);
+    return ref->as<ConstantRef>()->array();
+  });
+  if (const auto movements = movements_of(shapes)) {
+    return Array::real(movements->at(0).shape, movements->at(0).apply<double>(found->to_reals()));
+  }
+  refuse_op_if(broadcast(found->shape(), function.shape) != function.shape, kReadsIds);
+  return Array::real(function.shape, stretched_reals(*found, function.shape));
+}
+
+Array random_ids(const Shape& shape, int64_t ids_end, std::mt19937_64& random) {
+  Array::Integers ids(elements_of(shape));
+  for (int64_t& id : ids) id = static_cast<int64_t>(random() % static_cast<uint64_t>(ids_end));
+  return Array::integer(shape, std::move(ids));
+}
+
+// Ids that a formula may treat in a way of their own.
+std::set<int64_t> special_ids(const Function& function, int64_t ids_end) {
+  std::set<int64_t> special;
+  for (const double number : numbers_of(function)) {
+    if (!(number >= -1.0 && number < 0x1p32) || number != std::floor(number)) continue;
+    for (int64_t id = static_cast<int64_t>(number) - 1; id <= static_cast<int64_t>(number) + 1;
+         ++id) {
+      if (id >= 0 && id < ids_end) special.insert(id);
+    }
+  }
+  return special;
+}
+
+}  // namespace
+
+bool is_of_ids(const GraphBuilder& builder, const TracedValue& value) {
+  const FunctionRef& function = value.as<FunctionRef>();
+  return function && is_of_ids(builder, *function->base);
+}
+
+ElementSumRef Tracer::looked_up_number(const ElementSumRef& ids, const std::vector<double>& table) {
+  ElementSumRef& known = numbers_of_ids_[table];
+  if (known == nullptr) {
+    const auto rows = static_cast<int64_t>(table.size());
+    const ConstantRef constant =
+        std::make_shared<const Constant>(kNoValue, Array::real({rows, 1}, Array::Reals(table)));
+    known = embedding(builder, constant, ids);
+  }
+  return known;
+}
+
+ElementSumRef Tracer::of_ids(const Function& function) {
+  const ElementSumRef base = function.base;
+  const OnStream on(builder, *base);
+  const int64_t ids_end = builder.graph.inputs.at(builder.stream()).vocab_size;
+  if (ids_end == 0 || function.shape.empty()) require_no_ids(function);
+  const Array::Reals places = places_in_base(function).to_reals();
+  const auto numbers_for = [&](const Array& ids) {
+    Array::Reals numbers = evaluate(function, ids, op_budget()).to_reals();
+    if (numbers.size() != places.size()) require_no_ids(function);
+    for (double& number : numbers) number = std::clamp(number, -kLargestNumber, kLargestNumber);
+    return numbers;
+  };
+  const std::set<double> used(places.begin(), places.end());
+  std::vector<double> table(static_cast<size_t>(ids_end), 0.0);
+  for (int64_t first = 0; first < ids_end; first += static_cast<int64_t>(used.size())) {
+    Array::Integers ids(base->elements(), 0);
+    int64_t next = first;
+    for (const double place : used) {
+      ids.at(static_cast<size_t>(place)) = std::min(next++, ids_end - 1);
+    }
+    const Array::Reals numbers = numbers_for(Array::integer(base->shape, ids));
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      table[static_cast<size_t>(ids[static_cast<size_t>(places[i])])] = numbers[i];
+    }
+  }
+  std::mt19937_64 random(13);
+  for (size_t probe = 0; probe < kProbes; ++probe) {
+    const Array ids = random_ids(base->shape, ids_end, random);
+    const Array::Integers given = ids.to_integers();
+    const Array::Reals numbers = numbers_for(ids);
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      const int64_t id = given[static_cast<size_t>(places[i])];
+      if (numbers[i] != table[static_cast<size_t>(id)]) require_no_ids(function);
+    }
+  }
+  const ElementSumRef each = looked_up_number(base, table);
+  std::vector<int64_t> numbers;
+  for (const double place : places) numbers.push_back(each->at(static_cast<size_t>(place)));
+  return plain(function.shape, std::move(numbers));
+}
+
+ScoresRef masked_by_ids(Tracer& tracer, const Scores& scores, const Function& function,
+                        const std::function<double(double)>& added) {
+  const GraphBuilder& builder = tracer.builder;
+  const ElementSumRef& ids = function.base;
+  const OnStream on(tracer.builder, *ids);
+  const int64_t ids_end = builder.graph.inputs.at(builder.stream()).vocab_size;
+  const auto keys = static_cast<size_t>(scores.shape.back());
+  const bool fits = ids_end > 1 && builder.sizes.prefix == 0 && keys == builder.sizes.tokens &&
+                    ids->elements() == builder.sizes.rows() &&
+                    ids->shape.back() == scores.shape.back();
+  refuse_op_if(!fits, kReadsIds);
+  const auto added_for = [&](const Array& given) {
+    std::vector<double> numbers =
+        stretched_reals(evaluate(function, given, tracer.op_budget()), scores.shape);
+    for (double& number : numbers) {
+      number = added(number);
+      if (!(number > kHiddenScoreMax)) number = -std::numeric_limits<double>::infinity();
+    }
+    return numbers;
+  };
+  const std::set<int64_t> special = special_ids(function, ids_end);
+  int64_t common_id = 0;
+  while (special.contains(common_id) && common_id + 1 < ids_end) ++common_id;
+  const auto all_of = [&](int64_t id) {
+    return Array::integer(ids->shape, Array::Integers(ids->elements(), id));
+  };
+  const std::vector<double> common = added_for(all_of(common_id));
+  // What an id adds to the scores of its key.
+  std::vector<double> of_keys(static_cast<size_t>(ids_end), 0.0);
+  for (const int64_t id : special) {
+    const std::vector<double> numbers = added_for(all_of(id));
+    std::optional<double> more;
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      if (std::isinf(common[i])) continue;
+      const double difference = numbers[i] - common[i];
+      refuse_op_if(difference != more.value_or(difference), kReadsIds);
+      more = difference;
+    }
+    refuse_op_if(!more, kReadsIds);
+    of_keys[static_cast<size_t>(id)] = *more;
+  }
+  std::mt19937_64 random(17);
+  const size_t each =
+      scores.shape.size() < 2 ? 0 : elements_of(scores.shape) / builder.sizes.sequences;
+  for (size_t probe = 0; probe < 2 * kProbes; ++probe) {
+    Array::Integers given = random_ids(ids->shape, ids_end, random).to_integers();
+    for (size_t i = probe % 2; i < given.size() && !special.empty(); i += 3) {
+      given[i] = *std::next(special.begin(), static_cast<ptrdiff_t>(random() % special.size()));
+    }
+    const std::vector<double> numbers = added_for(Array::integer(ids->shape, given));
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      const int64_t id = given[i / each * keys + i % keys];
+      refuse_op_if(numbers[i] != common[i] + of_keys[static_cast<size_t>(id)], kReadsIds);
+    }
+  }
+  ScoresRef masked = std::make_shared<const Scores>(scores);
+  if (std::ranges::any_of(common, [](double number) { return number != 0.0; })) {
+    masked = with_added(*masked, Array::real(scores.shape, Array::Reals(common)), 0);
+  }
+  for (double& more : of_keys) more = std::max(more, kHiddenKey);
+  if (std::ranges::all_of(of_keys, [](double more) { return more == 0.0; })) return masked;
+  const ElementSumRef value = tracer.looked_up_number(ids, of_keys);
+  Shape shape = scores.shape;
+  shape[shape.size() - 2] = 1;
+  std::vector<int64_t> numbers;
+  for (size_t i = 0, count = elements_of(shape); i < count; ++i) {
+    const size_t sequence = i * builder.sizes.sequences / count;
+    numbers.push_back(value->at(sequence * keys + i % keys));
+  }
+  masked = plus_value(tracer.builder, *masked, plain(shape, std::move(numbers)));
+  refuse_op_if(masked == nullptr,
+               "it hides keys by their ids in scores that are capped, or have a factor for each "
+               "head: not supported");
+  return masked;
+}
+
+// masked_fill and where, by a mask that is computed of token ids.
+std::optional<TracedValue> filled_by_ids(Tracer& tracer, const Call& call) {
+  const bool fills = call.op == "masked_fill";
+  if (!fills && call.op != "where") return std::nullopt;
+  const TracedValue* mask = value_of(call, fills ? "mask" : "condition");
+  const TracedValue* self = value_of(call, "self");
+  const TracedValue* other = fills ? nullptr : value_of(call, "other");
+  if (mask == nullptr || !is_of_ids(tracer.builder, *mask)) return std::nullopt;
+  const auto is_of_tokens = [&](const TracedValue* value) {
+    return value != nullptr && !value->is_constant() && !is_of_ids(tracer.builder, *value);
+  };
+  const bool keeps_self = is_of_tokens(self);
+  if (keeps_self == is_of_tokens(other)) return std::nullopt;
+  const Argument* fill = call.find(fills ? "value" : keeps_self ? "other" : "self");
+  const TracedValue* constant = value_of(call, fills ? "value" : keeps_self ? "other" : "self");
+  const Array number = constant != nullptr ? tracer.array_of(*constant)
+                       : fill->as<Array>()
+                           ? *fill->as<Array>()
+                           : Array::real({}, {call.real(fills ? "value" : "other")});
+  if (number.elements() != 1) return std::nullopt;
+  const FunctionRef flags = mask->as<FunctionRef>();
+  const auto function = [&](const char* op, std::vector<NamedArgument> arguments) {
+    return function_of(flags->base, {.op = op, .arguments = std::move(arguments)}, flags->shape,
+                       flags->depth + 2);
+  };
+  const FunctionRef set =
+      function("mul", {{"self", traced(flags)}, {"other", Array::real({}, {1.0})}});
+  const FunctionRef unset =
+      function("sub", {{"self", Array::real({}, {1.0})}, {"other", traced(set)}});
+  const bool hides_set = fills || !keeps_self;
+  const ElementSumRef value = tracer.as_sum(keeps_self ? *self : *other);
+  const ElementSumRef kept = product(tracer.builder, value, tracer.as_sum(hides_set ? unset : set));
+  const double filled = std::clamp(number.to_reals()[0], -kLargestNumber, kLargestNumber);
+  if (filled == 0.0) return kept;
+  return sum(kept, tracer.as_sum(hides_set ? set : unset), filled);
+}
+
+// Rows that are looked up by what is computed of the token ids: their positions, with or without
+// padding, or the same row for all. Which it is shows for a few sequences of ids.
+
+namespace {
 
 struct Probed {
   Array::Integers ids, rows;
@@ -367,7 +687,7 @@ std::vector<Probed> probed(Tracer& tracer, const Function& function, int64_t ids
     }
     const Array ids = Array::integer(function.base->shape, probe.ids);
     const Array rows = evaluate(function, ids, tracer.op_budget());
-    refuse_op_if(rows.shape() != function.base->shape, "it looks up other rows than one an id");
+    refuse_op_if(rows.elements() != probe.ids.size(), "it looks up other rows than one an id");
     probe.rows = rows.to_integers();
   }
   return probes;
@@ -378,10 +698,15 @@ std::vector<Probed> probed(Tracer& tracer, const Function& function, int64_t ids
 ElementSumRef looked_up(Tracer& tracer, const ConstantRef& table, const TracedValue& given) {
   GraphBuilder& builder = tracer.builder;
   const FunctionRef& function = given.as<FunctionRef>();
-  const bool is_of_each_id =
-      function && is_of_ids(builder, *function->base) && function->shape == function->base->shape;
+  const bool is_of_each_id = function && is_of_ids(builder, *function->base) &&
+                             elements_of(function->shape) == function->base->elements();
   if (!is_of_each_id) return embedding(builder, table, tracer.as_sum(given));
   const ElementSumRef base = function->base;
+  const auto in_shape = [&](const ElementSumRef& made) {
+    Shape shape = function->shape;
+    shape.push_back(made->shape.back());
+    return with_shape(made, shape);
+  };
   std::set<int64_t> numbers;  // that may be ids
   for (const double number : numbers_of(*function)) {
     if (number >= 0.0 && number < 0x1p32 && number == std::floor(number)) {
@@ -389,22 +714,23 @@ ElementSumRef looked_up(Tracer& tracer, const ConstantRef& table, const TracedVa
     }
   }
   const int64_t rows = table->shape()[0];
-  const int64_t ids_end = std::clamp<int64_t>(
-      builder.graph.vocab_size != 0 ? builder.graph.vocab_size : rows, 1, kProbedIdsMax);
+  const OnStream on(builder, *base);
+  const uint32_t known = builder.graph.inputs[builder.stream()].vocab_size;
+  const int64_t ids_end = std::clamp<int64_t>(known != 0 ? known : rows, 1, kProbedIdsMax);
   const std::vector<Probed> probes = probed(tracer, *function, ids_end, numbers);
   const auto holds = [&](const auto& rule) { return std::ranges::all_of(probes, rule); };
   if (holds([](const Probed& probe) { return probe.rows == probe.ids; })) {
-    return embedding(builder, table, base);
+    return in_shape(embedding(builder, table, base));
   }
   const Array::Integers& first = probes[0].rows;
   if (holds([&](const Probed& probe) { return probe.rows == first; })) {
-    return table_rows(builder, table, base->shape, first);
+    return in_shape(table_rows(builder, table, base->shape, first));
   }
   const size_t tokens = builder.sizes.tokens;
   for (const int64_t padding : numbers) {
     if (base->shape.back() == builder.sizes.tokens &&
         holds([&](const Probed& probe) { return probe.counts_all_but(padding, tokens); })) {
-      return padded_positions(builder, table, base, padding);
+      return in_shape(padded_positions(builder, table, base, padding));
     }
   }
   throw NotRecognised(

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops on values that depend on the model's input: products of matrices, sums, factors, norms, ops
-// on scores, and pooling.
+// Ops on values that depend on the model's input: sums, factors, norms, ops on scores, pooling.
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <numeric>
 #include <string>
 
 #include "convert/exported/aten/op_rules.h"
@@ -19,7 +20,8 @@ namespace {
 // What torch.nn.RMSNorm adds where it is not said: the epsilon of float32.
 constexpr double kFloatEpsilon = 0x1p-23;
 
-constexpr int64_t kSummedMax = 64;  // parts of a sum over a dimension
+constexpr int64_t kSummedMax = 64;    // parts of a sum over a dimension
+constexpr int64_t kMatrixRowMax = 4;  // of matrices that columns are multiplied with
 
 // The argument as an array, where it is a constant or a number.
 std::optional<Array> constant_argument(const Call& call, std::string_view name) {
@@ -131,6 +133,15 @@ std::optional<TracedValue> norm_op(Tracer& tracer, const Call& call) {
 
 namespace {
 
+// A function of each number as nodes.
+ElementSumRef applied(Tracer& tracer, const char* op, const TracedValue& value) {
+  const ElementSumRef& elements = value.as<ElementSumRef>();
+  const bool is_sum = elements && elements->terms.size() == 1;
+  const TracedValue settled = is_sum ? tracer.builder.materialised(elements) : value;
+  const Call call = {.op = op, .arguments = {{"self", traced(settled)}}};
+  return tracer.as_sum(tracer.trace(call).at(0));
+}
+
 // How many terms are embeddings where all others are tables; nothing for any other value.
 std::optional<size_t> embeddings_in(const GraphBuilder& builder, const ElementSum& value) {
   size_t embeddings = 0;
@@ -146,17 +157,19 @@ std::optional<size_t> embeddings_in(const GraphBuilder& builder, const ElementSu
   return embeddings;
 }
 
-// The sum, or the product, of two values of the model; nothing where it is a function of one.
+// The sum, the product or the quotient of two values of the model; nothing where it is a function
+// of one.
 std::optional<TracedValue> op_of_two(Tracer& tracer, const Call& call, const TracedValue& self,
                                      const TracedValue& other) {
   GraphBuilder& builder = tracer.builder;
   const bool is_sum = is_one_of(call.op, {"add", "sub"});
-  if (!is_sum && call.op != "mul") return std::nullopt;
+  if (!is_sum && call.op != "mul" && call.op != "div") return std::nullopt;
   if (!is_sum || !self.is<ElementSumRef>() || !other.is<ElementSumRef>()) {
     const FunctionRef f = tracer.as_function(self);
     const FunctionRef g = tracer.as_function(other);
     if (f->base == g->base || are_same(*f->base, *g->base)) return std::nullopt;
-    if (!is_sum) return product(builder, tracer.as_sum(self), tracer.as_sum(other));
+    if (call.op == "mul") return product(builder, tracer.as_sum(self), tracer.as_sum(other));
+    if (!is_sum) return product(builder, tracer.as_sum(self), applied(tracer, "reciprocal", other));
   }
   const bool are_embedded =
       embeddings_in(builder, *tracer.as_sum(self)) && embeddings_in(builder, *tracer.as_sum(other));
@@ -169,8 +182,10 @@ std::optional<TracedValue> op_of_two(Tracer& tracer, const Call& call, const Tra
     return waits ? elements : builder.materialised(elements);
   };
   const ElementSumRef first = settled(self);
+  const std::vector<ElementSumRef> both =
+      rows_of_sequences(builder, {first, settled(other)}, Together::kProduct);
   const double alpha = call.real("alpha", 1.0);
-  return sum(first, settled(other), call.op == "add" ? alpha : -alpha);
+  return sum(both[0], both[1], call.op == "add" ? alpha : -alpha);
 }
 
 // a * self + b * other.
@@ -218,6 +233,115 @@ std::optional<TracedValue> sum_op(Tracer& tracer, const Call& call) {
              tracer.builder.of_constant(table), is_first ? factors.other : factors.self);
 }
 
+namespace {
+
+// What a reduction of all tokens gives, which have several dimensions, as those of an image;
+// nothing where other dimensions are among these, too.
+std::optional<TracedValue> reduced_at_once(Tracer& tracer, const Call& call,
+                                           const TracedValue& input,
+                                           const std::vector<size_t>& dims) {
+  const ElementSumRef value = tracer.as_sum(input);
+  std::vector<size_t> order;
+  Shape left, kept = value->shape;
+  for (size_t d = 0; d < value->shape.size(); ++d) {
+    if (std::ranges::count(dims, d) != 0) {
+      if (value->shape[d] > 1 && !is_along_tokens(tracer.builder, *value, d)) return std::nullopt;
+      kept[d] = 1;
+    } else {
+      order.push_back(d);
+      left.push_back(value->shape[d]);
+    }
+  }
+  for (size_t d = 0; d < value->shape.size(); ++d) {
+    if (std::ranges::count(dims, d) != 0) order.push_back(d);
+  }
+  const bool keeps = call.flag("keepdim", false);
+  if (elements_of(left) == value->elements()) return with_shape(value, keeps ? kept : left);
+  Shape flat = left;
+  flat.push_back(static_cast<int64_t>(value->elements() / std::max<size_t>(1, elements_of(left))));
+  const TracedValue tokens = with_shape(permuted(value, order), flat);
+  const Call one = {.op = call.op, .arguments = {{"self", traced(tokens)}, {"dim", int64_t{-1}}}};
+  const ElementSumRef made = tracer.as_sum(tracer.trace(one).at(0));
+  return with_shape(made, keeps ? kept : left);
+}
+
+// What a reduction of several dimensions gives, one after the other.
+TracedValue reduced_in_turn(Tracer& tracer, const Call& call, const TracedValue& input) {
+  const Shape shape = shape_of(input);
+  std::vector<size_t> dims;
+  for (const int64_t dim : call.integers("dim")) dims.push_back(call.dimension(dim, shape.size()));
+  if (tracer.builder.reads_images()) {
+    if (auto made = reduced_at_once(tracer, call, input, dims)) return *made;
+  }
+  std::ranges::sort(dims, std::greater<>());
+  TracedValue value = input;
+  Shape left = shape;
+  for (const size_t dim : dims) {
+    const Call one = {.op = call.op,
+                      .arguments = {{"self", traced(value)},
+                                    {"dim", Argument::List{static_cast<int64_t>(dim)}},
+                                    {"keepdim", true}}};
+    value = tracer.trace(one).at(0);
+    left.erase(left.begin() + static_cast<ptrdiff_t>(dim));
+  }
+  if (call.flag("keepdim", false)) return value;
+  return with_shape(tracer.as_sum(value), left);
+}
+
+// One row of each sequence, of all along `axis`, which has then the extent 1.
+ElementSumRef pooled_row(GraphBuilder& builder, const ElementSumRef& value, size_t axis,
+                         SelectKind kind) {
+  Shape shape = value->shape;
+  shape[axis] = 1;
+  return with_shape(pooled(builder, value, axis, kind), shape);
+}
+
+// The mean of squares of the distance to the mean, or its root: in two passes, which lose nothing.
+ElementSumRef deviation_of_rows(Tracer& tracer, const Call& call, const ElementSumRef& value,
+                                size_t axis) {
+  GraphBuilder& builder = tracer.builder;
+  const ElementSumRef mean = pooled_row(builder, value, axis, SelectKind::kMean);
+  const ElementSumRef distance = builder.materialised(sum(value, mean, -1.0));
+  const auto extent = static_cast<double>(value->shape[axis]);
+  const double without = call.has("correction")        ? call.real("correction")
+                         : call.flag("unbiased", true) ? 1.0
+                                                       : 0.0;
+  refuse_op_if(without >= extent, "it divides by no number of tokens");
+  const ElementSumRef variance =
+      scaled(pooled_row(builder, product(builder, distance, distance), axis, SelectKind::kMean),
+             extent / (extent - without));
+  return call.op == "var" ? variance : applied(tracer, "sqrt", variance);
+}
+
+// log(sum(exp(x - max(x)))) + max(x)
+ElementSumRef log_of_sum(Tracer& tracer, const ElementSumRef& value, size_t axis) {
+  GraphBuilder& builder = tracer.builder;
+  const ElementSumRef most = pooled_row(builder, value, axis, SelectKind::kMax);
+  const ElementSumRef parts = applied(tracer, "exp", builder.materialised(sum(value, most, -1.0)));
+  const ElementSumRef total = scaled(pooled_row(builder, parts, axis, SelectKind::kMean),
+                                     static_cast<double>(value->shape[axis]));
+  return sum(applied(tracer, "log", builder.materialised(total)), most, 1.0);
+}
+
+// Whether a norm is the root of the sum of squares.
+bool is_euclidean(const Call& call) {
+  const char* const name = call.op == "norm" ? "p" : "ord";
+  return !call.has(name) || call.real(name) == 2.0;
+}
+
+// The elements of a value, if they are known: those of a function of each row's columns, too, which
+// has none left, and of each number, where `axis` is that of tokens.
+ElementSumRef known_elements(Tracer& tracer, const TracedValue& value, size_t axis) {
+  const FunctionRef& function = value.as<FunctionRef>();
+  if (!function) return value.as<ElementSumRef>();
+  const bool is_of_tokens = function->shape == function->base->shape &&
+                            is_along_tokens(tracer.builder, *function->base, axis);
+  const bool is_reduced = function->shape.size() < function->base->shape.size();
+  return is_of_tokens || is_reduced ? tracer.as_sum(value) : nullptr;
+}
+
+}  // namespace
+
 std::optional<TracedValue> pooling_op(Tracer& tracer, const Call& call) {
   const std::string& op = call.op;
   if (!is_reduction(op)) return std::nullopt;
@@ -228,21 +352,46 @@ std::optional<TracedValue> pooling_op(Tracer& tracer, const Call& call) {
       "it makes one number of all tokens and columns: expected one row for each sequence, as "
       "x.mean(1), and the rest in your program");
   const std::vector<int64_t> dims = call.integers("dim");
+  if (dims.size() > 1 && is_one_of(op, {"mean", "sum", "amax"})) {
+    return reduced_in_turn(tracer, call, input);
+  }
   refuse_op_if(
       dims.size() != 1,
       "it reduces several dimensions at once: expected the tokens alone, as x.mean(1), and "
       "the rest in your program");
   GraphBuilder& builder = tracer.builder;
   const size_t axis = call.dimension(dims[0], shape.size());
-  const ElementSumRef& elements = input.as<ElementSumRef>();
+  const ElementSumRef elements = known_elements(tracer, input, axis);
   const bool is_last = axis + 1 == shape.size();
-  if (is_last && (!elements || !is_along_tokens(builder, *elements, axis))) return std::nullopt;
-  ElementSumRef result;
   const bool is_sum = op == "mean" || op == "sum";
+  // A product with small matrices, as of a rotation, is a sum of what stands in a row.
+  const bool is_part = is_sum && elements && elements->has_own_factors() &&
+                       elements->terms.size() == 1 && shape[axis] <= kMatrixRowMax;
+  if (is_last && !is_part && (!elements || !is_along_tokens(builder, *elements, axis))) {
+    return std::nullopt;
+  }
+  ElementSumRef result;
   const auto extent = static_cast<double>(shape[axis]);
-  refuse_op_if(!is_sum && op != "amax" && op != "max",
-               "the runtime pools tokens by their mean, their maximum, the first or the last one: "
-               "other statistics of the model's input belong before it");
+  const bool is_deviation = op == "var" || op == "std";
+  if (op == "logsumexp") {
+    const TracedValue made = log_of_sum(tracer, tracer.as_sum(input), axis);
+    Shape kept = shape;
+    kept[axis] = 1;
+    if (!call.flag("keepdim", false)) kept.erase(kept.begin() + static_cast<ptrdiff_t>(axis));
+    return with_shape(tracer.as_sum(made), kept);
+  }
+  if (is_one_of(op, {"linalg_vector_norm", "norm"}) && is_euclidean(call)) {
+    const ElementSumRef squares = product(builder, tracer.as_sum(input), tracer.as_sum(input));
+    const Call sum_of_squares = {.op = "sum",
+                                 .arguments = {{"self", traced(squares)},
+                                               {"dim", Argument::List{static_cast<int64_t>(axis)}},
+                                               {"keepdim", call.flag("keepdim", false)}}};
+    return applied(tracer, "sqrt", tracer.trace(sum_of_squares).at(0));
+  }
+  refuse_op_if(!is_sum && !is_deviation && op != "amax" && op != "max" && op != "amin",
+               "the runtime pools tokens by their mean, sum, maximum, minimum, variance or "
+               "deviation, the first or the last one, or by weights that a softmax over tokens "
+               "makes: other statistics of the model's input belong before it");
   const ElementSumRef value = tracer.as_sum(input);
   if (is_sum && shape[axis] <= kSummedMax && !is_along_tokens(builder, *value, axis)) {
     // As of heads.
@@ -252,13 +401,17 @@ std::optional<TracedValue> pooling_op(Tracer& tracer, const Call& call) {
       result = result == nullptr ? part : sum(result, part, 1.0);
     }
     if (op == "mean") result = scaled(result, 1.0 / extent);
+  } else if (is_deviation) {
+    result = deviation_of_rows(tracer, call, value, axis);
+  } else if (op == "amin") {
+    result = scaled(pooled_row(builder, scaled(value, -1.0), axis, SelectKind::kMax), -1.0);
   } else {
-    result = pooled(builder, value, axis, is_sum ? SelectKind::kMean : SelectKind::kMax);
+    result = pooled_row(builder, value, axis, is_sum ? SelectKind::kMean : SelectKind::kMax);
     if (op == "sum") result = scaled(result, extent);
   }
-  if (!call.flag("keepdim", false)) return result;
   Shape kept = shape;
   kept[axis] = 1;
+  if (!call.flag("keepdim", false)) kept.erase(kept.begin() + static_cast<ptrdiff_t>(axis));
   return with_shape(result, kept);
 }
 
@@ -283,7 +436,7 @@ double filled_in(const std::optional<Array>& array) {
 
 // Whether each query sees a key, so that a softmax gives numbers.
 bool sees_something(const Scores& scores) {
-  if (!scores.added) return true;
+  if (!scores.added || scores.sinks) return true;
   const Array::Reals added = stretched_reals(*scores.added, scores.shape);
   const auto keys = static_cast<ptrdiff_t>(scores.shape.back());
   for (auto row = added.begin(); row != added.end(); row += keys) {
@@ -294,33 +447,130 @@ bool sees_something(const Scores& scores) {
 
 }  // namespace
 
-// A softmax of columns, as of a classifier's results.
+namespace {
+
+// exp(x - max(x)) / sum(exp(x - max(x)))
+ElementSumRef softmax_over_tokens(Tracer& tracer, const ElementSumRef& value, size_t axis) {
+  GraphBuilder& builder = tracer.builder;
+  const ElementSumRef most = pooled_row(builder, value, axis, SelectKind::kMax);
+  const ElementSumRef weights =
+      applied(tracer, "exp", builder.materialised(sum(value, most, -1.0)));
+  const ElementSumRef mean = pooled_row(builder, weights, axis, SelectKind::kMean);
+  const ElementSumRef total = scaled(mean, static_cast<double>(value->shape[axis]));
+  return product(builder, weights, applied(tracer, "reciprocal", total));
+}
+
+}  // namespace
+
+// A softmax of columns, as of a classifier's results, or of each column over all tokens.
 std::optional<TracedValue> softmax_of_rows(Tracer& tracer, const Call& call) {
   const bool is_log = is_log_softmax(call.op);
   if (!is_log && !is_softmax(call.op)) return std::nullopt;
-  const ElementSumRef value = tracer.as_sum(values_of(call).at(0));
-  const size_t dim = call.dimension("dim", -1, value->shape.size());
-  refuse_op_if(
-      dim + 1 != value->shape.size() || is_along_tokens(tracer.builder, *value, dim),
-      "a softmax over tokens is attention's alone: not supported is pooling by weights that "
-      "a softmax makes, pool by the mean, the maximum, the first or the last token");
-  return normalize(tracer.builder, value, is_log ? NormKind::kLogSoftmax : NormKind::kSoftmax);
+  const ElementSumRef given = tracer.as_sum(values_of(call).at(0));
+  const size_t dim = call.dimension("dim", -1, given->shape.size());
+  const ElementSumRef value = tracer.builder.materialised(given);
+  if (is_along_tokens(tracer.builder, *value, dim)) {
+    refuse_op_if(is_log,
+                 "it takes a logarithm of a softmax over tokens: not supported, give out the "
+                 "numbers, and take it in your program");
+    return softmax_over_tokens(tracer, value, dim);
+  }
+  std::vector<size_t> order(value->shape.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::rotate(order.begin() + static_cast<ptrdiff_t>(dim),
+              order.begin() + static_cast<ptrdiff_t>(dim) + 1, order.end());
+  const NormKind kind = is_log ? NormKind::kLogSoftmax : NormKind::kSoftmax;
+  const ElementSumRef made = normalize(tracer.builder, permuted(value, order), kind);
+  return permuted(made, inverse_order(order));
 }
 
-// exp(x - max(x)) / sum(exp(x - max(x))), with the largest score or without it.
+namespace {
+
+using RowKind = ScoreRow::Kind;
+
+ScoreRowRef score_row(RowKind kind, const ScoresRef& of, std::optional<Array> sinks = {},
+                      ScoreRowRef shift = {}) {
+  return std::make_shared<const ScoreRow>(ScoreRow{of, kind, std::move(sinks), std::move(shift)});
+}
+
+// A constant argument that is one number for each head at most.
+std::optional<Array> sinks_of(const Call& call, const char* name) {
+  const auto constant = constant_argument(call, name);
+  return constant ? std::optional(of_all_queries(*constant)) : std::nullopt;
+}
+
+// The sum of exponentials, with those of sinks: of scores as they are, or less what was subtracted
+// from both.
+ScoreRowRef sum_with_sinks(const ScoreRow& sum, const ScoreRow& sinks) {
+  const bool are_of_one =
+      sinks.kind == RowKind::kSinkExponentials && sum.of->shift && sum.of->shift == sinks.shift;
+  refuse_op_if(sum.sinks || !are_of_one,
+               "it adds something else to the sum of exp(scores - m) than exp(sink - m)");
+  return score_row(RowKind::kSum, sum.of, sinks.sinks);
+}
+
+// What is done to the largest score of each query and to the sum of exponentials for a softmax that
+// has a sink: exp(sink - m) is added to the sum, where m is a number that was subtracted from all
+// scores, too.
+std::optional<TracedValue> op_on_rows(const Call& call) {
+  const auto self = value_as<ScoreRowRef>(call, "self");
+  const auto other = value_as<ScoreRowRef>(call, "other");
+  const ScoreRowRef& row = self ? self : other;
+  if (!row) return std::nullopt;
+  const std::string& op = call.op;
+  const bool is_difference = is_one_of(op, {"sub", "rsub"}) && call.real("alpha", 1.0) == 1.0;
+  if (row->kind == RowKind::kLargest) {
+    const bool clamps = is_one_of(op, {"clamp", "clamp_min", "maximum", "relu"}) && self;
+    // Any number will do that is subtracted from all.
+    if (clamps && !other) return score_row(RowKind::kLargest, row->of);
+    if (op == "neg") return score_row(RowKind::kSinks, row->of, Array::real({}, {0.0}), row);
+    const bool is_subtracted = is_difference && (op == "sub") == (other != nullptr);
+    const auto sinks = sinks_of(call, self ? "other" : "self");
+    if (is_subtracted && sinks) return score_row(RowKind::kSinks, row->of, sinks, row);
+  }
+  if (row->kind == RowKind::kSinks && op == "exp") {
+    return score_row(RowKind::kSinkExponentials, row->of, row->sinks, row->shift);
+  }
+  if (op != "add" || call.real("alpha", 1.0) != 1.0) return std::nullopt;
+  if (self && other) {
+    return self->kind == RowKind::kSum ? sum_with_sinks(*self, *other)
+                                       : sum_with_sinks(*other, *self);
+  }
+  const auto constant = sinks_of(call, self ? "other" : "self");
+  if (row->kind != RowKind::kSum || !constant) return std::nullopt;
+  refuse_op_if(
+      row->of->shift || row->sinks,
+      "it adds a constant to the sum of exp(scores - m), where the largest score m differs "
+      "from query to query: softmax plus one adds exp(-m)");
+  const auto logarithm = [](double value) { return std::log(value); };
+  return score_row(RowKind::kSum, row->of, each_of(*constant, logarithm));
+}
+
+}  // namespace
+
+// exp(x - m) / sum(exp(x - m)), where m is the largest score, or without it; and with the
+// exponentials of sinks in the sum.
 std::optional<TracedValue> written_softmax(Tracer&, const Call& call) {
   const std::vector<TracedValue> inputs = values_of(call);
   const std::string& op = call.op;
   if (inputs.empty()) return std::nullopt;
   const ScoresRef& scores = inputs[0].as<ScoresRef>();
-  if (!scores || scores->has_softmax) return std::nullopt;
+  if (!scores) return op_on_rows(call);
+  if (scores->has_softmax) return std::nullopt;
   if (inputs.size() > 1 && inputs[1].is<ScoreRowRef>()) {
-    const ScoreRow& row = *inputs[1].as<ScoreRowRef>();
-    // Softmax is blind to what all scores of a query have in common.
-    if (op == "sub" && !row.is_sum && row.of == scores) return scores;
-    if (op != "div" || !row.is_sum || row.of != scores) return std::nullopt;
+    const ScoreRowRef& row = inputs[1].as<ScoreRowRef>();
+    if (row->of != scores) return std::nullopt;
+    if (op == "sub" && row->kind == RowKind::kLargest && call.real("alpha", 1.0) == 1.0) {
+      // Softmax is blind to what all scores of a query have in common.
+      auto shifted = std::make_shared<Scores>(*scores);
+      shifted->shift = scores->shift ? std::make_shared<const ScoreRow>() : row;
+      return ScoresRef(std::move(shifted));
+    }
+    if (op != "div" || row->kind != RowKind::kSum) return std::nullopt;
     Scores divided = *scores;
     divided.is_exponential = false;
+    refuse_op_if(divided.sinks && row->sinks, "it has several sinks");
+    if (row->sinks) divided.sinks = row->sinks;
     return with_softmax(divided);
   }
   if (is_one_of(op, {"max", "amax", "sum"}) && call.has("dim")) {
@@ -329,7 +579,7 @@ std::optional<TracedValue> written_softmax(Tracer&, const Call& call) {
     const bool is_of_keys = dims.size() == 1 && call.dimension(dims[0], rank) + 1 == rank &&
                             call.flag("keepdim", false);
     if (!is_of_keys || (op == "sum") != scores->is_exponential) return std::nullopt;
-    return std::make_shared<const ScoreRow>(ScoreRow{scores, op == "sum"});
+    return score_row(op == "sum" ? RowKind::kSum : RowKind::kLargest, scores);
   }
   if (op != "exp" || scores->is_exponential) return std::nullopt;
   auto exponentials = std::make_shared<Scores>(*scores);
@@ -342,15 +592,55 @@ namespace {
 // What is done to weights after their softmax.
 ScoresRef op_on_weights(const ScoresRef& scores, const Call& call) {
   if (call.op == "nan_to_num" && sees_something(*scores)) return scores;
+  const auto self = value_as<ScoresRef>(call, "self"), other = value_as<ScoresRef>(call, "other");
+  if (self && other && is_one_of(call.op, {"add", "sub", "rsub"})) {
+    const SumFactors factors = sum_factors(call);
+    const ScoresRef first =
+        factors.self == 1.0 ? self : weights_times(*self, Array::real({}, {factors.self}));
+    return sum_of_weights(*first, *other, factors.other);
+  }
+  if (call.op == "neg") return weights_times(*scores, Array::real({}, {-1.0}));
+  const auto factor = constant_argument(call, self ? "other" : "self");
+  if (factor && !scores->is_logarithm && (call.op == "mul" || (call.op == "div" && self))) {
+    return weights_times(*scores, call.op == "mul" ? *factor : inverse(*factor));
+  }
   refuse_op_if(call.op != "exp" || !scores->is_logarithm, kAfterSoftmax);
   auto weights = std::make_shared<Scores>(*scores);
   weights->is_logarithm = false;
   return weights;
 }
 
+// The elements that are assigned to: 1 in a tensor of zeros.
+Array assigned(const Tracer& tracer, const ScoresRef& scores, const Call& call) {
+  const size_t count = elements_of(scores->shape);
+  const auto settled = [&](const TracedRef& ref) -> Argument {
+    if (ref->is<ScoresRef>()) return Array::boolean(scores->shape, Array::Bools(count, 0));
+    return tracer.array_of(*ref);
+  };
+  Call put = bind<TracedRef>(call, settled);
+  for (NamedArgument& argument : put.arguments) {
+    if (argument.name == "values") argument.value = Array::boolean({}, {1});
+  }
+  OpBudget budget;
+  return apply_for_array(put, budget);
+}
+
 // Scores in whose place a constant stands wherever a mask says so.
-ScoresRef filled(const Tracer& tracer, const ScoresRef& scores, const Call& call, bool is_first) {
+ScoresRef filled(Tracer& tracer, const ScoresRef& scores, const Call& call, bool is_first) {
   const int64_t positions = positions_max_of(call);
+  const TracedValue* by_ids = value_of(call, call.op == "masked_fill" ? "mask" : "condition");
+  if (by_ids != nullptr && is_of_ids(tracer.builder, *by_ids)) {
+    const bool hides_set = call.op == "masked_fill" || !is_first;
+    const double value = filled_in(constant_argument(call, call.op == "masked_fill" ? "value"
+                                                           : is_first               ? "other"
+                                                                                    : "self"));
+    return masked_by_ids(tracer, *scores, *by_ids->as<FunctionRef>(),
+                         [=](double flag) { return (flag != 0.0) == hides_set ? value : 0.0; });
+  }
+  if (call.op == "index_put") {
+    const double value = filled_in(constant_argument(call, "values"));
+    return with_filled(*scores, assigned(tracer, scores, call), value, positions);
+  }
   if (call.op == "masked_fill") {
     const Array mask = tracer.array_of(*value_of(call, "mask"));
     return with_filled(*scores, mask, filled_in(constant_argument(call, "value")), positions);
@@ -366,6 +656,22 @@ ScoresRef filled(const Tracer& tracer, const ScoresRef& scores, const Call& call
 
 }  // namespace
 
+namespace {
+
+// Scores beside a column that is a constant.
+ScoresRef with_column(const Scores& scores, const std::vector<TracedValue>& parts,
+                      const Call& call) {
+  const size_t rank = scores.shape.size();
+  const bool is_first = parts.size() == 2 && parts[0].is_constant();
+  const auto column = parts.size() == 2 ? parts[is_first ? 0 : 1].as<ConstantRef>() : nullptr;
+  refuse_op_if(!column || call.dimension("dim", 0, rank) + 1 != rank || column->shape().back() != 1,
+               "it puts scores beside others: supported is one more score for each head, a "
+               "constant, as torch.cat([scores, sinks], -1)");
+  return with_sinks(scores, column->array(), is_first);
+}
+
+}  // namespace
+
 std::optional<TracedValue> score_op(Tracer& tracer, const Call& call) {
   const std::vector<TracedValue> inputs = values_of(call);
   const auto found = std::ranges::find_if(inputs, &TracedValue::is<ScoresRef>);
@@ -376,6 +682,7 @@ std::optional<TracedValue> score_op(Tracer& tracer, const Call& call) {
                "it changes the exponentials of scores otherwise than a softmax does: expected "
                "scores.softmax(-1)");
   if (scores->has_softmax) return op_on_weights(scores, call);
+  if (is_one_of(op, {"cat", "concat", "concatenate"})) return with_column(*scores, inputs, call);
   const bool is_first = value_as<ScoresRef>(call, "self") != nullptr;
   const auto constant = constant_argument(call, is_first ? "other" : "self");
   const int64_t positions = positions_max_of(call);
@@ -383,6 +690,12 @@ std::optional<TracedValue> score_op(Tracer& tracer, const Call& call) {
     return with_factors(*scores, op == "mul" ? *constant : inverse(*constant), positions);
   }
   if (op == "neg") return with_scale(*scores, -1.0);
+  // What stands in place of -infinity hides, too.
+  if (op == "nan_to_num" && !call.has("neginf")) return scores;
+  const TracedValue* factor = value_of(call, is_first ? "other" : "self");
+  if (op == "mul" && factor != nullptr && !factor->is<ScoresRef>() && !factor->is_constant()) {
+    if (auto times = times_value(tracer.builder, *scores, tracer.as_sum(*factor))) return times;
+  }
   if (is_one_of(op, {"add", "sub", "rsub"}) && constant) {
     const SumFactors factors = sum_factors(call);
     const double own = is_first ? factors.self : factors.other;
@@ -392,8 +705,21 @@ std::optional<TracedValue> score_op(Tracer& tracer, const Call& call) {
     const auto scale = [&](double value) { return value * factor; };
     return with_added(*times, each_of(*constant, scale), positions);
   }
+  const bool is_added = factor != nullptr && (op == "add" || (op == "sub" && is_first)) &&
+                        call.real("alpha", 1.0) == 1.0;
+  if (is_added && is_of_ids(tracer.builder, *factor)) {
+    const double sign = op == "add" ? 1.0 : -1.0;
+    return masked_by_ids(tracer, *scores, *factor->as<FunctionRef>(),
+                         [=](double number) { return sign * number; });
+  }
+  if (is_added && !factor->is<ScoresRef>() && !factor->is_constant()) {
+    const ElementSumRef more = scaled(tracer.as_sum(*factor), op == "add" ? 1.0 : -1.0);
+    if (auto plus = plus_value(tracer.builder, *scores, more)) return plus;
+  }
   if (op == "tanh" || op == "sigmoid") return with_tanh(*scores, op == "sigmoid");
-  if ((op == "masked_fill" && value_of(call, "mask") != nullptr) ||
+  const bool is_put =
+      op == "index_put" && is_first && !call.flag("accumulate", false) && call.has("values");
+  if (is_put || (op == "masked_fill" && value_of(call, "mask") != nullptr) ||
       (op == "where" && value_of(call, "condition") != nullptr)) {
     return filled(tracer, scores, call, is_first);
   }
@@ -412,355 +738,6 @@ std::optional<TracedValue> score_op(Tracer& tracer, const Call& call) {
       "the runtime has no such op on scores of attention: it scales them, caps them by tanh, adds "
       "constants, hides some, and takes the softmax over keys. Not supported are scores that "
       "depend on a second product, on a choice of the largest, or on no softmax");
-}
-
-// Products of matrices: linear layers by constants; scores and attention between values.
-
-namespace {
-
-// Elements of a constant as one of ours, moved when somebody needs them.
-ConstantRef moved(const Movement& movement, const ConstantRef& of) {
-  elements_of(movement.shape);  // refuses what is too large
-  return std::make_shared<const Constant>(
-      kNoValue, movement.shape, of->type(), [of, movement]() -> Array {
-        return Array::real(movement.shape, movement.apply<double>(of->array().to_reals()));
-      });
-}
-
-// The shape without leading dimensions of 1 that no matrix has.
-Shape matrix_shape(Shape shape) {
-  while (shape.size() > 2 && shape[0] == 1) shape.erase(shape.begin());
-  return shape;
-}
-
-ConstantRef as_matrix(const ConstantRef& constant) {
-  const Shape shape = matrix_shape(constant->shape());
-  refuse_op_if(shape.size() != 2, "it multiplies by a constant of {}: expected a matrix of weights",
-               shape_text(constant->shape()));
-  return shape == constant->shape() ? constant : with_shape(constant, shape);
-}
-
-// Whether rows of this constant are weights of attention that only a mask gives: even ones of what
-// each row sees.
-std::optional<Array> added_of_weights(const ConstantRef& constant, int64_t tokens) {
-  const Shape& shape = constant->shape();
-  if (shape.size() < 2 || shape.back() != tokens || shape[shape.size() - 2] != tokens ||
-      constant->is_large()) {
-    return std::nullopt;
-  }
-  const Array::Reals weights = constant->array().to_reals();
-  Array::Reals added;
-  for (auto row = weights.begin(); row != weights.end(); row += static_cast<ptrdiff_t>(tokens)) {
-    const auto end = row + static_cast<ptrdiff_t>(tokens);
-    const double largest = *std::max_element(row, end);
-    double sum = 0.0;
-    for (auto weight = row; weight != end; ++weight) {
-      if (*weight != 0.0 && std::fabs(*weight - largest) > 1e-6) return std::nullopt;
-      sum += *weight;
-      added.push_back(*weight == 0.0 ? -std::numeric_limits<double>::infinity() : 0.0);
-    }
-    if (std::fabs(sum - 1.0) > 1e-5) return std::nullopt;
-  }
-  return Array::real(shape, std::move(added));
-}
-
-// ---- products by several matrices of weights, as of heads that have one each ----
-
-constexpr int64_t kMatricesMax = 256;  // of one product
-
-int64_t product_of(const Shape& shape, size_t begin, size_t end) {
-  int64_t product = 1;
-  for (size_t d = begin; d < end; ++d) product *= shape[d];
-  return product;
-}
-
-// The value's dimensions are [shared.., rows.., inputs], those of weights [shared.., inputs,
-// outputs].
-ElementSumRef product_by_weights(Tracer& tracer, const ElementSumRef& value,
-                                 const ConstantRef& weights, size_t shared) {
-  const Shape& shape = weights->shape();
-  const int64_t matrices = product_of(shape, 0, shared);
-  const int64_t inputs = shape[shared], outputs = shape[shared + 1];
-  refuse_op_if(
-      matrices < 1 || matrices > kMatricesMax || value->shape.size() < shared + 2 ||
-          product_of(value->shape, 0, shared) != matrices,
-      "it multiplies by a constant of {}: expected a matrix of weights, or one for each head",
-      shape_text(shape));
-  const Shape rest(value->shape.begin() + static_cast<ptrdiff_t>(shared), value->shape.end());
-  const auto block = static_cast<int64_t>(elements_of(rest));
-  std::vector<ElementSumRef> parts;
-  for (int64_t m = 0; m < matrices; ++m) {
-    const Movement cut = {.shape = rest, .walk = {block}, .strides = {1}, .offset = m * block};
-    const Movement of_matrix = {.shape = {inputs, outputs},
-                                .walk = {inputs, outputs},
-                                .strides = {outputs, 1},
-                                .offset = m * inputs * outputs};
-    const ConstantRef matrix = moved(of_matrix, weights);
-    parts.push_back(tracer.linear(moved(cut, value), matrix, true, nullptr));
-  }
-  Movement stack;
-  stack.shape.assign(value->shape.begin(), value->shape.end() - 1);
-  stack.shape.push_back(outputs);
-  stack.walk = {product_of(stack.shape, 0, stack.shape.size())};
-  stack.strides = {1};
-  return moved(stack, parts);
-}
-
-// As matmul: the leading dimensions of both go together.
-ElementSumRef product_of_stacks(Tracer& tracer, const ElementSumRef& given,
-                                const ConstantRef& stack) {
-  const Shape& shape = stack->shape();
-  const size_t shared = shape.size() - 2;
-  Shape padded = given->shape;
-  while (padded.size() < shared + 2) padded.insert(padded.begin(), 1);
-  const ElementSumRef value = with_shape(given, padded);
-  const size_t rank = padded.size();
-  const size_t own = rank - 2 - shared;  // leading dimensions of the value alone
-  const int64_t inputs = shape[shared], outputs = shape[shared + 1];
-  std::vector<size_t> order;
-  const auto add_dimensions = [&](size_t begin, size_t end) {
-    for (size_t d = begin; d < end; ++d) order.push_back(d);
-  };
-  if (product_of(padded, own, own + shared) == 1) {
-    // [matrices, inputs, outputs] as one matrix [inputs, matrices * outputs].
-    const int64_t matrices = product_of(shape, 0, shared);
-    const Movement side_by_side = {.shape = {inputs, matrices * outputs},
-                                   .walk = {inputs, matrices, outputs},
-                                   .strides = {outputs, inputs * outputs, 1}};
-    const ElementSumRef made = tracer.linear(value, moved(side_by_side, stack), true, nullptr);
-    Shape separate(padded.begin(), padded.begin() + static_cast<ptrdiff_t>(own));
-    separate.push_back(padded[rank - 2]);
-    separate.insert(separate.end(), shape.begin(), shape.end() - 2);
-    separate.push_back(outputs);
-    add_dimensions(0, own);
-    add_dimensions(own + 1, own + 1 + shared);
-    add_dimensions(own, own + 1);
-    add_dimensions(rank - 1, rank);
-    return permuted(with_shape(made, separate), order);
-  }
-  add_dimensions(own, own + shared);
-  add_dimensions(0, own);
-  add_dimensions(rank - 2, rank);
-  const ElementSumRef made = product_by_weights(tracer, permuted(value, order), stack, shared);
-  return permuted(made, inverse_order(order));
-}
-
-// x W for weights of one or more matrices, or of a vector.
-ElementSumRef product_from_right(Tracer& tracer, const TracedValue& value,
-                                 const ConstantRef& weight) {
-  if (weight->shape().size() == 1) {
-    const ConstantRef column = with_shape(weight, {1, weight->shape()[0]});
-    const ElementSumRef made = tracer.linear(value, column, false, nullptr);
-    Shape shape = made->shape;
-    shape.pop_back();
-    return with_shape(made, shape);
-  }
-  const Shape shape = matrix_shape(weight->shape());
-  if (shape.size() < 3) return tracer.linear(value, as_matrix(weight), true, nullptr);
-  return product_of_stacks(tracer, tracer.as_sum(value), with_shape(weight, shape));
-}
-
-// W x, or attention whose weights are constants.
-ElementSumRef product_from_left(Tracer& tracer, const ConstantRef& weight,
-                                const ElementSumRef& value) {
-  const int64_t tokens = tracer.builder.sizes.tokens;
-  if (const auto added = added_of_weights(weight, tokens)) {
-    refuse_op_if(value->shape.size() < 2, "it weighs a value that has no rows");
-    Scores scores{.shape = leading(value->shape)};
-    scores.shape.insert(scores.shape.end(), {tokens, tokens});
-    scores.added = *added;
-    scores.positions_max = weight->positions_max;
-    scores.has_softmax = true;
-    return attend(tracer.builder, scores, value);
-  }
-  const Shape& shape = weight->shape();
-  refuse_op_if(shape.size() > 2 && elements_of(leading(shape)) > 1,
-               "its queries are a constant of {}: learned queries, as of latents or of attention "
-               "pooling, are not supported. Export the part of the model before it",
-               shape_text(shape));
-  // W x for columns x is x W^T for rows.
-  return turned(tracer.linear(turned(value), as_matrix(weight), false, nullptr));
-}
-
-TracedValue product(Tracer& tracer, const TracedValue& a, const TracedValue& b) {
-  if (const ScoresRef& scores = a.as<ScoresRef>()) {
-    return attend(tracer.builder, *scores, tracer.as_sum(b));
-  }
-  refuse_op_if(
-      b.is<ScoresRef>(),
-      "it multiplies a product of two values from the left, as linear attention does by q @ "
-      "(k^T @ v): not supported, attention has a softmax over keys");
-  if (const ConstantRef& weight = b.as<ConstantRef>()) return product_from_right(tracer, a, weight);
-  if (const ConstantRef& weight = a.as<ConstantRef>()) {
-    return product_from_left(tracer, weight, tracer.as_sum(b));
-  }
-  return product_scores(tracer.as_sum(a), tracer.as_sum(b));
-}
-
-// [outputs, inputs of a group] as a matrix of all inputs, with zeros for those of other groups.
-ConstantRef of_groups(const ConstantRef& weight, int64_t groups) {
-  const int64_t outputs = weight->shape()[0], width = weight->shape()[1];
-  Movement movement{.shape = {outputs, groups * width}};
-  movement.sources.emplace(elements_of(movement.shape), Movement::kZero);
-  for (int64_t row = 0; row < outputs; ++row) {
-    const int64_t group = row / (outputs / groups);
-    for (int64_t i = 0; i < width; ++i) {
-      (*movement.sources)[static_cast<size_t>((row * groups + group) * width + i)] =
-          row * width + i;
-    }
-  }
-  return moved(movement, weight);
-}
-
-// ---- convolutions as linear layers: each place is made of a patch of an image, or of one token
-// ----
-
-constexpr const char* kNoPatchConvolution =
-    "convolutions over several tokens or pixels at a time are not supported: those are linear "
-    "layers whose stride is the kernel, without padding and groups, or whose kernel is 1. Run this "
-    "one in your program, and export the part of the model that takes its result";
-
-// Each place is to have a kernel of its own, as of patches, or of single tokens.
-void require_patches(const Array& kernel, const Convolution& convolution) {
-  bool cuts = convolution.groups == 1 || product_of(kernel.shape(), 2, kernel.rank()) == 1;
-  for (size_t d = 0; d < convolution.stride.size(); ++d) {
-    cuts = cuts && convolution.stride[d] >= kernel.shape()[d + 2] && convolution.dilation[d] == 1 &&
-           convolution.padding_before[d] == 0 && convolution.padding_after[d] == 0;
-  }
-  const Shape sides(kernel.shape().begin() + 2, kernel.shape().end());
-  refuse_op_if(!cuts, "its kernel is {} with stride {}, padding {}, dilation {} and {} group{}: {}",
-               shape_text(sides), shape_text(convolution.stride),
-               shape_text(convolution.padding_before), shape_text(convolution.dilation),
-               convolution.groups, convolution.groups == 1 ? "" : "s", kNoPatchConvolution);
-}
-
-}  // namespace
-
-std::optional<TracedValue> matrix_op(Tracer& tracer, const Call& call) {
-  const std::vector<TracedValue> inputs = values_of(call);
-  if (call.op == "linear") {
-    const auto weight = value_as<ConstantRef>(call, "weight");
-    const TracedValue* input = value_of(call, "input");
-    refuse_op_if(!weight, "its weights depend on the model's input");
-    refuse_op_if(input == nullptr, "it has no input");
-    return tracer.linear(*input, weight, false, value_of(call, "bias"));
-  }
-  if (is_one_of(call.op, {"matmul", "bmm", "mm", "mv"}) && inputs.size() == 2) {
-    return product(tracer, inputs[0], inputs[1]);
-  }
-  const bool is_index = call.op == "index" && inputs[0].is_constant();
-  if (call.op != "embedding" && !is_index) return std::nullopt;
-  const ConstantRef& table = inputs[0].as<ConstantRef>();
-  const Argument* indices = is_index ? call.find("indices") : nullptr;
-  const auto* list = indices != nullptr ? indices->as<Argument::List>() : nullptr;
-  refuse_op_if(!table || inputs.size() != 2 || table->shape().size() != 2 ||
-                   (list != nullptr && list->size() != 1),
-               "it looks rows up in something else than a table of weights");
-  return looked_up(tracer, table, inputs[1]);
-}
-
-std::optional<TracedValue> convolution_op(Tracer& tracer, const Call& call) {
-  if (!is_one_of(call.op, {"conv1d", "conv2d", "convolution"})) return std::nullopt;
-  const TracedValue* input = value_of(call, "input");
-  const auto weight = value_as<ConstantRef>(call, "weight");
-  refuse_op_if(input == nullptr || !weight, "its weights depend on the model's input");
-  const Call shapes = with_shapes(call);
-  Array from = shapes.array("input");
-  const Array& kernel = shapes.array("weight");
-  const bool has_batch = from.rank() == kernel.rank();
-  refuse_op_if(kernel.rank() < 3 || (!has_batch && from.rank() + 1 != kernel.rank()),
-               kNoPatchConvolution);
-  Shape shape = from.shape();
-  if (!has_batch) shape.insert(shape.begin(), 1);
-  from = from.with_shape(shape);
-  Convolution convolution = convolution_of(shapes, kernel);
-  require_patches(kernel, convolution);
-  Shape result = convolved_shape(shapes, from, kernel, convolution);
-  ElementSumRef value = with_shape(tracer.as_sum(*input), shape);
-  if (!value->is_plain() && is_of_model(tracer.builder, *value))
-    value = tracer.builder.materialised(value);
-  Shape kernel_shape = kernel.shape();
-  const Shape sides = {kernel_shape[0], product_of(kernel_shape, 1, kernel_shape.size())};
-  const auto stored =
-      std::make_shared<Constant>(weight->value(), sides, weight->type(),
-                                 [weight, sides] { return weight->array().with_shape(sides); });
-  stored->stored = weight->stored;
-  ConstantRef matrix = stored;
-  if (convolution.groups > 1) matrix = of_groups(matrix, convolution.groups);
-  kernel_shape[1] *= std::exchange(convolution.groups, 1);
-  Movement movement = windows(shape, result, kernel_shape, convolution);
-  movement.shape = {shape[0], movement.shape[2], movement.shape[3]};  // of one group
-  const ElementSumRef made =
-      tracer.linear(moved(movement, value), matrix, false, value_of(call, "bias"));
-  if (!has_batch) result.erase(result.begin());
-  return with_shape(permuted(made, {0, 2, 1}), result);
-}
-
-// ---- ops that are made of others ----
-
-namespace {
-
-// Runs them on traced values, or on constants, which are computed.
-class TracedOps : public OpRunner {
- public:
-  explicit TracedOps(Tracer& tracer) : tracer_(tracer) {}
-
-  Argument run(const Call& part) override {
-    const std::vector<TracedValue> inputs = values_of(part);
-    const bool are_constants = std::ranges::all_of(inputs, &TracedValue::is_constant);
-    return traced(are_constants ? tracer_.constant_of(part) : tracer_.trace(part).at(0));
-  }
-  Array like(const Argument& tensor) const override {
-    const auto* ref = tensor.as<TracedRef>();
-    refuse_op_if(ref == nullptr, "its arguments are not known");
-    return Array::of_shape(shape_of(**ref), type_of(**ref));
-  }
-  bool is_fixed(const Argument& tensor) const override { return is<ScoresRef>(tensor); }
-  bool is_constant(const Argument& tensor) const override { return is<ConstantRef>(tensor); }
-
- private:
-  template <typename T>
-  static bool is(const Argument& tensor) {
-    const auto* ref = tensor.as<TracedRef>();
-    return ref != nullptr && (*ref)->is<T>();
-  }
-
-  Tracer& tracer_;
-};
-
-}  // namespace
-
-// What weights and a bias are added to is a layer.
-std::optional<TracedValue> layer_op(Tracer& tracer, const Call& call) {
-  const TracedValue* added = value_of(call, "self");
-  const TracedValue* value = value_of(call, "mat1");
-  const auto weight = value_as<ConstantRef>(call, "mat2");
-  const bool is_layer = call.op == "addmm" && value != nullptr && weight &&
-                        weight->shape().size() == 2 && call.real("alpha", 1.0) == 1.0 &&
-                        call.real("beta", 1.0) == 1.0 && added != nullptr && added->is_constant() &&
-                        shape_of(*added) == Shape{weight->shape()[1]} && !value->is<ScoresRef>();
-  if (!is_layer) return std::nullopt;
-  return tracer.linear(*value, weight, true, added);
-}
-
-std::optional<TracedValue> decomposed_op(Tracer& tracer, const Call& call) {
-  if (!is_decomposed(call.op)) return std::nullopt;
-  const TracedValue* input = value_of(call, "input");
-  refuse_op_if(
-      call.op == "group_norm" && input != nullptr && shape_of(*input).size() != 2,
-      "its groups are of several tokens, since dimension 1 of [sequences, channels, tokens] is "
-      "normalised with those after it: expected one token in each row, as x.reshape(-1, width)");
-  // A mask that is no constant is refused as such, and not as a number that is added.
-  if (const TracedValue* mask = value_of(call, "attn_mask")) tracer.array_of(*mask);
-  // Functions become values of nodes.
-  const Call settled = bind<TracedRef>(call, [&](const TracedRef& ref) -> Argument {
-    if (!ref->is<FunctionRef>()) return ref;
-    return traced({tracer.as_sum(*ref), ref->type});
-  });
-  TracedOps ops(tracer);
-  const Argument made = decomposed(settled, ops);
-  if (made.is_none()) return std::nullopt;
-  return **made.as<TracedRef>();
 }
 
 }  // namespace arenite::convert

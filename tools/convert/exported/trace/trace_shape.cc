@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cctype>
 #include <limits>
+#include <set>
 #include <stdexcept>
 #include <string_view>
 
@@ -20,25 +21,80 @@ namespace {
 // A dynamic program that has no example is looked at with so many tokens.
 constexpr int64_t kDefaultTokens = 12;
 
+// Whether a convolution sees several steps of the input's last dimension at a time, and others
+// again: patches that lie side by side are those of a series.
+bool feeds_convolution(const ExportedProgram& program, uint32_t input) {
+  std::set<uint32_t> same = {input};  // values in the shape of the input, but for zeros around it
+  std::set<uint32_t> of_samples;
+  for (const Call& node : program.nodes) {
+    const auto place = [&](const char* name) -> const ValueRef* {
+      const Argument* argument = node.find(name);
+      return argument != nullptr ? argument->as<ValueRef>() : nullptr;
+    };
+    const ValueRef* const weight = place("weight");
+    const ValueRef* const from = place("input") != nullptr ? place("input") : place("self");
+    if (from == nullptr || !same.contains(from->value) || node.outputs.empty()) continue;
+    const bool pads = is_one_of(node.op, {"pad", "constant_pad_nd"});
+    const bool widens = node.op == "unsqueeze";  // samples, which have no columns
+    if (is_one_of(node.op, {"conv1d", "convolution"}) && weight != nullptr) {
+      const Shape kernel = program.values[weight->value].shape();
+      const Argument* stride = node.find("stride");
+      const int64_t step = stride != nullptr && node.has("stride") ? node.integers("stride")[0] : 1;
+      const bool has_zeros = same.size() > 1 && of_samples.empty();
+      return kernel.size() == 3 && (kernel[2] > step || has_zeros);
+    }
+    const Shape shape = program.values[from->value].shape();
+    const Shape made = program.values[node.outputs[0]].shape();
+    const bool has_zeros = pads && made.size() == shape.size();
+    const bool is_one_column = widens && made.size() == 3 && made[1] == 1;
+    if (is_one_column) of_samples.insert(node.outputs[0]);
+    if (made == shape || has_zeros || is_one_column) same.insert(node.outputs[0]);
+  }
+  return false;
+}
+
 }  // namespace
 
-TraceShape::TraceShape(std::shared_ptr<const ExportedProgram> program, std::vector<SideInput> sides)
-    : program_(std::move(program)), sides_(std::move(sides)) {
-  const std::vector<const ExportedInput*> inputs = program_->user_inputs();
-  // They may be inputs of a program that this one is a part of.
-  for (SideInput& side : sides_) {
-    const auto found = std::ranges::find(inputs, side.input->value, &ExportedInput::value);
-    if (found == inputs.end()) throw std::logic_error("a side input is missing: this is a bug");
-    side.input = *found;
-  }
-  if (inputs.empty()) {
-    throw InputError("{}: the model has no input: expected one of tokens or features",
-                     quote(program_->source));
-  }
-  if (inputs.size() != sides_.size() + 1) {
+namespace {
+
+const ExportedInput& first_input(const ExportedProgram& program) {
+  const std::vector<const ExportedInput*> inputs = program.user_inputs();
+  if (!inputs.empty()) return *inputs[0];
+  throw InputError("{}: the model has no input: expected one of tokens or features",
+                   quote(program.source));
+}
+
+const ExportedInput* input_in(const ExportedProgram& program, const ExportedInput& input) {
+  const std::vector<const ExportedInput*> inputs = program.user_inputs();
+  const auto found = std::ranges::find(inputs, input.value, &ExportedInput::value);
+  if (found == inputs.end()) throw std::logic_error("an input is missing: this is a bug");
+  return *found;
+}
+
+}  // namespace
+
+TraceShape::TraceShape(std::shared_ptr<const ExportedProgram> program, InputMeaning meaning)
+    : TraceShape(program, meaning.sequences.empty() ? first_input(*program)
+                                                    : *input_in(*program, *meaning.sequences[0])) {
+  if (meaning.sequences.empty()) meaning.sequences = {input_};
+  if (meaning.sequences.size() + meaning.sides.size() != program_->user_inputs().size()) {
     throw InputError("{}: {}", quote(program_->source), why_not_these_inputs(*program_));
   }
-  input_ = inputs[0];
+  // They may be inputs of a program that this one is a part of.
+  meaning_ = meaning;
+  for (SideInput& side : meaning_.sides) side.input = input_in(*program_, *side.input);
+  for (size_t i = 1; i < meaning.sequences.size(); ++i) {
+    others_.push_back(TraceShape(program_, *input_in(*program_, *meaning.sequences[i])));
+    if (others_.back().sequences_ == sequences_) continue;
+    throw InputError("{}: inputs {} and {} have {} and {} sequences: expected as many of each",
+                     quote(program_->source), quote(input_->name),
+                     quote(others_.back().input_->name), sequences_, others_.back().sequences_);
+  }
+  for (const SideInput& side : meaning_.sides) of(side.of).check_side(side);
+}
+
+TraceShape::TraceShape(std::shared_ptr<const ExportedProgram> program, const ExportedInput& input)
+    : program_(std::move(program)), input_(&input) {
   const ExportedValue& value = program_->values[input_->value];
   const std::vector<Extent>& sizes = value.sizes;
   const size_t rank = sizes.size();
@@ -55,12 +111,20 @@ TraceShape::TraceShape(std::shared_ptr<const ExportedProgram> program, std::vect
     *this = *of_images();
     return;
   }
-  const size_t rows = is_integer(value.type) ? rank : rank - 1;  // dimensions of tokens
+  is_series_ = is_real(value.type) && rank == 2 && feeds_convolution(*program_, input_->value);
+  const size_t rows =  // dimensions of tokens
+      is_integer(value.type) || is_series_ ? rank : rank - 1;
   axis_ = rows - 1;
   // nn.TransformerEncoder has sequences second, unless it is told otherwise.
   if (rows == 2 && shape[1] == 1 && shape[0] > 1) axis_ = 0;
   for (size_t d = 0; d < rows; ++d) {
     if (!sizes[d].is_fixed() && rows == 2 && sizes[1 - d].is_fixed()) axis_ = d;
+  }
+  const bool has_longer_rows = rank == 3 && sizes[1].is_fixed() && !sizes[2].is_fixed();
+  if (!is_integer(value.type) && rank == 3 &&
+      (has_longer_rows || feeds_convolution(*program_, input_->value))) {
+    columns_first_ = true;
+    axis_ = 2;
   }
   symbol_ = sizes[axis_].symbol;
   tokens_ = traced_tokens_ = shape[axis_] > 0 ? shape[axis_] : kDefaultTokens;
@@ -70,7 +134,8 @@ TraceShape::TraceShape(std::shared_ptr<const ExportedProgram> program, std::vect
     return;
   }
   if (tokens_ < 2) refuse_one_token();
-  for (size_t d = 0; d < rows; ++d) {
+  if (columns_first_) sequences_ = std::max<int64_t>(1, shape[0]);
+  for (size_t d = 0; d < rows && !columns_first_; ++d) {
     if (d != axis_) sequences_ = std::max<int64_t>(1, shape[d]);
   }
   if (sequences_ > kTracedRowsMax || tokens_ > kTracedRowsMax / sequences_) {
@@ -79,7 +144,25 @@ TraceShape::TraceShape(std::shared_ptr<const ExportedProgram> program, std::vect
         "export it with a shorter example",
         quote(program_->source), sequences_, tokens_, kTracedRowsMax);
   }
-  for (const SideInput& side : sides_) check_side(side);
+}
+
+std::optional<size_t> TraceShape::number_of(uint32_t value) const {
+  for (size_t i = 0; i < inputs(); ++i) {
+    if (of(i).input_->value == value) return i;
+  }
+  return std::nullopt;
+}
+
+std::vector<int64_t> TraceShape::all_tokens() const {
+  std::vector<int64_t> tokens;
+  for (size_t i = 0; i < inputs(); ++i) tokens.push_back(of(i).tokens_);
+  return tokens;
+}
+
+uint64_t TraceShape::elements() const {
+  uint64_t count = 0;
+  for (size_t i = 0; i < inputs(); ++i) count += elements_of(of(i).input_shape());
+  return count;
 }
 
 void TraceShape::refuse_one_token() const {
@@ -91,8 +174,10 @@ void TraceShape::refuse_one_token() const {
 }
 
 Shape TraceShape::example_shape() const {
+  const std::vector<const ExportedInput*> inputs = program_->user_inputs();
+  const auto place = static_cast<size_t>(std::ranges::find(inputs, input_) - inputs.begin());
   return program_->sample_inputs.empty() ? program_->values[input_->value].shape()
-                                         : program_->sample_inputs[0].shape();
+                                         : program_->sample_inputs[place].shape();
 }
 
 // Whether the input has as many sequences and tokens as the first one.
@@ -103,7 +188,10 @@ void TraceShape::check_side(const SideInput& side) const {
   };
   const bool has_tokens = side.role != SideRole::kLengths;
   bool is_sound = has_tokens ? fits(sizes.back(), tokens_) : fits(sizes.front(), sequences_);
-  if (has_tokens && sizes.size() > 1) {
+  if (side.role == SideRole::kCausal) {
+    is_sound = is_sound && fits(sizes[sizes.size() - 2], tokens_);
+    if (is_sound) causal_array(side);
+  } else if (has_tokens && sizes.size() > 1) {
     const bool may_be_one = side.role == SideRole::kPositions && fits(sizes.front(), 1);
     is_sound = is_sound && (fits(sizes.front(), sequences_) || may_be_one);
   }
@@ -117,14 +205,49 @@ void TraceShape::check_side(const SideInput& side) const {
 }
 
 const SideInput* TraceShape::side(uint32_t value) const {
-  for (const SideInput& side : sides_) {
+  for (const SideInput& side : meaning_.sides) {
     if (side.input->value == value) return &side;
   }
   return nullptr;
 }
 
+// The mask for these tokens, which hides as the example does. Throws InputError where that is not
+// causal, or not known.
+Array TraceShape::causal_array(const SideInput& side) const {
+  const std::vector<const ExportedInput*> inputs = program_->user_inputs();
+  const auto place = static_cast<size_t>(std::ranges::find(inputs, side.input) - inputs.begin());
+  const ExportedValue& value = program_->values[side.input->value];
+  if (program_->sample_inputs.empty()) {
+    throw InputError("{}: the values of input {} in the example are not known",
+                     quote(program_->source), quote(side.input->name));
+  }
+  const Array& sample = program_->sample_inputs[place];
+  const auto n = static_cast<size_t>(sample.shape().back());
+  const Array::Reals given = sample.to_reals();
+  const double seen = given.at(0), hidden = given.at(n - 1);
+  bool is_causal = n > 1 && seen != hidden;
+  for (size_t i = 0; i < given.size() && is_causal; ++i) {
+    is_causal = given[i] == (i % n <= i / n % n ? seen : hidden);
+  }
+  if (!is_causal) {
+    throw InputError(
+        "{}: input {} is no causal mask in the example: expected that, as by "
+        "nn.Transformer.generate_square_subsequent_mask, or another one as a buffer of the model",
+        quote(program_->source), quote(side.input->name));
+  }
+  Shape shape = value.shape();
+  shape[shape.size() - 1] = shape[shape.size() - 2] = tokens_;
+  const auto tokens = static_cast<size_t>(tokens_);
+  Array::Reals numbers(elements_of(shape));
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    numbers[i] = i % tokens <= i / tokens % tokens ? seen : hidden;
+  }
+  return Array::real(shape, std::move(numbers), ElementType::kF64).to(value.type);
+}
+
 Array TraceShape::side_array(const SideInput& side, std::span<const uint32_t> lengths,
                              std::span<const uint8_t> types) const {
+  if (side.role == SideRole::kCausal) return causal_array(side);
   const ExportedValue& value = program_->values[side.input->value];
   Shape shape(value.sizes.size(), 1);
   const bool has_tokens = side.role != SideRole::kLengths;
@@ -141,7 +264,7 @@ Array TraceShape::side_constant(uint32_t value) const {
   const SideInput* known = side(value);
   refuse_op_if(known == nullptr || known->role == SideRole::kTypes,
                "it depends on the model's input");
-  return side_array(*known, whole_lengths());
+  return of(known->of).side_array(*known, of(known->of).whole_lengths());
 }
 
 std::vector<uint32_t> TraceShape::whole_lengths() const {
@@ -154,9 +277,20 @@ SymbolRange TraceShape::range() const {
 }
 
 TraceShape TraceShape::at(int64_t tokens) const {
+  return at(std::vector<int64_t>(inputs(), tokens));
+}
+
+TraceShape TraceShape::at(const std::vector<int64_t>& tokens) const {
   TraceShape other = *this;
-  other.tokens_ = tokens;
+  for (size_t i = 0; i < inputs(); ++i) other.of(i).tokens_ = tokens[i];
   return other;
+}
+
+std::optional<int64_t> TraceShape::tokens_of(std::string_view symbol) const {
+  for (size_t i = 0; i < inputs(); ++i) {
+    if (of(i).symbol_ == symbol) return of(i).tokens_;
+  }
+  return std::nullopt;
 }
 
 TraceShape TraceShape::with_prefix(uint32_t rows, bool puts_last_first) const {
@@ -170,6 +304,7 @@ std::optional<TraceShape> TraceShape::of_images() const {
   if (reads_images_ || reads_tokens()) return std::nullopt;
   TraceShape other = with_prefix(0, false);
   other.reads_images_ = true;
+  other.columns_first_ = false;
   other.axis_ = 0;
   other.symbol_.clear();
   other.sequences_ = std::max<int64_t>(1, example_shape()[0]);
@@ -177,17 +312,18 @@ std::optional<TraceShape> TraceShape::of_images() const {
   return other;
 }
 
-TraceShape TraceShape::with_patches(const ImagePatches& patches) const {
+TraceShape TraceShape::with_image(const ImageLayout& image) const {
   TraceShape other = *this;
-  other.patches_ = patches;
-  other.tokens_ = other.traced_tokens_ = static_cast<int64_t>(patches.patches().value());
+  other.image_ = image;
+  other.tokens_ = other.traced_tokens_ = image.pixels();
   return other;
 }
 
 bool TraceShape::reads_tokens() const { return is_integer(program_->values[input_->value].type); }
 
 size_t TraceShape::input_rank() const {
-  return program_->values[input_->value].sizes.size() - (reads_tokens() ? 0 : 1);
+  const bool has_columns = !reads_tokens() && !is_series_;
+  return program_->values[input_->value].sizes.size() - (has_columns ? 1 : 0);
 }
 
 Shape TraceShape::input_shape() const {
@@ -195,6 +331,11 @@ Shape TraceShape::input_shape() const {
   Shape shape = value.shape();
   if (reads_images_) {
     shape[0] = sequences_;
+    return shape;
+  }
+  if (columns_first_) {
+    shape[0] = sequences_;
+    shape[axis_] = tokens_;
     return shape;
   }
   for (size_t d = 0; d < input_rank(); ++d) shape[d] = d == axis_ ? tokens_ : sequences_;
@@ -207,7 +348,9 @@ std::set<int64_t> TraceShape::of_arrays(const std::vector<std::vector<uint64_t>>
   for (const std::vector<uint64_t>& shape : shapes) {
     // One sequence may stand without the dimension of sequences.
     if (shape.size() == rank) found.insert(static_cast<int64_t>(shape[axis_]));
-    if (shape.size() + 1 == rank) found.insert(static_cast<int64_t>(shape[0]));
+    if (shape.size() + 1 == rank) {
+      found.insert(static_cast<int64_t>(shape[columns_first_ ? axis_ - 1 : 0]));
+    }
   }
   return found;
 }
@@ -216,16 +359,23 @@ std::string TraceShape::export_lines() const {
   std::vector<std::string> names, axes;
   for (const ExportedInput* input : program_->user_inputs()) {
     const SideInput* known = side(input->value);
-    const size_t axis = known == nullptr ? axis_ : program_->values[input->value].sizes.size() - 1;
+    const size_t of_input = known == nullptr ? number_of(input->value).value_or(0) : known->of;
+    const std::string tokens = of_input == 0 ? "tokens" : fmt::format("tokens_{}", of_input + 1);
+    const size_t rank = program_->values[input->value].sizes.size();
+    const size_t axis = known == nullptr ? of(of_input).axis_ : rank - 1;
     names.push_back(input->name);
     const bool has_tokens = known == nullptr || known->role != SideRole::kLengths;
-    axes.push_back(has_tokens ? fmt::format("{{{}: tokens}}", axis) : "None");
+    const bool has_pairs = known != nullptr && known->role == SideRole::kCausal;
+    const std::string more = has_pairs ? fmt::format("{}: {}, ", rank - 2, tokens) : "";
+    axes.push_back(has_tokens ? fmt::format("{{{}{}: {}}}", more, axis, tokens) : "None");
   }
-  return fmt::format(
-      "\nfor other lengths, export it with dynamic shapes:"
-      "\n  tokens = torch.export.Dim(\"tokens\", min=2, max=1024)"
-      "\n  torch.export.export(model.eval(), ({0},), dynamic_shapes=({1},))",
-      fmt::join(names, ", "), fmt::join(axes, ", "));
+  std::string lines = "\nfor other lengths, export it with dynamic shapes:";
+  for (size_t i = 0; i < inputs(); ++i) {
+    const std::string tokens = i == 0 ? "tokens" : fmt::format("tokens_{}", i + 1);
+    lines += fmt::format("\n  {0} = torch.export.Dim(\"{0}\", min=2, max=1024)", tokens);
+  }
+  return lines + fmt::format("\n  torch.export.export(model.eval(), ({0},), dynamic_shapes=({1},))",
+                             fmt::join(names, ", "), fmt::join(axes, ", "));
 }
 
 Shape TraceShape::shape_of(const ExportedValue& value) const {
@@ -236,13 +386,101 @@ Shape TraceShape::shape_of(const ExportedValue& value) const {
 
 int64_t TraceShape::extent(const Extent& extent) const {
   if (extent.is_fixed()) return extent.size;
-  const auto tokens = [this](std::string_view symbol) {
-    return symbol == symbol_ ? std::optional(tokens_) : std::nullopt;
-  };
+  const auto tokens = [this](std::string_view symbol) { return tokens_of(symbol); };
   if (const auto size = evaluate_size(extent.symbol, tokens)) return *size;
-  if (tokens_ == traced_tokens_ && extent.size > 0) return extent.size;
+  bool is_as_traced = true;
+  for (size_t i = 0; i < inputs(); ++i) {
+    is_as_traced = is_as_traced && of(i).tokens_ == of(i).traced_tokens_;
+  }
+  if (is_as_traced && extent.size > 0) return extent.size;
   throw NotRecognised("it has the size " + extent.symbol +
                       ", which is not made of the number of tokens alone");
+}
+
+namespace {
+
+bool same_extent(const Extent& a, const Extent& b) {
+  return a.size == b.size && a.symbol == b.symbol;
+}
+
+const ExportedValue& output_of(const ExportedProgram& program, size_t index) {
+  return program.values[program.outputs[index].as<ValueRef>()->value];
+}
+
+// Columns of one tensor after those of the others; `places` are of the program's outputs.
+ChosenOutput side_by_side(std::shared_ptr<const ExportedProgram> program,
+                          const std::vector<size_t>& places) {
+  ExportedValue joined = output_of(*program, places[0]);
+  joined.name = "outputs";
+  int64_t columns = 0;
+  Argument::List parts;
+  ChosenOutput chosen;
+  for (const size_t place : places) {
+    const ExportedValue& part = output_of(*program, place);
+    const std::vector<Extent>& sizes = part.sizes;
+    const bool fits = !sizes.empty() && sizes.size() == joined.sizes.size() &&
+                      sizes.back().is_fixed() &&
+                      std::equal(sizes.begin(), sizes.end() - 1, joined.sizes.begin(), same_extent);
+    if (!fits) {
+      throw InputError(
+          "{}: --output-index: {} and {} cannot stand side by side, since their rows differ: "
+          "convert them to model files of their own",
+          quote(program->source), shape_text(output_of(*program, places[0]).shape()),
+          shape_text(part.shape()));
+    }
+    const int64_t end = columns + sizes.back().size;
+    chosen.words += fmt::format("{}columns {} to {}", columns == 0 ? "" : ", ", columns, end - 1);
+    columns = end;
+    parts.emplace_back(*program->outputs[place].as<ValueRef>());
+  }
+  joined.sizes.back().size = columns;
+  ExportedProgram all = *program;
+  const auto value = static_cast<uint32_t>(all.values.size());
+  all.values.push_back(std::move(joined));
+  all.nodes.push_back({.op = "cat",
+                       .overload = "default",
+                       .arguments = {{"tensors", std::move(parts)}, {"dim", int64_t{-1}}},
+                       .outputs = {value}});
+  all.outputs.emplace_back(ValueRef{value});
+  chosen.index = all.outputs.size() - 1;
+  chosen.program = std::make_shared<const ExportedProgram>(std::move(all));
+  return chosen;
+}
+
+}  // namespace
+
+ChosenOutput choose_output(std::shared_ptr<const ExportedProgram> program,
+                           const std::vector<uint32_t>& wanted) {
+  std::vector<size_t> tensors;
+  for (size_t i = 0; i < program->outputs.size(); ++i) {
+    const ValueRef* ref = program->outputs[i].as<ValueRef>();
+    if (ref && program->values[ref->value].kind == ValueKind::kTensor) tensors.push_back(i);
+  }
+  std::vector<size_t> places;
+  for (const uint32_t index : wanted.empty() ? std::vector<uint32_t>{0} : wanted) {
+    if (index >= tensors.size()) {
+      throw InputError("{}: --output-index {}: the model gives out {} tensor{}: expected 0 to {}",
+                       quote(program->source), index, tensors.size(),
+                       tensors.size() == 1 ? "" : "s", tensors.empty() ? 0 : tensors.size() - 1);
+    }
+    places.push_back(tensors[index]);
+  }
+  const size_t outputs = tensors.size();
+  ChosenOutput chosen;
+  if (places.size() > 1) {
+    chosen = side_by_side(std::move(program), places);
+    chosen.words = fmt::format("outputs {} of {} side by side: {}, --output-index",
+                               fmt::join(wanted, ", "), outputs, chosen.words);
+  } else {
+    chosen = {std::move(program), places[0], 1, ""};
+    if (outputs > 1) {
+      chosen.words = fmt::format(
+          "output {} of {}{}", wanted.empty() ? 0 : wanted[0], outputs,
+          wanted.empty() ? ", the first: --output-index takes another" : ", --output-index");
+    }
+  }
+  chosen.outputs = outputs;
+  return chosen;
 }
 
 ExportedProgram needed_part(const ExportedProgram& program, uint32_t value) {
@@ -272,12 +510,14 @@ Array constant_at(const ExportedProgram& program, const TraceShape& trace_shape,
   std::vector<Array> inputs;
   for (const ExportedInput* input : part.user_inputs()) {
     const SideInput* side = trace_shape.side(input->value);
-    const Shape shape = trace_shape.input_shape();
-    inputs.push_back(side != nullptr ? trace_shape.side_array(*side, trace_shape.whole_lengths())
+    const TraceShape& own =
+        trace_shape.of(side != nullptr ? side->of : trace_shape.number_of(input->value).value());
+    const Shape shape = own.input_shape();
+    inputs.push_back(side != nullptr ? own.side_array(*side, own.whole_lengths())
                                      : Array::real(shape, Array::Reals(elements_of(shape), 0.0))
                                            .to(program.values[input->value].type));
   }
-  return interpret(part, inputs, interpreting_budget(part, inputs[0].elements())).at(0);
+  return interpret(part, inputs, interpreting_budget(part, trace_shape.elements())).at(0);
 }
 
 namespace {
@@ -290,6 +530,14 @@ std::vector<SideRole> possible_roles(const ExportedProgram& program, const Expor
   const ExportedValue& value = program.values[input.value];
   const size_t rank = value.sizes.size();
   if (value.kind != ValueKind::kTensor || rank == 0 || rank > 4) return {};
+  // [tokens, tokens] may be a mask of pairs.
+  const auto& sizes = value.sizes;
+  const bool is_square = rank >= 2 && sizes[rank - 1].size == sizes[rank - 2].size &&
+                         sizes[rank - 1].symbol == sizes[rank - 2].symbol &&
+                         sizes[rank - 1].size > 1;
+  const bool has_one_leading = elements_of(value.shape()) ==
+                               static_cast<size_t>(sizes[rank - 1].size * sizes[rank - 1].size);
+  if (is_square && has_one_leading && !is_integer(value.type)) return {SideRole::kCausal};
   // [sequences, 1, 1, tokens] is a mask as attention takes it.
   for (size_t d = 1; d + 1 < rank; ++d) {
     if (!value.sizes[d].is_fixed() || value.sizes[d].size != 1) return {};
@@ -336,6 +584,8 @@ Array side_values(SideRole role, const Shape& shape, ElementType type,
         return static_cast<double>(i % tokens);
       case SideRole::kTypes:
         return types.empty() ? 0.0 : types[i];
+      case SideRole::kCausal:
+        break;
     }
     return 0.0;
   };
@@ -347,23 +597,59 @@ Array side_values(SideRole role, const Shape& shape, ElementType type,
 std::string describe(const SideInput& side, size_t number) {
   const char* what = side.role == SideRole::kPositions ? "is 0, 1, 2, ..., and is not asked for"
                      : side.role == SideRole::kTypes   ? "becomes the types of tokens"
+                     : side.role == SideRole::kCausal  ? "is causal, and is not asked for"
                                                        : "becomes the lengths";
   return fmt::format("input {} ({}) {}", number, side.input->name, what);
 }
 
-std::vector<std::vector<SideInput>> possible_sides(const ExportedProgram& program) {
-  std::vector<std::vector<SideInput>> meanings = {{}};
+namespace {
+
+// Whether the input may be tokens or features with an axis of their own.
+bool may_be_sequence(const ExportedProgram& program, const ExportedInput& input) {
+  const ExportedValue& value = program.values[input.value];
+  const size_t rank = value.sizes.size();
+  if (value.kind != ValueKind::kTensor || is_complex(value.type)) return false;
+  return is_integer(value.type) ? rank == 1 || rank == 2 : rank >= 2 && rank <= 4;
+}
+
+// The first sequence with as many tokens as the side has; the first of all for any other.
+size_t sequence_of(const ExportedProgram& program, const std::vector<const ExportedInput*>& among,
+                   const ExportedInput& side) {
+  const std::vector<Extent>& sizes = program.values[side.value].sizes;
+  for (size_t i = 0; i < among.size() && !sizes.empty(); ++i) {
+    for (const Extent& extent : program.values[among[i]->value].sizes) {
+      if (same_extent(extent, sizes.back()) && extent.size != 1) return i;
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+
+std::vector<InputMeaning> possible_meanings(const ExportedProgram& program) {
   const std::vector<const ExportedInput*> inputs = program.user_inputs();
+  std::vector<InputMeaning> meanings = {{{&first_input(program)}, {}}};
   for (size_t i = 1; i < inputs.size(); ++i) {
-    std::vector<std::vector<SideInput>> longer;
-    for (const std::vector<SideInput>& meaning : meanings) {
+    std::vector<InputMeaning> longer;
+    for (const InputMeaning& meaning : meanings) {
       for (const SideRole role : possible_roles(program, *inputs[i])) {
         longer.push_back(meaning);
-        longer.back().push_back({inputs[i], role});
+        longer.back().sides.push_back({inputs[i], role});
       }
+    }
+    for (const InputMeaning& meaning : meanings) {
+      if (!may_be_sequence(program, *inputs[i])) break;
+      if (meaning.sequences.size() == kInputsMax) continue;
+      longer.push_back(meaning);
+      longer.back().sequences.push_back(inputs[i]);
     }
     meanings = std::move(longer);
     if (meanings.size() > kMeaningsMax) return {};
+  }
+  for (InputMeaning& meaning : meanings) {
+    for (SideInput& side : meaning.sides) {
+      side.of = sequence_of(program, meaning.sequences, *side.input);
+    }
   }
   return meanings;
 }

@@ -10,6 +10,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "convert/exported/read/array.h"
@@ -24,23 +25,34 @@ enum class SideRole {
   kLengths,    // how many tokens each sequence has
   kPositions,  // 0, 1, 2, ...
   kTypes,      // of tokens
+  kCausal,     // a mask of pairs of tokens that hides later ones, as the example has it
 };
 
 struct SideInput {
   const ExportedInput* input = nullptr;
   SideRole role = SideRole::kKept;
+  size_t of = 0;  // which of the sequences it belongs to
 };
 
 // Whether it says how long each sequence is.
 inline bool tells_length(const SideInput& side) {
-  return side.role != SideRole::kPositions && side.role != SideRole::kTypes;
+  return side.role != SideRole::kPositions && side.role != SideRole::kTypes &&
+         side.role != SideRole::kCausal;
 }
 
-// What the input may be by its type, its dimensions and its name, the likeliest first.
+// What the inputs of a program mean: tokens or features, one input for each axis, and what is said
+// about these.
+struct InputMeaning {
+  std::vector<const ExportedInput*> sequences;
+  std::vector<SideInput> sides;
+};
+
+// What an input may be beside tokens or features, by its type, its dimensions and its name, the
+// likeliest first.
 std::vector<SideRole> possible_roles(const ExportedProgram& program, const ExportedInput& input);
 
-// What the inputs beside the first one may mean, all of them together; nothing: there are too many.
-std::vector<std::vector<SideInput>> possible_sides(const ExportedProgram& program);
+// What all inputs may mean together, the likeliest first; nothing: there are too many.
+std::vector<InputMeaning> possible_meanings(const ExportedProgram& program);
 
 // The numbers that say that sequence b has lengths[b] tokens, padding after them. `shape` has
 // sequences first and tokens last, of kLengths sequences alone, or tokens alone. Types are given.
@@ -51,22 +63,28 @@ Array side_values(SideRole role, const Shape& shape, ElementType type,
 std::string describe(const SideInput& side, size_t number);
 
 // What an exported program is given when it is followed: so many sequences of so many tokens, as
-// its example had them or, where their number is a symbol, any other.
+// its example had them or, where their number is a symbol, any other. Where there are several
+// inputs of tokens or features, this is the first one, and knows the others.
 
 class TraceShape {
  public:
-  // At the length of the example. Throws InputError unless the model's first input is tokens
-  // [sequences, tokens] or features [sequences, tokens, width], and `sides` are all others.
-  explicit TraceShape(std::shared_ptr<const ExportedProgram> program,
-                      std::vector<SideInput> sides = {});
-  // The same program at another length.
+  // At the length of the example. Throws InputError unless `meaning` is of all inputs, and its
+  // sequences are tokens [sequences, tokens] or features [sequences, tokens, width]. Without
+  // sequences it is the program's first input.
+  explicit TraceShape(std::shared_ptr<const ExportedProgram> program, InputMeaning meaning = {});
+  // Another program with the same inputs, such as a part of this one.
+  TraceShape of_program(std::shared_ptr<const ExportedProgram> program) const {
+    return TraceShape(std::move(program), meaning_);
+  }
+  // The same program at another length, of all inputs.
   TraceShape at(int64_t tokens) const;
+  TraceShape at(const std::vector<int64_t>& tokens) const;  // of each
   // The same, where it puts rows of constants before each sequence (TraceSizes).
   TraceShape with_prefix(uint32_t rows, bool puts_last_first) const;
-  // The same, where what seems to be features is images, or series, that it cuts into patches;
-  // nothing where it cannot be. Its length is known with the patches.
+  // The same, where what seems to be features is images, or series of numbers;
+  // nothing where it cannot be. Its length is known with the layout.
   std::optional<TraceShape> of_images() const;
-  TraceShape with_patches(const ImagePatches& patches) const;
+  TraceShape with_image(const ImageLayout& image) const;
 
   TraceSizes sizes() const {
     return {static_cast<uint32_t>(sequences_), static_cast<uint32_t>(tokens_ + prefix_),
@@ -82,20 +100,35 @@ class TraceShape {
   const std::string& symbol() const { return symbol_; }
   bool range_is_known() const { return symbol_.find('(') == std::string::npos; }
 
+  // All inputs of tokens or features, this one first.
+  size_t inputs() const { return 1 + others_.size(); }
+  const TraceShape& of(size_t input) const { return input == 0 ? *this : others_[input - 1]; }
+  TraceShape& of(size_t input) { return input == 0 ? *this : others_[input - 1]; }
+  // Which of them this value of the program is; nothing for any other.
+  std::optional<size_t> number_of(uint32_t value) const;
+  std::vector<int64_t> all_tokens() const;
+  uint64_t elements() const;  // of all inputs
+
   const ExportedInput& input() const { return *input_; }
   Shape input_shape() const;
   bool reads_tokens() const;  // ids, and no features
   bool reads_images() const { return reads_images_; }
-  const std::optional<ImagePatches>& patches() const { return patches_; }
+  const std::optional<ImageLayout>& image() const { return image_; }
   // Whether the example has one token, unless it is a series that the program cuts.
   bool has_one_token() const { return has_one_token_; }
   [[noreturn]] void refuse_one_token() const;
   // Whether the input is [tokens, sequences, ...], as nn.TransformerEncoder has it.
   bool tokens_first() const { return axis_ == 0 && input_rank() > 1 && !reads_images_; }
+  // Whether it is [sequences, tokens] of one number each, such as the samples of a sound.
+  bool is_series() const { return is_series_; }
+  // Whether it is [sequences, columns, tokens], as convolutions take it.
+  bool columns_first() const { return columns_first_; }
 
-  const std::vector<SideInput>& sides() const { return sides_; }
+  // Those of all inputs.
+  const std::vector<SideInput>& sides() const { return meaning_.sides; }
   // What is known of an input of the user's beside the first; null: it is the first.
   const SideInput* side(uint32_t value) const;
+  // REQUIRES: the side belongs to this input.
   Array side_array(const SideInput& side, std::span<const uint32_t> lengths,
                    std::span<const uint8_t> types = {}) const;
   std::vector<uint32_t> whole_lengths() const;  // all sequences are as long as they can be
@@ -112,24 +145,45 @@ class TraceShape {
   Shape shape_of(const ExportedValue& value) const;
 
  private:
+  TraceShape(std::shared_ptr<const ExportedProgram> program, const ExportedInput& input);
   size_t input_rank() const;  // of tokens and sequences
+  std::optional<int64_t> tokens_of(std::string_view symbol) const;
+  Array causal_array(const SideInput& side) const;
   Shape example_shape() const;
   void check_side(const SideInput& side) const;
 
   std::shared_ptr<const ExportedProgram> program_;
   const ExportedInput* input_ = nullptr;
-  std::vector<SideInput> sides_;
+  InputMeaning meaning_;
+  std::vector<TraceShape> others_;
   size_t axis_ = 0;  // of tokens, in the input
   int64_t sequences_ = 1;
   int64_t tokens_ = 0;
   int64_t traced_tokens_ = 0;
   int64_t prefix_ = 0;
   bool reads_images_ = false;
+  bool columns_first_ = false;
+  bool is_series_ = false;
   bool has_one_token_ = false;
-  std::optional<ImagePatches> patches_;
+  std::optional<ImageLayout> image_;
   bool puts_last_first_ = false;
   std::string symbol_;
 };
+
+// ---- what a program's model gives out: one of its outputs, or several side by side ----
+
+struct ChosenOutput {
+  // The one given, or one that has the outputs that are asked for side by side as its last output.
+  std::shared_ptr<const ExportedProgram> program;
+  size_t index = 0;     // of the program's outputs
+  size_t outputs = 1;   // tensors that the program given has
+  std::string words{};  // for the account; empty where there was no choice
+};
+
+// `wanted` counts tensors from 0; none: the first. Throws InputError for one that is not there, and
+// for several whose rows differ.
+ChosenOutput choose_output(std::shared_ptr<const ExportedProgram> program,
+                           const std::vector<uint32_t>& wanted);
 
 // ---- parts of a program ----
 
@@ -149,8 +203,7 @@ struct SymbolicTokens {
   std::vector<std::string> doubts;
 };
 
-// `axis` is that of tokens in the input `value`, of which the example has `sequences`.
-SymbolicTokens with_symbolic_tokens(const ExportedProgram& program, uint32_t value, size_t axis,
-                                    int64_t sequences);
+// Of the input of `trace_shape`, and no others.
+SymbolicTokens with_symbolic_tokens(const ExportedProgram& program, const TraceShape& trace_shape);
 
 }  // namespace arenite::convert

@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 
+#include "convert/exported/aten/op_rules.h"
 #include "convert/files/input_limits.h"
 
 namespace arenite::convert {
@@ -111,12 +112,33 @@ std::string located(const ExportedProgram& program, const NotRecognised& error,
 
 }  // namespace
 
+namespace {
+
+std::vector<TraceSizes> sizes_of_inputs(const TraceShape& trace_shape) {
+  std::vector<TraceSizes> sizes;
+  for (size_t i = 0; i < trace_shape.inputs(); ++i) sizes.push_back(trace_shape.of(i).sizes());
+  return sizes;
+}
+
+std::vector<std::string> names_of_inputs(const TraceShape& trace_shape) {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < trace_shape.inputs(); ++i) names.push_back(trace_shape.of(i).input().name);
+  return names;
+}
+
+// The longest of the inputs.
+TraceSizes longest_sizes(const TraceShape& trace_shape) {
+  return std::ranges::max(sizes_of_inputs(trace_shape), {}, &TraceSizes::tokens);
+}
+
+}  // namespace
+
 Tracer::Tracer(std::shared_ptr<const ExportedProgram> program, const TraceShape& trace_shape)
-    : builder(program, trace_shape.sizes()),
+    : builder(program, sizes_of_inputs(trace_shape), names_of_inputs(trace_shape)),
       program_(std::move(program)),
       trace_shape_(trace_shape),
-      budget_(interpreting_budget(*program_, elements_of(trace_shape.input_shape()))),
-      elements_max_(followed_elements_max(*program_, trace_shape.sizes())),
+      budget_(interpreting_budget(*program_, trace_shape.elements())),
+      elements_max_(followed_elements_max(*program_, longest_sizes(trace_shape))),
       values_(program_->values.size()),
       own_names_(own_names(*program_)),
       costs_(program_->values.size(), 0) {}
@@ -138,7 +160,6 @@ void Tracer::run(size_t index) {
     }
     for (const uint32_t value : dying[n]) keep(value, {});
   }
-  builder.graph.prefix_rows = builder.sizes.prefix;
   const uint32_t output = program_->outputs[index].as<ValueRef>()->value;
   const Call* giver = giver_of(*program_, output);
   const std::string place = giver == nullptr ? program_->values[output].name : giver->describe();
@@ -183,16 +204,26 @@ void Tracer::read_input(const ExportedInput& input) {
       constant->stored = &input;
       return ConstantRef(std::move(constant));
     }
-    if (const SideInput* side = trace_shape_.side(input.value)) {
+    const SideInput* const side = trace_shape_.side(input.value);
+    const size_t number = side != nullptr ? side->of : trace_shape_.number_of(input.value).value();
+    const TraceShape& own = trace_shape_.of(number);
+    const OnStream on(builder, static_cast<uint32_t>(number));
+    if (side != nullptr) {
       if (side->role == SideRole::kTypes) {
         return ids_input(builder, Source::Kind::kTypes, trace_shape_.shape_of(value));
       }
       return std::make_shared<const Constant>(input.value, trace_shape_.side_constant(input.value));
     }
-    const Shape shape = trace_shape_.input_shape();
-    if (trace_shape_.reads_images()) return images_input(builder, shape, trace_shape_.patches());
-    return trace_shape_.reads_tokens() ? ids_input(builder, Source::Kind::kTokens, shape)
-                                       : features_input(builder, shape);
+    const Shape shape = own.input_shape();
+    if (own.reads_images()) return images_input(builder, shape, own.image());
+    if (own.is_series()) {
+      return with_shape(features_input(builder, {shape[0], shape[1], 1}), shape);
+    }
+    if (own.columns_first()) {
+      return turned(features_input(builder, {shape[0], shape[2], shape[1]}));
+    }
+    return own.reads_tokens() ? ids_input(builder, Source::Kind::kTokens, shape)
+                              : features_input(builder, shape);
   };
   TracedValue read = known();
   read.type = value.type;
@@ -292,19 +323,48 @@ std::optional<TracedValue> refuse_empty(Tracer&, const Call& call) {
 }
 
 // After complex numbers and movements, the first that knows an op follows it.
-constexpr OpHandler* kHandlers[] = {refuse_empty,   layer_op,        decomposed_op, matrix_op,
-                                    convolution_op, written_softmax, score_op,      softmax_of_rows,
-                                    norm_op,        sum_op,          pooling_op,    function_op};
+constexpr OpHandler* kHandlers[] = {refuse_empty,    layer_op,    decomposed_op,   matrix_op,
+                                    convolution_op,  max_pool_op, written_softmax, score_op,
+                                    softmax_of_rows, norm_op,     sum_op,          filled_by_ids,
+                                    pooling_op,      function_op};
+
+}  // namespace
+
+namespace {
+
+// The stream of the first value that has one.
+std::optional<uint32_t> stream_of(const GraphBuilder& builder, const Call& call) {
+  for (const TracedValue& value : values_of(call)) {
+    ElementSumRef elements = value.as<ElementSumRef>();
+    if (const FunctionRef& function = value.as<FunctionRef>()) elements = function->base;
+    if (const ScoresRef& scores = value.as<ScoresRef>()) elements = scores->query;
+    if (value.is<ComplexPair>()) elements = value.as<ComplexPair>().real;
+    const auto found = elements ? builder.stream_of(*elements) : std::nullopt;
+    if (found) return found;
+  }
+  return std::nullopt;
+}
 
 }  // namespace
 
 std::vector<TracedValue> Tracer::trace(const Call& call) {
+  const auto stream = builder.streams() > 1 ? stream_of(builder, call) : std::nullopt;
+  const OnStream on(builder, stream.value_or(builder.stream()));
   if (const TracedValue* chosen = chosen_everywhere(call)) {
     Shape shape;
     for (const TracedValue& input : values_of(call)) shape = broadcast(shape, shape_of(input));
     if (shape_of(*chosen) == shape) return {*chosen};
   }
   const Level level;
+  if (is_one_of(call.op, {"var_mean", "std_mean"})) {
+    Call deviation = call, mean = call;
+    deviation.op.resize(3);
+    mean.op = "mean";
+    std::erase_if(mean.arguments, [](const NamedArgument& argument) {
+      return is_one_of(argument.name, {"correction", "unbiased"});
+    });
+    return {trace(deviation).at(0), trace(mean).at(0)};
+  }
   if (auto result = complex_op(*this, call)) return {*result};
   if (auto results = move(call)) return *results;
   for (const auto handler : kHandlers) {
@@ -335,11 +395,15 @@ namespace {
 
 // How many positions a constant has that is cut by them: a part that begins at 0, is as long as the
 // input, and is not all of it.
-int64_t positions_of_slice(const Call& call, const Shape& result, const TraceShape& trace_shape) {
+int64_t positions_of_slice(const Call& call, const Shape& result, const GraphBuilder& builder) {
   if (call.op != "slice" || result.empty()) return 0;
   const Shape& shape = call.array("self").shape();
   const size_t dim = call.dimension("dim", 0, shape.size());
-  const bool is_cut = result[dim] == trace_shape.tokens() || result[dim] == trace_shape.rows();
+  bool is_cut = false;
+  for (uint32_t stream = 0; stream < builder.streams(); ++stream) {
+    const TraceSizes& sizes = builder.sizes_of(stream);
+    is_cut = is_cut || result[dim] == sizes.tokens - sizes.prefix || result[dim] == sizes.tokens;
+  }
   return call.integer("start", 0) == 0 && is_cut && result[dim] < shape[dim] ? shape[dim] : 0;
 }
 
@@ -404,7 +468,7 @@ std::vector<Argument> Tracer::constants_of(const Call& call, const Call& node) {
   std::vector<Argument> results;
   const auto add = [&](std::shared_ptr<Constant> constant) {
     constant->positions_max =
-        tighter(positions_max, positions_of_slice(shapes, constant->shape(), trace_shape_));
+        tighter(positions_max, positions_of_slice(shapes, constant->shape(), builder));
     results.push_back(traced(ConstantRef(std::move(constant))));
   };
   if (is_large) {
@@ -483,6 +547,7 @@ std::optional<std::vector<TracedValue>> Tracer::move(const Call& call) {
   if (!movements) return std::nullopt;
   // What is moved are all values in a list, or the first.
   if (op == "copy" && value_of(call, "src") != nullptr) parts = {*value_of(call, "src")};
+  if (op == "where" && parts.size() == 3) parts.erase(parts.begin());  // the condition
   const size_t count = moved_arrays(shapes).size();
   refuse_op_if(count == 0 || count > parts.size(), "it moves numbers and tensors");
   parts.erase(parts.begin() + static_cast<ptrdiff_t>(count), parts.end());
@@ -500,7 +565,7 @@ std::optional<std::vector<TracedValue>> Tracer::move(const Call& call) {
     const bool is_same = movements->size() == 1 && movement.shape == function->shape &&
                          movement.keeps_order(elements_of(function->shape));
     if (is_same) return {{parts[0]}};
-    if (function->shape != function->base->shape) {
+    if (function->shape != function->base->shape || is_of_ids(builder, *function->base)) {
       return {{moved_function(*this, call, function, movement.shape)}};
     }
   }
@@ -509,6 +574,11 @@ std::optional<std::vector<TracedValue>> Tracer::move(const Call& call) {
 
 std::vector<TracedValue> Tracer::moved_values(const std::vector<TracedValue>& parts,
                                               const std::vector<Movement>& movements, bool joins) {
+  if (joins && builder.streams() > 1) {
+    std::vector<ElementSumRef> sums;
+    for (const TracedValue& part : parts) sums.push_back(as_sum(part));
+    if (auto joined = joined_inputs(builder, sums, movements.at(0).shape)) return {{*joined}};
+  }
   const bool has_constant = std::ranges::any_of(parts, &TracedValue::is_constant);
   std::vector<ElementSumRef> moving;
   for (const TracedValue& part : parts) {
@@ -516,11 +586,12 @@ std::vector<TracedValue> Tracer::moved_values(const std::vector<TracedValue>& pa
     // A sum is easier to see before its rows are cut. Parts of a rotation stay as they are.
     const bool is_sum = value->terms.size() > 1 && !value->has_own_factors() &&
                         !movements[0].keeps_order(value->elements());
-    // So is what rows of constants are put before.
-    const bool is_joined = joins && has_constant && !value->is_plain();
+    // So is what rows of constants are put before, or columns with others beside.
+    const bool is_joined = joins && (has_constant || builder.reads_images()) && !value->is_plain();
     const bool is_settled = (is_sum || is_joined) && is_of_model(builder, *value);
     moving.push_back(is_settled ? builder.materialised(value) : value);
   }
+  moving = rows_of_sequences(builder, std::move(moving), Together::kMoved);
   // Whole rotations beside other columns are easier to see before; parts of one are of one source.
   const uint32_t first = source_of(moving[0]->front());
   if (std::ranges::any_of(moving,
@@ -529,7 +600,8 @@ std::vector<TracedValue> Tracer::moved_values(const std::vector<TracedValue>& pa
   }
   std::vector<TracedValue> results;
   for (const Movement& movement : movements) {
-    results.emplace_back(prefixed(builder, moved(movement, moving)));
+    const ElementSumRef made = shifted_rows(builder, moved(movement, moving));
+    results.emplace_back(prefixed(builder, part_of_joined(builder, builder.without_windows(made))));
   }
   return results;
 }
@@ -548,13 +620,20 @@ std::optional<Followed> follow_once(const std::shared_ptr<const ExportedProgram>
     followed.tracer->run(output);
   } catch (const InputError&) {
     if (!builder.found) throw;
-    trace_shape = builder.found->patches ? trace_shape.with_patches(*builder.found->patches)
-                                         : trace_shape.with_prefix(builder.found->prefix, false);
+    TraceShape& own = trace_shape.of(builder.found->stream);
+    own = builder.found->image ? own.with_image(*builder.found->image)
+                               : own.with_prefix(builder.found->prefix, false);
     return std::nullopt;
   }
   followed.graph = builder.graph;
   followed.graph.remove_unread();
-  followed.positions_max = builder.positions_max;
+  for (uint32_t i = 0; i < trace_shape.inputs(); ++i) {
+    followed.positions_max.push_back(builder.positions_max(i));
+  }
+  for (uint32_t i = static_cast<uint32_t>(trace_shape.inputs()); i < builder.streams(); ++i) {
+    followed.joined_positions_max =
+        tighter(followed.joined_positions_max, builder.positions_max(i));
+  }
   return followed;
 }
 
@@ -568,7 +647,7 @@ Followed follow(const std::shared_ptr<const ExportedProgram>& program, TraceShap
     try {
       if (auto followed = follow_once(program, trace_shape, output)) return std::move(*followed);
     } catch (const InputError&) {
-      if (trace_shape.sizes().prefix < 2) throw;
+      if (trace_shape.sizes().prefix < 2 || trace_shape.inputs() > 1) throw;
       TraceShape other = trace_shape.with_prefix(trace_shape.sizes().prefix, true);
       std::optional<Followed> followed;
       try {
@@ -584,6 +663,74 @@ Followed follow(const std::shared_ptr<const ExportedProgram>& program, TraceShap
       "{}: it puts rows of constants before the tokens in too many steps: expected at "
       "most {}",
       quote(program->source), kPrefixStepsMax);
+}
+
+// ---- ops that are made of others ----
+
+namespace {
+
+// Runs them on traced values, or on constants, which are computed.
+class TracedOps : public OpRunner {
+ public:
+  explicit TracedOps(Tracer& tracer) : tracer_(tracer) {}
+
+  Argument run(const Call& part) override {
+    const std::vector<TracedValue> inputs = values_of(part);
+    const bool are_constants = std::ranges::all_of(inputs, &TracedValue::is_constant);
+    return traced(are_constants ? tracer_.constant_of(part) : tracer_.trace(part).at(0));
+  }
+  Array like(const Argument& tensor) const override {
+    const auto* ref = tensor.as<TracedRef>();
+    refuse_op_if(ref == nullptr, "its arguments are not known");
+    return Array::of_shape(shape_of(**ref), type_of(**ref));
+  }
+  bool is_fixed(const Argument& tensor) const override { return is<ScoresRef>(tensor); }
+  bool is_constant(const Argument& tensor) const override { return is<ConstantRef>(tensor); }
+
+ private:
+  template <typename T>
+  static bool is(const Argument& tensor) {
+    const auto* ref = tensor.as<TracedRef>();
+    return ref != nullptr && (*ref)->is<T>();
+  }
+
+  Tracer& tracer_;
+};
+
+}  // namespace
+
+// What weights and a bias are added to is a layer.
+std::optional<TracedValue> layer_op(Tracer& tracer, const Call& call) {
+  const TracedValue* added = value_of(call, "self");
+  const TracedValue* value = value_of(call, "mat1");
+  const auto weight = value_as<ConstantRef>(call, "mat2");
+  const bool is_layer = call.op == "addmm" && value != nullptr && weight &&
+                        weight->shape().size() == 2 && call.real("alpha", 1.0) == 1.0 &&
+                        call.real("beta", 1.0) == 1.0 && added != nullptr && added->is_constant() &&
+                        shape_of(*added) == Shape{weight->shape()[1]} && !value->is<ScoresRef>();
+  if (!is_layer) return std::nullopt;
+  return tracer.linear(*value, weight, true, added);
+}
+
+std::optional<TracedValue> decomposed_op(Tracer& tracer, const Call& call) {
+  // What has a rule may be a function of one value.
+  if (!is_decomposed(call.op) || op_rules().contains(call.op)) return std::nullopt;
+  return made_of_others(tracer, call);
+}
+
+std::optional<TracedValue> made_of_others(Tracer& tracer, const Call& call) {
+  // A mask that is no constant is refused as such, and not as a number that is added.
+  const TracedValue* mask = value_of(call, "attn_mask");
+  if (mask != nullptr && !is_of_ids(tracer.builder, *mask)) tracer.array_of(*mask);
+  // Functions become values of nodes.
+  const Call settled = bind<TracedRef>(call, [&](const TracedRef& ref) -> Argument {
+    if (!ref->is<FunctionRef>() || is_of_ids(tracer.builder, *ref)) return ref;
+    return traced({tracer.as_sum(*ref), ref->type});
+  });
+  TracedOps ops(tracer);
+  const Argument made = decomposed(settled, ops);
+  if (made.is_none()) return std::nullopt;
+  return **made.as<TracedRef>();
 }
 
 }  // namespace arenite::convert

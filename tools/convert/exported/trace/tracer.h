@@ -5,6 +5,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -46,6 +48,8 @@ class Tracer {
                        const TracedValue* bias);
   // The budget of one op.
   OpBudget& op_budget();
+  // A number of each token id, which the table has one of for each: [sequences, tokens, 1].
+  ElementSumRef looked_up_number(const ElementSumRef& ids, const std::vector<double>& table);
 
   GraphBuilder builder;
 
@@ -64,7 +68,12 @@ class Tracer {
   // ---- functions as nodes (trace_expressions.cc) ----
   ElementSumRef materialise(const FunctionRef& function);
   ElementSumRef materialise_named(const Function& function);
+  std::optional<ElementSumRef> sum_of_columns(const Function& function);
+  ElementSumRef of_shifted(Activation kind, const FunctionRef& function);
+  std::optional<ElementSumRef> root_or_quotient(const Function& function);
   ElementSumRef op_on_nodes(const Function& function);
+  // A function of single token ids as numbers that they look up. Refuses any other function of ids.
+  ElementSumRef of_ids(const Function& function);
   // Refuses what is computed of token ids.
   void require_no_ids(const Function& function) const;
 
@@ -79,22 +88,32 @@ class Tracer {
   uint64_t live_numbers_ = 0;
   // The last few.
   std::vector<std::pair<std::shared_ptr<const Call>, ElementSumRef>> made_functions_;
-  size_t made_weights_ = 0;              // that have names of ours
-  const Function* outermost_ = nullptr;  // that is being made into nodes
+  std::map<std::vector<double>, ElementSumRef> numbers_of_ids_;  // by their tables
+  size_t made_weights_ = 0;                                      // that have names of ours
+  const Function* outermost_ = nullptr;                          // that is being made into nodes
 };
 
 // ---- ops, in the order in which they are tried; nothing for an op that is none such ----
 
 using OpHandler = std::optional<TracedValue>(Tracer& tracer, const Call& call);
 
-OpHandler complex_op, layer_op, decomposed_op, matrix_op, convolution_op, written_softmax, score_op,
-    softmax_of_rows, norm_op, sum_op, pooling_op;
+OpHandler complex_op, layer_op, decomposed_op, matrix_op, convolution_op, max_pool_op,
+    written_softmax, score_op, softmax_of_rows, norm_op, sum_op, filled_by_ids, pooling_op;
 // Any op that works on each number or each row by itself, for later.
 OpHandler function_op;
+// An op that is made of others, by these.
+OpHandler made_of_others;
 
 // Rows that are looked up by what is computed of the token ids: their positions, with or without
 // padding, or the same row for all. Which it is shows for a few sequences of ids.
 ElementSumRef looked_up(Tracer& tracer, const ConstantRef& table, const TracedValue& given);
+
+// Whether a value is a function of token ids.
+bool is_of_ids(const GraphBuilder& builder, const TracedValue& value);
+// Scores with what is made of each number of `function`, a function of token ids, added to them:
+// a constant, and a number of each key's id.
+ScoresRef masked_by_ids(Tracer& tracer, const Scores& scores, const Function& function,
+                        const std::function<double(double)>& added);
 
 // Throws NotRecognised for ops that are too deep, one within the other.
 FunctionRef function_of(const ElementSumRef& base, Call call, Shape shape, size_t depth);
@@ -112,12 +131,13 @@ int64_t positions_max_of(const Call& call);
 
 struct Followed {
   Graph graph;
-  int64_t positions_max = 0;
+  std::vector<int64_t> positions_max{};  // of each input
+  int64_t joined_positions_max = 0;      // of rows of several inputs
   std::unique_ptr<Tracer> tracer;
 };
 
 // Follows all ops that the output needs. What is seen only then is added to `trace_shape`: rows of
-// constants that the program puts before each sequence, and how it cuts images into patches.
+// constants that the program puts before each sequence, and how images lie in their array.
 // Throws InputError where something is not recognised.
 Followed follow(const std::shared_ptr<const ExportedProgram>& program, TraceShape& trace_shape,
                 size_t output);

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes the exported models with convolutions of this folder with PyTorch 2.14:
+make_convolutions.py FOLDER [NAME...].
+
+Each is NAME.pt2 with an input and the outputs in float64, NAME_other_* of another length where it
+takes any. Archives, mostly traces, are compressed.
+"""
+import os
+import sys
+import zipfile
+
+import numpy as np
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+WIDTH, HEADS = 8, 2
+
+
+class Attention(nn.Module):
+    def __init__(self, causal):
+        super().__init__()
+        self.causal = causal
+        self.qkv = nn.Linear(WIDTH, 3 * WIDTH)
+        self.out = nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x):
+        b, n, _ = x.shape
+        parts = self.qkv(x).view(b, n, 3, HEADS, WIDTH // HEADS).permute(2, 0, 3, 1, 4)
+        q, k, v = parts.unbind(0)
+        a = F.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
+        return self.out(a.transpose(1, 2).reshape(b, n, WIDTH))
+
+
+class Block(nn.Module):
+    def __init__(self, causal=False):
+        super().__init__()
+        self.norm, self.attention = nn.LayerNorm(WIDTH), Attention(causal)
+        self.norm2 = nn.LayerNorm(WIDTH)
+        self.up, self.down = nn.Linear(WIDTH, 2 * WIDTH), nn.Linear(2 * WIDTH, WIDTH)
+
+    def forward(self, x):
+        x = x + self.attention(self.norm(x))
+        return x + self.down(F.gelu(self.up(self.norm2(x))))
+
+
+class Whisper(nn.Module):
+    """The stem of Whisper: two convolutions of 3, the second with stride 2, then positions."""
+
+    def __init__(self, channels=6, positions=32):
+        super().__init__()
+        self.conv1 = nn.Conv1d(channels, WIDTH, 3, padding=1)
+        self.conv2 = nn.Conv1d(WIDTH, WIDTH, 3, stride=2, padding=1)
+        self.positions = nn.Parameter(torch.randn(positions, WIDTH))
+        self.blocks = nn.ModuleList([Block()])
+        self.norm = nn.LayerNorm(WIDTH)
+
+    def forward(self, x):
+        x = F.gelu(self.conv1(x.transpose(1, 2)))
+        x = F.gelu(self.conv2(x)).transpose(1, 2)
+        x = x + self.positions[: x.shape[1]]
+        for block in self.blocks:
+            x = block(x)
+        return self.norm(x)
+
+
+class CausalStem(nn.Module):
+    """A keyword spotter's stem, which sees no later frame, before causal attention."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv1 = nn.Conv1d(5, WIDTH, 3)
+        self.conv2 = nn.Conv1d(WIDTH, WIDTH, 3, dilation=2)
+        self.block, self.head = Block(True), nn.Linear(WIDTH, 4)
+
+    def forward(self, x):
+        x = F.relu(self.conv1(F.pad(x.transpose(1, 2), (2, 0))))
+        x = F.relu(self.conv2(F.pad(x, (4, 0)))).transpose(1, 2)
+        return self.head(self.block(x))
+
+
+class ShortConvolution(nn.Module):
+    """LFM2's block: a gated depthwise convolution of 3, whose last results are cut off."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.LayerNorm(WIDTH)
+        self.inward, self.outward = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.conv = nn.Conv1d(WIDTH, WIDTH, 3, groups=WIDTH, padding=2, bias=False)
+
+    def forward(self, x):
+        b, c, y = self.inward(self.norm(x)).transpose(1, 2).chunk(3, 1)
+        y = c * self.conv(b * y)[..., : x.shape[1]]
+        return x + self.outward(y.transpose(1, 2))
+
+
+class Lfm2(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embedding = nn.Embedding(13, WIDTH)
+        self.conv, self.block, self.head = ShortConvolution(), Block(True), nn.Linear(WIDTH, 13)
+
+    def forward(self, ids):
+        return self.head(self.block(self.conv(self.embedding(ids))))
+
+
+class Conformer(nn.Module):
+    """A Conformer's module: GLU, a depthwise convolution of 7 around each token, a batch norm."""
+
+    def __init__(self):
+        super().__init__()
+        self.inward = nn.Linear(5, WIDTH)
+        self.norm = nn.LayerNorm(WIDTH)
+        self.pointwise = nn.Conv1d(WIDTH, 2 * WIDTH, 1)
+        self.depthwise = nn.Conv1d(WIDTH, WIDTH, 7, padding=3, groups=WIDTH)
+        self.batch_norm = nn.BatchNorm1d(WIDTH)
+        self.pointwise2 = nn.Conv1d(WIDTH, WIDTH, 1)
+        self.block = Block()
+        with torch.no_grad():
+            self.batch_norm.running_mean.normal_()
+            self.batch_norm.running_var.uniform_(0.5, 2.0)
+
+    def forward(self, x):
+        x = self.inward(x)
+        y = F.glu(self.pointwise(self.norm(x).transpose(1, 2)), 1)
+        y = F.silu(self.batch_norm(self.depthwise(y)))
+        return self.block(x + self.pointwise2(y).transpose(1, 2))
+
+
+class Stem(nn.Module):
+    """No zeros, a large stride, groups, a mean of all: what is heard in an EEG or by wav2vec2."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv1 = nn.Conv1d(4, WIDTH, 5, stride=3)
+        self.conv2 = nn.Conv1d(WIDTH, WIDTH, 2, stride=2, bias=False)
+        self.positions = nn.Conv1d(WIDTH, WIDTH, 4, padding=2, groups=2)
+        self.block, self.head = Block(), nn.Linear(WIDTH, 3)
+
+    def forward(self, x):
+        x = F.gelu(self.conv1(x.transpose(1, 2)))
+        x = F.gelu(self.conv2(x))
+        x = (x + F.gelu(self.positions(x)[:, :, :-1])).transpose(1, 2)
+        return self.head(self.block(x).mean(1))
+
+
+def frames(width):
+    return lambda tokens: torch.randn(1, tokens, width)
+
+
+def ids(tokens):
+    return torch.randint(0, 13, (1, tokens))
+
+
+# Name, model, input, tokens of the example, of another input, how the lengths are exported.
+MODELS = [
+    ("whisper", Whisper, frames(6), 20, 33, "any"),
+    ("whisper_fixed", Whisper, frames(6), 20, 0, "fixed"),
+    ("causal_stem", CausalStem, frames(5), 12, 29, "any"),
+    ("short_convolution", Lfm2, ids, 9, 23, "any"),
+    ("conformer", Conformer, frames(5), 14, 31, "any"),
+    ("stem", Stem, frames(4), 40, 71, "any"),
+]
+
+
+def save(folder, name, model, example, lengths):
+    dynamic = ({1: torch.export.Dim.AUTO},) if lengths == "any" else None
+    program = torch.export.export(model, (example,), dynamic_shapes=dynamic)
+    path = os.path.join(folder, name + ".pt2")
+    torch.export.save(program, path + ".tmp")
+    with zipfile.ZipFile(path + ".tmp") as old, zipfile.ZipFile(path, "w") as new:
+        for member in old.infolist():
+            new.writestr(member.filename, old.read(member), zipfile.ZIP_DEFLATED)
+    os.remove(path + ".tmp")
+
+
+def main(folder, names):
+    for name, build, make_input, tokens, other, lengths in MODELS:
+        if names and name not in names:
+            continue
+        torch.manual_seed(len(name))
+        model = build().eval()
+        example = make_input(tokens)
+        save(folder, name, model, example, lengths)
+        exact = model.double()
+        inputs = [("", example)] + ([("_other", make_input(other))] if other else [])
+        for suffix, x in inputs:
+            y = exact(x.double() if x.is_floating_point() else x)
+            np.save(os.path.join(folder, f"{name}{suffix}_input.npy"),
+                    x.numpy().astype(np.float32 if x.is_floating_point() else np.int64))
+            np.save(os.path.join(folder, f"{name}{suffix}_expected.npy"), y.detach().numpy())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2:])

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes the exported models of this folder with PyTorch 2.14.
+
+    make_other_lengths.py FOLDER [NAME...]
+
+Each NAME.pt2 is exported with the fixed sizes of its example, and is a model of any length: the
+author's line says its numbers, or what they are told apart by. NAME_input.npy is the example, and
+NAME_other_input.npy has another length; the outputs are in float64.
+"""
+import math
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "exported"))
+
+import numpy as np
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from make_models import save  # noqa: E402
+
+VOCABULARY, WIDTH, HEADS, COLUMNS, TOKENS, OTHER = 13, 12, 3, 5, 14, 37
+
+
+def heads_of(x):
+    return x.view(x.shape[0], x.shape[1], HEADS, -1).transpose(1, 2)
+
+
+def together(x):
+    return x.transpose(1, 2).flatten(2)
+
+
+class Ids(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(VOCABULARY, WIDTH)
+        self.places = nn.Parameter(torch.randn(64, WIDTH))
+        self.heads = nn.MultiheadAttention(WIDTH, HEADS, batch_first=True)
+        self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, 4)
+        self.mixed = nn.Parameter(torch.rand(WIDTH))
+        self.bias = nn.Linear(WIDTH, HEADS)
+        self.scale = 2.3
+
+    def embedded(self, ids):
+        return self.embed(ids) + self.places[: ids.shape[1]]
+
+
+class Shifts(Ids):
+    """Rows of the token before, mixed in as RWKV does, put beside, and added."""
+
+    def forward(self, ids):
+        x = self.embedded(ids)
+        x = self.qkv(x * self.mixed + F.pad(x, (0, 0, 1, -1)) * (1 - self.mixed))[..., :WIDTH]
+        first, second = x.chunk(2, -1)
+        x = torch.cat([torch.cat([torch.zeros_like(first[:, :1]), first[:, :-1]], 1), second], -1)
+        x = F.gelu(x)
+        return self.out(x + F.pad(x, (0, 0, 1, 0))[:, :-1] + F.pad(x[:, 2:], (0, 0, 0, 2)))
+
+
+class PaddedIds(Ids):
+    """A mask of padding that is made of the ids."""
+
+    def forward(self, ids):
+        padding = ids == 0
+        x = self.embedded(ids)
+        x = x + self.heads(x, x, x, key_padding_mask=padding, need_weights=False)[0]
+        kept = (~padding).unsqueeze(-1).to(x.dtype)
+        return self.out((x * kept).sum(1) / kept.sum(1).clamp(min=1))
+
+
+class ZeroedIds(Ids):
+    """Rows of padding are zeros, as in SASRec, or the least of all, for a maximum."""
+
+    def forward(self, ids):
+        x = self.embedded(ids) * (ids > 0).float().unsqueeze(-1)
+        hidden = torch.ones(ids.shape[1], ids.shape[1], dtype=torch.bool).triu(1)
+        x = x + self.heads(x, x, x, attn_mask=hidden, need_weights=False)[0]
+        return self.out(x.masked_fill((ids == 0).unsqueeze(-1), -1e9).amax(1))
+
+
+class KeyTerms(Ids):
+    """What is added to scores is a number of each key, and numbers are written in the line."""
+
+    def forward(self, ids):
+        x = self.embedded(ids)
+        q, k, v = [heads_of(part) for part in self.qkv(x).chunk(3, -1)]
+        scores = F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).transpose(-2, -1) * 8
+        scores = scores / self.scale
+        scores = scores + self.bias(x).transpose(1, 2).unsqueeze(2)
+        hidden = torch.ones(ids.shape[1], ids.shape[1], dtype=torch.bool).triu(1)
+        scores = scores.masked_fill(hidden, float("-inf"))
+        temperature = torch.clamp(self.mixed[0], max=math.log(100.0)).exp()
+        return self.out(together((scores * temperature).softmax(-1) @ v))
+
+
+class Steps(nn.Module):
+    def __init__(self, width=WIDTH):
+        super().__init__()
+        self.up = nn.Linear(COLUMNS, width)
+        self.layer = nn.TransformerEncoderLayer(width, HEADS, 9, dropout=0.0, batch_first=True)
+        self.out, self.wide = nn.Linear(width, 4), nn.Linear(3 * width, 4)
+
+    def encoded(self, x):
+        return self.layer(self.up(x))
+
+
+class Waves(Steps):
+    def forward(self, x):
+        first, rest = x[..., :2], x[..., 2:]
+        x = torch.cat([torch.sin(first), torch.log1p(rest.abs())], -1)
+        return self.out(torch.cos(self.encoded(x) * 3) + torch.log(self.up(x).square() + 0.01))
+
+
+class Pools(Steps):
+    def forward(self, x):
+        y = self.encoded(x)
+        return self.out(torch.logsumexp(y, 1) + y.norm(dim=1) + y.abs().mean(1).pow(1.5))
+
+
+class LastRows(Steps):
+    """A layer of the last three tokens, and the mean of them."""
+
+    def forward(self, x):
+        y = self.encoded(x)
+        return self.wide(y[:, -3:].flatten(1)) + self.out(y[:, -3:].mean(1)) + self.out(y[:, -2])
+
+
+class SomeRows(Steps):
+    def forward(self, x):
+        return self.out(self.encoded(x)[:, -3:])
+
+
+class AsWideAsLong(Steps):
+    """As many columns as the example has tokens."""
+
+    def __init__(self):
+        super().__init__(TOKENS - 2)
+        self.out = nn.Linear(TOKENS - 2, TOKENS - 2)
+
+    def forward(self, x):
+        y = self.encoded(x).reshape(x.shape[0], x.shape[1], HEADS, -1)
+        return self.out(y.flatten(2)[:, -1]).view(-1, 4, HEADS)
+
+
+MODELS = {
+    "shifts": Shifts,
+    "padded_ids": PaddedIds,
+    "zeroed_ids": ZeroedIds,
+    "key_terms": KeyTerms,
+    "waves": Waves,
+    "pools": Pools,
+    "last_rows": LastRows,
+    "some_rows": SomeRows,
+    "as_wide_as_long": AsWideAsLong,
+}
+
+
+def example(model, name, tokens):
+    if not isinstance(model, Ids):
+        return torch.randn(1, tokens, COLUMNS)
+    ids = torch.randint(1, VOCABULARY, (1, tokens))
+    ids[0, -2 if "ids" in name else tokens :] = 0
+    return ids
+
+
+def main(folder, names):
+    for name, make in MODELS.items():
+        if names and name not in names:
+            continue
+        torch.manual_seed(len(name))
+        model = make().eval()
+        for parameter in model.parameters():
+            with torch.no_grad():
+                parameter.add_(0.3 * torch.randn(parameter.shape))
+        tokens = {"as_wide_as_long": TOKENS - 2, "shifts": TOKENS + 5}.get(name, TOKENS)
+        inputs = {name: example(model, name, tokens), name + "_other": example(model, name, OTHER)}
+        save(model, (inputs[name],), f"{folder}/{name}.pt2")
+        model = model.double()
+        for stem, x in inputs.items():
+            with torch.no_grad():
+                y = model(x.double() if x.is_floating_point() else x)
+            np.save(f"{folder}/{stem}_input.npy", x.numpy())
+            np.save(f"{folder}/{stem}_expected.npy", np.ascontiguousarray(y.numpy()))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2:])

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Small models with two inputs: features, or an image, and a text that attends to them.
+#ifndef ARENITE_TESTS_RUNTIME_FUNCTIONS_FIXTURE_H_
+#define ARENITE_TESTS_RUNTIME_FUNCTIONS_FIXTURE_H_
+
+#include <string>
+
+#include "convert/graph/graph.h"
+#include "runtime/session/rows_fixture.h"
+
+namespace arenite::test {
+
+inline constexpr uint32_t kVocabulary = 11;
+inline constexpr uint32_t kTextPositions = 24;
+inline constexpr uint32_t kMemory = 0, kText = 1;  // inputs
+inline constexpr uint32_t kEncode = 0, kStep = 1;  // functions
+
+struct FunctionParts {
+  bool causal_memory = false;  // the encoder can be fed step by step
+  bool together = false;       // the mean of the memory is added to the text: one function
+  bool image = false;          // the memory is an image
+  bool whole_text = false;     // the decoder sees all of its tokens
+};
+
+inline convert::ValueId attend(convert::Graph& graph, const std::string& name,
+                               convert::ValueId queries, convert::ValueId keys, bool causal,
+                               uint32_t cache) {
+  const uint32_t kv_width = 3;
+  convert::AttentionNode attention;
+  attention.heads = 2;
+  attention.kv_heads = 1;
+  attention.head_dim = attention.value_dim = kv_width;
+  attention.scale = 0.5;
+  attention.cache = cache;
+  attention.mask = graph.add_band(kUnlimited, causal ? 0 : kUnlimited);
+  const auto linear = [&](const char* part, uint32_t rows, convert::ValueId from) {
+    return graph.add_linear(name + part, {weight(name + part, rows, graph.width(from)), {}}, from);
+  };
+  const convert::ValueId context =
+      graph.add_attention(name, attention,
+                          {linear(".query", 2 * kv_width, queries), linear(".key", kv_width, keys),
+                           linear(".value", kv_width, keys)});
+  return graph.add(name + ".sum", convert::AddNode{}, {queries, context});
+}
+
+inline convert::ValueId memory_of(convert::Graph& graph, const FunctionParts& parts) {
+  convert::ValueId memory = graph.add_features(parts.image ? kImageChannels : kFeatures, kMemory);
+  if (parts.image) {
+    convert::GraphInput& input = graph.inputs[kMemory];
+    input.positions_max = input.tokens_min = graph.axes[input.axis].rows = kImagePixels;
+    graph.axes[input.axis].other = kImagePatches.width;
+    memory = graph.add_windows("patches", kImagePatches, memory);
+  }
+  memory = graph.add_linear("embed", {weight("embed", kWidth, graph.width(memory)), {}}, memory);
+  return attend(graph, "encoder", memory, memory, parts.causal_memory, 0);
+}
+
+// Two layers, each with attention to the text and then to the memory.
+inline convert::Graph functions_graph(const FunctionParts& parts) {
+  convert::Graph graph;
+  graph.architecture = "functions";
+  graph.inputs[kMemory].name = "memory";
+  graph.add_input("text");
+  graph.inputs[kText].vocab_size = kVocabulary;
+  graph.inputs[kText].positions_max = kTextPositions;
+  const convert::ValueId memory = memory_of(graph, parts);
+  convert::EmbeddingNode embedding;
+  embedding.tokens = weight("tokens", kVocabulary, kWidth);
+  embedding.positions = weight("positions", kTextPositions, kWidth);
+  convert::ValueId x = graph.add_embedding("tokens", embedding, kWidth, graph.inputs[kText].axis);
+  if (parts.together) {
+    x = graph.add("greet", convert::AddNode{},
+                  {x, graph.add_select("mean", SelectKind::kMean, memory)});
+  }
+  for (uint32_t i = 0; i < 2; ++i) {
+    const std::string layer = "layer" + std::to_string(i);
+    x = attend(graph, layer + ".self", x, x, !parts.whole_text && !parts.together, 1 + i);
+    x = attend(graph, layer + ".cross", x, memory, false, 7);
+  }
+  x = graph.add_select("rows", SelectKind::kAsAsked, x);
+  graph.output = graph.add_linear("head", {weight("head", kVocabulary, kWidth), {}}, x);
+  return graph;
+}
+
+}  // namespace arenite::test
+
+#endif  // ARENITE_TESTS_RUNTIME_FUNCTIONS_FIXTURE_H_

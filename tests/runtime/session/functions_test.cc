@@ -1,0 +1,606 @@
+// SPDX-License-Identifier: Apache-2.0
+// Models with several inputs and functions: an encoder whose keys and values a decoder sees, and
+// two inputs that one function takes. Against the reference, and by every way of calling them.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "arenite/image.h"
+#include "convert/check/pack_model.h"
+#include "convert/graph/interpreter.h"
+#include "convert/program/program.h"
+#include "convert/program/weights.h"
+#include "convert/program/writer.h"
+#include "runtime/format/verify_fixture.h"
+#include "runtime/session/functions_fixture.h"
+#include "support/compare.h"
+#include "support/kernel_sets.h"
+#include "support/model_factory.h"
+#include "support/pool.h"
+#include "support/test_session.h"
+
+namespace arenite::test {
+namespace {
+
+using convert::Graph;
+using convert::Program;
+
+SessionOptions options_of(uint32_t memory, uint32_t text, uint32_t sequences = 1) {
+  SessionOptions options = options_for(memory, sequences);
+  options.others[0].positions_max = text;
+  return options;
+}
+
+std::vector<float> features_of(size_t tokens, uint64_t seed = 3) {
+  return random_floats(tokens * kFeatures, seed);
+}
+std::vector<TokenId> text(size_t tokens, uint32_t seed = 0) {
+  std::vector<TokenId> ids(tokens);
+  for (size_t i = 0; i < tokens; ++i) ids[i] = static_cast<TokenId>((i * 7 + seed) % kVocabulary);
+  return ids;
+}
+
+class Functions : public testing::TestWithParam<Target> {
+ protected:
+  static TestModel load(const FunctionParts& parts, TensorType kv_cache = TensorType::kF32) {
+    Program program = convert::compile(functions_graph(parts), "functions");
+    program.kv_cache = kv_cache;
+    return TestModel(convert::write_model(program, {GetParam()}).span(), GetParam());
+  }
+
+  static Result<Output> encode(Session& session, std::span<const float> memory,
+                               uint32_t sequences = 1, std::span<const uint32_t> lengths = {}) {
+    const auto tokens = static_cast<uint32_t>(memory.size() / kFeatures / sequences);
+    const Input input = Batch{memory, sequences, tokens, lengths};
+    return session.run(kEncode, {&input, 1});
+  }
+  static Result<Output> step(Session& session, std::span<const TokenId> ids, uint32_t sequences = 1,
+                             std::span<const uint32_t> lengths = {}) {
+    const auto tokens = static_cast<uint32_t>(ids.size() / sequences);
+    const Input input = TokenBatch{ids, sequences, tokens, lengths};
+    return session.step(kStep, {&input, 1});
+  }
+  // The rows of one sequence by itself.
+  static std::vector<float> alone(const Model& model, std::span<const float> memory,
+                                  std::span<const TokenId> ids, KvType kv = KvType::kOfModel) {
+    SessionOptions options = options_of(static_cast<uint32_t>(memory.size() / kFeatures),
+                                        static_cast<uint32_t>(ids.size()));
+    options.outputs = Outputs::kAll;
+    options.kv_cache = kv;
+    const TestSession session(model, options);
+    EXPECT_TRUE(encode(*session, memory).ok());
+    return values_of(step(*session, ids));
+  }
+};
+ARENITE_FOR_EACH_KERNEL_SET(Functions);
+
+void expect_close(const std::vector<float>& found, const std::vector<double>& expected) {
+  ASSERT_EQ(found.size(), expected.size());
+  double largest = 0.0;
+  for (const double value : expected) largest = std::max(largest, std::fabs(value));
+  for (size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 2e-6 * largest) << i;
+}
+
+void expect_equal_bits(const std::vector<float>& found, std::span<const float> expected) {
+  EXPECT_TRUE(same_bits(found, expected));
+}
+
+void expect_invalid(Status status, const Diagnostic& why, const char* field, const char* words) {
+  EXPECT_EQ(status, Status::kInvalidArgument) << describe(status, why);
+  ASSERT_NE(why.field, nullptr);
+  EXPECT_STREQ(why.field, field);
+  EXPECT_NE(std::string(why.reason).find(words), std::string::npos) << why.reason;
+}
+
+TEST_P(Functions, AreThoseOfTheReference) {
+  for (const FunctionParts& parts :
+       {FunctionParts{}, FunctionParts{true}, FunctionParts{.whole_text = true}}) {
+    const TestModel model = load(parts);
+    const Graph reference = convert::with_stored_weights(functions_graph(parts));
+    // More than a page of keys, and a part of a panel.
+    for (const uint32_t tokens : {1u, 9u, 530u}) {
+      const std::vector<float> memory = features_of(tokens);
+      const std::vector<TokenId> ids = text(13);
+      const convert::SequenceInput fed[] = {{{}, {}, memory}, {ids}};
+      expect_close(alone(*model, memory, ids), convert::evaluate(reference, fed).values);
+    }
+  }
+}
+
+TEST_P(Functions, TakeInputsTogether) {
+  const FunctionParts parts{.together = true};
+  const TestModel model = load(parts);
+  ASSERT_EQ(model->functions(), 1u);
+  EXPECT_EQ(model->function(0).inputs, 3u);
+  EXPECT_FALSE(model->function(0).causal);
+  const Graph reference = convert::with_stored_weights(functions_graph(parts));
+  const std::vector<uint32_t> memory_lengths = {3, 0, 7}, lengths = {5, 0, 2};
+  const std::vector<float> memory = features_of(3 * 7);
+  const std::vector<TokenId> ids = text(3 * 5);
+  std::vector<double> expected;
+  for (const size_t s : {0u, 2u}) {
+    const convert::SequenceInput fed[] = {
+        {{}, {}, std::span(memory).subspan(s * 7 * kFeatures, memory_lengths[s] * kFeatures)},
+        {std::span(ids).subspan(s * 5, lengths[s])}};
+    const std::vector<double> rows = convert::evaluate(reference, fed).values;
+    expected.insert(expected.end(), rows.begin(), rows.end());
+  }
+  SessionOptions options = options_of(7, 5, 3);
+  options.outputs = Outputs::kAll;
+  const TestSession session(*model, options);
+  const Input inputs[] = {Batch{memory, 3, 7, memory_lengths}, TokenBatch{ids, 3, 5, lengths}};
+  expect_close(values_of(session->run(0, inputs)), expected);
+  EXPECT_EQ(session->positions(2, kMemory), 7u);
+  EXPECT_EQ(session->positions(2, kText), 2u);
+  Diagnostic why;
+  EXPECT_EQ(session->step(0, inputs, &why).status(), Status::kUnsupported) << "whole sequences";
+}
+
+TEST_P(Functions, ReadImages) {
+  const FunctionParts parts{.image = true};
+  const TestModel model = load(parts);
+  const ImageShape image = image_shape(*model, kMemory);
+  EXPECT_EQ(image.tokens(), kImagePixels);
+  EXPECT_EQ(image_shape(*model, kText).channels, 0u);
+  EXPECT_EQ(model->input(kMemory).features, kImageChannels);
+  const std::vector<float> pixels = random_floats(size_t{kImagePixels} * kImageChannels, 5);
+  const std::vector<TokenId> ids = text(6);
+  SessionOptions options = options_of(kImagePixels, 6);
+  options.outputs = Outputs::kAll;
+  const TestSession session(*model, options);
+  const Input input = Batch{pixels, 1, kImagePixels};
+  ASSERT_TRUE(session->run(kEncode, {&input, 1}).ok());
+  const convert::SequenceInput fed[] = {{{}, {}, pixels}, {ids}};
+  const Graph reference = convert::with_stored_weights(functions_graph(parts));
+  expect_close(values_of(step(*session, ids)), convert::evaluate(reference, fed).values);
+}
+
+TEST_P(Functions, DescribeThemselves) {
+  const TestModel model = load({});
+  ASSERT_EQ(model->inputs(), 2u);
+  EXPECT_STREQ(model->input(kMemory).name, "memory");
+  EXPECT_EQ(model->input(kMemory).features, kFeatures);
+  EXPECT_EQ(model->input(kMemory).positions_max, 0u);
+  EXPECT_STREQ(model->input(kText).name, "text");
+  EXPECT_EQ(model->input(kText).vocab_size, kVocabulary);
+  EXPECT_EQ(model->input(kText).positions_max, kTextPositions);
+  ASSERT_EQ(model->functions(), 2u);
+  const FunctionInfo encoder = model->function(kEncode), decoder = model->function(kStep);
+  EXPECT_STREQ(encoder.name, "encode");
+  EXPECT_EQ(encoder.inputs, 1u);
+  EXPECT_EQ(encoder.inputs_read, 0u);
+  EXPECT_FALSE(encoder.causal);
+  EXPECT_EQ(encoder.output_features, kWidth);
+  EXPECT_EQ(decoder.inputs, 2u);
+  EXPECT_EQ(decoder.inputs_read, 1u);
+  EXPECT_TRUE(decoder.causal);
+  EXPECT_EQ(decoder.output_features, kVocabulary);
+  EXPECT_EQ(decoder.first_op, encoder.ops);
+  EXPECT_EQ(encoder.ops + decoder.ops, model->ops());
+  EXPECT_EQ(model->find_function("step"), kStep);
+  EXPECT_EQ(model->find_function("run"), 2u);
+}
+
+TEST_P(Functions, StepTokenByTokenAsInOnePass) {
+  for (const TensorType kv : {TensorType::kF32, TensorType::kInt8}) {
+    const TestModel model = load({}, kv);
+    const std::vector<float> memory = features_of(37);
+    const std::vector<TokenId> ids = text(kTextPositions);
+    const std::vector<float> expected = alone(*model, memory, ids);
+    SessionOptions options = options_of(40, kTextPositions);
+    options.outputs = Outputs::kAll;
+    const TestSession session(*model, options);
+    ASSERT_TRUE(encode(*session, memory).ok());
+    EXPECT_EQ(session->output(kEncode).rows, 37u);
+    for (const size_t chunk : {1u, 5u}) {
+      ASSERT_EQ(session->rewind_input(kText, 0, 0), Status::kOk);
+      std::vector<float> found;
+      for (size_t i = 0; i < ids.size(); i += chunk) {
+        const size_t count = std::min(chunk, ids.size() - i);
+        const std::vector<float> rows = values_of(step(*session, std::span(ids).subspan(i, count)));
+        found.insert(found.end(), rows.begin(), rows.end());
+      }
+      expect_equal_bits(found, expected);
+    }
+    EXPECT_EQ(session->output(kEncode).rows, 0u) << "the last call was another's";
+    EXPECT_EQ(session->output(kStep).rows, session->output().rows);
+    EXPECT_EQ(session->positions(0, kText), kTextPositions);
+    EXPECT_EQ(step(*session, text(1)).status(), Status::kContextFull);
+  }
+}
+
+TEST_P(Functions, AnEncoderThatIsCausalTakesItsTokensInSteps) {
+  const TestModel model = load({true});
+  const std::vector<float> memory = features_of(20);
+  const std::vector<TokenId> ids = text(6);
+  const std::vector<float> expected = alone(*model, memory, ids);
+  SessionOptions options = options_of(20, 6);
+  options.outputs = Outputs::kAll;
+  const TestSession session(*model, options);
+  for (uint32_t i = 0; i < 20; i += 5) {
+    const Input input = Batch{std::span(memory).subspan(i * kFeatures, 5 * kFeatures), 1, 5};
+    ASSERT_TRUE(session->step(kEncode, {&input, 1}).ok());
+  }
+  expect_equal_bits(values_of(step(*session, ids)), expected);
+}
+
+TEST_P(Functions, EachSequenceSeesItsOwnMemory) {
+  for (const KvType kv : {KvType::kF32, KvType::kInt8}) {
+    const TestModel model = load({});
+    const std::vector<uint32_t> memory_lengths = {5, 1, 33}, lengths = {4, 9, 2};
+    const std::vector<float> memory = features_of(3 * 33);
+    const std::vector<TokenId> ids = text(3 * 9, 4);
+    std::vector<float> expected;
+    for (size_t s = 0; s < 3; ++s) {
+      const std::vector<float> rows = alone(
+          *model, std::span(memory).subspan(s * 33 * kFeatures, memory_lengths[s] * kFeatures),
+          std::span(ids).subspan(s * 9, lengths[s]), kv);
+      expected.insert(expected.end(), rows.begin(), rows.end());
+    }
+    for (const uint32_t threads : {1u, 3u}) {
+      Pool pool(threads);
+      SessionOptions options = options_of(33, 9, 4);
+      options.outputs = Outputs::kAll;
+      options.kv_cache = kv;
+      options.parallel = pool.parallel_for();
+      const TestSession session(*model, options);
+      ASSERT_TRUE(encode(*session, memory, 3, memory_lengths).ok());
+      expect_equal_bits(values_of(step(*session, ids, 3, lengths)), expected);
+      // One of them alone goes on, and another begins anew with the memory of the first.
+      ASSERT_EQ(session->copy_sequence(0, 1), Status::kOk);
+      EXPECT_EQ(session->positions(1, kMemory), 5u);
+      EXPECT_EQ(session->positions(1, kText), 4u);
+      const std::vector<TokenId> next = text(2, 9);
+      const std::vector<float> both = values_of(step(*session, next, 2, std::vector{1u, 1u}));
+      const std::vector<TokenId> same = {next[0], next[0]};
+      ASSERT_EQ(session->rewind_input(kText, 0, 4), Status::kOk);
+      ASSERT_EQ(session->rewind_input(kText, 1, 4), Status::kOk);
+      const std::vector<float> twice = values_of(step(*session, same, 2, std::vector{1u, 1u}));
+      expect_equal_bits(std::vector(twice.begin(), twice.begin() + kVocabulary),
+                        std::span(both).first(kVocabulary));
+      expect_equal_bits(std::vector(twice.begin() + kVocabulary, twice.end()),
+                        std::span(both).first(kVocabulary));
+    }
+  }
+}
+
+TEST_P(Functions, RefuseCallsInAnotherOrder) {
+  const TestModel model = load({});
+  const TestSession session(*model, options_of(8, 8, 2));
+  Diagnostic why;
+  const std::vector<TokenId> ids = text(3);
+  const Input tokens = TokenBatch{ids, 1, 3};
+  expect_invalid(session->step(kStep, {&tokens, 1}, &why).status(), why, "inputs",
+                 "of which the sequence has nothing");
+  expect_invalid(session->run(kStep, {&tokens, 1}, &why).status(), why, "function", "step it");
+  expect_invalid(session->run(2, {&tokens, 1}, &why).status(), why, "function", "no such function");
+  expect_invalid(session->run(kEncode, {}, &why).status(), why, "inputs", "number of inputs");
+  expect_invalid(session->run(kEncode, {&tokens, 1}, &why).status(), why, "batch", "not tokens");
+  expect_invalid(session->run(TokenBatch{ids, 1, 3}, &why).status(), why, "function", "say which");
+  expect_invalid(session->begin_step(TokenBatch{ids, 1, 3}, &why), why, "function", "say which");
+
+  const std::vector<float> memory = features_of(4);
+  ASSERT_TRUE(encode(*session, memory).ok());
+  const std::vector<TokenId> two = text(2);
+  const Input both = TokenBatch{two, 2, 1};
+  expect_invalid(session->step(kStep, {&both, 1}, &why).status(), why, "inputs",
+                 "of which the sequence has nothing");
+  EXPECT_EQ(why.index, 1u);
+  EXPECT_EQ(session->positions(0, kText), 0u) << "nothing has changed";
+  const std::vector<float> expected = values_of(step(*session, ids));
+  expect_invalid(session->run(kStep, {&tokens, 1}, &why).status(), why, "function", "step it");
+  EXPECT_EQ(session->positions(0, kMemory), 4u);
+  // What the memory was is forgotten, and what was made of it.
+  ASSERT_EQ(session->rewind_input(kMemory, 0, 0), Status::kOk);
+  EXPECT_EQ(session->positions(0, kText), 0u);
+  EXPECT_FALSE(step(*session, ids).ok());
+  expect_invalid(session->rewind_input(2, 0, 0, &why), why, "input", "no such input");
+  expect_invalid(session->rewind_input(kText, 2, 0, &why), why, "sequence", "no such sequence");
+  expect_invalid(session->copy_sequence(0, 2, &why), why, "sequence", "no such sequence");
+  ASSERT_TRUE(encode(*session, memory).ok());
+  expect_equal_bits(values_of(step(*session, ids)), expected);
+}
+
+TEST_P(Functions, RefuseInputsThatDoNotFit) {
+  const TestModel model = load({.together = true});
+  const TestSession session(*model, options_of(8, 8, 2));
+  Diagnostic why;
+  const std::vector<float> memory = features_of(2 * 8);
+  const std::vector<TokenId> ids = text(2 * 8);
+  const Batch first{memory, 2, 8};
+  const auto run = [&](const Batch& batch, const TokenBatch& tokens) {
+    const Input inputs[] = {batch, tokens};
+    return session->run(0, inputs, &why).status();
+  };
+  EXPECT_EQ(run(first, {ids, 2, 8}), Status::kOk);
+  const std::vector<float> before = {session->output().data,
+                                     session->output().data + 2 * kVocabulary};
+  expect_invalid(run(first, {ids, 1, 16}), why, "batch.sequences", "different numbers");
+  const std::vector<uint32_t> gap = {8, 0};
+  expect_invalid(run(first, {ids, 2, 8, gap}), why, "inputs", "of one input and none of another");
+  expect_invalid(run({memory, 2, 8, gap}, {ids, 2, 8}), why, "inputs", "none of another");
+  const std::vector<TokenId> longer = text(2 * 9);
+  EXPECT_EQ(run(first, {longer, 2, 9}), Status::kContextFull);
+  const std::vector<uint8_t> visible(16, 1);
+  EXPECT_EQ(run(first, {ids, 2, 8, {}, visible}), Status::kUnsupported);
+  EXPECT_STREQ(why.field, "batch.visible");
+  const Output output = session->output();
+  expect_invalid(run({{output.data, 2 * kFeatures}, 2, 1}, {ids, 2, 8}), why, "batch.features",
+                 "in the arena");
+  const Input one = first;
+  expect_invalid(session->run(0, {&one, 1}, &why).status(), why, "inputs", "number of inputs");
+  expect_equal_bits(before, {session->output().data, 2 * kVocabulary});
+  EXPECT_EQ(session->positions(1, kMemory), 8u);
+}
+
+TEST_P(Functions, RunInSlices) {
+  const TestModel model = load({});
+  const std::vector<float> memory = features_of(9);
+  const std::vector<TokenId> ids = text(4);
+  const TestSession session(*model, options_of(9, 9));
+  ASSERT_TRUE(encode(*session, memory).ok());
+  const std::vector<float> expected = values_of(step(*session, ids));
+  const Input fed = Batch{memory, 1, 9};
+  const Input tokens = TokenBatch{ids, 1, 4};
+  ASSERT_EQ(session->begin_run(kEncode, {&fed, 1}), Status::kOk);
+  for (Result<uint32_t> left = session->advance(1); *left != 0; left = session->advance(1)) {
+    EXPECT_EQ(session->copy_sequence(0, 0), Status::kInvalidArgument);
+    EXPECT_EQ(session->step(kStep, {&tokens, 1}).status(), Status::kInvalidArgument);
+  }
+  // A step that is cancelled leaves nothing, and an encoder that is leaves nothing to see.
+  ASSERT_EQ(session->begin_step(kStep, {&tokens, 1}), Status::kOk);
+  ASSERT_TRUE(session->advance(3).ok());
+  session->cancel();
+  EXPECT_EQ(session->positions(0, kText), 0u);
+  expect_equal_bits(values_of(step(*session, ids)), expected);
+  ASSERT_EQ(session->begin_run(kEncode, {&fed, 1}), Status::kOk);
+  ASSERT_TRUE(session->advance(2).ok());
+  session->cancel();
+  EXPECT_FALSE(step(*session, ids).ok());
+}
+
+// Not a number in a row of the memory reaches all that see it, and nothing else.
+TEST_P(Functions, NotANumberGoesWhereItIsSeen) {
+  const TestModel model = load({});
+  const std::vector<uint32_t> lengths = {6, 6};
+  std::vector<float> memory = features_of(2 * 6);
+  const std::vector<TokenId> ids = text(2 * 3);
+  SessionOptions options = options_of(6, 3, 2);
+  options.outputs = Outputs::kAll;
+  const TestSession session(*model, options);
+  ASSERT_TRUE(encode(*session, memory, 2, lengths).ok());
+  const std::vector<float> sound = values_of(step(*session, ids, 2));
+  memory[2 * kFeatures] = std::numeric_limits<float>::quiet_NaN();
+  ASSERT_TRUE(encode(*session, memory, 2, lengths).ok());
+  const std::vector<float> found = values_of(step(*session, ids, 2));
+  const size_t half = found.size() / 2;
+  for (size_t i = 0; i < half; ++i) EXPECT_TRUE(std::isnan(found[i])) << i;
+  expect_equal_bits(std::vector(found.begin() + static_cast<ptrdiff_t>(half), found.end()),
+                    std::span(sound).subspan(half));
+}
+
+TEST_P(Functions, TakeNoByteMoreThanPlanned) {
+  for (const FunctionParts& parts : {FunctionParts{}, FunctionParts{.together = true}}) {
+    const TestModel model = load(parts);
+    for (const uint32_t sequences : {1u, 3u}) {
+      for (const uint32_t tokens : {0u, 5u}) {
+        SessionOptions options = options_of(37, 11, sequences);
+        options.tokens_max = tokens;
+        options.others[0].tokens_max = tokens;
+        options.outputs = Outputs::kAll;
+        const Result<ArenaPlan> plan = plan_arena(*model, options);
+        ASSERT_TRUE(plan.ok());
+        const format::ModelReader reader(model->file());
+        const SessionSizes sizes = {.positions_max = 37,
+                                    .tokens_max = tokens != 0 ? tokens : 37 * sequences,
+                                    .sequences_max = sequences,
+                                    .all_rows = true,
+                                    .others = {{11, tokens != 0 ? tokens : 11 * sequences}}};
+        EXPECT_EQ(plan->total_bytes, arena_bytes(reader.formula(0), reader.axes(), sizes));
+        const TestSession session(*model, options);  // in as many bytes, before a guard page
+        const uint32_t own = tokens != 0 ? tokens / sequences : 11;
+        const std::vector<float> memory = features_of(sequences * own);
+        const std::vector<TokenId> ids = text(sequences * own);
+        const Input inputs[] = {Batch{memory, sequences, own}, TokenBatch{ids, sequences, own}};
+        if (parts.together) {
+          EXPECT_TRUE(session->run(0, inputs).ok());
+        } else {
+          EXPECT_TRUE(session->run(kEncode, {&inputs[0], 1}).ok());
+          EXPECT_TRUE(session->step(kStep, {&inputs[1], 1}).ok());
+        }
+        convert::AlignedBytes arena(plan->total_bytes);
+        EXPECT_EQ(
+            Session::create(*model, options, arena.span().first(plan->total_bytes - 1)).status(),
+            Status::kArenaTooSmall);
+      }
+    }
+    SessionOptions options = options_of(37, kTextPositions + 1);
+    Diagnostic why;
+    expect_invalid(plan_arena(*model, options, &why).status(), why, "options.positions_max",
+                   "more positions than the model's context");
+    EXPECT_EQ(why.index, 1u);
+  }
+}
+
+TEST_P(Functions, TestThemselves) {
+  for (const FunctionParts& parts :
+       {FunctionParts{}, FunctionParts{true}, FunctionParts{.together = true},
+        FunctionParts{.image = true}}) {
+    const Program program = convert::compile(functions_graph(parts), "functions");
+    const convert::AlignedBytes file = convert::pack_model(program, {GetParam()}, "functions");
+    const TestModel model(file.span(), GetParam());
+    SessionOptions options = options_of(parts.image ? kImagePixels : 16, kTextPositions);
+    for (const KvType kv : {KvType::kF32, KvType::kInt8}) {
+      options.kv_cache = kv;
+      const TestSession session(*model, options);
+      Diagnostic why;
+      const Result<SelfTest> test = session->self_test(&why);
+      ASSERT_TRUE(test.ok()) << describe(test.status(), why);
+      EXPECT_TRUE(test->passed) << test->op_name << " " << test->difference;
+      EXPECT_EQ(session->positions(0, kText), 0u);
+    }
+    options.others[0].positions_max = 1;
+    const TestSession small(*model, options);
+    Diagnostic why;
+    expect_invalid(small->self_test(&why).status(), why, "options.positions_max", "too small");
+    EXPECT_EQ(why.index, 1u);
+    // Damage is found in whatever function it is; caches in int8 are allowed more.
+    options.kv_cache = KvType::kF32;
+    for (const uint32_t of : {0u, model->functions() - 1}) {
+      convert::AlignedBytes damaged(file.span().size());
+      std::ranges::copy(file.span(), damaged.data());
+      const format::ModelReader reader(damaged.span());
+      const uint64_t place =
+          reader.self_test().segment.begin() +
+          format::self_test_layout(reader, reader.self_test().tokens).outputs[of];
+      float* const number = reinterpret_cast<float*>(damaged.data() + place) + 2;
+      *number += 1e4f;
+      const Result<Model> unverified =
+          Model::load(damaged.span(), nullptr,
+                      {.force_target = true, .target = GetParam(), .checksums = Checksums::kSkip});
+      ASSERT_TRUE(unverified.ok());
+      options.others[0].positions_max = kTextPositions;
+      const TestSession session(*unverified, options);
+      const Result<SelfTest> test = session->self_test();
+      ASSERT_TRUE(test.ok());
+      EXPECT_FALSE(test->passed);
+      EXPECT_EQ(test->op_index, model->ops());
+    }
+  }
+}
+
+// ---- files ----
+
+uint32_t op_of(const Program& program, format::OpKind kind, uint32_t skip = 0) {
+  for (uint32_t i = 0; i < program.ops.size(); ++i) {
+    if (program.ops[i].body.kind == kind && skip-- == 0) return i;
+  }
+  return UINT32_MAX;
+}
+format::OpView& body_of(Program& program, format::OpKind kind, uint32_t skip = 0) {
+  return program.ops[op_of(program, kind, skip)].body;
+}
+// Of attention: the encoder's, then of each layer that to the text and that to the memory.
+constexpr uint32_t kSelf = 1, kCross = 2;
+
+struct BrokenFunction {
+  const char* name;
+  std::function<void(Program&)> break_it;
+  const char* field;
+  const char* words;
+};
+using format::OpKind;
+const BrokenFunction kFunctionsThatAreNone[] = {
+    {"NoFunction", [](Program& p) { p.functions.clear(); }, "functions", "too short"},
+    {"Many", [](Program& p) { p.functions.resize(5); }, "functions", "too long"},
+    {"NoInput", [](Program& p) { p.inputs.clear(); }, "inputs", "too short"},
+    {"ManyInputs", [](Program& p) { p.inputs.resize(5); }, "inputs", "too long"},
+    {"LeaveOut", [](Program& p) { p.functions[0].first_op = 1; }, "functions.ops", "leave ops out"},
+    {"Overlap", [](Program& p) { p.functions[1].first_op = UINT32_MAX; }, "functions.ops",
+     "leave ops out"},
+    {"WithoutOps", [](Program& p) { p.functions[1].first_op = 0; }, "functions.ops",
+     "leave ops out"},
+    {"WithoutInputs", [](Program& p) { p.functions[1].inputs = 0; }, "functions.inputs",
+     "each input is taken by one function"},
+    {"InputOfNoNumber", [](Program& p) { p.functions[1].inputs = 4; }, "functions.inputs",
+     "each input is taken by one function"},
+    {"InputOfTwo", [](Program& p) { p.functions[1].inputs = 3; }, "functions.inputs",
+     "each input is taken by one function"},
+    {"InputOfNone",
+     [](Program& p) {
+       p.functions.resize(1);
+       p.functions[0].inputs = 1;
+     },
+     "functions", "leave ops or inputs out"},
+    {"AxisOfNoInput", [](Program& p) { p.inputs[1].axis = 9; }, "inputs.axis", "than its own"},
+    {"AxisOfAnother", [](Program& p) { p.inputs[1].axis = 0; }, "inputs.axis", "than its own"},
+    {"InputOfNoAxis", [](Program& p) { p.axes[1].source = 0; }, "inputs.axis", "than its own"},
+    {"SlotOfTwo",
+     [](Program& p) { p.slots[p.functions[0].output_slot].last_op = p.functions[1].first_op; },
+     "slots.last_op", "in several functions"},
+    {"RowsOfAnother", [](Program& p) { p.slots[p.functions[0].output_slot].axis = 1; },
+     "slots.axis", "does not take"},
+    {"OutputOfNoSlot", [](Program& p) { p.functions[0].output_slot = 99; }, "functions.output_slot",
+     "not there"},
+    {"OutputOfAnother", [](Program& p) { p.functions[0].output_slot = p.functions[1].output_slot; },
+     "slots.last_op", "alive to the last op"},
+    {"ReadBeforeStored", [](Program& p) { body_of(p, OpKind::kAttention, kCross).numbers[0] = 2; },
+     "ops.cache", "no earlier op has stored"},
+    {"StoredTwice", [](Program& p) { body_of(p, OpKind::kStore, 1).numbers[0] = 0; }, "ops.cache",
+     "its own cache"},
+    {"StoredAndFilled", [](Program& p) { body_of(p, OpKind::kAttention, kSelf).numbers[0] = 1; },
+     "ops.cache", "its own cache"},
+    {"StoresOnAnotherAxis", [](Program& p) { p.caches[0].axis = 1; }, "caches.axis",
+     "another axis than its cache"},
+    {"StoresWithoutHeads", [](Program& p) { p.caches[0].shape.kv_heads = 0; }, "caches.value_dim",
+     "no values"},
+    {"StoresOtherKeys", [](Program& p) { p.caches[0].shape.head_dim = 2; }, "ops.key",
+     "another width"},
+    {"StoresKeysWithoutDimensions", [](Program& p) { p.caches[0].shape.head_dim = 0; }, "ops.key",
+     "without dimensions"},
+    {"StoresNoValues", [](Program& p) { body_of(p, OpKind::kStore).views[2] = {}; }, "ops.value",
+     "another width"},
+    {"KeysWithoutValues",
+     [](Program& p) {
+       format::OpView& cross = body_of(p, OpKind::kAttention, kCross);
+       cross.views[format::kKey] = cross.views[format::kQuery];
+     },
+     "ops.key", "without values"},
+    {"HidesKeysOfAnotherAxis",
+     [](Program& p) {
+       body_of(p, OpKind::kAttention, kCross).numbers[1] =
+           body_of(p, OpKind::kAttention, kSelf).numbers[1];
+     },
+     "ops.mask", "all visible"},
+    {"AddsToKeysOfAnotherAxis",
+     [](Program& p) {
+       body_of(p, OpKind::kAttention, kCross).numbers[2] =
+           p.add_vector("slopes", std::vector<float>(2, 1.0f));
+     },
+     "ops.terms", "no distance"},
+    {"TokensOfFeatures", [](Program& p) { p.inputs[1].vocab_size = 0; }, "inputs.slot", ""},
+};
+
+class BrokenFunctions : public testing::TestWithParam<BrokenFunction> {};
+
+TEST_P(BrokenFunctions, AreRefused) {
+  Program program = convert::compile(functions_graph({}), "functions");
+  ASSERT_EQ(program.functions.size(), 2u);
+  GetParam().break_it(program);
+  const convert::AlignedBytes file = convert::write_model(program, {Target::kPortable});
+  Diagnostic why;
+  const Status status = Model::load(file.span(), &why).status();
+  EXPECT_EQ(status, Status::kBadModel) << describe(status, why);
+  if (std::string(GetParam().words).empty()) return;
+  EXPECT_STREQ(why.field, GetParam().field) << describe(status, why);
+  EXPECT_NE(std::string(why.reason).find(GetParam().words), std::string::npos)
+      << describe(status, why);
+}
+
+constexpr auto name_of_function = [](const auto& info) { return std::string(info.param.name); };
+INSTANTIATE_TEST_SUITE_P(Files, BrokenFunctions, testing::ValuesIn(kFunctionsThatAreNone),
+                         name_of_function);
+
+// The same keys and values are stored once, those of each layer by themselves.
+TEST(FunctionsOfPrograms, StoreKeysAndValuesOnce) {
+  const Program program = convert::compile(functions_graph({}), "functions");
+  EXPECT_EQ(
+      std::ranges::count_if(
+          program.ops, [](const convert::ProgramOp& op) { return op.body.kind == OpKind::kStore; }),
+      2);
+  EXPECT_EQ(program.caches.size(), 2u + 1 + 2);
+  EXPECT_EQ(program.axes.size(), 3u);
+  const convert::AlignedBytes file = convert::write_model(program, {Target::kPortable});
+  const Program again = convert::read_model(file.span(), 0);
+  EXPECT_EQ(again.functions.size(), 2u);
+  EXPECT_EQ(again.inputs[1].name, "text");
+  const convert::AlignedBytes same = convert::write_model(again, {Target::kPortable});
+  EXPECT_TRUE(std::ranges::equal(same.span(), file.span()));
+}
+
+}  // namespace
+}  // namespace arenite::test

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// Two exported programs as one model: what the first gives is an input of the second.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "convert/exported/exported_model.h"
+#include "convert/files/error.h"
+#include "convert/graph/node_traits.h"
+
+namespace arenite::convert {
+
+namespace {
+
+// The width of an input of features; 0 for any other.
+uint32_t width_of_features(const Graph& graph, uint32_t input) {
+  for (const ValueId value : graph.order()) {
+    const auto* features = graph.as<FeaturesNode>(value);
+    const bool is_own = features != nullptr && graph.axis(value) == graph.inputs[input].axis;
+    if (is_own && !graph.axes[graph.axis(value)].is_image()) return graph.width(value);
+  }
+  return 0;
+}
+
+uint32_t encoded_input(const Graph& encoder, const Graph& decoder, const std::string& where,
+                       const std::string& name) {
+  const uint32_t width = encoder.width(encoder.output);
+  std::vector<uint32_t> fitting;
+  std::vector<std::string> names;
+  for (uint32_t i = 0; i < decoder.inputs.size(); ++i) {
+    if (width_of_features(decoder, i) != width) continue;
+    if (!name.empty() && decoder.inputs[i].name != name) continue;
+    fitting.push_back(i);
+    names.push_back(decoder.inputs[i].name);
+  }
+  if (fitting.size() == 1) return fitting[0];
+  if (fitting.empty()) {
+    throw InputError("{}: it has no input{} of rows of {} numbers, which the first program gives",
+                     where, name.empty() ? "" : " " + quote(name), width);
+  }
+  throw InputError("{}: inputs {} may be what the first program gives: --encoded NAME chooses one",
+                   where, fmt::join(names, ", "));
+}
+
+// Weights of one name are one. Those of `decoder` that have the name of others get another name,
+// and those that are equal the same name.
+void share_weights(const Graph& encoder, Graph& decoder) {
+  std::map<std::string, WeightRef> known;  // by name
+  std::map<std::pair<uint32_t, uint32_t>, std::vector<const WeightRef*>> by_shape;
+  const auto is_loaded = [](const WeightRef& weight) { return weight.load || weight.load_f64; };
+  for_each_weight(encoder, Overloaded{[&](const WeightRef& weight, const Fold&, const Storage&) {
+                                        if (is_loaded(weight)) known.emplace(weight.name, weight);
+                                      },
+                                      [](const auto&, const auto&...) {}});
+  for (const auto& [name, weight] : known) {
+    by_shape[{weight.rows, weight.columns}].push_back(&weight);
+  }
+  const auto name_apart = [&](WeightRef& weight) {
+    if (!is_loaded(weight)) return;
+    const auto fitting = by_shape.find({weight.rows, weight.columns});
+    if (fitting != by_shape.end()) {
+      const std::vector<double> numbers = weight.exact();
+      for (const WeightRef* other : fitting->second) {
+        if (other->exact() != numbers) continue;
+        weight.name = other->name;
+        return;
+      }
+    }
+    if (known.contains(weight.name)) weight.name = "decoder." + weight.name;
+  };
+  for_each_weight(decoder, Overloaded{[&](WeightRef& weight, const Fold&, const Storage&) {
+                                        name_apart(weight);
+                                      },
+                                      [](auto&, const auto&...) {}});
+}
+
+// Limits the tokens that the encoder takes to those whose rows the decoder takes.
+void fit_lengths(Graph& encoder, const GraphInput& given, const std::string& where) {
+  const uint32_t axis = encoder.axis(encoder.output);
+  const uint32_t from = encoder.inputs_of(axis);
+  refuse_if(std::popcount(from) != 1,
+            "{}: the first program gives rows that are not those of one input", where);
+  GraphInput& input = encoder.inputs[static_cast<size_t>(std::countr_zero(from))];
+  constexpr uint32_t kTokensMax = 1u << 24;
+  uint32_t most = input.positions_max;
+  if (given.positions_max != 0) {
+    if (most == 0) most = std::min(given.positions_max, kTokensMax);
+    while (most < kTokensMax && input.positions_max == 0 &&
+           encoder.rows(axis, most + 1) <= given.positions_max) {
+      ++most;
+    }
+    while (most > 0 && encoder.rows(axis, most) > given.positions_max) --most;
+  }
+  uint32_t least = std::max(1u, input.tokens_min);
+  while (least < kTokensMax && encoder.rows(axis, least) < given.tokens_min) ++least;
+  const bool fits = most == 0 ? given.positions_max == 0 : least <= most;
+  refuse_if(!fits,
+            "{}: its input '{}' takes {} to {} rows, which the first program gives for no number "
+            "of tokens that it takes: export both for lengths that fit",
+            where, given.name, std::max(1u, given.tokens_min), given.positions_max);
+  input.positions_max = most;
+  if (least > 1) input.tokens_min = least;
+}
+
+constexpr uint32_t kTakenFlags = kTakesColumnsFirst | kTakesImagesTurned;
+
+}  // namespace
+
+ExportedModel joined_programs(ExportedModel encoder, const ExportedModel& decoder,
+                              const std::string& encoded) {
+  const std::string where = quote(decoder.program->source);
+  const uint32_t input = encoded_input(encoder.graph, decoder.graph, where, encoded);
+  refuse_if(encoder.has_row_of_sequence,
+            "{}: the first program gives one row for each sequence: expected one for each token",
+            where);
+  const bool have_features =
+      encoder.graph.inputs[0].vocab_size == 0 &&
+      std::ranges::count(decoder.graph.inputs, 0u, &GraphInput::vocab_size) > 1;
+  refuse_if(encoder.tokens_first != decoder.tokens_first ||
+                (have_features &&
+                 ((encoder.graph.array_flags ^ decoder.graph.array_flags) & kTakenFlags) != 0),
+            "{}: it has sequences, tokens and columns in another order than the first program",
+            where);
+  fit_lengths(encoder.graph, decoder.graph.inputs[input], where);
+  Graph second = decoder.graph;
+  share_weights(encoder.graph, second);
+  const uint32_t taken_flags = encoder.graph.array_flags & kTakenFlags;
+  ExportedModel joined = decoder;
+  joined.graph = chained(std::move(encoder.graph), second, input);
+  joined.graph.array_flags = decoder.graph.array_flags | taken_flags;
+  joined.length = fmt::format("{}\nthe second program {}", encoder.length, decoder.length);
+  joined.largest_difference = std::max(encoder.largest_difference, decoder.largest_difference);
+  joined.largest_value = std::max(encoder.largest_value, decoder.largest_value);
+  joined.compared_inputs += encoder.compared_inputs;
+  joined.compared_seconds += encoder.compared_seconds;
+  joined.account.given.insert(joined.account.given.end(), encoder.account.given.begin(),
+                              encoder.account.given.end());
+  joined.account.given.push_back(
+      fmt::format("input '{}' of the second program is the output of the "
+                  "first",
+                  decoder.graph.inputs[input].name));
+  joined.account.assumed.insert(joined.account.assumed.end(), encoder.account.assumed.begin(),
+                                encoder.account.assumed.end());
+  refuse_if(functions_of(joined.graph).size() != 2,
+            "{}: what the first program gives reaches its output otherwise than as keys and values "
+            "of attention: export both as one program",
+            where);
+  return joined;
+}
+
+}  // namespace arenite::convert

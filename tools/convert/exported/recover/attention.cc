@@ -1,0 +1,695 @@
+// SPDX-License-Identifier: Apache-2.0
+// The attention that scores and values become: heads are told by the columns that they read, and
+// masks and terms by what is added to scores.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <set>
+#include <span>
+
+#include "convert/exported/recover/scores.h"
+#include "convert/spec/model_tensors.h"
+
+namespace arenite::convert {
+
+// What is added to scores, in the smallest form that says it. Softmax is blind to what all scores
+// of a query have in common: slopes are told by differences.
+
+namespace {
+
+constexpr double kBiasError = 1e-6;
+constexpr size_t kTermsMax = size_t{1} << 27;  // that a model adds to scores
+
+// What is added to the scores of a head's visible keys.
+struct HeadTerms {
+  std::optional<double> slope;  // where it grows evenly with the distance
+  std::vector<double> values;   // else, [tokens, tokens]; -infinity hides a key
+  // Whether terms, and not the mask, hide tokens' own keys: in a mask each token sees one.
+  bool hide_own = false;
+
+  // Whether this is no term, as the mask hides the key.
+  bool is_masked(size_t query, size_t key, double value) const {
+    return std::isinf(value) && !(hide_own && query == key);
+  }
+};
+
+void check_terms(size_t numbers) {
+  refuse_op_if(numbers > kTermsMax,
+               "it adds {} numbers to scores: expected at most {}; export it with fewer tokens",
+               numbers, kTermsMax);
+}
+
+// Splits what is added to a head's scores, [tokens, tokens], into the keys that it leaves visible
+// and the rest. Throws NotRecognised if a token sees no key and no sink.
+HeadTerms read_terms(std::vector<double> added, bool has_sink, DenseMask& visible) {
+  const uint32_t tokens = visible.positions;
+  bool sees_nothing = false;
+  std::optional<double> slope;
+  bool has_slope = true;
+  for (uint32_t q = 0; q < tokens; ++q) {
+    double* row = added.data() + size_t{q} * tokens;
+    const double largest = *std::max_element(row, row + tokens);
+    const bool sees_any = largest > kHiddenScoreMax;
+    refuse_op_if(!sees_any && !has_sink, "its mask hides all keys of token {}", q);
+    sees_nothing = sees_nothing || !sees_any;
+    std::optional<uint32_t> first;
+    for (uint32_t k = 0; k < tokens; ++k) {
+      const bool sees = sees_any && row[k] > largest + kHiddenScoreMax;
+      visible.set(q, k, sees);
+      if (!sees) {
+        row[k] = -std::numeric_limits<double>::infinity();
+      } else if (!first) {
+        first = k;
+      } else {
+        const double step = (row[k] - row[*first]) / (double(k) - double(*first));
+        if (!slope) slope = step;
+        has_slope =
+            has_slope && std::fabs(step - *slope) <= kBiasError * std::max(1.0, std::fabs(*slope));
+      }
+    }
+  }
+  for (uint32_t q = 0; q < tokens && sees_nothing; ++q) visible.set(q, q, true);
+  if (sees_nothing || !has_slope) return {std::nullopt, std::move(added), sees_nothing};
+  return {std::fabs(slope.value_or(0.0)) <= kBiasError ? 0.0 : *slope, {}};
+}
+
+// A number for each distance, 0 where no query sees a key that far; none if the distance does not
+// say the number.
+std::vector<double> distances_of(const HeadTerms& terms, size_t n) {
+  std::vector<double> values(2 * n - 1, 0.0);
+  if (terms.slope) {
+    for (size_t d = 0; d < values.size(); ++d)
+      values[d] = *terms.slope * (double(d) - double(n - 1));
+    return values;
+  }
+  std::vector<bool> is_known(values.size(), false);
+  for (size_t q = 0; q < n; ++q) {
+    for (size_t k = 0; k < n; ++k) {
+      const double value = terms.values[q * n + k];
+      const size_t d = n - 1 + k - q;
+      if (terms.is_masked(q, k, value)) continue;
+      if (!is_known[d]) values[d] = value;
+      is_known[d] = true;
+      if (std::fabs(value - values[d]) > kBiasError * std::max(1.0, std::fabs(value))) return {};
+    }
+  }
+  return values;
+}
+
+// Hidden keys are the mask's.
+std::vector<double> pairs_of(const HeadTerms& terms, size_t tokens) {
+  std::vector<double> values = terms.values;
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (terms.is_masked(i / tokens, i % tokens, values[i])) values[i] = 0.0;
+  }
+  for (size_t i = 0; terms.slope && i < tokens * tokens; ++i) {
+    values.push_back(*terms.slope * (double(i % tokens) - double(i / tokens)));
+  }
+  return values;
+}
+
+// Layers often have the same table, as in T5: nodes of the graph with the same one share it.
+void set_terms(const Graph& graph, TermTable table, AttentionNode& attention) {
+  std::set<const TermTable*> tables;
+  size_t numbers = table.values.size();
+  for (const ValueId value : graph.order()) {
+    const auto* other = graph.as<AttentionNode>(value);
+    if (other == nullptr || !other->terms || !tables.insert(other->terms.get()).second) continue;
+    numbers += other->terms->values.size();
+    if (*other->terms != table) continue;
+    attention.terms = other->terms;
+    return;
+  }
+  check_terms(numbers);
+  attention.terms = std::make_shared<const TermTable>(std::move(table));
+}
+
+// Gives an attention node the terms of its heads: slopes, a table, or nothing.
+void add_terms(std::span<const HeadTerms> heads, uint32_t tokens, const Graph& graph,
+               AttentionNode& attention) {
+  if (std::ranges::all_of(heads, [](const auto& terms) { return terms.slope.has_value(); })) {
+    const bool has_slopes =
+        std::ranges::any_of(heads, [](const HeadTerms& terms) { return *terms.slope != 0.0; });
+    for (const HeadTerms& terms : heads) {
+      if (has_slopes) attention.slopes.push_back(*terms.slope);
+    }
+    return;
+  }
+  TermTable table = {ScoreTerms::kDistances, attention.heads, tokens, {}};
+  const auto fill = [&](const auto& numbers_of) {
+    std::vector<std::vector<double>> of_heads;
+    for (const HeadTerms& terms : heads) of_heads.push_back(numbers_of(terms, tokens));
+    return of_heads;
+  };
+  std::vector<std::vector<double>> of_heads = fill(distances_of);
+  if (std::ranges::any_of(of_heads, [](const auto& values) { return values.empty(); })) {
+    table.by = ScoreTerms::kPairs;
+    of_heads = fill(pairs_of);
+    const bool are_same =
+        std::ranges::all_of(of_heads, [&](const auto& values) { return values == of_heads[0]; });
+    if (are_same) of_heads.resize(1);
+    table.heads = static_cast<uint32_t>(of_heads.size());
+  }
+  for (const auto& values : of_heads) {
+    table.values.insert(table.values.end(), values.begin(), values.end());
+  }
+  set_terms(graph, std::move(table), attention);
+}
+
+// The columns of each head of queries, keys or values.
+using Heads = std::vector<std::vector<Column>>;
+
+// The columns of every `step`th head side by side.
+std::vector<Column> flat(std::span<const std::vector<Column>> heads, size_t step) {
+  std::vector<Column> columns;
+  for (size_t h = 0; h < heads.size(); h += step) {
+    columns.insert(columns.end(), heads[h].begin(), heads[h].end());
+  }
+  return columns;
+}
+
+// How many query heads in a row read the same keys and values.
+size_t group_of(std::span<const std::vector<Column>> keys,
+                std::span<const std::vector<Column>> values) {
+  for (size_t group = keys.size(); group > 1; --group) {
+    bool fits = keys.size() % group == 0;
+    for (size_t h = 0; h < keys.size() && fits; ++h) {
+      const size_t first = h - h % group;
+      fits = keys[h] == keys[first] && values[h] == values[first];
+    }
+    if (fits) return group;
+  }
+  return 1;
+}
+
+class AttentionBuilder {
+ public:
+  AttentionBuilder(GraphBuilder& builder, const Scores& scores)
+      : builder_(builder),
+        graph_(builder.graph),
+        scores_(scores),
+        keys_{stream_of(scores.key), scores.shape.back() - (scores.sink ? 1 : 0)},
+        queries_{stream_of(scores.query), scores.shape[scores.shape.size() - 2]},
+        scale_(scores.scale) {}
+
+  ElementSumRef build(const ElementSumRef& all_values) {
+    const OnStream on(builder_, queries_.stream);
+    refuse_op_if(
+        !scores_.has_softmax || scores_.is_logarithm,
+        "it multiplies scores with values without a softmax over the keys: linear attention, "
+        "and weights by relu or sigmoid, are not supported");
+    if (!is_whole(keys_) || !is_whole(queries_) || (!is_cross() && queries_.rows != keys_.rows)) {
+      throw NotRecognised(why_not_all_tokens(queries_.rows, keys_.rows));
+    }
+    lead_ = leading(scores_.shape);
+    const ElementSumRef given_values = without_sink(builder_, scores_, all_values);
+    refuse_op_if(broadcast(lead_, leading(given_values->shape)) != lead_,
+                 "its values have more heads than scores");
+    // factor * tanh(scale x) = cap * tanh((scale * factor) x / cap), where the cap is |factor|.
+    const double cap = std::fabs(scores_.tanh_factor.value_or(0.0));
+    scale_ *= scores_.tanh_factor.value_or(1.0);
+    refuse_op_if(
+        !std::isfinite(static_cast<float>(scale_)) || !std::isfinite(static_cast<float>(cap)),
+        "it multiplies scores by a number that is infinite, or none");
+    const Heads values = heads_of(with_leading(given_values, lead_), keys_);
+    const bool has_query = scores_.query != nullptr;
+    const Heads queries = has_query ? heads_of(without_factor(scores_.query), queries_) : values;
+    const Heads keys = has_query ? heads_of(without_factor(scores_.key), keys_) : values;
+    sinks_ = numbers_of_heads(scores_.sinks);
+    if (std::ranges::all_of(sinks_, [](double sink) { return sink <= kHiddenScoreMax; })) {
+      sinks_.clear();  // a mask hides them
+    }
+    read_masks();
+    const std::vector<double> head_factors = numbers_of_heads(scores_.head_factors);
+    std::vector<ValueId> contexts;
+    // Heads in a row that have one mask are one node.
+    for (size_t begin = 0, end = 0; begin < masks_.size(); begin = end) {
+      while (end < masks_.size() && masks_[end] == masks_[begin]) ++end;
+      const size_t count = end - begin;
+      const auto run_keys = std::span(keys).subspan(begin, count);
+      const auto run_values = std::span(values).subspan(begin, count);
+      const size_t group = group_of(run_keys, run_values);
+      AttentionNode attention;
+      attention.heads = static_cast<uint32_t>(count);
+      attention.kv_heads = static_cast<uint32_t>(count / group);
+      if (has_query) attention.head_dim = static_cast<uint32_t>(scores_.query->shape.back());
+      attention.value_dim = static_cast<uint32_t>(given_values->shape.back());
+      attention.scale = scale_;
+      attention.mask = masks_[begin];
+      attention.score_cap = cap;
+      if (!sinks_.empty()) {
+        attention.sinks.assign(sinks_.begin() + static_cast<ptrdiff_t>(begin),
+                               sinks_.begin() + static_cast<ptrdiff_t>(end));
+      }
+      if (!is_cross()) {
+        const auto tokens = static_cast<uint32_t>(keys_.rows);
+        add_terms(std::span(terms_).subspan(begin, count), tokens, graph_, attention);
+      }
+      attention.cache = graph_.caches();
+      is_plain_ = head_factors.empty();
+      std::vector<ValueId> inputs;
+      if (has_query) {
+        std::vector<double> factors;
+        for (size_t h = begin; h < end && !is_plain_; ++h) {
+          factors.insert(factors.end(), attention.head_dim, head_factors[h]);
+        }
+        inputs.push_back(
+            gathered(flat(std::span(queries).subspan(begin, count), 1), queries_, factors));
+        inputs.push_back(gathered(flat(run_keys, group), keys_, {}));
+      }
+      inputs.push_back(gathered(flat(run_values, group), keys_, {}));
+      contexts.push_back(graph_.add_attention(builder_.name, attention, inputs));
+    }
+    const ValueId node =
+        contexts.size() == 1 ? contexts[0] : graph_.add_concat(builder_.name + ".concat", contexts);
+    return result(node, static_cast<uint32_t>(given_values->shape.back()));
+  }
+
+ private:
+  // The rows of a sequence that are queries, or keys: those of its tokens, and constants before.
+  struct Side {
+    uint32_t stream = 0;
+    int64_t rows = 0;
+  };
+
+  uint32_t stream_of(const ElementSumRef& value) const {
+    const auto found = value ? builder_.stream_of(*value) : std::nullopt;
+    return found.value_or(builder_.stream());
+  }
+  bool is_cross() const { return queries_.stream != keys_.stream; }
+  // Rows that come before those of a side.
+  uint32_t first_of(const Side& side) const {
+    return builder_.sizes_of(side.stream).tokens - static_cast<uint32_t>(side.rows);
+  }
+  // Whether a side has the rows of all tokens.
+  bool is_whole(const Side& side) const {
+    const TraceSizes& sizes = builder_.sizes_of(side.stream);
+    return side.rows > 0 && side.rows <= sizes.tokens && first_of(side) <= sizes.prefix;
+  }
+
+  // One factor of all elements is taken into the scale.
+  ElementSumRef without_factor(const ElementSumRef& value) {
+    if (value->terms.size() != 1 || value->has_own_factors()) return value;
+    ElementSum bare = *value;
+    scale_ *= std::exchange(bare.terms[0].factors.uniform, 1.0);
+    return make_sum(std::move(bare));
+  }
+
+  // The value's dimensions are [leading..., tokens, dim]: each leading index is a head of a
+  // sequence. Also fills in which ones.
+  Heads heads_of(const ElementSumRef& given, const Side& side) {
+    const OnStream on(builder_, side.stream);
+    const ElementSumRef value = builder_.materialised(given);
+    const auto dim = static_cast<size_t>(value->shape.back());
+    const auto rows = static_cast<size_t>(side.rows);
+    const size_t block = rows * dim;
+    const uint32_t before = first_of(side);
+    Heads heads;
+    std::vector<std::pair<uint32_t, uint32_t>> order;
+    std::map<uint32_t, uint32_t> heads_of_sequence;
+    for (size_t start = 0, count = value->elements(); start < count; start += block) {
+      refuse_op_if(value->at(start) == kNoElement, "its heads have zeros in them");
+      const auto first = source_row(builder_, *value, start, dim);
+      const int64_t last = value->at(start + block - 1);
+      refuse_op_if<Cause::kInput>(builder_.is_pooled(value->at(start)) != builder_.is_pooled(last),
+                                  kPooledAmongTokens);
+      const uint32_t tokens = builder_.sizes.tokens;
+      for (size_t t = 0; t < rows; ++t) {
+        const auto row = source_row(builder_, *value, start + t * dim, dim);
+        refuse_op_if(!row || row->row != first->row + t || row->row % tokens != before + t ||
+                         row->columns != first->columns,
+                     "its heads mix elements of several tokens");
+        refuse_op_if(builder_.stream_of_column(row->columns[0]) != side.stream,
+                     "its heads mix elements of several inputs");
+      }
+      const uint32_t sequence = first->row / tokens;
+      order.emplace_back(sequence, heads_of_sequence[sequence]++);
+      const std::vector<Column>& columns = first->columns;
+      const uint32_t head = order.back().second;
+      if (head == heads.size()) heads.push_back(columns);
+      refuse_op_if(heads[head] != columns, "sequences have heads of their own");
+    }
+    if (order_.empty()) order_ = order;
+    refuse_op_if(order != order_, "queries, keys and values are of different sequences");
+    return heads;
+  }
+
+  void read_head_mask(std::vector<double> added) {
+    DenseMask dense(static_cast<uint32_t>(keys_.rows));
+    terms_.push_back(read_terms(std::move(added), !sinks_.empty(), dense));
+    check_terms(terms_.size() * terms_.back().values.size());
+    const Mask mask =
+        BufferMask{std::make_shared<const DenseMask>(std::move(dense)), builder_.name};
+    const auto known = std::ranges::find(graph_.masks, mask);
+    masks_.push_back(static_cast<uint32_t>(known - graph_.masks.begin()));
+    if (known == graph_.masks.end()) graph_.masks.push_back(mask);
+  }
+
+  void read_masks() {
+    size_t heads = 0;
+    for (const auto& [sequence, head] : order_) heads = std::max<size_t>(heads, head + 1);
+    if (is_cross()) {
+      require_all_seen();
+      masks_.resize(heads, band_of_all());
+      return;
+    }
+    const auto tokens = static_cast<size_t>(keys_.rows);
+    const size_t square = tokens * tokens;
+    const Shape own = scores_.added ? scores_.added->shape() : Shape();
+    Shape last = own;
+    while (last.size() > 2) last.erase(last.begin());
+    if (!scores_.added) {
+      read_head_mask(std::vector<double>(square, 0.0));
+    } else if (elements_of(last) == elements_of(own)) {  // the same for all heads
+      read_head_mask(stretched_reals(*scores_.added, {keys_.rows, keys_.rows}));
+    } else {
+      const std::vector<double> all = stretched_reals(*scores_.added, scores_.shape);
+      std::vector<std::optional<std::vector<double>>> of_heads(heads);
+      for (size_t i = 0; i < order_.size(); ++i) {
+        const auto begin = all.begin() + static_cast<ptrdiff_t>(i * square);
+        std::vector<double> found(begin, begin + static_cast<ptrdiff_t>(square));
+        auto& known = of_heads[order_[i].second];
+        refuse_op_if(known && *known != found, "its mask differs from sequence to sequence");
+        known = std::move(found);
+      }
+      for (auto& of_head : of_heads) read_head_mask(std::move(*of_head));
+    }
+    masks_.resize(heads, masks_[0]);
+    terms_.resize(heads, terms_[0]);
+    builder_.limit_positions(scores_.positions_max);
+  }
+
+  // Queries see all keys of another input, and each query adds the same to all.
+  void require_all_seen() const {
+    if (!scores_.added) return;
+    const std::vector<double> all = stretched_reals(*scores_.added, scores_.shape);
+    const auto keys = static_cast<size_t>(scores_.shape.back());
+    for (size_t i = 0; i < all.size(); ++i) {
+      refuse_op_if(!std::isfinite(all[i]) || all[i] != all[i - i % keys],
+                   "it masks or adds to the scores of queries of one input and keys of another: "
+                   "not supported but for padding, queries see all keys");
+    }
+  }
+
+  uint32_t band_of_all() {
+    const Mask band = band_mask(kUnlimited, kUnlimited, 0);
+    const auto known = std::ranges::find(graph_.masks, band);
+    const auto index = static_cast<uint32_t>(known - graph_.masks.begin());
+    return known == graph_.masks.end() ? graph_.add_band(kUnlimited, kUnlimited) : index;
+  }
+
+  // Of each head's scores, or none.
+  std::vector<double> numbers_of_heads(const std::optional<Array>& numbers) const {
+    if (!numbers) return {};
+    const std::vector<double> factors = stretched_reals(*numbers, joined(lead_, 1, 1));
+    std::map<uint32_t, double> of_heads;
+    for (size_t i = 0; i < order_.size(); ++i) {
+      const double known = of_heads.emplace(order_[i].second, factors[i]).first->second;
+      refuse_op_if(known != factors[i], "sequences have factors or sinks of their own");
+    }
+    std::vector<double> result;
+    for (const auto& [head, factor] : of_heads) result.push_back(factor);
+    return result;
+  }
+
+  // The columns side by side, each times a factor, if there are any. Beside heads with factors a
+  // part of a layer's results becomes a layer of its own, so that nothing is computed twice; a pass
+  // joins such layers.
+  ValueId gathered(const std::vector<Column>& columns, const Side& side,
+                   const std::vector<double>& factors) const {
+    const OnStream on(builder_, side.stream);
+    ValueId layer = builder_.gather(columns);
+    // Rows of constants that come before those that attend.
+    const uint32_t constants = builder_.sizes.prefix - first_of(side);
+    refuse_op_if(builder_.constants_of(layer) < constants,
+                 "its heads mix elements of several tokens");
+    layer = builder_.without_first(layer, builder_.constants_of(layer) - constants);
+    if (is_plain_) return layer;
+    const auto* slice = graph_.as<SliceNode>(layer);
+    const ValueId whole = slice != nullptr ? graph_.node(layer).inputs[0] : layer;
+    if (const auto* linear = graph_.as<LinearNode>(whole); linear != nullptr && slice != nullptr) {
+      RowOrder order(columns.size());
+      std::iota(order.begin(), order.end(), slice->begin);
+      const LinearSpec part = select_rows(linear->parts[0].linear, order);
+      layer = graph_.add_linear(graph_.node(whole).name, part, graph_.node(whole).inputs[0]);
+    }
+    if (factors.empty()) return layer;
+    const uint32_t rows = builder_.sizes.rows();
+    const auto width = static_cast<int64_t>(factors.size());
+    const ElementSumRef value = whole_source(builder_.source_of_node(layer, rows), {rows, width});
+    return rows_of(builder_, scaled(value, Array::real({width}, factors))).node;
+  }
+
+  ElementSumRef result(ValueId node, uint32_t value_dim) const {
+    const uint64_t width = masks_.size() * value_dim;
+    const uint32_t source = builder_.source_of_node(node, builder_.sizes.rows());
+    std::vector<int64_t> numbers;
+    for (const auto& [sequence, head] : order_) {
+      for (uint32_t t = 0; t < queries_.rows; ++t) {
+        const uint64_t row = uint64_t{sequence} * builder_.sizes.tokens + first_of(queries_) + t;
+        for (uint32_t d = 0; d < value_dim; ++d) {
+          numbers.push_back(number_of(source, row * width + head * uint64_t{value_dim} + d));
+        }
+      }
+    }
+    return plain(joined(lead_, queries_.rows, value_dim), std::move(numbers));
+  }
+
+  // Attention that is not one of all tokens to all tokens.
+  std::string why_not_all_tokens(int64_t queries, int64_t keys) const {
+    bool is_of_batch = queries == keys && queries == builder_.sizes.sequences;
+    if (is_of_batch && queries > 1 && scores_.query) {
+      const int64_t first = scores_.query->at(0);
+      const int64_t next = scores_.query->at(static_cast<size_t>(scores_.query->shape.back()));
+      is_of_batch = first != kNoElement && next != kNoElement &&
+                    builder_.row_of(next) == builder_.row_of(first) + builder_.sizes.tokens;
+    }
+    const char* const why =
+        is_of_batch ? "it attends from sequence to sequence of the batch. Make the layer with "
+                      "batch_first=True, or export the model for an example [tokens, 1, ..]"
+        : queries == keys && keys > builder_.sizes.tokens
+            ? "rows that are put after the tokens are not supported, put them before the first one"
+        : queries == keys
+            ? "attention within windows or blocks that were cut out is not supported. Attend from "
+              "all tokens to all, with a mask that hides those of other windows"
+        : queries == builder_.sizes.tokens
+            ? "keys that are added (add_bias_kv, caches) or fewer than tokens are not supported. A "
+              "key and value of zeros, or a learned score for each head, is"
+            : "queries that are learned, or of some tokens, are not supported. Attend from all "
+              "tokens, and take or pool the rows afterwards, as in attention(x, x, x)[:, -1]";
+    return fmt::format("its queries and keys are {} and {}, where the model has {} tokens: {}",
+                       queries, keys, builder_.sizes.tokens, why);
+  }
+
+  GraphBuilder& builder_;
+  Graph& graph_;
+  const Scores& scores_;
+  const Side keys_, queries_;
+  bool is_plain_ = true;  // no head has factors of its own
+  double scale_;
+  Shape lead_;
+  std::vector<std::pair<uint32_t, uint32_t>> order_;  // sequence and head of each leading index
+  std::vector<uint32_t> masks_;                       // of the graph, for each head
+  std::vector<HeadTerms> terms_;                      // of each head
+  std::vector<double> sinks_;                         // of each head, or none
+};
+
+// Attention within windows, each a part of the tokens of a sequence, as one of all tokens which
+// hides those of other windows. Windows are the leading indices of scores, beside heads.
+class WindowedAttention {
+ public:
+  WindowedAttention(GraphBuilder& builder, const Scores& scores)
+      : builder_(builder),
+        scores_(scores),
+        lead_(leading(scores.shape)),
+        tokens_(static_cast<size_t>(scores.shape.back())) {}
+
+  // Nothing where windows do not share out the tokens.
+  std::optional<ElementSumRef> build(const ElementSumRef& all_values) {
+    const size_t rank = scores_.shape.size();
+    // Windows of one token are a batch that is taken for tokens.
+    if (scores_.sink || tokens_ < 2 || scores_.shape[rank - 2] != scores_.shape[rank - 1] ||
+        broadcast(lead_, leading(all_values->shape)) != lead_) {
+      return std::nullopt;
+    }
+    const ElementSumRef values = with_leading(all_values, lead_);
+    const bool has_query = scores_.query != nullptr;
+    if (!read_rows(has_query ? scores_.query : values)) return std::nullopt;
+    for (const ElementSumRef& other : {has_query ? scores_.key : values, values}) {
+      WindowedAttention same(builder_, scores_);
+      if (!same.read_rows(other) || same.rows_ != rows_) return std::nullopt;
+    }
+    if (!share_out()) return std::nullopt;
+    Scores whole = scores_;
+    const auto n = static_cast<int64_t>(whole_tokens_);
+    const Shape lead = {static_cast<int64_t>(sequences_), static_cast<int64_t>(heads())};
+    whole.shape = joined(lead, n, n);
+    if (has_query) {
+      whole.query = in_order(scores_.query, lead);
+      whole.key = in_order(scores_.key, lead);
+    }
+    whole.added = all_added(lead);
+    whole.head_factors = of_heads(scores_.head_factors, lead);
+    whole.sinks = of_heads(scores_.sinks, lead);
+    whole.positions_max = 0;
+    const ElementSumRef made = AttentionBuilder(builder_, whole).build(in_order(values, lead));
+    const int64_t width = made->shape.back();
+    Movement back{.shape = joined(lead_, static_cast<int64_t>(tokens_), width)};
+    std::vector<int64_t>& sources = back.sources.emplace(elements_of(back.shape));
+    for (size_t i = 0; i < order_.size(); ++i) {
+      for (int64_t c = 0; c < width; ++c) {
+        const auto to = static_cast<int64_t>(order_[i]) * width + c;
+        sources[static_cast<size_t>(to)] = static_cast<int64_t>(i) * width + c;
+      }
+    }
+    return moved(back, made);
+  }
+
+ private:
+  // A head of a sequence: its windows, which are leading indices.
+  using Group = std::vector<size_t>;
+
+  size_t heads() const { return groups_.size() / sequences_; }
+
+  // The token that each row of each window is, and what head the window is of.
+  bool read_rows(const ElementSumRef& given) {
+    ElementSumRef value = given;
+    if (value->terms.size() == 1 && !value->has_own_factors()) {
+      value = make_sum({value->shape, {Term{value->terms[0].places}}});
+    }
+    value = builder_.materialised(value);
+    const auto dim = static_cast<size_t>(value->shape.back());
+    const uint32_t tokens = builder_.sizes.tokens;
+    std::map<std::pair<uint32_t, std::vector<Column>>, size_t> known;
+    for (size_t i = 0; i < value->elements() / dim; ++i) {
+      auto row = source_row(builder_, *value, i * dim, dim);
+      if (!row || builder_.is_pooled(value->at(i * dim))) return false;
+      rows_.push_back(row->row);
+      const uint32_t sequence = row->row / tokens;
+      sequences_ = std::max<size_t>(sequences_, sequence + 1);
+      const auto [group, is_new] =
+          known.try_emplace({sequence, std::move(row->columns)}, groups_.size());
+      if (is_new) groups_.emplace_back();
+      Group& own = groups_[group->second];
+      if (i % tokens_ == 0) own.push_back(i / tokens_);
+      if (own.empty() || own.back() != i / tokens_) return false;
+    }
+    return true;
+  }
+
+  // Puts heads in the order of their sequences, and finds the row of a window that each of their
+  // tokens is.
+  bool share_out() {
+    std::ranges::stable_sort(groups_, {}, [&](const Group& group) {
+      return rows_[group[0] * tokens_] / builder_.sizes.tokens;
+    });
+    whole_tokens_ = groups_[0].size() * tokens_;
+    const uint32_t tokens = builder_.sizes.tokens;
+    if (groups_.size() % sequences_ != 0 || whole_tokens_ > tokens || groups_[0].size() < 2) {
+      return false;
+    }
+    const size_t first = tokens - whole_tokens_;
+    constexpr size_t kNone = SIZE_MAX;
+    for (size_t g = 0; g < groups_.size(); ++g) {
+      std::vector<size_t> order(whole_tokens_, kNone);
+      if (groups_[g].size() != groups_[0].size()) return false;
+      for (const size_t window : groups_[g]) {
+        for (size_t t = 0; t < tokens_; ++t) {
+          const size_t row = rows_[window * tokens_ + t];
+          if (row / tokens != g / heads() || row % tokens < first) return false;
+          order[row % tokens - first] = window * tokens_ + t;
+        }
+      }
+      if (std::ranges::count(order, kNone) != 0) return false;
+      order_.insert(order_.end(), order.begin(), order.end());
+    }
+    return true;
+  }
+
+  // [sequences, heads, tokens, dim]
+  ElementSumRef in_order(const ElementSumRef& value, const Shape& lead) const {
+    const int64_t width = value->shape.back();
+    Movement movement{.shape = joined(lead, static_cast<int64_t>(whole_tokens_), width)};
+    std::vector<int64_t>& sources = movement.sources.emplace();
+    for (const size_t row : order_) {
+      for (int64_t c = 0; c < width; ++c) {
+        sources.push_back(static_cast<int64_t>(row) * width + c);
+      }
+    }
+    return moved(movement, value);
+  }
+
+  // What is added to all scores: of other windows' keys what hides them. [tokens, tokens] where it
+  // is the same for all heads.
+  Array all_added(const Shape& lead) const {
+    const size_t n = whole_tokens_;
+    const auto side = static_cast<int64_t>(n);
+    check_terms(n * n);
+    std::vector<double> within;
+    if (scores_.added) within = stretched_reals(*scores_.added, scores_.shape);
+    std::vector<double> all;
+    bool are_same = true;
+    for (size_t g = 0; g < groups_.size(); ++g) {
+      std::vector<double> own(n * n, -std::numeric_limits<double>::infinity());
+      for (size_t q = 0; q < n; ++q) {
+        const size_t row = order_[g * n + q];
+        for (size_t k = 0; k < n; ++k) {
+          const size_t key = order_[g * n + k];
+          if (key / tokens_ != row / tokens_) continue;
+          own[q * n + k] = within.empty() ? 0.0 : within[row * tokens_ + key % tokens_];
+        }
+      }
+      are_same = are_same && (all.empty() || std::equal(own.begin(), own.end(), all.begin()));
+      check_terms(all.size() + own.size());
+      all.insert(all.end(), own.begin(), own.end());
+    }
+    if (are_same) all.resize(n * n);
+    Shape shape = are_same ? Shape{side, side} : joined(lead, side, side);
+    return Array::real(std::move(shape), std::move(all));
+  }
+
+  // A number for each head, [.., 1, 1], which all its windows have.
+  std::optional<Array> of_heads(const std::optional<Array>& numbers, const Shape& lead) const {
+    if (!numbers) return std::nullopt;
+    const std::vector<double> all = stretched_reals(*numbers, joined(lead_, 1, 1));
+    Array::Reals made;
+    for (const Group& group : groups_) {
+      made.push_back(all[group[0]]);
+      for (const size_t window : group) {
+        refuse_op_if(all[window] != made.back(), "windows have factors or sinks of their own");
+      }
+    }
+    return Array::real(joined(lead, 1, 1), std::move(made));
+  }
+
+  GraphBuilder& builder_;
+  const Scores& scores_;
+  const Shape lead_;
+  const size_t tokens_;         // of a window
+  std::vector<uint32_t> rows_;  // of the windows' tokens
+  std::vector<Group> groups_;   // heads of all sequences
+  std::vector<size_t> order_;   // row of a window, for each token of each head
+  size_t sequences_ = 0;
+  size_t whole_tokens_ = 0;  // of a sequence
+};
+
+}  // namespace
+
+ElementSumRef attend(GraphBuilder& builder, const Scores& scores, const ElementSumRef& values) {
+  const bool may_have_windows =
+      scores.has_softmax && scores.shape.back() < int64_t{builder.sizes.tokens};
+  std::optional<ElementSumRef> windowed;
+  if (may_have_windows) windowed = WindowedAttention(builder, scores).build(values);
+  ElementSumRef result = windowed ? *windowed : AttentionBuilder(builder, scores).build(values);
+  if (scores.weight) result = scaled(result, *scores.weight);
+  for (const ScoresRef& other : scores.also) {
+    result = sum(result, attend(builder, *other, values), 1.0);
+  }
+  return result;
+}
+
+}  // namespace arenite::convert

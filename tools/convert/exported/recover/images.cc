@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+// Images, and rows that are pixels of windows, by whatever ops they are put together.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "convert/exported/recover/graph_builder.h"
+
+namespace arenite::convert {
+
+namespace {
+
+constexpr const char* kNoWindows =
+    "it puts pixels of the input side by side that are no blocks of one size, as far from each "
+    "other everywhere: not supported. Where the model transposes its input first, export it for a "
+    "transposed example, and without that";
+
+// Windows that rows of a value are, and for each element its place in a node of these.
+struct FoundWindows {
+  Windows windows;
+  std::vector<int64_t> places;
+};
+
+// How far numbers, which increase, are apart; 0: not equally far.
+int64_t step_of(const std::set<int64_t>& numbers) {
+  int64_t step = 0, last = *numbers.begin();
+  for (const int64_t number : numbers) {
+    if (number != *numbers.begin()) {
+      if (step != 0 && number - last != step) return 0;
+      step = number - last;
+    }
+    last = number;
+  }
+  return step == 0 ? 1 : step;
+}
+
+// A pixel of a sequence.
+struct Pixel {
+  int64_t sequence, line, column;
+};
+Pixel pixel_of(const ImageLayout& image, int64_t place) {
+  const int64_t row = place / image.channels;
+  return {row / image.pixels(), row % image.pixels() / image.width, row % image.width};
+}
+
+// Windows of rows of `width` elements, whose places among the channels of all pixels are `places`.
+// Columns may be in any order, the same in each row, and rows in any order, too.
+class WindowFinder {
+ public:
+  WindowFinder(const ImageLayout& image, const std::vector<int64_t>& places, size_t width)
+      : image_(image), places_(places), width_(width) {}
+
+  // Nothing where rows are anything else.
+  std::optional<FoundWindows> find() {
+    if (!read_first_row() || !read_origins()) return {};
+    FoundWindows found;
+    WindowAxis& lines = found.windows.lines;
+    WindowAxis& columns = found.windows.columns;
+    found.windows.width = image_.width;
+    lines.kernel = static_cast<uint32_t>(lines_.size());
+    columns.kernel = static_cast<uint32_t>(columns_.size());
+    lines.dilation = static_cast<uint32_t>(step_of(lines_));
+    columns.dilation = static_cast<uint32_t>(step_of(columns_));
+    lines.stride = static_cast<uint32_t>(step_of(tops_));
+    columns.stride = static_cast<uint32_t>(step_of(lefts_));
+    if (!takes_all(lines, tops_, image_.height) || !takes_all(columns, lefts_, image_.width)) {
+      return {};
+    }
+    const auto index_in = [](const std::set<int64_t>& numbers, int64_t number, int64_t step) {
+      return (number - *numbers.begin()) / step;
+    };
+    const auto per_line = static_cast<int64_t>(lefts_.size());
+    const int64_t windows = per_line * static_cast<int64_t>(tops_.size());
+    for (size_t i = 0; i < places_.size(); ++i) {
+      const Pixel& origin = origins_[i / width_];
+      const int64_t row = origin.sequence * windows +
+                          index_in(tops_, origin.line, lines.stride) * per_line +
+                          index_in(lefts_, origin.column, columns.stride);
+      const int64_t first = places_[i % width_];
+      const Pixel pixel = pixel_of(image_, first);
+      const int64_t tap =
+          index_in(lines_, pixel.line, lines.dilation) * static_cast<int64_t>(columns_.size()) +
+          index_in(columns_, pixel.column, columns.dilation);
+      found.places.push_back(row * static_cast<int64_t>(width_) + tap * image_.channels +
+                             first % image_.channels);
+    }
+    std::set<int64_t> rows;
+    for (size_t i = 0; i < found.places.size(); i += width_) {
+      rows.insert(found.places[i] / static_cast<int64_t>(width_));
+    }
+    return rows.size() == origins_.size() ? std::optional(std::move(found)) : std::nullopt;
+  }
+
+ private:
+  // Which lines and columns the first row sees: all channels of each of these pixels, once.
+  bool read_first_row() {
+    std::set<int64_t> different;
+    for (size_t c = 0; c < width_; ++c) {
+      const Pixel pixel = pixel_of(image_, places_[c]);
+      lines_.insert(pixel.line);
+      columns_.insert(pixel.column);
+      different.insert(places_[c]);
+    }
+    return different.size() == width_ &&
+           lines_.size() * columns_.size() * image_.channels == width_ && step_of(lines_) != 0 &&
+           step_of(columns_) != 0;
+  }
+
+  // Where the window of each row begins: the same one, moved.
+  bool read_origins() {
+    const Pixel first = pixel_of(image_, places_[0]);
+    const int64_t line = first.line - *lines_.begin(), column = first.column - *columns_.begin();
+    for (size_t i = 0; i < places_.size(); ++i) {
+      if (i % width_ == 0) {
+        const Pixel pixel = pixel_of(image_, places_[i]);
+        origins_.push_back({pixel.sequence, pixel.line - line, pixel.column - column});
+        tops_.insert(origins_.back().line);
+        lefts_.insert(origins_.back().column);
+      }
+      const Pixel& origin = origins_.back();
+      const Pixel own = pixel_of(image_, places_[i % width_]);
+      const int64_t wanted_line = own.line - *lines_.begin() + origin.line;
+      const int64_t wanted_column = own.column - *columns_.begin() + origin.column;
+      const int64_t wanted =
+          (origin.sequence * image_.pixels() + wanted_line * image_.width + wanted_column) *
+              image_.channels +
+          places_[i % width_] % image_.channels;
+      const bool is_inside = wanted_line >= 0 && wanted_line < image_.height &&
+                             wanted_column >= 0 && wanted_column < image_.width;
+      if (!is_inside || places_[i] != wanted) return false;
+    }
+    return step_of(tops_) != 0 && step_of(lefts_) != 0;
+  }
+
+  // Whether windows begin with the first line or column, and none is left out at the end.
+  static bool takes_all(WindowAxis& window, const std::set<int64_t>& begins, uint32_t extent) {
+    if (*begins.begin() != 0) return false;
+    if (begins.size() == 1) window.stride = window.span();
+    return window.count(extent) == begins.size();
+  }
+
+  const ImageLayout image_;
+  const std::vector<int64_t>& places_;
+  const size_t width_;
+  std::set<int64_t> lines_, columns_;  // of the first row's window
+  std::set<int64_t> tops_, lefts_;     // where windows begin
+  std::vector<Pixel> origins_;         // of rows
+};
+
+// What images may be by their shape, the likeliest first: with channels first or last, or series.
+std::vector<ImageLayout> possible_layouts(const Shape& shape) {
+  const auto extent = [&](size_t d) { return static_cast<uint32_t>(shape[d]); };
+  const ImageLayout line = {1, 1, static_cast<uint32_t>(elements_of(shape)), true, false};
+  if (shape.size() == 3) {
+    return {{extent(0), extent(1), extent(2), true, false},
+            {extent(2), extent(0), extent(1), false, false},
+            {1, extent(0), extent(1) * extent(2), true, false},
+            line};
+  }
+  if (shape.size() != 2) return {line};
+  return {{extent(0), 1, extent(1), true, false},
+          {1, extent(0), extent(1), true, false},
+          {extent(1), 1, extent(0), false, false},
+          line};
+}
+
+// Places of a term's elements, all of which are of one source, and how many rows that has.
+std::vector<int64_t> numbers_in(const Term& term, size_t count, uint32_t source) {
+  std::vector<int64_t> numbers(count);
+  for (size_t i = 0; i < count; ++i) {
+    refuse_op_if<Cause::kInput>(
+        term.places.at(i) == kNoElement || source_of(term.places.at(i)) != source, kNoWindows);
+    numbers[i] = index_of(term.places.at(i));
+  }
+  return numbers;
+}
+
+[[noreturn]] void follow_with(GraphBuilder& builder, const ImageLayout& image) {
+  builder.found = {.stream = builder.stream(), .image = image};
+  throw NotRecognised("its input is images");
+}
+
+// How images lie of which a value has rows.
+[[noreturn]] void find_rows_of_image(GraphBuilder& builder, const Term& term, size_t count,
+                                     size_t width) {
+  // One row of all is no part of an image.
+  refuse_op_if<Cause::kInput>(count / width <= builder.sizes.sequences, "{}", kNoWindows);
+  const std::vector<int64_t> elements = numbers_in(term, count, builder.images);
+  for (const ImageLayout& image : possible_layouts(builder.images_shape)) {
+    std::vector<int64_t> places = elements;
+    const auto each = static_cast<int64_t>(image.elements());
+    for (int64_t& place : places) {
+      place = place / each * each +
+              static_cast<int64_t>(image.place(static_cast<size_t>(place % each)));
+    }
+    if (WindowFinder(image, places, width).find()) follow_with(builder, image);
+  }
+  throw NotRecognised(kNoWindows, Cause::kInput);
+}
+
+}  // namespace
+
+ElementSumRef images_input(GraphBuilder& builder, Shape shape,
+                           const std::optional<ImageLayout>& layout) {
+  const TraceSizes& sizes = builder.sizes;
+  const auto elements = static_cast<uint32_t>(elements_of(shape) / sizes.sequences);
+  if (!layout) {
+    builder.images =
+        builder.add_source({Source::Kind::kImages, 0, sizes.sequences, elements, {}, 0});
+    builder.images_shape = Shape(shape.begin() + 1, shape.end());
+    return whole_source(builder.images, std::move(shape));
+  }
+  const ValueId node = builder.graph.add_features(layout->channels, builder.stream());
+  Axis& axis = builder.graph.axes[builder.graph.axis(node)];
+  axis.rows = layout->pixels();
+  axis.other = layout->width;
+  const uint32_t source = builder.source_of_node(node, sizes.rows());
+  std::vector<int64_t> numbers(elements_of(shape));
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    const size_t before = (i / elements * sizes.tokens + sizes.prefix) * layout->channels;
+    numbers[i] = number_of(source, before + layout->place(i % elements));
+  }
+  return plain(std::move(shape), std::move(numbers));
+}
+
+void find_image(GraphBuilder& builder, const ElementSum& value) {
+  const Shape strides = strides_of(value.shape);
+  // The element at index k of one dimension, and in the middle of the others of a sequence.
+  const auto place = [&](size_t dimension, int64_t k) {
+    int64_t at = 0;
+    for (size_t d = 1; d < value.shape.size(); ++d) {
+      at += strides[d] * (d == dimension ? k : value.shape[d] / 2);
+    }
+    return static_cast<size_t>(at);
+  };
+  const auto found = std::ranges::find_if(value.terms, [&](const Term& term) {
+    const int64_t number = term.places.at(place(0, 0));
+    return number != kNoElement && source_of(number) == builder.images;
+  });
+  if (found == value.terms.end()) return;
+  // Extents without zeros around, and how far elements are apart in the array.
+  int64_t extent[4] = {1, 1, 1, 1}, step[4] = {};
+  for (size_t d = 1; d < 4; ++d) {
+    std::set<int64_t> seen;
+    for (int64_t k = 0; k < value.shape[d]; ++k) {
+      const int64_t number = found->places.at(place(d, k));
+      if (number != kNoElement) seen.insert(index_of(number));
+    }
+    extent[d] = static_cast<int64_t>(seen.size());
+    step[d] = seen.size() < 2 ? 0 : step_of(seen);
+  }
+  ImageLayout image = {static_cast<uint32_t>(extent[1]), static_cast<uint32_t>(extent[2]),
+                       static_cast<uint32_t>(extent[3])};
+  image.channels_first = extent[1] == 1 || step[1] > std::max(step[2], step[3]);
+  image.columns_first = step[2] != 0 && step[3] > step[2];
+  if (image.elements() == builder.source_at(builder.images).width) follow_with(builder, image);
+  throw NotRecognised(kNoWindows, Cause::kInput);
+}
+
+ElementSumRef as_windows(GraphBuilder& builder, const ElementSumRef& value) {
+  if (!builder.reads_images() || value->shape.empty() || value->elements() == 0) return value;
+  const OnStream on(builder, *value);
+  const auto width = static_cast<size_t>(value->shape.back());
+  for (const Term& term : value->terms) {
+    const int64_t number = term.places.at(0);
+    if (builder.images != 0 && number != kNoElement && source_of(number) == builder.images) {
+      find_rows_of_image(builder, term, value->elements(), width);
+    }
+  }
+  const bool may_be = value->is_plain() && !value->terms[0].places.is_whole() &&
+                      builder.is_node(value->at(0)) && builder.is_node(value->at(width - 1)) &&
+                      builder.row_of(value->at(0)) != builder.row_of(value->at(width - 1));
+  if (!may_be) return value;
+  const uint32_t from = source_of(value->at(0));
+  const Source source = builder.source_at(from);
+  const Axis axis = builder.graph.axes[builder.graph.axis(source.node)];
+  if (!axis.is_image()) return value;
+  const ImageLayout image = {source.width, axis.rows / axis.other, axis.other, false, false};
+  const uint32_t sequences = builder.sizes.sequences;
+  const uint32_t first = source.rows / sequences - image.pixels();  // rows of constants
+  std::vector<int64_t> places = numbers_in(value->terms[0], value->elements(), from);
+  for (int64_t& place : places) {
+    const int64_t row = place / source.width;
+    place -= (row / (image.pixels() + first) + 1) * first * int64_t{source.width};
+  }
+  const auto found = WindowFinder(image, places, width).find();
+  if (!found) return value;
+  const std::string name = builder.name + ".windows";
+  const ElementSumRef made =
+      builder.of_windows({.windows = found->windows,
+                          .input = source.node,
+                          .places = source.rows / sequences,
+                          .first = first,
+                          .add = [&](const Windows& windows, ValueId input) {
+                            return builder.graph.add_windows(name, windows, input);
+                          }});
+  std::vector<int64_t> numbers;
+  for (const int64_t place : found->places) {
+    numbers.push_back(made->at(static_cast<size_t>(place)));
+  }
+  return plain(value->shape, std::move(numbers));
+}
+
+}  // namespace arenite::convert

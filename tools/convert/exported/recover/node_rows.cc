@@ -1,0 +1,635 @@
+// SPDX-License-Identifier: Apache-2.0
+// Values as rows of nodes: which row and columns of a source each row of a value is, nodes whose
+// rows are just these, and products and outputs, which are made of such.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "convert/exported/recover/graph_builder.h"
+
+namespace arenite::convert {
+namespace {
+
+constexpr size_t kSlicesMax = 8;         // of one node, before it is read in another order
+constexpr size_t kChosenTokensMax = 16;  // of each sequence, that stand side by side
+
+// Why rows of a value are no rows of a node: they are of several tokens, or of parts of one.
+std::string why_no_rows(const GraphBuilder& builder, const ElementSum& value) {
+  const auto width = static_cast<size_t>(value.shape.back());
+  std::map<uint32_t, size_t> rows_of_tokens;  // that begin with an element of this token
+  for (size_t first = 0, count = value.elements(); first < count; first += width) {
+    std::set<uint32_t> tokens, columns;
+    for (size_t i = first; i < first + width; ++i) {
+      const int64_t number = value.at(i);
+      if (number == kNoElement) {
+        return "it puts zeros beside numbers of the model, as F.pad does: not supported, tokens "
+               "cannot be shifted nor rows be widened";
+      }
+      if (builder.source(number).kind == Source::Kind::kTable) {
+        return "it puts constants between numbers of the model: rows of constants are supported "
+               "before the first token alone, as in torch.cat([constants, x], 1)";
+      }
+      if (builder.is_pooled(number) != builder.is_pooled(value.at(0))) return kPooledAmongTokens;
+      tokens.insert(builder.row_of(number));
+      columns.insert(builder.column_of(number).second);
+    }
+    ++rows_of_tokens[builder.row_of(value.at(first))];
+    if (tokens.size() < 2) continue;
+    if (columns.size() == 1 && tokens.size() < builder.sizes.tokens) {
+      return "its rows are pieces of one column over several tokens, as patches of a series of "
+             "each variable: not supported. Export the model for an example [variables, steps], "
+             "which is one series a sequence, and for patches side by side";
+    }
+    if (columns.size() == 1) {
+      return "its rows are one column of all tokens each, as after x.transpose(1, 2): not "
+             "supported, layers work on the columns of each token. Where it is the variables that "
+             "attend to each other, export the model for an example [sequences, variables, steps] "
+             "and without the transposition";
+    }
+    return fmt::format(
+        "it puts {} tokens of a sequence side by side in a row: not supported, a row has the "
+        "numbers of one token, or of all pooled by their mean, maximum, first or last",
+        tokens.size());
+  }
+  const size_t parts = rows_of_tokens.begin()->second;
+  if (parts < 2) return "its rows are made of other columns from token to token: not supported";
+  return fmt::format(
+      "it makes {} rows of each token's numbers, such as its heads, or states and actions in turn: "
+      "norms, sums, factors and gates take rows of heads, but other ops take one row for each "
+      "token. Rows of several kinds in turn are to be made before the model",
+      parts);
+}
+}  // namespace
+
+bool is_of_ids(const GraphBuilder& builder, const ElementSum& value) {
+  return value.is_plain() && value.elements() != 0 &&
+         builder.source(value.at(0)).kind == Source::Kind::kTokens;
+}
+
+ElementSumRef in_place(const ElementSumRef& value, uint32_t from, uint32_t to) {
+  if (value->terms[0].places.is_whole()) return whole_source(to, value->shape);
+  std::vector<int64_t> numbers = numbers_of(*value);
+  for (int64_t& number : numbers) number += (int64_t{to} - int64_t{from}) * kSourceElements;
+  return plain(value->shape, std::move(numbers));
+}
+
+bool is_along_tokens(const GraphBuilder& builder, const ElementSum& value, size_t axis) {
+  if (value.shape[axis] < 2) return false;
+  const auto stride = static_cast<size_t>(strides_of(value.shape)[axis]);
+  const int64_t first = value.at(0), next = value.at(stride);
+  return first != kNoElement && next != kNoElement && builder.row_of(first) != builder.row_of(next);
+}
+
+std::optional<SourceRow> source_row(const GraphBuilder& builder, const ElementSum& value,
+                                    size_t begin, size_t width) {
+  std::optional<uint32_t> token, sequence;
+  SourceRow row;
+  row.columns.reserve(width);
+  for (size_t i = begin; i < begin + width; ++i) {
+    const int64_t number = value.at(i);
+    if (number == kNoElement || builder.source(number).kind == Source::Kind::kTable) return {};
+    const uint32_t found = builder.row_of(number);
+    std::optional<uint32_t>& known = builder.is_pooled(number) ? sequence : token;
+    if (known.value_or(found) != found) return {};
+    known = found;
+    row.columns.push_back(builder.column_of(number));
+  }
+  if (token && sequence && *token / builder.sizes.tokens != *sequence) return {};
+  row.row = token ? *token : sequence.value_or(0);
+  return row;
+}
+
+// Rows of values as rows of nodes.
+
+namespace {
+
+// Whether these rows of a whole source are those of all tokens.
+bool has_all_tokens(const TraceSizes& sizes, std::vector<uint32_t> rows) {
+  if (sizes.prefix == 0) return false;
+  std::ranges::sort(rows);
+  size_t next = 0;
+  for (uint32_t row = 0; row < sizes.rows(); ++row) {
+    if (next < rows.size() && rows[next] == row) {
+      ++next;
+    } else if (!sizes.is_of_prefix(row)) {
+      return false;
+    }
+  }
+  return next == rows.size();
+}
+
+// Which of a node's columns each of these is, where they are all of one node's in disorder.
+std::vector<uint32_t> order_of(const GraphBuilder& builder, const std::vector<Column>& columns) {
+  const Source& from = builder.source_at(columns[0].first);
+  if (from.kind != Source::Kind::kNode || columns.size() != from.width) return {};
+  std::vector<uint32_t> order;
+  std::vector<bool> is_there(columns.size(), false);
+  size_t runs = 1;
+  for (const Column& column : columns) {
+    if (column.first != columns[0].first || is_there[column.second]) return {};
+    is_there[column.second] = true;
+    runs += order.empty() || column.second == order.back() + 1 ? 0 : 1;
+    order.push_back(column.second);
+  }
+  return runs > kSlicesMax ? order : std::vector<uint32_t>{};
+}
+
+// One row of each sequence, of the same token, as all rows of a node that selects them.
+void select_one(GraphBuilder& builder, NodeRows& rows, std::vector<Column>& columns) {
+  const TraceSizes& sizes = builder.sizes;
+  const uint32_t place = rows.rows[0];
+  for (uint32_t b = 0; b < sizes.sequences; ++b) {
+    refuse_op_if<Cause::kInput>(rows.rows[b] != b * sizes.tokens + place, kMixesTokens);
+    rows.rows[b] = b;
+  }
+  for (Column& column : columns) {
+    if (builder.is_pooled(builder.source_at(column.first))) continue;
+    column.first = builder.selected_at(column.first, place);
+  }
+  rows.count = sizes.sequences;
+}
+
+// The dimensions of values of one shape, those last that step to other columns of the same token in
+// one of them, and to another token in none: as heads that stand before the tokens.
+std::vector<size_t> columns_last(const GraphBuilder& builder,
+                                 const std::vector<ElementSumRef>& values) {
+  const Shape& shape = values[0]->shape;
+  std::vector<size_t> order(shape.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  if (elements_of(shape) == 0) return order;
+  const Shape strides = strides_of(shape);
+  std::stable_partition(order.begin(), order.end(), [&](size_t d) {
+    if (shape[d] < 2) return true;
+    bool has_columns = false;
+    for (const ElementSumRef& value : values) {
+      const int64_t from = value->at(0), to = value->at(static_cast<size_t>(strides[d]));
+      if (from == kNoElement || to == kNoElement) return true;
+      if (builder.row_of(from) != builder.row_of(to)) return true;
+      has_columns = has_columns || from != to;
+    }
+    return !has_columns;
+  });
+  return order;
+}
+
+// The shape whose last dimension joins as many as have elements of one token.
+Shape with_whole_rows(const GraphBuilder& builder, const ElementSum& value) {
+  Shape flat = value.shape;
+  while (flat.size() > 1) {
+    const int64_t last = flat.back() * flat[flat.size() - 2];
+    const auto width = static_cast<size_t>(last);
+    for (size_t i = 0, count = value.elements(); i < count; ++i) {
+      const int64_t number = value.at(i);
+      const bool is_same_row =
+          number != kNoElement && builder.row_of(number) == builder.row_of(value.at(i - i % width));
+      if (!is_same_row) return flat;
+    }
+    flat.pop_back();
+    flat.back() = last;
+  }
+  return flat;
+}
+
+// Values of one shape with one row for each token, which may be several rows of the value.
+struct TokenRows {
+  std::vector<size_t> order;
+  Shape shape, flat;
+  std::vector<NodeRows> rows;  // of each value
+
+  ElementSumRef made(GraphBuilder& builder, ValueId node) const {
+    const ElementSumRef whole = on_rows(builder, rows[0], flat, node, rows[0].width);
+    return permuted(with_shape(whole, shape), inverse_order(order));
+  }
+};
+
+TokenRows token_rows(GraphBuilder& builder, const std::vector<ElementSumRef>& values) {
+  TokenRows result;
+  result.order = columns_last(builder, values);
+  for (const ElementSumRef& value : values) {
+    const ElementSumRef ordered = permuted(value, result.order);
+    if (result.rows.empty()) {
+      result.shape = result.flat = ordered->shape;
+      const bool has_columns =
+          !result.flat.empty() && !is_along_tokens(builder, *ordered, result.flat.size() - 1);
+      if (!has_columns) result.flat.push_back(1);
+      result.flat = with_whole_rows(builder, *with_shape(ordered, result.flat));
+    }
+    result.rows.push_back(rows_of(builder, with_shape(ordered, result.flat)));
+  }
+  return result;
+}
+
+}  // namespace
+
+NodeRows rows_of(GraphBuilder& builder, const ElementSumRef& given, std::vector<uint32_t>* order) {
+  const OnStream on(builder, *given);
+  const TraceSizes& sizes = builder.sizes;
+  const ElementSumRef value =
+      of_chosen_tokens(builder, as_windows(builder, builder.materialised(given)));
+  refuse_op_if(value->shape.empty(), "it is a single number");
+  const auto width = static_cast<uint32_t>(value->shape.back());
+  const size_t count = value->elements();
+  refuse_op_if(count == 0, "it is empty");
+  NodeRows result{0, width, {}, 0};
+  if (value->terms[0].places.is_whole()) {
+    const Source& whole = builder.source_at(value->terms[0].places.source);
+    if (whole.width == width && whole.kind == Source::Kind::kNode) {
+      result.node = whole.node;
+      result.count = whole.rows;
+      result.rows.resize(count / width);
+      std::iota(result.rows.begin(), result.rows.end(), 0u);
+      return result;
+    }
+  }
+  std::vector<Column> columns;
+  for (size_t i = 0; i < count; i += width) {
+    auto row = source_row(builder, *value, i, width);
+    if (i == 0 && row) columns = row->columns;
+    if (!row || row->columns != columns) {
+      throw NotRecognised(why_no_rows(builder, *value), Cause::kInput);
+    }
+    result.rows.push_back(row->row);
+  }
+  for (const Column& column : columns) {
+    result.count = std::max(result.count, builder.source_at(column.first).rows);
+  }
+  const bool selects =
+      result.count == sizes.rows() && sizes.tokens > 1 && result.rows.size() == sizes.sequences;
+  if (selects) select_one(builder, result, columns);
+  if (order != nullptr) *order = order_of(builder, columns);
+  const bool keeps_order = order != nullptr && !order->empty();
+  result.node = keeps_order ? builder.source_at(columns[0].first).node : builder.gather(columns);
+  return result;
+}
+
+ElementSumRef of_chosen_tokens(GraphBuilder& builder, const ElementSumRef& value) {
+  const TraceSizes& sizes = builder.sizes;
+  if (!value->is_plain() || value->terms[0].places.is_whole() || value->shape.empty() ||
+      sizes.tokens == 1) {
+    return value;
+  }
+  const size_t count = value->elements();
+  const auto width = static_cast<size_t>(value->shape.back());
+  if (count == 0 || count / width != sizes.sequences) return value;
+  std::map<uint32_t, std::set<uint32_t>> places;  // of each sequence's row
+  for (size_t i = 0; i < count; ++i) {
+    if (!builder.is_node(value->at(i))) return value;
+    if (builder.source(value->at(i)).rows != sizes.rows()) continue;
+    const uint32_t row = builder.row_of(value->at(i));
+    if (row / sizes.tokens != i / width) return value;
+    std::set<uint32_t>& own = places[row / sizes.tokens];
+    own.insert(row % sizes.tokens);
+    if (own.size() > kChosenTokensMax) return value;
+  }
+  if (places.size() != sizes.sequences || places[0].size() < 2) return value;
+  std::vector<int64_t> numbers = numbers_of(*value);
+  for (int64_t& number : numbers) {
+    if (builder.source(number).rows != sizes.rows()) continue;
+    const uint32_t row = builder.row_of(number);
+    const auto [from, column] = builder.column_of(number);
+    const uint32_t to = builder.selected_at(from, row % sizes.tokens);
+    number = number_of(to, uint64_t{row / sizes.tokens} * builder.source_at(to).width + column);
+  }
+  return plain(value->shape, std::move(numbers));
+}
+
+namespace {
+
+constexpr size_t kRowKindsMax = 256;  // of one value
+
+// Which rows have the same columns of a source. Empty where all have, or one is no row of a source.
+std::vector<std::vector<size_t>> kinds_of_rows(const GraphBuilder& builder,
+                                               const ElementSum& value) {
+  if (value.shape.empty() || value.elements() == 0) return {};
+  const auto width = static_cast<size_t>(value.shape.back());
+  bool is_one = true;
+  for (size_t i = 0, count = value.elements(); i < count; i += width) {
+    if (!builder.is_node(value.at(i))) return {};
+    is_one = is_one && builder.column_of(value.at(i)) == builder.column_of(value.at(0));
+  }
+  if (is_one) return {};
+  std::map<std::vector<Column>, size_t> kinds;
+  std::vector<std::vector<size_t>> rows;
+  for (size_t i = 0, count = value.elements(); i < count; i += width) {
+    auto row = source_row(builder, value, i, width);
+    if (!row) return {};
+    const auto [known, is_new] = kinds.try_emplace(std::move(row->columns), rows.size());
+    if (is_new) rows.emplace_back();
+    if (rows.size() > kRowKindsMax) return {};
+    rows[known->second].push_back(i / width);
+  }
+  return rows;
+}
+
+// The elements that stand in these rows.
+std::vector<int64_t> elements_of_rows(const std::vector<size_t>& rows, size_t width) {
+  std::vector<int64_t> elements;
+  elements.reserve(rows.size() * width);
+  for (const size_t row : rows) {
+    for (size_t c = 0; c < width; ++c) elements.push_back(static_cast<int64_t>(row * width + c));
+  }
+  return elements;
+}
+
+}  // namespace
+
+ElementSumRef each_kind_of_row(GraphBuilder& builder, const ElementSumRef& given,
+                               const std::function<ElementSumRef(const ElementSumRef&)>& make) {
+  if (kinds_of_rows(builder, *given).empty()) return make(given);
+  const ElementSumRef value = builder.materialised(given);
+  const std::vector<std::vector<size_t>> kinds = kinds_of_rows(builder, *value);
+  if (kinds.empty()) return make(value);
+  const int64_t width = value->shape.back();
+  std::vector<ElementSumRef> made;
+  std::vector<size_t> place(value->elements() / static_cast<size_t>(width));  // of a row, in `made`
+  size_t rows = 0;
+  for (const std::vector<size_t>& kind : kinds) {
+    const Movement cut = {.shape = {static_cast<int64_t>(kind.size()), width},
+                          .sources = elements_of_rows(kind, static_cast<size_t>(width))};
+    made.push_back(make(moved(cut, value)));
+    for (const size_t row : kind) place[row] = rows++;
+  }
+  Movement back = {.shape = value->shape};
+  back.shape.back() = made[0]->shape.back();
+  back.sources = elements_of_rows(place, static_cast<size_t>(back.shape.back()));
+  return moved(back, made);
+}
+
+namespace {
+
+constexpr int64_t kPooledRow = -1;
+
+// The token of each sequence that all elements are of, or kPooledRow where they are of rows that
+// sequences have one of. Nothing for any other value.
+std::optional<int64_t> token_of(const GraphBuilder& builder, const ElementSum& value) {
+  const TraceSizes& sizes = builder.sizes;
+  std::optional<int64_t> token;
+  for (size_t i = 0, count = value.elements(); i < count; ++i) {
+    if (!builder.is_node(value.at(i))) return {};
+    const Source& from = builder.source(value.at(i));
+    const bool is_of_tokens = from.rows == sizes.rows();
+    const int64_t found =
+        is_of_tokens ? int64_t{builder.row_of(value.at(i)) % sizes.tokens} : kPooledRow;
+    if (token.value_or(found) != found) return {};
+    token = found;
+  }
+  return token;
+}
+
+}  // namespace
+
+std::vector<ElementSumRef> rows_of_sequences(GraphBuilder& builder,
+                                             std::vector<ElementSumRef> values, Together how) {
+  if (builder.sizes.tokens == 1 || values.empty()) return values;
+  std::vector<std::optional<int64_t>> tokens;
+  for (const ElementSumRef& value : values) tokens.push_back(token_of(builder, *value));
+  const bool are_alike =
+      std::ranges::count(tokens, tokens[0]) == static_cast<ptrdiff_t>(tokens.size());
+  if (are_alike && (how != Together::kSum || !tokens[0])) return values;
+  const bool has_all_of_some =
+      std::ranges::any_of(tokens, [](const auto& token) { return !token; });
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (!tokens[i] || *tokens[i] == kPooledRow) continue;
+    // A token that is put beside others is one of several rows, unless it is repeated.
+    if (how == Together::kMoved && has_all_of_some && without_repeats(values[i]) == values[i])
+      continue;
+    values[i] = each_kind_of_row(builder, values[i], [&](const ElementSumRef& value) {
+      const ElementSumRef once = without_repeats(value);
+      const NodeRows rows = rows_of(builder, once);
+      return stretched(on_rows(builder, rows, once->shape, rows.node, rows.width), value->shape);
+    });
+  }
+  return values;
+}
+
+ElementSumRef without_repeats(const ElementSumRef& value) {
+  const auto is_whole = [](const Term& term) { return term.places.is_whole(); };
+  if (std::ranges::any_of(value->terms, is_whole) || value->elements() == 0) return value;
+  const Shape strides = strides_of(value->shape);
+  Movement cut = {.shape = value->shape, .walk = value->shape, .strides = strides};
+  for (size_t d = 0; d < strides.size(); ++d) {
+    const auto stride = static_cast<size_t>(strides[d]);
+    const size_t block = stride * static_cast<size_t>(value->shape[d]);
+    const auto is_repeated = [&](const Term& term) {
+      for (size_t i = 0, count = value->elements(); i < count; ++i) {
+        const size_t first = i / block * block + i % stride;
+        if (term.places.at(i) != term.places.at(first)) return false;
+        if (term.factors.at(i) != term.factors.at(first)) return false;
+      }
+      return true;
+    };
+    if (value->shape[d] > 1 && std::ranges::all_of(value->terms, is_repeated)) {
+      cut.shape[d] = cut.walk[d] = 1;
+    }
+  }
+  return cut.shape == value->shape ? value : moved(cut, value);
+}
+
+ElementSumRef on_rows(GraphBuilder& builder, const NodeRows& rows, const Shape& shape, ValueId node,
+                      uint32_t width) {
+  Shape made = shape;
+  made.back() = width;
+  const uint32_t to = builder.source_of_node(node, rows.count);
+  bool in_order = rows.rows.size() == rows.count;
+  for (size_t i = 0; i < rows.rows.size() && in_order; ++i) in_order = rows.rows[i] == i;
+  if (in_order) return whole_source(to, std::move(made));
+  std::vector<int64_t> numbers;
+  for (const uint32_t row : rows.rows) {
+    for (uint32_t c = 0; c < width; ++c)
+      numbers.push_back(number_of(to, uint64_t{row} * width + c));
+  }
+  return plain(std::move(made), std::move(numbers));
+}
+
+ElementSumRef on_one_source(GraphBuilder& builder, const ElementSumRef& value) {
+  if (value->terms[0].places.is_whole()) return value;
+  const TraceSizes& sizes = builder.sizes;
+  const uint32_t first = source_of(value->at(0));
+  const Source& from = builder.source(value->at(0));
+  std::vector<bool> seen(size_t{from.rows} * from.width, false);
+  bool is_one = true;
+  for (size_t i = 0, count = value->elements(); i < count && is_one; ++i) {
+    const auto index = static_cast<size_t>(index_of(value->at(i)));
+    is_one = source_of(value->at(i)) == first && index < seen.size() &&
+             (!seen[index] || builder.is_pooled(from));
+    if (is_one) seen[index] = true;
+  }
+  // Before rows of constants are put before those of tokens, none are read there.
+  for (size_t i = 0; i < seen.size() && is_one && from.rows == sizes.rows(); ++i) {
+    if (sizes.is_of_prefix(static_cast<uint32_t>(i / from.width))) seen[i] = true;
+  }
+  if (is_one && std::ranges::count(seen, false) == 0) return value;
+  // The rows of a slice or of a concatenation.
+  const TokenRows whole = token_rows(builder, {value});
+  return whole.made(builder, whole.rows[0].node);
+}
+
+ElementSumRef product(GraphBuilder& builder, const ElementSumRef& a, const ElementSumRef& b) {
+  const std::vector<ElementSumRef> values = rows_of_sequences(
+      builder, {builder.materialised(a), builder.materialised(b)}, Together::kProduct);
+  ElementSumRef first = without_repeats(values[0]), second = without_repeats(values[1]);
+  const Shape shape = broadcast(first->shape, second->shape);
+  // What has rows of tokens says the order.
+  if (token_of(builder, *first) && !token_of(builder, *second)) std::swap(first, second);
+  TokenRows both = token_rows(builder, {stretched(first, shape), stretched(second, shape)});
+  const NodeRows& rows = both.rows[0];
+  const NodeRows& other = both.rows[1];
+  const bool has_sequences = other.count < rows.count;
+  bool are_same = rows.rows.size() == other.rows.size();
+  for (size_t i = 0; i < rows.rows.size() && are_same; ++i) {
+    const uint32_t row = has_sequences ? rows.rows[i] / builder.sizes.tokens : rows.rows[i];
+    are_same = row == other.rows[i];
+  }
+  refuse_op_if(!are_same || rows.count < other.count, kMixesTokens);
+  std::vector<ValueId> nodes = {rows.node, other.node};
+  builder.align(nodes);
+  const ElementSumRef made =
+      both.made(builder, builder.graph.add(builder.name, MultiplyNode{}, nodes));
+  return stretched(made, broadcast(a->shape, b->shape));
+}
+
+namespace {
+
+// The shape of a value whose last dimension has the numbers of one token, whatever dimensions it
+// gives them out in, also where it has those of all tokens in one.
+Shape shape_of_rows(const GraphBuilder& builder, const ElementSum& value) {
+  const auto width = static_cast<size_t>(value.shape.back());
+  const size_t rows = builder.source(value.at(0)).rows;
+  if (source_row(builder, value, 0, width) || value.elements() % rows != 0) {
+    return with_whole_rows(builder, value);
+  }
+  return {static_cast<int64_t>(rows), static_cast<int64_t>(value.elements() / rows)};
+}
+
+// Columns that are given out before the tokens, after them: [sequences, tokens, columns].
+ElementSumRef tokens_first(const GraphBuilder& builder, const ElementSumRef& value) {
+  const size_t sequences = builder.sizes.sequences;
+  const size_t rows = builder.source(value->at(0)).rows / sequences;
+  const size_t width = value->elements() / (rows * sequences);
+  refuse_op_if<Cause::kInput>(
+      width * rows * sequences != value->elements(),
+      "it gives out columns of some tokens: give out all tokens, and take these in your program");
+  return turned(with_shape(value, {static_cast<int64_t>(sequences), static_cast<int64_t>(width),
+                                   static_cast<int64_t>(rows)}));
+}
+
+// A few rows of each sequence's tokens as one row, or nothing where they are all of its tokens.
+std::optional<ValueId> as_one_row(GraphBuilder& builder, const NodeRows& rows) {
+  const TraceSizes& sizes = builder.sizes;
+  if (rows.count != sizes.rows() || has_all_tokens(sizes, rows.rows)) return std::nullopt;
+  const size_t each = rows.rows.size() / sizes.sequences;
+  refuse_op_if<Cause::kInput>(
+      each > kChosenTokensMax || rows.rows.size() % sizes.sequences != 0,
+      "it leaves tokens out, which depends on how many there are: give out all tokens, and take "
+      "these in your program");
+  const uint32_t from = builder.source_of_node(rows.node, rows.count);
+  std::vector<Column> columns;
+  for (size_t i = 0; i < rows.rows.size(); ++i) {
+    const uint32_t place = rows.rows[i] % sizes.tokens;
+    refuse_op_if<Cause::kInput>(
+        rows.rows[i] / sizes.tokens != i / each || place != rows.rows[i % each] % sizes.tokens,
+        kMixesTokens);
+    if (i >= each) continue;
+    const uint32_t one = builder.selected_at(from, place);
+    for (uint32_t c = 0; c < rows.width; ++c) columns.emplace_back(one, c);
+  }
+  return builder.gather(columns);
+}
+
+}  // namespace
+
+namespace {
+
+// The same of a value of one term without factors.
+ElementSumRef shifted_term(GraphBuilder& builder, const ElementSumRef& value) {
+  const TraceSizes& sizes = builder.sizes;
+  const bool has_rows = value->is_plain() && !value->terms[0].places.is_whole() &&
+                        value->shape.size() > 1 && value->elements() != 0;
+  if (!has_rows || sizes.prefix != 0 || sizes.tokens < 2) return value;
+  const auto width = static_cast<size_t>(value->shape.back());
+  if (value->elements() / width != sizes.rows()) return value;
+  const auto is_zero = [&](size_t i) {
+    const int64_t number = value->at(i);
+    if (number == kNoElement) return true;
+    const Source& from = builder.source(number);
+    return from.kind == Source::Kind::kTable && !from.table->is_large() &&
+           from.table->array().to_reals()[static_cast<size_t>(index_of(number))] == 0.0;
+  };
+  std::vector<bool> is_empty(sizes.rows());
+  for (size_t row = 0; row < is_empty.size(); ++row) {
+    bool is_all = true;
+    for (size_t i = row * width; i < (row + 1) * width && is_all; ++i) is_all = is_zero(i);
+    is_empty[row] = is_all;
+  }
+  const auto empty = std::ranges::count(is_empty, true);
+  if (empty == 0 || empty % sizes.sequences != 0 || empty == sizes.rows()) return value;
+  const int64_t by = is_empty[0] ? empty / sizes.sequences : -(empty / sizes.sequences);
+  std::vector<Column> columns;
+  for (uint32_t row = 0; row < sizes.rows(); ++row) {
+    const int64_t place = int64_t{row % sizes.tokens} - by;
+    if (is_empty[row] != (place < 0 || place >= sizes.tokens)) return value;
+    if (is_empty[row]) continue;
+    auto found = source_row(builder, *value, row * width, width);
+    if (!found || int64_t{found->row} != int64_t{row} - by) return value;
+    if (columns.empty()) columns = found->columns;
+    if (found->columns != columns) return value;
+  }
+  const ValueId node = builder.gather(columns);
+  const uint32_t to = builder.shifted(builder.source_of_node(node, sizes.rows()), by);
+  return whole_source(to, value->shape);
+}
+
+}  // namespace
+
+ElementSumRef shifted_rows(GraphBuilder& builder, const ElementSumRef& value) {
+  if (value->is_plain()) return shifted_term(builder, value);
+  ElementSum made = *value;
+  for (Term& term : made.terms) {
+    const ElementSumRef bare = make_sum({value->shape, {Term{term.places}}});
+    const ElementSumRef moved = shifted_term(builder, bare);
+    if (moved == bare) return value;
+    term.places = moved->terms[0].places;
+  }
+  return make_sum(std::move(made));
+}
+
+ValueId output(GraphBuilder& builder, const ElementSumRef& given) {
+  const OnStream on(builder, *given);
+  refuse_op_if(given->elements() == 0, "it has no elements");
+  ElementSumRef value = builder.materialised(given);
+  if (value->shape.empty()) value = with_shape(value, {1});
+  // One number for each token.
+  const bool is_column =
+      value->shape.size() >= 2 && is_along_tokens(builder, *value, value->shape.size() - 1);
+  builder.columns_first = is_column && value->elements() > builder.source(value->at(0)).rows;
+  if (builder.columns_first) {
+    value = tokens_first(builder, value);
+  } else if (is_column) {
+    Shape shape = value->shape;
+    shape.push_back(1);
+    value = with_shape(value, shape);
+  }
+  // The numbers of a row may be given out in several dimensions, in any order.
+  if (!is_column) value = with_shape(value, shape_of_rows(builder, *value));
+  if (value->shape.size() == 1) value = with_shape(value, {1, value->shape[0]});
+  const NodeRows rows = rows_of(builder, value);
+  refuse_op_if<Cause::kInput>(
+      !std::ranges::is_sorted(rows.rows) ||
+          std::ranges::adjacent_find(rows.rows) != rows.rows.end(),
+      "it gives out rows in another order than that of the tokens: leave the last transposition "
+      "to your program");
+  if (rows.rows.size() == rows.count) return rows.node;
+  if (const auto one = as_one_row(builder, rows)) return *one;
+  // Without rows of constants that were put before those of the tokens.
+  const TraceSizes& sizes = builder.sizes;
+  const auto kept = static_cast<uint32_t>(rows.rows.size() / sizes.sequences);
+  return builder.without_first(
+      rows.node, builder.constants_of(rows.node) - (kept - (sizes.tokens - sizes.prefix)));
+}
+
+// ---- values that are another one times constants: functions are of that one, and linear layers
+// take the constants into their weights ----
+
+}  // namespace arenite::convert

@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: Apache-2.0
+// Convolutions: those that work on single places are linear layers; others are windows over tokens
+// or pixels, and linear layers of what these see.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+#include "convert/exported/aten/op_rules.h"
+#include "convert/exported/trace/tracer.h"
+
+namespace arenite::convert {
+namespace {
+
+// [outputs, inputs of a group] as a matrix of all inputs, with zeros for those of other groups.
+ConstantRef of_groups(const ConstantRef& weight, int64_t groups) {
+  const int64_t outputs = weight->shape()[0], width = weight->shape()[1];
+  Movement movement{.shape = {outputs, groups * width}};
+  movement.sources.emplace(elements_of(movement.shape), Movement::kZero);
+  for (int64_t row = 0; row < outputs; ++row) {
+    const int64_t group = row / (outputs / groups);
+    for (int64_t i = 0; i < width; ++i) {
+      (*movement.sources)[static_cast<size_t>((row * groups + group) * width + i)] =
+          row * width + i;
+    }
+  }
+  return moved(movement, weight);
+}
+
+constexpr const char* kNoConvolution =
+    "convolutions are supported along the tokens, and over the lines and columns of images that "
+    "are "
+    "the input: run others in your program, and export the part of the model that takes the result";
+
+// Each place on its own, which a kernel of 1 sees alone: a linear layer.
+ElementSumRef of_places(Tracer& tracer, const ElementSumRef& given, const ConstantRef& weight,
+                        int64_t groups, const TracedValue* bias) {
+  ElementSumRef value = given;
+  if (!value->is_plain() && is_of_model(tracer.builder, *value))
+    value = tracer.builder.materialised(value);
+  const Shape sides = {weight->shape()[0], weight->shape()[1]};
+  const auto stored =
+      std::make_shared<Constant>(weight->value(), sides, weight->type(),
+                                 [weight, sides] { return weight->array().with_shape(sides); });
+  stored->stored = weight->stored;
+  ConstantRef matrix = stored;
+  if (groups > 1) matrix = of_groups(matrix, groups);
+  std::vector<size_t> order = {0};
+  for (size_t d = 2; d < value->shape.size(); ++d) order.push_back(d);
+  order.push_back(1);
+  const ElementSumRef made = tracer.linear(permuted(value, order), matrix, false, bias);
+  return permuted(made, inverse_order(order));
+}
+
+// ---- windows over tokens, and over pixels ----
+
+constexpr int64_t kGroupsMax = 64;  // that become convolutions of their own
+
+// What is known of a convolution whose results are on tokens.
+struct TokenConvolution {
+  Tracer& tracer;
+  ConstantRef weight;  // [outputs, channels of a group, kernel...]
+  int64_t groups;
+  std::vector<double> bias;
+
+  int64_t outputs() const { return weight->shape()[0]; }
+  int64_t channels() const { return weight->shape()[1]; }  // of a group
+  int64_t kernel() const {
+    return static_cast<int64_t>(weight->elements()) / outputs() / channels();
+  }
+
+  bool is_depthwise() const { return groups > 1 && groups == outputs() && channels() == 1; }
+
+  // The weights of outputs [first, first + count) as a matrix [count, kernel * channels]; of a
+  // depthwise convolution all of them, [kernel, channels].
+  WeightRef matrix(int64_t first, int64_t count, const std::string& name) const {
+    Movement order{.shape = {count, kernel() * channels()},
+                   .walk = {count, kernel(), channels()},
+                   .strides = {channels() * kernel(), 1, kernel()},
+                   .offset = first * channels() * kernel()};
+    if (is_depthwise()) {
+      order.shape = order.walk = {kernel(), outputs()};
+      order.strides = {1, kernel()};
+    }
+    const ConstantRef ordered = moved(order, weight);
+    WeightRef made = weight_of(tracer.builder.program, ordered, false);
+    made.name = name;
+    return made;
+  }
+
+  ValueId add(const Windows& of_windows, ValueId input) const {
+    GraphBuilder& builder = tracer.builder;
+    const std::string& name = builder.name;
+    if (is_depthwise()) {
+      return builder.graph.add_depthwise(name, {of_windows, matrix(0, 0, name), bias}, input);
+    }
+    std::vector<ValueId> parts;
+    const auto width = static_cast<uint32_t>(channels());
+    const int64_t count = outputs() / groups;
+    for (int64_t g = 0; g < groups; ++g) {
+      const std::string own = groups == 1 ? name : fmt::format("{}.{}", name, g);
+      const auto column = static_cast<uint32_t>(g) * width;
+      const ValueId columns =
+          groups == 1 ? input : builder.graph.add_slice(own + ".slice", input, column, width);
+      const ValueId seen = builder.graph.add_windows(own + ".windows", of_windows, columns);
+      std::vector<double> added;
+      if (!bias.empty()) {
+        added.assign(bias.begin() + g * count, bias.begin() + (g + 1) * count);
+      }
+      parts.push_back(builder.graph.add_linear(own, {matrix(g * count, count, own), added}, seen));
+    }
+    return groups == 1 ? parts[0] : builder.graph.add_concat(name + ".concat", parts);
+  }
+};
+
+// How many rows of zeros stand before and after those of the model along one dimension of three,
+// [.., rows, ..].
+std::pair<int64_t, int64_t> zeros_around(const ElementSum& value) {
+  const int64_t rows = value.shape[1], width = value.shape[2];
+  const auto is_zero = [&](int64_t row) {
+    for (int64_t b = 0; b < value.shape[0]; ++b) {
+      for (int64_t c = 0; c < width; ++c) {
+        const auto at = static_cast<size_t>((b * rows + row) * width + c);
+        for (const Term& term : value.terms) {
+          if (term.places.at(at) != kNoElement) return false;
+        }
+      }
+    }
+    return true;
+  };
+  int64_t before = 0, after = 0;
+  while (before < rows && is_zero(before)) ++before;
+  while (before + after < rows && is_zero(rows - 1 - after)) ++after;
+  return {before, after};
+}
+
+// The value [sequences, places..., columns] without rows of zeros around it, which windows see as
+// such: as many more of them as `convolution` says then.
+ElementSumRef without_zeros(ElementSumRef value, Convolution& convolution) {
+  for (size_t d = 0; d < convolution.stride.size(); ++d) {
+    const Shape shape = value->shape;
+    const auto extent = [&](size_t begin, size_t end) {
+      return elements_of(Shape(shape.begin() + static_cast<ptrdiff_t>(begin),
+                               shape.begin() + static_cast<ptrdiff_t>(end)));
+    };
+    const auto outer = static_cast<int64_t>(extent(0, d + 1));
+    const auto inner = static_cast<int64_t>(extent(d + 2, shape.size()));
+    const auto [before, after] = zeros_around(*with_shape(value, {outer, shape[d + 1], inner}));
+    if (before + after == 0) continue;
+    Shape left = shape;
+    left[d + 1] -= before + after;
+    refuse_op_if(left[d + 1] < 1, "it is of zeros alone");
+    const Movement crop{.shape = left,
+                        .walk = {outer, left[d + 1], inner},
+                        .strides = {shape[d + 1] * inner, inner, 1},
+                        .offset = before * inner};
+    value = moved(crop, value);
+    convolution.padding_before[d] += before;
+    convolution.padding_after[d] += after;
+  }
+  return value;
+}
+
+uint32_t as_rows(int64_t count) {
+  refuse_op_if(count < 0 || count > kWindowRowsMax, "its windows have {} rows: expected at most {}",
+               count, kWindowRowsMax);
+  return static_cast<uint32_t>(count);
+}
+
+WindowAxis window_along(size_t dimension, const Shape& kernel, const Convolution& convolution) {
+  as_rows((kernel[dimension + 2] - 1) * convolution.dilation[dimension] + 1);
+  return {as_rows(kernel[dimension + 2]), as_rows(convolution.stride[dimension]),
+          as_rows(convolution.dilation[dimension]), as_rows(convolution.padding_before[dimension]),
+          as_rows(convolution.padding_after[dimension])};
+}
+
+// The rows of a value [sequences, places, columns], which are all of a node after `first` ones.
+struct PlacedRows {
+  ValueId input = 0;
+  uint32_t places = 0;
+  uint32_t first = 0;
+};
+PlacedRows placed_rows(GraphBuilder& builder, const ElementSumRef& value) {
+  const int64_t sequences = value->shape[0], tokens = value->shape[1];
+  const NodeRows rows = rows_of(builder, value);
+  const uint32_t places = rows.count / builder.sizes.sequences;  // of a sequence
+  const auto first = places - static_cast<uint32_t>(tokens);
+  bool in_order = rows.rows.size() == static_cast<size_t>(sequences * tokens) &&
+                  sequences == builder.sizes.sequences && first <= builder.sizes.prefix;
+  for (size_t i = 0; i < rows.rows.size() && in_order; ++i) {
+    const auto n = static_cast<size_t>(tokens);
+    in_order = rows.rows[i] == i / n * places + first + i % n;
+  }
+  refuse_op_if(!in_order, "its windows see tokens in another order than theirs");
+  const uint32_t constants = builder.constants_of(rows.node);
+  return {first == 0 ? rows.node : builder.without_first(rows.node, constants), places, first};
+}
+
+using AddNodes = std::function<ValueId(const Windows&, ValueId input)>;
+
+// [sequences, channels, places...] to [sequences, outputs, windows...], which `add` makes the nodes
+// of. `kernel` is [.., .., extents...].
+ElementSumRef over_windows(GraphBuilder& builder, const ElementSumRef& given, const Shape& kernel,
+                           Convolution convolution, bool sees_zeros, const AddNodes& add,
+                           const Shape& result) {
+  const size_t directions = convolution.stride.size();
+  std::vector<size_t> order = {0};
+  for (size_t d = 0; d < directions; ++d) order.push_back(d + 2);
+  order.push_back(1);
+  const ElementSumRef ordered = permuted(given, order);
+  const ElementSumRef value = sees_zeros ? without_zeros(ordered, convolution) : ordered;
+  const Shape shape = value->shape;
+  const auto places = static_cast<int64_t>(value->elements()) / shape[0] / shape.back();
+  const PlacedRows rows = placed_rows(builder, with_shape(value, {shape[0], places, shape.back()}));
+  Windows seen;
+  seen.lines = window_along(0, kernel, convolution);
+  const Axis& axis = builder.graph.axes[builder.graph.axis(rows.input)];
+  if (directions == 2) {
+    const bool fits = axis.is_image() && axis.other == shape[2] && axis.rows == places;
+    refuse_op_if(!fits, "{}", kNoConvolution);
+    seen.columns = window_along(1, kernel, convolution);
+    seen.width = axis.other;
+  } else {
+    refuse_op_if(axis.is_image(), "it sees pixels as one line: {}", kNoConvolution);
+  }
+  const ElementSumRef windows = builder.of_windows({.windows = seen,
+                                                    .input = rows.input,
+                                                    .places = rows.places,
+                                                    .first = rows.first,
+                                                    .add = add});
+  Shape last = {result[0]};
+  last.insert(last.end(), result.begin() + 2, result.end());
+  last.push_back(result[1]);
+  return permuted(with_shape(windows, last), inverse_order(order));
+}
+
+// Whether a kernel sees one place alone, and there are as many results.
+bool is_of_single_places(const Array& kernel, const Convolution& convolution) {
+  for (size_t d = 0; d < convolution.stride.size(); ++d) {
+    if (kernel.shape()[d + 2] != 1 || convolution.stride[d] != 1 ||
+        convolution.padding_before[d] != 0 || convolution.padding_after[d] != 0) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// An image of one line, where a kernel of one direction goes over images.
+void widen(const GraphBuilder& builder, ElementSumRef& value, Shape& kernel, Shape& result,
+           Convolution& convolution) {
+  if (kernel.size() != 3 || !builder.reads_images()) return;
+  value = with_shape(value, {value->shape[0], value->shape[1], 1, value->shape[2]});
+  kernel.insert(kernel.begin() + 2, 1);
+  result.insert(result.begin() + 2, 1);
+  convolution.stride.insert(convolution.stride.begin(), 1);
+  convolution.dilation.insert(convolution.dilation.begin(), 1);
+  convolution.padding_before.insert(convolution.padding_before.begin(), 0);
+  convolution.padding_after.insert(convolution.padding_after.begin(), 0);
+}
+
+AddNodes convolution_nodes(Tracer& tracer, const ConstantRef& weight, int64_t groups,
+                           const TracedValue* bias) {
+  TokenConvolution made{tracer, weight, groups, {}};
+  refuse_op_if(groups > kGroupsMax && !made.is_depthwise(),
+               "it has {} groups: expected one for each channel, or at most {}", groups,
+               kGroupsMax);
+  if (bias != nullptr) {
+    made.bias = tracer.array_of(*bias).to_reals();
+    refuse_op_if(made.bias.size() != static_cast<size_t>(made.outputs()),
+                 "its bias has another width than its results");
+  }
+  return [made](const Windows& seen, ValueId from) { return made.add(seen, from); };
+}
+
+}  // namespace
+
+std::optional<TracedValue> convolution_op(Tracer& tracer, const Call& call) {
+  if (!is_one_of(call.op, {"conv1d", "conv2d", "convolution"})) return std::nullopt;
+  const TracedValue* input = value_of(call, "input");
+  const auto weight = value_as<ConstantRef>(call, "weight");
+  refuse_op_if(input == nullptr || !weight, "its weights depend on the model's input");
+  const Call shapes = with_shapes(call);
+  Array from = shapes.array("input");
+  const Array weights = shapes.array("weight");
+  const bool has_batch = from.rank() == weights.rank();
+  refuse_op_if(
+      weights.rank() < 3 || weights.rank() > 4 || (!has_batch && from.rank() + 1 != weights.rank()),
+      "{}", kNoConvolution);
+  Shape shape = from.shape();
+  if (!has_batch) shape.insert(shape.begin(), 1);
+  from = from.with_shape(shape);
+  Convolution convolution = convolution_of(shapes, weights);
+  const TracedValue* bias = value_of(call, "bias");
+  ElementSumRef value = with_shape(tracer.as_sum(*input), shape);
+  Shape result = convolved_shape(shapes, from, weights, convolution);
+  const bool is_single = is_of_single_places(weights, convolution);
+  Shape kernel = weights.shape(), flat = result;
+  if (!is_single) widen(tracer.builder, value, kernel, flat, convolution);
+  if (tracer.builder.images != 0) find_image(tracer.builder, *value);
+  const ElementSumRef made =
+      is_single ? of_places(tracer, value, weight, convolution.groups, bias)
+                : over_windows(tracer.builder, value, kernel, convolution, true,
+                               convolution_nodes(tracer, weight, convolution.groups, bias), flat);
+  if (!has_batch) result.erase(result.begin());
+  return with_shape(made, result);
+}
+
+std::optional<TracedValue> max_pool_op(Tracer& tracer, const Call& call) {
+  if (!is_one_of(call.op, {"max_pool1d", "max_pool2d", "max_pool2d_with_indices"})) {
+    return std::nullopt;
+  }
+  const size_t count = call.op == "max_pool1d" ? 1 : 2;
+  ElementSumRef value = tracer.as_sum(values_of(call).at(0));
+  const Shape given = value->shape;
+  refuse_op_if(given.size() != count + 2, "it pools no [sequences, channels, places...]");
+  const auto each = [&](const char* name, const Shape& otherwise) {
+    Shape numbers = call.has(name) ? Shape(call.integers(name)) : otherwise;
+    if (numbers.empty()) numbers = otherwise;
+    if (numbers.size() == 1) numbers.resize(count, numbers[0]);
+    refuse_op_if(numbers.size() != count, "its {} has {} numbers", name, numbers.size());
+    return numbers;
+  };
+  Shape kernel = each("kernel_size", {1});
+  Convolution convolution{.stride = each("stride", kernel),
+                          .padding_before = each("padding", {0}),
+                          .padding_after = {},
+                          .dilation = each("dilation", {1})};
+  convolution.padding_after = convolution.padding_before;
+  Shape result = {given[0], given[1]};
+  for (size_t d = 0; d < count; ++d) {
+    const int64_t extent = kernel[d], stride = convolution.stride[d];
+    refuse_op_if(extent < 1 || stride < 1 || convolution.dilation[d] < 1 ||
+                     convolution.padding_before[d] < 0 ||
+                     2 * convolution.padding_before[d] > extent,
+                 "its windows have no rows, or more zeros than half of them");
+    const int64_t left = given[d + 2] + 2 * convolution.padding_before[d] -
+                         (extent - 1) * convolution.dilation[d] - 1;
+    refuse_op_if(left < 0 || (call.flag("ceil_mode", false) && left % stride != 0),
+                 "its last window ends beyond its input, or it has none");
+    result.push_back(left / stride + 1);
+  }
+  kernel.insert(kernel.begin(), {given[1], 1});
+  Shape flat = result;
+  widen(tracer.builder, value, kernel, flat, convolution);
+  if (tracer.builder.images != 0) find_image(tracer.builder, *value);
+  GraphBuilder& builder = tracer.builder;
+  const auto add = [&builder, name = builder.name](const Windows& seen, ValueId from) {
+    return builder.graph.add_max_pool(name, seen, from);
+  };
+  return with_shape(over_windows(builder, value, kernel, convolution, false, add, flat), result);
+}
+
+}  // namespace arenite::convert

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products of matrices: linear layers by constants, and scores and attention between values.
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "convert/exported/aten/op_rules.h"
+#include "convert/exported/trace/tracer.h"
+
+namespace arenite::convert {
+namespace {
+
+// The shape without leading dimensions of 1 that no matrix has.
+Shape matrix_shape(Shape shape) {
+  while (shape.size() > 2 && shape[0] == 1) shape.erase(shape.begin());
+  return shape;
+}
+
+ConstantRef as_matrix(const ConstantRef& constant) {
+  const Shape shape = matrix_shape(constant->shape());
+  refuse_op_if(shape.size() != 2, "it multiplies by a constant of {}: expected a matrix of weights",
+               shape_text(constant->shape()));
+  return shape == constant->shape() ? constant : with_shape(constant, shape);
+}
+
+// Whether rows of this constant are weights of attention that only a mask gives: even ones of what
+// each row sees.
+std::optional<Array> added_of_weights(const ConstantRef& constant, int64_t tokens) {
+  const Shape& shape = constant->shape();
+  if (shape.size() < 2 || shape.back() != tokens || shape[shape.size() - 2] != tokens ||
+      constant->is_large()) {
+    return std::nullopt;
+  }
+  const Array::Reals weights = constant->array().to_reals();
+  Array::Reals added;
+  for (auto row = weights.begin(); row != weights.end(); row += static_cast<ptrdiff_t>(tokens)) {
+    const auto end = row + static_cast<ptrdiff_t>(tokens);
+    const double largest = *std::max_element(row, end);
+    double sum = 0.0;
+    for (auto weight = row; weight != end; ++weight) {
+      if (*weight != 0.0 && std::fabs(*weight - largest) > 1e-6) return std::nullopt;
+      sum += *weight;
+      added.push_back(*weight == 0.0 ? -std::numeric_limits<double>::infinity() : 0.0);
+    }
+    if (std::fabs(sum - 1.0) > 1e-5) return std::nullopt;
+  }
+  return Array::real(shape, std::move(added));
+}
+
+// ---- products by several matrices of weights, as of heads that have one each ----
+
+constexpr int64_t kMatricesMax = 256;  // of one product
+
+int64_t product_of(const Shape& shape, size_t begin, size_t end) {
+  int64_t product = 1;
+  for (size_t d = begin; d < end; ++d) product *= shape[d];
+  return product;
+}
+
+// The value's dimensions are [shared.., rows.., inputs], those of weights [shared.., inputs,
+// outputs].
+ElementSumRef product_by_weights(Tracer& tracer, const ElementSumRef& value,
+                                 const ConstantRef& weights, size_t shared) {
+  const Shape& shape = weights->shape();
+  const int64_t matrices = product_of(shape, 0, shared);
+  const int64_t inputs = shape[shared], outputs = shape[shared + 1];
+  refuse_op_if(
+      matrices < 1 || matrices > kMatricesMax || value->shape.size() < shared + 2 ||
+          product_of(value->shape, 0, shared) != matrices,
+      "it multiplies by a constant of {}: expected a matrix of weights, or one for each head",
+      shape_text(shape));
+  const Shape rest(value->shape.begin() + static_cast<ptrdiff_t>(shared), value->shape.end());
+  const auto block = static_cast<int64_t>(elements_of(rest));
+  std::vector<ElementSumRef> parts;
+  for (int64_t m = 0; m < matrices; ++m) {
+    const Movement cut = {.shape = rest, .walk = {block}, .strides = {1}, .offset = m * block};
+    const Movement of_matrix = {.shape = {inputs, outputs},
+                                .walk = {inputs, outputs},
+                                .strides = {outputs, 1},
+                                .offset = m * inputs * outputs};
+    const ConstantRef matrix = moved(of_matrix, weights);
+    parts.push_back(tracer.linear(moved(cut, value), matrix, true, nullptr));
+  }
+  Movement stack;
+  stack.shape.assign(value->shape.begin(), value->shape.end() - 1);
+  stack.shape.push_back(outputs);
+  stack.walk = {product_of(stack.shape, 0, stack.shape.size())};
+  stack.strides = {1};
+  return moved(stack, parts);
+}
+
+// As matmul: the leading dimensions of both go together.
+ElementSumRef product_of_stacks(Tracer& tracer, const ElementSumRef& given,
+                                const ConstantRef& stack) {
+  const Shape& shape = stack->shape();
+  const size_t shared = shape.size() - 2;
+  Shape padded = given->shape;
+  while (padded.size() < shared + 2) padded.insert(padded.begin(), 1);
+  const ElementSumRef value = with_shape(given, padded);
+  const size_t rank = padded.size();
+  const size_t own = rank - 2 - shared;  // leading dimensions of the value alone
+  const int64_t inputs = shape[shared], outputs = shape[shared + 1];
+  std::vector<size_t> order;
+  const auto add_dimensions = [&](size_t begin, size_t end) {
+    for (size_t d = begin; d < end; ++d) order.push_back(d);
+  };
+  if (product_of(padded, own, own + shared) == 1) {
+    // [matrices, inputs, outputs] as one matrix [inputs, matrices * outputs].
+    const int64_t matrices = product_of(shape, 0, shared);
+    const Movement side_by_side = {.shape = {inputs, matrices * outputs},
+                                   .walk = {inputs, matrices, outputs},
+                                   .strides = {outputs, inputs * outputs, 1}};
+    const ElementSumRef made = tracer.linear(value, moved(side_by_side, stack), true, nullptr);
+    Shape separate(padded.begin(), padded.begin() + static_cast<ptrdiff_t>(own));
+    separate.push_back(padded[rank - 2]);
+    separate.insert(separate.end(), shape.begin(), shape.end() - 2);
+    separate.push_back(outputs);
+    add_dimensions(0, own);
+    add_dimensions(own + 1, own + 1 + shared);
+    add_dimensions(own, own + 1);
+    add_dimensions(rank - 1, rank);
+    return permuted(with_shape(made, separate), order);
+  }
+  add_dimensions(own, own + shared);
+  add_dimensions(0, own);
+  add_dimensions(rank - 2, rank);
+  const ElementSumRef made = product_by_weights(tracer, permuted(value, order), stack, shared);
+  return permuted(made, inverse_order(order));
+}
+
+// x W for weights of one or more matrices, or of a vector.
+ElementSumRef product_from_right(Tracer& tracer, const TracedValue& value,
+                                 const ConstantRef& weight) {
+  if (weight->shape().size() == 1) {
+    const ConstantRef column = with_shape(weight, {1, weight->shape()[0]});
+    const ElementSumRef made = tracer.linear(value, column, false, nullptr);
+    Shape shape = made->shape;
+    shape.pop_back();
+    return with_shape(made, shape);
+  }
+  const Shape shape = matrix_shape(weight->shape());
+  if (shape.size() < 3) return tracer.linear(value, as_matrix(weight), true, nullptr);
+  return product_of_stacks(tracer, tracer.as_sum(value), with_shape(weight, shape));
+}
+
+// W x, or attention whose weights are constants.
+ElementSumRef product_from_left(Tracer& tracer, const ConstantRef& weight,
+                                const ElementSumRef& value) {
+  const int64_t tokens = tracer.builder.sizes.tokens;
+  if (const auto added = added_of_weights(weight, tokens)) {
+    refuse_op_if(value->shape.size() < 2, "it weighs a value that has no rows");
+    Scores scores{.shape = leading(value->shape)};
+    scores.shape.insert(scores.shape.end(), {tokens, tokens});
+    scores.added = *added;
+    scores.positions_max = weight->positions_max;
+    scores.has_softmax = true;
+    return attend(tracer.builder, scores, value);
+  }
+  // W x for columns x is x W^T for rows.
+  const Shape shape = matrix_shape(weight->shape());
+  if (shape.size() < 3) {
+    return turned(tracer.linear(turned(value), as_matrix(weight), false, nullptr));
+  }
+  Shape order = shape;
+  std::swap(order.back(), order[order.size() - 2]);
+  const Shape strides = strides_of(shape);
+  Movement turning = {.shape = order, .walk = order, .strides = {strides.begin(), strides.end()}};
+  std::swap(turning.strides.back(), turning.strides[turning.strides.size() - 2]);
+  return turned(product_of_stacks(tracer, turned(value), moved(turning, weight)));
+}
+
+constexpr int64_t kWeightedSumsMax = 64;  // of one product
+
+// weights @ values over all tokens, as attention pooling has it: [.., queries, tokens] and
+// [.., tokens, columns]. Nothing for any other product.
+std::optional<ElementSumRef> weighted_sums(Tracer& tracer, const ElementSumRef& weights,
+                                           const ElementSumRef& values) {
+  const size_t rank = weights->shape.size();
+  if (rank < 2 || values->shape.size() != rank || weights->terms.size() != 1) return std::nullopt;
+  const int64_t queries = weights->shape[rank - 2];
+  if (queries > kWeightedSumsMax || !is_along_tokens(tracer.builder, *weights, rank - 1) ||
+      !is_along_tokens(tracer.builder, *tracer.builder.materialised(values), rank - 2)) {
+    return std::nullopt;
+  }
+  std::vector<TracedValue> parts;
+  for (int64_t query = 0; query < queries; ++query) {
+    const auto run = [&](const char* op, std::vector<NamedArgument> arguments) {
+      return tracer.trace({.op = op, .arguments = std::move(arguments)}).at(0);
+    };
+    const TracedValue row =
+        run("select",
+            {{"self", traced(weights)}, {"dim", static_cast<int64_t>(rank - 2)}, {"index", query}});
+    const TracedValue column = run("unsqueeze", {{"self", traced(row)}, {"dim", int64_t{-1}}});
+    const TracedValue each = run("mul", {{"self", traced(column)}, {"other", traced(values)}});
+    const TracedValue made = run("sum", {{"self", traced(each)},
+                                         {"dim", Argument::List{static_cast<int64_t>(rank - 2)}},
+                                         {"keepdim", true}});
+    parts.push_back(tracer.builder.materialised(tracer.as_sum(made)));
+  }
+  if (queries == 1) return tracer.as_sum(parts[0]);
+  Argument::List tensors;
+  for (const TracedValue& part : parts) tensors.emplace_back(traced(part));
+  return tracer.as_sum(tracer
+                           .trace({.op = "cat",
+                                   .arguments = {{"tensors", std::move(tensors)},
+                                                 {"dim", static_cast<int64_t>(rank - 2)}}})
+                           .at(0));
+}
+
+TracedValue product(Tracer& tracer, const TracedValue& a, const TracedValue& b) {
+  if (const ScoresRef& scores = a.as<ScoresRef>()) {
+    return attend(tracer.builder, *scores, tracer.as_sum(b));
+  }
+  const ElementSumRef& right = b.as<ElementSumRef>();
+  const bool is_of_sequences = right && tracer.builder.is_pooled(right->front());
+  refuse_op_if(
+      b.is<ScoresRef>() || (is_of_sequences && !a.is_constant()),
+      "it multiplies a product of two values from the left, as linear attention does by q @ "
+      "(k^T @ v): not supported, attention has a softmax over keys");
+  if (const ConstantRef& weight = b.as<ConstantRef>()) return product_from_right(tracer, a, weight);
+  if (const ConstantRef& weight = a.as<ConstantRef>()) {
+    return product_from_left(tracer, weight, tracer.as_sum(b));
+  }
+  const ElementSumRef first = tracer.as_sum(a), second = tracer.as_sum(b);
+  if (const auto sums = weighted_sums(tracer, first, second)) return *sums;
+  if (first->shape.size() > 1 && second->shape.size() > 1) {
+    // The weights may stand on the right.
+    if (const auto sums = weighted_sums(tracer, turned(second), turned(first))) {
+      return turned(*sums);
+    }
+  }
+  return product_scores(tracer.builder, first, second);
+}
+
+}  // namespace
+
+std::optional<TracedValue> matrix_op(Tracer& tracer, const Call& call) {
+  const std::vector<TracedValue> inputs = values_of(call);
+  if (call.op == "linear") {
+    const auto weight = value_as<ConstantRef>(call, "weight");
+    const TracedValue* input = value_of(call, "input");
+    refuse_op_if(!weight, "its weights depend on the model's input");
+    refuse_op_if(input == nullptr, "it has no input");
+    return tracer.linear(*input, weight, false, value_of(call, "bias"));
+  }
+  if (is_one_of(call.op, {"matmul", "bmm", "mm", "mv"}) && inputs.size() == 2) {
+    return product(tracer, inputs[0], inputs[1]);
+  }
+  const bool is_index = call.op == "index" && inputs[0].is_constant();
+  const bool selects = call.op == "index_select" && inputs[0].is_constant() &&
+                       call.dimension("dim", 0, shape_of(inputs[0]).size()) == 0;
+  if (call.op != "embedding" && !is_index && !selects) return std::nullopt;
+  const ConstantRef& table = inputs[0].as<ConstantRef>();
+  const Argument* indices = is_index ? call.find("indices") : nullptr;
+  const auto* list = indices != nullptr ? indices->as<Argument::List>() : nullptr;
+  refuse_op_if(!table || inputs.size() != 2 || table->shape().size() != 2 ||
+                   (list != nullptr && list->size() != 1),
+               "it looks rows up in something else than a table of weights");
+  return looked_up(tracer, table, inputs[1]);
+}
+
+}  // namespace arenite::convert

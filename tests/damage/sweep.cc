@@ -66,7 +66,9 @@ bool can_be_repaired(Damage kind) {
 }  // namespace
 
 Sweep::Sweep(std::string name, std::span<const std::byte> file)
-    : name_(std::move(name)), effort_{kArenaBytesMax, kPositions, kRingChunk, {}}, variants_(file) {
+    : name_(std::move(name)),
+      effort_{.arena_bytes_max = kArenaBytesMax, .positions = kPositions, .ring_chunk = kRingChunk},
+      variants_(file) {
   watch();
   current = this;
   if (load_and_run(file, effort_) != Fate::kRan) std::abort();

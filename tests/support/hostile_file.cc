@@ -18,7 +18,6 @@ namespace arenite::test {
 namespace {
 
 constexpr uint32_t kSequences = 2;
-constexpr uint32_t kRingPositions = 1200;  // more than two pages of a cache
 constexpr uint32_t kImagePositions = 256;  // pixels of a test's image at most
 
 void fill(std::span<float> features, uint32_t) { Random(1).fill(features, 1.0f); }
@@ -89,13 +88,15 @@ void feed(Session& session, const Model& model, uint32_t tokens, size_t width) {
 
 // Token by token and in chunks until the context is full, so that rings of pages come round.
 template <typename Value>
-void feed_to_the_end(Session& session, const Model& model, uint32_t chunk, size_t width) {
+void feed_to_the_end(Session& session, const Model& model, const SessionOptions& options,
+                     size_t width) {
+  const uint32_t chunk = options.tokens_max;
   const GuardedBuffer memory(chunk * width * sizeof(Value), sizeof(Value));
   const std::span<Value> values(reinterpret_cast<Value*>(memory.data()), chunk * width);
   fill(values, model.vocab_size());
   const std::span<const Value> all = values;
   Diagnostic why;
-  for (size_t turn = 0; turn <= kRingPositions; ++turn) {
+  for (size_t turn = 0; turn <= options.positions_max; ++turn) {
     const size_t tokens = turn % 9 == 0 ? 1 : chunk;
     if (!session.step(all.first(tokens * width), &why).ok()) break;
     // How far a ring goes back is the file's choice.
@@ -201,8 +202,8 @@ Fate run(const Model& model, SessionOptions options, size_t arena_bytes_max, boo
   if (model.inputs() > 1 || model.functions() > 1) {
     feed_functions(**session, model, options);
   } else if (to_the_end) {
-    reads_ids ? feed_to_the_end<TokenId>(**session, model, options.tokens_max, width)
-              : feed_to_the_end<float>(**session, model, options.tokens_max, width);
+    reads_ids ? feed_to_the_end<TokenId>(**session, model, options, width)
+              : feed_to_the_end<float>(**session, model, options, width);
   } else {
     reads_ids ? feed<TokenBatch, TokenId>(**session, model, options.positions_max, width)
               : feed<Batch, float>(**session, model, options.positions_max, width);
@@ -293,7 +294,7 @@ Fate run(const Model& model, const Effort& effort) {
     (void)run(model, options, effort.arena_bytes_max, false);
   }
   if (has_ring(model)) {
-    options.positions_max = positions_of(model.input(0), kRingPositions);
+    options.positions_max = positions_of(model.input(0), effort.ring_positions);
     options.tokens_max = std::min(options.positions_max, effort.ring_chunk);
     (void)run(model, options, effort.arena_bytes_max, true);
   }

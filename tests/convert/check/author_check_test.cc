@@ -40,12 +40,12 @@ ConvertedModel author_checked(const std::string& name, const ModelOptions& optio
   return convert_model(path, name, {.source = options}, targets);
 }
 
-constexpr ModelOptions kTutorial{.heads = 2,
-                                 .activation = Activation::kRelu,
-                                 .norm_first = false,
-                                 .mask = MaskChoice::kCausal,
-                                 .embedding_scale = EmbeddingScale{.is_sqrt = true}};
-constexpr ModelOptions kNanoGpt{.heads = 2, .activation = Activation::kRelu, .norm_first = true};
+const ModelOptions kTutorial{.heads = 2,
+                             .activation = Activation::kRelu,
+                             .norm_first = false,
+                             .mask = MaskChoice::kCausal,
+                             .embedding_scale = EmbeddingScale{.is_sqrt = true}};
+const ModelOptions kNanoGpt{.heads = 2, .activation = Activation::kRelu, .norm_first = true};
 
 ::testing::AssertionResult is_as_pytorch(const AuthorCheck& check) {
   if (check.largest_value > 0.1 && check.largest_difference <= kAuthorError * check.largest_value) {

@@ -36,7 +36,7 @@ inline constexpr uint32_t kHeadDim = 8;
 inline constexpr uint32_t kPositions = 24;
 
 // What the state dicts of nanoGPT, minGPT and their kin among these models do not say.
-inline constexpr convert::ModelOptions kGptOptions{
+inline const convert::ModelOptions kGptOptions{
     .heads = kHeads, .activation = Activation::kGeluErf, .norm_first = true};
 
 // Values around `center`, the same for the same name, whatever else is in the model.

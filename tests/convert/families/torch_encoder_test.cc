@@ -21,12 +21,12 @@ constexpr const char* kTokens = "torch_tokens";
 constexpr const char* kFeatures = "torch_features";
 
 // All that the config of kFeatures says, but the labels.
-constexpr ModelOptions kFeatureOptions{.heads = 3,
-                                       .activation = Activation::kGeluErf,
-                                       .norm_first = true,
-                                       .pooling = PoolingChoice::kMean,
-                                       .mask = MaskChoice::kBidirectional,
-                                       .embedding_scale = EmbeddingScale{}};
+const ModelOptions kFeatureOptions{.heads = 3,
+                                   .activation = Activation::kGeluErf,
+                                   .norm_first = true,
+                                   .pooling = PoolingChoice::kMean,
+                                   .mask = MaskChoice::kBidirectional,
+                                   .embedding_scale = EmbeddingScale{}};
 
 TEST(TorchEncoder, ReadsSizesFromShapesAndTheRestFromTheConfig) {
   const Recognised read = model_at(encoder_fixture(kFeatures));

@@ -194,9 +194,38 @@ INSTANTIATE_TEST_SUITE_P(Exported, Pools,
                          ::testing::Values("revin", "revin_of_columns", "last_value",
                                            "largest_value", "least_to_largest", "var_mean",
                                            "instance_norm", "film", "squeeze", "beside", "before",
-                                           "token_gates", "ends", "weighted", "weighted_back",
-                                           "query", "causal"),
+                                           "after_tokens", "token_gates", "ends", "weighted",
+                                           "weighted_back", "query", "causal"),
                          [](const auto& info) { return std::string(info.param); });
+
+// Rows of constants that attend to tokens, and keys that are fewer or more than these
+// (make_latents.py).
+class Latents : public ::testing::TestWithParam<Case> {};
+TEST_P(Latents, GiveWhatPyTorchGives) { expect_as_pytorch(convert_fixture("latents"), GetParam()); }
+INSTANTIATE_TEST_SUITE_P(
+    Exported, Latents,
+    ::testing::Values(Case{"decoder", "decoder", "bidirectional", 64, false},
+                      Case{"detr", "detr", "bidirectional", 96, false},
+                      Case{"perceiver", "perceiver", "bidirectional", 64, false},
+                      Case{"perceiver_io", "perceiver_io", "bidirectional", 0, false},
+                      Case{"resampler", "resampler", "bidirectional", 0, false},
+                      Case{"set_transformer", "set_transformer", "bidirectional", 64, false},
+                      Case{"q_former", "q_former", "bidirectional", 7, false},
+                      Case{"pooled_by_queries", "pooled_by_queries", "none", 64, false},
+                      Case{"one_seed", "one_seed", "bidirectional", 64, false},
+                      Case{"back_to_tokens", "back_to_tokens", "bidirectional", 64, false},
+                      Case{"bias_keys", "bias_keys", "bidirectional", 64, false},
+                      Case{"bias_and_zero", "bias_and_zero", "bidirectional", 7, false},
+                      Case{"memory_keys", "memory_keys", "bidirectional", 64, false},
+                      Case{"segformer", "segformer", "bidirectional", 384, false},
+                      Case{"pvt", "pvt", "bidirectional", 192, false},
+                      Case{"reduced_tokens", "reduced_tokens", "bidirectional", 64, false},
+                      Case{"in_turn", "in_turn", "tiles, 1 of 1 stored", 7, false},
+                      Case{"inverted", "inverted", "bidirectional", 5, false},
+                      Case{"series_patches", "series_patches", "strip by distance, 29 values", 36,
+                           false},
+                      Case{"normalised_patches", "normalised_patches", "bidirectional", 13, false}),
+    test_name);
 
 // Programs with fixed sizes that are models of any length (make_other_lengths.py).
 class OtherLengths : public ::testing::TestWithParam<const char*> {};

@@ -38,12 +38,6 @@ INSTANTIATE_TEST_SUITE_P(
                       Refusal{"wrong_mask", "softmax(-1) @ half", "7 and 4"}),
     [](const ::testing::TestParamInfo<Refusal>& info) { return std::string(info.param.name); });
 
-TEST(ExportedRefusals, SayWhichRowsArePooledAndWhereTheyCanStand) {
-  const std::filesystem::path folder = convert_fixture("exported_pools");
-  EXPECT_TRUE(refuses([&] { read_exported_model(folder / "after_tokens.pt2", {}); },
-                      {"make_pools.py', line ", "put after the tokens", "before the first one"}));
-}
-
 TEST(ExportedRefusals, NameTheInputsOfAModelThatHasSeveral) {
   EXPECT_TRUE(
       refuses([] { read_exported_model(convert_fixture("exported") / "two_inputs.pt2", {}); },

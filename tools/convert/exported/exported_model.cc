@@ -259,7 +259,7 @@ class ModelReader {
 
   // Makes the graph for all lengths, or for the example's alone. False: those for all is no such.
   bool build() {
-    traced_ = follow_input();
+    traced_ = follow_any(program_, trace_shape_, model_.output_index);
     require_few_nodes(traced_.graph);
     choose_positions();
     Followed& last = try_other_length() ? *longer_ : traced_;
@@ -435,42 +435,14 @@ class ModelReader {
            graph.order().size(), format::kOpsMax);
   }
 
-  // What has the shape of features may be images or series that the program cuts.
-  Followed follow_input() {
-    const auto is_cut = [&](const InputError& error) {
-      const size_t op = ops_followed(error);
-      return op < program_->nodes.size() && program_->nodes[op].op.starts_with("conv");
-    };
-    try {
-      Followed followed = follow(program_, trace_shape_, model_.output_index);
-      if (trace_shape_.has_one_token() && trace_shape_.tokens() < 2)
-        trace_shape_.refuse_one_token();
-      return followed;
-    } catch (const OpRefused& error) {
-      std::optional<TraceShape> images = trace_shape_.of_images();
-      if (trace_shape_.has_one_token() && trace_shape_.tokens() < 2 && !is_cut(error)) {
-        trace_shape_.refuse_one_token();
-      }
-      if (!images) throw;
-      try {
-        Followed followed = follow(program_, *images, model_.output_index);
-        trace_shape_ = *images;
-        return followed;
-      } catch (const InputError& other) {
-        const size_t reached = ops_followed(other);
-        if (reached > error.op_index || (reached == error.op_index && is_cut(error))) throw;
-        throw error;
-      }
-    }
-  }
-
   void choose_positions() {
     for (size_t i = 0; i < claim_.inputs.size(); ++i) {
       InputLengths& own = claim_.inputs[i];
       own.is_fixed = !is_free(i);
       own.is_end_chosen = false;
+      own.traced = trace_shape_.of(i).traced_tokens();
       if (trace_shape_.of(i).reads_images()) {
-        own.traced = own.positions = own.limit = trace_shape_.of(i).tokens();
+        own.positions = own.limit = own.traced;
       } else if (own.is_fixed) {
         limit_to_trace(i);
       } else {
@@ -634,17 +606,18 @@ class ModelReader {
   // Tokens of a sequence that has so many rows where `value` has them.
   int64_t tokens_of(const Followed& followed, int64_t rows, ValueId value) const {
     const GraphBuilder& builder = followed.tracer->builder;
-    return builder.tokens_of_rows(rows - builder.constants_of(value), followed.graph.axis(value));
+    const uint32_t axis = followed.graph.axis(value);
+    return builder.tokens_of_rows(rows - builder.constants_on(axis), axis);
   }
 
-  // The input whose rows a value has; nothing where several are joined, which the example's lengths
-  // alone are then known of.
+  // The input whose rows a value has; nothing for rows of constants, and where several are joined,
+  // which the example's lengths alone are then known of.
   InputLengths* lengths_of(const Graph& graph, ValueId value) {
     const uint32_t inputs = graph.inputs_of(graph.axis(value));
-    if (std::popcount(inputs) == 1) {
+    if (std::popcount(inputs) == 1 && !graph.joins_tokens(graph.axis(value))) {
       return &claim_.inputs[static_cast<size_t>(std::countr_zero(inputs))];
     }
-    is_of_joined_rows_ = true;
+    is_of_joined_rows_ = is_of_joined_rows_ || inputs != 0;
     return nullptr;
   }
 
@@ -683,8 +656,7 @@ class ModelReader {
       if (attention == nullptr || !attention->terms) continue;
       InputLengths* const own = lengths_of(graph, value);
       if (own == nullptr) continue;
-      const int64_t positions =
-          followed.tracer->builder.tokens_of_rows(attention->terms->positions, graph.axis(value));
+      const int64_t positions = tokens_of(followed, attention->terms->positions, value);
       if (positions < 1) refuse("what it adds to scores has no row for tokens");
       if (own->positions == 0 || positions < own->positions) {
         own->positions = positions;
@@ -694,8 +666,8 @@ class ModelReader {
     }
     std::map<std::shared_ptr<const TermTable>, std::shared_ptr<const TermTable>> cut;
     for (const auto& [whole, reader] : readers) {
-      const uint32_t rows = followed.tracer->builder.rows_of_tokens(
-          static_cast<uint32_t>(lengths_of(graph, reader)->positions), graph.axis(reader));
+      const auto tokens = static_cast<uint32_t>(lengths_of(graph, reader)->positions);
+      const uint32_t rows = graph.rows(graph.axis(reader), tokens);
       cut[whole] = std::make_shared<const TermTable>(first_positions(*whole, rows));
     }
     for (AttentionNode* attention : nodes_of<AttentionNode>(graph)) {

@@ -93,6 +93,13 @@ uint32_t Graph::inputs_of(uint32_t of_axis) const {
   return inputs_of(axis.source) | other;
 }
 
+bool Graph::joins_tokens(uint32_t of_axis) const {
+  const Axis& axis = axes[of_axis];
+  if (axis.kind != AxisKind::kJoined) return false;
+  const bool are_both = inputs_of(axis.source) != 0 && inputs_of(axis.other) != 0;
+  return are_both || joins_tokens(axis.source) || joins_tokens(axis.other);
+}
+
 uint32_t Graph::positions(uint32_t of_axis) const {
   std::vector<uint32_t> tokens;
   for (uint32_t i = 0; i < inputs.size(); ++i) {

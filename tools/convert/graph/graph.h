@@ -281,6 +281,8 @@ class Graph {
   // The inputs whose tokens an axis has rows of, bit i for input i. Rows of constants and of whole
   // sequences are of none.
   uint32_t inputs_of(uint32_t of_axis) const;
+  // Whether it has the rows of several axes of tokens, one after the other.
+  bool joins_tokens(uint32_t of_axis) const;
   // The input on whose axis the value is, or one that is made of it.
   const GraphInput& input_of(ValueId value) const;
   // Whether queries are on another axis than keys and values.

@@ -456,8 +456,8 @@ AttentionModule read_module(const KnownModule& known, ModelTensors& tensors,
   for (const char* name : {"bias_k", "bias_v"}) {
     if (!tensors.has(name)) continue;
     throw InputError(
-        "{}: {} is a key or value that every query sees (add_bias_kv), which is not supported: "
-        "expected a module trained without it",
+        "{}: {} is a key or value that every query sees (add_bias_kv), which is not supported in a "
+        "state dict: export the module with torch.export, and convert that",
         quote(tensors.source()), quote(tensors.full_name(name)));
   }
   AttentionModule module;

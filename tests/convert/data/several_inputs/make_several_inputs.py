@@ -100,6 +100,26 @@ class Translation(nn.Module):
         return self.head(self.transformer(x, y, tgt_mask=mask, tgt_is_causal=True))
 
 
+class Latents(nn.Module):
+    """Words that attend to what three learned queries found in an image, as Flamingo's."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows, self.words = nn.Linear(5, WIDTH), nn.Embedding(VOCAB, WIDTH)
+        self.queries = nn.Parameter(torch.randn(1, 3, WIDTH))
+        self.read, self.own, self.cross = (
+            nn.MultiheadAttention(WIDTH, HEADS, batch_first=True) for _ in range(3))
+        self.norm, self.head = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, VOCAB)
+
+    def forward(self, image, ids):
+        rows, latents = self.rows(image), self.queries.expand(image.size(0), -1, -1)
+        latents = self.norm(latents + self.read(latents, rows, rows, need_weights=False)[0])
+        y = self.words(ids)
+        mask = nn.Transformer.generate_square_subsequent_mask(ids.size(1))
+        y = y + self.own(y, y, y, attn_mask=mask, need_weights=False, is_causal=True)[0]
+        return self.head(y + self.cross(y, latents, latents, need_weights=False)[0])
+
+
 class ImageText(nn.Module):
     """Words that attend to the patches of an image, as BLIP's text model does; by hand."""
 
@@ -224,6 +244,7 @@ MODELS = [
     ("moonshine", moonshine, (samples, ids), [(2440, 7), (1700, 9)], ({1: ANY}, {1: ANY})),
     ("translation", Translation, (ids, words), [(10, 7), (3, 12)], ({1: ANY}, {1: ANY})),
     ("image_text", ImageText, (ids, features(5)), [(6, 9), (11, 4)], ({1: ANY}, {1: ANY})),
+    ("latents", Latents, (features(5), ids), [(7, 6), (12, 3)], ({1: ANY}, {1: ANY})),
     ("joined", Joined, (features(3), features(5)), [(6, 9), (11, 4)], ({1: ANY}, {1: ANY})),
     ("pooled", Pooled, (features(3), features(5)), [(6, 9), (11, 4)], ({1: ANY}, {1: ANY})),
     ("similarity", Similarity, (ids, ids), [(6, 9), (11, 4)], ({1: ANY}, {1: ANY})),

@@ -203,6 +203,7 @@ class AttentionBuilder {
         "it multiplies scores with values without a softmax over the keys: linear attention, "
         "and weights by relu or sigmoid, are not supported");
     if (!is_whole(keys_) || !is_whole(queries_) || (!is_cross() && queries_.rows != keys_.rows)) {
+      builder_.has_other_rows = true;
       throw NotRecognised(why_not_all_tokens(queries_.rows, keys_.rows));
     }
     lead_ = leading(scores_.shape);
@@ -278,7 +279,10 @@ class AttentionBuilder {
 
   uint32_t stream_of(const ElementSumRef& value) const {
     const auto found = value ? builder_.stream_of(*value) : std::nullopt;
-    return found.value_or(builder_.stream());
+    const bool is_of_sequences =
+        !found && builder_.keeps_rows_apart && value && builder_.is_node(value->front());
+    if (!is_of_sequences) return found.value_or(builder_.stream());
+    return builder_.stream_on(graph_.axis(builder_.source(value->front()).node), 1);
   }
   bool is_cross() const { return queries_.stream != keys_.stream; }
   // Rows that come before those of a side.
@@ -390,8 +394,9 @@ class AttentionBuilder {
     const auto keys = static_cast<size_t>(scores_.shape.back());
     for (size_t i = 0; i < all.size(); ++i) {
       refuse_op_if(!std::isfinite(all[i]) || all[i] != all[i - i % keys],
-                   "it masks or adds to the scores of queries of one input and keys of another: "
-                   "not supported but for padding, queries see all keys");
+                   "it masks or adds to the scores of queries and keys that are different rows, as "
+                   "those of two inputs, or with add_bias_kv: not supported but for padding, such "
+                   "queries see all keys");
     }
   }
 
@@ -472,15 +477,16 @@ class AttentionBuilder {
         is_of_batch ? "it attends from sequence to sequence of the batch. Make the layer with "
                       "batch_first=True, or export the model for an example [tokens, 1, ..]"
         : queries == keys && keys > builder_.sizes.tokens
-            ? "rows that are put after the tokens are not supported, put them before the first one"
+            ? "rows that are put between those of tokens are not supported, put them before or "
+              "after all"
         : queries == keys
             ? "attention within windows or blocks that were cut out is not supported. Attend from "
               "all tokens to all, with a mask that hides those of other windows"
         : queries == builder_.sizes.tokens
-            ? "keys that are added (add_bias_kv, caches) or fewer than tokens are not supported. A "
-              "key and value of zeros, or a learned score for each head, is"
-            : "queries that are learned, or of some tokens, are not supported. Attend from all "
-              "tokens, and take or pool the rows afterwards, as in attention(x, x, x)[:, -1]";
+            ? "keys of some of the tokens are not supported. Attend to all, with a mask that hides "
+              "the others"
+            : "queries of some of the tokens are not supported. Attend from all tokens, and take "
+              "or pool the rows afterwards, as in attention(x, x, x)[:, -1]";
     return fmt::format("its queries and keys are {} and {}, where the model has {} tokens: {}",
                        queries, keys, builder_.sizes.tokens, why);
   }
@@ -498,8 +504,9 @@ class AttentionBuilder {
   std::vector<double> sinks_;                         // of each head, or none
 };
 
-// Attention within windows, each a part of the tokens of a sequence, as one of all tokens which
-// hides those of other windows. Windows are the leading indices of scores, beside heads.
+// Attention within windows, each a part of the tokens of a sequence or all of them in another
+// order, as one of all tokens which hides those of other windows. Windows are the leading indices
+// of scores, beside heads.
 class WindowedAttention {
  public:
   WindowedAttention(GraphBuilder& builder, const Scores& scores)
@@ -589,9 +596,7 @@ class WindowedAttention {
     });
     whole_tokens_ = groups_[0].size() * tokens_;
     const uint32_t tokens = builder_.sizes.tokens;
-    if (groups_.size() % sequences_ != 0 || whole_tokens_ > tokens || groups_[0].size() < 2) {
-      return false;
-    }
+    if (groups_.size() % sequences_ != 0 || whole_tokens_ > tokens) return false;
     const size_t first = tokens - whole_tokens_;
     constexpr size_t kNone = SIZE_MAX;
     for (size_t g = 0; g < groups_.size(); ++g) {
@@ -607,7 +612,8 @@ class WindowedAttention {
       if (std::ranges::count(order, kNone) != 0) return false;
       order_.insert(order_.end(), order.begin(), order.end());
     }
-    return true;
+    // A single window is of interest where its rows are in another order than the tokens.
+    return groups_[0].size() > 1 || !std::ranges::is_sorted(order_);
   }
 
   // [sequences, heads, tokens, dim]
@@ -680,8 +686,9 @@ class WindowedAttention {
 }  // namespace
 
 ElementSumRef attend(GraphBuilder& builder, const Scores& scores, const ElementSumRef& values) {
+  const int64_t others = int64_t{builder.sizes.tokens} - scores.shape.back();
   const bool may_have_windows =
-      scores.has_softmax && scores.shape.back() < int64_t{builder.sizes.tokens};
+      scores.has_softmax && (others > 0 || (others == 0 && builder.keeps_rows_apart));
   std::optional<ElementSumRef> windowed;
   if (may_have_windows) windowed = WindowedAttention(builder, scores).build(values);
   ElementSumRef result = windowed ? *windowed : AttentionBuilder(builder, scores).build(values);

@@ -214,90 +214,6 @@ ElementSumRef prefixed(GraphBuilder& builder, const ElementSumRef& value) {
   return on_rows(builder, made, value->shape, node, width);
 }
 
-// Rows of several inputs, one after the other.
-
-namespace {
-
-// The node whose rows are just those of a value, in order; nothing for any other value.
-std::optional<ValueId> node_of_all_rows(GraphBuilder& builder, const ElementSumRef& value) {
-  const NodeRows rows = rows_of(builder, value);
-  bool in_order = rows.rows.size() == rows.count;
-  for (size_t i = 0; i < rows.rows.size() && in_order; ++i) in_order = rows.rows[i] == i;
-  return in_order ? std::optional(rows.node) : std::nullopt;
-}
-
-}  // namespace
-
-std::optional<ElementSumRef> joined_inputs(GraphBuilder& builder,
-                                           const std::vector<ElementSumRef>& values,
-                                           const Shape& shape) {
-  std::vector<uint32_t> streams;
-  for (const ElementSumRef& value : values) {
-    const auto stream = builder.stream_of(*value);
-    if (!stream) return std::nullopt;
-    streams.push_back(*stream);
-  }
-  const bool are_one = std::ranges::count(streams, streams[0]) == std::ssize(streams);
-  if (are_one || shape.size() < 2) return std::nullopt;
-  const int64_t sequences = builder.sizes.sequences, width = shape.back();
-  uint32_t stream = streams[0];
-  std::optional<ValueId> node;
-  int64_t tokens = 0;
-  for (size_t i = 0; i < values.size(); ++i) {
-    const TraceSizes& sizes = builder.sizes_of(streams[i]);
-    const auto rows = static_cast<size_t>(sequences * sizes.tokens);
-    if (values[i]->shape.back() != width || sizes.prefix != 0 ||
-        values[i]->elements() != rows * static_cast<size_t>(width)) {
-      return std::nullopt;
-    }
-    const OnStream on(builder, streams[i]);
-    const auto part = node_of_all_rows(builder, values[i]);
-    if (!part) return std::nullopt;
-    tokens += sizes.tokens;
-    if (!node) {
-      node = part;
-      continue;
-    }
-    node = builder.graph.add_join(builder.name, *node, *part);
-    stream = builder.joined_stream(stream, streams[i], *node);
-  }
-  if (elements_of(shape) != static_cast<size_t>(sequences * tokens * width)) return std::nullopt;
-  // Of several sequences the rows of each are joined, and not those of all.
-  if (sequences > 1 && shape[shape.size() - 2] != tokens) return std::nullopt;
-  const OnStream on(builder, stream);
-  return whole_source(builder.source_of_node(*node, builder.sizes.rows()), shape);
-}
-
-ElementSumRef part_of_joined(GraphBuilder& builder, const ElementSumRef& value) {
-  const auto stream = builder.streams() > 1 ? builder.stream_of(*value) : std::nullopt;
-  if (!stream || !builder.parts_of(*stream) || !value->is_plain() || value->shape.empty()) {
-    return value;
-  }
-  const auto [first, second] = *builder.parts_of(*stream);
-  const uint32_t before = builder.sizes_of(first).tokens;
-  const uint32_t all = builder.sizes_of(*stream).tokens;
-  const auto width = static_cast<size_t>(value->shape.back());
-  const size_t rows = value->elements() / width / builder.sizes.sequences;
-  for (const bool is_first : {true, false}) {
-    const uint32_t begin = is_first ? 0 : before, count = is_first ? before : all - before;
-    if (rows != count) continue;
-    std::vector<Column> columns;
-    bool is_part = true;
-    for (size_t row = 0; row < rows * builder.sizes.sequences && is_part; ++row) {
-      const auto found = source_row(builder, *value, row * width, width);
-      is_part = found && found->row == row / rows * all + begin + row % rows;
-      if (is_part && row == 0) columns = found->columns;
-      is_part = is_part && found->columns == columns;
-    }
-    if (!is_part) continue;
-    const ValueId whole = builder.gather(columns);
-    const ValueId node = builder.graph.add_part(builder.name, is_first, whole);
-    const OnStream on(builder, is_first ? first : second);
-    return whole_source(builder.source_of_node(node, builder.sizes.rows()), value->shape);
-  }
-  return value;
-}
-
 // The nodes that a value becomes when an op reads it.
 
 namespace {
@@ -514,6 +430,8 @@ ElementSumRef table_rows(GraphBuilder& builder, const ConstantRef& table, Shape 
 
 void fill_position_tables(GraphBuilder& builder, const std::vector<uint32_t>& positions,
                           const ConstantAt& constant_at) {
+  std::vector<uint32_t> tokens_of_all = positions;  // rows of constants come with any tokens
+  for (uint32_t& tokens : tokens_of_all) tokens = std::max(1u, tokens);
   for (const PositionTable& table : builder.tables) {
     const OnStream on(builder, table.stream);
     const bool is_of_input = table.stream < positions.size();
@@ -523,7 +441,7 @@ void fill_position_tables(GraphBuilder& builder, const std::vector<uint32_t>& po
     const uint32_t tokens = builder.traced_rows(axis) + builder.sizes.prefix;
     const uint32_t rows_max =
         (is_of_input ? builder.rows_of_tokens(positions[table.stream], axis)
-                     : builder.graph.all_rows(positions)[axis] - builder.sizes.prefix) +
+                     : builder.graph.all_rows(tokens_of_all)[axis] - builder.sizes.prefix) +
         builder.sizes.prefix;
     refuse_op_if(uint64_t{rows_max} * columns > ElementLimit::current(),
                  "its table of {} positions, {} numbers each, is too large: pass --context N, the "

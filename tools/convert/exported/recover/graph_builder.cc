@@ -30,13 +30,14 @@ constexpr const char* kTakesPartOfConstants =
 
 GraphBuilder::GraphBuilder(std::shared_ptr<const ExportedProgram> of_program,
                            const std::vector<TraceSizes>& of_inputs,
-                           const std::vector<std::string>& names)
-    : program(std::move(of_program)), sizes(of_inputs[0]) {
+                           const std::vector<std::string>& names, bool keeps_apart)
+    : program(std::move(of_program)), keeps_rows_apart(keeps_apart), sizes(of_inputs[0]) {
   graph.inputs[0].name = names[0];
   for (uint32_t i = 0; i < of_inputs.size(); ++i) {
     if (i != 0) graph.add_input(names[i]);
     const TraceSizes& of_input = of_inputs[i];
-    streams_.push_back({of_input, of_input.tokens - of_input.prefix, graph.inputs[i].axis, 0, {}});
+    streams_.push_back(
+        {of_input, of_input.tokens - of_input.prefix, graph.inputs[i].axis, i, 0, {}});
   }
 }
 
@@ -52,7 +53,7 @@ int64_t GraphBuilder::positions_max(uint32_t stream) const {
 }
 
 std::optional<uint32_t> GraphBuilder::stream_of(const ElementSum& value) const {
-  if (streams_.size() == 1) return 0;
+  if (streams_.size() == 1 && !keeps_rows_apart) return 0;
   for (const Term& term : value.terms) {
     for (size_t i = 0, count = value.elements(); i < count; ++i) {
       const int64_t number = term.places.at(i);
@@ -69,18 +70,27 @@ std::optional<uint32_t> GraphBuilder::stream_of(const ElementSum& value) const {
 }
 
 uint32_t GraphBuilder::joined_stream(uint32_t first, uint32_t second, ValueId node) {
-  const uint32_t own_axis = graph.axis(node);
+  const uint32_t tokens = sizes_of(first).tokens + sizes_of(second).tokens;
+  const uint32_t joined = stream_on(graph.axis(node), tokens);
+  streams_[joined].parts = std::pair(first, second);
+  return joined;
+}
+
+uint32_t GraphBuilder::stream_on(uint32_t axis, uint32_t rows) {
   for (uint32_t i = 0; i < streams_.size(); ++i) {
-    if (streams_[i].axis == own_axis) return i;
+    if (streams_[i].axis == axis) return i;
   }
-  TraceSizes joined = sizes_of(first);
-  joined.tokens += sizes_of(second).tokens;
-  streams_.push_back({joined, joined.tokens, own_axis, 0, std::pair(first, second)});
-  return static_cast<uint32_t>(streams_.size() - 1);
+  const auto number = static_cast<uint32_t>(streams_.size());
+  streams_.push_back({{sizes.sequences, rows, 0, false}, rows, axis, number, 0, {}});
+  return number;
 }
 
 uint32_t GraphBuilder::add_source(Source source) {
   source.stream = stream_;
+  if (keeps_rows_apart && source.kind == Source::Kind::kNode) {
+    const bool is_one = graph.is_on(AxisKind::kOne, source.node);
+    source.stream = stream_on(graph.axis(source.node), is_one ? 1 : sizes.tokens);
+  }
   sources_.push_back(std::move(source));
   return static_cast<uint32_t>(sources_.size() - 1);
 }
@@ -239,31 +249,33 @@ uint32_t GraphBuilder::selected_at(uint32_t from, uint32_t place) {
 
 namespace {
 
-// Rows beside those of tokens or windows.
-uint32_t constants_on(const std::vector<Axis>& axes, uint32_t axis) {
-  if (axes[axis].kind == AxisKind::kConstants) return axes[axis].rows;
-  if (axes[axis].kind == AxisKind::kOne) return 1;
-  if (axes[axis].kind != AxisKind::kJoined) return 0;
-  return constants_on(axes, axes[axis].source) + constants_on(axes, axes[axis].other);
-}
-
 // The axis of tokens or windows that constants were joined with.
-uint32_t without_constants(const std::vector<Axis>& axes, uint32_t axis) {
-  while (axes[axis].kind == AxisKind::kJoined) axis = axes[axis].other;
+uint32_t without_constants(const Graph& graph, uint32_t axis) {
+  while (graph.axes[axis].kind == AxisKind::kJoined) {
+    const bool has_tokens = graph.inputs_of(graph.axes[axis].other) != 0;
+    axis = has_tokens ? graph.axes[axis].other : graph.axes[axis].source;
+  }
   return axis;
 }
 
 }  // namespace
 
+uint32_t GraphBuilder::constants_on(uint32_t axis) const {
+  const Axis& own = graph.axes[axis];
+  if (own.kind == AxisKind::kConstants) return own.rows;
+  if (own.kind == AxisKind::kOne) return 1;
+  return own.kind == AxisKind::kJoined ? constants_on(own.source) + constants_on(own.other) : 0;
+}
+
 uint32_t GraphBuilder::constants_of(ValueId node) const {
-  if (graph.is_on(AxisKind::kOne, node)) return 0;
+  if (keeps_rows_apart || graph.is_on(AxisKind::kOne, node)) return 0;
   if (graph.is_on(AxisKind::kConstants, node)) return graph.axes[graph.axis(node)].rows - 1;
-  return constants_on(graph.axes, graph.axis(node));
+  return constants_on(graph.axis(node));
 }
 
 int64_t GraphBuilder::tokens_of_rows(int64_t rows, uint32_t axis) const {
   if (rows == 0) return 0;
-  const Axis& own = graph.axes[without_constants(graph.axes, axis)];
+  const Axis& own = graph.axes[without_constants(graph, axis)];
   if (own.kind == AxisKind::kPixels) {
     return tokens_of_rows(rows / own.rows * graph.axes[own.source].rows, own.source);
   }
@@ -272,19 +284,23 @@ int64_t GraphBuilder::tokens_of_rows(int64_t rows, uint32_t axis) const {
 }
 
 uint32_t GraphBuilder::rows_of_tokens(uint32_t tokens, uint32_t axis) const {
-  return graph.rows(without_constants(graph.axes, axis), tokens);
+  return graph.rows(without_constants(graph, axis), tokens);
 }
 
 void GraphBuilder::limit_positions(int64_t most) {
-  if (most == 0) return;
+  const uint32_t axis = streams_[stream_].axis;
+  if (most == 0 || graph.inputs_of(axis) == 0) return;
   const int64_t prefix = sizes.prefix;
-  Stream& own = streams_[stream_];
-  own.positions_max = tighter(own.positions_max, tokens_of_rows(most - prefix, own.axis) + prefix);
+  int64_t& known = streams_[streams_[stream_].of].positions_max;
+  known = tighter(known, tokens_of_rows(most - prefix, axis) + prefix);
 }
 
 // ---- windows over tokens ----
 
-ElementSumRef GraphBuilder::of_windows(const TokenWindows& windows) {
+ElementSumRef GraphBuilder::of_windows(const TokenWindows& given) {
+  TokenWindows windows = given;
+  windows.stream = given.stream.value_or(stream_);
+  const OnStream on(*this, *windows.stream);
   const ValueId node = windows.add(windows.windows, windows.input);
   const bool is_same = graph.axis(node) == graph.axis(windows.input);
   refuse_op_if(!is_same && parts_of(stream_),
@@ -293,11 +309,20 @@ ElementSumRef GraphBuilder::of_windows(const TokenWindows& windows) {
       !is_same && constants_of(windows.input) != 0,
       "its windows see rows of constants that were put before the tokens, and make more or "
       "fewer rows: not supported");
-  streams_[stream_].axis = without_constants(graph.axes, graph.axis(node));
+  has_other_rows = has_other_rows || !is_same;
   const uint32_t tokens = windows.places - windows.first;
   const uint32_t count = is_same ? tokens : windows.windows.count(tokens);
-  sizes.tokens = windows.first + count;
   const uint32_t width = graph.width(node);
+  if (keeps_rows_apart) {
+    const uint32_t own = stream_on(graph.axis(node), count);
+    if (!is_same) streams_[own].of = streams_[stream_].of;
+    if (!is_same) streams_[own].traced_tokens = streams_[stream_].traced_tokens;
+    const uint32_t source = source_of_node(node, sizes.sequences * count);
+    windows_.try_emplace(source, windows);
+    return whole_source(source, {sizes.sequences, count, width});
+  }
+  streams_[stream_].axis = without_constants(graph, graph.axis(node));
+  sizes.tokens = windows.first + count;
   NodeRows rows{node, width, {}, sizes.rows()};
   for (uint32_t row = 0; row < sizes.rows(); ++row) {
     if (row % sizes.tokens >= windows.first) rows.rows.push_back(row);
@@ -332,10 +357,11 @@ ElementSumRef GraphBuilder::without_windows(const ElementSumRef& value) {
   window.after -= after;
   const ElementSumRef made = of_windows(windows);
   const auto to = int64_t{source_of(made->at(0))};
+  const uint32_t made_places = sources_[source_of(made->at(0))].rows / sizes.sequences;
   std::vector<int64_t> numbers = numbers_of(*value);
   for (int64_t& number : numbers) {
     const uint32_t row = row_of(number);
-    const uint32_t own = row / places * sizes.tokens + row % places - begin + windows.first;
+    const uint32_t own = row / places * made_places + row % places - begin + windows.first;
     number = number_of(static_cast<uint32_t>(to),
                        uint64_t{own} * source.width + column_of(number).second);
   }
@@ -624,13 +650,86 @@ std::optional<ElementSumRef> linear_of_tokens(GraphBuilder& builder, const Eleme
   return whole_source(builder.source_of_node(one, builder.sizes.sequences), shape);
 }
 
+// Whether the first row has numbers of several tokens.
+bool mixes_tokens(const GraphBuilder& builder, const ElementSum& value) {
+  const auto width = std::min(value.elements(), static_cast<size_t>(value.shape.back()));
+  std::optional<uint32_t> token;
+  for (size_t i = 0; i < width; ++i) {
+    if (!builder.is_node(value.at(i))) return false;
+    if (builder.is_pooled(value.at(i))) continue;
+    const uint32_t row = builder.row_of(value.at(i));
+    if (token.value_or(row) != row) return true;
+    token = row;
+  }
+  return false;
+}
+
+// Windows over the tokens whose numbers stand side by side, as patches of a series: a convolution.
+// Nothing where rows are anything else.
+std::optional<ElementSumRef> linear_of_windows(GraphBuilder& builder, const ElementSumRef& given,
+                                               const WeightRef& weight,
+                                               const std::vector<double>& bias) {
+  if (!builder.keeps_rows_apart || given->shape.empty() || !mixes_tokens(builder, *given)) {
+    return std::nullopt;
+  }
+  const ElementSumRef value = builder.materialised(given);
+  const OnStream on(builder, *value);
+  const TraceSizes sizes = builder.sizes;
+  const auto width = static_cast<size_t>(value->shape.back());
+  const size_t rows = value->elements() / width, each = rows / sizes.sequences;
+  // What the first window sees, and where the next one begins.
+  const Movement cut = {.shape = {sizes.sequences, int64_t{weight.columns}},
+                        .walk = {sizes.sequences, int64_t{weight.columns}},
+                        .strides = {static_cast<int64_t>(each * width), 1}};
+  if (each < 2 || rows % sizes.sequences != 0 || width != weight.columns) return std::nullopt;
+  const auto first = tokens_in_row(builder, *moved(cut, value));
+  if (!first || builder.row_of(value->at(0)) >= sizes.tokens) return std::nullopt;
+  Windows seen;
+  seen.lines.kernel = first->tokens;
+  seen.lines.stride = builder.row_of(value->at(width)) - builder.row_of(value->at(0));
+  const bool is_forward = builder.row_of(value->at(width)) > builder.row_of(value->at(0));
+  if (!is_forward || seen.lines.stride > sizes.tokens || seen.count(sizes.tokens) != each) {
+    return std::nullopt;
+  }
+  for (size_t i = 0; i < value->elements(); ++i) {
+    const size_t row = i / width, at = i % width;
+    const size_t place = row % each * seen.lines.stride + builder.row_of(value->at(at));
+    if (!builder.is_node(value->at(i)) ||
+        builder.column_of(value->at(i)) != builder.column_of(value->at(at)) ||
+        builder.row_of(value->at(i)) != row / each * sizes.tokens + place) {
+      return std::nullopt;
+    }
+  }
+  std::vector<uint32_t> order(width);
+  for (size_t i = 0; i < width; ++i) order[first->inputs[i]] = static_cast<uint32_t>(i);
+  const LinearSpec spec = {with_columns(weight, order), bias};
+  const ElementSumRef made =
+      builder.of_windows({.windows = seen,
+                          .input = builder.gather(first->columns),
+                          .places = sizes.tokens,
+                          .add = [&builder, spec](const Windows& windows, ValueId input) {
+                            const ValueId of_windows = builder.graph.add_windows(
+                                builder.name + ".windows", windows, input);
+                            return builder.graph.add_linear(builder.name, spec, of_windows);
+                          }});
+  Shape shape = given->shape;
+  shape.back() = weight.rows;
+  return with_shape(made, shape);
+}
+
 }  // namespace
 
 ElementSumRef linear(GraphBuilder& builder, const ElementSumRef& value, const WeightRef& weight,
                      std::vector<double> bias) {
   if (const auto made = linear_of_tokens(builder, value, weight, bias)) return *made;
   return each_kind_of_row(builder, value, [&](const ElementSumRef& rows) {
-    return linear_of_rows(builder, rows, weight, bias);
+    if (rows != value && weight.columns > builder.sizes.tokens) {
+      if (const auto made = linear_of_tokens(builder, rows, weight, bias)) return *made;
+    }
+    if (const auto made = linear_of_windows(builder, rows, weight, bias)) return *made;
+    // The whole value says best why it is refused.
+    const bool is_refused = rows != value && mixes_tokens(builder, *rows);
+    return linear_of_rows(builder, is_refused ? value : rows, weight, bias);
   });
 }
 

@@ -49,11 +49,13 @@ struct Source {
 };
 
 // What is computed with at a time: the rows that come from one input, or those of several joined.
-// Of several inputs each is a stream.
+// Of several inputs each is a stream; where rows are kept apart, so are those of constants, those
+// of windows, and joined ones of any kind.
 struct Stream {
   TraceSizes sizes;            // of the rows that are computed with: windows may make fewer
   uint32_t traced_tokens = 0;  // of the input
   uint32_t axis = 0;           // of these rows
+  uint32_t of = 0;             // whose rows windows are laid over, or the stream itself
   int64_t positions_max = 0;   // as far as is known; 0: any number
   // Of joined rows those that were joined, with their tokens.
   std::optional<std::pair<uint32_t, uint32_t>> parts{};
@@ -69,6 +71,7 @@ struct TokenWindows {
   uint32_t places = 0;
   uint32_t first = 0;
   std::function<ValueId(const Windows&, ValueId input)> add{};  // its nodes
+  std::optional<uint32_t> stream{};  // of the node; none: the present one
 };
 
 // A value as the rows of one node, whose columns are the value's last dimension, in the order of
@@ -104,10 +107,15 @@ class GraphBuilder {
  public:
   // One stream for each input, whose name is that of the author.
   GraphBuilder(std::shared_ptr<const ExportedProgram> of_program,
-               const std::vector<TraceSizes>& of_inputs, const std::vector<std::string>& names);
+               const std::vector<TraceSizes>& of_inputs, const std::vector<std::string>& names,
+               bool keeps_apart = false);
 
   const std::shared_ptr<const ExportedProgram> program;
-  TraceSizes sizes;  // of the present stream
+  // Whether rows of constants, of windows and joined ones are streams of their own. Else the first
+  // are a prefix of tokens, which windows take the place of.
+  const bool keeps_rows_apart;
+  bool has_other_rows = false;  // for which that makes a difference
+  TraceSizes sizes;             // of the present stream
   Graph graph;
   std::string name;  // of nodes that are made next
   std::optional<Discovery> found;
@@ -147,6 +155,8 @@ class GraphBuilder {
   uint32_t stream_of_column(const Column& column) const { return sources_[column.first].stream; }
   // The rows of several streams, one after the other, as a stream of their own.
   uint32_t joined_stream(uint32_t first, uint32_t second, ValueId node);
+  // That of the rows of an axis, which each sequence has so many of.
+  uint32_t stream_on(uint32_t axis, uint32_t rows);
   const std::optional<std::pair<uint32_t, uint32_t>>& parts_of(uint32_t stream) const {
     return streams_[stream].parts;
   }
@@ -167,6 +177,8 @@ class GraphBuilder {
   uint32_t shifted(uint32_t source, int64_t by);
   // One row of each sequence, that of the token at `place`, which counts from the nearer end.
   uint32_t selected_at(uint32_t source, uint32_t place);
+  // Rows of an axis beside those of tokens or windows.
+  uint32_t constants_on(uint32_t axis) const;
   // Rows of constants that each sequence has in a node, and the place of the first.
   uint32_t constants_of(ValueId node) const;
   uint32_t first_place(ValueId node) const {
@@ -190,7 +202,8 @@ class GraphBuilder {
   // Rows of a sequence of so many tokens, without those of constants.
   uint32_t rows_of_tokens(uint32_t tokens, uint32_t axis) const;
   uint32_t traced_rows(uint32_t axis) const {
-    return rows_of_tokens(streams_[stream_].traced_tokens, axis);
+    const Stream& own = streams_[stream_];
+    return own.parts ? sizes.tokens - sizes.prefix : rows_of_tokens(own.traced_tokens, axis);
   }
   // What a convolution gives, [sequences, windows, columns]. Later values have as many rows.
   ElementSumRef of_windows(const TokenWindows& windows);
@@ -356,13 +369,23 @@ ElementSumRef as_windows(GraphBuilder& builder, const ElementSumRef& value);
 // Of images that a convolution reads as [sequences, channels, height, width]: throws NotRecognised,
 // and says in builder.found how they lie. Other values stay as they are.
 void find_image(GraphBuilder& builder, const ElementSum& value);
-// The rows of several inputs, one after the other along the tokens, as rows of one node; nothing
-// for values that are anything else.
-std::optional<ElementSumRef> joined_inputs(GraphBuilder& builder,
-                                           const std::vector<ElementSumRef>& values,
-                                           const Shape& shape);
-// The rows of one of those inputs alone, in a node; and any other value as it is.
+
+// ---- joined_rows.cc ----
+
+// Rows of several streams, or of constants, one after the other along dimension `dim`, as rows of
+// one node; nothing for values that are anything else.
+std::optional<ElementSumRef> joined_rows(GraphBuilder& builder,
+                                         const std::vector<ElementSumRef>& values, size_t dim);
+// The rows of one of those streams alone, in a node; and any other value as it is.
 ElementSumRef part_of_joined(GraphBuilder& builder, const ElementSumRef& value);
+// Rows of several kinds for each token in turn, as returns, states and actions, each made by
+// another layer: as those of one node, one kind after the other. Any other value as it is.
+ElementSumRef rows_in_turn(GraphBuilder& builder, const ElementSumRef& value);
+// Constants [.., rows, columns] as rows that each sequence has, where `like` [.., rows, columns]
+// says which leading indices are sequences and which are heads; nothing where it does not.
+std::optional<ElementSumRef> rows_of_constants(GraphBuilder& builder, const ConstantRef& constant,
+                                               const ElementSumRef& like);
+
 // One row of each sequence, of all along `axis`.
 ElementSumRef pooled(GraphBuilder& builder, const ElementSumRef& value, size_t axis,
                      SelectKind kind);

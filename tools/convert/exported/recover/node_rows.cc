@@ -29,7 +29,7 @@ std::string why_no_rows(const GraphBuilder& builder, const ElementSum& value) {
       }
       if (builder.source(number).kind == Source::Kind::kTable) {
         return "it puts constants between numbers of the model: rows of constants are supported "
-               "before the first token alone, as in torch.cat([constants, x], 1)";
+               "before the first token and after the last one, as in torch.cat([constants, x], 1)";
       }
       if (builder.is_pooled(number) != builder.is_pooled(value.at(0))) return kPooledAmongTokens;
       tokens.insert(builder.row_of(number));
@@ -58,7 +58,8 @@ std::string why_no_rows(const GraphBuilder& builder, const ElementSum& value) {
   return fmt::format(
       "it makes {} rows of each token's numbers, such as its heads, or states and actions in turn: "
       "norms, sums, factors and gates take rows of heads, but other ops take one row for each "
-      "token. Rows of several kinds in turn are to be made before the model",
+      "token. Rows of several kinds in turn are put together by one op, as in "
+      "torch.stack(rows, 2).flatten(1, 2)",
       parts);
 }
 }  // namespace
@@ -224,10 +225,11 @@ TokenRows token_rows(GraphBuilder& builder, const std::vector<ElementSumRef>& va
 }  // namespace
 
 NodeRows rows_of(GraphBuilder& builder, const ElementSumRef& given, std::vector<uint32_t>* order) {
-  const OnStream on(builder, *given);
+  const OnStream on_given(builder, *given);
+  const ElementSumRef windows = as_windows(builder, builder.materialised(given));
+  const OnStream on(builder, *windows);
   const TraceSizes& sizes = builder.sizes;
-  const ElementSumRef value =
-      of_chosen_tokens(builder, as_windows(builder, builder.materialised(given)));
+  const ElementSumRef value = of_chosen_tokens(builder, windows);
   refuse_op_if(value->shape.empty(), "it is a single number");
   const auto width = static_cast<uint32_t>(value->shape.back());
   const size_t count = value->elements();
@@ -248,6 +250,7 @@ NodeRows rows_of(GraphBuilder& builder, const ElementSumRef& given, std::vector<
     auto row = source_row(builder, *value, i, width);
     if (i == 0 && row) columns = row->columns;
     if (!row || row->columns != columns) {
+      builder.has_other_rows = true;
       throw NotRecognised(why_no_rows(builder, *value), Cause::kInput);
     }
     result.rows.push_back(row->row);
@@ -299,6 +302,22 @@ namespace {
 
 constexpr size_t kRowKindsMax = 256;  // of one value
 
+// The columns of a row of a source; where rows are kept apart, of whatever tokens.
+std::optional<std::vector<Column>> columns_of_row(const GraphBuilder& builder,
+                                                  const ElementSum& value, size_t begin,
+                                                  size_t width) {
+  std::vector<Column> columns;
+  if (!builder.keeps_rows_apart) {
+    auto row = source_row(builder, value, begin, width);
+    return row ? std::optional(std::move(row->columns)) : std::nullopt;
+  }
+  for (size_t i = begin; i < begin + width; ++i) {
+    if (!builder.is_node(value.at(i))) return std::nullopt;
+    columns.push_back(builder.column_of(value.at(i)));
+  }
+  return columns;
+}
+
 // Which rows have the same columns of a source. Empty where all have, or one is no row of a source.
 std::vector<std::vector<size_t>> kinds_of_rows(const GraphBuilder& builder,
                                                const ElementSum& value) {
@@ -313,9 +332,9 @@ std::vector<std::vector<size_t>> kinds_of_rows(const GraphBuilder& builder,
   std::map<std::vector<Column>, size_t> kinds;
   std::vector<std::vector<size_t>> rows;
   for (size_t i = 0, count = value.elements(); i < count; i += width) {
-    auto row = source_row(builder, value, i, width);
-    if (!row) return {};
-    const auto [known, is_new] = kinds.try_emplace(std::move(row->columns), rows.size());
+    auto columns = columns_of_row(builder, value, i, width);
+    if (!columns) return {};
+    const auto [known, is_new] = kinds.try_emplace(std::move(*columns), rows.size());
     if (is_new) rows.emplace_back();
     if (rows.size() > kRowKindsMax) return {};
     rows[known->second].push_back(i / width);
@@ -445,6 +464,7 @@ ElementSumRef on_rows(GraphBuilder& builder, const NodeRows& rows, const Shape& 
 
 ElementSumRef on_one_source(GraphBuilder& builder, const ElementSumRef& value) {
   if (value->terms[0].places.is_whole()) return value;
+  const OnStream on(builder, *value);
   const TraceSizes& sizes = builder.sizes;
   const uint32_t first = source_of(value->at(0));
   const Source& from = builder.source(value->at(0));
@@ -620,7 +640,12 @@ ValueId output(GraphBuilder& builder, const ElementSumRef& given) {
           std::ranges::adjacent_find(rows.rows) != rows.rows.end(),
       "it gives out rows in another order than that of the tokens: leave the last transposition "
       "to your program");
-  if (rows.rows.size() == rows.count) return rows.node;
+  if (rows.rows.size() == rows.count) {
+    const bool is_one = builder.keeps_rows_apart && builder.sizes.tokens == 1 &&
+                        given->shape.size() < 3 && !builder.graph.is_on(AxisKind::kOne, rows.node);
+    if (!is_one) return rows.node;
+    return builder.graph.add_select(builder.name, SelectKind::kFirst, rows.node);
+  }
   if (const auto one = as_one_row(builder, rows)) return *one;
   // Without rows of constants that were put before those of the tokens.
   const TraceSizes& sizes = builder.sizes;

@@ -33,9 +33,9 @@ void refuse_op_if(bool is_refused, fmt::format_string<Args...> why, Args&&... ar
 }
 
 inline constexpr const char* kPooledAmongTokens =
-    "it puts a row that was made of a whole sequence, such as a mean over tokens, after or between "
-    "the rows of tokens: not supported, such a row can stand before the first token, beside the "
-    "columns of each token, or be added to or multiplied with each";
+    "it puts a row that was made of a whole sequence, such as a mean over tokens, between the rows "
+    "of tokens: not supported, such a row can stand before the first token or after the last one, "
+    "beside the columns of each token, or be added to or multiplied with each";
 inline constexpr const char* kReadsIds =
     "it computes with the token ids, which are only looked up by nn.Embedding: give a mask of "
     "padding as a second input instead, as in def forward(self, ids, padding_mask), and export "

@@ -15,9 +15,9 @@ namespace {
 constexpr size_t kNoPlace = SIZE_MAX;
 constexpr uint32_t kScaledColumnsMax = 8192;  // for which a matrix of factors is made
 
-constexpr const char* kUnevenFactors =
-    "it multiplies the rows of each sequence by constants of their own: not supported, factors are "
-    "the same for all sequences";
+constexpr const char* kUnevenConstants =
+    "it adds constants to the rows of each sequence, or multiplies them by such, that are its own: "
+    "not supported, they are the same for all sequences";
 
 // Whether each element of the term stands for another one.
 bool is_injective(const Term& term, size_t count) {
@@ -94,7 +94,7 @@ class SumBuilder {
       refuse_op_if<Cause::kSum>(
           kind && *kind != source.kind,
           "it puts constants beside numbers of the model: rows of constants are supported before "
-          "the first token alone");
+          "the first token and after the last one");
       kind = source.kind;
       if (term.places.is_whole()) break;
     }
@@ -129,13 +129,13 @@ class SumBuilder {
   bool has_row(uint32_t row) const { return element_[size_t{row} * width_] != kNoPlace; }
   bool is_of_tokens() const { return rows_ == builder_.sizes.rows(); }
 
-  // The node times a factor for each position and column, [rows_, width_].
-  ValueId times_table(ValueId node, std::vector<double> each) {
+  // A table of a number for each place and column, [rows_, width_], the same in all sequences.
+  TablePart part_of_places(std::vector<double> each) {
     const uint32_t tokens = builder_.sizes.tokens;
-    refuse_op_if<Cause::kSum>(!is_of_tokens(), kUnevenFactors);
+    refuse_op_if<Cause::kSum>(!is_of_tokens(), kUnevenConstants);
     const size_t square = size_t{tokens} * width_;
     for (size_t i = square; i < each.size(); ++i) {
-      refuse_op_if<Cause::kSum>(each[i] != each[i % square], kUnevenFactors);
+      refuse_op_if<Cause::kSum>(each[i] != each[i % square], kUnevenConstants);
     }
     each.resize(square);
     TablePart part;
@@ -148,10 +148,16 @@ class SumBuilder {
     part.prefix_rows.resize(builder_.sizes.prefix);
     std::iota(part.prefix_rows.begin(), part.prefix_rows.end(), int64_t{0});
     builder_.limit_positions(tokens);
+    return part;
+  }
+
+  // The node times a factor for each position and column, [rows_, width_].
+  ValueId times_table(ValueId node, std::vector<double> each) {
+    TablePart part = part_of_places(std::move(each));
     EmbeddingNode table;
     table.positions.emplace();
     table.positions->name = builder_.name + ".factors";
-    table.positions->rows = tokens;
+    table.positions->rows = builder_.sizes.tokens;
     table.positions->columns = width_;
     const ValueId factors =
         graph_.add_embedding(table.positions->name, std::move(table), width_, graph_.axis(node));
@@ -264,6 +270,31 @@ class SumBuilder {
     return own != nullptr && first != nullptr && *own == *first;
   }
 
+  // Whether rows are as many whatever is given, as those of images or constants, or have tables of
+  // one length alone.
+  bool has_fixed_rows() const {
+    const uint32_t axis = graph_.axis(builder_.source_at(source_).node);
+    return is_of_tokens() &&
+           (builder_.reads_images() || graph_.inputs_of(axis) == 0 || graph_.joins_tokens(axis));
+  }
+
+  // What a term of constants adds to each place and column, [rows_, width_].
+  std::vector<double> numbers_of_places(const Term& term) const {
+    std::map<const Constant*, Array::Reals> tables;
+    std::vector<double> each(element_.size(), 0.0);
+    for (size_t place = 0; place < element_.size(); ++place) {
+      if (element_[place] == kNoPlace) continue;
+      const int64_t number = term.places.at(element_[place]);
+      if (number == kNoElement) continue;
+      const ConstantRef& constant = builder_.source(number).table;
+      const auto [known, is_new] = tables.try_emplace(constant.get());
+      if (is_new) known->second = constant->array().to_reals();
+      each[place] = term.factors.at(element_[place]) *
+                    known->second.at(static_cast<size_t>(index_of(number)));
+    }
+    return each;
+  }
+
   TablePart part_of(const Term& term) {
     const uint32_t tokens = builder_.sizes.tokens;
     TablePart part;
@@ -290,10 +321,12 @@ class SumBuilder {
         const int64_t position = is_of_tokens() ? position_of[r % tokens] : 0;
         const int64_t step = term.places.at(i) - first;
         if (!found && position == 1) part.stride = step, found = true;
-        const bool is_in_table = step == part.stride * position ||
-                                 is_of_first_sequence(part.constant, term, r, c, values);
+        const bool is_in_table = (step == part.stride * position ||
+                                  is_of_first_sequence(part.constant, term, r, c, values)) &&
+                                 term.factors.at(i) == factor;
+        if (!is_in_table && has_fixed_rows()) return part_of_places(numbers_of_places(term));
         refuse_op_if<Cause::kSum>(
-            !is_in_table || term.factors.at(i) != factor,
+            !is_in_table,
             "it adds constants that are no table of positions: expected the same for all tokens, "
             "or one row for each position");
       }

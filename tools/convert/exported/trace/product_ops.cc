@@ -145,10 +145,18 @@ ElementSumRef product_from_right(Tracer& tracer, const TracedValue& value,
   return product_of_stacks(tracer, tracer.as_sum(value), with_shape(weight, shape));
 }
 
-// W x, or attention whose weights are constants.
-ElementSumRef product_from_left(Tracer& tracer, const ConstantRef& weight,
-                                const ElementSumRef& value) {
-  const int64_t tokens = tracer.builder.sizes.tokens;
+// W x, attention whose weights are constants, or where rows are kept apart the scores of queries
+// that are constants.
+TracedValue product_from_left(Tracer& tracer, const ConstantRef& weight,
+                              const ElementSumRef& value) {
+  GraphBuilder& builder = tracer.builder;
+  builder.has_other_rows = true;
+  const size_t rank = value->shape.size();
+  if (builder.keeps_rows_apart && rank > 1 && is_along_tokens(builder, *value, rank - 1)) {
+    const auto query = rows_of_constants(builder, weight, turned(value));
+    if (query) return product_scores(builder, *query, value);
+  }
+  const int64_t tokens = builder.sizes.tokens;
   if (const auto added = added_of_weights(weight, tokens)) {
     refuse_op_if(value->shape.size() < 2, "it weighs a value that has no rows");
     Scores scores{.shape = leading(value->shape)};

@@ -296,20 +296,38 @@ ElementSumRef pooled_row(GraphBuilder& builder, const ElementSumRef& value, size
   return with_shape(pooled(builder, value, axis, kind), shape);
 }
 
+// The mean along `axis`, which has then the extent 1: of all tokens, or of columns, which are
+// multiplied with ones.
+ElementSumRef mean_along(GraphBuilder& builder, const ElementSumRef& value, size_t axis) {
+  if (is_along_tokens(builder, *builder.materialised(value), axis)) {
+    return pooled_row(builder, value, axis, SelectKind::kMean);
+  }
+  std::vector<size_t> order(value->shape.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::swap(order[axis], order.back());
+  WeightRef ones;
+  ones.name = builder.name + ".ones";
+  ones.rows = 1;
+  ones.columns = static_cast<uint32_t>(value->shape[axis]);
+  set_exact(ones, [count = ones.columns] {
+    return std::vector<double>(count, 1.0 / static_cast<double>(count));
+  });
+  return permuted(linear(builder, permuted(value, order), ones, {}), order);
+}
+
 // The mean of squares of the distance to the mean, or its root: in two passes, which lose nothing.
 ElementSumRef deviation_of_rows(Tracer& tracer, const Call& call, const ElementSumRef& value,
                                 size_t axis) {
   GraphBuilder& builder = tracer.builder;
-  const ElementSumRef mean = pooled_row(builder, value, axis, SelectKind::kMean);
+  const ElementSumRef mean = mean_along(builder, value, axis);
   const ElementSumRef distance = builder.materialised(sum(value, mean, -1.0));
   const auto extent = static_cast<double>(value->shape[axis]);
   const double without = call.has("correction")        ? call.real("correction")
                          : call.flag("unbiased", true) ? 1.0
                                                        : 0.0;
   refuse_op_if(without >= extent, "it divides by no number of tokens");
-  const ElementSumRef variance =
-      scaled(pooled_row(builder, product(builder, distance, distance), axis, SelectKind::kMean),
-             extent / (extent - without));
+  const ElementSumRef variance = scaled(
+      mean_along(builder, product(builder, distance, distance), axis), extent / (extent - without));
   return call.op == "var" ? variance : applied(tracer, "sqrt", variance);
 }
 
@@ -405,9 +423,10 @@ std::optional<TracedValue> pooling_op(Tracer& tracer, const Call& call) {
     result = deviation_of_rows(tracer, call, value, axis);
   } else if (op == "amin") {
     result = scaled(pooled_row(builder, scaled(value, -1.0), axis, SelectKind::kMax), -1.0);
+  } else if (is_sum) {
+    result = scaled(mean_along(builder, value, axis), op == "sum" ? extent : 1.0);
   } else {
-    result = pooled_row(builder, value, axis, is_sum ? SelectKind::kMean : SelectKind::kMax);
-    if (op == "sum") result = scaled(result, extent);
+    result = pooled_row(builder, value, axis, SelectKind::kMax);
   }
   Shape kept = shape;
   kept[axis] = 1;

@@ -300,15 +300,40 @@ TraceShape TraceShape::with_prefix(uint32_t rows, bool puts_last_first) const {
   return other;
 }
 
+TraceShape TraceShape::with_rows_apart() const {
+  TraceShape other = *this;
+  for (size_t i = 0; i < inputs(); ++i) other.of(i).prefix_ = 0;
+  other.puts_last_first_ = false;
+  other.keeps_rows_apart_ = true;
+  return other;
+}
+
 std::optional<TraceShape> TraceShape::of_images() const {
   if (reads_images_ || reads_tokens()) return std::nullopt;
   TraceShape other = with_prefix(0, false);
   other.reads_images_ = true;
+  other.keeps_rows_apart_ = false;
   other.columns_first_ = false;
   other.axis_ = 0;
   other.symbol_.clear();
   other.sequences_ = std::max<int64_t>(1, example_shape()[0]);
   other.tokens_ = other.traced_tokens_ = 1;
+  return other;
+}
+
+std::optional<TraceShape> TraceShape::with_columns_first() const {
+  const Shape shape = example_shape();
+  if (reads_tokens() || reads_images_ || columns_first_ || inputs() > 1 || shape.size() != 3 ||
+      shape[2] < 2) {
+    return std::nullopt;
+  }
+  TraceShape other = with_prefix(0, false);
+  other.keeps_rows_apart_ = false;
+  other.columns_first_ = true;
+  other.axis_ = 2;
+  other.symbol_.clear();
+  other.sequences_ = std::max<int64_t>(1, shape[0]);
+  other.tokens_ = other.traced_tokens_ = shape[2];
   return other;
 }
 

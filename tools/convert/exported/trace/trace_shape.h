@@ -81,10 +81,16 @@ class TraceShape {
   TraceShape at(const std::vector<int64_t>& tokens) const;  // of each
   // The same, where it puts rows of constants before each sequence (TraceSizes).
   TraceShape with_prefix(uint32_t rows, bool puts_last_first) const;
+  // The same, where rows of constants and of windows are streams of their own (GraphBuilder).
+  TraceShape with_rows_apart() const;
+  bool keeps_rows_apart() const { return keeps_rows_apart_; }
   // The same, where what seems to be features is images, or series of numbers;
   // nothing where it cannot be. Its length is known with the layout.
   std::optional<TraceShape> of_images() const;
   TraceShape with_image(const ImageLayout& image) const;
+  // The same, where what seems to be rows of tokens is columns of them, of as many tokens as the
+  // example has; nothing where it cannot be.
+  std::optional<TraceShape> with_columns_first() const;
 
   TraceSizes sizes() const {
     return {static_cast<uint32_t>(sequences_), static_cast<uint32_t>(tokens_ + prefix_),
@@ -167,6 +173,7 @@ class TraceShape {
   bool has_one_token_ = false;
   std::optional<ImageLayout> image_;
   bool puts_last_first_ = false;
+  bool keeps_rows_apart_ = false;
   std::string symbol_;
 };
 

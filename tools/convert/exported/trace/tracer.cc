@@ -134,7 +134,8 @@ TraceSizes longest_sizes(const TraceShape& trace_shape) {
 }  // namespace
 
 Tracer::Tracer(std::shared_ptr<const ExportedProgram> program, const TraceShape& trace_shape)
-    : builder(program, sizes_of_inputs(trace_shape), names_of_inputs(trace_shape)),
+    : builder(program, sizes_of_inputs(trace_shape), names_of_inputs(trace_shape),
+              trace_shape.keeps_rows_apart()),
       program_(std::move(program)),
       trace_shape_(trace_shape),
       budget_(interpreting_budget(*program_, trace_shape.elements())),
@@ -560,6 +561,11 @@ std::optional<std::vector<TracedValue>> Tracer::move(const Call& call) {
     }
     return results;
   }
+  if (parts[0].is<ScoreRowRef>() && count == 1 && movements->size() == 1 &&
+      (*movements)[0].keeps_order(elements_of(shape_of(parts[0]))) &&
+      (*movements)[0].shape == shape_of(parts[0])) {
+    return {{parts[0]}};
+  }
   if (const FunctionRef& function = parts[0].as<FunctionRef>(); function && count == 1) {
     const Movement& movement = (*movements)[0];
     const bool is_same = movements->size() == 1 && movement.shape == function->shape &&
@@ -569,17 +575,23 @@ std::optional<std::vector<TracedValue>> Tracer::move(const Call& call) {
       return {{moved_function(*this, call, function, movement.shape)}};
     }
   }
-  return moved_values(parts, *movements, is_one_of(op, {"cat", "concat", "concatenate"}));
+  std::optional<size_t> joined;
+  if (is_one_of(op, {"cat", "concat", "concatenate"})) {
+    joined = call.dimension("dim", 0, shape_of(parts[0]).size());
+  }
+  return moved_values(parts, *movements, joined);
 }
 
 std::vector<TracedValue> Tracer::moved_values(const std::vector<TracedValue>& parts,
-                                              const std::vector<Movement>& movements, bool joins) {
-  if (joins && builder.streams() > 1) {
+                                              const std::vector<Movement>& movements,
+                                              std::optional<size_t> joins) {
+  const bool has_constant = std::ranges::any_of(parts, &TracedValue::is_constant);
+  builder.has_other_rows = builder.has_other_rows || parts.size() > 1;
+  if (joins && (builder.streams() > 1 || builder.keeps_rows_apart)) {
     std::vector<ElementSumRef> sums;
     for (const TracedValue& part : parts) sums.push_back(as_sum(part));
-    if (auto joined = joined_inputs(builder, sums, movements.at(0).shape)) return {{*joined}};
+    if (auto joined = joined_rows(builder, sums, *joins)) return {{*joined}};
   }
-  const bool has_constant = std::ranges::any_of(parts, &TracedValue::is_constant);
   std::vector<ElementSumRef> moving;
   for (const TracedValue& part : parts) {
     const ElementSumRef value = as_sum(part);
@@ -601,68 +613,11 @@ std::vector<TracedValue> Tracer::moved_values(const std::vector<TracedValue>& pa
   std::vector<TracedValue> results;
   for (const Movement& movement : movements) {
     const ElementSumRef made = shifted_rows(builder, moved(movement, moving));
-    results.emplace_back(prefixed(builder, part_of_joined(builder, builder.without_windows(made))));
+    const ElementSumRef part = part_of_joined(builder, builder.without_windows(made));
+    results.emplace_back(builder.keeps_rows_apart ? rows_in_turn(builder, part)
+                                                  : prefixed(builder, part));
   }
   return results;
-}
-
-namespace {
-
-constexpr uint32_t kPrefixStepsMax = 5;
-
-// Nothing if it has to be followed anew, in another `trace_shape`.
-std::optional<Followed> follow_once(const std::shared_ptr<const ExportedProgram>& program,
-                                    TraceShape& trace_shape, size_t output) {
-  Followed followed;
-  followed.tracer = std::make_unique<Tracer>(program, trace_shape);
-  const GraphBuilder& builder = followed.tracer->builder;
-  try {
-    followed.tracer->run(output);
-  } catch (const InputError&) {
-    if (!builder.found) throw;
-    TraceShape& own = trace_shape.of(builder.found->stream);
-    own = builder.found->image ? own.with_image(*builder.found->image)
-                               : own.with_prefix(builder.found->prefix, false);
-    return std::nullopt;
-  }
-  followed.graph = builder.graph;
-  followed.graph.remove_unread();
-  for (uint32_t i = 0; i < trace_shape.inputs(); ++i) {
-    followed.positions_max.push_back(builder.positions_max(i));
-  }
-  for (uint32_t i = static_cast<uint32_t>(trace_shape.inputs()); i < builder.streams(); ++i) {
-    followed.joined_positions_max =
-        tighter(followed.joined_positions_max, builder.positions_max(i));
-  }
-  return followed;
-}
-
-}  // namespace
-
-// How many rows of constants the program puts before each sequence is seen when it does. Where it
-// does so in several steps, those that are put first may be the first of all, or the last.
-Followed follow(const std::shared_ptr<const ExportedProgram>& program, TraceShape& trace_shape,
-                size_t output) {
-  for (uint32_t steps = 0; steps < kPrefixStepsMax; ++steps) {
-    try {
-      if (auto followed = follow_once(program, trace_shape, output)) return std::move(*followed);
-    } catch (const InputError&) {
-      if (trace_shape.sizes().prefix < 2 || trace_shape.inputs() > 1) throw;
-      TraceShape other = trace_shape.with_prefix(trace_shape.sizes().prefix, true);
-      std::optional<Followed> followed;
-      try {
-        followed = follow_once(program, other, output);
-      } catch (const InputError&) {  // what was refused first is told
-      }
-      if (!followed) throw;
-      trace_shape = other;
-      return std::move(*followed);
-    }
-  }
-  throw InputError(
-      "{}: it puts rows of constants before the tokens in too many steps: expected at "
-      "most {}",
-      quote(program->source), kPrefixStepsMax);
 }
 
 // ---- ops that are made of others ----

@@ -63,7 +63,8 @@ class Tracer {
   void keep(uint32_t value, Argument kept);
   std::optional<std::vector<TracedValue>> move(const Call& call);
   std::vector<TracedValue> moved_values(const std::vector<TracedValue>& parts,
-                                        const std::vector<Movement>& movements, bool joins);
+                                        const std::vector<Movement>& movements,
+                                        std::optional<size_t> joins);
 
   // ---- functions as nodes (trace_expressions.cc) ----
   ElementSumRef materialise(const FunctionRef& function);
@@ -137,9 +138,14 @@ struct Followed {
 };
 
 // Follows all ops that the output needs. What is seen only then is added to `trace_shape`: rows of
-// constants that the program puts before each sequence, and how images lie in their array.
-// Throws InputError where something is not recognised.
+// constants that the program puts before each sequence, and how images lie in their array. Throws
+// InputError where something is not recognised.
 Followed follow(const std::shared_ptr<const ExportedProgram>& program, TraceShape& trace_shape,
                 size_t output);
+// The same in one reading after the other, which `trace_shape` then says: what has the shape of
+// features may be images or series that the program cuts, or have its columns before tokens, and
+// rows may have to be kept apart.
+Followed follow_any(const std::shared_ptr<const ExportedProgram>& program, TraceShape& trace_shape,
+                    size_t output);
 
 }  // namespace arenite::convert

@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows of constants that each sequence has, and rows of several kinds, one after the other.
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+
+#include "convert/exported/recover/graph_builder.h"
+
+namespace arenite::convert {
+namespace {
+
+// Which head of which sequence each leading index of a value [.., rows, columns] is.
+struct HeadsOfRows {
+  std::vector<std::pair<uint32_t, uint32_t>> order{};
+  uint32_t count = 0;  // of each sequence
+  std::map<uint32_t, uint32_t> of_sequences{};
+
+  // A further leading index, whose rows are of this sequence.
+  uint32_t add(uint32_t sequence) {
+    const uint32_t head = of_sequences[sequence]++;
+    order.emplace_back(sequence, head);
+    count = std::max(count, head + 1);
+    return head;
+  }
+  bool are_complete(uint32_t sequences) const { return order.size() == size_t{count} * sequences; }
+
+  friend bool operator==(const HeadsOfRows&, const HeadsOfRows&) = default;
+};
+
+// Rows that a value has along the last dimension but one, as all rows of a node.
+struct RowsOfNode {
+  ValueId node = 0;
+  uint32_t stream = 0;
+  uint32_t rows = 0;  // of a sequence
+};
+
+// The rows of `node` as elements of a value [.., rows, columns].
+ElementSumRef rows_as_elements(GraphBuilder& builder, const RowsOfNode& rows,
+                               const HeadsOfRows& heads, const Shape& shape) {
+  const OnStream on(builder, rows.stream);
+  const auto width = static_cast<uint64_t>(shape.back());
+  const uint32_t sequences = builder.sizes.sequences;
+  const uint32_t source = builder.source_of_node(rows.node, sequences * rows.rows);
+  if (heads.count == 1 && std::ranges::is_sorted(heads.order)) return whole_source(source, shape);
+  std::vector<int64_t> numbers;
+  for (const auto& [sequence, head] : heads.order) {
+    for (uint64_t row = uint64_t{sequence} * rows.rows, end = row + rows.rows; row < end; ++row) {
+      for (uint64_t c = 0; c < width; ++c) {
+        numbers.push_back(number_of(source, (row * heads.count + head) * width + c));
+      }
+    }
+  }
+  return plain(shape, std::move(numbers));
+}
+
+// Constants [.., rows, columns] as rows of a node with all heads side by side; nothing where
+// sequences differ.
+std::optional<RowsOfNode> constant_rows(GraphBuilder& builder, const Array::Reals& values,
+                                        const Shape& shape, const HeadsOfRows& heads,
+                                        const std::string& name) {
+  const auto width = static_cast<size_t>(shape.back());
+  const auto rows = static_cast<size_t>(shape[shape.size() - 2]);
+  std::vector<double> table(rows * heads.count * width);
+  for (size_t i = 0; i < values.size(); ++i) {
+    const auto& [sequence, head] = heads.order.at(i / width / rows);
+    double& own = table[(i / width % rows * heads.count + head) * width + i % width];
+    if (sequence == heads.order[0].first) own = values[i];
+    if (own != values[i]) return std::nullopt;
+  }
+  WeightRef weight;
+  weight.name = name.empty() ? builder.name : name;
+  weight.rows = static_cast<uint32_t>(rows);
+  weight.columns = static_cast<uint32_t>(heads.count * width);
+  set_exact(weight, [table] { return table; });
+  const ValueId node = builder.graph.add_constants(builder.name + ".rows", weight);
+  return RowsOfNode{node, builder.stream_on(builder.graph.axis(node), weight.rows), weight.rows};
+}
+
+// The numbers of a value of one constant and zeros; nothing for any other value.
+std::optional<Array::Reals> numbers_of_constants(const GraphBuilder& builder,
+                                                 const ElementSum& value, std::string& name) {
+  if (!value.is_plain()) return std::nullopt;
+  std::map<uint32_t, Array::Reals> tables;
+  Array::Reals numbers;
+  for (size_t i = 0, count = value.elements(); i < count; ++i) {
+    const int64_t number = value.at(i);
+    if (number == kNoElement) {
+      numbers.push_back(0.0);
+      continue;
+    }
+    const Source& from = builder.source(number);
+    if (from.kind != Source::Kind::kTable) return std::nullopt;
+    const auto [known, is_new] = tables.try_emplace(source_of(number));
+    if (is_new) known->second = from.table->array().to_reals();
+    if (is_new && from.table->value() != kNoValue) name = name_of(*builder.program, *from.table);
+    numbers.push_back(known->second.at(static_cast<size_t>(index_of(number))));
+  }
+  return numbers;
+}
+
+// A value's rows, [.., rows, columns], as all rows of a stream, or as one for each sequence.
+class StreamRows {
+ public:
+  StreamRows(GraphBuilder& builder, const ElementSum& value)
+      : builder_(builder),
+        value_(value),
+        width_(static_cast<size_t>(value.shape.back())),
+        rows_(static_cast<size_t>(value.shape[value.shape.size() - 2])) {}
+
+  // Fills in heads. Nothing where rows are any others.
+  std::optional<RowsOfNode> read(HeadsOfRows& heads) {
+    std::vector<std::vector<Column>> columns;
+    bool are_pooled = false;
+    for (size_t start = 0; start < value_.elements(); start += rows_ * width_) {
+      const auto first = source_row(builder_, value_, start, width_);
+      if (!first) return std::nullopt;
+      are_pooled = std::ranges::all_of(first->columns, [&](const Column& column) {
+        return builder_.is_pooled(builder_.source_at(column.first));
+      });
+      const uint32_t places = are_pooled ? 1 : builder_.sizes.tokens;
+      if (rows_ != places || first->row % places != 0) return std::nullopt;
+      for (size_t t = 1; t < rows_; ++t) {
+        const auto row = source_row(builder_, value_, start + t * width_, width_);
+        if (!row || row->row != first->row + t || row->columns != first->columns) {
+          return std::nullopt;
+        }
+      }
+      const uint32_t head = heads.add(first->row / places);
+      if (head == columns.size()) columns.push_back(first->columns);
+      if (columns[head] != first->columns) return std::nullopt;
+    }
+    if (!heads.are_complete(builder_.sizes.sequences)) return std::nullopt;
+    std::vector<Column> all;
+    for (const auto& own : columns) all.insert(all.end(), own.begin(), own.end());
+    const ValueId node = builder_.gather(all);
+    const auto rows = static_cast<uint32_t>(rows_);
+    const uint32_t stream =
+        are_pooled ? builder_.stream_on(builder_.graph.axis(node), 1) : builder_.stream();
+    return RowsOfNode{node, stream, rows};
+  }
+
+ private:
+  GraphBuilder& builder_;
+  const ElementSum& value_;
+  const size_t width_, rows_;
+};
+
+// Which heads of sequences the leading indices of rows of a stream are.
+std::optional<HeadsOfRows> heads_of_rows(const GraphBuilder& builder, const ElementSum& value) {
+  const auto block = static_cast<size_t>(value.shape.back() * value.shape[value.shape.size() - 2]);
+  HeadsOfRows heads;
+  for (size_t start = 0; start < value.elements(); start += block) {
+    for (const Term& term : value.terms) {
+      const int64_t number = term.places.at(start);
+      if (!builder.is_node(number) || builder.is_pooled(number)) continue;
+      heads.add(builder.row_of(number) / builder.sizes.tokens);
+      break;
+    }
+  }
+  const bool fits =
+      heads.are_complete(builder.sizes.sequences) && heads.order.size() * block == value.elements();
+  return fits ? std::optional(heads) : std::nullopt;
+}
+
+// The rows of one, then those of the other.
+RowsOfNode joined_with(GraphBuilder& builder, const RowsOfNode& first, const RowsOfNode& second) {
+  const ValueId node = builder.graph.add_join(builder.name, first.node, second.node);
+  return {node, builder.joined_stream(first.stream, second.stream, node), first.rows + second.rows};
+}
+
+// One kind of rows after the other.
+class JoinedRows {
+ public:
+  JoinedRows(GraphBuilder& builder, const std::vector<ElementSumRef>& values, size_t dim)
+      : builder_(builder), order_(values[0]->shape.size()) {
+    std::iota(order_.begin(), order_.end(), size_t{0});
+    const auto place = order_.begin() + static_cast<ptrdiff_t>(dim);
+    std::rotate(place, place + 1, order_.end() - 1);
+    for (const ElementSumRef& value : values) values_.push_back(permuted(value, order_));
+  }
+
+  std::optional<ElementSumRef> join() {
+    std::vector<std::optional<RowsOfNode>> parts(values_.size());
+    std::optional<HeadsOfRows> heads;
+    for (size_t i = 0; i < values_.size(); ++i) {
+      if (!is_of_model(values_[i])) continue;
+      HeadsOfRows own;
+      parts[i] = read(values_[i], own);
+      if (!parts[i] || heads.value_or(own) != own) return std::nullopt;
+      heads = own;
+    }
+    if (!heads) return std::nullopt;
+    std::optional<RowsOfNode> all;
+    for (size_t i = 0; i < values_.size(); ++i) {
+      std::string name;
+      if (!parts[i]) {
+        const auto numbers = numbers_of_constants(builder_, *values_[i], name);
+        if (!numbers) return std::nullopt;
+        parts[i] = constant_rows(builder_, *numbers, values_[i]->shape, *heads, name);
+      }
+      if (!parts[i]) return std::nullopt;
+      all = all ? joined_with(builder_, *all, *parts[i]) : *parts[i];
+    }
+    Shape shape = values_[0]->shape;
+    shape[shape.size() - 2] = all->rows;
+    return permuted(rows_as_elements(builder_, *all, *heads, shape), inverse_order(order_));
+  }
+
+ private:
+  bool is_of_model(const ElementSumRef& value) const {
+    return std::ranges::any_of(value->terms, [&](const Term& term) {
+      return builder_.is_node(term.places.at(0)) ||
+             (value->elements() > 1 && builder_.is_node(term.places.at(value->elements() - 1)));
+    });
+  }
+
+  std::optional<RowsOfNode> read(const ElementSumRef& given, HeadsOfRows& heads) {
+    const OnStream on_given(builder_, *given);
+    const ElementSumRef value = as_windows(builder_, builder_.materialised(given));
+    const OnStream on(builder_, *value);
+    return StreamRows(builder_, *value).read(heads);
+  }
+
+  GraphBuilder& builder_;
+  std::vector<size_t> order_;  // of dimensions: that of rows before the last one
+  std::vector<ElementSumRef> values_;
+};
+
+}  // namespace
+
+std::optional<ElementSumRef> joined_rows(GraphBuilder& builder,
+                                         const std::vector<ElementSumRef>& values, size_t dim) {
+  if (values[0]->shape.size() < 2 || values.size() < 2) return std::nullopt;
+  std::vector<uint32_t> streams;
+  bool has_rows = true;  // of a stream each
+  for (const ElementSumRef& value : values) {
+    if (value->elements() == 0 || value->shape.size() != values[0]->shape.size()) return {};
+    const auto stream = builder.stream_of(*value);
+    has_rows = has_rows && stream && builder.sizes_of(*stream).prefix == 0;
+    if (stream) streams.push_back(*stream);
+  }
+  const bool are_one =
+      !streams.empty() && std::ranges::count(streams, streams[0]) == std::ssize(values);
+  if (are_one || (!has_rows && !builder.keeps_rows_apart)) return std::nullopt;
+  // Columns that stand before the tokens are turned.
+  if (dim + 1 < values[0]->shape.size()) return JoinedRows(builder, values, dim).join();
+  std::vector<ElementSumRef> as_rows;
+  for (const ElementSumRef& value : values) as_rows.push_back(turned(value));
+  const auto made = JoinedRows(builder, as_rows, dim - 1).join();
+  return made ? std::optional(turned(*made)) : std::nullopt;
+}
+
+std::optional<ElementSumRef> rows_of_constants(GraphBuilder& builder, const ConstantRef& constant,
+                                               const ElementSumRef& like) {
+  const OnStream on(builder, *like);
+  const auto heads = heads_of_rows(builder, *like);
+  if (!heads || constant->shape().size() < 2) return std::nullopt;
+  Shape shape = like->shape;
+  shape[shape.size() - 2] = constant->shape()[constant->shape().size() - 2];
+  shape.back() = constant->shape().back();
+  if (broadcast(shape, constant->shape()) != shape) return std::nullopt;
+  const std::string name =
+      constant->value() == kNoValue ? "" : name_of(*builder.program, *constant);
+  const auto rows =
+      constant_rows(builder, stretched_reals(constant->array(), shape), shape, *heads, name);
+  if (!rows) return std::nullopt;
+  return rows_as_elements(builder, *rows, *heads, shape);
+}
+
+namespace {
+
+// Rows of a value [.., columns] that follow each other in a sequence, the same ones of each.
+struct Run {
+  std::vector<Column> columns;
+  uint32_t begin = 0, count = 0;
+};
+
+std::optional<Run> run_of_rows(const GraphBuilder& builder, const ElementSum& value) {
+  const auto width = static_cast<size_t>(value.shape.back());
+  const size_t rows = value.elements() / width, each = rows / builder.sizes.sequences;
+  Run run;
+  for (size_t row = 0; row < rows; ++row) {
+    auto found = source_row(builder, value, row * width, width);
+    if (!found) return std::nullopt;
+    if (row == 0) run = {found->columns, found->row, static_cast<uint32_t>(each)};
+    if (found->row != row / each * builder.sizes.tokens + run.begin + row % each ||
+        found->columns != run.columns) {
+      return std::nullopt;
+    }
+  }
+  return run;
+}
+
+}  // namespace
+
+ElementSumRef part_of_joined(GraphBuilder& builder, const ElementSumRef& value) {
+  const auto found = builder.streams() > 1 ? builder.stream_of(*value) : std::nullopt;
+  if (!found || !builder.parts_of(*found) || !value->is_plain() || value->shape.empty()) {
+    return value;
+  }
+  auto run = run_of_rows(builder, *value);
+  // One that was selected is a row for each sequence.
+  if (!run || (run->count == 1 && value->shape.size() < 3)) return value;
+  std::vector<bool> are_first;  // of the parts within each other that have all these rows
+  uint32_t stream = *found;
+  while (run->count != builder.sizes_of(stream).tokens) {
+    if (!builder.parts_of(stream)) return value;
+    const auto [first, second] = *builder.parts_of(stream);
+    const uint32_t before = builder.sizes_of(first).tokens;
+    are_first.push_back(run->begin + run->count <= before);
+    if (!are_first.back() && run->begin < before) return value;
+    run->begin -= are_first.back() ? 0 : before;
+    stream = are_first.back() ? first : second;
+  }
+  if (are_first.empty()) return value;
+  ValueId node = builder.gather(run->columns);
+  for (const bool is_first : are_first) node = builder.graph.add_part(builder.name, is_first, node);
+  const OnStream on(builder, stream);
+  return whole_source(builder.source_of_node(node, builder.sizes.rows()), value->shape);
+}
+
+namespace {
+
+constexpr size_t kKindsMax = 8;  // of rows in turn
+
+// The columns of each kind of rows of a value [.., columns] that has those of each token in turn,
+// each kind of a source of its own. Nothing for any other value.
+std::vector<std::vector<Column>> kinds_in_turn(const GraphBuilder& builder,
+                                               const ElementSum& value) {
+  const auto width = static_cast<size_t>(value.shape.back());
+  const size_t all = builder.sizes.rows(), rows = value.elements() / width;
+  if (rows % all != 0 || rows / all < 2 || rows / all > kKindsMax) return {};
+  const size_t count = rows / all;
+  // They are one dimension, where heads of tokens are another one.
+  const auto in_turn = static_cast<int64_t>(count * builder.sizes.tokens);
+  if (std::count(value.shape.begin(), value.shape.end() - 1, in_turn) == 0) return {};
+  std::vector<std::vector<Column>> kinds;
+  std::set<uint32_t> sources;
+  for (size_t row = 0; row < rows; ++row) {
+    auto found = source_row(builder, value, row * width, width);
+    if (!found || found->row != row / count) return {};
+    if (row < count) {
+      sources.insert(found->columns[0].first);
+      kinds.push_back(std::move(found->columns));
+    } else if (kinds[row % count] != found->columns) {
+      return {};
+    }
+  }
+  return sources.size() == count ? kinds : std::vector<std::vector<Column>>{};
+}
+
+}  // namespace
+
+ElementSumRef rows_in_turn(GraphBuilder& builder, const ElementSumRef& value) {
+  if (!value->is_plain() || value->terms[0].places.is_whole() || value->shape.size() < 2 ||
+      value->elements() == 0 || !builder.is_node(value->at(0))) {
+    return value;
+  }
+  const OnStream on(builder, *value);
+  const std::vector<std::vector<Column>> kinds = kinds_in_turn(builder, *value);
+  const uint32_t tokens = builder.sizes.tokens;
+  std::optional<RowsOfNode> all;
+  for (const std::vector<Column>& columns : kinds) {
+    const uint32_t own = builder.stream_of_column(columns[0]);
+    if (builder.sizes_of(own).tokens != tokens) return value;
+    const OnStream on_own(builder, own);
+    const RowsOfNode rows = {builder.gather(columns), own, tokens};
+    all = all ? joined_with(builder, *all, rows) : rows;
+  }
+  if (!all) return value;
+  const OnStream on_all(builder, all->stream);
+  const auto width = static_cast<uint64_t>(value->shape.back());
+  const uint32_t source = builder.source_of_node(all->node, builder.sizes.rows());
+  std::vector<int64_t> numbers;
+  for (uint64_t row = 0; row < builder.sizes.rows(); ++row) {
+    const uint64_t place = row % all->rows;
+    const uint64_t own = row - place + place % kinds.size() * tokens + place / kinds.size();
+    for (uint64_t c = 0; c < width; ++c) numbers.push_back(number_of(source, own * width + c));
+  }
+  return plain(value->shape, std::move(numbers));
+}
+
+}  // namespace arenite::convert

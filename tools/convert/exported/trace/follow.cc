@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// A program is followed in one reading after the other, until one is that of an attention model.
+#include <exception>
+
+#include "convert/exported/trace/tracer.h"
+
+namespace arenite::convert {
+namespace {
+
+constexpr uint32_t kPrefixStepsMax = 5;
+
+// Nothing if it has to be followed anew, in another `trace_shape`. Where it is refused,
+// `has_other_rows` says whether it may not be if rows are kept apart.
+std::optional<Followed> follow_once(const std::shared_ptr<const ExportedProgram>& program,
+                                    TraceShape& trace_shape, size_t output, bool& has_other_rows) {
+  Followed followed;
+  followed.tracer = std::make_unique<Tracer>(program, trace_shape);
+  const GraphBuilder& builder = followed.tracer->builder;
+  try {
+    followed.tracer->run(output);
+  } catch (const InputError&) {
+    has_other_rows = has_other_rows || builder.has_other_rows;
+    if (!builder.found) throw;
+    TraceShape& own = trace_shape.of(builder.found->stream);
+    own = builder.found->image ? own.with_image(*builder.found->image)
+                               : own.with_prefix(builder.found->prefix, false);
+    return std::nullopt;
+  }
+  followed.graph = builder.graph;
+  followed.graph.remove_unread();
+  for (uint32_t i = 0; i < trace_shape.inputs(); ++i) {
+    followed.positions_max.push_back(builder.positions_max(i));
+  }
+  for (uint32_t i = static_cast<uint32_t>(trace_shape.inputs()); i < builder.streams(); ++i) {
+    followed.joined_positions_max =
+        tighter(followed.joined_positions_max, builder.positions_max(i));
+  }
+  return followed;
+}
+
+// How many rows of constants the program puts before each sequence is seen when it does. Where it
+// does so in several steps, those that are put first may be the first of all, or the last.
+Followed follow_in_steps(const std::shared_ptr<const ExportedProgram>& program,
+                         TraceShape& trace_shape, size_t output, bool& has_other_rows) {
+  for (uint32_t steps = 0; steps < kPrefixStepsMax; ++steps) {
+    try {
+      auto followed = follow_once(program, trace_shape, output, has_other_rows);
+      if (followed) return std::move(*followed);
+    } catch (const InputError&) {
+      if (trace_shape.sizes().prefix < 2 || trace_shape.inputs() > 1) throw;
+      TraceShape other = trace_shape.with_prefix(trace_shape.sizes().prefix, true);
+      std::optional<Followed> followed;
+      try {
+        followed = follow_once(program, other, output, has_other_rows);
+      } catch (const InputError&) {  // what was refused first is told
+      }
+      if (!followed) throw;
+      trace_shape = other;
+      return std::move(*followed);
+    }
+  }
+  throw InputError(
+      "{}: it puts rows of constants before the tokens in too many steps: expected at "
+      "most {}",
+      quote(program->source), kPrefixStepsMax);
+}
+
+// Follows one reading after the other, and keeps the refusal that is to be told.
+class Readings {
+ public:
+  Readings(const std::shared_ptr<const ExportedProgram>& program, TraceShape& trace_shape,
+           size_t output)
+      : program_(program), trace_shape_(trace_shape), output_(output) {}
+
+  // Nothing where it is refused, which is told if it came as far as op `least`, if that is given;
+  // `has_other_rows` says then whether it may not be if rows are kept apart.
+  std::optional<Followed> follow(TraceShape shape, std::optional<size_t> least,
+                                 bool& has_other_rows) {
+    try {
+      Followed followed = follow_in_steps(program_, shape, output_, has_other_rows);
+      trace_shape_ = std::move(shape);
+      return followed;
+    } catch (const InputError& error) {
+      if (!least || ops_followed(error) < *least) return std::nullopt;
+      reached = ops_followed(error);
+      told = std::current_exception();
+      return std::nullopt;
+    }
+  }
+  std::optional<Followed> follow_apart(const TraceShape& shape, std::optional<size_t> least) {
+    bool has_other_rows = false;
+    return follow(shape.with_rows_apart(), least, has_other_rows);
+  }
+
+  size_t reached = 0;       // by what is told
+  std::exception_ptr told;  // null: nothing was refused
+
+ private:
+  const std::shared_ptr<const ExportedProgram>& program_;
+  TraceShape& trace_shape_;
+  const size_t output_;
+};
+
+}  // namespace
+
+Followed follow(const std::shared_ptr<const ExportedProgram>& program, TraceShape& trace_shape,
+                size_t output) {
+  bool has_other_rows = false;
+  return follow_in_steps(program, trace_shape, output, has_other_rows);
+}
+
+Followed follow_any(const std::shared_ptr<const ExportedProgram>& program, TraceShape& trace_shape,
+                    size_t output) {
+  const TraceShape given = trace_shape;
+  const bool has_one_token = given.has_one_token() && given.tokens() < 2;
+  Readings readings(program, trace_shape, output);
+  bool has_other_rows = false;
+  if (auto followed = readings.follow(given, 0, has_other_rows)) {
+    if (has_one_token && trace_shape.tokens() < 2) trace_shape.refuse_one_token();
+    return std::move(*followed);
+  }
+  // All ops were followed, and the output is no row of tokens.
+  const bool is_of_output = readings.reached == SIZE_MAX;
+  const bool is_cut = !is_of_output && program->nodes[readings.reached].op.starts_with("conv");
+  if (has_one_token && !is_of_output && !is_cut) given.refuse_one_token();
+  const auto images = is_of_output ? std::nullopt : given.of_images();
+  const auto columns = is_of_output ? std::nullopt : given.with_columns_first();
+  std::optional<Followed> followed;
+  bool have_images_rows = false, have_columns_rows = false;
+  if (images) {  // told of where they came farther, or could go on at a convolution
+    followed = readings.follow(*images, readings.reached + (is_cut ? 0 : 1), have_images_rows);
+  }
+  if (!followed && has_other_rows) followed = readings.follow_apart(given, readings.reached);
+  if (!followed && have_images_rows) followed = readings.follow_apart(*images, {});
+  if (!followed && columns) followed = readings.follow(*columns, {}, have_columns_rows);
+  if (!followed && have_columns_rows) followed = readings.follow_apart(*columns, {});
+  if (followed) return std::move(*followed);
+  std::rethrow_exception(readings.told);
+}
+
+}  // namespace arenite::convert

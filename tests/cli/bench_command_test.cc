@@ -77,6 +77,29 @@ TEST(BenchCommand, RefusesWhatTheContextOrTheModelHasNoRoomFor) {
                    {"--at does not fit", "is no decoder"}));
 }
 
+TEST(BenchCommand, TimesFunctionsOfModelsWithSeveralInputs) {
+  const TempFolder folder;
+  const std::string model = (folder.path() / "model.arn").string();
+  const auto convert = [&](const char* name) {
+    const std::filesystem::path file = convert_fixture("several_inputs") / name;
+    ASSERT_TRUE(ends(run_arenite({"convert", file.string(), "-o", model}), kDone));
+  };
+  convert("translation.pt2");
+  EXPECT_TRUE(
+      ends(run_arenite({"bench", model, "--seconds", "0.01", "--profile"}), kDone,
+           {"context    24 positions, 24 tokens a call, which see 24 tokens of other inputs",
+            "\n  encode 24 ", "\n  step pp24 ", "\n  step tg23 ", "Profile of "}));
+  EXPECT_TRUE(ends(run_arenite({"bench", model, "--tokens", "25"}), kBadInput,
+                   {"--tokens: found 25", "at most 24"}));
+  EXPECT_TRUE(ends(run_arenite({"bench", model, "--lengths", "2"}), kBadInput,
+                   {"--lengths does not fit", "one with several inputs"}));
+  convert("joined.pt2");
+  EXPECT_TRUE(
+      ends(run_arenite({"bench", model, "--tokens", "7", "--seconds", "0.01"}), kDone, {"run 7 "}));
+  EXPECT_TRUE(ends(run_arenite({"bench", model, "--decode", "7"}), kBadInput,
+                   {"--decode does not fit", "not fed token by token"}));
+}
+
 TEST(BenchCommand, TimesImages) {
   const TempFolder folder;
   const std::string model = (folder.path() / "vit.arn").string();

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "cli/program.h"
+#include "cli/printed.h"
 #include "convert/files/npy.h"
 #include "support/byte_string.h"
 #include "support/refusal.h"
@@ -19,20 +19,20 @@ using convert::NpyArray;
 // What float32 loses, of the largest number.
 constexpr double kError = 3e-6;
 
-struct Model {
+struct SeveralInputsModel {
   const char* name;
   std::vector<std::string> programs;  // .pt2
   int examples;
   std::vector<std::string> options = {};
 };
 
-void PrintTo(const Model& model, std::ostream* out) { *out << model.name; }
+void PrintTo(const SeveralInputsModel& model, std::ostream* out) { *out << model.name; }
 
 std::string data(const std::string& name) {
   return (convert_fixture("several_inputs") / name).string();
 }
 
-class RunSeveralInputs : public ::testing::TestWithParam<Model> {
+class RunSeveralInputs : public ::testing::TestWithParam<SeveralInputsModel> {
  protected:
   std::string path(const std::string& name) const { return (folder_.path() / name).string(); }
   ProgramResult convert() const {
@@ -96,20 +96,23 @@ TEST(InspectSeveralInputs, NamesThemAndTheFunctions) {
 
 INSTANTIATE_TEST_SUITE_P(
     , RunSeveralInputs,
-    ::testing::Values(Model{"t5", {"t5.pt2"}, 3, {"--context", "24"}},
-                      Model{"t5_fixed", {"t5_fixed.pt2"}, 1}, Model{"bart", {"bart.pt2"}, 2},
-                      Model{"marian", {"marian.pt2"}, 2},
-                      Model{"whisper", {"whisper.pt2"}, 2, {"--context", "14"}},
-                      Model{"moonshine", {"moonshine.pt2"}, 2, {"--context", "2440"}},
-                      Model{"translation", {"translation.pt2"}, 2},
-                      Model{"translation",
-                            {"translation_encoder.pt2", "translation_decoder.pt2"},
-                            2,
-                            {"--functions", "encode,step"}},
-                      Model{"image_text", {"image_text.pt2"}, 2},
-                      Model{"joined", {"joined.pt2"}, 2}, Model{"pooled", {"pooled.pt2"}, 2},
-                      Model{"similarity", {"similarity.pt2"}, 2}),
-    [](const ::testing::TestParamInfo<Model>& info) {
+    ::testing::Values(SeveralInputsModel{"t5", {"t5.pt2"}, 3, {"--context", "24"}},
+                      SeveralInputsModel{"t5_fixed", {"t5_fixed.pt2"}, 1},
+                      SeveralInputsModel{"bart", {"bart.pt2"}, 2},
+                      SeveralInputsModel{"marian", {"marian.pt2"}, 2},
+                      SeveralInputsModel{"whisper", {"whisper.pt2"}, 2, {"--context", "14"}},
+                      SeveralInputsModel{"moonshine", {"moonshine.pt2"}, 2, {"--context", "2440"}},
+                      SeveralInputsModel{"translation", {"translation.pt2"}, 2},
+                      SeveralInputsModel{"translation",
+                                         {"translation_encoder.pt2", "translation_decoder.pt2"},
+                                         2,
+                                         {"--functions", "encode,step"}},
+                      SeveralInputsModel{"speech", {"speech.pt2"}, 2},
+                      SeveralInputsModel{"image_text", {"image_text.pt2"}, 2},
+                      SeveralInputsModel{"joined", {"joined.pt2"}, 2},
+                      SeveralInputsModel{"pooled", {"pooled.pt2"}, 2},
+                      SeveralInputsModel{"similarity", {"similarity.pt2"}, 2}),
+    [](const ::testing::TestParamInfo<SeveralInputsModel>& info) {
       const bool is_pair = info.param.programs.size() > 1;
       return std::string(info.param.name) + (is_pair ? "_pair" : "");
     });
@@ -131,7 +134,6 @@ TEST(RunInputs, HaveTheNamesOfTheModels) {
   EXPECT_EQ(read_bytes(output), expected);
   EXPECT_TRUE(ends(run({source}), kBadInput, {"--input", "1 of the model's 2", "source, target"}));
   EXPECT_TRUE(ends(run({source, target, target}), kBadInput, {"3 of the model's 2"}));
-  EXPECT_TRUE(ends(run_arenite({"bench", model}), kBadInput, {"has 2 (source, target)"}));
   EXPECT_TRUE(ends(run_arenite({"classify", model, "--input", source}), kBadInput,
                    {"arenite classify", "arenite run takes a file for each"}));
 }

@@ -69,27 +69,15 @@ class StageCounts {
 
 void run(const AlignedBytes& file, const Program& program) {
   const uint32_t tokens = token_count_for(kTokens, program);
-  std::vector<ModelInput> inputs;
-  for (const ProgramInput& input : program.inputs) {
-    uint32_t count = std::max(tokens, input.tokens_min);
-    if (input.positions_max != 0) count = std::min(count, input.positions_max);
-    inputs.push_back(input_to_check(
-        count, input.vocab_size, 0,
-        input.vocab_size != 0 ? 0 : size_t{count} * program.slots[input.slot].width));
-  }
-  if (inputs.size() == 1) {
-    CheckSession(file, Target::kPortable, tokens, Outputs::kAll).run(inputs[0]);
+  const Model model = load_best(file);
+  const ModelInput sequence = sequence_to_check(model, tokens);
+  if (sequence.others.empty()) {
+    CheckSession(file, Target::kPortable, tokens, Outputs::kAll).run(sequence);
     return;
   }
-  const Result<Model> model = Model::load(file.span());
-  const SessionOptions options = options_for_functions(*model, inputs, tokens);
-  std::vector<std::byte> memory(plan_arena(*model, options)->total_bytes + kArenaAlignment);
-  void* place = memory.data();
-  size_t room = memory.size();
-  std::align(kArenaAlignment, room - kArenaAlignment, place, room);
-  const std::span arena(static_cast<std::byte*>(place), room);
-  Session* const session = *Session::create(*model, options, arena);
-  (void)run_functions(*session, *model, inputs, tokens, "x.pt2");
+  const ConvertedSession session(model,
+                                 options_for_functions(model, sequence.tokens_of_inputs(), tokens));
+  (void)run_functions(*session, model, sequence, tokens, "x.pt2");
 }
 
 Stage go(const Pt2Archive& archive, std::span<const uint8_t, kHeadBytes> head, bool compares) {

@@ -70,7 +70,7 @@ AlignedBytes convert_in_few_bits(const Words& words) {
     tokenizer = tokenizer_for(model.tokenizer, words.size() > 6 ? words[6] : "");
   }
   RoundedBefore before;
-  quantize_weights(graph, kName, tokenizer, {.file = {}, .is_off = words.at(5) == "rounded"},
+  quantize_weights(graph, kName, tokenizer, {.files = {}, .is_off = words.at(5) == "rounded"},
                    before);
   Program program = lower(graph, kName);
   program.tokenizer = tokenizer;

@@ -108,14 +108,15 @@ struct BenchFacts {
   const ModelFile& file;
   MachineLimits limits{};
   StartUp start_up{};
-  Sometimes<uint64_t> weight_bytes{}, context{}, tokens_per_call{}, arena_bytes{};
+  Sometimes<uint64_t> weight_bytes{}, context{}, tokens_per_call{}, tokens_seen{}, arena_bytes{};
   std::vector<BenchRun> runs{};
 };
 
 // As JSON, or as lines and `table`, which has the runs.
 void print_bench(const BenchFacts& facts, const std::function<std::string(const Json&)>& table);
 
-// The benchmark of decoders; bench_command.cc has the other one. Throws InputError.
-void bench_tokens(const BenchOptions& options, const ModelFile& file);
+// The benchmark of decoders, and of models with several inputs; bench_command.cc has the other one.
+// Throws InputError.
+void bench_functions(const BenchOptions& options, const ModelFile& file);
 
 }  // namespace arenite::tool

@@ -52,7 +52,7 @@ class RandomBatch {
 double time_run(ModelSession& session, Profiler& profiler, const RandomBatch& batch_to_run,
                 const std::vector<Feed>& feeds, double seconds) {
   const auto run = [&] {
-    for (const Feed& feed : feeds) profiler.add_sequence(0, feed.tokens[0], feed.outputs);
+    for (const Feed& feed : feeds) profiler.add_sequence(feed);
     if (!batch_to_run.run(session.session()).ok()) {
       throw std::logic_error("a run that was checked fails: this is a bug");
     }
@@ -172,11 +172,17 @@ void refuse_options(const CLI::App& command, const std::string& model,
 void run_bench(const CLI::App& command, const BenchOptions& options) {
   const convert::OutputGuard guard({{"--trace", options.profile.trace}});
   const ModelFile file(options.model, options.kernels);
-  require_one_input(file, "bench");
   const bool is_decoder = file.model().vocab_size() != 0 && file.model().causal();
-  if (is_decoder) {
+  if (file.model().inputs() > 1) {
+    refuse_options(command, file.name(), {"--lengths"}, "one with several inputs");
+    if (!convert::is_stepped(file.model())) {
+      refuse_options(command, file.name(), {"--prompt", "--decode", "--at", "--context", "--chunk"},
+                     "not fed token by token");
+    }
+    bench_functions(options, file);
+  } else if (is_decoder) {
     refuse_options(command, file.name(), {"--tokens", "--lengths"}, "a decoder");
-    bench_tokens(options, file);
+    bench_functions(options, file);
   } else {
     refuse_options(command, file.name(), {"--prompt", "--decode", "--at", "--context", "--chunk"},
                    "no decoder");
@@ -268,7 +274,9 @@ std::string time_text(double ms) {
 
 template <>
 constexpr auto kFacts<BenchRun> = std::tuple(
-    Fact("test", "decoder: \"pp512\", \"tg64\", \"at 1000\"", &BenchRun::test),
+    Fact("test",
+         "decoder: \"pp512\", \"tg64\", \"at 1000\"; after a function's name, if it has one",
+         &BenchRun::test),
     Fact("what", "Of several sequences in one call", &BenchRun::what),
     Fact("sequences", &BenchRun::sequences), Fact("tokens", &BenchRun::tokens),
     Fact("median_ms", &BenchRun::median_ms), Fact("tokens_per_s", &BenchRun::tokens_per_s),
@@ -291,6 +299,7 @@ constexpr auto kFacts<BenchFacts> = std::tuple(
     Fact("weight_bytes", "decoder", &BenchFacts::weight_bytes),
     Fact("context", "decoder: positions", &BenchFacts::context),
     Fact("tokens_per_call", "decoder", &BenchFacts::tokens_per_call),
+    Fact("tokens_seen", "decoder: of other inputs, which it sees", &BenchFacts::tokens_seen),
     Fact("arena_bytes", "decoder", &BenchFacts::arena_bytes), Fact("runs", &BenchFacts::runs));
 
 namespace {
@@ -303,7 +312,9 @@ std::string bytes_text(size_t bytes) {
 constexpr Line kHeaderLines[] = {
     {"model", "{model}, {size}"},
     {"kernel set", "{kernel_set}, {threads#thread}"},
-    {"context", "{context#position}, {tokens_per_call#token} a call, arena {arena_bytes} bytes"},
+    {"context",
+     "{context#position}, {tokens_per_call#token} a call<, which see {tokens_seen#token} of other "
+     "inputs>, arena {arena_bytes} bytes"},
     {"machine",
      "{peak_gflops:.1f} GFLOP/s peak in float32, {read_gbytes_per_s:.1f} GB/s read"
      "< over {weights} of weights>"},
@@ -324,6 +335,7 @@ void print_bench(const BenchFacts& facts, const std::function<std::string(const 
     const double ms = run["median_ms"].get<double>(), tokens = run["tokens"].get<double>();
     const bool is_of_tokens = run.contains("tokens_per_s");
     run["time"] = time_text(is_of_tokens ? ms / tokens : ms);
+    run["all"] = time_text(ms);
     if (run.contains("sequences")) run["rate"] = 1e3 * run["sequences"].get<double>() / ms;
     for (const char* share : {"share_of_peak", "share_of_read"}) {
       if (run.contains(share)) run["percent"] = 100.0 * run[share].get<double>();
@@ -346,10 +358,14 @@ void add_bench(CLI::App& app) {
       "\nDecoders: pp512 is a prompt of 512 tokens, tg64 are 64 tokens one by one after\n"
       "the first, and 'at 1000' is one token after 1000. GB/s are weights and cache read for "
       "each.\n"
+      "\nOf a model with several functions each is timed by its name: those that take whole\n"
+      "sequences for each of --tokens, the last one of an encoder-decoder as a decoder that sees\n"
+      "the longest of them.\n"
       "\nExamples:\n"
       "  arenite bench attention.arn --tokens 6,128,512 --threads 2\n"
       "  arenite bench encoder.arn --tokens 16,128 --lengths 5,60,12,33\n"
-      "  arenite bench decoder.arn --prompt 128,512 --decode 64 --at 10,1000\n");
+      "  arenite bench decoder.arn --prompt 128,512 --decode 64 --at 10,1000\n"
+      "  arenite bench speech.arn --tokens 3000 --prompt 4 --decode 64\n");
   add_model(*command, options->model);
   add_number(*command, "--tokens", options->tokens,
              "Sequences to time one by one, of an encoder or a model of features", 1, kTokensMax);

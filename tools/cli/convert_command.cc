@@ -29,7 +29,7 @@ struct ConvertArguments {
   std::string weights = "f32";
   std::string keep;
   TensorType kv_cache = TensorType::kF32;
-  std::filesystem::path calibrate;
+  std::vector<std::filesystem::path> calibrate;  // for each input
   std::filesystem::path report;
   ConversionLimits limits;
   std::string targets = "native";
@@ -189,10 +189,13 @@ void add_convert_options(CLI::App& command, ConvertArguments& arguments) {
   add_choice(command, "--kv", arguments.kv_cache, kCacheTypes,
              "What sessions keep keys and values as: int8 takes about a quarter of the memory")
       ->default_str("f32");
-  add_file(command, "--calibrate", arguments.calibrate,
-           "What weights in few bits are rounded for: lines of text, or an .npy of token "
-           "ids or features. If not given, a decoder writes its own text; none: rounding "
-           "alone");
+  command
+      .add_option("--calibrate", arguments.calibrate,
+                  "What weights in few bits are rounded for: lines of text, or an .npy of token "
+                  "ids or features; of a model with several inputs once for each, in their order. "
+                  "If not given, a decoder writes its own text; none: rounding alone")
+      ->type_name(kFileType)
+      ->allow_extra_args(false);
   command
       .add_option(
           "--target", arguments.targets,
@@ -242,8 +245,10 @@ void refuse_model_options(const ConvertArguments& arguments) {
 
 // "none" is no file.
 convert::Calibration calibration_of(const ConvertArguments& arguments) {
-  const bool is_off = arguments.calibrate == "none";
-  return {is_off ? std::filesystem::path() : arguments.calibrate, is_off};
+  const bool is_off =
+      arguments.calibrate == std::vector<std::filesystem::path>{std::filesystem::path("none")};
+  if (is_off) return {{}, true};
+  return {arguments.calibrate};
 }
 
 // What `--weights auto` may spend; none where types are given.

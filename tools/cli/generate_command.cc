@@ -151,7 +151,7 @@ Prompt encode_prompt(const ModelFile& file, const std::optional<Tokenizer>& toke
 std::vector<float> step(const ModelFile& file, Session& session, std::span<const TokenId> ids,
                         Profiler& profiler) {
   const uint32_t held = session.positions();
-  profiler.add_sequence(held, static_cast<uint32_t>(ids.size()), 1);
+  profiler.add_sequence({held, static_cast<uint32_t>(ids.size()), 1});
   Diagnostic why;
   const Result<Output> output = session.step(ids, &why);
   if (!output.ok()) throw_status(file.name(), output.status(), why);

@@ -121,8 +121,8 @@ ParallelFor Profiler::watch(const ParallelFor& parallel) {
           this};
 }
 
-void Profiler::add_sequence(uint32_t held, uint32_t tokens, uint32_t outputs) {
-  if (options_.wanted()) next_.push_back({held, tokens, outputs});
+void Profiler::add_sequence(const Feed& feed) {
+  if (options_.wanted()) next_.push_back(feed);
 }
 
 template <typename Action>
@@ -137,7 +137,7 @@ void Profiler::keep_error(const Action& action) noexcept {
 
 void Profiler::op_begins(uint32_t index) {
   op_index_ = index;
-  if (index == 0) {
+  if (index == reader_.first_op(reader_.function_of_op(index))) {
     step_ = std::exchange(next_, {});
     step_start_ = Clock::now();
   }
@@ -150,14 +150,16 @@ void Profiler::op_ends(uint32_t index) {
   ++total.calls;
   total.seconds += std::chrono::duration<double>(end - op_start_).count();
   if (options_.table) total.flops += flops_of(index);
-  const bool is_last = index + 1 == reader_.ops();
+  const bool is_last = index + 1 == reader_.end_of_ops(reader_.function_of_op(index));
   if (!options_.trace.empty()) keep_error([&] { add_events(index, end, is_last); });
   if (is_last) ++steps_;
 }
 
 void Profiler::add_events(uint32_t index, Clock::time_point end, bool is_last) {
   uint32_t tokens = 0;
-  for (const Sequence& sequence : step_) tokens += sequence.tokens;
+  for (const Feed& feed : step_) {
+    tokens += *std::max_element(feed.tokens.of, feed.tokens.of + kInputsMax);
+  }
   const double begin_us = microseconds(op_start_);
   trace_.add({reader_.op_name(index), op_kind_name(reader_.op(index).kind), 0, begin_us,
               microseconds(end) - begin_us, steps_, tokens});
@@ -198,9 +200,7 @@ void Profiler::run_watched(uint32_t tasks, ParallelFor::Task task, void* job) {
 
 double Profiler::flops_of(uint32_t index) const {
   double flops = 0.0;
-  for (const Sequence& sequence : step_) {
-    flops += op_flops(reader_, index, {sequence.held, sequence.tokens, sequence.outputs});
-  }
+  for (const Feed& feed : step_) flops += op_flops(reader_, index, feed);
   return flops;
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "arenite/session.h"
+#include "cli/model_cost.h"
 #include "cli/process.h"
 #include "convert/files/output_files.h"
 #include "format/reader.h"
@@ -68,9 +69,8 @@ class Profiler {
   // Sets the session's hook and pool. Costs nothing if no profile is wanted.
   void attach(SessionOptions& options, const ParallelFor& parallel);
 
-  // Before each call of the session, for each sequence: the tokens that it holds, those that it is
-  // fed now, and those that give out rows.
-  void add_sequence(uint32_t held, uint32_t tokens, uint32_t outputs);
+  // Before each call of the session, for each sequence.
+  void add_sequence(const Feed& feed);
 
   // Writes the trace and prints the table on the standard error, as far as they are wanted. The
   // trace and `outputs` appear together, or none of them. Throws InputError.
@@ -81,9 +81,6 @@ class Profiler {
     uint64_t calls = 0;
     double seconds = 0.0;
     double flops = 0.0;
-  };
-  struct Sequence {
-    uint32_t held, tokens, outputs;
   };
   // When a thread worked on an op. Threads do not share cache lines.
   struct alignas(64) Busy {
@@ -105,8 +102,8 @@ class Profiler {
   ProfileOptions options_;
   format::ModelReader reader_;
   std::vector<OpTotal> totals_;
-  std::vector<Sequence> next_;  // of the call that comes
-  std::vector<Sequence> step_;  // of the call that runs
+  std::vector<Feed> next_;  // of the call that comes
+  std::vector<Feed> step_;  // of the call that runs
   uint64_t steps_ = 0;
   uint32_t op_index_ = 0;
   Clock::time_point start_ = Clock::now();

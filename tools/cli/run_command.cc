@@ -306,8 +306,8 @@ class ModelRun {
       call_ = &call;
       for (const uint32_t count : call.counts) {
         profiler.add_sequence(
-            call.begin, count,
-            static_cast<uint32_t>(convert::rows_given(model_, outputs_, count, false)));
+            {call.begin, count,
+             static_cast<uint32_t>(convert::rows_given(model_, outputs_, count, false))});
       }
       Diagnostic why;
       const Result<Output> output = feed(session.session(), why);
@@ -581,16 +581,6 @@ void refuse_options_of_one_input(const RunOptions& options) {
   }
 }
 
-// Sequence `index` of an input.
-convert::ModelInput sequence_of(const convert::ModelInput& all, uint32_t index) {
-  const auto part = [&](const auto& values) {
-    const size_t each = values.size() / all.sequences;
-    const auto from = values.begin() + static_cast<ptrdiff_t>(index * each);
-    return std::decay_t<decltype(values)>(from, from + static_cast<ptrdiff_t>(each));
-  };
-  return {part(all.ids), part(all.features), all.tokens};
-}
-
 // The shape of the results of the last function, which has so many rows for each sequence.
 std::vector<uint64_t> shape_of_results(const Model& model, const convert::TokenAxes& axes,
                                        uint64_t rows) {
@@ -623,30 +613,22 @@ std::vector<float> in_order(const std::vector<float>& results, const convert::To
 void run_several_inputs(const RunOptions& options, const ModelFile& file) {
   const Model& model = file.model();
   refuse_options_of_one_input(options);
-  const std::vector<std::filesystem::path> paths = files_of_inputs(options, model);
-  std::vector<convert::ModelInput> inputs;
-  convert::TokenAxes axes;  // of the last function's first input
-  const FunctionInfo last = model.function(model.functions() - 1);
-  for (uint32_t i = model.inputs(); i-- > 0;) {
-    const convert::NpyArray array = convert::NpyArray::read(paths[i]);
-    const convert::TokenAxes own = convert::token_axes(array, model, "--input", i);
-    convert::require_context(array, own, model, "--input", i);
-    inputs.insert(inputs.begin(), convert::read_model_input(array, model, "--input", i));
-    if ((last.inputs & 1u << i) != 0) axes = own;
-    if (own.sequences == inputs.back().sequences) continue;
-    throw convert::InputError("--input: {} has {} sequences, and {} has {}: expected as many",
-                              convert::quote(paths[i].string()), own.sequences,
-                              convert::quote(paths.back().string()), inputs.back().sequences);
+  std::vector<convert::NpyArray> arrays;
+  for (const std::filesystem::path& file_of_input : files_of_inputs(options, model)) {
+    arrays.push_back(convert::NpyArray::read(file_of_input));
   }
+  const convert::ModelInput inputs = convert::read_model_inputs(arrays, model, "--input");
+  const uint32_t own = convert::last_input(model);
+  const convert::TokenAxes axes = convert::token_axes(arrays[own], model, "--input", own);
+  const FunctionInfo last = model.function(model.functions() - 1);
   Profiler profiler(options.profile, model);
   ThreadPool pool(options.threads);
   const uint32_t chunk = options.chunk.value_or(kDefaultTokens);
-  SessionOptions sizes = convert::options_for_functions(model, inputs, chunk);
+  SessionOptions sizes = convert::options_for_functions(model, inputs.tokens_of_inputs(), chunk);
   const bool has_last_rows = !options.all_rows && !options.last
                                  ? (convert::array_flags(model.file()) & convert::kLastRows) != 0
                                  : options.last;
-  // Of calls in chunks the last row is that of the last one.
-  sizes.outputs = Outputs::kAll;
+  sizes.outputs = has_last_rows ? Outputs::kLast : Outputs::kAll;
   sizes.kv_cache = options.kv_cache;
   profiler.attach(sizes, pool.parallel_for());
   ModelSession session(file, sizes);
@@ -654,10 +636,9 @@ void run_several_inputs(const RunOptions& options, const ModelFile& file) {
   uint64_t rows = 0;
   bool is_finite = true;
   for (uint32_t s = 0; s < axes.sequences; ++s) {
-    std::vector<convert::ModelInput> one;
-    for (const convert::ModelInput& input : inputs) one.push_back(sequence_of(input, s));
     std::vector<float> made =
-        convert::run_functions(session.session(), model, one, chunk, convert::quote(file.name()));
+        convert::run_functions(session.session(), model, inputs.sequence(s), chunk,
+                               convert::quote(file.name()), sizes.outputs);
     if (has_last_rows) made.erase(made.begin(), made.end() - last.output_features);
     is_finite = is_finite && std::ranges::all_of(made, [](float x) { return std::isfinite(x); });
     rows = made.size() / last.output_features;

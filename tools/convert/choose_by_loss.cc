@@ -221,7 +221,7 @@ class Search {
   void start_measuring(const Levels& middle) {
     const AlignedBytes reference = round(middle);
     const Model model = load_best(reference);
-    refuse_if(budget_.max_perplexity_increase && !(can_write_text(model) && before_.calibration),
+    refuse_if(budget_.max_perplexity_increase && !(predicts_tokens(model) && before_.calibration),
               "{}: --max-perplexity-increase: {}: pass --max-bytes with --weights auto instead",
               plan_.path,
               before_.calibration ? "the model gives no probabilities of what comes next"

@@ -177,11 +177,6 @@ Conversion convert_model(const std::filesystem::path& path, const std::string& n
   conversion.rewritten = rewrite(std::move(conversion.rewritten), options.without_passes);
   conversion.rewritten.kv_cache = options.kv_cache;
   refuse_if(
-      has_few_bits(conversion.rewritten) && conversion.rewritten.inputs.size() > 1,
-      "{}: --weights and --kv: the model has {} inputs, and weights and caches in few bits are "
-      "supported for those with one: drop the options",
-      quoted, conversion.rewritten.inputs.size());
-  refuse_if(
       !options.expect.empty() && conversion.rewritten.inputs.size() > 1,
       "{}: --expect: the model has {} inputs, and one array is given: compare what arenite run "
       "writes",
@@ -189,7 +184,7 @@ Conversion convert_model(const std::filesystem::path& path, const std::string& n
   if (has_few_bits(conversion.rewritten)) {
     conversion.quantization =
         quantize_weights(conversion.rewritten, name, tokenizer, options.calibration, before);
-  } else if (!options.calibration.file.empty() && !options.budget) {
+  } else if (!options.calibration.files.empty() && !options.budget) {
     throw InputError(
         "{}: --calibrate: all weights are float32, which nothing is rounded for: pass "
         "--weights or --kv int8, too, or drop the option",

@@ -275,11 +275,16 @@ std::optional<CalibrationSet> read_set(const AlignedBytes& file, const Calibrati
                                        std::vector<std::string>& notes) {
   if (calibration.is_off) return std::nullopt;
   const Model model = load_best(file);
-  if (!calibration.file.empty()) return read_calibration(calibration.file, model);
+  if (!calibration.files.empty()) return read_calibration(calibration.files, model);
   if (can_write_text(model)) return write_own_text(file);
   notes.emplace_back(
-      "weights are rounded one by one: the model cannot write a text to calibrate with, and "
-      "--calibrate FILE names none");
+      model.inputs() == 1
+          ? "weights are rounded one by one: the model cannot write a text to calibrate with, and "
+            "--calibrate FILE names none"
+          : fmt::format(
+                "weights are rounded one by one: the model has {} inputs, and --calibrate FILE, "
+                "once for each, names none",
+                model.inputs()));
   return std::nullopt;
 }
 

@@ -21,8 +21,9 @@
 namespace arenite::convert {
 
 struct Calibration {
-  std::filesystem::path file{};  // lines of text, or .npy; empty: the model's own text, if it can
-  bool is_off = false;           // no text: weights are rounded one by one
+  // One for each input, lines of text or .npy; none: the model's own text, if it can.
+  std::vector<std::filesystem::path> files{};
+  bool is_off = false;  // no text: weights are rounded one by one
 };
 
 // What became of a matrix.

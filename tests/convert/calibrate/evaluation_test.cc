@@ -213,7 +213,8 @@ TEST_F(RealText, PerplexitiesAreThoseOfTheReferencePrograms) {
   const nlohmann::json all = nlohmann::json::parse(testing::read_bytes(real() / "perplexity.json"));
   for (const std::string name : {"story-656k", "stories260k"}) {
     const Conversion conversion = story(name);
-    CalibrationSet set = read_calibration(real() / "eval_stories.txt", load_best(conversion.file));
+    CalibrationSet set =
+        read_calibration({real() / "eval_stories.txt"}, load_best(conversion.file));
     ASSERT_EQ(set.held_out.size(), 1u);
     std::vector<ModelInput> lines = set.fitted;
     lines.push_back(set.held_out[0]);
@@ -257,7 +258,7 @@ TEST_F(RealText, CompensatedRoundingLosesMuchLessThanRounding) {
     });
   };
   CalibrationSet stories =
-      read_calibration(real() / "eval_stories.txt", load_best(conversion.file));
+      read_calibration({real() / "eval_stories.txt"}, load_best(conversion.file));
   stories.held_out.insert(stories.held_out.end(), stories.fitted.begin(), stories.fitted.end());
   const ModelComparison plain = compare_models(conversion.file, with(rounded), stories);
   const ModelComparison better = compare_models(conversion.file, with(compensated), stories);

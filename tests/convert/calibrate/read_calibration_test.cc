@@ -64,7 +64,7 @@ TEST(ReadCalibration, ALineIsASequenceAndEveryFifthIsHeldOut) {
     lines.push_back("turn on lamp " + std::to_string(i) + "<|do|>light.here.power=on<|end|>");
     text += lines.back() + (i % 2 == 0 ? "\r\n" : "\n\n  \n");  // blank lines are none
   }
-  const CalibrationSet set = read_calibration(folder.write("lines.txt", text), model);
+  const CalibrationSet set = read_calibration({folder.write("lines.txt", text)}, model);
   ASSERT_EQ(set.held_out.size(), 4u);
   ASSERT_EQ(set.fitted.size(), 19u);
   EXPECT_EQ(set.fitted[3].ids, encode(model, lines[3]));
@@ -86,10 +86,10 @@ TEST(ReadCalibration, LongLinesAreCutToTheContext) {
   std::string line;
   while (line.size() < 40 * model.positions_max()) line += "dim the kitchen lamp ";
   const std::vector<TokenId> ids = encode(model, line);
-  const CalibrationSet set = read_calibration(folder.write("long.txt", line), model);
+  const CalibrationSet set = read_calibration({folder.write("long.txt", line)}, model);
   EXPECT_EQ(CalibrationSet::tokens_of(set.fitted) + CalibrationSet::tokens_of(set.held_out),
             ids.size());
-  EXPECT_EQ(longest_of(set.fitted), model.positions_max());
+  EXPECT_EQ(longest_of(set.fitted)[0], model.positions_max());
   EXPECT_EQ(set.fitted[1].ids[0], ids[model.positions_max()]);
 }
 
@@ -98,7 +98,7 @@ TEST(ReadCalibration, FewSequencesAreSplitToo) {
   const TempFolder folder;
   std::string line = "in the kitchen ";
   while (line.size() < 300) line += line;
-  const CalibrationSet two = read_calibration(folder.write("a.txt", line + "\n" + line), model);
+  const CalibrationSet two = read_calibration({folder.write("a.txt", line + "\n" + line)}, model);
   EXPECT_EQ(two.fitted.size(), 1u);
   EXPECT_EQ(two.held_out.size(), 1u);
   EXPECT_EQ(two.fitted[0].ids, two.held_out[0].ids);
@@ -108,7 +108,7 @@ TEST(ReadCalibration, FewSequencesAreSplitToo) {
   ASSERT_GE(decoder.positions_max(), 200u);
   const std::vector<uint64_t> shape = {200};
   const CalibrationSet one =
-      read_calibration(ids_file(folder, shape, counting_ids(200, 11)), decoder);
+      read_calibration({ids_file(folder, shape, counting_ids(200, 11))}, decoder);
   ASSERT_EQ(one.fitted.size(), 1u);
   ASSERT_EQ(one.held_out.size(), 1u);
   EXPECT_EQ(one.fitted[0].tokens, 160u);
@@ -122,14 +122,14 @@ TEST(ReadCalibration, ArraysOfIdsAreSequences) {
   const TempFolder folder;
   const std::vector<int32_t> ids = counting_ids(6 * 30, 37);
   const std::vector<uint64_t> batch = {6, 30};
-  const CalibrationSet rows = read_calibration(ids_file(folder, batch, ids), model);
+  const CalibrationSet rows = read_calibration({ids_file(folder, batch, ids)}, model);
   ASSERT_EQ(rows.fitted.size(), 5u);
   ASSERT_EQ(rows.held_out.size(), 1u);
   EXPECT_EQ(rows.held_out[0].ids[0], 4u * 30 % 37);
   EXPECT_EQ(rows.fitted[4].ids[0], 5u * 30 % 37);
 
   const std::vector<uint64_t> flat = {180};
-  const CalibrationSet pieces = read_calibration(ids_file(folder, flat, ids), model);
+  const CalibrationSet pieces = read_calibration({ids_file(folder, flat, ids)}, model);
   ASSERT_EQ(pieces.fitted.size() + pieces.held_out.size(), 3u);
   EXPECT_EQ(pieces.fitted[1].ids[0], 70u % 37);
   EXPECT_EQ(pieces.held_out[0].tokens, 40u);
@@ -143,7 +143,7 @@ TEST(ReadCalibration, ArraysOfFeaturesAreForModelsOfFeatures) {
   const std::vector<float> features = test::random_floats(size_t{7} * 20 * width, 1);
   const std::vector<uint64_t> shape = {7, 20, width};
   write_npy(folder.path() / "x.npy", shape, features);
-  const CalibrationSet set = read_calibration(folder.path() / "x.npy", model);
+  const CalibrationSet set = read_calibration({folder.path() / "x.npy"}, model);
   ASSERT_EQ(set.fitted.size(), 6u);
   ASSERT_EQ(set.held_out.size(), 1u);
   EXPECT_EQ(set.fitted[1].tokens, 20u);
@@ -159,7 +159,7 @@ TEST(ReadCalibration, OfTooMuchItTakesSequencesFromEverywhere) {
   const TempFolder folder;
   const std::vector<uint64_t> batch = {3000, 50};
   std::vector<int32_t> ids = counting_ids(3000 * 50, 37);
-  const CalibrationSet set = read_calibration(ids_file(folder, batch, ids), model);
+  const CalibrationSet set = read_calibration({ids_file(folder, batch, ids)}, model);
   const uint64_t tokens =
       CalibrationSet::tokens_of(set.fitted) + CalibrationSet::tokens_of(set.held_out);
   EXPECT_LE(tokens, kCalibrationTokensMax);
@@ -173,18 +173,19 @@ TEST(ReadCalibration, OfTooMuchItTakesSequencesFromEverywhere) {
 TEST(ReadCalibration, RefusesWhatHoldsTooLittle) {
   const Model model = load_best(intent_file());
   const TempFolder folder;
-  EXPECT_TRUE(refuses([&] { read_calibration(folder.write("e.txt", ""), model); },
+  EXPECT_TRUE(refuses([&] { read_calibration({folder.write("e.txt", "")}, model); },
                       {"--calibrate", "e.txt", "is empty", "lines of text"}));
-  EXPECT_TRUE(refuses([&] { read_calibration(folder.write("s.txt", "turn on\n\n"), model); },
+  EXPECT_TRUE(refuses([&] { read_calibration({folder.write("s.txt", "turn on\n\n")}, model); },
                       {"s.txt", "too short", "found ", "expected at least 128"}));
-  EXPECT_TRUE(refuses([&] { read_calibration(folder.write("b.txt", "\n\n \n"), model); },
+  EXPECT_TRUE(refuses([&] { read_calibration({folder.write("b.txt", "\n\n \n")}, model); },
                       {"too short", "found 0 tokens"}));
-  EXPECT_TRUE(refuses([&] { read_calibration(folder.path() / "none.txt", model); }, {"none.txt"}));
-  EXPECT_TRUE(refuses([&] { read_calibration(folder.path(), model); }, {"regular file"}));
+  EXPECT_TRUE(
+      refuses([&] { read_calibration({folder.path() / "none.txt"}, model); }, {"none.txt"}));
+  EXPECT_TRUE(refuses([&] { read_calibration({folder.path()}, model); }, {"regular file"}));
   // Sequences of one token leave nothing to predict.
   const std::vector<uint64_t> ones = {400, 1};
   EXPECT_TRUE(
-      refuses([&] { read_calibration(ids_file(folder, ones, counting_ids(400, 300)), model); },
+      refuses([&] { read_calibration({ids_file(folder, ones, counting_ids(400, 300))}, model); },
               {"too short", "found 0 tokens"}));
 }
 
@@ -196,35 +197,35 @@ TEST(ReadCalibration, RefusesTheWrongKind) {
   const Model module = load_best(module_file);
   const TempFolder folder;
   const std::string text(2000, 'a');
-  EXPECT_TRUE(refuses([&] { read_calibration(folder.write("t.txt", text), bare); },
+  EXPECT_TRUE(refuses([&] { read_calibration({folder.write("t.txt", text)}, bare); },
                       {"t.txt", "is text", "without a tokenizer", "--tokenizer", ".npy"}));
-  EXPECT_TRUE(refuses([&] { read_calibration(folder.write("t.txt", text), module); },
+  EXPECT_TRUE(refuses([&] { read_calibration({folder.write("t.txt", text)}, module); },
                       {"t.txt", "reads features", "[batch, tokens, 6]"}));
   EXPECT_TRUE(
-      refuses([&] { read_calibration(folder.write("t.bin", std::string(200, '\0')), intent); },
+      refuses([&] { read_calibration({folder.write("t.bin", std::string(200, '\0'))}, intent); },
               {"t.bin", "neither text nor an .npy file"}));
 
   const std::vector<uint64_t> shape = {200};
   const auto ids = [&] { return ids_file(folder, shape, counting_ids(200, 38)); };
-  EXPECT_TRUE(refuses([&] { read_calibration(ids(), module); },
+  EXPECT_TRUE(refuses([&] { read_calibration({ids()}, module); },
                       {"--calibrate", "ids.npy", "I32", "expected the model's features"}));
   EXPECT_TRUE(
-      refuses([&] { read_calibration(ids(), bare); }, {"has the id 37", "ids from 0 to 36"}));
+      refuses([&] { read_calibration({ids()}, bare); }, {"has the id 37", "ids from 0 to 36"}));
 
   std::vector<float> features(size_t{30} * 6, 0.5f);
   const std::vector<uint64_t> rows = {30, 6};
   write_npy(folder.path() / "x.npy", rows, features);
-  EXPECT_TRUE(refuses([&] { read_calibration(folder.path() / "x.npy", bare); },
+  EXPECT_TRUE(refuses([&] { read_calibration({folder.path() / "x.npy"}, bare); },
                       {"x.npy", "F32", "expected token ids"}));
-  EXPECT_TRUE(refuses([&] { read_calibration(folder.path() / "x.npy", module); },
+  EXPECT_TRUE(refuses([&] { read_calibration({folder.path() / "x.npy"}, module); },
                       {"too short", "found 30 tokens"}));
   features[17] = std::numeric_limits<float>::quiet_NaN();
   write_npy(folder.path() / "x.npy", rows, features);
   EXPECT_TRUE(
-      refuses([&] { read_calibration(folder.path() / "x.npy", module); }, {"nan at index 17"}));
+      refuses([&] { read_calibration({folder.path() / "x.npy"}, module); }, {"nan at index 17"}));
   const std::vector<uint64_t> narrow = {36, 5};
   write_npy(folder.path() / "x.npy", narrow, features);
-  EXPECT_TRUE(refuses([&] { read_calibration(folder.path() / "x.npy", module); },
+  EXPECT_TRUE(refuses([&] { read_calibration({folder.path() / "x.npy"}, module); },
                       {"[36, 5]", "[tokens, 6]"}));
 }
 

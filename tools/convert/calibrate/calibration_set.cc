@@ -40,20 +40,14 @@ uint32_t longest_sequence(const Model& model) {
   return context == 0 ? kSequenceTokensMax : std::min(context, kSequenceTokensMax);
 }
 
-// Parts [begin, begin + count) of an input that is cut into so many, as one sequence.
-ModelInput parts_of(const ModelInput& input, size_t parts, size_t begin, size_t count,
-                    uint32_t tokens) {
+// Tokens [begin, begin + count) of a sequence.
+ModelInput part_of(const ModelInput& sequence, uint32_t begin, uint32_t count) {
   const auto slice = [&](const auto& list) {
-    const size_t each = list.size() / parts;
+    const size_t each = list.size() / sequence.tokens;
     const auto first = list.begin() + static_cast<ptrdiff_t>(begin * each);
     return std::remove_cvref_t<decltype(list)>(first, first + static_cast<ptrdiff_t>(count * each));
   };
-  return {slice(input.ids), slice(input.features), tokens};
-}
-
-// Tokens [begin, begin + count) of a sequence.
-ModelInput part_of(const ModelInput& sequence, uint32_t begin, uint32_t count) {
-  return parts_of(sequence, sequence.tokens, begin, count, count);
+  return {slice(sequence.ids), slice(sequence.features), count};
 }
 
 // One token of a decoder says nothing of the next one.
@@ -134,10 +128,41 @@ Sequences read_lines(std::string_view text, const std::string& quoted, const Mod
 Sequences read_array(const std::filesystem::path& path, const Model& model) {
   const ModelInput input = read_model_input(NpyArray::read(path), model, kOption);
   Sequences sequences;
-  for (size_t i = 0; i < input.sequences; ++i) {
-    append(sequences, parts_of(input, input.sequences, i, 1, input.tokens), model);
-  }
+  for (uint32_t i = 0; i < input.sequences; ++i) append(sequences, input.sequence(i), model);
   return sequences;
+}
+
+Sequences read_file(const std::filesystem::path& path, const Model& model) {
+  const std::string quoted = quote(path.string());
+  const FileMap map(path);
+  refuse_if(map.text().empty(), "{}: {} is empty: expected lines of text, or an .npy file", kOption,
+            quoted);
+  return map.text().starts_with(kNpyMagic) ? read_array(path, model)
+                                           : read_lines(map.text(), quoted, model);
+}
+
+// An array for each input.
+Sequences read_arrays(const std::vector<std::filesystem::path>& files, const Model& model) {
+  std::vector<NpyArray> arrays;
+  for (const std::filesystem::path& file : files) arrays.push_back(NpyArray::read(file));
+  const ModelInput inputs = read_model_inputs(arrays, model, kOption);
+  refuse_if(inputs.sequences < 2,
+            "{}: {} has one sequence: expected two or more, as one is held out to compare models "
+            "on",
+            kOption, quote(arrays[0].name()));
+  Sequences sequences;
+  for (uint32_t i = 0; i < inputs.sequences; ++i) sequences.push_back(inputs.sequence(i));
+  return sequences;
+}
+
+void require_file_for_each_input(const std::vector<std::filesystem::path>& files,
+                                 const Model& model) {
+  if (files.size() == model.inputs()) return;
+  std::vector<std::string> names;
+  for (uint32_t i = 0; i < model.inputs(); ++i) names.emplace_back(model.input(i).name);
+  throw InputError(
+      "{}: found files for {} of the model's {} inputs ({}): expected one for each, in this order",
+      kOption, files.size(), names.size(), fmt::join(names, ", "));
 }
 
 // Takes one of so many that no more than the most are left.
@@ -170,20 +195,19 @@ void hold_out(Sequences sequences, CalibrationSet& set) {
 
 uint64_t CalibrationSet::tokens_of(const std::vector<ModelInput>& sequences) {
   uint64_t tokens = 0;
-  for (const ModelInput& sequence : sequences) tokens += sequence.tokens;
+  for (const ModelInput& sequence : sequences) {
+    tokens += sequence.tokens + tokens_of(sequence.others);
+  }
   return tokens;
 }
 
-CalibrationSet read_calibration(const std::filesystem::path& path, const Model& model) {
-  const std::string quoted = quote(path.string());
-  Sequences sequences;
-  {
-    const FileMap map(path);
-    refuse_if(map.text().empty(), "{}: {} is empty: expected lines of text, or an .npy file",
-              kOption, quoted);
-    sequences = map.text().starts_with(kNpyMagic) ? read_array(path, model)
-                                                  : read_lines(map.text(), quoted, model);
-  }
+CalibrationSet read_calibration(const std::vector<std::filesystem::path>& files,
+                                const Model& model) {
+  require_file_for_each_input(files, model);
+  std::vector<std::string> names;
+  for (const std::filesystem::path& file : files) names.push_back(quote(file.string()));
+  const std::string quoted = fmt::format("{}", fmt::join(names, ", "));
+  Sequences sequences = files.size() == 1 ? read_file(files[0], model) : read_arrays(files, model);
   const uint64_t found = CalibrationSet::tokens_of(sequences);
   refuse_if(found < kCalibrationTokensMin,
             "{}: {} is too short: found {} tokens that can be used, expected at least {}", kOption,
@@ -326,10 +350,13 @@ class Writer {
 
 }  // namespace
 
-bool can_write_text(const Model& model) {
-  return model.vocab_size() != 0 && model.causal() && model.labels() == 0 &&
-         model.output_features() == model.vocab_size();
+bool predicts_tokens(const Model& model) {
+  const uint32_t vocab_size = model.input(last_input(model)).vocab_size;
+  return vocab_size != 0 && is_stepped(model) && model.labels() == 0 &&
+         model.function(model.functions() - 1).output_features == vocab_size;
 }
+
+bool can_write_text(const Model& model) { return model.inputs() == 1 && predicts_tokens(model); }
 
 CalibrationSet write_own_text(const AlignedBytes& file) {
   CalibrationSet set;
@@ -344,18 +371,29 @@ CalibrationSet write_own_text(const AlignedBytes& file) {
   return set;
 }
 
-CalibrationSet made_up_input(const Model& model) {
+namespace {
+
+// For one input: ids spread over the vocabulary, or features of zero mean and unit variance.
+ModelInput made_up(const Model& model, uint32_t index) {
+  const InputInfo info = model.input(index);
   uint32_t tokens = std::max(kMadeUpTokens, model.self_test_tokens());
-  if (model.positions_max() != 0) tokens = std::min(tokens, model.positions_max());
-  tokens = std::max(tokens, model.tokens_min());
+  if (info.positions_max != 0) tokens = std::min(tokens, info.positions_max);
+  tokens = std::max(tokens, info.tokens_min);
+  ModelInput input = input_to_check(kMadeUpSequences * tokens, info.vocab_size, 0,
+                                    size_t{kMadeUpSequences} * tokens * info.features);
+  input.tokens = tokens;
+  input.sequences = kMadeUpSequences;
+  return input;
+}
+
+}  // namespace
+
+CalibrationSet made_up_input(const Model& model) {
+  ModelInput all = made_up(model, 0);
+  for (uint32_t i = 1; i < model.inputs(); ++i) all.others.push_back(made_up(model, i));
   CalibrationSet set;
-  set.source = fmt::format("made up: {} sequences of {} tokens", kMadeUpSequences, tokens);
-  const size_t numbers = size_t{tokens} * model.input_features();
-  const ModelInput all =
-      input_to_check(kMadeUpSequences * tokens, model.vocab_size(), 0, kMadeUpSequences * numbers);
-  for (size_t i = 0; i < kMadeUpSequences; ++i) {
-    set.held_out.push_back(parts_of(all, kMadeUpSequences, i, 1, tokens));
-  }
+  set.source = fmt::format("made up: {} sequences of {} tokens", kMadeUpSequences, all.tokens);
+  for (uint32_t i = 0; i < kMadeUpSequences; ++i) set.held_out.push_back(all.sequence(i));
   return set;
 }
 

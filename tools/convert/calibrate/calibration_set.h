@@ -14,7 +14,7 @@
 
 namespace arenite::convert {
 
-// Sequences are of one each: tokens that follow each other, alone in a session.
+// Sequences are of one each, for all inputs: tokens that follow each other, alone in a session.
 struct CalibrationSet {
   std::string source;                     // for people: where it is from, and how much
   std::vector<ModelInput> fitted = {};    // scales and Hessians are made for these
@@ -30,14 +30,20 @@ inline constexpr uint64_t kCalibrationTokensMax = 1u << 15;
 // A longer text is several sequences, and so is one beyond the model's context.
 inline constexpr uint32_t kSequenceTokensMax = 1024;
 
-// Reads lines of text, each a sequence of its own, for a model of tokens whose file has its
-// tokenizer; names of special tokens in them are these tokens. Or an .npy file: token ids [tokens]
-// or [batch, tokens], or, for a model of features, [tokens, features] or [batch, tokens, features].
-// Every fifth sequence is held out; of fewer than five the last one; of one its last fifth.
-// Throws InputError, which names the file and says what was expected.
-CalibrationSet read_calibration(const std::filesystem::path& path, const Model& model);
+// Of a model with one input: reads lines of text, each a sequence of its own, for a model of tokens
+// whose file has its tokenizer; names of special tokens in them are these tokens. Or an .npy file:
+// token ids [tokens] or [batch, tokens], or, for a model of features, [tokens, features] or [batch,
+// tokens, features]. Of one with several inputs: an .npy file for each, in their order, with as
+// many sequences in each, of which none is split. Every fifth sequence is held out; of fewer than
+// five the last one; of one its last fifth. Throws InputError, which names the file and says what
+// was expected.
+CalibrationSet read_calibration(const std::vector<std::filesystem::path>& files,
+                                const Model& model);
 
-// Whether a model can write text: a decoder of tokens that gives a logit for each.
+// Whether what a model gives last are logits of the tokens that follow those of its last input.
+bool predicts_tokens(const Model& model);
+
+// Whether a model can write text: one that predicts tokens, and reads nothing else.
 bool can_write_text(const Model& model);
 
 // Text that the model of `file` writes at temperature 1, the same on every run: from the token that

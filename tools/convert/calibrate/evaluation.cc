@@ -52,7 +52,9 @@ double cosine(std::span<const float> a, std::span<const float> b) {
   return products / std::sqrt(squares_a * squares_b);
 }
 
-bool gives_probabilities(const Model& model) { return can_write_text(model) || model.labels() > 1; }
+bool gives_probabilities(const Model& model) {
+  return predicts_tokens(model) || model.labels() > 1;
+}
 
 // Adds up the surprise at tokens.
 struct Score {
@@ -107,7 +109,7 @@ class HiddenStates {
 
 class Comparison {
  public:
-  Comparison(const AlignedBytes& reference, const AlignedBytes& other, uint32_t positions,
+  Comparison(const AlignedBytes& reference, const AlignedBytes& other, const InputTokens& positions,
              KvType other_kv)
       : reference_(reference, positions),
         other_(other, positions, other_kv),
@@ -117,7 +119,7 @@ class Comparison {
     assert(reference_states_.count() == other_states_.count());
     result_.hidden_cosines.resize(hidden_rows_.size());
     result_.least_hidden_cosines.resize(hidden_rows_.size(), 1.0);
-    result_.has_perplexity = can_write_text(reference_.model());
+    result_.has_perplexity = predicts_tokens(reference_.model());
     result_.has_probabilities = gives_probabilities(reference_.model());
   }
 
@@ -157,8 +159,9 @@ class Comparison {
       result_.mean_kl += divergence(logs_before_, logs_after_);
       if (most_probable(logs_before_) == most_probable(logs_after_)) ++result_.top1_agreement;
       if (!result_.has_perplexity) continue;
-      add_score(sequence, reference_.first_token() + row, logs_before_, reference_score_);
-      add_score(sequence, reference_.first_token() + row, logs_after_, other_score_);
+      const ModelInput& read = sequence.of(last_input(reference_.model()));
+      add_score(read, reference_.first_token() + row, logs_before_, reference_score_);
+      add_score(read, reference_.first_token() + row, logs_after_, other_score_);
     }
   }
 
@@ -194,7 +197,7 @@ std::vector<ModelInput> some_of(const std::vector<ModelInput>& sequences, uint64
   std::vector<ModelInput> some;
   uint64_t taken = 0;
   for (size_t i = 0; i < sequences.size(); i += std::max<size_t>(every, 1)) {
-    taken += sequences[i].tokens;
+    taken += CalibrationSet::tokens_of({sequences[i]});
     if (!some.empty() && taken > tokens_max) break;
     some.push_back(sequences[i]);
   }
@@ -220,7 +223,8 @@ OutputDistance::OutputDistance(const AlignedBytes& reference,
                                const std::vector<ModelInput>& sequences) {
   const Model model = load_best(reference);
   has_probabilities_ = gives_probabilities(model);
-  const uint64_t fitting = kKeptBytesMax / (sizeof(float) * model.output_features());
+  const uint32_t width = model.function(model.functions() - 1).output_features;
+  const uint64_t fitting = kKeptBytesMax / (sizeof(float) * width);
   sequences_ = some_of(sequences, std::clamp<uint64_t>(fitting, 1, kKeptTokensMax));
   for_each_row(reference, sequences_, [&](std::span<const float> row) {
     rows_.insert(rows_.end(), row.begin(), row.end());
@@ -273,7 +277,7 @@ Perplexity perplexity_of(const AlignedBytes& file, const std::vector<ModelInput>
     while (runner.advance()) {
       for (uint32_t row = 0; row < runner.rows(); ++row) {
         log_softmax(runner.row(row), logs);
-        add_score(sequence, runner.first_token() + row, logs, score);
+        add_score(sequence.of(last_input(runner.model())), runner.first_token() + row, logs, score);
       }
     }
   }

@@ -66,7 +66,7 @@ class OutputDistance {
   std::vector<float> rows_;  // that the reference gives, one after the other
 };
 
-// Of one model over some sequences. REQUIRES: can_write_text.
+// Of one model over some sequences. REQUIRES: predicts_tokens.
 Perplexity perplexity_of(const AlignedBytes& file, const std::vector<ModelInput>& sequences);
 
 }  // namespace arenite::convert

@@ -16,14 +16,14 @@ namespace {
 // logits over a large vocabulary.
 constexpr uint32_t kPieceTokens = 128;
 
-uint32_t piece_of(const Model& model, uint32_t positions) {
-  return model.causal() ? std::min(kPieceTokens, positions) : positions;
+uint32_t piece_of(const Model& model, const InputTokens& positions) {
+  const uint32_t all = positions[last_input(model)];
+  return is_stepped(model) ? std::min(kPieceTokens, all) : all;
 }
 
-SessionOptions options_of(uint32_t positions, uint32_t piece, KvType kv_cache) {
-  SessionOptions options;
-  options.positions_max = positions;
-  options.tokens_max = piece;
+SessionOptions options_of(const Model& model, const InputTokens& positions, uint32_t piece,
+                          KvType kv_cache) {
+  SessionOptions options = options_for_functions(model, positions, piece);
   options.outputs = Outputs::kAll;
   options.kv_cache = kv_cache;
   return options;
@@ -31,18 +31,20 @@ SessionOptions options_of(uint32_t positions, uint32_t piece, KvType kv_cache) {
 
 }  // namespace
 
-uint32_t longest_of(const std::vector<ModelInput>& sequences) {
-  uint32_t longest = 0;
+InputTokens longest_of(const std::vector<ModelInput>& sequences) {
+  InputTokens longest;
   for (const ModelInput& sequence : sequences) {
-    longest = std::max(longest, sequence.tokens);
+    const InputTokens tokens = sequence.tokens_of_inputs();
+    for (uint32_t i = 0; i < kInputsMax; ++i) longest.of[i] = std::max(longest[i], tokens[i]);
   }
   return longest;
 }
 
-SequenceRunner::SequenceRunner(const AlignedBytes& file, uint32_t positions, KvType kv_cache)
+SequenceRunner::SequenceRunner(const AlignedBytes& file, const InputTokens& positions,
+                               KvType kv_cache)
     : model_(load_best(file)),
       piece_(piece_of(model_, positions)),
-      session_(model_, options_of(positions, piece_, kv_cache)) {}
+      session_(model_, options_of(model_, positions, piece_, kv_cache)) {}
 
 void SequenceRunner::begin(const ModelInput& sequence) {
   session_->reset();
@@ -52,30 +54,31 @@ void SequenceRunner::begin(const ModelInput& sequence) {
 
 bool SequenceRunner::advance() {
   first_ = next_;
-  const uint32_t count = std::min(piece_, sequence_->tokens - first_);
+  const uint32_t count = std::min(piece_, sequence_->of(last_input(model_)).tokens - first_);
   if (count == 0) return false;
-  Diagnostic why;
-  const auto step = [&] {
-    if (!sequence_->ids.empty()) {
-      const auto ids = std::span(sequence_->ids).subspan(first_, count);
-      return session_->step(TokenBatch{ids, 1, count}, &why);
-    }
-    const size_t width = model_.input_features();
-    const auto rows = std::span(sequence_->features).subspan(first_ * width, count * width);
-    return session_->step(Batch{rows, 1, count}, &why);
-  };
-  const Result<Output> output = step();
-  if (!output.ok()) {
-    char text[256];
-    describe(output.status(), why, text);
-    throw InputError("the model cannot be calibrated with a sequence of {} tokens: {}",
-                     sequence_->tokens, text);
-  }
-  const uint64_t given = rows_given(model_, Outputs::kAll, count, first_ == 0);
-  rows_ = CallRows(*output, model_, given);
-  prefix_ = model_.pooled() || given < count ? 0 : given - count;
+  const uint32_t last = model_.functions() - 1;
+  for (uint32_t f = 0; first_ == 0 && f < last; ++f) call(f, UINT32_MAX);
+  const Output output = call(last, is_stepped(model_) ? count : UINT32_MAX);
+  const bool has_one_input = model_.inputs() == 1;
+  const uint64_t given =
+      has_one_input ? rows_given(model_, Outputs::kAll, count, first_ == 0) : output.rows;
+  rows_ = CallRows(output, model_, last, given);
+  // Rows that are joined of several inputs are all of these.
+  const bool has_prefix = has_one_input ? !model_.pooled() : is_stepped(model_);
+  prefix_ = has_prefix && given > count ? given - count : 0;
   next_ += count;
   return true;
+}
+
+Output SequenceRunner::call(uint32_t function, uint32_t count) {
+  Diagnostic why;
+  const Result<Output> output = session_->step(
+      function, inputs_of_call(model_.function(function).inputs, *sequence_, first_, count), &why);
+  if (output.ok()) return *output;
+  char text[256];
+  describe(output.status(), why, text);
+  throw InputError("the model cannot be calibrated with a sequence of {} tokens: {}",
+                   sequence_->tokens, text);
 }
 
 // ---- inputs of linear layers: a profile hook says when an op begins; its input lies in the arena

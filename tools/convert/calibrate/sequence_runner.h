@@ -17,13 +17,14 @@
 
 namespace arenite::convert {
 
-// The longest of all sequences, in tokens.
-uint32_t longest_of(const std::vector<ModelInput>& sequences);
+// The longest of all sequences, in tokens of each input.
+InputTokens longest_of(const std::vector<ModelInput>& sequences);
 
 class SequenceRunner {
  public:
   // For sequences of up to so many tokens. `file` must outlive it.
-  SequenceRunner(const AlignedBytes& file, uint32_t positions, KvType kv_cache = KvType::kOfModel);
+  SequenceRunner(const AlignedBytes& file, const InputTokens& positions,
+                 KvType kv_cache = KvType::kOfModel);
 
   const Model& model() const { return model_; }
   SessionState& state() { return SessionState::of(&*session_); }
@@ -33,16 +34,20 @@ class SequenceRunner {
 
   // Starts a sequence anew. REQUIRES: it outlives what follows.
   void begin(const ModelInput& sequence);
-  // Runs the next piece. False when there was none left. Throws InputError where the model cannot
-  // take the sequence.
+  // Runs the next piece; before the first one all functions but the last. False when there was none
+  // left. Throws InputError where the model cannot take the sequence.
   bool advance();
-  // What the last piece gave: a row for each of its tokens or, where the model pools, one.
+  // What the last piece gave: a row for each of its tokens, of the last function's input, or, where
+  // the model pools, one.
   size_t rows() const { return rows_.size() - prefix_; }
   std::span<const float> row(size_t index) { return rows_[prefix_ + index]; }
   uint32_t first_token() const { return first_; }  // of that piece
   uint32_t tokens() const { return next_ - first_; }
 
  private:
+  // Tokens [first_, first_ + count) of its inputs, or all that are left.
+  Output call(uint32_t function, uint32_t count);
+
   Model model_;
   uint32_t piece_ = 0;  // tokens at once
   ConvertedSession session_;

@@ -160,35 +160,58 @@ void CheckSession::step(const ModelInput& input, uint32_t token, std::span<const
   }
 }
 
-namespace {
+InputTokens ModelInput::tokens_of_inputs() const {
+  InputTokens all = tokens;
+  for (uint32_t i = 0; i < others.size(); ++i) all.of[i + 1] = others[i].tokens;
+  return all;
+}
 
-// Whether the last function is fed token by token, or in chunks.
+ModelInput ModelInput::sequence(uint32_t index) const {
+  const auto part = [&](const auto& values) {
+    const size_t each = values.size() / sequences;
+    const auto from = values.begin() + static_cast<ptrdiff_t>(index * each);
+    return std::decay_t<decltype(values)>(from, from + static_cast<ptrdiff_t>(each));
+  };
+  ModelInput one = {part(ids), part(features), tokens, 1, part(types)};
+  for (const ModelInput& other : others) one.others.push_back(other.sequence(index));
+  return one;
+}
+
 bool is_stepped(const Model& model) {
   const FunctionInfo last = model.function(model.functions() - 1);
   return last.causal && std::popcount(last.inputs) == 1;
 }
 
-// Tokens [begin, begin + count) of a sequence.
-Input part_of(const ModelInput& input, uint32_t begin, uint32_t count) {
-  const size_t width = input.features.size() / input.tokens;
-  if (input.ids.empty()) {
-    return Batch{std::span(input.features).subspan(begin * width, count * width), 1, count};
-  }
-  const auto types = std::span(input.types);
-  return TokenBatch{.ids = std::span(input.ids).subspan(begin, count),
-                    .tokens = count,
-                    .types = types.empty() ? types : types.subspan(begin, count)};
+uint32_t last_input(const Model& model) {
+  return static_cast<uint32_t>(std::countr_zero(model.function(model.functions() - 1).inputs));
 }
 
-}  // namespace
+std::vector<Input> inputs_of_call(uint32_t inputs, const ModelInput& sequence, uint32_t begin,
+                                  uint32_t count) {
+  std::vector<Input> fed;
+  for (; inputs != 0; inputs &= inputs - 1) {
+    const ModelInput& input = sequence.of(static_cast<uint32_t>(std::countr_zero(inputs)));
+    const uint32_t tokens = std::min(count, input.tokens - begin);
+    const size_t width = input.features.size() / input.tokens;
+    const auto types = std::span(input.types);
+    if (input.ids.empty()) {
+      fed.emplace_back(
+          Batch{std::span(input.features).subspan(begin * width, tokens * width), 1, tokens});
+    } else {
+      fed.emplace_back(TokenBatch{.ids = std::span(input.ids).subspan(begin, tokens),
+                                  .tokens = tokens,
+                                  .types = types.empty() ? types : types.subspan(begin, tokens)});
+    }
+  }
+  return fed;
+}
 
-SessionOptions options_for_functions(const Model& model, std::span<const ModelInput> inputs,
+SessionOptions options_for_functions(const Model& model, const InputTokens& tokens,
                                      uint32_t chunk) {
   SessionOptions options;
-  const uint32_t stepped = is_stepped(model) ? model.function(model.functions() - 1).inputs : 0;
-  for (uint32_t i = 0; i < inputs.size(); ++i) {
-    const uint32_t tokens = inputs[i].tokens;
-    const InputSizes sizes = {tokens, (stepped & 1u << i) != 0 ? std::min(tokens, chunk) : tokens};
+  for (uint32_t i = 0; i < model.inputs(); ++i) {
+    const bool steps = is_stepped(model) && i == last_input(model);
+    const InputSizes sizes = {tokens[i], steps ? std::min(tokens[i], chunk) : tokens[i]};
     if (i != 0) {
       options.others[i - 1] = sizes;
     } else {
@@ -199,37 +222,28 @@ SessionOptions options_for_functions(const Model& model, std::span<const ModelIn
   return options;
 }
 
-std::vector<float> run_functions(Session& session, const Model& model,
-                                 std::span<const ModelInput> inputs, uint32_t chunk,
-                                 const std::string& source) {
+std::vector<float> run_functions(Session& session, const Model& model, const ModelInput& sequence,
+                                 uint32_t chunk, const std::string& source, Outputs outputs) {
   std::vector<float> rows;
+  session.reset();
   for (uint32_t f = 0; f < model.functions(); ++f) {
     const FunctionInfo function = model.function(f);
     const bool is_last = f + 1 == model.functions();
-    std::vector<uint32_t> taken;
-    for (uint32_t i = 0; i < inputs.size(); ++i) {
-      if ((function.inputs & 1u << i) != 0) taken.push_back(i);
-    }
     const bool steps = is_last && is_stepped(model);
-    const uint32_t tokens = inputs[taken[0]].tokens;
+    const uint32_t tokens = steps ? sequence.of(last_input(model)).tokens : 1;
     const uint32_t most = steps ? std::min(chunk, tokens) : tokens;
     for (uint32_t begin = 0; begin < tokens; begin += most) {
-      std::vector<Input> fed;
-      for (const uint32_t i : taken) {
-        fed.push_back(
-            part_of(inputs[i], begin, steps ? std::min(most, tokens - begin) : inputs[i].tokens));
-      }
       Diagnostic why;
-      const bool is_first = f == 0 && begin == 0;
+      const uint32_t count = steps ? most : UINT32_MAX;
       const Result<Output> output =
-          is_first ? session.run(f, fed, &why) : session.step(f, fed, &why);
+          session.step(f, inputs_of_call(function.inputs, sequence, begin, count), &why);
       if (!output.ok()) {
         char text[512];
         describe(output.status(), why, text);
         throw InputError("{}: {}", source, text);
       }
-      if (!is_last) continue;
-      if (output->features == 0) continue;
+      if (!is_last || output->features == 0) continue;
+      if (outputs == Outputs::kLast) rows.clear();
       rows.insert(rows.end(), output->data, output->data + size_t{output->rows} * output->features);
     }
   }
@@ -246,6 +260,23 @@ ModelInput input_to_check(uint32_t tokens, uint32_t vocab_size, uint32_t token_t
     input.types = types_to_check(tokens, token_types);
   }
   return input;
+}
+
+ModelInput sequence_to_check(const Model& model, uint32_t tokens) {
+  ModelInput sequence;
+  for (uint32_t i = 0; i < model.inputs(); ++i) {
+    const InputInfo info = model.input(i);
+    uint32_t count = std::max(tokens, info.tokens_min);
+    if (info.positions_max != 0) count = std::min(count, info.positions_max);
+    ModelInput input =
+        input_to_check(count, info.vocab_size, info.token_types, size_t{count} * info.features);
+    if (i == 0) {
+      sequence = std::move(input);
+    } else {
+      sequence.others.push_back(std::move(input));
+    }
+  }
+  return sequence;
 }
 
 // Sums of uniforms.

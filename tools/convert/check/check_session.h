@@ -82,18 +82,33 @@ struct ModelInput {
   uint32_t tokens = 0;               // of each sequence
   uint32_t sequences = 1;
   std::vector<uint8_t> types = {};  // of the tokens; none: all 0
+  // What its other inputs get, as many sequences of each.
+  std::vector<ModelInput> others = {};
+
+  const ModelInput& of(uint32_t input) const { return input == 0 ? *this : others[input - 1]; }
+  InputTokens tokens_of_inputs() const;  // of each sequence
+  ModelInput sequence(uint32_t index) const;
 };
 
-// All functions of a model, one after the other, on one sequence of each input: the rows of the
-// last one, which gets at most `chunk` tokens in a call where it is causal. Throws InputError that
-// begins with `source`.
-std::vector<float> run_functions(Session& session, const Model& model,
-                                 std::span<const ModelInput> inputs, uint32_t chunk,
-                                 const std::string& source);
+// Whether the last function is fed token by token, or in chunks.
+bool is_stepped(const Model& model);
+// The input that its rows are of: the one that it takes, or the first of several.
+uint32_t last_input(const Model& model);
 
-// What a session of one such sequence is made for.
-SessionOptions options_for_functions(const Model& model, std::span<const ModelInput> inputs,
-                                     uint32_t chunk);
+// What a function that takes `inputs`, a bit set, is fed of a sequence: of each tokens [begin,
+// begin + count), or all that are left.
+std::vector<Input> inputs_of_call(uint32_t inputs, const ModelInput& sequence, uint32_t begin,
+                                  uint32_t count);
+
+// All functions of a model, one after the other, on one sequence of each input: the rows of the
+// last one, which gets at most `chunk` tokens in a call where it is stepped, or those of its last
+// call. Throws InputError that begins with `source`.
+std::vector<float> run_functions(Session& session, const Model& model, const ModelInput& sequence,
+                                 uint32_t chunk, const std::string& source,
+                                 Outputs outputs = Outputs::kAll);
+
+// What a session of one sequence with so many tokens of each input is made for.
+SessionOptions options_for_functions(const Model& model, const InputTokens& tokens, uint32_t chunk);
 
 // A session of a file that was just converted, on one target. Whatever fails is a bug of the
 // converter: std::logic_error.
@@ -133,6 +148,9 @@ std::vector<uint8_t> types_to_check(uint32_t count, uint32_t token_types);
 // One sequence of these: ids where there is a vocabulary, else so many features.
 ModelInput input_to_check(uint32_t tokens, uint32_t vocab_size, uint32_t token_types,
                           size_t features);
+
+// The same of each input, whose numbers of tokens are `tokens`, or what the input takes.
+ModelInput sequence_to_check(const Model& model, uint32_t tokens);
 
 // `wanted` tokens, or a context's positions if these are fewer (0: any number), or more where a
 // mask shows one of the queries nothing but later keys.

@@ -76,14 +76,14 @@ ModelInput input_for(const ConvertedModel& conversion) {
 }
 
 // Of all functions, in one pass and token by token.
-std::vector<float> run_target(const AlignedBytes& file, Target target,
-                              const std::vector<ModelInput>& inputs) {
+std::vector<float> run_functions_on(const AlignedBytes& file, Target target,
+                                    const ModelInput& input) {
   const Model model = load_converted(file, target);
   const auto run_in = [&](uint32_t chunk) {
-    SessionOptions options = options_for_functions(model, inputs, chunk);
+    SessionOptions options = options_for_functions(model, input.tokens_of_inputs(), chunk);
     options.outputs = Outputs::kAll;
     const ConvertedSession session(model, options);
-    return run_functions(*session, model, inputs, chunk, "the converted model");
+    return run_functions(*session, model, input, chunk, "the converted model");
   };
   const std::vector<float> values = run_in(UINT32_MAX);
   const bool finite = std::ranges::all_of(values, [](float v) { return std::isfinite(v); });
@@ -96,6 +96,7 @@ std::vector<float> run_target(const AlignedBytes& file, Target target,
 }
 
 std::vector<float> run_target(const AlignedBytes& file, Target target, const ModelInput& input) {
+  if (!input.others.empty()) return run_functions_on(file, target, input);
   CheckSession session(file, target, input.tokens, Outputs::kAll);
   const std::vector<float> values = session.run(input);
   const bool finite = std::ranges::all_of(values, [](float v) { return std::isfinite(v); });
@@ -133,13 +134,14 @@ std::optional<double> ConvertedModel::computing_error() const {
 
 void check_conversion(ConvertedModel& conversion, const std::string& path,
                       const std::vector<Target>& targets, double relative_error_max) {
-  const ModelInput input = input_for(conversion);
-  std::vector<ModelInput> inputs = {input};
+  ModelInput input = input_for(conversion);
   for (uint32_t i = 1; i < conversion.graph.inputs.size(); ++i) {
-    inputs.push_back(other_input_for(conversion, i, input.tokens));
+    input.others.push_back(other_input_for(conversion, i, input.tokens));
   }
   std::vector<SequenceInput> fed;
-  for (const ModelInput& each : inputs) fed.push_back({each.ids, each.types, each.features});
+  for (uint32_t i = 0; i < conversion.graph.inputs.size(); ++i) {
+    fed.push_back({input.of(i).ids, input.of(i).types, input.of(i).features});
+  }
   if (!conversion.evaluated) report_progress("computing in double precision");
   Evaluation reference =
       conversion.evaluated ? conversion.evaluated->result : evaluate(conversion.graph, fed);
@@ -177,9 +179,7 @@ void check_conversion(ConvertedModel& conversion, const std::string& path,
     TargetCheck check{target, (cpu_targets() & bit(target)) != 0, 0.0};
     if (check.ran) {
       check.largest_error =
-          largest_difference(inputs.size() == 1 ? run_target(conversion.file, target, input)
-                                                : run_target(conversion.file, target, inputs),
-                             reference.values);
+          largest_difference(run_target(conversion.file, target, input), reference.values);
     }
     require_small(check.largest_error, fmt::format("target {}", name(target)));
     conversion.checks.push_back(check);

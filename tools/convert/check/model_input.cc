@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "convert/check/check_session.h"
 #include "convert/files/error.h"
@@ -183,6 +184,24 @@ ModelInput read_model_input(const NpyArray& array, const Model& model, const std
     }
   }
   return input;
+}
+
+ModelInput read_model_inputs(std::span<const NpyArray> arrays, const Model& model,
+                             const std::string& option) {
+  ModelInput all;
+  for (uint32_t i = 0; i < arrays.size(); ++i) {
+    require_context(arrays[i], token_axes(arrays[i], model, option, i), model, option, i);
+    ModelInput input = read_model_input(arrays[i], model, option, i);
+    if (i == 0) {
+      all = std::move(input);
+      continue;
+    }
+    refuse_if(input.sequences != all.sequences,
+              "{}: {} has {} sequences, and {} has {}: expected as many", option,
+              quote(arrays[i].name()), input.sequences, quote(arrays[0].name()), all.sequences);
+    all.others.push_back(std::move(input));
+  }
+  return all;
 }
 
 }  // namespace arenite::convert

@@ -47,6 +47,11 @@ void require_context(const NpyArray& array, const TokenAxes& axes, const Model& 
 ModelInput read_model_input(const NpyArray& array, const Model& model, const std::string& option,
                             uint32_t input = 0);
 
+// An array for each input of a model, in their order, with as many sequences in each. Throws
+// InputError also for sequences that are too long or too short.
+ModelInput read_model_inputs(std::span<const NpyArray> arrays, const Model& model,
+                             const std::string& option);
+
 // Rows of a person's array [axes, width], in which each sequence has `rows`, as [sequences, rows,
 // width].
 template <typename T>

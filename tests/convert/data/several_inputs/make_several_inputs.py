@@ -16,6 +16,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 
 WIDTH, HEADS, VOCAB = 8, 2, 19
+WIDE = 32  # of the one whose weights may be int4
 
 
 class Wrapped(nn.Module):
@@ -152,6 +153,23 @@ class Block(nn.Module):
         return x + self.down(F.gelu(self.up(self.norm2(x))))
 
 
+class Speech(nn.Module):
+    """As wide as weights in int4 need: two convolutions, and a layer that attends to their rows."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Conv1d(6, WIDE, 3, padding=1)
+        self.second = nn.Conv1d(WIDE, WIDE, 3, stride=2, padding=1)
+        self.words = nn.Embedding(VOCAB, WIDE)
+        self.layer = nn.TransformerDecoderLayer(WIDE, 4, WIDE, batch_first=True)
+        self.head = nn.Linear(WIDE, VOCAB)
+
+    def forward(self, mels, ids):
+        x = F.gelu(self.second(F.gelu(self.first(mels)))).transpose(1, 2)
+        mask = nn.Transformer.generate_square_subsequent_mask(ids.size(1))
+        return self.head(self.layer(self.words(ids), x, tgt_mask=mask, tgt_is_causal=True))
+
+
 class Joined(nn.Module):
     """Two sensors whose rows are joined along the tokens."""
 
@@ -243,6 +261,7 @@ MODELS = [
     ("whisper", whisper, (mels, ids), [(20, 5), (20, 9)], (None, {1: ANY})),
     ("moonshine", moonshine, (samples, ids), [(2440, 7), (1700, 9)], ({1: ANY}, {1: ANY})),
     ("translation", Translation, (ids, words), [(10, 7), (3, 12)], ({1: ANY}, {1: ANY})),
+    ("speech", Speech, (mels, ids), [(40, 9), (21, 5)], ({2: ANY}, {1: ANY})),
     ("image_text", ImageText, (ids, features(5)), [(6, 9), (11, 4)], ({1: ANY}, {1: ANY})),
     ("latents", Latents, (features(5), ids), [(7, 6), (12, 3)], ({1: ANY}, {1: ANY})),
     ("joined", Joined, (features(3), features(5)), [(6, 9), (11, 4)], ({1: ANY}, {1: ANY})),
@@ -262,11 +281,15 @@ def save(path, model, example, dynamic):
 
 
 def spread(model):
-    """Weights of a size that makes masks and terms matter."""
+    """Weights of a size that makes masks and terms matter; of a wide model few different ones,
+    which are compressed well."""
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if parameter.dim() > 1 and "position" not in name:
                 parameter.normal_(0.0, 0.6)
+            if isinstance(model, Speech):
+                levels = (parameter * 8).round().clamp(-7, 7)
+                parameter.copy_(levels * levels.abs().sqrt() / 32)
 
 
 def main(folder, names):

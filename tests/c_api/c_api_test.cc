@@ -410,6 +410,28 @@ TEST_P(CApi, CallsFunctions) {
             ARENITE_INVALID_ARGUMENT);
   ASSERT_EQ(arenite_session_run_function(*other, kEncode, &first, 1, &output, &why), ARENITE_OK);
   EXPECT_TRUE(same_bits(values(output), encoded));
+  // Refused, and nothing changes.
+  const auto step = [&](uint32_t function, const arenite_input* inputs, uint32_t count) {
+    return arenite_session_step_function(*other, function, inputs, count, &output, &why);
+  };
+  const std::vector<TokenId> longer(7, 1);
+  const uint32_t length = 4;
+  const arenite_token_batch longer_batch = {longer.data(), 7,       1,     7,
+                                            nullptr,       nullptr, false, nullptr};
+  const arenite_token_batch cut_batch = {ids.data(), 3, 1, 3, &length, nullptr, false, nullptr};
+  const arenite_input too_long = {nullptr, &longer_batch}, cut = {nullptr, &cut_batch};
+  const arenite_input none = {nullptr, nullptr}, two[] = {second, second};
+  EXPECT_EQ(step(2, &second, 1), ARENITE_INVALID_ARGUMENT);
+  EXPECT_STREQ(why.field, "function");
+  EXPECT_EQ(step(kStep, two, 2), ARENITE_INVALID_ARGUMENT);
+  EXPECT_STREQ(why.field, "inputs");
+  EXPECT_EQ(step(kStep, nullptr, 0), ARENITE_INVALID_ARGUMENT);
+  EXPECT_EQ(step(kStep, &none, 1), ARENITE_INVALID_ARGUMENT);
+  EXPECT_EQ(step(kStep, &first, 1), ARENITE_INVALID_ARGUMENT);
+  EXPECT_EQ(step(kStep, &too_long, 1), ARENITE_CONTEXT_FULL);
+  EXPECT_EQ(step(kStep, &cut, 1), ARENITE_INVALID_ARGUMENT);
+  EXPECT_STREQ(why.field, "batch.lengths");
+  EXPECT_EQ(step(kEncode, &first, 1), ARENITE_CONTEXT_FULL);
   ASSERT_EQ(arenite_session_begin_step_function(*other, kStep, &second, 1, &why), ARENITE_OK);
   uint32_t left = 0;
   ASSERT_EQ(arenite_session_advance(*other, UINT32_MAX, &left, &why), ARENITE_OK);

@@ -305,6 +305,35 @@ TEST_P(Functions, RefuseCallsInAnotherOrder) {
   expect_equal_bits(values_of(step(*session, ids)), expected);
 }
 
+// Refused calls leave no trace: what follows has the bits of a session that they were not made in.
+TEST_P(Functions, GoOnAfterRefusedCalls) {
+  const TestModel model = load({});
+  const std::vector<float> memory = features_of(8), longer = features_of(9);
+  const std::vector<TokenId> ids = text(6);
+  SessionOptions options = options_of(8, 6);
+  options.outputs = Outputs::kAll;
+  const TestSession session(*model, options);
+  ASSERT_TRUE(encode(*session, memory).ok());
+  std::vector<float> found = values_of(step(*session, std::span(ids).first(2)));
+  EXPECT_EQ(encode(*session, longer).status(), Status::kContextFull);
+  const Input fed = Batch{memory, 1, 8};
+  Diagnostic why;
+  EXPECT_EQ(session->step(kEncode, {&fed, 1}, &why).status(), Status::kContextFull);
+  const std::vector<TokenId> many = text(5);
+  EXPECT_EQ(step(*session, many).status(), Status::kContextFull);
+  const Input tokens = TokenBatch{ids, 1, 6}, twice[] = {tokens, tokens};
+  expect_invalid(session->step(2, {&tokens, 1}, &why).status(), why, "function", "no such");
+  expect_invalid(session->begin_step(UINT32_MAX, {&tokens, 1}, &why), why, "function", "no such");
+  expect_invalid(session->step(kStep, twice, &why).status(), why, "inputs", "number of inputs");
+  expect_invalid(session->step(kStep, {&fed, 1}, &why).status(), why, "batch", "not features");
+  EXPECT_EQ(step(*session, ids, 1, std::vector{7u}).status(), Status::kInvalidArgument);
+  EXPECT_EQ(session->positions(0, kMemory), 8u);
+  EXPECT_EQ(session->positions(0, kText), 2u);
+  const std::vector<float> rest = values_of(step(*session, std::span(ids).subspan(2)));
+  found.insert(found.end(), rest.begin(), rest.end());
+  expect_equal_bits(found, alone(*model, memory, ids));
+}
+
 TEST_P(Functions, RefuseInputsThatDoNotFit) {
   const TestModel model = load({.together = true});
   const TestSession session(*model, options_of(8, 8, 2));

@@ -307,6 +307,13 @@ const BrokenRow kOpsOnOthers[] = {
      "another axis", 0},
     {"FewConstants", kBare, [](Program& p) { p.axes[1].rows = 2; }, "ops.positions", "shorter", 0,
      "register.rows"},
+    {"NarrowConstants", kBare,
+     [](Program& p) {
+       op(p, "register.rows").numbers[format::EmbeddingOp::kPositions] =
+           p.add_vector("narrow", std::vector<float>(3 * (kWidth - 1)));
+       p.tensors.back().outputs = 3, p.tensors.back().inputs = kWidth - 1;
+     },
+     "ops.positions", "another", 0, "register.rows"},
     {"FewPositions", kPooled, [](Program& p) { p.axes[3].rows = 3; }, "ops.positions", "shorter", 0,
      "class.rows"},
     {"SmallMask", kBare, [](Program& p) { p.masks[0].positions = kPositions; }, "masks.positions",

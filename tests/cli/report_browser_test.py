@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-MODELS = Path(__file__).resolve().parents[2] / "models"
+PROJECT = Path(__file__).resolve().parents[2]
 SKIPPED = 77
 HOSTILE = "</script><b id=broken>&amp;\u202e</b>" + "x" * 100
 SECTIONS = ["targets", "arena", "masks", "bytes", "tensors", "weights"]
@@ -50,10 +50,11 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         page = Path(name) / "m.html"
         for model, options, sections in [
-                ("vibration", ["--target", "all"], SECTIONS + ["conversion"]),
-                ("home-intent", ["--weights", "q4"], SECTIONS + FEW_BITS)]:
+                ("models/vibration", ["--target", "all"], SECTIONS + ["conversion"]),
+                ("models/home-intent", ["--weights", "q4"], SECTIONS + FEW_BITS),
+                ("examples/translate/dates.pt2", [], SECTIONS + ["conversion"])]:
             subprocess.run(
-                [program, "convert", MODELS / model, "-o", Path(name) / "m.arn", "--report", page,
+                [program, "convert", PROJECT / model, "-o", Path(name) / "m.arn", "--report", page,
                  "--name", HOSTILE] + options, stdout=subprocess.DEVNULL, check=True)
             problems += [f"{model}: {text}" for text in
                          problems_of(shown_by(chromium, page), sections)]

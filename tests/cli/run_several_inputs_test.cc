@@ -6,6 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "cli/checkpoints.h"
 #include "cli/printed.h"
 #include "convert/files/npy.h"
 #include "support/byte_string.h"
@@ -67,7 +68,11 @@ TEST_P(RunSeveralInputs, GivesWhatPyTorchGivesInOnePassAndTokenByToken) {
     }
     EXPECT_LE(error, kError * largest) << "example " << i;
     words.insert(words.end(), {"--chunk", "1"});
-    ASSERT_TRUE(ends(run_arenite(words), kDone));
+    const ProgramResult stepped = run_arenite(words);
+    if (stepped.errors.find("--chunk: the model takes whole sequences") != std::string::npos) {
+      continue;
+    }
+    ASSERT_TRUE(ends(stepped, kDone));
     EXPECT_EQ(read_bytes(path("y.npy")), whole) << "example " << i;
   }
 }
@@ -117,25 +122,146 @@ INSTANTIATE_TEST_SUITE_P(
       return std::string(info.param.name) + (is_pair ? "_pair" : "");
     });
 
-TEST(RunInputs, HaveTheNamesOfTheModels) {
-  const TempFolder folder;
-  const std::string model = (folder.path() / "model.arn").string();
-  const std::string output = (folder.path() / "y.npy").string();
-  ASSERT_TRUE(ends(run_arenite({"convert", data("translation.pt2"), "-o", model}), kDone));
-  const std::string source = data("translation_i1_0.npy"), target = data("translation_i1_1.npy");
-  const auto run = [&](std::vector<std::string> inputs) {
-    std::vector<std::string> words = {"run", model, "--output", output};
+class RunInputs : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(ends(run_arenite({"convert", data("translation.pt2"), "-o", model_}), kDone));
+  }
+  std::string path(const std::string& name) const { return (folder_.path() / name).string(); }
+  ProgramResult run(const std::vector<std::string>& inputs,
+                    const std::vector<std::string>& options = {}) const {
+    std::vector<std::string> words = {"run", model_, "--output", output_};
     for (const std::string& input : inputs) words.insert(words.end(), {"--input", input});
+    words.insert(words.end(), options.begin(), options.end());
     return run_arenite(words);
-  };
-  ASSERT_TRUE(ends(run({source, target}), kDone));
-  const std::string expected = read_bytes(output);
-  ASSERT_TRUE(ends(run({"target=" + target, "source=" + source}), kDone));
-  EXPECT_EQ(read_bytes(output), expected);
-  EXPECT_TRUE(ends(run({source}), kBadInput, {"--input", "1 of the model's 2", "source, target"}));
-  EXPECT_TRUE(ends(run({source, target, target}), kBadInput, {"3 of the model's 2"}));
-  EXPECT_TRUE(ends(run_arenite({"classify", model, "--input", source}), kBadInput,
+  }
+  ProgramResult generate(std::vector<std::string> options) const {
+    options.insert(options.begin(), {"generate", model_, "--ids", "--tokens", "5"});
+    return run_arenite(options);
+  }
+
+  TempFolder folder_;
+  const std::string model_ = path("model.arn"), output_ = path("y.npy");
+  const std::string source_ = data("translation_i1_0.npy");
+  const std::string target_ = data("translation_i1_1.npy");
+  const std::string logits_ = data("translation_e1.npy");
+};
+
+TEST_F(RunInputs, HaveTheNamesOfTheModels) {
+  ASSERT_TRUE(ends(run({source_, target_}), kDone));
+  const std::string expected = read_bytes(output_);
+  ASSERT_TRUE(ends(run({"target=" + target_, "source=" + source_}), kDone));
+  EXPECT_EQ(read_bytes(output_), expected);
+  ASSERT_TRUE(ends(run({"target=" + target_, source_}), kDone));
+  EXPECT_EQ(read_bytes(output_), expected);
+  EXPECT_TRUE(ends(run({source_}), kBadInput, {"--input", "found 1 for 2", "source, target"}));
+  EXPECT_TRUE(ends(run({source_, target_, target_}), kBadInput, {"found 3 for 2"}));
+  EXPECT_TRUE(ends(run({"source=" + source_, "source=" + source_}), kBadInput, {"found 2 for 2"}));
+  EXPECT_TRUE(ends(run_arenite({"classify", model_, "--input", source_}), kBadInput,
                    {"arenite classify", "arenite run takes a file for each"}));
+}
+
+TEST_F(RunInputs, HaveLengthsAndMasksOfTheirOwn) {
+  const std::vector<std::string> inputs = {source_, target_};  // of 3 and 12 tokens
+  ASSERT_TRUE(ends(run(inputs, {"--lengths", "target=12", "--lengths", "source=3"}), kDone));
+  ASSERT_TRUE(ends(run(inputs, {"--lengths", "source=3"}), kDone));
+  const std::string mask =
+      folder_.write("mask.npy", npy_bytes("|u1", "False", "1, 3", std::string("\1\0\1", 3)))
+          .string();
+  ASSERT_TRUE(ends(run(inputs, {"--mask", "source=" + mask}), kDone));
+  EXPECT_TRUE(ends(run(inputs, {"--mask", "target=" + mask}), kBadInput, {"[1, 12]"}));
+  const struct {
+    std::vector<std::string> options;
+    std::initializer_list<std::string_view> words;
+  } refused[] = {
+      {{"--lengths", "source=4"}, {"--lengths: found 4", "the 3 tokens"}},
+      {{"--lengths", "source=1,2"}, {"found 2 numbers", "1 sequence in"}},
+      {{"--lengths", "text=1"}, {"text=1", "(source, target)"}},
+      {{"--lengths", "1", "--lengths", "2", "--lengths", "3"}, {"found 3 for 2"}},
+      {{"--types", "source=" + mask}, {"knows no token types"}},
+      {{"--hidden-states", path("h.npy")}, {"the file names none"}},
+  };
+  for (const auto& each : refused) {
+    EXPECT_TRUE(ends(run(inputs, each.options), kBadInput, each.words)) << each.options[1];
+  }
+  EXPECT_TRUE(ends(run(inputs, {"--lengths", "source=x"}), kBadUsage, {"found 'x'"}));
+}
+
+TEST_F(RunInputs, AreComparedAtConversion) {
+  const auto expect = [&](const std::string& files) {
+    return run_arenite({"convert", data("translation.pt2"), "-o", model_, "--expect", files});
+  };
+  EXPECT_TRUE(ends(expect(source_ + "," + target_ + "," + logits_), kDone,
+                   {"as the author's model gave it"}));
+  EXPECT_TRUE(ends(expect("target=" + target_ + ",source=" + source_ + "," + logits_), kDone));
+  const std::string other = data("translation_e0.npy");
+  EXPECT_TRUE(ends(expect(source_ + "," + target_ + "," + other), kBadInput, {"expected [1, 12"}));
+  EXPECT_TRUE(
+      ends(expect(source_ + "," + logits_), kBadInput, {"found 1 for 2", "(source, target)"}));
+  EXPECT_TRUE(ends(expect(source_), kBadUsage, {"X.npy,Y.npy"}));
+}
+
+TEST_F(RunInputs, AreReadByWhatGenerates) {
+  const ProgramResult written = generate({"--input", source_, "--start", "1"});
+  ASSERT_TRUE(ends(written, kDone, {}));
+  const auto ids = [](const ProgramResult& result) { return result.output.substr(0, 14); };
+  EXPECT_EQ(ids(written), "13 13 13 13 13");
+  EXPECT_EQ(ids(generate({"--input", "source=" + source_, "--start", "1", "--chunk", "1"})),
+            ids(written));
+  EXPECT_TRUE(ends(generate({"--input", source_}), kBadInput, {"--start"}));
+  EXPECT_TRUE(ends(generate({"--start", "1"}), kBadInput, {"--prompt-ids or --input FILE.npy"}));
+  EXPECT_TRUE(ends(generate({"--input", source_, "--start", "17"}), kBadInput,
+                   {"token 17 in --start", "below 17"}));
+  EXPECT_TRUE(ends(generate({"--prompt-ids", "19", "--start", "1"}), kBadInput,
+                   {"token 19 in the prompt", "below 19"}));
+  EXPECT_TRUE(
+      ends(generate({"--input", "target=" + target_, "--start", "1"}), kBadInput, {"target="}));
+}
+
+// A letter is a token from 2 on, and the configs say what is written first and last.
+TEST(GenerateAfterAnEncoder, WritesTheTextThatPyTorchWrites) {
+  const TempFolder folder;
+  nlohmann::json vocabulary = {{"<pad>", 0}, {"<s>", 1}};
+  for (char letter = 'a'; letter <= 'v'; ++letter) {
+    vocabulary[std::string(1, letter)] = letter - 'a' + 2;
+  }
+  nlohmann::json added;
+  for (const int id : {0, 1}) {
+    added.push_back({{"id", id}, {"content", id == 0 ? "<pad>" : "<s>"}, {"special", true}});
+  }
+  const nlohmann::json bytes = {{"type", "ByteLevel"}, {"add_prefix_space", false}};
+  const nlohmann::json tokenizer = {
+      {"added_tokens", added},
+      {"pre_tokenizer", bytes},
+      {"decoder", bytes},
+      {"model", {{"type", "BPE"}, {"vocab", vocabulary}, {"merges", nlohmann::json::array()}}}};
+  folder.write("tokenizer.json", tokenizer.dump());
+  const std::string config = R"({"decoder_start_token_id": 1, "eos_token_id": 8})";
+  folder.write("generation_config.json", config);
+  const std::string model = (folder.path() / "model.arn").string();
+  const auto program = convert_fixture("several_inputs") / "../../../cli/matrix/data";
+  ASSERT_TRUE(ends(run_arenite({"convert", (program / "translation.pt2").string(), "-o", model,
+                                "--tokenizer", folder.path().string()}),
+                   kDone));
+  const auto generate = [&](std::vector<std::string> options) {
+    options.insert(options.begin(), {"generate", model});
+    return run_arenite(options);
+  };
+  // 7, 3, 12, 12, 18, 15, 11 is rewritten as 19, 19, 19, 19, 2, and then 8.
+  EXPECT_TRUE(ends(generate({"--prompt", "fbkkqnj"}), kDone, {"rrrra\n"}));
+  const auto json = nlohmann::json::parse(generate({"--prompt", "fbkkqnj", "--json"}).output);
+  EXPECT_EQ(json["prompt"], "fbkkqnj");
+  EXPECT_EQ(json["text"], "rrrra");
+  EXPECT_EQ(json["ids"], std::vector<int>({19, 19, 19, 19, 2}));
+  EXPECT_EQ(json["stop"], "end_token");
+  EXPECT_EQ(json["positions"], 6);
+  EXPECT_TRUE(ends(generate({"--prompt-ids", "7,3,12,12,18,15,11", "--stop", "ra"}), kDone,
+                   {"rrr\n", "a text of --stop came"}));
+  EXPECT_TRUE(ends(generate({"--prompt", "fbkkqnj", "--start", "1,19"}), kDone, {"rrra\n"}));
+  EXPECT_TRUE(ends(generate({}), kBadInput, {"what the encoder reads: --prompt, --prompt-ids"}));
+  EXPECT_TRUE(ends(generate({"--prompt", std::string(21, 'a')}), kBadInput,
+                   {"21 tokens: at most 20", "source"}));
+  EXPECT_TRUE(ends(generate({"--prompt", "a", "--input", "x.npy"}), kBadUsage, {"--input"}));
 }
 
 }  // namespace

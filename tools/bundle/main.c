@@ -25,7 +25,7 @@ struct bundled {
   const char* name;
   const void* file;
   size_t file_bytes;
-  uint32_t positions, tokens, sequences, tokens_min;
+  uint32_t positions, tokens, sequences;
 };
 #define BUNDLED(name, NAME) \
   {#name,                   \
@@ -33,8 +33,7 @@ struct bundled {
    NAME##_MODEL_BYTES,      \
    NAME##_POSITIONS_MAX,    \
    NAME##_TOKENS_MAX,       \
-   NAME##_SEQUENCES_MAX,    \
-   NAME##_TOKENS_MIN},
+   NAME##_SEQUENCES_MAX},
 static const struct bundled models[] = {ARENITE_MODELS(BUNDLED)};
 
 // All the memory there is, besides the stack.
@@ -42,27 +41,56 @@ ARENITE_ALIGNED static unsigned char arena[ARENITE_MODELS_ARENA_BYTES_MAX];
 static float features[TOKENS_MAX * ARENITE_MODELS_INPUT_FEATURES_MAX];
 static uint32_t ids[TOKENS_MAX];
 
-// Gives the model numbers that are always the same.
+// Room for an input after the first, as arenite_model.h plans it.
+static uint32_t positions_of(arenite_input_info input) {
+  return input.positions_max != 0 ? input.positions_max : 128u;
+}
+
+// Gives all functions of the model numbers that are always the same.
 static arenite_status first_pass(const struct bundled* bundled, const arenite_model* model,
                                  arenite_session* session, arenite_output* output,
                                  arenite_diagnostic* why) {
-  uint32_t tokens = bundled->tokens < TOKENS ? bundled->tokens : TOKENS;
-  if (tokens < bundled->tokens_min) tokens = bundled->tokens_min;
-  const size_t width = arenite_model_input_features(model);
-  if (width == 0) {
-    const uint32_t vocab_size = arenite_model_vocab_size(model);
-    arenite_token_batch batch = ARENITE_TOKEN_BATCH_INIT;
-    for (uint32_t i = 0; i < tokens; ++i) ids[i] = i * 7 % vocab_size;
-    batch.ids = ids;
-    batch.size = batch.tokens = tokens;
-    return arenite_session_run_tokens(session, &batch, output, why);
+  arenite_batch batches[ARENITE_INPUTS_MAX];
+  arenite_token_batch texts[ARENITE_INPUTS_MAX];
+  arenite_input fed[ARENITE_INPUTS_MAX];
+  const uint32_t inputs = arenite_model_inputs(model);
+  uint32_t vocab_size = UINT32_MAX;  // the smallest of all inputs
+  for (uint32_t i = 0; i < inputs; ++i) {
+    const uint32_t own = arenite_model_input(model, i).vocab_size;
+    if (own != 0 && own < vocab_size) vocab_size = own;
   }
-  arenite_batch batch = ARENITE_BATCH_INIT;
-  for (size_t i = 0; i < tokens * width; ++i) features[i] = (float)(i * 37 % 64) / 32.0f - 1.0f;
-  batch.features = features;
-  batch.size = tokens * width;
-  batch.tokens = tokens;
-  return arenite_session_run(session, &batch, output, why);
+  for (uint32_t i = 0; i < TOKENS_MAX; ++i) ids[i] = i * 7 % vocab_size;
+  for (size_t i = 0; i < sizeof(features) / sizeof(features[0]); ++i) {
+    features[i] = (float)(i * 37 % 64) / 32.0f - 1.0f;
+  }
+  for (uint32_t i = 0; i < inputs; ++i) {
+    const arenite_input_info input = arenite_model_input(model, i);
+    const arenite_batch batch = ARENITE_BATCH_INIT;
+    const arenite_token_batch text = ARENITE_TOKEN_BATCH_INIT;
+    uint32_t tokens = i == 0 ? bundled->tokens : positions_of(input);
+    if (tokens > TOKENS) tokens = TOKENS;
+    if (tokens < input.tokens_min) tokens = input.tokens_min;
+    batches[i] = batch;
+    batches[i].features = features;
+    batches[i].size = (size_t)tokens * input.features;
+    batches[i].tokens = tokens;
+    texts[i] = text;
+    texts[i].ids = ids;
+    texts[i].size = texts[i].tokens = tokens;
+  }
+  arenite_status status = ARENITE_OK;
+  for (uint32_t f = 0; f < arenite_model_functions(model) && status == ARENITE_OK; ++f) {
+    const uint32_t taken = arenite_model_function(model, f).inputs;
+    size_t count = 0;
+    for (uint32_t i = 0; i < inputs; ++i) {
+      const int reads_features = arenite_model_input(model, i).features != 0;
+      if ((taken >> i & 1) == 0) continue;
+      fed[count].batch = reads_features ? &batches[i] : NULL;
+      fed[count++].tokens = reads_features ? NULL : &texts[i];
+    }
+    status = arenite_session_step_function(session, f, fed, count, output, why);
+  }
+  return status;
 }
 
 // The bits of all results: the same on every CPU.
@@ -93,6 +121,10 @@ static arenite_status try_model(const struct bundled* bundled, arenite_diagnosti
   options.positions_max = bundled->positions;
   options.tokens_max = bundled->tokens;
   options.sequences_max = bundled->sequences;
+  for (uint32_t i = 1; i < arenite_model_inputs(&model); ++i) {
+    const uint32_t positions = positions_of(arenite_model_input(&model, i));
+    options.others[i - 1].positions_max = options.others[i - 1].tokens_max = positions;
+  }
   status = arenite_session_create(&session, &model, &options, arena, sizeof(arena), why);
   if (status != ARENITE_OK) return status;
 

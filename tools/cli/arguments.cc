@@ -92,6 +92,25 @@ CLI::Validator whole_number(uint64_t min, uint64_t max) {
   return CLI::Validator(problem, "");
 }
 
+CLI::Option* add_lengths(CLI::App& command, const std::string& name,
+                         std::vector<std::string>& lengths, const std::string& help) {
+  const auto problem = [number = whole_number(0, UINT32_MAX)](const std::string& text) {
+    std::string found;
+    size_t end = text.find('=');
+    do {
+      const size_t begin = end + 1;  // 0 where there is no name
+      end = text.find(',', begin);
+      std::string part = text.substr(begin, end - begin);
+      found = number(part);
+    } while (found.empty() && end != std::string::npos);
+    return found;
+  };
+  return command.add_option(name, lengths, help)
+      ->type_name("N")
+      ->allow_extra_args(false)
+      ->check(CLI::Validator(problem, ""));
+}
+
 CLI::Validator real_number(double min, bool above_min, double max) {
   const auto problem = [min, above_min, max](const std::string& text) {
     double number = 0.0;
@@ -112,6 +131,11 @@ void add_model(CLI::App& command, std::filesystem::path& model, const std::strin
 CLI::Option* add_file(CLI::App& command, const std::string& names, std::filesystem::path& file,
                       const std::string& help) {
   return command.add_option(names, file, help)->type_name(kFileType);
+}
+
+CLI::Option* add_input_files(CLI::App& command, const std::string& name,
+                             std::vector<std::string>& files, const std::string& help) {
+  return command.add_option(name, files, help)->type_name(kFileType)->allow_extra_args(false);
 }
 
 void put_in_group(CLI::App& command, const char* group, std::initializer_list<const char*> names) {

@@ -76,6 +76,10 @@ CLI::Option* add_choice(CLI::App& command, const std::string& name, Chosen& choi
       ->check(CLI::IsMember(words));
 }
 
+// Declares an option of a file for each input of a model: convert::files_of_inputs.
+CLI::Option* add_input_files(CLI::App& command, const std::string& name,
+                             std::vector<std::string>& files, const std::string& help);
+
 // The help shows these options below the title of a group.
 void put_in_group(CLI::App& command, const char* group, std::initializer_list<const char*> names);
 
@@ -90,6 +94,10 @@ CLI::Option* add_number(CLI::App& command, const std::string& names, Number& num
   if constexpr (requires { number.size(); }) option->delimiter(',');
   return option;
 }
+
+// Declares an option of lengths of sequences, as convert::lengths_of_inputs takes them.
+CLI::Option* add_lengths(CLI::App& command, const std::string& name,
+                         std::vector<std::string>& lengths, const std::string& help);
 
 // A finite decimal number from `min`, or above it, to `max`; and an option of one.
 CLI::Validator real_number(double min, bool above_min, double max);

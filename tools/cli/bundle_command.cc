@@ -18,8 +18,8 @@ namespace {
 
 // --- What a bundle holds of its models: one header of C, and a file with the bytes of each ---
 
-uint32_t input_features(const format::ModelReader& reader) {
-  return reader.vocab_size() == 0 ? reader.slot(reader.input_slot()).width : 0;
+uint32_t input_features(const format::ModelReader& reader, uint32_t input = 0) {
+  return reader.vocab_size(input) == 0 ? reader.slot(reader.input_slot(input)).width : 0;
 }
 
 // What the program has to know to give the model its input.
@@ -49,10 +49,12 @@ std::string header(std::span<const BundledModel> models) {
     const uint32_t shortest = std::max(1u, model.file.reader().tokens_min());
     text += c_declarations(model.file, model.identifier, model.sizes) + features_of(model) +
             fmt::format("#define {}_TOKENS_MIN {}u\n", upper(model.identifier), shortest);
-    tokens_min = std::max(tokens_min, shortest);
     each += fmt::format(" EACH({}, {})", model.identifier, upper(model.identifier));
     arena_bytes = std::max(arena_bytes, model.arena_bytes);
-    features = std::max(features, input_features(model.file.reader()));
+    for (uint32_t i = 0; i < model.file.reader().inputs(); ++i) {
+      features = std::max(features, input_features(model.file.reader(), i));
+      tokens_min = std::max(tokens_min, model.file.reader().tokens_min(i));
+    }
   }
   return text + fmt::format(
                     "// EACH(name, NAME) for each model.\n"

@@ -23,9 +23,9 @@ struct ConvertArguments {
   std::filesystem::path output;
   std::filesystem::path tokenizer;
   convert::ModelOptions model;
-  // Inputs and the outputs that the author's model gave for each.
-  std::vector<std::pair<std::filesystem::path, std::filesystem::path>> expect;
-  std::vector<uint32_t> expect_lengths;  // of each sequence of the inputs
+  // Files of the inputs, and last that of the outputs which the author's model gave for them.
+  std::vector<std::string> expect;
+  std::vector<std::string> expect_lengths;  // of each sequence of the inputs
   std::string weights = "f32";
   std::string keep;
   TensorType kv_cache = TensorType::kF32;
@@ -78,6 +78,20 @@ convert::EmbeddingScale parse_embedding_scale(const std::string& text) {
   convert::EmbeddingScale scale = {.is_sqrt = text == kSqrt};
   if (!scale.is_sqrt) std::from_chars(text.data(), text.data() + text.size(), scale.value);
   return scale;
+}
+
+// Two files or more with commas between them.
+CLI::Validator arrays_and_outputs() {
+  return CLI::Validator(
+      [](const std::string& text) {
+        const std::vector<std::string> files = CLI::detail::split(text, ',');
+        if (files.size() > 1 && std::ranges::none_of(files, &std::string::empty)) {
+          return std::string();
+        }
+        return fmt::format("found {}, expected an input and outputs, X.npy,Y.npy",
+                           convert::quote(text));
+      },
+      "");
 }
 
 // What no state dict tells.
@@ -170,12 +184,12 @@ void add_convert_options(CLI::App& command, ConvertArguments& arguments) {
   command
       .add_option(
           "--expect", arguments.expect,
-          "Write the result only if it gives Y for X, as the author's model did. Several prove an "
-          "exported model at their lengths")
+          "Write the result only if it gives Y for X, as the author's model did; of two inputs "
+          "A,B,Y. Several prove an exported model at their lengths")
       ->type_name("X.npy,Y.npy")
-      ->delimiter(',');
-  add_number(command, "--expect-lengths", arguments.expect_lengths,
-             "Tokens of each sequence of X; all others are padding")
+      ->check(arrays_and_outputs());
+  add_lengths(command, "--expect-lengths", arguments.expect_lengths,
+              "Tokens of each sequence of X; all others are padding")
       ->needs("--expect");
   command
       .add_option(
@@ -269,8 +283,10 @@ std::optional<convert::WeightBudget> budget_of(const ConvertArguments& arguments
 // Those of --expect, and the lengths of their sequences.
 std::vector<convert::AuthorFiles> author_files(const ConvertArguments& arguments) {
   std::vector<convert::AuthorFiles> files;
-  for (const auto& [input, outputs] : arguments.expect) {
-    files.push_back({input, outputs, arguments.expect_lengths});
+  for (const std::string& text : arguments.expect) {
+    const std::vector<std::string> all = CLI::detail::split(text, ',');
+    files.push_back(
+        {all.front(), all.back(), arguments.expect_lengths, {all.begin() + 1, all.end() - 1}});
   }
   return files;
 }
@@ -348,9 +364,11 @@ void run_convert(const ConvertArguments& arguments) {
       {{"--output", arguments.output}, {"--report", arguments.report}});
   const std::filesystem::path& checkpoint = arguments.checkpoint;
   require_no_part_of(checkpoint, arguments.output);
-  for (const auto& [input, outputs] : arguments.expect) {
-    convert::note_read(input);
-    convert::note_read(outputs);
+  for (const std::string& text : arguments.expect) {
+    for (const std::string& file : CLI::detail::split(text, ',')) {
+      convert::note_read(file);
+      convert::note_read(file.substr(file.find('=') + 1));  // NAME=FILE
+    }
   }
   const std::string name =
       arguments.name.empty() ? arguments.output.stem().string() : arguments.name;

@@ -536,6 +536,10 @@ void add_targets(const Converted& f, const ReportFacts& facts, size_t width, Jso
     target["last"] = static_cast<uint64_t>(facts.decode[i].value.last);
   }
   if (f.reader.packed_count() == 1) json["serves"] = json["targets"][0]["cpus"];
+  if (f.reader.inputs() > 1) {
+    json["positions_of_inputs"] =
+        sizes_text(f.reader, default_sizes(f.reader).positions(), "position");
+  }
   const bool takes_all = json["arena"]["tokens"] == json["arena"]["positions"];
   if (!takes_all) json["most_tokens"] = json["arena"]["tokens"];
   const TransformerSpec* const decoder = f.conversion.decoder();
@@ -560,7 +564,8 @@ constexpr Line kModelLines[] = {
     {"vocabulary",
      "{?shape.vocab_size}{shape.vocab_size:d} tokens"
      "<{?is_tied}; the embedding is the output matrix, too><, {types:d} types>"},
-    {"context", "<{?context}{context:d}><{!context}any number of> positions"},
+    {"context",
+     "{!functions_of_several}<{?context}{context:d}><{!context}any number of> positions"},
     {"length", "{length}"},
     {"function",
      "{name@40} takes {inputs}<{?inputs_read}, sees {inputs_read}>, gives "
@@ -570,7 +575,7 @@ constexpr Line kModelLines[] = {
      "{description}<{?origin}; {bytes:d} bytes><{?origin}{?dense_bytes}, dense "
      "{dense_bytes:d}><{?steps}; it runs token by token, too><\n{origin}>",
      "masks"},
-    {"output", "{?output}{output}"},
+    {"output", "{!functions_of_several}{?output}{output}"},
     {"classes", "{?labels}{labels}"},
     {"program",
      "computed op by op on {program.inputs#input} in double precision: largest "
@@ -613,7 +618,8 @@ constexpr Line kFewBitsLines[] = {
 constexpr Line kCheckLines[] = {
     {"", "for {serves}\nand no other CPU: --target all packs for every one"},
     {"arena",
-     "for one sequence of {arena.positions:d} positions, <{most_tokens:d}>"
+     "for one sequence of <{positions_of_inputs}>"
+     "<{!positions_of_inputs}{arena.positions:d} positions>, <{most_tokens:d}>"
      "<{!most_tokens}all> in a call, on one thread"},
 };
 constexpr Line kFileLines[] = {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // arenite generate: a prompt and its continuation, streamed.
 
+#include <bit>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <functional>
 
@@ -13,6 +15,7 @@
 #include "cli/texts.h"
 #include "cli/thread_pool.h"
 #include "convert/check/check_session.h"
+#include "convert/check/model_input.h"
 #include "convert/files/input_limits.h"
 #include "convert/tokenizers/unicode_library.h"
 
@@ -28,7 +31,8 @@ struct PromptOptions {
 };
 
 struct Prompt {
-  std::vector<TokenId> ids;
+  std::vector<TokenId> ids{};
+  std::string text{};
   // Names of special tokens that the text contains, but that are not read as these tokens.
   std::vector<std::string> unread_specials{};
   std::string unknown{};  // what the vocabulary cannot say of it, as unknown_characters has it
@@ -40,6 +44,8 @@ constexpr double kPenaltyMax = 1e6;
 struct GenerateArguments {
   std::filesystem::path model;
   PromptOptions prompt;
+  std::vector<std::string> inputs;  // of an encoder: FILE, or NAME=FILE
+  std::vector<uint32_t> start;      // ids; empty: the tokenizer's
   std::optional<uint32_t> tokens;
   SamplerOptions sampler;
   uint32_t repeat_last = 64;
@@ -82,6 +88,46 @@ struct Generation {
   StopReason stop = StopReason::kTokens;
 };
 
+// --- What writes: a decoder, or the function of a model that comes after an encoder ---
+
+struct Writer {
+  explicit Writer(const Model& model)
+      : function(model.functions() - 1),
+        info(model.function(function)),
+        input(static_cast<uint32_t>(std::countr_zero(info.inputs))),
+        takes(model.input(input)) {}
+
+  // Inputs of the functions before it, a bit set.
+  uint32_t sources(const Model& model) const {
+    return ((uint32_t{1} << model.inputs()) - 1) & ~info.inputs;
+  }
+
+  uint32_t function;
+  FunctionInfo info;
+  uint32_t input;  // its own
+  InputInfo takes;
+};
+
+// Throws InputError for a model that does not go on token by token.
+Writer writer_of(const ModelFile& file) {
+  const Writer writer(file.model());
+  const std::string name = convert::quote(file.name());
+  if (writer.takes.vocab_size == 0) {
+    throw convert::InputError("{}: its input is features, not tokens: see 'arenite run'", name);
+  }
+  const bool is_one = std::has_single_bit(writer.info.inputs);
+  if (is_one && writer.info.causal && writer.info.output_features == writer.takes.vocab_size) {
+    return writer;
+  }
+  throw convert::InputError(
+      "{}: it cannot continue a text: it gives {} numbers for each token "
+      "of {}, {}, expected logits of the vocabulary from a causal model",
+      name, writer.info.output_features, writer.takes.vocab_size,
+      !is_one              ? "and takes other inputs with them"
+      : writer.info.causal ? "causal"
+                           : "not causal");
+}
+
 // --- From the text of a prompt to tokens, which are fed in chunks; then one token at a time ---
 
 constexpr size_t kSpecialsNamed = 3;  // in a warning: more say nothing more
@@ -95,7 +141,8 @@ TextInput source_of(const PromptOptions& options) {
   return source;
 }
 
-std::vector<TokenId> encode(const Tokenizer& tokenizer, const TextInput& source, bool specials) {
+std::vector<TokenId> encode(const Tokenizer& tokenizer, const TextInput& source, bool specials,
+                            bool goes_on) {
   EncodeOptions options;
   options.read_specials = specials;
   const std::string& text = source.text;
@@ -105,7 +152,7 @@ std::vector<TokenId> encode(const Tokenizer& tokenizer, const TextInput& source,
   if (!count.ok()) throw_status(source.name, count.status(), why);
   ids.resize(*count);
   // Where special tokens are read, the person may have written the end.
-  if (!specials && ids.size() > 1 && tokenizer.is_special(ids.back()) &&
+  if (goes_on && !specials && ids.size() > 1 && tokenizer.is_special(ids.back()) &&
       tokenizer.is_end(ids.back())) {
     ids.pop_back();
   }
@@ -123,8 +170,9 @@ std::vector<std::string> specials_in(const std::string& text, const Tokenizer& t
   return names;
 }
 
+// The text goes on in what is written, or is what an encoder reads.
 Prompt encode_prompt(const ModelFile& file, const std::optional<Tokenizer>& tokenizer,
-                     const PromptOptions& options) {
+                     const PromptOptions& options, bool goes_on) {
   if (!tokenizer) {
     throw convert::InputError(
         "{}: the file has no tokenizer: give the tokens with --prompt-ids, or convert it again "
@@ -133,11 +181,11 @@ Prompt encode_prompt(const ModelFile& file, const std::optional<Tokenizer>& toke
   }
   TextInput source = source_of(options);
   source.text = convert::in_expected_form(file.model(), source.text, options.specials, source.name);
-  Prompt prompt = {encode(*tokenizer, source, options.specials)};
+  Prompt prompt = {encode(*tokenizer, source, options.specials, goes_on), source.text};
   prompt.unknown = unknown_characters(file.model(), source.text, options.specials);
   if (!options.specials) prompt.unread_specials = specials_in(source.text, *tokenizer);
-  if (!source.text.empty() && !prompt.ids.empty()) return prompt;
-  if (tokenizer->bos() == kNoToken) {
+  if (!prompt.ids.empty() && (!source.text.empty() || !goes_on)) return prompt;
+  if (tokenizer->bos() == kNoToken || !goes_on) {
     throw convert::InputError(
         "{}: the prompt is empty, and this model knows no token that begins a text: give it at "
         "least one character",
@@ -147,33 +195,30 @@ Prompt encode_prompt(const ModelFile& file, const std::optional<Tokenizer>& toke
   return prompt;
 }
 
-// The logits of the last token.
-std::vector<float> step(const ModelFile& file, Session& session, std::span<const TokenId> ids,
-                        Profiler& profiler) {
-  const uint32_t held = session.positions();
-  profiler.add_sequence({held, static_cast<uint32_t>(ids.size()), 1});
-  Diagnostic why;
-  const Result<Output> output = session.step(ids, &why);
-  if (!output.ok()) throw_status(file.name(), output.status(), why);
-  require_finite(file.name(), *output);
-  const Model& model = file.model();
-  const auto tokens = static_cast<uint32_t>(ids.size());
-  convert::CallRows rows(*output, model,
-                         convert::rows_given(model, Outputs::kLast, tokens, held == 0));
-  const std::span<const float> last = rows[rows.size() - 1];
-  return {last.begin(), last.end()};
+// The logits of the last token that the rows are of.
+std::vector<float> last_logits(const ModelFile& file, std::span<const float> rows) {
+  const auto last = rows.last(Writer(file.model()).info.output_features);
+  const std::vector<float> logits(last.begin(), last.end());
+  if (std::ranges::all_of(logits, [](float x) { return std::isfinite(x); })) return logits;
+  refuse_results(file.name());
 }
 
-std::vector<float> feed_prompt(const ModelFile& file, Session& session,
-                               std::span<const TokenId> prompt, uint32_t chunk,
-                               Profiler& profiler) {
-  std::vector<float> logits;
-  while (!prompt.empty()) {
-    const size_t count = std::min<size_t>(chunk, prompt.size());
-    logits = step(file, session, prompt.first(count), profiler);
-    prompt = prompt.subspan(count);
-  }
-  return logits;
+// Feeds one token.
+std::vector<float> step(const ModelFile& file, const Writer& writer, Session& session, TokenId id,
+                        Profiler& profiler) {
+  InputTokens held, now;
+  for (uint32_t i = 0; i < file.model().inputs(); ++i) held.of[i] = session.positions(0, i);
+  now.of[writer.input] = 1;
+  profiler.add_sequence({held, now, 1});
+  const Input input = TokenBatch{{&id, 1}, 1, 1};
+  Diagnostic why;
+  const Result<Output> output = session.step(writer.function, {&input, 1}, &why);
+  if (!output.ok()) throw_status(file.name(), output.status(), why);
+  const bool begins = held[writer.input] == 0;
+  const convert::CallRows rows(
+      *output, file.model(), writer.function,
+      convert::rows_given(file.model(), Outputs::kLast, 1, begins, writer.function));
+  return last_logits(file, rows.values());
 }
 
 // Picks tokens and remembers the recent ones.
@@ -185,7 +230,7 @@ class Chooser {
     const Result<Sampler> sampler = Sampler::create(options.sampler, &why);
     if (!sampler.ok()) throw_status(file.name(), sampler.status(), why);
     sampler_ = *sampler;
-    scratch_.resize(sampler_.candidates_needed(file.model().output_features()));
+    scratch_.resize(sampler_.candidates_needed(Writer(file.model()).info.output_features));
   }
 
   TokenId choose(std::span<const float> logits) {
@@ -206,45 +251,145 @@ class Chooser {
   uint32_t repeat_last_;
 };
 
-// The tokens of the prompt, at least one, all below the vocabulary of the model. The token that
+// Throws InputError for ids that an input does not read.
+void require_ids(const ModelFile& file, std::span<const TokenId> ids, const InputInfo& input,
+                 const char* where) {
+  for (const TokenId id : ids) {
+    if (id < input.vocab_size) continue;
+    throw convert::InputError("{}: found token {} in {}, expected ids below {}, its vocabulary",
+                              convert::quote(file.name()), id, where, input.vocab_size);
+  }
+}
+
+// The tokens of the prompt, at least one, all below the vocabulary of the input. The token that
 // begins a text comes first where the model was trained so, and stands alone for an empty text; one
-// that ends a text is left out, as the text goes on. Throws InputError, also for text where
+// that ends a text is left out where the text goes on. Throws InputError, also for text where
 // `tokenizer` is missing.
 Prompt read_prompt(const ModelFile& file, const std::optional<Tokenizer>& tokenizer,
-                   const PromptOptions& options) {
+                   const PromptOptions& options, const InputInfo& input, bool goes_on) {
   Prompt prompt =
-      options.ids.empty() ? encode_prompt(file, tokenizer, options) : Prompt{options.ids};
-  for (const TokenId id : prompt.ids) {
-    if (id >= file.model().vocab_size()) {
-      throw convert::InputError(
-          "{}: found token {} in the prompt, expected ids below {}, its "
-          "vocabulary",
-          convert::quote(file.name()), id, file.model().vocab_size());
-    }
-  }
+      options.ids.empty() ? encode_prompt(file, tokenizer, options, goes_on) : Prompt{options.ids};
+  require_ids(file, prompt.ids, input, "the prompt");
   return prompt;
+}
+
+// What all functions are fed before tokens are chosen.
+struct Fed {
+  std::vector<convert::ModelInput> inputs;  // of the model, one sequence each
+  Prompt prompt;  // of text or ids; what an encoder reads, if there is one
+};
+
+// Of a decoder.
+Fed read_decoder_inputs(const GenerateArguments& arguments, const ModelFile& file,
+                        const std::optional<Tokenizer>& tokenizer, const Writer& writer) {
+  if (!arguments.inputs.empty() || !arguments.start.empty()) {
+    throw convert::InputError(
+        "{}: {}: the model has no encoder, and goes on with a text: give --prompt or --prompt-ids",
+        convert::quote(file.name()), arguments.inputs.empty() ? "--start" : "--input");
+  }
+  Fed fed;
+  fed.prompt = read_prompt(file, tokenizer, arguments.prompt, writer.takes, true);
+  fed.inputs.push_back({.ids = fed.prompt.ids});
+  return fed;
+}
+
+// The tokens that begin what is written after an encoder.
+std::vector<TokenId> start_of(const GenerateArguments& arguments, const ModelFile& file,
+                              const Writer& writer) {
+  std::vector<TokenId> start = arguments.start;
+  const TokenId known = convert::start_token(file.model().file());
+  if (start.empty() && known != kNoToken) start = {known};
+  if (start.empty()) {
+    throw convert::InputError(
+        "{}: the file does not say which token begins what the model writes: give it with --start "
+        "(decoder_start_token_id in a config)",
+        convert::quote(file.name()));
+  }
+  require_ids(file, start, writer.takes, "--start");
+  return start;
+}
+
+// Of a model with an encoder, which reads files, or a text where it reads nothing else.
+Fed read_encoder_inputs(const GenerateArguments& arguments, const ModelFile& file,
+                        const std::optional<Tokenizer>& tokenizer, const Writer& writer) {
+  const Model& model = file.model();
+  const uint32_t sources = writer.sources(model);
+  const PromptOptions& text = arguments.prompt;
+  const bool has_text = text.text || !text.file.empty() || !text.ids.empty();
+  const auto first = static_cast<uint32_t>(std::countr_zero(sources));
+  const bool reads_text = std::has_single_bit(sources) && model.input(first).vocab_size != 0;
+  Fed fed;
+  fed.inputs.resize(model.inputs());
+  fed.inputs[writer.input].ids = start_of(arguments, file, writer);
+  if (has_text && reads_text) {
+    fed.prompt = read_prompt(file, tokenizer, text, model.input(first), false);
+    fed.inputs[first].ids = fed.prompt.ids;
+    return fed;
+  }
+  if (arguments.inputs.empty()) {
+    throw convert::InputError(
+        "{}: expected what the encoder reads: {}", convert::quote(file.name()),
+        reads_text ? "--prompt, --prompt-ids or --input FILE.npy" : "--input FILE.npy");
+  }
+  const auto files = convert::files_of_inputs(arguments.inputs, model, "--input", sources);
+  for (uint32_t i = 0; i < model.inputs(); ++i) {
+    if ((sources >> i & 1) == 0) continue;
+    const convert::NpyArray array = convert::NpyArray::read(files[i]);
+    convert::require_context(array, convert::token_axes(array, model, "--input", i), model,
+                             "--input", i);
+    fed.inputs[i] = convert::read_model_input(array, model, "--input", i);
+    if (fed.inputs[i].sequences == 1) continue;
+    throw convert::InputError("--input: {} has {} sequences: expected one",
+                              convert::quote(array.name()), fed.inputs[i].sequences);
+  }
+  return fed;
+}
+
+// Throws InputError for more tokens than there are positions.
+Fed read_inputs(const GenerateArguments& arguments, const ModelFile& file,
+                const std::optional<Tokenizer>& tokenizer, const Writer& writer, uint32_t context) {
+  const bool has_encoder = file.model().functions() > 1;
+  Fed fed =
+      (has_encoder ? read_encoder_inputs : read_decoder_inputs)(arguments, file, tokenizer, writer);
+  for (uint32_t i = 0; i < fed.inputs.size(); ++i) {
+    convert::ModelInput& input = fed.inputs[i];
+    if (!input.ids.empty()) input.tokens = static_cast<uint32_t>(input.ids.size());
+    const uint32_t most = i == writer.input ? context : file.model().input(i).positions_max;
+    if (most == 0 || input.tokens <= most) continue;
+    throw convert::InputError("{}: the prompt has {} tokens: at most {}, the positions of {}",
+                              convert::quote(file.name()), input.tokens, most,
+                              i == writer.input ? "the context" : file.model().input(i).name);
+  }
+  return fed;
 }
 
 // Feeds the prompt and continues it; `show` gets each new token at once, and ends the text
 // (kStopText) if it returns false. Ends at a token that ends a text or begins another one; it is
 // neither shown nor fed. Throws InputError for logits that are not finite. REQUIRES: a session of
-// kLast rows that holds nothing and has `context` positions, and 0 < prompt.size() <= context.
-Generation generate(const ModelFile& file, Session& session,
-                    const std::optional<Tokenizer>& tokenizer, std::span<const TokenId> prompt,
+// kLast rows that has room for what is fed, and `context` positions.
+Generation generate(const ModelFile& file, const Writer& writer, Session& session,
+                    const std::optional<Tokenizer>& tokenizer, const Fed& fed,
                     const GenerateArguments& options, uint32_t context, Profiler& profiler,
                     const std::function<bool(TokenId)>& show) {
-  Chooser chooser(file, prompt, options);
+  Chooser chooser(file, fed.inputs[writer.input].ids, options);
   Generation result;
-  result.prompt_tokens = static_cast<uint32_t>(prompt.size());
+  for (const convert::ModelInput& input : fed.inputs) result.prompt_tokens += input.tokens;
   Clock::time_point start = Clock::now();
-  std::vector<float> logits =
-      feed_prompt(file, session, prompt, std::min(options.chunk, context), profiler);
+  std::vector<float> logits = last_logits(
+      file, convert::run_functions(session, file.model(), convert::joined(fed.inputs),
+                                   std::min(options.chunk, context), convert::quote(file.name()),
+                                   Outputs::kLast,
+                                   [&](const InputTokens& held, const InputTokens& tokens) {
+                                     profiler.add_sequence({held, tokens, 1});
+                                   }));
   result.prompt_seconds = seconds_since(start);
 
   start = Clock::now();
   while (result.new_tokens < options.tokens.value_or(UINT32_MAX)) {
     const TokenId id = chooser.choose(logits);
-    if (tokenizer && (tokenizer->is_end(id) || id == tokenizer->bos())) {
+    // After an encoder some models write the token that begins a text.
+    const bool begins_another = fed.inputs.size() == 1 && tokenizer && id == tokenizer->bos();
+    if (begins_another || (tokenizer && tokenizer->is_end(id))) {
       result.stop = StopReason::kEndToken;
       break;
     }
@@ -254,15 +399,15 @@ Generation generate(const ModelFile& file, Session& session,
       break;
     }
     if (result.new_tokens == options.tokens) break;
-    if (session.positions() == context) {
+    if (session.positions(0, writer.input) == context) {
       result.stop = StopReason::kContextFull;
       break;
     }
-    logits = step(file, session, {&id, 1}, profiler);
+    logits = step(file, writer, session, id, profiler);
     ++result.decode_steps;
   }
   result.decode_seconds = seconds_since(start);
-  result.positions = session.positions();
+  result.positions = session.positions(0, writer.input);
   return result;
 }
 
@@ -355,29 +500,32 @@ class TokenPrinter {
   bool is_first_ = true;
 };
 
-void check_model(const ModelFile& file) {
-  const Model& model = file.model();
-  const std::string name = convert::quote(file.name());
-  if (model.vocab_size() == 0) {
-    throw convert::InputError("{}: its input is features, not tokens: see 'arenite run'", name);
-  }
-  if (!model.causal() || model.output_features() != model.vocab_size()) {
-    throw convert::InputError(
-        "{}: it cannot continue a text: it gives {} numbers for each token "
-        "of {}, {}, expected logits of the vocabulary from a causal model",
-        name, model.output_features(), model.vocab_size(),
-        model.causal() ? "causal" : "not causal");
-  }
-}
-
-uint32_t context_of(const GenerateArguments& arguments, const ModelFile& file) {
-  const uint32_t limit = file.model().positions_max();
+uint32_t context_of(const GenerateArguments& arguments, const ModelFile& file,
+                    const Writer& writer) {
+  const uint32_t limit = writer.takes.positions_max;
   if (limit != 0 && arguments.context > limit) {
     throw convert::InputError("{}: --context: found {}; at most {}, the model's",
                               convert::quote(file.name()), arguments.context, limit);
   }
   if (arguments.context != 0) return arguments.context;
-  return default_session_options(format::ModelReader(file.model().file())).positions_max;
+  return limit != 0 ? limit : kDefaultPositions;
+}
+
+// With room for what is fed and `context` tokens that are written.
+SessionOptions session_options(const GenerateArguments& arguments, const ModelFile& file,
+                               const Writer& writer, const Fed& fed, uint32_t context) {
+  const InputTokens fed_tokens = convert::joined(fed.inputs).tokens_of_inputs();
+  SessionOptions options =
+      convert::options_for_functions(file.model(), fed_tokens, arguments.chunk);
+  const InputSizes sizes = {context, std::min(arguments.chunk, context)};
+  if (writer.input == 0) {
+    options.positions_max = sizes.positions_max;
+    options.tokens_max = sizes.tokens_max;
+  } else {
+    options.others[writer.input - 1] = sizes;
+  }
+  options.kv_cache = arguments.kv_cache;
+  return options;
 }
 
 std::optional<Tokenizer> tokenizer_of(const GenerateArguments& arguments, const ModelFile& file) {
@@ -483,36 +631,31 @@ void run_generate(const GenerateArguments& arguments) {
   Progress progress("loading " + arguments.model.string());
   const ModelFile file(arguments.model, arguments.kernels,
                        arguments.skip_checksums ? Checksums::kSkip : Checksums::kVerify);
-  require_one_input(file, "generate");
   progress.done();
-  check_model(file);
-  const uint32_t context = context_of(arguments, file);
+  const Writer writer = writer_of(file);
+  const bool has_encoder = file.model().functions() > 1;
+  const uint32_t context = context_of(arguments, file, writer);
   const std::optional<Tokenizer> tokenizer = tokenizer_of(arguments, file);
-  const Prompt prompt = read_prompt(file, tokenizer, arguments.prompt);
-  if (prompt.ids.size() > context) {
-    throw convert::InputError(
-        "{}: the prompt has {} tokens: at most {}, the positions of the context",
-        convert::quote(file.name()), prompt.ids.size(), context);
-  }
+  const Fed fed = read_inputs(arguments, file, tokenizer, writer, context);
   if (!arguments.json) {
-    for (const std::string& warning : warnings_of(prompt)) print_warning(warning);
+    for (const std::string& warning : warnings_of(fed.prompt)) print_warning(warning);
   }
   ThreadPool pool(arguments.threads);
-  SessionOptions options;
-  options.positions_max = context;
-  options.tokens_max = std::min(arguments.chunk, context);
-  options.kv_cache = arguments.kv_cache;
+  SessionOptions options = session_options(arguments, file, writer, fed, context);
   Profiler profiler(arguments.profile, file.model());
   profiler.attach(options, pool.parallel_for());
   ModelSession session(file, options);
 
   TokenPrinter printer(tokenizer, arguments);
-  for (const TokenId id : prompt.ids)
+  // What an encoder reads is no beginning of what is written.
+  for (const TokenId id : has_encoder ? std::vector<TokenId>() : fed.prompt.ids) {
     printer.add_prompt(id, arguments.json || !arguments.hide_prompt);
+  }
   flush_output();
-  const std::string prompt_text = printer.take();
+  std::string prompt_text = printer.take();
+  if (has_encoder) prompt_text = fed.prompt.text;
   std::vector<TokenId> ids;
-  const Generation generation = generate(file, session.session(), tokenizer, prompt.ids, arguments,
+  const Generation generation = generate(file, writer, session.session(), tokenizer, fed, arguments,
                                          context, profiler, [&](TokenId id) {
                                            ids.push_back(id);
                                            return printer.add(id);
@@ -523,8 +666,8 @@ void run_generate(const GenerateArguments& arguments) {
     if (generation.stop == StopReason::kStopText) ids.resize(printer.tokens_of(text.size()));
     const bool has_text = tokenizer && !arguments.ids;
     print_json(GenerateFacts{has_text ? std::optional(prompt_text) : std::nullopt,
-                             has_text ? std::optional(text) : std::nullopt, prompt, ids, generation,
-                             context, session.plan().total_bytes,
+                             has_text ? std::optional(text) : std::nullopt, fed.prompt, ids,
+                             generation, context, session.plan().total_bytes,
                              kernel_set_name(file.model().target()), arguments.threads});
   } else {
     print_report(arguments, generation, context, session.plan());
@@ -533,18 +676,25 @@ void run_generate(const GenerateArguments& arguments) {
 }
 
 void add_prompt_options(CLI::App& command, GenerateArguments& arguments) {
-  CLI::Option* text = command.add_option("--prompt", arguments.prompt.text, "Text to continue");
+  CLI::Option* text =
+      command.add_option("--prompt", arguments.prompt.text, "Text to continue, or for an encoder");
   CLI::Option* file = add_file(command, "--prompt-file", arguments.prompt.file,
                                "The same in a file, less its last line feed; or -");
   CLI::Option* ids = add_number(command, "--prompt-ids", arguments.prompt.ids,
                                 "The same as ids of tokens: 1,2,3", 0);
+  CLI::Option* inputs = add_input_files(command, "--input", arguments.inputs,
+                                        "What an encoder reads, .npy: as in 'arenite run'");
+  add_number(command, "--start", arguments.start,
+             "After an encoder: ids to begin with, if not the model's", 0);
   CLI::Option* special =
       command.add_flag("--special", arguments.prompt.specials,
-                       "Read names of special tokens in the prompt as these tokens; show them");
+                       "Read names of special tokens as these tokens; show them");
   text->excludes(file)->excludes(ids);
   file->excludes(ids);
   special->excludes(ids);
-  put_in_group(command, "Prompt", {"--prompt", "--prompt-file", "--prompt-ids", "--special"});
+  inputs->excludes(text)->excludes(file)->excludes(ids);
+  put_in_group(command, "Prompt",
+               {"--prompt", "--prompt-file", "--prompt-ids", "--input", "--start", "--special"});
 }
 
 void add_sampler_options(CLI::App& command, GenerateArguments& arguments) {
@@ -578,7 +728,7 @@ void add_sampler_options(CLI::App& command, GenerateArguments& arguments) {
 
 void add_generate(CLI::App& app) {
   const auto [command, arguments] = add_command(
-      app, run_generate, "generate", "Continue a text with a decoder",
+      app, run_generate, "generate", "Continue a text with a decoder, or rewrite one",
       "\nPrints the prompt and its continuation as it grows, then rates and memory on the standard "
       "error. Ends at a token that ends a text, at --tokens, or where the context is full. The "
       "text "
@@ -592,11 +742,10 @@ void add_generate(CLI::App& app) {
   add_number(command, "--context", arguments.context, "Most positions; the model's by default");
   add_number(command, "--chunk", arguments.chunk, "Most tokens of the prompt in one call")
       ->capture_default_str();
-  CLI::Option* stop =
-      command
-          .add_option("--stop", arguments.stops,
-                      "End before this text, and do not show it; may be given more than once")
-          ->allow_extra_args(false);
+  CLI::Option* stop = command
+                          .add_option("--stop", arguments.stops,
+                                      "End before this text; may be given more than once")
+                          ->allow_extra_args(false);
   command.add_flag("--ids", arguments.ids, "Print ids of tokens instead of text")->excludes(stop);
   command.add_flag("--no-prompt", arguments.hide_prompt, "Print the continuation alone");
   add_machine_options(command, arguments.kernels, arguments.threads);

@@ -170,8 +170,9 @@ bool is_terms_by(const format::OpView& op, uint32_t number) {
 }
 
 std::string calls_text(const format::ModelReader& reader) {
-  if (reader.causal()) return "causal: whole sequences or token by token";
-  return fmt::format("whole sequences only: {}", why_whole_sequences(reader));
+  const char* const why = why_whole_sequences(reader);
+  return why == nullptr ? "causal: whole sequences or token by token"
+                        : fmt::format("whole sequences only: {}", why);
 }
 
 std::string image_text(const format::ModelReader& reader, uint32_t input) {

@@ -598,9 +598,12 @@ Json facts_of(const ReportFacts& facts) {
 }
 
 void add_page(Json& json, const ModelFacts& facts) {
-  json["page"] = {{"version", version()},
-                  {"calls", calls_text(facts.reader)},
-                  {"tokenizer_tokens", facts.tokenizer_tokens}};
+  json["page"] = {
+      {"version", version()},
+      {"calls", calls_text(facts.reader)},
+      {"positions", sizes_text(facts.reader, facts.sizes.positions_of_inputs(), "position")},
+      {"tokens", sizes_text(facts.reader, facts.sizes.tokens_of_inputs(), "token")},
+      {"tokenizer_tokens", facts.tokenizer_tokens}};
 }
 
 Json FactValue<WeightsReport>::schema() { return FactTable<WeightsReport>::schema(); }

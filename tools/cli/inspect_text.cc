@@ -293,7 +293,8 @@ Json facts_for_text(const ModelFacts& facts) {
   for (Json& cache : json["caches"]) {
     const Json& lookback = cache["lookback"];
     cache["holds"] =
-        lookback.is_null() ? "all" : fmt::format("last {}", lookback.get<uint64_t>() + 1);
+        (lookback.is_null() ? "all" : fmt::format("last {}", lookback.get<uint64_t>() + 1)) +
+        of_inputs(facts.reader, facts.reader.axis_of_cache(cache["index"].get<uint32_t>()));
   }
   add_sums(facts, json);
   return json;
@@ -379,13 +380,13 @@ std::string program(const Json& json) {
                json["ops"]) +
          filled(
              "  <{!has_several}A token that sees K keys: {sums.token} + {sums.key} K. >A pass over "
-             "{sizes.positions#position}: {sums.pass}.\n",
+             "{page.positions@400}: {sums.pass}.\n",
              json);
 }
 
 // What worst-case timing starts from.
 std::string traffic(const Json& json) {
-  return filled("A pass over {sizes.positions#position}, for {target.name}\n", json) +
+  return filled("A pass over {page.positions@400}, for {target.name}\n", json) +
          table({{">op", "{index:d}"},
                 {"name", "{name@80}"},
                 {">multiply-adds", "{multiply_adds_per_pass}"},
@@ -621,7 +622,7 @@ std::string formulas(const ModelFacts& facts) {
 
 std::string arena(const ModelFacts& facts, const Json& json) {
   return filled(
-             "Arena for P = {sizes.positions#position}, T = {sizes.tokens#token} a call, "
+             "Arena for P = {page.positions@400},<{?has_several}\n > T = {page.tokens@400} a call, "
              "S = {sizes.sequences#sequence}, N = {sizes.threads#thread}\n",
              json) +
          table({{"target", "{name}"},

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <bit>
 #include <cstdlib>
 #include <cstring>
 
@@ -52,19 +53,21 @@ void throw_status(const std::string& file, Status status, const Diagnostic& why)
   throw convert::InputError("{}: {}", convert::quote(file), text);
 }
 
-void require_one_input(const ModelFile& file, const char* command) {
+void require_one_input(const ModelFile& file, const char* command, const char* instead) {
   const Model& model = file.model();
   if (model.inputs() == 1 && model.functions() == 1) return;
   std::vector<std::string> names;
   for (uint32_t i = 0; i < model.inputs(); ++i) names.emplace_back(model.input(i).name);
   throw convert::InputError(
-      "{}: arenite {} feeds models of one input, and this one has {} ({}): arenite run takes a "
-      "file for each, and programs call its functions",
-      convert::quote(file.name()), command, model.inputs(), fmt::join(names, ", "));
+      "{}: arenite {} feeds models of one input, and this one has {} ({}): arenite {}",
+      convert::quote(file.name()), command, model.inputs(), fmt::join(names, ", "), instead);
 }
 
 void require_finite(const std::string& source, const Output& output) {
-  if (output.finite()) return;
+  if (!output.finite()) refuse_results(source);
+}
+
+void refuse_results(const std::string& source) {
   throw convert::InputError(
       "{}: found NaN or infinity among the results, expected finite numbers: check the input and "
       "the weights for numbers that are not finite or very large",
@@ -72,9 +75,13 @@ void require_finite(const std::string& source, const Output& output) {
 }
 
 const char* why_whole_sequences(const format::ModelReader& model) {
-  if (model.causal()) return nullptr;
-  if (model.reads_images()) return "it reads images";
-  if (model.tokens_min() > 1) return "it is the author's model at some lengths alone";
+  const uint32_t last = model.functions() - 1;
+  const uint32_t inputs = model.function(last).inputs;
+  if (!std::has_single_bit(inputs)) return "it takes several inputs at once";
+  if (model.causal(last)) return nullptr;
+  const auto input = static_cast<uint32_t>(std::countr_zero(inputs));
+  if (model.reads_images(input)) return "it reads images";
+  if (model.tokens_min(input) > 1) return "it is the author's model at some lengths alone";
   const auto is_one = [](const Axis& axis) { return axis.kind == AxisKind::kOne; };
   const bool attends_ahead = [&] {
     for (uint32_t i = 0; i < model.masks(); ++i) {

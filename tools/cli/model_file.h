@@ -18,6 +18,7 @@ namespace arenite::tool {
 // Throws InputError if `output`, which `source` led to, is not finite: what is chosen or compared
 // by NaN means nothing.
 void require_finite(const std::string& source, const Output& output);
+[[noreturn]] void refuse_results(const std::string& source);  // what it throws
 
 // The target whose kernel set is called `kernels`, or is named so itself. Empty: the one in the
 // environment variable ARENITE_KERNELS, if any. Throws InputError for an unknown name.
@@ -26,7 +27,7 @@ std::optional<Target> forced_target(const std::string& kernels);
 // One such name. Throws InputError for an unknown one.
 Target target_named(const std::string& kernels);
 
-// Why a model cannot be fed step by step, as half a sentence. Null: it can.
+// Why the last function of a model cannot be fed step by step, as half a sentence. Null: it can.
 const char* why_whole_sequences(const format::ModelReader& model);
 const char* why_whole_sequences(const Model& model);
 
@@ -46,8 +47,10 @@ class ModelFile {
   Model model_;
 };
 
-// Throws InputError for a model of several inputs or functions, which `command` does not feed.
-void require_one_input(const ModelFile& file, const char* command);
+// Throws InputError for a model of several inputs or functions, which `command` does not feed;
+// `instead` is the command that does, and what it does.
+void require_one_input(const ModelFile& file, const char* command,
+                       const char* instead = "run takes a file for each");
 
 // A file that may be meant for another CPU: verified, but not loaded.
 class VerifiedFile {

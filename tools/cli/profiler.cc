@@ -6,7 +6,6 @@
 
 #include "cli/arguments.h"
 #include "cli/inspect_facts.h"
-#include "cli/model_cost.h"
 
 namespace arenite::tool {
 namespace {
@@ -157,9 +156,7 @@ void Profiler::op_ends(uint32_t index) {
 
 void Profiler::add_events(uint32_t index, Clock::time_point end, bool is_last) {
   uint32_t tokens = 0;
-  for (const Feed& feed : step_) {
-    tokens += *std::max_element(feed.tokens.of, feed.tokens.of + kInputsMax);
-  }
+  for (const Feed& sequence : step_) tokens += *std::ranges::max_element(sequence.tokens.of);
   const double begin_us = microseconds(op_start_);
   trace_.add({reader_.op_name(index), op_kind_name(reader_.op(index).kind), 0, begin_us,
               microseconds(end) - begin_us, steps_, tokens});

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "cli/text_table.h"
+#include "convert/files/error.h"
 #include "core/views.h"
 #include "session/session_state.h"
 
@@ -93,14 +95,35 @@ const char* row_of_axis(AxisKind kind) {
 
 }  // namespace
 
+std::string of_inputs(const format::ModelReader& reader, uint32_t axis) {
+  std::string text;
+  for (uint32_t i = 0; i < reader.inputs() && reader.inputs() > 1; ++i) {
+    if ((reader.inputs_of_axis(axis) >> i & 1) == 0) continue;
+    text += (text.empty() ? " of " : " and ") + convert::printable(reader.input_name(i), 40);
+  }
+  return text;
+}
+
+std::string sizes_text(const format::ModelReader& reader, const InputTokens& sizes,
+                       const std::string& noun) {
+  std::string text;
+  for (uint32_t i = 0; i < reader.inputs(); ++i) {
+    const char* const before = i == 0 ? "" : i + 1 == reader.inputs() ? " and " : ", ";
+    text += before + (i == 0 ? counted(sizes[i], noun) : grouped(sizes[i])) +
+            of_inputs(reader, reader.axis_of_input(i));
+  }
+  return text;
+}
+
 std::vector<std::string> formula_lines(const format::ModelReader& reader,
                                        const ArenaFormula& formula) {
   std::vector<std::string> lines;
   for (uint32_t i = 0; i < formula.group_count; ++i) {
     const CacheGroup& group = formula.groups[i];
-    const std::string held = group.lookback == kUnlimited
-                                 ? std::string("all positions")
-                                 : fmt::format("the last {}", uint64_t{group.lookback} + 1);
+    const std::string held =
+        (group.lookback == kUnlimited ? std::string("all positions")
+                                      : fmt::format("the last {}", uint64_t{group.lookback} + 1)) +
+        of_inputs(reader, group.axis);
     for (const TensorType type : {TensorType::kF32, TensorType::kInt8}) {
       const CacheBytes& bytes = group.bytes(type);
       lines.push_back(fmt::format("cache of {} in {}: {} a panel of {}, {} a page of {}", held,
@@ -112,8 +135,10 @@ std::vector<std::string> formula_lines(const format::ModelReader& reader,
   for (uint32_t i = 0; i < reader.axes().size(); ++i) {
     const auto add = [&](std::string& text, uint32_t bytes) {
       if (bytes == 0) return;
-      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", bytes,
-                          row_of_axis(reader.axes()[i].kind));
+      const AxisKind kind = reader.axes()[i].kind;
+      text += fmt::format(
+          "{}{} {}{}", text.empty() ? "" : ", ", bytes, row_of_axis(kind),
+          kind == AxisKind::kInput || kind == AxisKind::kWindows ? of_inputs(reader, i) : "");
     };
     add(activations, formula.axes[i].activations);
     add(rows, formula.axes[i].scratch);

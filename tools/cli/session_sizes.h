@@ -50,6 +50,12 @@ SessionSizes default_sizes(const format::ModelReader& reader);
 // One for each target of the file, in its order: what plan_arena says. Throws like resolve_sizes.
 std::vector<ArenaLayout> plan_targets(const VerifiedFile& file, const SizeOptions& sizes);
 
+// " of source", of the inputs whose tokens the rows of an axis come with; empty where there is one.
+std::string of_inputs(const format::ModelReader& reader, uint32_t axis);
+// "40 positions"; of several inputs "40 positions of source and 12 of target".
+std::string sizes_text(const format::ModelReader& reader, const InputTokens& sizes,
+                       const std::string& noun);
+
 // The coefficients of an arena formula, as the commands print them; SPEC.md says what they
 // multiply. As text a line for each part of the arena that differs from model to model, in its
 // order.

@@ -164,7 +164,9 @@ Recognised recognise(const Opened& model, const ModelOptions& options) {
             "{}: --output-index is for exported programs: drop the option", model.where());
   read.graph = std::visit([](const auto& facts) { return build_graph(facts); }, read.facts);
   for (const GraphInput& input : read.graph.inputs) {
-    if (input.vocab_size != 0) read.tokenizer.vocab_size = input.vocab_size;
+    uint32_t& least = read.tokenizer.vocab_size;
+    if (input.vocab_size == 0) continue;
+    least = least == 0 ? input.vocab_size : std::min(least, input.vocab_size);
   }
   return read;
 }

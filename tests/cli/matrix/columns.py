@@ -6,11 +6,12 @@ what the program should not do, and Refused where the program refuses. To add on
 in file_columns.py, and give it a line in table.py.
 """
 
+import array
 import json
 import math
 
 import table
-from arrays import Array, read_npy
+from arrays import Array, read_npy, write_npy
 from rows import require
 
 COLUMNS = {}
@@ -71,20 +72,19 @@ def run_all_rows(row):
 
 @column("run --lengths")
 def run_lengths(row):
-    lengths = row.arrays["lengths"].values if "lengths" in row.arrays else [3, 3]
-    row.expect(row.run("--lengths", listed(lengths)), row.array("lengths_output"))
+    row.expect(row.run(*row.each("--lengths", row.lengths())), row.array("lengths_output"))
 
 
 @column("run --mask")
 def run_mask(row):
     """With padding in between where each token sees all others, else at the ends."""
     wanted = "mask_output" if "mask" in row.arrays else "lengths_output"
-    row.expect(row.run("--mask", row.tokens_file("mask")), row.array(wanted))
+    row.expect(row.run(*row.each("--mask", row.tokens_files("mask"))), row.array(wanted))
 
 
 @column("run --types")
 def run_types(row):
-    row.expect(row.run("--types", row.tokens_file("types")), row.array("types_output"),
+    row.expect(row.run("--types", row.tokens_files("types")[0]), row.array("types_output"),
                are_rows_unlike=False)
 
 
@@ -118,11 +118,22 @@ def run_kv(row):
 def generate(row, *options, wanted="generated"):
     """Continues the fixture's prompt, in ids."""
     ids = row.arrays["prompt"].values if "prompt" in row.arrays else [1]
+    if len(row.inputs) > 1:  # that is what the encoder reads
+        options = ["--start", "1", *options]
     count = len(row.arrays[wanted].values) if wanted in row.arrays else 1
     facts = row.json("generate", row.model, "--ids", "--prompt-ids", listed(ids), "--tokens", count,
                      *options)
     expected = list(row.array(wanted).values)
     require(facts["ids"] == expected, "found", facts["ids"], "expected", expected)
+
+
+@column("generate --input --start")
+def generate_input(row):
+    """What an encoder reads may be a file."""
+    ids = row.arrays["prompt"] if "prompt" in row.arrays else Array([1], array.array("q", [1]))
+    file = write_npy(row.folder / "source.npy", ids)
+    facts = row.json("generate", row.model, "--ids", "--input", file, "--start", "1", "--tokens", 8)
+    require(facts["ids"] == list(row.array("generated").values), "found", facts["ids"])
 
 
 @column("generate --temperature --top-k --top-p --min-p --seed")

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs one of the models that a program has in it: embedded NAME SEQUENCES TOKENS <input >output.
+// Of a model with several inputs there is one sequence of each, and as many TOKENS.
 // models.h, which the test writes, names them; this is compiled as C with headers of `arenite embed
 // --language c` and with a folder of `arenite bundle`, and as C++ with headers of C++.
 //
@@ -38,8 +39,9 @@ ARENITE_MODELS(ARENA)
 static const struct embedded models[] = {ARENITE_MODELS(EMBEDDED)};
 
 // What is fed, float32 or uint32: [sequences, tokens, ..].
+#define INPUTS_MAX 4
 struct input {
-  uint32_t sequences, tokens;
+  uint32_t sequences, tokens, tokens_of[INPUTS_MAX];
   size_t size;
 };
 static uint32_t words[INPUT_BYTES_MAX / sizeof(uint32_t)];
@@ -70,6 +72,42 @@ static arenite_status run(const struct input* input, const arenite_model* model,
   return arenite_session_run(session, &batch, output, why);
 }
 
+// All functions, one after the other.
+static arenite_status run_functions(const struct input* input, const arenite_model* model,
+                                    arenite_session* session, arenite_output* output,
+                                    arenite_diagnostic* why) {
+  const uint32_t* next = words;
+  arenite_batch batches[INPUTS_MAX];
+  arenite_token_batch token_batches[INPUTS_MAX];
+  for (uint32_t i = 0; i < arenite_model_inputs(model); ++i) {
+    const uint32_t tokens = input->tokens_of[i];
+    const arenite_batch batch = ARENITE_BATCH_INIT;
+    const arenite_token_batch token_batch = ARENITE_TOKEN_BATCH_INIT;
+    const size_t size = (size_t)tokens * arenite_model_input(model, i).features;
+    batches[i] = batch;
+    batches[i].features = (const float*)(const void*)next;
+    batches[i].size = size;
+    batches[i].tokens = tokens;
+    token_batches[i] = token_batch;
+    token_batches[i].ids = next;
+    token_batches[i].size = token_batches[i].tokens = tokens;
+    next += size != 0 ? size : tokens;
+  }
+  arenite_status status = ARENITE_OK;
+  for (uint32_t f = 0; f < arenite_model_functions(model) && status == ARENITE_OK; ++f) {
+    arenite_input fed[INPUTS_MAX];
+    size_t count = 0;
+    for (uint32_t i = 0; i < arenite_model_inputs(model); ++i) {
+      const int is_tokens = arenite_model_input(model, i).vocab_size != 0;
+      if ((arenite_model_function(model, f).inputs >> i & 1) == 0) continue;
+      fed[count].batch = is_tokens ? NULL : &batches[i];
+      fed[count++].tokens = is_tokens ? &token_batches[i] : NULL;
+    }
+    status = arenite_session_step_function(session, f, fed, count, output, why);
+  }
+  return status;
+}
+
 static arenite_status try_model(const struct embedded* embedded, const struct input* input,
                                 arenite_output* output, arenite_diagnostic* why) {
   arenite_model model;
@@ -92,14 +130,15 @@ static arenite_status try_model(const struct embedded* embedded, const struct in
   status = arenite_session_create(&session, &model, &options, embedded->arena,
                                   embedded->arena_bytes, why);
   if (status != ARENITE_OK) return status;
-  return run(input, &model, session, output, why);
+  return (arenite_model_inputs(&model) == 1 ? run : run_functions)(input, &model, session, output,
+                                                                   why);
 }
 
 int main(int argc, char** argv) {
-  if (argc != 4) return 2;
-  const struct input input = {
-      (uint32_t)atoi(argv[2]), (uint32_t)atoi(argv[3]),
-      fread(words, sizeof(uint32_t), INPUT_BYTES_MAX / sizeof(uint32_t), stdin)};
+  if (argc < 4 || argc > 3 + INPUTS_MAX) return 2;
+  struct input input = {(uint32_t)atoi(argv[2]), (uint32_t)atoi(argv[3]), {0}, 0};
+  for (int i = 3; i < argc; ++i) input.tokens_of[i - 3] = (uint32_t)atoi(argv[i]);
+  input.size = fread(words, sizeof(uint32_t), INPUT_BYTES_MAX / sizeof(uint32_t), stdin);
   for (size_t i = 0; i < sizeof(models) / sizeof(models[0]); ++i) {
     if (strcmp(models[i].name, argv[1]) != 0) continue;
     arenite_output output;

@@ -5,7 +5,7 @@ import json
 import shutil
 
 from arrays import read_npy, stacked, write_npy
-from columns import column, columns_with, listed, text_file, traced
+from columns import column, columns_with, text_file, traced
 from rows import DATA, Refused, require
 
 
@@ -60,7 +60,8 @@ def convert_output_index(row):
 
 @column("convert --functions")
 def convert_functions(row):
-    converted(row, "--functions", "classify")
+    has_two = len(row.inputs) > 1 and "generated" in row.arrays
+    converted(row, "--functions", "read,write" if has_two else "classify")
 
 
 @column("convert --encoded")
@@ -93,14 +94,13 @@ def convert_expect(row):
 @column("convert --expect-lengths")
 def convert_expect_lengths(row):
     """Rows of padding are not compared, all others are."""
-    lengths = row.arrays["lengths"].values if "lengths" in row.arrays else [3, 3]
+    lengths = row.each("--expect-lengths", row.lengths())
     output = row.file("lengths_output" if "lengths_output" in row.arrays else "output")
     pair = f"{row.input},{output}"
-    facts = row.convert("--expect", pair, "--expect-lengths", listed(lengths))["expect"][0]
+    facts = row.convert("--expect", pair, *lengths)["expect"][0]
     require(facts["largest_difference"] <= row.variant.tolerance * facts["largest_value"],
             "off by", facts["largest_difference"])
-    whole = listed([row.arrays["input"].shape[1]] * len(lengths))
-    require(refuses(lambda: row.convert("--expect", pair, "--expect-lengths", whole), "gave"),
+    require(refuses(lambda: row.convert("--expect", pair), "gave"),
             "other lengths were accepted")
 
 
@@ -108,10 +108,13 @@ def convert_expect_lengths(row):
 def convert_context(row):
     """For sequences as short as the fixture's shorter ones, and no others."""
     source, expected = row.short()
-    row.convert("--context", min(source.shape[1], 3) if row.kind.pixels else source.shape[1])
-    file = write_npy(row.folder / "short.npy", source)
-    row.expect(row.run(model=row.other, source=file), expected)
-    require(refuses(lambda: row.run(model=row.other), "context"), "longer ones are accepted")
+    tokens = source[0].shape[1]
+    row.convert("--context", min(tokens, 3) if row.kind.pixels else tokens)
+    files = [write_npy(row.folder / f"short{i}.npy", array) for i, array in enumerate(source)]
+    row.expect(row.run(model=row.other, source=files), expected)
+    # Of several inputs each has room for the example that the program was exported with.
+    require(len(row.inputs) > 1 or refuses(lambda: row.run(model=row.other), "context"),
+            "longer ones are accepted")
 
 
 @column("convert --tokenizer")
@@ -126,27 +129,27 @@ def convert_tokenizer(row):
 @column("convert --weights --max-bytes")
 def convert_weights(row):
     converted(row, "--weights", "w8", tolerance=row.tolerance_with("int8"))
-    facts = converted(row, "--weights", "auto", "--max-bytes", 10 ** 6, "--calibrate", row.input,
+    facts = converted(row, "--weights", "auto", "--max-bytes", 10 ** 6, *row.each("--calibrate"),
                       tolerance=row.tolerance_with("int8"))
     require(facts["file"]["bytes"] <= 10 ** 6, "the file is larger than allowed")
     require(refuses(lambda: row.convert("--max-bytes", 9), "asked for 9 bytes"), "9 are enough")
 
 
 def calibration_of(row):
-    """As much of what the fixture feeds as rounding asks for."""
+    """As much of what the fixture feeds as rounding asks for, a file for each input."""
     if "texts" in row.texts:
         file = text_file(row)[1]
         file.write_text(40 * file.read_text())
-        return file
-    given = row.array("input")
-    often = stacked([given.at(i % 2) for i in range(64)])
-    return write_npy(row.folder / "calibration.npy", often)
+        return [file]
+    often = [stacked([row.array(path.stem).at(i % 2) for i in range(64)]) for path in row.inputs]
+    return [write_npy(row.folder / f"calibration{i}.npy", each) for i, each in enumerate(often)]
 
 
 @column("convert --keep --calibrate --min-cosine")
 def convert_keep(row, *options):
-    return converted(row, "--weights", "q4", "--keep", "none", "--calibrate", calibration_of(row),
-                     "--min-cosine", "0.9", *options, tolerance=row.tolerance_with("int8"))
+    return converted(row, "--weights", "q4", "--keep", "none",
+                     *row.each("--calibrate", calibration_of(row)), "--min-cosine", "0.9",
+                     *options, tolerance=row.tolerance_with("int8"))
 
 
 columns_with("convert", convert_keep, {
@@ -172,9 +175,10 @@ def convert_report(row):
 def inspect(row):
     """As text, as JSON and in brief."""
     facts = row.json("inspect", row.model)
-    require(facts["model"]["output_features"] == row.array("output").shape[-1], "the width")
+    last = facts["model"]["functions"][-1]
+    require(last["output_features"] == row.array("output").shape[-1], "the width")
     require(facts["model"]["kv_cache"] == row.variant.cache, "the type of the cache")
-    require(facts["model"]["output_rows"] == row.kind.gives, "rows", facts["model"]["output_rows"])
+    require(last["output_rows"] == row.kind.gives, "rows", last["output_rows"])
     text = row.arenite("inspect", row.model)
     require(f"{facts['targets'][0]['arena']['total_bytes']:,}" in text, "the arena", text)
     require(0 < len(row.arenite("inspect", row.model, "--brief")) < len(text), "what is brief")

@@ -6,10 +6,11 @@ Usage: make_models.py [NAME...]     (PyTorch 2.14, transformers 5, tokenizers)
 
 Each model is NAME.pt2, NAME.pt or a folder NAME as save_pretrained writes it; beside it lies
 NAME.expected.safetensors with these arrays, as far as they are of the kind:
-  input                      features, images or token ids, [sequences, ...]
+  input, input2              features, images or token ids, [sequences, ...], of each input
   output                     what the model gives for it
   all_rows                   of a model for the last token, what it would give for each
-  lengths, lengths_output    the same where sequences are shorter; zeros where nothing is given
+  lengths, lengths2, lengths_output
+                             the same where sequences are shorter; zeros where nothing is given
   mask, mask_output          the same with padding in between
   types, types_output        the same with token types
   states                     [layers + 1, sequences, tokens, width]
@@ -37,7 +38,9 @@ from transformers import (
     BertConfig, BertForSequenceClassification, BertForTokenClassification, BertModel, LlamaConfig,
     LlamaForCausalLM)
 
-from models import FEATURES, FFN, HEADS, VOCABULARY, WIDTH, Model, Module, Patches, StateDict
+from models import (
+    FEATURES, FFN, HEADS, VOCABULARY, WIDTH, Model, Module, Patches, Sensors, StateDict,
+    Translation)
 
 DATA = Path(__file__).parent / "data"
 BLOCK, LARGEST = 32, 7
@@ -111,6 +114,8 @@ EXPORTED = {
     "pooled_causal_features": (lambda: Model("features", True, "max"),
                                (2, CAUSAL_TOKENS, FEATURES)),
 }
+# Of two inputs.
+SEVERAL = {"translation": lambda: Translation(20), "sensors": lambda: Sensors(20)}
 FOLDERS = {
     "decoder": llama,
     "encoder": lambda: bert(BertModel),
@@ -154,8 +159,13 @@ def continuations(logits_of, prompts):
         if (least := min(margin, margin_of_penalized)) > best:
             best = least
             expected = {"prompt": torch.tensor(prompt), "generated": generated,
-                        "penalized": penalized}
+                        "penalized": penalized, "margin": best}
     return expected
+
+
+def continuation(logits_of, prompts):
+    expected = continuations(logits_of, prompts)
+    return {name: value for name, value in expected.items() if name != "margin"}
 
 
 def random_prompts():
@@ -189,14 +199,18 @@ def expected_of(model, x):
     return expected
 
 
-def save_exported(model, x, path):
-    """With any number of tokens, unless the model reads patches."""
-    dynamic = None
-    if not isinstance(model.embedding, Patches):
-        positions = model.positions.shape[1] if model.positions is not None else 1024
-        most = positions - (model.class_token is not None)
-        dynamic = {"x": {1: torch.export.Dim("tokens", min=2, max=most)}}
-    program = torch.export.export(model.float(), (x[:1],), dynamic_shapes=dynamic)
+def dynamic_of(model):
+    """Any number of tokens, unless the model reads patches."""
+    if isinstance(model.embedding, Patches):
+        return None
+    positions = model.positions.shape[1] if model.positions is not None else 1024
+    most = positions - (model.class_token is not None)
+    return {"x": {1: torch.export.Dim("tokens", min=2, max=most)}}
+
+
+def save_exported(model, inputs, dynamic, path):
+    example = tuple(x[:1] for x in inputs)
+    program = torch.export.export(model.float(), example, dynamic_shapes=dynamic)
     plain = path.with_suffix(".plain")
     torch.export.save(program, plain)
     with zipfile.ZipFile(plain) as source, zipfile.ZipFile(path, "w") as target:
@@ -211,13 +225,42 @@ def make_exported(name):
     make, shape = EXPORTED[name]
     model = randomise(make())
     x = input_of(shape, isinstance(model.embedding, nn.Embedding))
-    save_exported(model, x, DATA / f"{name}.pt2")
+    save_exported(model, (x,), dynamic_of(model), DATA / f"{name}.pt2")
     model.double()
     exact = x if x.dtype == torch.int64 else x.double()
     expected = expected_of(model, exact)
     if isinstance(model.embedding, nn.Embedding) and model.causal and model.gives != "mean":
         rows_of = (lambda ids: model(ids)[:, None]) if model.gives == "last" else model
-        expected.update(continuations(rows_of, random_prompts()))
+        expected.update(continuation(rows_of, random_prompts()))
+    return expected, {}
+
+
+def make_several(name):
+    """Of the second sequence the inputs have 5 and 4 tokens where it is shorter."""
+    model = randomise(SEVERAL[name]())
+    writes = name == "translation"
+    inputs = ([input_of((2, TOKENS), True), input_of((2, TOKENS - 2), True)] if writes else
+              [input_of((2, TOKENS, FEATURES), False), input_of((2, 7, FEATURES - 2), False)])
+    sizes = [torch.export.Dim(side, min=2, max=20) for side in ("first", "second")]
+    save_exported(model, inputs, tuple({1: size} for size in sizes), DATA / f"{name}.pt2")
+    model.double()
+    x, y = (each if writes else each.double() for each in inputs)
+    output = model(x, y)
+    expected = {"input": x, "input2": y, "output": output}
+    short = output.clone()
+    short[1] = 0
+    short[1, : 4 if writes else None] = model(x[1:, :LENGTH], y[1:, :4])[0]
+    expected.update({"lengths": torch.tensor([x.shape[1], LENGTH]), "lengths_output": short,
+                     "lengths2": torch.tensor([y.shape[1], 4])})
+    if writes:
+        mask = torch.ones(2, TOKENS, dtype=torch.uint8)
+        mask[0, 2], mask[0, 6:8], mask[1, 0], mask[1, 8:] = 0, 0, 0, 0
+        rows = [model(x[i: i + 1], y[i: i + 1], mask[i].bool()) for i in range(2)]
+        expected.update({"mask": mask, "mask_output": torch.cat(rows)})
+        expected.update(max((continuations(lambda ids, x=x: model(torch.tensor([x]), ids), [[1]])
+                             | {"prompt": torch.tensor(x)} for x in random_prompts()),
+                            key=lambda each: each.get("margin", 0)))
+        del expected["margin"]
     return expected, {}
 
 
@@ -232,7 +275,7 @@ def make_state_dict(name):
     expected = expected_of(model, x if reads_tokens else x.double())
     if reads_tokens:
         expected["states"] = torch.stack(model.states(x))
-        expected.update(continuations(model, random_prompts()))
+        expected.update(continuation(model, random_prompts()))
     return expected, {}
 
 
@@ -271,7 +314,7 @@ def make_decoder(folder, model):
     expected["states"] = torch.stack(model(ids, output_hidden_states=True).hidden_states)
     words = ["the pump", "a noisy pump", "is loud", "and the rain", "no, on", "the end", "or in"]
     prompts = [tokenizer.encode(f"{a} {b}").ids for a in words for b in words]
-    expected.update(continuations(logits_of, prompts))
+    expected.update(continuation(logits_of, prompts))
     decode = lambda ids: tokenizer.decode(ids.tolist(), skip_special_tokens=True)
     prompt, text = decode(expected["prompt"]), decode(expected["generated"])
     return expected, {"prompt": prompt, "generated": text}
@@ -342,7 +385,8 @@ def are_apart(output):
 def main(names):
     DATA.mkdir(exist_ok=True)
     makers = {**dict.fromkeys(STATE_DICTS, make_state_dict),
-              **dict.fromkeys(EXPORTED, make_exported), **dict.fromkeys(FOLDERS, make_folder)}
+              **dict.fromkeys(EXPORTED, make_exported), **dict.fromkeys(SEVERAL, make_several),
+              **dict.fromkeys(FOLDERS, make_folder)}
     for name in names or makers:
         seed = len(name)
         while True:

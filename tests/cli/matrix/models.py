@@ -95,6 +95,48 @@ class Model(nn.Module):
         return results if len(results) > 1 else results[0]
 
 
+class Translation(nn.Module):
+    """An encoder of tokens, and a decoder that sees what it makes of them."""
+
+    def __init__(self, positions):
+        super().__init__()
+        self.source, self.target = (nn.Embedding(VOCABULARY, WIDTH) for _ in range(2))
+        self.positions = nn.Parameter(torch.zeros(positions, WIDTH))
+        self.encoder, self.decoder = Block(False), Block(True)
+        self.norms = nn.ModuleList(nn.LayerNorm(WIDTH) for _ in range(3))
+        self.query, self.keys, self.crossed = (
+            nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, 2 * WIDTH), nn.Linear(WIDTH, WIDTH))
+        self.head = nn.Linear(WIDTH, VOCABULARY)
+
+    def forward(self, source, target, visible=None):
+        x = self.source(source) + self.positions[: source.shape[1]]
+        x = self.norms[0](self.encoder(x, visible))
+        y = self.decoder(self.target(target) + self.positions[: target.shape[1]], None)
+        q = self.query(self.norms[1](y)).unflatten(-1, (HEADS, -1)).transpose(1, 2)
+        k, v = (part.transpose(1, 2)
+                for part in self.keys(x).unflatten(-1, (2, HEADS, WIDTH // HEADS)).unbind(2))
+        scores = q @ k.transpose(-1, -2) / math.sqrt(WIDTH // HEADS)
+        if visible is not None:
+            scores = scores.masked_fill(~visible, float("-inf"))
+        y = y + self.crossed((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+        return self.head(self.norms[2](y))
+
+
+class Sensors(nn.Module):
+    """Classes of two sensors, each with its own rows, that are pooled and put together."""
+
+    def __init__(self, positions):
+        super().__init__()
+        self.a, self.b = nn.Linear(FEATURES, WIDTH), nn.Linear(FEATURES - 2, WIDTH)
+        self.positions = nn.Parameter(torch.zeros(positions, WIDTH))
+        self.block, self.head = Block(False), nn.Linear(2 * WIDTH, CLASSES)
+
+    def forward(self, a, b):
+        a = self.block(self.a(a) + self.positions[: a.shape[1]], None).mean(1)
+        b = self.block(self.b(b) + self.positions[: b.shape[1]], None).amax(1)
+        return self.head(torch.cat([a, b], 1))
+
+
 class Module(nn.Module):
     """The attention module of a book, with its buffer."""
 

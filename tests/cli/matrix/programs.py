@@ -87,14 +87,16 @@ PROGRAMS = {
 
 def run(column, program, row):
     """Raises Wrong unless the program gives what PyTorch gives."""
-    given, wanted = row.array("input"), row.array("output")
-    if column == "bundle":  # whose sizes are those of a short sequence
+    given, wanted = [row.array("input")], row.array("output")
+    if column == "bundle" or len(row.inputs) > 1:  # whose sizes are those of a short sequence
         given, wanted = row.short()
     if row.kind.pixels:  # programs take the channels of a pixel side by side
-        given = given.with_columns_last(row.kind.pixels)
-    words = array.array("I" if given.code == "q" else "f", given.values)
-    shape = [str(given.shape[0]), str(row.kind.pixels or given.shape[1])]
-    result = subprocess.run([program, row.name, *shape], input=words.tobytes(), capture_output=True,
+        given = [given[0].with_columns_last(row.kind.pixels)]
+    data = b"".join(array.array("I" if each.code == "q" else "f", each.values).tobytes()
+                    for each in given)
+    shape = [str(given[0].shape[0]),
+             *(str(row.kind.pixels or each.shape[1]) for each in given)]
+    result = subprocess.run([program, row.name, *shape], input=data, capture_output=True,
                             check=False)
     require(result.returncode == 0, result.stderr.decode())
     found = Array(array.array("I", result.stdout[:8]), array.array("f", result.stdout[8:]))

@@ -63,7 +63,9 @@ class Row:
         self.arrays, self.texts = read_safetensors(DATA / f"{kind}.expected.safetensors")
         self.checkpoint = DATA / self.kind.file
         self.model, self.other = folder / f"{self.name}.arn", folder / "other.arn"
-        self.input = self.file("input")
+        names = [name for name in ("input", "input2") if name in self.arrays]
+        self.inputs = [self.file(name) for name in names]
+        self.input = ",".join(str(file) for file in self.inputs)  # as --expect takes them
         self.convert("--target", targets, output=self.model)
 
     def arenite(self, *words):
@@ -85,7 +87,7 @@ class Row:
         output = self.folder / "output.npy"
         output.unlink(missing_ok=True)
         try:
-            facts = self.json("run", model or self.model, "--input", source or self.input,
+            facts = self.json("run", model or self.model, *self.each("--input", source),
                               "--output", output, *options)
         except Refused:
             require(not output.exists(), "a file was left behind")
@@ -95,6 +97,16 @@ class Row:
         require(facts["output"]["shape"] == written.shape, "--json says another shape")
         return written
 
+    def each(self, option, values=None):
+        """The option for each input of the model, whose values are files if nothing is said."""
+        return [word for value in values or self.inputs for word in (option, value)]
+
+    def lengths(self):
+        """Of each input those of its sequences."""
+        found = [self.arrays[name].values for name in ("lengths", "lengths2")
+                 if name in self.arrays]
+        return [",".join(str(value) for value in values) for values in found or [[3, 3]]]
+
     def array(self, name):
         require(name in self.arrays, "the fixture has no", name, "to compare with")
         return self.arrays[name]
@@ -103,31 +115,39 @@ class Row:
         """The array as a .npy file."""
         return write_npy(self.folder / f"{name}.npy", self.array(name))
 
-    def tokens_file(self, name):
-        """The same of an array with a number for each token; if there is none, ones and then zeros
-        from the lengths on."""
+    def tokens_files(self, name):
+        """The same of an array with a number for each token; if there is none, for each input ones
+        and then zeros from the lengths on."""
         if name in self.arrays:
-            return self.file(name)
-        sequences, tokens = self.arrays["input"].shape[:2]
-        whole = [tokens] * sequences
-        lengths = self.arrays["lengths"].values if "lengths" in self.arrays else whole
-        ones = [int(t < length) for length in lengths for t in range(tokens)]
-        return write_npy(self.folder / f"{name}.npy",
-                         Array([sequences, tokens], array.array("B", ones), "B"))
+            return [self.file(name)]
+        files = []
+        for i in ("", "2")[:len(self.inputs)]:
+            sequences, tokens = self.arrays["input" + i].shape[:2]
+            has_lengths = "lengths" + i in self.arrays
+            lengths = self.arrays["lengths" + i].values if has_lengths else [tokens] * sequences
+            ones = [int(t < length) for length in lengths for t in range(tokens)]
+            files.append(write_npy(self.folder / f"{name}{i}.npy",
+                                   Array([sequences, tokens], array.array("B", ones), "B")))
+        return files
 
     def short(self):
         """The second sequence alone, cut where it may be shorter, and what comes of it."""
-        given, wanted = self.array("input").at(1), self.array("output").at(1)
+        given = [self.arrays[name].at(1) for name in ("input", "input2") if name in self.arrays]
+        wanted = self.array("output").at(1)
         if "lengths" in self.arrays:
-            length = self.arrays["lengths"].values[1]
-            given, wanted = given.first(length), self.array("lengths_output").at(1)
-            wanted = wanted.first(length) if len(wanted.shape) == 2 else wanted
-        return stacked([given]), stacked([wanted])
+            lengths = [self.arrays[name].values[1] for name in ("lengths", "lengths2")
+                       if name in self.arrays]
+            given = [array.first(length) for array, length in zip(given, lengths)]
+            wanted = self.array("lengths_output").at(1)
+            wanted = wanted.first(lengths[-1]) if len(wanted.shape) == 2 else wanted
+        return [stacked([array]) for array in given], stacked([wanted])
 
     def sizes(self):
-        """For all of the input in one call."""
+        """For all of the input in one call; of several inputs for a sequence of each."""
         shape = self.array("input").shape
         tokens = self.kind.pixels or shape[1]
+        if len(self.inputs) > 1:
+            return ["--positions", tokens, "--tokens", tokens]
         return ["--positions", tokens, "--tokens", shape[0] * tokens, "--sequences", shape[0]]
 
     def tolerance_with(self, cache):

@@ -34,6 +34,8 @@ KINDS = {
     "pooled_tokens": Kind("pt", "pooled_tokens.pt2", [], "sequences", 0, False),
     "pooled_causal": Kind("pc", "pooled_causal.pt2", [], "sequences", 0, False),
     "pooled_causal_features": Kind("pf", "pooled_causal_features.pt2", [], "sequences", 0, False),
+    "translation": Kind("tr", "translation.pt2", [], "tokens", 0, True),
+    "sensors": Kind("sn", "sensors.pt2", [], "sequences", 0, False),
     "decoder": Kind("d", "decoder", [], "tokens", 0, True),
     "encoder": Kind("e", "encoder", [], "tokens", 0, False),
     "classifier": Kind("c", "classifier", [], "sequences", 0, False),
@@ -89,8 +91,10 @@ REFUSALS = {
     # generate
     "F": (1, "its input is features, not tokens: see 'arenite run'"),
     "N": (1, "expected logits of the vocabulary from a causal model"),
+    "S": (1, "the model has no encoder, and goes on with a text"),
     "K": (1, "the file has no tokenizer: use --ids with --prompt-ids, or convert it again"),
     # classify, embed-text
+    "P": (1, "feeds models of one input, and this one has 2"),
     "G": (1, "the model goes on with texts, it does not classify them"),
     "Y": (1, "the file has no tokenizer: convert the model again with its tokenizer"),
     "Z": (1, "the model reads text: expected --text or --file, not --input"),
@@ -122,165 +126,169 @@ REFUSALS = {
     "D": (1, "does not fit: the model is a decoder"),
     "E": (1, "does not fit: the model is no decoder"),
     "J": (1, "does not fit: the model is one of images"),
+    "M": (1, "does not fit: the model is one with several inputs"),
+    "A": (1, "does not fit: the model is not fed token by token"),
 }
 
 # Of all VARIANTS.
 EVERY_TYPE = """
 run
-    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 run --chunk
-    +  +  +  C  +  C  C  C  C  C  C  +  +  C  C  C  C  +  C  C  C  C
+    +  +  +  C  +  C  C  C  C  C  C  +  +  C  C  C  C  +  C  +  C  C  C  C
 run --last
-    L  +  +  L  +  L  L  L  L  L  L  +  +  L  L  L  L  +  L  L  L  L
+    L  +  +  L  +  L  L  L  L  L  L  +  +  L  L  L  L  +  L  +  L  L  L  L
 run --all-rows
-    L  +  +  L  +  L  L  L  L  L  L  +  +  L  L  L  L  +  L  L  L  L
+    L  +  +  L  +  L  L  L  L  L  L  +  +  L  L  L  L  +  L  +  L  L  L  L
 run --lengths
-    +  +  +  +  +  +  I  I  I  +  +  +  +  +  +  +  +  +  +  +  +  +
+    +  +  +  +  +  +  I  I  I  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 run --mask
-    +  +  +  +  +  +  I  I  I  +  +  +  +  +  +  +  +  +  +  +  +  +
+    +  +  +  +  +  +  I  I  I  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 run --types
-    T  T  T  T  T  T  T  T  T  T  T  T  T  T  T  T  T  T  +  +  +  +
+    T  T  T  T  T  T  T  T  T  T  T  T  T  T  T  T  T  T  T  T  +  +  +  +
 run --hidden-states
-    H  +  H  H  H  H  H  H  H  H  H  H  H  H  H  H  H  +  +  +  +  +
+    H  +  H  H  H  H  H  H  H  H  H  H  H  H  H  H  H  H  H  +  +  +  +  +
 run --threads
-    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 run --kv
-    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 run --kernels
-    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 generate
-    F  +  F  F  +  N  F  F  F  F  N  +  F  F  N  N  F  +  N  N  N  N
+    F  +  F  F  +  N  F  F  F  F  N  +  F  F  N  N  F  +  F  +  N  N  N  N
 classify --text
-    R  G  R  R  G  Y  R  R  R  R  Y  G  R  R  Y  Y  R  G  +  +  +  +
+    R  G  R  R  G  Y  R  R  R  R  Y  G  R  R  Y  Y  R  P  P  G  +  +  +  +
 classify --input --top
-    +  G  +  +  G  Z  +  +  +  +  Z  G  +  +  Z  Z  +  G  Z  Z  Z  Z
+    +  G  +  +  G  Z  +  +  +  +  Z  G  +  +  Z  Z  +  P  P  G  Z  Z  Z  Z
 embed-text --text
-    R  V  R  R  V  V  R  R  R  R  Y  Y  R  R  Y  Y  R  V  V  +  +  V
+    R  V  R  R  V  V  R  R  R  R  Y  Y  R  R  Y  Y  R  P  P  V  V  +  +  V
 inspect
-    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 inspect --positions --tokens --sequences --threads --kv
-    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 embed --data --section --abi --positions --tokens --sequences
-    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 embed --language --name
-    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 bundle
-    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 verify
-    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 bench
-    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 repack
-    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 strip
-    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 """
 # Of float32 alone: what a type of weights or cache changes nothing in.
 FLOAT32 = """
 convert
-    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 convert --heads
-    +  +  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  +  +  +  +  +
+    +  +  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  +  +  +  +  +
 convert --activation
-    m  +  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  +  a  a  a  a
+    m  +  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  +  a  a  a  a
 convert --norm-first
-    m  +  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  c  n  n  n  n
+    m  +  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  c  n  n  n  n
 convert --norm-last
-    m  x  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  c  +  +  +  +
+    m  x  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  c  +  +  +  +
 convert --causal
-    +  +  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  c  c  c  c  c
+    +  +  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  c  c  c  c  c
 convert --bidirectional
-    b  d  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  c  c  c  c  c
+    b  d  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  c  c  c  c  c
 convert --window
-    +  +  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  c  c  c  c  c
+    +  +  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  c  c  c  c  c
 convert --embedding-scale
-    m  +  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  c  c  c  c  c
+    m  +  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  c  c  c  c  c
 convert --scale
-    +  +  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  c  c  c  c  c
+    +  +  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  c  c  c  c  c
 convert --epsilon
-    m  +  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  c  c  c  c  c
+    m  +  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  c  c  c  c  c
 convert --rope-theta
-    m  +  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  c  c  c  c  c
+    m  +  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  c  c  c  c  c
 convert --pooling
-    m  p  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  p  +  q  +  q
+    m  p  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  p  +  q  +  q
 convert --module
-    +  g  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  u  u  u  u  u
+    +  g  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  u  u  u  u  u
 convert --features
-    +  h  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  u  u  u  u  u
+    +  h  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  u  u  u  u  u
 convert --mask-ones
-    +  h  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  u  u  u  u  u
+    +  h  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  u  u  u  u  u
 convert --output-index
-    i  i  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  i  i  i  i  i
+    i  i  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  i  i  i  i  i
 convert --functions
-    f  f  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  f  f  f  f  f
+    f  f  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  f  f  f  f  f
 convert --encoded
-    w  w  w  w  w  w  w  w  w  w  w  w  w  w  w  w  w  w  w  w  w  w
+    w  w  w  w  w  w  w  w  w  w  w  w  w  w  w  w  w  w  w  w  w  w  w  w
 convert --context
-    +  +  +  +  +  +  z  z  z  +  +  +  +  +  +  +  +  +  +  +  +  +
+    +  +  +  +  +  +  z  z  z  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 convert --tokenizer
-    m  +  t  t  +  +  t  t  t  t  +  +  t  t  +  +  t  +  +  +  +  +
+    m  +  t  t  +  +  t  t  t  t  +  +  t  t  +  +  t  +  t  +  +  +  +  +
 convert --target
-    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 convert --weights --max-bytes
-    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 convert --kv
-    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 convert --keep --calibrate --min-cosine
-    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 convert --max-kl
-    k  +  k  k  +  k  k  k  k  k  k  +  k  k  k  k  k  +  k  +  k  +
+    k  +  k  k  +  k  k  k  k  k  k  +  k  k  k  k  k  +  k  +  k  +  k  +
 convert --max-perplexity-increase
-    y  +  y  y  +  y  y  y  y  y  y  +  y  y  y  y  y  +  y  y  y  y
+    y  +  y  y  +  y  y  y  y  y  y  +  y  y  y  y  y  +  y  +  y  y  y  y
 convert --max-arena
-    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 convert --no-self-test --name --explain --report
-    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 convert --expect
-    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 convert --expect-lengths
-    +  +  +  +  +  +  j  j  j  +  +  +  +  +  +  +  +  +  +  +  +  +
+    +  +  +  +  +  +  j  j  j  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 run --profile --trace
-    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+generate --input --start
+    F  S  F  F  S  N  F  F  F  F  N  S  F  F  N  N  F  +  F  S  N  N  N  N
 generate --temperature --top-k --top-p --min-p --seed
-    F  +  F  F  +  N  F  F  F  F  N  +  F  F  N  N  F  +  N  N  N  N
+    F  +  F  F  +  N  F  F  F  F  N  +  F  F  N  N  F  +  F  +  N  N  N  N
 generate --repeat-penalty --repeat-last
-    F  +  F  F  +  N  F  F  F  F  N  +  F  F  N  N  F  +  N  N  N  N
+    F  +  F  F  +  N  F  F  F  F  N  +  F  F  N  N  F  +  F  +  N  N  N  N
 generate --context --chunk --kernels --threads --kv --skip-checksums --profile --trace
-    F  +  F  F  +  N  F  F  F  F  N  +  F  F  N  N  F  +  N  N  N  N
+    F  +  F  F  +  N  F  F  F  F  N  +  F  F  N  N  F  +  F  +  N  N  N  N
 generate --prompt --prompt-file --no-prompt
-    F  K  F  F  K  N  F  F  F  F  N  K  F  F  N  N  F  +  N  N  N  N
+    F  K  F  F  K  N  F  F  F  F  N  K  F  F  N  N  F  K  F  +  N  N  N  N
 generate --special
-    F  K  F  F  K  N  F  F  F  F  N  K  F  F  N  N  F  +  N  N  N  N
+    F  K  F  F  K  N  F  F  F  F  N  K  F  F  N  N  F  K  F  +  N  N  N  N
 generate --stop
-    F  K  F  F  K  N  F  F  F  F  N  K  F  F  N  N  F  +  N  N  N  N
+    F  K  F  F  K  N  F  F  F  F  N  K  F  F  N  N  F  K  F  +  N  N  N  N
 classify --file --on-error
-    R  G  R  R  G  Y  R  R  R  R  Y  G  R  R  Y  Y  R  G  +  +  +  +
+    R  G  R  R  G  Y  R  R  R  R  Y  G  R  R  Y  Y  R  P  P  G  +  +  +  +
 classify --pairs
-    R  G  R  R  G  Y  R  R  R  R  Y  G  R  R  Y  Y  R  G  +  +  +  +
+    R  G  R  R  G  Y  R  R  R  R  Y  G  R  R  Y  Y  R  P  P  G  +  +  +  +
 classify --truncate --kernels --threads
-    R  G  R  R  G  Y  R  R  R  R  Y  G  R  R  Y  Y  R  G  +  +  +  +
+    R  G  R  R  G  Y  R  R  R  R  Y  G  R  R  Y  Y  R  P  P  G  +  +  +  +
 embed-text --file --on-error
-    R  V  R  R  V  V  R  R  R  R  Y  Y  R  R  Y  Y  R  V  V  +  +  V
+    R  V  R  R  V  V  R  R  R  R  Y  Y  R  R  Y  Y  R  P  P  V  V  +  +  V
 embed-text --pairs
-    R  V  R  R  V  V  R  R  R  R  Y  Y  R  R  Y  Y  R  V  V  +  +  V
+    R  V  R  R  V  V  R  R  R  R  Y  Y  R  R  Y  Y  R  P  P  V  V  +  +  V
 embed-text --truncate --kernels --threads
-    R  V  R  R  V  V  R  R  R  R  Y  Y  R  R  Y  Y  R  V  V  +  +  V
+    R  V  R  R  V  V  R  R  R  R  Y  Y  R  R  Y  Y  R  P  P  V  V  +  +  V
 embed-text --json
-    R  V  R  R  V  V  R  R  R  R  Y  Y  R  R  Y  Y  R  V  V  +  +  V
+    R  V  R  R  V  V  R  R  R  R  Y  Y  R  R  Y  Y  R  P  P  V  V  +  +  V
 inspect --report --svg
-    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 embed --threads --kv --json
-    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 bundle --incbin --positions --tokens --sequences
-    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 verify --kernels --kv
-    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 bench --tokens --lengths
-    +  D  +  +  D  +  J  J  J  +  +  D  +  +  +  +  +  D  +  +  +  +
+    +  D  +  +  D  +  J  J  J  +  +  D  +  +  +  +  +  M  M  D  +  +  +  +
 bench --prompt --decode --at --context --chunk
-    E  +  E  E  +  E  E  E  E  E  E  +  E  E  E  E  E  +  E  E  E  E
+    E  +  E  E  +  E  E  E  E  E  E  +  E  E  E  E  E  +  A  +  E  E  E  E
 bench --kernels --threads --kv --profile --trace
-    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 """
 
 

@@ -79,22 +79,27 @@ uint32_t array_flags(std::span<const std::byte> file) {
   return format::GetModel(file.data())->array_flags();
 }
 
+TokenId start_token(std::span<const std::byte> file) {
+  return (array_flags(file) >> kStartTokenShift) - 1;  // kNoToken where nothing is said
+}
+
 Outputs authors_outputs(std::span<const std::byte> file) {
   return (array_flags(file) & kLastRows) != 0 ? Outputs::kLast : Outputs::kAll;
 }
 
-bool has_row_of_sequence(std::span<const std::byte> file, Outputs outputs) {
+bool has_row_of_sequence(std::span<const std::byte> file, Outputs outputs, uint32_t function) {
   const format::ModelReader reader(file);
-  return reader.kind_of_slot(reader.output_slot()) == AxisKind::kOne ||
-         (leaves_rows_open(reader) && outputs == Outputs::kLast);
+  const AxisKind kind = reader.kind_of_slot(reader.output_slot(function));
+  return kind == AxisKind::kOne || (kind == AxisKind::kAsked && outputs == Outputs::kLast);
 }
 
-uint32_t rows_given(const Model& model, Outputs outputs, uint32_t tokens, bool begins) {
+uint32_t rows_given(const Model& model, Outputs outputs, uint32_t tokens, bool begins,
+                    uint32_t function) {
   if (tokens == 0) return 0;
-  if (has_row_of_sequence(model.file(), outputs)) return 1;
+  if (has_row_of_sequence(model.file(), outputs, function)) return 1;
   const format::ModelReader reader = ModelAccess::reader(model);
   const auto rows = [&](uint32_t held) {
-    return reader.rows_of_axes(held, 1, true)[reader.slot(reader.output_slot()).axis];
+    return reader.rows_of_axes(held, 1, true)[reader.slot(reader.output_slot(function)).axis];
   };
   return begins ? rows(tokens) : rows(tokens + 1) - rows(1);
 }
@@ -172,9 +177,15 @@ ModelInput ModelInput::sequence(uint32_t index) const {
     const auto from = values.begin() + static_cast<ptrdiff_t>(index * each);
     return std::decay_t<decltype(values)>(from, from + static_cast<ptrdiff_t>(each));
   };
-  ModelInput one = {part(ids), part(features), tokens, 1, part(types)};
+  ModelInput one = {part(ids), part(features), tokens, 1, part(types), part(visible)};
   for (const ModelInput& other : others) one.others.push_back(other.sequence(index));
   return one;
+}
+
+ModelInput joined(std::vector<ModelInput> inputs) {
+  ModelInput all = std::move(inputs[0]);
+  all.others.assign(std::move_iterator(inputs.begin() + 1), std::move_iterator(inputs.end()));
+  return all;
 }
 
 bool is_stepped(const Model& model) {
@@ -192,15 +203,20 @@ std::vector<Input> inputs_of_call(uint32_t inputs, const ModelInput& sequence, u
   for (; inputs != 0; inputs &= inputs - 1) {
     const ModelInput& input = sequence.of(static_cast<uint32_t>(std::countr_zero(inputs)));
     const uint32_t tokens = std::min(count, input.tokens - begin);
-    const size_t width = input.features.size() / input.tokens;
-    const auto types = std::span(input.types);
+    const size_t width = input.features.size() / std::max(1u, input.tokens);
+    const auto part = [&](std::span<const uint8_t> bytes) {
+      return bytes.empty() ? bytes : bytes.subspan(begin, tokens);
+    };
     if (input.ids.empty()) {
       fed.emplace_back(
-          Batch{std::span(input.features).subspan(begin * width, tokens * width), 1, tokens});
+          Batch{.features = std::span(input.features).subspan(begin * width, tokens * width),
+                .tokens = tokens,
+                .visible = part(input.visible)});
     } else {
       fed.emplace_back(TokenBatch{.ids = std::span(input.ids).subspan(begin, tokens),
                                   .tokens = tokens,
-                                  .types = types.empty() ? types : types.subspan(begin, tokens)});
+                                  .visible = part(input.visible),
+                                  .types = part(input.types)});
     }
   }
   return fed;
@@ -222,21 +238,34 @@ SessionOptions options_for_functions(const Model& model, const InputTokens& toke
   return options;
 }
 
+uint64_t rows_of_functions(const Model& model, const InputTokens& tokens) {
+  const format::ModelReader reader = ModelAccess::reader(model);
+  return reader.rows_of_axes(tokens, 1,
+                             true)[reader.slot(reader.output_slot(model.functions() - 1)).axis];
+}
+
 std::vector<float> run_functions(Session& session, const Model& model, const ModelInput& sequence,
-                                 uint32_t chunk, const std::string& source, Outputs outputs) {
+                                 uint32_t chunk, const std::string& source, Outputs outputs,
+                                 const BeforeCall& before) {
   std::vector<float> rows;
   session.reset();
   for (uint32_t f = 0; f < model.functions(); ++f) {
-    const FunctionInfo function = model.function(f);
+    const uint32_t taken = model.function(f).inputs;
     const bool is_last = f + 1 == model.functions();
-    const bool steps = is_last && is_stepped(model);
-    const uint32_t tokens = steps ? sequence.of(last_input(model)).tokens : 1;
-    const uint32_t most = steps ? std::min(chunk, tokens) : tokens;
-    for (uint32_t begin = 0; begin < tokens; begin += most) {
-      Diagnostic why;
+    const ModelInput& own = sequence.of(static_cast<uint32_t>(std::countr_zero(taken)));
+    const bool steps = is_last && is_stepped(model) && own.visible.empty();
+    const uint32_t most = steps ? std::min(chunk, own.tokens) : own.tokens;
+    for (uint32_t begin = 0; begin < own.tokens; begin += most) {
       const uint32_t count = steps ? most : UINT32_MAX;
+      InputTokens held, now;
+      for (uint32_t i = 0; i < model.inputs(); ++i) {
+        held.of[i] = session.positions(0, i);
+        if ((taken >> i & 1) != 0) now.of[i] = std::min(count, sequence.of(i).tokens - begin);
+      }
+      if (before) before(held, now);
+      Diagnostic why;
       const Result<Output> output =
-          session.step(f, inputs_of_call(function.inputs, sequence, begin, count), &why);
+          session.step(f, inputs_of_call(taken, sequence, begin, count), &why);
       if (!output.ok()) {
         char text[512];
         describe(output.status(), why, text);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -45,14 +46,18 @@ bool leaves_rows_open(const format::ModelReader& reader);
 
 // What the arrays of a model's author are like, of ArrayFlag, and which rows these have.
 uint32_t array_flags(std::span<const std::byte> file);
+// The token that a decoder after an encoder begins with, above these flags; or kNoToken.
+inline constexpr uint32_t kStartTokenShift = 8;
+TokenId start_token(std::span<const std::byte> file);
 Outputs authors_outputs(std::span<const std::byte> file);
 
-// Whether a call gives one row for each sequence, not one for each token.
-bool has_row_of_sequence(std::span<const std::byte> file, Outputs outputs);
+// Whether a call of a function gives one row for each sequence, not one for each token.
+bool has_row_of_sequence(std::span<const std::byte> file, Outputs outputs, uint32_t function = 0);
 
 // Rows that a call gives for a sequence of which it gets `tokens`; with `begins` the first ones,
 // with which rows of constants come.
-uint32_t rows_given(const Model& model, Outputs outputs, uint32_t tokens, bool begins);
+uint32_t rows_given(const Model& model, Outputs outputs, uint32_t tokens, bool begins,
+                    uint32_t function = 0);
 
 // A copy of what a call gave.
 class CallRows {
@@ -81,7 +86,8 @@ struct ModelInput {
   std::vector<float> features = {};  // [tokens, input_features]; of images their pixels
   uint32_t tokens = 0;               // of each sequence
   uint32_t sequences = 1;
-  std::vector<uint8_t> types = {};  // of the tokens; none: all 0
+  std::vector<uint8_t> types = {};    // of the tokens; none: all 0
+  std::vector<uint8_t> visible = {};  // 1 for each token that counts; none: all do
   // What its other inputs get, as many sequences of each.
   std::vector<ModelInput> others = {};
 
@@ -89,6 +95,9 @@ struct ModelInput {
   InputTokens tokens_of_inputs() const;  // of each sequence
   ModelInput sequence(uint32_t index) const;
 };
+
+// What each input gets, as what the model gets. REQUIRES: at least one.
+ModelInput joined(std::vector<ModelInput> inputs);
 
 // Whether the last function is fed token by token, or in chunks.
 bool is_stepped(const Model& model);
@@ -101,11 +110,18 @@ std::vector<Input> inputs_of_call(uint32_t inputs, const ModelInput& sequence, u
                                   uint32_t count);
 
 // All functions of a model, one after the other, on one sequence of each input: the rows of the
-// last one, which gets at most `chunk` tokens in a call where it is stepped, or those of its last
-// call. Throws InputError that begins with `source`.
+// last one, which gets at most `chunk` tokens in a call where it is stepped and no token is hidden,
+// or those of its last call. A function whose first input has no tokens is not called. `before` is
+// called before each call, with the tokens that each input holds and those that it gets. Throws
+// InputError that begins with `source`.
+using BeforeCall = std::function<void(const InputTokens& held, const InputTokens& tokens)>;
 std::vector<float> run_functions(Session& session, const Model& model, const ModelInput& sequence,
                                  uint32_t chunk, const std::string& source,
-                                 Outputs outputs = Outputs::kAll);
+                                 Outputs outputs = Outputs::kAll, const BeforeCall& before = {});
+
+// Rows that the last function gives of one sequence with so many tokens of each input, all that it
+// can.
+uint64_t rows_of_functions(const Model& model, const InputTokens& tokens);
 
 // What a session of one sequence with so many tokens of each input is made for.
 SessionOptions options_for_functions(const Model& model, const InputTokens& tokens, uint32_t chunk);

@@ -3,7 +3,9 @@
 #include "convert/check/converted_model.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <optional>
 #include <span>
@@ -228,13 +230,13 @@ std::vector<float> columns_last(const NpyArray& outputs, const std::vector<float
 // Whether the outputs are those of each sequence's last token. They are [axes, width], with `rows`
 // of a sequence, or [sequences, width], without extents of 1.
 bool are_of_last_tokens(const NpyArray& outputs, const Shape& shape, const TokenAxes& input,
-                        uint64_t rows, const Model& model) {
-  const uint64_t width = model.output_features();
+                        uint64_t rows, const FunctionInfo& last) {
+  const uint64_t width = last.output_features;
   const Shape of_sequences = {input.sequences, width};
   Shape of_tokens = input.shape(rows);
   of_tokens.push_back(width);
   const Shape found = squeezed(shape);
-  if (model.pooled()) {
+  if (last.pooled) {
     if (found == squeezed(of_sequences)) return false;
     refuse_shape(outputs, kOption,
                  fmt::format("[{}, {}], a row for each sequence", input.sequences, width));
@@ -247,35 +249,87 @@ bool are_of_last_tokens(const NpyArray& outputs, const Shape& shape, const Token
                            input.sequences, rows, width));
 }
 
-// Each sequence's: all tokens where nothing was said.
-std::vector<uint32_t> lengths_of(const AuthorFiles& files, const TokenAxes& axes,
-                                 const Model& model) {
-  if (files.lengths.empty()) return std::vector<uint32_t>(axes.sequences, axes.tokens);
-  refuse_if(image_layout(model).has_value(),
+// What the author's model was fed of one input.
+struct AuthorInput {
+  NpyArray array;
+  TokenAxes axes;
+  ModelInput all;                 // sequences as long as the array
+  std::vector<uint32_t> lengths;  // of each
+
+  ModelInput sequence(uint32_t index) const {
+    const auto part = [&](const auto& values) {
+      const size_t each = values.size() / axes.sequences;
+      const auto from = values.begin() + static_cast<ptrdiff_t>(index * each);
+      const size_t count = each / axes.tokens * lengths[index];
+      return std::decay_t<decltype(values)>(from, from + static_cast<ptrdiff_t>(count));
+    };
+    return {part(all.ids), part(all.features), lengths[index]};
+  }
+};
+
+// Throws InputError for lengths that do not fit the array.
+void check_lengths(const AuthorInput& input, const Model& model, uint32_t number) {
+  refuse_if(image_layout(model, number).has_value(),
             "{}: the model reads images, which are all of one size: drop the option",
             kLengthsOption);
-  refuse_if(files.lengths.size() != axes.sequences,
+  refuse_if(input.lengths.size() != input.axes.sequences,
             "{}: found {} lengths, and {} has {} sequences: expected one for each", kLengthsOption,
-            files.lengths.size(), quote(files.input.string()), axes.sequences);
-  const uint32_t least = std::max(1u, model.tokens_min());
-  for (const uint32_t length : files.lengths) {
-    if (length >= least && length <= axes.tokens) continue;
+            input.lengths.size(), quote(input.array.name()), input.axes.sequences);
+  const uint32_t least = std::max(1u, model.input(number).tokens_min);
+  for (const uint32_t length : input.lengths) {
+    if (length >= least && length <= input.axes.tokens) continue;
     throw InputError("{}: found {}, expected {} to {} tokens", kLengthsOption, length, least,
-                     axes.tokens);
+                     input.axes.tokens);
   }
-  return files.lengths;
+}
+
+std::vector<AuthorInput> read_author_inputs(const AuthorFiles& files, const Model& model) {
+  std::vector<std::string> given = {files.input.string()};
+  given.insert(given.end(), files.more_inputs.begin(), files.more_inputs.end());
+  const auto paths = files_of_inputs(given, model, kOption);
+  const auto lengths = lengths_of_inputs(files.lengths, model, kLengthsOption);
+  std::vector<AuthorInput> inputs;
+  for (uint32_t i = 0; i < model.inputs(); ++i) {
+    AuthorInput& input = inputs.emplace_back(AuthorInput{NpyArray::read(paths[i]), {}, {}, {}});
+    input.axes = token_axes(input.array, model, kOption, i);
+    require_context(input.array, input.axes, model, kOption, i);
+    input.all = read_model_input(input.array, model, kOption, i);
+    input.lengths = lengths[i];
+    if (lengths[i].empty()) {
+      input.lengths.assign(input.axes.sequences, input.axes.tokens);
+    } else {
+      check_lengths(input, model, i);
+    }
+    refuse_if(input.axes.sequences != inputs[0].axes.sequences,
+              "{}: {} has {} sequences, and {} has {}: expected as many", kOption,
+              quote(inputs[0].array.name()), inputs[0].axes.sequences, quote(input.array.name()),
+              input.axes.sequences);
+  }
+  return inputs;
+}
+
+// Of the longest sequence.
+InputTokens tokens_of(const std::vector<AuthorInput>& inputs) {
+  InputTokens tokens;
+  for (size_t i = 0; i < inputs.size(); ++i) tokens.of[i] = inputs[i].axes.tokens;
+  return tokens;
 }
 
 // How far the rows of all sequences are off: all that are expected, but for those of padding, or
 // the last one of each.
-double largest_difference(const AlignedBytes& file, Target target, const ModelInput& input,
-                          std::span<const uint32_t> lengths, const std::vector<float>& expected,
-                          double& largest_value) {
-  CheckSession session(file, target, input.tokens, Outputs::kAll);
-  const size_t each = expected.size() / input.sequences;
+double largest_difference(const Model& model, const std::vector<AuthorInput>& inputs,
+                          const std::vector<float>& expected, double& largest_value) {
+  SessionOptions options = options_for_functions(model, tokens_of(inputs), UINT32_MAX);
+  options.outputs = Outputs::kAll;
+  const ConvertedSession session(model, options);
+  const uint32_t sequences = inputs[0].axes.sequences;
+  const size_t each = expected.size() / sequences;
   double largest = 0.0;
-  for (uint32_t i = 0; i < input.sequences; ++i) {
-    const std::vector<float> rows = session.run(input, i, lengths[i]);
+  for (uint32_t i = 0; i < sequences; ++i) {
+    std::vector<ModelInput> fed;
+    for (const AuthorInput& input : inputs) fed.push_back(input.sequence(i));
+    const std::vector<float> rows =
+        run_functions(*session, model, joined(std::move(fed)), UINT32_MAX, "the converted model");
     const size_t count = std::min(each, rows.size());
     const auto found = std::span(rows).last(count);
     for (size_t k = 0; k < count; ++k) {
@@ -302,31 +356,32 @@ std::string basis_of(const Account& account) {
 
 AuthorCheck check_against_author(const ConvertedModel& conversion, const AuthorFiles& files,
                                  const std::string& checkpoint, const AlignedBytes* in_float32) {
-  const NpyArray input_array = NpyArray::read(files.input);
   const NpyArray output_array = NpyArray::read(files.outputs);
   refuse_if(!is_float(output_array),
             "--expect: {} is of type {}: expected the outputs, float32 or float64",
             quote(output_array.name()), name(output_array.dtype()));
   AuthorCheck check;
+  std::vector<std::string> names;  // of the inputs
   const auto compare = [&](const AlignedBytes& file, Target target, double& largest) {
     const Model model = load_converted(file, target);
-    const TokenAxes axes = token_axes(input_array, model, kOption);
-    require_context(input_array, axes, model, kOption);
-    const uint64_t rows = rows_given(model, Outputs::kAll, axes.tokens, true);
+    const FunctionInfo last = model.function(model.functions() - 1);
+    const std::vector<AuthorInput> inputs = read_author_inputs(files, model);
+    names.clear();
+    for (const AuthorInput& input : inputs) names.push_back(quote(input.array.name()));
+    const TokenAxes& axes = inputs[last_input(model)].axes;
+    const uint64_t rows = rows_of_functions(model, tokens_of(inputs));
     check.sequences = axes.sequences;
-    check.tokens = axes.tokens;
+    check.tokens = inputs[0].axes.tokens;
     std::vector<float> expected = finite_values(output_array, kOption);
-    const uint64_t width = model.output_features();
+    const uint64_t width = last.output_features;
     Shape shape = with_width(output_array.shape(), width);
     if ((array_flags(conversion.file.span()) & kColumnsFirst) != 0) {
       expected = columns_last(output_array, expected, axes.sequences, rows, width);
       shape = {axes.sequences, rows, width};
     }
-    check.of_last_tokens = are_of_last_tokens(output_array, shape, axes, rows, model);
-    if (!model.pooled() && !check.of_last_tokens) expected = sequences_first(expected, axes, rows);
-    const double found =
-        largest_difference(file, target, read_model_input(input_array, model, kOption),
-                           lengths_of(files, axes, model), expected, check.largest_value);
+    check.of_last_tokens = are_of_last_tokens(output_array, shape, axes, rows, last);
+    if (!last.pooled && !check.of_last_tokens) expected = sequences_first(expected, axes, rows);
+    const double found = largest_difference(model, inputs, expected, check.largest_value);
     if (!(found <= largest)) largest = found;
   };
   bool has_run = false;
@@ -351,7 +406,7 @@ AuthorCheck check_against_author(const ConvertedModel& conversion, const AuthorF
       "the largest of them is {:.2e}.{} Or the author's model was not in eval mode, "
       "hid padding, or did not read {}. No file was written",
       quote(checkpoint), quote(output_array.name()), check.largest_difference, check.largest_value,
-      basis_of(conversion.account), quote(input_array.name()));
+      basis_of(conversion.account), fmt::join(names, ", "));
   return check;
 }
 

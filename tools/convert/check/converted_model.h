@@ -50,14 +50,15 @@ void check_conversion(ConvertedModel& conversion, const std::string& path,
                       const std::vector<Target>& targets, double relative_error_max);
 
 struct AuthorFiles {
-  std::filesystem::path input;      // .npy; empty: nothing is compared
-  std::filesystem::path outputs;    // .npy
-  std::vector<uint32_t> lengths{};  // tokens of each sequence, the rest is padding; empty: all
+  std::filesystem::path input;             // .npy
+  std::filesystem::path outputs;           // .npy
+  std::vector<std::string> lengths{};      // of sequences, by lengths_of_inputs; empty: all
+  std::vector<std::string> more_inputs{};  // with which it may be NAME=FILE, by files_of_inputs
 };
 
 struct AuthorCheck {
   uint64_t sequences = 0;
-  uint64_t tokens = 0;              // of each sequence
+  uint64_t tokens = 0;              // of each sequence of the first input
   bool of_last_tokens = false;      // the outputs are those of each sequence's last token
   double largest_difference = 0.0;  // of the targets that ran, in float32
   double largest_value = 0.0;       // of the author's outputs
@@ -67,7 +68,7 @@ struct AuthorCheck {
 // Above this share of the largest value the model that was converted is not the author's.
 inline constexpr double kAuthorDifferenceMax = 1e-3;
 
-// Runs `conversion` with the real runtime on every target of its file that this CPU has. The input
+// Runs `conversion` with the real runtime on every target of its file that this CPU has. An input
 // is [tokens] or [sequences, tokens] of whole numbers for a model of tokens, and one dimension
 // more, of floats, for one of features; tokens come first where the author's model has them so. The
 // outputs are a row for each token, or for each sequence: of a model that pools its result, else

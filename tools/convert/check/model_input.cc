@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <utility>
 
@@ -57,6 +58,26 @@ std::vector<float> features_last(const std::vector<float>& values, const TokenAx
     result.push_back(values[i / each * each + i % width * axes.tokens + row]);
   }
   return result;
+}
+
+// Of those in the bit set.
+std::vector<std::string> names_of_inputs(const Model& model, uint32_t wanted) {
+  std::vector<std::string> names;
+  for (uint32_t i = 0; i < model.inputs(); ++i) {
+    if ((wanted >> i & 1) != 0) names.emplace_back(model.input(i).name);
+  }
+  return names;
+}
+
+[[noreturn]] void refuse_inputs(std::span<const std::string> given, const Model& model,
+                                const std::string& option, uint32_t wanted, const char* expected) {
+  const std::vector<std::string> names = names_of_inputs(model, wanted);
+  refuse_if(model.inputs() == 1, "{}: the model has one input, and {} are given", option,
+            given.size());
+  throw InputError(
+      "{}: found {} for {} of the model's inputs ({}): expected {} for each, in this order or as "
+      "NAME=...",
+      option, given.size(), names.size(), fmt::join(names, ", "), expected);
 }
 
 }  // namespace
@@ -164,6 +185,66 @@ void require_context(const NpyArray& array, const TokenAxes& axes, const Model& 
   refuse_shape(array, option,
                fmt::format("at most {} tokens a sequence, the model's context; found {} tokens",
                            info.positions_max, axes.tokens));
+}
+
+std::vector<std::string> values_of_inputs(std::span<const std::string> given, const Model& model,
+                                          const std::string& option, uint32_t wanted) {
+  std::vector<std::string> values(model.inputs()), unnamed;
+  bool is_twice = false;
+  for (const std::string& text : given) {
+    const size_t end = text.find('=');
+    uint32_t of = 0;
+    while (of < model.inputs() &&
+           ((wanted >> of & 1) == 0 || end == 0 || end == std::string::npos ||
+            text.substr(0, end) != model.input(of).name)) {
+      ++of;
+    }
+    if (of == model.inputs()) {
+      unnamed.push_back(text);
+      continue;
+    }
+    is_twice = is_twice || !values[of].empty();
+    values[of] = text.substr(end + 1);
+  }
+  size_t next = 0;
+  for (uint32_t i = 0; i < values.size(); ++i) {
+    const bool takes = (wanted >> i & 1) != 0 && values[i].empty();
+    if (takes && next < unnamed.size()) values[i] = unnamed[next++];
+  }
+  if (next == unnamed.size() && !is_twice) return values;
+  refuse_inputs(given, model, option, wanted, "at most one");
+}
+
+std::vector<std::filesystem::path> files_of_inputs(std::span<const std::string> given,
+                                                   const Model& model, const std::string& option,
+                                                   uint32_t wanted) {
+  const std::vector<std::string> values = values_of_inputs(given, model, option, wanted);
+  for (uint32_t i = 0; i < values.size(); ++i) {
+    if ((wanted >> i & 1) != 0 && values[i].empty()) {
+      refuse_inputs(given, model, option, wanted, "one file");
+    }
+  }
+  return {values.begin(), values.end()};
+}
+
+std::vector<std::vector<uint32_t>> lengths_of_inputs(std::span<const std::string> given,
+                                                     const Model& model,
+                                                     const std::string& option) {
+  std::vector<std::vector<uint32_t>> lengths;
+  for (const std::string& text : values_of_inputs(given, model, option)) {
+    std::vector<uint32_t>& numbers = lengths.emplace_back();
+    for (size_t begin = 0; begin < text.size();) {
+      const size_t end = std::min(text.find(',', begin), text.size());
+      const auto [stop, error] =
+          std::from_chars(text.data() + begin, text.data() + end, numbers.emplace_back());
+      refuse_if(error != std::errc() || stop != text.data() + end,
+                "{}: found {}: expected numbers, or numbers of an input of the model ({}): "
+                "NAME=N,...",
+                option, quote(text), fmt::join(names_of_inputs(model, UINT32_MAX), ", "));
+      begin = end + 1;
+    }
+  }
+  return lengths;
 }
 
 ModelInput read_model_input(const NpyArray& array, const Model& model, const std::string& option,

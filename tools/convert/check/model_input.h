@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <span>
 #include <string>
 #include <vector>
@@ -67,6 +68,19 @@ std::vector<T> sequences_first(const std::vector<T>& values, const TokenAxes& ax
   }
   return result;
 }
+
+// What an option gives each input of a model, in its order: a value for each, or NAME=VALUE; empty
+// where an input gets none. `wanted` is a bit set of those that may have one. Throws InputError,
+// which begins with `option`, for more values than these.
+std::vector<std::string> values_of_inputs(std::span<const std::string> given, const Model& model,
+                                          const std::string& option, uint32_t wanted = UINT32_MAX);
+// The same of files, of which there must be one for each that may have one.
+std::vector<std::filesystem::path> files_of_inputs(std::span<const std::string> given,
+                                                   const Model& model, const std::string& option,
+                                                   uint32_t wanted = UINT32_MAX);
+// The same of lengths: "10,3" are those of two sequences.
+std::vector<std::vector<uint32_t>> lengths_of_inputs(std::span<const std::string> given,
+                                                     const Model& model, const std::string& option);
 
 // How many images an array of this shape has: [channels, height, width] or [batch, ...], where an
 // extent of 1 may be left out, as for series [channels, length]. 0: it is of another shape.

@@ -273,6 +273,10 @@ void apply_hf_config(TokenizerSpec& spec, const std::filesystem::path& folder,
     const std::vector<TokenId> found = source.tokens(spec, config, source.end);
     check.is(check.begin, config, source.begin, begins);
     check.is(check.end, config, source.end, found);
+    const std::vector<TokenId> starts = source.tokens(spec, config, "decoder_start_token_id");
+    if (source.tokens == given_ids && spec.start == kNoToken && !starts.empty()) {
+      spec.start = starts.front();
+    }
     // A model's config repeats what the others say, or says it alone.
     const bool is_known = !ends.empty() || !spec.ends.empty();
     if (is_known && std::string_view(source.file) == "config.json") continue;

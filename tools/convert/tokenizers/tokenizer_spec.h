@@ -43,6 +43,7 @@ struct TokenizerSpec {
   format::Unknown unknown = format::Unknown::kRefuse;
   uint32_t flags = 0;  // format::TokenizerFlags
   TokenId bos = kNoToken;
+  TokenId start = kNoToken;  // of what a decoder after an encoder writes
   TokenId unknown_token = kNoToken;
   std::vector<TokenId> ends;
 

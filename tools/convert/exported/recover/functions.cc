@@ -60,11 +60,7 @@ Samples samples_of(const Function& function, OpBudget& budget) {
   samples.numbers = numbers_of(function);
   std::mt19937_64 random(7);
   const size_t rows = std::max<size_t>(1, elements_of(shape) / samples.width);
-  const size_t probes = std::max<size_t>(3, kProbedRowsMin / rows);
-  // A row may be as wide as a vocabulary.
-  samples.x.reserve(probes * elements_of(shape));
-  samples.y.reserve(probes * elements_of(shape));
-  for (size_t i = 0; i < probes; ++i) {
+  for (size_t i = 0; i < std::max<size_t>(3, kProbedRowsMin / rows); ++i) {
     Array::Reals x(elements_of(shape));
     for (double& each : x) {
       const double number = normal(random);

@@ -78,6 +78,7 @@ TEST_P(AttentionFinite, AKeyOrValueReachesTheRowsThatSeeIt) {
   for (const TestMask& mask : masks(100)) {
     const AttentionCase clean(kv_type(), {2, 1, 4, 9}, mask, {100, 7});
     for (const uint32_t bad : {0u, 2u, 37u, 99u}) {
+      if (kEmulated && bad != 37) continue;
       for (const float number : kNotFinite) {
         SCOPED_TRACE(mask.name + " " + std::to_string(number));
         AttentionCase value = clean;

@@ -124,9 +124,10 @@ TEST_P(AttentionTerms, GiveTheSameBitsInAnyChunks) {
 }
 
 TEST_P(AttentionTerms, GiveTheSameBitsInARing) {
+  constexpr uint32_t kLength = kEmulated ? 1100 : 1700;
   for (const Change& change : kChanges) {
     SCOPED_TRACE(change.name);
-    AttentionCase ring = with(change, {4, 2, 3, 5}, band_mask(1700, 300, 0), {1700});
+    AttentionCase ring = with(change, {4, 2, 3, 5}, band_mask(kLength, 300, 0), {kLength});
     const auto window = run_attention(kernels(), ring, ring.at_once());
     ring.cache_positions = 2 * kPagePositions;
     ASSERT_NO_FATAL_FAILURE(

@@ -196,7 +196,8 @@ TEST_F(FewBits, AreNotRoundedForFilesThatDoNotFitTheInputs) {
   };
   std::vector<std::string> files = calibration(1);
   refused(files, {"one sequence", "two or more"});
-  refused({files[0], files[1]}, {"1 of the model's 2 inputs (mels, ids)", "one for each"});
+  refused({files[0], files[1]},
+          {"found 1 for 2 of the model's inputs (mels, ids)", "one file for each"});
   files[3] = files[1];
   refused(files, {"mels.npy", "token ids"});
   EXPECT_FALSE(std::filesystem::exists(path("model.arn")));

@@ -29,7 +29,7 @@ struct ConvertArguments {
   std::string weights = "f32";
   std::string keep;
   TensorType kv_cache = TensorType::kF32;
-  std::vector<std::filesystem::path> calibrate;  // for each input
+  std::vector<std::string> calibrate;  // of each input
   std::filesystem::path report;
   ConversionLimits limits;
   std::string targets = "native";
@@ -203,13 +203,11 @@ void add_convert_options(CLI::App& command, ConvertArguments& arguments) {
   add_choice(command, "--kv", arguments.kv_cache, kCacheTypes,
              "What sessions keep keys and values as: int8 takes about a quarter of the memory")
       ->default_str("f32");
-  command
-      .add_option("--calibrate", arguments.calibrate,
+  add_input_files(command, "--calibrate", arguments.calibrate,
                   "What weights in few bits are rounded for: lines of text, or an .npy of token "
-                  "ids or features; of a model with several inputs once for each, in their order. "
-                  "If not given, a decoder writes its own text; none: rounding alone")
-      ->type_name(kFileType)
-      ->allow_extra_args(false);
+                  "ids or features; of a model with several inputs once for each, in their order "
+                  "or as NAME=FILE. If not given, a decoder writes its own text; none: rounding "
+                  "alone");
   command
       .add_option(
           "--target", arguments.targets,
@@ -259,9 +257,7 @@ void refuse_model_options(const ConvertArguments& arguments) {
 
 // "none" is no file.
 convert::Calibration calibration_of(const ConvertArguments& arguments) {
-  const bool is_off =
-      arguments.calibrate == std::vector<std::filesystem::path>{std::filesystem::path("none")};
-  if (is_off) return {{}, true};
+  if (arguments.calibrate == std::vector<std::string>{"none"}) return {{}, true};
   return {arguments.calibrate};
 }
 

@@ -53,14 +53,15 @@ void throw_status(const std::string& file, Status status, const Diagnostic& why)
   throw convert::InputError("{}: {}", convert::quote(file), text);
 }
 
-void require_one_input(const ModelFile& file, const char* command, const char* instead) {
+void require_one_input(const ModelFile& file, const char* command) {
   const Model& model = file.model();
   if (model.inputs() == 1 && model.functions() == 1) return;
   std::vector<std::string> names;
   for (uint32_t i = 0; i < model.inputs(); ++i) names.emplace_back(model.input(i).name);
   throw convert::InputError(
-      "{}: arenite {} feeds models of one input, and this one has {} ({}): arenite {}",
-      convert::quote(file.name()), command, model.inputs(), fmt::join(names, ", "), instead);
+      "{}: arenite {} feeds models of one input, and this one has {} ({}): arenite run takes a "
+      "file for each",
+      convert::quote(file.name()), command, model.inputs(), fmt::join(names, ", "));
 }
 
 void require_finite(const std::string& source, const Output& output) {

@@ -47,10 +47,8 @@ class ModelFile {
   Model model_;
 };
 
-// Throws InputError for a model of several inputs or functions, which `command` does not feed;
-// `instead` is the command that does, and what it does.
-void require_one_input(const ModelFile& file, const char* command,
-                       const char* instead = "run takes a file for each");
+// Throws InputError for a model of several inputs or functions, which `command` does not feed.
+void require_one_input(const ModelFile& file, const char* command);
 
 // A file that may be meant for another CPU: verified, but not loaded.
 class VerifiedFile {

@@ -369,14 +369,11 @@ std::vector<float> in_order(const std::vector<float>& results, const convert::To
 }
 
 // Throws InputError unless the inputs have as many sequences, each with tokens of all or of none.
-void require_same_sequences(const std::vector<RunInput>& inputs) {
+void require_sequences_of_all(const std::vector<RunInput>& inputs) {
   const RunInput& first = inputs[0];
   for (const RunInput& input : inputs) {
-    if (input.axes.sequences != first.axes.sequences) {
-      throw convert::InputError("--input: {} has {} sequences, and {} has {}: expected as many",
-                                convert::quote(first.array.name()), first.axes.sequences,
-                                convert::quote(input.array.name()), input.axes.sequences);
-    }
+    convert::require_same_sequences(first.array, first.axes.sequences, input.array,
+                                    input.axes.sequences, "--input");
     for (uint32_t s = 0; s < input.axes.sequences; ++s) {
       if ((input.lengths[s] == 0) == (first.lengths[s] == 0)) continue;
       throw convert::InputError(
@@ -505,7 +502,7 @@ void run_run(const RunOptions& options) {
   }
   const std::vector<RunInput> inputs = read_inputs(options, file);
   if (!has_several) return ModelRun(options, file, inputs[0]).run();
-  require_same_sequences(inputs);
+  require_sequences_of_all(inputs);
   FunctionsRun(options, file, inputs).run();
 }
 

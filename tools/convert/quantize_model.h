@@ -21,8 +21,8 @@
 namespace arenite::convert {
 
 struct Calibration {
-  // One for each input, lines of text or .npy; none: the model's own text, if it can.
-  std::vector<std::filesystem::path> files{};
+  // Lines of text or .npy, by files_of_inputs; none: the model's own text, if it can.
+  std::vector<std::string> files{};
   bool is_off = false;  // no text: weights are rounded one by one
 };
 

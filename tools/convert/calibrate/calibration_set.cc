@@ -155,16 +155,6 @@ Sequences read_arrays(const std::vector<std::filesystem::path>& files, const Mod
   return sequences;
 }
 
-void require_file_for_each_input(const std::vector<std::filesystem::path>& files,
-                                 const Model& model) {
-  if (files.size() == model.inputs()) return;
-  std::vector<std::string> names;
-  for (uint32_t i = 0; i < model.inputs(); ++i) names.emplace_back(model.input(i).name);
-  throw InputError(
-      "{}: found files for {} of the model's {} inputs ({}): expected one for each, in this order",
-      kOption, files.size(), names.size(), fmt::join(names, ", "));
-}
-
 // Takes one of so many that no more than the most are left.
 void thin_out(Sequences& sequences) {
   const size_t every = static_cast<size_t>(
@@ -201,9 +191,8 @@ uint64_t CalibrationSet::tokens_of(const std::vector<ModelInput>& sequences) {
   return tokens;
 }
 
-CalibrationSet read_calibration(const std::vector<std::filesystem::path>& files,
-                                const Model& model) {
-  require_file_for_each_input(files, model);
+CalibrationSet read_calibration(const std::vector<std::string>& given, const Model& model) {
+  const auto files = files_of_inputs(given, model, kOption);
   std::vector<std::string> names;
   for (const std::filesystem::path& file : files) names.push_back(quote(file.string()));
   const std::string quoted = fmt::format("{}", fmt::join(names, ", "));

@@ -33,12 +33,11 @@ inline constexpr uint32_t kSequenceTokensMax = 1024;
 // Of a model with one input: reads lines of text, each a sequence of its own, for a model of tokens
 // whose file has its tokenizer; names of special tokens in them are these tokens. Or an .npy file:
 // token ids [tokens] or [batch, tokens], or, for a model of features, [tokens, features] or [batch,
-// tokens, features]. Of one with several inputs: an .npy file for each, in their order, with as
+// tokens, features]. Of one with several inputs: an .npy file for each, by files_of_inputs, with as
 // many sequences in each, of which none is split. Every fifth sequence is held out; of fewer than
 // five the last one; of one its last fifth. Throws InputError, which names the file and says what
 // was expected.
-CalibrationSet read_calibration(const std::vector<std::filesystem::path>& files,
-                                const Model& model);
+CalibrationSet read_calibration(const std::vector<std::string>& given, const Model& model);
 
 // Whether what a model gives last are logits of the tokens that follow those of its last input.
 bool predicts_tokens(const Model& model);

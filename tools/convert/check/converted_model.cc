@@ -300,10 +300,8 @@ std::vector<AuthorInput> read_author_inputs(const AuthorFiles& files, const Mode
     } else {
       check_lengths(input, model, i);
     }
-    refuse_if(input.axes.sequences != inputs[0].axes.sequences,
-              "{}: {} has {} sequences, and {} has {}: expected as many", kOption,
-              quote(inputs[0].array.name()), inputs[0].axes.sequences, quote(input.array.name()),
-              input.axes.sequences);
+    require_same_sequences(inputs[0].array, inputs[0].axes.sequences, input.array,
+                           input.axes.sequences, kOption);
   }
   return inputs;
 }

@@ -247,6 +247,13 @@ std::vector<std::vector<uint32_t>> lengths_of_inputs(std::span<const std::string
   return lengths;
 }
 
+void require_same_sequences(const NpyArray& one, uint32_t sequences_of_one, const NpyArray& other,
+                            uint32_t sequences_of_other, const std::string& option) {
+  refuse_if(sequences_of_one != sequences_of_other,
+            "{}: {} has {} sequences, and {} has {}: expected as many", option, quote(one.name()),
+            sequences_of_one, quote(other.name()), sequences_of_other);
+}
+
 ModelInput read_model_input(const NpyArray& array, const Model& model, const std::string& option,
                             uint32_t number) {
   const TokenAxes axes = token_axes(array, model, option, number);
@@ -277,9 +284,7 @@ ModelInput read_model_inputs(std::span<const NpyArray> arrays, const Model& mode
       all = std::move(input);
       continue;
     }
-    refuse_if(input.sequences != all.sequences,
-              "{}: {} has {} sequences, and {} has {}: expected as many", option,
-              quote(arrays[i].name()), input.sequences, quote(arrays[0].name()), all.sequences);
+    require_same_sequences(arrays[0], all.sequences, arrays[i], input.sequences, option);
     all.others.push_back(std::move(input));
   }
   return all;

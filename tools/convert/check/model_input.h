@@ -43,6 +43,10 @@ TokenAxes token_axes(const NpyArray& array, const Model& model, const std::strin
 void require_context(const NpyArray& array, const TokenAxes& axes, const Model& model,
                      const std::string& option, uint32_t input = 0);
 
+// Throws InputError unless the arrays of two inputs have as many sequences.
+void require_same_sequences(const NpyArray& one, uint32_t sequences_of_one, const NpyArray& other,
+                            uint32_t sequences_of_other, const std::string& option);
+
 // Reads such an array. Throws InputError also for ids beyond the vocabulary, and for numbers that
 // are not finite.
 ModelInput read_model_input(const NpyArray& array, const Model& model, const std::string& option,

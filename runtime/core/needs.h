@@ -82,8 +82,9 @@ enum class Need : uint8_t {
   kScoreCap,
   kScoreTables,
   kSinks,
-  // Several inputs, or several functions.
+  // Several inputs, or several functions; ops that run over blocks of rows.
   kFunctions,
+  kBlocks,
 };
 
 // The name of a need is its kind, a space, and its name among those of its kind: for
@@ -119,7 +120,7 @@ inline constexpr const char* kCacheNeedNames[] = {name(TensorType::kInt8)};
 inline constexpr const char* kTokenizerNeedNames[] = {"byte pairs", "sentence pieces", "characters",
                                                       "WordPiece"};
 inline constexpr const char* kScoreNeedNames[] = {"soft_cap", "tables", "sinks"};
-inline constexpr const char* kProgramNeedNames[] = {"functions"};
+inline constexpr const char* kProgramNeedNames[] = {"functions", "blocks"};
 // In the order of Need.
 inline constexpr NeedNames kNeedNames[] = {
     {"op", kPlainOpNames},       {"select", kSelectNames},
@@ -134,7 +135,7 @@ inline constexpr uint32_t kNeeds = [] {
   for (const NeedNames& of_kind : kNeedNames) count += of_kind.count;
   return count;
 }();
-static_assert(kNeeds == static_cast<uint32_t>(Need::kFunctions) + 1 && kNeeds <= 64);
+static_assert(kNeeds == static_cast<uint32_t>(Need::kBlocks) + 1 && kNeeds <= 64);
 
 constexpr NeedName name(Need need) {
   uint32_t index = static_cast<uint32_t>(need);
@@ -189,8 +190,8 @@ inline constexpr bool kWindowsLinked =
     any_linked(Need::kConvolution, Need::kDepthwise, Need::kMaxPool);
 inline constexpr bool kFunctionsLinked = linked(Need::kFunctions);
 // Whether there are axes beside those of one input and of the rows that are asked for.
-inline constexpr bool kAxesLinked =
-    kPoolsLinked || kWindowsLinked || linked(Need::kJoin) || kFunctionsLinked;
+inline constexpr bool kAxesLinked = kPoolsLinked || kWindowsLinked || linked(Need::kJoin) ||
+                                    kFunctionsLinked || linked(Need::kBlocks);
 inline constexpr bool kFewBitsLinked = any_linked(Need::kW8, Need::kQ8, Need::kQ4);
 inline constexpr bool kMergesLinked = any_linked(Need::kBytePairs, Need::kSentencePieces);
 inline constexpr bool kPiecesLinked = kMergesLinked || linked(Need::kCharacters);

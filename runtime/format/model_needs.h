@@ -38,14 +38,19 @@ bool for_each_score_need(const OpView& op, uint32_t index, Visit visit) {
 }
 
 // Calls visit(need, index) for all that running a file takes, once for each op, mask and tokenizer
-// that takes it, and once for its caches and for its functions, until it returns false; `index` is
-// of that op or mask.
+// that takes it, and once for its caches, its functions and its blocks, until it returns false;
+// `index` is of that op or mask.
 // Kinds that are not known are passed over. Returns false if `visit` did.
 // REQUIRES: the bytes passed FlatBuffers' structural verification (verify.h).
 template <typename Visit>
 bool for_each_need(std::span<const std::byte> file, Visit visit) {
   const ModelReader model(file);
   if (!model.has_one_function() && !visit(Need::kFunctions, 0)) return false;
+  if constexpr (kAxesLinked) {
+    for (const arenite::Axis& axis : model.axes()) {
+      if (axis.kind == AxisKind::kBlocks && !visit(Need::kBlocks, 0)) return false;
+    }
+  }
   for (uint32_t i = 0; i < model.ops(); ++i) {
     const OpView& op = model.op(i);
     if (!known(op.kind)) continue;

@@ -318,6 +318,16 @@ static_assert(rows_are_in_order());
 
 constexpr bool known(OpKind kind) { return static_cast<uint32_t>(kind) < kOpKinds; }
 
+// Whether an op makes each row of rows in the same place alone, of keys that are stored or of its
+// position, so that it may run over one block of rows after the other.
+constexpr bool runs_in_blocks(const OpView& op) {
+  const bool is_by_row = op.kind == OpKind::kLinear || op.kind == OpKind::kNorm ||
+                         op.kind == OpKind::kRope || op.kind == OpKind::kActivation ||
+                         op.kind == OpKind::kAdd || op.kind == OpKind::kStore;
+  return is_by_row || (op.kind == OpKind::kAttention && op.views[kValue].width == 0) ||
+         (op.kind == OpKind::kEmbedding && op.numbers[EmbeddingOp::kTokens] == kAbsent);
+}
+
 constexpr bool has_windows(OpKind kind) {
   return kind == OpKind::kConvolution || kind == OpKind::kDepthwise || kind == OpKind::kMaxPool;
 }

@@ -108,8 +108,29 @@ void ModelReader::for_each_read(uint32_t of, Visit visit) const {
     if (own.kind != OpKind::kAttention || own.views[kValue].width != 0) continue;
     const uint32_t index = own.numbers[AttentionOp::kCache];
     const uint32_t slot = own.views[kOutput].slot;
-    if (index < caches() && slot < slots()) visit(slots_[slot].axis, cache(index).axis);
+    if (index < caches() && slot < slots() && slots_[slot].axis < axes_.count) {
+      visit(whole_axis(slots_[slot].axis), cache(index).axis);
+    }
   }
+}
+
+uint32_t ModelReader::blocks_of(const OpView& op) const {
+  for (const ColumnView& view : op.views) {
+    if (view.width != 0 && is_of_blocks(axis_of(view))) return axis_of(view);
+  }
+  return 0;
+}
+
+OpRange ModelReader::run_of_blocks(uint32_t op) const {
+  OpRange run = {op, op};
+  for (uint32_t i = 0; i < slots();) {
+    const SlotView& own = slot(i++);
+    if (!is_of_blocks(own.axis) || own.first_op > run.last || own.last_op < run.first) continue;
+    if (own.first_op >= run.first && own.last_op <= run.last) continue;
+    run = {std::min(run.first, own.first_op), std::max(run.last, own.last_op)};
+    i = 0;
+  }
+  return run;
 }
 
 uint32_t ModelReader::inputs_read(uint32_t of) const {
@@ -308,7 +329,8 @@ bool ModelReader::all_masks(uint32_t of, Test test) const {
     const uint32_t index = own.numbers[AttentionOp::kCache];
     const uint32_t mask = own.numbers[AttentionOp::kMask];
     const bool is_sound = own.views[kOutput].slot < slots() && index < caches() && mask < masks();
-    if (is_sound && axis_of_op(i) == cache(index).axis) used[mask % kMasksMax] = true;
+    if (!is_sound || axis_of_op(i) >= axes_.count) continue;
+    if (whole_axis(axis_of_op(i)) == cache(index).axis) used[mask % kMasksMax] = true;
   }
   for (uint32_t i = 0; i < masks(); ++i) {
     if ((all || used[i % kMasksMax]) && !test(i)) return false;

@@ -124,6 +124,12 @@ inline const ColumnView& rows_of(const OpView& op) {
   return linked(OpKind::kStore) && op.kind == OpKind::kStore ? op.views[kValue] : op.views[kOutput];
 }
 
+// Both included.
+struct OpRange {
+  uint32_t first;
+  uint32_t last;
+};
+
 // REQUIRES: the bytes passed FlatBuffers' structural verification (verify.h), and every index is
 // below its count. Cheap to make and to copy.
 class ModelReader {
@@ -198,6 +204,18 @@ class ModelReader {
     if constexpr (kLinkedAxesMax == 1) return 0;
     return slot(view.slot).axis;
   }
+  // Whether an axis has the rows of a block, and the axis that these are rows of; else itself.
+  bool is_of_blocks(uint32_t axis) const {
+    return linked(Need::kBlocks) && axes_[axis].kind == AxisKind::kBlocks;
+  }
+  uint32_t whole_axis(uint32_t axis) const {
+    return is_of_blocks(axis) ? axes_[axis].source : axis;
+  }
+  // The axis of the blocks that an op has rows of; 0: of none.
+  uint32_t blocks_of(const OpView& op) const;
+  // The ops that run over a block, before all begin again with the next one: those around `op` that
+  // have a slot of blocks alive between them.
+  OpRange run_of_blocks(uint32_t op) const;
   // Whether an op has windows, and what these see. REQUIRES: verify_ops.
   bool has_windows(uint32_t index) const { return format::has_windows(op(index).kind); }
   Windows windows_of(const OpView& op) const;
@@ -333,7 +351,7 @@ struct SelfTestLayout {
   uint64_t bytes = 0;  // of all; the largest number where sizes overflow
 
   uint32_t rows_of_op(const ModelReader& model, uint32_t op) const {
-    return rows[kAxesLinked ? model.axis_of_op(op) : 0];
+    return rows[kAxesLinked ? model.whole_axis(model.axis_of_op(op)) : 0];
   }
   // Of all ops at least their number: where the output begins.
   uint64_t tolerances_of_op(const ModelReader& model, uint32_t op) const {

@@ -208,7 +208,8 @@ constexpr const char* field_of(Need need) {
   if (need < Need::kInt8Cache) return "tensors.type";
   if (need < Need::kBytePairs) return "kv_cache";
   if (need < Need::kScoreCap) return "tokenizer.kind";
-  return need < Need::kFunctions ? "ops.terms" : "functions";
+  if (need < Need::kFunctions) return "ops.terms";
+  return need == Need::kFunctions ? "functions" : "axes.kind";
 }
 
 // Refuses models that need parts of the runtime that a build with ARENITE_MODEL left out.

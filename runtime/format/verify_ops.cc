@@ -20,7 +20,10 @@ struct OpCheck {
   const OpView& op;
   const OpRow& row;
 
-  uint32_t axis_of(Operand operand) const { return model.axis_of(op.views[operand]); }
+  // Of a block, the one that it has rows of.
+  uint32_t axis_of(Operand operand) const {
+    return model.whole_axis(model.axis_of(op.views[operand]));
+  }
   // The most rows of a sequence on the op's axis; UINT32_MAX: any number.
   uint32_t positions_max() const {
     if constexpr (!kFunctionsLinked) {
@@ -121,7 +124,7 @@ bool verify_sinks(const OpCheck& check, uint32_t heads) {
 
 // Of what fills a cache.
 bool verify_axis_of_cache(const OpCheck& check, const CacheView& cache) {
-  const uint32_t axis = check.model.axis_of_op(check.index);
+  const uint32_t axis = check.model.whole_axis(check.model.axis_of_op(check.index));
   return !kAxesLinked || cache.axis == axis ||
          check.refuse("an attention op is on another axis than its cache", "caches.axis",
                       check.op.numbers[AttentionOp::kCache], cache.axis, axis);
@@ -526,9 +529,8 @@ struct CachesTaken {
   uint32_t attended = 0;
 };
 
-// Ops fill caches in their order. Where nothing is kept from call to call, an attention op may also
-// take one that an earlier op is done with: it fills what it reads. One without values reads what
-// an earlier op has stored.
+// Ops fill caches in their order. Where nothing is kept from call to call, they may also take one
+// that an earlier op has filled. Attention without values reads what was stored last.
 bool verify_cache_order(const OpCheck& check, CachesTaken& taken) {
   static_assert(uint32_t{StoreOp::kCache} == AttentionOp::kCache);
   constexpr uint32_t kNumber = AttentionOp::kCache;
@@ -542,7 +544,7 @@ bool verify_cache_order(const OpCheck& check, CachesTaken& taken) {
   }
   const bool is_store = linked(OpKind::kStore) && check.op.kind == OpKind::kStore;
   uint32_t& next = is_store ? taken.stored : taken.attended;
-  const bool is_known = !is_store && cache >= taken.stores && cache < next;
+  const bool is_known = cache < next && (is_store || cache >= taken.stores);
   if (is_known && !check.causal) return true;
   if (cache != next) {
     return check.refuse("each attention op has its own cache, in order",
@@ -558,7 +560,9 @@ bool verify_cache_order(const OpCheck& check, CachesTaken& taken) {
 bool verify_ops(const ModelReader& model, const Refusal& refuse) {
   CachesTaken taken;
   for (uint32_t i = 0; linked(OpKind::kStore) && i < model.ops(); ++i) {
-    taken.stores += model.op(i).kind == OpKind::kStore ? 1 : 0;
+    const OpView& op = model.op(i);
+    const bool is_next = op.kind == OpKind::kStore && op.numbers[StoreOp::kCache] == taken.stores;
+    taken.stores += is_next ? 1 : 0;
   }
   taken.attended = taken.stores;
   for (uint32_t of = 0; of < model.functions(); ++of) {

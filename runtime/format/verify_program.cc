@@ -66,13 +66,73 @@ bool verify_uses(const ModelReader& model, uint32_t index, const Refusal& refuse
     const Message field = row.operands[i].field;
     const bool is_broadcast = kPoolsLinked && row.axes == AxisRule::kBroadcast && i == kOther &&
                               model.kind_of_slot(op.views[i].slot) == AxisKind::kOne;
-    const bool is_same = model.axis_of(op.views[i]) == axis;
+    const bool is_same = model.whole_axis(model.axis_of(op.views[i])) == model.whole_axis(axis);
     if (!is_same && !is_broadcast && row.axes != AxisRule::kOwn) {
       return refuse("an op mixes rows of several axes", field, index);
     }
     if (overlap(op.views[i], output)) {
       return refuse("an op overwrites its own input", row.operands[kOutput].field, index);
     }
+  }
+  return true;
+}
+
+// No op of a run reads keys that another one stores, of which some would be there.
+bool verify_caches_of_run(const ModelReader& model, const OpRange& run, const Refusal& refuse) {
+  static_assert(uint32_t{StoreOp::kCache} == AttentionOp::kCache);
+  for (uint32_t i = run.first; i <= run.last; ++i) {
+    if (model.op(i).kind != OpKind::kStore) continue;
+    const uint32_t cache = model.op(i).numbers[StoreOp::kCache];
+    for (uint32_t k = run.first; k <= run.last; ++k) {
+      const OpView& other = model.op(k);
+      if (other.kind != OpKind::kAttention || other.numbers[AttentionOp::kCache] != cache) continue;
+      return refuse("an op reads keys of which not all are stored", "ops.cache", k, cache);
+    }
+  }
+  return true;
+}
+
+// Ops that run over one block after the other: they work row by row on the rows of one axis, and
+// what has all of these is there before the first block, or until after the last.
+bool verify_run_of_blocks(const ModelReader& model, uint32_t first, const OpRange& run,
+                          const Refusal& refuse) {
+  const uint32_t axis = model.blocks_of(model.op(first));
+  for (uint32_t i = run.first; i <= run.last; ++i) {
+    const OpView& op = model.op(i);
+    bool is_sound = runs_in_blocks(op);
+    for (const ColumnView& view : op.views) {
+      const uint32_t own = view.width == 0 ? axis : model.axis_of(view);
+      is_sound = is_sound && (own == axis || own == model.source_of_axis(axis));
+    }
+    if (!is_sound) {
+      return refuse("an op does not run over blocks of rows", "ops.kind", i,
+                    static_cast<uint32_t>(op.kind));
+    }
+  }
+  for (uint32_t i = 0; i < model.slots(); ++i) {
+    const SlotView& slot = model.slot(i);
+    const bool begins = run.first < slot.first_op && slot.first_op <= run.last;
+    const bool ends = run.first <= slot.last_op && slot.last_op < run.last;
+    if (slot.axis == axis ? run.first == first : !begins && !ends) continue;
+    return refuse("a slot is alive for a part of what runs over blocks", "slots.last_op", i,
+                  slot.last_op, run.last);
+  }
+  for (uint32_t i = 0; i < model.hidden_states(); ++i) {
+    const uint32_t op = model.hidden_state(i).op;
+    if (run.first <= op && op < run.last) {
+      return refuse("a hidden state is shown before all blocks are done", "hidden_states.op", i, op,
+                    run.last);
+    }
+  }
+  return verify_caches_of_run(model, run, refuse);
+}
+
+bool verify_blocks(const ModelReader& model, const Refusal& refuse) {
+  for (uint32_t i = 0; i < model.ops(); ++i) {
+    if (model.blocks_of(model.op(i)) == 0) continue;
+    const OpRange run = model.run_of_blocks(i);
+    if (!verify_run_of_blocks(model, i, run, refuse)) return false;
+    i = run.last;
   }
   return true;
 }
@@ -135,7 +195,8 @@ bool verify_output(const ModelReader& model, uint32_t of, const Refusal& refuse)
     return refuse("the output must be alive to the last op", "slots.last_op", output,
                   model.slot(output).last_op, last_op);
   }
-  return true;
+  return !model.is_of_blocks(model.slot(output).axis) ||
+         refuse("what is given out has all rows", "functions.output_slot", of, output);
 }
 
 // Where features go.
@@ -196,7 +257,8 @@ bool verify_hidden_states(const ModelReader& model, const Refusal& refuse) {
     }
     constexpr Message kField = "hidden_states.view";
     if (!verify_view(model, state.view, kField, state.op, refuse)) return false;
-    if (is_of_outputs(model.kind_of_slot(state.view.slot))) {
+    const uint32_t axis = model.axis_of(state.view);
+    if (is_of_outputs(model.kind_of_axis(axis)) || model.is_of_blocks(axis)) {
       return refuse("a hidden state has a row for each token", kField, i);
     }
     if (filled_later(model, state.view.slot, state.op)) {
@@ -333,7 +395,7 @@ bool verify_axes(const ModelReader& model, const Refusal& refuse) {
         return kFunctionsLinked ? source < model.inputs() && model.input(source).axis == i
                                 : source == 0;
       }
-      return source < i && axes[source].kind != AxisKind::kAsked;
+      return source < i && axes[source].kind != AxisKind::kAsked && !model.is_of_blocks(source);
     };
     const bool has_other = axis.kind == AxisKind::kJoined;
     const bool is_image = kWindowsLinked && axis.is_image();
@@ -342,7 +404,7 @@ bool verify_axes(const ModelReader& model, const Refusal& refuse) {
       return refuse("an axis is made of one that is not before it", "axes.source", i, axis.source,
                     i);
     }
-    const bool has_rows = axis.kind == AxisKind::kConstants;
+    const bool has_rows = axis.kind == AxisKind::kConstants || model.is_of_blocks(i);
     if (has_rows ? axis.rows - 1 >= kAxisRowsMax : !is_image && axis.rows != 0) {
       return refuse("an axis has no rows, or too many", "axes.rows", i, axis.rows, kAxisRowsMax);
     }
@@ -394,6 +456,7 @@ bool verify_flow(const ModelReader& model, const Refusal& refuse) {
   for (uint32_t i = 0; i < model.slots(); ++i) {
     if (!verify_slot_writes(model, i, refuse)) return false;
   }
+  if (linked(Need::kBlocks) && !verify_blocks(model, refuse)) return false;
   return verify_hidden_states(model, refuse);
 }
 

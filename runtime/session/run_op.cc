@@ -29,13 +29,13 @@ struct OpCall {
 
   // Of the output. Where there are no other axes, rows that have positions are the tokens.
   uint32_t axis() const {
-    return kAxesLinked ? state.reader.axis_of(op.views[format::kOutput]) : 0;
+    return kAxesLinked ? state.rows_of_block(state.reader.axis_of(op.views[format::kOutput])) : 0;
   }
   // The second operand of an op that may have a row for each sequence there.
   OtherRows other() const {
     const ConstMatrix& matrix = inputs[format::kOther];
     if (!kPoolsLinked || matrix.data == nullptr) return matrix;
-    const uint32_t own = state.reader.axis_of(op.views[format::kOther]);
+    const uint32_t own = state.rows_of_block(state.reader.axis_of(op.views[format::kOther]));
     if (own == axis()) return matrix;
     return {matrix, state.sequences(axis()), state.sequences(own)};
   }
@@ -66,7 +66,9 @@ void take_keys(const OpCall& call, uint32_t cache, Attention& attention) {
   attention.value = call.inputs[format::kValue];
   attention.kv_type = state.layout.kv_type;
   attention.cache = state.cache(cache);
-  attention.keys = state.sequences(state.reader.axis_of_cache(cache));
+  const uint32_t axis = state.reader.axis_of_cache(cache);
+  const bool is_new = attention.value.data != nullptr;
+  attention.keys = state.sequences(is_new ? state.rows_of_block(axis) : axis);
 }
 
 void run_attention(const OpCall& call) {

@@ -48,7 +48,7 @@ inline uint32_t first_input(const SessionState& state, uint32_t function) {
 template <typename Visit>
 bool show_rows(SessionState& state, uint32_t op, Visit visit) {
   const Matrix rows = state.activation(format::rows_of(state.reader.op(op)));
-  uint32_t axis = state.reader.axis_of_op(op);
+  uint32_t axis = state.rows_of_block(state.reader.axis_of_op(op));
   // Rows that are asked for are the last ones of their source. After the last op rows are held.
   if (state.reader.kind_of_axis(axis) == AxisKind::kAsked) axis = state.reader.source_of_axis(axis);
   const SequenceRows& made = state.sequences(axis)[0];
@@ -74,7 +74,8 @@ Status run_self_test(SessionState& state, uint32_t function, const SelfTestInput
       return status;
     }
     const uint32_t end = state.reader.end_of_ops(function);
-    for (uint32_t op = state.reader.first_op(function); op < end && go_on; ++op) {
+    while (state.ops_left != 0 && go_on) {
+      const uint32_t op = end - state.ops_left;
       state.run_ops(1);
       go_on = show_rows(state, op, [&](uint32_t index, std::span<const float> row) {
         return visit(op, index, row);

@@ -156,6 +156,13 @@ struct SessionState : Session {
     return linked(Need::kInt8Cache) && layout.kv_type == TensorType::kInt8;
   }
 
+  // The axis whose rows an op goes along: the block's while it runs over one.
+  uint32_t rows_of_block(uint32_t axis) const {
+    return linked(Need::kBlocks) && block_axis != 0 ? block_axis : axis;
+  }
+  // The first row of the block: what rings need of other axes.
+  uint32_t& block_row() { return sequences(block_axis)[0].written; }
+
   // Memory of an op while it runs.
   ScratchArea scratch() {
     return {arena() + layout.scratch_offset(), arena() + layout.threads_offset,
@@ -200,10 +207,15 @@ struct SessionState : Session {
   bool has_output = false;       // of the last call, or of this one once it ends
   uint8_t function = 0;          // of the last call
   uint8_t causal_functions = 0;  // bit set
+  uint8_t block_axis = 0;        // of the block that ops run over; 0: over all rows
   uint32_t ops_left = 0;         // 0: no step is in progress
 
  private:
   void place_rows(const Call& call);
+  // Begins or goes on with the blocks that an op runs over. Leaves them after their last op: false
+  // where there is another block, which ops_left then says.
+  void enter_block(uint32_t op);
+  bool leave_block(uint32_t op);
   uint32_t rows_of_call(uint32_t axis, uint32_t index);
   void show_hidden_states(uint32_t op_index);
   // The tokens that a sequence has of each input, with those of the current call or without.

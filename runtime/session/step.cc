@@ -34,9 +34,11 @@ Matrix SessionState::activation(const format::ColumnView& view) {
   const uint32_t axis = reader.axis_of(view);
   const uint32_t area = reader.area_of(axis);
   auto* const data = reinterpret_cast<float*>(arena() + layout.activation_offset[area]);
-  const SequenceRows& last = sequences(axis).back();
-  return {data + size_t{layout.rows_max[area]} * slot.offset + view.column,
-          last.row_begin + last.rows, view.width, slot.width};
+  const SequenceRows& last = sequences(rows_of_block(axis)).back();
+  Matrix matrix = {data + size_t{layout.rows_max[area]} * slot.offset + view.column,
+                   last.row_begin + last.rows, view.width, slot.width};
+  if (rows_of_block(axis) != axis) matrix.data = matrix.row(block_row());
+  return matrix;
 }
 
 uint32_t SessionState::cache_positions(uint32_t index) const {
@@ -90,6 +92,7 @@ InputTokens SessionState::tokens_of(uint32_t sequence, bool with_call) const {
 // Rows of sequence `index` on an axis made of others, whose rows are placed.
 uint32_t SessionState::rows_of_call(uint32_t axis, uint32_t index) {
   const SequenceRows& source = sequences(reader.source_of_axis(axis))[index];
+  if (reader.is_of_blocks(axis)) return 0;  // until it begins
   if (!kAxesLinked || reader.kind_of_axis(axis) == AxisKind::kAsked) {
     return layout.all_rows ? source.rows : uint32_t{source.rows != 0};
   }
@@ -124,6 +127,7 @@ void take_input(SessionState& state, const Input& input, uint32_t index) {
 // Rows on axes of inputs that the function does not take are none.
 void SessionState::place_rows(const Call& call) {
   if (call.from_start) reset();
+  if constexpr (linked(Need::kBlocks)) block_axis = 0;
   if constexpr (kFunctionsLinked) function = static_cast<uint8_t>(call.function);
   uint32_t place[kInputsMax] = {};  // of each input in the call
   for (uint32_t i = 1; i < reader.inputs(); ++i) {
@@ -171,12 +175,53 @@ Status SessionState::begin(const Call& call, Diagnostic* why) {
   return Status::kOk;
 }
 
+// The part of each sequence is what lies within the block.
+void SessionState::enter_block(uint32_t op) {
+  if (block_axis == 0) {
+    block_axis = static_cast<uint8_t>(reader.blocks_of(reader.op(op)));
+    if (block_axis == 0) return;
+    block_row() = 0;
+  } else if (op == reader.run_of_blocks(op).first) {
+    block_row() += layout.rows_max[block_axis];
+  } else {
+    return;
+  }
+  const std::span<const SequenceRows> whole = sequences(reader.source_of_axis(block_axis));
+  const std::span<SequenceRows> own = sequences(block_axis);
+  const uint32_t begin = block_row();
+  const uint32_t left = whole.back().row_begin + whole.back().rows - begin;
+  const uint32_t end = begin + std::min(left, layout.rows_max[block_axis]);
+  for (size_t i = 0; i < own.size(); ++i) {
+    const uint32_t from = std::clamp(whole[i].row_begin, begin, end);
+    const uint32_t to = std::clamp(whole[i].row_begin + whole[i].rows, begin, end);
+    own[i].row_begin = from - begin;
+    own[i].rows = to - from;
+    own[i].positions = whole[i].positions + (to != from ? from - whole[i].row_begin : 0);
+  }
+}
+
+bool SessionState::leave_block(uint32_t op) {
+  if (block_axis == 0) return true;
+  const format::OpRange run = reader.run_of_blocks(op);
+  if (op != run.last) return true;
+  const SequenceRows& last = sequences(reader.source_of_axis(block_axis)).back();
+  const bool is_last = last.row_begin + last.rows - block_row() <= layout.rows_max[block_axis];
+  if (is_last) {
+    block_axis = 0;
+  } else {
+    ops_left += op - run.first;
+  }
+  return is_last;
+}
+
 void SessionState::run_ops(uint32_t ops_max) {
   for (; ops_max != 0 && ops_left != 0; --ops_max) {
     const uint32_t index = reader.end_of_ops(function) - ops_left;
+    if constexpr (linked(Need::kBlocks)) enter_block(index);
     if (profile.op_begins != nullptr) profile.op_begins(profile.context, index);
     run_op(*this, index);
     if (profile.op_ends != nullptr) profile.op_ends(profile.context, index);
+    if (linked(Need::kBlocks) && !leave_block(index)) continue;
     if (hidden_states.state != nullptr) show_hidden_states(index);
     if (--ops_left != 0) continue;
     for (SequenceRows& rows : rows_of_all()) rows.positions += rows.rows;

@@ -221,7 +221,7 @@ class InputCheck {
       const format::OpView& op = model_.op(i);
       if (op.kind != format::OpKind::kAttention) continue;
       const MaskView mask = model_.mask(op.numbers[format::AttentionOp::kMask]);
-      if (hides_a_row(mask, rows[model_.axis_of_op(i)])) {
+      if (hides_a_row(mask, rows[model_.whole_axis(model_.axis_of_op(i))])) {
         return refuse(why_, kInvalid, "at this length the mask hides every key of a token",
                       "batch.lengths", index, tokens, sizes_.positions_max);
       }

@@ -82,13 +82,14 @@ void write_encoders(const ModelSeeds& seeds) {
   }
 }
 
-// Two inputs of two functions, or of one; images; and the largest of windows.
+// Two inputs of two functions, or of one; images; blocks of rows; and the largest of windows.
 void write_graphs(const ModelSeeds& seeds) {
   const std::pair<const char*, convert::Graph> graphs[] = {
       {"functions", functions_graph({})},
       {"functions_causal", functions_graph({.causal_memory = true})},
       {"functions_together", functions_graph({.together = true})},
       {"functions_image", functions_graph({.image = true})},
+      {"blocks", long_graph(TensorType::kF32)},
       {"windows", stem_graph(kWholeStem)},
       {"windows_causal", stem_graph(kCausalStem)},
       {"windows_image", image_graph(kPooledStem)},

@@ -56,6 +56,9 @@ class Promises {
     check_axes();
     check_slots();
     for (uint32_t i = 0; i < model_.ops()->size(); ++i) check_op(i);
+    for (const Slot* slot : *model_.slots()) {
+      if (model_.axes()->Get(slot->axis())->kind() == 7) check_blocks(*slot);
+    }
     check_columns();
     check_ends();
     for (uint32_t i = 0; i < model_.packed()->size(); ++i) check_tensors(i);
@@ -124,17 +127,18 @@ class Promises {
     require(model_.axes()->size() >= 1 && model_.axes()->size() <= 8, "there are axes");
     for (uint32_t i = 0; i < model_.axes()->size(); ++i) {
       const format::Axis& axis = *model_.axes()->Get(i);
-      require(axis.kind() <= 6 && (i != 0 || axis.kind() == 0), "an axis of a known kind");
+      require(axis.kind() <= 7 && (i != 0 || axis.kind() == 0), "an axis of a known kind");
       const bool is_image = axis.kind() == 6 || (axis.kind() == 0 && axis.rows() != 0);
       if (is_image) check_image(axis);
       for (const uint32_t source : {axis.source(), is_image ? 0 : axis.other()}) {
         require(axis.kind() == 0 ? source < model_.inputs()->size()
-                                 : source < i && model_.axes()->Get(source)->kind() != 4,
+                                 : source < i && model_.axes()->Get(source)->kind() != 4 &&
+                                       model_.axes()->Get(source)->kind() != 7,
                 "an axis is made of those before it");
       }
-      require(axis.kind() == 1 ? axis.rows() >= 1 && axis.rows() <= 65536
-                               : is_image || axis.rows() == 0,
-              "constants have rows");
+      require(axis.kind() == 1 || axis.kind() == 7 ? axis.rows() >= 1 && axis.rows() <= 65536
+                                                   : is_image || axis.rows() == 0,
+              "constants and blocks have rows");
       require(axis.kind() == 5 ? axis.stride() >= 1 && axis.stride() <= 65536
                                : axis.kind() == 6 || axis.stride() == 0,
               "windows follow each other");
@@ -165,9 +169,42 @@ class Promises {
             "windows of an image");
   }
 
+  // The axis of a view's rows; of a block that of all.
+  uint32_t axis_of(const View& view) const {
+    const uint32_t axis = slot(view.slot()).axis();
+    const format::Axis& own = *model_.axes()->Get(axis);
+    return own.kind() == 7 ? own.source() : axis;
+  }
+
+  // While a slot of a block is alive, ops make each row alone, and no other slot begins or ends.
+  void check_blocks(const Slot& block) const {
+    for (uint32_t i = block.first_op(); i <= block.last_op(); ++i) {
+      const Op& of = op(i);
+      const bool reads_alone = of.kind() == 1 && of.views()->Get(2)->width() == 0;
+      const bool is_of_position = of.kind() == 2 && of.numbers()->Get(0) == kNone;
+      require(of.kind() == 0 || (of.kind() >= 3 && of.kind() <= 6) || of.kind() == 12 ||
+                  reads_alone || is_of_position,
+              "an op runs over blocks");
+      for (uint32_t k = 0; k < 4; ++k) {
+        const View& view = *of.views()->Get(k);
+        if (view.width() == 0) continue;
+        const uint32_t axis = slot(view.slot()).axis();
+        require(axis == block.axis() || axis == model_.axes()->Get(block.axis())->source(),
+                "an op runs over blocks of one axis");
+      }
+    }
+    for (const Slot* other : *model_.slots()) {
+      if (other->axis() == block.axis()) continue;
+      require(other->first_op() <= block.first_op() || other->first_op() > block.last_op(),
+              "a slot begins before blocks");
+      require(other->last_op() >= block.last_op() || other->last_op() < block.first_op(),
+              "a slot ends after blocks");
+    }
+  }
+
   // The operands of an op that copies no rows are on its axis, or there is one row a sequence.
   void check_axes_of(const Op& of) const {
-    const auto axis = [&](uint32_t i) { return slot(of.views()->Get(i)->slot()).axis(); };
+    const auto axis = [&](uint32_t i) { return axis_of(*of.views()->Get(i)); };
     const bool has_own = of.kind() >= 7 && of.kind() <= 11;
     if (of.kind() == 12) {
       require(of.views()->Get(1)->width() == 0 || axis(1) == axis(2), "operands are on one axis");
@@ -227,7 +264,9 @@ class Promises {
 
   uint32_t stores() const {
     uint32_t count = 0;
-    for (const Op* of : *model_.ops()) count += of->kind() == 12 ? 1 : 0;
+    for (const Op* of : *model_.ops()) {
+      if (of->kind() == 12) count = std::max(count, of->numbers()->Get(0) + 1);
+    }
     return count;
   }
 
@@ -243,7 +282,7 @@ class Promises {
     const format::Cache& cache = *model_.caches()->Get(of.numbers()->Get(0));
     const auto& views = *of.views();
     require((of.kind() == 12) == (of.numbers()->Get(0) < stores()), "stores have their own caches");
-    require(slot(views.Get(2)->slot()).axis() == cache.axis(), "a cache has an axis");
+    require(axis_of(*views.Get(2)) == cache.axis(), "a cache has an axis");
     require(views.Get(1)->width() == uint64_t{cache.kv_heads()} * cache.head_dim() &&
                 views.Get(2)->width() == uint64_t{cache.kv_heads()} * cache.value_dim() &&
                 views.Get(2)->width() != 0,
@@ -273,7 +312,7 @@ class Promises {
         require(number(0) < stores(), "a cache that is read is stored");
         require(width(1) == 0, "what reads a cache has no keys");
         const format::Mask& mask = *model_.masks()->Get(number(1));
-        const bool is_cross = cache.axis() != slot(of.views()->Get(3)->slot()).axis();
+        const bool is_cross = cache.axis() != axis_of(*of.views()->Get(3));
         require(!is_cross || (mask.kind() == 0 && mask.lookback() == kNone &&
                               mask.lookahead() == kNone && number(2) == kNone),
                 "keys of another axis are all seen");

@@ -281,7 +281,7 @@ uint32_t most_stored(const ModelReader& reader, const InputTokens& tokens, uint3
   for (uint32_t i = reader.first_op(function); i < reader.end_of_ops(function); ++i) {
     if (reader.op(i).kind != format::OpKind::kAttention) continue;
     const uint32_t keys = reader.axis_of_cache(number_of(reader.op(i), NumberType::kCache));
-    if (keys != reader.axis_of_op(i)) most = std::max(most, rows[keys]);
+    if (keys != reader.whole_axis(reader.axis_of_op(i))) most = std::max(most, rows[keys]);
   }
   return most;
 }

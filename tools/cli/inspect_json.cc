@@ -31,7 +31,7 @@ const char* mask_kind_name(MaskKind kind) {
 using MaskKindWord = OneOf<all_names<mask_kind_name>>;
 using LayoutWord = OneOf<all_names<layout_name>>;
 std::vector<std::string> axis_kinds() {
-  return {"tokens", "constants", "joined", "one", "asked", "windows", "pixels"};
+  return {"tokens", "constants", "joined", "one", "asked", "windows", "pixels", "blocks"};
 }
 std::vector<std::string> op_kinds() {
   std::vector<std::string> names;

@@ -23,12 +23,17 @@ struct AxisFeed {
   uint32_t rows = 0;
 };
 
+// The axis whose rows an op goes along, block by block or at once.
+uint32_t rows_axis(const ModelReader& model, uint32_t index) {
+  return model.whole_axis(model.axis_of_op(index));
+}
+
 // The axis of the keys of an attention op where it is not the one of its queries; else absent.
 uint32_t axis_of_stored_keys(const ModelReader& model, uint32_t index) {
   const OpView& op = model.op(index);
   if (op.kind != format::OpKind::kAttention) return format::kAbsent;
   const uint32_t keys = model.axis_of_cache(number_of(op, NumberType::kCache));
-  return keys != model.axis_of_op(index) ? keys : format::kAbsent;
+  return keys != rows_axis(model, index) ? keys : format::kAbsent;
 }
 
 // Pairs of queries and keys that the added rows see. In a causal mask, what is held hides nothing
@@ -184,13 +189,13 @@ OpCost op_cost(const ModelReader& model, uint32_t index) {
 
 uint64_t pass_multiply_adds(const ModelReader& model, uint32_t index, const InputTokens& tokens) {
   const OpCost cost = op_cost(model, index);
-  const uint32_t rows = model.rows_of_axes(tokens, 1, false)[model.axis_of_op(index)];
+  const uint32_t rows = model.rows_of_axes(tokens, 1, false)[rows_axis(model, index)];
   const uint64_t pairs = visible_pairs(model, index, {0, rows}, tokens);
   return (Checked(cost.per_token) * rows + Checked(cost.per_pair) * pairs).value();
 }
 
 double op_flops(const ModelReader& model, uint32_t index, const Feed& feed) {
-  const AxisFeed own = on_axis(model, model.axis_of_op(index), feed);
+  const AxisFeed own = on_axis(model, rows_axis(model, index), feed);
   const OpCost cost = op_cost(model, index);
   const uint64_t pairs = visible_pairs(model, index, own, tokens_after(feed));
   return 2.0 * (own.rows * static_cast<double>(cost.per_token) +
@@ -200,6 +205,17 @@ double op_flops(const ModelReader& model, uint32_t index, const Feed& feed) {
 double model_flops(const ModelReader& model, const Feed& feed) {
   double flops = 0.0;
   for (uint32_t i = 0; i < model.ops(); ++i) flops += op_flops(model, i, feed);
+  return flops;
+}
+
+double model_flops(const ModelReader& model, const Feed& feed, TensorType type) {
+  double flops = 0.0;
+  for (uint32_t i = 0; i < model.ops(); ++i) {
+    const uint32_t matrix = number_of(model.op(i), NumberType::kMatrix);
+    const bool is_own =
+        (matrix == format::kAbsent ? TensorType::kF32 : model.tensor(matrix).type) == type;
+    if (is_own) flops += op_flops(model, i, feed);
+  }
   return flops;
 }
 
@@ -218,7 +234,7 @@ double decode_bytes(const ModelReader& model, uint32_t packed_index, const Input
     bytes += static_cast<double>(tensor_bytes(model, packed_index, op, 1));
     if (op.kind != format::OpKind::kAttention) continue;
     const CacheShape& shape = model.cache(op.numbers[format::AttentionOp::kCache]).shape;
-    const AxisFeed own = on_axis(model, model.axis_of_op(i), feed);
+    const AxisFeed own = on_axis(model, rows_axis(model, i), feed);
     bytes += static_cast<double>(visible_pairs(model, i, own, tokens_after(feed))) *
              shape.kv_heads * static_cast<double>(cache_entry_bytes(shape, kv_type));
   }
@@ -231,13 +247,14 @@ OpTraffic op_traffic(const ModelReader& model, uint32_t packed_index, uint32_t i
   const AxisRows counts = model.rows_of_axes(tokens, 1, false);
   const auto bytes_of = [&](const format::ColumnView& view) {
     if (view.width == 0) return uint64_t{0};
-    return uint64_t{counts[model.slot(view.slot).axis]} * view.width * sizeof(float);
+    return uint64_t{counts[model.whole_axis(model.slot(view.slot).axis)]} * view.width *
+           sizeof(float);
   };
   const uint64_t made = bytes_of(op.views[format::kOutput]);
   const bool copies_rows = op.kind == format::OpKind::kSelect &&
                            !makes_a_row_of_several(op.choice<SelectKind>(format::SelectOp::kKind));
   if (copies_rows) return {made, made};
-  const uint32_t rows = counts[model.axis_of_op(index)];
+  const uint32_t rows = counts[rows_axis(model, index)];
   OpTraffic traffic = {tensor_bytes(model, packed_index, op, rows), made};
   for (uint32_t i = 0; i < format::kOutput; ++i) traffic.read += bytes_of(op.views[i]);
   const uint32_t cache = number_of(op, NumberType::kCache);

@@ -34,8 +34,9 @@ uint64_t pass_multiply_adds(const format::ModelReader& model, uint32_t index,
 // only; exponentials and copies do not count.
 double op_flops(const format::ModelReader& model, uint32_t index, const Feed& feed);
 
-// The same of all ops.
+// The same of all ops, and those of products with weights of one type; of attention with kF32.
 double model_flops(const format::ModelReader& model, const Feed& feed);
+double model_flops(const format::ModelReader& model, const Feed& feed, TensorType type);
 
 // Bytes of weights, of keys and of values that a call of the last function with one token reads at
 // least, for one of the file's targets: matrices whole, a row of the tables, and the cache as far

@@ -136,7 +136,7 @@ void Profiler::keep_error(const Action& action) noexcept {
 
 void Profiler::op_begins(uint32_t index) {
   op_index_ = index;
-  if (index == reader_.first_op(reader_.function_of_op(index))) {
+  if (index == reader_.first_op(reader_.function_of_op(index)) && !next_.empty()) {
     step_ = std::exchange(next_, {});
     step_start_ = Clock::now();
   }
@@ -146,9 +146,11 @@ void Profiler::op_begins(uint32_t index) {
 void Profiler::op_ends(uint32_t index) {
   const Clock::time_point end = Clock::now();
   OpTotal& total = totals_[index];
-  ++total.calls;
   total.seconds += std::chrono::duration<double>(end - op_start_).count();
-  if (options_.table) total.flops += flops_of(index);
+  if (std::exchange(total.step, steps_) != steps_) {
+    ++total.calls;
+    if (options_.table) total.flops += flops_of(index);
+  }
   const bool is_last = index + 1 == reader_.end_of_ops(reader_.function_of_op(index));
   if (!options_.trace.empty()) keep_error([&] { add_events(index, end, is_last); });
   if (is_last) ++steps_;

@@ -81,6 +81,7 @@ class Profiler {
     uint64_t calls = 0;
     double seconds = 0.0;
     double flops = 0.0;
+    size_t step = SIZE_MAX;  // the last one; an op that runs over blocks has several calls in it
   };
   // When a thread worked on an op. Threads do not share cache lines.
   struct alignas(64) Busy {

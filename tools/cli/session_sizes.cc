@@ -89,6 +89,8 @@ const char* row_of_axis(AxisKind kind) {
       return "a window";
     case AxisKind::kPixels:
       return "a window of an image";
+    case AxisKind::kBlocks:
+      return "a row of a block";
   }
   return "";
 }

@@ -48,8 +48,9 @@ enum class AxisKind : uint32_t {
   kAsked,      // all rows of `source`, or the last one of each sequence, as the session asks
   kWindows,    // one for each window over the rows of `source`, of each sequence
   kPixels,     // one for each window over the pixels of an image, which `source` has
+  kBlocks,     // at most `rows` of those of `source`, which ops make block after block
 };
-inline constexpr uint32_t kAxisKinds = 7;
+inline constexpr uint32_t kAxisKinds = 8;
 
 // Rows of which a call gives some, whatever its tokens are.
 constexpr bool is_of_outputs(AxisKind kind) {
@@ -61,7 +62,7 @@ struct Axis {
   AxisKind kind = AxisKind::kInput;
   uint32_t source = 0;
   uint32_t other = 0;  // of images: rows in a line
-  uint32_t rows = 0;   // of constants; of images all of one image, line by line
+  uint32_t rows = 0;   // of constants, and of a block; of images all of one image, line by line
   // Of windows: rows of the source from one to the next, and those that one sees without the zeros
   // before and after a sequence. What zeros there are, and how windows look, is their op's. Of
   // pixels: lines of the source from one to the next, and 65536 times the columns.
@@ -156,6 +157,9 @@ constexpr AxisRows rows_of_axes(std::span<const Axis> axes, const InputTokens& t
       count = Checked(rows_on(axis.source)) + rows_on(axis.other);
     }
     if (axis.kind == AxisKind::kAsked && all_rows) count = rows_on(axis.source);
+    if (axis.kind == AxisKind::kBlocks) {
+      count = rows_on(axis.source) < axis.rows ? rows_on(axis.source) : axis.rows;
+    }
     if (axis.kind == AxisKind::kWindows) {
       count = windows_of_rows(axis, rows_on(axis.source), sequences);
     }

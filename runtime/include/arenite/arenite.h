@@ -398,7 +398,8 @@ ARENITE_NODISCARD arenite_status arenite_session_begin_step_tokens(arenite_sessi
                                                                    arenite_diagnostic* why);
 
 // Runs the next ops of what was begun, at most `ops_max`, and writes how many are left; with 0 the
-// tokens are held. Fails with ARENITE_INVALID_ARGUMENT if nothing was begun.
+// tokens are held. Ops of long encoders run over one block of rows after the other: with a new
+// block more may be left. Fails with ARENITE_INVALID_ARGUMENT if nothing was begun.
 ARENITE_NODISCARD arenite_status arenite_session_advance(arenite_session* session, uint32_t ops_max,
                                                          uint32_t* ops_left,
                                                          arenite_diagnostic* why);

@@ -220,7 +220,8 @@ class Session {
   Status begin_step(const TokenBatch& batch, Diagnostic* why = nullptr);
 
   // Runs the next ops of what was begun, at most `ops_max`. Returns how many are left; with 0 the
-  // tokens are held. An op's time grows with the tokens; slices end only between ops.
+  // tokens are held. An op's time grows with the tokens; slices end only between ops. Ops of long
+  // encoders run over one block of rows after the other: with a new block more may be left.
   // Fails with kInvalidArgument if nothing was begun.
   Result<uint32_t> advance(uint32_t ops_max, Diagnostic* why = nullptr);
 

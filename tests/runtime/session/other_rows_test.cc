@@ -250,7 +250,7 @@ constexpr Form kPictures = {false, true, SelectKind::kMean, 1};
 const BrokenRow kAxesThatAreNone[] = {
     {"None", kBare, [](Program& p) { p.axes.clear(); }, "axes", "too short"},
     {"Many", kBare, [](Program& p) { p.axes.resize(9, p.axes[5]); }, "axes", "too long"},
-    {"UnknownKind", kBare, [](Program& p) { p.axes[5].kind = AxisKind{7}; }, "axes.kind",
+    {"UnknownKind", kBare, [](Program& p) { p.axes[5].kind = AxisKind{8}; }, "axes.kind",
      "known kinds", 5},
     {"SecondInput", kBare, [](Program& p) { p.axes[1].kind = AxisKind::kInput; }, "axes.source",
      "not before it", 1},

@@ -112,6 +112,52 @@ inline convert::Graph graph_of(const Form& form) {
   return graph;
 }
 
+inline constexpr uint32_t kLongRows = 301;
+inline constexpr uint32_t kInnerWidth = 37;
+
+// Two layers as those of encoders of sound: a norm before attention, and one before a wide layer.
+inline convert::Graph long_graph(TensorType type, uint32_t tokens_min = 0) {
+  convert::Graph graph;
+  graph.architecture = "blocks";
+  graph.inputs[0].positions_max = kLongRows;
+  graph.inputs[0].tokens_min = tokens_min;
+  const auto linear = [&](const std::string& name, uint32_t rows, convert::ValueId from) {
+    const std::vector<double> bias(rows, 0.25);
+    const convert::ValueId made =
+        graph.add_linear(name, {weight(name, rows, graph.width(from)), bias}, from);
+    graph.as<convert::LinearNode>(made)->parts[0].storage.type = type;
+    return made;
+  };
+  const auto norm = [&](const std::string& name, convert::ValueId from) {
+    convert::NormSpec spec;
+    spec.gain.assign(kWidth, 1.5);
+    spec.bias.assign(kWidth, -0.5);
+    spec.epsilon = 1e-5;
+    return graph.add_norm(name, spec, from);
+  };
+  convert::ValueId x = linear("embed", kWidth, graph.add_features(kFeatures));
+  convert::AttentionNode attention;
+  attention.heads = attention.kv_heads = 2;
+  attention.head_dim = attention.value_dim = 3;
+  attention.scale = 0.5;
+  attention.mask = graph.add_band(kUnlimited, kUnlimited);
+  for (uint32_t i = 0; i < 2; ++i) {
+    const std::string layer = std::to_string(i);
+    const convert::ValueId normed = norm(layer + ".norm", x);
+    attention.cache = i;
+    const convert::ValueId context = graph.add_attention(
+        layer + ".attention", attention,
+        {linear(layer + ".query", kWidth, normed), linear(layer + ".key", kWidth, normed),
+         linear(layer + ".value", kWidth, normed)});
+    x = graph.add(layer + ".sum", convert::AddNode{}, {x, linear(layer + ".out", kWidth, context)});
+    convert::ValueId inner = linear(layer + ".up", kInnerWidth, norm(layer + ".norm2", x));
+    inner = graph.add(layer + ".gelu", convert::ActivationNode{Activation::kGeluErf}, {inner});
+    x = graph.add(layer + ".sum2", convert::AddNode{}, {x, linear(layer + ".down", kWidth, inner)});
+  }
+  graph.output = linear("head", 4, norm("norm", x));
+  return graph;
+}
+
 }  // namespace arenite::test
 
 #endif  // ARENITE_TESTS_RUNTIME_ROWS_FIXTURE_H_

@@ -56,6 +56,10 @@ struct TermTable {
 // table.positions.
 TermTable first_positions(const TermTable& table, uint32_t positions);
 
+// Rows of a block: enough for products, which read all weights for each block, and few beside those
+// of a sequence that is worth cutting.
+inline constexpr uint32_t kBlockRows = 128;
+
 // A value is the result of a node and has its number: rows of `width` numbers, as many as its axis
 // has.
 using ValueId = uint32_t;
@@ -166,6 +170,7 @@ struct AttentionNode {
   double score_cap = 0.0;                    // 0: there is none
   std::vector<double> sinks{};               // one for each head, or none
   uint32_t cache = 0;                        // ops with the same number share keys and values
+  bool is_stored = false;                    // all keys and values are, before a query is made
 };
 
 // The score that a product of query and key becomes, before the mask.

@@ -266,6 +266,56 @@ void join(Graph& graph, const std::vector<ValueId>& values) {
   }
 }
 
+// The nodes that make the query of an attention op out of a row, from a linear layer on; none if
+// others read what is between.
+std::vector<ValueId> path_of_query(const Graph& graph, ValueId attention) {
+  std::vector<ValueId> path;
+  for (ValueId value = graph.node(attention).inputs[0];; value = graph.node(value).inputs[0]) {
+    const bool is_own = graph.node(value).inputs.size() == 1 && graph.has_one_reader(value) &&
+                        graph.axis(value) == graph.axis(attention) && !graph.is_shown(value);
+    if (!is_own) return {};
+    path.insert(path.begin(), value);
+    if (graph.as<LinearNode>(value) != nullptr) return path;
+  }
+}
+
+// Whether long sequences are worth cutting into blocks: all keys and values are then stored before
+// the first query is made.
+bool may_be_stored(const Graph& graph, ValueId value) {
+  const auto* attention = graph.as<AttentionNode>(value);
+  if (attention == nullptr || attention->head_dim == 0 || graph.is_cross_attention(value) ||
+      convert::is_causal(graph.masks[attention->mask])) {
+    return false;
+  }
+  const std::vector<ValueId>& inputs = graph.node(value).inputs;
+  return graph.positions(graph.axis(value)) > kBlockRows && inputs[1] != inputs[2] &&
+         graph.has_one_reader(inputs[1]) && graph.has_one_reader(inputs[2]);
+}
+
+// store-keys: where sequences are long and every token sees all others, queries are made after all
+// keys and values, from a norm of their own where nobody else needs it. Then whatever lies between
+// two sums is needed for a block of rows at a time.
+void store_keys(Graph& graph) {
+  const std::vector<ValueId> all = graph.order();
+  for (const ValueId value : all) {
+    if (!may_be_stored(graph, value)) continue;
+    std::vector<ValueId> path = path_of_query(graph, value);
+    if (path.empty()) continue;
+    graph.as<AttentionNode>(value)->is_stored = true;
+    const ValueId norm = graph.node(path[0]).inputs[0];
+    const auto is_linear = [&](ValueId reader) { return graph.as<LinearNode>(reader) != nullptr; };
+    if (graph.as<NormNode>(norm) != nullptr && !graph.is_shown(norm) &&
+        std::ranges::all_of(graph.readers(norm), is_linear)) {
+      graph.node(path[0]).inputs[0] = graph.insert_before(path[0], Node(graph.node(norm)));
+      path.insert(path.begin(), graph.node(path[0]).inputs[0]);
+    }
+    std::vector<ValueId> order = graph.order();
+    std::erase_if(order, [&](ValueId other) { return std::ranges::count(path, other) != 0; });
+    order.insert(std::ranges::find(order, value), path.begin(), path.end());
+    graph.reorder(std::move(order));
+  }
+}
+
 // join-projections: linear layers of one type that read the same rows, and whose results meet in
 // attention or in a gate, become one with their results side by side. Their weights are read in one
 // go, and what attention or a gate takes lies together.
@@ -277,6 +327,12 @@ void join_projections(Graph& graph) {
     if (linear == nullptr || graph.is_shown(value)) continue;
     const std::vector<ValueId> meetings = find_meetings(graph, value);
     if (meetings.empty()) continue;
+    // A query is made later than keys that are stored.
+    const auto* attention = graph.as<AttentionNode>(meetings[0]);
+    if (attention != nullptr && attention->is_stored &&
+        std::ranges::count(path_of_query(graph, meetings[0]), value) != 0) {
+      continue;
+    }
     groups[{graph.node(value).inputs[0], meetings, linear->parts[0].storage}].push_back(value);
   }
   for (const auto& [_, values] : groups) {
@@ -344,6 +400,7 @@ std::span<const Pass> all_passes() {
       {"compile-masks", compile_masks},
       {"permute-rotations", permute_rotations},
       {"fold-scales", fold_scales},
+      {"store-keys", store_keys},
       {"join-projections", join_projections},
       {"share-caches", share_caches},
       {"tie-embedding", tie_embedding},

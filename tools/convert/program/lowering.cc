@@ -9,6 +9,7 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -132,6 +133,7 @@ class Lowering {
     }
     number_caches();
     place_slots(program_);
+    for (const uint32_t axis : stored_axes_) run_in_blocks(program_, axis);
     return std::move(program_);
   }
 
@@ -235,10 +237,10 @@ class Lowering {
       const Node& node = graph_.node(value);
       last_use_[value] = i;
       uint32_t column = 0;
-      if (graph_.is_cross_attention(value)) plan_store(value);
+      if (is_stored(value)) plan_store(value);
       for (size_t k = 0; k < node.inputs.size(); ++k) {
         const ValueId input = node.inputs[k];
-        if (k != 0 && graph_.is_cross_attention(value)) continue;  // is stored before
+        if (k != 0 && is_stored(value)) continue;  // is stored before
         last_use_[input] = i;
         // A convolution reads what its windows are laid over.
         if (graph_.as<WindowsNode>(input)) last_use_[graph_.node(input).inputs[0]] = i;
@@ -260,6 +262,11 @@ class Lowering {
     for (const GraphFunction& function : functions_) {
       if (function.output) last_use_[*function.output] = SIZE_MAX;
     }
+  }
+
+  bool is_stored(ValueId value) const {
+    const auto* attention = graph_.as<AttentionNode>(value);
+    return attention != nullptr && (attention->is_stored || graph_.is_cross_attention(value));
   }
 
   // Keys and values that queries of another axis see are stored as soon as both are there; those
@@ -571,8 +578,13 @@ class Lowering {
   void emit(ValueId value, const AddNode&) {
     ColumnView first = input(value, 0);
     ColumnView second = input(value, 1);
-    const ColumnView sum =
-        result(value, first == second ? std::vector<ValueId>{} : graph_.node(value).inputs);
+    std::vector<ValueId> reusable = graph_.node(value).inputs;
+    if (first == second) reusable.clear();
+    // A stream that goes on from layer to layer stays where it is.
+    if (stored_axes_.contains(axis_of(value)) && first.slot > second.slot) {
+      std::ranges::reverse(reusable);
+    }
+    const ColumnView sum = result(value, reusable);
     // What is written over comes first, and what is a row for each sequence second.
     const bool is_swapped = graph_.axis(graph_.node(value).inputs[0]) != graph_.axis(value);
     if (sum == second || is_swapped) std::swap(first, second);
@@ -584,16 +596,15 @@ class Lowering {
     const CompiledMask& mask = program_.masks[attention.mask];
     const bool is_window =
         mask.kind == MaskKind::kBand && mask.lookahead == 0 && mask.positions == 0;
-    const bool is_cross = graph_.is_cross_attention(value);
     const std::pair kept(attention.cache, axis_of(value));
-    if (!is_cross && !caches_.contains(kept)) {
+    if (!is_stored(value) && !caches_.contains(kept)) {
       caches_[kept] =
           program_.add_cache({attention.kv_heads, attention.head_dim, attention.value_dim},
                              is_window ? mask.lookback : kUnlimited, axis_of(value));
     }
     AttentionParts parts;
     if (inputs.size() == 3) parts.query = view(inputs[0]);
-    if (is_cross) {
+    if (is_stored(value)) {
       parts.cache = stores_.at({inputs[1], inputs[2]}).cache;
     } else {
       if (inputs.size() == 3) parts.key = view(inputs[1]);
@@ -616,9 +627,19 @@ class Lowering {
   void emit_store(ValueId key, ValueId value, Store& store) {
     const auto& attention = *graph_.as<AttentionNode>(store.attention);
     store.cache = static_cast<uint32_t>(stored_caches_.size());
-    stored_caches_.push_back({{attention.kv_heads, attention.head_dim, attention.value_dim},
-                              kUnlimited,
-                              axis_of(value)});
+    // Of queries on its own axis, each layer is done with before the next one.
+    bool is_new = true;
+    if (attention.is_stored) {
+      const auto known = shared_.try_emplace({attention.cache, axis_of(value)}, store.cache);
+      store.cache = known.first->second;
+      is_new = known.second;
+      stored_axes_.insert(axis_of(value));
+    }
+    if (is_new) {
+      stored_caches_.push_back({{attention.kv_heads, attention.head_dim, attention.value_dim},
+                                kUnlimited,
+                                axis_of(value)});
+    }
     program_.add_op(name(store.attention) + ".store",
                     store_op(view(key), view(value), store.cache));
   }
@@ -655,9 +676,11 @@ class Lowering {
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> caches_;  // of the graph and axis
   std::map<std::pair<ValueId, ValueId>, Store> stores_;       // of key and value
   std::vector<format::CacheView> stored_caches_;
-  std::vector<std::pair<TermTable, uint32_t>> tables_;  // of terms, and their tensors
-  std::map<std::vector<double>, uint32_t> sinks_;       // and their tensors
-  std::vector<std::pair<RopeSpec, uint32_t>> angles_;   // and their tensors
+  std::map<std::pair<uint32_t, uint32_t>, uint32_t> shared_;  // of the graph and axis, if stored
+  std::set<uint32_t> stored_axes_;                            // of these
+  std::vector<std::pair<TermTable, uint32_t>> tables_;        // of terms, and their tensors
+  std::map<std::vector<double>, uint32_t> sinks_;             // and their tensors
+  std::vector<std::pair<RopeSpec, uint32_t>> angles_;         // and their tensors
 };
 
 }  // namespace

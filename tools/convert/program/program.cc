@@ -172,6 +172,10 @@ namespace {
 
 using format::SlotView;
 
+bool is_of_blocks(const Program& program, const SlotView& slot) {
+  return program.axes[slot.axis].kind == AxisKind::kBlocks;
+}
+
 // REQUIRES: there are ops.
 void find_lifetimes(Program& program) {
   const uint32_t last_op = static_cast<uint32_t>(program.ops.size()) - 1;
@@ -194,6 +198,20 @@ void find_lifetimes(Program& program) {
   }
   for (uint32_t i = 0; i < program.functions.size(); ++i) {
     program.slots[program.functions[i].output_slot].last_op = program.end_of(i) - 1;
+  }
+  // What is not of a block is there as long as blocks are.
+  for (bool is_done = false; !is_done;) {
+    is_done = true;
+    for (const SlotView& block : program.slots) {
+      if (!is_of_blocks(program, block)) continue;
+      for (SlotView& slot : program.slots) {
+        const uint32_t first = slot.first_op, last = slot.last_op;
+        if (is_of_blocks(program, slot)) continue;
+        if (block.first_op < first && first <= block.last_op) slot.first_op = block.first_op;
+        if (block.first_op <= last && last < block.last_op) slot.last_op = block.last_op;
+        is_done = is_done && first == slot.first_op && last == slot.last_op;
+      }
+    }
   }
 }
 
@@ -236,6 +254,113 @@ void place_slots(Program& program) {
       }
     }
   }
+}
+
+// ---- blocks of rows ----
+
+namespace {
+
+// Which slots of an axis may have the rows of a block.
+class BlockPlanner {
+ public:
+  BlockPlanner(Program& program, uint32_t axis)
+      : program_(program), axis_(axis), goes_on_(program.ops.size(), false) {}
+
+  void run() {
+    const auto blocks = static_cast<uint32_t>(program_.axes.size());
+    program_.axes.push_back({.kind = AxisKind::kBlocks, .source = axis_, .rows = kBlockRows});
+    for (uint32_t i = 0; i < program_.slots.size(); ++i) {
+      SlotView& slot = program_.slots[i];
+      if (slot.axis != axis_ || is_shown(i) || !takes_blocks(slot)) continue;
+      const std::vector<bool> before = goes_on_;
+      std::fill(goes_on_.begin() + slot.first_op, goes_on_.begin() + slot.last_op, true);
+      if (reads_what_it_stores(slot.first_op)) {
+        goes_on_ = before;
+      } else {
+        slot.axis = blocks;
+      }
+    }
+  }
+
+ private:
+  // Whether anybody beside ops sees the slot.
+  bool is_shown(uint32_t index) const {
+    const auto is_input = [&](const ProgramInput& input) {
+      return input.vocab_size == 0 && input.slot == index;
+    };
+    const auto is_output = [&](const ProgramFunction& function) {
+      return function.output_slot == index;
+    };
+    const SlotView& slot = program_.slots[index];
+    const auto is_seen = [&](const format::HiddenStateView& state) {
+      return state.view.slot == index || (slot.first_op <= state.op && state.op < slot.last_op);
+    };
+    return std::ranges::any_of(program_.inputs, is_input) ||
+           std::ranges::any_of(program_.functions, is_output) ||
+           std::ranges::any_of(program_.hidden_states, is_seen);
+  }
+
+  // Whether all ops do while it is alive.
+  bool takes_blocks(const SlotView& slot) const {
+    const auto is_own = [&](const ColumnView& view) {
+      if (view.width == 0) return true;
+      const uint32_t axis = program_.slots[view.slot].axis;
+      return axis == axis_ || is_of_blocks(program_, program_.slots[view.slot]);
+    };
+    return std::all_of(program_.ops.begin() + slot.first_op,
+                       program_.ops.begin() + slot.last_op + 1, [&](const ProgramOp& op) {
+                         return format::runs_in_blocks(op.body) &&
+                                std::ranges::all_of(op.body.views, is_own);
+                       });
+  }
+
+  // Whether ops that run over blocks together with this one fill a cache and read it.
+  bool reads_what_it_stores(uint32_t first) const {
+    while (first > 0 && goes_on_[first - 1]) --first;
+    std::vector<uint32_t> stored, read;
+    for (uint32_t i = first;; ++i) {
+      const OpView& op = program_.ops[i].body;
+      if (op.kind == format::OpKind::kStore) stored.push_back(op.numbers[0]);
+      if (op.kind == format::OpKind::kAttention) read.push_back(op.numbers[0]);
+      if (!goes_on_[i]) break;
+    }
+    return std::ranges::any_of(
+        read, [&](uint32_t cache) { return std::ranges::count(stored, cache) != 0; });
+  }
+
+  Program& program_;
+  uint32_t axis_;
+  std::vector<bool> goes_on_;  // whether a slot of blocks is alive from each op to the next one
+};
+
+uint32_t columns_of(const Program& program, uint32_t axis) {
+  uint32_t columns = 0;
+  for (const SlotView& slot : program.slots) {
+    if (area_of(program.axes, slot.axis) != area_of(program.axes, axis)) continue;
+    columns = std::max(columns, slot.offset + slot.width);
+  }
+  return columns;
+}
+
+}  // namespace
+
+void run_in_blocks(Program& program, uint32_t axis) {
+  if (program.axes.size() == kAxesMax) return;
+  const std::vector<SlotView> slots = program.slots;
+  const auto blocks = static_cast<uint32_t>(program.axes.size());
+  const uint64_t before = columns_of(program, axis);
+  BlockPlanner(program, axis).run();
+  place_slots(program);
+  InputTokens longest;
+  for (uint32_t i = 0; i < program.inputs.size(); ++i) {
+    longest.of[i] = program.inputs[i].positions_max;
+  }
+  const uint64_t rows = rows_of_axes(program.axes, longest, 1, true)[axis];
+  const uint64_t whole = columns_of(program, axis), of_block = columns_of(program, blocks);
+  const bool is_less = whole * rows + of_block * kBlockRows < before * rows;
+  if (is_less && whole + of_block <= before + before / 4) return;
+  program.slots = slots;
+  program.axes.pop_back();
 }
 
 }  // namespace arenite::convert

@@ -217,8 +217,10 @@ struct Program {
   uint32_t add_matrix(const std::string& tensor_name, const std::vector<LinearPart>& parts);
   uint32_t add_cache(const CacheShape& shape, uint32_t lookback, uint32_t axis = 0);
 
+  // The axis whose rows an op goes along, block by block or at once.
   uint32_t axis_of_op(uint32_t index) const {
-    return slots[format::rows_of(ops[index].body).slot].axis;
+    const uint32_t axis = slots[format::rows_of(ops[index].body).slot].axis;
+    return axes[axis].kind == AxisKind::kBlocks ? axes[axis].source : axis;
   }
   uint32_t end_of(uint32_t function) const;          // one beyond its last op
   uint32_t function_of_input(uint32_t input) const;  // that takes it
@@ -247,6 +249,11 @@ bool rounds_activations(const Program& program);
 // column where no slot that is alive at the same time lies. Greedy, so not always the smallest
 // arena; for chains of ops, as here, it is. Checks its own result for overlaps.
 void place_slots(Program& program);
+
+// Ops that work row by row on an axis run over one block of its rows after the other, and what lies
+// between them has the rows of a block alone, if that takes less memory for the longest sequence
+// and at most a quarter more in short calls. REQUIRES: place_slots.
+void run_in_blocks(Program& program, uint32_t axis);
 
 // The program of a graph: chooses ops, shares memory, places it. What the runtime has no op for,
 // because a pass was left out, is made of other ops: a factor by an activation, a permutation by a

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+// Long encoders whose ops run over one block of rows after the other: the same bits in less memory.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "convert/check/pack_model.h"
+#include "convert/program/program.h"
+#include "convert/program/writer.h"
+#include "runtime/session/rows_fixture.h"
+#include "support/compare.h"
+#include "support/kernel_sets.h"
+#include "support/pool.h"
+#include "support/test_session.h"
+
+namespace arenite::test {
+namespace {
+
+using convert::Graph;
+using convert::Program;
+using format::OpKind;
+
+Program in_blocks(TensorType type = TensorType::kF32, uint32_t tokens_min = 0) {
+  return convert::compile(long_graph(type, tokens_min), "blocks");
+}
+Program at_once(TensorType type = TensorType::kF32) {
+  return convert::compile(long_graph(type), "at once", {"store-keys"});
+}
+
+std::vector<float> sound_of(size_t tokens) { return random_floats(tokens * kFeatures, 5); }
+
+class Blocks : public testing::TestWithParam<Target> {
+ protected:
+  static TestModel load(const Program& program) {
+    return TestModel(convert::write_model(program, {GetParam()}).span(), GetParam());
+  }
+};
+ARENITE_FOR_EACH_KERNEL_SET(Blocks);
+
+TEST_P(Blocks, GiveTheBitsOfAllRowsAtOnce) {
+  Pool pool(3);
+  for (const TensorType type : {TensorType::kF32, TensorType::kQ8}) {
+    const TestModel model = load(in_blocks(type));
+    const TestModel plain = load(at_once(type));
+    for (const KvType kv_cache : {KvType::kF32, KvType::kInt8}) {
+      SessionOptions options = options_for(kLongRows, 3);
+      options.outputs = Outputs::kAll;
+      options.kv_cache = kv_cache;
+      const TestSession expected(*plain, options);
+      for (const bool has_threads : {false, true}) {
+        if (has_threads) options.parallel = pool.parallel_for();
+        const TestSession found(*model, options);
+        for (const uint32_t tokens : {1u, 127u, 128u, 129u, 300u}) {
+          const std::vector<float> features = sound_of(tokens);
+          EXPECT_TRUE(same_bits(found.run(features), expected.run(features)));
+        }
+        // Blocks begin and end within sequences, and one block has all of a short one.
+        const std::vector<uint32_t> lengths = {100, 3, 290};
+        const std::vector<float> features = sound_of(3 * 290);
+        EXPECT_TRUE(same_bits(found.run(features, 3, lengths), expected.run(features, 3, lengths)));
+      }
+    }
+  }
+}
+
+TEST_P(Blocks, TakeTheArenaThatIsPlannedAndNoMoreThanWithoutThem) {
+  const TestModel model = load(in_blocks(TensorType::kQ8));
+  const TestModel plain = load(at_once(TensorType::kQ8));
+  for (const uint32_t tokens : {1u, 128u, kLongRows}) {
+    const size_t bytes = plan_arena(*model, options_for(tokens))->total_bytes;
+    const size_t before = plan_arena(*plain, options_for(tokens))->total_bytes;
+    // Inner rows are of a block alone, and so are rows in int8.
+    if (tokens == kLongRows) {
+      EXPECT_LT(bytes, before - (kLongRows - convert::kBlockRows) * kInnerWidth * sizeof(float));
+    } else {
+      EXPECT_LE(bytes, before + before / 4);
+    }
+    convert::AlignedBytes arena(bytes);
+    Diagnostic why;
+    EXPECT_EQ(
+        Session::create(*model, options_for(tokens), arena.span().first(bytes - 1), &why).status(),
+        Status::kArenaTooSmall);
+    EXPECT_EQ(why.bytes_needed, bytes);
+    EXPECT_TRUE(Session::create(*model, options_for(tokens), arena.span()).ok());
+  }
+}
+
+TEST_P(Blocks, GoOnInSlicesAndAreCancelledAnywhere) {
+  const TestModel model = load(in_blocks());
+  const TestSession session(*model, options_for(kLongRows));
+  const std::vector<float> features = sound_of(kLongRows);
+  const std::vector<float> expected = session.run(features);
+  const Batch batch = {features, 1, kLongRows};
+  uint32_t slices = 0;
+  ASSERT_EQ(session->begin_run(batch), Status::kOk);
+  for (uint32_t left = 1; left != 0; ++slices) left = *session->advance(1);
+  EXPECT_GT(slices, 2 * model->ops()) << "ops run three times, over a block each";
+  EXPECT_TRUE(same_bits({session->output().data, expected.size()}, expected));
+  for (uint32_t stop = 1; stop < slices; stop += 7) {
+    ASSERT_EQ(session->begin_run(batch), Status::kOk);
+    for (uint32_t i = 0; i < stop; ++i) ASSERT_TRUE(session->advance(1).ok());
+    session->cancel();
+    const std::vector<float> few = sound_of(130);
+    EXPECT_EQ(session->positions(0), 0u);
+    EXPECT_TRUE(session->run(Batch{few, 1, 130}).ok());
+  }
+  EXPECT_TRUE(same_bits(session.run(features), expected));
+}
+
+TEST_P(Blocks, AreInSelfTestsRowByRow) {
+  const Program program = in_blocks(TensorType::kF32, 200);
+  const convert::AlignedBytes file = convert::pack_model(program, {GetParam()}, "test");
+  const TestModel model(file.span(), GetParam());
+  ASSERT_GE(model->self_test_tokens(), 200u);
+  const TestSession session(*model, options_for(kLongRows));
+  const Result<SelfTest> test = session->self_test();
+  ASSERT_TRUE(test.ok());
+  EXPECT_TRUE(test->passed) << test->op_name;
+}
+
+TEST(BlocksOfPrograms, AreThoseOfLongSequencesThatSeeEverything) {
+  const auto has_blocks = [](const Program& program) {
+    return std::ranges::any_of(program.axes,
+                               [](const Axis& axis) { return axis.kind == AxisKind::kBlocks; });
+  };
+  EXPECT_TRUE(has_blocks(in_blocks()));
+  EXPECT_FALSE(has_blocks(at_once()));
+  Graph graph = long_graph(TensorType::kF32);
+  graph.inputs[0].positions_max = convert::kBlockRows;
+  EXPECT_FALSE(has_blocks(convert::compile(graph, "short")));
+  graph = long_graph(TensorType::kF32);
+  graph.masks[0] = convert::band_mask(kUnlimited, 0, 0);
+  EXPECT_FALSE(has_blocks(convert::compile(graph, "causal")));
+}
+
+// ---- files ----
+
+uint32_t op_of_kind(const Program& program, OpKind kind) {
+  const auto kind_of = [](const convert::ProgramOp& op) { return op.body.kind; };
+  return static_cast<uint32_t>(std::ranges::find(program.ops, kind, kind_of) - program.ops.begin());
+}
+
+// Keys and values of the first layer are alive until they are read, beside all other slots.
+format::ColumnView keep_keys(Program& program) {
+  const format::OpView& store = program.ops[op_of_kind(program, OpKind::kStore)].body;
+  format::SlotView& slot = program.slots[store.views[format::kValue].slot];
+  slot.last_op = op_of_kind(program, OpKind::kAttention);
+  slot.offset = 1000;
+  return store.views[format::kValue];
+}
+
+struct BrokenBlock {
+  const char* name;
+  std::function<void(Program&)> break_it;
+  const char* field;
+  const char* words;
+};
+const BrokenBlock kBrokenBlocks[] = {
+    {"OfNoRows", [](Program& p) { p.axes.back().rows = 0; }, "axes.rows", "no rows"},
+    {"OfTooManyRows", [](Program& p) { p.axes.back().rows = 65537; }, "axes.rows", "too many"},
+    {"OfNoAxis", [](Program& p) { p.axes.back().source = 9; }, "axes.source", "not before it"},
+    {"OfBlocks",
+     [](Program& p) {
+       p.axes.push_back(p.axes.back());
+       p.axes.back().source = static_cast<uint32_t>(p.axes.size()) - 2;
+     },
+     "axes.source", "not before it"},
+    {"ThatAreGivenOut",
+     [](Program& p) {
+       format::SlotView& output = p.slots[p.functions[0].output_slot];
+       output.axis = static_cast<uint32_t>(p.axes.size()) - 1;
+       output.offset = 1000;
+     },
+     "functions.output_slot", "has all rows"},
+    {"ReadBeforeAllIsStored", [](Program& p) { keep_keys(p); }, "ops.cache", "not all are stored"},
+    {"WithNewKeys",
+     [](Program& p) {
+       const format::ColumnView value = keep_keys(p);
+       format::OpView& attention = p.ops[op_of_kind(p, OpKind::kAttention)].body;
+       attention.views[format::kKey] = attention.views[format::kValue] = value;
+     },
+     "ops.kind", "does not run over blocks"},
+    {"BesideASlotThatBegins",
+     [](Program& p) {
+       const format::OpView& attention = p.ops[op_of_kind(p, OpKind::kAttention)].body;
+       format::SlotView& context = p.slots[attention.views[format::kOutput].slot];
+       context.axis = 0;
+       context.offset = 1000;
+     },
+     "slots.last_op", "for a part"},
+    {"WithAHiddenState",
+     [](Program& p) {
+       const uint32_t attention = op_of_kind(p, OpKind::kAttention);
+       const format::OpView& norm = p.ops[op_of_kind(p, OpKind::kNorm)].body;
+       p.hidden_states.push_back({attention, p.whole(norm.views[format::kInput].slot)});
+     },
+     "hidden_states.op", "before all blocks"},
+    {"AsAHiddenState",
+     [](Program& p) {
+       const uint32_t store = op_of_kind(p, OpKind::kStore);
+       const format::ColumnView& value = p.ops[store].body.views[format::kValue];
+       p.hidden_states.push_back({store, p.whole(value.slot)});
+     },
+     "hidden_states.view", "a row for each token"},
+};
+
+class BrokenBlocks : public testing::TestWithParam<BrokenBlock> {};
+
+TEST_P(BrokenBlocks, AreRefused) {
+  Program program = in_blocks();
+  GetParam().break_it(program);
+  const convert::AlignedBytes file = convert::write_model(program, {Target::kPortable});
+  Diagnostic why;
+  const Status status = Model::load(file.span(), &why).status();
+  EXPECT_EQ(status, Status::kBadModel) << describe(status, why);
+  EXPECT_STREQ(why.field, GetParam().field) << describe(status, why);
+  EXPECT_NE(std::string(why.reason).find(GetParam().words), std::string::npos) << why.reason;
+}
+
+INSTANTIATE_TEST_SUITE_P(Files, BrokenBlocks, testing::ValuesIn(kBrokenBlocks),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace arenite::test

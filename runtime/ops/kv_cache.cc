@@ -75,15 +75,34 @@ float KvCache::key(uint32_t kv_head, uint32_t position, uint32_t dimension) cons
 
 // Appends to a packed cache in int8: each key and each row of values with a scale of its own.
 
+namespace {
+
+constexpr uint32_t kChunk = 16;  // of constant length, for the vectorizer
+
+int8_t rounded(float x) {
+  constexpr float kMagic = 12582912.0f;  // 1.5 * 2^23: the sum is rounded to a whole number
+  return static_cast<int8_t>(bit_cast<int32_t>(x + kMagic) - bit_cast<int32_t>(kMagic));
+}
+
+}  // namespace
+
 // Bits of positive numbers are ordered as the numbers are, with infinity and NaN above all; and
 // compilers turn the largest of integers into vector instructions, but not that of floats.
 Int8Row::Int8Row(std::span<const float> row) {
   constexpr float kMost = 127.0f;
   constexpr float kSmallest = 1e-35f;  // below, a scale would lose digits, or be none
-  uint32_t largest = 0;
-  for (const float x : row) largest = std::max(largest, bit_cast<uint32_t>(x) & 0x7FFFFFFFu);
-  if (largest < bit_cast<uint32_t>(kSmallest)) return;
-  if (largest >= bit_cast<uint32_t>(INFINITY)) {
+  const auto size_of = [](float x) { return bit_cast<int32_t>(x) & 0x7FFFFFFF; };
+  int32_t lanes[kChunk] = {};
+  size_t begin = 0;
+  for (; row.size() - begin >= kChunk; begin += kChunk) {
+    const float* const chunk = row.data() + begin;
+    for (size_t i = 0; i < kChunk; ++i) lanes[i] = std::max(lanes[i], size_of(chunk[i]));
+  }
+  int32_t largest = 0;
+  for (; begin < row.size(); ++begin) largest = std::max(largest, size_of(row[begin]));
+  for (const int32_t lane : lanes) largest = std::max(largest, lane);
+  if (largest < bit_cast<int32_t>(kSmallest)) return;
+  if (largest >= bit_cast<int32_t>(INFINITY)) {
     scale_ = NAN;
     return;
   }
@@ -91,9 +110,14 @@ Int8Row::Int8Row(std::span<const float> row) {
   per_unit_ = kMost / bit_cast<float>(largest);
 }
 
-int8_t Int8Row::number(float x) const {
-  constexpr float kMagic = 12582912.0f;  // 1.5 * 2^23: the sum is rounded to a whole number
-  return static_cast<int8_t>(bit_cast<int32_t>(x * per_unit_ + kMagic) - bit_cast<int32_t>(kMagic));
+int8_t Int8Row::number(float x) const { return rounded(x * per_unit_); }
+
+void Int8Row::write(const float* __restrict from, uint32_t count, int8_t* __restrict to) const {
+  const float per_unit = per_unit_;
+  for (; count >= kChunk; count -= kChunk, from += kChunk, to += kChunk) {
+    for (uint32_t i = 0; i < kChunk; ++i) to[i] = rounded(from[i] * per_unit);
+  }
+  for (uint32_t i = 0; i < count; ++i) to[i] = rounded(from[i] * per_unit);
 }
 
 void KvCache::append_int8_keys(uint32_t kv_head, uint32_t position, const ConstMatrix& keys) {
@@ -107,7 +131,12 @@ void KvCache::append_int8_keys(uint32_t kv_head, uint32_t position, const ConstM
     const float* const key = keys.row(row);
     const Int8Row numbers({key, inputs});
     auto* to = reinterpret_cast<int8_t*>(panel + layout.key_number(0, lane));
-    for (uint32_t i = 0; i < inputs; ++i, to += nr) *to = numbers.number(key[i]);
+    for (uint32_t i = 0; i < inputs; i += kChunk) {
+      int8_t chunk[kChunk];
+      const uint32_t count = std::min(inputs - i, kChunk);
+      numbers.write(key + i, count, chunk);
+      for (uint32_t k = 0; k < count; ++k, to += nr) *to = chunk[k];
+    }
     *reinterpret_cast<float*>(panel + layout.key_scale(lane)) = numbers.scale();
   }
 }
@@ -129,7 +158,7 @@ void KvCache::append_int8_values(uint32_t kv_head, uint32_t position, const Cons
       std::byte* const begin = head_begin + layout.value_panel(page, panel);
       if (place == 0) std::fill_n(reinterpret_cast<float*>(begin), nr, 0.0f);
       auto* const to = reinterpret_cast<int8_t*>(begin + layout.value_row(place));
-      for (uint32_t i = 0; i < columns; ++i) to[i] = numbers.number(value[column + i]);
+      numbers.write(value + column, columns, to);
       if (is_last) {
         std::fill_n(reinterpret_cast<float*>(begin + layout.value_row(place + 1)), nr, 1.0f);
       }

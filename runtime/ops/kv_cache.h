@@ -23,6 +23,8 @@ class Int8Row {
 
   float scale() const { return scale_; }
   int8_t number(float x) const;
+  // Those of `count` numbers of the row, which lie apart from `to`.
+  void write(const float* from, uint32_t count, int8_t* to) const;
 
  private:
   float scale_ = 1.0f;

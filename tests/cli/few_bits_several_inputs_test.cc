@@ -227,6 +227,7 @@ TEST_F(FewBits, AreRepackedInspectedReportedAndTimed) {
   ASSERT_TRUE(ends(result, kDone));
   const auto json = nlohmann::json::parse(result.output);
   EXPECT_EQ(json["tokens_seen"], 40);
+  EXPECT_GT(json["peak_q4_gops"], 0.0);
   std::vector<std::string> tests;
   for (const auto& each : json["runs"]) {
     tests.push_back(each["test"]);

@@ -15,6 +15,9 @@ namespace arenite::tool {
 struct MachineLimits {
   double peak_gflops = 0.0;        // float32 multiply-adds in registers, two operations each
   double read_gbytes_per_s = 0.0;  // a plain loop over memory far larger than the caches
+  // The products of q8 and q4 weights, over data in the first-level cache; 0: not measured.
+  double peak_q8_gops = 0.0;
+  double peak_q4_gops = 0.0;
 };
 
 // Takes about a fifth of a second on all threads of `parallel` together. Reads `share`, at most 1,
@@ -23,6 +26,12 @@ MachineLimits measure_limits(const ParallelFor& parallel, double share);
 
 // The peak alone; takes about 20 ms.
 double measure_peak_gflops(const ParallelFor& parallel);
+
+// Of the types of weights that a model has, at least what is there; takes 15 ms for each.
+void measure_int8_peaks(const ParallelFor& parallel, const Model& model, MachineLimits& limits);
+
+// What a call takes at least, as products of each type have a peak of their own.
+double least_ms(const Model& model, const Feed& feed, const MachineLimits& limits);
 
 // How fast all threads together read `memory`, which should be as large as what they will read, and
 // must have read_bytes(...) bytes. Takes about as long as reading 1 GB.
@@ -97,6 +106,7 @@ struct BenchRun {
   uint32_t tokens = 0;  // timed together
   double median_ms = 0.0;
   Sometimes<double> tokens_per_s{}, gflops{};
+  std::vector<Feed> feeds{};  // of all sequences, for the share of the peak
   Sometimes<Fraction> share_of_peak{};
   Sometimes<double> gbytes_per_s{};
   Sometimes<Fraction> share_of_read{};
@@ -111,6 +121,9 @@ struct BenchFacts {
   Sometimes<uint64_t> weight_bytes{}, context{}, tokens_per_call{}, tokens_seen{}, arena_bytes{};
   std::vector<BenchRun> runs{};
 };
+
+// Fills in the shares of what was timed of the peaks, which are at least what was reached.
+void share_peaks(BenchFacts& facts);
 
 // As JSON, or as lines and `table`, which has the runs.
 void print_bench(const BenchFacts& facts, const std::function<std::string(const Json&)>& table);

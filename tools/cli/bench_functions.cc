@@ -51,8 +51,8 @@ BenchOptions completed(BenchOptions options, const ModelFile& file) {
 class Limits {
  public:
   // `weights` are read as they lie in the file; where there are too few, as much memory is.
-  Limits(const ParallelFor& parallel, std::span<const std::byte> weights)
-      : parallel_(parallel), small_(read_bytes(parallel, 1)), memory_(weights) {
+  Limits(const ParallelFor& parallel, const Model& model, std::span<const std::byte> weights)
+      : parallel_(parallel), model_(model), small_(read_bytes(parallel, 1)), memory_(weights) {
     if (weights.size() >= small_.size()) return;
     std::memset(small_.data(), 1, small_.size());
     memory_ = small_.span();
@@ -60,7 +60,8 @@ class Limits {
 
   void measure() {
     for (int i = 0; i < kMeasurements; ++i) {
-      peak_gflops_ = std::max(peak_gflops_, measure_peak_gflops(parallel_));
+      peaks_.peak_gflops = std::max(peaks_.peak_gflops, measure_peak_gflops(parallel_));
+      measure_int8_peaks(parallel_, model_, peaks_);
       (void)sample_read();
     }
   }
@@ -72,9 +73,9 @@ class Limits {
 
   // What the model itself reached the machine can do.
   MachineLimits found(const std::vector<BenchRun>& runs) const {
-    MachineLimits limits = {peak_gflops_, median(reads_)};
+    MachineLimits limits = peaks_;
+    limits.read_gbytes_per_s = median(reads_);
     for (const BenchRun& run : runs) {
-      limits.peak_gflops = std::max(limits.peak_gflops, run.gflops.value_or(0.0));
       limits.read_gbytes_per_s = std::max(limits.read_gbytes_per_s, run.gbytes_per_s.value_or(0.0));
     }
     return limits;
@@ -82,9 +83,10 @@ class Limits {
 
  private:
   ParallelFor parallel_;
+  const Model& model_;
   convert::AlignedBytes small_;
   std::span<const std::byte> memory_;
-  double peak_gflops_ = 0.0;
+  MachineLimits peaks_;
   std::vector<double> reads_;
 };
 
@@ -180,7 +182,8 @@ class TokenBench {
     BenchRun run = {.test = fmt::format("pp{}", tokens), .tokens = tokens};
     double flops = 0.0;
     for (uint32_t begin = 0; begin < tokens; begin += options_.chunk) {
-      flops += model_flops(reader_, bench_.feed(begin, std::min(options_.chunk, tokens - begin)));
+      run.feeds.push_back(bench_.feed(begin, std::min(options_.chunk, tokens - begin)));
+      flops += model_flops(reader_, run.feeds.back());
     }
     feed_prompt(tokens);
     run.median_ms = median_sample_ms(kRunsMin, options_.seconds,
@@ -309,7 +312,8 @@ uint32_t time_calls(const BenchOptions& options, const ModelFile& file, uint32_t
       bench.rewind(0);
       return milliseconds([&] { bench.call(tokens); });
     });
-    run.gflops = run.per_ms(model_flops(format::ModelReader(model.file()), bench.feed(0, tokens)));
+    run.feeds.push_back(bench.feed(0, tokens));
+    run.gflops = run.per_ms(model_flops(format::ModelReader(model.file()), run.feeds[0]));
     machine.add(run, info.name);
     longest = std::max(longest, tokens);
   }
@@ -361,7 +365,7 @@ void bench_functions(const BenchOptions& wanted, const ModelFile& file) {
   ThreadPool pool(options.threads);
   Profiler profiler(options.profile, model);
   const std::span<const std::byte> weights = packed_weights(file);
-  Machine machine = {profiler, {}, Limits(pool.parallel_for(), weights)};
+  Machine machine = {profiler, {}, Limits(pool.parallel_for(), model, weights)};
   machine.options.kv_cache = options.kv_cache;
   if (!steps) machine.options.outputs = Outputs::kAll;
   profiler.attach(machine.options, pool.parallel_for());
@@ -383,10 +387,8 @@ void bench_functions(const BenchOptions& wanted, const ModelFile& file) {
   progress.done();
   facts.runs = std::move(machine.runs);
   facts.limits = machine.limits.found(facts.runs);
-  for (BenchRun& run : facts.runs) {
-    run.tokens_per_s = run.tokens / run.median_ms * 1e3;
-    if (run.gflops) run.share_of_peak = Fraction{*run.gflops / facts.limits.peak_gflops};
-  }
+  for (BenchRun& run : facts.runs) run.tokens_per_s = run.tokens / run.median_ms * 1e3;
+  share_peaks(facts);
   facts.weight_bytes = weights.size();
   print_bench(facts, rates_table);
   profiler.report();

@@ -13,6 +13,8 @@
 #include "cli/process.h"
 #include "convert/files/memory.h"
 #include "core/targets.h"
+#include "format/reader.h"
+#include "kernels/kernel_set.h"
 
 namespace arenite::tool {
 namespace {
@@ -169,6 +171,71 @@ double measure_peak_gflops(const ParallelFor& parallel) {
                               parallel.threads / seconds / 1e9);
   }
   return best;
+}
+
+namespace {
+
+// Whole tiles of few inputs, so that all of it stays in the first-level cache.
+double measure_peak_gops(const ParallelFor& parallel, const QuantizedKernels& kernels) {
+  constexpr uint32_t kInputs = 256;
+  constexpr uint32_t kCallsAtOnce = 16;
+  constexpr double kSeconds = 3e-3;
+  const uint32_t rows = kernels.packing.mr, columns = 2u * kernels.packing.nr;
+  const size_t weight_bytes = packed_weight_bytes(kernels.packing, columns, kInputs).value();
+  std::atomic<uint64_t> calls{0};
+  const auto work = [&](uint32_t) {
+    convert::AlignedBytes weights(weight_bytes + kReadAheadBytes);
+    convert::AlignedBytes input(size_t{rows} * kInputs + kReadAheadBytes);
+    const std::vector<QuantizedRow> scales(kRowsMax, {0, 1.0f});
+    std::vector<float> output(size_t{rows} * columns);
+    uint64_t own = 0;
+    for (const Clock::time_point start = Clock::now(); seconds_since(start) < kSeconds;) {
+      for (uint32_t i = 0; i < kCallsAtOnce; ++i) {
+        kernels.gemm[rows](rows, columns, kInputs, reinterpret_cast<const int8_t*>(input.data()),
+                           kInputs, weights.data(), output.data(), columns * sizeof(float),
+                           scales.data());
+      }
+      own += kCallsAtOnce;
+    }
+    calls += own;
+  };
+  double best = 0.0;
+  for (int i = 0; i < 5; ++i) {
+    calls = 0;
+    const double seconds = time_on_all_threads(parallel, work);
+    const double operations = 2.0 * rows * columns * kInputs * static_cast<double>(calls);
+    best = std::max(best, operations / seconds / 1e9);
+  }
+  return best;
+}
+
+}  // namespace
+
+void measure_int8_peaks(const ParallelFor& parallel, const Model& model, MachineLimits& limits) {
+  const format::ModelReader reader(model.file());
+  for (const TensorType type : {TensorType::kQ8, TensorType::kQ4}) {
+    bool is_used = false;
+    for (uint32_t i = 0; i < reader.tensors(); ++i) {
+      is_used = is_used || reader.tensor(i).type == type;
+    }
+    double& peak = type == TensorType::kQ8 ? limits.peak_q8_gops : limits.peak_q4_gops;
+    const KernelSet& kernels = *kernel_set(model.target());
+    if (is_used) peak = std::max(peak, measure_peak_gops(parallel, kernels.quantized(type)));
+  }
+}
+
+double least_ms(const Model& model, const Feed& feed, const MachineLimits& limits) {
+  const format::ModelReader reader(model.file());
+  double ms = 0.0;
+  for (const TensorType type :
+       {TensorType::kF32, TensorType::kW8, TensorType::kQ8, TensorType::kQ4}) {
+    const double peak = type == TensorType::kQ8   ? limits.peak_q8_gops
+                        : type == TensorType::kQ4 ? limits.peak_q4_gops
+                                                  : limits.peak_gflops;
+    const double flops = model_flops(reader, feed, type);
+    if (flops != 0.0) ms += flops / peak / 1e6;
+  }
+  return ms;
 }
 
 size_t read_bytes(const ParallelFor& parallel, size_t wanted) {

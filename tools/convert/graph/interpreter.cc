@@ -392,27 +392,57 @@ class Interpreter {
     return map_both(node, std::multiplies<>());
   }
 
-  // What a query sees of the keys, before softmax; those that `mask` hides have -infinity.
-  std::vector<double> scores(const AttentionNode& attention, const Node& node,
-                             const DenseMask* mask, const Rows& keys, size_t row, size_t head) {
-    const size_t key_head = head / (attention.heads / attention.kv_heads);
-    std::vector<double> scores(rows_[graph_.axis(node.inputs.back())], -INFINITY);
-    for (uint32_t k = 0; k < scores.size(); ++k) {
-      if (mask != nullptr && !mask->at(static_cast<uint32_t>(row), k)) continue;
-      double score = 0.0, magnitude = 0.0;
-      for (size_t d = 0, dim = attention.head_dim; d < dim; ++d) {
-        const double product = input(node, 0)[(row * attention.heads + head) * dim + d] *
-                               keys[(k * attention.kv_heads + key_head) * dim + d];
-        score += product;
-        magnitude += std::fabs(product);
+  // Rows [begin, begin + count) of a head's queries.
+  struct Queries {
+    size_t head, begin, count;
+  };
+
+  // Of a row of `x` for each token, what one of `heads` has: weights (row, number), or (number,
+  // row) where products are over rows.
+  static WeightView<double> of_head(const Rows& x, size_t head, size_t heads, size_t dim,
+                                    bool is_over_rows) {
+    const size_t rows = dim == 0 ? 0 : x.size() / (heads * dim);
+    const double* const values = x.data() + head * dim;
+    if (is_over_rows) return {values, dim, rows, 1, heads * dim};
+    return {values, rows, dim, heads * dim, 1};
+  }
+
+  // What queries see of the keys, before softmax, [queries, keys]; those that `mask` hides have
+  // -infinity.
+  Rows scores(const AttentionNode& attention, const Node& node, const DenseMask* mask,
+              const Rows& keys, const Queries& of) {
+    const size_t dim = attention.head_dim;
+    const size_t count = rows_[graph_.axis(node.inputs.back())];
+    Rows scores(of.count * count, 0.0), magnitudes = scores, query(of.count * dim);
+    for (size_t i = 0; i < query.size(); ++i) {
+      const size_t row = of.begin + i / dim;
+      query[i] = input(node, 0)[(row * attention.heads + of.head) * dim + i % dim];
+    }
+    const size_t key_head = of.head / (attention.heads / attention.kv_heads);
+    const auto multiply = [&](const Rows& all, Rows& products) {
+      add_row_products(query.data(), of.count,
+                       of_head(all, key_head, attention.kv_heads, dim, false), products.data());
+    };
+    multiply(keys, scores);
+    Rows sizes = keys;
+    for (Rows* numbers : {&query, &sizes}) {
+      for (double& x : *numbers) x = std::fabs(x);
+    }
+    multiply(sizes, magnitudes);
+    for (size_t i = 0; i < scores.size(); ++i) {
+      const size_t row = of.begin + i / count, k = i % count;
+      if (mask != nullptr && !mask->at(static_cast<uint32_t>(row), static_cast<uint32_t>(k))) {
+        scores[i] = -INFINITY;
+        continue;
       }
-      scores[k] = whole_score(attention, score, head, row, k);
-      result_.largest_score = std::max(result_.largest_score, magnitude * attention.scale);
+      scores[i] = whole_score(attention, scores[i], of.head, row, k);
+      result_.largest_score = std::max(result_.largest_score, magnitudes[i] * attention.scale);
     }
     return scores;
   }
 
   Rows compute(const Node& node, const AttentionNode& attention) {
+    constexpr size_t kAtOnce = 256;  // rows of scores
     const size_t dim = attention.value_dim;
     const Rows value = as_kept(graph_.kv_cache, input(node, node.inputs.size() - 1), dim);
     const Rows keys =
@@ -421,20 +451,27 @@ class Interpreter {
     const bool sees_all = graph_.axis(node.inputs.back()) != node.axis;  // keys of another axis
     const DenseMask* const mask = sees_all ? nullptr : &mask_of(attention.mask, rows_[node.axis]);
     Rows context(rows * attention.heads * dim, 0.0);
-    for (size_t head = 0; head < attention.heads; ++head) {
-      const size_t value_head = head / (attention.heads / attention.kv_heads);
-      for (size_t row = 0; row < rows; ++row) {
-        std::vector<double> weights = scores(attention, node, mask, keys, row, head);
-        const double sink = attention.sinks.empty() ? -INFINITY : attention.sinks[head];
-        const double max = std::max(sink, *std::ranges::max_element(weights));
+    for (size_t i = 0; i < attention.heads * rows;) {
+      const Queries of = {i / rows, i % rows, std::min(kAtOnce, rows - i % rows)};
+      i += of.count;
+      Rows weights = scores(attention, node, mask, keys, of);
+      const double sink = attention.sinks.empty() ? -INFINITY : attention.sinks[of.head];
+      const size_t count = weights.size() / of.count;
+      for (size_t row = 0; row < of.count; ++row) {
+        const std::span<double> own = std::span(weights).subspan(row * count, count);
+        const double max = std::max(sink, *std::ranges::max_element(own));
         double sum = std::exp(sink - max);
-        for (double& weight : weights) sum += weight = std::exp(weight - max);
-        double* output = context.data() + (row * attention.heads + head) * dim;
-        for (size_t k = 0; k < weights.size(); ++k) {
-          if (weights[k] == 0.0) continue;
-          const double* from = value.data() + (k * attention.kv_heads + value_head) * dim;
-          for (size_t d = 0; d < dim; ++d) output[d] += weights[k] / sum * from[d];
-        }
+        for (double& weight : own) sum += weight = std::exp(weight - max);
+        for (double& weight : own) weight /= sum;
+      }
+      Rows made(of.count * dim, 0.0);
+      const size_t value_head = of.head / (attention.heads / attention.kv_heads);
+      add_row_products(weights.data(), of.count,
+                       of_head(value, value_head, attention.kv_heads, dim, true), made.data());
+      for (size_t row = 0; row < of.count; ++row) {
+        double* const output =
+            context.data() + ((of.begin + row) * attention.heads + of.head) * dim;
+        std::copy_n(made.data() + row * dim, dim, output);
       }
     }
     return context;

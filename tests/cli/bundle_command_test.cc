@@ -161,6 +161,38 @@ TEST_F(Bundle, JsonSaysWhatWasWritten) {
   EXPECT_EQ(listed, files());
 }
 
+TEST_F(Bundle, BoardsSetCompilersMemoryAndStartUpCode) {
+  const std::string vibration = convert("vibration");
+  EXPECT_TRUE(ends(bundle({vibration, "--board", "nucleo-f446", "--tokens", "8"}, "f446"), kDone,
+                   {"STM32F446RE", "297,056 of 524,288 bytes by models", "of 131,072 bytes by"}));
+  const std::string makefile = read_bytes(path("f446/Makefile"));
+  EXPECT_NE(makefile.find("CC := arm-none-eabi-gcc\n"), std::string::npos);
+  EXPECT_NE(makefile.find("CPU ?= -mcpu=cortex-m4 "), std::string::npos);
+  EXPECT_NE(read_bytes(path("f446/board/board.mk")).find("arenite_ram_bytes=0x20000 "),
+            std::string::npos);
+  EXPECT_TRUE(files("f446").contains("board/start.cc"));
+  // The vendor's own build has start-up code and memory.
+  ASSERT_TRUE(ends(bundle({vibration, "--board", "pico"}, "pico"), kDone, {"270,336"}));
+  EXPECT_NE(read_bytes(path("pico/Makefile")).find("all: lib\n"), std::string::npos);
+  EXPECT_TRUE(that_begin(files("pico"), "board/").empty());
+  ASSERT_TRUE(ends(bundle({vibration}, "any"), kDone));
+  EXPECT_NE(read_bytes(path("any/Makefile")).find("all: self_test\n"), std::string::npos);
+}
+
+TEST_F(Bundle, RefusesWhatDoesNotFitTheBoardAndSaysWhatWould) {
+  EXPECT_TRUE(ends(bundle({write("m", causal_module()), "--board", "nucleo"}), kBadInput,
+                   {"--board 'nucleo'", "expected one of generic, nucleo-f446"}));
+  const std::string vibration = convert("vibration");
+  EXPECT_TRUE(ends(bundle({vibration, "--board", "nucleo-f446", "--sequences", "4"}), kBadInput,
+                   {"found an arena of", "vibration.arn", "at most 131,072 of RAM; with",
+                    "--positions 16 it takes"}));
+  const std::string intent = convert("home-intent");
+  EXPECT_TRUE(ends(bundle({intent, "--board", "mps3-an547"}), kBadInput,
+                   {"bytes of models and at least 32,768 of code", "524,288 of flash",
+                    "convert --weights q8 the models take some"}));
+  EXPECT_FALSE(fs::exists(path("b")));
+}
+
 TEST_F(Bundle, ModelsMayBeFilesForTheAssembler) {
   const std::string model = write("m", causal_module());
   ASSERT_TRUE(ends(bundle({model, "--incbin"}), kDone));

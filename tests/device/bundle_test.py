@@ -6,13 +6,14 @@ on each, and computes the bits that this machine computes with the same kernels.
 Usage: bundle_test.py ARENITE WORK_FOLDER
 """
 
+import os
 import shutil
 import struct
 import sys
 from pathlib import Path
 
-from bundle_firmware import (BOARDS, ROOT, board_of, build_library, compile_file, compiler, emulate,
-                             link, program_objects, run)
+from bundle_firmware import (BOARDS, ROOT, Board, board_of, build_library, compile_file, compiler,
+                             emulate, link, program_objects, run)
 
 TOKENS = 8  # as main.c of a bundle feeds them
 FEATURES = 16
@@ -62,6 +63,24 @@ def has_picolibc():
         return True
     except RuntimeError:
         return False
+
+
+# Boards by name, and QEMU's machine for each: the chip itself, or one of its family with as much
+# memory at the same place.
+NAMED_BOARDS = {
+    "mps2-an500": "mps2-an500", "mps3-an547": "mps3-an547", "nucleo-f446": "netduinoplus2"}
+
+
+def check_named_boards(checks, arenite, model, work, expected):
+    """`make` in a bundle for a board makes firmware for it, without an option."""
+    for name, machine in NAMED_BOARDS.items():
+        bundle = work / name
+        run(arenite, "bundle", model, "-o", bundle, "--board", name, "--tokens", str(TOKENS))
+        run("make", "-C", bundle, f"-j{os.cpu_count()}", f"CC={compiler('arm-none-eabi-gcc')}",
+            f"CXX={compiler('arm-none-eabi-g++')}")
+        board = Board("", machine, "")
+        checks.check(f"a bundle for {name} runs on QEMU's {machine}",
+                     emulate(bundle / "build" / "firmware", board), expected)
 
 
 def check_without_flags(checks, bundle, work, expected):
@@ -116,6 +135,7 @@ def main():
         image = link(program_objects(bundle, board, build), [archive], board, build / "firmware")
         checks.check(f"the bundle runs on {board.cpu}, on QEMU's {board.machine}",
                      emulate(image, board), expected)
+    check_named_boards(checks, arenite, model, work, expected)
     check_without_flags(checks, bundle, work, expected)
     if has_picolibc():
         check_picolibc(checks, bundle, work, expected)

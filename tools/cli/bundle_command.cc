@@ -7,6 +7,7 @@
 #include "arenite/model.h"
 #include "arenite/version.h"
 #include "cli/arguments.h"
+#include "cli/boards.h"
 #include "cli/bundle.h"
 #include "cli/bundle_sources.h"
 #include "cli/embed.h"
@@ -183,16 +184,40 @@ List list_of(std::span<const BundledModel> models) {
   return list;
 }
 
+// What the templates say of a board and of its compiler.
+Texts texts_of(const Board& board) {
+  const std::string compilers = board.compilers;
+  const bool other = !compilers.empty();
+  return {{"board", board.name},
+          {"compiler_c", other ? compilers + "gcc" : "cc"},
+          {"compiler_cxx", other ? compilers + "g++" : "c++"},
+          {"archiver", compilers + "ar"},
+          {"cpu", board.flags},
+          {"goal", board.own_script ? "firmware"
+                   : other          ? "lib"
+                                    : "self_test"},
+          {"goal_words", board.own_script ? fmt::format("for {}: $(BUILD)/firmware", board.name)
+                         : other          ? fmt::format("for {}: $(BUILD)/libarenite.a", board.name)
+                                          : "for this machine: ./self_test"},
+          {"flash_at", fmt::format("{:#x}", board.flash.at)},
+          {"flash_bytes", fmt::format("{:#x}", board.flash.bytes)},
+          {"ram_at", fmt::format("{:#x}", board.ram.at)},
+          {"stack_bytes", fmt::format("{}", kStackBytes)},
+          {"ram_bytes", fmt::format("{:#x}", board.ram.bytes)}};
+}
+
 // main.c, the page of the bundle, and what each build system wants: the files of tools/bundle.
 // `files` are those of the bundle so far.
 std::vector<FolderFile> files_from_templates(std::span<const BundledModel> models,
-                                             std::span<const FolderFile> files) {
+                                             std::span<const FolderFile> files,
+                                             const Board& board) {
   std::vector<std::string> names;
   for (const BundledModel& model : models) names.push_back(model.identifier);
-  const Texts texts = {{"version", version()},
-                       {"models", fmt::format("{}", fmt::join(names, ", "))},
-                       {"float_flags", kFloatFlags},
-                       {"kernel_flags", kKernelFlags}};
+  Texts texts = texts_of(board);
+  texts.insert({{"version", version()},
+                {"models", fmt::format("{}", fmt::join(names, ", "))},
+                {"float_flags", kFloatFlags},
+                {"kernel_flags", kKernelFlags}});
   const List lists[] = {files_with("c", ".c", files), files_with("cc", ".cc", files),
                         files_with("h", ".h", files), list_of(models)};
   constexpr std::string_view kFolder = "bundle/";
@@ -200,6 +225,7 @@ std::vector<FolderFile> files_from_templates(std::span<const BundledModel> model
   for (const EmbeddedSource& source : embedded_sources()) {
     if (!source.path.starts_with(kFolder)) continue;
     std::string path(source.path.substr(kFolder.size()));
+    if (path.starts_with("board/") && !board.own_script) continue;
     if (path.ends_with(".in")) path.resize(path.size() - 3);
     made.push_back({path, filled_template(source.text(), texts, lists)});
   }
@@ -211,6 +237,7 @@ std::vector<FolderFile> files_from_templates(std::span<const BundledModel> model
 struct BundleArguments {
   std::vector<std::filesystem::path> models;
   std::filesystem::path output;
+  std::string board = "generic";
   SizeOptions sizes;
   bool incbin = false;
   bool json = false;
@@ -273,6 +300,7 @@ std::vector<std::string> kernels_in(std::span<const FolderFile> files) {
 
 struct BundleFacts {
   const std::filesystem::path& folder;
+  const Board& board;
   std::span<const BundledModel> models;
   std::span<const FolderFile> files;
 };
@@ -299,6 +327,13 @@ inline constexpr auto kFacts<BundledModel> = std::tuple(
     Fact("arena_bytes", "For these sizes", &BundledModel::arena_bytes));
 
 template <>
+inline constexpr auto kFacts<Board> = std::tuple(
+    Fact("name", &Board::name), Fact("chip", &Board::chip),
+    Fact("flags", "Of the compiler, for the CPU", &Board::flags),
+    Fact("flash_bytes", "0 where not known", [](const Board& f) { return f.flash.bytes; }),
+    Fact("ram_bytes", "0 where not known", [](const Board& f) { return f.ram.bytes; }));
+
+template <>
 inline constexpr auto kFacts<FolderFile> =
     std::tuple(Fact("path", "In the folder", &FolderFile::path),
                Fact("bytes", [](const FolderFile& f) { return f.text.size(); }));
@@ -307,6 +342,8 @@ template <>
 constexpr auto kFacts<BundleFacts> =
     std::tuple(Fact(
                    "folder", [](const BundleFacts& f) -> auto& { return f.folder; }),
+               Fact(
+                   "board", [](const BundleFacts& f) -> auto& { return f.board; }),
                Fact("models", &BundleFacts::models),
                Fact("needs", "The parts of the runtime that the models need", needs_in),
                Fact("kernels", "The files with XNNPACK's microkernels",
@@ -317,8 +354,8 @@ Json bundle_facts() { return schema_of<BundleFacts>(); }
 
 namespace {
 
-std::string as_text(const BundleArguments& arguments, std::span<const BundledModel> models,
-                    std::span<const FolderFile> files) {
+std::string as_text(const BundleArguments& arguments, const Board& board,
+                    std::span<const BundledModel> models, std::span<const FolderFile> files) {
   size_t bytes = 0;
   for (const FolderFile& file : files) bytes += file.text.size();
   std::string text = fmt::format("{}: {} files, {} bytes; {} microkernels\n",
@@ -329,11 +366,12 @@ std::string as_text(const BundleArguments& arguments, std::span<const BundledMod
     table.add_row({model.identifier, grouped(model.file.bytes().size()), grouped(model.arena_bytes),
                    grouped(model.sizes.positions), grouped(model.sizes.tokens)});
   }
-  return text + table.text() +
+  return text + table.text() + memory_text(board, models) +
          "Begin with main.c; README.md says how each build system takes it.\n";
 }
 
 void run_bundle(const BundleArguments& arguments) {
+  const Board& board = board_named(arguments.board);
   convert::require_new_folder(arguments.output);
   std::vector<BundledModel> models;
   for (const std::filesystem::path& path : arguments.models) {
@@ -341,18 +379,21 @@ void run_bundle(const BundleArguments& arguments) {
     require_other_name(models, model);
     models.push_back(std::move(model));
   }
+  require_fitting(board, models);
   Progress progress("writing " + arguments.output.string());
   std::vector<FolderFile> files = runtime_files(models);
   for (FolderFile& file :
        model_files(models, arguments.incbin ? ModelBytes::kFile : ModelBytes::kArray)) {
     files.push_back(std::move(file));
   }
-  for (FolderFile& file : files_from_templates(models, files)) files.push_back(std::move(file));
+  for (FolderFile& file : files_from_templates(models, files, board)) {
+    files.push_back(std::move(file));
+  }
   std::ranges::sort(files, {}, &FolderFile::path);
   convert::write_folder(arguments.output, files);
   progress.done();
-  if (arguments.json) return print_json(BundleFacts{arguments.output, models, files});
-  print_string(as_text(arguments, models, files));
+  if (arguments.json) return print_json(BundleFacts{arguments.output, board, models, files});
+  print_string(as_text(arguments, board, models, files));
 }
 
 }  // namespace
@@ -371,13 +412,22 @@ void add_bundle(CLI::App& app) {
       "portable alone (arenite convert --target portable), and share the runtime.\n"
       "\nExamples:\n"
       "  arenite convert models/vibration -o vibration.arn --target portable\n"
-      "  arenite bundle vibration.arn -o firmware/arenite\n");
+      "  arenite bundle vibration.arn -o firmware/arenite\n"
+      "  arenite bundle vibration.arn -o firmware --board nucleo-f446 && make -C firmware\n");
   command.add_option("model", arguments.models, "Model files, packed for target portable")
       ->type_name(kFileType)
       ->required();
   command.add_option("-o,--output", arguments.output, "The folder to make")
       ->type_name("FOLDER")
       ->required();
+  std::vector<const char*> names;
+  for (const Board& board : boards()) names.push_back(board.name);
+  command
+      .add_option("--board", arguments.board,
+                  fmt::format("What it is for: {}. Sets compilers and their options, and refuses "
+                              "models that do not fit",
+                              fmt::join(names, ", ")))
+      ->type_name("NAME");
   command.add_flag("--incbin", arguments.incbin,
                    "Keep models as files that the assembler includes, not as C arrays");
   add_json_option(command, arguments.json);

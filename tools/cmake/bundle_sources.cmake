@@ -16,7 +16,7 @@ function(arenite_bundle_sources target)
   file(GLOB_RECURSE templates CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}/tools"
     "${PROJECT_SOURCE_DIR}/tools/bundle/*")
   file(GLOB_RECURSE depends CONFIGURE_DEPENDS "${runtime_dir}/*.h"
-    "${PROJECT_SOURCE_DIR}/tools/bundle/*")
+    "${PROJECT_SOURCE_DIR}/tools/bundle/*" "${PROJECT_SOURCE_DIR}/examples/boards/mps2/*")
   foreach(source IN LISTS sources)
     list(APPEND depends "${runtime_dir}/${source}")
   endforeach()
@@ -76,6 +76,9 @@ endmacro()
 
 embed("LICENSE" "${PROJECT_SOURCE_DIR}/LICENSE")
 embed("LICENSE.xnnpack" "${arenite_xnnpack_dir}/LICENSE")
+foreach(name IN ITEMS board.cc board.h mps2.ld start.cc)
+  embed("bundle/board/${name}" "${PROJECT_SOURCE_DIR}/examples/boards/mps2/${name}")
+endforeach()
 set(queue ${sources} ${headers} ${kernels} ${templates})
 set(seen "")
 while(queue)

@@ -253,11 +253,12 @@ def strip(row):
     require(refuses(lambda: row.arenite("verify", row.other), "self-test"), "it has a self-test")
 
 
-@column("bundle --incbin --positions --tokens --sequences")
+@column("bundle --board --incbin --positions --tokens --sequences")
 def bundle_sizes(row):
     row.convert("--target", "portable")
     folder = row.folder / "bundle"
     shutil.rmtree(folder, ignore_errors=True)
-    facts = row.json("bundle", row.other, "-o", folder, "--incbin", *row.sizes())["models"][0]
+    facts = row.json("bundle", row.other, "-o", folder, "--board", "generic", "--incbin",
+                     *row.sizes())["models"][0]
     inspected = row.json("inspect", row.other, *row.sizes())["targets"][0]["arena"]
     require(facts["arena_bytes"] == inspected["total_bytes"], "found", facts)

@@ -279,7 +279,7 @@ inspect --report --svg
     +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 embed --threads --kv --json
     +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
-bundle --incbin --positions --tokens --sequences
+bundle --board --incbin --positions --tokens --sequences
     +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 verify --kernels --kv
     +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +

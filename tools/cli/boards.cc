@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of boards, and what of a bundle does not fit into one.
+// Sources of addresses and sizes: the chips' data sheets (STM32F446RE, STM32H743ZI, RP2040, RP2350,
+// ESP32-S3, ESP32-C3), and ARM's application notes AN500 and AN547.
+#include "cli/boards.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/text_table.h"
+#include "convert/files/error.h"
+#include "core/weight_types.h"
+#include "format/reader.h"
+
+namespace arenite::tool {
+namespace {
+
+constexpr uint32_t kKiB = 1 << 10;
+constexpr uint32_t kMiB = 1 << 20;
+constexpr const char* kArm = "arm-none-eabi-";
+
+constexpr const char* kM0Plus = "-mcpu=cortex-m0plus -mthumb";
+constexpr const char* kM4 = "-mcpu=cortex-m4 -mfpu=fpv4-sp-d16 -mfloat-abi=hard -mthumb";
+constexpr const char* kM7 = "-mcpu=cortex-m7 -mfpu=fpv5-d16 -mfloat-abi=hard -mthumb";
+constexpr const char* kM33 = "-mcpu=cortex-m33 -mfpu=fpv5-sp-d16 -mfloat-abi=hard -mthumb";
+constexpr const char* kM55 = "-mcpu=cortex-m55 -mfloat-abi=hard -mthumb";
+
+constexpr Board kBoards[] = {
+    {"generic", "any CPU that your build names", "", "", {}, {}, false},
+    {"nucleo-f446",
+     "STM32F446RE, Cortex-M4 with an FPU",
+     kArm,
+     kM4,
+     {0x08000000, 512 * kKiB},
+     {0x20000000, 128 * kKiB},
+     true},
+    {"nucleo-h743",
+     "STM32H743ZI, Cortex-M7 with an FPU, its AXI SRAM",
+     kArm,
+     kM7,
+     {0x08000000, 2 * kMiB},
+     {0x24000000, 512 * kKiB},
+     true},
+    {"pico",
+     "RP2040, Cortex-M0+ without an FPU",
+     kArm,
+     kM0Plus,
+     {0x10000000, 2 * kMiB},
+     {0x20000000, 264 * kKiB},
+     false},
+    {"pico2",
+     "RP2350, Cortex-M33 with an FPU",
+     kArm,
+     kM33,
+     {0x10000000, 4 * kMiB},
+     {0x20000000, 520 * kKiB},
+     false},
+    {"esp32s3",
+     "ESP32-S3, Xtensa LX7 with an FPU",
+     "xtensa-esp32s3-elf-",
+     "-mlongcalls",
+     {0x42000000, 8 * kMiB},
+     {0x3FC88000, 480 * kKiB},
+     false},
+    {"esp32c3",
+     "ESP32-C3, RISC-V without an FPU",
+     "riscv32-esp-elf-",
+     "-march=rv32imc -mabi=ilp32",
+     {0x42000000, 4 * kMiB},
+     {0x3FC80000, 384 * kKiB},
+     false},
+    {"mps2-an500",
+     "ARM MPS2, Cortex-M7 with an FPU, in QEMU",
+     kArm,
+     kM7,
+     {0x00000000, 4 * kMiB},
+     {0x20000000, 4 * kMiB},
+     true},
+    {"mps3-an547",
+     "ARM MPS3, Cortex-M55, in QEMU",
+     kArm,
+     kM55,
+     {0x00000000, 512 * kKiB},
+     {0x21000000, 4 * kMiB},
+     true},
+};
+
+uint64_t bytes_of(std::span<const BundledModel> models) {
+  uint64_t bytes = 0;
+  for (const BundledModel& model : models) bytes += model.file.bytes().size();
+  return bytes;
+}
+
+const BundledModel& hungriest(std::span<const BundledModel> models) {
+  return *std::ranges::max_element(models, {}, &BundledModel::arena_bytes);
+}
+
+// The model in another type of weights, which its linear layers have one step more of.
+std::string smaller_weights(std::span<const BundledModel> models) {
+  struct Step {
+    TensorType from;
+    TensorType to;
+    const char* option;
+  };
+  constexpr Step kSteps[] = {{TensorType::kF32, TensorType::kQ8, "q8"},
+                             {TensorType::kW8, TensorType::kQ4, "q4"},
+                             {TensorType::kQ8, TensorType::kQ4, "q4"}};
+  for (const Step& step : kSteps) {
+    const uint64_t bits = weight_type(step.from).bits;
+    uint64_t saved = 0;
+    for (const BundledModel& model : models) {
+      const format::ModelReader reader = model.file.reader();
+      for (uint32_t i = 0; i < reader.tensors(); ++i) {
+        const format::TensorShape& shape = reader.tensor(i);
+        if (shape.type != step.from || shape.layout != format::Layout::kGemm) continue;
+        saved += uint64_t{shape.outputs} * shape.inputs * (bits - weight_type(step.to).bits) / 8;
+      }
+    }
+    if (saved == 0) continue;
+    return fmt::format("; with arenite convert --weights {} the models take some {}", step.option,
+                       grouped(bytes_of(models) - saved));
+  }
+  return "";
+}
+
+// The first smaller arena that fits: of calls with one token, with int8 caches, of fewer positions.
+std::string smaller_arena(const BundledModel& model, uint64_t room) {
+  const format::ModelReader reader = model.file.reader();
+  const bool in_one_call = why_whole_sequences(reader) != nullptr;
+  const uint32_t least = std::max(1u, reader.tokens_min());
+  const auto arena = [&](const SizeOptions& sizes) {
+    return plan_targets(model.file, sizes).front().plan.total_bytes;
+  };
+  for (uint32_t positions = model.sizes.positions; positions >= least; positions /= 2) {
+    SizeOptions sizes = model.sizes;
+    sizes.positions = positions;
+    sizes.tokens = in_one_call ? positions * sizes.sequences : least;
+    const std::string few = in_one_call ? "" : fmt::format(" --tokens {}", least);
+    const std::string fewer =
+        positions < model.sizes.positions ? fmt::format(" --positions {}", positions) : "";
+    if (const uint64_t bytes = arena(sizes); bytes <= room) {
+      return fmt::format("; with{}{} it takes {}", fewer, few, grouped(bytes));
+    }
+    sizes.kv_cache = KvType::kInt8;
+    if (const uint64_t bytes = arena(sizes); bytes <= room) {
+      return fmt::format("; with{}{}, of a file by arenite convert --kv int8, it takes {}", fewer,
+                         few, grouped(bytes));
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+std::span<const Board> boards() { return kBoards; }
+
+const Board& board_named(const std::string& name) {
+  std::string known;
+  for (const Board& board : kBoards) {
+    if (name == board.name) return board;
+    known += fmt::format("{}{}", known.empty() ? "" : ", ", board.name);
+  }
+  throw convert::InputError("--board {}: expected one of {}", convert::quote(name), known);
+}
+
+std::string memory_text(const Board& board, std::span<const BundledModel> models) {
+  if (board.ram.bytes == 0) return "";
+  return fmt::format(
+      "{}: {}\n"
+      "  flash  {} of {} bytes by models, the others for code, which takes {} at least\n"
+      "  RAM    {} of {} bytes by the arena, {} by the stack, the others for your own data\n",
+      board.name, board.chip, grouped(bytes_of(models)), grouped(board.flash.bytes),
+      grouped(kCodeBytesMin), grouped(hungriest(models).arena_bytes), grouped(board.ram.bytes),
+      grouped(kStackBytes));
+}
+
+void require_fitting(const Board& board, std::span<const BundledModel> models) {
+  if (board.ram.bytes == 0) return;
+  if (bytes_of(models) + kCodeBytesMin > board.flash.bytes) {
+    throw convert::InputError(
+        "--board {}: found {} bytes of models and at least {} of code, expected at most {} of "
+        "flash{}",
+        board.name, grouped(bytes_of(models)), grouped(kCodeBytesMin), grouped(board.flash.bytes),
+        smaller_weights(models));
+  }
+  const BundledModel& model = hungriest(models);
+  if (model.arena_bytes + kStackBytes > board.ram.bytes) {
+    throw convert::InputError(
+        "--board {}: found an arena of {} bytes for {} and a stack of {}, expected at most {} of "
+        "RAM{}",
+        board.name, grouped(model.arena_bytes), convert::quote(model.file.name()),
+        grouped(kStackBytes), grouped(board.ram.bytes),
+        smaller_arena(model, board.ram.bytes - kStackBytes));
+  }
+}
+
+}  // namespace arenite::tool

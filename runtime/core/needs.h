@@ -85,6 +85,8 @@ enum class Need : uint8_t {
   // Several inputs, or several functions; ops that run over blocks of rows.
   kFunctions,
   kBlocks,
+  // Features that are made of sound.
+  kSound,
 };
 
 // The name of a need is its kind, a space, and its name among those of its kind: for
@@ -121,6 +123,7 @@ inline constexpr const char* kTokenizerNeedNames[] = {"byte pairs", "sentence pi
                                                       "WordPiece"};
 inline constexpr const char* kScoreNeedNames[] = {"soft_cap", "tables", "sinks"};
 inline constexpr const char* kProgramNeedNames[] = {"functions", "blocks"};
+inline constexpr const char* kSoundNeedNames[] = {"features"};
 // In the order of Need.
 inline constexpr NeedNames kNeedNames[] = {
     {"op", kPlainOpNames},       {"select", kSelectNames},
@@ -128,6 +131,7 @@ inline constexpr NeedNames kNeedNames[] = {
     {"mask", kMaskNeedNames},    {"weights", kWeightNeedNames},
     {"cache", kCacheNeedNames},  {"tokenizer", kTokenizerNeedNames},
     {"scores", kScoreNeedNames}, {"program", kProgramNeedNames},
+    {"sound", kSoundNeedNames},
 };
 
 inline constexpr uint32_t kNeeds = [] {
@@ -135,7 +139,7 @@ inline constexpr uint32_t kNeeds = [] {
   for (const NeedNames& of_kind : kNeedNames) count += of_kind.count;
   return count;
 }();
-static_assert(kNeeds == static_cast<uint32_t>(Need::kBlocks) + 1 && kNeeds <= 64);
+static_assert(kNeeds == static_cast<uint32_t>(Need::kSound) + 1 && kNeeds <= 64);
 
 constexpr NeedName name(Need need) {
   uint32_t index = static_cast<uint32_t>(need);

@@ -38,9 +38,9 @@ bool for_each_score_need(const OpView& op, uint32_t index, Visit visit) {
 }
 
 // Calls visit(need, index) for all that running a file takes, once for each op, mask and tokenizer
-// that takes it, and once for its caches, its functions and its blocks, until it returns false;
-// `index` is of that op or mask.
-// Kinds that are not known are passed over. Returns false if `visit` did.
+// that takes it, and once for its caches, its functions, its blocks and its sound, until it returns
+// false; `index` is of that op or mask. Kinds that are not known are passed over. Returns false if
+// `visit` did.
 // REQUIRES: the bytes passed FlatBuffers' structural verification (verify.h).
 template <typename Visit>
 bool for_each_need(std::span<const std::byte> file, Visit visit) {
@@ -72,6 +72,8 @@ bool for_each_need(std::span<const std::byte> file, Visit visit) {
       return false;
     if (kind == static_cast<uint32_t>(MaskKind::kTiles) && !visit(Need::kTileMask, i)) return false;
   }
+  // A build that lacks it refuses the arena of such a file, at no cost.
+  if (linked(Need::kSound) && model.has_sound() && !visit(Need::kSound, 0)) return false;
   if (!has_tokenizer(file)) return true;
   const uint32_t kind = static_cast<uint32_t>(tokenizer_kind(file));
   return kind >= kTokenizerKinds || visit(need_of(Need::kBytePairs, kind), 0);

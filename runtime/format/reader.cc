@@ -312,6 +312,28 @@ Checked ModelReader::history_bytes(const OpView& op) const {
   return arenite::history_bytes(windows_of(op).lookback(), op.views[kInput].width);
 }
 
+bool ModelReader::has_sound() const {
+  return reinterpret_cast<const flatbuffers::Table*>(model_)->CheckField(Model::VT_SOUND);
+}
+
+SoundView ModelReader::sound() const {
+  if (!has_sound()) return {};
+  const auto& filters = *model_->sound()->filters();
+  const auto& tables = *model_->sound()->tables();
+  return {reinterpret_cast<const arenite::SoundNumbers*>(model_->sound()->numbers()),
+          {filters.data(), filters.size()},
+          {tables.data(), tables.size()}};
+}
+
+uint32_t ModelReader::sound_bytes() const {
+  if (!has_sound()) return 0;
+  static_assert(sizeof(arenite::SoundNumbers) == sizeof(SoundNumbers));
+  const auto& numbers = *reinterpret_cast<const arenite::SoundNumbers*>(model_->sound()->numbers());
+  const uint32_t index = input_slot();
+  const uint32_t width = index < slots() ? slot(index).width : 0;  // others are refused
+  return sound_floats(numbers, width) * uint32_t{sizeof(float)};
+}
+
 bool ModelReader::sees_windows(uint32_t of) const {
   for (uint32_t i = first_op(of); kWindowsLinked && i < end_of_ops(of) && i < ops(); ++i) {
     if (has_windows(i) && windows_of(op(i)).kernel() != 1) return true;

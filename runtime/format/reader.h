@@ -11,6 +11,7 @@
 #include "arenite/target.h"
 #include "core/cache_layout.h"
 #include "core/packing.h"
+#include "core/sound_table.h"
 #include "core/views.h"
 #include "core/windows.h"
 #include "format/file_layout.h"
@@ -261,6 +262,10 @@ class ModelReader {
   uint32_t packed_count() const;
   const PackedView& packed(uint32_t index) const;
   SelfTestView self_test() const;
+  // Whether the file says how sound becomes the features of input 0, and how; else nothing.
+  bool has_sound() const;
+  SoundView sound() const;
+  uint32_t sound_bytes() const;  // that a stream works in, of each sequence
 
   // Places of all tensors of all targets: how many in all, and one of them.
   uint32_t tensor_offsets() const;

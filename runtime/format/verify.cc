@@ -15,9 +15,8 @@
 namespace arenite::format {
 namespace {
 
-// Model, tokenizer and its lists, one within the other: all else is lists of numbers, structs and
-// strings.
-constexpr uint32_t kTablesMax = 2 + kTokenizerLists;
+// Model, sound, tokenizer and its lists: all else is lists of numbers, structs and strings.
+constexpr uint32_t kTablesMax = 3 + kTokenizerLists;
 constexpr uint32_t kDepthMax = 3;
 
 // What a field of a table holds: numbers where it lies, or the place of something else.
@@ -29,6 +28,7 @@ enum class FieldKind : uint8_t {
   kTokenizer,
   kNumberList,
   kNumberLists,
+  kSound,
 };
 
 struct FieldRow {
@@ -79,6 +79,14 @@ constexpr FieldRow kModelFields[] = {
     {FieldKind::kTokenizer, 0, true},              // tokenizer
     {FieldKind::kInline, sizeof(uint32_t), true},  // array_flags
     {FieldKind::kInline, sizeof(uint32_t), true},  // kv_cache
+    {FieldKind::kSound, 0, true},                  // sound
+};
+// A build without sound refuses a file that has it, whose arena is larger than its program's.
+constexpr size_t kLinkedFields = std::size(kModelFields) - (linked(Need::kSound) ? 0 : 1);
+constexpr FieldRow kSoundFields[] = {
+    inline_struct<SoundNumbers>(),  // numbers
+    list_of<uint32_t>(),            // filters
+    list_of<float>(),               // tables
 };
 constexpr FieldRow kTokenizerFields[] = {
     inline_struct<TokenizerChoices>(),  // choices
@@ -87,7 +95,8 @@ constexpr FieldRow kTokenizerFields[] = {
     {FieldKind::kNumberLists},          // lists
 };
 constexpr FieldRow kNumberListFields[] = {list_of<uint32_t>()};  // values
-static_assert(number_of_field(std::size(kModelFields) - 1) == Model::VT_KV_CACHE &&
+static_assert(number_of_field(std::size(kModelFields) - 1) == Model::VT_SOUND &&
+              number_of_field(std::size(kSoundFields) - 1) == Sound::VT_TABLES &&
               number_of_field(std::size(kTokenizerFields) - 1) == Tokenizer::VT_LISTS &&
               number_of_field(std::size(kNumberListFields) - 1) == NumberList::VT_VALUES);
 
@@ -102,7 +111,7 @@ class Structure {
 
   bool is_sound() {
     const uint32_t root = verifier_.VerifyOffset(0);
-    return root != 0 && check_table(bytes_ + root, kModelFields);
+    return root != 0 && check_table(bytes_ + root, std::span(kModelFields).first(kLinkedFields));
   }
 
  private:
@@ -136,6 +145,8 @@ class Structure {
         return check_list(at, bytes) && check_each(at, FieldKind::kString);
       case FieldKind::kNumberLists:
         return check_list(at, bytes) && check_each(at, FieldKind::kNumberList);
+      case FieldKind::kSound:
+        return linked(Need::kSound) && check_table(at, kSoundFields);
       case FieldKind::kInline:
       case FieldKind::kList:
         break;
@@ -209,6 +220,7 @@ constexpr const char* field_of(Need need) {
   if (need < Need::kBytePairs) return "kv_cache";
   if (need < Need::kScoreCap) return "tokenizer.kind";
   if (need < Need::kFunctions) return "ops.terms";
+  if (linked(Need::kSound) && need == Need::kSound) return "sound";
   return need == Need::kFunctions ? "functions" : "axes.kind";
 }
 
@@ -261,6 +273,9 @@ bool verify_counts(const ModelReader& model, const Refusal& refuse) {
 
 }  // namespace
 
+// Nothing in a program without SoundStream, which alone reads what it verifies, and links it.
+[[gnu::weak]] bool verify_sound(const ModelReader& model, const Refusal& refuse);
+
 bool is_well_formed(std::span<const std::byte> metadata) { return Structure(metadata).is_sound(); }
 
 Status verify(std::span<const std::byte> file, Diagnostic* why, Checksums checksums) {
@@ -287,6 +302,7 @@ Status verify(std::span<const std::byte> file, Diagnostic* why, Checksums checks
       (!kFunctionsLinked || verify_functions(model, refuse)) && verify_axes(model, refuse) &&
       verify_masks(model, refuse) && verify_tensors(model, refuse) && verify_slots(model, refuse) &&
       verify_flow(model, refuse) && verify_ops(model, refuse) &&
+      (!linked(Need::kSound) || verify_sound == nullptr || verify_sound(model, refuse)) &&
       verify_packed(model, file, metadata.size(), refuse) && verify_tokenizer(file, refuse);
   if (!sound) return Status::kBadModel;
   return checksums == Checksums::kSkip ? Status::kOk : verify_weights(file, why);

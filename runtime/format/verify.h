@@ -63,6 +63,7 @@ bool verify_packed(const ModelReader& model, std::span<const std::byte> file, si
                    const Refusal& refuse);
 bool verify_segment_checksums(const ModelReader& model, std::span<const std::byte> file,
                               const Refusal& refuse);
+bool verify_sound(const ModelReader& model, const Refusal& refuse);
 bool verify_tokenizer(std::span<const std::byte> file, const Refusal& refuse);
 
 }  // namespace arenite::format

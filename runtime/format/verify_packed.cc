@@ -242,6 +242,10 @@ bool derive_formula(const ModelReader& model, Target target, arenite::ArenaFormu
     if (bytes.value() > most) ok = ok && fit(bytes, most);
   }
   if constexpr (kWindowsLinked) ok = ok && add_windows(model, target, formula);
+  if constexpr (linked(Need::kSound)) {
+    const Checked history = Checked(formula.history_bytes) + model.sound_bytes();
+    ok = ok && fit(history, formula.history_bytes);
+  }
   for (uint32_t i = 0; i < model.caches() && ok; ++i) {
     ok = add_cache(model.cache(i), model.axis_of_cache(i), target, formula);
   }

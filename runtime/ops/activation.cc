@@ -3,7 +3,6 @@
 // intermediate results stay in the first-level cache.
 #include "ops/row_ops.h"
 
-#include <cfloat>
 #include <cstring>
 
 #include "core/needs.h"
@@ -100,32 +99,6 @@ void by_sigmoid(const KernelSet& kernels, Activation function, float parameter, 
   } else {
     kernels.multiply(bytes, x, gate, y);
   }
-}
-
-// With x = m 2^e and m around 1, log(x) = e log(2) + 2 atanh((m - 1) / (m + 1)).
-inline float logarithm(float x) {
-  constexpr float kRootOfHalf = 0.70710678f;
-  constexpr float kHigh = 0.693145751953125f, kLow = 1.42860677e-6f;  // of log(2)
-  if (!(x > 0.0f)) return x == 0.0f ? -__builtin_inff() : __builtin_nanf("");
-  if (x > FLT_MAX) return x;
-  int32_t exponent = 0;
-  if (x < FLT_MIN) {
-    x *= 0x1p25f;
-    exponent = -25;
-  }
-  uint32_t bits = 0;
-  std::memcpy(&bits, &x, sizeof(bits));
-  exponent += static_cast<int32_t>(bits >> 23) - 126;
-  bits = (bits & 0x7fffff) | 0x3f000000;
-  float part = 0.0f;  // in [0.5, 1)
-  std::memcpy(&part, &bits, sizeof(part));
-  if (part < kRootOfHalf) {
-    part += part;
-    --exponent;
-  }
-  const float z = (part - 1.0f) / (part + 1.0f);
-  const auto e = static_cast<float>(exponent);
-  return e * kHigh + (2.0f * z * atanh_series<6>(z) + e * kLow);
 }
 
 // Of the distance to the next multiple of pi, which is exact enough in double precision.

@@ -3,6 +3,8 @@
 // rotations, look-ups, and what begins and ends a program.
 #pragma once
 
+#include <cfloat>
+#include <cstring>
 #include <span>
 
 #include "arenite/parallel.h"
@@ -42,6 +44,32 @@ inline float atanh_series(float z) {
     series = 1.0f / static_cast<float>(2 * term - 1) + square * series;
   }
   return series;
+}
+
+// With x = m 2^e and m around 1, log(x) = e log(2) + 2 atanh((m - 1) / (m + 1)).
+inline float logarithm(float x) {
+  constexpr float kRootOfHalf = 0.70710678f;
+  constexpr float kHigh = 0.693145751953125f, kLow = 1.42860677e-6f;  // of log(2)
+  if (!(x > 0.0f)) return x == 0.0f ? -__builtin_inff() : __builtin_nanf("");
+  if (x > FLT_MAX) return x;
+  int32_t exponent = 0;
+  if (x < FLT_MIN) {
+    x *= 0x1p25f;
+    exponent = -25;
+  }
+  uint32_t bits = 0;
+  std::memcpy(&bits, &x, sizeof(bits));
+  exponent += static_cast<int32_t>(bits >> 23) - 126;
+  bits = (bits & 0x7fffff) | 0x3f000000;
+  float part = 0.0f;  // in [0.5, 1)
+  std::memcpy(&part, &bits, sizeof(part));
+  if (part < kRootOfHalf) {
+    part += part;
+    --exponent;
+  }
+  const float z = (part - 1.0f) / (part + 1.0f);
+  const auto e = static_cast<float>(exponent);
+  return e * kHigh + (2.0f * z * atanh_series<6>(z) + e * kLow);
 }
 
 struct NormWeights {

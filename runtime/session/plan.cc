@@ -108,7 +108,8 @@ Status place_parts(const ArenaFormula& formula, uint32_t inputs, const AxisRows&
                    uint32_t threads, ArenaLayout& layout, Diagnostic* why) {
   const ArenaCounts counts = {layout.sequences_max, threads, layout.kv_type, layout.axes, inputs};
   Checked history = 0;
-  if constexpr (kWindowsLinked) history = history_bytes(formula, layout.sequences_max);
+  if constexpr (kWindowsLinked || linked(Need::kSound))
+    history = history_bytes(formula, layout.sequences_max);
   const ArenaSizes sizes = evaluate_rows(formula, counts, positions, layout.rows_max, history);
   if (sizes.total_bytes.value() > SIZE_MAX / 2) {
     return refuse(why, kInvalid, "the arena would be larger than the address space", "options", 0,

@@ -17,7 +17,8 @@ constexpr int kScreenLines = 50;
 const char* const kCommands[] = {"convert",  "inspect", "verify", "strip",    "repack",
                                  "embed",    "bundle",  "run",    "generate", "embed-text",
                                  "classify", "bench",   "help"};
-const char* const kTopics[] = {"formats", "state-dicts", "weights", "limits", "targets", "json"};
+const char* const kTopics[] = {"formats", "state-dicts", "sound", "weights",
+                               "limits",  "targets",     "json"};
 
 TEST(Help, OfACommandFitsAScreen) {
   for (const std::string command : kCommands) {

@@ -21,6 +21,7 @@
 #include "convert/files/npy.h"
 #include "convert/files/output_files.h"
 #include "convert/program/weights.h"
+#include "convert/sound/sound_parameters.h"
 #include "device/pytorch_cases.h"
 #include "device/vector_writer.h"
 #include "device/vectors.h"
@@ -125,6 +126,31 @@ void add_arrays(VectorWriter& writer, const std::string& name, std::span<const s
   writer.model_case(batch);
 }
 
+// A row of weights for each of a few numbers, on log mel energies.
+void add_sound(VectorWriter& writer, const Targets& targets) {
+  constexpr uint32_t kBands = 40, kOutputs = 6;
+  convert::Graph graph;
+  graph.architecture = kSoundName;
+  convert::WeightRef weight;
+  weight.name = "weight";
+  weight.rows = kOutputs;
+  weight.columns = kBands;
+  weight.load = [] { return test::random_floats(size_t{kOutputs} * kBands, 3); };
+  graph.output = graph.add_linear("head", {weight, {}}, graph.add_features(kBands));
+  convert::Program program = convert::compile(graph, kSoundName);
+  program.sound = convert::make_sound_table(
+      convert::parse_sound("rate=16000,window=400,hop=160,fft=512,mels=40,add=1e-6,dc=remove,"
+                           "preemphasis=0.97,frames=window,scale=slaney,norm=slaney"));
+  const convert::AlignedBytes file = pack(program, targets);
+  NewModelCase one = {kSoundName, writer.file(file.span()), file.span()};
+  one.tokens = kTokens;
+  one.features = test::random_floats(size_t{kTokens} * kBands, 7);
+  one.expected = evaluate(with_stored_weights(graph), {{}, {}, one.features}).values;
+  one.tolerance = kSmallModelError;
+  writer.model_case(one);
+  writer.sound_digest(file.span());
+}
+
 void add_recall(VectorWriter& writer, const Path& folder, const Targets& targets) {
   convert::ModelOptions options;
   options.heads = 2;
@@ -208,6 +234,7 @@ void make(const Targets& targets, const Path& source, const Path& output) {
   add_decoders(writer, targets);
   add_encoders(writer, targets);
   add_pytorch_cases(writer, source / "tests" / "convert" / "data", targets);
+  add_sound(writer, targets);
   add_recall(writer, models / "recall", targets);
   add_vibration(writer, models / "vibration", targets);
   add_home_intent(writer, models / "home-intent", targets);

@@ -108,6 +108,19 @@ void bits_of_x86_64() {
   });
 }
 
+void sound() {
+  for_each_model([](const Model& model, const ModelCase& model_case) {
+    if (sound_info(model).rate == 0 || model.target() != Target::kPortable) return;
+    SessionOptions options = options_of(model_case);
+    options.positions_max = kSoundRate / 100;
+    options.tokens_max = 1;
+    Session* const session = create(model, options);
+    if (session == nullptr) return;
+    EXPECT(digest_of_sound(session) == sound_digest());
+    EXPECT(session->positions() == sound_frames(model, kSoundRate));
+  });
+}
+
 void step_by_step() {
   for_each_model([](const Model& model, const ModelCase& model_case) {
     if (!model.causal() || model_case.sequences != 1) return;

@@ -20,6 +20,7 @@ constexpr Test kTests[] = {
     {"transposition moves every number", transposition},
     {"models give the expected numbers", expected_numbers},
     {"scalar kernels give the bits of x86-64", bits_of_x86_64},
+    {"a stream of sound gives the bits of x86-64", sound},
     {"step by step gives the bits of one pass", step_by_step},
     {"sequences keep their bits in other batches", batches},
     {"an arena of N bytes is enough, N - 1 is refused", arena_sizes},

@@ -12,6 +12,7 @@ void transposition();
 
 void expected_numbers();
 void bits_of_x86_64();
+void sound();
 void step_by_step();
 void batches();
 void arena_sizes();

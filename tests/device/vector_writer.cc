@@ -152,6 +152,17 @@ void VectorWriter::model_case(const NewModelCase& from) {
       literal(portable.digest));
 }
 
+void VectorWriter::sound_digest(std::span<const std::byte> bytes) {
+  Diagnostic why;
+  const Model model = load_portable(bytes);
+  SessionOptions options;
+  options.positions_max = kSoundRate / 100;
+  options.tokens_max = 1;
+  convert::AlignedBytes arena(require(plan_arena(model, options, &why), why).total_bytes);
+  sound_digest_ =
+      digest_of_sound(require(Session::create(model, options, arena.span(), &why), why));
+}
+
 void VectorWriter::text_case(const std::string& file, std::string_view text,
                              std::span<const TokenId> ids, std::string_view decoded) {
   texts_ +=
@@ -204,13 +215,14 @@ std::string VectorWriter::text(const std::string& files_path) const {
              "std::span<const ModelCase> model_cases() {{ return kModelCases; }}\n"
              "std::span<const TextCase> text_cases() {{ return kTextCases; }}\n"
              "std::span<const CommandCase> command_cases() {{ return kCommandCases; }}\n"
+             "uint64_t sound_digest() {{ return {}; }}\n"
              "std::span<const FunctionPoint> function_points() {{ return kFunctionPoints; }}\n"
              "EmbeddedFile model_to_damage() {{ return {}; }}\n"
              "std::span<std::byte> copy_memory() {{ return copy; }}\n"
              "std::span<std::byte> arena_memory() {{ return arena; }}\n\n"
              "}}  // namespace arenite::device\n"
              "// NOLINTEND\n",
-             damaged_);
+             literal(sound_digest_), damaged_);
 }
 
 }  // namespace arenite::device

@@ -38,6 +38,8 @@ class VectorWriter {
   // Runs the model on the portable target for the digest and the size of the arena. Throws
   // std::runtime_error if that fails.
   void model_case(const NewModelCase& model_case);
+  // A model of sound. Throws std::runtime_error.
+  void sound_digest(std::span<const std::byte> bytes);
   void text_case(const std::string& file, std::string_view text, std::span<const TokenId> ids,
                  std::string_view decoded);
   void command_case(const std::string& file, std::string_view prompt,
@@ -63,6 +65,7 @@ class VectorWriter {
   std::string commands_;
   std::string points_;
   std::string damaged_;
+  uint64_t sound_digest_ = 0;
   size_t copy_bytes_ = 0;
   size_t arena_bytes_ = 0;
   uint32_t names_ = 0;

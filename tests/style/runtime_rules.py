@@ -16,7 +16,8 @@ MAY_INCLUDE = {
     "format": {"core", "format"},
     "kernels": {"core", "kernels"},
     "ops": {"core", "kernels", "ops"},
-    "session": {"core", "format", "kernels", "ops", "session"},
+    "sound": {"core", "kernels", "ops", "sound"},
+    "session": {"core", "format", "kernels", "ops", "session", "sound"},
     "text": {"core", "format", "text"},
 }
 
@@ -26,7 +27,8 @@ TOOLS_ROWS = [
     {"tools/convert/files", "tools/convert/quantize"},
     {"tools/convert/masks", "tools/convert/tokenizers"},
     {"tools/convert/spec"},
-    {"tools/convert/gguf", "tools/convert/graph", "tools/convert/exported/read"},
+    {"tools/convert/gguf", "tools/convert/graph", "tools/convert/sound",
+     "tools/convert/exported/read"},
     {"tools/convert/exported/aten", "tools/convert/open"},
     {"tools/convert/exported/recover"},
     {"tools/convert/exported/trace"},

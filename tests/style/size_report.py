@@ -43,6 +43,7 @@ FEATURES = (
                         r"tokenizer_reader|utf8|verify_tokenizer)\.cc"),
     ("text stream", r"^text_stream\.cc"),
     ("stop strings", r"^stop_strings\.cc"),
+    ("sound", r"^(frames|sound_stream|verify_sound)\.cc"),
     ("sampler", r"^sampler\.cc"),
     ("self-test", r"^self_test\.cc|self_test_layout|digest_of_row"),
     ("caches in int8", r"^kv_cache\.cc.*[iI]nt8"),

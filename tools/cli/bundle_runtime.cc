@@ -47,7 +47,8 @@ constexpr std::string_view kInterfaceText =
 bool is_kernel(std::string_view path) { return path.starts_with("src/"); }
 bool is_source(std::string_view path) { return path.ends_with(".cc") || path.ends_with(".c"); }
 
-// What runs an op, and is called for no other. A file without a row is always there.
+// What runs an op, or makes features of sound, and is called for nothing else. A file without a row
+// is always there.
 struct SourceRow {
   std::string_view path;
   uint64_t needs;
@@ -57,6 +58,12 @@ constexpr SourceRow kSourceRows[] = {
     {"ops/convolution.cc", bits_of(Need::kConvolution, Need::kDepthwise, Need::kMaxPool)},
     {"ops/embedding.cc", bits_of(Need::kEmbedding)},
     {"ops/norm.cc", kNormNeeds},
+    {"arenite/arenite_sound.h", bits_of(Need::kSound)},
+    {"arenite/sound.h", bits_of(Need::kSound)},
+    {"c/c_sound.cc", bits_of(Need::kSound)},
+    {"format/verify_sound.cc", bits_of(Need::kSound)},
+    {"session/sound_stream.cc", bits_of(Need::kSound)},
+    {"sound/frames.cc", bits_of(Need::kSound)},
     {"ops/select.cc", bits_of(Need::kSelectAsAsked, Need::kSelectFirst, Need::kSelectMean,
                               Need::kSelectMax, Need::kSelectMeanSqrtLength,
                               Need::kSelectWeightedMean, Need::kSelectLast, Need::kSelectSum)},

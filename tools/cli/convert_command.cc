@@ -22,6 +22,7 @@ struct ConvertArguments {
   std::filesystem::path decoder;  // of two programs the second
   std::filesystem::path output;
   std::filesystem::path tokenizer;
+  std::string sound;
   convert::ModelOptions model;
   // Files of the inputs, and last that of the outputs which the author's model gave for them.
   std::vector<std::string> expect;
@@ -137,9 +138,8 @@ void add_answers(CLI::App& command, convert::ModelOptions& model) {
            true, 1);
   add_real(command, "--rope-theta", model.rope_theta, "The base of rotations, if not 10000", 1,
            false, kThetaMax);
-  add_choice(
-      command, "--pooling", model.pooling, kPoolings,
-      "What an encoder gives out of each sequence: none (all tokens), first, pooler or mean");
+  add_choice(command, "--pooling", model.pooling, kPoolings,
+             "Of an encoder: none (all tokens), first, pooler or mean");
 }
 
 // Of attention modules and exported programs.
@@ -179,6 +179,9 @@ void add_convert_options(CLI::App& command, ConvertArguments& arguments) {
              "Longest sequence, in positions: a model's own, or less", 1, kContextMax);
   add_file(command, "--tokenizer", arguments.tokenizer,
            "Its file, if not beside the checkpoint; or none");
+  command
+      .add_option("--sound", arguments.sound, "How features are made of it: 'arenite help sound'")
+      ->type_name("WORDS");
   add_answers(command, arguments.model);
   add_choices_of_model(command, arguments.model);
   command
@@ -300,7 +303,8 @@ convert::ConvertOptions convert_options(const ConvertArguments& arguments) {
           calibration_of(arguments),
           arguments.kv_cache,
           arguments.decoder,
-          author_files(arguments)};
+          author_files(arguments),
+          arguments.sound};
 }
 
 // "q4, keeping output=q8, embedding=q8": the types that were asked for.

@@ -17,6 +17,7 @@
 #include "cli/session_sizes.h"
 #include "cli/text_table.h"
 #include "convert/families/hf_models.h"
+#include "convert/sound/sound_parameters.h"
 #include "convert/tokenizers/tokenizer_source.h"
 #include "convert/tokenizers/tokenizer_spec.h"
 #include "format/reader.h"
@@ -445,6 +446,7 @@ void add_model(const Converted& f, Json& json) {
     if (exported->compared_seconds >= 1.0) json["seconds"] = exported->compared_seconds;
   }
   if (f.program().tokenizer) json["unicode"] = convert::describe_unicode(*f.program().tokenizer);
+  if (f.program().sound) json["sound"] = convert::describe_sound(f.program().sound->numbers);
   json["given"] = listed(f.conversion.account.given);
   json["assumed"] = listed(f.conversion.account.assumed);
 }
@@ -585,6 +587,7 @@ constexpr Line kModelLines[] = {
      "<{!tokenizer}{?shape.vocab_size}none found: the model reads and gives token ids "
      "(--tokenizer FILE)>"},
     {"unicode", "{?unicode}{unicode}"},
+    {"sound", "{?sound}{sound}"},
     {"note", "{}", "notes", true},
     {"given", "{?given}{given}"},
     {"assumed", "{?assumed}{assumed}"},

@@ -8,6 +8,7 @@
 #include "convert/families/families.h"
 #include "convert/families/state_dicts.h"
 #include "convert/modules/attention_modules.h"
+#include "convert/sound/sound_parameters.h"
 
 namespace arenite::tool {
 namespace {
@@ -55,6 +56,29 @@ std::string state_dicts() {
       "    --norm-first --bidirectional --embedding-scale 1 --pooling mean\n"
       "  arenite convert model.pt -o layer0.arn --module transformer.h.0.attn --heads 12\n",
       convert::known_programs());
+}
+
+std::string sound() {
+  return fmt::format(
+      "A model of log mel energies, or of other features of sound, carries what makes them of "
+      "samples where --sound says how its training did it: [NAME,]KEY=VALUE,..., or the "
+      "preprocessor_config.json of a WhisperFeatureExtractor or ASTFeatureExtractor. Programs then "
+      "pass samples to an arenite::SoundStream, and arenite run takes a .wav, or a .raw of 16-bit "
+      "samples.\n"
+      "\n{}"
+      "\n'window' samples are weighted by 'shape', every 'hop' samples, and 'fft' points are "
+      "transformed, by default as many; 'frames' says which of both are cut out of the sound, and "
+      "'pad' what comes before and after it, half a frame each. Energies of 'mels' bands from "
+      "'low' to 'high' hertz, by default half the rate, are at least 'floor', or 'add' more. Then "
+      "come the logarithm, 'range' below the loudest band or 'peak', (x - mean) / deviation, and "
+      "the cosine transform to 'mfcc' numbers. The loudest band of a whole sound is not known "
+      "before it ends: without 'peak', a model with 'range' takes no stream.\n"
+      "\nExamples:\n"
+      "  arenite convert words.pt2 -o words.arn \\\n"
+      "    --sound rate=16000,window=400,hop=160,fft=512,mels=40,add=1e-6\n"
+      "  arenite convert whisper.pt2 -o whisper.arn --sound whisper\n"
+      "  arenite run words.arn --input x.wav --output y.npy\n",
+      convert::sound_grammar());
 }
 
 std::string weights() {
@@ -112,6 +136,7 @@ std::span<const HelpTopic> help_topics() {
       {"formats", "What can be converted, and how models are recognised", formats, ""},
       {"state-dicts", "What a state dict does not say, and how to say it", state_dicts,
        kStateDictGroup},
+      {"sound", "How features are made of sound", sound, ""},
       {"weights", "Weights in few bits, and what they are rounded for", weights, kWeightGroup},
       {"limits", "What a conversion must keep to", limits, kLimitGroup},
       {"targets", "The CPUs that weights are packed for, microcontrollers among them", targets, ""},

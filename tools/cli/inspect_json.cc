@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/report.h"
 #include "convert/quantize/quantizers.h"
+#include "convert/sound/sound_parameters.h"
 #include "format/bounds.h"
 
 namespace arenite::tool {
@@ -416,6 +417,11 @@ constexpr auto kModelPart = part(
     Fact("vocab_size", "0: it reads features",
          [](const ModelFacts& f) { return f.reader.vocab_size(); }),
     Fact("tokenizer", "Its kind; empty: none", &ModelFacts::tokenizer_kind),
+    Fact("sound", "How the first input's features are made of it; empty: nobody says",
+         [](const ModelFacts& f) {
+           const SoundNumbers* const numbers = f.reader.sound().numbers;
+           return numbers == nullptr ? std::string() : convert::describe_sound(*numbers);
+         }),
     Fact("hidden_states", "That a hook can see",
          [](const ModelFacts& f) { return f.reader.hidden_states(); }),
     Fact("input_features", "0: it reads tokens", &ModelFacts::input_features),

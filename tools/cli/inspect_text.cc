@@ -318,6 +318,7 @@ constexpr Line kHeader[] = {
      "{name@40} takes {inputs}<{?inputs_read}, sees {inputs_read}>, gives "
      "[{output_rows}, {output_features:d}]; <{?causal}causal><{!causal}whole sequences>, {ops#op}",
      "several.functions"},
+    {"sound", "{?model.sound}{model.sound@100}"},
     {"tokenizer", "{?model.tokenizer}{model.tokenizer}, {page.tokenizer_tokens#token}"},
     {"output", "{!has_several}[{model.output_rows}, {model.output_features:d}]"},
     {"classes", "{?classes}{classes@1000}"},

@@ -31,8 +31,7 @@ int run(int argc, const char* const* argv) {
   app.set_version_flag("--version", std::string("arenite ") + version());
   app.footer(
       "\n'arenite help COMMAND' tells of a command, and 'arenite help TOPIC' of formats, "
-      "state-dicts, "
-      "weights, limits, targets or json.\n"
+      "state-dicts, sound, weights, limits, targets or json.\n"
       "\nExits with 1 for bad input, output that cannot be written, or a machine that is short of\n"
       "memory or threads; with 2 for bad usage, such as an output that is an input; with 3 for a "
       "bug\nof its own. Nothing that it was writing remains.\n");

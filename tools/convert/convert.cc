@@ -52,6 +52,27 @@ std::optional<TokenizerSpec> tokenizer_of(const Conversion& conversion,
   throw InputError("{}: --tokenizer: the model reads features, not text: drop the option", quoted);
 }
 
+// What the features of a model's first input are made of, where that was said.
+std::optional<SoundTable> sound_of(const Graph& graph, const ConvertOptions& options,
+                                   const std::string& quoted) {
+  if (options.sound.empty()) return std::nullopt;
+  SoundTable sound = make_sound_table(parse_sound(options.sound));
+  const bool is_image = graph.axes[0].is_image();
+  refuse_if(graph.inputs[0].vocab_size != 0 || is_image,
+            "{}: --sound: the model reads {}: drop the option", quoted,
+            is_image ? "images" : "tokens, not features");
+  const uint32_t features = sound.numbers.features();
+  const auto is_input = [&](ValueId value) {
+    return graph.as<FeaturesNode>(value) != nullptr && graph.axis(value) == 0;
+  };
+  const uint32_t width = graph.width(*std::ranges::find_if(graph.order(), is_input));
+  refuse_if(width % features != 0 || width / features > kFramesPerTokenMax,
+            "{}: --sound: a frame has {} features, and the model reads {}: expected as many, or a "
+            "multiple of a frame's",
+            quoted, features, width);
+  return sound;
+}
+
 // Makes the longest sequence `context` positions; 0: as it is. Throws InputError, which begins with
 // `path`, for more than the model has; `positions_max` 0 is a model for any number.
 void limit_context(uint32_t& positions_max, uint32_t context, const std::string& path) {
@@ -163,6 +184,7 @@ Conversion convert_model(const std::filesystem::path& path, const std::string& n
     conversion.evaluated = exported->evaluated;
   }
   const std::optional<TokenizerSpec> tokenizer = tokenizer_of(conversion, options, quoted);
+  const std::optional<SoundTable> sound = sound_of(conversion.graph, options, quoted);
   WeightRules rules = options.weights;
   RoundedBefore before;
   if (options.budget) {
@@ -189,6 +211,7 @@ Conversion convert_model(const std::filesystem::path& path, const std::string& n
   }
   conversion.program = lower(conversion.rewritten, name);
   conversion.program.tokenizer = tokenizer;
+  conversion.program.sound = sound;
   if (tokenizer && conversion.program.functions.size() > 1) {
     conversion.program.array_flags |= (tokenizer->start + 1) << kStartTokenShift;
   }

@@ -19,6 +19,7 @@
 #include "convert/program/program.h"
 #include "convert/program/weights.h"
 #include "convert/quantize_model.h"
+#include "convert/sound/sound_parameters.h"
 #include "convert/spec/model_options.h"
 #include "convert/spec/model_spec.h"
 #include "convert/tokenizers/tokenizer_source.h"
@@ -52,6 +53,7 @@ struct ConvertOptions {
   std::filesystem::path decoder{};
   // For which lengths an exported program is the model is found out from these.
   std::vector<AuthorFiles> expect{};
+  std::string sound{};  // how features are made of sound (parse_sound); empty: nobody says
 };
 
 struct Conversion : ConvertedModel {

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The columns of commands that make model files, or tell of them: as columns.py, which see."""
 
+import array
 import json
+import math
 import shutil
 
 from arrays import read_npy, stacked, write_npy
@@ -124,6 +126,23 @@ def convert_tokenizer(row):
     facts = converted(row, "--tokenizer", file if file.exists() else DATA / "encoder/vocab.txt")
     require(facts["tokenizer"], "there is none")
     require(not converted(row, "--tokenizer", "none")["tokenizer"], "there is one")
+
+
+@column("convert --sound")
+def convert_sound(row):
+    """Features are those of arrays, as before, and of samples."""
+    width = min(row.array("input").shape[-1], 128)
+    words = f"rate=8000,window=256,hop=100,mels={width},add=1e-3"
+    converted(row, "--sound", words)
+    heard = row.json("inspect", row.other)["model"]["sound"]
+    require(heard.startswith(f"8000 samples a second, 256 every 100, 256 points, {width} bands"),
+            heard)
+    if len(row.inputs) > 1:
+        return  # which takes as many sequences of the others
+    sound = row.folder / "sound.raw"
+    sound.write_bytes(array.array("h", (997 * i % 3001 for i in range(1356))).tobytes())
+    values = row.run(model=row.other, source=[sound]).values
+    require(values and all(math.isfinite(value) for value in values), "not finite")
 
 
 @column("convert --weights --max-bytes")

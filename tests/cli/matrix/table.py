@@ -120,6 +120,8 @@ REFUSALS = {
     "f": (1, "--functions, and a second file, are for exported programs"),
     "w": (1, "--encoded names an input of a second program"),
     "t": (1, "--tokenizer: the model reads features, not text"),
+    "r": (1, "--sound: the model reads tokens, not features: drop the option"),
+    "l": (1, "--sound: the model reads images: drop the option"),
     "k": (1, "--max-kl: the model gives no probabilities"),
     "y": (1, "--max-perplexity-increase: there is no text to measure it on"),
     # bench
@@ -225,6 +227,8 @@ convert --context
     +  +  +  +  +  +  z  z  z  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 convert --tokenizer
     m  +  t  t  +  +  t  t  t  t  +  +  t  t  +  +  t  +  t  +  +  +  +  +
+convert --sound
+    +  r  +  +  r  r  l  l  l  +  r  r  +  +  r  r  +  r  +  r  r  r  r  r
 convert --target
     +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 convert --weights --max-bytes

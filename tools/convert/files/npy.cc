@@ -263,6 +263,16 @@ NpyArray NpyArray::read(const std::filesystem::path& file) {
   return NpyArray(std::move(map), std::move(tensor));
 }
 
+NpyArray NpyArray::of(FileMap file, std::string name, std::vector<uint64_t> shape,
+                      std::vector<float> values) {
+  CheckpointTensor tensor = {std::move(name), DType::kF32, std::move(shape), {}};
+  tensor.strides = contiguous_strides(tensor.shape);
+  tensor.data = std::as_bytes(std::span(values));
+  NpyArray array(std::move(file), std::move(tensor));
+  array.made_ = std::move(values);
+  return array;
+}
+
 NpyWriter::NpyWriter(const std::filesystem::path& file, std::span<const uint64_t> shape)
     : file_(file) {
   const std::string header = header_of("<f4", shape);

@@ -23,6 +23,10 @@ class NpyArray {
   // that names the file and the field.
   static NpyArray read(const std::filesystem::path& file);
 
+  // Of numbers that were made of what is in `file`.
+  static NpyArray of(FileMap file, std::string name, std::vector<uint64_t> shape,
+                     std::vector<float> values);
+
   const std::string& name() const { return tensor_.name; }  // of the file
   DType dtype() const { return tensor_.dtype; }
   const std::vector<uint64_t>& shape() const { return tensor_.shape; }
@@ -42,6 +46,7 @@ class NpyArray {
 
   FileMap file_;
   CheckpointTensor tensor_;  // its name is that of the file
+  std::vector<float> made_;  // what it views where that is not the file
 };
 
 // Writes a version 1.0 file of '<f4' in pieces, in any order; what is not written is zero. The file

@@ -13,6 +13,7 @@
 #include "convert/graph/graph.h"
 #include "convert/masks/masks.h"
 #include "convert/quantize/quantizers.h"
+#include "convert/sound/sound_parameters.h"
 #include "convert/tokenizers/tokenizer_spec.h"
 #include "core/cache_layout.h"
 #include "core/packing.h"
@@ -206,6 +207,7 @@ struct Program {
   std::optional<TokenizerSpec> tokenizer;  // completed (complete_tokenizer)
   // Instead, the tokenizer of a model file, where it lies.
   std::optional<format::TokenizerView> stored_tokenizer;
+  std::optional<SoundTable> sound;  // that the features of input 0 are made of
 
   // Each returns the number of what it adds.
   uint32_t add_slot(uint32_t width, uint32_t axis = 0);

@@ -347,6 +347,15 @@ fb::DetachedBuffer build_metadata(const Program& program, const std::vector<Segm
   fb::Offset<format::Tokenizer> tokenizer;
   if (program.tokenizer) tokenizer = write_tokenizer(builder, *program.tokenizer);
   if (program.stored_tokenizer) tokenizer = write_tokenizer(builder, *program.stored_tokenizer);
+  fb::Offset<format::Sound> sound;
+  if (program.sound) {
+    static_assert(sizeof(SoundNumbers) == sizeof(format::SoundNumbers));
+    const auto filters = builder.CreateVector(program.sound->filters);
+    const auto tables = builder.CreateVector(program.sound->tables);
+    const auto* const numbers =
+        reinterpret_cast<const format::SoundNumbers*>(&program.sound->numbers);
+    sound = format::CreateSound(builder, numbers, filters, tables);
+  }
   const auto producer = builder.CreateString(
       program.producer.empty() ? std::string("arenite ") + version() : program.producer);
   const auto name = builder.CreateString(program.name);
@@ -374,7 +383,7 @@ fb::DetachedBuffer build_metadata(const Program& program, const std::vector<Segm
                           function_names, axes, slots, ops_at, op_names_at, tensors_at,
                           tensor_names_at, caches, masks_at, mask_words_at, hidden_states,
                           packed_at, offsets_at, labels, &self_test, tokenizer, program.array_flags,
-                          static_cast<uint32_t>(program.kv_cache)),
+                          static_cast<uint32_t>(program.kv_cache), sound),
       format::ModelIdentifier());
   return builder.Release();
 }
@@ -579,6 +588,11 @@ Program read_model(std::span<const std::byte> file, uint32_t packed_index) {
     program.hidden_states.push_back(reader.hidden_state(i));
   }
   for (const auto* label : *model.labels()) program.labels.push_back(label->str());
+  if (const SoundView sound = reader.sound(); sound.numbers != nullptr) {
+    program.sound = SoundTable{*sound.numbers,
+                               {sound.filters.begin(), sound.filters.end()},
+                               {sound.tables.begin(), sound.tables.end()}};
+  }
   if (format::has_tokenizer(file)) program.stored_tokenizer = format::tokenizer_view(file);
   return program;
 }

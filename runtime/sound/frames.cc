@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plain float32, in an order that is the same on every CPU, so that features have the same bits.
+#include "sound/frames.h"
+
+#include <cassert>
+#include <cstring>
+
+#include "ops/row_ops.h"
+
+namespace arenite::sound {
+namespace {
+
+struct Complex {
+  float re, im;
+};
+Complex operator+(Complex a, Complex b) { return {a.re + b.re, a.im + b.im}; }
+Complex operator-(Complex a, Complex b) { return {a.re - b.re, a.im - b.im}; }
+Complex operator*(Complex a, Complex b) {
+  return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
+}
+Complex times_minus_i(Complex a) { return {a.im, -a.re}; }
+
+Complex at(const float* pairs, size_t index) { return {pairs[2 * index], pairs[2 * index + 1]}; }
+void put(float* pairs, size_t index, Complex value) {
+  pairs[2 * index] = value.re;
+  pairs[2 * index + 1] = value.im;
+}
+
+constexpr uint32_t kRadixMax = 7;
+
+// Transforms a few numbers in place. Of an odd number, each sum and difference of two that are as
+// far from the first and from the end is multiplied once for each result.
+void transform_few(Complex (&a)[kRadixMax], uint32_t radix, const float* roots, uint32_t length) {
+  if (radix == 2) {
+    const Complex sum = a[0] + a[1];
+    a[1] = a[0] - a[1];
+    a[0] = sum;
+  } else if (radix == 4) {
+    const Complex even = a[0] + a[2], odd = a[1] + a[3];
+    const Complex left = a[0] - a[2], right = times_minus_i(a[1] - a[3]);
+    a[0] = even + odd;
+    a[1] = left + right;
+    a[2] = even - odd;
+    a[3] = left - right;
+  } else {
+    Complex made[kRadixMax];
+    for (uint32_t k = 0; k < radix; ++k) {
+      Complex sum = a[0], turned = {0.0f, 0.0f};
+      for (uint32_t j = 1; j <= radix / 2; ++j) {
+        const Complex root = at(roots, j * k % radix * (length / radix));
+        const Complex both = a[j] + a[radix - j], apart = a[j] - a[radix - j];
+        sum = sum + Complex{both.re * root.re, both.im * root.re};
+        turned = turned + Complex{-apart.im * root.im, apart.re * root.im};
+      }
+      made[k] = sum + turned;
+    }
+    for (uint32_t k = 0; k < radix; ++k) a[k] = made[k];
+  }
+}
+
+// Stockham's: each pass goes from one half to the other, and the last one leaves the results in
+// their order. Returns where that is.
+float* transform(const float* roots, uint32_t length, float* x, float* y) {
+  uint32_t stride = 1;
+  for (uint32_t left = length; left > 1;) {
+    const uint32_t radix = radix_of(left), part = left / radix;
+    for (uint32_t p = 0; p < part; ++p) {
+      for (uint32_t q = 0; q < stride; ++q) {
+        Complex few[kRadixMax];
+        for (uint32_t j = 0; j < radix; ++j) few[j] = at(x, q + stride * (p + part * j));
+        transform_few(few, radix, roots, length);
+        for (uint32_t k = 0; k < radix; ++k) {
+          const Complex root = at(roots, size_t{p} * k * stride);
+          put(y, q + stride * (radix * p + k), k == 0 ? few[0] : few[k] * root);
+        }
+      }
+    }
+    float* const made = y;
+    y = x;
+    x = made;
+    left = part;
+    stride *= radix;
+  }
+  return x;
+}
+
+}  // namespace
+
+// Even and odd samples are the parts of complex numbers z, of whose transform Z that of the samples
+// is made: X[k] = (Z[k] + Z*[n - k]) / 2 - i w^k (Z[k] - Z*[n - k]) / 2, and X*[n - k] is the same
+// with a plus.
+float* power_spectrum(const SoundView& view, float* x, float* other) {
+  const uint32_t n = view.numbers->points / 2;
+  float* const z = transform(view.roots(), n, x, other);
+  float* const power = z == x ? other : x;
+  const auto square = [](Complex a) { return a.re * a.re + a.im * a.im; };
+  for (uint32_t k = 0; k <= n / 2; ++k) {
+    const Complex a = at(z, k), b = at(z, k == 0 ? 0 : n - k);
+    const Complex sum = {0.5f * (a.re + b.re), 0.5f * (a.im - b.im)};
+    const Complex difference = {0.5f * (a.re - b.re), 0.5f * (a.im + b.im)};
+    const Complex turned = times_minus_i(difference * at(view.half_roots(), k));
+    power[k] = square(sum + turned);
+    power[n - k] = square(sum - turned);
+  }
+  return power;
+}
+
+// ---- frames ----
+
+void Frames::restart() {
+  const uint32_t padding = numbers_.padding();
+  place_ = {.next = padding, .until = numbers_.window - padding};
+  if (numbers_.has(kReflected)) place_.until = padding + 1;
+  for (uint32_t i = 0; i < padding; ++i) ring_[i] = 0.0f;
+}
+
+void Frames::push(float sample) {
+  ring_[place_.next] = sample;
+  if (++place_.next == size()) place_.next = 0;
+  --place_.until;
+}
+
+size_t Frames::take(const Samples& samples) {
+  size_t taken = 0;
+  while (taken < samples.count && place_.until != 0) push(samples[taken++]);
+  if (place_.until == 0 && place_.is_first && numbers_.has(kReflected)) mirror_begin();
+  return taken;
+}
+
+void Frames::mirror_begin() {
+  const uint32_t padding = numbers_.padding();
+  for (uint32_t i = 1; i <= padding; ++i) ring_[padding - i] = ring_[padding + i];
+}
+
+bool Frames::end() {
+  place_.after = numbers_.padding();
+  return !numbers_.has(kReflected) || !place_.is_first || place_.until == 0;
+}
+
+bool Frames::take_padding() {
+  while (place_.until != 0 && place_.after != 0) {
+    const uint32_t back = 2 * (numbers_.padding() - place_.after + 1);
+    const uint32_t mirrored = (place_.next + size() - back) % size();
+    push(numbers_.has(kReflected) ? ring_[mirrored] : 0.0f);
+    --place_.after;
+  }
+  const bool is_last = place_.after < numbers_.hop;
+  return place_.until == 0 && !(numbers_.has(kDropsLast) && is_last);
+}
+
+void Frames::copy_frame(float* frame) const {
+  const uint32_t window = numbers_.window;
+  const uint32_t to_end = size() - place_.begin < window ? size() - place_.begin : window;
+  std::memcpy(frame, ring_ + place_.begin, to_end * sizeof(float));
+  std::memcpy(frame + to_end, ring_, (window - to_end) * sizeof(float));
+  if (numbers_.has(kRemovesMean)) {
+    float sum = 0.0f;
+    for (uint32_t i = 0; i < window; ++i) sum += frame[i];
+    const float mean = sum / static_cast<float>(window);
+    for (uint32_t i = 0; i < window; ++i) frame[i] -= mean;
+  }
+  const float emphasis = numbers_.emphasis;
+  for (uint32_t i = window; i-- != 0 && emphasis != 0.0f;) {
+    frame[i] -= emphasis * frame[i == 0 ? 0 : i - 1];
+  }
+  for (uint32_t i = 0; i < window; ++i) frame[i] *= view_.window()[i];
+  for (uint32_t i = window; i < numbers_.points; ++i) frame[i] = 0.0f;
+}
+
+// Not a number stays none.
+float Frames::finished(float energy) const {
+  if (numbers_.has(kAddsFloor)) {
+    energy += numbers_.floor;
+  } else {
+    energy = energy < numbers_.floor ? numbers_.floor : energy;
+  }
+  if (!numbers_.has(kIsLinear)) energy = logarithm(energy);
+  return energy * numbers_.factor + numbers_.offset;
+}
+
+const float* Frames::compute() {
+  float* const frame = work();
+  float* const other = frame + numbers_.points;
+  copy_frame(frame);
+  float* const power = power_spectrum(view_, frame, other);
+  float* const bands = power == frame ? other : frame;
+  for (uint32_t i = 0; i < numbers_.bins() && numbers_.has(kMagnitude); ++i) {
+    power[i] = __builtin_sqrtf(power[i]);
+  }
+  const float* weight = view_.weights();
+  for (uint32_t i = 0; i < numbers_.bands; ++i) {
+    const float* const bin = power + view_.filters[2 * i];
+    const uint32_t count = view_.filters[2 * i + 1];
+    float energy = 0.0f;
+    for (uint32_t j = 0; j < count; ++j) energy += weight[j] * bin[j];
+    weight += count;
+    bands[i] = finished(energy);
+  }
+  place_.begin = (place_.begin + numbers_.hop) % size();
+  // Of a window of an even length, the first frame that is mirrored took a sample more than it has.
+  const bool took_more = place_.is_first && numbers_.has(kReflected) && numbers_.window % 2 == 0;
+  place_.until = numbers_.hop - (took_more ? 1 : 0);
+  place_.is_first = false;
+  return bands;
+}
+
+void Frames::complete(const float* bands, float peak, float* features) {
+  float* const raised = work();
+  const float least = peak - numbers_.range;
+  for (uint32_t i = 0; i < numbers_.bands; ++i) {
+    raised[i] = numbers_.range != 0.0f && bands[i] < least ? least : bands[i];
+  }
+  if (numbers_.coefficients == 0) {
+    std::memcpy(features, raised, numbers_.bands * sizeof(float));
+    return;
+  }
+  const float* cosine = view_.cosines();
+  for (uint32_t i = 0; i < numbers_.coefficients; ++i) {
+    float sum = 0.0f;
+    for (uint32_t j = 0; j < numbers_.bands; ++j) sum += *cosine++ * raised[j];
+    features[i] = sum;
+  }
+}
+
+void all_features(Frames& frames, const Samples& sound, size_t count, float* rows) {
+  const SoundNumbers& numbers = frames.numbers();
+  float loudest = -__builtin_inff();
+  size_t made = 0;
+  const auto add = [&] {
+    float* const row = rows + made * numbers.bands;
+    std::memcpy(row, frames.compute(), numbers.bands * sizeof(float));
+    for (uint32_t i = 0; i < numbers.bands; ++i) loudest = row[i] > loudest ? row[i] : loudest;
+    ++made;
+  };
+  for (size_t taken = 0; made < count; add()) {
+    taken += frames.take(sound.after(taken));
+    if (!frames.is_whole()) break;
+  }
+  frames.end();
+  while (made < count && frames.take_padding()) add();
+  assert(made == count);
+  const float peak = numbers.has(kPeakIsFixed) ? numbers.peak : loudest;
+  for (size_t i = 0; i < made; ++i) {
+    frames.complete(rows + i * numbers.bands, peak, rows + i * numbers.features());
+  }
+}
+
+}  // namespace arenite::sound

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// Of RIFF WAVE the two chunks that say what samples there are, and where.
+#include "cli/sound_file.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <vector>
+
+#include "convert/check/check_session.h"
+#include "convert/files/error.h"
+#include "convert/program/program.h"
+#include "format/verify.h"
+#include "session/session_state.h"
+#include "sound/frames.h"
+
+namespace arenite::tool {
+namespace {
+
+using Bytes = std::span<const std::byte>;
+
+template <typename T>
+T number_at(Bytes bytes, size_t place) {
+  T value = 0;
+  std::memcpy(&value, bytes.data() + place, sizeof(T));  // little-endian, as this program's CPUs
+  return value;
+}
+
+struct SoundData {
+  uint32_t rate = 0;  // 0: the file does not say
+  bool is_float = false;
+  Bytes samples;
+};
+
+SoundData parse_wave(Bytes file, const std::string& name) {
+  constexpr uint32_t kHeaderBytes = 12, kChunkBytes = 8, kFormatBytes = 16, kSubformat = 24;
+  constexpr uint16_t kWhole = 1, kFloat = 3, kExtensible = 0xFFFE;
+  const auto tag_at = [&](size_t place, const char* tag) {
+    return place + 4 <= file.size() && std::memcmp(file.data() + place, tag, 4) == 0;
+  };
+  if (!tag_at(0, "RIFF") || !tag_at(8, "WAVE")) {
+    throw convert::InputError("{}: no WAV file: it does not begin with RIFF and WAVE", name);
+  }
+  SoundData sound;
+  for (size_t at = kHeaderBytes; at + kChunkBytes <= file.size();) {
+    const uint32_t bytes = number_at<uint32_t>(file, at + 4);
+    const Bytes rest = file.subspan(at + kChunkBytes);
+    if (tag_at(at, "fmt ") && bytes >= kFormatBytes && rest.size() >= bytes) {
+      uint16_t kind = number_at<uint16_t>(rest, 0);
+      if (kind == kExtensible && bytes >= kSubformat + 2) {
+        kind = number_at<uint16_t>(rest, kSubformat);
+      }
+      const uint16_t channels = number_at<uint16_t>(rest, 2);
+      const uint16_t bits = number_at<uint16_t>(rest, 14);
+      sound.is_float = kind == kFloat;
+      if (channels != 1 || !((kind == kWhole && bits == 16) || (sound.is_float && bits == 32))) {
+        throw convert::InputError(
+            "{}: {} channels of {} bits, encoding {}: expected one channel of 16-bit or float "
+            "samples; sox {} -c 1 -b 16 -e signed OUT.wav makes it",
+            name, channels, bits, kind, name);
+      }
+      sound.rate = number_at<uint32_t>(rest, 4);
+    } else if (tag_at(at, "data") && sound.rate != 0) {
+      // Programs that write to a pipe do not know how much will come.
+      sound.samples = rest.first(std::min<size_t>(bytes, rest.size()));
+      return sound;
+    }
+    at += kChunkBytes + size_t{bytes} + bytes % 2;
+  }
+  throw convert::InputError("{}: no samples: expected the chunks fmt and data", name);
+}
+
+std::vector<float> samples_of(const SoundData& sound) {
+  const size_t bytes = sound.is_float ? sizeof(float) : sizeof(int16_t);
+  std::vector<float> samples(sound.samples.size() / bytes);
+  for (size_t i = 0; i < samples.size(); ++i) {
+    samples[i] = sound.is_float
+                     ? number_at<float>(sound.samples, i * bytes)
+                     : static_cast<float>(number_at<int16_t>(sound.samples, i * bytes)) * 0x1p-15f;
+  }
+  return samples;
+}
+
+}  // namespace
+
+bool is_sound_file(const std::filesystem::path& file) {
+  return file.extension() == ".wav" || file.extension() == ".raw";
+}
+
+convert::NpyArray read_sound(const std::filesystem::path& file, const Model& model,
+                             uint32_t input) {
+  const std::string name = convert::quote(file.string());
+  const format::ModelReader reader = ModelAccess::reader(model);
+  const SoundView view = reader.sound();
+  if (view.numbers == nullptr || input != 0) {
+    throw convert::InputError(
+        "{}: the model's file does not say how sound becomes features{}: convert it with --sound, "
+        "or pass an array of features",
+        name, view.numbers == nullptr ? "" : " of this input");
+  }
+  // As load did, which does so in programs that link it for this.
+  if (!format::verify_sound(reader, format::Refusal(nullptr))) {
+    throw convert::InputError(
+        "the model's file is damaged where it says how sound becomes features");
+  }
+  const SoundNumbers& numbers = *view.numbers;
+  convert::FileMap map(file);
+  const SoundData sound = file.extension() == ".wav" ? parse_wave(map.bytes(), name)
+                                                     : SoundData{numbers.rate, false, map.bytes()};
+  if (sound.rate != numbers.rate) {
+    throw convert::InputError(
+        "{}: {} samples a second, and the model hears {}: resample it, as sox {} -r {} OUT.wav "
+        "does",
+        name, sound.rate, numbers.rate, name, numbers.rate);
+  }
+  std::vector<float> samples = samples_of(sound);
+  const uint32_t width = reader.slot(reader.input_slot()).width;
+  const uint32_t frames_per_token = width / numbers.features();
+  const uint64_t least = uint64_t{model.tokens_min()} * frames_per_token;
+  while (model.tokens_min() > 1 && numbers.frames(samples.size()) < least) {
+    samples.resize(samples.size() + numbers.hop);
+  }
+  const uint64_t frames = numbers.frames(samples.size());
+  const uint64_t tokens = frames / frames_per_token;
+  if (tokens == 0) {
+    throw convert::InputError("{}: {} samples are too few for a token", name, samples.size());
+  }
+  std::vector<float> rows(frames * numbers.bands), floats(sound_floats(numbers, 0));
+  SoundPlace place;
+  sound::Frames maker(view, place, floats.data());
+  maker.restart();
+  sound::all_features(maker, std::span<const float>(samples), frames, rows.data());
+  rows.resize(tokens * width);
+  if ((convert::array_flags(model.file()) & convert::kTakesColumnsFirst) == 0) {
+    return convert::NpyArray::of(std::move(map), file.string(), {tokens, width}, std::move(rows));
+  }
+  std::vector<float> turned;
+  for (uint64_t c = 0; c < width; ++c) {
+    for (uint64_t t = 0; t < tokens; ++t) turned.push_back(rows[t * width + c]);
+  }
+  return convert::NpyArray::of(std::move(map), file.string(), {1, width, tokens},
+                               std::move(turned));
+}
+
+}  // namespace arenite::tool

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+// Windows, roots of unity, triangles of bands and cosines, by their public definitions.
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "convert/files/error.h"
+#include "convert/sound/sound_parameters.h"
+
+namespace arenite::convert {
+namespace {
+
+constexpr double kTwoPi = 2.0 * std::numbers::pi;
+
+// HTK's is 2595 log10(1 + f / 700), Kaldi's the same to a factor. Slaney's is linear below 1 kHz,
+// 15 mels there, and then 27 for each factor of 6.4.
+double mel_of(MelScale scale, double hertz) {
+  if (scale != MelScale::kSlaney) return 2595.0 * std::log10(1.0 + hertz / 700.0);
+  if (hertz < 1000.0) return hertz * 3.0 / 200.0;
+  return 15.0 + 27.0 * std::log(hertz / 1000.0) / std::log(6.4);
+}
+double hertz_of(MelScale scale, double mel) {
+  if (scale != MelScale::kSlaney) return 700.0 * (std::pow(10.0, mel / 2595.0) - 1.0);
+  if (mel < 15.0) return mel * 200.0 / 3.0;
+  return 1000.0 * std::exp((mel - 15.0) * std::log(6.4) / 27.0);
+}
+
+double window_at(WindowShape shape, uint32_t index, uint32_t size) {
+  const bool is_symmetric = shape == WindowShape::kHannSymmetric ||
+                            shape == WindowShape::kHammingSymmetric || shape == WindowShape::kPovey;
+  const double cosine = std::cos(kTwoPi * index / (is_symmetric ? size - 1 : size));
+  switch (shape) {
+    case WindowShape::kHann:
+    case WindowShape::kHannSymmetric:
+      return 0.5 - 0.5 * cosine;
+    case WindowShape::kHamming:
+    case WindowShape::kHammingSymmetric:
+      return 0.54 - 0.46 * cosine;
+    case WindowShape::kPovey:
+      return std::pow(0.5 - 0.5 * cosine, 0.85);
+    case WindowShape::kOnes:
+      break;
+  }
+  return 1.0;
+}
+
+void add_roots(uint32_t of, uint32_t count, std::vector<float>& tables) {
+  for (uint32_t k = 0; k < count; ++k) {
+    tables.push_back(static_cast<float>(std::cos(kTwoPi * k / of)));
+    tables.push_back(static_cast<float>(-std::sin(kTwoPi * k / of)));
+  }
+}
+
+// Triangles between three neighbours of edges that are evenly apart in mel, straight in hertz, or,
+// as Kaldi has them, in mel. Of each its bins from the first to the last that is not 0.
+void add_bands(const SoundParameters& parameters, SoundTable& made) {
+  const bool in_mel = parameters.scale == MelScale::kKaldi;
+  const double low = mel_of(parameters.scale, parameters.low);
+  const double high = mel_of(parameters.scale, parameters.high);
+  const auto edge = [&](uint32_t i) {
+    const double mel = low + (high - low) * i / (parameters.bands + 1);
+    return in_mel ? mel : hertz_of(parameters.scale, mel);
+  };
+  for (uint32_t i = 0; i < parameters.bands; ++i) {
+    const double left = edge(i), centre = edge(i + 1), right = edge(i + 2);
+    std::vector<double> weights;
+    for (uint32_t bin = 0; bin < made.numbers.bins(); ++bin) {
+      const double hertz = 1.0 * bin * parameters.rate / made.numbers.points;
+      const double at = in_mel ? mel_of(parameters.scale, hertz) : hertz;
+      const double weight =
+          std::min((at - left) / (centre - left), (right - at) / (right - centre));
+      weights.push_back(std::max(0.0, weight));
+    }
+    if (parameters.norm == BandNorm::kSlaney) {
+      for (double& weight : weights) weight *= 2.0 / (right - left);
+    }
+    const auto is_some = [](double weight) { return weight != 0.0; };
+    const auto first = std::ranges::find_if(weights, is_some);
+    const auto end = std::find_if(weights.rbegin(), weights.rend(), is_some).base();
+    const auto count = first < end ? end - first : 0;
+    made.filters.push_back(count == 0 ? 0 : static_cast<uint32_t>(first - weights.begin()));
+    made.filters.push_back(static_cast<uint32_t>(count));
+    for (auto weight = first; count != 0 && weight != end; ++weight) {
+      made.tables.push_back(static_cast<float>(*weight));
+    }
+  }
+}
+
+// What multiplies a natural logarithm.
+double factor_of(Logarithm logarithm) {
+  if (logarithm == Logarithm::kTen) return 1.0 / std::log(10.0);
+  return logarithm == Logarithm::kDecibel ? 10.0 / std::log(10.0) : 1.0;
+}
+
+SoundNumbers numbers_of(const SoundParameters& parameters, uint32_t window) {
+  SoundNumbers numbers;
+  numbers.rate = parameters.rate;
+  numbers.window = window;
+  numbers.hop = parameters.hop;
+  numbers.points = parameters.points;
+  numbers.bands = parameters.bands;
+  numbers.coefficients = parameters.coefficients;
+  const std::pair<SoundFlags, bool> flags[] = {
+      {kCentred, parameters.padding != SoundPadding::kNone},
+      {kReflected, parameters.padding == SoundPadding::kReflect},
+      {kMagnitude, parameters.power == 1},
+      {kAddsFloor, parameters.added != 0.0},
+      {kDropsLast, parameters.drops_last},
+      {kRemovesMean, parameters.removes_mean},
+      {kIsLinear, parameters.logarithm == Logarithm::kNone},
+      {kPeakIsFixed, parameters.has_peak}};
+  for (const auto& [flag, is_set] : flags) numbers.flags |= is_set ? flag : 0u;
+  numbers.emphasis = static_cast<float>(parameters.emphasis);
+  numbers.floor = static_cast<float>(parameters.added != 0.0 ? parameters.added : parameters.floor);
+  numbers.factor = static_cast<float>(factor_of(parameters.logarithm) / parameters.deviation);
+  numbers.offset = static_cast<float>(-parameters.mean / parameters.deviation);
+  numbers.range = static_cast<float>(parameters.range / parameters.deviation);
+  numbers.peak = static_cast<float>((parameters.peak - parameters.mean) / parameters.deviation);
+  return numbers;
+}
+
+}  // namespace
+
+SoundTable make_sound_table(const SoundParameters& parameters) {
+  // What torch.stft and librosa cut out is as long as the transform, with the window in its middle.
+  // Around a centre, the zeros at both ends can be left out.
+  const uint32_t zeros = parameters.points - parameters.window;
+  const bool cuts_window =
+      parameters.frames == FramesOf::kWindow ||
+      (parameters.padding != SoundPadding::kNone && zeros % 2 == 0 && parameters.window % 2 == 0);
+  SoundTable made;
+  made.numbers = numbers_of(parameters, cuts_window ? parameters.window : parameters.points);
+  for (uint32_t i = 0; i < made.numbers.window; ++i) {
+    const uint32_t before = cuts_window ? 0 : zeros / 2;
+    const bool is_inside = i >= before && i - before < parameters.window;
+    const double value =
+        is_inside ? window_at(parameters.shape, i - before, parameters.window) : 0.0;
+    made.tables.push_back(static_cast<float>(value * parameters.gain));
+  }
+  add_roots(parameters.points / 2, parameters.points / 2, made.tables);
+  add_roots(parameters.points, parameters.points / 4 + 1, made.tables);
+  add_bands(parameters, made);
+  for (uint32_t i = 0; i < parameters.coefficients; ++i) {
+    const double scale = std::sqrt((i == 0 ? 1.0 : 2.0) / parameters.bands);
+    for (uint32_t j = 0; j < parameters.bands; ++j) {
+      made.tables.push_back(static_cast<float>(
+          scale * std::cos(std::numbers::pi * i * (j + 0.5) / parameters.bands)));
+    }
+  }
+  return made;
+}
+
+std::string describe_sound(const SoundNumbers& numbers) {
+  std::string text =
+      fmt::format("{} samples a second, {} every {}, {} points, {} bands", numbers.rate,
+                  numbers.window, numbers.hop, numbers.points, numbers.bands);
+  if (numbers.coefficients != 0) text += fmt::format(", {} coefficients", numbers.coefficients);
+  if (numbers.has(kMagnitude)) text += " of magnitudes";
+  text += fmt::format(", {}{:g}", numbers.has(kAddsFloor) ? "plus " : "at least ", numbers.floor);
+  if (numbers.has(kIsLinear)) text += ", no logarithm";
+  if (numbers.has(kCentred)) text += numbers.has(kReflected) ? ", mirrored ends" : ", zeros around";
+  if (numbers.has(kDropsLast)) text += ", without the last";
+  if (numbers.range != 0.0f) {
+    text += fmt::format(", at most {:g} below {}", numbers.range,
+                        numbers.has(kPeakIsFixed) ? fmt::format("{:g}", numbers.peak)
+                                                  : "the loudest of a whole sound");
+  }
+  return text;
+}
+
+}  // namespace arenite::convert

@@ -7,7 +7,8 @@
 .DEFAULT_GOAL := build
 .PHONY: build demo test test-x86-64-levels test-faults test-bits test-tsan test-tsan-cli \
   test-arm64 test-armv7 test-riscv64 test-cortex-m7 test-cortex-m4f demo-cortex-m7 first-hour \
-  reproducible bounds fuzz fuzz-all damage coverage mutation bench size check tidy sanitize \
+  reproducible bounds fuzz fuzz-all damage coverage mutation bench bench-cortex-m \
+  size check tidy sanitize \
   clean help
 MAKEFLAGS += --no-print-directory
 export ARENITE_SKIP_PACKAGES
@@ -124,9 +125,11 @@ define bare_metal
 	$(call run_tests,$(1))
 endef
 
-test-cortex-m7: ## Run the device tests on a Cortex-M7 without an operating system, as QEMU has it
+test-cortex-m7: ## Run the device tests on a Cortex-M7 and M55 without an operating system, in QEMU
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_CORTEX_M)
 	$(call bare_metal,cortex-m7)
+	$(call build,cortex-m55,$(HOST_PROGRAMS),device_tests)
+	$(call run_tests,cortex-m55,-R '^device_tests$$')
 
 test-cortex-m4f: ## The same on a Cortex-M4F
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_CORTEX_M)
@@ -228,6 +231,14 @@ bench: ## Time the models and the kernels, beside this machine's limits
 	@python3 tests/bench/compare_weights.py build/arenite build/bench $(TEXT_LENGTHS)
 	@echo
 	@build/tests/bench/kernels_bench --benchmark_min_time=0.1 2>/dev/null
+
+bench-cortex-m: ## Count instructions of kernels, ops and models on Cortex-M, as QEMU has it
+	@$(INSTALL) $(PACKAGES) $(PACKAGES_CORTEX_M)
+	$(call build,default,,arenite_cli make_device_vectors)
+	$(call build,cortex-m7,$(HOST_PROGRAMS),cortex_m_bench)
+	$(call build,cortex-m4f,$(HOST_PROGRAMS),cortex_m_bench)
+	$(call build,cortex-m55,$(HOST_PROGRAMS),cortex_m_bench)
+	@python3 tests/bench/count_cortex_m.py . build/bench-cortex-m.json
 
 size: ## Print what each target takes of flash and RAM, and compare it with its budgets
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_SIZE)

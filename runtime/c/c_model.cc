@@ -26,7 +26,9 @@ static_assert(same(ARENITE_TARGET_PORTABLE, Target::kPortable) &&
               same(ARENITE_TARGET_X86_64_V4_VNNI, Target::kX86_64_v4_vnni) &&
               same(ARENITE_TARGET_ARM64_DOT, Target::kArm64_dot) &&
               same(ARENITE_TARGET_ARM64_I8MM, Target::kArm64_i8mm) &&
-              ARENITE_TARGET_ARM64_I8MM == kTargets - 1);
+              same(ARENITE_TARGET_CORTEX_M_DSP, Target::kCortexMDsp) &&
+              same(ARENITE_TARGET_CORTEX_M_MVE, Target::kCortexMMve) &&
+              ARENITE_TARGET_CORTEX_M_MVE == kTargets - 1);
 static_assert(same(ARENITE_CHECKSUMS_VERIFY, Checksums::kVerify) &&
               same(ARENITE_CHECKSUMS_SKIP, Checksums::kSkip));
 

@@ -29,6 +29,7 @@ struct Packing {
   uint8_t nr = 0;
   uint8_t kr = 0;
   uint8_t mr = 0;
+  bool widens = false;  // its kernels work in product_scratch_bytes
 
   friend constexpr bool operator==(const Packing&, const Packing&) = default;
 };
@@ -41,7 +42,7 @@ constexpr Packing packing_of(Target target, TensorType type) {
   Tile tile = kTargetColumn<&TargetRow::floats>[index];
   if (type == TensorType::kQ8) tile = kTargetColumn<&TargetRow::q8>[index];
   if (type == TensorType::kQ4) tile = kTargetColumn<&TargetRow::q4>[index];
-  return {as_weights(type), tile.nr, tile.kr, tile.mr};
+  return {as_weights(type), tile.nr, tile.kr, tile.mr, tile.widens};
 }
 
 // A session's positions come in panels of as many, whatever its caches hold, and a panel of
@@ -63,6 +64,12 @@ constexpr uint32_t panels_of(Packing packing, uint32_t outputs) {
 // Inputs of a panel, those included that only fill its last group of kr.
 constexpr Checked padded_inputs(Packing packing, uint32_t inputs) {
   return Checked(div_up(inputs, packing.kr)) * packing.kr;
+}
+
+// Of a thread, for the rows of a block in 16 bits.
+constexpr Checked product_scratch_bytes(Packing packing, uint32_t inputs) {
+  if (!packing.widens) return 0;
+  return padded_inputs(packing, inputs) * (packing.mr * sizeof(int16_t));
 }
 
 // Bytes of one output's share of a block of a panel, or of a plain row: the weights, the scale.

@@ -15,13 +15,15 @@
 namespace arenite {
 
 // `nr` outputs lie side by side, `kr` inputs of each follow each other, `mr` rows of activations
-// are computed at once (packing.h).
+// are computed at once (packing.h). Where a tile widens, its kernels multiply 16 bits by 16, and a
+// thread keeps a block of rows so.
 struct Tile {
   uint8_t nr, kr, mr;
+  bool widens = false;
 };
 
 // Whose compilers can build the kernels.
-enum class Architecture : uint8_t { kAny, kX86_64, kAarch64, kArm };
+enum class Architecture : uint8_t { kAny, kX86_64, kAarch64, kArm, kCortexMDsp, kCortexMMve };
 
 struct TargetRow {
   Target target;
@@ -60,6 +62,11 @@ inline constexpr TargetRow kTargetRows[] = {
     {Target::kArm64_i8mm, "arm64-i8mm", "neoni8mm", Architecture::kAarch64,
      {8, 1, 6}, {16, 8, 8}, {16, 8, 8},
      "64-bit ARM with I8MM: Cortex-A510, A710 and later"},
+    {Target::kCortexMDsp, "cortex-m-dsp", "dsp", Architecture::kCortexMDsp,
+     {4, 1, 4}, {4, 8, 4, true}, {4, 4, 4, true},
+     "Cortex-M with the DSP extension: M4, M7, M33, M35P; M55 and M85, too"},
+    {Target::kCortexMMve, "cortex-m-mve", "mve", Architecture::kCortexMMve,
+     {4, 1, 4}, {4, 16, 4}, {4, 16, 4}, "Cortex-M with MVE (Helium): M52, M55, M85"},
 };
 // clang-format on
 

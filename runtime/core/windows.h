@@ -70,6 +70,7 @@ constexpr Checked history_bytes(uint32_t rows, uint32_t columns) {
 struct WindowScratch {
   Checked row = 0;   // of zeros; of depthwise convolutions a row of sums
   Checked rows = 0;  // what products read that cannot read rows where they lie; a row of products
+  Checked wide = 0;  // product_scratch_bytes
   Checked bytes = 0;
 };
 
@@ -79,7 +80,7 @@ constexpr WindowScratch window_scratch(const Windows& windows, uint32_t channels
   const Checked pointers = Checked(windows.lines.kernel) * windows.columns.kernel * windows_at_once;
   const Checked row = round_up(pointers * kPointerBytes, 16);
   const Checked rows = round_up(row + Checked(channels) * sizeof(float) + kReadAheadBytes, 16);
-  return {row, rows, rows};
+  return {row, rows, rows, rows};
 }
 
 // `packing` is that of the weights, whose inputs are those of a window. f32 reads rows where they
@@ -95,7 +96,13 @@ constexpr WindowScratch convolution_scratch(Packing packing, const Windows& wind
   } else {
     row_bytes = inputs * sizeof(float);
   }
-  scratch.bytes = scratch.rows + row_bytes * packing.mr + kReadAheadBytes;
+  scratch.wide = scratch.rows + row_bytes * packing.mr + kReadAheadBytes;
+  scratch.bytes = scratch.wide;
+  if (packing.widens) {
+    scratch.wide = round_up(scratch.wide, 16);
+    scratch.bytes =
+        scratch.wide + product_scratch_bytes(packing, static_cast<uint32_t>(inputs.value()));
+  }
   return scratch;
 }
 

@@ -231,6 +231,10 @@ bool derive_formula(const ModelReader& model, Target target, arenite::ArenaFormu
       uint32_t& most = formula.axes[model.slot(slot).axis].scratch;
       const uint64_t bytes = quantized_scratch_bytes(shape.inputs);
       if (bytes > most) ok = ok && fit(bytes, most);
+      const Checked wide =
+          product_scratch_bytes(packing_of(target, model.tensor(tensor).type), shape.inputs);
+      uint32_t& most_of_thread = formula.scratch_bytes_per_thread;
+      if (wide.value() > most_of_thread) ok = ok && fit(wide, most_of_thread);
     }
   }
   for (uint32_t i = 0; i < model.slots(); ++i) {

@@ -41,6 +41,12 @@ constexpr BuiltSet kBuiltSets[] = {
 #if defined(ARENITE_HAVE_NEONI8MM)
     {&kNeonI8mmSet, [](const CpuFeatures& cpu) { return cpu.arm_i8mm; }},
 #endif
+#if defined(ARENITE_HAVE_DSP)
+    {&kDspSet, [](const CpuFeatures&) { return true; }},  // or it would not have been compiled
+#endif
+#if defined(ARENITE_HAVE_MVE)
+    {&kMveSet, [](const CpuFeatures&) { return true; }},
+#endif
 #if defined(ARENITE_HAVE_NEON32)
     {&kNeon32Set, [](const CpuFeatures& cpu) { return cpu.neon; }},
 #endif

@@ -23,7 +23,7 @@ namespace arenite {
 
 // The sets that a build may have; tools/cmake/xnnpack.cmake decides which.
 extern const KernelSet kScalarSet, kSse41Set, kAvx2Set, kAvxVnniSet, kAvx512Set, kAvx512VnniSet,
-    kNeonSet, kNeonDotSet, kNeonI8mmSet, kNeon32Set;
+    kNeonSet, kNeonDotSet, kNeonI8mmSet, kNeon32Set, kDspSet, kMveSet;
 
 // The parameters of a kernel that could clamp, and of one that could not.
 inline constexpr xnn_f32_minmax_params kNoClamp = {{-INFINITY, INFINITY}};
@@ -74,7 +74,8 @@ static_assert(sizeof(QuantizedRow) == sizeof(xnn_qd8_quantization_params) &&
 
 template <Packing kPacking, auto kKernel>
 void quantized_gemm(size_t rows, size_t columns, size_t k, const int8_t* a, size_t a_stride_bytes,
-                    const void* w, float* c, size_t c_stride_bytes, const QuantizedRow* a_rows) {
+                    const void* w, float* c, size_t c_stride_bytes, const QuantizedRow* a_rows,
+                    std::byte*) {
   kernel_reads_rows(a, rows, k, a_stride_bytes);
   kernel_reads(a_rows, rows * sizeof(QuantizedRow));
   kernel_reads(w, panel_bytes_of(kPacking, columns, k));

@@ -153,7 +153,7 @@ void convolution(const KernelSet& kernels, const Windows& windows, const WindowI
   const WindowScratch layout = convolution_scratch(weights.packing, windows, input.rows.columns);
   auto work = [&](uint32_t task_index, uint32_t thread_index) {
     const ProductPart part(division, weights, output, task_index);
-    std::byte* const mine = scratch.threads + thread_index * scratch.bytes_per_thread;
+    std::byte* const mine = scratch.of(thread_index);
     std::byte* const gathered = mine + layout.rows.value();
     const bool is_f32 = linked_type(weights.type) == TensorType::kF32;
     const uint32_t block_rows = is_f32 ? kernels.indirect->list_rows[part.rows] : part.rows;
@@ -171,7 +171,7 @@ void convolution(const KernelSet& kernels, const Windows& windows, const WindowI
       for (uint32_t r = 0; r < part.rows; ++r) {
         rows.quantize_row(kernels, of_type, r, block.window(r));
       }
-      multiply(of_type, rows, 0, part);
+      multiply(of_type, rows, 0, part, mine + layout.wide.value());
     }
   };
   for_each_task(parallel, division.tasks(), work);
@@ -189,7 +189,7 @@ void depthwise_convolution(const KernelSet& kernels, const Windows& windows,
   const WindowScratch layout = depthwise_scratch(windows, output.columns);
   const RowBlocks blocks(output.rows, kRowsPerTask);
   auto work = [&](uint32_t task_index, uint32_t thread_index) {
-    std::byte* const mine = scratch.threads + thread_index * scratch.bytes_per_thread;
+    std::byte* const mine = scratch.of(thread_index);
     const float** const list = reinterpret_cast<const float**>(mine);
     float* const sums = reinterpret_cast<float*>(mine + layout.row.value());
     float* const products = reinterpret_cast<float*>(mine + layout.rows.value());
@@ -215,7 +215,7 @@ void max_pool(const Windows& windows, const WindowInput& input, const Matrix& ou
   assert(output.rows >= 1 && output.columns == input.rows.columns);
   const RowBlocks blocks(output.rows, kRowsPerTask);
   auto work = [&](uint32_t task_index, uint32_t thread_index) {
-    std::byte* const mine = scratch.threads + thread_index * scratch.bytes_per_thread;
+    std::byte* const mine = scratch.of(thread_index);
     const float** const list = reinterpret_cast<const float**>(mine);
     const uint32_t end = blocks.begin(task_index) + blocks.size(task_index);
     for (uint32_t row = blocks.begin(task_index); row < end; ++row) {

@@ -19,14 +19,15 @@ namespace {
 
 // Out of line, so that models without quantized weights do not have it.
 void quantized_linear(const KernelSet& kernels, const ConstMatrix& input, const WeightView& weights,
-                      const Matrix& output, std::byte* scratch, const ParallelFor& parallel) {
+                      const Matrix& output, const ScratchArea& scratch,
+                      const ParallelFor& parallel) {
   const QuantizedKernels& of_type = kernels.quantized(weights.type);
-  QuantizedRows rows(scratch, input.rows, input.columns);
+  QuantizedRows rows(scratch.rows, input.rows, input.columns);
   rows.quantize(kernels, of_type, input, parallel);
   const ProductDivision division(of_type.packing, output, input.columns, parallel);
-  auto work = [&](uint32_t task_index, uint32_t) {
+  auto work = [&](uint32_t task_index, uint32_t thread_index) {
     const ProductPart part(division, weights, output, task_index);
-    multiply(of_type, rows, part.row, part);
+    multiply(of_type, rows, part.row, part, scratch.of(thread_index));
   };
   for_each_task(parallel, division.tasks(), work);
 }
@@ -40,7 +41,7 @@ void linear(const KernelSet& kernels, const ConstMatrix& input, const WeightView
   assert(weights.rows == output.columns && weights.columns == input.columns);
   if constexpr (any_linked(Need::kQ8, Need::kQ4)) {
     if (weight_type(weights.type).rounds_inputs) {
-      quantized_linear(kernels, input, weights, output, scratch.rows, parallel);
+      quantized_linear(kernels, input, weights, output, scratch, parallel);
       return;
     }
   }
@@ -140,13 +141,14 @@ void QuantizedRows::quantize(const KernelSet& kernels, const QuantizedKernels& t
 }
 
 void multiply(const QuantizedKernels& kernels, const QuantizedRows& rows, uint32_t first,
-              const ProductPart& part) {
+              const ProductPart& part, std::byte* scratch) {
   QuantizedRow scales[kRowsMax];
   for (uint32_t r = 0; r < kRowsMax; ++r) {
     scales[r] = rows.scale(first + (r < part.rows ? r : part.rows - 1));
   }
   kernels.gemm[part.rows](part.rows, part.columns, part.inputs, rows.row(first), rows.stride(),
-                          part.weight, part.result, part.result_stride * sizeof(float), scales);
+                          part.weight, part.result, part.result_stride * sizeof(float), scales,
+                          scratch);
   // Kernels that clamp make a limit of NaN.
   for (uint32_t r = 0; r < part.rows; ++r) {
     if (scales[r].scale == scales[r].scale) continue;

@@ -118,9 +118,10 @@ class QuantizedRows {
   QuantizedRow* rows_;
 };
 
-// part.result = rows [first, first + part.rows) * part.weight^T + bias.
+// part.result = rows [first, first + part.rows) * part.weight^T + bias. `scratch` is the thread's:
+// product_scratch_bytes.
 void multiply(const QuantizedKernels& kernels, const QuantizedRows& rows, uint32_t first,
-              const ProductPart& part);
+              const ProductPart& part, std::byte* scratch);
 
 // input [tokens, k], output [tokens, n]; `weights` are [n, k] with a bias [n], packed as the
 // kernels of their type read them. With q8 and q4 weights the rows of input are rounded to int8

@@ -35,8 +35,9 @@ struct ScratchArea {
   std::byte* threads = nullptr;  // bytes_per_thread for each thread
   size_t bytes_per_thread = 0;
 
+  std::byte* of(uint32_t thread_index) const { return threads + thread_index * bytes_per_thread; }
   float* floats_of(uint32_t thread_index) const {
-    return reinterpret_cast<float*>(threads + thread_index * bytes_per_thread);
+    return reinterpret_cast<float*>(of(thread_index));
   }
 };
 

@@ -288,7 +288,7 @@ TEST(CApiModel, RefusesAFileForOtherCpusAndSaysHowToConvertIt) {
   arenite_diagnostic why;
   ASSERT_EQ(arenite_model_load(&model, file.span().data(), file.size(), nullptr, &why),
             ARENITE_UNSUPPORTED);
-  char text[256];
+  char text[320];
   ASSERT_LT(arenite_describe(ARENITE_UNSUPPORTED, &why, text, sizeof(text)), sizeof(text) - 1);
   const std::string line = text;
   for (const Target target : all_targets()) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
 
 #include "device/device_test.h"
 #include "device/tests.h"
@@ -106,6 +107,112 @@ void check_products(const KernelSet& kernels, uint32_t columns, uint32_t depth) 
     kernels.indirect->gemm[rows](rows, columns, depth, sizeof(float), pieces, packed, output,
                                  kColumnsOfAll * sizeof(float));
     expect_products(kernels, rows, columns, depth);
+  }
+}
+
+// Rows and weights in few bits. Scales are powers of two, so that all sums are exact.
+constexpr uint32_t kWidest = 35;   // two panels of the widest set, and three
+constexpr uint32_t kDeepest = 96;  // three blocks of q4
+constexpr uint32_t kPadding = 16;  // numbers that kernels read beyond a row
+constexpr float kRowScale = 0.5f;
+constexpr float kWeightScale = 1.0f / 32;
+constinit int8_t few_bits[kWidest * kDeepest] = {};
+constinit float row_values[kDeepest] = {};
+alignas(64) constinit std::byte packed_bytes[16 * 1024] = {};
+alignas(16) constinit int8_t quantized_rows[kRowsOfAll * (kDeepest + kPadding)] = {};
+alignas(16) constinit std::byte product_scratch[kRowsOfAll * 2 * kDeepest] = {};
+
+int32_t zero_point(uint32_t row) { return static_cast<int32_t>(row * 37 % 256) - 128; }
+// What the number at a place is in int8.
+int32_t row_number(uint32_t row, uint32_t k) {
+  return static_cast<int32_t>((row * 61 + k * 101 + k * k) % 256) - 128;
+}
+// Blocks differ, and outputs do.
+float weight_scale(uint32_t column, uint32_t block) {
+  return (column + block) % 2 == 0 ? kWeightScale : 2 * kWeightScale;
+}
+
+template <typename T>
+void put(size_t offset, T value) {
+  std::memcpy(packed_bytes + offset, &value, sizeof(T));
+}
+
+void pack_few_bits(Packing packing, uint32_t columns, uint32_t depth) {
+  const bool is_q4 = packing.type == TensorType::kQ4;
+  const size_t bytes_of_panel = static_cast<size_t>(panel_bytes(packing, depth).value());
+  std::ranges::fill(packed_bytes, std::byte{});
+  for (uint32_t n = 0; n < columns; ++n) {
+    const size_t panel = n / packing.nr * bytes_of_panel;
+    const uint32_t lane = n % packing.nr;
+    int32_t sum = 0;
+    float scaled_sum = 0.0f;
+    for (uint32_t k = 0; k < depth; ++k) {
+      const int32_t weight = few_bits[n * kDeepest + k] >> (is_q4 ? 4 : 0);
+      const float scale = weight_scale(n, is_q4 ? k / kQ4Block : 0);
+      const PanelPlace place = panel_place(packing, k, lane);
+      const uint32_t bits = static_cast<uint32_t>(weight) & (is_q4 ? 0xFu : 0xFFu);
+      packed_bytes[panel + place.byte] |=
+          static_cast<std::byte>(place.high_half ? bits << 4 : bits);
+      const size_t scale_place = panel + panel_scale(packing, depth, k, lane);
+      if (is_q4) {
+        put(scale_place, static_cast<uint16_t>(std::bit_cast<uint32_t>(scale / 16) >> 16));
+      } else {
+        put(scale_place, scale);
+      }
+      sum -= weight;
+      scaled_sum -= scale * static_cast<float>(weight);
+    }
+    if (is_q4) {
+      put(panel + lane * sizeof(float), scaled_sum);
+    } else {
+      put(panel + lane * sizeof(float), sum);
+    }
+    put(panel + panel_bias(packing, depth, lane), bias[n]);
+  }
+}
+
+float few_bits_product(TensorType type, uint32_t row, uint32_t column, uint32_t depth) {
+  const bool is_q4 = type == TensorType::kQ4;
+  float sum = 0.0f;
+  for (uint32_t k = 0; k < depth; ++k) {
+    const int32_t weight = few_bits[column * kDeepest + k] >> (is_q4 ? 4 : 0);
+    sum += static_cast<float>((row_number(row, k) - zero_point(row)) * weight) *
+           weight_scale(column, is_q4 ? k / kQ4Block : 0);
+  }
+  return sum * kRowScale + bias[column];
+}
+
+void check_few_bits(const KernelSet& kernels, const QuantizedKernels& of_type, uint32_t columns,
+                    uint32_t depth) {
+  constexpr uint32_t kStride = kDeepest + kPadding;
+  EXPECT(of_type.packing == packing_of(kernels.target, of_type.packing.type));
+  pack_few_bits(of_type.packing, columns, depth);
+  for (uint32_t rows = 1; rows <= of_type.packing.mr; ++rows) {
+    QuantizedRow a_rows[kRowsMax];
+    std::ranges::fill(quantized_rows, int8_t{0});
+    for (uint32_t r = 0; r < kRowsMax; ++r) {
+      const uint32_t row = std::min(r, rows - 1);
+      a_rows[r] = {zero_point(row), kRowScale};
+      for (uint32_t k = 0; k < depth; ++k) {
+        row_values[k] = static_cast<float>(row_number(row, k) - zero_point(row));
+      }
+      if (r != row) continue;
+      of_type.quantize(depth * sizeof(float), row_values, 1.0f, zero_point(row),
+                       quantized_rows + r * kStride);
+    }
+    std::ranges::fill(output, 7.0f);
+    of_type.gemm[rows](rows, columns, depth, quantized_rows, kStride, packed_bytes, output,
+                       kColumnsOfAll * sizeof(float), a_rows, product_scratch);
+    bool exact = true;
+    for (uint32_t r = 0; r < kRowsOfAll; ++r) {
+      for (uint32_t c = 0; c < kColumnsOfAll; ++c) {
+        const float expected =
+            r < rows && c < columns ? few_bits_product(of_type.packing.type, r, c, depth) : 7.0f;
+        exact = exact && output[r * kColumnsOfAll + c] == expected;
+      }
+    }
+    in_hand("kernels", kernels.name, (rows * 100 + columns) * 100 + depth);
+    EXPECT(exact);
   }
 }
 
@@ -211,6 +318,25 @@ void exact_products() {
     fill(bias, 3);
     for (const uint32_t columns : kColumns) {
       for (const uint32_t depth : kDepths) check_products(kernels, columns, depth);
+    }
+  });
+}
+
+void exact_products_in_few_bits() {
+  for_each_set([](const KernelSet& kernels) {
+    fill(bias, 3);
+    for (size_t i = 0; i < std::size(few_bits); ++i) {
+      few_bits[i] = static_cast<int8_t>(static_cast<int32_t>(i * i * 7 + i * 29) % 256 - 128);
+    }
+    constexpr uint32_t kWidths[] = {1, 3, 4, 5, 17, kWidest};
+    constexpr uint32_t kOddDepths[] = {1, 7, 8, 33};
+    for (const uint32_t columns : kWidths) {
+      for (const uint32_t depth : kOddDepths) {
+        check_few_bits(kernels, *kernels.q8, columns, depth);
+      }
+      check_few_bits(kernels, *kernels.q8, columns, kDeepest);
+      check_few_bits(kernels, *kernels.q4, columns, kQ4Block);
+      check_few_bits(kernels, *kernels.q4, columns, kDeepest);
     }
   });
 }

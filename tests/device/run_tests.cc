@@ -15,11 +15,12 @@ struct Test {
 
 constexpr Test kTests[] = {
     {"products of matrices are exact at odd sizes", exact_products},
+    {"products of rows in int8 are exact at odd sizes", exact_products_in_few_bits},
     {"row kernels are exact at odd lengths", exact_row_kernels},
     {"functions are near their values", near_functions},
     {"transposition moves every number", transposition},
     {"models give the expected numbers", expected_numbers},
-    {"scalar kernels give the bits of x86-64", bits_of_x86_64},
+    {"kernels of microcontrollers give the bits of x86-64", bits_of_x86_64},
     {"a stream of sound gives the bits of x86-64", sound},
     {"step by step gives the bits of one pass", step_by_step},
     {"sequences keep their bits in other batches", batches},

@@ -95,6 +95,15 @@ def print_features(root):
     print(f"{'in all':<26}{sum(sizes.values()):>8,}\n")
 
 
+def print_kernels(root):
+    """Files whose kernels no model of a program needs are not linked."""
+    _, _, kernels = archive_sizes(root / f"build-{BARE_TARGET}")
+    print(f"Files of kernels on {BARE_TARGET}, in bytes\n")
+    for member, size in sorted(kernels.items(), key=lambda line: -sum(line[1])):
+        print(f"{re.sub(r'[.](c|cc)[.]o(bj)?$', '', member):<52}{sum(size):>8,}")
+    print(f"{'in all':<52}{sum(total(kernels)):>8,}\n")
+
+
 def check_archives(root, check):
     """No allocator, no stdio, no unwinder, no constructors, no global state."""
     for target in TARGETS:
@@ -266,6 +275,7 @@ def main():
     check = BudgetCheck()
     code_bytes = print_code(root, check)
     print_features(root)
+    print_kernels(root)
     print_models(root, code_bytes, check)
     print_images(root, check)
     print_few_bits(root, check)

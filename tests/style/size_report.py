@@ -53,6 +53,7 @@ FEATURES = (
     ("check of files", r"^(verify\w*|crc32c)\.cc"),
     ("attention, caches", r"^(attention|kv_cache)\.cc"),
     ("convolutions", r"^convolution\.cc"),
+    ("products of Cortex-M", r"^cortex_m_"),
     ("linear layers", r"^linear\.cc"),
     ("other ops", r"^(activation|embedding|norm|row_ops|rows|select)\.cc"),
     ("kernel sets", r"^(kernel_set|\w+_sets?|targets)\.cc"),
@@ -85,8 +86,10 @@ def archive_sizes(build):
             raise SystemExit(f"{archive}: {problem}")
     library = sizes_by_member(build / "runtime" / "libarenite.a")
     interface = {member: size for member, size in library.items() if member.startswith("c_")}
-    runtime = {member: size for member, size in library.items() if member not in interface}
-    return runtime, interface, sizes_by_member(build / "libarenite_xnnpack.a")
+    kernels = {member: size for member, size in library.items() if member.startswith("cortex_m_")}
+    runtime = {member: size for member, size in library.items()
+               if member not in interface and member not in kernels}
+    return runtime, interface, kernels | sizes_by_member(build / "libarenite_xnnpack.a")
 
 
 def total(sizes):

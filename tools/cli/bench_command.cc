@@ -10,6 +10,7 @@
 #include "cli/bench.h"
 #include "cli/model_cost.h"
 #include "cli/thread_pool.h"
+#include "convert/check/check_session.h"
 #include "core/crc32c.h"
 
 namespace arenite::tool {

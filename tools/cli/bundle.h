@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "arenite/target.h"
 #include "cli/model_file.h"
 #include "cli/session_sizes.h"
 #include "convert/files/output_files.h"
@@ -23,6 +24,10 @@ struct BundledModel {
   SizeOptions sizes;       // resolved
   size_t arena_bytes = 0;  // at these sizes
 };
+
+// What there are sources of kernels for.
+inline constexpr uint32_t kBundledTargets =
+    bit(Target::kPortable) | bit(Target::kCortexMDsp) | bit(Target::kCortexMMve);
 
 // Bit set of what the models need of the runtime (core/needs.h).
 uint64_t needs_of(std::span<const BundledModel> models);

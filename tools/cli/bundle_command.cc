@@ -243,21 +243,21 @@ struct BundleArguments {
   bool json = false;
 };
 
-// A bundle has the kernels of plain C: what is packed for others would lie in flash for nothing.
-void require_portable_alone(const VerifiedFile& file) {
-  std::vector<std::string> others;
-  for (uint32_t i = 0; i < file.reader().packed_count(); ++i) {
-    const Target target = static_cast<Target>(file.reader().packed(i).target);
-    if (target != Target::kPortable) others.emplace_back(name(target));
+// A bundle has the kernels of one target: what is packed for others would lie in flash for nothing.
+void require_bundled_target(const VerifiedFile& file) {
+  const uint32_t targets = file.reader().file_targets();
+  std::vector<std::string> names;
+  for (uint32_t i = 0; i < kTargets; ++i) {
+    const Target target = static_cast<Target>(i);
+    if (targets == bit(target) && (targets & kBundledTargets) != 0) return;
+    if ((targets & bit(target)) != 0) names.emplace_back(name(target));
   }
-  if (others.empty()) return;
-  const bool has_portable = (file.reader().file_targets() & bit(Target::kPortable)) != 0;
+  const bool has_portable = (targets & bit(Target::kPortable)) != 0;
   throw convert::InputError(
-      "{}: found weights packed for {}{}, expected target portable{}, whose kernels are plain C "
-      "for any CPU: arenite repack {} -o NEW.arn --target portable",
-      convert::quote(file.name()), has_portable ? "portable and " : "",
-      fmt::format("{}", fmt::join(others, ", ")), has_portable ? " alone" : "",
-      convert::printable(file.name()));
+      "{}: found weights packed for {}, expected target portable{}, whose kernels are plain C for "
+      "any CPU, or one of a Cortex-M: arenite repack {} -o NEW.arn --target portable",
+      convert::quote(file.name()), fmt::format("{}", fmt::join(names, " and ")),
+      has_portable ? " alone" : "", convert::printable(file.name()));
 }
 
 // Compilers take minutes and gigabytes for more.
@@ -265,7 +265,7 @@ constexpr size_t kArrayBytesMax = size_t{64} << 20;
 
 BundledModel open_model(const std::filesystem::path& path, const BundleArguments& arguments) {
   BundledModel model = {identifier_from(path.stem().string()), VerifiedFile(path), {}, 0};
-  require_portable_alone(model.file);
+  require_bundled_target(model.file);
   if (!arguments.incbin && model.file.bytes().size() > kArrayBytesMax) {
     throw convert::InputError("{}: found {} bytes, expected at most {} for a C array: use --incbin",
                               convert::quote(model.file.name()), model.file.bytes().size(),
@@ -408,13 +408,15 @@ void add_bundle(CLI::App& app) {
       "C++20 compiler takes it as it is.\n"
       "  c++ -std=c++20 -c *.cc && cc -c *.c\n"
       "\nWith it come a Makefile and what CMake, Arduino, PlatformIO, Zephyr, ESP-IDF and "
-      "CMSIS-Packs want. Its README.md says how each takes it. Models must be packed for target "
-      "portable alone (arenite convert --target portable), and share the runtime.\n"
+      "CMSIS-Packs want. Its README.md says how each takes it. Models must be packed for one "
+      "target, portable or that of a Cortex-M (arenite help targets), and share the runtime.\n"
       "\nExamples:\n"
       "  arenite convert models/vibration -o vibration.arn --target portable\n"
       "  arenite bundle vibration.arn -o firmware/arenite\n"
       "  arenite bundle vibration.arn -o firmware --board nucleo-f446 && make -C firmware\n");
-  command.add_option("model", arguments.models, "Model files, packed for target portable")
+  command
+      .add_option("model", arguments.models,
+                  "Model files, packed for target portable or a Cortex-M")
       ->type_name(kFileType)
       ->required();
   command.add_option("-o,--output", arguments.output, "The folder to make")

@@ -76,17 +76,19 @@ bool is_for_text(std::string_view path) {
          path == "arenite/sampler.h" || path == "arenite/tokenizer.h";
 }
 
-// Whether a set has the kernels of a file, which are of one kind, as its name says.
-bool has_kernel(const KernelSet& set, std::string_view path) {
+// Whether a set has the kernels of a file, which are of one kind, as its name says. Products of
+// rows in int8 are those of `targets`.
+bool has_kernel(const KernelSet& set, uint32_t targets, std::string_view path) {
+  const bool multiplies = (targets & bit(Target::kPortable)) != 0;
   const struct {
     std::string_view file;
     bool wanted;
   } rows[] = {
       {"/f32-qc8w-gemm-", set.w8 != nullptr},
-      {"/qd8-f32-qc8w-gemm-", set.q8 != nullptr},
-      {"/qd8-f32-qb4w-gemm-", set.q4 != nullptr},
+      {"/qd8-f32-qc8w-gemm-", set.q8 != nullptr && multiplies},
+      {"/qd8-f32-qb4w-gemm-", set.q4 != nullptr && multiplies},
       {"/f32-igemm-", set.indirect != nullptr},
-      {"/f32-qs8-vcvt-", set.q8 != nullptr || set.q4 != nullptr},
+      {"/f32-qs8-vcvt-", (set.q8 != nullptr || set.q4 != nullptr) && multiplies},
       {"/f32-rminmax-", set.row_extremes != nullptr},
       {"/f32-raddstoreexpminusmax-", set.exp_sum != nullptr},
       {"/f32-rsum-", set.sum != nullptr},
@@ -103,9 +105,17 @@ bool has_kernel(const KernelSet& set, std::string_view path) {
   return true;
 }
 
+// Bit set of what the models are packed for.
+uint32_t targets_of(std::span<const BundledModel> models) {
+  uint32_t targets = 0;
+  for (const BundledModel& model : models) targets |= model.file.reader().file_targets();
+  return targets;
+}
+
 // What the bundle begins with: everything else is included by these.
 std::vector<std::string_view> chosen_files(std::span<const BundledModel> models) {
   const uint64_t needs = needs_of(models);
+  const uint32_t targets = targets_of(models);
   const KernelSet kernels = linked_kernels(*kernel_set(Target::kPortable), needs);
   const bool has_text = std::ranges::any_of(
       models, [](const BundledModel& model) { return model.file.reader().vocab_size() != 0; });
@@ -114,7 +124,9 @@ std::vector<std::string_view> chosen_files(std::span<const BundledModel> models)
     const std::string_view path = source.path;
     if (!is_source(path) && !path.starts_with("arenite/")) continue;
     if (path.starts_with("bundle/") || (!has_text && is_for_text(path))) continue;
-    if (is_kernel(path) && !has_kernel(kernels, path)) continue;
+    if (is_kernel(path) && !has_kernel(kernels, targets, path)) continue;
+    if (path == "kernels/cortex_m_dsp.cc" && (targets & bit(Target::kCortexMDsp)) == 0) continue;
+    if (path == "kernels/cortex_m_mve.cc" && (targets & bit(Target::kCortexMMve)) == 0) continue;
     const auto row = std::ranges::find(kSourceRows, path, &SourceRow::path);
     if (row != std::end(kSourceRows) && (row->needs & needs) == 0) continue;
     chosen.push_back(path);
@@ -208,7 +220,29 @@ std::string pragma_arguments(std::string_view flags) {
   return text;
 }
 
-std::string settings_header() {
+// Which kernel sets there are.
+std::string kernel_sets(uint32_t targets) {
+  std::string text;
+  if ((targets & bit(Target::kPortable)) != 0) text += "#define ARENITE_HAVE_SCALAR\n";
+  if ((targets & bit(Target::kCortexMDsp)) != 0) {
+    text +=
+        "#define ARENITE_HAVE_DSP\n"
+        "#if !defined(__ARM_FEATURE_DSP) || !defined(__ARM_ARCH_PROFILE) || "
+        "__ARM_ARCH_PROFILE != 'M'\n"
+        "#error \"This is for Cortex-M with the DSP extension: bundle a model for portable\"\n"
+        "#endif\n";
+  }
+  if ((targets & bit(Target::kCortexMMve)) != 0) {
+    text +=
+        "#define ARENITE_HAVE_MVE\n"
+        "#if !defined(__ARM_FEATURE_MVE)\n"
+        "#error \"This is for Cortex-M with MVE: bundle a model for another target\"\n"
+        "#endif\n";
+  }
+  return text;
+}
+
+std::string settings_header(uint32_t targets) {
   return fmt::format(
       R"(// What every source of this bundle begins with, so that a compiler without options does
 // right; made by arenite bundle.
@@ -219,8 +253,7 @@ std::string settings_header() {
 #endif
 
 #define ARENITE_VERSION "{}"
-#define ARENITE_HAVE_SCALAR
-
+{}
 // Asserts would bring the library's output with them. With ARENITE_ASSERTS they are there.
 #if !defined(NDEBUG) && !defined(ARENITE_ASSERTS)
 #define NDEBUG
@@ -235,7 +268,7 @@ std::string settings_header() {
 #pragma GCC optimize({})
 #endif
 )",
-      version(), kFloatFlags, pragma_arguments(kFloatFlags));
+      version(), kernel_sets(targets), kFloatFlags, pragma_arguments(kFloatFlags));
 }
 
 std::string kernel_settings_header() {
@@ -256,12 +289,12 @@ std::string kernel_settings_header() {
 // Copies files, and those that they include.
 class Copier {
  public:
-  explicit Copier(uint64_t needs) {
+  Copier(uint64_t needs, uint32_t targets) {
     for (const EmbeddedSource& source : embedded_sources()) texts_[source.path] = source.text();
     add_generated(kNeedsHeader, needs_header(needs));
     add_generated(kKernelsHeader, kernels_header());
     add_generated(kInterface, std::string(kInterfaceText));
-    add_generated(kSettingsHeader, settings_header());
+    add_generated(kSettingsHeader, settings_header(targets));
     add_generated(kKernelSettingsHeader, kernel_settings_header());
     for (const std::string_view header : kDeclarations) same_as_[header] = kKernelsHeader;
   }
@@ -338,7 +371,7 @@ uint64_t needs_of(std::span<const BundledModel> models) {
 }
 
 std::vector<FolderFile> runtime_files(std::span<const BundledModel> models) {
-  Copier copier(needs_of(models));
+  Copier copier(needs_of(models), targets_of(models));
   for (const std::string_view path : chosen_files(models)) copier.copy(path);
   std::vector<FolderFile> files = copier.take();
   for (const std::string_view licence : {"LICENSE", "LICENSE.xnnpack"}) {

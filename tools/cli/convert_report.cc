@@ -527,6 +527,27 @@ std::string kernels_of(const ReportFacts& facts, const TargetFacts& target) {
   return fmt::format("{}: {}", kernel_set_name(target.target), fmt::join(tiles, ", "));
 }
 
+// Instructions a multiply-add of products with 384 x 384 weights, of one row and of eight, on a
+// Cortex-M that has a floating-point unit: what `make bench-cortex-m` counts.
+struct CortexMCosts {
+  Target target;
+  const char* on;
+  double f32[2], w8[2], q8[2], q4[2];
+};
+constexpr CortexMCosts kCortexMCosts[] = {
+    {Target::kPortable, "M4, M7 and M33", {4.5, 2.8}, {6.3, 3.3}, {3.1, 2.4}, {5.6, 5.0}},
+    {Target::kCortexMDsp, "M4, M7 and M33", {4.5, 2.8}, {6.3, 3.3}, {1.4, 1.0}, {1.5, 1.1}},
+    {Target::kCortexMMve, "M55 and M85", {1.0, 0.6}, {6.3, 3.4}, {0.3, 0.2}, {0.4, 0.4}},
+};
+
+std::string cost_on_cortex_m(const CortexMCosts& costs) {
+  const auto of = [](const char* type, const double(&counts)[2]) {
+    return fmt::format("{} {:.1f} / {:.1f}", type, counts[0], counts[1]);
+  };
+  return fmt::format("{}: {}, {}, {}, {} on {}", name(costs.target), of("f32", costs.f32),
+                     of("w8", costs.w8), of("q8", costs.q8), of("q4", costs.q4), costs.on);
+}
+
 void add_targets(const Converted& f, const ReportFacts& facts, size_t width, Json& json) {
   for (uint32_t i = 0; i < f.reader.packed_count(); ++i) {
     Json& target = json["targets"][i];
@@ -536,6 +557,12 @@ void add_targets(const Converted& f, const ReportFacts& facts, size_t width, Jso
     if (facts.decode.empty()) continue;
     target["first"] = static_cast<uint64_t>(facts.decode[i].value.first);
     target["last"] = static_cast<uint64_t>(facts.decode[i].value.last);
+  }
+  Json& costs = json["cortex_m"] = Json::array();
+  for (const CortexMCosts& row : kCortexMCosts) {
+    if ((f.reader.file_targets() & bit(row.target)) == 0) continue;
+    if (costs.empty()) costs.push_back("instructions a multiply-add, of one row / of eight");
+    costs.push_back(cost_on_cortex_m(row));
   }
   if (f.reader.packed_count() == 1) json["serves"] = json["targets"][0]["cpus"];
   if (f.reader.inputs() > 1) {
@@ -614,6 +641,7 @@ constexpr Line kFewBitsLines[] = {
      "{?cosines}mean cosine of their hidden states in few bits and in float32\n{cosines}"},
     {"note", "{}", "few_bits_notes", true},
     {"serves", "{name}: {cpus}", "targets"},
+    {"cortex-m", "{}", "cortex_m"},
     {"kernels",
      "<{?has_decode}and the bytes of weights and cache that decoding a token reads>"
      "<{!has_decode}that multiply the weights>"},

@@ -193,7 +193,7 @@ double measure_peak_gops(const ParallelFor& parallel, const QuantizedKernels& ke
       for (uint32_t i = 0; i < kCallsAtOnce; ++i) {
         kernels.gemm[rows](rows, columns, kInputs, reinterpret_cast<const int8_t*>(input.data()),
                            kInputs, weights.data(), output.data(), columns * sizeof(float),
-                           scales.data());
+                           scales.data(), nullptr);  // scratch is for microcontrollers
       }
       own += kCallsAtOnce;
     }

@@ -9,6 +9,8 @@
 
 # The instruction sets whose kernels each kernel set of runtime/core/targets.h takes.
 set(ARENITE_SET_scalar scalar)
+set(ARENITE_SET_dsp scalar)  # and runtime/kernels/cortex_m_dsp.cc
+set(ARENITE_SET_mve scalar)  # and runtime/kernels/cortex_m_mve.cc
 set(ARENITE_SET_sse41 sse sse2 sse41)
 set(ARENITE_SET_avx2 avx fma3 avx2 avxvnni)
 set(ARENITE_SET_avx512 avx avx2 avx512f avx512skx)

@@ -31,6 +31,14 @@ check_source_compiles(C  # 32-bit ARM with room for NEON; Cortex-M has none
    #endif
    int unused;"
   ARENITE_IS_ARM)
+check_source_compiles(C
+  "#if !defined(__ARM_FEATURE_DSP) || __ARM_ARCH_PROFILE != 'M'
+   #error
+   #endif
+   int unused;"
+  ARENITE_IS_CORTEX_M_DSP)
+check_source_compiles(C "#if !defined(__ARM_FEATURE_MVE)\n#error\n#endif\nint unused;"
+  ARENITE_IS_CORTEX_M_MVE)
 include(kernel_sources)
 
 # The kernel sets of this architecture that are asked for, that models of ARENITE_MODEL are packed
@@ -42,6 +50,12 @@ elseif(ARENITE_IS_AARCH64)
   list(APPEND arenite_architectures kAarch64)
 elseif(ARENITE_IS_ARM)
   list(APPEND arenite_architectures kArm)
+endif()
+if(ARENITE_IS_CORTEX_M_DSP)
+  list(APPEND arenite_architectures kCortexMDsp)
+endif()
+if(ARENITE_IS_CORTEX_M_MVE)
+  list(APPEND arenite_architectures kCortexMMve)
 endif()
 set(arenite_target_rows "${PROJECT_SOURCE_DIR}/runtime/core/targets.h")
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${arenite_target_rows}")

@@ -73,7 +73,9 @@ typedef enum arenite_target {
   ARENITE_TARGET_ARM32 = 5,           // ARMv7-A with NEON
   ARENITE_TARGET_X86_64_V4_VNNI = 6,  // and AVX-512 VNNI
   ARENITE_TARGET_ARM64_DOT = 7,       // NEON with dot product
-  ARENITE_TARGET_ARM64_I8MM = 8       // and I8MM
+  ARENITE_TARGET_ARM64_I8MM = 8,      // and I8MM
+  ARENITE_TARGET_CORTEX_M_DSP = 9,    // Cortex-M with the DSP extension
+  ARENITE_TARGET_CORTEX_M_MVE = 10    // Cortex-M with MVE, with or without floats
 } arenite_target;
 
 // In a bit set of targets, target t is bit 1 << t.

@@ -18,8 +18,10 @@ enum class Target : uint8_t {
   kX86_64_v4_vnni = 6,  // x86-64-v4 with AVX-512 VNNI
   kArm64_dot = 7,       // arm64 with dot product
   kArm64_i8mm = 8,      // arm64 with dot product and I8MM
+  kCortexMDsp = 9,      // Cortex-M with the DSP extension
+  kCortexMMve = 10,     // Cortex-M with MVE, with or without floats
 };
-inline constexpr uint32_t kTargets = 9;
+inline constexpr uint32_t kTargets = 11;
 
 // "portable", "x86-64-v2", ... A static string.
 const char* name(Target target);
@@ -30,7 +32,8 @@ constexpr uint32_t bit(Target target) { return 1u << static_cast<uint32_t>(targe
 uint32_t cpu_targets();
 
 // The name of the kernel set that runs a target: "scalar", "sse41", "avx2", "avx512", "neon",
-// "neon32", "avx512vnni", "neondot", "neoni8mm". A static string.
+// "neon32", "avx512vnni", "neondot", "neoni8mm", "dsp", "mve". A static
+// string.
 const char* kernel_set_name(Target target);
 
 }  // namespace arenite

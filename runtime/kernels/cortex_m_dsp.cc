@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products of rows in int8 for Cortex-M with the DSP extension: SMLAD adds two products of 16 bits
+// by 16. Sums in integers are exact and floats are computed as XNNPACK's scalar kernels do, so the
+// bits are theirs.
+//
+// Four bytes k0 k1 k2 k3 become two pairs by one instruction each, (k0, k2) and (k1, k3). Rows are
+// widened so once for all outputs, into the thread's scratch; weights, which are read once, on the
+// way. A row by itself meets the four outputs of a panel at once; else four rows, whose pairs lie
+// side by side, meet one output after the other.
+#include "kernels/cortex_m.h"
+
+#if defined(ARENITE_HAVE_DSP)
+#include <arm_acle.h>
+
+#include <cstring>
+
+#include "core/float_bits.h"
+
+#if !defined(__clang__)
+// Whatever the rest of a firmware is compiled with; and a scheduler that does not count registers
+// makes all pairs first, which takes more than there are.
+#pragma GCC optimize("O2", "no-schedule-insns")
+#endif
+
+// Of lambdas: registers are few, and calls would put what they share into memory.
+#define ARENITE_INLINE __attribute__((always_inline))
+
+namespace arenite {
+namespace {
+
+constexpr size_t kLanes = 4;  // outputs of a panel; and rows side by side
+constexpr size_t kGroup = 4;  // bytes that become two pairs
+
+using Pair = uint32_t;  // of int16
+
+Pair even_bytes(uint32_t bytes) { return static_cast<Pair>(__sxtb16(bytes)); }
+// The rotation is free within the instruction, which compilers do not know.
+Pair odd_bytes(uint32_t bytes) {
+  Pair pair;
+  asm("sxtb16 %0, %1, ror #8" : "=r"(pair) : "r"(bytes));
+  return pair;
+}
+
+int32_t dot(Pair a, Pair b, int32_t sum) {
+  return __smlad(static_cast<int16x2_t>(a), static_cast<int16x2_t>(b), sum);
+}
+
+// Compilers load words one by one, which takes as long as the products do.
+template <typename Word, int kStep>
+[[gnu::always_inline]] inline void load_two(const Word*& from, uint32_t& first, uint32_t& second) {
+  asm("ldrd %0, %1, [%2], %3"
+      : "=r"(first), "=r"(second), "+r"(from)
+      : "i"(kStep), "m"(*reinterpret_cast<const uint32_t(*)[2]>(from)));
+}
+
+struct Sums {
+  int32_t of[kLanes];
+};
+
+// Adds the products of a pair of weights with those of four rows.
+[[gnu::always_inline]] inline void add_rows(Pair weights, const Pair*& rows, Sums& sums) {
+  register Pair row0 asm("r4");
+  register Pair row1 asm("r5");
+  register Pair row2 asm("r6");
+  register Pair row3 asm("r8");
+  asm("ldm %4!, {%0, %1, %2, %3}"
+      : "=r"(row0), "=r"(row1), "=r"(row2), "=r"(row3), "+r"(rows)
+      : "m"(*reinterpret_cast<const Pair(*)[kLanes]>(rows)));
+  sums.of[0] = dot(weights, row0, sums.of[0]);
+  sums.of[1] = dot(weights, row1, sums.of[1]);
+  sums.of[2] = dot(weights, row2, sums.of[2]);
+  sums.of[3] = dot(weights, row3, sums.of[3]);
+}
+
+// A row as pairs, each `step` after the other.
+[[gnu::noinline]] void widen(const int8_t* row, size_t columns, size_t step, Pair* to) {
+  const auto* from = reinterpret_cast<const uint32_t*>(row);
+  for (const uint32_t* const end = from + columns / kGroup; from != end; to += 2 * step) {
+    const uint32_t bytes = *from++;
+    to[0] = even_bytes(bytes);
+    to[step] = odd_bytes(bytes);
+  }
+}
+
+// Rows in int8, a block of up to four, and what they become.
+struct Rows {
+  size_t count;
+  const int8_t* bytes;
+  size_t stride;
+  const QuantizedRow* scales;
+  Pair* pairs;
+
+  // One row by itself, or four side by side, the last of them several times.
+  void widen_all(size_t columns) const {
+    for (size_t r = 0; r < (count == 1 ? 1 : kLanes); ++r) {
+      const size_t row = r < count ? r : count - 1;
+      widen(bytes + row * stride, columns, count == 1 ? 1 : kLanes, pairs + r);
+    }
+  }
+};
+
+// Calls function(0), function(1) ... for the first `count` of four, without a loop.
+template <typename Function>
+[[gnu::always_inline]] inline void for_first(size_t count, Function function) {
+  function(0);
+  if (count > 1) function(1);
+  if (count > 2) function(2);
+  if (count > 3) function(3);
+}
+
+// Weights in q8: panels of (packing.h)
+struct Q8Panel {
+  static constexpr size_t kInputs = 8;  // of an output that follow each other: kr
+  const int32_t* head;
+  const uint32_t* weights;
+  const float* scales;  // and biases
+
+  static size_t padded(size_t k) { return (k + kInputs - 1) / kInputs * kInputs; }
+  Q8Panel(const std::byte* at, size_t k)
+      : head(reinterpret_cast<const int32_t*>(at)),
+        weights(reinterpret_cast<const uint32_t*>(head + kLanes)),
+        scales(reinterpret_cast<const float*>(weights + k / sizeof(uint32_t) * kLanes)) {}
+  const std::byte* end() const { return reinterpret_cast<const std::byte*>(scales + 2 * kLanes); }
+};
+
+// c [lanes] of the first `lanes` outputs. The row's pairs end at `end`.
+[[gnu::noinline]] void one_row(const Q8Panel& panel, const Rows& rows, const Pair* end, float* c,
+                               size_t lanes) {
+  const QuantizedRow scale = rows.scales[0];
+  Sums sums;
+  for_first(kLanes, [&](size_t i) ARENITE_INLINE {
+    sums.of[i] = correction(panel.head[i], scale.zero_point);
+  });
+  const uint32_t* weights = panel.weights;
+  const Pair* row = rows.pairs;
+  do {
+    Pair row02, row13, row46, row57;
+    load_two<Pair, 8>(row, row02, row13);
+    load_two<Pair, 8>(row, row46, row57);
+    const auto add = [&](int32_t& sum) ARENITE_INLINE {
+      uint32_t first, second;
+      load_two<uint32_t, 8>(weights, first, second);
+      sum = dot(even_bytes(first), row02, sum);
+      sum = dot(odd_bytes(first), row13, sum);
+      sum = dot(even_bytes(second), row46, sum);
+      sum = dot(odd_bytes(second), row57, sum);
+    };
+    add(sums.of[0]), add(sums.of[1]), add(sums.of[2]), add(sums.of[3]);
+  } while (row != end);
+  const float* const scales = panel.scales;
+  for_first(lanes, [&](size_t i) ARENITE_INLINE {
+    c[i] = static_cast<float>(sums.of[i]) * scale.scale * scales[i] + scales[kLanes + i];
+  });
+}
+
+// c of three or four rows and of one output.
+[[gnu::noinline]] void four_rows(const Q8Panel& panel, size_t lane, const Rows& rows,
+                                 const Pair* end, float* c, size_t c_stride) {
+  Sums sums;
+  const QuantizedRow* scale = rows.scales;
+  for_first(kLanes, [&](size_t r) ARENITE_INLINE {
+    sums.of[r] = correction(panel.head[lane], scale[r].zero_point);
+  });
+  const uint32_t* weights = panel.weights + 2 * lane;
+  const Pair* pairs = rows.pairs;
+  do {
+    uint32_t first, second;
+    load_two<uint32_t, Q8Panel::kInputs * kLanes>(weights, first, second);
+    add_rows(even_bytes(first), pairs, sums);
+    add_rows(odd_bytes(first), pairs, sums);
+    add_rows(even_bytes(second), pairs, sums);
+    add_rows(odd_bytes(second), pairs, sums);
+  } while (pairs != end);
+  const float of_output = panel.scales[lane];
+  const float bias = panel.scales[kLanes + lane];
+  for_first(rows.count, [&](size_t r) ARENITE_INLINE {
+    *c = static_cast<float>(sums.of[r]) * scale++->scale * of_output + bias;
+    c += c_stride;
+  });
+}
+
+// Weights in q4: panels of (packing.h)
+struct Q4Block {
+  uint32_t weights[kQ4Block / 8][kLanes];
+  uint16_t scales[kLanes];  // 1 / 16 of them, in bfloat16
+};
+static_assert(sizeof(Q4Block) == kQ4BlockBytes * kLanes);
+
+struct Q4Panel {
+  const float* head;
+  const Q4Block* blocks;
+  const Q4Block* end_of_blocks;
+  const float* bias;
+
+  static size_t padded(size_t k) { return k; }
+  Q4Panel(const std::byte* at, size_t k)
+      : head(reinterpret_cast<const float*>(at)),
+        blocks(reinterpret_cast<const Q4Block*>(head + kLanes)),
+        end_of_blocks(blocks + k / kQ4Block),
+        bias(reinterpret_cast<const float*>(end_of_blocks)) {}
+  const std::byte* end() const { return reinterpret_cast<const std::byte*>(bias + kLanes); }
+};
+
+// Halves of bytes as pairs, 4096 times what they are: k0 and k2, k1 and k3, and four inputs later.
+class Halves {
+ public:
+  // In a register: with a constant, compilers shift by an instruction of its own.
+  Halves() { asm("" : "+r"(high_quarters_)); }
+  Pair even_low(uint32_t halves) const { return halves << 12 & high_quarters_; }
+  Pair odd_low(uint32_t halves) const { return halves << 4 & high_quarters_; }
+  Pair even_high(uint32_t halves) const { return halves << 8 & high_quarters_; }
+  Pair odd_high(uint32_t halves) const { return halves & high_quarters_; }
+
+ private:
+  uint32_t high_quarters_ = 0xF000F000u;
+};
+
+// A block's share of an output. Exact up to the product.
+float scaled(int32_t sum, uint32_t scale) {
+#if defined(__ARM_FP)
+  float units;
+  asm("vcvt.f32.s32 %0, %0, #8" : "=t"(units) : "0"(sum));
+#else
+  const auto units = static_cast<float>(sum >> 8);  // the last 12 bits are 0
+#endif
+  return units * bit_cast<float>(scale);
+}
+
+[[gnu::noinline]] void one_row(const Q4Panel& panel, const Rows& rows, const Pair*, float* c,
+                               size_t lanes) {
+  const Halves in;
+  float y[kLanes];
+  const auto zero_point = static_cast<float>(rows.scales->zero_point);
+  for_first(kLanes, [&](size_t i) ARENITE_INLINE { y[i] = panel.head[i] * zero_point; });
+  const auto* weights = reinterpret_cast<const uint32_t*>(panel.blocks);
+  const auto* const end = reinterpret_cast<const uint32_t*>(panel.end_of_blocks);
+  for (const Pair* row = rows.pairs; weights != end;) {
+    Sums sums = {};
+    const auto add_eight = [&]() ARENITE_INLINE {
+      Pair row02, row13, row46, row57;
+      load_two<Pair, 8>(row, row02, row13);
+      load_two<Pair, 8>(row, row46, row57);
+      const auto add = [&](uint32_t halves, int32_t& sum) ARENITE_INLINE {
+        sum = dot(in.even_low(halves), row02, sum);
+        sum = dot(in.odd_low(halves), row13, sum);
+        sum = dot(in.even_high(halves), row46, sum);
+        sum = dot(in.odd_high(halves), row57, sum);
+      };
+      uint32_t first, second;
+      load_two<uint32_t, 8>(weights, first, second);
+      add(first, sums.of[0]), add(second, sums.of[1]);
+      load_two<uint32_t, 8>(weights, first, second);
+      add(first, sums.of[2]), add(second, sums.of[3]);
+    };
+    static_assert(kQ4Block == 4 * 8);
+    add_eight(), add_eight(), add_eight(), add_eight();
+    uint32_t first, second;  // scales
+    load_two<uint32_t, 8>(weights, first, second);
+    y[0] += scaled(sums.of[0], first << 16);
+    y[1] += scaled(sums.of[1], first & 0xFFFF0000u);
+    y[2] += scaled(sums.of[2], second << 16);
+    y[3] += scaled(sums.of[3], second & 0xFFFF0000u);
+  }
+  for_first(lanes,
+            [&](size_t i) ARENITE_INLINE { c[i] = y[i] * rows.scales->scale + panel.bias[i]; });
+}
+
+[[gnu::noinline]] void four_rows(const Q4Panel& panel, size_t lane, const Rows& rows, const Pair*,
+                                 float* c, size_t c_stride) {
+  const Halves in;
+  float y[kLanes];
+  const QuantizedRow* scale = rows.scales;
+  for_first(kLanes, [&](size_t r) ARENITE_INLINE {
+    y[r] = panel.head[lane] * static_cast<float>(scale[r].zero_point);
+  });
+  const auto* weights = panel.blocks->weights[0] + lane;
+  const auto* const end = panel.end_of_blocks->weights[0] + lane;
+  for (const Pair* pairs = rows.pairs; weights != end;) {
+    Sums sums = {};
+    const auto add_eight = [&]() ARENITE_INLINE {
+      const uint32_t halves = *weights;
+      weights += kLanes;
+      add_rows(in.even_low(halves), pairs, sums);
+      add_rows(in.odd_low(halves), pairs, sums);
+      add_rows(in.even_high(halves), pairs, sums);
+      add_rows(in.odd_high(halves), pairs, sums);
+    };
+    add_eight(), add_eight(), add_eight(), add_eight();
+    const auto* const scales = reinterpret_cast<const uint16_t*>(weights - lane);
+    const uint32_t of_output = uint32_t{scales[lane]} << 16;
+    weights += kLanes / 2;  // past the scales
+    for_first(kLanes, [&](size_t r) ARENITE_INLINE { y[r] += scaled(sums.of[r], of_output); });
+  }
+  const float bias = panel.bias[lane];
+  for_first(rows.count, [&](size_t r) ARENITE_INLINE {
+    *c = y[r] * scale++->scale + bias;
+    c += c_stride;
+  });
+}
+
+// Of one row, or of three or four.
+template <typename Panel>
+void multiply_block(const Rows& rows, size_t columns, size_t k, const std::byte* w, float* c,
+                    size_t c_stride) {
+  const size_t padded = Panel::padded(k);
+  rows.widen_all(padded);
+  const Pair* const end = rows.pairs + padded / 2 * (rows.count == 1 ? 1 : kLanes);
+  for (size_t column = 0; column < columns; column += kLanes, c += kLanes) {
+    const Panel panel(w, padded);
+    const size_t lanes = columns - column < kLanes ? columns - column : kLanes;
+    if (rows.count == 1) {
+      one_row(panel, rows, end, c, lanes);
+    } else {
+      for (size_t i = 0; i < lanes; ++i) four_rows(panel, i, rows, end, c + i, c_stride);
+    }
+    w = panel.end();
+  }
+}
+
+// Two rows are twice one: with three, four side by side take less.
+template <typename Panel>
+void gemm(size_t rows, size_t columns, size_t k, const int8_t* a, size_t a_stride_bytes,
+          const void* w, float* c, size_t c_stride_bytes, const QuantizedRow* a_rows,
+          std::byte* scratch) {
+  const size_t at_once = rows == 2 ? 1 : rows;
+  const size_t c_stride = c_stride_bytes / sizeof(float);
+  for (size_t row = 0; row < rows; row += at_once) {
+    multiply_block<Panel>({at_once, a + row * a_stride_bytes, a_stride_bytes, a_rows + row,
+                           reinterpret_cast<Pair*>(scratch)},
+                          columns, k, static_cast<const std::byte*>(w), c + row * c_stride,
+                          c_stride);
+  }
+}
+
+}  // namespace
+
+#if defined(ARENITE_HAVE_NUMERIC_MAXMIN)
+void dsp_row_extremes(size_t bytes, const float* x, float* extremes) {
+  float least = *x, most = *x, other_least = *x, other_most = *x;
+  size_t count = bytes / sizeof(float);
+  const auto meet = [](float number, float& less, float& more) {
+    less = __builtin_fminf(less, number);
+    more = __builtin_fmaxf(more, number);
+  };
+  for (; count >= 4; count -= 4, x += 4) {
+    meet(x[0], least, most);
+    meet(x[1], other_least, other_most);
+    meet(x[2], least, most);
+    meet(x[3], other_least, other_most);
+  }
+  for (size_t i = 0; i < count; ++i) meet(x[i], least, most);
+  extremes[0] = __builtin_fminf(least, other_least);
+  extremes[1] = __builtin_fmaxf(most, other_most);
+}
+#endif
+
+void dsp_quantize(size_t bytes, const float* x, float inverse_scale, int32_t zero_point,
+                  int8_t* y) {
+  constexpr float kMagic = 12582912.0f;  // 1.5 * 2^23: the sum's last bit is 1
+  const auto steps = [&](size_t i) ARENITE_INLINE {
+    return bit_cast<uint32_t>(x[i] * inverse_scale + kMagic);
+  };
+  const auto zero = static_cast<uint32_t>(zero_point);
+  const auto zeros = static_cast<int16x2_t>((zero & 0xFFFFu) | zero << 16);
+  const auto rounded = [&](uint32_t first, uint32_t second) {
+    Pair pair;
+    asm("pkhbt %0, %1, %2, lsl #16" : "=r"(pair) : "r"(first), "r"(second));
+    return static_cast<uint32_t>(__ssat16(__qadd16(static_cast<int16x2_t>(pair), zeros), 8)) &
+           0x00FF00FFu;
+  };
+  size_t count = bytes / sizeof(float);
+  for (; count >= 4; count -= 4, x += 4, y += 4) {
+    const uint32_t four = rounded(steps(0), steps(2)) | rounded(steps(1), steps(3)) << 8;
+    std::memcpy(y, &four, sizeof(four));
+  }
+  for (size_t i = 0; i < count; ++i) y[i] = static_cast<int8_t>(rounded(steps(i), 0));
+}
+
+void dsp_q8_gemm(size_t rows, size_t columns, size_t k, const int8_t* a, size_t a_stride_bytes,
+                 const void* w, float* c, size_t c_stride_bytes, const QuantizedRow* a_rows,
+                 std::byte* scratch) {
+  gemm<Q8Panel>(rows, columns, k, a, a_stride_bytes, w, c, c_stride_bytes, a_rows, scratch);
+}
+
+void dsp_q4_gemm(size_t rows, size_t columns, size_t k, const int8_t* a, size_t a_stride_bytes,
+                 const void* w, float* c, size_t c_stride_bytes, const QuantizedRow* a_rows,
+                 std::byte* scratch) {
+  gemm<Q4Panel>(rows, columns, k, a, a_stride_bytes, w, c, c_stride_bytes, a_rows, scratch);
+}
+
+}  // namespace arenite
+#endif

@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Counts instructions on emulated Cortex-M boards and prints them as a table for each board.
+
+Usage: count_cortex_m.py ROOT OUTPUT.json
+ROOT holds build and those of the builds below that were made; OUTPUT.json takes all figures.
+
+Instructions are no cycles: they say what a kernel asks of a CPU, not how many of them it takes at
+once, nor what memory costs.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+# Of each build the name of its CPU, and QEMU's board.
+BOARDS = {
+    "build-cortex-m7": ("Cortex-M7", "mps2-an500"),
+    "build-cortex-m4f": ("Cortex-M4F", "mps2-an386"),
+    "build-cortex-m55": ("Cortex-M55", "mps3-an547"),
+}
+# Tokens of a call, besides single ones.
+MODELS = {"vibration": 64, "home-intent": 16}
+TYPES = ("f32", "q8", "q4")
+
+
+def convert_models(root, folder):
+    """Arguments for the program: each model in each type, for every Cortex-M."""
+    folder.mkdir(parents=True, exist_ok=True)
+    arguments = []
+    for model, tokens in MODELS.items():
+        for weights in TYPES:
+            for target in ("portable", "cortex-m-dsp", "cortex-m-mve"):
+                file = folder / f"{model}-{weights}-{target}.arn"
+                subprocess.run([root / "build" / "arenite", "convert", root / "models" / model,
+                                "-o", file, "--weights", weights, "--target", target],
+                               check=True, stdout=subprocess.DEVNULL)
+                arguments.append(f"{model},{weights}={file}:{tokens}")
+    return arguments
+
+
+def count(program, machine, arguments):
+    options = ",".join(["enable=on", "target=native", "arg=bench"] +
+                       [f"arg={argument.replace(',', ',,')}" for argument in arguments])
+    output = subprocess.run(
+        ["qemu-system-arm", "-machine", machine, "-nographic", "-monitor", "none", "-serial",
+         "none", "-icount", "shift=0", "-semihosting-config", options, "-kernel", program],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True).stdout
+    figures = []
+    for line in output.splitlines():
+        what, kernels, weights, rows, thousandths = line.split()
+        if kernels == "refused":  # packed for another Cortex-M
+            continue
+        if "," in what:
+            what, weights = what.split(",")
+        figures.append({"what": what, "kernels": kernels, "type": weights, "rows": int(rows),
+                        "instructions": int(thousandths) / 1000})
+    return figures
+
+
+def print_table(cpu, figures):
+    """A row for each kind of work, a column for each set of kernels and number of rows."""
+    print(f"{cpu}: instructions a multiply-add, a number (rounding to sum) or a call (models)\n")
+    sets = list(dict.fromkeys(f["kernels"] for f in figures))
+    print(f"{'':<24}{'rows':>5}" + "".join(f"{name:>16}" for name in sets))
+    places = {}
+    for f in figures:
+        places.setdefault((f["what"], f["type"], f["rows"]), {})[f["kernels"]] = f["instructions"]
+    for (what, weights, rows), found in places.items():
+        cells = "".join(f"{found[name]:>16,.2f}" if name in found else f"{'-':>16}"
+                        for name in sets)
+        print(f"{what + ' ' + weights:<24}{rows:>5}{cells}")
+    print()
+
+
+def main():
+    root, output = Path(sys.argv[1]).resolve(), Path(sys.argv[2])
+    arguments = convert_models(root, root / "build" / "bench-cortex-m")
+    results = {}
+    for build, (cpu, machine) in BOARDS.items():
+        program = root / build / "tests" / "bench" / "cortex_m_bench"
+        if not program.exists():
+            continue
+        results[cpu] = count(program, machine, arguments)
+        print_table(cpu, results[cpu])
+    output.write_text(json.dumps(results, indent=1) + "\n")
+    return 0 if results else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -147,6 +147,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Model{"moonshine", 2, kTwo, true, {2440, 2440}, {895, 0}, 2440},
                       Model{"translation", 2, kTwo, true, {24, 24}, {0, 0}},
                       Model{"image_text", 2, kTwo, true, {0, 0}, {0, 0}},
+                      Model{"hidden_ids", 2, kTwo, false, {0, 0}, {0, 0}},
                       Model{"latents", 2, kTwo, true, {0, 0}, {0, 0}},
                       Model{"joined", 2, kOne, false, {0, 0}, {0, 0}},
                       Model{"pooled", 2, kOne, false, {0, 0}, {0, 0}},

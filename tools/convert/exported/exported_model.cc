@@ -301,6 +301,7 @@ class ModelReader {
       is_shorter = is_shorter || (own.positions != 0 && own.positions < own.traced);
       if (own.positions == 0 || own.positions > own.traced) longest[i] = own.traced;
     }
+    take_whole_sequences();
     settle_outputs(model_, trace_shape_);
     require_inputs(model_.graph, trace_shape_, where_);
     if (!compares_) return true;
@@ -318,6 +319,23 @@ class ModelReader {
     claim_.why_exact =
         fmt::format("with tables for {}, {}", counted_tokens(positions), found->text());
     return false;
+  }
+
+  // Positions that leave padding out are counted in all ids of a sequence: where the model would
+  // run token by token, the shortest one has two.
+  void take_whole_sequences() {
+    model_.graph.remove_unread();
+    const GraphFunction last = functions_of(model_.graph).back();
+    if (!is_causal_function(model_.graph, last, trace_shape_)) return;
+    const bool counts_ids = std::ranges::any_of(last.values, [&](ValueId value) {
+      const auto* embedding = model_.graph.as<EmbeddingNode>(value);
+      return embedding != nullptr && embedding->padding_id;
+    });
+    if (!counts_ids) return;
+    const auto input = static_cast<size_t>(std::countr_zero(last.inputs));
+    claim_.inputs[input].shortest = std::max<int64_t>(2, claim_.inputs[input].shortest);
+    uint32_t& least = model_.graph.inputs[input].tokens_min;
+    least = std::max(2u, least);
   }
 
   bool is_exact() const { return !claim_.why_exact.empty(); }

@@ -110,6 +110,37 @@ class Registers(VisionTransformer):
         return torch.cat([x[:, :1], registers, x[:, 1:]], dim=1)
 
 
+class TurnedPatches(VisionTransformer):
+    """As DINOv3's: queries and keys of patches turn by their lines and columns, and others do not.
+    Positions are learned for parts of lines, as SigLIP's are for images of any size."""
+
+    def __init__(self):
+        super().__init__()
+        self.lines = nn.Embedding(4, WIDTH)
+        self.block.attn = TurnedAttention(False)
+
+    def joined(self, x):
+        parts = torch.bucketize(torch.arange(6) / 8, torch.arange(1, 4) / 4, right=True)
+        return super().joined(x + self.lines(parts))
+
+
+class TurnedAttention(Attention):
+    def forward(self, x):
+        batch, rows, width = x.shape
+        qkv = self.qkv(x).reshape(batch, rows, 3, HEADS, width // HEADS).permute(2, 0, 3, 1, 4)
+        q, k, v = qkv.unbind(0)
+        places = torch.stack([torch.arange(6) // 3, torch.arange(6) % 3], -1).to(x.dtype)
+        angles = places.repeat(1, 2) * 0.7
+
+        def turned(x):
+            patches = x[:, :, 1:]
+            half = torch.cat([-patches[..., 2:], patches[..., :2]], -1)
+            return torch.cat([x[:, :, :1], patches * angles.cos() + half * angles.sin()], -2)
+
+        x = F.scaled_dot_product_attention(turned(q), turned(k), v)
+        return self.proj(x.transpose(1, 2).reshape(batch, rows, width))
+
+
 class Series(Rows):
     def __init__(self):
         super().__init__(4)
@@ -195,6 +226,7 @@ MODELS = {
     "vit_two_tokens": (TwoClassTokens, IMAGE),
     "vit_channels_last": (ChannelsInPatchesLast, IMAGE),
     "vit_registers": (Registers, IMAGE),
+    "vit_turned": (TurnedPatches, IMAGE),
     "series": (Series, SERIES),
     "stem": (Stem, IMAGE),
     "spectrogram": (Spectrogram, (2, 11, 9)),

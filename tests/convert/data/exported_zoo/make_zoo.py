@@ -357,6 +357,30 @@ class ZeroAttention(nn.Module):
         return self.attention(x, x, x, attn_mask=mask, need_weights=False)[0]
 
 
+class Beside(nn.Module):
+    """Numbers of each position beside the columns of each head, and others beside all of them."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows, self.same = nn.Parameter(torch.ones(16, 2)), nn.Parameter(torch.ones(3))
+        self.down = nn.Linear(HEADS * (DIM + 2) + 3, WIDTH)
+
+    def forward(self, x):
+        b, n, _ = x.shape
+        rows = self.rows[:n, None].expand(b, n, HEADS, 2)
+        heads = torch.cat([x.view(b, n, HEADS, DIM), rows], -1).flatten(2)
+        return self.down(torch.cat([heads, self.same.expand(b, n, 3)], -1))
+
+
+class OtherNames(nn.Module):
+    """Ops that have two names, and constants of the type of what they meet."""
+
+    def forward(self, x):
+        columns = torch.arange(WIDTH).type_as(x)
+        gate = torch.multiply(torch.sigmoid(x), torch.subtract(x, columns))
+        return torch.divide(gate, 4.0) + torch.min(x, torch.zeros_like(columns))
+
+
 class Model(nn.Module):
     def __init__(self, *layers, norm=nn.LayerNorm, give=None, embed=None):
         super().__init__()
@@ -371,6 +395,11 @@ class Model(nn.Module):
             mask = ids.ne(1).int()
             x = self.embedding(ids) + self.positions((torch.cumsum(mask, 1) * mask).long() + 1)
             x = x + self.types(torch.zeros_like(ids))
+        elif self.embed == "scaled_padding":
+            mask = ids.ne(1).int()
+            positions = (torch.cumsum(mask, 1) * mask).long() + 1
+            assert positions.max().item() < 16  # of no interest to the result
+            x = self.embedding(ids) * WIDTH**0.5 + self.positions(positions)
         elif self.embed == "expanded":
             positions = torch.arange(ids.shape[1]).expand(ids.shape)
             x = self.embedding.weight[ids] + self.positions(positions)
@@ -456,6 +485,7 @@ ZOO = {
     "many_heads": lambda: Model(ManyHeads(), Pointwise()),
     "padding": lambda: Model(nn.TransformerEncoderLayer(WIDTH, HEADS, 9, batch_first=True),
                              embed="padding", give="pooled"),
+    "scaled_padding": lambda: Model(Attention(), Beside(), OtherNames(), embed="scaled_padding"),
     "experts": lambda: Model(Attention(), Experts(), give="span"),
     # As many sequences, tokens, and elements of a head.
     "all_alike": lambda: Model(Attention(), Gate(F.silu, "first"), embed="expanded"),
@@ -487,7 +517,7 @@ def main(folder, names):
             with torch.no_grad():
                 parameter.add_(0.3 * torch.randn(parameter.shape))
         ids = torch.randint(0, VOCABULARY, SHAPES.get(name, (1, TOKENS)))
-        if name == "padding":
+        if name.endswith("padding"):
             ids[0, -2:] = 1
         save(model, (ids,), f"{folder}/{name}.pt2")
         torch.set_default_dtype(torch.float64)

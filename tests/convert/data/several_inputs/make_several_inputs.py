@@ -209,6 +209,25 @@ class Similarity(nn.Module):
         return F.cosine_similarity(self.embed(a), self.embed(b))
 
 
+class HiddenIds(nn.Module):
+    """Two texts with the same ids of padding, the second of which attends to the first."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.head = nn.Embedding(VOCAB, WIDTH), nn.Linear(WIDTH, 4)
+        self.norm = nn.LayerNorm(WIDTH)
+
+    def own(self, x, ids):
+        seen = (ids != 3)[:, None, None].expand(-1, -1, ids.size(1), -1)
+        rows = x.view(x.size(0), -1, HEADS, WIDTH // HEADS).transpose(1, 2)
+        rows = F.scaled_dot_product_attention(rows, rows, rows, attn_mask=seen)
+        return x + rows.transpose(1, 2).reshape(x.shape)
+
+    def forward(self, a, b):
+        x, y = self.own(self.words(a), a), self.own(self.words(b), b)
+        return self.head(self.norm(y + F.scaled_dot_product_attention(y, x, x)))
+
+
 class Encoder(nn.Module):
     def __init__(self, whole):
         super().__init__()
@@ -263,6 +282,7 @@ MODELS = [
     ("translation", Translation, (ids, words), [(10, 7), (3, 12)], ({1: ANY}, {1: ANY})),
     ("speech", Speech, (mels, ids), [(40, 9), (21, 5)], ({2: ANY}, {1: ANY})),
     ("image_text", ImageText, (ids, features(5)), [(6, 9), (11, 4)], ({1: ANY}, {1: ANY})),
+    ("hidden_ids", HiddenIds, (ids, ids), [(10, 7), (6, 12)], ({1: ANY}, {1: ANY})),
     ("latents", Latents, (features(5), ids), [(7, 6), (12, 3)], ({1: ANY}, {1: ANY})),
     ("joined", Joined, (features(3), features(5)), [(6, 9), (11, 4)], ({1: ANY}, {1: ANY})),
     ("pooled", Pooled, (features(3), features(5)), [(6, 9), (11, 4)], ({1: ANY}, {1: ANY})),

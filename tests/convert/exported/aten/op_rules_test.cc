@@ -102,6 +102,18 @@ TEST(MovedElements, AreTakenByTheirIndex) {
       {"embedding", "before the first"}));
 }
 
+TEST(Boundaries, TellWhereNumbersAreUnlessRoundingDoes) {
+  const Array boundaries = Array::real({3}, {0.25, 0.5, 0.75});
+  const auto places = [&](const Array::Reals& numbers, bool right) {
+    const Array self = Array::real({static_cast<int64_t>(numbers.size())}, Array::Reals(numbers));
+    return array_from("bucketize", {{"self", self}, {"boundaries", boundaries}, {"right", right}})
+        .to_integers();
+  };
+  EXPECT_EQ(places({0.0, 0.25, 0.3, 0.75, 2.0}, false), (Array::Integers{0, 0, 1, 2, 3}));
+  EXPECT_EQ(places({0.0, 0.25, 0.3, 0.75, 2.0}, true), (Array::Integers{0, 1, 1, 3, 3}));
+  EXPECT_TRUE(refuses([&] { places({0.5 + 1e-8}, true); }, {"bucketize", "rounding"}));
+}
+
 TEST(RunningSums, GoAlongOneDimension) {
   const Array self = counted({2, 2, 2});
   EXPECT_EQ(array_from("cumsum", {{"self", self}, {"dim", int64_t{1}}}).to_reals(),

@@ -444,6 +444,31 @@ Results clamp(const Call& call, OpBudget&) {
   return {self.array};
 }
 
+// How many of the boundaries, which grow, are less than each number, or with `right` no greater.
+// Where float32 rounds boundaries, nobody knows of a number that may be one of them.
+Results bucketize(const Call& call, OpBudget&) {
+  constexpr double kRounding = 1e-6;
+  const Array::Reals boundaries = real_array(call, "boundaries").to_reals();
+  const Array self = operand(call, "self").array;
+  const bool are_exact = std::ranges::all_of(boundaries, [](double each) {
+    return static_cast<double>(static_cast<float>(each)) == each;
+  });
+  Array::Integers places;
+  for (const double number : self.to_reals()) {
+    const auto from = boundaries.begin(), end = boundaries.end();
+    const double error = kRounding * std::fabs(number);
+    const auto after = std::upper_bound(from, end, number + error);
+    for (auto near = std::lower_bound(from, end, number - error); near != after; ++near) {
+      if (*near != number || !are_exact)
+        call.refuse("rounding says on which side of {} {} is", *near, number);
+    }
+    const auto place = call.flag("right", false) ? std::upper_bound(from, end, number)
+                                                 : std::lower_bound(from, end, number);
+    places.push_back(place - boundaries.begin());
+  }
+  return {Array::integer(self.shape(), std::move(places))};
+}
+
 Results fill_with(const Call& call, OpBudget&) {
   const Array& self = call.array("self");
   const Array value = call.has("value") ? operand(call, "value").array : Array::integer({}, {0});
@@ -581,6 +606,7 @@ OpRules elementwise_rules() {
                                         {"masked_fill", masked_fill},
                                         {"clamp", clamp},
                                         {"fill", fill_with},
+                                        {"bucketize", bucketize},
                                         {"zero", fill_with},
                                         {"copy", copy},
                                         {"view_as_complex", view_as_complex},

@@ -184,14 +184,6 @@ Results two_reductions(const Call& call, const TwoReductions& row) {
   return {reduced_by(call, row.first), reduced_by(call, row.second)};
 }
 
-// max and min of all, along a dimension with the places, or of two tensors.
-Results extreme(const Call& call, OpBudget& budget) {
-  if (!call.has("other")) {
-    return two_reductions(call, *std::ranges::find(kTwo, call.op, &TwoReductions::op));
-  }
-  return op_rules().at(call.op == "max" ? "maximum" : "minimum")(call, budget);
-}
-
 // "self" with each row along the dimension "dim" changed by change(row).
 template <typename Change>
 Array with_changed_rows(const Call& call, int64_t default_dim, const Change& change) {
@@ -531,7 +523,6 @@ OpRules row_rules() {
   add_rows(rules, kTwo, two_reductions);
   add_rows(rules, kSoftmaxOps, softmax);
   add_rows(rules, kNorms, norm);
-  rules["max"] = rules["min"] = extreme;
   rules["cumsum"] = rules["cumprod"] = running;
   for (const MatrixProduct& row : kProducts) {
     rules[row.op] = [&row](const Call& call, OpBudget& budget) {

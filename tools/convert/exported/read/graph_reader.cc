@@ -27,6 +27,9 @@ constexpr std::string_view kViewsOfContiguous[] = {"reshape", "flatten", "contig
 constexpr std::string_view kDataDependent[] = {
     "nonzero", "nonzero_numpy",      "nonzero_static", "masked_select", "unique",
     "_unique", "unique_consecutive", "_unique2",       "unique_dim",    "bincount"};
+constexpr const char* kReadsNumbers =
+    "what it gives depends on the numbers that the model is given, not on their count alone: use "
+    "torch.where or a mask instead";
 constexpr int64_t kBoundMax = int64_t{1} << 31;  // of an extent; what is larger bounds nothing
 constexpr std::string_view kWrappers[] = {"wrap_with_set_grad_enabled", "wrap_with_autocast",
                                           "tag_activation_checkpoint", "invoke_subgraph",
@@ -57,6 +60,15 @@ bool contains(const std::string_view (&list)[kCount], std::string_view text) {
   return std::ranges::find(list, text) != std::end(list);
 }
 
+// Names that PyTorch has twice, and ops that are others with such an overload.
+struct SameOp {
+  std::string_view op, overload;  // empty: any
+  const char* means;
+};
+constexpr SameOp kSameOps[] = {{"multiply", "", "mul"},     {"subtract", "", "sub"},
+                               {"divide", "", "div"},       {"true_divide", "", "div"},
+                               {"max", "other", "maximum"}, {"min", "other", "minimum"}};
+
 // "torch.ops.aten.add.Tensor" is add and Tensor; "_operator.mul" stays.
 Call call_of(std::string target) {
   constexpr std::string_view kOps = "torch.ops.", kAten = "aten.";
@@ -69,6 +81,10 @@ Call call_of(std::string target) {
     call.op.resize(last);
   }
   if (call.op.starts_with(kAten)) call.op.erase(0, kAten.size());
+  for (const SameOp& name : kSameOps) {
+    const bool is_overload = name.overload.empty() || name.overload == call.overload;
+    if (call.op == name.op && is_overload) call.op = name.means;
+  }
   return call;
 }
 
@@ -232,6 +248,7 @@ class GraphReader {
       if (only_field(spec).key() != "user_output") continue;  // a buffer that is changed
       read_flattened(field(spec.begin().value(), "arg", where_), scope, program_.outputs);
     }
+    if (has_items_) drop_unread();
     program_.tensors = archive_.tensors;
     program_.sample_inputs = archive_.sample_inputs;
     if (program_.sample_inputs.size() != program_.user_inputs().size()) {
@@ -371,12 +388,8 @@ class GraphReader {
     }
     const bool depends = depends_on_input(call);
     const bool is_item = call.op == "item" || call.op == "_local_scalar_dense";
-    if (contains(kDataDependent, call.op) || (is_item && depends)) {
-      refuse_call(
-          call,
-          "what it gives depends on the numbers that the model is given, not on their count "
-          "alone: use torch.where or a mask instead");
-    }
+    if (contains(kDataDependent, call.op)) refuse_call(call, kReadsNumbers);
+    if (is_item && depends) has_items_ = true;
     const std::vector<Output> outputs = outputs_of(node);
     if (is_in_place(call.op)) return add_change(std::move(call), outputs, scope);
     for (const Output& output : outputs) {
@@ -387,6 +400,25 @@ class GraphReader {
     }
     program_.nodes.push_back(std::move(call));
     note_view(program_.nodes.back());
+  }
+
+  // Without what no output is made of, such as assertions about numbers that the model is given:
+  // a number of them that an output is made of is refused.
+  void drop_unread() {
+    std::vector<bool> is_read(program_.values.size(), false);
+    const auto read = [&](ValueRef ref) { is_read[ref.value] = true; };
+    for (const Argument& output : program_.outputs) for_each<ValueRef>(output, read);
+    std::vector<Call> kept;
+    for (auto node = program_.nodes.rbegin(); node != program_.nodes.rend(); ++node) {
+      const auto is_needed = [&](uint32_t value) { return is_read[value]; };
+      if (std::ranges::none_of(node->outputs, is_needed)) continue;
+      const bool is_item = node->op == "item" || node->op == "_local_scalar_dense";
+      if (is_item && depends_[node->outputs[0]]) refuse_call(*node, kReadsNumbers);
+      for_each<ValueRef>(*node, read);
+      kept.push_back(std::move(*node));
+    }
+    program_.nodes.assign(std::make_move_iterator(kept.rbegin()),
+                          std::make_move_iterator(kept.rend()));
   }
 
   // A graph in a node that only sets a mode, such as torch.no_grad.
@@ -660,6 +692,7 @@ class GraphReader {
   std::map<uint32_t, uint32_t> originals_;  // what a value is now, to what the file names
   std::vector<bool> depends_;               // of each value: on what the user gives
   std::vector<bool> is_contiguous_;         // as it was traced
+  bool has_items_ = false;                  // numbers of what the user gives
 };
 
 }  // namespace

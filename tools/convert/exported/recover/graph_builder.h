@@ -386,6 +386,15 @@ ElementSumRef rows_in_turn(GraphBuilder& builder, const ElementSumRef& value);
 std::optional<ElementSumRef> rows_of_constants(GraphBuilder& builder, const ConstantRef& constant,
                                                const ElementSumRef& like);
 
+// Constants [.., columns] as columns beside those of `like`, which has as many rows; nothing where
+// these are no rows of tokens.
+std::optional<ElementSumRef> columns_of_constants(GraphBuilder& builder,
+                                                  const ElementSumRef& constants,
+                                                  const ElementSumRef& like);
+// A sum of constants alone as the program's constant `number`; null for any other.
+ConstantRef constant_of_sum(const GraphBuilder& builder, const ElementSum& value, ElementType type,
+                            uint32_t number);
+
 // One row of each sequence, of all along `axis`.
 ElementSumRef pooled(GraphBuilder& builder, const ElementSumRef& value, size_t axis,
                      SelectKind kind);

@@ -382,4 +382,71 @@ ElementSumRef rows_in_turn(GraphBuilder& builder, const ElementSumRef& value) {
   return plain(value->shape, std::move(numbers));
 }
 
+ConstantRef constant_of_sum(const GraphBuilder& builder, const ElementSum& value, ElementType type,
+                            uint32_t number) {
+  if (value.elements() == 0) return nullptr;
+  Array::Reals numbers(value.elements(), 0.0);
+  int64_t positions_max = 0;
+  for (const Term& term : value.terms) {
+    std::map<uint32_t, Array::Reals> tables;
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      const int64_t place = term.places.at(i);
+      if (place == kNoElement) continue;
+      const Source& from = builder.source(place);
+      if (from.kind != Source::Kind::kTable) return nullptr;
+      const auto [table, is_new] = tables.try_emplace(source_of(place));
+      if (is_new) table->second = from.table->array().to_reals();
+      positions_max = tighter(positions_max, from.table->positions_max);
+      numbers[i] += term.factors.at(i) * table->second[static_cast<size_t>(index_of(place))];
+    }
+  }
+  auto made =
+      std::make_shared<Constant>(number, Array::real(value.shape, std::move(numbers)).to(type));
+  made->positions_max = positions_max;
+  return made;
+}
+
+std::optional<ElementSumRef> columns_of_constants(GraphBuilder& builder,
+                                                  const ElementSumRef& constants,
+                                                  const ElementSumRef& like) {
+  const auto width = static_cast<uint32_t>(constants->shape.back());
+  const auto step = static_cast<size_t>(like->shape.back());
+  if (!like->is_plain() || step == 0 || width == 0 ||
+      constants->elements() * step != like->elements() * width) {
+    return std::nullopt;
+  }
+  const OnStream on(builder, *like);
+  // Rows of a token that begin with other columns, as heads do, have columns of their own.
+  std::map<Column, uint32_t> kinds;
+  std::vector<std::pair<uint32_t, uint32_t>> rows;  // and their kinds
+  for (size_t i = 0; i < like->elements(); i += step) {
+    const int64_t number = like->at(i);
+    const bool is_token = builder.is_node(number) && !builder.is_pooled(number) &&
+                          builder.source(number).rows == builder.sizes.rows();
+    if (!is_token || (step > 1 && builder.row_of(number) != builder.row_of(like->at(i + 1)))) {
+      return std::nullopt;
+    }
+    const auto kind = static_cast<uint32_t>(kinds.size());
+    const auto known = kinds.try_emplace(builder.column_of(number), kind).first;
+    rows.emplace_back(builder.row_of(number), known->second);
+  }
+  const Source& from = builder.source(like->front());
+  const auto all = static_cast<uint32_t>(kinds.size()) * width;
+  LinearSpec zeros;
+  zeros.weight.name = builder.name + ".constants";
+  zeros.weight.rows = all;
+  zeros.weight.columns = from.width;
+  set_exact(zeros.weight,
+            [count = size_t{all} * from.width] { return std::vector<double>(count, 0.0); });
+  const uint32_t source = builder.source_of_node(
+      builder.graph.add_linear(zeros.weight.name, zeros, from.node), builder.sizes.rows());
+  std::vector<int64_t> elements;
+  for (const auto& [row, kind] : rows) {
+    for (uint32_t c = 0; c < width; ++c) {
+      elements.push_back(number_of(source, uint64_t{row} * all + kind * uint64_t{width} + c));
+    }
+  }
+  return builder.materialised(sum(plain(constants->shape, std::move(elements)), constants, 1.0));
+}
+
 }  // namespace arenite::convert

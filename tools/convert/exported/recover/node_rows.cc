@@ -516,11 +516,13 @@ namespace {
 // gives them out in, also where it has those of all tokens in one.
 Shape shape_of_rows(const GraphBuilder& builder, const ElementSum& value) {
   const auto width = static_cast<size_t>(value.shape.back());
-  const size_t rows = builder.source(value.at(0)).rows;
-  if (source_row(builder, value, 0, width) || value.elements() % rows != 0) {
-    return with_whole_rows(builder, value);
-  }
-  return {static_cast<int64_t>(rows), static_cast<int64_t>(value.elements() / rows)};
+  const size_t rows = builder.source(value.at(0)).rows, whole = value.elements() / rows;
+  // Of a token that has several rows, all are one.
+  const bool has_several = whole > width && whole % width == 0 && value.elements() % rows == 0 &&
+                           source_row(builder, value, 0, whole);
+  const bool is_row = !has_several && source_row(builder, value, 0, width);
+  if (is_row || value.elements() % rows != 0) return with_whole_rows(builder, value);
+  return {static_cast<int64_t>(rows), static_cast<int64_t>(whole)};
 }
 
 // Columns that are given out before the tokens, after them: [sequences, tokens, columns].

@@ -21,6 +21,7 @@ struct Scores {
   std::optional<double> tanh_factor{};
   std::optional<Array> added{};  // stretched to [..., queries, keys]; -infinity hides
   int64_t positions_max = 0;     // of what was added
+  bool may_see_nothing = false;  // a query, as all its keys may have ids that hide them
   bool has_softmax = false;
   bool is_logarithm = false;  // of what the softmax gives
   // Scores that were multiplied by 0, which a mask is to hide.

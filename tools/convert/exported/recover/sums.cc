@@ -430,12 +430,18 @@ class SumBuilder {
       return embedding != nullptr && embedding->padding_id && !embedding->tokens;
     });
     if (positions == summands.end()) return;
-    const auto without_positions =
-        find([](const EmbeddingNode& node) { return node.tokens && !node.positions; });
+    const auto without_positions = std::ranges::find_if(summands, [&](const Summand& summand) {
+      const auto* embedding = graph_.as<EmbeddingNode>(summand.node);
+      return embedding != nullptr && embedding->tokens && !embedding->positions &&
+             (summand.is_node() || (summand.is_even() && !embedding->types));
+    });
     refuse_op_if(
         without_positions == summands.end() || !positions->is_node(),
         "positions that leave padding out are expected to be added to the embedding of tokens");
-    join(without_positions, positions, [](EmbeddingNode& node, const EmbeddingNode& part) {
+    const double scale = without_positions->factors[0];
+    without_positions->factors.assign(width_, 1.0);
+    join(without_positions, positions, [&](EmbeddingNode& node, const EmbeddingNode& part) {
+      node.scale *= scale;
       node.positions = part.positions;
       node.position_offset = part.position_offset;
       node.padding_id = part.padding_id;

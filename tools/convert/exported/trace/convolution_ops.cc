@@ -259,6 +259,22 @@ void widen(const GraphBuilder& builder, ElementSumRef& value, Shape& kernel, Sha
   convolution.padding_after.insert(convolution.padding_after.begin(), 0);
 }
 
+// The tokens of an image of one line, where there are no images.
+void narrow(const GraphBuilder& builder, ElementSumRef& value, Shape& kernel, Shape& result,
+            Convolution& convolution) {
+  const bool is_line = kernel.size() == 4 && !builder.reads_images() && value->shape[2] == 1 &&
+                       kernel[2] == 1 && result[2] == 1 && convolution.padding_before[0] == 0 &&
+                       convolution.padding_after[0] == 0;
+  if (!is_line) return;
+  value = with_shape(value, {value->shape[0], value->shape[1], value->shape[3]});
+  kernel.erase(kernel.begin() + 2);
+  result.erase(result.begin() + 2);
+  for (Shape* numbers : {&convolution.stride, &convolution.dilation, &convolution.padding_before,
+                         &convolution.padding_after}) {
+    numbers->erase(numbers->begin());
+  }
+}
+
 AddNodes convolution_nodes(Tracer& tracer, const ConstantRef& weight, int64_t groups,
                            const TracedValue* bias) {
   TokenConvolution made{tracer, weight, groups, {}};
@@ -296,7 +312,10 @@ std::optional<TracedValue> convolution_op(Tracer& tracer, const Call& call) {
   Shape result = convolved_shape(shapes, from, weights, convolution);
   const bool is_single = is_of_single_places(weights, convolution);
   Shape kernel = weights.shape(), flat = result;
-  if (!is_single) widen(tracer.builder, value, kernel, flat, convolution);
+  if (!is_single) {
+    widen(tracer.builder, value, kernel, flat, convolution);
+    narrow(tracer.builder, value, kernel, flat, convolution);
+  }
   if (tracer.builder.images != 0) find_image(tracer.builder, *value);
   const ElementSumRef made =
       is_single ? of_places(tracer, value, weight, convolution.groups, bias)

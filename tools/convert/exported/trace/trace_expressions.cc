@@ -485,7 +485,7 @@ bool is_of_ids(const GraphBuilder& builder, const TracedValue& value) {
 }
 
 ElementSumRef Tracer::looked_up_number(const ElementSumRef& ids, const std::vector<double>& table) {
-  ElementSumRef& known = numbers_of_ids_[table];
+  ElementSumRef& known = numbers_of_ids_[{source_of(ids->front()), table}];
   if (known == nullptr) {
     const auto rows = static_cast<int64_t>(table.size());
     const ConstantRef constant =
@@ -609,7 +609,12 @@ ScoresRef masked_by_ids(Tracer& tracer, const Scores& scores, const Function& fu
   refuse_op_if(masked == nullptr,
                "it hides keys by their ids in scores that are capped, or have a factor for each "
                "head: not supported");
-  return masked;
+  // The first query of a causal mask sees one key.
+  const auto hidden = std::count_if(common.begin(), common.begin() + static_cast<ptrdiff_t>(keys),
+                                    [](double number) { return std::isinf(number); });
+  auto marked = std::make_shared<Scores>(*masked);
+  marked->may_see_nothing = keys > 1 && static_cast<size_t>(hidden) + 1 == keys;
+  return marked;
 }
 
 // masked_fill and where, by a mask that is computed of token ids.

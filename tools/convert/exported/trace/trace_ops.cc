@@ -745,7 +745,13 @@ std::optional<TracedValue> score_op(Tracer& tracer, const Call& call) {
   if (is_softmax(op) || is_log_softmax(op)) {
     const size_t rank = scores->shape.size();
     refuse_op_if(call.dimension("dim", -1, rank) + 1 != rank, "its softmax is not over keys");
-    return with_softmax(*scores, is_log_softmax(op));
+    if (op != "_safe_softmax" || !scores->may_see_nothing || scores->sinks) {
+      return with_softmax(*scores, is_log_softmax(op));
+    }
+    // Where all keys are hidden, a sink that is lower than any score takes their weights.
+    Scores safe = *scores;
+    safe.sinks = Array::real({}, {0.9 * kHiddenScoreMax});
+    return with_softmax(safe);
   }
   if (is_one_of(op, {"max", "maximum", "clamp", "clamp_min"}) && !call.has("max")) {
     // No score is as low as this, but hidden ones.

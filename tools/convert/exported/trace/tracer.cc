@@ -281,13 +281,48 @@ void Tracer::step(const Call& node) {
   }
 }
 
+std::optional<Call> Tracer::with_constants(const Call& node, const Call& call) const {
+  Call settled = call;
+  bool has_some = false;
+  for (size_t a = 0; a < settled.arguments.size(); ++a) {
+    const TracedRef* known = settled.arguments[a].value.as<TracedRef>();
+    const ElementSumRef value = known != nullptr ? (*known)->as<ElementSumRef>() : nullptr;
+    const ValueRef* of = value ? node.arguments[a].value.as<ValueRef>() : nullptr;
+    if (of == nullptr) continue;
+    const ConstantRef constant = constant_of_sum(builder, *value, (*known)->type, of->value);
+    if (!constant) continue;
+    settled.arguments[a].value = traced(constant);
+    has_some = true;
+  }
+  return has_some ? std::optional(settled) : std::nullopt;
+}
+
 std::vector<Argument> Tracer::results_of(const Call& node, const Call& call) {
   if (auto shapes = results_of_shapes(call)) return std::move(*shapes);
+  const TracedValue* like = value_of(call, "other");
+  if (call.op == "type_as" && like != nullptr && !like->is_constant()) {
+    return results_of(node,
+                      {.op = "to",
+                       .overload = "dtype",
+                       .arguments = {{"self", call.argument("self")}, {"dtype", like->type}}});
+  }
   if (std::ranges::all_of(values_of(call), &TracedValue::is_constant)) {
     return constants_of(call, node);
   }
+  std::vector<TracedValue> traced_values;
+  try {
+    traced_values = trace(call);
+  } catch (const NotRecognised&) {
+    // What is looked up for any ids alike is a constant.
+    const std::optional<Call> settled = with_constants(node, call);
+    if (!settled) throw;
+    if (std::ranges::all_of(values_of(*settled), &TracedValue::is_constant)) {
+      return constants_of(*settled, node);
+    }
+    traced_values = trace(*settled);
+  }
   std::vector<Argument> results;
-  for (const TracedValue& made : trace(call)) {
+  for (const TracedValue& made : traced_values) {
     if (results.size() == node.outputs.size()) break;
     TracedValue value = named(made, builder.name);
     value.type = program_->values[node.outputs[results.size()]].type;
@@ -549,6 +584,8 @@ std::optional<std::vector<TracedValue>> Tracer::move(const Call& call) {
   // What is moved are all values in a list, or the first.
   if (op == "copy" && value_of(call, "src") != nullptr) parts = {*value_of(call, "src")};
   if (op == "where" && parts.size() == 3) parts.erase(parts.begin());  // the condition
+  const TracedValue *self = value_of(call, "self"), *put = value_of(call, "values");
+  if (op == "index_put" && self != nullptr && put != nullptr) parts = {*self, *put};
   const size_t count = moved_arrays(shapes).size();
   refuse_op_if(count == 0 || count > parts.size(), "it moves numbers and tensors");
   parts.erase(parts.begin() + static_cast<ptrdiff_t>(count), parts.end());
@@ -577,10 +614,30 @@ std::optional<std::vector<TracedValue>> Tracer::move(const Call& call) {
   }
   std::optional<size_t> joined;
   if (is_one_of(op, {"cat", "concat", "concatenate"})) {
-    joined = call.dimension("dim", 0, shape_of(parts[0]).size());
+    std::erase_if(parts, [](const TracedValue& part) { return shape_of(part) == Shape{0}; });
+    joined = call.dimension("dim", 0, shape_of(parts.at(0)).size());
   }
   return moved_values(parts, *movements, joined);
 }
+
+namespace {
+
+// Whether it is a part of a rotation that leaves out the rows before the tokens: columns or rows of
+// a node with other signs, or turned, of which one of `parts` has others as they are.
+bool turns_beside(const GraphBuilder& builder, const ElementSum& value,
+                  const std::vector<TracedValue>& parts) {
+  const TraceSizes& sizes = builder.sizes;
+  if ((value.terms.size() == 1) == value.has_own_factors() || sizes.prefix == 0 ||
+      !builder.is_node(value.front()) || sizes.is_of_prefix(builder.row_of(value.front()))) {
+    return false;
+  }
+  return std::ranges::any_of(parts, [&](const TracedValue& part) {
+    const ElementSumRef& other = part.as<ElementSumRef>();
+    return other && other->is_plain() && source_of(other->front()) == source_of(value.front());
+  });
+}
+
+}  // namespace
 
 std::vector<TracedValue> Tracer::moved_values(const std::vector<TracedValue>& parts,
                                               const std::vector<Movement>& movements,
@@ -599,9 +656,17 @@ std::vector<TracedValue> Tracer::moved_values(const std::vector<TracedValue>& pa
     const bool is_sum = value->terms.size() > 1 && !value->has_own_factors() &&
                         !movements[0].keeps_order(value->elements());
     // So is what rows of constants are put before, or columns with others beside.
-    const bool is_joined = joins && (has_constant || builder.reads_images()) && !value->is_plain();
+    const bool is_joined = joins && (has_constant || builder.reads_images()) &&
+                           !value->is_plain() && !turns_beside(builder, *value, parts);
     const bool is_settled = (is_sum || is_joined) && is_of_model(builder, *value);
     moving.push_back(is_settled ? builder.materialised(value) : value);
+  }
+  for (size_t i = 0; i < parts.size() && joins && has_constant; ++i) {
+    const auto like =
+        std::ranges::find_if(parts, [](const TracedValue& part) { return !part.is_constant(); });
+    if (!parts[i].is_constant() || *joins + 1 != moving[i]->shape.size()) continue;
+    const ElementSumRef& beside = moving[static_cast<size_t>(like - parts.begin())];
+    if (auto columns = columns_of_constants(builder, moving[i], beside)) moving[i] = *columns;
   }
   moving = rows_of_sequences(builder, std::move(moving), Together::kMoved);
   // Whole rotations beside other columns are easier to see before; parts of one are of one source.

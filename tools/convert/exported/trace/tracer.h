@@ -58,6 +58,8 @@ class Tracer {
   void step(const Call& node);
   std::vector<Argument> results_of(const Call& node, const Call& call);
   std::vector<Argument> constants_of(const Call& call, const Call& node);
+  // The call with constants in place of sums of constants; nothing where it has none.
+  std::optional<Call> with_constants(const Call& node, const Call& call) const;
   std::optional<std::vector<Argument>> results_of_shapes(const Call& call);
   std::string name_of(const Call& node) const;
   void keep(uint32_t value, Argument kept);
@@ -89,9 +91,10 @@ class Tracer {
   uint64_t live_numbers_ = 0;
   // The last few.
   std::vector<std::pair<std::shared_ptr<const Call>, ElementSumRef>> made_functions_;
-  std::map<std::vector<double>, ElementSumRef> numbers_of_ids_;  // by their tables
-  size_t made_weights_ = 0;                                      // that have names of ours
-  const Function* outermost_ = nullptr;                          // that is being made into nodes
+  // By the source of the ids, and by their tables.
+  std::map<std::pair<uint32_t, std::vector<double>>, ElementSumRef> numbers_of_ids_;
+  size_t made_weights_ = 0;              // that have names of ours
+  const Function* outermost_ = nullptr;  // that is being made into nodes
 };
 
 // ---- ops, in the order in which they are tried; nothing for an op that is none such ----

@@ -38,13 +38,26 @@ std::span<const T> optional_span(const T* data, size_t size) {
   return {data, data != nullptr ? size : 0};
 }
 
+// As many as the sequences need, whose lengths count where they are back to back.
+std::span<const uint8_t> pairs_of(const uint8_t* pairs, uint32_t sequences, uint32_t tokens,
+                                  const uint32_t* lengths) {
+  size_t cells = 0;
+  for (uint32_t i = 0; i < sequences && pairs != nullptr; ++i) {
+    const size_t side = lengths != nullptr ? lengths[i] : tokens;
+    cells += side * side;
+  }
+  return {pairs, cells};
+}
+
 Batch batch_from(const arenite_batch& batch) {
   return {{batch.features, batch.size},
           batch.sequences,
           batch.tokens,
           optional_span(batch.lengths, batch.sequences),
           optional_span(batch.visible, size_t{batch.sequences} * batch.tokens),
-          batch.back_to_back};
+          batch.back_to_back,
+          pairs_of(batch.pairs, batch.sequences, batch.tokens,
+                   batch.back_to_back ? batch.lengths : nullptr)};
 }
 
 TokenBatch batch_from(const arenite_token_batch& batch) {
@@ -54,7 +67,9 @@ TokenBatch batch_from(const arenite_token_batch& batch) {
           optional_span(batch.lengths, batch.sequences),
           optional_span(batch.visible, size_t{batch.sequences} * batch.tokens),
           batch.back_to_back,
-          optional_span(batch.types, batch.size)};
+          optional_span(batch.types, batch.size),
+          pairs_of(batch.pairs, batch.sequences, batch.tokens,
+                   batch.back_to_back ? batch.lengths : nullptr)};
 }
 
 // What the inputs of a function are fed; more than any function takes are as many too many.

@@ -66,6 +66,7 @@ enum class Need : uint8_t {
   // Masks that are no bands.
   kStripMask,
   kTileMask,
+  kPairMask,
   // Weights that are not float32.
   kW8,
   kQ8,
@@ -115,7 +116,7 @@ struct NeedNames {
 inline constexpr const char* kPlainOpNames[] = {"linear",   "attention", "embedding",   "rope",
                                                 "add",      "join",      "convolution", "depthwise",
                                                 "max_pool", "store"};
-inline constexpr const char* kMaskNeedNames[] = {"strip", "tiles"};
+inline constexpr const char* kMaskNeedNames[] = {"strip", "tiles", "pairs"};
 inline constexpr const char* kWeightNeedNames[] = {name(TensorType::kW8), name(TensorType::kQ8),
                                                    name(TensorType::kQ4)};
 inline constexpr const char* kCacheNeedNames[] = {name(TensorType::kInt8)};

@@ -30,7 +30,7 @@ using ConstMatrix = MatrixView<const float>;
 
 // A compiled attention mask, as it lies in the model file.
 
-enum class MaskKind : uint8_t { kBand, kStrip, kTiles };
+enum class MaskKind : uint8_t { kBand, kStrip, kTiles, kPairs };
 
 inline constexpr uint32_t kUnlimited = UINT32_MAX;
 inline constexpr uint32_t kMaskTile = 32;  // rows and columns of a tile: one row is one uint32_t
@@ -40,10 +40,11 @@ inline constexpr uint16_t kTileMixed = 2;  // and above: mixed tile number 0, 1,
 
 // Which keys a query sees. Band and strip depend on the distance alone:
 //   visible within  query - lookback <= key <= query + lookahead,
-// and a strip adds values[key - query + positions - 1] to the score. Tiles hold any mask.
+// and a strip adds values[key - query + positions - 1] to the score. Tiles hold any mask. Pairs are
+// a band within which each call says which keys a query sees.
 struct MaskView {
   MaskKind kind = MaskKind::kBand;
-  uint32_t positions = 0;  // rows and columns; 0: any number (band only)
+  uint32_t positions = 0;  // rows and columns; 0: any number (band, pairs)
   uint32_t lookback = kUnlimited;
   uint32_t lookahead = kUnlimited;
   std::span<const float> values;        // strip: [2 * positions - 1]; kReadAheadBytes follow

@@ -71,6 +71,9 @@ bool for_each_need(std::span<const std::byte> file, Visit visit) {
     if (kind == static_cast<uint32_t>(MaskKind::kStrip) && !visit(Need::kStripMask, i))
       return false;
     if (kind == static_cast<uint32_t>(MaskKind::kTiles) && !visit(Need::kTileMask, i)) return false;
+    // In a build without them verify_masks knows no such kind.
+    if constexpr (!linked(Need::kPairMask)) continue;
+    if (kind == static_cast<uint32_t>(MaskKind::kPairs) && !visit(Need::kPairMask, i)) return false;
   }
   // A build that lacks it refuses the arena of such a file, at no cost.
   if (linked(Need::kSound) && model.has_sound() && !visit(Need::kSound, 0)) return false;

@@ -62,7 +62,7 @@ ModelReader::ModelReader(std::span<const std::byte> file)
       ops_(records<OpView, Op>(model_, Model::VT_OPS)),
       tensors_(records<TensorShape, Tensor>(model_, Model::VT_TENSORS)),
       caches_(records<CacheView, Cache>(model_, Model::VT_CACHES)),
-      masks_(records<MaskRecord, Mask>(model_, Model::VT_MASKS)),
+      masks_(first_record<MaskRecord, Mask>(model_, Model::VT_MASKS)),
       offsets_(list_at(model_, Model::VT_TENSOR_OFFSETS) + 1) {}
 
 const char* ModelReader::producer() const { return model_->producer()->c_str(); }
@@ -387,12 +387,25 @@ bool ModelReader::causal(uint32_t of) const {
   return !sees_whole_sequences && all_masks(of, [&](uint32_t i) { return is_causal(mask(i)); });
 }
 
+bool ModelReader::takes_pairs(uint32_t input) const {
+  if constexpr (!linked(Need::kPairMask)) return false;
+  for (uint32_t i = 0; i < ops(); ++i) {
+    const uint32_t* const numbers = op(i).numbers;
+    if (op(i).kind == OpKind::kAttention && is_pairs(mask(numbers[AttentionOp::kMask])) &&
+        axis_of_op(i) == axis_of_input(input)) {
+      return true;
+    }
+  }
+  return false;
+}
+
 bool ModelReader::sees_everything(uint32_t of) const {
   if (kWindowsLinked && sees_windows(of)) return false;
   return all_masks(of, [&](uint32_t i) { return shows_everything(mask_record(i)); });
 }
 
 bool is_causal(const MaskView& mask) {
+  if (is_pairs(mask)) return false;
   if (mask.kind != MaskKind::kTiles) return mask.lookahead == 0;
   for (uint32_t row = 0; row < mask.positions; ++row) {
     if (mask.row_end[row] > row + 1) return false;

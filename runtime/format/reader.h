@@ -253,7 +253,7 @@ class ModelReader {
   uint32_t heads_of(const OpView& op) const {
     return op.views[kOutput].width / cache(op.numbers[AttentionOp::kCache]).shape.value_dim;
   }
-  uint32_t masks() const { return masks_.count; }
+  uint32_t masks() const { return reinterpret_cast<const uint32_t*>(masks_)[-1]; }
   const MaskRecord& mask_record(uint32_t index) const { return masks_[index]; }
   uint32_t mask_words() const;
   MaskView mask(uint32_t index) const;  // REQUIRES: verify_masks
@@ -286,6 +286,8 @@ class ModelReader {
   bool causal(uint32_t of = 0) const;
   // No mask hides anything, whatever the distance.
   bool sees_everything(uint32_t of = 0) const;
+  // Whether a call says which rows of an input see which. REQUIRES: the file is verified.
+  bool takes_pairs(uint32_t input = 0) const;
 
  private:
   // A list of records.
@@ -323,7 +325,7 @@ class ModelReader {
   List<OpView> ops_;
   List<TensorShape> tensors_;
   List<CacheView> caches_;
-  List<MaskRecord> masks_;
+  const MaskRecord* masks_;
   const uint32_t* offsets_;
 };
 
@@ -331,6 +333,10 @@ class ModelReader {
 inline bool shows_everything(const MaskRecord& mask) {
   return mask.kind == static_cast<uint32_t>(MaskKind::kBand) && mask.lookback == kUnlimited &&
          mask.lookahead == kUnlimited;
+}
+// Which keys a query sees is said by each call. The compiler knows the answer in most builds.
+inline bool is_pairs(const MaskView& mask) {
+  return linked(Need::kPairMask) && mask.kind == MaskKind::kPairs;
 }
 // No row of the mask reaches beyond its own position.
 bool is_causal(const MaskView& mask);

@@ -92,17 +92,19 @@ uint32_t least_words(MaskKind kind, uint32_t positions) {
 bool verify_record(const ModelReader& model, uint32_t index, uint32_t begin,
                    const Refusal& refuse) {
   const MaskRecord& mask = model.mask_record(index);
-  if (mask.kind > static_cast<uint32_t>(MaskKind::kTiles)) {
+  constexpr MaskKind kLast = linked(Need::kPairMask) ? MaskKind::kPairs : MaskKind::kTiles;
+  if (mask.kind > static_cast<uint32_t>(kLast)) {
     return refuse("a mask is of an unknown kind", "masks.kind", index, mask.kind,
-                  static_cast<uint32_t>(MaskKind::kTiles));
+                  static_cast<uint32_t>(kLast));
   }
   const MaskKind kind = static_cast<MaskKind>(mask.kind);
-  const bool is_band = kind == MaskKind::kBand;
   const uint32_t most = kind == MaskKind::kTiles ? kTileMaskPositionsMax : kMaskPositionsMax;
+  const bool is_band =
+      kind == MaskKind::kBand || (linked(Need::kPairMask) && kind == MaskKind::kPairs);
   if (!is_band && (mask.positions == 0 || mask.positions > most)) {
     return refuse("a mask has no sensible size", "masks.positions", index, mask.positions, most);
   }
-  const uint32_t least = least_words(kind, mask.positions);
+  const uint32_t least = is_band ? 0 : least_words(kind, mask.positions);
   const bool fits = kind == MaskKind::kTiles
                         ? mask.words >= least && (mask.words - least) % kMaskTile == 0
                         : mask.words == least;

@@ -173,6 +173,11 @@ bool verify_attention(const OpCheck& check) {
     return check.refuse("a mask is smaller than the model's context", "masks.positions", mask_index,
                         mask.positions, check.positions_max());
   }
+  if (linked(Need::kPairMask) && kAxesLinked &&
+      mask.kind == static_cast<uint32_t>(MaskKind::kPairs) &&
+      check.model.axes()[cache.axis].kind != AxisKind::kInput) {
+    return check.refuse("pairs are those of the rows of an input", "masks.kind", mask_index);
+  }
   const bool seen = mask.kind == static_cast<uint32_t>(MaskKind::kBand) && mask.lookahead == 0 &&
                     mask.lookback <= cache.lookback;
   if (cache.lookback != kUnlimited && !seen) {

@@ -111,12 +111,35 @@ namespace {
   }
 }
 
+// Hides the keys that the call hides from a query. Out of line, so that what it copies, since bytes
+// may be those of scores, is not on the stack of models without pairs.
+[[gnu::noinline, maybe_unused]] void hide_pairs(const uint8_t* seen, uint32_t keys, float* scores) {
+  const auto hide = [](const uint8_t* own, float* x, uint32_t count) {
+    for (uint32_t i = 0; i < count; ++i) x[i] = own[i] != 0 ? x[i] : kHiddenScore;
+  };
+  constexpr uint32_t kChunk = 32;  // of constant length, for the vectorizer
+  uint8_t own[kChunk];
+  uint32_t begin = 0;
+  for (; keys - begin >= kChunk; begin += kChunk) {
+    std::memcpy(own, seen + begin, kChunk);
+    hide(own, scores + begin, kChunk);
+  }
+  hide(seen + begin, scores + begin, keys - begin);
+}
+
+// The same of a row of the block.
+inline void hide_pairs(const Block& block, uint32_t position, KeyRange range, float* scores) {
+  if (block.pairs.bits == nullptr) return;
+  hide_pairs(block.pairs.of_query(position) + range.begin, range.end - range.begin, scores);
+}
+
 // Puts a cap on a row's scores. False if one is infinite, which nothing would show afterwards.
-bool cap_row(const KernelSet& kernels, const Attention& op, uint32_t position, KeyRange range,
-             float* scores) {
+bool cap_row(const KernelSet& kernels, const Attention& op, const Block& block, uint32_t position,
+             KeyRange range, float* scores) {
   const size_t bytes = (range.end - range.begin) * sizeof(float);
   // Scores in hidden tiles are not even computed.
   if (!hides_by_adding(op.mask)) apply_mask(kernels, op.mask, position, range, scores);
+  hide_pairs(block, position, range, scores);
   float extremes[2];
   kernels.row_extremes(bytes, scores, extremes);
   cap_scores(kernels, op, bytes, scores);
@@ -133,7 +156,7 @@ void softmax_row(const KernelSet& kernels, const Attention& op, const Block& blo
   float* visible = scores + (range.begin - block.origin);
   const size_t bytes = (range.end - range.begin) * sizeof(float);
   bool overflows = false;
-  if (has_cap(op)) overflows = !cap_row(kernels, op, position, range, visible);
+  if (has_cap(op)) overflows = !cap_row(kernels, op, block, position, range, visible);
   // Before the mask, which then sets or hides what it likes.
   if (op.slopes != nullptr) {
     add_slope(kernels, op.slopes[block.head_of(row)], position, range, visible);
@@ -148,6 +171,7 @@ void softmax_row(const KernelSet& kernels, const Attention& op, const Block& blo
     kernels.add(bytes, visible, terms, visible);
   }
   apply_mask(kernels, op.mask, position, range, visible);
+  hide_pairs(block, position, range, visible);
   kernels.row_extremes(bytes, visible, extremes);
   if (!mask_adds) least = extremes[0];
   float max = extremes[1];
@@ -280,6 +304,7 @@ class HeadBlocks {
                    op_.keys[s].positions + op_.keys[s].rows,
                    block_rows(op_.query, row, rows, head, op_.shape.head_dim, by_head),
                    block_rows(op_.output, row, rows, head, op_.shape.value_dim, by_head)};
+    if constexpr (linked(Need::kPairMask)) block.pairs = op_.pairs.of(op_.queries, s);
     attend(kernels_, op_, block, scratch);
   }
 

@@ -72,6 +72,7 @@ struct Attention {
   [[no_unique_address]] LinkedScoreTable table;
   [[no_unique_address]] LinkedScoreCap score_cap = 0.0f;  // 0: there is none
   [[no_unique_address]] LinkedSinks sinks = nullptr;      // [heads]; null: there are none
+  [[no_unique_address]] LinkedPairBits pairs;
   uint32_t cache_positions = 0;  // arena_formula.h; fewer than the sequence may have: a ring
 
   ConstMatrix query;  // [queries, heads * head_dim], scaled; no data where head_dim is 0

@@ -27,10 +27,11 @@ float rescaled_score(const Attention& op, const Block& row, uint32_t key) {
   return *op.table.at(row.head, row.position, key);
 }
 
-// What the mask and a table say of a key: the mask's term, or -infinity where either hides it.
+// What mask, table and pairs say of a key: the mask's term, or -infinity where any hides it.
 float mask_or_table_term(const Attention& op, const Block& row, uint32_t key) {
   const float term = mask_term(op.mask, row.position, key);
-  const bool hides = has_table(op) && table_term(op, row, key) == -INFINITY;
+  const bool hides = (has_table(op) && table_term(op, row, key) == -INFINITY) ||
+                     row.pairs.hides(row.position, key);
   return hides ? -INFINITY : term;
 }
 

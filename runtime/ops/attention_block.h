@@ -65,6 +65,7 @@ struct Block {
   // To here keys are multiplied, beyond `end` with the weight 0: a kernel for int8 reads ones after
   // the last, which are only there. The last position held, or the end of the page.
   uint32_t product_end = 0;
+  [[no_unique_address]] LinkedPairBits pairs = {};  // of the sequence
 
   uint32_t position_of(uint32_t row) const { return position + row * position_step; }
   uint32_t head_of(uint32_t row) const { return position_step == 0 ? head + row : head; }

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 
 #include "arenite/arena_formula.h"
 #include "arenite/checked_math.h"
@@ -65,6 +66,39 @@ struct SequenceRows {
   uint32_t rows = 0;       // may be 0
   uint32_t written = 0;    // the most positions ever begun since the last reset; for rings
 };
+
+// Which keys queries see as well as the mask shows them: of each sequence a byte for each pair of
+// its rows, 1 or 0.
+struct PairBits {
+  const uint8_t* bits = nullptr;  // [queries, keys]; null: all
+  size_t rows = 0;                // from sequence to sequence, and keys; 0: as each has rows
+
+  const uint8_t* of_query(uint32_t query) const { return bits + query * rows; }
+  bool hides(uint32_t query, uint32_t key) const {
+    return bits != nullptr && of_query(query)[key] == 0;
+  }
+  // Of one sequence among all.
+  PairBits of(std::span<const SequenceRows> sequences, uint32_t index) const {
+    if (bits == nullptr) return {};
+    if (rows != 0) return {bits + index * rows * rows, rows};
+    size_t begin = 0;
+    for (const SequenceRows& before : sequences.first(index)) {
+      begin += size_t{before.rows} * before.rows;
+    }
+    return {bits + begin, sequences[index].rows};
+  }
+};
+struct NoPairBits {
+  static constexpr const uint8_t* bits = nullptr;
+
+  constexpr NoPairBits(const uint8_t* = nullptr, size_t = 0) {}  // NOLINT: implicit, as a pointer
+  constexpr operator const uint8_t*() const { return nullptr; }
+  static constexpr const uint8_t* of_query(uint32_t) { return nullptr; }
+  static constexpr bool hides(uint32_t, uint32_t) { return false; }
+  NoPairBits of(std::span<const SequenceRows>, uint32_t) const { return {}; }
+};
+using LinkedPairBits = std::conditional_t<linked(Need::kPairMask), PairBits, NoPairBits>;
+using LinkedPairs = std::conditional_t<linked(Need::kPairMask), const uint8_t*, NoPairBits>;
 
 // Calls work(job, row) for every row of [0, rows), several in a task.
 void run_rows(const ParallelFor& parallel, uint32_t rows, void (*work)(void* job, uint32_t row),

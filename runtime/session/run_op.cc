@@ -92,6 +92,12 @@ void run_attention(const OpCall& call) {
   if constexpr (linked(Need::kSinks)) {
     attention.sinks = call.tensor(format::AttentionOp::kSinks).f32();
   }
+  if constexpr (linked(Need::kPairMask)) {
+    if (format::is_pairs(attention.mask)) {
+      const uint32_t input = kFunctionsLinked ? state.reader.source_of_axis(call.axis()) : 0;
+      attention.pairs = {state.fed_to(input).pairs, state.fed_to(input).stride};
+    }
+  }
   attention.query = call.inputs[format::kQuery];
   attention.output = call.output;
   attention.scratch = state.scratch();

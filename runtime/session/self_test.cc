@@ -113,7 +113,9 @@ Input part_of(const format::ModelReader& reader, const SelfTestInput& input, uin
     if (!state.reader.takes(function, i)) continue;
     // Of several inputs each has all of its own tokens.
     const uint32_t own = place == 0 ? count : inputs.of[i].tokens;
-    parts[place++] = part_of(state.reader, inputs.of[i], i, begin, own);
+    parts[place] = part_of(state.reader, inputs.of[i], i, begin, own);
+    if constexpr (linked(Need::kPairMask)) parts[place].pairs = {kAllPairs, size_t{0}};
+    ++place;
   }
   return state.begin({function, {parts, place}, function == 0 && begin == 0}, why);
 }

@@ -68,6 +68,9 @@ Status make_layout(const Model& model, const SessionOptions& options, SessionLay
 
 struct SessionState;
 
+// What a self-test gives as pairs, of which it has none: rows see all that masks show.
+inline constexpr uint8_t kAllPairs[1] = {1};
+
 // A call of a function, and what its inputs get, in their order.
 struct Call {
   uint32_t function = 0;
@@ -83,6 +86,7 @@ struct FedInput {
   TokenIds tokens;
   size_t stride = 0;  // StepRows
   const uint8_t* visible = nullptr;
+  [[no_unique_address]] LinkedPairs pairs = {};  // null: rows see all that masks show
 };
 
 // The state of an input after the first, in the arena.

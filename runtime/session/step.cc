@@ -111,7 +111,11 @@ void take_input(SessionState& state, const Input& input, uint32_t index) {
   const format::ModelReader& reader = state.reader;
   state.fed_to(index) = {{input.ids, input.types.empty() ? nullptr : input.types.data()},
                          input.back_to_back ? 0 : input.tokens,
-                         input.visible.empty() ? nullptr : input.visible.data()};
+                         input.visible.empty() ? nullptr : input.visible.data(),
+                         {}};
+  if constexpr (linked(Need::kPairMask)) {
+    if (!input.pairs.empty()) state.fed_to(index).pairs = input.pairs.data();
+  }
   if (input.is_tokens) return;
   const StepRows rows = state.step_rows(reader.axis_of_input(index));
   const uint32_t features = reader.slot(reader.input_slot(index)).width;

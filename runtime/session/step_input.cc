@@ -3,6 +3,7 @@
 #include "session/session_state.h"
 
 #include "core/message.h"
+#include "ops/attention_block.h"
 
 namespace arenite {
 
@@ -13,6 +14,7 @@ Input::Input(const Batch& batch)
       tokens(batch.tokens),
       lengths(batch.lengths),
       visible(batch.visible),
+      pairs(batch.pairs),
       back_to_back(batch.back_to_back) {}
 
 Input::Input(const TokenBatch& batch)
@@ -24,6 +26,7 @@ Input::Input(const TokenBatch& batch)
       tokens(batch.tokens),
       lengths(batch.lengths),
       visible(batch.visible),
+      pairs(batch.pairs),
       back_to_back(batch.back_to_back) {}
 
 uint32_t Input::tokens_of(uint32_t sequence) const {
@@ -43,6 +46,17 @@ uint32_t Input::positions_of(uint32_t sequence) const {
 }
 
 namespace {
+
+// Whether pairs of so many rows, in lines of `stride`, hide all keys of a row that a mask shows.
+bool hides_a_row(const MaskView& mask, const uint8_t* pairs, size_t stride, uint32_t rows) {
+  for (uint32_t row = 0; row < rows; ++row) {
+    const KeyRange range = visible_keys(mask, row, rows);
+    uint32_t seen = 0;
+    for (uint32_t key = range.begin; key < range.end; ++key) seen |= pairs[row * stride + key];
+    if (seen == 0) return true;
+  }
+  return false;
+}
 
 bool hides_a_row(const MaskView& mask, uint32_t rows) {
   if (mask.kind != MaskKind::kTiles) return false;
@@ -84,6 +98,7 @@ class InputCheck {
                     total, sizes_.tokens_max);
     }
     if (status == Status::kOk && input_.is_tokens) status = ids();
+    if (linked(Need::kPairMask) && status == Status::kOk) status = pairs();
     return status;
   }
 
@@ -227,6 +242,42 @@ class InputCheck {
       }
     }
     return Status::kOk;
+  }
+
+  // The pairs of all sequences, where the model takes any: each row of a token sees one.
+  Status pairs() {
+    if (!model_.takes_pairs(number_)) {
+      return input_.pairs.empty() ? Status::kOk
+                                  : refuse(why_, Status::kUnsupported,
+                                           "the model takes no pairs of tokens", "batch.pairs");
+    }
+    if (input_.pairs.data() == kAllPairs) return Status::kOk;
+    Checked cells = 0;
+    for (uint32_t i = 0; i < input_.sequences; ++i) cells = cells + Checked(side(i)) * side(i);
+    if (input_.pairs.size() != cells.value()) {
+      return refuse(why_, kInvalid, "the pairs are not [sequences, tokens, tokens]", "batch.pairs",
+                    0, input_.pairs.size(), cells.value());
+    }
+    for (const uint8_t& pair : input_.pairs) {
+      if (pair <= 1) continue;
+      return refuse(why_, kInvalid, "pairs are ones and zeros", "batch.pairs", 0, pair, 1);
+    }
+    const uint8_t* own = input_.pairs.data();
+    for (uint32_t i = 0; i < input_.sequences; ++i) {
+      for (uint32_t k = 0; k < model_.masks(); ++k) {
+        const MaskView mask = model_.mask(k);
+        if (!format::is_pairs(mask) || !hides_a_row(mask, own, side(i), input_.tokens_of(i))) {
+          continue;
+        }
+        return refuse(why_, kInvalid, "the pairs hide every key of a token", "batch.pairs", i);
+      }
+      own += size_t{side(i)} * side(i);
+    }
+    return Status::kOk;
+  }
+  // Rows and columns of the pairs of a sequence.
+  uint32_t side(uint32_t index) const {
+    return input_.back_to_back ? input_.tokens_of(index) : input_.tokens;
   }
 
   // Ids and types of the tokens that count. Padding may be anything.

@@ -78,12 +78,13 @@ class CApi : public EncoderTest {
                                    form.tokens,
                                    lengths,
                                    visible,
-                                   form.back_to_back};
+                                   form.back_to_back,
+                                   nullptr};
       status = arenite_session_run(session, &batch, &output, &why);
     } else {
       const arenite_token_batch batch = {
-          input.ids.data(), input.ids.size(), form.sequences,    form.tokens,
-          lengths,          visible,          form.back_to_back, types};
+          input.ids.data(), input.ids.size(),  form.sequences, form.tokens, lengths,
+          visible,          form.back_to_back, types,          nullptr};
       status = arenite_session_run_tokens(session, &batch, &output, &why);
     }
     EXPECT_EQ(status, ARENITE_OK) << (why.reason != nullptr ? why.reason : "");
@@ -159,7 +160,7 @@ TEST_P(CApi, StepsAsTheOtherOneDoes) {
   options.outputs = ARENITE_OUTPUTS_ALL;
   const CSession session(c_model(model), options);
   arenite_output output = {};
-  const arenite_token_batch first = {ids.data(), 5, 1, 5, nullptr, nullptr, false, nullptr};
+  const arenite_token_batch first = {ids.data(), 5, 1, 5, {}, {}, false, {}, {}};
   ASSERT_EQ(arenite_session_step_tokens(*session, &first, &output, nullptr), ARENITE_OK);
   EXPECT_TRUE(same_bits(values(output), rows(expected, output.features, 0, 5)));
   ASSERT_EQ(arenite_session_step_ids(*session, ids.data() + 5, 7, &output, nullptr), ARENITE_OK);
@@ -185,7 +186,8 @@ TEST_P(CApi, StepsThroughFeaturesAsTheOtherOneDoes) {
                                  tokens,
                                  nullptr,
                                  nullptr,
-                                 false};
+                                 false,
+                                 nullptr};
     ASSERT_EQ(arenite_session_step(*session, &batch, &output, nullptr), ARENITE_OK);
     EXPECT_TRUE(same_bits(values(output), rows(expected, output.features, begin, tokens)));
     begin += tokens;
@@ -205,8 +207,8 @@ TEST_P(CApi, StepsThroughTokensInSlices) {
     EXPECT_EQ(left, 0u);
     return arenite_session_positions(*session, 0);
   };
-  const arenite_token_batch first = {ids.data(), 5, 1, 5, nullptr, nullptr, false, nullptr};
-  const arenite_token_batch rest = {ids.data() + 5, 7, 1, 7, nullptr, nullptr, false, nullptr};
+  const arenite_token_batch first = {ids.data(), 5, 1, 5, {}, {}, false, {}, {}};
+  const arenite_token_batch rest = {ids.data() + 5, 7, 1, 7, {}, {}, false, {}, {}};
   ASSERT_EQ(arenite_session_begin_step_tokens(*session, &first, nullptr), ARENITE_OK);
   EXPECT_EQ(finish(), 5u);
   ASSERT_EQ(arenite_session_begin_step_tokens(*session, &rest, nullptr), ARENITE_OK);
@@ -221,7 +223,7 @@ TEST_P(CApi, RunsTokensInSlices) {
   const TestSession cpp_session(*model, options_for(kEncoderPositions));
   const std::vector<float> expected = cpp_session.run(ids);
   const CSession session(c_model(model), c_options(kEncoderPositions));
-  const arenite_token_batch batch = {ids.data(), 12, 1, 12, nullptr, nullptr, false, nullptr};
+  const arenite_token_batch batch = {ids.data(), 12, 1, 12, {}, {}, false, {}, {}};
   uint32_t left = 0;
   ASSERT_EQ(arenite_session_begin_step_tokens(*session, &batch, nullptr), ARENITE_OK);
   ASSERT_EQ(arenite_session_advance(*session, 3, &left, nullptr), ARENITE_OK);
@@ -397,8 +399,8 @@ TEST_P(CApi, CallsFunctions) {
   arenite_session_options same = c_options(8, 2);
   same.others[0].positions_max = same.others[0].tokens_max = 6;
   const CSession other(c, same);
-  const arenite_batch batch = {memory.data(), memory.size(), 1, 7, nullptr, nullptr, false};
-  const arenite_token_batch token_batch = {ids.data(), 3, 1, 3, nullptr, nullptr, false, nullptr};
+  const arenite_batch batch = {memory.data(), memory.size(), 1, 7, {}, {}, false, {}};
+  const arenite_token_batch token_batch = {ids.data(), 3, 1, 3, {}, {}, false, {}, {}};
   const arenite_input first = {&batch, nullptr}, second = {nullptr, &token_batch};
   arenite_output output = {};
   arenite_diagnostic why;
@@ -416,9 +418,8 @@ TEST_P(CApi, CallsFunctions) {
   };
   const std::vector<TokenId> longer(7, 1);
   const uint32_t length = 4;
-  const arenite_token_batch longer_batch = {longer.data(), 7,       1,     7,
-                                            nullptr,       nullptr, false, nullptr};
-  const arenite_token_batch cut_batch = {ids.data(), 3, 1, 3, &length, nullptr, false, nullptr};
+  const arenite_token_batch longer_batch = {longer.data(), 7, 1, 7, {}, {}, false, {}, {}};
+  const arenite_token_batch cut_batch = {ids.data(), 3, 1, 3, &length, {}, false, {}, {}};
   const arenite_input too_long = {nullptr, &longer_batch}, cut = {nullptr, &cut_batch};
   const arenite_input none = {nullptr, nullptr}, two[] = {second, second};
   EXPECT_EQ(step(2, &second, 1), ARENITE_INVALID_ARGUMENT);

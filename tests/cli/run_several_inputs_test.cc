@@ -77,6 +77,33 @@ TEST_P(RunSeveralInputs, GivesWhatPyTorchGivesInOnePassAndTokenByToken) {
   }
 }
 
+TEST(RunPairs, AreOneMoreInput) {
+  const TempFolder folder;
+  const std::string model = (folder.path() / "model.arn").string();
+  const std::string output = (folder.path() / "y.npy").string();
+  const auto file = [](const std::string& name) {
+    return (convert_fixture("pairs") / name).string();
+  };
+  ASSERT_TRUE(ends(run_arenite({"convert", file("bits.pt2"), "-o", model}), kDone,
+                   {"pairs that a call says", "--input pairs=FILE"}));
+  EXPECT_TRUE(ends(run_arenite({"inspect", model}), kDone, {"which tokens see which"}));
+  const auto run = [&](const std::vector<std::string>& pairs) {
+    std::vector<std::string> words = {"run",      model, "--input", file("bits_input.npy"),
+                                      "--output", output};
+    for (const std::string& each : pairs) words.insert(words.end(), {"--input", each});
+    return run_arenite(words);
+  };
+  ASSERT_TRUE(ends(run({file("bits_pairs.npy")}), kDone));
+  const std::vector<double> found = NpyArray::read(output).to_f64();
+  const std::vector<double> expected = NpyArray::read(file("bits_expected.npy")).to_f64();
+  ASSERT_EQ(found.size(), expected.size());
+  for (size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-5);
+  EXPECT_TRUE(ends(run({"pairs=" + file("bits_pairs.npy")}), kDone));
+  EXPECT_TRUE(ends(run({}), kBadInput, {"expected pairs=FILE"}));
+  EXPECT_TRUE(ends(run({file("masked_pairs.npy")}), kBadInput, {"[9, 9]", "[2, 9, 9]"}));
+  EXPECT_TRUE(ends(run({file("bits_expected.npy")}), kBadInput, {"expected [2, 9, 9]"}));
+}
+
 TEST(InspectSeveralInputs, NamesThemAndTheFunctions) {
   const TempFolder folder;
   const std::string model = (folder.path() / "model.arn").string();

@@ -53,6 +53,17 @@ void feed_types(Session& session, const Model& model, TokenBatch batch) {
   require(output.ok() || why.reason != nullptr);
 }
 
+// As many as the batch needs, at the end of the memory.
+template <typename AnyBatch>
+std::span<const uint8_t> pairs_of(const AnyBatch& batch, const GuardedBuffer& memory) {
+  size_t cells = size_t{batch.sequences} * batch.tokens * batch.tokens;
+  for (const uint32_t length : batch.lengths) {
+    if (batch.back_to_back) cells += size_t{length} * length;
+  }
+  const std::span<const std::byte> all = memory.span();
+  return {reinterpret_cast<const uint8_t*>(all.data()) + all.size() - cells, cells};
+}
+
 // Feeds features or ids, `width` of them for each token, from memory that ends at a guard page.
 template <typename AnyBatch, typename Value>
 void feed(Session& session, const Model& model, uint32_t tokens, size_t width) {
@@ -69,9 +80,12 @@ void feed(Session& session, const Model& model, uint32_t tokens, size_t width) {
   masked.visible = every_other(mask);
   AnyBatch dense{all.first((tokens + tokens / 2) * width), kSequences, 0, lengths};
   dense.back_to_back = true;
-  for (const AnyBatch& batch :
+  const GuardedBuffer pairs(kSequences * tokens * tokens, 1);
+  std::ranges::fill(pairs.span(), std::byte{1});
+  for (AnyBatch batch :
        {AnyBatch{all, kSequences, tokens, {}}, AnyBatch{all, kSequences, tokens, lengths},
         AnyBatch{all.first(width), 1, 1, {}}, masked, dense}) {
+    if (model.input(0).takes_pairs) batch.pairs = pairs_of(batch, pairs);
     const Result<Output> output = session.run(batch, &why);
     require(output.ok() ? output->features == model.output_features() : why.reason != nullptr);
     float sink = 0.0f;

@@ -40,6 +40,9 @@ static const struct bundled models[] = {ARENITE_MODELS(BUNDLED)};
 ARENITE_ALIGNED static unsigned char arena[ARENITE_MODELS_ARENA_BYTES_MAX];
 static float features[TOKENS_MAX * ARENITE_MODELS_INPUT_FEATURES_MAX];
 static uint32_t ids[TOKENS_MAX];
+#if defined(ARENITE_MODELS_TAKE_PAIRS)
+static uint8_t pairs[TOKENS_MAX * TOKENS_MAX];  // all tokens see each other
+#endif
 
 // Room for an input after the first, as arenite_model.h plans it.
 static uint32_t positions_of(arenite_input_info input) {
@@ -77,6 +80,10 @@ static arenite_status first_pass(const struct bundled* bundled, const arenite_mo
     texts[i] = text;
     texts[i].ids = ids;
     texts[i].size = texts[i].tokens = tokens;
+#if defined(ARENITE_MODELS_TAKE_PAIRS)
+    memset(pairs, 1, sizeof(pairs));
+    if (input.takes_pairs) batches[i].pairs = texts[i].pairs = pairs;
+#endif
   }
   arenite_status status = ARENITE_OK;
   for (uint32_t f = 0; f < arenite_model_functions(model) && status == ARENITE_OK; ++f) {

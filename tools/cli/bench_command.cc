@@ -28,6 +28,9 @@ class RandomBatch {
     const size_t count = tokens * model.input_features();
     uint32_t state = 1;
     const auto next = [&] { return state = state * 1664525u + 1013904223u; };
+    for (const uint32_t length : model.input(0).takes_pairs ? lengths : std::vector<uint32_t>()) {
+      pairs_.resize(pairs_.size() + size_t{length} * length, 1);
+    }
     if (model.vocab_size() != 0) {
       for (size_t i = 0; i < tokens; ++i) ids_.push_back((next() >> 8) % model.vocab_size());
     } else {
@@ -39,14 +42,16 @@ class RandomBatch {
 
   Result<Output> run(Session& session) const {
     const uint32_t sequences = static_cast<uint32_t>(lengths_.size());
-    if (ids_.empty()) return session.run(Batch{features_, sequences, 0, lengths_, {}, true});
-    return session.run(TokenBatch{ids_, sequences, 0, lengths_, {}, true, {}});
+    if (ids_.empty())
+      return session.run(Batch{features_, sequences, 0, lengths_, {}, true, pairs_});
+    return session.run(TokenBatch{ids_, sequences, 0, lengths_, {}, true, {}, pairs_});
   }
 
  private:
   std::vector<uint32_t> lengths_;
   std::vector<TokenId> ids_;
   std::vector<float> features_;
+  std::vector<uint8_t> pairs_;
 };
 
 // One call is timed as the median of many; calls below a microsecond are timed in batches.

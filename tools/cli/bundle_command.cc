@@ -45,6 +45,7 @@ std::string header(std::span<const BundledModel> models) {
       c_preamble() + "#include \"arenite/arenite.h\"\n\n";
   size_t arena_bytes = 0;
   uint32_t features = 1, tokens_min = 1;
+  bool take_pairs = false;
   std::string each;
   for (const BundledModel& model : models) {
     const uint32_t shortest = std::max(1u, model.file.reader().tokens_min());
@@ -55,6 +56,7 @@ std::string header(std::span<const BundledModel> models) {
     for (uint32_t i = 0; i < model.file.reader().inputs(); ++i) {
       features = std::max(features, input_features(model.file.reader(), i));
       tokens_min = std::max(tokens_min, model.file.reader().tokens_min(i));
+      take_pairs = take_pairs || model.file.reader().takes_pairs(i);
     }
   }
   return text + fmt::format(
@@ -63,9 +65,10 @@ std::string header(std::span<const BundledModel> models) {
                     "// The most that one of them takes.\n"
                     "#define ARENITE_MODELS_ARENA_BYTES_MAX ((size_t){}u)\n"
                     "#define ARENITE_MODELS_INPUT_FEATURES_MAX {}u\n"
-                    "#define ARENITE_MODELS_TOKENS_MIN_MAX {}u\n"
+                    "#define ARENITE_MODELS_TOKENS_MIN_MAX {}u\n{}"
                     "// NOLINTEND\n",
-                    each, arena_bytes, features, tokens_min);
+                    each, arena_bytes, features, tokens_min,
+                    take_pairs ? "#define ARENITE_MODELS_TAKE_PAIRS 1\n" : "");
 }
 
 std::string array_source(const BundledModel& model) {

@@ -139,8 +139,10 @@ void add_calls(const ModelFacts& facts, uint32_t index, FunctionFacts& function)
 
 InputFacts input_facts(const ModelReader& reader, uint32_t index) {
   const bool is_features = reader.vocab_size(index) == 0;
-  return {reader.input_name(index), is_features ? reader.slot(reader.input_slot(index)).width : 0,
-          reader.axis_of_input(index), reader.token_types(index), reader.input(index)};
+  return {
+      reader.input_name(index),    is_features ? reader.slot(reader.input_slot(index)).width : 0,
+      reader.axis_of_input(index), reader.token_types(index),
+      reader.takes_pairs(index),   reader.input(index)};
 }
 
 FunctionFacts function_facts(const ModelReader& reader, uint32_t index) {

@@ -81,6 +81,7 @@ struct InputFacts {
   uint32_t features = 0;  // 0: it reads tokens
   uint32_t axis = 0;
   uint32_t token_types = 0;
+  bool takes_pairs = false;
   format::InputView input;
 };
 

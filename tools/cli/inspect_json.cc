@@ -26,6 +26,8 @@ const char* mask_kind_name(MaskKind kind) {
       return "strip";
     case MaskKind::kTiles:
       return "tiles";
+    case MaskKind::kPairs:
+      return "pairs";
   }
   return "";
 }
@@ -387,6 +389,7 @@ inline constexpr auto kFacts<InputFacts> = std::tuple(
     Fact("positions_max", "0: any number",
          [](const InputFacts& f) { return f.input.positions_max; }),
     Fact("tokens_min", "Of a sequence", [](const InputFacts& f) { return f.input.tokens_min; }),
+    Fact("takes_pairs", "A call says which tokens see which", &InputFacts::takes_pairs),
     Fact("axis", "Of its tokens", &InputFacts::axis));
 
 template <>

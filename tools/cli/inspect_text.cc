@@ -281,6 +281,7 @@ Json facts_for_text(const ModelFacts& facts) {
     }
   }
   json["has_least"] = facts.reader.tokens_min() > 1;
+  json["takes_pairs"] = facts.reader.takes_pairs();
   json["kv_is_asked"] = facts.sizes.kv_type() != facts.reader.kv_cache();
   json["target"] = json["targets"][facts.shown_index()];
   for (size_t i = 0; i < facts.targets.size(); ++i) {
@@ -308,10 +309,12 @@ constexpr Line kHeader[] = {
     {"input",
      "{!has_several}<{images}><{!images}{?model.vocab_size}tokens of a vocabulary of "
      "{model.vocab_size}>"
-     "<{!images}{!model.vocab_size}[tokens, {model.input_features:d}]>"},
+     "<{!images}{!model.vocab_size}[tokens, {model.input_features:d}]>"
+     "<{?takes_pairs}, and which tokens see which, [tokens, tokens]>"},
     {"inputs",
      "{name@40}: <{images}><{!images}{?vocab_size}tokens of a vocabulary of {vocab_size}>"
-     "<{!images}{!vocab_size}[tokens, {features:d}]>, <{?positions_max}{positions_max#position}>"
+     "<{!images}{!vocab_size}[tokens, {features:d}]><{?takes_pairs} and pairs of tokens>, "
+     "<{?positions_max}{positions_max#position}>"
      "<{!positions_max}any length><{?has_least}, at least {tokens_min:d}>",
      "several.inputs"},
     {"functions",

@@ -243,12 +243,12 @@ class ModelRun {
       input_.append(model_, call_->first + i, call_->begin, count, fed);
     }
     if (model_.vocab_size() != 0) {
-      const TokenBatch batch{fed.ids,     sequences, tokens,   lengths,
-                             fed.visible, !is_dense, fed.types};
+      const TokenBatch batch{fed.ids,     sequences, tokens,    lengths,
+                             fed.visible, !is_dense, fed.types, fed.pairs};
       return model_.causal() ? session.step(batch, &why) : session.run(batch, &why);
     }
     input_.array.drop_pages();
-    const Batch batch{fed.features, sequences, tokens, lengths, fed.visible, !is_dense};
+    const Batch batch{fed.features, sequences, tokens, lengths, fed.visible, !is_dense, fed.pairs};
     return model_.causal() ? session.step(batch, &why) : session.run(batch, &why);
   }
 
@@ -470,14 +470,16 @@ class FunctionsRun {
 // What each input is fed. Throws InputError.
 std::vector<RunInput> read_inputs(const RunOptions& options, const ModelFile& file) {
   const Model& model = file.model();
-  const auto files = convert::files_of_inputs(options.inputs, model, "--input");
+  std::vector<std::string> given = options.inputs;
+  const auto pairs = convert::take_pairs(given, model, "--input");
+  const auto files = convert::files_of_inputs(given, model, "--input");
   const auto lengths = convert::lengths_of_inputs(options.lengths, model, "--lengths");
   const auto masks = convert::values_of_inputs(options.masks, model, "--mask");
   const auto types = convert::values_of_inputs(options.types, model, "--types");
   std::vector<RunInput> inputs;
   for (uint32_t i = 0; i < model.inputs(); ++i) {
-    inputs.push_back(
-        read_run_input({i, files[i], lengths[i], masks[i], types[i]}, model, file.name()));
+    inputs.push_back(read_run_input({i, files[i], lengths[i], masks[i], types[i], pairs[i]}, model,
+                                    file.name()));
   }
   return inputs;
 }
@@ -521,7 +523,9 @@ void add_run(CLI::App& app) {
       "alone, for each sequence; of a decoder --last and --all-rows choose. Where sequences are\n"
       "shorter than the array, --lengths says how long each is, or --mask, with ones for the\n"
       "tokens that count; the rest is not read, and its results are zero. Of a model with several\n"
-      "inputs these, too, are given for each, in their order or by name.\n"
+      "inputs these, too, are given for each, in their order or by name. Of a model of graphs, "
+      "which\n"
+      "tokens see which is one more input, or pairs=FILE: 0 and 1 [sequences, tokens, tokens].\n"
       "\n--hidden-states writes [layers + 1, tokens, width], or [layers + 1, sequences, tokens, "
       "width]:\n"
       "the embedding, then the result of each layer, the last one after the final norm.\n"

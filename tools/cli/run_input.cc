@@ -141,6 +141,11 @@ void RunInput::append(const Model& model, uint32_t sequence, uint32_t begin, uin
   add_bytes(types, fed.types);
   add_bytes(visible, fed.visible);
   fed.tokens += count;
+  for (uint32_t row = 0; row < count && !pairs.empty(); ++row) {
+    const size_t first = (size_t{sequence} * axes.tokens + row) * axes.tokens;
+    const auto from = pairs.begin() + static_cast<ptrdiff_t>(first);
+    fed.pairs.insert(fed.pairs.end(), from, from + count);
+  }
   const auto add = [&](std::vector<float> part) {
     fed.features.insert(fed.features.end(), part.begin(), part.end());
   };
@@ -196,6 +201,7 @@ RunInput read_run_input(const InputFiles& files, const Model& model, const std::
     input.types =
         read_token_bytes(files.types, "--types", input.axes, int64_t{info.token_types} - 1);
   }
+  if (!files.pairs.empty()) input.pairs = convert::read_pairs(files.pairs, input.axes, "--input");
   if (info.vocab_size != 0) read_ids(info.vocab_size, input);
   return input;
 }

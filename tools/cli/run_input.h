@@ -20,6 +20,7 @@ struct InputFiles {
   std::vector<uint32_t> lengths;  // empty: all tokens of each sequence
   std::filesystem::path mask;     // empty: none
   std::filesystem::path types;    // empty: none
+  std::string pairs;              // empty: none
 };
 
 // All sequences, as the arrays have them.
@@ -32,6 +33,7 @@ struct RunInput {
   std::vector<uint32_t> lengths{};  // of each sequence: the tokens that count
   // [sequences, tokens] where tokens that do not count stand before others that do; else none.
   std::vector<uint8_t> visible{};
+  std::vector<uint8_t> pairs{};  // [sequences, tokens, tokens], of models that take them
 
   bool counts(uint32_t sequence, uint32_t token) const {
     return visible.empty() ? token < lengths[sequence]

@@ -153,6 +153,7 @@ typedef struct arenite_input_info {
   uint32_t token_types;    // 0: it knows none
   uint32_t positions_max;  // longest sequence; 0: any
   uint32_t tokens_min;     // shortest sequence
+  bool takes_pairs;        // a call says which tokens see which: arenite_batch
 } arenite_input_info;
 typedef struct arenite_function_info {
   const char* name;
@@ -276,9 +277,12 @@ typedef struct arenite_batch {
   const uint8_t* visible;
   // The sequences follow each other without padding: features [sum of lengths, input_features].
   bool back_to_back;
+  // 1 where a token sees another, else 0, [sequences, tokens that see, tokens], or back to back; of
+  // models that take it, null of others.
+  const uint8_t* pairs;
 } arenite_batch;
 #define ARENITE_BATCH_INIT \
-  { NULL, 0, 1, 0, NULL, NULL, false }
+  { NULL, 0, 1, 0, NULL, NULL, false, NULL }
 
 // The same as ids, below arenite_model_vocab_size: dense [sequences, tokens]. Models that count
 // positions without their padding token, as RoBERTa does, also look which hidden ids are padding.
@@ -291,9 +295,10 @@ typedef struct arenite_token_batch {
   const uint8_t* visible;
   bool back_to_back;
   const uint8_t* types;  // [size], below arenite_model_token_types; null: all 0
+  const uint8_t* pairs;
 } arenite_token_batch;
 #define ARENITE_TOKEN_BATCH_INIT \
-  { NULL, 0, 1, 0, NULL, NULL, false, NULL }
+  { NULL, 0, 1, 0, NULL, NULL, false, NULL, NULL }
 
 // Results, in the arena until the next call: dense [rows, features], without padding. The caller
 // may change them: no later call reads them.
@@ -383,8 +388,8 @@ ARENITE_NODISCARD arenite_status arenite_session_begin_step_function(arenite_ses
 
 // A run or a step in slices, for programs with something else to do in between: begin once, advance
 // until no op is left, then output. The same bits, whatever the slices. Lengths and features are
-// read at once; ids, types and `visible` must stay until the end. Until then run, step, begin and
-// rewind fail with ARENITE_INVALID_ARGUMENT; cancel and reset give up.
+// read at once; ids, types, `visible` and `pairs` must stay until the end. Until then run, step,
+// begin and rewind fail with ARENITE_INVALID_ARGUMENT; cancel and reset give up.
 // Fail as run and step do. begin_run forgets what the sequences held.
 ARENITE_NODISCARD arenite_status arenite_session_begin_run(arenite_session* session,
                                                            const arenite_batch* batch,

@@ -40,6 +40,7 @@ struct InputInfo {
   uint32_t token_types;    // that may go with tokens; 0 if it knows none
   uint32_t positions_max;  // the longest sequence; 0: any
   uint32_t tokens_min;     // the shortest sequence
+  bool takes_pairs;        // a call says which tokens see which: Batch::pairs
 };
 
 // What one call computes: a model has one function, as most have, or several that are called one

@@ -94,6 +94,10 @@ struct Batch {
   std::span<const uint8_t> visible = {};
   // The sequences follow each other without padding: features [sum of lengths, input_features].
   bool back_to_back = false;
+  // For models that take it (InputInfo::takes_pairs), such as those of graphs: 1 where a token sees
+  // another, else 0, dense [sequences, tokens that see, tokens]; back to back, of each sequence as
+  // many as it has. Each token of a sequence must see one of its tokens.
+  std::span<const uint8_t> pairs = {};
 };
 
 // The same as ids, below Model::vocab_size(): dense [sequences, tokens]. Models that count
@@ -108,6 +112,7 @@ struct TokenBatch {
   bool back_to_back = false;  // ids [sum of lengths]
   // Below Model::token_types(), one for each id: 0 or 1 where a text is a pair. None: all 0.
   std::span<const uint8_t> types = {};
+  std::span<const uint8_t> pairs = {};
 };
 
 // What one input of a function is fed: features or tokens, one of the two.
@@ -125,6 +130,7 @@ struct Input {
   uint32_t tokens = 0;
   std::span<const uint32_t> lengths;
   std::span<const uint8_t> visible;
+  std::span<const uint8_t> pairs;
   bool back_to_back = false;
 
   // Rows that a sequence gets: its length, or the ones in its mask.
@@ -211,9 +217,9 @@ class Session {
 
   // A run or a step in slices, for programs with something else to do in between: begin_run or
   // begin_step once, advance until no op is left, then output. The same bits, whatever the slices.
-  // Lengths and features are read at once; ids, types and `visible` must stay until the end. Until
-  // then run, step, begin and rewind fail with kInvalidArgument; cancel and reset give up.
-  // They fail as run and step do. begin_run forgets what the sequences held.
+  // Lengths and features are read at once; ids, types, `visible` and `pairs` must stay until the
+  // end. Until then run, step, begin and rewind fail with kInvalidArgument; cancel and reset give
+  // up. They fail as run and step do. begin_run forgets what the sequences held.
   Status begin_run(const Batch& batch, Diagnostic* why = nullptr);
   Status begin_run(const TokenBatch& batch, Diagnostic* why = nullptr);
   Status begin_step(const Batch& batch, Diagnostic* why = nullptr);

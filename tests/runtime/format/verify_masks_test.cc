@@ -159,7 +159,7 @@ TEST(VerifyMasks, RefusesListsThatDoNotFollowEachOtherToTheEnd) {
 
 // A kind of a later version must not be taken for a band that shows everything.
 TEST(VerifyMasks, RefusesAKindThatItDoesNotKnow) {
-  for (const uint32_t kind : {3u, 256u, UINT32_MAX}) {
+  for (const uint32_t kind : {4u, 256u, UINT32_MAX}) {
     ModelSurgery file(make_model(spec_named("causal")).span());
     file.overwrite(file.model().masks()->Get(0), kind);
     file.repair();

@@ -47,6 +47,13 @@ void expect_near(const std::vector<float>& found, const std::vector<double>& exp
   for (size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 2e-5) << i;
 }
 
+TEST(OtherRowsFile, RefusesPairsOfRowsThatAreThoseOfNoInput) {
+  convert::Program program = convert::compile(graph_of({}), "rows");
+  program.masks[0] = convert::pair_mask(false);
+  expect_refusal(convert::write_model(program, {Target::kPortable}).span(),
+                 {"masks.kind", "rows of an input"});
+}
+
 TEST_P(OtherRows, AreThoseOfTheReference) {
   using enum SelectKind;
   for (const Form& form :

@@ -181,6 +181,16 @@ void hold_out(Sequences sequences, CalibrationSet& set) {
   }
 }
 
+// Files have none: tokens see each other.
+void show_all_pairs(Sequences& sequences, const Model& model) {
+  for (ModelInput& sequence : sequences) {
+    for (uint32_t i = 0; i < model.inputs(); ++i) {
+      ModelInput& own = i == 0 ? sequence : sequence.others[i - 1];
+      if (model.input(i).takes_pairs) own.pairs.assign(size_t{own.tokens} * own.tokens, 1);
+    }
+  }
+}
+
 }  // namespace
 
 uint64_t CalibrationSet::tokens_of(const std::vector<ModelInput>& sequences) {
@@ -205,6 +215,8 @@ CalibrationSet read_calibration(const std::vector<std::string>& given, const Mod
   const size_t count = sequences.size();
   CalibrationSet set;
   hold_out(std::move(sequences), set);
+  show_all_pairs(set.fitted, model);
+  show_all_pairs(set.held_out, model);
   const uint64_t used = CalibrationSet::tokens_of(set.fitted);
   const uint64_t held_out = CalibrationSet::tokens_of(set.held_out);
   set.source = fmt::format("{}: {} tokens in {} sequences, {} of the tokens held out", quoted,
@@ -372,6 +384,10 @@ ModelInput made_up(const Model& model, uint32_t index) {
                                     size_t{kMadeUpSequences} * tokens * info.features);
   input.tokens = tokens;
   input.sequences = kMadeUpSequences;
+  for (uint32_t i = 0; info.takes_pairs && i < kMadeUpSequences; ++i) {
+    const std::vector<uint8_t> pairs = pairs_to_check(tokens);
+    input.pairs.insert(input.pairs.end(), pairs.begin(), pairs.end());
+  }
   return input;
 }
 

@@ -136,16 +136,18 @@ std::vector<float> CheckSession::rows_of(const Result<Output>& output, const Dia
 std::vector<float> CheckSession::run(const ModelInput& input, uint32_t index, uint32_t tokens) {
   session_->reset();
   Diagnostic why;
+  const std::span<const uint8_t> pairs = input.pairs;  // of models that take whole sequences
   const auto call = [&] {
     if (input.ids.empty()) {
       const size_t each = input.features.size() / input.sequences;
       const size_t given = tokens == input.tokens ? each : each / input.tokens * tokens;
       const auto features = std::span(input.features).subspan(index * each, given);
-      return session_->run(Batch{features, 1, tokens, {}}, &why);
+      return session_->run(Batch{features, 1, tokens, {}, {}, false, pairs}, &why);
     }
     const size_t first = size_t{index} * input.tokens;
     TokenBatch batch{std::span(input.ids).subspan(first, tokens), 1, tokens};
     if (!input.types.empty()) batch.types = std::span(input.types).subspan(first, tokens);
+    batch.pairs = pairs;
     return session_->run(batch, &why);
   };
   return rows_of(call(), why, "run", tokens, true);
@@ -177,7 +179,7 @@ ModelInput ModelInput::sequence(uint32_t index) const {
     const auto from = values.begin() + static_cast<ptrdiff_t>(index * each);
     return std::decay_t<decltype(values)>(from, from + static_cast<ptrdiff_t>(each));
   };
-  ModelInput one = {part(ids), part(features), tokens, 1, part(types), part(visible)};
+  ModelInput one = {part(ids), part(features), tokens, 1, part(types), part(visible), part(pairs)};
   for (const ModelInput& other : others) one.others.push_back(other.sequence(index));
   return one;
 }
@@ -211,12 +213,14 @@ std::vector<Input> inputs_of_call(uint32_t inputs, const ModelInput& sequence, u
       fed.emplace_back(
           Batch{.features = std::span(input.features).subspan(begin * width, tokens * width),
                 .tokens = tokens,
-                .visible = part(input.visible)});
+                .visible = part(input.visible),
+                .pairs = input.pairs});
     } else {
       fed.emplace_back(TokenBatch{.ids = std::span(input.ids).subspan(begin, tokens),
                                   .tokens = tokens,
                                   .visible = part(input.visible),
-                                  .types = part(input.types)});
+                                  .types = part(input.types),
+                                  .pairs = input.pairs});
     }
   }
   return fed;
@@ -291,6 +295,14 @@ ModelInput input_to_check(uint32_t tokens, uint32_t vocab_size, uint32_t token_t
   return input;
 }
 
+std::vector<uint8_t> pairs_to_check(uint32_t tokens) {
+  std::vector<uint8_t> pairs;
+  for (uint32_t i = 0; i < tokens * tokens; ++i) {
+    pairs.push_back(is_made_up_pair(i / tokens, i % tokens) ? 1 : 0);
+  }
+  return pairs;
+}
+
 ModelInput sequence_to_check(const Model& model, uint32_t tokens) {
   ModelInput sequence;
   for (uint32_t i = 0; i < model.inputs(); ++i) {
@@ -299,6 +311,7 @@ ModelInput sequence_to_check(const Model& model, uint32_t tokens) {
     if (info.positions_max != 0) count = std::min(count, info.positions_max);
     ModelInput input =
         input_to_check(count, info.vocab_size, info.token_types, size_t{count} * info.features);
+    if (info.takes_pairs) input.pairs = pairs_to_check(count);
     if (i == 0) {
       sequence = std::move(input);
     } else {

@@ -88,6 +88,7 @@ struct ModelInput {
   uint32_t sequences = 1;
   std::vector<uint8_t> types = {};    // of the tokens; none: all 0
   std::vector<uint8_t> visible = {};  // 1 for each token that counts; none: all do
+  std::vector<uint8_t> pairs = {};    // [sequences, tokens, tokens], of models that take them
   // What its other inputs get, as many sequences of each.
   std::vector<ModelInput> others = {};
 
@@ -160,6 +161,9 @@ class CheckSession {
 std::vector<float> features_to_check(size_t count);
 std::vector<TokenId> spread_tokens(uint32_t count, uint32_t vocab_size);
 std::vector<uint8_t> types_to_check(uint32_t count, uint32_t token_types);
+
+// Pairs of tokens that see each other, [tokens, tokens]: some of them.
+std::vector<uint8_t> pairs_to_check(uint32_t tokens);
 
 // One sequence of these: ids where there is a vocabulary, else so many features.
 ModelInput input_to_check(uint32_t tokens, uint32_t vocab_size, uint32_t token_types,

@@ -142,7 +142,9 @@ void check_conversion(ConvertedModel& conversion, const std::string& path,
   }
   std::vector<SequenceInput> fed;
   for (uint32_t i = 0; i < conversion.graph.inputs.size(); ++i) {
-    fed.push_back({input.of(i).ids, input.of(i).types, input.of(i).features});
+    ModelInput& own = i == 0 ? input : input.others[i - 1];
+    if (conversion.graph.takes_pairs(i)) own.pairs = pairs_to_check(own.tokens);
+    fed.push_back({own.ids, own.types, own.features, own.pairs});
   }
   if (!conversion.evaluated) report_progress("computing in double precision");
   Evaluation reference =
@@ -263,7 +265,13 @@ struct AuthorInput {
       const size_t count = each / axes.tokens * lengths[index];
       return std::decay_t<decltype(values)>(from, from + static_cast<ptrdiff_t>(count));
     };
-    return {part(all.ids), part(all.features), lengths[index]};
+    ModelInput one = {part(all.ids), part(all.features), lengths[index]};
+    for (size_t row = 0; row < lengths[index] && !all.pairs.empty(); ++row) {
+      const size_t first = (size_t{index} * axes.tokens + row) * axes.tokens;
+      const auto from = all.pairs.begin() + static_cast<ptrdiff_t>(first);
+      one.pairs.insert(one.pairs.end(), from, from + lengths[index]);
+    }
+    return one;
   }
 };
 
@@ -286,6 +294,7 @@ void check_lengths(const AuthorInput& input, const Model& model, uint32_t number
 std::vector<AuthorInput> read_author_inputs(const AuthorFiles& files, const Model& model) {
   std::vector<std::string> given = {files.input.string()};
   given.insert(given.end(), files.more_inputs.begin(), files.more_inputs.end());
+  const auto pairs = take_pairs(given, model, kOption);
   const auto paths = files_of_inputs(given, model, kOption);
   const auto lengths = lengths_of_inputs(files.lengths, model, kLengthsOption);
   std::vector<AuthorInput> inputs;
@@ -300,6 +309,7 @@ std::vector<AuthorInput> read_author_inputs(const AuthorFiles& files, const Mode
     } else {
       check_lengths(input, model, i);
     }
+    if (!pairs[i].empty()) input.all.pairs = read_pairs(pairs[i], input.axes, kOption);
     require_same_sequences(inputs[0].array, inputs[0].axes.sequences, input.array,
                            input.axes.sequences, kOption);
   }

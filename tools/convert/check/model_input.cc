@@ -3,6 +3,7 @@
 #include "convert/check/model_input.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -213,6 +214,49 @@ std::vector<std::string> values_of_inputs(std::span<const std::string> given, co
   }
   if (next == unnamed.size() && !is_twice) return values;
   refuse_inputs(given, model, option, wanted, "at most one");
+}
+
+std::vector<std::string> take_pairs(std::vector<std::string>& given, const Model& model,
+                                    const std::string& option) {
+  std::vector<std::string> files(model.inputs());
+  for (uint32_t i = 0; i < model.inputs(); ++i) {
+    if (!model.input(i).takes_pairs) continue;
+    constexpr std::string_view kName = "pairs=";
+    auto found = std::ranges::find_if(
+        given, [&](const std::string& text) { return text.starts_with(kName); });
+    const bool is_named = found != given.end();
+    if (!is_named && given.size() > model.inputs()) found = given.begin() + model.inputs();
+    refuse_if(found == given.end(),
+              "{}: the model takes which tokens see which, too: expected pairs=FILE, a .npy file "
+              "of 0 and 1 [batch, tokens, tokens]",
+              option);
+    files[i] = is_named ? found->substr(kName.size()) : *found;
+    given.erase(found);
+  }
+  return files;
+}
+
+std::vector<uint8_t> read_pairs(const std::string& file, const TokenAxes& axes,
+                                const std::string& option) {
+  const NpyArray array = NpyArray::read(file);
+  const std::vector<uint64_t> expected = {axes.sequences, axes.tokens, axes.tokens};
+  std::vector<uint64_t> shape = array.shape();
+  while (shape.size() < 3) shape.insert(shape.begin(), 1);
+  // One dimension of heads may stand between, as attention takes it.
+  if (shape.size() == 4 && shape[1] == 1) shape.erase(shape.begin() + 1);
+  if (shape != expected) {
+    refuse_shape(array, option,
+                 fmt::format("[{}], a number for each pair of tokens", fmt::join(expected, ", ")));
+  }
+  std::vector<uint8_t> pairs;
+  const std::vector<double> values = array.to_f64();
+  for (size_t i = 0; i < values.size(); ++i) {
+    refuse_if(values[i] != 0.0 && values[i] != 1.0,
+              "{}: {} has the value {} at index {}: expected 0 or 1 for each pair of tokens",
+              option, quote(array.name()), values[i], i);
+    pairs.push_back(values[i] != 0.0 ? 1 : 0);
+  }
+  return pairs;
 }
 
 std::vector<std::filesystem::path> files_of_inputs(std::span<const std::string> given,

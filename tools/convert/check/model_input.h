@@ -78,6 +78,14 @@ std::vector<T> sequences_first(const std::vector<T>& values, const TokenAxes& ax
 // which begins with `option`, for more values than these.
 std::vector<std::string> values_of_inputs(std::span<const std::string> given, const Model& model,
                                           const std::string& option, uint32_t wanted = UINT32_MAX);
+// Takes what an option gives inputs that take pairs out of `given`: pairs=FILE, or what is more
+// than there are inputs; empty where an input gets none. Throws InputError, which begins with
+// `option`, where a model takes pairs and has none.
+std::vector<std::string> take_pairs(std::vector<std::string>& given, const Model& model,
+                                    const std::string& option);
+// Reads those of an input, [sequences, tokens, tokens] of 0 and 1. Throws InputError.
+std::vector<uint8_t> read_pairs(const std::string& file, const TokenAxes& axes,
+                                const std::string& option);
 // The same of files, of which there must be one for each that may have one.
 std::vector<std::filesystem::path> files_of_inputs(std::span<const std::string> given,
                                                    const Model& model, const std::string& option,

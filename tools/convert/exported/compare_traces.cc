@@ -123,8 +123,9 @@ std::string difference(const Graph& a, const Graph& b) {
     const auto* attention = std::get_if<AttentionNode>(&first.body);
     if (attention == nullptr) continue;
     const auto& longer = std::get<AttentionNode>(second.body);
-    if (attention->terms && !begin_alike(*attention->terms, *longer.terms, attention->heads,
-                                         *std::get<BufferMask>(a.masks[attention->mask]).dense)) {
+    if (attention->terms &&
+        !begin_alike(*attention->terms, *longer.terms, attention->heads,
+                     expand_mask(a.masks[attention->mask], attention->terms->positions))) {
       return fmt::format("what '{}' adds to scores is something else at another length",
                          first.name);
     }
@@ -198,17 +199,18 @@ class Comparison {
     Array rows;                     // of all sequences
     std::vector<uint32_t> lengths;  // of each of them
     std::vector<uint8_t> types{};   // of all tokens, or none: all 0
+    std::vector<uint8_t> pairs{};   // [sequences, tokens, tokens], or none
   };
 
   bool agree_on_all() {
     const bool has_sample =
         !program_->sample_inputs.empty() && std::ranges::all_of(inputs(), [&](size_t i) {
-          return of(i).tokens() == of(i).traced_tokens();
+          return of(i).tokens() == of(i).traced_tokens() && shows_some(sample_pairs(i), tokens(i));
         });
     if (has_sample) {
       std::vector<Fed> sample;
       for (const size_t i : inputs()) {
-        sample.push_back({sample_of(of(i).input()), whole(i), {}});
+        sample.push_back({sample_of(of(i).input()), whole(i), {}, sample_pairs(i)});
       }
       if (!agree(sample)) return false;
     }
@@ -222,6 +224,9 @@ class Comparison {
         const uint32_t types = model_.graph.inputs[i].token_types;
         for (uint32_t t = 0; t < sequences() * tokens(i) && types != 0; ++t) {
           fed.back().types.push_back(static_cast<uint8_t>(random() % types));
+        }
+        if (model_.graph.takes_pairs(static_cast<uint32_t>(i))) {
+          fed.back().pairs = random_pairs(i, random);
         }
       }
       return agree(fed);
@@ -264,6 +269,45 @@ class Comparison {
     return program_->sample_inputs.at(static_cast<size_t>(place));
   }
 
+  // Each token sees an earlier one, or its own.
+  std::vector<uint8_t> random_pairs(size_t input, std::mt19937_64& random) const {
+    const SideInput& side = *side_of_pairs(input);
+    const size_t n = tokens(input);
+    const Shape traced = program_->values[side.input->value].shape();
+    const bool have_own = traced.size() > 2 && traced[0] > 1;
+    std::vector<uint8_t> pairs(sequences() * n * n);
+    for (size_t i = 0; i < pairs.size(); ++i) {
+      const size_t query = i / n % n;
+      pairs[i] = i % n == query / 2 || random() % 3 == 0 ? 1 : 0;
+      if (!have_own) pairs[i] = pairs[i % (n * n)];
+    }
+    return pairs;
+  }
+
+  const SideInput* side_of_pairs(size_t input) const {
+    for (const SideInput& side : trace_shape_.sides()) {
+      if (side.of == input && side.role == SideRole::kPairs) return &side;
+    }
+    return nullptr;
+  }
+
+  // Whether each token sees one: of the others programs say something else, or NaN.
+  static bool shows_some(std::span<const uint8_t> pairs, size_t side) {
+    for (; !pairs.empty(); pairs = pairs.subspan(side)) {
+      if (std::ranges::count(pairs.first(side), 0) == static_cast<ptrdiff_t>(side)) return false;
+    }
+    return true;
+  }
+
+  std::vector<uint8_t> sample_pairs(size_t input) const {
+    const SideInput* const side = side_of_pairs(input);
+    if (side == nullptr) return {};
+    std::vector<uint8_t> pairs = sample_of(*side->input).to_bools();
+    const size_t count = size_t{sequences()} * tokens(input) * tokens(input);
+    for (size_t i = 0; pairs.size() < count; ++i) pairs.push_back(pairs[i]);
+    return pairs;
+  }
+
   bool has_lengths(size_t input) const {
     return std::ranges::any_of(trace_shape_.sides(), [&](const SideInput& side) {
       return side.of == input && tells_length(side);
@@ -300,7 +344,8 @@ class Comparison {
       if (side == nullptr) {
         given.push_back(fed[trace_shape_.number_of(input->value).value()].rows);
       } else {
-        given.push_back(of(side->of).side_array(*side, fed[side->of].lengths, fed[side->of].types));
+        given.push_back(of(side->of).side_array(*side, fed[side->of].lengths, fed[side->of].types,
+                                                fed[side->of].pairs));
       }
     }
     const std::vector<Array> outputs =
@@ -337,6 +382,17 @@ class Comparison {
     return one;
   }
 
+  // Of the first tokens of one sequence, which `kept` then holds.
+  static std::span<const uint8_t> cut_pairs(const std::vector<uint8_t>& all, size_t side,
+                                            uint32_t sequence, uint32_t length,
+                                            std::vector<uint8_t>& kept) {
+    for (size_t row = 0; row < length; ++row) {
+      const auto from = all.begin() + static_cast<ptrdiff_t>((sequence * side + row) * side);
+      kept.insert(kept.end(), from, from + length);
+    }
+    return kept;
+  }
+
   bool agree(const std::vector<Fed>& fed) {
     const Array output = program_output(fed);
     std::vector<Array::Reals> given;
@@ -345,18 +401,22 @@ class Comparison {
       std::vector<EvaluatedInput> all;
       std::vector<SequenceInput> read;
       std::vector<uint32_t> lengths;
+      std::vector<std::vector<uint8_t>> all_pairs(fed.size());
       for (const size_t i : inputs()) {
         all.push_back(sequence_of(i, fed[i], given[i], b));
         lengths.push_back(fed[i].lengths[b]);
       }
       for (const size_t i : inputs()) {
         read.push_back({.tokens = all[i].tokens, .features = all[i].features});
+        if (!fed[i].pairs.empty()) {
+          read[i].pairs = cut_pairs(fed[i].pairs, tokens(i), b, lengths[i], all_pairs[i]);
+        }
         if (fed[i].types.empty()) continue;
         read[i].types = std::span(fed[i].types).subspan(size_t{b} * tokens(i), lengths[i]);
       }
       all[0].result = evaluate(model_.graph, read);
       if (!compare_sequence(all[0].result.values, output.reals(), b, lengths)) return false;
-      if (fed.size() == 1 && fed[0].types.empty()) keep(std::move(all[0]));
+      if (fed.size() == 1 && fed[0].types.empty() && fed[0].pairs.empty()) keep(std::move(all[0]));
     }
     ++model_.compared_inputs;
     const bool turns = std::ranges::any_of(model_.graph.order(), [&](ValueId value) {

@@ -116,6 +116,14 @@ const GraphInput& Graph::input_of(ValueId value) const {
   return inputs[first < inputs.size() ? first : 0];
 }
 
+bool Graph::takes_pairs(uint32_t input) const {
+  return std::ranges::any_of(order_, [&](ValueId value) {
+    const auto* attention = as<AttentionNode>(value);
+    return attention != nullptr && is_of_pairs(masks[attention->mask]) &&
+           axis(value) == inputs[input].axis;
+  });
+}
+
 bool Graph::is_cross_attention(ValueId value) const {
   return as<AttentionNode>(value) != nullptr &&
          axis(nodes_[value].inputs.back()) != axis(nodes_[value].inputs[0]);

@@ -288,6 +288,8 @@ class Graph {
   uint32_t inputs_of(uint32_t of_axis) const;
   // Whether it has the rows of several axes of tokens, one after the other.
   bool joins_tokens(uint32_t of_axis) const;
+  // Whether a call says which rows of an input see which.
+  bool takes_pairs(uint32_t input) const;
   // The input on whose axis the value is, or one that is made of it.
   const GraphInput& input_of(ValueId value) const;
   // Whether queries are on another axis than keys and values.

@@ -449,7 +449,7 @@ class Interpreter {
         as_kept(graph_.kv_cache, input(node, node.inputs.size() / 2), attention.head_dim);
     const size_t rows = rows_[node.axis];
     const bool sees_all = graph_.axis(node.inputs.back()) != node.axis;  // keys of another axis
-    const DenseMask* const mask = sees_all ? nullptr : &mask_of(attention.mask, rows_[node.axis]);
+    const DenseMask* const mask = sees_all ? nullptr : &mask_of(attention.mask, node);
     Rows context(rows * attention.heads * dim, 0.0);
     for (size_t i = 0; i < attention.heads * rows;) {
       const Queries of = {i / rows, i % rows, std::min(kAtOnce, rows - i % rows)};
@@ -477,10 +477,15 @@ class Interpreter {
     return context;
   }
 
-  const DenseMask& mask_of(uint32_t mask, uint32_t rows) {
-    const auto [known, is_new] = masks_.try_emplace({mask, rows}, 0);
-    if (is_new) known->second = expand_mask(graph_.masks[mask], rows);
-    return known->second;
+  const DenseMask& mask_of(uint32_t mask, const Node& node) {
+    const auto [known, is_new] = masks_.try_emplace({mask, node.axis}, 0);
+    if (!is_new) return known->second;
+    DenseMask& dense = known->second = expand_mask(graph_.masks[mask], rows_[node.axis]);
+    if (!is_of_pairs(graph_.masks[mask]) || given(node).pairs.empty()) return dense;
+    for (size_t i = 0; i < dense.visible.size(); ++i) {
+      if (given(node).pairs[i] == 0) dense.visible[i] = false;
+    }
+    return dense;
   }
 
   Rows compute(const Node& node, const SelectNode& select) {
@@ -584,7 +589,7 @@ class Interpreter {
   const Graph& graph_;
   std::span<const SequenceInput> inputs_;
   AxisRows rows_;
-  std::map<std::pair<uint32_t, uint32_t>, DenseMask> masks_;  // by number and rows
+  std::map<std::pair<uint32_t, uint32_t>, DenseMask> masks_;  // by number and axis
   std::map<ValueId, Rows> values_;
   Evaluation result_;
 };

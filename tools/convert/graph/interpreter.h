@@ -22,6 +22,7 @@ struct SequenceInput {
   std::span<const uint32_t> tokens = {};
   std::span<const uint8_t> types = {};  // one for each token, or none: all 0
   std::span<const float> features = {};
+  std::span<const uint8_t> pairs = {};  // [tokens, tokens], or none: all see each other
 };
 
 struct Evaluation {

@@ -139,7 +139,7 @@ MaskView CompiledMask::view() const {
 }
 
 size_t mask_bytes(const MaskView& mask) {
-  return mask.kind == MaskKind::kBand
+  return mask.kind == MaskKind::kBand || mask.kind == MaskKind::kPairs
              ? 2 * sizeof(uint32_t)
              : mask.values.size_bytes() + mask.map.size_bytes() + mask.bits.size_bytes() +
                    mask.row_begin.size_bytes() + mask.row_end.size_bytes();
@@ -158,10 +158,29 @@ std::string describe_mask(const MaskView& mask) {
                          mask.lookahead == kUnlimited ? "all" : std::to_string(mask.lookahead));
     case MaskKind::kStrip:
       return fmt::format("strip by distance, {} values", mask.values.size());
+    case MaskKind::kPairs: {
+      MaskView band = mask;
+      band.kind = MaskKind::kBand;
+      return "pairs that a call says, " + describe_mask(band);
+    }
     case MaskKind::kTiles:
       return fmt::format("tiles, {} of {} stored", mask.bits.size() / kMaskTile, mask.map.size());
   }
   return "";
+}
+
+CompiledMask pair_mask(bool is_causal) {
+  CompiledMask mask;
+  mask.kind = MaskKind::kPairs;
+  if (is_causal) mask.lookahead = 0;
+  return mask;
+}
+
+bool is_made_up_pair(uint32_t query, uint32_t key) {
+  uint64_t mixed = (uint64_t{query} << 32 | key) + 0x9E3779B97F4A7C15u;
+  mixed = (mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9u;
+  mixed = (mixed ^ mixed >> 27) * 0x94D049BB133111EBu;
+  return key == query / 2 || (mixed >> 40 & 1) != 0;
 }
 
 CompiledMask band_mask(uint32_t lookback, uint32_t lookahead, uint32_t positions) {
@@ -175,6 +194,11 @@ CompiledMask band_mask(uint32_t lookback, uint32_t lookahead, uint32_t positions
 uint32_t positions_of(const Mask& mask) {
   const auto* buffer = std::get_if<BufferMask>(&mask);
   return buffer != nullptr ? buffer->dense->positions : std::get<CompiledMask>(mask).positions;
+}
+
+bool is_of_pairs(const Mask& mask) {
+  const auto* compiled = std::get_if<CompiledMask>(&mask);
+  return compiled != nullptr && compiled->kind == MaskKind::kPairs;
 }
 
 bool is_causal(const Mask& mask) {
@@ -293,7 +317,7 @@ uint64_t MaskPairs::visible() const {
     const Range all{0, static_cast<uint32_t>(positions_)};
     return count_tiles(all, all);
   }
-  if (mask_.kind == MaskKind::kBand) {
+  if (mask_.kind != MaskKind::kStrip) {
     const uint64_t last = positions_ - 1;
     const uint64_t hidden_ahead = mask_.lookahead < last ? triangle(last - mask_.lookahead) : 0;
     const uint64_t hidden_behind = mask_.lookback < last ? triangle(last - mask_.lookback) : 0;

@@ -40,7 +40,7 @@ std::string describe_mask(const MaskView& mask);
 // Owns what a MaskView points to.
 struct CompiledMask {
   MaskKind kind = MaskKind::kBand;
-  uint32_t positions = 0;  // 0: any number (band only)
+  uint32_t positions = 0;  // 0: any number (band, pairs)
   uint32_t lookback = kUnlimited;
   uint32_t lookahead = kUnlimited;
   std::vector<float> values;
@@ -59,6 +59,13 @@ struct CompiledMask {
 // A band of any length; `positions` 0: any number.
 CompiledMask band_mask(uint32_t lookback, uint32_t lookahead, uint32_t positions);
 
+// Keys that each call says, of later ones or of none.
+CompiledMask pair_mask(bool is_causal);
+
+// Whether a query sees a key where a converter has to say so itself: half of them, not each its
+// own, and as many as it takes for the first rows of any number to see one of theirs.
+bool is_made_up_pair(uint32_t query, uint32_t key);
+
 // A mask that a buffer of the author's model holds.
 struct BufferMask {
   std::shared_ptr<const DenseMask> dense;
@@ -72,6 +79,7 @@ struct BufferMask {
 using Mask = std::variant<CompiledMask, BufferMask>;
 
 uint32_t positions_of(const Mask& mask);  // 0: any number
+bool is_of_pairs(const Mask& mask);       // each call says which
 bool is_causal(const Mask& mask);         // no key is later than a query that sees it
 std::string describe(const Mask& mask);
 

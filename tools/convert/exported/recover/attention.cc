@@ -24,6 +24,10 @@ namespace {
 constexpr double kBiasError = 1e-6;
 constexpr size_t kTermsMax = size_t{1} << 27;  // that a model adds to scores
 
+constexpr const char* kOtherRows =
+    "it masks or adds to the scores of queries and keys that are different rows, as those of two "
+    "inputs: not supported but for padding, such queries see all keys";
+
 // What is added to the scores of a head's visible keys.
 struct HeadTerms {
   std::optional<double> slope;  // where it grows evenly with the distance
@@ -224,6 +228,7 @@ class AttentionBuilder {
     if (std::ranges::all_of(sinks_, [](double sink) { return sink <= kHiddenScoreMax; })) {
       sinks_.clear();  // a mask hides them
     }
+    if (is_cross() && !are_all_seen()) constants_ = constants_behind();
     read_masks();
     const std::vector<double> head_factors = numbers_of_heads(scores_.head_factors);
     std::vector<ValueId> contexts;
@@ -246,9 +251,10 @@ class AttentionBuilder {
         attention.sinks.assign(sinks_.begin() + static_cast<ptrdiff_t>(begin),
                                sinks_.begin() + static_cast<ptrdiff_t>(end));
       }
-      if (!is_cross()) {
-        const auto tokens = static_cast<uint32_t>(keys_.rows);
-        add_terms(std::span(terms_).subspan(begin, count), tokens, graph_, attention);
+      if (constants_ != 0 || !is_cross()) {
+        add_terms(std::span(terms_).subspan(begin, count), masked_rows(), graph_, attention);
+        const bool has_terms = attention.terms || !attention.slopes.empty();
+        refuse_op_if(constants_ != 0 && has_terms, kOtherRows);
       }
       attention.cache = graph_.caches();
       is_plain_ = head_factors.empty();
@@ -263,7 +269,8 @@ class AttentionBuilder {
         inputs.push_back(gathered(flat(run_keys, group), keys_, {}));
       }
       inputs.push_back(gathered(flat(run_values, group), keys_, {}));
-      contexts.push_back(graph_.add_attention(builder_.name, attention, inputs));
+      contexts.push_back(constants_ != 0 ? add_with_constants_first(attention, std::move(inputs))
+                                         : graph_.add_attention(builder_.name, attention, inputs));
     }
     const ValueId node =
         contexts.size() == 1 ? contexts[0] : graph_.add_concat(builder_.name + ".concat", contexts);
@@ -342,7 +349,52 @@ class AttentionBuilder {
     return heads;
   }
 
+  // Rows of constants that keys have after all tokens that attend, as with add_bias_kv.
+  uint32_t constants_behind() const {
+    const auto& parts = builder_.parts_of(keys_.stream);
+    const bool has_constants = parts && parts->first == queries_.stream && scores_.query &&
+                               builder_.is_of_constants(parts->second);
+    return has_constants ? builder_.sizes_of(parts->second).tokens : 0;
+  }
+  uint32_t masked_rows() const { return static_cast<uint32_t>(keys_.rows); }
+
+  // Constants before the tokens are seen by any mask that looks back, and have queries of their
+  // own, whose results nobody reads.
+  ValueId add_with_constants_first(const AttentionNode& attention, std::vector<ValueId> inputs) {
+    WeightRef zeros;
+    zeros.name = builder_.name + ".no_queries";
+    zeros.rows = constants_;
+    zeros.columns = graph_.width(inputs[0]);
+    const size_t numbers = size_t{zeros.rows} * zeros.columns;
+    set_exact(zeros, [numbers] { return std::vector<double>(numbers, 0.0); });
+    inputs[0] = graph_.add_join(builder_.name + ".queries", graph_.add_constants(zeros.name, zeros),
+                                inputs[0]);
+    for (size_t i = 1; i < inputs.size(); ++i) {
+      refuse_op_if(graph_.as<JoinNode>(inputs[i]) == nullptr, kOtherRows);
+      const std::vector<ValueId> parts = graph_.node(inputs[i]).inputs;
+      inputs[i] = graph_.add_join(graph_.node(inputs[i]).name, parts[1], parts[0]);
+    }
+    const ValueId all = graph_.add_attention(builder_.name, attention, std::move(inputs));
+    return graph_.add_part(builder_.name + ".tokens", false, all);
+  }
+
+  // What is added to scores of all rows, where constants come first and see each other.
+  std::vector<double> with_constants_first(std::span<const double> added) const {
+    const size_t rows = masked_rows(), tokens = rows - constants_;
+    std::vector<double> all(rows * rows, 0.0);
+    for (size_t q = 0; q < rows; ++q) {
+      for (size_t k = 0; k < rows; ++k) {
+        const size_t from = k < constants_ ? tokens + k : k - constants_;
+        double& own = all[q * rows + k];
+        if (q >= constants_) own = added[(q - constants_) * rows + from];
+        if (q < constants_ && k > q) own = -std::numeric_limits<double>::infinity();
+      }
+    }
+    return all;
+  }
+
   void read_head_mask(std::vector<double> added) {
+    if (constants_ != 0) added = with_constants_first(added);
     DenseMask dense(static_cast<uint32_t>(keys_.rows));
     terms_.push_back(read_terms(std::move(added), !sinks_.empty(), dense));
     check_terms(terms_.size() * terms_.back().values.size());
@@ -356,20 +408,20 @@ class AttentionBuilder {
   void read_masks() {
     size_t heads = 0;
     for (const auto& [sequence, head] : order_) heads = std::max<size_t>(heads, head + 1);
-    if (is_cross()) {
-      require_all_seen();
+    if (is_cross() && constants_ == 0) {
+      refuse_op_if(!are_all_seen(), kOtherRows);
       masks_.resize(heads, band_of_all());
       return;
     }
     const auto tokens = static_cast<size_t>(keys_.rows);
-    const size_t square = tokens * tokens;
+    const size_t square = static_cast<size_t>(queries_.rows) * tokens;
     const Shape own = scores_.added ? scores_.added->shape() : Shape();
     Shape last = own;
     while (last.size() > 2) last.erase(last.begin());
     if (!scores_.added) {
       read_head_mask(std::vector<double>(square, 0.0));
     } else if (elements_of(last) == elements_of(own)) {  // the same for all heads
-      read_head_mask(stretched_reals(*scores_.added, {keys_.rows, keys_.rows}));
+      read_head_mask(stretched_reals(*scores_.added, {queries_.rows, keys_.rows}));
     } else {
       const std::vector<double> all = stretched_reals(*scores_.added, scores_.shape);
       std::vector<std::optional<std::vector<double>>> of_heads(heads);
@@ -387,17 +439,15 @@ class AttentionBuilder {
     builder_.limit_positions(scores_.positions_max);
   }
 
-  // Queries see all keys of another input, and each query adds the same to all.
-  void require_all_seen() const {
-    if (!scores_.added) return;
+  // Whether queries see all keys, and each adds the same to all.
+  bool are_all_seen() const {
+    if (!scores_.added) return true;
     const std::vector<double> all = stretched_reals(*scores_.added, scores_.shape);
     const auto keys = static_cast<size_t>(scores_.shape.back());
     for (size_t i = 0; i < all.size(); ++i) {
-      refuse_op_if(!std::isfinite(all[i]) || all[i] != all[i - i % keys],
-                   "it masks or adds to the scores of queries and keys that are different rows, as "
-                   "those of two inputs, or with add_bias_kv: not supported but for padding, such "
-                   "queries see all keys");
+      if (!std::isfinite(all[i]) || all[i] != all[i - i % keys]) return false;
     }
+    return true;
   }
 
   uint32_t band_of_all() {
@@ -497,6 +547,7 @@ class AttentionBuilder {
   const Side keys_, queries_;
   bool is_plain_ = true;  // no head has factors of its own
   double scale_;
+  uint32_t constants_ = 0;  // that are put before the tokens
   Shape lead_;
   std::vector<std::pair<uint32_t, uint32_t>> order_;  // sequence and head of each leading index
   std::vector<uint32_t> masks_;                       // of the graph, for each head

@@ -157,6 +157,9 @@ class GraphBuilder {
   uint32_t joined_stream(uint32_t first, uint32_t second, ValueId node);
   // That of the rows of an axis, which each sequence has so many of.
   uint32_t stream_on(uint32_t axis, uint32_t rows);
+  bool is_of_constants(uint32_t stream) const {
+    return graph.axes[streams_[stream].axis].kind == AxisKind::kConstants;
+  }
   const std::optional<std::pair<uint32_t, uint32_t>>& parts_of(uint32_t stream) const {
     return streams_[stream].parts;
   }

@@ -9,6 +9,44 @@ namespace {
 
 constexpr uint32_t kPrefixStepsMax = 5;
 
+// What pairs are followed with stands in masks: these are what each call says. Throws InputError
+// where there is none such.
+void take_pairs(Graph& graph, const TraceShape& trace_shape, const std::string& source) {
+  for (const SideInput& side : trace_shape.sides()) {
+    if (side.role != SideRole::kPairs) continue;
+    const auto tokens = static_cast<uint32_t>(trace_shape.of(side.of).tokens());
+    DenseMask given(tokens), earlier(tokens);
+    for (uint32_t query = 0; query < tokens; ++query) {
+      for (uint32_t key = 0; key < tokens; ++key) {
+        given.set(query, key, is_made_up_pair(query, key));
+        earlier.set(query, key, key <= query && is_made_up_pair(query, key));
+      }
+    }
+    bool is_taken = false;
+    for (const ValueId value : graph.order()) {
+      const auto* attention = graph.as<AttentionNode>(value);
+      if (attention == nullptr || graph.axis(value) != graph.inputs[side.of].axis) continue;
+      Mask& mask = graph.masks[attention->mask];
+      const auto* buffer = std::get_if<BufferMask>(&mask);
+      if (buffer != nullptr && (*buffer->dense == given || *buffer->dense == earlier)) {
+        mask = pair_mask(*buffer->dense == earlier);
+      }
+      if (!is_of_pairs(mask)) continue;
+      is_taken = true;
+      // Those of pairs that it was followed without are not known.
+      refuse_if(attention->terms != nullptr || !attention->slopes.empty(),
+                "{}: '{}' adds numbers to the scores of the pairs that input {} shows: not "
+                "supported beside such an input",
+                quote(source), graph.node(value).name, quote(side.input->name));
+    }
+    if (is_taken) continue;
+    throw InputError(
+        "{}: input {}: no attention hides the pairs of tokens that are 0 there, and those alone: "
+        "expected it in place of a mask, as masked_fill(adjacency == 0, -inf) has it",
+        quote(source), quote(side.input->name));
+  }
+}
+
 // Nothing if it has to be followed anew, in another `trace_shape`. Where it is refused,
 // `has_other_rows` says whether it may not be if rows are kept apart.
 std::optional<Followed> follow_once(const std::shared_ptr<const ExportedProgram>& program,
@@ -28,6 +66,7 @@ std::optional<Followed> follow_once(const std::shared_ptr<const ExportedProgram>
   }
   followed.graph = builder.graph;
   followed.graph.remove_unread();
+  take_pairs(followed.graph, trace_shape, program->source);
   for (uint32_t i = 0; i < trace_shape.inputs(); ++i) {
     followed.positions_max.push_back(builder.positions_max(i));
   }

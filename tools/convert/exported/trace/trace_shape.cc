@@ -188,9 +188,17 @@ void TraceShape::check_side(const SideInput& side) const {
   };
   const bool has_tokens = side.role != SideRole::kLengths;
   bool is_sound = has_tokens ? fits(sizes.back(), tokens_) : fits(sizes.front(), sequences_);
-  if (side.role == SideRole::kCausal) {
+  if (side.role == SideRole::kCausal || side.role == SideRole::kPairs) {
     is_sound = is_sound && fits(sizes[sizes.size() - 2], tokens_);
-    if (is_sound) causal_array(side);
+    if (is_sound && side.role == SideRole::kCausal) causal_array(side);
+    const Array* const sample = sample_of(side);
+    if (is_sound && side.role == SideRole::kPairs && sample != nullptr) {
+      const Array::Reals given = sample->to_reals();
+      refuse_if(!std::ranges::all_of(given, [](double pair) { return pair == 0.0 || pair == 1.0; }),
+                "{}: input {} has other numbers than 0 and 1 in the example: expected which tokens "
+                "see which",
+                quote(program_->source), quote(side.input->name));
+    }
   } else if (has_tokens && sizes.size() > 1) {
     const bool may_be_one = side.role == SideRole::kPositions && fits(sizes.front(), 1);
     is_sound = is_sound && (fits(sizes.front(), sequences_) || may_be_one);
@@ -211,17 +219,39 @@ const SideInput* TraceShape::side(uint32_t value) const {
   return nullptr;
 }
 
+const Array* TraceShape::sample_of(const SideInput& side) const {
+  const std::vector<const ExportedInput*> inputs = program_->user_inputs();
+  const auto place = static_cast<size_t>(std::ranges::find(inputs, side.input) - inputs.begin());
+  return program_->sample_inputs.empty() ? nullptr : &program_->sample_inputs[place];
+}
+
+Array TraceShape::pairs_array(const SideInput& side, std::span<const uint8_t> pairs) const {
+  const ExportedValue& value = program_->values[side.input->value];
+  Shape shape = value.shape();
+  const auto n = static_cast<size_t>(tokens_);
+  shape[shape.size() - 1] = shape[shape.size() - 2] = tokens_;
+  const Extent& first = value.sizes.front();
+  if (shape.size() > 2 && !(first.is_fixed() && first.size == 1)) shape[0] = sequences_;
+  Array::Reals numbers(elements_of(shape));
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    const size_t cell = i % (n * n);
+    numbers[i] = !pairs.empty() ? pairs[i % pairs.size()]
+                 : is_made_up_pair(static_cast<uint32_t>(cell / n), static_cast<uint32_t>(cell % n))
+                     ? 1.0
+                     : 0.0;
+  }
+  return Array::real(shape, std::move(numbers), ElementType::kF64).to(value.type);
+}
+
 // The mask for these tokens, which hides as the example does. Throws InputError where that is not
 // causal, or not known.
 Array TraceShape::causal_array(const SideInput& side) const {
-  const std::vector<const ExportedInput*> inputs = program_->user_inputs();
-  const auto place = static_cast<size_t>(std::ranges::find(inputs, side.input) - inputs.begin());
   const ExportedValue& value = program_->values[side.input->value];
-  if (program_->sample_inputs.empty()) {
+  if (sample_of(side) == nullptr) {
     throw InputError("{}: the values of input {} in the example are not known",
                      quote(program_->source), quote(side.input->name));
   }
-  const Array& sample = program_->sample_inputs[place];
+  const Array& sample = *sample_of(side);
   const auto n = static_cast<size_t>(sample.shape().back());
   const Array::Reals given = sample.to_reals();
   const double seen = given.at(0), hidden = given.at(n - 1);
@@ -246,8 +276,9 @@ Array TraceShape::causal_array(const SideInput& side) const {
 }
 
 Array TraceShape::side_array(const SideInput& side, std::span<const uint32_t> lengths,
-                             std::span<const uint8_t> types) const {
+                             std::span<const uint8_t> types, std::span<const uint8_t> pairs) const {
   if (side.role == SideRole::kCausal) return causal_array(side);
+  if (side.role == SideRole::kPairs) return pairs_array(side, pairs);
   const ExportedValue& value = program_->values[side.input->value];
   Shape shape(value.sizes.size(), 1);
   const bool has_tokens = side.role != SideRole::kLengths;
@@ -390,7 +421,8 @@ std::string TraceShape::export_lines() const {
     const size_t axis = known == nullptr ? of(of_input).axis_ : rank - 1;
     names.push_back(input->name);
     const bool has_tokens = known == nullptr || known->role != SideRole::kLengths;
-    const bool has_pairs = known != nullptr && known->role == SideRole::kCausal;
+    const bool has_pairs =
+        known != nullptr && (known->role == SideRole::kCausal || known->role == SideRole::kPairs);
     const std::string more = has_pairs ? fmt::format("{}: {}, ", rank - 2, tokens) : "";
     axes.push_back(has_tokens ? fmt::format("{{{}{}: {}}}", more, axis, tokens) : "None");
   }
@@ -562,7 +594,10 @@ std::vector<SideRole> possible_roles(const ExportedProgram& program, const Expor
                          sizes[rank - 1].size > 1;
   const bool has_one_leading = elements_of(value.shape()) ==
                                static_cast<size_t>(sizes[rank - 1].size * sizes[rank - 1].size);
-  if (is_square && has_one_leading && !is_integer(value.type)) return {SideRole::kCausal};
+  if (is_square && has_one_leading && !is_integer(value.type)) {
+    return {SideRole::kCausal, SideRole::kPairs};
+  }
+  if (is_square && rank > 1) return {SideRole::kPairs};
   // [sequences, 1, 1, tokens] is a mask as attention takes it.
   for (size_t d = 1; d + 1 < rank; ++d) {
     if (!value.sizes[d].is_fixed() || value.sizes[d].size != 1) return {};
@@ -610,6 +645,7 @@ Array side_values(SideRole role, const Shape& shape, ElementType type,
       case SideRole::kTypes:
         return types.empty() ? 0.0 : types[i];
       case SideRole::kCausal:
+      case SideRole::kPairs:
         break;
     }
     return 0.0;
@@ -623,7 +659,9 @@ std::string describe(const SideInput& side, size_t number) {
   const char* what = side.role == SideRole::kPositions ? "is 0, 1, 2, ..., and is not asked for"
                      : side.role == SideRole::kTypes   ? "becomes the types of tokens"
                      : side.role == SideRole::kCausal  ? "is causal, and is not asked for"
-                                                       : "becomes the lengths";
+                     : side.role == SideRole::kPairs
+                         ? "says which tokens see which, --input pairs=FILE"
+                         : "becomes the lengths";
   return fmt::format("input {} ({}) {}", number, side.input->name, what);
 }
 

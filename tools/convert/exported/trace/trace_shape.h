@@ -26,6 +26,7 @@ enum class SideRole {
   kPositions,  // 0, 1, 2, ...
   kTypes,      // of tokens
   kCausal,     // a mask of pairs of tokens that hides later ones, as the example has it
+  kPairs,      // for each pair of tokens whether one sees the other: 1 or 0
 };
 
 struct SideInput {
@@ -37,7 +38,7 @@ struct SideInput {
 // Whether it says how long each sequence is.
 inline bool tells_length(const SideInput& side) {
   return side.role != SideRole::kPositions && side.role != SideRole::kTypes &&
-         side.role != SideRole::kCausal;
+         side.role != SideRole::kCausal && side.role != SideRole::kPairs;
 }
 
 // What the inputs of a program mean: tokens or features, one input for each axis, and what is said
@@ -136,7 +137,7 @@ class TraceShape {
   const SideInput* side(uint32_t value) const;
   // REQUIRES: the side belongs to this input.
   Array side_array(const SideInput& side, std::span<const uint32_t> lengths,
-                   std::span<const uint8_t> types = {}) const;
+                   std::span<const uint8_t> types = {}, std::span<const uint8_t> pairs = {}) const;
   std::vector<uint32_t> whole_lengths() const;  // all sequences are as long as they can be
   // With these lengths. Throws NotRecognised for types, which are no constant.
   Array side_constant(uint32_t value) const;
@@ -155,6 +156,9 @@ class TraceShape {
   size_t input_rank() const;  // of tokens and sequences
   std::optional<int64_t> tokens_of(std::string_view symbol) const;
   Array causal_array(const SideInput& side) const;
+  // Pairs [sequences, tokens, tokens], or what is_made_up_pair says.
+  Array pairs_array(const SideInput& side, std::span<const uint8_t> pairs) const;
+  const Array* sample_of(const SideInput& side) const;  // null: it is not known
   Shape example_shape() const;
   void check_side(const SideInput& side) const;
 

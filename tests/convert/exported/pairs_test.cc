@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Models that are told by another input which tokens see which, as those of graphs, and rows of
+// constants beside a mask. The expected numbers are of other lengths than the examples.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "convert/check/converted_model.h"
+#include "convert/convert.h"
+#include "support/refusal.h"
+#include "support/test_data.h"
+
+namespace arenite::convert {
+namespace {
+
+using arenite::testing::convert_fixture;
+using arenite::testing::refuses;
+
+constexpr double kError = 2e-6;
+
+Conversion convert_pairs(const std::string& name) {
+  return convert_model(convert_fixture("pairs") / (name + ".pt2"), name, {},
+                       parse_targets("native"));
+}
+
+AuthorCheck check_pairs(const Conversion& conversion, const std::string& name, bool has_pairs) {
+  const auto folder = convert_fixture("pairs");
+  AuthorFiles files = {folder / (name + "_input.npy"), folder / (name + "_expected.npy")};
+  if (has_pairs) files.more_inputs = {(folder / (name + "_pairs.npy")).string()};
+  return check_against_author(conversion, files, name);
+}
+
+class PairsOfTokens : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(PairsOfTokens, AreGivenWithACall) {
+  const std::string name = GetParam();
+  const Conversion conversion = convert_pairs(name);
+  ASSERT_EQ(conversion.graph.masks.size(), 1u);
+  EXPECT_TRUE(is_of_pairs(conversion.graph.masks[0]));
+  EXPECT_FALSE(conversion.exported()->causal);
+  EXPECT_EQ(conversion.account.given.at(0),
+            "input 2 (adjacency) says which tokens see which, --input pairs=FILE");
+  const AuthorCheck check = check_pairs(conversion, name, true);
+  EXPECT_EQ(check.tokens, 9u);
+  EXPECT_LE(check.largest_difference, kError * check.largest_value);
+  EXPECT_TRUE(refuses([&] { check_pairs(conversion, name, false); }, {"expected pairs=FILE"}));
+}
+
+INSTANTIATE_TEST_SUITE_P(Exported, PairsOfTokens,
+                         ::testing::Values("filled", "added", "bits", "masked"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST(PairsOfTokens, AreRefusedWhereTheyAreMoreThanAMask) {
+  EXPECT_TRUE(refuses([] { convert_pairs("turned"); }, {"adjacency", "no attention hides"}));
+  EXPECT_TRUE(refuses([] { convert_pairs("biased"); }, {"adjacency", "adds numbers"}));
+}
+
+TEST(RowsOfConstants, AreSeenBesideACausalMask) {
+  const Conversion conversion = convert_pairs("constants");
+  EXPECT_TRUE(conversion.exported()->causal);
+  const AuthorCheck check = check_pairs(conversion, "constants", false);
+  EXPECT_LE(check.largest_difference, kError * check.largest_value);
+}
+
+}  // namespace
+}  // namespace arenite::convert

@@ -23,7 +23,7 @@ enum {
 // Scores reach 100 in this model: models/recall/README.md says how far float32 may be off.
 static const float kTolerance = 1e-5f;
 
-ARENITE_ALIGNED static unsigned char recall_file[1 << 16];
+ARENITE_ALIGNED static unsigned char recall_file[1 << 17];
 ARENITE_ALIGNED static unsigned char intent_file[1 << 22];
 ARENITE_ALIGNED static unsigned char arena[1 << 22];
 static float input[FLOATS];

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <functional>
+#include <type_traits>
 
 #include "convert/files/error.h"
 #include "convert/files/json_file.h"
@@ -28,23 +29,13 @@ bool read_number(const std::string& text, T& value) {
   return read.ec == std::errc() && read.ptr == text.data() + text.size();
 }
 
-Key whole(const char* name, uint32_t SoundParameters::*field, uint32_t least, uint32_t most) {
+template <typename T>
+Key number(const char* name, T SoundParameters::*field, std::type_identity_t<T> least,
+           std::type_identity_t<T> most) {
   const std::string expected = fmt::format("{}..{}", least, most);
   return {name,
           [=](SoundParameters& parameters, const std::string& text) {
-            uint32_t value = 0;
-            const bool is_right = read_number(text, value) && value >= least && value <= most;
-            parameters.*field = value;
-            return is_right ? std::string() : expected;
-          },
-          expected};
-}
-
-Key real(const char* name, double SoundParameters::*field, double least, double most) {
-  const std::string expected = fmt::format("{:g}..{:g}", least, most);
-  return {name,
-          [=](SoundParameters& parameters, const std::string& text) {
-            double value = 0.0;
+            T value = 0;
             const bool is_right = read_number(text, value) && value >= least && value <= most;
             parameters.*field = value;
             return is_right ? std::string() : expected;
@@ -71,7 +62,7 @@ Key choice(const char* name, T SoundParameters::*field,
 }
 
 Key peak() {
-  Key key = real("peak", &SoundParameters::peak, -1e6, 1e6);
+  Key key = number("peak", &SoundParameters::peak, -1e6, 1e6);
   key.set = [set = key.set](SoundParameters& parameters, const std::string& text) {
     parameters.has_peak = true;
     return set(parameters, text);
@@ -84,12 +75,12 @@ std::vector<Key> keys() {
   const std::vector<std::pair<const char*, bool>> last = {{"keep", false}, {"drop", true}};
   const std::vector<std::pair<const char*, bool>> mean = {{"keep", false}, {"remove", true}};
   return {
-      whole("rate", &P::rate, 1, kSoundRateMax),
-      whole("window", &P::window, 2, kPointsMax),
-      whole("hop", &P::hop, 1, kHopMax),
-      whole("fft", &P::points, kPointsMin, kPointsMax),
-      whole("mels", &P::bands, 1, kPointsMax),
-      whole("mfcc", &P::coefficients, 0, kPointsMax),
+      number("rate", &P::rate, 1, kSoundRateMax),
+      number("window", &P::window, 2, kPointsMax),
+      number("hop", &P::hop, 1, kHopMax),
+      number("fft", &P::points, kPointsMin, kPointsMax),
+      number("mels", &P::bands, 1, kPointsMax),
+      number("mfcc", &P::coefficients, 0, kPointsMax),
       choice<WindowShape>("shape", &P::shape,
                           {{"hann", WindowShape::kHann},
                            {"hann_symmetric", WindowShape::kHannSymmetric},
@@ -105,27 +96,27 @@ std::vector<Key> keys() {
                             {"reflect", SoundPadding::kReflect}}),
       choice<bool>("last", &P::drops_last, last),
       choice<bool>("dc", &P::removes_mean, mean),
-      real("preemphasis", &P::emphasis, 0, 1),
-      real("gain", &P::gain, 1e-6, 1e6),
-      whole("power", &P::power, 1, 2),
+      number("preemphasis", &P::emphasis, 0, 1),
+      number("gain", &P::gain, 1e-6, 1e6),
+      number("power", &P::power, 1, 2),
       choice<MelScale>(
           "scale", &P::scale,
           {{"htk", MelScale::kHtk}, {"slaney", MelScale::kSlaney}, {"kaldi", MelScale::kKaldi}}),
       choice<BandNorm>("norm", &P::norm,
                        {{"none", BandNorm::kNone}, {"slaney", BandNorm::kSlaney}}),
-      real("low", &P::low, 0, 1e6),
-      real("high", &P::high, 0, 1e6),
+      number("low", &P::low, 0, 1e6),
+      number("high", &P::high, 0, 1e6),
       choice<Logarithm>("log", &P::logarithm,
                         {{"none", Logarithm::kNone},
                          {"ln", Logarithm::kNatural},
                          {"log10", Logarithm::kTen},
                          {"db", Logarithm::kDecibel}}),
-      real("floor", &P::floor, 0, 1e6),
-      real("add", &P::added, 0, 1e6),
-      real("range", &P::range, 0, 1e6),
+      number("floor", &P::floor, 0, 1e6),
+      number("add", &P::added, 0, 1e6),
+      number("range", &P::range, 0, 1e6),
       peak(),
-      real("mean", &P::mean, -1e6, 1e6),
-      real("deviation", &P::deviation, 1e-6, 1e6),
+      number("mean", &P::mean, -1e6, 1e6),
+      number("deviation", &P::deviation, 1e-6, 1e6),
   };
 }
 

@@ -80,8 +80,8 @@ demo: ## Convert a small trained model and run it
 	$(call build,default,,arenite_cli example_hello example_sensor)
 	@tools/cmake/demo.sh build
 
-# $(call run_tests,PRESET[,CTEST ARGUMENTS]) runs the tests of a cross build. CTest knows of
-# programs alone, so what these say of their own tests is counted afterwards.
+# $(call run_tests,PRESET[,CTEST ARGUMENTS]) runs the tests of a cross or a sanitized build. CTest
+# knows of programs alone there, so what these say of their own tests is counted afterwards.
 define run_tests
 	@ctest --preset $(1) -j $(JOBS) $(2)
 	@awk '/^\[  PASSED  \] [0-9]+ test/ { passed += $$4; ++programs } \
@@ -159,7 +159,7 @@ bounds: ## Measure stack, steps of loading and multiply-adds against what `areni
 sanitize: ## Run all tests with Clang's AddressSanitizer and UBSan
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_SANITIZE)
 	$(call build,sanitize)
-	@ctest --preset sanitize -j $(JOBS)
+	$(call run_tests,sanitize)
 
 test-faults: ## Let every call on a file fail, and kill the program there, in every command
 	@$(INSTALL) $(PACKAGES)

@@ -50,7 +50,7 @@ constexpr const char* kScalars[] = {"0",
                                     "\"\\u0000\"",
                                     "\"\\ud800\""};
 
-Tokens split(const std::string& text) {
+Tokens tokens_of(const std::string& text) {
   Tokens tokens;
   for (size_t at = 0; at < text.size() && tokens.size() < kTokensMax;) {
     if (kSpace.find(text[at]) != std::string_view::npos) {
@@ -210,7 +210,7 @@ bool place_tensors(ordered_json& header, size_t bytes_max, uint64_t& data_bytes)
 }  // namespace
 
 std::string mutate_json(std::string input, size_t bytes_max, Random& random) {
-  Tokens tokens = split(input);
+  Tokens tokens = tokens_of(input);
   if (tokens.empty()) return mutate_bytes(std::move(input), bytes_max, random);
   for (uint32_t edits = 1 + random.below(3); edits > 0 && !tokens.empty(); --edits) {
     change(tokens, random);

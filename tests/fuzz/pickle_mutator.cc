@@ -71,7 +71,7 @@ bool take_argument(std::string_view& rest, Instruction& instruction) {
   return true;
 }
 
-std::vector<Instruction> split(std::string_view rest) {
+std::vector<Instruction> instructions_of(std::string_view rest) {
   std::vector<Instruction> instructions;
   while (!rest.empty()) {
     Instruction instruction;
@@ -207,7 +207,7 @@ size_t pick_member(const std::vector<Member>& members, Random& random) {
 }  // namespace
 
 std::string mutate_pickle(std::string input, size_t bytes_max, Random& random) {
-  std::vector<Instruction> instructions = split(input);
+  std::vector<Instruction> instructions = instructions_of(input);
   if (instructions.size() < 2) return mutate_bytes(std::move(input), bytes_max, random);
   for (uint32_t edits = 1 + random.below(3); edits > 0 && !instructions.empty(); --edits) {
     change(instructions, random);

@@ -526,7 +526,8 @@ class Promises {
   }
 
   void check_mask(const format::Mask& mask) const {
-    require(mask.kind() <= 2, "a mask of a known kind");
+    require(mask.kind() <= 3, "a mask of a known kind");
+    if (mask.kind() == 3) require(mask.words() == 0, "pairs come with each call");
     require(uint64_t{mask.first_word()} + mask.words() <= model_.mask_words()->size(),
             "a mask's words are there");
     const uint64_t positions = mask.positions();

@@ -43,7 +43,7 @@ std::string varint(uint64_t value) {
 }
 
 // False for bytes that are no message.
-bool split(std::string_view rest, std::vector<Field>& fields) {
+bool split_fields(std::string_view rest, std::vector<Field>& fields) {
   while (!rest.empty()) {
     Field field;
     if (!take_varint(rest, field.tag)) return false;
@@ -110,7 +110,7 @@ void change_field(std::vector<Field>& fields, Random& random, int depth) {
 
 std::string mutate_message(std::string input, size_t bytes_max, Random& random, int depth) {
   std::vector<Field> fields;
-  if (depth > kDepthMax || !split(input, fields)) {
+  if (depth > kDepthMax || !split_fields(input, fields)) {
     return mutate_bytes(std::move(input), bytes_max, random);
   }
   change_field(fields, random, depth);

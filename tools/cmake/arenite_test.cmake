@@ -65,8 +65,8 @@ endfunction()
 # arenite_test(NAME SOURCES file... [LIBRARIES target...] [TIMEOUT seconds] [PRECOMPILED kind])
 #
 # Natively every TEST is a CTest test of its own, with the program's name as its label. Under an
-# emulator or ThreadSanitizer, where starting a process is what costs, the program is one test,
-# which fails if all that is in it was skipped; under the latter it runs what says by its name that
+# emulator or a sanitizer, where starting a process is what costs, the program is one test, which
+# fails if all that is in it was skipped; under ThreadSanitizer it runs what says by its name that
 # it uses threads.
 function(arenite_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT;PRECOMPILED" "SOURCES;LIBRARIES")
@@ -86,7 +86,7 @@ function(arenite_test name)
   target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/tests")
   target_link_libraries(${name} PRIVATE ${arg_LIBRARIES} arenite_test_data GTest::gtest_main)
   arenite_test_precompile(${name} ${arg_PRECOMPILED})
-  if(CMAKE_CROSSCOMPILING OR ARENITE_SANITIZE STREQUAL "thread")
+  if(CMAKE_CROSSCOMPILING OR ARENITE_SANITIZE)
     set(filter "*")
     if(ARENITE_SANITIZE STREQUAL "thread")
       set(filter "*Thread*")

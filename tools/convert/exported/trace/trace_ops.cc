@@ -217,7 +217,8 @@ std::optional<TracedValue> sum_op(Tracer& tracer, const Call& call) {
     return op_of_two(tracer, call, *self, *other);
   }
   const bool is_first = self != nullptr && !self->is_constant();
-  const ElementSumRef elements = (is_first ? self : other)->as<ElementSumRef>();
+  const TracedValue* const value = is_first ? self : other;
+  const ElementSumRef elements = value != nullptr ? value->as<ElementSumRef>() : nullptr;
   const char* const constant_name = is_first ? "other" : "self";
   const auto constant = constant_argument(call, constant_name);
   if (!elements || !constant) return std::nullopt;

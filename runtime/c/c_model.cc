@@ -39,10 +39,10 @@ Target target_from(uint32_t number) {
   return static_cast<Target>(number < kTargets ? number : kTargets);
 }
 
-LoadOptions options_from(const arenite_load_options* options) {
-  if (options == nullptr) return {};
+LoadOptions options_from(const arenite_load_options* options, Crc32c crc32c) {
+  if (options == nullptr) return {.crc32c = crc32c};
   return {options->force_target, target_from(options->target),
-          static_cast<Checksums>(options->checksums)};
+          static_cast<Checksums>(options->checksums), crc32c};
 }
 
 }  // namespace
@@ -79,11 +79,21 @@ const char* arenite_kernel_set_name(arenite_target target) {
   return arenite::kernel_set_name(arenite::c::target_from(target));
 }
 
+uint32_t arenite_crc32c(const void* bytes, size_t count) {
+  return arenite::crc32c_of(bytes, count);
+}
+
 arenite_status arenite_model_load(arenite_model* model, const void* file, size_t file_bytes,
                                   const arenite_load_options* options, arenite_diagnostic* why) {
+  return arenite_model_load_crc32c(model, file, file_bytes, options, arenite::crc32c_of, why);
+}
+
+arenite_status arenite_model_load_crc32c(arenite_model* model, const void* file, size_t file_bytes,
+                                         const arenite_load_options* options,
+                                         arenite_crc32c_function crc32c, arenite_diagnostic* why) {
   Diagnostic from;
   const auto loaded = Model::load({static_cast<const std::byte*>(file), file_bytes}, &from,
-                                  arenite::c::options_from(options));
+                                  arenite::c::options_from(options, crc32c));
   return arenite::c::finish(loaded, from, why,
                             [&](const Model& value) { arenite::c::place(value, model); });
 }

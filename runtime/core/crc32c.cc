@@ -73,7 +73,8 @@ ARENITE_CRC_TARGET uint32_t crc32c_instruction(std::span<const std::byte> bytes)
 
 }  // namespace
 
-uint32_t crc32c(std::span<const std::byte> bytes) {
+uint32_t crc32c_of(const void* data, size_t count) {
+  const std::span bytes(static_cast<const std::byte*>(data), count);
 #if defined(ARENITE_CRC_TARGET)
   if (has_instruction()) return crc32c_instruction(bytes);
 #endif

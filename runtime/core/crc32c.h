@@ -6,10 +6,14 @@
 #include <cstdint>
 #include <span>
 
+#include "arenite/model.h"
+
 namespace arenite {
 
 // CRC of `bytes`, on the CPU's own instruction where there is one.
-uint32_t crc32c(std::span<const std::byte> bytes);
+inline uint32_t crc32c(std::span<const std::byte> bytes) {
+  return crc32c_of(bytes.data(), bytes.size());
+}
 
 // The same by table, for CPUs without the instruction; eight times slower or so.
 uint32_t crc32c_portable(std::span<const std::byte> bytes);

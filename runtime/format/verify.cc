@@ -6,7 +6,6 @@
 #include <cstring>
 #include <iterator>
 
-#include "core/crc32c.h"
 #include "format/file_layout.h"
 #include "format/model_needs.h"
 #include "format/schema.h"
@@ -278,14 +277,14 @@ bool verify_counts(const ModelReader& model, const Refusal& refuse) {
 
 bool is_well_formed(std::span<const std::byte> metadata) { return Structure(metadata).is_sound(); }
 
-Status verify(std::span<const std::byte> file, Diagnostic* why, Checksums checksums) {
+Status verify(std::span<const std::byte> file, Diagnostic* why, const LoadOptions& options) {
   Footer footer;
   const Status status = verify_footer(file, why, footer);
   if (status != Status::kOk) return status;
 
   const std::span<const std::byte> metadata =
       file.first(static_cast<size_t>(footer.metadata_bytes));
-  const uint32_t crc = crc32c(metadata);
+  const uint32_t crc = options.crc32c(metadata.data(), metadata.size());
   if (crc != footer.metadata_crc32c) {
     return refuse(why, Status::kBadModel, "the metadata is damaged: its CRC-32C differs",
                   "footer.metadata_crc32c", 0, crc, footer.metadata_crc32c);
@@ -305,11 +304,12 @@ Status verify(std::span<const std::byte> file, Diagnostic* why, Checksums checks
       (!linked(Need::kSound) || verify_sound == nullptr || verify_sound(model, refuse)) &&
       verify_packed(model, file, metadata.size(), refuse) && verify_tokenizer(file, refuse);
   if (!sound) return Status::kBadModel;
-  return checksums == Checksums::kSkip ? Status::kOk : verify_weights(file, why);
+  if (options.checksums == Checksums::kSkip) return Status::kOk;
+  return verify_weights(file, why, options.crc32c);
 }
 
-Status verify_weights(std::span<const std::byte> file, Diagnostic* why) {
-  const bool whole = verify_segment_checksums(ModelReader(file), file, Refusal(why));
+Status verify_weights(std::span<const std::byte> file, Diagnostic* why, Crc32c crc32c) {
+  const bool whole = verify_segment_checksums(ModelReader(file), file, crc32c, Refusal(why));
   return whole ? Status::kOk : Status::kBadModel;
 }
 

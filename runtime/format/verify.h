@@ -16,16 +16,15 @@
 
 namespace arenite::format {
 
-// Checks structure, meaning and checksums of all bytes, for every target in the file; kSkip leaves
-// out the packed weights, whose values mean nothing to the verifier. Needs no memory but a bounded
-// stack, and time linear in the file plus a bounded term. Fails with kBadModel, kVersionMismatch,
-// or kUnsupported if the model needs what the build left out, and says why.
+// Checks structure, meaning and checksums of all bytes, for every target in the file; with kSkip
+// not those of the packed weights, whose values mean nothing to the verifier. Needs no memory but a
+// bounded stack, and time linear in the file plus a bounded term. Fails with kBadModel,
+// kVersionMismatch, or kUnsupported if the model needs what the build left out, and says why.
 // REQUIRES: file.data() is a multiple of kModelAlignment.
-Status verify(std::span<const std::byte> file, Diagnostic* why,
-              Checksums checksums = Checksums::kVerify);
+Status verify(std::span<const std::byte> file, Diagnostic* why, const LoadOptions& options = {});
 
 // The checksums of the packed weights of a file that was verified with kSkip.
-Status verify_weights(std::span<const std::byte> file, Diagnostic* why);
+Status verify_weights(std::span<const std::byte> file, Diagnostic* why, Crc32c crc32c);
 
 // The arena formula that a program implies for a target: what the file must store.
 // Returns false if a size overflows.
@@ -62,7 +61,7 @@ bool verify_masks(const ModelReader& model, const Refusal& refuse);
 bool verify_packed(const ModelReader& model, std::span<const std::byte> file, size_t metadata_bytes,
                    const Refusal& refuse);
 bool verify_segment_checksums(const ModelReader& model, std::span<const std::byte> file,
-                              const Refusal& refuse);
+                              Crc32c crc32c, const Refusal& refuse);
 bool verify_sound(const ModelReader& model, const Refusal& refuse);
 bool verify_tokenizer(std::span<const std::byte> file, const Refusal& refuse);
 

@@ -5,7 +5,6 @@
 #include <cstring>
 #include <type_traits>
 
-#include "core/crc32c.h"
 #include "format/reader.h"
 #include "format/verify.h"
 
@@ -282,20 +281,21 @@ bool verify_packed(const ModelReader& model, std::span<const std::byte> file, si
 }
 
 bool verify_segment_checksums(const ModelReader& model, std::span<const std::byte> file,
-                              const Refusal& refuse) {
-  const auto whole = [&](const SegmentView& segment, Message reason, Message field,
-                         uint32_t index) {
-    const uint32_t crc = crc32c(bytes_of(file, segment));
-    return crc == segment.crc32c || refuse(reason, field, index, crc, segment.crc32c);
-  };
-  for (uint32_t i = 0; i < model.packed_count(); ++i) {
-    if (!whole(model.packed(i).segment, "packed weights are damaged: their CRC-32C differs",
-               "packed.segment.crc32c", i)) {
-      return false;
+                              Crc32c crc32c, const Refusal& refuse) {
+  const uint32_t targets = model.packed_count();
+  for (uint32_t i = 0; i <= targets; ++i) {  // the self-test comes last
+    const SegmentView segment = i < targets ? model.packed(i).segment : model.self_test().segment;
+    const std::span<const std::byte> bytes = bytes_of(file, segment);
+    const uint32_t crc = crc32c(bytes.data(), bytes.size());
+    if (crc == segment.crc32c) continue;
+    if (i < targets) {
+      return refuse("packed weights are damaged: their CRC-32C differs", "packed.segment.crc32c", i,
+                    crc, segment.crc32c);
     }
+    return refuse("the self-test is damaged: its CRC-32C differs", "self_test.segment.crc32c", 0,
+                  crc, segment.crc32c);
   }
-  return whole(model.self_test().segment, "the self-test is damaged: its CRC-32C differs",
-               "self_test.segment.crc32c", 0);
+  return true;
 }
 
 }  // namespace arenite::format

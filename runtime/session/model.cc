@@ -35,7 +35,7 @@ Result<Model> Model::load(std::span<const std::byte> file, Diagnostic* why,
                   "a model file must start at a multiple of 64 bytes", "file", 0,
                   reinterpret_cast<uintptr_t>(file.data()) % kModelAlignment);
   }
-  const Status status = format::verify(file, why, options.checksums);
+  const Status status = format::verify(file, why, options);
   if (status != Status::kOk) return status;
 
   const format::ModelReader reader(file);
@@ -53,12 +53,12 @@ Result<Model> Model::load(std::span<const std::byte> file, Diagnostic* why,
   return ModelAccess::make(file, packed_index, target);
 }
 
-Status Model::verify_checksums(Diagnostic* why) const {
+Status Model::verify_checksums(Diagnostic* why, Crc32c crc32c) const {
   clear(why);
   if (file_.empty()) {
     return refuse(why, Status::kInvalidArgument, "the model was not loaded");
   }
-  return format::verify_weights(file_, why);
+  return format::verify_weights(file_, why, crc32c);
 }
 
 namespace {

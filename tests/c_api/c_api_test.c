@@ -101,6 +101,28 @@ static void load_options_choose_kernels_and_checksums(size_t recall_bytes) {
   CHECK(why.file_targets != 0 && why.cpu_targets != 0);
 }
 
+static uint32_t own_bytes = 0;
+static uint32_t own_crc32c(const void* bytes, size_t count) {
+  own_bytes += (uint32_t)count;
+  return arenite_crc32c(bytes, count);
+}
+static uint32_t wrong_crc32c(const void* bytes, size_t count) {
+  return arenite_crc32c(bytes, count) + 1;
+}
+
+static void checksums_may_be_computed_by_the_program(size_t recall_bytes) {
+  arenite_model model;
+  arenite_diagnostic why;
+  arenite_load_options options = ARENITE_LOAD_OPTIONS_INIT;
+  CHECK(arenite_crc32c("123456789", 9) == 0xE3069283);
+  CHECK(arenite_model_load_crc32c(&model, recall_file, recall_bytes, NULL, own_crc32c, &why) ==
+        ARENITE_OK);
+  CHECK(own_bytes > recall_bytes / 2 && own_bytes < recall_bytes);
+  CHECK(arenite_model_load_crc32c(&model, recall_file, recall_bytes, &options, wrong_crc32c,
+                                  &why) == ARENITE_BAD_MODEL);
+  CHECK(said(&why, "footer.metadata_crc32c") && why.found == why.expected + 1);
+}
+
 static void self_tests_pass_where_there_are_any(const arenite_model* model) {
   arenite_session_options options = ARENITE_SESSION_OPTIONS_INIT;
   arenite_session* session = NULL;
@@ -311,6 +333,7 @@ int main(int argc, char** argv) {
   names_and_versions_are_strings();
   a_model_that_is_none_is_refused();
   load_options_choose_kernels_and_checksums(recall_bytes);
+  checksums_may_be_computed_by_the_program(recall_bytes);
   CHECK(arenite_model_load(&model, recall_file, recall_bytes, NULL, NULL) == ARENITE_OK);
   if (failures == 0) {
     error_strings_say_everything(&model);

@@ -124,6 +124,19 @@ ARENITE_NODISCARD arenite_status arenite_model_load(arenite_model* model, const 
                                                     const arenite_load_options* options,
                                                     arenite_diagnostic* why);
 
+// The CRC-32C of bytes, by the CPU's instruction where it has one, else by a table; and a function
+// that computes it otherwise, such as by a peripheral.
+uint32_t arenite_crc32c(const void* bytes, size_t count);
+typedef uint32_t (*arenite_crc32c_function)(const void* bytes, size_t count);
+
+// arenite_model_load with checksums by a function of yours, which must give what arenite_crc32c
+// does, or sound files are refused. A program that loads in this way alone does not link the table.
+ARENITE_NODISCARD arenite_status arenite_model_load_crc32c(arenite_model* model, const void* file,
+                                                           size_t file_bytes,
+                                                           const arenite_load_options* options,
+                                                           arenite_crc32c_function crc32c,
+                                                           arenite_diagnostic* why);
+
 // Verifies what ARENITE_CHECKSUMS_SKIP leaves out. Fails with ARENITE_BAD_MODEL.
 ARENITE_NODISCARD arenite_status arenite_model_verify_checksums(const arenite_model* model,
                                                                 arenite_diagnostic* why);

@@ -20,6 +20,13 @@ enum class Checksums : uint8_t {
   kSkip,    // does not read the weights
 };
 
+// The CRC-32C of bytes (Castagnoli, reflected, initial value and final xor all ones): by the CPU's
+// instruction where it has one, else by a table.
+uint32_t crc32c_of(const void* bytes, size_t count);
+
+// What computes it: the above, or a function of yours.
+using Crc32c = uint32_t (*)(const void* bytes, size_t count);
+
 struct LoadOptions {
   // Run this target of the file instead of the best one that the CPU has: for tests that must
   // cover the slower kernels. kUnsupported if the file or the CPU lacks it.
@@ -30,6 +37,11 @@ struct LoadOptions {
   // damaged on their way give wrong results, or NaN, and nobody says so. For files whose bytes were
   // verified since they were written, or will be: see Model::verify_checksums.
   Checksums checksums = Checksums::kVerify;
+  // For CPUs whose instructions cannot and that have a peripheral for it, such as a CRC unit with a
+  // polynomial of your choice: that is 0x1EDC6F41, bits of bytes and of the result reversed. It
+  // must give what crc32c_of does, or sound files are refused; a program that names its own for
+  // each load, and optimizes, does not link the table.
+  Crc32c crc32c = crc32c_of;
 };
 
 // What one input is fed.
@@ -72,7 +84,7 @@ class Model {
 
   // Verifies the checksums of the packed weights, of all targets in the file: what load leaves out
   // with Checksums::kSkip. Fails with kBadModel, or kInvalidArgument if there is no model yet.
-  Status verify_checksums(Diagnostic* why = nullptr) const;
+  Status verify_checksums(Diagnostic* why = nullptr, Crc32c crc32c = crc32c_of) const;
 
   uint32_t inputs() const;
   InputInfo input(uint32_t index) const;  // REQUIRES: index < inputs()

@@ -190,6 +190,42 @@ TEST(ModelLoad, VerifiesAllButWeightsWhenChecksumsAreDeferred) {
   }
 }
 
+// What a program's own function was called with, and what it adds to the right result from a call
+// on.
+struct OwnCrc {
+  size_t calls = 0, bytes = 0, wrong_from = SIZE_MAX;
+} own_crc;
+
+uint32_t compute_own_crc(const void* bytes, size_t count) {
+  own_crc.bytes += count;
+  return crc32c_of(bytes, count) ^ (own_crc.calls++ >= own_crc.wrong_from ? 1u : 0u);
+}
+
+TEST(ModelLoad, TakesChecksumsFromAFunctionOfTheProgram) {
+  const auto file = make_model(spec_named("causal"), {Target::kPortable});
+  const LoadOptions options = {.crc32c = compute_own_crc};
+  Diagnostic why;
+  own_crc = {};
+  const Result<Model> model = Model::load(file.span(), &why, options);
+  ASSERT_TRUE(model.ok()) << describe(model.status(), why);
+  EXPECT_EQ(own_crc.calls, 3u) << "metadata, weights, self-test";
+  EXPECT_GT(own_crc.bytes, file.size() - 256) << "all but the footer and zeros before segments";
+  EXPECT_EQ(model->verify_checksums(&why, compute_own_crc), Status::kOk);
+  EXPECT_EQ(own_crc.calls, 5u);
+
+  const char* const kFields[] = {"footer.metadata_crc32c", "packed.segment.crc32c",
+                                 "self_test.segment.crc32c"};
+  for (size_t i = 0; i < std::size(kFields); ++i) {
+    own_crc = {.wrong_from = i};
+    EXPECT_EQ(Model::load(file.span(), &why, options).status(), Status::kBadModel);
+    EXPECT_STREQ(why.field, kFields[i]);
+    EXPECT_EQ(why.found ^ why.expected, 1u);
+  }
+  own_crc = {.wrong_from = 0};
+  EXPECT_EQ(model->verify_checksums(&why, compute_own_crc), Status::kBadModel);
+  EXPECT_EQ(model->verify_checksums(&why), Status::kOk);
+}
+
 TEST(ModelLoad, HasNoChecksumsToVerifyWithoutAModel) {
   Diagnostic why;
   EXPECT_EQ(Model().verify_checksums(&why), Status::kInvalidArgument);

@@ -193,6 +193,40 @@ TEST_F(Bundle, RefusesWhatDoesNotFitTheBoardAndSaysWhatWould) {
   EXPECT_FALSE(fs::exists(path("b")));
 }
 
+// What compilers make of it is tested on boards (tests/device/bundle_test.py).
+TEST_F(Bundle, RefusesArchivesWithoutTheBoardsCompilers) {
+  const std::string model = write("m", causal_module());
+  const auto refused = [&](const char* board, std::string_view found, std::string_view expected) {
+    Command without_programs;
+    without_programs.environment = {"PATH=" + folder_.path().string()};
+    return ends(run_arenite({"bundle", model, "-o", path("b"), "--archive", "--board", board},
+                            without_programs),
+                kBadInput, {found, expected});
+  };
+  EXPECT_TRUE(refused("nucleo-f446", "--archive --board nucleo-f446: found no arm-none-eabi-gcc",
+                      "Debian's packages gcc-arm-none-eabi"));
+  EXPECT_TRUE(refused("esp32c3", "riscv32-esp-elf-gcc", "install.sh esp32c3"));
+  EXPECT_TRUE(refused("generic", "no compilers of its own", "expected a board"));
+  EXPECT_EQ(names_in(folder_.path()), Names{"m.arn"});
+}
+
+TEST_F(Bundle, SaysWhatTheBoardsCompilersDoNotTake) {
+  const std::string model = write("m", causal_module());
+  fs::create_directory(path("bin"));
+  for (const char* name : {"arm-none-eabi-gcc", "arm-none-eabi-g++", "arm-none-eabi-ar"}) {
+    const fs::path program = folder_.write(std::string("bin/") + name,
+                                           "#!/bin/sh\necho 'a.cc: error: no C++20'; false\n");
+    fs::permissions(program, fs::perms::owner_all);
+  }
+  Command old_compilers;
+  old_compilers.environment = {"PATH=" + path("bin") + ":/usr/bin:/bin"};
+  EXPECT_TRUE(ends(run_arenite({"bundle", model, "-o", path("b"), "--archive", "--board", "pico"},
+                               old_compilers),
+                   kBadInput,
+                   {"arm-none-eabi-g++ did not compile", "a.cc: error: no C++20", "Debian's"}));
+  EXPECT_EQ(names_in(folder_.path()), (Names{"bin", "m.arn"}));
+}
+
 TEST_F(Bundle, ModelsMayBeFilesForTheAssembler) {
   const std::string model = write("m", causal_module());
   ASSERT_TRUE(ends(bundle({model, "--incbin"}), kDone));

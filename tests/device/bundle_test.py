@@ -13,8 +13,8 @@ import struct
 import sys
 from pathlib import Path
 
-from bundle_firmware import (BOARDS, ROOT, Board, board_of, build_library, compile_file, compiler,
-                             emulate, link, program_objects, run)
+from bundle_firmware import (BOARD_FOLDER, BOARDS, ROOT, Board, board_of, build_library,
+                             compile_file, compiler, emulate, link, program_objects, run)
 
 TOKENS = 8  # as main.c of a bundle feeds them
 FEATURES = 16
@@ -126,6 +126,75 @@ def check_own_kernels(checks, arenite, work):
         checks.check(f"{weights} runs with the kernels of {target} on {cpu}", found, expected)
 
 
+# Loads by the runtime's checksum, or by one that works bit by bit, as a CRC unit does, and may
+# fail.
+LOADING = r"""
+#include <string.h>
+#include "arenite/arenite.h"
+#include "arenite_model.h"
+#include "board.h"
+#if defined(WRONG)
+static uint32_t crc_unit(const void* bytes, size_t count) {
+  const unsigned char* const at = bytes;
+  uint32_t crc = 0xFFFFFFFFu;
+  for (size_t i = 0; i < count; ++i) {
+    crc ^= at[i];
+    for (int bit = 0; bit < 8; ++bit) crc = crc >> 1 ^ (0x82F63B78u & (0u - (crc & 1u)));
+  }
+  return ~crc + WRONG;
+}
+#define LOAD(model, file, bytes) arenite_model_load_crc32c(model, file, bytes, NULL, crc_unit, NULL)
+#else
+#define LOAD(model, file, bytes) arenite_model_load(model, file, bytes, NULL, NULL)
+#endif
+int main(void) {
+  arenite_model model;
+  const char* name = arenite_status_name(LOAD(&model, VIBRATION_MODEL, VIBRATION_MODEL_BYTES));
+  board_write(name, strlen(name));
+  return 0;
+}
+"""
+
+
+def check_own_checksums(checks, bundle, archive, work):
+    """A program that computes checksums by itself does not link the runtime's way to do it."""
+    board, build = board_of("cortex-m7"), work / "checksums"
+    build.mkdir()
+    program = build / "loading.c"
+    program.write_text(LOADING)
+    for option, status, has_table in (("-DSOFTWARE", "ok", True), ("-DWRONG=0", "ok", False),
+                                      ("-DWRONG=1", "bad model", False)):
+        objects = [compile_file(program, board, build, "-I", bundle, option),
+                   compile_file(BOARD_FOLDER / "start.cc", board, build),
+                   compile_file(BOARD_FOLDER / "board.cc", board, build)]
+        image = link(objects, [archive], board, build / "firmware")
+        size = run("arm-none-eabi-size", image).splitlines()[1].split()
+        checks.check(f"with {option} loading says {status} ({size[0]} bytes of code and model)",
+                     (emulate(image, board), "crc32c_portable" in run("arm-none-eabi-nm", image)),
+                     (status, has_table))
+
+
+def check_archives(checks, arenite, model, work, expected):
+    """A program of C99 links what `--archive` made, and sees nothing else of the bundle."""
+    soft_calls = "-mcpu=cortex-m4 -mfpu=fpv4-sp-d16 -mfloat-abi=softfp -mthumb"
+    for name, board, core in (
+            ("mps2-an500", board_of("cortex-m7"), "cortex-m7/fpv5-d16-hard"),
+            ("nano33ble", Board("", "mps2-an386", soft_calls), "cortex-m4/fpv4-sp-d16-softfp")):
+        bundle, build = work / f"archive-{name}", work / f"archive-{name}-build"
+        build.mkdir()
+        run(arenite, "bundle", model, "-o", bundle, "--board", name, "--archive", "--tokens",
+            str(TOKENS))
+        program = build / "main.c"
+        shutil.copy(bundle / "main.c", program)
+        objects = [compile_file(program, board, build, "-std=c99", "-pedantic", "-I",
+                                bundle / "src", "-DBOARD_WRITE=board_write"),
+                   compile_file(BOARD_FOLDER / "start.cc", board, build),
+                   compile_file(BOARD_FOLDER / "board.cc", board, build)]
+        image = link(objects, [bundle / "src" / core / "libarenite.a"], board, build / "firmware")
+        checks.check(f"a program of C99 links the archive for {name}", emulate(image, board),
+                     expected)
+
+
 def check_picolibc(checks, bundle, work, expected):
     """With another C library, its start-up code and its linker script."""
     board = board_of("cortex-m7")
@@ -161,6 +230,8 @@ def main():
                      emulate(image, board), expected)
     check_own_kernels(checks, arenite, work)
     check_named_boards(checks, arenite, model, work, expected)
+    check_own_checksums(checks, bundle, work / "cortex-m7" / "libarenite.a", work)
+    check_archives(checks, arenite, model, work, expected)
     check_without_flags(checks, bundle, work, expected)
     if has_picolibc():
         check_picolibc(checks, bundle, work, expected)

@@ -150,6 +150,24 @@ elseif(case STREQUAL "a_bundle_compiles_as_it_is")
   string(CONCAT passed "^vibration: self-test passed, digest [0-9a-f]+ "
     "recall: self-test passed, digest [0-9a-f]+ $")
   run("${passed}" "${work}/self_test")
+elseif(case STREQUAL "vendors_builds_take_a_bundle")
+  # By stand-ins for ESP-IDF, Zephyr and the Pico SDK, whose functions tests/package/components has.
+  set(launchers "-DCMAKE_C_COMPILER_LAUNCHER=${launcher}"
+    "-DCMAKE_CXX_COMPILER_LAUNCHER=${launcher}")
+  set(components "${source_dir}/tests/package/components")
+  run("recall.arn" "${host_tool}" convert "${source_dir}/models/recall/recall.safetensors" --heads 2
+    --target portable -o "${work}/recall.arn")
+  run("" "${host_tool}" bundle "${work}/recall.arn" -o "${work}/bundle" --board pico)
+  set(source_of_esp_idf "${components}")
+  set(source_of_zephyr "${components}")
+  set(source_of_pico "${work}/bundle/pico")
+  foreach(way IN ITEMS esp_idf zephyr pico)
+    run("" "${CMAKE_COMMAND}" -E env "PICO_SDK_PATH=${components}/pico_sdk"
+      "${CMAKE_COMMAND}" -G "${generator}" -S "${source_of_${way}}" -B "${work}/${way}" ${native}
+      ${launchers} "-Dway=${way}" "-Dbundle=${work}/bundle" --no-warn-unused-cli)
+    run("" "${CMAKE_COMMAND}" --build "${work}/${way}" -j 2)
+    run("^recall: self-test passed, digest [0-9a-f]+ $" "${work}/${way}/firmware")
+  endforeach()
 elseif(case STREQUAL "firmware")
   convert_models(portable)
   run("recall" "${host_tool}" embed "${work}/recall.arn" -o "${work}/recall.h")

@@ -39,7 +39,7 @@ TOOLS_ROWS = [
     {"tools/convert/calibrate"},
     {"tools/convert"},
     {"tools/cli"},
-    {"tools/bundle"},  # what a program of somebody else's begins with
+    {"tools/bundle", "tools/bundle/pico"},  # what a program of somebody else's begins with
 ]
 
 # Where an include in quotes is looked for.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of boards, and what of a bundle does not fit into one.
 // Sources of addresses and sizes: the chips' data sheets (STM32F446RE, STM32H743ZI, RP2040, RP2350,
-// ESP32-S3, ESP32-C3), and ARM's application notes AN500 and AN547.
+// ESP32-S3, ESP32-C3, nRF52840), and ARM's application notes AN500 and AN547.
 #include "cli/boards.h"
 
 #include <fmt/format.h>
@@ -22,6 +22,7 @@ constexpr const char* kArm = "arm-none-eabi-";
 
 constexpr const char* kM0Plus = "-mcpu=cortex-m0plus -mthumb";
 constexpr const char* kM4 = "-mcpu=cortex-m4 -mfpu=fpv4-sp-d16 -mfloat-abi=hard -mthumb";
+constexpr const char* kM4SoftCalls = "-mcpu=cortex-m4 -mfpu=fpv4-sp-d16 -mfloat-abi=softfp -mthumb";
 constexpr const char* kM7 = "-mcpu=cortex-m7 -mfpu=fpv5-d16 -mfloat-abi=hard -mthumb";
 constexpr const char* kM33 = "-mcpu=cortex-m33 -mfpu=fpv5-sp-d16 -mfloat-abi=hard -mthumb";
 constexpr const char* kM55 = "-mcpu=cortex-m55 -mfloat-abi=hard -mthumb";
@@ -42,6 +43,13 @@ constexpr Board kBoards[] = {
      {0x08000000, 2 * kMiB},
      {0x24000000, 512 * kKiB},
      true},
+    {"nano33ble",
+     "Arduino Nano 33 BLE, nRF52840, Cortex-M4 with an FPU",
+     kArm,
+     kM4SoftCalls,
+     {0x00010000, 960 * kKiB},
+     {0x20000000, 256 * kKiB},
+     false},
     {"pico",
      "RP2040, Cortex-M0+ without an FPU",
      kArm,

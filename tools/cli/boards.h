@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <span>
 #include <string>
 #include <vector>
@@ -38,6 +39,14 @@ inline constexpr uint32_t kCodeBytesMin = 32 << 10;
 
 // Flash and RAM of the models beside what the board has, a line each. Models share one arena.
 std::string memory_text(const Board& board, std::span<const BundledModel> models);
+
+// Throws InputError, with the packages that have them, where the board's compilers are not there.
+void require_compilers(const Board& board);
+// Compiles the files of a bundle beside `output`, and adds the archive and the headers of C to
+// them, where Arduino looks for them: in src/, with the archive in the folder of its core. Throws
+// InputError if they do not compile. REQUIRES: require_compilers.
+void add_archive(const Board& board, const std::filesystem::path& output,
+                 std::vector<FolderFile>& files);
 
 // Throws InputError where the models are certain not to fit, with the numbers and with what would.
 void require_fitting(const Board& board, std::span<const BundledModel> models);

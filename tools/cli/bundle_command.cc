@@ -229,6 +229,7 @@ std::vector<FolderFile> files_from_templates(std::span<const BundledModel> model
     if (!source.path.starts_with(kFolder)) continue;
     std::string path(source.path.substr(kFolder.size()));
     if (path.starts_with("board/") && !board.own_script) continue;
+    if (path.starts_with("pico/") && !std::string_view(board.name).starts_with("pico")) continue;
     if (path.ends_with(".in")) path.resize(path.size() - 3);
     made.push_back({path, filled_template(source.text(), texts, lists)});
   }
@@ -243,6 +244,7 @@ struct BundleArguments {
   std::string board = "generic";
   SizeOptions sizes;
   bool incbin = false;
+  bool archive = false;
   bool json = false;
 };
 
@@ -376,6 +378,7 @@ std::string as_text(const BundleArguments& arguments, const Board& board,
 void run_bundle(const BundleArguments& arguments) {
   const Board& board = board_named(arguments.board);
   convert::require_new_folder(arguments.output);
+  if (arguments.archive) require_compilers(board);
   std::vector<BundledModel> models;
   for (const std::filesystem::path& path : arguments.models) {
     BundledModel model = open_model(path, arguments);
@@ -392,6 +395,7 @@ void run_bundle(const BundleArguments& arguments) {
   for (FolderFile& file : files_from_templates(models, files, board)) {
     files.push_back(std::move(file));
   }
+  if (arguments.archive) add_archive(board, arguments.output, files);
   std::ranges::sort(files, {}, &FolderFile::path);
   convert::write_folder(arguments.output, files);
   progress.done();
@@ -435,6 +439,9 @@ void add_bundle(CLI::App& app) {
       ->type_name("NAME");
   command.add_flag("--incbin", arguments.incbin,
                    "Keep models as files that the assembler includes, not as C arrays");
+  command.add_flag("--archive", arguments.archive,
+                   "Compile it for the board, and put libarenite.a and the headers of C into src/, "
+                   "for builds without C++20 such as older cores of Arduino");
   add_json_option(command, arguments.json);
   add_size_options(command, arguments.sizes);
   // The runtime of a bundle has the cache that the file asks for, and main.c has one thread.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What firmware does around a model: a self-test at the start, ops that are timed, a watchdog that
-// is fed between slices, and a new model in a second slot that is checked before it is used.
+// is fed between slices, and a new model in a second slot, which is checked before a record in
+// flash says that it is used.
 #include <string.h>
 
 #include "arenite/arenite.h"
@@ -9,6 +10,7 @@
 
 #define OPS_PER_SLICE 8u
 #define OPS_MAX 64u
+#define SIGNATURE_BYTES 64u
 #define SLOT_BYTES ((VIBRATION_MODEL_BYTES + 63u) / 64u * 64u)
 
 // Where the arena goes: in memory without wait states, if it fits. -DARENA_SECTION='".dtcm"'
@@ -18,8 +20,21 @@ __attribute__((section(ARENA_SECTION)))
 ARENITE_ALIGNED static unsigned char arena[VIBRATION_ARENA_BYTES_MAX];
 static float window[VIBRATION_POSITIONS_MAX * VIBRATION_INPUT_FEATURES];
 
-// The second slot. On a board it is flash that the update was written to; here memory stands in.
+// The second slot, and its signature. On a board both are flash that the update was written to;
+// here memory stands in. The first slot is as the firmware was flashed.
 ARENITE_ALIGNED static unsigned char slot_b[SLOT_BYTES];
+static unsigned char signature_b[SIGNATURE_BYTES];
+static const unsigned char* const slots[] = {VIBRATION_MODEL, slot_b};
+
+// Which slot is used: 16 bytes at the start of a sector of flash. There are two places, and an
+// update writes the one that is not in use: until its CRC is right, the other one holds.
+struct record {
+  uint32_t version;  // of the model, from 1; the larger one holds
+  uint32_t slot;
+  uint32_t file_bytes;
+  uint32_t crc32c;  // of the numbers before it
+};
+static struct record records[2];
 
 static void say(const char* text) { board_write(text, strlen(text)); }
 
@@ -59,8 +74,43 @@ static void op_ends(void* context, uint32_t op_index) {
   if (op_index < OPS_MAX) op_ticks[op_index] = board_ticks() - op_begin;
 }
 
+// Whether the maker of a file is who it should be: put your library's Ed25519 or ECDSA here. This
+// stands in for it, and protects nothing. A checksum finds accidents; whoever wants to forge it
+// can.
+static bool is_signed(const void* file, size_t file_bytes, const unsigned char* signature) {
+  (void)file;
+  (void)file_bytes;
+  return signature[0] == 's' && signature[SIGNATURE_BYTES - 1] == 'd';
+}
+
+// The record that holds: null before the first update.
+static const struct record* newest_record(void) {
+  const struct record* newest = NULL;
+  for (size_t i = 0; i < 2; ++i) {
+    const struct record* const record = &records[i];
+    if (record->crc32c != arenite_crc32c(record, offsetof(struct record, crc32c))) continue;
+    if (record->slot >= 2 || record->version == 0) continue;
+    if (newest == NULL || record->version > newest->version) newest = record;
+  }
+  return newest;
+}
+
+static struct record next_record(uint32_t slot, uint32_t file_bytes) {
+  const struct record* const newest = newest_record();
+  struct record record = {newest != NULL ? newest->version + 1 : 2, slot, file_bytes, 0};
+  record.crc32c = arenite_crc32c(&record, offsetof(struct record, crc32c));
+  return record;
+}
+
+// Where the next record goes. Flash is erased first; `bytes` may be fewer, as when power fails.
+static void write_record(struct record record, size_t bytes) {
+  struct record* const place = newest_record() == &records[0] ? &records[1] : &records[0];
+  memset(place, 0xFF, sizeof(*place));
+  memcpy(place, &record, bytes);
+}
+
 // A model is used only if every byte of it is sound and this CPU computes what the converter did.
-// `session` is in the arena afterwards, so no other may be in use.
+// `session` is in the arena afterwards, whatever was there before.
 static bool check_slot(const void* file, size_t file_bytes, arenite_model* model,
                        arenite_session** session) {
   arenite_session_options options = ARENITE_SESSION_OPTIONS_INIT;
@@ -124,24 +174,54 @@ static void say_ops(const arenite_model* model) {
   }
 }
 
+// Makes the session of the slot that is used: at the start, and after another slot was checked, for
+// which the arena was needed.
+static bool start(arenite_model* model, arenite_session** session) {
+  const struct record* const record = newest_record();
+  const uint32_t slot = record != NULL ? record->slot : 0;
+  say(slot == 0 ? "slot A, version " : "slot B, version ");
+  say_number(record != NULL ? record->version : 1);
+  say(": ");
+  if (!check_slot(slots[slot], record != NULL ? record->file_bytes : VIBRATION_MODEL_BYTES, model,
+                  session)) {
+    return false;
+  }
+  say("self-test passed\n");
+  return classify(*session);
+}
+
+// What to do with an update that lies in slot B. Only its record makes it the one that is used.
+static bool try_slot_b(arenite_model* model, arenite_session** session) {
+  say("slot B: ");
+  if (!is_signed(slot_b, VIBRATION_MODEL_BYTES, signature_b)) {
+    say("not signed\n");
+    return false;
+  }
+  if (!check_slot(slot_b, VIBRATION_MODEL_BYTES, model, session)) return false;
+  say("self-test passed\n");
+  return true;
+}
+
 int main(void) {
   arenite_model model;
   arenite_session* session;
-  say("slot A: ");
-  if (!check_slot(VIBRATION_MODEL, VIBRATION_MODEL_BYTES, &model, &session)) return 1;
-  say("self-test passed\n");
-  if (!classify(session)) return 1;
+  struct record record;
+  if (!start(&model, &session)) return 1;
   say_ops(&model);
 
-  // An update arrives, and a bit of it got lost.
+  // An update arrives from somebody else, and then from its maker, but a bit of it got lost.
   memcpy(slot_b, VIBRATION_MODEL, VIBRATION_MODEL_BYTES);
+  if (try_slot_b(&model, &session)) return 1;
+  signature_b[0] = 's';
+  signature_b[SIGNATURE_BYTES - 1] = 'd';
   slot_b[VIBRATION_MODEL_BYTES / 2] ^= 4;
-  say("slot B: ");
-  if (check_slot(slot_b, VIBRATION_MODEL_BYTES, &model, &session)) return 1;
-  // It is sent again.
+  if (try_slot_b(&model, &session) || !start(&model, &session)) return 1;
+  // It is sent again. The power fails while its record is written, and next time it does not.
   slot_b[VIBRATION_MODEL_BYTES / 2] ^= 4;
-  say("slot B: ");
-  if (!check_slot(slot_b, VIBRATION_MODEL_BYTES, &model, &session)) return 1;
-  say("self-test passed; from now on it is used\n");
-  return classify(session) ? 0 : 1;
+  if (!try_slot_b(&model, &session)) return 1;
+  record = next_record(1, VIBRATION_MODEL_BYTES);
+  write_record(record, sizeof(record) / 2);
+  if (!start(&model, &session)) return 1;
+  write_record(record, sizeof(record));
+  return start(&model, &session) ? 0 : 1;
 }

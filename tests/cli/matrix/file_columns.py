@@ -272,7 +272,7 @@ def strip(row):
     require(refuses(lambda: row.arenite("verify", row.other), "self-test"), "it has a self-test")
 
 
-@column("bundle --board --incbin --positions --tokens --sequences")
+@column("bundle --board --incbin --archive --positions --tokens --sequences")
 def bundle_sizes(row):
     row.convert("--target", "portable")
     folder = row.folder / "bundle"
@@ -281,3 +281,5 @@ def bundle_sizes(row):
                      *row.sizes())["models"][0]
     inspected = row.json("inspect", row.other, *row.sizes())["targets"][0]["arena"]
     require(facts["arena_bytes"] == inspected["total_bytes"], "found", facts)
+    require(refuses(lambda: row.arenite("bundle", row.other, "-o", row.folder / "archive",
+                                        "--archive"), "--board"), "no board, and an archive")

@@ -283,7 +283,7 @@ inspect --report --svg
     +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 embed --threads --kv --json
     +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
-bundle --board --incbin --positions --tokens --sequences
+bundle --board --incbin --archive --positions --tokens --sequences
     +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 verify --kernels --kv
     +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+# Stands in for the Pico SDK, which no package of Debian has: what pico/CMakeLists.txt of a bundle
+# calls, by the names and arguments of SDK 2.2, for this machine.
+macro(pico_sdk_init)
+  if(NOT CMAKE_PROJECT_NAME)
+    message(FATAL_ERROR "pico_sdk_init belongs behind project()")
+  endif()
+  set(pico_headers "${CMAKE_CURRENT_BINARY_DIR}/pico_sdk")
+  file(WRITE "${pico_headers}/pico/stdlib.h"
+    "static inline int stdio_init_all(void) { return 1; }\n")
+  add_library(pico_stdlib INTERFACE)
+  target_include_directories(pico_stdlib INTERFACE "${pico_headers}")
+  add_library(pico_stdio_usb INTERFACE)
+endmacro()
+function(pico_set_float_implementation target implementation)
+  if(NOT implementation MATCHES "^(default|compiler|none|pico|pico_vfp|dcp)$")
+    message(FATAL_ERROR "the SDK knows no floats of '${implementation}'")
+  endif()
+endfunction()
+function(pico_enable_stdio_usb target enabled)
+  target_link_libraries(${target} PRIVATE pico_stdio_usb)
+endfunction()
+function(pico_add_extra_outputs target)
+  if(NOT TARGET ${target})
+    message(FATAL_ERROR "no target ${target}")
+  endif()
+endfunction()

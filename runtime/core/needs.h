@@ -37,6 +37,7 @@ enum class Need : uint8_t {
   kSelectWeightedMean,
   kSelectLast,
   kSelectSum,
+  kSelectTurns,
   kLayerNorm,
   kRmsNorm,
   kLengthNorm,
@@ -195,8 +196,8 @@ inline constexpr bool kWindowsLinked =
     any_linked(Need::kConvolution, Need::kDepthwise, Need::kMaxPool);
 inline constexpr bool kFunctionsLinked = linked(Need::kFunctions);
 // Whether there are axes beside those of one input and of the rows that are asked for.
-inline constexpr bool kAxesLinked = kPoolsLinked || kWindowsLinked || linked(Need::kJoin) ||
-                                    kFunctionsLinked || linked(Need::kBlocks);
+inline constexpr bool kAxesLinked = kPoolsLinked || kWindowsLinked || kFunctionsLinked ||
+                                    any_linked(Need::kSelectTurns, Need::kJoin, Need::kBlocks);
 inline constexpr bool kFewBitsLinked = any_linked(Need::kW8, Need::kQ8, Need::kQ4);
 inline constexpr bool kMergesLinked = any_linked(Need::kBytePairs, Need::kSentencePieces);
 inline constexpr bool kPiecesLinked = kMergesLinked || linked(Need::kCharacters);

@@ -86,7 +86,8 @@ enum class ScoreTerms : uint8_t {
 inline constexpr ScoreTerms kLastScoreTerms = ScoreTerms::kPairs;
 inline constexpr const char* kScoreTermsNames[] = {"slopes", "distances", "pairs"};
 
-// The rows that a call gives out: as the session asks, or one for each sequence.
+// The rows that a call gives out: as the session asks, or one for each sequence; or parts of rows
+// as rows.
 enum class SelectKind : uint8_t {
   kAsAsked,
   kFirst,
@@ -96,9 +97,11 @@ enum class SelectKind : uint8_t {
   kWeightedMean,    // each row weighs as much as its position, counted from 1
   kLast,
   kSum,
+  kTurns,  // k parts of each row as k rows, or k rows side by side
 };
-inline constexpr const char* kSelectNames[] = {"as_asked",         "first",         "mean", "max",
-                                               "mean_sqrt_length", "weighted_mean", "last", "sum"};
+inline constexpr const char* kSelectNames[] = {
+    "as_asked",      "first", "mean", "max",  "mean_sqrt_length",
+    "weighted_mean", "last",  "sum",  "turns"};
 
 constexpr bool makes_a_row_of_several(SelectKind kind) {
   return (kind >= SelectKind::kMean && kind <= SelectKind::kWeightedMean) ||

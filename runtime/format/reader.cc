@@ -401,6 +401,9 @@ bool ModelReader::takes_pairs(uint32_t input) const {
 
 bool ModelReader::sees_everything(uint32_t of) const {
   if (kWindowsLinked && sees_windows(of)) return false;
+  for (uint32_t i = 0; linked(Need::kSelectTurns) && i < axes_.count; ++i) {
+    if (axes_[i].kind == AxisKind::kTurns) return false;  // whose rows know of no gaps
+  }
   return all_masks(of, [&](uint32_t i) { return shows_everything(mask_record(i)); });
 }
 

@@ -369,14 +369,20 @@ bool verify_add(const OpCheck& check) {
 }
 
 // From any axis to one row for each sequence, to rows that are asked for, or from rows that are
-// joined back to the first or the last of them.
+// joined back to the first or the last of them; or to rows in turn, and back.
 bool verify_select(const OpCheck& check) {
   const ModelReader& model = check.model;
   const uint32_t from = check.axis_of(kInput), to = check.axis_of(kOutput);
   const auto kind = check.op.choice<SelectKind>(SelectOp::kKind);
+  const std::span<const arenite::Axis> axes = model.axes();
   bool fits = model.kind_of_axis(to) == AxisKind::kAsked && model.source_of_axis(to) == from;
-  if (kAxesLinked && kind != SelectKind::kAsAsked) {
-    const std::span<const arenite::Axis> axes = model.axes();
+  if (linked(Need::kSelectTurns) && kind == SelectKind::kTurns) {
+    const bool parts = axes[to].kind == AxisKind::kTurns && axes[to].source == from;
+    const Operand many = parts ? kOutput : kInput, one = parts ? kInput : kOutput;
+    const arenite::Axis& turns = axes[check.axis_of(many)];
+    fits = parts || (turns.kind == AxisKind::kTurns && turns.source == to);
+    if (fits) return check.width(one, Checked(check.op.views[many].width) * turns.rows);
+  } else if (kAxesLinked && kind != SelectKind::kAsAsked) {
     fits = axes[to].kind == AxisKind::kOne && axes[from].kind != AxisKind::kAsked;
     if (linked(Need::kJoin) && axes[from].kind == AxisKind::kJoined) {
       fits = fits || (kind == SelectKind::kFirst && to == axes[from].source) ||

@@ -404,14 +404,15 @@ bool verify_axes(const ModelReader& model, const Refusal& refuse) {
       return refuse("an axis is made of one that is not before it", "axes.source", i, axis.source,
                     i);
     }
-    const bool has_rows = axis.kind == AxisKind::kConstants || model.is_of_blocks(i);
+    const bool has_rows =
+        axis.kind == AxisKind::kConstants || axis.kind == AxisKind::kTurns || model.is_of_blocks(i);
     if (has_rows ? axis.rows - 1 >= kAxisRowsMax : !is_image && axis.rows != 0) {
       return refuse("an axis has no rows, or too many", "axes.rows", i, axis.rows, kAxisRowsMax);
     }
     if (!verify_axis_of_windows(model, i, refuse)) return false;
     const uint32_t positions = model.rows_of_axes(model.positions(), 1, true)[i];
     const bool is_counted =
-        has_other || axis.kind == AxisKind::kWindows || axis.kind == AxisKind::kPixels;
+        has_other || axis.kind >= AxisKind::kWindows;  // of as many as windows, pixels or parts
     if (is_counted && positions > kPositionsLimit) {
       return refuse("an axis has more rows than can be counted", "axes.rows", i, positions,
                     kPositionsLimit);

@@ -126,7 +126,8 @@ void join(const ConstMatrix& first, std::span<const SequenceRows> first_rows,
 
 // What `kind` takes of the rows of each sequence that has any in `to`: one row made of all, or a
 // copy of the first or, also with kAsAsked, the last ones, as many as `to` says. The sequences have
-// rows in `rows`, too. input [rows, columns], output [rows of `to`, columns].
+// rows in `rows`, too. input [rows, columns], output [rows of `to`, columns]. With kTurns either is
+// k times as wide as the other, which has k times its rows.
 void select(const KernelSet& kernels, SelectKind kind, const ConstMatrix& input,
             const StepRows& rows, std::span<const SequenceRows> to, const Matrix& output);
 

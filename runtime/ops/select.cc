@@ -2,6 +2,7 @@
 // Rows are taken in their order, so that the bits depend on the sequence alone.
 #include "ops/row_ops.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "core/needs.h"
@@ -50,10 +51,23 @@ void pool_rows(const KernelSet& kernels, SelectKind kind, const ConstMatrix& fro
   }
 }
 
+// k parts of each row as k rows, or the other way round.
+inline void take_in_turn(const ConstMatrix& from, const Matrix& to) {
+  const uint32_t width = std::min(from.columns, to.columns);
+  const uint32_t of_from = from.columns / width, of_to = to.columns / width;
+  for (uint32_t i = 0; i < from.rows * of_from; ++i) {
+    std::memcpy(to.row(i / of_to) + i % of_to * width, from.row(i / of_from) + i % of_from * width,
+                width * sizeof(float));
+  }
+}
+
 }  // namespace
 
 void select(const KernelSet& kernels, SelectKind kind, const ConstMatrix& input,
             const StepRows& rows, std::span<const SequenceRows> to, const Matrix& output) {
+  if (linked(Need::kSelectTurns) && kind == SelectKind::kTurns) {
+    return take_in_turn(input, output);
+  }
   for (size_t i = 0; i < to.size(); ++i) {
     if (to[i].rows == 0) continue;
     const uint32_t begin = rows.sequences[i].row_begin;

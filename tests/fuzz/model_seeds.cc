@@ -90,6 +90,7 @@ void write_graphs(const ModelSeeds& seeds) {
       {"functions_together", functions_graph({.together = true})},
       {"functions_image", functions_graph({.image = true})},
       {"blocks", long_graph(TensorType::kF32)},
+      {"turns", graph_of({.causal = true, .turns = 3})},
       {"windows", stem_graph(kWholeStem)},
       {"windows_causal", stem_graph(kCausalStem)},
       {"windows_image", image_graph(kPooledStem)},

@@ -127,7 +127,7 @@ class Promises {
     require(model_.axes()->size() >= 1 && model_.axes()->size() <= 8, "there are axes");
     for (uint32_t i = 0; i < model_.axes()->size(); ++i) {
       const format::Axis& axis = *model_.axes()->Get(i);
-      require(axis.kind() <= 7 && (i != 0 || axis.kind() == 0), "an axis of a known kind");
+      require(axis.kind() <= 8 && (i != 0 || axis.kind() == 0), "an axis of a known kind");
       const bool is_image = axis.kind() == 6 || (axis.kind() == 0 && axis.rows() != 0);
       if (is_image) check_image(axis);
       for (const uint32_t source : {axis.source(), is_image ? 0 : axis.other()}) {
@@ -136,9 +136,9 @@ class Promises {
                                        model_.axes()->Get(source)->kind() != 7,
                 "an axis is made of those before it");
       }
-      require(axis.kind() == 1 || axis.kind() == 7 ? axis.rows() >= 1 && axis.rows() <= 65536
-                                                   : is_image || axis.rows() == 0,
-              "constants and blocks have rows");
+      const bool has_rows = axis.kind() == 1 || axis.kind() >= 7;
+      require(has_rows ? axis.rows() >= 1 && axis.rows() <= 65536 : is_image || axis.rows() == 0,
+              "constants, blocks and turns have rows");
       require(axis.kind() == 5 ? axis.stride() >= 1 && axis.stride() <= 65536
                                : axis.kind() == 6 || axis.stride() == 0,
               "windows follow each other");
@@ -348,9 +348,11 @@ class Promises {
         require(width(0) == width(3) && width(1) == width(3), "a sum");
         return;
       case 7:
-      case 8:
+        if (number(0) == 8) return check_turns(of);
         require(width(0) == width(3), "rows that are copied");
-        require(of.kind() == 7 || width(1) == width(3), "rows that are joined");
+        return;
+      case 8:
+        require(width(0) == width(3) && width(1) == width(3), "rows that are joined");
         return;
       case 9: {
         const Tensor& weights = tensor(number(0));
@@ -368,6 +370,17 @@ class Promises {
                 "a weight for each column");
         return check_windows(of, tensor(number(0)).outputs());
     }
+  }
+
+  // Of two axes one has `rows` for each row of the other, of a part of its width.
+  void check_turns(const Op& of) const {
+    const format::View &from = *of.views()->Get(0), &to = *of.views()->Get(3);
+    const bool parts = model_.axes()->Get(axis_of(to))->kind() == 8 &&
+                       model_.axes()->Get(axis_of(to))->source() == axis_of(from);
+    const format::View &many = parts ? to : from, &one = parts ? from : to;
+    const format::Axis& turns = *model_.axes()->Get(axis_of(many));
+    require(turns.kind() == 8 && turns.source() == axis_of(one), "rows in turn are on their axis");
+    require(one.width() == uint64_t{many.width()} * turns.rows(), "parts fill a row");
   }
 
   // The zeros around a sequence are no fewer than none, so that every window has its place.

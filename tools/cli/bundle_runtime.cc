@@ -64,9 +64,10 @@ constexpr SourceRow kSourceRows[] = {
     {"format/verify_sound.cc", bits_of(Need::kSound)},
     {"session/sound_stream.cc", bits_of(Need::kSound)},
     {"sound/frames.cc", bits_of(Need::kSound)},
-    {"ops/select.cc", bits_of(Need::kSelectAsAsked, Need::kSelectFirst, Need::kSelectMean,
-                              Need::kSelectMax, Need::kSelectMeanSqrtLength,
-                              Need::kSelectWeightedMean, Need::kSelectLast, Need::kSelectSum)},
+    {"ops/select.cc",
+     bits_of(Need::kSelectAsAsked, Need::kSelectFirst, Need::kSelectMean, Need::kSelectMax,
+             Need::kSelectMeanSqrtLength, Need::kSelectWeightedMean, Need::kSelectLast,
+             Need::kSelectSum, Need::kSelectTurns)},
 };
 
 // What a program reads or writes text with. Models of tokens come with it: a tokenizer may be

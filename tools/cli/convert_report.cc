@@ -364,6 +364,7 @@ std::string listed(const std::vector<std::string>& parts) {
 const char* describe(SelectKind pooling) {
   switch (pooling) {
     case SelectKind::kAsAsked:
+    case SelectKind::kTurns:
       break;
     case SelectKind::kFirst:
       return "its first token";

@@ -130,9 +130,10 @@ void add_calls(const ModelFacts& facts, uint32_t index, FunctionFacts& function)
       facts_of_call(function.bounds, fmt::format("{}run of {}", of, counted(longest, "token")),
                     {0, rows, selects ? 1 : rows, true, stored});
   if (!function.causal || held == 0) return;
+  const uint32_t rows_held = most_rows(reader, before, index);
   function.step =
       facts_of_call(function.bounds, fmt::format("{}step after {}", of, counted(held, "token")),
-                    {most_rows(reader, before, index), 1, 1, true, stored});
+                    {rows_held, most_rows(reader, positions, index) - rows_held, 1, true, stored});
 }
 
 }  // namespace
@@ -275,6 +276,22 @@ uint32_t most_rows(const ModelReader& reader, const InputTokens& tokens, uint32_
     if (is_own) most = std::max(most, rows[axis]);
   }
   return most;
+}
+
+uint32_t rows_of_token(const ModelReader& reader, uint32_t axis) {
+  const Axis& own = reader.axes()[axis];
+  if (own.kind == AxisKind::kTurns) return own.rows * rows_of_token(reader, own.source);
+  return 1;
+}
+
+uint32_t prefix_rows(const ModelReader& reader) {
+  const AxisRows rows = reader.rows_of_axes(1, 1, true);
+  uint32_t most = 1;
+  for (uint32_t axis = 0; axis < reader.axes().size(); ++axis) {
+    const bool is_own = (reader.inputs_of_axis(axis) & reader.function(0).inputs) != 0;
+    if (is_own) most = std::max(most, rows[axis] / rows_of_token(reader, axis));
+  }
+  return most - 1;
 }
 
 uint32_t most_stored(const ModelReader& reader, const InputTokens& tokens, uint32_t function) {

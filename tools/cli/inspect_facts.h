@@ -173,6 +173,10 @@ struct FactValue<FunctionFacts> {
 // Rows of a sequence of so many tokens, on the function's axis that has most.
 uint32_t most_rows(const format::ModelReader& reader, const InputTokens& tokens,
                    uint32_t function = 0);
+// Rows of an axis for each of a token's, where some are in turn.
+uint32_t rows_of_token(const format::ModelReader& reader, uint32_t axis);
+// That a sequence has at most beside those of its tokens, of the first function.
+uint32_t prefix_rows(const format::ModelReader& reader);
 // Keys that it sees of sequences of so many tokens, on the axis of stored ones that has most.
 uint32_t most_stored(const format::ModelReader& reader, const InputTokens& tokens,
                      uint32_t function = 0);

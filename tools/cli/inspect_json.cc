@@ -34,7 +34,7 @@ const char* mask_kind_name(MaskKind kind) {
 using MaskKindWord = OneOf<all_names<mask_kind_name>>;
 using LayoutWord = OneOf<all_names<layout_name>>;
 std::vector<std::string> axis_kinds() {
-  return {"tokens", "constants", "joined", "one", "asked", "windows", "pixels", "blocks"};
+  return {"tokens", "constants", "joined", "one", "asked", "windows", "pixels", "blocks", "turns"};
 }
 std::vector<std::string> op_kinds() {
   std::vector<std::string> names;
@@ -430,7 +430,7 @@ constexpr auto kModelPart = part(
     Fact("input_features", "0: it reads tokens", &ModelFacts::input_features),
     Fact("image", "What it reads; null: no images", image_facts),
     Fact("prefix_rows", "Rows that a sequence has at most beside its tokens",
-         [](const ModelFacts& f) { return most_rows(f.reader, 1) - 1; }),
+         [](const ModelFacts& f) { return prefix_rows(f.reader); }),
     Fact("axes", "What rows activations have", [](const ModelFacts& f) { return f.reader.axes(); }),
     Fact("inputs", "The facts above and below are of the first of them", &ModelFacts::inputs),
     Fact("functions", "Parts of the ops, each of which a call runs", &ModelFacts::functions),

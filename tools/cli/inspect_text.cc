@@ -256,9 +256,12 @@ std::string class_names(const std::vector<std::string>& labels) {
 // The program's sums, over the ops.
 void add_sums(const ModelFacts& facts, Json& json) {
   Checked per_token = 0, per_pair = 0, per_pass = 0;
-  for (const OpFacts& op : facts.ops) {
-    per_token = per_token + op.cost.per_token;
-    per_pair = per_pair + op.cost.per_pair;
+  for (uint32_t i = 0; i < facts.ops.size(); ++i) {
+    const OpFacts& op = facts.ops[i];
+    const format::ModelReader& reader = facts.reader;
+    const Checked rows = rows_of_token(reader, reader.whole_axis(reader.axis_of_op(i)));
+    per_token = per_token + rows * op.cost.per_token;
+    per_pair = per_pair + rows * op.cost.per_pair;
     per_pass = per_pass + op.pass_multiply_adds;
   }
   json["sums"] = {

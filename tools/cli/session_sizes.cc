@@ -91,6 +91,8 @@ const char* row_of_axis(AxisKind kind) {
       return "a window of an image";
     case AxisKind::kBlocks:
       return "a row of a block";
+    case AxisKind::kTurns:
+      return "a row in turn";
   }
   return "";
 }

@@ -49,8 +49,9 @@ enum class AxisKind : uint32_t {
   kWindows,    // one for each window over the rows of `source`, of each sequence
   kPixels,     // one for each window over the pixels of an image, which `source` has
   kBlocks,     // at most `rows` of those of `source`, which ops make block after block
+  kTurns,      // `rows` for each of those of `source`, in turn
 };
-inline constexpr uint32_t kAxisKinds = 8;
+inline constexpr uint32_t kAxisKinds = 9;
 
 // Rows of which a call gives some, whatever its tokens are.
 constexpr bool is_of_outputs(AxisKind kind) {
@@ -62,7 +63,8 @@ struct Axis {
   AxisKind kind = AxisKind::kInput;
   uint32_t source = 0;
   uint32_t other = 0;  // of images: rows in a line
-  uint32_t rows = 0;   // of constants, and of a block; of images all of one image, line by line
+  // Of constants, of a block, and in turn; of images all of one image, line by line.
+  uint32_t rows = 0;
   // Of windows: rows of the source from one to the next, and those that one sees without the zeros
   // before and after a sequence. What zeros there are, and how windows look, is their op's. Of
   // pixels: lines of the source from one to the next, and 65536 times the columns.
@@ -153,6 +155,7 @@ constexpr AxisRows rows_of_axes(std::span<const Axis> axes, const InputTokens& t
     Checked count = sequences;
     if (axis.kind == AxisKind::kInput) count = of_input;
     if (axis.kind == AxisKind::kConstants) count = Checked(sequences) * axis.rows;
+    if (axis.kind == AxisKind::kTurns) count = Checked(rows_on(axis.source)) * axis.rows;
     if (axis.kind == AxisKind::kJoined) {
       count = Checked(rows_on(axis.source)) + rows_on(axis.other);
     }

@@ -113,6 +113,7 @@ EXPORTED = {
     "pooled_causal": (lambda: Model("tokens", True, "mean", 96), (2, CAUSAL_TOKENS)),
     "pooled_causal_features": (lambda: Model("features", True, "max"),
                                (2, CAUSAL_TOKENS, FEATURES)),
+    "turns": (lambda: Model("features", True, "turns"), (2, CAUSAL_TOKENS, FEATURES)),
 }
 # Of two inputs.
 SEVERAL = {"translation": lambda: Translation(20), "sensors": lambda: Sensors(20)}

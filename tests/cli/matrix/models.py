@@ -64,6 +64,7 @@ GIVES = {
     "last": lambda x, seen: x[:, -1],
     "mean": lambda x, seen: x.mean(1) if seen is None else x[:, seen].mean(1),
     "max": lambda x, seen: x.amax(1) if seen is None else x[:, seen].amax(1),
+    "turns": lambda x, seen: x.unflatten(1, (-1, 2))[:, :, 1],  # of two rows each
 }
 
 
@@ -73,6 +74,8 @@ class Model(nn.Module):
     def __init__(self, reads, causal, gives, positions=0, class_token=False, heads=1):
         super().__init__()
         self.embedding, self.causal, self.gives = front_of(reads), causal, gives
+        if gives == "turns":
+            self.embedding = nn.Linear(FEATURES, 2 * WIDTH)
         self.positions = nn.Parameter(torch.zeros(1, positions, WIDTH)) if positions else None
         self.class_token = nn.Parameter(torch.zeros(1, 1, WIDTH)) if class_token else None
         self.block, self.norm = Block(causal), nn.LayerNorm(WIDTH)
@@ -81,6 +84,8 @@ class Model(nn.Module):
 
     def states(self, x, visible=None):
         x = self.embedding(x)
+        if self.gives == "turns":
+            x = x.reshape(x.shape[0], -1, WIDTH)
         if self.class_token is not None:
             x = torch.cat([self.class_token.expand(x.shape[0], -1, -1), x], 1)
             visible = None if visible is None else torch.cat([torch.tensor([True]), visible])

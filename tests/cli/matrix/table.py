@@ -41,6 +41,7 @@ KINDS = {
     "classifier": Kind("c", "classifier", [], "sequences", 0, False),
     "sentence": Kind("se", "sentence", [], "sequences", 0, False),
     "tagger": Kind("tg", "tagger", [], "tokens", 0, False),
+    "turns": Kind("tu", "turns.pt2", [], "tokens", 0, True),
 }
 # Its options of convert; what results may be off by, as a share of the largest; types. Weights of
 # the fixtures are exact in four bits. What is left are activations in int8, which cost up to 0.0143
@@ -135,164 +136,164 @@ REFUSALS = {
 # Of all VARIANTS.
 EVERY_TYPE = """
 run
-    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 run --chunk
-    +  +  +  C  +  C  C  C  C  C  C  +  +  C  C  C  C  +  C  +  C  C  C  C
+    +  +  +  C  +  C  C  C  C  C  C  +  +  C  C  C  C  +  C  +  C  C  C  C  +
 run --last
-    L  +  +  L  +  L  L  L  L  L  L  +  +  L  L  L  L  +  L  +  L  L  L  L
+    L  +  +  L  +  L  L  L  L  L  L  +  +  L  L  L  L  +  L  +  L  L  L  L  +
 run --all-rows
-    L  +  +  L  +  L  L  L  L  L  L  +  +  L  L  L  L  +  L  +  L  L  L  L
+    L  +  +  L  +  L  L  L  L  L  L  +  +  L  L  L  L  +  L  +  L  L  L  L  +
 run --lengths
-    +  +  +  +  +  +  I  I  I  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+    +  +  +  +  +  +  I  I  I  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 run --mask
-    +  +  +  +  +  +  I  I  I  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+    +  +  +  +  +  +  I  I  I  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 run --types
-    T  T  T  T  T  T  T  T  T  T  T  T  T  T  T  T  T  T  T  T  +  +  +  +
+    T  T  T  T  T  T  T  T  T  T  T  T  T  T  T  T  T  T  T  T  +  +  +  +  T
 run --hidden-states
-    H  +  H  H  H  H  H  H  H  H  H  H  H  H  H  H  H  H  H  +  +  +  +  +
+    H  +  H  H  H  H  H  H  H  H  H  H  H  H  H  H  H  H  H  +  +  +  +  +  H
 run --threads
-    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 run --kv
-    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 run --kernels
-    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 generate
-    F  +  F  F  +  N  F  F  F  F  N  +  F  F  N  N  F  +  F  +  N  N  N  N
+    F  +  F  F  +  N  F  F  F  F  N  +  F  F  N  N  F  +  F  +  N  N  N  N  F
 classify --text
-    R  G  R  R  G  Y  R  R  R  R  Y  G  R  R  Y  Y  R  P  P  G  +  +  +  +
+    R  G  R  R  G  Y  R  R  R  R  Y  G  R  R  Y  Y  R  P  P  G  +  +  +  +  R
 classify --input --top
-    +  G  +  +  G  Z  +  +  +  +  Z  G  +  +  Z  Z  +  P  P  G  Z  Z  Z  Z
+    +  G  +  +  G  Z  +  +  +  +  Z  G  +  +  Z  Z  +  P  P  G  Z  Z  Z  Z  +
 embed-text --text
-    R  V  R  R  V  V  R  R  R  R  Y  Y  R  R  Y  Y  R  P  P  V  V  +  +  V
+    R  V  R  R  V  V  R  R  R  R  Y  Y  R  R  Y  Y  R  P  P  V  V  +  +  V  R
 inspect
-    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 inspect --positions --tokens --sequences --threads --kv
-    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 embed --data --section --abi --positions --tokens --sequences
-    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 embed --language --name
-    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 bundle
-    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 verify
-    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 bench
-    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 repack
-    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 strip
-    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 """
 # Of float32 alone: what a type of weights or cache changes nothing in.
 FLOAT32 = """
 convert
-    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 convert --heads
-    +  +  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  +  +  +  +  +
+    +  +  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  +  +  +  +  +  e
 convert --activation
-    m  +  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  +  a  a  a  a
+    m  +  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  +  a  a  a  a  e
 convert --norm-first
-    m  +  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  c  n  n  n  n
+    m  +  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  c  n  n  n  n  e
 convert --norm-last
-    m  x  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  c  +  +  +  +
+    m  x  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  c  +  +  +  +  e
 convert --causal
-    +  +  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  c  c  c  c  c
+    +  +  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  c  c  c  c  c  e
 convert --bidirectional
-    b  d  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  c  c  c  c  c
+    b  d  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  c  c  c  c  c  e
 convert --window
-    +  +  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  c  c  c  c  c
+    +  +  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  c  c  c  c  c  e
 convert --embedding-scale
-    m  +  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  c  c  c  c  c
+    m  +  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  c  c  c  c  c  e
 convert --scale
-    +  +  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  c  c  c  c  c
+    +  +  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  c  c  c  c  c  e
 convert --epsilon
-    m  +  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  c  c  c  c  c
+    m  +  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  c  c  c  c  c  e
 convert --rope-theta
-    m  +  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  c  c  c  c  c
+    m  +  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  c  c  c  c  c  e
 convert --pooling
-    m  p  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  p  +  q  +  q
+    m  p  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  p  +  q  +  q  e
 convert --module
-    +  g  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  u  u  u  u  u
+    +  g  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  u  u  u  u  u  e
 convert --features
-    +  h  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  u  u  u  u  u
+    +  h  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  u  u  u  u  u  e
 convert --mask-ones
-    +  h  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  u  u  u  u  u
+    +  h  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  u  u  u  u  u  e
 convert --output-index
-    i  i  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  i  i  i  i  i
+    i  i  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  i  i  i  i  i  +
 convert --functions
-    f  f  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  f  f  f  f  f
+    f  f  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  f  f  f  f  f  +
 convert --encoded
-    w  w  w  w  w  w  w  w  w  w  w  w  w  w  w  w  w  w  w  w  w  w  w  w
+    w  w  w  w  w  w  w  w  w  w  w  w  w  w  w  w  w  w  w  w  w  w  w  w  w
 convert --context
-    +  +  +  +  +  +  z  z  z  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+    +  +  +  +  +  +  z  z  z  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 convert --tokenizer
-    m  +  t  t  +  +  t  t  t  t  +  +  t  t  +  +  t  +  t  +  +  +  +  +
+    m  +  t  t  +  +  t  t  t  t  +  +  t  t  +  +  t  +  t  +  +  +  +  +  t
 convert --sound
-    +  r  +  +  r  r  l  l  l  +  r  r  +  +  r  r  +  r  +  r  r  r  r  r
+    +  r  +  +  r  r  l  l  l  +  r  r  +  +  r  r  +  r  +  r  r  r  r  r  +
 convert --target
-    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 convert --weights --max-bytes
-    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 convert --kv
-    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 convert --keep --calibrate --min-cosine
-    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 convert --max-kl
-    k  +  k  k  +  k  k  k  k  k  k  +  k  k  k  k  k  +  k  +  k  +  k  +
+    k  +  k  k  +  k  k  k  k  k  k  +  k  k  k  k  k  +  k  +  k  +  k  +  k
 convert --max-perplexity-increase
-    y  +  y  y  +  y  y  y  y  y  y  +  y  y  y  y  y  +  y  +  y  y  y  y
+    y  +  y  y  +  y  y  y  y  y  y  +  y  y  y  y  y  +  y  +  y  y  y  y  y
 convert --max-arena
-    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 convert --no-self-test --name --explain --report
-    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 convert --expect
-    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 convert --expect-lengths
-    +  +  +  +  +  +  j  j  j  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+    +  +  +  +  +  +  j  j  j  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 run --profile --trace
-    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 generate --input --start
-    F  S  F  F  S  N  F  F  F  F  N  S  F  F  N  N  F  +  F  S  N  N  N  N
+    F  S  F  F  S  N  F  F  F  F  N  S  F  F  N  N  F  +  F  S  N  N  N  N  F
 generate --temperature --top-k --top-p --min-p --seed
-    F  +  F  F  +  N  F  F  F  F  N  +  F  F  N  N  F  +  F  +  N  N  N  N
+    F  +  F  F  +  N  F  F  F  F  N  +  F  F  N  N  F  +  F  +  N  N  N  N  F
 generate --repeat-penalty --repeat-last
-    F  +  F  F  +  N  F  F  F  F  N  +  F  F  N  N  F  +  F  +  N  N  N  N
+    F  +  F  F  +  N  F  F  F  F  N  +  F  F  N  N  F  +  F  +  N  N  N  N  F
 generate --context --chunk --kernels --threads --kv --skip-checksums --profile --trace
-    F  +  F  F  +  N  F  F  F  F  N  +  F  F  N  N  F  +  F  +  N  N  N  N
+    F  +  F  F  +  N  F  F  F  F  N  +  F  F  N  N  F  +  F  +  N  N  N  N  F
 generate --prompt --prompt-file --no-prompt
-    F  K  F  F  K  N  F  F  F  F  N  K  F  F  N  N  F  K  F  +  N  N  N  N
+    F  K  F  F  K  N  F  F  F  F  N  K  F  F  N  N  F  K  F  +  N  N  N  N  F
 generate --special
-    F  K  F  F  K  N  F  F  F  F  N  K  F  F  N  N  F  K  F  +  N  N  N  N
+    F  K  F  F  K  N  F  F  F  F  N  K  F  F  N  N  F  K  F  +  N  N  N  N  F
 generate --stop
-    F  K  F  F  K  N  F  F  F  F  N  K  F  F  N  N  F  K  F  +  N  N  N  N
+    F  K  F  F  K  N  F  F  F  F  N  K  F  F  N  N  F  K  F  +  N  N  N  N  F
 classify --file --on-error
-    R  G  R  R  G  Y  R  R  R  R  Y  G  R  R  Y  Y  R  P  P  G  +  +  +  +
+    R  G  R  R  G  Y  R  R  R  R  Y  G  R  R  Y  Y  R  P  P  G  +  +  +  +  R
 classify --pairs
-    R  G  R  R  G  Y  R  R  R  R  Y  G  R  R  Y  Y  R  P  P  G  +  +  +  +
+    R  G  R  R  G  Y  R  R  R  R  Y  G  R  R  Y  Y  R  P  P  G  +  +  +  +  R
 classify --truncate --kernels --threads
-    R  G  R  R  G  Y  R  R  R  R  Y  G  R  R  Y  Y  R  P  P  G  +  +  +  +
+    R  G  R  R  G  Y  R  R  R  R  Y  G  R  R  Y  Y  R  P  P  G  +  +  +  +  R
 embed-text --file --on-error
-    R  V  R  R  V  V  R  R  R  R  Y  Y  R  R  Y  Y  R  P  P  V  V  +  +  V
+    R  V  R  R  V  V  R  R  R  R  Y  Y  R  R  Y  Y  R  P  P  V  V  +  +  V  R
 embed-text --pairs
-    R  V  R  R  V  V  R  R  R  R  Y  Y  R  R  Y  Y  R  P  P  V  V  +  +  V
+    R  V  R  R  V  V  R  R  R  R  Y  Y  R  R  Y  Y  R  P  P  V  V  +  +  V  R
 embed-text --truncate --kernels --threads
-    R  V  R  R  V  V  R  R  R  R  Y  Y  R  R  Y  Y  R  P  P  V  V  +  +  V
+    R  V  R  R  V  V  R  R  R  R  Y  Y  R  R  Y  Y  R  P  P  V  V  +  +  V  R
 embed-text --json
-    R  V  R  R  V  V  R  R  R  R  Y  Y  R  R  Y  Y  R  P  P  V  V  +  +  V
+    R  V  R  R  V  V  R  R  R  R  Y  Y  R  R  Y  Y  R  P  P  V  V  +  +  V  R
 inspect --report --svg
-    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 embed --threads --kv --json
-    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 bundle --board --incbin --archive --positions --tokens --sequences
-    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 verify --kernels --kv
-    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 bench --tokens --lengths
-    +  D  +  +  D  +  J  J  J  +  +  D  +  +  +  +  +  M  M  D  +  +  +  +
+    +  D  +  +  D  +  J  J  J  +  +  D  +  +  +  +  +  M  M  D  +  +  +  +  +
 bench --prompt --decode --at --context --chunk
-    E  +  E  E  +  E  E  E  E  E  E  +  E  E  E  E  E  +  A  +  E  E  E  E
+    E  +  E  E  +  E  E  E  E  E  E  +  E  E  E  E  E  +  A  +  E  E  E  E  E
 bench --kernels --threads --kv --profile --trace
-    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 """
 
 

@@ -165,7 +165,9 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"conformer", "conformer", "bidirectional", 0, false},
                       Case{"conformer_other", "conformer", "bidirectional", 0, false},
                       Case{"stem", "stem", "bidirectional", 0, false},
-                      Case{"stem_other", "stem", "bidirectional", 0, false}),
+                      Case{"stem_other", "stem", "bidirectional", 0, false},
+                      Case{"raised", "raised", "bidirectional", 0, false},
+                      Case{"raised_other", "raised", "bidirectional", 0, false}),
     [](const auto& info) { return std::string(info.param.archive) + "_of_" + info.param.name; });
 
 TEST(Convolutions, MayStandBeforeAllElse) {
@@ -222,7 +224,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"segformer", "segformer", "bidirectional", 384, false},
                       Case{"pvt", "pvt", "bidirectional", 192, false},
                       Case{"reduced_tokens", "reduced_tokens", "bidirectional", 64, false},
-                      Case{"in_turn", "in_turn", "tiles, 1 of 1 stored", 7, false},
+                      Case{"in_turn", "in_turn", "causal", 64, true},
                       Case{"inverted", "inverted", "bidirectional", 5, false},
                       Case{"series_patches", "series_patches", "strip by distance, 29 values", 36,
                            false},
@@ -243,9 +245,9 @@ TEST_P(OtherLengths, AreTheAuthorsModel) {
   }
 }
 INSTANTIATE_TEST_SUITE_P(Exported, OtherLengths,
-                         ::testing::Values("shifts", "padded_ids", "zeroed_ids", "key_terms",
-                                           "waves", "pools", "last_rows", "some_rows",
-                                           "as_wide_as_long"),
+                         ::testing::Values("in_turn", "less_the_largest", "shifts", "padded_ids",
+                                           "zeroed_ids", "key_terms", "waves", "pools", "last_rows",
+                                           "some_rows", "as_wide_as_long"),
                          [](const auto& info) { return std::string(info.param); });
 
 class CollectionModels : public ::testing::TestWithParam<Case> {};

@@ -116,6 +116,25 @@ TEST_F(Npy, RefusesTypesThatItCannotRead) {
   EXPECT_TRUE(refuses_fields("'descr': [('a', '<f4')]", {"structured type"}));
 }
 
+TEST_F(Npy, ReadsFilesSideBySide) {
+  const auto write = [&](const char* name, std::vector<uint64_t> shape, std::vector<float> values) {
+    write_npy(folder_.path() / name, shape, values);
+    return (folder_.path() / name).string();
+  };
+  const std::string pairs = write("a.npy", {1, 2, 2}, {1, 2, 3, 4});
+  const std::string singles = write("b.npy", {1, 2, 1}, {5, 6});
+  const NpyArray both = NpyArray::read(pairs + "," + singles);
+  EXPECT_EQ(both.shape(), (std::vector<uint64_t>{1, 2, 3}));
+  EXPECT_EQ(both.to_f32(), (std::vector<float>{1, 2, 5, 3, 4, 6}));
+
+  const std::string longer = write("c.npy", {1, 3, 1}, {7, 8, 9});
+  const std::string empty = write("d.npy", {1, 2, 0}, {});
+  for (const std::string& names :
+       {pairs + "," + longer, pairs + "," + empty, empty + "," + pairs}) {
+    EXPECT_TRUE(testing::refuses([&] { NpyArray::read(names); }, {"differ in the last extent"}));
+  }
+}
+
 TEST_F(Npy, RefusesFortranOrder) {
   EXPECT_TRUE(refuses_fields("'descr': '<f4', 'fortran_order': True, 'shape': (1,)",
                              {"field 'fortran_order'", "numpy.ascontiguousarray"}));

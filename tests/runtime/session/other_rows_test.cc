@@ -60,7 +60,8 @@ TEST_P(OtherRows, AreThoseOfTheReference) {
        {Form{}, Form{false, false, kFirst}, Form{false, false, kFirst, 1},
         Form{false, false, kMean}, Form{false, false, kMean, 2}, Form{false, false, kMax, 1},
         Form{true}, Form{false, true, kMean, 1}, kMiddle, Form{false, false, kFirst, 2, true, true},
-        Form{false, true, kMean, 1, true, true}}) {
+        Form{false, true, kMean, 1, true, true}, Form{.turns = 3},
+        Form{.causal = true, .turns = 2}}) {
     const TestModel model = load(form);
     const uint32_t tokens = form.images ? kImagePixels : 11;
     const std::vector<float> fed = numbers(tokens * model->input_features());
@@ -78,7 +79,7 @@ TEST_P(OtherRows, AreThoseOfTheReference) {
 
 TEST_P(OtherRows, GiveTheSameBitsInEveryFormOfBatch) {
   for (const Form& form : {Form{}, Form{false, false, SelectKind::kMean, 1}, kMiddle,
-                           Form{false, false, SelectKind::kMax, 2, true, true}}) {
+                           Form{false, false, SelectKind::kMax, 2, true, true}, Form{.turns = 3}}) {
     const TestModel model = load(form);
     constexpr uint32_t kTokens = 9;
     const std::vector<uint32_t> lengths = {4, 0, 9, 1};
@@ -120,33 +121,41 @@ TEST_P(OtherRows, LeaveGapsOut) {
   const Result<Output> output = session->run(Batch{fed, 2, 5, {}, gaps});
   ASSERT_TRUE(output.ok());
   EXPECT_EQ(output->rows, 2 * kPrefix + 7);
+  // Rows in turn are counted without gaps.
+  const TestModel turns = load({.turns = 3});
+  const TestSession other(*turns, options_for(5, 2));
+  EXPECT_EQ(other->run(Batch{fed, 2, 5, {}, gaps}).status(), Status::kUnsupported);
 }
 
 TEST_P(OtherRows, ComeOnceWhereTokensComeInSteps) {
-  const TestModel model = load({true});
-  constexpr uint32_t kTokens = 13;
-  const std::vector<float> fed = numbers(kTokens * kFeatures);
-  SessionOptions options = options_for(kTokens);
-  options.outputs = Outputs::kAll;
-  const TestSession session(*model, options);
-  const std::vector<float> expected = session.run(fed);
-  for (const uint32_t tokens : {1u, 4u}) {
-    session->reset();
-    expect_same_bits(session.steps_of(tokens, fed), expected);
-    EXPECT_EQ(session->positions(0), kTokens);
+  for (const Form& form : {Form{true}, Form{.causal = true, .turns = 3}}) {
+    const TestModel model = load(form);
+    constexpr uint32_t kTokens = 13;
+    const std::vector<float> fed = numbers(kTokens * kFeatures);
+    SessionOptions options = options_for(kTokens);
+    options.outputs = Outputs::kAll;
+    const TestSession session(*model, options);
+    const std::vector<float> expected = session.run(fed);
+    for (const uint32_t tokens : {1u, 4u}) {
+      session->reset();
+      expect_same_bits(session.steps_of(tokens, fed), expected);
+      EXPECT_EQ(session->positions(0), kTokens);
+    }
+    EXPECT_EQ(session->rewind(0, 5), Status::kOk);
+    EXPECT_EQ(session->positions(0), 5u);
+    const auto later = std::span<const float>(fed).subspan(5 * kFeatures);
+    const std::vector<float> rest = session.step(later);
+    expect_same_bits(rest, std::span<const float>(expected).last(rest.size()));
+    EXPECT_EQ(session->rewind(0, 0), Status::kOk);
+    expect_same_bits(session.step(fed), expected);
+    EXPECT_EQ(session->step(std::span<const float>(fed).first(kFeatures)).status(),
+              Status::kContextFull);
   }
-  EXPECT_EQ(session->rewind(0, 5), Status::kOk);
-  EXPECT_EQ(session->positions(0), 5u);
-  const std::vector<float> rest = session.step(std::span<const float>(fed).subspan(5 * kFeatures));
-  expect_same_bits(rest, std::span<const float>(expected).last(rest.size()));
-  EXPECT_EQ(session->rewind(0, 0), Status::kOk);
-  expect_same_bits(session.step(fed), expected);
-  EXPECT_EQ(session->step(std::span<const float>(fed).first(kFeatures)).status(),
-            Status::kContextFull);
 }
 
 TEST_P(OtherRows, TakeNoByteMoreThanPlanned) {
-  for (const Form& form : {Form{}, Form{true}, Form{false, true, SelectKind::kFirst}, kMiddle}) {
+  for (const Form& form : {Form{}, Form{true}, Form{false, true, SelectKind::kFirst}, kMiddle,
+                           Form{.causal = true, .turns = 3}}) {
     const TestModel model = load(form);
     for (const uint32_t sequences : {1u, 2u, 5u}) {
       const uint32_t each = form.images ? kImagePixels : 16;
@@ -251,13 +260,14 @@ TEST_P(BrokenRows, AreRefused) {
 using convert::Program;
 constexpr Form kPooled = {false, false, SelectKind::kMean, 1};
 constexpr Form kBare = {false, false, SelectKind::kMean, 1, false};
+constexpr Form kTurns = {.rows = SelectKind::kMean, .without = 1, .positions = false, .turns = 3};
 constexpr Form kPictures = {false, true, SelectKind::kMean, 1};
 
 // 0 tokens, 1 one constant, 2 these, 3 two constants, 4 all, 5 one for each sequence, or asked.
 const BrokenRow kAxesThatAreNone[] = {
     {"None", kBare, [](Program& p) { p.axes.clear(); }, "axes", "too short"},
     {"Many", kBare, [](Program& p) { p.axes.resize(9, p.axes[5]); }, "axes", "too long"},
-    {"UnknownKind", kBare, [](Program& p) { p.axes[5].kind = AxisKind{8}; }, "axes.kind",
+    {"UnknownKind", kBare, [](Program& p) { p.axes[5].kind = AxisKind{9}; }, "axes.kind",
      "known kinds", 5},
     {"SecondInput", kBare, [](Program& p) { p.axes[1].kind = AxisKind::kInput; }, "axes.source",
      "not before it", 1},
@@ -286,6 +296,15 @@ const BrokenRow kAxesThatAreNone[] = {
      "no rows, or too many", 2},
     {"NotCounted", kBare, [](Program& p) { p.inputs[0].positions_max = UINT32_MAX - 2; },
      "axes.rows", "more rows than can be counted", 2},
+    // The fifth is of 3 rows for each of the one before.
+    {"NoTurns", kTurns, [](Program& p) { p.axes[5].rows = 0; }, "axes.rows", "no rows, or too many",
+     5},
+    {"ManyTurns", kTurns, [](Program& p) { p.axes[5].rows = 65537; }, "axes.rows",
+     "no rows, or too many", 5},
+    {"TurnsNotCounted", kTurns, [](Program& p) { p.inputs[0].positions_max = 1u << 31; },
+     "axes.rows", "more rows than can be counted", 5},
+    {"TurnsOfThemselves", kTurns, [](Program& p) { p.axes[5].source = 5; }, "axes.source",
+     "not before it", 5},
     {"SlotOnNone", kBare, [](Program& p) { p.slots[0].axis = 6; }, "slots.axis", "not there", 0},
 };
 const BrokenRow kOpsOnOthers[] = {
@@ -295,6 +314,17 @@ const BrokenRow kOpsOnOthers[] = {
     {"JoinLessColumns", kBare,
      [](Program& p) { op(p, "class").views[format::kInput].width = kWidth - 1; }, "ops.input",
      "another width", 0, "class"},
+    {"FewerTurns", kTurns, [](Program& p) { p.axes[5].rows = 2; }, "ops.input", "another width", 0,
+     "turns"},
+    {"TurnsOfAPart", kTurns,
+     [](Program& p) { op(p, "turns").views[format::kInput].width = kWidth; }, "ops.input",
+     "another width", 0, "turns"},
+    {"BesideOthers", kTurns,
+     [](Program& p) { op(p, "beside").numbers[0] = static_cast<uint32_t>(SelectKind::kSum); },
+     "ops.rows", "other rows than its kind", 0, "beside"},
+    {"PartInTurn", kTurns,
+     [](Program& p) { op(p, "part").numbers[0] = static_cast<uint32_t>(SelectKind::kTurns); },
+     "ops.rows", "other rows than its kind", 0, "part"},
     {"PoolOfAPart", kBare,
      [](Program& p) { op(p, "part").numbers[0] = static_cast<uint32_t>(SelectKind::kMean); },
      "ops.rows", "other rows than its kind", 0, "part"},
@@ -381,7 +411,7 @@ INSTANTIATE_TEST_SUITE_P(Images, BrokenRows, testing::ValuesIn(kImagesThatAreNon
 
 TEST(OtherRowsOfFiles, PassTheirSelfTest) {
   for (const Form& form : {kPooled, Form{true}, kPictures, Form{false, true}, Form{true, true},
-                           Form{true, false, SelectKind::kMean}, kMiddle}) {
+                           Form{true, false, SelectKind::kMean}, kMiddle, kTurns}) {
     const convert::Program program = convert::compile(graph_of(form), "rows");
     const TestModel model(convert::pack_model(program, {Target::kPortable}, "rows").span(),
                           Target::kPortable);

@@ -40,6 +40,7 @@ struct Form {
   uint32_t without = 0;  // of the two parts before the tokens, when rows are selected
   bool positions = true;
   bool middle = false;  // rows of sequences go back to those of tokens, and two are put together
+  uint32_t turns = 0;   // parts of each row that attention sees as rows of their own
 };
 
 // Rows of constants in two parts before those of the features.
@@ -87,6 +88,10 @@ inline convert::Graph graph_of(const Form& form) {
   }
   x = graph.add_linear("embed", {weight("embed", kWidth, graph.width(x)), {}}, x);
   x = with_constants(graph, x);
+  if (form.turns != 0) {
+    x = graph.add_linear("parts", {weight("parts", form.turns * kWidth, kWidth), {}}, x);
+    x = graph.add_in_turn("turns", x, form.turns);
+  }
   if (form.positions) {
     convert::EmbeddingNode positions;
     const uint32_t rows = graph.rows(graph.axis(x), graph.inputs[0].positions_max);
@@ -106,6 +111,7 @@ inline convert::Graph graph_of(const Form& form) {
   }
   x = graph.add("sum", convert::AddNode{},
                 {x, graph.add_attention("attention", attention, inputs)});
+  if (form.turns != 0) x = graph.add_side_by_side("beside", x);
   if (form.middle) x = with_rows_of_sequences(graph, x);
   if (form.causal || form.rows != SelectKind::kAsAsked) x = selected(graph, form, x);
   graph.output = graph.add_linear("head", {weight("head", 4, graph.width(x)), {}}, x);

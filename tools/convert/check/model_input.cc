@@ -259,9 +259,37 @@ std::vector<uint8_t> read_pairs(const std::string& file, const TokenAxes& axes,
   return pairs;
 }
 
+namespace {
+
+// The files of a model's one input that several of its author's stand in side by side, as
+// NpyArray::read has them, where each is given; else nothing.
+std::string side_by_side(std::span<const std::string> given, const Model& model) {
+  std::vector<std::string> names;
+  std::string name = model.input(0).name;
+  for (size_t begin = 0; begin <= name.size();) {
+    const size_t end = std::min(name.find(',', begin), name.size());
+    names.push_back(name.substr(begin, end - begin) + "=");
+    begin = end + 1;
+  }
+  if (model.inputs() > 1 || names.size() < 2 || given.size() != names.size()) return "";
+  std::vector<std::string> rest(given.begin(), given.end());
+  for (std::string& own : names) {
+    auto found =
+        std::ranges::find_if(rest, [&](const std::string& text) { return text.starts_with(own); });
+    const size_t begin = found == rest.end() ? 0 : own.size();
+    if (found == rest.end()) found = rest.begin();
+    own = found->substr(begin);
+    rest.erase(found);
+  }
+  return fmt::format("{}", fmt::join(names, ","));
+}
+
+}  // namespace
+
 std::vector<std::filesystem::path> files_of_inputs(std::span<const std::string> given,
                                                    const Model& model, const std::string& option,
                                                    uint32_t wanted) {
+  if (const std::string files = side_by_side(given, model); !files.empty()) return {files};
   const std::vector<std::string> values = values_of_inputs(given, model, option, wanted);
   for (uint32_t i = 0; i < values.size(); ++i) {
     if ((wanted >> i & 1) != 0 && values[i].empty()) {

@@ -763,18 +763,27 @@ ExportedModel read_exported_model(const std::shared_ptr<const ExportedProgram>& 
                                   const std::vector<std::vector<uint64_t>>& expected_inputs,
                                   bool compares) {
   const WorkBudget budget(reading_steps(*program));
-  const std::vector<InputMeaning> meanings = possible_meanings(*program);
+  const InputsSideBySide beside = inputs_side_by_side(*program);
+  std::vector<std::pair<std::shared_ptr<const ExportedProgram>, InputMeaning>> readings;
+  for (const auto& read : {program, beside.program}) {
+    if (read == nullptr) continue;
+    for (InputMeaning& meaning : possible_meanings(*read)) {
+      readings.emplace_back(read, std::move(meaning));
+    }
+  }
   std::optional<InputError> why;  // of the reading that came the farthest
   size_t reached = 0;
-  for (const InputMeaning& meaning : meanings) {
-    const auto reader = [&] {
-      return ModelReader(program, meaning, options, expected_inputs, compares);
+  for (const auto& [read, meaning] : readings) {
+    const auto reader = [&, &of = read, &meant = meaning] {
+      return ModelReader(of, meant, options, expected_inputs, compares);
     };
-    if (meanings.size() == 1) return reader().read();
+    if (readings.size() == 1) return reader().read();
     try {
       ModelReader one = reader();
       try {
-        return one.read();
+        ExportedModel model = one.read();
+        if (read == beside.program) model.account.given.push_back(beside.words);
+        return model;
       } catch (const InputError& error) {
         if (!why || ops_followed(error) > reached) why = error, reached = ops_followed(error);
       }

@@ -2,6 +2,7 @@
 // Reads and writes .npy files. The header is a Python dict literal of three fixed keys.
 #include "convert/files/npy.h"
 
+#include <algorithm>
 #include <cassert>
 #include <charconv>
 #include <cstdint>
@@ -257,7 +258,51 @@ std::vector<float> NpyArray::to_f32(uint64_t first, uint64_t count) const {
   return part.to_f32();
 }
 
+namespace {
+
+// The numbers of a row of each array after those of the one before, the first of `file`.
+NpyArray side_by_side(const std::filesystem::path& file, const std::string& name,
+                      const std::vector<NpyArray>& arrays) {
+  const std::vector<uint64_t>& first = arrays[0].shape();
+  std::vector<uint64_t> shape = first;
+  for (const NpyArray& array : std::span(arrays).subspan(1)) {
+    const std::vector<uint64_t>& own = array.shape();
+    refuse_if(own.empty() || own.size() != first.size() ||
+                  !std::equal(own.begin(), own.end() - 1, first.begin()) ||
+                  own.back() > UINT32_MAX || array.elements() == 0 || arrays[0].elements() == 0,
+              "{} has shape [{}], and {} [{}]: expected arrays that differ in the last extent "
+              "alone, whose columns stand side by side",
+              quote(arrays[0].name()), fmt::join(first, ", "), quote(array.name()),
+              fmt::join(own, ", "));
+    shape.back() += own.back();
+  }
+  const auto columns = static_cast<size_t>(shape.back());
+  std::vector<float> values(static_cast<size_t>(arrays[0].elements() / first.back()) * columns);
+  size_t begin = 0;  // column
+  for (const NpyArray& array : arrays) {
+    const std::vector<float> own = array.to_f32();
+    const auto width = static_cast<size_t>(array.shape().back());
+    for (size_t i = 0; i < own.size(); ++i) {
+      values[i / width * columns + begin + i % width] = own[i];
+    }
+    begin += width;
+  }
+  return NpyArray::of(FileMap(file), name, std::move(shape), std::move(values));
+}
+
+}  // namespace
+
 NpyArray NpyArray::read(const std::filesystem::path& file) {
+  const std::string name = file.string();
+  if (name.find(',') != std::string::npos && !std::filesystem::exists(file)) {
+    std::vector<NpyArray> arrays;
+    for (size_t begin = 0; begin <= name.size();) {
+      const size_t end = std::min(name.find(',', begin), name.size());
+      arrays.push_back(read(name.substr(begin, end - begin)));
+      begin = end + 1;
+    }
+    return side_by_side(name.substr(0, name.find(',')), name, arrays);
+  }
   FileMap map(file);
   CheckpointTensor tensor = array_view(map.bytes(), file.string());
   return NpyArray(std::move(map), std::move(tensor));

@@ -20,7 +20,7 @@ namespace arenite::convert {
 class NpyArray {
  public:
   // Reads '<f4', '<f8', '<i4', '<i8', '<u4', '|i1', '|u1' or '|b1' in C order. Throws InputError
-  // that names the file and the field.
+  // that names the file and the field. Of "A,B", the columns of the array in B after those in A.
   static NpyArray read(const std::filesystem::path& file);
 
   // Of numbers that were made of what is in `file`.

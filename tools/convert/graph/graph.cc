@@ -95,6 +95,7 @@ uint32_t Graph::inputs_of(uint32_t of_axis) const {
 
 bool Graph::joins_tokens(uint32_t of_axis) const {
   const Axis& axis = axes[of_axis];
+  if (axis.kind == AxisKind::kTurns) return joins_tokens(axis.source);
   if (axis.kind != AxisKind::kJoined) return false;
   const bool are_both = inputs_of(axis.source) != 0 && inputs_of(axis.other) != 0;
   return are_both || joins_tokens(axis.source) || joins_tokens(axis.other);
@@ -162,6 +163,18 @@ ValueId Graph::add_select(const std::string& name, SelectKind kind, ValueId inpu
   const uint32_t on_axis =
       add_axis(is_open ? Axis{AxisKind::kAsked, axis(input), 0, 0} : Axis{AxisKind::kOne, 0, 0, 0});
   return append({name, SelectNode{kind}, {input}, width(input), on_axis});
+}
+
+ValueId Graph::add_in_turn(const std::string& name, ValueId input, uint32_t parts) {
+  const uint32_t on_axis =
+      add_axis({.kind = AxisKind::kTurns, .source = axis(input), .rows = parts});
+  return append({name, SelectNode{SelectKind::kTurns}, {input}, width(input) / parts, on_axis});
+}
+
+ValueId Graph::add_side_by_side(const std::string& name, ValueId input) {
+  const Axis& turns = axes[axis(input)];
+  return append(
+      {name, SelectNode{SelectKind::kTurns}, {input}, width(input) * turns.rows, turns.source});
 }
 
 ValueId Graph::add_part(const std::string& name, bool is_first, ValueId input) {

@@ -177,8 +177,8 @@ struct AttentionNode {
 double whole_score(const AttentionNode& attention, double product, size_t head, size_t query,
                    size_t key);
 
-// Rows of the input that its axis says: those that a call asks for; one for each sequence; or, of
-// joined rows, the first ones again or the last ones.
+// Rows of the input that its axis says: those that a call asks for; one for each sequence; of
+// joined rows, the first ones again or the last ones; or its numbers as rows of another width.
 struct SelectNode {
   SelectKind kind = SelectKind::kAsAsked;
 };
@@ -315,6 +315,9 @@ class Graph {
   ValueId add_join(const std::string& name, ValueId first, ValueId second);
   // The rows that a call asks for, or one for each sequence.
   ValueId add_select(const std::string& name, SelectKind kind, ValueId input);
+  // So many parts of each row as rows in turn, or, of rows in turn, those of one row side by side.
+  ValueId add_in_turn(const std::string& name, ValueId input, uint32_t parts);
+  ValueId add_side_by_side(const std::string& name, ValueId input);
   // The first or the last rows of joined ones.
   ValueId add_part(const std::string& name, bool is_first, ValueId input);
   ValueId add_windows(const std::string& name, const Windows& windows, ValueId input);

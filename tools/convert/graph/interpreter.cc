@@ -138,6 +138,7 @@ double pooled(SelectKind kind, const Rows& x, size_t width, size_t column) {
       return sum;
     case SelectKind::kLast:
     case SelectKind::kAsAsked:
+    case SelectKind::kTurns:
       return x[(rows - 1) * width + column];
   }
   return 0.0;

@@ -144,6 +144,26 @@ class Stem(nn.Module):
         return self.head(self.block(x).mean(1))
 
 
+class Raised(nn.Module):
+    """Rows of more and more places: by transposed convolutions, by repeating them, and by a layer,
+    whose parts are rows."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv1 = nn.Conv1d(5, WIDTH, 1)
+        self.raise1 = nn.ConvTranspose1d(WIDTH, WIDTH, 2, 2)
+        self.raise2 = nn.ConvTranspose1d(WIDTH, 3, 2, 2, bias=False)
+        self.layer = nn.Linear(WIDTH, 3 * WIDTH)
+        self.block, self.block2, self.head = Block(), Block(), nn.Linear(3, 4)
+
+    def forward(self, x):
+        x = F.gelu(self.raise1(self.conv1(x.transpose(1, 2)))).transpose(1, 2)
+        x = self.block(x)
+        x = x + self.block2(self.layer(x).reshape(x.size(0), -1, WIDTH))[:, ::3]
+        x = F.interpolate(x.transpose(1, 2), scale_factor=2.0, mode="nearest")
+        return self.head(self.raise2(x).transpose(1, 2))
+
+
 def frames(width):
     return lambda tokens: torch.randn(1, tokens, width)
 
@@ -160,6 +180,7 @@ MODELS = [
     ("short_convolution", Lfm2, ids, 9, 23, "any"),
     ("conformer", Conformer, frames(5), 14, 31, "any"),
     ("stem", Stem, frames(4), 40, 71, "any"),
+    ("raised", Raised, frames(5), 6, 11, "any"),
 ]
 
 

@@ -142,7 +142,44 @@ class AsWideAsLong(Steps):
         return self.out(y.flatten(2)[:, -1]).view(-1, 4, HEADS)
 
 
+class LessTheLargest(Ids):
+    """Scores less the largest of them, times a number, as CogView has it; and xIELU."""
+
+    def forward(self, ids):
+        x = self.embedded(ids)
+        q, k, v = (heads_of(part) for part in self.qkv(x).chunk(3, -1))
+        scores = q @ k.transpose(-1, -2) / math.sqrt(WIDTH // HEADS) / 32
+        scores = (scores - scores.amax(-1).unsqueeze(-1)) * 32
+        x = x + together(scores.softmax(-1) @ v)
+        negative = (torch.expm1(x.clamp(max=-1e-6)) - x) * 0.9
+        return self.out(torch.where(x > 0, 0.7 * x * x, negative) + 0.5 * x)
+
+
+class InTurn(nn.Module):
+    """Returns, states and actions as inputs of their own, whose rows come in turn."""
+
+    def __init__(self):
+        super().__init__()
+        self.parts = nn.ModuleList(nn.Linear(n, WIDTH) for n in (1, 3, 2))
+        self.steps, self.norm = nn.Embedding(64, WIDTH), nn.LayerNorm(WIDTH)
+        layer = nn.TransformerEncoderLayer(WIDTH, HEADS, 12, batch_first=True, norm_first=True)
+        self.blocks = nn.TransformerEncoder(layer, 1, enable_nested_tensor=False)
+        self.actions, self.returns = nn.Linear(WIDTH, 2), nn.Linear(WIDTH, 1)
+
+    def forward(self, states, actions, returns, timesteps):
+        b, n, _ = states.shape
+        step = self.steps(timesteps)
+        rows = zip(self.parts, (returns, states, actions))
+        rows = torch.stack([part(x) + step for part, x in rows], 1)
+        rows = self.norm(rows.permute(0, 2, 1, 3).reshape(b, 3 * n, WIDTH))
+        mask = nn.Transformer.generate_square_subsequent_mask(3 * n)
+        rows = self.blocks(rows, mask, is_causal=True).reshape(b, n, 3, WIDTH).permute(0, 2, 1, 3)
+        return torch.cat([torch.tanh(self.actions(rows[:, 1])), self.returns(rows[:, 2])], -1)
+
+
 MODELS = {
+    "in_turn": InTurn,
+    "less_the_largest": LessTheLargest,
     "shifts": Shifts,
     "padded_ids": PaddedIds,
     "zeroed_ids": ZeroedIds,
@@ -156,6 +193,9 @@ MODELS = {
 
 
 def example(model, name, tokens):
+    if isinstance(model, InTurn):
+        columns = [torch.randn(1, tokens, n) for n in (3, 2, 1)]
+        return (*columns, torch.arange(tokens)[None])
     if not isinstance(model, Ids):
         return torch.randn(1, tokens, COLUMNS)
     ids = torch.randint(1, VOCABULARY, (1, tokens))
@@ -174,12 +214,15 @@ def main(folder, names):
                 parameter.add_(0.3 * torch.randn(parameter.shape))
         tokens = {"as_wide_as_long": TOKENS - 2, "shifts": TOKENS + 5}.get(name, TOKENS)
         inputs = {name: example(model, name, tokens), name + "_other": example(model, name, OTHER)}
-        save(model, (inputs[name],), f"{folder}/{name}.pt2")
+        inputs = {stem: x if isinstance(x, tuple) else (x,) for stem, x in inputs.items()}
+        save(model, inputs[name], f"{folder}/{name}.pt2")
         model = model.double()
-        for stem, x in inputs.items():
+        for stem, arrays in inputs.items():
             with torch.no_grad():
-                y = model(x.double() if x.is_floating_point() else x)
-            np.save(f"{folder}/{stem}_input.npy", x.numpy())
+                y = model(*(x.double() if x.is_floating_point() else x for x in arrays))
+            features = [x for x in arrays if x.is_floating_point()]
+            np.save(f"{folder}/{stem}_input.npy", (torch.cat(features, -1) if features
+                                                    else arrays[0]).numpy())
             np.save(f"{folder}/{stem}_expected.npy", np.ascontiguousarray(y.numpy()))
 
 

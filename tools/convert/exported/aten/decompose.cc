@@ -672,6 +672,39 @@ class Einsum {
 
 Argument einsum(const Call& call, const Parts& parts) { return Einsum(call, parts).run(); }
 
+// A transposed convolution whose windows follow each other without gaps: k rows of each one, of
+// which a layer makes all numbers.
+Argument transposed_convolution(const Call& call, const Parts& parts) {
+  const Shape weight = parts.shape(call.argument("weight"));
+  const Shape given = parts.shape(call.argument("input"));
+  const auto are_all = [&](const char* name, int64_t number) {
+    if (!call.has(name)) return name != std::string_view("stride") || number == 1;
+    const std::vector<int64_t> numbers = call.integers(name);
+    return std::ranges::all_of(numbers, [&](int64_t own) { return own == number; });
+  };
+  if (weight.size() != 3 || given.size() != 3 || !are_all("stride", weight[2]) ||
+      !are_all("padding", 0) || !are_all("output_padding", 0) || !are_all("dilation", 1) ||
+      call.integer("groups", 1) != 1) {
+    call.refuse(
+        "transposed convolutions are supported along the tokens [sequences, channels, tokens], "
+        "with a stride as long as the kernel, without padding and groups");
+  }
+  const int64_t inputs = weight[0], outputs = weight[1], k = weight[2];
+  const auto turned = [&](const Argument& value) {
+    return parts("transpose", {{"self", value}, {"dim0", int64_t{1}}, {"dim1", int64_t{2}}}, "int");
+  };
+  const Argument matrix = parts.view(
+      parts("permute", {{"self", call.argument("weight")}, {"dims", Parts::list({2, 1, 0})}}),
+      {k * outputs, inputs});
+  std::vector<NamedArgument> layer = {{"input", turned(call.argument("input"))},
+                                      {"weight", matrix}};
+  if (call.has("bias")) {
+    layer.push_back({"bias", parts("repeat", {{"self", call.argument("bias")},
+                                              {"repeats", Parts::list({k})}})});
+  }
+  return turned(parts.view(parts("linear", std::move(layer)), {given[0], given[2] * k, outputs}));
+}
+
 struct Decomposition {
   std::string_view op;
   Argument (*run)(const Call& call, const Parts& parts);
@@ -704,6 +737,7 @@ constexpr Decomposition kDecompositions[] = {
     {"l1_loss", loss},
     {"scaled_dot_product_attention", attention},
     {"einsum", einsum},
+    {"conv_transpose1d", transposed_convolution},
 };
 
 const Decomposition* find_row(std::string_view op) {

@@ -28,6 +28,7 @@ struct Extent {
   std::string symbol{};  // "s27" of a symbol alone, an expression otherwise; empty: a fixed size
 
   bool is_fixed() const { return symbol.empty(); }
+  friend bool operator==(const Extent&, const Extent&) = default;
 };
 
 enum class ValueKind { kTensor, kInteger, kBool, kReal };  // the last three: symbolic numbers

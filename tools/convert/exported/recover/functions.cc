@@ -148,6 +148,7 @@ std::optional<FoundFunction> find_function(const Function& function, OpBudget& b
   if (!std::isfinite(samples.largest) || samples.largest == 0.0) return std::nullopt;
   if (samples.y.size() != samples.x.size()) return std::nullopt;
   if (auto found = find_activation(samples)) return *found;
+  if (auto found = find_xielu(samples)) return *found;
   if (samples.width < 2) return std::nullopt;
   if (auto found = find_norm(samples)) return *found;
   if (auto found = find_softmax(samples)) return *found;
@@ -372,6 +373,33 @@ double as_written(double value) {
 
 std::optional<FoundActivation> find_activation(const Samples& samples) {
   return ActivationFinder(samples).find();
+}
+
+constexpr double kXieluMin = 1e-3;  // of its factors
+
+// What is linear there shows in two positive samples, and the rest in a negative one.
+std::optional<FoundXielu> find_xielu(const Samples& samples) {
+  const std::vector<double>&x = samples.x, &y = samples.y;
+  const auto least = static_cast<size_t>(std::ranges::min_element(x) - x.begin());
+  const auto most = static_cast<size_t>(std::ranges::max_element(x) - x.begin());
+  size_t other = most;  // half as large, about
+  for (size_t i = 0; i < x.size(); ++i) {
+    if (x[i] > 0.0 && std::fabs(x[i] - x[most] / 2) < std::fabs(x[other] - x[most] / 2)) other = i;
+  }
+  if (!(x[least] < 0.0 && x[most] > x[other])) return std::nullopt;
+  FoundXielu found;
+  found.squares = (y[most] / x[most] - y[other] / x[other]) / (x[most] - x[other]);
+  found.linear = y[most] / x[most] - found.squares * x[most];
+  found.elu = (y[least] - found.linear * x[least]) / (std::expm1(x[least]) - x[least]);
+  // Others are simpler functions.
+  if (std::fabs(found.squares) < kXieluMin || std::fabs(found.elu) < kXieluMin) return std::nullopt;
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double rest =
+        x[i] > 0.0 ? found.squares * x[i] * x[i] : found.elu * (std::expm1(x[i]) - x[i]);
+    const double error = std::fabs(found.linear * x[i] + rest - y[i]);
+    if (!(error <= samples.error_max(kAgreement))) return std::nullopt;
+  }
+  return found;
 }
 
 // Norms: the epsilon is among the numbers that the function is written with, gain and bias of each

@@ -33,7 +33,14 @@ struct FoundActivation {
   double linear = 0.0;
   double offset_out = 0.0;
 };
-using FoundFunction = std::variant<FoundActivation, NormSpec, RowFunctionNode, LinearSpec>;
+// linear * x + squares * relu(x)^2 + elu * (elu(x) - x), as xIELU.
+struct FoundXielu {
+  double linear = 0.0;
+  double squares = 0.0;
+  double elu = 0.0;
+};
+using FoundFunction =
+    std::variant<FoundActivation, FoundXielu, NormSpec, RowFunctionNode, LinearSpec>;
 
 // Nothing for a function that the runtime has no op for.
 std::optional<FoundFunction> find_function(const Function& function, OpBudget& budget);
@@ -55,6 +62,7 @@ struct Samples {
 
 // REQUIRES: as many results as numbers.
 std::optional<FoundActivation> find_activation(const Samples& samples);
+std::optional<FoundXielu> find_xielu(const Samples& samples);
 std::optional<NormSpec> find_norm(const Samples& samples);
 std::optional<RowFunctionNode> find_softmax(const Samples& samples);
 

@@ -76,6 +76,23 @@ uint32_t GraphBuilder::joined_stream(uint32_t first, uint32_t second, ValueId no
   return joined;
 }
 
+uint32_t GraphBuilder::stream_in_turn(ValueId node) {
+  const Stream from = streams_[stream_];
+  const uint32_t made =
+      stream_on(graph.axis(node), sizes.tokens * graph.axes[graph.axis(node)].rows);
+  streams_[made].of = from.of;
+  streams_[made].traced_tokens = from.traced_tokens;
+  return made;
+}
+
+ValueId GraphBuilder::side_by_side(ValueId node) {
+  const auto* select = graph.as<SelectNode>(node);
+  if (select != nullptr && select->kind == SelectKind::kTurns) return graph.node(node).inputs[0];
+  const auto [known, is_new] = side_by_side_.try_emplace(node, 0);
+  if (is_new) known->second = graph.add_side_by_side(name + ".side_by_side", node);
+  return known->second;
+}
+
 uint32_t GraphBuilder::stream_on(uint32_t axis, uint32_t rows) {
   for (uint32_t i = 0; i < streams_.size(); ++i) {
     if (streams_[i].axis == axis) return i;
@@ -279,6 +296,7 @@ int64_t GraphBuilder::tokens_of_rows(int64_t rows, uint32_t axis) const {
   if (own.kind == AxisKind::kPixels) {
     return tokens_of_rows(rows / own.rows * graph.axes[own.source].rows, own.source);
   }
+  if (own.kind == AxisKind::kTurns) return tokens_of_rows(rows / own.rows, own.source);
   if (own.kind != AxisKind::kWindows) return rows;
   return tokens_of_rows(rows * own.stride - 1 + own.window, own.source);
 }

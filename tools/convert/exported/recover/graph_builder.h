@@ -155,10 +155,15 @@ class GraphBuilder {
   uint32_t stream_of_column(const Column& column) const { return sources_[column.first].stream; }
   // The rows of several streams, one after the other, as a stream of their own.
   uint32_t joined_stream(uint32_t first, uint32_t second, ValueId node);
+  // That of a node whose rows are parts of those of the present one, in turn; and a node whose rows
+  // have those of another one side by side again, of which they are parts.
+  uint32_t stream_in_turn(ValueId node);
+  ValueId side_by_side(ValueId node);
   // That of the rows of an axis, which each sequence has so many of.
   uint32_t stream_on(uint32_t axis, uint32_t rows);
+  const Axis& axis_of_stream(uint32_t stream) const { return graph.axes[streams_[stream].axis]; }
   bool is_of_constants(uint32_t stream) const {
-    return graph.axes[streams_[stream].axis].kind == AxisKind::kConstants;
+    return axis_of_stream(stream).kind == AxisKind::kConstants;
   }
   const std::optional<std::pair<uint32_t, uint32_t>>& parts_of(uint32_t stream) const {
     return streams_[stream].parts;
@@ -236,6 +241,7 @@ class GraphBuilder {
   std::map<std::tuple<uint32_t, SelectKind, uint32_t>, uint32_t> selected_;
   std::map<std::pair<uint32_t, int64_t>, uint32_t> shifted_;
   std::map<std::pair<ValueId, bool>, ValueId> parts_;
+  std::map<ValueId, ValueId> side_by_side_;
   std::map<const Constant*, uint32_t> of_constants_;
   std::map<uint32_t, TokenWindows> windows_;  // by the source of what they give
   std::map<ValueId, uint32_t> of_nodes_;
@@ -382,8 +388,11 @@ std::optional<ElementSumRef> joined_rows(GraphBuilder& builder,
 // The rows of one of those streams alone, in a node; and any other value as it is.
 ElementSumRef part_of_joined(GraphBuilder& builder, const ElementSumRef& value);
 // Rows of several kinds for each token in turn, as returns, states and actions, each made by
-// another layer: as those of one node, one kind after the other. Any other value as it is.
+// another layer: as those of one node. Any other value as it is.
 ElementSumRef rows_in_turn(GraphBuilder& builder, const ElementSumRef& value);
+// Some of the rows in turn of each token, or all of them side by side: as columns of the token's
+// row. Any other value as it is.
+ElementSumRef rows_side_by_side(GraphBuilder& builder, const ElementSumRef& value);
 // Constants [.., rows, columns] as rows that each sequence has, where `like` [.., rows, columns]
 // says which leading indices are sequences and which are heads; nothing where it does not.
 std::optional<ElementSumRef> rows_of_constants(GraphBuilder& builder, const ConstantRef& constant,

@@ -326,7 +326,7 @@ namespace {
 constexpr size_t kKindsMax = 8;  // of rows in turn
 
 // The columns of each kind of rows of a value [.., columns] that has those of each token in turn,
-// each kind of a source of its own. Nothing for any other value.
+// each kind of a source of its own, or parts of rows. Nothing for any other value.
 std::vector<std::vector<Column>> kinds_in_turn(const GraphBuilder& builder,
                                                const ElementSum& value) {
   const auto width = static_cast<size_t>(value.shape.back());
@@ -348,36 +348,67 @@ std::vector<std::vector<Column>> kinds_in_turn(const GraphBuilder& builder,
       return {};
     }
   }
-  return sources.size() == count ? kinds : std::vector<std::vector<Column>>{};
+  // Of one source, where they are no heads.
+  const bool are_rows = value.shape.size() == 3 && value.shape[1] == in_turn &&
+                        value.shape[0] == builder.sizes.sequences && builder.sizes.tokens > 1;
+  return sources.size() == count || are_rows ? kinds : std::vector<std::vector<Column>>{};
 }
 
 }  // namespace
 
 ElementSumRef rows_in_turn(GraphBuilder& builder, const ElementSumRef& value) {
-  if (!value->is_plain() || value->terms[0].places.is_whole() || value->shape.size() < 2 ||
-      value->elements() == 0 || !builder.is_node(value->at(0))) {
+  if (!value->is_plain() || value->shape.size() < 2 || value->elements() == 0 ||
+      !builder.is_node(value->at(0)) ||
+      (value->terms[0].places.is_whole() && value->shape.size() != 3)) {
     return value;
   }
   const OnStream on(builder, *value);
   const std::vector<std::vector<Column>> kinds = kinds_in_turn(builder, *value);
-  const uint32_t tokens = builder.sizes.tokens;
-  std::optional<RowsOfNode> all;
-  for (const std::vector<Column>& columns : kinds) {
-    const uint32_t own = builder.stream_of_column(columns[0]);
-    if (builder.sizes_of(own).tokens != tokens) return value;
-    const OnStream on_own(builder, own);
-    const RowsOfNode rows = {builder.gather(columns), own, tokens};
-    all = all ? joined_with(builder, *all, rows) : rows;
+  std::vector<Column> columns;  // of all kinds
+  for (const std::vector<Column>& kind : kinds) {
+    for (const Column& column : kind) {
+      if (builder.stream_of_column(column) != builder.stream()) return value;
+      columns.push_back(column);
+    }
   }
-  if (!all) return value;
-  const OnStream on_all(builder, all->stream);
-  const auto width = static_cast<uint64_t>(value->shape.back());
-  const uint32_t source = builder.source_of_node(all->node, builder.sizes.rows());
+  if (kinds.empty() || builder.parts_of(builder.stream())) return value;
+  const ValueId node = builder.graph.add_in_turn(builder.name + ".turns", builder.gather(columns),
+                                                 static_cast<uint32_t>(kinds.size()));
+  const OnStream in_turn(builder, builder.stream_in_turn(node));
+  return whole_source(builder.source_of_node(node, builder.sizes.rows()), value->shape);
+}
+
+ElementSumRef rows_side_by_side(GraphBuilder& builder, const ElementSumRef& value) {
+  const auto found = builder.stream_of(*value);
+  const bool is_plain = value->is_plain() && !value->shape.empty() && value->elements() != 0;
+  if (!found || !is_plain || builder.axis_of_stream(*found).kind != AxisKind::kTurns) return value;
+  const OnStream on(builder, *found);
+  const Axis axis = builder.axis_of_stream(*found);
+  const uint32_t rows = builder.sizes.rows();
+  std::vector<bool> is_there(rows, false);
+  for (size_t i = 0, count = value->elements(); i < count; ++i) {
+    if (!builder.is_node(value->at(i)) || builder.source(value->at(i)).rows != rows) return value;
+    is_there[builder.row_of(value->at(i))] = true;
+  }
+  const uint32_t first = builder.row_of(value->at(0));
+  const uint32_t last = builder.row_of(value->at(static_cast<size_t>(value->shape.back()) - 1));
+  const bool are_all = std::ranges::count(is_there, false) == 0;
+  if (first == last ? are_all : first / axis.rows != last / axis.rows) return value;
+  for (uint32_t row = 0; row < rows; ++row) {
+    if (is_there[row] != is_there[row % axis.rows]) return value;
+  }
+  // A number has the same index in both.
+  std::map<uint32_t, uint32_t> to;  // by source
   std::vector<int64_t> numbers;
-  for (uint64_t row = 0; row < builder.sizes.rows(); ++row) {
-    const uint64_t place = row % all->rows;
-    const uint64_t own = row - place + place % kinds.size() * tokens + place / kinds.size();
-    for (uint64_t c = 0; c < width; ++c) numbers.push_back(number_of(source, own * width + c));
+  const uint32_t stream = builder.stream_on(axis.source, builder.sizes.tokens / axis.rows);
+  for (size_t i = 0, count = value->elements(); i < count; ++i) {
+    const auto [known, is_new] = to.try_emplace(source_of(value->at(i)));
+    if (is_new) {
+      const ValueId node = builder.side_by_side(builder.source(value->at(i)).node);
+      const OnStream back(builder, stream);
+      known->second = builder.source_of_node(node, builder.sizes.rows());
+    }
+    numbers.push_back(number_of(known->second, static_cast<uint64_t>(index_of(value->at(i)))));
   }
   return plain(value->shape, std::move(numbers));
 }

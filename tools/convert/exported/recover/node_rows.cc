@@ -637,6 +637,7 @@ ValueId output(GraphBuilder& builder, const ElementSumRef& given) {
   if (!is_column) value = with_shape(value, shape_of_rows(builder, *value));
   if (value->shape.size() == 1) value = with_shape(value, {1, value->shape[0]});
   const NodeRows rows = rows_of(builder, value);
+  builder.has_other_rows = builder.has_other_rows || rows.rows.size() > rows.count;
   refuse_op_if<Cause::kInput>(
       !std::ranges::is_sorted(rows.rows) ||
           std::ranges::adjacent_find(rows.rows) != rows.rows.end(),

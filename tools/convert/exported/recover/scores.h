@@ -46,6 +46,7 @@ struct ScoreRow {
   Kind kind = Kind::kLargest;
   std::optional<Array> sinks{};  // [..., 1, 1]
   ScoreRowRef shift{};           // of sinks: what was subtracted from them
+  bool is_flat = false;          // [..., queries] instead, until it gets its last dimension
 };
 
 // A score of at most this much is one of a hidden key: its weight is 0 in double precision.

@@ -318,8 +318,10 @@ Shape shape_of(const TracedValue& value) {
   if (const FunctionRef& function = value.as<FunctionRef>()) return function->shape;
   if (const ScoresRef& scores = value.as<ScoresRef>()) return scores->shape;
   if (value.is<ComplexPair>()) return value.as<ComplexPair>().real->shape;
-  Shape shape = value.as<ScoreRowRef>()->of->shape;
+  const ScoreRow& row = *value.as<ScoreRowRef>();
+  Shape shape = row.of->shape;
   shape.back() = 1;
+  if (row.is_flat) shape.pop_back();
   return shape;
 }
 

@@ -325,6 +325,31 @@ std::optional<TracedValue> convolution_op(Tracer& tracer, const Call& call) {
   return with_shape(made, result);
 }
 
+// Each place as often as it is nearest to one of the result, where that is a whole number.
+std::optional<TracedValue> nearest_op(Tracer& tracer, const Call& call) {
+  if (!is_one_of(call.op, {"upsample_nearest1d", "_upsample_nearest_exact1d"})) {
+    return std::nullopt;
+  }
+  const TracedValue self = values_of(call).at(0);
+  const int64_t places = shape_of(self).at(2);
+  const Argument* const factors = call.find("scale_factors");
+  const auto* list = factors != nullptr ? factors->as<Argument::List>() : nullptr;
+  const double* factor = list != nullptr && list->size() == 1 ? list->at(0).as<double>() : nullptr;
+  refuse_op_if(!call.has("output_size") && factor == nullptr, "it does not say how many it makes");
+  const int64_t made = call.has("output_size")
+                           ? call.integers("output_size").at(0)
+                           : static_cast<int64_t>(*factor * static_cast<double>(places));
+  refuse_op_if(made % places != 0, "it makes {} places of {}: expected a multiple", made, places);
+  return tracer
+      .trace(
+          {.op = "repeat_interleave",
+           .overload = "self_int",
+           .arguments = {{"self", traced(self)}, {"repeats", made / places}, {"dim", int64_t{2}}},
+           .stack_trace = call.stack_trace,
+           .part_of = call.target()})
+      .at(0);
+}
+
 std::optional<TracedValue> max_pool_op(Tracer& tracer, const Call& call) {
   if (!is_one_of(call.op, {"max_pool1d", "max_pool2d", "max_pool2d_with_indices"})) {
     return std::nullopt;

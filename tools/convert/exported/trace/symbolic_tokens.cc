@@ -128,6 +128,7 @@ bool is_said(const Call& call, std::string_view argument, double number, int64_t
 // ---- sizes ----
 
 constexpr size_t kDoubtsMax = 3;                   // that are named
+constexpr int64_t kPartsMax = 8;                   // rows in turn of each token
 constexpr size_t kOpenMax = 64;                    // literals that may be widths or lengths
 constexpr uint64_t kTriedMax = uint64_t{1} << 24;  // weights, times such literals
 
@@ -465,6 +466,12 @@ class Symbolizer {
     lengths_[size] = {std::move(expression), value, 1};
   }
 
+  // So many for each of a length.
+  void add_parts(int64_t size, const Length& length, int64_t parts) {
+    add_length(size, fmt::format("Mul({}, Integer({}))", length.expression, parts), "_operator.mul",
+               {{"a", ValueRef{length.value}}, {"b", parts}});
+  }
+
   // The tokens that convolutions along the last dimension make of those that there are.
   void find_windows(const Call& node) {
     const bool pads = is_one_of(node.op, {"pad", "constant_pad_nd"});
@@ -509,13 +516,16 @@ class Symbolizer {
       const Shape from = made_.values[ref->value].shape();
       for (const int64_t size : made_.values[node.outputs[0]].shape()) {
         if (std::ranges::count(from, size) != 0) continue;
+        for (size_t d = 0; d + 1 < from.size(); ++d) {  // rows of each token in turn
+          const bool is_whole = from[d] == tokens_ && size == from[d + 1] * tokens_;
+          const bool are_parts = from[d + 1] <= kPartsMax && !is_length(from[d + 1]);
+          if (is_whole && are_parts) add_parts(size, tokens, from[d + 1]);
+        }
         for (const int64_t rows : before) {
           const auto times = std::ranges::count(from, tokens_ + rows);
           const Length& length = lengths_.at(tokens_ + rows);
-          if (times > 0 && size == sequences_ * (tokens_ + rows)) {
-            add_length(size, fmt::format("Mul({}, Integer({}))", length.expression, sequences_),
-                       "_operator.mul", {{"a", ValueRef{length.value}}, {"b", sequences_}});
-          }
+          if (times > 0 && size == sequences_ * (tokens_ + rows))
+            add_parts(size, length, sequences_);
           if (times > 1 && size == tokens_ * tokens_) {
             add_length(size, fmt::format("Pow({}, Integer(2))", tokens.expression), "_operator.mul",
                        {{"a", ValueRef{tokens.value}}, {"b", ValueRef{tokens.value}}}, 2);
@@ -701,12 +711,16 @@ class Symbolizer {
         // Half of what is cut, as of columns that turn in pairs.
         const bool is_half = cut && !cuts_tokens && 2.0 * *number == static_cast<double>(*cut) &&
                              !is_made_of(*number, static_cast<double>(tokens_), 1, 1);
-        const bool is_known =
-            cuts_tokens
-                ? std::fabs(*number) <= 1.0 || is_said(call, argument.name, *number, tokens_)
-                : is_half || is_of_columns(call, *number) ||
-                      is_constant(*number, is_beside_numbers, tokens_, widths_) ||
-                      is_said(call, argument.name, *number, tokens_);
+        // One of the rows in turn of each token.
+        const bool is_turn = cut && argument.name == "step" &&
+                             static_cast<double>(*cut) == *number * static_cast<double>(tokens_) &&
+                             *cut <= kPartsMax * tokens_;
+        const bool is_known = cuts_tokens
+                                  ? is_turn || std::fabs(*number) <= 1.0 ||
+                                        is_said(call, argument.name, *number, tokens_)
+                                  : is_half || is_of_columns(call, *number) ||
+                                        is_constant(*number, is_beside_numbers, tokens_, widths_) ||
+                                        is_said(call, argument.name, *number, tokens_);
         if (!is_known) doubt(call, fmt::format("{}", *number));
       };
       if (auto* list = std::get_if<Argument::List>(&argument.value.value)) {

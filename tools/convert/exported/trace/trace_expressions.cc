@@ -276,6 +276,12 @@ ElementSumRef Tracer::materialise_named(const Function& function) {
     weight.name = builder.name;
     return convert::linear(builder, function.base, weight, layer->bias);
   }
+  if (const auto* xielu = std::get_if<FoundXielu>(&*found)) {
+    const ElementSumRef relu = activation(builder, function.base, {Activation::kRelu});
+    const ElementSumRef elu = activation(builder, function.base, {Activation::kElu, 1.0});
+    const ElementSumRef squares = scaled(product(builder, relu, relu), xielu->squares);
+    return sum(sum(squares, elu, xielu->elu), function.base, xielu->linear - xielu->elu);
+  }
   return activated(builder, function.base, std::get<FoundActivation>(*found));
 }
 

@@ -536,7 +536,7 @@ std::optional<TracedValue> op_on_rows(const Call& call) {
   const auto self = value_as<ScoreRowRef>(call, "self");
   const auto other = value_as<ScoreRowRef>(call, "other");
   const ScoreRowRef& row = self ? self : other;
-  if (!row) return std::nullopt;
+  if (!row || row->is_flat) return std::nullopt;
   const std::string& op = call.op;
   const bool is_difference = is_one_of(op, {"sub", "rsub"}) && call.real("alpha", 1.0) == 1.0;
   if (row->kind == RowKind::kLargest) {
@@ -579,7 +579,7 @@ std::optional<TracedValue> written_softmax(Tracer&, const Call& call) {
   if (scores->has_softmax) return std::nullopt;
   if (inputs.size() > 1 && inputs[1].is<ScoreRowRef>()) {
     const ScoreRowRef& row = inputs[1].as<ScoreRowRef>();
-    if (row->of != scores) return std::nullopt;
+    if (row->of != scores || row->is_flat) return std::nullopt;
     if (op == "sub" && row->kind == RowKind::kLargest && call.real("alpha", 1.0) == 1.0) {
       // Softmax is blind to what all scores of a query have in common.
       auto shifted = std::make_shared<Scores>(*scores);
@@ -596,10 +596,11 @@ std::optional<TracedValue> written_softmax(Tracer&, const Call& call) {
   if (is_one_of(op, {"max", "amax", "sum"}) && call.has("dim")) {
     const std::vector<int64_t> dims = call.integers("dim");
     const size_t rank = scores->shape.size();
-    const bool is_of_keys = dims.size() == 1 && call.dimension(dims[0], rank) + 1 == rank &&
-                            call.flag("keepdim", false);
+    const bool is_of_keys = dims.size() == 1 && call.dimension(dims[0], rank) + 1 == rank;
     if (!is_of_keys || (op == "sum") != scores->is_exponential) return std::nullopt;
-    return score_row(op == "sum" ? RowKind::kSum : RowKind::kLargest, scores);
+    auto row = *score_row(op == "sum" ? RowKind::kSum : RowKind::kLargest, scores);
+    row.is_flat = !call.flag("keepdim", false);
+    return std::make_shared<const ScoreRow>(std::move(row));
   }
   if (op != "exp" || scores->is_exponential) return std::nullopt;
   auto exponentials = std::make_shared<Scores>(*scores);

@@ -196,6 +196,16 @@ struct ChosenOutput {
 ChosenOutput choose_output(std::shared_ptr<const ExportedProgram> program,
                            const std::vector<uint32_t>& wanted);
 
+// ---- inputs with a row for each of the same tokens ----
+
+struct InputsSideBySide {
+  // One input, with the columns of all, in the place of the first one that they are slices of.
+  // Null: no two inputs are features of as many tokens.
+  std::shared_ptr<const ExportedProgram> program;
+  std::string words{};  // for the account
+};
+InputsSideBySide inputs_side_by_side(const ExportedProgram& program);
+
 // ---- parts of a program ----
 
 // The program without ops that this value does not need, such as a second output's.

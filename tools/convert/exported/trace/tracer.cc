@@ -359,10 +359,10 @@ std::optional<TracedValue> refuse_empty(Tracer&, const Call& call) {
 }
 
 // After complex numbers and movements, the first that knows an op follows it.
-constexpr OpHandler* kHandlers[] = {refuse_empty,    layer_op,    decomposed_op,   matrix_op,
-                                    convolution_op,  max_pool_op, written_softmax, score_op,
-                                    softmax_of_rows, norm_op,     sum_op,          filled_by_ids,
-                                    pooling_op,      function_op};
+constexpr OpHandler* kHandlers[] = {refuse_empty,   layer_op,        decomposed_op, matrix_op,
+                                    convolution_op, max_pool_op,     nearest_op,    written_softmax,
+                                    score_op,       softmax_of_rows, norm_op,       sum_op,
+                                    filled_by_ids,  pooling_op,      function_op};
 
 }  // namespace
 
@@ -603,6 +603,12 @@ std::optional<std::vector<TracedValue>> Tracer::move(const Call& call) {
       (*movements)[0].shape == shape_of(parts[0])) {
     return {{parts[0]}};
   }
+  if (op == "unsqueeze" && parts[0].is<ScoreRowRef>() && parts[0].as<ScoreRowRef>()->is_flat) {
+    auto row = std::make_shared<ScoreRow>(*parts[0].as<ScoreRowRef>());
+    row->is_flat = false;
+    ScoreRowRef made = std::move(row);
+    if (shape_of(made) == movements->at(0).shape) return {{made}};
+  }
   if (const FunctionRef& function = parts[0].as<FunctionRef>(); function && count == 1) {
     const Movement& movement = (*movements)[0];
     const bool is_same = movements->size() == 1 && movement.shape == function->shape &&
@@ -679,8 +685,9 @@ std::vector<TracedValue> Tracer::moved_values(const std::vector<TracedValue>& pa
   for (const Movement& movement : movements) {
     const ElementSumRef made = shifted_rows(builder, moved(movement, moving));
     const ElementSumRef part = part_of_joined(builder, builder.without_windows(made));
-    results.emplace_back(builder.keeps_rows_apart ? rows_in_turn(builder, part)
-                                                  : prefixed(builder, part));
+    results.emplace_back(builder.keeps_rows_apart
+                             ? rows_in_turn(builder, rows_side_by_side(builder, part))
+                             : prefixed(builder, part));
   }
   return results;
 }

@@ -101,7 +101,7 @@ class Tracer {
 
 using OpHandler = std::optional<TracedValue>(Tracer& tracer, const Call& call);
 
-OpHandler complex_op, layer_op, decomposed_op, matrix_op, convolution_op, max_pool_op,
+OpHandler complex_op, layer_op, decomposed_op, matrix_op, convolution_op, max_pool_op, nearest_op,
     written_softmax, score_op, softmax_of_rows, norm_op, sum_op, filled_by_ids, pooling_op;
 // Any op that works on each number or each row by itself, for later.
 OpHandler function_op;

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// Several outputs of a program as one, and several inputs, by ops that are put after the others and
+// before them.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "convert/exported/trace/trace_shape.h"
+#include "convert/files/error.h"
+
+namespace arenite::convert {
+namespace {
+
+const ExportedValue& output_of(const ExportedProgram& program, size_t index) {
+  return program.values[program.outputs[index].as<ValueRef>()->value];
+}
+
+// Columns of one tensor after those of the others; `places` are of the program's outputs.
+ChosenOutput side_by_side(std::shared_ptr<const ExportedProgram> program,
+                          const std::vector<size_t>& places) {
+  ExportedValue joined = output_of(*program, places[0]);
+  joined.name = "outputs";
+  int64_t columns = 0;
+  Argument::List parts;
+  ChosenOutput chosen;
+  for (const size_t place : places) {
+    const ExportedValue& part = output_of(*program, place);
+    const std::vector<Extent>& sizes = part.sizes;
+    const bool fits = !sizes.empty() && sizes.size() == joined.sizes.size() &&
+                      sizes.back().is_fixed() &&
+                      std::equal(sizes.begin(), sizes.end() - 1, joined.sizes.begin());
+    if (!fits) {
+      throw InputError(
+          "{}: --output-index: {} and {} cannot stand side by side, since their rows differ: "
+          "convert them to model files of their own",
+          quote(program->source), shape_text(output_of(*program, places[0]).shape()),
+          shape_text(part.shape()));
+    }
+    const int64_t end = columns + sizes.back().size;
+    chosen.words += fmt::format("{}columns {} to {}", columns == 0 ? "" : ", ", columns, end - 1);
+    columns = end;
+    parts.emplace_back(*program->outputs[place].as<ValueRef>());
+  }
+  joined.sizes.back().size = columns;
+  ExportedProgram all = *program;
+  const auto value = static_cast<uint32_t>(all.values.size());
+  all.values.push_back(std::move(joined));
+  all.nodes.push_back({.op = "cat",
+                       .overload = "default",
+                       .arguments = {{"tensors", std::move(parts)}, {"dim", int64_t{-1}}},
+                       .outputs = {value}});
+  all.outputs.emplace_back(ValueRef{value});
+  chosen.index = all.outputs.size() - 1;
+  chosen.program = std::make_shared<const ExportedProgram>(std::move(all));
+  return chosen;
+}
+
+}  // namespace
+
+ChosenOutput choose_output(std::shared_ptr<const ExportedProgram> program,
+                           const std::vector<uint32_t>& wanted) {
+  std::vector<size_t> tensors;
+  for (size_t i = 0; i < program->outputs.size(); ++i) {
+    const ValueRef* ref = program->outputs[i].as<ValueRef>();
+    if (ref && program->values[ref->value].kind == ValueKind::kTensor) tensors.push_back(i);
+  }
+  std::vector<size_t> places;
+  for (const uint32_t index : wanted.empty() ? std::vector<uint32_t>{0} : wanted) {
+    if (index >= tensors.size()) {
+      throw InputError("{}: --output-index {}: the model gives out {} tensor{}: expected 0 to {}",
+                       quote(program->source), index, tensors.size(),
+                       tensors.size() == 1 ? "" : "s", tensors.empty() ? 0 : tensors.size() - 1);
+    }
+    places.push_back(tensors[index]);
+  }
+  const size_t outputs = tensors.size();
+  ChosenOutput chosen;
+  if (places.size() > 1) {
+    chosen = side_by_side(std::move(program), places);
+    chosen.words = fmt::format("outputs {} of {} side by side: {}, --output-index",
+                               fmt::join(wanted, ", "), outputs, chosen.words);
+  } else {
+    chosen = {std::move(program), places[0], 1, ""};
+    if (outputs > 1) {
+      chosen.words = fmt::format(
+          "output {} of {}{}", wanted.empty() ? 0 : wanted[0], outputs,
+          wanted.empty() ? ", the first: --output-index takes another" : ", --output-index");
+    }
+  }
+  chosen.outputs = outputs;
+  return chosen;
+}
+
+namespace {
+
+// The last numbers of [.., columns] of one array after those of another.
+Array columns_beside(const Array& first, const Array& second) {
+  Shape shape = first.shape();
+  const auto a = static_cast<size_t>(shape.back());
+  const auto b = static_cast<size_t>(second.shape().back());
+  shape.back() += second.shape().back();
+  const Array::Reals left = first.to_reals(), right = second.to_reals();
+  Array::Reals all;
+  for (size_t i = 0; i < elements_of(shape); ++i) {
+    const size_t row = i / (a + b), column = i % (a + b);
+    all.push_back(column < a ? left[row * a + column] : right[row * b + column - a]);
+  }
+  return Array::real(std::move(shape), std::move(all)).to(first.type());
+}
+
+}  // namespace
+
+InputsSideBySide inputs_side_by_side(const ExportedProgram& program) {
+  const std::vector<const ExportedInput*> inputs = program.user_inputs();
+  ExportedProgram joined = program;
+  std::optional<size_t> first;  // of those that are joined
+  ExportedValue all;
+  std::vector<Call> slices;
+  std::vector<std::string> columns;
+  const auto value = static_cast<uint32_t>(program.values.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const ExportedValue& own = program.values[inputs[i]->value];
+    const std::vector<Extent>& sizes = own.sizes;
+    const bool has_rows = own.kind == ValueKind::kTensor && is_real(own.type) &&
+                          sizes.size() == 3 && sizes.back().is_fixed();
+    const bool fits =
+        has_rows && (!first || std::equal(sizes.begin(), sizes.end() - 1, all.sizes.begin()));
+    if (!fits) continue;
+    if (!first) all = own, all.name.clear(), all.sizes.back().size = 0;
+    const int64_t begin = all.sizes.back().size, end = begin + sizes.back().size;
+    slices.push_back({.op = "slice",
+                      .overload = "Tensor",
+                      .arguments = {{"self", ValueRef{value}},
+                                    {"dim", int64_t{2}},
+                                    {"start", begin},
+                                    {"end", end}},
+                      .outputs = {inputs[i]->value}});
+    columns.push_back(fmt::format("{} is columns {} to {}", inputs[i]->name, begin, end - 1));
+    all.name += (first ? "," : "") + inputs[i]->name;
+    all.sizes.back().size = end;
+    if (!program.sample_inputs.empty()) {
+      Array& sample = joined.sample_inputs[first.value_or(i)];
+      if (first) sample = columns_beside(sample, program.sample_inputs[i]);
+    }
+    if (!first) first = i;
+  }
+  if (slices.size() < 2) return {};
+  // The first becomes the input of all, and the others go.
+  for (size_t n = slices.size(); n-- > 0;) {
+    const uint32_t own = slices[n].outputs[0];
+    const auto place = std::ranges::find(joined.inputs, own, &ExportedInput::value);
+    const auto number = static_cast<ptrdiff_t>(
+        std::ranges::find(inputs, own, &ExportedInput::value) - inputs.begin());
+    if (n == 0) {
+      place->value = value;
+      place->name = all.name;
+    } else {
+      joined.inputs.erase(place);
+      if (!joined.sample_inputs.empty()) {
+        joined.sample_inputs.erase(joined.sample_inputs.begin() + number);
+      }
+    }
+  }
+  joined.values.push_back(all);
+  joined.nodes.insert(joined.nodes.begin(), slices.begin(), slices.end());
+  return {std::make_shared<const ExportedProgram>(std::move(joined)),
+          fmt::format("inputs are side by side: {}", fmt::join(columns, ", "))};
+}
+
+}  // namespace arenite::convert

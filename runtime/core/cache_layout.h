@@ -11,6 +11,15 @@
 
 namespace arenite {
 
+// Positions whose values in a column follow each other, and those that integers sum up before the
+// sum becomes a float.
+inline constexpr uint32_t kIntegerGroup = 8;
+inline constexpr uint32_t kIntegerRows = 4;  // of queries, at most, that integers take at once
+inline constexpr uint32_t kIntegerBlock = 32;
+
+// Bytes from one key that integers read to the next.
+constexpr size_t integer_key_bytes(size_t dims) { return (dims + 3) / 4 * 4; }
+
 struct CacheShape {
   uint32_t kv_heads = 0;
   uint32_t head_dim = 0;  // 0: no keys are kept (the mask alone gives the scores)
@@ -30,6 +39,11 @@ struct CacheShape {
 // keys have their place, as head_dim never changes; with values, kOneRows rows after the last
 // position held are ones in float32, and each new position moves them on.
 //
+// For kernels that multiply in integers (kernel_set.h) numbers lie in another order, in the same
+// bytes: the keys of all positions, each padded to whole words, then their scales; and a page of
+// values has, for each kIntegerGroup positions, of each column their numbers. There are no rows of
+// zeros and ones.
+//
 // Offsets are in bytes from the start of a head. No overflow if the arena formula has none.
 class CacheLayout {
  public:
@@ -37,8 +51,10 @@ class CacheLayout {
   static constexpr uint32_t kOneRows = sizeof(float);
 
   // `packing` is that of the cache's type.
-  constexpr CacheLayout(Packing packing, const CacheShape& shape, uint32_t positions)
+  constexpr CacheLayout(Packing packing, const CacheShape& shape, uint32_t positions,
+                        bool for_integers = false)
       : packing_(packing),
+        for_integers_(for_integers),
         nr_(packing.nr),
         shape_(shape),
         positions_(panels_of(packing, positions) * packing.nr),
@@ -54,6 +70,7 @@ class CacheLayout {
   constexpr bool is_int8() const {
     return linked(Need::kInt8Cache) && packing_.type == TensorType::kW8;
   }
+  constexpr bool for_integers() const { return is_int8() && for_integers_; }
   // Of one number of a key or a value.
   constexpr uint32_t number_bytes() const { return is_int8() ? 1 : sizeof(float); }
 
@@ -92,6 +109,19 @@ class CacheLayout {
     return value_begin() +
            (pages_before + size_t{panel} * (page_positions(place) + extra_rows())) * row_bytes();
   }
+  // The same for integers.
+  constexpr size_t integer_key(uint32_t position) const {
+    return position % positions_ * integer_key_bytes(shape_.head_dim);
+  }
+  constexpr size_t integer_key_scale(uint32_t position) const {
+    return positions_ * integer_key_bytes(shape_.head_dim) + position % positions_ * sizeof(float);
+  }
+  // The number of a position of a page in column 0; that in the next column is kIntegerGroup bytes
+  // further.
+  constexpr size_t integer_value(uint32_t page, uint32_t place) const {
+    return value_panel(page, 0) + size_t{place - place % kIntegerGroup} * shape_.value_dim +
+           place % kIntegerGroup;
+  }
   // A row of such a panel.
   constexpr size_t value_row(uint32_t row) const { return nr_ * sizeof(float) + row * row_bytes(); }
   constexpr uint32_t page_positions(uint32_t page) const {
@@ -114,12 +144,19 @@ class CacheLayout {
   constexpr uint32_t extra_rows() const { return is_int8() ? 2 * kOneRows : 1; }
 
   Packing packing_;
+  bool for_integers_;
   uint32_t nr_;
   CacheShape shape_;
   uint32_t positions_;
   uint32_t pages_;
   uint32_t value_panels_;
 };
+
+// Of a cache of a target whose caches in float32 have this packing.
+constexpr Packing packing_of_cache(Packing f32, bool is_int8) {
+  if (linked(Need::kInt8Cache) && is_int8) f32.type = TensorType::kW8;
+  return f32;
+}
 
 // Bytes that each panel of nr positions adds to a cache, keys and values of all heads.
 inline Checked cache_bytes_per_panel(Packing packing, const CacheShape& shape) {

@@ -32,8 +32,16 @@ void dsp_q4_gemm(size_t rows, size_t columns, size_t k, const int8_t* a, size_t 
                  std::byte* scratch);
 
 void dsp_row_extremes(size_t bytes, const float* x, float* extremes);
+void dsp_row_range(size_t bytes, const float* x, float* extremes, float* sum);
+void dsp_integer_exp_sum(size_t bytes, const float* x, const float* max, float* y, float* sum);
+void dsp_integer_scores(size_t rows, size_t keys, size_t dims, const float* query,
+                        size_t query_stride_bytes, const RowSteps* query_rows, const int8_t* key,
+                        const float* key_scales, float* scores, size_t scores_stride_bytes);
+void dsp_integer_values(size_t rows, size_t columns, size_t positions, float* weights,
+                        size_t weights_stride_bytes, const float* scales, const std::byte* values,
+                        float* output, size_t output_stride_bytes, bool adds);
 
-// With MVE: cortex_m_mve.cc. The last two where MVE has floats.
+// With MVE: cortex_m_mve.cc. Those after the first six where MVE has floats.
 void mve_q8_gemm(size_t rows, size_t columns, size_t k, const int8_t* a, size_t a_stride_bytes,
                  const void* w, float* c, size_t c_stride_bytes, const QuantizedRow* a_rows,
                  std::byte*);
@@ -41,7 +49,15 @@ void mve_q4_gemm(size_t rows, size_t columns, size_t k, const int8_t* a, size_t 
                  const void* w, float* c, size_t c_stride_bytes, const QuantizedRow* a_rows,
                  std::byte*);
 void mve_quantize(size_t bytes, const float* x, float inverse_scale, int32_t zero_point, int8_t* y);
+void mve_integer_exp_sum(size_t bytes, const float* x, const float* max, float* y, float* sum);
+void mve_integer_scores(size_t rows, size_t keys, size_t dims, const float* query,
+                        size_t query_stride_bytes, const RowSteps* query_rows, const int8_t* key,
+                        const float* key_scales, float* scores, size_t scores_stride_bytes);
+void mve_integer_values(size_t rows, size_t columns, size_t positions, float* weights,
+                        size_t weights_stride_bytes, const float* scales, const std::byte* values,
+                        float* output, size_t output_stride_bytes, bool adds);
 void mve_row_extremes(size_t bytes, const float* x, float* extremes);
+void mve_row_range(size_t bytes, const float* x, float* extremes, float* sum);
 void mve_f32_gemm(size_t rows, size_t columns, size_t k_bytes, const float* a,
                   size_t a_stride_bytes, const void* w, float* c, size_t c_stride_bytes);
 

@@ -10,6 +10,7 @@
 
 #include "arenite/arena_formula.h"
 #include "arenite/target.h"
+#include "core/cache_layout.h"
 #include "core/needs.h"
 #include "core/packing.h"
 
@@ -53,6 +54,9 @@ using QuantizeKernel = void (*)(size_t bytes, const float* x, float inverse_scal
 // REQUIRES: bytes > 0.
 using RowExtremesKernel = void (*)(size_t bytes, const float* x, float* extremes);
 
+// The same, and *sum += the sum of x in any order, which is finite only if all of x is.
+using RowRangeKernel = void (*)(size_t bytes, const float* x, float* extremes, float* sum);
+
 // y = exp(x - *max), *sum = sum of y. Exactly 0 where x is -infinity; NaN where x or *max is, and
 // where both are the same infinity. x and y may be the same.
 using ExpSumKernel = void (*)(size_t bytes, const float* x, const float* max, float* y, float* sum);
@@ -77,6 +81,32 @@ using RotateKernel = void (*)(size_t bytes, const float* x, const float* angles,
 using TransposeKernel = void (*)(size_t rows, size_t columns, const float* x, size_t x_stride_bytes,
                                  float* y, size_t y_stride_bytes);
 
+// What a row of floats is multiplied with before it is rounded, and what one of its steps stands
+// for. Not finite: NaN for the steps.
+struct RowSteps {
+  float per_unit;
+  float step;
+};
+
+// scores = query * keys^T of keys in int8 (cache_layout.h), where rows are rounded to 16 bits on
+// the way. Sums are exact, so that every such kernel gives the same bits: sum * scale of the key *
+// step of the row. Keys are read up to a multiple of four, and a word beyond. REQUIRES: 1 <= rows
+// <= 4, keys >= 1, dims >= 1; per_unit keeps sums of products within 32 bits.
+using IntegerScoresKernel = void (*)(size_t rows, size_t keys, size_t dims, const float* query,
+                                     size_t query_stride_bytes, const RowSteps* query_rows,
+                                     const int8_t* key, const float* key_scales, float* scores,
+                                     size_t scores_stride_bytes);
+
+// output = (weights * scales) * values, or += where it `adds`, for a block of positions whose
+// values are in int8 (cache_layout.h). Weights become their products with the scales of the
+// positions, where these are not null. Each row of them is rounded to 16 bits by its largest number
+// in the block; the bits are the same, as above. REQUIRES: 1 <= rows <= 4, products >= 0 or NaN, 1
+// <= positions <= kIntegerBlock, columns >= 1.
+using IntegerValuesKernel = void (*)(size_t rows, size_t columns, size_t positions, float* weights,
+                                     size_t weights_stride_bytes, const float* scales,
+                                     const std::byte* values, float* output,
+                                     size_t output_stride_bytes, bool adds);
+
 inline constexpr uint32_t kRowsMax = 8;  // of any kernel set
 
 // Products of float32 rows with weights of one type.
@@ -98,12 +128,20 @@ struct QuantizedKernels {
   QuantizedGemmKernel gemm[kRowsMax + 1];
 };
 
+// Attention in integers, for keys and values in int8.
+struct IntegerAttention {
+  QuantizeKernel quantize;  // keys and values
+  ExpSumKernel exp_sum;     // within 3e-6, 0 below exp(-69), and with the same bits in every set
+  IntegerScoresKernel scores;
+  IntegerValuesKernel values;
+};
+
 // Members of one type are told apart by name alone: the sets name what they fill.
 struct KernelSet {
   Target target;
   const char* name;
   FloatKernels f32;
-  const FloatKernels* w8;      // for weights in w8 and caches in int8
+  const FloatKernels* w8;      // for weights in w8, and caches in int8 without `integers`
   const QuantizedKernels* q8;  // each null where no model of the build has such
   const QuantizedKernels* q4;
   const IndirectKernels* indirect;  // for windows of float32 rows; as the above
@@ -119,9 +157,14 @@ struct KernelSet {
   UnaryKernel gelu;  // by the error function
   UnaryKernel sigmoid;
   UnaryKernel tanh;
+  const IntegerAttention* integers = nullptr;  // null where floats are quicker
+  RowRangeKernel row_range = nullptr;          // null: `sum` and `row_extremes` are as quick
 
-  // For products with keys and values of a cache.
+  // For products with keys and values of a cache, where they are not those of `integers`.
   const FloatKernels& of_cache(bool is_int8) const { return is_int8 ? *w8 : f32; }
+  CacheLayout layout_of_cache(bool is_int8, const CacheShape& shape, uint32_t positions) const {
+    return {packing_of_cache(f32.packing, is_int8), shape, positions, integers != nullptr};
+  }
   // REQUIRES: kQ8 or kQ4.
   const QuantizedKernels& quantized(TensorType type) const {
     return type == TensorType::kQ8 ? *q8 : *q4;
@@ -141,12 +184,15 @@ constexpr KernelSet linked_kernels(KernelSet set, uint64_t needs = kLinked) {
   using enum Need;
   const auto any = [needs](uint64_t of_these) { return (needs & of_these) != 0; };
   const bool quantizes = any(bits_of(kQ8, kQ4));
-  if (!any(bits_of(kW8, kInt8Cache))) set.w8 = nullptr;
+  if (!any(bits_of(kInt8Cache))) set.integers = nullptr;
+  const bool is_w8 = any(bits_of(kW8)) || (any(bits_of(kInt8Cache)) && set.integers == nullptr);
+  if (!is_w8) set.w8 = nullptr;
   if (!any(bits_of(kQ8))) set.q8 = nullptr;
   if (!any(bits_of(kQ4))) set.q4 = nullptr;
   if (!any(bits_of(kConvolution))) set.indirect = nullptr;
   const bool has_softmax = any(bits_of(kAttention, kSoftmax, kLogSoftmax));
   if (!has_softmax && !quantizes) set.row_extremes = nullptr;
+  if (!quantizes && set.integers == nullptr) set.row_range = nullptr;
   if (!has_softmax) set.exp_sum = nullptr;
   if (!any(bits_of(kAttention))) set.transpose = nullptr;
   if (!any(kNormNeeds) && !quantizes) set.sum = nullptr;

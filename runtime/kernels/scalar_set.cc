@@ -2,6 +2,7 @@
 // Plain C, for every CPU; and for Cortex-M the same with products of our own. XNNPACK's scalar
 // kernels that clamp make -infinity of NaN, so those of float32 rows are the ones that do not.
 #include "kernels/cortex_m.h"
+#include "kernels/integer_attention.h"
 #include "kernels/microkernels.h"
 
 namespace arenite {
@@ -9,12 +10,21 @@ namespace arenite {
 #if defined(ARENITE_HAVE_SCALAR) || defined(ARENITE_HAVE_DSP) || defined(ARENITE_HAVE_MVE)
 namespace {
 
-// Of portable files, without products of rows in int8. A function, as compilers without options
-// keep a table that nobody reads, with all its kernels.
-consteval KernelSet scalar_kernels() {
-  return {
-      .target = Target::kPortable,
-      .name = "scalar",
+// Products of a set, and what of it is null or XNNPACK's elsewhere.
+struct Products {
+  const QuantizedKernels* q8;
+  const QuantizedKernels* q4;
+  const IntegerAttention* integers;
+  RowExtremesKernel row_extremes = arenite::row_extremes<xnn_f32_rminmax_ukernel__scalar_u4_acc4>;
+  RowRangeKernel row_range = nullptr;
+  GemmKernel f32 = nullptr;
+};
+
+// A function, as compilers without options keep a table that nobody reads, with all its kernels.
+consteval KernelSet scalar_kernels(Target target, const char* name, const Products& products) {
+  KernelSet set = {
+      .target = target,
+      .name = name,
       .f32 = float_kernels<Target::kPortable, TensorType::kF32, xnn_f32_gemm_ukernel_1x4__scalar,
                            xnn_f32_gemm_ukernel_2x4__scalar, xnn_f32_gemm_ukernel_4x4__scalar,
                            xnn_f32_gemm_ukernel_4x4__scalar>,
@@ -23,13 +33,13 @@ consteval KernelSet scalar_kernels() {
                          xnn_f32_qc8w_gemm_ukernel_2x4__scalar,
                          xnn_f32_qc8w_gemm_ukernel_4x4__scalar,
                          xnn_f32_qc8w_gemm_ukernel_4x4__scalar>,
-      .q8 = nullptr,
-      .q4 = nullptr,
+      .q8 = products.q8,
+      .q4 = products.q4,
       .indirect =
           &indirect_kernels<Target::kPortable, xnn_f32_igemm_ukernel_1x4__scalar,
                             xnn_f32_igemm_ukernel_2x4__scalar, xnn_f32_igemm_ukernel_4x4__scalar,
                             xnn_f32_igemm_ukernel_4x4__scalar>,
-      .row_extremes = row_extremes<xnn_f32_rminmax_ukernel__scalar_u4_acc4>,
+      .row_extremes = products.row_extremes,
       .exp_sum = exp_sum<xnn_f32_raddstoreexpminusmax_ukernel__scalar_rr2_p5_u4_acc2>,
       .sum = sum<xnn_f32_rsum_ukernel__scalar_u4_acc4>,
       .add = binary<xnn_f32_vadd_ukernel__scalar_u8>,
@@ -41,10 +51,28 @@ consteval KernelSet scalar_kernels() {
       .gelu = unary<xnn_f32_vgelu_ukernel__scalar_rational_12_10_div_u1>,
       .sigmoid = unary<xnn_f32_vsigmoid_ukernel__scalar_rr2_p5_div_u2>,
       .tanh = unary<xnn_f32_vtanh_ukernel__scalar_rational_9_8_div_u1>,
+      .integers = products.integers,
+      .row_range = products.row_range,
   };
+  for (size_t rows = 1; products.f32 != nullptr && rows <= 4; ++rows) {
+    set.f32.gemm[rows] = products.f32;
+  }
+  return set;
 }
 
 }  // namespace
+
+#if defined(ARENITE_HAVE_DSP) || defined(ARENITE_HAVE_MVE)
+// Of our own kernels, each of which takes up to four rows. With a linkage of its own, such a table
+// would stay where nobody reads it and compilers have no options.
+template <Target kTarget, TensorType kType, QuantizeKernel kQuantize, QuantizedGemmKernel kGemm>
+inline constexpr QuantizedKernels own_products = {
+    packing_of(kTarget, kType), kQuantize, {nullptr, kGemm, kGemm, kGemm, kGemm}};
+#endif
+
+template <QuantizeKernel kQuantize, ExpSumKernel kExpSum, IntegerScoresKernel kScores,
+          IntegerValuesKernel kValues>
+inline constexpr IntegerAttention own_attention = {kQuantize, kExpSum, kScores, kValues};
 #endif
 
 #if defined(ARENITE_HAVE_SCALAR)
@@ -63,63 +91,40 @@ inline void q8_in_pairs(size_t rows, size_t columns, size_t k, const int8_t* a,
   }
 }
 
-consteval KernelSet with_scalar_products(KernelSet set) {
-  constexpr QuantizeKernel kQuantize = quantize<xnn_f32_qs8_vcvt_ukernel__scalar_imagic_u4>;
-  set.q8 = &quantized_kernels<Target::kPortable, TensorType::kQ8, kQuantize,
-                              xnn_qd8_f32_qc8w_gemm_minmax_ukernel_1x4__scalar,
-                              xnn_qd8_f32_qc8w_gemm_minmax_ukernel_2x4__scalar, q8_in_pairs,
-                              q8_in_pairs>;
-  set.q4 = &quantized_kernels<Target::kPortable, TensorType::kQ4, kQuantize,
-                              xnn_qd8_f32_qb4w_gemm_minmax_ukernel_1x4__scalar,
-                              xnn_qd8_f32_qb4w_gemm_minmax_ukernel_2x4__scalar,
-                              xnn_qd8_f32_qb4w_gemm_minmax_ukernel_4x4__scalar,
-                              xnn_qd8_f32_qb4w_gemm_minmax_ukernel_4x4__scalar>;
-  return linked_kernels(set);
-}
-constexpr KernelSet kScalarSet = with_scalar_products(scalar_kernels());
+inline constexpr QuantizeKernel kQuantize = quantize<xnn_f32_qs8_vcvt_ukernel__scalar_imagic_u4>;
+constexpr KernelSet kScalarSet = linked_kernels(scalar_kernels(
+    Target::kPortable, "scalar",
+    {&quantized_kernels<Target::kPortable, TensorType::kQ8, kQuantize,
+                        xnn_qd8_f32_qc8w_gemm_minmax_ukernel_1x4__scalar,
+                        xnn_qd8_f32_qc8w_gemm_minmax_ukernel_2x4__scalar, q8_in_pairs, q8_in_pairs>,
+     &quantized_kernels<Target::kPortable, TensorType::kQ4, kQuantize,
+                        xnn_qd8_f32_qb4w_gemm_minmax_ukernel_1x4__scalar,
+                        xnn_qd8_f32_qb4w_gemm_minmax_ukernel_2x4__scalar,
+                        xnn_qd8_f32_qb4w_gemm_minmax_ukernel_4x4__scalar,
+                        xnn_qd8_f32_qb4w_gemm_minmax_ukernel_4x4__scalar>,
+     &own_attention<integer_quantize, integer_exp_sum, integer_scores, integer_values>}));
 #endif
 
 #if defined(ARENITE_HAVE_DSP)
-constexpr QuantizedKernels kDspQ8 = {packing_of(Target::kCortexMDsp, TensorType::kQ8),
-                                     dsp_quantize,
-                                     {nullptr, dsp_q8_gemm, dsp_q8_gemm, dsp_q8_gemm, dsp_q8_gemm}};
-constexpr QuantizedKernels kDspQ4 = {packing_of(Target::kCortexMDsp, TensorType::kQ4),
-                                     dsp_quantize,
-                                     {nullptr, dsp_q4_gemm, dsp_q4_gemm, dsp_q4_gemm, dsp_q4_gemm}};
-
-consteval KernelSet with_dsp(KernelSet set) {
-  set.target = Target::kCortexMDsp;
-  set.name = "dsp";
-  set.q8 = &kDspQ8;
-  set.q4 = &kDspQ4;
+constexpr KernelSet kDspSet = linked_kernels(scalar_kernels(Target::kCortexMDsp, "dsp", {
+  &own_products<Target::kCortexMDsp, TensorType::kQ8, dsp_quantize, dsp_q8_gemm>,
+      &own_products<Target::kCortexMDsp, TensorType::kQ4, dsp_quantize, dsp_q4_gemm>,
+      &own_attention<dsp_quantize, dsp_integer_exp_sum, dsp_integer_scores, dsp_integer_values>,
 #if defined(ARENITE_HAVE_NUMERIC_MAXMIN)
-  set.row_extremes = dsp_row_extremes;
+      dsp_row_extremes, dsp_row_range
 #endif
-  return linked_kernels(set);
-}
-constexpr KernelSet kDspSet = with_dsp(scalar_kernels());
+}));
 #endif
 
 #if defined(ARENITE_HAVE_MVE)
-constexpr QuantizedKernels kMveQ8 = {packing_of(Target::kCortexMMve, TensorType::kQ8),
-                                     mve_quantize,
-                                     {nullptr, mve_q8_gemm, mve_q8_gemm, mve_q8_gemm, mve_q8_gemm}};
-constexpr QuantizedKernels kMveQ4 = {packing_of(Target::kCortexMMve, TensorType::kQ4),
-                                     mve_quantize,
-                                     {nullptr, mve_q4_gemm, mve_q4_gemm, mve_q4_gemm, mve_q4_gemm}};
-
-consteval KernelSet with_mve(KernelSet set) {
-  set.target = Target::kCortexMMve;
-  set.name = "mve";
-  set.q8 = &kMveQ8;
-  set.q4 = &kMveQ4;
+constexpr KernelSet kMveSet = linked_kernels(scalar_kernels(Target::kCortexMMve, "mve", {
+  &own_products<Target::kCortexMMve, TensorType::kQ8, mve_quantize, mve_q8_gemm>,
+      &own_products<Target::kCortexMMve, TensorType::kQ4, mve_quantize, mve_q4_gemm>,
+      &own_attention<mve_quantize, mve_integer_exp_sum, mve_integer_scores, mve_integer_values>,
 #if defined(ARENITE_HAVE_MVE_FLOATS)
-  set.f32.gemm[1] = set.f32.gemm[2] = set.f32.gemm[3] = set.f32.gemm[4] = mve_f32_gemm;
-  set.row_extremes = mve_row_extremes;
+      mve_row_extremes, mve_row_range, mve_f32_gemm
 #endif
-  return linked_kernels(set);
-}
-constexpr KernelSet kMveSet = with_mve(scalar_kernels());
+}));
 #endif
 
 }  // namespace arenite

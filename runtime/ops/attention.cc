@@ -22,9 +22,10 @@ void set_range(const MaskView& mask, Block& block) {
     if (range.begin < block.begin) block.begin = range.begin;
     if (range.end > block.end) block.end = range.end;
   }
-  block.origin = block.begin - block.begin % kPagePositions;
+  const bool in_integers = block.cache.for_integers();
+  block.origin = block.begin - block.begin % (in_integers ? kIntegerBlock : kPagePositions);
   block.product_end = block.end;
-  if (!block.cache.is_int8()) return;
+  if (!block.cache.is_int8() || in_integers) return;
   const uint32_t rest = (kPagePositions - block.end % kPagePositions) % kPagePositions;
   const uint32_t held = block.keys - block.end;
   block.product_end += held < rest ? held : rest;
@@ -39,8 +40,13 @@ void compute_scores(const KernelSet& kernels, const Attention& op, const Block& 
     }
     return;
   }
-  const FloatKernels& products = kernels.of_cache(block.cache.is_int8());
-  const uint32_t nr = products.packing.nr;
+  const bool in_integers = block.cache.for_integers();
+  const uint32_t nr = kernels.f32.packing.nr;
+  const size_t query_stride = block.query.stride * sizeof(float);
+  RowSteps steps[kIntegerRows];
+  for (uint32_t r = 0; in_integers && r < block.rows; ++r) {
+    steps[r] = integer_steps(kernels, {block.query.row(r), op.shape.head_dim});
+  }
   KeyRange run = {block.begin, block.begin};
   while (true) {
     run = next_visible_run(op.mask, block.position,
@@ -51,10 +57,19 @@ void compute_scores(const KernelSet& kernels, const Attention& op, const Block& 
     // A ring goes on at its start.
     const uint32_t panels_end = panel_begin + block.cache.positions_in_a_row(panel_begin);
     if (run.end > panels_end) run.end = panels_end;
-    products.gemm[block.rows](
-        block.rows, run.end - panel_begin, op.shape.head_dim * sizeof(float), block.query.data,
-        block.query.stride * sizeof(float), block.cache.keys(block.kv_head, panel_begin),
-        scratch.scores + (panel_begin - block.origin), scratch.stride * sizeof(float));
+    const uint32_t keys = run.end - panel_begin;
+    float* const scores = scratch.scores + (panel_begin - block.origin);
+    if (in_integers) {
+      kernels.integers->scores(block.rows, keys, op.shape.head_dim, block.query.data, query_stride,
+                               steps, block.cache.integer_keys(block.kv_head, panel_begin),
+                               block.cache.integer_key_scales(block.kv_head, panel_begin), scores,
+                               scratch.stride * sizeof(float));
+    } else {
+      kernels.of_cache(block.cache.is_int8())
+          .gemm[block.rows](block.rows, keys, op.shape.head_dim * sizeof(float), block.query.data,
+                            query_stride, block.cache.keys(block.kv_head, panel_begin), scores,
+                            scratch.stride * sizeof(float));
+    }
   }
 }
 
@@ -67,6 +82,19 @@ void scale_weights(const KernelSet& kernels, const Block& block, KeyRange range,
                      block.cache.value_scales(block.kv_head, range.begin), weights);
     range.begin += count;
     weights += count;
+  }
+}
+
+void weigh_in_integers(const KernelSet& kernels, const Attention& op, const Block& block,
+                       const ScoreRows& scratch, bool is_scaled) {
+  for (uint32_t first = block.origin; first < block.end; first += kIntegerBlock) {
+    const uint32_t left = block.end - first;
+    kernels.integers->values(
+        block.rows, op.shape.value_dim, left < kIntegerBlock ? left : kIntegerBlock,
+        scratch.scores + (first - block.origin), scratch.stride * sizeof(float),
+        is_scaled ? nullptr : block.cache.value_scales(block.kv_head, first),
+        block.cache.integer_values(block.kv_head, first), block.output.data,
+        block.output.stride * sizeof(float), first != block.origin);
   }
 }
 
@@ -175,20 +203,24 @@ void softmax_row(const KernelSet& kernels, const Attention& op, const Block& blo
   kernels.row_extremes(bytes, visible, extremes);
   if (!mask_adds) least = extremes[0];
   float max = extremes[1];
-  const float sum = exp_sum(kernels, op, block.head_of(row), range.end - range.begin, max, visible);
+  const float sum =
+      exp_sum(kernels, op, block, block.head_of(row), range.end - range.begin, max, visible);
   std::memset(scores, 0, (range.begin - block.origin) * sizeof(float));
   std::memset(scores + (range.end - block.origin), 0,
               (block.product_end - range.end) * sizeof(float));
   // The sum is NaN if a score is NaN, or the largest one infinite.
   const bool finite = least > -INFINITY && max > kHiddenScore && sum == sum && !overflows;
   factor = finite ? 1.0f / sum : NAN;
-  if (block.cache.is_int8()) scale_weights(kernels, block, range, visible);
+  if (block.cache.is_int8() && !block.cache.for_integers()) {
+    scale_weights(kernels, block, range, visible);
+  }
 }
 
 // output = weights * values, page by page. Pages lie at fixed positions, so the order of additions
 // does not depend on the block.
 void weigh_values(const KernelSet& kernels, const Attention& op, const Block& block,
                   const ScoreRows& scratch) {
+  if (block.cache.for_integers()) return weigh_in_integers(kernels, op, block, scratch, false);
   const FloatKernels& products = kernels.of_cache(block.cache.is_int8());
   const uint32_t nr = products.packing.nr;
   for (uint32_t first = block.origin; first < block.end; first += kPagePositions) {
@@ -331,7 +363,7 @@ void attention(const KernelSet& kernels, const Attention& op, const ParallelFor&
   // the second-level cache while its blocks are computed. Several threads would wait for each
   // other after every head.
   const bool is_int8 = linked(Need::kInt8Cache) && op.kv_type == TensorType::kInt8;
-  const CacheLayout layout(kernels.of_cache(is_int8).packing, op.shape, op.cache_positions);
+  const CacheLayout layout = kernels.layout_of_cache(is_int8, op.shape, op.cache_positions);
   const HeadBlocks blocks(kernels, op, layout);
   const uint32_t kv_heads = op.shape.kv_heads;
   const uint32_t at_once = parallel.run == nullptr ? 1 : kv_heads;

@@ -54,7 +54,16 @@ float softmax_alone(const KernelSet& kernels, const Attention& op, const Block& 
   float extremes[2];
   kernels.row_extremes(bytes, scores, extremes);
   // NaN if all scores are -infinity.
-  return 1.0f / exp_sum(kernels, op, row.head, row.end - row.begin, extremes[1], scores);
+  return 1.0f / exp_sum(kernels, op, row, row.head, row.end - row.begin, extremes[1], scores);
+}
+
+// For integers: makes the weights of hidden keys 0, also where the scale of values is NaN, and
+// those between the row's origin and the keys that it sees.
+void clear_hidden_weights(const Attention& op, const Block& row, float* weights) {
+  for (uint32_t key = row.origin; key < row.end; ++key) {
+    const bool hidden = key < row.begin || mask_or_table_term(op, row, key) == -INFINITY;
+    if (hidden) weights[key - row.origin] = 0.0f;
+  }
 }
 
 // output = weights * values, without the values of hidden keys: one row of values after the other
@@ -116,7 +125,12 @@ void attend_alone(const KernelSet& kernels, const Attention& op, const Block& bl
   if (row.cache.is_int8()) {
     scale_weights(kernels, row, {row.begin, row.end}, scratch.scores + (row.begin - row.origin));
   }
-  weigh_seen_values(kernels, op, row, scratch);
+  if (row.cache.for_integers()) {
+    clear_hidden_weights(op, row, scratch.scores);
+    weigh_in_integers(kernels, op, row, scratch, true);
+  } else {
+    weigh_seen_values(kernels, op, row, scratch);
+  }
   divide_by_sum(op, factor, row.output.data);
 }
 

@@ -61,7 +61,7 @@ struct Block {
   Matrix output;           // [rows, value_dim]
   uint32_t begin = 0;      // the keys that any of its rows sees: [begin, end)
   uint32_t end = 0;
-  uint32_t origin = 0;  // begin, rounded down to a page
+  uint32_t origin = 0;  // begin, rounded down to a page, or to a block that integers sum up
   // To here keys are multiplied, beyond `end` with the weight 0: a kernel for int8 reads ones after
   // the last, which are only there. The last position held, or the end of the page.
   uint32_t product_end = 0;
@@ -107,15 +107,17 @@ void cap_scores(const KernelSet& kernels, const Attention& op, size_t bytes, flo
 
 // Turns a row's scores into weights, exp(score - max), and gives their sum. A head's sink is one
 // more score after them, for which rows have room; `max` becomes the largest with it.
-inline float exp_sum(const KernelSet& kernels, const Attention& op, uint32_t head, uint32_t count,
-                     float& max, float* scores) {
+inline float exp_sum(const KernelSet& kernels, const Attention& op, const Block& block,
+                     uint32_t head, uint32_t count, float& max, float* scores) {
   if (has_sinks(op)) {
     const float sink = op.sinks[head];
     scores[count++] = sink;
     if (sink > max) max = sink;
   }
   float sum;
-  kernels.exp_sum(count * sizeof(float), scores, &max, scores, &sum);
+  const ExpSumKernel kernel =
+      block.cache.for_integers() ? kernels.integers->exp_sum : kernels.exp_sum;
+  kernel(count * sizeof(float), scores, &max, scores, &sum);
   return sum;
 }
 
@@ -125,6 +127,11 @@ bool divide_by_sum(const Attention& op, float factor, float* row);
 
 // Multiplies weights[i] with what the values of key range.begin + i were divided by.
 void scale_weights(const KernelSet& kernels, const Block& block, KeyRange range, float* weights);
+
+// output = weights * values, both as integers, block by block of kIntegerBlock positions, which lie
+// at fixed positions like pages. Weights may be scaled before (scale_weights).
+void weigh_in_integers(const KernelSet& kernels, const Attention& op, const Block& block,
+                       const ScoreRows& scratch, bool is_scaled);
 
 // Computes row `index` of a block from the keys and values that it sees, and no others: where those
 // of the other rows may not be finite, or a score is not. All NaN if the row sees a score that is

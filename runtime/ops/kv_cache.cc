@@ -7,12 +7,14 @@
 #include <cstring>
 
 #include "core/float_bits.h"
+#include "kernels/integer_attention.h"
 
 namespace arenite {
 
 void KvCache::append(const KernelSet& kernels, uint32_t kv_head, uint32_t position,
                      const ConstMatrix& keys, const ConstMatrix& values) {
   const bool has_keys = layout_.shape().head_dim != 0;
+  if (for_integers()) return append_for_integers(kernels, kv_head, position, keys, values);
   if (is_int8()) {
     if (has_keys) append_int8_keys(kv_head, position, keys);
     append_int8_values(kv_head, position, values);
@@ -64,6 +66,10 @@ void KvCache::append_values(uint32_t kv_head, uint32_t position, const ConstMatr
 }
 
 float KvCache::key(uint32_t kv_head, uint32_t position, uint32_t dimension) const {
+  if (for_integers()) {
+    return static_cast<float>(integer_keys(kv_head, position)[dimension]) *
+           *integer_key_scales(kv_head, position);
+  }
   const uint32_t lane = position % layout_.nr();
   const std::byte* const panel = keys(kv_head, position - lane);
   const std::byte* const number = panel + layout_.key_number(dimension, lane);
@@ -84,13 +90,10 @@ int8_t rounded(float x) {
   return static_cast<int8_t>(bit_cast<int32_t>(x + kMagic) - bit_cast<int32_t>(kMagic));
 }
 
-}  // namespace
-
-// Bits of positive numbers are ordered as the numbers are, with infinity and NaN above all; and
-// compilers turn the largest of integers into vector instructions, but not that of floats.
-Int8Row::Int8Row(std::span<const float> row) {
-  constexpr float kMost = 127.0f;
-  constexpr float kSmallest = 1e-35f;  // below, a scale would lose digits, or be none
+// Not finite if a number is not. Bits of positive numbers are ordered as the numbers are, with
+// infinity and NaN above all; and compilers turn the largest of integers into vector instructions,
+// but not that of floats.
+float largest_magnitude(std::span<const float> row) {
   const auto size_of = [](float x) { return bit_cast<int32_t>(x) & 0x7FFFFFFF; };
   int32_t lanes[kChunk] = {};
   size_t begin = 0;
@@ -101,13 +104,39 @@ Int8Row::Int8Row(std::span<const float> row) {
   int32_t largest = 0;
   for (; begin < row.size(); ++begin) largest = std::max(largest, size_of(row[begin]));
   for (const int32_t lane : lanes) largest = std::max(largest, lane);
-  if (largest < bit_cast<int32_t>(kSmallest)) return;
-  if (largest >= bit_cast<int32_t>(INFINITY)) {
+  return bit_cast<float>(largest);
+}
+
+// The same, by a kernel where the set has one. A sum that is not finite leaves it open.
+float largest_magnitude(const KernelSet& kernels, std::span<const float> row) {
+  if (kernels.row_range == nullptr) return largest_magnitude(row);
+  float extremes[2], sum = 0.0f;
+  kernels.row_range(row.size_bytes(), row.data(), extremes, &sum);
+  if (!is_finite(sum)) return largest_magnitude(row);
+  return std::max(-extremes[0], extremes[1]);
+}
+
+}  // namespace
+
+Int8Row::Int8Row(std::span<const float> row) : Int8Row(largest_magnitude(row)) {}
+
+Int8Row::Int8Row(const KernelSet& kernels, std::span<const float> row)
+    : Int8Row(largest_magnitude(kernels, row)) {}
+
+Int8Row::Int8Row(float largest) {
+  constexpr float kMost = 127.0f;
+  constexpr float kSmallest = 1e-35f;  // below, a scale would lose digits, or be none
+  if (largest < kSmallest) return;
+  if (!is_finite(largest)) {
     scale_ = NAN;
     return;
   }
-  scale_ = bit_cast<float>(largest) / kMost;
-  per_unit_ = kMost / bit_cast<float>(largest);
+  scale_ = largest / kMost;
+  per_unit_ = kMost / largest;
+}
+
+RowSteps integer_steps(const KernelSet& kernels, std::span<const float> row) {
+  return steps_up_to(largest_magnitude(kernels, row), largest_query_step(row.size()));
 }
 
 int8_t Int8Row::number(float x) const { return rounded(x * per_unit_); }
@@ -162,6 +191,40 @@ void KvCache::append_int8_values(uint32_t kv_head, uint32_t position, const Cons
       if (is_last) {
         std::fill_n(reinterpret_cast<float*>(begin + layout.value_row(place + 1)), nr, 1.0f);
       }
+    }
+  }
+}
+
+void KvCache::append_for_integers(const KernelSet& kernels, uint32_t kv_head, uint32_t position,
+                                  const ConstMatrix& keys, const ConstMatrix& values) {
+  const CacheLayout layout = layout_;
+  const QuantizeKernel quantize = kernels.integers->quantize;
+  const uint32_t dims = layout.shape().head_dim;
+  const uint32_t columns = layout.shape().value_dim;
+  std::byte* const begin = head(kv_head);
+  auto* const key_scales = reinterpret_cast<float*>(begin + layout.integer_key_scale(0));
+  auto* const value_scales = reinterpret_cast<float*>(begin + layout.value_scale(0));
+  std::byte* page = nullptr;
+  for (uint32_t row = 0; row < values.rows; ++row) {
+    const uint32_t place = (position + row) % kPagePositions;
+    if (row == 0 || place == 0) {
+      page = begin + layout.integer_value((position + row) / kPagePositions, 0);
+    }
+    const uint32_t index = (position + row) % layout.positions();
+    if (dims != 0) {
+      const Int8Row key(kernels, {keys.row(row), dims});
+      quantize(dims * sizeof(float), keys.row(row), key.per_unit(), 0,
+               reinterpret_cast<int8_t*>(begin + index * integer_key_bytes(dims)));
+      key_scales[index] = key.scale();
+    }
+    const Int8Row value(kernels, {values.row(row), columns});
+    value_scales[index] = value.scale();
+    std::byte* to = page + size_t{place - place % kIntegerGroup} * columns + place % kIntegerGroup;
+    for (uint32_t column = 0; column < columns; column += kChunk) {
+      int8_t chunk[kChunk];
+      const uint32_t count = std::min(columns - column, kChunk);
+      quantize(count * sizeof(float), values.row(row) + column, value.per_unit(), 0, chunk);
+      for (uint32_t i = 0; i < count; ++i, to += kIntegerGroup) *to = std::byte(chunk[i]);
     }
   }
 }

@@ -20,16 +20,23 @@ namespace arenite {
 class Int8Row {
  public:
   explicit Int8Row(std::span<const float> row);
+  Int8Row(const KernelSet& kernels, std::span<const float> row);
 
   float scale() const { return scale_; }
+  float per_unit() const { return per_unit_; }
   int8_t number(float x) const;
   // Those of `count` numbers of the row, which lie apart from `to`.
   void write(const float* from, uint32_t count, int8_t* to) const;
 
  private:
+  explicit Int8Row(float largest);
+
   float scale_ = 1.0f;
   float per_unit_ = 0.0f;  // 1 / scale
 };
+
+// What a row of a query is rounded to for products in integers.
+RowSteps integer_steps(const KernelSet& kernels, std::span<const float> row);
 
 class KvCache {
  public:
@@ -38,6 +45,7 @@ class KvCache {
   KvCache(std::byte* data, const CacheLayout& layout) : data_(data), layout_(layout) {}
 
   bool is_int8() const { return layout_.is_int8(); }
+  bool for_integers() const { return layout_.for_integers(); }
 
   // Writes the keys and values of one head for positions [position, position + values.rows), and
   // what frames each panel or page that begins or ends among them.
@@ -65,6 +73,18 @@ class KvCache {
   const std::byte* values(uint32_t kv_head, uint32_t page, uint32_t panel) const {
     return head(kv_head) + layout_.value_panel(page, panel);
   }
+  // The same for integers: keys and their scales; and all columns of values from a position on.
+  const int8_t* integer_keys(uint32_t kv_head, uint32_t position) const {
+    return reinterpret_cast<const int8_t*>(head(kv_head) + layout_.integer_key(position));
+  }
+  const float* integer_key_scales(uint32_t kv_head, uint32_t position) const {
+    return reinterpret_cast<const float*>(head(kv_head) + layout_.integer_key_scale(position));
+  }
+  // REQUIRES: a multiple of kIntegerBlock.
+  const std::byte* integer_values(uint32_t kv_head, uint32_t position) const {
+    return head(kv_head) +
+           layout_.integer_value(position / kPagePositions, position % kPagePositions);
+  }
   // A row of such a panel.
   size_t value_row(uint32_t row) const { return layout_.value_row(row); }
   uint32_t number_bytes() const { return layout_.number_bytes(); }
@@ -85,6 +105,8 @@ class KvCache {
   void append_values(uint32_t kv_head, uint32_t position, const ConstMatrix& values);
   void append_int8_keys(uint32_t kv_head, uint32_t position, const ConstMatrix& keys);
   void append_int8_values(uint32_t kv_head, uint32_t position, const ConstMatrix& values);
+  void append_for_integers(const KernelSet& kernels, uint32_t kv_head, uint32_t position,
+                           const ConstMatrix& keys, const ConstMatrix& values);
 
   std::byte* data_;
   CacheLayout layout_;

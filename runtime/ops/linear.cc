@@ -106,19 +106,23 @@ void QuantizedRows::quantize_row(const KernelSet& kernels, const QuantizedKernel
   // XNNPACK's least and largest number pass over NaN. A sum does not, and is found sooner than
   // whether each number is finite; that of finite numbers may overflow.
   float sum = 0.0f;
-  for (uint32_t i = 0; i < from.size(); ++i) kernels.sum(bytes, from[i], &sum);
-  for (uint32_t i = 0; !is_finite(sum) && i < from.size(); ++i) {
-    if (all_finite(from[i], from.columns)) continue;
-    rows_[index] = {0, NAN};
-    return;
-  }
   float least = 0.0f;
   float most = 0.0f;
   for (uint32_t i = 0; i < from.size(); ++i) {
     float extremes[2];
-    kernels.row_extremes(bytes, from[i], extremes);
+    if (kernels.row_range != nullptr) {
+      kernels.row_range(bytes, from[i], extremes, &sum);
+    } else {
+      kernels.sum(bytes, from[i], &sum);
+      kernels.row_extremes(bytes, from[i], extremes);
+    }
     least = extremes[0] < least ? extremes[0] : least;
     most = extremes[1] > most ? extremes[1] : most;
+  }
+  for (uint32_t i = 0; !is_finite(sum) && i < from.size(); ++i) {
+    if (all_finite(from[i], from.columns)) continue;
+    rows_[index] = {0, NAN};
+    return;
   }
   const Steps steps = steps_between(least, most);
   int8_t* const to = numbers_ + index * stride_;

@@ -50,8 +50,8 @@ uint32_t SessionState::cache_positions(uint32_t index) const {
 std::byte* SessionState::cache(uint32_t index) {
   std::byte* data = arena() + layout.plan.session_bytes;
   for (uint32_t i = 0; i < index; ++i) {
-    const CacheLayout before(kernels.of_cache(keeps_int8()).packing, reader.cache(i).shape,
-                             cache_positions(i));
+    const CacheLayout before =
+        kernels.layout_of_cache(keeps_int8(), reader.cache(i).shape, cache_positions(i));
     data += layout.sequences_max * before.bytes();
   }
   return data;

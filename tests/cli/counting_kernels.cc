@@ -44,11 +44,28 @@ QuantizedKernels counting(QuantizedKernels kernels, std::index_sequence<kRows...
   return kernels;
 }
 
+void counting_scores(size_t rows, size_t keys, size_t dims, const float* query, size_t query_stride,
+                     const RowSteps* query_rows, const int8_t* key, const float* key_scales,
+                     float* scores, size_t scores_stride) {
+  multiply_adds += rows * keys * dims;
+  original->integers->scores(rows, keys, dims, query, query_stride, query_rows, key, key_scales,
+                             scores, scores_stride);
+}
+
+void counting_values(size_t rows, size_t columns, size_t positions, float* weights,
+                     size_t weights_stride, const float* scales, const std::byte* values,
+                     float* output, size_t output_stride, bool adds) {
+  multiply_adds += rows * columns * positions;
+  original->integers->values(rows, columns, positions, weights, weights_stride, scales, values,
+                             output, output_stride, adds);
+}
+
 // Room for the counting set of each target: sessions keep pointers.
 struct Counting {
   KernelSet set;
   FloatKernels w8;
   QuantizedKernels q8, q4;
+  IntegerAttention integers;
 };
 
 const KernelSet* counting_set(Target target, const KernelSet& kernels) {
@@ -57,11 +74,18 @@ const KernelSet* counting_set(Target target, const KernelSet& kernels) {
   Counting*& counting_of = made[static_cast<size_t>(target)];
   if (counting_of != nullptr) return &counting_of->set;
   constexpr auto kRows = std::make_index_sequence<kRowsMax>();
-  counting_of = new Counting{kernels, counting<Products::kW8>(*kernels.w8, kRows),
+  counting_of = new Counting{kernels,
+                             counting<Products::kW8>(*kernels.w8, kRows),
                              counting<Products::kQ8>(*kernels.q8, kRows),
-                             counting<Products::kQ4>(*kernels.q4, kRows)};
+                             counting<Products::kQ4>(*kernels.q4, kRows),
+                             {}};
   counting_of->set.f32 = counting<Products::kF32>(kernels.f32, kRows);
   counting_of->set.w8 = &counting_of->w8;
+  if (kernels.integers != nullptr) {
+    counting_of->integers = {kernels.integers->quantize, kernels.integers->exp_sum, counting_scores,
+                             counting_values};
+    counting_of->set.integers = &counting_of->integers;
+  }
   counting_of->set.q8 = &counting_of->q8;
   counting_of->set.q4 = &counting_of->q4;
   return &counting_of->set;

@@ -309,7 +309,97 @@ void check_exponentials(const KernelSet& kernels, float tolerance) {
   }
 }
 
+// Attention in integers, with room for every size of the test.
+constexpr uint32_t kDimsMax = 130;
+constexpr uint32_t kKeysMax = 9;
+constexpr uint32_t kBlockMax = kIntegerBlock;
+constexpr uint32_t kValuesMax = 17;
+constexpr uint32_t kDimsOf[] = {1, 3, 4, 8, 13, 16, 64, 65, kDimsMax};
+constexpr uint32_t kKeysOf[] = {1, 3, 4, kKeysMax};
+constexpr uint32_t kValuesOf[] = {1, 3, 4, 7, 16, kValuesMax};
+constexpr uint32_t kPositionsOf[] = {1, 4, 7, 8, 25, kBlockMax};
+constexpr uint32_t kIntegerStride = kDimsMax + 6;
+constinit float integer_rows[4 * kIntegerStride] = {};
+alignas(16) constinit std::byte integer_cache[12 * (kDimsMax + 24) + 16] = {};
+static_assert(sizeof(integer_cache) >= kBlockMax * (kValuesMax + 3));
+
+void fill_integers(uint64_t seed) {
+  test::Random random(seed);
+  for (std::byte& number : integer_cache) number = static_cast<std::byte>(random.below(256));
+  for (float& number : integer_rows) number = random.symmetric(3.0f);
+}
+
+// Calls of two kernels, which must give the same bits.
+template <typename Call>
+void same_as_plain(const KernelSet& kernels, uint32_t size, Call call) {
+  static constinit float expected[4 * 32] = {};
+  std::ranges::fill(output, 7.0f);
+  std::ranges::fill(expected, 7.0f);
+  call(*kernels.integers, output);
+  call(*kernel_set(Target::kPortable)->integers, expected);
+  in_hand("kernels", kernels.name, size);
+  EXPECT(std::memcmp(output, expected, sizeof(expected)) == 0);
+}
+
+void check_integers(const KernelSet& kernels, uint32_t rows) {
+  constexpr size_t kStride = kIntegerStride * sizeof(float);
+  constexpr size_t kOutputStride = 32 * sizeof(float);
+  float key_scales[12];
+  for (uint32_t key = 0; key < 12; ++key) key_scales[key] = 0.5f + static_cast<float>(key) / 7.0f;
+  for (const uint32_t dims : kDimsOf) {
+    const RowSteps steps[4] = {{9000.0f, 0.01f}, {10900.0f, 2.0f}, {0.0f, NAN}, {77.0f, 1e-30f}};
+    for (const uint32_t keys : kKeysOf) {
+      same_as_plain(kernels, dims * 100 + keys, [&](const IntegerAttention& of, float* to) {
+        of.scores(rows, keys, dims, integer_rows, kStride, steps,
+                  reinterpret_cast<const int8_t*>(integer_cache), key_scales, to, kOutputStride);
+      });
+    }
+  }
+  for (float& number : integer_rows) number = std::abs(number) * 1e-3f;
+  std::fill_n(integer_rows + kIntegerStride, 40, 0.0f);
+  for (const uint32_t columns : kValuesOf) {
+    for (const uint32_t positions : kPositionsOf) {
+      same_as_plain(kernels, columns * 100 + positions, [&](const IntegerAttention& of, float* to) {
+        for (const bool adds : {false, true}) {
+          of.values(rows, columns, positions, integer_rows, kStride, nullptr, integer_cache, to,
+                    kOutputStride, adds);
+        }
+      });
+    }
+  }
+  int8_t rounded[kDimsMax] = {};
+  kernels.integers->quantize(kDimsMax * sizeof(float), integer_rows, 42000.0f, 0, rounded);
+  for (uint32_t i = 0; i < kDimsMax; ++i) {
+    EXPECT(rounded[i] == std::lrint(integer_rows[i] * 42000.0f));
+  }
+}
+
 }  // namespace
+
+void exact_integers() {
+  for_each_set([](const KernelSet& kernels) {
+    if (kernels.integers == nullptr || kernel_set(Target::kPortable) == nullptr) return;
+    for (uint32_t rows = 1; rows <= 4; ++rows) {
+      fill_integers(rows);
+      check_integers(kernels, rows);
+    }
+    // Weights that no set may round otherwise, the smallest included.
+    for (uint32_t i = 0; i < kDimsMax; ++i) {
+      integer_rows[i] = -static_cast<float>(i * i) / 170.0f;
+    }
+    for (uint32_t length = 1; length <= kDimsMax; ++length) {
+      float found[2][kDimsMax + 4] = {};
+      float sums[2] = {};
+      constexpr float kMax = 0.0f;
+      kernels.integers->exp_sum(length * sizeof(float), integer_rows, &kMax, found[0], sums);
+      kernel_set(Target::kPortable)
+          ->integers->exp_sum(length * sizeof(float), integer_rows, &kMax, found[1], sums + 1);
+      in_hand("kernels", kernels.name, length);
+      EXPECT(same_bits(sums[0], sums[1]));
+      EXPECT(std::memcmp(found[0], found[1], sizeof(found[0])) == 0);
+    }
+  });
+}
 
 void exact_products() {
   for_each_set([](const KernelSet& kernels) {

@@ -111,6 +111,17 @@ void bits_of_x86_64() {
     REQUIRE(output.ok());
     EXPECT(digest_of(*output) == model_case.portable_digest);
   });
+  for_each_model([](const Model& model, const ModelCase& model_case) {
+    const bool is_same = model.target() == Target::kCortexMMve && model_case.rounds_rows;
+    if (!has_scalar_bits(model) && !is_same) return;
+    SessionOptions options = options_of(model_case);
+    options.kv_cache = KvType::kInt8;
+    Session* const session = create(model, options);
+    if (session == nullptr) return;
+    const Result<Output> output = run(*session, model_case);
+    REQUIRE(output.ok());
+    EXPECT(digest_of(*output) == model_case.int8_digest);
+  });
 }
 
 void sound() {

@@ -16,6 +16,7 @@ struct Test {
 constexpr Test kTests[] = {
     {"products of matrices are exact at odd sizes", exact_products},
     {"products of rows in int8 are exact at odd sizes", exact_products_in_few_bits},
+    {"attention in integers has the bits of plain C++", exact_integers},
     {"row kernels are exact at odd lengths", exact_row_kernels},
     {"functions are near their values", near_functions},
     {"transposition moves every number", transposition},

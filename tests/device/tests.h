@@ -7,6 +7,7 @@ namespace arenite::device {
 
 void exact_products();
 void exact_products_in_few_bits();
+void exact_integers();
 void exact_row_kernels();
 void near_functions();
 void transposition();

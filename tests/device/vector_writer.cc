@@ -142,14 +142,17 @@ void VectorWriter::model_case(const NewModelCase& from) {
   options.sequences_max = from.sequences;
   options.outputs = from.outputs;
   const PortableRun portable = run_portable(model, from, options);
-  arena_bytes_ = std::max(arena_bytes_, largest_arena(model, options));
+  options.kv_cache = KvType::kInt8;
+  const PortableRun int8 = run_portable(model, from, options);
+  arena_bytes_ = std::max({arena_bytes_, largest_arena(model, options), int8.arena_bytes});
   const std::vector<float> expected(from.expected.begin(), from.expected.end());
   models_ += fmt::format(
-      "    {{{}, {}, Outputs::{}, {}, {}, {}, {}, {}, {}, {}, {}, {}}},\n", literal(from.name),
-      from.file, from.outputs == Outputs::kAll ? "kAll" : "kLast", from.sequences, from.tokens,
-      list(std::span(from.lengths)), list(std::span(from.features)), list(std::span(from.ids)),
-      list(std::span(expected)), literal(static_cast<float>(from.tolerance)), portable.arena_bytes,
-      literal(portable.digest));
+      "    {{{}, {}, Outputs::{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}}},\n",
+      literal(from.name), from.file, from.outputs == Outputs::kAll ? "kAll" : "kLast",
+      from.sequences, from.tokens, list(std::span(from.lengths)), list(std::span(from.features)),
+      list(std::span(from.ids)), list(std::span(expected)),
+      literal(static_cast<float>(from.tolerance)), portable.arena_bytes, literal(portable.digest),
+      literal(int8.digest), from.rounds_rows);
 }
 
 void VectorWriter::sound_digest(std::span<const std::byte> bytes) {

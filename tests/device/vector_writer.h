@@ -27,6 +27,7 @@ struct NewModelCase {
   std::vector<float> features = {};
   std::vector<TokenId> ids = {};
   std::vector<double> expected = {};
+  bool rounds_rows = false;
   double tolerance = 0.0;
 };
 

@@ -37,6 +37,8 @@ struct ModelCase {
   float tolerance;                    // largest absolute error
   size_t portable_arena_bytes;        // for positions_max = tokens, all tokens in one call
   uint64_t portable_digest;           // of the bits that x86-64 gives with scalar kernels
+  uint64_t int8_digest;               // the same with keys and values in int8
+  bool rounds_rows;                   // all products are of integers where caches are in int8
 };
 std::span<const ModelCase> model_cases();
 

@@ -61,7 +61,7 @@ inline bool same_products(const FloatKernels& a, const FloatKernels& b) {
 
 // Whether two sets differ at most in products of rows in few bits, which attention has none of.
 inline bool same_attention(const KernelSet& a, const KernelSet& b) {
-  return same_products(a.f32, b.f32) && same_products(*a.w8, *b.w8) &&
+  return same_products(a.f32, b.f32) && same_products(*a.w8, *b.w8) && a.integers == b.integers &&
          a.row_extremes == b.row_extremes && a.exp_sum == b.exp_sum && a.sum == b.sum &&
          a.add == b.add && a.multiply == b.multiply && a.add_constant == b.add_constant &&
          a.scale == b.scale && a.transpose == b.transpose && a.rotate == b.rotate &&

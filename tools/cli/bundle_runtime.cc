@@ -54,6 +54,7 @@ struct SourceRow {
   uint64_t needs;
 };
 constexpr SourceRow kSourceRows[] = {
+    {"kernels/integer_attention.cc", bits_of(Need::kInt8Cache)},
     {"ops/activation.cc", kActivationNeeds},
     {"ops/convolution.cc", bits_of(Need::kConvolution, Need::kDepthwise, Need::kMaxPool)},
     {"ops/embedding.cc", bits_of(Need::kEmbedding)},

@@ -94,10 +94,17 @@ std::vector<float> AttentionCase::as_kept(std::vector<float> numbers, uint32_t w
 // A score is a sum of head_dim products of numbers below 1, so rounding moves it by a few head_dim
 // roundings, and a weight by as large a part of itself. The weights' sum and the weighted sum of
 // values round once per key, at random, which grows as the square root.
-// A cap's tanh is off by a few roundings.
-double AttentionCase::tolerance() const {
-  return kRounding *
-         (8.0 * shape.head_dim + 4.0 * std::sqrt(positions_max) + 32.0 + 16.0 * score_cap);
+// A cap's tanh is off by a few roundings. In integers a number of a query and a weight are off by
+// half of 1 / 32767 of the largest, and a weight by 3e-6 of itself.
+double AttentionCase::tolerance(const KernelSet& kernels) const {
+  const double floats =
+      kRounding * (8.0 * shape.head_dim + 4.0 * std::sqrt(positions_max) + 32.0 + 16.0 * score_cap);
+  if (kv_type != TensorType::kInt8 || kernels.integers == nullptr) return floats;
+  float largest = 0.0f;
+  for (const SequenceTokens& sequence : tokens) {
+    for (const float number : sequence.query) largest = std::max(largest, std::abs(number));
+  }
+  return floats + 0x1p-14 * (1.0 + double{largest} * std::sqrt(shape.head_dim));
 }
 
 void AttentionCase::add_slopes() {
@@ -154,7 +161,7 @@ AttentionRun::AttentionRun(const KernelSet& kernels, const AttentionCase& proble
       garbage_(garbage),
       scratch_floats_(scratch_floats(kernels.f32.packing, problem.cache_positions)),
       cache_(layout().bytes() / sizeof(float) * problem.lengths.size(), 0,
-             problem.kv_type == TensorType::kInt8 ? kernels.w8->packing.nr
+             problem.kv_type == TensorType::kInt8 ? kernels.f32.packing.nr
                                                   : weight_alignment(kernels.f32.packing)),
       scratch_(scratch_floats_ * parallel.threads, 0, kArenaUnit),
       table_(problem.table.size(), kReadAheadBytes),
@@ -174,8 +181,7 @@ ScoreTable AttentionRun::score_table() const {
 
 CacheLayout AttentionRun::layout() const {
   const bool is_int8 = problem_.kv_type == TensorType::kInt8;
-  return CacheLayout(kernels_.of_cache(is_int8).packing, problem_.cache_shape(),
-                     problem_.cache_positions);
+  return kernels_.layout_of_cache(is_int8, problem_.cache_shape(), problem_.cache_positions);
 }
 
 KvCache AttentionRun::cache(uint32_t sequence) const {

@@ -62,7 +62,7 @@ struct AttentionCase {
   bool sees(uint32_t head, uint32_t query, uint32_t key) const;
 
   // How far from it an output may be.
-  double tolerance() const;
+  double tolerance(const KernelSet& kernels) const;
 
   // All tokens in one call, or at most `rows` of each sequence in each call.
   std::vector<Step> in_chunks(uint32_t rows) const;

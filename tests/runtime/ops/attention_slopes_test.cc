@@ -29,7 +29,7 @@ class AttentionSlopes : public CacheTest {
     const auto outputs = run_attention(kernels(), problem, steps);
     const auto expected = problem.expected();
     for (size_t s = 0; s < outputs.size(); ++s) {
-      ASSERT_TRUE(all_near(outputs[s], expected[s], problem.tolerance()))
+      ASSERT_TRUE(all_near(outputs[s], expected[s], problem.tolerance(kernels())))
           << problem.mask.name << ", sequence " << s << " of " << problem.lengths[s];
     }
   }
@@ -88,12 +88,12 @@ TEST_P(AttentionSlopes, HoldFarIntoAContext) {
   const AttentionCase problem = with_slopes({4, 2, 3, 5}, causal_mask(kLength), {kLength});
   const auto whole = run_attention(kernels(), problem, problem.at_once());
   const auto expected = problem.expected();
-  ASSERT_TRUE(all_near(whole[0], expected[0], problem.tolerance()));
+  ASSERT_TRUE(all_near(whole[0], expected[0], problem.tolerance(kernels())));
   AttentionCase ring = with_slopes({4, 2, 3, 5}, band_mask(kLength, 600, 0), {kLength});
   const auto window = run_attention(kernels(), ring, ring.at_once());
   ring.cache_positions = 3 * kPagePositions;
   ASSERT_NO_FATAL_FAILURE(expect_same(run_attention(kernels(), ring, ring.in_chunks(400)), window));
-  ASSERT_TRUE(all_near(window[0], ring.expected()[0], ring.tolerance()));
+  ASSERT_TRUE(all_near(window[0], ring.expected()[0], ring.tolerance(kernels())));
 }
 
 TEST_P(AttentionSlopes, OfZeroAndOneAreWhatTheMaskSays) {

@@ -56,7 +56,7 @@ class AttentionTerms : public CacheTest {
     const auto outputs = run_attention(kernels(), problem, steps);
     const auto expected = problem.expected();
     for (size_t s = 0; s < outputs.size(); ++s) {
-      ASSERT_TRUE(all_near(outputs[s], expected[s], problem.tolerance()))
+      ASSERT_TRUE(all_near(outputs[s], expected[s], problem.tolerance(kernels())))
           << problem.mask.name << ", sequence " << s << " of " << problem.lengths[s];
     }
   }
@@ -225,7 +225,7 @@ TEST_P(AttentionTerms, AreZeroWhereATableHidesAllButTheSink) {
     for (uint32_t key = 0; key < 9; ++key) problem.table[(9 + 4) * 9 + key] = -INFINITY;
     for (const uint32_t rows : {9u, 1u}) {
       const auto found = run_attention(kernels(), problem, problem.in_chunks(rows));
-      ASSERT_TRUE(all_near(found[0], problem.expected()[0], problem.tolerance()));
+      ASSERT_TRUE(all_near(found[0], problem.expected()[0], problem.tolerance(kernels())));
       for (uint32_t c = 0; c < shape.value_dim; ++c) {
         EXPECT_EQ(found[0][(4 * 2 + 1) * shape.value_dim + c], 0.0f) << c;
       }
@@ -240,7 +240,7 @@ TEST_P(AttentionTermsInF32, SinksAreAnySize) {
   for (const float sink : {-INFINITY, -3e38f, -200.0f}) {
     problem.sinks = {sink, sink};
     ASSERT_TRUE(all_near(run_attention(kernels(), problem, problem.at_once())[0],
-                         plain.expected()[0], plain.tolerance()))
+                         plain.expected()[0], plain.tolerance(kernels())))
         << sink;
   }
   for (const float sink : {200.0f, 3e38f}) {

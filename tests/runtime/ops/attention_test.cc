@@ -27,7 +27,7 @@ class AttentionOp : public CacheTest {
     const std::vector<std::vector<double>> expected = problem.expected();
     for (size_t s = 0; s < outputs.size(); ++s) {
       const AttentionShape& shape = problem.shape;
-      ASSERT_TRUE(all_near(outputs[s], expected[s], problem.tolerance()))
+      ASSERT_TRUE(all_near(outputs[s], expected[s], problem.tolerance(kernels())))
           << problem.mask.name << ", sequence " << s << " of " << problem.lengths[s]
           << " tokens, heads " << shape.heads << "/" << shape.kv_heads << ", head_dim "
           << shape.head_dim << ", value_dim " << shape.value_dim;

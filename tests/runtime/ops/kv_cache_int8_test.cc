@@ -55,7 +55,9 @@ TEST(Int8Row, HasTheScaleNaNWhereANumberIsNotFinite) {
 
 class Int8Cache : public KernelSetTest {
  protected:
-  Packing kept() const { return kernels().w8->packing; }
+  CacheLayout layout(const CacheShape& shape, uint32_t positions) const {
+    return kernels().layout_of_cache(true, shape, positions);
+  }
 
   // Rows that differ in every number, some zeros.
   static std::vector<float> rows(uint32_t count, uint32_t width) {
@@ -72,10 +74,11 @@ float float_at(const std::byte* place, size_t index) {
 }
 
 TEST_P(Int8Cache, HasEveryNumberInItsPlace) {
-  const uint32_t nr = kept().nr;
+  const uint32_t nr = packing().nr;
   for (const CacheShape& shape : {CacheShape{2, 5, 33}, CacheShape{1, 0, 4}, {1, 64, 64}}) {
     for (const uint32_t positions : {1u, 33u, 511u, 512u, 513u, 600u}) {
-      const CacheLayout layout(kept(), shape, positions);
+      const CacheLayout layout = this->layout(shape, positions);
+      const bool in_floats = !layout.for_integers();
       const GuardedBuffer memory(layout.bytes(), nr);
       KvCache cache(memory.data(), layout);
       ASSERT_TRUE(cache.is_int8());
@@ -99,9 +102,14 @@ TEST_P(Int8Cache, HasEveryNumberInItsPlace) {
           const Int8Row kept_key(key);
           for (uint32_t d = 0; d < shape.head_dim; ++d) {
             const std::byte* const panel = cache.keys(head, p - p % nr);
-            ASSERT_EQ(float_at(panel, p % nr), 0.0f) << "the bias";
-            ASSERT_EQ(int8_at(panel + (4 + d) * nr + p % nr), kept_key.number(key[d]));
-            ASSERT_EQ(float_at(panel + (4 + shape.head_dim) * nr, p % nr), kept_key.scale());
+            if (in_floats) {
+              ASSERT_EQ(float_at(panel, p % nr), 0.0f) << "the bias";
+              ASSERT_EQ(int8_at(panel + (4 + d) * nr + p % nr), kept_key.number(key[d]));
+              ASSERT_EQ(float_at(panel + (4 + shape.head_dim) * nr, p % nr), kept_key.scale());
+            } else {
+              ASSERT_EQ(cache.integer_keys(head, p)[d], kept_key.number(key[d]));
+              ASSERT_EQ(*cache.integer_key_scales(head, p), kept_key.scale());
+            }
             ASSERT_EQ(cache.key(head, p, d),
                       static_cast<float>(kept_key.number(key[d])) * kept_key.scale());
           }
@@ -110,6 +118,13 @@ TEST_P(Int8Cache, HasEveryNumberInItsPlace) {
           const Int8Row kept_value(value);
           ASSERT_EQ(cache.value_scales(head, p)[0], kept_value.scale());
           for (uint32_t c = 0; c < shape.value_dim; ++c) {
+            if (!in_floats) {
+              const uint32_t in_page = p % kPagePositions;
+              const std::byte* const page = cache.values(head, p / kPagePositions, 0);
+              ASSERT_EQ(int8_at(page + (in_page / 8 * shape.value_dim + c) * 8 + in_page % 8),
+                        kept_value.number(value[c]));
+              continue;
+            }
             const std::byte* const panel = cache.values(head, p / kPagePositions, c / nr);
             ASSERT_EQ(float_at(panel, c % nr), 0.0f) << "the row of zeros";
             ASSERT_EQ(int8_at(panel + (4 + p % kPagePositions) * nr + c % nr),
@@ -117,7 +132,7 @@ TEST_P(Int8Cache, HasEveryNumberInItsPlace) {
           }
         }
         // After each page that is full, and after the last position.
-        for (uint32_t page = 0; page < value_pages(positions); ++page) {
+        for (uint32_t page = 0; in_floats && page < value_pages(positions); ++page) {
           const uint32_t held = std::min(kPagePositions, positions - page * kPagePositions);
           for (uint32_t panel = 0; panel < cache.value_panels(); ++panel) {
             for (uint32_t lane = 0; lane < nr; ++lane) {
@@ -132,7 +147,7 @@ TEST_P(Int8Cache, HasEveryNumberInItsPlace) {
 
 TEST_P(Int8Cache, TakesAboutAQuarterOfTheMemory) {
   const CacheShape shape = {12, 64, 64};
-  const auto in_int8 = static_cast<double>(CacheLayout(kept(), shape, 4096).bytes());
+  const auto in_int8 = static_cast<double>(layout(shape, 4096).bytes());
   EXPECT_LT(in_int8 / static_cast<double>(CacheLayout(packing(), shape, 4096).bytes()), 0.28);
 }
 

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// What kernels for attention in integers have in common (kernel_set.h): how rows are rounded.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+
+#include "core/cache_layout.h"
+#include "core/float_bits.h"
+#include "kernels/kernel_set.h"
+
+namespace arenite {
+
+// Dimensions of queries that lie rounded on the stack at once.
+inline constexpr size_t kIntegerDims = 32;
+
+// The largest number that a query of so many dimensions is rounded to: sums stay within 32 bits.
+constexpr float largest_query_step(size_t dims) {
+  const size_t most = 0x7FFFFFFF / 128 / dims;
+  return static_cast<float>(most < 0x7FFF ? most : 0x7FFF);
+}
+inline constexpr float kLargestWeightStep = 0x7FFF;
+static_assert(kIntegerBlock * 0x7FFF < 0x7FFFFFFF / 128);
+
+// Rounds numbers up to `largest` to whole ones up to `most`. Rows below 1e-33 stand for zeros: the
+// steps of others are no denormals, which not all vectors have.
+inline RowSteps steps_up_to(float largest, float most) {
+  if (largest < 1e-33f) return {0.0f, 1.0f};
+  if (!is_finite(largest)) return {0.0f, NAN};
+  return {most / largest, largest / most};
+}
+
+// The bits of x * per_unit rounded to nearest even, of which the lower 16 are the number.
+inline constexpr float kRoundingMagic = 12582912.0f;  // 1.5 * 2^23: the sum's last bit is 1
+inline uint32_t rounded_bits(float x, float per_unit) {
+  return bit_cast<uint32_t>(x * per_unit + kRoundingMagic);
+}
+
+// exp(x) for x <= 0, from below which it counts as 0: 2^n * 2^f with a polynomial for f within a
+// half, whose error is 3e-6. No result is a denormal, which not all vectors have.
+inline constexpr float kLeastExponent = -69.0f;
+struct ExpConstants {
+  static constexpr float kLog2e = 0x1.715476p+0f;
+  static constexpr float kMagic = 0x1.8000FEp23f;  // whose last bits become an exponent
+  static constexpr float kC[] = {0x1.3a02d2p-7f, 0x1.c9fc48p-5f, 0x1.ec0378p-3f, 0x1.62e12cp-1f};
+};
+[[gnu::always_inline]] inline float integer_exp(float x) {
+  using In = ExpConstants;
+  const float y = x * In::kLog2e;
+  const float n = y + In::kMagic;
+  const float power = bit_cast<float>(bit_cast<uint32_t>(n) << 23);
+  const float f = y - (n - In::kMagic);
+  float p = In::kC[0] * f + In::kC[1];
+  p = p * f + In::kC[2];
+  p = p * f + In::kC[3];
+  return (p * f + 1.0f) * power;
+}
+
+// For every CPU: integer_attention.cc.
+void integer_exp_sum(size_t bytes, const float* x, const float* max, float* y, float* sum);
+void integer_quantize(size_t bytes, const float* x, float per_unit, int32_t, int8_t* y);
+void integer_scores(size_t rows, size_t keys, size_t dims, const float* query,
+                    size_t query_stride_bytes, const RowSteps* query_rows, const int8_t* key,
+                    const float* key_scales, float* scores, size_t scores_stride_bytes);
+void integer_values(size_t rows, size_t columns, size_t positions, float* weights,
+                    size_t weights_stride_bytes, const float* scales, const std::byte* values,
+                    float* output, size_t output_stride_bytes, bool adds);
+
+}  // namespace arenite

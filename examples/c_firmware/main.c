@@ -8,9 +8,9 @@
 #include "arenite/arenite.h"
 #include "vibration.h"  // made by `arenite embed --language c`: the model, and its arena's size
 
-#define FEATURES 16u       // of a frame
-#define WINDOW 64u         // frames that the model looks at
-#define OPS_PER_PERIOD 8u  // what fits beside the other work of a period
+#define FEATURES 16u              // of a frame
+#define WINDOW 64u                // frames that the model looks at
+#define WORK_PER_PERIOD 1000000u  // multiply-adds that fit beside the other work of a period
 
 // All the memory there is: the arena, and the last frames, the oldest first.
 ARENITE_ALIGNED static unsigned char arena[VIBRATION_ARENA_BYTES_MAX];
@@ -65,7 +65,7 @@ int main(void) {
       status = arenite_session_begin_run(session, &batch, &why);
       if (status != ARENITE_OK) return fail(status, &why);
     }
-    status = arenite_session_advance(session, OPS_PER_PERIOD, &ops_left, &why);
+    status = arenite_session_advance(session, WORK_PER_PERIOD, &ops_left, &why);
     if (status != ARENITE_OK) return fail(status, &why);
     if (ops_left != 0) continue;
 

@@ -251,10 +251,10 @@ arenite_status arenite_session_begin_step_function(arenite_session* session, uin
   return report(session_of(session).begin_step(function, fed.all(), &from), from, why);
 }
 
-arenite_status arenite_session_advance(arenite_session* session, uint32_t ops_max,
+arenite_status arenite_session_advance(arenite_session* session, uint64_t budget,
                                        uint32_t* ops_left, arenite_diagnostic* why) {
   Diagnostic from;
-  const auto advanced = session_of(session).advance(ops_max, &from);
+  const auto advanced = session_of(session).advance(budget, &from);
   return arenite::c::finish(advanced, from, why, [&](uint32_t value) { *ops_left = value; });
 }
 

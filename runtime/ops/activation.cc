@@ -207,7 +207,8 @@ void activation(const KernelSet& kernels, Activation function, float parameter,
       kernels.multiply(count * sizeof(float), y, factor.row(row) + column, y);
     }
   };
-  for_each_row(parallel, output.rows * chunks, work);
+  const uint32_t longest = chunks == 1 ? output.columns : kChunk;
+  for_each_row(parallel, output.rows * chunks, longest * kFunctionWork, work);
 }
 
 }  // namespace arenite

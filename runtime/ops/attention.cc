@@ -266,11 +266,10 @@ void attend(const KernelSet& kernels, const Attention& op, Block& block, float* 
   }
 }
 
-ConstMatrix head_rows(const ConstMatrix& matrix, const SequenceRows& sequence, uint32_t head,
+ConstMatrix head_rows(const ConstMatrix& matrix, uint32_t row, uint32_t rows, uint32_t head,
                       uint32_t width) {
   if (matrix.data == nullptr) return {};
-  return {matrix.row(sequence.row_begin) + size_t{head} * width, sequence.rows, width,
-          matrix.stride};
+  return {matrix.row(row) + size_t{head} * width, rows, width, matrix.stride};
 }
 
 KvCache cache_of(const Attention& op, const CacheLayout& layout, size_t sequence) {
@@ -281,17 +280,26 @@ KvCache cache_of(const Attention& op, const CacheLayout& layout, size_t sequence
 void append_heads(const KernelSet& kernels, const Attention& op, const CacheLayout& layout,
                   const ParallelFor& parallel, uint32_t begin, uint32_t end) {
   const uint32_t heads = end - begin;
+  const uint32_t row_work = (op.shape.head_dim + op.shape.value_dim) * kRoundWork;
+  if (op.value.rows == 0) return;
+  const uint32_t rows_max = pieces_at_once(parallel, op.value.rows, row_work);
+  const uint32_t parts = rows_max == op.value.rows ? 1 : div_up(op.value.rows, rows_max);
   auto work = [&](uint32_t task_index, uint32_t) {
-    const uint32_t index = task_index / heads;
-    const uint32_t head = begin + task_index % heads;
+    const uint32_t index = task_index / (heads * parts);
+    const uint32_t head = begin + task_index / parts % heads;
     const SequenceRows& sequence = op.keys[index];
-    if (sequence.rows == 0) return;
+    const uint32_t first = task_index % parts * rows_max;
+    if (first >= sequence.rows) return;
+    const uint32_t left = sequence.rows - first;
+    const uint32_t rows = left < rows_max ? left : rows_max;
+    const uint32_t row = sequence.row_begin + first;
     cache_of(op, layout, index)
-        .append(kernels, head, sequence.positions,
-                head_rows(op.key, sequence, head, op.shape.head_dim),
-                head_rows(op.value, sequence, head, op.shape.value_dim));
+        .append(kernels, head, sequence.positions + first,
+                head_rows(op.key, row, rows, head, op.shape.head_dim),
+                head_rows(op.value, row, rows, head, op.shape.value_dim));
   };
-  for_each_task(parallel, static_cast<uint32_t>(op.keys.size()) * heads, work);
+  for_each_task(parallel, static_cast<uint32_t>(op.keys.size()) * heads * parts,
+                rows_max * row_work, work);
 }
 
 // The rows of a head's queries and outputs that a block takes.
@@ -307,19 +315,29 @@ MatrixView<Float> block_rows(const MatrixView<Float>& matrix, uint32_t row, uint
 // block of tokens for each head. Rows are computed alike either way.
 class HeadBlocks {
  public:
-  HeadBlocks(const KernelSet& kernels, const Attention& op, const CacheLayout& layout)
+  HeadBlocks(const KernelSet& kernels, const Attention& op, const CacheLayout& layout,
+             const ParallelFor& parallel)
       : kernels_(kernels), op_(op), layout_(layout) {
+    uint32_t keys = 0;
+    for (const SequenceRows& sequence : op.keys) {
+      if (sequence.positions + sequence.rows > keys) keys = sequence.positions + sequence.rows;
+    }
+    if (keys > op.cache_positions) keys = op.cache_positions;  // those of a ring
+    row_work_ = keys * (op.shape.head_dim + op.shape.value_dim + kFunctionWork);
+    // As many rows of scores as there are, whatever the cache's kernels could take.
+    rows_max_ = pieces_at_once(parallel, kernels.f32.packing.mr, row_work_);
     for (const SequenceRows& sequence : op.queries) count_ += blocks_of(sequence);
   }
 
   uint32_t count() const { return count_; }
+  uint32_t block_work() const { return rows_max_ * row_work_; }
 
   void compute(uint32_t kv_head, uint32_t index, float* scratch) const {
     uint32_t s = 0;
     for (; index >= blocks_of(op_.queries[s]); ++s) index -= blocks_of(op_.queries[s]);
     const SequenceRows& sequence = op_.queries[s];
     const bool by_head = sequence.rows == 1;
-    const RowBlocks split(by_head ? group() : sequence.rows, rows_max());
+    const RowBlocks split(by_head ? group() : sequence.rows, rows_max_);
     const uint32_t block_index = index % split.count;
     const uint32_t begin = split.begin(block_index);
     const uint32_t rows = split.size(block_index);
@@ -342,17 +360,16 @@ class HeadBlocks {
 
  private:
   uint32_t group() const { return op_.heads / op_.shape.kv_heads; }
-  // As many rows of scores as there are, whatever the cache's kernels could take.
-  uint32_t rows_max() const { return kernels_.f32.packing.mr; }
   uint32_t blocks_of(const SequenceRows& sequence) const {
-    const uint32_t mr = rows_max();
-    if (sequence.rows == 1) return div_up(group(), mr);
-    return group() * div_up(sequence.rows, mr);
+    if (sequence.rows == 1) return div_up(group(), rows_max_);
+    return group() * div_up(sequence.rows, rows_max_);
   }
 
   const KernelSet& kernels_;
   const Attention& op_;
   const CacheLayout& layout_;
+  uint32_t row_work_ = 0;
+  uint32_t rows_max_ = 0;
   uint32_t count_ = 0;
 };
 
@@ -364,7 +381,7 @@ void attention(const KernelSet& kernels, const Attention& op, const ParallelFor&
   // other after every head.
   const bool is_int8 = linked(Need::kInt8Cache) && op.kv_type == TensorType::kInt8;
   const CacheLayout layout = kernels.layout_of_cache(is_int8, op.shape, op.cache_positions);
-  const HeadBlocks blocks(kernels, op, layout);
+  const HeadBlocks blocks(kernels, op, layout, parallel);
   const uint32_t kv_heads = op.shape.kv_heads;
   const uint32_t at_once = parallel.run == nullptr ? 1 : kv_heads;
   for (uint32_t first = 0; first < kv_heads; first += at_once) {
@@ -376,7 +393,7 @@ void attention(const KernelSet& kernels, const Attention& op, const ParallelFor&
       blocks.compute(first + task_index / blocks.count(), task_index % blocks.count(),
                      op.scratch.floats_of(thread_index));
     };
-    for_each_task(parallel, at_once * blocks.count(), work);
+    for_each_task(parallel, at_once * blocks.count(), blocks.block_work(), work);
   }
 }
 

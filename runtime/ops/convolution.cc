@@ -103,6 +103,13 @@ void multiply_gathered(const FloatKernels& kernels, const WindowBlock& block, fl
                           part.result, part.result_stride * sizeof(float));
 }
 
+constexpr uint32_t kRowsPerTask = 16;  // of what adds up single channels, or compares them
+
+// Of a row of it: a product and a sum for each number that its window sees, and finding these.
+uint32_t window_work(const Windows& windows, uint32_t channels) {
+  return windows.kernel() * (channels * (2 * kSumWork) + kNormWork);
+}
+
 }  // namespace
 
 uint32_t* RowHistory::ends(size_t sequence) const {
@@ -122,10 +129,10 @@ uint32_t RowHistory::half_at(size_t sequence, uint32_t position) const {
 }
 
 void keep_rows(const ConstMatrix& rows, std::span<const SequenceRows> sequences,
-               const RowHistory& history) {
-  for (size_t i = 0; i < sequences.size(); ++i) {
+               const RowHistory& history, const ParallelFor& parallel) {
+  auto work = [&](uint32_t i, uint32_t) {
     const SequenceRows& from = sequences[i];
-    if (from.rows == 0) continue;
+    if (from.rows == 0) return;
     uint32_t* const ends = history.ends(i);
     // Of a sequence that begins neither half is anything.
     if (from.positions == 0) ends[0] = ends[1] = 0;
@@ -140,7 +147,9 @@ void keep_rows(const ConstMatrix& rows, std::span<const SequenceRows> sequences,
                                       : rows.row(from.row_begin + position - from.positions);
       std::memcpy(row, source, history.columns * sizeof(float));
     }
-  }
+  };
+  for_each_task(parallel, static_cast<uint32_t>(sequences.size()),
+                history.rows * (history.columns * kCopyWork + kNormWork), work);
 }
 
 void convolution(const KernelSet& kernels, const Windows& windows, const WindowInput& input,
@@ -174,7 +183,10 @@ void convolution(const KernelSet& kernels, const Windows& windows, const WindowI
       multiply(of_type, rows, 0, part, mine + layout.wide.value());
     }
   };
-  for_each_task(parallel, division.tasks(), work);
+  // Windows are found, and rounded or copied, for each chunk of weights anew.
+  const uint32_t finding = windows.kernel() * kNormWork + inputs * kRoundWork;
+  for_each_task(parallel, division.tasks(), division.task_work() + division.block_rows * finding,
+                work);
 }
 
 // XNNPACK's dwconv kernels have weights packed for a set and rounded up to a number of taps, and
@@ -183,11 +195,12 @@ void depthwise_convolution(const KernelSet& kernels, const Windows& windows,
                            const WindowInput& input, const DepthwiseWeights& weights,
                            const Matrix& output, const ScratchArea& scratch,
                            const ParallelFor& parallel) {
-  constexpr uint32_t kRowsPerTask = 16;
   assert(output.rows >= 1 && output.columns == input.rows.columns);
   const size_t bytes = output.columns * sizeof(float);
   const WindowScratch layout = depthwise_scratch(windows, output.columns);
-  const RowBlocks blocks(output.rows, kRowsPerTask);
+  const uint32_t row_work = window_work(windows, output.columns);
+  const uint32_t rows_max = pieces_at_once(parallel, kRowsPerTask, row_work);
+  const RowBlocks blocks(output.rows, rows_max);
   auto work = [&](uint32_t task_index, uint32_t thread_index) {
     std::byte* const mine = scratch.of(thread_index);
     const float** const list = reinterpret_cast<const float**>(mine);
@@ -206,14 +219,15 @@ void depthwise_convolution(const KernelSet& kernels, const Windows& windows,
       std::memcpy(output.row(row), sum, bytes);  // may not be read past its end
     }
   };
-  for_each_task(parallel, blocks.count, work);
+  for_each_task(parallel, blocks.count, rows_max * row_work, work);
 }
 
 void max_pool(const Windows& windows, const WindowInput& input, const Matrix& output,
               const ScratchArea& scratch, const ParallelFor& parallel) {
-  constexpr uint32_t kRowsPerTask = 16;
   assert(output.rows >= 1 && output.columns == input.rows.columns);
-  const RowBlocks blocks(output.rows, kRowsPerTask);
+  const uint32_t row_work = window_work(windows, output.columns);
+  const uint32_t rows_max = pieces_at_once(parallel, kRowsPerTask, row_work);
+  const RowBlocks blocks(output.rows, rows_max);
   auto work = [&](uint32_t task_index, uint32_t thread_index) {
     std::byte* const mine = scratch.of(thread_index);
     const float** const list = reinterpret_cast<const float**>(mine);
@@ -234,7 +248,7 @@ void max_pool(const Windows& windows, const WindowInput& input, const Matrix& ou
       }
     }
   };
-  for_each_task(parallel, blocks.count, work);
+  for_each_task(parallel, blocks.count, rows_max * row_work, work);
 }
 
 }  // namespace arenite

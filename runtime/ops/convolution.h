@@ -38,7 +38,7 @@ struct RowHistory {
 // Keeps the last rows of a call and of those before it, so that a later call finds them. Called
 // after what reads older rows. `rows` [rows of the call, history.columns].
 void keep_rows(const ConstMatrix& rows, std::span<const SequenceRows> sequences,
-               const RowHistory& history);
+               const RowHistory& history, const ParallelFor& parallel);
 
 // What windows are laid over. Sequence i gives the windows output[i] of the output: `positions` are
 // the windows that earlier calls gave, and `rows` those of this one, so that with n = positions +

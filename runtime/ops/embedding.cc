@@ -46,7 +46,7 @@ void embedding(const KernelSet& kernels, const Embedding& op, const TokenIds& to
       kernels.add(bytes, to, plain_row(op.types, type), to);
     }
   };
-  for_each_row(parallel, output.rows, work);
+  for_each_row(parallel, output.rows, output.columns * kRoundWork, work);
 }
 
 }  // namespace arenite

@@ -29,7 +29,7 @@ void quantized_linear(const KernelSet& kernels, const ConstMatrix& input, const 
     const ProductPart part(division, weights, output, task_index);
     multiply(of_type, rows, part.row, part, scratch.of(thread_index));
   };
-  for_each_task(parallel, division.tasks(), work);
+  for_each_task(parallel, division.tasks(), division.task_work(), work);
 }
 
 }  // namespace
@@ -54,7 +54,7 @@ void linear(const KernelSet& kernels, const ConstMatrix& input, const WeightView
                             input.row(part.row), input.stride * sizeof(float), part.weight,
                             part.result, output.stride * sizeof(float));
   };
-  for_each_task(parallel, division.tasks(), work);
+  for_each_task(parallel, division.tasks(), division.task_work(), work);
 }
 
 // Scale and zero point are those of XNNPACK's xnn_f32_qd8_asymmetric_quantization_params, computed
@@ -141,7 +141,7 @@ void QuantizedRows::quantize(const KernelSet& kernels, const QuantizedKernels& t
     const float* const from = input.row(index);
     quantize_row(kernels, type, index, {&from, 1, 1, input.columns});
   };
-  for_each_row(parallel, input.rows, work);
+  for_each_row(parallel, input.rows, input.columns * kRoundWork, work);
 }
 
 void multiply(const QuantizedKernels& kernels, const QuantizedRows& rows, uint32_t first,

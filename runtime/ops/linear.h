@@ -24,15 +24,20 @@ struct ProductDivision {
   ProductDivision(Packing packing_in, const Matrix& output, uint32_t inputs,
                   const ParallelFor& parallel)
       : packing(packing_in),
-        blocks(output.rows, packing.mr),
-        bytes_of_panel(panel_bytes(packing, inputs).value()) {
+        block_rows(pieces_at_once(parallel, packing.mr, packing.nr * inputs)),
+        blocks(output.rows, block_rows),
+        bytes_of_panel(panel_bytes(packing, inputs).value()),
+        panel_work(block_rows * packing.nr * inputs) {
+    if (output.rows < block_rows) panel_work = output.rows * packing.nr * inputs;
     const uint32_t panels = panels_of(packing, output.columns);
     chunk_panels = panels;
     if (blocks.count > 1) chunk_panels = at_least_one(kChunkBytes / bytes_of_panel);
     // With few rows, as in decoding, the columns are split over the threads too.
-    const uint32_t chunks_wanted =
-        parallel.run == nullptr ? 1 : div_up(parallel.threads * kTasksPerThread, blocks.count);
-    const uint32_t panels_wanted = at_least_one(panels / chunks_wanted);
+    uint32_t panels_wanted = pieces_at_once(parallel, panels, panel_work);
+    if (parallel.run != nullptr && parallel.threads != 0) {
+      const uint32_t chunks_wanted = div_up(parallel.threads * kTasksPerThread, blocks.count);
+      panels_wanted = at_least_one(panels / chunks_wanted);
+    }
     if (chunk_panels > panels_wanted) chunk_panels = panels_wanted;
     chunks = div_up(panels, chunk_panels);
   }
@@ -41,10 +46,13 @@ struct ProductDivision {
     return number > 1 ? static_cast<uint32_t>(number) : 1;
   }
   uint32_t tasks() const { return blocks.count * chunks; }
+  uint32_t task_work() const { return chunk_panels * panel_work; }
 
   Packing packing;
+  uint32_t block_rows;  // at most
   RowBlocks blocks;
   size_t bytes_of_panel;
+  uint32_t panel_work;  // of a block, at most
   uint32_t chunk_panels;
   uint32_t chunks;
 };

@@ -112,7 +112,7 @@ void norm(const KernelSet& kernels, const NormWeights& weights, uint32_t groups,
       norm_group(kernels, weights, width, input.row(row) + column, output.row(row) + column);
     }
   };
-  for_each_row(parallel, input.rows, work);
+  for_each_row(parallel, input.rows, input.columns * kNormWork, work);
 }
 
 }  // namespace arenite

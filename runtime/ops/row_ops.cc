@@ -13,7 +13,7 @@ void add(const KernelSet& kernels, const ConstMatrix& input, const OtherRows& ot
   auto work = [&](uint32_t row) {
     kernels.add(output.columns * sizeof(float), input.row(row), other.row(row), output.row(row));
   };
-  for_each_row(parallel, output.rows, work);
+  for_each_row(parallel, output.rows, output.columns * kSumWork, work);
 }
 
 // Halves of a head are the real and imaginary parts of XNNPACK's complex product.
@@ -33,23 +33,23 @@ void rope(const KernelSet& kernels, const ConstMatrix& input, uint32_t heads, co
       if (rest_bytes != 0) std::memcpy(y + rotary_dim, x + rotary_dim, rest_bytes);
     }
   };
-  if (half_bytes + rest_bytes != 0) for_each_row(parallel, output.rows, work);
+  if (half_bytes + rest_bytes == 0) return;
+  for_each_row(parallel, output.rows, output.columns * (2 * kSumWork), work);
 }
 
 void join(const ConstMatrix& first, std::span<const SequenceRows> first_rows,
           const ConstMatrix& second, std::span<const SequenceRows> second_rows,
-          const Matrix& output) {
-  uint32_t next = 0;
-  const auto copy = [&](const ConstMatrix& from, const SequenceRows& sequence) {
-    for (uint32_t row = 0; row < sequence.rows; ++row) {
-      std::memcpy(output.row(next++), from.row(sequence.row_begin + row),
-                  output.columns * sizeof(float));
-    }
+          std::span<const SequenceRows> to, const Matrix& output, const ParallelFor& parallel) {
+  auto work = [&](uint32_t row) {
+    const size_t i = sequence_of_row(to, row);
+    const uint32_t offset = row - to[i].row_begin;
+    const uint32_t of_first = first_rows[i].rows;
+    const float* const from = offset < of_first
+                                  ? first.row(first_rows[i].row_begin + offset)
+                                  : second.row(second_rows[i].row_begin + offset - of_first);
+    std::memcpy(output.row(row), from, output.columns * sizeof(float));
   };
-  for (size_t i = 0; i < first_rows.size(); ++i) {
-    copy(first, first_rows[i]);
-    copy(second, second_rows[i]);
-  }
+  for_each_row(parallel, output.rows, output.columns * kCopyWork, work);
 }
 
 }  // namespace arenite

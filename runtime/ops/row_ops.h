@@ -119,16 +119,17 @@ void embedding(const KernelSet& kernels, const Embedding& op, const TokenIds& to
                const StepRows& rows, const Matrix& output, const ParallelFor& parallel);
 
 // output: of each sequence the rows of `first`, then those of `second`. All have equally many
-// columns; each has the rows of the sequences beside it.
+// columns; each has the rows of the sequences beside it, the output those of `to`.
 void join(const ConstMatrix& first, std::span<const SequenceRows> first_rows,
           const ConstMatrix& second, std::span<const SequenceRows> second_rows,
-          const Matrix& output);
+          std::span<const SequenceRows> to, const Matrix& output, const ParallelFor& parallel);
 
 // What `kind` takes of the rows of each sequence that has any in `to`: one row made of all, or a
 // copy of the first or, also with kAsAsked, the last ones, as many as `to` says. The sequences have
 // rows in `rows`, too. input [rows, columns], output [rows of `to`, columns]. With kTurns either is
 // k times as wide as the other, which has k times its rows.
 void select(const KernelSet& kernels, SelectKind kind, const ConstMatrix& input,
-            const StepRows& rows, std::span<const SequenceRows> to, const Matrix& output);
+            const StepRows& rows, std::span<const SequenceRows> to, const Matrix& output,
+            const ParallelFor& parallel);
 
 }  // namespace arenite

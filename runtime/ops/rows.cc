@@ -2,6 +2,8 @@
 // Out of line, since most ops need them.
 #include "ops/rows.h"
 
+#include <algorithm>
+
 namespace arenite {
 namespace {
 
@@ -15,23 +17,70 @@ uint32_t visible_column(const uint8_t* visible, uint32_t index) {
 }  // namespace
 
 void run_tasks(const ParallelFor& parallel, uint32_t tasks, ParallelFor::Task task, void* job) {
-  if (parallel.run != nullptr && tasks != 1) {
+  if (parallel.run != nullptr && (tasks != 1 || Slice::of(parallel) != nullptr)) {
     parallel.run(parallel.pool, tasks, task, job);
     return;
   }
   for (uint32_t i = 0; i < tasks; ++i) task(job, i, 0);
 }
 
-void run_rows(const ParallelFor& parallel, uint32_t rows, void (*work)(void* job, uint32_t row),
-              void* job) {
+void Slice::begin_op(uint32_t tasks_done) {
+  done = tasks_done;
+  passed = 0;
+  op_work = kOpWork;
+  needs = 0;
+}
+
+void Slice::run(void* pool, uint32_t tasks, ParallelFor::Task task, void* job) {
+  Slice& slice = *static_cast<Slice*>(pool);
+  if (slice.needs != 0) return;
+  // Lists before this one have ended.
+  const uint32_t first = std::min(slice.done - slice.passed, tasks);
+  slice.passed += tasks;
+  uint32_t end = first;
+  for (; end != tasks; ++end) {
+    const uint64_t needs = uint64_t{slice.work} + kTaskWork + slice.op_work;
+    if (needs > slice.room) {
+      slice.needs = needs;
+      break;
+    }
+    slice.room -= needs;
+    slice.op_work = 0;
+  }
+  slice.done += end - first;
+  if (end == first) return;
+  struct Part {
+    ParallelFor::Task task;
+    void* job;
+    uint32_t first;
+  } part = {task, job, first};
+  run_tasks(
+      slice.threads, end - first,
+      [](void* of, uint32_t index, uint32_t thread_index) {
+        const Part& own = *static_cast<const Part*>(of);
+        own.task(own.job, own.first + index, thread_index);
+      },
+      &part);
+}
+
+uint32_t pieces_of_slice(uint32_t most, uint32_t piece_work) {
+  constexpr uint32_t kSliceWork = 8192;
+  const uint32_t pieces = kSliceWork / std::max(piece_work, uint32_t{1});
+  return std::max(std::min(pieces, most), uint32_t{1});
+}
+
+void run_rows(const ParallelFor& parallel, uint32_t rows, uint32_t row_work,
+              void (*work)(void* job, uint32_t row), void* job) {
   constexpr uint32_t kRowsPerTask = 16;  // enough to be worth a thread's while
+  const uint32_t rows_per_task = pieces_at_once(parallel, kRowsPerTask, row_work);
   auto task = [&](uint32_t task_index, uint32_t) {
-    const uint32_t begin = task_index * kRowsPerTask;
+    const uint32_t begin = task_index * rows_per_task;
     const uint32_t left = rows - begin;
-    const uint32_t end = begin + (left < kRowsPerTask ? left : kRowsPerTask);
+    const uint32_t end = begin + (left < rows_per_task ? left : rows_per_task);
     for (uint32_t row = begin; row < end; ++row) work(job, row);
   };
-  for_each_task(parallel, div_up(rows, kRowsPerTask), task);
+  const uint32_t tasks = rows <= rows_per_task ? rows != 0 : div_up(rows, rows_per_task);
+  for_each_task(parallel, tasks, rows_per_task * row_work, task);
 }
 
 size_t sequence_of_row(std::span<const SequenceRows> sequences, uint32_t row) {

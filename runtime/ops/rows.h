@@ -19,9 +19,49 @@ namespace arenite {
 // Calls task(job, task_index, thread_index) for every task.
 void run_tasks(const ParallelFor& parallel, uint32_t tasks, ParallelFor::Task task, void* job);
 
-// Calls work(task_index, thread_index) for every task. `work` is a callable that outlives the call.
+// What a slice counts of an op: a product's multiply-add as 1, and of other work about as much as
+// it takes of a CPU without vectors beside that. Of numbers, but for the last two.
+inline constexpr uint32_t kCopyWork = 1;
+inline constexpr uint32_t kSumWork = 2;        // a row's sum, and other single passes
+inline constexpr uint32_t kRoundWork = 8;      // to int8
+inline constexpr uint32_t kNormWork = 16;      // several passes, and at most an exponential
+inline constexpr uint32_t kFunctionWork = 32;  // of an activation; of a score with all around it
+inline constexpr uint32_t kTaskWork = 64;      // of finding what a task is about
+inline constexpr uint32_t kOpWork = 1024;      // of finding what an op is about, in each slice
+
+// Runs the tasks of an op that a slice has room for, and goes on after them when the op is called
+// again. A slice stands where the application's threads do, as the pool of no threads; tasks are
+// then small (pieces_at_once). Whatever an op does beside its tasks it does again in each slice.
+struct Slice {
+  ParallelFor threads;   // the application's
+  uint64_t room = 0;     // for work
+  uint32_t done = 0;     // tasks of the op, by slices before and by this one
+  uint32_t passed = 0;   // tasks of the op's lists before
+  uint32_t work = 0;     // of each task of the next list
+  uint32_t op_work = 0;  // kOpWork until a task is run
+  uint64_t needs = 0;    // of the task that there was no room for; 0: the op has ended
+
+  // Null: the op is run whole.
+  static Slice* of(const ParallelFor& parallel) {
+    return parallel.threads == 0 ? static_cast<Slice*>(parallel.pool) : nullptr;
+  }
+  static void run(void* slice, uint32_t tasks, ParallelFor::Task task, void* job);
+  ParallelFor pool() { return {0, run, this}; }
+  void begin_op(uint32_t tasks_done);
+};
+
+// How many of `most` equal pieces of work are a task: all of them, but in slices as many as come to
+// about 8,192 multiply-adds, or one.
+uint32_t pieces_of_slice(uint32_t most, uint32_t piece_work);
+inline uint32_t pieces_at_once(const ParallelFor& parallel, uint32_t most, uint32_t piece_work) {
+  return Slice::of(parallel) == nullptr ? most : pieces_of_slice(most, piece_work);
+}
+
+// Calls work(task_index, thread_index) for every task, each of which counts `task_work` at most.
+// `work` is a callable that outlives the call.
 template <typename Work>
-void for_each_task(const ParallelFor& parallel, uint32_t tasks, Work& work) {
+void for_each_task(const ParallelFor& parallel, uint32_t tasks, uint32_t task_work, Work& work) {
+  if (Slice* const slice = Slice::of(parallel)) slice->work = task_work;
   run_tasks(
       parallel, tasks,
       [](void* job, uint32_t task_index, uint32_t thread_index) {
@@ -101,14 +141,15 @@ using LinkedPairBits = std::conditional_t<linked(Need::kPairMask), PairBits, NoP
 using LinkedPairs = std::conditional_t<linked(Need::kPairMask), const uint8_t*, NoPairBits>;
 
 // Calls work(job, row) for every row of [0, rows), several in a task.
-void run_rows(const ParallelFor& parallel, uint32_t rows, void (*work)(void* job, uint32_t row),
-              void* job);
+void run_rows(const ParallelFor& parallel, uint32_t rows, uint32_t row_work,
+              void (*work)(void* job, uint32_t row), void* job);
 
-// Calls work(row) for every row of [0, rows).
+// Calls work(row) for every row of [0, rows), each of which counts `row_work`.
 template <typename Work>
-void for_each_row(const ParallelFor& parallel, uint32_t rows, Work& work) {
+void for_each_row(const ParallelFor& parallel, uint32_t rows, uint32_t row_work, Work& work) {
   run_rows(
-      parallel, rows, [](void* job, uint32_t row) { (*static_cast<Work*>(job))(row); }, &work);
+      parallel, rows, row_work, [](void* job, uint32_t row) { (*static_cast<Work*>(job))(row); },
+      &work);
 }
 
 // The rows of a step on one axis, and where tokens stand in the caller's memory: those of sequence

@@ -52,36 +52,46 @@ void pool_rows(const KernelSet& kernels, SelectKind kind, const ConstMatrix& fro
 }
 
 // k parts of each row as k rows, or the other way round.
-inline void take_in_turn(const ConstMatrix& from, const Matrix& to) {
+inline void take_in_turn(const ConstMatrix& from, const Matrix& to, const ParallelFor& parallel) {
   const uint32_t width = std::min(from.columns, to.columns);
   const uint32_t of_from = from.columns / width, of_to = to.columns / width;
-  for (uint32_t i = 0; i < from.rows * of_from; ++i) {
+  auto work = [&](uint32_t i) {
     std::memcpy(to.row(i / of_to) + i % of_to * width, from.row(i / of_from) + i % of_from * width,
                 width * sizeof(float));
-  }
+  };
+  for_each_row(parallel, from.rows * of_from, width * kCopyWork, work);
 }
 
 }  // namespace
 
 void select(const KernelSet& kernels, SelectKind kind, const ConstMatrix& input,
-            const StepRows& rows, std::span<const SequenceRows> to, const Matrix& output) {
+            const StepRows& rows, std::span<const SequenceRows> to, const Matrix& output,
+            const ParallelFor& parallel) {
   if (linked(Need::kSelectTurns) && kind == SelectKind::kTurns) {
-    return take_in_turn(input, output);
+    return take_in_turn(input, output, parallel);
   }
-  for (size_t i = 0; i < to.size(); ++i) {
-    if (to[i].rows == 0) continue;
+  const uint32_t row_work = input.rows * (2 * kSumWork);
+  const uint32_t width = pieces_at_once(parallel, input.columns, row_work);
+  const uint32_t parts = div_up(input.columns, width);
+  auto work = [&](uint32_t index, uint32_t) {
+    const size_t i = index / parts;
+    if (to[i].rows == 0) return;
     const uint32_t begin = rows.sequences[i].row_begin;
     const uint32_t end = begin + rows.sequences[i].rows;
+    const uint32_t column = index % parts * width;
+    const ConstMatrix part = {input.data + column, input.rows,
+                              std::min(width, input.columns - column), input.stride};
+    float* const made = output.row(to[i].row_begin) + column;
     if ((kMeansLinked || linked(Need::kSelectMax)) && makes_a_row_of_several(kind)) {
-      pool_rows(kernels, kind, input, rows, begin, end, output.row(to[i].row_begin));
-      continue;
+      pool_rows(kernels, kind, part, rows, begin, end, made);
+      return;
     }
     const uint32_t first = kind == SelectKind::kFirst ? begin : end - to[i].rows;
     for (uint32_t row = 0; row < to[i].rows; ++row) {
-      std::memcpy(output.row(to[i].row_begin + row), input.row(first + row),
-                  input.columns * sizeof(float));
+      std::memcpy(made + row * output.stride, part.row(first + row), part.columns * sizeof(float));
     }
-  }
+  };
+  for_each_task(parallel, static_cast<uint32_t>(to.size()) * parts, width * row_work, work);
 }
 
 }  // namespace arenite

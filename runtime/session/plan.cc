@@ -134,7 +134,7 @@ namespace {
 // The most rows of each axis, of a sequence and in a call.
 Status count_rows(const format::ModelReader& reader, SessionLayout& layout, AxisRows& positions,
                   Diagnostic* why) {
-  layout.axes = static_cast<uint32_t>(reader.axes().size());
+  layout.axes = static_cast<uint8_t>(reader.axes().size());
   if constexpr (!kAxesLinked) {
     const uint32_t sequences = std::min(layout.tokens_max, layout.sequences_max);
     layout.rows_max = {{layout.tokens_max, layout.all_rows ? layout.tokens_max : sequences}};

@@ -164,7 +164,8 @@ inline void run_select(const OpCall& call) {
   select(state.kernels, call.op.choice<SelectKind>(format::SelectOp::kKind),
          call.inputs[format::kInput],
          state.step_rows(state.reader.axis_of(call.op.views[format::kInput])),
-         state.sequences(state.reader.axis_of(call.op.views[format::kOutput])), call.output);
+         state.sequences(state.reader.axis_of(call.op.views[format::kOutput])), call.output,
+         state.parallel);
 }
 
 void run_join(const OpCall& call) {
@@ -172,7 +173,7 @@ void run_join(const OpCall& call) {
     return call.state.sequences(call.state.reader.axis_of(call.op.views[operand]));
   };
   join(call.inputs[format::kInput], rows(format::kInput), call.inputs[format::kOther],
-       rows(format::kOther), call.output);
+       rows(format::kOther), rows(format::kOutput), call.output, call.state.parallel);
 }
 
 // Of this call and of earlier ones. Out of line, since attention needs the most stack.
@@ -194,7 +195,8 @@ void run_join(const OpCall& call) {
                            call.tensor(format::DepthwiseOp::kBias).f32()},
                           call.output, state.scratch(), state.parallel);
   }
-  if (input.earlier.data != nullptr) keep_rows(input.rows, input.sequences, input.earlier);
+  if (input.earlier.data == nullptr) return;
+  keep_rows(input.rows, input.sequences, input.earlier, state.parallel);
 }
 
 }  // namespace

@@ -177,13 +177,22 @@ Status Session::begin_step(uint32_t function, std::span<const Input> inputs, Dia
   return begin(this, Call{function, inputs, false}, why);
 }
 
-Result<uint32_t> Session::advance(uint32_t ops_max, Diagnostic* why) {
+// An op that slices have begun ends as they divided it.
+Result<uint32_t> Session::advance(uint64_t budget, Diagnostic* why) {
   SessionState& state = SessionState::of(this);
   if (state.ops_left == 0) {
     return refuse(why, Status::kInvalidArgument, "no step is in progress: begin one");
   }
-  state.run_ops(ops_max);
-  return state.ops_left;
+  const bool is_all = budget == UINT64_MAX;
+  Slice slice = {state.parallel, budget};
+  state.parallel = slice.pool();
+  if (!is_all || state.tasks_done != 0) state.run_ops(is_all ? 1 : UINT32_MAX);
+  state.parallel = slice.threads;
+  if (is_all) state.run_ops(UINT32_MAX);
+  if (slice.needs == 0 || slice.room != budget) return state.ops_left;
+  return refuse(why, Status::kInvalidArgument, "the op's smallest slice takes a larger budget",
+                "op", state.reader.end_of_ops(state.function) - state.ops_left, budget,
+                slice.needs);
 }
 
 bool Output::finite() const { return all_finite(data, size_t{rows} * features); }
@@ -196,6 +205,7 @@ void Session::cancel() {
   SessionState& state = SessionState::of(this);
   if (state.ops_left == 0) return;
   state.ops_left = 0;
+  state.tasks_done = 0;
   state.has_output = false;
 }
 

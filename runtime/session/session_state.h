@@ -37,8 +37,8 @@ struct ModelAccess {
 struct ArenaLayout : InputSizes {
   uint32_t sequences_max = 0;
   bool all_rows = false;  // are given out where the model leaves it open
-  TensorType kv_type = TensorType::kF32;
-  uint32_t axes = 1;
+  uint8_t axes = 1;
+  TensorType kv_type : 8 = TensorType::kF32;
   AxisRows rows_max = {};                   // of each axis in one call
   ArenaPlan plan = {};                      // the parts follow each other in its order
   size_t activation_offset[kAxesMax] = {};  // of each axis
@@ -108,7 +108,7 @@ struct SessionState : Session {
   }
 
   std::byte* arena() { return reinterpret_cast<std::byte*>(this); }
-  uint32_t axes() const { return format::kLinkedAxesMax == 1 ? 1 : layout.axes; }
+  uint32_t axes() const { return format::kLinkedAxesMax == 1 ? 1 : uint32_t{layout.axes}; }
   // Of an input after the first.
   InputState& other_input(uint32_t index) {
     return *reinterpret_cast<InputState*>(arena() + kSessionBytes + (index - 1) * kInputBytes);
@@ -191,7 +191,8 @@ struct SessionState : Session {
   }
 
   Status begin(const Call& call, Diagnostic* why);
-  void run_ops(uint32_t ops_max);  // of the current step
+  // Of the current step; where a Slice stands for the threads, until it has no more room.
+  void run_ops(uint32_t ops_max);
   Output results(uint32_t of) const;
   Output results() const { return results(kFunctionsLinked ? function : 0); }
   Status rewind_to(uint32_t input, uint32_t sequence, uint32_t positions, Diagnostic* why);
@@ -213,6 +214,7 @@ struct SessionState : Session {
   uint8_t causal_functions = 0;  // bit set
   uint8_t block_axis = 0;        // of the block that ops run over; 0: over all rows
   uint32_t ops_left = 0;         // 0: no step is in progress
+  uint32_t tasks_done = 0;       // of the next op by slices, plus 1; 0: it has not begun
 
  private:
   void place_rows(const Call& call);

@@ -221,9 +221,19 @@ bool SessionState::leave_block(uint32_t op) {
 void SessionState::run_ops(uint32_t ops_max) {
   for (; ops_max != 0 && ops_left != 0; --ops_max) {
     const uint32_t index = reader.end_of_ops(function) - ops_left;
-    if constexpr (linked(Need::kBlocks)) enter_block(index);
-    if (profile.op_begins != nullptr) profile.op_begins(profile.context, index);
+    Slice* const slice = Slice::of(parallel);
+    if (tasks_done == 0) {
+      if constexpr (linked(Need::kBlocks)) enter_block(index);
+      if (profile.op_begins != nullptr) profile.op_begins(profile.context, index);
+      tasks_done = 1;
+    }
+    if (slice != nullptr) slice->begin_op(tasks_done - 1);
     run_op(*this, index);
+    if (slice != nullptr && slice->needs != 0) {
+      tasks_done = slice->done + 1;
+      return;
+    }
+    tasks_done = 0;
     if (profile.op_ends != nullptr) profile.op_ends(profile.context, index);
     if (linked(Need::kBlocks) && !leave_block(index)) continue;
     if (hidden_states.state != nullptr) show_hidden_states(index);

@@ -178,6 +178,37 @@ size_t read_file(const char* path, std::span<std::byte> to) {
   return to.size() - host(kRead, part);
 }
 
+Status begin(Session& session, const Model& model, std::span<const TokenId> ids, uint32_t rows) {
+  if (model.vocab_size() != 0) return session.begin_step(TokenBatch{ids.first(rows), 1, rows});
+  const size_t floats = size_t{rows} * model.input_features();
+  return session.begin_step(Batch{std::span<const float>(input).first(floats), 1, rows});
+}
+
+// The longest slice of the same calls by the smallest budget that is not refused, which stands
+// where rows do.
+void count_slices(const char* name, const Model& model, Session& session,
+                  std::span<const TokenId> ids, uint32_t tokens) {
+  uint64_t budget = 0, longest = 0;
+  for (const bool measures : {false, true}) {
+    session.reset();
+    for (const uint32_t rows : {tokens, uint32_t{1}}) {
+      uint32_t left = begin(session, model, ids, rows) == Status::kOk ? 1 : 0;
+      while (left != 0) {
+        Diagnostic why;
+        const uint64_t taken = count(1, [&] {
+          const Result<uint32_t> advanced = session.advance(budget, &why);
+          if (advanced.ok()) left = *advanced;
+        });
+        budget = std::max(budget, why.expected);
+        if (measures) longest = std::max(longest, taken);
+      }
+      if (!model.causal()) break;
+    }
+  }
+  print("slice:");
+  report(name, kernel_set_name(model.target()), "-", budget, longest);
+}
+
 // A call of so many tokens, and then one of a single token where that may be.
 void count_model(const char* name, const char* path, uint32_t tokens) {
   const size_t bytes = read_file(path, memory);
@@ -210,11 +241,12 @@ void count_model(const char* name, const char* path, uint32_t tokens) {
     if (ok) report(name, kernel_set_name(model->target()), "-", rows, thousandths);
     if (!model->causal()) break;
   }
+  count_slices(name, *model, **session, ids, tokens);
 }
 
 // "NAME=FILE:TOKENS" after the program's own name.
 void count_models() {
-  static constinit char line[2048] = {};
+  static constinit char line[4096] = {};
   const uintptr_t place[2] = {reinterpret_cast<uintptr_t>(line), sizeof(line)};
   constexpr uint32_t kGetCommandLine = 0x15;
   if (host(kGetCommandLine, place) != 0) return;

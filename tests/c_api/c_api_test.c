@@ -207,7 +207,7 @@ static void recall_answers_as_its_makers_say(const arenite_model* model) {
   CHECK(arenite_session_positions(session, 0) == TOKENS - 1);
 }
 
-// An op at a time; in the middle once the step is given up.
+// A slice at a time; in the middle once the step is given up.
 static void slices_give_what_one_call_gives(const arenite_model* model) {
   arenite_session* session = NULL;
   arenite_batch batch = ARENITE_BATCH_INIT;
@@ -219,14 +219,16 @@ static void slices_give_what_one_call_gives(const arenite_model* model) {
   batch.size = TOKENS * FEATURES;
   batch.tokens = TOKENS;
   CHECK(arenite_session_begin_step(session, &batch, NULL) == ARENITE_OK);
-  CHECK(arenite_session_advance(session, 1, &left, NULL) == ARENITE_OK && left > 0);
+  CHECK(arenite_session_advance(session, 1, &left, &why) == ARENITE_INVALID_ARGUMENT);
+  const uint64_t budget = why.expected;
+  CHECK(arenite_session_advance(session, budget, &left, NULL) == ARENITE_OK && left > 0);
   CHECK(arenite_session_begin_step(session, &batch, &why) == ARENITE_INVALID_ARGUMENT);
   arenite_session_cancel(session);
   CHECK(arenite_session_positions(session, 0) == 0);
   CHECK(arenite_session_begin_run(session, &batch, NULL) == ARENITE_OK);
   do {
     CHECK(arenite_session_output(session).rows == 0);
-    if (arenite_session_advance(session, 1, &left, NULL) != ARENITE_OK) break;
+    if (arenite_session_advance(session, 20000, &left, NULL) != ARENITE_OK) break;
   } while (left != 0);
   CHECK(arenite_session_output(session).rows == TOKENS);
   CHECK(near(arenite_session_output(session).data, expected, TOKENS * FEATURES));

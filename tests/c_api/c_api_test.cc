@@ -203,7 +203,7 @@ TEST_P(CApi, StepsThroughTokensInSlices) {
   const CSession session(c_model(model), c_options(kDecoderPositions));
   const auto finish = [&] {
     uint32_t left = 1;
-    EXPECT_EQ(arenite_session_advance(*session, UINT32_MAX, &left, nullptr), ARENITE_OK);
+    EXPECT_EQ(arenite_session_advance(*session, UINT64_MAX, &left, nullptr), ARENITE_OK);
     EXPECT_EQ(left, 0u);
     return arenite_session_positions(*session, 0);
   };
@@ -226,11 +226,14 @@ TEST_P(CApi, RunsTokensInSlices) {
   const arenite_token_batch batch = {ids.data(), 12, 1, 12, {}, {}, false, {}, {}};
   uint32_t left = 0;
   ASSERT_EQ(arenite_session_begin_step_tokens(*session, &batch, nullptr), ARENITE_OK);
-  ASSERT_EQ(arenite_session_advance(*session, 3, &left, nullptr), ARENITE_OK);
+  arenite_diagnostic why;
+  ASSERT_EQ(arenite_session_advance(*session, 3, &left, &why), ARENITE_INVALID_ARGUMENT);
+  EXPECT_STREQ(why.field, "op");
+  ASSERT_EQ(arenite_session_advance(*session, why.expected, &left, nullptr), ARENITE_OK);
   EXPECT_GT(left, 0u);
   arenite_session_reset(*session);
   ASSERT_EQ(arenite_session_begin_run_tokens(*session, &batch, nullptr), ARENITE_OK);
-  ASSERT_EQ(arenite_session_advance(*session, UINT32_MAX, &left, nullptr), ARENITE_OK);
+  ASSERT_EQ(arenite_session_advance(*session, UINT64_MAX, &left, nullptr), ARENITE_OK);
   EXPECT_EQ(left, 0u);
   EXPECT_TRUE(same_bits(values(arenite_session_output(*session)), expected));
 }
@@ -435,7 +438,7 @@ TEST_P(CApi, CallsFunctions) {
   EXPECT_EQ(step(kEncode, &first, 1), ARENITE_CONTEXT_FULL);
   ASSERT_EQ(arenite_session_begin_step_function(*other, kStep, &second, 1, &why), ARENITE_OK);
   uint32_t left = 0;
-  ASSERT_EQ(arenite_session_advance(*other, UINT32_MAX, &left, &why), ARENITE_OK);
+  ASSERT_EQ(arenite_session_advance(*other, UINT64_MAX, &left, &why), ARENITE_OK);
   EXPECT_TRUE(same_bits(values(arenite_session_output_of(*other, kStep)), expected));
   EXPECT_EQ(arenite_session_output_of(*other, kEncode).rows, 0u);
   ASSERT_EQ(arenite_session_copy_sequence(*other, 0, 1, &why), ARENITE_OK);

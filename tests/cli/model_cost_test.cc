@@ -10,6 +10,7 @@
 #include <limits>
 
 #include "cli/counting_kernels.h"
+#include "cli/session_sizes.h"
 #include "convert/check/pack_model.h"
 #include "convert/program/program.h"
 #include "convert/program/writer.h"
@@ -53,6 +54,25 @@ class CountedSession {
     return counted_multiply_adds();
   }
 
+  // The most of a slice of a call that starts anew, none of which is refused.
+  uint64_t slice(uint32_t tokens, uint64_t budget) {
+    const std::vector<TokenId> ids = random_ids(tokens, model_.vocab_size(), 3);
+    const std::vector<float> features = random_floats(size_t{tokens} * model_.input_features(), 3);
+    const Status status = model_.vocab_size() != 0
+                              ? session_->begin_run(TokenBatch{ids, 1, tokens})
+                              : session_->begin_run(Batch{features, 1, tokens});
+    EXPECT_EQ(status, Status::kOk);
+    uint64_t most = 0;
+    for (uint32_t left = 1; left != 0;) {
+      (void)counted_multiply_adds();
+      const Result<uint32_t> advanced = session_->advance(budget);
+      if (!advanced.ok()) return UINT64_MAX;
+      left = *advanced;
+      most = std::max(most, counted_multiply_adds());
+    }
+    return most;
+  }
+
  private:
   const Model& model_;
   std::unique_ptr<GuardedBuffer> arena_;
@@ -92,6 +112,25 @@ class CallBoundsTest : public EncoderTest {
       } while (held < positions);
       check_not_finite(model, kv_cache, bounds, prefix, name);
       check_bytes(reader, bounds, kv_type, name);
+    }
+  }
+
+  // What is printed as the smallest slice is enough for all calls, and no slice takes more.
+  void check_slices(const convert::AlignedBytes& file, const std::string& name,
+                    uint32_t positions = kPositions) {
+    const TestModel model(file.span(), GetParam());
+    for (const KvType kv_cache : {KvType::kF32, KvType::kInt8}) {
+      SessionOptions options = options_for(positions);
+      options.tokens_max = std::min(positions, kPositions);
+      options.kv_cache = kv_cache;
+      const tool::SmallestSlice smallest = tool::smallest_slice(file.span(), 0, options);
+      CountedSession counted(model, kv_cache, positions);
+      for (const uint32_t tokens : {1u, 3u, 8u, 9u, options.tokens_max}) {
+        if (tokens < model->tokens_min()) continue;
+        EXPECT_LE(counted.slice(tokens, smallest.multiply_adds), smallest.multiply_adds) << name;
+        EXPECT_LE(counted.slice(tokens, 50000), std::max<uint64_t>(smallest.multiply_adds, 50000))
+            << name;
+      }
     }
   }
 
@@ -144,6 +183,18 @@ TEST_P(CallBoundsTest, HoldWhereARingComesRound) {
 TEST_P(CallBoundsTest, HoldForEncoders) {
   for (const EncoderShape& shape : all_encoders()) {
     check(make_encoder_model(shape, {GetParam()}), shape.name);
+  }
+}
+
+TEST_P(CallBoundsTest, HoldForSlices) {
+  for (const ModuleSpec& spec : all_specs())
+    check_slices(make_model(spec, {GetParam()}), spec.name);
+  for (const DecoderShape& shape : all_decoders()) {
+    check_slices(make_decoder_model(shape, {GetParam()}), shape.name);
+  }
+  check_slices(make_decoder_model(ring_decoder(), {GetParam()}), "ring", kRingPositions);
+  for (const EncoderShape& shape : all_encoders()) {
+    check_slices(make_encoder_model(shape, {GetParam()}), shape.name);
   }
 }
 

@@ -121,7 +121,7 @@ class CCaller {
     if (status != ARENITE_OK) return;
     uint32_t left = 1;
     for (uint32_t i = 0; i < 3 && left != 0; ++i) {
-      require_reason(arenite_session_advance(session_, choices_.below(5), &left, &why), why);
+      require_reason(arenite_session_advance(session_, 1u << choices_.below(20), &left, &why), why);
     }
     const arenite_output output = arenite_session_output(session_);
     require(left == 0 || output.rows == 0, "no rows while ops are left");

@@ -9,6 +9,7 @@
 
 #include "fuzz/guarded_region.h"
 #include "fuzz/require.h"
+#include "support/smallest_slice.h"
 
 namespace arenite::test {
 namespace {
@@ -155,13 +156,13 @@ void SessionDriver::slices() {
   }
   require(session_->rewind(0, 0) == Status::kInvalidArgument, "no rewind amid a step");
   for (uint32_t turns = choices_.below(8); turns > 0; --turns) {
-    const Result<uint32_t> left = session_->advance(1 + choices_.below(4), &why);
+    const Result<uint32_t> left = advance_least(*session_, 1 + choices_.below(4));
     require(left.ok(), "what was begun can go on");
     if (*left == 0) return;
     require(session_->output().rows == 0, "no rows while ops are left");
   }
   if (choices_.one_in(2)) {
-    require(session_->advance(UINT32_MAX).ok(), "what was begun can end");
+    require(session_->advance(UINT64_MAX).ok(), "what was begun can end");
     return;
   }
   session_->cancel();
@@ -189,8 +190,8 @@ void SessionDriver::call_function() {
                                  : session_->begin_step(function, inputs, &why);
     require_reason(status, why);
     if (status != Status::kOk) return expect_held(before);
-    require(session_->advance(1 + choices_.below(4)).ok(), "what was begun can go on");
-    if (choices_.one_in(2) && session_->advance(1).status() != Status::kOk) return;
+    require(advance_least(*session_, 1 + choices_.below(4)).ok(), "what was begun can go on");
+    if (choices_.one_in(2) && advance_least(*session_).status() != Status::kOk) return;
     session_->cancel();
     return;
   }
@@ -296,8 +297,8 @@ void SessionDriver::call() {
 
 bool SessionDriver::in_slices(const MadeBatch& batch, std::vector<float>& all) {
   if (batch.begin(*session_, true, nullptr) != Status::kOk) return false;
-  const uint32_t ops = 1 + choices_.below(4);
-  while (*session_->advance(ops) != 0) {
+  const uint32_t slices = 1 + choices_.below(4);
+  while (*advance_least(*session_, slices) != 0) {
   }
   append(session_->output(), all);
   return true;

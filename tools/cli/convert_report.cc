@@ -135,6 +135,7 @@ struct ConvertedTarget {
   Target target;
   uint64_t arena_bytes = 0;
   std::optional<double> largest_error;
+  SmallestSlice slice;
 };
 
 std::vector<ConvertedTarget> targets_of(const Converted& f) {
@@ -144,7 +145,8 @@ std::vector<ConvertedTarget> targets_of(const Converted& f) {
     const ArenaSizes arena =
         evaluate(f.reader.formula(i), f.reader.axes(), default_sizes(f.reader));
     targets.push_back({check.target, arena.total_bytes.value(),
-                       check.ran ? std::optional<double>(check.largest_error) : std::nullopt});
+                       check.ran ? std::optional<double>(check.largest_error) : std::nullopt,
+                       smallest_slice(f.conversion.file.span(), i, f.sizes())});
   }
   return targets;
 }
@@ -181,7 +183,8 @@ constexpr auto kFacts<ConvertedTarget> =
                Fact("cpus", [](const ConvertedTarget& f) { return cpus_of(f.target); }),
                Fact("arena_bytes", &ConvertedTarget::arena_bytes),
                Fact("largest_error", "null: not checked, since this CPU lacks it",
-                    &ConvertedTarget::largest_error));
+                    &ConvertedTarget::largest_error),
+               Fact("smallest_slice", kSmallestSlice, &ConvertedTarget::slice));
 
 template <>
 constexpr auto kFacts<convert::ExportedModel> =
@@ -653,6 +656,7 @@ constexpr Line kCheckLines[] = {
      "for one sequence of <{positions_of_inputs}>"
      "<{!positions_of_inputs}{arena.positions:d} positions>, <{most_tokens:d}>"
      "<{!most_tokens}all> in a call, on one thread"},
+    {"slices", "of {slice} multiply-adds at least: the largest block of any op"},
 };
 constexpr Line kFileLines[] = {
     {"error",
@@ -711,9 +715,12 @@ std::string describe_conversion(const convert::Conversion& conversion, const Wri
   Json json = json_of(converted);
   if (as_json) return document(json) + "\n";
   size_t width = 10;
+  uint64_t slice = 0;
   for (const Json& target : json["targets"]) {
     width = std::max(width, target["name"].get<std::string>().size());
+    slice = std::max(slice, target["smallest_slice"]["multiply_adds"].get<uint64_t>());
   }
+  json["slice"] = slice;
   add_model(converted, json);
   json["weights"] = weights_of(converted);
   if (conversion.quantization) add_quantization(*conversion.quantization, json);

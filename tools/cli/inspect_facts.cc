@@ -89,9 +89,10 @@ void add_targets(const VerifiedFile& file, ModelFacts& facts) {
   for (uint32_t i = 0; i < arenas.size(); ++i) {
     const format::PackedView packed = file.reader().packed(i);
     const Target target = static_cast<Target>(packed.target);
-    facts.targets.push_back({target, packed, formula_of(file.reader(), i), arenas[i],
-                             (cpu_targets() & bit(target)) != 0,
-                             model.ok() && model->target() == target});
+    facts.targets.push_back(
+        {target, packed, formula_of(file.reader(), i), arenas[i],
+         (cpu_targets() & bit(target)) != 0, model.ok() && model->target() == target,
+         smallest_slice(file.bytes(), i, options_of(file.reader(), facts.sizes))});
   }
 }
 

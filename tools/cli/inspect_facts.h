@@ -64,6 +64,7 @@ struct TargetFacts {
   ArenaLayout arena;
   bool runs_here = false;
   bool chosen = false;  // Model::load takes it on this CPU
+  SmallestSlice slice;
 };
 
 // A call that the sizes allow, and what it does at most.

@@ -269,7 +269,8 @@ inline constexpr auto kFacts<TargetFacts> = std::tuple(
     Fact("runs_here", "On this CPU", &TargetFacts::runs_here),
     Fact("chosen", "By Model::load on this CPU", &TargetFacts::chosen),
     Fact("formula", kFormulaWords, &TargetFacts::formula),
-    Fact("arena", "At these sizes", [](const TargetFacts& f) { return f.arena.plan; }));
+    Fact("arena", "At these sizes", [](const TargetFacts& f) { return f.arena.plan; }),
+    Fact("smallest_slice", kSmallestSlice, &TargetFacts::slice));
 
 // --- Bounds ---
 

@@ -464,6 +464,8 @@ std::string bounds_text(const ModelFacts& facts, const Json& json) {
   return "Bounds, whatever is fed to it\n  stack  at most " + stacks +
          filled(
              "\n  arena  {bounds.arena_bytes} bytes on {target.name}, exactly\n"
+             "  slice  {target.smallest_slice.multiply_adds} multiply-adds, the largest block of "
+             "any op: that of op {target.smallest_slice.op:d}\n"
              "  flash  {bounds.flash_bytes} bytes, the file\n"
              "  load   at most {bounds.load_steps} steps: blocks of code, as a compiler makes them "
              "that does not optimize\n"

@@ -5,10 +5,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
 
 #include "cli/text_table.h"
 #include "convert/files/error.h"
+#include "convert/files/memory.h"
 #include "core/views.h"
+#include "kernels/kernel_set.h"
+#include "ops/rows.h"
 #include "session/session_state.h"
 
 namespace arenite::tool {
@@ -45,8 +49,7 @@ SizeOptions resolve_sizes(const VerifiedFile& file, const SizeOptions& sizes) {
   return resolved;
 }
 
-std::vector<ArenaLayout> plan_targets(const VerifiedFile& file, const SizeOptions& sizes) {
-  const format::ModelReader reader = file.reader();
+SessionOptions options_of(const format::ModelReader& reader, const SizeOptions& sizes) {
   SessionOptions options = default_session_options(reader);
   if (sizes.positions != 0) options.positions_max = sizes.positions;
   if (reader.vocab_size() == 0) options.tokens_max = 0;
@@ -54,6 +57,12 @@ std::vector<ArenaLayout> plan_targets(const VerifiedFile& file, const SizeOption
   if (sizes.tokens != 0) options.tokens_max = sizes.tokens;
   options.sequences_max = sizes.sequences;
   options.kv_cache = sizes.kv_cache;
+  return options;
+}
+
+std::vector<ArenaLayout> plan_targets(const VerifiedFile& file, const SizeOptions& sizes) {
+  const format::ModelReader reader = file.reader();
+  SessionOptions options = options_of(reader, sizes);
   options.parallel.threads = sizes.threads;
   // Planning only asks whether there is a pool, and never calls it.
   options.parallel.run = [](void*, uint32_t, ParallelFor::Task, void*) {};
@@ -68,6 +77,91 @@ std::vector<ArenaLayout> plan_targets(const VerifiedFile& file, const SizeOption
     layouts[i] = layout;
   }
   return layouts;
+}
+
+namespace {
+
+// Stands where a slice does, and keeps what the largest task takes, without running any.
+struct LargestTask : Slice {
+  SmallestSlice largest;
+  uint32_t op = 0;
+
+  static void see(void* slice, uint32_t, ParallelFor::Task, void*) {
+    LargestTask& own = *static_cast<LargestTask*>(static_cast<Slice*>(slice));
+    const uint64_t takes = uint64_t{own.work} + kTaskWork + kOpWork;
+    if (takes > own.largest.multiply_adds) own.largest = {takes, own.op};
+  }
+  ParallelFor pool() { return {0, see, static_cast<Slice*>(this)}; }
+};
+
+// A target's kernels, as far as they say how work is divided.
+struct Divisions {
+  explicit Divisions(Target target)
+      : w8{packing_of(target, TensorType::kW8), {}},
+        q8{packing_of(target, TensorType::kQ8), nullptr, {}},
+        q4{packing_of(target, TensorType::kQ4), nullptr, {}} {
+    kernels.target = target;
+    kernels.f32.packing = packing_of(target, TensorType::kF32);
+    kernels.w8 = &w8;
+    kernels.q8 = &q8;
+    kernels.q4 = &q4;
+  }
+
+  FloatKernels w8;
+  QuantizedKernels q8, q4;
+  KernelSet kernels = {};
+};
+
+// Goes through the ops of a function as for a call with `rows` rows of each axis, at its end.
+void see_tasks(SessionState& state, uint32_t function, const AxisRows& rows,
+               const AxisRows& positions, LargestTask& tasks) {
+  const format::ModelReader& reader = state.reader;
+  for (uint32_t axis = 0; axis < state.axes(); ++axis) {
+    const uint32_t held = positions[axis] - std::min(rows[axis], positions[axis]);
+    state.sequences(axis)[0] = {held, 0, rows[axis], held + rows[axis]};
+  }
+  state.function = static_cast<uint8_t>(function);
+  state.ops_left = reader.end_of_ops(function) - reader.first_op(function);
+  while (state.ops_left != 0) {
+    tasks.op = reader.end_of_ops(function) - state.ops_left;
+    state.run_ops(1);
+  }
+}
+
+}  // namespace
+
+SmallestSlice smallest_slice(std::span<const std::byte> file, uint32_t packed_index,
+                             SessionOptions options) {
+  options.sequences_max = 1;
+  options.tokens_max = std::min(options.tokens_max, options.positions_max);
+  const format::ModelReader reader(file);
+  const Target target = static_cast<Target>(reader.packed(packed_index).target);
+  const Model model = ModelAccess::make(file, packed_index, target);
+  LargestTask tasks;
+  options.parallel = tasks.pool();
+  SessionOptions planned = options;
+  planned.parallel = {};
+  SessionLayout layout;
+  if (make_layout(model, planned, layout, nullptr) != Status::kOk) return {};
+  const Divisions divisions(target);
+  // Nothing but the session itself is touched.
+  convert::AlignedBytes memory(layout.plan.session_bytes);
+  SessionState& state = *std::construct_at(reinterpret_cast<SessionState*>(memory.data()), model,
+                                           divisions.kernels, options, layout);
+  for (uint32_t i = 1; i < reader.inputs(); ++i) {
+    std::construct_at(&state.other_input(i), InputState{layout.others[i - 1], {}});
+  }
+  for (SequenceRows& rows : state.rows_of_all()) std::construct_at(&rows);
+  const AxisRows positions = reader.rows_of_axes(state.positions_max(), 1, true);
+  for (uint32_t function = 0; function < reader.functions(); ++function) {
+    // Blocks of fewer rows than a call may have may be longer.
+    for (uint32_t count = 0; count <= kRowsMax; ++count) {
+      AxisRows rows = layout.rows_max;
+      for (uint32_t axis = 0; axis < state.axes() && count != 0; ++axis) rows.of[axis] = count;
+      see_tasks(state, function, rows, positions, tasks);
+    }
+  }
+  return tasks.largest;
 }
 
 namespace {

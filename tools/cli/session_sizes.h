@@ -50,6 +50,24 @@ SessionSizes default_sizes(const format::ModelReader& reader);
 // One for each target of the file, in its order: what plan_arena says. Throws like resolve_sizes.
 std::vector<ArenaLayout> plan_targets(const VerifiedFile& file, const SizeOptions& sizes);
 
+// The smallest budget of Session::advance that every call within these sizes can be cut to, and the
+// op that takes it: the largest of the blocks that ops are cut into.
+struct SmallestSlice {
+  uint64_t multiply_adds = 0;
+  uint32_t op = 0;
+};
+template <>
+inline constexpr auto kFacts<SmallestSlice> =
+    std::tuple(Fact("multiply_adds", &SmallestSlice::multiply_adds),
+               Fact("op", "That takes it", &SmallestSlice::op));
+inline constexpr const char* kSmallestSlice =
+    "The smallest budget of Session::advance that all calls of these sizes can be cut to";
+// Of a verified file, for one of its targets.
+SmallestSlice smallest_slice(std::span<const std::byte> file, uint32_t packed_index,
+                             SessionOptions options);
+// The options of a session of these sizes.
+SessionOptions options_of(const format::ModelReader& reader, const SizeOptions& sizes);
+
 // " of source", of the inputs whose tokens the rows of an axis come with; empty where there is one.
 std::string of_inputs(const format::ModelReader& reader, uint32_t axis);
 // "40 positions"; of several inputs "40 positions of source and 12 of target".

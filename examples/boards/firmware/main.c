@@ -8,7 +8,11 @@
 #include "arenite_model.h"
 #include "board.h"
 
-#define OPS_PER_SLICE 8u
+// Multiply-adds: not less than what `arenite inspect` says that the largest block takes.
+#define WORK_PER_SLICE 40000u
+// Of the watchdog: 0.5 ms, where a call takes forty times as long; 1 s, for a self-test at once.
+#define SLICE_CYCLES 12500u
+#define OTHER_CYCLES 25000000u
 #define OPS_MAX 64u
 #define SIGNATURE_BYTES 64u
 #define SLOT_BYTES ((VIBRATION_MODEL_BYTES + 63u) / 64u * 64u)
@@ -142,11 +146,11 @@ static bool classify(arenite_session* session) {
   batch.features = window;
   batch.size = sizeof(window) / sizeof(window[0]);
   batch.tokens = VIBRATION_POSITIONS_MAX;
-  watchdog_start(2500000);  // 100 ms
+  watchdog_start(SLICE_CYCLES);
   if (arenite_session_begin_run(session, &batch, NULL) != ARENITE_OK) return false;
   do {
     const uint32_t begin = board_ticks();
-    if (arenite_session_advance(session, OPS_PER_SLICE, &ops_left, NULL) != ARENITE_OK) {
+    if (arenite_session_advance(session, WORK_PER_SLICE, &ops_left, NULL) != ARENITE_OK) {
       return false;
     }
     const uint32_t ticks = board_ticks() - begin;
@@ -154,6 +158,7 @@ static bool classify(arenite_session* session) {
     ++slices;
     watchdog_feed();
   } while (ops_left != 0);
+  watchdog_start(OTHER_CYCLES);
   say("slices: ");
   say_number(slices);
   say(", the longest of ");

@@ -417,10 +417,12 @@ ARENITE_NODISCARD arenite_status arenite_session_begin_step_tokens(arenite_sessi
                                                                    const arenite_token_batch* batch,
                                                                    arenite_diagnostic* why);
 
-// Runs the next ops of what was begun, at most `ops_max`, and writes how many are left; with 0 the
-// tokens are held. Ops of long encoders run over one block of rows after the other: with a new
-// block more may be left. Fails with ARENITE_INVALID_ARGUMENT if nothing was begun.
-ARENITE_NODISCARD arenite_status arenite_session_advance(arenite_session* session, uint32_t ops_max,
+// Goes on with what was begun for at most `budget` multiply-adds, and writes how many ops are left,
+// the one in progress included; with 0 the tokens are held. UINT64_MAX: all that is left, as fast
+// as run and step do it. Fails with ARENITE_INVALID_ARGUMENT if nothing was begun, or if not even
+// the next block of the op fits: then why->index is the op and why->expected what it takes, nothing
+// has changed, and a larger budget goes on. See Session::advance of session.h.
+ARENITE_NODISCARD arenite_status arenite_session_advance(arenite_session* session, uint64_t budget,
                                                          uint32_t* ops_left,
                                                          arenite_diagnostic* why);
 

@@ -17,7 +17,8 @@ namespace arenite {
 // An arena starts at an address that is a multiple of this.
 inline constexpr size_t kArenaAlignment = 64;
 
-// Called before and after each op of a step, on the calling thread. Null costs nothing.
+// Called before and after each op of a step, on the calling thread; in slices, in the first and the
+// last one of the op. Null costs nothing.
 struct ProfileHook {
   void (*op_begins)(void* context, uint32_t op_index) = nullptr;
   void (*op_ends)(void* context, uint32_t op_index) = nullptr;
@@ -225,11 +226,15 @@ class Session {
   Status begin_step(const Batch& batch, Diagnostic* why = nullptr);
   Status begin_step(const TokenBatch& batch, Diagnostic* why = nullptr);
 
-  // Runs the next ops of what was begun, at most `ops_max`. Returns how many are left; with 0 the
-  // tokens are held. An op's time grows with the tokens; slices end only between ops. Ops of long
-  // encoders run over one block of rows after the other: with a new block more may be left.
-  // Fails with kInvalidArgument if nothing was begun.
-  Result<uint32_t> advance(uint32_t ops_max, Diagnostic* why = nullptr);
+  // Goes on with what was begun for at most `budget` multiply-adds; other work counts as about as
+  // many as take equally long, and numbers that are not finite may take more. Returns how many ops
+  // are left, the one in progress included; with 0 the tokens are held. Slices end between blocks
+  // of rows, of outputs and of keys, and an op runs over them as the budget allows. UINT64_MAX: all
+  // that is left, as fast as run and step do it.
+  // Fails with kInvalidArgument if nothing was begun, or if not even the next block fits: then
+  // why->index is the op and why->expected what it takes, nothing has changed, and a larger budget
+  // goes on. `arenite inspect` and `convert` print the smallest slice that all calls can be cut to.
+  Result<uint32_t> advance(uint64_t budget, Diagnostic* why = nullptr);
 
   // What the last call gave, or the last advance. No rows while ops are left.
   Output output() const;

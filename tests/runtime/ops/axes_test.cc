@@ -62,7 +62,7 @@ TEST(Join, PutsRowsEndToEnd) {
   for (const uint32_t columns : {1u, 6u, 33u}) {
     const FloatRows first(4, columns, 1, 1.0f), second(6, columns, 3, 1.0f);
     const FloatRows output(10, columns, 2, 1.0f);
-    join(first.view(), rows_on(1), second.view(), rows_on(0), output.matrix());
+    join(first.view(), rows_on(1), second.view(), rows_on(0), rows_on(2), output.matrix(), {});
     const std::vector<float> a = first.dense(), b = second.dense();
     std::vector<float> expected;
     const auto add = [&](const std::vector<float>& from, uint32_t begin, uint32_t rows) {

@@ -67,7 +67,7 @@ TEST_P(Select, MakesOneRowOfSeveralAsInDoublePrecision) {
       for (const Form& form : forms) {
         const FloatRows to(2, columns, 2, 9.0f);
         const SequenceRows ones[] = {{0, 0, 1}, {0, 1, 1}};
-        select(kernels(), kind, from.view(), form.step, ones, to.matrix());
+        select(kernels(), kind, from.view(), form.step, ones, to.matrix(), {});
         for (uint32_t c = 0; c < columns; ++c) {
           const double expected = expected_value(kind, values, columns, c, 2, form.positions);
           const double tolerance = kind == kMax ? 0.0 : 32 * kRounding;
@@ -88,7 +88,7 @@ TEST_P(Select, MakesOfOneRowThatRow) {
   for (const SelectKind kind : {kMean, kMax, kMeanSqrtLength, kWeightedMean, kSum}) {
     std::vector<float> row(19 + 4);
     select(kernels(), kind, {values.data(), 1, 19, 19}, {sequences, 1}, sequences,
-           {row.data(), 1, 19, 19});
+           {row.data(), 1, 19, 19}, {});
     EXPECT_TRUE(same_bits(std::span(row).first(19), std::span(values).first(19))) << name(kind);
   }
 }
@@ -102,7 +102,7 @@ TEST_P(Select, TakesTheRowsThatAreAskedFor) {
     const std::vector<float> before = to.dense();
     const SequenceRows taken[] = {
         {0, 0, counts[0]}, {0, counts[0], counts[1]}, {0, counts[0] + counts[1], counts[2]}};
-    select(kernels(), kind, from.view(), {sequences}, taken, to.matrix());
+    select(kernels(), kind, from.view(), {sequences}, taken, to.matrix(), {});
     for (uint32_t r = 0; r < 5; ++r) {
       for (uint32_t c = 0; c < 9; ++c) {
         const float want = r < expected.size() ? from.at(expected[r], c) : before[r * 9 + c];

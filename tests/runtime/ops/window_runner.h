@@ -78,7 +78,7 @@ class WindowRunner {
     }
     const ConstMatrix matrix = {input.data(), row, op_.channels, stride};
     const std::vector<float> output = run({matrix, from, to, history_}, window);
-    if (history_.data != nullptr) keep_rows(matrix, from, history_);
+    if (history_.data != nullptr) keep_rows(matrix, from, history_, {});
     EXPECT_TRUE(input.surroundings_intact());
     EXPECT_TRUE(kept_.surroundings_intact());
     Sequences results;

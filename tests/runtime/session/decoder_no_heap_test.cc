@@ -5,6 +5,7 @@
 
 #include "runtime/session/decoder_fixture.h"
 #include "runtime/session/no_heap_fixture.h"
+#include "support/smallest_slice.h"
 
 namespace arenite::test {
 namespace {
@@ -106,11 +107,11 @@ TEST_P(DecoderNoHeap, IsTouchedInSlicesAndWhereTheyAreCancelledOrMisused) {
       accepted += session->begin_step(batch, &why) == Status::kOk ? 1 : 0;
       accepted += session->step(tokens, &why).ok() ? 1 : 0;
       accepted += session->rewind(0, 1) == Status::kOk ? 1 : 0;
-      (void)session->advance(3, &why);
+      (void)advance_least(*session, 3);
       session->cancel();
       ASSERT_EQ(session->begin_run(batch, &why), Status::kOk);
       while (true) {
-        const Result<uint32_t> left = session->advance(1, &why);
+        const Result<uint32_t> left = advance_least(*session);
         if (!left.ok() || *left == 0) break;
       }
       rows = session->output().rows;

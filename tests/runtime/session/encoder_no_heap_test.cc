@@ -5,6 +5,7 @@
 
 #include "runtime/session/encoder_fixture.h"
 #include "runtime/session/no_heap_fixture.h"
+#include "support/smallest_slice.h"
 
 namespace arenite::test {
 namespace {
@@ -130,11 +131,11 @@ TEST_P(EncoderNoHeap, IsTouchedInSlicesAndWhereTheyAreCancelled) {
     statuses[0] = session->begin_run(batch, &why);
     statuses[1] = session->begin_run(batch, &why);  // one is in progress
     statuses[2] = session->run(batch, &why).status();
-    (void)session->advance(2, &why);
+    (void)advance_least(*session, 2);
     session->cancel();
     statuses[3] = session->begin_run(batch, &why);
     while (true) {
-      const Result<uint32_t> left = session->advance(1, &why);
+      const Result<uint32_t> left = advance_least(*session);
       if (!left.ok() || *left == 0) break;
     }
     (void)session->advance(1, &why);  // there is nothing to advance

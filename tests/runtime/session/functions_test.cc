@@ -21,6 +21,7 @@
 #include "support/kernel_sets.h"
 #include "support/model_factory.h"
 #include "support/pool.h"
+#include "support/smallest_slice.h"
 #include "support/test_session.h"
 
 namespace arenite::test {
@@ -376,18 +377,18 @@ TEST_P(Functions, RunInSlices) {
   const Input fed = Batch{memory, 1, 9};
   const Input tokens = TokenBatch{ids, 1, 4};
   ASSERT_EQ(session->begin_run(kEncode, {&fed, 1}), Status::kOk);
-  for (Result<uint32_t> left = session->advance(1); *left != 0; left = session->advance(1)) {
+  for (auto left = advance_least(*session); *left != 0; left = advance_least(*session)) {
     EXPECT_EQ(session->copy_sequence(0, 0), Status::kInvalidArgument);
     EXPECT_EQ(session->step(kStep, {&tokens, 1}).status(), Status::kInvalidArgument);
   }
   // A step that is cancelled leaves nothing, and an encoder that is leaves nothing to see.
   ASSERT_EQ(session->begin_step(kStep, {&tokens, 1}), Status::kOk);
-  ASSERT_TRUE(session->advance(3).ok());
+  ASSERT_TRUE(advance_least(*session, 3).ok());
   session->cancel();
   EXPECT_EQ(session->positions(0, kText), 0u);
   expect_equal_bits(values_of(step(*session, ids)), expected);
   ASSERT_EQ(session->begin_run(kEncode, {&fed, 1}), Status::kOk);
-  ASSERT_TRUE(session->advance(2).ok());
+  ASSERT_TRUE(advance_least(*session, 2).ok());
   session->cancel();
   EXPECT_FALSE(step(*session, ids).ok());
 }

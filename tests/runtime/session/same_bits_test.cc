@@ -16,6 +16,7 @@
 #include "support/emulated.h"
 #include "support/few_bits_models.h"
 #include "support/pool.h"
+#include "support/smallest_slice.h"
 
 namespace arenite::test {
 namespace {
@@ -41,13 +42,13 @@ struct Way {
   Pool* pool = nullptr;  // null: one thread
   uint32_t chunk = kWhole;
   Placement placement = Placement::kPadded;
-  uint32_t ops = kWholeStep;  // of a slice
-  bool is_alone = false;      // one after the other, in a session with room for all
-  bool is_reversed = false;   // the last sequence first
+  uint32_t slices = kWholeStep;  // the smallest ones, between two looks
+  bool is_alone = false;         // one after the other, in a session with room for all
+  bool is_reversed = false;      // the last sequence first
 
   std::string text() const {
     return "chunk " + std::to_string(chunk) + ", placement " +
-           std::to_string(static_cast<int>(placement)) + ", ops " + std::to_string(ops) +
+           std::to_string(static_cast<int>(placement)) + ", slices " + std::to_string(slices) +
            (is_alone ? ", alone" : "") + (is_reversed ? ", reversed" : "");
   }
 };
@@ -72,7 +73,7 @@ Way way_of(const Kind& kind, size_t index) {
   way.pool = &pools_of_all_orders()[index % pools_of_all_orders().size()];
   way.chunk = kind.chunks[index % kind.chunks.size()];
   way.placement = static_cast<Placement>((index + index / 11) % placements);
-  way.ops = kOps[index / 2 % 3];
+  way.slices = kOps[index / 2 % 3];
   way.is_reversed = index / 3 % 2 == 1;
   way.is_alone = index % 5 == 4 && way.placement != Placement::kMasked;  // which hides no whole one
   return way;
@@ -196,7 +197,7 @@ CallInput call_of(const std::vector<Fed>& fed, const std::vector<uint32_t>& begi
 // What a call gives, in slices where the way has them.
 std::vector<float> give(Session& session, const CallInput& call, const Way& way, bool is_step) {
   Diagnostic why;
-  if (way.ops == kWholeStep) {
+  if (way.slices == kWholeStep) {
     return with_batch(call.input, call.form, [&](const auto& batch) {
       return values_of(is_step ? session.step(batch, &why) : session.run(batch, &why), why);
     });
@@ -205,9 +206,7 @@ std::vector<float> give(Session& session, const CallInput& call, const Way& way,
     return is_step ? session.begin_step(batch, &why) : session.begin_run(batch, &why);
   });
   EXPECT_EQ(status, Status::kOk) << describe(status, why);
-  for (Result<uint32_t> left = session.advance(0); left.ok() && *left != 0;) {
-    left = session.advance(way.ops);
-  }
+  for (uint32_t left = 1; left != 0;) left = *advance_least(session, way.slices);
   return values_of(session.output());
 }
 

@@ -5,20 +5,25 @@
 #include "runtime/session/decoder_fixture.h"
 #include "runtime/session/encoder_fixture.h"
 #include "support/malloc_trap.h"
+#include "support/smallest_slice.h"
 
 namespace arenite::test {
 namespace {
 
-constexpr uint32_t kAllOps = UINT32_MAX;
+// Budgets besides the smallest that are accepted, which 0 stands for.
+constexpr uint64_t kBudgets[] = {0, 5000, 40000, UINT64_MAX};
 
-// The output of what was begun, after slices of `ops` ops.
-std::vector<float> finish(Session& session, uint32_t ops) {
-  for (Result<uint32_t> left = session.advance(0); left.ok() && *left != 0;) {
+// The output of what was begun, after slices of a budget, or of what the next block takes instead.
+std::vector<float> finish(Session& session, uint64_t budget) {
+  for (uint32_t left = UINT32_MAX; left != 0;) {
     EXPECT_EQ(session.output().rows, 0u) << "results before the end";
-    const uint32_t before = *left;
-    left = session.advance(ops);
-    EXPECT_TRUE(left.ok());
-    EXPECT_EQ(*left, before - std::min(ops, before));
+    const uint32_t before = left;
+    Result<uint32_t> advanced = session.advance(budget);
+    if (!advanced.ok()) advanced = advance_least(session);
+    EXPECT_TRUE(advanced.ok());
+    left = advanced.ok() ? *advanced : 0;
+    EXPECT_LE(left, before);
+    EXPECT_TRUE(budget != UINT64_MAX || left == 0);
   }
   return values_of(session.output());
 }
@@ -42,12 +47,14 @@ TEST_P(SessionSlices, OfDecodersGiveWhatOneCallGives) {
     const std::vector<TokenId> tokens = random_ids(13, model->vocab_size());
     const std::vector<float> all = session.run(tokens);
     const size_t width = model->output_features();
-    for (const uint32_t ops : {1u, 2u, 3u, 7u, kAllOps}) {
+    for (const uint64_t budget : kBudgets) {
       ASSERT_EQ(session->begin_run(batch_of(part(tokens, 0, 12))), Status::kOk);
-      ASSERT_TRUE(same_bits(finish(*session, ops), rows(all, width, 0, 12))) << shape.name << ops;
+      ASSERT_TRUE(same_bits(finish(*session, budget), rows(all, width, 0, 12)))
+          << shape.name << budget;
       ASSERT_EQ(session->begin_step(batch_of(part(tokens, 12, 1))), Status::kOk);
       EXPECT_EQ(session->positions(), 12u);
-      ASSERT_TRUE(same_bits(finish(*session, ops), rows(all, width, 12, 1))) << shape.name << ops;
+      ASSERT_TRUE(same_bits(finish(*session, budget), rows(all, width, 12, 1)))
+          << shape.name << budget;
       EXPECT_EQ(session->positions(), 13u);
     }
   }
@@ -61,11 +68,11 @@ TEST_P(SessionSlices, OfModulesGiveWhatOneCallGives) {
     const std::vector<float> features = random_floats(2 * 40 * model->input_features(), 7);
     const uint32_t lengths[] = {40, 9};
     const std::vector<float> expected = session.run(features, 2, lengths);
-    for (const uint32_t ops : {1u, 2u, kAllOps}) {
+    for (const uint64_t budget : kBudgets) {
       std::vector<float> passing = features;
       ASSERT_EQ(session->begin_run(Batch{passing, 2, 40, lengths}), Status::kOk);
       passing.assign(passing.size(), -1.0f);
-      ASSERT_TRUE(same_bits(finish(*session, ops), expected)) << spec.name << ops;
+      ASSERT_TRUE(same_bits(finish(*session, budget), expected)) << spec.name << budget;
     }
   }
 }
@@ -78,13 +85,13 @@ TEST_P(SessionSlices, OfEncodersGiveWhatOneCallGives) {
     const EncoderInput input = input_for(shape, 16);
     const std::vector<float> expected =
         values_of(run_batch(*session, input, BatchForm{2, 8, {}, visible}));
-    for (const uint32_t ops : {1u, 5u, kAllOps}) {
+    for (const uint64_t budget : kBudgets) {
       const Status status =
           shape.vocab_size == 0
               ? session->begin_run(Batch{input.features, 2, 8, {}, visible})
               : session->begin_run(TokenBatch{input.ids, 2, 8, {}, visible, false, input.types});
       ASSERT_EQ(status, Status::kOk);
-      ASSERT_TRUE(same_bits(finish(*session, ops), expected)) << shape.name << ops;
+      ASSERT_TRUE(same_bits(finish(*session, budget), expected)) << shape.name << budget;
     }
   }
 }
@@ -100,12 +107,12 @@ TEST_P(SessionSlices, ShowEachHiddenStateOnce) {
   const TestSession session(*model, options);
   const std::vector<TokenId> tokens = random_ids(3, model->vocab_size());
   ASSERT_EQ(session->begin_step(batch_of(tokens)), Status::kOk);
-  finish(*session, 1);
+  finish(*session, 0);
   ASSERT_EQ(shown.size(), model->hidden_states());
   for (uint32_t i = 0; i < shown.size(); ++i) EXPECT_EQ(shown[i], i);
 }
 
-// After any op.
+// After many a block of an op.
 TEST_P(SessionSlices, CancelledLeaveTheSequencesAsTheyWere) {
   for (const DecoderShape& shape : all_decoders()) {
     const TestModel model = load_decoder(shape);
@@ -113,13 +120,8 @@ TEST_P(SessionSlices, CancelledLeaveTheSequencesAsTheyWere) {
     const std::vector<TokenId> tokens = random_ids(18, model->vocab_size());
     const std::vector<TokenId> other = random_ids(12, model->vocab_size(), 6);
     const std::vector<float> expected = session.run(tokens, 2);
-    const uint32_t ops = [&] {
-      session->reset();
-      EXPECT_EQ(session->begin_run(batch_of(part(tokens, 0, 1))), Status::kOk);
-      return *session->advance(0);
-    }();
-    session->cancel();
-    for (uint32_t done = 0; done < ops; ++done) {
+    uint32_t ops_left = 1;
+    for (uint32_t done = 0; ops_left != 0; done += 1 + done / 8) {
       // Five tokens each, then six others that do not count, then the four that do.
       std::vector<TokenId> first(tokens.begin(), tokens.begin() + 5);
       first.insert(first.end(), tokens.begin() + 9, tokens.begin() + 14);
@@ -127,7 +129,8 @@ TEST_P(SessionSlices, CancelledLeaveTheSequencesAsTheyWere) {
       rest.insert(rest.end(), tokens.begin() + 14, tokens.end());
       ASSERT_TRUE(session->run(TokenBatch{first, 2, 5}).ok());
       ASSERT_EQ(session->begin_step(TokenBatch{other, 2, 6}), Status::kOk);
-      ASSERT_EQ(*session->advance(done), ops - done);
+      if (done != 0) ops_left = *advance_least(*session, done);
+      if (ops_left == 0) break;
       session->cancel();
       EXPECT_EQ(session->output().rows, 0u);
       EXPECT_EQ(session->positions(0), 5u);
@@ -148,7 +151,7 @@ TEST_P(SessionSlices, CancelledRunsHaveForgottenTheSequences) {
   const std::vector<TokenId> tokens = random_ids(12, model->vocab_size());
   const std::vector<float> expected = session.run(tokens);
   ASSERT_EQ(session->begin_run(batch_of(part(tokens, 3, 7))), Status::kOk);
-  ASSERT_TRUE(session->advance(5).ok());
+  ASSERT_TRUE(advance_least(*session, 5).ok());
   session->cancel();
   EXPECT_EQ(session->positions(), 0u);
   EXPECT_TRUE(same_bits(session.step(tokens), expected));
@@ -176,7 +179,7 @@ TEST_P(SessionSlices, CancelledInARingLimitHowFarToGoBack) {
 
   for (int times = 0; times < 2; ++times) {
     ASSERT_EQ(session->begin_step(batch_of(other)), Status::kOk);
-    ASSERT_TRUE(session->advance(*session->advance(0) - 1).ok());
+    while (*advance_least(*session) > 1) continue;
     session->cancel();
   }
   EXPECT_EQ(session->rewind(0, kFirst + kChunk - 1), Status::kInvalidArgument);
@@ -185,7 +188,7 @@ TEST_P(SessionSlices, CancelledInARingLimitHowFarToGoBack) {
   EXPECT_EQ(session->rewind(0, kFirst + 60 - 1), Status::kInvalidArgument);
   ASSERT_EQ(session->rewind(0, kFirst + 60), Status::kOk);
   ASSERT_EQ(session->begin_step(batch_of(other)), Status::kOk);
-  ASSERT_TRUE(session->advance(*session->advance(0) - 1).ok());
+  while (*advance_least(*session) > 1) continue;
   session->cancel();
   expect_as_in_one_pass(300);
 }
@@ -203,20 +206,54 @@ TEST_P(SessionSlices, RefuseOtherCallsInBetween) {
   EXPECT_EQ(session->advance(1).status(), Status::kInvalidArgument) << "a refused step has no ops";
 
   ASSERT_EQ(session->begin_run(batch), Status::kOk);
-  ASSERT_TRUE(session->advance(3).ok());
+  ASSERT_TRUE(advance_least(*session, 3).ok());
   EXPECT_EQ(session->run(batch, &why).status(), Status::kInvalidArgument);
   EXPECT_STREQ(why.reason, "a step is in progress: advance or cancel it");
   EXPECT_EQ(session->step(tokens).status(), Status::kInvalidArgument);
   EXPECT_EQ(session->begin_run(batch), Status::kInvalidArgument);
   EXPECT_EQ(session->begin_step(batch), Status::kInvalidArgument);
   EXPECT_EQ(session->rewind(0, 0), Status::kInvalidArgument);
-  EXPECT_TRUE(same_bits(finish(*session, 2), expected)) << "refused calls change nothing";
+  EXPECT_TRUE(same_bits(finish(*session, 0), expected)) << "refused calls change nothing";
 
   ASSERT_EQ(session->begin_step(batch), Status::kOk);
   session->reset();
   EXPECT_EQ(session->positions(), 0u);
   EXPECT_TRUE(same_bits(session.step(tokens), expected));
   session->cancel();  // nothing to cancel
+  EXPECT_TRUE(same_bits(values_of(session->output()), expected));
+}
+
+// With what is missing, and without a trace.
+TEST_P(SessionSlices, RefuseBudgetsThatNoBlockFitsInto) {
+  const TestModel model = load_decoder(decoder_named("llama"));
+  const TestSession session(*model, options_for(kDecoderPositions));
+  const std::vector<TokenId> tokens = random_ids(11, model->vocab_size());
+  const std::vector<float> expected = session.run(tokens);
+  ASSERT_EQ(session->begin_run(batch_of(tokens)), Status::kOk);
+  uint64_t largest = 0;
+  uint32_t slices = 0;
+  for (uint32_t left = model->ops(); left != 0; ++slices) {
+    Diagnostic why;
+    ASSERT_EQ(session->advance(0, &why).status(), Status::kInvalidArgument);
+    EXPECT_STREQ(why.field, "op");
+    EXPECT_EQ(why.index, model->ops() - left);
+    EXPECT_EQ(why.found, 0u);
+    largest = std::max(largest, why.expected);
+    EXPECT_EQ(session->advance(why.expected - 1).status(), Status::kInvalidArgument);
+    const Result<uint32_t> advanced = session->advance(why.expected);
+    ASSERT_TRUE(advanced.ok());
+    left = *advanced;
+  }
+  EXPECT_GE(slices, model->ops());
+  EXPECT_TRUE(same_bits(values_of(session->output()), expected));
+  // With the largest of them no slice is refused.
+  ASSERT_EQ(session->begin_run(batch_of(tokens)), Status::kOk);
+  for (uint32_t left = 1; left != 0; --slices) {
+    const Result<uint32_t> advanced = session->advance(largest);
+    ASSERT_TRUE(advanced.ok());
+    left = *advanced;
+  }
+  EXPECT_GT(slices, 0u) << "blocks share a slice where they have room";
   EXPECT_TRUE(same_bits(values_of(session->output()), expected));
 }
 
@@ -228,11 +265,11 @@ TEST_P(SessionSlices, TouchNoHeap) {
   bool sound = false;
   {
     const NoHeapScope no_heap;
-    sound = session->begin_run(batch_of(tokens)) == Status::kOk && session->advance(4).ok();
+    sound = session->begin_run(batch_of(tokens)) == Status::kOk && advance_least(*session, 4).ok();
     sound = sound && !session->step(tokens).ok();
     session->cancel();
     sound = sound && session->begin_step(batch_of(tokens)) == Status::kOk;
-    sound = sound && session->advance(kAllOps).ok() && session->output().rows == 1;
+    sound = sound && session->advance(UINT64_MAX).ok() && session->output().rows == 1;
   }
   EXPECT_TRUE(sound);
 }

@@ -227,6 +227,15 @@ TEST_F(Bundle, SaysWhatTheBoardsCompilersDoNotTake) {
   EXPECT_EQ(names_in(folder_.path()), (Names{"bin", "m.arn"}));
 }
 
+TEST_F(Bundle, RefusesKernelsThatTheBoardsCpuLacks) {
+  const std::string mve = convert("recall", "cortex-m-mve");
+  EXPECT_TRUE(ends(bundle({mve, "--board", "nucleo-h743"}), kBadInput,
+                   {"packed for cortex-m-mve, which its CPU lacks", "--target cortex-m-dsp"}));
+  EXPECT_TRUE(ends(bundle({mve, "--board", "esp32c3"}), kBadInput, {"--target portable"}));
+  EXPECT_FALSE(fs::exists(path("b")));
+  EXPECT_TRUE(ends(bundle({mve, "--board", "mps3-an547"}), kDone));
+}
+
 TEST_F(Bundle, ModelsMayBeFilesForTheAssembler) {
   const std::string model = write("m", causal_module());
   ASSERT_TRUE(ends(bundle({model, "--incbin"}), kDone));

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "cli/text_table.h"
 #include "convert/files/error.h"
@@ -27,12 +28,17 @@ constexpr const char* kM7 = "-mcpu=cortex-m7 -mfpu=fpv5-d16 -mfloat-abi=hard -mt
 constexpr const char* kM33 = "-mcpu=cortex-m33 -mfpu=fpv5-sp-d16 -mfloat-abi=hard -mthumb";
 constexpr const char* kM55 = "-mcpu=cortex-m55 -mfloat-abi=hard -mthumb";
 
+constexpr uint32_t kPlain = bit(Target::kPortable);
+constexpr uint32_t kDsp = kPlain | bit(Target::kCortexMDsp);
+constexpr uint32_t kMve = kDsp | bit(Target::kCortexMMve);
+
 constexpr Board kBoards[] = {
-    {"generic", "any CPU that your build names", "", "", {}, {}, false},
+    {"generic", "any CPU that your build names", "", "", kMve, {}, {}, false},
     {"nucleo-f446",
      "STM32F446RE, Cortex-M4 with an FPU",
      kArm,
      kM4,
+     kDsp,
      {0x08000000, 512 * kKiB},
      {0x20000000, 128 * kKiB},
      true},
@@ -40,6 +46,7 @@ constexpr Board kBoards[] = {
      "STM32H743ZI, Cortex-M7 with an FPU, its AXI SRAM",
      kArm,
      kM7,
+     kDsp,
      {0x08000000, 2 * kMiB},
      {0x24000000, 512 * kKiB},
      true},
@@ -47,6 +54,7 @@ constexpr Board kBoards[] = {
      "Arduino Nano 33 BLE, nRF52840, Cortex-M4 with an FPU",
      kArm,
      kM4SoftCalls,
+     kDsp,
      {0x00010000, 960 * kKiB},
      {0x20000000, 256 * kKiB},
      false},
@@ -54,6 +62,7 @@ constexpr Board kBoards[] = {
      "RP2040, Cortex-M0+ without an FPU",
      kArm,
      kM0Plus,
+     kPlain,
      {0x10000000, 2 * kMiB},
      {0x20000000, 264 * kKiB},
      false},
@@ -61,6 +70,7 @@ constexpr Board kBoards[] = {
      "RP2350, Cortex-M33 with an FPU",
      kArm,
      kM33,
+     kDsp,
      {0x10000000, 4 * kMiB},
      {0x20000000, 520 * kKiB},
      false},
@@ -68,6 +78,7 @@ constexpr Board kBoards[] = {
      "ESP32-S3, Xtensa LX7 with an FPU",
      "xtensa-esp32s3-elf-",
      "-mlongcalls",
+     kPlain,
      {0x42000000, 8 * kMiB},
      {0x3FC88000, 480 * kKiB},
      false},
@@ -75,6 +86,7 @@ constexpr Board kBoards[] = {
      "ESP32-C3, RISC-V without an FPU",
      "riscv32-esp-elf-",
      "-march=rv32imc -mabi=ilp32",
+     kPlain,
      {0x42000000, 4 * kMiB},
      {0x3FC80000, 384 * kKiB},
      false},
@@ -82,6 +94,7 @@ constexpr Board kBoards[] = {
      "ARM MPS2, Cortex-M7 with an FPU, in QEMU",
      kArm,
      kM7,
+     kDsp,
      {0x00000000, 4 * kMiB},
      {0x20000000, 4 * kMiB},
      true},
@@ -89,6 +102,7 @@ constexpr Board kBoards[] = {
      "ARM MPS3, Cortex-M55, in QEMU",
      kArm,
      kM55,
+     kMve,
      {0x00000000, 512 * kKiB},
      {0x21000000, 4 * kMiB},
      true},
@@ -184,6 +198,18 @@ std::string memory_text(const Board& board, std::span<const BundledModel> models
 }
 
 void require_fitting(const Board& board, std::span<const BundledModel> models) {
+  for (const BundledModel& model : models) {
+    const uint32_t missing = model.file.reader().file_targets() & ~board.targets;
+    if (missing == 0) continue;
+    const Target best =
+        (board.targets & bit(Target::kCortexMDsp)) != 0 ? Target::kCortexMDsp : Target::kPortable;
+    throw convert::InputError(
+        "--board {} ({}): found {} packed for {}, which its CPU lacks, expected target {}: "
+        "arenite repack {} -o NEW.arn --target {}",
+        board.name, board.chip, convert::quote(model.file.name()),
+        name(static_cast<Target>(std::countr_zero(missing))), name(best),
+        convert::printable(model.file.name()), name(best));
+  }
   if (board.ram.bytes == 0) return;
   if (bytes_of(models) + kCodeBytesMin > board.flash.bytes) {
     throw convert::InputError(

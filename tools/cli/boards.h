@@ -23,6 +23,7 @@ struct Board {
   const char* chip;
   const char* compilers;  // what the names of the compilers begin with
   const char* flags;
+  uint32_t targets;  // bit set of Target, those that the chip runs
   Memory flash;
   Memory ram;
   bool own_script;  // the bundle has start-up code and a linker script, else the vendor's build has
@@ -48,7 +49,8 @@ void require_compilers(const Board& board);
 void add_archive(const Board& board, const std::filesystem::path& output,
                  std::vector<FolderFile>& files);
 
-// Throws InputError where the models are certain not to fit, with the numbers and with what would.
+// Throws InputError where the models are certain not to fit or not to run, with the numbers and
+// with what would.
 void require_fitting(const Board& board, std::span<const BundledModel> models);
 
 }  // namespace arenite::tool

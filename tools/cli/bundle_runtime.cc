@@ -108,7 +108,7 @@ bool has_kernel(const KernelSet& set, uint32_t targets, std::string_view path) {
 }
 
 // Bit set of what the models are packed for.
-uint32_t targets_of(std::span<const BundledModel> models) {
+uint32_t target_bits_of(std::span<const BundledModel> models) {
   uint32_t targets = 0;
   for (const BundledModel& model : models) targets |= model.file.reader().file_targets();
   return targets;
@@ -117,7 +117,7 @@ uint32_t targets_of(std::span<const BundledModel> models) {
 // What the bundle begins with: everything else is included by these.
 std::vector<std::string_view> chosen_files(std::span<const BundledModel> models) {
   const uint64_t needs = needs_of(models);
-  const uint32_t targets = targets_of(models);
+  const uint32_t targets = target_bits_of(models);
   const KernelSet kernels = linked_kernels(*kernel_set(Target::kPortable), needs);
   const bool has_text = std::ranges::any_of(
       models, [](const BundledModel& model) { return model.file.reader().vocab_size() != 0; });
@@ -373,7 +373,7 @@ uint64_t needs_of(std::span<const BundledModel> models) {
 }
 
 std::vector<FolderFile> runtime_files(std::span<const BundledModel> models) {
-  Copier copier(needs_of(models), targets_of(models));
+  Copier copier(needs_of(models), target_bits_of(models));
   for (const std::string_view path : chosen_files(models)) copier.copy(path);
   std::vector<FolderFile> files = copier.take();
   for (const std::string_view licence : {"LICENSE", "LICENSE.xnnpack"}) {

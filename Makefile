@@ -6,7 +6,8 @@
 
 .DEFAULT_GOAL := build
 .PHONY: build demo test test-x86-64-levels test-faults test-bits test-tsan test-tsan-cli \
-  test-arm64 test-armv7 test-riscv64 test-cortex-m7 test-cortex-m4f demo-cortex-m7 first-hour \
+  test-arm64 test-armv7 test-riscv64 test-cortex-m7 test-cortex-m4f demo-cortex-m7 demo-wake \
+  first-hour \
   reproducible bounds fuzz fuzz-all damage coverage mutation bench bench-cortex-m \
   size check tidy sanitize \
   clean help
@@ -143,6 +144,11 @@ demo-cortex-m7: ## Run household commands on a Cortex-M7, as QEMU has it, and co
 	  qemu-system-arm -machine mps2-an500 -nographic -monitor none -serial none -icount shift=0 \
 	  -semihosting-config enable=on,target=native \
 	  -kernel build-cortex-m7/examples/bare_metal/bare_metal
+
+demo-wake: ## Hear spoken commands in a file of sound
+	@$(INSTALL) $(PACKAGES)
+	$(call build,default,,arenite_cli example_wake)
+	@build/examples/wake/wake <models/wake/heard.wav
 
 first-hour: ## Walk the first hour of a newcomer in a clean folder, and print what it takes
 	@tests/package/first_hour.sh

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// Spoken commands, from samples to words, in static memory and without heap: for any machine that
+// has a board.h. The model is models/wake.
+#include <bit>
+
+#include "arenite/sound.h"
+#include "board.h"
+#include "console.h"
+#include "samples.h"
+#include "wake.h"  // made by `arenite embed`: the model, and the size of its arena
+
+// The classes, in the order of the logits. Silence and other words are no commands.
+constexpr const char* kNames[] = {"silence", "unknown", "yes", "no",  "up",   "down",
+                                  "left",    "right",   "on",  "off", "stop", "go"};
+constexpr size_t kFirstCommand = 2;
+constexpr uint32_t kTokensMax = 1u << 31;  // of a stream: 994 days
+constexpr uint32_t kTokensInARow = 3;      // that say a command, each by so much more than others:
+constexpr float kMargin = 1.0f;
+
+// All the memory there is, but for the stack. The last samples lie in the arena, too.
+alignas(arenite::kArenaAlignment) static std::byte arena[wake_arena_bytes(kTokensMax, 1, 1, 1)];
+static constinit Samples input;
+
+static int fail(arenite::Status status, const arenite::Diagnostic& why) {
+  char text[256];
+  arenite::describe(status, why, text);
+  print("error: ");
+  print(text);
+  print("\n");
+  return 1;
+}
+
+// Hears a command when enough tokens in a row say it.
+class Ear {
+ public:
+  // The class of the command that is heard with this token; 0: none.
+  size_t next(std::span<const float> logits) {
+    size_t best = 0;
+    for (size_t i = 1; i < logits.size(); ++i) best = logits[i] > logits[best] ? i : best;
+    bool is_sure = true;
+    for (size_t i = 0; i < logits.size(); ++i) {
+      is_sure = is_sure && (i == best || logits[best] - logits[i] >= kMargin);
+    }
+    in_a_row_ = !is_sure ? 0 : best == before_ ? in_a_row_ + 1 : 1;
+    before_ = best;
+    return best >= kFirstCommand && in_a_row_ == kTokensInARow ? best : 0;
+  }
+
+ private:
+  size_t before_ = 0;
+  uint32_t in_a_row_ = 0;
+};
+
+// CRC-32 of all logits, so that two machines can be compared.
+class Digest {
+ public:
+  void add(std::span<const float> numbers) {
+    for (const float number : numbers) {
+      const auto bits = std::bit_cast<uint32_t>(number);
+      for (uint32_t i = 0; i < 32; ++i) {
+        const uint32_t differs = (crc_ ^ bits >> i) & 1;
+        crc_ = crc_ >> 1 ^ (differs != 0 ? 0xEDB88320u : 0);
+      }
+    }
+  }
+  void print_hex() const {
+    for (uint32_t shift = 32; shift != 0; shift -= 4) {
+      print(std::string_view("0123456789abcdef").substr(~crc_ >> (shift - 4) & 15, 1));
+    }
+  }
+
+ private:
+  uint32_t crc_ = UINT32_MAX;
+};
+
+static void print_seconds(uint64_t samples, uint32_t rate) {
+  const uint64_t hundredths = samples * 100 / rate;
+  print(hundredths / 100, 4);
+  print(hundredths % 100 < 10 ? ".0" : ".");
+  print(hundredths % 100);
+  print(" s  ");
+}
+
+int main() {
+  arenite::Diagnostic why;
+  const auto model = arenite::Model::load(wake_model(), &why);
+  if (!model.ok()) return fail(model.status(), why);
+  arenite::SessionOptions options;
+  options.positions_max = kTokensMax;
+  options.tokens_max = 1;
+  const auto session = arenite::Session::create(*model, options, arena, &why);
+  if (!session.ok()) return fail(session.status(), why);
+
+  uint32_t rate = arenite::sound_info(*model).rate;
+  if (!input.begin(rate)) {
+    print("error: samples of a WAV file must have 16 bits, and one channel\n");
+    return 1;
+  }
+  auto stream = arenite::SoundStream::of(*session, rate, 0, &why);
+  if (!stream.ok()) return fail(stream.status(), why);
+
+  uint64_t samples = 0, ticks = 0;
+  uint32_t most_ticks = 0;
+  Ear ear;
+  Digest digest;
+  for (auto piece = input.next(); !piece.empty(); piece = input.next()) {
+    samples += piece.size();
+    while (!piece.empty()) {
+      const uint32_t begin = board::ticks();
+      const auto logits = stream->step(piece, &why);
+      const uint32_t taken = board::ticks() - begin;
+      if (!logits.ok()) return fail(logits.status(), why);
+      ticks += taken;
+      most_ticks = taken > most_ticks ? taken : most_ticks;
+      if (logits->rows == 0) continue;  // no token is full
+      digest.add(logits->row(0));
+      const size_t command = ear.next(logits->row(0));
+      if (command == 0) continue;
+      print_seconds(samples - piece.size(), rate);
+      print(kNames[command]);
+      print("\n");
+    }
+  }
+  print_seconds(samples, rate);
+  print("heard, logits ");
+  digest.print_hex();
+  print(", an arena of ");
+  print(uint64_t{sizeof(arena)});
+  print(" bytes\n");
+  if (board::kInstructionsPerTick != 0 && samples != 0) {
+    print("instructions: ");
+    print(ticks * board::kInstructionsPerTick * rate / samples);
+    print(" a second, at most ");
+    print(uint64_t{most_ticks} * board::kInstructionsPerTick);
+    print(" in a slice\n");
+  }
+  return 0;
+}

@@ -145,10 +145,16 @@ demo-cortex-m7: ## Run household commands on a Cortex-M7, as QEMU has it, and co
 	  -semihosting-config enable=on,target=native \
 	  -kernel build-cortex-m7/examples/bare_metal/bare_metal
 
-demo-wake: ## Hear spoken commands in a file of sound
-	@$(INSTALL) $(PACKAGES)
+demo-wake: ## Hear spoken commands on this machine and on a Cortex-M7, as QEMU has it
+	@$(INSTALL) $(PACKAGES) $(PACKAGES_CORTEX_M)
 	$(call build,default,,arenite_cli example_wake)
+	$(call build,cortex-m7,$(HOST_PROGRAMS),example_wake)
+	@echo '# On this machine'
 	@build/examples/wake/wake <models/wake/heard.wav
+	@echo '# On a Cortex-M7'
+	@qemu-system-arm -machine mps2-an500 -nographic -monitor none -serial none -icount shift=0 \
+	  -semihosting-config enable=on,target=native \
+	  -kernel build-cortex-m7/examples/wake/wake <models/wake/heard.wav
 
 first-hour: ## Walk the first hour of a newcomer in a clean folder, and print what it takes
 	@tests/package/first_hour.sh

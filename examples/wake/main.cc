@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Spoken commands, from samples to words, in static memory and without heap: for any machine that
-// has a board.h. The model is models/wake.
+// Spoken commands, from samples to words, in static memory and without heap: one program for a
+// microcontroller without an operating system and for a PC. The model is models/wake.
 #include <bit>
 
 #include "arenite/sound.h"
@@ -65,7 +65,7 @@ class Digest {
   }
   void print_hex() const {
     for (uint32_t shift = 32; shift != 0; shift -= 4) {
-      print(std::string_view("0123456789abcdef").substr(~crc_ >> (shift - 4) & 15, 1));
+      print({&"0123456789abcdef"[~crc_ >> (shift - 4) & 15], 1});
     }
   }
 

@@ -46,7 +46,7 @@ FEATURES = (
     ("sound", r"^(frames|sound_stream|verify_sound)\.cc"),
     ("sampler", r"^sampler\.cc"),
     ("self-test", r"^self_test\.cc|self_test_layout|digest_of_row"),
-    ("caches in int8", r"^kv_cache\.cc.*[iI]nt8"),
+    ("caches in int8", r"^kv_cache\.cc.*[iI]nt8|^integer_attention\.cc"),
     ("weights in few bits", r"^(linear|scalar_set)\.cc.*([qQ]uantize|qc8w|qb4w)|^views\.cc"),
     ("rows that meet NaN", r"^attention_alone\.cc"),
     ("masks", r"^(verify_masks|mask)\.cc"),

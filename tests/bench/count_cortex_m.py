@@ -20,8 +20,9 @@ BOARDS = {
     "build-cortex-m4f": ("Cortex-M4F", "mps2-an386"),
     "build-cortex-m55": ("Cortex-M55", "mps3-an547"),
 }
-# Tokens of a call, besides single ones.
-MODELS = {"vibration": 64, "home-intent": 16, "recall": 16}
+# What of models/ is converted, and tokens of a call, besides single ones.
+MODELS = {"vibration": ("vibration", 64), "home-intent": ("home-intent", 16),
+          "recall": ("recall", 16), "wake": ("wake/wake.pt2", 16)}
 TYPES = ("f32", "q8", "q4")
 # Instructions of a slice by the smallest budget of each model, at most.
 SLICE_MAX = 200_000
@@ -31,11 +32,11 @@ def convert_models(root, folder):
     """Arguments for the program: each model in each type, for every Cortex-M."""
     folder.mkdir(parents=True, exist_ok=True)
     arguments = []
-    for model, tokens in MODELS.items():
+    for model, (source, tokens) in MODELS.items():
         for weights in TYPES:
             for target in ("portable", "cortex-m-dsp", "cortex-m-mve"):
                 file = folder / f"{model}-{weights}-{target}.arn"
-                subprocess.run([root / "build" / "arenite", "convert", root / "models" / model,
+                subprocess.run([root / "build" / "arenite", "convert", root / "models" / source,
                                 "-o", file, "--weights", weights, "--target", target],
                                check=True, stdout=subprocess.DEVNULL)
                 arguments.append(f"{model},{weights}={file}:{tokens}")

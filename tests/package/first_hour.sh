@@ -186,8 +186,8 @@ own_firmware() {
   fi
   awk '/^```/ { shown = $0 == "```sh"; next } shown' "$ARENITE/examples/boards/README.md" |
     step '5. Own firmware on a Cortex-M7' "$work/arenite" firmware
-  prints '^slot A: self-test passed$'
-  prints '^slot B: self-test passed; from now on it is used$'
+  prints '^slot A, version 1: self-test passed$'
+  prints '^slot B, version 2: self-test passed$'
 }
 
 if [ -n "$build" ]; then take_build; else build_it; fi

@@ -17,6 +17,15 @@ void print(uint64_t number, size_t width) {
   board::write({digits + begin, kDigitsMax - begin});
 }
 
+int fail(arenite::Status status, const arenite::Diagnostic& why) {
+  char text[256];
+  arenite::describe(status, why, text);
+  print("error: ");
+  print(text);
+  print("\n");
+  return 1;
+}
+
 bool LineReader::next_byte(char& byte) {
   if (taken_ == held_bytes_) {
     held_bytes_ = board::read(held_);

@@ -6,9 +6,13 @@
 #include <cstdint>
 #include <string_view>
 
+#include "arenite/status.h"
+
 void print(std::string_view text);
 // In a column of `width` characters, if it is shorter.
 void print(uint64_t number, size_t width = 0);
+// Says why a call was refused; returns 1.
+int fail(arenite::Status status, const arenite::Diagnostic& why);
 
 // Text that is cut where it no longer fits.
 template <size_t kBytesMax>

@@ -26,15 +26,6 @@ static constinit arenite::OpTicks answer_ticks;
 static uint64_t prompt_ticks = 0;
 static uint32_t prompt_tokens = 0;
 
-static int fail(arenite::Status status, const arenite::Diagnostic& why) {
-  char text[256];
-  arenite::describe(status, why, text);
-  print("error: ");
-  print(text);
-  print("\n");
-  return 1;
-}
-
 // Feeds the tokens, as many in a call as the arena was made for. The last one gives the logits.
 static arenite::Result<arenite::Output> feed(arenite::Session& session,
                                              std::span<const TokenId> tokens,

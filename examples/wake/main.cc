@@ -21,15 +21,6 @@ constexpr float kMargin = 1.0f;
 alignas(arenite::kArenaAlignment) static std::byte arena[wake_arena_bytes(kTokensMax, 1, 1, 1)];
 static constinit Samples input;
 
-static int fail(arenite::Status status, const arenite::Diagnostic& why) {
-  char text[256];
-  arenite::describe(status, why, text);
-  print("error: ");
-  print(text);
-  print("\n");
-  return 1;
-}
-
 // Hears a command when enough tokens in a row say it.
 class Ear {
  public:

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "core/cache_layout.h"
 #include "core/float_bits.h"
@@ -58,13 +59,9 @@ struct ExpConstants {
 }
 
 // For every CPU: integer_attention.cc.
-void integer_exp_sum(size_t bytes, const float* x, const float* max, float* y, float* sum);
-void integer_quantize(size_t bytes, const float* x, float per_unit, int32_t, int8_t* y);
-void integer_scores(size_t rows, size_t keys, size_t dims, const float* query,
-                    size_t query_stride_bytes, const RowSteps* query_rows, const int8_t* key,
-                    const float* key_scales, float* scores, size_t scores_stride_bytes);
-void integer_values(size_t rows, size_t columns, size_t positions, float* weights,
-                    size_t weights_stride_bytes, const float* scales, const std::byte* values,
-                    float* output, size_t output_stride_bytes, bool adds);
+std::remove_pointer_t<ExpSumKernel> integer_exp_sum;
+std::remove_pointer_t<QuantizeKernel> integer_quantize;
+std::remove_pointer_t<IntegerScoresKernel> integer_scores;
+std::remove_pointer_t<IntegerValuesKernel> integer_values;
 
 }  // namespace arenite

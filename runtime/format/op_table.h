@@ -173,8 +173,9 @@ struct OpRow {
   AxisRule axes = AxisRule::kSame;
   Scratch scratch = Scratch::kNone;
   OperandRow operands[kOperands];
-  NumberRow numbers[kOpNumbers] = {};
-  RealRow reals[kOpReals] = {};
+  // With = {} Clang 19 puts bytes before them in a table, so that later rows are read amiss.
+  NumberRow numbers[kOpNumbers] = {{}};
+  RealRow reals[kOpReals] = {{}};
 };
 
 // Of attention. In a build without them they are what an op has not: files must then say zero, or

@@ -144,15 +144,13 @@ uint32_t ModelReader::inputs_read(uint32_t of) const {
 
 InputTokens ModelReader::positions() const {
   InputTokens tokens = input(0).positions_max;
-  for (uint32_t i = 1; i < inputs() && i < kInputsMax; ++i) tokens.of[i] = input(i).positions_max;
+  for (uint32_t i = 1; i < inputs(); ++i) tokens.of[i] = input(i).positions_max;
   return tokens;
 }
 
 InputTokens ModelReader::shortest() const {
   InputTokens tokens = 1;
-  for (uint32_t i = 0; i < inputs() && i < kInputsMax; ++i) {
-    tokens.of[i] = std::max(input(i).tokens_min, uint32_t{1});
-  }
+  for (uint32_t i = 0; i < inputs(); ++i) tokens.of[i] = std::max(input(i).tokens_min, uint32_t{1});
   return tokens;
 }
 
@@ -461,7 +459,7 @@ uint32_t number_of(const OpView& op, NumberType type) {
 uint32_t self_test_tokens(const ModelReader& model, uint32_t input, uint32_t tokens) {
   if (input == 0) return tokens;
   const uint32_t most = model.positions_max(input);
-  if (model.reads_images(input) || (most != 0 && tokens > most)) return most;
+  if (most != 0 && tokens > most) return most;
   return std::max(tokens, model.tokens_min(input));
 }
 

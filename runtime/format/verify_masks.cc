@@ -79,10 +79,9 @@ bool verify_tiles(const MaskView& mask, uint32_t index, const Refusal& refuse) {
   return true;
 }
 
-// The words of a mask without mixed tiles. REQUIRES: positions <= kTileMaskPositionsMax, with
-// tiles; and kMaskPositionsMax.
+// The words of a strip, or of tiles none of which is mixed. REQUIRES: positions <=
+// kMaskPositionsMax, with tiles kTileMaskPositionsMax.
 uint32_t least_words(MaskKind kind, uint32_t positions) {
-  if (kind == MaskKind::kBand) return 0;
   if (kind == MaskKind::kStrip) return 2 * positions - 1;
   const uint32_t side = div_up(positions, kMaskTile);
   return (side * side + 1) / 2 + 2 * positions;

@@ -125,8 +125,8 @@ bool verify_sinks(const OpCheck& check, uint32_t heads) {
 // Of what fills a cache.
 bool verify_axis_of_cache(const OpCheck& check, const CacheView& cache) {
   const uint32_t axis = check.model.whole_axis(check.model.axis_of_op(check.index));
-  return !kAxesLinked || cache.axis == axis ||
-         check.refuse("an attention op is on another axis than its cache", "caches.axis",
+  if (!kAxesLinked || cache.axis == axis) return true;
+  return check.refuse("an attention op is on another axis than its cache", "caches.axis",
                       check.op.numbers[AttentionOp::kCache], cache.axis, axis);
 }
 bool verify_new_keys(const OpCheck& check, const CacheShape& shape) {
@@ -294,8 +294,8 @@ bool verify_padding(const OpCheck& check) {
     return check.refuse("a padding id needs tokens, positions and its own row", field, check.index,
                         padding_id);
   }
-  return !check.causal ||
-         check.refuse("a causal model has no padding id", field, check.index, padding_id, kAbsent);
+  if (!check.causal) return true;
+  return check.refuse("a causal model has no padding id", field, check.index, padding_id, kAbsent);
 }
 
 bool verify_embedding(const OpCheck& check) {
@@ -422,9 +422,11 @@ bool verify_image_windows(const OpCheck& check, uint32_t kernel, const arenite::
     const int64_t after = window.reaches_beyond(rows, count);
     return after <= int64_t{kWindowRowsMax} && after > -int64_t{window.stride};
   };
-  return (fits(windows.lines, from.rows / from.other, to.rows / to.other) &&
-          fits(windows.columns, from.other, to.other)) ||
-         check.refuse("an image has other windows than their axis has rows",
+  if (fits(windows.lines, from.rows / from.other, to.rows / to.other) &&
+      fits(windows.columns, from.other, to.other)) {
+    return true;
+  }
+  return check.refuse("an image has other windows than their axis has rows",
                       check.number_field(ConvolutionOp::kDilation), check.index, kernel, to.rows);
 }
 
@@ -549,8 +551,8 @@ bool verify_cache_order(const OpCheck& check, CachesTaken& taken) {
   const uint32_t cache = check.op.numbers[kNumber];
   if (linked(OpKind::kStore) && check.op.kind == OpKind::kAttention &&
       check.op.views[kValue].width == 0) {
-    return cache < taken.stored ||
-           check.refuse("an op reads keys that no earlier op has stored",
+    if (cache < taken.stored) return true;
+    return check.refuse("an op reads keys that no earlier op has stored",
                         check.number_field(kNumber), check.index, cache, taken.stored);
   }
   const bool is_store = linked(OpKind::kStore) && check.op.kind == OpKind::kStore;

@@ -114,15 +114,15 @@ bool verify_formula(const ModelReader& model, uint32_t index, const Refusal& ref
     for (uint32_t g = 0; g < kCacheGroupsMax; ++g) expected.groups[g].int8 = found.groups[g].int8;
   }
   static_assert(std::has_unique_object_representations_v<arenite::ArenaFormula>);
-  return std::memcmp(&found, &expected, sizeof(found)) == 0 ||
-         refuse("the arena formula is not that of the program", "packed.formula", index,
+  if (std::memcmp(&found, &expected, sizeof(found)) == 0) return true;
+  return refuse("the arena formula is not that of the program", "packed.formula", index,
                 found.axes[0].activations, expected.axes[0].activations);
 }
 
 // Writes a coefficient, which has 32 bits.
 bool fit(Checked bytes, uint32_t& coefficient) {
   coefficient = static_cast<uint32_t>(bytes.value());
-  return bytes.ok() && bytes.value() <= UINT32_MAX;
+  return bytes.value() < UINT32_MAX;
 }
 
 bool add_bytes(const CacheShape& shape, Packing packing, arenite::CacheBytes& bytes) {

@@ -42,8 +42,8 @@ bool verify_operand(const ModelReader& model, uint32_t index, uint32_t operand,
   const OperandRow& row = row_of(model.op(index).kind).operands[operand];
   const ColumnView& view = model.op(index).views[operand];
   if (view.width == 0) {
-    return row.access == Access::kNone || row.optional ||
-           refuse("the columns have another width than the op needs", row.field, index, 0, 1);
+    if (row.access == Access::kNone || row.optional) return true;
+    return refuse("the columns have another width than the op needs", row.field, index, 0, 1);
   }
   if (row.access == Access::kNone) {
     return refuse("an op has columns that it does not know", "ops.views", index, operand);
@@ -195,8 +195,8 @@ bool verify_output(const ModelReader& model, uint32_t of, const Refusal& refuse)
     return refuse("the output must be alive to the last op", "slots.last_op", output,
                   model.slot(output).last_op, last_op);
   }
-  return !model.is_of_blocks(model.slot(output).axis) ||
-         refuse("what is given out has all rows", "functions.output_slot", of, output);
+  if (!model.is_of_blocks(model.slot(output).axis)) return true;
+  return refuse("what is given out has all rows", "functions.output_slot", of, output);
 }
 
 // Where features go.
@@ -280,14 +280,15 @@ bool verify_image_axis(const ModelReader& model, uint32_t index, const Refusal& 
     const uint32_t of = kFunctionsLinked ? axis.source : 0;
     const bool is_whole = model.vocab_size(of) == 0 && model.positions_max(of) == axis.rows &&
                           model.tokens_min(of) == axis.rows;
-    return is_whole || refuse("an image is a whole sequence of features", "axes.rows", index,
-                              axis.rows, model.positions_max(of));
+    if (is_whole) return true;
+    return refuse("an image is a whole sequence of features", "axes.rows", index, axis.rows,
+                  model.positions_max(of));
   }
   if (!axes[axis.source].is_image()) {
     return refuse("windows of an image are over none", "axes.source", index, axis.source);
   }
-  return (axis.stride >> 16 != 0 && (axis.stride & 0xFFFFu) != 0) ||
-         refuse("windows follow each other too far apart, or not at all", "axes.stride", index,
+  if (axis.stride >> 16 != 0 && (axis.stride & 0xFFFFu) != 0) return true;
+  return refuse("windows follow each other too far apart, or not at all", "axes.stride", index,
                 axis.stride, UINT32_MAX);
 }
 
@@ -298,8 +299,8 @@ bool verify_axis_of_windows(const ModelReader& model, uint32_t index, const Refu
   if (!kWindowsLinked || axis.kind != AxisKind::kWindows) {
     const bool has_stride = kWindowsLinked && axis.kind == AxisKind::kPixels;
     if (is_image && !verify_image_axis(model, index, refuse)) return false;
-    return ((has_stride || axis.stride == 0) && axis.window == 0) ||
-           refuse("an axis has windows that its kind has not", "axes.stride", index, axis.stride);
+    if ((has_stride || axis.stride == 0) && axis.window == 0) return true;
+    return refuse("an axis has windows that its kind has not", "axes.stride", index, axis.stride);
   }
   if (model.axes()[axis.source].is_image()) {
     return refuse("windows over pixels are those of lines and columns", "axes.source", index,
@@ -313,8 +314,8 @@ bool verify_axis_of_windows(const ModelReader& model, uint32_t index, const Refu
     return refuse("windows are too large, or have too many zeros around them", "axes.window", index,
                   static_cast<uint32_t>(axis.window), uint32_t{kWindowRowsMax});
   }
-  return model.rows_of_axes(model.shortest(), 1, true)[index] != 0 ||
-         refuse("a window is larger than the shortest sequence", "axes.window", index,
+  if (model.rows_of_axes(model.shortest(), 1, true)[index] != 0) return true;
+  return refuse("a window is larger than the shortest sequence", "axes.window", index,
                 static_cast<uint32_t>(axis.window));
 }
 
@@ -328,8 +329,8 @@ bool verify_function_of_slot(const ModelReader& model, uint32_t index, const Ref
                   function.end() - 1);
   }
   const uint32_t inputs = model.inputs_of_axis(slot.axis);
-  return (inputs & ~function.inputs) == 0 ||
-         refuse("a slot has the rows of an input that its function does not take", "slots.axis",
+  if ((inputs & ~function.inputs) == 0) return true;
+  return refuse("a slot has the rows of an input that its function does not take", "slots.axis",
                 index, inputs, function.inputs);
 }
 
@@ -367,8 +368,8 @@ bool verify_functions(const ModelReader& model, const Refusal& refuse) {
     }
     taken |= inputs;
   }
-  return (end == model.ops() && taken == all_inputs) ||
-         refuse("functions leave ops or inputs out", "functions", model.functions() - 1, end,
+  if (end == model.ops() && taken == all_inputs) return true;
+  return refuse("functions leave ops or inputs out", "functions", model.functions() - 1, end,
                 model.ops());
 }
 

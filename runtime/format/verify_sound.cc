@@ -44,8 +44,8 @@ bool verify_numbers(const arenite::SoundNumbers& numbers, const Refusal& refuse)
   const bool has_floor = numbers.floor > 0.0f || (numbers.has(kIsLinear) && numbers.floor == 0.0f);
   const float reals[] = {numbers.emphasis, numbers.floor, numbers.factor,
                          numbers.offset,   numbers.range, numbers.peak};
-  return (has_floor && numbers.range >= 0.0f && all_finite(reals, std::size(reals))) ||
-         refuse("a number of the sound is out of range", "sound.floor");
+  if (has_floor && numbers.range >= 0.0f && all_finite(reals, std::size(reals))) return true;
+  return refuse("a number of the sound is out of range", "sound.floor");
 }
 
 }  // namespace

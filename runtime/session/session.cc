@@ -75,7 +75,7 @@ namespace {
 [[gnu::always_inline]] inline Status begin(Session* session, const Input& input, bool from_start,
                                            Diagnostic* why) {
   SessionState& state = SessionState::of(session);
-  if (kFunctionsLinked && (state.reader.inputs() != 1 || state.reader.functions() != 1)) {
+  if (kFunctionsLinked && state.reader.inputs() != 1) {
     return refuse(why, Status::kInvalidArgument,
                   "the model has several inputs or functions: say which", "function");
   }

@@ -125,10 +125,9 @@ void SoundStream::add_frame() {
   ++frames_;
 }
 
-// Steps with the token if it is full; else no rows.
+// REQUIRES: the token has all frames.
 Result<Output> SoundStream::step_token(Diagnostic* why) {
   const Parts parts(*this);
-  if (frames_ != parts.frames_per_token()) return Output{};
   uint32_t lengths[kSoundSequencesMax] = {};
   lengths[sequence_] = 1;
   Batch batch = {{parts.token(), parts.width}, sequence_ + 1, 1, {lengths, sequence_ + 1}};

@@ -167,17 +167,70 @@ TEST(RowsOfOutputs, AreNotBeyondTheFormula) {
 
 TEST(RowsInFewBits, AreWholeBlocksAndNotTooLong) {
   const auto refuses = [](uint32_t inputs, TensorType type, const char* words) {
-    ModelSurgery file(write_model(sound_program(), {Target::kPortable}).span());
+    ModelSurgery file(write_model(sound_program(), all_targets()).span());
     const format::ModelReader reader(file.file());
-    format::TensorShape tensor = reader.tensor(1);
-    tensor.inputs = inputs;
-    tensor.type = type;
-    file.overwrite(&reader.tensor(1), tensor);
-    file.repair();
-    expect_refusal(file.file(), {"tensors.inputs", words, 1});
+    for (uint32_t i = 0; i < reader.tensors(); ++i) {
+      format::TensorShape tensor = reader.tensor(i);
+      tensor.inputs = inputs;
+      tensor.type = type;
+      file.overwrite(&reader.tensor(i), tensor);
+    }
+    repair_checksums_and_formulas(file.file());
+    expect_refusal(file.file(), {"tensors.inputs", words, 0});
   };
   refuses(kQ4Block + 1, TensorType::kQ4, "whole number of blocks");
   refuses(kQ8InputsMax + 1, TensorType::kQ8, "too long");
+  refuses(1u << 31, TensorType::kQ8, "too long");
+  refuses(UINT32_MAX, TensorType::kQ8, "too long");
+}
+
+// The largest of so many rows and of those before, which sequences keep that go on.
+convert::Program pool_of(uint32_t rows) {
+  convert::Program program = sound_program();
+  program.inputs[0].positions_max = 0;
+  program.slots = {{64, 0, 0, 0}, {64, 64, 0, 0}};
+  program.functions[0].output_slot = 1;
+  program.tensors.clear();
+  program.caches.clear();
+  const Windows windows = {{rows, 1, 1, rows - 1, 0}, {}, 1};
+  program.ops = {{"pool", convert::max_pool_op({0, 0, 64}, {1, 0, 64}, windows, 0)}};
+  return program;
+}
+
+ModelSurgery with_channels(const convert::Program& program, uint32_t channels) {
+  ModelSurgery file(write_model(program, {Target::kPortable}).span());
+  const format::ModelReader reader(file.file());
+  format::OpView op = reader.op(0);
+  op.views[format::kInput].width = op.views[format::kOutput].width = channels;
+  file.overwrite(&reader.op(0), op);
+  for (uint32_t i = 0; i < 2; ++i) {
+    format::SlotView slot = reader.slot(i);
+    slot.width = channels;
+    slot.offset = slot.axis == 0 ? i * channels : 0;
+    file.overwrite(&reader.slot(i), slot);
+  }
+  repair_checksums_and_formulas(file.file());
+  return file;
+}
+
+TEST(LargeWindows, AreBeyondTheFormula) {
+  constexpr uint32_t kRows = kWindowRowsMax, kChannels = 8192;  // 16 bytes below 2^32 - 65536
+  const Expected larger = {"packed.formula", "larger than the formula"};
+  EXPECT_TRUE(Model::load(with_channels(pool_of(kRows), kChannels).file()).ok());
+  expect_refusal(with_channels(pool_of(kRows), 2 * kChannels).file(), larger);
+  // What a stream of sound works in comes on top.
+  convert::Program heard = pool_of(kRows);
+  heard.sound = convert::make_sound_table(
+      convert::parse_sound("rate=8000,window=4096,hop=9,fft=4096,mels=128,add=1"));
+  expect_refusal(with_channels(heard, kChannels).file(), larger);
+  // A thread's lists and rows are of one window.
+  convert::Program apart = pool_of(2);
+  apart.inputs[0].tokens_min = 2;
+  apart.axes.push_back({.kind = AxisKind::kWindows, .stride = 1, .window = 2});
+  apart.slots[1].axis = 1;
+  apart.ops[0].body.numbers[format::MaxPoolOp::kBefore] = 0;
+  EXPECT_TRUE(Model::load(with_channels(apart, kChannels).file()).ok());
+  expect_refusal(with_channels(apart, 1u << 29).file(), larger);
 }
 
 TEST(VectorsInFewBits, AreRefused) {

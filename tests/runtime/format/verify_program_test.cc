@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The verifier's rules about slots and ops, each broken alone in a file whose checksums are right.
 #include "runtime/format/verify_fixture.h"
+#include "support/repair.h"
 
 namespace arenite::test {
 namespace {
@@ -247,7 +248,7 @@ void expect_refusal_of(const Record& (format::ModelReader::*record)(uint32_t) co
   Record changed = (format::ModelReader(file.file()).*record)(index);
   change(changed);
   file.overwrite(&(format::ModelReader(file.file()).*record)(index), changed);
-  file.repair();
+  repair_checksums_and_formulas(file.file());
   expect_refusal(file.file(), expected);
 }
 
@@ -260,6 +261,11 @@ TEST(VerifyProgramSizes, RefusesWhatOverflows) {
   expect_refusal_of(slot, 2, [](SlotView& s) { s.offset = 1u << 30; },
                     {"packed.formula", "larger than", 0});
   expect_refusal_of(slot, 1, [](SlotView& s) { s.axis = 1; }, {"slots.axis", "not there", 1});
+  expect_refusal_of(slot, 1, [](SlotView& s) { s.axis = kAxesMax; },
+                    {"slots.axis", "not there", 1});
+  expect_refusal_of(&format::ModelReader::tensor, 1,
+                    [](format::TensorShape& t) { t.type = TensorType::kInt8; },
+                    {"tensors.type", "does not compute with", 1});
   expect_refusal_of(&format::ModelReader::cache, 0,
                     [](CacheView& c) { c.shape.head_dim = UINT32_MAX; },
                     {"ops.query", "another width", 1});

@@ -33,6 +33,11 @@ Program at_once(TensorType type = TensorType::kF32) {
 
 std::vector<float> sound_of(size_t tokens) { return random_floats(tokens * kFeatures, 5); }
 
+uint32_t op_named(const Program& program, const std::string& name) {
+  return static_cast<uint32_t>(std::ranges::find(program.ops, name, &convert::ProgramOp::name) -
+                               program.ops.begin());
+}
+
 class Blocks : public testing::TestWithParam<Target> {
  protected:
   static TestModel load(const Program& program) {
@@ -111,6 +116,27 @@ TEST_P(Blocks, GoOnInSlicesAndAreCancelledAnywhere) {
   EXPECT_TRUE(same_bits(session.run(features), expected));
 }
 
+// From attention to keys that another one reads. Rows that are alive for longer join what runs.
+TEST_P(Blocks, GiveTheSameBitsOverMoreOps) {
+  Program program = in_blocks();
+  const TestModel model = load(program);
+  uint32_t offset = 1000;
+  for (const auto& [from, to] : {std::pair("0.out", "0.norm2"), std::pair("0.down", "1.norm")}) {
+    const format::OpView& own = program.ops[op_named(program, from)].body;
+    format::SlotView& slot = program.slots[own.views[format::kOutput].slot];
+    slot.last_op = op_named(program, to);
+    slot.offset = std::exchange(offset, 2000);
+  }
+  program.caches.push_back(program.caches[0]);
+  for (const char* const name : {"1.attention.store", "1.attention"}) {
+    program.ops[op_named(program, name)].body.numbers[format::AttentionOp::kCache] = 1;
+  }
+  const TestModel longer = load(program);
+  const TestSession expected(*model, options_for(kLongRows)),
+      found(*longer, options_for(kLongRows));
+  EXPECT_TRUE(same_bits(found.run(sound_of(kLongRows)), expected.run(sound_of(kLongRows))));
+}
+
 TEST_P(Blocks, AreInSelfTestsRowByRow) {
   const Program program = in_blocks(TensorType::kF32, 200);
   const convert::AlignedBytes file = convert::pack_model(program, {GetParam()}, "test");
@@ -184,6 +210,34 @@ const BrokenBlock kBrokenBlocks[] = {
        attention.views[format::kKey] = attention.views[format::kValue] = value;
      },
      "ops.kind", "does not run over blocks"},
+    {"OfTokens",
+     [](Program& p) {
+       format::OpView& up = p.ops[op_named(p, "0.up")].body;
+       up = convert::embedding_op(up.views[format::kOutput], {.tokens = 0});
+     },
+     "ops.kind", "does not run over blocks"},
+    {"IntoARowOfEachSequence",
+     [](Program& p) {
+       format::OpView& down = p.ops[op_named(p, "0.down")].body;
+       p.slots[down.views[format::kOutput].slot].axis = static_cast<uint32_t>(p.axes.size());
+       p.axes.push_back({AxisKind::kOne, 0, 0, 0});
+       down = convert::embedding_op(down.views[format::kOutput], {.positions = 0});
+     },
+     "ops.kind", "does not run over blocks"},
+    {"WithTurnsOfTooFewRows",
+     [](Program& p) {
+       format::OpView& gelu = p.ops[op_named(p, "0.gelu")].body;
+       const uint32_t angles = p.add_vector("angles", {0.5f, 0.5f});
+       gelu = convert::rope_op(gelu.views[0], gelu.views[format::kOutput], 1, angles);
+     },
+     "ops.angles", "shorter than the context"},
+    {"BesideASlotThatEnds",
+     [](Program& p) {
+       format::SlotView& input = p.slots[p.inputs[0].slot];
+       input.last_op = op_of_kind(p, OpKind::kAttention);
+       input.offset = 1000;
+     },
+     "slots.last_op", "for a part"},
     {"BesideASlotThatBegins",
      [](Program& p) {
        const format::OpView& attention = p.ops[op_of_kind(p, OpKind::kAttention)].body;

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "convert/graph/graph.h"
-#include "runtime/session/rows_fixture.h"
+#include "runtime/session/windows_fixture.h"
 
 namespace arenite::test {
 
@@ -20,6 +20,8 @@ struct FunctionParts {
   bool together = false;       // the mean of the memory is added to the text: one function
   bool image = false;          // the memory is an image
   bool whole_text = false;     // the decoder sees all of its tokens
+  bool windows = false;        // of three tokens, before the decoder's layers
+  bool pooled = false;         // the mean of the text's rows is given out
 };
 
 inline convert::ValueId attend(convert::Graph& graph, const std::string& name,
@@ -72,12 +74,13 @@ inline convert::Graph functions_graph(const FunctionParts& parts) {
     x = graph.add("greet", convert::AddNode{},
                   {x, graph.add_select("mean", SelectKind::kMean, memory)});
   }
+  if (parts.windows) x = add_convolution(graph, "listen", {{3, 1, 1, 2, 0}, {}, 1}, {}, x);
   for (uint32_t i = 0; i < 2; ++i) {
     const std::string layer = "layer" + std::to_string(i);
     x = attend(graph, layer + ".self", x, x, !parts.whole_text && !parts.together, 1 + i);
     x = attend(graph, layer + ".cross", x, memory, false, 7);
   }
-  x = graph.add_select("rows", SelectKind::kAsAsked, x);
+  x = graph.add_select("rows", parts.pooled ? SelectKind::kMean : SelectKind::kAsAsked, x);
   graph.output = graph.add_linear("head", {weight("head", kVocabulary, kWidth), {}}, x);
   return graph;
 }

@@ -97,9 +97,12 @@ void expect_invalid(Status status, const Diagnostic& why, const char* field, con
   EXPECT_NE(std::string(why.reason).find(words), std::string::npos) << why.reason;
 }
 
+constexpr FunctionParts kWindowed = {.windows = true};
+
 TEST_P(Functions, AreThoseOfTheReference) {
   for (const FunctionParts& parts :
-       {FunctionParts{}, FunctionParts{true}, FunctionParts{.whole_text = true}}) {
+       {FunctionParts{}, FunctionParts{true}, FunctionParts{.whole_text = true}, kWindowed,
+        FunctionParts{.whole_text = true, .windows = true, .pooled = true}}) {
     const TestModel model = load(parts);
     const Graph reference = convert::with_stored_weights(functions_graph(parts));
     // More than a page of keys, and a part of a panel.
@@ -184,11 +187,16 @@ TEST_P(Functions, DescribeThemselves) {
   EXPECT_EQ(encoder.ops + decoder.ops, model->ops());
   EXPECT_EQ(model->find_function("step"), kStep);
   EXPECT_EQ(model->find_function("run"), 2u);
+  EXPECT_FALSE(format::ModelReader(model->file()).has_one_function());
+  const TestModel one(make_model(spec_named("causal")).span(), Target::kPortable);
+  EXPECT_TRUE(format::ModelReader(one->file()).has_one_function());
 }
 
 TEST_P(Functions, StepTokenByTokenAsInOnePass) {
-  for (const TensorType kv : {TensorType::kF32, TensorType::kInt8}) {
-    const TestModel model = load({}, kv);
+  for (const auto& [parts, kv] :
+       {std::pair(FunctionParts{}, TensorType::kF32), std::pair(FunctionParts{}, TensorType::kInt8),
+        std::pair(kWindowed, TensorType::kF32)}) {
+    const TestModel model = load(parts, kv);
     const std::vector<float> memory = features_of(37);
     const std::vector<TokenId> ids = text(kTextPositions);
     const std::vector<float> expected = alone(*model, memory, ids);
@@ -367,6 +375,60 @@ TEST_P(Functions, RefuseInputsThatDoNotFit) {
   EXPECT_EQ(session->positions(1, kMemory), 8u);
 }
 
+// Where rows of an encoder and of a text are those of one function, some see all of the others'.
+TEST_P(Functions, ThatAreOneTakeWholeSequences) {
+  Program program = convert::compile(functions_graph({true}), "one");
+  program.functions[0].inputs = 3;
+  program.functions[0].output_slot = program.functions[1].output_slot;
+  program.functions.resize(1);
+  const TestModel model(convert::write_model(program, {GetParam()}).span(), GetParam());
+  EXPECT_FALSE(model->causal());
+  // Where they see nothing of each other, no row depends on later ones.
+  for (convert::CompiledMask& mask : program.masks) mask.lookahead = 0;
+  uint32_t square = 0;
+  while (program.tensors[square].outputs != kWidth || program.tensors[square].inputs != kWidth) {
+    ++square;
+  }
+  for (convert::ProgramOp& own : program.ops) {
+    const format::ColumnView* const views = own.body.views;
+    if (own.body.kind != format::OpKind::kAttention || views[format::kValue].width != 0) continue;
+    own.body = convert::linear_op(views[format::kQuery], views[format::kOutput], square);
+  }
+  const TestModel apart(convert::pack_model(program, {GetParam()}, "apart").span(), GetParam());
+  EXPECT_TRUE(apart->causal());
+  const TestSession session(*apart, options_of(16, kTextPositions));
+  const Result<SelfTest> test = session->self_test();
+  ASSERT_TRUE(test.ok());
+  EXPECT_TRUE(test->passed) << test->op_name;
+}
+
+TEST_P(Functions, TakePairsOfOneOfTheirInputs) {
+  Program program = convert::compile(functions_graph({}), "pairs");
+  for (convert::CompiledMask& mask : program.masks) {
+    if (mask.lookahead == 0) mask = convert::pair_mask(true);
+  }
+  const TestModel model(convert::write_model(program, {GetParam()}).span(), GetParam());
+  EXPECT_FALSE(model->input(kMemory).takes_pairs);
+  ASSERT_TRUE(model->input(kText).takes_pairs);
+  const std::vector<float> memory = features_of(9);
+  const std::vector<TokenId> ids = text(5);
+  SessionOptions options = options_of(9, 5);
+  options.outputs = Outputs::kAll;
+  const TestSession session(*model, options);
+  ASSERT_TRUE(encode(*session, memory).ok());
+  std::vector<uint8_t> pairs(25, 1);
+  TokenBatch batch{ids, 1, 5};
+  batch.pairs = pairs;
+  const Input input = batch;
+  const std::vector<float> expected = alone(*load({}), memory, ids);
+  expect_close(values_of(session->step(kStep, {&input, 1})), {expected.begin(), expected.end()});
+  std::fill_n(pairs.begin() + 10, 3, uint8_t{0});
+  ASSERT_EQ(session->rewind_input(kText, 0, 0), Status::kOk);
+  Diagnostic why;
+  expect_invalid(session->step(kStep, {&input, 1}, &why).status(), why, "batch.pairs",
+                 "hide every key");
+}
+
 TEST_P(Functions, RunInSlices) {
   const TestModel model = load({});
   const std::vector<float> memory = features_of(9);
@@ -450,6 +512,7 @@ TEST_P(Functions, TakeNoByteMoreThanPlanned) {
     }
     SessionOptions options = options_of(37, kTextPositions + 1);
     Diagnostic why;
+    EXPECT_EQ(plan_arena(*model, options).status(), Status::kInvalidArgument);
     expect_invalid(plan_arena(*model, options, &why).status(), why, "options.positions_max",
                    "more positions than the model's context");
     EXPECT_EQ(why.index, 1u);
@@ -503,6 +566,17 @@ TEST_P(Functions, TestThemselves) {
   }
 }
 
+TEST_P(Functions, ForgetASelfTestThatDoesNotFit) {
+  const Program program = convert::compile(functions_graph({.whole_text = true}), "functions");
+  const TestModel model(convert::pack_model(program, {GetParam()}, "functions").span(), GetParam());
+  SessionOptions options = options_of(16, kTextPositions);
+  options.others[0].tokens_max = 1;
+  const TestSession session(*model, options);
+  Diagnostic why;
+  expect_invalid(session->self_test(&why).status(), why, "batch.tokens", "than one call takes");
+  EXPECT_EQ(session->positions(0, kMemory), 0u);
+}
+
 // ---- files ----
 
 uint32_t op_of(const Program& program, format::OpKind kind, uint32_t skip = 0) {
@@ -522,6 +596,7 @@ struct BrokenFunction {
   std::function<void(Program&)> break_it;
   const char* field;
   const char* words;
+  FunctionParts parts = {};
 };
 using format::OpKind;
 const BrokenFunction kFunctionsThatAreNone[] = {
@@ -548,6 +623,7 @@ const BrokenFunction kFunctionsThatAreNone[] = {
      "functions", "leave ops or inputs out"},
     {"AxisOfNoInput", [](Program& p) { p.inputs[1].axis = 9; }, "inputs.axis", "than its own"},
     {"AxisOfAnother", [](Program& p) { p.inputs[1].axis = 0; }, "inputs.axis", "than its own"},
+    {"AxisOfNoTokens", [](Program& p) { p.inputs[1].axis = 2; }, "inputs.axis", "than its own"},
     {"InputOfNoAxis", [](Program& p) { p.axes[1].source = 0; }, "inputs.axis", "than its own"},
     {"SlotOfTwo",
      [](Program& p) { p.slots[p.functions[0].output_slot].last_op = p.functions[1].first_op; },
@@ -568,6 +644,14 @@ const BrokenFunction kFunctionsThatAreNone[] = {
      "another axis than its cache"},
     {"StoresWithoutHeads", [](Program& p) { p.caches[0].shape.kv_heads = 0; }, "caches.value_dim",
      "no values"},
+    {"StoresValuesOfNoWidth", [](Program& p) { p.caches[0].shape.value_dim = 0; },
+     "caches.value_dim", "no values"},
+    {"ReadsByKeysThatAreNotThere",
+     [](Program& p) {
+       p.caches[0].shape.head_dim = 0;
+       body_of(p, OpKind::kStore).views[format::kKey] = {};
+     },
+     "ops.query", "no dimensions"},
     {"StoresOtherKeys", [](Program& p) { p.caches[0].shape.head_dim = 2; }, "ops.key",
      "another width"},
     {"StoresKeysWithoutDimensions", [](Program& p) { p.caches[0].shape.head_dim = 0; }, "ops.key",
@@ -592,13 +676,33 @@ const BrokenFunction kFunctionsThatAreNone[] = {
            p.add_vector("slopes", std::vector<float>(2, 1.0f));
      },
      "ops.terms", "no distance"},
+    // What functions with windows see is looked at before it is verified.
+    {"WindowsOfAll",
+     [](Program& p) {
+       p.functions[1].first_op = static_cast<uint32_t>(p.ops.size()) + 1;
+       p.functions[0].inputs = 2;
+     },
+     "functions.ops", "leave ops out", kWindowed},
+    {"WindowsAndNoSlot",
+     [](Program& p) { body_of(p, OpKind::kAttention, kCross).views[format::kOutput].slot = 99; },
+     "ops.output", "not there", kWindowed},
+    {"WindowsAndNoAxis",
+     [](Program& p) {
+       p.slots[body_of(p, OpKind::kAttention, kCross).views[format::kOutput].slot].axis = 99;
+     },
+     "slots.axis", "not there", kWindowed},
+    {"WindowsAndNoCache",
+     [](Program& p) { body_of(p, OpKind::kAttention, kCross).numbers[0] = 99; }, "ops.cache",
+     "no earlier op has stored", kWindowed},
+    {"WindowsAndNoMask", [](Program& p) { body_of(p, OpKind::kAttention, kSelf).numbers[1] = 99; },
+     "ops.mask", "not there", kWindowed},
     {"TokensOfFeatures", [](Program& p) { p.inputs[1].vocab_size = 0; }, "inputs.slot", ""},
 };
 
 class BrokenFunctions : public testing::TestWithParam<BrokenFunction> {};
 
 TEST_P(BrokenFunctions, AreRefused) {
-  Program program = convert::compile(functions_graph({}), "functions");
+  Program program = convert::compile(functions_graph(GetParam().parts), "functions");
   ASSERT_EQ(program.functions.size(), 2u);
   GetParam().break_it(program);
   const convert::AlignedBytes file = convert::write_model(program, {Target::kPortable});
@@ -614,6 +718,20 @@ TEST_P(BrokenFunctions, AreRefused) {
 constexpr auto name_of_function = [](const auto& info) { return std::string(info.param.name); };
 INSTANTIATE_TEST_SUITE_P(Files, BrokenFunctions, testing::ValuesIn(kFunctionsThatAreNone),
                          name_of_function);
+
+// Types are those of an input's own tokens, and a self-test has as many as there may be.
+TEST(FunctionsOfPrograms, CountTypesAndTokensOfEachInput) {
+  Program program = convert::compile(functions_graph({}), "functions");
+  uint32_t* const numbers = body_of(program, OpKind::kEmbedding).numbers;
+  std::swap(numbers[format::EmbeddingOp::kTypes], numbers[format::EmbeddingOp::kPositions]);
+  program.inputs[kText].positions_max = 0;
+  const convert::AlignedBytes file = convert::write_model(program, {Target::kPortable});
+  ASSERT_TRUE(Model::load(file.span()).ok());
+  const format::ModelReader reader(file.span());
+  EXPECT_EQ(reader.token_types(kMemory), 0u);
+  EXPECT_EQ(reader.token_types(kText), kTextPositions);
+  EXPECT_EQ(format::self_test_tokens(reader, kText, 99), 99u);
+}
 
 // The same keys and values are stored once, those of each layer by themselves.
 TEST(FunctionsOfPrograms, StoreKeysAndValuesOnce) {

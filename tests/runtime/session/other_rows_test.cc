@@ -60,8 +60,8 @@ TEST_P(OtherRows, AreThoseOfTheReference) {
        {Form{}, Form{false, false, kFirst}, Form{false, false, kFirst, 1},
         Form{false, false, kMean}, Form{false, false, kMean, 2}, Form{false, false, kMax, 1},
         Form{true}, Form{false, true, kMean, 1}, kMiddle, Form{false, false, kFirst, 2, true, true},
-        Form{false, true, kMean, 1, true, true}, Form{.turns = 3},
-        Form{.causal = true, .turns = 2}}) {
+        Form{false, true, kMean, 1, true, true}, Form{.turns = 3}, Form{.causal = true, .turns = 2},
+        Form{.rows = kMean, .without = 1, .constants = true}}) {
     const TestModel model = load(form);
     const uint32_t tokens = form.images ? kImagePixels : 11;
     const std::vector<float> fed = numbers(tokens * model->input_features());
@@ -303,6 +303,9 @@ const BrokenRow kAxesThatAreNone[] = {
      "no rows, or too many", 5},
     {"TurnsNotCounted", kTurns, [](Program& p) { p.inputs[0].positions_max = 1u << 31; },
      "axes.rows", "more rows than can be counted", 5},
+    {"TokensBeforeConstants", kBare,
+     [](Program& p) { std::swap(p.axes[2].source, p.axes[2].other); }, "ops.output",
+     "joins other rows", 0, "register"},
     {"TurnsOfThemselves", kTurns, [](Program& p) { p.axes[5].source = 5; }, "axes.source",
      "not before it", 5},
     {"SlotOnNone", kBare, [](Program& p) { p.slots[0].axis = 6; }, "slots.axis", "not there", 0},
@@ -311,6 +314,16 @@ const BrokenRow kOpsOnOthers[] = {
     {"JoinTheWrongWay", kBare,
      [](Program& p) { std::swap(op(p, "class").views[0], op(p, "class").views[1]); }, "ops.output",
      "joins other rows", 0, "class"},
+    {"JoinOtherTokens", kBare, [](Program& p) { p.axes[4].other = 0; }, "ops.output",
+     "joins other rows", 0, "class"},
+    {"JoinIntoOne", kBare,
+     [](Program& p) {
+       p.axes[4] = {AxisKind::kOne, 0, 0, 0};
+     },
+     "ops.output", "joins other rows", 0, "class"},
+    {"JoinLessOfOthers", kBare,
+     [](Program& p) { op(p, "class").views[format::kOther].width = kWidth - 1; }, "ops.other",
+     "another width", 0, "class"},
     {"JoinLessColumns", kBare,
      [](Program& p) { op(p, "class").views[format::kInput].width = kWidth - 1; }, "ops.input",
      "another width", 0, "class"},
@@ -319,6 +332,11 @@ const BrokenRow kOpsOnOthers[] = {
     {"TurnsOfAPart", kTurns,
      [](Program& p) { op(p, "turns").views[format::kInput].width = kWidth; }, "ops.input",
      "another width", 0, "turns"},
+    {"TurnsOfOthers", kTurns, [](Program& p) { p.axes[5].source = 2; }, "ops.rows",
+     "other rows than its kind", 0, "turns"},
+    {"BesideRowsOfOthers", kTurns,
+     [](Program& p) { p.slots[op(p, "beside").views[format::kOutput].slot].axis = 2; }, "ops.rows",
+     "other rows than its kind", 0, "beside"},
     {"BesideOthers", kTurns,
      [](Program& p) { op(p, "beside").numbers[0] = static_cast<uint32_t>(SelectKind::kSum); },
      "ops.rows", "other rows than its kind", 0, "beside"},
@@ -331,6 +349,34 @@ const BrokenRow kOpsOnOthers[] = {
     {"FirstForLast", kBare,
      [](Program& p) { op(p, "part").numbers[0] = static_cast<uint32_t>(SelectKind::kFirst); },
      "ops.rows", "other rows than its kind", 0, "part"},
+    {"LastIntoConstants", kBare,
+     [](Program& p) { p.slots[op(p, "part").views[format::kOutput].slot].axis = 3; }, "ops.rows",
+     "other rows than its kind", 0, "part"},
+    {"FirstOfAsked",
+     {true},
+     [](Program& p) {
+       format::OpView& head = op(p, "head");
+       head = convert::select_op(head.views[0], head.views[format::kOutput], SelectKind::kFirst);
+       p.slots[head.views[format::kOutput].slot].axis = static_cast<uint32_t>(p.axes.size());
+       p.axes.push_back({AxisKind::kOne, 0, 0, 0});
+     },
+     "ops.rows",
+     "other rows than its kind",
+     0,
+     "head"},
+    {"WindowsOfAsked",
+     {true},
+     [](Program& p) { op(p, "head").kind = format::OpKind::kConvolution; },
+     "ops.output",
+     "other rows than its windows",
+     0,
+     "head"},
+    {"TokensOfConstants", kBare,
+     [](Program& p) {
+       uint32_t* const numbers = op(p, "register.rows").numbers;
+       numbers[format::EmbeddingOp::kTokens] = numbers[format::EmbeddingOp::kPositions];
+     },
+     "ops.output", "on the axis of an input", 0, "register.rows"},
     {"AskedOfSequences", kBare,
      [](Program& p) { op(p, "rows").numbers[0] = static_cast<uint32_t>(SelectKind::kAsAsked); },
      "ops.rows", "other rows than its kind", 0, "rows"},
@@ -373,6 +419,8 @@ const BrokenRow kImagesThatAreNone[] = {
      "axes.rows", "a whole sequence"},
     {"Parts", kPictures, [](Program& p) { p.inputs[0].tokens_min = kImagePixels - 1; }, "axes.rows",
      "a whole sequence"},
+    {"OfAnyLength", kPictures, [](Program& p) { p.inputs[0].tokens_min = 1; }, "axes.rows",
+     "a whole sequence"},
     {"OfTokens", kPictures, [](Program& p) { p.inputs[0].vocab_size = 7; }, "axes.rows",
      "a whole sequence"},
     {"OfNoImage", kPictures, [](Program& p) { p.axes[0].rows = p.axes[0].other = 0; },
@@ -395,6 +443,8 @@ const BrokenRow kImagesThatAreNone[] = {
      "ops.dilation", "other windows", 0, "embed"},
     {"NoDilation", kPictures, [](Program& p) { op(p, "embed").numbers[1] = 1; }, "ops.dilation",
      "other windows", 0, "embed"},
+    {"ColumnsFarApart", kPictures, [](Program& p) { op(p, "embed").numbers[1] = 0xFFFF0001; },
+     "ops.dilation", "other windows", 0, "embed"},
     {"ManyZeros", kPictures, [](Program& p) { op(p, "embed").numbers[2] = 0x20000; },
      "ops.dilation", "other windows", 0, "embed"},
     {"NoColumns", kPictures, [](Program& p) { op(p, "embed").numbers[3] = 0; }, "ops.columns",
@@ -447,6 +497,10 @@ TEST(OtherRowsOfPlans, AreNoMoreThanCanBeCounted) {
   EXPECT_EQ(plan_arena(*model, options, &why).status(), Status::kInvalidArgument);
   EXPECT_STREQ(why.field, "options.tokens_max");
   EXPECT_EQ(why.index, 0u);
+  options = options_for(kPositionsLimit);
+  options.tokens_max = 1;
+  EXPECT_EQ(plan_arena(*model, options, &why).status(), Status::kInvalidArgument);
+  EXPECT_STREQ(why.field, "options.positions_max");
 }
 
 }  // namespace

@@ -6,6 +6,9 @@
 #include <cmath>
 #include <vector>
 
+#include "convert/check/pack_model.h"
+#include "convert/modules/attention_modules.h"
+#include "convert/program/program.h"
 #include "runtime/session/session_fixture.h"
 
 namespace arenite::test {
@@ -85,6 +88,18 @@ TEST_P(SessionPairs, AreThoseOfEachSequence) {
       values_of(session->run({tokens, 3, kPairedTokens, lengths, {}, false, padded})), expected));
   EXPECT_TRUE(
       same_bits(values_of(session->run({dense_tokens, 3, 0, lengths, {}, true, dense})), expected));
+}
+
+TEST_P(SessionPairs, AreAllThereInASelfTest) {
+  ModuleSpec spec = spec_named("bidirectional");
+  spec.masks = {convert::pair_mask(false)};
+  const convert::Program program =
+      convert::compile(convert::build_graph(make_module(spec)), "pairs");
+  const TestModel model(convert::pack_model(program, {GetParam()}, "pairs").span(), GetParam());
+  const TestSession session(*model, options_for(kPairedTokens));
+  const Result<SelfTest> test = session->self_test();
+  ASSERT_TRUE(test.ok());
+  EXPECT_TRUE(test->passed) << test->op_name;
 }
 
 // A token that is not a number is so for those that see it alone.

@@ -39,8 +39,9 @@ struct Form {
   SelectKind rows = SelectKind::kAsAsked;
   uint32_t without = 0;  // of the two parts before the tokens, when rows are selected
   bool positions = true;
-  bool middle = false;  // rows of sequences go back to those of tokens, and two are put together
-  uint32_t turns = 0;   // parts of each row that attention sees as rows of their own
+  bool middle = false;     // rows of sequences go back to those of tokens, and two are put together
+  uint32_t turns = 0;      // parts of each row that attention sees as rows of their own
+  bool constants = false;  // of what is left of the joined rows, those before the tokens
 };
 
 // Rows of constants in two parts before those of the features.
@@ -70,6 +71,7 @@ inline convert::ValueId with_rows_of_sequences(convert::Graph& graph, convert::V
 
 inline convert::ValueId selected(convert::Graph& graph, const Form& form, convert::ValueId x) {
   for (uint32_t i = 0; i < form.without; ++i) x = graph.add_part("part", false, x);
+  if (form.constants) x = graph.add_part("constants", true, x);
   const convert::ValueId rows = graph.add_select("rows", form.rows, x);
   if (!form.middle) return rows;
   return graph.add_concat("both", {rows, graph.add_select("last", SelectKind::kLast, x)});

@@ -145,6 +145,23 @@ TEST_P(SessionSlices, CancelledLeaveTheSequencesAsTheyWere) {
   }
 }
 
+// Also in the middle of an op.
+TEST_P(SessionSlices, GoOnToTheEndFromAnywhere) {
+  const TestModel model = load_decoder(decoder_named("llama"));
+  const TestSession session(*model, options_for(kDecoderPositions));
+  const std::vector<TokenId> tokens = random_ids(12, model->vocab_size());
+  const std::vector<float> expected = session.run(tokens);
+  uint32_t left = 1;
+  for (uint32_t done = 1; left != 0; done += 1 + done / 4) {
+    ASSERT_EQ(session->begin_run(batch_of(tokens)), Status::kOk);
+    left = *advance_least(*session, done);
+    if (left != 0) {
+      EXPECT_EQ(*session->advance(UINT64_MAX), 0u);
+    }
+    ASSERT_TRUE(same_bits(values_of(session->output()), expected)) << done;
+  }
+}
+
 TEST_P(SessionSlices, CancelledRunsHaveForgottenTheSequences) {
   const TestModel model = load_decoder(decoder_named("llama"));
   const TestSession session(*model, all_outputs(options_for(kDecoderPositions)));

@@ -14,6 +14,7 @@
 #include "convert/program/writer.h"
 #include "runtime/format/verify_fixture.h"
 #include "runtime/session/windows_fixture.h"
+#include "support/decoder_factory.h"
 #include "support/test_session.h"
 
 namespace arenite::test {
@@ -182,6 +183,19 @@ TEST(SoundStream, RefusesCalls) {
   EXPECT_EQ(stream->features(sound, rows).status(), Status::kInvalidArgument);
   EXPECT_EQ(stream->features(made_sound(200), rows).status(), Status::kInvalidArgument);
 
+  EXPECT_EQ(SoundStream().features(sound, rows, &why).status(), Status::kInvalidArgument);
+  EXPECT_STREQ(why.reason, "the stream is of no session");
+  rest = made_sound(400);
+  while (!rest.empty()) ASSERT_TRUE(stream->step(rest).ok());
+  EXPECT_NE(stream->finish()->rows, 0u);
+  EXPECT_EQ(stream->step(rest, &why).status(), Status::kInvalidArgument);
+  EXPECT_STREQ(why.reason, "the sound has ended: finish it first");
+  const TestSession many(*model, options_for(2, kSoundSequencesMax + 1));
+  EXPECT_TRUE(SoundStream::of(&*many, 8000, kSoundSequencesMax - 1).ok());
+  EXPECT_EQ(SoundStream::of(&*many, 8000, kSoundSequencesMax, &why).status(),
+            Status::kInvalidArgument);
+  EXPECT_EQ(why.expected, kSoundSequencesMax);
+
   const TestModel plain = loaded(convert::compile(stem_graph(kCausalStem), "stem"));
   EXPECT_EQ(sound_info(*plain).rate, 0u);
   const TestSession of_plain(*plain, options_for(kPositions));
@@ -235,6 +249,7 @@ TEST(SoundOfAFile, IsVerified) {
       {"sound.flags", [](SoundTable& s) { s.numbers.flags = kDropsLast; }},
       {"sound.flags", [](SoundTable& s) { s.numbers.hop = 41, s.numbers.flags |= kDropsLast; }},
       {"sound.floor", [](SoundTable& s) { s.numbers.floor = 0.0f; }},
+      {"sound.floor", [](SoundTable& s) { s.numbers.flags |= kIsLinear, s.numbers.floor = -1.0f; }},
       {"sound.floor", [](SoundTable& s) { s.numbers.range = -1.0f; }},
       {"sound.floor", [](SoundTable& s) { s.numbers.factor = kNan; }},
       {"sound.filters", [](SoundTable& s) { s.filters.pop_back(); }},
@@ -253,11 +268,28 @@ TEST(SoundOfAFile, IsVerified) {
     EXPECT_STREQ(why.field, rule.field) << why.reason;
     EXPECT_EQ(why.index, rule.index) << why.reason;
   }
-  convert::Program program = program_of_sound();
-  program.sound =
-      convert::make_sound_table(convert::parse_sound("rate=8000,window=64,hop=9,mels=4,add=1"));
-  expect_refusal(convert::write_model(program, {Target::kPortable}).span(),
-                 {"sound.bands", "whole frames"});
+  convert::Program linear = program_of_sound();
+  linear.sound->numbers.flags |= kIsLinear;
+  linear.sound->numbers.floor = 0.0f;
+  EXPECT_TRUE(Model::load(convert::write_model(linear, {Target::kPortable}).span()).ok());
+  convert::Program none = program_of_sound();
+  none.inputs[0].slot = 99;
+  expect_refusal(convert::write_model(none, {Target::kPortable}).span(),
+                 {"inputs.slot", "not there"});
+  // Of tokens, images, parts of frames and too many.
+  ModuleSpec wide = spec_named("causal");
+  wide.features = kFramesPerTokenMax + 1;
+  const std::pair<convert::Program, const char*> others[] = {
+      {decoder_program({}), "mels=1"},
+      {convert::compile(image_graph({false, true}), "image"), "mels=5"},
+      {program_of_sound(), "mels=4"},
+      {convert::compile(convert::build_graph(make_module(wide)), "wide"), "mels=1"}};
+  for (auto [program, bands] : others) {
+    const std::string words = std::string("rate=8000,window=64,hop=9,add=1,") + bands;
+    program.sound = convert::make_sound_table(convert::parse_sound(words));
+    expect_refusal(convert::write_model(program, {Target::kPortable}).span(),
+                   {"sound.bands", "whole frames"});
+  }
 }
 
 // What is not refused stays in its memory, which ends at a guard page, and comes to an end.

@@ -17,6 +17,7 @@
 #include "support/compare.h"
 #include "support/kernel_sets.h"
 #include "support/pool.h"
+#include "support/repair.h"
 #include "support/smallest_slice.h"
 #include "support/test_session.h"
 
@@ -95,6 +96,19 @@ TEST_P(WindowsOfTokens, OfImagesAreThoseOfTheReference) {
   }
 }
 
+// All that reads or writes the slot of an op's output takes a column less.
+void narrow_output(Program& program, const std::string& name) {
+  uint32_t index = 0;
+  while (program.ops.at(index).name != name) ++index;
+  const uint32_t slot = program.ops[index].body.views[format::kOutput].slot;
+  const uint32_t width = --program.slots[slot].width;
+  for (convert::ProgramOp& op : program.ops) {
+    for (format::ColumnView& view : op.body.views) {
+      if (view.slot == slot && view.width > width) view.width = width;
+    }
+  }
+}
+
 TEST(MaxPools, OfNoRowsOrOtherWindowsAreRefused) {
   const auto refused = [](uint32_t number, uint32_t value, const char* field, const char* words) {
     Program program = convert::compile(image_graph({false, true}), "image");
@@ -110,6 +124,12 @@ TEST(MaxPools, OfNoRowsOrOtherWindowsAreRefused) {
   refused(format::MaxPoolOp::kColumns, 0, "ops.columns", "no whole lines");
   refused(format::MaxPoolOp::kDilation, 1, "ops.dilation", "other windows");
   refused(format::MaxPoolOp::kBefore, 5, "ops.dilation", "other windows");
+  Program narrow = convert::compile(image_graph({false, true}), "image");
+  narrow_output(narrow, "largest");
+  uint32_t index = 0;
+  while (narrow.ops.at(index).name != "largest") ++index;
+  expect_refusal(convert::write_model(narrow, {Target::kPortable}).span(),
+                 {"ops.output", "another width", index});
 }
 
 TEST_P(WindowsOfTokens, GiveTheSameBitsInCallsOfAnySizeAndWeightsOfAnyType) {
@@ -187,6 +207,39 @@ TEST_P(WindowsOfTokens, GoBackOneCallOrToTheStart) {
   EXPECT_TRUE(same_bits(session.step(fed), expected));
 }
 
+// With what convolutions keep of them. Those of one row keep nothing, and change no bit.
+TEST_P(WindowsOfTokens, GoOnInACopyOfASequence) {
+  for (const bool has_rows : {true, false}) {
+    Program program = convert::compile(has_rows ? stem_graph(kCausalStem) : graph_of({true}), "a");
+    const auto load_it = [&] {
+      return TestModel(convert::write_model(program, {GetParam()}).span(), GetParam());
+    };
+    const TestModel plain = load_it();
+    if (!has_rows) {
+      format::OpView& embed = program.ops[0].body;
+      ASSERT_EQ(embed.kind, format::OpKind::kLinear);
+      embed.kind = format::OpKind::kConvolution;
+      embed.numbers[format::ConvolutionOp::kDilation] = 1;
+    }
+    const TestModel model = load_it();
+    ASSERT_TRUE(model->causal());
+    const std::vector<float> fed = frames(17);
+    const std::span<const float> first = std::span(fed).first(12 * kFeatures);
+    const std::span<const float> rest = std::span(fed).subspan(12 * kFeatures);
+    const TestSession alone(*plain, all_rows(17)), session(*model, all_rows(17, 3));
+    const std::vector<float> whole = alone.run(fed);
+    session.step(first);
+    ASSERT_EQ(session->copy_sequence(0, 2), Status::kOk);
+    ASSERT_EQ(session->copy_sequence(2, 2), Status::kOk);
+    const std::vector<float> other(rest.size(), 2.0f);
+    session.step(other);
+    EXPECT_EQ(session->rewind(0, 12), Status::kOk);
+    const uint32_t lengths[] = {0, 0, 5};
+    const std::vector<float> found = values_of(session->step(Batch{rest, 3, 0, lengths, {}, true}));
+    EXPECT_TRUE(same_bits(found, std::span(whole).last(5 * 4)));
+  }
+}
+
 TEST_P(WindowsOfTokens, OfWholeSequencesAreRefusedStepByStep) {
   const TestModel model = load(kWholeStem);
   EXPECT_FALSE(model->causal());
@@ -202,6 +255,14 @@ TEST_P(WindowsOfTokens, OfWholeSequencesAreRefusedStepByStep) {
   EXPECT_STREQ(why.field, "batch.lengths");
   const std::vector<uint8_t> visible = {1, 1, 1, 1, 0, 1, 1, 1, 1};
   EXPECT_EQ(session->run(Batch{fed, 1, 9, {}, visible}, &why).status(), Status::kUnsupported);
+  ASSERT_TRUE(session->run(Batch{fed, 1, 9}).ok());
+  EXPECT_EQ(session->copy_sequence(0, 0), Status::kOk);
+  EXPECT_EQ(session->rewind(0, 4), Status::kOk) << "nothing is kept that could be missing";
+  // A row later in each window.
+  Program program = convert::compile(stem_graph(kCausalStem), "stem");
+  --program.ops[0].body.numbers[format::ConvolutionOp::kBefore];
+  const TestModel later(convert::write_model(program, {GetParam()}).span(), GetParam());
+  EXPECT_FALSE(later->causal());
 }
 
 TEST_P(WindowsOfTokens, TakeNoByteMoreThanPlanned) {
@@ -246,7 +307,8 @@ struct BrokenWindows {
   void (*break_it)(Program&);
   const char* field;
   const char* words;
-  const char* op = nullptr;  // whose index is told; null: that of axis 2
+  const char* op = nullptr;  // whose index is told; null: that of an axis or a slot
+  uint32_t index = 2;
 };
 
 // 0 tokens, 1 the first convolution's windows, 2 the second one's.
@@ -256,6 +318,30 @@ const BrokenWindows kBrokenWindows[] = {
     {"Window", [](Program& p) { p.axes[2].window = 65537; }, "axes.window", "too large"},
     {"Zeros", [](Program& p) { p.axes[2].window = -131073; }, "axes.window", "too large"},
     {"Long", [](Program& p) { p.axes[2].window = 2; }, "axes.window", "the shortest sequence"},
+    {"OfAnyLength", [](Program& p) { p.inputs[0].tokens_min = 1; }, "axes.window",
+     "the shortest sequence", nullptr, 1},
+    {"RowsOnNoAxis",
+     [](Program& p) { p.slots[body_of(p, "second").views[format::kInput].slot].axis = 99; },
+     "slots.axis", "not there", nullptr, 1},
+    {"WindowsOnNoAxis",
+     [](Program& p) { p.slots[body_of(p, "second").views[format::kOutput].slot].axis = 99; },
+     "slots.axis", "not there", nullptr, 2},
+    {"NoRowsToSee", [](Program& p) { body_of(p, "second").views[format::kInput].width = 0; },
+     "ops.input", "another width", "second"},
+    {"RowsOfNoSlot", [](Program& p) { body_of(p, "second").views[format::kInput].slot = 99; },
+     "ops.input", "not there", "second"},
+    {"WindowsOfNoSlot", [](Program& p) { body_of(p, "second").views[format::kOutput].slot = 99; },
+     "ops.output", "not there", "second"},
+    {"Columns", [](Program& p) { body_of(p, "second").numbers[3] = 1; }, "ops.columns",
+     "no image have no columns", "second"},
+    {"Span", [](Program& p) { body_of(p, "second").numbers[1] = 65536; }, "ops.dilation",
+     "no rows, or too many", "second"},
+    {"FarAfter", [](Program& p) { p.axes[2].window = -70000; }, "ops.before", "do not fit",
+     "second"},
+    {"Outputs", [](Program& p) { body_of(p, "second").numbers[0] = body_of(p, "head").numbers[0]; },
+     "ops.output", "another width", "second"},
+    {"OutputsOfTaps", [](Program& p) { narrow_output(p, "taps"); }, "ops.output", "another width",
+     "taps"},
     {"Cycle", [](Program& p) { p.axes[2].source = 2; }, "axes.source", "not before it"},
     {"OtherAxis", [](Program& p) { p.axes[2].other = 1; }, "axes.source", "not before it"},
     {"Rows", [](Program& p) { p.axes[2].rows = 1; }, "axes.rows", "no rows, or too many"},
@@ -291,10 +377,22 @@ class WindowsInFiles : public testing::TestWithParam<BrokenWindows> {};
 TEST_P(WindowsInFiles, AreRefused) {
   const BrokenWindows& broken = GetParam();
   Program program = convert::compile(stem_graph(kWholeStem), "stem");
-  const uint32_t index = broken.op == nullptr ? 2 : place_of(program, broken.op);
+  const uint32_t index = broken.op == nullptr ? broken.index : place_of(program, broken.op);
   broken.break_it(program);
   expect_refusal(convert::write_model(program, {Target::kPortable}).span(),
                  {broken.field, broken.words, index});
+}
+
+TEST(WindowsInFiles, OfWeightsOfAnUnknownTypeAreRefused) {
+  const Program program = convert::compile(stem_graph(kWholeStem), "stem");
+  ModelSurgery file(convert::write_model(program, {Target::kPortable}).span());
+  const format::ModelReader reader(file.file());
+  const uint32_t index = program.ops[0].body.numbers[format::ConvolutionOp::kTensor];
+  format::TensorShape shape = reader.tensor(index);
+  shape.type = TensorType::kInt8;
+  file.overwrite(&reader.tensor(index), shape);
+  repair_checksums_and_formulas(file.file());
+  expect_refusal(file.file(), {"tensors.type", "does not compute with", index});
 }
 
 INSTANTIATE_TEST_SUITE_P(Broken, WindowsInFiles, testing::ValuesIn(kBrokenWindows),

@@ -129,8 +129,8 @@ endef
 test-cortex-m7: ## Run the device tests on a Cortex-M7 and M55 without an operating system, in QEMU
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_CORTEX_M)
 	$(call bare_metal,cortex-m7)
-	$(call build,cortex-m55,$(HOST_PROGRAMS),device_tests)
-	$(call run_tests,cortex-m55,-R '^device_tests$$')
+	$(call build,cortex-m55,$(HOST_PROGRAMS),device_tests cortex_m_bench)
+	$(call run_tests,cortex-m55,-R '^(device_tests|Bench.board_estimate)$$')
 
 test-cortex-m4f: ## The same on a Cortex-M4F
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_CORTEX_M)

@@ -2,13 +2,14 @@
 // Counts instructions of kernels, ops and whole models on a Cortex-M, in QEMU, where with
 // `-icount shift=0` the system's timer counts them. Prints a line for each figure: what, the kernel
 // set, type, rows, and instructions for each multiply-add, number or token. Models come from files
-// of the build machine, by semihosting: arguments "MODEL=FILE:TOKENS".
+// of the build machine, by semihosting: arguments "MODEL=FILE:TOKENS" after the program's name.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <utility>
 
 #include "arenite/session.h"
+#include "bench/counting.h"
 #include "board.h"
 #include "core/cache_layout.h"
 #include "core/packing.h"
@@ -18,8 +19,6 @@
 #include "ops/row_ops.h"
 
 namespace arenite {
-namespace {
-
 void print(std::string_view text) { board::write(text); }
 
 void print(uint64_t number) {
@@ -32,56 +31,35 @@ void print(uint64_t number) {
   print({digits + begin, sizeof(digits) - begin});
 }
 
-// The system's timer, which all Cortex-M have: 24 bits, downwards.
-struct SysTick {
-  uint32_t control, reload, value;
-};
-volatile SysTick& timer() { return *reinterpret_cast<volatile SysTick*>(0xE000E010); }
-constexpr uint32_t kTimerMask = 0xFFFFFF;
-
-uint32_t ticks() { return kTimerMask - timer().value; }
-
-// Ticks that kLoops turns of two instructions take.
-constexpr uint32_t kLoops = 4'000'000;
-uint32_t measure_loop() {
-  timer().reload = kTimerMask;
-  timer().value = 0;
-  timer().control = 5;  // on, by the CPU's clock
-  const uint32_t begin = ticks();
-  uint32_t left = kLoops;
-  asm volatile("1: subs %0, %0, #1\n bne 1b" : "+r"(left)::"cc");
-  return (ticks() - begin) & kTimerMask;
-}
-
-uint32_t loop_ticks = 0;
-
-// Instructions of work(), a thousandth of one for each of `units`.
-template <typename Work>
-uint64_t count(uint64_t units, Work work) {
-  const uint32_t begin = ticks();
-  work();
-  const uint64_t taken = (ticks() - begin) & kTimerMask;
-  return taken * 2 * kLoops * 1000 / loop_ticks / units;
-}
-
 void report(std::string_view what, std::string_view set, std::string_view type, uint64_t rows,
             uint64_t thousandths) {
   print(what), print(" "), print(set), print(" "), print(type), print(" "), print(rows);
   print(" "), print(thousandths), print("\n");
 }
 
-constexpr uint32_t kSideMax = 512;
-constexpr uint32_t kRowsOfAll = 64;
+uint32_t loop_ticks = 0;
+alignas(64) constinit std::byte memory[3u << 20] = {};
+alignas(64) constinit float input[kFloats] = {};
+alignas(64) constinit float output[kFloats] = {};
+
+namespace {
+
+uint32_t measure_loop() {
+  auto* const timer = reinterpret_cast<volatile SysTick*>(0xE000E010);
+  timer->reload = kTimerMask;
+  timer->value = 0;
+  timer->control = 5;  // on, by the CPU's clock
+  const uint32_t begin = ticks();
+  uint32_t left = kLoops;
+  asm volatile("1: subs %0, %0, #1\n bne 1b" : "+r"(left)::"cc");
+  return (ticks() - begin) & kTimerMask;
+}
+
 constexpr uint32_t kHeads = 4;
 constexpr uint32_t kHeadDim = 16;
 
-alignas(64) constinit std::byte memory[3u << 20] = {};  // weights, or a model and its arena
-alignas(64) constinit float input[kRowsOfAll * kSideMax + 16] = {};
-alignas(64) constinit float output[kRowsOfAll * kSideMax + 16] = {};
 alignas(64) constinit std::byte row_scratch[kRowsOfAll * (kSideMax + 8) + 64] = {};
 alignas(64) constinit std::byte thread_scratch[64 * 1024] = {};
-
-ScratchArea scratch() { return {row_scratch, thread_scratch, sizeof(thread_scratch)}; }
 
 // Numbers between -1 and 1. Weights are bytes of the same sort, whose floats are all 1/128.
 void fill_input() {
@@ -210,7 +188,7 @@ void count_slices(const char* name, const Model& model, Session& session,
 }
 
 // A call of so many tokens, and then one of a single token where that may be.
-void count_model(const char* name, const char* path, uint32_t tokens) {
+void count_model(const char* name, const char* path, uint32_t tokens, bool with_slices) {
   const size_t bytes = read_file(path, memory);
   const size_t arena = (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
   Diagnostic why;
@@ -241,15 +219,19 @@ void count_model(const char* name, const char* path, uint32_t tokens) {
     if (ok) report(name, kernel_set_name(model->target()), "-", rows, thousandths);
     if (!model->causal()) break;
   }
-  count_slices(name, *model, **session, ids, tokens);
+  if (with_slices) count_slices(name, *model, **session, ids, tokens);
+}
+
+char line[8192] = {};
+
+void read_command_line() {
+  const uintptr_t place[2] = {reinterpret_cast<uintptr_t>(line), sizeof(line)};
+  constexpr uint32_t kGetCommandLine = 0x15;
+  if (host(kGetCommandLine, place) != 0) line[0] = '\0';
 }
 
 // "NAME=FILE:TOKENS" after the program's own name.
-void count_models() {
-  static constinit char line[4096] = {};
-  const uintptr_t place[2] = {reinterpret_cast<uintptr_t>(line), sizeof(line)};
-  constexpr uint32_t kGetCommandLine = 0x15;
-  if (host(kGetCommandLine, place) != 0) return;
+void count_models(bool with_slices) {
   for (char* word = line; word != nullptr;) {
     char* const end = std::strchr(word, ' ');
     if (end != nullptr) *end = '\0';
@@ -263,14 +245,15 @@ void count_models() {
     for (const char* digit = tokens + 1; *digit != '\0'; ++digit) {
       number = number * 10 + static_cast<uint32_t>(*digit - '0');
     }
-    count_model(name, path + 1, number);
+    count_model(name, path + 1, number, with_slices);
   }
 }
 
 }  // namespace
 
-void count_everything() {
-  loop_ticks = measure_loop();
+ScratchArea scratch() { return {row_scratch, thread_scratch, sizeof(thread_scratch)}; }
+
+void count_kernels() {
   fill_input();
   for (uint32_t i = 0; i < kTargets; ++i) {
     const KernelSet* const kernels = kernel_set(static_cast<Target>(i));
@@ -282,8 +265,18 @@ void count_everything() {
     count_attention(*kernels, TensorType::kF32, "f32");
     count_attention(*kernels, TensorType::kInt8, "int8");
     count_row_kernels(*kernels);
+    count_ops(*kernels);
   }
-  count_models();
+}
+
+// Where the program is called "models", nothing else is counted.
+void count_everything() {
+  loop_ticks = measure_loop();
+  read_command_line();
+  const bool models_alone = std::strncmp(line, "models", 6) == 0;
+  if (!models_alone) count_kernels();
+  fill_input();
+  count_models(!models_alone);
 }
 
 }  // namespace arenite

@@ -28,23 +28,23 @@ TYPES = ("f32", "q8", "q4")
 SLICE_MAX = 200_000
 
 
-def convert_models(root, folder):
-    """Arguments for the program: each model in each type, for every Cortex-M."""
-    folder.mkdir(parents=True, exist_ok=True)
-    arguments = []
-    for model, (source, tokens) in MODELS.items():
+def convert(tool, root, folder, models, targets):
+    """{(model, weights, target): file} of each model in each type."""
+    files = {}
+    for model in models:
         for weights in TYPES:
-            for target in ("portable", "cortex-m-dsp", "cortex-m-mve"):
-                file = folder / f"{model}-{weights}-{target}.arn"
-                subprocess.run([root / "build" / "arenite", "convert", root / "models" / source,
-                                "-o", file, "--weights", weights, "--target", target],
+            for target in targets:
+                file = files[model, weights, target] = folder / f"{model}-{weights}-{target}.arn"
+                subprocess.run([tool, "convert", root / "models" / MODELS[model][0], "-o", file,
+                                "--weights", weights, "--target", target],
                                check=True, stdout=subprocess.DEVNULL)
-                arguments.append(f"{model},{weights}={file}:{tokens}")
-    return arguments
+    return files
 
 
-def count(program, machine, arguments):
-    options = ",".join(["enable=on", "target=native", "arg=bench"] +
+def count(program, machine, arguments, name="bench"):
+    """What the program prints for arguments "MODEL,WEIGHTS=FILE:TOKENS"; as "models" of those
+    alone."""
+    options = ",".join(["enable=on", "target=native", f"arg={name}"] +
                        [f"arg={argument.replace(',', ',,')}" for argument in arguments])
     output = subprocess.run(
         ["qemu-system-arm", "-machine", machine, "-nographic", "-monitor", "none", "-serial",
@@ -70,6 +70,8 @@ def print_table(cpu, figures):
     print(f"{'':<24}{'rows':>6}" + "".join(f"{name:>16}" for name in sets))
     places = {}
     for f in figures:
+        if f["what"].startswith("op:"):
+            continue  # what fit_rates.py makes rates of
         places.setdefault((f["what"], f["type"], f["rows"]), {})[f["kernels"]] = f["instructions"]
     for (what, weights, rows), found in places.items():
         cells = "".join(f"{found[name]:>16,.2f}" if name in found else f"{'-':>16}"
@@ -80,7 +82,12 @@ def print_table(cpu, figures):
 
 def main():
     root, output = Path(sys.argv[1]).resolve(), Path(sys.argv[2])
-    arguments = convert_models(root, root / "build" / "bench-cortex-m")
+    folder = root / "build" / "bench-cortex-m"
+    folder.mkdir(parents=True, exist_ok=True)
+    files = convert(root / "build" / "arenite", root, folder, MODELS,
+                    ("portable", "cortex-m-dsp", "cortex-m-mve"))
+    arguments = [f"{model},{weights}={file}:{MODELS[model][1]}"
+                 for (model, weights, _), file in files.items()]
     results = {}
     for build, (cpu, machine) in BOARDS.items():
         program = root / build / "tests" / "bench" / "cortex_m_bench"

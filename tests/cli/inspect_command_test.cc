@@ -258,6 +258,41 @@ TEST(Inspect, RefusesADamagedFileWithTheReason) {
   EXPECT_EQ(run_arenite({"inspect", folder.path() / "none.arn"}).exit_code, 1);
 }
 
+// That the figures are right is tests/bench/board_estimate_test.py.
+TEST(Inspect, EstimatesWhatACallTakesOfABoard) {
+  const TempFolder folder;
+  const auto model = test::make_decoder_model(test::all_decoders().front());
+  const std::string file = write_file(folder, "m.arn", model.span());
+  const std::string text = printed_facts(file, {"--brief", "--board", "nucleo-h743"});
+  for (const char* part : {"\nOn nucleo-h743 (STM32H743ZI", ", for cortex-m-dsp\n", "ms at 480 MHz",
+                           "  run of ", "  step after ", "A below 0.01"}) {
+    EXPECT_TRUE(holds(text, part)) << part << "\n" << text;
+  }
+  EXPECT_LE(widest_line_after_first(text), 100u) << text;
+  EXPECT_TRUE(holds(printed_facts(file, {"--board", "pico2", "--clock", "75.5"}),
+                    "those of Cortex-M7 for its Cortex-M33"));
+  EXPECT_FALSE(holds(printed_facts(file), "energy"));
+  const std::string emulated = printed_facts(file, {"--board", "mps3-an547"});
+  EXPECT_TRUE(holds(emulated, "not known")) << emulated;
+}
+
+TEST(Inspect, RefusesBoardsWithoutMeasuredRates) {
+  const TempFolder folder;
+  const auto model =
+      test::make_model(test::spec_named("causal"), {Target::kX86_64_v3, Target::kCortexMMve});
+  const std::string file = write_file(folder, "m.arn", model.span());
+  const auto refusal = [&](const char* board) {
+    const ProgramResult result = run_arenite({"inspect", file, "--board", board});
+    EXPECT_EQ(result.exit_code, 1);
+    return result.output;
+  };
+  EXPECT_TRUE(holds(refusal("pico"), "no instructions were measured for its CPU, expected one of"));
+  EXPECT_TRUE(holds(refusal("nucleo"), "expected one of generic, nucleo-f446"));
+  EXPECT_TRUE(holds(refusal("nucleo-f446"), "found weights for none of its targets"));
+  EXPECT_EQ(run_arenite({"inspect", file, "--clock", "80"}).exit_code, 2);
+  EXPECT_EQ(run_arenite({"inspect", file, "--board", "pico2", "--clock", "0"}).exit_code, 2);
+}
+
 TEST(Inspect, RefusesSizesThatTheModelCannotServe) {
   const TempFolder folder;
   const convert::AlignedBytes bytes = test::make_model(test::spec_named("strip"));

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of boards, and what of a bundle does not fit into one.
 // Sources of addresses and sizes: the chips' data sheets (STM32F446RE, STM32H743ZI, RP2040, RP2350,
-// ESP32-S3, ESP32-C3, nRF52840), and ARM's application notes AN500 and AN547.
+// ESP32-S3, ESP32-C3, nRF52840), and ARM's application notes AN500 and AN547. Microwatts a MHz are
+// typical currents of the first, rounded, of programs in flash; of pico2 what the whole board
+// takes.
 #include "cli/boards.h"
 
 #include <fmt/format.h>
@@ -33,7 +35,7 @@ constexpr uint32_t kDsp = kPlain | bit(Target::kCortexMDsp);
 constexpr uint32_t kMve = kDsp | bit(Target::kCortexMMve);
 
 constexpr Board kBoards[] = {
-    {"generic", "any CPU that your build names", "", "", kMve, {}, {}, false},
+    {"generic", "any CPU that your build names", "", "", kMve, {}, {}, false, "", 0, 0},
     {"nucleo-f446",
      "STM32F446RE, Cortex-M4 with an FPU",
      kArm,
@@ -41,7 +43,10 @@ constexpr Board kBoards[] = {
      kDsp,
      {0x08000000, 512 * kKiB},
      {0x20000000, 128 * kKiB},
-     true},
+     true,
+     "Cortex-M4F",
+     180,
+     700},
     {"nucleo-h743",
      "STM32H743ZI, Cortex-M7 with an FPU, its AXI SRAM",
      kArm,
@@ -49,7 +54,10 @@ constexpr Board kBoards[] = {
      kDsp,
      {0x08000000, 2 * kMiB},
      {0x24000000, 512 * kKiB},
-     true},
+     true,
+     "Cortex-M7",
+     480,
+     900},
     {"nano33ble",
      "Arduino Nano 33 BLE, nRF52840, Cortex-M4 with an FPU",
      kArm,
@@ -57,7 +65,10 @@ constexpr Board kBoards[] = {
      kDsp,
      {0x00010000, 960 * kKiB},
      {0x20000000, 256 * kKiB},
-     false},
+     false,
+     "Cortex-M4F",
+     64,
+     160},
     {"pico",
      "RP2040, Cortex-M0+ without an FPU",
      kArm,
@@ -65,7 +76,10 @@ constexpr Board kBoards[] = {
      kPlain,
      {0x10000000, 2 * kMiB},
      {0x20000000, 264 * kKiB},
-     false},
+     false,
+     "",
+     133,
+     0},
     {"pico2",
      "RP2350, Cortex-M33 with an FPU",
      kArm,
@@ -73,7 +87,10 @@ constexpr Board kBoards[] = {
      kDsp,
      {0x10000000, 4 * kMiB},
      {0x20000000, 520 * kKiB},
-     false},
+     false,
+     "Cortex-M33",
+     150,
+     600},
     {"esp32s3",
      "ESP32-S3, Xtensa LX7 with an FPU",
      "xtensa-esp32s3-elf-",
@@ -81,7 +98,10 @@ constexpr Board kBoards[] = {
      kPlain,
      {0x42000000, 8 * kMiB},
      {0x3FC88000, 480 * kKiB},
-     false},
+     false,
+     "",
+     240,
+     0},
     {"esp32c3",
      "ESP32-C3, RISC-V without an FPU",
      "riscv32-esp-elf-",
@@ -89,7 +109,10 @@ constexpr Board kBoards[] = {
      kPlain,
      {0x42000000, 4 * kMiB},
      {0x3FC80000, 384 * kKiB},
-     false},
+     false,
+     "",
+     160,
+     0},
     {"mps2-an500",
      "ARM MPS2, Cortex-M7 with an FPU, in QEMU",
      kArm,
@@ -97,7 +120,10 @@ constexpr Board kBoards[] = {
      kDsp,
      {0x00000000, 4 * kMiB},
      {0x20000000, 4 * kMiB},
-     true},
+     true,
+     "Cortex-M7",
+     25,
+     0},
     {"mps3-an547",
      "ARM MPS3, Cortex-M55, in QEMU",
      kArm,
@@ -105,7 +131,10 @@ constexpr Board kBoards[] = {
      kMve,
      {0x00000000, 512 * kKiB},
      {0x21000000, 4 * kMiB},
-     true},
+     true,
+     "Cortex-M55",
+     32,
+     0},
 };
 
 uint64_t bytes_of(std::span<const BundledModel> models) {

@@ -96,7 +96,8 @@ void add_targets(const VerifiedFile& file, ModelFacts& facts) {
   }
 }
 
-CallFacts facts_of_call(const CallBounds& bounds, std::string name, const CallSize& size) {
+CallFacts facts_of_call(const CallBounds& bounds, std::string name, const CallSize& size,
+                        const Feed& feed) {
   CallSize worst = size;
   worst.finite = false;
   return {std::move(name),
@@ -104,7 +105,8 @@ CallFacts facts_of_call(const CallBounds& bounds, std::string name, const CallSi
           multiply_adds_max(bounds, size),
           bytes_read_max(bounds, size),
           multiply_adds_max(bounds, worst),
-          bytes_read_max(bounds, worst)};
+          bytes_read_max(bounds, worst),
+          feed};
 }
 
 // What a call of it takes at most.
@@ -112,11 +114,14 @@ void add_calls(const ModelFacts& facts, uint32_t index, FunctionFacts& function)
   const ModelReader& reader = facts.reader;
   const InputTokens positions = facts.sizes.positions_of_inputs();
   InputTokens tokens = facts.sizes.tokens_of_inputs(), before = positions;
+  Feed run = {positions, 0, 1}, step = run;
   uint32_t longest = 0, held = 0;
   for (uint32_t i = 0; i < reader.inputs(); ++i) {
     tokens.of[i] = std::min(tokens[i], positions[i]);
     if (!reader.takes(index, i)) continue;
     before.of[i] = positions[i] - 1;
+    run.held.of[i] = 0, run.tokens.of[i] = tokens[i];
+    step.held.of[i] = before[i], step.tokens.of[i] = 1;
     longest = std::max(longest, tokens[i]);
     held = std::max(held, before[i]);
   }
@@ -129,12 +134,12 @@ void add_calls(const ModelFacts& facts, uint32_t index, FunctionFacts& function)
   const std::string of = facts.has_several() ? function.name + ": " : "";
   function.run =
       facts_of_call(function.bounds, fmt::format("{}run of {}", of, counted(longest, "token")),
-                    {0, rows, selects ? 1 : rows, true, stored});
+                    {0, rows, selects ? 1 : rows, true, stored}, run);
   if (!function.causal || held == 0) return;
   const uint32_t rows_held = most_rows(reader, before, index);
-  function.step =
-      facts_of_call(function.bounds, fmt::format("{}step after {}", of, counted(held, "token")),
-                    {rows_held, most_rows(reader, positions, index) - rows_held, 1, true, stored});
+  function.step = facts_of_call(
+      function.bounds, fmt::format("{}step after {}", of, counted(held, "token")),
+      {rows_held, most_rows(reader, positions, index) - rows_held, 1, true, stored}, step);
 }
 
 }  // namespace
@@ -267,6 +272,17 @@ ModelFacts gather_facts(const VerifiedFile& file, const SizeOptions& sizes) {
         op_traffic(reader, shown, i, facts.sizes.positions_of_inputs(), kv_type);
   }
   return facts;
+}
+
+void add_board(const std::string& board, double clock_mhz, ModelFacts& facts) {
+  facts.board = estimate_for(facts.reader, board, clock_mhz);
+  for (uint32_t i = 0; i < facts.functions.size(); ++i) {
+    for (const auto& call : {std::optional(facts.functions[i].run), facts.functions[i].step}) {
+      if (!call) continue;
+      add_call(facts.reader, i, call->feed, facts.sizes.kv_type(), call->name, call->size,
+               *facts.board);
+    }
+  }
 }
 
 uint32_t most_rows(const ModelReader& reader, const InputTokens& tokens, uint32_t function) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/board_estimate.h"
 #include "cli/facts.h"
 #include "cli/model_cost.h"
 #include "cli/model_file.h"
@@ -75,6 +76,7 @@ struct CallFacts {
   uint64_t bytes_read = 0;
   uint64_t multiply_adds_not_finite = 0;  // where numbers are not finite
   uint64_t bytes_read_not_finite = 0;
+  Feed feed = {};
 };
 
 struct InputFacts {
@@ -120,6 +122,7 @@ struct ModelFacts {
   std::vector<TargetFacts> targets;
   std::vector<InputFacts> inputs;
   std::vector<FunctionFacts> functions;
+  std::optional<BoardEstimate> board;  // where one is named
 
   // The one that runs here; the first if none does.
   uint32_t shown_index() const;
@@ -133,6 +136,9 @@ struct ModelFacts {
 
 // The facts point into `file`. Throws InputError if the model cannot serve the sizes.
 ModelFacts gather_facts(const VerifiedFile& file, const SizeOptions& sizes);
+
+// What calls take of a board. clock_mhz 0: the board's. Throws as estimate_for().
+void add_board(const std::string& board, double clock_mhz, ModelFacts& facts);
 
 // Sections for a person, at most 100 columns wide (a longer path apart).
 std::string facts_as_text(const ModelFacts& facts);

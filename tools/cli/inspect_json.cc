@@ -309,6 +309,31 @@ inline constexpr auto kFacts<CallBounds> = std::tuple(
     Fact("bytes_read_per_output", &CallBounds::bytes_per_output),
     Fact("attention", &CallBounds::attention));
 
+template <>
+inline constexpr auto kFacts<CallEstimate> =
+    std::tuple(Fact("name", &CallEstimate::name),
+               Fact("held", "Rows before", [](const CallEstimate& f) { return f.size.held; }),
+               Fact("rows", "Rows now", [](const CallEstimate& f) { return f.size.rows; }),
+               Fact("instructions", "By measured rates", &CallEstimate::instructions),
+               Fact("milliseconds", "An estimate", &CallEstimate::milliseconds),
+               Fact("energy_class", kEnergyClasses, [](const CallEstimate& f) {
+                 return f.energy_class.empty() ? std::nullopt : std::optional(f.energy_class);
+               }));
+
+template <>
+inline constexpr auto kFacts<BoardEstimate> =
+    std::tuple(Fact("name", [](const BoardEstimate& f) { return f.board->name; }),
+               Fact("chip", [](const BoardEstimate& f) { return f.board->chip; }),
+               Fact("core", [](const BoardEstimate& f) { return f.core->name; }),
+               Fact("rates_of", "The CPU whose instructions were counted",
+                    [](const BoardEstimate& f) { return f.core->rates_of; }),
+               Fact("target", [](const BoardEstimate& f) { return name(f.target); }),
+               Fact("clock_mhz", &BoardEstimate::clock_mhz),
+               Fact("cycles_per_instruction", "An estimate", &BoardEstimate::cycles),
+               Fact("microwatts_per_mhz", "A coarse figure; 0: not known",
+                    [](const BoardEstimate& f) { return f.board->microwatts_per_mhz; }),
+               Fact("calls", &BoardEstimate::calls));
+
 namespace {
 
 struct BoundsOfFunction {
@@ -463,7 +488,9 @@ inline constexpr auto kFacts<ModelFacts> = std::tuple(
     Fact("needs", "Parts of the runtime that it uses", &ModelFacts::needs),
     Fact("ops", "With what its kind has", &ModelFacts::ops), Fact("slots", &ModelFacts::slots),
     Fact("tensors", &ModelFacts::tensors), Fact("masks", &ModelFacts::masks),
-    Fact("caches", &ModelFacts::caches), Fact("targets", &ModelFacts::targets), kBounds);
+    Fact("caches", &ModelFacts::caches), Fact("targets", &ModelFacts::targets), kBounds,
+    Fact("board", "What calls take there; only with --board",
+         [](const ModelFacts& f) { return Sometimes<BoardEstimate>{f.board}; }));
 
 // --- The report ---
 

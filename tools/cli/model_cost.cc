@@ -11,30 +11,46 @@
 #include "ops/rows.h"
 
 namespace arenite::tool {
-namespace {
 
 using format::ModelReader;
 using format::NumberType;
 using format::OpView;
 
-// Rows of an axis: those that a call finds there, and those that it adds.
-struct AxisFeed {
-  uint32_t held = 0;
-  uint32_t rows = 0;
-};
-
-// The axis whose rows an op goes along, block by block or at once.
 uint32_t rows_axis(const ModelReader& model, uint32_t index) {
   return model.whole_axis(model.axis_of_op(index));
 }
 
-// The axis of the keys of an attention op where it is not the one of its queries; else absent.
 uint32_t axis_of_stored_keys(const ModelReader& model, uint32_t index) {
   const OpView& op = model.op(index);
   if (op.kind != format::OpKind::kAttention) return format::kAbsent;
   const uint32_t keys = model.axis_of_cache(number_of(op, NumberType::kCache));
   return keys != rows_axis(model, index) ? keys : format::kAbsent;
 }
+
+InputTokens tokens_after(const Feed& feed) {
+  InputTokens all;
+  for (uint32_t i = 0; i < kInputsMax; ++i) all.of[i] = feed.held[i] + feed.tokens[i];
+  return all;
+}
+
+AxisFeed on_axis(const ModelReader& model, uint32_t axis, const Feed& feed) {
+  const uint32_t inputs = model.inputs_of_axis(axis);
+  uint32_t tokens = 0;
+  for (uint32_t i = 0; i < kInputsMax; ++i) {
+    if ((inputs >> i & 1) != 0) tokens = std::max(tokens, feed.tokens[i]);
+  }
+  if (tokens == 0) return {};
+  const Axis& own = model.axes()[axis];
+  const bool all_go_out = feed.outputs == tokens && tokens != 1;
+  if (own.kind == AxisKind::kOne) return {0, 1};
+  if (own.kind == AxisKind::kAsked) {
+    return all_go_out ? on_axis(model, own.source, feed) : AxisFeed{0, feed.outputs};
+  }
+  const uint32_t held = model.rows_of_axes(feed.held, 1, false)[axis];
+  return {held, model.rows_of_axes(tokens_after(feed), 1, false)[axis] - held};
+}
+
+namespace {
 
 // Pairs of queries and keys that the added rows see. In a causal mask, what is held hides nothing
 // of itself later. `tokens` are those that a sequence has then.
@@ -96,30 +112,6 @@ uint64_t keys_read(const MaskView& mask, uint32_t positions, uint32_t rows_per_b
     if (end > begin) keys += end - begin;
   }
   return keys;
-}
-
-// Tokens that sequences have of each input after a call.
-InputTokens tokens_after(const Feed& feed) {
-  InputTokens all;
-  for (uint32_t i = 0; i < kInputsMax; ++i) all.of[i] = feed.held[i] + feed.tokens[i];
-  return all;
-}
-
-AxisFeed on_axis(const ModelReader& model, uint32_t axis, const Feed& feed) {
-  const uint32_t inputs = model.inputs_of_axis(axis);
-  uint32_t tokens = 0;
-  for (uint32_t i = 0; i < kInputsMax; ++i) {
-    if ((inputs >> i & 1) != 0) tokens = std::max(tokens, feed.tokens[i]);
-  }
-  if (tokens == 0) return {};
-  const Axis& own = model.axes()[axis];
-  const bool all_go_out = feed.outputs == tokens && tokens != 1;
-  if (own.kind == AxisKind::kOne) return {0, 1};
-  if (own.kind == AxisKind::kAsked) {
-    return all_go_out ? on_axis(model, own.source, feed) : AxisFeed{0, feed.outputs};
-  }
-  const uint32_t held = model.rows_of_axes(feed.held, 1, false)[axis];
-  return {held, model.rows_of_axes(tokens_after(feed), 1, false)[axis] - held};
 }
 
 // Keys that a query's products take at most: those that it sees, to the ends of their pages, and

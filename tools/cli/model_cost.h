@@ -25,6 +25,22 @@ struct Feed {
   uint32_t outputs = 0;  // of these, how many give out rows
 };
 
+// Rows of an axis: those that a call finds there, and those that it adds.
+struct AxisFeed {
+  uint32_t held = 0;
+  uint32_t rows = 0;
+};
+AxisFeed on_axis(const format::ModelReader& model, uint32_t axis, const Feed& feed);
+
+// The axis whose rows an op goes along, block by block or at once.
+uint32_t rows_axis(const format::ModelReader& model, uint32_t index);
+
+// The axis of the keys of an attention op where it is not the one of its queries; else absent.
+uint32_t axis_of_stored_keys(const format::ModelReader& model, uint32_t index);
+
+// Tokens that sequences have of each input after a call.
+InputTokens tokens_after(const Feed& feed);
+
 // Multiply-adds of op `index` for one sequence, of which each input has so many tokens, from its
 // start. Keys of another axis are all seen by each query.
 uint64_t pass_multiply_adds(const format::ModelReader& model, uint32_t index,

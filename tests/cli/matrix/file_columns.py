@@ -212,6 +212,20 @@ def inspect_report(row):
     require(json.loads(facts.read_text()), "the facts")
 
 
+@column("inspect --board --clock")
+def inspect_board(row):
+    """Of every kind of op."""
+    all_facts = row.json("inspect", row.model, "--board", "nucleo-h743", "--clock", 100)
+    facts = all_facts["board"]
+    products = sum(op["multiply_adds_per_pass"] for op in all_facts["ops"])
+    require(facts["target"] == "portable" and facts["calls"], "found", facts)
+    for call in facts["calls"]:
+        require(abs(call["instructions"] * facts["cycles_per_instruction"] / 1e5
+                    / call["milliseconds"] - 1) < 1e-3, "the time", call)
+    most = sum(call["instructions"] for call in facts["calls"])
+    require(0.5 < most / products < 1000, "instructions", facts, products)
+
+
 @column("inspect --positions --tokens --sequences --threads --kv", "embed --threads --kv --json")
 def inspect_sizes(row):
     """The same bytes as in a header."""

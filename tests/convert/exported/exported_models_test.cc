@@ -167,7 +167,13 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"stem", "stem", "bidirectional", 0, false},
                       Case{"stem_other", "stem", "bidirectional", 0, false},
                       Case{"raised", "raised", "bidirectional", 0, false},
-                      Case{"raised_other", "raised", "bidirectional", 0, false}),
+                      Case{"raised_other", "raised", "bidirectional", 0, false},
+                      Case{"skipped", "skipped", "bidirectional", 12, false},
+                      Case{"nearest", "nearest", "bidirectional", 0, false},
+                      Case{"nearest_other", "nearest", "bidirectional", 0, false},
+                      Case{"video", "video", "bidirectional", 32, false},
+                      Case{"spotter", "spotter", "bidirectional", 0, false},
+                      Case{"spotter_other", "spotter", "bidirectional", 0, false}),
     [](const auto& info) { return std::string(info.param.archive) + "_of_" + info.param.name; });
 
 TEST(Convolutions, MayStandBeforeAllElse) {
@@ -198,8 +204,8 @@ INSTANTIATE_TEST_SUITE_P(Exported, Pools,
                          ::testing::Values("revin", "revin_of_columns", "last_value",
                                            "largest_value", "least_to_largest", "var_mean",
                                            "instance_norm", "film", "squeeze", "beside", "before",
-                                           "after_tokens", "token_gates", "ends", "weighted",
-                                           "weighted_back", "query", "causal"),
+                                           "after_tokens", "token_gates", "ends", "unbiased",
+                                           "weighted", "weighted_back", "query", "causal"),
                          [](const auto& info) { return std::string(info.param); });
 
 // Rows of constants that attend to tokens, and keys that are fewer or more than these
@@ -228,7 +234,12 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"inverted", "inverted", "bidirectional", 5, false},
                       Case{"series_patches", "series_patches", "strip by distance, 29 values", 36,
                            false},
-                      Case{"normalised_patches", "normalised_patches", "bidirectional", 13, false}),
+                      Case{"normalised_patches", "normalised_patches", "bidirectional", 13, false},
+                      Case{"numbers", "numbers", "bidirectional", 5, false},
+                      Case{"layers_of_numbers", "layers_of_numbers", "bidirectional", 5, false},
+                      Case{"categories", "categories", "bidirectional", 3, false},
+                      Case{"one_table", "one_table", "bidirectional", 3, false},
+                      Case{"whole_numbers", "whole_numbers", "bidirectional", 64, false}),
     test_name);
 
 // Programs with fixed sizes that are models of any length (make_other_lengths.py).

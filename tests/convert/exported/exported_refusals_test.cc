@@ -38,12 +38,6 @@ INSTANTIATE_TEST_SUITE_P(
                       Refusal{"wrong_mask", "softmax(-1) @ half", "7 and 4"}),
     [](const ::testing::TestParamInfo<Refusal>& info) { return std::string(info.param.name); });
 
-TEST(ExportedRefusals, NameTheInputsOfAModelThatHasSeveral) {
-  EXPECT_TRUE(
-      refuses([] { read_exported_model(convert_fixture("exported") / "two_inputs.pt2", {}); },
-              {"two_inputs.pt2", "input 'ids'", "looked up in no table"}));
-}
-
 TEST(ExportedRefusals, NameTheOutputsThatThereAre) {
   ModelOptions options;
   options.output_indices = {2};

@@ -103,6 +103,22 @@ ExportedModel read_model(const char* name) {
   return read_exported_model(convert_fixture("several_inputs") / name, {});
 }
 
+TEST(InputsSideBySide, HaveWholeNumbersAsColumns) {
+  const ExportedModel read = read_model("marks.pt2");
+  ASSERT_EQ(read.graph.inputs.size(), 1u);
+  EXPECT_EQ(read.account.assumed.size(), 2u);
+  const std::string marks = convert_fixture("several_inputs").string() + "/marks_i";
+  for (const std::string example : {"0", "1"}) {
+    const NpyArray rows = NpyArray::read(marks + example + "_0.npy," + marks + example + "_1.npy");
+    const std::vector<float> features = rows.to_f32();
+    const std::vector<SequenceInput> inputs = {{.features = features}};
+    const std::vector<double> found = evaluate(read.graph, inputs).values;
+    const std::vector<double> expected = array_of("marks_e" + example).to_f64();
+    ASSERT_EQ(found.size(), expected.size());
+    for (size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-6);
+  }
+}
+
 TEST(JoinedPrograms, AreOneModel) {
   const ExportedModel joined = joined_programs(read_model("translation_encoder.pt2"),
                                                read_model("translation_decoder.pt2"), "");
@@ -151,7 +167,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Model{"latents", 2, kTwo, true, {0, 0}, {0, 0}},
                       Model{"joined", 2, kOne, false, {0, 0}, {0, 0}},
                       Model{"pooled", 2, kOne, false, {0, 0}, {0, 0}},
-                      Model{"similarity", 2, kOne, false, {0, 0}, {0, 0}}),
+                      Model{"similarity", 2, kOne, false, {0, 0}, {0, 0}},
+                      Model{"user", 2, kOne, false, {0, 1}, {0, 1}}),
     [](const ::testing::TestParamInfo<Model>& info) { return std::string(info.param.name); });
 
 }  // namespace

@@ -149,6 +149,7 @@ TokenAxes token_axes(const NpyArray& array, const Model& model, const std::strin
       !has_ids && features > 1 && (array_flags(model.file()) & kTakesColumnsFirst) != 0;
   if (columns_first) {
     expected = fmt::format("[{0}, tokens] or [batch, {0}, tokens]", features);
+    if (shape.size() == 4 && shape[1] == 1) shape.erase(shape.begin() + 1);
     if (shape.size() < 2 || shape[shape.size() - 2] != features) {
       refuse_shape(array, option, expected);
     }
@@ -163,6 +164,8 @@ TokenAxes token_axes(const NpyArray& array, const Model& model, const std::strin
     if (!is_series) shape.pop_back();
   }
   if (shape.size() != 1 && shape.size() != 2) refuse_shape(array, option, expected);
+  // What has one row for each sequence may have no dimension of tokens.
+  if (shape.size() == 1 && model.input(input).positions_max == 1) shape.push_back(1);
   const uint64_t sequences = shape.size() == 1 ? 1 : shape[tokens_first ? 1 : 0];
   const uint64_t tokens = shape[shape.size() == 1 || tokens_first ? 0 : 1];
   if (array.elements() == 0 || sequences > kTokensMax / tokens) {

@@ -320,13 +320,24 @@ class Comparison {
     const size_t count = elements_of(shape);
     if (of(input).reads_tokens()) {
       Array::Integers ids(count);
-      const uint32_t ids_end = model_.graph.inputs[input].vocab_size;
-      for (int64_t& id : ids) id = static_cast<int64_t>(random() % ids_end);
+      const GraphInput& of_graph = model_.graph.inputs[input];
+      for (size_t i = 0; i < count; ++i) {
+        const std::vector<uint32_t>& own = of_graph.ids_of_places;
+        const uint32_t ids_end =
+            own.empty() ? of_graph.vocab_size : std::min(of_graph.vocab_size, own[i % own.size()]);
+        ids[i] = static_cast<int64_t>(random() % ids_end);
+      }
       return Array::integer(shape, std::move(ids));
     }
     Array::Reals values(count);
-    for (double& value : values) {
-      value = static_cast<float>(4.0 * static_cast<double>(random() >> 11) * 0x1p-53 - 2.0);
+    const auto& ids_of_columns = model_.graph.inputs[input].ids_of_columns;
+    for (size_t i = 0; i < count; ++i) {
+      const auto ids =
+          ids_of_columns.find(static_cast<uint32_t>(i % static_cast<size_t>(shape.back())));
+      values[i] =
+          ids != ids_of_columns.end()
+              ? static_cast<double>(random() % ids->second)
+              : static_cast<float>(4.0 * static_cast<double>(random() >> 11) * 0x1p-53 - 2.0);
     }
     return Array::real(shape, std::move(values));
   }
@@ -485,6 +496,16 @@ Lengths traced_lengths(const TraceShape& trace_shape) {
     lengths.push_back(trace_shape.of(i).traced_tokens());
   }
   return lengths;
+}
+
+void note_columns_of_ids(ExportedModel& model) {
+  for (const GraphInput& input : model.graph.inputs) {
+    for (const auto& [column, ids] : input.ids_of_columns) {
+      model.account.assumed.push_back(
+          fmt::format("column {} of input {} has whole numbers from 0 to {}", column,
+                      quote(input.name), ids - 1));
+    }
+  }
 }
 
 std::optional<ProgramDifference> compare_with_program(ExportedModel& model,

@@ -59,6 +59,9 @@ struct LengthClaim {
 // Keys by their distance, where that is all that counts: a range around 0. REQUIRES: a buffer's.
 std::optional<CompiledMask> mask_rule(const Mask& mask);
 
+// Notes which columns of features are taken for whole numbers.
+void note_columns_of_ids(ExportedModel& model);
+
 // Why the graphs of two lengths, the shorter one first, are not one model; empty: they are.
 std::string difference(const Graph& shorter, const Graph& longer);
 

@@ -248,6 +248,7 @@ class ModelReader {
       model_ = begun;
     } while (!build() || (compares_ && !is_exact() && !holds_at_other_lengths()));
     describe_length();
+    note_columns_of_ids(model_);
     return std::move(model_);
   }
 
@@ -369,7 +370,7 @@ class ModelReader {
     const Lengths traced = traced_lengths(trace_shape_);
     for (size_t i = 0; i < traced.size() && !is_exact(); ++i) {
       const TraceShape& own = trace_shape_.of(i);
-      if (own.reads_images()) continue;
+      if (own.reads_images() || own.is_one_row()) continue;
       if (own.is_dynamic()) {
         if (!own.range_is_known()) claim_.why_exact = "their number is " + own.symbol();
       } else if (std::ranges::count(traced, traced[i]) > 1) {
@@ -763,13 +764,12 @@ ExportedModel read_exported_model(const std::shared_ptr<const ExportedProgram>& 
                                   const std::vector<std::vector<uint64_t>>& expected_inputs,
                                   bool compares) {
   const WorkBudget budget(reading_steps(*program));
-  const InputsSideBySide beside = inputs_side_by_side(*program);
+  const InputsSideBySide beside[] = {inputs_side_by_side(*program, false),
+                                     inputs_side_by_side(*program, true)};
   std::vector<std::pair<std::shared_ptr<const ExportedProgram>, InputMeaning>> readings;
-  for (const auto& read : {program, beside.program}) {
+  for (const auto& read : {program, beside[0].program, beside[1].program}) {
     if (read == nullptr) continue;
-    for (InputMeaning& meaning : possible_meanings(*read)) {
-      readings.emplace_back(read, std::move(meaning));
-    }
+    for (InputMeaning& meaning : possible_meanings(*read)) readings.emplace_back(read, meaning);
   }
   std::optional<InputError> why;  // of the reading that came the farthest
   size_t reached = 0;
@@ -782,7 +782,8 @@ ExportedModel read_exported_model(const std::shared_ptr<const ExportedProgram>& 
       ModelReader one = reader();
       try {
         ExportedModel model = one.read();
-        if (read == beside.program) model.account.given.push_back(beside.words);
+        const size_t which = read == beside[0].program ? 0 : 1;
+        if (read != program) model.account.given.push_back(beside[which].words);
         return model;
       } catch (const InputError& error) {
         if (!why || ops_followed(error) > reached) why = error, reached = ops_followed(error);

@@ -263,10 +263,18 @@ namespace {
 // The numbers of a row of each array after those of the one before, the first of `file`.
 NpyArray side_by_side(const std::filesystem::path& file, const std::string& name,
                       const std::vector<NpyArray>& arrays) {
-  const std::vector<uint64_t>& first = arrays[0].shape();
+  // A whole number for each row is a column, too.
+  size_t rank = 3;
+  for (const NpyArray& array : arrays) rank = std::max(rank, array.shape().size());
+  const auto shape_of = [rank](const NpyArray& array) {
+    std::vector<uint64_t> own = array.shape();
+    if (own.size() + 1 == rank && !is_real(array.dtype())) own.push_back(1);
+    return own;
+  };
+  const std::vector<uint64_t> first = shape_of(arrays[0]);
   std::vector<uint64_t> shape = first;
   for (const NpyArray& array : std::span(arrays).subspan(1)) {
-    const std::vector<uint64_t>& own = array.shape();
+    const std::vector<uint64_t> own = shape_of(array);
     refuse_if(own.empty() || own.size() != first.size() ||
                   !std::equal(own.begin(), own.end() - 1, first.begin()) ||
                   own.back() > UINT32_MAX || array.elements() == 0 || arrays[0].elements() == 0,
@@ -280,8 +288,13 @@ NpyArray side_by_side(const std::filesystem::path& file, const std::string& name
   std::vector<float> values(static_cast<size_t>(arrays[0].elements() / first.back()) * columns);
   size_t begin = 0;  // column
   for (const NpyArray& array : arrays) {
-    const std::vector<float> own = array.to_f32();
-    const auto width = static_cast<size_t>(array.shape().back());
+    std::vector<float> own;
+    if (!is_real(array.dtype())) {
+      for (const int64_t number : array.to_i64()) own.push_back(static_cast<float>(number));
+    } else {
+      own = array.to_f32();
+    }
+    const auto width = static_cast<size_t>(shape_of(array).back());
     for (size_t i = 0; i < own.size(); ++i) {
       values[i / width * columns + begin + i % width] = own[i];
     }

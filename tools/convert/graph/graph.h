@@ -253,7 +253,9 @@ struct GraphInput {
   uint32_t positions_max = 0;  // of a sequence; 0: any number
   uint32_t vocab_size = 0;     // 0: the input is features
   uint32_t token_types = 0;
-  uint32_t tokens_min = 0;  // of a sequence; above 1: whole sequences alone
+  uint32_t tokens_min = 0;                        // of a sequence; above 1: whole sequences alone
+  std::map<uint32_t, uint32_t> ids_of_columns{};  // features that look up rows: how many there are
+  std::vector<uint32_t> ids_of_places{};  // where these have tables of their own: how many each has
 
   friend bool operator==(const GraphInput&, const GraphInput&) = default;
 };

@@ -164,6 +164,62 @@ class Raised(nn.Module):
         return self.head(self.raise2(x).transpose(1, 2))
 
 
+class Skipped(nn.Module):
+    """Half as many rows and as many again, beside those that there were before."""
+
+    def __init__(self):
+        super().__init__()
+        self.into = nn.Conv1d(5, WIDTH, 3, padding=1)
+        self.fewer = nn.Conv1d(WIDTH, WIDTH, 4, 2, 1)
+        self.block = Block()
+        self.more = nn.ConvTranspose1d(WIDTH, WIDTH, 4, 2, 1)
+        self.head = nn.Conv1d(2 * WIDTH, 2, 3, padding=1)
+
+    def forward(self, x):
+        x = F.silu(self.into(x.transpose(1, 2)))
+        y = self.block(self.fewer(x).transpose(1, 2)).transpose(1, 2)
+        return self.head(torch.cat([F.silu(self.more(y)), x], 1)).transpose(1, 2)
+
+
+class Nearest(nn.Module):
+    """A convolution of rows that are there twice."""
+
+    def __init__(self):
+        super().__init__()
+        self.into, self.block = nn.Linear(5, WIDTH), Block()
+        self.head = nn.Conv1d(WIDTH, 2, 3, padding=1)
+
+    def forward(self, x):
+        x = self.block(self.into(x)).transpose(1, 2)
+        return self.head(F.interpolate(x, scale_factor=2)).transpose(1, 2)
+
+
+class Video(nn.Module):
+    """Blocks of two frames, which are given before channels."""
+
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.Conv3d(3, WIDTH, (2, 4, 4), (2, 4, 4))
+        self.places = nn.Parameter(torch.randn(1, 6, WIDTH))
+        self.block, self.head = Block(), nn.Linear(WIDTH, 3)
+
+    def forward(self, x):
+        x = self.blocks(x.permute(0, 2, 1, 3, 4)).flatten(2).transpose(1, 2)
+        return self.head(self.block(x + self.places))
+
+
+class Spotter(nn.Module):
+    """Spectrograms as images of any width, of which a layer sees all lines at once."""
+
+    def __init__(self):
+        super().__init__()
+        self.into, self.block = nn.Conv2d(1, WIDTH, (6, 3), padding=(0, 1)), Block()
+        self.head = nn.Linear(WIDTH, 3)
+
+    def forward(self, x):
+        return self.head(self.block(F.relu(self.into(x)).squeeze(2).transpose(1, 2)).mean(1))
+
+
 def frames(width):
     return lambda tokens: torch.randn(1, tokens, width)
 
@@ -181,11 +237,16 @@ MODELS = [
     ("conformer", Conformer, frames(5), 14, 31, "any"),
     ("stem", Stem, frames(4), 40, 71, "any"),
     ("raised", Raised, frames(5), 6, 11, "any"),
+    ("skipped", Skipped, frames(5), 12, 0, "fixed"),
+    ("nearest", Nearest, frames(5), 9, 14, "fixed"),
+    ("video", Video, lambda count: torch.randn(1, count, 3, 8, 4), 6, 0, "fixed"),
+    ("spotter", Spotter, lambda tokens: torch.randn(1, 1, 6, tokens), 12, 19, "wide"),
 ]
 
 
 def save(folder, name, model, example, lengths):
-    dynamic = ({1: torch.export.Dim.AUTO},) if lengths == "any" else None
+    free = torch.export.Dim.AUTO
+    dynamic = {"any": ({1: free},), "wide": ({3: free},)}.get(lengths)
     program = torch.export.export(model, (example,), dynamic_shapes=dynamic)
     path = os.path.join(folder, name + ".pt2")
     torch.export.save(program, path + ".tmp")
@@ -209,7 +270,8 @@ def main(folder, names):
             y = exact(x.double() if x.is_floating_point() else x)
             np.save(os.path.join(folder, f"{name}{suffix}_input.npy"),
                     x.numpy().astype(np.float32 if x.is_floating_point() else np.int64))
-            np.save(os.path.join(folder, f"{name}{suffix}_expected.npy"), y.detach().numpy())
+            np.save(os.path.join(folder, f"{name}{suffix}_expected.npy"),
+                    np.ascontiguousarray(y.detach().numpy()))
 
 
 if __name__ == "__main__":

@@ -297,15 +297,6 @@ class Prefixed(nn.Module):
         return self.attention(x)[:, 0]
 
 
-class TwoInputs(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.model = Model()
-
-    def forward(self, ids, other):
-        return self.model(ids) + self.model(other)
-
-
 class WrongMask(nn.Module):
     """A mask of 4 x 4, which PyTorch stretches over nothing: it is of one token's scores."""
 
@@ -349,7 +340,6 @@ MISTAKES = {
     "shift": lambda: Model(front=Shift()),
     "convolution": lambda: Model(front=Convolution()),
     "third": lambda: Model(give="third"),
-    "two_inputs": TwoInputs,
     "wrong_mask": WrongMask,
 }
 
@@ -381,7 +371,7 @@ def main(folder, names):
             with torch.no_grad():
                 parameter.add_(0.4 * torch.randn(parameter.shape))
         ids = torch.randint(0, VOCABULARY, (1, TOKENS))
-        inputs = (ids, ids) if name == "two_inputs" else (ids,)
+        inputs = (ids,)
         save(model, inputs, f"{folder}/{name}.pt2")
         if name in DYNAMIC:
             tokens = torch.export.Dim("tokens", min=2, max=DYNAMIC[name])

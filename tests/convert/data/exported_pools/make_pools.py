@@ -121,6 +121,11 @@ class Model(nn.Module):
         y = self.first(self.up(x))
         return self.down(self.join(torch.cat([y[:, 0], y[:, -1]], -1)) + y.std(1, unbiased=False))
 
+    def unbiased(self, x):
+        mean, deviation = x.mean(1, keepdim=True), x.std(1, keepdim=True) + 1e-5
+        y = self.first(self.up((x - mean) / deviation))
+        return self.down(self.join(torch.cat([y.mean(1), y.std(1)], -1)))
+
     # ---- attention pooling ----
 
     def weighted(self, x):

@@ -392,6 +392,60 @@ class SeriesPatches(nn.Module):
         return y * deviation + mean if self.is_normalised else y
 
 
+class Numbers(nn.Module):
+    """Each number of a row is a token, whose weights are its own (FT-Transformer)."""
+
+    def __init__(self, has_layers):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(COLUMNS, WIDTH))
+        self.bias = nn.Parameter(torch.randn(COLUMNS, WIDTH))
+        layers = COLUMNS if has_layers else 0
+        self.layers = nn.ModuleList(nn.Linear(1, WIDTH) for _ in range(layers))
+        self.first = nn.Parameter(torch.randn(1, 1, WIDTH))
+        self.attention, self.head = attention(), nn.Linear(WIDTH, 2)
+
+    def forward(self, x):
+        if self.layers:
+            tokens = [F.relu(layer(x[:, i:i + 1])) for i, layer in enumerate(self.layers)]
+            y = torch.stack(tokens, 1)
+        else:
+            y = x[..., None] * self.weight + self.bias
+        y = torch.cat([self.first.expand(x.size(0), -1, -1), y], 1)
+        return self.head((y + self.attention(y, y, y, need_weights=False)[0])[:, 0])
+
+
+class Categories(nn.Module):
+    """Ids that each column has a table for (TabTransformer), or a part of one table."""
+
+    def __init__(self, sizes, is_one):
+        super().__init__()
+        ends = torch.tensor([0, *sizes]).cumsum(0)
+        self.register_buffer("begins", ends[:-1])
+        self.tables = nn.ModuleList(
+            nn.Embedding(size, WIDTH) for size in ([int(ends[-1])] if is_one else sizes))
+        self.attention, self.head = attention(), nn.Linear(WIDTH, 2)
+
+    def forward(self, ids):
+        if len(self.tables) == 1:
+            y = self.tables[0](ids + self.begins)
+        else:
+            y = torch.stack([table(ids[:, i]) for i, table in enumerate(self.tables)], 1)
+        return self.head((y + self.attention(y, y, y, need_weights=False)[0]).mean(1))
+
+
+class WholeNumbers(nn.Module):
+    """A column that says which row of a table is added to the others' layer."""
+
+    def __init__(self):
+        super().__init__()
+        self.input, self.table = nn.Linear(COLUMNS - 1, WIDTH), nn.Embedding(6, WIDTH)
+        self.attention, self.head = attention(), nn.Linear(WIDTH, 2)
+
+    def forward(self, x):
+        y = self.input(x[..., 1:]) + self.table(x[..., 0].long())
+        return self.head(y + self.attention(y, y, y, need_weights=False)[0])
+
+
 MODELS = {
     "decoder": Decoder,
     "detr": Detr,
@@ -413,6 +467,11 @@ MODELS = {
     "inverted": Inverted,
     "series_patches": lambda: SeriesPatches(False),
     "normalised_patches": lambda: SeriesPatches(True),
+    "numbers": lambda: Numbers(False),
+    "layers_of_numbers": lambda: Numbers(True),
+    "categories": lambda: Categories((3, 5, 4), False),
+    "one_table": lambda: Categories((3, 5, 4), True),
+    "whole_numbers": WholeNumbers,
 }
 SHAPES = {
     "detr": (3, 8, 12),
@@ -420,6 +479,10 @@ SHAPES = {
     "pvt": (3, 12, 16),
     "series_patches": (12, 3),
     "normalised_patches": (12, 3),
+    "numbers": (COLUMNS,),
+    "layers_of_numbers": (COLUMNS,),
+    "categories": (3,),
+    "one_table": (3,),
 }
 FIXED = (*SHAPES, "q_former", "bias_and_zero", "in_turn", "inverted")  # with fixed sizes
 ENDLESS = ("perceiver_io", "resampler")
@@ -436,13 +499,17 @@ def main(folder, names):
             with torch.no_grad():
                 parameter.add_(0.3 * torch.randn(parameter.shape))
         x = torch.randn(2 if name in TWO else 1, *SHAPES.get(name, (TOKENS, COLUMNS)))
+        if name in ("categories", "one_table"):
+            x = torch.tensor([[2, 4, 1]])
+        if name == "whole_numbers":
+            x[..., 0] = torch.arange(TOKENS) % 6
         options = {}
         if name not in FIXED:
             most = {} if name in ENDLESS else {"max": 64}
             options["dynamic_shapes"] = ({1: torch.export.Dim("tokens", min=4, **most)},)
         save(model, (x,), f"{folder}/{name}.pt2", **options)
         with torch.no_grad():
-            outputs = model.double()(x.double())
+            outputs = model.double()(x.double() if x.is_floating_point() else x)
         np.save(f"{folder}/{name}_input.npy", x.numpy())
         np.save(f"{folder}/{name}_expected.npy", np.ascontiguousarray(outputs.numpy()))
 

@@ -272,6 +272,37 @@ def words(n):
 
 ANY = torch.export.Dim.AUTO
 # Name, model, what makes its inputs, lengths of the example, and of others, axes that may vary.
+class User(nn.Module):
+    """What is known of a user, in numbers and as an id, beside items."""
+
+    def __init__(self):
+        super().__init__()
+        self.items, self.users = nn.Embedding(VOCAB, 8), nn.Embedding(5, 8)
+        self.numbers = nn.Linear(3, 8)
+        self.attention = nn.MultiheadAttention(8, 2, batch_first=True)
+        self.head = nn.Linear(11, 2)
+
+    def forward(self, items, user):
+        y = self.items(items) + self.numbers(user)[:, None]
+        y = y + self.attention(y, y, y, need_weights=False)[0]
+        return self.head(torch.cat([y.mean(1), user], -1))
+
+
+class Marks(nn.Module):
+    """Numbers beside whole numbers of the same tokens, such as hours."""
+
+    def __init__(self):
+        super().__init__()
+        self.numbers, self.hours = nn.Linear(3, 8), nn.Embedding(7, 8)
+        self.days = nn.Embedding(4, 8)
+        self.attention = nn.MultiheadAttention(8, 2, batch_first=True)
+        self.head = nn.Linear(8, 2)
+
+    def forward(self, x, marks):
+        y = self.numbers(x) + self.hours(marks[..., 0]) + self.days(marks[..., 1])
+        return self.head(y + self.attention(y, y, y, need_weights=False)[0])
+
+
 MODELS = [
     ("t5", t5, (ids, ids), [(11, 5), (4, 9), (17, 1)], ({1: ANY}, {1: ANY})),
     ("t5_fixed", t5, (ids, ids), [(11, 5)], None),
@@ -287,6 +318,9 @@ MODELS = [
     ("joined", Joined, (features(3), features(5)), [(6, 9), (11, 4)], ({1: ANY}, {1: ANY})),
     ("pooled", Pooled, (features(3), features(5)), [(6, 9), (11, 4)], ({1: ANY}, {1: ANY})),
     ("similarity", Similarity, (ids, ids), [(6, 9), (11, 4)], ({1: ANY}, {1: ANY})),
+    ("user", User, (ids, lambda count: torch.randn(1, count)), [(6, 3), (11, 3)], ({1: ANY}, None)),
+    ("marks", Marks, (features(3), lambda count: torch.randint(0, 4, (1, count, 2))),
+     [(6, 6), (11, 11)], ({1: ANY}, {1: ANY})),
 ]
 
 

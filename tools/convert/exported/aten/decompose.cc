@@ -16,44 +16,6 @@ namespace {
 
 constexpr double kHidden = -std::numeric_limits<double>::infinity();
 
-// What a decomposition is written with: calls that are parts of the one that is decomposed.
-class Parts {
- public:
-  Parts(const Call& call, OpRunner& runner) : call_(call), runner_(runner) {}
-
-  Argument operator()(const char* op, std::vector<NamedArgument> arguments,
-                      const char* overload = "") const {
-    return runner_.run({.op = op,
-                        .overload = overload,
-                        .arguments = std::move(arguments),
-                        .stack_trace = call_.stack_trace,
-                        .part_of = call_.target()});
-  }
-  Argument times(const Argument& a, const Argument& b) const {
-    return (*this)("mul", {{"self", a}, {"other", b}});
-  }
-  Argument plus(const Argument& a, const Argument& b) const {
-    return (*this)("add", {{"self", a}, {"other", b}});
-  }
-  Argument view(const Argument& value, const Shape& shape) const {
-    return (*this)("view", {{"self", value}, {"size", list(shape)}});
-  }
-  Shape shape(const Argument& tensor) const { return runner_.like(tensor).shape(); }
-  bool is_bool(const Argument& tensor) const {
-    return runner_.like(tensor).type() == ElementType::kBool;
-  }
-  bool is_fixed(const Argument& tensor) const { return runner_.is_fixed(tensor); }
-  bool is_constant(const Argument& tensor) const { return runner_.is_constant(tensor); }
-
-  static Argument list(const std::vector<int64_t>& numbers) {
-    return Argument::List(numbers.begin(), numbers.end());
-  }
-
- private:
-  const Call& call_;
-  OpRunner& runner_;
-};
-
 // beta * self + alpha * (the product of the two others)
 struct ProductOp {
   std::string_view op, first, second;
@@ -240,15 +202,6 @@ Argument weight_norm(const Call& call, const Parts& parts) {
   const Argument factor =
       parts("div", {{"self", parts.view(call.argument("g"), sizes)}, {"other", lengths}});
   return parts.times(v, factor);
-}
-
-// As many numbers as a kernel has dimensions; one stands for all.
-Shape each_of(const Call& call, const char* name, size_t count, const Shape& otherwise) {
-  Shape numbers = call.has(name) ? Shape(call.integers(name)) : otherwise;
-  if (numbers.empty()) numbers = otherwise;
-  if (numbers.size() == 1) numbers.resize(count, numbers[0]);
-  if (numbers.size() != count) call.refuse("its {} has {} numbers", name, numbers.size());
-  return numbers;
 }
 
 struct Pool {
@@ -672,39 +625,6 @@ class Einsum {
 
 Argument einsum(const Call& call, const Parts& parts) { return Einsum(call, parts).run(); }
 
-// A transposed convolution whose windows follow each other without gaps: k rows of each one, of
-// which a layer makes all numbers.
-Argument transposed_convolution(const Call& call, const Parts& parts) {
-  const Shape weight = parts.shape(call.argument("weight"));
-  const Shape given = parts.shape(call.argument("input"));
-  const auto are_all = [&](const char* name, int64_t number) {
-    if (!call.has(name)) return name != std::string_view("stride") || number == 1;
-    const std::vector<int64_t> numbers = call.integers(name);
-    return std::ranges::all_of(numbers, [&](int64_t own) { return own == number; });
-  };
-  if (weight.size() != 3 || given.size() != 3 || !are_all("stride", weight[2]) ||
-      !are_all("padding", 0) || !are_all("output_padding", 0) || !are_all("dilation", 1) ||
-      call.integer("groups", 1) != 1) {
-    call.refuse(
-        "transposed convolutions are supported along the tokens [sequences, channels, tokens], "
-        "with a stride as long as the kernel, without padding and groups");
-  }
-  const int64_t inputs = weight[0], outputs = weight[1], k = weight[2];
-  const auto turned = [&](const Argument& value) {
-    return parts("transpose", {{"self", value}, {"dim0", int64_t{1}}, {"dim1", int64_t{2}}}, "int");
-  };
-  const Argument matrix = parts.view(
-      parts("permute", {{"self", call.argument("weight")}, {"dims", Parts::list({2, 1, 0})}}),
-      {k * outputs, inputs});
-  std::vector<NamedArgument> layer = {{"input", turned(call.argument("input"))},
-                                      {"weight", matrix}};
-  if (call.has("bias")) {
-    layer.push_back({"bias", parts("repeat", {{"self", call.argument("bias")},
-                                              {"repeats", Parts::list({k})}})});
-  }
-  return turned(parts.view(parts("linear", std::move(layer)), {given[0], given[2] * k, outputs}));
-}
-
 struct Decomposition {
   std::string_view op;
   Argument (*run)(const Call& call, const Parts& parts);
@@ -738,6 +658,7 @@ constexpr Decomposition kDecompositions[] = {
     {"scaled_dot_product_attention", attention},
     {"einsum", einsum},
     {"conv_transpose1d", transposed_convolution},
+    {"conv3d", convolution_over_frames},
 };
 
 const Decomposition* find_row(std::string_view op) {

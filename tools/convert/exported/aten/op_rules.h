@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "convert/exported/aten/interpret.h"
@@ -81,6 +82,51 @@ inline ElementType real_type(ElementType type) {
 
 // Refuses complex arrays.
 const Array& real_array(const Call& call, std::string_view name);
+
+// What a decomposition is written with: calls that are parts of the one that is decomposed.
+class Parts {
+ public:
+  Parts(const Call& call, OpRunner& runner) : call_(call), runner_(runner) {}
+
+  Argument operator()(const char* op, std::vector<NamedArgument> arguments,
+                      const char* overload = "") const {
+    return runner_.run({.op = op,
+                        .overload = overload,
+                        .arguments = std::move(arguments),
+                        .stack_trace = call_.stack_trace,
+                        .part_of = call_.target()});
+  }
+  Argument times(const Argument& a, const Argument& b) const {
+    return (*this)("mul", {{"self", a}, {"other", b}});
+  }
+  Argument plus(const Argument& a, const Argument& b) const {
+    return (*this)("add", {{"self", a}, {"other", b}});
+  }
+  Argument view(const Argument& value, const Shape& shape) const {
+    return (*this)("view", {{"self", value}, {"size", list(shape)}});
+  }
+  Shape shape(const Argument& tensor) const { return runner_.like(tensor).shape(); }
+  bool is_bool(const Argument& tensor) const {
+    return runner_.like(tensor).type() == ElementType::kBool;
+  }
+  bool is_fixed(const Argument& tensor) const { return runner_.is_fixed(tensor); }
+  bool is_constant(const Argument& tensor) const { return runner_.is_constant(tensor); }
+
+  static Argument list(const std::vector<int64_t>& numbers) {
+    return Argument::List(numbers.begin(), numbers.end());
+  }
+
+ private:
+  const Call& call_;
+  OpRunner& runner_;
+};
+
+// As many numbers as a kernel has dimensions; one stands for all.
+Shape each_of(const Call& call, const char* name, size_t count, const Shape& otherwise);
+
+// Of convolutions, parts of which are others (row_ops.cc).
+Argument transposed_convolution(const Call& call, const Parts& parts);
+Argument convolution_over_frames(const Call& call, const Parts& parts);
 
 // How ops that move elements are written.
 

@@ -610,4 +610,103 @@ Movement windows(const Shape& input, const Shape& result, const Shape& weight,
   return movement;
 }
 
+Shape each_of(const Call& call, const char* name, size_t count, const Shape& otherwise) {
+  Shape numbers = call.has(name) ? Shape(call.integers(name)) : otherwise;
+  if (numbers.empty()) numbers = otherwise;
+  if (numbers.size() == 1) numbers.resize(count, numbers[0]);
+  if (numbers.size() != count) call.refuse("its {} has {} numbers", name, numbers.size());
+  return numbers;
+}
+
+// A transposed convolution that makes `stride` rows of each one: a convolution of all their
+// numbers. Tap t makes row r of each of the row that is m before it, where t = stride * m + r +
+// padding.
+Argument transposed_convolution(const Call& call, const Parts& parts) {
+  const Argument& input = call.argument("input");
+  const Shape weight = parts.shape(call.argument("weight")), given = parts.shape(input);
+  const auto number = [&](const char* name, int64_t otherwise) {
+    return each_of(call, name, 1, {otherwise})[0];
+  };
+  const bool is_line = weight.size() == 3 && given.size() == 3;
+  const int64_t stride = is_line ? number("stride", 1) : 0;
+  const int64_t padding = is_line ? number("padding", 0) : 0;
+  if (!is_line || stride < 1 || padding < 0 || number("dilation", 1) != 1 ||
+      call.integer("groups", 1) != 1 ||
+      weight[2] + number("output_padding", 0) != stride + 2 * padding) {
+    call.refuse(
+        "transposed convolutions are supported along the tokens [sequences, channels, tokens], "
+        "without groups, where they make as many rows of each as their stride says");
+  }
+  const int64_t inputs = weight[0], outputs = weight[1], k = weight[2];
+  const int64_t before = (k - 1 - padding) / stride, after = (padding + stride - 1) / stride;
+  const int64_t kernel = before + after + 1, first = stride * after - padding;
+  const auto zeros_around = [&](const Argument& of, int64_t left, int64_t right) {
+    if (left == 0 && right == 0) return of;
+    return parts("constant_pad_nd", {{"self", of}, {"pad", Parts::list({left, right})}});
+  };
+  const Argument taps =
+      parts.view(zeros_around(call.argument("weight"), first, kernel * stride - k - first),
+                 {inputs, outputs, kernel, stride});
+  const Argument forward = parts("flip", {{"self", taps}, {"dims", Parts::list({2})}});
+  std::vector<NamedArgument> layer = {
+      {"input", zeros_around(input, before, after)},
+      {"weight",
+       parts.view(parts("permute", {{"self", forward}, {"dims", Parts::list({3, 1, 0, 2})}}),
+                  {stride * outputs, inputs, kernel})}};
+  if (call.has("bias")) {
+    layer.push_back({"bias", parts("repeat", {{"self", call.argument("bias")},
+                                              {"repeats", Parts::list({stride})}})});
+  }
+  const auto turned = [&](const Argument& value) {
+    return parts("transpose", {{"self", value}, {"dim0", int64_t{1}}, {"dim1", int64_t{2}}}, "int");
+  };
+  return turned(parts.view(turned(parts("convolution", std::move(layer))),
+                           {given[0], given[2] * stride, outputs}));
+}
+
+// A convolution over frames: for each result in time one over images, whose channels are those of
+// all frames that it sees.
+Argument convolution_over_frames(const Call& call, const Parts& parts) {
+  const Argument& input = call.argument("input");
+  const Shape given = parts.shape(input), weight = parts.shape(call.argument("weight"));
+  const auto numbers = [&](const char* name, int64_t otherwise) {
+    return each_of(call, name, 3, {otherwise});
+  };
+  const Shape stride = numbers("stride", 1), padding = numbers("padding", 0);
+  const Shape dilation = numbers("dilation", 1);
+  if (weight.size() != 5 || given.size() != 5 || padding[0] != 0 || dilation[0] != 1 ||
+      stride[0] < 1 || call.integer("groups", 1) != 1) {
+    call.refuse(
+        "convolutions over frames are supported for [sequences, channels, frames, height, width], "
+        "without groups, and without zeros and gaps between frames");
+  }
+  const int64_t frames = weight[2];
+  const Argument kernel =
+      parts.view(call.argument("weight"), {weight[0], weight[1] * frames, weight[3], weight[4]});
+  const auto last_two = [](const Shape& of) { return Parts::list({of[1], of[2]}); };
+  const auto turned = [&](const Argument& value) {
+    return parts("transpose", {{"self", value}, {"dim0", int64_t{1}}, {"dim1", int64_t{2}}}, "int");
+  };
+  Argument::List rows;
+  Shape made;
+  for (int64_t first = 0; first + frames <= given[2]; first += stride[0]) {
+    const Argument seen = parts(
+        "slice", {{"self", input}, {"dim", int64_t{2}}, {"start", first}, {"end", first + frames}});
+    const Argument image =
+        parts("convolution",
+              {{"input", parts.view(seen, {given[0], given[1] * frames, given[3], given[4]})},
+               {"weight", kernel},
+               {"bias", call.has("bias") ? call.argument("bias") : Argument()},
+               {"stride", last_two(stride)},
+               {"padding", last_two(padding)},
+               {"dilation", last_two(dilation)}});
+    made = parts.shape(image);
+    rows.push_back(turned(parts.view(image, {made[0], made[1], made[2] * made[3]})));
+  }
+  if (rows.empty()) call.refuse("it has fewer frames than its kernel sees");
+  const auto times = static_cast<int64_t>(rows.size());
+  const Argument all = parts("cat", {{"tensors", std::move(rows)}, {"dim", int64_t{1}}});
+  return parts.view(turned(all), {made[0], made[1], times, made[2], made[3]});
+}
+
 }  // namespace arenite::convert

@@ -27,6 +27,13 @@ ElementSumRef features_input(GraphBuilder& builder, Shape shape) {
   return on_rows(builder, rows, shape, rows.node, width);
 }
 
+ElementSumRef row_of_sequence(GraphBuilder& builder, const ElementSumRef& value, Shape shape) {
+  const ValueId node = builder.source(value->front()).node;
+  const std::string& name = builder.graph.node(node).name;
+  const ValueId one = builder.graph.add_select(name + ".row", SelectKind::kFirst, node);
+  return whole_source(builder.source_of_node(one, builder.sizes.sequences), std::move(shape));
+}
+
 // Rows of constants that a program puts before those of each sequence's tokens, by whatever op.
 
 namespace {
@@ -238,7 +245,41 @@ ElementSumRef embedded(GraphBuilder& builder, EmbeddingNode node, const ElementS
                                                    builder.graph.inputs[builder.stream()].axis);
   Shape shape = ids->shape;
   shape.push_back(0);
+  if (builder.sizes.tokens == 1 && builder.streams() > 1) {
+    shape.back() = width;
+    return row_of_sequence(
+        builder, whole_source(builder.source_of_node(made, builder.sizes.rows()), shape), shape);
+  }
   return on_rows(builder, {made, width, std::move(rows), builder.sizes.rows()}, shape, made, width);
+}
+
+// With rows of zeros after the others, which no id of the author's looks up.
+WeightRef with_rows(const WeightRef& weight, uint32_t rows) {
+  if (weight.rows == rows) return weight;
+  WeightRef longer;
+  longer.name = weight.name;
+  longer.rows = rows;
+  longer.columns = weight.columns;
+  set_exact(longer, [weight, count = size_t{rows} * weight.columns] {
+    std::vector<double> values = weight.exact();
+    values.resize(count, 0.0);
+    return values;
+  });
+  return longer;
+}
+
+// A table for some of a sequence's ids alone, as one of each column: all become as long as the
+// longest one.
+WeightRef with_rows_of_all(GraphBuilder& builder, WeightRef table) {
+  GraphInput& input = builder.graph.inputs[builder.stream()];
+  const uint32_t rows = std::max(input.vocab_size, table.rows);
+  input.vocab_size = rows;
+  for (const ValueId value : builder.graph.order()) {
+    auto* other = builder.graph.as<EmbeddingNode>(value);
+    const bool is_of_input = other != nullptr && builder.graph.axis(value) == input.axis;
+    if (is_of_input && other->tokens) other->tokens = with_rows(*other->tokens, rows);
+  }
+  return with_rows(table, rows);
 }
 
 }  // namespace
@@ -257,9 +298,17 @@ ElementSumRef embedding(GraphBuilder& builder, const ConstantRef& table, const E
     const uint32_t sequence = token / (sizes.tokens - sizes.prefix);
     rows.push_back(token + (sequence + 1) * sizes.prefix);
   }
-  const WeightRef weight = weight_of(builder.program, table, false);
+  WeightRef weight = weight_of(builder.program, table, false);
   GraphInput& input = builder.graph.inputs[builder.stream()];
   uint32_t& rows_max = are_types ? input.token_types : input.vocab_size;
+  if (count < sizes.rows() && !are_types && sizes.prefix == 0) {
+    weight = with_rows_of_all(builder, std::move(weight));
+    input.ids_of_places.resize(sizes.tokens, UINT32_MAX);
+    for (const uint32_t row : rows) {
+      uint32_t& ids_end = input.ids_of_places[row % sizes.tokens];
+      ids_end = std::min(ids_end, static_cast<uint32_t>(table->shape()[0]));
+    }
+  }
   refuse_op_if(rows_max != 0 && rows_max != weight.rows,
                "tokens are looked up in tables of different lengths");
   rows_max = weight.rows;

@@ -692,6 +692,7 @@ std::optional<ElementSumRef> linear_of_windows(GraphBuilder& builder, const Elem
   }
   const ElementSumRef value = builder.materialised(given);
   const OnStream on(builder, *value);
+  if (builder.axis_of_stream(builder.stream()).is_image()) return std::nullopt;
   const TraceSizes sizes = builder.sizes;
   const auto width = static_cast<size_t>(value->shape.back());
   const size_t rows = value->elements() / width, each = rows / sizes.sequences;

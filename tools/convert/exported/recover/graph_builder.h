@@ -275,6 +275,8 @@ class OnStream {
 // Of kTokens or kTypes.
 ElementSumRef ids_input(GraphBuilder& builder, Source::Kind kind, Shape shape);
 ElementSumRef features_input(GraphBuilder& builder, Shape shape);
+// The one row that each sequence has in a node, as one that was pooled, in another shape.
+ElementSumRef row_of_sequence(GraphBuilder& builder, const ElementSumRef& value, Shape shape);
 // [sequences, ...]; `layout` is how they lie, where that is known.
 ElementSumRef images_input(GraphBuilder& builder, Shape shape,
                            const std::optional<ImageLayout>& layout);

@@ -185,9 +185,24 @@ std::vector<int64_t> numbers_in(const Term& term, size_t count, uint32_t source)
 // How images lie of which a value has rows.
 [[noreturn]] void find_rows_of_image(GraphBuilder& builder, const Term& term, size_t count,
                                      size_t width) {
-  // One row of all is no part of an image.
-  refuse_op_if<Cause::kInput>(count / width <= builder.sizes.sequences, "{}", kNoWindows);
-  const std::vector<int64_t> elements = numbers_in(term, count, builder.images);
+  std::vector<int64_t> elements = numbers_in(term, count, builder.images);
+  // A number that a row repeats stands for itself.
+  const auto is_one_number = [&](size_t i) { return elements[i] == elements[i - i % width]; };
+  bool is_repeated = true;
+  for (size_t i = 0; i < count && is_repeated; ++i) is_repeated = is_one_number(i);
+  if (is_repeated) {
+    for (size_t i = 0; i * width < count; ++i) elements[i] = elements[i * width];
+    elements.resize(count / width);
+    width = 1;
+  }
+  // One row of all is no part of an image; a part of a series is.
+  const bool is_part =
+      builder.images_shape.size() == 1 && width < static_cast<size_t>(builder.images_shape[0]);
+  refuse_op_if<Cause::kInput>(elements.size() / width <= builder.sizes.sequences && !is_part, "{}",
+                              kNoWindows);
+  if (builder.images_shape.size() == 1 && (is_repeated || is_part)) {
+    follow_with(builder, {1, static_cast<uint32_t>(builder.images_shape[0]), 1});
+  }
   for (const ImageLayout& image : possible_layouts(builder.images_shape)) {
     std::vector<int64_t> places = elements;
     const auto each = static_cast<int64_t>(image.elements());
@@ -196,6 +211,10 @@ std::vector<int64_t> numbers_in(const Term& term, size_t count, uint32_t source)
               static_cast<int64_t>(image.place(static_cast<size_t>(place % each)));
     }
     if (WindowFinder(image, places, width).find()) follow_with(builder, image);
+  }
+  // What works on each pixel comes before, and shows no windows yet.
+  if (builder.images_shape.size() == 3) {
+    follow_with(builder, possible_layouts(builder.images_shape)[0]);
   }
   throw NotRecognised(kNoWindows, Cause::kInput);
 }
@@ -269,9 +288,15 @@ ElementSumRef as_windows(GraphBuilder& builder, const ElementSumRef& value) {
       find_rows_of_image(builder, term, value->elements(), width);
     }
   }
-  const bool may_be = value->is_plain() && !value->terms[0].places.is_whole() &&
-                      builder.is_node(value->at(0)) && builder.is_node(value->at(width - 1)) &&
-                      builder.row_of(value->at(0)) != builder.row_of(value->at(width - 1));
+  const size_t rows = value->elements() / width;
+  // Of several pixels a row, or of some pixels: each second one of each second line.
+  const bool has_other_rows =
+      !value->terms[0].places.is_whole() || builder.source(value->at(0)).width != width;
+  const bool may_be = value->is_plain() && has_other_rows && builder.is_node(value->at(0)) &&
+                      builder.is_node(value->at(width - 1)) &&
+                      (builder.row_of(value->at(0)) != builder.row_of(value->at(width - 1)) ||
+                       (builder.keeps_rows_apart && rows > builder.sizes.sequences &&
+                        rows < builder.source(value->at(0)).rows));
   if (!may_be) return value;
   const uint32_t from = source_of(value->at(0));
   const Source source = builder.source_at(from);

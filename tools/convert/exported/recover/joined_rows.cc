@@ -192,7 +192,7 @@ class JoinedRows {
       heads = own;
     }
     if (!heads) return std::nullopt;
-    std::optional<RowsOfNode> all;
+    std::vector<RowsOfNode> all;
     for (size_t i = 0; i < values_.size(); ++i) {
       std::string name;
       if (!parts[i]) {
@@ -201,11 +201,17 @@ class JoinedRows {
         parts[i] = constant_rows(builder_, *numbers, values_[i]->shape, *heads, name);
       }
       if (!parts[i]) return std::nullopt;
-      all = all ? joined_with(builder_, *all, *parts[i]) : *parts[i];
+      all.push_back(*parts[i]);
+    }
+    // In pairs, so that there are few kinds of joined rows.
+    for (size_t count = all.size(); count > 1; count = (count + 1) / 2) {
+      for (size_t i = 0; i < count; i += 2) {
+        all[i / 2] = i + 1 < count ? joined_with(builder_, all[i], all[i + 1]) : all[i];
+      }
     }
     Shape shape = values_[0]->shape;
-    shape[shape.size() - 2] = all->rows;
-    return permuted(rows_as_elements(builder_, *all, *heads, shape), inverse_order(order_));
+    shape[shape.size() - 2] = all[0].rows;
+    return permuted(rows_as_elements(builder_, all[0], *heads, shape), inverse_order(order_));
   }
 
  private:
@@ -243,7 +249,10 @@ std::optional<ElementSumRef> joined_rows(GraphBuilder& builder,
   }
   const bool are_one =
       !streams.empty() && std::ranges::count(streams, streams[0]) == std::ssize(values);
-  if (are_one || (!has_rows && !builder.keeps_rows_apart)) return std::nullopt;
+  // Columns of one stream stand side by side.
+  const bool are_columns =
+      are_one && (dim + 1 == values[0]->shape.size() || !builder.reads_images());
+  if (are_columns || (!has_rows && !builder.keeps_rows_apart)) return std::nullopt;
   // Columns that stand before the tokens are turned.
   if (dim + 1 < values[0]->shape.size()) return JoinedRows(builder, values, dim).join();
   std::vector<ElementSumRef> as_rows;

@@ -103,8 +103,10 @@ class SumBuilder {
 
   void choose_reference() {
     const size_t count = elements_of(shape_);
-    const auto whole =
+    auto whole =
         std::ranges::find_if(nodes_, [&](const Term& term) { return is_injective(term, count); });
+    // Of one value its columns may be repeated, as of numbers that are a token each.
+    if (whole == nodes_.end() && nodes_.size() == 1) whole = nodes_.begin();
     refuse_op_if<Cause::kSum>(
         whole == nodes_.end(),
         "it adds each token to each other, or values that are all repeated: not supported, sums "

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <utility>
 
 #include "convert/exported/aten/op_rules.h"
@@ -192,6 +193,7 @@ PlacedRows placed_rows(GraphBuilder& builder, const ElementSumRef& value) {
     const auto n = static_cast<size_t>(tokens);
     in_order = rows.rows[i] == i / n * places + first + i % n;
   }
+  builder.has_other_rows = builder.has_other_rows || !in_order;
   refuse_op_if(!in_order, "its windows see tokens in another order than theirs");
   const uint32_t constants = builder.constants_of(rows.node);
   return {first == 0 ? rows.node : builder.without_first(rows.node, constants), places, first};
@@ -212,14 +214,21 @@ ElementSumRef over_windows(GraphBuilder& builder, const ElementSumRef& given, co
   const ElementSumRef value = sees_zeros ? without_zeros(ordered, convolution) : ordered;
   const Shape shape = value->shape;
   const auto places = static_cast<int64_t>(value->elements()) / shape[0] / shape.back();
-  const PlacedRows rows = placed_rows(builder, with_shape(value, {shape[0], places, shape.back()}));
+  ElementSumRef in_rows = with_shape(value, {shape[0], places, shape.back()});
+  if (builder.keeps_rows_apart) in_rows = rows_in_turn(builder, in_rows);
+  const OnStream on(builder, *in_rows);
+  const PlacedRows rows = placed_rows(builder, in_rows);
   Windows seen;
   seen.lines = window_along(0, kernel, convolution);
   const Axis& axis = builder.graph.axes[builder.graph.axis(rows.input)];
   if (directions == 2) {
-    const bool fits = axis.is_image() && axis.other == shape[2] && axis.rows == places;
+    // An image of one column may be seen as one line.
+    const bool is_column = axis.is_image() && axis.other == 1 && shape[1] == 1;
+    const bool fits =
+        axis.is_image() && axis.rows == places && (is_column || axis.other == shape[2]);
     refuse_op_if(!fits, "{}", kNoConvolution);
     seen.columns = window_along(1, kernel, convolution);
+    if (is_column) std::swap(seen.lines, seen.columns);
     seen.width = axis.other;
   } else {
     refuse_op_if(axis.is_image(), "it sees pixels as one line: {}", kNoConvolution);
@@ -292,10 +301,15 @@ AddNodes convolution_nodes(Tracer& tracer, const ConstantRef& weight, int64_t gr
 }  // namespace
 
 std::optional<TracedValue> convolution_op(Tracer& tracer, const Call& call) {
-  if (!is_one_of(call.op, {"conv1d", "conv2d", "convolution"})) return std::nullopt;
+  if (!is_one_of(call.op, {"conv1d", "conv2d", "conv3d", "convolution"})) return std::nullopt;
   const TracedValue* input = value_of(call, "input");
   const auto weight = value_as<ConstantRef>(call, "weight");
   refuse_op_if(input == nullptr || !weight, "its weights depend on the model's input");
+  if (weight->shape().size() == 5) {
+    Call over_frames = call;
+    over_frames.op = "conv3d";
+    return made_of_others(tracer, over_frames);
+  }
   const Call shapes = with_shapes(call);
   Array from = shapes.array("input");
   const Array weights = shapes.array("weight");
@@ -312,7 +326,16 @@ std::optional<TracedValue> convolution_op(Tracer& tracer, const Call& call) {
   Shape result = convolved_shape(shapes, from, weights, convolution);
   const bool is_single = is_of_single_places(weights, convolution);
   Shape kernel = weights.shape(), flat = result;
+  ConstantRef taps = weight;
   if (!is_single) {
+    // What sees all lines at once has one line of all their numbers.
+    const bool is_high = kernel.size() == 4 && !tracer.builder.reads_images() && kernel[2] > 1 &&
+                         kernel[2] == shape[2] && result[2] == 1 && convolution.groups == 1;
+    if (is_high) {
+      kernel = {kernel[0], kernel[1] * kernel[2], 1, kernel[3]};
+      taps = with_shape(weight, kernel);
+      value = with_shape(value, {shape[0], kernel[1], 1, shape[3]});
+    }
     widen(tracer.builder, value, kernel, flat, convolution);
     narrow(tracer.builder, value, kernel, flat, convolution);
   }
@@ -320,7 +343,7 @@ std::optional<TracedValue> convolution_op(Tracer& tracer, const Call& call) {
   const ElementSumRef made =
       is_single ? of_places(tracer, value, weight, convolution.groups, bias)
                 : over_windows(tracer.builder, value, kernel, convolution, true,
-                               convolution_nodes(tracer, weight, convolution.groups, bias), flat);
+                               convolution_nodes(tracer, taps, convolution.groups, bias), flat);
   if (!has_batch) result.erase(result.begin());
   return with_shape(made, result);
 }
@@ -348,6 +371,32 @@ std::optional<TracedValue> nearest_op(Tracer& tracer, const Call& call) {
            .stack_trace = call.stack_trace,
            .part_of = call.target()})
       .at(0);
+}
+
+// The mean of each line or each column of an image: over windows that are as long.
+std::optional<TracedValue> mean_of_lines(Tracer& tracer, const Call& call) {
+  if (call.op != "mean" || !call.has("dim") || !tracer.builder.reads_images()) return std::nullopt;
+  const TracedValue input = values_of(call).at(0);
+  const Shape shape = shape_of(input);
+  const std::vector<int64_t> dims = call.integers("dim");
+  if (shape.size() != 4 || dims.size() != 1 || shape[2] < 2 || shape[3] < 2) return std::nullopt;
+  const size_t axis = call.dimension(dims[0], shape.size());
+  const ElementSumRef value = tracer.as_sum(input);
+  if (axis < 2 || !is_along_tokens(tracer.builder, *value, 2) ||
+      !is_along_tokens(tracer.builder, *value, 3)) {
+    return std::nullopt;
+  }
+  Argument::List kernel = {int64_t{1}, int64_t{1}};
+  kernel[axis - 2] = shape[axis];
+  const TracedValue made =
+      tracer
+          .trace({.op = "avg_pool2d",
+                  .arguments = {{"self", traced(value)}, {"kernel_size", std::move(kernel)}}})
+          .at(0);
+  if (call.flag("keepdim", false)) return made;
+  Shape left = shape;
+  left.erase(left.begin() + static_cast<ptrdiff_t>(axis));
+  return with_shape(tracer.as_sum(made), left);
 }
 
 std::optional<TracedValue> max_pool_op(Tracer& tracer, const Call& call) {
@@ -393,6 +442,87 @@ std::optional<TracedValue> max_pool_op(Tracer& tracer, const Call& call) {
     return builder.graph.add_max_pool(name, seen, from);
   };
   return with_shape(over_windows(builder, value, kernel, convolution, false, add, flat), result);
+}
+
+// ---- rows of tokens beside rows in turn of windows over them, as of a layer that halves their
+// number and one that doubles it again ----
+
+namespace {
+
+constexpr uint32_t kHalvingsMax = 8;
+
+// The rows of a node on another axis, where these are as many parts of windows over them. Nothing
+// for any other axis.
+std::optional<ValueId> on_axis(GraphBuilder& builder, ValueId node, uint32_t to, uint32_t depth) {
+  Graph& graph = builder.graph;
+  if (graph.axis(node) == to) return node;
+  const Axis turns = graph.axes[to];
+  if (turns.kind != AxisKind::kTurns || depth == 0) return std::nullopt;
+  const uint32_t from = graph.axis(node);
+  for (size_t i = 0; i < graph.axes.size(); ++i) {
+    const Axis windows = graph.axes[i];
+    const auto reach = static_cast<uint32_t>(std::max(0, windows.window));
+    if (windows.kind != AxisKind::kWindows || windows.source != from ||
+        windows.stride != turns.rows || reach < 1 || reach > turns.rows) {
+      continue;
+    }
+    Windows seen;
+    seen.lines.kernel = seen.lines.stride = turns.rows;
+    seen.lines.after = turns.rows - reach;
+    const ValueId few = graph.add_windows(builder.name + ".windows", seen, node);
+    const auto made = on_axis(builder, few, turns.source, depth - 1);
+    if (made) return graph.add_in_turn(builder.name + ".turns", *made, turns.rows);
+  }
+  return std::nullopt;
+}
+
+// The value with its rows on the axis of a stream; as it is, where it cannot be.
+ElementSumRef on_stream(GraphBuilder& builder, const ElementSumRef& given, uint32_t stream) {
+  const ElementSumRef value = builder.materialised(given);
+  std::map<uint32_t, uint32_t> to;  // by source
+  std::vector<int64_t> numbers = numbers_of(*value);
+  for (int64_t& number : numbers) {
+    if (!builder.is_node(number)) return given;
+    const auto [known, is_new] = to.try_emplace(source_of(number));
+    if (is_new) {
+      const Source from = builder.source(number);
+      const uint32_t axis = static_cast<uint32_t>(
+          std::ranges::find(builder.graph.axes, builder.axis_of_stream(stream)) -
+          builder.graph.axes.begin());
+      const auto node = on_axis(builder, from.node, axis, kHalvingsMax);
+      const OnStream on(builder, stream);
+      if (!node || from.rows != builder.sizes.rows()) return given;
+      known->second = builder.source_of_node(*node, from.rows);
+    }
+    number = number_of(known->second, static_cast<uint64_t>(index_of(number)));
+  }
+  return plain(value->shape, std::move(numbers));
+}
+
+}  // namespace
+
+Call with_rows_alike(Tracer& tracer, const Call& call) {
+  GraphBuilder& builder = tracer.builder;
+  if (!builder.keeps_rows_apart || builder.streams() < 2) return call;
+  const auto stream_of = [&](const TracedValue& value) -> std::optional<uint32_t> {
+    const FunctionRef& function = value.as<FunctionRef>();
+    const ElementSumRef elements = function ? function->base : value.as<ElementSumRef>();
+    return elements ? builder.stream_of(*elements) : std::nullopt;
+  };
+  std::optional<uint32_t> in_turn;
+  for (const TracedValue& value : values_of(call)) {
+    const auto stream = stream_of(value);
+    if (stream && builder.axis_of_stream(*stream).kind == AxisKind::kTurns) in_turn = stream;
+  }
+  if (!in_turn) return call;
+  return bind<TracedRef>(call, [&](const TracedRef& ref) -> Argument {
+    const auto stream = stream_of(*ref);
+    if (!stream || stream == in_turn ||
+        builder.sizes_of(*stream).tokens != builder.sizes_of(*in_turn).tokens) {
+      return ref;
+    }
+    return traced({on_stream(builder, tracer.as_sum(*ref), *in_turn), ref->type});
+  });
 }
 
 }  // namespace arenite::convert

@@ -161,19 +161,22 @@ Followed follow_any(const std::shared_ptr<const ExportedProgram>& program, Trace
   // All ops were followed, and the output is no row of tokens.
   const bool is_of_output = readings.reached == SIZE_MAX;
   const bool is_cut = !is_of_output && program->nodes[readings.reached].op.starts_with("conv");
-  if (has_one_token && !is_of_output && !is_cut) given.refuse_one_token();
   const auto images = is_of_output ? std::nullopt : given.of_images();
+  const auto series = is_of_output ? std::nullopt : given.with_series();
   const auto columns = is_of_output ? std::nullopt : given.with_columns_first();
   std::optional<Followed> followed;
-  bool have_images_rows = false, have_columns_rows = false;
+  bool have_images_rows = false, have_columns_rows = false, have_series_rows = false;
   if (images) {  // told of where they came farther, or could go on at a convolution
     followed = readings.follow(*images, readings.reached + (is_cut ? 0 : 1), have_images_rows);
   }
   if (!followed && has_other_rows) followed = readings.follow_apart(given, readings.reached);
   if (!followed && have_images_rows) followed = readings.follow_apart(*images, {});
+  if (!followed && series) followed = readings.follow(*series, {}, have_series_rows);
+  if (!followed && have_series_rows) followed = readings.follow_apart(*series, {});
   if (!followed && columns) followed = readings.follow(*columns, {}, have_columns_rows);
   if (!followed && have_columns_rows) followed = readings.follow_apart(*columns, {});
   if (followed) return std::move(*followed);
+  if (has_one_token && !is_of_output && !is_cut) given.refuse_one_token();
   std::rethrow_exception(readings.told);
 }
 

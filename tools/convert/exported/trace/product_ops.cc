@@ -2,8 +2,11 @@
 // Products of matrices: linear layers by constants, and scores and attention between values.
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
+#include <random>
+#include <set>
 #include <utility>
 
 #include "convert/exported/aten/op_rules.h"
@@ -217,9 +220,73 @@ std::optional<ElementSumRef> weighted_sums(Tracer& tracer, const ElementSumRef& 
                            .at(0));
 }
 
+constexpr int64_t kSummedProductsMax = 16;  // of one product
+
+// Whether a step along one of the last two dimensions is one to another token anywhere.
+bool mixes_rows(const GraphBuilder& builder, const ElementSum& value) {
+  const size_t width = static_cast<size_t>(value.shape.back());
+  const size_t block = width * static_cast<size_t>(value.shape[value.shape.size() - 2]);
+  std::optional<uint32_t> row;
+  for (size_t i = 0, count = value.elements(); i < count; ++i) {
+    if (i % block == 0) row.reset();
+    const int64_t number = value.at(i);
+    if (number == kNoElement) continue;
+    if (builder.source(number).rows != builder.sizes.rows() ||
+        row.value_or(builder.row_of(number)) != builder.row_of(number)) {
+      return true;
+    }
+    row = builder.row_of(number);
+  }
+  return false;
+}
+
+// Products of matrices that each token, or each sequence, has: [.., m, k] and [.., k, n], as sums
+// of products of numbers. Nothing for any other product.
+std::optional<ElementSumRef> products_of_rows(Tracer& tracer, const TracedValue& a,
+                                              const TracedValue& b) {
+  const auto run = [&](const char* op, std::vector<NamedArgument> arguments) {
+    return tracer.trace({.op = op, .arguments = std::move(arguments)}).at(0);
+  };
+  const ElementSumRef first = tracer.as_sum(a), second = tracer.as_sum(b);
+  const size_t rank = first->shape.size();
+  if (rank < 2 || second->shape.size() != rank) return std::nullopt;
+  const int64_t summed = first->shape.back();
+  const auto is_of_sequences = [&](const ElementSumRef& value) {
+    return tracer.builder.is_pooled(value->front()) && tracer.builder.sizes.sequences == 1;
+  };
+  if (rank == 2 && is_of_sequences(first) && is_of_sequences(second) && first->shape[0] == 1 &&
+      second->shape[1] == 1) {
+    const TracedValue products =
+        run("mul", {{"self", traced(first)}, {"other", traced(turned(second))}});
+    return tracer.as_sum(
+        run("sum",
+            {{"self", traced(products)}, {"dim", Argument::List{int64_t{-1}}}, {"keepdim", true}}));
+  }
+  // Of one row each, as where tokens are taken for sequences, they are scores.
+  const bool are_numbers = rank > 1 && first->shape[rank - 2] * second->shape.back() == 1;
+  if (rank < 3 || are_numbers || summed > kSummedProductsMax ||
+      mixes_rows(tracer.builder, *first) || mixes_rows(tracer.builder, *second)) {
+    return std::nullopt;
+  }
+  ElementSumRef sums;
+  for (int64_t k = 0; k < summed; ++k) {
+    const auto part = [&](const ElementSumRef& of, int64_t dim) {
+      return run("slice",
+                 {{"self", traced(of)}, {"dim", dim}, {"start", k}, {"end", k + int64_t{1}}});
+    };
+    const TracedValue one =
+        run("mul", {{"self", traced(part(first, -1))}, {"other", traced(part(second, -2))}});
+    sums = sums == nullptr ? tracer.as_sum(one) : sum(sums, tracer.as_sum(one), 1.0);
+  }
+  return sums;
+}
+
 TracedValue product(Tracer& tracer, const TracedValue& a, const TracedValue& b) {
   if (const ScoresRef& scores = a.as<ScoresRef>()) {
     return attend(tracer.builder, *scores, tracer.as_sum(b));
+  }
+  if (!a.is_constant() && !b.is_constant() && !b.is<ScoresRef>()) {
+    if (const auto made = products_of_rows(tracer, a, b)) return *made;
   }
   const ElementSumRef& right = b.as<ElementSumRef>();
   const bool is_of_sequences = right && tracer.builder.is_pooled(right->front());
@@ -267,6 +334,238 @@ std::optional<TracedValue> matrix_op(Tracer& tracer, const Call& call) {
                    (list != nullptr && list->size() != 1),
                "it looks rows up in something else than a table of weights");
   return looked_up(tracer, table, inputs[1]);
+}
+
+// Rows that are looked up by what is computed of the token ids: their positions, with or without
+// padding, or the same row for all. Which it is shows for a few sequences of ids.
+
+namespace {
+
+constexpr int64_t kProbedIdsMax = 64;  // ids that are used in probes
+constexpr size_t kProbes = 4;
+
+struct Probed {
+  Array::Integers ids, rows;
+
+  // Whether rows are positions that count ids other than `padding`: the one after it for the first
+  // of them, and `padding` for padding itself.
+  bool counts_all_but(int64_t padding, size_t tokens) const {
+    int64_t count = 0;
+    for (size_t i = 0; i < ids.size(); ++i) {
+      if (i % tokens == 0) count = 0;
+      const bool is_padding = ids[i] == padding;
+      if (rows[i] != padding + (is_padding ? 0 : 1 + count)) return false;
+      if (!is_padding) ++count;
+    }
+    return true;
+  }
+};
+
+std::vector<Probed> probed(Tracer& tracer, const Function& function, int64_t ids_end,
+                           const std::set<int64_t>& numbers) {
+  std::mt19937_64 random(11);
+  std::vector<Probed> probes(kProbes);
+  for (Probed& probe : probes) {
+    for (size_t i = 0; i < function.base->elements(); ++i) {
+      probe.ids.push_back(static_cast<int64_t>(random() % static_cast<uint64_t>(ids_end)));
+    }
+    // Numbers of the formula are ids that it may treat in a way of their own.
+    for (size_t i = 1; i < probe.ids.size(); i += 3) {
+      for (const int64_t number : numbers) {
+        if (number < ids_end && random() % 2 == 0) probe.ids[i] = number;
+      }
+    }
+    const Array ids = Array::integer(function.base->shape, probe.ids);
+    const Array rows = evaluate(function, ids, tracer.op_budget());
+    refuse_op_if(rows.elements() != probe.ids.size(), "it looks up other rows than one an id");
+    probe.rows = rows.to_integers();
+  }
+  return probes;
+}
+
+// What is added to the id of each place, where ids are given with constants added to them; nothing
+// for any other value.
+std::optional<Array::Integers> added_to_ids(const GraphBuilder& builder, const ElementSum& value,
+                                            ElementSumRef& ids) {
+  if (value.terms.size() != 2 || value.has_own_factors() || value.shape.empty()) return {};
+  const Term& first = value.terms[0];
+  ids = make_sum({value.shape, {Term{first.places}}});
+  const Source& from = builder.source(value.terms[1].places.at(0));
+  if (!is_of_ids(builder, *ids) || first.factors.uniform != 1.0 ||
+      from.kind != Source::Kind::kTable) {
+    return std::nullopt;
+  }
+  const Array::Reals constants = from.table->array().to_reals();
+  Array::Integers offsets;
+  const auto places = static_cast<size_t>(value.shape.back());
+  for (size_t i = 0; i < value.elements(); ++i) {
+    const int64_t number = value.terms[1].places.at(i);
+    if (number == kNoElement || builder.source(number).table != from.table) return std::nullopt;
+    offsets.push_back(static_cast<int64_t>(value.terms[1].factors.at(i) *
+                                           constants[static_cast<size_t>(index_of(number))]));
+    if (offsets[i % places] != offsets[i]) return std::nullopt;
+  }
+  offsets.resize(places);
+  return offsets;
+}
+
+// Ids to which numbers are added, those of their places: of one table for all columns each place
+// has the rows from its own number on. Nothing where there are no such rows.
+std::optional<ElementSumRef> with_offsets(Tracer& tracer, const ConstantRef& table,
+                                          const ElementSumRef& ids,
+                                          const Array::Integers& offsets) {
+  const auto places = offsets.size();
+  const int64_t rows = table->shape()[0], width = table->shape()[1];
+  for (const int64_t offset : offsets) {
+    if (offset < 0 || offset >= rows) return std::nullopt;
+  }
+  const auto looked_up_from = [&](int64_t offset, const ElementSumRef& own) {
+    const Shape shape = {rows - offset, width};
+    const Movement part = {
+        .shape = shape, .walk = shape, .strides = {width, 1}, .offset = offset * width};
+    return embedding(tracer.builder, moved(part, table), own);
+  };
+  const bool are_even = std::ranges::count(offsets, offsets[0]) == std::ssize(offsets);
+  if (are_even) return looked_up_from(offsets[0], ids);
+  Argument::List parts;
+  for (size_t i = 0; i < places; ++i) {
+    const auto place = static_cast<int64_t>(i);
+    const ElementSumRef own = tracer.as_sum(tracer
+                                                .trace({.op = "slice",
+                                                        .arguments = {{"self", traced(ids)},
+                                                                      {"dim", int64_t{-1}},
+                                                                      {"start", place},
+                                                                      {"end", place + 1}}})
+                                                .at(0));
+    parts.emplace_back(traced(looked_up_from(offsets[i], own)));
+  }
+  return tracer.as_sum(
+      tracer
+          .trace({.op = "cat",
+                  .arguments = {{"tensors", std::move(parts)},
+                                {"dim", static_cast<int64_t>(ids->shape.size()) - 1}}})
+          .at(0));
+}
+
+constexpr int64_t kNumbersMax = 4096;  // whole numbers of a column that look up rows
+constexpr double kStepsOfOne = 32.0;   // how steep a step between two whole numbers is
+
+// Rows that whole numbers in a column of the features look up: steps at each of them show which it
+// is, and a layer has its row. Nothing for any other numbers.
+std::optional<ElementSumRef> looked_up_by_column(Tracer& tracer, const ConstantRef& table,
+                                                 const FunctionRef& function) {
+  GraphBuilder& builder = tracer.builder;
+  const ElementSumRef& base = function->base;
+  const int64_t rows = table->shape()[0];
+  if (rows > kNumbersMax || function->shape != base->shape || !builder.is_node(base->front())) {
+    return std::nullopt;
+  }
+  const OnStream on(builder, *base);
+  const Column column = builder.column_of(base->front());
+  const size_t count = base->elements();
+  for (size_t i = 0; i < count; ++i) {
+    if (!builder.is_node(base->at(i)) || builder.column_of(base->at(i)) != column) return {};
+  }
+  if (!builder.graph.as<FeaturesNode>(builder.source_at(column.first).node)) return std::nullopt;
+  for (int64_t first = 0; first < rows; first += static_cast<int64_t>(count)) {
+    Array::Reals numbers(count);
+    for (size_t i = 0; i < count; ++i) {
+      numbers[i] = static_cast<double>(std::min(rows - 1, first + static_cast<int64_t>(i)));
+    }
+    const Array given = Array::real(base->shape, numbers);
+    if (evaluate(*function, given, tracer.op_budget()).to_reals() != numbers) return std::nullopt;
+  }
+  Shape shape = base->shape;
+  shape.push_back(1);
+  WeightRef ones;
+  ones.name = builder.name + ".steps";
+  ones.rows = static_cast<uint32_t>(rows) + 1;
+  ones.columns = 1;
+  set_exact(ones, [size = ones.rows] { return std::vector<double>(size, kStepsOfOne); });
+  std::vector<double> bias;  // a number is above the step of its own, and below the next one
+  for (int64_t row = 0; row <= rows; ++row) {
+    bias.push_back(2.0 - kStepsOfOne * static_cast<double>(row));
+  }
+  const ElementSumRef steps = activation(
+      builder, linear(builder, with_shape(base, shape), ones, bias), {Activation::kClamp, 1.0});
+  const auto from = [&](int64_t first) {
+    const auto all = static_cast<int64_t>(count);
+    shape.back() = rows;
+    return moved(
+        Movement{.shape = shape, .walk = {all, rows}, .strides = {rows + 1, 1}, .offset = first},
+        steps);
+  };
+  const uint32_t input = static_cast<uint32_t>(std::countr_zero(
+      builder.graph.inputs_of(builder.graph.axis(builder.source_at(column.first).node))));
+  builder.graph.inputs[input].ids_of_columns[column.second] = static_cast<uint32_t>(rows);
+  return tracer.linear(scaled(sum(from(0), from(1), -1.0), 0.5), table, true, nullptr);
+}
+
+}  // namespace
+
+ElementSumRef looked_up(Tracer& tracer, const ConstantRef& table, const TracedValue& given) {
+  GraphBuilder& builder = tracer.builder;
+  const FunctionRef& function = given.as<FunctionRef>();
+  if (function && !is_of_ids(builder, given)) {
+    if (const auto made = looked_up_by_column(tracer, table, function)) return *made;
+  }
+  const bool is_of_each_id = function && is_of_ids(builder, *function->base) &&
+                             elements_of(function->shape) == function->base->elements();
+  if (const ElementSumRef& sum = given.as<ElementSumRef>()) {
+    ElementSumRef ids;
+    const OnStream on(builder, *sum);
+    const auto offsets = added_to_ids(builder, *sum, ids);
+    const auto made = offsets ? with_offsets(tracer, table, ids, *offsets) : std::nullopt;
+    if (made) return *made;
+  }
+  if (!is_of_each_id) return embedding(builder, table, tracer.as_sum(given));
+  const ElementSumRef base = function->base;
+  const auto in_shape = [&](const ElementSumRef& made) {
+    Shape shape = function->shape;
+    shape.push_back(made->shape.back());
+    return with_shape(made, shape);
+  };
+  std::set<int64_t> numbers;  // that may be ids
+  for (const double number : numbers_of(*function)) {
+    if (number >= 0.0 && number < 0x1p32 && number == std::floor(number)) {
+      numbers.insert(static_cast<int64_t>(number));
+    }
+  }
+  const int64_t rows = table->shape()[0];
+  const OnStream on(builder, *base);
+  const uint32_t known = builder.graph.inputs[builder.stream()].vocab_size;
+  const int64_t ids_end = std::clamp<int64_t>(known != 0 ? known : rows, 1, kProbedIdsMax);
+  const std::vector<Probed> probes = probed(tracer, *function, ids_end, numbers);
+  const auto holds = [&](const auto& rule) { return std::ranges::all_of(probes, rule); };
+  if (holds([](const Probed& probe) { return probe.rows == probe.ids; })) {
+    return in_shape(embedding(builder, table, base));
+  }
+  const size_t places = static_cast<size_t>(base->shape.back());
+  Array::Integers offsets;
+  for (size_t i = 0; i < places; ++i) offsets.push_back(probes[0].rows[i] - probes[0].ids[i]);
+  const auto has_offsets = [&](const Probed& probe) {
+    for (size_t i = 0; i < probe.ids.size(); ++i) {
+      if (probe.rows[i] != probe.ids[i] + offsets[i % places]) return false;
+    }
+    return true;
+  };
+  if (holds(has_offsets)) {
+    if (const auto made = with_offsets(tracer, table, base, offsets)) return in_shape(*made);
+  }
+  const Array::Integers& first = probes[0].rows;
+  if (holds([&](const Probed& probe) { return probe.rows == first; })) {
+    return in_shape(table_rows(builder, table, base->shape, first));
+  }
+  const size_t tokens = builder.sizes.tokens;
+  for (const int64_t padding : numbers) {
+    if (base->shape.back() == builder.sizes.tokens &&
+        holds([&](const Probed& probe) { return probe.counts_all_but(padding, tokens); })) {
+      return in_shape(padded_positions(builder, table, base, padding));
+    }
+  }
+  throw NotRecognised(
+      "the rows that it looks up are computed of the token ids: expected the ids themselves, or "
+      "their positions, with or without padding");
 }
 
 }  // namespace arenite::convert

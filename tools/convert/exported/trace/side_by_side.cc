@@ -112,44 +112,79 @@ Array columns_beside(const Array& first, const Array& second) {
 
 }  // namespace
 
-InputsSideBySide inputs_side_by_side(const ExportedProgram& program) {
+namespace {
+
+// [.., columns] of numbers; where whole ones are taken, a number for each row is a column, too.
+std::vector<Extent> rows_and_columns(const ExportedValue& value, bool takes_ids) {
+  std::vector<Extent> sizes = value.sizes;
+  const bool is_taken = is_real(value.type) || (takes_ids && is_integer(value.type));
+  if (is_integer(value.type) && sizes.size() == 2) sizes.push_back({1, ""});
+  const bool fits =
+      value.kind == ValueKind::kTensor && is_taken && sizes.size() == 3 && sizes.back().is_fixed();
+  return fits ? sizes : std::vector<Extent>{};
+}
+
+}  // namespace
+
+InputsSideBySide inputs_side_by_side(const ExportedProgram& program, bool takes_ids) {
   const std::vector<const ExportedInput*> inputs = program.user_inputs();
   ExportedProgram joined = program;
   std::optional<size_t> first;  // of those that are joined
   ExportedValue all;
   std::vector<Call> slices;
+  std::vector<uint32_t> starts;    // the inputs
+  std::vector<ExportedValue> ids;  // whole numbers, before they are such
   std::vector<std::string> columns;
   const auto value = static_cast<uint32_t>(program.values.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
     const ExportedValue& own = program.values[inputs[i]->value];
-    const std::vector<Extent>& sizes = own.sizes;
-    const bool has_rows = own.kind == ValueKind::kTensor && is_real(own.type) &&
-                          sizes.size() == 3 && sizes.back().is_fixed();
+    const std::vector<Extent> sizes = rows_and_columns(own, takes_ids);
     const bool fits =
-        has_rows && (!first || std::equal(sizes.begin(), sizes.end() - 1, all.sizes.begin()));
+        !sizes.empty() && (!first || std::equal(sizes.begin(), sizes.end() - 1, all.sizes.begin()));
     if (!fits) continue;
-    if (!first) all = own, all.name.clear(), all.sizes.back().size = 0;
+    if (!first) {
+      all = {.name = "", .type = ElementType::kF32, .sizes = sizes};
+      all.sizes.back().size = 0;
+    }
     const int64_t begin = all.sizes.back().size, end = begin + sizes.back().size;
-    slices.push_back({.op = "slice",
-                      .overload = "Tensor",
-                      .arguments = {{"self", ValueRef{value}},
-                                    {"dim", int64_t{2}},
-                                    {"start", begin},
-                                    {"end", end}},
-                      .outputs = {inputs[i]->value}});
+    const bool are_ids = is_integer(own.type);
+    const auto columns_value = static_cast<uint32_t>(value + 1 + ids.size());
+    Call cut = {.op = "slice",
+                .overload = "Tensor",
+                .arguments = {{"self", ValueRef{value}}, {"dim", int64_t{2}}},
+                .outputs = {are_ids ? columns_value : inputs[i]->value}};
+    if (own.sizes.size() == 2) {
+      cut.op = "select";
+      cut.arguments.push_back({"index", begin});
+    } else {
+      cut.arguments.insert(cut.arguments.end(), {{"start", begin}, {"end", end}});
+    }
+    slices.push_back(cut);
+    starts.push_back(inputs[i]->value);
+    if (are_ids) {
+      ids.push_back(own);
+      ids.back().type = ElementType::kF32;
+      slices.push_back({.op = "to",
+                        .overload = "dtype",
+                        .arguments = {{"self", ValueRef{columns_value}}, {"dtype", own.type}},
+                        .outputs = {inputs[i]->value}});
+    }
     columns.push_back(fmt::format("{} is columns {} to {}", inputs[i]->name, begin, end - 1));
     all.name += (first ? "," : "") + inputs[i]->name;
     all.sizes.back().size = end;
     if (!program.sample_inputs.empty()) {
       Array& sample = joined.sample_inputs[first.value_or(i)];
-      if (first) sample = columns_beside(sample, program.sample_inputs[i]);
+      Shape shape = program.sample_inputs[i].shape();
+      if (shape.size() == 2) shape.push_back(1);
+      const Array more = program.sample_inputs[i].with_shape(shape).to(ElementType::kF32);
+      sample = first ? columns_beside(sample, more) : more;
     }
     if (!first) first = i;
   }
-  if (slices.size() < 2) return {};
+  if (starts.size() < 2 || (takes_ids && ids.empty())) return {};
   // The first becomes the input of all, and the others go.
-  for (size_t n = slices.size(); n-- > 0;) {
-    const uint32_t own = slices[n].outputs[0];
+  for (size_t n = starts.size(); n-- > 0;) {
+    const uint32_t own = starts[n];
     const auto place = std::ranges::find(joined.inputs, own, &ExportedInput::value);
     const auto number = static_cast<ptrdiff_t>(
         std::ranges::find(inputs, own, &ExportedInput::value) - inputs.begin());
@@ -164,6 +199,7 @@ InputsSideBySide inputs_side_by_side(const ExportedProgram& program) {
     }
   }
   joined.values.push_back(all);
+  joined.values.insert(joined.values.end(), ids.begin(), ids.end());
   joined.nodes.insert(joined.nodes.begin(), slices.begin(), slices.end());
   return {std::make_shared<const ExportedProgram>(std::move(joined)),
           fmt::format("inputs are side by side: {}", fmt::join(columns, ", "))};

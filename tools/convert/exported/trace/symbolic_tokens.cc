@@ -483,10 +483,14 @@ class Symbolizer {
     const Length length = lengths_.at(given[2]);
     if (pads) return add_windows(made[2], length, made[2] - given[2], 0);
     const auto* weight = argument_as<ValueRef>(node, "weight");
-    if (!is_one_of(node.op, {"conv1d", "convolution"}) || weight == nullptr) return;
     const auto first = [&](const char* name, int64_t absent) {
       return node.has(name) ? node.integers(name).at(0) : absent;
     };
+    const int64_t times = node.has("scale_factors")
+                              ? made[2] / given[2]
+                              : first(node.op == "conv_transpose1d" ? "stride" : "", 1);
+    if (times > 1 && made[2] == times * given[2]) return add_parts(made[2], length, times);
+    if (!is_one_of(node.op, {"conv1d", "convolution"}) || weight == nullptr) return;
     const Argument* padding = node.find("padding");
     const bool is_named = padding != nullptr && padding->as<std::string>() != nullptr;
     const Shape kernel = made_.values[weight->value].shape();
@@ -708,9 +712,12 @@ class Symbolizer {
         }
         const auto number = number_in(each);
         if (!number) return;
-        // Half of what is cut, as of columns that turn in pairs.
-        const bool is_half = cut && !cuts_tokens && 2.0 * *number == static_cast<double>(*cut) &&
-                             !is_made_of(*number, static_cast<double>(tokens_), 1, 1);
+        // Half of what is cut, as of columns that turn in pairs, or another equal part of it.
+        const bool is_half =
+            cut && !cuts_tokens && *number > 0.0 &&
+            std::fmod(static_cast<double>(*cut), *number) == 0.0 &&
+            (argument.name == "split_size" || 2.0 * *number == static_cast<double>(*cut)) &&
+            !is_made_of(*number, static_cast<double>(tokens_), 1, 1);
         // One of the rows in turn of each token.
         const bool is_turn = cut && argument.name == "step" &&
                              static_cast<double>(*cut) == *number * static_cast<double>(tokens_) &&

@@ -100,6 +100,36 @@ FunctionRef function_of(const ElementSumRef& base, Call call, Shape shape, size_
       Function{base, std::make_shared<const Call>(std::move(call)), std::move(shape), depth});
 }
 
+std::optional<std::vector<TracedValue>> moved_conversion(const FunctionRef& function,
+                                                         const std::vector<Movement>& movements) {
+  const bool is_one = !function->is_base() && function->call->op == "to" &&
+                      value_as<FunctionRef>(*function->call, "self")->is_base();
+  if (!is_one) return std::nullopt;
+  std::vector<TracedValue> made;
+  for (const Movement& movement : movements) {
+    const ElementSumRef base = moved(movement, function->base);
+    const FunctionRef bare =
+        std::make_shared<const Function>(Function{.base = base, .shape = base->shape});
+    Call call = bind<TracedRef>(*function->call, [&](const TracedRef&) { return traced(bare); });
+    made.emplace_back(function_of(base, std::move(call), base->shape, 1));
+  }
+  return made;
+}
+
+std::optional<ElementSumRef> stacked_rows(Tracer& tracer, const std::vector<TracedValue>& parts,
+                                          size_t dim) {
+  std::vector<ElementSumRef> rows;
+  for (const TracedValue& part : parts) {
+    if (part.is_constant()) return std::nullopt;
+    Shape shape = shape_of(part);
+    if (dim == shape.size()) return std::nullopt;
+    shape.insert(shape.begin() + static_cast<ptrdiff_t>(dim), 1);
+    rows.push_back(with_shape(tracer.as_sum(part), shape));
+  }
+  return joined_rows(tracer.builder,
+                     rows_of_sequences(tracer.builder, std::move(rows), Together::kMoved), dim);
+}
+
 bool is_reduction(std::string_view op) {
   return is_one_of(op, {"mean", "sum", "var", "std", "amax", "amin", "max", "min", "norm",
                         "linalg_vector_norm", "logsumexp", "prod"});
@@ -395,8 +425,9 @@ ElementSumRef Tracer::op_on_nodes(const Function& function) {
   const bool is_power = call.op == "pow" || call.op == "square";
   const int power = whole_power(call);
   const bool is_product = call.op == "mul" && inputs.size() == 2;
-  const bool has_op =
-      is_power ? power != 0 : is_product || moves_elements(call.op) || (has_shapes && !is_of_base);
+  const bool has_op = is_power ? power != 0
+                               : is_product || (moves_elements(call.op) && call.op != "to") ||
+                                     (has_shapes && !is_of_base);
   if (!has_op) {
     const Function& whole = *outermost_;
     const bool reduces = is_reduction(whole.call->op) && whole.shape != whole.base->shape;
@@ -431,7 +462,6 @@ ElementSumRef Tracer::op_on_nodes(const Function& function) {
 
 namespace {
 
-constexpr int64_t kProbedIdsMax = 64;  // ids that are used in probes
 constexpr size_t kProbes = 4;
 constexpr double kLargestNumber = 1e30;  // in place of infinity
 constexpr double kHiddenKey = -1e9;      // what is added to the score of a hidden key
@@ -658,95 +688,6 @@ std::optional<TracedValue> filled_by_ids(Tracer& tracer, const Call& call) {
   const double filled = std::clamp(number.to_reals()[0], -kLargestNumber, kLargestNumber);
   if (filled == 0.0) return kept;
   return sum(kept, tracer.as_sum(hides_set ? set : unset), filled);
-}
-
-// Rows that are looked up by what is computed of the token ids: their positions, with or without
-// padding, or the same row for all. Which it is shows for a few sequences of ids.
-
-namespace {
-
-struct Probed {
-  Array::Integers ids, rows;
-
-  // Whether rows are positions that count ids other than `padding`: the one after it for the first
-  // of them, and `padding` for padding itself.
-  bool counts_all_but(int64_t padding, size_t tokens) const {
-    int64_t count = 0;
-    for (size_t i = 0; i < ids.size(); ++i) {
-      if (i % tokens == 0) count = 0;
-      const bool is_padding = ids[i] == padding;
-      if (rows[i] != padding + (is_padding ? 0 : 1 + count)) return false;
-      if (!is_padding) ++count;
-    }
-    return true;
-  }
-};
-
-std::vector<Probed> probed(Tracer& tracer, const Function& function, int64_t ids_end,
-                           const std::set<int64_t>& numbers) {
-  std::mt19937_64 random(11);
-  std::vector<Probed> probes(kProbes);
-  for (Probed& probe : probes) {
-    for (size_t i = 0; i < function.base->elements(); ++i) {
-      probe.ids.push_back(static_cast<int64_t>(random() % static_cast<uint64_t>(ids_end)));
-    }
-    // Numbers of the formula are ids that it may treat in a way of their own.
-    for (size_t i = 1; i < probe.ids.size(); i += 3) {
-      for (const int64_t number : numbers) {
-        if (number < ids_end && random() % 2 == 0) probe.ids[i] = number;
-      }
-    }
-    const Array ids = Array::integer(function.base->shape, probe.ids);
-    const Array rows = evaluate(function, ids, tracer.op_budget());
-    refuse_op_if(rows.elements() != probe.ids.size(), "it looks up other rows than one an id");
-    probe.rows = rows.to_integers();
-  }
-  return probes;
-}
-
-}  // namespace
-
-ElementSumRef looked_up(Tracer& tracer, const ConstantRef& table, const TracedValue& given) {
-  GraphBuilder& builder = tracer.builder;
-  const FunctionRef& function = given.as<FunctionRef>();
-  const bool is_of_each_id = function && is_of_ids(builder, *function->base) &&
-                             elements_of(function->shape) == function->base->elements();
-  if (!is_of_each_id) return embedding(builder, table, tracer.as_sum(given));
-  const ElementSumRef base = function->base;
-  const auto in_shape = [&](const ElementSumRef& made) {
-    Shape shape = function->shape;
-    shape.push_back(made->shape.back());
-    return with_shape(made, shape);
-  };
-  std::set<int64_t> numbers;  // that may be ids
-  for (const double number : numbers_of(*function)) {
-    if (number >= 0.0 && number < 0x1p32 && number == std::floor(number)) {
-      numbers.insert(static_cast<int64_t>(number));
-    }
-  }
-  const int64_t rows = table->shape()[0];
-  const OnStream on(builder, *base);
-  const uint32_t known = builder.graph.inputs[builder.stream()].vocab_size;
-  const int64_t ids_end = std::clamp<int64_t>(known != 0 ? known : rows, 1, kProbedIdsMax);
-  const std::vector<Probed> probes = probed(tracer, *function, ids_end, numbers);
-  const auto holds = [&](const auto& rule) { return std::ranges::all_of(probes, rule); };
-  if (holds([](const Probed& probe) { return probe.rows == probe.ids; })) {
-    return in_shape(embedding(builder, table, base));
-  }
-  const Array::Integers& first = probes[0].rows;
-  if (holds([&](const Probed& probe) { return probe.rows == first; })) {
-    return in_shape(table_rows(builder, table, base->shape, first));
-  }
-  const size_t tokens = builder.sizes.tokens;
-  for (const int64_t padding : numbers) {
-    if (base->shape.back() == builder.sizes.tokens &&
-        holds([&](const Probed& probe) { return probe.counts_all_but(padding, tokens); })) {
-      return in_shape(padded_positions(builder, table, base, padding));
-    }
-  }
-  throw NotRecognised(
-      "the rows that it looks up are computed of the token ids: expected the ids themselves, or "
-      "their positions, with or without padding");
 }
 
 }  // namespace arenite::convert

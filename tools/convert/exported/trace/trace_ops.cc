@@ -316,6 +316,18 @@ ElementSumRef mean_along(GraphBuilder& builder, const ElementSumRef& value, size
   return permuted(linear(builder, permuted(value, order), ones, {}), order);
 }
 
+// 1 / (tokens - without) of each sequence, [sequences, 1, 1], for [sequences, tokens, columns].
+ElementSumRef inverse_of_tokens(GraphBuilder& builder, const ElementSumRef& value, double without) {
+  const Shape shape = {value->shape[0], value->shape[1], 1};
+  const auto one = std::make_shared<const Constant>(kNoValue, Array::real({}, {1.0}));
+  const auto ones =
+      columns_of_constants(builder, stretched(builder.of_constant(one), shape), value);
+  refuse_op_if(!ones, "it counts tokens of a value that has no columns of theirs");
+  const ElementSumRef count = scaled(pooled_row(builder, *ones, 1, SelectKind::kMean),
+                                     static_cast<double>(value->shape[1]));
+  return activation(builder, count, {Activation::kReciprocal, -without});
+}
+
 // The mean of squares of the distance to the mean, or its root: in two passes, which lose nothing.
 ElementSumRef deviation_of_rows(Tracer& tracer, const Call& call, const ElementSumRef& value,
                                 size_t axis) {
@@ -327,8 +339,17 @@ ElementSumRef deviation_of_rows(Tracer& tracer, const Call& call, const ElementS
                          : call.flag("unbiased", true) ? 1.0
                                                        : 0.0;
   refuse_op_if(without >= extent, "it divides by no number of tokens");
-  const ElementSumRef variance = scaled(
-      mean_along(builder, product(builder, distance, distance), axis), extent / (extent - without));
+  const ElementSumRef squares = product(builder, distance, distance);
+  ElementSumRef variance = mean_along(builder, squares, axis);
+  const bool is_counted = without != 0.0 && tracer.has_open_length() && axis != 0 &&
+                          value->shape.size() == 3 && is_along_tokens(builder, *squares, axis);
+  if (is_counted) {
+    const ElementSumRef inverse =
+        inverse_of_tokens(builder, axis == 1 ? squares : turned(squares), without);
+    variance = product(builder, scaled(variance, extent), inverse);
+  } else {
+    variance = scaled(variance, extent / (extent - without));
+  }
   return call.op == "var" ? variance : applied(tracer, "sqrt", variance);
 }
 

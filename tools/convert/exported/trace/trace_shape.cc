@@ -85,10 +85,13 @@ TraceShape::TraceShape(std::shared_ptr<const ExportedProgram> program, InputMean
   for (SideInput& side : meaning_.sides) side.input = input_in(*program_, *side.input);
   for (size_t i = 1; i < meaning.sequences.size(); ++i) {
     others_.push_back(TraceShape(program_, *input_in(*program_, *meaning.sequences[i])));
-    if (others_.back().sequences_ == sequences_) continue;
+  }
+  find_single_rows();
+  for (const TraceShape& other : others_) {
+    if (other.sequences_ == sequences_) continue;
     throw InputError("{}: inputs {} and {} have {} and {} sequences: expected as many of each",
-                     quote(program_->source), quote(input_->name),
-                     quote(others_.back().input_->name), sequences_, others_.back().sequences_);
+                     quote(program_->source), quote(input_->name), quote(other.input_->name),
+                     sequences_, other.sequences_);
   }
   for (const SideInput& side : meaning_.sides) of(side.of).check_side(side);
 }
@@ -98,17 +101,21 @@ TraceShape::TraceShape(std::shared_ptr<const ExportedProgram> program, const Exp
   const ExportedValue& value = program_->values[input_->value];
   const std::vector<Extent>& sizes = value.sizes;
   const size_t rank = sizes.size();
-  const bool fits = is_integer(value.type) ? rank == 1 || rank == 2 : rank >= 2 && rank <= 4;
-  if (value.kind != ValueKind::kTensor || !fits) {
-    throw InputError(
-        "{}: input {} has {} dimensions of {}: expected token ids [sequences, tokens], features "
-        "[sequences, tokens, width], or images [sequences, channels, height, width]. Reshape it "
-        "before the model, and export the part that takes it in one of these shapes",
-        quote(program_->source), quote(input_->name), rank, name(value.type));
-  }
+  const bool fits = rank > 0 && rank <= (is_integer(value.type) ? 2 : 5);
+  if (value.kind != ValueKind::kTensor || !fits) refuse_dimensions();
   const Shape shape = example_shape();
-  if (rank == 4) {
+  if (rank == 1 && !is_integer(value.type)) {
+    tokens_ = traced_tokens_ = 1;  // one row of each sequence, then
+    return;
+  }
+  // An image of one channel whose width may be another is columns of any number of tokens.
+  const bool is_wide = rank == 4 && shape[1] == 1 && sizes[1].is_fixed() && sizes[2].is_fixed() &&
+                       !sizes[3].is_fixed();
+  if (rank > 3 && !is_wide) {
     *this = *of_images();
+    const auto extent = [&](size_t d) { return static_cast<uint32_t>(shape[d]); };
+    // Frames stand beside channels, before or after them.
+    if (rank == 5) *this = with_image({extent(1) * extent(2), extent(3), extent(4)});
     return;
   }
   is_series_ = is_real(value.type) && rank == 2 && feeds_convolution(*program_, input_->value);
@@ -126,6 +133,7 @@ TraceShape::TraceShape(std::shared_ptr<const ExportedProgram> program, const Exp
     columns_first_ = true;
     axis_ = 2;
   }
+  if (is_wide) columns_first_ = true, axis_ = 3;
   symbol_ = sizes[axis_].symbol;
   tokens_ = traced_tokens_ = shape[axis_] > 0 ? shape[axis_] : kDefaultTokens;
   if (tokens_ < 2 && !is_integer(value.type)) {  // a series, then
@@ -133,7 +141,6 @@ TraceShape::TraceShape(std::shared_ptr<const ExportedProgram> program, const Exp
     has_one_token_ = true;
     return;
   }
-  if (tokens_ < 2) refuse_one_token();
   if (columns_first_) sequences_ = std::max<int64_t>(1, shape[0]);
   for (size_t d = 0; d < rows && !columns_first_; ++d) {
     if (d != axis_) sequences_ = std::max<int64_t>(1, shape[d]);
@@ -143,6 +150,42 @@ TraceShape::TraceShape(std::shared_ptr<const ExportedProgram> program, const Exp
         "{}: the example has {} sequences of {} tokens: at most {} tokens are followed; "
         "export it with a shorter example",
         quote(program_->source), sequences_, tokens_, kTracedRowsMax);
+  }
+}
+
+void TraceShape::refuse_dimensions() const {
+  const ExportedValue& value = program_->values[input_->value];
+  throw InputError(
+      "{}: input {} has {} dimensions of {}: expected token ids [sequences, tokens], features "
+      "[sequences, tokens, width], images [sequences, channels, height, width], or several "
+      "frames of them. Reshape it before the model, and export the part that takes it in one of "
+      "these shapes",
+      quote(program_->source), quote(input_->name), value.sizes.size(), name(value.type));
+}
+
+void TraceShape::find_single_rows() {
+  const auto has_one_row = [](const TraceShape& one) {
+    const size_t rank = one.program_->values[one.input_->value].sizes.size();
+    return one.reads_tokens() ? rank == 1 || one.tokens_ < 2
+                              : rank == 1 || (rank == 2 && !one.is_series_);
+  };
+  std::optional<int64_t> sequences;  // of the first that has tokens
+  for (size_t i = 0; i < inputs(); ++i) {
+    if (!sequences && !has_one_row(of(i))) sequences = of(i).sequences_;
+  }
+  for (size_t i = 0; i < inputs(); ++i) {
+    TraceShape& own = of(i);
+    if (has_one_row(own) && sequences == own.example_shape()[0]) {
+      own.is_one_row_ = true;
+      own.reads_images_ = own.has_one_token_ = false;
+      own.axis_ = 0;
+      own.symbol_.clear();
+      own.sequences_ = *sequences;
+      own.tokens_ = own.traced_tokens_ = 1;
+    }
+    if (own.is_one_row_) continue;
+    if (own.reads_tokens() && own.tokens_ < 2) own.refuse_one_token();
+    if (own.input_rank() == 0) own.refuse_dimensions();
   }
 }
 
@@ -313,7 +356,9 @@ TraceShape TraceShape::at(int64_t tokens) const {
 
 TraceShape TraceShape::at(const std::vector<int64_t>& tokens) const {
   TraceShape other = *this;
-  for (size_t i = 0; i < inputs(); ++i) other.of(i).tokens_ = tokens[i];
+  for (size_t i = 0; i < inputs(); ++i) {
+    if (!of(i).is_one_row_) other.of(i).tokens_ = tokens[i];
+  }
   return other;
 }
 
@@ -343,6 +388,7 @@ std::optional<TraceShape> TraceShape::of_images() const {
   if (reads_images_ || reads_tokens()) return std::nullopt;
   TraceShape other = with_prefix(0, false);
   other.reads_images_ = true;
+  other.is_one_row_ = false;
   other.keeps_rows_apart_ = false;
   other.columns_first_ = false;
   other.axis_ = 0;
@@ -368,6 +414,19 @@ std::optional<TraceShape> TraceShape::with_columns_first() const {
   return other;
 }
 
+std::optional<TraceShape> TraceShape::with_series() const {
+  TraceShape other = *this;
+  bool is_other = false;
+  for (size_t i = 0; i < inputs(); ++i) {
+    if (!of(i).is_one_row_ || of(i).reads_tokens()) continue;
+    TraceShape series = *of(i).of_images();
+    if (i == 0) series.others_ = other.others_;
+    other.of(i) = std::move(series);
+    is_other = true;
+  }
+  return is_other ? std::optional(other) : std::nullopt;
+}
+
 TraceShape TraceShape::with_image(const ImageLayout& image) const {
   TraceShape other = *this;
   other.image_ = image;
@@ -385,7 +444,7 @@ size_t TraceShape::input_rank() const {
 Shape TraceShape::input_shape() const {
   const ExportedValue& value = program_->values[input_->value];
   Shape shape = value.shape();
-  if (reads_images_) {
+  if (reads_images_ || is_one_row_) {
     shape[0] = sequences_;
     return shape;
   }
@@ -420,7 +479,8 @@ std::string TraceShape::export_lines() const {
     const size_t rank = program_->values[input->value].sizes.size();
     const size_t axis = known == nullptr ? of(of_input).axis_ : rank - 1;
     names.push_back(input->name);
-    const bool has_tokens = known == nullptr || known->role != SideRole::kLengths;
+    const bool has_tokens =
+        known == nullptr ? !of(of_input).is_one_row_ : known->role != SideRole::kLengths;
     const bool has_pairs =
         known != nullptr && (known->role == SideRole::kCausal || known->role == SideRole::kPairs);
     const std::string more = has_pairs ? fmt::format("{}: {}, ", rank - 2, tokens) : "";
@@ -428,6 +488,7 @@ std::string TraceShape::export_lines() const {
   }
   std::string lines = "\nfor other lengths, export it with dynamic shapes:";
   for (size_t i = 0; i < inputs(); ++i) {
+    if (of(i).is_one_row_) continue;
     const std::string tokens = i == 0 ? "tokens" : fmt::format("tokens_{}", i + 1);
     lines += fmt::format("\n  {0} = torch.export.Dim(\"{0}\", min=2, max=1024)", tokens);
   }
@@ -586,7 +647,7 @@ bool may_be_sequence(const ExportedProgram& program, const ExportedInput& input)
   const ExportedValue& value = program.values[input.value];
   const size_t rank = value.sizes.size();
   if (value.kind != ValueKind::kTensor || is_complex(value.type)) return false;
-  return is_integer(value.type) ? rank == 1 || rank == 2 : rank >= 2 && rank <= 4;
+  return is_integer(value.type) ? rank == 1 || rank == 2 : rank >= 1 && rank <= 5;
 }
 
 // The first sequence with as many tokens as the side has; the first of all for any other.

@@ -89,6 +89,9 @@ class TraceShape {
   // nothing where it cannot be. Its length is known with the layout.
   std::optional<TraceShape> of_images() const;
   TraceShape with_image(const ImageLayout& image) const;
+  // The same, where what seems to be one row for each sequence is numbers that are a token each;
+  // nothing where no input is such.
+  std::optional<TraceShape> with_series() const;
   // The same, where what seems to be rows of tokens is columns of them, of as many tokens as the
   // example has; nothing where it cannot be.
   std::optional<TraceShape> with_columns_first() const;
@@ -128,6 +131,9 @@ class TraceShape {
   bool tokens_first() const { return axis_ == 0 && input_rank() > 1 && !reads_images_; }
   // Whether it is [sequences, tokens] of one number each, such as the samples of a sound.
   bool is_series() const { return is_series_; }
+  // Whether it has one row for each sequence, beside an input of tokens, such as what is known of a
+  // user: numbers [sequences, width], or an id [sequences].
+  bool is_one_row() const { return is_one_row_; }
   // Whether it is [sequences, columns, tokens], as convolutions take it.
   bool columns_first() const { return columns_first_; }
 
@@ -153,6 +159,9 @@ class TraceShape {
 
  private:
   TraceShape(std::shared_ptr<const ExportedProgram> program, const ExportedInput& input);
+  [[noreturn]] void refuse_dimensions() const;
+  // Finds the inputs that have one row for each sequence of the others.
+  void find_single_rows();
   size_t input_rank() const;  // of tokens and sequences
   std::optional<int64_t> tokens_of(std::string_view symbol) const;
   Array causal_array(const SideInput& side) const;
@@ -174,6 +183,7 @@ class TraceShape {
   bool reads_images_ = false;
   bool columns_first_ = false;
   bool is_series_ = false;
+  bool is_one_row_ = false;
   bool has_one_token_ = false;
   std::optional<ImageLayout> image_;
   bool puts_last_first_ = false;
@@ -204,7 +214,8 @@ struct InputsSideBySide {
   std::shared_ptr<const ExportedProgram> program;
   std::string words{};  // for the account
 };
-InputsSideBySide inputs_side_by_side(const ExportedProgram& program);
+// With `takes_ids` whole numbers are columns, too, and there are some among them.
+InputsSideBySide inputs_side_by_side(const ExportedProgram& program, bool takes_ids);
 
 // ---- parts of a program ----
 

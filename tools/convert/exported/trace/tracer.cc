@@ -144,6 +144,13 @@ Tracer::Tracer(std::shared_ptr<const ExportedProgram> program, const TraceShape&
       own_names_(own_names(*program_)),
       costs_(program_->values.size(), 0) {}
 
+bool Tracer::has_open_length() const {
+  for (size_t i = 0; i < trace_shape_.inputs(); ++i) {
+    if (trace_shape_.of(i).is_dynamic()) return true;
+  }
+  return false;
+}
+
 OpBudget& Tracer::op_budget() {
   budget_.live_elements = OpBudget{}.live_elements;
   return budget_;
@@ -151,6 +158,12 @@ OpBudget& Tracer::op_budget() {
 
 void Tracer::run(size_t index) {
   const ElementLimit limit(elements_max_);
+  // Works on the first input of several tokens.
+  for (uint32_t i = 0; i < trace_shape_.inputs(); ++i) {
+    if (trace_shape_.of(i).is_one_row()) continue;
+    builder.turn_to(i);
+    break;
+  }
   for (const ExportedInput& input : program_->inputs) read_input(input);
   const std::vector<std::vector<uint32_t>> dying = dying_values(*program_);
   for (size_t n = 0; n < program_->nodes.size(); ++n) {
@@ -216,12 +229,18 @@ void Tracer::read_input(const ExportedInput& input) {
       return std::make_shared<const Constant>(input.value, trace_shape_.side_constant(input.value));
     }
     const Shape shape = own.input_shape();
+    if (own.is_one_row() && !own.reads_tokens()) {
+      return row_of_sequence(
+          builder, features_input(builder, {shape[0], 1, shape.size() == 1 ? 1 : shape[1]}), shape);
+    }
     if (own.reads_images()) return images_input(builder, shape, own.image());
     if (own.is_series()) {
       return with_shape(features_input(builder, {shape[0], shape[1], 1}), shape);
     }
     if (own.columns_first()) {
-      return turned(features_input(builder, {shape[0], shape[2], shape[1]}));
+      const size_t last = shape.size() - 1;
+      return with_shape(turned(features_input(builder, {shape[0], shape[last], shape[last - 1]})),
+                        shape);
     }
     return own.reads_tokens() ? ids_input(builder, Source::Kind::kTokens, shape)
                               : features_input(builder, shape);
@@ -359,10 +378,10 @@ std::optional<TracedValue> refuse_empty(Tracer&, const Call& call) {
 }
 
 // After complex numbers and movements, the first that knows an op follows it.
-constexpr OpHandler* kHandlers[] = {refuse_empty,   layer_op,        decomposed_op, matrix_op,
-                                    convolution_op, max_pool_op,     nearest_op,    written_softmax,
-                                    score_op,       softmax_of_rows, norm_op,       sum_op,
-                                    filled_by_ids,  pooling_op,      function_op};
+constexpr OpHandler* kHandlers[] = {refuse_empty,    layer_op,      decomposed_op,   matrix_op,
+                                    convolution_op,  max_pool_op,   nearest_op,      mean_of_lines,
+                                    written_softmax, score_op,      softmax_of_rows, norm_op,
+                                    sum_op,          filled_by_ids, pooling_op,      function_op};
 
 }  // namespace
 
@@ -383,7 +402,8 @@ std::optional<uint32_t> stream_of(const GraphBuilder& builder, const Call& call)
 
 }  // namespace
 
-std::vector<TracedValue> Tracer::trace(const Call& call) {
+std::vector<TracedValue> Tracer::trace(const Call& given) {
+  const Call call = with_rows_alike(*this, given);
   const auto stream = builder.streams() > 1 ? stream_of(builder, call) : std::nullopt;
   const OnStream on(builder, stream.value_or(builder.stream()));
   if (const TracedValue* chosen = chosen_everywhere(call)) {
@@ -614,9 +634,14 @@ std::optional<std::vector<TracedValue>> Tracer::move(const Call& call) {
     const bool is_same = movements->size() == 1 && movement.shape == function->shape &&
                          movement.keeps_order(elements_of(function->shape));
     if (is_same) return {{parts[0]}};
+    if (auto parts_of_it = moved_conversion(function, *movements)) return *parts_of_it;
     if (function->shape != function->base->shape || is_of_ids(builder, *function->base)) {
       return {{moved_function(*this, call, function, movement.shape)}};
     }
+  }
+  if (op == "stack" && builder.keeps_rows_apart) {
+    const size_t dim = call.dimension("dim", 0, shape_of(parts.at(0)).size() + 1);
+    if (auto rows = stacked_rows(*this, parts, dim)) return {{*rows}};
   }
   std::optional<size_t> joined;
   if (is_one_of(op, {"cat", "concat", "concatenate"})) {
@@ -664,7 +689,13 @@ std::vector<TracedValue> Tracer::moved_values(const std::vector<TracedValue>& pa
     // So is what rows of constants are put before, or columns with others beside.
     const bool is_joined = joins && (has_constant || builder.reads_images()) &&
                            !value->is_plain() && !turns_beside(builder, *value, parts);
-    const bool is_settled = (is_sum || is_joined) && is_of_model(builder, *value);
+    // A sum of rows is none any more where others have another factor.
+    const bool is_total = parts.size() > 1 && value->terms.size() == 1 &&
+                          !value->has_own_factors() && builder.is_node(value->front()) &&
+                          builder.is_sum_of_rows(builder.source(value->front()).node,
+                                                 value->terms[0].factors.uniform);
+    const bool is_settled = is_total || ((is_sum || is_joined) &&
+                                         (builder.images != 0 || is_of_model(builder, *value)));
     moving.push_back(is_settled ? builder.materialised(value) : value);
   }
   for (size_t i = 0; i < parts.size() && joins && has_constant; ++i) {
@@ -675,6 +706,9 @@ std::vector<TracedValue> Tracer::moved_values(const std::vector<TracedValue>& pa
     if (auto columns = columns_of_constants(builder, moving[i], beside)) moving[i] = *columns;
   }
   moving = rows_of_sequences(builder, std::move(moving), Together::kMoved);
+  if (joins && builder.keeps_rows_apart) {  // as those that were one of several tokens
+    if (auto joined = joined_rows(builder, moving, *joins)) return {{*joined}};
+  }
   // Whole rotations beside other columns are easier to see before; parts of one are of one source.
   const uint32_t first = source_of(moving[0]->front());
   if (std::ranges::any_of(moving,

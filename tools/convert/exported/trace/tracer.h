@@ -46,6 +46,8 @@ class Tracer {
   Array array_of(const TracedValue& value) const;
   ElementSumRef linear(const TracedValue& value, const ConstantRef& weight, bool transposed,
                        const TracedValue* bias);
+  // Whether some input may have other lengths.
+  bool has_open_length() const;
   // The budget of one op.
   OpBudget& op_budget();
   // A number of each token id, which the table has one of for each: [sequences, tokens, 1].
@@ -102,11 +104,15 @@ class Tracer {
 using OpHandler = std::optional<TracedValue>(Tracer& tracer, const Call& call);
 
 OpHandler complex_op, layer_op, decomposed_op, matrix_op, convolution_op, max_pool_op, nearest_op,
-    written_softmax, score_op, softmax_of_rows, norm_op, sum_op, filled_by_ids, pooling_op;
+    mean_of_lines, written_softmax, score_op, softmax_of_rows, norm_op, sum_op, filled_by_ids,
+    pooling_op;
 // Any op that works on each number or each row by itself, for later.
 OpHandler function_op;
 // An op that is made of others, by these.
 OpHandler made_of_others;
+
+// The call with rows of tokens in turn of windows over these, where other values have such rows.
+Call with_rows_alike(Tracer& tracer, const Call& call);
 
 // Rows that are looked up by what is computed of the token ids: their positions, with or without
 // padding, or the same row for all. Which it is shows for a few sequences of ids.
@@ -121,6 +127,15 @@ ScoresRef masked_by_ids(Tracer& tracer, const Scores& scores, const Function& fu
 
 // Throws NotRecognised for ops that are too deep, one within the other.
 FunctionRef function_of(const ElementSumRef& base, Call call, Shape shape, size_t depth);
+
+// Rows of whole sequences, or one token's of each, as rows of their own that follow each other
+// along `dim`; nothing for any other values.
+std::optional<ElementSumRef> stacked_rows(Tracer& tracer, const std::vector<TracedValue>& parts,
+                                          size_t dim);
+// Parts of what is converted to another type, as parts of its base that are; nothing for any other
+// function.
+std::optional<std::vector<TracedValue>> moved_conversion(const FunctionRef& function,
+                                                         const std::vector<Movement>& movements);
 
 // Whether ops of this name make fewer elements of a dimension's.
 bool is_reduction(std::string_view op);

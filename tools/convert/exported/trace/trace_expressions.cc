@@ -102,9 +102,9 @@ FunctionRef function_of(const ElementSumRef& base, Call call, Shape shape, size_
 
 std::optional<std::vector<TracedValue>> moved_conversion(const FunctionRef& function,
                                                          const std::vector<Movement>& movements) {
-  const bool is_one = !function->is_base() && function->call->op == "to" &&
-                      value_as<FunctionRef>(*function->call, "self")->is_base();
-  if (!is_one) return std::nullopt;
+  if (function->is_base() || function->call->op != "to") return std::nullopt;
+  const auto from = value_as<FunctionRef>(*function->call, "self");
+  if (!from || !from->is_base()) return std::nullopt;
   std::vector<TracedValue> made;
   for (const Movement& movement : movements) {
     const ElementSumRef base = moved(movement, function->base);

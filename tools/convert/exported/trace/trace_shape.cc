@@ -102,8 +102,9 @@ TraceShape::TraceShape(std::shared_ptr<const ExportedProgram> program, const Exp
   const std::vector<Extent>& sizes = value.sizes;
   const size_t rank = sizes.size();
   const bool fits = rank > 0 && rank <= (is_integer(value.type) ? 2 : 5);
-  if (value.kind != ValueKind::kTensor || !fits) refuse_dimensions();
-  const Shape shape = example_shape();
+  const Shape shape = fits ? example_shape() : Shape();
+  const bool has_frames = rank == 5 && std::ranges::count(shape, 0) == 0;
+  if (value.kind != ValueKind::kTensor || !fits || (rank == 5 && !has_frames)) refuse_dimensions();
   if (rank == 1 && !is_integer(value.type)) {
     tokens_ = traced_tokens_ = 1;  // one row of each sequence, then
     return;
@@ -115,7 +116,7 @@ TraceShape::TraceShape(std::shared_ptr<const ExportedProgram> program, const Exp
     *this = *of_images();
     const auto extent = [&](size_t d) { return static_cast<uint32_t>(shape[d]); };
     // Frames stand beside channels, before or after them.
-    if (rank == 5) *this = with_image({extent(1) * extent(2), extent(3), extent(4)});
+    if (has_frames) *this = with_image({extent(1) * extent(2), extent(3), extent(4)});
     return;
   }
   is_series_ = is_real(value.type) && rank == 2 && feeds_convolution(*program_, input_->value);

@@ -84,6 +84,7 @@ enum class Need : uint8_t {
   kScoreCap,
   kScoreTables,
   kSinks,
+  kQueryTerms,
   // Several inputs, or several functions; ops that run over blocks of rows.
   kFunctions,
   kBlocks,
@@ -123,7 +124,7 @@ inline constexpr const char* kWeightNeedNames[] = {name(TensorType::kW8), name(T
 inline constexpr const char* kCacheNeedNames[] = {name(TensorType::kInt8)};
 inline constexpr const char* kTokenizerNeedNames[] = {"byte pairs", "sentence pieces", "characters",
                                                       "WordPiece"};
-inline constexpr const char* kScoreNeedNames[] = {"soft_cap", "tables", "sinks"};
+inline constexpr const char* kScoreNeedNames[] = {"soft_cap", "tables", "sinks", "query_terms"};
 inline constexpr const char* kProgramNeedNames[] = {"functions", "blocks"};
 inline constexpr const char* kSoundNeedNames[] = {"features"};
 // In the order of Need.

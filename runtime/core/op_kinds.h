@@ -82,9 +82,20 @@ enum class ScoreTerms : uint8_t {
   kSlopes,     // a number for each head, times the distance from query to key
   kDistances,  // a number for each head and distance
   kPairs,      // a number for each head, or for all heads, and pair of positions
+  // Numbers of the query's row, for each head and distance, that of 0 in the middle; farther keys
+  // have the first or the last one.
+  kQueries,
+  kQueriesBefore,  // the same, that of 0 last
 };
-inline constexpr ScoreTerms kLastScoreTerms = ScoreTerms::kPairs;
-inline constexpr const char* kScoreTermsNames[] = {"slopes", "distances", "pairs"};
+inline constexpr ScoreTerms kLastScoreTerms = ScoreTerms::kQueriesBefore;
+inline constexpr const char* kScoreTermsNames[] = {"slopes", "distances", "pairs", "queries",
+                                                   "queries_before"};
+constexpr bool is_table(ScoreTerms kind) {
+  return kind == ScoreTerms::kDistances || kind == ScoreTerms::kPairs;
+}
+constexpr bool is_of_queries(ScoreTerms kind) {
+  return kind == ScoreTerms::kQueries || kind == ScoreTerms::kQueriesBefore;
+}
 
 // The rows that a call gives out: as the session asks, or one for each sequence; or parts of rows
 // as rows.

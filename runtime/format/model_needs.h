@@ -27,9 +27,10 @@ bool for_each_score_need(const OpView& op, uint32_t index, Visit visit) {
     const bool caps = op.reals[AttentionOp::kScoreCap] != 0.0f;
     if (caps && !visit(Need::kScoreCap, index)) return false;
   }
-  if constexpr (linked(Need::kScoreTables)) {
-    const bool has_table = op.choice<ScoreTerms>(AttentionOp::kTermsBy) != ScoreTerms::kSlopes;
-    if (has_table && !visit(Need::kScoreTables, index)) return false;
+  if constexpr (kTermsByRow.type != NumberType::kNone) {
+    const auto by = op.choice<ScoreTerms>(AttentionOp::kTermsBy);
+    if (is_table(by) && !visit(Need::kScoreTables, index)) return false;
+    if (is_of_queries(by) && !visit(Need::kQueryTerms, index)) return false;
   }
   if constexpr (linked(Need::kSinks)) {
     if (op.numbers[AttentionOp::kSinks] != kAbsent && !visit(Need::kSinks, index)) return false;

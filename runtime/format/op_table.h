@@ -180,8 +180,9 @@ struct OpRow {
 
 // Of attention. In a build without them they are what an op has not: files must then say zero, or
 // kAbsent of what is optional, and all else is refused with no check of its own.
-inline constexpr NumberRow kTermsByRow =
-    linked(Need::kScoreTables) ? NumberRow{"ops.terms_by", NumberType::kCount} : NumberRow{};
+inline constexpr NumberRow kTermsByRow = linked(Need::kScoreTables) || linked(Need::kQueryTerms)
+                                             ? NumberRow{"ops.terms_by", NumberType::kCount}
+                                             : NumberRow{};
 inline constexpr NumberRow kSinksRow = {
     "ops.sinks", linked(Need::kSinks) ? NumberType::kVector : NumberType::kNone, kOptional};
 inline constexpr RealRow kScoreCapRow =

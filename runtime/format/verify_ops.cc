@@ -103,18 +103,37 @@ bool verify_table(const OpCheck& check, ScoreTerms kind, uint32_t heads) {
                       check.index, table.outputs, rows.value());
 }
 
+// Whether its queries bring terms with them.
+bool brings_terms(const OpCheck& check) {
+  return linked(Need::kQueryTerms) &&
+         is_of_queries(check.op.choice<ScoreTerms>(AttentionOp::kTermsBy));
+}
+
 bool verify_terms(const OpCheck& check, uint32_t heads) {
-  if constexpr (linked(Need::kScoreTables)) {
-    const ScoreTerms kind = check.op.choice<ScoreTerms>(AttentionOp::kTermsBy);
+  if constexpr (kTermsByRow.type != NumberType::kNone) {
+    const auto kind = check.op.choice<ScoreTerms>(AttentionOp::kTermsBy);
     const uint32_t number = check.op.numbers[AttentionOp::kTermsBy];
     if (number > static_cast<uint32_t>(kLastScoreTerms)) {
       return check.refuse("an op is of an unknown function",
                           check.number_field(AttentionOp::kTermsBy), check.index, number,
                           static_cast<uint32_t>(kLastScoreTerms));
     }
-    if (kind != ScoreTerms::kSlopes) return verify_table(check, kind, heads);
+    if (brings_terms(check) && check.has(AttentionOp::kTerms)) {
+      return check.refuse("an op has terms of its own beside those of its queries",
+                          check.number_field(AttentionOp::kTerms), check.index);
+    }
+    if (is_table(kind)) return verify_table(check, kind, heads);
   }
   return !check.has(AttentionOp::kTerms) || check.vector(AttentionOp::kTerms, heads);
+}
+
+// Queries of each head, and beside them the terms that they bring with them.
+bool verify_queries(const OpCheck& check, uint32_t heads, uint32_t head_dim) {
+  if (!brings_terms(check)) return head_dim == 0 || check.width(kQuery, Checked(heads) * head_dim);
+  const Checked width = Checked(heads) * head_dim;
+  const uint32_t found = check.op.views[kQuery].width;
+  const bool fits = found > width.value() && (found - width.value()) % heads == 0;
+  return (fits && head_dim != 0) || check.width(kQuery, width + heads);
 }
 
 bool verify_sinks(const OpCheck& check, uint32_t heads) {
@@ -146,7 +165,7 @@ bool verify_stored_keys(const OpCheck& check, const CacheView& cache) {
     return check.refuse("keys of another axis are all visible",
                         check.number_field(AttentionOp::kMask), check.index);
   }
-  return !check.has(AttentionOp::kTerms) ||
+  return !(check.has(AttentionOp::kTerms) || brings_terms(check)) ||
          check.refuse("keys of another axis have no distance",
                       check.number_field(AttentionOp::kTerms), check.index);
 }
@@ -197,7 +216,7 @@ bool verify_attention(const OpCheck& check) {
     return check.refuse("an attention op has a query but no dimensions", check.field(kQuery),
                         check.index, views[kQuery].width, 0);
   }
-  return (head_dim == 0 || check.width(kQuery, Checked(heads) * head_dim)) &&
+  return verify_queries(check, heads, head_dim) &&
          (is_filled || verify_new_keys(check, cache.shape)) &&
          check.width(kOutput, Checked(heads) * cache.shape.value_dim) &&
          verify_terms(check, heads) && verify_sinks(check, heads);

@@ -98,6 +98,26 @@ void weigh_in_integers(const KernelSet& kernels, const Attention& op, const Bloc
   }
 }
 
+[[gnu::noinline]] void add_query_terms(const KernelSet& kernels, const Block& block, uint32_t index,
+                                       KeyRange range, float* scores) {
+  if (block.terms.rows.data == nullptr) return;
+  const float* const terms = block.terms.rows.row(index);
+  for (uint32_t key = range.begin; key < range.end;) {
+    const int64_t place = int64_t{key} - block.position_of(index) + block.terms.centre;
+    const int64_t left = int64_t{block.terms.count} - place;
+    if (place < 0 || left <= 0) {
+      *scores++ += terms[place < 0 ? 0 : block.terms.count - 1];
+      ++key;
+      continue;
+    }
+    const uint32_t keys = range.end - key;
+    const uint32_t count = keys < left ? keys : static_cast<uint32_t>(left);
+    kernels.add(count * sizeof(float), scores, terms + place, scores);
+    scores += count;
+    key += count;
+  }
+}
+
 void cap_scores(const KernelSet& kernels, const Attention& op, size_t bytes, float* scores) {
   if constexpr (linked(Need::kScoreCap)) {
     soft_cap(kernels, bytes, op.score_cap, scores, scores);
@@ -189,6 +209,7 @@ void softmax_row(const KernelSet& kernels, const Attention& op, const Block& blo
   if (op.slopes != nullptr) {
     add_slope(kernels, op.slopes[block.head_of(row)], position, range, visible);
   }
+  if constexpr (linked(Need::kQueryTerms)) add_query_terms(kernels, block, row, range, visible);
   float extremes[2] = {};
   // Where the mask or a table adds infinities of its own, the least score is taken before.
   const bool mask_adds = hides_by_adding(op.mask) || has_table(op);
@@ -355,6 +376,11 @@ class HeadBlocks {
                    block_rows(op_.query, row, rows, head, op_.shape.head_dim, by_head),
                    block_rows(op_.output, row, rows, head, op_.shape.value_dim, by_head)};
     if constexpr (linked(Need::kPairMask)) block.pairs = op_.pairs.of(op_.queries, s);
+    if constexpr (linked(Need::kQueryTerms)) {
+      const LinkedQueryTerms& all = op_.query_terms;
+      block.terms = {block_rows(all.rows, row, rows, head, all.count, by_head), all.count,
+                     all.centre};
+    }
     attend(kernels_, op_, block, scratch);
   }
 

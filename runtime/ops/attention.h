@@ -5,7 +5,8 @@
 // the distance is that of a key from its query: 0, or negative for earlier keys (ALiBi, Press et
 // al. 2021, as BLOOM and MPT have it). Terms are those of a table, such as relative position
 // biases. A head may have a sink: one more score that takes part in the sum of softmax and has no
-// value (gpt-oss; 0 is softmax plus one).
+// value (gpt-oss; 0 is softmax plus one). Queries may bring terms with them, one for each distance,
+// that are made of them: products with embeddings of distances (Shaw et al. 2018; Dai et al. 2019).
 #pragma once
 
 #include <cstddef>
@@ -44,6 +45,14 @@ struct ScoreTable {
   }
 };
 
+// Numbers of each query and head, [queries, heads * count]: the term of the query at position i and
+// the key at position j is number j - i + centre of these, or the first or last one beyond them.
+struct QueryTerms {
+  ConstMatrix rows;  // no data: there are none
+  uint32_t count = 0;
+  uint32_t centre = 0;
+};
+
 // What a build has instead whose models need no tables, no caps, or no sinks: nothing.
 struct NoScoreTable {
   static constexpr const float* values = nullptr;
@@ -63,6 +72,14 @@ struct NoSinks {
 };
 using LinkedScoreCap = std::conditional_t<linked(Need::kScoreCap), float, NoScoreCap>;
 using LinkedSinks = std::conditional_t<linked(Need::kSinks), const float*, NoSinks>;
+struct NoQueryTerms {
+  static constexpr ConstMatrix rows = {};
+  static constexpr uint32_t count = 0, centre = 0;
+
+  constexpr NoQueryTerms() = default;
+  constexpr NoQueryTerms(const ConstMatrix&, uint32_t, uint32_t) {}
+};
+using LinkedQueryTerms = std::conditional_t<linked(Need::kQueryTerms), QueryTerms, NoQueryTerms>;
 
 struct Attention {
   uint32_t heads = 0;
@@ -73,6 +90,7 @@ struct Attention {
   [[no_unique_address]] LinkedScoreCap score_cap = 0.0f;  // 0: there is none
   [[no_unique_address]] LinkedSinks sinks = nullptr;      // [heads]; null: there are none
   [[no_unique_address]] LinkedPairBits pairs;
+  [[no_unique_address]] LinkedQueryTerms query_terms;
   uint32_t cache_positions = 0;  // arena_formula.h; fewer than the sequence may have: a ring
 
   ConstMatrix query;  // [queries, heads * head_dim], scaled; no data where head_dim is 0

@@ -46,6 +46,9 @@ float softmax_alone(const KernelSet& kernels, const Attention& op, const Block& 
     }
     if (has_cap(op)) cap_scores(kernels, op, sizeof(float), &score);
     if (op.slopes != nullptr) score += slope_term(op.slopes[row.head], row.position, key);
+    if constexpr (linked(Need::kQueryTerms)) {
+      add_query_terms(kernels, row, 0, {key, key + 1}, &score);
+    }
     if (has_table(op)) score += table_term(op, row, key);
     score = term != -INFINITY ? score + term : term;
     if (!(score < INFINITY)) return NAN;
@@ -115,6 +118,7 @@ void attend_alone(const KernelSet& kernels, const Attention& op, const Block& bl
   row.position = block.position_of(index);
   row.query.data += index * block.query.stride;  // by 0 where there is none
   row.output.data = block.output.row(index);
+  row.terms = {{block.terms.rows.row(index), 1}, row.terms.count, row.terms.centre};
   set_range(op.mask, row);
   compute_scores(kernels, op, row, scratch);
   const float factor = softmax_alone(kernels, op, row, scratch.scores + (row.begin - row.origin));

@@ -65,7 +65,8 @@ struct Block {
   // To here keys are multiplied, beyond `end` with the weight 0: a kernel for int8 reads ones after
   // the last, which are only there. The last position held, or the end of the page.
   uint32_t product_end = 0;
-  [[no_unique_address]] LinkedPairBits pairs = {};  // of the sequence
+  [[no_unique_address]] LinkedPairBits pairs = {};    // of the sequence
+  [[no_unique_address]] LinkedQueryTerms terms = {};  // of its rows and head
 
   uint32_t position_of(uint32_t row) const { return position + row * position_step; }
   uint32_t head_of(uint32_t row) const { return position_step == 0 ? head + row : head; }
@@ -101,6 +102,11 @@ void set_range(const MaskView& mask, Block& block);
 // scores = query * keys^T, for the keys that any row of the block sees.
 void compute_scores(const KernelSet& kernels, const Attention& op, const Block& block,
                     const ScoreRows& scratch);
+
+// Adds a query's terms to its scores of the keys of `range`; row `index` is that of the block. Only
+// where the build has such terms.
+void add_query_terms(const KernelSet& kernels, const Block& block, uint32_t index, KeyRange range,
+                     float* scores);
 
 // scores = cap * tanh(scores / cap). REQUIRES: has_cap.
 void cap_scores(const KernelSet& kernels, const Attention& op, size_t bytes, float* scores);

@@ -58,6 +58,16 @@ LinkedScoreTable score_table(const OpCall& call) {
   return LinkedScoreTable::by_pair(table.f32(), table.columns, table.rows != table.columns);
 }
 
+// Beside queries stand the terms that they bring with them.
+[[maybe_unused]] inline LinkedQueryTerms query_terms(const Attention& attention, ScoreTerms by) {
+  const uint32_t width = attention.heads * attention.shape.head_dim;
+  const uint32_t columns = attention.query.columns - width;
+  const uint32_t count = columns / attention.heads;
+  const ConstMatrix rows = {attention.query.data + width, attention.query.rows, columns,
+                            attention.query.stride};
+  return {rows, count, by == ScoreTerms::kQueries ? count / 2 : count - 1};
+}
+
 // Keys and values, new ones and those that are kept.
 void take_keys(const OpCall& call, uint32_t cache, Attention& attention) {
   SessionState& state = call.state;
@@ -78,10 +88,8 @@ void run_attention(const OpCall& call) {
   attention.heads = state.reader.heads_of(call.op);
   attention.shape = state.reader.cache(cache).shape;
   attention.mask = state.reader.mask(call.op.numbers[format::AttentionOp::kMask]);
-  const bool has_table =
-      linked(Need::kScoreTables) &&
-      call.op.choice<ScoreTerms>(format::AttentionOp::kTermsBy) != ScoreTerms::kSlopes;
-  if (has_table) {
+  const auto terms_by = call.op.choice<ScoreTerms>(format::AttentionOp::kTermsBy);
+  if (linked(Need::kScoreTables) && is_table(terms_by)) {
     attention.table = score_table(call);
   } else {
     attention.slopes = call.tensor(format::AttentionOp::kTerms).f32();
@@ -99,6 +107,9 @@ void run_attention(const OpCall& call) {
     }
   }
   attention.query = call.inputs[format::kQuery];
+  if constexpr (linked(Need::kQueryTerms)) {
+    if (is_of_queries(terms_by)) attention.query_terms = query_terms(attention, terms_by);
+  }
   attention.output = call.output;
   attention.scratch = state.scratch();
   attention.queries = state.sequences(call.axis());

@@ -289,6 +289,32 @@ class Promises {
             "keys and values are as wide as the cache");
   }
 
+  void check_attention(const Op& of) const {
+    const auto width = [&](uint32_t i) { return of.views()->Get(i)->width(); };
+    const auto number = [&](uint32_t i) { return of.numbers()->Get(i); };
+    const format::Cache& cache = *model_.caches()->Get(number(0));
+    require(cache.value_dim() != 0, "values have a width");
+    const uint64_t heads = width(3) / cache.value_dim();
+    require(number(4) == kNone || tensor(number(4)).inputs() == heads, "a sink for each head");
+    require(heads != 0 && cache.kv_heads() != 0 && heads % cache.kv_heads() == 0 &&
+                width(3) == heads * cache.value_dim(),
+            "heads fill the views");
+    const uint64_t queries = heads * cache.head_dim();
+    const bool bring_terms = number(3) >= 3;
+    require(bring_terms ? queries != 0 && width(0) > queries && (width(0) - queries) % heads == 0 &&
+                              number(2) == kNone
+                        : width(0) == queries,
+            "queries fill the view, with the terms that they bring");
+    if (width(2) != 0) return check_keys(of);
+    require(number(0) < stores(), "a cache that is read is stored");
+    require(width(1) == 0, "what reads a cache has no keys");
+    const format::Mask& mask = *model_.masks()->Get(number(1));
+    const bool is_cross = cache.axis() != axis_of(*of.views()->Get(3));
+    require(!is_cross || (mask.kind() == 0 && mask.lookback() == kNone &&
+                          mask.lookahead() == kNone && number(2) == kNone && !bring_terms),
+            "keys of another axis are all seen");
+  }
+
   void check_widths(const Op& of) const {
     const auto width = [&](uint32_t i) { return of.views()->Get(i)->width(); };
     const auto number = [&](uint32_t i) { return of.numbers()->Get(i); };
@@ -300,24 +326,8 @@ class Promises {
             "weights are as wide as the views");
         return;
       }
-      case 1: {
-        const format::Cache& cache = *model_.caches()->Get(number(0));
-        require(cache.value_dim() != 0, "values have a width");
-        const uint64_t heads = width(3) / cache.value_dim();
-        require(number(4) == kNone || tensor(number(4)).inputs() == heads, "a sink for each head");
-        require(heads != 0 && cache.kv_heads() != 0 && heads % cache.kv_heads() == 0 &&
-                    width(0) == heads * cache.head_dim() && width(3) == heads * cache.value_dim(),
-                "heads fill the views");
-        if (width(2) != 0) return check_keys(of);
-        require(number(0) < stores(), "a cache that is read is stored");
-        require(width(1) == 0, "what reads a cache has no keys");
-        const format::Mask& mask = *model_.masks()->Get(number(1));
-        const bool is_cross = cache.axis() != axis_of(*of.views()->Get(3));
-        require(!is_cross || (mask.kind() == 0 && mask.lookback() == kNone &&
-                              mask.lookahead() == kNone && number(2) == kNone),
-                "keys of another axis are all seen");
-        return;
-      }
+      case 1:
+        return check_attention(of);
       case 12:
         return check_keys(of);
       case 2:

@@ -228,8 +228,11 @@ std::string op_shape(const OpFacts& facts) {
     if (type == format::NumberType::kNone) continue;
     if (optional && op.numbers[i] == format::kAbsent) continue;
     if (is_terms_by(op, i)) {
-      if (op.numbers[format::AttentionOp::kTerms] != format::kAbsent)
+      const bool has_own = is_of_queries(op.choice<ScoreTerms>(i));
+      if (has_own) text += " terms";
+      if (has_own || op.numbers[format::AttentionOp::kTerms] != format::kAbsent) {
         text += " by " + terms_name(op);
+      }
       continue;
     }
     if (type == format::NumberType::kCount && op.numbers[i] <= 1) continue;

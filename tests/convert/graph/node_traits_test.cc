@@ -47,6 +47,8 @@ std::vector<Kind> kinds() {
   faster.inverse_frequencies = {2.0};
   AttentionNode with_terms;
   with_terms.terms = std::make_shared<TermTable>();
+  AttentionNode with_query_terms;
+  with_query_terms.query_terms = std::make_shared<const QueryTable>();
   return {
       {FeaturesNode{}, false},
       {EmbeddingNode{}, false, {with_positions, EmbeddingNode{.scale = 2.0}}},
@@ -62,7 +64,8 @@ std::vector<Kind> kinds() {
       {AttentionNode{},
        false,
        {AttentionNode{.heads = 2}, AttentionNode{.scale = 0.5}, AttentionNode{.slopes = {1.0}},
-        AttentionNode{.score_cap = 5.0}, AttentionNode{.sinks = {0.0}}, with_terms}},
+        AttentionNode{.score_cap = 5.0}, AttentionNode{.sinks = {0.0}}, with_terms,
+        with_query_terms}},
       {SelectNode{}, false, {SelectNode{SelectKind::kMean}}},
       {JoinNode{}, false},
       {WindowsNode{}, false, {WindowsNode{{{3}, {}, 1}}}},

@@ -285,6 +285,16 @@ auto set_table(ScoreTerms by, uint32_t outputs, uint32_t inputs,
   };
 }
 
+// The query is so many columns wider, which are those of keys.
+auto set_query_terms(uint32_t columns, bool has_terms) {
+  return [columns, has_terms](Program& p) {
+    if (has_terms) set_slopes(1, kHeads)(p);
+    format::OpView& attention = op(p, kAttention);
+    attention.numbers[format::AttentionOp::kTermsBy] = static_cast<uint32_t>(ScoreTerms::kQueries);
+    attention.views[format::kQuery].width += columns;
+  };
+}
+
 auto set_cap(float cap) {
   return [cap](Program& p) { op(p, kAttention).reals[format::AttentionOp::kScoreCap] = cap; };
 }
@@ -298,8 +308,17 @@ const ProgramRule kScoreRules[] = {
      [](Program& p) { op(p, kAttention).numbers[format::AttentionOp::kTermsBy] = 1; },
      {"ops.terms", "not there", kAttention}},
     {"TermsByWhatIsNotKnown",
-     [](Program& p) { op(p, kAttention).numbers[format::AttentionOp::kTermsBy] = 3; },
+     [](Program& p) { op(p, kAttention).numbers[format::AttentionOp::kTermsBy] = 5; },
      {"ops.terms_by", "unknown function", kAttention}},
+    {"QueriesWithoutTheirTerms",
+     [](Program& p) { op(p, kAttention).numbers[format::AttentionOp::kTermsBy] = 3; },
+     {"ops.query", "another width", kAttention}},
+    {"TermsBesideThoseOfQueries",
+     set_query_terms(kHeads, true),
+     {"ops.terms", "terms of its own", kAttention}},
+    {"TermsOfSomeHeads",
+     set_query_terms(kHeads - 1, false),
+     {"ops.query", "another width", kAttention}},
     {"DistancesThatEndEarly",
      set_table(kDistances, kHeads, 2 * kLength - 3),
      {"ops.terms", "shorter than the context", kAttention}},

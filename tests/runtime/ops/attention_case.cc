@@ -73,11 +73,27 @@ std::vector<std::vector<double>> AttentionCase::expected() const {
   rules.sinks = sinks;
   (has_distances() ? rules.distances : rules.pairs) = table;
   for (const SequenceTokens& sequence : tokens) {
+    const std::vector<float> own = pairs_of(sequence);
+    if (term_count != 0) rules.pairs = own;
     outputs.push_back(reference_attention(shape, mask.dense, sequence.query,
                                           as_kept(sequence.key, shape.head_dim),
                                           as_kept(sequence.value, shape.value_dim), rules));
   }
   return outputs;
+}
+
+std::vector<float> AttentionCase::pairs_of(const SequenceTokens& sequence) const {
+  if (term_count == 0) return {};
+  const size_t n = positions_max, rows = sequence.terms.size() / (shape.heads * size_t{term_count});
+  std::vector<float> pairs(shape.heads * n * n, 0.0f);
+  for (size_t i = 0; i < shape.heads * rows * rows; ++i) {
+    const size_t head = i / rows / rows, query = i / rows % rows, key = i % rows;
+    const int64_t place = static_cast<int64_t>(key) - static_cast<int64_t>(query) + term_centre;
+    const auto column = static_cast<size_t>(std::clamp<int64_t>(place, 0, term_count - 1));
+    pairs[(head * n + query) * n + key] =
+        sequence.terms[(query * shape.heads + head) * term_count + column];
+  }
+  return pairs;
 }
 
 // Rows of `width` numbers each.
@@ -120,7 +136,18 @@ void AttentionCase::add_sinks() {
   }
 }
 
+void AttentionCase::add_query_terms(bool are_before) {
+  term_count = 9;
+  term_centre = are_before ? 8 : 4;
+  Random random(4);
+  for (size_t s = 0; s < tokens.size(); ++s) {
+    tokens[s].terms.resize(size_t{lengths[s]} * shape.heads * term_count);
+    random.fill(tokens[s].terms, 2.0f);
+  }
+}
+
 void AttentionCase::add_table(Table kind, bool hides) {
+  if (kind >= Table::kQueries) return add_query_terms(kind == Table::kQueriesBefore);
   const size_t n = positions_max;
   const size_t columns = kind == Table::kDistances ? 2 * n - 1 : n;
   const size_t rows = kind == Table::kDistances ? 1 : n;
@@ -211,6 +238,8 @@ void AttentionRun::feed(const Step& step) {
   const uint32_t output_width = shape.heads * shape.value_dim;
   const GuardedFloats query = gather(step, &SequenceTokens::query, query_width);
   const GuardedFloats key = gather(step, &SequenceTokens::key, key_width);
+  const uint32_t terms_width = shape.heads * problem_.term_count;
+  const GuardedFloats terms = gather(step, &SequenceTokens::terms, terms_width);
   const GuardedFloats value = gather(step, &SequenceTokens::value, value_width);
   const GuardedFloats output(floats_of(rows, output_width), kReadAheadBytes);
   std::ranges::fill(scratch_.span(), garbage_);
@@ -229,6 +258,7 @@ void AttentionRun::feed(const Step& step) {
   op.table = score_table();
   op.score_cap = problem_.score_cap;
   op.sinks = problem_.sinks.empty() ? nullptr : problem_.sinks.data();
+  op.query_terms = {matrix_of(terms, rows, terms_width), problem_.term_count, problem_.term_centre};
   op.cache_positions = problem_.cache_positions;
   op.query = matrix_of(query, rows, query_width);
   op.key = matrix_of(key, rows, key_width);

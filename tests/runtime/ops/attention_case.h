@@ -22,6 +22,7 @@ using Step = std::vector<uint32_t>;
 // [tokens, ...] of one sequence.
 struct SequenceTokens {
   std::vector<float> query, key, value;
+  std::vector<float> terms{};  // that queries bring with them, or none
 };
 
 struct AttentionCase {
@@ -38,6 +39,8 @@ struct AttentionCase {
   std::vector<float> table;
   float score_cap = 0.0f;
   std::vector<float> sinks;  // of each head; or none
+  uint32_t term_count = 0;   // of each query and head
+  uint32_t term_centre = 0;
 
   // Tokens in [-1, 1), queries in [-query_limit, query_limit).
   AttentionCase(TensorType kv_type_in, const AttentionShape& shape_in, TestMask mask_in,
@@ -47,14 +50,18 @@ struct AttentionCase {
   // Output of each sequence, for keys and values as the cache keeps them.
   std::vector<std::vector<double>> expected() const;
   std::vector<float> as_kept(std::vector<float> numbers, uint32_t width) const;
+  // What a sequence's queries bring with them, as a table [heads, positions_max, positions_max].
+  std::vector<float> pairs_of(const SequenceTokens& sequence) const;
   // Gives each head a slope, as ALiBi does: 2^(-8 h / heads) for h from 1 on.
   void add_slopes();
   // Gives each head a sink, from below all scores to above them.
   void add_sinks();
-  enum class Table { kDistances, kPairs, kPairsOfAllHeads };
+  enum class Table { kDistances, kPairs, kPairsOfAllHeads, kQueries, kQueriesBefore };
   // Gives scores terms in [-2, 2). With `hides`, a third of them is -infinity, but never that of a
   // token and itself.
   void add_table(Table kind, bool hides);
+  // Gives each query a few numbers, in [-2, 2), for its distances.
+  void add_query_terms(bool are_before);
   bool has_distances() const {
     return table.size() == shape.heads * (2 * size_t{positions_max} - 1);
   }

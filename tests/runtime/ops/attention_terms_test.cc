@@ -38,7 +38,9 @@ constexpr Change kChanges[] = {
     {"hiding pairs of all heads, cap", 1.0f, false, true, Table::kPairsOfAllHeads, true},
     {"sinks", 0.0f, false, false, {}, false, true},
     {"sinks, cap and slopes", 1.5f, true, false, {}, false, true},
-    {"sinks, hiding pairs", 0.0f, false, true, Table::kPairs, true, true}};
+    {"sinks, hiding pairs", 0.0f, false, true, Table::kPairs, true, true},
+    {"queries", 0.0f, false, true, Table::kQueries},
+    {"queries before, cap, sinks", 1.5f, false, true, Table::kQueriesBefore, false, true}};
 
 class AttentionTerms : public CacheTest {
  protected:

@@ -61,7 +61,8 @@ TEST_P(OtherRows, AreThoseOfTheReference) {
         Form{false, false, kMean}, Form{false, false, kMean, 2}, Form{false, false, kMax, 1},
         Form{true}, Form{false, true, kMean, 1}, kMiddle, Form{false, false, kFirst, 2, true, true},
         Form{false, true, kMean, 1, true, true}, Form{.turns = 3}, Form{.causal = true, .turns = 2},
-        Form{.rows = kMean, .without = 1, .constants = true}}) {
+        Form{.rows = kMean, .without = 1, .constants = true}, Form{.query_terms = true},
+        Form{.causal = true, .query_terms = true}}) {
     const TestModel model = load(form);
     const uint32_t tokens = form.images ? kImagePixels : 11;
     const std::vector<float> fed = numbers(tokens * model->input_features());
@@ -79,7 +80,8 @@ TEST_P(OtherRows, AreThoseOfTheReference) {
 
 TEST_P(OtherRows, GiveTheSameBitsInEveryFormOfBatch) {
   for (const Form& form : {Form{}, Form{false, false, SelectKind::kMean, 1}, kMiddle,
-                           Form{false, false, SelectKind::kMax, 2, true, true}, Form{.turns = 3}}) {
+                           Form{false, false, SelectKind::kMax, 2, true, true}, Form{.turns = 3},
+                           Form{.query_terms = true}}) {
     const TestModel model = load(form);
     constexpr uint32_t kTokens = 9;
     const std::vector<uint32_t> lengths = {4, 0, 9, 1};
@@ -128,7 +130,8 @@ TEST_P(OtherRows, LeaveGapsOut) {
 }
 
 TEST_P(OtherRows, ComeOnceWhereTokensComeInSteps) {
-  for (const Form& form : {Form{true}, Form{.causal = true, .turns = 3}}) {
+  for (const Form& form :
+       {Form{true}, Form{.causal = true, .turns = 3}, Form{.causal = true, .query_terms = true}}) {
     const TestModel model = load(form);
     constexpr uint32_t kTokens = 13;
     const std::vector<float> fed = numbers(kTokens * kFeatures);

@@ -3,6 +3,8 @@
 #ifndef ARENITE_TESTS_RUNTIME_ROWS_FIXTURE_H_
 #define ARENITE_TESTS_RUNTIME_ROWS_FIXTURE_H_
 
+#include <algorithm>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,7 +44,23 @@ struct Form {
   bool middle = false;     // rows of sequences go back to those of tokens, and two are put together
   uint32_t turns = 0;      // parts of each row that attention sees as rows of their own
   bool constants = false;  // of what is left of the joined rows, those before the tokens
+  bool query_terms = false;
 };
+
+// Terms that queries of 2 heads of 3 bring with them, of distances from -9 to 4.
+inline std::shared_ptr<const convert::QueryTable> query_table(uint32_t positions) {
+  convert::QueryTable table = {2, positions, 3, {}};
+  const std::vector<float> numbers = random_floats(2 * 14 * 4, 3);
+  const auto middle = static_cast<int>(positions) - 1;
+  for (const int head : {0, 1}) {
+    for (int place = 0; place <= 2 * middle; ++place) {
+      const int row = head * 14 + std::clamp(place - middle, -9, 4) + 9;
+      table.values.insert(table.values.end(), &numbers[static_cast<size_t>(row) * 4],
+                          &numbers[static_cast<size_t>(row) * 4] + 4);
+    }
+  }
+  return std::make_shared<const convert::QueryTable>(std::move(table));
+}
 
 // Rows of constants in two parts before those of the features.
 inline convert::ValueId with_constants(convert::Graph& graph, convert::ValueId x) {
@@ -111,6 +129,10 @@ inline convert::Graph graph_of(const Form& form) {
   for (const char* const name : {"q", "key", "value"}) {
     inputs.push_back(graph.add_linear(name, {weight(name, kWidth, kWidth), {}}, x));
   }
+  if (form.query_terms) {
+    attention.query_terms = query_table(graph.rows(graph.axis(x), graph.inputs[0].positions_max));
+    inputs.push_back(graph.add_linear("terms", {weight("terms", kWidth, kWidth), {}}, x));
+  }
   x = graph.add("sum", convert::AddNode{},
                 {x, graph.add_attention("attention", attention, inputs)});
   if (form.turns != 0) x = graph.add_side_by_side("beside", x);
@@ -153,10 +175,16 @@ inline convert::Graph long_graph(TensorType type, uint32_t tokens_min = 0) {
     const std::string layer = std::to_string(i);
     const convert::ValueId normed = norm(layer + ".norm", x);
     attention.cache = i;
-    const convert::ValueId context = graph.add_attention(
-        layer + ".attention", attention,
-        {linear(layer + ".query", kWidth, normed), linear(layer + ".key", kWidth, normed),
-         linear(layer + ".value", kWidth, normed)});
+    std::vector<convert::ValueId> inputs;
+    for (const char* const name : {".query", ".key", ".value"}) {
+      inputs.push_back(linear(layer + name, kWidth, normed));
+    }
+    if (i == 1) {
+      attention.query_terms = query_table(kLongRows);
+      inputs.push_back(inputs[0]);
+    }
+    const convert::ValueId context =
+        graph.add_attention(layer + ".attention", attention, std::move(inputs));
     x = graph.add(layer + ".sum", convert::AddNode{}, {x, linear(layer + ".out", kWidth, context)});
     convert::ValueId inner = linear(layer + ".up", kInnerWidth, norm(layer + ".norm2", x));
     inner = graph.add(layer + ".gelu", convert::ActivationNode{Activation::kGeluErf}, {inner});

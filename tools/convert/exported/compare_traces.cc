@@ -36,6 +36,19 @@ bool begin_alike(const TermTable& a, const TermTable& b, uint32_t heads, const D
   return a.by == b.by;
 }
 
+// The same of terms of queries, of all distances.
+bool begin_alike(const QueryTable& a, const QueryTable& b) {
+  if (a.dim != b.dim) return false;
+  for (size_t head = 0; head < std::max(a.heads, b.heads); ++head) {
+    for (size_t place = 0; place < 2 * size_t{a.positions} - 1; ++place) {
+      const auto first = a.at(head, place), second = b.at(head, place + b.positions - a.positions);
+      const auto is_near = [](double x, double y) { return are_near(x, y, 1e-6); };
+      if (!std::ranges::equal(first, second, is_near)) return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 namespace {
@@ -127,6 +140,10 @@ std::string difference(const Graph& a, const Graph& b) {
         !begin_alike(*attention->terms, *longer.terms, attention->heads,
                      expand_mask(a.masks[attention->mask], attention->terms->positions))) {
       return fmt::format("what '{}' adds to scores is something else at another length",
+                         first.name);
+    }
+    if (attention->query_terms && !begin_alike(*attention->query_terms, *longer.query_terms)) {
+      return fmt::format("what queries of '{}' add to scores is something else at another length",
                          first.name);
     }
     const auto rule = mask_rule(a.masks[attention->mask]);

@@ -116,7 +116,7 @@ bool is_causal_function(const Graph& graph, const GraphFunction& function,
     if (reads_sequence && !graph.is_on(AxisKind::kOne, value)) return false;
     const auto* attention = graph.as<AttentionNode>(value);
     if (attention == nullptr) continue;
-    if (graph.is_cross_attention(value) ? own.contains(node.inputs.back())
+    if (graph.is_cross_attention(value) ? own.contains(value_input(node.inputs))
                                         : !is_causal(graph.masks[attention->mask])) {
       return false;
     }
@@ -201,8 +201,6 @@ void require_inputs(Graph& graph, const TraceShape& trace_shape, const std::stri
   }
 }
 
-// ---- the model, at one length after the other ----
-
 constexpr int64_t kElementsMax = int64_t{1} << 24;   // that a second length may take
 constexpr int64_t kShortestMax = 16;                 // tokens that a model may need at least
 constexpr int64_t kPositionsMin = 128;               // of a model whose end nobody says
@@ -265,7 +263,8 @@ class ModelReader {
     choose_positions();
     Followed& last = try_other_length() ? *longer_ : traced_;
     settle_masks(last);
-    settle_terms(last);
+    settle_terms(last, &AttentionNode::terms);
+    settle_terms(last, &AttentionNode::query_terms);
     settle_rotations(last);
     is_of_joined_rows_ = is_of_joined_rows_ || last.joined_positions_max != 0;
     if (is_of_joined_rows_ && !is_exact()) {
@@ -513,7 +512,7 @@ class ModelReader {
                tables, [&](const PositionTable& table) { return is_of_input(table.node); }) ||
            std::ranges::any_of(graph.order(), [&](ValueId value) {
              const auto* attention = graph.as<AttentionNode>(value);
-             const bool has_terms = attention != nullptr && attention->terms != nullptr;
+             const bool has_terms = attention != nullptr && attention->has_tables();
              return (has_terms || graph.as<RotateNode>(value)) && is_of_input(value);
            });
   }
@@ -667,31 +666,32 @@ class ModelReader {
   }
 
   // Tables of terms have as many positions as were followed, and the file as many as it needs.
-  void settle_terms(Followed& followed) {
+  template <typename Table>
+  void settle_terms(Followed& followed, std::shared_ptr<const Table> AttentionNode::*of) {
     Graph& graph = followed.graph;
-    std::map<std::shared_ptr<const TermTable>, ValueId> readers;
+    std::map<std::shared_ptr<const Table>, ValueId> readers;
     for (const ValueId value : graph.order()) {
       const auto* attention = graph.as<AttentionNode>(value);
-      if (attention == nullptr || !attention->terms) continue;
+      if (attention == nullptr || !(attention->*of)) continue;
       InputLengths* const own = lengths_of(graph, value);
       if (own == nullptr) continue;
-      const int64_t positions = tokens_of(followed, attention->terms->positions, value);
+      const int64_t positions = tokens_of(followed, (attention->*of)->positions, value);
       if (positions < 1) refuse("what it adds to scores has no row for tokens");
       if (own->positions == 0 || positions < own->positions) {
         own->positions = positions;
         claim_.ends_with_terms = true;
       }
-      readers.emplace(attention->terms, value);
+      readers.emplace(attention->*of, value);
     }
-    std::map<std::shared_ptr<const TermTable>, std::shared_ptr<const TermTable>> cut;
+    std::map<std::shared_ptr<const Table>, std::shared_ptr<const Table>> cut;
     for (const auto& [whole, reader] : readers) {
       const auto tokens = static_cast<uint32_t>(lengths_of(graph, reader)->positions);
       const uint32_t rows = graph.rows(graph.axis(reader), tokens);
-      cut[whole] = std::make_shared<const TermTable>(first_positions(*whole, rows));
+      cut[whole] = std::make_shared<const Table>(first_positions(*whole, rows));
     }
     for (AttentionNode* attention : nodes_of<AttentionNode>(graph)) {
-      const auto known = cut.find(attention->terms);
-      if (attention->terms && known != cut.end()) attention->terms = known->second;
+      const auto known = cut.find(attention->*of);
+      if (attention->*of && known != cut.end()) attention->*of = known->second;
     }
   }
 

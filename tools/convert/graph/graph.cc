@@ -127,7 +127,7 @@ bool Graph::takes_pairs(uint32_t input) const {
 
 bool Graph::is_cross_attention(ValueId value) const {
   return as<AttentionNode>(value) != nullptr &&
-         axis(nodes_[value].inputs.back()) != axis(nodes_[value].inputs[0]);
+         axis(value_input(nodes_[value].inputs)) != axis(nodes_[value].inputs[0]);
 }
 
 ValueId Graph::insert(std::vector<ValueId>::iterator place, Node node) {
@@ -355,7 +355,7 @@ std::vector<uint32_t> inputs_of_values(const Graph& graph) {
 namespace {
 
 // The place of the first of attention's keys and values among its inputs.
-size_t first_key(const Node& node) { return node.inputs.size() / 2; }
+size_t first_key(const Node& node) { return node.inputs.size() == 1 ? 0 : 1; }
 
 // Whether values of the inputs `first` reach others as keys and values alone, which some do.
 bool can_encode(const Graph& graph, const std::vector<uint32_t>& made_of, uint32_t first) {
@@ -583,6 +583,18 @@ TermTable first_positions(const TermTable& table, uint32_t positions) {
   return part;
 }
 
+QueryTable first_positions(const QueryTable& table, uint32_t positions) {
+  QueryTable part = {table.heads, positions, table.dim, {}};
+  const size_t first = table.positions - positions;
+  for (size_t head = 0; head < table.heads; ++head) {
+    const auto begin = table.at(head, first).begin();
+    part.values.insert(
+        part.values.end(), begin,
+        begin + static_cast<ptrdiff_t>((2 * size_t{positions} - 1) * (size_t{table.dim} + 1)));
+  }
+  return part;
+}
+
 // ---- the graph as text ----
 
 namespace {
@@ -661,6 +673,10 @@ Line line_of(const AttentionNode& attention, const Graph& graph) {
   if (attention.terms) {
     scores += fmt::format(", terms by {} of {} positions", name(attention.terms->by),
                           attention.terms->positions);
+  }
+  if (attention.query_terms) {
+    scores += fmt::format(", terms of queries by distances of {} positions",
+                          attention.query_terms->positions);
   }
   return {"attention", fmt::format("{} heads of {}{}, {}{}, cache {}", heads, attention.value_dim,
                                    factor(attention.scale), describe(graph.masks[attention.mask]),

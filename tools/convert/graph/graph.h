@@ -52,9 +52,27 @@ struct TermTable {
   friend bool operator==(const TermTable&, const TermTable&) = default;
 };
 
+// Terms that a query brings with it, of each distance to a key: the product of numbers of the
+// query's row, `dim` for each head, and the table's, and one number more of the table.
+struct QueryTable {
+  uint32_t heads = 0;  // 1: all heads have the same
+  uint32_t positions = 0;
+  uint32_t dim = 0;
+  std::vector<double> values;  // [heads, 2 * positions - 1, dim + 1], distance 0 in the middle
+
+  // Of the distance `place` - (positions - 1), [dim + 1].
+  std::span<const double> at(size_t head, size_t place) const {
+    const size_t row = (heads == 1 ? 0 : head) * (2 * size_t{positions} - 1) + place;
+    return std::span(values).subspan(row * (dim + 1), dim + 1);
+  }
+
+  friend bool operator==(const QueryTable&, const QueryTable&) = default;
+};
+
 // The part of a table that fewer positions need. REQUIRES: no slopes, and 1 <= positions <=
 // table.positions.
 TermTable first_positions(const TermTable& table, uint32_t positions);
+QueryTable first_positions(const QueryTable& table, uint32_t positions);
 
 // Rows of a block: enough for products, which read all weights for each block, and few beside those
 // of a sequence that is worth cutting.
@@ -154,8 +172,9 @@ struct MultiplyNode {};
 
 // For each head: softmax(scale q k^T + slope * (key's position - query's) + terms + mask) v, where
 // with a cap cap * tanh(scale q k^T / cap) stands in place of scale q k^T. With sinks the softmax
-// is over one more score, whose weight no value has. Inputs are query, key and value; without
-// heads' dimension the value alone, which the mask's scores weigh. Queries on another axis than
+// is over one more score, whose weight no value has. Inputs are query, key and value, and with
+// query_terms what these are made of; without heads' dimension the value alone, which the mask's
+// scores weigh. Queries on another axis than
 // keys and values see all of them: the mask is a band without limits, and there are no slopes or
 // terms.
 struct AttentionNode {
@@ -164,16 +183,24 @@ struct AttentionNode {
   uint32_t head_dim = 0;
   uint32_t value_dim = 0;
   double scale = 1.0;
-  uint32_t mask = 0;                         // of the graph
-  std::vector<double> slopes{};              // one for each head, or none: ALiBi
-  std::shared_ptr<const TermTable> terms{};  // instead of slopes, or null
-  double score_cap = 0.0;                    // 0: there is none
-  std::vector<double> sinks{};               // one for each head, or none
-  uint32_t cache = 0;                        // ops with the same number share keys and values
-  bool is_stored = false;                    // all keys and values are, before a query is made
+  uint32_t mask = 0;                                // of the graph
+  std::vector<double> slopes{};                     // one for each head, or none: ALiBi
+  std::shared_ptr<const TermTable> terms{};         // instead of slopes, or null
+  std::shared_ptr<const QueryTable> query_terms{};  // instead of both, or null
+  double score_cap = 0.0;                           // 0: there is none
+  std::vector<double> sinks{};                      // one for each head, or none
+  uint32_t cache = 0;      // ops with the same number share keys and values
+  bool is_stored = false;  // all keys and values are, before a query is made
+
+  bool has_tables() const { return terms || query_terms; }  // of so many positions
 };
 
-// The score that a product of query and key becomes, before the mask.
+// The value among the inputs of attention.
+inline ValueId value_input(const std::vector<ValueId>& inputs) {
+  return inputs[inputs.size() == 1 ? 0 : 2];
+}
+
+// The score that a product of query and key becomes, before the mask and the query's own terms.
 double whole_score(const AttentionNode& attention, double product, size_t head, size_t query,
                    size_t key);
 

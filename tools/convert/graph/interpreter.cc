@@ -7,6 +7,8 @@
 #include <functional>
 #include <map>
 #include <numbers>
+#include <numeric>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -408,12 +410,21 @@ class Interpreter {
     return {values, rows, dim, heads * dim, 1};
   }
 
+  // What a query brings with it for a key.
+  double query_term(const AttentionNode& attention, const Node& node, size_t head, size_t query,
+                    size_t key) {
+    const QueryTable& table = *attention.query_terms;
+    const std::span<const double> numbers = table.at(head, table.positions - 1 + key - query);
+    const double* const own = input(node, 3).data() + (query * attention.heads + head) * table.dim;
+    return std::inner_product(own, own + table.dim, numbers.begin(), numbers.back());
+  }
+
   // What queries see of the keys, before softmax, [queries, keys]; those that `mask` hides have
   // -infinity.
   Rows scores(const AttentionNode& attention, const Node& node, const DenseMask* mask,
               const Rows& keys, const Queries& of) {
     const size_t dim = attention.head_dim;
-    const size_t count = rows_[graph_.axis(node.inputs.back())];
+    const size_t count = rows_[graph_.axis(value_input(node.inputs))];
     Rows scores(of.count * count, 0.0), magnitudes = scores, query(of.count * dim);
     for (size_t i = 0; i < query.size(); ++i) {
       const size_t row = of.begin + i / dim;
@@ -437,6 +448,7 @@ class Interpreter {
         continue;
       }
       scores[i] = whole_score(attention, scores[i], of.head, row, k);
+      if (attention.query_terms) scores[i] += query_term(attention, node, of.head, row, k);
       result_.largest_score = std::max(result_.largest_score, magnitudes[i] * attention.scale);
     }
     return scores;
@@ -445,11 +457,12 @@ class Interpreter {
   Rows compute(const Node& node, const AttentionNode& attention) {
     constexpr size_t kAtOnce = 256;  // rows of scores
     const size_t dim = attention.value_dim;
-    const Rows value = as_kept(graph_.kv_cache, input(node, node.inputs.size() - 1), dim);
+    const Rows value = as_kept(graph_.kv_cache, input(node, node.inputs.size() == 1 ? 0 : 2), dim);
     const Rows keys =
-        as_kept(graph_.kv_cache, input(node, node.inputs.size() / 2), attention.head_dim);
+        as_kept(graph_.kv_cache, input(node, node.inputs.size() == 1 ? 0 : 1), attention.head_dim);
     const size_t rows = rows_[node.axis];
-    const bool sees_all = graph_.axis(node.inputs.back()) != node.axis;  // keys of another axis
+    const bool sees_all =
+        graph_.axis(value_input(node.inputs)) != node.axis;  // keys of another axis
     const DenseMask* const mask = sees_all ? nullptr : &mask_of(attention.mask, node);
     Rows context(rows * attention.heads * dim, 0.0);
     for (size_t i = 0; i < attention.heads * rows;) {

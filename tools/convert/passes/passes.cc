@@ -270,8 +270,14 @@ void join(Graph& graph, const std::vector<ValueId>& values) {
 // others read what is between.
 std::vector<ValueId> path_of_query(const Graph& graph, ValueId attention) {
   std::vector<ValueId> path;
-  for (ValueId value = graph.node(attention).inputs[0];; value = graph.node(value).inputs[0]) {
-    const bool is_own = graph.node(value).inputs.size() == 1 && graph.has_one_reader(value) &&
+  const std::vector<ValueId>& inputs = graph.node(attention).inputs;
+  for (ValueId value = inputs[0];; value = graph.node(value).inputs[0]) {
+    // The terms that queries bring with them may be made of them.
+    const bool brings_terms = value == inputs[0] && inputs.size() > 3 && value == inputs[3] &&
+                              value != inputs[1] && value != inputs[2] &&
+                              graph.readers(value).size() == 1;
+    const bool is_own = graph.node(value).inputs.size() == 1 &&
+                        (brings_terms || graph.has_one_reader(value)) &&
                         graph.axis(value) == graph.axis(attention) && !graph.is_shown(value);
     if (!is_own) return {};
     path.insert(path.begin(), value);
@@ -348,7 +354,8 @@ void share_caches_in(Graph& graph, const std::vector<ValueId>& values, bool has_
   for (const ValueId value : values) {
     const auto* attention = graph.as<AttentionNode>(value);
     if (attention == nullptr) continue;
-    if (std::ranges::count(values, graph.node(value).inputs.back()) != 0) filling.push_back(value);
+    if (std::ranges::count(values, value_input(graph.node(value).inputs)) != 0)
+      filling.push_back(value);
   }
   const auto is_causal = [&](ValueId value) {
     return !graph.is_cross_attention(value) &&
@@ -359,8 +366,8 @@ void share_caches_in(Graph& graph, const std::vector<ValueId>& values, bool has_
   std::map<std::tuple<uint32_t, uint32_t, uint32_t, uint32_t>, uint32_t> caches;
   for (const ValueId value : filling) {
     AttentionNode& attention = *graph.as<AttentionNode>(value);
-    const auto shape = std::tuple(graph.axis(graph.node(value).inputs.back()), attention.kv_heads,
-                                  attention.head_dim, attention.value_dim);
+    const auto shape = std::tuple(graph.axis(value_input(graph.node(value).inputs)),
+                                  attention.kv_heads, attention.head_dim, attention.value_dim);
     attention.cache = caches.emplace(shape, attention.cache).first->second;
   }
 }

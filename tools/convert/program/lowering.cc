@@ -38,7 +38,8 @@ void make_representable(Graph& graph) {
     const std::string name = graph.node(value).name;
     const uint32_t width = graph.width(value);
     if (auto* attention = graph.as<AttentionNode>(value);
-        attention != nullptr && attention->head_dim != 0 && attention->scale != 1.0) {
+        attention != nullptr && attention->head_dim != 0 && attention->scale != 1.0 &&
+        !attention->query_terms) {
       const ValueId query = graph.node(value).inputs[0];
       const ScaleNode scale = {std::exchange(attention->scale, 1.0)};
       const ValueId scaled =
@@ -93,6 +94,39 @@ LinearSpec matrix_of(const RowOrder& order) {
     return values;
   };
   return {{.name = "permutation", .rows = width, .columns = width, .load = load}, {}};
+}
+
+// Farther keys have the terms of the first or the last distance that there is.
+QueryTable without_equal_ends(const QueryTable& table) {
+  const auto has_end = [&](size_t place, size_t next) {
+    for (size_t head = 0; head < table.heads; ++head) {
+      if (!std::ranges::equal(table.at(head, place), table.at(head, next))) return true;
+    }
+    return false;
+  };
+  uint32_t positions = table.positions;
+  for (size_t first = 0; positions > 1; ++first, --positions) {
+    const size_t last = 2 * size_t{table.positions} - 2 - first;
+    if (has_end(first, first + 1) || has_end(last, last - 1)) break;
+  }
+  return first_positions(table, positions);
+}
+
+// Makes the terms of a head, of the first distances.
+LinearSpec layer_of(const QueryTable& table, uint32_t head, uint32_t count) {
+  std::vector<double> weights;
+  LinearSpec layer;
+  for (size_t place = 0; place < count; ++place) {
+    const std::span<const double> numbers = table.at(head, place);
+    weights.insert(weights.end(), numbers.begin(), numbers.end() - 1);
+    layer.bias.push_back(numbers.back());
+  }
+  layer.weight.name = "terms";
+  layer.weight.rows = count;
+  layer.weight.columns = table.dim;
+  layer.weight.load = [weights] { return std::vector<float>(weights.begin(), weights.end()); };
+  layer.weight.load_f64 = [weights] { return weights; };
+  return layer;
 }
 
 // Keys and values that are stored after the value at place `after` of the graph's order.
@@ -240,7 +274,7 @@ class Lowering {
       if (is_stored(value)) plan_store(value);
       for (size_t k = 0; k < node.inputs.size(); ++k) {
         const ValueId input = node.inputs[k];
-        if (k != 0 && is_stored(value)) continue;  // is stored before
+        if ((k == 1 || k == 2) && is_stored(value)) continue;  // is stored before
         last_use_[input] = i;
         // A convolution reads what its windows are laid over.
         if (graph_.as<WindowsNode>(input)) last_use_[graph_.node(input).inputs[0]] = i;
@@ -591,6 +625,32 @@ class Lowering {
     program_.add_op(name(value), sum_op(first, second, sum));
   }
 
+  // Queries beside their terms, which linear layers make, one for each head.
+  void add_query_terms(ValueId value, const AttentionNode& attention, AttentionParts& parts) {
+    const CompiledMask& mask = program_.masks[attention.mask];
+    const bool is_before = mask.kind == MaskKind::kBand && mask.lookahead == 0;
+    const QueryTable table = without_equal_ends(*attention.query_terms);
+    const uint32_t count = is_before ? table.positions : 2 * table.positions - 1;
+    const uint32_t width = graph_.width(graph_.node(value).inputs[0]);
+    const uint32_t slot = program_.add_slot(width + attention.heads * count, axis_of(value));
+    program_.add_op(name(value) + ".queries",
+                    activation_op(Activation::kScale, static_cast<float>(attention.scale),
+                                  parts.query, {}, {slot, 0, width}));
+    ColumnView from = input(value, 3);
+    from.width = table.dim;
+    ColumnView to = {slot, width, count};
+    uint32_t matrix = 0;
+    for (uint32_t head = 0; head < attention.heads; ++head) {
+      const std::string layer = name(value) + ".terms." + std::to_string(head);
+      if (head < table.heads) matrix = program_.add_matrix(layer, {{layer_of(table, head, count)}});
+      program_.add_op(layer, linear_op(from, to, matrix));
+      from.column += from.width;
+      to.column += to.width;
+    }
+    parts.query = program_.whole(slot);
+    parts.terms_by = is_before ? ScoreTerms::kQueriesBefore : ScoreTerms::kQueries;
+  }
+
   void emit(ValueId value, const AttentionNode& attention) {
     const std::vector<ValueId>& inputs = graph_.node(value).inputs;
     const CompiledMask& mask = program_.masks[attention.mask];
@@ -603,12 +663,13 @@ class Lowering {
                              is_window ? mask.lookback : kUnlimited, axis_of(value));
     }
     AttentionParts parts;
-    if (inputs.size() == 3) parts.query = view(inputs[0]);
+    if (inputs.size() != 1) parts.query = view(inputs[0]);
+    if (attention.query_terms) add_query_terms(value, attention, parts);
     if (is_stored(value)) {
       parts.cache = stores_.at({inputs[1], inputs[2]}).cache;
     } else {
-      if (inputs.size() == 3) parts.key = view(inputs[1]);
-      parts.value = view(inputs.back());
+      if (inputs.size() != 1) parts.key = view(inputs[1]);
+      parts.value = view(value_input(inputs));
       parts.cache = caches_.at(kept);
     }
     parts.output = result(value);

@@ -3,9 +3,10 @@
 
     make_other_lengths.py FOLDER [NAME...]
 
-Each NAME.pt2 is exported with the fixed sizes of its example, and is a model of any length: the
-author's line says its numbers, or what they are told apart by. NAME_input.npy is the example, and
-NAME_other_input.npy has another length; the outputs are in float64.
+Each NAME.pt2 is exported with the fixed sizes of its example, but for those of DYNAMIC, and is a
+model of any length: the author's line says its numbers, or what they are told apart by.
+NAME_input.npy is the example, and NAME_other_input.npy has another length; the outputs are in
+float64.
 """
 import math
 import os
@@ -177,7 +178,85 @@ class InTurn(nn.Module):
         return torch.cat([torch.tanh(self.actions(rows[:, 1])), self.returns(rows[:, 2])], -1)
 
 
+class QueryTerms(Ids):
+    """Attention whose scores get terms that are made of queries, in a way of its own."""
+
+    def forward(self, ids):
+        x = self.embedded(ids)
+        q, k, v = (heads_of(part) for part in self.qkv(x).chunk(3, -1))
+        return self.out(x + together(self.scores(q, k, x).softmax(-1) @ v))
+
+
+class ByDistance(QueryTerms):
+    """Products of queries with embeddings of distances that are clamped (Shaw et al. 2018)."""
+
+    def __init__(self):
+        super().__init__()
+        self.distances = nn.Embedding(9 + 4 + 1, WIDTH // HEADS)
+
+    def scores(self, q, k, x):
+        places = torch.arange(x.shape[1])
+        distances = (places[None] - places[:, None]).clamp(-9, 4) + 9
+        terms = torch.einsum("bhid,ijd->bhij", q, self.distances(distances))
+        return (q @ k.mT + terms) / math.sqrt(WIDTH // HEADS)
+
+
+class Shifted(QueryTerms):
+    """Transformer-XL's: products with waves of all distances, which are shifted row by row."""
+
+    def __init__(self):
+        super().__init__()
+        self.waves = nn.Linear(WIDTH, WIDTH, bias=False)
+        self.content, self.place = (nn.Parameter(torch.zeros(HEADS, 1, WIDTH // HEADS))
+                                    for _ in range(2))
+
+    def scores(self, q, k, x):
+        tokens = x.shape[1]
+        angles = torch.arange(tokens - 1, -tokens, -1)[:, None] / 20 ** torch.linspace(0, 1, 6)
+        rows = self.waves(torch.cat([angles.sin(), angles.cos()], -1)[None].to(x.dtype))
+        terms = (q + self.place) @ heads_of(rows).mT
+        terms = F.pad(terms, (1, 0)).flatten(2)[..., tokens:]
+        terms = terms.view(1, HEADS, tokens, 2 * tokens - 1)[..., :tokens]
+        return ((q + self.content) @ k.mT + terms) * 0.4
+
+
+class Gated(QueryTerms):
+    """Terms by distance, times a gate of each query and head, as WavLM has them."""
+
+    def __init__(self):
+        super().__init__()
+        self.buckets = nn.Embedding(23, HEADS)
+        self.gates = nn.Linear(WIDTH // HEADS, 2)
+
+    def scores(self, q, k, x):
+        places = torch.arange(x.shape[1])
+        terms = self.buckets((places[None] - places[:, None]).clamp(-11, 11) + 11).permute(2, 0, 1)
+        first, second = torch.sigmoid(self.gates(heads_of(x))).chunk(2, -1)
+        return q @ k.mT + (first * (second * 0.7 - 1) + 2) * terms
+
+
+class Skewed(QueryTerms):
+    """The same of earlier tokens alone, by a shift of a table (Huang et al. 2018)."""
+
+    def __init__(self):
+        super().__init__()
+        self.distances = nn.Parameter(torch.zeros(40, WIDTH // HEADS))
+
+    def scores(self, q, k, x):
+        tokens = x.shape[1]
+        terms = F.pad(q @ self.distances[-tokens:].T, (1, 0)).flatten(2)[..., tokens:]
+        terms = terms.view(1, HEADS, tokens, tokens)
+        hidden = torch.ones(tokens, tokens, dtype=torch.bool).triu(1)
+        return (q @ k.mT + terms).masked_fill(hidden, float("-inf"))
+
+
+# With a symbol for the number of tokens, up to so many.
+DYNAMIC = {"by_distance": 64, "shifted": 64, "gated": 64, "skewed": 40}
 MODELS = {
+    "by_distance": ByDistance,
+    "shifted": Shifted,
+    "gated": Gated,
+    "skewed": Skewed,
     "in_turn": InTurn,
     "less_the_largest": LessTheLargest,
     "shifts": Shifts,
@@ -215,7 +294,10 @@ def main(folder, names):
         tokens = {"as_wide_as_long": TOKENS - 2, "shifts": TOKENS + 5}.get(name, TOKENS)
         inputs = {name: example(model, name, tokens), name + "_other": example(model, name, OTHER)}
         inputs = {stem: x if isinstance(x, tuple) else (x,) for stem, x in inputs.items()}
-        save(model, inputs[name], f"{folder}/{name}.pt2")
+        options = {}
+        if name in DYNAMIC:
+            options["dynamic_shapes"] = ({1: torch.export.Dim("n", min=2, max=DYNAMIC[name])},)
+        save(model, inputs[name], f"{folder}/{name}.pt2", **options)
         model = model.double()
         for stem, arrays in inputs.items():
             with torch.no_grad():

@@ -269,6 +269,7 @@ class AttentionBuilder {
         inputs.push_back(gathered(flat(run_keys, group), keys_, {}));
       }
       inputs.push_back(gathered(flat(run_values, group), keys_, {}));
+      if (scores_.query_terms) add_query_terms(queries, attention, inputs);
       contexts.push_back(constants_ != 0 ? add_with_constants_first(attention, std::move(inputs))
                                          : graph_.add_attention(builder_.name, attention, inputs));
     }
@@ -283,6 +284,18 @@ class AttentionBuilder {
     uint32_t stream = 0;
     int64_t rows = 0;
   };
+
+  // The table of terms that queries bring with them, and what these are made of.
+  void add_query_terms(const Heads& queries, AttentionNode& attention,
+                       std::vector<ValueId>& inputs) {
+    refuse_op_if(is_cross(), kOtherRows);
+    refuse_op_if(attention.terms || !attention.slopes.empty() || attention.heads != masks_.size(),
+                 "it adds constants to scores beside terms that queries bring with them, or hides "
+                 "other keys from some heads");
+    QueryTermsFound own = read_query_terms(builder_, scores_, order_, queries);
+    attention.query_terms = std::make_shared<const QueryTable>(std::move(own.table));
+    inputs.push_back(gathered(flat(own.columns, 1), queries_, {}));
+  }
 
   uint32_t stream_of(const ElementSumRef& value) const {
     const auto found = value ? builder_.stream_of(*value) : std::nullopt;
@@ -591,6 +604,7 @@ class WindowedAttention {
       whole.key = in_order(scores_.key, lead);
     }
     whole.added = all_added(lead);
+    if (scores_.query_terms) whole.query_terms = terms_in_order(lead);
     whole.head_factors = of_heads(scores_.head_factors, lead);
     whole.sinks = of_heads(scores_.sinks, lead);
     whole.positions_max = 0;
@@ -707,6 +721,20 @@ class WindowedAttention {
     if (are_same) all.resize(n * n);
     Shape shape = are_same ? Shape{side, side} : joined(lead, side, side);
     return Array::real(std::move(shape), std::move(all));
+  }
+
+  // What queries bring with them for the keys of their windows.
+  ElementSumRef terms_in_order(const Shape& lead) const {
+    const size_t n = whole_tokens_;
+    Movement movement{.shape = joined(lead, static_cast<int64_t>(n), static_cast<int64_t>(n))};
+    std::vector<int64_t>& sources = movement.sources.emplace();
+    for (size_t i = 0; i < order_.size() * n; ++i) {
+      const size_t row = order_[i / n], key = order_[i / n / n * n + i % n];
+      sources.push_back(key / tokens_ == row / tokens_
+                            ? static_cast<int64_t>(row * tokens_ + key % tokens_)
+                            : Movement::kZero);
+    }
+    return moved(movement, scores_.query_terms);
   }
 
   // A number for each head, [.., 1, 1], which all its windows have.

@@ -148,6 +148,7 @@ ScoresRef product_scores(const GraphBuilder& builder, const ElementSumRef& query
 ScoresRef with_scale(const Scores& scores, double factor) {
   const auto result = copy(scores);
   (result->tanh_factor ? *result->tanh_factor : result->scale) *= factor;
+  if (result->query_terms) result->query_terms = scaled(result->query_terms, factor);
   if (result->added) {
     Array::Reals values = result->added->to_reals();
     for (double& value : values) value = std::isinf(value) ? value : value * factor;
@@ -183,9 +184,9 @@ ScoresRef with_factors(const Scores& scores, const Array& factors, int64_t posit
     // Those of queries, [..., queries, 1], or of keys, [..., 1, keys].
     const bool is_of_queries = rank >= 2 && factors.shape()[rank - 1] == 1;
     const bool is_of_keys = !is_of_queries && (rank == 1 || factors.shape()[rank - 2] == 1);
-    refuse_op_if(
-        (!is_of_queries && !is_of_keys) || scores.tanh_factor || scores.added || !scores.query,
-        "it multiplies each score by a number of its own, or after something was added");
+    refuse_op_if((!is_of_queries && !is_of_keys) || scores.tanh_factor || scores.added ||
+                     scores.query_terms || !scores.query,
+                 "it multiplies each score by a number of its own, or after something was added");
     ElementSumRef& part = is_of_queries ? result->query : result->key;
     Shape shape = factors.shape();
     if (is_of_keys && rank > 1) shape[rank - 2] = shape[rank - 1];
@@ -202,6 +203,7 @@ ScoresRef with_factors(const Scores& scores, const Array& factors, int64_t posit
   };
   result->head_factors = scores.head_factors ? times(*scores.head_factors) : factors;
   if (scores.added) result->added = times(*scores.added);
+  if (scores.query_terms) result->query_terms = scaled(scores.query_terms, factors);
   if (scores.sinks) result->sinks = times(*scores.sinks);
   return result;
 }
@@ -212,7 +214,7 @@ ScoresRef with_tanh(const Scores& scores, bool is_sigmoid) {
   refuse_op_if(scores.sink.has_value(), kSinkChanged);
   refuse_op_if(scores.added && is_sigmoid,
                "it takes the sigmoid of scores in place of their softmax over keys: not supported");
-  refuse_op_if(scores.added.has_value(),
+  refuse_op_if(scores.added || scores.query_terms,
                "it caps scores after a mask or a bias was added to them: the runtime caps scores "
                "first, so mask them after torch.tanh");
   result->tanh_factor = 1.0;
@@ -297,7 +299,7 @@ ScoresRef times_value(GraphBuilder& builder, const Scores& scores, const Element
   const auto result = copy(scores);
   const size_t rank = value->shape.size();
   if (rank < 2 || !scores.query || scores.tanh_factor || scores.added || scores.zeroed ||
-      scores.sinks || broadcast(scores.shape, value->shape) != scores.shape) {
+      scores.query_terms || scores.sinks || broadcast(scores.shape, value->shape) != scores.shape) {
     return nullptr;
   }
   const bool is_of_queries = value->shape[rank - 1] == 1;
@@ -498,7 +500,8 @@ ScoresRef moved_scores(const Scores& scores, const Movement& movement) {
     }
   }
   if (turns_last_two(movement, scores.shape) && !scores.has_softmax && !scores.added &&
-      !scores.zeroed && scores.query && !scores.is_exponential && !scores.sinks) {
+      !scores.zeroed && scores.query && !scores.is_exponential && !scores.sinks &&
+      !scores.query_terms) {
     std::swap(result->query, result->key);
     std::swap(result->shape[rank - 1], result->shape[rank - 2]);
     return result;
@@ -520,6 +523,7 @@ ScoresRef moved_scores(const Scores& scores, const Movement& movement) {
   result->shape = movement.shape;
   parts.move(result->query);
   parts.move(result->key);
+  parts.move(result->query_terms);
   parts.move(result->head_factors, 1, 1);
   parts.move(result->weight, 1, 1);
   parts.move(result->sinks, 1, 1);

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "convert/exported/recover/graph_builder.h"
@@ -20,6 +22,7 @@ struct Scores {
   std::optional<Array> head_factors{};  // [..., 1, 1], besides the scale
   std::optional<double> tanh_factor{};
   std::optional<Array> added{};  // stretched to [..., queries, keys]; -infinity hides
+  ElementSumRef query_terms{};   // added, too: numbers of the query's row, [..., queries, keys]
   int64_t positions_max = 0;     // of what was added
   bool may_see_nothing = false;  // a query, as all its keys may have ids that hide them
   bool has_softmax = false;
@@ -73,6 +76,20 @@ ScoresRef with_tanh(const Scores& scores, bool is_sigmoid);
 ScoresRef with_added(const Scores& scores, const Array& added, int64_t positions_max);
 // Where `mask` is true, `value` instead of the score.
 ScoresRef with_filled(const Scores& scores, const Array& mask, double value, int64_t positions_max);
+// Plus numbers that each query brings with it; nothing for a value of another kind.
+bool is_of_queries(const GraphBuilder& builder, const ElementSum& value);
+ScoresRef with_query_terms(const GraphBuilder& builder, const Scores& scores,
+                           const ElementSumRef& value);
+// What these are made of: columns of each head, those of queries wherever they can be, and the
+// table of distances.
+struct QueryTermsFound {
+  std::vector<std::vector<Column>> columns;
+  QueryTable table;
+};
+using HeadPlace = std::pair<uint32_t, uint32_t>;  // sequence and head of a leading index
+QueryTermsFound read_query_terms(GraphBuilder& builder, const Scores& scores,
+                                 std::span<const HeadPlace> order,
+                                 std::span<const std::vector<Column>> queries);
 // With a column of these scores, [..., queries, 1], before the others or after them.
 ScoresRef with_sinks(const Scores& scores, const Array& sinks, bool is_first);
 ScoresRef with_softmax(const Scores& scores, bool is_logarithm = false);

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <random>
 #include <set>
 #include <utility>
@@ -94,6 +95,51 @@ ElementSumRef product_by_weights(Tracer& tracer, const ElementSumRef& value,
   return moved(stack, parts);
 }
 
+constexpr size_t kColumnsOfToken = 4;  // of all matrices, that differ
+
+// The same where each token has a matrix of its own, and most columns are those of others, too, as
+// embeddings of distances are: all rows times all different columns, of which each takes its own.
+std::optional<ElementSumRef> product_by_tokens(Tracer& tracer, const ElementSumRef& value,
+                                               const ConstantRef& weights) {
+  const Shape& shape = weights->shape();
+  if (shape.size() != 3 || value->shape[0] != shape[0] || value->elements() == 0 ||
+      !is_along_tokens(tracer.builder, *value, 0)) {
+    return std::nullopt;
+  }
+  const auto tokens = static_cast<size_t>(shape[0]), inputs = static_cast<size_t>(shape[1]),
+             outputs = static_cast<size_t>(shape[2]);
+  const Array::Reals all = weights->array().to_reals();
+  std::map<std::vector<double>, size_t> known;
+  std::vector<size_t> which;
+  Array::Reals different;
+  for (size_t i = 0; i < tokens * outputs; ++i) {
+    std::vector<double> column;
+    for (size_t d = 0; d < inputs; ++d) {
+      column.push_back(all[(i / outputs * inputs + d) * outputs + i % outputs]);
+    }
+    const auto [found, is_new] = known.try_emplace(column, known.size());
+    which.push_back(found->second);
+    if (is_new) different.insert(different.end(), column.begin(), column.end());
+    if (known.size() > kColumnsOfToken * tokens) return std::nullopt;
+  }
+  const auto count = static_cast<int64_t>(known.size());
+  const ElementSumRef made =
+      tracer.linear(value,
+                    std::make_shared<const Constant>(
+                        kNoValue, Array::real({count, shape[1]}, std::move(different))),
+                    false, nullptr);
+  Movement movement{.shape = value->shape};
+  movement.shape.back() = shape[2];
+  std::vector<int64_t>& sources = movement.sources.emplace();
+  const size_t rows = value->elements() / inputs;
+  for (size_t i = 0; i < rows * outputs; ++i) {
+    const size_t token = i / outputs / (rows / tokens);
+    sources.push_back(static_cast<int64_t>(i / outputs) * count +
+                      static_cast<int64_t>(which[token * outputs + i % outputs]));
+  }
+  return moved(movement, made);
+}
+
 // As matmul: the leading dimensions of both go together.
 ElementSumRef product_of_stacks(Tracer& tracer, const ElementSumRef& given,
                                 const ConstantRef& stack) {
@@ -129,7 +175,10 @@ ElementSumRef product_of_stacks(Tracer& tracer, const ElementSumRef& given,
   add_dimensions(own, own + shared);
   add_dimensions(0, own);
   add_dimensions(rank - 2, rank);
-  const ElementSumRef made = product_by_weights(tracer, permuted(value, order), stack, shared);
+  const ElementSumRef ordered = permuted(value, order);
+  const auto by_tokens = product_by_tokens(tracer, ordered, stack);
+  const ElementSumRef made =
+      by_tokens ? *by_tokens : product_by_weights(tracer, ordered, stack, shared);
   return permuted(made, inverse_order(order));
 }
 

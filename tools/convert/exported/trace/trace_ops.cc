@@ -757,6 +757,7 @@ std::optional<TracedValue> score_op(Tracer& tracer, const Call& call) {
   if (is_added && !factor->is<ScoresRef>() && !factor->is_constant()) {
     const ElementSumRef more = scaled(tracer.as_sum(*factor), op == "add" ? 1.0 : -1.0);
     if (auto plus = plus_value(tracer.builder, *scores, more)) return plus;
+    if (auto with = with_query_terms(tracer.builder, *scores, more)) return with;
   }
   if (op == "tanh" || op == "sigmoid") return with_tanh(*scores, op == "sigmoid");
   const bool is_put =
@@ -784,8 +785,9 @@ std::optional<TracedValue> score_op(Tracer& tracer, const Call& call) {
   }
   throw NotRecognised(
       "the runtime has no such op on scores of attention: it scales them, caps them by tanh, adds "
-      "constants, hides some, and takes the softmax over keys. Not supported are scores that "
-      "depend on a second product, on a choice of the largest, or on no softmax");
+      "constants and what each query brings with it for a distance, hides some, and takes the "
+      "softmax over keys. Not supported are scores that depend on other products, on a choice of "
+      "the largest, or on no softmax");
 }
 
 }  // namespace arenite::convert

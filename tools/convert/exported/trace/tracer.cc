@@ -618,11 +618,10 @@ std::optional<std::vector<TracedValue>> Tracer::move(const Call& call) {
     }
     return results;
   }
-  if (parts[0].is<ScoreRowRef>() && count == 1 && movements->size() == 1 &&
-      (*movements)[0].keeps_order(elements_of(shape_of(parts[0]))) &&
-      (*movements)[0].shape == shape_of(parts[0])) {
-    return {{parts[0]}};
-  }
+  const bool is_same = count == 1 && movements->size() == 1 &&
+                       (*movements)[0].shape == shape_of(parts[0]) &&
+                       (*movements)[0].keeps_order(elements_of(shape_of(parts[0])));
+  if (is_same && (parts[0].is<ScoreRowRef>() || parts[0].is<FunctionRef>())) return {{parts[0]}};
   if (op == "unsqueeze" && parts[0].is<ScoreRowRef>() && parts[0].as<ScoreRowRef>()->is_flat) {
     auto row = std::make_shared<ScoreRow>(*parts[0].as<ScoreRowRef>());
     row->is_flat = false;
@@ -630,13 +629,10 @@ std::optional<std::vector<TracedValue>> Tracer::move(const Call& call) {
     if (shape_of(made) == movements->at(0).shape) return {{made}};
   }
   if (const FunctionRef& function = parts[0].as<FunctionRef>(); function && count == 1) {
-    const Movement& movement = (*movements)[0];
-    const bool is_same = movements->size() == 1 && movement.shape == function->shape &&
-                         movement.keeps_order(elements_of(function->shape));
-    if (is_same) return {{parts[0]}};
     if (auto parts_of_it = moved_conversion(function, *movements)) return *parts_of_it;
-    if (function->shape != function->base->shape || is_of_ids(builder, *function->base)) {
-      return {{moved_function(*this, call, function, movement.shape)}};
+    const bool is_one = movements->size() == 1 && function->shape != function->base->shape;
+    if (is_one || is_of_ids(builder, *function->base)) {
+      return {{moved_function(*this, call, function, (*movements)[0].shape)}};
     }
   }
   if (op == "stack" && builder.keeps_rows_apart) {
@@ -782,7 +778,14 @@ std::optional<TracedValue> decomposed_op(Tracer& tracer, const Call& call) {
 std::optional<TracedValue> made_of_others(Tracer& tracer, const Call& call) {
   // A mask that is no constant is refused as such, and not as a number that is added.
   const TracedValue* mask = value_of(call, "attn_mask");
-  if (mask != nullptr && !is_of_ids(tracer.builder, *mask)) tracer.array_of(*mask);
+  if (mask != nullptr && !is_of_ids(tracer.builder, *mask)) {
+    const Shape shape = shape_of(*mask);
+    const bool may_be_terms = !mask->is_constant() && shape.size() > 1 && shape.back() > 1 &&
+                              shape.back() == shape[shape.size() - 2];
+    if (!may_be_terms || !is_of_queries(tracer.builder, *tracer.as_sum(*mask))) {
+      tracer.array_of(*mask);
+    }
+  }
   // Functions become values of nodes.
   const Call settled = bind<TracedRef>(call, [&](const TracedRef& ref) -> Argument {
     if (!ref->is<FunctionRef>() || is_of_ids(tracer.builder, *ref)) return ref;

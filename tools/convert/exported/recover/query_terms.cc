@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+// Terms that queries bring with them: what is added to a score is made of numbers of the query's
+// row, which are multiplied with others for each distance of the key, as of an embedding of
+// distances. However that was spelled, by shifts, by gathers or by a product for each query, its
+// elements say which numbers these are.
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "convert/exported/recover/scores.h"
+
+namespace arenite::convert {
+namespace {
+
+constexpr double kTermError = 1e-6;
+constexpr size_t kTermNumbersMax = size_t{1} << 27;  // of one table
+
+constexpr const char* kNoDistances =
+    "it adds numbers to scores that are made of the query and are no terms of distances: expected "
+    "the same multiples of the query's numbers for all keys at one distance";
+
+// What is added to one score: a column of the query's row for each term, with its factor, and a
+// constant. A column is that of no source where the term adds nothing.
+struct Addend {
+  std::vector<std::pair<Column, double>> parts;
+  double constant = 0.0;
+
+  bool is_near(const Addend& other) const {
+    const auto near = [](double a, double b) {
+      return std::fabs(a - b) <= kTermError * std::max(1.0, std::fabs(a));
+    };
+    return near(constant, other.constant) &&
+           std::ranges::equal(parts, other.parts, [&](const auto& a, const auto& b) {
+             return a.first == b.first && near(a.second, b.second);
+           });
+  }
+};
+
+class TermReader {
+ public:
+  TermReader(GraphBuilder& builder, const Scores& scores, std::span<const HeadPlace> order)
+      : builder_(builder),
+        terms_(*scores.query_terms),
+        tokens_(static_cast<size_t>(terms_.shape.back())),
+        distances_(2 * tokens_ - 1) {
+    for (const HeadPlace& place : order) heads_ = std::max<size_t>(heads_, place.second + 1);
+    refuse_op_if(heads_ * distances_ > kTermNumbersMax, kNoDistances);
+    addends_.resize(heads_ * distances_);
+    read_addends(scores, order);
+  }
+
+  QueryTermsFound read(std::span<const std::vector<Column>> queries) {
+    // Columns that differ from key to key are results of a layer that the table takes in.
+    const size_t count = terms_.terms.size();
+    std::vector<bool> varies(count, false);
+    std::map<std::pair<size_t, size_t>, Column> first_columns;  // of heads and terms
+    for (size_t i = 0; i < addends_.size(); ++i) {
+      const size_t first = i - i % distances_;
+      for (size_t t = 0; t < count && addends_[i]; ++t) {
+        const Column& column = addends_[i]->parts[t].first;
+        Column& known = first_columns.try_emplace({first, t}, column).first->second;
+        if (known.first == 0) known = column;
+        varies[t] = varies[t] || (column.first != 0 && column != known);
+      }
+    }
+    QueryTermsFound found;
+    std::vector<std::vector<double>> rows;  // of the table
+    for (size_t i = 0; i < addends_.size(); ++i) {
+      if (i % distances_ == 0) {
+        found.columns.emplace_back();
+        places_.clear();
+      }
+      rows.emplace_back();
+      if (!addends_[i]) continue;
+      for (size_t t = 0; t < count; ++t) {
+        const auto& [column, factor] = addends_[i]->parts[t];
+        if (column.first == 0) continue;
+        if (varies[t]) {
+          add_layer(column, factor, found.columns.back(), rows.back(), addends_[i]->constant);
+        } else {
+          add(column, factor, found.columns.back(), rows.back());
+        }
+      }
+    }
+    found.table = {static_cast<uint32_t>(heads_),
+                   static_cast<uint32_t>(tokens_),
+                   static_cast<uint32_t>(found.columns[0].size()),
+                   {}};
+    QueryTable& table = found.table;
+    for (const auto& columns : found.columns) {
+      refuse_op_if(columns.empty() || columns.size() != table.dim, kNoDistances);
+    }
+    refuse_op_if(rows.size() * (table.dim + size_t{1}) > kTermNumbersMax, kNoDistances);
+    for (size_t i = 0; i < rows.size(); ++i) {
+      rows[i].resize(table.dim, 0.0);
+      table.values.insert(table.values.end(), rows[i].begin(), rows[i].end());
+      table.values.push_back(addends_[i] ? addends_[i]->constant : 0.0);
+    }
+    if (are_queries(found.columns, queries)) use_queries(found, queries);
+    const size_t each = table.values.size() / heads_;
+    bool are_same = true;
+    for (size_t i = each; i < table.values.size() && are_same; ++i) {
+      are_same = table.values[i] == table.values[i % each];
+    }
+    if (!are_same) return found;
+    table.heads = 1;
+    table.values.resize(each);
+    return found;
+  }
+
+ private:
+  // Of keys that no mask hides.
+  void read_addends(const Scores& scores, std::span<const HeadPlace> order) {
+    const size_t square = tokens_ * tokens_;
+    std::vector<double> added;
+    if (scores.added) added = stretched_reals(*scores.added, terms_.shape);
+    for (size_t i = 0, count = terms_.elements(); i < count; ++i) {
+      const size_t query = i / tokens_ % tokens_, key = i % tokens_;
+      if (!added.empty() && !(added[i] > kHiddenScoreMax)) continue;
+      const HeadPlace& place = order[i / square];
+      auto& known = addends_[place.second * distances_ + tokens_ - 1 + key - query];
+      Addend found = addend(i, place.first, query);
+      refuse_op_if(known && !known->is_near(found), kNoDistances);
+      if (!known) known = std::move(found);
+    }
+  }
+
+  Addend addend(size_t i, uint32_t sequence, size_t query) {
+    Addend found;
+    const uint32_t tokens = builder_.sizes.tokens;
+    for (const Term& term : terms_.terms) {
+      const int64_t number = term.places.at(i);
+      const double factor = term.factors.at(i);
+      found.parts.emplace_back(Column{}, 0.0);
+      if (number == kNoElement || factor == 0.0) continue;
+      const Source& from = builder_.source(number);
+      if (from.kind == Source::Kind::kTable) {
+        const auto [known, is_new] = constants_.try_emplace(from.table.get());
+        if (is_new) known->second = from.table->array().to_reals();
+        found.constant += factor * known->second[static_cast<size_t>(index_of(number))];
+        continue;
+      }
+      const size_t place = size_t{tokens} - tokens_ + query;
+      refuse_op_if(from.kind != Source::Kind::kNode || from.rows != builder_.sizes.rows() ||
+                       builder_.row_of(number) != size_t{sequence} * tokens + place,
+                   kNoDistances);
+      found.parts.back() = {builder_.column_of(number), factor};
+    }
+    return found;
+  }
+
+  void add(const Column& column, double factor, std::vector<Column>& columns,
+           std::vector<double>& row) {
+    const auto [place, is_new] = places_.try_emplace(column, columns.size());
+    if (is_new) columns.push_back(column);
+    if (row.size() < columns.size()) row.resize(columns.size(), 0.0);
+    row[place->second] += factor;
+  }
+
+  // A result of a linear layer, as what the layer is given.
+  void add_layer(const Column& result, double factor, std::vector<Column>& columns,
+                 std::vector<double>& row, double& constant) {
+    const Graph& graph = builder_.graph;
+    const ValueId node = builder_.source_at(result.first).node;
+    const auto* layer = graph.as<LinearNode>(node);
+    refuse_op_if(layer == nullptr || layer->parts.size() != 1, kNoDistances);
+    ValueId input = graph.node(node).inputs[0];
+    uint32_t begin = 0;
+    for (; const auto* slice = graph.as<SliceNode>(input); input = graph.node(input).inputs[0]) {
+      begin += slice->begin;
+    }
+    refuse_op_if(graph.as<WindowsNode>(input) != nullptr, kNoDistances);
+    const LinearPart& part = layer->parts[0];
+    const std::span<const double> weights = weights_of(result);
+    const uint32_t source = builder_.source_of_node(input, builder_.sizes.rows());
+    const uint32_t width = part.linear.inputs();
+    refuse_op_if(addends_.size() * (width + size_t{1}) > kTermNumbersMax, kNoDistances);
+    factor *= part.scale;
+    for (uint32_t c = 0; c < width; ++c) {
+      add({source, begin + c}, factor * weights[c], columns, row);
+    }
+    if (!part.linear.bias.empty()) constant += factor * part.linear.bias[result.second];
+  }
+
+  // The layer that makes a column, or null.
+  const LinearPart* layer_of(const Column& column) const {
+    const auto* layer = builder_.graph.as<LinearNode>(builder_.source_at(column.first).node);
+    return layer != nullptr && layer->parts.size() == 1 ? &layer->parts[0] : nullptr;
+  }
+
+  // REQUIRES: a layer makes the column.
+  std::span<const double> weights_of(const Column& column) {
+    const LinearSpec& layer = layer_of(column)->linear;
+    const auto [known, is_new] = weights_.try_emplace(builder_.source_at(column.first).node);
+    if (is_new) known->second = layer.weight.exact();
+    return std::span(known->second).subspan(size_t{column.second} * layer.inputs(), layer.inputs());
+  }
+
+  // Whether columns are those of the queries but for the biases of layers with the same weights, as
+  // Transformer-XL has them.
+  bool are_queries(std::span<const std::vector<Column>> columns,
+                   std::span<const std::vector<Column>> queries) {
+    const auto input_of = [&](const Column& column) {
+      return builder_.graph.node(builder_.source_at(column.first).node).inputs[0];
+    };
+    return std::ranges::equal(columns, queries, [&](const auto& own, const auto& query) {
+      return std::ranges::equal(own, query, [&](const Column& a, const Column& b) {
+        return layer_of(a) != nullptr && layer_of(b) != nullptr && input_of(a) == input_of(b) &&
+               layer_of(a)->scale == layer_of(b)->scale &&
+               std::ranges::equal(weights_of(a), weights_of(b));
+      });
+    });
+  }
+
+  // The queries in place of these columns: what biases differ by is constant.
+  void use_queries(QueryTermsFound& found, std::span<const std::vector<Column>> queries) {
+    const auto bias = [&](const Column& column) {
+      const LinearPart& layer = *layer_of(column);
+      return layer.linear.bias.empty() ? 0.0 : layer.scale * layer.linear.bias[column.second];
+    };
+    const size_t width = found.table.dim + size_t{1};
+    for (size_t i = 0; i < addends_.size(); ++i) {
+      double* const row = found.table.values.data() + i * width;
+      for (size_t d = 0; d + 1 < width; ++d) {
+        const size_t head = i / distances_;
+        row[width - 1] += row[d] * (bias(found.columns[head][d]) - bias(queries[head][d]));
+      }
+    }
+    found.columns.assign(queries.begin(), queries.end());
+  }
+
+  GraphBuilder& builder_;
+  const ElementSum& terms_;
+  const size_t tokens_, distances_;
+  size_t heads_ = 0;
+  std::vector<std::optional<Addend>> addends_;  // of each head and distance
+  std::map<Column, size_t> places_;             // in the columns of a head
+  std::map<const Constant*, Array::Reals> constants_;
+  std::map<ValueId, std::vector<double>> weights_;
+};
+
+}  // namespace
+
+bool is_of_queries(const GraphBuilder& builder, const ElementSum& value) {
+  const size_t rank = value.shape.size();
+  if (rank < 2 || value.shape[rank - 1] != value.shape[rank - 2] || value.shape.back() < 2) {
+    return false;
+  }
+  const auto tokens = static_cast<size_t>(value.shape.back());
+  for (size_t i = 0; i < tokens; ++i) {
+    const int64_t first = value.at(0), own = value.at(i * tokens + i);
+    if (!builder.is_node(first) || !builder.is_node(own) ||
+        builder.row_of(own) != builder.row_of(first) + i) {
+      return false;
+    }
+  }
+  return true;
+}
+
+ScoresRef with_query_terms(const GraphBuilder& builder, const Scores& scores,
+                           const ElementSumRef& value) {
+  if (scores.sink || scores.zeroed || !scores.query || !is_of_queries(builder, *value) ||
+      broadcast(scores.shape, value->shape) != scores.shape) {
+    return nullptr;
+  }
+  const auto result = std::make_shared<Scores>(scores);
+  const ElementSumRef terms = stretched(value, scores.shape);
+  result->query_terms = scores.query_terms ? sum(scores.query_terms, terms, 1.0) : terms;
+  return result;
+}
+
+QueryTermsFound read_query_terms(GraphBuilder& builder, const Scores& scores,
+                                 std::span<const HeadPlace> order,
+                                 std::span<const std::vector<Column>> queries) {
+  return TermReader(builder, scores, order).read(queries);
+}
+
+}  // namespace arenite::convert

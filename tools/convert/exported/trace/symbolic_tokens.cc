@@ -484,7 +484,8 @@ class Symbolizer {
     if (pads) return add_windows(made[2], length, made[2] - given[2], 0);
     const auto* weight = argument_as<ValueRef>(node, "weight");
     const auto first = [&](const char* name, int64_t absent) {
-      return node.has(name) ? node.integers(name).at(0) : absent;
+      const Shape numbers = node.has(name) ? node.integers(name) : Shape{};
+      return numbers.empty() ? absent : numbers[0];
     };
     const int64_t times = node.has("scale_factors")
                               ? made[2] / given[2]

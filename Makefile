@@ -3,6 +3,7 @@
 #
 #   make XNNPACK_SOURCE=DIR            uses another XNNPACK checkout, until `make clean`
 #   make ARENITE_SKIP_PACKAGES=1       does not look at Debian packages
+#   make bench-cortex-m CMSIS_NN=DIR   counts layers of CMSIS-NN, too, a checkout of which is in DIR
 
 .DEFAULT_GOAL := build
 .PHONY: build demo test test-x86-64-levels test-faults test-bits test-tsan test-tsan-cli \
@@ -244,12 +245,13 @@ bench: ## Time the models and the kernels, beside this machine's limits
 	@echo
 	@build/tests/bench/kernels_bench --benchmark_min_time=0.1 2>/dev/null
 
+CMSIS_NN_ARGUMENT := -DARENITE_CMSIS_NN=$(if $(CMSIS_NN),$(abspath $(CMSIS_NN)))
 bench-cortex-m: ## Count instructions of kernels, ops and models on Cortex-M, as QEMU has it
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_CORTEX_M)
 	$(call build,default,,arenite_cli make_device_vectors)
-	$(call build,cortex-m7,$(HOST_PROGRAMS),cortex_m_bench)
-	$(call build,cortex-m4f,$(HOST_PROGRAMS),cortex_m_bench)
-	$(call build,cortex-m55,$(HOST_PROGRAMS),cortex_m_bench)
+	$(call build,cortex-m7,$(HOST_PROGRAMS) $(CMSIS_NN_ARGUMENT),cortex_m_bench)
+	$(call build,cortex-m4f,$(HOST_PROGRAMS) $(CMSIS_NN_ARGUMENT),cortex_m_bench)
+	$(call build,cortex-m55,$(HOST_PROGRAMS) $(CMSIS_NN_ARGUMENT),cortex_m_bench)
 	@python3 tests/bench/count_cortex_m.py . build/bench-cortex-m.json
 
 size: ## Print what each target takes of flash and RAM, and compare it with its budgets

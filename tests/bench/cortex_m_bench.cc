@@ -71,12 +71,8 @@ void fill_input() {
 }
 
 void count_products(const KernelSet& kernels, TensorType type, const char* type_name) {
-  constexpr struct {
-    const char* name;
-    uint32_t outputs, inputs;
-  } kShapes[] = {{"64x64", 64, 64}, {"128x512", 128, 512}, {"384x384", 384, 384}};
   std::ranges::fill(memory, std::byte{0x3C});  // 0.0115 as float or bfloat16, 60 as a number
-  for (const auto& shape : kShapes) {
+  for (const auto& shape : kProductShapes) {
     const Packing packing = packing_of(kernels.target, type);
     const WeightView weights = {memory, type, packing, shape.outputs, shape.inputs};
     for (const uint32_t rows : {1u, 8u, 16u}) {
@@ -267,6 +263,9 @@ void count_kernels() {
     count_row_kernels(*kernels);
     count_ops(*kernels);
   }
+#if defined(ARENITE_CMSIS_NN)
+  count_cmsis_nn();
+#endif
 }
 
 // Where the program is called "models", nothing else is counted.

@@ -47,6 +47,15 @@ extern float input[kFloats];        // numbers between -1 and 1
 extern float output[kFloats];
 ScratchArea scratch();
 
+// Of products, whose names are those of the lines printed.
+inline constexpr struct {
+  const char* name;
+  uint32_t outputs, inputs;
+} kProductShapes[] = {{"64x64", 64, 64}, {"128x512", 128, 512}, {"384x384", 384, 384}};
+
+// The same products by CMSIS-NN: cmsis_nn_counts.cc, where there is a folder with it.
+void count_cmsis_nn();
+
 // Ops of several shapes, which rates are fitted to: op_counts.cc. Prints "op:NAME:SIZE:SIZE...".
 void count_ops(const KernelSet& kernels);
 

@@ -7,7 +7,7 @@
 namespace arenite::test {
 namespace {
 
-using format::Model;
+using ModelTable = format::Model;
 using format::PackedView;
 using format::SegmentView;
 
@@ -149,7 +149,7 @@ TEST(VerifyPackedWeights, AcceptsATensorUpToWhatKernelsReadAhead) {
   const format::ModelReader reader(file.file());
   const uint64_t end = reader.tensor_offset(kChanged, 2) + 12 * sizeof(float);
   ASSERT_EQ(end + kReadAheadBytes, reader.packed(kChanged).segment.bytes());
-  EXPECT_TRUE(arenite::Model::load(file.file()).ok());
+  EXPECT_TRUE(Model::load(file.file()).ok());
 }
 
 // A byte is missing before the footer, so the last segment would share one with it.
@@ -210,9 +210,10 @@ TEST(VerifyPackedWeights, RefusesTensorsOfOtherTypes) {
 // Lists whose elements are not where such numbers may lie, and offsets that lead out of the file.
 TEST(VerifyMetadata, RefusesListsThatAreMisaligned) {
   const convert::AlignedBytes sound = make_model(spec_named("causal"));
-  for (const auto field : {Model::VT_SLOTS, Model::VT_OPS, Model::VT_TENSORS, Model::VT_CACHES,
-                           Model::VT_MASKS, Model::VT_MASK_WORDS, Model::VT_HIDDEN_STATES,
-                           Model::VT_PACKED, Model::VT_TENSOR_OFFSETS}) {
+  for (const auto field :
+       {ModelTable::VT_SLOTS, ModelTable::VT_OPS, ModelTable::VT_TENSORS, ModelTable::VT_CACHES,
+        ModelTable::VT_MASKS, ModelTable::VT_MASK_WORDS, ModelTable::VT_HIDDEN_STATES,
+        ModelTable::VT_PACKED, ModelTable::VT_TENSOR_OFFSETS}) {
     for (const uint32_t by : {1u, 2u, 3u}) {
       ModelSurgery file(sound.span());
       const auto& table = reinterpret_cast<const flatbuffers::Table&>(file.model());
@@ -227,13 +228,13 @@ TEST(VerifyMetadata, RefusesListsThatAreMisaligned) {
 // Fields that must be there, taken away one by one.
 TEST(VerifyMetadata, RefusesMissingFields) {
   for (const auto field :
-       {Model::VT_PRODUCER,       Model::VT_NAME,        Model::VT_ARCHITECTURE,
-        Model::VT_INPUTS,         Model::VT_INPUT_NAMES, Model::VT_FUNCTIONS,
-        Model::VT_FUNCTION_NAMES, Model::VT_SLOTS,       Model::VT_OPS,
-        Model::VT_OP_NAMES,       Model::VT_TENSORS,     Model::VT_TENSOR_NAMES,
-        Model::VT_CACHES,         Model::VT_MASKS,       Model::VT_MASK_WORDS,
-        Model::VT_HIDDEN_STATES,  Model::VT_PACKED,      Model::VT_TENSOR_OFFSETS,
-        Model::VT_LABELS,         Model::VT_SELF_TEST}) {
+       {ModelTable::VT_PRODUCER,       ModelTable::VT_NAME,        ModelTable::VT_ARCHITECTURE,
+        ModelTable::VT_INPUTS,         ModelTable::VT_INPUT_NAMES, ModelTable::VT_FUNCTIONS,
+        ModelTable::VT_FUNCTION_NAMES, ModelTable::VT_SLOTS,       ModelTable::VT_OPS,
+        ModelTable::VT_OP_NAMES,       ModelTable::VT_TENSORS,     ModelTable::VT_TENSOR_NAMES,
+        ModelTable::VT_CACHES,         ModelTable::VT_MASKS,       ModelTable::VT_MASK_WORDS,
+        ModelTable::VT_HIDDEN_STATES,  ModelTable::VT_PACKED,      ModelTable::VT_TENSOR_OFFSETS,
+        ModelTable::VT_LABELS,         ModelTable::VT_SELF_TEST}) {
     ModelSurgery file(make_model(spec_named("causal")).span());
     file.remove(file.model(), field);
     file.repair();

@@ -20,7 +20,7 @@ struct StackBound {
 enum class StackCpu : uint32_t { kX86, kArm64, kArm32, kRiscv64, kCortexM };
 
 inline constexpr StackBound kStackBounds[] = {
-    {"x86-64", 4096}, {"arm64", 3584}, {"arm32", 3072}, {"riscv64", 3584}, {"cortex-m", 2304},
+    {"x86-64", 4096}, {"arm64", 3584}, {"arm32", 3072}, {"riscv64", 3584}, {"cortex-m", 2368},
 };
 
 // That of the CPU that this is compiled for.

@@ -194,7 +194,7 @@ TEST(InspectJson, SaysWhatACallTakesAtMost) {
     const json& bounds = facts["bounds"];
     const json& call = bounds["call"];
     EXPECT_EQ(bounds["flash_bytes"], facts["file"]["bytes"]);
-    EXPECT_EQ(bounds["stack_bytes"]["cortex-m"], 2304);
+    EXPECT_EQ(bounds["stack_bytes"]["cortex-m"], 2368);
     for (const json& target : facts["targets"]) {
       if (target["name"] != call["target"]) continue;
       EXPECT_EQ(bounds["arena_bytes"], target["arena"]["total_bytes"]);

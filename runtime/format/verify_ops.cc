@@ -132,8 +132,8 @@ bool verify_queries(const OpCheck& check, uint32_t heads, uint32_t head_dim) {
   if (!brings_terms(check)) return head_dim == 0 || check.width(kQuery, Checked(heads) * head_dim);
   const Checked width = Checked(heads) * head_dim;
   const uint32_t found = check.op.views[kQuery].width;
-  const bool fits = found > width.value() && (found - width.value()) % heads == 0;
-  return (fits && head_dim != 0) || check.width(kQuery, width + heads);
+  if (found > width.value() && (found - width.value()) % heads == 0) return true;
+  return check.width(kQuery, width + heads);
 }
 
 bool verify_sinks(const OpCheck& check, uint32_t heads) {
@@ -165,8 +165,8 @@ bool verify_stored_keys(const OpCheck& check, const CacheView& cache) {
     return check.refuse("keys of another axis are all visible",
                         check.number_field(AttentionOp::kMask), check.index);
   }
-  return !(check.has(AttentionOp::kTerms) || brings_terms(check)) ||
-         check.refuse("keys of another axis have no distance",
+  if (!check.has(AttentionOp::kTerms) && !brings_terms(check)) return true;
+  return check.refuse("keys of another axis have no distance",
                       check.number_field(AttentionOp::kTerms), check.index);
 }
 

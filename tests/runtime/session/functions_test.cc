@@ -676,6 +676,12 @@ const BrokenFunction kFunctionsThatAreNone[] = {
            p.add_vector("slopes", std::vector<float>(2, 1.0f));
      },
      "ops.terms", "no distance"},
+    {"BringsTermsToKeysOfAnotherAxis",
+     [](Program& p) {
+       body_of(p, OpKind::kAttention, kCross).numbers[format::AttentionOp::kTermsBy] =
+           static_cast<uint32_t>(ScoreTerms::kQueries);
+     },
+     "ops.terms", "no distance"},
     // What functions with windows see is looked at before it is verified.
     {"WindowsOfAll",
      [](Program& p) {

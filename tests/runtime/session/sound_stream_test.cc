@@ -185,7 +185,8 @@ TEST(SoundStream, RefusesCalls) {
 
   EXPECT_EQ(SoundStream().features(sound, rows, &why).status(), Status::kInvalidArgument);
   EXPECT_STREQ(why.reason, "the stream is of no session");
-  rest = made_sound(400);
+  const auto more = made_sound(400);
+  rest = more;
   while (!rest.empty()) ASSERT_TRUE(stream->step(rest).ok());
   EXPECT_NE(stream->finish()->rows, 0u);
   EXPECT_EQ(stream->step(rest, &why).status(), Status::kInvalidArgument);

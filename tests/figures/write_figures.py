@@ -88,8 +88,8 @@ def fuzz_page(data):
               "inputs fixed"]
     return (MADE + "# Figures of fuzzing\n\n"
             "Over all runs since 27 November 2026, when most of the format was new, with "
-            "libFuzzer,\nAddressSanitizer and UBSan. Edges are those that the inputs of the last turn "
-            "cover.\n`make fuzz-all HOURS=h` adds to these figures.\n\n"
+            "libFuzzer,\nAddressSanitizer and UBSan. Edges are those that the inputs of the last "
+            "turn cover.\n`make fuzz-all HOURS=h` adds to these figures.\n\n"
             f"Last run: {when(data)}.\n\n" + table(header, rows) +
             "".join(stages(name, row) for name, row in sorted(data["targets"].items())))
 

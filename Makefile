@@ -206,7 +206,7 @@ fuzz-all: ## The same for HOURS hours, added to tests/fuzz/FIGURES.md
 
 # Shards are no cores, so that a run may go on with other JOBS. SHARD=I/N runs that one alone.
 DAMAGE_SHARDS := 16
-damage: ## Try every small damage of three models, or go on with it where it was stopped
+damage: ## Try every small damage of five models, or go on with it where it was stopped
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_SANITIZE)
 	$(call build,default,,make_damaged_models)
 	$(call build,sanitize,,damage_every)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of matrices: linear layers by constants, and scores and attention between values.
+// Products of matrices: linear layers by constants, scores and attention between values, and rows
+// of tables that ids or whole numbers look up, which are products with one number in a row.
 
 #include <algorithm>
 #include <bit>

@@ -7,11 +7,10 @@
 
 .DEFAULT_GOAL := build
 .PHONY: build demo test test-x86-64-levels test-faults test-bits test-tsan test-tsan-cli \
-  test-arm64 test-armv7 test-riscv64 test-cortex-m7 test-cortex-m4f demo-cortex-m7 demo-wake \
-  first-hour \
-  reproducible bounds fuzz fuzz-all damage coverage mutation bench bench-cortex-m \
-  size check tidy sanitize \
-  clean help
+  test-arm64 test-armv7 test-riscv64 test-riscv64-vector with-clang-19 test-riscv32 \
+  test-riscv32-soft test-cortex-m7 test-cortex-m4f demo-cortex-m7 demo-wake first-hour \
+  reproducible bounds fuzz fuzz-all damage coverage mutation bench bench-cortex-m size check tidy \
+  sanitize clean help
 MAKEFLAGS += --no-print-directory
 export ARENITE_SKIP_PACKAGES
 
@@ -29,6 +28,10 @@ PACKAGES := cmake ninja-build g++ xz-utils python3 pkg-config \
 PACKAGES_ARM64 := g++-aarch64-linux-gnu qemu-user googletest
 PACKAGES_ARMV7 := g++-arm-linux-gnueabihf qemu-user googletest
 PACKAGES_RISCV64 := g++-riscv64-linux-gnu qemu-user googletest
+PACKAGES_RISCV64_VECTOR := $(PACKAGES_RISCV64) clang-19 gcc libc6-dev
+# Headers of C++ come with the compiler for ARM: tools/cmake/riscv32.cmake.
+PACKAGES_RISCV32 := gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf \
+  libstdc++-arm-none-eabi-dev qemu-system-misc
 PACKAGES_CORTEX_M := gcc-arm-none-eabi libnewlib-arm-none-eabi libstdc++-arm-none-eabi-newlib \
   qemu-system-arm
 # The compilers of the above alone, and what runs a program of Cortex-M7.
@@ -119,6 +122,30 @@ test-riscv64: ## Run the device tests for 64-bit RISC-V under QEMU
 	$(call build,default,,make_device_vectors)
 	$(call build,riscv64,$(HOST_PROGRAMS),device_tests)
 	$(call run_tests,riscv64,-R '^device_tests$$')
+
+# Where packages are not looked at, Clang may be missing.
+test-riscv64-vector: ## The same with vectors, and count instructions of products
+	@$(INSTALL) $(PACKAGES) $(PACKAGES_RISCV64_VECTOR)
+	@if command -v clang++-19 >/dev/null; then $(MAKE) with-clang-19; else \
+	  echo 'Skipped: clang-19 is missing, and kernels for vectors of RISC-V need its intrinsics'; fi
+
+with-clang-19:
+	$(call build,default,,make_device_vectors)
+	$(call build,riscv64-vector,$(HOST_PROGRAMS),device_tests kernels_tests vector_counts)
+	$(call run_tests,riscv64-vector,-R '^(device_tests|kernels_tests|Bench.vectors)')
+
+define test_riscv32
+	@$(INSTALL) $(PACKAGES) $(PACKAGES_RISCV32)
+	$(call build,default,,make_device_vectors)
+	$(call build,$(1),$(HOST_PROGRAMS),device_tests)
+	$(call run_tests,$(1),-R '^device_tests$$')
+endef
+
+test-riscv32: ## Run the device tests on a 32-bit RISC-V without an operating system, in QEMU
+	$(call test_riscv32,riscv32)
+
+test-riscv32-soft: ## The same without an FPU
+	$(call test_riscv32,riscv32-soft)
 
 # Without an operating system there is an example to test, too.
 define bare_metal

@@ -28,7 +28,9 @@ static_assert(same(ARENITE_TARGET_PORTABLE, Target::kPortable) &&
               same(ARENITE_TARGET_ARM64_I8MM, Target::kArm64_i8mm) &&
               same(ARENITE_TARGET_CORTEX_M_DSP, Target::kCortexMDsp) &&
               same(ARENITE_TARGET_CORTEX_M_MVE, Target::kCortexMMve) &&
-              ARENITE_TARGET_CORTEX_M_MVE == kTargets - 1);
+              same(ARENITE_TARGET_RV64_V128, Target::kRv64_v128) &&
+              same(ARENITE_TARGET_RV64_V256, Target::kRv64_v256) &&
+              ARENITE_TARGET_RV64_V256 == kTargets - 1);
 static_assert(same(ARENITE_CHECKSUMS_VERIFY, Checksums::kVerify) &&
               same(ARENITE_CHECKSUMS_SKIP, Checksums::kSkip));
 

@@ -5,7 +5,7 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
-#if (defined(__aarch64__) || defined(__arm__)) && defined(__linux__)
+#if (defined(__aarch64__) || defined(__arm__) || defined(__riscv)) && defined(__linux__)
 #include <sys/auxv.h>
 #endif
 
@@ -51,6 +51,24 @@ CpuFeatures cpu_features() {
 #elif defined(__ARM_NEON)
   features.neon = true;
 #endif
+#elif defined(__riscv)
+#if defined(__linux__)
+  const bool has_vectors = (getauxval(AT_HWCAP) >> ('V' - 'A') & 1) != 0;
+#elif defined(__riscv_v)
+  constexpr bool has_vectors = true;
+#else
+  constexpr bool has_vectors = false;
+#endif
+  if (has_vectors) {
+    // The register vlenb and "vsetvli a0, zero, e32, m4, ta, ma", by their numbers, as assemblers
+    // may not know them. Four registers have as many floats as one has bytes, but not by the draft
+    // of vectors that older CPUs have and some kernels report alike.
+    unsigned long bytes = 0;
+    unsigned long floats = 0;
+    asm volatile("csrr %0, 0xC22" : "=r"(bytes));
+    asm volatile(".4byte 0x0D207557\nmv %0, a0" : "=r"(floats)::"a0");
+    if (floats == bytes) features.rvv_bits = static_cast<uint32_t>(bytes) * 8;
+  }
 #endif
   return features;
 }

@@ -23,7 +23,15 @@ struct Tile {
 };
 
 // Whose compilers can build the kernels.
-enum class Architecture : uint8_t { kAny, kX86_64, kAarch64, kArm, kCortexMDsp, kCortexMMve };
+enum class Architecture : uint8_t {
+  kAny,
+  kX86_64,
+  kAarch64,
+  kArm,
+  kCortexMDsp,
+  kCortexMMve,
+  kRiscV64
+};
 
 struct TargetRow {
   Target target;
@@ -67,6 +75,10 @@ inline constexpr TargetRow kTargetRows[] = {
      "Cortex-M with the DSP extension: M4, M7, M33, M35P; M55 and M85, too"},
     {Target::kCortexMMve, "cortex-m-mve", "mve", Architecture::kCortexMMve,
      {4, 1, 4}, {4, 16, 4}, {4, 16, 4}, "Cortex-M with MVE (Helium): M52, M55, M85"},
+    {Target::kRv64_v128, "rv64-v128", "rvv128", Architecture::kRiscV64,
+     {16, 1, 4}, {16, 1, 4}, {16, 1, 2}, "64-bit RISC-V with vectors of 128 bits"},
+    {Target::kRv64_v256, "rv64-v256", "rvv256", Architecture::kRiscV64,
+     {32, 1, 4}, {32, 1, 4}, {32, 1, 2}, "64-bit RISC-V with vectors of 256 bits"},
 };
 // clang-format on
 
@@ -98,9 +110,11 @@ struct CpuFeatures {
   bool arm_dot = false;
   bool arm_i8mm = false;
   bool arm_crc32 = false;
+  uint32_t rvv_bits = 0;  // of a register of RISC-V's vectors; 0: there are none
 };
 
-// Asks the CPU (x86: cpuid; Linux on ARM: the auxiliary vector; else what the compiler was told).
+// Asks the CPU (x86: cpuid; Linux on ARM and RISC-V: the auxiliary vector; else what the compiler
+// was told).
 CpuFeatures cpu_features();
 
 // AVX-VNNI is not among them: some compilers' builtin does not know it, and the instruction that

@@ -31,7 +31,7 @@ constexpr const StackBound& stack_bound_here() {
   constexpr StackCpu kCpu = StackCpu::kArm64;
 #elif defined(__arm__) && defined(__linux__)
   constexpr StackCpu kCpu = StackCpu::kArm32;
-#elif defined(__riscv)
+#elif defined(__riscv)  // one of 32 bits keeps to it, too
   constexpr StackCpu kCpu = StackCpu::kRiscv64;
 #else
   constexpr StackCpu kCpu = StackCpu::kCortexM;

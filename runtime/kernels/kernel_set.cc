@@ -47,6 +47,13 @@ constexpr BuiltSet kBuiltSets[] = {
 #if defined(ARENITE_HAVE_MVE)
     {&kMveSet, [](const CpuFeatures&) { return true; }},
 #endif
+// A longer register would not fit the panels, and a shorter one would miss half of them.
+#if defined(ARENITE_HAVE_RVV128)
+    {&kRvv128Set, [](const CpuFeatures& cpu) { return cpu.rvv_bits == 128; }},
+#endif
+#if defined(ARENITE_HAVE_RVV256)
+    {&kRvv256Set, [](const CpuFeatures& cpu) { return cpu.rvv_bits == 256; }},
+#endif
 #if defined(ARENITE_HAVE_NEON32)
     {&kNeon32Set, [](const CpuFeatures& cpu) { return cpu.neon; }},
 #endif

@@ -23,7 +23,7 @@ namespace arenite {
 
 // The sets that a build may have; tools/cmake/xnnpack.cmake decides which.
 extern const KernelSet kScalarSet, kSse41Set, kAvx2Set, kAvxVnniSet, kAvx512Set, kAvx512VnniSet,
-    kNeonSet, kNeonDotSet, kNeonI8mmSet, kNeon32Set, kDspSet, kMveSet;
+    kNeonSet, kNeonDotSet, kNeonI8mmSet, kNeon32Set, kDspSet, kMveSet, kRvv128Set, kRvv256Set;
 
 // The parameters of a kernel that could clamp, and of one that could not.
 inline constexpr xnn_f32_minmax_params kNoClamp = {{-INFINITY, INFINITY}};

@@ -3,6 +3,7 @@
 #include "session/self_test.h"
 
 #include <cmath>
+#include <type_traits>
 
 #include "core/message.h"
 #include "format/reader.h"
@@ -107,7 +108,7 @@ Input part_of(const format::ModelReader& reader, const SelfTestInput& input, uin
 [[gnu::noinline]] Status begin_self_test_call(SessionState& state, uint32_t function,
                                               const SelfTestInputs& inputs, uint32_t begin,
                                               uint32_t count, Diagnostic* why) {
-  Input parts[std::size(inputs.of)];
+  Input parts[std::extent_v<decltype(inputs.of)>];
   uint32_t place = 0;
   for (uint32_t i = 0; i < state.reader.inputs(); ++i) {
     if (!state.reader.takes(function, i)) continue;

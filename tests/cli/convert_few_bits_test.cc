@@ -7,6 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "arenite/target.h"
 #include "cli/printed.h"
 #include "support/temp_folder.h"
 #include "support/test_data.h"
@@ -91,7 +92,7 @@ TEST_F(ConvertFewBits, TheJsonOfAConversionHasTheFactsOfItsReport) {
     EXPECT_GT(found["outputs"][key], 0.0) << key;
   }
   EXPECT_EQ(json["report"]["tensors"][2]["kernels"]["x86-64-v4"], "avx512 qd8-f32-qb4w-gemm 4x8c8");
-  EXPECT_EQ(json["report"]["tensors"][2]["bytes"].size(), 11u);
+  EXPECT_EQ(json["report"]["tensors"][2]["bytes"].size(), kTargets);
 }
 
 // A decoder with tables of its own, whose rows of 16 and 20 are no whole blocks.

@@ -48,7 +48,7 @@ TEST(Help, HasTopicsForWhatIsLong) {
 TEST(Help, NamesEveryTargetAndThatOfMicrocontrollers) {
   const std::string help = in_one_line(run_arenite({"help", "targets"}).output);
   for (const char* target : {"portable scalar", "x86-64-v4-vnni", "arm64-i8mm", "arm32",
-                             "cortex-m-dsp dsp", "cortex-m-mve mve"}) {
+                             "cortex-m-dsp dsp", "cortex-m-mve mve", "rv64-v128 rvv128"}) {
     EXPECT_NE(help.find(target), std::string::npos) << help;
   }
   EXPECT_NE(help.find("For a microcontroller (Cortex-M, RISC-V) it is 'portable'"),

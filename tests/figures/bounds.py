@@ -19,6 +19,9 @@ MACHINES = {
     "arm64": ("build-arm64", ["qemu-aarch64", "-L", "/usr/aarch64-linux-gnu"]),
     "arm32": ("build-armv7", ["qemu-arm", "-L", "/usr/arm-linux-gnueabihf"]),
     "riscv64": ("build-riscv64", ["qemu-riscv64", "-L", "/usr/riscv64-linux-gnu"]),
+    "riscv32": ("build-riscv32", [
+        "qemu-system-riscv32", "-machine", "virt", "-bios", "none", "-nographic", "-monitor",
+        "none", "-serial", "none", "-semihosting-config", "enable=on,target=native", "-kernel"]),
     "cortex-m": ("build-cortex-m7", [
         "qemu-system-arm", "-machine", "mps2-an500", "-nographic", "-monitor", "none", "-serial",
         "none", "-semihosting-config", "enable=on,target=native", "-kernel"]),

@@ -17,7 +17,9 @@
 #if defined(__has_builtin) && defined(__has_include)
 #if __has_builtin(__builtin_thread_pointer) && __has_include(<sys/rseq.h>)
 #include <sys/rseq.h>
+#if defined(RSEQ_SIG)  // which RISC-V lacks
 #define ARENITE_TEST_CAN_FREEZE 1
+#endif
 #endif
 #endif
 

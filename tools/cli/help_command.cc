@@ -108,7 +108,8 @@ std::string targets() {
   return "A model file holds its weights packed for one target or several, and the runtime takes "
          "the best that the CPU has. For a microcontroller (Cortex-M, RISC-V) it is 'portable'; "
          "'cortex-m-dsp' and 'cortex-m-mve' multiply q8 and q4 several times as fast, on a "
-         "Cortex-M that has the DSP extension, or MVE. "
+         "Cortex-M that has the DSP extension, or MVE. Vectors of RISC-V must be as long as those "
+         "of the target. "
          "With --target, 'native' is the best of this machine and 'all' is every one; names have "
          "commas between.\n\n" +
          table.text() +

@@ -499,6 +499,10 @@ std::string table_by_target(std::vector<Column> columns, const Json& list, const
     }
   }
   std::string notes;
+  const auto note = [&](const std::string& words, const std::vector<std::string>& names) {
+    const std::string text = fmt::format("{} {}", words, fmt::join(names, ", "));
+    notes += "  " + wrapped(text, kTextColumns, 4) + "\n";
+  };
   std::vector<std::string> others;
   for (size_t i = 0; i < groups.size(); ++i) {
     std::vector<std::string> names = groups[i].second;
@@ -508,11 +512,11 @@ std::string table_by_target(std::vector<Column> columns, const Json& list, const
     }
     columns.push_back({">" + names[0], fmt::format("{{{}.{}}}", key, names[0])});
     if (names.size() == 1) continue;
-    notes += fmt::format("  as {}: ", names[0]);
+    const std::string first = names[0];
     names.erase(names.begin());
-    notes += fmt::format("{}\n", fmt::join(names, ", "));
+    note(fmt::format("as {}:", first), names);
   }
-  if (!others.empty()) notes += fmt::format("  --json has those for {}\n", fmt::join(others, ", "));
+  if (!others.empty()) note("--json has those for", others);
   return table(columns, list) + notes;
 }
 

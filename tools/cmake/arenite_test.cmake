@@ -97,6 +97,10 @@ function(arenite_test name)
       TIMEOUT ${timeout}
       LABELS ${name}
       FAIL_REGULAR_EXPRESSION "\\[  PASSED  \\] 0 tests")
+    if(ARENITE_VECTOR_EMULATOR)  # and on longer vectors
+      add_test(NAME ${name}_v256
+        COMMAND ${ARENITE_VECTOR_EMULATOR}256 $<TARGET_FILE:${name}> --gtest_brief=1)
+    endif()
   else()
     gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST
       PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS ${name})

@@ -11,6 +11,8 @@
 set(ARENITE_SET_scalar scalar)
 set(ARENITE_SET_dsp scalar)  # and runtime/kernels/cortex_m_dsp.cc
 set(ARENITE_SET_mve scalar)  # and runtime/kernels/cortex_m_mve.cc
+set(ARENITE_SET_rvv128 scalar rvv)  # and runtime/kernels/rvv_products.cc
+set(ARENITE_SET_rvv256 scalar rvv)
 set(ARENITE_SET_sse41 sse sse2 sse41)
 set(ARENITE_SET_avx2 avx fma3 avx2 avxvnni)
 set(ARENITE_SET_avx512 avx avx2 avx512f avx512skx)
@@ -288,3 +290,21 @@ set(ARENITE_KERNELS_neoni8mm
   src/qd8-f32-qb4w-gemm/gen/qd8-f32-qb4w-gemm-6x16c8-minmax-neoni8mm.c
   src/qd8-f32-qb4w-gemm/gen/qd8-f32-qb4w-gemm-7x16c8-minmax-neoni8mm.c
   src/qd8-f32-qb4w-gemm/gen/qd8-f32-qb4w-gemm-8x16c8-minmax-neoni8mm.c)
+
+# These take vectors of any length; what is left out here (exponential, GELU, sigmoid, tanh) XNNPACK
+# has not, or makes a number of -infinity that is not 0. Segments in registers came with GCC 14 and
+# Clang 17, after the other intrinsics.
+set(ARENITE_KERNEL_FLAGS_rvv -march=rv64gcv)
+set(ARENITE_KERNEL_TEST_rvv
+  "#include <riscv_vector.h>
+   vuint32m1_t first(vuint32m1x4_t all) { return __riscv_vget_v_u32m1x4_u32m1(all, 0); }")
+set(ARENITE_KERNELS_rvv
+  src/f32-qs8-vcvt/gen/f32-qs8-vcvt-rvv-u8v.c
+  src/f32-rminmax/gen/f32-rminmax-rvv-u8v.c
+  src/f32-rsum/f32-rsum-rvv-u1v.c
+  src/f32-vbinary/gen/f32-vadd-rvv-u8v.c
+  src/f32-vbinary/gen/f32-vaddc-rvv-u8v.c
+  src/f32-vbinary/gen/f32-vmul-rvv-u8v.c
+  src/f32-vbinary/gen/f32-vmulc-rvv-u8v.c
+  src/f32-vcmul/gen/f32-vcmul-rvv-u2v.c
+  src/x32-transposec/gen/x32-transposec-4x4-rvv.c)

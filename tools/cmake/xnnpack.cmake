@@ -39,6 +39,7 @@ check_source_compiles(C
   ARENITE_IS_CORTEX_M_DSP)
 check_source_compiles(C "#if !defined(__ARM_FEATURE_MVE)\n#error\n#endif\nint unused;"
   ARENITE_IS_CORTEX_M_MVE)
+check_source_compiles(C "#if __riscv_xlen != 64\n#error\n#endif\nint unused;" ARENITE_IS_RISCV64)
 include(kernel_sources)
 
 # The kernel sets of this architecture that are asked for, that models of ARENITE_MODEL are packed
@@ -50,6 +51,8 @@ elseif(ARENITE_IS_AARCH64)
   list(APPEND arenite_architectures kAarch64)
 elseif(ARENITE_IS_ARM)
   list(APPEND arenite_architectures kArm)
+elseif(ARENITE_IS_RISCV64)
+  list(APPEND arenite_architectures kRiscV64)
 endif()
 if(ARENITE_IS_CORTEX_M_DSP)
   list(APPEND arenite_architectures kCortexMDsp)
@@ -96,7 +99,7 @@ foreach(kernel_set IN LISTS arenite_wanted_sets)
       continue()  # plain C, whatever the compiler
     endif()
     list(JOIN ARENITE_KERNEL_FLAGS_${isa} " " CMAKE_REQUIRED_FLAGS)
-    check_source_compiles(C "int unused;" ARENITE_COMPILES_${isa})
+    check_source_compiles(C "${ARENITE_KERNEL_TEST_${isa}}\nint unused;" ARENITE_COMPILES_${isa})
     unset(CMAKE_REQUIRED_FLAGS)
     if(NOT ARENITE_COMPILES_${isa})
       set(compiles FALSE)

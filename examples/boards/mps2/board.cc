@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Text by semihosting, by which a debugger, or QEMU, reads and writes for a program and ends it;
-// and the board's timer.
+// and the board's timer. RISC-V has the same calls, and the board virt no such timer.
 // Sources: "Semihosting for AArch32 and AArch64", ARM, release 2.0; "Cortex-M System Design Kit
 // Technical Reference Manual", ARM DDI 0479, APB timer.
 #include "board.h"
@@ -24,10 +24,23 @@ constinit uint32_t input = kNotOpen;
 constinit uint32_t output = kNotOpen;
 
 uint32_t semihosting_call(uint32_t operation, const uintptr_t* arguments) {
+#if defined(__riscv)
+  register uint32_t a0 asm("a0") = operation;
+  register const uintptr_t* a1 asm("a1") = arguments;
+  // Three instructions of four bytes each tell the call from another breakpoint.
+  asm volatile(
+      ".balign 16\n.option push\n.option norvc\nslli x0, x0, 0x1f\nebreak\nsrai x0, x0, 7\n"
+      ".option pop"
+      : "+r"(a0)
+      : "r"(a1)
+      : "memory");
+  return a0;
+#else
   register uint32_t r0 asm("r0") = operation;
   register const uintptr_t* r1 asm("r1") = arguments;
   asm volatile("bkpt 0xAB" : "+r"(r0) : "r"(r1) : "memory");
   return r0;
+#endif
 }
 
 bool open_console(uint32_t& handle, uintptr_t mode) {

@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-# Programs for ARM's MPS2 boards, without an operating system.
+# Programs for ARM's MPS2 boards, and for QEMU's RISC-V board virt, without an operating system.
 
 # arenite_mps2_program(TARGET) gives a program the board's start-up code, functions and memory.
 #
 # No start-up files and nothing that implements a system call: what needs a heap does not link.
 function(arenite_mps2_program target)
   set(board "${CMAKE_CURRENT_FUNCTION_LIST_DIR}")
-  target_sources(${target} PRIVATE "${board}/board.cc" "${board}/start.cc")
+  set(start "${board}/start.cc")
+  if(ARENITE_DEVICE_BOARD STREQUAL "virt")
+    set(start "${board}/../virt/start.cc")
+  endif()
+  target_sources(${target} PRIVATE "${board}/board.cc" "${start}")
   target_include_directories(${target} PRIVATE "${board}")
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fno-exceptions -fno-rtti>
     -ffunction-sections -fdata-sections)

@@ -75,7 +75,9 @@ typedef enum arenite_target {
   ARENITE_TARGET_ARM64_DOT = 7,       // NEON with dot product
   ARENITE_TARGET_ARM64_I8MM = 8,      // and I8MM
   ARENITE_TARGET_CORTEX_M_DSP = 9,    // Cortex-M with the DSP extension
-  ARENITE_TARGET_CORTEX_M_MVE = 10    // Cortex-M with MVE, with or without floats
+  ARENITE_TARGET_CORTEX_M_MVE = 10,   // Cortex-M with MVE, with or without floats
+  ARENITE_TARGET_RV64_V128 = 11,      // 64-bit RISC-V with V, whose registers have 128 bits
+  ARENITE_TARGET_RV64_V256 = 12       // the same with 256 bits
 } arenite_target;
 
 // In a bit set of targets, target t is bit 1 << t.

@@ -20,8 +20,10 @@ enum class Target : uint8_t {
   kArm64_i8mm = 8,      // arm64 with dot product and I8MM
   kCortexMDsp = 9,      // Cortex-M with the DSP extension
   kCortexMMve = 10,     // Cortex-M with MVE, with or without floats
+  kRv64_v128 = 11,      // 64-bit RISC-V with V, whose registers have 128 bits, no more
+  kRv64_v256 = 12,      // the same with 256 bits
 };
-inline constexpr uint32_t kTargets = 11;
+inline constexpr uint32_t kTargets = 13;
 
 // "portable", "x86-64-v2", ... A static string.
 const char* name(Target target);
@@ -32,8 +34,7 @@ constexpr uint32_t bit(Target target) { return 1u << static_cast<uint32_t>(targe
 uint32_t cpu_targets();
 
 // The name of the kernel set that runs a target: "scalar", "sse41", "avx2", "avx512", "neon",
-// "neon32", "avx512vnni", "neondot", "neoni8mm", "dsp", "mve". A static
-// string.
+// "neon32", "avx512vnni", "neondot", "neoni8mm", "dsp", "mve", "rvv128", "rvv256". A static string.
 const char* kernel_set_name(Target target);
 
 }  // namespace arenite

@@ -154,7 +154,8 @@ INSTANTIATE_TEST_SUITE_P(Targets, Repacker,
                                            Target::kX86_64_v3, Target::kX86_64_v4, Target::kArm64,
                                            Target::kArm32, Target::kX86_64_v4_vnni,
                                            Target::kArm64_dot, Target::kArm64_i8mm,
-                                           Target::kCortexMDsp, Target::kCortexMMve));
+                                           Target::kCortexMDsp, Target::kCortexMMve,
+                                           Target::kRv64_v128, Target::kRv64_v256));
 INSTANTIATE_TEST_SUITE_P(Targets, Packer,
                          ::testing::Values(Target::kPortable, Target::kX86_64_v2,
                                            Target::kX86_64_v3, Target::kX86_64_v4, Target::kArm64,

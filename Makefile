@@ -8,7 +8,7 @@
 .DEFAULT_GOAL := build
 .PHONY: build demo test test-x86-64-levels test-faults test-bits test-tsan test-tsan-cli \
   test-arm64 test-armv7 test-riscv64 test-riscv64-vector with-clang-19 test-riscv32 \
-  test-riscv32-soft test-cortex-m7 test-cortex-m4f demo-cortex-m7 demo-wake first-hour \
+  test-riscv32-soft test-cortex-m7 test-cortex-m4f test-no-fpu demo-cortex-m7 demo-wake first-hour \
   reproducible bounds fuzz fuzz-all damage coverage mutation bench bench-cortex-m size check tidy \
   sanitize clean help
 MAKEFLAGS += --no-print-directory
@@ -164,6 +164,14 @@ test-cortex-m4f: ## The same on a Cortex-M4F
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_CORTEX_M)
 	$(call bare_metal,cortex-m4f)
 
+test-no-fpu: ## Run the device tests on a Cortex-M3, compiled for that and for a Cortex-M0+, in QEMU
+	@$(INSTALL) $(PACKAGES) $(PACKAGES_CORTEX_M)
+	$(call build,default,,make_device_vectors arenite_cli)
+	$(call build,cortex-m3,$(HOST_PROGRAMS),device_tests cortex_m_bench)
+	$(call run_tests,cortex-m3,-R '^(device_tests|Bench.board_estimate)$$')
+	$(call build,cortex-m0plus,$(HOST_PROGRAMS),device_tests cortex_m_bench)
+	$(call run_tests,cortex-m0plus,-R '^(device_tests|Bench.board_estimate)$$')
+
 demo-cortex-m7: ## Run household commands on a Cortex-M7, as QEMU has it, and count instructions
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_CORTEX_M)
 	$(call build,default,,arenite_cli)
@@ -279,6 +287,8 @@ bench-cortex-m: ## Count instructions of kernels, ops and models on Cortex-M, as
 	$(call build,cortex-m7,$(HOST_PROGRAMS) $(CMSIS_NN_ARGUMENT),cortex_m_bench)
 	$(call build,cortex-m4f,$(HOST_PROGRAMS) $(CMSIS_NN_ARGUMENT),cortex_m_bench)
 	$(call build,cortex-m55,$(HOST_PROGRAMS) $(CMSIS_NN_ARGUMENT),cortex_m_bench)
+	$(call build,cortex-m3,$(HOST_PROGRAMS) $(CMSIS_NN_ARGUMENT),cortex_m_bench)
+	$(call build,cortex-m0plus,$(HOST_PROGRAMS) $(CMSIS_NN_ARGUMENT),cortex_m_bench)
 	@python3 tests/bench/count_cortex_m.py . build/bench-cortex-m.json
 
 size: ## Print what each target takes of flash and RAM, and compare it with its budgets

@@ -23,8 +23,14 @@ inline constexpr StackBound kStackBounds[] = {
     {"x86-64", 4096}, {"arm64", 3584}, {"arm32", 3072}, {"riscv64", 3584}, {"cortex-m", 2368},
 };
 
+// Of a Cortex-M without an FPU, whose floats are calls, and whose code for a Cortex-M0+ saves more.
+inline constexpr StackBound kStackWithoutFpu = {"cortex-m without an FPU", 2560};
+
 // That of the CPU that this is compiled for.
 constexpr const StackBound& stack_bound_here() {
+#if defined(__arm__) && !defined(__linux__) && !defined(__ARM_FP)
+  return kStackWithoutFpu;
+#endif
 #if defined(__x86_64__)
   constexpr StackCpu kCpu = StackCpu::kX86;
 #elif defined(__aarch64__)

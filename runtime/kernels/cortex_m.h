@@ -43,4 +43,14 @@ std::remove_pointer_t<RowExtremesKernel> mve_row_extremes;
 std::remove_pointer_t<RowRangeKernel> mve_row_range;
 std::remove_pointer_t<GemmKernel> mve_f32_gemm;
 
+#if defined(ARENITE_SOFT_FLOATS)
+// Without an FPU: soft_kernels.cc.
+std::remove_pointer_t<QuantizedGemmKernel> soft_q8_gemm;
+std::remove_pointer_t<QuantizeKernel> soft_quantize;
+std::remove_pointer_t<RowExtremesKernel> soft_row_extremes;
+std::remove_pointer_t<RowRangeKernel> soft_row_range;
+std::remove_pointer_t<ExpSumKernel> soft_exp_sum;
+std::remove_pointer_t<UnaryKernel> soft_gelu, soft_sigmoid;
+#endif
+
 }  // namespace arenite

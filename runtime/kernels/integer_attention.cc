@@ -90,8 +90,9 @@ void integer_scores(size_t rows, size_t keys, size_t dims, const float* query,
         if (begin != 0) std::memcpy(sums, scores + i, lanes * sizeof(float));
         multiply(numbers, from, integer_key_bytes(dims), count, sums);
         for (size_t k = 0; k < lanes; ++k) {
-          scores[i + k] = is_last ? as_float(sums[k]) * key_scales[i + k] * steps.step
-                                  : bit_cast<float>(sums[k]);
+          const auto sum = static_cast<int32_t>(sums[k]);
+          scores[i + k] =
+              is_last ? scaled(sum, key_scales[i + k], steps.step) : bit_cast<float>(sum);
         }
       }
     }

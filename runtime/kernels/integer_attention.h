@@ -10,6 +10,7 @@
 #include "core/cache_layout.h"
 #include "core/float_bits.h"
 #include "kernels/kernel_set.h"
+#include "kernels/soft_float_bits.h"
 
 namespace arenite {
 
@@ -35,7 +36,21 @@ inline RowSteps steps_up_to(float largest, float most) {
 // The bits of x * per_unit rounded to nearest even, of which the lower 16 are the number.
 inline constexpr float kRoundingMagic = 12582912.0f;  // 1.5 * 2^23: the sum's last bit is 1
 inline uint32_t rounded_bits(float x, float per_unit) {
+#if defined(ARENITE_SOFT_FLOATS)
+  const auto bits_of = [](float y) { return bit_cast<uint32_t>(y); };
+  return static_cast<uint32_t>(soft::rounded_product_of(bits_of(x), bits_of(per_unit)));
+#else
   return bit_cast<uint32_t>(x * per_unit + kRoundingMagic);
+#endif
+}
+
+inline float scaled(int32_t x, float a, float b) {
+#if defined(ARENITE_SOFT_FLOATS)
+  const auto bits_of = [](float y) { return bit_cast<uint32_t>(y); };
+  return bit_cast<float>(soft::scaled(x, bits_of(a), bits_of(b)));
+#else
+  return static_cast<float>(x) * a * b;
+#endif
 }
 
 // exp(x) for x <= 0, from below which it counts as 0: 2^n * 2^f with a polynomial for f within a
@@ -48,6 +63,10 @@ struct ExpConstants {
 };
 [[gnu::always_inline]] inline float integer_exp(float x) {
   using In = ExpConstants;
+#if defined(ARENITE_SOFT_FLOATS)
+  const uint32_t bits = bit_cast<uint32_t>(x);
+  if (soft::has_exponential(bits)) return bit_cast<float>(soft::exponential(bits));
+#endif
   const float y = x * In::kLog2e;
   const float n = y + In::kMagic;
   const float power = bit_cast<float>(bit_cast<uint32_t>(n) << 23);

@@ -13,6 +13,7 @@
 #include "core/cache_layout.h"
 #include "core/needs.h"
 #include "core/packing.h"
+#include "kernels/soft_floats.h"
 
 namespace arenite {
 
@@ -54,7 +55,7 @@ using QuantizeKernel = void (*)(size_t bytes, const float* x, float inverse_scal
 // REQUIRES: bytes > 0.
 using RowExtremesKernel = void (*)(size_t bytes, const float* x, float* extremes);
 
-// The same, and *sum += the sum of x in any order, which is finite only if all of x is.
+// The same, and *sum += the sum of x in any order, or 0: finite only if all of x is.
 using RowRangeKernel = void (*)(size_t bytes, const float* x, float* extremes, float* sum);
 
 // y = exp(x - *max), *sum = sum of y. Exactly 0 where x is -infinity; NaN where x or *max is, and

@@ -18,6 +18,10 @@ struct Products {
   RowExtremesKernel row_extremes = arenite::row_extremes<xnn_f32_rminmax_ukernel__scalar_u4_acc4>;
   RowRangeKernel row_range = nullptr;
   GemmKernel f32 = nullptr;
+  ExpSumKernel exp_sum =
+      arenite::exp_sum<xnn_f32_raddstoreexpminusmax_ukernel__scalar_rr2_p5_u4_acc2>;
+  UnaryKernel gelu = unary<xnn_f32_vgelu_ukernel__scalar_rational_12_10_div_u1>;
+  UnaryKernel sigmoid = unary<xnn_f32_vsigmoid_ukernel__scalar_rr2_p5_div_u2>;
 };
 
 // A function, as compilers without options keep a table that nobody reads, with all its kernels.
@@ -40,7 +44,7 @@ consteval KernelSet scalar_kernels(Target target, const char* name, const Produc
                             xnn_f32_igemm_ukernel_2x4__scalar, xnn_f32_igemm_ukernel_4x4__scalar,
                             xnn_f32_igemm_ukernel_4x4__scalar>,
       .row_extremes = products.row_extremes,
-      .exp_sum = exp_sum<xnn_f32_raddstoreexpminusmax_ukernel__scalar_rr2_p5_u4_acc2>,
+      .exp_sum = products.exp_sum,
       .sum = sum<xnn_f32_rsum_ukernel__scalar_u4_acc4>,
       .add = binary<xnn_f32_vadd_ukernel__scalar_u8>,
       .multiply = binary<xnn_f32_vmul_ukernel__scalar_u8>,
@@ -48,8 +52,8 @@ consteval KernelSet scalar_kernels(Target target, const char* name, const Produc
       .scale = with_constant<xnn_f32_vmulc_ukernel__scalar_u8>,
       .transpose = transpose<xnn_x32_transposec_ukernel__2x4_scalar_int>,
       .rotate = complex_product<xnn_f32_vcmul_ukernel__scalar_u4>,
-      .gelu = unary<xnn_f32_vgelu_ukernel__scalar_rational_12_10_div_u1>,
-      .sigmoid = unary<xnn_f32_vsigmoid_ukernel__scalar_rr2_p5_div_u2>,
+      .gelu = products.gelu,
+      .sigmoid = products.sigmoid,
       .tanh = unary<xnn_f32_vtanh_ukernel__scalar_rational_9_8_div_u1>,
       .integers = products.integers,
       .row_range = products.row_range,
@@ -62,7 +66,7 @@ consteval KernelSet scalar_kernels(Target target, const char* name, const Produc
 
 }  // namespace
 
-#if defined(ARENITE_HAVE_DSP) || defined(ARENITE_HAVE_MVE)
+#if defined(ARENITE_HAVE_DSP) || defined(ARENITE_HAVE_MVE) || defined(ARENITE_SOFT_FLOATS)
 // Of our own kernels, each of which takes up to four rows. With a linkage of its own, such a table
 // would stay where nobody reads it and compilers have no options.
 template <Target kTarget, TensorType kType, QuantizeKernel kQuantize, QuantizedGemmKernel kGemm>
@@ -76,6 +80,11 @@ inline constexpr IntegerAttention own_attention = {kQuantize, kExpSum, kScores, 
 #endif
 
 #if defined(ARENITE_HAVE_SCALAR)
+#if defined(ARENITE_SOFT_FLOATS)
+inline constexpr QuantizeKernel kQuantize = soft_quantize;
+inline constexpr auto& kOfQ8 =
+    own_products<Target::kPortable, TensorType::kQ8, kQuantize, soft_q8_gemm>;
+#else
 // Rows 1 and 2, then 3 and 4: XNNPACK's kernel for four rows has more sums than a Cortex-M has
 // registers, and takes half as many instructions again. Inline, or compilers without options keep
 // it.
@@ -92,17 +101,24 @@ inline void q8_in_pairs(size_t rows, size_t columns, size_t k, const int8_t* a,
 }
 
 inline constexpr QuantizeKernel kQuantize = quantize<xnn_f32_qs8_vcvt_ukernel__scalar_imagic_u4>;
-constexpr KernelSet kScalarSet = linked_kernels(scalar_kernels(
-    Target::kPortable, "scalar",
-    {&quantized_kernels<Target::kPortable, TensorType::kQ8, kQuantize,
-                        xnn_qd8_f32_qc8w_gemm_minmax_ukernel_1x4__scalar,
-                        xnn_qd8_f32_qc8w_gemm_minmax_ukernel_2x4__scalar, q8_in_pairs, q8_in_pairs>,
-     &quantized_kernels<Target::kPortable, TensorType::kQ4, kQuantize,
-                        xnn_qd8_f32_qb4w_gemm_minmax_ukernel_1x4__scalar,
-                        xnn_qd8_f32_qb4w_gemm_minmax_ukernel_2x4__scalar,
-                        xnn_qd8_f32_qb4w_gemm_minmax_ukernel_4x4__scalar,
-                        xnn_qd8_f32_qb4w_gemm_minmax_ukernel_4x4__scalar>,
-     &own_attention<integer_quantize, integer_exp_sum, integer_scores, integer_values>}));
+inline constexpr auto& kOfQ8 =
+    quantized_kernels<Target::kPortable, TensorType::kQ8, kQuantize,
+                      xnn_qd8_f32_qc8w_gemm_minmax_ukernel_1x4__scalar,
+                      xnn_qd8_f32_qc8w_gemm_minmax_ukernel_2x4__scalar, q8_in_pairs, q8_in_pairs>;
+#endif
+
+constexpr KernelSet kScalarSet = linked_kernels(scalar_kernels(Target::kPortable, "scalar", {
+  &kOfQ8,
+      &quantized_kernels<Target::kPortable, TensorType::kQ4, kQuantize,
+                         xnn_qd8_f32_qb4w_gemm_minmax_ukernel_1x4__scalar,
+                         xnn_qd8_f32_qb4w_gemm_minmax_ukernel_2x4__scalar,
+                         xnn_qd8_f32_qb4w_gemm_minmax_ukernel_4x4__scalar,
+                         xnn_qd8_f32_qb4w_gemm_minmax_ukernel_4x4__scalar>,
+      &own_attention<integer_quantize, integer_exp_sum, integer_scores, integer_values>,
+#if defined(ARENITE_SOFT_FLOATS)
+      soft_row_extremes, soft_row_range, nullptr, soft_exp_sum, soft_gelu, soft_sigmoid
+#endif
+}));
 #endif
 
 #if defined(ARENITE_HAVE_DSP)
@@ -112,6 +128,8 @@ constexpr KernelSet kDspSet = linked_kernels(scalar_kernels(Target::kCortexMDsp,
       &own_attention<dsp_quantize, dsp_integer_exp_sum, dsp_integer_scores, dsp_integer_values>,
 #if defined(ARENITE_HAVE_NUMERIC_MAXMIN)
       dsp_row_extremes, dsp_row_range
+#elif defined(ARENITE_SOFT_FLOATS)
+      soft_row_extremes, soft_row_range, nullptr, soft_exp_sum, soft_gelu, soft_sigmoid
 #endif
 }));
 #endif
@@ -123,6 +141,8 @@ constexpr KernelSet kMveSet = linked_kernels(scalar_kernels(Target::kCortexMMve,
       &own_attention<mve_quantize, mve_integer_exp_sum, mve_integer_scores, mve_integer_values>,
 #if defined(ARENITE_HAVE_MVE_FLOATS)
       mve_row_extremes, mve_row_range, mve_f32_gemm
+#elif defined(ARENITE_SOFT_FLOATS)
+      soft_row_extremes, soft_row_range, nullptr, soft_exp_sum, soft_gelu, soft_sigmoid
 #endif
 }));
 #endif

@@ -51,7 +51,7 @@ uint32_t measure_loop() {
   timer->control = 5;  // on, by the CPU's clock
   const uint32_t begin = ticks();
   uint32_t left = kLoops;
-  asm volatile("1: subs %0, %0, #1\n bne 1b" : "+r"(left)::"cc");
+  asm volatile(".syntax unified\n1: subs %0, %0, #1\n bne 1b" : "+l"(left)::"cc");
   return (ticks() - begin) & kTimerMask;
 }
 

@@ -19,12 +19,15 @@ BOARDS = {
     "build-cortex-m7": ("Cortex-M7", "mps2-an500"),
     "build-cortex-m4f": ("Cortex-M4F", "mps2-an386"),
     "build-cortex-m55": ("Cortex-M55", "mps3-an547"),
+    "build-cortex-m3": ("Cortex-M3", "mps2-an385"),
+    "build-cortex-m0plus": ("Cortex-M0+", "mps2-an385"),  # which executes its instructions, too
 }
+WITHOUT_FPU = ("Cortex-M3", "Cortex-M0+")
 # What of models/ is converted, and tokens of a call, besides single ones.
 MODELS = {"vibration": ("vibration", 64), "home-intent": ("home-intent", 16),
           "recall": ("recall", 16), "wake": ("wake/wake.pt2", 16)}
 TYPES = ("f32", "q8", "q4")
-# Instructions of a slice by the smallest budget of each model, at most.
+# Instructions of a slice by the smallest budget of each model, at most, with an FPU.
 SLICE_MAX = 200_000
 
 
@@ -96,8 +99,9 @@ def main():
         results[cpu] = count(program, machine, arguments)
         print_table(cpu, results[cpu])
     output.write_text(json.dumps(results, indent=1) + "\n")
-    longest = max((f["instructions"] for figures in results.values() for f in figures
-                   if f["what"].startswith("slice:")), default=SLICE_MAX + 1)
+    longest = max((f["instructions"] for cpu, figures in results.items() for f in figures
+                   if f["what"].startswith("slice:") and cpu not in WITHOUT_FPU),
+                  default=SLICE_MAX + 1)
     print(f"The longest slice takes {longest:,.0f} of at most {SLICE_MAX:,} instructions.")
     return 0 if longest <= SLICE_MAX else 1
 

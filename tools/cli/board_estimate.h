@@ -30,9 +30,11 @@ struct CoreRow {
   const char* rates_of;  // the CPU whose rates stand for its own
   // Cycles an instruction, estimated from what ARM publishes: M4's TRM counts a cycle for most and
   // two for loads, about 1.3; the others do more CoreMark a MHz (3.42, 5.01, 4.02 and 4.40).
-  // Vectors of the M55 take two cycles, which partly overlap. No memory that waits is in this.
+  // M0+ and M3 (2.46 and 3.34) take two cycles for loads and for branches that are taken. Vectors
+  // of the M55 take two cycles, which partly overlap. No memory that waits is in this.
   double cycles;
-  double vector_cycles;  // with kernels for vectors
+  double vector_cycles;         // with kernels for vectors
+  const char* within = "10 %";  // estimates are of what QEMU counts
 };
 
 struct CallEstimate {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of boards, and what of a bundle does not fit into one.
 // Sources of addresses and sizes: the chips' data sheets (STM32F446RE, STM32H743ZI, RP2040, RP2350,
-// ESP32-S3, ESP32-C3, nRF52840), and ARM's application notes AN500 and AN547. Microwatts a MHz are
+// ESP32-S3, ESP32-C3, nRF52840), and ARM's application notes AN385, AN500 and
+// AN547. Microwatts a MHz are
 // typical currents of the first, rounded, of programs in flash; of pico2 what the whole board
 // takes.
 #include "cli/boards.h"
@@ -24,6 +25,7 @@ constexpr uint32_t kMiB = 1 << 20;
 constexpr const char* kArm = "arm-none-eabi-";
 
 constexpr const char* kM0Plus = "-mcpu=cortex-m0plus -mthumb";
+constexpr const char* kM3 = "-mcpu=cortex-m3 -mthumb";
 constexpr const char* kM4 = "-mcpu=cortex-m4 -mfpu=fpv4-sp-d16 -mfloat-abi=hard -mthumb";
 constexpr const char* kM4SoftCalls = "-mcpu=cortex-m4 -mfpu=fpv4-sp-d16 -mfloat-abi=softfp -mthumb";
 constexpr const char* kM7 = "-mcpu=cortex-m7 -mfpu=fpv5-d16 -mfloat-abi=hard -mthumb";
@@ -77,7 +79,7 @@ constexpr Board kBoards[] = {
      {0x10000000, 2 * kMiB},
      {0x20000000, 264 * kKiB},
      false,
-     "",
+     "Cortex-M0+",
      133,
      0},
     {"pico2",
@@ -112,6 +114,17 @@ constexpr Board kBoards[] = {
      false,
      "",
      160,
+     0},
+    {"mps2-an385",
+     "ARM MPS2, Cortex-M3 without an FPU, in QEMU",
+     kArm,
+     kM3,
+     kPlain,
+     {0x00000000, 4 * kMiB},
+     {0x20000000, 4 * kMiB},
+     true,
+     "Cortex-M3",
+     25,
      0},
     {"mps2-an500",
      "ARM MPS2, Cortex-M7 with an FPU, in QEMU",

@@ -27,7 +27,7 @@ struct Board {
   Memory flash;
   Memory ram;
   bool own_script;  // the bundle has start-up code and a linker script, else the vendor's build has
-  const char* core;           // a Cortex-M with an FPU, such as "Cortex-M7"; else empty
+  const char* core;           // a Cortex-M with measured rates, such as "Cortex-M7"; else empty
   double clock_mhz;           // the fastest that it is sold for; 0: not known
   double microwatts_per_mhz;  // a coarse figure for a CPU that runs from flash; 0: not known
 };

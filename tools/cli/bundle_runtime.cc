@@ -254,6 +254,8 @@ std::string settings_header(uint32_t targets) {
 #error "Arenite needs C++20: compile with -std=c++20, or -std=gnu++20"
 #endif
 
+#include "kernels/soft_floats.h"
+
 #define ARENITE_VERSION "{}"
 {}
 // Asserts would bring the library's output with them. With ARENITE_ASSERTS they are there.

@@ -532,7 +532,7 @@ std::string kernels_of(const ReportFacts& facts, const TargetFacts& target) {
 }
 
 // Instructions a multiply-add of products with 384 x 384 weights, of one row and of eight, on a
-// Cortex-M that has a floating-point unit: what `make bench-cortex-m` counts.
+// Cortex-M, where M3 and M0+ have no floating-point unit: what `make bench-cortex-m` counts.
 struct CortexMCosts {
   Target target;
   const char* on;
@@ -540,6 +540,8 @@ struct CortexMCosts {
 };
 constexpr CortexMCosts kCortexMCosts[] = {
     {Target::kPortable, "M4, M7 and M33", {4.5, 2.8}, {6.3, 3.3}, {3.1, 2.4}, {5.6, 5.0}},
+    {Target::kPortable, "M3", {90.7, 91.6}, {119.1, 98.8}, {3.6, 3.6}, {9.7, 9.3}},
+    {Target::kPortable, "M0+", {139.6, 137.8}, {173.1, 145.0}, {5.6, 5.5}, {14.6, 14.0}},
     {Target::kCortexMDsp, "M4, M7 and M33", {4.5, 2.8}, {6.3, 3.3}, {1.4, 1.0}, {1.5, 1.1}},
     {Target::kCortexMMve, "M55 and M85", {1.0, 0.6}, {6.3, 3.4}, {0.3, 0.2}, {0.4, 0.4}},
 };

@@ -667,10 +667,10 @@ std::string board(const ModelFacts& facts) {
           ? ""
           : fmt::format(", those of {} for its {}", estimate.core->rates_of, estimate.core->name);
   std::string notes = fmt::format(
-      "Instructions: by rates measured in QEMU{}, within 10 % of what it counts, of whole calls "
+      "Instructions: by rates measured in QEMU{}, within {} of what it counts, of whole calls "
       "with one sequence. Milliseconds are an estimate, of {:g} cycles an instruction by ARM's "
       "public figures of the CPU, without memory that waits.",
-      stand_in, estimate.cycles);
+      stand_in, estimate.core->within, estimate.cycles);
   if (has_energy) {
     notes += fmt::format(" Energy is coarser, by some {:g} microwatts a MHz: {}.",
                          estimate.board->microwatts_per_mhz, kEnergyClasses);

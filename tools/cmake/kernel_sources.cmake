@@ -27,6 +27,7 @@ set(ARENITE_SET_neon32 neon neon_aarch32)
 # name, with Clang on RISC-V unconditionally. GCC's vectorizer fuses in spite of -ffp-contract=off
 # (GCC 15, RISC-V), and makes more instructions of these kernels than there were (MVE).
 set(ARENITE_KERNEL_FLAGS_scalar "-D__builtin_fmaf(x,y,sum)=((x)*(y)+(sum))" -fno-tree-vectorize)
+set(ARENITE_KERNEL_HEADER_scalar "${PROJECT_SOURCE_DIR}/runtime/kernels/soft_floats.h")
 set(ARENITE_KERNELS_scalar
   src/f32-gemm/gen/f32-gemm-1x4-scalar.c
   src/f32-igemm/gen/f32-igemm-1x4-scalar.c

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Floats on a Cortex-M without an FPU. What includes this, in C or C++, calls the functions of
+// soft_floats.cc where compilers call those of their library: the same bits in fewer instructions.
+// The names are our own, since a vendor may have replaced the library's by functions with others.
+#pragma once
+
+#if defined(__arm__) && defined(__thumb__) && defined(__ARM_ARCH_PROFILE) && !defined(__ARM_FP)
+#if __ARM_ARCH_PROFILE == 'M'
+#define ARENITE_SOFT_FLOATS
+#if __ARM_ARCH == 6 || !defined(__thumb2__)
+#define ARENITE_THUMB_1  // without an instruction for wide products
+__asm__(
+    ".set __aeabi_fadd, arenite_fadd\n"
+    ".set __aeabi_fsub, arenite_fsub\n"
+    ".set __aeabi_fmul, arenite_fmul\n"
+    ".set __aeabi_i2f, arenite_i2f\n");
+#endif
+__asm__(
+    ".set __aeabi_fdiv, arenite_fdiv\n"
+    ".set __aeabi_fcmpeq, arenite_fcmpeq\n"
+    ".set __aeabi_fcmplt, arenite_fcmplt\n"
+    ".set __aeabi_fcmple, arenite_fcmple\n"
+    ".set __aeabi_fcmpgt, arenite_fcmpgt\n"
+    ".set __aeabi_fcmpge, arenite_fcmpge\n");
+#endif
+#endif

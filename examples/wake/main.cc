@@ -14,7 +14,8 @@ constexpr const char* kNames[] = {"silence", "unknown", "yes", "no",  "up",   "d
                                   "left",    "right",   "on",  "off", "stop", "go"};
 constexpr size_t kFirstCommand = 2;
 constexpr uint32_t kTokensMax = 1u << 31;  // of a stream: 994 days
-constexpr uint32_t kTokensInARow = 3;      // that say a command, each by so much more than others:
+constexpr uint64_t kSliceMax = 60'000;  // multiply-adds; arenite inspect --positions says the least
+constexpr uint32_t kTokensInARow = 3;   // that say a command, each by so much more than others:
 constexpr float kMargin = 1.0f;
 
 // All the memory there is, but for the stack. The last samples lie in the arena, too.
@@ -64,6 +65,22 @@ class Digest {
   uint32_t crc_ = UINT32_MAX;
 };
 
+// Counts all slices, and the longest one.
+struct Clock {
+  uint64_t ticks = 0;
+  uint32_t most_ticks = 0;
+
+  template <typename Slice>
+  auto time(const Slice& slice) {
+    const uint32_t begin = board::ticks();
+    const auto result = slice();
+    const uint32_t taken = board::ticks() - begin;
+    ticks += taken;
+    most_ticks = taken > most_ticks ? taken : most_ticks;
+    return result;
+  }
+};
+
 static void print_seconds(uint64_t samples, uint32_t rate) {
   const uint64_t hundredths = samples * 100 / rate;
   print(hundredths / 100, 4);
@@ -90,22 +107,25 @@ int main() {
   auto stream = arenite::SoundStream::of(*session, rate, 0, &why);
   if (!stream.ok()) return fail(stream.status(), why);
 
-  uint64_t samples = 0, ticks = 0;
-  uint32_t most_ticks = 0;
+  uint64_t samples = 0;
+  Clock clock;
   Ear ear;
   Digest digest;
   for (auto piece = input.next(); !piece.empty(); piece = input.next()) {
     samples += piece.size();
     while (!piece.empty()) {
-      const uint32_t begin = board::ticks();
-      const auto logits = stream->step(piece, &why);
-      const uint32_t taken = board::ticks() - begin;
-      if (!logits.ok()) return fail(logits.status(), why);
-      ticks += taken;
-      most_ticks = taken > most_ticks ? taken : most_ticks;
-      if (logits->rows == 0) continue;  // no token is full
-      digest.add(logits->row(0));
-      const size_t command = ear.next(logits->row(0));
+      // One slice makes the features of a frame, and more of them what the model makes of these.
+      const auto begun = clock.time([&] { return stream->begin_step(piece, &why); });
+      if (!begun.ok()) return fail(begun.status(), why);
+      if (!*begun) continue;  // no token is full
+      for (uint32_t ops_left = 1; ops_left != 0;) {
+        const auto left = clock.time([&] { return (*session)->advance(kSliceMax, &why); });
+        if (!left.ok()) return fail(left.status(), why);
+        ops_left = *left;
+      }
+      const std::span<const float> logits = (*session)->output().row(0);
+      digest.add(logits);
+      const size_t command = ear.next(logits);
       if (command == 0) continue;
       print_seconds(samples - piece.size(), rate);
       print(kNames[command]);
@@ -120,9 +140,9 @@ int main() {
   print(" bytes\n");
   if (board::kInstructionsPerTick != 0 && samples != 0) {
     print("instructions: ");
-    print(ticks * board::kInstructionsPerTick * rate / samples);
+    print(clock.ticks * board::kInstructionsPerTick * rate / samples);
     print(" a second, at most ");
-    print(uint64_t{most_ticks} * board::kInstructionsPerTick);
+    print(uint64_t{clock.most_ticks} * board::kInstructionsPerTick);
     print(" in a slice\n");
   }
   return 0;

@@ -16,15 +16,25 @@ arenite_status hand_over(const Result<Output>& result, const Diagnostic& from,
   });
 }
 
-// Steps with the samples that there are, and leaves those that were not taken.
-template <typename Sample>
-Result<Output> step(arenite_sound_stream* stream, const Sample*& samples, size_t& count,
-                    Diagnostic* why) {
+// Calls step(samples) with those that there are, and leaves those that were not taken.
+template <typename Sample, typename Step>
+auto take(const Sample*& samples, size_t& count, const Step& step) {
   std::span<const Sample> rest(samples, count);
-  const Result<Output> output = stream_in(stream).step(rest, why);
+  const auto result = step(rest);
   samples = rest.data();
   count = rest.size();
-  return output;
+  return result;
+}
+
+template <typename Step>
+auto take(arenite_samples* samples, const Step& step) {
+  return samples->whole != nullptr ? take(samples->whole, samples->count, step)
+                                   : take(samples->real, samples->count, step);
+}
+
+arenite_status hand_over(const Result<bool>& result, const Diagnostic& from, bool* begun,
+                         arenite_diagnostic* why) {
+  return finish(result, from, why, [&](bool value) { *begun = value; });
 }
 
 }  // namespace
@@ -63,16 +73,28 @@ arenite_status arenite_sound_stream_init(arenite_sound_stream* stream, arenite_s
 arenite_status arenite_sound_stream_step(arenite_sound_stream* stream, arenite_samples* samples,
                                          arenite_output* output, arenite_diagnostic* why) {
   Diagnostic from;
-  const auto result = samples->whole != nullptr
-                          ? arenite::c::step(stream, samples->whole, samples->count, &from)
-                          : arenite::c::step(stream, samples->real, samples->count, &from);
-  return arenite::c::hand_over(result, from, output, why);
+  const auto step = [&](auto& rest) { return stream_in(stream).step(rest, &from); };
+  return arenite::c::hand_over(arenite::c::take(samples, step), from, output, why);
 }
 
 arenite_status arenite_sound_stream_finish(arenite_sound_stream* stream, arenite_output* output,
                                            arenite_diagnostic* why) {
   Diagnostic from;
   return arenite::c::hand_over(stream_in(stream).finish(&from), from, output, why);
+}
+
+arenite_status arenite_sound_stream_begin_step(arenite_sound_stream* stream,
+                                               arenite_samples* samples, bool* begun,
+                                               arenite_diagnostic* why) {
+  Diagnostic from;
+  const auto step = [&](auto& rest) { return stream_in(stream).begin_step(rest, &from); };
+  return arenite::c::hand_over(arenite::c::take(samples, step), from, begun, why);
+}
+
+arenite_status arenite_sound_stream_begin_finish(arenite_sound_stream* stream, bool* begun,
+                                                 arenite_diagnostic* why) {
+  Diagnostic from;
+  return arenite::c::hand_over(stream_in(stream).begin_finish(&from), from, begun, why);
 }
 
 arenite_status arenite_sound_stream_features(arenite_sound_stream* stream,

@@ -126,23 +126,29 @@ void SoundStream::add_frame() {
 }
 
 // REQUIRES: the token has all frames.
-Result<Output> SoundStream::step_token(Diagnostic* why) {
+Result<bool> SoundStream::begin_token(Diagnostic* why) {
   const Parts parts(*this);
   uint32_t lengths[kSoundSequencesMax] = {};
   lengths[sequence_] = 1;
   Batch batch = {{parts.token(), parts.width}, sequence_ + 1, 1, {lengths, sequence_ + 1}};
   batch.back_to_back = true;
   const Input input = batch;
-  SessionState& state = parts.state;
-  const Status status = state.begin({state.reader.function_of_input(0), {&input, 1}}, why);
+  const uint32_t function = parts.state.reader.function_of_input(0);
+  const Status status = parts.state.begin({function, {&input, 1}}, why);
   if (status != Status::kOk) return status;
-  state.run_ops(UINT32_MAX);
   frames_ = 0;
+  return true;
+}
+
+Result<Output> SoundStream::end_token(const Result<bool>& begun) {
+  if (!begun.ok()) return begun.status();
+  if (!*begun) return Output{};
+  SessionState::of(session_).run_ops(UINT32_MAX);
   return session_->output();
 }
 
 template <typename Sample>
-Result<Output> SoundStream::step_with(std::span<const Sample>& samples, Diagnostic* why) {
+Result<bool> SoundStream::begin_with(std::span<const Sample>& samples, Diagnostic* why) {
   const Status status = check_step(why);
   if (status != Status::kOk) return status;
   if (has_ended_) {
@@ -151,20 +157,28 @@ Result<Output> SoundStream::step_with(std::span<const Sample>& samples, Diagnost
   Parts parts(*this);
   while (frames_ != parts.frames_per_token()) {
     samples = samples.subspan(parts.frames.take(samples));
-    if (!parts.frames.is_whole()) return Output{};
+    if (!parts.frames.is_whole()) return false;
     add_frame();
   }
-  return step_token(why);
+  return begin_token(why);
+}
+
+Result<bool> SoundStream::begin_step(std::span<const int16_t>& samples, Diagnostic* why) {
+  return begin_with(samples, why);
+}
+Result<bool> SoundStream::begin_step(std::span<const float>& samples, Diagnostic* why) {
+  return begin_with(samples, why);
 }
 
 Result<Output> SoundStream::step(std::span<const int16_t>& samples, Diagnostic* why) {
-  return step_with(samples, why);
+  return end_token(begin_step(samples, why));
 }
 Result<Output> SoundStream::step(std::span<const float>& samples, Diagnostic* why) {
-  return step_with(samples, why);
+  return end_token(begin_step(samples, why));
 }
+Result<Output> SoundStream::finish(Diagnostic* why) { return end_token(begin_finish(why)); }
 
-Result<Output> SoundStream::finish(Diagnostic* why) {
+Result<bool> SoundStream::begin_finish(Diagnostic* why) {
   const Status status = check_step(why);
   if (status != Status::kOk) return status;
   Parts parts(*this);
@@ -177,11 +191,11 @@ Result<Output> SoundStream::finish(Diagnostic* why) {
   while (frames_ != parts.frames_per_token()) {
     if (!parts.frames.take_padding()) {
       restart();
-      return Output{};
+      return false;
     }
     add_frame();
   }
-  return step_token(why);
+  return begin_token(why);
 }
 
 template <typename Sample>

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sound in files: from --sound of a conversion to what arenite run makes of samples, and what it
-// refuses.
+// Sound in files: from --sound of a conversion, or a program that takes samples, to what arenite
+// run makes of them, and what it refuses.
 #include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
 
 #include "cli/printed.h"
 #include "cli/program.h"
+#include "convert/exported/changed_program.h"
 #include "convert/files/npy.h"
 #include "support/byte_string.h"
 
@@ -16,8 +20,9 @@ constexpr const char* kWords = "rate=16000,window=512,hop=320,mels=32,low=60,hig
 class RunSound : public ::testing::Test {
  protected:
   std::string path(const std::string& name) const { return (folder_.path() / name).string(); }
-  ProgramResult convert(const std::vector<std::string>& options) const {
-    const auto checkpoint = project_folder() / "examples/speech/words.pt2";
+  ProgramResult convert(const std::vector<std::string>& options,
+                        const std::filesystem::path& checkpoint =
+                            project_folder() / "examples/speech/words.pt2") const {
     std::vector<std::string> words = {"convert", checkpoint.string(), "-o", path("m.arn")};
     words.insert(words.end(), options.begin(), options.end());
     return run_arenite(words);
@@ -81,6 +86,68 @@ TEST_F(RunSound, RefusesOtherFilesAndModels) {
   EXPECT_TRUE(ends(run(write_wave(samples)), kBadInput, {"convert it with --sound"}));
   EXPECT_TRUE(ends(convert({"--sound", "whisper"}), kBadInput,
                    {"a frame has 80 features, and the model reads 32"}));
+}
+
+// ---- programs that take samples (make_sound_programs.py) ----
+
+class RunSoundProgram : public RunSound {
+ protected:
+  static std::filesystem::path fixture(const std::string& name) {
+    return convert_fixture("sound_programs") / name;
+  }
+  void expect_as_pytorch(const std::string& name, const char* front_end) const {
+    SCOPED_TRACE(name);
+    ASSERT_TRUE(ends(convert({"--sound", "rate=16000"}, fixture(name + ".pt2")), kDone,
+                     {front_end, "samples is sound"}));
+    const std::vector<float> samples =
+        arenite::convert::NpyArray::read(fixture("samples.npy")).to_f32();
+    std::string floats;
+    for (const float sample : samples) floats += bytes_of(sample);
+    ASSERT_TRUE(ends(run(write_wave(floats, 3, 32)), kDone));
+    const auto expected = arenite::convert::NpyArray::read(fixture(name + ".npy")).to_f64();
+    const std::vector<float> found = output();
+    ASSERT_EQ(found.size(), expected.size());
+    double largest = 0.0;
+    for (const double number : expected) largest = std::max(largest, std::abs(number));
+    for (size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 2e-6 * largest);
+  }
+};
+
+TEST_F(RunSoundProgram, IsAsPyTorch) {
+  const char* const kLogMel = "64 every 32, 64 points, 8 bands, plus 1e-06, mirrored ends";
+  expect_as_pytorch("log_mel", kLogMel);
+  expect_as_pytorch("log_mel_parts", kLogMel);
+  expect_as_pytorch("mfcc", "8 bands, 6 coefficients, at least 1e-10, mirrored ends, at most 80");
+  expect_as_pytorch("by_hand",
+                    "40 every 16, 64 points, 8 bands, at least 1e-08, mirrored ends, without the "
+                    "last, at most 0.5 below the loudest");
+  expect_as_pytorch("convolution", "33 bands of magnitudes, at least 0, no logarithm, mirrored");
+  expect_as_pytorch("frames", "48 every 32, 64 points, 33 bands, plus 1");
+}
+
+TEST_F(RunSoundProgram, RefusesOtherFeatures) {
+  const auto rate = [&](const std::filesystem::path& program) {
+    return convert({"--sound", "rate=16000"}, program);
+  };
+  EXPECT_TRUE(ends(convert({}, fixture("log_mel.pt2")), kBadInput, {"pass --sound rate=N alone"}));
+  EXPECT_TRUE(ends(convert({"--sound", "whisper"}, fixture("log_mel.pt2")), kBadInput,
+                   {"pass --sound rate=N alone"}));
+  EXPECT_TRUE(ends(rate(fixture("less_mean.pt2")), kBadInput,
+                   {"op aten.mean.dim", "otherwise than in frames of a Fourier transform"}));
+  EXPECT_TRUE(ends(convert({"--sound", "rate=16000"}), kBadInput,
+                   {"features are made of samples, [sounds, samples]"}));
+  // The same program with another op in place of one of its own.
+  const auto changed = [&](const char* op, const char* by) {
+    convert::Members members("sound_programs/log_mel.pt2");
+    std::string text = members.model.dump();
+    const size_t at = text.find(op);
+    members.model = convert::json::parse(text.replace(at, std::string_view(op).size(), by));
+    return folder_.write("changed.pt2", members.bytes());
+  };
+  EXPECT_TRUE(ends(rate(changed("aten.abs.default", "aten.angle.default")), kBadInput,
+                   {"op aten.angle.default", "such as phases"}));
+  EXPECT_TRUE(ends(rate(changed("aten.add.Tensor", "aten.mul.Tensor")), kBadInput,
+                   {"op aten.log.default", "of silence it is -infinity"}));
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ MODEL = os.environ["ARENITE_MODEL"]
 HEARD = pathlib.Path(os.environ["ARENITE_HEARD"])
 
 SAID = [("yes", 0.78), ("stop", 1.59), ("left", 3.59), ("right", 4.47)]
-INSTRUCTIONS_MAX, SLICE_MAX = 12_000_000, 400_000  # of a second; 0.8 ms at 480 MHz
+INSTRUCTIONS_MAX, SLICE_MAX = 12_500_000, 120_000  # of a second; 0.25 ms at 480 MHz
 TIMES = 5  # that the sound is played, until a page of keys and values is full
 
 

@@ -30,7 +30,7 @@ TOOLS_ROWS = [
     {"tools/convert/gguf", "tools/convert/graph", "tools/convert/sound",
      "tools/convert/exported/read"},
     {"tools/convert/exported/aten", "tools/convert/open"},
-    {"tools/convert/exported/recover"},
+    {"tools/convert/exported/recover", "tools/convert/exported/sound"},
     {"tools/convert/exported/trace"},
     {"tools/convert/exported"},
     {"tools/convert/families", "tools/convert/modules"},

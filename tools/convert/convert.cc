@@ -54,7 +54,8 @@ std::optional<TokenizerSpec> tokenizer_of(const Conversion& conversion,
 
 // What the features of a model's first input are made of, where that was said.
 std::optional<SoundTable> sound_of(const Graph& graph, const ConvertOptions& options,
-                                   const std::string& quoted) {
+                                   const ExportedModel* exported, const std::string& quoted) {
+  if (exported != nullptr && exported->sound) return exported->sound;
   if (options.sound.empty()) return std::nullopt;
   SoundTable sound = make_sound_table(parse_sound(options.sound));
   const bool is_image = graph.axes[0].is_image();
@@ -92,13 +93,15 @@ void refuse_context_of_images(const Graph& graph, const std::string& path) {
 
 // The model at `path`, which is to give the outputs that `options` name.
 Recognised recognise_at(const std::filesystem::path& path, const ConvertOptions& options) {
+  ModelOptions source = options.source;
+  source.sound_rate = rate_alone(options.sound);
   Opened opened = open_model(path);
   report_progress("recognising");
   for (const AuthorFiles& files : options.expect) {
     if (!files.more_inputs.empty()) continue;  // their lengths prove nothing of each other's
     opened.expected_inputs.push_back(NpyArray::read(files.input).shape());
   }
-  Recognised read = recognise(opened, options.source);
+  Recognised read = recognise(opened, source);
   refuse_if(options.decoder.empty() && !options.source.encoded.empty(),
             "{}: --encoded names an input of a second program: give that, too",
             quote(path.string()));
@@ -184,7 +187,8 @@ Conversion convert_model(const std::filesystem::path& path, const std::string& n
     conversion.evaluated = exported->evaluated;
   }
   const std::optional<TokenizerSpec> tokenizer = tokenizer_of(conversion, options, quoted);
-  const std::optional<SoundTable> sound = sound_of(conversion.graph, options, quoted);
+  const std::optional<SoundTable> sound =
+      sound_of(conversion.graph, options, conversion.exported(), quoted);
   WeightRules rules = options.weights;
   RoundedBefore before;
   if (options.budget) {

@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "convert/exported/sound/sound_program.h"
 #include "convert/families/families.h"
 #include "convert/files/error.h"
 #include "convert/gguf/gguf_file.h"
@@ -108,7 +109,14 @@ Recognised read_exported_program(const Opened& model, const ModelOptions& option
   refuse_options_of_unsaid(options, model.where());
   const auto program = std::make_shared<const ExportedProgram>(
       read_exported(model.exported->bytes(), model.path.string()));
-  return {.facts = read_exported_model(program, options, model.expected_inputs),
+  const auto split = split_sound(*program, options.sound_rate);
+  ExportedModel read =
+      read_exported_model(split ? split->program : program, options, model.expected_inputs);
+  if (split) {
+    read.sound = split->sound;
+    read.account.given.push_back(split->words);
+  }
+  return {.facts = std::move(read),
           .tokenizer = {.folder = model.folder, .files = kStateDictTokenizers}};
 }
 

@@ -60,6 +60,18 @@ ARENITE_NODISCARD arenite_status arenite_sound_stream_finish(arenite_sound_strea
                                                              arenite_output* output,
                                                              arenite_diagnostic* why);
 
+// The same in slices: `begun` says whether a step of the session has begun, to be advanced until no
+// op is left, and arenite_session_output has its rows then. The features of a token are a slice of
+// their own. Samples may come before the step is over; the token that they fill waits, with
+// ARENITE_INVALID_ARGUMENT, until a call after it.
+ARENITE_NODISCARD arenite_status arenite_sound_stream_begin_step(arenite_sound_stream* stream,
+                                                                 arenite_samples* samples,
+                                                                 bool* begun,
+                                                                 arenite_diagnostic* why);
+ARENITE_NODISCARD arenite_status arenite_sound_stream_begin_finish(arenite_sound_stream* stream,
+                                                                   bool* begun,
+                                                                   arenite_diagnostic* why);
+
 // The features of a whole sound, for any model, at the front of `rows`, which has room for
 // arenite_sound_frames() * row_floats; how many frames there are, to `frames`.
 ARENITE_NODISCARD arenite_status arenite_sound_stream_features(arenite_sound_stream* stream,

@@ -69,6 +69,15 @@ class SoundStream {
   // mirrored at its end.
   Result<Output> finish(Diagnostic* why = nullptr);
 
+  // The same in slices. True: a step of the session has begun, so advance it until no op is left,
+  // and then Session::output has the rows. False: no token is full yet, or the sound has ended. The
+  // features of a token are a slice of their own: a call makes as many frames as it takes samples
+  // for. Samples may come before the step is over; the token that they fill waits, with
+  // kInvalidArgument, until a call after it. A step that is cancelled is one that no model heard.
+  Result<bool> begin_step(std::span<const int16_t>& samples, Diagnostic* why = nullptr);
+  Result<bool> begin_step(std::span<const float>& samples, Diagnostic* why = nullptr);
+  Result<bool> begin_finish(Diagnostic* why = nullptr);
+
   // The features of a whole sound, for any model: dense [frames, SoundInfo::features] at the front
   // of `rows`, which has room for sound_frames() * SoundInfo::row_floats. Gives back the number of
   // frames. The session is not stepped, and the stream is then as new.
@@ -81,13 +90,14 @@ class SoundStream {
  private:
   struct Parts;
   template <typename Sample>
-  Result<Output> step_with(std::span<const Sample>& samples, Diagnostic* why);
+  Result<bool> begin_with(std::span<const Sample>& samples, Diagnostic* why);
   template <typename Sample>
   Result<size_t> features_of(std::span<const Sample> sound, std::span<float> rows, Diagnostic* why);
   void restart();
   Status check_step(Diagnostic* why) const;
   void add_frame();
-  Result<Output> step_token(Diagnostic* why);
+  Result<bool> begin_token(Diagnostic* why);
+  Result<Output> end_token(const Result<bool>& begun);
 
   Session* session_ = nullptr;
   SoundPlace place_;

@@ -9,12 +9,14 @@
 #include <cstdlib>
 #include <ctime>
 #include <functional>
+#include <memory>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "convert/exported/changed_program.h"
 #include "convert/exported/exported_model.h"
+#include "convert/exported/sound/sound_program.h"
 #include "convert/files/input_limits.h"
 #include "support/refusal.h"
 #include "support/temp_folder.h"
@@ -34,6 +36,7 @@ TEST_P(ChangedModels, AreRefusedOrRead) {
   const char* const wanted = std::getenv("ARENITE_MUTANTS");
   const int changes = wanted == nullptr ? kChanges : std::atoi(wanted);
   const Members original(std::string(GetParam()) + ".pt2");
+  const bool is_of_sound = std::string(GetParam()).starts_with("sound");
   int refused = 0;
   for (int change = 0; change < changes; ++change) {
     std::mt19937 random(static_cast<unsigned>(change));
@@ -48,7 +51,9 @@ TEST_P(ChangedModels, AreRefusedOrRead) {
     const auto path = folder.write("model.pt2", members.bytes());
     const auto start = std::chrono::steady_clock::now();
     try {
-      read_exported_model(path, {});
+      auto program = std::make_shared<const ExportedProgram>(read_exported(path));
+      const auto split = split_sound(*program, is_of_sound ? 16000 : 0);
+      read_exported_model(split ? split->program : program, {});
     } catch (const InputError& error) {
       EXPECT_GT(std::string(error.what()).size(), 20u);
       ++refused;
@@ -64,7 +69,9 @@ TEST_P(ChangedModels, AreRefusedOrRead) {
 INSTANTIATE_TEST_SUITE_P(All, ChangedModels,
                          ::testing::Values("exported/neighbours_dyn", "exported/complex",
                                            "exported/prefix", "exported/einsum_rms_fused",
-                                           "padded/kept_rows_dyn", "padded/encoder"));
+                                           "padded/kept_rows_dyn", "padded/encoder",
+                                           "sound_programs/log_mel_parts", "sound_programs/by_hand",
+                                           "sound_programs/convolution"));
 
 // Bytes of the archive itself: its list of members, what is compressed, and the example's pickle.
 TEST(HostileModels, WithChangedBytesAreRefusedOrRead) {

@@ -103,6 +103,64 @@ TEST(SoundStream, GivesTheBitsOfFeaturesThatAreMadeApart) {
   EXPECT_EQ(heard(&*session, real, 64), expected);
 }
 
+// In slices of this budget, or as small as they can be, where another token is filled while a step
+// is in progress.
+std::vector<float> heard_in_slices(Session* session, std::span<const int16_t> sound,
+                                   uint64_t budget) {
+  Result<SoundStream> stream = SoundStream::of(session, 8000);
+  std::vector<float> all;
+  const auto run = [&] {
+    const auto advance = [&] {
+      Diagnostic why;
+      const Result<uint32_t> left = session->advance(budget, &why);
+      return left.ok() ? left : session->advance(why.expected);  // what the next block takes
+    };
+    Result<uint32_t> left = advance();
+    std::span<const int16_t> next = sound.first(std::min<size_t>(7, sound.size()));
+    for (; left.ok() && *left != 0; left = advance()) {
+      const size_t before = next.size();
+      if (before == 0) continue;
+      const Result<bool> early = stream->begin_step(next);
+      EXPECT_TRUE(!early.ok() || !*early);
+      sound = sound.subspan(before - next.size());
+    }
+    EXPECT_TRUE(left.ok());
+    session->cancel();  // where it is not at its end
+    const Output output = session->output();
+    all.insert(all.end(), output.data, output.data + size_t{output.rows} * output.features);
+  };
+  while (!sound.empty()) {
+    const Result<bool> begun = stream->begin_step(sound);
+    if (!begun.ok()) return {};
+    if (*begun) run();
+  }
+  for (Result<bool> begun = stream->begin_finish(); *begun; begun = stream->begin_finish()) run();
+  return all;
+}
+
+TEST(SoundStream, IsTheSameInSlices) {
+  const TestModel model = loaded(program_of_sound());
+  const TestSession session(*model, options_for(kPositions));
+  const std::vector<int16_t> sound = made_sound(700);
+  const std::vector<float> expected = heard(&*session, sound, 700);
+  for (const uint64_t budget : {uint64_t{1}, uint64_t{20000}, UINT64_MAX}) {
+    session->reset();
+    EXPECT_EQ(heard_in_slices(&*session, sound, budget), expected) << budget;
+  }
+  // What is cancelled was not heard, and the next token is begun.
+  session->reset();
+  Result<SoundStream> stream = SoundStream::of(&*session, 8000);
+  std::span<const int16_t> rest = sound;
+  ASSERT_TRUE(*stream->begin_step(rest));
+  EXPECT_EQ(stream->begin_step(rest).status(), Status::kInvalidArgument) << "in progress";
+  const size_t left = rest.size();
+  session->cancel();
+  EXPECT_EQ(session->positions(0), 0u);
+  EXPECT_TRUE(*stream->begin_step(rest));
+  EXPECT_EQ(rest.size(), left);
+  session->cancel();
+}
+
 TEST(SoundStream, IsTheSameInC) {
   const TestModel model = loaded(program_of_sound());
   const TestSession session(*model, options_for(kPositions));
@@ -130,14 +188,26 @@ TEST(SoundStream, IsTheSameInC) {
   std::vector<float> all;
   arenite_output output = {};
   const auto add = [&] { all.insert(all.end(), output.data, output.data + output.rows * 4); };
-  for (; samples.count != 0; add()) {
-    ASSERT_EQ(arenite_sound_stream_step(&stream, &samples, &output, &why), ARENITE_OK);
+  bool begun = false;
+  for (bool in_slices = false; samples.count != 0; add(), in_slices = !in_slices) {
+    if (in_slices) {
+      ASSERT_EQ(arenite_sound_stream_begin_step(&stream, &samples, &begun, &why), ARENITE_OK);
+      uint32_t left = 0;
+      output = {};
+      if (begun) {
+        ASSERT_EQ(arenite_session_advance(c_session, UINT64_MAX, &left, &why), ARENITE_OK);
+        output = arenite_session_output(c_session);
+      }
+    } else {
+      ASSERT_EQ(arenite_sound_stream_step(&stream, &samples, &output, &why), ARENITE_OK);
+    }
   }
   do {
     ASSERT_EQ(arenite_sound_stream_finish(&stream, &output, &why), ARENITE_OK);
     add();
   } while (output.rows != 0);
   EXPECT_EQ(all, expected);
+  ASSERT_EQ(arenite_sound_stream_begin_finish(&stream, &begun, &why), ARENITE_INVALID_ARGUMENT);
 }
 
 TEST(SoundStream, FillsATokenWithSeveralFrames) {

@@ -12,6 +12,7 @@
 #include "convert/exported/read/exported_program.h"
 #include "convert/graph/graph.h"
 #include "convert/graph/interpreter.h"
+#include "convert/sound/sound_parameters.h"
 #include "convert/spec/model_options.h"
 #include "convert/spec/model_spec.h"
 
@@ -33,6 +34,8 @@ struct ExportedModel {
   double compared_seconds = 0.0;  // that it took
   // Of a large model, for which an input takes a while: one that was compared.
   std::optional<EvaluatedInput> evaluated;
+  // What makes its features of samples, which the program itself takes.
+  std::optional<SoundTable> sound;
   Account account;
 };
 

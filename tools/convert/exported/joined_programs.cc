@@ -135,6 +135,7 @@ ExportedModel joined_programs(ExportedModel encoder, const ExportedModel& decode
   joined.graph.array_flags = decoder.graph.array_flags | taken_flags;
   joined.length = fmt::format("{}\nthe second program {}", encoder.length, decoder.length);
   joined.largest_difference = std::max(encoder.largest_difference, decoder.largest_difference);
+  joined.sound = std::move(encoder.sound);  // of input 0
   joined.largest_value = std::max(encoder.largest_value, decoder.largest_value);
   joined.compared_inputs += encoder.compared_inputs;
   joined.compared_seconds += encoder.compared_seconds;

@@ -281,4 +281,11 @@ SoundParameters parse_sound(const std::string& text) {
   return parameters;
 }
 
+uint32_t rate_alone(const std::string& text) {
+  SoundParameters parameters;
+  if (!text.starts_with("rate=") || text.find(',') != text.npos) return 0;
+  set_keys(text, parameters);
+  return parameters.rate;
+}
+
 }  // namespace arenite::convert

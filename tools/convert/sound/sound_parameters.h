@@ -2,6 +2,7 @@
 // How a training made features of sound, as its author would say it, and the tables that follow.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -53,9 +54,22 @@ struct SoundTable {
   std::vector<float> tables;
 };
 
+// [rows, columns], row by row.
+struct SoundMatrix {
+  size_t rows = 0, columns = 0;
+  std::vector<double> values{};
+};
+
+// What the numbers say, with a window, bands [bands, bins] and cosines [coefficients, bands].
+SoundTable make_sound_table(const SoundNumbers& numbers, const std::vector<double>& window,
+                            const SoundMatrix& bands, const SoundMatrix& cosines);
+
 // Of "NAME,KEY=VALUE,...", where a name stands for what a program does if it is not told otherwise,
 // or of a preprocessor_config.json. Throws InputError.
 SoundParameters parse_sound(const std::string& text);
+
+// N of "rate=N", which is all that a program of samples leaves open; 0 of any other text.
+uint32_t rate_alone(const std::string& text);
 
 // In double precision, then rounded. Throws InputError for what no transform or table is there for.
 SoundTable make_sound_table(const SoundParameters& parameters);

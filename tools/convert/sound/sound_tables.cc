@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <span>
 
 #include "convert/files/error.h"
 #include "convert/sound/sound_parameters.h"
@@ -52,8 +53,8 @@ void add_roots(uint32_t of, uint32_t count, std::vector<float>& tables) {
 }
 
 // Triangles between three neighbours of edges that are evenly apart in mel, straight in hertz, or,
-// as Kaldi has them, in mel. Of each its bins from the first to the last that is not 0.
-void add_bands(const SoundParameters& parameters, SoundTable& made) {
+// as Kaldi has them, in mel.
+SoundMatrix bands_of(const SoundParameters& parameters, uint32_t bins) {
   const bool in_mel = parameters.scale == MelScale::kKaldi;
   const double low = mel_of(parameters.scale, parameters.low);
   const double high = mel_of(parameters.scale, parameters.high);
@@ -61,19 +62,25 @@ void add_bands(const SoundParameters& parameters, SoundTable& made) {
     const double mel = low + (high - low) * i / (parameters.bands + 1);
     return in_mel ? mel : hertz_of(parameters.scale, mel);
   };
+  SoundMatrix made = {parameters.bands, bins, {}};
   for (uint32_t i = 0; i < parameters.bands; ++i) {
     const double left = edge(i), centre = edge(i + 1), right = edge(i + 2);
-    std::vector<double> weights;
-    for (uint32_t bin = 0; bin < made.numbers.bins(); ++bin) {
-      const double hertz = 1.0 * bin * parameters.rate / made.numbers.points;
+    const double factor = parameters.norm == BandNorm::kSlaney ? 2.0 / (right - left) : 1.0;
+    for (uint32_t bin = 0; bin < bins; ++bin) {
+      const double hertz = 1.0 * bin * parameters.rate / parameters.points;
       const double at = in_mel ? mel_of(parameters.scale, hertz) : hertz;
       const double weight =
           std::min((at - left) / (centre - left), (right - at) / (right - centre));
-      weights.push_back(std::max(0.0, weight));
+      made.values.push_back(std::max(0.0, weight) * factor);
     }
-    if (parameters.norm == BandNorm::kSlaney) {
-      for (double& weight : weights) weight *= 2.0 / (right - left);
-    }
+  }
+  return made;
+}
+
+// Of each band its bins from the first to the last that is not 0.
+void add_bands(const SoundMatrix& bands, SoundTable& made) {
+  for (size_t row = 0; row < bands.rows; ++row) {
+    const std::span weights = std::span(bands.values).subspan(row * bands.columns, bands.columns);
     const auto is_some = [](double weight) { return weight != 0.0; };
     const auto first = std::ranges::find_if(weights, is_some);
     const auto end = std::find_if(weights.rbegin(), weights.rend(), is_some).base();
@@ -128,25 +135,37 @@ SoundTable make_sound_table(const SoundParameters& parameters) {
   const bool cuts_window =
       parameters.frames == FramesOf::kWindow ||
       (parameters.padding != SoundPadding::kNone && zeros % 2 == 0 && parameters.window % 2 == 0);
-  SoundTable made;
-  made.numbers = numbers_of(parameters, cuts_window ? parameters.window : parameters.points);
-  for (uint32_t i = 0; i < made.numbers.window; ++i) {
+  const SoundNumbers numbers =
+      numbers_of(parameters, cuts_window ? parameters.window : parameters.points);
+  std::vector<double> window;
+  for (uint32_t i = 0; i < numbers.window; ++i) {
     const uint32_t before = cuts_window ? 0 : zeros / 2;
     const bool is_inside = i >= before && i - before < parameters.window;
     const double value =
         is_inside ? window_at(parameters.shape, i - before, parameters.window) : 0.0;
-    made.tables.push_back(static_cast<float>(value * parameters.gain));
+    window.push_back(value * parameters.gain);
   }
-  add_roots(parameters.points / 2, parameters.points / 2, made.tables);
-  add_roots(parameters.points, parameters.points / 4 + 1, made.tables);
-  add_bands(parameters, made);
+  SoundMatrix cosines = {parameters.coefficients, parameters.bands, {}};
   for (uint32_t i = 0; i < parameters.coefficients; ++i) {
     const double scale = std::sqrt((i == 0 ? 1.0 : 2.0) / parameters.bands);
     for (uint32_t j = 0; j < parameters.bands; ++j) {
-      made.tables.push_back(static_cast<float>(
-          scale * std::cos(std::numbers::pi * i * (j + 0.5) / parameters.bands)));
+      const double angle = std::numbers::pi * i * (j + 0.5) / parameters.bands;
+      cosines.values.push_back(scale * std::cos(angle));
     }
   }
+  return make_sound_table(numbers, window, bands_of(parameters, numbers.bins()), cosines);
+}
+
+SoundTable make_sound_table(const SoundNumbers& numbers, const std::vector<double>& window,
+                            const SoundMatrix& bands, const SoundMatrix& cosines) {
+  SoundTable made;
+  made.numbers = numbers;
+  const auto add = [&](double value) { made.tables.push_back(static_cast<float>(value)); };
+  std::ranges::for_each(window, add);
+  add_roots(numbers.points / 2, numbers.points / 2, made.tables);
+  add_roots(numbers.points, numbers.points / 4 + 1, made.tables);
+  add_bands(bands, made);
+  std::ranges::for_each(cosines.values, add);
   return made;
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include "convert/exported/aten/op_rules.h"
 
@@ -72,6 +73,19 @@ Results linspace(const Call& call, OpBudget& budget) {
   return made(call, {steps}, ElementType::kF32, budget, [&](size_t i) {
     const double part = steps < 2 ? 0.0 : static_cast<double>(i) / static_cast<double>(steps - 1);
     return start + (end - start) * part;
+  });
+}
+
+// alpha - beta cos(2 pi i / length): Hann's and Hamming's, which begin anew or are symmetric.
+Results window(const Call& call, OpBudget& budget) {
+  const bool is_hann = call.op == "hann_window";
+  const double alpha = is_hann ? 0.5 : call.real("alpha", 0.54);
+  const double beta = is_hann ? 0.5 : call.real("beta", 0.46);
+  const int64_t size = call.integer("window_length");
+  const int64_t length = call.flag("periodic", true) ? size : size - 1;
+  return made(call, {size}, ElementType::kF32, budget, [&](size_t i) {
+    const double turn = 2.0 * std::numbers::pi * static_cast<double>(i);
+    return size == 1 ? 1.0 : alpha - beta * std::cos(turn / static_cast<double>(length));
   });
 }
 
@@ -270,6 +284,8 @@ OpRules creation_rules() {
   OpRules rules = {{"arange", arange},
                    {"linspace", linspace},
                    {"eye", eye},
+                   {"hann_window", window},
+                   {"hamming_window", window},
                    {"scalar_tensor", scalar_tensor},
                    {"tril_indices", triangle_indices},
                    {"triu_indices", triangle_indices},

@@ -17,20 +17,19 @@ struct StackBound {
   uint32_t bytes;
 };
 
-enum class StackCpu : uint32_t { kX86, kArm64, kArm32, kRiscv64, kCortexM };
+enum class StackCpu : uint32_t { kX86, kArm64, kArm32, kRiscv64, kCortexM, kCortexMSoft };
 
 inline constexpr StackBound kStackBounds[] = {
-    {"x86-64", 4096}, {"arm64", 3584}, {"arm32", 3072}, {"riscv64", 3584}, {"cortex-m", 2368},
+    {"x86-64", 4096},
+    {"arm64", 3584},
+    {"arm32", 3072},
+    {"riscv64", 3584},
+    {"cortex-m", 2368},
+    {"cortex-m without an FPU", 2560},  // floats are calls; code for a Cortex-M0+ saves more
 };
-
-// Of a Cortex-M without an FPU, whose floats are calls, and whose code for a Cortex-M0+ saves more.
-inline constexpr StackBound kStackWithoutFpu = {"cortex-m without an FPU", 2560};
 
 // That of the CPU that this is compiled for.
 constexpr const StackBound& stack_bound_here() {
-#if defined(__arm__) && !defined(__linux__) && !defined(__ARM_FP)
-  return kStackWithoutFpu;
-#endif
 #if defined(__x86_64__)
   constexpr StackCpu kCpu = StackCpu::kX86;
 #elif defined(__aarch64__)
@@ -39,8 +38,10 @@ constexpr const StackBound& stack_bound_here() {
   constexpr StackCpu kCpu = StackCpu::kArm32;
 #elif defined(__riscv)  // one of 32 bits keeps to it, too
   constexpr StackCpu kCpu = StackCpu::kRiscv64;
-#else
+#elif defined(__ARM_FP)
   constexpr StackCpu kCpu = StackCpu::kCortexM;
+#else
+  constexpr StackCpu kCpu = StackCpu::kCortexMSoft;
 #endif
   return kStackBounds[static_cast<uint32_t>(kCpu)];
 }

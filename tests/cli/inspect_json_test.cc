@@ -195,6 +195,7 @@ TEST(InspectJson, SaysWhatACallTakesAtMost) {
     const json& call = bounds["call"];
     EXPECT_EQ(bounds["flash_bytes"], facts["file"]["bytes"]);
     EXPECT_EQ(bounds["stack_bytes"]["cortex-m"], 2368);
+    EXPECT_EQ(bounds["stack_bytes"]["cortex-m without an FPU"], 2560);
     for (const json& target : facts["targets"]) {
       if (target["name"] != call["target"]) continue;
       EXPECT_EQ(bounds["arena_bytes"], target["arena"]["total_bytes"]);

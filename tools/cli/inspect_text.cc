@@ -464,7 +464,8 @@ std::string bounds_text(const ModelFacts& facts, const Json& json) {
     if (facts.has_several()) formulas += "  " + convert::printable(function.name, 40) + "\n";
     formulas += work_formulas(json_of(function.bounds));
   }
-  return "Bounds, whatever is fed to it\n  stack  at most " + stacks +
+  return "Bounds, whatever is fed to it\n  stack  " +
+         wrapped("at most " + stacks, kTextColumns, 9) +
          filled(
              "\n  arena  {bounds.arena_bytes} bytes on {target.name}, exactly\n"
              "  slice  {target.smallest_slice.multiply_adds} multiply-adds, the largest block of "

@@ -14,6 +14,9 @@
 #if defined(__ARM_FP) && (__ARM_ARCH >= 8 || (__ARM_FP & 8) != 0)
 #define ARENITE_HAVE_NUMERIC_MAXMIN
 #endif
+#if defined(__ARM_FP) && (defined(ARENITE_HAVE_DSP) || defined(ARENITE_HAVE_MVE))
+#define ARENITE_HAVE_FPU_ROWS
+#endif
 
 namespace arenite {
 
@@ -24,19 +27,25 @@ inline int32_t correction(int32_t minus_sum_of_weights, int32_t zero_point) {
                               static_cast<uint32_t>(zero_point));
 }
 
-// With the DSP extension: cortex_m_dsp.cc. The first REQUIRES: no more than 2^14 steps from zero.
+// With the DSP extension: cortex_m_dsp.cc and, for attention in integers,
+// cortex_m_dsp_attention.cc. The first REQUIRES: no more than 2^14 steps from zero.
 std::remove_pointer_t<QuantizeKernel> dsp_quantize;
 std::remove_pointer_t<QuantizedGemmKernel> dsp_q8_gemm, dsp_q4_gemm;
 std::remove_pointer_t<RowExtremesKernel> dsp_row_extremes;
 std::remove_pointer_t<RowRangeKernel> dsp_row_range;
-std::remove_pointer_t<ExpSumKernel> dsp_integer_exp_sum;
+std::remove_pointer_t<IntegerExpSumKernel> dsp_integer_exp_sum;
 std::remove_pointer_t<IntegerScoresKernel> dsp_integer_scores;
 std::remove_pointer_t<IntegerValuesKernel> dsp_integer_values;
+
+// With an FPU: cortex_m_rows.cc.
+std::remove_pointer_t<BinaryKernel> cortex_m_add, cortex_m_multiply;
+std::remove_pointer_t<WithConstantKernel> cortex_m_add_constant, cortex_m_scale;
+std::remove_pointer_t<SumKernel> cortex_m_sum;
 
 // With MVE: cortex_m_mve.cc. Those after the first six where MVE has floats.
 std::remove_pointer_t<QuantizedGemmKernel> mve_q8_gemm, mve_q4_gemm;
 std::remove_pointer_t<QuantizeKernel> mve_quantize;
-std::remove_pointer_t<ExpSumKernel> mve_integer_exp_sum;
+std::remove_pointer_t<IntegerExpSumKernel> mve_integer_exp_sum;
 std::remove_pointer_t<IntegerScoresKernel> mve_integer_scores;
 std::remove_pointer_t<IntegerValuesKernel> mve_integer_values;
 std::remove_pointer_t<RowExtremesKernel> mve_row_extremes;

@@ -10,6 +10,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <type_traits>
 
 #include "core/float_bits.h"
 #include "kernels/integer_attention.h"
@@ -124,18 +125,21 @@ void q8_square(const Q8Panel& panel, size_t k, size_t lane, const int8_t* a, siz
   const int8_t* b = a + a_stride;
   int32_t sum00 = panel.begin(lane, rows[0]), sum01 = panel.begin(lane + 1, rows[0]);
   int32_t sum10 = panel.begin(lane, rows[1]), sum11 = panel.begin(lane + 1, rows[1]);
-  for (const int8_t* const end = a + k; a != end;) {
-    const int8x16_t first = vldrbq_s8(a), second = vldrbq_s8(b);
-    a += kVector, b += kVector;
-    const int8x16_t w0 = vldrbq_s8(w);
-    w += kVector;  // in turn, so that loads move the pointer
-    const int8x16_t w1 = vldrbq_s8(w);
-    w += (kLanes - 1) * kVector;
-    sum00 = vmladavaq_s8(sum00, first, w0);
-    sum01 = vmladavaq_s8(sum01, first, w1);
-    sum10 = vmladavaq_s8(sum10, second, w0);
-    sum11 = vmladavaq_s8(sum11, second, w1);
-  }
+  asm volatile(
+      "dls lr, %[vectors]\n"
+      "1: vldrb.8 q0, [%[a]], #16\n"
+      "vldrb.8 q2, [%[w]], #16\n"
+      "vmladava.s8 %[sum00], q0, q2\n"
+      "vldrb.8 q3, [%[w]], #48\n"
+      "vmladava.s8 %[sum01], q0, q3\n"
+      "vldrb.8 q1, [%[b]], #16\n"
+      "vmladava.s8 %[sum10], q1, q2\n"
+      "vmladava.s8 %[sum11], q1, q3\n"
+      "le lr, 1b"
+      : [a] "+r"(a), [b] "+r"(b), [w] "+r"(w), [sum00] "+Te"(sum00), [sum01] "+Te"(sum01),
+        [sum10] "+Te"(sum10), [sum11] "+Te"(sum11)
+      : [vectors] "r"(k / kVector)
+      : "lr", "q0", "q1", "q2", "q3", "memory");
   sums0[lane] = sum00, sums0[lane + 1] = sum01;
   sums1[lane] = sum10, sums1[lane + 1] = sum11;
 }
@@ -165,7 +169,7 @@ struct RoundedRows {
 };
 static_assert(kIntegerDims == kIntegerBlock && kIntegerGroup == kHalves && kIntegerRows == kLanes);
 
-// To eight numbers come zeros.
+// To sixteen numbers come zeros.
 void round_row(const float* x, size_t count, float per_unit, size_t row, RoundedRows& rounded) {
   rounded.groups = (count + kHalves - 1) / kHalves;
   int16_t* to = rounded.numbers[0][row];
@@ -176,61 +180,70 @@ void round_row(const float* x, size_t count, float per_unit, size_t row, Rounded
     round_four(vldrwq_f32(x), 0);
     round_four(vldrwq_f32(x + kLanes), kLanes);
   }
-  if (count == 0) return;
-  round_four(vldrwq_z_f32(x, vctp32q(count)), 0);
-  round_four(vldrwq_z_f32(x + kLanes, vctp32q(count > kLanes ? count - kLanes : 0)), kLanes);
+  if (count != 0) {
+    round_four(vldrwq_z_f32(x, vctp32q(count)), 0);
+    round_four(vldrwq_z_f32(x + kLanes, vctp32q(count > kLanes ? count - kLanes : 0)), kLanes);
+    to += kIntegerRows * kHalves;
+  }
+  if (rounded.groups % 2 != 0) vstrhq_s16(to, vdupq_n_s16(0));
 }
 
-// Numbers in int8 that rows meet: the next column and the next eight numbers are so many bytes
-// further.
-struct Columns {
-  const int8_t* at;
-  size_t column, group;
+// Sums of products of two rows with four columns, of two groups of eight numbers.
+struct Square {
+  int32x4_t first, second;
 };
 
-// One row, four columns: sums[i] of column i.
-void multiply_row(const RoundedRows& rounded, const Columns& from, int32_t* sums) {
-  const int8_t* w = from.at;
-  const int16_t* a = rounded.numbers[0][0];
-  int32_t sum0 = 0, sum1 = 0, sum2 = 0, sum3 = 0;
-  for (size_t group = rounded.groups; group != 0; --group) {
-    const int16x8_t numbers = vldrhq_s16(a);
-    a += kIntegerRows * kHalves;
-    const int8_t* v = w;
-    w += from.group;
-    sum0 = vmladavaq_s16(sum0, numbers, vldrbq_s16(v));
-    v += from.column;
-    sum1 = vmladavaq_s16(sum1, numbers, vldrbq_s16(v));
-    v += from.column;
-    sum2 = vmladavaq_s16(sum2, numbers, vldrbq_s16(v));
-    v += from.column;
-    sum3 = vmladavaq_s16(sum3, numbers, vldrbq_s16(v));
-  }
-  sums[0] = sum0, sums[1] = sum1, sums[2] = sum2, sums[3] = sum3;
-}
+// Two groups of two rows. The second row may be the first one.
+struct RowPair {
+  int16x8_t a[2], b[2];
 
-// Four rows, one column: sum r of row r. REQUIRES: groups > 0.
-[[gnu::always_inline]] inline int32x4_t multiply_rows(const int16_t* rows, size_t groups,
-                                                      const int8_t* column, size_t step) {
-  int32_t sum0 = 0, sum1 = 0, sum2 = 0, sum3 = 0;
-  asm("dls lr, %[groups]\n"
-      "1:\n"
-      "vldrb.s16 q0, [%[column]]\n"
-      "add %[column], %[column], %[step]\n"
-      "vldrh.16 q1, [%[rows]], #16\n"
-      "vmladava.s16 %[sum0], q0, q1\n"
-      "vldrh.16 q2, [%[rows]], #16\n"
-      "vmladava.s16 %[sum1], q0, q2\n"
-      "vldrh.16 q3, [%[rows]], #16\n"
-      "vmladava.s16 %[sum2], q0, q3\n"
-      "vldrh.16 q1, [%[rows]], #16\n"
-      "vmladava.s16 %[sum3], q0, q1\n"
-      "le lr, 1b"
-      : [column] "+r"(column), [rows] "+r"(rows), [sum0] "+Te"(sum0), [sum1] "+Te"(sum1),
-        [sum2] "+Te"(sum2), [sum3] "+Te"(sum3)
-      : [groups] "r"(groups), [step] "r"(step)
-      : "lr", "q0", "q1", "q2", "q3", "memory");
-  return int32x4_t{sum0, sum1, sum2, sum3};
+  RowPair(const RoundedRows& rounded, size_t group, size_t row, size_t rows)
+      : a{vldrhq_s16(rounded.numbers[group][row]), vldrhq_s16(rounded.numbers[group + 1][row])},
+        b{vldrhq_s16(rounded.numbers[group][row + 1 < rows ? row + 1 : row]),
+          vldrhq_s16(rounded.numbers[group + 1][row + 1 < rows ? row + 1 : row])} {}
+};
+
+// Of keys the second group follows the first, and `next` are the bytes from key to key; of values
+// `next` is where the second group begins, and columns are a group apart. Instructions are chosen
+// by hand: compilers move each vector and each sum about.
+template <bool kIsKeys>
+[[gnu::always_inline]] inline Square multiply_square(const RowPair& rows, const int8_t*& from,
+                                                     size_t next) {
+#define ARENITE_COLUMN(sum_a, sum_b)      \
+  ".if %c[is_keys]\n"                     \
+  "vldrb.s16 %q[first], [%[from]]\n"      \
+  "vldrb.s16 %q[second], [%[from], #8]\n" \
+  "add %[from], %[next]\n"                \
+  ".else\n"                               \
+  "vldrb.s16 %q[first], [%[from]], #8\n"  \
+  "vldrb.s16 %q[second], [%[next]], #8\n" \
+  ".endif\n"                              \
+  "vmladav.s16 %[" sum_a                  \
+  "], %q[first], %q[a0]\n"                \
+  "vmladava.s16 %[" sum_a                 \
+  "], %q[second], %q[a1]\n"               \
+  "vmladav.s16 %[" sum_b                  \
+  "], %q[first], %q[b0]\n"                \
+  "vmladava.s16 %[" sum_b "], %q[second], %q[b1]\n"
+  Square sums;
+  int16x8_t first, second;
+  int32_t sum0, sum1, sum2, sum3, sum4, sum5;
+  asm volatile(
+      ARENITE_COLUMN("sum0", "sum1") ARENITE_COLUMN("sum2", "sum3") ARENITE_COLUMN("sum4", "sum5")
+      "vmov %q[y0][2], %q[y0][0], %[sum0], %[sum4]\n"
+      "vmov %q[y1][2], %q[y1][0], %[sum1], %[sum5]\n"
+      ARENITE_COLUMN("sum4", "sum5")
+      "vmov %q[y0][3], %q[y0][1], %[sum2], %[sum4]\n"
+      "vmov %q[y1][3], %q[y1][1], %[sum3], %[sum5]"
+      : [y0] "=&w"(sums.first), [y1] "=&w"(sums.second), [first] "=&w"(first),
+        [second] "=&w"(second), [sum0] "=&Te"(sum0), [sum1] "=&Te"(sum1), [sum2] "=&Te"(sum2),
+        [sum3] "=&Te"(sum3), [sum4] "=&Te"(sum4), [sum5] "=&Te"(sum5), [from] "+r"(from),
+        [next] "+r"(next)
+      : [is_keys] "i"(kIsKeys), [a0] "w"(rows.a[0]), [a1] "w"(rows.a[1]), [b0] "w"(rows.b[0]),
+        [b1] "w"(rows.b[1])
+      : "memory");
+#undef ARENITE_COLUMN
+  return sums;
 }
 
 // Weights are not negative: the bits of the largest, of infinity and of NaN are the largest.
@@ -240,21 +253,86 @@ RowSteps steps_of_weights(float* weights, const float* scales, size_t count) {
     lanes = vmaxq_u32(lanes, vreinterpretq_u32_f32(four));
     return four;
   };
-  size_t i = 0;
   if (scales == nullptr) {
-    for (; i + kLanes <= count; i += kLanes) meet(vldrwq_f32(weights + i));
+    for (; count >= kLanes; count -= kLanes, weights += kLanes) meet(vldrwq_f32(weights));
   }
-  for (; i + kLanes <= count; i += kLanes) {
-    vstrwq_f32(weights + i, meet(vmulq_f32(vldrwq_f32(weights + i), vldrwq_f32(scales + i))));
+  for (; count >= kLanes; count -= kLanes, weights += kLanes, scales += kLanes) {
+    vstrwq_f32(weights, meet(vmulq_f32(vldrwq_f32(weights), vldrwq_f32(scales))));
   }
-  if (i < count) {
-    const mve_pred16_t valid = vctp32q(count - i);
-    float32x4_t four = vldrwq_z_f32(weights + i, valid);
-    if (scales != nullptr) four = vmulq_f32(four, vldrwq_z_f32(scales + i, valid));
-    vstrwq_p_f32(weights + i, meet(four), valid);
+  if (count != 0) {
+    const mve_pred16_t valid = vctp32q(count);
+    float32x4_t four = vldrwq_z_f32(weights, valid);
+    if (scales != nullptr) four = vmulq_f32(four, vldrwq_z_f32(scales, valid));
+    vstrwq_p_f32(weights, meet(four), valid);
   }
   return steps_up_to(bit_cast<float>(vmaxvq_u32(0, lanes)), kLargestWeightStep);
 }
+
+// Scores of two rows, which may be one. Of part of the dimensions they are integers.
+[[gnu::noinline]] void scores_of_pair(const RowPair& rows, const int8_t* key, size_t key_bytes,
+                                      const float* scales, size_t keys, bool is_first, bool is_last,
+                                      float step0, float step1, float* scores0, float* scores1) {
+  const RowPair own = rows;
+  const auto finished = [&](int32x4_t sums, float step) {
+    return vmulq_n_f32(vmulq_f32(vcvtq_f32_s32(sums), vldrwq_f32(scales)), step);
+  };
+  if (is_first && is_last) {
+    for (; keys >= kLanes; keys -= kLanes, scales += kLanes) {
+      const Square sums = multiply_square<true>(own, key, key_bytes);
+      vstrwq_f32(scores0, finished(sums.first, step0)), scores0 += kLanes;
+      vstrwq_f32(scores1, finished(sums.second, step1)), scores1 += kLanes;
+    }
+  }
+  for (size_t i = 0; i < keys; i += kLanes, scales += kLanes) {
+    Square sums = multiply_square<true>(own, key, key_bytes);
+    const mve_pred16_t lanes = vctp32q(keys - i);
+    auto* const to0 = reinterpret_cast<int32_t*>(scores0 + i);
+    auto* const to1 = reinterpret_cast<int32_t*>(scores1 + i);
+    if (!is_first) {
+      sums.first = vaddq_s32(sums.first, vldrwq_z_s32(to0, lanes));
+      sums.second = vaddq_s32(sums.second, vldrwq_z_s32(to1, lanes));
+    }
+    if (is_last) {
+      sums.first = vreinterpretq_s32_f32(finished(sums.first, step0));
+      sums.second = vreinterpretq_s32_f32(finished(sums.second, step1));
+    }
+    vstrwq_p_s32(to0, sums.first, lanes);
+    vstrwq_p_s32(to1, sums.second, lanes);
+  }
+}
+
+// Values of two rows, which may be one.
+[[gnu::noinline]] void values_of_pair(const RoundedRows& rounded, size_t row, size_t rows,
+                                      size_t columns, const int8_t* values, bool adds, float step0,
+                                      float step1, float* output0, float* output1) {
+  const size_t group_bytes = columns * kHalves;
+  const size_t groups = rounded.groups;
+  // Without a second group, the first one meets zeros.
+  const auto multiply = [&](size_t group) {
+    const int8_t* from = values + group * group_bytes;
+    return multiply_square<false>(
+        {rounded, group, row, rows}, from,
+        reinterpret_cast<uintptr_t>(group + 1 < groups ? from + group_bytes : from));
+  };
+  for (size_t i = 0; i < columns; i += kLanes, values += kLanes * kHalves) {
+    Square sums = multiply(0);
+    if (groups > 2) {
+      const Square rest = multiply(2);
+      sums.first = vaddq_s32(sums.first, rest.first);
+      sums.second = vaddq_s32(sums.second, rest.second);
+    }
+    const auto take = [&](int32x4_t sum, float step, float* to) {
+      Floats y = vmulq_n_f32(vcvtq_f32_s32(sum), step);
+      if (adds) y = plus_in_turn(load(to), y);
+      return y;
+    };
+    const Floats y0 = take(sums.first, step0, output0), y1 = take(sums.second, step1, output1);
+    store(y0, output0, columns - i);
+    store(y1, output1, columns - i);
+    output0 += kLanes, output1 += kLanes;
+  }
+}
+static_assert(kIntegerBlock == 4 * kHalves);
 #endif
 
 }  // namespace
@@ -312,12 +390,12 @@ void mve_q4_gemm(size_t rows, size_t columns, size_t k, const int8_t* a, size_t 
   }
 }
 
-void mve_integer_exp_sum(size_t bytes, const float* x, const float* max, float* y, float* sum) {
+void mve_integer_exp_sum(size_t bytes, const float* x, const float* range, float* y, float* sum) {
 #if defined(ARENITE_HAVE_MVE_FLOATS)
   using In = ExpConstants;
-  const float largest = *max;
-  const auto weights = [largest](float32x4_t four) {
-    const float32x4_t below = vsubq_n_f32(four, largest);
+  const float largest = range[1];
+  const auto below_least = [](float32x4_t below) { return vcmpltq_n_f32(below, kLeastExponent); };
+  const auto weights = [](float32x4_t below) {
     const float32x4_t z = vmulq_n_f32(below, In::kLog2e);
     const float32x4_t n = vaddq_n_f32(z, In::kMagic);
     const float32x4_t power = vreinterpretq_f32_s32(vshlq_n_s32(vreinterpretq_s32_f32(n), 23));
@@ -325,89 +403,63 @@ void mve_integer_exp_sum(size_t bytes, const float* x, const float* max, float* 
     float32x4_t p = vaddq_n_f32(vmulq_n_f32(f, In::kC[0]), In::kC[1]);
     p = vaddq_n_f32(vmulq_f32(p, f), In::kC[2]);
     p = vaddq_n_f32(vmulq_f32(p, f), In::kC[3]);
-    p = vmulq_f32(vaddq_n_f32(vmulq_f32(p, f), 1.0f), power);
-    return vdupq_m_n_f32(p, 0.0f, vcmpltq_n_f32(below, kLeastExponent));
+    return vmulq_f32(vaddq_n_f32(vmulq_f32(p, f), 1.0f), power);
   };
   float even = 0.0f, odd = 0.0f;
   size_t count = bytes / sizeof(float);
-  for (; count >= kLanes; count -= kLanes, x += kLanes, y += kLanes) {
-    register float32x4_t four asm("q0") = weights(vldrwq_f32(x));
-    vstrwq_f32(y, four);
-    asm("vadd.f32 %0, %0, s0\n"
-        "vadd.f32 %1, %1, s1\n"
-        "vadd.f32 %0, %0, s2\n"
-        "vadd.f32 %1, %1, s3"
-        : "+t"(even), "+t"(odd)
-        : "w"(four));
+  const auto weigh = [&](auto may_vanish) {
+    for (; count >= kLanes; count -= kLanes, x += kLanes, y += kLanes) {
+      const float32x4_t below = vsubq_n_f32(vldrwq_f32(x), largest);
+      register float32x4_t four asm("q0") = weights(below);
+      if (may_vanish) four = vdupq_m_n_f32(four, 0.0f, below_least(below));
+      vstrwq_f32(y, four);
+      asm("vadd.f32 %0, %0, s0\n"
+          "vadd.f32 %1, %1, s1\n"
+          "vadd.f32 %0, %0, s2\n"
+          "vadd.f32 %1, %1, s3"
+          : "+t"(even), "+t"(odd)
+          : "w"(four));
+    }
+  };
+  if (range[0] - largest < kLeastExponent) {
+    weigh(std::true_type());
+  } else {
+    weigh(std::false_type());
   }
   if (count != 0) {
     const mve_pred16_t lanes = vctp32q(count);
-    vstrwq_p_f32(y, weights(vldrwq_z_f32(x, lanes)), lanes);
+    const float32x4_t below = vsubq_n_f32(vldrwq_z_f32(x, lanes), largest);
+    vstrwq_p_f32(y, vdupq_m_n_f32(weights(below), 0.0f, below_least(below)), lanes);
   }
   if (count >= 2) even += y[0], odd += y[1];
   *sum = even + odd + (count % 2 != 0 ? y[count - 1] : 0.0f);
 #else
-  integer_exp_sum(bytes, x, max, y, sum);
+  integer_exp_sum(bytes, x, range, y, sum);
 #endif
 }
 
 #if defined(ARENITE_HAVE_MVE_FLOATS)
-namespace {
-
-// Where the same number of each row lies, in floats from that of the first.
-uint32x4_t places_of_rows(size_t stride) { return vmulq_n_u32(vidupq_n_u32(0, 1), stride); }
-
-// Steps of rows as a vector, zeros where there are no rows.
-float32x4_t steps_of_rows(size_t rows, const RowSteps* steps) {
-  const uint32x4_t places = vmulq_n_u32(vidupq_n_u32(0, 1), 2);
-  return vldrwq_gather_shifted_offset_z_f32(&steps->step, places, vctp32q(rows));
-}
-
-}  // namespace
-
 void mve_integer_scores(size_t rows, size_t keys, size_t dims, const float* query,
                         size_t query_stride_bytes, const RowSteps* query_rows, const int8_t* key,
                         const float* key_scales, float* scores, size_t scores_stride_bytes) {
-  const size_t query_stride = query_stride_bytes / sizeof(float);
   const size_t key_bytes = integer_key_bytes(dims);
-  const uint32x4_t places = places_of_rows(scores_stride_bytes / sizeof(float));
-  const float32x4_t steps = steps_of_rows(rows, query_rows);
-  const mve_pred16_t lanes = vctp32q(rows);
+  const size_t stride = scores_stride_bytes / sizeof(float);
   RoundedRows rounded;
   for (size_t begin = 0; begin < dims; begin += kIntegerDims) {
     const size_t count = dims - begin < kIntegerDims ? dims - begin : kIntegerDims;
-    const bool is_last = begin + count == dims;
     for (size_t r = 0; r < rows; ++r) {
-      round_row(query + r * query_stride + begin, count, query_rows[r].per_unit, r, rounded);
+      round_row(query + r * query_stride_bytes / sizeof(float) + begin, count,
+                query_rows[r].per_unit, r, rounded);
     }
-    const int8_t* from = key + begin;
-    if (rows == 1 && count == dims) {
-      for (size_t i = 0; i < keys; i += kLanes, from += kLanes * key_bytes) {
-        int32_t sums[kLanes];
-        multiply_row(rounded, {from, key_bytes, kHalves}, sums);
-        const Floats y = times(times(converted(sums), load(key_scales + i)), query_rows->step);
-        store(y, scores + i, keys - i);
+    for (size_t group = 0; group < rounded.groups; group += 2) {
+      const bool is_first = begin + group == 0;
+      const bool is_last = begin + count == dims && group + 2 >= rounded.groups;
+      for (size_t r = 0; r < rows; r += 2) {
+        const size_t next_row = r + 1 < rows ? r + 1 : r;
+        scores_of_pair({rounded, group, r, rows}, key + begin + group * kHalves, key_bytes,
+                       key_scales, keys, is_first, is_last, query_rows[r].step,
+                       query_rows[next_row].step, scores + r * stride, scores + next_row * stride);
       }
-      return;
-    }
-    const auto finished = [&](int32x4_t sums, float scale) {
-      return vmulq_f32(vmulq_n_f32(vcvtq_f32_s32(sums), scale), steps);
-    };
-    if (rows == kIntegerRows && count == dims) {
-      for (const float* const end = key_scales + keys; key_scales != end; from += key_bytes) {
-        const int32x4_t sums = multiply_rows(rounded.numbers[0][0], rounded.groups, from, kHalves);
-        vstrwq_scatter_shifted_offset_f32(scores++, places, finished(sums, *key_scales++));
-      }
-      return;
-    }
-    for (size_t i = 0; i < keys; ++i, from += key_bytes) {
-      int32x4_t sums = multiply_rows(rounded.numbers[0][0], rounded.groups, from, kHalves);
-      auto* const to = reinterpret_cast<int32_t*>(scores + i);
-      if (begin != 0) {
-        sums = vaddq_s32(sums, vldrwq_gather_shifted_offset_z_s32(to, places, lanes));
-      }
-      if (is_last) sums = vreinterpretq_s32_f32(finished(sums, key_scales[i]));
-      vstrwq_scatter_shifted_offset_p_s32(to, places, sums, lanes);
     }
   }
 }
@@ -416,43 +468,17 @@ void mve_integer_values(size_t rows, size_t columns, size_t positions, float* we
                         size_t weights_stride_bytes, const float* scales, const std::byte* values,
                         float* output, size_t output_stride_bytes, bool adds) {
   RoundedRows rounded;
-  RowSteps steps_of[kIntegerRows];
+  RowSteps steps[kIntegerRows];
   for (size_t r = 0; r < rows; ++r, weights += weights_stride_bytes / sizeof(float)) {
-    steps_of[r] = steps_of_weights(weights, scales, positions);
-    round_row(weights, positions, steps_of[r].per_unit, r, rounded);
+    steps[r] = steps_of_weights(weights, scales, positions);
+    round_row(weights, positions, steps[r].per_unit, r, rounded);
   }
-  const auto* from = reinterpret_cast<const int8_t*>(values);
-  const size_t step = columns * kIntegerGroup;
-  if (rows == 1) {
-    for (size_t column = 0; column < columns; column += kLanes, from += kLanes * kIntegerGroup) {
-      int32_t sums[kLanes];
-      multiply_row(rounded, {from, kIntegerGroup, step}, sums);
-      const Floats y = times(converted(sums), steps_of->step);
-      store(adds ? plus_in_turn(load(output + column), y) : y, output + column, columns - column);
-    }
-    return;
-  }
-  const uint32x4_t places = places_of_rows(output_stride_bytes / sizeof(float));
-  const float32x4_t steps = steps_of_rows(rows, steps_of);
-  const mve_pred16_t lanes = vctp32q(rows);
-  const auto of_column = [&]() {
-    const int32x4_t sums = multiply_rows(rounded.numbers[0][0], rounded.groups, from, step);
-    from += kIntegerGroup;
-    return vmulq_f32(vcvtq_f32_s32(sums), steps);
-  };
-  const float* const end = output + columns;
-  if (rows == kIntegerRows && adds) {
-    for (; output != end; ++output) {
-      const float32x4_t before = vldrwq_gather_shifted_offset_f32(output, places);
-      vstrwq_scatter_shifted_offset_f32(output, places, plus_in_turn(before, of_column()));
-    }
-    return;
-  }
-  for (; output != end; ++output) {
-    float32x4_t y = of_column();
-    float* const to = output;
-    if (adds) y = plus_in_turn(vldrwq_gather_shifted_offset_z_f32(to, places, lanes), y);
-    vstrwq_scatter_shifted_offset_p_f32(to, places, y, lanes);
+  const size_t stride = output_stride_bytes / sizeof(float);
+  for (size_t r = 0; r < rows; r += 2) {
+    const size_t next_row = r + 1 < rows ? r + 1 : r;
+    values_of_pair(rounded, r, rows, columns, reinterpret_cast<const int8_t*>(values), adds,
+                   steps[r].step, steps[next_row].step, output + r * stride,
+                   output + next_row * stride);
   }
 }
 #else
@@ -501,6 +527,20 @@ void f32_panel(size_t k, const float* a, size_t a_stride, const float* w, float*
 #pragma GCC unroll 4
   for (size_t r = 0; r < kRows; ++r) sums[r] = vldrwq_f32(w);
   const float* const end = a + k;
+  if (kRows == 1) {
+    asm volatile(
+        "wls lr, %[pairs], 2f\n"
+        "1: ldrd r4, r5, [%[a]], #8\n"
+        "vldrw.32 q1, [%[w], #16]!\n"
+        "vfma.f32 %q[sum], q1, r4\n"
+        "vldrw.32 q1, [%[w], #16]!\n"
+        "vfma.f32 %q[sum], q1, r5\n"
+        "le lr, 1b\n"
+        "2:"
+        : [sum] "+w"(sums[0]), [a] "+r"(a), [w] "+r"(w)
+        : [pairs] "r"(k / 2)
+        : "lr", "r4", "r5", "q1", "memory");
+  }
   while (a != end) {
     w += kLanes;
     const float32x4_t weights = vldrwq_f32(w);

@@ -52,12 +52,12 @@ void integer_quantize(size_t bytes, const float* x, float per_unit, int32_t, int
   }
 }
 
-void integer_exp_sum(size_t bytes, const float* x, const float* max, float* y, float* sum) {
+void integer_exp_sum(size_t bytes, const float* x, const float* range, float* y, float* sum) {
   kernel_reads(x, bytes);
   kernel_writes(y, bytes);
   const size_t count = bytes / sizeof(float);
   const auto weight = [&](size_t i) {
-    const float below = x[i] - *max;
+    const float below = x[i] - range[1];
     return y[i] = below < kLeastExponent ? 0.0f : integer_exp(below);
   };
   float even = 0.0f, odd = 0.0f;

@@ -78,7 +78,7 @@ struct ExpConstants {
 }
 
 // For every CPU: integer_attention.cc.
-std::remove_pointer_t<ExpSumKernel> integer_exp_sum;
+std::remove_pointer_t<IntegerExpSumKernel> integer_exp_sum;
 std::remove_pointer_t<QuantizeKernel> integer_quantize;
 std::remove_pointer_t<IntegerScoresKernel> integer_scores;
 std::remove_pointer_t<IntegerValuesKernel> integer_values;

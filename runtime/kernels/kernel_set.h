@@ -62,6 +62,11 @@ using RowRangeKernel = void (*)(size_t bytes, const float* x, float* extremes, f
 // where both are the same infinity. x and y may be the same.
 using ExpSumKernel = void (*)(size_t bytes, const float* x, const float* max, float* y, float* sum);
 
+// The same for attention in integers: within 3e-6, 0 below exp(-69), with the same bits in every
+// set. *range is no number larger than the least of x, and after it stands *max.
+using IntegerExpSumKernel = void (*)(size_t bytes, const float* x, const float* range, float* y,
+                                     float* sum);
+
 // y = a + b, or a * b; y may be a or b.
 using BinaryKernel = void (*)(size_t bytes, const float* a, const float* b, float* y);
 
@@ -91,8 +96,8 @@ struct RowSteps {
 
 // scores = query * keys^T of keys in int8 (cache_layout.h), where rows are rounded to 16 bits on
 // the way. Sums are exact, so that every such kernel gives the same bits: sum * scale of the key *
-// step of the row. Keys are read up to a multiple of four, and a word beyond. REQUIRES: 1 <= rows
-// <= 4, keys >= 1, dims >= 1; per_unit keeps sums of products within 32 bits.
+// step of the row. Keys are read up to a multiple of four, and three words beyond. REQUIRES: 1 <=
+// rows <= 4, keys >= 1, dims >= 1; per_unit keeps sums of products within 32 bits.
 using IntegerScoresKernel = void (*)(size_t rows, size_t keys, size_t dims, const float* query,
                                      size_t query_stride_bytes, const RowSteps* query_rows,
                                      const int8_t* key, const float* key_scales, float* scores,
@@ -132,7 +137,7 @@ struct QuantizedKernels {
 // Attention in integers, for keys and values in int8.
 struct IntegerAttention {
   QuantizeKernel quantize;  // keys and values
-  ExpSumKernel exp_sum;     // within 3e-6, 0 below exp(-69), and with the same bits in every set
+  IntegerExpSumKernel exp_sum;
   IntegerScoresKernel scores;
   IntegerValuesKernel values;
 };
@@ -140,6 +145,7 @@ struct IntegerAttention {
 // Members of one type are told apart by name alone: the sets name what they fill.
 struct KernelSet {
   Target target;
+  bool sigmoid_saturates = false;  // else it may make NaN of numbers beyond 10^14
   const char* name;
   FloatKernels f32;
   const FloatKernels* w8;      // for weights in w8, and caches in int8 without `integers`

@@ -28,6 +28,7 @@ struct Products {
 consteval KernelSet scalar_kernels(Target target, const char* name, const Products& products) {
   KernelSet set = {
       .target = target,
+      .sigmoid_saturates = true,
       .name = name,
       .f32 = float_kernels<Target::kPortable, TensorType::kF32, xnn_f32_gemm_ukernel_1x4__scalar,
                            xnn_f32_gemm_ukernel_2x4__scalar, xnn_f32_gemm_ukernel_4x4__scalar,
@@ -61,6 +62,15 @@ consteval KernelSet scalar_kernels(Target target, const char* name, const Produc
   for (size_t rows = 1; products.f32 != nullptr && rows <= 4; ++rows) {
     set.f32.gemm[rows] = products.f32;
   }
+#if defined(ARENITE_HAVE_FPU_ROWS)
+  if (target != Target::kPortable) {
+    set.sum = cortex_m_sum;
+    set.add = cortex_m_add;
+    set.multiply = cortex_m_multiply;
+    set.add_constant = cortex_m_add_constant;
+    set.scale = cortex_m_scale;
+  }
+#endif
   return set;
 }
 
@@ -74,7 +84,7 @@ inline constexpr QuantizedKernels own_products = {
     packing_of(kTarget, kType), kQuantize, {nullptr, kGemm, kGemm, kGemm, kGemm}};
 #endif
 
-template <QuantizeKernel kQuantize, ExpSumKernel kExpSum, IntegerScoresKernel kScores,
+template <QuantizeKernel kQuantize, IntegerExpSumKernel kExpSum, IntegerScoresKernel kScores,
           IntegerValuesKernel kValues>
 inline constexpr IntegerAttention own_attention = {kQuantize, kExpSum, kScores, kValues};
 #endif

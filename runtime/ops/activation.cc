@@ -17,6 +17,7 @@ constexpr uint32_t kChunk = 256;
 // beyond where every float's sigmoid is 0 or 1. Of constant length, for the vectorizer.
 void sigmoid(const KernelSet& kernels, size_t bytes, float (&gate)[kChunk]) {
   constexpr float kMost = 512.0f;
+  if (kernels.sigmoid_saturates) return kernels.sigmoid(bytes, gate, gate);
   for (float& value : gate) {
     value = value < -kMost ? -kMost : value;
     value = value > kMost ? kMost : value;

@@ -124,21 +124,42 @@ void cap_scores(const KernelSet& kernels, const Attention& op, size_t bytes, flo
   }
 }
 
+float exp_sum(const KernelSet& kernels, const Attention& op, const Block& block, uint32_t head,
+              uint32_t count, float* extremes, float* scores) {
+  if (has_sinks(op)) {
+    const float sink = op.sinks[head];
+    scores[count++] = sink;
+    if (sink < extremes[0]) extremes[0] = sink;
+    if (sink > extremes[1]) extremes[1] = sink;
+  }
+  float sum;
+  const bool in_integers = block.cache.for_integers();
+  const ExpSumKernel kernel = in_integers ? kernels.integers->exp_sum : kernels.exp_sum;
+  kernel(count * sizeof(float), scores, in_integers ? extremes : extremes + 1, scores, &sum);
+  return sum;
+}
+
+// Its carry is that of a number that is not finite.
+[[gnu::always_inline]] inline uint32_t divide_number(float& x, float factor) {
+  // A sum that underflowed may be -0, unless a hidden key added its 0 to it: make both +0.
+  x = x * factor + 0.0f;
+  return carry_of_not_finite(x);
+}
+
 bool divide_by_sum(const Attention& op, float factor, float* row) {
-  uint32_t carried = 0;
-  const auto divide = [&](float* x, uint32_t count) {
-    uint32_t carries = 0;
-    for (uint32_t i = 0; i < count; ++i) {
-      // A sum that underflowed may be -0, unless a hidden key added its 0 to it: make both +0.
-      x[i] = x[i] * factor + 0.0f;
-      carries |= carry_of_not_finite(x[i]);
-    }
-    carried |= carries;
-  };
   constexpr uint32_t kChunk = 32;  // of constant length, for the vectorizer
-  uint32_t begin = 0;
-  for (; op.shape.value_dim - begin >= kChunk; begin += kChunk) divide(row + begin, kChunk);
-  divide(row + begin, op.shape.value_dim - begin);
+  uint32_t carried = 0;
+  uint32_t left = op.shape.value_dim;
+  for (; left >= kChunk; left -= kChunk, row += kChunk) {
+    uint32_t carries = 0;
+    for (uint32_t i = 0; i < kChunk; ++i) carries |= divide_number(row[i], factor);
+    carried |= carries;
+  }
+  if (left != 0) {
+    do {
+      carried |= divide_number(*row++, factor);
+    } while (--left != 0);
+  }
   return carried >> 31 == 0;
 }
 
@@ -223,14 +244,13 @@ void softmax_row(const KernelSet& kernels, const Attention& op, const Block& blo
   hide_pairs(block, position, range, visible);
   kernels.row_extremes(bytes, visible, extremes);
   if (!mask_adds) least = extremes[0];
-  float max = extremes[1];
   const float sum =
-      exp_sum(kernels, op, block, block.head_of(row), range.end - range.begin, max, visible);
+      exp_sum(kernels, op, block, block.head_of(row), range.end - range.begin, extremes, visible);
   std::memset(scores, 0, (range.begin - block.origin) * sizeof(float));
   std::memset(scores + (range.end - block.origin), 0,
               (block.product_end - range.end) * sizeof(float));
   // The sum is NaN if a score is NaN, or the largest one infinite.
-  const bool finite = least > -INFINITY && max > kHiddenScore && sum == sum && !overflows;
+  const bool finite = least > -INFINITY && extremes[1] > kHiddenScore && sum == sum && !overflows;
   factor = finite ? 1.0f / sum : NAN;
   if (block.cache.is_int8() && !block.cache.for_integers()) {
     scale_weights(kernels, block, range, visible);

@@ -57,7 +57,7 @@ float softmax_alone(const KernelSet& kernels, const Attention& op, const Block& 
   float extremes[2];
   kernels.row_extremes(bytes, scores, extremes);
   // NaN if all scores are -infinity.
-  return 1.0f / exp_sum(kernels, op, row, row.head, row.end - row.begin, extremes[1], scores);
+  return 1.0f / exp_sum(kernels, op, row, row.head, row.end - row.begin, extremes, scores);
 }
 
 // For integers: makes the weights of hidden keys 0, also where the scale of values is NaN, and

@@ -112,20 +112,9 @@ void add_query_terms(const KernelSet& kernels, const Block& block, uint32_t inde
 void cap_scores(const KernelSet& kernels, const Attention& op, size_t bytes, float* scores);
 
 // Turns a row's scores into weights, exp(score - max), and gives their sum. A head's sink is one
-// more score after them, for which rows have room; `max` becomes the largest with it.
-inline float exp_sum(const KernelSet& kernels, const Attention& op, const Block& block,
-                     uint32_t head, uint32_t count, float& max, float* scores) {
-  if (has_sinks(op)) {
-    const float sink = op.sinks[head];
-    scores[count++] = sink;
-    if (sink > max) max = sink;
-  }
-  float sum;
-  const ExpSumKernel kernel =
-      block.cache.for_integers() ? kernels.integers->exp_sum : kernels.exp_sum;
-  kernel(count * sizeof(float), scores, &max, scores, &sum);
-  return sum;
-}
+// more score after them, for which rows have room; `extremes` become those with it.
+float exp_sum(const KernelSet& kernels, const Attention& op, const Block& block, uint32_t head,
+              uint32_t count, float* extremes, float* scores);
 
 // The last step of a row of outputs; `factor` is 1 / sum of its weights. Own code, as kernels for
 // it would read short rows that were just written, which stalls. False if a result is not finite.

@@ -390,10 +390,10 @@ void exact_integers() {
     for (uint32_t length = 1; length <= kDimsMax; ++length) {
       float found[2][kDimsMax + 4] = {};
       float sums[2] = {};
-      constexpr float kMax = 0.0f;
-      kernels.integers->exp_sum(length * sizeof(float), integer_rows, &kMax, found[0], sums);
+      const float range[2] = {integer_rows[length - 1], 0.0f};
+      kernels.integers->exp_sum(length * sizeof(float), integer_rows, range, found[0], sums);
       kernel_set(Target::kPortable)
-          ->integers->exp_sum(length * sizeof(float), integer_rows, &kMax, found[1], sums + 1);
+          ->integers->exp_sum(length * sizeof(float), integer_rows, range, found[1], sums + 1);
       in_hand("kernels", kernels.name, length);
       EXPECT(same_bits(sums[0], sums[1]));
       EXPECT(std::memcmp(found[0], found[1], sizeof(found[0])) == 0);

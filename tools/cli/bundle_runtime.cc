@@ -54,6 +54,7 @@ struct SourceRow {
   uint64_t needs;
 };
 constexpr SourceRow kSourceRows[] = {
+    {"kernels/cortex_m_dsp_attention.cc", bits_of(Need::kInt8Cache)},
     {"kernels/integer_attention.cc", bits_of(Need::kInt8Cache)},
     {"ops/activation.cc", kActivationNeeds},
     {"ops/convolution.cc", bits_of(Need::kConvolution, Need::kDepthwise, Need::kMaxPool)},
@@ -114,6 +115,14 @@ uint32_t target_bits_of(std::span<const BundledModel> models) {
   return targets;
 }
 
+// Bit set of the targets that a file is for, or 0: for all.
+uint32_t for_targets(std::string_view path) {
+  if (path.starts_with("kernels/cortex_m_dsp")) return bit(Target::kCortexMDsp);
+  if (path == "kernels/cortex_m_mve.cc") return bit(Target::kCortexMMve);
+  const bool is_for_both = path == "kernels/cortex_m_rows.cc";
+  return is_for_both ? bit(Target::kCortexMDsp) | bit(Target::kCortexMMve) : 0;
+}
+
 // What the bundle begins with: everything else is included by these.
 std::vector<std::string_view> chosen_files(std::span<const BundledModel> models) {
   const uint64_t needs = needs_of(models);
@@ -127,8 +136,7 @@ std::vector<std::string_view> chosen_files(std::span<const BundledModel> models)
     if (!is_source(path) && !path.starts_with("arenite/")) continue;
     if (path.starts_with("bundle/") || (!has_text && is_for_text(path))) continue;
     if (is_kernel(path) && !has_kernel(kernels, targets, path)) continue;
-    if (path == "kernels/cortex_m_dsp.cc" && (targets & bit(Target::kCortexMDsp)) == 0) continue;
-    if (path == "kernels/cortex_m_mve.cc" && (targets & bit(Target::kCortexMMve)) == 0) continue;
+    if (for_targets(path) != 0 && (targets & for_targets(path)) == 0) continue;
     const auto row = std::ranges::find(kSourceRows, path, &SourceRow::path);
     if (row != std::end(kSourceRows) && (row->needs & needs) == 0) continue;
     chosen.push_back(path);

@@ -543,7 +543,7 @@ constexpr CortexMCosts kCortexMCosts[] = {
     {Target::kPortable, "M3", {90.7, 91.6}, {119.1, 98.8}, {3.6, 3.6}, {9.7, 9.3}},
     {Target::kPortable, "M0+", {139.6, 137.8}, {173.1, 145.0}, {5.6, 5.5}, {14.6, 14.0}},
     {Target::kCortexMDsp, "M4, M7 and M33", {4.5, 2.8}, {6.3, 3.3}, {1.4, 1.0}, {1.5, 1.1}},
-    {Target::kCortexMMve, "M55 and M85", {1.0, 0.6}, {6.3, 3.4}, {0.3, 0.2}, {0.4, 0.4}},
+    {Target::kCortexMMve, "M55 and M85", {0.8, 0.6}, {6.3, 3.4}, {0.3, 0.2}, {0.4, 0.4}},
 };
 
 std::string cost_on_cortex_m(const CortexMCosts& costs) {

@@ -19,6 +19,7 @@
 #include "convert/exported/exported_model.h"
 #include "convert/exported/read/array.h"
 #include "convert/exported/read/pt2_archive.h"
+#include "convert/exported/sound/sound_program.h"
 #include "convert/files/error.h"
 #include "convert/program/program.h"
 #include "convert/program/writer.h"
@@ -39,6 +40,8 @@ constexpr uint64_t kStepsMax = 20'000'000;
 constexpr uint32_t kUnlimitedOneIn = 256;
 // The graph is computed beside its program, which takes as long as all else.
 constexpr uint32_t kComparedOneIn = 8;
+constexpr uint32_t kSoundRate = 16'000;
+constexpr uint32_t kSoundOneIn = 4;
 
 // How far an input got.
 enum Stage { kRead, kReduced, kLowered, kRun, kStages };
@@ -80,14 +83,17 @@ void run(const AlignedBytes& file, const Program& program) {
   (void)run_functions(*session, model, sequence, tokens, "x.pt2");
 }
 
-Stage go(const Pt2Archive& archive, std::span<const uint8_t, kHeadBytes> head, bool compares) {
+Stage go(const Pt2Archive& archive, std::span<const uint8_t, kHeadBytes> head, bool compares,
+         uint32_t sound_rate) {
   Stage stage = kRead;
   ModelOptions options;
   options.context = head[3] % (kContextMax + 1);
   options.output_indices = {head[3] / (kContextMax + 1) % 8u};
   try {
-    auto program = std::make_shared<ExportedProgram>(read_graph(archive, "x.pt2"));
+    std::shared_ptr<const ExportedProgram> program =
+        std::make_shared<ExportedProgram>(read_graph(archive, "x.pt2"));
     stage = kReduced;
+    if (const auto sound = split_sound(*program, sound_rate)) program = sound->program;
     ExportedModel model = read_exported_model(program, options, {}, compares);
     stage = kLowered;
     const Program lowered = compile(std::move(model.graph), "x");
@@ -119,14 +125,16 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     std::memcpy(&change, data + at, sizeof(change));
     changed.apply(change);
   }
-  const bool compares = number / kUnlimitedOneIn % kComparedOneIn == 0;
+  const uint32_t kind = number / kUnlimitedOneIn;
+  const bool compares = kind % kComparedOneIn == 0;
+  const uint32_t rate = kind / kComparedOneIn % kSoundOneIn == 1 ? kSoundRate : 0;
   const arenite::test::CpuLimit time(20'000'000, 0, 0);
   if (number % kUnlimitedOneIn == 0) {
-    counts.add(go(archive, head, compares));
+    counts.add(go(archive, head, compares, rate));
   } else {
     const arenite::convert::ElementLimit limit(kElementsMax);
     const arenite::convert::WorkBudget budget(kStepsMax);
-    counts.add(go(archive, head, compares));
+    counts.add(go(archive, head, compares, rate));
   }
   time.check("a program takes at most 20 seconds");
   return 0;

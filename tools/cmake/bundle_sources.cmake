@@ -6,14 +6,14 @@
 # assembler. `inputs` is what arenite_bundle_sources wrote; each file is known by what includes it.
 
 # arenite_bundle_sources(TARGET) gives a program the sources of the runtime, the microkernels of the
-# kernel set scalar, those of Cortex-M, the headers of all, FlatBuffers' and the templates of
-# tools/bundle.
+# kernel set scalar, those of Cortex-M with and without an FPU, the headers of all, FlatBuffers' and
+# the templates of tools/bundle.
 function(arenite_bundle_sources target)
   get_target_property(sources arenite SOURCES)
   get_target_property(runtime_dir arenite SOURCE_DIR)
   list(FILTER sources EXCLUDE REGEX "(x86_64|arm)_sets\\.cc$")
   list(APPEND sources kernels/cortex_m_dsp.cc kernels/cortex_m_dsp_attention.cc
-    kernels/cortex_m_mve.cc kernels/cortex_m_rows.cc)
+    kernels/cortex_m_mve.cc kernels/cortex_m_rows.cc kernels/soft_floats.cc kernels/soft_kernels.cc)
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE "${runtime_dir}/include"
     "${runtime_dir}/include/*.h")
   file(GLOB_RECURSE templates CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}/tools"

@@ -39,6 +39,13 @@ check_source_compiles(C
   ARENITE_IS_CORTEX_M_DSP)
 check_source_compiles(C "#if !defined(__ARM_FEATURE_MVE)\n#error\n#endif\nint unused;"
   ARENITE_IS_CORTEX_M_MVE)
+check_source_compiles(C
+  "#include \"${PROJECT_SOURCE_DIR}/runtime/kernels/soft_floats.h\"
+   #if !defined(ARENITE_SOFT_FLOATS)
+   #error
+   #endif
+   int unused;"
+  ARENITE_HAS_SOFT_FLOATS)
 check_source_compiles(C "#if __riscv_xlen != 64\n#error\n#endif\nint unused;" ARENITE_IS_RISCV64)
 include(kernel_sources)
 

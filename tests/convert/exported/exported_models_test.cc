@@ -145,7 +145,16 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"value_residual", "value_residual", "causal", 16, false},
                       Case{"sinks", "sinks", "causal", 16, true},
                       Case{"plus_one", "plus_one", "causal", 16, true},
-                      Case{"zero_keys", "zero_keys", "causal", 7, false}),
+                      Case{"zero_keys", "zero_keys", "causal", 7, false},
+                      Case{"fourier", "fourier", "tiles, 1 of 1 stored", 7, false},
+                      Case{"token_mixer", "token_mixer", "bidirectional", 7, false},
+                      Case{"light_convolution", "light_convolution", "none", 7, false},
+                      Case{"two_products", "two_products", "bidirectional", 7, false},
+                      Case{"key_terms", "key_terms", "causal", 16, true},
+                      Case{"local_blocks", "local_blocks", "band, lookback 3, lookahead 3", 8,
+                           false},
+                      Case{"apart_from_padding", "apart_from_padding", "causal", 14, false},
+                      Case{"codebooks", "codebooks", "causal", 7, false}),
     test_name);
 
 // Convolutions along the tokens (make_convolutions.py), at the example's length and at another.
@@ -241,6 +250,34 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"one_table", "one_table", "bidirectional", 3, false},
                       Case{"whole_numbers", "whole_numbers", "bidirectional", 64, false}),
     test_name);
+
+// Numbers of each pair of rows, and groups of rows (make_fixed_rows.py).
+class FixedRows : public ::testing::TestWithParam<Case> {};
+TEST_P(FixedRows, GiveWhatPyTorchGives) {
+  expect_as_pytorch(convert_fixture("fixed_rows"), GetParam());
+}
+INSTANTIATE_TEST_SUITE_P(
+    Exported, FixedRows,
+    ::testing::Values(Case{"mixer", "mixer", "bidirectional", 64, false},
+                      Case{"few_rows", "few_rows", "bidirectional", 64, false},
+                      Case{"decomposed", "decomposed", "tiles, 1 of 1 stored", 64, false},
+                      Case{"subsampled", "subsampled", "bidirectional", 64, false},
+                      Case{"pooled_queries", "pooled_queries", "bidirectional", 64, false},
+                      Case{"channels", "channels", "none", 64, false},
+                      Case{"padded", "padded", "bidirectional", 64, false},
+                      Case{"focal", "focal", "none", 64, false},
+                      Case{"separable", "separable", "tiles, 1 of 1 stored", 16, false},
+                      Case{"gated", "gated", "tiles, 1 of 1 stored", 7, false},
+                      Case{"linear", "linear", "none", 64, false}),
+    test_name);
+
+TEST(FixedRows, AreOfOneLengthUnlessTheyAreSums) {
+  const auto length_of = [](const char* name) {
+    return convert(convert_fixture("fixed_rows"), {name, name, "", 0, false}).exported()->length;
+  };
+  EXPECT_EQ(length_of("gated").find("exactly 7 tokens"), 0u) << length_of("gated");
+  EXPECT_EQ(length_of("linear").find("any length"), 0u) << length_of("linear");
+}
 
 // Programs with fixed sizes that are models of any length (make_other_lengths.py).
 class OtherLengths : public ::testing::TestWithParam<const char*> {};

@@ -381,6 +381,76 @@ class OtherNames(nn.Module):
         return torch.divide(gate, 4.0) + torch.min(x, torch.zeros_like(columns))
 
 
+class Fourier(nn.Module):
+    """Of all tokens and columns, as FNet has it."""
+
+    def forward(self, x):
+        return torch.fft.fft2(x, norm="ortho").real + torch.fft.fft(x, dim=1).imag / TOKENS
+
+
+class TokenMixer(nn.Module):
+    """Layers over tokens, as those of an MLP-Mixer."""
+
+    def __init__(self, hidden):
+        super().__init__()
+        self.hidden, self.output = nn.Linear(TOKENS, hidden), nn.Linear(hidden, TOKENS)
+
+    def forward(self, x):
+        return self.output(F.gelu(self.hidden(x.mT))).mT
+
+
+class LightConvolution(nn.Module):
+    """A kernel of each token and head, as ConvBERT makes it, and one of each head."""
+
+    def __init__(self):
+        super().__init__()
+        self.kernel, self.value = nn.Linear(WIDTH, HEADS * 3), nn.Linear(WIDTH, WIDTH)
+        self.of_heads = nn.Conv2d(HEADS, HEADS, (5, 1), padding=(2, 0), groups=HEADS)
+
+    def forward(self, x):
+        value = self.value(x)
+        seen = F.unfold(value.mT.unsqueeze(-1), (3, 1), padding=(1, 0)).mT
+        kernel = self.kernel(x).reshape(-1, 3, 1).softmax(1)
+        made = seen.reshape(-1, DIM, 3) @ kernel
+        beside = self.of_heads(heads_of(value)).transpose(1, 2).flatten(2)
+        return made.reshape(x.shape) + beside
+
+
+class TwoProducts(nn.Module):
+    """Scores that are the sum of two products, as those of text and of places."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x):
+        q, k, v = (heads_of(part) for part in self.first(x).chunk(3, -1))
+        a, b = heads_of(self.second(x)).chunk(2, -1)
+        scores = 0.5 * (q @ k.mT) - a @ b.mT / 3
+        return (scores.softmax(-1) @ v).transpose(1, 2).flatten(2)
+
+
+def key_terms(self, q, k, v):
+    terms = torch.exp(0.5 * v.sum(-1)).unsqueeze(2).expand(-1, -1, q.shape[2], -1)
+    mask = terms.masked_fill(later(q.shape[2]), torch.finfo(q.dtype).min)
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+
+
+def local_blocks(self, q, k, v):
+    """Blocks of 4 that see themselves and those beside, as LongT5 and local attention have it."""
+    around = []
+    for x in (k, v):
+        blocks = F.pad(x.unflatten(2, (-1, 4)), (0, 0, 0, 0, 1, 1))
+        count = blocks.shape[2] - 2
+        around.append(torch.cat([blocks[:, :, i : i + count] for i in range(3)], 3))
+    scores = q.unflatten(2, (-1, 4)) @ around[0].mT
+    distance = torch.arange(12) - 4 - torch.arange(4)[:, None]
+    place = torch.arange(-4, 8) + 4 * torch.arange(scores.shape[2])[:, None, None]
+    seen = (distance.abs() < 4) & (place >= 0) & (place < q.shape[2])
+    weights = (scores - 0.1 * distance.abs()).masked_fill(~seen, -1e10).softmax(-1)
+    return (weights @ around[1]).flatten(2, 3)
+
+
 class Model(nn.Module):
     def __init__(self, *layers, norm=nn.LayerNorm, give=None, embed=None):
         super().__init__()
@@ -400,6 +470,12 @@ class Model(nn.Module):
             positions = (torch.cumsum(mask, 1) * mask).long() + 1
             assert positions.max().item() < 16  # of no interest to the result
             x = self.embedding(ids) * WIDTH**0.5 + self.positions(positions)
+        elif self.embed == "codebooks":  # several ids of each token, in one table
+            offsets = torch.arange(3) * 4
+            x = F.embedding(ids + offsets, self.embedding.weight).sum(2)
+        elif self.embed == "apart":
+            mask = ids.ne(1).int()
+            x = self.embedding(ids) + torch.tanh(self.positions((mask.cumsum(1) * mask).long() + 1))
         elif self.embed == "expanded":
             positions = torch.arange(ids.shape[1]).expand(ids.shape)
             x = self.embedding.weight[ids] + self.positions(positions)
@@ -503,8 +579,17 @@ ZOO = {
     "plus_one": lambda: Model(Attention(plus_one), Attention(plus_one_plain),
                               Attention(padded_scores)),
     "zero_keys": lambda: Model(Attention(zero_key), Attention(zero_key_first), ZeroAttention()),
+    "fourier": lambda: Model(Fourier(), Attention()),
+    "token_mixer": lambda: Model(TokenMixer(10), TokenMixer(3)),
+    "light_convolution": lambda: Model(LightConvolution()),
+    "two_products": lambda: Model(TwoProducts()),
+    "key_terms": lambda: Model(Attention(key_terms)),
+    "local_blocks": lambda: Model(Attention(local_blocks)),
+    "apart_from_padding": lambda: Model(Attention(), embed="apart"),
+    "codebooks": lambda: Model(Attention(), embed="codebooks"),
 }
-SHAPES = {"all_alike": (DIM, DIM), "one_vocabulary": (1, WIDTH)}
+SHAPES = {"all_alike": (DIM, DIM), "one_vocabulary": (1, WIDTH), "local_blocks": (1, 8),
+          "codebooks": (1, TOKENS, 3)}
 
 
 def main(folder, names):
@@ -516,7 +601,8 @@ def main(folder, names):
         for parameter in model.parameters():
             with torch.no_grad():
                 parameter.add_(0.3 * torch.randn(parameter.shape))
-        ids = torch.randint(0, VOCABULARY, SHAPES.get(name, (1, TOKENS)))
+        ids = torch.randint(0, 4 if name == "codebooks" else VOCABULARY,
+                            SHAPES.get(name, (1, TOKENS)))
         if name.endswith("padding"):
             ids[0, -2:] = 1
         save(model, (ids,), f"{folder}/{name}.pt2")
@@ -525,7 +611,9 @@ def main(folder, names):
             outputs = model.double()(ids)
         torch.set_default_dtype(torch.float32)
         first = outputs[0] if isinstance(outputs, tuple) else outputs
-        np.save(f"{folder}/{name}_input.npy", ids.numpy())
+        # Columns of ids are features.
+        given = ids.float() if ids.dim() == 3 else ids
+        np.save(f"{folder}/{name}_input.npy", given.numpy())
         np.save(f"{folder}/{name}_expected.npy", np.ascontiguousarray(first.numpy()))
 
 

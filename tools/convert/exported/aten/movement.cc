@@ -477,7 +477,7 @@ Movements meshgrid(const Call& call) {
   });
 }
 
-// F.unfold: the windows of an image, [channels * window, windows], those without padding.
+// F.unfold: the windows of an image, [channels * window, windows].
 Movements im2col(const Call& call) {
   const Shape& given = call.array("self").shape();
   Shape shape = given;
@@ -487,7 +487,14 @@ Movements im2col(const Call& call) {
   if (shape.size() != 4 || window.size() != 2 || dilation.size() != 2 || stride.size() != 2) {
     call.refuse("windows of {} are not understood", shape_text(given));
   }
-  if (call.integers("padding") != Numbers{0, 0}) call.refuse("it pads an image");
+  const Numbers zeros = call.integers("padding");
+  const Shape inside = shape;
+  for (size_t d = 0; d < 2; ++d) {
+    if (zeros.size() != 2 || zeros[d] < 0 || zeros[d] > inside[d + 2]) {
+      call.refuse("it puts more zeros around an image than that has pixels");
+    }
+    shape[d + 2] += 2 * zeros[d];
+  }
   Movement movement = whole(shape);
   for (size_t d = 0; d < 2; ++d) {
     const int64_t extent = shape[d + 2];
@@ -500,7 +507,59 @@ Movements im2col(const Call& call) {
   const Shape walk = movement.walk;  // [images, channels, places, places, window, window]
   movement = permuted(call, movement, {0, 1, 4, 5, 2, 3});
   movement.shape = {walk[0], walk[1] * walk[4] * walk[5], walk[2] * walk[3]};
+  if (shape != inside) {
+    Numbers elements;
+    for (int64_t i = 0, count = static_cast<int64_t>(elements_of(shape)); i < count; ++i) {
+      const int64_t line = i / shape[3] % shape[2] - zeros[0], column = i % shape[3] - zeros[1];
+      const bool is_zero = line < 0 || line >= inside[2] || column < 0 || column >= inside[3];
+      const int64_t image = i / (shape[2] * shape[3]);
+      elements.push_back(is_zero ? Movement::kZero
+                                 : (image * inside[2] + line) * inside[3] + column);
+    }
+    movement = {.shape = movement.shape, .sources = movement.apply<int64_t>(elements)};
+  }
   if (given.size() == 3) remove_dimension(movement.shape, 0);
+  return {std::move(movement)};
+}
+
+// F.fold: the same windows back in their places, where none has another's, [channels * window,
+// windows] to an image; 0 where there is none.
+Movements col2im(const Call& call) {
+  const Shape& given = call.array("self").shape();
+  const Numbers extent = call.integers("output_size"), window = call.integers("kernel_size");
+  const Numbers dilation = call.integers("dilation"), padding = call.integers("padding");
+  const Numbers stride = call.integers("stride");
+  for (const Numbers* numbers : {&extent, &window, &dilation, &padding, &stride}) {
+    const bool fits = numbers->size() == 2 && std::ranges::all_of(*numbers, [&](int64_t number) {
+                        return number >= (numbers == &padding ? 0 : 1) && number < INT32_MAX;
+                      });
+    if (!fits) call.refuse("its windows are not understood");
+  }
+  const size_t rank = given.size();
+  int64_t counts[2];
+  for (size_t d = 0; d < 2; ++d) {
+    counts[d] = (extent[d] + 2 * padding[d] - dilation[d] * (window[d] - 1) - 1) / stride[d] + 1;
+  }
+  const int64_t taps = window[0] * window[1];
+  if (rank < 2 || rank > 3 || counts[0] < 1 || counts[1] < 1 || given[rank - 2] % taps != 0 ||
+      given[rank - 1] != counts[0] * counts[1]) {
+    call.refuse("its windows do not go into the image");
+  }
+  const int64_t images = (rank == 3 ? given[0] : 1) * (given[rank - 2] / taps);
+  Movement movement{.shape = {given[rank - 2] / taps, extent[0], extent[1]}};
+  if (rank == 3) insert(movement.shape, 0, given[0]);
+  std::vector<int64_t>& sources = movement.sources.emplace();
+  sources.assign(elements_of(movement.shape), Movement::kZero);
+  for (int64_t i = 0, count = images * taps * counts[0] * counts[1]; i < count; ++i) {
+    const int64_t place = i % given[rank - 1], tap = i / given[rank - 1] % taps;
+    const int64_t y = place / counts[1] * stride[0] + tap / window[1] * dilation[0] - padding[0];
+    const int64_t x = place % counts[1] * stride[1] + tap % window[1] * dilation[1] - padding[1];
+    if (y < 0 || x < 0 || y >= extent[0] || x >= extent[1]) continue;
+    const int64_t image = i / given[rank - 1] / taps;
+    int64_t& source = sources[static_cast<size_t>((image * extent[0] + y) * extent[1] + x)];
+    if (source != Movement::kZero) call.refuse("it adds up windows that overlap: not supported");
+    source = i;
+  }
   return {std::move(movement)};
 }
 
@@ -534,6 +593,7 @@ std::vector<MovementRule> movement_rules() {
                                      {"diagonal", diagonal},
                                      {"flip", flip},
                                      {"im2col", im2col},
+                                     {"col2im", col2im},
                                      {"expand", expand},
                                      {"expand_as", expand_as},
                                      {"copy", copy_into, "src"},

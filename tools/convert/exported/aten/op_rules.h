@@ -121,6 +121,16 @@ class Parts {
   OpRunner& runner_;
 };
 
+// A discrete Fourier transform along some dimensions: sums of numbers times exp(i sign angle),
+// times `factor`. Refuses those of other lengths than the dimensions have.
+struct FourierTransform {
+  std::vector<size_t> dims;
+  double sign = -1.0;
+  double factor = 1.0;
+};
+bool is_fourier(std::string_view op);
+FourierTransform fourier_transform(const Call& call, const Shape& shape);
+
 // As many numbers as a kernel has dimensions; one stands for all.
 Shape each_of(const Call& call, const char* name, size_t count, const Shape& otherwise);
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numbers>
 #include <numeric>
 
 #include "convert/exported/aten/op_rules.h"
@@ -367,6 +368,39 @@ Array product(const Call& call, const Array& left, const Array& right, bool is_t
       .to(promote(left.type(), right.type()));
 }
 
+constexpr std::string_view kFourierOps[] = {"fft_fft",  "fft_fft2",  "fft_fftn",
+                                            "fft_ifft", "fft_ifft2", "fft_ifftn"};
+
+Results fourier(const Call& call, OpBudget& budget) {
+  const Array& self = call.array("self");
+  const Shape& shape = self.shape();
+  const FourierTransform transform = fourier_transform(call, shape);
+  Array::Complexes values = is_complex(self.type()) ? self.to_complexes() : Array::Complexes();
+  if (!is_complex(self.type())) {
+    for (const double value : self.to_reals()) values.emplace_back(value);
+  }
+  for (const size_t dim : transform.dims) {
+    const auto points = static_cast<size_t>(shape[dim]);
+    const auto step = static_cast<size_t>(strides_of(shape)[dim]);
+    budget.take_multiplications(uint64_t{values.size()} * points);
+    Array::Complexes turns, made(values.size());
+    for (size_t i = 0; i < points; ++i) {
+      const double angle =
+          2.0 * std::numbers::pi * static_cast<double>(i) / static_cast<double>(points);
+      turns.emplace_back(std::cos(angle), transform.sign * std::sin(angle));
+    }
+    for (size_t i = 0; i < values.size(); ++i) {
+      const size_t at = i / step % points;
+      for (size_t k = 0; k < points; ++k) {
+        made[i] += turns[at * k % points] * values[i - at * step + k * step];
+      }
+    }
+    values = std::move(made);
+  }
+  for (auto& value : values) value *= transform.factor;
+  return {Array::complex(shape, std::move(values))};
+}
+
 // Products of "self" and another tensor, of `rank` dimensions; 0: of any.
 struct MatrixProduct {
   std::string_view op;
@@ -529,12 +563,42 @@ OpRules row_rules() {
       return matmul(call, row, budget);
     };
   }
+  for (const std::string_view op : kFourierOps) rules[op] = fourier;
   rules["linear"] = linear;
   rules["convolution"] = convolution;
   for (const char* op : {"max_pool1d", "max_pool2d", "max_pool2d_with_indices"}) {
     rules[op] = max_pool;
   }
   return rules;
+}
+
+bool is_fourier(std::string_view op) { return std::ranges::count(kFourierOps, op) != 0; }
+
+FourierTransform fourier_transform(const Call& call, const Shape& shape) {
+  std::vector<int64_t> dims(shape.size());
+  std::iota(dims.begin(), dims.end(), int64_t{0});
+  const bool is_inverse = call.op.starts_with("fft_i");
+  if (call.has("dim")) {
+    dims = call.integers("dim");
+  } else if (!call.op.ends_with("fftn")) {
+    dims = call.op.ends_with("fft2") ? std::vector<int64_t>{-2, -1} : std::vector<int64_t>{-1};
+  }
+  if (call.has("n") || call.has("s")) call.refuse("its transform has a length of its own");
+  FourierTransform made;
+  made.sign = is_inverse ? 1.0 : -1.0;
+  double points = 1.0;
+  for (const int64_t dim : dims) {
+    made.dims.push_back(call.dimension(dim, shape.size()));
+    points *= static_cast<double>(shape[made.dims.back()]);
+  }
+  if (points < 1.0) call.refuse("it has no elements");
+  const std::string norm = call.text("norm", "backward");
+  if (norm == "ortho") {
+    made.factor = 1.0 / std::sqrt(points);
+  } else if (norm == (is_inverse ? "backward" : "forward")) {
+    made.factor = 1.0 / points;
+  }
+  return made;
 }
 
 Convolution convolution_of(const Call& call, const Array& weight) {

@@ -41,11 +41,15 @@ struct HeadTerms {
   }
 };
 
+}  // namespace
+
 void check_terms(size_t numbers) {
   refuse_op_if(numbers > kTermsMax,
                "it adds {} numbers to scores: expected at most {}; export it with fewer tokens",
                numbers, kTermsMax);
 }
+
+namespace {
 
 // Splits what is added to a head's scores, [tokens, tokens], into the keys that it leaves visible
 // and the rest. Throws NotRecognised if a token sees no key and no sink.
@@ -568,209 +572,28 @@ class AttentionBuilder {
   std::vector<double> sinks_;                         // of each head, or none
 };
 
-// Attention within windows, each a part of the tokens of a sequence or all of them in another
-// order, as one of all tokens which hides those of other windows. Windows are the leading indices
-// of scores, beside heads.
-class WindowedAttention {
- public:
-  WindowedAttention(GraphBuilder& builder, const Scores& scores)
-      : builder_(builder),
-        scores_(scores),
-        lead_(leading(scores.shape)),
-        tokens_(static_cast<size_t>(scores.shape.back())) {}
-
-  // Nothing where windows do not share out the tokens.
-  std::optional<ElementSumRef> build(const ElementSumRef& all_values) {
-    const size_t rank = scores_.shape.size();
-    // Windows of one token are a batch that is taken for tokens.
-    if (scores_.sink || tokens_ < 2 || scores_.shape[rank - 2] != scores_.shape[rank - 1] ||
-        broadcast(lead_, leading(all_values->shape)) != lead_) {
-      return std::nullopt;
-    }
-    const ElementSumRef values = with_leading(all_values, lead_);
-    const bool has_query = scores_.query != nullptr;
-    if (!read_rows(has_query ? scores_.query : values)) return std::nullopt;
-    for (const ElementSumRef& other : {has_query ? scores_.key : values, values}) {
-      WindowedAttention same(builder_, scores_);
-      if (!same.read_rows(other) || same.rows_ != rows_) return std::nullopt;
-    }
-    if (!share_out()) return std::nullopt;
-    Scores whole = scores_;
-    const auto n = static_cast<int64_t>(whole_tokens_);
-    const Shape lead = {static_cast<int64_t>(sequences_), static_cast<int64_t>(heads())};
-    whole.shape = joined(lead, n, n);
-    if (has_query) {
-      whole.query = in_order(scores_.query, lead);
-      whole.key = in_order(scores_.key, lead);
-    }
-    whole.added = all_added(lead);
-    if (scores_.query_terms) whole.query_terms = terms_in_order(lead);
-    whole.head_factors = of_heads(scores_.head_factors, lead);
-    whole.sinks = of_heads(scores_.sinks, lead);
-    whole.positions_max = 0;
-    const ElementSumRef made = AttentionBuilder(builder_, whole).build(in_order(values, lead));
-    const int64_t width = made->shape.back();
-    Movement back{.shape = joined(lead_, static_cast<int64_t>(tokens_), width)};
-    std::vector<int64_t>& sources = back.sources.emplace(elements_of(back.shape));
-    for (size_t i = 0; i < order_.size(); ++i) {
-      for (int64_t c = 0; c < width; ++c) {
-        const auto to = static_cast<int64_t>(order_[i]) * width + c;
-        sources[static_cast<size_t>(to)] = static_cast<int64_t>(i) * width + c;
-      }
-    }
-    return moved(back, made);
-  }
-
- private:
-  // A head of a sequence: its windows, which are leading indices.
-  using Group = std::vector<size_t>;
-
-  size_t heads() const { return groups_.size() / sequences_; }
-
-  // The token that each row of each window is, and what head the window is of.
-  bool read_rows(const ElementSumRef& given) {
-    ElementSumRef value = given;
-    if (value->terms.size() == 1 && !value->has_own_factors()) {
-      value = make_sum({value->shape, {Term{value->terms[0].places}}});
-    }
-    value = builder_.materialised(value);
-    const auto dim = static_cast<size_t>(value->shape.back());
-    const uint32_t tokens = builder_.sizes.tokens;
-    std::map<std::pair<uint32_t, std::vector<Column>>, size_t> known;
-    for (size_t i = 0; i < value->elements() / dim; ++i) {
-      auto row = source_row(builder_, *value, i * dim, dim);
-      if (!row || builder_.is_pooled(value->at(i * dim))) return false;
-      rows_.push_back(row->row);
-      const uint32_t sequence = row->row / tokens;
-      sequences_ = std::max<size_t>(sequences_, sequence + 1);
-      const auto [group, is_new] =
-          known.try_emplace({sequence, std::move(row->columns)}, groups_.size());
-      if (is_new) groups_.emplace_back();
-      Group& own = groups_[group->second];
-      if (i % tokens_ == 0) own.push_back(i / tokens_);
-      if (own.empty() || own.back() != i / tokens_) return false;
-    }
-    return true;
-  }
-
-  // Puts heads in the order of their sequences, and finds the row of a window that each of their
-  // tokens is.
-  bool share_out() {
-    std::ranges::stable_sort(groups_, {}, [&](const Group& group) {
-      return rows_[group[0] * tokens_] / builder_.sizes.tokens;
-    });
-    whole_tokens_ = groups_[0].size() * tokens_;
-    const uint32_t tokens = builder_.sizes.tokens;
-    if (groups_.size() % sequences_ != 0 || whole_tokens_ > tokens) return false;
-    const size_t first = tokens - whole_tokens_;
-    constexpr size_t kNone = SIZE_MAX;
-    for (size_t g = 0; g < groups_.size(); ++g) {
-      std::vector<size_t> order(whole_tokens_, kNone);
-      if (groups_[g].size() != groups_[0].size()) return false;
-      for (const size_t window : groups_[g]) {
-        for (size_t t = 0; t < tokens_; ++t) {
-          const size_t row = rows_[window * tokens_ + t];
-          if (row / tokens != g / heads() || row % tokens < first) return false;
-          order[row % tokens - first] = window * tokens_ + t;
-        }
-      }
-      if (std::ranges::count(order, kNone) != 0) return false;
-      order_.insert(order_.end(), order.begin(), order.end());
-    }
-    // A single window is of interest where its rows are in another order than the tokens.
-    return groups_[0].size() > 1 || !std::ranges::is_sorted(order_);
-  }
-
-  // [sequences, heads, tokens, dim]
-  ElementSumRef in_order(const ElementSumRef& value, const Shape& lead) const {
-    const int64_t width = value->shape.back();
-    Movement movement{.shape = joined(lead, static_cast<int64_t>(whole_tokens_), width)};
-    std::vector<int64_t>& sources = movement.sources.emplace();
-    for (const size_t row : order_) {
-      for (int64_t c = 0; c < width; ++c) {
-        sources.push_back(static_cast<int64_t>(row) * width + c);
-      }
-    }
-    return moved(movement, value);
-  }
-
-  // What is added to all scores: of other windows' keys what hides them. [tokens, tokens] where it
-  // is the same for all heads.
-  Array all_added(const Shape& lead) const {
-    const size_t n = whole_tokens_;
-    const auto side = static_cast<int64_t>(n);
-    check_terms(n * n);
-    std::vector<double> within;
-    if (scores_.added) within = stretched_reals(*scores_.added, scores_.shape);
-    std::vector<double> all;
-    bool are_same = true;
-    for (size_t g = 0; g < groups_.size(); ++g) {
-      std::vector<double> own(n * n, -std::numeric_limits<double>::infinity());
-      for (size_t q = 0; q < n; ++q) {
-        const size_t row = order_[g * n + q];
-        for (size_t k = 0; k < n; ++k) {
-          const size_t key = order_[g * n + k];
-          if (key / tokens_ != row / tokens_) continue;
-          own[q * n + k] = within.empty() ? 0.0 : within[row * tokens_ + key % tokens_];
-        }
-      }
-      are_same = are_same && (all.empty() || std::equal(own.begin(), own.end(), all.begin()));
-      check_terms(all.size() + own.size());
-      all.insert(all.end(), own.begin(), own.end());
-    }
-    if (are_same) all.resize(n * n);
-    Shape shape = are_same ? Shape{side, side} : joined(lead, side, side);
-    return Array::real(std::move(shape), std::move(all));
-  }
-
-  // What queries bring with them for the keys of their windows.
-  ElementSumRef terms_in_order(const Shape& lead) const {
-    const size_t n = whole_tokens_;
-    Movement movement{.shape = joined(lead, static_cast<int64_t>(n), static_cast<int64_t>(n))};
-    std::vector<int64_t>& sources = movement.sources.emplace();
-    for (size_t i = 0; i < order_.size() * n; ++i) {
-      const size_t row = order_[i / n], key = order_[i / n / n * n + i % n];
-      sources.push_back(key / tokens_ == row / tokens_
-                            ? static_cast<int64_t>(row * tokens_ + key % tokens_)
-                            : Movement::kZero);
-    }
-    return moved(movement, scores_.query_terms);
-  }
-
-  // A number for each head, [.., 1, 1], which all its windows have.
-  std::optional<Array> of_heads(const std::optional<Array>& numbers, const Shape& lead) const {
-    if (!numbers) return std::nullopt;
-    const std::vector<double> all = stretched_reals(*numbers, joined(lead_, 1, 1));
-    Array::Reals made;
-    for (const Group& group : groups_) {
-      made.push_back(all[group[0]]);
-      for (const size_t window : group) {
-        refuse_op_if(all[window] != made.back(), "windows have factors or sinks of their own");
-      }
-    }
-    return Array::real(joined(lead, 1, 1), std::move(made));
-  }
-
-  GraphBuilder& builder_;
-  const Scores& scores_;
-  const Shape lead_;
-  const size_t tokens_;         // of a window
-  std::vector<uint32_t> rows_;  // of the windows' tokens
-  std::vector<Group> groups_;   // heads of all sequences
-  std::vector<size_t> order_;   // row of a window, for each token of each head
-  size_t sequences_ = 0;
-  size_t whole_tokens_ = 0;  // of a sequence
-};
-
 }  // namespace
 
-ElementSumRef attend(GraphBuilder& builder, const Scores& scores, const ElementSumRef& values) {
-  const int64_t others = int64_t{builder.sizes.tokens} - scores.shape.back();
-  const bool may_have_windows =
-      scores.has_softmax && (others > 0 || (others == 0 && builder.keeps_rows_apart));
-  std::optional<ElementSumRef> windowed;
-  if (may_have_windows) windowed = WindowedAttention(builder, scores).build(values);
-  ElementSumRef result = windowed ? *windowed : AttentionBuilder(builder, scores).build(values);
+ElementSumRef attend(GraphBuilder& builder, const Scores& given, const ElementSumRef& values) {
+  Scores scores = given;
+  if (builder.fixes_rows) {
+    if (scores.query) scores.query = with_own_rows(builder, scores.query);
+    const bool has_terms = scores.query_terms && builder.reads_images();
+    const ScoresRef columns =
+        has_terms ? query_terms_as_columns(builder, scores) : pairs_as_columns(builder, scores);
+    if (columns) return attend(builder, *columns, values);
+    if (const auto made = attend_in_windows(builder, scores, values)) return *made;
+  }
+  const int64_t tokens = builder.sizes.tokens;
+  const bool are_all =
+      scores.shape.back() == tokens && scores.shape[scores.shape.size() - 2] == tokens;
+  std::optional<WholeAttention> whole;
+  if (scores.has_softmax && (!are_all || builder.keeps_rows_apart)) {
+    whole = without_windows(builder, scores, values);
+  }
+  ElementSumRef result =
+      whole ? moved(whole->back, AttentionBuilder(builder, whole->scores).build(whole->values))
+            : AttentionBuilder(builder, scores).build(values);
   if (scores.weight) result = scaled(result, *scores.weight);
   for (const ScoresRef& other : scores.also) {
     result = sum(result, attend(builder, *other, values), 1.0);

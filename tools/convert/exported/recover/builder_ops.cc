@@ -375,9 +375,16 @@ ElementSumRef normalize(GraphBuilder& builder, const ElementSumRef& given, NormK
 }
 
 ElementSumRef activation(GraphBuilder& builder, const ElementSumRef& given, ActivationNode body) {
-  return each_element(
-      builder, on_one_source(builder, builder.materialised(given)),
-      [&](ValueId input) { return builder.graph.add(builder.name, body, {input}); });
+  ElementSumRef value = builder.materialised(given);
+  // Layers over tokens may leave some of a node's elements out.
+  bool is_of_one = builder.fixes_rows && value->is_plain();
+  for (size_t i = 0; i < value->elements() && is_of_one; ++i) {
+    is_of_one = builder.is_node(value->at(i)) && source_of(value->at(i)) == source_of(value->at(0));
+  }
+  if (!is_of_one) value = on_one_source(builder, value);
+  return each_element(builder, value, [&](ValueId input) {
+    return builder.graph.add(builder.name, body, {input});
+  });
 }
 
 namespace {
@@ -416,6 +423,13 @@ ElementSumRef pooled(GraphBuilder& builder, const ElementSumRef& given, size_t a
                      SelectKind kind) {
   const TraceSizes& sizes = builder.sizes;
   ElementSumRef whole = builder.materialised(given);
+  if (builder.fixes_rows) {
+    if (const auto windows = pooled_windows(builder, whole, axis, kind)) return *windows;
+    const bool is_mean = kind == SelectKind::kMean;
+    if (const auto means = is_mean ? mean_of_groups(builder, whole, axis) : std::nullopt) {
+      return *means;
+    }
+  }
   // Those of all rows, or of all but the first ones of a prefix.
   const uint32_t tokens = static_cast<uint32_t>(whole->shape[axis]);
   const uint32_t first_row = tokens < sizes.tokens ? sizes.tokens - tokens : 0;

@@ -741,6 +741,9 @@ std::optional<ElementSumRef> linear_of_windows(GraphBuilder& builder, const Elem
 ElementSumRef linear(GraphBuilder& builder, const ElementSumRef& value, const WeightRef& weight,
                      std::vector<double> bias) {
   if (const auto made = linear_of_tokens(builder, value, weight, bias)) return *made;
+  if (builder.fixes_rows) {
+    if (const auto made = linear_over_rows(builder, value, weight, bias)) return *made;
+  }
   return each_kind_of_row(builder, value, [&](const ElementSumRef& rows) {
     if (rows != value && weight.columns > builder.sizes.tokens) {
       if (const auto made = linear_of_tokens(builder, rows, weight, bias)) return *made;

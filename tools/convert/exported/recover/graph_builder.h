@@ -115,7 +115,10 @@ class GraphBuilder {
   // are a prefix of tokens, which windows take the place of.
   const bool keeps_rows_apart;
   bool has_other_rows = false;  // for which that makes a difference
-  TraceSizes sizes;             // of the present stream
+  // Whether there may be numbers of each pair of rows, as of a matrix over them, since sequences
+  // have as many rows as that of the example, and no others. Rows are kept apart then.
+  bool fixes_rows = false;
+  TraceSizes sizes;  // of the present stream
   Graph graph;
   std::string name;  // of nodes that are made next
   std::optional<Discovery> found;
@@ -313,6 +316,9 @@ enum class Together { kSum, kProduct, kMoved };
 // token alone, too. Other values stay as they are.
 std::vector<ElementSumRef> rows_of_sequences(GraphBuilder& builder,
                                              std::vector<ElementSumRef> values, Together how);
+// Values that are put together where their rows are others, which always stand with the same ones:
+// with rows of the same kind (row_matrices.cc). Others stay as they are.
+void set_rows_alike(GraphBuilder& builder, std::vector<ElementSumRef>& values);
 // The value without the dimensions along which it is repeated, which have then the extent 1.
 ElementSumRef without_repeats(const ElementSumRef& value);
 // What `make` gives for rows that are all the same columns of a source. Rows of several kinds, such
@@ -365,6 +371,11 @@ ElementSumRef padded_positions(GraphBuilder& builder, const ConstantRef& table,
                                const ElementSumRef& ids, int64_t padding);
 ElementSumRef linear(GraphBuilder& builder, const ElementSumRef& value, const WeightRef& weight,
                      std::vector<double> bias);
+// The same of rows that are one column of the tokens each, [.., tokens] to [.., results]: a matrix
+// over the tokens, of which there are so many and no others. Nothing for any other value.
+std::optional<ElementSumRef> linear_over_rows(GraphBuilder& builder, const ElementSumRef& value,
+                                              const WeightRef& weight,
+                                              const std::vector<double>& bias);
 // Of each run of elements of the last dimension.
 ElementSumRef norm(GraphBuilder& builder, const ElementSumRef& value, NormSpec spec);
 ElementSumRef normalize(GraphBuilder& builder, const ElementSumRef& value, NormKind kind);
@@ -377,6 +388,16 @@ ElementSumRef prefixed(GraphBuilder& builder, const ElementSumRef& value);
 // windows, and any other value as it is. Of images of which it is not known how they lie, throws
 // NotRecognised, and says in builder.found what they seem to be.
 ElementSumRef as_windows(GraphBuilder& builder, const ElementSumRef& value);
+// Of each column the largest number along `axis`, or the mean, where the pixels along it are those
+// of a window, in any order; nothing where they are anything else.
+std::optional<ElementSumRef> pooled_windows(GraphBuilder& builder, const ElementSumRef& value,
+                                            size_t axis, SelectKind kind);
+// The mean along `axis`, or the softmax, where the rows along it are a group of the tokens, which
+// share them out: with a row for each token. Nothing for any other value (row_matrices.cc).
+std::optional<ElementSumRef> mean_of_groups(GraphBuilder& builder, const ElementSumRef& value,
+                                            size_t axis);
+std::optional<ElementSumRef> softmax_of_groups(GraphBuilder& builder, const ElementSumRef& value,
+                                               size_t axis);
 // Of images that a convolution reads as [sequences, channels, height, width]: throws NotRecognised,
 // and says in builder.found how they lie. Other values stay as they are.
 void find_image(GraphBuilder& builder, const ElementSum& value);

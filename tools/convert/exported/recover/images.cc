@@ -328,4 +328,87 @@ ElementSumRef as_windows(GraphBuilder& builder, const ElementSumRef& value) {
   return plain(value->shape, std::move(numbers));
 }
 
+namespace {
+
+// Of each column the largest number of a window, or the mean.
+ValueId add_pool(GraphBuilder& builder, const Windows& windows, ValueId input, SelectKind kind) {
+  Graph& graph = builder.graph;
+  if (kind == SelectKind::kMax) return graph.add_max_pool(builder.name, windows, input);
+  DepthwiseNode mean;
+  mean.windows = windows;
+  mean.kernel.name = builder.name + ".mean";
+  mean.kernel.rows = windows.kernel();
+  mean.kernel.columns = graph.width(input);
+  set_exact(mean.kernel, [rows = mean.kernel.rows, columns = mean.kernel.columns] {
+    return std::vector<double>(size_t{rows} * columns, 1.0 / rows);
+  });
+  return graph.add_depthwise(builder.name, mean, input);
+}
+
+// The dimensions of a value, those along the pixels first, then `axis`, then those of columns.
+std::vector<size_t> pixels_first(const GraphBuilder& builder, const ElementSum& value,
+                                 size_t axis) {
+  std::vector<size_t> order, columns;
+  for (size_t d = 0; d < value.shape.size(); ++d) {
+    if (d == axis) continue;
+    const bool is_of_rows = value.shape[d] == 1 || is_along_tokens(builder, value, d);
+    (is_of_rows ? order : columns).push_back(d);
+  }
+  order.push_back(axis);
+  order.insert(order.end(), columns.begin(), columns.end());
+  return order;
+}
+
+}  // namespace
+
+std::optional<ElementSumRef> pooled_windows(GraphBuilder& builder, const ElementSumRef& given,
+                                            size_t axis, SelectKind kind) {
+  const bool is_pool = kind == SelectKind::kMax || kind == SelectKind::kMean;
+  if (!is_pool || !builder.is_node(given->front())) return std::nullopt;
+  const OnStream on(builder, *given);
+  const bool is_part = given->shape[axis] < builder.sizes.tokens;
+  if (!is_part || builder.source(given->front()).rows != builder.sizes.rows()) return std::nullopt;
+  const ElementSumRef value = on_one_source(builder, given);
+  const uint32_t from = source_of(value->front());
+  const Source source = builder.source_at(from);
+  const Axis image_axis = builder.graph.axes[builder.graph.axis(source.node)];
+  if (!image_axis.is_image() || source.rows != builder.sizes.sequences * image_axis.rows) {
+    return std::nullopt;
+  }
+  const std::vector<size_t> order = pixels_first(builder, *value, axis);
+  const ElementSumRef rows = permuted(value, order);
+  const size_t width = source.width * static_cast<size_t>(value->shape[axis]);
+  std::vector<int64_t> places(rows->elements());
+  for (size_t i = 0; i < places.size(); ++i) places[i] = index_of(rows->at(i));
+  const ImageLayout image = {source.width, image_axis.rows / image_axis.other, image_axis.other,
+                             false, false};
+  if (places.size() % width != 0) return std::nullopt;
+  const auto found = WindowFinder(image, places, width).find();
+  // Those that stand between each other's are groups of the same pixels.
+  const bool is_apart =
+      !found || found->windows.lines.dilation > 1 || found->windows.columns.dilation > 1;
+  if (is_apart && (!found || kind == SelectKind::kMean)) return std::nullopt;
+  const ElementSumRef made = builder.of_windows({.windows = found->windows,
+                                                 .input = source.node,
+                                                 .places = image_axis.rows,
+                                                 .add = [&](const Windows& windows, ValueId input) {
+                                                   return add_pool(builder, windows, input, kind);
+                                                 }});
+  std::vector<int64_t> numbers;
+  for (size_t row = 0; row < places.size(); row += width) {
+    const auto window = static_cast<size_t>(found->places[row]) / width;
+    for (size_t c = 0; c < source.width; ++c) {
+      const auto column = static_cast<size_t>(places[row + c]) % source.width;
+      numbers.push_back(made->at(window * source.width + column));
+    }
+  }
+  Shape shape = rows->shape;
+  std::vector<size_t> left = order;
+  const auto place = std::ranges::find(left, axis) - left.begin();
+  shape.erase(shape.begin() + place);
+  left.erase(left.begin() + place);
+  for (size_t& d : left) d -= d > axis ? 1 : 0;
+  return permuted(plain(std::move(shape), std::move(numbers)), inverse_order(left));
+}
+
 }  // namespace arenite::convert

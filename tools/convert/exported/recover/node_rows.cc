@@ -401,6 +401,8 @@ std::optional<int64_t> token_of(const GraphBuilder& builder, const ElementSum& v
 
 std::vector<ElementSumRef> rows_of_sequences(GraphBuilder& builder,
                                              std::vector<ElementSumRef> values, Together how) {
+  const bool has_pixels = builder.fixes_rows && builder.reads_images();
+  if (has_pixels && how != Together::kMoved) set_rows_alike(builder, values);
   if (builder.sizes.tokens == 1 || values.empty()) return values;
   std::vector<std::optional<int64_t>> tokens;
   for (const ElementSumRef& value : values) tokens.push_back(token_of(builder, *value));
@@ -486,7 +488,38 @@ ElementSumRef on_one_source(GraphBuilder& builder, const ElementSumRef& value) {
   return whole.made(builder, whole.rows[0].node);
 }
 
+namespace {
+
+// The first dimension of a value as [rows, parts], where it goes over parts of each token in turn.
+Shape with_parts_of_tokens(const GraphBuilder& builder, const ElementSum& value) {
+  Shape shape = value.shape;
+  const int64_t rows = builder.sizes.rows();
+  if (shape.size() < 2 || value.elements() == 0 || shape[0] <= rows || shape[0] % rows != 0) {
+    return shape;
+  }
+  const int64_t parts = shape[0] / rows;
+  const auto step = value.elements() / static_cast<size_t>(shape[0]);
+  const int64_t first = value.at(0), same = value.at(step), next = value.at(step * size_t(parts));
+  const bool are_parts = builder.is_node(first) && builder.is_node(same) && builder.is_node(next) &&
+                         builder.row_of(first) == builder.row_of(same) &&
+                         builder.row_of(first) != builder.row_of(next);
+  if (!are_parts) return shape;
+  shape[0] = parts;
+  shape.insert(shape.begin(), rows);
+  return shape;
+}
+
+}  // namespace
+
 ElementSumRef product(GraphBuilder& builder, const ElementSumRef& a, const ElementSumRef& b) {
+  if (const Shape split = with_parts_of_tokens(builder, *a);
+      split != a->shape && b->shape.size() == a->shape.size() && b->shape[0] == a->shape[0]) {
+    Shape other = b->shape;
+    other[0] = split[1];
+    other.insert(other.begin(), split[0]);
+    const Shape shape = broadcast(a->shape, b->shape);
+    return with_shape(product(builder, with_shape(a, split), with_shape(b, other)), shape);
+  }
   const std::vector<ElementSumRef> values = rows_of_sequences(
       builder, {builder.materialised(a), builder.materialised(b)}, Together::kProduct);
   ElementSumRef first = without_repeats(values[0]), second = without_repeats(values[1]);
@@ -636,7 +669,16 @@ ValueId output(GraphBuilder& builder, const ElementSumRef& given) {
   // The numbers of a row may be given out in several dimensions, in any order.
   if (!is_column) value = with_shape(value, shape_of_rows(builder, *value));
   if (value->shape.size() == 1) value = with_shape(value, {1, value->shape[0]});
-  const NodeRows rows = rows_of(builder, value);
+  NodeRows rows;
+  try {
+    rows = rows_of(builder, value);
+  } catch (const NotRecognised&) {
+    // Of so many tokens alone, all numbers of a sequence may stand in one row.
+    if (!builder.fixes_rows) throw;
+    const auto sequences = int64_t{builder.sizes.sequences};
+    const auto count = static_cast<int64_t>(value->elements());
+    rows = rows_of(builder, with_shape(value, {sequences, count / sequences}));
+  }
   builder.has_other_rows = builder.has_other_rows || rows.rows.size() > rows.count;
   refuse_op_if<Cause::kInput>(
       !std::ranges::is_sorted(rows.rows) ||

@@ -251,12 +251,16 @@ bool is_of_queries(const GraphBuilder& builder, const ElementSum& value) {
     return false;
   }
   const auto tokens = static_cast<size_t>(value.shape.back());
+  uint32_t before = 0;
   for (size_t i = 0; i < tokens; ++i) {
     const int64_t first = value.at(0), own = value.at(i * tokens + i);
-    if (!builder.is_node(first) || !builder.is_node(own) ||
-        builder.row_of(own) != builder.row_of(first) + i) {
+    if (!builder.is_node(first) || !builder.is_node(own)) return false;
+    // Those of a window are some of an image's.
+    const uint32_t row = builder.row_of(own);
+    if (builder.fixes_rows ? i != 0 && row <= before : row != builder.row_of(first) + i) {
       return false;
     }
+    before = row;
   }
   return true;
 }

@@ -309,6 +309,63 @@ ScoresRef times_value(GraphBuilder& builder, const Scores& scores, const Element
   return result;
 }
 
+namespace {
+
+// [.., queries, keys] whose numbers are those of the keys for all queries, but where a constant far
+// below any score hides them.
+struct TermsOfKeys {
+  ElementSumRef value;  // [.., 1, keys]
+  std::optional<Array> hidden;
+};
+std::optional<TermsOfKeys> terms_of_keys(const GraphBuilder& builder, const ElementSum& value) {
+  const size_t rank = value.shape.size();
+  if (rank < 2 || value.terms.size() != 1 || value.elements() == 0) return std::nullopt;
+  const Term& term = value.terms[0];
+  const auto queries = static_cast<size_t>(value.shape[rank - 2]);
+  const auto keys = static_cast<size_t>(value.shape[rank - 1]);
+  std::map<const Constant*, Array::Reals> tables;
+  const auto is_hidden = [&](size_t i) {
+    const int64_t number = term.places.at(i);
+    if (number == kNoElement || builder.source(number).kind != Source::Kind::kTable) return false;
+    const ConstantRef& table = builder.source(number).table;
+    const auto [known, is_new] = tables.try_emplace(table.get());
+    if (is_new) known->second = table->array().to_reals();
+    const double added = known->second[static_cast<size_t>(index_of(number))];
+    return added * term.factors.at(i) <= kHiddenScoreMax;
+  };
+  std::vector<int64_t> numbers;
+  std::vector<double> factors;
+  Array::Reals added(value.elements(), 0.0);
+  for (size_t begin = 0; begin < value.elements(); begin += queries * keys) {
+    for (size_t k = 0; k < keys; ++k) {
+      std::optional<size_t> seen;
+      for (size_t i = begin + k; i < begin + queries * keys; i += keys) {
+        if (is_hidden(i)) {
+          added[i] = kHidden;
+          continue;
+        }
+        if (!seen) seen = i;
+        if (term.places.at(i) != term.places.at(*seen)) return std::nullopt;
+        if (term.factors.at(i) != term.factors.at(*seen)) return std::nullopt;
+      }
+      if (!seen || !builder.is_node(term.places.at(*seen))) return std::nullopt;
+      numbers.push_back(term.places.at(*seen));
+      factors.push_back(term.factors.at(*seen));
+    }
+  }
+  const Shape shape = joined(leading(value.shape), 1, static_cast<int64_t>(keys));
+  TermsOfKeys terms{scaled(plain(shape, std::move(numbers)), Array::real(shape, factors)), {}};
+  const bool hides = std::ranges::any_of(added, [](double number) { return number != 0.0; });
+  if (hides) terms.hidden = Array::real(value.shape, std::move(added));
+  return terms;
+}
+
+}  // namespace
+
+bool is_of_keys(const GraphBuilder& builder, const ElementSum& value) {
+  return terms_of_keys(builder, value).has_value();
+}
+
 ScoresRef plus_value(GraphBuilder& builder, const Scores& scores, const ElementSumRef& given) {
   const auto result = copy(scores);
   if (given->shape.size() < 2 || broadcast(scores.shape, given->shape) != scores.shape ||
@@ -316,8 +373,13 @@ ScoresRef plus_value(GraphBuilder& builder, const Scores& scores, const ElementS
     return nullptr;
   }
   if (given->shape.back() == 1) return scores.sinks ? nullptr : result;
-  const bool is_of_keys = given->shape[given->shape.size() - 2] == 1;
-  if (!is_of_keys || !scores.query || scores.head_factors) return nullptr;
+  if (!scores.query || scores.head_factors) return nullptr;
+  if (given->shape[given->shape.size() - 2] != 1) {
+    const auto terms = terms_of_keys(builder, *given);
+    if (!terms) return nullptr;
+    const ScoresRef plus = plus_value(builder, scores, terms->value);
+    return plus && terms->hidden ? with_added(*plus, *terms->hidden, 0) : plus;
+  }
   const ElementSumRef value = builder.materialised(given);
   const Shape lead = leading(scores.shape);
   const ElementSumRef each = stretched(value, joined(lead, 1, scores.shape.back()));
@@ -348,6 +410,48 @@ ScoresRef plus_value(GraphBuilder& builder, const Scores& scores, const ElementS
       scores.query, [&](size_t, int64_t last) { return number_of(ones, builder.row_of(last)); });
   result->key = with_column(scores.key, [&](size_t row, int64_t) { return each->at(row); });
   return result;
+}
+
+namespace {
+
+// The columns of [.., rows, columns] and those of another value of as many rows.
+ElementSumRef beside(const ElementSumRef& a, const ElementSumRef& b) {
+  Movement both{.shape = a->shape};
+  both.shape.back() += b->shape.back();
+  std::vector<int64_t>& sources = both.sources.emplace();
+  const int64_t width = both.shape.back(), first = a->shape.back(), second = width - first;
+  const auto all = static_cast<int64_t>(a->elements());
+  for (int64_t i = 0, count = static_cast<int64_t>(elements_of(both.shape)); i < count; ++i) {
+    const int64_t row = i / width, column = i % width;
+    sources.push_back(column < first ? row * first + column : all + row * second + column - first);
+  }
+  const ElementSumRef parts[] = {a, b};
+  return moved(both, parts);
+}
+
+}  // namespace
+
+ScoresRef plus_scores(GraphBuilder& builder, const Scores& a, const Scores& given, double factor) {
+  const auto is_plain = [](const Scores& scores) {
+    return scores.query && !scores.tanh_factor && !scores.head_factors && !scores.zeroed &&
+           !scores.sinks && !scores.has_softmax && !scores.is_exponential && scores.scale != 0.0;
+  };
+  if (!is_plain(a) || !is_plain(given) || a.shape != given.shape || factor == 0.0 ||
+      (given.added && factor < 0.0)) {
+    return nullptr;
+  }
+  const Scores b = factor == 1.0 ? given : *with_scale(given, factor);
+  ScoresRef result = copy(a);
+  if (b.added) result = with_added(*result, *b.added, b.positions_max);
+  const auto joined = std::make_shared<Scores>(*result);
+  const auto settled = [&](const ElementSumRef& value) { return builder.materialised(value); };
+  joined->query = beside(settled(a.query), settled(scaled(b.query, b.scale / a.scale)));
+  joined->key = beside(settled(a.key), settled(b.key));
+  if (b.query_terms) {
+    joined->query_terms = a.query_terms ? sum(a.query_terms, b.query_terms, 1.0) : b.query_terms;
+  }
+  joined->may_see_nothing = a.may_see_nothing || b.may_see_nothing;
+  return joined;
 }
 
 ScoresRef with_sinks(const Scores& scores, const Array& sinks, bool is_first) {

@@ -99,9 +99,14 @@ ScoresRef sum_of_weights(const Scores& a, const Scores& b, double factor_b);
 // Scores times a value of each query [..., queries, 1], or of each key [..., 1, keys]; nothing for
 // a value of another shape.
 ScoresRef times_value(GraphBuilder& builder, const Scores& scores, const ElementSumRef& value);
-// Scores plus a value of each key [..., 1, keys], as one more column of queries and keys; a value
-// of each query [..., queries, 1] changes no weight. Nothing for a value of another shape.
+// Scores plus a value of each key, as one more column of queries and keys: [..., 1, keys], or for
+// each query, where constants may hide some. A value of each query [..., queries, 1] changes no
+// weight. Nothing for a value of another kind.
+bool is_of_keys(const GraphBuilder& builder, const ElementSum& value);
 ScoresRef plus_value(GraphBuilder& builder, const Scores& scores, const ElementSumRef& value);
+// Plus other scores times a factor: a product of the queries and keys of both, side by side.
+// Nothing where either is more than a product to which constants or terms are added.
+ScoresRef plus_scores(GraphBuilder& builder, const Scores& a, const Scores& given, double factor);
 // Values without the row that has the weight of a sink, which is zeros; or as they are.
 ElementSumRef without_sink(const GraphBuilder& builder, const Scores& weights,
                            const ElementSumRef& values);
@@ -109,6 +114,33 @@ ElementSumRef without_sink(const GraphBuilder& builder, const Scores& weights,
 Array of_all_queries(const Array& column);
 // Moved, where the last two dimensions stay what they are, change places, or get or lose a sink.
 ScoresRef moved_scores(const Scores& scores, const Movement& movement);
+
+// Attention within windows as one of all tokens (windowed_attention.cc): its scores, its values,
+// and what puts its results back into windows. Nothing where queries of windows do not share out
+// the tokens.
+struct WholeAttention {
+  Scores scores;
+  ElementSumRef values;
+  Movement back;
+};
+std::optional<WholeAttention> without_windows(GraphBuilder& builder, const Scores& scores,
+                                              const ElementSumRef& values);
+// Refuses more numbers than a model may add to scores.
+void check_terms(size_t numbers);
+
+// ---- numbers of each pair of a query and a key, as columns of both (pair_columns.cc) ----
+
+// Rows [.., rows, columns] that are some of an image's, each second one of each second line, as
+// those of a node that has no others; any other value as it is.
+ElementSumRef with_own_rows(GraphBuilder& builder, const ElementSumRef& value);
+// Those that are added to scores of rows of two kinds; null for any other scores.
+ScoresRef pairs_as_columns(GraphBuilder& builder, const Scores& scores);
+// Attention within windows whose queries and keys are rows of two kinds, as one that hides the keys
+// of other windows; nothing for any other scores.
+std::optional<ElementSumRef> attend_in_windows(GraphBuilder& builder, const Scores& scores,
+                                               const ElementSumRef& values);
+// Those that queries bring with them, whatever the places of keys they are for. REQUIRES: some.
+ScoresRef query_terms_as_columns(GraphBuilder& builder, const Scores& scores);
 
 // The weights times values [..., keys, value_dim].
 ElementSumRef attend(GraphBuilder& builder, const Scores& scores, const ElementSumRef& values);

@@ -437,9 +437,10 @@ class SumBuilder {
       return embedding != nullptr && embedding->tokens && !embedding->positions &&
              (summand.is_node() || (summand.is_even() && !embedding->types));
     });
-    refuse_op_if(
-        without_positions == summands.end() || !positions->is_node(),
-        "positions that leave padding out are expected to be added to the embedding of tokens");
+    refuse_op_if(!positions->is_node(),
+                 "positions that leave padding out are multiplied by "
+                 "numbers that differ from column to column");
+    if (without_positions == summands.end()) return;
     const double scale = without_positions->factors[0];
     without_positions->factors.assign(width_, 1.0);
     join(without_positions, positions, [&](EmbeddingNode& node, const EmbeddingNode& part) {

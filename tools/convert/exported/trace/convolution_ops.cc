@@ -268,30 +268,66 @@ void widen(const GraphBuilder& builder, ElementSumRef& value, Shape& kernel, Sha
   convolution.padding_after.insert(convolution.padding_after.begin(), 0);
 }
 
-// The tokens of an image of one line, where there are no images.
-void narrow(const GraphBuilder& builder, ElementSumRef& value, Shape& kernel, Shape& result,
-            Convolution& convolution) {
-  const bool is_line = kernel.size() == 4 && !builder.reads_images() && value->shape[2] == 1 &&
-                       kernel[2] == 1 && result[2] == 1 && convolution.padding_before[0] == 0 &&
-                       convolution.padding_after[0] == 0;
-  if (!is_line) return;
-  value = with_shape(value, {value->shape[0], value->shape[1], value->shape[3]});
-  kernel.erase(kernel.begin() + 2);
-  result.erase(result.begin() + 2);
-  for (Shape* numbers : {&convolution.stride, &convolution.dilation, &convolution.padding_before,
-                         &convolution.padding_after}) {
-    numbers->erase(numbers->begin());
+// A kernel of two directions that is 1 wide in one of them, where there are no images: what stands
+// along that one, such as heads or the columns of each, are channels that share the kernel.
+struct Folded {
+  size_t dimension = 0;  // of the value; 0: none
+  int64_t extent = 1;
+
+  // [sequences, channels, lines, columns] as [sequences, extent * channels, places], and back.
+  std::vector<size_t> order() const {
+    return dimension == 3 ? std::vector<size_t>{0, 3, 1, 2} : std::vector<size_t>{0, 2, 1, 3};
   }
+  ElementSumRef unfolded(const ElementSumRef& value) const {
+    if (dimension == 0) return value;
+    const Shape& all = value->shape;
+    const Shape each = {all[0], extent, all[1] / extent, all[2]};
+    return permuted(with_shape(value, each), inverse_order(order()));
+  }
+};
+
+Folded fold(const GraphBuilder& builder, ElementSumRef& value, ConstantRef& weight, Shape& kernel,
+            Shape& result, Convolution& convolution) {
+  if (kernel.size() != 4 || builder.reads_images()) return {};
+  for (const size_t d : {size_t{2}, size_t{3}}) {
+    const auto own = static_cast<ptrdiff_t>(d - 2);
+    const bool is_narrow = kernel[d] == 1 && convolution.padding_before[d - 2] == 0 &&
+                           convolution.padding_after[d - 2] == 0 &&
+                           (convolution.stride[d - 2] == 1 || value->shape[d] == 1) &&
+                           !is_along_tokens(builder, *value, d);
+    if (!is_narrow) continue;
+    const Folded made{d, value->shape[d]};
+    const Shape shape = value->shape;
+    value =
+        with_shape(permuted(value, made.order()), {shape[0], made.extent * shape[1], shape[5 - d]});
+    const int64_t taps = kernel[1] * kernel[5 - d];
+    weight = moved(Movement{.shape = {made.extent * kernel[0], kernel[1], kernel[5 - d]},
+                            .walk = {made.extent, kernel[0] * taps},
+                            .strides = {0, 1}},
+                   weight);
+    kernel = weight->shape();
+    result = {result[0], made.extent * result[1], result[5 - d]};
+    for (Shape* numbers : {&convolution.stride, &convolution.dilation, &convolution.padding_before,
+                           &convolution.padding_after}) {
+      numbers->erase(numbers->begin() + own);
+    }
+    convolution.groups *= made.extent;
+    return made;
+  }
+  return {};
 }
 
+// With the bias of each channel `copies` times.
 AddNodes convolution_nodes(Tracer& tracer, const ConstantRef& weight, int64_t groups,
-                           const TracedValue* bias) {
+                           const TracedValue* bias, int64_t copies) {
   TokenConvolution made{tracer, weight, groups, {}};
   refuse_op_if(groups > kGroupsMax && !made.is_depthwise(),
                "it has {} groups: expected one for each channel, or at most {}", groups,
                kGroupsMax);
   if (bias != nullptr) {
-    made.bias = tracer.array_of(*bias).to_reals();
+    const Array::Reals each = tracer.array_of(*bias).to_reals();
+    for (int64_t i = 0; i < copies; ++i)
+      made.bias.insert(made.bias.end(), each.begin(), each.end());
     refuse_op_if(made.bias.size() != static_cast<size_t>(made.outputs()),
                  "its bias has another width than its results");
   }
@@ -327,6 +363,7 @@ std::optional<TracedValue> convolution_op(Tracer& tracer, const Call& call) {
   const bool is_single = is_of_single_places(weights, convolution);
   Shape kernel = weights.shape(), flat = result;
   ConstantRef taps = weight;
+  Folded folded;
   if (!is_single) {
     // What sees all lines at once has one line of all their numbers.
     const bool is_high = kernel.size() == 4 && !tracer.builder.reads_images() && kernel[2] > 1 &&
@@ -337,13 +374,15 @@ std::optional<TracedValue> convolution_op(Tracer& tracer, const Call& call) {
       value = with_shape(value, {shape[0], kernel[1], 1, shape[3]});
     }
     widen(tracer.builder, value, kernel, flat, convolution);
-    narrow(tracer.builder, value, kernel, flat, convolution);
+    folded = fold(tracer.builder, value, taps, kernel, flat, convolution);
   }
   if (tracer.builder.images != 0) find_image(tracer.builder, *value);
   const ElementSumRef made =
-      is_single ? of_places(tracer, value, weight, convolution.groups, bias)
-                : over_windows(tracer.builder, value, kernel, convolution, true,
-                               convolution_nodes(tracer, taps, convolution.groups, bias), flat);
+      is_single
+          ? of_places(tracer, value, weight, convolution.groups, bias)
+          : folded.unfolded(over_windows(
+                tracer.builder, value, kernel, convolution, true,
+                convolution_nodes(tracer, taps, convolution.groups, bias, folded.extent), flat));
   if (!has_batch) result.erase(result.begin());
   return with_shape(made, result);
 }
@@ -444,8 +483,8 @@ std::optional<TracedValue> max_pool_op(Tracer& tracer, const Call& call) {
   return with_shape(over_windows(builder, value, kernel, convolution, false, add, flat), result);
 }
 
-// ---- rows of tokens beside rows in turn of windows over them, as of a layer that halves their
-// number and one that doubles it again ----
+// ---- rows of zeros that pad others, and rows of tokens beside rows in turn of windows over them,
+// as of a layer that halves their number and one that doubles it again ----
 
 namespace {
 
@@ -500,6 +539,46 @@ ElementSumRef on_stream(GraphBuilder& builder, const ElementSumRef& given, uint3
 }
 
 }  // namespace
+
+Call with_rows_of_zeros(Tracer& tracer, const Call& call) {
+  const bool pads = is_one_of(call.op, {"pad", "constant_pad_nd"});
+  const TracedValue* const given = pads ? value_of(call, "self") : nullptr;
+  if (!tracer.builder.fixes_rows || given == nullptr || given->is_constant() ||
+      given->is<ScoresRef>() || call.text("mode", "constant") != "constant" ||
+      call.real("value", 0.0) != 0.0) {
+    return call;
+  }
+  const ElementSumRef value = tracer.as_sum(*given);
+  const Shape& shape = value->shape;
+  const std::vector<int64_t> zeros = call.integers("pad");
+  // Of the last dimension first, before and after it.
+  if (shape.size() < 3 || zeros.size() != 4 || zeros[0] != 0 || zeros[1] != 0 || zeros[2] < 0 ||
+      zeros[3] < 0) {
+    return call;
+  }
+  const size_t dim = shape.size() - 2;
+  const auto stream = tracer.builder.stream_of(*value);
+  if (!stream || shape[dim] != tracer.builder.sizes_of(*stream).tokens ||
+      !is_along_tokens(tracer.builder, *value, dim)) {
+    return call;
+  }
+  Argument::List parts;
+  const auto add_zeros = [&](int64_t rows) {
+    Shape part = shape;
+    part[dim] = rows;
+    if (rows == 0) return;
+    parts.emplace_back(traced(std::make_shared<const Constant>(
+        kNoValue, Array::real(part, Array::Reals(elements_of(part), 0.0)))));
+  };
+  add_zeros(zeros[2]);
+  parts.emplace_back(traced(value));
+  add_zeros(zeros[3]);
+  if (parts.size() == 1) return call;
+  return {.op = "cat",
+          .arguments = {{"tensors", std::move(parts)}, {"dim", static_cast<int64_t>(dim)}},
+          .stack_trace = call.stack_trace,
+          .part_of = call.target()};
+}
 
 Call with_rows_alike(Tracer& tracer, const Call& call) {
   GraphBuilder& builder = tracer.builder;

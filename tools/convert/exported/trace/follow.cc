@@ -47,6 +47,25 @@ void take_pairs(Graph& graph, const TraceShape& trace_shape, const std::string& 
   }
 }
 
+// Positions that leave padding out are read with ids, which look up zeros where they are added to
+// no embedding of tokens.
+void add_tokens_of_padding(Graph& graph) {
+  for (const ValueId value : graph.order()) {
+    auto* const embedding = graph.as<EmbeddingNode>(value);
+    if (embedding == nullptr || !embedding->padding_id || embedding->tokens) continue;
+    WeightRef zeros;
+    zeros.name = graph.node(value).name + ".no_tokens";
+    zeros.rows = 1;
+    for (const GraphInput& input : graph.inputs) {
+      if (input.axis == graph.axis(value)) zeros.rows = std::max(1u, input.vocab_size);
+    }
+    zeros.columns = embedding->positions->columns;
+    const size_t numbers = size_t{zeros.rows} * zeros.columns;
+    set_exact(zeros, [numbers] { return std::vector<double>(numbers, 0.0); });
+    embedding->tokens = zeros;
+  }
+}
+
 // Nothing if it has to be followed anew, in another `trace_shape`. Where it is refused,
 // `has_other_rows` says whether it may not be if rows are kept apart.
 std::optional<Followed> follow_once(const std::shared_ptr<const ExportedProgram>& program,
@@ -66,6 +85,7 @@ std::optional<Followed> follow_once(const std::shared_ptr<const ExportedProgram>
   }
   followed.graph = builder.graph;
   followed.graph.remove_unread();
+  add_tokens_of_padding(followed.graph);
   take_pairs(followed.graph, trace_shape, program->source);
   for (uint32_t i = 0; i < trace_shape.inputs(); ++i) {
     followed.positions_max.push_back(builder.positions_max(i));
@@ -130,6 +150,10 @@ class Readings {
     bool has_other_rows = false;
     return follow(shape.with_rows_apart(), least, has_other_rows);
   }
+  std::optional<Followed> follow_fixed(const TraceShape& shape) {
+    bool has_other_rows = false;
+    return follow(shape.with_fixed_rows(), {}, has_other_rows);
+  }
 
   size_t reached = 0;       // by what is told
   std::exception_ptr told;  // null: nothing was refused
@@ -160,7 +184,8 @@ Followed follow_any(const std::shared_ptr<const ExportedProgram>& program, Trace
   }
   // All ops were followed, and the output is no row of tokens.
   const bool is_of_output = readings.reached == SIZE_MAX;
-  const bool is_cut = !is_of_output && program->nodes[readings.reached].op.starts_with("conv");
+  const std::string op = is_of_output ? "" : program->nodes[readings.reached].op;
+  const bool is_cut = op.starts_with("conv");
   const auto images = is_of_output ? std::nullopt : given.of_images();
   const auto series = is_of_output ? std::nullopt : given.with_series();
   const auto columns = is_of_output ? std::nullopt : given.with_columns_first();
@@ -175,6 +200,10 @@ Followed follow_any(const std::shared_ptr<const ExportedProgram>& program, Trace
   if (!followed && have_series_rows) followed = readings.follow_apart(*series, {});
   if (!followed && columns) followed = readings.follow(*columns, {}, have_columns_rows);
   if (!followed && have_columns_rows) followed = readings.follow_apart(*columns, {});
+  // Last, for a model of one length is one of few.
+  const bool is_one = given.inputs() == 1;
+  if (!followed && is_one) followed = readings.follow_fixed(given);
+  if (!followed && is_one && images) followed = readings.follow_fixed(*images);
   if (followed) return std::move(*followed);
   if (has_one_token && !is_of_output && !is_cut) given.refuse_one_token();
   std::rethrow_exception(readings.told);

@@ -58,6 +58,11 @@ std::optional<Array> added_of_weights(const ConstantRef& constant, int64_t token
 
 constexpr int64_t kMatricesMax = 256;  // of one product
 
+// The result of an op of these arguments.
+TracedValue run(Tracer& tracer, const char* op, std::vector<NamedArgument> arguments) {
+  return tracer.trace({.op = op, .arguments = std::move(arguments)}).at(0);
+}
+
 int64_t product_of(const Shape& shape, size_t begin, size_t end) {
   int64_t product = 1;
   for (size_t d = begin; d < end; ++d) product *= shape[d];
@@ -247,20 +252,30 @@ std::optional<ElementSumRef> weighted_sums(Tracer& tracer, const ElementSumRef& 
   }
   std::vector<TracedValue> parts;
   for (int64_t query = 0; query < queries; ++query) {
-    const auto run = [&](const char* op, std::vector<NamedArgument> arguments) {
-      return tracer.trace({.op = op, .arguments = std::move(arguments)}).at(0);
-    };
     const TracedValue row =
-        run("select",
+        run(tracer, "select",
             {{"self", traced(weights)}, {"dim", static_cast<int64_t>(rank - 2)}, {"index", query}});
-    const TracedValue column = run("unsqueeze", {{"self", traced(row)}, {"dim", int64_t{-1}}});
-    const TracedValue each = run("mul", {{"self", traced(column)}, {"other", traced(values)}});
-    const TracedValue made = run("sum", {{"self", traced(each)},
-                                         {"dim", Argument::List{static_cast<int64_t>(rank - 2)}},
-                                         {"keepdim", true}});
+    const TracedValue column =
+        run(tracer, "unsqueeze", {{"self", traced(row)}, {"dim", int64_t{-1}}});
+    const TracedValue each =
+        run(tracer, "mul", {{"self", traced(column)}, {"other", traced(values)}});
+    const TracedValue made = run(tracer, "sum",
+                                 {{"self", traced(each)},
+                                  {"dim", Argument::List{static_cast<int64_t>(rank - 2)}},
+                                  {"keepdim", true}});
     parts.push_back(tracer.builder.materialised(tracer.as_sum(made)));
   }
   if (queries == 1) return tracer.as_sum(parts[0]);
+  if (tracer.builder.fixes_rows) {  // as numbers of each sequence
+    std::vector<ElementSumRef> rows;
+    for (const TracedValue& part : parts) rows.push_back(tracer.as_sum(part));
+    Shape shape = rows[0]->shape;
+    shape[rank - 2] = queries;
+    const int64_t width = shape.back(), each = static_cast<int64_t>(rows[0]->elements());
+    const Movement stack = {
+        .shape = shape, .walk = {each / width, queries, width}, .strides = {width, each, 1}};
+    return moved(stack, rows);
+  }
   Argument::List tensors;
   for (const TracedValue& part : parts) tensors.emplace_back(traced(part));
   return tracer.as_sum(tracer
@@ -290,13 +305,19 @@ bool mixes_rows(const GraphBuilder& builder, const ElementSum& value) {
   return false;
 }
 
+bool has_row_of_each_token(const GraphBuilder& builder, const ElementSum& value) {
+  std::set<uint32_t> rows;
+  for (size_t i = 0; i < value.elements(); ++i) {
+    if (!builder.is_node(value.at(i)) || builder.is_pooled(value.at(i))) return false;
+    rows.insert(builder.row_of(value.at(i)));
+  }
+  return rows.size() == builder.sizes.rows();
+}
+
 // Products of matrices that each token, or each sequence, has: [.., m, k] and [.., k, n], as sums
 // of products of numbers. Nothing for any other product.
 std::optional<ElementSumRef> products_of_rows(Tracer& tracer, const TracedValue& a,
                                               const TracedValue& b) {
-  const auto run = [&](const char* op, std::vector<NamedArgument> arguments) {
-    return tracer.trace({.op = op, .arguments = std::move(arguments)}).at(0);
-  };
   const ElementSumRef first = tracer.as_sum(a), second = tracer.as_sum(b);
   const size_t rank = first->shape.size();
   if (rank < 2 || second->shape.size() != rank) return std::nullopt;
@@ -307,28 +328,103 @@ std::optional<ElementSumRef> products_of_rows(Tracer& tracer, const TracedValue&
   if (rank == 2 && is_of_sequences(first) && is_of_sequences(second) && first->shape[0] == 1 &&
       second->shape[1] == 1) {
     const TracedValue products =
-        run("mul", {{"self", traced(first)}, {"other", traced(turned(second))}});
+        run(tracer, "mul", {{"self", traced(first)}, {"other", traced(turned(second))}});
     return tracer.as_sum(
-        run("sum",
+        run(tracer, "sum",
             {{"self", traced(products)}, {"dim", Argument::List{int64_t{-1}}}, {"keepdim", true}}));
   }
   // Of one row each, as where tokens are taken for sequences, they are scores.
   const bool are_numbers = rank > 1 && first->shape[rank - 2] * second->shape.back() == 1;
-  if (rank < 3 || are_numbers || summed > kSummedProductsMax ||
-      mixes_rows(tracer.builder, *first) || mixes_rows(tracer.builder, *second)) {
-    return std::nullopt;
-  }
-  ElementSumRef sums;
+  if (rank < 3 || are_numbers || summed > kSummedProductsMax) return std::nullopt;
+  // Where windows over tokens are multiplied, a part has a row of each token, shifted.
+  const bool has_windows =
+      mixes_rows(tracer.builder, *first) || mixes_rows(tracer.builder, *second);
+  std::vector<std::pair<ElementSumRef, ElementSumRef>> factors;
   for (int64_t k = 0; k < summed; ++k) {
     const auto part = [&](const ElementSumRef& of, int64_t dim) {
-      return run("slice",
-                 {{"self", traced(of)}, {"dim", dim}, {"start", k}, {"end", k + int64_t{1}}});
+      const ElementSumRef column = tracer.as_sum(
+          run(tracer, "slice",
+              {{"self", traced(of)}, {"dim", dim}, {"start", k}, {"end", k + int64_t{1}}}));
+      const int64_t rows = tracer.builder.sizes.rows();
+      const auto count = static_cast<int64_t>(column->elements());
+      if (count % rows != 0) return column;
+      const ElementSumRef whole = with_shape(column, {rows, count / rows});
+      const ElementSumRef shifted = shifted_rows(tracer.builder, whole);
+      return shifted == whole ? column : with_shape(shifted, column->shape);
     };
-    const TracedValue one =
-        run("mul", {{"self", traced(part(first, -1))}, {"other", traced(part(second, -2))}});
-    sums = sums == nullptr ? tracer.as_sum(one) : sum(sums, tracer.as_sum(one), 1.0);
+    factors.emplace_back(part(first, -1), part(second, -2));
+    const auto& [a_part, b_part] = factors.back();
+    for (const ElementSumRef& each : {a_part, b_part}) {
+      if (mixes_rows(tracer.builder, *each)) return std::nullopt;
+      if (has_windows && !has_row_of_each_token(tracer.builder, *each)) return std::nullopt;
+    }
+  }
+  ElementSumRef sums;
+  for (const auto& [a_part, b_part] : factors) {
+    const ElementSumRef one =
+        tracer.as_sum(run(tracer, "mul", {{"self", traced(a_part)}, {"other", traced(b_part)}}));
+    sums = sums == nullptr ? one : sum(sums, one, 1.0);
   }
   return sums;
+}
+
+// The one score of the only row of each sequence, [.., 1, width] and [.., width, 1], or the only
+// row times its weight, which is 1. Nothing for any other product.
+std::optional<ElementSumRef> product_of_single_rows(Tracer& tracer, const TracedValue& a,
+                                                    const TracedValue& b) {
+  const Shape first = shape_of(a), second = shape_of(b);
+  const size_t rank = first.size();
+  const ElementSumRef& right = b.as<ElementSumRef>();
+  if (!tracer.builder.fixes_rows || rank < 3 || second.size() != rank || first[rank - 2] != 1 ||
+      !right || !tracer.builder.is_pooled(right->front())) {
+    return std::nullopt;
+  }
+  if (const auto weight = a.as<ConstantRef>()) {
+    const Array::Reals numbers = weight->array().to_reals();
+    const bool is_one = std::ranges::all_of(numbers, [](double number) { return number == 1.0; });
+    const bool is_weight = first[rank - 1] == 1 && broadcast(first, second) == second;
+    return is_one && is_weight ? std::optional(right) : std::nullopt;
+  }
+  if (second[rank - 1] != 1 || !tracer.builder.is_pooled(tracer.as_sum(a)->front())) return {};
+  const TracedValue products =
+      run(tracer, "mul", {{"self", traced(a)}, {"other", traced(turned(right))}});
+  return tracer.as_sum(
+      run(tracer, "sum",
+          {{"self", traced(products)}, {"dim", Argument::List{int64_t{-1}}}, {"keepdim", true}}));
+}
+
+constexpr int64_t kPooledMatrixMax = 4096;  // numbers of one head
+
+// Rows of tokens times a matrix that each sequence has, as of linear attention or of channels that
+// attend to each other: all products of numbers, and their sums. Nothing for any other product.
+std::optional<ElementSumRef> product_with_pooled(Tracer& tracer, const TracedValue& a,
+                                                 const TracedValue& b) {
+  GraphBuilder& builder = tracer.builder;
+  const size_t rank = shape_of(a).size();
+  if (!builder.fixes_rows || a.is_constant() || b.is_constant() || rank < 3 ||
+      shape_of(b).size() != rank) {
+    return std::nullopt;
+  }
+  const ElementSumRef first = tracer.as_sum(a), second = tracer.as_sum(b);
+  const bool is_left = builder.is_pooled(first->front());
+  const ElementSumRef rows = is_left ? turned(second) : first;    // [.., rows, summed]
+  const ElementSumRef matrix = is_left ? first : turned(second);  // [.., results, summed]
+  const int64_t results = matrix->shape[rank - 2], summed = matrix->shape[rank - 1];
+  if (builder.is_pooled(rows->front()) || !builder.is_pooled(matrix->front()) ||
+      !is_along_tokens(builder, *rows, rank - 2) || results * summed > kPooledMatrixMax) {
+    return std::nullopt;
+  }
+  const auto with_dimension = [&](const ElementSumRef& value, size_t place) {
+    Shape shape = value->shape;
+    shape.insert(shape.begin() + static_cast<ptrdiff_t>(place), 1);
+    return with_shape(builder.materialised(value), shape);
+  };
+  const TracedValue products = run(tracer, "mul",
+                                   {{"self", traced(with_dimension(rows, rank - 1))},
+                                    {"other", traced(with_dimension(matrix, rank - 2))}});
+  const ElementSumRef made = tracer.as_sum(
+      run(tracer, "sum", {{"self", traced(products)}, {"dim", Argument::List{int64_t{-1}}}}));
+  return is_left ? turned(made) : made;
 }
 
 TracedValue product(Tracer& tracer, const TracedValue& a, const TracedValue& b) {
@@ -340,6 +436,8 @@ TracedValue product(Tracer& tracer, const TracedValue& a, const TracedValue& b) 
   }
   const ElementSumRef& right = b.as<ElementSumRef>();
   const bool is_of_sequences = right && tracer.builder.is_pooled(right->front());
+  if (const auto made = product_of_single_rows(tracer, a, b)) return *made;
+  if (const auto made = product_with_pooled(tracer, a, b)) return *made;
   refuse_op_if(
       b.is<ScoresRef>() || (is_of_sequences && !a.is_constant()),
       "it multiplies a product of two values from the left, as linear attention does by q @ "
@@ -392,7 +490,7 @@ std::optional<TracedValue> matrix_op(Tracer& tracer, const Call& call) {
 namespace {
 
 constexpr int64_t kProbedIdsMax = 64;  // ids that are used in probes
-constexpr size_t kProbes = 4;
+constexpr size_t kProbes = 8;
 
 struct Probed {
   Array::Integers ids, rows;
@@ -415,15 +513,16 @@ std::vector<Probed> probed(Tracer& tracer, const Function& function, int64_t ids
                            const std::set<int64_t>& numbers) {
   std::mt19937_64 random(11);
   std::vector<Probed> probes(kProbes);
+  const std::vector<int64_t> special(numbers.begin(), numbers.lower_bound(ids_end));
+  size_t next = 0;
   for (Probed& probe : probes) {
     for (size_t i = 0; i < function.base->elements(); ++i) {
       probe.ids.push_back(static_cast<int64_t>(random() % static_cast<uint64_t>(ids_end)));
     }
-    // Numbers of the formula are ids that it may treat in a way of their own.
-    for (size_t i = 1; i < probe.ids.size(); i += 3) {
-      for (const int64_t number : numbers) {
-        if (number < ids_end && random() % 2 == 0) probe.ids[i] = number;
-      }
+    // Numbers of the formula are ids that it may treat in a way of their own: each of them is
+    // there.
+    for (size_t i = 1; i < probe.ids.size() && !special.empty() && &probe != &probes[0]; i += 3) {
+      probe.ids[i] = special[next++ % special.size()];
     }
     const Array ids = Array::integer(function.base->shape, probe.ids);
     const Array rows = evaluate(function, ids, tracer.op_budget());
@@ -500,55 +599,115 @@ std::optional<ElementSumRef> with_offsets(Tracer& tracer, const ConstantRef& tab
 constexpr int64_t kNumbersMax = 4096;  // whole numbers of a column that look up rows
 constexpr double kStepsOfOne = 32.0;   // how steep a step between two whole numbers is
 
-// Rows that whole numbers in a column of the features look up: steps at each of them show which it
-// is, and a layer has its row. Nothing for any other numbers.
+constexpr size_t kIdColumnsMax = 64;  // of one lookup
+
+// The columns of the features that a value's elements are of, and which elements each has.
+using ColumnElements = std::map<Column, std::vector<size_t>>;
+ColumnElements columns_of_features(const GraphBuilder& builder, const ElementSum& base) {
+  ColumnElements columns;
+  for (size_t i = 0, count = base.elements(); i < count; ++i) {
+    if (!builder.is_node(base.at(i))) return {};
+    const Column column = builder.column_of(base.at(i));
+    columns[column].push_back(i);
+    if (!builder.graph.as<FeaturesNode>(builder.source_at(column.first).node)) return {};
+    if (columns.size() > kIdColumnsMax) return {};
+  }
+  return columns;
+}
+
+// The row of the number 0 in each column, where that of any other number is as many rows further,
+// below `numbers` of them. Empty: rows are anything else.
+std::map<Column, int64_t> rows_of_columns(Tracer& tracer, const Function& function,
+                                          const ColumnElements& columns, int64_t table_rows,
+                                          int64_t& numbers) {
+  const auto rows_for = [&](const Array::Reals& given) {
+    return evaluate(function, Array::real(function.base->shape, given), tracer.op_budget())
+        .to_reals();
+  };
+  const Array::Reals zeros(function.base->elements(), 0.0), first = rows_for(zeros);
+  if (first.size() != zeros.size()) return {};
+  std::map<Column, int64_t> rows;
+  numbers = table_rows;
+  size_t fewest = SIZE_MAX;
+  for (const auto& [column, elements] : columns) {
+    const double row = first[elements[0]];
+    if (!(row >= 0.0) || !(row < static_cast<double>(table_rows))) return {};
+    rows[column] = static_cast<int64_t>(row);
+    numbers = std::min(numbers, table_rows - rows[column]);
+    fewest = std::min(fewest, elements.size());
+  }
+  if (numbers > kNumbersMax) return {};
+  for (int64_t begin = 0; begin < numbers; begin += static_cast<int64_t>(fewest)) {
+    Array::Reals given = zeros, wanted = zeros;
+    for (const auto& [column, elements] : columns) {
+      for (size_t i = 0; i < elements.size(); ++i) {
+        const int64_t number = std::min(numbers - 1, begin + static_cast<int64_t>(i));
+        given[elements[i]] = static_cast<double>(number);
+        wanted[elements[i]] = static_cast<double>(number + rows[column]);
+      }
+    }
+    if (rows_for(given) != wanted) return {};
+  }
+  return rows;
+}
+
+// Rows that whole numbers in columns of the features look up, in each from a row of its own on:
+// steps at each number show which it is, and a layer has its row. Nothing for any other numbers.
 std::optional<ElementSumRef> looked_up_by_column(Tracer& tracer, const ConstantRef& table,
                                                  const FunctionRef& function) {
   GraphBuilder& builder = tracer.builder;
   const ElementSumRef& base = function->base;
-  const int64_t rows = table->shape()[0];
-  if (rows > kNumbersMax || function->shape != base->shape || !builder.is_node(base->front())) {
-    return std::nullopt;
-  }
+  const int64_t width = table->shape()[1];
+  if (function->shape != base->shape || !builder.is_node(base->front())) return std::nullopt;
   const OnStream on(builder, *base);
-  const Column column = builder.column_of(base->front());
-  const size_t count = base->elements();
-  for (size_t i = 0; i < count; ++i) {
-    if (!builder.is_node(base->at(i)) || builder.column_of(base->at(i)) != column) return {};
-  }
-  if (!builder.graph.as<FeaturesNode>(builder.source_at(column.first).node)) return std::nullopt;
-  for (int64_t first = 0; first < rows; first += static_cast<int64_t>(count)) {
-    Array::Reals numbers(count);
-    for (size_t i = 0; i < count; ++i) {
-      numbers[i] = static_cast<double>(std::min(rows - 1, first + static_cast<int64_t>(i)));
-    }
-    const Array given = Array::real(base->shape, numbers);
-    if (evaluate(*function, given, tracer.op_budget()).to_reals() != numbers) return std::nullopt;
-  }
-  Shape shape = base->shape;
-  shape.push_back(1);
-  WeightRef ones;
-  ones.name = builder.name + ".steps";
-  ones.rows = static_cast<uint32_t>(rows) + 1;
-  ones.columns = 1;
-  set_exact(ones, [size = ones.rows] { return std::vector<double>(size, kStepsOfOne); });
+  const ColumnElements columns = columns_of_features(builder, *base);
+  int64_t rows = 0;
+  const auto first_rows = rows_of_columns(tracer, *function, columns, table->shape()[0], rows);
+  if (columns.empty() || first_rows.empty()) return std::nullopt;
   std::vector<double> bias;  // a number is above the step of its own, and below the next one
   for (int64_t row = 0; row <= rows; ++row) {
     bias.push_back(2.0 - kStepsOfOne * static_cast<double>(row));
   }
-  const ElementSumRef steps = activation(
-      builder, linear(builder, with_shape(base, shape), ones, bias), {Activation::kClamp, 1.0});
-  const auto from = [&](int64_t first) {
-    const auto all = static_cast<int64_t>(count);
-    shape.back() = rows;
-    return moved(
-        Movement{.shape = shape, .walk = {all, rows}, .strides = {rows + 1, 1}, .offset = first},
-        steps);
-  };
-  const uint32_t input = static_cast<uint32_t>(std::countr_zero(
-      builder.graph.inputs_of(builder.graph.axis(builder.source_at(column.first).node))));
-  builder.graph.inputs[input].ids_of_columns[column.second] = static_cast<uint32_t>(rows);
-  return tracer.linear(scaled(sum(from(0), from(1), -1.0), 0.5), table, true, nullptr);
+  Movement together{.shape = base->shape};
+  together.shape.push_back(width);
+  std::vector<int64_t>& sources = together.sources.emplace(elements_of(together.shape));
+  std::vector<ElementSumRef> parts;
+  int64_t begin = 0;  // of a column's rows in all parts
+  for (const auto& [column, elements] : columns) {
+    const auto count = static_cast<int64_t>(elements.size());
+    Movement own{.shape = {1, count, 1}};
+    own.sources.emplace(elements.begin(), elements.end());
+    WeightRef ones;
+    ones.name = builder.name + ".steps";
+    ones.rows = static_cast<uint32_t>(rows) + 1;
+    ones.columns = 1;
+    set_exact(ones, [size = ones.rows] { return std::vector<double>(size, kStepsOfOne); });
+    const ElementSumRef steps = activation(builder, linear(builder, moved(own, base), ones, bias),
+                                           {Activation::kClamp, 1.0});
+    const auto from = [&](int64_t first) {
+      return moved(Movement{.shape = {1, count, rows},
+                            .walk = {count, rows},
+                            .strides = {rows + 1, 1},
+                            .offset = first},
+                   steps);
+    };
+    const uint32_t input = static_cast<uint32_t>(std::countr_zero(
+        builder.graph.inputs_of(builder.graph.axis(builder.source_at(column.first).node))));
+    builder.graph.inputs[input].ids_of_columns[column.second] = static_cast<uint32_t>(rows);
+    const Movement part = {.shape = {rows, width},
+                           .walk = {rows, width},
+                           .strides = {width, 1},
+                           .offset = first_rows.at(column) * width};
+    const bool is_whole = rows == table->shape()[0];
+    parts.push_back(tracer.linear(scaled(sum(from(0), from(1), -1.0), 0.5),
+                                  is_whole ? table : moved(part, table), true, nullptr));
+    for (size_t i = 0; i < elements.size() * static_cast<size_t>(width); ++i) {
+      const auto w = static_cast<size_t>(width);
+      sources[elements[i / w] * w + i % w] = begin + static_cast<int64_t>(i);
+    }
+    begin += count * width;
+  }
+  return moved(together, parts);
 }
 
 }  // namespace

@@ -110,10 +110,6 @@ Array columns_beside(const Array& first, const Array& second) {
   return Array::real(std::move(shape), std::move(all)).to(first.type());
 }
 
-}  // namespace
-
-namespace {
-
 // [.., columns] of numbers; where whole ones are taken, a number for each row is a column, too.
 std::vector<Extent> rows_and_columns(const ExportedValue& value, bool takes_ids) {
   std::vector<Extent> sizes = value.sizes;
@@ -124,9 +120,8 @@ std::vector<Extent> rows_and_columns(const ExportedValue& value, bool takes_ids)
   return fits ? sizes : std::vector<Extent>{};
 }
 
-}  // namespace
-
-InputsSideBySide inputs_side_by_side(const ExportedProgram& program, bool takes_ids) {
+// With `is_one` the first input of whole numbers that has several for each token, alone.
+InputsSideBySide joined_inputs(const ExportedProgram& program, bool takes_ids, bool is_one) {
   const std::vector<const ExportedInput*> inputs = program.user_inputs();
   ExportedProgram joined = program;
   std::optional<size_t> first;  // of those that are joined
@@ -138,6 +133,7 @@ InputsSideBySide inputs_side_by_side(const ExportedProgram& program, bool takes_
   const auto value = static_cast<uint32_t>(program.values.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
     const ExportedValue& own = program.values[inputs[i]->value];
+    if (is_one && (first || !is_integer(own.type) || own.sizes.size() != 3)) continue;
     const std::vector<Extent> sizes = rows_and_columns(own, takes_ids);
     const bool fits =
         !sizes.empty() && (!first || std::equal(sizes.begin(), sizes.end() - 1, all.sizes.begin()));
@@ -181,7 +177,7 @@ InputsSideBySide inputs_side_by_side(const ExportedProgram& program, bool takes_
     }
     if (!first) first = i;
   }
-  if (starts.size() < 2 || (takes_ids && ids.empty())) return {};
+  if (starts.size() < (is_one ? 1 : 2) || (takes_ids && ids.empty())) return {};
   // The first becomes the input of all, and the others go.
   for (size_t n = starts.size(); n-- > 0;) {
     const uint32_t own = starts[n];
@@ -203,6 +199,14 @@ InputsSideBySide inputs_side_by_side(const ExportedProgram& program, bool takes_
   joined.nodes.insert(joined.nodes.begin(), slices.begin(), slices.end());
   return {std::make_shared<const ExportedProgram>(std::move(joined)),
           fmt::format("inputs are side by side: {}", fmt::join(columns, ", "))};
+}
+
+}  // namespace
+
+InputsSideBySide inputs_side_by_side(const ExportedProgram& program, bool takes_ids) {
+  InputsSideBySide joined = joined_inputs(program, takes_ids, false);
+  if (joined.program || !takes_ids) return joined;
+  return joined_inputs(program, takes_ids, true);
 }
 
 }  // namespace arenite::convert

@@ -74,7 +74,7 @@ constexpr NoOp kNoOps[] = {
     {{"cdist", "pairwise_distance", "_cdist"},
      "it compares rows with each other: let the model give out the rows, as by F.normalize(x, "
      "dim=-1), and compare them in your program"},
-    {{"upsample", "avg_pool", "max_pool", "adaptive_", "conv", "_upsample", "col2im", "im2col"},
+    {{"upsample", "avg_pool", "max_pool", "adaptive_", "conv", "_upsample", "im2col"},
      "it makes each result of several tokens or pixels: not supported, tokens meet in attention "
      "and pooling alone. Run it in your program before or after the model"},
 };
@@ -653,6 +653,41 @@ ScoresRef masked_by_ids(Tracer& tracer, const Scores& scores, const Function& fu
   return marked;
 }
 
+namespace {
+
+// What is filled in, a tensor or a number of the call.
+Array filled_in(const Tracer& tracer, const Call& call, const char* name) {
+  if (const TracedValue* constant = value_of(call, name)) return tracer.array_of(*constant);
+  const Array* array = call.argument(name).as<Array>();
+  return array != nullptr ? *array : Array::real({}, {call.real(name)});
+}
+
+// A number for each pair of rows, with one that is far below any score where a constant mask says
+// so: what is added to scores.
+std::optional<TracedValue> hidden_pairs(Tracer& tracer, const Call& call) {
+  const auto mask = value_as<ConstantRef>(call, "mask");
+  const TracedValue* self = value_of(call, "self");
+  if (call.op != "masked_fill" || !mask || self == nullptr || self->is_constant()) return {};
+  const Shape shape = shape_of(*self);
+  const bool are_pairs = shape.size() > 1 && shape.back() == shape[shape.size() - 2] &&
+                         broadcast(shape, mask->shape()) == shape;
+  const Array number = filled_in(tracer, call, "value");
+  if (!are_pairs || number.elements() != 1 || number.to_reals()[0] > kHiddenScoreMax) return {};
+  const auto hidden = std::make_shared<const Constant>(kNoValue, number);
+  const Call choice = {
+      .op = "where",
+      .overload = "self",
+      .arguments = {
+          {"condition", traced(mask)}, {"self", traced(hidden)}, {"other", call.argument("self")}}};
+  const ElementSumRef parts[] = {tracer.builder.of_constant(hidden), tracer.as_sum(*self)};
+  const auto movements = movements_of(with_shapes(choice));
+  if (!movements) return std::nullopt;
+  tracer.builder.limit_positions(positions_max_of(call));
+  return moved(movements->at(0), parts);
+}
+
+}  // namespace
+
 // masked_fill and where, by a mask that is computed of token ids.
 std::optional<TracedValue> filled_by_ids(Tracer& tracer, const Call& call) {
   const bool fills = call.op == "masked_fill";
@@ -660,18 +695,14 @@ std::optional<TracedValue> filled_by_ids(Tracer& tracer, const Call& call) {
   const TracedValue* mask = value_of(call, fills ? "mask" : "condition");
   const TracedValue* self = value_of(call, "self");
   const TracedValue* other = fills ? nullptr : value_of(call, "other");
-  if (mask == nullptr || !is_of_ids(tracer.builder, *mask)) return std::nullopt;
+  if (mask == nullptr) return std::nullopt;
+  if (!is_of_ids(tracer.builder, *mask)) return hidden_pairs(tracer, call);
   const auto is_of_tokens = [&](const TracedValue* value) {
     return value != nullptr && !value->is_constant() && !is_of_ids(tracer.builder, *value);
   };
   const bool keeps_self = is_of_tokens(self);
   if (keeps_self == is_of_tokens(other)) return std::nullopt;
-  const Argument* fill = call.find(fills ? "value" : keeps_self ? "other" : "self");
-  const TracedValue* constant = value_of(call, fills ? "value" : keeps_self ? "other" : "self");
-  const Array number = constant != nullptr ? tracer.array_of(*constant)
-                       : fill->as<Array>()
-                           ? *fill->as<Array>()
-                           : Array::real({}, {call.real(fills ? "value" : "other")});
+  const Array number = filled_in(tracer, call, fills ? "value" : keeps_self ? "other" : "self");
   if (number.elements() != 1) return std::nullopt;
   const FunctionRef flags = mask->as<FunctionRef>();
   const auto function = [&](const char* op, std::vector<NamedArgument> arguments) {

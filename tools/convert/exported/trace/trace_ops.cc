@@ -68,41 +68,6 @@ int64_t positions_max_of(const Call& call) {
   return positions;
 }
 
-std::optional<TracedValue> complex_op(Tracer& tracer, const Call& call) {
-  const std::vector<TracedValue> inputs = values_of(call);
-  if (call.op == "view_as_complex") {
-    const ElementSumRef value = tracer.as_sum(inputs.at(0));
-    return ComplexPair{selected(value, -1, 0), selected(value, -1, 1)};
-  }
-  if (std::ranges::none_of(inputs, &TracedValue::is<ComplexPair>)) return std::nullopt;
-  const bool is_first = inputs[0].is<ComplexPair>();
-  const ComplexPair& z = inputs[is_first || inputs.size() < 2 ? 0 : 1].as<ComplexPair>();
-  if (call.op == "view_as_real" && is_first) {
-    const Call stack = {
-        .op = "stack",
-        .arguments = {{"tensors", Argument::List{array_like(z.real), array_like(z.imaginary)}},
-                      {"dim", int64_t{-1}}}};
-    const ElementSumRef parts[] = {z.real, z.imaginary};
-    return moved(movements_of(stack)->at(0), parts);
-  }
-  if (call.op == "mul" && inputs.size() == 2) {
-    const Array factor = tracer.array_of(inputs[is_first ? 1 : 0]);
-    Array::Reals real, imaginary;
-    for (const std::complex<double>& each : factor.to_complexes()) {
-      real.push_back(each.real());
-      imaginary.push_back(each.imag());
-    }
-    const Array cosine = Array::real(factor.shape(), std::move(real));
-    const Array sine = Array::real(factor.shape(), std::move(imaginary));
-    tracer.builder.limit_positions(positions_max_of(call));
-    return ComplexPair{sum(scaled(z.real, cosine), scaled(z.imaginary, sine), -1.0),
-                       sum(scaled(z.imaginary, cosine), scaled(z.real, sine), 1.0)};
-  }
-  const auto movements = movements_of(with_shapes(call));
-  refuse_op_if(!movements || !is_first, "it uses complex numbers otherwise than for a rotation");
-  return ComplexPair{moved((*movements)[0], z.real), moved((*movements)[0], z.imaginary)};
-}
-
 std::optional<TracedValue> norm_op(Tracer& tracer, const Call& call) {
   const bool is_layer = is_one_of(call.op, {"layer_norm", "native_layer_norm"});
   if (!is_layer && !is_one_of(call.op, {"rms_norm", "_fused_rms_norm"})) return std::nullopt;
@@ -486,13 +451,10 @@ bool sees_something(const Scores& scores) {
   return true;
 }
 
-}  // namespace
-
-namespace {
-
 // exp(x - max(x)) / sum(exp(x - max(x)))
 ElementSumRef softmax_over_tokens(Tracer& tracer, const ElementSumRef& value, size_t axis) {
   GraphBuilder& builder = tracer.builder;
+  if (const auto made = softmax_of_groups(builder, value, axis)) return *made;
   const ElementSumRef most = pooled_row(builder, value, axis, SelectKind::kMax);
   const ElementSumRef weights =
       applied(tracer, "exp", builder.materialised(sum(value, most, -1.0)));
@@ -696,10 +658,6 @@ ScoresRef filled(Tracer& tracer, const ScoresRef& scores, const Call& call, bool
                      filled_in(value), positions);
 }
 
-}  // namespace
-
-namespace {
-
 // Scores beside a column that is a constant.
 ScoresRef with_column(const Scores& scores, const std::vector<TracedValue>& parts,
                       const Call& call) {
@@ -712,7 +670,38 @@ ScoresRef with_column(const Scores& scores, const std::vector<TracedValue>& part
   return with_sinks(scores, column->array(), is_first);
 }
 
+// Of two that are both products; null: it is anything else.
+ScoresRef sum_of_scores(Tracer& tracer, const ScoresRef& first, const Call& call) {
+  const ScoresRef other = value_as<ScoresRef>(call, "other");
+  if (!is_one_of(call.op, {"add", "sub", "rsub"}) || !other || other == first) return nullptr;
+  const SumFactors factors = sum_factors(call);
+  const ScoresRef own = factors.self == 1.0 ? first : with_scale(*first, factors.self);
+  return plus_scores(tracer.builder, *own, *other, factors.other);
+}
+
 }  // namespace
+
+// A softmax or a reduction along a dimension that has one element, as where images become one row.
+std::optional<TracedValue> op_of_one(Tracer& tracer, const Call& call) {
+  const bool is_softmax = is_one_of(call.op, {"softmax", "_softmax"});
+  if (!tracer.builder.fixes_rows ||
+      (!is_softmax && !is_one_of(call.op, {"sum", "mean", "amax", "max"})) || !call.has("dim")) {
+    return std::nullopt;
+  }
+  const TracedValue input = values_of(call).at(0);
+  Shape shape = shape_of(input);
+  const std::vector<int64_t> dims = call.integers("dim");
+  const auto is_one = [&](int64_t dim) { return shape[call.dimension(dim, shape.size())] == 1; };
+  if (shape.empty() || dims.size() != 1 || !is_one(dims[0]) || input.is<ScoresRef>()) return {};
+  if (is_softmax) {
+    const Array ones = Array::real(shape, Array::Reals(elements_of(shape), 1.0));
+    return ConstantRef(std::make_shared<const Constant>(kNoValue, ones));
+  }
+  const ElementSumRef value = tracer.as_sum(input);
+  const auto dim = static_cast<ptrdiff_t>(call.dimension(dims[0], shape.size()));
+  if (!call.flag("keepdim", false)) shape.erase(shape.begin() + dim);
+  return with_shape(value, shape);
+}
 
 std::optional<TracedValue> score_op(Tracer& tracer, const Call& call) {
   const std::vector<TracedValue> inputs = values_of(call);
@@ -747,6 +736,7 @@ std::optional<TracedValue> score_op(Tracer& tracer, const Call& call) {
     const auto scale = [&](double value) { return value * factor; };
     return with_added(*times, each_of(*constant, scale), positions);
   }
+  if (const auto plus = sum_of_scores(tracer, scores, call)) return plus;
   const bool is_added = factor != nullptr && (op == "add" || (op == "sub" && is_first)) &&
                         call.real("alpha", 1.0) == 1.0;
   if (is_added && is_of_ids(tracer.builder, *factor)) {

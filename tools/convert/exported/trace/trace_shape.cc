@@ -377,6 +377,12 @@ TraceShape TraceShape::with_prefix(uint32_t rows, bool puts_last_first) const {
   return other;
 }
 
+TraceShape TraceShape::with_fixed_rows() const {
+  TraceShape other = with_rows_apart();
+  other.fixes_rows_ = true;
+  return other;
+}
+
 TraceShape TraceShape::with_rows_apart() const {
   TraceShape other = *this;
   for (size_t i = 0; i < inputs(); ++i) other.of(i).prefix_ = 0;
@@ -516,6 +522,41 @@ int64_t TraceShape::extent(const Extent& extent) const {
                       ", which is not made of the number of tokens alone");
 }
 
+namespace {
+
+// The mean of means over another dimension of an image as one over both.
+Call joined_mean(const ExportedProgram& program, const Call& node) {
+  const auto mean_of = [&](const Call& call) -> const ValueRef* {
+    const bool is_mean = call.op == "mean" && call.has("dim") && !call.has("dtype");
+    return is_mean ? call.argument("self").as<ValueRef>() : nullptr;
+  };
+  const ValueRef* const input = mean_of(node);
+  if (input == nullptr || program.values[input->value].sizes.size() != 4) return node;
+  const auto inner = std::ranges::find_if(program.nodes, [&](const Call& other) {
+    return std::ranges::count(other.outputs, input->value) != 0;
+  });
+  const bool is_joined = inner != program.nodes.end() && mean_of(*inner) != nullptr &&
+                         inner->flag("keepdim", false) && node.flag("keepdim", false);
+  if (!is_joined) return node;
+  Argument::List dims;
+  std::set<size_t> different;
+  for (const Call* call : {&*inner, &node}) {
+    for (const int64_t dim : call->integers("dim")) {
+      dims.emplace_back(dim);
+      different.insert(call->dimension(dim, 4));
+    }
+  }
+  if (different.size() != dims.size() || different.size() != 2) return node;
+  Call joined = node;
+  for (NamedArgument& argument : joined.arguments) {
+    if (argument.name == "self") argument.value = inner->argument("self");
+    if (argument.name == "dim") argument.value = dims;
+  }
+  return joined;
+}
+
+}  // namespace
+
 ExportedProgram needed_part(const ExportedProgram& program, uint32_t value) {
   ExportedProgram part = program;
   std::vector<bool> is_needed(program.values.size(), false);
@@ -529,8 +570,8 @@ ExportedProgram needed_part(const ExportedProgram& program, uint32_t value) {
     const bool is_read = std::ranges::any_of(
         node->outputs, [&](uint32_t made) { return static_cast<bool>(is_needed[made]); });
     if (!is_read) continue;
-    for_each<ValueRef>(*node, [&](ValueRef ref) { is_needed[ref.value] = true; });
-    part.nodes.push_back(*node);
+    part.nodes.push_back(joined_mean(program, *node));
+    for_each<ValueRef>(part.nodes.back(), [&](ValueRef ref) { is_needed[ref.value] = true; });
   }
   std::ranges::reverse(part.nodes);
   return part;

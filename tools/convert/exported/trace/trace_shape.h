@@ -85,6 +85,9 @@ class TraceShape {
   // The same, where rows of constants and of windows are streams of their own (GraphBuilder).
   TraceShape with_rows_apart() const;
   bool keeps_rows_apart() const { return keeps_rows_apart_; }
+  // The same where sequences have as many rows as that of the example, and no others.
+  TraceShape with_fixed_rows() const;
+  bool fixes_rows() const { return fixes_rows_; }
   // The same, where what seems to be features is images, or series of numbers;
   // nothing where it cannot be. Its length is known with the layout.
   std::optional<TraceShape> of_images() const;
@@ -188,6 +191,7 @@ class TraceShape {
   std::optional<ImageLayout> image_;
   bool puts_last_first_ = false;
   bool keeps_rows_apart_ = false;
+  bool fixes_rows_ = false;
   std::string symbol_;
 };
 

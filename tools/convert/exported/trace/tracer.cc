@@ -110,10 +110,6 @@ std::string located(const ExportedProgram& program, const NotRecognised& error,
   return fmt::format("{}: {}", maker == nullptr ? op : maker->describe(), error.what());
 }
 
-}  // namespace
-
-namespace {
-
 std::vector<TraceSizes> sizes_of_inputs(const TraceShape& trace_shape) {
   std::vector<TraceSizes> sizes;
   for (size_t i = 0; i < trace_shape.inputs(); ++i) sizes.push_back(trace_shape.of(i).sizes());
@@ -142,7 +138,9 @@ Tracer::Tracer(std::shared_ptr<const ExportedProgram> program, const TraceShape&
       elements_max_(followed_elements_max(*program_, longest_sizes(trace_shape))),
       values_(program_->values.size()),
       own_names_(own_names(*program_)),
-      costs_(program_->values.size(), 0) {}
+      costs_(program_->values.size(), 0) {
+  builder.fixes_rows = trace_shape.fixes_rows();
+}
 
 bool Tracer::has_open_length() const {
   for (size_t i = 0; i < trace_shape_.inputs(); ++i) {
@@ -378,10 +376,10 @@ std::optional<TracedValue> refuse_empty(Tracer&, const Call& call) {
 }
 
 // After complex numbers and movements, the first that knows an op follows it.
-constexpr OpHandler* kHandlers[] = {refuse_empty,    layer_op,      decomposed_op,   matrix_op,
-                                    convolution_op,  max_pool_op,   nearest_op,      mean_of_lines,
-                                    written_softmax, score_op,      softmax_of_rows, norm_op,
-                                    sum_op,          filled_by_ids, pooling_op,      function_op};
+constexpr OpHandler* kHandlers[] = {
+    refuse_empty, op_of_one,  layer_op,      decomposed_op,   matrix_op,  convolution_op,
+    max_pool_op,  nearest_op, mean_of_lines, written_softmax, score_op,   softmax_of_rows,
+    norm_op,      sum_op,     filled_by_ids, pooling_op,      function_op};
 
 }  // namespace
 
@@ -403,7 +401,7 @@ std::optional<uint32_t> stream_of(const GraphBuilder& builder, const Call& call)
 }  // namespace
 
 std::vector<TracedValue> Tracer::trace(const Call& given) {
-  const Call call = with_rows_alike(*this, given);
+  const Call call = with_rows_alike(*this, with_rows_of_zeros(*this, given));
   const auto stream = builder.streams() > 1 ? stream_of(builder, call) : std::nullopt;
   const OnStream on(builder, stream.value_or(builder.stream()));
   if (const TracedValue* chosen = chosen_everywhere(call)) {
@@ -680,7 +678,9 @@ std::vector<TracedValue> Tracer::moved_values(const std::vector<TracedValue>& pa
   for (const TracedValue& part : parts) {
     const ElementSumRef value = as_sum(part);
     // A sum is easier to see before its rows are cut. Parts of a rotation stay as they are.
-    const bool is_sum = value->terms.size() > 1 && !value->has_own_factors() &&
+    const bool cuts_rows = builder.fixes_rows && movements.size() == 1 && !value->shape.empty() &&
+                           movements[0].shape.back() == value->shape.back();
+    const bool is_sum = value->terms.size() > 1 && (!value->has_own_factors() || cuts_rows) &&
                         !movements[0].keeps_order(value->elements());
     // So is what rows of constants are put before, or columns with others beside.
     const bool is_joined = joins && (has_constant || builder.reads_images()) &&
@@ -779,10 +779,8 @@ std::optional<TracedValue> made_of_others(Tracer& tracer, const Call& call) {
   // A mask that is no constant is refused as such, and not as a number that is added.
   const TracedValue* mask = value_of(call, "attn_mask");
   if (mask != nullptr && !is_of_ids(tracer.builder, *mask)) {
-    const Shape shape = shape_of(*mask);
-    const bool may_be_terms = !mask->is_constant() && shape.size() > 1 && shape.back() > 1 &&
-                              shape.back() == shape[shape.size() - 2];
-    if (!may_be_terms || !is_of_queries(tracer.builder, *tracer.as_sum(*mask))) {
+    const ElementSumRef added = mask->is_constant() ? nullptr : tracer.as_sum(*mask);
+    if (!added || (!is_of_queries(tracer.builder, *added) && !is_of_keys(tracer.builder, *added))) {
       tracer.array_of(*mask);
     }
   }

@@ -103,9 +103,9 @@ class Tracer {
 
 using OpHandler = std::optional<TracedValue>(Tracer& tracer, const Call& call);
 
-OpHandler complex_op, layer_op, decomposed_op, matrix_op, convolution_op, max_pool_op, nearest_op,
-    mean_of_lines, written_softmax, score_op, softmax_of_rows, norm_op, sum_op, filled_by_ids,
-    pooling_op;
+OpHandler complex_op, op_of_one, layer_op, decomposed_op, matrix_op, convolution_op, max_pool_op,
+    nearest_op, mean_of_lines, written_softmax, score_op, softmax_of_rows, norm_op, sum_op,
+    filled_by_ids, pooling_op;
 // Any op that works on each number or each row by itself, for later.
 OpHandler function_op;
 // An op that is made of others, by these.
@@ -113,6 +113,10 @@ OpHandler made_of_others;
 
 // The call with rows of tokens in turn of windows over these, where other values have such rows.
 Call with_rows_alike(Tracer& tracer, const Call& call);
+
+// A call that pads rows of a fixed number by rows of zeros, as one that puts these beside them. Any
+// other call as it is.
+Call with_rows_of_zeros(Tracer& tracer, const Call& call);
 
 // Rows that are looked up by what is computed of the token ids: their positions, with or without
 // padding, or the same row for all. Which it is shows for a few sequences of ids.

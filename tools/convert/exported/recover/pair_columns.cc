@@ -1,0 +1,544 @@
+// SPDX-License-Identifier: Apache-2.0
+// Numbers of each pair of a query and a key as columns of both, where sequences have so many rows
+// and no others: what is added to scores of rows of two kinds, what queries add for places in two
+// directions, and windows of rows of two kinds.
+#include "convert/exported/recover/pair_columns.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "convert/exported/recover/scores.h"
+
+namespace arenite::convert {
+namespace {
+
+constexpr size_t kColumnsMax = 8192;             // for the numbers of pairs
+constexpr size_t kNumbersMax = size_t{1} << 27;  // of all pairs
+
+// Which of the different ones each column of [rows, columns] is, and the first of each.
+struct Kinds {
+  std::vector<size_t> which, first;
+};
+Kinds kinds_of_columns(const std::vector<double>& numbers, size_t columns) {
+  std::map<std::vector<double>, size_t> known;
+  Kinds kinds;
+  for (size_t c = 0; c < columns; ++c) {
+    std::vector<double> column;
+    for (size_t i = c; i < numbers.size(); i += columns) column.push_back(numbers[i]);
+    const auto [found, is_new] = known.try_emplace(std::move(column), known.size());
+    kinds.which.push_back(found->second);
+    if (is_new) kinds.first.push_back(c);
+  }
+  return kinds;
+}
+
+// [matrices, rows, columns] with rows and columns exchanged.
+std::vector<double> turned(const std::vector<double>& numbers, size_t rows, size_t columns) {
+  std::vector<double> made;
+  for (size_t begin = 0; begin < numbers.size(); begin += rows * columns) {
+    for (size_t i = 0; i < rows * columns; ++i) {
+      made.push_back(numbers[begin + i % rows * columns + i / rows]);
+    }
+  }
+  return made;
+}
+
+}  // namespace
+
+PairColumns columns_of_pairs(const std::vector<double>& numbers, size_t queries, size_t keys) {
+  const size_t matrices = numbers.size() / queries / keys;
+  const Kinds of_keys = kinds_of_columns(numbers, keys);
+  const std::vector<double> by_keys = turned(numbers, queries, keys);
+  const Kinds of_queries = kinds_of_columns(by_keys, queries);
+  const bool is_of_keys = of_keys.first.size() <= of_queries.first.size();
+  const Kinds& kinds = is_of_keys ? of_keys : of_queries;
+  PairColumns made;
+  made.count = kinds.first.size();
+  refuse_op_if(made.count > kColumnsMax || matrices * (queries + keys) * made.count > kNumbersMax,
+               "it has {} different numbers for the keys of a query: expected at most {}",
+               made.count, kColumnsMax);
+  const std::vector<double>& rows = is_of_keys ? numbers : by_keys;
+  const size_t width = is_of_keys ? keys : queries;
+  std::vector<double> of_rows, of_kinds;
+  for (size_t begin = 0; begin < rows.size(); begin += width) {
+    for (const size_t c : kinds.first) of_rows.push_back(rows[begin + c]);
+  }
+  for (size_t i = 0; i < matrices * width; ++i) {
+    for (size_t c = 0; c < made.count; ++c) {
+      of_kinds.push_back(c == kinds.which[i % width] ? 1.0 : 0.0);
+    }
+  }
+  made.queries = is_of_keys ? std::move(of_rows) : std::move(of_kinds);
+  made.keys = is_of_keys ? std::move(of_kinds) : std::move(of_rows);
+  return made;
+}
+
+ElementSumRef constants(GraphBuilder& builder, Shape shape, std::vector<double> numbers) {
+  return builder.of_constant(std::make_shared<const Constant>(
+      kNoValue, Array::real(std::move(shape), std::move(numbers))));
+}
+
+ElementSumRef same_columns(GraphBuilder& builder, const ElementSum& rows, Shape shape,
+                           std::vector<double> numbers) {
+  const Source& from = builder.source(rows.front());
+  LinearSpec layer;
+  layer.weight.name = builder.name + ".constants";
+  layer.weight.rows = static_cast<uint32_t>(numbers.size());
+  layer.weight.columns = from.width;
+  set_exact(layer.weight,
+            [size = numbers.size() * from.width] { return std::vector<double>(size, 0.0); });
+  layer.bias = std::move(numbers);
+  const uint32_t count = layer.weight.rows;
+  const uint32_t source = builder.source_of_node(
+      builder.graph.add_linear(layer.weight.name, layer, from.node), from.rows);
+  const auto width = static_cast<size_t>(rows.shape.back());
+  std::vector<int64_t> elements;
+  for (size_t first = 0; first < rows.elements(); first += width) {
+    const uint64_t row = builder.row_of(rows.at(first));
+    for (uint32_t c = 0; c < count; ++c) elements.push_back(number_of(source, row * count + c));
+  }
+  return plain(std::move(shape), std::move(elements));
+}
+
+std::vector<double> repeated(std::span<const double> numbers, size_t times) {
+  std::vector<double> all;
+  for (size_t i = 0; i < times; ++i) all.insert(all.end(), numbers.begin(), numbers.end());
+  return all;
+}
+
+namespace {
+
+// Columns of `b` after those of `a`, in each row.
+ElementSumRef side_by_side(const ElementSumRef& a, const ElementSumRef& b) {
+  const auto width = static_cast<size_t>(a->shape.back());
+  const auto more = static_cast<size_t>(b->shape.back());
+  std::vector<int64_t> numbers;
+  for (size_t row = 0; row * width < a->elements(); ++row) {
+    for (size_t c = 0; c < width; ++c) numbers.push_back(a->at(row * width + c));
+    for (size_t c = 0; c < more; ++c) numbers.push_back(b->at(row * more + c));
+  }
+  Shape shape = a->shape;
+  shape.back() += b->shape.back();
+  return plain(std::move(shape), std::move(numbers));
+}
+
+// Rows [.., rows, columns] with constants [.., rows, count] beside them. Rows that stand there
+// several times, as keys that heads share, have the same ones.
+ElementSumRef beside(GraphBuilder& builder, const ElementSumRef& given, size_t count,
+                     std::vector<double> numbers) {
+  const OnStream on(builder, *given);
+  const ElementSumRef rows = builder.materialised(given);
+  const auto width = static_cast<size_t>(rows->shape.back());
+  std::map<int64_t, size_t> known;  // by the first number of a row
+  for (size_t row = 0; row * width < rows->elements(); ++row) {
+    const size_t first = known.try_emplace(rows->at(row * width), row).first->second;
+    refuse_op_if(!std::equal(numbers.begin() + static_cast<ptrdiff_t>(row * count),
+                             numbers.begin() + static_cast<ptrdiff_t>((row + 1) * count),
+                             numbers.begin() + static_cast<ptrdiff_t>(first * count)),
+                 "it adds other numbers to scores of the same rows");
+  }
+  Shape shape = rows->shape;
+  shape.back() = static_cast<int64_t>(count);
+  const auto has_first = [&](size_t i) { return numbers[i] == numbers[i % count]; };
+  bool are_same = builder.is_node(rows->front());
+  for (size_t i = 0; i < numbers.size() && are_same; ++i) are_same = has_first(i);
+  if (are_same) {
+    numbers.resize(count);
+    return side_by_side(rows, same_columns(builder, *rows, shape, std::move(numbers)));
+  }
+  const auto columns =
+      columns_of_constants(builder, constants(builder, shape, std::move(numbers)), rows);
+  refuse_op_if(!columns, "it adds constants to scores of rows that are none of tokens");
+  return side_by_side(rows, *columns);
+}
+
+// Whether queries are rows of another kind than keys, and what is added to a query's scores is not
+// the same for all of its keys.
+bool has_pairs_of_two_kinds(const GraphBuilder& builder, const Scores& scores) {
+  if (!scores.query || !scores.added || scores.sink) return false;
+  const auto queries = builder.stream_of(*scores.query), keys = builder.stream_of(*scores.key);
+  const bool is_one = !queries && builder.is_node(scores.query->front());  // of each sequence
+  if ((!queries && !is_one) || !keys || queries == keys || builder.parts_of(*keys)) return false;
+  const std::vector<double> all = stretched_reals(*scores.added, scores.shape);
+  const auto each = static_cast<size_t>(scores.shape.back());
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (!std::isfinite(all[i]) || all[i] != all[i - i % each]) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+ScoresRef pairs_as_columns(GraphBuilder& builder, const Scores& scores) {
+  if (!has_pairs_of_two_kinds(builder, scores) || scores.tanh_factor || scores.head_factors ||
+      scores.zeroed || scores.scale == 0.0) {
+    return nullptr;
+  }
+  const size_t rank = scores.shape.size();
+  const auto queries = static_cast<size_t>(scores.shape[rank - 2]);
+  const auto keys = static_cast<size_t>(scores.shape[rank - 1]);
+  std::vector<double> added = stretched_reals(*scores.added, scores.shape);
+  for (size_t row = 0; row < added.size(); row += keys) {
+    const auto begin = added.begin() + static_cast<ptrdiff_t>(row);
+    const double largest = *std::max_element(begin, begin + static_cast<ptrdiff_t>(keys));
+    refuse_op_if(!(largest > kHiddenScoreMax), "its mask hides all keys of a query");
+    for (size_t k = 0; k < keys; ++k) {
+      if (!(added[row + k] > largest + kHiddenScoreMax)) added[row + k] = kHiddenAdded;
+    }
+  }
+  PairColumns columns = columns_of_pairs(added, queries, keys);
+  for (double& number : columns.queries) number /= scores.scale;
+  auto result = std::make_shared<Scores>(scores);
+  result->added.reset();
+  result->query = beside(builder, scores.query, columns.count, std::move(columns.queries));
+  result->key = beside(builder, scores.key, columns.count, std::move(columns.keys));
+  return result;
+}
+
+namespace {
+
+// Numbers that queries bring with them for keys, of one term: which keys have the same ones from
+// all queries, and which queries have theirs in the same columns.
+class QueryColumns {
+ public:
+  QueryColumns(GraphBuilder& builder, const ElementSum& terms, const Term& term)
+      : builder_(builder), shape_(terms.shape), term_(term) {
+    const size_t rank = shape_.size();
+    queries_ = static_cast<size_t>(shape_[rank - 2]);
+    keys_ = static_cast<size_t>(shape_[rank - 1]);
+    matrices_ = terms.elements() / queries_ / keys_;
+    find_keys();
+    find_queries();
+  }
+
+  // For each kind of keys a column of each query, [.., queries, count].
+  ElementSumRef columns() const {
+    const size_t count = firsts_.size();
+    refuse_op_if(count * patterns_.size() > kColumnsMax,
+                 "its queries bring too many numbers with them");
+    std::map<std::vector<Column>, std::vector<size_t>> heads;  // matrices, by their columns
+    for (size_t m = 0; m < matrices_; ++m) heads[columns_of(m)].push_back(m);
+    std::vector<int64_t> numbers(matrices_ * queries_ * count);
+    for (const auto& [columns, matrices] : heads) {
+      const ElementSumRef own = of_head(columns, matrices);
+      for (size_t i = 0; i < own->elements(); ++i) {
+        const size_t row = i / count;
+        numbers[(matrices[row / queries_] * queries_ + row % queries_) * count + i % count] =
+            own->at(i);
+      }
+    }
+    Shape shape = shape_;
+    shape.back() = static_cast<int64_t>(count);
+    return plain(std::move(shape), std::move(numbers));
+  }
+
+  // Which of these each key has, [keys, count].
+  std::vector<double> of_keys(double one) const {
+    std::vector<double> numbers(keys_ * firsts_.size(), 0.0);
+    for (size_t k = 0; k < keys_; ++k) numbers[k * firsts_.size() + kinds_of_keys_[k]] = one;
+    return numbers;
+  }
+  size_t count() const { return firsts_.size(); }
+  size_t matrices() const { return matrices_; }
+
+ private:
+  using Part = std::pair<Column, double>;  // no source: nothing is added
+
+  Part part(size_t i) const {
+    const int64_t number = term_.places.at(i);
+    const double factor = term_.factors.at(i);
+    if (number == kNoElement || factor == 0.0) return {};
+    refuse_op_if(!builder_.is_node(number),
+                 "it adds constants to scores beside numbers of queries");
+    return {builder_.column_of(number), factor};
+  }
+
+  void find_keys() {
+    std::map<std::vector<std::pair<int64_t, double>>, size_t> known;
+    for (size_t k = 0; k < keys_; ++k) {
+      std::vector<std::pair<int64_t, double>> own;
+      for (size_t i = k; i < matrices_ * queries_ * keys_; i += keys_) {
+        own.emplace_back(term_.places.at(i), term_.factors.at(i));
+      }
+      const auto [found, is_new] = known.try_emplace(std::move(own), known.size());
+      kinds_of_keys_.push_back(found->second);
+      if (is_new) firsts_.push_back(k);
+    }
+  }
+
+  void find_queries() {
+    std::map<std::vector<Part>, size_t> known;
+    for (size_t q = 0; q < queries_; ++q) {
+      std::vector<Part> own;
+      for (size_t m = 0; m < matrices_; ++m) {
+        for (const size_t k : firsts_) own.push_back(part((m * queries_ + q) * keys_ + k));
+      }
+      const auto [found, is_new] = known.try_emplace(own, known.size());
+      kinds_of_queries_.push_back(found->second);
+      if (is_new) patterns_.push_back(std::move(own));
+    }
+  }
+
+  // The row of the numbers of a query of a matrix.
+  uint32_t row_of(size_t row) const {
+    std::optional<uint32_t> found;
+    for (size_t k = 0; k < keys_; ++k) {
+      const int64_t number = term_.places.at(row * keys_ + k);
+      if (number == kNoElement) continue;
+      refuse_op_if(found.value_or(builder_.row_of(number)) != builder_.row_of(number),
+                   "it adds numbers of several tokens to the scores of a query");
+      found = builder_.row_of(number);
+    }
+    refuse_op_if(!found, "it adds nothing to the scores of a query");
+    return *found;
+  }
+
+  // Those of all kinds of queries and keys, with any in place of none.
+  std::vector<Column> columns_of(size_t matrix) const {
+    const size_t count = firsts_.size();
+    std::vector<Column> columns;
+    Column any{};
+    for (const std::vector<Part>& pattern : patterns_) {
+      for (size_t c = 0; c < count; ++c) {
+        columns.push_back(pattern[matrix * count + c].first);
+        if (any.first == 0) any = columns.back();
+      }
+    }
+    refuse_op_if(any.first == 0, "it adds nothing to the scores of a query");
+    for (Column& column : columns) column = column.first == 0 ? any : column;
+    return columns;
+  }
+
+  // Of all kinds of queries each one's own, [rows of these matrices, count].
+  ElementSumRef of_head(const std::vector<Column>& columns,
+                        const std::vector<size_t>& matrices) const {
+    const size_t count = firsts_.size();
+    std::vector<int64_t> numbers;
+    std::vector<double> factors;
+    for (const size_t m : matrices) {
+      for (size_t q = 0; q < queries_; ++q) {
+        const uint64_t row = row_of(m * queries_ + q);
+        for (size_t i = 0; i < columns.size(); ++i) {
+          const auto& [source, column] = columns[i];
+          numbers.push_back(number_of(source, row * builder_.source_at(source).width + column));
+          const bool is_own = i / count == kinds_of_queries_[q];
+          factors.push_back(is_own ? patterns_[i / count][m * count + i % count].second : 0.0);
+        }
+      }
+    }
+    const Shape shape = {static_cast<int64_t>(matrices.size() * queries_),
+                         static_cast<int64_t>(columns.size())};
+    const ElementSumRef all =
+        make_sum({shape,
+                  {Term{{0, std::make_shared<const std::vector<int64_t>>(std::move(numbers))},
+                        {1.0, std::make_shared<const std::vector<double>>(std::move(factors))}}}});
+    WeightRef ones;
+    ones.name = builder_.name + ".own";
+    ones.rows = static_cast<uint32_t>(count);
+    ones.columns = static_cast<uint32_t>(columns.size());
+    set_exact(ones, [count, width = columns.size()] {
+      std::vector<double> matrix(count * width, 0.0);
+      for (size_t i = 0; i < width; ++i) matrix[i % count * width + i] = 1.0;
+      return matrix;
+    });
+    return linear(builder_, builder_.materialised(all), ones, {});
+  }
+
+  GraphBuilder& builder_;
+  const Shape& shape_;
+  const Term& term_;
+  size_t queries_ = 0, keys_ = 0, matrices_ = 0;
+  std::vector<size_t> kinds_of_keys_, firsts_;  // the first key of each kind
+  std::vector<size_t> kinds_of_queries_;
+  std::vector<std::vector<Part>> patterns_;  // of a kind of queries, [matrices, kinds of keys]
+};
+
+}  // namespace
+
+ScoresRef query_terms_as_columns(GraphBuilder& builder, const Scores& scores) {
+  refuse_op_if(scores.tanh_factor || scores.head_factors || scores.zeroed || scores.sink ||
+                   scores.scale == 0.0,
+               "it changes scores that queries bring numbers with them for");
+  auto result = std::make_shared<Scores>(scores);
+  result->query_terms.reset();
+  for (const Term& term : scores.query_terms->terms) {
+    const OnStream on(builder, *scores.query);
+    const QueryColumns found(builder, *scores.query_terms, term);
+    result->query = side_by_side(builder.materialised(result->query), found.columns());
+    result->key = beside(builder, result->key, found.count(),
+                         repeated(found.of_keys(1.0 / scores.scale), found.matrices()));
+  }
+  return result;
+}
+
+ElementSumRef with_own_rows(GraphBuilder& builder, const ElementSumRef& given) {
+  const ElementSumRef value = builder.materialised(given);
+  const OnStream on(builder, *value);
+  const TraceSizes sizes = builder.sizes;
+  const auto width = static_cast<size_t>(value->shape.back());
+  const auto rows = static_cast<size_t>(value->shape[value->shape.size() - 2]);
+  if (!builder.is_node(value->front()) || builder.is_pooled(value->front()) ||
+      rows >= sizes.tokens) {
+    return given;
+  }
+  std::map<Column, size_t> columns;
+  std::vector<uint32_t> places;
+  for (size_t i = 0; i < value->elements(); ++i) {
+    if (!builder.is_node(value->at(i)) || builder.source(value->at(i)).rows != sizes.rows()) {
+      return given;
+    }
+    const uint32_t place = builder.row_of(value->at(i)) % sizes.tokens;
+    const size_t row = i / width % rows;
+    if (row == places.size()) places.push_back(place);
+    if (places[row] != place) return given;
+    columns.try_emplace(builder.column_of(value->at(i)), columns.size());
+  }
+  std::vector<Column> all(columns.size());
+  for (const auto& [column, index] : columns) all[index] = column;
+  const uint32_t source = builder.source_of_node(builder.gather(all), sizes.rows());
+  std::vector<int64_t> numbers;
+  for (uint64_t sequence = 0; sequence < sizes.sequences; ++sequence) {
+    for (const uint32_t place : places) {
+      for (size_t c = 0; c < all.size(); ++c) {
+        numbers.push_back(number_of(source, (sequence * sizes.tokens + place) * all.size() + c));
+      }
+    }
+  }
+  const ElementSumRef chosen =
+      plain({sizes.sequences, static_cast<int64_t>(rows), static_cast<int64_t>(all.size())},
+            std::move(numbers));
+  const ElementSumRef made = as_windows(builder, chosen);
+  if (made == chosen) return given;
+  std::vector<int64_t> elements;
+  for (size_t i = 0; i < value->elements(); ++i) {
+    const size_t row = builder.row_of(value->at(i)) / sizes.tokens * rows + i / width % rows;
+    elements.push_back(made->at(row * all.size() + columns.at(builder.column_of(value->at(i)))));
+  }
+  return plain(value->shape, std::move(elements));
+}
+
+// ---- windows of rows of two kinds; those of one kind are in windowed_attention.cc ----
+
+namespace {
+
+// Rows of windows, [.., rows, columns]: which head of which sequence each window is of, by its
+// columns, and which of its rows each row of the stream is.
+struct OrderOfWindows {
+  std::vector<size_t> heads;               // of each window: a number for each sequence and head
+  std::vector<uint32_t> sequences;         // [heads]
+  std::vector<std::vector<size_t>> order;  // [heads]: rows of windows, [rows of the stream]
+};
+
+std::optional<OrderOfWindows> window_rows(GraphBuilder& builder, const ElementSumRef& value) {
+  const OnStream on(builder, *value);
+  const auto width = static_cast<size_t>(value->shape.back());
+  const auto rows = static_cast<size_t>(value->shape[value->shape.size() - 2]);
+  const uint32_t tokens = builder.sizes.tokens;
+  constexpr size_t kNone = SIZE_MAX;
+  std::map<std::pair<uint32_t, std::vector<Column>>, size_t> known;
+  OrderOfWindows found;
+  for (size_t i = 0; i * width < value->elements(); ++i) {
+    auto row = source_row(builder, *value, i * width, width);
+    if (!row || builder.is_pooled(value->at(i * width))) return std::nullopt;
+    const uint32_t place = row->row % tokens, sequence = row->row / tokens;
+    const size_t head =
+        known.try_emplace({sequence, std::move(row->columns)}, known.size()).first->second;
+    if (head == found.order.size()) {
+      found.order.emplace_back(tokens, kNone);
+      found.sequences.push_back(sequence);
+    }
+    if (i % rows == 0) found.heads.push_back(head);
+    if (found.heads.back() != head || found.order[head][place] != kNone) return std::nullopt;
+    found.order[head][place] = i;
+  }
+  for (const std::vector<size_t>& order : found.order) {
+    if (std::ranges::count(order, kNone) != 0) return std::nullopt;
+  }
+  const size_t heads = found.sequences.size();
+  if (!std::ranges::is_sorted(found.sequences) || heads % builder.sizes.sequences != 0) return {};
+  for (size_t head = 0; head < heads; ++head) {
+    if (found.sequences[head] != head / (heads / builder.sizes.sequences)) return {};
+  }
+  return found;
+}
+
+// [sequences, heads, rows of the stream, columns]
+ElementSumRef in_order(const ElementSumRef& value, const OrderOfWindows& rows) {
+  const int64_t width = value->shape.back();
+  const int64_t sequences = int64_t{rows.sequences.back()} + 1;
+  Movement movement{.shape = {sequences, static_cast<int64_t>(rows.order.size()) / sequences,
+                              static_cast<int64_t>(rows.order[0].size()), width}};
+  std::vector<int64_t>& sources = movement.sources.emplace();
+  for (const std::vector<size_t>& order : rows.order) {
+    for (const size_t row : order) {
+      for (int64_t c = 0; c < width; ++c) {
+        sources.push_back(static_cast<int64_t>(row) * width + c);
+      }
+    }
+  }
+  return moved(movement, value);
+}
+
+}  // namespace
+
+std::optional<ElementSumRef> attend_in_windows(GraphBuilder& builder, const Scores& scores,
+                                               const ElementSumRef& values) {
+  const size_t rank = scores.shape.size();
+  const Shape lead = leading(scores.shape);
+  const bool is_known = scores.query && scores.has_softmax && !scores.added && !scores.sink &&
+                        !scores.query_terms && !scores.head_factors && !scores.tanh_factor;
+  if (!is_known || broadcast(lead, leading(values->shape)) != lead) return std::nullopt;
+  const auto queries_on = builder.stream_of(*scores.query),
+             keys_on = builder.stream_of(*scores.key);
+  if (!queries_on || !keys_on || queries_on == keys_on ||
+      scores.shape[rank - 1] == builder.sizes_of(*keys_on).tokens) {
+    return std::nullopt;
+  }
+  const ElementSumRef query = builder.materialised(scores.query);
+  const ElementSumRef key = builder.materialised(scores.key);
+  const ElementSumRef value = builder.materialised(with_leading(values, lead));
+  const auto queries = window_rows(builder, query), keys = window_rows(builder, key),
+             weighed = window_rows(builder, value);
+  if (!queries || !keys || !weighed || queries->heads != keys->heads ||
+      keys->heads != weighed->heads || keys->order != weighed->order) {
+    return std::nullopt;
+  }
+  Scores whole = scores;
+  whole.query = in_order(query, *queries);
+  whole.key = in_order(key, *keys);
+  whole.shape = whole.query->shape;
+  whole.shape.back() = whole.key->shape[2];
+  const auto query_rows = static_cast<size_t>(scores.shape[rank - 2]);
+  const auto key_rows = static_cast<size_t>(scores.shape[rank - 1]);
+  Array::Reals added;
+  for (size_t head = 0; head < queries->order.size(); ++head) {
+    for (const size_t own : queries->order[head]) {
+      for (const size_t other : keys->order[head]) {
+        added.push_back(own / query_rows == other / key_rows ? 0.0 : kHiddenScore);
+      }
+    }
+  }
+  whole.added = Array::real(whole.shape, std::move(added));
+  const ElementSumRef made = attend(builder, whole, in_order(value, *weighed));
+  const int64_t width = made->shape.back();
+  Movement back{.shape = joined(lead, scores.shape[rank - 2], width)};
+  std::vector<int64_t>& sources = back.sources.emplace(elements_of(back.shape));
+  size_t from = 0;
+  for (const std::vector<size_t>& order : queries->order) {
+    for (const size_t row : order) {
+      for (int64_t c = 0; c < width; ++c) {
+        sources[row * static_cast<size_t>(width) + static_cast<size_t>(c)] =
+            static_cast<int64_t>(from) * width + c;
+      }
+      ++from;
+    }
+  }
+  return moved(back, made);
+}
+
+}  // namespace arenite::convert

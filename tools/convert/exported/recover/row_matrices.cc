@@ -1,0 +1,460 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matrices over the rows of a sequence, as of mixers and Fourier transforms, where sequences have
+// so many rows and no others: attention whose weights they are, without a product of queries and
+// keys where there are as many results as rows. So are values of other rows, and what is computed
+// of groups of rows.
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "convert/exported/recover/pair_columns.h"
+#include "convert/exported/recover/scores.h"
+
+namespace arenite::convert {
+namespace {
+
+constexpr size_t kPairsMax = size_t{1} << 26;  // of rows
+
+// Of a matrix [results, rows] the numbers of one sign, as weights of a softmax and their sums.
+struct SignedPart {
+  double sign = 1.0;
+  std::vector<double> added;   // [results, rows], whose softmax they are times `totals`
+  std::vector<double> totals;  // [results]
+};
+
+// Nothing where there are none of this sign.
+std::optional<SignedPart> part_of_sign(std::span<const double> matrix, size_t rows, double sign) {
+  SignedPart part{.sign = sign, .added = {}, .totals = {}};
+  bool has_any = false;
+  for (size_t begin = 0; begin < matrix.size(); begin += rows) {
+    double most = 0.0, total = 0.0;
+    for (const double number : matrix.subspan(begin, rows)) {
+      most = std::max(most, sign * number);
+      total += std::max(0.0, sign * number);
+    }
+    has_any = has_any || total > 0.0;
+    part.totals.push_back(sign * total);
+    for (const double number : matrix.subspan(begin, rows)) {
+      const double seen = sign * number > 0.0 ? std::log(sign * number / most) : kHiddenScore;
+      part.added.push_back(most > 0.0 ? seen : 0.0);
+    }
+  }
+  return has_any ? std::optional(std::move(part)) : std::nullopt;
+}
+
+// The results of `attended` for each part, times the sums of its weights.
+template <typename Attended>
+ElementSumRef sum_of_parts(GraphBuilder& builder, std::span<const double> matrix, size_t rows,
+                           const Attended& attended) {
+  ElementSumRef result;
+  for (const double sign : {1.0, -1.0}) {
+    const auto part = part_of_sign(matrix, rows, sign);
+    if (!part) continue;
+    const auto count = static_cast<int64_t>(part->totals.size());
+    const ElementSumRef own =
+        builder.materialised(scaled(attended(*part), Array::real({count, 1}, part->totals)));
+    result = result == nullptr ? own : sum(result, own, 1.0);
+  }
+  refuse_op_if(result == nullptr, "it multiplies by a matrix of zeros");
+  return result;
+}
+
+// Whether each row of a value is one column of the same tokens, in one order.
+bool has_one_column(const GraphBuilder& builder, const ElementSum& value) {
+  const auto width = static_cast<size_t>(value.shape.back());
+  const uint32_t tokens = builder.sizes.tokens;
+  for (size_t i = 0, count = value.elements(); i < count; ++i) {
+    const int64_t number = value.at(i), first = value.at(i - i % width);
+    if (!builder.is_node(number) || builder.column_of(number) != builder.column_of(first) ||
+        builder.row_of(number) % tokens != builder.row_of(value.at(i % width)) % tokens) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// A node with rows of the newest kind that has so many rows in each sequence, and its stream;
+// nothing where none but constants have.
+std::optional<std::pair<ValueId, uint32_t>> node_of_rows(const GraphBuilder& builder, size_t rows) {
+  const Graph& graph = builder.graph;
+  for (auto value = graph.order().rbegin(); value != graph.order().rend(); ++value) {
+    const Axis& axis = graph.axes[graph.axis(*value)];
+    if (axis.kind == AxisKind::kConstants || axis.kind == AxisKind::kOne) continue;
+    for (uint32_t s = 0; s < builder.streams(); ++s) {
+      if (builder.axis_of_stream(s) == axis && builder.sizes_of(s).tokens == rows) {
+        return std::pair(*value, s);
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+// Constants [results, count] as rows of the stream of `like`, or of constants where there is none.
+ElementSumRef rows_of_numbers(GraphBuilder& builder, const std::vector<double>& numbers,
+                              size_t results, const ElementSumRef& rows,
+                              const std::optional<std::pair<ValueId, uint32_t>>& like) {
+  const auto height = static_cast<int64_t>(results);
+  const auto count = static_cast<int64_t>(numbers.size() / results);
+  std::optional<ElementSumRef> made;
+  if (like) {
+    const OnStream on(builder, like->second);
+    const ElementSumRef beside_them =
+        whole_source(builder.source_of_node(like->first, builder.sizes.rows()),
+                     {rows->shape[0], height, int64_t{builder.graph.width(like->first)}});
+    const auto sequences = static_cast<size_t>(rows->shape[0]);
+    made = columns_of_constants(
+        builder, constants(builder, {rows->shape[0], height, count}, repeated(numbers, sequences)),
+        beside_them);
+  } else {
+    const Array array = Array::real({height, count}, numbers);
+    made = rows_of_constants(builder, std::make_shared<const Constant>(kNoValue, array), rows);
+  }
+  refuse_op_if(!made, "it multiplies rows by a matrix that are none of tokens");
+  return *made;
+}
+
+// As many results as the matrix has, for rows [sequences, rows, columns] of a whole stream, as rows
+// of the stream of `like`, or of constants where there is none.
+ElementSumRef of_other_rows(GraphBuilder& builder, std::span<const double> matrix, size_t results,
+                            const ElementSumRef& rows,
+                            const std::optional<std::pair<ValueId, uint32_t>>& like) {
+  const auto inputs = static_cast<size_t>(rows->shape[1]);
+  return sum_of_parts(builder, matrix, inputs, [&](const SignedPart& part) {
+    std::vector<double> added = part.added;
+    for (double& number : added) number = std::max(number, kHiddenAdded);
+    const PairColumns columns = columns_of_pairs(added, results, inputs);
+    Scores scores{.shape = {rows->shape[0], static_cast<int64_t>(results), rows->shape[1]}};
+    scores.query = rows_of_numbers(builder, columns.queries, results, rows, like);
+    const auto keys = columns_of_constants(
+        builder,
+        constants(builder, {rows->shape[0], rows->shape[1], static_cast<int64_t>(columns.count)},
+                  repeated(columns.keys, static_cast<size_t>(rows->shape[0]))),
+        rows);
+    refuse_op_if(!keys, "it multiplies rows by a matrix that are none of tokens");
+    scores.key = *keys;
+    scores.has_softmax = true;
+    return attend(builder, scores, rows);
+  });
+}
+
+// As many results as there are rows, for rows [.., rows, columns].
+ElementSumRef of_same_rows(GraphBuilder& builder, std::span<const double> matrix,
+                           const ElementSumRef& rows) {
+  const int64_t count = rows->shape[rows->shape.size() - 2];
+  return sum_of_parts(builder, matrix, static_cast<size_t>(count), [&](const SignedPart& part) {
+    Scores scores{.shape = joined(leading(rows->shape), count, count)};
+    scores.added = Array::real({count, count}, part.added);
+    scores.has_softmax = true;
+    return attend(builder, scores, rows);
+  });
+}
+
+// The sum over all rows, each times its number: [.., rows, columns] to [.., 1, columns].
+ElementSumRef weighted_row(GraphBuilder& builder, const std::vector<double>& numbers,
+                           const ElementSumRef& rows) {
+  const size_t axis = rows->shape.size() - 2;
+  const Array factors = Array::real({rows->shape[axis], 1}, numbers);
+  const ElementSumRef sum_of_rows = pooled(builder, scaled(rows, factors), axis, SelectKind::kMean);
+  Shape shape = rows->shape;
+  shape[axis] = 1;
+  return with_shape(scaled(sum_of_rows, static_cast<double>(numbers.size())), shape);
+}
+
+}  // namespace
+
+std::optional<ElementSumRef> linear_over_rows(GraphBuilder& builder, const ElementSumRef& given,
+                                              const WeightRef& weight,
+                                              const std::vector<double>& bias) {
+  const size_t rank = given->shape.size();
+  const size_t inputs = weight.columns, results = weight.rows;
+  if (rank < 2 || inputs < 2 || given->shape.back() != static_cast<int64_t>(inputs) ||
+      given->elements() == inputs || !builder.is_node(given->front())) {
+    return std::nullopt;
+  }
+  const OnStream on(builder, *given);
+  const TraceSizes& sizes = builder.sizes;
+  if (sizes.prefix != 0 || inputs > sizes.tokens || !is_along_tokens(builder, *given, rank - 1) ||
+      !has_one_column(builder, *given)) {
+    return std::nullopt;
+  }
+  const std::vector<double> matrix = weight.exact();
+  const ElementSumRef rows = turned(builder.materialised(given));
+  ElementSumRef made;
+  if (results == 1) {
+    made = weighted_row(builder, matrix, rows);
+  } else if (results == inputs) {
+    made = of_same_rows(builder, matrix, rows);
+  } else {
+    builder.has_other_rows = true;
+    const int64_t sequences = sizes.sequences;
+    if (!builder.keeps_rows_apart || inputs != sizes.tokens) return std::nullopt;
+    const int64_t width = static_cast<int64_t>(given->elements() / inputs) / sequences;
+    const Shape flat = {sequences, width, static_cast<int64_t>(inputs)};
+    const ElementSumRef flat_rows = turned(with_shape(builder.materialised(given), flat));
+    Shape shape = given->shape;
+    shape.back() = static_cast<int64_t>(results);
+    made = turned(with_shape(
+        turned(of_other_rows(builder, matrix, results, flat_rows, node_of_rows(builder, results))),
+        shape));
+  }
+  if (!bias.empty()) {
+    const auto count = static_cast<int64_t>(results);
+    made = sum(made, constants(builder, {count, 1}, bias), 1.0);
+  }
+  return turned(builder.materialised(made));
+}
+
+// ---- values of other rows ----
+
+namespace {
+
+// Which row of a sequence each row of `like` stands with, in two values of one shape. Empty where
+// it is not always the same one.
+std::vector<uint32_t> rows_beside(const GraphBuilder& builder, const ElementSum& value,
+                                  const ElementSum& like) {
+  constexpr uint32_t kNone = UINT32_MAX;
+  const uint32_t sequences = builder.sizes.sequences;
+  const uint32_t own = builder.source(like.front()).rows / sequences;
+  const uint32_t others = builder.source(value.front()).rows / sequences;
+  std::vector<uint32_t> which(own, kNone);
+  for (size_t i = 0, count = like.elements(); i < count; ++i) {
+    if (!builder.is_node(like.at(i)) || !builder.is_node(value.at(i)) ||
+        builder.source(like.at(i)).rows != own * sequences ||
+        builder.source(value.at(i)).rows != others * sequences) {
+      return {};
+    }
+    const uint32_t row = builder.row_of(like.at(i)), other = builder.row_of(value.at(i));
+    uint32_t& known = which[row % own];
+    if (known == kNone) known = other % others;
+    if (known != other % others || row / own != other / others) return {};
+  }
+  std::ranges::replace(which, kNone, 0u);
+  return which;
+}
+
+// The value with rows of the stream of `like`, which each stand with one of its own.
+ElementSumRef in_rows_of(GraphBuilder& builder, const ElementSum& value, const ElementSum& like,
+                         const std::vector<uint32_t>& which) {
+  const uint32_t sequences = builder.sizes.sequences;
+  const auto results = static_cast<uint32_t>(which.size());
+  std::map<Column, uint32_t> places;
+  std::vector<Column> columns;
+  for (size_t i = 0, count = value.elements(); i < count; ++i) {
+    const Column column = builder.column_of(value.at(i));
+    if (places.try_emplace(column, columns.size()).second) columns.push_back(column);
+  }
+  const uint32_t stream = builder.stream_of(value).value(), to = builder.stream_of(like).value();
+  const OnStream on(builder, stream);
+  const uint32_t rows = builder.sizes.tokens;
+  const auto width = static_cast<int64_t>(columns.size());
+  const ElementSumRef all =
+      whole_source(builder.source_of_node(builder.gather(columns), builder.sizes.rows()),
+                   {sequences, rows, width});
+  refuse_op_if(size_t{results} * rows > kPairsMax,
+               "it puts {} rows beside those of {}: expected at most {} pairs", rows, results,
+               kPairsMax);
+  std::vector<double> matrix(size_t{results} * rows, 0.0);
+  for (size_t row = 0; row < which.size(); ++row) matrix[row * rows + which[row]] = 1.0;
+  const ElementSumRef made = stream == to
+                                 ? of_same_rows(builder, matrix, all)
+                                 : of_other_rows(builder, matrix, results, all,
+                                                 std::pair(builder.source(like.front()).node, to));
+  std::vector<int64_t> numbers;
+  for (size_t i = 0, count = value.elements(); i < count; ++i) {
+    const uint64_t row = builder.row_of(like.at(i));
+    numbers.push_back(made->at(row * columns.size() + places.at(builder.column_of(value.at(i)))));
+  }
+  return plain(value.shape, std::move(numbers));
+}
+
+// The second value with rows of the first one's kind, or the first with the second's.
+void set_both_alike(GraphBuilder& builder, ElementSumRef& a, ElementSumRef& b) {
+  const Shape shape = broadcast(a->shape, b->shape);
+  const ElementSumRef first = stretched(a, shape), second = stretched(b, shape);
+  if (const auto which = rows_beside(builder, *second, *first); !which.empty()) {
+    bool are_alike = builder.stream_of(*first) == builder.stream_of(*second);
+    for (uint32_t row = 0; row < which.size() && are_alike; ++row) are_alike = which[row] == row;
+    if (!are_alike) b = in_rows_of(builder, *second, *first, which);
+  } else if (const auto turn = rows_beside(builder, *first, *second); !turn.empty()) {
+    a = in_rows_of(builder, *first, *second, turn);
+  }
+}
+
+}  // namespace
+
+void set_rows_alike(GraphBuilder& builder, std::vector<ElementSumRef>& values) {
+  ElementSumRef* most = nullptr;  // rows
+  for (ElementSumRef& value : values) {
+    const bool has_rows = value->is_plain() && value->elements() != 0 &&
+                          builder.is_node(value->front()) && builder.stream_of(*value) &&
+                          !builder.is_pooled(value->front());
+    if (!has_rows) return;
+    const auto rows = [&](const ElementSumRef& of) { return builder.source(of->front()).rows; };
+    if (most == nullptr || rows(value) > rows(*most)) most = &value;
+  }
+  for (ElementSumRef& value : values) {
+    if (&value != most) set_both_alike(builder, *most, value);
+  }
+}
+
+// ---- groups of rows ----
+
+namespace {
+
+// Groups of a value's rows along its last dimension, the same ones of each column and sequence.
+struct RowGroups {
+  ElementSumRef value;  // [.., rows of a group]
+  std::vector<Column> columns;
+  std::vector<size_t> group, index;  // of each row of a sequence, and within its group
+  size_t size = 0;                   // of a group
+
+  // For each pair of rows whether they are of one group.
+  std::vector<double> pairs(double same, double other) const {
+    std::vector<double> numbers;
+    for (const size_t a : group) {
+      for (const size_t b : group) numbers.push_back(a == b ? same : other);
+    }
+    return numbers;
+  }
+};
+
+std::optional<RowGroups> row_groups(const GraphBuilder& builder, const ElementSumRef& given,
+                                    size_t axis) {
+  if (!builder.fixes_rows || !given->is_plain() || !builder.is_node(given->front())) return {};
+  const TraceSizes& sizes = builder.sizes;
+  constexpr size_t kNone = SIZE_MAX;
+  RowGroups found;
+  std::vector<size_t> order(given->shape.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  order.erase(order.begin() + static_cast<ptrdiff_t>(axis));
+  order.push_back(axis);
+  found.value = permuted(given, order);
+  found.size = static_cast<size_t>(given->shape[axis]);
+  if (found.size < 2 || found.size >= sizes.tokens ||
+      size_t{sizes.tokens} * sizes.tokens > kPairsMax) {
+    return {};
+  }
+  found.group.assign(sizes.tokens, kNone);
+  found.index.assign(sizes.tokens, kNone);
+  std::map<std::pair<uint32_t, Column>, size_t> seen;  // rows of each sequence's columns
+  size_t groups = 0;
+  for (size_t i = 0; i < found.value->elements(); ++i) {
+    const int64_t number = found.value->at(i), first = found.value->at(i - i % found.size);
+    if (!builder.is_node(number) || builder.source(number).rows != sizes.rows()) return {};
+    const uint32_t row = builder.row_of(number), place = row % sizes.tokens;
+    const uint32_t before = builder.row_of(first);
+    const Column column = builder.column_of(number);
+    if (column != builder.column_of(first) || row / sizes.tokens != before / sizes.tokens)
+      return {};
+    const auto [known, is_new] = seen.try_emplace({row / sizes.tokens, column}, 0);
+    if (is_new && row < sizes.tokens) found.columns.push_back(column);
+    ++known->second;
+    if (found.group[place] == kNone) {
+      found.group[place] = i % found.size == 0 ? groups++ : found.group[before % sizes.tokens];
+      found.index[place] = i % found.size;
+    }
+    if (found.group[place] != found.group[before % sizes.tokens] ||
+        found.index[place] != i % found.size) {
+      return {};
+    }
+  }
+  for (const auto& [column, count] : seen) {
+    if (count != sizes.tokens) return {};
+  }
+  return found;
+}
+
+}  // namespace
+
+std::optional<ElementSumRef> mean_of_groups(GraphBuilder& builder, const ElementSumRef& given,
+                                            size_t axis) {
+  const OnStream on(builder, *given);
+  const auto groups = row_groups(builder, given, axis);
+  if (!groups) return std::nullopt;
+  const TraceSizes sizes = builder.sizes;
+  const size_t width = groups->columns.size();
+  const ElementSumRef all =
+      whole_source(builder.source_of_node(builder.gather(groups->columns), sizes.rows()),
+                   {sizes.sequences, sizes.tokens, static_cast<int64_t>(width)});
+  const ElementSumRef made =
+      of_same_rows(builder, groups->pairs(1.0 / static_cast<double>(groups->size), 0.0), all);
+  std::map<Column, size_t> places;
+  for (size_t c = 0; c < width; ++c) places[groups->columns[c]] = c;
+  std::vector<int64_t> numbers;
+  for (size_t i = 0; i < groups->value->elements(); i += groups->size) {
+    const int64_t number = groups->value->at(i);
+    numbers.push_back(
+        made->at(builder.row_of(number) * width + places.at(builder.column_of(number))));
+  }
+  Shape shape = groups->value->shape;
+  shape.pop_back();
+  return plain(std::move(shape), std::move(numbers));
+}
+
+// Each row attends to those of its group, whose values say which one they are, and takes its own
+// weight of these.
+std::optional<ElementSumRef> softmax_of_groups(GraphBuilder& builder, const ElementSumRef& given,
+                                               size_t axis) {
+  const OnStream on(builder, *given);
+  const auto groups = row_groups(builder, given, axis);
+  if (!groups) return std::nullopt;
+  const TraceSizes sizes = builder.sizes;
+  const auto heads = static_cast<int64_t>(groups->columns.size());
+  const auto size = static_cast<int64_t>(groups->size);
+  const Shape lead = {sizes.sequences, heads};
+  std::vector<int64_t> numbers;
+  for (uint32_t sequence = 0; sequence < sizes.sequences; ++sequence) {
+    for (const auto& [source, column] : groups->columns) {
+      for (uint64_t row = 0; row < sizes.tokens; ++row) {
+        const uint64_t width = builder.source_at(source).width;
+        numbers.push_back(
+            number_of(source, (sequence * uint64_t{sizes.tokens} + row) * width + column));
+      }
+    }
+  }
+  std::vector<double> own;
+  for (const size_t index : groups->index) {
+    for (int64_t i = 0; i < size; ++i) own.push_back(static_cast<size_t>(i) == index ? 1.0 : 0.0);
+  }
+  Scores scores{.shape = joined(lead, sizes.tokens, sizes.tokens)};
+  scores.key = plain(joined(lead, sizes.tokens, 1), std::move(numbers));
+  scores.query = same_columns(builder, *scores.key, scores.key->shape, {1.0});
+  scores.added = Array::real({sizes.tokens, sizes.tokens}, groups->pairs(0.0, kHiddenScore));
+  scores.has_softmax = true;
+  const auto which =
+      columns_of_constants(builder,
+                           constants(builder, joined(lead, sizes.tokens, size),
+                                     repeated(own, static_cast<size_t>(sizes.sequences * heads))),
+                           scores.key);
+  if (!which) return std::nullopt;
+  const ElementSumRef weights = builder.materialised(
+      scaled(attend(builder, scores, *which), Array::real({sizes.tokens, size}, own)));
+  WeightRef ones;
+  ones.name = builder.name + ".own";
+  ones.rows = 1;
+  ones.columns = static_cast<uint32_t>(size);
+  set_exact(ones, [count = ones.columns] { return std::vector<double>(count, 1.0); });
+  const ElementSumRef made = linear(builder, weights, ones, {});  // [sequences, heads, tokens, 1]
+  std::map<Column, size_t> places;
+  for (size_t c = 0; c < groups->columns.size(); ++c) places[groups->columns[c]] = c;
+  std::vector<int64_t> elements;
+  for (size_t i = 0; i < groups->value->elements(); ++i) {
+    const int64_t number = groups->value->at(i);
+    const size_t row = builder.row_of(number);
+    const size_t head =
+        row / sizes.tokens * groups->columns.size() + places.at(builder.column_of(number));
+    elements.push_back(made->at(head * sizes.tokens + row % sizes.tokens));
+  }
+  std::vector<size_t> order(given->shape.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  order.erase(order.begin() + static_cast<ptrdiff_t>(axis));
+  order.push_back(axis);
+  return permuted(plain(groups->value->shape, std::move(elements)), inverse_order(order));
+}
+
+}  // namespace arenite::convert

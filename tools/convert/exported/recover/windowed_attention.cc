@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention within windows, each a part of the tokens of a sequence or all of them in another
+// order, as one of all tokens which hides what is not in a query's window. Windows are the leading
+// indices of scores, beside heads. Keys may be those of other windows, too, and zeros that a mask
+// hides.
+#include <algorithm>
+#include <limits>
+#include <map>
+
+#include "convert/exported/recover/scores.h"
+
+namespace arenite::convert {
+namespace {
+
+constexpr double kHidden = -std::numeric_limits<double>::infinity();
+constexpr uint32_t kZeros = UINT32_MAX;  // in the place of a row
+
+// Which rows of tokens the rows of windows are, and the columns of each window.
+struct WindowRows {
+  std::vector<uint32_t> rows;
+  std::vector<std::vector<Column>> columns;
+};
+
+class WindowedAttention {
+ public:
+  WindowedAttention(GraphBuilder& builder, const Scores& scores)
+      : builder_(builder),
+        scores_(scores),
+        lead_(leading(scores.shape)),
+        queries_in_(static_cast<size_t>(scores.shape[scores.shape.size() - 2])),
+        keys_in_(static_cast<size_t>(scores.shape.back())) {}
+
+  std::optional<WholeAttention> build(const ElementSumRef& all_values) {
+    // Windows of one token are a batch that is taken for tokens.
+    if (scores_.sink || queries_in_ < 2 || keys_in_ < 2 ||
+        broadcast(lead_, leading(all_values->shape)) != lead_) {
+      return std::nullopt;
+    }
+    const ElementSumRef values = with_leading(all_values, lead_);
+    const bool has_query = scores_.query != nullptr;
+    if (!has_query && queries_in_ != keys_in_) return std::nullopt;
+    WindowRows others;
+    if (!read(has_query ? scores_.query : values, queries_in_, query_rows_) ||
+        !read(has_query ? scores_.key : values, keys_in_, key_rows_) ||
+        !read(values, keys_in_, others) || others.rows != key_rows_.rows || !find_groups() ||
+        !share_out() || !have_own_columns(key_rows_) || !have_own_columns(others) || !find_keys()) {
+      return std::nullopt;
+    }
+    Scores whole = scores_;
+    const auto n = static_cast<int64_t>(whole_tokens_);
+    const Shape lead = {static_cast<int64_t>(sequences_), static_cast<int64_t>(heads())};
+    whole.shape = joined(lead, n, n);
+    if (has_query) {
+      whole.query = in_order(scores_.query, lead, order_);
+      whole.key = in_order(scores_.key, lead, key_order_);
+    }
+    auto added = all_added(lead);
+    if (!added) return std::nullopt;
+    whole.added = std::move(added);
+    if (scores_.query_terms) whole.query_terms = terms_in_order(lead);
+    whole.head_factors = of_heads(scores_.head_factors, lead);
+    whole.sinks = of_heads(scores_.sinks, lead);
+    whole.positions_max = 0;
+    const int64_t width = values->shape.back();
+    Movement back{.shape = joined(lead_, static_cast<int64_t>(queries_in_), width)};
+    std::vector<int64_t>& sources = back.sources.emplace(elements_of(back.shape));
+    for (size_t i = 0; i < order_.size(); ++i) {
+      for (int64_t c = 0; c < width; ++c) {
+        const auto to = static_cast<int64_t>(order_[i]) * width + c;
+        sources[static_cast<size_t>(to)] = static_cast<int64_t>(i) * width + c;
+      }
+    }
+    return WholeAttention{std::move(whole), in_order(values, lead, key_order_), std::move(back)};
+  }
+
+ private:
+  // A head of a sequence: its windows, which are leading indices.
+  using Group = std::vector<size_t>;
+
+  size_t heads() const { return groups_.size() / sequences_; }
+
+  // Of windows of so many rows. False where they are no rows of tokens.
+  bool read(const ElementSumRef& given, size_t each, WindowRows& found) const {
+    ElementSumRef value = given;
+    if (value->terms.size() == 1 && !value->has_own_factors()) {
+      value = make_sum({value->shape, {Term{value->terms[0].places}}});
+    }
+    value = builder_.materialised(value);
+    const auto dim = static_cast<size_t>(value->shape.back());
+    for (size_t i = 0; i < value->elements() / dim; ++i) {
+      if (i % each == 0) found.columns.emplace_back();
+      bool is_zero = true;
+      for (size_t c = i * dim; c < (i + 1) * dim && is_zero; ++c) {
+        is_zero = value->at(c) == kNoElement;
+      }
+      found.rows.push_back(kZeros);
+      if (is_zero) continue;
+      auto row = source_row(builder_, *value, i * dim, dim);
+      if (!row || builder_.is_pooled(value->at(i * dim)) ||
+          builder_.stream_of_column(row->columns[0]) != builder_.stream()) {
+        return false;
+      }
+      found.rows.back() = row->row;
+      std::vector<Column>& own = found.columns.back();
+      if (own.empty()) own = row->columns;
+      if (own != row->columns) return false;
+    }
+    return true;
+  }
+
+  // Which windows are of one head of a sequence.
+  bool find_groups() {
+    const uint32_t tokens = builder_.sizes.tokens;
+    std::map<std::pair<uint32_t, std::vector<Column>>, size_t> known;
+    for (size_t window = 0; window < query_rows_.columns.size(); ++window) {
+      for (size_t i = window * queries_in_; i < (window + 1) * queries_in_; ++i) {
+        if (query_rows_.rows[i] == kZeros) return false;
+      }
+      const uint32_t sequence = query_rows_.rows[window * queries_in_] / tokens;
+      sequences_ = std::max<size_t>(sequences_, sequence + 1);
+      const auto [group, is_new] =
+          known.try_emplace({sequence, query_rows_.columns[window]}, groups_.size());
+      if (is_new) groups_.emplace_back();
+      groups_[group->second].push_back(window);
+    }
+    return true;
+  }
+
+  // Puts heads in the order of their sequences, and finds the query that each of their tokens is.
+  bool share_out() {
+    std::ranges::stable_sort(groups_, {}, [&](const Group& group) {
+      return query_rows_.rows[group[0] * queries_in_] / builder_.sizes.tokens;
+    });
+    whole_tokens_ = groups_[0].size() * queries_in_;
+    const uint32_t tokens = builder_.sizes.tokens;
+    if (groups_.size() % sequences_ != 0 || whole_tokens_ > tokens) return false;
+    first_ = tokens - whole_tokens_;
+    constexpr size_t kNone = SIZE_MAX;
+    for (size_t g = 0; g < groups_.size(); ++g) {
+      std::vector<size_t> order(whole_tokens_, kNone);
+      if (groups_[g].size() != groups_[0].size()) return false;
+      for (const size_t window : groups_[g]) {
+        for (size_t t = 0; t < queries_in_; ++t) {
+          const size_t row = query_rows_.rows[window * queries_in_ + t];
+          if (row / tokens != g / heads() || row % tokens < first_) return false;
+          order[row % tokens - first_] = window * queries_in_ + t;
+        }
+      }
+      if (std::ranges::count(order, kNone) != 0) return false;
+      order_.insert(order_.end(), order.begin(), order.end());
+    }
+    // A single window is of interest where its rows are in another order than the tokens.
+    return groups_[0].size() > 1 || queries_in_ != keys_in_ || !std::ranges::is_sorted(order_);
+  }
+
+  // Whether all windows of a head have the same columns.
+  bool have_own_columns(const WindowRows& found) const {
+    return std::ranges::all_of(groups_, [&](const Group& group) {
+      return std::ranges::all_of(
+          group, [&](size_t window) { return found.columns[window] == found.columns[group[0]]; });
+    });
+  }
+
+  // A row of a window that each token is as a key.
+  bool find_keys() {
+    constexpr size_t kNone = SIZE_MAX;
+    const uint32_t tokens = builder_.sizes.tokens;
+    for (size_t g = 0; g < groups_.size(); ++g) {
+      std::vector<size_t> order(whole_tokens_, kNone);
+      for (const size_t window : groups_[g]) {
+        for (size_t i = window * keys_in_; i < (window + 1) * keys_in_; ++i) {
+          const size_t row = key_rows_.rows[i];
+          if (row == kZeros) continue;
+          if (row / tokens != g / heads() || row % tokens < first_) return false;
+          order[row % tokens - first_] = i;
+        }
+      }
+      if (std::ranges::count(order, kNone) != 0) return false;
+      key_order_.insert(key_order_.end(), order.begin(), order.end());
+    }
+    return true;
+  }
+
+  // [sequences, heads, tokens, dim]
+  ElementSumRef in_order(const ElementSumRef& value, const Shape& lead,
+                         const std::vector<size_t>& order) const {
+    const int64_t width = value->shape.back();
+    Movement movement{.shape = joined(lead, static_cast<int64_t>(whole_tokens_), width)};
+    std::vector<int64_t>& sources = movement.sources.emplace();
+    for (const size_t row : order) {
+      for (int64_t c = 0; c < width; ++c) {
+        sources.push_back(static_cast<int64_t>(row) * width + c);
+      }
+    }
+    return moved(movement, value);
+  }
+
+  // What is added to all scores: of keys that are not in a window what hides them. [tokens, tokens]
+  // where it is the same for all heads. Nothing where a window sees zeros, or a token twice.
+  std::optional<Array> all_added(const Shape& lead) {
+    const size_t n = whole_tokens_;
+    const auto side = static_cast<int64_t>(n);
+    check_terms(n * n);
+    std::vector<double> within;
+    if (scores_.added) within = stretched_reals(*scores_.added, scores_.shape);
+    if (scores_.query_terms) terms_.assign(order_.size() * n, Movement::kZero);
+    std::vector<double> all;
+    bool are_same = true;
+    for (size_t g = 0; g < groups_.size(); ++g) {
+      std::vector<double> own(n * n, kHidden);
+      for (size_t q = 0; q < n; ++q) {
+        const size_t row = order_[g * n + q], window = row / queries_in_;
+        for (size_t k = 0; k < keys_in_; ++k) {
+          const size_t key = key_rows_.rows[window * keys_in_ + k];
+          const double added = within.empty() ? 0.0 : within[row * keys_in_ + k];
+          if (!(added > kHiddenScoreMax)) continue;
+          if (key == kZeros) return std::nullopt;
+          const size_t at = q * n + key % builder_.sizes.tokens - first_;
+          if (own[at] != kHidden) return std::nullopt;
+          own[at] = added;
+          if (!terms_.empty()) terms_[g * n * n + at] = static_cast<int64_t>(row * keys_in_ + k);
+        }
+      }
+      are_same = are_same && (all.empty() || std::equal(own.begin(), own.end(), all.begin()));
+      check_terms(all.size() + own.size());
+      all.insert(all.end(), own.begin(), own.end());
+    }
+    if (are_same) all.resize(n * n);
+    Shape shape = are_same ? Shape{side, side} : joined(lead, side, side);
+    return Array::real(std::move(shape), std::move(all));
+  }
+
+  // What queries bring with them for the keys of their windows.
+  ElementSumRef terms_in_order(const Shape& lead) const {
+    const auto n = static_cast<int64_t>(whole_tokens_);
+    return moved(Movement{.shape = joined(lead, n, n), .sources = terms_}, scores_.query_terms);
+  }
+
+  // A number for each head, [.., 1, 1], which all its windows have.
+  std::optional<Array> of_heads(const std::optional<Array>& numbers, const Shape& lead) const {
+    if (!numbers) return std::nullopt;
+    const std::vector<double> all = stretched_reals(*numbers, joined(lead_, 1, 1));
+    Array::Reals made;
+    for (const Group& group : groups_) {
+      made.push_back(all[group[0]]);
+      for (const size_t window : group) {
+        refuse_op_if(all[window] != made.back(), "windows have factors or sinks of their own");
+      }
+    }
+    return Array::real(joined(lead, 1, 1), std::move(made));
+  }
+
+  GraphBuilder& builder_;
+  const Scores& scores_;
+  const Shape lead_;
+  const size_t queries_in_, keys_in_;  // a window
+  WindowRows query_rows_, key_rows_;
+  std::vector<Group> groups_;              // heads of all sequences
+  std::vector<size_t> order_, key_order_;  // row of a window, for each token of each head
+  std::vector<int64_t> terms_;             // the element of each query and key
+  size_t sequences_ = 0;
+  size_t whole_tokens_ = 0, first_ = 0;  // of a sequence
+};
+
+}  // namespace
+
+std::optional<WholeAttention> without_windows(GraphBuilder& builder, const Scores& scores,
+                                              const ElementSumRef& values) {
+  return WindowedAttention(builder, scores).build(values);
+}
+
+}  // namespace arenite::convert

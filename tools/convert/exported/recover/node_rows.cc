@@ -618,8 +618,8 @@ ElementSumRef shifted_term(GraphBuilder& builder, const ElementSumRef& value) {
     for (size_t i = row * width; i < (row + 1) * width && is_all; ++i) is_all = is_zero(i);
     is_empty[row] = is_all;
   }
-  const auto empty = std::ranges::count(is_empty, true);
-  if (empty == 0 || empty % sizes.sequences != 0 || empty == sizes.rows()) return value;
+  const int64_t empty = std::ranges::count(is_empty, true);
+  if (empty == 0 || empty % sizes.sequences != 0 || empty == int64_t{sizes.rows()}) return value;
   const int64_t by = is_empty[0] ? empty / sizes.sequences : -(empty / sizes.sequences);
   std::vector<Column> columns;
   for (uint32_t row = 0; row < sizes.rows(); ++row) {

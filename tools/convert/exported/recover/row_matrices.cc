@@ -5,6 +5,7 @@
 // of groups of rows.
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -255,7 +256,7 @@ ElementSumRef in_rows_of(GraphBuilder& builder, const ElementSum& value, const E
   const ElementSumRef all =
       whole_source(builder.source_of_node(builder.gather(columns), builder.sizes.rows()),
                    {sequences, rows, width});
-  refuse_op_if(size_t{results} * rows > kPairsMax,
+  refuse_op_if(uint64_t{results} * rows > kPairsMax,
                "it puts {} rows beside those of {}: expected at most {} pairs", rows, results,
                kPairsMax);
   std::vector<double> matrix(size_t{results} * rows, 0.0);
@@ -266,7 +267,7 @@ ElementSumRef in_rows_of(GraphBuilder& builder, const ElementSum& value, const E
                                                  std::pair(builder.source(like.front()).node, to));
   std::vector<int64_t> numbers;
   for (size_t i = 0, count = value.elements(); i < count; ++i) {
-    const uint64_t row = builder.row_of(like.at(i));
+    const size_t row = builder.row_of(like.at(i));
     numbers.push_back(made->at(row * columns.size() + places.at(builder.column_of(value.at(i)))));
   }
   return plain(value.shape, std::move(numbers));
@@ -336,7 +337,7 @@ std::optional<RowGroups> row_groups(const GraphBuilder& builder, const ElementSu
   found.value = permuted(given, order);
   found.size = static_cast<size_t>(given->shape[axis]);
   if (found.size < 2 || found.size >= sizes.tokens ||
-      size_t{sizes.tokens} * sizes.tokens > kPairsMax) {
+      uint64_t{sizes.tokens} * sizes.tokens > kPairsMax) {
     return {};
   }
   found.group.assign(sizes.tokens, kNone);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <complex>
+#include <cstddef>
 #include <numbers>
 
 #include "convert/exported/sound/sound_chain.h"
@@ -197,7 +198,7 @@ SoundChain::Values SoundChain::transform(const Call& node) {
   const Array::Reals given = call.has("window") ? call.array("window").to_reals()
                                                 : Array::Reals(static_cast<size_t>(size), 1.0);
   if (std::ssize(given) != size) node.refuse("its window has another length");
-  std::ranges::copy(given, window.begin() + (points - size) / 2);
+  std::ranges::copy(given, window.begin() + static_cast<std::ptrdiff_t>((points - size) / 2));
   Frames frames = cut(node, from, points, call.integer("hop_length", points / 4), window);
   budget_.take_elements(frames.labels.size());
   SoundValue made = from;
@@ -301,7 +302,7 @@ SoundChain::Values SoundChain::convolution(const Call& node) {
   }
   const Array::Reals weights = weight.to_reals();
   for (int64_t row = 0; row < rows; ++row) {
-    const auto begin = weights.begin() + row * size;
+    const double* const begin = weights.data() + row * size;
     kernels_.push_back({made.transform, -1, {begin, begin + size}});
   }
   const int64_t of_row = transforms_[made.transform].frames;

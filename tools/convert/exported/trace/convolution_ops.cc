@@ -107,7 +107,7 @@ struct TokenConvolution {
       const ValueId seen = builder.graph.add_windows(own + ".windows", of_windows, columns);
       std::vector<double> added;
       if (!bias.empty()) {
-        added.assign(bias.begin() + g * count, bias.begin() + (g + 1) * count);
+        added.assign(bias.data() + g * count, bias.data() + (g + 1) * count);
       }
       parts.push_back(builder.graph.add_linear(own, {matrix(g * count, count, own), added}, seen));
     }

@@ -99,12 +99,15 @@ TEST(SoftFloats, ComputeTheBitsOfFunctions) {
   int exponentials = 0, gelus = 0, sigmoids = 0;
   for (uint64_t i = 0; i < 0xFFFFFFFF; i += 6007) {
     const auto bits = static_cast<uint32_t>(i);
-    if (soft::has_exponential(bits)) {
-      ++exponentials;
-      ASSERT_EQ(soft::exponential(bits), bits_of(integer_exp(value_of(bits)))) << value_of(bits);
-    }
     const float x = value_of(bits);
     float y = 0.0f;
+    if (soft::has_exponential(bits)) {
+      ++exponentials;
+      const float range[] = {x, 0.0f};
+      float sum = 0.0f;
+      integer_exp_sum(sizeof(float), &x, range, &y, &sum);
+      ASSERT_EQ(soft::exponential(bits), bits_of(y)) << x;
+    }
     if (soft::has_decay(bits)) {
       ++sigmoids;
       float decay = -std::fabs(x), sum = 0.0f;

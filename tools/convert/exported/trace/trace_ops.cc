@@ -8,6 +8,7 @@
 #include <functional>
 #include <limits>
 #include <numeric>
+#include <set>
 #include <string>
 
 #include "convert/exported/aten/op_rules.h"
@@ -236,6 +237,9 @@ TracedValue reduced_in_turn(Tracer& tracer, const Call& call, const TracedValue&
   const Shape shape = shape_of(input);
   std::vector<size_t> dims;
   for (const int64_t dim : call.integers("dim")) dims.push_back(call.dimension(dim, shape.size()));
+  if (std::set(dims.begin(), dims.end()).size() != dims.size()) {
+    call.refuse("it reduces one dimension twice");
+  }
   if (tracer.builder.reads_images()) {
     if (auto made = reduced_at_once(tracer, call, input, dims)) return *made;
   }

@@ -252,8 +252,10 @@ class OtherLength {
     return apply_op(bind<ValueRef>(node,
                                    [&](ValueRef ref) {
                                      std::optional<Argument>& value = values_[ref.value];
-                                     if (!value) value = program_.load(*stored_.at(ref.value));
-                                     return *value;
+                                     if (value) return *value;
+                                     const auto stored = stored_.find(ref.value);
+                                     if (stored == stored_.end()) node.refuse("no op gives it");
+                                     return *(value = program_.load(*stored->second));
                                    }),
                     budget_);
   }

@@ -38,8 +38,8 @@ bool feeds_convolution(const ExportedProgram& program, uint32_t input) {
     const bool widens = node.op == "unsqueeze";  // samples, which have no columns
     if (is_one_of(node.op, {"conv1d", "convolution"}) && weight != nullptr) {
       const Shape kernel = program.values[weight->value].shape();
-      const Argument* stride = node.find("stride");
-      const int64_t step = stride != nullptr && node.has("stride") ? node.integers("stride")[0] : 1;
+      const Shape strides = node.has("stride") ? node.integers("stride") : Shape{};
+      const int64_t step = strides.empty() ? 1 : strides[0];
       const bool has_zeros = same.size() > 1 && of_samples.empty();
       return kernel.size() == 3 && (kernel[2] > step || has_zeros);
     }

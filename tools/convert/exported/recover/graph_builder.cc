@@ -213,9 +213,9 @@ uint32_t GraphBuilder::selected(uint32_t from, SelectKind kind, uint32_t place) 
   if (sizes.tokens == 1) return from;
   const auto [known, is_new] = selected_.try_emplace({from, kind, place}, 0);
   if (is_new) {
-    refuse_op_if(sources_[from].kind != Source::Kind::kNode,
-                 "it pools token ids, pixels or constants");
     ValueId node = sources_[from].node;
+    refuse_op_if(sources_[from].kind != Source::Kind::kNode || node >= graph.values(),
+                 "it pools token ids, pixels or constants");
     const uint32_t first = first_place(node);
     uint32_t before = kind == SelectKind::kLast || place < first ? 0 : place - first;
     before = std::min(before, constants_of(node));

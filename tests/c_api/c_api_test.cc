@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "arenite/arenite.h"
+#include "convert/modules/attention_modules.h"
 #include "convert/program/writer.h"
 #include "runtime/session/decoder_fixture.h"
 #include "runtime/session/encoder_fixture.h"
@@ -369,6 +370,33 @@ TEST_P(CApi, TouchesNoHeap) {
     statuses[2] = arenite_session_step_ids(session, ids, 3, &output, nullptr);
   }
   for (const arenite_status status : statuses) EXPECT_EQ(status, ARENITE_OK);
+}
+
+// Padded, where each sequence has pairs of all its rows, and back to back, where lengths count.
+TEST_P(CApi, TakesPairs) {
+  ModuleSpec spec = spec_named("bidirectional");
+  spec.masks = {convert::pair_mask(false)};
+  const convert::Program program =
+      convert::compile(convert::build_graph(make_module(spec)), "pairs");
+  const TestModel model(convert::write_model(program, {GetParam()}).span(), GetParam());
+  ASSERT_TRUE(model->input(0).takes_pairs);
+  const arenite_model c = c_model(model);
+  const uint32_t lengths[] = {3, 5};
+  for (const bool dense : {false, true}) {
+    const uint32_t tokens = dense ? 0 : 5;
+    const std::vector<float> rows = random_floats((dense ? 8 : 10) * model->input_features(), 3);
+    std::vector<uint8_t> pairs;
+    for (uint32_t i = 0; i < (dense ? 9u + 25u : 50u); ++i) pairs.push_back(i % 3 != 1);
+    const TestSession session(*model, options_for(5, 2));
+    const CSession other(c, c_options(5, 2));
+    const arenite_batch batch = {rows.data(), rows.size(), 2,     tokens,
+                                 lengths,     {},          dense, pairs.data()};
+    arenite_output output = {};
+    arenite_diagnostic why = {};
+    ASSERT_EQ(arenite_session_run(*other, &batch, &output, &why), ARENITE_OK) << why.reason;
+    EXPECT_TRUE(same_bits(values(output),
+                          values_of(session->run({rows, 2, tokens, lengths, {}, dense, pairs}))));
+  }
 }
 
 TEST_P(CApi, CallsFunctions) {

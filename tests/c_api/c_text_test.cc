@@ -121,7 +121,7 @@ TEST_F(CByteText, StreamsWholeCharacters) {
 
 // The work space may begin anywhere, and is used to its last byte at most.
 TEST(CStopStrings, EndTheSameTextsAtTheSamePlaces) {
-  const std::vector<std::string_view> stops = {"aab", "", "ba!", "abba"};
+  const std::vector<std::string_view> stops = {"abba", "aab", "", "ba!"};
   std::vector<arenite_text> c_stops;
   for (const std::string_view stop : stops) c_stops.push_back({stop.data(), stop.size()});
   const size_t bytes = arenite_stop_strings_bytes_needed(c_stops.data(), c_stops.size());
@@ -144,7 +144,7 @@ TEST(CStopStrings, EndTheSameTextsAtTheSamePlaces) {
     EXPECT_EQ(string_of(arenite_stop_strings_finish(&c)), cpp.finish());
     EXPECT_FALSE(arenite_stop_strings_stopped(&c));
   }
-  EXPECT_LT(arenite_stop_strings_bytes_needed(nullptr, 0), sizeof(std::string_view));
+  EXPECT_EQ(arenite_stop_strings_bytes_needed(nullptr, 0), alignof(std::string_view) - 1);
 }
 
 TEST(CSampler, PicksTheSameTokens) {

@@ -29,6 +29,7 @@ PROGRAMS = {
     "kernels_tests": "tests/runtime/kernels_tests",
     "attention_tests": "tests/runtime/attention_tests",
     "ops_tests": "tests/runtime/ops_tests",
+    "convert_tests": "tests/convert/convert_tests",
 }
 WHOLE = ("c99_test",)  # no GoogleTest: it runs as one test
 # Sweeps of damage: they take minutes, and notice harm alone. And that the runtime writes to no

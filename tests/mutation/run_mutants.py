@@ -15,6 +15,7 @@ import resource
 import subprocess
 import sys
 from collections import Counter, defaultdict
+from concurrent.futures import ThreadPoolExecutor
 
 import mutated_runtime
 from mutants import Mutant
@@ -70,7 +71,7 @@ def run(program, name, mutant=None, tests=None, seconds=None, **environment):
     if name not in WHOLE:
         words += ["--gtest_brief=1", "--gtest_fail_fast"]
     if tests is not None and name not in WHOLE:
-        flags = FOLDER / "flags.txt"
+        flags = FOLDER / f"flags-{mutant}.txt"
         flags.write_text(f"--gtest_filter={':'.join(tests)}\n")
         words.append(f"--gtest_flagfile={flags}")
     elif name not in WHOLE:
@@ -150,17 +151,22 @@ def judge_all(numbered, programs):
             reached = read_reached(name, program, numbered)
             version = digest([BUILD / PROGRAMS[name]])
             turn = f"{round_name} {name}"
-            for number, tests in sorted(reached.items()):
-                key = numbered[number].key
-                shown = results.shown.setdefault(key, {})
-                chosen = split(tests)[place]
-                if key in results.killed or not chosen or shown.get(turn) == version:
-                    continue
-                seconds = sum(test[1] for test in chosen)
-                if not run(program, name, number, [test[0] for test in chosen], seconds):
-                    results.killed[key] = name
-                shown[turn] = version
-                results.write()
+
+            def survives(number):
+                chosen = split(reached[number])[place]
+                return run(program, name, number, [test[0] for test in chosen],
+                           sum(test[1] for test in chosen))
+
+            asked = [number for number, tests in sorted(reached.items())
+                     if numbered[number].key not in results.killed and split(tests)[place]
+                     and results.shown.get(numbered[number].key, {}).get(turn) != version]
+            with ThreadPoolExecutor(os.cpu_count()) as pool:
+                for number, survived in zip(asked, pool.map(survives, asked)):
+                    key = numbered[number].key
+                    if not survived:
+                        results.killed[key] = name
+                    results.shown.setdefault(key, {})[turn] = version
+                    results.write()
             print(f"{round_name} tests of {name}: {len(results.killed)} of {len(numbered)} killed",
                   flush=True)
     return results

@@ -128,6 +128,12 @@ const ProgramRule kLinearRules[] = {
 };
 
 const ProgramRule kAttentionRules[] = {
+    {"CachesOfATypeOfWeights",
+     [](Program& p) { p.kv_cache = TensorType::kQ8; },
+     {"kv_cache",
+      "cannot be of this type",
+      0,
+      {{static_cast<uint64_t>(TensorType::kQ8), static_cast<uint64_t>(TensorType::kInt8)}}}},
     {"AttentionQueryBeyondItsSlot",
      [](Program& p) { attention(p).views[format::kQuery].column = 20; },
      {"ops.query", "beyond the width", 1}},

@@ -206,6 +206,11 @@ TEST_P(Activations, HaveTheirEnds) {
   made(Activation::kLog, -1.0f, 2.0f, -INFINITY);
   EXPECT_TRUE(std::isnan(rows.at(0, 0)));
   EXPECT_TRUE(std::isnan(rows.at(0, 2)));
+  made(Activation::kLog, 0x1p-140f, 0x1p-127f, 0x1p-126f);
+  for (const uint32_t c : {0u, 1u, 2u}) {
+    const double exponent[] = {-140, -127, -126};
+    EXPECT_NEAR(rows.at(0, c) / (exponent[c] * std::log(2.0)), 1.0, 12 * kRounding);
+  }
   made(Activation::kSin, INFINITY, 1e6f, -0.0f);
   EXPECT_TRUE(std::isnan(rows.at(0, 0)));
   EXPECT_NEAR(rows.at(0, 1), std::sin(1e6), 1e-6);

@@ -13,12 +13,14 @@
 #include "convert/program/weights.h"
 #include "convert/program/writer.h"
 #include "core/views.h"
+#include "ops/rows.h"
 #include "runtime/format/verify_fixture.h"
 #include "runtime/session/rows_fixture.h"
 #include "support/compare.h"
 #include "support/kernel_sets.h"
 #include "support/model_factory.h"
 #include "support/pool.h"
+#include "support/smallest_slice.h"
 #include "support/test_session.h"
 
 namespace arenite::test {
@@ -184,6 +186,21 @@ TEST_P(OtherRows, TakeNoByteMoreThanPlanned) {
       }
     }
   }
+}
+
+// Sixteen rows at a time, each of which counts as many multiply-adds as it has numbers.
+TEST_P(OtherRows, AreCopiedInSlices) {
+  const TestModel model = load({});
+  const TestSession session(*model, options_for(kPositions));
+  const std::vector<float> fed = numbers(3 * kFeatures);
+  ASSERT_EQ(session->begin_run(Batch{fed, 1, 3}), Status::kOk);
+  Diagnostic why;
+  while (std::string(model->op_name(why.index)) != "register") {
+    ASSERT_TRUE(advance_least(*session).ok());
+    ASSERT_EQ(session->advance(0, &why).status(), Status::kInvalidArgument);
+  }
+  EXPECT_EQ(why.expected, kOpWork + kTaskWork + 16 * kWidth);
+  session->cancel();
 }
 
 TEST_P(OtherRows, ImagesAreSequencesOfTheirOwn) {
@@ -500,10 +517,27 @@ TEST(OtherRowsOfPlans, AreNoMoreThanCanBeCounted) {
   EXPECT_EQ(plan_arena(*model, options, &why).status(), Status::kInvalidArgument);
   EXPECT_STREQ(why.field, "options.tokens_max");
   EXPECT_EQ(why.index, 0u);
-  options = options_for(kPositionsLimit);
+  options = options_for(kPositionsLimit - 1);
   options.tokens_max = 1;
   EXPECT_EQ(plan_arena(*model, options, &why).status(), Status::kInvalidArgument);
   EXPECT_STREQ(why.field, "options.positions_max");
+  EXPECT_EQ(why.found, kPositionsLimit - 1);
+  EXPECT_EQ(why.expected, kPositionsLimit);
+}
+
+// Rows that are joined lie where the whole does, and take nothing of their own.
+TEST(OtherRowsOfPlans, HaveOnePlaceForTheWholeAndItsParts) {
+  const convert::Program program = convert::compile(graph_of({}), "rows");
+  const TestModel model(convert::write_model(program, {Target::kPortable}).span(),
+                        Target::kPortable);
+  const format::ModelReader reader(model->file());
+  uint32_t parts = 0;
+  for (uint32_t axis = 0; axis < reader.axes().size(); ++axis) {
+    if (reader.area_of(axis) == axis) continue;
+    ++parts;
+    EXPECT_EQ(reader.formula(0).axes[axis].activations, 0u) << axis;
+  }
+  EXPECT_GT(parts, 0u);
 }
 
 }  // namespace

@@ -145,6 +145,17 @@ TEST_P(SessionPairs, AreRefusedWhereTheyDoNotFit) {
   expect(session, two, Status::kInvalidArgument, 2, 1);
   expect(session, none, Status::kInvalidArgument, 0, 0);
   expect(plain, all, Status::kUnsupported, 0, 0);
+  // Of sequences back to back, the second one.
+  const TestSession several(*model, options_for(4, 2));
+  const std::vector<float> more = features(*model, 7);
+  const uint32_t lengths[] = {3, 4};
+  std::vector<uint8_t> dense(9 + 16, 1);
+  std::fill_n(dense.begin() + 9 + 8, 4, uint8_t{0});
+  Diagnostic which;
+  EXPECT_EQ(several->run({more, 2, 0, lengths, {}, true, dense}, &which).status(),
+            Status::kInvalidArgument);
+  EXPECT_STREQ(which.field, "batch.pairs");
+  EXPECT_EQ(which.index, 1u);
   EXPECT_EQ(session->positions(), 4u);
   EXPECT_TRUE(same_bits(values_of(session->run({tokens, 1, 4, {}, {}, false, all})), expected));
   Diagnostic why;

@@ -110,6 +110,16 @@ TEST_P(ArenaLayouts, HavePartsThatDoNotMeet) {
   }
 }
 
+// With each number of tokens in a call there is, up to whole pages: some just fill the last one.
+TEST_P(ArenaLayouts, HaveRingsOfWholePages) {
+  const TestModel model(make_decoder_model(ring_decoder(), {GetParam()}).span(), GetParam());
+  for (uint32_t tokens = 1; tokens <= kPagePositions; ++tokens) {
+    SessionOptions options = options_for(1100);
+    options.tokens_max = tokens;
+    ASSERT_NO_FATAL_FAILURE(expect_apart(*model, options)) << tokens;
+  }
+}
+
 // A formula that no model has yet: ops that need rows of scratch, and more of it for each thread.
 TEST(ArenaParts, HoldTheScratchThatOpsAskFor) {
   ArenaFormula formula;

@@ -2,6 +2,8 @@
 // Steps in slices: the same bits as in one call, and a step that is cancelled leaves no trace.
 #include <gtest/gtest.h>
 
+#include "core/packing.h"
+#include "ops/rows.h"
 #include "runtime/session/decoder_fixture.h"
 #include "runtime/session/encoder_fixture.h"
 #include "support/malloc_trap.h"
@@ -272,6 +274,41 @@ TEST_P(SessionSlices, RefuseBudgetsThatNoBlockFitsInto) {
   }
   EXPECT_GT(slices, 0u) << "blocks share a slice where they have room";
   EXPECT_TRUE(same_bits(values_of(session->output()), expected));
+}
+
+// In multiply-adds, beside what finding op and task counts: blocks of queries times keys, and
+// blocks of rows times all weights of a small layer. As many blocks as a budget pays for run in one
+// slice.
+TEST_P(SessionSlices, CountTheWorkOfBlocks) {
+  constexpr uint32_t kTokens = 11;
+  const DecoderShape shape = decoder_named("llama");
+  const TestModel model = load_decoder(shape);
+  const TestSession session(*model, options_for(kDecoderPositions));
+  const std::vector<TokenId> tokens = random_ids(kTokens, model->vocab_size());
+  const Packing packing = packing_of(GetParam(), TensorType::kF32);
+  const uint32_t rows = std::min(kTokens, uint32_t{packing.mr});
+  const uint32_t of_attention =
+      uint32_t{packing.mr} * kTokens * (shape.head_dim + shape.head_dim + kFunctionWork);
+  const uint32_t of_down = rows * panels_of(packing, shape.model_dim) * packing.nr * shape.ffn_dim;
+  const uint32_t blocks = div_up(kTokens, uint32_t{packing.mr});
+  ASSERT_EQ(session->begin_run(batch_of(tokens)), Status::kOk);
+  uint32_t seen = 0;
+  for (uint32_t left = model->ops(); left != 0;) {
+    const std::string name = model->op_name(model->ops() - left);
+    Diagnostic why;
+    ASSERT_EQ(session->advance(0, &why).status(), Status::kInvalidArgument);
+    const uint64_t budget = why.expected;
+    if (name == "0.attention" && seen++ == 2) {  // keys and values of both heads are kept first
+      EXPECT_EQ(budget, kOpWork + kTaskWork + of_attention);
+    }
+    if (name == "0.down") {
+      EXPECT_EQ(budget, kOpWork + kTaskWork + of_down);
+      const uint64_t all = kOpWork + blocks * (kTaskWork + of_down);
+      ASSERT_EQ(session->advance(all).value(), --left);
+      continue;
+    }
+    left = session->advance(budget).value();
+  }
 }
 
 TEST_P(SessionSlices, TouchNoHeap) {

@@ -278,7 +278,9 @@ TEST(SoundStream, RefusesCalls) {
     const TestSession of_whole(*whole, options_for(kPositions));
     Result<SoundStream> other = SoundStream::of(&*of_whole, 8000);
     rest = sound;
-    EXPECT_EQ(other->step(rest).status(), Status::kUnsupported);
+    EXPECT_EQ(other->step(rest, &why).status(), Status::kUnsupported);
+    EXPECT_STREQ(why.field, stem.causal ? "sound.range" : "sound");
+    EXPECT_NE(std::string(why.reason).find("whole s"), std::string::npos) << why.reason;
     std::vector<float> room(8 * kFeatures);
     EXPECT_TRUE(other->features(made_sound(200), room).ok());
   }

@@ -110,16 +110,18 @@ void narrow_output(Program& program, const std::string& name) {
 }
 
 TEST(MaxPools, OfNoRowsOrOtherWindowsAreRefused) {
-  const auto refused = [](uint32_t number, uint32_t value, const char* field, const char* words) {
+  using Numbers = std::optional<std::pair<uint64_t, uint64_t>>;
+  const auto refused = [](uint32_t number, uint32_t value, const char* field, const char* words,
+                          Numbers numbers = {}) {
     Program program = convert::compile(image_graph({false, true}), "image");
     uint32_t index = 0;
     while (program.ops.at(index).name != "largest") ++index;
     program.ops[index].body.numbers[number] = value;
     expect_refusal(convert::write_model(program, {Target::kPortable}).span(),
-                   {field, words, index});
+                   {field, words, index, numbers});
   };
   refused(format::MaxPoolOp::kKernel, 0, "ops.kernel", "no rows");
-  refused(format::MaxPoolOp::kKernel, 65537, "ops.kernel", "too many");
+  refused(format::MaxPoolOp::kKernel, 65537, "ops.kernel", "too many", {{65537, 65536}});
   refused(format::MaxPoolOp::kKernel, 5, "ops.columns", "no whole lines");
   refused(format::MaxPoolOp::kColumns, 0, "ops.columns", "no whole lines");
   refused(format::MaxPoolOp::kDilation, 1, "ops.dilation", "other windows");
@@ -318,6 +320,12 @@ const BrokenWindows kBrokenWindows[] = {
     {"Window", [](Program& p) { p.axes[2].window = 65537; }, "axes.window", "too large"},
     {"Zeros", [](Program& p) { p.axes[2].window = -131073; }, "axes.window", "too large"},
     {"Long", [](Program& p) { p.axes[2].window = 2; }, "axes.window", "the shortest sequence"},
+    {"OfOneToken",
+     [](Program& p) {
+       p.axes[1].window = 2;
+       p.inputs[0].tokens_min = 0;
+     },
+     "axes.window", "the shortest sequence", nullptr, 1},
     {"OfAnyLength", [](Program& p) { p.inputs[0].tokens_min = 1; }, "axes.window",
      "the shortest sequence", nullptr, 1},
     {"RowsOnNoAxis",

@@ -125,6 +125,8 @@ TEST(CStopStrings, EndTheSameTextsAtTheSamePlaces) {
   std::vector<arenite_text> c_stops;
   for (const std::string_view stop : stops) c_stops.push_back({stop.data(), stop.size()});
   const size_t bytes = arenite_stop_strings_bytes_needed(c_stops.data(), c_stops.size());
+  EXPECT_EQ(bytes, alignof(std::string_view) - 1 + stops.size() * sizeof(std::string_view) +
+                       StopStrings::bytes_needed(stops));
   Random random(7);
   for (size_t round = 0; round < 200; ++round) {
     std::vector<char> cpp_space(StopStrings::bytes_needed(stops));

@@ -66,8 +66,17 @@ class Limits {
     }
   }
 
-  double sample_read() {
-    reads_.push_back(sample_read_gbytes_per_s(parallel_, memory_));
+  // Over at least `ms`: other programs take the CPU from the longer of two samples, so that both
+  // must be as long.
+  double sample_read(double ms = 0.0) {
+    double ms_spent = 0.0, per_rate = 0.0;
+    uint32_t count = 0;
+    do {
+      ms_spent +=
+          milliseconds([&] { per_rate += 1.0 / sample_read_gbytes_per_s(parallel_, memory_); });
+      ++count;
+    } while (ms_spent < ms);
+    reads_.push_back(count / per_rate);
     return reads_.back();
   }
 
@@ -220,7 +229,7 @@ class TokenBench {
     std::vector<double> reads;
     run.median_ms = median_sample_ms(samples_min, options_.seconds, [&] {
       const double ms = sample();
-      if (reads.size() < kReadsMax) reads.push_back(limits_.sample_read());
+      if (reads.size() < kReadsMax) reads.push_back(limits_.sample_read(ms));
       return ms;
     });
     run.gbytes_per_s = run.per_ms(bytes);

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // From an op of the file to a call of the op's function: finds its columns, weights and caches.
+#include <algorithm>
+
 #include "ops/attention.h"
 #include "ops/convolution.h"
+#include "ops/integer_rows.h"
 #include "ops/linear.h"
 #include "ops/row_ops.h"
 #include "session/session_state.h"
@@ -44,6 +47,13 @@ struct OpCall {
 };
 
 void run_linear(const OpCall& call) {
+  if constexpr (kRowsAreIntegers) {
+    const WeightView weights = call.tensor(format::LinearOp::kTensor);
+    if (integers::has_linear(weights)) {
+      return integers::linear(call.inputs[format::kInput], weights, call.output,
+                              call.state.scratch(), call.state.parallel);
+    }
+  }
   linear(call.state.kernels, call.inputs[format::kInput], call.tensor(format::LinearOp::kTensor),
          call.output, call.state.scratch(), call.state.parallel);
 }
@@ -81,7 +91,7 @@ void take_keys(const OpCall& call, uint32_t cache, Attention& attention) {
   attention.keys = state.sequences(is_new ? state.rows_of_block(axis) : axis);
 }
 
-void run_attention(const OpCall& call) {
+Attention attention_of(const OpCall& call) {
   SessionState& state = call.state;
   const uint32_t cache = call.op.numbers[format::AttentionOp::kCache];
   Attention attention;
@@ -114,7 +124,17 @@ void run_attention(const OpCall& call) {
   attention.scratch = state.scratch();
   attention.queries = state.sequences(call.axis());
   take_keys(call, cache, attention);
-  arenite::attention(state.kernels, attention, state.parallel);
+  return attention;
+}
+
+void run_attention(const OpCall& call) {
+  const Attention attention = attention_of(call);
+  if constexpr (kRowsAreIntegers) {
+    if (integers::has_attention(call.state.kernels, attention)) {
+      return integers::attention(call.state.kernels, attention, call.state.parallel);
+    }
+  }
+  arenite::attention(call.state.kernels, attention, call.state.parallel);
 }
 
 [[maybe_unused]] inline void run_store(const OpCall& call) {
@@ -148,30 +168,60 @@ inline void run_norm(const OpCall& call) {
   const NormWeights weights = {call.op.choice<NormKind>(kKind),
                                call.op.reals[format::NormOp::kEpsilon], call.tensor(kGain).f32(),
                                call.tensor(kBias).f32()};
+  if constexpr (kRowsAreIntegers) {
+    if (integers::has_norm(weights.kind)) {
+      return integers::norm(weights, call.op.numbers[kGroups], call.inputs[format::kInput],
+                            call.output, call.state.parallel);
+    }
+  }
   norm(call.state.kernels, weights, call.op.numbers[kGroups], call.inputs[format::kInput],
        call.output, call.state.parallel);
 }
 
 inline void run_rope(const OpCall& call) {
   const WeightView angles = call.tensor(format::RopeOp::kAngles);
+  if constexpr (kRowsAreIntegers) {
+    return integers::rope(call.inputs[format::kInput], call.op.numbers[format::RopeOp::kHeads],
+                          angles.f32(), angles.columns, call.state.step_rows(call.axis()),
+                          call.output, call.state.parallel);
+  }
   rope(call.state.kernels, call.inputs[format::kInput], call.op.numbers[format::RopeOp::kHeads],
        angles.f32(), angles.columns, call.state.step_rows(call.axis()), call.output,
        call.state.parallel);
 }
 
 inline void run_activation(const OpCall& call) {
-  activation(call.state.kernels, call.op.choice<Activation>(format::ActivationOp::kKind),
-             call.op.reals[format::ActivationOp::kParameter], call.inputs[format::kInput],
-             call.other(), call.output, call.state.parallel);
+  const auto function = call.op.choice<Activation>(format::ActivationOp::kKind);
+  if constexpr (kRowsAreIntegers) {
+    if (integers::has_activation(function)) {
+      return integers::activation(function, call.inputs[format::kInput], call.other(), call.output,
+                                  call.state.parallel);
+    }
+  }
+  activation(call.state.kernels, function, call.op.reals[format::ActivationOp::kParameter],
+             call.inputs[format::kInput], call.other(), call.output, call.state.parallel);
 }
 
 void run_add(const OpCall& call) {
+  if constexpr (kRowsAreIntegers) {
+    return integers::add(call.inputs[format::kInput], call.other(), call.output,
+                         call.state.parallel);
+  }
   add(call.state.kernels, call.inputs[format::kInput], call.other(), call.output,
       call.state.parallel);
 }
 
 inline void run_select(const OpCall& call) {
   SessionState& state = call.state;
+  if constexpr (kRowsAreIntegers && linked(Need::kSelectMean)) {
+    if (call.op.choice<SelectKind>(format::SelectOp::kKind) == SelectKind::kMean) {
+      const auto rows = [&](format::Operand operand) {
+        return state.sequences(state.reader.axis_of(call.op.views[operand]));
+      };
+      return integers::mean(call.inputs[format::kInput], rows(format::kInput),
+                            rows(format::kOutput), call.output, state.parallel);
+    }
+  }
   select(state.kernels, call.op.choice<SelectKind>(format::SelectOp::kKind),
          call.inputs[format::kInput],
          state.step_rows(state.reader.axis_of(call.op.views[format::kInput])),
@@ -210,7 +260,68 @@ void run_join(const OpCall& call) {
   keep_rows(input.rows, input.sequences, input.earlier, state.parallel);
 }
 
+// Whether an op reads and writes rows as they are: of integers.
+inline bool takes_integers(const OpCall& call) {
+  switch (call.op.kind) {
+    case format::OpKind::kLinear:
+      return integers::has_linear(call.tensor(format::LinearOp::kTensor));
+    case format::OpKind::kAttention:
+      return integers::has_attention(call.state.kernels, attention_of(call));
+    case format::OpKind::kNorm:
+      return integers::has_norm(call.op.choice<NormKind>(format::NormOp::kKind));
+    case format::OpKind::kActivation:
+      return integers::has_activation(call.op.choice<Activation>(format::ActivationOp::kKind));
+    case format::OpKind::kSelect: {  // most kinds copy
+      const auto kind = call.op.choice<SelectKind>(format::SelectOp::kKind);
+      return kind == SelectKind::kMean || !makes_a_row_of_several(kind);
+    }
+    default:
+      return call.op.kind == format::OpKind::kAdd || call.op.kind == format::OpKind::kRope ||
+             call.op.kind == format::OpKind::kJoin;
+  }
+}
+
+// Converts what an op that takes floats reads, or that and what it wrote: columns of several
+// operands once.
+inline void convert_operands(SessionState& state, uint32_t index, uint32_t operands,
+                             void (*convert)(const Matrix&)) {
+  const format::OpView& op = state.reader.op(index);
+  if (takes_integers(OpCall(state, op))) return;
+  format::ColumnView parts[format::kOperands];
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < operands; ++i) {
+    format::ColumnView part = op.views[i];
+    if (part.width == 0) continue;
+    for (uint32_t k = 0; k < count;) {
+      const format::ColumnView& other = parts[k];
+      const uint32_t begin = std::min(part.column, other.column);
+      const uint32_t end = std::max(part.column + part.width, other.column + other.width);
+      if (part.slot != other.slot || end - begin >= part.width + other.width) {
+        ++k;
+        continue;
+      }
+      part = {part.slot, begin, end - begin};
+      parts[k] = parts[--count];
+      k = 0;
+    }
+    parts[count++] = part;
+  }
+  for (uint32_t i = 0; i < count; ++i) convert(state.activation(parts[i]));
+}
+
 }  // namespace
+
+void begin_op(SessionState& state, uint32_t index) {
+  if constexpr (kRowsAreIntegers) {
+    convert_operands(state, index, format::kOutput, integers::to_floats);
+  }
+}
+
+void end_op(SessionState& state, uint32_t index) {
+  if constexpr (kRowsAreIntegers) {
+    convert_operands(state, index, format::kOperands, integers::from_floats);
+  }
+}
 
 // What is not linked is never called: load refuses files that need it.
 void run_op(SessionState& state, uint32_t index) {

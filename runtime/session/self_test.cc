@@ -7,6 +7,7 @@
 
 #include "core/message.h"
 #include "format/reader.h"
+#include "ops/integer_rows.h"
 
 namespace arenite {
 namespace {
@@ -128,6 +129,9 @@ Result<SelfTest> Session::self_test(Diagnostic* why) {
   if (tokens == 0) {
     return refuse(why, Status::kUnsupported, "the file has no self-test: convert it with one",
                   "self_test");
+  }
+  if constexpr (kRowsAreIntegers) {
+    return refuse(why, Status::kUnsupported, "what the file stores is of floats", "self_test");
   }
   const StoredTest stored(state.reader, state.model.file(), state.layout.kv_type);
   SelfTestInputs inputs;

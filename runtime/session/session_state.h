@@ -235,5 +235,8 @@ static_assert(sizeof(SessionState) <= kSessionBytes && sizeof(SequenceRows) <= k
 
 // Runs op `index` over the rows of the current step.
 void run_op(SessionState& state, uint32_t index);
+// What comes before and after it where rows are of integers and the op takes floats.
+void begin_op(SessionState& state, uint32_t index);
+void end_op(SessionState& state, uint32_t index);
 
 }  // namespace arenite

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "core/message.h"
+#include "ops/integer_rows.h"
 #include "ops/row_ops.h"
 #include "session/session_state.h"
 
@@ -124,6 +125,7 @@ void take_input(SessionState& state, const Input& input, uint32_t index) {
     const size_t from = place_of_row(rows, row).token * features;
     std::memmove(to.row(row), input.features + from, features * sizeof(float));
   }
+  if constexpr (kRowsAreIntegers) integers::from_floats(to);
 }
 
 }  // namespace
@@ -166,7 +168,9 @@ void SessionState::show_hidden_states(uint32_t op_index) {
     const format::HiddenStateView& state = reader.hidden_state(i);
     if (state.op != op_index) continue;
     const Matrix matrix = activation(state.view);
+    if constexpr (kRowsAreIntegers) integers::to_floats(matrix);
     hidden_states.state(hidden_states.context, i, matrix.data, matrix.rows, matrix.columns);
+    if constexpr (kRowsAreIntegers) integers::from_floats(matrix);
   }
 }
 
@@ -226,6 +230,7 @@ void SessionState::run_ops(uint32_t ops_max) {
       if constexpr (linked(Need::kBlocks)) enter_block(index);
       if (profile.op_begins != nullptr) profile.op_begins(profile.context, index);
       tasks_done = 1;
+      if constexpr (kRowsAreIntegers) begin_op(*this, index);
     }
     if (slice != nullptr) slice->begin_op(tasks_done - 1);
     run_op(*this, index);
@@ -234,10 +239,15 @@ void SessionState::run_ops(uint32_t ops_max) {
       return;
     }
     tasks_done = 0;
+    if constexpr (kRowsAreIntegers) end_op(*this, index);
     if (profile.op_ends != nullptr) profile.op_ends(profile.context, index);
     if (linked(Need::kBlocks) && !leave_block(index)) continue;
     if (hidden_states.state != nullptr) show_hidden_states(index);
     if (--ops_left != 0) continue;
+    if constexpr (kRowsAreIntegers) {
+      const uint32_t slot = reader.output_slot(kFunctionsLinked ? function : 0);
+      integers::to_floats(activation({slot, 0, reader.slot(slot).width}));
+    }
     for (SequenceRows& rows : rows_of_all()) rows.positions += rows.rows;
   }
 }

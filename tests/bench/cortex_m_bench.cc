@@ -15,6 +15,7 @@
 #include "core/packing.h"
 #include "kernels/kernel_set.h"
 #include "ops/attention.h"
+#include "ops/integer_rows.h"
 #include "ops/linear.h"
 #include "ops/row_ops.h"
 
@@ -103,13 +104,20 @@ void count_attention(const KernelSet& kernels, TensorType kv_type, const char* t
     op.kv_type = kv_type;
     op.cache = memory;
     op.scratch = scratch();
+    if constexpr (kRowsAreIntegers) {
+      if (integers::has_attention(kernels, op)) return integers::attention(kernels, op, {});
+    }
     attention(kernels, op, {});
   };
+  if (kRowsAreIntegers && kv_type == TensorType::kInt8) {
+    integers::from_floats({input, kRowsOfAll, 3 * width, 3 * width});
+  }
   const uint64_t products = uint64_t{kRowsOfAll} * kRowsOfAll * width * 2;
   report("attention", kernels.name, type_name, kRowsOfAll,
          count(products, [&] { attend(0, kRowsOfAll); }));
   report("attention", kernels.name, type_name, 1,
          count(uint64_t{kRowsOfAll} * width * 2, [&] { attend(kRowsOfAll - 1, 1); }));
+  fill_input();
 }
 
 void count_row_kernels(const KernelSet& kernels) {

@@ -6,6 +6,7 @@
 #include "device/device_test.h"
 #include "device/tests.h"
 #include "device/vectors.h"
+#include "ops/integer_rows.h"
 
 namespace arenite::device {
 namespace {
@@ -13,8 +14,12 @@ namespace {
 // What never stays in an arena by accident, as bytes, floats or lengths.
 constexpr std::byte kUntouched{0xFF};
 
+// Rows of integers round otherwise. Logits of the models reach 30.
+constexpr float kIntegerError = kRowsAreIntegers ? 0.1f : 0.0f;
+
 // Those of XNNPACK's scalar kernels, which are the same on every CPU.
 bool has_scalar_bits(const Model& model) {
+  if (kRowsAreIntegers) return false;
   return model.target() == Target::kPortable || model.target() == Target::kCortexMDsp;
 }
 
@@ -23,7 +28,7 @@ bool is_expected(const ModelCase& model_case, const Output& output) {
   if (count != model_case.expected.size()) return false;
   for (size_t i = 0; i < count; ++i) {
     const float error = std::abs(output.data[i] - model_case.expected[i]);
-    if (!(error <= model_case.tolerance)) return false;
+    if (!(error <= model_case.tolerance + kIntegerError)) return false;
   }
   return true;
 }
@@ -126,7 +131,8 @@ void bits_of_x86_64() {
 
 void sound() {
   for_each_model([](const Model& model, const ModelCase& model_case) {
-    if (sound_info(model).rate == 0 || model.target() != Target::kPortable) return;
+    if (kRowsAreIntegers || sound_info(model).rate == 0 || model.target() != Target::kPortable)
+      return;
     SessionOptions options = options_of(model_case);
     options.positions_max = kSoundRate / 100;
     options.tokens_max = 1;
@@ -213,6 +219,10 @@ void self_tests() {
     Session* const session = create(model, options);
     if (session == nullptr) return;
     const Result<SelfTest> test = session->self_test();
+    if (kRowsAreIntegers) {
+      EXPECT(test.status() == Status::kUnsupported);
+      return;
+    }
     REQUIRE(test.ok());
     EXPECT(test->passed);
     EXPECT(!has_scalar_bits(model) || test->difference == 0.0f);

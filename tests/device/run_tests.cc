@@ -20,6 +20,8 @@ constexpr Test kTests[] = {
     {"row kernels are exact at odd lengths", exact_row_kernels},
     {"functions are near their values", near_functions},
     {"transposition moves every number", transposition},
+    {"ops on rows of integers are near, with the bits of x86-64", rows_of_integers},
+    {"rows of integers with NaN or infinity become NaN", rows_with_nan},
     {"models give the expected numbers", expected_numbers},
     {"kernels of microcontrollers give the bits of x86-64", bits_of_x86_64},
     {"a stream of sound gives the bits of x86-64", sound},

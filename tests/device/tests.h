@@ -11,6 +11,8 @@ void exact_integers();
 void exact_row_kernels();
 void near_functions();
 void transposition();
+void rows_of_integers();
+void rows_with_nan();
 
 void expected_numbers();
 void bits_of_x86_64();

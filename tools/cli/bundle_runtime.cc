@@ -119,6 +119,7 @@ uint32_t target_bits_of(std::span<const BundledModel> models) {
 uint32_t for_targets(std::string_view path) {
   if (path.starts_with("kernels/cortex_m_dsp")) return bit(Target::kCortexMDsp);
   if (path == "kernels/cortex_m_mve.cc") return bit(Target::kCortexMMve);
+  if (path.starts_with("ops/integer_")) return bit(Target::kPortable);
   const bool is_for_both = path == "kernels/cortex_m_rows.cc";
   return is_for_both ? bit(Target::kCortexMDsp) | bit(Target::kCortexMMve) : 0;
 }

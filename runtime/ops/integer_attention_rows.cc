@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention on rows of integers, with keys and values in int8: a query and the weights of its keys
+// meet four numbers of the cache at a time, and what comes in between are powers of two.
+#include "ops/integer_rows.h"
+
+#if defined(ARENITE_INTEGER_ROWS)
+#include <algorithm>
+
+#include "core/float_bits.h"
+#include "ops/attention_block.h"
+
+#if !defined(__clang__) && !defined(__x86_64__)
+#pragma GCC optimize("O2")  // whatever the rest of a firmware is compiled with
+#endif
+
+namespace arenite::integers {
+namespace {
+
+constexpr uint32_t kAtOnce = 4;  // numbers of a word
+
+// Adds to each of `count` sums the products of four factors with a word of the cache, of which the
+// next one is `step` bytes further.
+[[gnu::noinline]] void add_words(const int32_t* factors, const std::byte* words, size_t step,
+                                 uint32_t count, int32_t* sums) {
+#if defined(ARENITE_THUMB_1)
+  if (count == 0) return;
+  register const int32_t* const end asm("r8") = sums + count;
+  register const size_t apart asm("r9") = step;
+  register uint32_t sum asm("r10");
+  uint32_t f0, f1, f2, f3, word;
+  asm volatile(
+      ".syntax unified\n"
+      "ldr %[f0], [%[factors], #0]\n"
+      "ldr %[f1], [%[factors], #4]\n"
+      "ldr %[f2], [%[factors], #8]\n"
+      "ldr %[f3], [%[factors], #12]\n"
+      "1: ldr %[word], [%[words]]\n"
+      "sxtb %[factors], %[word]\n"  // which becomes a product
+      "muls %[factors], %[f0]\n"
+      "mov %[sum], %[factors]\n"
+      "lsls %[factors], %[word], #16\n"
+      "asrs %[factors], %[factors], #24\n"
+      "muls %[factors], %[f1]\n"
+      "add %[sum], %[factors]\n"
+      "lsls %[factors], %[word], #8\n"
+      "asrs %[factors], %[factors], #24\n"
+      "muls %[factors], %[f2]\n"
+      "add %[sum], %[factors]\n"
+      "asrs %[word], %[word], #24\n"
+      "muls %[word], %[f3]\n"
+      "add %[word], %[sum]\n"
+      "ldr %[factors], [%[sums]]\n"
+      "adds %[word], %[word], %[factors]\n"
+      "stmia %[sums]!, {%[word]}\n"
+      "add %[words], %[apart]\n"
+      "cmp %[sums], %[end]\n"
+      "bne 1b\n"
+      : [words] "+l"(words), [sums] "+l"(sums), [factors] "+l"(factors), [f0] "=&l"(f0),
+        [f1] "=&l"(f1), [f2] "=&l"(f2), [f3] "=&l"(f3), [word] "=&l"(word), [sum] "=&r"(sum)
+      : [end] "r"(end), [apart] "r"(apart)
+      : "cc", "memory");
+#else
+  const int32_t f0 = factors[0], f1 = factors[1], f2 = factors[2], f3 = factors[3];
+  for (int32_t* const end = sums + count; sums != end; ++sums, words += step) {
+    const auto word = *reinterpret_cast<const uint32_t*>(words);
+    *sums += f0 * static_cast<int8_t>(word) + f1 * static_cast<int8_t>(word >> 8) +
+             f2 * static_cast<int8_t>(word >> 16) + f3 * (static_cast<int32_t>(word) >> 24);
+  }
+#endif
+}
+
+// A row in int8 by its largest number, and the scale as a float: of rows that are not finite NaN.
+float quantize(const float* from, uint32_t count, int8_t* to, uint32_t group) {
+  const Scan row = scan(from, count);
+  const int32_t* const numbers = numbers_of(from);
+  const int32_t left = row.room();
+  int32_t largest = 0;
+  for (uint32_t i = 0; i < count; ++i) {
+    const int32_t x = numbers[i] >> 8;
+    largest = std::max(largest, x < 0 ? -x : x);
+  }
+  largest = largest << left >> 8;
+  constexpr int32_t kShift = 23, kHalf = 1 << (kShift - 1);
+  const int32_t field = static_cast<int32_t>(row.exponent) - left - 8;
+  const bool is_zero = largest == 0 || field < 1 || row.exponent == kNotFinite;
+  const int32_t per_unit = is_zero ? 0 : (127 << kShift) / largest;
+  for (uint32_t i = 0; i < count; ++i, to += group) {
+    const int32_t x = (numbers[i] >> 8) << left >> 8;
+    *to = static_cast<int8_t>((x * per_unit + kHalf) >> kShift);
+  }
+  if (row.exponent == kNotFinite) return __builtin_nanf("");
+  if (is_zero) return __FLT_MIN__;  // so that no other weighs less by it
+  const uint32_t scale = std::min<uint32_t>(0x80000000u / static_cast<uint32_t>(per_unit), 0xFFFFu);
+  return bit_cast<float>((static_cast<uint32_t>(field) << 23) + ((scale - 0x8000) << 8));
+}
+
+// 2^-f in steps of 2^-15, for f = 0, 1/64 ... 1.
+struct Powers {
+  uint16_t values[65] = {};
+  consteval Powers() {
+    double power = 1;
+    for (uint16_t& value : values) {
+      value = static_cast<uint16_t>(power * 32768 + 0.5);
+      power *= 0.98922801319397548;
+    }
+  }
+};
+constexpr Powers kPowers;
+
+// Of a fraction in steps of 2^-16.
+[[gnu::always_inline]] inline uint32_t power_below(uint32_t fraction) {
+  const uint16_t* const at = kPowers.values + (fraction >> 10);
+  const int32_t first = at[0], difference = at[1] - first;
+  return static_cast<uint32_t>(first + (static_cast<int32_t>(fraction & 0x3FF) * difference >> 10));
+}
+
+class Attending {
+ public:
+  Attending(const Attention& op, const CacheLayout& layout) : op_(op), layout_(layout) {
+    while (op.shape.head_dim > 511u << more_) ++more_;
+    left_ = leading_zeros(op.shape.head_dim << (22 - more_)) - 1;
+  }
+
+  // Appends a new row of keys and values.
+  void append(uint32_t row) const;
+  void attend(uint32_t row, uint32_t head, int32_t* sums) const;
+
+ private:
+  std::byte* cache(size_t sequence, uint32_t kv_head) const {
+    return op_.cache + sequence * layout_.bytes() + kv_head * layout_.head_bytes();
+  }
+  uint32_t place(uint32_t position) const { return position % layout_.positions(); }
+  // Calls part(first, count) for positions that follow each other in the cache.
+  template <typename Part>
+  void for_each_part(KeyRange keys, Part part) const {
+    while (keys.begin < keys.end) {
+      const uint32_t in_a_row = layout_.positions() - place(keys.begin);
+      const uint32_t count = std::min(keys.end - keys.begin, in_a_row);
+      part(keys.begin, count);
+      keys.begin += count;
+    }
+  }
+  void add_keys(const int32_t* query, int32_t room, const std::byte* head, KeyRange keys,
+                int32_t* sums) const;
+  bool make_scores(int32_t exponent, const std::byte* head, KeyRange keys, int32_t* sums,
+                   int32_t& largest) const;
+  bool make_weights(const std::byte* head, KeyRange keys, int32_t largest, int32_t* scores,
+                    int32_t& exponent, uint32_t& factor) const;
+  void add_values(const std::byte* head, KeyRange keys, const int32_t* weights, int32_t* to) const;
+
+  const Attention& op_;
+  const CacheLayout& layout_;
+  uint32_t more_ = 0;  // bits that numbers of long queries are shorter
+  int32_t left_;       // how far sums of products with keys can be shifted
+};
+
+void Attending::append(uint32_t row) const {
+  const size_t s = sequence_of_row(op_.keys, row);
+  const uint32_t position = op_.keys[s].positions + row - op_.keys[s].row_begin;
+  const uint32_t dims = op_.shape.head_dim, columns = op_.shape.value_dim;
+  for (uint32_t kv_head = 0; kv_head < op_.shape.kv_heads; ++kv_head) {
+    std::byte* const head = cache(s, kv_head);
+    if (dims != 0) {
+      auto* const to = reinterpret_cast<int8_t*>(head + layout_.integer_key(position));
+      *reinterpret_cast<float*>(head + layout_.integer_key_scale(position)) =
+          quantize(op_.key.row(row) + size_t{kv_head} * dims, dims, to, 1);
+    }
+    auto* const to = reinterpret_cast<int8_t*>(
+        head + layout_.integer_value(position / kPagePositions, position % kPagePositions));
+    *reinterpret_cast<float*>(head + layout_.value_scale(position)) =
+        quantize(op_.value.row(row) + size_t{kv_head} * columns, columns, to, kIntegerGroup);
+  }
+}
+
+// Sums of the query's numbers, as 16 bits or less, with keys.
+void Attending::add_keys(const int32_t* query, int32_t room, const std::byte* head, KeyRange keys,
+                         int32_t* sums) const {
+  const uint32_t dims = op_.shape.head_dim;
+  const size_t step = integer_key_bytes(dims);
+  std::fill_n(sums, keys.end - keys.begin, 0);
+  for_each_part(keys, [&](uint32_t first, uint32_t count) {
+    const std::byte* const key = head + layout_.integer_key(first);
+    for (uint32_t i = 0; i < dims; i += kAtOnce) {
+      int32_t factors[kAtOnce] = {};
+      for (uint32_t k = 0; k < std::min(dims - i, kAtOnce); ++k) {
+        factors[k] = (query[i + k] >> 8) << room >> (8 + more_);
+      }
+      add_words(factors, key + i, step, count, sums + (first - keys.begin));
+    }
+  });
+}
+
+// Sums become scores, of which powers of two are the weights, in steps of 2^-16. False if a scale
+// is not finite, or a score beyond 2^13.
+bool Attending::make_scores(int32_t exponent, const std::byte* head, KeyRange keys, int32_t* sums,
+                            int32_t& largest) const {
+  constexpr uint32_t kLog2e = 47274;  // in steps of 2^-15
+  constexpr int32_t kMost = 1 << 29;
+  uint32_t largest_field = 0;
+  for_each_part(keys, [&](uint32_t first, uint32_t count) {
+    const auto* scale = reinterpret_cast<const uint32_t*>(head + layout_.integer_key_scale(first));
+    int32_t* sum = sums + (first - keys.begin);
+    for (const int32_t* const end = sum + count; sum != end; ++sum, ++scale) {
+      const uint32_t factor = upper_bits(*scale) * kLog2e >> 16;
+      const auto shifted_sum = static_cast<int32_t>(static_cast<uint32_t>(*sum) << left_);
+      const int32_t product = times(shifted_sum, factor);
+      const int32_t right = exponent - static_cast<int32_t>(field_of(*scale));
+      largest_field = std::max(largest_field, field_of(*scale));
+      int32_t score = shifted(product, std::max<int32_t>(right, 0));
+      if (right < 2) {
+        const int32_t most = shifted(kMost, std::max<int32_t>(-right, 0));
+        const bool is_beyond = score >= most || score <= -most;
+        score = is_beyond ? kMost
+                          : static_cast<int32_t>(static_cast<uint32_t>(score)
+                                                 << std::max<int32_t>(-right, 0));
+        if (is_beyond) largest_field = kNotFinite;
+      }
+      largest = std::max(largest, score);
+      *sum = score;
+    }
+  });
+  return largest_field != kNotFinite;
+}
+
+// Scores become weights times the scales of their values, such that 2^31 is no sum of products.
+// What sums of these stand for: themselves * factor * 2^(exponent - 150 - 16). False if a scale is
+// not finite.
+bool Attending::make_weights(const std::byte* head, KeyRange keys, int32_t largest, int32_t* scores,
+                             int32_t& exponent, uint32_t& factor) const {
+  uint32_t largest_scale = 0;
+  for_each_part(keys, [&](uint32_t first, uint32_t count) {
+    const auto* scale = reinterpret_cast<const uint32_t*>(head + layout_.value_scale(first));
+#pragma GCC unroll 4
+    for (uint32_t i = 0; i < count; ++i) largest_scale = std::max(largest_scale, scale[i]);
+  });
+  const auto field = static_cast<int32_t>(field_of(largest_scale));
+  if (field == static_cast<int32_t>(kNotFinite)) return false;
+  const int32_t less = 32 - leading_zeros(keys.end - keys.begin);  // bits of the sum
+  uint32_t sum = 0;
+  const int32_t* const end_of_all = scores + (keys.end - keys.begin);
+  for (int32_t* weight = scores; weight != end_of_all; ++weight) {
+    const auto below = static_cast<uint32_t>(largest - *weight);
+    uint32_t power = 0;
+    if (below < 31u << 16) power = power_below(below & 0xFFFF) << 15 >> (below >> 16);
+    *weight = static_cast<int32_t>(power);
+    sum += power >> less;
+  }
+  const int32_t left = leading_zeros(sum);
+  const int32_t right = std::max<int32_t>(less + 8 - left, 0);
+  for_each_part(keys, [&](uint32_t first, uint32_t count) {
+    const auto* scale = reinterpret_cast<const uint32_t*>(head + layout_.value_scale(first));
+    int32_t* weight = scores + (first - keys.begin);
+    for (const int32_t* const end = weight + count; weight != end; ++weight, ++scale) {
+      *weight = shifted(times(*weight, upper_bits(*scale)),
+                        field + right - static_cast<int32_t>(field_of(*scale)));
+    }
+  });
+  factor = std::min<uint32_t>(0x80000000u / (sum << left >> 16), 0xFFFFu);
+  exponent = field + left + right - less - 7;
+  return true;
+}
+
+// Weights lie from a position on at which four of the values begin.
+void Attending::add_values(const std::byte* head, KeyRange keys, const int32_t* weights,
+                           int32_t* to) const {
+  const uint32_t columns = op_.shape.value_dim;
+  std::fill_n(to, columns, 0);
+  for (uint32_t first = keys.begin; first < keys.end;) {
+    const uint32_t page = first / kPagePositions;
+    const uint32_t end = std::min(keys.end, (page + 1) * kPagePositions);
+    const std::byte* const values = head + layout_.integer_value(page, 0);
+    for (; first < end; first += kAtOnce, weights += kAtOnce) {
+      const uint32_t at = first % kPagePositions, in_group = at % kIntegerGroup;
+      add_words(weights, values + size_t{at - in_group} * columns + in_group, kIntegerGroup,
+                columns, to);
+    }
+  }
+}
+
+void Attending::attend(uint32_t row, uint32_t head, int32_t* sums) const {
+  const size_t s = sequence_of_row(op_.queries, row);
+  const SequenceRows& queries = op_.queries[s];
+  const uint32_t dims = op_.shape.head_dim, columns = op_.shape.value_dim;
+  KeyRange keys = visible_keys(op_.mask, queries.positions + row - queries.row_begin,
+                               op_.keys[s].positions + op_.keys[s].rows);
+  const std::byte* const cached = cache(s, head / (op_.heads / op_.shape.kv_heads));
+  int32_t* const to = numbers_of(op_.output.row(row)) + size_t{head} * columns;
+  const float* const query = op_.query.row(row) + size_t{head} * dims;
+  const Scan of_query = scan(query, dims);
+  if (of_query.exponent == kNotFinite) return fill_with_nan(to, columns);
+  // Weights begin where a word of values does; those before are 0.
+  const uint32_t before = keys.begin % kAtOnce;
+  std::fill_n(sums, before, 0);
+  int32_t* const weights = sums + before;
+  const uint32_t count = keys.end - keys.begin;
+  add_keys(numbers_of(query), of_query.room(), cached, keys, weights);
+  int32_t exponent = 251 + left_ + of_query.room() - static_cast<int32_t>(of_query.exponent) -
+                     static_cast<int32_t>(more_);
+  int32_t largest = INT32_MIN;
+  uint32_t factor = 0;
+  if (!make_scores(exponent, cached, keys, weights, largest) ||
+      !make_weights(cached, keys, largest, weights, exponent, factor)) {
+    return fill_with_nan(to, columns);
+  }
+  std::fill_n(weights + count, kAtOnce - 1, 0);
+  keys.begin -= before;
+  add_values(cached, keys, sums, to);
+  for (uint32_t i = 0; i < columns; ++i) to[i] = times(to[i], factor);
+  pack(to, columns, exponent);
+}
+
+}  // namespace
+
+bool has_attention(const KernelSet& kernels, const Attention& op) {
+  return linked(Need::kInt8Cache) && op.kv_type == TensorType::kInt8 &&
+         kernels.integers != nullptr && op.mask.kind == MaskKind::kBand && op.slopes == nullptr &&
+         !has_table(op) && !has_cap(op) && !has_sinks(op) && op.query_terms.rows.data == nullptr &&
+         op.query.data != nullptr;
+}
+
+void attention(const KernelSet& kernels, const Attention& op, const ParallelFor& parallel) {
+  const CacheLayout layout = kernels.layout_of_cache(true, op.shape, op.cache_positions);
+  const Attending attending(op, layout);
+  const uint32_t width = op.shape.head_dim + op.shape.value_dim;
+  auto append = [&](uint32_t row) { attending.append(row); };
+  if (op.value.data != nullptr) {
+    for_each_row(parallel, op.value.rows, op.shape.kv_heads * width * kRoundWork, append);
+  }
+  auto attend = [&](uint32_t task_index, uint32_t thread_index) {
+    const ScoreRows rows(op.scratch.floats_of(thread_index), kernels.f32.packing,
+                         op.cache_positions);
+    attending.attend(task_index / op.heads, task_index % op.heads, numbers_of(rows.scores));
+  };
+  for_each_task(parallel, op.query.rows * op.heads, op.cache_positions * (width + kFunctionWork),
+                attend);
+}
+
+}  // namespace arenite::integers
+#endif

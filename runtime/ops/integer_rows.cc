@@ -1,0 +1,734 @@
+// SPDX-License-Identifier: Apache-2.0
+// Each op writes 32 bits a number by an exponent that is large enough for all that may come, and
+// then shifts the row so that its largest number has all of 24 bits.
+#include "ops/integer_rows.h"
+
+#if defined(ARENITE_INTEGER_ROWS)
+#include <algorithm>
+
+#include "arenite/arena_formula.h"
+#include "core/float_bits.h"
+#include "core/needs.h"
+#include "ops/linear.h"
+
+#if !defined(__clang__) && !defined(__x86_64__)
+#pragma GCC optimize("O2")  // whatever the rest of a firmware is compiled with
+#endif
+
+namespace arenite::integers {
+namespace {
+
+constexpr uint32_t kExponentBits = 0xFF;
+
+uint32_t exponent_of(int32_t number) { return static_cast<uint32_t>(number) & kExponentBits; }
+int32_t mantissa_of(int32_t number) { return number & ~static_cast<int32_t>(kExponentBits); }
+int32_t shifted_left(int32_t x, int32_t left) {
+  return static_cast<int32_t>(static_cast<uint32_t>(x) << left);
+}
+
+// Zeros do not count.
+[[gnu::noinline]] void align(int32_t* row, uint32_t count) {
+  uint32_t largest = 0;
+  for (uint32_t i = 0; i < count; ++i) {
+    const bool counts = mantissa_of(row[i]) != 0 || exponent_of(row[i]) == kNotFinite;
+    if (counts) largest = std::max(largest, exponent_of(row[i]));
+  }
+  if (largest == kNotFinite) return fill_with_nan(row, count);
+  for (uint32_t i = 0; i < count; ++i) {
+    const int32_t right = static_cast<int32_t>(largest - exponent_of(row[i]));
+    row[i] = mantissa_of(right < 0 ? 0 : shifted(row[i], right)) | static_cast<int32_t>(largest);
+  }
+}
+
+}  // namespace
+
+Scan scan(const float* row, uint32_t count) {
+  const int32_t* const numbers = numbers_of(row);
+  uint32_t all = ~0u, any = 0, magnitude = 0;  // bits
+#pragma GCC unroll 4
+  for (uint32_t i = 0; i < count; ++i) {
+    const int32_t number = numbers[i];
+    all &= static_cast<uint32_t>(number);
+    any |= static_cast<uint32_t>(number);
+    magnitude |= static_cast<uint32_t>(number ^ (number >> 31));
+  }
+  if (((all ^ any) & kExponentBits) != 0) {
+    align(const_cast<int32_t*>(numbers), count);
+    return scan(row, count);
+  }
+  return {any & kExponentBits, magnitude | kExponentBits};
+}
+
+void fill_with_nan(int32_t* row, uint32_t count) {
+  std::fill_n(row, count, static_cast<int32_t>(kNotFinite));
+}
+
+void pack(int32_t* row, uint32_t count, int32_t exponent) {
+  uint32_t magnitude = 0;
+#pragma GCC unroll 4
+  for (uint32_t i = 0; i < count; ++i) {
+    magnitude |= static_cast<uint32_t>(row[i] < 0 ? -row[i] : row[i]);
+  }
+  const int32_t left = magnitude == 0 ? 31 : leading_zeros(magnitude) - 1;
+  exponent += 8 - left;
+  if (magnitude == 0 || exponent < 1) {
+    std::fill_n(row, count, 0);
+  } else if (exponent >= static_cast<int32_t>(kNotFinite)) {
+    fill_with_nan(row, count);
+  } else {
+#pragma GCC unroll 4
+    for (uint32_t i = 0; i < count; ++i)
+      row[i] = mantissa_of(shifted_left(row[i], left)) | exponent;
+  }
+}
+
+void from_floats(const Matrix& rows) {
+  for (uint32_t r = 0; r < rows.rows; ++r) {
+    int32_t* const row = numbers_of(rows.row(r));
+    int32_t largest = 0;
+    for (uint32_t i = 0; i < rows.columns; ++i) largest = std::max(largest, row[i] & 0x7FFFFFFF);
+    const int32_t exponent = (largest >> 23) + 1;
+    if (exponent >= static_cast<int32_t>(kNotFinite)) {
+      fill_with_nan(row, rows.columns);
+      continue;
+    }
+    for (uint32_t i = 0; i < rows.columns; ++i) {
+      const auto bits = static_cast<uint32_t>(row[i]);
+      const auto field = static_cast<int32_t>(field_of(bits));
+      const uint32_t magnitude = ((bits & 0x7FFFFF) | 0x800000) << 7;
+      const int32_t number = shifted(static_cast<int32_t>(magnitude), exponent - field - 1);
+      row[i] = field == 0 ? exponent : mantissa_of(row[i] < 0 ? -number : number) | exponent;
+    }
+  }
+}
+
+void to_floats(const Matrix& rows) {
+  for (uint32_t r = 0; r < rows.rows; ++r) {
+    int32_t* const row = numbers_of(rows.row(r));
+    for (uint32_t i = 0; i < rows.columns; ++i) {
+      const int32_t mantissa = row[i] >> 8;
+      const auto exponent = static_cast<int32_t>(exponent_of(row[i]));
+      const uint32_t magnitude = static_cast<uint32_t>(mantissa < 0 ? -mantissa : mantissa);
+      const int32_t left = magnitude == 0 ? 0 : leading_zeros(magnitude) - 8;
+      uint32_t bits = static_cast<uint32_t>(mantissa) & 0x80000000u;
+      bits += static_cast<uint32_t>(exponent - left - 1) << 23;
+      bits += magnitude << (left < 0 ? 0 : left);
+      if (exponent == static_cast<int32_t>(kNotFinite)) {
+        bits = 0x7FC00000;
+      } else if (magnitude == 0 || exponent - left < 1) {
+        bits = 0;
+      }
+      row[i] = static_cast<int32_t>(bits);
+    }
+  }
+}
+
+namespace {
+
+// Floats that end a row, of a linear layer or of a norm: numbers are multiplied with scales, and
+// biases are added.
+struct Ends {
+  uint32_t scale = 1;  // the largest fields
+  uint32_t bias = 1;
+  bool has_negative_scales = false;
+
+  void take(const float* scales, const float* biases, uint32_t count) {
+    for (uint32_t i = 0; i < count; ++i) {
+      const auto bits = bit_cast<uint32_t>(scales[i]);
+      scale = std::max(scale, field_of(bits));
+      has_negative_scales = has_negative_scales || bits >> 31 != 0;
+      if (biases != nullptr) bias = std::max(bias, field_of(bit_cast<uint32_t>(biases[i])));
+    }
+  }
+  bool are_finite() const { return scale < 255 && bias < 255; }
+  // Of rows whose 31 bits stand for themselves * 2^exponent before the scale, what those stand for
+  // that end them: * 2^(result - 150), with a bit of room for each of both terms.
+  int32_t exponent(int32_t of_rows) const {
+    const int32_t of_products = of_rows + static_cast<int32_t>(scale) + 16 - 142 + 150;
+    return std::max(of_products, static_cast<int32_t>(bias) - 6) + 1;
+  }
+};
+
+// A bias as 31 bits, which are to be shifted right by 7 and what its exponent is less than that of
+// `Ends`.
+[[gnu::always_inline]] inline int32_t bias_bits(uint32_t bits) {
+  const auto magnitude = static_cast<int32_t>(((bits & 0x7FFFFF) | 0x800000) << 7);
+  return static_cast<int32_t>(bits) < 0 ? -magnitude : magnitude;
+}
+
+constexpr size_t kNarrowColumns = 4;  // of a panel
+
+// Adds the products of a row with four columns.
+void add_products(const uint8_t* a, const int8_t* w, uint32_t k, uint32_t sum_of_row,
+                  uint32_t* sums) {
+#if defined(ARENITE_THUMB_1)
+  // Of a word of weights whose lower three are 128 more than they are, the upper 8, 16, 24 and 32
+  // bits take an instruction each. What is too much in sums of their products is 256 times the sum
+  // before, and 128 times the sum of the row.
+  for (; k % 4 != 0; sum_of_row -= a[k]) {
+    --k;
+    for (size_t i = 0; i < kNarrowColumns; ++i) {
+      sums[i] += static_cast<uint32_t>(a[k] * w[kNarrowColumns * k + i]);
+    }
+  }
+  if (k == 0) return;
+  register uint32_t sum0 asm("r8") = 0;
+  register uint32_t sum1 asm("r9") = 0;
+  register uint32_t sum2 asm("r10") = 0;
+  register uint32_t sum3 asm("r11") = 0;
+  register const uint8_t* const end asm("r12") = a + k;
+  register uint32_t word asm("r4");
+  register uint32_t word_after asm("r5");
+  uint32_t number, product;
+  asm volatile(
+      ".syntax unified\n"
+      ".macro arenite_multiply_word word\n"
+      "eors \\word, %[flip]\n"
+      "asrs %[product], \\word, #24\n"
+      "muls %[product], %[number]\n"
+      "add %[sum3], %[product]\n"
+      "asrs %[product], \\word, #16\n"
+      "muls %[product], %[number]\n"
+      "add %[sum2], %[product]\n"
+      "asrs %[product], \\word, #8\n"
+      "muls %[product], %[number]\n"
+      "add %[sum1], %[product]\n"
+      "muls \\word, %[number]\n"
+      "add %[sum0], \\word\n"
+      ".endm\n"
+      "1: ldrb %[number], [%[a], #0]\n"
+      "ldmia %[w]!, {%[word], %[word_after]}\n"
+      "arenite_multiply_word %[word]\n"
+      "ldrb %[number], [%[a], #1]\n"
+      "arenite_multiply_word %[word_after]\n"
+      "ldrb %[number], [%[a], #2]\n"
+      "ldmia %[w]!, {%[word], %[word_after]}\n"
+      "arenite_multiply_word %[word]\n"
+      "ldrb %[number], [%[a], #3]\n"
+      "arenite_multiply_word %[word_after]\n"
+      "adds %[a], #4\n"
+      "cmp %[a], %[end]\n"
+      "bne 1b\n"
+      ".purgem arenite_multiply_word\n"
+      : [a] "+l"(a), [w] "+l"(w), [number] "=&l"(number), [word] "=&l"(word),
+        [word_after] "=&l"(word_after), [product] "=&l"(product), [sum0] "+r"(sum0),
+        [sum1] "+r"(sum1), [sum2] "+r"(sum2), [sum3] "+r"(sum3)
+      : [flip] "l"(0x00808080), [end] "r"(end)
+      : "cc", "memory");
+  const uint32_t found0 = sum0, found1 = sum1, found2 = sum2, found3 = sum3;
+  sums[0] += found0 - (found1 << 8) - (sum_of_row << 7);
+  sums[1] += found1 - (found2 << 8) - (sum_of_row << 7);
+  sums[2] += found2 - (found3 << 8) - (sum_of_row << 7);
+  sums[3] += found3;
+#else
+  (void)sum_of_row;
+  uint32_t sum0 = 0, sum1 = 0, sum2 = 0, sum3 = 0;
+  for (uint32_t i = 0; i < k; ++i, w += kNarrowColumns) {
+    const int32_t number = a[i];
+    sum0 += static_cast<uint32_t>(number * w[0]), sum1 += static_cast<uint32_t>(number * w[1]);
+    sum2 += static_cast<uint32_t>(number * w[2]), sum3 += static_cast<uint32_t>(number * w[3]);
+  }
+  sums[0] += sum0, sums[1] += sum1, sums[2] += sum2, sums[3] += sum3;
+#endif
+}
+
+// A row in 8 bits, of which a step stands for scale * 2^exponent. Not finite: the scale 0.
+struct Step {
+  uint32_t sum : 24;
+  uint32_t zero_point : 8;
+  uint16_t scale;  // at least 2^15
+  int16_t exponent;
+};
+static_assert(sizeof(Step) == sizeof(QuantizedRow));
+
+// From the least number, at 0.5, 254 steps to the largest: then none has to be clamped.
+Step quantized(const float* from, uint32_t count, uint8_t* to) {
+  const Scan row = scan(from, count);
+  if (row.exponent == kNotFinite) return {};
+  const int32_t* const numbers = numbers_of(from);
+  const int32_t room = row.room();
+  int32_t least = 0, most = 0;
+  for (uint32_t i = 0; i < count; ++i) {
+    least = std::min(least, numbers[i]);
+    most = std::max(most, numbers[i]);
+  }
+  least = shifted_left(mantissa_of(least), room) >> 16;
+  most = shifted_left(mantissa_of(most), room) >> 16;
+  if (least == most) {
+    std::fill_n(to, count, uint8_t{0});
+    return {0, 0, 0x8000, -1000};
+  }
+  constexpr int32_t kShift = 22, kHalf = 1 << (kShift - 1);
+  const int32_t per_unit = (254 << kShift) / (most - least);
+  const int32_t zero_point = (2 * kHalf - least * per_unit) >> kShift;
+  const int32_t offset = zero_point * (2 * kHalf) + kHalf;
+  uint32_t sum = 0;
+  for (uint32_t i = 0; i < count; ++i) {
+    const int32_t x = shifted_left(mantissa_of(numbers[i]), room) >> 16;
+    const int32_t number = (x * per_unit + offset) >> kShift;
+    to[i] = static_cast<uint8_t>(number);
+    sum += static_cast<uint32_t>(number);
+  }
+  uint32_t scale = 0x80000000u / static_cast<uint32_t>(per_unit);
+  int32_t exponent = static_cast<int32_t>(row.exponent) - room - 151;
+  while (scale > 0xFFFF) scale >>= 1, ++exponent;
+  return {sum & 0xFFFFFF, static_cast<uint32_t>(zero_point) & 0xFF, static_cast<uint16_t>(scale),
+          static_cast<int16_t>(exponent)};
+}
+
+// Floats of a column, taken apart.
+struct Column {
+  uint32_t scale;  // 16 bits
+  int32_t field;
+  int32_t bias;  // 31 bits
+  int32_t bias_field;
+};
+
+// A row while panels pass: what the ends of its sums have in common, which are how far products are
+// shifted to the right, less the field of the column's scale, and the same of biases; and where the
+// results of the next panel go.
+struct PassedRow {
+  const uint8_t* numbers;
+  uint32_t sum, zero_point, scale;
+  int32_t right, right_of_bias;
+  int32_t* to;
+};
+
+struct Linear {
+  uint32_t inputs;
+  const uint8_t* rows;
+  size_t row_bytes;
+  const Step* steps;
+  int32_t left;  // how far sums can be shifted
+  Ends ends;
+
+  size_t panel_bytes() const { return kNarrowColumns * (inputs + 3 * sizeof(float)); }
+  const float* scales(const std::byte* panel) const {
+    return reinterpret_cast<const float*>(panel + kNarrowColumns * (sizeof(int32_t) + inputs));
+  }
+  // What sums stand for that were shifted and multiplied with the scale of the row.
+  int32_t exponent(const Step& step) const { return step.exponent + 16 - left; }
+  void multiply(const ProductPart& part) const;
+};
+
+[[gnu::always_inline]] inline int32_t ended(uint32_t sum, const Column& column,
+                                            const PassedRow& row, int32_t left) {
+  const uint32_t scale = (column.scale * row.scale + 0x8000) >> 16;
+  return shifted(times(static_cast<int32_t>(sum << left), scale), row.right - column.field) +
+         shifted(column.bias, row.right_of_bias - column.bias_field);
+}
+
+// A panel meets all rows, and its floats are taken apart once.
+void Linear::multiply(const ProductPart& part) const {
+  PassedRow passed[kRowsMax];
+  for (uint32_t r = 0; r < part.rows; ++r) {
+    const Step& step = steps[part.row + r];
+    const int32_t of_row = exponent(step), result = ends.exponent(of_row);
+    passed[r] = {rows + (part.row + r) * row_bytes,
+                 step.sum,
+                 step.zero_point,
+                 step.scale,
+                 result - of_row - 24,
+                 result + 7,
+                 numbers_of(part.result + r * part.result_stride)};
+  }
+  const std::byte* panel = part.weight;
+  for (uint32_t column = 0; column < part.columns; column += kNarrowColumns) {
+    const auto* const minus_sums = reinterpret_cast<const uint32_t*>(panel);
+    const auto* const weights = reinterpret_cast<const int8_t*>(minus_sums + kNarrowColumns);
+    const float* const floats = scales(panel);
+    Column columns[kNarrowColumns];
+    for (size_t i = 0; i < kNarrowColumns; ++i) {
+      const auto bits = bit_cast<uint32_t>(floats[i]);
+      const auto bias = bit_cast<uint32_t>(floats[kNarrowColumns + i]);
+      columns[i] = {upper_bits(bits), static_cast<int32_t>(field_of(bits)), bias_bits(bias),
+                    static_cast<int32_t>(field_of(bias))};
+    }
+    const size_t lanes = std::min<size_t>(part.columns - column, kNarrowColumns);
+    for (PassedRow* row = passed; row != passed + part.rows; ++row) {
+      uint32_t sums[kNarrowColumns];
+      for (size_t i = 0; i < kNarrowColumns; ++i) sums[i] = minus_sums[i] * row->zero_point;
+      add_products(row->numbers, weights, inputs, row->sum, sums);
+      const Column* at = columns;
+      for (const uint32_t *sum = sums, *const end = sums + lanes; sum != end; ++sum, ++at) {
+        *row->to++ = ended(*sum, *at, *row, left);
+      }
+    }
+    panel += panel_bytes();
+  }
+}
+
+}  // namespace
+
+bool has_linear(const WeightView& weights) {
+  return linked(Need::kQ8) && weights.type == TensorType::kQ8 &&
+         weights.packing.nr == kNarrowColumns && weights.packing.kr == 1;
+}
+
+void linear(const ConstMatrix& input, const WeightView& weights, const Matrix& output,
+            const ScratchArea& scratch, const ParallelFor& parallel) {
+  const size_t row_bytes =
+      static_cast<size_t>(quantized_scratch_bytes(input.columns)) - sizeof(QuantizedRow);
+  auto* const rows = reinterpret_cast<uint8_t*>(scratch.rows);
+  auto* const steps = reinterpret_cast<Step*>(scratch.rows + input.rows * row_bytes);
+  Linear op = {input.columns, rows, row_bytes, steps, 0, {}};
+  op.left = leading_zeros(input.columns * 0x7F80) - 1;
+  for (uint32_t column = 0; column < output.columns; column += kNarrowColumns) {
+    const float* const scales =
+        op.scales(weights.data + column / kNarrowColumns * op.panel_bytes());
+    op.ends.take(scales, scales + kNarrowColumns,
+                 std::min<uint32_t>(output.columns - column, kNarrowColumns));
+  }
+  auto quantize = [&](uint32_t row) {
+    steps[row] = quantized(input.row(row), input.columns, rows + row * row_bytes);
+  };
+  for_each_row(parallel, input.rows, input.columns * kRoundWork, quantize);
+  const ProductDivision division(weights.packing, output, input.columns, parallel);
+  auto multiply = [&](uint32_t task_index, uint32_t) {
+    op.multiply(ProductPart(division, weights, output, task_index));
+  };
+  for_each_task(parallel, division.tasks(), division.task_work(), multiply);
+  auto end = [&](uint32_t row) {
+    int32_t* const numbers = numbers_of(output.row(row));
+    if (steps[row].scale == 0 || !op.ends.are_finite() || op.ends.has_negative_scales) {
+      return fill_with_nan(numbers, output.columns);
+    }
+    pack(numbers, output.columns, op.ends.exponent(op.exponent(steps[row])));
+  };
+  for_each_row(parallel, output.rows, output.columns * kRoundWork, end);
+}
+
+void add(const ConstMatrix& input, const OtherRows& other, const Matrix& output,
+         const ParallelFor& parallel) {
+  auto work = [&](uint32_t row) {
+    const float* const a = input.row(row);
+    const float* const b = other.row(row);
+    int32_t* const to = numbers_of(output.row(row));
+    const uint32_t of_a = scan(a, output.columns).exponent;
+    const uint32_t of_b = scan(b, output.columns).exponent;
+    const uint32_t larger = std::max(of_a, of_b);
+    if (larger == kNotFinite) return fill_with_nan(to, output.columns);
+    const auto right_a = static_cast<int32_t>(larger - of_a + 1);
+    const auto right_b = static_cast<int32_t>(larger - of_b + 1);
+    for (uint32_t i = 0; i < output.columns; ++i) {
+      to[i] = shifted(mantissa_of(numbers_of(a)[i]), right_a) +
+              shifted(mantissa_of(numbers_of(b)[i]), right_b);
+    }
+    pack(to, output.columns, static_cast<int32_t>(larger) - 7);
+  };
+  for_each_row(parallel, output.rows, output.columns * kRoundWork, work);
+}
+
+namespace {
+
+// 2^31 / sqrt(x) for 2^30 <= x, in 16 bits.
+uint32_t reciprocal_root(uint32_t x) {
+  uint32_t root = 0;
+  for (uint32_t bit = 0x8000; bit != 0; bit >>= 1) {
+    const uint32_t next = root | bit;
+    if (next * next <= x) root = next;
+  }
+  if (x - root * root > root) ++root;
+  const uint32_t quotient = 0x80000000u / root;
+  return quotient < 0x10000 ? quotient : 0xFFFF;
+}
+
+// x becomes x - mean, or itself, as 16 bits that stand for themselves * 2^unit; gives the unit.
+int32_t centre(NormKind kind, const float* from, uint32_t count, const Scan& row, int32_t* to,
+               uint64_t& squares) {
+  const int32_t* const x = numbers_of(from);
+  const int32_t left = row.room();
+  int32_t mean = 0;
+  if (is_centred(kind)) {
+    int64_t sum = 0;
+    for (uint32_t i = 0; i < count; ++i) sum += shifted_left(mantissa_of(x[i]), left) >> 8;
+    mean = static_cast<int32_t>(sum / static_cast<int64_t>(count));
+  }
+  uint32_t magnitude = 0;
+  for (uint32_t i = 0; i < count; ++i) {
+    const int32_t number = (shifted_left(mantissa_of(x[i]), left) >> 8) - mean;
+    magnitude |= static_cast<uint32_t>(number ^ (number >> 31));
+    to[i] = number;
+  }
+  const int32_t rest = magnitude == 0 ? 0 : leading_zeros(magnitude) - 1;
+  for (uint32_t i = 0; i < count; ++i) {
+    const int32_t number = shifted_left(to[i], rest) >> 16;
+    squares += static_cast<uint32_t>(number * number);
+    to[i] = number;
+  }
+  return static_cast<int32_t>(row.exponent) - 134 - left - rest;
+}
+
+// What 1 / sqrt(mean square + epsilon) is, as 16 bits and 2^exponent; of integers that stand for
+// themselves * 2^unit.
+struct Root {
+  uint32_t factor;
+  int32_t exponent;
+
+  Root(uint32_t mean_square, int32_t unit, float epsilon) {
+    uint32_t sum = mean_square;
+    const auto bits = bit_cast<uint32_t>(epsilon);
+    const uint32_t rest = field_of(bits) == 0 ? 0 : (bits & 0x7FFFFF) | 0x800000;
+    // Epsilon by the same unit, or the mean by epsilon's.
+    int32_t power = 2 * unit;
+    const int32_t left = rest == 0 ? 0 : static_cast<int32_t>(field_of(bits)) - 150 - power;
+    if (left <= 6) {
+      sum += left < 0 ? rest >> std::min<int32_t>(-left, 31) : rest << left;
+    } else {
+      sum = rest + (sum >> std::min<int32_t>(left, 31));
+      power += left;
+    }
+    // Even, as a root halves it.
+    if (sum == 0) sum = 1;
+    int32_t room = leading_zeros(sum);
+    if (((power - room) & 1) != 0) --room;
+    factor = reciprocal_root(sum << room);
+    exponent = -31 - (power - room) / 2;
+  }
+};
+
+void norm_group(const NormWeights& weights, uint32_t count, const Ends& ends, const float* from,
+                int32_t* to) {
+  const Scan row = scan(from, count);
+  if (row.exponent == kNotFinite || !ends.are_finite()) return fill_with_nan(to, count);
+  uint64_t squares = 0;
+  const int32_t unit = centre(weights.kind, from, count, row, to, squares);
+  const Root root(static_cast<uint32_t>(squares / count), unit, weights.epsilon);
+  const int32_t of_row = unit + root.exponent;
+  const int32_t result = ends.exponent(of_row);
+  for (uint32_t i = 0; i < count; ++i) {
+    const auto gain = bit_cast<uint32_t>(weights.gain[i]);
+    const int32_t product = times(to[i] * static_cast<int32_t>(root.factor), upper_bits(gain));
+    const int32_t right = result - (of_row + static_cast<int32_t>(field_of(gain)) + 24);
+    const int32_t y = shifted(product, right);
+    to[i] = static_cast<int32_t>(gain) < 0 ? -y : y;
+    if (weights.bias == nullptr) continue;
+    const auto bias = bit_cast<uint32_t>(weights.bias[i]);
+    to[i] += shifted(bias_bits(bias), result + 7 - static_cast<int32_t>(field_of(bias)));
+  }
+  pack(to, count, result);
+}
+
+}  // namespace
+
+bool has_norm(NormKind kind) { return kind == NormKind::kLayer || kind == NormKind::kRms; }
+
+void norm(const NormWeights& weights, uint32_t groups, const ConstMatrix& input,
+          const Matrix& output, const ParallelFor& parallel) {
+  const uint32_t width = input.columns / groups;
+  Ends ends;
+  ends.take(weights.gain, weights.bias, width);
+  auto work = [&](uint32_t row) {
+    for (uint32_t group = 0; group < groups; ++group) {
+      const size_t column = size_t{group} * width;
+      norm_group(weights, width, ends, input.row(row) + column,
+                 numbers_of(output.row(row)) + column);
+    }
+  };
+  for_each_row(parallel, input.rows, input.columns * kNormWork, work);
+}
+
+namespace {
+
+// exp(-x) as 2^-n * e^-r, for the compiler.
+constexpr double decay(double x) {
+  double power = 1, series = 1;
+  for (; x > 0.5; x -= 0.5) power *= 0.60653065971263342;
+  for (int i = 12; i > 0; --i) series = 1 - series * x / i;
+  return power * series;
+}
+constexpr double sigmoid_below(double x) { return decay(x) / (1 + decay(x)); }
+// The normal distribution's share beyond x: half of it less the series of its density.
+constexpr double normal_beyond(double x) {
+  double term = x, sum = x;
+  for (int i = 1; i < 120; ++i) sum += term *= x * x / (2 * i + 1);
+  return 0.5 - 0.3989422804014327 * decay(x * x / 2) * sum;
+}
+constexpr double gelu_tanh_beyond(double x) {
+  return sigmoid_below(1.5957691216057308 * (x + 0.044715 * x * x * x));
+}
+
+// f(0), f(1/16) ... in steps of 2^-16, down to the first that are zero.
+template <size_t kCount, double kFunction(double)>
+struct Table {
+  uint16_t values[kCount + 2] = {};
+  consteval Table() {
+    for (size_t i = 0; i < kCount; ++i) {
+      values[i] = static_cast<uint16_t>(kFunction(static_cast<double>(i) / 16) * 65536 + 0.5);
+    }
+  }
+};
+
+struct Shape {
+  const uint16_t* values;
+  uint32_t count;
+};
+template <size_t kCount, double kFunction(double)>
+Shape shape() {
+  static constexpr Table<kCount, kFunction> kTable;
+  return {kTable.values, kCount};
+}
+
+// What a number below zero is multiplied with; no values: 0.
+Shape shape_of(Activation function) {
+  if (linked(Need::kGeluErf) && function == Activation::kGeluErf) return shape<70, normal_beyond>();
+  if (linked(Need::kGeluTanh) && function == Activation::kGeluTanh) {
+    return shape<70, gelu_tanh_beyond>();
+  }
+  if (any_linked(Need::kSilu, Need::kSigmoid) &&
+      (function == Activation::kSilu || function == Activation::kSigmoid)) {
+    return shape<190, sigmoid_below>();
+  }
+  return {nullptr, 0};
+}
+
+// max(x, 0) - |x| * f(|x|), in 31 bits.
+void apply(const Shape& shape, uint32_t exponent, uint32_t count, const int32_t* x, int32_t* to) {
+  const int32_t left = static_cast<int32_t>(exponent) - 131;
+  const uint32_t most = shape.count << 15;
+  const uint32_t largest = left > 0 ? most >> std::min<int32_t>(left, 31) : most;
+  for (uint32_t i = 0; i < count; ++i) {
+    const int32_t number = mantissa_of(x[i]);
+    const int32_t magnitude = number < 0 ? -number : number;
+    int32_t y = number < 0 ? 0 : number;
+    uint32_t place = static_cast<uint32_t>(magnitude) >> 8;
+    if (left < 0) place >>= std::min<int32_t>(-left, 31);
+    if (place < largest) {
+      if (left > 0) place <<= left;
+      y -= times(magnitude, interpolated(shape.values, place));
+    }
+    to[i] = y;
+  }
+}
+
+// 1 / (1 + exp(-x)) in steps of 2^-30.
+void sigmoid(uint32_t exponent, uint32_t count, const int32_t* x, int32_t* to) {
+  const Shape table = shape_of(Activation::kSigmoid);
+  const int32_t left = static_cast<int32_t>(exponent) - 131;
+  const uint32_t most = table.count << 15;
+  const uint32_t largest = left > 0 ? most >> std::min<int32_t>(left, 31) : most;
+  for (uint32_t i = 0; i < count; ++i) {
+    const int32_t number = x[i] >> 8;
+    auto place = static_cast<uint32_t>(number < 0 ? -number : number);
+    if (left < 0) place >>= std::min<int32_t>(-left, 31);
+    uint32_t y = 0;
+    if (place < largest) y = interpolated(table.values, left > 0 ? place << left : place);
+    to[i] = static_cast<int32_t>((number < 0 ? y : 0x10000 - y) << 14);
+  }
+}
+
+}  // namespace
+
+bool has_activation(Activation function) {
+  return function == Activation::kRelu || function == Activation::kSigmoid ||
+         shape_of(function).count != 0;
+}
+
+void activation(Activation function, const ConstMatrix& input, const OtherRows& factor,
+                const Matrix& output, const ParallelFor& parallel) {
+  const bool is_sigmoid = linked(Need::kSigmoid) && function == Activation::kSigmoid;
+  const Shape shape = shape_of(function);
+  const uint32_t count = output.columns;
+  auto work = [&](uint32_t row) {
+    const float* const x = input.row(row);
+    int32_t* const to = numbers_of(output.row(row));
+    const uint32_t of_x = scan(x, count).exponent;
+    const float* const y = factor.data == nullptr ? nullptr : factor.row(row);
+    const Scan of_y = y == nullptr ? Scan{0, 0} : scan(y, count);
+    if (of_x == kNotFinite || of_y.exponent == kNotFinite) return fill_with_nan(to, count);
+    int32_t exponent = static_cast<int32_t>(of_x) - 8;
+    if (is_sigmoid) {
+      sigmoid(of_x, count, numbers_of(x), to);
+      exponent = 120;
+    } else {
+      apply(shape, of_x, count, numbers_of(x), to);
+    }
+    if (y != nullptr) {
+      const int32_t left = of_y.room();
+      for (uint32_t i = 0; i < count; ++i) {
+        to[i] = times_signed(to[i], shifted_left(mantissa_of(numbers_of(y)[i]), left) >> 16);
+      }
+      exponent += 32 + static_cast<int32_t>(of_y.exponent) - 158 - left;
+    }
+    pack(to, count, exponent);
+  };
+  for_each_row(parallel, output.rows, count * kFunctionWork, work);
+}
+
+namespace {
+
+// A float in steps of 2^-14; 2 of all that are not smaller.
+constexpr int32_t kTwo = 0x8000;
+int32_t turn_of(float x) {
+  const auto bits = bit_cast<uint32_t>(x);
+  const uint32_t magnitude = (bits & 0x7FFFFF) | 0x800000;
+  const int32_t right = 135 - static_cast<int32_t>(field_of(bits));
+  const int32_t number =
+      right < 8 ? kTwo : (shifted(static_cast<int32_t>(magnitude), right) + 1) >> 1;
+  return static_cast<int32_t>(bits) < 0 ? -number : number;
+}
+bool is_two(int32_t turn) { return turn == kTwo || turn == -kTwo; }
+
+}  // namespace
+
+void rope(const ConstMatrix& input, uint32_t heads, const float* angles, uint32_t rotary_dim,
+          const StepRows& rows, const Matrix& output, const ParallelFor& parallel) {
+  const uint32_t head_dim = input.columns / heads, half = rotary_dim / 2;
+  auto work = [&](uint32_t row) {
+    const float* const turn = angles + size_t{place_of_row(rows, row).position} * rotary_dim;
+    const int32_t* const from = numbers_of(input.row(row));
+    int32_t* const to = numbers_of(output.row(row));
+    const Scan of_row = scan(input.row(row), input.columns);
+    if (of_row.exponent == kNotFinite) return fill_with_nan(to, input.columns);
+    bool is_large = false;
+    for (uint32_t i = 0; i < half; ++i) {
+      const int32_t cosine = turn_of(turn[i]), sine = turn_of(turn[half + i]);
+      is_large = is_large || is_two(cosine) || is_two(sine);
+      for (uint32_t at = i; at < input.columns; at += head_dim) {
+        const int32_t x = mantissa_of(from[at]), y = mantissa_of(from[at + half]);
+        to[at] = times_signed(x, cosine) - times_signed(y, sine);
+        to[at + half] = times_signed(x, sine) + times_signed(y, cosine);
+      }
+    }
+    for (uint32_t at = 0; at < input.columns; at += head_dim) {
+      for (uint32_t i = rotary_dim; i < head_dim; ++i) to[at + i] = mantissa_of(from[at + i]) >> 2;
+    }
+    if (is_large) return fill_with_nan(to, input.columns);
+    pack(to, input.columns, static_cast<int32_t>(of_row.exponent) - 6);
+  };
+  for_each_row(parallel, output.rows, output.columns * kRoundWork, work);
+}
+
+void mean(const ConstMatrix& input, std::span<const SequenceRows> rows,
+          std::span<const SequenceRows> to, const Matrix& output, const ParallelFor& parallel) {
+  auto work = [&](uint32_t index) {
+    if (to[index].rows == 0) return;
+    const uint32_t begin = rows[index].row_begin, count = rows[index].rows;
+    int32_t* const sums = numbers_of(output.row(to[index].row_begin));
+    uint32_t largest = 0;
+    for (uint32_t row = begin; row < begin + count; ++row) {
+      largest = std::max(largest, scan(input.row(row), input.columns).exponent);
+    }
+    if (largest == kNotFinite) return fill_with_nan(sums, input.columns);
+    const int32_t room = 32 - leading_zeros(count);
+    std::fill_n(sums, input.columns, 0);
+    for (uint32_t row = begin; row < begin + count; ++row) {
+      const int32_t* const from = numbers_of(input.row(row));
+      const int32_t right = static_cast<int32_t>(largest - exponent_of(from[0])) + room;
+      for (uint32_t i = 0; i < input.columns; ++i) {
+        sums[i] += shifted(mantissa_of(from[i]), right);
+      }
+    }
+    // The quotient by count << left, which has 16 bits.
+    const int32_t left = 16 - room;
+    const uint32_t by = left < 0 ? count >> -left : count << left;
+    const uint32_t factor = std::min<uint32_t>(0x80000000u / by, 0xFFFFu);
+    for (uint32_t i = 0; i < input.columns; ++i) sums[i] = times(sums[i], factor);
+    pack(sums, input.columns, static_cast<int32_t>(largest) - 7);
+  };
+  for_each_row(parallel, static_cast<uint32_t>(to.size()),
+               input.rows * input.columns * (2 * kSumWork), work);
+}
+
+}  // namespace arenite::integers
+#endif

@@ -296,6 +296,7 @@ Quantization quantize_weights(Graph& graph, const std::string& name,
   Quantization result;
   Program program = lower(in_float32(graph), name);
   program.tokenizer = tokenizer;
+  check_format_limits(program);
   result.reference = write_model(program, {best_kernels().target});
   if (!known.has_read) {
     known.calibration = read_set(result.reference, calibration, known.notes);

@@ -154,7 +154,11 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"local_blocks", "local_blocks", "band, lookback 3, lookahead 3", 8,
                            false},
                       Case{"apart_from_padding", "apart_from_padding", "causal", 14, false},
-                      Case{"codebooks", "codebooks", "causal", 7, false}),
+                      Case{"codebooks", "codebooks", "causal", 7, false},
+                      Case{"log_sum", "log_sum", "causal", 16, true},
+                      Case{"turned_by_matrices", "turned_by_matrices", "causal", 7, false},
+                      Case{"decomposed", "decomposed", "causal", 7, false},
+                      Case{"padded_rows", "padded_rows", "bidirectional", 7, false}),
     test_name);
 
 // Convolutions along the tokens (make_convolutions.py), at the example's length and at another.

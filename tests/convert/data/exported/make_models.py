@@ -349,9 +349,10 @@ DYNAMIC = dict(learned_bias=15, buckets=64, capped_slopes=64, class_token=64, ne
                soft_cap=16, window_kv1=16, prefix=16, complex=16, unit_heads=16)
 
 
-def save(model, inputs, path, **options):
+def save(model, inputs, path, decompose=False, **options):
     plain = path + ".plain"
-    torch.export.save(torch.export.export(model, inputs, **options), plain)
+    program = torch.export.export(model, inputs, **options)
+    torch.export.save(program.run_decompositions() if decompose else program, plain)
     with zipfile.ZipFile(plain) as source:
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as target:
             for name in source.namelist():

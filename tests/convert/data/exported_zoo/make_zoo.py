@@ -545,6 +545,56 @@ def gates():
     return Model(Attention(), *[Gate(*kind) for kind in kinds])
 
 
+def log_sum(self, q, k, v):
+    scores = (q @ k.mT * DIM**-0.5).masked_fill(later(q.shape[2]), -1e9)
+    return (scores - scores.logsumexp(-1, keepdim=True)).exp() @ v
+
+
+def turned_by_matrices(self, q, k, v):
+    """Each position has a matrix of its own that turns pairs of columns of all heads."""
+    angle = torch.outer(torch.arange(16.0), 0.7 ** torch.arange(WIDTH // 2)).to(q.dtype)
+    pairs = torch.stack([angle.cos(), -angle.sin(), angle.sin(), angle.cos()], -1)
+    matrices = torch.zeros(16, WIDTH, WIDTH, dtype=q.dtype)
+    for i in range(WIDTH // 2):
+        matrices[:, 2 * i:2 * i + 2, 2 * i:2 * i + 2] = pairs[:, i].view(16, 2, 2)
+
+    def turned(x):
+        rows = x.permute(2, 0, 1, 3).flatten(2)
+        return heads_of(torch.bmm(rows, matrices[:x.shape[2]]).transpose(0, 1))
+
+    return causal(self, turned(q), turned(k), v)
+
+
+class TorchLayer(nn.Module):
+    """What run_decompositions() makes parts of: attention, a batch norm, a norm of groups."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(WIDTH)
+        self.layer = nn.TransformerEncoderLayer(WIDTH, HEADS, 8, batch_first=True)
+        self.groups = nn.GroupNorm(2, WIDTH)
+
+    def forward(self, x):
+        x = self.layer(self.norm(x.mT).mT, src_mask=later(x.shape[1]), is_causal=True)
+        return self.groups(x.flatten(0, 1)).view(x.shape)
+
+
+class PaddedRows(nn.Module):
+    """Rows before the first one and after the last that are copies of others."""
+
+    def __init__(self):
+        super().__init__()
+        self.around = nn.Conv1d(WIDTH, WIDTH, 3, padding=1, padding_mode="circular", bias=False)
+        self.mirrored = nn.Conv1d(WIDTH, WIDTH, 3, padding=1, padding_mode="reflect")
+        self.ends = nn.ReplicationPad1d((2, 1))
+        self.short, self.slopes = nn.Conv1d(WIDTH, WIDTH, 4, groups=WIDTH), nn.PReLU(WIDTH)
+
+    def forward(self, x):
+        x = self.slopes(self.around(x.mT)) + self.mirrored(x.mT)
+        first, second = torch.tensor_split(self.short(self.ends(x)).mT, 2, -1)
+        return torch.cat([second.cumsum(-1), first], -1)
+
+
 ZOO = {
     "functions": functions,
     "norms": lambda: norms("deviation", "variance", "root", "length", "tanh"),
@@ -587,9 +637,15 @@ ZOO = {
     "local_blocks": lambda: Model(Attention(local_blocks)),
     "apart_from_padding": lambda: Model(Attention(), embed="apart"),
     "codebooks": lambda: Model(Attention(), embed="codebooks"),
+    "log_sum": lambda: Model(Attention(log_sum)),
+    "turned_by_matrices": lambda: Model(Attention(turned_by_matrices)),
+    "decomposed": lambda: Model(TorchLayer()),
+    "padded_rows": lambda: nn.Sequential(
+        nn.Embedding(VOCABULARY, WIDTH), PaddedRows(),
+        nn.TransformerEncoderLayer(WIDTH, HEADS, 8, batch_first=True), nn.Linear(WIDTH, 5)),
 }
 SHAPES = {"all_alike": (DIM, DIM), "one_vocabulary": (1, WIDTH), "local_blocks": (1, 8),
-          "codebooks": (1, TOKENS, 3)}
+          "codebooks": (1, TOKENS, 3), "decomposed": (2, TOKENS)}
 
 
 def main(folder, names):
@@ -605,7 +661,7 @@ def main(folder, names):
                             SHAPES.get(name, (1, TOKENS)))
         if name.endswith("padding"):
             ids[0, -2:] = 1
-        save(model, (ids,), f"{folder}/{name}.pt2")
+        save(model, (ids,), f"{folder}/{name}.pt2", decompose=name == "decomposed")
         torch.set_default_dtype(torch.float64)
         with torch.no_grad():
             outputs = model.double()(ids)

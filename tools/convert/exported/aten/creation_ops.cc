@@ -72,7 +72,8 @@ Results linspace(const Call& call, OpBudget& budget) {
   const int64_t steps = call.integer("steps");
   return made(call, {steps}, ElementType::kF32, budget, [&](size_t i) {
     const double part = steps < 2 ? 0.0 : static_cast<double>(i) / static_cast<double>(steps - 1);
-    return start + (end - start) * part;
+    const double number = start + (end - start) * part;
+    return call.op == "logspace" ? std::pow(call.real("base", 10.0), number) : number;
   });
 }
 
@@ -283,6 +284,7 @@ Results nothing(const Call&, OpBudget&) { return {}; }
 OpRules creation_rules() {
   OpRules rules = {{"arange", arange},
                    {"linspace", linspace},
+                   {"logspace", linspace},
                    {"eye", eye},
                    {"hann_window", window},
                    {"hamming_window", window},

@@ -160,7 +160,7 @@ Argument norm_over_tokens(const Call& call, const Parts& parts, int64_t groups) 
 // A layer norm of runs of channels, whose factors and offsets differ.
 Argument group_norm(const Call& call, const Parts& parts) {
   const Argument& input = call.argument("input");
-  const int64_t groups = call.integer("num_groups");
+  const int64_t groups = call.integer(call.has("group") ? "group" : "num_groups");
   const Shape shape = parts.shape(input);
   if (shape.size() < 2 || groups < 1 || shape[1] % groups != 0 || shape[1] == 0) {
     call.refuse("{} groups do not divide {}", groups, shape_text(shape));
@@ -314,6 +314,29 @@ Argument added_part(const Call& call, const Parts& parts) {
   const Argument part =
       parts(op, {{"self", call.argument("tensor1")}, {"other", call.argument("tensor2")}});
   return parts.plus(call.argument("self"), parts.times(part, call.real("value", 1.0)));
+}
+
+// max(x, 0) - slope * max(-x, 0), with a slope for each channel.
+Argument prelu_of_channels(const Call& call, const Parts& parts) {
+  const Argument& self = call.argument("self");
+  const Argument below = parts("relu", {{"self", parts("neg", {{"self", self}})}});
+  const Argument slopes = of_channels(parts, call.argument("weight"), parts.shape(self));
+  return parts("sub",
+               {{"self", parts("relu", {{"self", self}})}, {"other", parts.times(slopes, below)}});
+}
+
+// Each number plus all before it: a product with a triangle of ones.
+Argument cumulative(const Call& call, const Parts& parts) {
+  const Argument& self = call.argument("self");
+  const Shape shape = parts.shape(self);
+  const auto dim = static_cast<int64_t>(call.dimension("dim", -1, shape.size()));
+  const auto turned = [&](const Argument& value) {
+    return parts("transpose", {{"self", value}, {"dim0", dim}, {"dim1", int64_t{-1}}});
+  };
+  const int64_t extent = shape[static_cast<size_t>(dim)];
+  const Argument ones =
+      parts("triu", {{"self", parts("ones", {{"size", Parts::list({extent, extent})}})}});
+  return turned(parts("matmul", {{"self", turned(self)}, {"other", ones}}));
 }
 
 // Padding by another number than 0.
@@ -640,6 +663,7 @@ constexpr Decomposition kDecompositions[] = {
     {"_native_batch_norm_legit_no_training", batch_norm},
     {"instance_norm", instance_norm},
     {"group_norm", group_norm},
+    {"native_group_norm", group_norm},
     {"cosine_similarity", cosine_similarity},
     {"_weight_norm", weight_norm},
     {"avg_pool1d", avg_pool},
@@ -651,6 +675,8 @@ constexpr Decomposition kDecompositions[] = {
     {"lerp", between},
     {"addcmul", added_part},
     {"addcdiv", added_part},
+    {"prelu", prelu_of_channels},
+    {"cumsum", cumulative},
     {"pad", padded},
     {"constant_pad_nd", padded},
     {"mse_loss", loss},

@@ -280,8 +280,26 @@ Movements embedding(const Call& call) {
   return {indexed(call, weight, {&rows})};
 }
 
-Movements constant_pad(const Call& call) {
-  if (call.text("mode", "constant") != "constant" || call.real("value", 0.0) != 0.0) return {};
+// The element of a dimension that stands `from` places after its first one, or before: a copy of
+// one at the end, a mirrored one, or one of the other end; -1: none.
+int64_t beyond(const Call& call, const std::string& mode, int64_t from, int64_t extent) {
+  const int64_t last = extent - 1;
+  const bool is_inside = from >= 0 && from <= last;
+  if (is_inside || mode == "constant") return is_inside ? from : -1;
+  const int64_t way = from < 0 ? -from : from - last;
+  const bool is_known = is_one_of(mode, {"replicate", "reflect", "circular"});
+  if (!is_known || extent == 0 || (mode != "replicate" && way > extent - (mode == "reflect"))) {
+    call.refuse("it pads {} elements by {} of its own, with mode='{}'", extent, way,
+                printable(mode));
+  }
+  if (mode == "replicate") return from < 0 ? 0 : last;
+  if (mode == "circular") return from < 0 ? from + extent : from - extent;
+  return from < 0 ? way : last - way;
+}
+
+Movements pad_by_elements(const Call& call) {
+  const std::string mode = call.text("mode", "constant");
+  if (mode == "constant" && call.real("value", 0.0) != 0.0) return {};
   const Shape& shape = call.array("self").shape();
   const Numbers pad = call.integers("pad");
   if (pad.size() % 2 != 0 || pad.size() / 2 > shape.size()) call.refuse("it pads no dimension");
@@ -297,8 +315,8 @@ Movements constant_pad(const Call& call) {
   return {gathered(std::move(padded), [&](const Shape& at, int64_t) {
     int64_t source = 0;
     for (size_t d = 0; d < shape.size(); ++d) {
-      const int64_t from = at[d] - before[d];
-      if (from < 0 || from >= shape[d]) return Movement::kZero;
+      const int64_t from = beyond(call, mode, at[d] - before[d], shape[d]);
+      if (from < 0) return Movement::kZero;
       source = source * shape[d] + from;
     }
     return source;
@@ -376,7 +394,7 @@ std::vector<MovementRule> gathering_rules() {
           {"gather", gather},
           {"embedding", embedding, "weight"},
           {"index", index},
-          {"constant_pad_nd", constant_pad},
+          {"constant_pad_nd", pad_by_elements},
           {"index_put", index_put, "self", "values"},
           {"view_scatter", scatter, "self", "src"},
           {"where", chosen_elements, "self", "other"}};

@@ -332,12 +332,13 @@ class Interpreter {
     const std::vector<Argument> results =
         apply_op(bind<ValueRef>(node, [&](ValueRef ref) { return value_of(ref.value); }), budget_);
     // An op may give more than anybody reads, but not less.
-    if (results.size() < node.outputs.size()) {
-      throw InputError("{}, {}: it gives {} results: expected {}", quote(program_.source),
-                       node.describe(), results.size(), node.outputs.size());
-    }
     for (size_t i = 0; i < node.outputs.size(); ++i) {
-      if (readers_[node.outputs[i]] != 0) keep(node.outputs[i], results[i]);
+      if (readers_[node.outputs[i]] == 0) continue;
+      if (i >= results.size()) {
+        throw InputError("{}, {}: it gives {} results: expected {}", quote(program_.source),
+                         node.describe(), results.size(), node.outputs.size());
+      }
+      keep(node.outputs[i], results[i]);
     }
     if (live_elements_ > budget_.live_elements) node.refuse("{}", kTooLarge);
     for_each<ValueRef>(node, [&](ValueRef ref) { drop(ref.value); });

@@ -270,6 +270,33 @@ std::vector<Cut> chunks(const Call& call, int64_t extent) {
   return even_parts(call, extent, std::max<int64_t>(1, (extent - 1) / count + 1));
 }
 
+// Into so many parts, the first of which have one element more, or at these indices.
+std::vector<Cut> parts_at(const Call& call, int64_t extent) {
+  std::vector<Cut> cuts;
+  if (call.has("sections")) {
+    const int64_t count = call.integer("sections");
+    if (count < 1 || count > std::max<int64_t>(extent, 1)) {
+      call.refuse("it divides {} into {} parts", extent, count);
+    }
+    for (int64_t i = 0, at = 0; i < count; ++i) {
+      const int64_t end = at + extent / count + (i < extent % count ? 1 : 0);
+      cuts.push_back({at, end});
+      at = end;
+    }
+    return cuts;
+  }
+  int64_t at = 0;
+  std::vector<int64_t> ends = call.integers("indices");
+  ends.push_back(extent);
+  for (const int64_t given : ends) {
+    const int64_t end = std::clamp<int64_t>(given < 0 ? given + extent : given, 0, extent);
+    if (end < at) call.refuse("its indices do not rise");
+    cuts.push_back({at, end});
+    at = end;
+  }
+  return cuts;
+}
+
 std::vector<Cut> all_rows(const Call& call, int64_t extent) {
   return extent == 0 ? std::vector<Cut>() : even_parts(call, extent, 1);
 }
@@ -280,9 +307,9 @@ struct CutOp {
   std::vector<Cut> (*cuts)(const Call& call, int64_t extent);
   bool drops_dimension = false;
 };
-constexpr CutOp kCutOps[] = {{"slice", slices},    {"select", selected, true},
-                             {"narrow", narrowed}, {"split", split},
-                             {"chunk", chunks},    {"unbind", all_rows, true}};
+constexpr CutOp kCutOps[] = {
+    {"slice", slices}, {"select", selected, true}, {"narrow", narrowed},      {"split", split},
+    {"chunk", chunks}, {"tensor_split", parts_at}, {"unbind", all_rows, true}};
 
 Movements cut_by(const Call& call, const CutOp& row) {
   const Movement all = whole(call);

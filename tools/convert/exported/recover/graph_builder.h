@@ -376,6 +376,9 @@ ElementSumRef linear(GraphBuilder& builder, const ElementSumRef& value, const We
 std::optional<ElementSumRef> linear_over_rows(GraphBuilder& builder, const ElementSumRef& value,
                                               const WeightRef& weight,
                                               const std::vector<double>& bias);
+// All rows of the tokens, of which some stand there more often, as after padding by the first and
+// the last one: such a product. Nothing for any other value.
+std::optional<ElementSumRef> repeated_rows(GraphBuilder& builder, const ElementSumRef& value);
 // Of each run of elements of the last dimension.
 ElementSumRef norm(GraphBuilder& builder, const ElementSumRef& value, NormSpec spec);
 ElementSumRef normalize(GraphBuilder& builder, const ElementSumRef& value, NormKind kind);

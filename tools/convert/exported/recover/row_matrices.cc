@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -208,6 +209,52 @@ std::optional<ElementSumRef> linear_over_rows(GraphBuilder& builder, const Eleme
     made = sum(made, constants(builder, {count, 1}, bias), 1.0);
   }
   return turned(builder.materialised(made));
+}
+
+std::optional<ElementSumRef> repeated_rows(GraphBuilder& builder, const ElementSumRef& value) {
+  const size_t rank = value->shape.size();
+  if (!builder.fixes_rows || !value->is_plain() || value->elements() == 0 ||
+      !builder.is_node(value->front())) {
+    return std::nullopt;
+  }
+  const OnStream on(builder, *value);
+  const uint32_t tokens = builder.sizes.tokens;
+  for (size_t axis = 0; axis < rank; ++axis) {
+    if (value->shape[axis] <= int64_t{tokens}) continue;
+    std::vector<size_t> order(rank);
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::rotate(order.begin() + static_cast<ptrdiff_t>(axis),
+                order.begin() + static_cast<ptrdiff_t>(axis) + 1, order.end());
+    const ElementSumRef columns = permuted(value, order);
+    const auto results = static_cast<size_t>(columns->shape.back());
+    if (!has_one_column(builder, *columns)) continue;
+    std::vector<size_t> times(tokens, 0), place(tokens, 0), token_of(results, 0);
+    for (size_t row = 0; row < results; ++row) {
+      token_of[row] = builder.row_of(columns->at(row)) % tokens;
+      ++times[token_of[row]];
+      place[token_of[row]] = row;
+    }
+    const bool has_all = std::ranges::find(times, size_t{0}) == times.end();
+    if (!has_all || std::ranges::adjacent_find(times, std::not_equal_to{}) == times.end()) {
+      continue;
+    }
+    Shape shape = columns->shape;
+    shape.back() = tokens;
+    std::vector<int64_t> numbers;
+    for (size_t i = 0; i < columns->elements(); i += results) {
+      for (const size_t row : place) numbers.push_back(columns->at(i + row));
+    }
+    WeightRef weight;
+    weight.name = builder.name + ".rows";
+    weight.rows = static_cast<uint32_t>(results);
+    weight.columns = tokens;
+    std::vector<double> matrix(results * tokens, 0.0);
+    for (size_t row = 0; row < results; ++row) matrix[row * tokens + token_of[row]] = 1.0;
+    set_exact(weight, [matrix] { return matrix; });
+    const auto made = linear_over_rows(builder, plain(shape, std::move(numbers)), weight, {});
+    if (made) return permuted(*made, inverse_order(order));
+  }
+  return std::nullopt;
 }
 
 // ---- values of other rows ----

@@ -42,9 +42,10 @@ struct Scores {
 };
 
 // A number for each query, [..., queries, 1]: its largest score, or what that is clamped to; sinks
-// minus that, and their exponentials; or the sum of exponentials, those of sinks included.
+// minus that, and their exponentials; the sum of exponentials, those of sinks included; or the
+// logarithm of that sum.
 struct ScoreRow {
-  enum class Kind { kLargest, kSinks, kSinkExponentials, kSum };
+  enum class Kind { kLargest, kSinks, kSinkExponentials, kSum, kLogSum };
   ScoresRef of;
   Kind kind = Kind::kLargest;
   std::optional<Array> sinks{};  // [..., 1, 1]

@@ -604,4 +604,20 @@ Call with_rows_alike(Tracer& tracer, const Call& call) {
   });
 }
 
+std::optional<TracedValue> padded_rows(Tracer& tracer, const std::vector<TracedValue>& parts,
+                                       const std::vector<Movement>& movements) {
+  const auto is_longer = [&](const TracedValue& part) {
+    return !part.is_constant() && !part.is<ScoresRef>() &&
+           elements_of(movements[0].shape) > elements_of(shape_of(part));
+  };
+  if (!tracer.builder.fixes_rows || movements.size() != 1 ||
+      !std::ranges::all_of(parts, is_longer)) {
+    return std::nullopt;
+  }
+  std::vector<ElementSumRef> values;
+  for (const TracedValue& part : parts) values.push_back(tracer.as_sum(part));
+  if (parts.size() == 1) values[0] = tracer.builder.materialised(values[0]);
+  return repeated_rows(tracer.builder, moved(movements[0], values));
+}
+
 }  // namespace arenite::convert

@@ -100,6 +100,45 @@ ElementSumRef product_by_weights(Tracer& tracer, const ElementSumRef& value,
 
 constexpr size_t kColumnsOfToken = 4;  // of all matrices, that differ
 
+constexpr size_t kTermsOfColumn = 4;
+
+// Rows [tokens, .., inputs] times a matrix of each token, of whose columns few numbers are not 0,
+// as of rotations: sums of these. Nothing for any other matrices.
+std::optional<ElementSumRef> sums_by_tokens(GraphBuilder& builder, const ElementSumRef& given,
+                                            const Array::Reals& matrices, const Shape& shape) {
+  const auto tokens = static_cast<size_t>(shape[0]), inputs = static_cast<size_t>(shape[1]),
+             outputs = static_cast<size_t>(shape[2]);
+  std::vector<std::vector<std::pair<size_t, double>>> columns(tokens * outputs);
+  size_t count = 1;
+  for (size_t i = 0; i < matrices.size(); ++i) {
+    if (matrices[i] == 0.0) continue;
+    auto& column = columns[i / (inputs * outputs) * outputs + i % outputs];
+    column.emplace_back(i / outputs % inputs, matrices[i]);
+    count = std::max(count, column.size());
+  }
+  if (count > kTermsOfColumn) return std::nullopt;
+  const ElementSumRef value = builder.materialised(given);
+  const size_t rows = value->elements() / inputs;
+  ElementSumRef result;
+  for (size_t term = 0; term < count; ++term) {
+    std::vector<int64_t> numbers;
+    Array::Reals factors;
+    for (size_t i = 0; i < rows * outputs; ++i) {
+      const auto& column = columns[i / outputs / (rows / tokens) * outputs + i % outputs];
+      const bool has_term = term < column.size();
+      numbers.push_back(has_term ? value->at(i / outputs * inputs + column[term].first)
+                                 : kNoElement);
+      factors.push_back(has_term ? column[term].second : 0.0);
+    }
+    Shape made = value->shape;
+    made.back() = shape[2];
+    const ElementSumRef part =
+        scaled(plain(made, std::move(numbers)), Array::real(made, std::move(factors)));
+    result = result == nullptr ? part : sum(result, part, 1.0);
+  }
+  return result;
+}
+
 // The same where each token has a matrix of its own, and most columns are those of others, too, as
 // embeddings of distances are: all rows times all different columns, of which each takes its own.
 std::optional<ElementSumRef> product_by_tokens(Tracer& tracer, const ElementSumRef& value,
@@ -123,7 +162,9 @@ std::optional<ElementSumRef> product_by_tokens(Tracer& tracer, const ElementSumR
     const auto [found, is_new] = known.try_emplace(column, known.size());
     which.push_back(found->second);
     if (is_new) different.insert(different.end(), column.begin(), column.end());
-    if (known.size() > kColumnsOfToken * tokens) return std::nullopt;
+    if (known.size() > kColumnsOfToken * tokens) {
+      return sums_by_tokens(tracer.builder, value, all, shape);
+    }
   }
   const auto count = static_cast<int64_t>(known.size());
   const ElementSumRef made =

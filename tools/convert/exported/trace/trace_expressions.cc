@@ -130,6 +130,29 @@ std::optional<ElementSumRef> stacked_rows(Tracer& tracer, const std::vector<Trac
                      rows_of_sequences(tracer.builder, std::move(rows), Together::kMoved), dim);
 }
 
+Call with_numbers(const Call& given) {
+  const auto exponent = given.op == "pow" ? value_as<ConstantRef>(given, "exponent") : nullptr;
+  if (!exponent || elements_of(exponent->shape()) != 1) return given;
+  Call call = given;
+  for (NamedArgument& argument : call.arguments) {
+    if (argument.name == "exponent") argument.value = exponent->array().to_reals()[0];
+  }
+  return call;
+}
+
+bool mixes_columns(Tracer& tracer, const Call& call) {
+  const TracedValue* const self = value_of(call, "self");
+  if (self == nullptr || self->is<ScoresRef>() || self->is<ScoreRowRef>() ||
+      is_of_ids(tracer.builder, *self)) {
+    return false;
+  }
+  const size_t rank = shape_of(*self).size();
+  const auto slopes = call.op == "prelu" ? value_as<ConstantRef>(call, "weight") : nullptr;
+  if (slopes) return rank > 2 && elements_of(slopes->shape()) > 1;
+  if (call.op != "cumsum" || self->is_constant()) return false;
+  return !is_along_tokens(tracer.builder, *tracer.as_sum(*self), call.dimension("dim", -1, rank));
+}
+
 bool is_reduction(std::string_view op) {
   return is_one_of(op, {"mean", "sum", "var", "std", "amax", "amin", "max", "min", "norm",
                         "linalg_vector_norm", "logsumexp", "prod"});

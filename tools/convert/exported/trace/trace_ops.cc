@@ -397,7 +397,7 @@ std::optional<TracedValue> pooling_op(Tracer& tracer, const Call& call) {
                                                {"keepdim", call.flag("keepdim", false)}}};
     return applied(tracer, "sqrt", tracer.trace(sum_of_squares).at(0));
   }
-  refuse_op_if(!is_sum && !is_deviation && op != "amax" && op != "max" && op != "amin",
+  refuse_op_if(!is_sum && !is_deviation && !is_one_of(op, {"amax", "max", "amin", "min"}),
                "the runtime pools tokens by their mean, sum, maximum, minimum, variance or "
                "deviation, the first or the last one, or by weights that a softmax over tokens "
                "makes: other statistics of the model's input belong before it");
@@ -412,7 +412,7 @@ std::optional<TracedValue> pooling_op(Tracer& tracer, const Call& call) {
     if (op == "mean") result = scaled(result, 1.0 / extent);
   } else if (is_deviation) {
     result = deviation_of_rows(tracer, call, value, axis);
-  } else if (op == "amin") {
+  } else if (op == "amin" || op == "min") {
     result = scaled(pooled_row(builder, scaled(value, -1.0), axis, SelectKind::kMax), -1.0);
   } else if (is_sum) {
     result = scaled(mean_along(builder, value, axis), op == "sum" ? extent : 1.0);
@@ -567,7 +567,9 @@ std::optional<TracedValue> written_softmax(Tracer&, const Call& call) {
   if (inputs.size() > 1 && inputs[1].is<ScoreRowRef>()) {
     const ScoreRowRef& row = inputs[1].as<ScoreRowRef>();
     if (row->of != scores || row->is_flat) return std::nullopt;
-    if (op == "sub" && row->kind == RowKind::kLargest && call.real("alpha", 1.0) == 1.0) {
+    const bool is_less = op == "sub" && call.real("alpha", 1.0) == 1.0;
+    if (is_less && row->kind == RowKind::kLogSum) return with_softmax(*scores, true);
+    if (is_less && row->kind == RowKind::kLargest) {
       // Softmax is blind to what all scores of a query have in common.
       auto shifted = std::make_shared<Scores>(*scores);
       shifted->shift = scores->shift ? std::make_shared<const ScoreRow>() : row;
@@ -580,12 +582,15 @@ std::optional<TracedValue> written_softmax(Tracer&, const Call& call) {
     if (row->sinks) divided.sinks = row->sinks;
     return with_softmax(divided);
   }
-  if (is_one_of(op, {"max", "amax", "sum"}) && call.has("dim")) {
+  if (is_one_of(op, {"max", "amax", "sum", "logsumexp"}) && call.has("dim")) {
     const std::vector<int64_t> dims = call.integers("dim");
     const size_t rank = scores->shape.size();
     const bool is_of_keys = dims.size() == 1 && call.dimension(dims[0], rank) + 1 == rank;
     if (!is_of_keys || (op == "sum") != scores->is_exponential) return std::nullopt;
-    auto row = *score_row(op == "sum" ? RowKind::kSum : RowKind::kLargest, scores);
+    auto row = *score_row(op == "sum"         ? RowKind::kSum
+                          : op == "logsumexp" ? RowKind::kLogSum
+                                              : RowKind::kLargest,
+                          scores);
     row.is_flat = !call.flag("keepdim", false);
     return std::make_shared<const ScoreRow>(std::move(row));
   }

@@ -401,7 +401,7 @@ std::optional<uint32_t> stream_of(const GraphBuilder& builder, const Call& call)
 }  // namespace
 
 std::vector<TracedValue> Tracer::trace(const Call& given) {
-  const Call call = with_rows_alike(*this, with_rows_of_zeros(*this, given));
+  const Call call = with_rows_alike(*this, with_rows_of_zeros(*this, with_numbers(given)));
   const auto stream = builder.streams() > 1 ? stream_of(builder, call) : std::nullopt;
   const OnStream on(builder, stream.value_or(builder.stream()));
   if (const TracedValue* chosen = chosen_everywhere(call)) {
@@ -669,6 +669,7 @@ std::vector<TracedValue> Tracer::moved_values(const std::vector<TracedValue>& pa
                                               std::optional<size_t> joins) {
   const bool has_constant = std::ranges::any_of(parts, &TracedValue::is_constant);
   builder.has_other_rows = builder.has_other_rows || parts.size() > 1;
+  if (auto rows = padded_rows(*this, parts, movements)) return {{*rows}};
   if (joins && (builder.streams() > 1 || builder.keeps_rows_apart)) {
     std::vector<ElementSumRef> sums;
     for (const TracedValue& part : parts) sums.push_back(as_sum(part));
@@ -771,7 +772,8 @@ std::optional<TracedValue> layer_op(Tracer& tracer, const Call& call) {
 
 std::optional<TracedValue> decomposed_op(Tracer& tracer, const Call& call) {
   // What has a rule may be a function of one value.
-  if (!is_decomposed(call.op) || op_rules().contains(call.op)) return std::nullopt;
+  if (!is_decomposed(call.op)) return std::nullopt;
+  if (op_rules().contains(call.op) && !mixes_columns(tracer, call)) return std::nullopt;
   return made_of_others(tracer, call);
 }
 

@@ -111,12 +111,23 @@ OpHandler function_op;
 // An op that is made of others, by these.
 OpHandler made_of_others;
 
+// The call with a number in place of an exponent that is a constant of one.
+Call with_numbers(const Call& call);
+
+// Whether the call is a function of no single number, nor of a row: slopes of channels, dimension
+// 1, and sums of a row's numbers that go on from one to the next.
+bool mixes_columns(Tracer& tracer, const Call& call);
+
 // The call with rows of tokens in turn of windows over these, where other values have such rows.
 Call with_rows_alike(Tracer& tracer, const Call& call);
 
 // A call that pads rows of a fixed number by rows of zeros, as one that puts these beside them. Any
 // other call as it is.
 Call with_rows_of_zeros(Tracer& tracer, const Call& call);
+
+// What a movement makes of rows of a fixed number, more of them; nothing for any other movement.
+std::optional<TracedValue> padded_rows(Tracer& tracer, const std::vector<TracedValue>& parts,
+                                       const std::vector<Movement>& movements);
 
 // Rows that are looked up by what is computed of the token ids: their positions, with or without
 // padding, or the same row for all. Which it is shows for a few sequences of ids.

@@ -42,7 +42,8 @@ std::remove_pointer_t<BinaryKernel> cortex_m_add, cortex_m_multiply;
 std::remove_pointer_t<WithConstantKernel> cortex_m_add_constant, cortex_m_scale;
 std::remove_pointer_t<SumKernel> cortex_m_sum;
 
-// With MVE: cortex_m_mve.cc. Those after the first six where MVE has floats.
+// With MVE: cortex_m_mve.cc and, for attention, cortex_m_mve_attention.cc. Those after the first
+// six where MVE has floats. The second REQUIRES: no more than 2^14 steps from zero.
 std::remove_pointer_t<QuantizedGemmKernel> mve_q8_gemm, mve_q4_gemm;
 std::remove_pointer_t<QuantizeKernel> mve_quantize;
 std::remove_pointer_t<IntegerExpSumKernel> mve_integer_exp_sum;
@@ -51,6 +52,13 @@ std::remove_pointer_t<IntegerValuesKernel> mve_integer_values;
 std::remove_pointer_t<RowExtremesKernel> mve_row_extremes;
 std::remove_pointer_t<RowRangeKernel> mve_row_range;
 std::remove_pointer_t<GemmKernel> mve_f32_gemm;
+std::remove_pointer_t<RoundRowKernel> mve_round_row;
+std::remove_pointer_t<QueryStepsKernel> mve_query_steps;
+
+// With MVE of floats: cortex_m_mve_functions.cc.
+std::remove_pointer_t<ExpSumKernel> mve_exp_sum;
+std::remove_pointer_t<UnaryKernel> mve_gelu, mve_sigmoid, mve_tanh;
+std::remove_pointer_t<DivideRowKernel> mve_divide_row;
 
 #if defined(ARENITE_SOFT_FLOATS)
 // Without an FPU: soft_kernels.cc.

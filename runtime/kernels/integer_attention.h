@@ -33,6 +33,14 @@ inline RowSteps steps_up_to(float largest, float most) {
   return {most / largest, largest / most};
 }
 
+// The same for keys and values in int8, of which rows below 1e-35 stand for zeros.
+inline RowSteps int8_steps(float largest) {
+  constexpr float kMost = 127.0f;
+  if (largest < 1e-35f) return {0.0f, 1.0f};
+  if (!is_finite(largest)) return {0.0f, NAN};
+  return {kMost / largest, largest / kMost};
+}
+
 // The bits of x * per_unit rounded to nearest even, of which the lower 16 are the number.
 inline constexpr float kRoundingMagic = 12582912.0f;  // 1.5 * 2^23: the sum's last bit is 1
 inline uint32_t rounded_bits(float x, float per_unit) {

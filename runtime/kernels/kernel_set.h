@@ -104,14 +104,38 @@ using IntegerScoresKernel = void (*)(size_t rows, size_t keys, size_t dims, cons
                                      size_t scores_stride_bytes);
 
 // output = (weights * scales) * values, or += where it `adds`, for a block of positions whose
-// values are in int8 (cache_layout.h). Weights become their products with the scales of the
-// positions, where these are not null. Each row of them is rounded to 16 bits by its largest number
+// values are in int8 (cache_layout.h). Scales are of the positions; null: 1. Weights
+// may become their products with them. Each row of them is rounded to 16 bits by its largest number
 // in the block; the bits are the same, as above. REQUIRES: 1 <= rows <= 4, products >= 0 or NaN, 1
 // <= positions <= kIntegerBlock, columns >= 1.
 using IntegerValuesKernel = void (*)(size_t rows, size_t columns, size_t positions, float* weights,
                                      size_t weights_stride_bytes, const float* scales,
                                      const std::byte* values, float* output,
                                      size_t output_stride_bytes, bool adds);
+
+// Numbers of a row of keys or values in int8 (cache_layout.h), each `apart` bytes from the one
+// before; gives their scale.
+using RoundRowKernel = float (*)(size_t count, const float* x, size_t apart, int8_t* y);
+
+// What a row of a query is rounded to for products in integers.
+using QueryStepsKernel = RowSteps (*)(size_t count, const float* x);
+
+// y = y * factor + 0; false if a result is not finite. REQUIRES: factor >= 2^-32, or NaN.
+using DivideRowKernel = bool (*)(size_t count, float factor, float* y);
+
+// A kernel that only vectors of Cortex-M have: other builds know that it is null.
+#if defined(__ARM_FEATURE_MVE) && (__ARM_FEATURE_MVE & 2)
+template <typename Kernel>
+using MveKernel = Kernel;
+inline constexpr bool kMveLinked = true;
+#else
+inline constexpr bool kMveLinked = false;
+template <typename Kernel>
+struct MveKernel {
+  constexpr MveKernel(Kernel = nullptr) {}  // NOLINT: implicit, as it stands for a pointer
+  constexpr operator Kernel() const { return nullptr; }
+};
+#endif
 
 inline constexpr uint32_t kRowsMax = 8;  // of any kernel set
 
@@ -140,6 +164,8 @@ struct IntegerAttention {
   IntegerExpSumKernel exp_sum;
   IntegerScoresKernel scores;
   IntegerValuesKernel values;
+  [[no_unique_address]] MveKernel<RoundRowKernel> round_row = nullptr;  // null: by `quantize`
+  [[no_unique_address]] MveKernel<QueryStepsKernel> query_steps = nullptr;
 };
 
 // Members of one type are told apart by name alone: the sets name what they fill.
@@ -166,6 +192,7 @@ struct KernelSet {
   UnaryKernel tanh;
   const IntegerAttention* integers = nullptr;  // null where floats are quicker
   RowRangeKernel row_range = nullptr;          // null: `sum` and `row_extremes` are as quick
+  [[no_unique_address]] MveKernel<DivideRowKernel> divide = nullptr;
 
   // For products with keys and values of a cache, where they are not those of `integers`.
   const FloatKernels& of_cache(bool is_int8) const { return is_int8 ? *w8 : f32; }
@@ -202,6 +229,7 @@ constexpr KernelSet linked_kernels(KernelSet set, uint64_t needs = kLinked) {
   if (!quantizes && set.integers == nullptr) set.row_range = nullptr;
   if (!has_softmax) set.exp_sum = nullptr;
   if (!any(bits_of(kAttention))) set.transpose = nullptr;
+  if (!any(bits_of(kAttention))) set.divide = nullptr;
   if (!any(kNormNeeds) && !quantizes) set.sum = nullptr;
   const bool multiplies = any(kNormNeeds | kActivationNeeds | bits_of(kInt8Cache, kDepthwise));
   if (!multiplies) set.multiply = nullptr;

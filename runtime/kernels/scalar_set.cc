@@ -22,6 +22,8 @@ struct Products {
       arenite::exp_sum<xnn_f32_raddstoreexpminusmax_ukernel__scalar_rr2_p5_u4_acc2>;
   UnaryKernel gelu = unary<xnn_f32_vgelu_ukernel__scalar_rational_12_10_div_u1>;
   UnaryKernel sigmoid = unary<xnn_f32_vsigmoid_ukernel__scalar_rr2_p5_div_u2>;
+  UnaryKernel tanh = unary<xnn_f32_vtanh_ukernel__scalar_rational_9_8_div_u1>;
+  MveKernel<DivideRowKernel> divide = nullptr;
 };
 
 // A function, as compilers without options keep a table that nobody reads, with all its kernels.
@@ -55,9 +57,10 @@ consteval KernelSet scalar_kernels(Target target, const char* name, const Produc
       .rotate = complex_product<xnn_f32_vcmul_ukernel__scalar_u4>,
       .gelu = products.gelu,
       .sigmoid = products.sigmoid,
-      .tanh = unary<xnn_f32_vtanh_ukernel__scalar_rational_9_8_div_u1>,
+      .tanh = products.tanh,
       .integers = products.integers,
       .row_range = products.row_range,
+      .divide = products.divide,
   };
   for (size_t rows = 1; products.f32 != nullptr && rows <= 4; ++rows) {
     set.f32.gemm[rows] = products.f32;
@@ -84,9 +87,8 @@ inline constexpr QuantizedKernels own_products = {
     packing_of(kTarget, kType), kQuantize, {nullptr, kGemm, kGemm, kGemm, kGemm}};
 #endif
 
-template <QuantizeKernel kQuantize, IntegerExpSumKernel kExpSum, IntegerScoresKernel kScores,
-          IntegerValuesKernel kValues>
-inline constexpr IntegerAttention own_attention = {kQuantize, kExpSum, kScores, kValues};
+template <auto... kKernels>
+inline constexpr IntegerAttention own_attention = {kKernels...};
 #endif
 
 #if defined(ARENITE_HAVE_SCALAR)
@@ -148,11 +150,17 @@ constexpr KernelSet kDspSet = linked_kernels(scalar_kernels(Target::kCortexMDsp,
 constexpr KernelSet kMveSet = linked_kernels(scalar_kernels(Target::kCortexMMve, "mve", {
   &own_products<Target::kCortexMMve, TensorType::kQ8, mve_quantize, mve_q8_gemm>,
       &own_products<Target::kCortexMMve, TensorType::kQ4, mve_quantize, mve_q4_gemm>,
-      &own_attention<mve_quantize, mve_integer_exp_sum, mve_integer_scores, mve_integer_values>,
 #if defined(ARENITE_HAVE_MVE_FLOATS)
-      mve_row_extremes, mve_row_range, mve_f32_gemm
-#elif defined(ARENITE_SOFT_FLOATS)
-      soft_row_extremes, soft_row_range, nullptr, soft_exp_sum, soft_gelu, soft_sigmoid
+      &own_attention<mve_quantize, mve_integer_exp_sum, mve_integer_scores, mve_integer_values,
+                     mve_round_row, mve_query_steps>,
+      mve_row_extremes, mve_row_range, mve_f32_gemm, mve_exp_sum, mve_gelu, mve_sigmoid, mve_tanh,
+      mve_divide_row
+#else
+      &own_attention<mve_quantize, mve_integer_exp_sum, mve_integer_scores, mve_integer_values>,
+#endif
+#if !defined(ARENITE_HAVE_MVE_FLOATS) && defined(ARENITE_SOFT_FLOATS)
+          soft_row_extremes,
+      soft_row_range, nullptr, soft_exp_sum, soft_gelu, soft_sigmoid
 #endif
 }));
 #endif

@@ -54,7 +54,10 @@ void by_sigmoid(const KernelSet& kernels, Activation function, float parameter, 
   const bool is_gelu = linked(Need::kGeluTanh) && function == Activation::kGeluTanh;
   const bool is_softplus = linked(Need::kSoftplus) && function == Activation::kSoftplus;
   const bool is_exp = linked(Need::kExp) && function == Activation::kExp;
-  float gate[kChunk] = {};
+  float gate[kChunk];
+  // Where MVE is, all kernels saturate: what is not read need not be written.
+  if (!kMveLinked) std::memset(gate, 0, sizeof(gate));
+  const bool is_direct = kMveLinked && !is_gelu && !is_softplus && !is_exp;
   if (linked(Need::kElu) && function == Activation::kElu) {
     elu(kernels, parameter, count, x, y, gate);
     return;
@@ -70,10 +73,14 @@ void by_sigmoid(const KernelSet& kernels, Activation function, float parameter, 
   } else if (is_softplus || is_exp) {
     const float part = is_exp ? 0.5f : 1.0f;
     for (uint32_t i = 0; i < count; ++i) gate[i] = part * (x[i] < 0.0f ? x[i] : -x[i]);
-  } else {
+  } else if (!is_direct) {
     std::memcpy(gate, x, bytes);
   }
-  sigmoid(kernels, bytes, gate);
+  if (is_direct) {
+    kernels.sigmoid(bytes, x, gate);
+  } else {
+    sigmoid(kernels, bytes, gate);
+  }
   if (is_exp) {
     // With s = sigmoid(-|x| / 2), exp(-|x|) is the square of s / (1 - s). Of the whole -|x| kernels
     // that have no denormals would lose digits at the ends.

@@ -4,6 +4,10 @@
 // thread holds mr rows of scores.
 #include "ops/attention.h"
 
+#if defined(__ARM_FEATURE_MVE) && !defined(__clang__)
+#pragma GCC optimize("O2")  // beside its kernels what is around them counts
+#endif
+
 #include <cmath>
 #include <cstring>
 
@@ -17,7 +21,12 @@ namespace arenite {
 void set_range(const MaskView& mask, Block& block) {
   block.begin = UINT32_MAX;
   block.end = 0;
-  for (uint32_t r = 0; r < block.rows; ++r) {
+  const bool is_band = kMveLinked && mask.kind == MaskKind::kBand;
+  if (is_band) {
+    block.begin = keys_of_band(mask, block.position, block.keys).begin;
+    block.end = keys_of_band(mask, block.position_of(block.rows - 1), block.keys).end;
+  }
+  for (uint32_t r = 0; !is_band && r < block.rows; ++r) {
     const KeyRange range = visible_keys(mask, block.position_of(r), block.keys);
     if (range.begin < block.begin) block.begin = range.begin;
     if (range.end > block.end) block.end = range.end;
@@ -45,7 +54,9 @@ void compute_scores(const KernelSet& kernels, const Attention& op, const Block& 
   const size_t query_stride = block.query.stride * sizeof(float);
   RowSteps steps[kIntegerRows];
   for (uint32_t r = 0; in_integers && r < block.rows; ++r) {
-    steps[r] = integer_steps(kernels, {block.query.row(r), op.shape.head_dim});
+    const QueryStepsKernel kernel = kernels.integers->query_steps;
+    steps[r] = kernel != nullptr ? kernel(op.shape.head_dim, block.query.row(r))
+                                 : integer_steps(kernels, {block.query.row(r), op.shape.head_dim});
   }
   KeyRange run = {block.begin, block.begin};
   while (true) {
@@ -87,13 +98,21 @@ void scale_weights(const KernelSet& kernels, const Block& block, KeyRange range,
 
 void weigh_in_integers(const KernelSet& kernels, const Attention& op, const Block& block,
                        const ScoreRows& scratch, bool is_scaled) {
+  const float* scales = nullptr;
+  const std::byte* values = nullptr;
   for (uint32_t first = block.origin; first < block.end; first += kIntegerBlock) {
     const uint32_t left = block.end - first;
+    if (!kMveLinked || first == block.origin || first % kPagePositions == 0) {
+      scales = block.cache.value_scales(block.kv_head, first);
+      values = block.cache.integer_values(block.kv_head, first);
+    } else {
+      scales += kIntegerBlock;
+      values += kIntegerBlock * op.shape.value_dim;
+    }
     kernels.integers->values(
         block.rows, op.shape.value_dim, left < kIntegerBlock ? left : kIntegerBlock,
         scratch.scores + (first - block.origin), scratch.stride * sizeof(float),
-        is_scaled ? nullptr : block.cache.value_scales(block.kv_head, first),
-        block.cache.integer_values(block.kv_head, first), block.output.data,
+        is_scaled ? nullptr : scales, values, block.output.data,
         block.output.stride * sizeof(float), first != block.origin);
   }
 }
@@ -257,6 +276,35 @@ void softmax_row(const KernelSet& kernels, const Attention& op, const Block& blo
   }
 }
 
+// Whether exponentials are all that is to be made of a block's scores.
+inline bool is_plain(const Attention& op, const Block& block) {
+  return op.mask.kind == MaskKind::kBand && op.slopes == nullptr && !has_table(op) &&
+         !has_cap(op) && !has_sinks(op) && block.pairs.bits == nullptr &&
+         block.terms.rows.data == nullptr && block.cache.is_int8() == block.cache.for_integers();
+}
+
+// What softmax_row() does where that is so. Where kernels are quick, what is around them counts.
+void softmax_plain_row(const KernelSet& kernels, const Attention& op, const Block& block,
+                       uint32_t row, float* scores, float& factor) {
+  const KeyRange range = keys_of_band(op.mask, block.position_of(row), block.keys);
+  float* const visible = scores + (range.begin - block.origin);
+  const size_t bytes = (range.end - range.begin) * sizeof(float);
+  float extremes[2], sum;
+  kernels.row_extremes(bytes, visible, extremes);
+  if (block.cache.for_integers()) {
+    kernels.integers->exp_sum(bytes, visible, extremes, visible, &sum);
+  } else {
+    kernels.exp_sum(bytes, visible, extremes + 1, visible, &sum);
+  }
+  const auto clear = [](float* from, uint32_t count) {
+    if (count != 0) std::memset(from, 0, count * sizeof(float));
+  };
+  clear(scores, range.begin - block.origin);
+  clear(scores + (range.end - block.origin), block.product_end - range.end);
+  const bool finite = extremes[0] > -INFINITY && extremes[1] > kHiddenScore && sum == sum;
+  factor = finite ? 1.0f / sum : NAN;
+}
+
 // output = weights * values, page by page. Pages lie at fixed positions, so the order of additions
 // does not depend on the block.
 void weigh_values(const KernelSet& kernels, const Attention& op, const Block& block,
@@ -295,11 +343,27 @@ void attend(const KernelSet& kernels, const Attention& op, Block& block, float* 
 
   float factors[kRowsMax];
   compute_scores(kernels, op, block, scratch);
-  for (uint32_t r = 0; r < block.rows; ++r) {
+  bool is_done = false;
+  if constexpr (kMveLinked) {
+    is_done = kernels.divide != nullptr && is_plain(op, block);
+    for (uint32_t r = 0; is_done && r < block.rows; ++r) {
+      softmax_plain_row(kernels, op, block, r, scratch.scores + r * scratch.stride, factors[r]);
+    }
+  }
+  for (uint32_t r = 0; !is_done && r < block.rows; ++r) {
     softmax_row(kernels, op, block, r, scratch.scores + r * scratch.stride, factors[r]);
   }
   weigh_values(kernels, op, block, scratch);
   for (uint32_t r = 0; r < block.rows; ++r) {
+    if constexpr (kMveLinked) {
+      const DivideRowKernel kernel = kernels.divide;
+      if (kernel != nullptr && kernel(op.shape.value_dim, factors[r], block.output.row(r)))
+        continue;
+      if (kernel != nullptr) {
+        attend_alone(kernels, op, block, r, scratch);
+        continue;
+      }
+    }
     // A key that a row does not see has weight 0, and 0 * NaN is NaN.
     if (!divide_by_sum(op, factors[r], block.output.row(r))) {
       attend_alone(kernels, op, block, r, scratch);

@@ -25,6 +25,13 @@ struct KeyRange {
 // shows this query nothing but later keys.
 KeyRange visible_keys(const MaskView& mask, uint32_t position, uint32_t keys);
 
+// The same of a band. Unlimited or not, neither sum overflows: positions are below 2^32 - 1.
+inline KeyRange keys_of_band(const MaskView& mask, uint32_t position, uint32_t keys) {
+  const uint32_t begin = position > mask.lookback ? position - mask.lookback : 0;
+  const uint64_t end = uint64_t{position} + mask.lookahead + 1;
+  return {begin, end < keys ? static_cast<uint32_t>(end) : keys};
+}
+
 // Whether scores of hidden keys become -infinity by an addition, as only a strip's do.
 inline bool hides_by_adding(const MaskView& mask) {
   return linked(Need::kStripMask) && mask.kind == MaskKind::kStrip;

@@ -2,6 +2,10 @@
 // Appends to the packed cache. Keys are transposed into panels as they come; values keep rows.
 #include "ops/kv_cache.h"
 
+#if defined(__ARM_FEATURE_MVE) && !defined(__clang__)
+#pragma GCC optimize("O2")  // beside its kernels what is around them counts
+#endif
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -211,6 +215,16 @@ void KvCache::append_for_integers(const KernelSet& kernels, uint32_t kv_head, ui
       page = begin + layout.integer_value((position + row) / kPagePositions, 0);
     }
     const uint32_t index = (position + row) % layout.positions();
+    std::byte* to = page + size_t{place - place % kIntegerGroup} * columns + place % kIntegerGroup;
+    if (const RoundRowKernel round = kernels.integers->round_row) {
+      if (dims != 0) {
+        auto* const key = reinterpret_cast<int8_t*>(begin + index * integer_key_bytes(dims));
+        key_scales[index] = round(dims, keys.row(row), 1, key);
+      }
+      auto* const value = reinterpret_cast<int8_t*>(to);
+      value_scales[index] = round(columns, values.row(row), kIntegerGroup, value);
+      continue;
+    }
     if (dims != 0) {
       const Int8Row key(kernels, {keys.row(row), dims});
       quantize(dims * sizeof(float), keys.row(row), key.per_unit(), 0,
@@ -219,7 +233,6 @@ void KvCache::append_for_integers(const KernelSet& kernels, uint32_t kv_head, ui
     }
     const Int8Row value(kernels, {values.row(row), columns});
     value_scales[index] = value.scale();
-    std::byte* to = page + size_t{place - place % kIntegerGroup} * columns + place % kIntegerGroup;
     for (uint32_t column = 0; column < columns; column += kChunk) {
       int8_t chunk[kChunk];
       const uint32_t count = std::min(columns - column, kChunk);

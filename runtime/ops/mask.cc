@@ -2,6 +2,10 @@
 // Masks by distance are arithmetic; tile masks are a look-up.
 #include "ops/attention_block.h"
 
+#if defined(__ARM_FEATURE_MVE) && !defined(__clang__)
+#pragma GCC optimize("O2")  // beside kernels of attention what is around them counts
+#endif
+
 #include <cmath>
 
 #include "core/needs.h"
@@ -58,10 +62,7 @@ KeyRange visible_keys(const MaskView& mask, uint32_t position, uint32_t keys) {
   if (is_tiles(mask)) {
     return {mask.row_begin[position], min(mask.row_end[position], keys)};
   }
-  // Unlimited or not, neither sum overflows: positions are below 2^32 - 1.
-  const uint32_t begin = position > mask.lookback ? position - mask.lookback : 0;
-  const uint64_t end = uint64_t{position} + mask.lookahead + 1;
-  return {begin, end < keys ? static_cast<uint32_t>(end) : keys};
+  return keys_of_band(mask, position, keys);
 }
 
 void apply_mask(const KernelSet& kernels, const MaskView& mask, uint32_t position, KeyRange range,

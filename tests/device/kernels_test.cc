@@ -309,6 +309,57 @@ void check_exponentials(const KernelSet& kernels, float tolerance) {
   }
 }
 
+// Numbers of every size, some of which no vector of Cortex-M holds: of each four the size is about
+// the same. Neither NaN nor infinite.
+void fill_all_sizes(std::span<float> values, uint64_t seed) {
+  test::Random random(seed);
+  uint32_t exponent = 0;
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (i % 4 == 0) exponent = i % 8 == 0 ? random.below(136) : 118 + random.below(16);
+    const uint32_t bits = (exponent + random.below(2)) << 23 | random.below(1u << 23);
+    values[i] = std::bit_cast<float>(i % 31 == 30 ? 0 : bits | random.below(2) << 31);
+  }
+}
+
+// Sets of Cortex-M have the bits of plain kernels in functions, too.
+void same_functions_as_plain(const KernelSet& kernels) {
+  const KernelSet* const plain = kernel_set(Target::kPortable);
+  if (plain == nullptr) return;
+  constexpr uint32_t kCount = kLengthMax;
+  float x[kCount], found[kCount + 1], expected[kCount + 1];
+  for (uint32_t round = 0; round < 300; ++round) {
+    fill_all_sizes(x, 100 + round);
+    const uint32_t length = 1 + round % kCount;
+    const size_t bytes = length * sizeof(float);
+    const auto same = [&](auto call) {
+      std::ranges::fill(found, 7.0f);
+      std::ranges::fill(expected, 7.0f);
+      call(kernels, found);
+      call(*plain, expected);
+      in_hand("kernels", kernels.name, round);
+      EXPECT(std::memcmp(found, expected, sizeof(found)) == 0);
+    };
+    same([&](const KernelSet& of, float* to) { of.gelu(bytes, x, to); });
+    same([&](const KernelSet& of, float* to) { of.sigmoid(bytes, x, to); });
+    same([&](const KernelSet& of, float* to) { of.tanh(bytes, x, to); });
+    for (float& number : x) number = -std::abs(number);
+    same([&](const KernelSet& of, float* to) {
+      constexpr float kMax = 0.0f;
+      of.exp_sum(bytes, x, &kMax, to, to + kCount);
+    });
+    if (kernels.divide == nullptr) continue;
+    std::ranges::copy(x, found);
+    const float factor = 1.0f / static_cast<float>(1 + round);
+    bool same_bits_of_all = kernels.divide(length, factor, found);
+    for (uint32_t i = 0; i < length; ++i) {
+      same_bits_of_all = same_bits_of_all && same_bits(found[i], x[i] * factor + 0.0f);
+    }
+    EXPECT(same_bits_of_all);
+    x[length / 2] = round % 2 == 0 ? INFINITY : NAN;
+    EXPECT(!kernels.divide(length, factor, x));
+  }
+}
+
 // Attention in integers, with room for every size of the test.
 constexpr uint32_t kDimsMax = 130;
 constexpr uint32_t kKeysMax = 9;
@@ -320,6 +371,7 @@ constexpr uint32_t kValuesOf[] = {1, 3, 4, 7, 16, kValuesMax};
 constexpr uint32_t kPositionsOf[] = {1, 4, 7, 8, 25, kBlockMax};
 constexpr uint32_t kIntegerStride = kDimsMax + 6;
 constinit float integer_rows[4 * kIntegerStride] = {};
+constinit float integer_scales[kIntegerBlock] = {};
 alignas(16) constinit std::byte integer_cache[12 * (kDimsMax + 24) + 16] = {};
 static_assert(sizeof(integer_cache) >= kBlockMax * (kValuesMax + 3));
 
@@ -327,6 +379,37 @@ void fill_integers(uint64_t seed) {
   test::Random random(seed);
   for (std::byte& number : integer_cache) number = static_cast<std::byte>(random.below(256));
   for (float& number : integer_rows) number = random.symmetric(3.0f);
+  for (float& number : integer_scales) number = std::abs(random.symmetric(0.1f));
+}
+
+// What kernels for whole rows give, where a set has such.
+void check_rounded_rows(const IntegerAttention& of) {
+  for (uint32_t count = 1; count <= kDimsMax; count += 1 + count / 3) {
+    for (const float last : {0.0f, 5.0f, -1e-36f, INFINITY, -NAN}) {
+      float row[kDimsMax];
+      std::ranges::transform(integer_rows, integer_rows + kDimsMax, row,
+                             [&](float x) { return last == -1e-36f ? last : x; });
+      row[count - 1] = last;
+      float largest = 0.0f;
+      for (uint32_t i = 0; i < count; ++i) largest = std::max(largest, std::abs(row[i]));
+      if (!(last - last == 0.0f)) largest = NAN;
+      const bool is_zero = largest < 1e-35f;
+      for (const uint32_t apart : {1u, 8u}) {
+        int8_t rounded[8 * kDimsMax] = {};
+        const float scale = of.round_row(count, row, apart, rounded);
+        in_hand("kernels", "rounded rows", count);
+        EXPECT(is_zero ? scale == 1.0f : largest / 127.0f == scale || scale != scale);
+        EXPECT((scale != scale) == (largest != largest));
+        for (uint32_t i = 0; i < count && scale == scale; ++i) {
+          const long expected = is_zero ? 0 : std::lrint(row[i] * (127.0f / largest));
+          EXPECT(rounded[i * apart] == expected);
+        }
+      }
+      const RowSteps steps = of.query_steps(count, row);
+      EXPECT(is_zero ? steps.per_unit == 0.0f && steps.step == 1.0f
+                     : (steps.step != steps.step) == (largest != largest));
+    }
+  }
 }
 
 // Calls of two kernels, which must give the same bits.
@@ -363,6 +446,10 @@ void check_integers(const KernelSet& kernels, uint32_t rows) {
         for (const bool adds : {false, true}) {
           of.values(rows, columns, positions, integer_rows, kStride, nullptr, integer_cache, to,
                     kOutputStride, adds);
+          float scaled[std::size(integer_rows)];
+          std::ranges::copy(integer_rows, scaled);
+          of.values(rows, columns, positions, scaled, kStride, integer_scales, integer_cache, to,
+                    kOutputStride, true);
         }
       });
     }
@@ -372,6 +459,7 @@ void check_integers(const KernelSet& kernels, uint32_t rows) {
   for (uint32_t i = 0; i < kDimsMax; ++i) {
     EXPECT(rounded[i] == std::lrint(integer_rows[i] * 42000.0f));
   }
+  if (kernels.integers->round_row != nullptr) check_rounded_rows(*kernels.integers);
 }
 
 }  // namespace
@@ -450,6 +538,9 @@ void exact_row_kernels() {
         [](uint32_t i) { return a[i] * kFactor; });
     check_sums(kernels);
     check_rotation(kernels);
+    const bool is_cortex_m =
+        kernels.target == Target::kCortexMDsp || kernels.target == Target::kCortexMMve;
+    if (is_cortex_m) same_functions_as_plain(kernels);
   });
 }
 

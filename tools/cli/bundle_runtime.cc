@@ -55,6 +55,7 @@ struct SourceRow {
 };
 constexpr SourceRow kSourceRows[] = {
     {"kernels/cortex_m_dsp_attention.cc", bits_of(Need::kInt8Cache)},
+    {"kernels/cortex_m_mve_attention.cc", bits_of(Need::kInt8Cache)},
     {"kernels/integer_attention.cc", bits_of(Need::kInt8Cache)},
     {"ops/activation.cc", kActivationNeeds},
     {"ops/convolution.cc", bits_of(Need::kConvolution, Need::kDepthwise, Need::kMaxPool)},
@@ -118,7 +119,7 @@ uint32_t target_bits_of(std::span<const BundledModel> models) {
 // Bit set of the targets that a file is for, or 0: for all.
 uint32_t for_targets(std::string_view path) {
   if (path.starts_with("kernels/cortex_m_dsp")) return bit(Target::kCortexMDsp);
-  if (path == "kernels/cortex_m_mve.cc") return bit(Target::kCortexMMve);
+  if (path.starts_with("kernels/cortex_m_mve")) return bit(Target::kCortexMMve);
   if (path.starts_with("ops/integer_")) return bit(Target::kPortable);
   const bool is_for_both = path == "kernels/cortex_m_rows.cc";
   return is_for_both ? bit(Target::kCortexMDsp) | bit(Target::kCortexMMve) : 0;

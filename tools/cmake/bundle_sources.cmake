@@ -13,7 +13,8 @@ function(arenite_bundle_sources target)
   get_target_property(runtime_dir arenite SOURCE_DIR)
   list(FILTER sources EXCLUDE REGEX "(x86_64|arm)_sets\\.cc$")
   list(APPEND sources kernels/cortex_m_dsp.cc kernels/cortex_m_dsp_attention.cc
-    kernels/cortex_m_mve.cc kernels/cortex_m_rows.cc kernels/soft_floats.cc kernels/soft_kernels.cc
+    kernels/cortex_m_mve.cc kernels/cortex_m_mve_attention.cc kernels/cortex_m_mve_functions.cc
+    kernels/cortex_m_rows.cc kernels/soft_floats.cc kernels/soft_kernels.cc
     ops/integer_attention_rows.cc ops/integer_rows.cc)
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE "${runtime_dir}/include"
     "${runtime_dir}/include/*.h")

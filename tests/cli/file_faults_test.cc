@@ -16,14 +16,15 @@
 #include "convert/files/error.h"
 #include "convert/files/output_files.h"
 #include "support/file_faults.h"
+#include "support/test_data.h"
 
 namespace arenite::testing {
 namespace {
 
-// Those of help and bundle with their many files are tried at about so many, others for each
-// effect, unless the environment has ARENITE_EVERY_CALL: `make test-faults`.
-constexpr size_t kCallsMax = 100;
-constexpr size_t kCallsTried = 10;
+// Those of help and bundle with their many files, and sanitized ones of others, are tried at about
+// so many for each effect, unless the environment has ARENITE_EVERY_CALL: `make test-faults`.
+constexpr size_t kCallsMax = kSanitized ? 15 : 100;
+constexpr size_t kCallsTried = kSanitized ? 4 : 10;
 
 constexpr Effect kEffects[] = {Effect::kFailsOnce, Effect::kDiskFull, Effect::kReadOnly,
                                Effect::kKilled, Effect::kKilledHalf};

@@ -118,7 +118,8 @@ function(compare_with_build_elsewhere)
   run("${CMAKE_COMMAND}" -G "${generator}" -S "${work}/elsewhere" -B "${work}/elsewhere/objects"
     "-DCMAKE_BUILD_TYPE=${build_type}" "-DCMAKE_C_COMPILER=${c_compiler}"
     "-DCMAKE_CXX_COMPILER=${cxx_compiler}" "-DARENITE_XNNPACK_SOURCE=${xnnpack_dir}"
-    -DARENITE_BUILD_TOOLS=OFF -DARENITE_BUILD_TESTS=OFF -DARENITE_BUILD_EXAMPLES=OFF)
+    -DARENITE_BUILD_TOOLS=OFF -DARENITE_BUILD_TESTS=OFF -DARENITE_BUILD_EXAMPLES=OFF
+    -DCMAKE_OPTIMIZE_DEPENDENCIES=ON)  # or the kernels would be compiled, too
   run("${CMAKE_COMMAND}" --build "${work}/elsewhere/objects" -j 2 --target arenite)
   foreach(folder IN ITEMS "${build_dir}" "${work}/elsewhere/objects")
     file(SHA256 "${folder}/runtime/libarenite.a" digest)
@@ -160,7 +161,8 @@ elseif(way STREQUAL "pkg_config")
   install_to_moved_prefix()
   build_with_pkg_config()
 elseif(way STREQUAL "add_subdirectory")
-  build_with_cmake("-DARENITE_FOLDER=${source_dir}" "-DARENITE_XNNPACK_SOURCE=${xnnpack_dir}")
+  build_with_cmake("-DARENITE_FOLDER=${source_dir}" "-DARENITE_XNNPACK_SOURCE=${xnnpack_dir}"
+    "-DCMAKE_C_COMPILER_LAUNCHER=${launcher}" "-DCMAKE_CXX_COMPILER_LAUNCHER=${launcher}")
 else()
   message(FATAL_ERROR "unknown way '${way}'")
 endif()

@@ -37,22 +37,24 @@ std::vector<double> reference_attention(const AttentionShape& shape, const Dense
     for (uint32_t i = 0; i < tokens; ++i) {
       const double sink = rules.sinks.empty() ? -INFINITY : double{rules.sinks[h]};
       double largest = sink;  // subtracted from all, which changes nothing but the range
+      std::ranges::fill(score, -INFINITY);
       for (uint32_t j = 0; j < tokens; ++j) {
+        if (!mask.sees(i, j)) continue;
         double product = 0.0;
-        for (uint32_t d = 0; d < head_dim && mask.sees(i, j); ++d) {
+        for (uint32_t d = 0; d < head_dim; ++d) {
           product += double{query[(size_t{i} * heads + h) * head_dim + d]} *
                      double{key[(size_t{j} * kv_heads + g) * head_dim + d]};
         }
         if (rules.cap != 0.0) product = rules.cap * std::tanh(product / rules.cap);
-        score[j] = mask.sees(i, j) ? double{mask.bias_of(i, j)} + product : -INFINITY;
-        score[j] += terms_of(rules, heads, mask.positions, h, i, j);
+        score[j] =
+            double{mask.bias_of(i, j)} + product + terms_of(rules, heads, mask.positions, h, i, j);
         largest = std::max(largest, score[j]);
       }
       double sum = std::exp(sink - largest);
-      for (uint32_t j = 0; j < tokens; ++j) sum += std::exp(score[j] - largest);
+      for (double& each : score) sum += each = std::exp(each - largest);
       double* const row = output.data() + (size_t{i} * heads + h) * value_dim;
       for (uint32_t j = 0; j < tokens; ++j) {
-        const double weight = std::exp(score[j] - largest) / sum;
+        const double weight = score[j] / sum;
         if (weight == 0) continue;
         const float* const values = value.data() + (size_t{j} * kv_heads + g) * value_dim;
         for (uint32_t c = 0; c < value_dim; ++c) row[c] += weight * double{values[c]};

@@ -9,6 +9,7 @@
 #include "arenite/arena_formula.h"
 #include "runtime/session/decoder_fixture.h"
 #include "session/session_state.h"
+#include "support/emulated.h"
 #include "support/malloc_trap.h"
 #include "support/model_surgery.h"
 #include "support/pool.h"
@@ -23,7 +24,7 @@ ARENITE_FOR_EACH_KERNEL_SET(DecoderMemory);
 std::vector<SessionOptions> decoder_options(const Model& model) {
   std::vector<SessionOptions> all;
   for (const uint32_t positions : {1u, 8u, 33u, 70u, 1024u, 2000u}) {
-    if (positions > model.positions_max()) continue;
+    if (positions > model.positions_max() || (kEmulated && positions > 1024)) continue;
     for (const uint32_t sequences : {1u, 3u}) {
       for (const uint32_t tokens : {0u, 1u, 2u, 7u}) {
         if (tokens > positions) continue;

@@ -52,7 +52,7 @@ TEST_F(Repack, WritesWhatConvertWrites) {
   const std::vector<std::vector<std::string>> options = {
       {}, {"--weights", "w8"}, {"--weights", "q8"}, {"--weights", "q4"}};
   for (const std::vector<std::string>& weights : options) {
-    if (kSanitized && weights != options.back()) continue;
+    if (kSanitized && weights != options.back()) continue;  // any type will do
     for (const std::string model : {"home-intent", "vibration"}) {
       const std::string few = convert(model, "portable,x86-64-v3", weights);
       const std::string many = convert(model, "all", weights);

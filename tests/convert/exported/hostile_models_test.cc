@@ -301,7 +301,7 @@ void on_small_stack(const std::function<void()>& work) {
 // atan(atan(...)), which the runtime has no op for: all of it is looked into.
 TEST(HostileModels, AsDeepAsTheyMayBeNeedLittleStack) {
   for (const size_t depth : {kExportedLevelsMax / 2 - 4, kExportedLevelsMax + 2, size_t{20000}}) {
-    if (testing::kSanitized && depth > 2 * kExportedLevelsMax) continue;
+    if (testing::kSanitized && depth > 2 * kExportedLevelsMax) continue;  // refused the same way
     std::vector<json> formula = {node_of("atan.default", {{"self", "linear_6"}}, "f_0")};
     for (size_t i = 0; i < depth; ++i) {
       formula.push_back(

@@ -101,7 +101,7 @@ TEST_P(AttentionFinite, AKeyOrValueReachesTheRowsThatSeeIt) {
 TEST_P(AttentionFinite, AValueBehindTheWindowIsNotSeen) {
   for (const uint32_t length : {600u, 1100u}) {
     for (const uint32_t bad : {3u, 511u, 512u, 590u}) {
-      if (kEmulated && (length > 600 || bad != 511)) continue;
+      if (kEmulated && (length > 600 || bad != 511)) continue;  // beside the end of a page
       const AttentionCase clean(kv_type(), {2, 1, 3, 34}, band_mask(length, 70, 0), {length});
       AttentionCase spoiled = clean;
       std::fill_n(spoiled.tokens[0].value.begin() + bad * 34, 34, NAN);

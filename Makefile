@@ -171,8 +171,6 @@ test-no-fpu: ## Run the device tests on a Cortex-M3, compiled for that and for a
 	$(call run_tests,cortex-m3,-R '^(device_tests|Bench.board_estimate)$$')
 	$(call build,cortex-m0plus,$(HOST_PROGRAMS),device_tests cortex_m_bench)
 	$(call run_tests,cortex-m0plus,-R '^(device_tests|Bench.board_estimate)$$')
-	$(call build,cortex-m3-int,$(HOST_PROGRAMS),device_tests)
-	$(call run_tests,cortex-m3-int,-R '^device_tests$$')
 	$(call build,cortex-m0plus-int,$(HOST_PROGRAMS),device_tests)
 	$(call run_tests,cortex-m0plus-int,-R '^device_tests$$')
 

@@ -177,13 +177,15 @@ void Attending::add_keys(const int32_t* query, int32_t room, const std::byte* he
                          int32_t* sums) const {
   const uint32_t dims = op_.shape.head_dim;
   const size_t step = integer_key_bytes(dims);
+  const uint32_t right = 8 + more_;
   std::fill_n(sums, keys.end - keys.begin, 0);
   for_each_part(keys, [&](uint32_t first, uint32_t count) {
     const std::byte* const key = head + layout_.integer_key(first);
     for (uint32_t i = 0; i < dims; i += kAtOnce) {
-      int32_t factors[kAtOnce] = {};
-      for (uint32_t k = 0; k < std::min(dims - i, kAtOnce); ++k) {
-        factors[k] = (query[i + k] >> 8) << room >> (8 + more_);
+      int32_t factors[kAtOnce];
+#pragma GCC unroll 4
+      for (uint32_t k = 0; k < kAtOnce; ++k) {
+        factors[k] = i + k < dims ? (query[i + k] >> 8) << room >> right : 0;
       }
       add_words(factors, key + i, step, count, sums + (first - keys.begin));
     }
@@ -196,13 +198,14 @@ bool Attending::make_scores(int32_t exponent, const std::byte* head, KeyRange ke
                             int32_t& largest) const {
   constexpr uint32_t kLog2e = 47274;  // in steps of 2^-15
   constexpr int32_t kMost = 1 << 29;
+  const int32_t left = left_;
   uint32_t largest_field = 0;
   for_each_part(keys, [&](uint32_t first, uint32_t count) {
     const auto* scale = reinterpret_cast<const uint32_t*>(head + layout_.integer_key_scale(first));
     int32_t* sum = sums + (first - keys.begin);
     for (const int32_t* const end = sum + count; sum != end; ++sum, ++scale) {
       const uint32_t factor = upper_bits(*scale) * kLog2e >> 16;
-      const auto shifted_sum = static_cast<int32_t>(static_cast<uint32_t>(*sum) << left_);
+      const auto shifted_sum = static_cast<int32_t>(static_cast<uint32_t>(*sum) << left);
       const int32_t product = times(shifted_sum, factor);
       const int32_t right = exponent - static_cast<int32_t>(field_of(*scale));
       largest_field = std::max(largest_field, field_of(*scale));

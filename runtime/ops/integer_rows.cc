@@ -157,80 +157,7 @@ struct Ends {
 }
 
 constexpr size_t kNarrowColumns = 4;  // of a panel
-
-// Adds the products of a row with four columns.
-void add_products(const uint8_t* a, const int8_t* w, uint32_t k, uint32_t sum_of_row,
-                  uint32_t* sums) {
-#if defined(ARENITE_THUMB_1)
-  // Of a word of weights whose lower three are 128 more than they are, the upper 8, 16, 24 and 32
-  // bits take an instruction each. What is too much in sums of their products is 256 times the sum
-  // before, and 128 times the sum of the row.
-  for (; k % 4 != 0; sum_of_row -= a[k]) {
-    --k;
-    for (size_t i = 0; i < kNarrowColumns; ++i) {
-      sums[i] += static_cast<uint32_t>(a[k] * w[kNarrowColumns * k + i]);
-    }
-  }
-  if (k == 0) return;
-  register uint32_t sum0 asm("r8") = 0;
-  register uint32_t sum1 asm("r9") = 0;
-  register uint32_t sum2 asm("r10") = 0;
-  register uint32_t sum3 asm("r11") = 0;
-  register const uint8_t* const end asm("r12") = a + k;
-  register uint32_t word asm("r4");
-  register uint32_t word_after asm("r5");
-  uint32_t number, product;
-  asm volatile(
-      ".syntax unified\n"
-      ".macro arenite_multiply_word word\n"
-      "eors \\word, %[flip]\n"
-      "asrs %[product], \\word, #24\n"
-      "muls %[product], %[number]\n"
-      "add %[sum3], %[product]\n"
-      "asrs %[product], \\word, #16\n"
-      "muls %[product], %[number]\n"
-      "add %[sum2], %[product]\n"
-      "asrs %[product], \\word, #8\n"
-      "muls %[product], %[number]\n"
-      "add %[sum1], %[product]\n"
-      "muls \\word, %[number]\n"
-      "add %[sum0], \\word\n"
-      ".endm\n"
-      "1: ldrb %[number], [%[a], #0]\n"
-      "ldmia %[w]!, {%[word], %[word_after]}\n"
-      "arenite_multiply_word %[word]\n"
-      "ldrb %[number], [%[a], #1]\n"
-      "arenite_multiply_word %[word_after]\n"
-      "ldrb %[number], [%[a], #2]\n"
-      "ldmia %[w]!, {%[word], %[word_after]}\n"
-      "arenite_multiply_word %[word]\n"
-      "ldrb %[number], [%[a], #3]\n"
-      "arenite_multiply_word %[word_after]\n"
-      "adds %[a], #4\n"
-      "cmp %[a], %[end]\n"
-      "bne 1b\n"
-      ".purgem arenite_multiply_word\n"
-      : [a] "+l"(a), [w] "+l"(w), [number] "=&l"(number), [word] "=&l"(word),
-        [word_after] "=&l"(word_after), [product] "=&l"(product), [sum0] "+r"(sum0),
-        [sum1] "+r"(sum1), [sum2] "+r"(sum2), [sum3] "+r"(sum3)
-      : [flip] "l"(0x00808080), [end] "r"(end)
-      : "cc", "memory");
-  const uint32_t found0 = sum0, found1 = sum1, found2 = sum2, found3 = sum3;
-  sums[0] += found0 - (found1 << 8) - (sum_of_row << 7);
-  sums[1] += found1 - (found2 << 8) - (sum_of_row << 7);
-  sums[2] += found2 - (found3 << 8) - (sum_of_row << 7);
-  sums[3] += found3;
-#else
-  (void)sum_of_row;
-  uint32_t sum0 = 0, sum1 = 0, sum2 = 0, sum3 = 0;
-  for (uint32_t i = 0; i < k; ++i, w += kNarrowColumns) {
-    const int32_t number = a[i];
-    sum0 += static_cast<uint32_t>(number * w[0]), sum1 += static_cast<uint32_t>(number * w[1]);
-    sum2 += static_cast<uint32_t>(number * w[2]), sum3 += static_cast<uint32_t>(number * w[3]);
-  }
-  sums[0] += sum0, sums[1] += sum1, sums[2] += sum2, sums[3] += sum3;
-#endif
-}
+constexpr uint8_t kRowsAtOnce = 16;   // which meet a panel
 
 // A row in 8 bits, of which a step stands for scale * 2^exponent. Not finite: the scale 0.
 struct Step {
@@ -276,23 +203,104 @@ Step quantized(const float* from, uint32_t count, uint8_t* to) {
           static_cast<int16_t>(exponent)};
 }
 
-// Floats of a column, taken apart.
+// Floats of a column, taken apart: how far products are shifted to the right that the largest scale
+// would leave where they are, and a bias as what the largest one has in 31 bits.
 struct Column {
   uint32_t scale;  // 16 bits
-  int32_t field;
-  int32_t bias;  // 31 bits
-  int32_t bias_field;
+  uint32_t right;
+  int32_t bias;
 };
 
-// A row while panels pass: what the ends of its sums have in common, which are how far products are
-// shifted to the right, less the field of the column's scale, and the same of biases; and where the
-// results of the next panel go.
+// A row while panels pass: how far all of its products and biases are shifted to the right, and
+// where the results of the next panel go.
 struct PassedRow {
   const uint8_t* numbers;
   uint32_t sum, zero_point, scale;
   int32_t right, right_of_bias;
   int32_t* to;
 };
+
+// The sums of a row with four columns, from those of the columns on.
+[[gnu::always_inline]] inline void multiply_row(const PassedRow& row, const uint32_t* minus_sums,
+                                                uint32_t k, uint32_t* sums) {
+  const uint8_t* a = row.numbers;
+  const auto* w = reinterpret_cast<const int8_t*>(minus_sums + kNarrowColumns);
+#if defined(ARENITE_THUMB_1)
+  // Of a word of weights whose lower three are 128 more than they are, the upper 8, 16, 24 and 32
+  // bits take an instruction each. What is too much in sums of their products is 256 times the sum
+  // before, and 128 times the sum of the row.
+  const uint32_t too_much = row.sum << 7;
+  register uint32_t sum0 asm("r8") = 0;
+  register uint32_t sum1 asm("r9") = 0;
+  register uint32_t sum2 asm("r10") = 0;
+  register uint32_t sum3 asm("r11") = 0;
+  register const uint8_t* const end asm("r12") = a + (k & ~3u);
+  register uint32_t word asm("r4");
+  register uint32_t word_after asm("r5");
+  uint32_t number, product;
+  if (k >= 4) {
+    // Eight inputs a turn, of which the first may be half a one.
+    asm volatile(
+        ".syntax unified\n"
+        ".macro arenite_multiply_word word, at\n"
+        "ldrb %[number], [%[a], #\\at]\n"
+        "eors \\word, %[flip]\n"
+        "asrs %[product], \\word, #24\n"
+        "muls %[product], %[number]\n"
+        "add %[sum3], %[product]\n"
+        "asrs %[product], \\word, #16\n"
+        "muls %[product], %[number]\n"
+        "add %[sum2], %[product]\n"
+        "asrs %[product], \\word, #8\n"
+        "muls %[product], %[number]\n"
+        "add %[sum1], %[product]\n"
+        "muls \\word, %[number]\n"
+        "add %[sum0], \\word\n"
+        ".endm\n"
+        ".macro arenite_multiply_four at\n"
+        ".irp number_of_pair, 0, 2\n"
+        "ldmia %[w]!, {%[word], %[word_after]}\n"
+        "arenite_multiply_word %[word], (\\at + \\number_of_pair)\n"
+        "arenite_multiply_word %[word_after], (\\at + \\number_of_pair + 1)\n"
+        ".endr\n"
+        ".endm\n"
+        "mov %[number], %[end]\nsubs %[number], %[number], %[a]\nlsrs %[number], #3\n"
+        "bcc 1f\n"
+        "subs %[a], #4\nb 2f\n"
+        "1: arenite_multiply_four 0\n"
+        "2: arenite_multiply_four 4\n"
+        "adds %[a], #8\n"
+        "cmp %[a], %[end]\n"
+        "bne 1b\n"
+        ".purgem arenite_multiply_four\n.purgem arenite_multiply_word\n"
+        : [a] "+l"(a), [w] "+l"(w), [number] "=&l"(number), [word] "=&l"(word),
+          [word_after] "=&l"(word_after), [product] "=&l"(product), [sum0] "+r"(sum0),
+          [sum1] "+r"(sum1), [sum2] "+r"(sum2), [sum3] "+r"(sum3)
+        : [flip] "l"(0x00808080), [end] "r"(end)
+        : "cc", "memory");
+  }
+  const uint32_t found0 = sum0, found1 = sum1, found2 = sum2, found3 = sum3;
+  sums[0] = minus_sums[0] * row.zero_point + found0 - (found1 << 8) - too_much;
+  sums[1] = minus_sums[1] * row.zero_point + found1 - (found2 << 8) - too_much;
+  sums[2] = minus_sums[2] * row.zero_point + found2 - (found3 << 8) - too_much;
+  sums[3] = minus_sums[3] * row.zero_point + found3;
+  for (uint32_t left = k % 4; left != 0; --left, ++a) {
+#pragma GCC unroll 4
+    for (size_t i = 0; i < kNarrowColumns; ++i, ++w) {
+      sums[i] += static_cast<uint32_t>(*a * (*w + (i < 3 ? 128 : 0)));
+    }
+  }
+#else
+  uint32_t sum0 = minus_sums[0] * row.zero_point, sum1 = minus_sums[1] * row.zero_point;
+  uint32_t sum2 = minus_sums[2] * row.zero_point, sum3 = minus_sums[3] * row.zero_point;
+  for (const uint8_t* const end = a + k; a != end; ++a, w += kNarrowColumns) {
+    const int32_t number = *a;
+    sum0 += static_cast<uint32_t>(number * w[0]), sum1 += static_cast<uint32_t>(number * w[1]);
+    sum2 += static_cast<uint32_t>(number * w[2]), sum3 += static_cast<uint32_t>(number * w[3]);
+  }
+  sums[0] = sum0, sums[1] = sum1, sums[2] = sum2, sums[3] = sum3;
+#endif
+}
 
 struct Linear {
   uint32_t inputs;
@@ -311,16 +319,20 @@ struct Linear {
   void multiply(const ProductPart& part) const;
 };
 
-[[gnu::always_inline]] inline int32_t ended(uint32_t sum, const Column& column,
-                                            const PassedRow& row, int32_t left) {
-  const uint32_t scale = (column.scale * row.scale + 0x8000) >> 16;
-  return shifted(times(static_cast<int32_t>(sum << left), scale), row.right - column.field) +
-         shifted(column.bias, row.right_of_bias - column.bias_field);
+// Sums become numbers.
+[[gnu::always_inline]] inline void end_row(const PassedRow& row, const Column* columns,
+                                           const uint32_t* sums, int32_t left, int32_t* to) {
+#pragma GCC unroll 4
+  for (size_t i = 0; i < kNarrowColumns; ++i) {
+    const uint32_t scale = (columns[i].scale * row.scale + 0x8000) >> 16;
+    const int32_t product = times(static_cast<int32_t>(sums[i] << left), scale);
+    to[i] = (product >> columns[i].right >> row.right) + (columns[i].bias >> row.right_of_bias);
+  }
 }
 
 // A panel meets all rows, and its floats are taken apart once.
 void Linear::multiply(const ProductPart& part) const {
-  PassedRow passed[kRowsMax];
+  PassedRow passed[kRowsAtOnce];
   for (uint32_t r = 0; r < part.rows; ++r) {
     const Step& step = steps[part.row + r];
     const int32_t of_row = exponent(step), result = ends.exponent(of_row);
@@ -328,31 +340,29 @@ void Linear::multiply(const ProductPart& part) const {
                  step.sum,
                  step.zero_point,
                  step.scale,
-                 result - of_row - 24,
-                 result + 7,
+                 std::min<int32_t>(result - of_row - 24 - static_cast<int32_t>(ends.scale), 31),
+                 std::min<int32_t>(result + 7 - static_cast<int32_t>(ends.bias), 31),
                  numbers_of(part.result + r * part.result_stride)};
   }
   const std::byte* panel = part.weight;
   for (uint32_t column = 0; column < part.columns; column += kNarrowColumns) {
     const auto* const minus_sums = reinterpret_cast<const uint32_t*>(panel);
-    const auto* const weights = reinterpret_cast<const int8_t*>(minus_sums + kNarrowColumns);
     const float* const floats = scales(panel);
     Column columns[kNarrowColumns];
     for (size_t i = 0; i < kNarrowColumns; ++i) {
       const auto bits = bit_cast<uint32_t>(floats[i]);
       const auto bias = bit_cast<uint32_t>(floats[kNarrowColumns + i]);
-      columns[i] = {upper_bits(bits), static_cast<int32_t>(field_of(bits)), bias_bits(bias),
-                    static_cast<int32_t>(field_of(bias))};
+      columns[i] = {upper_bits(bits), std::min<uint32_t>(ends.scale - field_of(bits), 31),
+                    bias_bits(bias) >> std::min<uint32_t>(ends.bias - field_of(bias), 31)};
     }
-    const size_t lanes = std::min<size_t>(part.columns - column, kNarrowColumns);
+    const uint32_t lanes = std::min<uint32_t>(part.columns - column, kNarrowColumns);
     for (PassedRow* row = passed; row != passed + part.rows; ++row) {
       uint32_t sums[kNarrowColumns];
-      for (size_t i = 0; i < kNarrowColumns; ++i) sums[i] = minus_sums[i] * row->zero_point;
-      add_products(row->numbers, weights, inputs, row->sum, sums);
-      const Column* at = columns;
-      for (const uint32_t *sum = sums, *const end = sums + lanes; sum != end; ++sum, ++at) {
-        *row->to++ = ended(*sum, *at, *row, left);
-      }
+      int32_t numbers[kNarrowColumns];
+      multiply_row(*row, minus_sums, inputs, sums);
+      end_row(*row, columns, sums, left, lanes == kNarrowColumns ? row->to : numbers);
+      if (lanes < kNarrowColumns) std::copy_n(numbers, lanes, row->to);
+      row->to += lanes;
     }
     panel += panel_bytes();
   }
@@ -383,7 +393,9 @@ void linear(const ConstMatrix& input, const WeightView& weights, const Matrix& o
     steps[row] = quantized(input.row(row), input.columns, rows + row * row_bytes);
   };
   for_each_row(parallel, input.rows, input.columns * kRoundWork, quantize);
-  const ProductDivision division(weights.packing, output, input.columns, parallel);
+  Packing packing = weights.packing;
+  packing.mr = kRowsAtOnce;
+  const ProductDivision division(packing, output, input.columns, parallel);
   auto multiply = [&](uint32_t task_index, uint32_t) {
     op.multiply(ProductPart(division, weights, output, task_index));
   };
@@ -437,26 +449,35 @@ uint32_t reciprocal_root(uint32_t x) {
 int32_t centre(NormKind kind, const float* from, uint32_t count, const Scan& row, int32_t* to,
                uint64_t& squares) {
   const int32_t* const x = numbers_of(from);
-  const int32_t left = row.room();
   int32_t mean = 0;
   if (is_centred(kind)) {
+    constexpr uint32_t kWithoutOverflow = 256;
     int64_t sum = 0;
-    for (uint32_t i = 0; i < count; ++i) sum += shifted_left(mantissa_of(x[i]), left) >> 8;
+    for (uint32_t i = 0; i < count;) {
+      int32_t part = 0;
+      const uint32_t end = std::min(count, i + kWithoutOverflow);
+      for (; i < end; ++i) part += x[i] >> 8;
+      sum += part;
+    }
     mean = static_cast<int32_t>(sum / static_cast<int64_t>(count));
   }
   uint32_t magnitude = 0;
   for (uint32_t i = 0; i < count; ++i) {
-    const int32_t number = (shifted_left(mantissa_of(x[i]), left) >> 8) - mean;
+    const int32_t number = (x[i] >> 8) - mean;
     magnitude |= static_cast<uint32_t>(number ^ (number >> 31));
     to[i] = number;
   }
-  const int32_t rest = magnitude == 0 ? 0 : leading_zeros(magnitude) - 1;
+  const int32_t room = magnitude == 0 ? 0 : leading_zeros(magnitude) - 1;
+  uint32_t upper = 0, lower = 0;
   for (uint32_t i = 0; i < count; ++i) {
-    const int32_t number = shifted_left(to[i], rest) >> 16;
-    squares += static_cast<uint32_t>(number * number);
+    const int32_t number = shifted_left(to[i], room) >> 16;
+    const auto square = static_cast<uint32_t>(number * number);
+    lower += square;
+    upper += lower < square ? 1 : 0;
     to[i] = number;
   }
-  return static_cast<int32_t>(row.exponent) - 134 - left - rest;
+  squares = uint64_t{upper} << 32 | lower;
+  return static_cast<int32_t>(row.exponent) - 134 - room;
 }
 
 // What 1 / sqrt(mean square + epsilon) is, as 16 bits and 2^exponent; of integers that stand for
@@ -496,15 +517,17 @@ void norm_group(const NormWeights& weights, uint32_t count, const Ends& ends, co
   const Root root(static_cast<uint32_t>(squares / count), unit, weights.epsilon);
   const int32_t of_row = unit + root.exponent;
   const int32_t result = ends.exponent(of_row);
+  const int32_t right_of_gain = result - of_row - 24, right_of_bias = result + 7;
   for (uint32_t i = 0; i < count; ++i) {
     const auto gain = bit_cast<uint32_t>(weights.gain[i]);
     const int32_t product = times(to[i] * static_cast<int32_t>(root.factor), upper_bits(gain));
-    const int32_t right = result - (of_row + static_cast<int32_t>(field_of(gain)) + 24);
-    const int32_t y = shifted(product, right);
-    to[i] = static_cast<int32_t>(gain) < 0 ? -y : y;
-    if (weights.bias == nullptr) continue;
-    const auto bias = bit_cast<uint32_t>(weights.bias[i]);
-    to[i] += shifted(bias_bits(bias), result + 7 - static_cast<int32_t>(field_of(bias)));
+    int32_t y = shifted(product, right_of_gain - static_cast<int32_t>(field_of(gain)));
+    if (static_cast<int32_t>(gain) < 0) y = -y;
+    if (weights.bias != nullptr) {
+      const auto bias = bit_cast<uint32_t>(weights.bias[i]);
+      y += shifted(bias_bits(bias), right_of_bias - static_cast<int32_t>(field_of(bias)));
+    }
+    to[i] = y;
   }
   pack(to, count, result);
 }

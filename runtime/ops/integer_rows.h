@@ -44,8 +44,11 @@ inline int32_t shifted(int32_t x, int32_t right) { return x >> (right < 31 ? rig
 
 // floor(x * factor / 2^16). REQUIRES: factor < 2^16.
 [[gnu::always_inline]] inline int32_t times(int32_t x, uint32_t factor) {
-  const uint32_t lower = (static_cast<uint32_t>(x) & 0xFFFF) * factor >> 16;
-  return (x >> 16) * static_cast<int32_t>(factor) + static_cast<int32_t>(lower);
+  uint32_t lower = static_cast<uint32_t>(x) & 0xFFFF;
+#if defined(ARENITE_THUMB_1)
+  asm("uxth %0, %1" : "=l"(lower) : "l"(x));  // compilers shift to and fro
+#endif
+  return (x >> 16) * static_cast<int32_t>(factor) + static_cast<int32_t>(lower * factor >> 16);
 }
 // The same for a signed one. REQUIRES: |factor| <= 2^15.
 [[gnu::always_inline]] inline int32_t times_signed(int32_t x, int32_t factor) {

@@ -119,20 +119,19 @@ void near_sums() {
 }
 
 // Weights as they lie in a file: sums, numbers, scales, biases.
-uint64_t digest_of_linear() {
+uint64_t digest_of_linear(uint32_t inputs) {
   test::Random random(6);
-  constexpr uint32_t kPanelBytes = 4 * (kColumns + 12);
-  static_assert((kOutputs + 3) / 4 * kPanelBytes <= sizeof(memory));
+  static_assert((kOutputs + 3) / 4 * (4 * (kColumns + 12)) <= sizeof(memory));
   for (uint32_t panel = 0; panel < (kOutputs + 3) / 4; ++panel) {
-    std::byte* const begin = memory + panel * kPanelBytes;
+    std::byte* const begin = memory + panel * 4 * (inputs + 12);
     int32_t sums[4] = {};
-    for (uint32_t i = 0; i < 4 * kColumns; ++i) {
+    for (uint32_t i = 0; i < 4 * inputs; ++i) {
       const auto number = static_cast<int8_t>(random.below(256));
       begin[16 + i] = static_cast<std::byte>(number);
       sums[i % 4] -= number;
     }
     std::copy_n(sums, 4, reinterpret_cast<int32_t*>(begin));
-    auto* const floats = reinterpret_cast<float*>(begin + 16 + 4 * kColumns);
+    auto* const floats = reinterpret_cast<float*>(begin + 16 + 4 * inputs);
     for (uint32_t i = 0; i < 4; ++i) {
       floats[i] = 0.001f + std::abs(random.symmetric(0.01f));
       floats[4 + i] = random.symmetric(1.0f);
@@ -140,8 +139,8 @@ uint64_t digest_of_linear() {
   }
   fill(7, input);
   const WeightView weights = {memory, TensorType::kQ8,
-                              packing_of(Target::kPortable, TensorType::kQ8), kOutputs, kColumns};
-  integers::linear(constant(rows_of(input)), weights, rows_of(output, kOutputs),
+                              packing_of(Target::kPortable, TensorType::kQ8), kOutputs, inputs};
+  integers::linear({input, kRows, inputs, kColumns}, weights, rows_of(output, kOutputs),
                    {row_scratch, nullptr, 0}, {});
   return digest_of(rows_of(output, kOutputs));
 }
@@ -199,7 +198,10 @@ void rows_of_integers() {
   near_activations();
   near_norms();
   near_sums();
-  expect_bits("linear", digest_of_linear(), 1897261019);
+  expect_bits("linear", digest_of_linear(kColumns), 1897261019);
+  expect_bits("linear, 47 inputs", digest_of_linear(47), 3085749290);
+  expect_bits("linear, 41 inputs", digest_of_linear(41), 3361556376);
+  expect_bits("linear, 3 inputs", digest_of_linear(3), 3373017017);
   expect_bits("rope", digest_of_rope(), 2468895668);
   expect_bits("attention", digest_of_attention(10), 34116180);
   EXPECT(digest_of_attention(1) == digest_of_attention(10));

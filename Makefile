@@ -159,6 +159,8 @@ test-cortex-m7: ## Run the device tests on a Cortex-M7 and M55 without an operat
 	$(call bare_metal,cortex-m7)
 	$(call build,cortex-m55,$(HOST_PROGRAMS),device_tests cortex_m_bench)
 	$(call run_tests,cortex-m55,-R '^(device_tests|Bench.board_estimate)$$')
+	$(call build,cortex-m33,$(HOST_PROGRAMS),cortex_m_bench)
+	$(call run_tests,cortex-m33,-R '^Bench.board_estimate$$')
 
 test-cortex-m4f: ## The same on a Cortex-M4F
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_CORTEX_M)
@@ -288,6 +290,7 @@ bench-cortex-m: ## Count instructions of kernels, ops and models on Cortex-M, as
 	$(call build,default,,arenite_cli make_device_vectors)
 	$(call build,cortex-m7,$(HOST_PROGRAMS) $(CMSIS_NN_ARGUMENT),cortex_m_bench)
 	$(call build,cortex-m4f,$(HOST_PROGRAMS) $(CMSIS_NN_ARGUMENT),cortex_m_bench)
+	$(call build,cortex-m33,$(HOST_PROGRAMS) $(CMSIS_NN_ARGUMENT),cortex_m_bench)
 	$(call build,cortex-m55,$(HOST_PROGRAMS) $(CMSIS_NN_ARGUMENT),cortex_m_bench)
 	$(call build,cortex-m3,$(HOST_PROGRAMS) $(CMSIS_NN_ARGUMENT),cortex_m_bench)
 	$(call build,cortex-m0plus,$(HOST_PROGRAMS) $(CMSIS_NN_ARGUMENT),cortex_m_bench)

@@ -18,6 +18,7 @@ from pathlib import Path
 BOARDS = {
     "build-cortex-m7": ("Cortex-M7", "mps2-an500"),
     "build-cortex-m4f": ("Cortex-M4F", "mps2-an386"),
+    "build-cortex-m33": ("Cortex-M33", "mps2-an505"),
     "build-cortex-m55": ("Cortex-M55", "mps3-an547"),
     "build-cortex-m3": ("Cortex-M3", "mps2-an385"),
     "build-cortex-m0plus": ("Cortex-M0+", "mps2-an385"),  # which executes its instructions, too

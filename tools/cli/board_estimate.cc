@@ -24,12 +24,13 @@ using format::NumberType;
 using format::OpKind;
 using format::OpView;
 
-// Where a float is a call of a function, products with zero are quick.
-constexpr const char* kWithoutFpu = "10 %, or 25 % where many weights of attention are zero,";
 constexpr CoreRow kCores[] = {
-    {"Cortex-M0+", "Cortex-M0+", 1.4, 1.4}, {"Cortex-M3", "Cortex-M3", 1.3, 1.3},
-    {"Cortex-M4F", "Cortex-M4F", 1.3, 1.3}, {"Cortex-M7", "Cortex-M7", 0.9, 0.9},
-    {"Cortex-M33", "Cortex-M7", 1.1, 1.1},  {"Cortex-M55", "Cortex-M55", 1.0, 1.5},
+    {"Cortex-M0+", 1.4, 1.4, "a third to a half"},
+    {"Cortex-M3", 1.3, 1.3, "two fifths to two thirds"},
+    {"Cortex-M4F", 1.3, 1.3},
+    {"Cortex-M7", 0.9, 0.9},
+    {"Cortex-M33", 1.1, 1.1},
+    {"Cortex-M55", 1.0, 1.5},
 };
 
 // Of finding what a call and an op are about: what was left of single tokens of home-intent and
@@ -46,9 +47,13 @@ class Work {
  public:
   Work(const char* cpu, const char* kernels) {
     for (const RateRow& row : instruction_rates()) {
-      if (std::string_view(row.cpu) == cpu && std::string_view(row.kernels) == kernels) {
-        rates_[row.work] = &row;
+      if (std::string_view(row.cpu) != cpu) continue;
+      const std::string_view work = row.work, linear = "linear f32 ";
+      if (row.kernels == std::string_view("scalar") && work.starts_with(linear)) {
+        // Windows of float32 have kernels in plain C, in all sets.
+        rates_[fmt::format("indirect {}", work.substr(linear.size()))] = &row;
       }
+      if (row.kernels == std::string_view(kernels)) rates_[row.work] = &row;
     }
   }
 
@@ -309,8 +314,8 @@ std::string energy_class(double millijoules) {
 }  // namespace
 
 double call_instructions(const ModelReader& model, uint32_t packed_index, uint32_t function,
-                         const Feed& feed, TensorType kv_type, const char* rates_of) {
-  Work work(rates_of, kernel_set_name(static_cast<Target>(model.packed(packed_index).target)));
+                         const Feed& feed, TensorType kv_type, const char* core) {
+  Work work(core, kernel_set_name(static_cast<Target>(model.packed(packed_index).target)));
   work.add_instructions(kCallInstructions);
   for (uint32_t i = 0; i < model.inputs(); ++i) {
     if (!model.takes(function, i) || model.vocab_size(i) != 0) continue;
@@ -363,7 +368,7 @@ void add_call(const ModelReader& model, uint32_t function, const Feed& feed, Ten
     ++packed_index;
   }
   const double instructions =
-      call_instructions(model, packed_index, function, feed, kv_type, estimate.core->rates_of);
+      call_instructions(model, packed_index, function, feed, kv_type, estimate.core->name);
   const double cycles = instructions * estimate.cycles;
   CallEstimate call = {name, size, static_cast<uint64_t>(std::llround(instructions)),
                        cycles / (estimate.clock_mhz * 1e3), ""};

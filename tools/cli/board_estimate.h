@@ -27,14 +27,15 @@ std::span<const RateRow> instruction_rates();  // instruction_rates.cc
 // What is known of a CPU, beside its rates.
 struct CoreRow {
   const char* name;
-  const char* rates_of;  // the CPU whose rates stand for its own
   // Cycles an instruction, estimated from what ARM publishes: M4's TRM counts a cycle for most and
   // two for loads, about 1.3; the others do more CoreMark a MHz (3.42, 5.01, 4.02 and 4.40).
   // M0+ and M3 (2.46 and 3.34) take two cycles for loads and for branches that are taken. Vectors
   // of the M55 take two cycles, which partly overlap. No memory that waits is in this.
   double cycles;
-  double vector_cycles;         // with kernels for vectors
-  const char* within = "10 %";  // estimates are of what QEMU counts
+  double vector_cycles;  // with kernels for vectors
+  // Without an FPU, what share of the instructions vibration and home-intent take on rows of
+  // integers: examples/boards/README.md has the figures.
+  const char* integer_rows = nullptr;
 };
 
 struct CallEstimate {
@@ -61,7 +62,7 @@ inline constexpr const char* kEnergyClasses =
 // Instructions of one call of a function, for one of the file's targets. Numbers are finite, there
 // is one sequence and one thread, and the call is not cut into slices. REQUIRES: there are rates.
 double call_instructions(const format::ModelReader& model, uint32_t packed_index, uint32_t function,
-                         const Feed& feed, TensorType kv_type, const char* rates_of);
+                         const Feed& feed, TensorType kv_type, const char* core);
 
 // The target of a file that a board takes, and its core's row; without calls. Throws InputError
 // where there are no measured rates, or none of the targets runs there. clock_mhz 0: the board's.

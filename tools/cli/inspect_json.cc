@@ -324,9 +324,8 @@ template <>
 inline constexpr auto kFacts<BoardEstimate> =
     std::tuple(Fact("name", [](const BoardEstimate& f) { return f.board->name; }),
                Fact("chip", [](const BoardEstimate& f) { return f.board->chip; }),
-               Fact("core", [](const BoardEstimate& f) { return f.core->name; }),
-               Fact("rates_of", "The CPU whose instructions were counted",
-                    [](const BoardEstimate& f) { return f.core->rates_of; }),
+               Fact("core", "The CPU whose instructions were counted",
+                    [](const BoardEstimate& f) { return f.core->name; }),
                Fact("target", [](const BoardEstimate& f) { return name(f.target); }),
                Fact("clock_mhz", &BoardEstimate::clock_mhz),
                Fact("cycles_per_instruction", "An estimate", &BoardEstimate::cycles),

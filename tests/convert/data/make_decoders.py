@@ -74,7 +74,11 @@ MODELS = [
         "mpt-scale",
         "mpt",
         False,
-        {"tie_word_embeddings": False, "attn_config": {"softmax_scale": 0.3}},
+        {
+            "tie_word_embeddings": False,
+            "expansion_ratio": 2,  # transformers takes 4
+            "attn_config": {"softmax_scale": 0.3},
+        },
     ),
     ("gemma-gelu", "gemma", False, {"num_key_value_heads": 1, "head_dim": 6, "hidden_act": "gelu"}),
 ]

@@ -49,7 +49,6 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"linear_attention", "scores @ self.value(x)", "without a softmax over the keys"},
         Mistake{"quadratic_scores", "scores.square()", "softmax"},
         Mistake{"batch_axis", "scores.softmax(-1) @ self.value(x)", "batch_first=True"},
-        Mistake{"shift", "x + x.roll(1, 1)", "elements of different tokens"},
         Mistake{"forgotten", "self.attention(x, x, x, need_weights=False)", "batch_first=True"},
         Mistake{"off_by_one", "1 + weights.sum(-1, keepdim=True)", "exp(-m)"},
         Mistake{"two_rows", "torch.stack([x, 2 * x.tanh()], 2)", "2 rows of each token"},

@@ -158,7 +158,9 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"log_sum", "log_sum", "causal", 16, true},
                       Case{"turned_by_matrices", "turned_by_matrices", "causal", 7, false},
                       Case{"decomposed", "decomposed", "causal", 7, false},
-                      Case{"padded_rows", "padded_rows", "bidirectional", 7, false}),
+                      Case{"padded_rows", "padded_rows", "bidirectional", 7, false},
+                      Case{"series", "series", "bidirectional", 7, false},
+                      Case{"one_hot", "one_hot", "bidirectional", 128, false}),
     test_name);
 
 // Convolutions along the tokens (make_convolutions.py), at the example's length and at another.

@@ -70,6 +70,10 @@ std::string InputLengths::text() const {
     return fmt::format("exactly {}{}", counted_tokens(Lengths{traced}), why);
   }
   std::string text = "any length";
+  if (positions != 0 && positions == shortest) {
+    text = counted_tokens(Lengths{positions});
+    return text + (is_causal ? ", token by token too" : ", whole sequences");
+  }
   if (shortest > 1) text += fmt::format(" from {}", shortest);
   if (positions != 0) text += fmt::format(" up to {}", positions);
   return text + (is_causal ? ", token by token too" : ", whole sequences");

@@ -249,7 +249,7 @@ void read_mpt_attention(ConfigFields attention, TransformerSpec& spec) {
 
 void read_mpt(ConfigFields& config, const Family&, TransformerSpec& spec, LayerSettings& settings) {
   spec.activation = Activation::kGeluErf;
-  spec.ffn_dim *= spec.model_dim;  // expansion_ratio was read
+  spec.ffn_dim = 4 * spec.model_dim;  // transformers does not read expansion_ratio
   const ConfigFields nothing(nlohmann::json::object(), config.where());
   read_mpt_attention(config.object("attn_config").value_or(nothing), spec);
   // Training; and what the tensors, or ALiBi, say themselves.

@@ -595,6 +595,36 @@ class PaddedRows(nn.Module):
         return torch.cat([second.cumsum(-1), first], -1)
 
 
+class Series(nn.Module):
+    """A moving average with the ends repeated, what differs from it, and from the row before."""
+
+    def __init__(self):
+        super().__init__()
+        self.output = nn.Linear(3 * WIDTH, WIDTH)
+
+    def forward(self, x):
+        padded = torch.cat([x[:, :1].repeat(1, 2, 1), x, x[:, -1:].repeat(1, 2, 1)], 1)
+        trend = F.avg_pool1d(padded.mT, 5, 1).mT
+        steps = torch.diff(x, dim=1, prepend=x[:, :1])
+        return self.output(torch.cat([x - trend, steps, trend + x.roll(1, 1)], -1))
+
+
+class OneHot(nn.Module):
+    """Ids times a matrix, and a power mean of the tokens."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(VOCABULARY, WIDTH), nn.Linear(WIDTH, 5)
+        self.table = nn.Parameter(torch.randn(VOCABULARY, WIDTH))
+        self.layer = nn.TransformerEncoderLayer(WIDTH, HEADS, 8, batch_first=True)
+        self.power = nn.Parameter(torch.tensor(3.0))
+
+    def forward(self, ids):
+        rows = F.one_hot(ids, VOCABULARY).to(self.table.dtype)
+        x = self.layer(rows @ self.table + self.first(rows))
+        return self.second(x.clamp(min=1e-6).pow(self.power).mean(1).pow(1 / self.power))
+
+
 ZOO = {
     "functions": functions,
     "norms": lambda: norms("deviation", "variance", "root", "length", "tanh"),
@@ -643,6 +673,10 @@ ZOO = {
     "padded_rows": lambda: nn.Sequential(
         nn.Embedding(VOCABULARY, WIDTH), PaddedRows(),
         nn.TransformerEncoderLayer(WIDTH, HEADS, 8, batch_first=True), nn.Linear(WIDTH, 5)),
+    "series": lambda: nn.Sequential(
+        nn.Embedding(VOCABULARY, WIDTH), Series(),
+        nn.TransformerEncoderLayer(WIDTH, HEADS, 8, batch_first=True), nn.Linear(WIDTH, 5)),
+    "one_hot": OneHot,
 }
 SHAPES = {"all_alike": (DIM, DIM), "one_vocabulary": (1, WIDTH), "local_blocks": (1, 8),
           "codebooks": (1, TOKENS, 3), "decomposed": (2, TOKENS)}

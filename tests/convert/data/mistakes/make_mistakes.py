@@ -93,11 +93,6 @@ class Fft(nn.Module):
         return torch.fft.rfft(x, dim=2).real[..., :1] + x  # here
 
 
-class Shift(nn.Module):
-    def forward(self, x):
-        return x + x.roll(1, 1)  # here
-
-
 class ScalarOutput(Model):
     def forward(self, ids):
         return super().forward(ids).mean()  # here
@@ -290,7 +285,6 @@ MISTAKES = {
     "linear_attention": lambda: of_attention(LinearAttention),
     "quadratic_scores": lambda: of_attention(QuadraticScores),
     "batch_axis": lambda: of_attention(BatchAxis),
-    "shift": lambda: Model(Shift),
     "scalar_output": ScalarOutput,
     "argmax_output": ArgmaxOutput,
     "complex_output": ComplexOutput,

@@ -301,6 +301,20 @@ Argument diff(const Call& call, const Parts& parts) {
   return array;
 }
 
+// A product with a matrix: the last dimension of the first meets one of the second.
+Argument tensordot(const Call& call, const Parts& parts) {
+  const std::vector<int64_t> dims = call.integers("dims_self"), other = call.integers("dims_other");
+  const size_t rank = parts.shape(call.argument("self")).size();
+  const bool fits = parts.shape(call.argument("other")).size() == 2 && dims.size() == 1 &&
+                    other.size() == 1 && rank > 0 && call.dimension(dims[0], rank) + 1 == rank;
+  if (!fits) call.refuse("expected rows times a matrix, tensordot(x, matrix, ([-1], [0]))");
+  const Argument& matrix = call.argument("other");
+  return parts(
+      "matmul",
+      {{"self", call.argument("self")},
+       {"other", call.dimension(other[0], 2) == 0 ? matrix : parts("t", {{"self", matrix}})}});
+}
+
 // self + weight * (end - self)
 Argument between(const Call& call, const Parts& parts) {
   const Argument& self = call.argument("self");
@@ -672,6 +686,7 @@ constexpr Decomposition kDecompositions[] = {
     {"adaptive_avg_pool2d", adaptive_avg_pool},
     {"_adaptive_avg_pool2d", adaptive_avg_pool},
     {"diff", diff},
+    {"tensordot", tensordot},
     {"lerp", between},
     {"addcmul", added_part},
     {"addcdiv", added_part},

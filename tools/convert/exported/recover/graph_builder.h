@@ -319,6 +319,10 @@ std::vector<ElementSumRef> rows_of_sequences(GraphBuilder& builder,
 // Values that are put together where their rows are others, which always stand with the same ones:
 // with rows of the same kind (row_matrices.cc). Others stay as they are.
 void set_rows_alike(GraphBuilder& builder, std::vector<ElementSumRef>& values);
+// Values that `joins` puts side by side, with rows of the kind of the first one that has its rows
+// in order, where sequences have so many rows and no others.
+std::vector<ElementSumRef> columns_alike(GraphBuilder& builder, std::vector<ElementSumRef> values,
+                                         std::optional<size_t> joins);
 // The value without the dimensions along which it is repeated, which have then the extent 1.
 ElementSumRef without_repeats(const ElementSumRef& value);
 // What `make` gives for rows that are all the same columns of a source. Rows of several kinds, such

@@ -401,8 +401,7 @@ std::optional<int64_t> token_of(const GraphBuilder& builder, const ElementSum& v
 
 std::vector<ElementSumRef> rows_of_sequences(GraphBuilder& builder,
                                              std::vector<ElementSumRef> values, Together how) {
-  const bool has_pixels = builder.fixes_rows && builder.reads_images();
-  if (has_pixels && how != Together::kMoved) set_rows_alike(builder, values);
+  if (builder.fixes_rows && how != Together::kMoved) set_rows_alike(builder, values);
   if (builder.sizes.tokens == 1 || values.empty()) return values;
   std::vector<std::optional<int64_t>> tokens;
   for (const ElementSumRef& value : values) tokens.push_back(token_of(builder, *value));

@@ -320,34 +320,88 @@ ElementSumRef in_rows_of(GraphBuilder& builder, const ElementSum& value, const E
   return plain(value.shape, std::move(numbers));
 }
 
+// Whether a value has the rows of `like`, each beside itself, or one row beside all of them, which
+// is one of whole sequences.
+bool are_alike(const GraphBuilder& builder, const ElementSum& value, const ElementSum& like,
+               const std::vector<uint32_t>& which) {
+  if (!builder.reads_images() && std::ranges::count(which, which[0]) == std::ssize(which)) {
+    return true;
+  }
+  bool is_same = builder.stream_of(like) == builder.stream_of(value);
+  for (uint32_t row = 0; row < which.size() && is_same; ++row) is_same = which[row] == row;
+  return is_same;
+}
+
 // The second value with rows of the first one's kind, or the first with the second's.
 void set_both_alike(GraphBuilder& builder, ElementSumRef& a, ElementSumRef& b) {
   const Shape shape = broadcast(a->shape, b->shape);
   const ElementSumRef first = stretched(a, shape), second = stretched(b, shape);
   if (const auto which = rows_beside(builder, *second, *first); !which.empty()) {
-    bool are_alike = builder.stream_of(*first) == builder.stream_of(*second);
-    for (uint32_t row = 0; row < which.size() && are_alike; ++row) are_alike = which[row] == row;
-    if (!are_alike) b = in_rows_of(builder, *second, *first, which);
+    if (!are_alike(builder, *second, *first, which)) {
+      b = in_rows_of(builder, *second, *first, which);
+    }
   } else if (const auto turn = rows_beside(builder, *first, *second); !turn.empty()) {
     a = in_rows_of(builder, *first, *second, turn);
   }
 }
 
+// Whether its elements are rows of nodes, not those of whole sequences.
+bool has_rows_of_nodes(const GraphBuilder& builder, const ElementSum& value) {
+  return value.is_plain() && value.elements() != 0 && builder.is_node(value.front()) &&
+         builder.stream_of(value) && !builder.is_pooled(value.front());
+}
+
+// Whether it begins with the first row of a node, and ends with the last one.
+bool is_in_order(const GraphBuilder& builder, const ElementSum& value) {
+  const int64_t last = value.at(value.elements() - 1);
+  return builder.is_node(last) && builder.row_of(value.front()) == 0 &&
+         builder.row_of(last) + 1 == builder.source(last).rows;
+}
+
 }  // namespace
 
 void set_rows_alike(GraphBuilder& builder, std::vector<ElementSumRef>& values) {
-  ElementSumRef* most = nullptr;  // rows
+  ElementSumRef* most = nullptr;  // rows; of lines those in their order
+  const auto rows = [&](const ElementSumRef& of) {
+    const bool comes_first = !builder.reads_images() && is_in_order(builder, *of);
+    return std::pair(comes_first, builder.source(of->front()).rows);
+  };
   for (ElementSumRef& value : values) {
-    const bool has_rows = value->is_plain() && value->elements() != 0 &&
-                          builder.is_node(value->front()) && builder.stream_of(*value) &&
-                          !builder.is_pooled(value->front());
-    if (!has_rows) return;
-    const auto rows = [&](const ElementSumRef& of) { return builder.source(of->front()).rows; };
+    if (!has_rows_of_nodes(builder, *value)) return;
     if (most == nullptr || rows(value) > rows(*most)) most = &value;
   }
   for (ElementSumRef& value : values) {
     if (&value != most) set_both_alike(builder, *most, value);
   }
+}
+
+std::vector<ElementSumRef> columns_alike(GraphBuilder& builder, std::vector<ElementSumRef> values,
+                                         std::optional<size_t> joins) {
+  const bool are_columns = joins && *joins + 1 == values[0]->shape.size();
+  const auto has_rows = [&](const ElementSumRef& value) {
+    return has_rows_of_nodes(builder, *value);
+  };
+  if (!builder.fixes_rows || builder.reads_images() || !are_columns ||
+      !std::ranges::all_of(values, has_rows)) {
+    return values;
+  }
+  const auto found = std::ranges::find_if(
+      values, [&](const ElementSumRef& value) { return is_in_order(builder, *value); });
+  if (found == values.end()) return values;
+  const auto step = (*found)->shape.back();
+  const auto count = static_cast<int64_t>((*found)->elements()) / step;
+  const ElementSumRef first =  // column
+      moved(Movement{.shape = {count}, .walk = {count}, .strides = {step}}, *found);
+  for (ElementSumRef& value : values) {
+    Shape shape = value->shape;
+    shape.back() = 1;
+    if (first->elements() != elements_of(shape)) continue;
+    const ElementSumRef like = stretched(with_shape(first, shape), value->shape);
+    const auto which = rows_beside(builder, *value, *like);
+    if (which.empty() || are_alike(builder, *value, *like, which)) continue;
+    value = in_rows_of(builder, *value, *like, which);
+  }
+  return values;
 }
 
 // ---- groups of rows ----

@@ -497,8 +497,36 @@ TracedValue product(Tracer& tracer, const TracedValue& a, const TracedValue& b) 
 
 }  // namespace
 
+namespace {
+
+// The rows of a matrix that one_hot(ids) takes by a product: an embedding. Nothing for any other.
+std::optional<TracedValue> rows_of_one_hot(Tracer& tracer, const Call& call) {
+  const bool is_linear = call.op == "linear";
+  if (!is_linear && !is_one_of(call.op, {"matmul", "mm"})) return std::nullopt;
+  const TracedValue* const given = value_of(call, is_linear ? "input" : "self");
+  const char* const name = is_linear ? "weight" : call.op == "mm" ? "mat2" : "other";
+  const auto matrix = value_as<ConstantRef>(call, name);
+  FunctionRef function = given != nullptr ? given->as<FunctionRef>() : nullptr;
+  while (function && !function->is_base() && function->call->op == "to") {
+    function = value_as<FunctionRef>(*function->call, "self");
+  }
+  const bool is_one_hot = function && !function->is_base() && function->call->op == "one_hot";
+  if (!is_one_hot || !matrix || matrix->shape().size() != 2) return std::nullopt;
+  const int64_t rows = matrix->shape()[is_linear ? 1 : 0];
+  const int64_t width = matrix->shape()[is_linear ? 0 : 1];
+  if (function->call->integer("num_classes", -1) != rows) return std::nullopt;
+  const Movement turn = {.shape = {rows, width}, .walk = {rows, width}, .strides = {1, rows}};
+  const ElementSumRef made = looked_up(tracer, is_linear ? moved(turn, matrix) : matrix,
+                                       *value_of(*function->call, "self"));
+  const auto bias = is_linear ? value_as<ConstantRef>(call, "bias") : nullptr;
+  return bias ? sum(made, tracer.builder.of_constant(bias), 1.0) : made;
+}
+
+}  // namespace
+
 std::optional<TracedValue> matrix_op(Tracer& tracer, const Call& call) {
   const std::vector<TracedValue> inputs = values_of(call);
+  if (auto made = rows_of_one_hot(tracer, call)) return made;
   if (call.op == "linear") {
     const auto weight = value_as<ConstantRef>(call, "weight");
     const TracedValue* input = value_of(call, "input");

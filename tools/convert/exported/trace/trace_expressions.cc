@@ -236,6 +236,7 @@ std::optional<TracedValue> function_op(Tracer& tracer, const Call& call) {
   if (call.op == "gather" && value_of(call, "index") != nullptr) {
     shape = shape_of(*value_of(call, "index"));
   }
+  if (call.op == "one_hot") shape.push_back(call.integer("num_classes", -1));
   if (is_reduction(call.op)) {
     shape.pop_back();
     if (call.flag("keepdim", false)) shape.push_back(1);
@@ -410,6 +411,11 @@ std::optional<ElementSumRef> Tracer::root_or_quotient(const Function& function) 
     const ElementSumRef value = sum(as_sum(part("self")), builder.of_constant(number), 1.0);
     return scaled(activation(builder, value, {kind}), factor);
   };
+  if (call.op == "expm1") {
+    const auto one = std::make_shared<const Constant>(kNoValue, Array::real({}, {1.0}));
+    return sum(activation(builder, as_sum(part("self")), {Activation::kExp}),
+               builder.of_constant(one), -1.0);
+  }
   if (call.op == "log1p") return shifted(Activation::kLog, 1.0, 1.0);
   if (call.op == "log2") return shifted(Activation::kLog, 0.0, 1.0 / std::numbers::ln2);
   if (call.op == "log10") return shifted(Activation::kLog, 0.0, 1.0 / std::numbers::ln10);

@@ -338,6 +338,16 @@ bool is_euclidean(const Call& call) {
   return !call.has(name) || call.real(name) == 2.0;
 }
 
+// The root of the sum of squares along one dimension, or several.
+TracedValue length_of(Tracer& tracer, const Call& call, const TracedValue& input) {
+  const ElementSumRef squares = product(tracer.builder, tracer.as_sum(input), tracer.as_sum(input));
+  const Call sum_of_squares = {.op = "sum",
+                               .arguments = {{"self", traced(squares)},
+                                             {"dim", call.argument("dim")},
+                                             {"keepdim", call.flag("keepdim", false)}}};
+  return applied(tracer, "sqrt", tracer.trace(sum_of_squares).at(0));
+}
+
 // The elements of a value, if they are known: those of a function of each row's columns, too, which
 // has none left, and of each number, where `axis` is that of tokens.
 ElementSumRef known_elements(Tracer& tracer, const TracedValue& value, size_t axis) {
@@ -364,6 +374,8 @@ std::optional<TracedValue> pooling_op(Tracer& tracer, const Call& call) {
   if (dims.size() > 1 && is_one_of(op, {"mean", "sum", "amax"})) {
     return reduced_in_turn(tracer, call, input);
   }
+  const bool is_length = is_one_of(op, {"linalg_vector_norm", "norm"}) && is_euclidean(call);
+  if (is_length && dims.size() > 1) return length_of(tracer, call, input);
   refuse_op_if(
       dims.size() != 1,
       "it reduces several dimensions at once: expected the tokens alone, as x.mean(1), and "
@@ -389,14 +401,7 @@ std::optional<TracedValue> pooling_op(Tracer& tracer, const Call& call) {
     if (!call.flag("keepdim", false)) kept.erase(kept.begin() + static_cast<ptrdiff_t>(axis));
     return with_shape(tracer.as_sum(made), kept);
   }
-  if (is_one_of(op, {"linalg_vector_norm", "norm"}) && is_euclidean(call)) {
-    const ElementSumRef squares = product(builder, tracer.as_sum(input), tracer.as_sum(input));
-    const Call sum_of_squares = {.op = "sum",
-                                 .arguments = {{"self", traced(squares)},
-                                               {"dim", Argument::List{static_cast<int64_t>(axis)}},
-                                               {"keepdim", call.flag("keepdim", false)}}};
-    return applied(tracer, "sqrt", tracer.trace(sum_of_squares).at(0));
-  }
+  if (is_length) return length_of(tracer, call, input);
   refuse_op_if(!is_sum && !is_deviation && !is_one_of(op, {"amax", "max", "amin", "min"}),
                "the runtime pools tokens by their mean, sum, maximum, minimum, variance or "
                "deviation, the first or the last one, or by weights that a softmax over tokens "

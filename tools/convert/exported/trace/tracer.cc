@@ -381,10 +381,6 @@ constexpr OpHandler* kHandlers[] = {
     max_pool_op,  nearest_op, mean_of_lines, written_softmax, score_op,   softmax_of_rows,
     norm_op,      sum_op,     filled_by_ids, pooling_op,      function_op};
 
-}  // namespace
-
-namespace {
-
 // The stream of the first value that has one.
 std::optional<uint32_t> stream_of(const GraphBuilder& builder, const Call& call) {
   for (const TracedValue& value : values_of(call)) {
@@ -702,6 +698,7 @@ std::vector<TracedValue> Tracer::moved_values(const std::vector<TracedValue>& pa
     const ElementSumRef& beside = moving[static_cast<size_t>(like - parts.begin())];
     if (auto columns = columns_of_constants(builder, moving[i], beside)) moving[i] = *columns;
   }
+  moving = columns_alike(builder, std::move(moving), joins);
   moving = rows_of_sequences(builder, std::move(moving), Together::kMoved);
   if (joins && builder.keeps_rows_apart) {  // as those that were one of several tokens
     if (auto joined = joined_rows(builder, moving, *joins)) return {{*joined}};

@@ -9,6 +9,9 @@
 #include "core/float_bits.h"
 #include "ops/attention_block.h"
 
+#if !defined(__OPTIMIZE__)
+#undef ARENITE_THUMB_1  // a frame pointer takes one of its eight registers
+#endif
 #if !defined(__clang__) && !defined(__x86_64__)
 #pragma GCC optimize("O2")  // whatever the rest of a firmware is compiled with
 #endif

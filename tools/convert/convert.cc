@@ -191,6 +191,7 @@ Conversion convert_model(const std::filesystem::path& path, const std::string& n
       sound_of(conversion.graph, options, conversion.exported(), quoted);
   WeightRules rules = options.weights;
   RoundedBefore before;
+  before.model = quoted;
   if (options.budget) {
     report_progress("choosing types of weights");
     ChosenWeights chosen = choose_by_loss({conversion.graph, name, tokenizer, options.calibration,

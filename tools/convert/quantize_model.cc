@@ -296,7 +296,11 @@ Quantization quantize_weights(Graph& graph, const std::string& name,
   Quantization result;
   Program program = lower(in_float32(graph), name);
   program.tokenizer = tokenizer;
-  check_format_limits(program);
+  try {
+    check_format_limits(program);
+  } catch (const InputError& error) {
+    throw InputError("{}: {}", known.model, error.what());
+  }
   result.reference = write_model(program, {best_kernels().target});
   if (!known.has_read) {
     known.calibration = read_set(result.reference, calibration, known.notes);

@@ -53,6 +53,7 @@ struct RoundedBefore {
     std::string note;  // for people; empty: none
   };
 
+  std::string model;                                        // its path, for messages
   bool has_read = false;                                    // the text, if there is one
   std::optional<CalibrationSet> calibration;                // it
   std::vector<std::string> notes;                           // about it

@@ -159,7 +159,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"turned_by_matrices", "turned_by_matrices", "causal", 7, false},
                       Case{"decomposed", "decomposed", "causal", 7, false},
                       Case{"padded_rows", "padded_rows", "bidirectional", 7, false},
-                      Case{"series", "series", "bidirectional", 7, false},
+                      Case{"series_trend", "series_trend", "bidirectional", 7, false},
                       Case{"one_hot", "one_hot", "bidirectional", 128, false}),
     test_name);
 

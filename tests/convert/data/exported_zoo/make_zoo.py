@@ -673,7 +673,7 @@ ZOO = {
     "padded_rows": lambda: nn.Sequential(
         nn.Embedding(VOCABULARY, WIDTH), PaddedRows(),
         nn.TransformerEncoderLayer(WIDTH, HEADS, 8, batch_first=True), nn.Linear(WIDTH, 5)),
-    "series": lambda: nn.Sequential(
+    "series_trend": lambda: nn.Sequential(
         nn.Embedding(VOCABULARY, WIDTH), Series(),
         nn.TransformerEncoderLayer(WIDTH, HEADS, 8, batch_first=True), nn.Linear(WIDTH, 5)),
     "one_hot": OneHot,

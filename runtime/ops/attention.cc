@@ -277,15 +277,16 @@ void softmax_row(const KernelSet& kernels, const Attention& op, const Block& blo
 }
 
 // Whether exponentials are all that is to be made of a block's scores.
-inline bool is_plain(const Attention& op, const Block& block) {
+[[maybe_unused]] inline bool is_plain(const Attention& op, const Block& block) {
   return op.mask.kind == MaskKind::kBand && op.slopes == nullptr && !has_table(op) &&
          !has_cap(op) && !has_sinks(op) && block.pairs.bits == nullptr &&
          block.terms.rows.data == nullptr && block.cache.is_int8() == block.cache.for_integers();
 }
 
 // What softmax_row() does where that is so. Where kernels are quick, what is around them counts.
-void softmax_plain_row(const KernelSet& kernels, const Attention& op, const Block& block,
-                       uint32_t row, float* scores, float& factor) {
+[[maybe_unused]] void softmax_plain_row(const KernelSet& kernels, const Attention& op,
+                                        const Block& block, uint32_t row, float* scores,
+                                        float& factor) {
   const KeyRange range = keys_of_band(op.mask, block.position_of(row), block.keys);
   float* const visible = scores + (range.begin - block.origin);
   const size_t bytes = (range.end - range.begin) * sizeof(float);

@@ -283,8 +283,8 @@ inline bool takes_integers(const OpCall& call) {
 
 // Converts what an op that takes floats reads, or that and what it wrote: columns of several
 // operands once.
-inline void convert_operands(SessionState& state, uint32_t index, uint32_t operands,
-                             void (*convert)(const Matrix&)) {
+[[maybe_unused]] inline void convert_operands(SessionState& state, uint32_t index,
+                                              uint32_t operands, void (*convert)(const Matrix&)) {
   const format::OpView& op = state.reader.op(index);
   if (takes_integers(OpCall(state, op))) return;
   format::ColumnView parts[format::kOperands];

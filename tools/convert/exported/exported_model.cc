@@ -17,6 +17,7 @@
 
 #include "convert/exported/aten/interpret.h"
 #include "convert/exported/compare_traces.h"
+#include "convert/exported/model_ends.h"
 #include "convert/exported/read/exported_program.h"
 #include "convert/exported/recover/refusals.h"
 #include "convert/exported/trace/trace_shape.h"
@@ -38,23 +39,6 @@ std::vector<Kind*> nodes_of(Graph& graph) {
   return found;
 }
 
-Shape output_shape(const ExportedModel& model) {
-  const ExportedProgram& program = *model.program;
-  return program.values[program.outputs[model.output_index].as<ValueRef>()->value].shape();
-}
-
-// Whether any convolution among `values` makes other rows than its input has, or sees later ones.
-bool sees_later_windows(const Graph& graph, const std::vector<ValueId>& values) {
-  return std::ranges::any_of(values, [&](ValueId value) {
-    const auto* windows = graph.as<WindowsNode>(value);
-    const auto* depthwise = graph.as<DepthwiseNode>(value);
-    const auto* pool = graph.as<MaxPoolNode>(value);
-    return (windows != nullptr && !windows->windows.is_causal()) ||
-           (depthwise != nullptr && !depthwise->windows.is_causal()) ||
-           (pool != nullptr && !pool->windows.is_causal());
-  });
-}
-
 // The fewest tokens of an input of which each convolution sees a whole window.
 int64_t tokens_of_a_window(const Graph& graph, size_t input) {
   const auto has_window = [&](ValueId value, uint32_t tokens) {
@@ -66,139 +50,6 @@ int64_t tokens_of_a_window(const Graph& graph, size_t input) {
     while (tokens < uint32_t{kWindowRowsMax} && !has_window(value, tokens)) ++tokens;
   }
   return tokens;
-}
-
-uint32_t array_flags_of(const ExportedModel& model, const TraceShape& trace_shape) {
-  const auto flag = [](bool is_set, ArrayFlag bit) { return is_set ? uint32_t{bit} : 0u; };
-  bool takes_columns_first = false, takes_images_turned = false;
-  for (size_t i = 0; i < trace_shape.inputs(); ++i) {
-    const TraceShape& own = trace_shape.of(i);
-    const auto& image = own.image();
-    takes_columns_first =
-        takes_columns_first ||
-        (image ? image->channels_first && image->channels != 1 : own.columns_first());
-    takes_images_turned = takes_images_turned || (image && image->columns_first);
-  }
-  return flag(model.causal && model.has_row_of_sequence, kLastRows) |
-         flag(model.tokens_first, kTokensFirst) | flag(model.keeps_token_axis, kKeepsTokenAxis) |
-         flag(model.columns_first, kColumnsFirst) | flag(takes_columns_first, kTakesColumnsFirst) |
-         flag(takes_images_turned, kTakesImagesTurned);
-}
-
-// The selections of one row for each sequence.
-std::vector<ValueId> rows_of_sequences(const Graph& graph, const std::vector<ValueId>& values) {
-  std::vector<ValueId> selections;
-  for (const ValueId value : values) {
-    if (graph.as<SelectNode>(value) && graph.is_on(AxisKind::kOne, value))
-      selections.push_back(value);
-  }
-  return selections;
-}
-
-// Whether no row of the function depends on later tokens. What is given out of the last tokens
-// alone can be asked for, unless tokens read it.
-bool is_causal_function(const Graph& graph, const GraphFunction& function,
-                        const TraceShape& trace_shape) {
-  for (uint32_t i = 0; i < graph.inputs.size(); ++i) {
-    if ((function.inputs & 1u << i) == 0) continue;
-    if (trace_shape.of(i).reads_images() || graph.inputs[i].tokens_min > 1) return false;
-  }
-  if (std::popcount(function.inputs) > 1) return false;
-  for (const ValueId value : rows_of_sequences(graph, function.values)) {
-    if (graph.as<SelectNode>(value)->kind != SelectKind::kLast) return false;
-  }
-  const std::set<ValueId> own(function.values.begin(), function.values.end());
-  for (const ValueId value : function.values) {
-    const Node& node = graph.node(value);
-    const bool reads_sequence = std::ranges::any_of(node.inputs, [&](ValueId input) {
-      return own.contains(input) && graph.is_on(AxisKind::kOne, input);
-    });
-    if (reads_sequence && !graph.is_on(AxisKind::kOne, value)) return false;
-    const auto* attention = graph.as<AttentionNode>(value);
-    if (attention == nullptr) continue;
-    if (graph.is_cross_attention(value) ? own.contains(value_input(node.inputs))
-                                        : !is_causal(graph.masks[attention->mask])) {
-      return false;
-    }
-  }
-  return !sees_later_windows(graph, function.values);
-}
-
-// Which rows go out, and what nobody reads is taken out. Where no row depends on later tokens, a
-// call gives out the rows that it asks for: a program that gives those of last tokens alone has
-// others, too.
-void settle_outputs(ExportedModel& model, const TraceShape& trace_shape) {
-  Graph& graph = model.graph;
-  graph.remove_unread();
-  const GraphFunction last = functions_of(graph).back();
-  const std::vector<ValueId> selections = rows_of_sequences(graph, last.values);
-  model.causal = is_causal_function(graph, last, trace_shape);
-  model.has_row_of_sequence = !selections.empty();
-  model.tokens_first = trace_shape.tokens_first();
-  for (size_t i = 1; i < trace_shape.inputs(); ++i) {
-    model.tokens_first = model.tokens_first || trace_shape.of(i).tokens_first();
-  }
-  const Shape output = output_shape(model);
-  model.keeps_token_axis =
-      model.has_row_of_sequence && output.size() == 3 && output[model.tokens_first ? 0 : 1] == 1;
-  graph.array_flags = array_flags_of(model, trace_shape);
-  if (model.causal && selections.empty()) {
-    graph.output = graph.add_select("select", SelectKind::kAsAsked, graph.output);
-  } else if (model.causal) {
-    for (const ValueId value : selections) {
-      graph.as<SelectNode>(value)->kind = SelectKind::kAsAsked;
-      Node& node = graph.node(value);
-      node.axis = graph.add_axis({AxisKind::kAsked, graph.axis(node.inputs[0]), 0, 0});
-    }
-    graph.spread_axes();
-  }
-  graph.name_layers_apart();
-}
-
-// Arrays of all inputs are read in one order. Throws InputError, which begins with `where`.
-void require_one_order(const TraceShape& trace_shape, const std::string& where) {
-  for (size_t i = 0; i < trace_shape.inputs(); ++i) {
-    const TraceShape& one = trace_shape.of(i);
-    for (size_t j = 0; j < i; ++j) {
-      const TraceShape& other = trace_shape.of(j);
-      const bool have_columns = !one.reads_tokens() && !other.reads_tokens();
-      refuse_if(one.tokens_first() != other.tokens_first() ||
-                    (have_columns && one.columns_first() != other.columns_first()),
-                "{}: inputs {} and {} have sequences, tokens and columns in different orders: give "
-                "the model both in one",
-                where, quote(other.input().name), quote(one.input().name));
-    }
-  }
-}
-
-// Ids are looked up, and types are added to them; what is multiplied by 0 is not read. Throws
-// InputError, which begins with `where`.
-void require_inputs(Graph& graph, const TraceShape& trace_shape, const std::string& where) {
-  std::vector<bool> has_tokens(graph.inputs.size()), has_types(graph.inputs.size());
-  uint32_t read = 0;
-  for (const ValueId value : graph.order()) {
-    read |= graph.inputs_of(graph.axis(value));
-    const auto* embedding = graph.as<EmbeddingNode>(value);
-    if (embedding == nullptr || !(embedding->tokens || embedding->types)) continue;
-    if (embedding->types && !embedding->tokens) {
-      throw InputError(
-          "{}: '{}': types of tokens are added to something else than the embedding of tokens",
-          where, graph.node(value).name);
-    }
-    const uint32_t input = graph.axes[graph.axis(value)].source;
-    has_tokens[input] = has_tokens[input] || embedding->tokens;
-    has_types[input] = has_types[input] || embedding->types;
-  }
-  for (uint32_t i = 0; i < graph.inputs.size(); ++i) {
-    const ExportedInput& input = trace_shape.of(i).input();
-    if (!has_types[i]) graph.inputs[i].token_types = 0;
-    refuse_if(trace_shape.of(i).reads_tokens() && !has_tokens[i],
-              "{}: input {}: its ids are looked up in no table of weights", where,
-              quote(input.name));
-    refuse_if(graph.inputs.size() > 1 && (read & 1u << i) == 0,
-              "{}: input {}: the output does not depend on it: export the model without it", where,
-              quote(input.name));
-  }
 }
 
 constexpr int64_t kElementsMax = int64_t{1} << 24;   // that a second length may take

@@ -98,6 +98,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"series", "series", "bidirectional", 20, false},
                       Case{"vit", "vit", "bidirectional", 72, false},
                       Case{"vit_two_tokens", "vit_two_tokens", "bidirectional", 72, false},
+                      Case{"vit_flattened", "vit_flattened", "bidirectional", 72, false},
                       Case{"vit_channels_last", "vit_channels_last", "bidirectional", 72, false},
                       Case{"vit_registers", "vit_registers", "bidirectional", 72, false},
                       Case{"vit_turned", "vit_turned", "bidirectional", 72, false},
@@ -160,7 +161,11 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"decomposed", "decomposed", "causal", 7, false},
                       Case{"padded_rows", "padded_rows", "bidirectional", 7, false},
                       Case{"series_trend", "series_trend", "bidirectional", 7, false},
-                      Case{"one_hot", "one_hot", "bidirectional", 128, false}),
+                      Case{"one_hot", "one_hot", "bidirectional", 128, false},
+                      Case{"pairs_by_einsum", "pairs_by_einsum", "causal", 7, false},
+                      Case{"queries_first", "queries_first", "causal", 16, true},
+                      Case{"counted_mean", "counted_mean", "bidirectional", 0, false},
+                      Case{"repeated_ends", "repeated_ends", "bidirectional", 7, false}),
     test_name);
 
 // Convolutions along the tokens (make_convolutions.py), at the example's length and at another.
@@ -188,7 +193,9 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"nearest_other", "nearest", "bidirectional", 0, false},
                       Case{"video", "video", "bidirectional", 32, false},
                       Case{"spotter", "spotter", "bidirectional", 0, false},
-                      Case{"spotter_other", "spotter", "bidirectional", 0, false}),
+                      Case{"spotter_other", "spotter", "bidirectional", 0, false},
+                      Case{"one_channel", "one_channel", "bidirectional", 0, false},
+                      Case{"one_channel_other", "one_channel", "bidirectional", 0, false}),
     [](const auto& info) { return std::string(info.param.archive) + "_of_" + info.param.name; });
 
 TEST(Convolutions, MayStandBeforeAllElse) {

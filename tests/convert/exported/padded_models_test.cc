@@ -80,6 +80,18 @@ TEST(TokensFirst, AreComparedAsTheAuthorHasThem) {
   }
 }
 
+// The example has two sequences, which are second.
+TEST(TokensFirst, MayHaveSeveralSequences) {
+  const Conversion conversion = convert_padded("tokens_first_two");
+  const auto folder = convert_fixture("padded");
+  const AuthorCheck check = check_against_author(
+      conversion, {folder / "tokens_first_two_input.npy", folder / "tokens_first_two_expected.npy"},
+      "two");
+  EXPECT_EQ(check.tokens, 6u);
+  EXPECT_EQ(check.sequences, 2u);
+  EXPECT_LE(check.largest_difference, kPaddedError * check.largest_value);
+}
+
 TEST(PaddedModel, WhoseMaskDoesMoreAreRefused) {
   EXPECT_TRUE(refuses([] { convert_padded("misused"); }, {"is not what the program computes"}));
 }

@@ -145,8 +145,10 @@ TokenAxes token_axes(const NpyArray& array, const Model& model, const std::strin
   const std::string axes = tokens_first ? "tokens, batch" : "batch, tokens";
   std::string expected = fmt::format("[tokens] or [{}]", axes);
   std::vector<uint64_t> shape = array.shape();
+  // Of one number for each token, the dimension of columns may be the last one.
+  const bool has_columns = features > 1 || (shape.size() == 3 && shape[1] == 1);
   const bool columns_first =
-      !has_ids && features > 1 && (array_flags(model.file()) & kTakesColumnsFirst) != 0;
+      !has_ids && has_columns && (array_flags(model.file()) & kTakesColumnsFirst) != 0;
   if (columns_first) {
     expected = fmt::format("[{0}, tokens] or [batch, {0}, tokens]", features);
     if (shape.size() == 4 && shape[1] == 1) shape.erase(shape.begin() + 1);

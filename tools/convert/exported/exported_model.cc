@@ -617,8 +617,9 @@ ExportedModel read_exported_model(const std::shared_ptr<const ExportedProgram>& 
   const WorkBudget budget(reading_steps(*program));
   const InputsSideBySide beside[] = {inputs_side_by_side(*program, false),
                                      inputs_side_by_side(*program, true)};
+  const auto turned = sequences_first(*program);
   std::vector<std::pair<std::shared_ptr<const ExportedProgram>, InputMeaning>> readings;
-  for (const auto& read : {program, beside[0].program, beside[1].program}) {
+  for (const auto& read : {program, beside[0].program, beside[1].program, turned}) {
     if (read == nullptr) continue;
     for (InputMeaning& meaning : possible_meanings(*read)) readings.emplace_back(read, meaning);
   }
@@ -633,11 +634,18 @@ ExportedModel read_exported_model(const std::shared_ptr<const ExportedProgram>& 
       ModelReader one = reader();
       try {
         ExportedModel model = one.read();
+        if (turned && read == turned) {
+          if (model.columns_first) continue;
+          model.tokens_first = true;
+          model.graph.array_flags |= kTokensFirst;
+          return model;
+        }
         const size_t which = read == beside[0].program ? 0 : 1;
         if (read != program) model.account.given.push_back(beside[which].words);
         return model;
       } catch (const InputError& error) {
-        if (!why || ops_followed(error) > reached) why = error, reached = ops_followed(error);
+        const bool is_told = !why || (read != turned && ops_followed(error) > reached);
+        if (is_told) why = error, reached = ops_followed(error);
       }
     } catch (const InputError&) {  // its sizes say that it is something else
     }

@@ -220,6 +220,18 @@ class Spotter(nn.Module):
         return self.head(self.block(F.relu(self.into(x)).squeeze(2).transpose(1, 2)).mean(1))
 
 
+class OneChannel(nn.Module):
+    """Sound as one channel, which stands before the samples."""
+
+    def __init__(self):
+        super().__init__()
+        self.into, self.block = nn.Conv1d(1, WIDTH, 8, stride=4), Block()
+        self.head = nn.Linear(WIDTH, 3)
+
+    def forward(self, x):
+        return self.head(self.block(F.relu(self.into(x)).transpose(1, 2)).mean(1))
+
+
 def frames(width):
     return lambda tokens: torch.randn(1, tokens, width)
 
@@ -241,12 +253,13 @@ MODELS = [
     ("nearest", Nearest, frames(5), 9, 14, "fixed"),
     ("video", Video, lambda count: torch.randn(1, count, 3, 8, 4), 6, 0, "fixed"),
     ("spotter", Spotter, lambda tokens: torch.randn(1, 1, 6, tokens), 12, 19, "wide"),
+    ("one_channel", OneChannel, lambda tokens: torch.randn(1, 1, tokens), 32, 45, "long"),
 ]
 
 
 def save(folder, name, model, example, lengths):
     free = torch.export.Dim.AUTO
-    dynamic = {"any": ({1: free},), "wide": ({3: free},)}.get(lengths)
+    dynamic = {"any": ({1: free},), "wide": ({3: free},), "long": ({2: free},)}.get(lengths)
     program = torch.export.export(model, (example,), dynamic_shapes=dynamic)
     path = os.path.join(folder, name + ".pt2")
     torch.export.save(program, path + ".tmp")

@@ -82,6 +82,19 @@ class TwoClassTokens(VisionTransformer):
         return (self.head(x[:, 0]) + self.head(x[:, 1])) / 2
 
 
+class FlattenedPatches(VisionTransformer):
+    """A head over the numbers of all patches, which are a sum."""
+
+    def __init__(self):
+        super().__init__()
+        Rows.__init__(self, 6)
+        self.patches = nn.Conv2d(3, WIDTH, (4, 3), stride=(4, 3))
+        self.head = nn.Linear(6 * WIDTH, CLASSES)
+
+    def forward(self, x):
+        return self.head(self.block(self.joined(self.rows(x))).flatten(1))
+
+
 class ChannelsInPatchesLast(Rows):
     """As einops cuts them: (p1 p2 c), with a norm of the pixels; the mean of the patches alone."""
 
@@ -224,6 +237,7 @@ IMAGE, SERIES, FEATURES = (2, 3, 8, 9), (2, 2, 20), (2, 7, 5)
 MODELS = {
     "vit": (VisionTransformer, IMAGE),
     "vit_two_tokens": (TwoClassTokens, IMAGE),
+    "vit_flattened": (FlattenedPatches, IMAGE),
     "vit_channels_last": (ChannelsInPatchesLast, IMAGE),
     "vit_registers": (Registers, IMAGE),
     "vit_turned": (TurnedPatches, IMAGE),

@@ -57,6 +57,18 @@ def keys_first(self, q, k, v):
     return scores.masked_fill(later(q.shape[2]), torch.finfo(scores.dtype).min).softmax(-1) @ v
 
 
+def queries_first(self, q, k, v):
+    scores = torch.einsum("bhqd,bhkd->bqhk", q, k) * DIM**-0.5
+    weights = scores.masked_fill(later(q.shape[2])[:, None], float("-inf")).softmax(-1)
+    return torch.einsum("bqhk,bhkd->bhqd", weights, v)
+
+
+def heads_last(self, q, k, v):
+    scores = torch.einsum("bhqd,bhkd->bqkh", q, k)
+    weights = (scores - 1e4 * later(q.shape[2])[None, :, :, None].to(q.dtype)).softmax(2)
+    return torch.einsum("bqkh,bhkd->bhqd", weights, v)
+
+
 def temperature(self, q, k, v):
     scores = (F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).mT) * self.temperature.exp()
     return scores.masked_fill(later(q.shape[2]), -1e9).softmax(-1) @ v
@@ -565,6 +577,19 @@ def turned_by_matrices(self, q, k, v):
     return causal(self, turned(q), turned(k), v)
 
 
+def pairs_by_einsum(self, q, k, v):
+    """Each position has a matrix of its own for each pair of a head's columns."""
+    angle = torch.outer(torch.arange(16.0), 0.7 ** torch.arange(DIM // 2)).to(q.dtype)
+    rows = [torch.stack([angle.cos(), -angle.sin()], -1),
+            torch.stack([angle.sin(), angle.cos()], -1)]
+    matrices = torch.stack(rows, -2)[:q.shape[2]]
+
+    def turned(x):
+        return torch.einsum("bhnpc,npdc->bhnpd", x.unflatten(-1, (-1, 2)), matrices).flatten(-2)
+
+    return causal(self, turned(q), turned(k), v)
+
+
 class TorchLayer(nn.Module):
     """What run_decompositions() makes parts of: attention, a batch norm, a norm of groups."""
 
@@ -607,6 +632,29 @@ class Series(nn.Module):
         trend = F.avg_pool1d(padded.mT, 5, 1).mT
         steps = torch.diff(x, dim=1, prepend=x[:, :1])
         return self.output(torch.cat([x - trend, steps, trend + x.roll(1, 1)], -1))
+
+
+class CountedMean(nn.Module):
+    """The mean of tokens that are no padding, of which there may be none."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.output = nn.Embedding(VOCABULARY, WIDTH), nn.Linear(WIDTH, 5)
+        self.layer = nn.TransformerEncoderLayer(WIDTH, HEADS, 8, batch_first=True)
+
+    def forward(self, ids):
+        x = self.layer(self.embed(ids))
+        kept = (ids != 1).unsqueeze(-1).to(x.dtype)
+        return self.output((x * kept).sum(1) / kept.sum(1).clamp(min=1e-9))
+
+
+class RepeatedEnds(nn.Module):
+    """What is left of a sum without its moving mean, whose first and last rows are repeated."""
+
+    def forward(self, x):
+        x = x + torch.tanh(x)
+        rows = torch.cat([x[:, :1].repeat(1, 2, 1), x, x[:, -1:].repeat(1, 2, 1)], 1)
+        return x - F.avg_pool1d(rows.permute(0, 2, 1), 5, 1).permute(0, 2, 1)
 
 
 class OneHot(nn.Module):
@@ -669,6 +717,7 @@ ZOO = {
     "codebooks": lambda: Model(Attention(), embed="codebooks"),
     "log_sum": lambda: Model(Attention(log_sum)),
     "turned_by_matrices": lambda: Model(Attention(turned_by_matrices)),
+    "pairs_by_einsum": lambda: Model(Attention(pairs_by_einsum)),
     "decomposed": lambda: Model(TorchLayer()),
     "padded_rows": lambda: nn.Sequential(
         nn.Embedding(VOCABULARY, WIDTH), PaddedRows(),
@@ -677,6 +726,11 @@ ZOO = {
         nn.Embedding(VOCABULARY, WIDTH), Series(),
         nn.TransformerEncoderLayer(WIDTH, HEADS, 8, batch_first=True), nn.Linear(WIDTH, 5)),
     "one_hot": OneHot,
+    "queries_first": lambda: Model(Attention(queries_first), Attention(heads_last)),
+    "counted_mean": CountedMean,
+    "repeated_ends": lambda: nn.Sequential(
+        nn.Embedding(VOCABULARY, WIDTH), RepeatedEnds(),
+        nn.TransformerEncoderLayer(WIDTH, HEADS, 8, batch_first=True), nn.Linear(WIDTH, 5)),
 }
 SHAPES = {"all_alike": (DIM, DIM), "one_vocabulary": (1, WIDTH), "local_blocks": (1, 8),
           "codebooks": (1, TOKENS, 3), "decomposed": (2, TOKENS)}

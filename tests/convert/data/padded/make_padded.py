@@ -137,6 +137,7 @@ MODELS = {
     "misused": Misused,
     "maximum": Maximum,
     "tokens_first": TokensFirst,
+    "tokens_first_two": TokensFirst,
 }
 
 
@@ -148,6 +149,8 @@ def inputs_of(name):
         return (ids, kept.long())
     if name == "tokens_first":
         return (x[:1].transpose(0, 1).contiguous(),)
+    if name == "tokens_first_two":
+        return (x.transpose(0, 1).contiguous(),)
     if name == "encoder":
         return (x, ~kept)
     if name == "lengths":
@@ -196,6 +199,10 @@ def main(folder):
                 outputs = model(x.double())
             np.save(path + "_batch_input.npy", x.numpy())
             np.save(path + "_batch_expected.npy", outputs.numpy())
+            continue
+        if name == "tokens_first_two":
+            np.save(path + "_input.npy", inputs[0].numpy())
+            np.save(path + "_expected.npy", outputs.numpy())
             continue
         rows = outputs[1:, :LENGTH] if outputs.dim() == 3 else outputs[1:]
         np.save(path + "_input.npy", inputs[0][1:, :LENGTH].numpy())

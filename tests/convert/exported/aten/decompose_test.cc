@@ -89,7 +89,7 @@ class Einsum : public ::testing::TestWithParam<Equation> {};
 
 TEST_P(Einsum, GivesTheSumsOfProducts) {
   const Equation& equation = GetParam();
-  const std::map<char, int64_t> extents = {{'a', 2}, {'b', 3}, {'c', 4}, {'d', 5}};
+  const std::map<char, int64_t> extents = {{'a', 2}, {'b', 3}, {'c', 4}, {'d', 5}, {'e', 2}};
   std::map<char, int64_t> own;
   Argument::List tensors;
   std::vector<Array> arrays;
@@ -119,7 +119,9 @@ INSTANTIATE_TEST_SUITE_P(All, Einsum,
                                            Equation{"aab->ab", {"aab"}, "ab"},
                                            Equation{"ab,bc,cd->ad", {"ab", "bc", "cd"}, "ad"},
                                            Equation{"ab,ab->", {"ab", "ab"}, ""},
-                                           Equation{"...ab,bc->...ac", {"dab", "bc"}, "dac"}));
+                                           Equation{"...ab,bc->...ac", {"dab", "bc"}, "dac"},
+                                           Equation{"cba,bae->cbe", {"cba", "bae"}, "cbe"},
+                                           Equation{"cba,bea->ecb", {"cba", "bea"}, "ecb"}));
 
 TEST(Einsum, StretchesDimensionsOfOne) {
   const Array a = numbers({2, 1}, 0.0), b = numbers({3, 4}, 1.0);

@@ -80,6 +80,15 @@ TEST(Activations, HaveTheFactorsThatTheFormulaHas) {
   EXPECT_EQ(sum->offset_out, 1.0);
 }
 
+TEST(Activations, MayHaveALevelNextToZero) {
+  const auto found =
+      find_activation(samples_of_each([](double x) { return std::max(x, 1e-9); }, {1e-9}));
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->activation.activation, Activation::kRelu);
+  EXPECT_NEAR(found->offset_in, -1e-9, 1e-14);
+  EXPECT_NEAR(found->offset_out, 1e-9, 1e-14);
+}
+
 TEST(Activations, OfOtherFormsAreNone) {
   EXPECT_FALSE(find_activation(samples_of_each([](double x) { return std::sin(x); })));
   EXPECT_FALSE(find_activation(samples_of_each([](double x) { return x * x * x; })));

@@ -589,10 +589,42 @@ class Einsum {
             operand.letters};
   }
 
+  // Pairs of numbers, for each of which there is a constant matrix: sums of two products each, as
+  // people write rotations. Nothing for any other product.
+  std::optional<Lettered> turned_pairs(const Lettered& pairs, const Lettered& matrices,
+                                       const std::string& result) const {
+    const std::string inner = only_those(matrices.letters, [&](char c) { return !has(result, c); });
+    const std::string own =
+        only_those(matrices.letters, [&](char c) { return !has(pairs.letters, c); });
+    if (!parts_.is_constant(matrices.tensor) || inner.size() != 1 || own.size() != 1 ||
+        inner == own || matrices.letters.size() < 3 || extent(matrices, inner[0]) != 2 ||
+        extent(matrices, own[0]) != 2) {
+      return std::nullopt;
+    }
+    const auto part_of = [&](const Lettered& of, char letter, int64_t index) -> Lettered {
+      const auto dim = static_cast<int64_t>(of.letters.find(letter));
+      return {parts_("select", {{"self", of.tensor}, {"dim", dim}, {"index", index}}),
+              only_those(of.letters, [&](char c) { return c != letter; })};
+    };
+    const std::string letters = part_of(pairs, inner[0], 0).letters;
+    Argument::List results;
+    for (int64_t row = 0; row < 2; ++row) {
+      const auto times = [&](int64_t index) {
+        const Lettered factors = part_of(part_of(matrices, own[0], row), inner[0], index);
+        return parts_.times(part_of(pairs, inner[0], index).tensor,
+                            arranged(factors, one_by_one(letters)));
+      };
+      results.push_back(parts_.plus(times(0), times(1)));
+    }
+    return Lettered{parts_("stack", {{"tensors", results}, {"dim", int64_t{-1}}}), letters + own};
+  }
+
   // A product of matrices for each index of the letters that both tensors and the result have.
   Lettered product(Lettered a, Lettered b, const std::string& result) const {
     a = summed(stretched_to(a, b), result + b.letters);
     b = summed(stretched_to(b, a), result + a.letters);
+    if (const auto turned = turned_pairs(a, b, result)) return *turned;
+    if (const auto turned = turned_pairs(b, a, result)) return *turned;
     const auto first_in_result = [&](const Lettered& own, const Lettered& other) {
       return result.find_first_of(
           only_those(own.letters, [&](char c) { return !has(other.letters, c); }));
@@ -601,6 +633,7 @@ class Einsum {
         parts_.is_fixed(b.tensor) ||
         (!parts_.is_fixed(a.tensor) && first_in_result(b, a) < first_in_result(a, b));
     if (is_turned) std::swap(a, b);
+    if (parts_.is_fixed(a.tensor)) a = with_matrices_last(a, b, result);
     const auto in = [](const std::string& text) { return [&](char c) { return has(text, c); }; };
     const bool is_fixed = parts_.is_fixed(a.tensor);
     const std::string& order = is_fixed ? a.letters : result;
@@ -643,6 +676,20 @@ class Einsum {
     std::vector<int64_t> sizes;
     for (const char c : letters) sizes.push_back(extent(has(a.letters, c) ? a : b, c));
     return {parts_.view(made, sizes), letters};
+  }
+
+  // Scores with the letters of their queries and keys as the last ones.
+  Lettered with_matrices_last(const Lettered& scores, const Lettered& values,
+                              const std::string& result) const {
+    const std::string queries =
+        only_those(scores.letters, [&](char c) { return !has(values.letters, c); });
+    const std::string keys = only_those(
+        scores.letters, [&](char c) { return has(values.letters, c) && !has(result, c); });
+    const std::string last = queries + keys;
+    if (queries.size() != 1 || keys.size() != 1 || scores.letters.ends_with(last)) return scores;
+    const std::string letters =
+        only_those(scores.letters, [&](char c) { return !has(last, c); }) + last;
+    return {arranged(scores, one_by_one(letters)), letters};
   }
 
   // Leaves the letter that `order` has last, and gives the others.

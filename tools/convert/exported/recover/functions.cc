@@ -19,6 +19,7 @@ namespace {
 constexpr size_t kProbedRowsMin = 12;     // gain and bias of a column fit any two rows
 constexpr size_t kLinearWidthMax = 1024;  // a matrix of more columns takes long to find
 constexpr size_t kProbedMax = size_t{1} << 22;
+constexpr double kRiseMax = 1e8;  // of results
 
 void collect_numbers(const Argument& argument, std::set<double>& numbers) {
   if (const double* real = argument.as<double>()) numbers.insert(*real);
@@ -146,6 +147,8 @@ std::optional<FoundFunction> find_function(const Function& function, OpBudget& b
   }
   const Samples samples = samples_of(function, budget);
   if (!std::isfinite(samples.largest) || samples.largest == 0.0) return std::nullopt;
+  // Beside results such as 1 / max(x, 1e-9) all others agree with anything.
+  if (samples.largest > kRiseMax) return std::nullopt;
   if (samples.y.size() != samples.x.size()) return std::nullopt;
   if (auto found = find_activation(samples)) return *found;
   if (auto found = find_xielu(samples)) return *found;
@@ -163,8 +166,9 @@ namespace {
 
 // Constants of a formula are often written with a few digits, or were rounded to float32.
 constexpr double kWrittenAgreement = 2e-7;
-constexpr size_t kFittedMax = 96;   // samples that candidates are fitted to
-constexpr size_t kNumbersMax = 16;  // numbers of a formula that are tried as factors
+constexpr size_t kLevelsMax = 4096;  // samples that are compared with each other
+constexpr size_t kFittedMax = 96;    // samples that candidates are fitted to
+constexpr size_t kNumbersMax = 16;   // numbers of a formula that are tried as factors
 
 double value_of(const FoundActivation& found, double x) {
   const double inner = found.scale_in * x + found.offset_in;
@@ -191,6 +195,7 @@ class ActivationFinder {
     factors_.insert(factors_.end(), {1.0, -1.0});
     const size_t step = std::max<size_t>(1, samples.x.size() / kFittedMax);
     for (size_t i = 0; i < samples.x.size(); i += step) fitted_.push_back(i);
+    has_level_ = find_level();
   }
 
   std::optional<FoundActivation> find() const {
@@ -198,7 +203,7 @@ class ActivationFinder {
       for (const Activation function : without_parameter_) {
         const FoundActivation found = {{function}};
         // No constant of it may be rounded: a bound of 1e-6 before a logarithm is none of 0.
-        if (function == Activation::kRelu && agreement != kAgreement) continue;
+        if (function == Activation::kRelu && (agreement != kAgreement || has_level_)) continue;
         if (agrees(found, agreement)) return found;
       }
     }
@@ -207,6 +212,7 @@ class ActivationFinder {
       if (auto cap = checked({{Activation::kSoftCap, factor}})) return cap;
     }
     for (const double factor : factors_) {
+      if (has_level_) break;
       if (auto gate = checked({{Activation::kSilu}, factor, 0.0, 1.0 / factor})) return gate;
     }
     if (auto found = find_lines()) return found;
@@ -237,6 +243,16 @@ class ActivationFinder {
     return std::nullopt;
   }
 
+  // Whether different numbers have one result that is not 0, as those of max(x, 1e-9) have.
+  bool find_level() const {
+    std::map<double, double> known;  // a number by its result
+    for (size_t i = 0, count = std::min(samples_.x.size(), kLevelsMax); i < count; ++i) {
+      const double x = samples_.x[i], y = samples_.y[i];
+      if (y != 0.0 && known.try_emplace(y, x).first->second != x) return true;
+    }
+    return false;
+  }
+
   // The slope of results of one sign of x, which the sample farthest from 0 shows best.
   double slope(double sign) const {
     size_t best = 0;
@@ -249,7 +265,7 @@ class ActivationFinder {
   // Two lines that meet at 0.
   std::optional<FoundActivation> find_lines() const {
     const double right = slope(1.0), left = slope(-1.0);
-    if (right == left) return std::nullopt;
+    if (right == left || has_level_) return std::nullopt;
     if (left == 0.0) return checked({{Activation::kRelu}, 1.0, 0.0, right});
     if (right == 0.0) return checked({{Activation::kRelu}, -1.0, 0.0, -left});
     return checked({{Activation::kLeakyRelu, as_written(left / right)}, 1.0, 0.0, right});
@@ -362,6 +378,7 @@ class ActivationFinder {
   std::vector<Activation> without_parameter_;
   std::vector<double> factors_;
   std::vector<size_t> fitted_;  // samples
+  bool has_level_ = false;
 };
 
 }  // namespace

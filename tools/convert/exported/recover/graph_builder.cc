@@ -654,7 +654,13 @@ std::optional<ElementSumRef> linear_of_tokens(GraphBuilder& builder, const Eleme
   if (!found || weight.columns != found->inputs.size()) return std::nullopt;
   Windows window;
   window.lines.kernel = found->tokens;
-  if (found->are_last) window.lines.before = found->tokens - 1;
+  const Axis axis = builder.axis_of_stream(builder.stream());
+  if (axis.is_image() && axis.other > 1) {
+    if (found->tokens != axis.rows) return std::nullopt;  // some pixels
+    window.lines.kernel = axis.rows / axis.other;
+    window.columns.kernel = window.width = axis.other;
+  }
+  if (found->are_last && window.width == 1) window.lines.before = found->tokens - 1;
   const ValueId rows = builder.gather(found->columns);
   const ValueId windows = builder.graph.add_windows(builder.name + ".windows", window, rows);
   std::vector<uint32_t> order(found->inputs.size());

@@ -586,7 +586,70 @@ class MovedParts {
 
 }  // namespace
 
+ScoresRef in_order(const Scores& scores) {
+  auto result = std::make_shared<Scores>(scores);
+  for (size_t d = 0; d < scores.order.size(); ++d) {
+    result->shape[scores.order[d]] = scores.shape[d];
+  }
+  result->order.clear();
+  return result;
+}
+
+ScoresRef with_order(const Scores& scores, const std::vector<size_t>& order) {
+  auto result = std::make_shared<Scores>(*in_order(scores));
+  if (std::ranges::is_sorted(order)) return result;
+  const Shape shape = result->shape;
+  for (size_t d = 0; d < order.size(); ++d) result->shape[d] = shape[order[d]];
+  result->order = order;
+  return result;
+}
+
+namespace {
+
+// The dimension of `shape` that each one of the result is. Empty: a movement does anything else.
+std::vector<size_t> permutation_of(const Movement& movement, const Shape& shape) {
+  const size_t rank = shape.size();
+  const bool is_walk = !movement.sources && movement.offset == 0 && movement.walk.size() == rank &&
+                       movement.walk == movement.shape;
+  if (!is_walk) return {};
+  const Shape strides = strides_of(shape);
+  std::vector<size_t> order(rank, rank);
+  std::vector<bool> is_taken(rank, false);
+  // Those of one element, which have no stride of their own, come last.
+  for (const bool are_of_one : {false, true}) {
+    for (size_t d = 0; d < rank; ++d) {
+      if ((movement.walk[d] == 1) != are_of_one) continue;
+      for (size_t from = 0; from < rank && order[d] == rank; ++from) {
+        const bool fits = !is_taken[from] && shape[from] == movement.walk[d] &&
+                          (are_of_one || strides[from] == movement.strides[d]);
+        if (fits) order[d] = from;
+      }
+      if (order[d] == rank) return {};
+      is_taken[order[d]] = true;
+    }
+  }
+  return order;
+}
+
+// Scores whose dimensions are put in another order, or back; null: a movement does anything else.
+ScoresRef permuted_scores(const Scores& scores, const Movement& movement) {
+  if (movement.shape == scores.shape && movement.keeps_order(elements_of(scores.shape))) {
+    return std::make_shared<const Scores>(scores);
+  }
+  std::vector<size_t> order = permutation_of(movement, scores.shape);
+  if (order.empty()) return nullptr;
+  for (size_t& d : order) d = scores.order.empty() ? d : scores.order[d];
+  return with_order(scores, order);
+}
+
+}  // namespace
+
 ScoresRef moved_scores(const Scores& scores, const Movement& movement) {
+  if (!scores.order.empty()) {
+    const ScoresRef made = permuted_scores(scores, movement);
+    refuse_op_if(made == nullptr, kMovesScores);
+    return made;
+  }
   const auto result = std::make_shared<Scores>(scores);
   const size_t rank = scores.shape.size();
   const int64_t queries = scores.shape[rank - 2];
@@ -616,11 +679,11 @@ ScoresRef moved_scores(const Scores& scores, const Movement& movement) {
   std::vector<int64_t> matrices;
   if (!keeps) {
     matrices = moved_matrices(movement, scores.shape);
+    if (matrices.empty() && !scores.zeroed && !scores.is_exponential) {
+      if (ScoresRef made = permuted_scores(scores, movement)) return made;
+    }
     refuse_op_if(scores.has_softmax && matrices.empty(), kAfterSoftmax);
-    refuse_op_if(
-        matrices.empty(),
-        "it pads, cuts or moves scores of attention: not supported are relative positions by "
-        "shifts, and scores of single keys");
+    refuse_op_if(matrices.empty(), kMovesScores);
     refuse_op_if(scores.zeroed || scores.is_exponential, kAfterSoftmax);
   }
   const MovedParts parts(scores.shape, movement.shape, std::move(matrices));

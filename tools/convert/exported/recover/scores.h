@@ -15,7 +15,10 @@ namespace arenite::convert {
 // softmax(scale * query key^T + added), or without the softmax; with a tanh, tanh_factor *
 // tanh(scale * query key^T) + added.
 struct Scores {
-  Shape shape;            // [..., queries, keys], with a `sink` [..., queries, keys + 1]
+  Shape shape;  // [..., queries, keys], with a `sink` [..., queries, keys + 1]
+  // Which of [..., queries, keys] each dimension of `shape` is, where they are in another order.
+  // All else is that of in_order(): ops are done there, and the order is put back.
+  std::vector<size_t> order{};
   ElementSumRef query{};  // [..., queries, dim]; null: `added` alone gives the weights
   ElementSumRef key{};    // [..., keys, dim]
   double scale = 1.0;
@@ -56,6 +59,9 @@ struct ScoreRow {
 // A score of at most this much is one of a hidden key: its weight is 0 in double precision.
 inline constexpr double kHiddenScoreMax = -1000.0;
 
+inline constexpr const char* kMovesScores =
+    "it pads, cuts or moves scores of attention: not supported are relative positions by shifts, "
+    "and scores of single keys";
 inline constexpr const char* kAfterSoftmax =
     "it changes the weights of attention after their softmax: supported are sums and differences "
     "of those of several softmaxes, times one number for each head";
@@ -113,8 +119,12 @@ ElementSumRef without_sink(const GraphBuilder& builder, const Scores& weights,
                            const ElementSumRef& values);
 // Numbers that are the same for all queries, [..., queries, 1], as [..., 1, 1].
 Array of_all_queries(const Array& column);
-// Moved, where the last two dimensions stay what they are, change places, or get or lose a sink.
+// Moved, where the last two dimensions stay what they are, change places, or get or lose a sink, or
+// all are put in another order.
 ScoresRef moved_scores(const Scores& scores, const Movement& movement);
+// The same as [..., queries, keys], and with these of its dimensions.
+ScoresRef in_order(const Scores& scores);
+ScoresRef with_order(const Scores& scores, const std::vector<size_t>& order);
 
 // Attention within windows as one of all tokens (windowed_attention.cc): its scores, its values,
 // and what puts its results back into windows. Nothing where queries of windows do not share out

@@ -616,7 +616,12 @@ std::optional<TracedValue> padded_rows(Tracer& tracer, const std::vector<TracedV
   }
   std::vector<ElementSumRef> values;
   for (const TracedValue& part : parts) values.push_back(tracer.as_sum(part));
-  if (parts.size() == 1) values[0] = tracer.builder.materialised(values[0]);
+  // Rows of a sum are put beside it.
+  const bool has_rows =
+      std::ranges::any_of(values, [](const ElementSumRef& value) { return value->is_plain(); });
+  if (parts.size() == 1 || has_rows) {
+    for (ElementSumRef& value : values) value = tracer.builder.materialised(value);
+  }
   return repeated_rows(tracer.builder, moved(movements[0], values));
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Several outputs of a program as one, and several inputs, by ops that are put after the others and
-// before them.
+// Several outputs of a program as one, and several inputs, or tokens after sequences, by ops that
+// are put after the others and before them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -202,6 +202,69 @@ InputsSideBySide joined_inputs(const ExportedProgram& program, bool takes_ids, b
 }
 
 }  // namespace
+
+namespace {
+
+Call turned_rows(uint32_t from, uint32_t to) {
+  return {.op = "transpose",
+          .overload = "int",
+          .arguments = {{"self", ValueRef{from}}, {"dim0", int64_t{0}}, {"dim1", int64_t{1}}},
+          .outputs = {to}};
+}
+
+Array turned_rows(const Array& array) {
+  const Shape& shape = array.shape();
+  const int64_t width = shape.size() > 2 ? shape[2] : 1;
+  Shape walk = {shape[1], shape[0], width};
+  const Movement turn = {
+      .shape = walk, .walk = walk, .strides = {width, shape[1] * width, int64_t{1}}};
+  walk.resize(shape.size());
+  return Array::real(walk, turn.apply<double>(array.to_reals())).to(array.type());
+}
+
+}  // namespace
+
+std::shared_ptr<const ExportedProgram> sequences_first(const ExportedProgram& program) {
+  ExportedProgram turned = program;
+  const std::vector<const ExportedInput*> inputs = program.user_inputs();
+  std::vector<Call> before;
+  std::optional<Extent> sequences;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    ExportedValue own = program.values[inputs[i]->value];
+    const size_t rank = is_real(own.type) ? 3 : 2;
+    if (own.type == ElementType::kBool || own.sizes.size() != rank) continue;
+    // Where nothing tells, there are fewer sequences than tokens.
+    const bool are_more = !own.sizes[0].is_fixed() || own.sizes[0].size > own.sizes[1].size;
+    const bool fits = own.sizes[1].is_fixed() && own.sizes[1].size > 1 && are_more &&
+                      sequences.value_or(own.sizes[1]) == own.sizes[1];
+    if (!fits) return nullptr;
+    sequences = own.sizes[1];
+    std::swap(own.sizes[0], own.sizes[1]);
+    const auto value = static_cast<uint32_t>(turned.values.size());
+    turned.values.push_back(own);
+    std::ranges::find(turned.inputs, inputs[i]->value, &ExportedInput::value)->value = value;
+    before.push_back(turned_rows(value, inputs[i]->value));
+    if (!turned.sample_inputs.empty()) {
+      turned.sample_inputs[i] = turned_rows(turned.sample_inputs[i]);
+    }
+  }
+  if (!sequences) return nullptr;
+  turned.nodes.insert(turned.nodes.begin(), before.begin(), before.end());
+  for (Argument& output : turned.outputs) {
+    const ValueRef* const given = output.as<ValueRef>();
+    if (given == nullptr) continue;
+    ExportedValue own = turned.values[given->value];
+    const bool is_turned =
+        own.sizes.size() > 1 && own.sizes[1] == *sequences && own.sizes[0] != *sequences;
+    if (!is_turned) continue;
+    std::swap(own.sizes[0], own.sizes[1]);
+    const auto value = static_cast<uint32_t>(turned.values.size());
+    turned.nodes.push_back(turned_rows(given->value, value));
+    turned.values.push_back(std::move(own));
+    output = ValueRef{value};
+  }
+  return std::make_shared<const ExportedProgram>(std::move(turned));
+}
 
 InputsSideBySide inputs_side_by_side(const ExportedProgram& program, bool takes_ids) {
   InputsSideBySide joined = joined_inputs(program, takes_ids, false);

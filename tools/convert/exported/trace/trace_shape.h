@@ -221,6 +221,10 @@ struct InputsSideBySide {
 // With `takes_ids` whole numbers are columns, too, and there are some among them.
 InputsSideBySide inputs_side_by_side(const ExportedProgram& program, bool takes_ids);
 
+// The program whose inputs and outputs are [sequences, tokens, ..] where those of `program` are
+// [tokens, sequences, ..], of several sequences. Null: they cannot be.
+std::shared_ptr<const ExportedProgram> sequences_first(const ExportedProgram& program);
+
 // ---- parts of a program ----
 
 // The program without ops that this value does not need, such as a second output's.

@@ -377,9 +377,9 @@ std::optional<TracedValue> refuse_empty(Tracer&, const Call& call) {
 
 // After complex numbers and movements, the first that knows an op follows it.
 constexpr OpHandler* kHandlers[] = {
-    refuse_empty, op_of_one,  layer_op,      decomposed_op,   matrix_op,  convolution_op,
-    max_pool_op,  nearest_op, mean_of_lines, written_softmax, score_op,   softmax_of_rows,
-    norm_op,      sum_op,     filled_by_ids, pooling_op,      function_op};
+    refuse_empty,    ordered_score_op, op_of_one,  layer_op,      decomposed_op,   matrix_op,
+    convolution_op,  max_pool_op,      nearest_op, mean_of_lines, written_softmax, score_op,
+    softmax_of_rows, norm_op,          sum_op,     filled_by_ids, pooling_op,      function_op};
 
 // The stream of the first value that has one.
 std::optional<uint32_t> stream_of(const GraphBuilder& builder, const Call& call) {

@@ -103,9 +103,9 @@ class Tracer {
 
 using OpHandler = std::optional<TracedValue>(Tracer& tracer, const Call& call);
 
-OpHandler complex_op, op_of_one, layer_op, decomposed_op, matrix_op, convolution_op, max_pool_op,
-    nearest_op, mean_of_lines, written_softmax, score_op, softmax_of_rows, norm_op, sum_op,
-    filled_by_ids, pooling_op;
+OpHandler complex_op, ordered_score_op, op_of_one, layer_op, decomposed_op, matrix_op,
+    convolution_op, max_pool_op, nearest_op, mean_of_lines, written_softmax, score_op,
+    softmax_of_rows, norm_op, sum_op, filled_by_ids, pooling_op;
 // Any op that works on each number or each row by itself, for later.
 OpHandler function_op;
 // An op that is made of others, by these.

@@ -57,6 +57,28 @@ TEST(TraceShape, HasTheTokensFirstWhereOneSequenceIsSecond) {
   EXPECT_EQ(shape.input_shape(), (Shape{7, 1, 16}));
 }
 
+// Of as many columns as tokens, too.
+TEST(TraceShape, HasTheColumnsFirstWhereAConvolutionReadsThem) {
+  for (const bool is_turned : {false, true}) {
+    ExportedProgram made = *program({features({{1}, {5}, {5}})});
+    made.values.push_back(features({{5}, {5}, {3}}));  // weights
+    made.values.push_back(features({{1}, {5}, {5}}));
+    made.nodes.push_back(
+        {.op = "transpose",
+         .overload = "int",
+         .arguments = {{"self", ValueRef{0}}, {"dim0", int64_t{1}}, {"dim1", int64_t{2}}},
+         .outputs = {2}});
+    made.values.push_back(features({{1}, {5}, {3}}));
+    made.nodes.push_back(
+        {.op = "conv1d",
+         .overload = "default",
+         .arguments = {{"input", ValueRef{is_turned ? 2u : 0u}}, {"weight", ValueRef{1}}},
+         .outputs = {3}});
+    const TraceShape shape(std::make_shared<const ExportedProgram>(std::move(made)));
+    EXPECT_EQ(shape.columns_first(), !is_turned);
+  }
+}
+
 TEST(TraceShape, HasAnyNumberOfTokensThatIsASymbol) {
   const TraceShape shape(program({features({{3}, kSymbol, {16}})}));
   EXPECT_TRUE(shape.is_dynamic());

@@ -47,8 +47,10 @@ bool feeds_convolution(const ExportedProgram& program, uint32_t input) {
     const Shape made = program.values[node.outputs[0]].shape();
     const bool has_zeros = pads && made.size() == shape.size();
     const bool is_one_column = widens && made.size() == 3 && made[1] == 1;
+    const bool turns = is_one_of(node.op, {"transpose", "permute", "movedim", "moveaxis",
+                                           "swapaxes", "swapdims", "mT", "adjoint"});
     if (is_one_column) of_samples.insert(node.outputs[0]);
-    if (made == shape || has_zeros || is_one_column) same.insert(node.outputs[0]);
+    if ((made == shape && !turns) || has_zeros || is_one_column) same.insert(node.outputs[0]);
   }
   return false;
 }
@@ -129,7 +131,8 @@ TraceShape::TraceShape(std::shared_ptr<const ExportedProgram> program, const Exp
     if (!sizes[d].is_fixed() && rows == 2 && sizes[1 - d].is_fixed()) axis_ = d;
   }
   const bool has_longer_rows = rank == 3 && sizes[1].is_fixed() && !sizes[2].is_fixed();
-  if (!is_integer(value.type) && rank == 3 &&
+  const bool has_more_rows = rank == 3 && !sizes[1].is_fixed() && sizes[2].is_fixed();
+  if (!is_integer(value.type) && rank == 3 && !has_more_rows &&
       (has_longer_rows || feeds_convolution(*program_, input_->value))) {
     columns_first_ = true;
     axis_ = 2;

@@ -24,6 +24,8 @@ struct CacheShape {
   uint32_t kv_heads = 0;
   uint32_t head_dim = 0;  // 0: no keys are kept (the mask alone gives the scores)
   uint32_t value_dim = 0;
+
+  friend bool operator==(const CacheShape&, const CacheShape&) = default;
 };
 
 // The cache of one attention op, for one sequence; of each key/value head
@@ -105,9 +107,12 @@ class CacheLayout {
   // One panel of value columns of one page.
   constexpr size_t value_panel(uint32_t page, uint32_t panel) const {
     const uint32_t place = page % pages_;
-    const size_t pages_before = size_t{place} * value_panels() * (kPagePositions + extra_rows());
-    return value_begin() +
-           (pages_before + size_t{panel} * (page_positions(place) + extra_rows())) * row_bytes();
+    const size_t rows_before = size_t{place} * value_panels() * (kPagePositions + extra_rows());
+    return value_begin() + rows_before * row_bytes() + panel * value_panel_bytes(place);
+  }
+  // From one panel of a page to the next.
+  constexpr size_t value_panel_bytes(uint32_t page) const {
+    return size_t{page_positions(page) + extra_rows()} * row_bytes();
   }
   // The same for integers.
   constexpr size_t integer_key(uint32_t position) const {

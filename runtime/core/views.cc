@@ -48,15 +48,18 @@ void read_packed_row(const WeightView& weights, uint32_t row, float* to) {
     for (uint32_t i = 0; i < weights.columns; ++i) to[i] = from[size_t{i} * packing.nr];
     return;
   }
+  const bool is_q4 = linked(Need::kQ4) && weights.type == TensorType::kQ4;
+  float scale = 0.0f;  // of q4 for each block
   for (uint32_t i = 0; i < weights.columns; ++i) {
-    const PanelPlace place = panel_place(packing, i, lane);
-    const std::byte* const number = panel + place.byte;
-    const std::byte* const scale = panel + panel_scale(packing, weights.columns, i, lane);
-    if (linked(Need::kQ4) && weights.type == TensorType::kQ4) {
-      to[i] = static_cast<float>(16 * int4(*number, place.high_half)) * bfloat16(scale);
-    } else {
-      to[i] = static_cast<float>(load<int8_t>(number)) * load<float>(scale);
+    if (i % kQ4Block == 0) {
+      const std::byte* const from = panel + panel_scale(packing, weights.columns, i, lane);
+      scale = is_q4 ? bfloat16(from) : load<float>(from);
     }
+    const PanelPlace place = panel_place(packing, i, lane);
+    const std::byte number = panel[place.byte];
+    const int32_t steps =
+        is_q4 ? 16 * int4(number, place.high_half) : int32_t{static_cast<int8_t>(number)};
+    to[i] = static_cast<float>(steps) * scale;
   }
 }
 

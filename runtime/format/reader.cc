@@ -36,14 +36,6 @@ const uint32_t* records(const Model* model, flatbuffers::voffset_t field) {
   return list_at(model, field);
 }
 
-template <typename T, typename Record>
-const T* first_record(const Model* model, flatbuffers::voffset_t field) {
-  return reinterpret_cast<const T*>(records<T, Record>(model, field) + 1);
-}
-
-// How many records a list has whose first lies here: FlatBuffers writes it in front.
-uint32_t count_of(const void* first) { return static_cast<const uint32_t*>(first)[-1]; }
-
 // A string of a list that may be shorter than what it has names for.
 const char* text(const flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>* names,
                  uint32_t index) {
@@ -55,22 +47,21 @@ const char* text(const flatbuffers::Vector<flatbuffers::Offset<flatbuffers::Stri
 ModelReader::ModelReader(std::span<const std::byte> file)
     : file_(file.data()),
       model_(GetModel(file.data())),
-      inputs_(first_record<InputView, Input>(model_, Model::VT_INPUTS)),
-      functions_(first_record<FunctionView, Function>(model_, Model::VT_FUNCTIONS)),
+      inputs_(records<InputView, Input>(model_, Model::VT_INPUTS)),
+      functions_(records<FunctionView, Function>(model_, Model::VT_FUNCTIONS)),
       axes_(records<arenite::Axis, Axis>(model_, Model::VT_AXES)),
       slots_(records<SlotView, Slot>(model_, Model::VT_SLOTS)),
       ops_(records<OpView, Op>(model_, Model::VT_OPS)),
       tensors_(records<TensorShape, Tensor>(model_, Model::VT_TENSORS)),
       caches_(records<CacheView, Cache>(model_, Model::VT_CACHES)),
-      masks_(first_record<MaskRecord, Mask>(model_, Model::VT_MASKS)),
-      offsets_(list_at(model_, Model::VT_TENSOR_OFFSETS) + 1) {}
+      masks_(records<MaskRecord, Mask>(model_, Model::VT_MASKS)),
+      packed_(records<PackedView, Packed>(model_, Model::VT_PACKED)),
+      offsets_(list_at(model_, Model::VT_TENSOR_OFFSETS)) {}
 
 const char* ModelReader::producer() const { return model_->producer()->c_str(); }
 const char* ModelReader::name() const { return model_->name()->c_str(); }
 const char* ModelReader::architecture() const { return model_->architecture()->c_str(); }
 
-uint32_t ModelReader::stored_inputs() const { return count_of(inputs_); }
-uint32_t ModelReader::stored_functions() const { return count_of(functions_); }
 bool ModelReader::has_one_function() const {
   if (((stored_inputs() ^ 1) | (stored_functions() ^ 1)) != 0) return false;
   const FunctionView& all = functions_[0];
@@ -108,7 +99,7 @@ void ModelReader::for_each_read(uint32_t of, Visit visit) const {
     if (own.kind != OpKind::kAttention || own.views[kValue].width != 0) continue;
     const uint32_t index = own.numbers[AttentionOp::kCache];
     const uint32_t slot = own.views[kOutput].slot;
-    if (index < caches() && slot < slots() && slots_[slot].axis < axes_.count) {
+    if (index < caches() && slot < slots() && slots_[slot].axis < axes_.count()) {
       visit(whole_axis(slots_[slot].axis), cache(index).axis);
     }
   }
@@ -136,6 +127,7 @@ OpRange ModelReader::run_of_blocks(uint32_t op) const {
 uint32_t ModelReader::inputs_read(uint32_t of) const {
   uint32_t read = 0;
   if constexpr (kFunctionsLinked) {
+    if (function(of).inputs + 1 == uint32_t{1} << inputs()) return 0;  // it takes all
     for_each_read(of, [&](uint32_t, uint32_t keys) { read |= inputs_of_axis(keys); });
     read &= ~function(of).inputs;
   }
@@ -176,6 +168,10 @@ AxisRows ModelReader::rows_of_axes(const InputTokens& tokens, uint32_t sequences
   return rows;
 }
 
+uint32_t ModelReader::area_of(uint32_t axis) const {
+  return linked(Need::kJoin) ? arenite::area_of(axes(), axis) : axis;
+}
+
 uint32_t ModelReader::labels() const { return *list_at(model_, Model::VT_LABELS); }
 const char* ModelReader::label(uint32_t index) const { return text(model_->labels(), index); }
 
@@ -212,25 +208,18 @@ MaskView ModelReader::mask(uint32_t index) const {
 uint32_t ModelReader::hidden_states() const { return *list_at(model_, Model::VT_HIDDEN_STATES); }
 
 const HiddenStateView& ModelReader::hidden_state(uint32_t index) const {
-  return first_record<HiddenStateView, HiddenState>(model_, Model::VT_HIDDEN_STATES)[index];
-}
-
-uint32_t ModelReader::packed_count() const { return *list_at(model_, Model::VT_PACKED); }
-
-const PackedView& ModelReader::packed(uint32_t index) const {
-  return first_record<PackedView, Packed>(model_, Model::VT_PACKED)[index];
+  return List<HiddenStateView>(
+      records<HiddenStateView, HiddenState>(model_, Model::VT_HIDDEN_STATES))[index];
 }
 
 SelfTestView ModelReader::self_test() const { return *plain<SelfTestView>(model_->self_test()); }
 
-uint32_t ModelReader::tensor_offsets() const { return count_of(offsets_); }
-
 WeightView ModelReader::weights(uint32_t packed_index, uint32_t index) const {
-  const PackedView& stored = packed(packed_index);
   const TensorShape& shape = tensor(index);
   const bool is_packed = shape.layout == Layout::kGemm;
-  return {file_ + stored.segment.begin() + tensor_offset(packed_index, index), shape.type,
-          is_packed ? stored.packing(shape.type) : Packing{}, shape.outputs, shape.inputs};
+  return {data(packed_index, index), shape.type,
+          is_packed ? packed(packed_index).packing(shape.type) : Packing{}, shape.outputs,
+          shape.inputs};
 }
 
 uint32_t ModelReader::file_targets() const {
@@ -288,7 +277,7 @@ Windows ModelReader::windows_of(const OpView& op) const {
   const uint32_t kernel = is_pool        ? op.numbers[MaxPoolOp::kKernel]
                           : is_depthwise ? tensor(index).outputs
                                          : tensor(index).inputs / input.width;
-  if (from < axes_.count && to < axes_.count && axes_[from].is_image()) {
+  if (from < axes_.count() && to < axes_.count() && axes_[from].is_image()) {
     constexpr uint32_t kEach = 0x10001;
     return image_windows(axes_[from], axes_[to], from == to ? kEach : axes_[to].stride, kernel,
                          op.numbers);
@@ -299,7 +288,7 @@ Windows ModelReader::windows_of(const OpView& op) const {
   lines.before = op.numbers[ConvolutionOp::kBefore];
   // As many as there are rows, or as the axis says.
   const arenite::Axis same = {.stride = 1, .window = 1};
-  const arenite::Axis& axis = from == to || to >= axes_.count ? same : axes_[to];
+  const arenite::Axis& axis = from == to || to >= axes_.count() ? same : axes_[to];
   lines.stride = axis.stride;
   lines.after = lines.span() - lines.before - static_cast<uint32_t>(axis.window);
   return {lines, {}, 1};
@@ -349,7 +338,7 @@ bool ModelReader::all_masks(uint32_t of, Test test) const {
     const uint32_t index = own.numbers[AttentionOp::kCache];
     const uint32_t mask = own.numbers[AttentionOp::kMask];
     const bool is_sound = own.views[kOutput].slot < slots() && index < caches() && mask < masks();
-    if (!is_sound || axis_of_op(i) >= axes_.count) continue;
+    if (!is_sound || axis_of_op(i) >= axes_.count()) continue;
     if (whole_axis(axis_of_op(i)) == cache(index).axis) used[mask % kMasksMax] = true;
   }
   for (uint32_t i = 0; i < masks(); ++i) {
@@ -364,7 +353,7 @@ bool ModelReader::causal(uint32_t of) const {
   for (uint32_t i = 0; i < inputs(); ++i) {
     if (takes(of, i) && tokens_min(i) > 1) return false;
   }
-  for (uint32_t i = 0; kAxesLinked && i < axes_.count; ++i) {
+  for (uint32_t i = 0; kAxesLinked && i < axes_.count(); ++i) {
     if (kFunctionsLinked && (inputs_of_axis(i) & function(of).inputs) == 0) continue;
     const bool begins_with_tokens =
         axes_[i].kind == AxisKind::kJoined && axes_[axes_[i].source].kind != AxisKind::kConstants;
@@ -387,9 +376,13 @@ bool ModelReader::causal(uint32_t of) const {
 
 bool ModelReader::takes_pairs(uint32_t input) const {
   if constexpr (!linked(Need::kPairMask)) return false;
-  for (uint32_t i = 0; i < ops(); ++i) {
-    const uint32_t* const numbers = op(i).numbers;
-    if (op(i).kind == OpKind::kAttention && is_pairs(mask(numbers[AttentionOp::kMask])) &&
+  const auto is_pairs = [&](uint32_t mask) {
+    return mask_record(mask).kind == static_cast<uint32_t>(MaskKind::kPairs);
+  };
+  uint32_t left = masks();  // most models have none, whose ops need not be looked at
+  while (left != 0 && !is_pairs(left - 1)) --left;
+  for (uint32_t i = 0; left != 0 && i < ops(); ++i) {
+    if (op(i).kind == OpKind::kAttention && is_pairs(op(i).numbers[AttentionOp::kMask]) &&
         axis_of_op(i) == axis_of_input(input)) {
       return true;
     }
@@ -399,7 +392,7 @@ bool ModelReader::takes_pairs(uint32_t input) const {
 
 bool ModelReader::sees_everything(uint32_t of) const {
   if (kWindowsLinked && sees_windows(of)) return false;
-  for (uint32_t i = 0; linked(Need::kSelectTurns) && i < axes_.count; ++i) {
+  for (uint32_t i = 0; linked(Need::kSelectTurns) && i < axes_.count(); ++i) {
     if (axes_[i].kind == AxisKind::kTurns) return false;  // whose rows know of no gaps
   }
   return all_masks(of, [&](uint32_t i) { return shows_everything(mask_record(i)); });

@@ -69,6 +69,8 @@ struct CacheView {
   CacheShape shape;
   uint32_t lookback = kUnlimited;  // positions before a query that must be held
   uint32_t axis = 0;               // of keys and values
+
+  friend bool operator==(const CacheView&, const CacheView&) = default;
 };
 
 // The header of a mask; its lists are a part of the model's mask words.
@@ -142,14 +144,14 @@ class ModelReader {
   const char* architecture() const;
   // In a build whose models have one input and one function, there is nothing to count.
   uint32_t inputs() const { return kFunctionsLinked ? stored_inputs() : 1; }
-  uint32_t stored_inputs() const;
+  uint32_t stored_inputs() const { return inputs_.count(); }
   const InputView& input(uint32_t index) const { return inputs_[index]; }
   const char* input_name(uint32_t index) const;
   uint32_t axis_of_input(uint32_t index) const { return kFunctionsLinked ? input(index).axis : 0; }
   uint32_t functions() const { return kFunctionsLinked ? stored_functions() : 1; }
   // Whether one function with one input is the whole program.
   bool has_one_function() const;
-  uint32_t stored_functions() const;
+  uint32_t stored_functions() const { return functions_.count(); }
   const FunctionView& function(uint32_t index) const {
     return kFunctionsLinked ? find_function(index) : functions_[0];
   }
@@ -190,7 +192,7 @@ class ModelReader {
   uint32_t output_slot(uint32_t of = 0) const { return function(of).output_slot; }
   TensorType kv_cache() const;  // of sessions that do not say
 
-  std::span<const arenite::Axis> axes() const { return {axes_.data, axes_.count}; }
+  std::span<const arenite::Axis> axes() const { return {&axes_[0], axes_.count()}; }
   // In a build whose models have no others, all axes but the first are of rows that are asked for.
   AxisKind kind_of_axis(uint32_t axis) const {
     if constexpr (!kAxesLinked) return axis == 0 ? AxisKind::kInput : AxisKind::kAsked;
@@ -226,41 +228,38 @@ class ModelReader {
   AxisKind kind_of_slot(uint32_t index) const { return kind_of_axis(slot(index).axis); }
   // As rows_of_axes and area_of (arena_formula.h). REQUIRES: verify_axes.
   AxisRows rows_of_axes(const InputTokens& tokens, uint32_t sequences, bool all_rows) const;
-  uint32_t area_of(uint32_t axis) const {
-    if constexpr (!linked(Need::kJoin)) return axis;
-    return arenite::area_of(axes(), axis);
-  }
+  uint32_t area_of(uint32_t axis) const;
   // Rows of a sequence of so many tokens on an axis whose rows have positions.
   uint32_t rows_on(uint32_t axis, const InputTokens& tokens) const {
-    if constexpr (!kAxesLinked) return tokens[0];
+    if (!kAxesLinked || axes_[axis].kind == AxisKind::kInput) return tokens[source_of_axis(axis)];
     return rows_of_axes(tokens, 1, true)[axis];
   }
   uint32_t axis_of_cache(uint32_t index) const {
     if constexpr (!kAxesLinked) return 0;
     return cache(index).axis;
   }
-  uint32_t slots() const { return slots_.count; }
+  uint32_t slots() const { return slots_.count(); }
   const SlotView& slot(uint32_t index) const { return slots_[index]; }
-  uint32_t ops() const { return ops_.count; }
+  uint32_t ops() const { return ops_.count(); }
   const OpView& op(uint32_t index) const { return ops_[index]; }
   const char* op_name(uint32_t index) const;
-  uint32_t tensors() const { return tensors_.count; }
+  uint32_t tensors() const { return tensors_.count(); }
   const TensorShape& tensor(uint32_t index) const { return tensors_[index]; }
   const char* tensor_name(uint32_t index) const;
-  uint32_t caches() const { return caches_.count; }
+  uint32_t caches() const { return caches_.count(); }
   const CacheView& cache(uint32_t index) const { return caches_[index]; }
   // Of queries. REQUIRES: an attention op, whose cache has values.
   uint32_t heads_of(const OpView& op) const {
     return op.views[kOutput].width / cache(op.numbers[AttentionOp::kCache]).shape.value_dim;
   }
-  uint32_t masks() const { return reinterpret_cast<const uint32_t*>(masks_)[-1]; }
+  uint32_t masks() const { return masks_.count(); }
   const MaskRecord& mask_record(uint32_t index) const { return masks_[index]; }
   uint32_t mask_words() const;
   MaskView mask(uint32_t index) const;  // REQUIRES: verify_masks
   uint32_t hidden_states() const;
   const HiddenStateView& hidden_state(uint32_t index) const;
-  uint32_t packed_count() const;
-  const PackedView& packed(uint32_t index) const;
+  uint32_t packed_count() const { return packed_.count(); }
+  const PackedView& packed(uint32_t index) const { return packed_[index]; }
   SelfTestView self_test() const;
   // Whether the file says how sound becomes the features of input 0, and how; else nothing.
   bool has_sound() const;
@@ -268,7 +267,7 @@ class ModelReader {
   uint32_t sound_bytes() const;  // that a stream works in, of each sequence
 
   // Places of all tensors of all targets: how many in all, and one of them.
-  uint32_t tensor_offsets() const;
+  uint32_t tensor_offsets() const { return offsets_.count(); }
   const arenite::ArenaFormula& formula(uint32_t packed_index) const {
     return packed(packed_index).formula;
   }
@@ -277,6 +276,9 @@ class ModelReader {
   }
 
   // A tensor, where it lies in the file.
+  const std::byte* data(uint32_t packed_index, uint32_t tensor) const {
+    return file_ + packed(packed_index).segment.begin() + tensor_offset(packed_index, tensor);
+  }
   WeightView weights(uint32_t packed_index, uint32_t tensor) const;
 
   uint32_t file_targets() const;  // bit set
@@ -290,16 +292,16 @@ class ModelReader {
   bool takes_pairs(uint32_t input = 0) const;
 
  private:
-  // A list of records.
+  // A list of records, which follow their count.
   template <typename T>
-  struct List {
-    const T* data;
-    uint32_t count;
+  class List {
+   public:
+    explicit List(const uint32_t* list) : data_(reinterpret_cast<const T*>(list + 1)) {}
+    uint32_t count() const { return reinterpret_cast<const uint32_t*>(data_)[-1]; }
+    const T& operator[](uint32_t index) const { return data_[index]; }
 
-    // From the count, which the records follow.
-    explicit List(const uint32_t* list)
-        : data(reinterpret_cast<const T*>(list + 1)), count(*list) {}
-    const T& operator[](uint32_t index) const { return data[index]; }
+   private:
+    const T* data_;
   };
 
   const FunctionView& find_function(uint32_t index) const;
@@ -318,15 +320,16 @@ class ModelReader {
   const std::byte* file_;
   const Model* model_;
   // What every step reads.
-  const InputView* inputs_;
-  const FunctionView* functions_;
+  List<InputView> inputs_;
+  List<FunctionView> functions_;
   List<arenite::Axis> axes_;
   List<SlotView> slots_;
   List<OpView> ops_;
   List<TensorShape> tensors_;
   List<CacheView> caches_;
-  const MaskRecord* masks_;
-  const uint32_t* offsets_;
+  List<MaskRecord> masks_;
+  List<PackedView> packed_;
+  List<uint32_t> offsets_;
 };
 
 // To every query, whatever the distance.

@@ -41,6 +41,7 @@ std::remove_pointer_t<IntegerValuesKernel> dsp_integer_values;
 std::remove_pointer_t<BinaryKernel> cortex_m_add, cortex_m_multiply;
 std::remove_pointer_t<WithConstantKernel> cortex_m_add_constant, cortex_m_scale;
 std::remove_pointer_t<SumKernel> cortex_m_sum;
+std::remove_pointer_t<RotateKernel> cortex_m_rotate;
 
 // With MVE: cortex_m_mve.cc and, for attention, cortex_m_mve_attention.cc. Those after the first
 // six where MVE has floats. The second REQUIRES: no more than 2^14 steps from zero.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums and products of rows of floats for Cortex-M with an FPU, with or without vectors, which
-// would flush denormals to zero. Compilers load and store numbers one by one; here eight share an
-// instruction. The bits are those of XNNPACK's scalar kernels.
+// Sums and products of rows of floats, complex ones, too, for Cortex-M with an FPU, with or without
+// vectors, which would flush denormals to zero. Compilers load and store numbers one by one; here
+// eight share an instruction. The bits are those of XNNPACK's scalar kernels.
 #include "kernels/cortex_m.h"
 
 #if defined(ARENITE_HAVE_FPU_ROWS)
@@ -71,6 +71,40 @@ void cortex_m_add_constant(size_t bytes, const float* a, const float* constant, 
 
 void cortex_m_scale(size_t bytes, const float* a, const float* constant, float* y) {
   with_constant<false>(bytes, a, *constant, y);
+}
+
+void cortex_m_rotate(size_t bytes, const float* a, const float* b, float* y) {
+  const size_t count = bytes / sizeof(float);
+  const float* a_side = a + count;  // imaginary parts
+  const float* b_side = b + count;
+  float* y_side = y + count;
+  for (const float* const whole = a + count / 4 * 4; a != whole;) {
+    asm volatile(
+        "vldm %[a]!, {s0-s3}\n"
+        "vldm %[b]!, {s8-s11}\n"
+        "vldm %[a_side]!, {s4-s7}\n"
+        "vldm %[b_side]!, {s12-s15}\n"
+        "vmul.f32 s16, s0, s8\n vmul.f32 s17, s1, s9\n"
+        "vmul.f32 s18, s2, s10\n vmul.f32 s19, s3, s11\n"
+        "vmul.f32 s0, s0, s12\n vmul.f32 s1, s1, s13\n"
+        "vmul.f32 s2, s2, s14\n vmul.f32 s3, s3, s15\n"
+        "vmls.f32 s16, s4, s12\n vmls.f32 s17, s5, s13\n"
+        "vmls.f32 s18, s6, s14\n vmls.f32 s19, s7, s15\n"
+        "vmla.f32 s0, s4, s8\n vmla.f32 s1, s5, s9\n"
+        "vmla.f32 s2, s6, s10\n vmla.f32 s3, s7, s11\n"
+        "vstm %[y]!, {s16-s19}\n"
+        "vstm %[y_side]!, {s0-s3}"
+        : [a] "+r"(a), [b] "+r"(b), [y] "+r"(y), [a_side] "+r"(a_side), [b_side] "+r"(b_side),
+          [y_side] "+r"(y_side)
+        :
+        : "s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11", "s12", "s13",
+          "s14", "s15", "s16", "s17", "s18", "s19", "memory");
+  }
+  for (size_t i = 0; i < count % 4; ++i) {
+    const float real = a[i] * b[i] - a_side[i] * b_side[i];
+    y_side[i] = a[i] * b_side[i] + a_side[i] * b[i];
+    y[i] = real;
+  }
 }
 
 void cortex_m_sum(size_t bytes, const float* x, float* sum) {

@@ -40,8 +40,8 @@ struct QuantizedRow {
 
 // The same for rows in int8, as `quantize` makes them, of at least padded_inputs bytes: numbers
 // beyond k do not count. Sums of products are exact, of q4 within each block.
-// REQUIRES: a_rows has kRowsMax entries, those beyond `rows` like the last: a kernel for more rows
-// computes the last one several times. `scratch` is the thread's: product_scratch_bytes.
+// REQUIRES: a_rows has packing.mr entries, those beyond `rows` like the last: a kernel for more
+// rows computes the last one several times. `scratch` is the thread's: product_scratch_bytes.
 using QuantizedGemmKernel = void (*)(size_t rows, size_t columns, size_t k, const int8_t* a,
                                      size_t a_stride_bytes, const void* w, float* c,
                                      size_t c_stride_bytes, const QuantizedRow* a_rows,

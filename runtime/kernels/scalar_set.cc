@@ -66,13 +66,12 @@ consteval KernelSet scalar_kernels(Target target, const char* name, const Produc
     set.f32.gemm[rows] = products.f32;
   }
 #if defined(ARENITE_HAVE_FPU_ROWS)
-  if (target != Target::kPortable) {
-    set.sum = cortex_m_sum;
-    set.add = cortex_m_add;
-    set.multiply = cortex_m_multiply;
-    set.add_constant = cortex_m_add_constant;
-    set.scale = cortex_m_scale;
-  }
+  set.sum = cortex_m_sum;
+  set.add = cortex_m_add;
+  set.multiply = cortex_m_multiply;
+  set.add_constant = cortex_m_add_constant;
+  set.scale = cortex_m_scale;
+  set.rotate = cortex_m_rotate;
 #endif
   return set;
 }

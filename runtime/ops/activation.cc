@@ -14,8 +14,9 @@ namespace {
 constexpr uint32_t kChunk = 256;
 
 // gate = sigmoid(gate). The kernel for AVX-512 makes numbers beyond 10^14 not a number; this is far
-// beyond where every float's sigmoid is 0 or 1. Of constant length, for the vectorizer.
-void sigmoid(const KernelSet& kernels, size_t bytes, float (&gate)[kChunk]) {
+// beyond where every float's sigmoid is 0 or 1. Of constant length, for the vectorizer. Out of
+// line, or compilers find that it reads what was not written where kernels saturate.
+[[gnu::noinline]] void sigmoid(const KernelSet& kernels, size_t bytes, float (&gate)[kChunk]) {
   constexpr float kMost = 512.0f;
   if (kernels.sigmoid_saturates) return kernels.sigmoid(bytes, gate, gate);
   for (float& value : gate) {
@@ -56,8 +57,9 @@ void by_sigmoid(const KernelSet& kernels, Activation function, float parameter, 
   const bool is_exp = linked(Need::kExp) && function == Activation::kExp;
   float gate[kChunk];
   // Where MVE is, all kernels saturate: what is not read need not be written.
-  if (!kMveLinked) std::memset(gate, 0, sizeof(gate));
-  const bool is_direct = kMveLinked && !is_gelu && !is_softplus && !is_exp;
+  const bool saturates = kMveLinked || kernels.sigmoid_saturates;
+  if (!saturates) std::memset(gate, 0, sizeof(gate));
+  const bool is_direct = saturates && !is_gelu && !is_softplus && !is_exp;
   if (linked(Need::kElu) && function == Activation::kElu) {
     elu(kernels, parameter, count, x, y, gate);
     return;

@@ -321,19 +321,21 @@ void weigh_values(const KernelSet& kernels, const Attention& op, const Block& bl
     // A kernel passes from panel to panel by itself where it multiplies with a whole page.
     const bool is_whole = is_first && keys == block.cache.page_positions(page);
     const uint32_t columns_max = is_whole ? op.shape.value_dim : nr;
+    const std::byte* panel = block.cache.values(block.kv_head, page, 0);
+    const size_t panel_bytes = block.cache.value_panel_bytes(page);
     for (uint32_t column = 0; column < op.shape.value_dim; column += columns_max) {
       const uint32_t columns_left = op.shape.value_dim - column;
       const uint32_t columns = columns_left < columns_max ? columns_left : columns_max;
       float* const output = block.output.data + column;
       products.gemm[block.rows](
           block.rows, columns, keys * sizeof(float), scratch.scores + (first - block.origin),
-          scratch.stride * sizeof(float), block.cache.values(block.kv_head, page, column / nr),
-          is_first ? output : scratch.tile,
+          scratch.stride * sizeof(float), panel, is_first ? output : scratch.tile,
           (is_first ? block.output.stride : size_t{nr}) * sizeof(float));
       for (uint32_t r = 0; r < block.rows && !is_first; ++r) {
         float* row = output + r * block.output.stride;
         kernels.add(columns * sizeof(float), row, scratch.tile + r * nr, row);
       }
+      panel += panel_bytes;
     }
   }
 }

@@ -39,8 +39,14 @@ void KvCache::append_keys(const KernelSet& kernels, uint32_t kv_head, uint32_t p
     const uint32_t lanes = left < nr - lane ? left : nr - lane;
     float* panel = reinterpret_cast<float*>(begin + layout.key_panel(position + row - lane));
     if (lane == 0) std::memset(panel, 0, nr * sizeof(float));
-    kernels.transpose(lanes, layout.shape().head_dim, keys.row(row), keys.stride * sizeof(float),
-                      panel + nr + lane, nr * sizeof(float));
+    const float* const from = keys.row(row);
+    float* to = panel + nr + lane;
+    if (lanes == 1) {
+      for (uint32_t i = 0; i < layout.shape().head_dim; ++i, to += nr) *to = from[i];
+    } else {
+      kernels.transpose(lanes, layout.shape().head_dim, from, keys.stride * sizeof(float), to,
+                        nr * sizeof(float));
+    }
     row += lanes;
   }
 }
@@ -54,11 +60,13 @@ void KvCache::append_values(uint32_t kv_head, uint32_t position, const ConstMatr
     const uint32_t place = (position + row) % kPagePositions;
     const uint32_t left = values.rows - row;
     const uint32_t rows = left < kPagePositions - place ? left : kPagePositions - place;
-    for (uint32_t panel = 0; panel < layout.value_panels(); ++panel) {
-      const uint32_t column = panel * nr;
+    std::byte* panel = head_begin + layout.value_panel(page, 0);
+    const size_t panel_bytes = layout.value_panel_bytes(page);
+    for (uint32_t column = 0; column < layout.shape().value_dim; column += nr) {
       const uint32_t columns_left = layout.shape().value_dim - column;
       const size_t bytes = (columns_left < nr ? columns_left : nr) * sizeof(float);
-      auto* const begin = reinterpret_cast<float*>(head_begin + layout.value_panel(page, panel));
+      auto* const begin = reinterpret_cast<float*>(panel);
+      panel += panel_bytes;
       if (place == 0) std::memset(begin, 0, nr * sizeof(float));
       float* to = begin + (place + 1) * nr;
       for (uint32_t i = 0; i < rows; ++i, to += nr) {

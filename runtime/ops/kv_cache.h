@@ -73,6 +73,8 @@ class KvCache {
   const std::byte* values(uint32_t kv_head, uint32_t page, uint32_t panel) const {
     return head(kv_head) + layout_.value_panel(page, panel);
   }
+  // From one to the next.
+  size_t value_panel_bytes(uint32_t page) const { return layout_.value_panel_bytes(page); }
   // The same for integers: keys and their scales; and all columns of values from a position on.
   const int8_t* integer_keys(uint32_t kv_head, uint32_t position) const {
     return reinterpret_cast<const int8_t*>(head(kv_head) + layout_.integer_key(position));

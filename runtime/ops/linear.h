@@ -26,11 +26,15 @@ struct ProductDivision {
       : packing(packing_in),
         block_rows(pieces_at_once(parallel, packing.mr, packing.nr * inputs)),
         blocks(output.rows, block_rows),
-        bytes_of_panel(panel_bytes(packing, inputs).value()),
+        bytes_of_panel(0),
         panel_work(block_rows * packing.nr * inputs) {
     if (output.rows < block_rows) panel_work = output.rows * packing.nr * inputs;
     const uint32_t panels = panels_of(packing, output.columns);
     chunk_panels = panels;
+    // A single task begins with the first one.
+    if (blocks.count > 1 || parallel.run != nullptr) {
+      bytes_of_panel = panel_bytes(packing, inputs).value();
+    }
     if (blocks.count > 1) chunk_panels = at_least_one(kChunkBytes / bytes_of_panel);
     // With few rows, as in decoding, the columns are split over the threads too.
     uint32_t panels_wanted = pieces_at_once(parallel, panels, panel_work);

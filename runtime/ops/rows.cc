@@ -71,6 +71,10 @@ uint32_t pieces_of_slice(uint32_t most, uint32_t piece_work) {
 
 void run_rows(const ParallelFor& parallel, uint32_t rows, uint32_t row_work,
               void (*work)(void* job, uint32_t row), void* job) {
+  if (parallel.run == nullptr) {
+    for (uint32_t row = 0; row < rows; ++row) work(job, row);
+    return;
+  }
   constexpr uint32_t kRowsPerTask = 16;  // enough to be worth a thread's while
   const uint32_t rows_per_task = pieces_at_once(parallel, kRowsPerTask, row_work);
   auto task = [&](uint32_t task_index, uint32_t) {

@@ -19,16 +19,16 @@ ConstMatrix constant(const Matrix& matrix) {
 // What an op's record names, where it lies.
 struct OpCall {
   OpCall(SessionState& state_in, const format::OpView& op_in)
-      : state(state_in), op(op_in), output(state.activation(op.views[format::kOutput])) {
-    for (uint32_t i = 0; i < format::kOutput; ++i) {
-      inputs[i] = constant(state.activation(op.views[i]));
-    }
-  }
+      : state(state_in), op(op_in), output(state.activation(op.views[format::kOutput])) {}
 
   SessionState& state;
   const format::OpView& op;
-  ConstMatrix inputs[format::kOutput];  // no data where an operand is absent
   Matrix output;
+
+  // No data where it is absent.
+  ConstMatrix input(format::Operand operand = format::kInput) const {
+    return constant(state.activation(op.views[operand]));
+  }
 
   // Of the output. Where there are no other axes, rows that have positions are the tokens.
   uint32_t axis() const {
@@ -36,7 +36,7 @@ struct OpCall {
   }
   // The second operand of an op that may have a row for each sequence there.
   OtherRows other() const {
-    const ConstMatrix& matrix = inputs[format::kOther];
+    const ConstMatrix matrix = input(format::kOther);
     if (!kPoolsLinked || matrix.data == nullptr) return matrix;
     const uint32_t own = state.rows_of_block(state.reader.axis_of(op.views[format::kOther]));
     if (own == axis()) return matrix;
@@ -44,18 +44,20 @@ struct OpCall {
   }
   // No data where it is absent.
   WeightView tensor(uint32_t number) const { return state.tensor(op.numbers[number]); }
+  // The numbers of one of float32; null where it is absent.
+  const float* floats(uint32_t number) const { return state.floats(op.numbers[number]); }
 };
 
 void run_linear(const OpCall& call) {
   if constexpr (kRowsAreIntegers) {
     const WeightView weights = call.tensor(format::LinearOp::kTensor);
     if (integers::has_linear(weights)) {
-      return integers::linear(call.inputs[format::kInput], weights, call.output,
-                              call.state.scratch(), call.state.parallel);
+      return integers::linear(call.input(), weights, call.output, call.state.scratch(),
+                              call.state.parallel);
     }
   }
-  linear(call.state.kernels, call.inputs[format::kInput], call.tensor(format::LinearOp::kTensor),
-         call.output, call.state.scratch(), call.state.parallel);
+  linear(call.state.kernels, call.input(), call.tensor(format::LinearOp::kTensor), call.output,
+         call.state.scratch(), call.state.parallel);
 }
 
 // A table of terms, where it lies.
@@ -82,8 +84,8 @@ LinkedScoreTable score_table(const OpCall& call) {
 void take_keys(const OpCall& call, uint32_t cache, Attention& attention) {
   SessionState& state = call.state;
   attention.cache_positions = state.cache_positions(cache);
-  attention.key = call.inputs[format::kKey];
-  attention.value = call.inputs[format::kValue];
+  attention.key = call.input(format::kKey);
+  attention.value = call.input(format::kValue);
   attention.kv_type = state.layout.kv_type;
   attention.cache = state.cache(cache);
   const uint32_t axis = state.reader.axis_of_cache(cache);
@@ -102,13 +104,13 @@ Attention attention_of(const OpCall& call) {
   if (linked(Need::kScoreTables) && is_table(terms_by)) {
     attention.table = score_table(call);
   } else {
-    attention.slopes = call.tensor(format::AttentionOp::kTerms).f32();
+    attention.slopes = call.floats(format::AttentionOp::kTerms);
   }
   if constexpr (linked(Need::kScoreCap)) {
     attention.score_cap = call.op.reals[format::AttentionOp::kScoreCap];
   }
   if constexpr (linked(Need::kSinks)) {
-    attention.sinks = call.tensor(format::AttentionOp::kSinks).f32();
+    attention.sinks = call.floats(format::AttentionOp::kSinks);
   }
   if constexpr (linked(Need::kPairMask)) {
     if (format::is_pairs(attention.mask)) {
@@ -116,7 +118,7 @@ Attention attention_of(const OpCall& call) {
       attention.pairs = {state.fed_to(input).pairs, state.fed_to(input).stride};
     }
   }
-  attention.query = call.inputs[format::kQuery];
+  attention.query = call.input(format::kQuery);
   if constexpr (linked(Need::kQueryTerms)) {
     if (is_of_queries(terms_by)) attention.query_terms = query_terms(attention, terms_by);
   }
@@ -166,49 +168,46 @@ inline void run_embedding(const OpCall& call) {
 inline void run_norm(const OpCall& call) {
   using enum format::NormOp::Number;
   const NormWeights weights = {call.op.choice<NormKind>(kKind),
-                               call.op.reals[format::NormOp::kEpsilon], call.tensor(kGain).f32(),
-                               call.tensor(kBias).f32()};
+                               call.op.reals[format::NormOp::kEpsilon], call.floats(kGain),
+                               call.floats(kBias)};
   if constexpr (kRowsAreIntegers) {
     if (integers::has_norm(weights.kind)) {
-      return integers::norm(weights, call.op.numbers[kGroups], call.inputs[format::kInput],
-                            call.output, call.state.parallel);
+      return integers::norm(weights, call.op.numbers[kGroups], call.input(), call.output,
+                            call.state.parallel);
     }
   }
-  norm(call.state.kernels, weights, call.op.numbers[kGroups], call.inputs[format::kInput],
-       call.output, call.state.parallel);
+  norm(call.state.kernels, weights, call.op.numbers[kGroups], call.input(), call.output,
+       call.state.parallel);
 }
 
 inline void run_rope(const OpCall& call) {
   const WeightView angles = call.tensor(format::RopeOp::kAngles);
   if constexpr (kRowsAreIntegers) {
-    return integers::rope(call.inputs[format::kInput], call.op.numbers[format::RopeOp::kHeads],
-                          angles.f32(), angles.columns, call.state.step_rows(call.axis()),
-                          call.output, call.state.parallel);
+    return integers::rope(call.input(), call.op.numbers[format::RopeOp::kHeads], angles.f32(),
+                          angles.columns, call.state.step_rows(call.axis()), call.output,
+                          call.state.parallel);
   }
-  rope(call.state.kernels, call.inputs[format::kInput], call.op.numbers[format::RopeOp::kHeads],
-       angles.f32(), angles.columns, call.state.step_rows(call.axis()), call.output,
-       call.state.parallel);
+  rope(call.state.kernels, call.input(), call.op.numbers[format::RopeOp::kHeads], angles.f32(),
+       angles.columns, call.state.step_rows(call.axis()), call.output, call.state.parallel);
 }
 
 inline void run_activation(const OpCall& call) {
   const auto function = call.op.choice<Activation>(format::ActivationOp::kKind);
   if constexpr (kRowsAreIntegers) {
     if (integers::has_activation(function)) {
-      return integers::activation(function, call.inputs[format::kInput], call.other(), call.output,
+      return integers::activation(function, call.input(), call.other(), call.output,
                                   call.state.parallel);
     }
   }
   activation(call.state.kernels, function, call.op.reals[format::ActivationOp::kParameter],
-             call.inputs[format::kInput], call.other(), call.output, call.state.parallel);
+             call.input(), call.other(), call.output, call.state.parallel);
 }
 
 void run_add(const OpCall& call) {
   if constexpr (kRowsAreIntegers) {
-    return integers::add(call.inputs[format::kInput], call.other(), call.output,
-                         call.state.parallel);
+    return integers::add(call.input(), call.other(), call.output, call.state.parallel);
   }
-  add(call.state.kernels, call.inputs[format::kInput], call.other(), call.output,
-      call.state.parallel);
+  add(call.state.kernels, call.input(), call.other(), call.output, call.state.parallel);
 }
 
 inline void run_select(const OpCall& call) {
@@ -218,12 +217,11 @@ inline void run_select(const OpCall& call) {
       const auto rows = [&](format::Operand operand) {
         return state.sequences(state.reader.axis_of(call.op.views[operand]));
       };
-      return integers::mean(call.inputs[format::kInput], rows(format::kInput),
-                            rows(format::kOutput), call.output, state.parallel);
+      return integers::mean(call.input(), rows(format::kInput), rows(format::kOutput), call.output,
+                            state.parallel);
     }
   }
-  select(state.kernels, call.op.choice<SelectKind>(format::SelectOp::kKind),
-         call.inputs[format::kInput],
+  select(state.kernels, call.op.choice<SelectKind>(format::SelectOp::kKind), call.input(),
          state.step_rows(state.reader.axis_of(call.op.views[format::kInput])),
          state.sequences(state.reader.axis_of(call.op.views[format::kOutput])), call.output,
          state.parallel);
@@ -233,16 +231,16 @@ void run_join(const OpCall& call) {
   const auto rows = [&](format::Operand operand) {
     return call.state.sequences(call.state.reader.axis_of(call.op.views[operand]));
   };
-  join(call.inputs[format::kInput], rows(format::kInput), call.inputs[format::kOther],
-       rows(format::kOther), rows(format::kOutput), call.output, call.state.parallel);
+  join(call.input(), rows(format::kInput), call.input(format::kOther), rows(format::kOther),
+       rows(format::kOutput), call.output, call.state.parallel);
 }
 
 // Of this call and of earlier ones. Out of line, since attention needs the most stack.
 [[maybe_unused, gnu::noinline]] inline void run_windows(const OpCall& call) {
   SessionState& state = call.state;
   const uint32_t from = state.reader.axis_of(call.op.views[format::kInput]);
-  const WindowInput input = {call.inputs[format::kInput], state.sequences(from),
-                             state.sequences(call.axis()), state.history(call.op)};
+  const WindowInput input = {call.input(), state.sequences(from), state.sequences(call.axis()),
+                             state.history(call.op)};
   const Windows windows = state.reader.windows_of(call.op);
   if (format::linked(format::OpKind::kConvolution) &&
       call.op.kind == format::OpKind::kConvolution) {
@@ -251,10 +249,10 @@ void run_join(const OpCall& call) {
   } else if (format::linked(format::OpKind::kMaxPool) && call.op.kind == format::OpKind::kMaxPool) {
     max_pool(windows, input, call.output, state.scratch(), state.parallel);
   } else if constexpr (format::linked(format::OpKind::kDepthwise)) {
-    depthwise_convolution(state.kernels, windows, input,
-                          {call.tensor(format::DepthwiseOp::kKernel).f32(),
-                           call.tensor(format::DepthwiseOp::kBias).f32()},
-                          call.output, state.scratch(), state.parallel);
+    depthwise_convolution(
+        state.kernels, windows, input,
+        {call.floats(format::DepthwiseOp::kKernel), call.floats(format::DepthwiseOp::kBias)},
+        call.output, state.scratch(), state.parallel);
   }
   if (input.earlier.data == nullptr) return;
   keep_rows(input.rows, input.sequences, input.earlier, state.parallel);

@@ -39,6 +39,8 @@ struct ArenaLayout : InputSizes {
   bool all_rows = false;  // are given out where the model leaves it open
   uint8_t axes = 1;
   TensorType kv_type : 8 = TensorType::kF32;
+  bool has_blocks = false;                  // some ops run over blocks of rows
+  uint8_t areas[kAxesMax] = {};             // ModelReader::area_of, of each axis
   AxisRows rows_max = {};                   // of each axis in one call
   ArenaPlan plan = {};                      // the parts follow each other in its order
   size_t activation_offset[kAxesMax] = {};  // of each axis
@@ -146,6 +148,11 @@ struct SessionState : Session {
   WeightView tensor(uint32_t index) const {
     return index == format::kAbsent ? WeightView{}
                                     : reader.weights(ModelAccess::packed_index(model), index);
+  }
+  // The same of the numbers of one of float32. Null where there is none.
+  const float* floats(uint32_t index) const {
+    if (index == format::kAbsent) return nullptr;
+    return reinterpret_cast<const float*>(reader.data(ModelAccess::packed_index(model), index));
   }
 
   // Positions that cache `index` holds, and the keys and values of all sequences in it, one

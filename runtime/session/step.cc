@@ -33,7 +33,7 @@ Matrix SessionState::activation(const format::ColumnView& view) {
   if (view.width == 0) return {};
   const format::SlotView& slot = reader.slot(view.slot);
   const uint32_t axis = reader.axis_of(view);
-  const uint32_t area = reader.area_of(axis);
+  const uint32_t area = linked(Need::kJoin) ? layout.areas[axis] : axis;
   auto* const data = reinterpret_cast<float*>(arena() + layout.activation_offset[area]);
   const SequenceRows& last = sequences(rows_of_block(axis)).back();
   Matrix matrix = {data + size_t{layout.rows_max[area]} * slot.offset + view.column,
@@ -50,10 +50,14 @@ uint32_t SessionState::cache_positions(uint32_t index) const {
 
 std::byte* SessionState::cache(uint32_t index) {
   std::byte* data = arena() + layout.plan.session_bytes;
+  size_t bytes = 0;  // of one, and mostly of the next, too
   for (uint32_t i = 0; i < index; ++i) {
-    const CacheLayout before =
-        kernels.layout_of_cache(keeps_int8(), reader.cache(i).shape, cache_positions(i));
-    data += layout.sequences_max * before.bytes();
+    const format::CacheView& own = reader.cache(i);
+    if (i == 0 || own != reader.cache(i - 1)) {
+      bytes = layout.sequences_max *
+              kernels.layout_of_cache(keeps_int8(), own.shape, cache_positions(i)).bytes();
+    }
+    data += bytes;
   }
   return data;
 }
@@ -186,6 +190,7 @@ Status SessionState::begin(const Call& call, Diagnostic* why) {
 // The part of each sequence is what lies within the block.
 void SessionState::enter_block(uint32_t op) {
   if (block_axis == 0) {
+    if (!layout.has_blocks) return;
     block_axis = static_cast<uint8_t>(reader.blocks_of(reader.op(op)));
     if (block_axis == 0) return;
     block_row() = 0;
@@ -223,8 +228,9 @@ bool SessionState::leave_block(uint32_t op) {
 }
 
 void SessionState::run_ops(uint32_t ops_max) {
+  const uint32_t end = reader.end_of_ops(function);
   for (; ops_max != 0 && ops_left != 0; --ops_max) {
-    const uint32_t index = reader.end_of_ops(function) - ops_left;
+    const uint32_t index = end - ops_left;
     Slice* const slice = Slice::of(parallel);
     if (tasks_done == 0) {
       if constexpr (linked(Need::kBlocks)) enter_block(index);

@@ -283,7 +283,7 @@ class InputCheck {
   // Ids and types of the tokens that count. Padding may be anything.
   Status ids() {
     const uint32_t vocabulary = model_.vocab_size(number_);
-    const uint32_t types = model_.token_types(number_);
+    const uint32_t types = input_.types.empty() ? 0 : model_.token_types(number_);
     if (!input_.types.empty() && types == 0) {
       return refuse(why_, Status::kUnsupported, "the model knows no token types", "batch.types", 0,
                     input_.types.size(), 0);

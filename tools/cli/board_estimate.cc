@@ -35,8 +35,8 @@ constexpr CoreRow kCores[] = {
 
 // Of finding what a call and an op are about: what was left of single tokens of home-intent and
 // recall where their ops were taken away.
-constexpr double kCallInstructions = 2400;
-constexpr double kOpInstructions = 790;
+constexpr double kCallInstructions = 2800;
+constexpr double kOpInstructions = 290;
 
 constexpr double kMostOfClass[] = {0.01, 0.1, 1.0, 10.0};  // mJ
 

@@ -20,6 +20,21 @@
 
 namespace arenite {
 
+inline constexpr size_t kLanes = 4;  // outputs of a panel; and rows side by side
+
+// A panel of weights in q8 (packing.h), of k inputs that include the padding.
+struct Q8Panel {
+  const int32_t* head;
+  const int8_t* weights;
+  const float* scales;  // and biases
+
+  Q8Panel(const std::byte* at, size_t k)
+      : head(reinterpret_cast<const int32_t*>(at)),
+        weights(reinterpret_cast<const int8_t*>(head + kLanes)),
+        scales(reinterpret_cast<const float*>(weights + k * kLanes)) {}
+  const std::byte* end() const { return reinterpret_cast<const std::byte*>(scales + 2 * kLanes); }
+};
+
 // What corrects a sum for a row's zero point. A damaged file may make it as large as it likes, so
 // it wraps.
 inline int32_t correction(int32_t minus_sum_of_weights, int32_t zero_point) {
@@ -43,10 +58,11 @@ std::remove_pointer_t<WithConstantKernel> cortex_m_add_constant, cortex_m_scale;
 std::remove_pointer_t<SumKernel> cortex_m_sum;
 std::remove_pointer_t<RotateKernel> cortex_m_rotate;
 
-// With MVE: cortex_m_mve.cc and, for attention, cortex_m_mve_attention.cc. Those after the first
-// six where MVE has floats. The second REQUIRES: no more than 2^14 steps from zero.
+// With MVE: cortex_m_mve.cc. The last REQUIRES: no more than 2^14 steps from zero.
 std::remove_pointer_t<QuantizedGemmKernel> mve_q8_gemm, mve_q4_gemm;
 std::remove_pointer_t<QuantizeKernel> mve_quantize;
+
+// With MVE of floats: cortex_m_mve.cc and, for attention, cortex_m_mve_attention.cc ...
 std::remove_pointer_t<IntegerExpSumKernel> mve_integer_exp_sum;
 std::remove_pointer_t<IntegerScoresKernel> mve_integer_scores;
 std::remove_pointer_t<IntegerValuesKernel> mve_integer_values;
@@ -56,7 +72,7 @@ std::remove_pointer_t<GemmKernel> mve_f32_gemm;
 std::remove_pointer_t<RoundRowKernel> mve_round_row;
 std::remove_pointer_t<QueryStepsKernel> mve_query_steps;
 
-// With MVE of floats: cortex_m_mve_functions.cc.
+// ... and cortex_m_mve_functions.cc.
 std::remove_pointer_t<ExpSumKernel> mve_exp_sum;
 std::remove_pointer_t<UnaryKernel> mve_gelu, mve_sigmoid, mve_tanh;
 std::remove_pointer_t<DivideRowKernel> mve_divide_row;

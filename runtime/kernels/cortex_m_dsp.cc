@@ -58,20 +58,15 @@ struct Rows {
   }
 };
 
-// Weights in q8: panels of (packing.h)
-struct Q8Panel {
-  static constexpr size_t kInputs = 8;  // of an output that follow each other: kr
-  const int32_t* head;
-  const uint32_t* weights;
-  const float* scales;  // and biases
+// Inputs of an output that follow each other: kr, or 1 where there is no padding.
+template <typename Panel>
+constexpr size_t kInputs = 1;
+template <>
+constexpr size_t kInputs<Q8Panel> = 8;
 
-  static size_t padded(size_t k) { return (k + kInputs - 1) / kInputs * kInputs; }
-  Q8Panel(const std::byte* at, size_t k)
-      : head(reinterpret_cast<const int32_t*>(at)),
-        weights(reinterpret_cast<const uint32_t*>(head + kLanes)),
-        scales(reinterpret_cast<const float*>(weights + k / sizeof(uint32_t) * kLanes)) {}
-  const std::byte* end() const { return reinterpret_cast<const std::byte*>(scales + 2 * kLanes); }
-};
+const uint32_t* words_of(const Q8Panel& panel) {
+  return reinterpret_cast<const uint32_t*>(panel.weights);
+}
 
 // c [lanes] of the first `lanes` outputs. The row's pairs end at `end`.
 [[gnu::always_inline]] inline void one_row(const Q8Panel& panel, const Rows& rows, const Pair* end,
@@ -81,7 +76,7 @@ struct Q8Panel {
   for_first(kLanes, [&](size_t i) ARENITE_INLINE {
     sums.of[i] = correction(panel.head[i], scale.zero_point);
   });
-  const uint32_t* weights = panel.weights;
+  const uint32_t* weights = words_of(panel);
   const Pair* row = rows.pairs;
   do {
     Pair row02, row13, row46, row57;
@@ -111,11 +106,11 @@ struct Q8Panel {
   for_first(kLanes, [&](size_t r) ARENITE_INLINE {
     sums.of[r] = correction(panel.head[lane], scale[r].zero_point);
   });
-  const uint32_t* weights = panel.weights + 2 * lane;
+  const uint32_t* weights = words_of(panel) + 2 * lane;
   const Pair* pairs = rows.pairs;
   do {
     uint32_t first, second;
-    load_two<uint32_t, Q8Panel::kInputs * kLanes>(weights, first, second);
+    load_two<uint32_t, kInputs<Q8Panel> * kLanes>(weights, first, second);
     add_rows(even_bytes(first), pairs, sums);
     add_rows(odd_bytes(first), pairs, sums);
     add_rows(even_bytes(second), pairs, sums);
@@ -142,7 +137,6 @@ struct Q4Panel {
   const Q4Block* end_of_blocks;
   const float* bias;
 
-  static size_t padded(size_t k) { return k; }
   Q4Panel(const std::byte* at, size_t k)
       : head(reinterpret_cast<const float*>(at)),
         blocks(reinterpret_cast<const Q4Block*>(head + kLanes)),
@@ -252,7 +246,7 @@ float scaled(int32_t sum, uint32_t scale) {
 template <typename Panel>
 [[gnu::noinline]] void multiply_block(const Rows& rows, size_t columns, size_t k,
                                       const std::byte* w, float* c, size_t c_stride) {
-  const size_t padded = Panel::padded(k);
+  const size_t padded = (k + kInputs<Panel> - 1) / kInputs<Panel> * kInputs<Panel>;
   rows.widen_all(padded);
   const Pair* const end = rows.pairs + padded / 2 * (rows.count == 1 ? 1 : kLanes);
   for (size_t column = 0; column < columns; column += kLanes, c += kLanes) {

@@ -21,7 +21,6 @@
 
 namespace arenite {
 
-inline constexpr size_t kLanes = 4;  // outputs of a panel; and rows side by side
 inline constexpr size_t kGroup = 4;  // bytes that become two pairs
 
 using Pair = uint32_t;  // of int16

@@ -20,7 +20,6 @@
 namespace arenite {
 namespace {
 
-constexpr size_t kLanes = 4;    // outputs of a panel
 constexpr size_t kVector = 16;  // bytes of one
 
 // Four floats of outputs, of which a panel's last ones may be none.
@@ -66,27 +65,15 @@ void store(const Floats& y, float* to, size_t lanes) {
 }
 #endif
 
-// Weights in q8: panels of (packing.h)
-struct Q8Panel {
-  const int32_t* head;
-  const int8_t* weights;
-  const float* scales;  // and biases
-
-  Q8Panel(const std::byte* at, size_t k)
-      : head(reinterpret_cast<const int32_t*>(at)),
-        weights(reinterpret_cast<const int8_t*>(head + kLanes)),
-        scales(reinterpret_cast<const float*>(weights + k * kLanes)) {}
-  const std::byte* end() const { return reinterpret_cast<const std::byte*>(scales + 2 * kLanes); }
-
-  int32_t begin(size_t lane, const QuantizedRow& row) const {
-    return correction(head[lane], row.zero_point);
-  }
-  void finish(const int32_t (&sums)[kLanes], const QuantizedRow& row, float* to,
-              size_t lanes) const {
-    const Floats y = times(times(converted(sums), row.scale), load(scales));
-    store(plus(y, load(scales + kLanes)), to, lanes);
-  }
-};
+// What sums of a panel in q8 begin with, and what they become.
+int32_t begin(const Q8Panel& panel, size_t lane, const QuantizedRow& row) {
+  return correction(panel.head[lane], row.zero_point);
+}
+void finish(const Q8Panel& panel, const int32_t (&sums)[kLanes], const QuantizedRow& row, float* to,
+            size_t lanes) {
+  const Floats y = times(times(converted(sums), row.scale), load(panel.scales));
+  store(plus(y, load(panel.scales + kLanes)), to, lanes);
+}
 
 // One row.
 #if defined(ARENITE_HAVE_MVE_FLOATS)
@@ -137,12 +124,12 @@ void q8_row(const std::byte* panels, size_t columns, size_t k, const int8_t* a,
     int32_t sums[kLanes];
     for (size_t lane = 0; lane < kLanes; ++lane) {
       const int8_t* w = panel.weights + lane * kVector;
-      sums[lane] = panel.begin(lane, row);
+      sums[lane] = begin(panel, lane, row);
       for (size_t i = 0; i < k; i += kVector, w += kLanes * kVector) {
         sums[lane] = vmladavaq_s8(sums[lane], vldrbq_s8(a + i), vldrbq_s8(w));
       }
     }
-    panel.finish(sums, row, c + column, columns - column < kLanes ? columns - column : kLanes);
+    finish(panel, sums, row, c + column, columns - column < kLanes ? columns - column : kLanes);
     panels = panel.end();
   }
 }
@@ -153,8 +140,8 @@ void q8_square(const Q8Panel& panel, size_t k, size_t lane, const int8_t* a, siz
                const QuantizedRow* rows, int32_t* sums0, int32_t* sums1) {
   const int8_t* w = panel.weights + lane * kVector;
   const int8_t* b = a + a_stride;
-  int32_t sum00 = panel.begin(lane, rows[0]), sum01 = panel.begin(lane + 1, rows[0]);
-  int32_t sum10 = panel.begin(lane, rows[1]), sum11 = panel.begin(lane + 1, rows[1]);
+  int32_t sum00 = begin(panel, lane, rows[0]), sum01 = begin(panel, lane + 1, rows[0]);
+  int32_t sum10 = begin(panel, lane, rows[1]), sum11 = begin(panel, lane + 1, rows[1]);
   asm volatile(
       "dls lr, %[vectors]\n"
       "1: vldrb.8 q0, [%[a]], #16\n"
@@ -210,8 +197,8 @@ void mve_q8_gemm(size_t rows, size_t columns, size_t k, const int8_t* a, size_t 
         q8_square(panel, padded, lane, a + r * a_stride_bytes, a_stride_bytes, a_rows + r, sums,
                   sums_of_next);
       }
-      panel.finish(sums, a_rows[r], c + r * c_stride, lanes);
-      panel.finish(sums_of_next, a_rows[r + 1], c + (r + 1) * c_stride, lanes);
+      finish(panel, sums, a_rows[r], c + r * c_stride, lanes);
+      finish(panel, sums_of_next, a_rows[r + 1], c + (r + 1) * c_stride, lanes);
     }
     at = panel.end();
   }

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention in integers (kernel_set.h) for Cortex-M with vector instructions: two rows, rounded to
+// Attention in integers (kernel_set.h) for Cortex-M with vectors of floats: two rows, rounded to
 // 16 bits, meet four keys or four columns of values at once. Instructions are chosen by hand, as
 // compilers move each vector and each sum about, and make no loops whose last turn is a part of a
 // vector: WLSTP and LETP. Vectors flush denormals to zero; why none matters stands beside each.
 #include "kernels/cortex_m.h"
-
-#if defined(ARENITE_HAVE_MVE)
-#include "kernels/integer_attention.h"
 
 #if defined(ARENITE_HAVE_MVE_FLOATS)
 #include <arm_mve.h>
@@ -16,6 +13,7 @@
 #include <type_traits>
 
 #include "core/float_bits.h"
+#include "kernels/integer_attention.h"
 
 #if !defined(__clang__)
 #pragma GCC optimize("O2")  // whatever the rest of a firmware is compiled with
@@ -24,7 +22,6 @@
 namespace arenite {
 namespace {
 
-constexpr size_t kLanes = 4;
 constexpr size_t kHalves = 8;   // numbers of 16 bits in a vector
 constexpr size_t kAtOnce = 16;  // and in two, which rows are padded to with zeros
 
@@ -540,27 +537,4 @@ RowSteps mve_query_steps(size_t count, const float* x) {
 }
 
 }  // namespace arenite
-#else
-namespace arenite {
-
-void mve_integer_exp_sum(size_t bytes, const float* x, const float* range, float* y, float* sum) {
-  integer_exp_sum(bytes, x, range, y, sum);
-}
-
-void mve_integer_scores(size_t rows, size_t keys, size_t dims, const float* query,
-                        size_t query_stride_bytes, const RowSteps* query_rows, const int8_t* key,
-                        const float* key_scales, float* scores, size_t scores_stride_bytes) {
-  integer_scores(rows, keys, dims, query, query_stride_bytes, query_rows, key, key_scales, scores,
-                 scores_stride_bytes);
-}
-
-void mve_integer_values(size_t rows, size_t columns, size_t positions, float* weights,
-                        size_t weights_stride_bytes, const float* scales, const std::byte* values,
-                        float* output, size_t output_stride_bytes, bool adds) {
-  integer_values(rows, columns, positions, weights, weights_stride_bytes, scales, values, output,
-                 output_stride_bytes, adds);
-}
-
-}  // namespace arenite
-#endif
 #endif

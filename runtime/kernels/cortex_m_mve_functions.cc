@@ -22,8 +22,6 @@
 namespace arenite {
 namespace {
 
-constexpr size_t kLanes = 4;
-
 // The same operations on four numbers and on one.
 using Four = float32x4_t;
 Four times(Four a, Four b) { return vmulq_f32(a, b); }

@@ -167,44 +167,70 @@ void transpose(size_t rows, size_t columns, const float* x, size_t x_stride_byte
           y_stride_bytes, columns, rows);
 }
 
-// The kernels for 1, 2, 3 ... rows of a target's packing of a type.
-template <Target kTarget, TensorType kType, auto... kKernels>
-constexpr FloatKernels make_float_kernels() {
+// Of a list of kernels, how many rows each is for at most; fewer rows than any before are its, too.
+template <uint8_t... kMost>
+struct UpTo {
+  static constexpr uint8_t kRows[sizeof...(kMost)] = {kMost...};
+  static constexpr uint8_t kLargest = kRows[sizeof...(kMost) - 1];
+
+  // What stands in `list` for each number of rows.
+  template <typename Item>
+  static consteval void fill(Item (&of_rows)[kRowsMax + 1], const Item (&list)[sizeof...(kMost)]) {
+    for (size_t i = 0, rows = 1; i < sizeof...(kMost); ++i) {
+      for (; rows <= kRows[i]; ++rows) of_rows[rows] = list[i];
+    }
+  }
+};
+
+// The kernels of a target's packing of a type. Functions of their own, as the packing is a
+// parameter of what they make.
+template <Target kTarget, TensorType kType, typename Rows, auto... kKernels>
+consteval FloatKernels make_float_kernels() {
   constexpr Packing kPacking = packing_of(kTarget, kType);
-  static_assert(sizeof...(kKernels) == kPacking.mr);
-  return {kPacking, {nullptr, gemm<kPacking, kKernels>...}};
+  static_assert(Rows::kLargest == kPacking.mr);
+  FloatKernels made = {kPacking, {}};
+  Rows::fill(made.gemm, {gemm<kPacking, kKernels>...});
+  return made;
 }
-template <Target kTarget, TensorType kType, auto... kKernels>
-inline constexpr FloatKernels float_kernels = make_float_kernels<kTarget, kType, kKernels...>();
+template <Target kTarget, TensorType kType, typename Rows, auto... kKernels>
+inline constexpr FloatKernels float_kernels =
+    make_float_kernels<kTarget, kType, Rows, kKernels...>();
 
-// A kernel that stands for several numbers of rows is that for the largest.
-template <typename Kernel, size_t kCount>
-constexpr size_t list_rows_of(const Kernel (&kernels)[kCount], Kernel kernel) {
-  size_t rows = kCount;
-  while (kernels[rows - 1] != kernel) --rows;
-  return rows;
-}
-
-template <Target kTarget, auto kFirst, auto... kMore>
-constexpr IndirectKernels make_indirect_kernels() {
+template <Target kTarget, auto... kKernels, uint8_t... kMost>
+consteval IndirectKernels make_indirect_kernels(UpTo<kMost...> rows) {
   constexpr Packing kPacking = packing_of(kTarget, TensorType::kF32);
-  static_assert(1 + sizeof...(kMore) == kPacking.mr);
-  constexpr decltype(kFirst) kAll[] = {kFirst, kMore...};
-  return {{nullptr, indirect_gemm<kPacking, 1, kFirst>,
-           indirect_gemm<kPacking, list_rows_of(kAll, kMore), kMore>...},
-          {0, 1, static_cast<uint8_t>(list_rows_of(kAll, kMore))...}};
+  static_assert(rows.kLargest == kPacking.mr);
+  IndirectKernels made = {};
+  rows.fill(made.gemm, {indirect_gemm<kPacking, kMost, kKernels>...});
+  rows.fill(made.list_rows, {kMost...});
+  return made;
 }
-template <Target kTarget, auto... kKernels>
-inline constexpr IndirectKernels indirect_kernels = make_indirect_kernels<kTarget, kKernels...>();
+template <Target kTarget, typename Rows, auto... kKernels>
+inline constexpr IndirectKernels indirect_kernels =
+    make_indirect_kernels<kTarget, kKernels...>(Rows());
 
-template <Target kTarget, TensorType kType, QuantizeKernel kQuantize, auto... kKernels>
-constexpr QuantizedKernels make_quantized_kernels() {
+template <Target kTarget, TensorType kType, QuantizeKernel kQuantize, typename Rows,
+          auto... kKernels>
+consteval QuantizedKernels make_quantized_kernels() {
   constexpr Packing kPacking = packing_of(kTarget, kType);
-  static_assert(sizeof...(kKernels) == kPacking.mr);
-  return {kPacking, kQuantize, {nullptr, quantized_gemm<kPacking, kKernels>...}};
+  static_assert(Rows::kLargest == kPacking.mr);
+  QuantizedKernels made = {kPacking, kQuantize, {}};
+  Rows::fill(made.gemm, {quantized_gemm<kPacking, kKernels>...});
+  return made;
 }
-template <Target kTarget, TensorType kType, QuantizeKernel kQuantize, auto... kKernels>
+template <Target kTarget, TensorType kType, QuantizeKernel kQuantize, typename Rows,
+          auto... kKernels>
 inline constexpr QuantizedKernels quantized_kernels =
-    make_quantized_kernels<kTarget, kType, kQuantize, kKernels...>();
+    make_quantized_kernels<kTarget, kType, kQuantize, Rows, kKernels...>();
+
+// A set with other products of rows in int8.
+consteval KernelSet with_products(KernelSet set, Target target, const char* name,
+                                  const QuantizedKernels* q8, const QuantizedKernels* q4) {
+  set.target = target;
+  set.name = name;
+  set.q8 = q8;
+  set.q4 = q4;
+  return linked_kernels(set);
+}
 
 }  // namespace arenite

@@ -3,22 +3,15 @@
 // many outputs as a register has bytes, so a file is for one length.
 #pragma once
 
+#include <type_traits>
+
 #include "kernels/kernel_set.h"
 
 namespace arenite {
 
-void rvv_f32_gemm(size_t rows, size_t columns, size_t k_bytes, const float* a,
-                  size_t a_stride_bytes, const void* w, float* c, size_t c_stride_bytes);
-void rvv_w8_gemm(size_t rows, size_t columns, size_t k_bytes, const float* a, size_t a_stride_bytes,
-                 const void* w, float* c, size_t c_stride_bytes);
-void rvv_f32_indirect_gemm(size_t rows, size_t columns, size_t pieces, size_t piece_bytes,
-                           const float** list, const void* w, float* c, size_t c_stride_bytes);
-// With the bits of `portable`, as those of q4, which are for two rows at most.
-void rvv_q8_gemm(size_t rows, size_t columns, size_t k, const int8_t* a, size_t a_stride_bytes,
-                 const void* w, float* c, size_t c_stride_bytes, const QuantizedRow* a_rows,
-                 std::byte* scratch);
-void rvv_q4_gemm(size_t rows, size_t columns, size_t k, const int8_t* a, size_t a_stride_bytes,
-                 const void* w, float* c, size_t c_stride_bytes, const QuantizedRow* a_rows,
-                 std::byte* scratch);
+std::remove_pointer_t<GemmKernel> rvv_f32_gemm, rvv_w8_gemm;
+std::remove_pointer_t<IndirectGemmKernel> rvv_f32_indirect_gemm;
+// With the bits of `portable`; those of q4 are for two rows at most.
+std::remove_pointer_t<QuantizedGemmKernel> rvv_q8_gemm, rvv_q4_gemm;
 
 }  // namespace arenite

@@ -32,20 +32,17 @@ consteval KernelSet scalar_kernels(Target target, const char* name, const Produc
       .target = target,
       .sigmoid_saturates = true,
       .name = name,
-      .f32 = float_kernels<Target::kPortable, TensorType::kF32, xnn_f32_gemm_ukernel_1x4__scalar,
-                           xnn_f32_gemm_ukernel_2x4__scalar, xnn_f32_gemm_ukernel_4x4__scalar,
+      .f32 = float_kernels<Target::kPortable, TensorType::kF32, UpTo<1, 2, 4>,
+                           xnn_f32_gemm_ukernel_1x4__scalar, xnn_f32_gemm_ukernel_2x4__scalar,
                            xnn_f32_gemm_ukernel_4x4__scalar>,
-      .w8 =
-          &float_kernels<Target::kPortable, TensorType::kW8, xnn_f32_qc8w_gemm_ukernel_1x4__scalar,
-                         xnn_f32_qc8w_gemm_ukernel_2x4__scalar,
-                         xnn_f32_qc8w_gemm_ukernel_4x4__scalar,
-                         xnn_f32_qc8w_gemm_ukernel_4x4__scalar>,
+      .w8 = &float_kernels<
+          Target::kPortable, TensorType::kW8, UpTo<1, 2, 4>, xnn_f32_qc8w_gemm_ukernel_1x4__scalar,
+          xnn_f32_qc8w_gemm_ukernel_2x4__scalar, xnn_f32_qc8w_gemm_ukernel_4x4__scalar>,
       .q8 = products.q8,
       .q4 = products.q4,
       .indirect =
-          &indirect_kernels<Target::kPortable, xnn_f32_igemm_ukernel_1x4__scalar,
-                            xnn_f32_igemm_ukernel_2x4__scalar, xnn_f32_igemm_ukernel_4x4__scalar,
-                            xnn_f32_igemm_ukernel_4x4__scalar>,
+          &indirect_kernels<Target::kPortable, UpTo<1, 2, 4>, xnn_f32_igemm_ukernel_1x4__scalar,
+                            xnn_f32_igemm_ukernel_2x4__scalar, xnn_f32_igemm_ukernel_4x4__scalar>,
       .row_extremes = products.row_extremes,
       .exp_sum = products.exp_sum,
       .sum = sum<xnn_f32_rsum_ukernel__scalar_u4_acc4>,
@@ -113,17 +110,16 @@ inline void q8_in_pairs(size_t rows, size_t columns, size_t k, const int8_t* a,
 
 inline constexpr QuantizeKernel kQuantize = quantize<xnn_f32_qs8_vcvt_ukernel__scalar_imagic_u4>;
 inline constexpr auto& kOfQ8 =
-    quantized_kernels<Target::kPortable, TensorType::kQ8, kQuantize,
+    quantized_kernels<Target::kPortable, TensorType::kQ8, kQuantize, UpTo<1, 2, 4>,
                       xnn_qd8_f32_qc8w_gemm_minmax_ukernel_1x4__scalar,
-                      xnn_qd8_f32_qc8w_gemm_minmax_ukernel_2x4__scalar, q8_in_pairs, q8_in_pairs>;
+                      xnn_qd8_f32_qc8w_gemm_minmax_ukernel_2x4__scalar, q8_in_pairs>;
 #endif
 
 constexpr KernelSet kScalarSet = linked_kernels(scalar_kernels(Target::kPortable, "scalar", {
   &kOfQ8,
-      &quantized_kernels<Target::kPortable, TensorType::kQ4, kQuantize,
+      &quantized_kernels<Target::kPortable, TensorType::kQ4, kQuantize, UpTo<1, 2, 4>,
                          xnn_qd8_f32_qb4w_gemm_minmax_ukernel_1x4__scalar,
                          xnn_qd8_f32_qb4w_gemm_minmax_ukernel_2x4__scalar,
-                         xnn_qd8_f32_qb4w_gemm_minmax_ukernel_4x4__scalar,
                          xnn_qd8_f32_qb4w_gemm_minmax_ukernel_4x4__scalar>,
       &own_attention<integer_quantize, integer_exp_sum, integer_scores, integer_values>,
 #if defined(ARENITE_SOFT_FLOATS)
@@ -155,7 +151,7 @@ constexpr KernelSet kMveSet = linked_kernels(scalar_kernels(Target::kCortexMMve,
       mve_row_extremes, mve_row_range, mve_f32_gemm, mve_exp_sum, mve_gelu, mve_sigmoid, mve_tanh,
       mve_divide_row
 #else
-      &own_attention<mve_quantize, mve_integer_exp_sum, mve_integer_scores, mve_integer_values>,
+      &own_attention<mve_quantize, integer_exp_sum, integer_scores, integer_values>,
 #endif
 #if !defined(ARENITE_HAVE_MVE_FLOATS) && defined(ARENITE_SOFT_FLOATS)
           soft_row_extremes,

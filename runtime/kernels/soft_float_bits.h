@@ -113,6 +113,12 @@ struct Wide {
   return ((a ^ b) & kSign) + (static_cast<uint32_t>(e) << 23) + m;
 }
 
+// With a last bit for what is left. REQUIRES: the last 7 bits are 0.
+[[gnu::always_inline]] inline uint32_t shifted_right(uint32_t m, int32_t right) {
+  if (right <= 7) return m >> right;
+  return right > 30 ? 1 : m >> right | (m << (32 - right) != 0 ? 1 : 0);
+}
+
 [[gnu::always_inline]] inline uint32_t sum(uint32_t a, uint32_t b) {
   if (b << 1 > a << 1) {
     const uint32_t larger = b;
@@ -127,12 +133,7 @@ struct Wide {
     less = (b & (kHidden - 1)) << 7, of_b = 1;
     if (e == 0) m = (a & (kHidden - 1)) << 7, e = 1;
   }
-  const int32_t right = e - of_b;
-  if (right > 7) {
-    less = right > 30 ? 1 : less >> right | (less << (32 - right) != 0 ? 1 : 0);
-  } else {
-    less >>= right;
-  }
+  less = shifted_right(less, e - of_b);
   if (((a ^ b) & kSign) == 0) {
     m += less;
     if (m >> 31 != 0) m = m >> 1 | (m & 1), ++e;
@@ -214,11 +215,6 @@ struct Parts {
   if (m >> 24 != 0) return {m >> 1, e + 1};
   return {m, e};
 }
-[[gnu::always_inline]] inline uint32_t shifted_right(uint32_t m, int32_t right) {
-  if (right <= 7) return m >> right;
-  return right > 30 ? 1 : m >> right | (m << (32 - right) != 0 ? 1 : 0);
-}
-
 // x * y + c of positive numbers; or c - x * y, which REQUIRES: x * y <= c / 2.
 [[gnu::always_inline]] inline Parts times_plus(const Parts& x, const Parts& y, const Parts& c,
                                                bool is_difference) {

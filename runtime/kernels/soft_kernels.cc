@@ -17,8 +17,6 @@
 namespace arenite {
 namespace {
 
-constexpr size_t kColumns = 4;  // of a panel
-
 uint32_t bits(float x) { return bit_cast<uint32_t>(x); }
 
 // Adds the products of a row with four columns.
@@ -71,7 +69,7 @@ void add_products(const int8_t* a, const int8_t* w, size_t k, int32_t* sums) {
       : "r8", "r9", "r10", "r11", "cc", "memory");
 #else
   int32_t sum0 = sums[0], sum1 = sums[1], sum2 = sums[2], sum3 = sums[3];
-  for (size_t i = 0; i < k; ++i, w += kColumns) {
+  for (size_t i = 0; i < k; ++i, w += kLanes) {
     const int32_t number = a[i];
     sum0 += number * w[0], sum1 += number * w[1], sum2 += number * w[2], sum3 += number * w[3];
   }
@@ -84,25 +82,24 @@ void add_products(const int8_t* a, const int8_t* w, size_t k, int32_t* sums) {
 void soft_q8_gemm(size_t rows, size_t columns, size_t k, const int8_t* a, size_t a_stride_bytes,
                   const void* w, float* c, size_t c_stride_bytes, const QuantizedRow* a_rows,
                   std::byte*) {
-  const auto* panel = static_cast<const int8_t*>(w);
-  const size_t panel_bytes = kColumns * (k + 3 * sizeof(float));
-  for (size_t column = 0; column < columns; column += kColumns, panel += panel_bytes) {
-    const auto* const minus_sums = reinterpret_cast<const int32_t*>(panel);
-    const int8_t* const numbers = panel + kColumns * sizeof(int32_t);
-    const auto* const scales = reinterpret_cast<const float*>(numbers + kColumns * k);
-    const size_t lanes = columns - column < kColumns ? columns - column : kColumns;
+  const auto* at = static_cast<const std::byte*>(w);
+  for (size_t column = 0; column < columns; column += kLanes) {
+    const Q8Panel panel(at, k);
+    const size_t lanes = columns - column < kLanes ? columns - column : kLanes;
     for (size_t r = 0; r < rows; ++r) {
-      int32_t sums[kColumns];
-      for (size_t i = 0; i < kColumns; ++i) {
-        sums[i] = correction(minus_sums[i], a_rows[r].zero_point);
+      int32_t sums[kLanes];
+      for (size_t i = 0; i < kLanes; ++i) {
+        sums[i] = correction(panel.head[i], a_rows[r].zero_point);
       }
-      add_products(a + r * a_stride_bytes, numbers, k, sums);
+      add_products(a + r * a_stride_bytes, panel.weights, k, sums);
       float* const y = c + r * (c_stride_bytes / sizeof(float)) + column;
       for (size_t i = 0; i < lanes; ++i) {
-        const uint32_t product = soft::scaled(sums[i], bits(a_rows[r].scale), bits(scales[i]));
-        y[i] = bit_cast<float>(soft::sum(product, bits(scales[kColumns + i])));
+        const uint32_t product =
+            soft::scaled(sums[i], bits(a_rows[r].scale), bits(panel.scales[i]));
+        y[i] = bit_cast<float>(soft::sum(product, bits(panel.scales[kLanes + i])));
       }
     }
+    at = panel.end();
   }
 }
 

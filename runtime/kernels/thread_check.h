@@ -35,22 +35,16 @@ inline void kernel_writes([[maybe_unused]] void* begin, [[maybe_unused]] size_t 
 }
 
 // `count` rows of `bytes` each.
-inline void kernel_reads_rows([[maybe_unused]] const void* begin, [[maybe_unused]] size_t count,
-                              [[maybe_unused]] size_t bytes, [[maybe_unused]] size_t stride_bytes) {
-#if defined(ARENITE_THREAD_CHECK)
-  for (size_t i = 0; i < count; ++i)
+inline void kernel_reads_rows(const void* begin, size_t count, size_t bytes, size_t stride_bytes) {
+  for (size_t i = 0; i < count; ++i) {
     kernel_reads(static_cast<const char*>(begin) + i * stride_bytes, bytes);
-#endif
+  }
 }
 
-inline void kernel_writes_rows([[maybe_unused]] void* begin, [[maybe_unused]] size_t count,
-                               [[maybe_unused]] size_t bytes,
-                               [[maybe_unused]] size_t stride_bytes) {
-#if defined(ARENITE_THREAD_CHECK)
+inline void kernel_writes_rows(void* begin, size_t count, size_t bytes, size_t stride_bytes) {
   for (size_t i = 0; i < count; ++i) {
     kernel_writes(static_cast<char*>(begin) + i * stride_bytes, bytes);
   }
-#endif
 }
 
 }  // namespace arenite

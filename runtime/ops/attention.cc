@@ -319,7 +319,7 @@ void weigh_values(const KernelSet& kernels, const Attention& op, const Block& bl
     const uint32_t keys = left < kPagePositions ? left : kPagePositions;
     const bool is_first = first == block.origin;
     // A kernel passes from panel to panel by itself where it multiplies with a whole page.
-    const bool is_whole = is_first && keys == block.cache.page_positions(page);
+    const bool is_whole = is_first && keys == block.cache.layout().page_positions(page);
     const uint32_t columns_max = is_whole ? op.shape.value_dim : nr;
     const std::byte* panel = block.cache.values(block.kv_head, page, 0);
     const size_t panel_bytes = block.cache.value_panel_bytes(page);
@@ -357,27 +357,22 @@ void attend(const KernelSet& kernels, const Attention& op, Block& block, float* 
     softmax_row(kernels, op, block, r, scratch.scores + r * scratch.stride, factors[r]);
   }
   weigh_values(kernels, op, block, scratch);
+  const DivideRowKernel divide = kernels.divide;
   for (uint32_t r = 0; r < block.rows; ++r) {
-    if constexpr (kMveLinked) {
-      const DivideRowKernel kernel = kernels.divide;
-      if (kernel != nullptr && kernel(op.shape.value_dim, factors[r], block.output.row(r)))
-        continue;
-      if (kernel != nullptr) {
-        attend_alone(kernels, op, block, r, scratch);
-        continue;
-      }
-    }
+    float* const row = block.output.row(r);
+    const bool finite = divide != nullptr ? divide(op.shape.value_dim, factors[r], row)
+                                          : divide_by_sum(op, factors[r], row);
     // A key that a row does not see has weight 0, and 0 * NaN is NaN.
-    if (!divide_by_sum(op, factors[r], block.output.row(r))) {
-      attend_alone(kernels, op, block, r, scratch);
-    }
+    if (!finite) attend_alone(kernels, op, block, r, scratch);
   }
 }
 
-ConstMatrix head_rows(const ConstMatrix& matrix, uint32_t row, uint32_t rows, uint32_t head,
-                      uint32_t width) {
+// The rows of one head; or, `by_head`, heads of one row as rows.
+template <typename Float>
+MatrixView<Float> head_rows(const MatrixView<Float>& matrix, uint32_t row, uint32_t rows,
+                            uint32_t head, uint32_t width, bool by_head = false) {
   if (matrix.data == nullptr) return {};
-  return {matrix.row(row) + size_t{head} * width, rows, width, matrix.stride};
+  return {matrix.row(row) + size_t{head} * width, rows, width, by_head ? width : matrix.stride};
 }
 
 KvCache cache_of(const Attention& op, const CacheLayout& layout, size_t sequence) {
@@ -408,14 +403,6 @@ void append_heads(const KernelSet& kernels, const Attention& op, const CacheLayo
   };
   for_each_task(parallel, static_cast<uint32_t>(op.keys.size()) * heads * parts,
                 rows_max * row_work, work);
-}
-
-// The rows of a head's queries and outputs that a block takes.
-template <typename Float>
-MatrixView<Float> block_rows(const MatrixView<Float>& matrix, uint32_t row, uint32_t rows,
-                             uint32_t head, uint32_t width, bool by_head) {
-  if (matrix.data == nullptr) return {};
-  return {matrix.row(row) + size_t{head} * width, rows, width, by_head ? width : matrix.stride};
 }
 
 // The blocks of one key/value head's queries, of all sequences. A sequence that got one token has
@@ -460,12 +447,12 @@ class HeadBlocks {
                    sequence.positions + token,
                    by_head ? 0u : 1u,
                    op_.keys[s].positions + op_.keys[s].rows,
-                   block_rows(op_.query, row, rows, head, op_.shape.head_dim, by_head),
-                   block_rows(op_.output, row, rows, head, op_.shape.value_dim, by_head)};
+                   head_rows(op_.query, row, rows, head, op_.shape.head_dim, by_head),
+                   head_rows(op_.output, row, rows, head, op_.shape.value_dim, by_head)};
     if constexpr (linked(Need::kPairMask)) block.pairs = op_.pairs.of(op_.queries, s);
     if constexpr (linked(Need::kQueryTerms)) {
       const LinkedQueryTerms& all = op_.query_terms;
-      block.terms = {block_rows(all.rows, row, rows, head, all.count, by_head), all.count,
+      block.terms = {head_rows(all.rows, row, rows, head, all.count, by_head), all.count,
                      all.centre};
     }
     attend(kernels_, op_, block, scratch);

@@ -77,14 +77,14 @@ void weigh_seen_values(const KernelSet& kernels, const Attention& op, const Bloc
   const FloatKernels& products = kernels.of_cache(is_int8);
   const uint32_t nr = products.packing.nr;
   auto* const tile = reinterpret_cast<std::byte*>(scratch.tile);
-  std::byte* const value = tile + row.cache.value_row(0);
+  std::byte* const value = tile + row.cache.layout().value_row(0);
   if (is_int8) {  // the kernel's scales
-    std::fill_n(reinterpret_cast<float*>(tile + row.cache.value_row(1)), nr, 1.0f);
+    std::fill_n(reinterpret_cast<float*>(tile + row.cache.layout().value_row(1)), nr, 1.0f);
   }
   float* const sums = scratch.scores + scratch.stride;  // the second row of scores is free
   for (uint32_t first = row.origin; first < row.end; first += kPagePositions) {
     const uint32_t end = row.end - first < kPagePositions ? row.end : first + kPagePositions;
-    for (uint32_t panel = 0; panel < row.cache.value_panels(); ++panel) {
+    for (uint32_t panel = 0; panel < row.cache.layout().value_panels(); ++panel) {
       const uint32_t columns_left = op.shape.value_dim - panel * nr;
       const size_t columns = columns_left < nr ? columns_left : nr;
       const size_t bytes = columns * sizeof(float);
@@ -92,8 +92,8 @@ void weigh_seen_values(const KernelSet& kernels, const Attention& op, const Bloc
       std::memset(tile, 0, nr * sizeof(float));
       for (uint32_t key = first > row.begin ? first : row.begin; key < end; ++key) {
         if (mask_or_table_term(op, row, key) == -INFINITY) continue;
-        std::memcpy(value, values + row.cache.value_row(key - first),
-                    size_t{nr} * row.cache.number_bytes());
+        std::memcpy(value, values + row.cache.layout().value_row(key - first),
+                    size_t{nr} * row.cache.layout().number_bytes());
         products.gemm[1](1, columns, sizeof(float), scratch.scores + (key - row.origin),
                          sizeof(float), tile, sums, nr * sizeof(float));
         std::memcpy(tile, sums, bytes);

@@ -105,9 +105,61 @@ void multiply_gathered(const FloatKernels& kernels, const WindowBlock& block, fl
 
 constexpr uint32_t kRowsPerTask = 16;  // of what adds up single channels, or compares them
 
-// Of a row of it: a product and a sum for each number that its window sees, and finding these.
-uint32_t window_work(const Windows& windows, uint32_t channels) {
-  return windows.kernel() * (channels * (2 * kSumWork) + kNormWork);
+// bias + the rows that a window sees, each times its weights. What is read may not be the output,
+// beyond whose end kernels would read.
+void add_up(const KernelSet& kernels, const DepthwiseWeights& weights, uint32_t count,
+            const float* const* seen, float* sums, float* products, const Matrix& output,
+            uint32_t row) {
+  const size_t bytes = output.columns * sizeof(float);
+  const float* sum = weights.bias;
+  for (uint32_t i = 0; i < count; ++i) {
+    if (seen[i] == nullptr) continue;
+    kernels.multiply(bytes, seen[i], weights.kernel + size_t{i} * output.columns, products);
+    kernels.add(bytes, sum, products, sums);
+    sum = sums;
+  }
+  std::memcpy(output.row(row), sum, bytes);
+}
+
+void find_largest(uint32_t count, const float* const* seen, uint32_t columns, float* largest) {
+  std::memset(largest, 0, columns * sizeof(float));
+  bool is_first = true;
+  for (uint32_t i = 0; i < count; ++i) {
+    if (seen[i] == nullptr) continue;
+    for (uint32_t c = 0; c < columns; ++c) {
+      const float x = seen[i][c];
+      if (is_first || !(x <= largest[c])) largest[c] = largest[c] != largest[c] ? largest[c] : x;
+    }
+    is_first = false;
+  }
+}
+
+// What makes a row of single channels: a depthwise convolution, or without weights a pool. For each
+// number that a window sees it counts a product and a sum, and finding these.
+void make_by_channel(const KernelSet* kernels, const Windows& windows, const WindowInput& input,
+                     const DepthwiseWeights* weights, const Matrix& output,
+                     const ScratchArea& scratch, const ParallelFor& parallel) {
+  assert(output.rows >= 1 && output.columns == input.rows.columns);
+  const WindowScratch layout = depthwise_scratch(windows, output.columns);
+  const uint32_t row_work = windows.kernel() * (output.columns * (2 * kSumWork) + kNormWork);
+  const uint32_t rows_max = pieces_at_once(parallel, kRowsPerTask, row_work);
+  const RowBlocks blocks(output.rows, rows_max);
+  auto work = [&](uint32_t task_index, uint32_t thread_index) {
+    std::byte* const mine = scratch.of(thread_index);
+    const float** const list = reinterpret_cast<const float**>(mine);
+    const uint32_t end = blocks.begin(task_index) + blocks.size(task_index);
+    for (uint32_t row = blocks.begin(task_index); row < end; ++row) {
+      list_rows(windows, input, row, nullptr, list, 1);
+      if (linked(Need::kDepthwise) && weights != nullptr) {
+        add_up(*kernels, *weights, windows.kernel(), list,
+               reinterpret_cast<float*>(mine + layout.row.value()),
+               reinterpret_cast<float*>(mine + layout.rows.value()), output, row);
+      } else if (linked(Need::kMaxPool)) {
+        find_largest(windows.kernel(), list, output.columns, output.row(row));
+      }
+    }
+  };
+  for_each_task(parallel, blocks.count, rows_max * row_work, work);
 }
 
 }  // namespace
@@ -195,60 +247,12 @@ void depthwise_convolution(const KernelSet& kernels, const Windows& windows,
                            const WindowInput& input, const DepthwiseWeights& weights,
                            const Matrix& output, const ScratchArea& scratch,
                            const ParallelFor& parallel) {
-  assert(output.rows >= 1 && output.columns == input.rows.columns);
-  const size_t bytes = output.columns * sizeof(float);
-  const WindowScratch layout = depthwise_scratch(windows, output.columns);
-  const uint32_t row_work = window_work(windows, output.columns);
-  const uint32_t rows_max = pieces_at_once(parallel, kRowsPerTask, row_work);
-  const RowBlocks blocks(output.rows, rows_max);
-  auto work = [&](uint32_t task_index, uint32_t thread_index) {
-    std::byte* const mine = scratch.of(thread_index);
-    const float** const list = reinterpret_cast<const float**>(mine);
-    float* const sums = reinterpret_cast<float*>(mine + layout.row.value());
-    float* const products = reinterpret_cast<float*>(mine + layout.rows.value());
-    const uint32_t end = blocks.begin(task_index) + blocks.size(task_index);
-    for (uint32_t row = blocks.begin(task_index); row < end; ++row) {
-      list_rows(windows, input, row, nullptr, list, 1);
-      const float* sum = weights.bias;
-      for (uint32_t i = 0; i < windows.kernel(); ++i) {
-        if (list[i] == nullptr) continue;
-        kernels.multiply(bytes, list[i], weights.kernel + size_t{i} * output.columns, products);
-        kernels.add(bytes, sum, products, sums);
-        sum = sums;
-      }
-      std::memcpy(output.row(row), sum, bytes);  // may not be read past its end
-    }
-  };
-  for_each_task(parallel, blocks.count, rows_max * row_work, work);
+  make_by_channel(&kernels, windows, input, &weights, output, scratch, parallel);
 }
 
 void max_pool(const Windows& windows, const WindowInput& input, const Matrix& output,
               const ScratchArea& scratch, const ParallelFor& parallel) {
-  assert(output.rows >= 1 && output.columns == input.rows.columns);
-  const uint32_t row_work = window_work(windows, output.columns);
-  const uint32_t rows_max = pieces_at_once(parallel, kRowsPerTask, row_work);
-  const RowBlocks blocks(output.rows, rows_max);
-  auto work = [&](uint32_t task_index, uint32_t thread_index) {
-    std::byte* const mine = scratch.of(thread_index);
-    const float** const list = reinterpret_cast<const float**>(mine);
-    const uint32_t end = blocks.begin(task_index) + blocks.size(task_index);
-    for (uint32_t row = blocks.begin(task_index); row < end; ++row) {
-      list_rows(windows, input, row, nullptr, list, 1);
-      float* const largest = output.row(row);
-      std::memset(largest, 0, output.columns * sizeof(float));
-      bool is_first = true;
-      for (uint32_t i = 0; i < windows.kernel(); ++i) {
-        if (list[i] == nullptr) continue;
-        for (uint32_t c = 0; c < output.columns; ++c) {
-          const float x = list[i][c];
-          if (is_first || !(x <= largest[c]))
-            largest[c] = largest[c] != largest[c] ? largest[c] : x;
-        }
-        is_first = false;
-      }
-    }
-  };
-  for_each_task(parallel, blocks.count, rows_max * row_work, work);
+  make_by_channel(nullptr, windows, input, nullptr, output, scratch, parallel);
 }
 
 }  // namespace arenite

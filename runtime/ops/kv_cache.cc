@@ -7,7 +7,6 @@
 #endif
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
 #include "core/float_bits.h"
@@ -97,10 +96,7 @@ namespace {
 
 constexpr uint32_t kChunk = 16;  // of constant length, for the vectorizer
 
-int8_t rounded(float x) {
-  constexpr float kMagic = 12582912.0f;  // 1.5 * 2^23: the sum is rounded to a whole number
-  return static_cast<int8_t>(bit_cast<int32_t>(x + kMagic) - bit_cast<int32_t>(kMagic));
-}
+int8_t rounded(float x) { return static_cast<int8_t>(bit_cast<int32_t>(x + kRoundingMagic)); }
 
 // Not finite if a number is not. Bits of positive numbers are ordered as the numbers are, with
 // infinity and NaN above all; and compilers turn the largest of integers into vector instructions,
@@ -135,26 +131,16 @@ Int8Row::Int8Row(std::span<const float> row) : Int8Row(largest_magnitude(row)) {
 Int8Row::Int8Row(const KernelSet& kernels, std::span<const float> row)
     : Int8Row(largest_magnitude(kernels, row)) {}
 
-Int8Row::Int8Row(float largest) {
-  constexpr float kMost = 127.0f;
-  constexpr float kSmallest = 1e-35f;  // below, a scale would lose digits, or be none
-  if (largest < kSmallest) return;
-  if (!is_finite(largest)) {
-    scale_ = NAN;
-    return;
-  }
-  scale_ = largest / kMost;
-  per_unit_ = kMost / largest;
-}
+Int8Row::Int8Row(float largest) : steps_(int8_steps(largest)) {}
 
 RowSteps integer_steps(const KernelSet& kernels, std::span<const float> row) {
   return steps_up_to(largest_magnitude(kernels, row), largest_query_step(row.size()));
 }
 
-int8_t Int8Row::number(float x) const { return rounded(x * per_unit_); }
+int8_t Int8Row::number(float x) const { return rounded(x * per_unit()); }
 
 void Int8Row::write(const float* __restrict from, uint32_t count, int8_t* __restrict to) const {
-  const float per_unit = per_unit_;
+  const float per_unit = steps_.per_unit;
   for (; count >= kChunk; count -= kChunk, from += kChunk, to += kChunk) {
     for (uint32_t i = 0; i < kChunk; ++i) to[i] = rounded(from[i] * per_unit);
   }

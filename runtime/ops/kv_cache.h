@@ -22,8 +22,8 @@ class Int8Row {
   explicit Int8Row(std::span<const float> row);
   Int8Row(const KernelSet& kernels, std::span<const float> row);
 
-  float scale() const { return scale_; }
-  float per_unit() const { return per_unit_; }
+  float scale() const { return steps_.step; }
+  float per_unit() const { return steps_.per_unit; }  // 1 / scale
   int8_t number(float x) const;
   // Those of `count` numbers of the row, which lie apart from `to`.
   void write(const float* from, uint32_t count, int8_t* to) const;
@@ -31,8 +31,7 @@ class Int8Row {
  private:
   explicit Int8Row(float largest);
 
-  float scale_ = 1.0f;
-  float per_unit_ = 0.0f;  // 1 / scale
+  RowSteps steps_;
 };
 
 // What a row of a query is rounded to for products in integers.
@@ -44,6 +43,7 @@ class KvCache {
   // sequence has, these are a multiple of kPagePositions.
   KvCache(std::byte* data, const CacheLayout& layout) : data_(data), layout_(layout) {}
 
+  const CacheLayout& layout() const { return layout_; }
   bool is_int8() const { return layout_.is_int8(); }
   bool for_integers() const { return layout_.for_integers(); }
 
@@ -87,16 +87,6 @@ class KvCache {
     return head(kv_head) +
            layout_.integer_value(position / kPagePositions, position % kPagePositions);
   }
-  // A row of such a panel.
-  size_t value_row(uint32_t row) const { return layout_.value_row(row); }
-  uint32_t number_bytes() const { return layout_.number_bytes(); }
-
-  // Positions of a page. A kernel that multiplies with a whole page passes from panel to panel by
-  // itself; with part of a page, it is called for each panel.
-  uint32_t page_positions(uint32_t page) const { return layout_.page_positions(page); }
-
-  uint32_t value_panels() const { return layout_.value_panels(); }
-
   // A number of a key.
   float key(uint32_t kv_head, uint32_t position, uint32_t dimension) const;
 

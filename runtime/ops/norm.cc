@@ -4,8 +4,8 @@
 #include "ops/row_ops.h"
 
 #include <cassert>
-#include <cstring>
 
+#include "core/float_bits.h"
 #include "core/needs.h"
 #include "ops/rows.h"
 
@@ -30,14 +30,10 @@ float sum_of_squares(const KernelSet& kernels, const float* x, uint32_t count) {
 // for z = (m - 1) / (m + 1), whose series has float's precision after five terms.
 float log_of_sum(float sum) {
   if (!(sum < __builtin_inff())) return sum;  // not a number
-  uint32_t bits = 0;
-  std::memcpy(&bits, &sum, sizeof(bits));
   constexpr uint32_t kThreeQuarters = 0x3f400000;
-  const uint32_t above = bits - kThreeQuarters;  // m is in [3/4, 3/2)
+  const uint32_t above = bit_cast<uint32_t>(sum) - kThreeQuarters;  // m is in [3/4, 3/2)
   const auto exponent = static_cast<float>(above >> 23);
-  bits = (above & 0x007fffff) + kThreeQuarters;
-  float m = 0.0f;
-  std::memcpy(&m, &bits, sizeof(m));
+  const auto m = bit_cast<float>((above & 0x007fffff) + kThreeQuarters);
   const float z = (m - 1.0f) / (m + 1.0f);
   constexpr float kLog2 = 0.693147180559945f;
   return exponent * kLog2 + 2.0f * z * atanh_series<5>(z);

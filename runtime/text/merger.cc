@@ -4,6 +4,8 @@
 
 #include <cassert>
 
+#include "core/utf8.h"
+
 namespace arenite::text {
 namespace {
 
@@ -15,19 +17,10 @@ struct Merge {
 };
 
 Merge find_merge(const format::TokenizerView& view, uint32_t left, uint32_t right) {
-  uint32_t begin = view.merge_begin[left];
-  const uint32_t end_of_left = view.merge_begin[left + 1];
-  uint32_t end = end_of_left;
-  while (begin < end) {
-    const uint32_t middle = begin + (end - begin) / 2;
-    if (view.merge_rights[middle] < right) {
-      begin = middle + 1;
-    } else {
-      end = middle;
-    }
-  }
-  if (begin == end_of_left || view.merge_rights[begin] != right) return {};
-  return {view.merge_ranks[begin], view.merge_tokens[begin]};
+  const size_t begin = view.merge_begin[left], count = view.merge_begin[left + 1] - begin;
+  const size_t place = place_of(view.merge_rights.subspan(begin, count), right);
+  if (place == count) return {};
+  return {view.merge_ranks[begin + place], view.merge_tokens[begin + place]};
 }
 
 // A symbol stays at its place; merging gives the left one the token of both and unlinks the right

@@ -56,9 +56,6 @@ Folded fold(const format::TokenizerView& view, uint32_t code_point) {
   return folded;
 }
 
-// The steps of Hugging Face's BertNormalizer, BertPreTokenizer and WordPiece, one character at a
-// time. Each look-up begins at a character and passes over no more than the longest token's.
-
 WordPieces::WordPieces(const format::TokenizerView& view, std::string_view text,
                        std::span<TokenId> out)
     : view_(view), text_(text), out_(out), continuation_(view, view.whole_tokens) {

@@ -50,101 +50,16 @@ LayerSpec layer(const DecoderShape& shape, size_t index) {
   return spec;
 }
 
-DecoderShape gpt2() {
-  DecoderShape shape;
-  shape.name = "gpt2";
-  shape.kv_heads = shape.heads;
-  shape.rotary_dim = 0;
-  shape.norm = NormKind::kLayer;
-  shape.activation = Activation::kGeluTanh;
-  shape.gated = false;
-  shape.bias = true;
-  shape.tied = true;
-  return shape;
-}
-
-DecoderShape phi() {
-  DecoderShape shape;
-  shape.name = "phi";
-  shape.rotary_dim = 4;
-  shape.norm = NormKind::kLayer;
-  shape.activation = Activation::kGeluErf;
-  shape.gated = false;
-  shape.bias = true;
-  shape.parallel = true;
-  return shape;
-}
-
-DecoderShape gemma() {
-  DecoderShape shape;
-  shape.name = "gemma";
-  shape.kv_heads = 1;
-  shape.windows = {20, 0, 7};
-  shape.activation = Activation::kGeluTanh;
-  shape.tied = true;
-  shape.head_norms = true;
-  shape.embedding_scale = 3.4;
-  shape.soft_cap = 5.0;
-  return shape;
-}
-
-// Wider than a tile of any kernel set.
-DecoderShape wide_decoder() {
-  DecoderShape shape;
-  shape.name = "wide";
-  shape.vocab_size = 301;
-  shape.model_dim = 67;
-  shape.heads = 6;
-  shape.kv_heads = 3;
-  shape.head_dim = 38;
-  shape.rotary_dim = 38;
-  shape.ffn_dim = 131;
-  shape.activation = Activation::kRelu;
-  return shape;
-}
-
-// Weights in few bits: a table of plain rows beside the output matrix; one that is both; and rows
-// that are whole blocks, of which there are more than one.
-DecoderShape w8() {
-  DecoderShape shape = gpt2();
-  shape.name = "w8";
-  shape.weights = shape.output = TensorType::kW8;
-  return shape;
-}
-
-DecoderShape q8() {
-  DecoderShape shape = gemma();
-  shape.name = "q8";
-  shape.weights = shape.output = TensorType::kQ8;
-  return shape;
-}
-
-DecoderShape q4() {
-  DecoderShape shape;
-  shape.name = "q4";
-  shape.model_dim = 64;
-  shape.head_dim = shape.rotary_dim = 16;
-  shape.ffn_dim = 96;
-  shape.weights = shape.output = TensorType::kQ4;
-  return shape;
-}
-
-// Keys and values in int8, with heads that share them; and in a ring.
-DecoderShape int8_cache() {
-  DecoderShape shape;
-  shape.name = "int8_cache";
-  shape.kv_cache = TensorType::kInt8;
+// A shape under another name, with types of weights and of its cache.
+DecoderShape with_types(DecoderShape shape, const std::string& name, TensorType weights,
+                        TensorType kv_cache = TensorType::kF32) {
+  shape.name = name;
+  shape.weights = shape.output = weights;
+  shape.kv_cache = kv_cache;
   return shape;
 }
 
 }  // namespace
-
-DecoderShape int8_ring_decoder() {
-  DecoderShape shape = ring_decoder();
-  shape.name = "int8_ring";
-  shape.kv_cache = TensorType::kInt8;
-  return shape;
-}
 
 TransformerSpec make_decoder(const DecoderShape& shape) {
   TransformerSpec spec = convert::decoder_spec();
@@ -195,8 +110,58 @@ convert::AlignedBytes make_decoder_model(const DecoderShape& shape,
 }
 
 std::vector<DecoderShape> all_decoders() {
-  return {DecoderShape{}, gpt2(), phi(), gemma(),      wide_decoder(),     ring_decoder(),
-          w8(),           q8(),   q4(),  int8_cache(), int8_ring_decoder()};
+  const DecoderShape gpt2 = {.name = "gpt2",
+                             .kv_heads = 4,
+                             .rotary_dim = 0,
+                             .norm = NormKind::kLayer,
+                             .activation = Activation::kGeluTanh,
+                             .gated = false,
+                             .bias = true,
+                             .tied = true};
+  const DecoderShape phi = {.name = "phi",
+                            .rotary_dim = 4,
+                            .norm = NormKind::kLayer,
+                            .activation = Activation::kGeluErf,
+                            .gated = false,
+                            .bias = true,
+                            .parallel = true};
+  const DecoderShape gemma = {.name = "gemma",
+                              .kv_heads = 1,
+                              .windows = {20, 0, 7},
+                              .activation = Activation::kGeluTanh,
+                              .tied = true,
+                              .head_norms = true,
+                              .embedding_scale = 3.4,
+                              .soft_cap = 5.0};
+  // Wider than a tile of any kernel set.
+  const DecoderShape wide = {.name = "wide",
+                             .vocab_size = 301,
+                             .model_dim = 67,
+                             .heads = 6,
+                             .kv_heads = 3,
+                             .head_dim = 38,
+                             .rotary_dim = 38,
+                             .ffn_dim = 131,
+                             .activation = Activation::kRelu};
+  const DecoderShape of_blocks = {.model_dim = 64, .head_dim = 16, .rotary_dim = 16, .ffn_dim = 96};
+  return {{},
+          gpt2,
+          phi,
+          gemma,
+          wide,
+          ring_decoder(),
+          // Weights in few bits: a table of plain rows beside the output matrix; one that is both;
+          // and rows that are whole blocks, of which there are more than one.
+          with_types(gpt2, "w8", TensorType::kW8),
+          with_types(gemma, "q8", TensorType::kQ8),
+          with_types(of_blocks, "q4", TensorType::kQ4),
+          // Keys and values in int8, with heads that share them; and in a ring.
+          with_types({}, "int8_cache", TensorType::kF32, TensorType::kInt8),
+          int8_ring_decoder()};
+}
+
+DecoderShape int8_ring_decoder() {
+  return with_types(ring_decoder(), "int8_ring", TensorType::kF32, TensorType::kInt8);
 }
 
 DecoderShape decoder_named(const std::string& name) {
@@ -207,29 +172,29 @@ DecoderShape decoder_named(const std::string& name) {
 }
 
 DecoderShape smallest_decoder() {
-  DecoderShape shape;
-  shape.name = "smallest";
-  shape.vocab_size = 3;
-  shape.model_dim = shape.ffn_dim = 2;
-  shape.heads = shape.kv_heads = 1;
-  shape.head_dim = shape.rotary_dim = 2;
-  shape.positions_max = 4;
-  shape.windows = {3};
-  return shape;
+  return {.name = "smallest",
+          .vocab_size = 3,
+          .model_dim = 2,
+          .heads = 1,
+          .kv_heads = 1,
+          .head_dim = 2,
+          .rotary_dim = 2,
+          .ffn_dim = 2,
+          .positions_max = 4,
+          .windows = {3}};
 }
 
 DecoderShape ring_decoder() {
-  DecoderShape shape;
-  shape.name = "ring";
-  shape.vocab_size = 11;
-  shape.model_dim = 6;
-  shape.heads = 2;
-  shape.kv_heads = 1;
-  shape.head_dim = shape.rotary_dim = 4;
-  shape.ffn_dim = 8;
-  shape.positions_max = 2 * 1024 + 300;
-  shape.windows = {100, 0};
-  return shape;
+  return {.name = "ring",
+          .vocab_size = 11,
+          .model_dim = 6,
+          .heads = 2,
+          .kv_heads = 1,
+          .head_dim = 4,
+          .rotary_dim = 4,
+          .ffn_dim = 8,
+          .positions_max = 2 * 1024 + 300,
+          .windows = {100, 0}};
 }
 
 std::vector<TokenId> random_ids(size_t count, uint32_t vocab_size, uint64_t seed) {

@@ -31,99 +31,6 @@ LayerSpec layer(const EncoderShape& shape, uint32_t index) {
   return spec;
 }
 
-EncoderShape sentences() {
-  EncoderShape shape;
-  shape.name = "sentences";
-  shape.position_offset = 2;
-  shape.token_types = 0;
-  shape.pooling = SelectKind::kMean;
-  shape.normalize = true;
-  return shape;
-}
-
-EncoderShape classifier() {
-  EncoderShape shape;
-  shape.name = "classifier";
-  shape.norm_first = true;
-  shape.pooling = SelectKind::kFirst;
-  shape.pooler = true;
-  shape.classes = 4;
-  return shape;
-}
-
-// Labels each token.
-EncoderShape tagger() {
-  EncoderShape shape;
-  shape.name = "tagger";
-  shape.embedding_dim = 7;
-  shape.activation = Activation::kRelu;
-  shape.classes = 5;
-  return shape;
-}
-
-EncoderShape sensor() {
-  EncoderShape shape;
-  shape.name = "sensor";
-  shape.vocab_size = 0;
-  shape.input_features = 5;
-  shape.token_types = 0;
-  shape.norm_first = true;
-  shape.pooling = SelectKind::kMean;
-  shape.classes = 3;
-  return shape;
-}
-
-// Positions without the padding token's, all kinds of pooling, and a sigmoid.
-EncoderShape mixture() {
-  using enum SelectKind;
-  EncoderShape shape;
-  shape.name = "mixture";
-  shape.position_offset = 2;
-  shape.padding_id = 1;
-  shape.token_types = 0;
-  shape.pooling = kMax;
-  shape.more_pooling = {kFirst, kMeanSqrtLength, kWeightedMean, kMean, kLast};
-  shape.classes = 6;
-  shape.class_activation = Activation::kSigmoid;
-  return shape;
-}
-
-// Guesses tokens with a matrix that is their embedding.
-EncoderShape guesser() {
-  EncoderShape shape;
-  shape.name = "guesser";
-  shape.embedding_dim = 7;
-  shape.language_head = true;
-  return shape;
-}
-
-// torch.nn.TransformerEncoder alone: its output takes the place of its input.
-EncoderShape bare() {
-  EncoderShape shape;
-  shape.name = "bare";
-  shape.vocab_size = 0;
-  shape.input_features = 12;
-  shape.token_types = 0;
-  shape.positions = false;
-  shape.norm_first = true;
-  return shape;
-}
-
-// Knows no positions, and is wider than a tile of any kernel set.
-EncoderShape wide_encoder() {
-  EncoderShape shape;
-  shape.name = "wide";
-  shape.vocab_size = 0;
-  shape.input_features = 19;
-  shape.token_types = 0;
-  shape.positions = false;
-  shape.model_dim = 76;
-  shape.heads = 2;
-  shape.ffn_dim = 131;
-  shape.activation = Activation::kGeluTanh;
-  return shape;
-}
-
 void add_language_head(TransformerSpec& spec) {
   const uint32_t width = spec.token_embedding->columns;
   convert::HeadStepSpec transform;
@@ -205,8 +112,52 @@ convert::AlignedBytes make_encoder_model(const EncoderShape& shape,
 }
 
 std::vector<EncoderShape> all_encoders() {
-  return {EncoderShape{}, sentences(), classifier(), tagger(),      sensor(),
-          mixture(),      guesser(),   bare(),       wide_encoder()};
+  using enum SelectKind;
+  return {
+      {},
+      {.name = "sentences",
+       .token_types = 0,
+       .position_offset = 2,
+       .pooling = kMean,
+       .normalize = true},
+      {.name = "classifier", .norm_first = true, .pooling = kFirst, .pooler = true, .classes = 4},
+      // Labels each token.
+      {.name = "tagger", .embedding_dim = 7, .activation = Activation::kRelu, .classes = 5},
+      {.name = "sensor",
+       .vocab_size = 0,
+       .input_features = 5,
+       .token_types = 0,
+       .norm_first = true,
+       .pooling = kMean,
+       .classes = 3},
+      // Positions without the padding token's, all kinds of pooling, and a sigmoid.
+      {.name = "mixture",
+       .token_types = 0,
+       .position_offset = 2,
+       .padding_id = 1,
+       .pooling = kMax,
+       .more_pooling = {kFirst, kMeanSqrtLength, kWeightedMean, kMean, kLast},
+       .classes = 6,
+       .class_activation = Activation::kSigmoid},
+      // Guesses tokens with a matrix that is their embedding.
+      {.name = "guesser", .embedding_dim = 7, .language_head = true},
+      // torch.nn.TransformerEncoder alone: its output takes the place of its input.
+      {.name = "bare",
+       .vocab_size = 0,
+       .input_features = 12,
+       .token_types = 0,
+       .positions = false,
+       .norm_first = true},
+      // Knows no positions, and is wider than a tile of any kernel set.
+      {.name = "wide",
+       .vocab_size = 0,
+       .input_features = 19,
+       .token_types = 0,
+       .model_dim = 76,
+       .heads = 2,
+       .ffn_dim = 131,
+       .positions = false,
+       .activation = Activation::kGeluTanh}};
 }
 
 EncoderShape encoder_named(const std::string& name) {
@@ -217,16 +168,17 @@ EncoderShape encoder_named(const std::string& name) {
 }
 
 EncoderShape smallest_encoder() {
-  EncoderShape shape;
-  shape.name = "smallest";
-  shape.vocab_size = 3;
-  shape.embedding_dim = shape.model_dim = shape.ffn_dim = 2;
-  shape.heads = shape.layers = 1;
-  shape.positions_max = 4;
-  shape.pooling = SelectKind::kMean;
-  shape.classes = 2;
-  shape.normalize = true;
-  return shape;
+  return {.name = "smallest",
+          .vocab_size = 3,
+          .embedding_dim = 2,
+          .model_dim = 2,
+          .heads = 1,
+          .ffn_dim = 2,
+          .layers = 1,
+          .positions_max = 4,
+          .pooling = SelectKind::kMean,
+          .classes = 2,
+          .normalize = true};
 }
 
 }  // namespace arenite::test

@@ -30,37 +30,33 @@ FewBitsModel with_weights(TensorType type, const std::string& name, convert::Gra
 convert::Program FewBitsModel::program() const { return convert::lower(graph, name); }
 
 ModuleSpec few_bits_module() {
-  ModuleSpec spec;
-  spec.name = "module";
-  spec.features = 64;
-  spec.heads = 3;
-  spec.head_dim = 20;
-  spec.value_dim = 32;
-  spec.output_features = 65;
-  return spec;
+  return {.name = "module",
+          .features = 64,
+          .heads = 3,
+          .head_dim = 20,
+          .value_dim = 32,
+          .output_features = 65};
 }
 
 std::vector<EncoderShape> few_bits_encoders() {
-  EncoderShape sentences;
+  const EncoderShape tagger = {.name = "tagger",
+                               .embedding_dim = 64,
+                               .model_dim = 64,
+                               .heads = 4,
+                               .ffn_dim = 96,
+                               .classes = 5};
+  EncoderShape sentences = tagger;
   sentences.name = "sentences";
-  sentences.embedding_dim = sentences.model_dim = 64;
-  sentences.heads = 4;
-  sentences.ffn_dim = 96;
   sentences.pooling = SelectKind::kMean;
+  sentences.classes = 0;
   sentences.normalize = true;
-  EncoderShape sensor = sentences;
+  EncoderShape sensor = tagger;
   sensor.name = "sensor";
   sensor.vocab_size = sensor.token_types = 0;
   sensor.input_features = 5;
   sensor.norm_first = true;
   sensor.pooling = SelectKind::kMax;
-  sensor.normalize = false;
   sensor.classes = 3;
-  EncoderShape tagger = sentences;
-  tagger.name = "tagger";
-  tagger.pooling = SelectKind::kAsAsked;
-  tagger.normalize = false;
-  tagger.classes = 5;
   return {sentences, sensor, tagger};
 }
 

@@ -39,88 +39,10 @@ LinearSpec make_projection(const char* name, uint32_t outputs, uint32_t inputs, 
   return projection;
 }
 
-ModuleSpec named(const char* name) {
-  ModuleSpec spec;
-  spec.name = name;
-  return spec;
-}
-
-ModuleSpec bounded(const char* name, convert::Mask mask) {
-  ModuleSpec spec = named(name);
-  spec.positions_max = positions_of(mask);
-  spec.masks = {std::move(mask)};
-  return spec;
-}
-
-ModuleSpec bidirectional() {
-  ModuleSpec spec = named("bidirectional");
-  spec.masks = {band_mask(kUnlimited, kUnlimited, 0)};
-  spec.bias = false;
-  spec.output_features = 0;
-  return spec;
-}
-
-ModuleSpec window() {
-  ModuleSpec spec = named("window");
-  spec.masks = {band_mask(6, 0, 0)};
-  return spec;
-}
-
-// Every other earlier key: only the distance counts, but it is no band.
-ModuleSpec strip() {
-  return bounded("strip", buffer_where(kSpecPositions, [](uint32_t query, uint32_t key) {
-                   return key <= query && (query - key) % 2 == 0;
-                 }));
-}
-
-// Documents of 23 positions, each causal in itself.
-ModuleSpec documents() {
-  return bounded("documents", buffer_where(kSpecPositions, [](uint32_t query, uint32_t key) {
-                   return key <= query && key / 23 == query / 23;
-                 }));
-}
-
-// A prefix of 9 positions that all see, then causal.
-ModuleSpec prefix() {
-  return bounded("prefix", buffer_where(kSpecPositions, [](uint32_t query, uint32_t key) {
-                   return key < 9 || key <= query;
-                 }));
-}
-
-ModuleSpec head_masks() {
-  ModuleSpec spec = named("head_masks");
-  spec.heads = 4;
-  spec.masks = {band_mask(kUnlimited, 0, 0), band_mask(3, 0, 0)};
-  spec.head_masks = {0, 1, 1, 0};
-  return spec;
-}
-
-ModuleSpec mask_only() {
-  ModuleSpec spec = bounded("mask_only", band_mask(kUnlimited, 0, kSpecPositions));
-  spec.features = 3;
-  spec.heads = 1;
-  spec.head_dim = 0;
-  spec.value_dim = 3;
-  spec.output_features = 0;
-  return spec;
-}
-
-ModuleSpec separate_inputs() {
-  ModuleSpec spec = named("separate_inputs");
-  spec.separate_inputs = true;
-  spec.masks = {band_mask(kUnlimited, kUnlimited, 0)};
-  return spec;
-}
-
-// Wider than a tile of any kernel set.
-ModuleSpec wide_module() {
-  ModuleSpec spec = named("wide");
-  spec.features = 35;
-  spec.heads = 3;
-  spec.head_dim = 40;
-  spec.value_dim = 33;
-  spec.output_features = 65;
-  return spec;
+// Of as many positions as its mask.
+ModuleSpec bounded(const char* name, const std::function<bool(uint32_t, uint32_t)>& sees) {
+  return {
+      .name = name, .positions_max = kSpecPositions, .masks = {buffer_where(kSpecPositions, sees)}};
 }
 
 }  // namespace
@@ -182,8 +104,41 @@ convert::AlignedBytes make_model(const ModuleSpec& spec, const std::vector<Targe
 }
 
 std::vector<ModuleSpec> all_specs() {
-  return {named("causal"), bidirectional(), window(),    strip(),       documents(),
-          prefix(),        head_masks(),    mask_only(), wide_module(), separate_inputs()};
+  return {{},
+          {.name = "bidirectional",
+           .output_features = 0,
+           .bias = false,
+           .masks = {band_mask(kUnlimited, kUnlimited, 0)}},
+          {.name = "window", .masks = {band_mask(6, 0, 0)}},
+          // Every other earlier key: only the distance counts, but it is no band.
+          bounded("strip", [](uint32_t query,
+                              uint32_t key) { return key <= query && (query - key) % 2 == 0; }),
+          // Documents of 23 positions, each causal in itself.
+          bounded("documents", [](uint32_t query,
+                                  uint32_t key) { return key <= query && key / 23 == query / 23; }),
+          // A prefix of 9 positions that all see, then causal.
+          bounded("prefix", [](uint32_t query, uint32_t key) { return key < 9 || key <= query; }),
+          {.name = "head_masks",
+           .heads = 4,
+           .masks = {band_mask(kUnlimited, 0, 0), band_mask(3, 0, 0)},
+           .head_masks = {0, 1, 1, 0}},
+          {.name = "mask_only",
+           .features = 3,
+           .heads = 1,
+           .head_dim = 0,
+           .output_features = 0,
+           .positions_max = kSpecPositions,
+           .masks = {band_mask(kUnlimited, 0, kSpecPositions)}},
+          // Wider than a tile of any kernel set.
+          {.name = "wide",
+           .features = 35,
+           .heads = 3,
+           .head_dim = 40,
+           .value_dim = 33,
+           .output_features = 65},
+          {.name = "separate_inputs",
+           .separate_inputs = true,
+           .masks = {band_mask(kUnlimited, kUnlimited, 0)}}};
 }
 
 ModuleSpec spec_named(const std::string& name) {

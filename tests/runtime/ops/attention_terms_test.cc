@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention whose scores have a soft cap, terms from a table or a sink beside them: the reference,
-// and every promise that attention keeps without them.
+// Attention whose scores have slopes (ALiBi), a soft cap, terms from a table or a sink beside them:
+// the reference, and every promise that attention keeps without them.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -29,6 +29,7 @@ struct Change {
 };
 
 constexpr Change kChanges[] = {
+    {"slopes", 0.0f, true, false},
     {"cap", 1.5f, false, false},
     {"cap and slopes", 1.5f, true, false},
     {"distances", 0.0f, false, true},
@@ -74,8 +75,12 @@ class AttentionTerms : public CacheTest {
 ARENITE_FOR_EACH_CACHE(AttentionTerms);
 
 std::vector<TestMask> causal_masks_with_terms(uint32_t positions) {
-  return {causal_mask(positions), band_mask(positions, 20, 0),
-          slope_mask(positions, positions - 1, 0, 0.125f), document_mask(positions, 45)};
+  return {causal_mask(positions),
+          band_mask(positions, 20, 0),
+          slope_mask(positions, positions - 1, 0, 0.125f),
+          random_mask(positions, 3, true, 1),
+          document_mask(positions, 45),
+          sink_mask(positions, 3)};
 }
 
 std::vector<TestMask> masks_with_terms(uint32_t positions) {
@@ -90,7 +95,8 @@ TEST_P(AttentionTerms, AgreeWithTheReferenceForEveryMaskAndNumberOfHeads) {
   for (const Change& change : kChanges) {
     for (const TestMask& mask : masks_with_terms(70)) {
       for (const AttentionShape& shape :
-           {AttentionShape{1, 1, 8, 9}, AttentionShape{6, 2, 8, 9}, AttentionShape{2, 1, 0, 5}}) {
+           {AttentionShape{1, 1, 8, 9}, AttentionShape{6, 2, 8, 9}, AttentionShape{12, 1, 8, 9},
+            AttentionShape{2, 1, 0, 5}}) {
         SCOPED_TRACE(change.name);
         const AttentionCase problem = with(change, shape, mask, {70});
         ASSERT_NO_FATAL_FAILURE(expect_near_reference(problem, problem.at_once()));
@@ -189,6 +195,32 @@ TEST_P(AttentionTerms, KeepNaNWhereItBelongs) {
   }
 }
 
+// Scores of keys that are near round as they do at the start of a context.
+TEST_P(AttentionTerms, OfSlopesHoldFarIntoAContext) {
+  constexpr uint32_t kLength = kEmulated ? 1700 : 2300;
+  const AttentionCase problem = with(kChanges[0], {4, 2, 3, 5}, causal_mask(kLength), {kLength});
+  const auto whole = run_attention(kernels(), problem, problem.at_once());
+  const auto expected = problem.expected();
+  ASSERT_TRUE(all_near(whole[0], expected[0], problem.tolerance(kernels())));
+  AttentionCase ring = with(kChanges[0], {4, 2, 3, 5}, band_mask(kLength, 600, 0), {kLength});
+  const auto window = run_attention(kernels(), ring, ring.at_once());
+  ring.cache_positions = 3 * kPagePositions;
+  ASSERT_NO_FATAL_FAILURE(expect_same(run_attention(kernels(), ring, ring.in_chunks(400)), window));
+  ASSERT_TRUE(all_near(window[0], ring.expected()[0], ring.tolerance(kernels())));
+}
+
+TEST_P(AttentionTerms, OfSlopesOfZeroAndOneAreWhatTheMaskSays) {
+  AttentionCase problem(kv_type(), {2, 1, 8, 9}, causal_mask(70), {70});
+  const auto plain = run_attention(kernels(), problem, problem.at_once());
+  problem.slopes = {0.0f, 0.0f};
+  ASSERT_NO_FATAL_FAILURE(expect_same(run_attention(kernels(), problem, problem.at_once()), plain));
+  AttentionCase strip(kv_type(), {2, 1, 8, 9}, slope_mask(70, 69, 0, 0.5f), {70});
+  const auto of_mask = run_attention(kernels(), strip, strip.at_once());
+  problem.slopes = {0.5f, 0.5f};
+  ASSERT_NO_FATAL_FAILURE(
+      expect_same(run_attention(kernels(), problem, problem.at_once()), of_mask));
+}
+
 class AttentionTermsInF32 : public KernelSetTest {};
 ARENITE_FOR_EACH_KERNEL_SET(AttentionTermsInF32);
 
@@ -200,6 +232,20 @@ TEST_P(AttentionTermsInF32, AreCappedWhereTheyOverflow) {
   problem.tokens[0].value = {1, 2, 4};
   problem.score_cap = 2.0f;
   const double weights[] = {std::exp(2.0), 1.0, std::exp(-2.0)};
+  const double expected =
+      (weights[0] + 2 * weights[1] + 4 * weights[2]) / (weights[0] + weights[1] + weights[2]);
+  EXPECT_NEAR(run_attention(kernels(), problem, problem.at_once())[0].back(), expected, 1e-6);
+}
+
+// A score that overflows in parts, but not as a sum, is right with the slope's term added to it.
+// (In int8 the parts are smaller, and do not overflow.)
+TEST_P(AttentionTermsInF32, AreAddedToAScoreWhosePartsOverflow) {
+  AttentionCase problem(TensorType::kF32, {1, 1, 2, 1}, causal_mask(3), {3});
+  problem.tokens[0].query = {0, 0, 0, 0, 1e20f, 1e20f};
+  problem.tokens[0].key = {0, 0, 1e20f, -1e20f, 0, 0};
+  problem.tokens[0].value = {1, 2, 4};
+  problem.slopes = {1.0f};
+  const double weights[] = {std::exp(-2.0), std::exp(-1.0), 1.0};
   const double expected =
       (weights[0] + 2 * weights[1] + 4 * weights[2]) / (weights[0] + weights[1] + weights[2]);
   EXPECT_NEAR(run_attention(kernels(), problem, problem.at_once())[0].back(), expected, 1e-6);

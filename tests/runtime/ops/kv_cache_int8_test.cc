@@ -134,7 +134,7 @@ TEST_P(Int8Cache, HasEveryNumberInItsPlace) {
         // After each page that is full, and after the last position.
         for (uint32_t page = 0; in_floats && page < value_pages(positions); ++page) {
           const uint32_t held = std::min(kPagePositions, positions - page * kPagePositions);
-          for (uint32_t panel = 0; panel < cache.value_panels(); ++panel) {
+          for (uint32_t panel = 0; panel < cache.layout().value_panels(); ++panel) {
             for (uint32_t lane = 0; lane < nr; ++lane) {
               ASSERT_EQ(float_at(cache.values(head, page, panel) + (4 + held) * nr, lane), 1.0f);
             }

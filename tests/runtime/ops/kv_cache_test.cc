@@ -130,7 +130,7 @@ TEST_P(KvCacheOf, KeepsValuesInPagesOfPanelsOfColumns) {
     fill(data, size, 5);
     const Tokens tokens(size);
     const KvCache cache(bytes_of(data), CacheLayout(packing(), size.shape, size.positions));
-    ASSERT_EQ(cache.value_panels(), div_up(size.shape.value_dim, nr));
+    ASSERT_EQ(cache.layout().value_panels(), div_up(size.shape.value_dim, nr));
     for (uint32_t head = 0; head < size.shape.kv_heads; ++head) {
       for (uint32_t position = 0; position < size.positions; ++position) {
         for (uint32_t column = 0; column < size.shape.value_dim; ++column) {
@@ -163,8 +163,8 @@ TEST_P(KvCacheOf, LeavesNoHolesBetweenItsParts) {
       uint32_t rows_left = rows;
       for (uint32_t page = 0; page < value_pages(size.positions); ++page) {
         const uint32_t page_rows = std::min(rows_left, kPagePositions);
-        ASSERT_EQ(cache.page_positions(page), page_rows);
-        for (uint32_t panel = 0; panel < cache.value_panels(); ++panel) {
+        ASSERT_EQ(cache.layout().page_positions(page), page_rows);
+        for (uint32_t panel = 0; panel < cache.layout().value_panels(); ++panel) {
           ASSERT_EQ(floats_at(cache.values(head, page, panel)), next);
           next += (page_rows + 1) * nr;
         }
@@ -186,7 +186,7 @@ TEST_P(KvCacheOf, WritesZeroRowsWhereAPanelBegins) {
   cache.append(kernels(), 0, 0, tokens.key_rows(0, 0, 1), tokens.value_rows(0, 0, 1));
   size_t written = 0;
   for (const float value : data.span()) written += std::isnan(value) ? 0 : 1;
-  EXPECT_EQ(written, nr + 9 + cache.value_panels() * nr + 33);
+  EXPECT_EQ(written, nr + 9 + cache.layout().value_panels() * nr + 33);
   for (uint32_t lane = 0; lane < nr; ++lane) {
     EXPECT_EQ(floats_at(cache.keys(0, 0))[lane], 0.0f);
     EXPECT_EQ(floats_at(cache.values(0, 0, 0))[lane], 0.0f);

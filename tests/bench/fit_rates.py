@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the rates of tools/cli/instruction_rates.cc of what `make bench-cortex-m` counted.
+"""Makes the rates of tools/cli/instruction_rates.json of what `make bench-cortex-m` counted.
 
-Usage: fit_rates.py build/bench-cortex-m.json tools/cli/instruction_rates.cc
+Usage: fit_rates.py build/bench-cortex-m.json tools/cli/instruction_rates.json
 An op's instructions are a sum of counts of its work times rates; board_estimate.cc has the counts
 of any op, this file those of the shapes that were counted. Rates are those with the least squares
 of relative errors among those that are not negative. Prints the largest error of each kind.
@@ -13,33 +13,9 @@ import math
 import sys
 from pathlib import Path
 
-TERMS = 10
 ROWS_OF_BLOCK = 4  # of all kernels for Cortex-M
 TILE = {"dsp": {"q8": 8, "q4": 4}, "mve": {"q8": 16, "q4": 16}}  # inputs: kr of core/targets.h
-HEADER = """\
-// SPDX-License-Identifier: Apache-2.0
-// How many instructions each count of an op's work takes, in the order of board_estimate.cc.
-// Made anew by: make bench-cortex-m
-//   tests/bench/fit_rates.py build/bench-cortex-m.json tools/cli/instruction_rates.cc
-// These are of {made}.
-#include "cli/board_estimate.h"
-
-namespace arenite::tool {{
-namespace {{
-
-// clang-format off
-constexpr RateRow kRates[] = {{
-"""
-FOOTER = """\
-}};
-// clang-format on
-
-}}  // namespace
-
-std::span<const RateRow> instruction_rates() {{ return kRates; }}
-
-}}  // namespace arenite::tool
-"""
+MADE = "gcc 12, -Os, QEMU 7.2, November 2026"
 
 
 def solve(matrix, right):
@@ -208,14 +184,25 @@ class Fits:
 
 
 def number(rate):
-    return f"{float(f'{rate:.3g}'):g}"
+    """Three digits that count."""
+    rounded = float(f"{rate:.3g}")
+    return int(rounded) if rounded.is_integer() else rounded
+
+
+def as_json(value, indent=""):
+    """A list stands on one line."""
+    if not isinstance(value, dict):
+        return json.dumps(value)
+    inner = ",\n".join(f"{indent} {json.dumps(key)}: {as_json(item, indent + ' ')}"
+                       for key, item in value.items())
+    return f"{{\n{inner}\n{indent}}}"
 
 
 def main():
     if len(sys.argv) != 3:
         sys.exit(__doc__)
     results = json.loads(Path(sys.argv[1]).read_text())
-    text = HEADER.format(made="gcc 12, -Os, QEMU 7.2, November 2026")
+    all_rates = {}  # by CPU, kernels and work
     for cpu, figures in results.items():
         shapes = [f for f in figures if f["what"].startswith("op:")]
         plain = None
@@ -223,15 +210,12 @@ def main():
             fits = Fits(kernels, [f for f in shapes if f["kernels"] == kernels])
             fits.add_all(plain)
             plain = plain or fits
-            for work, rates in fits.rates.items():
-                if work.startswith("indirect"):
-                    continue  # board_estimate.cc takes those of products in plain C
-                assert len(rates) <= TERMS, work
-                terms = ", ".join(map(number, rates))
-                text += f'    {{"{cpu}", "{kernels}", "{work}", {{{terms}}}}},\n'
+            all_rates.setdefault(cpu, {})[kernels] = {
+                work: list(map(number, rates)) for work, rates in fits.rates.items()
+                if not work.startswith("indirect")}  # board_estimate.cc takes those in plain C
             for work, error in sorted(fits.errors.items(), key=lambda item: -item[1])[:12]:
                 print(f"{cpu} {kernels} {work}: off by at most {100 * error:.1f} %")
-    Path(sys.argv[2]).write_text(text + FOOTER.format())
+    Path(sys.argv[2]).write_text(as_json({"made": MADE, "rates": all_rates}) + "\n")
     return 0
 
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The work of each kind of op, as counts that rates are for (tests/bench/fit_rates.py has those of
-// the shapes that were measured).
+// the shapes that were measured). instruction_rates.json says how many instructions each count
+// takes, by the CPU and its kernels, in the order in which the counts are here.
 #include "cli/board_estimate.h"
 
 #include <fmt/format.h>
@@ -9,14 +10,19 @@
 #include <cmath>
 #include <initializer_list>
 #include <map>
+#include <vector>
 
 #include "convert/files/error.h"
+#include "convert/files/json_file.h"
 #include "core/targets.h"
 #include "kernels/kernel_set.h"
 #include "ops/attention_block.h"
 #include "ops/rows.h"
 
 namespace arenite::tool {
+
+extern const char* const kInstructionRates;  // the text of that file; the build makes it
+
 namespace {
 
 using format::ModelReader;
@@ -41,31 +47,31 @@ constexpr double kOpInstructions = 290;
 constexpr double kMostOfClass[] = {0.01, 0.1, 1.0, 10.0};  // mJ
 
 using Counts = std::initializer_list<double>;
+using Rates = std::map<std::string, std::vector<double>>;  // by work
 
 // Adds up work of one kernel set.
 class Work {
  public:
   Work(const char* cpu, const char* kernels) {
-    for (const RateRow& row : instruction_rates()) {
-      if (std::string_view(row.cpu) != cpu) continue;
-      const std::string_view work = row.work, linear = "linear f32 ";
-      if (row.kernels == std::string_view("scalar") && work.starts_with(linear)) {
-        // Windows of float32 have kernels in plain C, in all sets.
-        rates_[fmt::format("indirect {}", work.substr(linear.size()))] = &row;
-      }
-      if (row.kernels == std::string_view(kernels)) rates_[row.work] = &row;
+    static const nlohmann::json kAll = convert::parse_json(kInstructionRates, "the rates");
+    const nlohmann::json& sets = kAll.at("rates").at(cpu);
+    rates_ = sets.at(kernels).get<Rates>();
+    // Windows of float32 have kernels in plain C, in all sets.
+    const Rates plain = sets.at("scalar").get<Rates>();
+    for (const char* rows : {"1", "2", "3", "4"}) {
+      rates_[fmt::format("indirect {}", rows)] = plain.at(fmt::format("linear f32 {}", rows));
     }
   }
 
   void add(const std::string& work, Counts counts) {
-    const RateRow& row = *rates_.at(work);
-    for (size_t i = 0; const double count : counts) sum_ += count * row.terms[i++];
+    const std::vector<double>& rates = rates_.at(work);
+    for (size_t i = 0; const double count : counts) sum_ += count * rates.at(i++);
   }
   void add_instructions(double instructions) { sum_ += instructions; }
   double sum() const { return sum_; }
 
  private:
-  std::map<std::string, const RateRow*> rates_;
+  Rates rates_;
   double sum_ = 0.0;
 };
 

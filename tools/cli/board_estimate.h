@@ -4,8 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -13,16 +11,6 @@
 #include "cli/model_cost.h"
 
 namespace arenite::tool {
-
-// Instructions for each count of a kind of work: the terms are those of the work's counts in
-// board_estimate.cc.
-struct RateRow {
-  const char* cpu;  // that they were measured on
-  const char* kernels;
-  const char* work;
-  double terms[10];
-};
-std::span<const RateRow> instruction_rates();  // instruction_rates.cc
 
 // What is known of a CPU, beside its rates.
 struct CoreRow {

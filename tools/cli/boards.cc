@@ -20,134 +20,52 @@
 namespace arenite::tool {
 namespace {
 
-constexpr uint32_t kKiB = 1 << 10;
-constexpr uint32_t kMiB = 1 << 20;
 constexpr const char* kArm = "arm-none-eabi-";
-
-constexpr const char* kM0Plus = "-mcpu=cortex-m0plus -mthumb";
-constexpr const char* kM3 = "-mcpu=cortex-m3 -mthumb";
-constexpr const char* kM4 = "-mcpu=cortex-m4 -mfpu=fpv4-sp-d16 -mfloat-abi=hard -mthumb";
-constexpr const char* kM4SoftCalls = "-mcpu=cortex-m4 -mfpu=fpv4-sp-d16 -mfloat-abi=softfp -mthumb";
-constexpr const char* kM7 = "-mcpu=cortex-m7 -mfpu=fpv5-d16 -mfloat-abi=hard -mthumb";
-constexpr const char* kM33 = "-mcpu=cortex-m33 -mfpu=fpv5-sp-d16 -mfloat-abi=hard -mthumb";
-constexpr const char* kM55 = "-mcpu=cortex-m55 -mfloat-abi=hard -mthumb";
 
 constexpr uint32_t kPlain = bit(Target::kPortable);
 constexpr uint32_t kDsp = kPlain | bit(Target::kCortexMDsp);
 constexpr uint32_t kMve = kDsp | bit(Target::kCortexMMve);
 
+constexpr Cpu kAnyCpu = {"", "", kMve, ""};
+constexpr Cpu kM0Plus = {kArm, "-mcpu=cortex-m0plus -mthumb", kPlain, "Cortex-M0+"};
+constexpr Cpu kM3 = {kArm, "-mcpu=cortex-m3 -mthumb", kPlain, "Cortex-M3"};
+constexpr Cpu kM4 = {kArm, "-mcpu=cortex-m4 -mfpu=fpv4-sp-d16 -mfloat-abi=hard -mthumb", kDsp,
+                     "Cortex-M4F"};
+constexpr Cpu kM4SoftCalls = {kArm, "-mcpu=cortex-m4 -mfpu=fpv4-sp-d16 -mfloat-abi=softfp -mthumb",
+                              kDsp, "Cortex-M4F"};
+constexpr Cpu kM7 = {kArm, "-mcpu=cortex-m7 -mfpu=fpv5-d16 -mfloat-abi=hard -mthumb", kDsp,
+                     "Cortex-M7"};
+constexpr Cpu kM33 = {kArm, "-mcpu=cortex-m33 -mfpu=fpv5-sp-d16 -mfloat-abi=hard -mthumb", kDsp,
+                      "Cortex-M33"};
+constexpr Cpu kM55 = {kArm, "-mcpu=cortex-m55 -mfloat-abi=hard -mthumb", kMve, "Cortex-M55"};
+constexpr Cpu kLx7 = {"xtensa-esp32s3-elf-", "-mlongcalls", kPlain, ""};
+constexpr Cpu kRiscv32 = {"riscv32-esp-elf-", "-march=rv32imc -mabi=ilp32", kPlain, ""};
+
+constexpr Memory kib(uint32_t at, uint32_t count) { return {at, count << 10}; }
+constexpr Memory mib(uint32_t at, uint32_t count) { return {at, count << 20}; }
+
 constexpr Board kBoards[] = {
-    {"generic", "any CPU that your build names", "", "", kMve, {}, {}, false, "", 0, 0},
-    {"nucleo-f446",
-     "STM32F446RE, Cortex-M4 with an FPU",
-     kArm,
-     kM4,
-     kDsp,
-     {0x08000000, 512 * kKiB},
-     {0x20000000, 128 * kKiB},
-     true,
-     "Cortex-M4F",
-     180,
-     700},
-    {"nucleo-h743",
-     "STM32H743ZI, Cortex-M7 with an FPU, its AXI SRAM",
-     kArm,
-     kM7,
-     kDsp,
-     {0x08000000, 2 * kMiB},
-     {0x24000000, 512 * kKiB},
-     true,
-     "Cortex-M7",
-     480,
-     900},
-    {"nano33ble",
-     "Arduino Nano 33 BLE, nRF52840, Cortex-M4 with an FPU",
-     kArm,
-     kM4SoftCalls,
-     kDsp,
-     {0x00010000, 960 * kKiB},
-     {0x20000000, 256 * kKiB},
-     false,
-     "Cortex-M4F",
-     64,
-     160},
-    {"pico",
-     "RP2040, Cortex-M0+ without an FPU",
-     kArm,
-     kM0Plus,
-     kPlain,
-     {0x10000000, 2 * kMiB},
-     {0x20000000, 264 * kKiB},
-     false,
-     "Cortex-M0+",
-     133,
-     0},
-    {"pico2",
-     "RP2350, Cortex-M33 with an FPU",
-     kArm,
-     kM33,
-     kDsp,
-     {0x10000000, 4 * kMiB},
-     {0x20000000, 520 * kKiB},
-     false,
-     "Cortex-M33",
-     150,
-     600},
-    {"esp32s3",
-     "ESP32-S3, Xtensa LX7 with an FPU",
-     "xtensa-esp32s3-elf-",
-     "-mlongcalls",
-     kPlain,
-     {0x42000000, 8 * kMiB},
-     {0x3FC88000, 480 * kKiB},
-     false,
-     "",
-     240,
-     0},
-    {"esp32c3",
-     "ESP32-C3, RISC-V without an FPU",
-     "riscv32-esp-elf-",
-     "-march=rv32imc -mabi=ilp32",
-     kPlain,
-     {0x42000000, 4 * kMiB},
-     {0x3FC80000, 384 * kKiB},
-     false,
-     "",
-     160,
-     0},
-    {"mps2-an385",
-     "ARM MPS2, Cortex-M3 without an FPU, in QEMU",
-     kArm,
-     kM3,
-     kPlain,
-     {0x00000000, 4 * kMiB},
-     {0x20000000, 4 * kMiB},
-     true,
-     "Cortex-M3",
-     25,
-     0},
-    {"mps2-an500",
-     "ARM MPS2, Cortex-M7 with an FPU, in QEMU",
-     kArm,
-     kM7,
-     kDsp,
-     {0x00000000, 4 * kMiB},
-     {0x20000000, 4 * kMiB},
-     true,
-     "Cortex-M7",
-     25,
-     0},
-    {"mps3-an547",
-     "ARM MPS3, Cortex-M55, in QEMU",
-     kArm,
-     kM55,
-     kMve,
-     {0x00000000, 512 * kKiB},
-     {0x21000000, 4 * kMiB},
-     true,
-     "Cortex-M55",
-     32,
-     0},
+    {kAnyCpu, "generic", "any CPU that your build names", {}, {}, false, 0, 0},
+    {kM4, "nucleo-f446", "STM32F446RE, Cortex-M4 with an FPU", kib(0x08000000, 512),
+     kib(0x20000000, 128), true, 180, 700},
+    {kM7, "nucleo-h743", "STM32H743ZI, Cortex-M7 with an FPU, its AXI SRAM", mib(0x08000000, 2),
+     kib(0x24000000, 512), true, 480, 900},
+    {kM4SoftCalls, "nano33ble", "Arduino Nano 33 BLE, nRF52840, Cortex-M4 with an FPU",
+     kib(0x00010000, 960), kib(0x20000000, 256), false, 64, 160},
+    {kM0Plus, "pico", "RP2040, Cortex-M0+ without an FPU", mib(0x10000000, 2), kib(0x20000000, 264),
+     false, 133, 0},
+    {kM33, "pico2", "RP2350, Cortex-M33 with an FPU", mib(0x10000000, 4), kib(0x20000000, 520),
+     false, 150, 600},
+    {kLx7, "esp32s3", "ESP32-S3, Xtensa LX7 with an FPU", mib(0x42000000, 8), kib(0x3FC88000, 480),
+     false, 240, 0},
+    {kRiscv32, "esp32c3", "ESP32-C3, RISC-V without an FPU", mib(0x42000000, 4),
+     kib(0x3FC80000, 384), false, 160, 0},
+    {kM3, "mps2-an385", "ARM MPS2, Cortex-M3 without an FPU, in QEMU", mib(0x00000000, 4),
+     mib(0x20000000, 4), true, 25, 0},
+    {kM7, "mps2-an500", "ARM MPS2, Cortex-M7 with an FPU, in QEMU", mib(0x00000000, 4),
+     mib(0x20000000, 4), true, 25, 0},
+    {kM55, "mps3-an547", "ARM MPS3, Cortex-M55, in QEMU", kib(0x00000000, 512), mib(0x21000000, 4),
+     true, 32, 0},
 };
 
 uint64_t bytes_of(std::span<const BundledModel> models) {

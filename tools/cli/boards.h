@@ -18,16 +18,19 @@ struct Memory {
   uint32_t bytes;  // 0: not known
 };
 
-struct Board {
-  const char* name;
-  const char* chip;
+struct Cpu {
   const char* compilers;  // what the names of the compilers begin with
   const char* flags;
-  uint32_t targets;  // bit set of Target, those that the chip runs
+  uint32_t targets;  // bit set of Target, those that it runs
+  const char* core;  // one with measured rates, such as "Cortex-M7"; else empty
+};
+
+struct Board : Cpu {
+  const char* name;
+  const char* chip;
   Memory flash;
   Memory ram;
   bool own_script;  // the bundle has start-up code and a linker script, else the vendor's build has
-  const char* core;           // a Cortex-M with measured rates, such as "Cortex-M7"; else empty
   double clock_mhz;           // the fastest that it is sold for; 0: not known
   double microwatts_per_mhz;  // a coarse figure for a CPU that runs from flash; 0: not known
 };

@@ -201,20 +201,24 @@ Json schema_of_each(const std::vector<std::string>& names, const Json& element);
 Json schema_of_words(const std::vector<std::string>& words);
 Json schema_of_either(Json type, const Json& other);
 
-// A struct with a table. Where that lies in another file, so do the functions of a specialization.
+// A struct with a table. Where that lies in another file, this is instantiated there.
 template <typename T>
-struct FactTable {
-  static Json schema() { return table_schema<T>(kFacts<T>); }
-  static Json json(const T& value) {
-    static_assert(!std::is_same_v<decltype(kFacts<T>), const std::nullptr_t>,
-                  "a value in JSON needs a table, or one of the types below");
-    Json object = Json::object();
-    add_rows(object, value, kFacts<T>);
-    return object;
-  }
+struct FactValue {
+  static Json schema();
+  static Json json(const T& value);
 };
 template <typename T>
-struct FactValue : FactTable<T> {};
+Json FactValue<T>::schema() {
+  return table_schema<T>(kFacts<T>);
+}
+template <typename T>
+Json FactValue<T>::json(const T& value) {
+  static_assert(!std::is_same_v<decltype(kFacts<T>), const std::nullptr_t>,
+                "a value in JSON needs a table, or one of the types below");
+  Json object = Json::object();
+  add_rows(object, value, kFacts<T>);
+  return object;
+}
 
 template <std::unsigned_integral T>
 struct FactValue<T> {

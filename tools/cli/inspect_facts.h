@@ -152,30 +152,14 @@ Json facts_of(const ModelFacts& facts);
 // Adds what a page and text say besides.
 void add_page(Json& json, const ModelFacts& facts);
 
-template <>
-struct FactValue<CallBounds> {
-  static Json schema();
-  static Json json(const CallBounds& bounds);
-};
-template <>
-struct FactValue<CallFacts> {
-  static Json schema();
-  static Json json(const CallFacts& facts);
-};
+extern template struct FactValue<CallBounds>;
+extern template struct FactValue<CallFacts>;
 
 // What the file says of an input, and of a function: without what calls take.
 InputFacts input_facts(const format::ModelReader& reader, uint32_t index);
 FunctionFacts function_facts(const format::ModelReader& reader, uint32_t index);
-template <>
-struct FactValue<InputFacts> {
-  static Json schema();
-  static Json json(const InputFacts& facts);
-};
-template <>
-struct FactValue<FunctionFacts> {
-  static Json schema();
-  static Json json(const FunctionFacts& facts);
-};
+extern template struct FactValue<InputFacts>;
+extern template struct FactValue<FunctionFacts>;
 
 // Rows of a sequence of so many tokens, on the function's axis that has most.
 uint32_t most_rows(const format::ModelReader& reader, const InputTokens& tokens,

@@ -642,25 +642,10 @@ void add_page(Json& json, const ModelFacts& facts) {
       {"tokenizer_tokens", facts.tokenizer_tokens}};
 }
 
-Json FactValue<WeightsReport>::schema() { return FactTable<WeightsReport>::schema(); }
-Json FactValue<WeightsReport>::json(const WeightsReport& report) {
-  return FactTable<WeightsReport>::json(report);
-}
-Json FactValue<InputFacts>::schema() { return FactTable<InputFacts>::schema(); }
-Json FactValue<InputFacts>::json(const InputFacts& facts) {
-  return FactTable<InputFacts>::json(facts);
-}
-Json FactValue<FunctionFacts>::schema() { return FactTable<FunctionFacts>::schema(); }
-Json FactValue<FunctionFacts>::json(const FunctionFacts& facts) {
-  return FactTable<FunctionFacts>::json(facts);
-}
-Json FactValue<CallBounds>::schema() { return FactTable<CallBounds>::schema(); }
-Json FactValue<CallBounds>::json(const CallBounds& bounds) {
-  return FactTable<CallBounds>::json(bounds);
-}
-Json FactValue<CallFacts>::schema() { return FactTable<CallFacts>::schema(); }
-Json FactValue<CallFacts>::json(const CallFacts& facts) {
-  return FactTable<CallFacts>::json(facts);
-}
+template struct FactValue<WeightsReport>;
+template struct FactValue<InputFacts>;
+template struct FactValue<FunctionFacts>;
+template struct FactValue<CallBounds>;
+template struct FactValue<CallFacts>;
 
 }  // namespace arenite::tool

@@ -23,11 +23,7 @@ std::string report_as_html(const ReportFacts& facts);
 Json facts_of(const ReportFacts& facts);
 
 // Of `report` what a conversion says, too: where bytes are, kernels, and what few bits cost.
-template <>
-struct FactValue<WeightsReport> {
-  static Json schema();
-  static Json json(const WeightsReport& report);
-};
+extern template struct FactValue<WeightsReport>;
 
 // The bytes of the report for a file of that name. REQUIRES: one that the option takes.
 std::string render_report(const ReportFacts& facts, const std::filesystem::path& file);

@@ -288,10 +288,7 @@ FormulaOfModel formula_of(const format::ModelReader& reader, uint32_t packed_ind
   return {reader.formula(packed_index), static_cast<uint32_t>(reader.axes().size())};
 }
 
-Json FactValue<FormulaOfModel>::schema() { return FactTable<FormulaOfModel>::schema(); }
-Json FactValue<FormulaOfModel>::json(const FormulaOfModel& formula) {
-  return FactTable<FormulaOfModel>::json(formula);
-}
+template struct FactValue<FormulaOfModel>;
 
 std::vector<SequenceGroup> group_sequences(std::span<const uint32_t> lengths) {
   std::vector<SequenceGroup> groups;

@@ -83,11 +83,7 @@ struct FormulaOfModel : ArenaFormula {
   uint32_t axis_count = 0;  // that the model has
 };
 FormulaOfModel formula_of(const format::ModelReader& reader, uint32_t packed_index);
-template <>
-struct FactValue<FormulaOfModel> {
-  static Json schema();
-  static Json json(const FormulaOfModel& formula);
-};
+extern template struct FactValue<FormulaOfModel>;
 inline constexpr const char* kFormulaWords =
     "What the arena is computed from, see arenite/arena_formula.h";
 

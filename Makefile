@@ -175,6 +175,8 @@ test-no-fpu: ## Run the device tests on a Cortex-M3, compiled for that and for a
 	$(call run_tests,cortex-m0plus,-R '^(device_tests|Bench.board_estimate)$$')
 	$(call build,cortex-m0plus-int,$(HOST_PROGRAMS),device_tests)
 	$(call run_tests,cortex-m0plus-int,-R '^device_tests$$')
+	$(call build,cortex-m3-int,$(HOST_PROGRAMS),example_wake)
+	$(call run_tests,cortex-m3-int,-R '^Examples.wake$$')
 
 demo-cortex-m7: ## Run household commands on a Cortex-M7, as QEMU has it, and count instructions
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_CORTEX_M)

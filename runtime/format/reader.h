@@ -307,7 +307,6 @@ class ModelReader {
   const FunctionView& find_function(uint32_t index) const;
   uint32_t find_function_of_op(uint32_t op) const;
   uint32_t find_function_of_input(uint32_t input) const;
-  const OpView* find_patches(uint32_t of) const;
   // Whether test(mask) holds for all masks by which queries of a function see rows of their own
   // axis; where there is one function, for all that there are.
   template <typename Test>

@@ -117,6 +117,29 @@ constexpr Powers kPowers;
   return static_cast<uint32_t>(first + (static_cast<int32_t>(fraction & 0x3FF) * difference >> 10));
 }
 
+// Adds what a slope makes of distances, less the most that it adds to any key, which changes no
+// weight. False if the slope is 2^11 or more, or not finite.
+bool add_slope(float slope, uint32_t count, int32_t* scores, int32_t& largest) {
+  constexpr uint64_t kLog2e = 3098164009;                // in steps of 2^-31
+  constexpr int32_t kLeast = -(((1 << 14) + 32) << 16);  // a score with it weighs nothing
+  const auto bits = bit_cast<uint32_t>(slope);
+  const auto left = static_cast<int32_t>(field_of(bits)) - 133;
+  if (left > 4) return false;
+  const auto product = static_cast<int64_t>(((bits & 0x7FFFFF) | 0x800000) * kLog2e);
+  // In steps of 2^-48, of which the upper word is in those of scores.
+  const int64_t step = left < 0 ? product >> std::min<int32_t>(-left, 63) : product << left;
+  const bool falls = bits >> 31 != 0;
+  int32_t* score = falls ? scores : scores + count - 1;
+  largest = INT32_MIN;
+  for (int64_t term = 0; count != 0; --count, score += falls ? 1 : -1) {
+    const auto whole = static_cast<int32_t>(term >> 32);
+    *score += whole;
+    largest = std::max(largest, *score);
+    if (whole > kLeast) term -= step;
+  }
+  return true;
+}
+
 class Attending {
  public:
   Attending(const Attention& op, const CacheLayout& layout) : op_(op), layout_(layout) {
@@ -245,7 +268,7 @@ bool Attending::make_weights(const std::byte* head, KeyRange keys, int32_t large
   uint32_t sum = 0;
   const int32_t* const end_of_all = scores + (keys.end - keys.begin);
   for (int32_t* weight = scores; weight != end_of_all; ++weight) {
-    const auto below = static_cast<uint32_t>(largest - *weight);
+    const auto below = static_cast<uint32_t>(largest) - static_cast<uint32_t>(*weight);
     uint32_t power = 0;
     if (below < 31u << 16) power = power_below(below & 0xFFFF) << 15 >> (below >> 16);
     *weight = static_cast<int32_t>(power);
@@ -305,6 +328,7 @@ void Attending::attend(uint32_t row, uint32_t head, int32_t* sums) const {
   int32_t largest = INT32_MIN;
   uint32_t factor = 0;
   if (!make_scores(exponent, cached, keys, weights, largest) ||
+      (op_.slopes != nullptr && !add_slope(op_.slopes[head], count, weights, largest)) ||
       !make_weights(cached, keys, largest, weights, exponent, factor)) {
     return fill_with_nan(to, columns);
   }
@@ -319,8 +343,8 @@ void Attending::attend(uint32_t row, uint32_t head, int32_t* sums) const {
 
 bool has_attention(const KernelSet& kernels, const Attention& op) {
   return linked(Need::kInt8Cache) && op.kv_type == TensorType::kInt8 &&
-         kernels.integers != nullptr && op.mask.kind == MaskKind::kBand && op.slopes == nullptr &&
-         !has_table(op) && !has_cap(op) && !has_sinks(op) && op.query_terms.rows.data == nullptr &&
+         kernels.integers != nullptr && op.mask.kind == MaskKind::kBand && !has_table(op) &&
+         !has_cap(op) && !has_sinks(op) && op.query_terms.rows.data == nullptr &&
          op.query.data != nullptr;
 }
 

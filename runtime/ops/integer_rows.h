@@ -10,9 +10,11 @@
 // NaN: that is what becomes of infinities, too, and of numbers from 2^127 on.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
+#include "core/float_bits.h"
 #include "core/views.h"
 #include "kernels/kernel_set.h"
 #include "ops/attention.h"
@@ -39,6 +41,12 @@ inline const int32_t* numbers_of(const float* row) { return reinterpret_cast<con
 // Bit 31 - n is the highest of x. REQUIRES: x != 0.
 inline int32_t leading_zeros(uint32_t x) { return __builtin_clz(x); }
 
+inline constexpr uint32_t kExponentBits = 0xFF;
+inline int32_t mantissa_of(int32_t number) { return number & ~static_cast<int32_t>(kExponentBits); }
+inline int32_t shifted_left(int32_t x, int32_t left) {
+  return static_cast<int32_t>(static_cast<uint32_t>(x) << left);
+}
+
 // x >> right, and 0 or -1 beyond 31.
 inline int32_t shifted(int32_t x, int32_t right) { return x >> (right < 31 ? right : 31); }
 
@@ -58,6 +66,37 @@ inline int32_t shifted(int32_t x, int32_t right) { return x >> (right < 31 ? rig
 // A positive float as 16 bits * 2^(field - 142), of which none is a denormal; or its parts.
 inline uint32_t field_of(uint32_t bits) { return bits << 1 >> 24; }
 inline uint32_t upper_bits(uint32_t bits) { return (bits << 8 | 0x80000000u) >> 16; }
+
+// Floats that end a row, of a linear layer or of a norm: numbers are multiplied with scales, and
+// biases are added.
+struct Ends {
+  uint32_t scale = 1;  // the largest fields
+  uint32_t bias = 1;
+  bool has_negative_scales = false;
+
+  void take(const float* scales, const float* biases, uint32_t count) {
+    for (uint32_t i = 0; i < count; ++i) {
+      const auto bits = bit_cast<uint32_t>(scales[i]);
+      scale = std::max(scale, field_of(bits));
+      has_negative_scales = has_negative_scales || bits >> 31 != 0;
+      if (biases != nullptr) bias = std::max(bias, field_of(bit_cast<uint32_t>(biases[i])));
+    }
+  }
+  bool are_finite() const { return scale < 255 && bias < 255; }
+  // Of rows whose 31 bits stand for themselves * 2^exponent before the scale, what those stand for
+  // that end them: * 2^(result - 150), with a bit of room for each of both terms.
+  int32_t exponent(int32_t of_rows) const {
+    const int32_t of_products = of_rows + static_cast<int32_t>(scale) + 16 - 142 + 150;
+    return std::max(of_products, static_cast<int32_t>(bias) - 6) + 1;
+  }
+};
+
+// A bias as 31 bits, which are to be shifted right by 7 and what its exponent is less than that of
+// `Ends`.
+[[gnu::always_inline]] inline int32_t bias_bits(uint32_t bits) {
+  const auto magnitude = static_cast<int32_t>(((bits & 0x7FFFFF) | 0x800000) << 7);
+  return static_cast<int32_t>(bits) < 0 ? -magnitude : magnitude;
+}
 
 // What an op has to know of a row before it reads it.
 struct Scan {

@@ -5,6 +5,7 @@
 #include <cassert>
 #include <cstring>
 
+#include "ops/integer_rows.h"
 #include "ops/row_ops.h"
 
 namespace arenite::sound {
@@ -163,7 +164,7 @@ void Frames::copy_frame(float* frame) const {
   for (uint32_t i = window; i-- != 0 && emphasis != 0.0f;) {
     frame[i] -= emphasis * frame[i == 0 ? 0 : i - 1];
   }
-  for (uint32_t i = 0; i < window; ++i) frame[i] *= view_.window()[i];
+  for (uint32_t i = 0; i < window && !kRowsAreIntegers; ++i) frame[i] *= view_.window()[i];
   for (uint32_t i = window; i < numbers_.points; ++i) frame[i] = 0.0f;
 }
 
@@ -174,7 +175,13 @@ float Frames::finished(float energy) const {
   } else {
     energy = energy < numbers_.floor ? numbers_.floor : energy;
   }
-  if (!numbers_.has(kIsLinear)) energy = logarithm(energy);
+  if (!numbers_.has(kIsLinear)) {
+    if constexpr (kRowsAreIntegers) {
+      energy = integer_logarithm(energy);
+    } else {
+      energy = logarithm(energy);
+    }
+  }
   return energy * numbers_.factor + numbers_.offset;
 }
 
@@ -182,7 +189,12 @@ const float* Frames::compute() {
   float* const frame = work();
   float* const other = frame + numbers_.points;
   copy_frame(frame);
-  float* const power = power_spectrum(view_, frame, other);
+  float* power;
+  if constexpr (kRowsAreIntegers) {
+    power = integer_spectrum(view_, frame, other);
+  } else {
+    power = power_spectrum(view_, frame, other);
+  }
   float* const bands = power == frame ? other : frame;
   for (uint32_t i = 0; i < numbers_.bins() && numbers_.has(kMagnitude); ++i) {
     power[i] = __builtin_sqrtf(power[i]);
@@ -192,7 +204,11 @@ const float* Frames::compute() {
     const float* const bin = power + view_.filters[2 * i];
     const uint32_t count = view_.filters[2 * i + 1];
     float energy = 0.0f;
-    for (uint32_t j = 0; j < count; ++j) energy += weight[j] * bin[j];
+    if constexpr (kRowsAreIntegers) {
+      energy = integer_sum(weight, bin, count);
+    } else {
+      for (uint32_t j = 0; j < count; ++j) energy += weight[j] * bin[j];
+    }
     weight += count;
     bands[i] = finished(energy);
   }

@@ -80,4 +80,14 @@ void all_features(Frames& frames, const Samples& sound, size_t count, float* row
 // of them for bands.
 float* power_spectrum(const SoundView& view, float* x, float* other);
 
+// For CPUs without an FPU (integer_frames.cc). The same of numbers that first are multiplied with
+// the window: amplitudes are within 2^-13 of the largest one and of their own, since roots have 16
+// bits.
+float* integer_spectrum(const SoundView& view, float* x, float* other);
+// Of products with weights, within 2^-12 of the sum of their magnitudes. NaN, and infinities,
+// become NaN.
+float integer_sum(const float* weights, const float* x, uint32_t count);
+// Within 2^-14; NaN where x is below 2^-126 or not finite.
+float integer_logarithm(float x);
+
 }  // namespace arenite::sound

@@ -78,10 +78,18 @@ void count_products(const KernelSet& kernels, TensorType type, const char* type_
     const WeightView weights = {memory, type, packing, shape.outputs, shape.inputs};
     for (const uint32_t rows : {1u, 8u, 16u}) {
       const uint64_t products = uint64_t{rows} * shape.outputs * shape.inputs;
+      const ConstMatrix from = {input, rows, shape.inputs, shape.inputs};
+      const Matrix to = {output, rows, shape.outputs, shape.outputs};
+      bool is_counted = false;
+      if constexpr (kRowsAreIntegers) is_counted = integers::has_linear(weights);
+      if (is_counted) integers::from_floats({input, rows, shape.inputs, shape.inputs});
       report(shape.name, kernels.name, type_name, rows, count(products, [&] {
-               linear(kernels, {input, rows, shape.inputs, shape.inputs}, weights,
-                      {output, rows, shape.outputs, shape.outputs}, scratch(), {});
+               if constexpr (kRowsAreIntegers) {
+                 if (is_counted) return integers::linear(from, weights, to, scratch(), {});
+               }
+               linear(kernels, from, weights, to, scratch(), {});
              }));
+      if (is_counted) fill_input();
     }
   }
 }

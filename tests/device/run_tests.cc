@@ -21,6 +21,7 @@ constexpr Test kTests[] = {
     {"functions are near their values", near_functions},
     {"transposition moves every number", transposition},
     {"ops on rows of integers are near, with the bits of x86-64", rows_of_integers},
+    {"features of sound by integers are near, with the bits of x86-64", sound_of_integers},
     {"rows of integers with NaN or infinity become NaN", rows_with_nan},
     {"models give the expected numbers", expected_numbers},
     {"kernels of microcontrollers give the bits of x86-64", bits_of_x86_64},

@@ -12,6 +12,7 @@ void exact_row_kernels();
 void near_functions();
 void transposition();
 void rows_of_integers();
+void sound_of_integers();
 void rows_with_nan();
 
 void expected_numbers();

@@ -21,8 +21,7 @@ struct CoreRow {
   // of the M55 take two cycles, which partly overlap. No memory that waits is in this.
   double cycles;
   double vector_cycles;  // with kernels for vectors
-  // Without an FPU, what share of the instructions vibration and home-intent take on rows of
-  // integers: examples/boards/README.md has the figures.
+  // Without an FPU, what our models take on rows of integers: examples/boards/README.md has more.
   const char* integer_rows = nullptr;
 };
 

@@ -67,6 +67,7 @@ constexpr SourceRow kSourceRows[] = {
     {"format/verify_sound.cc", bits_of(Need::kSound)},
     {"session/sound_stream.cc", bits_of(Need::kSound)},
     {"sound/frames.cc", bits_of(Need::kSound)},
+    {"sound/integer_frames.cc", bits_of(Need::kSound)},
     {"ops/select.cc",
      bits_of(Need::kSelectAsAsked, Need::kSelectFirst, Need::kSelectMean, Need::kSelectMax,
              Need::kSelectMeanSqrtLength, Need::kSelectWeightedMean, Need::kSelectLast,
@@ -120,7 +121,9 @@ uint32_t target_bits_of(std::span<const BundledModel> models) {
 uint32_t for_targets(std::string_view path) {
   if (path.starts_with("kernels/cortex_m_dsp")) return bit(Target::kCortexMDsp);
   if (path.starts_with("kernels/cortex_m_mve")) return bit(Target::kCortexMMve);
-  if (path.starts_with("ops/integer_")) return bit(Target::kPortable);
+  if (path.starts_with("ops/integer_") || path.starts_with("sound/integer_")) {
+    return bit(Target::kPortable);
+  }
   const bool is_for_both = path == "kernels/cortex_m_rows.cc";
   return is_for_both ? bit(Target::kCortexMDsp) | bit(Target::kCortexMMve) : 0;
 }

@@ -536,22 +536,29 @@ std::string kernels_of(const ReportFacts& facts, const TargetFacts& target) {
 struct CortexMCosts {
   Target target;
   const char* on;
-  double f32[2], w8[2], q8[2], q4[2];
+  double f32[2], w8[2], q8[2], q4[2];  // zeros: by floats
 };
 constexpr CortexMCosts kCortexMCosts[] = {
     {Target::kPortable, "M4, M7 and M33", {4.5, 2.8}, {6.3, 3.3}, {3.1, 2.4}, {5.6, 5.0}},
     {Target::kPortable, "M3", {90.7, 91.6}, {119.1, 98.8}, {3.6, 3.6}, {9.7, 9.3}},
     {Target::kPortable, "M0+", {139.6, 137.8}, {173.1, 145.0}, {5.6, 5.5}, {14.6, 14.0}},
+    {Target::kPortable, "M3 with ARENITE_INTEGER_ROWS", {}, {}, {3.3, 3.2}, {5.8, 5.1}},
+    {Target::kPortable, "M0+ with ARENITE_INTEGER_ROWS", {}, {}, {3.9, 3.7}, {8.9, 7.9}},
     {Target::kCortexMDsp, "M4, M7 and M33", {4.5, 2.8}, {6.3, 3.3}, {1.4, 1.0}, {1.5, 1.1}},
     {Target::kCortexMMve, "M55 and M85", {0.8, 0.6}, {6.3, 3.4}, {0.3, 0.2}, {0.4, 0.4}},
 };
 
 std::string cost_on_cortex_m(const CortexMCosts& costs) {
-  const auto of = [](const char* type, const double(&counts)[2]) {
-    return fmt::format("{} {:.1f} / {:.1f}", type, counts[0], counts[1]);
+  std::vector<std::string> types;
+  const auto add = [&](const char* type, const double(&counts)[2]) {
+    if (counts[0] == 0.0) return;
+    types.push_back(fmt::format("{} {:.1f} / {:.1f}", type, counts[0], counts[1]));
   };
-  return fmt::format("{}: {}, {}, {}, {} on {}", name(costs.target), of("f32", costs.f32),
-                     of("w8", costs.w8), of("q8", costs.q8), of("q4", costs.q4), costs.on);
+  add("f32", costs.f32);
+  add("w8", costs.w8);
+  add("q8", costs.q8);
+  add("q4", costs.q4);
+  return fmt::format("{}: {} on {}", name(costs.target), fmt::join(types, ", "), costs.on);
 }
 
 void add_targets(const Converted& f, const ReportFacts& facts, size_t width, Json& json) {

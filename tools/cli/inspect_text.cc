@@ -675,7 +675,7 @@ std::string board(const ModelFacts& facts) {
   if (integer_rows != nullptr) {
     notes += fmt::format(
         " In q8 with keys and values in int8, a runtime compiled with ARENITE_INTEGER_ROWS takes "
-        "fewer: {} of these for models/vibration and home-intent.",
+        "fewer: {}.",
         integer_rows);
   }
   if (has_energy) {

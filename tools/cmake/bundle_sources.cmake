@@ -15,7 +15,8 @@ function(arenite_bundle_sources target)
   list(APPEND sources kernels/cortex_m_dsp.cc kernels/cortex_m_dsp_attention.cc
     kernels/cortex_m_mve.cc kernels/cortex_m_mve_attention.cc kernels/cortex_m_mve_functions.cc
     kernels/cortex_m_rows.cc kernels/soft_floats.cc kernels/soft_kernels.cc
-    ops/integer_attention_rows.cc ops/integer_rows.cc)
+    ops/integer_attention_rows.cc ops/integer_linear_rows.cc ops/integer_rows.cc
+    sound/integer_frames.cc)
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE "${runtime_dir}/include"
     "${runtime_dir}/include/*.h")
   file(GLOB_RECURSE templates CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}/tools"

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+// Spectra of sound by integers: a transform of numbers that share an exponent, of 32 bits each, by
+// roots of 16 bits, and what comes of it as floats of which 16 bits count.
+#include "core/float_bits.h"
+#include "ops/integer_rows.h"
+#include "sound/frames.h"
+
+#if defined(ARENITE_INTEGER_ROWS)
+#include <algorithm>
+
+#if !defined(__clang__) && !defined(__x86_64__)
+#pragma GCC optimize("O2")  // whatever the rest of a firmware is compiled with
+#endif
+
+namespace arenite::sound {
+namespace {
+
+using integers::field_of;
+using integers::kNotFinite;
+using integers::leading_zeros;
+using integers::shifted;
+using integers::times;
+using integers::times_signed;
+using integers::upper_bits;
+
+// The part of a root, in steps of 2^-15.
+struct Turn {
+  int32_t steps;
+};
+Turn turn_of(float x) {
+  const auto bits = bit_cast<uint32_t>(x);
+  const auto magnitude = static_cast<int32_t>((bits & 0x7FFFFF) | 0x800000);
+  const auto right = 134 - static_cast<int32_t>(field_of(bits));
+  const int32_t steps = right < 7 ? 1 << 15 : (shifted(magnitude, right) + 1) >> 1;
+  return {static_cast<int32_t>(bits) < 0 ? -steps : steps};
+}
+
+// Sums do not overflow; where a file has other numbers than a transform's, they wrap.
+struct Fixed {
+  uint32_t bits;
+
+  int32_t number() const { return static_cast<int32_t>(bits); }
+  Fixed half() const { return {static_cast<uint32_t>(number() >> 1)}; }
+  friend Fixed operator+(Fixed a, Fixed b) { return {a.bits + b.bits}; }
+  friend Fixed operator-(Fixed a, Fixed b) { return {a.bits - b.bits}; }
+  friend Fixed operator-(Fixed a) { return {0 - a.bits}; }
+  friend Fixed operator*(Fixed a, Turn b) {
+    return {static_cast<uint32_t>(times_signed(a.number(), b.steps)) << 1};
+  }
+};
+struct Complex {
+  Fixed re, im;
+};
+struct Root {
+  Turn re, im;
+};
+Complex operator+(Complex a, Complex b) { return {a.re + b.re, a.im + b.im}; }
+Complex operator-(Complex a, Complex b) { return {a.re - b.re, a.im - b.im}; }
+Complex times_minus_i(Complex a) { return {a.im, -a.re}; }
+Complex operator*(Complex a, Root b) {
+  return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
+}
+
+Root root_at(const float* pairs, size_t index) {
+  return {turn_of(pairs[2 * index]), turn_of(pairs[2 * index + 1])};
+}
+Complex* pairs_of(float* x) { return reinterpret_cast<Complex*>(x); }
+
+Complex halved(Complex x, uint32_t times) {
+  return {{static_cast<uint32_t>(x.re.number() >> times)},
+          {static_cast<uint32_t>(x.im.number() >> times)}};
+}
+
+constexpr uint32_t kRadixMax = 7;
+
+// As that of floats (frames.cc).
+void transform_few(Complex (&a)[kRadixMax], uint32_t radix, const float* roots, uint32_t length) {
+  if (radix == 2) {
+    const Complex sum = a[0] + a[1];
+    a[1] = a[0] - a[1];
+    a[0] = sum;
+  } else if (radix == 4) {
+    const Complex even = a[0] + a[2], odd = a[1] + a[3];
+    const Complex left = a[0] - a[2], right = times_minus_i(a[1] - a[3]);
+    a[0] = even + odd;
+    a[1] = left + right;
+    a[2] = even - odd;
+    a[3] = left - right;
+  } else {
+    Complex made[kRadixMax];
+    for (uint32_t k = 0; k < radix; ++k) {
+      Complex sum = a[0], turned = {};
+      for (uint32_t j = 1; j <= radix / 2; ++j) {
+        const Root root = root_at(roots, j * k % radix * (length / radix));
+        const Complex both = a[j] + a[radix - j], apart = a[j] - a[radix - j];
+        sum = sum + Complex{both.re * root.re, both.im * root.re};
+        turned = turned + Complex{-apart.im * root.im, apart.re * root.im};
+      }
+      made[k] = sum + turned;
+    }
+    for (uint32_t k = 0; k < radix; ++k) a[k] = made[k];
+  }
+}
+
+// How many times numbers are halved before so many are added.
+uint32_t halvings_of(uint32_t radix) { return radix == 2 ? 1 : radix < 5 ? 2 : 3; }
+
+// As power_spectrum's. `exponent` grows by the halvings.
+Complex* transform(const float* roots, uint32_t length, Complex* x, Complex* y, int32_t& exponent) {
+  uint32_t stride = 1;
+  for (uint32_t left = length; left > 1;) {
+    const uint32_t radix = radix_of(left), part = left / radix, halvings = halvings_of(radix);
+    for (uint32_t p = 0; p < part; ++p) {
+      Root turns[kRadixMax];
+      for (uint32_t k = 1; k < radix && p != 0; ++k) turns[k] = root_at(roots, p * k * stride);
+      const Complex* from = x + stride * p;
+      Complex* to = y + stride * radix * p;
+      for (uint32_t q = 0; q < stride; ++q, ++from, ++to) {
+        Complex few[kRadixMax];
+        few[0] = halved(from[0], halvings);
+        for (uint32_t j = 1; j < radix; ++j) few[j] = halved(from[j * stride * part], halvings);
+        transform_few(few, radix, roots, length);
+        to[0] = few[0];
+        for (uint32_t k = 1; k < radix; ++k) to[k * stride] = p == 0 ? few[k] : few[k] * turns[k];
+      }
+    }
+    std::swap(x, y);
+    left = part;
+    stride *= radix;
+    exponent += static_cast<int32_t>(halvings);
+  }
+  return x;
+}
+
+// magnitude * 2^exponent, or what is nearest to it of all that are smaller, as a float.
+uint32_t float_of(uint32_t magnitude, int32_t exponent) {
+  if (magnitude == 0) return 0;
+  const int32_t left = leading_zeros(magnitude);
+  const int32_t field = exponent + 158 - left;
+  if (field < 1) return 0;
+  if (field >= static_cast<int32_t>(kNotFinite)) return 0x7FC00000;
+  return (static_cast<uint32_t>(field) << 23) + (magnitude << left << 1 >> 9);
+}
+
+// log2(1 + x) in steps of 2^-15, for x = 0, 1/64 ... and two beyond 1.
+struct Logarithms {
+  uint16_t values[67] = {};
+  consteval Logarithms() {
+    for (int i = 0; i < 67; ++i) {
+      const double z = i / (i + 128.0);
+      double series = 0;
+      for (int term = 41; term > 0; term -= 2) series = 1.0 / term + z * z * series;
+      values[i] = static_cast<uint16_t>(2 * z * series / 0.6931471805599453 * 32768 + 0.5);
+    }
+  }
+};
+constexpr Logarithms kLogarithms;
+
+// The square of a number that stands for itself * 2^exponent.
+float square_of(Complex a, int32_t exponent) {
+  const int32_t re = a.re.number(), im = a.im.number();
+  const auto magnitude = static_cast<uint32_t>((re ^ re >> 31) | (im ^ im >> 31));
+  const int32_t left = leading_zeros(magnitude | 1) - 1;
+  const int32_t x = static_cast<int32_t>(a.re.bits << left) >> 16;
+  const int32_t y = static_cast<int32_t>(a.im.bits << left) >> 16;
+  const uint32_t square = static_cast<uint32_t>(x * x) + static_cast<uint32_t>(y * y);
+  return bit_cast<float>(float_of(square, 2 * (exponent + 16 - left)));
+}
+
+// Numbers become integers of 30 bits, times the window, which stand for themselves * 2^the result.
+// False if one is not finite.
+bool begin(const SoundView& view, float* frame, int32_t& exponent) {
+  const uint32_t window = view.numbers->window;
+  uint32_t most = 1, most_of_window = 1;
+  for (uint32_t i = 0; i < window; ++i) {
+    most = std::max(most, field_of(bit_cast<uint32_t>(frame[i])));
+    most_of_window = std::max(most_of_window, field_of(bit_cast<uint32_t>(view.window()[i])));
+  }
+  if (most == kNotFinite || most_of_window == kNotFinite) return false;
+  int32_t* const to = integers::numbers_of(frame);
+  for (uint32_t i = 0; i < window; ++i) {
+    const auto bits = bit_cast<uint32_t>(frame[i]), factor = bit_cast<uint32_t>(view.window()[i]);
+    const int32_t magnitude = static_cast<int32_t>(((bits & 0x7FFFFF) | 0x800000) << 6);
+    const uint32_t field = field_of(bits), field_of_factor = field_of(factor);
+    int32_t x = 0;
+    if (field != 0 && field_of_factor != 0) {
+      x = shifted(magnitude, static_cast<int32_t>(most - field));
+      x = shifted(times(x, upper_bits(factor)),
+                  static_cast<int32_t>(most_of_window - field_of_factor));
+    }
+    to[i] = static_cast<int32_t>(bits ^ factor) < 0 ? -x : x;
+  }
+  exponent = static_cast<int32_t>(most + most_of_window) - 150 - 6 + 16 - 142;
+  return true;
+}
+
+}  // namespace
+
+float* integer_spectrum(const SoundView& view, float* x, float* other) {
+  const uint32_t n = view.numbers->points / 2;
+  int32_t exponent = 0;
+  if (!begin(view, x, exponent)) {
+    std::fill_n(other, n + 1, __builtin_nanf(""));
+    return other;
+  }
+  Complex* const z = transform(view.roots(), n, pairs_of(x), pairs_of(other), exponent);
+  float* const power = z == pairs_of(x) ? other : x;
+  for (uint32_t k = 0; k <= n / 2; ++k) {
+    const Complex a = z[k], b = z[k == 0 ? 0 : n - k];
+    const auto quarter = [](Fixed number) { return number.half().half(); };
+    const Complex sum = {quarter(a.re) + quarter(b.re), quarter(a.im) - quarter(b.im)};
+    const Complex difference = {quarter(a.re) - quarter(b.re), quarter(a.im) + quarter(b.im)};
+    const Complex turned = times_minus_i(difference * root_at(view.half_roots(), k));
+    power[k] = square_of(sum + turned, exponent + 1);
+    power[n - k] = square_of(sum - turned, exponent + 1);
+  }
+  return power;
+}
+
+float integer_sum(const float* weights, const float* x, uint32_t count) {
+  uint32_t most = 0;
+  for (uint32_t i = 0; i < count; ++i) {
+    const uint32_t of_weight = field_of(bit_cast<uint32_t>(weights[i]));
+    const uint32_t of_x = field_of(bit_cast<uint32_t>(x[i]));
+    if (of_weight == kNotFinite || of_x == kNotFinite) return __builtin_nanf("");
+    if (of_weight != 0 && of_x != 0) most = std::max(most, of_weight + of_x);
+  }
+  const int32_t room = 33 - leading_zeros(count | 1);
+  int32_t sum = 0;
+  for (uint32_t i = 0; i < count; ++i) {
+    const auto a = bit_cast<uint32_t>(weights[i]), b = bit_cast<uint32_t>(x[i]);
+    if (field_of(a) == 0 || field_of(b) == 0) continue;
+    const uint32_t right = most - field_of(a) - field_of(b) + static_cast<uint32_t>(room);
+    const uint32_t product = upper_bits(a) * upper_bits(b) >> std::min<uint32_t>(right, 31);
+    sum += static_cast<int32_t>(a ^ b) < 0 ? -static_cast<int32_t>(product)
+                                           : static_cast<int32_t>(product);
+  }
+  const uint32_t magnitude = static_cast<uint32_t>(sum < 0 ? -sum : sum);
+  const uint32_t sign = static_cast<uint32_t>(sum) & 0x80000000u;
+  return bit_cast<float>(sign | float_of(magnitude, static_cast<int32_t>(most) - 284 + room));
+}
+
+float integer_logarithm(float x) {
+  const auto bits = bit_cast<uint32_t>(x);
+  const auto field = static_cast<int32_t>(bits >> 23);  // of a number below zero 256 more
+  if (field < 1 || field >= static_cast<int32_t>(kNotFinite)) return __builtin_nanf("");
+  const uint32_t fraction = integers::interpolated(kLogarithms.values, (bits & 0x7FFFFF) >> 2);
+  // log(2) in steps of 2^-22 and of 2^-15.
+  const int32_t y =
+      (field - 127) * 2907270 + times_signed(static_cast<int32_t>(fraction << 8), 22713);
+  const uint32_t magnitude = static_cast<uint32_t>(y < 0 ? -y : y);
+  return bit_cast<float>((static_cast<uint32_t>(y) & 0x80000000u) | float_of(magnitude, -22));
+}
+
+}  // namespace arenite::sound
+#endif

@@ -4,9 +4,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstdlib>
 #include <cstring>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "convert/files/error.h"
 #include "format/file_layout.h"

@@ -32,11 +32,11 @@ using format::OpView;
 
 constexpr CoreRow kCores[] = {
     {"Cortex-M0+", 1.4, 1.4,
-     "36.6 of 121 million of a window of models/vibration, 1.61 of 3.35 of a token of home-intent, "
-     "0.73 of 1.86 of one of wake"},
+     "36.6 of 121 million of a window of models/vibration, 1.52 of 3.31 of a token of home-intent, "
+     "0.69 of 1.85 of one of wake"},
     {"Cortex-M3", 1.3, 1.3,
-     "28.5 of 71 million of a window of models/vibration, 1.26 of 1.93 of a token of home-intent, "
-     "0.54 of 1.09 of one of wake"},
+     "28.5 of 71 million of a window of models/vibration, 1.19 of 1.90 of a token of home-intent, "
+     "0.51 of 1.08 of one of wake"},
     {"Cortex-M4F", 1.3, 1.3},
     {"Cortex-M7", 0.9, 0.9},
     {"Cortex-M33", 1.1, 1.1},

@@ -7,56 +7,17 @@
 
 #include "ops/integer_rows.h"
 #include "ops/row_ops.h"
+#include "sound/transform.h"
 
 namespace arenite::sound {
 namespace {
 
-struct Complex {
-  float re, im;
-};
-Complex operator+(Complex a, Complex b) { return {a.re + b.re, a.im + b.im}; }
-Complex operator-(Complex a, Complex b) { return {a.re - b.re, a.im - b.im}; }
-Complex operator*(Complex a, Complex b) {
-  return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
-}
-Complex times_minus_i(Complex a) { return {a.im, -a.re}; }
+using Pair = Complex<float>;
 
-Complex at(const float* pairs, size_t index) { return {pairs[2 * index], pairs[2 * index + 1]}; }
-void put(float* pairs, size_t index, Complex value) {
+Pair at(const float* pairs, size_t index) { return {pairs[2 * index], pairs[2 * index + 1]}; }
+void put(float* pairs, size_t index, Pair value) {
   pairs[2 * index] = value.re;
   pairs[2 * index + 1] = value.im;
-}
-
-constexpr uint32_t kRadixMax = 7;
-
-// Transforms a few numbers in place. Of an odd number, each sum and difference of two that are as
-// far from the first and from the end is multiplied once for each result.
-void transform_few(Complex (&a)[kRadixMax], uint32_t radix, const float* roots, uint32_t length) {
-  if (radix == 2) {
-    const Complex sum = a[0] + a[1];
-    a[1] = a[0] - a[1];
-    a[0] = sum;
-  } else if (radix == 4) {
-    const Complex even = a[0] + a[2], odd = a[1] + a[3];
-    const Complex left = a[0] - a[2], right = times_minus_i(a[1] - a[3]);
-    a[0] = even + odd;
-    a[1] = left + right;
-    a[2] = even - odd;
-    a[3] = left - right;
-  } else {
-    Complex made[kRadixMax];
-    for (uint32_t k = 0; k < radix; ++k) {
-      Complex sum = a[0], turned = {0.0f, 0.0f};
-      for (uint32_t j = 1; j <= radix / 2; ++j) {
-        const Complex root = at(roots, j * k % radix * (length / radix));
-        const Complex both = a[j] + a[radix - j], apart = a[j] - a[radix - j];
-        sum = sum + Complex{both.re * root.re, both.im * root.re};
-        turned = turned + Complex{-apart.im * root.im, apart.re * root.im};
-      }
-      made[k] = sum + turned;
-    }
-    for (uint32_t k = 0; k < radix; ++k) a[k] = made[k];
-  }
 }
 
 // Stockham's: each pass goes from one half to the other, and the last one leaves the results in
@@ -67,11 +28,11 @@ float* transform(const float* roots, uint32_t length, float* x, float* y) {
     const uint32_t radix = radix_of(left), part = left / radix;
     for (uint32_t p = 0; p < part; ++p) {
       for (uint32_t q = 0; q < stride; ++q) {
-        Complex few[kRadixMax];
+        Pair few[kRadixMax];
         for (uint32_t j = 0; j < radix; ++j) few[j] = at(x, q + stride * (p + part * j));
-        transform_few(few, radix, roots, length);
+        transform_few(few, radix, length, [roots](uint32_t i) { return at(roots, i); });
         for (uint32_t k = 0; k < radix; ++k) {
-          const Complex root = at(roots, size_t{p} * k * stride);
+          const Pair root = at(roots, size_t{p} * k * stride);
           put(y, q + stride * (radix * p + k), k == 0 ? few[0] : few[k] * root);
         }
       }
@@ -94,12 +55,12 @@ float* power_spectrum(const SoundView& view, float* x, float* other) {
   const uint32_t n = view.numbers->points / 2;
   float* const z = transform(view.roots(), n, x, other);
   float* const power = z == x ? other : x;
-  const auto square = [](Complex a) { return a.re * a.re + a.im * a.im; };
+  const auto square = [](Pair a) { return a.re * a.re + a.im * a.im; };
   for (uint32_t k = 0; k <= n / 2; ++k) {
-    const Complex a = at(z, k), b = at(z, k == 0 ? 0 : n - k);
-    const Complex sum = {0.5f * (a.re + b.re), 0.5f * (a.im - b.im)};
-    const Complex difference = {0.5f * (a.re - b.re), 0.5f * (a.im + b.im)};
-    const Complex turned = times_minus_i(difference * at(view.half_roots(), k));
+    const Pair a = at(z, k), b = at(z, k == 0 ? 0 : n - k);
+    const Pair sum = {0.5f * (a.re + b.re), 0.5f * (a.im - b.im)};
+    const Pair difference = {0.5f * (a.re - b.re), 0.5f * (a.im + b.im)};
+    const Pair turned = times_minus_i(difference * at(view.half_roots(), k));
     power[k] = square(sum + turned);
     power[n - k] = square(sum - turned);
   }

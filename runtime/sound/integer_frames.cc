@@ -11,6 +11,7 @@
 #if !defined(__clang__) && !defined(__x86_64__)
 #pragma GCC optimize("O2")  // whatever the rest of a firmware is compiled with
 #endif
+#include "sound/transform.h"
 
 namespace arenite::sound {
 namespace {
@@ -48,78 +49,37 @@ struct Fixed {
     return {static_cast<uint32_t>(times_signed(a.number(), b.steps)) << 1};
   }
 };
-struct Complex {
-  Fixed re, im;
-};
-struct Root {
-  Turn re, im;
-};
-Complex operator+(Complex a, Complex b) { return {a.re + b.re, a.im + b.im}; }
-Complex operator-(Complex a, Complex b) { return {a.re - b.re, a.im - b.im}; }
-Complex times_minus_i(Complex a) { return {a.im, -a.re}; }
-Complex operator*(Complex a, Root b) {
-  return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
-}
+using Pair = Complex<Fixed>;
+using Root = Complex<Turn>;
 
 Root root_at(const float* pairs, size_t index) {
   return {turn_of(pairs[2 * index]), turn_of(pairs[2 * index + 1])};
 }
-Complex* pairs_of(float* x) { return reinterpret_cast<Complex*>(x); }
+Pair* pairs_of(float* x) { return reinterpret_cast<Pair*>(x); }
 
-Complex halved(Complex x, uint32_t times) {
+Pair halved(Pair x, uint32_t times) {
   return {{static_cast<uint32_t>(x.re.number() >> times)},
           {static_cast<uint32_t>(x.im.number() >> times)}};
-}
-
-constexpr uint32_t kRadixMax = 7;
-
-// As that of floats (frames.cc).
-void transform_few(Complex (&a)[kRadixMax], uint32_t radix, const float* roots, uint32_t length) {
-  if (radix == 2) {
-    const Complex sum = a[0] + a[1];
-    a[1] = a[0] - a[1];
-    a[0] = sum;
-  } else if (radix == 4) {
-    const Complex even = a[0] + a[2], odd = a[1] + a[3];
-    const Complex left = a[0] - a[2], right = times_minus_i(a[1] - a[3]);
-    a[0] = even + odd;
-    a[1] = left + right;
-    a[2] = even - odd;
-    a[3] = left - right;
-  } else {
-    Complex made[kRadixMax];
-    for (uint32_t k = 0; k < radix; ++k) {
-      Complex sum = a[0], turned = {};
-      for (uint32_t j = 1; j <= radix / 2; ++j) {
-        const Root root = root_at(roots, j * k % radix * (length / radix));
-        const Complex both = a[j] + a[radix - j], apart = a[j] - a[radix - j];
-        sum = sum + Complex{both.re * root.re, both.im * root.re};
-        turned = turned + Complex{-apart.im * root.im, apart.re * root.im};
-      }
-      made[k] = sum + turned;
-    }
-    for (uint32_t k = 0; k < radix; ++k) a[k] = made[k];
-  }
 }
 
 // How many times numbers are halved before so many are added.
 uint32_t halvings_of(uint32_t radix) { return radix == 2 ? 1 : radix < 5 ? 2 : 3; }
 
 // As power_spectrum's. `exponent` grows by the halvings.
-Complex* transform(const float* roots, uint32_t length, Complex* x, Complex* y, int32_t& exponent) {
+Pair* transform(const float* roots, uint32_t length, Pair* x, Pair* y, int32_t& exponent) {
   uint32_t stride = 1;
   for (uint32_t left = length; left > 1;) {
     const uint32_t radix = radix_of(left), part = left / radix, halvings = halvings_of(radix);
     for (uint32_t p = 0; p < part; ++p) {
       Root turns[kRadixMax];
       for (uint32_t k = 1; k < radix && p != 0; ++k) turns[k] = root_at(roots, p * k * stride);
-      const Complex* from = x + stride * p;
-      Complex* to = y + stride * radix * p;
+      const Pair* from = x + stride * p;
+      Pair* to = y + stride * radix * p;
       for (uint32_t q = 0; q < stride; ++q, ++from, ++to) {
-        Complex few[kRadixMax];
+        Pair few[kRadixMax];
         few[0] = halved(from[0], halvings);
         for (uint32_t j = 1; j < radix; ++j) few[j] = halved(from[j * stride * part], halvings);
-        transform_few(few, radix, roots, length);
+        transform_few(few, radix, length, [roots](uint32_t i) { return root_at(roots, i); });
         to[0] = few[0];
         for (uint32_t k = 1; k < radix; ++k) to[k * stride] = p == 0 ? few[k] : few[k] * turns[k];
       }
@@ -157,7 +117,7 @@ struct Logarithms {
 constexpr Logarithms kLogarithms;
 
 // The square of a number that stands for itself * 2^exponent.
-float square_of(Complex a, int32_t exponent) {
+float square_of(Pair a, int32_t exponent) {
   const int32_t re = a.re.number(), im = a.im.number();
   const auto magnitude = static_cast<uint32_t>((re ^ re >> 31) | (im ^ im >> 31));
   const int32_t left = leading_zeros(magnitude | 1) - 1;
@@ -203,14 +163,14 @@ float* integer_spectrum(const SoundView& view, float* x, float* other) {
     std::fill_n(other, n + 1, __builtin_nanf(""));
     return other;
   }
-  Complex* const z = transform(view.roots(), n, pairs_of(x), pairs_of(other), exponent);
+  Pair* const z = transform(view.roots(), n, pairs_of(x), pairs_of(other), exponent);
   float* const power = z == pairs_of(x) ? other : x;
   for (uint32_t k = 0; k <= n / 2; ++k) {
-    const Complex a = z[k], b = z[k == 0 ? 0 : n - k];
+    const Pair a = z[k], b = z[k == 0 ? 0 : n - k];
     const auto quarter = [](Fixed number) { return number.half().half(); };
-    const Complex sum = {quarter(a.re) + quarter(b.re), quarter(a.im) - quarter(b.im)};
-    const Complex difference = {quarter(a.re) - quarter(b.re), quarter(a.im) + quarter(b.im)};
-    const Complex turned = times_minus_i(difference * root_at(view.half_roots(), k));
+    const Pair sum = {quarter(a.re) + quarter(b.re), quarter(a.im) - quarter(b.im)};
+    const Pair difference = {quarter(a.re) - quarter(b.re), quarter(a.im) + quarter(b.im)};
+    const Pair turned = times_minus_i(difference * root_at(view.half_roots(), k));
     power[k] = square_of(sum + turned, exponent + 1);
     power[n - k] = square_of(sum - turned, exponent + 1);
   }

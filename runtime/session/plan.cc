@@ -137,7 +137,7 @@ Status count_rows(const format::ModelReader& reader, SessionLayout& layout, Axis
   layout.axes = static_cast<uint8_t>(reader.axes().size());
   for (uint32_t i = 0; any_linked(Need::kJoin, Need::kBlocks) && i < layout.axes; ++i) {
     layout.areas[i] = static_cast<uint8_t>(reader.area_of(i));
-    layout.has_blocks = layout.has_blocks || reader.is_of_blocks(i);
+    if (reader.is_of_blocks(i)) layout.has_blocks = true;
   }
   if constexpr (!kAxesLinked) {
     const uint32_t sequences = std::min(layout.tokens_max, layout.sequences_max);

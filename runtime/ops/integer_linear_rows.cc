@@ -279,8 +279,10 @@ void Linear<kIsQ4>::sum_blocks(const PassedRow& row, const std::byte* panel, uin
     const auto* const scales_of_block = reinterpret_cast<const uint16_t*>(w);
     for (size_t i = 0; i < kNarrowColumns; ++i) {
       const uint32_t bits = uint32_t{scales_of_block[i]} << 16;
-      const auto right = static_cast<int32_t>(ends.scale - field_of(bits)) + kBlockRoom - left;
-      const int32_t product = shifted(times(all[i] * (16 << kBlockRoom), upper_bits(bits)), right);
+      // Columns of padding may have any bits.
+      const uint32_t right = ends.scale - field_of(bits) + static_cast<uint32_t>(kBlockRoom - left);
+      const int32_t product =
+          times(all[i] * (16 << kBlockRoom), upper_bits(bits)) >> std::min<uint32_t>(right, 31);
       sums[i] += static_cast<uint32_t>(static_cast<int32_t>(bits) < 0 ? -product : product);
     }
     w += kNarrowColumns * sizeof(uint16_t);

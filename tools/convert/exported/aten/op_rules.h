@@ -138,6 +138,9 @@ Shape each_of(const Call& call, const char* name, size_t count, const Shape& oth
 Argument transposed_convolution(const Call& call, const Parts& parts);
 Argument convolution_over_frames(const Call& call, const Parts& parts);
 
+// Of dimensions that are named by letters (einsum.cc).
+Argument einsum(const Call& call, const Parts& parts);
+
 // How ops that move elements are written.
 
 using Movements = std::vector<Movement>;

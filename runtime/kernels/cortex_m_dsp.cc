@@ -346,14 +346,14 @@ void dsp_quantize(size_t bytes, const float* x, float inverse_scale, int32_t zer
 }
 
 void dsp_q8_gemm(size_t rows, size_t columns, size_t k, const int8_t* a, size_t a_stride_bytes,
-                 const void* w, float* c, size_t c_stride_bytes, const QuantizedRow* a_rows,
-                 std::byte* scratch) {
+                 const void* w, float* c, size_t c_stride_bytes,
+                 const QuantizedRow (&a_rows)[kRowsMax], std::byte* scratch) {
   gemm<Q8Panel>(rows, columns, k, a, a_stride_bytes, w, c, c_stride_bytes, a_rows, scratch);
 }
 
 void dsp_q4_gemm(size_t rows, size_t columns, size_t k, const int8_t* a, size_t a_stride_bytes,
-                 const void* w, float* c, size_t c_stride_bytes, const QuantizedRow* a_rows,
-                 std::byte* scratch) {
+                 const void* w, float* c, size_t c_stride_bytes,
+                 const QuantizedRow (&a_rows)[kRowsMax], std::byte* scratch) {
   gemm<Q4Panel>(rows, columns, k, a, a_stride_bytes, w, c, c_stride_bytes, a_rows, scratch);
 }
 

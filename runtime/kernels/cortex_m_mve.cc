@@ -178,8 +178,8 @@ int32_t q4_sum(const uint8_t* halves, int8x16_t low, int8x16_t high) {
 }  // namespace
 
 void mve_q8_gemm(size_t rows, size_t columns, size_t k, const int8_t* a, size_t a_stride_bytes,
-                 const void* w, float* c, size_t c_stride_bytes, const QuantizedRow* a_rows,
-                 std::byte*) {
+                 const void* w, float* c, size_t c_stride_bytes,
+                 const QuantizedRow (&a_rows)[kRowsMax], std::byte*) {
   const size_t padded = (k + kVector - 1) / kVector * kVector;
   const size_t c_stride = c_stride_bytes / sizeof(float);
   const auto* at = static_cast<const std::byte*>(w);
@@ -205,8 +205,8 @@ void mve_q8_gemm(size_t rows, size_t columns, size_t k, const int8_t* a, size_t 
 }
 
 void mve_q4_gemm(size_t rows, size_t columns, size_t k, const int8_t* a, size_t a_stride_bytes,
-                 const void* w, float* c, size_t c_stride_bytes, const QuantizedRow* a_rows,
-                 std::byte*) {
+                 const void* w, float* c, size_t c_stride_bytes,
+                 const QuantizedRow (&a_rows)[kRowsMax], std::byte*) {
   const size_t c_stride = c_stride_bytes / sizeof(float);
   const auto* head = static_cast<const float*>(w);
   for (size_t column = 0; column < columns; column += kLanes, c += kLanes) {

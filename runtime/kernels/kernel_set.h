@@ -38,13 +38,16 @@ struct QuantizedRow {
   float scale;
 };
 
+// No kernel of any set computes more rows at once, whatever the packing's mr is.
+inline constexpr uint32_t kRowsMax = 8;
+
 // The same for rows in int8, as `quantize` makes them, of at least padded_inputs bytes: numbers
 // beyond k do not count. Sums of products are exact, of q4 within each block.
-// REQUIRES: a_rows has packing.mr entries, those beyond `rows` like the last: a kernel for more
-// rows computes the last one several times. `scratch` is the thread's: product_scratch_bytes.
+// REQUIRES: all of a_rows is set, those beyond `rows` like the last: a kernel for more rows
+// computes the last one several times. `scratch` is the thread's: product_scratch_bytes.
 using QuantizedGemmKernel = void (*)(size_t rows, size_t columns, size_t k, const int8_t* a,
                                      size_t a_stride_bytes, const void* w, float* c,
-                                     size_t c_stride_bytes, const QuantizedRow* a_rows,
+                                     size_t c_stride_bytes, const QuantizedRow (&a_rows)[kRowsMax],
                                      std::byte* scratch);
 
 // y = x / scale + zero_point, rounded to nearest even and to what int8 holds.
@@ -137,7 +140,15 @@ struct MveKernel {
 };
 #endif
 
-inline constexpr uint32_t kRowsMax = 8;  // of any kernel set
+constexpr bool tiles_fit_rows_max() {
+  for (uint32_t i = 0; i < kTargets; ++i) {
+    for (const TensorType type : {TensorType::kF32, TensorType::kQ8, TensorType::kQ4}) {
+      if (packing_of(static_cast<Target>(i), type).mr > kRowsMax) return false;
+    }
+  }
+  return true;
+}
+static_assert(tiles_fit_rows_max());
 
 // Products of float32 rows with weights of one type.
 struct FloatKernels {

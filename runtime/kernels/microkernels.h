@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstddef>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 
@@ -30,6 +31,22 @@ inline constexpr xnn_f32_minmax_params kNoClamp = {{-INFINITY, INFINITY}};
 inline constexpr xnn_f32_default_params kNoParams = {};
 inline constexpr xnn_f32_qb4w_minmax_params kNoClampOfBlocks = {{-INFINITY, INFINITY, kQ4Block}};
 inline constexpr xnn_f32_scale_params kScaleByOne = {{1.0f}};
+
+// The rows that a kernel of XNNPACK computes, whatever it is asked for: those that are missing are
+// the last one again. Its name says how many, as in ..._ukernel_5x8c8__avxvnni.
+template <auto kKernel>
+consteval uint8_t tile_rows_of() {
+  constexpr std::string_view kName = __PRETTY_FUNCTION__;
+  constexpr std::string_view kBefore = "_ukernel_";
+  uint8_t rows = 0;
+  for (const char digit : kName.substr(kName.find(kBefore)).substr(kBefore.size())) {
+    if (digit == 'x') break;
+    rows = static_cast<uint8_t>(rows * 10 + (digit - '0'));
+  }
+  return rows;
+}
+template <auto kKernel>
+inline constexpr uint8_t kTileRows = tile_rows_of<kKernel>();
 
 inline size_t panel_bytes_of(Packing packing, size_t columns, size_t k) {
   return panels_of(packing, static_cast<uint32_t>(columns)) *
@@ -74,10 +91,10 @@ static_assert(sizeof(QuantizedRow) == sizeof(xnn_qd8_quantization_params) &&
 
 template <Packing kPacking, auto kKernel>
 void quantized_gemm(size_t rows, size_t columns, size_t k, const int8_t* a, size_t a_stride_bytes,
-                    const void* w, float* c, size_t c_stride_bytes, const QuantizedRow* a_rows,
-                    std::byte*) {
+                    const void* w, float* c, size_t c_stride_bytes,
+                    const QuantizedRow (&a_rows)[kRowsMax], std::byte*) {
   kernel_reads_rows(a, rows, k, a_stride_bytes);
-  kernel_reads(a_rows, rows * sizeof(QuantizedRow));
+  kernel_reads(a_rows, kTileRows<kKernel> * sizeof(QuantizedRow));
   kernel_reads(w, panel_bytes_of(kPacking, columns, k));
   kernel_writes_rows(c, rows, columns * sizeof(float), c_stride_bytes);
   const auto* const params = reinterpret_cast<const xnn_qd8_quantization_params*>(a_rows);
@@ -173,6 +190,14 @@ struct UpTo {
   static constexpr uint8_t kRows[sizeof...(kMost)] = {kMost...};
   static constexpr uint8_t kLargest = kRows[sizeof...(kMost) - 1];
 
+  // Whether kernels with so many rows in a tile compute the rows that they are for.
+  static consteval bool fits(const uint8_t (&tiles)[sizeof...(kMost)]) {
+    for (size_t i = 0; i < sizeof...(kMost); ++i) {
+      if (tiles[i] < kRows[i] || tiles[i] > kRowsMax) return false;
+    }
+    return true;
+  }
+
   // What stands in `list` for each number of rows.
   template <typename Item>
   static consteval void fill(Item (&of_rows)[kRowsMax + 1], const Item (&list)[sizeof...(kMost)]) {
@@ -187,7 +212,7 @@ struct UpTo {
 template <Target kTarget, TensorType kType, typename Rows, auto... kKernels>
 consteval FloatKernels make_float_kernels() {
   constexpr Packing kPacking = packing_of(kTarget, kType);
-  static_assert(Rows::kLargest == kPacking.mr);
+  static_assert(Rows::kLargest == kPacking.mr && Rows::fits({kTileRows<kKernels>...}));
   FloatKernels made = {kPacking, {}};
   Rows::fill(made.gemm, {gemm<kPacking, kKernels>...});
   return made;
@@ -200,6 +225,7 @@ template <Target kTarget, auto... kKernels, uint8_t... kMost>
 consteval IndirectKernels make_indirect_kernels(UpTo<kMost...> rows) {
   constexpr Packing kPacking = packing_of(kTarget, TensorType::kF32);
   static_assert(rows.kLargest == kPacking.mr);
+  static_assert(((kTileRows<kKernels> == kMost) && ...), "kernels read the whole list");
   IndirectKernels made = {};
   rows.fill(made.gemm, {indirect_gemm<kPacking, kMost, kKernels>...});
   rows.fill(made.list_rows, {kMost...});
@@ -213,7 +239,7 @@ template <Target kTarget, TensorType kType, QuantizeKernel kQuantize, typename R
           auto... kKernels>
 consteval QuantizedKernels make_quantized_kernels() {
   constexpr Packing kPacking = packing_of(kTarget, kType);
-  static_assert(Rows::kLargest == kPacking.mr);
+  static_assert(Rows::kLargest == kPacking.mr && Rows::fits({kTileRows<kKernels>...}));
   QuantizedKernels made = {kPacking, kQuantize, {}};
   Rows::fill(made.gemm, {quantized_gemm<kPacking, kKernels>...});
   return made;

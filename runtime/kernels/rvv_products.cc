@@ -273,15 +273,15 @@ void rvv_f32_indirect_gemm(size_t rows, size_t columns, size_t pieces, size_t pi
 }
 
 void rvv_q8_gemm(size_t rows, size_t columns, size_t k, const int8_t* a, size_t a_stride_bytes,
-                 const void* w, float* c, size_t c_stride_bytes, const QuantizedRow* a_rows,
-                 std::byte*) {
+                 const void* w, float* c, size_t c_stride_bytes,
+                 const QuantizedRow (&a_rows)[kRowsMax], std::byte*) {
   constexpr decltype(&q8_rows<1>) kOf[] = {q8_rows<1>, q8_rows<2>, q8_rows<3>, q8_rows<4>};
   kOf[rows - 1](columns, k, a, a_stride_bytes, w, c, c_stride_bytes, a_rows);
 }
 
 void rvv_q4_gemm(size_t rows, size_t columns, size_t k, const int8_t* a, size_t a_stride_bytes,
-                 const void* w, float* c, size_t c_stride_bytes, const QuantizedRow* a_rows,
-                 std::byte*) {
+                 const void* w, float* c, size_t c_stride_bytes,
+                 const QuantizedRow (&a_rows)[kRowsMax], std::byte*) {
   (rows == 1 ? q4_rows<1> : q4_rows<2>)(columns, k, a, a_stride_bytes, w, c, c_stride_bytes,
                                         a_rows);
 }

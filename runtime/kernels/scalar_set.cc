@@ -108,6 +108,9 @@ inline void q8_in_pairs(size_t rows, size_t columns, size_t k, const int8_t* a,
   }
 }
 
+template <>
+inline constexpr uint8_t kTileRows<q8_in_pairs> = 4;
+
 inline constexpr QuantizeKernel kQuantize = quantize<xnn_f32_qs8_vcvt_ukernel__scalar_imagic_u4>;
 inline constexpr auto& kOfQ8 =
     quantized_kernels<Target::kPortable, TensorType::kQ8, kQuantize, UpTo<1, 2, 4>,

@@ -80,8 +80,8 @@ void add_products(const int8_t* a, const int8_t* w, size_t k, int32_t* sums) {
 }  // namespace
 
 void soft_q8_gemm(size_t rows, size_t columns, size_t k, const int8_t* a, size_t a_stride_bytes,
-                  const void* w, float* c, size_t c_stride_bytes, const QuantizedRow* a_rows,
-                  std::byte*) {
+                  const void* w, float* c, size_t c_stride_bytes,
+                  const QuantizedRow (&a_rows)[kRowsMax], std::byte*) {
   const auto* at = static_cast<const std::byte*>(w);
   for (size_t column = 0; column < columns; column += kLanes) {
     const Q8Panel panel(at, k);

@@ -147,7 +147,7 @@ void QuantizedRows::quantize(const KernelSet& kernels, const QuantizedKernels& t
 void multiply(const QuantizedKernels& kernels, const QuantizedRows& rows, uint32_t first,
               const ProductPart& part, std::byte* scratch) {
   QuantizedRow scales[kRowsMax];
-  for (uint32_t r = 0; r < kernels.packing.mr; ++r) {
+  for (uint32_t r = 0; r < kRowsMax; ++r) {
     scales[r] = rows.scale(first + (r < part.rows ? r : part.rows - 1));
   }
   kernels.gemm[part.rows](part.rows, part.columns, part.inputs, rows.row(first), rows.stride(),

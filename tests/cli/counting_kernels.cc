@@ -25,8 +25,8 @@ void counting_gemm(size_t rows, size_t columns, size_t k_bytes, const float* a, 
 
 template <Products kProducts, size_t kRows>
 void counting_quantized(size_t rows, size_t columns, size_t k, const int8_t* a, size_t a_stride,
-                        const void* w, float* c, size_t c_stride, const QuantizedRow* a_rows,
-                        std::byte* scratch) {
+                        const void* w, float* c, size_t c_stride,
+                        const QuantizedRow (&a_rows)[kRowsMax], std::byte* scratch) {
   multiply_adds += rows * columns * k;
   const QuantizedKernels& kernels = kProducts == Products::kQ8 ? *original->q8 : *original->q4;
   kernels.gemm[kRows](rows, columns, k, a, a_stride, w, c, c_stride, a_rows, scratch);

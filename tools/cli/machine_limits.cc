@@ -186,14 +186,15 @@ double measure_peak_gops(const ParallelFor& parallel, const QuantizedKernels& ke
   const auto work = [&](uint32_t) {
     convert::AlignedBytes weights(weight_bytes + kReadAheadBytes);
     convert::AlignedBytes input(size_t{rows} * kInputs + kReadAheadBytes);
-    const std::vector<QuantizedRow> scales(kRowsMax, {0, 1.0f});
+    QuantizedRow scales[kRowsMax];
+    std::ranges::fill(scales, QuantizedRow{0, 1.0f});
     std::vector<float> output(size_t{rows} * columns);
     uint64_t own = 0;
     for (const Clock::time_point start = Clock::now(); seconds_since(start) < kSeconds;) {
       for (uint32_t i = 0; i < kCallsAtOnce; ++i) {
         kernels.gemm[rows](rows, columns, kInputs, reinterpret_cast<const int8_t*>(input.data()),
-                           kInputs, weights.data(), output.data(), columns * sizeof(float),
-                           scales.data(), nullptr);  // scratch is for microcontrollers
+                           kInputs, weights.data(), output.data(), columns * sizeof(float), scales,
+                           nullptr);  // scratch is for microcontrollers
       }
       own += kCallsAtOnce;
     }

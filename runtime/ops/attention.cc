@@ -405,6 +405,18 @@ void append_heads(const KernelSet& kernels, const Attention& op, const CacheLayo
                 rows_max * row_work, work);
 }
 
+// The same where nothing is new: since the last position was appended, others may have been taken
+// back.
+void end_heads(const Attention& op, const CacheLayout& layout, uint32_t begin, uint32_t end) {
+  if (!layout.is_int8() || layout.for_integers()) return;
+  for (uint32_t s = 0; s < op.keys.size(); ++s) {
+    const uint32_t held = op.keys[s].positions + op.keys[s].rows;
+    if (held == 0 || (op.value.data != nullptr && op.keys[s].rows != 0)) continue;
+    KvCache cache = cache_of(op, layout, s);
+    for (uint32_t head = begin; head < end; ++head) cache.end_int8_values(head, held);
+  }
+}
+
 // The blocks of one key/value head's queries, of all sequences. A sequence that got one token has
 // its heads as rows, so that the keys and values they share are read once; any other has a
 // block of tokens for each head. Rows are computed alike either way.
@@ -488,6 +500,7 @@ void attention(const KernelSet& kernels, const Attention& op, const ParallelFor&
     if (!linked(Need::kStore) || op.value.data != nullptr) {
       append_heads(kernels, op, layout, parallel, first, first + at_once);
     }
+    end_heads(op, layout, first, first + at_once);
     if (linked(Need::kStore) && op.output.data == nullptr) continue;
     auto work = [&](uint32_t task_index, uint32_t thread_index) {
       blocks.compute(first + task_index / blocks.count(), task_index % blocks.count(),

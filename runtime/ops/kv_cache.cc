@@ -186,10 +186,17 @@ void KvCache::append_int8_values(uint32_t kv_head, uint32_t position, const Cons
       if (place == 0) std::fill_n(reinterpret_cast<float*>(begin), nr, 0.0f);
       auto* const to = reinterpret_cast<int8_t*>(begin + layout.value_row(place));
       numbers.write(value + column, columns, to);
-      if (is_last) {
-        std::fill_n(reinterpret_cast<float*>(begin + layout.value_row(place + 1)), nr, 1.0f);
-      }
     }
+    if (is_last) end_int8_values(kv_head, position + row + 1);
+  }
+}
+
+void KvCache::end_int8_values(uint32_t kv_head, uint32_t positions) {
+  const uint32_t last = positions - 1;
+  for (uint32_t panel = 0; panel < layout_.value_panels(); ++panel) {
+    std::byte* const begin = head(kv_head) + layout_.value_panel(last / kPagePositions, panel);
+    std::byte* const ones = begin + layout_.value_row(last % kPagePositions + 1);
+    std::fill_n(reinterpret_cast<float*>(ones), layout_.nr(), 1.0f);
   }
 }
 

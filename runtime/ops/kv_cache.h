@@ -53,6 +53,10 @@ class KvCache {
   void append(const KernelSet& kernels, uint32_t kv_head, uint32_t position,
               const ConstMatrix& keys, const ConstMatrix& values);
 
+  // Writes the ones that kernels for int8 read after the last of so many positions. `append` does
+  // it for its own; after a rewind another position is the last.
+  void end_int8_values(uint32_t kv_head, uint32_t positions);
+
   // The panel of keys that begins at `position`. REQUIRES: a multiple of nr.
   const std::byte* keys(uint32_t kv_head, uint32_t position) const {
     return head(kv_head) + layout_.key_panel(position);

@@ -37,10 +37,12 @@ TestModel::TestModel(std::span<const std::byte> file, Target target, Guard guard
   model_ = require(Model::load(memory_.span(), &why, options), why);
 }
 
-TestSession::TestSession(const Model& model, const SessionOptions& options, Guard guard)
+TestSession::TestSession(const Model& model, const SessionOptions& options, Guard guard,
+                         uint8_t fill)
     : arena_(planned_bytes(model, options), kArenaAlignment, 0, guard),
       input_features_(model.input_features()) {
   Diagnostic why;
+  std::memset(arena_.data(), fill, arena_.size());
   session_ = require(Session::create(model, options, arena_.span(), &why), why);
 }
 

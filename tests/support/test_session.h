@@ -32,11 +32,13 @@ class TestModel {
   Model model_;
 };
 
-// A session in an arena of exactly the planned size next to a guard page. The arena is full of
-// 0xFF, as a float not a number, before create.
+// A session in an arena of exactly the planned size next to a guard page. Before create the arena
+// is full of 0xFF, as a float not a number, or of another byte: NaN leads some ops to a way of
+// their own, which is right where a number would not be.
 class TestSession {
  public:
-  TestSession(const Model& model, const SessionOptions& options, Guard guard = Guard::kBehind);
+  TestSession(const Model& model, const SessionOptions& options, Guard guard = Guard::kBehind,
+              uint8_t fill = 0xFF);
 
   Session& operator*() const { return *session_; }
   Session* operator->() const { return session_; }

@@ -239,6 +239,40 @@ TEST_P(Functions, AnEncoderThatIsCausalTakesItsTokensInSteps) {
   expect_equal_bits(values_of(step(*session, ids)), expected);
 }
 
+// Beyond the rows that are left lie others, or what the arena held before. One sequence gives up
+// rows, the other none.
+TEST_P(Functions, AMemoryMayGiveUpItsLastRows) {
+  const TestModel model = load({true});
+  const std::vector<float> memory = features_of(514);
+  const std::vector<TokenId> ids = text(4);
+  SessionOptions options = options_of(514, 4, 2);
+  options.outputs = Outputs::kAll;
+  const auto twice = []<typename T>(std::span<const T> part) {
+    std::vector<T> all(part.begin(), part.end());
+    all.insert(all.end(), part.begin(), part.end());
+    return all;
+  };
+  const std::pair<uint32_t, uint32_t> cases[] = {{6, 5},     {6, 1},     {514, 513},
+                                                 {514, 512}, {514, 511}, {514, 40}};
+  for (const KvType kv : {KvType::kF32, KvType::kInt8}) {
+    options.kv_cache = kv;
+    for (const auto& [held, left] : cases) {
+      const std::span<const float> all = std::span(memory).first(held * kFeatures);
+      std::vector<float> expected = alone(*model, all.first(left * kFeatures), ids, kv);
+      const std::vector<float> of_other = alone(*model, all, ids, kv);
+      expected.insert(expected.end(), of_other.begin(), of_other.end());
+      for (const int fill : {0x00, 0x55, 0xFF}) {
+        const TestSession session(*model, options, Guard::kBehind, static_cast<uint8_t>(fill));
+        ASSERT_TRUE(encode(*session, twice(all), 2).ok());
+        ASSERT_EQ(session->rewind_input(kMemory, 0, left), Status::kOk);
+        EXPECT_TRUE(
+            same_bits(values_of(step(*session, twice(std::span<const TokenId>(ids)), 2)), expected))
+            << held << " " << left << " " << fill;
+      }
+    }
+  }
+}
+
 TEST_P(Functions, EachSequenceSeesItsOwnMemory) {
   for (const KvType kv : {KvType::kF32, KvType::kInt8}) {
     const TestModel model = load({});

@@ -144,12 +144,22 @@ void add_calls(const ModelFacts& facts, uint32_t index, FunctionFacts& function)
 
 }  // namespace
 
+std::optional<ImageFacts> image_facts(const ModelReader& reader, uint32_t input) {
+  if (!reader.reads_images(input)) return std::nullopt;
+  const Axis& pixels = reader.axes()[reader.axis_of_input(input)];
+  return ImageFacts{reader.slot(reader.input_slot(input)).width, pixels.rows / pixels.other,
+                    pixels.other};
+}
+
 InputFacts input_facts(const ModelReader& reader, uint32_t index) {
   const bool is_features = reader.vocab_size(index) == 0;
-  return {
-      reader.input_name(index),    is_features ? reader.slot(reader.input_slot(index)).width : 0,
-      reader.axis_of_input(index), reader.token_types(index),
-      reader.takes_pairs(index),   reader.input(index)};
+  return {reader.input_name(index),
+          image_facts(reader, index),
+          is_features ? reader.slot(reader.input_slot(index)).width : 0,
+          reader.axis_of_input(index),
+          reader.token_types(index),
+          reader.takes_pairs(index),
+          reader.input(index)};
 }
 
 FunctionFacts function_facts(const ModelReader& reader, uint32_t index) {
@@ -185,9 +195,9 @@ std::string calls_text(const format::ModelReader& reader) {
 }
 
 std::string image_text(const format::ModelReader& reader, uint32_t input) {
-  const Axis& pixels = reader.axes()[reader.axis_of_input(input)];
-  return fmt::format("images of {} lines, {} columns and {} channels", pixels.rows / pixels.other,
-                     pixels.other, reader.slot(reader.input_slot(input)).width);
+  const ImageFacts image = image_facts(reader, input).value();
+  return fmt::format("images of {} lines, {} columns and {} channels", image.height, image.width,
+                     image.channels);
 }
 
 std::string terms_name(const format::OpView& op) {

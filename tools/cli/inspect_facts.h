@@ -79,8 +79,13 @@ struct CallFacts {
   Feed feed = {};
 };
 
+struct ImageFacts {
+  uint32_t channels = 0, height = 0, width = 0;
+};
+
 struct InputFacts {
   std::string name;
+  std::optional<ImageFacts> image;
   uint32_t features = 0;  // 0: it reads tokens
   uint32_t axis = 0;
   uint32_t token_types = 0;
@@ -156,6 +161,7 @@ extern template struct FactValue<CallBounds>;
 extern template struct FactValue<CallFacts>;
 
 // What the file says of an input, and of a function: without what calls take.
+std::optional<ImageFacts> image_facts(const format::ModelReader& reader, uint32_t input);
 InputFacts input_facts(const format::ModelReader& reader, uint32_t index);
 FunctionFacts function_facts(const format::ModelReader& reader, uint32_t index);
 extern template struct FactValue<InputFacts>;

@@ -373,21 +373,7 @@ constexpr auto kBounds =
 
 // --- The model ---
 
-namespace {
-
-struct ImageFacts {
-  Positive channels, height, width;
-};
-
-std::optional<ImageFacts> image_facts(const ModelFacts& facts) {
-  if (!facts.reader.reads_images()) return std::nullopt;
-  const Axis& pixels = facts.reader.axes()[0];
-  return ImageFacts{{facts.reader.slot(facts.reader.input_slot()).width},
-                    {pixels.rows / pixels.other},
-                    {pixels.other}};
-}
-
-}  // namespace
+constexpr const char* kImage = "What it reads; null: no images";
 
 template <>
 constexpr auto kFacts<ImageFacts> = std::tuple(Fact("channels", &ImageFacts::channels),
@@ -414,6 +400,7 @@ inline constexpr auto kFacts<InputFacts> = std::tuple(
     Fact("positions_max", "0: any number",
          [](const InputFacts& f) { return f.input.positions_max; }),
     Fact("tokens_min", "Of a sequence", [](const InputFacts& f) { return f.input.tokens_min; }),
+    Fact("image", kImage, &InputFacts::image),
     Fact("takes_pairs", "A call says which tokens see which", &InputFacts::takes_pairs),
     Fact("axis", "Of its tokens", &InputFacts::axis));
 
@@ -453,7 +440,7 @@ constexpr auto kModelPart = part(
     Fact("hidden_states", "That a hook can see",
          [](const ModelFacts& f) { return f.reader.hidden_states(); }),
     Fact("input_features", "0: it reads tokens", &ModelFacts::input_features),
-    Fact("image", "What it reads; null: no images", image_facts),
+    Fact("image", kImage, [](const ModelFacts& f) { return image_facts(f.reader, 0); }),
     Fact("prefix_rows", "Rows that a sequence has at most beside its tokens",
          [](const ModelFacts& f) { return prefix_rows(f.reader); }),
     Fact("axes", "What rows activations have", [](const ModelFacts& f) { return f.reader.axes(); }),

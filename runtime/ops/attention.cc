@@ -405,13 +405,13 @@ void append_heads(const KernelSet& kernels, const Attention& op, const CacheLayo
                 rows_max * row_work, work);
 }
 
-// The same where nothing is new: since the last position was appended, others may have been taken
-// back.
+// Writes what ends the values of each sequence: not with its rows, of which several threads append
+// parts, and also where no rows are new, since others may have been taken back.
 void end_heads(const Attention& op, const CacheLayout& layout, uint32_t begin, uint32_t end) {
   if (!layout.is_int8() || layout.for_integers()) return;
   for (uint32_t s = 0; s < op.keys.size(); ++s) {
     const uint32_t held = op.keys[s].positions + op.keys[s].rows;
-    if (held == 0 || (op.value.data != nullptr && op.keys[s].rows != 0)) continue;
+    if (held == 0) continue;
     KvCache cache = cache_of(op, layout, s);
     for (uint32_t head = begin; head < end; ++head) cache.end_int8_values(head, held);
   }

@@ -175,7 +175,6 @@ void KvCache::append_int8_values(uint32_t kv_head, uint32_t position, const Cons
   for (uint32_t row = 0; row < values.rows; ++row) {
     const uint32_t page = (position + row) / kPagePositions;
     const uint32_t place = (position + row) % kPagePositions;
-    const bool is_last = row + 1 == values.rows || place + 1 == kPagePositions;
     const float* const value = values.row(row);
     const Int8Row numbers({value, layout.shape().value_dim});
     *reinterpret_cast<float*>(head_begin + layout.value_scale(position + row)) = numbers.scale();
@@ -187,7 +186,7 @@ void KvCache::append_int8_values(uint32_t kv_head, uint32_t position, const Cons
       auto* const to = reinterpret_cast<int8_t*>(begin + layout.value_row(place));
       numbers.write(value + column, columns, to);
     }
-    if (is_last) end_int8_values(kv_head, position + row + 1);
+    if (place + 1 == kPagePositions) end_int8_values(kv_head, position + row + 1);
   }
 }
 

@@ -48,13 +48,13 @@ class KvCache {
   bool for_integers() const { return layout_.for_integers(); }
 
   // Writes the keys and values of one head for positions [position, position + values.rows), and
-  // what frames each panel or page that begins or ends among them.
+  // what frames each panel or page that begins or ends among them. Values in int8 need their end,
+  // too, before they are read.
   // keys [rows, head_dim] and values [rows, value_dim]; keys are ignored where head_dim is 0.
   void append(const KernelSet& kernels, uint32_t kv_head, uint32_t position,
               const ConstMatrix& keys, const ConstMatrix& values);
 
-  // Writes the ones that kernels for int8 read after the last of so many positions. `append` does
-  // it for its own; after a rewind another position is the last.
+  // Writes the ones that kernels for int8 read after the last of so many positions.
   void end_int8_values(uint32_t kv_head, uint32_t positions);
 
   // The panel of keys that begins at `position`. REQUIRES: a multiple of nr.

@@ -93,6 +93,7 @@ TEST_P(Int8Cache, HasEveryNumberInItsPlace) {
               {values.data() + size_t{first} * shape.value_dim, count, shape.value_dim,
                shape.value_dim});
         }
+        if (in_floats) cache.end_int8_values(head, positions);
       }
       ASSERT_TRUE(memory.surroundings_intact());
       for (uint32_t head = 0; head < shape.kv_heads; ++head) {

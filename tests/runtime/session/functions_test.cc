@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -482,18 +483,15 @@ TEST_P(Functions, RunInSlices) {
 TEST_P(Functions, RunInSlicesByThreadsInAnyOrder) {
   const TestModel model = load({});
   const std::vector<float> memory = features_of(400);
-  const std::vector<TokenId> ids = text(4);
   for (const KvType kv : {KvType::kF32, KvType::kInt8}) {
     Pool pool(2, Order::kReversed);
     SessionOptions options = options_of(400, 4);
     options.outputs = Outputs::kAll;
-    options.kv_cache = kv;
-    options.parallel = pool.parallel_for();
-    const TestSession session(*model, options, Guard::kBehind, 0);
-    const Input fed = Batch{memory, 1, 400};
-    ASSERT_EQ(session->begin_run(kEncode, {&fed, 1}), Status::kOk);
+    options.kv_cache = kv, options.parallel = pool.parallel_for();
+    const TestSession session(*model, options);
+    ASSERT_EQ(session->begin_run(kEncode, std::array{Input(Batch{memory, 1, 400})}), Status::kOk);
     ASSERT_TRUE(session->advance(UINT64_MAX - 1).ok());
-    expect_equal_bits(values_of(step(*session, ids)), alone(*model, memory, ids, kv));
+    expect_equal_bits(values_of(step(*session, text(4))), alone(*model, memory, text(4), kv));
   }
 }
 

@@ -44,7 +44,8 @@ Target target_from(uint32_t number) {
 LoadOptions options_from(const arenite_load_options* options, Crc32c crc32c) {
   if (options == nullptr) return {.crc32c = crc32c};
   return {options->force_target, target_from(options->target),
-          static_cast<Checksums>(options->checksums), crc32c};
+          options->checksums == ARENITE_CHECKSUMS_SKIP ? Checksums::kSkip : Checksums::kVerify,
+          crc32c};
 }
 
 }  // namespace

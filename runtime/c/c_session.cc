@@ -11,16 +11,20 @@ static_assert(same(ARENITE_OUTPUTS_LAST, Outputs::kLast) &&
 static_assert(same(ARENITE_KV_OF_MODEL, KvType::kOfModel) && same(ARENITE_KV_F32, KvType::kF32) &&
               same(ARENITE_KV_INT8, KvType::kInt8));
 
+// A number that is no enumerator stays none.
+template <typename Cpp>
+Cpp enumerator(uint32_t number) {
+  return static_cast<Cpp>(number <= UINT8_MAX ? number : UINT8_MAX);
+}
+
 SessionOptions options_from(const arenite_session_options* options) {
   if (options == nullptr) return {};
   SessionOptions cpp;
   cpp.positions_max = options->positions_max;
   cpp.tokens_max = options->tokens_max;
   cpp.sequences_max = options->sequences_max;
-  cpp.outputs = static_cast<Outputs>(options->outputs);
-  // A number that is no type stays none.
-  const auto kv_cache = static_cast<uint32_t>(options->kv_cache);
-  cpp.kv_cache = static_cast<KvType>(kv_cache <= UINT8_MAX ? kv_cache : UINT8_MAX);
+  cpp.outputs = enumerator<Outputs>(options->outputs);
+  cpp.kv_cache = enumerator<KvType>(options->kv_cache);
   const arenite_parallel_for& parallel = options->parallel;
   cpp.parallel = {parallel.threads, parallel.run, parallel.pool};
   const arenite_profile_hook& profile = options->profile;
@@ -49,6 +53,15 @@ std::span<const uint8_t> pairs_of(const uint8_t* pairs, uint32_t sequences, uint
   return {pairs, cells};
 }
 
+size_t tokens_in(const arenite_batch& batch) {
+  if (!batch.back_to_back || batch.lengths == nullptr) {
+    return size_t{batch.sequences} * batch.tokens;
+  }
+  size_t count = 0;
+  for (uint32_t i = 0; i < batch.sequences; ++i) count += batch.lengths[i];
+  return count;
+}
+
 Batch batch_from(const arenite_batch& batch) {
   return {{batch.features, batch.size},
           batch.sequences,
@@ -57,7 +70,8 @@ Batch batch_from(const arenite_batch& batch) {
           optional_span(batch.visible, size_t{batch.sequences} * batch.tokens),
           batch.back_to_back,
           pairs_of(batch.pairs, batch.sequences, batch.tokens,
-                   batch.back_to_back ? batch.lengths : nullptr)};
+                   batch.back_to_back ? batch.lengths : nullptr),
+          optional_span(batch.outputs, tokens_in(batch))};
 }
 
 TokenBatch batch_from(const arenite_token_batch& batch) {
@@ -69,7 +83,8 @@ TokenBatch batch_from(const arenite_token_batch& batch) {
           batch.back_to_back,
           optional_span(batch.types, batch.size),
           pairs_of(batch.pairs, batch.sequences, batch.tokens,
-                   batch.back_to_back ? batch.lengths : nullptr)};
+                   batch.back_to_back ? batch.lengths : nullptr),
+          optional_span(batch.outputs, batch.size)};
 }
 
 // What the inputs of a function are fed; more than any function takes are as many too many.
@@ -249,6 +264,15 @@ arenite_status arenite_session_begin_step_function(arenite_session* session, uin
   Diagnostic from;
   const Inputs fed(inputs, count);
   return report(session_of(session).begin_step(function, fed.all(), &from), from, why);
+}
+
+arenite_status arenite_session_rows_out(const arenite_session* session, uint32_t function,
+                                        const arenite_input* inputs, uint32_t count, bool is_run,
+                                        uint32_t* rows, arenite_diagnostic* why) {
+  Diagnostic from;
+  const Inputs fed(inputs, count);
+  const auto result = session_of(session).rows_out(function, fed.all(), is_run, &from);
+  return arenite::c::finish(result, from, why, [&](uint32_t value) { *rows = value; });
 }
 
 arenite_status arenite_session_advance(arenite_session* session, uint64_t budget,

@@ -105,9 +105,16 @@ const char* name(Status status) {
   return "unknown status";
 }
 
+namespace {
+
+// A copy, since GCC's hidden visibility does not reach variables that are templates.
+constexpr auto kTargetNames = kTargetColumn<&TargetRow::name>;
+
+}  // namespace
+
 const char* name(Target target) {
   const uint32_t index = static_cast<uint32_t>(target);
-  return index < kTargets ? kTargetColumn<&TargetRow::name>[index] : "unknown";
+  return index < kTargets ? kTargetNames[index] : "unknown";
 }
 
 void clear(Diagnostic* why) {
@@ -148,7 +155,7 @@ size_t describe(Status status, const Diagnostic& why, std::span<char> out) {
   Line line(out);
   line.add(name(status));
   if constexpr (!std::is_empty_v<Message>) add_words(line, why);
-  if (why.found != why.expected) {
+  if ((why.found | why.expected) != 0) {
     line.add("; found ");
     line.add(why.found);
     line.add(", expected ");

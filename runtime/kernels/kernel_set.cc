@@ -59,6 +59,9 @@ constexpr BuiltSet kBuiltSets[] = {
 #endif
 };
 
+// A copy, since GCC's hidden visibility does not reach variables that are templates.
+constexpr auto kKernelSetNames = kTargetColumn<&TargetRow::kernel_set>;
+
 }  // namespace
 
 const KernelSet* plain_avx2_set() {
@@ -88,7 +91,7 @@ uint32_t cpu_targets() {
 
 const char* kernel_set_name(Target target) {
   const uint32_t index = static_cast<uint32_t>(target);
-  return index < kTargets ? kTargetColumn<&TargetRow::kernel_set>[index] : "unknown";
+  return index < kTargets ? kKernelSetNames[index] : "unknown";
 }
 
 }  // namespace arenite

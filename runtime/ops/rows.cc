@@ -3,6 +3,7 @@
 #include "ops/rows.h"
 
 #include <algorithm>
+#include <atomic>
 
 namespace arenite {
 namespace {
@@ -22,6 +23,50 @@ void run_tasks(const ParallelFor& parallel, uint32_t tasks, ParallelFor::Task ta
     return;
   }
   for (uint32_t i = 0; i < tasks; ++i) task(job, i, 0);
+}
+
+void CheckedThreads::run_checked(void* checked, uint32_t tasks, ParallelFor::Task task, void* job) {
+  // One sum for all threads, or one for each on CPUs without atomic additions, which have few
+  // cores.
+  constexpr bool kIsShared = std::atomic<uint32_t>::is_always_lock_free;
+  constexpr uint32_t kSums = kIsShared ? 1 : 8;
+  struct Tasks {
+    CheckedThreads& own;
+    uint32_t count;
+    ParallelFor::Task task;
+    void* job;
+    uint32_t sums[kSums] = {};
+
+    // Not linear, so that no two tasks come to the same as two others.
+    static uint32_t mark_of(uint32_t index) {
+      const uint32_t mark = (index + 1) * 0x9E3779B1u;
+      return mark ^ mark >> 15;
+    }
+    void run(uint32_t index, uint32_t thread) {
+      if (thread >= own.threads) return __atomic_store_n(&own.fault, thread, __ATOMIC_RELAXED);
+      if (index >= count) return;
+      task(job, index, thread);
+      uint32_t& sum = sums[thread % kSums];
+      if constexpr (kIsShared) {
+        __atomic_fetch_add(&sum, mark_of(index), __ATOMIC_RELAXED);
+      } else {
+        sum += mark_of(index);
+      }
+    }
+  };
+  CheckedThreads& own = *static_cast<CheckedThreads*>(checked);
+  if (own.fault != 0) return;
+  Tasks all = {own, tasks, task, job};
+  own.run(
+      own.pool, tasks,
+      [](void* of, uint32_t index, uint32_t thread) {
+        static_cast<Tasks*>(of)->run(index, thread);
+      },
+      &all);
+  uint32_t missing = 0;
+  for (const uint32_t sum : all.sums) missing -= sum;
+  for (uint32_t i = 0; i < tasks; ++i) missing += Tasks::mark_of(i);
+  if (missing != 0 && own.fault == 0) own.fault = kTasksMissing;
 }
 
 void Slice::begin_op(uint32_t tasks_done) {

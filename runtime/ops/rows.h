@@ -19,6 +19,24 @@ namespace arenite {
 // Calls task(job, task_index, thread_index) for every task.
 void run_tasks(const ParallelFor& parallel, uint32_t tasks, ParallelFor::Task task, void* job);
 
+// The application's threads, held to what parallel.h says of them: a task on a thread for which
+// there is no scratch is not run, and where not each task has run once, nothing else runs.
+struct CheckedThreads {
+  uint32_t threads = 1;
+  uint32_t fault = 0;  // kTasksMissing, or a thread that is not below `threads`; 0: none
+  void (*run)(void* pool, uint32_t tasks, ParallelFor::Task task, void* job) = nullptr;
+  void* pool = nullptr;
+
+  static constexpr uint32_t kTasksMissing = UINT32_MAX;
+
+  static void run_checked(void* checked, uint32_t tasks, ParallelFor::Task task, void* job);
+  // What stands where these threads do.
+  ParallelFor checked() {
+    if (run == nullptr) return {threads, nullptr, nullptr};
+    return {threads, run_checked, this};
+  }
+};
+
 // What a slice counts of an op: a product's multiply-add as 1, and of other work about as much as
 // it takes of a CPU without vectors beside that. Of numbers, but for the last two.
 inline constexpr uint32_t kCopyWork = 1;
@@ -160,6 +178,7 @@ struct StepRows {
   const uint8_t* visible = nullptr;  // [sequences, stride]: a row for each 1; null: for the first
   std::span<const Axis> axes = {};   // of the model; `sequences` of all follow each other
   uint32_t axis = 0;                 // the one of these rows
+  const uint8_t* outputs = nullptr;  // 1 for each token whose row is asked for; null: the last ones
 
   std::span<const SequenceRows> on(uint32_t other) const {
     return {sequences.data() + sequences.size() * other - sequences.size() * axis,

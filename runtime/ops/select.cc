@@ -86,9 +86,11 @@ void select(const KernelSet& kernels, SelectKind kind, const ConstMatrix& input,
       pool_rows(kernels, kind, part, rows, begin, end, made);
       return;
     }
-    const uint32_t first = kind == SelectKind::kFirst ? begin : end - to[i].rows;
-    for (uint32_t row = 0; row < to[i].rows; ++row) {
-      std::memcpy(made + row * output.stride, part.row(first + row), part.columns * sizeof(float));
+    const bool is_said = kind == SelectKind::kAsAsked && rows.outputs != nullptr;
+    uint32_t from = is_said || kind == SelectKind::kFirst ? begin : end - to[i].rows;
+    for (uint32_t row = 0; row < to[i].rows; ++row, ++from) {
+      while (is_said && rows.outputs[place_of_row(rows, from).token] == 0) ++from;
+      std::memcpy(made + row * output.stride, part.row(from), part.columns * sizeof(float));
     }
   };
   for_each_task(parallel, static_cast<uint32_t>(to.size()) * parts, width * row_work, work);

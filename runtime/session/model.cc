@@ -35,6 +35,9 @@ Result<Model> Model::load(std::span<const std::byte> file, Diagnostic* why,
                   "a model file must start at a multiple of 64 bytes", "file", 0,
                   reinterpret_cast<uintptr_t>(file.data()) % kModelAlignment);
   }
+  if (file.data() == nullptr && !file.empty()) {
+    return refuse(why, Status::kInvalidArgument, "the model file is null", "file");
+  }
   const Status status = format::verify(file, why, options);
   if (status != Status::kOk) return status;
 

@@ -84,6 +84,10 @@ Status resolve_options(const format::ModelReader& model, const SessionOptions& o
     return refuse(why, kInvalid, "several threads need a function that runs them",
                   "options.parallel.run", 0, 0, 1);
   }
+  if (options.outputs > Outputs::kAll) {
+    return refuse(why, kInvalid, "a session cannot give such rows", "options.outputs", 0,
+                  static_cast<uint32_t>(options.outputs), static_cast<uint32_t>(Outputs::kAll));
+  }
   layout.all_rows = options.outputs == Outputs::kAll;
   return resolve_kv_cache(model, options.kv_cache, layout, why);
 }

@@ -221,8 +221,10 @@ inline void run_select(const OpCall& call) {
                             state.parallel);
     }
   }
-  select(state.kernels, call.op.choice<SelectKind>(format::SelectOp::kKind), call.input(),
-         state.step_rows(state.reader.axis_of(call.op.views[format::kInput])),
+  const uint32_t from = state.reader.axis_of(call.op.views[format::kInput]);
+  StepRows rows = state.step_rows(from);
+  rows.outputs = state.outputs_on(from);
+  select(state.kernels, call.op.choice<SelectKind>(format::SelectOp::kKind), call.input(), rows,
          state.sequences(state.reader.axis_of(call.op.views[format::kOutput])), call.output,
          state.parallel);
 }

@@ -68,7 +68,7 @@ Status run_self_test(SessionState& state, uint32_t function, const SelfTestInput
   const uint32_t tokens = inputs.of[kFunctionsLinked ? first : 0].tokens;
   for (uint32_t begin = 0; begin < tokens && go_on;) {
     const uint32_t count = self_test_call(state, function, first, tokens, begin);
-    const Status status = begin_self_test_call(state, function, inputs, begin, count, why);
+    Status status = begin_self_test_call(state, function, inputs, begin, count, why);
     if (status != Status::kOk) {
       if (function != 0 || begin != 0) state.reset();
       return status;
@@ -76,7 +76,11 @@ Status run_self_test(SessionState& state, uint32_t function, const SelfTestInput
     const uint32_t end = state.reader.end_of_ops(function);
     while (state.ops_left != 0 && go_on) {
       const uint32_t op = end - state.ops_left;
-      state.run_ops(1);
+      status = state.run_ops(1, why);
+      if (status != Status::kOk) {
+        state.reset();
+        return status;
+      }
       go_on = show_rows(state, op, [&](uint32_t index, std::span<const float> row) {
         return visit(op, index, row);
       });

@@ -16,6 +16,7 @@ SessionState::SessionState(const Model& model_in, const KernelSet& kernels_in,
     : model(model_in),
       reader(ModelAccess::reader(model_in)),
       kernels(kernels_in),
+      threads{options.parallel.threads, 0, options.parallel.run, options.parallel.pool},
       parallel(options.parallel),
       profile(options.profile),
       hidden_states(options.hidden_states),
@@ -48,7 +49,10 @@ Result<Session*> Session::create(const Model& model, const SessionOptions& optio
     return refuse(why, Status::kInvalidArgument, "an arena must start at a multiple of 64 bytes",
                   "arena", 0, misalignment);
   }
-  if (arena.data() == nullptr || arena.size() < layout.plan.total_bytes) {
+  if (arena.data() == nullptr && !arena.empty()) {
+    return refuse(why, Status::kInvalidArgument, "the arena is null", "arena");
+  }
+  if (arena.size() < layout.plan.total_bytes) {
     explain(why, "the arena is too small for these options", "arena", 0, arena.size(),
             layout.plan.total_bytes);
     if (why != nullptr) why->bytes_needed = layout.plan.total_bytes;
@@ -82,32 +86,38 @@ namespace {
   return state.begin({0, {&input, 1}, from_start}, why);
 }
 
-Status begin(Session* session, const Call& call, Diagnostic* why) {
-  SessionState& state = SessionState::of(session);
+// Whether there is such a function and, in a build with one alone, one input.
+Status check_function(const SessionState& state, const Call& call, Diagnostic* why) {
   const uint32_t functions = state.reader.functions();
   if (call.function >= functions) {
     return refuse(why, Status::kInvalidArgument, "there is no such function", "function", 0,
-                  call.function, functions);
+                  call.function, functions - 1);
   }
   if (!kFunctionsLinked && call.inputs.size() != 1) {
     return refuse(why, Status::kInvalidArgument, "the function takes another number of inputs",
                   "inputs", 0, call.inputs.size(), 1);
   }
-  return state.begin(call, why);
+  return Status::kOk;
+}
+
+Status begin(Session* session, const Call& call, Diagnostic* why) {
+  SessionState& state = SessionState::of(session);
+  const Status status = check_function(state, call, why);
+  return status == Status::kOk ? state.begin(call, why) : status;
 }
 
 template <typename AnyBatch>
 Result<Output> feed(Session* session, const AnyBatch& batch, bool from_start, Diagnostic* why) {
-  const Status status = begin(session, batch, from_start, why);
+  Status status = begin(session, batch, from_start, why);
+  if (status == Status::kOk) status = SessionState::of(session).run_ops(UINT32_MAX, why);
   if (status != Status::kOk) return status;
-  SessionState::of(session).run_ops(UINT32_MAX);
   return session->output();
 }
 
 Result<Output> feed(Session* session, const Call& call, Diagnostic* why) {
-  const Status status = begin(session, call, why);
+  Status status = begin(session, call, why);
+  if (status == Status::kOk) status = SessionState::of(session).run_ops(UINT32_MAX, why);
   if (status != Status::kOk) return status;
-  SessionState::of(session).run_ops(UINT32_MAX);
   return session->output();
 }
 
@@ -177,6 +187,16 @@ Status Session::begin_step(uint32_t function, std::span<const Input> inputs, Dia
   return begin(this, Call{function, inputs, false}, why);
 }
 
+Result<uint32_t> Session::rows_out(uint32_t function, std::span<const Input> inputs, bool is_run,
+                                   Diagnostic* why) const {
+  const SessionState& state = SessionState::of(this);
+  const Call call = {function, inputs, is_run};
+  Status status = check_function(state, call, why);
+  if (status == Status::kOk) status = check_call(state, call, why);
+  if (status != Status::kOk) return status;
+  return state.rows_out(call);
+}
+
 // An op that slices have begun ends as they divided it.
 Result<uint32_t> Session::advance(uint64_t budget, Diagnostic* why) {
   SessionState& state = SessionState::of(this);
@@ -186,9 +206,11 @@ Result<uint32_t> Session::advance(uint64_t budget, Diagnostic* why) {
   const bool is_all = budget == UINT64_MAX;
   Slice slice = {state.parallel, budget};
   state.parallel = slice.pool();
-  if (!is_all || state.tasks_done != 0) state.run_ops(is_all ? 1 : UINT32_MAX);
+  Status status = Status::kOk;
+  if (!is_all || state.tasks_done != 0) status = state.run_ops(is_all ? 1 : UINT32_MAX, why);
   state.parallel = slice.threads;
-  if (is_all) state.run_ops(UINT32_MAX);
+  if (is_all && status == Status::kOk) status = state.run_ops(UINT32_MAX, why);
+  if (status != Status::kOk) return status;
   if (slice.needs == 0 || slice.room != budget) return state.ops_left;
   return refuse(why, Status::kInvalidArgument, "the op's smallest slice takes a larger budget",
                 "op", state.reader.end_of_ops(state.function) - state.ops_left, budget,

@@ -86,9 +86,13 @@ Status check_call(const SessionState& state, const Call& call, Diagnostic* why);
 // What an input got in the current call; the caller's memory.
 struct FedInput {
   TokenIds tokens;
-  size_t stride = 0;  // StepRows
-  const uint8_t* visible = nullptr;
+  uint32_t stride = 0;  // StepRows
+  bool says_outputs = false;
+  const uint8_t* flags = nullptr;                // of tokens: which are visible, or which give rows
   [[no_unique_address]] LinkedPairs pairs = {};  // null: rows see all that masks show
+
+  const uint8_t* visible() const { return says_outputs ? nullptr : flags; }
+  const uint8_t* outputs() const { return says_outputs ? flags : nullptr; }
 };
 
 // The state of an input after the first, in the arena.
@@ -182,24 +186,32 @@ struct SessionState : Session {
 
   // The rows of an axis in the current step, and where tokens stand.
   StepRows step_rows(uint32_t axis) {
-    if constexpr (!kAxesLinked) return {sequences(0), fed.stride, fed.visible};
+    if constexpr (!kAxesLinked) return {sequences(0), fed.stride, fed.visible()};
     if constexpr (!kFunctionsLinked) {
-      return {sequences(axis), fed.stride, fed.visible, reader.axes(), axis};
+      return {sequences(axis), fed.stride, fed.visible(), reader.axes(), axis};
     }
     // Rows that are joined of several inputs have no tokens, and their positions are counted on.
     const uint32_t inputs = reader.inputs_of_axis(axis);
     uint32_t input = 0;
     while ((inputs >> input & 1) == 0) ++input;
     const FedInput& own = fed_to(input);
-    return {sequences(axis), own.stride, own.visible, reader.axes(), axis};
+    return {sequences(axis), own.stride, own.visible(), reader.axes(), axis};
+  }
+  // The flags of tokens that give rows, on an axis of an input; null: the session says it.
+  const uint8_t* outputs_on(uint32_t axis) {
+    if constexpr (format::kLinkedAxesMax == 1) return nullptr;
+    if (reader.kind_of_axis(axis) != AxisKind::kInput) return nullptr;
+    return fed_to(reader.source_of_axis(axis)).outputs();
   }
   uint32_t tokens_held(uint32_t sequence, uint32_t input = 0) const {
     return sequences(reader.axis_of_input(input))[sequence].positions;
   }
 
   Status begin(const Call& call, Diagnostic* why);
-  // Of the current step; where a Slice stands for the threads, until it has no more room.
-  void run_ops(uint32_t ops_max);
+  // Of the current step; where a Slice stands for the threads, until it has no more room. Fails
+  // with kInvalidArgument where threads did not run the tasks; the step is then cancelled.
+  Status run_ops(uint32_t ops_max, Diagnostic* why);
+  uint32_t rows_out(const Call& call) const;
   Output results(uint32_t of) const;
   Output results() const { return results(kFunctionsLinked ? function : 0); }
   Status rewind_to(uint32_t input, uint32_t sequence, uint32_t positions, Diagnostic* why);
@@ -210,7 +222,8 @@ struct SessionState : Session {
   Model model;
   format::ModelReader reader;
   const KernelSet& kernels;
-  ParallelFor parallel;
+  CheckedThreads threads;
+  ParallelFor parallel;  // those threads, or a slice of them, during a step
   ProfileHook profile;
   HiddenStateHook hidden_states;
   ArenaLayout layout;
@@ -229,7 +242,7 @@ struct SessionState : Session {
   // where there is another block, which ops_left then says.
   void enter_block(uint32_t op);
   bool leave_block(uint32_t op);
-  uint32_t rows_of_call(uint32_t axis, uint32_t index);
+  uint32_t rows_of_call(const Input& input, uint32_t axis, uint32_t index);
   void show_hidden_states(uint32_t op_index);
   // The tokens that a sequence has of each input, with those of the current call or without.
   InputTokens tokens_of(uint32_t sequence, bool with_call) const;

@@ -76,7 +76,7 @@ Result<SoundStream> SoundStream::of(Session* session, uint32_t rate, uint32_t se
     }
     if (sequence >= sequences) {
       return refuse(why, Status::kInvalidArgument, "there is no such sequence", "sequence", 0,
-                    sequence, sequences);
+                    sequence, sequences - 1);
     }
     if (numbers != nullptr) {
       SoundStream stream;
@@ -140,10 +140,11 @@ Result<bool> SoundStream::begin_token(Diagnostic* why) {
   return true;
 }
 
-Result<Output> SoundStream::end_token(const Result<bool>& begun) {
+Result<Output> SoundStream::end_token(const Result<bool>& begun, Diagnostic* why) {
   if (!begun.ok()) return begun.status();
   if (!*begun) return Output{};
-  SessionState::of(session_).run_ops(UINT32_MAX);
+  const Status status = SessionState::of(session_).run_ops(UINT32_MAX, why);
+  if (status != Status::kOk) return status;
   return session_->output();
 }
 
@@ -171,12 +172,12 @@ Result<bool> SoundStream::begin_step(std::span<const float>& samples, Diagnostic
 }
 
 Result<Output> SoundStream::step(std::span<const int16_t>& samples, Diagnostic* why) {
-  return end_token(begin_step(samples, why));
+  return end_token(begin_step(samples, why), why);
 }
 Result<Output> SoundStream::step(std::span<const float>& samples, Diagnostic* why) {
-  return end_token(begin_step(samples, why));
+  return end_token(begin_step(samples, why), why);
 }
-Result<Output> SoundStream::finish(Diagnostic* why) { return end_token(begin_finish(why)); }
+Result<Output> SoundStream::finish(Diagnostic* why) { return end_token(begin_finish(why), why); }
 
 Result<bool> SoundStream::begin_finish(Diagnostic* why) {
   const Status status = check_step(why);

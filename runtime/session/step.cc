@@ -19,12 +19,21 @@ Status refuse_in_progress(Diagnostic* why) {
   return refuse(why, Status::kInvalidArgument, "a step is in progress: advance or cancel it");
 }
 
+Status refuse_threads(const CheckedThreads& threads, Diagnostic* why) {
+  if (threads.fault == CheckedThreads::kTasksMissing) {
+    return refuse(why, Status::kInvalidArgument, "the pool did not run each task once",
+                  "options.parallel.run");
+  }
+  return refuse(why, Status::kInvalidArgument, "the pool ran a task on a thread that is not there",
+                "options.parallel.threads", 0, threads.fault, threads.threads - 1);
+}
+
 // Whether a sequence is there, and may be changed.
 Status check_sequence(const SessionState& state, uint32_t sequence, Diagnostic* why) {
   if (state.ops_left != 0) return refuse_in_progress(why);
   if (sequence < state.layout.sequences_max) return Status::kOk;
   return refuse(why, Status::kInvalidArgument, "there is no such sequence", "sequence", 0, sequence,
-                state.layout.sequences_max);
+                state.layout.sequences_max - 1);
 }
 
 }  // namespace
@@ -95,16 +104,17 @@ InputTokens SessionState::tokens_of(uint32_t sequence, bool with_call) const {
 }
 
 // Rows of sequence `index` on an axis made of others, whose rows are placed.
-uint32_t SessionState::rows_of_call(uint32_t axis, uint32_t index) {
+uint32_t SessionState::rows_of_call(const Input& input, uint32_t axis, uint32_t index) {
   const SequenceRows& source = sequences(reader.source_of_axis(axis))[index];
   if (reader.is_of_blocks(axis)) return 0;  // until it begins
   if (!kAxesLinked || reader.kind_of_axis(axis) == AxisKind::kAsked) {
+    if (!input.outputs.empty()) return index < input.sequences ? input.outputs_of(index) : 0;
     return layout.all_rows ? source.rows : uint32_t{source.rows != 0};
   }
   // All inputs that the axis is made of have tokens here, or none has.
-  uint32_t input = 0;
-  for (uint32_t of = reader.inputs_of_axis(axis); (of & 1) == 0; of >>= 1) ++input;
-  if (sequences(reader.axis_of_input(input))[index].rows == 0) return 0;
+  uint32_t first = 0;
+  for (uint32_t of = reader.inputs_of_axis(axis); (of & 1) == 0; of >>= 1) ++first;
+  if (sequences(reader.axis_of_input(first))[index].rows == 0) return 0;
   return reader.rows_on(axis, tokens_of(index, true)) - sequences(axis)[index].positions;
 }
 
@@ -116,8 +126,10 @@ void take_input(SessionState& state, const Input& input, uint32_t index) {
   const format::ModelReader& reader = state.reader;
   state.fed_to(index) = {{input.ids, input.types.empty() ? nullptr : input.types.data()},
                          input.back_to_back ? 0 : input.tokens,
+                         !input.outputs.empty(),
                          input.visible.empty() ? nullptr : input.visible.data(),
                          {}};
+  if (!input.outputs.empty()) state.fed_to(index).flags = input.outputs.data();
   if constexpr (linked(Need::kPairMask)) {
     if (!input.pairs.empty()) state.fed_to(index).pairs = input.pairs.data();
   }
@@ -145,15 +157,20 @@ void SessionState::place_rows(const Call& call) {
   }
   for (uint32_t axis = 0; axis < axes(); ++axis) {
     const bool is_input = kAxesLinked ? reader.kind_of_axis(axis) == AxisKind::kInput : axis == 0;
+    // Where it says which rows are asked for, the input of the axis that these are rows of.
+    uint32_t from = axis;
+    if (reader.kind_of_axis(axis) == AxisKind::kAsked) from = reader.source_of_axis(axis);
+    const bool is_of_input = !kAxesLinked || reader.kind_of_axis(from) == AxisKind::kInput;
     const bool is_own =
         !kFunctionsLinked || (reader.inputs_of_axis(axis) & ~reader.function(function).inputs) == 0;
-    const Input& input = call.inputs[is_input && is_own ? place[reader.source_of_axis(axis)] : 0];
+    const Input& input =
+        call.inputs[is_of_input && is_own ? place[reader.source_of_axis(from)] : 0];
     uint32_t begin = 0;
     for (uint32_t i = 0; i < layout.sequences_max; ++i) {
       SequenceRows& own = sequences(axis)[i];
       own.row_begin = begin;
       own.rows = !is_own               ? 0
-                 : !is_input           ? rows_of_call(axis, i)
+                 : !is_input           ? rows_of_call(input, axis, i)
                  : i < input.sequences ? input.tokens_of(i)
                                        : 0;
       begin += own.rows;
@@ -183,6 +200,8 @@ Status SessionState::begin(const Call& call, Diagnostic* why) {
   const Status status = check_call(*this, call, why);
   if (status != Status::kOk) return status;
   place_rows(call);
+  threads.fault = 0;
+  parallel = threads.checked();
   ops_left = reader.end_of_ops(function) - reader.first_op(function);
   return Status::kOk;
 }
@@ -227,7 +246,7 @@ bool SessionState::leave_block(uint32_t op) {
   return is_last;
 }
 
-void SessionState::run_ops(uint32_t ops_max) {
+Status SessionState::run_ops(uint32_t ops_max, Diagnostic* why) {
   const uint32_t end = reader.end_of_ops(function);
   for (; ops_max != 0 && ops_left != 0; --ops_max) {
     const uint32_t index = end - ops_left;
@@ -240,9 +259,13 @@ void SessionState::run_ops(uint32_t ops_max) {
     }
     if (slice != nullptr) slice->begin_op(tasks_done - 1);
     run_op(*this, index);
+    if (threads.fault != 0) {
+      cancel();
+      return refuse_threads(threads, why);
+    }
     if (slice != nullptr && slice->needs != 0) {
       tasks_done = slice->done + 1;
-      return;
+      return Status::kOk;
     }
     tasks_done = 0;
     if constexpr (kRowsAreIntegers) end_op(*this, index);
@@ -256,6 +279,34 @@ void SessionState::run_ops(uint32_t ops_max) {
     }
     for (SequenceRows& rows : rows_of_all()) rows.positions += rows.rows;
   }
+  return Status::kOk;
+}
+
+uint32_t SessionState::rows_out(const Call& call) const {
+  const uint32_t axis = reader.axis_of({reader.output_slot(call.function), 0, 0});
+  const bool is_asked = format::kLinkedAxesMax > 1 && reader.kind_of_axis(axis) == AxisKind::kAsked;
+  const uint32_t from = is_asked ? reader.source_of_axis(axis) : axis;
+  uint32_t total = 0;
+  for (uint32_t i = 0; i < call.inputs[0].sequences; ++i) {
+    InputTokens tokens;
+    if (!call.from_start) tokens = tokens_of(i, false);
+    const Input* says_outputs = nullptr;
+    const Input* input = call.inputs.data();
+    for (uint32_t of = 0; of < reader.inputs(); ++of) {
+      if (!reader.takes(call.function, of)) continue;
+      tokens.of[of] += input->tokens_of(i);
+      if (!input->outputs.empty()) says_outputs = input;
+      ++input;
+    }
+    if (call.inputs[0].tokens_of(i) == 0) continue;
+    const uint32_t held = call.from_start ? 0 : sequences(from)[i].positions;
+    const uint32_t rows = reader.rows_on(from, tokens) - held;
+    total += !is_asked                 ? rows
+             : says_outputs != nullptr ? says_outputs->outputs_of(i)
+             : layout.all_rows         ? rows
+                                       : uint32_t{rows != 0};
+  }
+  return total;
 }
 
 Output SessionState::results(uint32_t of) const {
@@ -285,7 +336,7 @@ Status SessionState::rewind_to(uint32_t input, uint32_t sequence, uint32_t posit
   if (status != Status::kOk) return status;
   if (kFunctionsLinked && input >= reader.inputs()) {
     return refuse(why, Status::kInvalidArgument, "there is no such input", "input", 0, input,
-                  reader.inputs());
+                  reader.inputs() - 1);
   }
   const uint32_t held_now = tokens_held(sequence, input);
   if (positions > held_now) {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // All checks of what a call brings: after them nothing fails.
-#include "session/session_state.h"
-
 #include "core/message.h"
 #include "ops/attention_block.h"
+#include "session/session_state.h"
 
 namespace arenite {
 
@@ -15,6 +14,7 @@ Input::Input(const Batch& batch)
       lengths(batch.lengths),
       visible(batch.visible),
       pairs(batch.pairs),
+      outputs(batch.outputs),
       back_to_back(batch.back_to_back) {}
 
 Input::Input(const TokenBatch& batch)
@@ -27,6 +27,7 @@ Input::Input(const TokenBatch& batch)
       lengths(batch.lengths),
       visible(batch.visible),
       pairs(batch.pairs),
+      outputs(batch.outputs),
       back_to_back(batch.back_to_back) {}
 
 uint32_t Input::tokens_of(uint32_t sequence) const {
@@ -43,6 +44,14 @@ uint32_t Input::positions_of(uint32_t sequence) const {
   uint32_t end = tokens;
   while (end > 0 && mask[end - 1] == 0) --end;
   return end;
+}
+
+uint32_t Input::outputs_of(uint32_t sequence) const {
+  const uint8_t* flags = outputs.data() + (back_to_back ? 0 : size_t{sequence} * tokens);
+  for (uint32_t before = 0; back_to_back && before < sequence; ++before) flags += lengths[before];
+  uint32_t count = 0;
+  for (uint32_t left = tokens_of(sequence); left != 0; --left) count += *flags++;
+  return count;
 }
 
 namespace {
@@ -98,6 +107,7 @@ class InputCheck {
                     total, sizes_.tokens_max);
     }
     if (status == Status::kOk && input_.is_tokens) status = ids();
+    if (status == Status::kOk && !input_.outputs.empty()) status = outputs();
     if (linked(Need::kPairMask) && status == Status::kOk) status = pairs();
     return status;
   }
@@ -163,12 +173,14 @@ class InputCheck {
       for (const uint32_t length : input_.lengths) total = total + length;
       size = total * features;
     }
-    if (input_.size == size.value()) return Status::kOk;
+    const bool is_null = input_.is_tokens ? input_.ids == nullptr : input_.features == nullptr;
+    if (input_.size == size.value() && !(is_null && input_.size != 0)) return Status::kOk;
     Message reason = "the features are not [sequences, tokens, input_features]";
     if (input_.is_tokens) reason = "the ids are not [sequences, tokens]";
     if (input_.back_to_back) {
       reason = "the lengths do not add up to the tokens";
     }
+    if (is_null) reason = "the tokens are null";
     return refuse(why_, kInvalid, reason,
                   input_.is_tokens ? Message("batch.ids") : Message("batch.features"), 0,
                   input_.size, size.value());
@@ -242,6 +254,30 @@ class InputCheck {
       }
     }
     return Status::kOk;
+  }
+
+  // Which tokens give rows, where these are the rows that the model leaves open.
+  Status outputs() {
+    constexpr Message kField = "batch.outputs";
+    const uint32_t axis = model_.axis_of({model_.output_slot(function_), 0, 0});
+    if (format::kLinkedAxesMax == 1 || model_.kind_of_axis(axis) != AxisKind::kAsked ||
+        model_.source_of_axis(axis) != model_.axis_of_input(number_)) {
+      return refuse(why_, Status::kUnsupported, "the model leaves no choice of rows", kField);
+    }
+    const uint32_t width = input_.is_tokens ? 1 : model_.slot(model_.input_slot(number_)).width;
+    if (!input_.visible.empty() || input_.outputs.size() * width != input_.size) {
+      return refuse(why_, kInvalid, "the outputs are not one for each token", kField, 0,
+                    input_.outputs.size(), input_.size / width);
+    }
+    uint64_t rows = 0;
+    for (uint32_t i = 0; i < input_.sequences; ++i) rows += input_.outputs_of(i);
+    for (const uint8_t& output : input_.outputs) {
+      if (output > 1)
+        return refuse(why_, kInvalid, "outputs are ones and zeros", kField, 0, output, 1);
+    }
+    if (rows <= state_.layout.rows_max[axis]) return Status::kOk;
+    return refuse(why_, kInvalid, "more rows than options.outputs gives at most", kField, 0, rows,
+                  state_.layout.rows_max[axis]);
   }
 
   // The pairs of all sequences, where the model takes any: each row of a token sees one.

@@ -40,8 +40,8 @@ TextParts StopStrings::release(std::string_view text, size_t end, size_t held_en
   TextParts parts;
   const size_t from_held = std::min(end, held_bytes_);
   std::copy_n(held_, from_held, ready_);
-  parts.head = {ready_, from_held};
-  parts.tail = {text.data(), end - from_held};
+  if (from_held != 0) parts.head = {ready_, from_held};
+  if (end != from_held) parts.tail = {text.data(), end - from_held};
   for (size_t i = end; i < held_end; ++i) held_[i - end] = byte(text, i);
   held_bytes_ = held_end - end;
   return parts;

@@ -88,7 +88,7 @@ TextParts TextStream::next(TokenId id) {
 
 TextParts TextStream::finish() {
   std::memcpy(ready_, held_, held_bytes_);
-  const TextParts parts{{ready_, held_bytes_}, {}};
+  const TextParts parts{.head = {ready_, held_bytes_}};
   held_bytes_ = 0;
   at_start_ = !options_.is_continuation;
   return parts;

@@ -72,7 +72,7 @@ bool Tokenizer::expects_nfc() const {
 
 std::string_view Tokenizer::token_bytes(TokenId id) const {
   const format::TokenizerView view = format::tokenizer_view(file_);
-  return id < view.vocab_size() ? view.bytes(id) : std::string_view();
+  return id < view.vocab_size() ? view.bytes(id) : "";
 }
 
 Result<size_t> Tokenizer::encode(std::string_view text, const EncodeOptions& options,

@@ -80,12 +80,13 @@ class CApi : public EncoderTest {
                                    lengths,
                                    visible,
                                    form.back_to_back,
+                                   nullptr,
                                    nullptr};
       status = arenite_session_run(session, &batch, &output, &why);
     } else {
       const arenite_token_batch batch = {
           input.ids.data(), input.ids.size(),  form.sequences, form.tokens, lengths,
-          visible,          form.back_to_back, types,          nullptr};
+          visible,          form.back_to_back, types,          nullptr,     nullptr};
       status = arenite_session_run_tokens(session, &batch, &output, &why);
     }
     EXPECT_EQ(status, ARENITE_OK) << (why.reason != nullptr ? why.reason : "");
@@ -161,7 +162,7 @@ TEST_P(CApi, StepsAsTheOtherOneDoes) {
   options.outputs = ARENITE_OUTPUTS_ALL;
   const CSession session(c_model(model), options);
   arenite_output output = {};
-  const arenite_token_batch first = {ids.data(), 5, 1, 5, {}, {}, false, {}, {}};
+  const arenite_token_batch first = {ids.data(), 5, 1, 5, {}, {}, false, {}, {}, {}};
   ASSERT_EQ(arenite_session_step_tokens(*session, &first, &output, nullptr), ARENITE_OK);
   EXPECT_TRUE(same_bits(values(output), rows(expected, output.features, 0, 5)));
   ASSERT_EQ(arenite_session_step_ids(*session, ids.data() + 5, 7, &output, nullptr), ARENITE_OK);
@@ -188,6 +189,7 @@ TEST_P(CApi, StepsThroughFeaturesAsTheOtherOneDoes) {
                                  nullptr,
                                  nullptr,
                                  false,
+                                 nullptr,
                                  nullptr};
     ASSERT_EQ(arenite_session_step(*session, &batch, &output, nullptr), ARENITE_OK);
     EXPECT_TRUE(same_bits(values(output), rows(expected, output.features, begin, tokens)));
@@ -208,8 +210,8 @@ TEST_P(CApi, StepsThroughTokensInSlices) {
     EXPECT_EQ(left, 0u);
     return arenite_session_positions(*session, 0);
   };
-  const arenite_token_batch first = {ids.data(), 5, 1, 5, {}, {}, false, {}, {}};
-  const arenite_token_batch rest = {ids.data() + 5, 7, 1, 7, {}, {}, false, {}, {}};
+  const arenite_token_batch first = {ids.data(), 5, 1, 5, {}, {}, false, {}, {}, {}};
+  const arenite_token_batch rest = {ids.data() + 5, 7, 1, 7, {}, {}, false, {}, {}, {}};
   ASSERT_EQ(arenite_session_begin_step_tokens(*session, &first, nullptr), ARENITE_OK);
   EXPECT_EQ(finish(), 5u);
   ASSERT_EQ(arenite_session_begin_step_tokens(*session, &rest, nullptr), ARENITE_OK);
@@ -224,7 +226,7 @@ TEST_P(CApi, RunsTokensInSlices) {
   const TestSession cpp_session(*model, options_for(kEncoderPositions));
   const std::vector<float> expected = cpp_session.run(ids);
   const CSession session(c_model(model), c_options(kEncoderPositions));
-  const arenite_token_batch batch = {ids.data(), 12, 1, 12, {}, {}, false, {}, {}};
+  const arenite_token_batch batch = {ids.data(), 12, 1, 12, {}, {}, false, {}, {}, {}};
   uint32_t left = 0;
   ASSERT_EQ(arenite_session_begin_step_tokens(*session, &batch, nullptr), ARENITE_OK);
   arenite_diagnostic why;
@@ -303,6 +305,57 @@ TEST(CApiModel, RefusesAFileForOtherCpusAndSaysHowToConvertIt) {
   EXPECT_NE(line.find(": arenite convert --target "), std::string::npos) << line;
 }
 
+TEST_P(CApi, SaysAndChoosesTheRowsOfACall) {
+  const TestModel model(make_decoder_model(decoder_named("gpt2"), {GetParam()}).span(), GetParam());
+  const CSession session(c_model(model), c_options(8));
+  const std::vector<TokenId> ids = random_ids(5, model->vocab_size());
+  const TestSession cpp_session(*model, all_outputs(options_for(8)));
+  const std::vector<float> expected = cpp_session.run(ids);
+  arenite_token_batch batch = ARENITE_TOKEN_BATCH_INIT;
+  batch.ids = ids.data();
+  batch.size = batch.tokens = 5;
+  const arenite_input input = {nullptr, &batch};
+  arenite_output output = {};
+  for (const uint32_t token : {4u, 2u}) {
+    const uint8_t outputs[5] = {0, 0, 1, 0, 0};
+    if (token != 4) batch.outputs = outputs;
+    uint32_t count = 0;
+    ASSERT_EQ(arenite_session_rows_out(*session, 0, &input, 1, true, &count, nullptr), ARENITE_OK);
+    EXPECT_EQ(count, 1u);
+    ASSERT_EQ(arenite_session_run_tokens(*session, &batch, &output, nullptr), ARENITE_OK);
+    EXPECT_TRUE(same_bits(values(output), rows(expected, output.features, token, 1)));
+  }
+}
+
+TEST_P(CApi, RefusesNullAndOptionsThatThereAreNot) {
+  const TestModel model = load("bert");
+  arenite_model c = c_model(model);
+  arenite_diagnostic why;
+  EXPECT_EQ(arenite_model_load(&c, nullptr, 100, nullptr, &why), ARENITE_INVALID_ARGUMENT);
+  EXPECT_STREQ(why.field, "file");
+  arenite_session_options options = c_options(8);
+  arenite_session* session = nullptr;
+  EXPECT_EQ(arenite_session_create(&session, &c, &options, nullptr, 1 << 20, &why),
+            ARENITE_INVALID_ARGUMENT);
+  EXPECT_STREQ(why.reason, "the arena is null");
+  for (const uint32_t outputs : {7u, 256u}) {
+    options.outputs = static_cast<arenite_outputs>(outputs);
+    arenite_arena_plan plan;
+    EXPECT_EQ(arenite_plan_arena(&plan, &c, &options, &why), ARENITE_INVALID_ARGUMENT);
+    EXPECT_STREQ(why.field, "options.outputs");
+  }
+  options = c_options(8);
+  options.parallel = {2, [](void*, uint32_t, arenite_task, void*) {}, nullptr};
+  const CSession idle(c, options);
+  const uint32_t ids[3] = {};
+  arenite_output output = {};
+  EXPECT_EQ(arenite_session_step_ids(*idle, ids, 3, &output, &why), ARENITE_INVALID_ARGUMENT);
+  EXPECT_STREQ(why.field, "options.parallel.run");
+  EXPECT_EQ(output.data, nullptr);
+  EXPECT_EQ(arenite_session_step_ids(*idle, nullptr, 3, &output, &why), ARENITE_INVALID_ARGUMENT);
+  EXPECT_STREQ(why.field, "batch.ids");
+}
+
 TEST_P(CApi, KeepsCachesInTheTypeThatItWasAskedFor) {
   const TestModel model = load("bert");
   const arenite_model c = c_model(model);
@@ -347,7 +400,7 @@ TEST_P(CApi, RefusesAnArenaInTheWrongPlace) {
       ARENITE_INVALID_ARGUMENT);
   EXPECT_STREQ(why.reason, "an arena must start at a multiple of 64 bytes");
   EXPECT_EQ(arenite_session_create(&session, &c, &options, nullptr, plan.total_bytes, &why),
-            ARENITE_ARENA_TOO_SMALL);
+            ARENITE_INVALID_ARGUMENT);
   EXPECT_EQ(session, nullptr);
 }
 
@@ -389,8 +442,8 @@ TEST_P(CApi, TakesPairs) {
     for (uint32_t i = 0; i < (dense ? 9u + 25u : 50u); ++i) pairs.push_back(i % 3 != 1);
     const TestSession session(*model, options_for(5, 2));
     const CSession other(c, c_options(5, 2));
-    const arenite_batch batch = {rows.data(), rows.size(), 2,     tokens,
-                                 lengths,     {},          dense, pairs.data()};
+    const arenite_batch batch = {rows.data(), rows.size(),  2,      tokens, lengths, {},
+                                 dense,       pairs.data(), nullptr};
     arenite_output output = {};
     arenite_diagnostic why = {};
     ASSERT_EQ(arenite_session_run(*other, &batch, &output, &why), ARENITE_OK) << why.reason;
@@ -430,8 +483,8 @@ TEST_P(CApi, CallsFunctions) {
   arenite_session_options same = c_options(8, 2);
   same.others[0].positions_max = same.others[0].tokens_max = 6;
   const CSession other(c, same);
-  const arenite_batch batch = {memory.data(), memory.size(), 1, 7, {}, {}, false, {}};
-  const arenite_token_batch token_batch = {ids.data(), 3, 1, 3, {}, {}, false, {}, {}};
+  const arenite_batch batch = {memory.data(), memory.size(), 1, 7, {}, {}, false, {}, {}};
+  const arenite_token_batch token_batch = {ids.data(), 3, 1, 3, {}, {}, false, {}, {}, {}};
   const arenite_input first = {&batch, nullptr}, second = {nullptr, &token_batch};
   arenite_output output = {};
   arenite_diagnostic why;
@@ -449,8 +502,8 @@ TEST_P(CApi, CallsFunctions) {
   };
   const std::vector<TokenId> longer(7, 1);
   const uint32_t length = 4;
-  const arenite_token_batch longer_batch = {longer.data(), 7, 1, 7, {}, {}, false, {}, {}};
-  const arenite_token_batch cut_batch = {ids.data(), 3, 1, 3, &length, {}, false, {}, {}};
+  const arenite_token_batch longer_batch = {longer.data(), 7, 1, 7, {}, {}, false, {}, {}, {}};
+  const arenite_token_batch cut_batch = {ids.data(), 3, 1, 3, &length, {}, false, {}, {}, {}};
   const arenite_input too_long = {nullptr, &longer_batch}, cut = {nullptr, &cut_batch};
   const arenite_input none = {nullptr, nullptr}, two[] = {second, second};
   EXPECT_EQ(step(2, &second, 1), ARENITE_INVALID_ARGUMENT);

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks what the archives may ask of the system: no heap, no start-up code, no global state.
 
-Usage: check_archives.py contents|imports|constructors|state TARGET ARCHIVE[:SYMBOL]...
+Usage: check_archives.py contents|imports|exports|constructors|state TARGET ARCHIVE[:SYMBOL]...
 TARGET is a name in allowed_imports.txt; the archives are those of the runtime and its microkernels.
 SYMBOL is a regular expression for a symbol that the archive must define. Before any check, each
 archive must have members, and all of them symbols and machine code: one that cannot be looked into
@@ -13,7 +13,7 @@ import re
 import sys
 from pathlib import Path
 
-from elf_archive import sections, symbols, unreadable_members
+from elf_archive import sections, symbol_rows, symbols, unreadable_members
 
 ALLOWED = Path(__file__).with_name("allowed_imports.txt")
 
@@ -48,6 +48,16 @@ def imports(target, archives):
     ]
 
 
+def exports(_target, archives):
+    """What a shared object that links them would give out beside its own."""
+    return [
+        f"{member}: {name} would be exported from a shared object"
+        for archive in archives
+        for member, binding, visibility, section, name in symbol_rows(archive)
+        if binding != "LOCAL" and visibility == "DEFAULT" and section != "UND"
+    ]
+
+
 def constructors(_target, archives):
     return [
         f"{section.member}: {section.name} runs code before main"
@@ -69,7 +79,7 @@ def state(_target, archives):
     ]
 
 
-CHECKS = {check.__name__: check for check in (imports, constructors, state)}
+CHECKS = {check.__name__: check for check in (imports, exports, constructors, state)}
 
 
 def main():

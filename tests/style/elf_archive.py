@@ -45,20 +45,20 @@ def sections(archive):
 
 
 def symbol_rows(archive):
-    """Yields (member, binding, section, name) of all symbols that have a name."""
+    """Yields (member, binding, visibility, section, name) of all symbols that have a name."""
     member = ""
     for line in readelf("-s", archive):
         member = member_of(line) or member
         # Columns: number, value, size, type, binding, visibility, section, name.
         columns = line.split()
         if len(columns) >= 8 and columns[0].rstrip(":").isdigit():
-            yield member, columns[4], columns[6], columns[-1]
+            yield member, columns[4], columns[5], columns[6], columns[-1]
 
 
 def symbols(archive):
     """The global symbols of the archive: (defined names, undefined names)."""
     defined, undefined = set(), set()
-    for _member, binding, section, name in symbol_rows(archive):
+    for _member, binding, _visibility, section, name in symbol_rows(archive):
         if binding in ("GLOBAL", "WEAK", "UNIQUE"):
             (undefined if section == "UND" else defined).add(name)
     return defined, undefined - defined
@@ -77,8 +77,8 @@ def unreadable_members(archive):
     if names != elf:
         yield from (f"{name} is no ELF object file" for name in sorted(names - elf))
         return
-    with_symbols = {member for member, binding, _section, _name in symbol_rows(archive)
-                    if binding in ("GLOBAL", "WEAK", "UNIQUE")}
+    with_symbols = {row[0] for row in symbol_rows(archive)
+                    if row[1] in ("GLOBAL", "WEAK", "UNIQUE")}
     bytecode, machine_code = set(), set()
     for section in sections(archive):
         if section.name.startswith(".gnu.lto_"):

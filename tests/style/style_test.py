@@ -181,6 +181,7 @@ class IncludeRules(unittest.TestCase):
             ("runtime/core/a.cc", '"convert/packer.h"'),
             ("runtime/core/a.cc", "<vector>"),
             ("runtime/core/a.cc", "<fmt/format.h>"),
+            ("runtime/include/arenite/a.h", "<cassert>"),
             ("runtime/odd/a.cc", "<cstdint>"),
             ("tools/convert/a.cc", '"xnnpack/gemm.h"'),
             ("examples/a.cc", '"core/arena.h"'),

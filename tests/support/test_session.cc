@@ -20,6 +20,16 @@ size_t planned_bytes(const Model& model, const SessionOptions& options) {
   return require(plan_arena(model, options, &why), why).total_bytes;
 }
 
+// What a call gives: as many rows as it says beforehand.
+template <typename AnyBatch>
+std::vector<float> give(Session& session, const AnyBatch& batch, bool is_run) {
+  Diagnostic why;
+  const uint32_t rows = require(session.rows_out(batch, is_run, &why), why);
+  const Result<Output> output = is_run ? session.run(batch, &why) : session.step(batch, &why);
+  if (require(output, why).rows != rows) throw std::runtime_error("rows_out says other rows");
+  return values_of(output);
+}
+
 }  // namespace
 
 std::string describe(Status status, const Diagnostic& why) {
@@ -54,14 +64,12 @@ Batch TestSession::batch(std::span<const float> features, uint32_t sequences,
 
 std::vector<float> TestSession::run(std::span<const float> features, uint32_t sequences,
                                     std::span<const uint32_t> lengths) const {
-  Diagnostic why;
-  return values_of(session_->run(batch(features, sequences, lengths), &why), why);
+  return give(*session_, batch(features, sequences, lengths), true);
 }
 
 std::vector<float> TestSession::step(std::span<const float> features, uint32_t sequences,
                                      std::span<const uint32_t> lengths) const {
-  Diagnostic why;
-  return values_of(session_->step(batch(features, sequences, lengths), &why), why);
+  return give(*session_, batch(features, sequences, lengths), false);
 }
 
 std::vector<float> TestSession::steps_of(uint32_t tokens, std::span<const float> features) const {
@@ -86,14 +94,12 @@ TokenBatch token_batch(std::span<const TokenId> ids, uint32_t sequences,
 
 std::vector<float> TestSession::run(std::span<const TokenId> ids, uint32_t sequences,
                                     std::span<const uint32_t> lengths) const {
-  Diagnostic why;
-  return values_of(session_->run(token_batch(ids, sequences, lengths), &why), why);
+  return give(*session_, token_batch(ids, sequences, lengths), true);
 }
 
 std::vector<float> TestSession::step(std::span<const TokenId> ids, uint32_t sequences,
                                      std::span<const uint32_t> lengths) const {
-  Diagnostic why;
-  return values_of(session_->step(token_batch(ids, sequences, lengths), &why), why);
+  return give(*session_, token_batch(ids, sequences, lengths), false);
 }
 
 std::vector<float> TestSession::steps_of(uint32_t tokens, std::span<const TokenId> ids) const {

@@ -124,7 +124,7 @@ void see_tasks(SessionState& state, uint32_t function, const AxisRows& rows,
   state.ops_left = reader.end_of_ops(function) - reader.first_op(function);
   while (state.ops_left != 0) {
     tasks.op = reader.end_of_ops(function) - state.ops_left;
-    state.run_ops(1);
+    (void)state.run_ops(1, nullptr);
   }
 }
 

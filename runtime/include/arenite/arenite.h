@@ -204,7 +204,8 @@ typedef void (*arenite_task)(void* job, uint32_t task_index, uint32_t thread_ind
 // Results are bit-identical for any pool.
 typedef struct arenite_parallel_for {
   uint32_t threads;
-  void (*run)(void* pool, uint32_t tasks, arenite_task task, void* job);  // null: run inline
+  // Null: tasks run inline, on the one thread that `threads` must then be.
+  void (*run)(void* pool, uint32_t tasks, arenite_task task, void* job);
   void* pool;
 } arenite_parallel_for;
 
@@ -285,7 +286,7 @@ typedef struct arenite_batch {
   const float* features;
   size_t size;  // floats in `features`
   uint32_t sequences;
-  uint32_t tokens;
+  uint32_t tokens;          // of each sequence; back to back not read, since lengths say it
   const uint32_t* lengths;  // [sequences], each at most `tokens`; null: all are `tokens` long
   // Instead of lengths, [sequences, tokens]: 1 for each token that counts, 0 for padding; null: all
   // count. Only for models that see everything.
@@ -295,9 +296,13 @@ typedef struct arenite_batch {
   // 1 where a token sees another, else 0, [sequences, tokens that see, tokens], or back to back; of
   // models that take it, null of others.
   const uint8_t* pairs;
+  // Instead of arenite_session_options.outputs, for this call and models that leave the choice: 1
+  // for each token in `features` that gives a row, else 0. There may be as many as the session's
+  // own choice gives at most, or none; there is no `visible` beside it.
+  const uint8_t* outputs;
 } arenite_batch;
 #define ARENITE_BATCH_INIT \
-  { NULL, 0, 1, 0, NULL, NULL, false, NULL }
+  { NULL, 0, 1, 0, NULL, NULL, false, NULL, NULL }
 
 // The same as ids, below arenite_model_vocab_size: dense [sequences, tokens]. Models that count
 // positions without their padding token, as RoBERTa does, also look which hidden ids are padding.
@@ -311,9 +316,10 @@ typedef struct arenite_token_batch {
   bool back_to_back;
   const uint8_t* types;  // [size], below arenite_model_token_types; null: all 0
   const uint8_t* pairs;
+  const uint8_t* outputs;  // [size]
 } arenite_token_batch;
 #define ARENITE_TOKEN_BATCH_INIT \
-  { NULL, 0, 1, 0, NULL, NULL, false, NULL, NULL }
+  { NULL, 0, 1, 0, NULL, NULL, false, NULL, NULL, NULL }
 
 // Results, in the arena until the next call: dense [rows, features], without padding. The caller
 // may change them: no later call reads them.
@@ -401,11 +407,19 @@ ARENITE_NODISCARD arenite_status arenite_session_begin_step_function(arenite_ses
                                                                      uint32_t count,
                                                                      arenite_diagnostic* why);
 
+// How many rows a step with these inputs gives, or a run, which starts anew; why it would fail, if
+// it would. Changes nothing.
+ARENITE_NODISCARD arenite_status arenite_session_rows_out(const arenite_session* session,
+                                                          uint32_t function,
+                                                          const arenite_input* inputs,
+                                                          uint32_t count, bool is_run,
+                                                          uint32_t* rows, arenite_diagnostic* why);
+
 // A run or a step in slices, for programs with something else to do in between: begin once, advance
 // until no op is left, then output. The same bits, whatever the slices. Lengths and features are
-// read at once; ids, types, `visible` and `pairs` must stay until the end. Until then run, step,
-// begin and rewind fail with ARENITE_INVALID_ARGUMENT; cancel and reset give up.
-// Fail as run and step do. begin_run forgets what the sequences held.
+// read at once; ids, types, `visible`, `pairs` and `outputs` must stay until the end. Until then
+// run, step, begin and rewind fail with ARENITE_INVALID_ARGUMENT; cancel and reset give up. Fail as
+// run and step do. begin_run forgets what the sequences held.
 ARENITE_NODISCARD arenite_status arenite_session_begin_run(arenite_session* session,
                                                            const arenite_batch* batch,
                                                            arenite_diagnostic* why);

@@ -12,7 +12,7 @@ extern "C" {
 // The number of a token in the vocabulary of a model where there is none.
 #define ARENITE_NO_TOKEN UINT32_MAX
 
-// Bytes of text, not terminated; a view.
+// Bytes of text, not terminated; a view. What calls give out is never null.
 typedef struct arenite_text {
   const char* data;
   size_t bytes;

@@ -34,7 +34,8 @@ struct HiddenStateHook {
   void* context = nullptr;
 };
 
-// Which rows a call gives out, for models that leave it open: decoders. Others give one row for
+// Which rows a call gives out that does not say it (Batch::outputs), for models that leave it open:
+// decoders. Others give one row for
 // each token, or for each sequence (Model::pooled). Where a model puts rows of constants before the
 // tokens of a sequence, such as a class token, these come first where each token has a row.
 enum class Outputs : uint8_t {
@@ -88,17 +89,22 @@ Result<ArenaPlan> plan_arena(const Model& model, const SessionOptions& options,
 struct Batch {
   std::span<const float> features;
   uint32_t sequences = 1;
-  uint32_t tokens = 0;
+  uint32_t tokens = 0;  // of each sequence; back to back not read, since lengths say it
   std::span<const uint32_t> lengths = {};
   // Instead of lengths: 1 for each token that counts, 0 for padding, dense [sequences, tokens]. The
   // rest keep their positions, so there may be gaps; only for models that see everything.
   std::span<const uint8_t> visible = {};
   // The sequences follow each other without padding: features [sum of lengths, input_features].
+  // Needs lengths.
   bool back_to_back = false;
   // For models that take it (InputInfo::takes_pairs), such as those of graphs: 1 where a token sees
   // another, else 0, dense [sequences, tokens that see, tokens]; back to back, of each sequence as
   // many as it has. Each token of a sequence must see one of its tokens.
   std::span<const uint8_t> pairs = {};
+  // Instead of SessionOptions::outputs, for this call and models that leave the choice: 1 for each
+  // token that gives a row, else 0, one for each token in `features`. There may be as many as the
+  // session's own choice gives at most, or none; there is no `visible` beside it.
+  std::span<const uint8_t> outputs = {};
 };
 
 // The same as ids, below Model::vocab_size(): dense [sequences, tokens]. Models that count
@@ -107,13 +113,14 @@ struct Batch {
 struct TokenBatch {
   std::span<const TokenId> ids;
   uint32_t sequences = 1;
-  uint32_t tokens = 0;
+  uint32_t tokens = 0;  // as above
   std::span<const uint32_t> lengths = {};
   std::span<const uint8_t> visible = {};
   bool back_to_back = false;  // ids [sum of lengths]
   // Below Model::token_types(), one for each id: 0 or 1 where a text is a pair. None: all 0.
   std::span<const uint8_t> types = {};
   std::span<const uint8_t> pairs = {};
+  std::span<const uint8_t> outputs = {};
 };
 
 // What one input of a function is fed: features or tokens, one of the two.
@@ -132,12 +139,15 @@ struct Input {
   std::span<const uint32_t> lengths;
   std::span<const uint8_t> visible;
   std::span<const uint8_t> pairs;
+  std::span<const uint8_t> outputs;
   bool back_to_back = false;
 
   // Rows that a sequence gets: its length, or the ones in its mask.
   uint32_t tokens_of(uint32_t sequence) const;
   // Positions that a sequence spans: its rows, and the gaps between them.
   uint32_t positions_of(uint32_t sequence) const;
+  // Ones in `outputs`, which is not empty.
+  uint32_t outputs_of(uint32_t sequence) const;
 };
 
 // Results, in the arena until the next call: dense [rows, features], where the rows of the
@@ -186,7 +196,8 @@ class Session {
                                  std::span<std::byte> arena, Diagnostic* why = nullptr);
 
   // Starts all sequences anew with these tokens.
-  // Fails with kInvalidArgument (shape, limits) or kContextFull (longer than positions_max).
+  // Fails with kInvalidArgument (shape, limits, or threads that did not run the tasks; these end
+  // the call as cancel does) or kContextFull (longer than positions_max).
   Result<Output> run(const Batch& batch, Diagnostic* why = nullptr);
 
   // Appends to the sequences. Token by token gives bit for bit what one pass gives.
@@ -216,11 +227,19 @@ class Session {
   Status begin_run(uint32_t function, std::span<const Input> inputs, Diagnostic* why = nullptr);
   Status begin_step(uint32_t function, std::span<const Input> inputs, Diagnostic* why = nullptr);
 
+  // How many rows a step with these inputs gives, or a run, which starts anew; why it would fail,
+  // if it would. Changes nothing.
+  Result<uint32_t> rows_out(uint32_t function, std::span<const Input> inputs, bool is_run,
+                            Diagnostic* why = nullptr) const;
+  Result<uint32_t> rows_out(const Input& input, bool is_run, Diagnostic* why = nullptr) const {
+    return rows_out(0, {&input, 1}, is_run, why);
+  }
+
   // A run or a step in slices, for programs with something else to do in between: begin_run or
   // begin_step once, advance until no op is left, then output. The same bits, whatever the slices.
-  // Lengths and features are read at once; ids, types, `visible` and `pairs` must stay until the
-  // end. Until then run, step, begin and rewind fail with kInvalidArgument; cancel and reset give
-  // up. They fail as run and step do. begin_run forgets what the sequences held.
+  // Lengths and features are read at once; ids, types, `visible`, `pairs` and `outputs` must stay
+  // until the end. Until then run, step, begin and rewind fail with kInvalidArgument; cancel and
+  // reset give up. They fail as run and step do. begin_run forgets what the sequences held.
   Status begin_run(const Batch& batch, Diagnostic* why = nullptr);
   Status begin_run(const TokenBatch& batch, Diagnostic* why = nullptr);
   Status begin_step(const Batch& batch, Diagnostic* why = nullptr);

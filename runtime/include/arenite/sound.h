@@ -97,7 +97,7 @@ class SoundStream {
   Status check_step(Diagnostic* why) const;
   void add_frame();
   Result<bool> begin_token(Diagnostic* why);
-  Result<Output> end_token(const Result<bool>& begun);
+  Result<Output> end_token(const Result<bool>& begun, Diagnostic* why);
 
   Session* session_ = nullptr;
   SoundPlace place_;

@@ -5,7 +5,6 @@
 
 #include "arenite/language.h"
 
-#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -50,7 +49,7 @@ class [[nodiscard]] Result {
   constexpr Result(const T& value) : value_(value), status_(Status::kOk) {}  // NOLINT: implicit
   // REQUIRES: `status` is not kOk.
   constexpr Result(Status status) : status_(status) {  // NOLINT: implicit
-    assert(status != Status::kOk);
+    require(status != Status::kOk);
   }
 
   constexpr bool ok() const { return status_ == Status::kOk; }
@@ -58,11 +57,11 @@ class [[nodiscard]] Result {
 
   // REQUIRES: ok().
   constexpr const T& value() const {
-    assert(ok());
+    require(ok());
     return value_;
   }
   constexpr T& value() {
-    assert(ok());
+    require(ok());
     return value_;
   }
   constexpr const T& operator*() const { return value(); }
@@ -71,6 +70,14 @@ class [[nodiscard]] Result {
   constexpr T* operator->() { return &value(); }
 
  private:
+  // Stops a program whose code is wrong, unless NDEBUG is set. An assert of the C library would
+  // link its output, and firmware would have to bring _write, _sbrk and _exit.
+  static constexpr void require([[maybe_unused]] bool holds) {
+#if !defined(NDEBUG)
+    if (!holds) __builtin_trap();
+#endif
+  }
+
   T value_{};
   Status status_;
 };

@@ -58,6 +58,9 @@ TEST(Describe, SaysEachPartOnlyWhereItApplies) {
   why.expected = 1;
   EXPECT_EQ(describe_all(Status::kInvalidArgument, why), "invalid argument; found 0, expected 1");
   why = {};
+  why.found = why.expected = 2;
+  EXPECT_EQ(describe_all(Status::kInvalidArgument, why), "invalid argument; found 2, expected 2");
+  why = {};
   why.bytes_needed = 10;
   EXPECT_EQ(describe_all(Status::kArenaTooSmall, why), "arena too small; needs 10 bytes");
   why = {};

@@ -104,6 +104,74 @@ TEST_P(DecoderRun, GivesOutTheLastRowOfEachSequenceThatGotTokens) {
   }
 }
 
+// Any tokens of any sequences, whatever the session gives by itself; also none.
+TEST_P(DecoderRun, GivesOutTheRowsThatACallAsksFor) {
+  for (const DecoderShape& shape : all_decoders()) {
+    const TestModel model = load(shape);
+    const std::vector<TokenId> tokens = ids(*model, 4 * 20);
+    const uint32_t lengths[] = {20, 0, 1, 7};
+    const size_t begins[] = {0, 0, 20, 21};  // in the rows of all
+    const TestSession all(*model, all_outputs(options_for(20, 4)));
+    const std::vector<float> expected = all.run(tokens, 4, lengths);
+    const size_t width = model->output_features();
+    const TestSession last(*model, options_for(20, 4));
+    for (const bool is_dense : {true, false}) {
+      std::vector<TokenId> fed = tokens;
+      std::vector<uint8_t> outputs(tokens.size(), 0);
+      if (!is_dense) {
+        fed.clear();
+        for (size_t i = 0; i < 4; ++i) {
+          fed.insert(fed.end(), tokens.begin() + 20 * i, tokens.begin() + 20 * i + lengths[i]);
+        }
+        outputs.assign(fed.size(), 0);
+      }
+      const size_t begin_of_last = is_dense ? 60 : 21;
+      outputs[0] = outputs[7] = outputs[begin_of_last + 2] = 1;
+      const TokenBatch batch = {fed, 4, 20, lengths, {}, !is_dense, {}, {}, outputs};
+      for (const TestSession* session : {&all, &last}) {
+        ASSERT_EQ(*(*session)->rows_out(batch, true), 3u);
+        const std::vector<float> found = values_of((*session)->run(batch));
+        ASSERT_EQ(found.size(), 3 * width) << shape.name;
+        const size_t asked[] = {begins[0], begins[0] + 7, begins[3] + 2};
+        for (size_t i = 0; i < 3; ++i) {
+          EXPECT_TRUE(same_bits(rows(found, width, i, 1), rows(expected, width, asked[i], 1)))
+              << shape.name << i;
+        }
+      }
+      std::ranges::fill(outputs, uint8_t{0});
+      EXPECT_EQ(last->run(batch)->rows, 0u);
+      EXPECT_EQ(last->positions(0), 20u) << "tokens are held, too";
+      std::ranges::fill(std::span(outputs).first(5), uint8_t{1});
+      Diagnostic why;
+      EXPECT_EQ(last->run(batch, &why).status(), Status::kInvalidArgument) << "of five 4 fit";
+      EXPECT_STREQ(why.field, "batch.outputs");
+      EXPECT_EQ(why.found, 5u);
+      EXPECT_EQ(why.expected, 4u);
+    }
+  }
+}
+
+TEST_P(DecoderRun, RefusesOutputsThatDoNotFit) {
+  const TestModel model = load("llama");
+  const TestSession session(*model, options_for(8));
+  const std::vector<TokenId> tokens = ids(*model, 4);
+  const auto refusal = [&](std::vector<uint8_t> outputs, const char* words) {
+    const TokenBatch batch = {tokens, 1, 4, {}, {}, false, {}, {}, outputs};
+    Diagnostic why;
+    EXPECT_EQ(session->run(batch, &why).status(), Status::kInvalidArgument);
+    EXPECT_EQ(session->rows_out(batch, true).status(), Status::kInvalidArgument);
+    EXPECT_STREQ(why.reason, words);
+  };
+  refusal({1, 0, 0}, "the outputs are not one for each token");
+  refusal({0, 0, 0, 2}, "outputs are ones and zeros");
+  const TestModel encoder(make_model(spec_named("causal")).span(), GetParam());
+  const TestSession other(*encoder, options_for(8));
+  const std::vector<float> features(encoder->input_features());
+  const uint8_t one[] = {1};
+  EXPECT_EQ(other->run(Batch{features, 1, 1, {}, {}, false, {}, one}).status(),
+            Status::kUnsupported);
+}
+
 // More sequences than a call has tokens.
 TEST_P(DecoderRun, GivesOutNoMoreRowsThanACallHasTokens) {
   const TestModel model = load("llama");

@@ -48,6 +48,14 @@ TEST(ModelLoad, TellsWhatTheModelIs) {
   }
 }
 
+TEST(ModelLoad, RefusesANullFileOfAnySize) {
+  Diagnostic why;
+  const std::span<const std::byte> file(static_cast<const std::byte*>(nullptr), 100);
+  EXPECT_EQ(Model::load(file, &why).status(), Status::kInvalidArgument);
+  EXPECT_STREQ(why.reason, "the model file is null");
+  EXPECT_EQ(Model::load({}, &why).status(), Status::kBadModel) << "no bytes are too few";
+}
+
 TEST(ModelLoad, PicksTheBestTargetThatTheCpuHas) {
   const auto all = make_model(spec_named("causal"));
   EXPECT_EQ(Model::load(all.span())->target(), best_here());

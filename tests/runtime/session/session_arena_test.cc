@@ -105,6 +105,17 @@ TEST_P(SessionArena, FailsWithoutAnArena) {
   EXPECT_EQ(why.bytes_needed, plan_arena(*model, options_for(4))->total_bytes);
 }
 
+TEST_P(SessionArena, RefusesANullArenaOfAnySize) {
+  const TestModel model = load("causal");
+  for (const size_t bytes : {size_t{1}, size_t{1} << 20}) {
+    Diagnostic why;
+    const std::span<std::byte> arena(static_cast<std::byte*>(nullptr), bytes);
+    EXPECT_EQ(Session::create(*model, options_for(4), arena, &why).status(),
+              Status::kInvalidArgument);
+    EXPECT_STREQ(why.reason, "the arena is null");
+  }
+}
+
 TEST_P(SessionArena, RefusesAnArenaOverTheModel) {
   const TestModel model = load("causal");
   const size_t bytes = plan_arena(*model, options_for(4))->total_bytes;

@@ -11,6 +11,8 @@ namespace {
 
 using Features = std::span<const float>;
 
+constexpr uint32_t kRestOfTest = kPositions - kHeld;
+
 class SessionFailure : public SessionTest {
  protected:
   void check(const Refusal& refusal, const FailingCall<float>& call) {
@@ -104,6 +106,80 @@ TEST_P(SessionFailure, RefusesFeaturesOfAnotherShape) {
         [](Session& session, Features features, Diagnostic* why) {
           return session.step(features.first(13), why);
         });
+}
+
+TEST_P(SessionFailure, RefusesNullFeatures) {
+  check({Status::kInvalidArgument, "batch.features", 0, 12, 12},
+        [](Session& session, Features, Diagnostic* why) {
+          return session.step(Features(static_cast<const float*>(nullptr), 12), why);
+        });
+}
+
+// A pool that leaves tasks out, or runs them on a thread for which there is no scratch.
+TEST_P(SessionFailure, RefusesThreadsThatDoNotRunTheTasks) {
+  struct Faulty {
+    const char* field;
+    uint32_t found, expected;
+    void (*run)(void*, uint32_t tasks, ParallelFor::Task task, void* job);
+    bool is_faulty = false;
+  } pools[] = {
+      {"options.parallel.run", 0, 0, [](void*, uint32_t, ParallelFor::Task, void*) {}},
+      {"options.parallel.run", 0, 0,
+       [](void*, uint32_t tasks, ParallelFor::Task task, void* job) {
+         for (uint32_t i = 1; i < tasks; ++i) task(job, i, 0);
+       }},
+      {"options.parallel.run", 0, 0,
+       [](void*, uint32_t tasks, ParallelFor::Task task, void* job) {
+         for (uint32_t i = 0; i < tasks; ++i) task(job, i - i % 2, 1);
+       }},
+      {"options.parallel.threads", 2, 1,
+       [](void*, uint32_t tasks, ParallelFor::Task task, void* job) {
+         for (uint32_t i = 0; i < tasks; ++i) task(job, i, i % 3);
+       }},
+      {"options.parallel.threads", 4000000000, 1,
+       [](void*, uint32_t tasks, ParallelFor::Task task, void* job) {
+         for (uint32_t i = 0; i < tasks; ++i) task(job, i, 4000000000);
+       }},
+  };
+  for (Faulty& pool : pools) {
+    const TestModel model = load("causal");
+    SessionOptions options = options_for(kPositions, kSequences);
+    options.parallel = {2,
+                        [](void* of, uint32_t tasks, ParallelFor::Task task, void* job) {
+                          const Faulty& own = *static_cast<Faulty*>(of);
+                          if (own.is_faulty) return own.run(nullptr, tasks, task, job);
+                          for (uint32_t i = 0; i < tasks; ++i) task(job, i, i % 2);
+                        },
+                        &pool};
+    for (const bool in_slices : {false, true}) {
+      const auto call = [&](Session& session, Features features,
+                            Diagnostic* why) -> Result<Output> {
+        const Batch batch = {first(features, 2 * kRestOfTest), 2, kRestOfTest};
+        pool.is_faulty = true;
+        Result<Output> output = Output{};
+        if (in_slices) {
+          EXPECT_EQ(session.begin_step(batch), Status::kOk);
+          const Result<uint32_t> left = session.advance(UINT64_MAX - 1, why);
+          if (!left.ok()) output = left.status();
+        } else {
+          output = session.step(batch, why);
+        }
+        pool.is_faulty = false;
+        EXPECT_EQ(session.output().rows, 0u) << "the step is cancelled";
+        return output;
+      };
+      expect_failure_that_changes_nothing<float>(
+          *model, options, features(*model, kSequences * kPositions), features(*model, 100),
+          {Status::kInvalidArgument, pool.field, 0, pool.found, pool.expected}, call);
+    }
+    options.tokens_max = 1;  // the same of the self-test
+    const TestSession session(*model, options);
+    pool.is_faulty = true;
+    if (model->self_test_tokens() != 0) {
+      EXPECT_EQ(session->self_test().status(), Status::kInvalidArgument);
+    }
+    pool.is_faulty = false;
+  }
 }
 
 TEST_P(SessionFailure, RefusesAShapeThatOverflows) {

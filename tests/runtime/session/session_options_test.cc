@@ -107,6 +107,15 @@ TEST_P(SessionOptionsTest, KeepsCachesInTheTypeThatItWasAskedFor) {
   EXPECT_EQ(refusal(*model, options, "options.kv_cache").found, 3u);
 }
 
+TEST_P(SessionOptionsTest, RefusesOutputsThatThereAreNot) {
+  const TestModel model = load("causal");
+  SessionOptions options = options_for(4);
+  options.outputs = static_cast<Outputs>(7);
+  const Diagnostic why = refusal(*model, options, "options.outputs");
+  EXPECT_EQ(why.found, 7u);
+  EXPECT_EQ(why.expected, 1u);
+}
+
 TEST_P(SessionOptionsTest, RefusesSizesThatOverflow) {
   const TestModel model = load("wide");
   for (const uint32_t positions : {1u << 31, UINT32_MAX - kPagePositions}) {

@@ -26,6 +26,22 @@ TEST(TextStream, HoldsACharacterBackUntilItIsComplete) {
   EXPECT_EQ(joined(stream.finish()), "");
 }
 
+// fwrite and "%.*s" take no null, whatever the length.
+TEST(TextStream, GivesOutNoNull) {
+  const TestTokenizer tokenizer(byte_spec({}));
+  TextStream stream(*tokenizer);
+  for (const TokenId id : {TokenId{0xF0}, TokenId{'a'}, kNoToken}) {
+    const TextParts parts = stream.next(id);
+    EXPECT_NE(parts.head.data(), nullptr);
+    EXPECT_NE(parts.tail.data(), nullptr);
+    EXPECT_NE(tokenizer->token_bytes(id).data(), nullptr);
+  }
+  EXPECT_NE(stream.finish().tail.data(), nullptr);
+  EXPECT_NE(StopStrings({}, {}).next({}).head.data(), nullptr);
+  EXPECT_NE(StopStrings({}, {}).next({}).tail.data(), nullptr);
+  EXPECT_NE(StopStrings({}, {}).finish().data(), nullptr);
+}
+
 TEST(TextStream, GivesOutWhatIsCompleteAndKeepsTheRest) {
   convert::TokenizerSpec spec = byte_spec({});
   spec.tokens.push_back("\x82x\xE6");          // 256: end of one character, start of another

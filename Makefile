@@ -225,6 +225,11 @@ test-bits: ## Feed every kind of model in every way, and compare bits
 	$(call build,default,,session_tests)
 	@tests/figures/counted.py bits build
 
+test-kernel-sets: ## Run whole models on every kernel set of this CPU, and write which CPU it was
+	@$(INSTALL) $(PACKAGES)
+	$(call build,default,,forced_kernels_tests)
+	@tests/figures/counted.py kernels build
+
 test-tsan: ## Search ops and sessions on several threads for races, with Clang's ThreadSanitizer
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_SANITIZE)
 	$(call build,tsan,,attention_tests ops_tests session_tests)

@@ -2,15 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs tests that count what they try, and writes how much that was to NAME.json, beside this file.
 
-Usage: counted.py faults|bits|races|builds BUILD
+Usage: counted.py faults|bits|races|builds|kernels BUILD
 """
 
+import datetime
+import json
 import os
 import re
 import sys
 from pathlib import Path
 
-from recorded import ROOT, output_of, run_tests, total, write
+from recorded import FOLDER, ROOT, output_of, run_tests, total, write
 
 
 def faults(build):
@@ -45,7 +47,33 @@ def builds(_):
             "amount": f"{files} files, {int(size) / 1e6:.2f} MB", "command": "make reproducible"}
 
 
+def kernels(build):
+    """Whole models run on each kernel set that this CPU has, and on stand-ins for all. Sets that it
+    lacks keep what another CPU has written."""
+    said = output_of(build / "tests" / "runtime" / "forced_kernels_tests")
+    names = re.findall(r"OK \] .*\.RunWholeModels/(\w+)", said)
+    stand_ins = [name for name in names if name.startswith("like_")]
+    cpu = dict(re.findall(r"(?m)^(vendor_id|cpu family|model|model name)\s*: (.*)$",
+                          Path("/proc/cpuinfo").read_text(encoding="utf-8")))
+    here = {"cpu": f"{cpu['model name']}, family {cpu['cpu family']}, model {cpu['model']}",
+            "date": datetime.date.today().isoformat()}
+    file = FOLDER / "kernels.json"
+    sets = json.loads(file.read_text(encoding="utf-8"))["sets"] if file.exists() else {}
+    sets.update({name: here for name in names if name not in stand_ins})
+    rows = "".join(f"| {name} | {run['cpu']} | {run['date']} |\n" for name, run in sets.items())
+    details = ("## Kernel sets\n\nWhere each was last run on a real CPU. Others are run in "
+               "emulators (make test-arm64 and its\nlike), where these have them, and as stand-ins "
+               "in plain C++.\n\n| kernel set | CPU | date |\n|---|---|---|\n" + rows)
+    summary = {"promise": "all kernel sets", "tested": "whole models",
+               "amount": f"{len(names) - len(stand_ins)} real, {len(stand_ins)} stand-ins",
+               "command": "make test-kernel-sets"}
+    write("kernels", [summary], details, sets=sets)
+
+
 def main():
+    if sys.argv[1:2] == ["kernels"] and len(sys.argv) == 3:
+        kernels(Path(sys.argv[2]))
+        return 0
     figures = {"faults": faults, "bits": bits, "races": races, "builds": builds}
     if len(sys.argv) != 3 or sys.argv[1] not in figures:
         print(__doc__, file=sys.stderr)

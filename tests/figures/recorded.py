@@ -36,7 +36,7 @@ def output_of(*command):
     return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
 
 
-def write(name, summary, details=""):
+def write(name, summary, details="", **more):
     """Writes what was measured to NAME.json, beside this file, with date, compiler and commit, and
     renders the pages of all figures."""
     result = {
@@ -47,6 +47,7 @@ def write(name, summary, details=""):
     }
     if details:
         result["details"] = details
+    result.update(more)
     text = json.dumps(result, indent=1) + "\n"
     (FOLDER / f"{name}.json").write_text(text, encoding="utf-8")
     subprocess.run([sys.executable, FOLDER / "write_figures.py"], check=True)

@@ -19,7 +19,8 @@ FOLDER = Path(__file__).resolve().parent
 TESTS = FOLDER.parent
 COLUMNS_MAX = 100
 # The order of the table; files that are not named follow.
-ORDER = ["fuzz", "damage", "faults", "bits", "races", "bounds", "coverage", "mutation", "builds"]
+ORDER = ["fuzz", "damage", "faults", "bits", "kernels", "races", "bounds", "coverage", "mutation",
+         "builds"]
 MADE = "<!-- Made by tests/figures/write_figures.py; not to be edited. -->\n"
 
 

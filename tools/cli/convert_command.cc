@@ -156,6 +156,8 @@ void add_choices_of_model(CLI::App& command, convert::ModelOptions& model) {
       ->type_name("N,...")
       ->delimiter(',')
       ->check(whole_number(0, kHeadsMax));
+  command.add_flag("--any-length", model.any_length,
+                   "You vouch that no number of a program with fixed sizes was made of its length");
   command
       .add_option("--functions", model.functions,
                   "Names of an exported program's functions, encode and step if not given")
@@ -228,10 +230,11 @@ void add_convert_options(CLI::App& command, ConvertArguments& arguments) {
                 "Print the graph, as recognised and after the passes")
       ->excludes(json);
   command.add_option("--without-pass", arguments.without_passes)->group("");  // for developers
-  put_in_group(command, kStateDictGroup,
-               {"--activation", "--norm-first", "--norm-last", "--causal", "--bidirectional",
-                "--window", "--embedding-scale", "--scale", "--epsilon", "--rope-theta", "--module",
-                "--features", "--mask-ones", "--functions", "--encoded", "--output-index"});
+  put_in_group(
+      command, kStateDictGroup,
+      {"--activation", "--norm-first", "--norm-last", "--causal", "--bidirectional", "--window",
+       "--embedding-scale", "--scale", "--epsilon", "--rope-theta", "--module", "--features",
+       "--mask-ones", "--functions", "--encoded", "--output-index", "--any-length"});
   put_in_group(command, kWeightGroup, {"--keep", "--calibrate"});
 }
 

@@ -9,6 +9,7 @@
 
 #include "cli/text_table.h"
 #include "convert/check/check_session.h"
+#include "convert/exported/exported_model.h"
 #include "convert/masks/masks.h"
 #include "format/bounds.h"
 #include "format/model_needs.h"
@@ -250,6 +251,7 @@ ModelFacts gather_facts(const VerifiedFile& file, const SizeOptions& sizes) {
   for (uint32_t i = 0; i < reader.labels(); ++i) facts.labels.emplace_back(reader.label(i));
   facts.has_row_of_sequence =
       convert::has_row_of_sequence(file.bytes(), convert::authors_outputs(file.bytes()));
+  facts.lengths_claimed = (convert::array_flags(file.bytes()) & convert::kLengthsClaimed) != 0;
   facts.sizes = resolve_sizes(file, sizes);
   for (uint32_t i = 0; i < reader.ops(); ++i) {
     facts.ops.push_back(op_facts(reader, i, facts.sizes.positions_of_inputs()));

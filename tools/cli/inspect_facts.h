@@ -118,6 +118,7 @@ struct ModelFacts {
   std::vector<std::string> labels;  // of the columns given out; or none
   SizeOptions sizes;                // that the arena and the work of a pass are for
   bool has_row_of_sequence = false;
+  bool lengths_claimed = false;    // kLengthsClaimed
   std::vector<std::string> needs;  // parts of the runtime, each once (core/needs.h)
   std::vector<OpFacts> ops;
   std::vector<SlotFacts> slots;

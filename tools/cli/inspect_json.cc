@@ -454,6 +454,8 @@ constexpr auto kModelPart = part(
          [](const ModelFacts& f) { return f.reader.positions_max(); }),
     Fact("tokens_min", "Of a sequence; above 1: whole sequences alone",
          [](const ModelFacts& f) { return f.reader.tokens_min(); }),
+    Fact("lengths_claimed", "That all of them are its author's model is its user's word",
+         [](const ModelFacts& f) { return f.lengths_claimed; }),
     Fact("causal", [](const ModelFacts& f) { return f.reader.causal(); }),
     Fact("kv_cache", kKeptAs, [](const ModelFacts& f) { return name(f.reader.kv_cache()); }));
 

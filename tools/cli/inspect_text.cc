@@ -337,7 +337,7 @@ constexpr Line kHeader[] = {
     {"context",
      "{!has_several}<{?model.positions_max}{model.positions_max#position}>"
      "<{!model.positions_max}any length><{?has_least}, at least {model.tokens_min:d}>"
-     ", {page.calls}"},
+     "<{?model.lengths_claimed}, as its user claims>, {page.calls}"},
     {"caches", "{?caches}{sizes.kv_cache}, as <{?kv_is_asked}--kv><{!kv_is_asked}the file> says"},
     {"file",
      "{file.bytes} bytes, {file.metadata_bytes} of them metadata, format "

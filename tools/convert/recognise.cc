@@ -170,6 +170,9 @@ Recognised recognise(const Opened& model, const ModelOptions& options) {
   }
   refuse_if(!options.output_indices.empty() && !model.exported,
             "{}: --output-index is for exported programs: drop the option", model.where());
+  refuse_if(options.any_length && !model.exported,
+            "{}: --any-length is for exported programs with fixed sizes: drop the option",
+            model.where());
   read.graph = std::visit([](const auto& facts) { return build_graph(facts); }, read.facts);
   for (const GraphInput& input : read.graph.inputs) {
     uint32_t& least = read.tokenizer.vocab_size;

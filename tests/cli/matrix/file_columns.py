@@ -60,6 +60,11 @@ def convert_output_index(row):
                      else ["--output-index", "0"]))
 
 
+@column("convert --any-length")
+def convert_any_length(row):
+    converted(row, "--any-length")
+
+
 @column("convert --functions")
 def convert_functions(row):
     has_two = len(row.inputs) > 1 and "generated" in row.arrays

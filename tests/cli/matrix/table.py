@@ -118,6 +118,7 @@ REFUSALS = {
     "z": (1, "--context: the model reads images, which have 64 pixels each: drop the option"),
     "j": (1, "--expect-lengths: the model reads images, which are all of one size"),
     "i": (1, "--output-index is for exported programs"),
+    "W": (1, "--any-length is for exported programs with fixed sizes"),
     "f": (1, "--functions, and a second file, are for exported programs"),
     "w": (1, "--encoded names an input of a second program"),
     "t": (1, "--tokenizer: the model reads features, not text"),
@@ -220,6 +221,8 @@ convert --mask-ones
     +  h  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  u  u  u  u  u  e
 convert --output-index
     i  i  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  i  i  i  i  i  +
+convert --any-length
+    W  W  W  W  W  W  W  W  W  W  W  W  W  W  W  W  W  W  W  W  W  W  W  W  W
 convert --functions
     f  f  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  f  f  f  f  f  +
 convert --encoded

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// For which lengths a conversion is the author's model: programs whose numbers depend on their
-// length, and some whose numbers only seem to. tests/convert/data/lengths/make_lengths.py made
-// them, most of them with fixed sizes and with a symbol.
+// For which lengths a conversion is the author's model: those that the archive says, by its ranges
+// and guards, as far as the program is one model at them.
+// tests/convert/data/lengths/make_lengths.py made the programs.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
 
 #include "convert/check/converted_model.h"
 #include "convert/convert.h"
+#include "convert/exported/exported_model.h"
+#include "convert/exported/read/exported_program.h"
 #include "support/refusal.h"
 #include "support/test_data.h"
 
@@ -20,14 +24,25 @@ using arenite::testing::refuses;
 constexpr double kLengthError = 2e-6;  // of the largest value
 constexpr uint32_t kTokens = 11;       // of the examples
 
-Conversion convert_at(const std::string& archive, const std::vector<std::string>& expected = {}) {
+Conversion convert_at(const std::string& archive, ConvertOptions options = {},
+                      const std::string& folder = "lengths") {
+  return convert_model(convert_fixture(folder) / (archive + ".pt2"), archive, options,
+                       parse_targets("native"));
+}
+
+ConvertOptions expecting(const std::vector<std::string>& expected) {
   ConvertOptions options;
   for (const std::string& name : expected) {
     options.expect.push_back({convert_fixture("lengths") / (name + "_input.npy"),
                               convert_fixture("lengths") / (name + "_expected.npy")});
   }
-  return convert_model(convert_fixture("lengths") / (archive + ".pt2"), archive, options,
-                       parse_targets("native"));
+  return options;
+}
+
+ConvertOptions any_length() {
+  ConvertOptions options;
+  options.source.any_length = true;
+  return options;
 }
 
 AuthorCheck check(const Conversion& conversion, const std::string& name) {
@@ -44,12 +59,12 @@ struct Claim {
 };
 
 class Lengths : public ::testing::TestWithParam<Claim> {};
-TEST_P(Lengths, AreThoseThatAreProved) {
+TEST_P(Lengths, AreThoseOfTheArchive) {
   const Claim& claim = GetParam();
   const Conversion conversion = convert_at(claim.archive);
   const ExportedModel& exported = *conversion.exported();
-  EXPECT_EQ(conversion.program.inputs[0].tokens_min, claim.tokens_min);
-  EXPECT_EQ(conversion.program.inputs[0].positions_max, claim.positions_max);
+  EXPECT_EQ(conversion.program.inputs[0].tokens_min, claim.tokens_min) << exported.length;
+  EXPECT_EQ(conversion.program.inputs[0].positions_max, claim.positions_max) << exported.length;
   EXPECT_EQ(exported.causal, claim.causal);
   EXPECT_NE(exported.length.find(claim.words), std::string::npos) << exported.length;
   std::string name = claim.archive;
@@ -57,8 +72,8 @@ TEST_P(Lengths, AreThoseThatAreProved) {
   const AuthorCheck whole = check(conversion, name);
   EXPECT_LE(whole.largest_difference, kLengthError * whole.largest_value);
   if (claim.tokens_min > 5) {
-    EXPECT_TRUE(
-        refuses([&] { check(conversion, name + "_5"); }, {"at least 11 tokens a sequence"}));
+    EXPECT_TRUE(refuses([&] { check(conversion, name + "_5"); },
+                        {fmt::format("at least {} tokens a sequence", claim.tokens_min)}));
   } else {
     const AuthorCheck part = check(conversion, name + "_5");
     EXPECT_LE(part.largest_difference, kLengthError * part.largest_value);
@@ -67,46 +82,80 @@ TEST_P(Lengths, AreThoseThatAreProved) {
 INSTANTIATE_TEST_SUITE_P(
     Exported, Lengths,
     ::testing::Values(
-        Claim{"half_prefix", kTokens, kTokens, false, "5 in op aten.lt.Scalar"},
+        Claim{"half_prefix", kTokens, kTokens, false, "exactly 11 tokens a call: it was exported"},
         Claim{"half_prefix_dyn", kTokens, kTokens, false, "at 16 tokens, the mask of"},
-        Claim{"quarter_window", kTokens, kTokens, false, "2 in op aten.le.Scalar"},
         Claim{"quarter_window_dyn", kTokens, kTokens, false, "at 16 tokens, the mask of"},
-        Claim{"third_window", kTokens, kTokens, false, "3 in op aten.le.Scalar"},
+        Claim{"third_window", kTokens, kTokens, false, "exactly 11 tokens a call: it was exported"},
         Claim{"third_window_dyn", 0, 16, false, "any length up to 16"},
-        Claim{"reversed_table", kTokens, kTokens, false, "10 in op aten.arange"},
         Claim{"reversed_table_dyn", kTokens, kTokens, false, "with tables for 16 tokens"},
-        Claim{"from_the_end", kTokens, kTokens, false, "10 in op aten.rsub.Scalar"},
         Claim{"from_the_end_dyn", kTokens, kTokens, false, "with tables for 16 tokens"},
-        Claim{"shares", kTokens, kTokens, false, "11 in op aten.div.Tensor"},
         Claim{"shares_dyn", kTokens, kTokens, false, "with tables for 16 tokens"},
-        Claim{"spread", kTokens, kTokens, false, "what the program computes differ"},
-        Claim{"log_scale", kTokens, kTokens, false, "2.3978952727983707 in op aten.mul"},
-        Claim{"root_scale", kTokens, kTokens, false, "0.30151134457776363 in op aten.mul"},
-        Claim{"as_wide_as_long", kTokens, kTokens, false, "is a size of 'embedding.weight', too"},
-        Claim{"shared_keys", 0, 16, true, "any length up to 16"},
         Claim{"shared_keys_dyn", 0, 16, true, "any length up to 16"},
-        Claim{"shared_values", 0, 16, true, "any length up to 16"},
-        Claim{"shared_both", 0, 16, true, "any length up to 16"},
-        Claim{"raw_keys", 0, 16, true, "any length up to 16"},
-        Claim{"mean_and_last_dyn", 0, 16, false, "any length up to 16, whole sequences"}),
+        Claim{"shared_values_dyn", 0, 16, true, "any length up to 16"},
+        Claim{"shared_both_dyn", 0, 16, true, "any length up to 16"},
+        Claim{"raw_keys_dyn", 0, 16, true, "any length up to 16"},
+        Claim{"mean_and_last_dyn", 0, 16, false, "any length up to 16, whole sequences"},
+        Claim{"above_eight_dyn", 9, 0, false, "any length from 9, whole sequences"},
+        Claim{"but_three_dyn", 4, 0, false, "any length from 4, whole sequences"},
+        Claim{"no_fourths_dyn", 9, kTokens, false, "any length from 9 up to 11"},
+        Claim{"second_eighth_dyn", 8, 15, false, "any length from 8 up to 15"},
+        Claim{"steps_dyn", 0, 27, true, "each was computed, since op _operator.floordiv"}),
     [](const auto& info) { return std::string(info.param.archive); });
 
+TEST(Lengths, OfAGuardThatIsNotUnderstoodAreTheExamples) {
+  const auto program = std::make_shared<ExportedProgram>(
+      read_exported(convert_fixture("lengths") / "above_eight_dyn.pt2"));
+  program->guards.push_back(
+      read_guard("torch.sym_ite(L['ids'].size()[1] > 8, 1, 0) == 1", *program));
+  const ExportedModel model = read_exported_model(program, {});
+  EXPECT_EQ(model.graph.inputs[0].tokens_min, kTokens);
+  EXPECT_EQ(model.graph.inputs[0].positions_max, kTokens);
+  EXPECT_NE(model.length.find("its guard 'torch.sym_ite"), std::string::npos) << model.length;
+}
+
 TEST(Lengths, AreProvedByTheAuthorsOutputs) {
-  const Conversion window = convert_at("third_window", {"third_window", "third_window_5"});
+  const Conversion window =
+      convert_at("third_window", expecting({"third_window", "third_window_5"}));
   EXPECT_EQ(window.program.inputs[0].tokens_min, 5u);
   EXPECT_EQ(window.program.inputs[0].positions_max, kTokens);
   EXPECT_NE(window.exported()->length.find("from 5 up to 11"), std::string::npos);
   EXPECT_LE(check(window, "third_window_5").largest_difference,
             kLengthError * check(window, "third_window_5").largest_value);
   // What is no constant shows.
-  const Conversion prefix = convert_at("half_prefix", {"half_prefix", "half_prefix_5"});
-  EXPECT_TRUE(refuses([&] { check(prefix, "half_prefix_5"); },
-                      {"half_prefix_5_expected.npy", "5 in op aten.lt.Scalar", "a constant"}));
+  const Conversion prefix = convert_at("half_prefix", expecting({"half_prefix", "half_prefix_5"}));
+  EXPECT_TRUE(refuses([&] { check(prefix, "half_prefix_5"); }, {"half_prefix_5_expected.npy"}));
 }
 
-TEST(Lengths, AreSaidWithTheLinesThatExportOthers) {
+TEST(Lengths, OfAPersonsWordAreSaidToBeThat) {
+  const Conversion window = convert_at("third_window", any_length());
+  EXPECT_EQ(window.program.inputs[0].tokens_min, 0u);
+  EXPECT_EQ(window.program.inputs[0].positions_max, 0u);
+  EXPECT_EQ(window.program.array_flags & kLengthsClaimed, kLengthsClaimed);
+  EXPECT_NE(window.exported()->length.find("any length, whole sequences: as the user claims"),
+            std::string::npos)
+      << window.exported()->length;
+  for (const std::string name : {"third_window", "third_window_5"}) {
+    const AuthorCheck found = check(window, name);
+    EXPECT_LE(found.largest_difference, kLengthError * found.largest_value) << name;
+  }
+  // A mask that is no rule ends with the example.
+  const Conversion prefix = convert_at("half_prefix", any_length());
+  EXPECT_EQ(prefix.program.inputs[0].positions_max, kTokens);
+}
+
+TEST(Lengths, ThatTheProgramRefutesAreRefused) {
+  const auto refuses_to = [](const char* folder, const char* archive, const char* why) {
+    return refuses([&] { convert_at(archive, any_length(), folder); }, {"--any-length", why});
+  };
+  EXPECT_TRUE(refuses_to("exported_zoo", "token_mixer", "numbers of each pair of rows"));
+  EXPECT_TRUE(refuses_to("exported", "fixed_bias", "no rule of distances"));
+  EXPECT_TRUE(refuses_to("exported", "vit", "images have one size"));
+  EXPECT_TRUE(refuses_to("lengths", "third_window_dyn", "says its lengths itself"));
+}
+
+TEST(Lengths, OfFixedSizesAreSaidWithTheLinesThatGiveOthers) {
   const std::string length = convert_at("half_prefix").exported()->length;
-  EXPECT_NE(length.find("torch.export.Dim(\"tokens\", min=2, max=1024)"), std::string::npos);
+  EXPECT_NE(length.find("tokens = torch.export.Dim.AUTO"), std::string::npos);
   EXPECT_NE(length.find("(ids,), dynamic_shapes=({1: tokens},)"), std::string::npos) << length;
   EXPECT_EQ(convert_at("half_prefix_dyn").exported()->length.find("Dim"), std::string::npos);
 }
@@ -114,12 +163,8 @@ TEST(Lengths, AreSaidWithTheLinesThatExportOthers) {
 TEST(Lengths, OfAContextThatTheModelDoesNotHaveAreRefused) {
   ConvertOptions options;
   options.source.context = 14;
-  EXPECT_TRUE(refuses(
-      [&] {
-        convert_model(convert_fixture("lengths") / "half_prefix.pt2", "m", options,
-                      parse_targets("native"));
-      },
-      {"--context: found 14", "exactly 11 tokens"}));
+  EXPECT_TRUE(refuses([&] { convert_at("half_prefix", options); },
+                      {"--context: found 14", "exactly 11 tokens"}));
 }
 
 }  // namespace

@@ -65,10 +65,7 @@ std::string counted_tokens(const Lengths& lengths) {
 }
 
 std::string InputLengths::text() const {
-  if (is_fixed) {
-    const std::string why = why_fixed.empty() ? "" : fmt::format(" ({})", why_fixed);
-    return fmt::format("exactly {}{}", counted_tokens(Lengths{traced}), why);
-  }
+  if (is_fixed) return "exactly " + counted_tokens(Lengths{traced});
   std::string text = "any length";
   if (positions != 0 && positions == shortest) {
     text = counted_tokens(Lengths{positions});
@@ -80,23 +77,30 @@ std::string InputLengths::text() const {
 }
 
 std::string LengthClaim::text() const {
-  if (!why_exact.empty()) {
-    std::string text = fmt::format("{} {} tokens a call: {}", tells_lengths ? "at most" : "exactly",
-                                   lengths_text(traced()), why_exact);
-    for (size_t i = 1; i < doubts.size(); ++i) text += "\n" + doubts[i];
-    return text + export_lines;
+  const bool are_fixed = std::ranges::all_of(inputs, &InputLengths::is_fixed);
+  if (!why_exact.empty() || are_fixed) {
+    std::string text = fmt::format("{} {} a call: ", tells_lengths ? "at most" : "exactly",
+                                   counted_tokens(traced()));
+    if (!why_exact.empty()) return text + why_exact + export_lines;
+    text += "it was exported with fixed sizes";
+    if (!guards.empty()) text += fmt::format(", by its guards {}", fmt::join(guards, ", "));
+    return text + (export_lines.empty() ? "" : "; for any length, export it with" + export_lines);
   }
   std::string text;
   Lengths other;
-  bool is_end_chosen = false, is_proved = false;
+  std::string since;
+  bool is_end_chosen = false;
   for (const InputLengths& input : inputs) {
     if (!text.empty()) text += "; ";
     text += inputs.size() > 1 ? input.name + ": " + input.text() : input.text();
     other.push_back(input.other != 0 ? input.other : input.traced);
     is_end_chosen = is_end_chosen || input.is_end_chosen;
-    is_proved = is_proved || input.longest != 0;
+    if (!input.tried_since.empty()) since = input.tried_since;
   }
-  if (std::ranges::all_of(inputs, &InputLengths::is_fixed)) return text + export_lines;
+  if (is_claimed) {
+    return fmt::format("{}: as the user claims, --any-length; computed at {} alone", text,
+                       counted_tokens(traced()));
+  }
   text += ": masks follow one rule and ops are the same at " + lengths_text(traced());
   if (other != traced()) text += " and " + lengths_text(other);
   text += " tokens";
@@ -105,12 +109,13 @@ std::string LengthClaim::text() const {
   if (ends_with_terms) text += "; what it adds to scores was followed so far";
   if (ends_with_angles) text += "; the angles that it turns by were followed so far";
   if (is_proved) text += "; as --expect proves";
+  if (!since.empty()) text += fmt::format("; each was computed, since {} is uneven", since);
   if (!computed.empty()) {
     std::vector<std::string> lengths;
     for (const Lengths& each : computed) lengths.push_back(lengths_text(each));
     text += fmt::format("\ncomputed at {} tokens, too", fmt::join(lengths, ", "));
   }
-  return text + export_lines;
+  return text;
 }
 
 std::optional<CompiledMask> mask_rule(const Mask& mask) {
@@ -176,6 +181,7 @@ constexpr uint32_t kKeptTokensMax = 48;
 constexpr uint64_t kSeed = 3;      // of inputs
 constexpr int kRandomLengths = 3;  // of other lengths
 constexpr int64_t kOtherLengthMax = 512;
+constexpr int64_t kTriedMax = 128;                   // of lengths that are tried one by one
 constexpr int64_t kOtherWorkMax = int64_t{1} << 29;  // products that another length may take
 
 uint64_t parameters_of(const ExportedProgram& program) {
@@ -536,7 +542,7 @@ std::optional<ProgramDifference> compare_with_program(ExportedModel& model,
 
 OtherLengths compare_at_other_lengths(ExportedModel& model, const TraceShape& trace_shape,
                                       const Lengths& shortest, const Lengths& longest,
-                                      uint32_t seed) {
+                                      uint32_t seed, bool tries_all) {
   const int64_t affordable = affordable_length(*model.program);
   std::mt19937 random(seed);
   std::vector<Lengths> chosen(trace_shape.inputs());  // of each input
@@ -549,6 +555,14 @@ OtherLengths compare_at_other_lengths(ExportedModel& model, const TraceShape& tr
     std::set<int64_t> of_input = {first, first + 1, last};
     for (int r = 0; r < kRandomLengths && last > first; ++r) {
       of_input.insert(first + static_cast<int64_t>(random()) % (last - first));
+    }
+    // Odd ones and even ones.
+    of_input.insert(first + (last - first) / 2 + 1);
+    of_input.insert(first + (last - first) / 2);
+    if (tries_all) {
+      for (int64_t length = first; length <= std::min(last, kTriedMax); ++length) {
+        of_input.insert(length);
+      }
     }
     if (chosen.size() == 1) of_input.erase(traced);
     std::erase_if(of_input, [&](int64_t length) { return length > last; });

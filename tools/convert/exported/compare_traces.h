@@ -28,11 +28,12 @@ struct InputLengths {
   int64_t shortest = 1;        // sequence
   int64_t positions = 0;       // of the longest one; 0: any
   int64_t limit = 0;           // of the model, 0: none
-  int64_t longest = 0;         // that the author's outputs prove; 0: they prove none
+  int64_t least = 1;           // that the archive allows
+  int64_t longest = 0;         // that the archive allows, or the author's outputs prove; 0: any
   bool is_fixed = false;       // it has one length alone
   bool is_end_chosen = false;  // `positions` are those of the example
   bool is_causal = false;      // runs token by token
-  std::string why_fixed{};     // where another input has other lengths
+  std::string tried_since{};   // the op because of which it has lengths that were tried alone
 
   std::string text() const;
 };
@@ -41,12 +42,14 @@ struct LengthClaim {
   std::vector<InputLengths> inputs{};
   std::vector<Lengths> computed{};    // that were not followed
   bool tells_lengths = false;         // the program is told what is padding
+  bool is_claimed = false;            // a person says that lengths do not matter
+  bool is_proved = false;             // the author's outputs say so
   bool ends_with_mask = false;        // which is no rule
   bool ends_with_terms = false;       // of scores
   bool ends_with_angles = false;      // of rotations
   std::string why_exact{};            // it is the model at the example's length alone; or empty
-  std::vector<std::string> doubts{};  // literals that may be why, the first one in `why_exact`
-  std::string export_lines{};         // that spare the doubts
+  std::string export_lines{};         // that give it any length, where its sizes are fixed
+  std::vector<std::string> guards{};  // that PyTorch fixed them by
 
   std::string text() const;  // lines for a person
   Lengths traced() const {
@@ -82,13 +85,14 @@ std::optional<ProgramDifference> compare_with_program(ExportedModel& model,
                                                       const TraceShape& trace_shape);
 
 // The same at lengths that were not followed: the shortest and the next one, the longest that takes
-// no more work than is in proportion, and some between, which `seed` chooses.
+// no more work than is in proportion, and some between, which `seed` chooses. With `tries_all` at
+// each length of the one input, as far as that takes no more work.
 struct OtherLengths {
   std::vector<Lengths> right;
   std::map<Lengths, std::string> wrong;  // and why
 };
 OtherLengths compare_at_other_lengths(ExportedModel& model, const TraceShape& trace_shape,
                                       const Lengths& shortest, const Lengths& longest,
-                                      uint32_t seed);
+                                      uint32_t seed, bool tries_all);
 
 }  // namespace arenite::convert

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program is followed at the length of its example and at another one. What both agree about
-// holds for every length; what is a table of positions ends with it.
+// A program with symbols is followed at the length of its example and at another one. What both
+// agree about holds for the lengths that the archive allows; a table of positions ends them. One of
+// fixed sizes is the model at the example's length alone, unless somebody vouches for others.
 #include "convert/exported/exported_model.h"
 
 #include <fmt/format.h>
@@ -15,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "convert/exported/allowed_lengths.h"
 #include "convert/exported/aten/interpret.h"
 #include "convert/exported/compare_traces.h"
 #include "convert/exported/model_ends.h"
@@ -62,10 +64,12 @@ class ModelReader {
  public:
   ModelReader(std::shared_ptr<const ExportedProgram> program, const InputMeaning& meaning,
               const ModelOptions& options,
-              const std::vector<std::vector<uint64_t>>& expected_inputs, bool compares)
+              const std::vector<std::vector<uint64_t>>& expected_inputs, bool compares,
+              bool is_turned)
       : options_(options),
         expected_inputs_(expected_inputs),
         compares_(compares),
+        is_turned_(is_turned),
         where_(quote(program->source)),
         program_(std::move(program)),
         trace_shape_(program_, meaning) {
@@ -90,12 +94,15 @@ class ModelReader {
     const uint32_t output = chosen.program->outputs[model_.output_index].as<ValueRef>()->value;
     program_ = std::make_shared<const ExportedProgram>(needed_part(*chosen.program, output));
     trace_shape_ = trace_shape_.of_program(program_);
-    free_tokens();
+    find_lengths();
     // What is found out at other lengths may leave fewer of them.
     const ExportedModel begun = model_;
     do {
       model_ = begun;
     } while (!build() || (compares_ && !is_exact() && !holds_at_other_lengths()));
+    if (options_.any_length && is_exact()) {
+      refuse("--any-length: it is the model at the example's length alone: {}", claim_.why_exact);
+    }
     describe_length();
     note_columns_of_ids(model_);
     return std::move(model_);
@@ -111,6 +118,7 @@ class ModelReader {
   bool build() {
     traced_ = follow_any(program_, trace_shape_, model_.output_index);
     require_few_nodes(traced_.graph);
+    if (is_vouched_for_ && !is_exact() && refute_others()) return false;
     choose_positions();
     Followed& last = try_other_length() ? *longer_ : traced_;
     settle_masks(last);
@@ -126,8 +134,10 @@ class ModelReader {
     builder.graph = last.graph;
     Lengths longest;
     for (const InputLengths& input : claim_.inputs) longest.push_back(input.positions);
-    const auto at_length = [program = program_, shape = trace_shape_.at(longest)](uint32_t value) {
-      return constant_at(*program, shape, value);
+    // Where sizes are fixed the constants of the example are all that there are.
+    const TraceShape at = is_dynamic() ? trace_shape_.at(longest) : trace_shape_;
+    const auto at_length = [program = program_, at](uint32_t value) {
+      return constant_at(*program, at, value);
     };
     try {
       fill_position_tables(builder, {longest.begin(), longest.end()}, at_length);
@@ -198,8 +208,7 @@ class ModelReader {
   }
   // Whether the input may have other lengths than that of the example.
   bool is_free(size_t i) const {
-    return !is_exact() && !trace_shape_.of(i).reads_images() &&
-           (trace_shape_.of(i).is_dynamic() || trace_shape_.inputs() == 1);
+    return !is_exact() && !trace_shape_.of(i).reads_images() && trace_shape_.of(i).is_open();
   }
   int64_t tokens_min(size_t i) const {
     if (trace_shape_.of(i).reads_images()) return trace_shape_.of(i).tokens();
@@ -214,42 +223,76 @@ class ModelReader {
     });
   }
 
-  // Where sizes are fixed, those that are the number of tokens become a symbol. What may depend on
-  // it otherwise is a constant where the author's outputs for other lengths say so.
-  void free_tokens() {
+  // The lengths of each input: those that the archive allows, or somebody vouches for.
+  void find_lengths() {
     const Lengths traced = traced_lengths(trace_shape_);
+    std::set<int64_t> fixed;
+    bool are_alike = false;
     for (size_t i = 0; i < traced.size() && !is_exact(); ++i) {
       const TraceShape& own = trace_shape_.of(i);
       if (own.reads_images() || own.is_one_row()) continue;
       if (own.is_dynamic()) {
-        if (!own.range_is_known()) claim_.why_exact = "their number is " + own.symbol();
-      } else if (std::ranges::count(traced, traced[i]) > 1) {
-        claim_.why_exact = "inputs of the example have one length: export it with different ones";
+        take_allowed(i);
       } else {
-        free_tokens_of(i);
+        are_alike = !fixed.insert(traced[i]).second || are_alike;
       }
     }
+    const std::set<int64_t> proved = trace_shape_.of_arrays(expected_inputs_);
+    claim_.is_claimed = options_.any_length;
+    claim_.is_proved = !claim_.is_claimed && traced.size() == 1 && proved.size() > 1;
+    if (claim_.is_claimed && (is_dynamic() || fixed.empty())) {
+      refuse("--any-length is for exported programs with fixed sizes, and {}: drop the option",
+             is_dynamic() ? "this one says its lengths itself" : "images have one size");
+    }
+    is_vouched_for_ = !is_dynamic() && !fixed.empty() && (claim_.is_claimed || claim_.is_proved);
+    if (!is_vouched_for_) return;
+    if (are_alike) claim_.why_exact = "several of its inputs have one length in the example";
+    trace_shape_ = trace_shape_.with_open_lengths();
+    if (!claim_.is_proved) return;
+    claim_.inputs[0].shortest = *proved.begin();
+    claim_.inputs[0].longest = *proved.rbegin();
   }
 
-  void free_tokens_of(size_t i) {
-    SymbolicTokens symbolic = with_symbolic_tokens(*program_, trace_shape_.of(i));
-    const std::set<int64_t> proved =
-        i == 0 ? trace_shape_.of_arrays(expected_inputs_) : std::set<int64_t>();
-    if (!symbolic.doubts.empty() && proved.size() < 2) {
-      (traced_lengths(trace_shape_).size() == 1 ? claim_.why_exact : claim_.inputs[i].why_fixed) =
-          symbolic.doubts[0];
-      claim_.doubts = std::move(symbolic.doubts);
-      return;
+  void take_allowed(size_t i) {
+    const TraceShape& own = trace_shape_.of(i);
+    const AllowedLengths allowed = allowed_lengths(*program_, trace_shape_, i);
+    claim_.why_exact = allowed.why_exact;
+    if (!own.range_is_known()) claim_.why_exact = "their number is " + own.symbol();
+    if (allowed.max && *allowed.max < 1) {
+      refuse("its range says at most {} tokens", *allowed.max);
     }
-    if (!symbolic.doubts.empty()) {
-      claim_.inputs[i].shortest = *proved.begin();
-      claim_.inputs[i].longest = *proved.rbegin();
-      for (const std::string& doubt : symbolic.doubts) {
-        model_.account.assumed.push_back(doubt + ", and is taken for a constant");
+    claim_.inputs[i].shortest = claim_.inputs[i].least = allowed.min;
+    claim_.inputs[i].longest =
+        allowed.max.value_or(0) > kPositionsMax ? 0 : allowed.max.value_or(0);
+  }
+
+  // Whether the program itself says that it is no model of other lengths: it is the example's then.
+  bool refute_others() {
+    const Graph& graph = traced_.graph;
+    if (trace_shape_.fixes_rows()) {
+      claim_.why_exact = "it has numbers of each pair of rows, or of groups of them";
+    }
+    for (size_t i = 0; i < claim_.inputs.size(); ++i) {
+      if (trace_shape_.of(i).reads_images()) claim_.why_exact = "images have one size";
+      if (!graph.inputs[i].ids_of_places.empty()) {
+        claim_.why_exact = "each token of a sequence has a table of its own";
+      }
+      for (const Axis& axis : graph.axes) {
+        const bool has_as_many = axis.kind == AxisKind::kConstants && axis.rows > 1 &&
+                                 axis.rows % claim_.inputs[i].traced == 0;
+        if (has_as_many) claim_.why_exact = "it has as many rows of constants as tokens";
       }
     }
-    program_ = std::move(symbolic.program);
-    trace_shape_ = trace_shape_.of_program(program_);
+    for (uint32_t axis = 0; axis < graph.axes.size(); ++axis) {
+      if (graph.joins_tokens(axis)) claim_.why_exact = "it joins the rows of several inputs";
+    }
+    for (const ValueId value : graph.order()) {
+      const auto* attention = graph.as<AttentionNode>(value);
+      const bool has_pairs = attention != nullptr && attention->terms != nullptr &&
+                             attention->terms->by == ScoreTerms::kPairs;
+      if (has_pairs) claim_.why_exact = "what it adds to scores is no rule of distances";
+    }
+    return is_exact();
   }
 
   // Computes the program at other lengths, too. Where it is another model at the shortest ones,
@@ -264,9 +307,16 @@ class ModelReader {
                         : own.positions != 0 ? own.positions
                                              : std::max(own.other, 4 * own.traced + 5));
     }
-    const OtherLengths found =
-        compare_at_other_lengths(model_, trace_shape_, shortest, longest, program_->checksum);
+    const std::string uneven =
+        uneven_number(*program_, trace_shape_, model_.graph, shortest, longest_of_all(longest));
+    if (!uneven.empty() && claim_.inputs.size() > 1) {
+      claim_.why_exact = uneven + " makes another number at each length";
+      return false;
+    }
+    const OtherLengths found = compare_at_other_lengths(model_, trace_shape_, shortest, longest,
+                                                        program_->checksum, !uneven.empty());
     claim_.computed = found.right;
+    if (!uneven.empty()) return keep_right(found, uneven);
     if (found.wrong.empty()) return true;
     if (leave_out_shortest(found)) return false;
     claim_.why_exact = fmt::format("at {}, {}", counted_tokens(found.wrong.begin()->first),
@@ -274,12 +324,35 @@ class ModelReader {
     return false;
   }
 
+  // 0 for an input whose longest sequence is not known.
+  Lengths longest_of_all(Lengths longest) const {
+    for (size_t i = 0; i < longest.size(); ++i) {
+      if (is_free(i) && claim_.inputs[i].positions == 0) longest[i] = 0;
+    }
+    return longest;
+  }
+
+  // Leaves the lengths around the example's at which the model was right, of all that were tried.
+  // False: these are fewer than it was made for.
+  bool keep_right(const OtherLengths& found, const std::string& uneven) {
+    InputLengths& own = claim_.inputs[0];
+    std::set<int64_t> right = {own.traced};
+    for (const Lengths& lengths : found.right) right.insert(lengths[0]);
+    int64_t first = own.traced, last = own.traced;
+    while (right.contains(first - 1)) --first;
+    while (right.contains(last + 1)) ++last;
+    own.tried_since = uneven;
+    const bool is_all = first == own.shortest && last == own.positions;
+    own.shortest = first;
+    own.longest = last;
+    return is_all;
+  }
+
   // Whether the lengths of an input that are wrong are the shortest ones alone, which it then has
   // no longer.
   bool leave_out_shortest(const OtherLengths& found) {
     for (size_t i = 0; i < claim_.inputs.size(); ++i) {
       InputLengths& own = claim_.inputs[i];
-      const TraceShape& shape = trace_shape_.of(i);
       int64_t last = 0;
       for (const auto& [lengths, why] : found.wrong) last = std::max(last, lengths[i]);
       // Lengths that are all shorter than those that are right.
@@ -287,7 +360,7 @@ class ModelReader {
           last < kShortestMax && std::ranges::all_of(found.right, [&](const Lengths& lengths) {
             return lengths[i] > last;
           });
-      const int64_t next = last == own.shortest || are_shortest ? last + 1 : shape.range().min;
+      const int64_t next = last == own.shortest || are_shortest ? last + 1 : own.least;
       if (!is_free(i) || last >= next || next > own.traced || next <= own.shortest) continue;
       own.shortest = next;
       return true;
@@ -324,11 +397,8 @@ class ModelReader {
   void choose_positions_of(size_t i) {
     InputLengths& own = claim_.inputs[i];
     const TraceShape& shape = trace_shape_.of(i);
-    auto longest = shape.is_dynamic() ? shape.range().max : std::nullopt;
-    if (longest > kPositionsMax) longest = std::nullopt;
-    if (longest && *longest < 1) refuse("its range says at most {} tokens", *longest);
-    own.limit =
-        tighter(std::max<int64_t>(0, traced_.positions_max[i] - prefix(i)), longest.value_or(0));
+    own.limit = std::max<int64_t>(0, traced_.positions_max[i] - prefix(i));
+    if (!shape.is_dynamic()) own.limit = tighter(own.limit, tokens_of_tables(i));
     own.limit = tighter(own.limit, own.longest);
     own.positions = own.limit;
     if (options_.context != 0) {
@@ -337,19 +407,41 @@ class ModelReader {
         refuse("--context: found {}, expected at most {}, which the model has", options_.context,
                own.limit);
       }
-      const int64_t least = shape.is_dynamic() ? shape.range().min : 1;
+      const int64_t least = shape.is_dynamic() ? own.least : shape.traced_tokens();
       if (options_.context < least) {
-        refuse("--context: found {}, expected at least {}, which its range says", options_.context,
-               least);
+        refuse("--context: found {}, expected at least {}, which {} has", options_.context, least,
+               shape.is_dynamic() ? "its range" : "the example");
       }
       // Of several none gets shorter than its example: a spectrogram beside a short text.
       const int64_t asked = std::max<int64_t>(options_.context, is_one ? 0 : shape.traced_tokens());
       own.positions = is_one ? asked : tighter(own.limit, asked);
     }
-    if (own.positions == 0 && needs_end(i)) {
+    if (own.positions == 0 && shape.is_dynamic() && needs_end(i)) {
       own.positions = std::max(kPositionsMin, 2 * shape.traced_tokens());
       own.is_end_chosen = true;
     }
+  }
+
+  // Tokens that the tables of positions of a program with fixed sizes have rows for; 0: any number.
+  int64_t tokens_of_tables(size_t i) const {
+    GraphBuilder& builder = traced_.tracer->builder;
+    int64_t most = 0;
+    for (const PositionTable& table : builder.tables) {
+      const uint32_t axis = builder.graph.axis(table.node);
+      if ((builder.graph.inputs_of(axis) & 1u << i) == 0) continue;
+      for (const TablePart& part : table.parts) {
+        if (part.stride == 0) continue;
+        const auto elements = static_cast<int64_t>(part.constant->elements());
+        int64_t rows = INT64_MAX;
+        for (const int64_t first : part.first_row) {
+          const int64_t left = part.stride > 0 ? elements - 1 - first : first;
+          rows = std::min(rows, left / std::abs(part.stride) + 1);
+        }
+        const auto missing = std::ranges::count(part.prefix_rows, -1);
+        most = tighter(most, builder.tokens_of_rows(rows + missing - builder.sizes.prefix, axis));
+      }
+    }
+    return most;
   }
 
   // Whether there are tables for each position of an input.
@@ -375,7 +467,7 @@ class ModelReader {
     longer_ = nullptr;
     for (size_t i = 0; i < longer.size(); ++i) {
       InputLengths& own = claim_.inputs[i];
-      own.other = is_free(i) ? other_length(i) : 0;
+      own.other = is_free(i) && trace_shape_.of(i).is_dynamic() ? other_length(i) : 0;
       is_longer = is_longer || own.other > own.traced;
       longer[i] = std::max(own.other, own.traced);
     }
@@ -400,7 +492,6 @@ class ModelReader {
   // Another length of an input that can be followed; 0: there is none.
   int64_t other_length(size_t i) const {
     const InputLengths& own = claim_.inputs[i];
-    const TraceShape& shape = trace_shape_.of(i);
     int64_t elements = 1;
     for (const ExportedValue& value : program_->values) {
       int64_t count = 1;
@@ -413,7 +504,7 @@ class ModelReader {
     other = std::min(other, affordable);
     if (own.limit != 0) other = std::min(other, own.limit);
     if (other == own.traced) other = own.traced - 1;
-    return other < 2 || (shape.is_dynamic() && other < shape.range().min) ? 0 : other;
+    return other < 2 || other < own.least ? 0 : other;
   }
 
   // Where nobody says how long inputs may be: the longest lengths of each, up to those of `longer`,
@@ -469,7 +560,7 @@ class ModelReader {
       return;
     }
     refuse("--context: found {}, but the model is of exactly {} tokens: {}", options_.context,
-           own.positions, claim_.why_exact);
+           own.positions, is_exact() ? claim_.why_exact : "it was exported with fixed sizes");
   }
 
   // Tokens of a sequence that has so many rows where `value` has them.
@@ -574,19 +665,29 @@ class ModelReader {
       claim_.inputs[i].is_causal = (stepped & 1u << i) != 0;
       claim_.tells_lengths = claim_.tells_lengths || tells_lengths(i);
     }
-    if (!claim_.doubts.empty()) claim_.export_lines = trace_shape_.export_lines();
+    if (!is_dynamic() && !is_vouched_for_) {
+      for (const SizeGuard& guard : program_->guards) claim_.guards.push_back(guard.text);
+      if (trace_shape_.fixes_rows()) {
+        claim_.why_exact = "it has numbers of each pair of rows, or of groups of them";
+      } else if (claim_.guards.empty()) {
+        claim_.export_lines = trace_shape_.export_lines(is_turned_);
+      }
+    }
+    if (claim_.is_claimed) model_.graph.array_flags |= kLengthsClaimed;
     model_.length = claim_.text();
   }
 
   const ModelOptions& options_;
   const std::vector<std::vector<uint64_t>>& expected_inputs_;  // their shapes
   const bool compares_;
+  const bool is_turned_;  // the archive has tokens before sequences
   std::string where_;
   std::shared_ptr<const ExportedProgram> program_;  // what this output needs of it
   TraceShape trace_shape_;
   ExportedModel model_;
   Followed traced_;
   std::unique_ptr<Followed> longer_;
+  bool is_vouched_for_ = false;     // other lengths are what somebody says or proves
   bool is_of_joined_rows_ = false;  // masks, terms or angles that are no rule
   LengthClaim claim_;
 };
@@ -627,7 +728,7 @@ ExportedModel read_exported_model(const std::shared_ptr<const ExportedProgram>& 
   size_t reached = 0;
   for (const auto& [read, meaning] : readings) {
     const auto reader = [&, &of = read, &meant = meaning] {
-      return ModelReader(of, meant, options, expected_inputs, compares);
+      return ModelReader(of, meant, options, expected_inputs, compares, of == turned);
     };
     if (readings.size() == 1) return reader().read();
     try {

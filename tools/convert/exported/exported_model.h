@@ -17,6 +17,10 @@
 #include "convert/spec/model_spec.h"
 
 namespace arenite::convert {
+
+// Of Graph::array_flags, beside ArrayFlag: the lengths are what its user claims; SPEC.md.
+constexpr uint32_t kLengthsClaimed = 64;
+
 struct ExportedModel {
   std::shared_ptr<const ExportedProgram> program;
   Graph graph;

@@ -44,6 +44,7 @@ struct ModelOptions {
 
   // Of an exported program: which of its outputs, counted from 0, side by side.
   std::vector<uint32_t> output_indices{};
+  bool any_length = false;  // numbers of one with fixed sizes do not depend on its length
   uint32_t sound_rate = 0;  // samples a second, where the program takes them; 0: nobody says
   std::vector<std::string> functions{};  // names of its functions; none: "encode" and "step"
   // Of two programs: the second one's input that is the first one's output, where several may be.

@@ -250,7 +250,7 @@ MODELS = [
     ("stem", Stem, frames(4), 40, 71, "any"),
     ("raised", Raised, frames(5), 6, 11, "any"),
     ("skipped", Skipped, frames(5), 12, 0, "fixed"),
-    ("nearest", Nearest, frames(5), 9, 14, "fixed"),
+    ("nearest", Nearest, frames(5), 9, 0, "fixed"),
     ("video", Video, lambda count: torch.randn(1, count, 3, 8, 4), 6, 0, "fixed"),
     ("spotter", Spotter, lambda tokens: torch.randn(1, 1, 6, tokens), 12, 19, "wide"),
     ("one_channel", OneChannel, lambda tokens: torch.randn(1, 1, tokens), 32, 45, "long"),

@@ -345,12 +345,17 @@ MISTAKES = {
 
 
 # Of these there is NAME_dyn.pt2, too, up to so many tokens; of learned_bias a part of its table.
-DYNAMIC = dict(learned_bias=15, buckets=64, capped_slopes=64, class_token=64, neighbours=16,
+DYNAMIC = dict(alibi=64, learned_bias=15, buckets=64, capped_slopes=64, class_token=64, neighbours=16,
                soft_cap=16, window_kv1=16, prefix=16, complex=16, unit_heads=16)
+# These are of any length themselves.
+ANY_LENGTH = ("bias", "learned_bias", "relative", "head_masks", "einsum_rms_fused", "squares_mean",
+              "std_norm", "mish", "probabilities")
 
 
-def save(model, inputs, path, decompose=False, **options):
+def save(model, inputs, path, decompose=False, any_length=False, **options):
     plain = path + ".plain"
+    if any_length:  # as far as the code takes it: dimension 1 of each input is that of tokens
+        options["dynamic_shapes"] = ({1: torch.export.Dim.AUTO},) * len(inputs)
     program = torch.export.export(model, inputs, **options)
     torch.export.save(program.run_decompositions() if decompose else program, plain)
     with zipfile.ZipFile(plain) as source:
@@ -373,7 +378,7 @@ def main(folder, names):
                 parameter.add_(0.4 * torch.randn(parameter.shape))
         ids = torch.randint(0, VOCABULARY, (1, TOKENS))
         inputs = (ids,)
-        save(model, inputs, f"{folder}/{name}.pt2")
+        save(model, inputs, f"{folder}/{name}.pt2", any_length=name in ANY_LENGTH)
         if name in DYNAMIC:
             tokens = torch.export.Dim("tokens", min=2, max=DYNAMIC[name])
             save(model, inputs, f"{folder}/{name}_dyn.pt2", dynamic_shapes=({1: tokens},))

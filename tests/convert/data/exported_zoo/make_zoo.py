@@ -734,6 +734,12 @@ ZOO = {
 }
 SHAPES = {"all_alike": (DIM, DIM), "one_vocabulary": (1, WIDTH), "local_blocks": (1, 8),
           "codebooks": (1, TOKENS, 3), "decomposed": (2, TOKENS)}
+ANY_LENGTH = (
+    "norms", "gates", "multiplied_mask", "keys_first", "temperature", "exponential",
+    "grouped_einsum", "added_into", "heads_first", "matrix_heads", "many_heads", "padding",
+    "experts", "one_vocabulary", "columns_first", "scaled_first", "assigned_masks",
+    "factors_of_positions", "value_residual", "sinks", "plus_one", "key_terms",
+    "apart_from_padding", "log_sum", "one_hot", "queries_first", "counted_mean")
 
 
 def main(folder, names):
@@ -749,7 +755,8 @@ def main(folder, names):
                             SHAPES.get(name, (1, TOKENS)))
         if name.endswith("padding"):
             ids[0, -2:] = 1
-        save(model, (ids,), f"{folder}/{name}.pt2", decompose=name == "decomposed")
+        save(model, (ids,), f"{folder}/{name}.pt2", decompose=name == "decomposed",
+             any_length=name in ANY_LENGTH)
         torch.set_default_dtype(torch.float64)
         with torch.no_grad():
             outputs = model.double()(ids)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes the exported models whose numbers depend on how many tokens there are, or seem to, with
 PyTorch 2.14: make_lengths.py FOLDER [NAME...]. As ../exported/make_models.py, which see: NAME.pt2
-has fixed sizes, NAME_dyn.pt2 a symbol for the number of tokens; NAME_5_*.npy are of 5 tokens.
+has fixed sizes, NAME_dyn.pt2 a symbol for the number of tokens, up to 16 or, of GUARDED, with the
+guards that PyTorch finds; NAME_5_*.npy are of 5 tokens.
 """
-import math
 import pathlib
 import sys
 
@@ -55,21 +55,6 @@ class Looked(nn.Module):
         return x + self.table(self.places(x.shape[1]))
 
 
-class Wide(nn.Module):
-    """As wide as it has tokens."""
-
-    def __init__(self):
-        super().__init__()
-        self.embedding = nn.Embedding(VOCABULARY, TOKENS)
-        self.up, self.down = nn.Linear(TOKENS, 24), nn.Linear(24, TOKENS)
-        self.head = nn.Linear(TOKENS, VOCABULARY)
-
-    def forward(self, ids):
-        x = self.embedding(ids)
-        x = x + torch.ones(ids.shape[1], TOKENS) * torch.arange(TOKENS)
-        return self.head(x + self.down(F.gelu(self.up(x))))
-
-
 class SharedQueries(nn.Module):
     """Attention whose queries serve otherwise, too: as its keys, or as its values."""
 
@@ -98,7 +83,22 @@ class MeanAndLast(Model):
         return torch.cat([self.head(x.mean(1)), self.second(x[:, -1])], -1)
 
 
-BOTH = {  # with fixed sizes and with a symbol
+class Branches(nn.Module):
+    """Scores that are what they are at some lengths, and twice as large at others."""
+
+    def __init__(self, rule):
+        super().__init__()
+        self.rule = rule
+
+    def forward(self, scores):
+        return causal(scores if self.rule(scores.shape[-1]) else 2 * scores)
+
+
+def branched(rule):
+    return Model(ScoredAttention(Branches(rule)), positions=False)
+
+
+MODELS = {
     "half_prefix": lambda: masked(lambda query, key, n: (key <= query) | (key < n // 2)),
     "quarter_window": lambda: masked(lambda query, key, n: (query - key).abs() <= n // 4),
     "third_window": lambda: masked(lambda query, key, n: (query - key).abs() <= 3),
@@ -113,16 +113,18 @@ BOTH = {  # with fixed sizes and with a symbol
     "raw_keys": lambda: Model(SharedQueries("raw")),
     "mean_and_last": MeanAndLast,
 }
-FIXED = {  # PyTorch 2.14 exports none of these with a symbol
-    "spread": lambda: Model(positions=False, front=Numbered(lambda n: torch.linspace(0, 1, n))),
-    "log_scale": lambda: scaled(math.log),
-    "root_scale": lambda: scaled(lambda n: 1 / math.sqrt(n)),
-    "as_wide_as_long": Wide,
+FIXED = ("half_prefix", "third_window")  # with fixed sizes, too
+GUARDED = {
+    "above_eight": lambda: branched(lambda n: n > 8),
+    "but_three": lambda: branched(lambda n: n != 3),
+    "no_fourths": lambda: branched(lambda n: n % 4 != 0),
+    "second_eighth": lambda: branched(lambda n: n // 8 == 1),
+    "steps": lambda: scaled(lambda n: max(1, n // 14)),
 }
 
 
 def main(folder, names):
-    for name, make in {**BOTH, **FIXED}.items():
+    for name, make in {**MODELS, **GUARDED}.items():
         if names and name not in names:
             continue
         torch.manual_seed(len(name))
@@ -131,10 +133,11 @@ def main(folder, names):
             with torch.no_grad():
                 parameter.add_(0.4 * torch.randn(parameter.shape))
         ids = torch.randint(0, VOCABULARY, (1, TOKENS))
-        save(model, (ids,), f"{folder}/{name}.pt2")
-        if name in BOTH:
-            tokens = torch.export.Dim("tokens", min=2, max=16)
-            save(model, (ids,), f"{folder}/{name}_dyn.pt2", dynamic_shapes=({1: tokens},))
+        if name in FIXED:
+            save(model, (ids,), f"{folder}/{name}.pt2")
+        tokens = (torch.export.Dim.AUTO if name in GUARDED
+                  else torch.export.Dim("tokens", min=2, max=16))
+        save(model, (ids,), f"{folder}/{name}_dyn.pt2", dynamic_shapes=({1: tokens},))
         for number in (TOKENS, OTHER):
             some = ids[:, :number]
             stem = f"{folder}/{name}" if number == TOKENS else f"{folder}/{name}_{number}"

@@ -3,10 +3,8 @@
 
     make_other_lengths.py FOLDER [NAME...]
 
-Each NAME.pt2 is exported with the fixed sizes of its example, but for those of DYNAMIC, and is a
-model of any length: the author's line says its numbers, or what they are told apart by.
-NAME_input.npy is the example, and NAME_other_input.npy has another length; the outputs are in
-float64.
+Each NAME.pt2 is a model of any length, of those of DYNAMIC up to so many tokens. NAME_input.npy is
+the example, and NAME_other_input.npy has another length; the outputs are in float64.
 """
 import math
 import os
@@ -250,7 +248,7 @@ class Skewed(QueryTerms):
         return (q @ k.mT + terms).masked_fill(hidden, float("-inf"))
 
 
-# With a symbol for the number of tokens, up to so many.
+# The most tokens, where the export says it.
 DYNAMIC = {"by_distance": 64, "shifted": 64, "gated": 64, "skewed": 40}
 MODELS = {
     "by_distance": ByDistance,
@@ -297,7 +295,7 @@ def main(folder, names):
         options = {}
         if name in DYNAMIC:
             options["dynamic_shapes"] = ({1: torch.export.Dim("n", min=2, max=DYNAMIC[name])},)
-        save(model, inputs[name], f"{folder}/{name}.pt2", **options)
+        save(model, inputs[name], f"{folder}/{name}.pt2", any_length=not options, **options)
         model = model.double()
         for stem, arrays in inputs.items():
             with torch.no_grad():

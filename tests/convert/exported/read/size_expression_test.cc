@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Symbolic sizes are what SymPy computes of them.
+// Symbolic sizes are what SymPy computes of them, and guards what Python does.
 #include "convert/exported/read/exported_program.h"
 
 #include <gtest/gtest.h>
@@ -45,6 +45,42 @@ TEST(SizeExpression, IsNothingWhereItIsNotKnown) {
   EXPECT_EQ(at(deep, 7), 21);
   for (int i = 0; i < 1000; ++i) deep = "Add(" + deep + ", Integer(1))";
   EXPECT_FALSE(evaluate_size(deep, [](std::string_view) { return std::optional<int64_t>(1); }));
+}
+
+// Whether a guard holds, with so many tokens in place of "$"; nothing: it is not understood.
+std::optional<bool> holds_at(std::string text, int64_t tokens) {
+  for (size_t place = text.find('$'); place != std::string::npos; place = text.find('$')) {
+    text.replace(place, 1, "L['x'].size()[1]");
+  }
+  ExportedProgram program;
+  program.values.push_back({.name = "x", .sizes = {{1}, {7, "s27"}}});
+  program.inputs.push_back({.value = 0, .name = "x"});
+  return holds(read_guard(text, program),
+               [&](const Extent& size) { return size.is_fixed() ? size.size : tokens; });
+}
+
+TEST(SizeGuard, HoldsAsInPython) {
+  for (const char* const text :
+       {"$ > 8", "$ != 3", "($ % 4) == 1", "9 == $", "not $ == 8", "$ > 30 or $ < 15",
+        "8 < $ <= 20 and True", "$*$ - 2*$ == 63", "((-12) + $) // 2 == -2", "(-$ % 4) == 3",
+        "$ / 2 > 4.4", "$ & ((-1) + $) == 8", "torch.sym_min(40, $) > 8", "2**3 + 1 == $",
+        "math.trunc(0.6*torch.sym_float($)) == 5", "$ != 9 or (1 % ($ // 4)) != 0",
+        "L['x'].size()[0] == 1"}) {
+    EXPECT_EQ(holds_at(text, 9), true) << text;
+  }
+  for (const char* const text : {"$ <= 8", "($ % 2) == 0", "($ // 4) != 2", "(1 % ($ - 9)) != 0"}) {
+    EXPECT_EQ(holds_at(text, 9), false) << text;
+  }
+}
+
+TEST(SizeGuard, IsNothingWhereItIsNotUnderstood) {
+  for (const char* const text :
+       {"", "$ >", "($ > 8", "$ > 8)", "L['y'].size()[1] > 8", "L['x'].size()[2] > 8",
+        "L['x'].stride()[1] > 8", "f($) > 8", "$ ** 99 > 8", "1e300 > $", "$ > 8 if $ else 1"}) {
+    EXPECT_FALSE(holds_at(text, 9).has_value()) << text;
+  }
+  EXPECT_FALSE(holds_at(std::string(1000, '(') + "$" + std::string(1000, ')'), 9));
+  EXPECT_FALSE(holds_at(std::string(1000, '-') + "$ < 1", 9));
 }
 
 }  // namespace

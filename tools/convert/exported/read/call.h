@@ -77,42 +77,6 @@ struct OpError : InputError {
   using InputError::InputError;
 };
 
-// A line of Python that asks for an op, as far as it says what the op's numbers are: what is in
-// quotes or a comment is left out. Empty where an archive does not have it.
-class CodeLine {
- public:
-  CodeLine(std::string_view of_file, std::string_view code);
-
-  // Whether the number, its root or logarithm, or what an operator makes of two, is written there,
-  // and nothing is chosen there by a number.
-  bool says(double number) const;
-  // Whether the operator stands there once, beside an attribute of the module.
-  bool uses_attribute(std::string_view op) const;
-  // Whether an attribute of the module is passed as this argument.
-  bool passes_attribute(std::string_view argument) const;
-  // Whether the line counts with whole numbers, as n // 4 does.
-  bool rounds() const;
-
-  const std::string_view file;
-
- private:
-  struct Token {
-    std::string_view text;
-    std::optional<double> number{};
-  };
-
-  size_t read(std::string_view code, size_t i);
-  void find_numbers();
-  std::string_view text_at(size_t i) const { return i < tokens_.size() ? tokens_[i].text : ""; }
-  bool has(std::string_view text) const;
-  bool has_choice() const;
-  bool is_name_at(size_t i) const;
-  bool is_attribute(size_t i, size_t step) const;
-
-  std::vector<Token> tokens_;
-  std::vector<double> numbers_;
-};
-
 // Arguments are in the order of the op's schema. Those that have their default value may be left
 // out.
 struct Call {
@@ -129,8 +93,6 @@ struct Call {
   std::string target() const;  // for messages: "aten.linear.default"
   // "op aten.linear.default ('model.py', line 12, in forward: ...)", for messages.
   std::string describe() const;
-  // The author's line that asks for the op.
-  CodeLine code_line() const;
   // Throws OpError.
   template <typename... Args>
   [[noreturn]] void refuse(fmt::format_string<Args...> format, Args&&... args) const {

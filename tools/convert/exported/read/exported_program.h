@@ -61,6 +61,14 @@ struct SymbolRange {
   std::optional<int64_t> max{};  // absent: any
 };
 
+// What the program takes for granted of the sizes of its inputs, in Python as torch.export writes
+// it: (L['x'].size()[1] % 2) == 0.
+struct SizeGuard {
+  std::string text{};
+  std::vector<Extent> sizes{};  // that it names, in order
+  bool is_read = false;         // all of it is understood
+};
+
 struct ExportedProgram {
   std::string source;     // the file, for messages
   uint32_t checksum = 0;  // of the file: by it, what a check computes is chosen
@@ -71,6 +79,7 @@ struct ExportedProgram {
   // What the model gives out, flattened: ValueRef, or a constant such as None.
   std::vector<Argument> outputs;
   std::map<std::string, SymbolRange> symbols;  // "s27"
+  std::vector<SizeGuard> guards;               // that hold at its lengths, beside the ranges
   // The author's example, one for each input of the user, or nothing.
   std::vector<Array> sample_inputs;
   // Parameters, buffers and constants under their names. load() reads all elements.
@@ -98,6 +107,12 @@ ExportedProgram read_exported(const std::filesystem::path& file);
 
 // The same of bytes in memory, which may go afterwards. `file_name` is for messages.
 ExportedProgram read_exported(std::span<const std::byte> bytes, const std::string& file_name);
+
+// REQUIRES: the program has its inputs.
+SizeGuard read_guard(const std::string& text, const ExportedProgram& program);
+// Whether it holds for sizes of these values; nothing where it is not understood.
+std::optional<bool> holds(const SizeGuard& guard,
+                          const std::function<int64_t(const Extent&)>& value_of);
 
 // Symbolic sizes as PyTorch writes them: SymPy's constructors, such as
 // Add(Symbol('s27', positive=True, integer=True), Integer(-1)).

@@ -244,6 +244,7 @@ class GraphReader {
     if (!scope.graph->is_object()) refuse("it has no graph");
     read_symbols();
     for (const json& spec : list(signature, "input_specs")) read_input(spec, scope);
+    read_guards();
     read_nodes(scope);
     for (const json& spec : list(signature, "output_specs")) {
       if (only_field(spec).key() != "user_output") continue;  // a buffer that is changed
@@ -314,6 +315,14 @@ class GraphReader {
       SymbolRange& added = program_.symbols[entry.key()];
       added = {.min = bound("min_val").value_or(0), .max = bound("max_val")};
       if (added.max > kBoundMax) added.max.reset();
+    }
+  }
+
+  void read_guards() {
+    const json* guards = find_field(archive_.model, "guards_code");
+    if (guards == nullptr || !guards->is_array()) return;
+    for (const json& guard : *guards) {
+      program_.guards.push_back(read_guard(text(guard, where_), program_));
     }
   }
 

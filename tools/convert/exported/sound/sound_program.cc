@@ -221,6 +221,8 @@ class SoundSplitter {
     traced_symbol_ = symbol_in(samples().sizes.back().symbol);
     for (ExportedValue& value : made_.values)
       std::ranges::for_each(value.sizes, [&](Extent& size) { say_by_frames(size); });
+    for (SizeGuard& guard : made_.guards)
+      std::ranges::for_each(guard.sizes, [&](Extent& size) { say_by_frames(size); });
     const Extent sounds = samples().sizes.size() > 1 ? samples().sizes[0] : Extent{1};
     const Extent frames = {frames_, is_dynamic() ? kFrames : ""};
     const int64_t width = found_.table.numbers.features();

@@ -380,6 +380,14 @@ TraceShape TraceShape::with_prefix(uint32_t rows, bool puts_last_first) const {
   return other;
 }
 
+TraceShape TraceShape::with_open_lengths() const {
+  TraceShape other = *this;
+  for (size_t i = 0; i < inputs(); ++i) {
+    other.of(i).is_open_ = !of(i).reads_images_ && !of(i).is_one_row_;
+  }
+  return other;
+}
+
 TraceShape TraceShape::with_fixed_rows() const {
   TraceShape other = with_rows_apart();
   other.fixes_rows_ = true;
@@ -480,30 +488,29 @@ std::set<int64_t> TraceShape::of_arrays(const std::vector<std::vector<uint64_t>>
   return found;
 }
 
-std::string TraceShape::export_lines() const {
+std::string TraceShape::export_lines(bool turned) const {
   std::vector<std::string> names, axes;
   for (const ExportedInput* input : program_->user_inputs()) {
     const SideInput* known = side(input->value);
     const size_t of_input = known == nullptr ? number_of(input->value).value_or(0) : known->of;
-    const std::string tokens = of_input == 0 ? "tokens" : fmt::format("tokens_{}", of_input + 1);
     const size_t rank = program_->values[input->value].sizes.size();
-    const size_t axis = known == nullptr ? of(of_input).axis_ : rank - 1;
+    const size_t own = known == nullptr ? of(of_input).axis_ : rank - 1;
+    const size_t axis = turned && own < 2 ? 1 - own : own;
     names.push_back(input->name);
     const bool has_tokens =
         known == nullptr ? !of(of_input).is_one_row_ : known->role != SideRole::kLengths;
     const bool has_pairs =
         known != nullptr && (known->role == SideRole::kCausal || known->role == SideRole::kPairs);
-    const std::string more = has_pairs ? fmt::format("{}: {}, ", rank - 2, tokens) : "";
-    axes.push_back(has_tokens ? fmt::format("{{{}{}: {}}}", more, axis, tokens) : "None");
+    const std::string more = has_pairs ? fmt::format("{}: tokens, ", rank - 2) : "";
+    axes.push_back(has_tokens ? fmt::format("{{{}{}: tokens}}", more, axis) : "None");
+    // Of several side by side each has these axes.
+    const auto others = std::ranges::count(input->name, ',');
+    for (ptrdiff_t other = 0; other < others; ++other) axes.push_back(axes.back());
   }
-  std::string lines = "\nfor other lengths, export it with dynamic shapes:";
-  for (size_t i = 0; i < inputs(); ++i) {
-    if (of(i).is_one_row_) continue;
-    const std::string tokens = i == 0 ? "tokens" : fmt::format("tokens_{}", i + 1);
-    lines += fmt::format("\n  {0} = torch.export.Dim(\"{0}\", min=2, max=1024)", tokens);
-  }
-  return lines + fmt::format("\n  torch.export.export(model.eval(), ({0},), dynamic_shapes=({1},))",
-                             fmt::join(names, ", "), fmt::join(axes, ", "));
+  return fmt::format(
+      "\n  tokens = torch.export.Dim.AUTO"
+      "\n  torch.export.export(model.eval(), ({0},), dynamic_shapes=({1},))",
+      fmt::join(names, ", "), fmt::join(axes, ", "));
 }
 
 Shape TraceShape::shape_of(const ExportedValue& value) const {

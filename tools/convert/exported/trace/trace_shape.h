@@ -108,6 +108,9 @@ class TraceShape {
   int64_t traced_tokens() const { return traced_tokens_; }
   // Where the number of tokens may be another: the program has a symbol for it.
   bool is_dynamic() const { return !symbol_.empty(); }
+  // The same with fixed sizes, of whose example somebody says that other lengths are alike.
+  TraceShape with_open_lengths() const;
+  bool is_open() const { return is_dynamic() || is_open_; }
   size_t axis() const { return axis_; }  // of tokens, in the input
   SymbolRange range() const;
   const std::string& symbol() const { return symbol_; }
@@ -153,8 +156,9 @@ class TraceShape {
 
   // The numbers of tokens of the example, and of inputs of these shapes.
   std::set<int64_t> of_arrays(const std::vector<std::vector<uint64_t>>& shapes) const;
-  // How its author exports the program for other lengths, each line after a line feed.
-  std::string export_lines() const;
+  // The lines of Python that export the program for any length, each after a line feed.
+  // Where sequences are `turned`, its arrays have tokens before them.
+  std::string export_lines(bool turned) const;
 
   // A size of the program at this length. Throws NotRecognised where that is not known.
   int64_t extent(const Extent& extent) const;
@@ -192,6 +196,7 @@ class TraceShape {
   bool puts_last_first_ = false;
   bool keeps_rows_apart_ = false;
   bool fixes_rows_ = false;
+  bool is_open_ = false;
   std::string symbol_;
 };
 
@@ -232,18 +237,5 @@ ExportedProgram needed_part(const ExportedProgram& program, uint32_t value);
 
 // A value of the program that depends on no input, at the length of `trace_shape`.
 Array constant_at(const ExportedProgram& program, const TraceShape& trace_shape, uint32_t value);
-
-// ---- a program that was exported with fixed sizes, with its number of tokens as a symbol ----
-
-struct SymbolicTokens {
-  // Sizes that are the number of tokens, or that and rows before them, are expressions of a symbol;
-  // all other literals are constants.
-  std::shared_ptr<const ExportedProgram> program;
-  // What may depend on the number of tokens otherwise, with the author's line; none: nothing can.
-  std::vector<std::string> doubts;
-};
-
-// Of the input of `trace_shape`, and no others.
-SymbolicTokens with_symbolic_tokens(const ExportedProgram& program, const TraceShape& trace_shape);
 
 }  // namespace arenite::convert

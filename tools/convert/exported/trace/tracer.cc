@@ -144,7 +144,7 @@ Tracer::Tracer(std::shared_ptr<const ExportedProgram> program, const TraceShape&
 
 bool Tracer::has_open_length() const {
   for (size_t i = 0; i < trace_shape_.inputs(); ++i) {
-    if (trace_shape_.of(i).is_dynamic()) return true;
+    if (trace_shape_.of(i).is_open()) return true;
   }
   return false;
 }

@@ -5,9 +5,15 @@
 Needs PyTorch (Debian 12: apt install python3-torch). The programs are written out here with the
 names of their tensors. For each case of this folder's `state_dicts/`:
   model.safetensors   the state dict, float32
+  training.pt, ..     of nanogpt_relu: the same weights, as training programs leave them
   x.npy, y.npy        what `arenite convert --expect` takes: token ids or features [batch, tokens,
                       ..], and the outputs
 """
+import argparse
+import collections
+import datetime
+import enum
+import json
 import math
 import pathlib
 
@@ -181,12 +187,62 @@ def save(name, model, x):
     numpy.save(folder / "y.npy", y.numpy())
 
 
+class Stage(enum.Enum):
+    LAST = "last"
+
+
+class Config:
+    """Read by nobody, as its code is not in the file."""
+
+    def __init__(self, **values):
+        self.__dict__.update(values)
+
+
+class History(collections.OrderedDict):
+    pass
+
+
+def save_training():
+    """What is no plain value beside the weights, or in a dict of a class of its own."""
+    model = NanoGpt(F.relu)
+    folder = FOLDER / "nanogpt_relu"
+    data = (folder / "model.safetensors").read_bytes()
+    begin = 8 + int.from_bytes(data[:8], "little")
+    weights = History()
+    for name, entry in json.loads(data[8:begin]).items():
+        first, last = entry["data_offsets"]
+        numbers = numpy.frombuffer(data[begin + first:begin + last], "<f4").copy()
+        weights[name] = torch.from_numpy(numbers).reshape(entry["shape"])
+    model.load_state_dict(weights)
+    optimizer = torch.optim.AdamW(model.lm_head.parameters())
+    model(torch.zeros(1, 2, dtype=torch.int64)).sum().backward()
+    optimizer.step()
+    losses = collections.defaultdict(list)
+    losses["train"].append(numpy.float64(0.5))
+    torch.save({
+        "net": weights, "optim": optimizer.state_dict(), "losses": losses,
+        "args": argparse.Namespace(n_head=HEADS, activation="relu", out=pathlib.Path("runs")),
+        "config": Config(norm_first=True), "stage": Stage.LAST, "best": numpy.float32(0.25),
+        "seen": {1, 2}, "kept": frozenset([3]), "when": datetime.datetime(2026, 1, 2),
+        "device": torch.device("cpu"), "type": torch.float32, "size": torch.Size([2, 3]),
+        "rng": numpy.random.RandomState(0).get_state(), "bytes": b"x", "array": bytearray(b"y"),
+    }, folder / "training.pt")
+    torch.save({"model": weights,
+                "model_ema": {name: tensor / 2 for name, tensor in weights.items()}},
+               folder / "average.pt")
+    inner = {"model." + name: tensor for name, tensor in weights.items()}
+    torch.save({"state_dict": {**inner, "criterion.weight": torch.ones(VOCAB),
+                               "train_acc.total": torch.tensor(3)},
+                "hyper_parameters": {"n_head": HEADS}}, folder / "lightning.ckpt")
+
+
 def main():
     torch.manual_seed(2)
     ids = torch.randint(VOCAB, (BATCH, TOKENS))
     save("tutorial", TutorialModel(False, math.sqrt(DIM), True), ids)
     save("tutorial_old", TutorialModel(True, 1.0, False, norm_first=True), ids)
     save("nanogpt_relu", NanoGpt(F.relu), ids)
+    save_training()
     save("nanogpt_norm_last", NanoGpt(F.gelu, norm_first=False), ids)
     save("book", BookModel(), ids)
     save("unscaled_module", SelfAttention(scale=1.0), torch.randn(BATCH, TOKENS, DIM))

@@ -71,6 +71,35 @@ TEST(StateDict, IgnoresAWellKnownKeyWithoutTensors) {
   EXPECT_EQ(names_in(pickle), std::vector<std::string>{"w"});
 }
 
+TEST(StateDict, KeepsFullNamesBesideAnAverage) {
+  for (const char* key : {"model_ema", "shadow", "ModelEMA", "teacher"}) {
+    PickleBuilder pickle;
+    pickle.code(op::kEmptyDict);
+    add_state_dict(pickle, "model");
+    add_state_dict(pickle, key);
+    EXPECT_EQ(names_in(pickle), (std::vector<std::string>{"model.w", std::string(key) + ".w"}));
+  }
+  EXPECT_FALSE(is_average("schema"));
+}
+
+TEST(StateDict, PassesOverOptimizers) {
+  PickleBuilder pickle;
+  pickle.code(op::kEmptyDict);
+  add_state_dict(pickle, "net");
+  pickle.text("optim").code(op::kEmptyDict).text("state").code(op::kEmptyDict).number(0);
+  pickle.tensor(kOne).code(op::kSetItem).code(op::kSetItem);
+  pickle.text("param_groups").code(op::kEmptyList).code(op::kSetItem).code(op::kSetItem);
+  EXPECT_EQ(names_in(pickle), std::vector<std::string>{"net.w"});
+}
+
+TEST(StateDict, RefusesTensorsThatItCannotRead) {
+  PickleBuilder pickle;
+  pickle.code(op::kEmptyDict).text("w").tensor(kOne).code(op::kSetItem).text("q");
+  pickle.global("torch._utils", "_rebuild_sparse_tensor").tensor(kOne).code(op::kTuple1);
+  pickle.code(op::kReduce).code(op::kSetItem);
+  EXPECT_TRUE(refuses(pickle, {"tensor 'q' is of a kind that is not read"}));
+}
+
 TEST(StateDict, KeepsPlainValuesOneDictDeep) {
   PickleBuilder pickle;
   pickle.code(op::kEmptyDict).text("step").number(7).code(op::kSetItem);

@@ -12,6 +12,7 @@
 namespace arenite::convert {
 namespace {
 
+namespace op = testing::op;
 using Kind = PickleValue::Kind;
 using testing::bytes_of;
 using testing::PickleBuilder;
@@ -82,7 +83,8 @@ TEST(Unpickler, BuildsTensorsOfUntypedStorages) {
   EXPECT_EQ(result.storages.at(0).bytes, 8u);
 }
 
-TEST(Unpickler, RefusesGlobalsByName) {
+// What is not known is named, and never called.
+TEST(Unpickler, NamesObjectsOfAllOtherClasses) {
   const auto call = [](const char* module, const char* name) {
     return PickleBuilder()
         .global(module, name)
@@ -91,16 +93,16 @@ TEST(Unpickler, RefusesGlobalsByName) {
         .code(op::kReduce)
         .stop();
   };
-  EXPECT_TRUE(
-      refuses_pickle(call("os", "system"), {"refuses global 'os.system'", "model.state_dict()"}));
-  EXPECT_TRUE(refuses_pickle(call("builtins", "eval"), {"'builtins.eval'"}));
-  EXPECT_TRUE(refuses_pickle(call("torch", "load"), {"'torch.load'"}));
-  EXPECT_TRUE(refuses_pickle(call("torch", "float8_e4m3fn"), {"'torch.float8_e4m3fn'"}));
-  EXPECT_TRUE(
-      refuses_pickle(call("collections", "OrderedDict.fromkeys"), {"OrderedDict.fromkeys'"}));
-  EXPECT_TRUE(
-      refuses_pickle(PickleBuilder().text("posix").text("system").code(op::kStackGlobal).stop(),
-                     {"'posix.system'"}));
+  for (const auto& [module, name] : {std::pair("os", "system"),
+                                     {"builtins", "eval"},
+                                     {"torch", "load"},
+                                     {"collections", "OrderedDict.fromkeys"}}) {
+    const std::string pickle = call(module, name);
+    const Pickle read = unpickle_string(pickle);
+    EXPECT_EQ(read.values[read.root].kind, Kind::kObject);
+    EXPECT_EQ(read.values[read.root].text, std::string(module) + "." + name);
+    EXPECT_TRUE(read.values[read.root].items.empty());
+  }
   EXPECT_TRUE(refuses_pickle(PickleBuilder().number(1).text("system").code(op::kStackGlobal).stop(),
                              {"needs two strings"}));
 }
@@ -126,15 +128,12 @@ TEST(Unpickler, RefusesCallsOfAnythingElse) {
 }
 
 TEST(Unpickler, RefusesOpcodesByName) {
-  EXPECT_TRUE(refuses_pickle(PickleBuilder().code(0x81).stop(), {"refuses opcode NEWOBJ,"}));
   EXPECT_TRUE(refuses_pickle(PickleBuilder().code('i').stop(), {"refuses opcode INST"}));
   EXPECT_TRUE(refuses_pickle(PickleBuilder().code('o').stop(), {"refuses opcode OBJ"}));
   EXPECT_TRUE(refuses_pickle(PickleBuilder().code(0x82).stop(), {"refuses opcode EXT1"}));
   EXPECT_TRUE(refuses_pickle(PickleBuilder().code(0xff).stop(), {"refuses opcode 0xff"}));
   EXPECT_TRUE(refuses_pickle(PickleBuilder().text("x").code(op::kEmptyDict).code(op::kBuild).stop(),
                              {"refuses BUILD of a string"}));
-  EXPECT_TRUE(refuses_pickle(PickleBuilder().ordered_dict().number(1).code(op::kBuild).stop(),
-                             {"with an integer"}));
 }
 
 TEST(Unpickler, RefusesStackUnderflow) {
@@ -231,9 +230,6 @@ TEST(Unpickler, RefusesBadStorageIds) {
       refuses_pickle(PickleBuilder().storage({.storage_elements = -1}).stop(), {"out of range"}));
   EXPECT_TRUE(refuses_pickle(PickleBuilder().storage({.storage_class = "Size"}).stop(),
                              {"the class torch.Size"}));
-  EXPECT_TRUE(
-      refuses_pickle(PickleBuilder().storage({.storage_class = "ComplexFloatStorage"}).stop(),
-                     {"'torch.ComplexFloatStorage'"}));
   EXPECT_TRUE(refuses_pickle(
       PickleBuilder().storage({.storage_elements = 1}).storage({.storage_elements = 2}).stop(),
       {"key '0' with two different"}));

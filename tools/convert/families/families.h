@@ -58,14 +58,6 @@ struct SentenceTransformers {
 bool is_sentence_transformers(const Opened& model);
 SentenceTransformers read_sentence_transformers(const Opened& model, const ModelOptions& options);
 
-// For a state dict that is none of those known: the lines of Python that export its model.
-inline constexpr const char* kExportAdvice =
-    "Whatever its parts are called, PyTorch can write down what a model computes:\n\n"
-    "import torch\n"
-    "program = torch.export.export(model.eval(), (example,))\n"
-    "torch.export.save(program, \"model.pt2\")\n\n"
-    "arenite convert model.pt2 -o model.arn\n";
-
 // State dicts of published programs (state_dicts.h), known by the names of their tensors:
 // several layers, or one with more of a model around it, as a bare layer's attention is a module.
 // Sizes go by shapes. What neither tensors nor the program's row say comes from `options`, the

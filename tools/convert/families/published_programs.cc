@@ -183,6 +183,16 @@ std::string known_programs() {
   return text;
 }
 
+bool is_mask_buffer(const StoredTensor& tensor) {
+  const size_t rank = tensor.shape.size();
+  const bool is_square =
+      rank >= 2 && tensor.shape[rank - 1] == tensor.shape[rank - 2] &&
+      std::all_of(tensor.shape.begin(), tensor.shape.end() - 2, [](uint64_t n) { return n == 1; });
+  const std::string last = tensor.name.substr(tensor.name.rfind('.') + 1);
+  return is_square &&
+         (last.find("mask") != std::string::npos || last.starts_with("tri") || last == "bias");
+}
+
 bool ends_in(std::string_view name, std::string_view key) {
   return name.ends_with(key) &&
          (name.size() == key.size() || name[name.size() - key.size() - 1] == '.');
@@ -217,6 +227,18 @@ uint32_t FoundProgram::count_layers(const TensorStore& store) const {
   uint32_t layers = 0;
   while (numbers.contains(layers)) ++layers;
   return layers;
+}
+
+bool FoundProgram::is_beside(const StoredTensor& tensor) const {
+  constexpr std::string_view kWords[] = {
+      "criterion", "criteria",   "loss",       "losses", "metric",      "metrics",    "acc",
+      "accuracy",  "f1",         "auroc",      "auc",    "confmat",     "mae",        "mse",
+      "rmse",      "perplexity", "n_averaged", "epoch",  "global_step", "num_updates"};
+  const std::string part = tensor.name.substr(0, tensor.name.find('.'));
+  if (list.starts_with(part + ".")) return false;
+  return std::ranges::any_of(kWords, [&](std::string_view word) {
+    return fmt::format("_{}_", part).find(fmt::format("_{}_", word)) != std::string::npos;
+  });
 }
 
 std::vector<FoundProgram> find_programs(const TensorStore& store) {

@@ -278,6 +278,16 @@ class StateDictAnswers {
     return found.value_or(kTheta);
   }
 
+  // What a config asks for beside the base.
+  void scale_rope(RopeSpec& rope, double theta, uint32_t positions_max) {
+    for (ConfigFields& source : sources_) {
+      std::optional<ConfigFields> scaling = source.object("rope_scaling");
+      if (!scaling) continue;
+      apply_scaling(rope, *scaling, theta, positions_max);
+      account_.given.push_back(fmt::format("scaling of rotations, from {}", source.where()));
+    }
+  }
+
   // What `read` makes of the source that has an id2label; empty: none has.
   std::vector<std::string> labels(
       const std::function<std::vector<std::string>(ConfigFields&)>& read) {
@@ -394,17 +404,6 @@ class StateDictAnswers {
 };
 
 // ---- the reader ----
-
-// Is `tensor` a mask, or a square of zeros and ones by such a name?
-bool is_mask_buffer(const StoredTensor& tensor) {
-  const size_t rank = tensor.shape.size();
-  const bool is_square =
-      rank >= 2 && tensor.shape[rank - 1] == tensor.shape[rank - 2] &&
-      std::all_of(tensor.shape.begin(), tensor.shape.end() - 2, [](uint64_t n) { return n == 1; });
-  const std::string last = tensor.name.substr(tensor.name.rfind('.') + 1);
-  return is_square &&
-         (last.find("mask") != std::string::npos || last.starts_with("tri") || last == "bias");
-}
 
 class StateDictReader {
  public:
@@ -639,6 +638,7 @@ class StateDictReader {
     if (const StoredTensor* stored = find_frequencies()) {
       rope.inverse_frequencies = tensors_.vector(stored->name, head_dim / 2);
     }
+    answers_.scale_rope(rope, rope_theta_, spec_.positions_max);
     return rope;
   }
 
@@ -768,12 +768,21 @@ TransformerSpec read_state_dict(const Opened& model, const ModelOptions& options
   const std::vector<FoundProgram> found = find_programs(store);
   if (found.size() != 1) {
     throw InputError(
-        "{}: {} stacks of layers with attention, such as {} and {}: expected one; decoders that "
-        "attend to an encoder are not supported.\n{}",
+        "{}: {} stacks of layers with attention, such as {} and {}: expected one, which "
+        "--state-dict KEY chooses where they are models of their own; decoders that attend to an "
+        "encoder are not supported.\n{}",
         where, found.size(), quote(found[0].list), quote(found[1].list), kExportAdvice);
   }
   StateDictAnswers answers(model, options, where);
-  return StateDictReader(store, found[0], options, answers).run();
+  TensorStore kept(store.source());
+  for (const StoredTensor& tensor : store.tensors()) {
+    if (!found[0].is_beside(tensor)) {
+      kept.add(tensor);
+    } else {
+      answers.assume(fmt::format("{} is of the training, not of the model", quote(tensor.name)));
+    }
+  }
+  return StateDictReader(kept, found[0], options, answers).run();
 }
 
 std::optional<uint32_t> written_heads(const Opened& model, Account& account) {

@@ -63,12 +63,18 @@ struct FoundProgram {
   // The part around the layers that has one of the names `paths`, as ModelTensors takes it; empty:
   // none.
   std::string outside(const TensorStore& store, const char* paths) const;
+  // Whether the tensor is what a training program keeps of its losses, metrics and averages, by the
+  // first part of its name: "criterion.weight", "train_acc.tp", "n_averaged".
+  bool is_beside(const StoredTensor& tensor) const;
   // The number of layers, as far as they are numbered without a gap.
   uint32_t count_layers(const TensorStore& store) const;
 };
 
 // All stacks of layers in `store` that are of a published program.
 std::vector<FoundProgram> find_programs(const TensorStore& store);
+
+// Is `tensor` a mask, or a square of zeros and ones by such a name?
+bool is_mask_buffer(const StoredTensor& tensor);
 
 // Is `name` <prefix>key, where the prefix is empty or ends in a dot?
 bool ends_in(std::string_view name, std::string_view key);

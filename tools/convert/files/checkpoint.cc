@@ -3,6 +3,7 @@
 #include "convert/files/checkpoint.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cstring>
 #include <utility>
 
@@ -198,13 +199,47 @@ bool is_bare_pickle(std::span<const std::byte> bytes) {
          bytes[1] <= std::byte{5};
 }
 
+// Models in a form that has a program, but not PyTorch's.
+struct ForeignFormat {
+  const char* name;
+  size_t at;
+  std::string_view magic;
+};
+constexpr ForeignFormat kForeignFormats[] = {
+    {"a TensorFlow Lite model", 4, "TFL3"},
+    {"an ExecuTorch program", 4, "ET12"},
+    {"an HDF5 file, as Keras writes it", 0, "\x89HDF\r\n"},
+};
+
+// ONNX is a message of Protocol Buffers, which begins with the version: field 1, a small number.
+bool is_onnx(std::span<const std::byte> bytes, const std::filesystem::path& file) {
+  constexpr std::string_view kNextFields = "\x12\x1a\x22\x3a\x42";  // producer, graph, opsets
+  return file.extension() == ".onnx" ||
+         (bytes.size() > 4 && bytes[0] == std::byte{8} && bytes[1] < std::byte{32} &&
+          kNextFields.find(static_cast<char>(bytes[2])) != std::string_view::npos);
+}
+
+void refuse_foreign_format(std::span<const std::byte> bytes, const std::filesystem::path& file) {
+  const auto refuse = [&](const char* name) {
+    throw InputError(
+        "{} is {}, which is not read: export the PyTorch model that it was made of. {}",
+        quote(file.string()), name, kExportAdvice);
+  };
+  for (const ForeignFormat& format : kForeignFormats) {
+    const size_t at = std::min(format.at, bytes.size());
+    if (starts_with(bytes.subspan(at), format.magic)) refuse(format.name);
+  }
+  if (is_onnx(bytes, file)) refuse("an ONNX model");
+}
+
 CheckpointContents read_contents(std::span<const std::byte> bytes,
-                                 const std::filesystem::path& file) {
+                                 const std::filesystem::path& file, bool is_whole) {
   const std::string file_name = file.string();
   if (bytes.empty()) throw InputError("{} is empty: expected a checkpoint", quote(file_name));
   if (starts_with(bytes, "PK\x03\x04") || starts_with(bytes, "PK\x05\x06")) {
-    return read_pytorch_zip(bytes, file_name);
+    return read_pytorch_zip(bytes, file_name, is_whole);
   }
+  refuse_foreign_format(bytes, file);
   const bool has_json_header = bytes.size() > 8 && bytes[8] == std::byte{'{'};
   refuse_if(!has_json_header && is_bare_pickle(bytes),
             "{} is a bare pickle, the legacy form of torch.save, which is not read: load it with "
@@ -222,14 +257,32 @@ CheckpointContents read_contents(std::span<const std::byte> bytes,
 }
 
 constexpr size_t kTensorsListed = 30;
-constexpr std::string_view kWrappers[] = {"_orig_mod.", "module."};  // torch.compile, DDP
+constexpr const char* kWrappers[] = {"_orig_mod", "module"};  // torch.compile, DDP
+
+constexpr const char* kAverages[] = {"ema",      "shadow", "teacher", "average",
+                                     "averaged", "avg",    "swa",     "polyak"};
 
 }  // namespace
 
+bool is_average(std::string_view name) {
+  std::string words = "_";  // "ModelEMA" as "_model_ema_"
+  for (size_t i = 0; i < name.size(); ++i) {
+    const auto c = static_cast<unsigned char>(name[i]);
+    const bool begins_word = i != 0 && std::isupper(c) != 0 &&
+                             std::islower(static_cast<unsigned char>(name[i - 1])) != 0;
+    if (begins_word) words += '_';
+    words += std::isalnum(c) != 0 ? static_cast<char>(std::tolower(c)) : '_';
+  }
+  words += '_';
+  return std::ranges::any_of(kAverages, [&](const char* word) {
+    return words.find(fmt::format("_{}_", word)) != std::string::npos;
+  });
+}
+
 Checkpoint Checkpoint::read(const std::filesystem::path& file) { return read(file, FileMap(file)); }
 
-Checkpoint Checkpoint::read(const std::filesystem::path& file, FileMap map) {
-  CheckpointContents contents = read_contents(map.bytes(), file);
+Checkpoint Checkpoint::read(const std::filesystem::path& file, FileMap map, bool is_whole) {
+  CheckpointContents contents = read_contents(map.bytes(), file, is_whole);
   return Checkpoint(file.string(), std::move(map), std::move(contents));
 }
 
@@ -280,18 +333,20 @@ void TensorStore::add(const std::shared_ptr<const Checkpoint>& checkpoint) {
   }
 }
 
+TensorStore TensorStore::below(const std::string& key) const {
+  TensorStore store(source_);
+  for (StoredTensor tensor : tensors_) {
+    if (!tensor.name.starts_with(key + ".")) continue;
+    tensor.name.erase(0, key.size() + 1);
+    store.add(std::move(tensor));
+  }
+  return store;
+}
+
 TensorStore TensorStore::unwrapped() const {
-  for (const std::string_view wrapper : kWrappers) {
-    const auto is_wrapped = [&](const StoredTensor& tensor) {
-      return tensor.name.starts_with(wrapper);
-    };
-    if (!std::ranges::all_of(tensors_, is_wrapped)) continue;
-    TensorStore store(source_);
-    for (StoredTensor tensor : tensors_) {
-      tensor.name.erase(0, wrapper.size());
-      store.add(std::move(tensor));
-    }
-    return store;
+  for (const char* const wrapper : kWrappers) {
+    TensorStore store = below(wrapper);
+    if (store.tensors().size() == tensors_.size()) return store;
   }
   return *this;
 }

@@ -88,8 +88,8 @@ class Checkpoint {
   // Reads a safetensors file or what torch.save wrote, told apart by content. Throws InputError for
   // everything else, and for a file that breaks its format's rules anywhere.
   static Checkpoint read(const std::filesystem::path& file);
-  // The same of a file that is mapped already.
-  static Checkpoint read(const std::filesystem::path& file, FileMap map);
+  // The same of a file that is mapped already; of a training checkpoint all tensors if `is_whole`.
+  static Checkpoint read(const std::filesystem::path& file, FileMap map, bool is_whole = false);
 
   Checkpoint(Checkpoint&&) noexcept = default;
   Checkpoint& operator=(Checkpoint&&) noexcept = default;
@@ -120,7 +120,21 @@ inline bool multiply(uint64_t factor_a, uint64_t factor_b, uint64_t& product) {
 // Reads the tensors of `file`, the bytes of the whole archive, into buffers of the result; `file`
 // may go afterwards. Only members that tensors use are read. Throws InputError, also when this
 // build has no libzip; `file_name` is for its messages.
-CheckpointContents read_pytorch_zip(std::span<const std::byte> file, const std::string& file_name);
+CheckpointContents read_pytorch_zip(std::span<const std::byte> file, const std::string& file_name,
+                                    bool is_whole = false);
+
+// Whether a key or the first part of tensors' names says that the weights below it are an average
+// of others, or another model that was trained with them: "model_ema", "shadow", "teacher".
+bool is_average(std::string_view name);
+
+// For a model that is no state dict that is read: the lines of Python that export it.
+inline constexpr const char* kExportAdvice =
+    "Whatever its parts are called, PyTorch can write down what a model computes:\n\n"
+    "import torch\n"
+    "auto = torch.export.Dim.AUTO  # of an example [1, tokens] or [1, tokens, width]\n"
+    "program = torch.export.export(model.eval(), (example,), dynamic_shapes=({1: auto},))\n"
+    "torch.export.save(program, \"model.pt2\")\n\n"
+    "arenite convert model.pt2 -o model.arn\n";
 
 struct QuantizedMatrix;  // quantize/quantizers.h; readers hand it through
 
@@ -165,6 +179,9 @@ class TensorStore {
 
   // All tensors of `checkpoint`.
   void add(const std::shared_ptr<const Checkpoint>& checkpoint);
+
+  // Those below `key`, a part of names: "model" of "model.norm.weight".
+  TensorStore below(const std::string& key) const;
 
   // The same without what programs that wrap a whole model put in front of all names.
   TensorStore unwrapped() const;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pickle machine: a stack, marks and a memo, all bounded; no recursion and no Python. Of
-// Python's globals it knows the few that a state dict needs.
+// Python's globals it knows the few that a state dict needs, and the names of all others.
 #include "convert/files/pickle.h"
 
 #include <fmt/format.h>
@@ -20,17 +20,20 @@ namespace {
 using Kind = PickleValue::Kind;
 
 constexpr const char* kKindNames[] = {
-    "None",      "a bool",  "an integer", "a float", "bytes or a large integer",
-    "a string",  "a list",  "a tuple",    "a dict",  "a class or function",
-    "a storage", "a tensor"};
-static_assert(std::size(kKindNames) == static_cast<size_t>(Kind::kTensor) + 1);
+    "None",      "a bool",   "an integer", "a float", "bytes or a large integer",
+    "a string",  "a list",   "a tuple",    "a dict",  "a class or function",
+    "a storage", "a tensor", "an object"};
+static_assert(std::size(kKindNames) == static_cast<size_t>(Kind::kObject) + 1);
 
-// The classes and functions that a pickle may name, beside those of an element type (DTypeRow).
+// The classes and functions that make what is read, beside those of an element type (DTypeRow).
 enum class Role : uint8_t {
-  kOrderedDict,
+  kOther,  // makes an object that is only named
+  kDict,   // of a class that adds nothing to the items
   kRebuildTensorV2,
   kRebuildTensorV3,
   kRebuildParameter,
+  kRebuildFromType,
+  kTensorClass,
   kSize,
   kUntypedStorage,
   kStorage,
@@ -38,10 +41,16 @@ enum class Role : uint8_t {
 };
 
 constexpr std::pair<std::string_view, Role> kGlobals[] = {
-    {"collections.OrderedDict", Role::kOrderedDict},
+    {"collections.OrderedDict", Role::kDict},
+    {"collections.defaultdict", Role::kDict},
     {"torch._utils._rebuild_tensor_v2", Role::kRebuildTensorV2},
     {"torch._utils._rebuild_tensor_v3", Role::kRebuildTensorV3},
     {"torch._utils._rebuild_parameter", Role::kRebuildParameter},
+    {"torch._utils._rebuild_parameter_with_state", Role::kRebuildParameter},
+    {"torch._tensor._rebuild_from_type_v2", Role::kRebuildFromType},
+    {"torch.Tensor", Role::kTensorClass},
+    {"torch.nn.parameter.Parameter", Role::kTensorClass},
+    {"torch.nn.parameter.Buffer", Role::kTensorClass},
     {"torch.Size", Role::kSize},
     {"torch.storage.UntypedStorage", Role::kUntypedStorage},
 };
@@ -73,20 +82,19 @@ class TorchObjects {
     return static_cast<ValueIndex>(pickle_.values.size() - 1);
   }
 
-  // The class or function `module`.`attribute`, refused by name unless it is one of the few known.
+  // The class or function `module`.`attribute`.
   ValueIndex global(std::string_view module, std::string_view attribute) {
     const std::string name = fmt::format("{}.{}", module, attribute);
-    auto found = std::ranges::find(globals_, name, &Global::name);
-    if (found == globals_.end()) {
-      globals_.push_back(known_global(name));
-      found = globals_.end() - 1;
-    }
-    return add({.kind = Kind::kGlobal, .integer = found - globals_.begin()});
+    const auto [place, is_new] = global_indexes_.emplace(name, globals_.size());
+    if (is_new) globals_.push_back(known_global(name));
+    return add({.kind = Kind::kGlobal, .integer = static_cast<int64_t>(place->second)});
   }
 
-  // The result of calling `function` with the tuple `arguments`.
+  // The result of calling `function` with the tuple `arguments`. What is not known is not called.
   ValueIndex call(const PickleValue& function, const PickleValue& arguments) {
+    if (function.kind == Kind::kObject) return object(function.text);
     const Global& callee = global_of(function, "the callee of REDUCE");
+    if (callee.role == Role::kOther) return object(callee.name);
     if (arguments.kind != Kind::kTuple) {
       refuse("{} is called with {}: expected a tuple", callee.name, describe(arguments.kind));
     }
@@ -95,22 +103,25 @@ class TorchObjects {
       return count != 0 && item(arguments, 0).kind == kind;
     };
     switch (callee.role) {
-      case Role::kOrderedDict:
-        if (count != 0) break;
-        return add({.kind = Kind::kDict, .is_ordered_dict = true});
+      case Role::kDict:  // defaultdict(list): what it gives for other keys
+        return add({.kind = Kind::kDict});
       case Role::kRebuildTensorV2:
         return tensor(arguments, false);
       case Role::kRebuildTensorV3:
         return tensor(arguments, true);
       case Role::kRebuildParameter:
-        if (!begins_with(Kind::kTensor)) break;
+        if (!begins_with(Kind::kTensor) && !begins_with(Kind::kObject)) break;
         return arguments.items[0];
+      case Role::kRebuildFromType:  // (function, class, arguments, attributes)
+        return tensor_of_class(callee, arguments);
       case Role::kSize:
         if (count != 1 || !begins_with(Kind::kTuple)) break;
         return arguments.items[0];
+      case Role::kTensorClass:
       case Role::kUntypedStorage:
       case Role::kStorage:
       case Role::kDType:
+      case Role::kOther:
         break;
     }
     refuse("refuses to call {} with {} arguments of this kind: the file is damaged", callee.name,
@@ -130,6 +141,7 @@ class TorchObjects {
     if (id.items.size() != 5) refuse_id(fmt::format("{} fields", id.items.size()));
     if (item(id, 0).text != "storage") refuse_id("another first field");
     const Global& its_class = global_of(item(id, 1), "the storage's class");
+    if (its_class.role == Role::kOther) return object(its_class.name);  // of no type of ours
     const bool is_untyped = its_class.role == Role::kUntypedStorage;
     if (!is_untyped && its_class.role != Role::kStorage) {
       refuse_id(fmt::format("the class {}", its_class.name));
@@ -154,7 +166,7 @@ class TorchObjects {
  private:
   struct Global {
     std::string name;  // "torch._utils._rebuild_tensor_v2"
-    Role role = Role::kSize;
+    Role role = Role::kOther;
     DType dtype = DType::kU8;  // of a storage or a dtype
   };
 
@@ -173,10 +185,25 @@ class TorchObjects {
     if (const auto dtype = dtype_called(&DTypeRow::torch_name, name)) {
       return {name, Role::kDType, *dtype};
     }
-    refuse(
-        "refuses global {}: only tensors and plain Python values are read, and no code is run; "
-        "load the file with PyTorch and save it again with torch.save(model.state_dict(), path)",
-        quote(name));
+    return {name};
+  }
+
+  // An object that `maker`, a class or function, would make.
+  ValueIndex object(std::string_view maker) {
+    return add({.kind = Kind::kObject, .text = *pickle_.classes.emplace(maker).first});
+  }
+
+  // Parameters with attributes. The numbers of other classes may be no plain ones.
+  ValueIndex tensor_of_class(const Global& callee, const PickleValue& arguments) {
+    const auto role_of = [&](size_t position) {
+      const PickleValue& value = item(arguments, position);
+      return value.kind == Kind::kGlobal ? global_of(value, "").role : Role::kOther;
+    };
+    if (arguments.items.size() == 4 && role_of(1) == Role::kTensorClass &&
+        role_of(0) != Role::kRebuildFromType) {
+      return call(item(arguments, 0), item(arguments, 2));
+    }
+    return object(callee.name);
   }
 
   const PickleValue& item(const PickleValue& tuple, size_t position) const {
@@ -218,6 +245,9 @@ class TorchObjects {
     }
     const PickleValue& storage = item(arguments, 0);
     const PickleValue& offset = item(arguments, 1);
+    if (storage.kind == Kind::kObject) {
+      return object(fmt::format("{}, _rebuild_tensor_v2", storage.text));
+    }
     if (storage.kind != Kind::kStorage) {
       refuse("a tensor is built from {}: expected a storage", describe(storage.kind));
     }
@@ -232,6 +262,8 @@ class TorchObjects {
     DType dtype = stored.dtype;
     if (is_v3) {
       const Global& named = global_of(item(arguments, 6), "the dtype of a tensor");
+      if (named.role == Role::kOther)
+        return object(fmt::format("{}, _rebuild_tensor_v3", named.name));
       if (named.role != Role::kDType) refuse("the dtype of a tensor is {}", named.name);
       dtype = named.dtype;
     }
@@ -273,6 +305,7 @@ class TorchObjects {
   Pickle& pickle_;
   const std::string& where_;
   std::vector<Global> globals_;  // named by values
+  std::map<std::string, size_t> global_indexes_;
   std::map<std::string, size_t, std::less<>> storage_indexes_;
   size_t dimensions_ = 0;  // of all tensors
 };
@@ -363,11 +396,15 @@ class Unpickler {
         {0x93, "STACK_GLOBAL", &U::find_stack_global},
         {'R', "REDUCE", &U::call},
         {'Q', "BINPERSID", &U::find_storage},
+        {0x81, "NEWOBJ", &U::call},
+        {0x92, "NEWOBJ_EX", &U::call_with_names},
         {'b', "BUILD", &U::build},
+        {0x8f, "EMPTY_SET", &U::push_empty, 0, static_cast<uint64_t>(Kind::kOpaque)},
+        {0x90, "ADDITEMS", &U::drop_to_mark},
+        {0x91, "FROZENSET", &U::push_frozen_set},
+        {0x96, "BYTEARRAY8", &U::push_bytes, 8},
         {'i', "INST"},
         {'o', "OBJ"},
-        {0x81, "NEWOBJ"},
-        {0x92, "NEWOBJ_EX"},
         {0x82, "EXT1"},
         {0x83, "EXT2"},
         {0x84, "EXT4"},
@@ -384,10 +421,6 @@ class Unpickler {
         {'V', "UNICODE"},
         {'d', "DICT"},
         {'l', "LIST"},
-        {0x8f, "EMPTY_SET"},
-        {0x90, "ADDITEMS"},
-        {0x91, "FROZENSET"},
-        {0x96, "BYTEARRAY8"},
         {0x97, "NEXT_BUFFER"},
         {0x98, "READONLY_BUFFER"},
         {kProto, "PROTO"},
@@ -472,18 +505,31 @@ class Unpickler {
     push_index(objects_.call(pickle_.values[call[0]], pickle_.values[call[1]]));
   }
   void find_storage(uint64_t) { push_index(objects_.storage(pickle_.values[pop()])); }
-  // The only objects with attributes here are state dicts; what they carry (_metadata: module
-  // versions) does not matter.
+  void call_with_names(uint64_t) {
+    pop();
+    call(0);
+  }
+  void push_frozen_set(uint64_t) {
+    drop_to_mark(0);
+    push({.kind = Kind::kOpaque});
+  }
+  // What containers carry beside their items, such as _metadata, does not matter. An object's
+  // attributes are a dict, or that and one for __slots__.
   void build(uint64_t) {
-    const Kind state = pickle_.values[pop()].kind;
-    if (top().is_ordered_dict && state == Kind::kDict) return;
-    fail("refuses BUILD of {} with {}", describe(top().kind), describe(state));
+    const PickleValue& state = pickle_.values[pop()];
+    PickleValue& target = top();
+    if (target.kind != Kind::kObject) {
+      if (target.kind == Kind::kDict || target.kind == Kind::kList) return;
+      fail("refuses BUILD of {} with {}", describe(target.kind), describe(state.kind));
+    }
+    if (state.kind == Kind::kDict) target.items = state.items;
   }
 
   // ---- the stack ----
 
   void add_items(Kind kind, const std::vector<ValueIndex>& items) {
     PickleValue& container = top();
+    if (container.kind == Kind::kObject) container = {.kind = kind};  // of a class made of this one
     if (container.kind != kind) fail("adds items to {}", describe(container.kind));
     if (kind == Kind::kDict && items.size() % 2 != 0) fail("a dict item has a key and no value");
     container.items.insert(container.items.end(), items.begin(), items.end());

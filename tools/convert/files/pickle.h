@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// A restricted reader of Python pickles: it builds plain values and tensor descriptions and nothing
-// else, calls nothing, and refuses by name whatever would need more.
+// A restricted reader of Python pickles: it builds plain values and tensor descriptions and calls
+// nothing. Objects of any other class stay names with attributes.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -34,9 +36,9 @@ struct PickleValue {
     kGlobal,   // integer: a TorchGlobal
     kStorage,  // integer: index into Pickle::storages
     kTensor,   // integer: index into Pickle::tensors
+    kObject,   // text: the class or function that would make it; items: attributes, as of a dict
   };
   Kind kind = Kind::kNone;
-  bool is_ordered_dict = false;  // of a kDict: may carry attributes such as _metadata
   int64_t integer = 0;
   double real = 0.0;
   std::string_view text{};
@@ -64,6 +66,7 @@ struct Pickle {
   std::deque<PickleValue> values;        // grows without holding everything twice
   std::vector<PickledStorage> storages;  // keys are unique
   std::vector<PickledTensor> tensors;
+  std::set<std::string, std::less<>> classes;  // that objects name
   ValueIndex root = 0;
 };
 
@@ -81,11 +84,14 @@ struct NamedTensor {
 
 // The tensors in the order of the pickle, with unique names. Where the outermost dict is a training
 // checkpoint, that is, exactly one of its keys `model_state_dict`, `state_dict` and `model` holds a
-// dict with tensors, only that dict counts and names start there. Other values are passed over.
+// dict with tensors, only that dict counts and names start there; not so beside an average of the
+// same weights (is_average), or where `is_whole`. Other values, and the states of
+// optimizers, are passed over.
 // Containers may share parts, and tensors elements; what all names together stand for is bounded by
 // the size of the pickle and of the storages. Throws InputError; `where` says in its messages which
 // file this is.
-std::vector<NamedTensor> named_tensors(const Pickle& pickle, const std::string& where);
+std::vector<NamedTensor> named_tensors(const Pickle& pickle, const std::string& where,
+                                       bool is_whole = false);
 
 // Integers, floats, booleans ("true") and strings of the outermost dict by their key, and those of
 // the dicts directly inside it as "model_args.n_head" and "itos.0": what training programs keep

@@ -31,8 +31,11 @@ constexpr uint64_t kUnusedBytesMax = uint64_t{1} << 20;
 
 class ArchiveReader {
  public:
-  ArchiveReader(std::span<const std::byte> file, const std::string& file_name)
-      : file_name_(file_name), archive_(file, file_name), prefix_(find_prefix()) {}
+  ArchiveReader(std::span<const std::byte> file, const std::string& file_name, bool is_whole)
+      : file_name_(file_name),
+        is_whole_(is_whole),
+        archive_(file, file_name),
+        prefix_(find_prefix()) {}
 
   CheckpointContents run() {
     check_format();
@@ -51,7 +54,7 @@ class ArchiveReader {
     const std::unique_ptr<std::byte[]> bytes = archive_.read(pickle_name, member);
     const std::string where = fmt::format("{}, data.pkl", quote(file_name_));
     const Pickle pickle = unpickle({bytes.get(), member.bytes}, where);
-    const std::vector<NamedTensor> names = named_tensors(pickle, where);
+    const std::vector<NamedTensor> names = named_tensors(pickle, where, is_whole_);
     CheckpointContents contents = read_tensors(pickle, names);
     contents.metadata = plain_values(pickle, where);
     return contents;
@@ -68,9 +71,9 @@ class ArchiveReader {
                                          ? std::string_view(name)
                                          : std::string_view(name).substr(slash + 1);
       refuse_if(inner == "constants.pkl" || inner.starts_with("code/"),
-                "{} is a TorchScript archive, which holds code and is not read: load it with "
-                "torch.jit.load and save the weights with torch.save(model.state_dict(), path)",
-                quote(file_name_));
+                "{} is a TorchScript archive, whose code is not read: export the model that it was "
+                "made of. {}",
+                quote(file_name_), kExportAdvice);
       if (inner != "data.pkl" || slash == std::string::npos) continue;
       refuse_if(!prefix.empty(), "{}: two members are named data.pkl: expected one",
                 quote(file_name_));
@@ -170,14 +173,16 @@ class ArchiveReader {
   }
 
   const std::string& file_name_;
+  const bool is_whole_;
   ZipArchive archive_;
   std::string prefix_;
 };
 
 }  // namespace
 
-CheckpointContents read_pytorch_zip(std::span<const std::byte> file, const std::string& file_name) {
-  return ArchiveReader(file, file_name).run();
+CheckpointContents read_pytorch_zip(std::span<const std::byte> file, const std::string& file_name,
+                                    bool is_whole) {
+  return ArchiveReader(file, file_name, is_whole).run();
 }
 
 }  // namespace arenite::convert
@@ -186,7 +191,8 @@ CheckpointContents read_pytorch_zip(std::span<const std::byte> file, const std::
 
 namespace arenite::convert {
 
-CheckpointContents read_pytorch_zip(std::span<const std::byte>, const std::string& file_name) {
+CheckpointContents read_pytorch_zip(std::span<const std::byte>, const std::string& file_name,
+                                    bool) {
   throw InputError(
       "{} is a zip archive of torch.save, and this build lacks libzip: convert the file to "
       "safetensors, or build the converter with libzip",

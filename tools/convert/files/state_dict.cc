@@ -17,6 +17,8 @@ namespace {
 using Kind = PickleValue::Kind;
 
 constexpr size_t kNameCharactersMax = 4096;
+constexpr size_t kOptimizerItemsMax = 32;  // keys and values
+constexpr size_t kAverageDepth = 3;        // {"ema": {"shadow": {name: tensor}}}
 constexpr std::string_view kStateDictKeys[] = {"model_state_dict", "state_dict", "model"};
 
 bool is_container(Kind kind) {
@@ -62,19 +64,57 @@ bool is_dict_with_tensors(const Pickle& pickle, const PickleValue& value) {
   return false;
 }
 
+// Whether a tensor is in `value` or a few containers deeper. `seen` are those that were looked
+// into.
+bool holds_tensors(const Pickle& pickle, ValueIndex index, size_t depth,
+                   std::set<ValueIndex>& seen) {
+  const PickleValue& value = pickle.values[index];
+  if (value.kind == Kind::kTensor) return true;
+  if (depth == 0 || !is_container(value.kind) || !seen.insert(index).second) return false;
+  return std::ranges::any_of(
+      value.items, [&](ValueIndex item) { return holds_tensors(pickle, item, depth - 1, seen); });
+}
+
+bool has_key(const Pickle& pickle, const PickleValue& value, std::string_view key) {
+  for (size_t i = 0; i < value.items.size(); i += 2) {
+    const PickleValue& found = pickle.values[value.items[i]];
+    if (found.kind == Kind::kString && found.text == key) return true;
+  }
+  return false;
+}
+
+// What torch.save(model) keeps of a torch.nn.Module: its attributes, but not its code.
+bool is_module(const Pickle& pickle, const PickleValue& value) {
+  return value.kind == Kind::kObject && has_key(pickle, value, "_parameters");
+}
+
+bool is_optimizer(const Pickle& pickle, const PickleValue& value) {
+  return value.kind == Kind::kDict && value.items.size() <= kOptimizerItemsMax &&
+         has_key(pickle, value, "state") && has_key(pickle, value, "param_groups");
+}
+
+[[noreturn]] void refuse_module(const PickleValue& module, const std::string& where) {
+  throw InputError("{}: it holds a pickled module, of class {}, whose code is not in the file. {}",
+                   where, quote(module.text), kExportAdvice);
+}
+
 // The value below which all names start: the state dict of a training checkpoint, or the root.
-ValueIndex find_state_dict(const Pickle& pickle) {
+ValueIndex find_state_dict(const Pickle& pickle, const std::string& where) {
   const PickleValue& root = pickle.values[pickle.root];
+  if (is_module(pickle, root)) refuse_module(root, where);
   if (root.kind != Kind::kDict) return pickle.root;
   std::vector<ValueIndex> found;
   std::set<ValueIndex> without_tensors;  // looked through once, however often they stand there
+  std::set<ValueIndex> seen;
   for (size_t i = 0; i < root.items.size() && found.size() < 2; i += 2) {
     const PickleValue& key = pickle.values[root.items[i]];
     const ValueIndex value = root.items[i + 1];
-    if (key.kind != Kind::kString || without_tensors.contains(value) ||
-        std::count(std::begin(kStateDictKeys), std::end(kStateDictKeys), key.text) == 0) {
-      continue;
+    if (key.kind != Kind::kString || without_tensors.contains(value)) continue;
+    if (is_average(key.text) && holds_tensors(pickle, value, kAverageDepth, seen)) {
+      return pickle.root;
     }
+    if (std::ranges::count(kStateDictKeys, key.text) == 0) continue;
+    if (is_module(pickle, pickle.values[value])) refuse_module(pickle.values[value], where);
     if (is_dict_with_tensors(pickle, pickle.values[value])) {
       found.push_back(value);
     } else {
@@ -107,9 +147,18 @@ class Walk {
       budget_.take_value();
       path_.resize(path_characters);
       const PickleValue& value = pickle_.values[container.items[is_dict ? i + 1 : i]];
-      if (value.kind != Kind::kTensor && !is_container(value.kind)) continue;
+      const bool is_unread =
+          value.kind == Kind::kObject && value.text.find("_rebuild_") != std::string_view::npos;
+      if (value.kind != Kind::kTensor && !is_unread && !is_container(value.kind)) continue;
+      if (is_optimizer(pickle_, value)) continue;
       const PickleValue position = {.kind = Kind::kInt, .integer = static_cast<int64_t>(i)};
       extend_path(is_dict ? pickle_.values[container.items[i]] : position);
+      if (is_unread) {
+        throw InputError(
+            "{}: tensor {} is of a kind that is not read ({}): save it again as a plain one, as "
+            "tensor.to_dense(), .dequantize() or .float() gives it",
+            where_, quote(path_), value.text);
+      }
       is_container(value.kind) ? walk(value) : add(value);
     }
     --depth_;
@@ -168,7 +217,8 @@ std::vector<std::pair<std::string, ValueIndex>> add_plain_values(
     if ((key.kind != Kind::kString && !is_number) || key.text.size() > kNameCharactersMax) continue;
     const bool is_plain = value.kind == Kind::kInt || value.kind == Kind::kFloat ||
                           value.kind == Kind::kBool || value.kind == Kind::kString;
-    if (!is_plain && value.kind != Kind::kDict) continue;
+    const bool has_items = value.kind == Kind::kDict || value.kind == Kind::kObject;
+    if (!is_plain && !has_items) continue;
     const std::string name =
         prefix + (is_number ? fmt::format("{}", key.integer) : std::string(key.text));
     budget.take_name(name.size());
@@ -179,7 +229,7 @@ std::vector<std::pair<std::string, ValueIndex>> add_plain_values(
       budget.take_name(value.text.size());
       values[name] = value.text;
     }
-    if (value.kind == Kind::kDict) inner.emplace_back(name + ".", items[i + 1]);
+    if (has_items) inner.emplace_back(name + ".", items[i + 1]);
   }
   return inner;
 }
@@ -223,10 +273,12 @@ std::map<std::string, std::string> plain_values(const Pickle& pickle, const std:
   return values;
 }
 
-std::vector<NamedTensor> named_tensors(const Pickle& pickle, const std::string& where) {
+std::vector<NamedTensor> named_tensors(const Pickle& pickle, const std::string& where,
+                                       bool is_whole) {
   std::vector<NamedTensor> found;
   const PickleValue& root = pickle.values[pickle.root];
-  if (is_container(root.kind)) found = Walk(pickle, where).run(find_state_dict(pickle));
+  const ValueIndex start = is_whole ? pickle.root : find_state_dict(pickle, where);
+  if (is_container(root.kind)) found = Walk(pickle, where).run(start);
   refuse_if(found.empty(),
             "{} holds {} and no named tensor: expected a dict of tensors; save one with "
             "torch.save(model.state_dict(), path)",

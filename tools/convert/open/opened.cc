@@ -6,6 +6,7 @@
 #include <cctype>
 #include <cstring>
 #include <iterator>
+#include <ranges>
 #include <set>
 #include <span>
 #include <string_view>
@@ -27,10 +28,13 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr size_t kCheckpointsNamed = 8;  // in a message
+constexpr size_t kKeysNamed = 8;         // in a message
 constexpr size_t kHubNameBytesMax = 96;
 constexpr std::string_view kAdapterTensors = "base_model.model.";  // peft's names begin so
 
 constexpr const char* kConfig = "config.json";
+constexpr const char* kMetaConfig = "params.json";
+constexpr std::string_view kMetaTokens = "tok_embeddings.weight";
 constexpr const char* kModules = "modules.json";               // of sentence-transformers
 constexpr const char* kAdapterConfig = "adapter_config.json";  // of peft
 constexpr const char* kWeightFiles[] = {"model.safetensors", "model.safetensors.index.json",
@@ -108,7 +112,7 @@ bool is_model_file(std::span<const std::byte> bytes) {
 }
 
 // A file that is not JSON.
-void open_file(const fs::path& file, Opened& opened) {
+void open_file(const fs::path& file, Opened& opened, bool is_whole) {
   FileMap map(file);
   if (is_model_file(map.bytes())) {
     throw InputError("{} is a converted model already: 'arenite repack' packs it for other targets",
@@ -127,23 +131,23 @@ void open_file(const fs::path& file, Opened& opened) {
     opened.exported = std::make_shared<const FileMap>(std::move(map));
   } else {
     const auto checkpoint =
-        std::make_shared<const Checkpoint>(Checkpoint::read(file, std::move(map)));
+        std::make_shared<const Checkpoint>(Checkpoint::read(file, std::move(map), is_whole));
     opened.tensors.add(checkpoint);
     opened.values = checkpoint->metadata();
   }
 }
 
-void open_weights(const fs::path& file, Opened& opened) {
+void open_weights(const fs::path& file, Opened& opened, bool is_whole) {
   opened.tensors = TensorStore(file.string());
-  if (file.extension() != ".json") return open_file(file, opened);
+  if (file.extension() != ".json") return open_file(file, opened, is_whole);
   for (const auto& [shard, names] : read_index(file)) {
     add_shard(file, shard, names, opened.tensors);
   }
 }
 
-void open_folder(Opened& opened) {
+void open_folder(Opened& opened, bool is_whole) {
   for (const char* name : kWeightFiles) {
-    if (is_there(opened.folder / name)) return open_weights(opened.folder / name, opened);
+    if (is_there(opened.folder / name)) return open_weights(opened.folder / name, opened, is_whole);
   }
   opened.tensors = TensorStore(opened.folder.string());
   if (is_there(opened.folder / kModules)) return;
@@ -248,6 +252,85 @@ std::string adapter_class(const json& config) {
       adapter_class(config), folder.string());
 }
 
+using Shapes = std::multiset<std::vector<uint64_t>>;
+
+// The shapes of matrices by the first part of their names that differs: "net.model", "net.ema".
+std::map<std::string, Shapes> matrices_by_part(const TensorStore& tensors) {
+  std::map<std::string, Shapes> parts;
+  for (size_t common = 0; !tensors.tensors().empty();) {
+    parts.clear();
+    for (const StoredTensor& tensor : tensors.tensors()) {
+      Shapes& shapes = parts[tensor.name.substr(0, tensor.name.find('.', common))];
+      if (tensor.shape.size() > 1) shapes.insert(tensor.shape);
+    }
+    const std::string& first = parts.begin()->first;
+    if (parts.size() > 1 || first == tensors.tensors()[0].name) break;
+    common = first.size() + 1;
+  }
+  return parts;
+}
+
+bool are_alike(const Shapes& a, const Shapes& b) {
+  return !a.empty() && a.size() <= 2 * b.size() && b.size() <= 2 * a.size() &&
+         (std::ranges::includes(a, b) || std::ranges::includes(b, a));
+}
+
+// Leaves the tensors below `key`. Without one, throws InputError where there is an average of
+// others, as nobody says which of the two is the model.
+void choose_weights(TensorStore& tensors, const std::string& key) {
+  const std::map<std::string, Shapes> parts = matrices_by_part(tensors);
+  if (!key.empty()) {
+    TensorStore chosen = tensors.below(key);
+    if (chosen.tensors().empty()) {
+      throw InputError("{}: --state-dict {}: no tensor has this key: expected one of {}",
+                       quote(tensors.source()), key,
+                       fmt::join(std::views::keys(parts) | std::views::take(kKeysNamed), ", "));
+    }
+    tensors = std::move(chosen);
+    return;
+  }
+  for (const auto& [average, shapes] : parts) {
+    if (!is_average(std::string_view(average).substr(average.rfind('.') + 1))) continue;
+    for (const auto& [other, others] : parts) {
+      if (other == average || !are_alike(shapes, others)) continue;
+      throw InputError(
+          "{} holds the same weights twice, below {} and {}: say which are the model's, with "
+          "--state-dict {} or --state-dict {}",
+          quote(tensors.source()), quote(other), quote(average), other, average);
+    }
+  }
+}
+
+// What Meta's programs call their config, in the words of config.json. A field that is not known
+// could ask for anything.
+json meta_config(const fs::path& file) {
+  constexpr const char* kKept[] = {"dim",        "n_layers", "n_heads",
+                                   "n_kv_heads", "norm_eps", "rope_theta"};
+  constexpr const char* kOfTraining[] = {"multiple_of", "ffn_dim_multiplier", "max_batch_size",
+                                         "max_seq_len"};
+  ConfigFields fields(read_json_object(file), quote(file.string()));
+  const json params = read_json_object(file);
+  json config = {{"activation", "silu"}, {"norm_first", true}};
+  for (const char* field : kKept) {
+    if (fields.has(field)) config[field] = params[field];
+    fields.pass_over(field);
+  }
+  fields.pass_over(kOfTraining);  // the shapes say what the first two make
+  fields.pass_over("vocab_size");
+  if (fields.has("vocab_size") && !fields.equals("vocab_size", -1)) {
+    config["vocab_size"] = params["vocab_size"];
+  }
+  if (fields.flag("use_scaled_rope", false)) {  // Source: the reference code of Llama 3.1
+    config["rope_scaling"] = {{"rope_type", "llama3"},
+                              {"factor", fields.positive("rope_scaling_factor", 8.0)},
+                              {"low_freq_factor", 1.0},
+                              {"high_freq_factor", fields.positive("rope_high_freq_factor", 4.0)},
+                              {"original_max_position_embeddings", 8192}};
+  }
+  fields.finish();
+  return config;
+}
+
 bool is_adapter(const TensorStore& tensors) {
   return !tensors.tensors().empty() &&
          std::ranges::all_of(tensors.tensors(), [](const StoredTensor& tensor) {
@@ -266,12 +349,12 @@ std::string Opened::model_type() const {
 }
 
 ConfigFields Opened::config_fields() const {
-  const fs::path file = folder / kConfig;
+  const fs::path file = folder / config_name;
   if (!config) throw InputError("{} is missing: {} needs it", quote(file.string()), where());
   return {*config, quote(file.string())};
 }
 
-Opened open_model(const fs::path& path) {
+Opened open_model(const fs::path& path, const std::string& state_dict) {
   Opened opened;
   opened.path = path;
   if (!is_there(path)) {
@@ -280,15 +363,23 @@ Opened open_model(const fs::path& path) {
   }
   if (fs::is_directory(path)) {
     const fs::path file = only_checkpoint(path);
-    if (!file.empty()) return open_model(file);
+    if (!file.empty()) return open_model(file, state_dict);
   }
   opened.folder = fs::is_directory(path) ? path : path.parent_path();
   const bool is_whole_folder = opened.is_folder() || path.filename() == kConfig;
-  if (!is_whole_folder) open_weights(path, opened);
+  if (!is_whole_folder) open_weights(path, opened, !state_dict.empty());
   if (opened.gguf || opened.llama2c || opened.exported)
     return opened;  // these say all of it themselves
   if (is_there(opened.folder / kConfig)) opened.config = read_json_object(opened.folder / kConfig);
-  if (is_whole_folder) open_folder(opened);
+  if (is_whole_folder) open_folder(opened, !state_dict.empty());
+  if (!state_dict.empty() || opened.model_type().empty()) {
+    choose_weights(opened.tensors, state_dict);
+  }
+  const fs::path params = opened.folder / kMetaConfig;
+  if (!opened.config && opened.tensors.find(kMetaTokens) != nullptr && is_there(params)) {
+    opened.config = meta_config(params);
+    opened.config_name = kMetaConfig;
+  }
   if (is_adapter(opened.tensors)) refuse_adapter(path, opened.folder);
   opened.has_adapter = is_whole_folder && is_there(opened.folder / kAdapterConfig);
   return opened;

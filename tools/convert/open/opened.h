@@ -41,6 +41,7 @@ struct Opened {
   std::filesystem::path folder;          // where the config, the tokenizer and shards are
   TensorStore tensors{""};               // none for a folder that only names folders with weights
   std::optional<nlohmann::json> config;  // config.json of that folder, an object
+  const char* config_name = "config.json";    // or params.json, in the words of a config
   std::map<std::string, std::string> values;  // beside the weights of a single file, as plain text
   std::shared_ptr<const GgufFile> gguf;       // where it is one
   std::optional<Llama2cHeader> llama2c;       // where it is one
@@ -61,8 +62,9 @@ struct Opened {
 // A folder with weights, with .npy files, or with a modules.json; a config.json, or the index of
 // shards; a safetensors, PyTorch, GGUF, llama2.c or .npy file, or an exported program: told apart
 // by content. A folder's weights are the first of model.safetensors, pytorch_model.bin, each whole
-// or in shards, and model.pt. Throws InputError.
-Opened open_model(const std::filesystem::path& path);
+// or in shards, and model.pt. `state_dict` is the key of those that count; empty: all, unless some
+// are an average of others. Throws InputError.
+Opened open_model(const std::filesystem::path& path, const std::string& state_dict = "");
 
 // ---- llama2.c ----
 

@@ -50,6 +50,9 @@ struct ModelOptions {
   // Of two programs: the second one's input that is the first one's output, where several may be.
   std::string encoded{};
 
+  // The key of the weights, in a file that holds an average of them, too: "model_ema".
+  std::string state_dict{};
+
   // Of a single attention module.
   std::optional<std::string> module{};  // which one of several: its prefix in the checkpoint
   uint32_t features = 0;                // width of the input, where there are no weights; 0: unsaid

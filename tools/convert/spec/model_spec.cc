@@ -153,6 +153,7 @@ void refuse_options_of_unsaid(const ModelOptions& options, const std::string& wh
   if (options.activation) given.emplace_back("--activation");
   if (options.norm_first) given.emplace_back(*options.norm_first ? "--norm-first" : "--norm-last");
   if (options.pooling) given.emplace_back("--pooling");
+  if (!options.state_dict.empty()) given.emplace_back("--state-dict");
   if (options.module) given.emplace_back("--module");
   if (options.features != 0) given.emplace_back("--features");
   if (options.mask_ones) given.emplace_back("--mask-ones");

@@ -100,31 +100,6 @@ void apply_yarn(RopeSpec& rope, ConfigFields& scaling, double theta, double posi
   rope.magnitude = scaling.positive("attention_factor", is_weighted ? weighted : growth(1.0));
 }
 
-void apply_scaling(RopeSpec& rope, ConfigFields& scaling, double theta, double positions_max,
-                   const std::optional<double>& outer_original) {
-  const std::string type = rope_type(scaling);
-  const double original_positions =
-      outer_original.value_or(scaling.positive("original_max_position_embeddings", positions_max));
-  scaling.pass_over("original_max_position_embeddings");
-  if (type == "linear") {
-    scale_linear(rope, scaling.positive("factor"));
-  } else if (type == "llama3") {
-    apply_llama3(rope, scaling, original_positions);
-  } else if (type == "yarn") {
-    apply_yarn(rope, scaling, theta, positions_max, original_positions);
-  } else if (type == "dynamic") {
-    scaling.pass_over("factor");  // which begins to count where the positions of the model end
-  } else if (type == "default") {
-    scaling.expect("factor", 1.0, "the type of scaling is 'default', which has none");
-  } else {
-    throw InputError(
-        "{}: RoPE scaling of type {} is not supported: expected 'default', 'linear', 'dynamic', "
-        "'llama3' or 'yarn'",
-        scaling.where(), quote(type));
-  }
-  scaling.finish();
-}
-
 // The object with the fields about RoPE; nullopt: there is none.
 std::optional<ConfigFields> scaling_fields(ConfigFields& config) {
   std::optional<ConfigFields> scaling = config.object("rope_scaling");
@@ -181,6 +156,31 @@ RopeSpec plain_rope(uint32_t rotary_dim, double theta, const std::string& where)
 
 void scale_linear(RopeSpec& rope, double factor) {
   for (double& frequency : rope.inverse_frequencies) frequency /= factor;
+}
+
+void apply_scaling(RopeSpec& rope, ConfigFields& scaling, double theta, double positions_max,
+                   const std::optional<double>& outer_original) {
+  const std::string type = rope_type(scaling);
+  const double original_positions =
+      outer_original.value_or(scaling.positive("original_max_position_embeddings", positions_max));
+  scaling.pass_over("original_max_position_embeddings");
+  if (type == "linear") {
+    scale_linear(rope, scaling.positive("factor"));
+  } else if (type == "llama3") {
+    apply_llama3(rope, scaling, original_positions);
+  } else if (type == "yarn") {
+    apply_yarn(rope, scaling, theta, positions_max, original_positions);
+  } else if (type == "dynamic") {
+    scaling.pass_over("factor");  // which begins to count where the positions of the model end
+  } else if (type == "default") {
+    scaling.expect("factor", 1.0, "the type of scaling is 'default', which has none");
+  } else {
+    throw InputError(
+        "{}: RoPE scaling of type {} is not supported: expected 'default', 'linear', 'dynamic', "
+        "'llama3' or 'yarn'",
+        scaling.where(), quote(type));
+  }
+  scaling.finish();
 }
 
 RopeSpec read_hf_rope(ConfigFields& config, const TransformerSpec& spec, const RopeFields& names) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,11 @@ RopeSpec plain_rope(uint32_t rotary_dim, double theta, const std::string& where)
 // Positions count 1/factor each. Source: "Extending Context Window of Large Language Models via
 // Positional Interpolation" (Chen et al. 2023).
 void scale_linear(RopeSpec& rope, double factor);
+
+// What `scaling`, the fields of a rope_scaling, asks for. Throws InputError for a kind other than
+// default, linear, dynamic, llama3 and yarn.
+void apply_scaling(RopeSpec& rope, ConfigFields& scaling, double theta, double positions_max,
+                   const std::optional<double>& outer_original = {});
 
 // How a family of Hugging Face configs calls these fields; they may also stand in rope_parameters.
 // Where several are there they must agree, as programs save older names beside newer ones.

@@ -4,10 +4,16 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <algorithm>
+#include <cmath>
+#include <initializer_list>
+#include <iterator>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <stdexcept>
+#include <type_traits>
+#include <variant>
 
 #include "convert/files/error.h"
 #include "convert/graph/node_traits.h"
@@ -23,6 +29,7 @@ namespace arenite::convert {
 namespace {
 
 constexpr const char* kOutputRule = "output";  // what people call the matrix of the logits
+constexpr const char* kEmbeddingRule = "embedding";
 
 // Whether all of `part` stands in `name`, from dot to dot.
 bool has_part(const std::string& name, const std::string& part) {
@@ -40,49 +47,146 @@ TensorType type_that_fits(TensorType wanted, uint32_t inputs) {
   return wanted;
 }
 
-// Calls take(name, weight, storage) for each matrix that may have a type of its own.
+// Calls take(name, weight, storage, value) for each matrix that may have a type of its own.
 template <typename AnyGraph, typename Take>
 void for_each_matrix(AnyGraph& graph, const Take& take) {
   for (const ValueId value : graph.order()) {
     const std::string& name = graph.node(value).name;
     if (auto* linear = graph.template as<LinearNode>(value)) {
-      for (auto& part : linear->parts) take(name, part.linear.weight, part.storage);
+      for (auto& part : linear->parts) take(name, part.linear.weight, part.storage, value);
     } else if (auto* embedding = graph.template as<EmbeddingNode>(value);
                embedding && embedding->tokens) {
-      take(name, *embedding->tokens, embedding->storage);
+      take(name, *embedding->tokens, embedding->storage, value);
     }
   }
 }
 
-bool is_of(const WeightRule& rule, const std::string& name, const WeightRef& weight) {
-  const bool is_output = rule.name == kOutputRule && name == "logits";
-  return is_output || rule.name == name || rule.name == weight.name;
+// What matrices do in a graph, whatever their author calls them.
+class Roles {
+ public:
+  explicit Roles(const Graph& graph) : graph_(graph) {
+    for (const ValueId value : graph.order()) {
+      if (const auto* embedding = graph.as<EmbeddingNode>(value)) {
+        if (embedding->tokens) roles_[value].insert(kEmbeddingRule);
+      } else if (graph.as<AttentionNode>(value) != nullptr) {
+        constexpr const char* kInputs[] = {"query", "key", "value"};
+        const std::vector<ValueId>& inputs = graph.node(value).inputs;
+        for (size_t i = 0; inputs.size() > 1 && i < std::size(kInputs); ++i) {
+          for (const ValueId linear : sources(inputs[i])) add(linear, {"attention", kInputs[i]});
+        }
+      } else if (graph.as<LinearNode>(value) != nullptr) {
+        add_reader(value);
+      }
+    }
+    for (const ValueId linear : sources(graph.output)) roles_[linear] = {kOutputRule};
+  }
+
+  bool has(ValueId value, const std::string& role) const {
+    const auto found = roles_.find(value);
+    return found != roles_.end() && found->second.contains(role);
+  }
+
+  // Whether there is a number of each token of the vocabulary.
+  bool gives_logits(ValueId value) const {
+    return has(value, kOutputRule) &&
+           std::ranges::any_of(graph_.inputs, [&](const GraphInput& input) {
+             return input.vocab_size != 0 && input.vocab_size == graph_.width(value);
+           });
+  }
+
+ private:
+  void add(ValueId value, std::initializer_list<const char*> roles) {
+    if (graph_.as<LinearNode>(value) != nullptr) roles_[value].insert(roles.begin(), roles.end());
+  }
+
+  // A layer that reads what attention gives, or the hidden columns of an MLP.
+  void add_reader(ValueId value) {
+    for (const ValueId source : sources(graph_.node(value).inputs[0])) {
+      if (graph_.as<AttentionNode>(source) != nullptr) add(value, {"attention"});
+      const auto* const product = graph_.as<MultiplyNode>(source);
+      const auto* const function = graph_.as<ActivationNode>(source);
+      if (product == nullptr && function == nullptr) continue;
+      bool is_ffn = false;
+      for (const ValueId factor : graph_.node(source).inputs) {
+        const bool is_gate = product != nullptr && graph_.as<ActivationNode>(factor) != nullptr;
+        const ValueId before = is_gate ? graph_.node(factor).inputs[0] : factor;
+        for (const ValueId linear : sources(before)) {
+          if (graph_.as<LinearNode>(linear) == nullptr) continue;
+          add(linear, {"ffn", is_gate ? "gate" : "up"});
+          is_ffn = true;
+        }
+      }
+      if (is_ffn) add(value, {"ffn", "down"});
+    }
+  }
+
+  // The nodes whose columns are in `value`, as they are or one by one in another order and size.
+  std::set<ValueId> sources(ValueId value) const {
+    std::set<ValueId> found, seen;
+    std::vector<ValueId> next = {value};
+    while (!next.empty()) {
+      const ValueId at = next.back();
+      next.pop_back();
+      if (!seen.insert(at).second) continue;
+      const bool is_passed = std::visit(
+          [](const auto& body) {
+            using Body = std::decay_t<decltype(body)>;
+            return std::is_same_v<Body, NormNode> || std::is_same_v<Body, RotateNode> ||
+                   std::is_same_v<Body, PermuteNode> || std::is_same_v<Body, ScaleNode> ||
+                   std::is_same_v<Body, SliceNode> || std::is_same_v<Body, ConcatNode> ||
+                   std::is_same_v<Body, SelectNode>;
+          },
+          graph_.node(at).body);
+      if (!is_passed) found.insert(at);
+      const std::vector<ValueId>& inputs = graph_.node(at).inputs;
+      if (is_passed) next.insert(next.end(), inputs.begin(), inputs.end());
+    }
+    return found;
+  }
+
+  const Graph& graph_;
+  std::map<ValueId, std::set<std::string>> roles_;
+};
+
+// Whether a rule is about this matrix alone, by its name or as the model's embedding or output.
+bool is_of(const WeightRule& rule, const std::string& name, const WeightRef& weight, ValueId value,
+           const Roles& roles) {
+  if (rule.name == name || rule.name == weight.name) return true;
+  if (rule.name != kOutputRule && rule.name != kEmbeddingRule) return false;
+  return roles.has(value, rule.name) &&
+         (rule.name == kEmbeddingRule || !rule.is_usual || roles.gives_logits(value));
 }
 
 // Calls take(name, storage) for each matrix that a rule is about. Throws InputError where it is
 // about none and should be.
 template <typename AnyGraph, typename Take>
 void for_each_match(const WeightRule& rule, AnyGraph& graph, const Take& take) {
+  const Roles roles(graph);
   bool is_name = false;
   bool is_part = false;
-  for_each_matrix(graph, [&](const std::string& name, const WeightRef& weight, const Storage&) {
-    is_name = is_name || is_of(rule, name, weight);
-    is_part = is_part || has_part(name, rule.name);
-  });
+  bool is_role = false;
+  std::vector<std::string> names;
+  for_each_matrix(
+      graph, [&](const std::string& name, const WeightRef& weight, const Storage&, ValueId value) {
+        is_name = is_name || is_of(rule, name, weight, value, roles);
+        is_part = is_part || has_part(name, rule.name);
+        is_role = is_role || roles.has(value, rule.name);
+        names.push_back(name);
+      });
   if (!is_name && rule.is_usual) return;
-  if (!is_name && !is_part) {
-    std::vector<std::string> names;
-    for_each_matrix(graph, [&](const std::string& name, const WeightRef&, const Storage&) {
-      names.push_back(name);
-    });
+  if (!is_name && !is_part && !is_role) {
     throw InputError(
-        "--keep: no matrix of weights has the name {} or that as a part of its name: "
-        "there are {}",
+        "--keep: no matrix of weights has the name {} or that as a part of its name, or is one: "
+        "there are {}; or embedding, output, attention, query, key, value, ffn, gate, up, down",
         quote(rule.name), fmt::join(names, ", "));
   }
-  for_each_matrix(graph, [&](const std::string& name, const WeightRef& weight, auto& storage) {
-    if (is_name ? is_of(rule, name, weight) : has_part(name, rule.name)) take(name, storage);
-  });
+  for_each_matrix(
+      graph, [&](const std::string& name, const WeightRef& weight, auto& storage, ValueId value) {
+        const bool fits = is_name   ? is_of(rule, name, weight, value, roles)
+                          : is_part ? has_part(name, rule.name)
+                                    : roles.has(value, rule.name);
+        if (fits) take(name, storage);
+      });
 }
 
 // From what the checkpoint has on.
@@ -111,7 +215,7 @@ std::vector<WeightRule> parse_weight_rules(const std::string& text, TensorType t
   if (text == "none") return {};
   if (text.empty()) {
     if (type != TensorType::kQ4) return {};
-    return {{kOutputRule, TensorType::kQ8, true}, {"embedding", TensorType::kQ8, true}};
+    return {{kOutputRule, TensorType::kQ8, true}, {kEmbeddingRule, TensorType::kQ8, true}};
   }
   std::vector<WeightRule> rules;
   for (size_t begin = 0; begin <= text.size();) {
@@ -133,29 +237,73 @@ std::vector<FreeMatrix> free_matrices(const Graph& graph, const std::vector<Weig
                    [&](const std::string& name, const Storage&) { said.insert(name); });
   }
   std::vector<FreeMatrix> matrices;
-  for_each_matrix(graph, [&](const std::string& name, const WeightRef& weight, const Storage&) {
-    if (!said.contains(name)) matrices.push_back({name, types_of(weight)});
-  });
+  for_each_matrix(graph,
+                  [&](const std::string& name, const WeightRef& weight, const Storage&, ValueId) {
+                    if (!said.contains(name)) matrices.push_back({name, types_of(weight)});
+                  });
   return matrices;
 }
 
-std::vector<TypeFallback> choose_types(Graph& graph, const WeightRules& rules) {
-  for_each_matrix(graph, [&](const std::string&, const WeightRef&, Storage& storage) {
-    storage.type = rules.type;
+namespace {
+
+// Numbers that float32 may have rounded in another order, of the largest in a row.
+constexpr float kSameNumber = 0x1p-22f;
+
+// The integers and scales that `weight` is made of, if all of it is.
+std::optional<QuantizedMatrix> integers_of(const WeightRef& weight, TensorType type) {
+  if (type_that_fits(type, weight.columns) != type) return std::nullopt;
+  const std::vector<float> values = weight.load();
+  QuantizedMatrix all{.type = type, .rows = 0, .columns = weight.columns};
+  for (size_t begin = 0; begin < values.size(); begin += weight.columns) {
+    const auto row = std::span(values).subspan(begin, weight.columns);
+    const QuantizedMatrix integers = quantize(row, 1, weight.columns, type);
+    const std::vector<float> found = dequantize(integers);
+    float largest = 0.0f;
+    for (const float value : row) largest = std::max(largest, std::fabs(value));
+    for (size_t i = 0; i < row.size(); ++i) {
+      if (!(std::fabs(found[i] - row[i]) <= kSameNumber * largest)) return std::nullopt;
+    }
+    all.append(integers);
+  }
+  return all;
+}
+
+}  // namespace
+
+void find_integers(Graph& graph) {
+  for_each_matrix(graph, [](const std::string&, WeightRef& weight, const Storage&, ValueId) {
+    if (weight.load_quantized) return;
+    for (const TensorType type : {TensorType::kQ8, TensorType::kQ4}) {
+      std::optional<QuantizedMatrix> integers = integers_of(weight, type);
+      if (!integers) continue;
+      weight.quantized = {type,
+                          type == TensorType::kQ8 ? "int8 of the program" : "int4 of the program"};
+      weight.load_quantized = [kept = std::move(*integers)] { return kept; };
+      return;
+    }
   });
+}
+
+std::vector<TypeFallback> choose_types(Graph& graph, const WeightRules& rules) {
+  for_each_matrix(graph,
+                  [&](const std::string&, const WeightRef& weight, Storage& storage, ValueId) {
+                    const bool keeps = rules.keeps_integers && offers(weight, TensorType::kW8);
+                    storage.type = keeps ? TensorType::kW8 : rules.type;
+                  });
   for (const WeightRule& rule : rules.keep) {
     for_each_match(rule, graph,
                    [&](const std::string&, Storage& storage) { storage.type = rule.type; });
   }
   std::vector<TypeFallback> fallbacks;
-  for_each_matrix(graph, [&](const std::string& name, const WeightRef& weight, Storage& storage) {
-    const TensorType wanted = storage.type;
-    storage.type = type_that_fits(wanted, weight.columns);
-    storage.is_taken_over = offers(weight, storage.type);
-    if (storage.type != wanted) {
-      fallbacks.push_back({name, weight.columns, wanted, storage.type});
-    }
-  });
+  for_each_matrix(graph,
+                  [&](const std::string& name, const WeightRef& weight, Storage& storage, ValueId) {
+                    const TensorType wanted = storage.type;
+                    storage.type = type_that_fits(wanted, weight.columns);
+                    storage.is_taken_over = offers(weight, storage.type);
+                    if (storage.type != wanted) {
+                      fallbacks.push_back({name, weight.columns, wanted, storage.type});
+                    }
+                  });
   return fallbacks;
 }
 

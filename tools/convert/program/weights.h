@@ -12,8 +12,9 @@
 namespace arenite::convert {
 
 // The matrix of this name has this type, in the graph ("0.down"; "output" is that of the logits) or
-// in the checkpoint; where there is none of that name, all that have it as a part of theirs, from
-// dot to dot ("down").
+// in the checkpoint; "output" and "embedding" are also those of the graph, whatever their names.
+// Where there is none of that name, all that have it as a part of theirs, from dot to dot ("down"),
+// or that are one by the graph.
 struct WeightRule {
   std::string name;
   TensorType type = TensorType::kF32;
@@ -24,6 +25,8 @@ struct WeightRule {
 struct WeightRules {
   TensorType type = TensorType::kF32;  // of all others
   std::vector<WeightRule> keep{};      // the last one that fits counts
+  // Nobody asked for float32: what a program has as int8 stays so, in w8.
+  bool keeps_integers = false;
 };
 
 // A matrix that could not have the type it was to have.
@@ -50,6 +53,10 @@ struct FreeMatrix {
 
 // Those of a graph before all passes. Throws InputError for a rule that fits no matrix.
 std::vector<FreeMatrix> free_matrices(const Graph& graph, const std::vector<WeightRule>& rules);
+
+// Finds the matrices that are integers times a scale of each row or block, as a program computes
+// them of what training left, so that their types can be taken over.
+void find_integers(Graph& graph);
 
 // Decides the type of each matrix of weights. Comes before all passes, since weights of different
 // types are never joined. Throws InputError for a rule that fits no matrix.

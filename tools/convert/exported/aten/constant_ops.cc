@@ -209,10 +209,72 @@ Results matrix_function(const Call& call, const MatrixFunction& row, OpBudget& b
   return {Array::real(shape, std::move(values), ElementType::kF64).to(given.type())};
 }
 
+// ---- weights that training left rounded ----
+
+enum class Rounds { kTo, kFrom, kBoth };  // to whole numbers, from these, or there and back
+
+struct Rounding {
+  std::string_view op;
+  Rounds rounds;
+  const char* self;
+  const char* scales;
+  const char* zero_points;
+};
+constexpr Rounding kRoundings[] = {
+    {"quantized_decomposed.quantize_per_tensor", Rounds::kTo, "input", "scale", "zero_point"},
+    {"quantized_decomposed.quantize_per_channel", Rounds::kTo, "input", "scales", "zero_points"},
+    {"quantized_decomposed.dequantize_per_tensor", Rounds::kFrom, "input", "scale", "zero_point"},
+    {"quantized_decomposed.dequantize_per_channel", Rounds::kFrom, "input", "scales",
+     "zero_points"},
+    {"fake_quantize_per_tensor_affine", Rounds::kBoth, "self", "scale", "zero_point"},
+    {"fake_quantize_per_channel_affine", Rounds::kBoth, "self", "scale", "zero_point"},
+    {"fake_quantize_per_tensor_affine_cachemask", Rounds::kBoth, "self", "scale", "zero_point"},
+    {"fake_quantize_per_channel_affine_cachemask", Rounds::kBoth, "self", "scale", "zero_point"}};
+
+// One number for all of `shape`, or one for each index of an axis.
+Array::Reals of_channels(const Call& call, const char* name, const Shape& shape) {
+  const Array given =
+      call.has(name) ? operand(call, name).array : Array::real({}, Array::Reals{0.0});
+  Shape spread(shape.size(), 1);
+  if (given.elements() != 1) {
+    const size_t axis = call.dimension("axis", 0, shape.size());
+    spread[axis] = static_cast<int64_t>(given.elements());
+  }
+  return stretched(given.with_shape(spread), shape).to_reals();
+}
+
+// In float32, as PyTorch's kernels compute it.
+Results rounded(const Call& call, const Rounding& row) {
+  const Array& self = call.array(row.self);
+  const Array::Reals scales = of_channels(call, row.scales, self.shape());
+  const Array::Reals zeros = of_channels(call, row.zero_points, self.shape());
+  const auto least = static_cast<float>(call.integer("quant_min"));
+  const auto most = static_cast<float>(call.integer("quant_max"));
+  Array::Reals values = self.to_reals();
+  for (size_t i = 0; i < values.size(); ++i) {
+    const auto scale = static_cast<float>(scales[i]), zero = static_cast<float>(zeros[i]);
+    auto value = static_cast<float>(values[i]);
+    if (row.rounds != Rounds::kFrom) {
+      value = std::clamp(std::nearbyint(value * (1.0f / scale)) + zero, least, most);
+    }
+    values[i] = row.rounds == Rounds::kTo ? value : (value - zero) * scale;
+  }
+  const ElementType to = row.rounds == Rounds::kBoth ? self.type()
+                         : row.rounds == Rounds::kTo
+                             ? call.type("dtype").value_or(ElementType::kI8)
+                             : call.type("out_dtype").value_or(ElementType::kF32);
+  Results results = {Array::real(self.shape(), std::move(values), ElementType::kF64).to(to)};
+  if (row.op.ends_with("cachemask")) {  // for gradients alone
+    results.push_back(Array::boolean(self.shape(), Array::Bools(self.elements(), 1)));
+  }
+  return results;
+}
+
 }  // namespace
 
 OpRules constant_rules() {
   OpRules rules;
+  add_rows(rules, kRoundings, rounded);
   for (const MatrixFunction& row : kMatrixFunctions) {
     rules[row.op] = [&row](const Call& call, OpBudget& budget) {
       return matrix_function(call, row, budget);

@@ -363,6 +363,12 @@ Results comparison(const Call& call, const Comparison& row) {
   return {Array::boolean(shape, bools)};
 }
 
+// By a number of bits that there are none of, PyTorch shifts all out.
+int64_t shifted_left(int64_t a, int64_t by) {
+  return by < 0 || by > 63 ? 0 : wrapping(bits(a) << by);
+}
+int64_t shifted_right(int64_t a, int64_t by) { return a >> (by < 0 || by > 63 ? 63 : by); }
+
 struct Logic {
   std::string_view op;
   int64_t (*of)(int64_t, int64_t);
@@ -373,7 +379,9 @@ constexpr Logic kLogic[] = {{"logical_and", [](int64_t a, int64_t b) { return a 
                             {"logical_xor", [](int64_t a, int64_t b) { return a ^ b; }},
                             {"bitwise_and", [](int64_t a, int64_t b) { return a & b; }},
                             {"bitwise_or", [](int64_t a, int64_t b) { return a | b; }},
-                            {"bitwise_xor", [](int64_t a, int64_t b) { return a ^ b; }}};
+                            {"bitwise_xor", [](int64_t a, int64_t b) { return a ^ b; }},
+                            {"bitwise_left_shift", shifted_left},
+                            {"bitwise_right_shift", shifted_right}};
 
 Results logic(const Call& call, const Logic& row) {
   Operand a = operand(call, "self"), b = operand(call, "other");

@@ -195,6 +195,8 @@ const std::vector<OtherNames>& other_names() {
       {"lt", {"less"}},
       {"le", {"less_equal"}},
       {"bitwise_and", {"__and__"}},
+      {"bitwise_left_shift", {"__lshift__"}},
+      {"bitwise_right_shift", {"__rshift__"}},
       {"bitwise_or", {"__or__"}},
       {"bitwise_xor", {"__xor__"}},
       {"clamp", {"clamp_min", "clamp_max", "clip"}},

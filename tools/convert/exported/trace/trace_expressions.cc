@@ -68,6 +68,9 @@ constexpr NoOp kNoOps[] = {
     {{"fft", "stft", "istft"},
      "the runtime has no Fourier transform: write it as a product with a constant matrix if it is "
      "one of a row, and not of several tokens"},
+    {{"quantized_decomposed.", "fake_quantize", "_fake_quantize", "torchao.", "quantize_per"},
+     "it rounds numbers that depend on the input: export the model with rounded weights alone, "
+     "which are kept as they are, and pass --weights q8 to round what they are multiplied with"},
     {{"kl_div", "binary_cross_entropy"},
      "it computes a loss: let the model give out what it compares, and compare that in your "
      "program"},

@@ -4,6 +4,7 @@
 #include "convert/gguf/gguf_file.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <iterator>
 #include <string>
@@ -210,7 +211,7 @@ class GgufDecoder {
     const std::vector<double> factors =
         tensors_.vector("rope_freqs.weight", rotary_dim / 2, Presence::kIfStored);
     for (size_t i = 0; i < factors.size(); ++i) {
-      if (!(factors[i] > 0.0)) {
+      if (!(factors[i] > 0.0) || !std::isnormal(static_cast<float>(factors[i]))) {
         throw InputError(
             "{}: 'rope_freqs.weight' has the value {} at index {}: expected more than "
             "0",

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <cassert>
+#include <cfloat>
 #include <cmath>
 #include <cstring>
 #include <set>
@@ -497,10 +498,20 @@ void check_format_limits(const Program& program) {
               list.count, list.what, list.count_max);
   }
   for (const ProgramOp& op : program.ops) {
-    for (const float number : op.body.reals) {
-      if (std::isfinite(number)) continue;
-      throw InputError("{} computes with the number {}: expected finite ones", quote(op.name),
-                       number);
+    for (uint32_t i = 0; i < format::kOpReals; ++i) {
+      const format::RealRow& row = format::row_of(op.body.kind).reals[i];
+      const float number = op.body.reals[i];
+      const bool is_positive = row.type == format::RealType::kPositive;
+      const bool is_cap = op.body.kind == format::OpKind::kAttention;
+      // Not all CPUs have numbers below the least normal one.
+      if (!is_positive && number == 0.0f) continue;
+      if (std::isnormal(number) && (number > 0.0f || !is_positive) &&
+          (!is_cap || is_soft_cap(number))) {
+        continue;
+      }
+      throw InputError("{} computes with the number {} ({}): expected {}{:.3g} to {:.3g}",
+                       quote(op.name), number, static_cast<const char*>(row.field),
+                       is_positive ? "" : "0, or ", FLT_MIN, FLT_MAX);
     }
     if (op.body.kind != format::OpKind::kActivation) continue;
     const float parameter = op.body.reals[format::ActivationOp::kParameter];

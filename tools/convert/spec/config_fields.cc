@@ -101,9 +101,11 @@ uint32_t ConfigFields::count(const std::string& name, std::optional<uint32_t> fa
 double ConfigFields::positive(const std::string& name, std::optional<double> fallback) {
   const json* value = take(name, !fallback);
   if (value == nullptr) return *fallback;
+  // What float32 rounds to 0 or infinity is neither to the runtime's ops; nor have all CPUs the
+  // numbers below the least normal one.
   if (!value->is_number() || !(value->get<double>() > 0.0) ||
-      !std::isfinite(value->get<double>())) {
-    refuse_form(name, "expected a number above 0");
+      !std::isnormal(static_cast<float>(value->get<double>()))) {
+    refuse_form(name, "expected a number above 0, of 1.2e-38 to 3.4e+38");
   }
   return value->get<double>();
 }

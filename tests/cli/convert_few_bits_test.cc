@@ -136,6 +136,41 @@ TEST_F(ConvertFewBits, FallsBackWhereRowsAreNoWholeBlocks) {
       {"input is q8: its rows of 16 are no multiple of 32", "weights are rounded one by one"}));
 }
 
+// Weights that a program computes of integers are kept as these, and give what PyTorch gives.
+TEST_F(ConvertFewBits, IntegersOfAProgramStayIntegers) {
+  const std::filesystem::path folder = convert_fixture("exported");
+  for (const std::string name : {"int8", "int4", "fake_int8"}) {
+    SCOPED_TRACE(name);
+    const std::string model = (folder / (name + ".pt2")).string();
+    const std::string expect = (folder / (name + "_input.npy")).string() + "," +
+                               (folder / (name + "_expected.npy")).string();
+    const std::string kept = path("kept.arn");
+    const std::string floats = path("floats.arn");
+    EXPECT_TRUE(ends(run_arenite({"convert", model, "-o", kept, "--expect", expect}), kDone,
+                     {"taken over", "w8"}));
+    EXPECT_TRUE(
+        ends(run_arenite({"convert", model, "-o", floats, "--weights", "f32", "--expect", expect}),
+             kDone));
+    EXPECT_LT(std::filesystem::file_size(kept) + 3 * 2048, std::filesystem::file_size(floats));
+  }
+  EXPECT_TRUE(
+      ends(run_arenite({"convert", (folder / "rounds_inputs.pt2").string(), "-o", path("a.arn")}),
+           kBadInput, {"it rounds numbers that depend on the input"}));
+}
+
+// Whatever the author calls them, the matrix of the logits and the table of tokens are those.
+TEST_F(ConvertFewBits, RolesComeFromTheGraph) {
+  const std::string model = (convert_fixture("exported") / "fake_int8.pt2").string();
+  const auto keeps = [&](const std::string& rule) {
+    return run_arenite({"convert", model, "-o", path("a.arn"), "--weights", "q8", "--keep", rule});
+  };
+  for (const char* rule : {"output=f32", "embedding=f32", "attention=f32", "query=f32", "ffn=f32",
+                           "up=f32", "down=f32"}) {
+    EXPECT_TRUE(ends(keeps(rule), kDone)) << rule;
+  }
+  EXPECT_TRUE(ends(keeps("gate=f32"), kBadInput, {"or embedding, output, attention"}));
+}
+
 TEST_F(ConvertFewBits, RefusesRulesAndTypesThatMeanNothing) {
   EXPECT_TRUE(ends(convert({"--weights", "q5"}), kBadUsage, {"q5", "q4"}));
   EXPECT_TRUE(ends(convert({"--weights", "q4", "--keep", "nosuch=q8"}), kBadInput,

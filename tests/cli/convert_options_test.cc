@@ -231,8 +231,105 @@ TEST_F(ConvertOptions, FoldersOfHuggingFaceAreComparedToo) {
   std::filesystem::remove(output());
   write_ids(folder_, "5,", {3, 1, 4, 1, 6});
   EXPECT_TRUE(ends(convert(folder, {"--expect", x + "," + y}), kBadInput,
-                   {"outputs differ", "what the model's own config says"}));
+                   {"outputs differ", "what the author's own file says"}));
   EXPECT_FALSE(has_written());
+}
+
+// A Namespace, an object of a class whose code is not there, scalars of NumPy, a path, sets, dates,
+// and the state of an optimizer lie beside the weights, whose dict is of a class of its own.
+TEST_F(ConvertOptions, WhatTrainingLeavesBesideWeightsIsPassedOver) {
+  const std::string expect =
+      fixture("nanogpt_relu", "x.npy") + "," + fixture("nanogpt_relu", "y.npy");
+  EXPECT_TRUE(ends(convert(fixture("nanogpt_relu", "training.pt"), {"--expect", expect}), kDone,
+                   {"number of heads 2, from", "'args'", "place of norms first, from", "'config'",
+                    "as the author's model gave it"}));
+  EXPECT_TRUE(ends(convert(fixture("nanogpt_relu", "lightning.ckpt"),
+                           {"--activation", "relu", "--norm-first", "--expect", expect}),
+                   kDone,
+                   {"'criterion.weight' is of the training, not of the model",
+                    "'train_acc.total' is of the training"}));
+}
+
+TEST_F(ConvertOptions, AnAverageBesideTheWeightsIsAskedFor) {
+  const std::string file = fixture("nanogpt_relu", "average.pt");
+  const Words expect = {"--expect",
+                        fixture("nanogpt_relu", "x.npy") + "," + fixture("nanogpt_relu", "y.npy")};
+  EXPECT_TRUE(ends(convert(file, kNanoGpt), kBadInput,
+                   {"the same weights twice", "--state-dict model or --state-dict model_ema"}));
+  EXPECT_TRUE(ends(convert(file, kNanoGpt + expect + Words{"--state-dict", "model"}), kDone,
+                   {"--state-dict model"}));
+  EXPECT_TRUE(ends(convert(file, kNanoGpt + expect + Words{"--state-dict", "model_ema"}), kBadInput,
+                   {"outputs differ"}));
+  EXPECT_TRUE(ends(convert(file, kNanoGpt + Words{"--state-dict", "best"}), kBadInput,
+                   {"no tensor has this key", "model, model_ema"}));
+}
+
+TEST_F(ConvertOptions, ParametersBesideMetasCheckpointAreRead) {
+  const std::filesystem::path from = convert_fixture("named") / "meta_llama";
+  const std::string model = (folder_.path() / "consolidated.safetensors").string();
+  std::filesystem::copy_file(from / "model.safetensors", model);
+  const Words options = {"--context", "16", "--expect",
+                         (from / "x.npy").string() + "," + (from / "y.npy").string()};
+  folder_.write("params.json",
+                R"({"dim": 8, "n_heads": 2, "n_layers": 2, "norm_eps": 1e-5, "vocab_size": -1,)"
+                R"( "multiple_of": 4, "rope_theta": 10000.0})");
+  EXPECT_TRUE(ends(convert(model, options), kDone,
+                   {"number of heads 2, from", "params.json'", "norms' epsilon 1e-05, from"}));
+  folder_.write("params.json", R"({"dim": 8, "n_heads": 2, "n_layers": 2, "norm_eps": 1e-5,)"
+                               R"( "use_scaled_rope": true, "rope_scaling_factor": 32})");
+  EXPECT_TRUE(ends(convert(model, {"--context", "16"}), kDone, {"scaling of rotations, from"}));
+  folder_.write("params.json", R"({"dim": 8, "n_heads": 2, "quantization_args": {"a": 1}})");
+  EXPECT_TRUE(ends(convert(model, options), kBadInput, {"params.json", "quantization_args"}));
+}
+
+TEST_F(ConvertOptions, ModelsOfOtherFrameworksAreSentToTorchExport) {
+  const auto refused = [&](const std::string& file, const char* what) {
+    return ends(convert(file), kBadInput,
+                {what, "dynamic_shapes=({1: auto},)", "torch.export.Dim.AUTO"});
+  };
+  EXPECT_TRUE(refused(folder_.write("a.bin", std::string("\x08\x08\x12\x07pytorch", 11)).string(),
+                      "is an ONNX model"));
+  EXPECT_TRUE(refused(folder_.write("a.tflite", std::string("\x1c\0\0\0TFL3", 8)).string(),
+                      "is a TensorFlow Lite model"));
+  EXPECT_TRUE(refused(convert_fixture("torchscript.pt").string(), "is a TorchScript archive"));
+  EXPECT_TRUE(refused(convert_fixture("whole_module.pt").string(),
+                      "a pickled module, of class 'torch.nn.modules.linear.Linear'"));
+}
+
+TEST_F(ConvertOptions, NamesOfClassesComeFromAConfigOrAFile) {
+  const std::string model = (folder_.path() / "model.pt2").string();
+  std::filesystem::copy_file(convert_fixture("exported") / "int8.pt2", model);
+  std::string names, ids;
+  for (int i = 0; i < 11; ++i) {
+    names += fmt::format("class {}\n", i);
+    ids += fmt::format(R"({}"{}": "kind {}")", i == 0 ? "" : ", ", i, i);
+  }
+  EXPECT_TRUE(ends(convert(model, {"--labels", folder_.write("names.txt", names).string()}), kDone,
+                   {"--labels"}));
+  EXPECT_NE(read_bytes(output()).find("class 10"), std::string::npos);
+  folder_.write("config.json", R"({"id2label": {)" + ids + "}}");
+  EXPECT_TRUE(ends(convert(model), kDone, {"names of classes, from", "config.json'"}));
+  EXPECT_NE(read_bytes(output()).find("kind 10"), std::string::npos);
+  folder_.write("config.json", R"({"id2label": {"0": "a", "1": "b"}})");
+  EXPECT_TRUE(ends(convert(model), kDone, {"has 2, and the program gives out 11 numbers"}));
+  EXPECT_TRUE(ends(convert(model, {"--labels", folder_.write("one.txt", "a\n").string()}),
+                   kBadInput, {"1 labels", "11 numbers"}));
+}
+
+TEST_F(ConvertOptions, ExpectAllowsForTheTypeThatTheAuthorComputesIn) {
+  const auto file = [](const std::string& name) {
+    return (convert_fixture("exported") / name).string();
+  };
+  const std::string expect = file("bfloat16_input.npy") + "," + file("bfloat16_expected.npy");
+  EXPECT_TRUE(ends(convert(file("bfloat16.pt2"), {"--expect", expect}), kDone));
+  EXPECT_TRUE(ends(convert(file("bfloat16.pt2"),
+                           {"--expect", file("int8_input.npy") + "," + file("int8_expected.npy")}),
+                   kBadInput, {"expected 0.03125 of that at most", "the author's own file says"}));
+}
+
+TEST_F(ConvertOptions, NumbersThatTheFormatDoesNotTakeAreNamed) {
+  EXPECT_TRUE(ends(convert(fixture("nanogpt_relu"), kNanoGpt + Words{"--epsilon", "1e-42"}),
+                   kBadInput, {"norm", "ops.epsilon", "1.18e-38"}));
 }
 
 TEST_F(ConvertOptions, NormsLastIsNormsFirstDenied) {

@@ -6,6 +6,7 @@
 
 #include "arenite/tokenizer.h"
 #include "cli/arguments.h"
+#include "cli/sound_file.h"
 #include "cli/texts.h"
 #include "cli/thread_pool.h"
 #include "convert/check/model_input.h"
@@ -169,7 +170,7 @@ void classify_windows(const ClassifyArguments& arguments, const ModelFile& file,
                               convert::quote(file.name()));
   }
   const Model& model = file.model();
-  const convert::NpyArray array = convert::NpyArray::read(arguments.input);
+  const convert::NpyArray array = read_features(arguments.input, model, 0);
   convert::require_context(array, convert::token_axes(array, model, "--input"), model, "--input");
   const convert::ModelInput input = convert::read_model_input(array, model, "--input");
   const size_t window = input.features.size() / input.sequences;

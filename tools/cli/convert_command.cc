@@ -22,12 +22,14 @@ struct ConvertArguments {
   std::filesystem::path decoder;  // of two programs the second
   std::filesystem::path output;
   std::filesystem::path tokenizer;
+  std::filesystem::path labels;
   std::string sound;
   convert::ModelOptions model;
   // Files of the inputs, and last that of the outputs which the author's model gave for them.
   std::vector<std::string> expect;
   std::vector<std::string> expect_lengths;  // of each sequence of the inputs
   std::string weights = "f32";
+  bool has_weights = false;  // they were asked for
   std::string keep;
   TensorType kv_cache = TensorType::kF32;
   std::vector<std::string> calibrate;  // of each input
@@ -146,6 +148,10 @@ void add_answers(CLI::App& command, convert::ModelOptions& model) {
 void add_choices_of_model(CLI::App& command, convert::ModelOptions& model) {
   command.add_option("--module", model.module,
                      "Prefix of the module to convert, where a checkpoint has several");
+  command
+      .add_option("--state-dict", model.state_dict,
+                  "Key of the weights in a checkpoint that holds several, such as an average")
+      ->type_name("KEY");
   add_number(command, "--features", model.features,
              "Width of the input, for a module of a mask alone", 1, kFeaturesMax);
   add_choice(command, "--mask-ones", model.mask_ones, kMaskOnes,
@@ -181,6 +187,9 @@ void add_convert_options(CLI::App& command, ConvertArguments& arguments) {
              "Longest sequence, in positions: a model's own, or less", 1, kContextMax);
   add_file(command, "--tokenizer", arguments.tokenizer,
            "Its file, if not beside the checkpoint; or none");
+  add_file(command, "--labels", arguments.labels,
+           "Names of the classes, a line each, or the id2label of a config.json, which is read by "
+           "itself where it stands beside the checkpoint");
   command
       .add_option("--sound", arguments.sound, "How features are made of it: 'arenite help sound'")
       ->type_name("WORDS");
@@ -201,6 +210,7 @@ void add_convert_options(CLI::App& command, ConvertArguments& arguments) {
           "--weights", arguments.weights,
           "f32; int8, small (w8) or fast (q8); int4 (q4); or auto: see 'arenite help weights'")
       ->check(CLI::IsMember({"f32", "w8", "q8", "q4", kAuto}))
+      ->each([&arguments](const std::string&) { arguments.has_weights = true; })
       ->capture_default_str();
   command.add_option("--keep", arguments.keep,
                      "NAME=TYPE,...: other types for some matrices, by name or part of a name; or "
@@ -233,8 +243,8 @@ void add_convert_options(CLI::App& command, ConvertArguments& arguments) {
   put_in_group(
       command, kStateDictGroup,
       {"--activation", "--norm-first", "--norm-last", "--causal", "--bidirectional", "--window",
-       "--embedding-scale", "--scale", "--epsilon", "--rope-theta", "--module", "--features",
-       "--mask-ones", "--functions", "--encoded", "--output-index", "--any-length"});
+       "--embedding-scale", "--scale", "--epsilon", "--rope-theta", "--state-dict", "--module",
+       "--features", "--mask-ones", "--functions", "--encoded", "--output-index", "--any-length"});
   put_in_group(command, kWeightGroup, {"--keep", "--calibrate"});
 }
 
@@ -301,12 +311,13 @@ convert::ConvertOptions convert_options(const ConvertArguments& arguments) {
   return {model,
           arguments.tokenizer,
           arguments.without_passes,
-          {type, convert::parse_weight_rules(arguments.keep, type)},
+          {type, convert::parse_weight_rules(arguments.keep, type), !arguments.has_weights},
           budget,
           calibration_of(arguments),
           arguments.kv_cache,
           arguments.decoder,
           author_files(arguments),
+          arguments.labels,
           arguments.sound};
 }
 

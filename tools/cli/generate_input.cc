@@ -3,6 +3,7 @@
 
 #include <bit>
 
+#include "cli/sound_file.h"
 #include "cli/texts.h"
 #include "convert/check/check_session.h"
 #include "convert/files/error.h"
@@ -154,7 +155,7 @@ Fed read_encoder_inputs(const GenerateInputOptions& options, const ModelFile& fi
   const auto files = convert::files_of_inputs(options.inputs, model, "--input", sources);
   for (uint32_t i = 0; i < model.inputs(); ++i) {
     if ((sources >> i & 1) == 0) continue;
-    const convert::NpyArray array = convert::NpyArray::read(files[i]);
+    const convert::NpyArray array = read_features(files[i], model, i);
     convert::require_context(array, convert::token_axes(array, model, "--input", i), model,
                              "--input", i);
     fed.inputs[i] = convert::read_model_input(array, model, "--input", i);

@@ -175,9 +175,7 @@ convert::ModelInput RunInput::sequence(const Model& model, uint32_t index) const
 }
 
 RunInput read_run_input(const InputFiles& files, const Model& model, const std::string& name) {
-  RunInput input = {files.number, is_sound_file(files.file)
-                                      ? read_sound(files.file, model, files.number)
-                                      : convert::NpyArray::read(files.file)};
+  RunInput input = {files.number, read_features(files.file, model, files.number)};
   input.axes = convert::token_axes(input.array, model, "--input", files.number);
   convert::require_context(input.array, input.axes, model, "--input", files.number);
   input.lengths.assign(input.axes.sequences, input.axes.tokens);

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <vector>
 
+#include "cli/process.h"
 #include "convert/check/check_session.h"
 #include "convert/files/error.h"
 #include "convert/program/program.h"
@@ -81,10 +82,36 @@ std::vector<float> samples_of(const SoundData& sound) {
   return samples;
 }
 
+// Puts zeros after a sound that is too short. One that is too long for a model of a fixed length is
+// cut off where features depend on the whole sound, as Whisper's extractor does.
+void fit_length(const SoundNumbers& numbers, const InputInfo& input, uint32_t frames_per_token,
+                const std::string& name, std::vector<float>& samples) {
+  if (input.tokens_min < 2) return;
+  const size_t given = samples.size();
+  const uint64_t least = uint64_t{input.tokens_min} * frames_per_token;
+  const uint64_t whole = least * numbers.hop;
+  const bool is_fixed = input.tokens_min == input.positions_max;
+  if (is_fixed && numbers.frames(whole) == least &&
+      (samples.size() < whole || numbers.needs_whole_sound())) {
+    samples.resize(static_cast<size_t>(whole));
+  }
+  while (numbers.frames(samples.size()) < least) samples.resize(samples.size() + numbers.hop);
+  if (samples.size() == given) return;
+  const auto seconds = [&](size_t count) { return static_cast<double>(count) / numbers.rate; };
+  print_error("{}: {:.2f} s of sound, {} to {:.2f} s, which the model takes\n", name,
+              seconds(given), samples.size() < given ? "cut off" : "with silence after it",
+              seconds(samples.size()));
+}
+
 }  // namespace
 
 bool is_sound_file(const std::filesystem::path& file) {
   return file.extension() == ".wav" || file.extension() == ".raw";
+}
+
+convert::NpyArray read_features(const std::filesystem::path& file, const Model& model,
+                                uint32_t input) {
+  return is_sound_file(file) ? read_sound(file, model, input) : convert::NpyArray::read(file);
 }
 
 convert::NpyArray read_sound(const std::filesystem::path& file, const Model& model,
@@ -116,10 +143,7 @@ convert::NpyArray read_sound(const std::filesystem::path& file, const Model& mod
   std::vector<float> samples = samples_of(sound);
   const uint32_t width = reader.slot(reader.input_slot()).width;
   const uint32_t frames_per_token = width / numbers.features();
-  const uint64_t least = uint64_t{model.tokens_min()} * frames_per_token;
-  while (model.tokens_min() > 1 && numbers.frames(samples.size()) < least) {
-    samples.resize(samples.size() + numbers.hop);
-  }
+  fit_length(numbers, model.input(input), frames_per_token, name, samples);
   const uint64_t frames = numbers.frames(samples.size());
   const uint64_t tokens = frames / frames_per_token;
   if (tokens == 0) {

@@ -8,8 +8,11 @@
 
 #include "convert/check/check_session.h"
 #include "convert/check/pack_model.h"
+#include "convert/families/hf_models.h"
 #include "convert/files/error.h"
 #include "convert/files/input_limits.h"
+#include "convert/files/json_file.h"
+#include "convert/files/memory.h"
 #include "convert/files/npy.h"
 #include "convert/files/progress.h"
 #include "convert/passes/passes.h"
@@ -23,6 +26,9 @@ namespace {
 // Above this share of the largest output the conversion itself is wrong.
 constexpr double kModelErrorMax = 1e-3;
 constexpr double kModuleErrorMax = 1e-4;
+
+// Roundings of a type that the author computes in, one after the other.
+constexpr double kDigitsOfAuthor = 8.0;
 
 // Of the larger matrices, which make up nearly all of a model.
 uint64_t weights_of(const TransformerSpec& spec) {
@@ -91,11 +97,87 @@ void refuse_context_of_images(const Graph& graph, const std::string& path) {
             path, graph.axes[0].rows);
 }
 
+// How far the outputs of a program that rounds to fewer digits than float32 may be off: some of
+// its last digits, which its layers add up.
+double author_difference_max(const ExportedProgram& program) {
+  double largest = kAuthorDifferenceMax;
+  for (const Call& node : program.nodes) {
+    for (const uint32_t value : node.outputs) {
+      const ElementType type = program.values[value].type;
+      if (type == ElementType::kF16) largest = std::max(largest, kDigitsOfAuthor * 0x1p-11);
+      if (type == ElementType::kBF16) largest = std::max(largest, kDigitsOfAuthor * 0x1p-8);
+    }
+  }
+  return largest;
+}
+
+// Whether a program computes weights of integers, as what trains for few bits leaves it.
+bool has_integer_weights(const ExportedProgram& program) {
+  return std::ranges::any_of(
+             program.nodes,
+             [&](const Call& node) { return node.op.find("quantize") != std::string::npos; }) ||
+         std::ranges::any_of(program.inputs, [&](const ExportedInput& input) {
+           const ExportedValue& value = program.values[input.value];
+           return input.kind != InputKind::kUser && value.sizes.size() > 1 &&
+                  (value.type == ElementType::kI8 || value.type == ElementType::kU8);
+         });
+}
+
+// The names of the columns that the graph gives out: lines, or JSON with an id2label.
+std::vector<std::string> read_label_file(const std::filesystem::path& file, uint32_t columns) {
+  const FileMap map(file);
+  std::string_view text = map.text();
+  std::vector<std::string> labels;
+  const size_t begin = text.find_first_not_of(" \t\r\n");
+  if (begin != std::string_view::npos && text[begin] == '{') {
+    nlohmann::json object = read_json_object(file);
+    if (!object.contains("id2label")) object = {{"id2label", object}};
+    ConfigFields fields(object, quote(file.string()));
+    return read_labels(fields, columns);
+  }
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (!line.empty()) labels.emplace_back(line);
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  refuse_if(labels.size() != columns,
+            "{}: it names {} labels, a line each, and the model gives out {} numbers: expected as "
+            "many",
+            quote(file.string()), labels.size(), columns);
+  return labels;
+}
+
+// Names of classes that no program has: those of `options`, or of a config beside it.
+void name_columns(Recognised& model, const std::filesystem::path& path,
+                  const ConvertOptions& options) {
+  const uint32_t columns = model.graph.width(model.graph.output);
+  if (!options.labels.empty()) {
+    model.graph.labels = read_label_file(options.labels, columns);
+    model.account.given.push_back(fmt::format("--labels {}", options.labels.string()));
+    return;
+  }
+  const std::filesystem::path config = path.parent_path() / "config.json";
+  if (!std::holds_alternative<ExportedModel>(model.facts) || !is_there(config)) return;
+  const nlohmann::json object = read_json_object(config);
+  const auto labels = object.find("id2label");
+  if (labels == object.end() || !labels->is_object()) return;
+  if (labels->size() != columns) {
+    model.account.assumed.push_back(
+        fmt::format("no names of classes: {} has {}, and the program gives out {} numbers",
+                    quote(config.string()), labels->size(), columns));
+    return;
+  }
+  model.graph.labels = read_label_file(config, columns);
+  model.account.given.push_back(fmt::format("names of classes, from {}", quote(config.string())));
+}
+
 // The model at `path`, which is to give the outputs that `options` name.
 Recognised recognise_at(const std::filesystem::path& path, const ConvertOptions& options) {
   ModelOptions source = options.source;
   source.sound_rate = rate_alone(options.sound);
-  Opened opened = open_model(path);
+  Opened opened = open_model(path, source.state_dict);
   report_progress("recognising");
   for (const AuthorFiles& files : options.expect) {
     if (!files.more_inputs.empty()) continue;  // their lengths prove nothing of each other's
@@ -105,6 +187,9 @@ Recognised recognise_at(const std::filesystem::path& path, const ConvertOptions&
   refuse_if(options.decoder.empty() && !options.source.encoded.empty(),
             "{}: --encoded names an input of a second program: give that, too",
             quote(path.string()));
+  if (!source.state_dict.empty()) {
+    read.account.given.push_back(fmt::format("--state-dict {}", source.state_dict));
+  }
   if (auto* const exported = std::get_if<ExportedModel>(&read.facts)) {
     if (!options.decoder.empty()) {
       Recognised second = recognise(open_model(options.decoder), options.source);
@@ -174,6 +259,7 @@ Conversion convert_model(const std::filesystem::path& path, const std::string& n
   Conversion conversion;
   report_progress("reading");
   conversion.model = recognise_at(path, options);
+  name_columns(conversion.model, path, options);
   conversion.account = conversion.model.account;
   const std::string quoted = quote(path.string());
   if (auto* spec = std::get_if<TransformerSpec>(&conversion.model.facts)) {
@@ -185,6 +271,8 @@ Conversion convert_model(const std::filesystem::path& path, const std::string& n
   if (options.source.context != 0) refuse_context_of_images(conversion.graph, quoted);
   if (const ExportedModel* exported = conversion.exported()) {
     conversion.evaluated = exported->evaluated;
+    conversion.author_difference_max = author_difference_max(*exported->program);
+    if (has_integer_weights(*exported->program)) find_integers(conversion.graph);
   }
   const std::optional<TokenizerSpec> tokenizer = tokenizer_of(conversion, options, quoted);
   const std::optional<SoundTable> sound =

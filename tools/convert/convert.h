@@ -53,6 +53,7 @@ struct ConvertOptions {
   std::filesystem::path decoder{};
   // For which lengths an exported program is the model is found out from these.
   std::vector<AuthorFiles> expect{};
+  std::filesystem::path labels{};  // names of what it gives out; empty: those beside the model
   std::string sound{};  // how features are made of sound (parse_sound); empty: nobody says
 };
 

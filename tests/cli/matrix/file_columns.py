@@ -36,7 +36,7 @@ columns_with("convert", converted, {
     "--causal": ["--causal"], "--window": ["--window", 96],
     "--embedding-scale": ["--embedding-scale", 1], "--scale": ["--scale", 8 ** -0.5],
     "--epsilon": ["--epsilon", "1e-5"], "--rope-theta": ["--rope-theta", 10000],
-    "--module": ["--module", "model"],
+    "--module": ["--module", "model"], "--state-dict": ["--state-dict", "model"],
     "--features": ["--features", 32], "--mask-ones": ["--mask-ones", "hidden"],
     "--activation": ["--activation", "silu"], "--target": ["--target", "all"],
     "--max-arena": ["--max-arena", 10 ** 7]})
@@ -79,6 +79,19 @@ def convert_encoded(row):
 @column("convert --kv")
 def convert_kv(row):
     converted(row, "--kv", "int8", tolerance=row.tolerance_with("int8"))
+
+
+@column("convert --labels")
+def convert_labels(row):
+    """Each number that the model gives out has a name."""
+    row.convert()
+    count = row.json("inspect", row.other)["model"]["functions"][-1]["output_features"]
+    names = row.folder / "labels.txt"
+    names.write_text("".join(f"name {i}\n" for i in range(count)))
+    converted(row, "--labels", names)
+    require(b"name 0" in row.other.read_bytes(), "no names")
+    names.write_text("name 0\n" * (count + 1))
+    require(refuses(lambda: row.convert("--labels", names), "labels"), "one more is taken, too")
 
 
 @column("convert --expect")

@@ -111,6 +111,8 @@ REFUSALS = {
     "x": (2, "--norm-first excludes --norm-last"),
     "p": (1, "--pooling is for encoders, and this is a decoder"),
     "q": (1, "pooling 'mean' was asked for, but the model has"),
+    "s": (1, "--state-dict model: no tensor has this key"),
+    "o": (1, "1 tensors are missing"),
     "u": (1, "no attention module found"),
     "g": (1, "there is no module 'model'; choose one with --module PREFIX"),
     "h": (1, "these tensors are not part of it"),
@@ -231,6 +233,10 @@ convert --context
     +  +  +  +  +  +  z  z  z  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 convert --tokenizer
     m  +  t  t  +  +  t  t  t  t  +  +  t  t  +  +  t  +  t  +  +  +  +  +  t
+convert --labels
+    +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
+convert --state-dict
+    +  +  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  e  o  s  s  s  s  e
 convert --sound
     +  r  +  +  r  r  l  l  l  +  r  r  +  +  r  r  +  r  +  r  r  r  r  r  +
 convert --target

@@ -357,7 +357,7 @@ std::string basis_of(const Account& account) {
     text += fmt::format("\n  assumed: {}", fmt::join(account.assumed, "; "));
   }
   if (!text.empty()) return " One of these may be wrong:" + text + "\n";
-  return " All that the conversion rests on is what the model's own config says.";
+  return " All that the conversion rests on is what the author's own file says.";
 }
 
 }  // namespace
@@ -409,12 +409,13 @@ AuthorCheck check_against_author(const ConvertedModel& conversion, const AuthorF
     check.difference_in_few_bits = of_file;
   }
   refuse_if(
-      !(check.largest_difference <= kAuthorDifferenceMax * check.largest_value),
+      !(check.largest_difference <= conversion.author_difference_max * check.largest_value),
       "{}: the converted model is not the one that gave {}: outputs differ by up to {:.2e}, and "
-      "the largest of them is {:.2e}.{} Or the author's model was not in eval mode, "
+      "the largest of them is {:.2e}: expected {} of that at most.{} Or the author's model was not "
+      "in eval mode, "
       "hid padding, or did not read {}. No file was written",
       quote(checkpoint), quote(output_array.name()), check.largest_difference, check.largest_value,
-      basis_of(conversion.account), fmt::join(names, ", "));
+      conversion.author_difference_max, basis_of(conversion.account), fmt::join(names, ", "));
   return check;
 }
 

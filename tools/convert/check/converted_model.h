@@ -26,6 +26,9 @@ struct TargetCheck {
   double largest_error = 0.0;
 };
 
+// Above this share of the largest value the model that was converted is not the author's.
+inline constexpr double kAuthorDifferenceMax = 1e-3;
+
 struct ConvertedModel {
   Graph graph;                              // as its author wrote it
   Graph rewritten;                          // after the passes
@@ -37,6 +40,8 @@ struct ConvertedModel {
   std::vector<TargetCheck> checks;
   double storing_error = 0.0;  // of the reference with the file's weights; 0: they are the author's
   Account account;             // what it rests on besides the file
+  // Share of the largest value by which the author's outputs may be off: by their type's rounding.
+  double author_difference_max = kAuthorDifferenceMax;
 
   std::optional<double> computing_error() const;  // the largest of the targets that ran
 };
@@ -64,9 +69,6 @@ struct AuthorCheck {
   double largest_value = 0.0;       // of the author's outputs
   std::optional<double> difference_in_few_bits{};  // of the file, where it rounds weights or caches
 };
-
-// Above this share of the largest value the model that was converted is not the author's.
-inline constexpr double kAuthorDifferenceMax = 1e-3;
 
 // Runs `conversion` with the real runtime on every target of its file that this CPU has. An input
 // is [tokens] or [sequences, tokens] of whole numbers for a model of tokens, and one dimension

@@ -305,8 +305,14 @@ Conversion convert_model(const std::filesystem::path& path, const std::string& n
   conversion.program = lower(conversion.rewritten, name);
   conversion.program.tokenizer = tokenizer;
   conversion.program.sound = sound;
+  if (const auto* exported = conversion.exported()) {
+    conversion.program.array_flags |= exported->unread_inputs << kUnreadInputShift;
+  }
   if (tokenizer && conversion.program.functions.size() > 1) {
-    conversion.program.array_flags |= (tokenizer->start + 1) << kStartTokenShift;
+    const uint32_t start = tokenizer->start + 1;
+    refuse_if(start >> (kUnreadInputShift - kStartTokenShift) != 0,
+              "{}: its decoder begins with token {}, which a file cannot say", quoted, start - 1);
+    conversion.program.array_flags |= start << kStartTokenShift;
   }
   conversion.file = pack_model(conversion.program, targets, quoted);
   check_conversion(conversion, path.string(), targets,

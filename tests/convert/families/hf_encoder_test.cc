@@ -337,7 +337,7 @@ TEST(HfEncoder, WhatIsNotReadIsToBeExported) {
       {"\"mpnet\"", "'model_type'", "distilbert", "transformers.MPNetForSequenceClassification",
        "attn_implementation=\"eager\"", "use_cache = False", "forward(self, input_ids)",
        "self.model(input_ids, return_dict=False)[0]", "torch.arange(9)[None]",
-       "{1: torch.export.Dim(\"tokens\", max=9)}", "arenite convert model.pt2 -o model.arn"}));
+       "{1: torch.export.Dim.AUTO(max=9)}", "arenite convert model.pt2 -o model.arn"}));
   const struct {
     const char* architecture;
     const char* expression;

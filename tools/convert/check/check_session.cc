@@ -80,7 +80,8 @@ uint32_t array_flags(std::span<const std::byte> file) {
 }
 
 TokenId start_token(std::span<const std::byte> file) {
-  return (array_flags(file) >> kStartTokenShift) - 1;  // kNoToken where nothing is said
+  constexpr uint32_t kBits = (1u << kUnreadInputShift) - 1;
+  return ((array_flags(file) & kBits) >> kStartTokenShift) - 1;  // kNoToken: nothing is said
 }
 
 Outputs authors_outputs(std::span<const std::byte> file) {

@@ -48,6 +48,9 @@ bool leaves_rows_open(const format::ModelReader& reader);
 uint32_t array_flags(std::span<const std::byte> file);
 // The token that a decoder after an encoder begins with, above these flags; or kNoToken.
 inline constexpr uint32_t kStartTokenShift = 8;
+// Above these ExportedModel::unread_inputs, as many as there is room for.
+inline constexpr uint32_t kUnreadInputShift = 27;
+inline constexpr uint32_t kUnreadInputs = 32 - kUnreadInputShift;
 TokenId start_token(std::span<const std::byte> file);
 Outputs authors_outputs(std::span<const std::byte> file);
 

@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <bit>
 #include <charconv>
 #include <cmath>
 #include <utility>
@@ -68,6 +69,19 @@ std::vector<std::string> names_of_inputs(const Model& model, uint32_t wanted) {
     if ((wanted >> i & 1) != 0) names.emplace_back(model.input(i).name);
   }
   return names;
+}
+
+// Takes what is given for the author's inputs that nothing reads, where all are given in order.
+void drop_unread(std::vector<std::string>& given, const Model& model, size_t wanted) {
+  const uint32_t unread = array_flags(model.file()) >> kUnreadInputShift;
+  const auto is_named = [](const std::string& text) { return text.find('=') != std::string::npos; };
+  if (given.size() != wanted + static_cast<size_t>(std::popcount(unread)) ||
+      std::ranges::any_of(given, is_named)) {
+    return;
+  }
+  for (uint32_t i = kUnreadInputs; i-- > 0;) {
+    if ((unread >> i & 1) != 0 && i < given.size()) given.erase(given.begin() + i);
+  }
 }
 
 [[noreturn]] void refuse_inputs(std::span<const std::string> given, const Model& model,
@@ -136,9 +150,11 @@ TokenAxes token_axes(const NpyArray& array, const Model& model, const std::strin
                      uint32_t input) {
   const uint32_t features = model.input(input).features;
   const bool has_ids = model.input(input).vocab_size != 0;
+  // Numbers that are samples or pixels may be whole.
+  const bool is_number = is_float(array) || bytes(array.dtype()) < 4 || array.shape().size() > 2;
   refuse_if(
-      has_ids == is_float(array), "{}: {} is of type {}: expected {}", option, quote(array.name()),
-      name(array.dtype()),
+      has_ids ? is_float(array) : !is_number, "{}: {} is of type {}: expected {}", option,
+      quote(array.name()), name(array.dtype()),
       has_ids ? "token ids, int32, int64 or uint32" : "the model's features, float32 or float64");
   if (const auto image = image_layout(model, input)) return image_axes(array, *image, option);
   const bool tokens_first = (array_flags(model.file()) & kTokensFirst) != 0;
@@ -230,7 +246,10 @@ std::vector<std::string> take_pairs(std::vector<std::string>& given, const Model
     auto found = std::ranges::find_if(
         given, [&](const std::string& text) { return text.starts_with(kName); });
     const bool is_named = found != given.end();
-    if (!is_named && given.size() > model.inputs()) found = given.begin() + model.inputs();
+    if (!is_named) {
+      drop_unread(given, model, model.inputs() + 1);
+      found = given.size() > model.inputs() ? given.begin() + model.inputs() : given.end();
+    }
     refuse_if(found == given.end(),
               "{}: the model takes which tokens see which, too: expected pairs=FILE, a .npy file "
               "of 0 and 1 [batch, tokens, tokens]",
@@ -247,6 +266,8 @@ std::vector<uint8_t> read_pairs(const std::string& file, const TokenAxes& axes,
   const std::vector<uint64_t> expected = {axes.sequences, axes.tokens, axes.tokens};
   std::vector<uint64_t> shape = array.shape();
   while (shape.size() < 3) shape.insert(shape.begin(), 1);
+  const bool is_of_all = array.shape().size() == 2;
+  if (is_of_all) shape[0] = axes.sequences;
   // One dimension of heads may stand between, as attention takes it.
   if (shape.size() == 4 && shape[1] == 1) shape.erase(shape.begin() + 1);
   if (shape != expected) {
@@ -260,6 +281,10 @@ std::vector<uint8_t> read_pairs(const std::string& file, const TokenAxes& axes,
               "{}: {} has the value {} at index {}: expected 0 or 1 for each pair of tokens",
               option, quote(array.name()), values[i], i);
     pairs.push_back(values[i] != 0.0 ? 1 : 0);
+  }
+  const size_t own = pairs.size();
+  for (uint32_t b = 1; b < axes.sequences && is_of_all; ++b) {
+    for (size_t i = 0; i < own; ++i) pairs.push_back(pairs[i]);
   }
   return pairs;
 }
@@ -291,9 +316,13 @@ std::string side_by_side(std::span<const std::string> given, const Model& model)
 
 }  // namespace
 
-std::vector<std::filesystem::path> files_of_inputs(std::span<const std::string> given,
+std::vector<std::filesystem::path> files_of_inputs(std::span<const std::string> of_author,
                                                    const Model& model, const std::string& option,
                                                    uint32_t wanted) {
+  std::vector<std::string> given(of_author.begin(), of_author.end());
+  const std::string_view name = model.input(0).name;
+  const auto beside = model.inputs() > 1 ? 0 : std::ranges::count(name, ',');
+  drop_unread(given, model, names_of_inputs(model, wanted).size() + static_cast<size_t>(beside));
   if (const std::string files = side_by_side(given, model); !files.empty()) return {files};
   const std::vector<std::string> values = values_of_inputs(given, model, option, wanted);
   for (uint32_t i = 0; i < values.size(); ++i) {

@@ -168,7 +168,10 @@ class ModelReader {
     if (!compares_) return true;
     const auto found =
         compare_with_program(model_, is_shorter ? trace_shape_.at(longest) : trace_shape_);
-    if (!found) return true;
+    if (!found) {
+      require_any_sequences();
+      return true;
+    }
     if (is_exact() || !is_dynamic()) {
       refuse(
           "what was recognised is not what the program computes: outputs differ by {:.1e}, and "
@@ -180,6 +183,31 @@ class ModelReader {
     claim_.why_exact =
         fmt::format("with tables for {}, {}", counted_tokens(positions), found->text());
     return false;
+  }
+
+  // How many sequences there are changes none of them.
+  void require_any_sequences() {
+    const int64_t other = trace_shape_.other_sequences();
+    if (other == 0) return;
+    auto any = std::make_shared<ExportedProgram>(*program_);
+    for (const ExportedInput* input : any->user_inputs()) {
+      Extent& first = any->values[input->value].sizes.front();
+      if (first.size == trace_shape_.sizes().sequences) first.symbol = "sequences";
+    }
+    std::string why;
+    try {
+      model_.program = any;
+      const auto found = compare_with_program(model_, trace_shape_.of_sequences(other));
+      model_.program = program_;
+      if (!found) return;
+      why = found->text();
+    } catch (const InputError& error) {
+      why = error.what();
+    }
+    refuse(
+        "what it computes for a sequence depends on how many there are: of {} sequences, where {} "
+        "were followed, {}. Not supported: export it with an example of one sequence",
+        other, trace_shape_.sizes().sequences, why);
   }
 
   // Positions that leave padding out are counted in all ids of a sequence: where the model would
@@ -208,7 +236,8 @@ class ModelReader {
   }
   // Whether the input may have other lengths than that of the example.
   bool is_free(size_t i) const {
-    return !is_exact() && !trace_shape_.of(i).reads_images() && trace_shape_.of(i).is_open();
+    const TraceShape& own = trace_shape_.of(i);
+    return !is_exact() && !own.reads_images() && !own.is_one_row() && own.is_open();
   }
   int64_t tokens_min(size_t i) const {
     if (trace_shape_.of(i).reads_images()) return trace_shape_.of(i).tokens();
@@ -247,6 +276,7 @@ class ModelReader {
     is_vouched_for_ = !is_dynamic() && !fixed.empty() && (claim_.is_claimed || claim_.is_proved);
     if (!is_vouched_for_) return;
     if (are_alike) claim_.why_exact = "several of its inputs have one length in the example";
+    if (fixed.contains(1)) claim_.why_exact = "the example has one token a sequence";
     trace_shape_ = trace_shape_.with_open_lengths();
     if (!claim_.is_proved) return;
     claim_.inputs[0].shortest = *proved.begin();
@@ -703,6 +733,61 @@ uint64_t reading_steps(const ExportedProgram& program) {
                                            once.elements - kFoldedElementsMax);
 }
 
+// What a program may mean.
+struct Reading {
+  std::shared_ptr<const ExportedProgram> program;
+  InputMeaning meaning;
+  std::string words{};     // for the account, or none
+  bool is_turned = false;  // tokens come before sequences
+};
+
+// The likeliest first: what dimension 0 of inputs has any number of are sequences.
+std::vector<Reading> readings_of(const std::shared_ptr<const ExportedProgram>& program) {
+  std::vector<Reading> readings;
+  const auto add = [&](std::shared_ptr<const ExportedProgram> read, const std::string& words,
+                       bool is_turned, int64_t other_sequences) {
+    if (read == nullptr) return;
+    for (InputMeaning& meaning : possible_meanings(*read)) {
+      meaning.other_sequences = other_sequences;
+      readings.push_back({read, std::move(meaning), words, is_turned});
+    }
+  };
+  for (const auto& [read, other] : {with_sequences(*program, 0), FewSequences{program}}) {
+    if (read == nullptr) continue;
+    add(read, "", false, other);
+    for (const bool takes_ids : {false, true}) {
+      const InputsSideBySide beside = inputs_side_by_side(*read, takes_ids);
+      add(beside.program, beside.words, false, other);
+    }
+    add(sequences_first(*read), "", true, 0);
+  }
+  const FewSequences second = with_sequences(*program, 1);
+  add(second.program, "", true, second.other);
+  return readings;
+}
+
+// Names the inputs of `program` that `asked` has not. Tools count those of the author's that are no
+// masks, lengths, positions or types.
+void note_unread(ExportedModel& model, const ExportedProgram& program, const ExportedProgram& asked,
+                 const std::vector<SideInput>& sides) {
+  const auto is_input = [](const auto& inputs, uint32_t value) {
+    return std::ranges::any_of(inputs, [&](const auto* one) { return one->value == value; });
+  };
+  uint32_t place = 0;
+  for (const ExportedInput* input : program.user_inputs()) {
+    const bool is_read = is_input(asked.user_inputs(), input->value);
+    if (!is_read) {
+      model.account.given.push_back(
+          fmt::format("input {} is read by nothing, and is not asked for", quote(input->name)));
+      if (place < 32) model.unread_inputs |= 1u << place;
+    }
+    const bool is_side = is_read && std::ranges::any_of(sides, [&](const SideInput& side) {
+                           return side.input->value == input->value;
+                         });
+    if (!is_side) ++place;
+  }
+}
+
 }  // namespace
 
 ExportedModel read_exported_model(const std::filesystem::path& path, const ModelOptions& options,
@@ -716,39 +801,34 @@ ExportedModel read_exported_model(const std::shared_ptr<const ExportedProgram>& 
                                   const std::vector<std::vector<uint64_t>>& expected_inputs,
                                   bool compares) {
   const WorkBudget budget(reading_steps(*program));
-  const InputsSideBySide beside[] = {inputs_side_by_side(*program, false),
-                                     inputs_side_by_side(*program, true)};
-  const auto turned = sequences_first(*program);
-  std::vector<std::pair<std::shared_ptr<const ExportedProgram>, InputMeaning>> readings;
-  for (const auto& read : {program, beside[0].program, beside[1].program, turned}) {
-    if (read == nullptr) continue;
-    for (InputMeaning& meaning : possible_meanings(*read)) readings.emplace_back(read, meaning);
-  }
+  const auto asked = without_unread(program, options.output_indices);
+  const std::vector<Reading> readings = readings_of(with_real_inputs(asked));
   std::optional<InputError> why;  // of the reading that came the farthest
   size_t reached = 0;
-  for (const auto& [read, meaning] : readings) {
-    const auto reader = [&, &of = read, &meant = meaning] {
-      return ModelReader(of, meant, options, expected_inputs, compares, of == turned);
+  for (const Reading& reading : readings) {
+    const auto reader = [&] {
+      return ModelReader(reading.program, reading.meaning, options, expected_inputs, compares,
+                         reading.is_turned);
     };
-    if (readings.size() == 1) return reader().read();
     try {
       ModelReader one = reader();
       try {
         ExportedModel model = one.read();
-        if (turned && read == turned) {
+        if (reading.is_turned) {
           if (model.columns_first) continue;
           model.tokens_first = true;
           model.graph.array_flags |= kTokensFirst;
-          return model;
         }
-        const size_t which = read == beside[0].program ? 0 : 1;
-        if (read != program) model.account.given.push_back(beside[which].words);
+        if (!reading.words.empty()) model.account.given.push_back(reading.words);
+        note_unread(model, *program, *asked, reading.meaning.sides);
         return model;
       } catch (const InputError& error) {
-        const bool is_told = !why || (read != turned && ops_followed(error) > reached);
+        if (readings.size() == 1) throw;
+        const bool is_told = !why || (!reading.is_turned && ops_followed(error) > reached);
         if (is_told) why = error, reached = ops_followed(error);
       }
     } catch (const InputError&) {  // its sizes say that it is something else
+      if (readings.size() == 1) throw;
     }
   }
   if (why) throw *why;

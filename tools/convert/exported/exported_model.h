@@ -29,6 +29,9 @@ struct ExportedModel {
   bool tokens_first = false;         // its arrays are [tokens, sequences, ..]
   bool keeps_token_axis = false;     // rows of sequences are [sequences, 1, ..]
   bool columns_first = false;        // it gives out [sequences, columns, tokens]
+  // Bit i: nothing reads the author's input i, of those that are no masks, lengths, positions or
+  // types.
+  uint32_t unread_inputs = 0;
   std::string length;       // for people: for what lengths it is the author's model, and why
   size_t output_index = 0;  // of the program's outputs
   size_t outputs = 1;

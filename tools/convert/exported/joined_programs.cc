@@ -131,6 +131,7 @@ ExportedModel joined_programs(ExportedModel encoder, const ExportedModel& decode
   share_weights(encoder.graph, second);
   const uint32_t taken_flags = encoder.graph.array_flags & kTakenFlags;
   ExportedModel joined = decoder;
+  joined.unread_inputs = 0;
   joined.graph = chained(std::move(encoder.graph), second, input);
   joined.graph.array_flags = decoder.graph.array_flags | taken_flags;
   joined.length = fmt::format("{}\nthe second program {}", encoder.length, decoder.length);

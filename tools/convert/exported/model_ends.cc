@@ -91,7 +91,11 @@ void settle_outputs(ExportedModel& model, const TraceShape& trace_shape) {
   const GraphFunction last = functions_of(graph).back();
   const std::vector<ValueId> selections = rows_of_sequences(graph, last.values);
   model.causal = is_causal_function(graph, last, trace_shape);
-  model.has_row_of_sequence = !selections.empty();
+  bool has_one_token = true;
+  for (size_t i = 0; i < trace_shape.inputs(); ++i) {
+    has_one_token = has_one_token && graph.inputs[i].positions_max == 1;
+  }
+  model.has_row_of_sequence = !selections.empty() || has_one_token;
   model.tokens_first = trace_shape.tokens_first();
   for (size_t i = 1; i < trace_shape.inputs(); ++i) {
     model.tokens_first = model.tokens_first || trace_shape.of(i).tokens_first();

@@ -110,7 +110,7 @@ std::optional<Example> example_of(const json& config) {
     return Example{
         "input_ids",
         fmt::format("torch.arange({})[None]", std::min({kExampleTokens, longest, *tokens})),
-        fmt::format("({{1: torch.export.Dim(\"tokens\", max={})}},)", longest)};
+        fmt::format("({{1: torch.export.Dim.AUTO(max={})}},)", longest)};
   }
   return std::nullopt;
 }

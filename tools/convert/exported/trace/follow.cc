@@ -175,13 +175,9 @@ Followed follow(const std::shared_ptr<const ExportedProgram>& program, TraceShap
 Followed follow_any(const std::shared_ptr<const ExportedProgram>& program, TraceShape& trace_shape,
                     size_t output) {
   const TraceShape given = trace_shape;
-  const bool has_one_token = given.has_one_token() && given.tokens() < 2;
   Readings readings(program, trace_shape, output);
   bool has_other_rows = false;
-  if (auto followed = readings.follow(given, 0, has_other_rows)) {
-    if (has_one_token && trace_shape.tokens() < 2) trace_shape.refuse_one_token();
-    return std::move(*followed);
-  }
+  if (auto followed = readings.follow(given, 0, has_other_rows)) return std::move(*followed);
   // All ops were followed, and the output is no row of tokens.
   const bool is_of_output = readings.reached == SIZE_MAX;
   const std::string op = is_of_output ? "" : program->nodes[readings.reached].op;
@@ -190,8 +186,11 @@ Followed follow_any(const std::shared_ptr<const ExportedProgram>& program, Trace
   const auto series = is_of_output ? std::nullopt : given.with_series();
   const auto columns = is_of_output ? std::nullopt : given.with_columns_first();
   std::optional<Followed> followed;
+  bool have_other_rows = false;
+  if (const auto one = given.with_one_token())
+    followed = readings.follow(*one, {}, have_other_rows);
   bool have_images_rows = false, have_columns_rows = false, have_series_rows = false;
-  if (images) {  // told of where they came farther, or could go on at a convolution
+  if (!followed && images) {  // told of where they came farther, or could go on at a convolution
     followed = readings.follow(*images, readings.reached + (is_cut ? 0 : 1), have_images_rows);
   }
   if (!followed && has_other_rows) followed = readings.follow_apart(given, readings.reached);
@@ -205,7 +204,6 @@ Followed follow_any(const std::shared_ptr<const ExportedProgram>& program, Trace
   if (!followed && is_one) followed = readings.follow_fixed(given);
   if (!followed && is_one && images) followed = readings.follow_fixed(*images);
   if (followed) return std::move(*followed);
-  if (has_one_token && !is_of_output && !is_cut) given.refuse_one_token();
   std::rethrow_exception(readings.told);
 }
 

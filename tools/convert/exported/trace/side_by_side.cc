@@ -5,6 +5,9 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "convert/exported/trace/trace_shape.h"
@@ -91,6 +94,116 @@ ChosenOutput choose_output(std::shared_ptr<const ExportedProgram> program,
   }
   chosen.outputs = outputs;
   return chosen;
+}
+
+namespace {
+
+// Another input that has a dimension of this extent, and which; null: there is none.
+std::pair<const ExportedInput*, size_t> input_with(const ExportedProgram& program,
+                                                   const std::set<uint32_t>& among,
+                                                   const Extent& extent) {
+  for (const ExportedInput* input : program.user_inputs()) {
+    const std::vector<Extent>& sizes = program.values[input->value].sizes;
+    const auto found = std::ranges::find(sizes, extent);
+    if (among.contains(input->value) && found != sizes.end()) {
+      return {input, static_cast<size_t>(found - sizes.begin())};
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+std::shared_ptr<const ExportedProgram> without_unread(
+    const std::shared_ptr<const ExportedProgram>& program, const std::vector<uint32_t>& wanted) {
+  const ChosenOutput chosen = choose_output(program, wanted);
+  const uint32_t output = chosen.program->outputs[chosen.index].as<ValueRef>()->value;
+  ExportedProgram kept = *program;
+  std::set<uint32_t> read = {output};
+  const ExportedProgram part = needed_part(*chosen.program, output);
+  for (const Call& node : part.nodes) {
+    if (node.op != "sym_size")
+      for_each<ValueRef>(node, [&](ValueRef ref) { read.insert(ref.value); });
+  }
+  // Sizes are those of another input, which is read.
+  for (Call& node : kept.nodes) {
+    const ValueRef* self = node.op == "sym_size" ? node.argument("self").as<ValueRef>() : nullptr;
+    if (self == nullptr || read.contains(self->value)) continue;
+    const std::vector<Extent>& sizes = program->values[self->value].sizes;
+    const auto [other, d] =
+        input_with(*program, read, sizes.at(node.dimension("dim", 0, sizes.size())));
+    if (other == nullptr) {
+      read.insert(self->value);
+      continue;
+    }
+    node.arguments = {{"self", ValueRef{other->value}}, {"dim", static_cast<int64_t>(d)}};
+  }
+  const std::vector<const ExportedInput*> inputs = program->user_inputs();
+  size_t removed = 0;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (read.contains(inputs[i]->value) || removed + 1 == inputs.size()) continue;
+    kept.inputs.erase(std::ranges::find(kept.inputs, inputs[i]->value, &ExportedInput::value));
+    if (!kept.sample_inputs.empty()) {
+      kept.sample_inputs.erase(kept.sample_inputs.begin() + static_cast<ptrdiff_t>(i - removed));
+    }
+    ++removed;
+  }
+  return removed == 0 ? program : std::make_shared<const ExportedProgram>(std::move(kept));
+}
+
+namespace {
+
+// The input, and values that are its elements elsewhere; none where it is more than a number to be
+// computed with: ids, or a mask.
+std::set<uint32_t> values_of_numbers(const ExportedProgram& program, const ExportedInput& input) {
+  const ExportedValue& own = program.values[input.value];
+  const std::vector<Extent>& sizes = own.sizes;
+  const size_t rank = sizes.size();
+  const bool is_alone = program.user_inputs().size() == 1;
+  const bool is_mask_like =
+      rank < 3 || sizes[rank - 1] == sizes[rank - 2] ||
+      std::all_of(sizes.begin() + 1, sizes.end() - 1, [](const Extent& e) { return e.size == 1; });
+  if (own.kind != ValueKind::kTensor || !is_integer(own.type) || (is_mask_like && !is_alone)) {
+    return {};
+  }
+  std::set<uint32_t> found = {input.value};
+  for (const Call& node : program.nodes) {
+    bool reads = false;
+    for_each<ValueRef>(node, [&](ValueRef ref) { reads = reads || found.contains(ref.value); });
+    if (!reads || node.op == "sym_size") continue;
+    const bool computes =
+        is_one_of(node.op, {"to", "_to_copy", "type_as", "mul", "div", "add", "sub"});
+    const bool moves =
+        is_one_of(node.op, {"view", "reshape", "flatten", "unflatten", "unsqueeze", "squeeze",
+                            "transpose", "permute", "select", "slice", "expand", "contiguous"});
+    for (const uint32_t made : node.outputs) {
+      const ElementType type = program.values[made].type;
+      if (computes && is_real(type)) continue;
+      if (!moves || type != own.type) return {};
+      found.insert(made);
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+std::shared_ptr<const ExportedProgram> with_real_inputs(
+    const std::shared_ptr<const ExportedProgram>& program) {
+  ExportedProgram real = *program;
+  bool is_other = false;
+  const std::vector<const ExportedInput*> inputs = program->user_inputs();
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    for (const uint32_t value : values_of_numbers(*program, *inputs[i])) {
+      real.values[value].type = ElementType::kF32;
+      if (value != inputs[i]->value) continue;
+      is_other = true;
+      if (!real.sample_inputs.empty()) {
+        real.sample_inputs[i] = real.sample_inputs[i].to(ElementType::kF32);
+      }
+    }
+  }
+  return is_other ? std::make_shared<const ExportedProgram>(std::move(real)) : program;
 }
 
 namespace {
@@ -224,17 +337,130 @@ Array turned_rows(const Array& array) {
 
 }  // namespace
 
-std::shared_ptr<const ExportedProgram> sequences_first(const ExportedProgram& program) {
+namespace {
+
+// Names of symbols in an extent: "s27" of itself, and of
+// "Mul(Integer(8), Symbol('s27', positive=True, integer=True))".
+std::set<std::string> symbols_in(const Extent& extent) {
+  if (extent.is_fixed()) return {};
+  if (extent.symbol.find('(') == std::string::npos) return {extent.symbol};
+  std::set<std::string> found;
+  constexpr std::string_view kSymbol = "Symbol('";
+  for (size_t at = extent.symbol.find(kSymbol); at != std::string::npos;
+       at = extent.symbol.find(kSymbol, at)) {
+    at += kSymbol.size();
+    found.insert(extent.symbol.substr(at, extent.symbol.find('\'', at) - at));
+  }
+  return found;
+}
+
+// The extent where the symbols in it that are among `symbols` have this value.
+Extent with_symbols(const Extent& extent, const std::set<std::string>& symbols, int64_t value) {
+  Extent known = extent;
+  for (const std::string& symbol : symbols) {
+    if (known.symbol == symbol) return {.size = value};
+    const std::string begin = fmt::format("Symbol('{}'", symbol);
+    for (size_t at = known.symbol.find(begin); at != std::string::npos;
+         at = known.symbol.find(begin)) {
+      const size_t end = std::min(known.symbol.find(')', at), known.symbol.size() - 1);
+      known.symbol.replace(at, end - at + 1, fmt::format("Integer({})", value));
+    }
+  }
+  if (known == extent) return extent;
+  const auto size = evaluate_size(known.symbol, [](std::string_view) { return std::nullopt; });
+  return size ? Extent{.size = *size} : known;
+}
+
+// The array with as many rows of dimension `d`, which are those that it has, in turn.
+Array with_rows(const Array& array, size_t d, int64_t rows) {
+  Shape shape = array.shape();
+  size_t inner = 1;
+  for (size_t i = d + 1; i < shape.size(); ++i) inner *= static_cast<size_t>(shape[i]);
+  const auto given = static_cast<size_t>(shape[d]), wanted = static_cast<size_t>(rows);
+  shape[d] = rows;
+  const Array::Reals from = array.to_reals();
+  Array::Reals taken(elements_of(shape));
+  for (size_t i = 0; i < taken.size(); ++i) {
+    const size_t outer = i / inner / wanted, row = i / inner % wanted % given;
+    taken[i] = from[(outer * given + row) * inner + i % inner];
+  }
+  return Array::real(std::move(shape), std::move(taken)).to(array.type());
+}
+
+// Symbols of dimension `dim` of inputs that are the number of sequences: those of the first input
+// that has some, and of others where no other dimension has them.
+std::set<std::string> symbols_of_sequences(const ExportedProgram& program, size_t dim) {
+  const auto other_symbols = [&](const ExportedInput& input) {
+    std::set<std::string> found;
+    const std::vector<Extent>& sizes = program.values[input.value].sizes;
+    for (size_t d = 0; d < sizes.size(); ++d) {
+      if (d != dim) found.merge(symbols_in(sizes[d]));
+    }
+    return found;
+  };
+  std::set<std::string> all_others, found;
+  for (const ExportedInput* input : program.user_inputs()) all_others.merge(other_symbols(*input));
+  for (const ExportedInput* input : program.user_inputs()) {
+    const std::vector<Extent>& sizes = program.values[input->value].sizes;
+    if (sizes.size() < 2) continue;
+    const std::set<std::string> others = found.empty() ? other_symbols(*input) : all_others;
+    for (const std::string& symbol : symbols_in(sizes[dim])) {
+      if (!others.contains(symbol)) found.insert(symbol);
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+FewSequences with_sequences(const ExportedProgram& program, size_t dim) {
+  const std::set<std::string> symbols = symbols_of_sequences(program, dim);
+  if (symbols.empty()) return {};
+  std::set<int64_t> taken;  // by other dimensions
+  for (const ExportedInput* input : program.user_inputs()) {
+    for (const Extent& extent : program.values[input->value].sizes) taken.insert(extent.size);
+  }
+  int64_t value = 2;
+  while (taken.contains(value)) ++value;
+  ExportedProgram fixed = program;
+  for (ExportedValue& each : fixed.values) {
+    for (Extent& extent : each.sizes) extent = with_symbols(extent, symbols, value);
+  }
+  std::optional<Extent> sequences;
+  int64_t other = 0;
+  const std::vector<const ExportedInput*> inputs = program.user_inputs();
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const std::vector<Extent>& given = program.values[inputs[i]->value].sizes;
+    for (size_t d = 0; d < given.size(); ++d) {
+      const Extent& now = fixed.values[inputs[i]->value].sizes[d];
+      if (now == given[d]) continue;
+      if (d == dim && !sequences) {
+        sequences = now;
+        other = with_symbols(given[d], symbols, value + 1).size;
+      }
+      if (!fixed.sample_inputs.empty()) {
+        fixed.sample_inputs[i] = with_rows(fixed.sample_inputs[i], d, now.size);
+      }
+    }
+  }
+  if (dim == 1) return {sequences_first(fixed, sequences), other};
+  return {std::make_shared<const ExportedProgram>(std::move(fixed)), other};
+}
+
+std::shared_ptr<const ExportedProgram> sequences_first(const ExportedProgram& program,
+                                                       std::optional<Extent> known) {
   ExportedProgram turned = program;
   const std::vector<const ExportedInput*> inputs = program.user_inputs();
   std::vector<Call> before;
-  std::optional<Extent> sequences;
+  std::optional<Extent> sequences = known;
   for (size_t i = 0; i < inputs.size(); ++i) {
     ExportedValue own = program.values[inputs[i]->value];
     const size_t rank = is_real(own.type) ? 3 : 2;
     if (own.type == ElementType::kBool || own.sizes.size() != rank) continue;
+    if (known && own.sizes[1] != *known) continue;
     // Where nothing tells, there are fewer sequences than tokens.
-    const bool are_more = !own.sizes[0].is_fixed() || own.sizes[0].size > own.sizes[1].size;
+    const bool are_more =
+        known || !own.sizes[0].is_fixed() || own.sizes[0].size > own.sizes[1].size;
     const bool fits = own.sizes[1].is_fixed() && own.sizes[1].size > 1 && are_more &&
                       sequences.value_or(own.sizes[1]) == own.sizes[1];
     if (!fits) return nullptr;
@@ -248,7 +474,7 @@ std::shared_ptr<const ExportedProgram> sequences_first(const ExportedProgram& pr
       turned.sample_inputs[i] = turned_rows(turned.sample_inputs[i]);
     }
   }
-  if (!sequences) return nullptr;
+  if (before.empty()) return nullptr;
   turned.nodes.insert(turned.nodes.begin(), before.begin(), before.end());
   for (Argument& output : turned.outputs) {
     const ValueRef* const given = output.as<ValueRef>();

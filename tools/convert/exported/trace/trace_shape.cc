@@ -76,8 +76,10 @@ const ExportedInput* input_in(const ExportedProgram& program, const ExportedInpu
 }  // namespace
 
 TraceShape::TraceShape(std::shared_ptr<const ExportedProgram> program, InputMeaning meaning)
-    : TraceShape(program, meaning.sequences.empty() ? first_input(*program)
-                                                    : *input_in(*program, *meaning.sequences[0])) {
+    : TraceShape(program,
+                 meaning.sequences.empty() ? first_input(*program)
+                                           : *input_in(*program, *meaning.sequences[0]),
+                 meaning.other_sequences != 0) {
   if (meaning.sequences.empty()) meaning.sequences = {input_};
   if (meaning.sequences.size() + meaning.sides.size() != program_->user_inputs().size()) {
     throw InputError("{}: {}", quote(program_->source), why_not_these_inputs(*program_));
@@ -86,7 +88,8 @@ TraceShape::TraceShape(std::shared_ptr<const ExportedProgram> program, InputMean
   meaning_ = meaning;
   for (SideInput& side : meaning_.sides) side.input = input_in(*program_, *side.input);
   for (size_t i = 1; i < meaning.sequences.size(); ++i) {
-    others_.push_back(TraceShape(program_, *input_in(*program_, *meaning.sequences[i])));
+    others_.push_back(TraceShape(program_, *input_in(*program_, *meaning.sequences[i]),
+                                 meaning.other_sequences != 0));
   }
   find_single_rows();
   for (const TraceShape& other : others_) {
@@ -98,7 +101,8 @@ TraceShape::TraceShape(std::shared_ptr<const ExportedProgram> program, InputMean
   for (const SideInput& side : meaning_.sides) of(side.of).check_side(side);
 }
 
-TraceShape::TraceShape(std::shared_ptr<const ExportedProgram> program, const ExportedInput& input)
+TraceShape::TraceShape(std::shared_ptr<const ExportedProgram> program, const ExportedInput& input,
+                       bool has_sequences_first)
     : program_(std::move(program)), input_(&input) {
   const ExportedValue& value = program_->values[input_->value];
   const std::vector<Extent>& sizes = value.sizes;
@@ -111,6 +115,11 @@ TraceShape::TraceShape(std::shared_ptr<const ExportedProgram> program, const Exp
     tokens_ = traced_tokens_ = 1;  // one row of each sequence, then
     return;
   }
+  const bool has_samples = rank == 2 && feeds_convolution(*program_, input_->value);
+  if (rank == 2 && is_real(value.type) && !has_samples && (has_sequences_first || shape[0] == 1)) {
+    take_one_row();
+    return;
+  }
   // An image of one channel whose width may be another is columns of any number of tokens.
   const bool is_wide = rank == 4 && shape[1] == 1 && sizes[1].is_fixed() && sizes[2].is_fixed() &&
                        !sizes[3].is_fixed();
@@ -121,14 +130,15 @@ TraceShape::TraceShape(std::shared_ptr<const ExportedProgram> program, const Exp
     if (has_frames) *this = with_image({extent(1) * extent(2), extent(3), extent(4)});
     return;
   }
-  is_series_ = is_real(value.type) && rank == 2 && feeds_convolution(*program_, input_->value);
+  is_series_ = is_real(value.type) && has_samples;
   const size_t rows =  // dimensions of tokens
       is_integer(value.type) || is_series_ ? rank : rank - 1;
   axis_ = rows - 1;
   // nn.TransformerEncoder has sequences second, unless it is told otherwise.
-  if (rows == 2 && shape[1] == 1 && shape[0] > 1) axis_ = 0;
-  for (size_t d = 0; d < rows; ++d) {
-    if (!sizes[d].is_fixed() && rows == 2 && sizes[1 - d].is_fixed()) axis_ = d;
+  const bool may_have_tokens_first = rows == 2 && !has_sequences_first;
+  if (may_have_tokens_first && shape[1] == 1 && shape[0] > 1) axis_ = 0;
+  for (size_t d = 0; d < rows && may_have_tokens_first; ++d) {
+    if (!sizes[d].is_fixed() && sizes[1 - d].is_fixed()) axis_ = d;
   }
   const bool has_longer_rows = rank == 3 && sizes[1].is_fixed() && !sizes[2].is_fixed();
   const bool has_more_rows = rank == 3 && !sizes[1].is_fixed() && sizes[2].is_fixed();
@@ -140,9 +150,8 @@ TraceShape::TraceShape(std::shared_ptr<const ExportedProgram> program, const Exp
   if (is_wide) columns_first_ = true, axis_ = 3;
   symbol_ = sizes[axis_].symbol;
   tokens_ = traced_tokens_ = shape[axis_] > 0 ? shape[axis_] : kDefaultTokens;
-  if (tokens_ < 2 && !is_integer(value.type)) {  // a series, then
+  if (tokens_ < 2 && (columns_first_ || is_series_)) {
     *this = *of_images();
-    has_one_token_ = true;
     return;
   }
   if (columns_first_) sequences_ = std::max<int64_t>(1, shape[0]);
@@ -179,18 +188,32 @@ void TraceShape::find_single_rows() {
   }
   for (size_t i = 0; i < inputs(); ++i) {
     TraceShape& own = of(i);
-    if (has_one_row(own) && sequences == own.example_shape()[0]) {
-      own.is_one_row_ = true;
-      own.reads_images_ = own.has_one_token_ = false;
-      own.axis_ = 0;
-      own.symbol_.clear();
-      own.sequences_ = *sequences;
-      own.tokens_ = own.traced_tokens_ = 1;
-    }
+    if (has_one_row(own) && sequences == own.example_shape()[0]) own.take_one_row();
     if (own.is_one_row_) continue;
-    if (own.reads_tokens() && own.tokens_ < 2) own.refuse_one_token();
     if (own.input_rank() == 0) own.refuse_dimensions();
   }
+}
+
+void TraceShape::take_one_row() {
+  is_one_row_ = true;
+  reads_images_ = false;
+  axis_ = 0;
+  symbol_.clear();
+  sequences_ = std::max<int64_t>(1, example_shape()[0]);
+  tokens_ = traced_tokens_ = 1;
+}
+
+std::optional<TraceShape> TraceShape::with_one_token() const {
+  const size_t rank = program_->values[input_->value].sizes.size();
+  const bool is_table = rank == 2 && !reads_tokens() && !is_series_;
+  const bool may_be = !is_one_row_ && !reads_images_ && !is_dynamic() && axis_ == 0 &&
+                      (is_table || (input_rank() == 2 && sequences_ == 1));
+  if (inputs() > 1 || !may_be) return std::nullopt;
+  TraceShape other = *this;
+  other.take_one_row();
+  other.is_one_row_ = is_table;
+  if (!is_table) other.axis_ = 1;
+  return other;
 }
 
 std::optional<size_t> TraceShape::number_of(uint32_t value) const {
@@ -210,14 +233,6 @@ uint64_t TraceShape::elements() const {
   uint64_t count = 0;
   for (size_t i = 0; i < inputs(); ++i) count += elements_of(of(i).input_shape());
   return count;
-}
-
-void TraceShape::refuse_one_token() const {
-  throw InputError(
-      "{}: the example of input {}, {} {}, has one token, which shows no mask: export it with "
-      "more, such as 16. Token ids are torch.int64, features [sequences, tokens, width]",
-      quote(program_->source), quote(input_->name), name(program_->values[input_->value].type),
-      shape_text(example_shape()));
 }
 
 Shape TraceShape::example_shape() const {
@@ -364,6 +379,23 @@ TraceShape TraceShape::at(const std::vector<int64_t>& tokens) const {
     if (!of(i).is_one_row_) other.of(i).tokens_ = tokens[i];
   }
   return other;
+}
+
+TraceShape TraceShape::of_sequences(int64_t sequences) const {
+  TraceShape other = *this;
+  for (size_t i = 0; i < inputs(); ++i) other.of(i).sequences_ = sequences;
+  return other;
+}
+
+int64_t TraceShape::other_sequences() const {
+  if (meaning_.other_sequences != 0) return meaning_.other_sequences;
+  for (size_t i = 0; i < inputs(); ++i) {
+    const std::vector<Extent>& sizes = program_->values[of(i).input_->value].sizes;
+    const bool has_first = of(i).reads_images_ || of(i).columns_first_ || of(i).is_one_row_;
+    const size_t d = has_first ? 0 : 1 - of(i).axis_;
+    if ((has_first || of(i).input_rank() == 2) && !sizes[d].is_fixed()) return sequences_ + 1;
+  }
+  return 0;
 }
 
 std::optional<int64_t> TraceShape::tokens_of(std::string_view symbol) const {

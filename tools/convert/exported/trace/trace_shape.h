@@ -46,6 +46,8 @@ inline bool tells_length(const SideInput& side) {
 struct InputMeaning {
   std::vector<const ExportedInput*> sequences;
   std::vector<SideInput> sides;
+  // Not 0: dimension 0 of inputs is sequences, and may have this extent, too.
+  int64_t other_sequences = 0;
 };
 
 // What an input may be beside tokens or features, by its type, its dimensions and its name, the
@@ -80,6 +82,10 @@ class TraceShape {
   // The same program at another length, of all inputs.
   TraceShape at(int64_t tokens) const;
   TraceShape at(const std::vector<int64_t>& tokens) const;  // of each
+  // The same of so many sequences.
+  TraceShape of_sequences(int64_t sequences) const;
+  // Another number of sequences that the program can be given; 0: it is not known to take others.
+  int64_t other_sequences() const;
   // The same, where it puts rows of constants before each sequence (TraceSizes).
   TraceShape with_prefix(uint32_t rows, bool puts_last_first) const;
   // The same, where rows of constants and of windows are streams of their own (GraphBuilder).
@@ -92,6 +98,9 @@ class TraceShape {
   // nothing where it cannot be. Its length is known with the layout.
   std::optional<TraceShape> of_images() const;
   TraceShape with_image(const ImageLayout& image) const;
+  // The same, where what seems to be tokens is sequences of one token each, [sequences, columns] or
+  // [sequences, 1, ..]; nothing where it cannot be.
+  std::optional<TraceShape> with_one_token() const;
   // The same, where what seems to be one row for each sequence is numbers that are a token each;
   // nothing where no input is such.
   std::optional<TraceShape> with_series() const;
@@ -130,15 +139,12 @@ class TraceShape {
   bool reads_tokens() const;  // ids, and no features
   bool reads_images() const { return reads_images_; }
   const std::optional<ImageLayout>& image() const { return image_; }
-  // Whether the example has one token, unless it is a series that the program cuts.
-  bool has_one_token() const { return has_one_token_; }
-  [[noreturn]] void refuse_one_token() const;
   // Whether the input is [tokens, sequences, ...], as nn.TransformerEncoder has it.
   bool tokens_first() const { return axis_ == 0 && input_rank() > 1 && !reads_images_; }
   // Whether it is [sequences, tokens] of one number each, such as the samples of a sound.
   bool is_series() const { return is_series_; }
-  // Whether it has one row for each sequence, beside an input of tokens, such as what is known of a
-  // user: numbers [sequences, width], or an id [sequences].
+  // Whether it has one row for each sequence, such as what is known of a user beside an input of
+  // tokens: numbers [sequences, width], or an id [sequences].
   bool is_one_row() const { return is_one_row_; }
   // Whether it is [sequences, columns, tokens], as convolutions take it.
   bool columns_first() const { return columns_first_; }
@@ -165,8 +171,10 @@ class TraceShape {
   Shape shape_of(const ExportedValue& value) const;
 
  private:
-  TraceShape(std::shared_ptr<const ExportedProgram> program, const ExportedInput& input);
+  TraceShape(std::shared_ptr<const ExportedProgram> program, const ExportedInput& input,
+             bool has_sequences_first);
   [[noreturn]] void refuse_dimensions() const;
+  void take_one_row();
   // Finds the inputs that have one row for each sequence of the others.
   void find_single_rows();
   size_t input_rank() const;  // of tokens and sequences
@@ -191,7 +199,6 @@ class TraceShape {
   bool columns_first_ = false;
   bool is_series_ = false;
   bool is_one_row_ = false;
-  bool has_one_token_ = false;
   std::optional<ImageLayout> image_;
   bool puts_last_first_ = false;
   bool keeps_rows_apart_ = false;
@@ -215,6 +222,15 @@ struct ChosenOutput {
 ChosenOutput choose_output(std::shared_ptr<const ExportedProgram> program,
                            const std::vector<uint32_t>& wanted);
 
+// The program without inputs of which the output that is asked for is not made.
+std::shared_ptr<const ExportedProgram> without_unread(
+    const std::shared_ptr<const ExportedProgram>& program, const std::vector<uint32_t>& wanted);
+
+// The program with float32 in place of inputs of whole numbers that it computes with as with any
+// numbers, such as samples in int16 and pixels in uint8.
+std::shared_ptr<const ExportedProgram> with_real_inputs(
+    const std::shared_ptr<const ExportedProgram>& program);
+
 // ---- inputs with a row for each of the same tokens ----
 
 struct InputsSideBySide {
@@ -226,9 +242,18 @@ struct InputsSideBySide {
 // With `takes_ids` whole numbers are columns, too, and there are some among them.
 InputsSideBySide inputs_side_by_side(const ExportedProgram& program, bool takes_ids);
 
+// The program for a few sequences, which come first, where dimension `dim` of its inputs is any
+// number of them. Null: that has one size.
+struct FewSequences {
+  std::shared_ptr<const ExportedProgram> program;
+  int64_t other = 0;  // InputMeaning::other_sequences
+};
+FewSequences with_sequences(const ExportedProgram& program, size_t dim);
+
 // The program whose inputs and outputs are [sequences, tokens, ..] where those of `program` are
-// [tokens, sequences, ..], of several sequences. Null: they cannot be.
-std::shared_ptr<const ExportedProgram> sequences_first(const ExportedProgram& program);
+// [tokens, sequences, ..], of several sequences, as many as `known` says. Null: they cannot be.
+std::shared_ptr<const ExportedProgram> sequences_first(const ExportedProgram& program,
+                                                       std::optional<Extent> known = {});
 
 // ---- parts of a program ----
 

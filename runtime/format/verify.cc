@@ -54,34 +54,35 @@ constexpr flatbuffers::voffset_t number_of_field(size_t index) {
   return static_cast<flatbuffers::voffset_t>(4 + 2 * index);
 }
 constexpr FieldRow kModelFields[] = {
-    {FieldKind::kString, 1},                       // producer
-    {FieldKind::kString, 1},                       // name
-    {FieldKind::kString, 1},                       // architecture
-    list_of<Input>(),                              // inputs
-    {FieldKind::kStrings},                         // input_names
-    list_of<Function>(),                           // functions
-    {FieldKind::kStrings},                         // function_names
-    list_of<Axis>(),                               // axes
-    list_of<Slot>(),                               // slots
-    list_of<Op>(),                                 // ops
-    {FieldKind::kStrings},                         // op_names
-    list_of<Tensor>(),                             // tensors
-    {FieldKind::kStrings},                         // tensor_names
-    list_of<Cache>(),                              // caches
-    list_of<Mask>(),                               // masks
-    list_of<uint32_t>(),                           // mask_words
-    list_of<HiddenState>(),                        // hidden_states
-    list_of<Packed>(),                             // packed
-    list_of<uint32_t>(),                           // tensor_offsets
-    {FieldKind::kStrings},                         // labels
-    inline_struct<SelfTest>(),                     // self_test
-    {FieldKind::kTokenizer, 0, true},              // tokenizer
-    {FieldKind::kInline, sizeof(uint32_t), true},  // array_flags
-    {FieldKind::kInline, sizeof(uint32_t), true},  // kv_cache
-    {FieldKind::kSound, 0, true},                  // sound
+    {FieldKind::kString, 1},                        // producer
+    {FieldKind::kString, 1},                        // name
+    {FieldKind::kString, 1},                        // architecture
+    list_of<Input>(),                               // inputs
+    {FieldKind::kStrings},                          // input_names
+    list_of<Function>(),                            // functions
+    {FieldKind::kStrings},                          // function_names
+    list_of<Axis>(),                                // axes
+    list_of<Slot>(),                                // slots
+    list_of<Op>(),                                  // ops
+    {FieldKind::kStrings},                          // op_names
+    list_of<Tensor>(),                              // tensors
+    {FieldKind::kStrings},                          // tensor_names
+    list_of<Cache>(),                               // caches
+    list_of<Mask>(),                                // masks
+    list_of<uint32_t>(),                            // mask_words
+    list_of<HiddenState>(),                         // hidden_states
+    list_of<Packed>(),                              // packed
+    list_of<uint32_t>(),                            // tensor_offsets
+    {FieldKind::kStrings},                          // labels
+    inline_struct<SelfTest>(),                      // self_test
+    {FieldKind::kTokenizer, 0, true},               // tokenizer
+    {FieldKind::kInline, sizeof(uint32_t), true},   // array_flags
+    {FieldKind::kInline, sizeof(uint32_t), true},   // kv_cache
+    {FieldKind::kSound, 0, true},                   // sound
+    {FieldKind::kStrings, sizeof(uint32_t), true},  // arrays, which tools alone read
 };
 // A build without sound refuses a file that has it, whose arena is larger than its program's.
-constexpr size_t kLinkedFields = std::size(kModelFields) - (linked(Need::kSound) ? 0 : 1);
+constexpr size_t kLinkedFields = std::size(kModelFields) - (linked(Need::kSound) ? 0 : 2);
 constexpr FieldRow kSoundFields[] = {
     inline_struct<SoundNumbers>(),  // numbers
     list_of<uint32_t>(),            // filters
@@ -94,7 +95,7 @@ constexpr FieldRow kTokenizerFields[] = {
     {FieldKind::kNumberLists},          // lists
 };
 constexpr FieldRow kNumberListFields[] = {list_of<uint32_t>()};  // values
-static_assert(number_of_field(std::size(kModelFields) - 1) == Model::VT_SOUND &&
+static_assert(number_of_field(std::size(kModelFields) - 1) == Model::VT_ARRAYS &&
               number_of_field(std::size(kSoundFields) - 1) == Sound::VT_TABLES &&
               number_of_field(std::size(kTokenizerFields) - 1) == Tokenizer::VT_LISTS &&
               number_of_field(std::size(kNumberListFields) - 1) == NumberList::VT_VALUES);

@@ -471,6 +471,7 @@ class FunctionsRun {
 std::vector<RunInput> read_inputs(const RunOptions& options, const ModelFile& file) {
   const Model& model = file.model();
   std::vector<std::string> given = options.inputs;
+  const convert::SideArrays sides = convert::take_sides(given, model, "--input");
   const auto pairs = convert::take_pairs(given, model, "--input");
   const auto files = convert::files_of_inputs(given, model, "--input");
   const auto lengths = convert::lengths_of_inputs(options.lengths, model, "--lengths");
@@ -478,8 +479,15 @@ std::vector<RunInput> read_inputs(const RunOptions& options, const ModelFile& fi
   const auto types = convert::values_of_inputs(options.types, model, "--types");
   std::vector<RunInput> inputs;
   for (uint32_t i = 0; i < model.inputs(); ++i) {
-    inputs.push_back(read_run_input({i, files[i], lengths[i], masks[i], types[i], pairs[i]}, model,
-                                    file.name()));
+    InputFiles one = {i, files[i], lengths[i], masks[i], types[i], pairs[i]};
+    const bool is_told = !one.mask.empty() || !one.lengths.empty();
+    if (!sides.masks[i].empty() && is_told) {
+      throw convert::InputError("{}: --mask and --lengths: {} says which tokens count",
+                                convert::quote(file.name()), convert::quote(sides.masks[i]));
+    }
+    if (!sides.masks[i].empty()) one.mask = sides.masks[i], one.role = sides.roles[i];
+    if (one.types.empty()) one.types = sides.types[i];
+    inputs.push_back(read_run_input(one, model, file.name()));
   }
   return inputs;
 }

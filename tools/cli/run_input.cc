@@ -70,8 +70,11 @@ const char* why_no_gaps(const Model& model, uint32_t input) {
 }
 
 // A mask whose zeros all stand at the end says no more than lengths do.
-void read_mask(const std::filesystem::path& file, const Model& model, RunInput& input) {
-  std::vector<uint8_t> mask = read_token_bytes(file, "--mask", input.axes, 1);
+void read_mask(const InputFiles& files, const Model& model, RunInput& input) {
+  const std::filesystem::path& file = files.mask;
+  std::vector<uint8_t> mask =
+      files.role.empty() ? read_token_bytes(file, "--mask", input.axes, 1)
+                         : convert::read_counted(file.string(), files.role, input.axes, "--input");
   bool has_gaps = false;
   for (uint32_t s = 0; s < input.axes.sequences; ++s) {
     const auto row = std::span(mask).subspan(size_t{s} * input.axes.tokens, input.axes.tokens);
@@ -190,7 +193,7 @@ RunInput read_run_input(const InputFiles& files, const Model& model, const std::
     check_lengths(files, input.axes);
     input.lengths = files.lengths;
   }
-  if (!files.mask.empty()) read_mask(files.mask, model, input);
+  if (!files.mask.empty()) read_mask(files, model, input);
   if (!files.types.empty()) {
     if (info.token_types == 0) {
       throw convert::InputError("{}: --types: the model knows no token types",

@@ -21,6 +21,7 @@ struct InputFiles {
   std::filesystem::path mask;     // empty: none
   std::filesystem::path types;    // empty: none
   std::string pairs;              // empty: none
+  std::string role{};             // of the mask, where it is an array of the author's program
 };
 
 // All sequences, as the arrays have them.

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <bit>
+#include <charconv>
 #include <cstring>
 #include <stdexcept>
 
@@ -77,6 +78,20 @@ bool leaves_rows_open(const format::ModelReader& reader) {
 
 uint32_t array_flags(std::span<const std::byte> file) {
   return format::GetModel(file.data())->array_flags();
+}
+
+std::vector<AuthorsArray> authors_arrays(std::span<const std::byte> file) {
+  std::vector<AuthorsArray> arrays;
+  const auto* texts = format::GetModel(file.data())->arrays();
+  for (uint32_t i = 0; texts != nullptr && i < texts->size(); ++i) {
+    const std::string text = texts->Get(i)->str();
+    const size_t name = text.find('='), role = text.find(':', name);
+    arrays.push_back({.name = text.substr(0, name)});
+    if (name == std::string::npos || role == std::string::npos) continue;
+    arrays.back().role = text.substr(name + 1, role - name - 1);
+    std::from_chars(text.data() + role + 1, text.data() + text.size(), arrays.back().of);
+  }
+  return arrays;
 }
 
 TokenId start_token(std::span<const std::byte> file) {

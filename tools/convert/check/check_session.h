@@ -54,6 +54,14 @@ inline constexpr uint32_t kUnreadInputs = 32 - kUnreadInputShift;
 TokenId start_token(std::span<const std::byte> file);
 Outputs authors_outputs(std::span<const std::byte> file);
 
+// What the author's program takes, as Model.arrays has it, in parts; none: the model's inputs.
+struct AuthorsArray {
+  std::string name{};
+  std::string role{};  // of what is no input of the model
+  uint32_t of = 0;     // the input that it belongs to
+};
+std::vector<AuthorsArray> authors_arrays(std::span<const std::byte> file);
+
 // Whether a call of a function gives one row for each sequence, not one for each token.
 bool has_row_of_sequence(std::span<const std::byte> file, Outputs outputs, uint32_t function = 0);
 

@@ -19,6 +19,8 @@ namespace arenite::convert {
 namespace {
 
 constexpr uint64_t kTokensMax = 1u << 24;  // of all sequences
+constexpr double kHiddenMax = -1000.0;     // what is added to scores of hidden keys
+constexpr std::string_view kMaskRoles[] = {"kept", "hidden", "added", "lengths"};
 
 void read_ids(const NpyArray& array, uint32_t vocab_size, const std::string& option,
               ModelInput& input) {
@@ -235,6 +237,96 @@ std::vector<std::string> values_of_inputs(std::span<const std::string> given, co
   }
   if (next == unnamed.size() && !is_twice) return values;
   refuse_inputs(given, model, option, wanted, "at most one");
+}
+
+namespace {
+
+// Throws InputError unless an array says what is true of all calls: which position each token has,
+// or that pairs are causal, or all seen.
+void require_as_known(const std::string& file, const AuthorsArray& known,
+                      const std::string& option) {
+  const NpyArray array = NpyArray::read(file);
+  const std::vector<double> values = array.to_f64();
+  const size_t n = array.shape().empty() ? 1 : array.shape().back();
+  const bool is_whole = known.role.starts_with("whole"), seen = known.role.ends_with('1');
+  for (size_t i = 0; i < values.size(); ++i) {
+    const bool is_seen = is_whole || i % n <= i / n % n;
+    const bool fits = known.role == "positions" ? values[i] == static_cast<double>(i % n)
+                                                : (values[i] != 0.0) == (is_seen == seen);
+    refuse_if(!fits, "{}: {} has the value {} at index {}: {} is {} in the model", option,
+              quote(array.name()), values[i], i, quote(known.name),
+              known.role == "positions" ? "0, 1, 2, ..."
+              : is_whole                ? "a mask that hides nothing"
+                                        : "a causal mask");
+  }
+}
+
+}  // namespace
+
+SideArrays take_sides(std::vector<std::string>& given, const Model& model,
+                      const std::string& option) {
+  const std::vector<std::string> none(model.inputs());
+  SideArrays sides = {none, none, none};
+  const std::vector<AuthorsArray> arrays = authors_arrays(model.file());
+  if (arrays.empty() || given.size() != arrays.size()) return sides;
+  std::vector<std::string> rest = std::move(given), files(arrays.size());
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    const std::string name = arrays[i].name + "=";
+    const auto found =
+        std::ranges::find_if(rest, [&](const auto& text) { return text.starts_with(name); });
+    if (found == rest.end()) continue;
+    files[i] = found->substr(name.size());
+    rest.erase(found);
+  }
+  given.clear();
+  for (size_t i = 0, next = 0; i < arrays.size(); ++i) {
+    if (files[i].empty()) files[i] = rest[next++];
+    const auto& [name, role, of] = arrays[i];
+    if (role.empty()) {
+      given.push_back(files[i]);
+    } else if (role == "pairs") {
+      given.push_back("pairs=" + files[i]);
+    } else if (role == "types") {
+      sides.types.at(of) = files[i];
+    } else if (std::ranges::count(kMaskRoles, role) != 0) {
+      // Several masks of an input say the same.
+      const std::string& other = sides.masks.at(of);
+      refuse_if(
+          !other.empty() && NpyArray::read(other).to_f64() != NpyArray::read(files[i]).to_f64(),
+          "{}: {} and {} say different things about tokens of {}: the model has one length "
+          "of each sequence",
+          option, quote(other), quote(files[i]), quote(model.input(of).name));
+      sides.masks[of] = files[i];
+      sides.roles[of] = role;
+    } else {
+      require_as_known(files[i], arrays[i], option);
+    }
+  }
+  return sides;
+}
+
+std::vector<uint8_t> read_counted(const std::string& file, const std::string& role,
+                                  const TokenAxes& axes, const std::string& option) {
+  const NpyArray array = NpyArray::read(file);
+  const std::vector<double> values = array.to_f64();
+  const size_t tokens = size_t{axes.sequences} * axes.tokens;
+  const bool has_lengths = role == "lengths";
+  if (values.size() != (has_lengths ? axes.sequences : tokens)) {
+    refuse_shape(
+        array, option,
+        fmt::format("[{}{}]", axes.sequences, has_lengths ? "" : fmt::format(", {}", axes.tokens)));
+  }
+  std::vector<uint8_t> counted;
+  for (size_t i = 0; i < tokens; ++i) {
+    const double value = values[has_lengths ? i / axes.tokens : i];
+    const bool is_known = role != "added" || value == 0.0 || value <= kHiddenMax;
+    refuse_if(!is_known, "{}: {} has the value {} at index {}: expected 0 or -infinity", option,
+              quote(array.name()), value, i);
+    counted.push_back(has_lengths      ? static_cast<double>(i % axes.tokens) < value
+                      : role == "kept" ? value != 0.0
+                                       : value == 0.0);
+  }
+  return counted;
 }
 
 std::vector<std::string> take_pairs(std::vector<std::string>& given, const Model& model,

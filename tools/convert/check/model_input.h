@@ -78,6 +78,20 @@ std::vector<T> sequences_first(const std::vector<T>& values, const TokenAxes& ax
 // which begins with `option`, for more values than these.
 std::vector<std::string> values_of_inputs(std::span<const std::string> given, const Model& model,
                                           const std::string& option, uint32_t wanted = UINT32_MAX);
+// What the arrays of a program that are no inputs of its model say about these.
+struct SideArrays {
+  std::vector<std::string> masks;  // of each input: which tokens count, or empty
+  std::vector<std::string> roles;  // how: kept, hidden, added or lengths
+  std::vector<std::string> types;  // of each input, or empty
+};
+// Takes these out of what an option gives, where it gives all arrays of the author's program: in
+// its order, or by name. Throws InputError, which begins with `option`.
+SideArrays take_sides(std::vector<std::string>& given, const Model& model,
+                      const std::string& option);
+// 1 for each token that counts, [sequences, tokens], as the array of this role says.
+std::vector<uint8_t> read_counted(const std::string& file, const std::string& role,
+                                  const TokenAxes& axes, const std::string& option);
+
 // Takes what an option gives inputs that take pairs out of `given`: pairs=FILE, or what is more
 // than there are inputs; empty where an input gets none. Throws InputError, which begins with
 // `option`, where a model takes pairs and has none.

@@ -65,6 +65,9 @@ std::optional<CompiledMask> mask_rule(const Mask& mask);
 // Notes which columns of features are taken for whole numbers.
 void note_columns_of_ids(ExportedModel& model);
 
+// Notes that rows before the first token that counts are not the author's, where they see no key.
+void note_rows_of_padding(ExportedModel& model);
+
 // Why the graphs of two lengths, the shorter one first, are not one model; empty: they are.
 std::string difference(const Graph& shorter, const Graph& longer);
 

@@ -105,8 +105,11 @@ class ModelReader {
     }
     describe_length();
     note_columns_of_ids(model_);
+    note_rows_of_padding(model_);
     return std::move(model_);
   }
+
+  const TraceShape& trace_shape() const { return trace_shape_; }
 
  private:
   template <typename... Args>
@@ -147,6 +150,7 @@ class ModelReader {
     model_.program = program_;
     model_.graph = builder.graph;
     model_.columns_first = builder.columns_first;
+    model_.may_see_nothing = builder.may_see_nothing;
     if (builder.columns_first && trace_shape_.tokens_first()) {
       refuse(
           "it takes tokens before sequences, and gives out columns before tokens: give out "
@@ -175,8 +179,8 @@ class ModelReader {
     if (is_exact() || !is_dynamic()) {
       refuse(
           "what was recognised is not what the program computes: outputs differ by {:.1e}, and "
-          "reach {:.1e}. This is a limit of the converter: please report the model",
-          found->difference, found->value);
+          "reach {:.1e}. {}",
+          found->difference, found->value, why_it_differs());
     }
     Lengths positions;
     for (const InputLengths& input : claim_.inputs) positions.push_back(input.positions);
@@ -208,6 +212,20 @@ class ModelReader {
         "what it computes for a sequence depends on how many there are: of {} sequences, where {} "
         "were followed, {}. Not supported: export it with an example of one sequence",
         other, trace_shape_.sizes().sequences, why);
+  }
+
+  // What the author can do about it.
+  std::string why_it_differs() const {
+    for (const SideInput& side : trace_shape_.sides()) {
+      if (!tells_length(side)) continue;
+      return fmt::format(
+          "Input {} is taken for a mask of padding, which hides keys, and rows from sums and "
+          "means: leave out what else is done with it, or give that to the model as features",
+          quote(side.input->name));
+    }
+    return "Some part of the program is misread: convert parts of it, each with an example of what "
+           "it reads, as torch.export.export(model.encoder.eval(), (x,)), to see which, and write "
+           "that one in another way";
   }
 
   // Positions that leave padding out are counted in all ids of a sequence: where the model would
@@ -814,6 +832,7 @@ ExportedModel read_exported_model(const std::shared_ptr<const ExportedProgram>& 
       ModelReader one = reader();
       try {
         ExportedModel model = one.read();
+        model.graph.arrays = arrays_of(*program, one.trace_shape());
         if (reading.is_turned) {
           if (model.columns_first) continue;
           model.tokens_first = true;

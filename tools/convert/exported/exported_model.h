@@ -29,6 +29,7 @@ struct ExportedModel {
   bool tokens_first = false;         // its arrays are [tokens, sequences, ..]
   bool keeps_token_axis = false;     // rows of sequences are [sequences, 1, ..]
   bool columns_first = false;        // it gives out [sequences, columns, tokens]
+  bool may_see_nothing = false;      // rows of a sequence that begins with padding see no key
   // Bit i: nothing reads the author's input i, of those that are no masks, lengths, positions or
   // types.
   uint32_t unread_inputs = 0;

@@ -133,6 +133,7 @@ ExportedModel joined_programs(ExportedModel encoder, const ExportedModel& decode
   ExportedModel joined = decoder;
   joined.unread_inputs = 0;
   joined.graph = chained(std::move(encoder.graph), second, input);
+  joined.graph.arrays.clear();
   joined.graph.array_flags = decoder.graph.array_flags | taken_flags;
   joined.length = fmt::format("{}\nthe second program {}", encoder.length, decoder.length);
   joined.largest_difference = std::max(encoder.largest_difference, decoder.largest_difference);

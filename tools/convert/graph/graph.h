@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -283,6 +284,7 @@ struct GraphInput {
   uint32_t tokens_min = 0;                        // of a sequence; above 1: whole sequences alone
   std::map<uint32_t, uint32_t> ids_of_columns{};  // features that look up rows: how many there are
   std::vector<uint32_t> ids_of_places{};  // where these have tables of their own: how many each has
+  std::set<uint32_t> padding_ids{};       // whose keys a mask hides, or whose rows do not count
 
   friend bool operator==(const GraphInput&, const GraphInput&) = default;
 };
@@ -299,6 +301,7 @@ class Graph {
   ValueId output = 0;
   std::vector<std::string> labels;  // of the output's columns, or none
   uint32_t array_flags = 0;         // of ArrayFlag
+  std::vector<std::string> arrays;  // of the author's program, as Model.arrays has them
 
   const std::vector<ValueId>& order() const { return order_; }  // each after its inputs
   Node& node(ValueId value) { return nodes_[value]; }

@@ -379,12 +379,14 @@ fb::DetachedBuffer build_metadata(const Program& program, const std::vector<Segm
   const auto input_names = builder.CreateVectorOfStrings(calls.input_names);
   const auto functions = write_records<format::Function>(builder, calls.functions);
   const auto function_names = builder.CreateVectorOfStrings(calls.function_names);
+  flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>> arrays;
+  if (!program.arrays.empty()) arrays = builder.CreateVectorOfStrings(program.arrays);
   builder.Finish(
       format::CreateModel(builder, producer, name, architecture, inputs, input_names, functions,
                           function_names, axes, slots, ops_at, op_names_at, tensors_at,
                           tensor_names_at, caches, masks_at, mask_words_at, hidden_states,
                           packed_at, offsets_at, labels, &self_test, tokenizer, program.array_flags,
-                          static_cast<uint32_t>(program.kv_cache), sound),
+                          static_cast<uint32_t>(program.kv_cache), sound, arrays),
       format::ModelIdentifier());
   return builder.Release();
 }
@@ -584,6 +586,9 @@ Program read_model(std::span<const std::byte> file, uint32_t packed_index) {
   }
   program.kv_cache = reader.kv_cache();
   program.array_flags = model.array_flags();
+  if (model.arrays() != nullptr) {
+    for (const auto* array : *model.arrays()) program.arrays.push_back(array->str());
+  }
   program.axes = copy_of(reader.axes());
   for (uint32_t i = 0; i < reader.slots(); ++i) program.slots.push_back(reader.slot(i));
   for (uint32_t i = 0; i < reader.ops(); ++i) {

@@ -140,6 +140,31 @@ Array evaluate(const Function& function, const Array& base, OpBudget& budget) {
   return compute(function);
 }
 
+namespace {
+
+const Call* op_among(const Function& function, std::initializer_list<std::string_view> names) {
+  const Level level;
+  if (function.is_base()) return nullptr;
+  if (is_one_of(function.call->op, names)) return function.call.get();
+  for (const TracedValue& input : values_of(*function.call)) {
+    const FunctionRef& part = input.as<FunctionRef>();
+    if (const Call* found = part ? op_among(*part, names) : nullptr) return found;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+const Call* unseen_comparison(const Function& function, OpBudget& budget) {
+  if (const Call* equals = op_among(function, {"eq", "ne"})) return equals;
+  const Call* const compares = op_among(function, {"lt", "le", "gt", "ge"});
+  const Shape& base = function.base->shape;
+  if (compares == nullptr || base.empty() || elements_of(base) > kProbedMax) return nullptr;
+  const std::vector<double> y = samples_of(function, budget).y;
+  const bool is_constant = std::ranges::all_of(y, [&](double each) { return each == y[0]; });
+  return is_constant ? compares : nullptr;
+}
+
 std::optional<FoundFunction> find_function(const Function& function, OpBudget& budget) {
   const Shape& base = function.base->shape;
   if (function.shape != base || base.empty() || elements_of(base) > kProbedMax) {

@@ -45,6 +45,10 @@ using FoundFunction =
 // Nothing for a function that the runtime has no op for.
 std::optional<FoundFunction> find_function(const Function& function, OpBudget& budget);
 
+// The op of a function that compares numbers in a way that samples do not show: whether they are
+// equal to one, or which of them are far from all samples. Null: there is none.
+const Call* unseen_comparison(const Function& function, OpBudget& budget);
+
 // What a function of single numbers or of rows is, told by its results.
 
 // Functions are the same where they agree to this share of the largest result.

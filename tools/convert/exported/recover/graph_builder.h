@@ -123,7 +123,8 @@ class GraphBuilder {
   std::string name;  // of nodes that are made next
   std::optional<Discovery> found;
   std::vector<PositionTable> tables;
-  bool columns_first = false;  // of what is given out: [sequences, columns, tokens]
+  bool columns_first = false;    // of what is given out: [sequences, columns, tokens]
+  bool may_see_nothing = false;  // a row, as ids before it may be those of padding alone
 
   // Throws NotRecognised for what is no element.
   const Source& source(int64_t number) const;

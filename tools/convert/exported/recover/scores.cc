@@ -383,17 +383,20 @@ ScoresRef plus_value(GraphBuilder& builder, const Scores& scores, const ElementS
   const ElementSumRef value = builder.materialised(given);
   const Shape lead = leading(scores.shape);
   const ElementSumRef each = stretched(value, joined(lead, 1, scores.shape.back()));
-  const Source& from = builder.source(each->at(0));
+  const Source from = builder.source(each->at(0));
   refuse_op_if(from.kind != Source::Kind::kNode || from.rows != builder.sizes.rows(),
                "it adds something else to scores than numbers of their keys");
-  LinearSpec one;
-  one.weight.name = builder.name + ".one";
-  one.weight.rows = 1;
-  one.weight.columns = from.width;
-  set_exact(one.weight, [width = from.width] { return std::vector<double>(width, 0.0); });
-  one.bias = {1.0 / scores.scale};
-  const uint32_t ones = builder.source_of_node(
-      builder.graph.add_linear(one.weight.name, one, from.node), builder.sizes.rows());
+  // The ones that queries have stand in their rows, which may be those of another input.
+  const auto ones_beside = [&](const Source& rows) {
+    LinearSpec one;
+    one.weight.name = builder.name + ".one";
+    one.weight.rows = 1;
+    one.weight.columns = rows.width;
+    set_exact(one.weight, [width = rows.width] { return std::vector<double>(width, 0.0); });
+    one.bias = {1.0 / scores.scale};
+    return builder.source_of_node(builder.graph.add_linear(one.weight.name, one, rows.node),
+                                  builder.sizes.rows());
+  };
   const auto with_column = [&](const ElementSumRef& part, const auto& number_at) {
     const ElementSumRef rows = builder.materialised(part);
     const auto width = static_cast<size_t>(rows->shape.back());
@@ -406,9 +409,13 @@ ScoresRef plus_value(GraphBuilder& builder, const Scores& scores, const ElementS
     ++shape.back();
     return plain(std::move(shape), std::move(numbers));
   };
-  result->query = with_column(
-      scores.query, [&](size_t, int64_t last) { return number_of(ones, builder.row_of(last)); });
   result->key = with_column(scores.key, [&](size_t row, int64_t) { return each->at(row); });
+  const OnStream on(builder, *scores.query);
+  const ElementSumRef query = builder.materialised(scores.query);
+  const uint32_t ones =
+      ones_beside(from.stream == builder.stream() ? from : builder.source(query->front()));
+  result->query = with_column(
+      query, [&](size_t, int64_t last) { return number_of(ones, builder.row_of(last)); });
   return result;
 }
 

@@ -4,9 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <functional>
-#include <random>
-#include <set>
 
 #include "convert/exported/aten/movement.h"
 #include "convert/exported/trace/tracer.h"
@@ -45,6 +42,11 @@ constexpr const char* kNoFunction =
 constexpr const char* kReducesColumns =
     "it makes one number of the columns of a row, which is supported within norms alone: write a "
     "sum or a mean as x @ torch.ones(width, 1), or let the model give out the columns";
+
+constexpr const char* kMaskOfFeatures =
+    "it compares features with a number, as to find padding: a mask that is made of features is "
+    "not supported. Give it to the model as an input, as in def forward(self, x, padding_mask), "
+    "with what is computed here as its example: it becomes the lengths of sequences";
 
 // What no attention model of the runtime does, by how the names of its ops begin, and why, or what
 // to do instead.
@@ -158,7 +160,7 @@ bool mixes_columns(Tracer& tracer, const Call& call) {
 
 bool is_reduction(std::string_view op) {
   return is_one_of(op, {"mean", "sum", "var", "std", "amax", "amin", "max", "min", "norm",
-                        "linalg_vector_norm", "logsumexp", "prod"});
+                        "linalg_vector_norm", "logsumexp", "prod", "any", "all"});
 }
 
 ElementSumRef Tracer::as_sum(const TracedValue& value) {
@@ -312,6 +314,9 @@ ElementSumRef normalised(GraphBuilder& builder, const ElementSumRef& base, const
 
 ElementSumRef Tracer::materialise_named(const Function& function) {
   const Call& call = *function.call;
+  if (const Call* compares = unseen_comparison(function, budget_)) {
+    throw OpError("{}: {}", compares->describe(), kMaskOfFeatures);
+  }
   const auto inputs = values_of(call);
   const bool is_of_base = std::ranges::all_of(
       inputs, [](const TracedValue& input) { return input.as<FunctionRef>()->is_base(); });
@@ -488,269 +493,6 @@ ElementSumRef Tracer::op_on_nodes(const Function& function) {
   // Factors of columns go into a layer that follows; others, as of heads, are a node's.
   const ElementSumRef value = as_sum(made);
   return has_factors_of_heads(builder, value) ? builder.materialised(value) : value;
-}
-
-// ---- functions of token ids: numbers that they look up, such as whether they are padding ----
-
-namespace {
-
-constexpr size_t kProbes = 4;
-constexpr double kLargestNumber = 1e30;  // in place of infinity
-constexpr double kHiddenKey = -1e9;      // what is added to the score of a hidden key
-
-// Which element of its base each element of a function is made of, as far as its ops show; they
-// are tried with numbers then.
-Array places_in_base(const Function& function) {
-  const Level level;
-  const auto iota = [](const Shape& shape) {
-    Array::Reals places(elements_of(shape));
-    std::iota(places.begin(), places.end(), 0.0);
-    return Array::real(shape, std::move(places));
-  };
-  if (function.is_base()) return iota(function.shape);
-  std::optional<Array> found;
-  for (const TracedValue& input : values_of(*function.call)) {
-    const FunctionRef& part = input.as<FunctionRef>();
-    if (part && !found) found = places_in_base(*part);
-  }
-  refuse_op_if(!found, kReadsIds);
-  const Call shapes = bind<TracedRef>(*function.call, [&](const TracedRef& ref) -> Argument {
-    const FunctionRef& part = ref->as<FunctionRef>();
-    if (part) return Array::of_shape(part->shape, ElementType::kF64);
-    return ref->as<ConstantRef>()->array();
-  });
-  if (const auto movements = movements_of(shapes)) {
-    return Array::real(movements->at(0).shape, movements->at(0).apply<double>(found->to_reals()));
-  }
-  refuse_op_if(broadcast(found->shape(), function.shape) != function.shape, kReadsIds);
-  return Array::real(function.shape, stretched_reals(*found, function.shape));
-}
-
-Array random_ids(const Shape& shape, int64_t ids_end, std::mt19937_64& random) {
-  Array::Integers ids(elements_of(shape));
-  for (int64_t& id : ids) id = static_cast<int64_t>(random() % static_cast<uint64_t>(ids_end));
-  return Array::integer(shape, std::move(ids));
-}
-
-// Ids that a formula may treat in a way of their own.
-std::set<int64_t> special_ids(const Function& function, int64_t ids_end) {
-  std::set<int64_t> special;
-  for (const double number : numbers_of(function)) {
-    if (!(number >= -1.0 && number < 0x1p32) || number != std::floor(number)) continue;
-    for (int64_t id = static_cast<int64_t>(number) - 1; id <= static_cast<int64_t>(number) + 1;
-         ++id) {
-      if (id >= 0 && id < ids_end) special.insert(id);
-    }
-  }
-  return special;
-}
-
-}  // namespace
-
-bool is_of_ids(const GraphBuilder& builder, const TracedValue& value) {
-  const FunctionRef& function = value.as<FunctionRef>();
-  return function && is_of_ids(builder, *function->base);
-}
-
-ElementSumRef Tracer::looked_up_number(const ElementSumRef& ids, const std::vector<double>& table) {
-  ElementSumRef& known = numbers_of_ids_[{source_of(ids->front()), table}];
-  if (known == nullptr) {
-    const auto rows = static_cast<int64_t>(table.size());
-    const ConstantRef constant =
-        std::make_shared<const Constant>(kNoValue, Array::real({rows, 1}, Array::Reals(table)));
-    known = embedding(builder, constant, ids);
-  }
-  return known;
-}
-
-ElementSumRef Tracer::of_ids(const Function& function) {
-  const ElementSumRef base = function.base;
-  const OnStream on(builder, *base);
-  const int64_t ids_end = builder.graph.inputs.at(builder.stream()).vocab_size;
-  if (ids_end == 0 || function.shape.empty()) require_no_ids(function);
-  const Array::Reals places = places_in_base(function).to_reals();
-  const auto numbers_for = [&](const Array& ids) {
-    Array::Reals numbers = evaluate(function, ids, op_budget()).to_reals();
-    if (numbers.size() != places.size()) require_no_ids(function);
-    for (double& number : numbers) number = std::clamp(number, -kLargestNumber, kLargestNumber);
-    return numbers;
-  };
-  const std::set<double> used(places.begin(), places.end());
-  std::vector<double> table(static_cast<size_t>(ids_end), 0.0);
-  for (int64_t first = 0; first < ids_end; first += static_cast<int64_t>(used.size())) {
-    Array::Integers ids(base->elements(), 0);
-    int64_t next = first;
-    for (const double place : used) {
-      ids.at(static_cast<size_t>(place)) = std::min(next++, ids_end - 1);
-    }
-    const Array::Reals numbers = numbers_for(Array::integer(base->shape, ids));
-    for (size_t i = 0; i < numbers.size(); ++i) {
-      table[static_cast<size_t>(ids[static_cast<size_t>(places[i])])] = numbers[i];
-    }
-  }
-  std::mt19937_64 random(13);
-  for (size_t probe = 0; probe < kProbes; ++probe) {
-    const Array ids = random_ids(base->shape, ids_end, random);
-    const Array::Integers given = ids.to_integers();
-    const Array::Reals numbers = numbers_for(ids);
-    for (size_t i = 0; i < numbers.size(); ++i) {
-      const int64_t id = given[static_cast<size_t>(places[i])];
-      if (numbers[i] != table[static_cast<size_t>(id)]) require_no_ids(function);
-    }
-  }
-  const ElementSumRef each = looked_up_number(base, table);
-  std::vector<int64_t> numbers;
-  for (const double place : places) numbers.push_back(each->at(static_cast<size_t>(place)));
-  return plain(function.shape, std::move(numbers));
-}
-
-ScoresRef masked_by_ids(Tracer& tracer, const Scores& scores, const Function& function,
-                        const std::function<double(double)>& added) {
-  const GraphBuilder& builder = tracer.builder;
-  const ElementSumRef& ids = function.base;
-  const OnStream on(tracer.builder, *ids);
-  const int64_t ids_end = builder.graph.inputs.at(builder.stream()).vocab_size;
-  const auto keys = static_cast<size_t>(scores.shape.back());
-  const bool fits = ids_end > 1 && builder.sizes.prefix == 0 && keys == builder.sizes.tokens &&
-                    ids->elements() == builder.sizes.rows() &&
-                    ids->shape.back() == scores.shape.back();
-  refuse_op_if(!fits, kReadsIds);
-  const auto added_for = [&](const Array& given) {
-    std::vector<double> numbers =
-        stretched_reals(evaluate(function, given, tracer.op_budget()), scores.shape);
-    for (double& number : numbers) {
-      number = added(number);
-      if (!(number > kHiddenScoreMax)) number = -std::numeric_limits<double>::infinity();
-    }
-    return numbers;
-  };
-  const std::set<int64_t> special = special_ids(function, ids_end);
-  int64_t common_id = 0;
-  while (special.contains(common_id) && common_id + 1 < ids_end) ++common_id;
-  const auto all_of = [&](int64_t id) {
-    return Array::integer(ids->shape, Array::Integers(ids->elements(), id));
-  };
-  const std::vector<double> common = added_for(all_of(common_id));
-  // What an id adds to the scores of its key.
-  std::vector<double> of_keys(static_cast<size_t>(ids_end), 0.0);
-  for (const int64_t id : special) {
-    const std::vector<double> numbers = added_for(all_of(id));
-    std::optional<double> more;
-    for (size_t i = 0; i < numbers.size(); ++i) {
-      if (std::isinf(common[i])) continue;
-      const double difference = numbers[i] - common[i];
-      refuse_op_if(difference != more.value_or(difference), kReadsIds);
-      more = difference;
-    }
-    refuse_op_if(!more, kReadsIds);
-    of_keys[static_cast<size_t>(id)] = *more;
-  }
-  std::mt19937_64 random(17);
-  const size_t each =
-      scores.shape.size() < 2 ? 0 : elements_of(scores.shape) / builder.sizes.sequences;
-  for (size_t probe = 0; probe < 2 * kProbes; ++probe) {
-    Array::Integers given = random_ids(ids->shape, ids_end, random).to_integers();
-    for (size_t i = probe % 2; i < given.size() && !special.empty(); i += 3) {
-      given[i] = *std::next(special.begin(), static_cast<ptrdiff_t>(random() % special.size()));
-    }
-    const std::vector<double> numbers = added_for(Array::integer(ids->shape, given));
-    for (size_t i = 0; i < numbers.size(); ++i) {
-      const int64_t id = given[i / each * keys + i % keys];
-      refuse_op_if(numbers[i] != common[i] + of_keys[static_cast<size_t>(id)], kReadsIds);
-    }
-  }
-  ScoresRef masked = std::make_shared<const Scores>(scores);
-  if (std::ranges::any_of(common, [](double number) { return number != 0.0; })) {
-    masked = with_added(*masked, Array::real(scores.shape, Array::Reals(common)), 0);
-  }
-  for (double& more : of_keys) more = std::max(more, kHiddenKey);
-  if (std::ranges::all_of(of_keys, [](double more) { return more == 0.0; })) return masked;
-  const ElementSumRef value = tracer.looked_up_number(ids, of_keys);
-  Shape shape = scores.shape;
-  shape[shape.size() - 2] = 1;
-  std::vector<int64_t> numbers;
-  for (size_t i = 0, count = elements_of(shape); i < count; ++i) {
-    const size_t sequence = i * builder.sizes.sequences / count;
-    numbers.push_back(value->at(sequence * keys + i % keys));
-  }
-  masked = plus_value(tracer.builder, *masked, plain(shape, std::move(numbers)));
-  refuse_op_if(masked == nullptr,
-               "it hides keys by their ids in scores that are capped, or have a factor for each "
-               "head: not supported");
-  // The first query of a causal mask sees one key.
-  const auto hidden = std::count_if(common.begin(), common.begin() + static_cast<ptrdiff_t>(keys),
-                                    [](double number) { return std::isinf(number); });
-  auto marked = std::make_shared<Scores>(*masked);
-  marked->may_see_nothing = keys > 1 && static_cast<size_t>(hidden) + 1 == keys;
-  return marked;
-}
-
-namespace {
-
-// What is filled in, a tensor or a number of the call.
-Array filled_in(const Tracer& tracer, const Call& call, const char* name) {
-  if (const TracedValue* constant = value_of(call, name)) return tracer.array_of(*constant);
-  const Array* array = call.argument(name).as<Array>();
-  return array != nullptr ? *array : Array::real({}, {call.real(name)});
-}
-
-// A number for each pair of rows, with one that is far below any score where a constant mask says
-// so: what is added to scores.
-std::optional<TracedValue> hidden_pairs(Tracer& tracer, const Call& call) {
-  const auto mask = value_as<ConstantRef>(call, "mask");
-  const TracedValue* self = value_of(call, "self");
-  if (call.op != "masked_fill" || !mask || self == nullptr || self->is_constant()) return {};
-  const Shape shape = shape_of(*self);
-  const bool are_pairs = shape.size() > 1 && shape.back() == shape[shape.size() - 2] &&
-                         broadcast(shape, mask->shape()) == shape;
-  const Array number = filled_in(tracer, call, "value");
-  if (!are_pairs || number.elements() != 1 || number.to_reals()[0] > kHiddenScoreMax) return {};
-  const auto hidden = std::make_shared<const Constant>(kNoValue, number);
-  const Call choice = {
-      .op = "where",
-      .overload = "self",
-      .arguments = {
-          {"condition", traced(mask)}, {"self", traced(hidden)}, {"other", call.argument("self")}}};
-  const ElementSumRef parts[] = {tracer.builder.of_constant(hidden), tracer.as_sum(*self)};
-  const auto movements = movements_of(with_shapes(choice));
-  if (!movements) return std::nullopt;
-  tracer.builder.limit_positions(positions_max_of(call));
-  return moved(movements->at(0), parts);
-}
-
-}  // namespace
-
-// masked_fill and where, by a mask that is computed of token ids.
-std::optional<TracedValue> filled_by_ids(Tracer& tracer, const Call& call) {
-  const bool fills = call.op == "masked_fill";
-  if (!fills && call.op != "where") return std::nullopt;
-  const TracedValue* mask = value_of(call, fills ? "mask" : "condition");
-  const TracedValue* self = value_of(call, "self");
-  const TracedValue* other = fills ? nullptr : value_of(call, "other");
-  if (mask == nullptr) return std::nullopt;
-  if (!is_of_ids(tracer.builder, *mask)) return hidden_pairs(tracer, call);
-  const auto is_of_tokens = [&](const TracedValue* value) {
-    return value != nullptr && !value->is_constant() && !is_of_ids(tracer.builder, *value);
-  };
-  const bool keeps_self = is_of_tokens(self);
-  if (keeps_self == is_of_tokens(other)) return std::nullopt;
-  const Array number = filled_in(tracer, call, fills ? "value" : keeps_self ? "other" : "self");
-  if (number.elements() != 1) return std::nullopt;
-  const FunctionRef flags = mask->as<FunctionRef>();
-  const auto function = [&](const char* op, std::vector<NamedArgument> arguments) {
-    return function_of(flags->base, {.op = op, .arguments = std::move(arguments)}, flags->shape,
-                       flags->depth + 2);
-  };
-  const FunctionRef set =
-      function("mul", {{"self", traced(flags)}, {"other", Array::real({}, {1.0})}});
-  const FunctionRef unset =
-      function("sub", {{"self", Array::real({}, {1.0})}, {"other", traced(set)}});
-  const bool hides_set = fills || !keeps_self;
-  const ElementSumRef value = tracer.as_sum(keeps_self ? *self : *other);
-  const ElementSumRef kept = product(tracer.builder, value, tracer.as_sum(hides_set ? unset : set));
-  const double filled = std::clamp(number.to_reals()[0], -kLargestNumber, kLargestNumber);
-  if (filled == 0.0) return kept;
-  return sum(kept, tracer.as_sum(hides_set ? set : unset), filled);
 }
 
 }  // namespace arenite::convert

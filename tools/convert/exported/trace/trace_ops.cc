@@ -773,7 +773,9 @@ std::optional<TracedValue> score_op(Tracer& tracer, const Call& call) {
   if (is_softmax(op) || is_log_softmax(op)) {
     const size_t rank = scores->shape.size();
     refuse_op_if(call.dimension("dim", -1, rank) + 1 != rank, "its softmax is not over keys");
-    if (op != "_safe_softmax" || !scores->may_see_nothing || scores->sinks) {
+    const bool is_safe = op == "_safe_softmax";
+    if (scores->may_see_nothing && !is_safe) tracer.builder.may_see_nothing = true;
+    if (!is_safe || !scores->may_see_nothing || scores->sinks) {
       return with_softmax(*scores, is_log_softmax(op));
     }
     // Where all keys are hidden, a sink that is lower than any score takes their weights.

@@ -317,14 +317,15 @@ Array TraceShape::causal_array(const SideInput& side) const {
   const auto n = static_cast<size_t>(sample.shape().back());
   const Array::Reals given = sample.to_reals();
   const double seen = given.at(0), hidden = given.at(n - 1);
-  bool is_causal = n > 1 && seen != hidden;
+  bool is_causal = n > 1;
   for (size_t i = 0; i < given.size() && is_causal; ++i) {
     is_causal = given[i] == (i % n <= i / n % n ? seen : hidden);
   }
   if (!is_causal) {
     throw InputError(
-        "{}: input {} is no causal mask in the example: expected that, as by "
-        "nn.Transformer.generate_square_subsequent_mask, or another one as a buffer of the model",
+        "{}: input {} is no causal mask in the example, and hides some tokens: expected a causal "
+        "one, as by nn.Transformer.generate_square_subsequent_mask, or another one as a buffer of "
+        "the model",
         quote(program_->source), quote(side.input->name));
   }
   Shape shape = value.shape();
@@ -634,146 +635,6 @@ Array constant_at(const ExportedProgram& program, const TraceShape& trace_shape,
                                            .to(program.values[input->value].type));
   }
   return interpret(part, inputs, interpreting_budget(part, trace_shape.elements())).at(0);
-}
-
-namespace {
-
-constexpr size_t kMeaningsMax = 16;  // of several inputs together
-
-}  // namespace
-
-std::vector<SideRole> possible_roles(const ExportedProgram& program, const ExportedInput& input) {
-  const ExportedValue& value = program.values[input.value];
-  const size_t rank = value.sizes.size();
-  if (value.kind != ValueKind::kTensor || rank == 0 || rank > 4) return {};
-  // [tokens, tokens] may be a mask of pairs.
-  const auto& sizes = value.sizes;
-  const bool is_square = rank >= 2 && sizes[rank - 1].size == sizes[rank - 2].size &&
-                         sizes[rank - 1].symbol == sizes[rank - 2].symbol &&
-                         sizes[rank - 1].size > 1;
-  const bool has_one_leading = elements_of(value.shape()) ==
-                               static_cast<size_t>(sizes[rank - 1].size * sizes[rank - 1].size);
-  if (is_square && has_one_leading && !is_integer(value.type)) {
-    return {SideRole::kCausal, SideRole::kPairs};
-  }
-  if (is_square && rank > 1) return {SideRole::kPairs};
-  // [sequences, 1, 1, tokens] is a mask as attention takes it.
-  for (size_t d = 1; d + 1 < rank; ++d) {
-    if (!value.sizes[d].is_fixed() || value.sizes[d].size != 1) return {};
-  }
-  std::string name = input.name;
-  std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
-  const auto has = [&](const char* part) { return name.find(part) != std::string::npos; };
-  const bool is_whole = is_integer(value.type);
-  const bool is_position = has("position") || has("pos_id") || (has("timesteps") && rank == 2);
-  if (is_position || has("type") || has("segment")) {
-    if (!is_whole || rank > 2) return {};
-    return {is_position ? SideRole::kPositions : SideRole::kTypes};
-  }
-  // What is looked up is a sequence of its own.
-  const bool is_looked_up = std::ranges::any_of(program.nodes, [&](const Call& node) {
-    const Argument* indices = node.op == "embedding" ? node.find("indices") : nullptr;
-    const ValueRef* ref = indices != nullptr ? indices->as<ValueRef>() : nullptr;
-    return ref != nullptr && ref->value == input.value;
-  });
-  if (is_looked_up) return {};
-  if (is_whole && rank == 1) return {SideRole::kLengths, SideRole::kKept, SideRole::kPositions};
-  std::vector<SideRole> roles = {SideRole::kKept, SideRole::kHidden};
-  if (has("pad") || has("ignore")) std::swap(roles[0], roles[1]);
-  if (is_real(value.type)) roles.push_back(SideRole::kAdded);
-  return is_complex(value.type) ? std::vector<SideRole>{} : roles;
-}
-
-Array side_values(SideRole role, const Shape& shape, ElementType type,
-                  std::span<const uint32_t> lengths, std::span<const uint8_t> types) {
-  const size_t tokens = role == SideRole::kLengths ? 1 : static_cast<size_t>(shape.back());
-  const auto value_at = [&](size_t i) -> double {
-    const uint32_t length = lengths[std::min(i / tokens, lengths.size() - 1)];
-    const bool is_kept = i % tokens < length;
-    switch (role) {
-      case SideRole::kKept:
-        return is_kept ? 1.0 : 0.0;
-      case SideRole::kHidden:
-        return is_kept ? 0.0 : 1.0;
-      case SideRole::kAdded:
-        return is_kept ? 0.0 : -std::numeric_limits<double>::infinity();
-      case SideRole::kLengths:
-        return length;
-      case SideRole::kPositions:
-        return static_cast<double>(i % tokens);
-      case SideRole::kTypes:
-        return types.empty() ? 0.0 : types[i];
-      case SideRole::kCausal:
-      case SideRole::kPairs:
-        break;
-    }
-    return 0.0;
-  };
-  Array::Reals values(elements_of(shape));
-  for (size_t i = 0; i < values.size(); ++i) values[i] = value_at(i);
-  return Array::real(shape, std::move(values), ElementType::kF64).to(type);
-}
-
-std::string describe(const SideInput& side, size_t number) {
-  const char* what = side.role == SideRole::kPositions ? "is 0, 1, 2, ..., and is not asked for"
-                     : side.role == SideRole::kTypes   ? "becomes the types of tokens"
-                     : side.role == SideRole::kCausal  ? "is causal, and is not asked for"
-                     : side.role == SideRole::kPairs
-                         ? "says which tokens see which, --input pairs=FILE"
-                         : "becomes the lengths";
-  return fmt::format("input {} ({}) {}", number, side.input->name, what);
-}
-
-namespace {
-
-// Whether the input may be tokens or features with an axis of their own.
-bool may_be_sequence(const ExportedProgram& program, const ExportedInput& input) {
-  const ExportedValue& value = program.values[input.value];
-  const size_t rank = value.sizes.size();
-  if (value.kind != ValueKind::kTensor || is_complex(value.type)) return false;
-  return is_integer(value.type) ? rank == 1 || rank == 2 : rank >= 1 && rank <= 5;
-}
-
-// The first sequence with as many tokens as the side has; the first of all for any other.
-size_t sequence_of(const ExportedProgram& program, const std::vector<const ExportedInput*>& among,
-                   const ExportedInput& side) {
-  const std::vector<Extent>& sizes = program.values[side.value].sizes;
-  for (size_t i = 0; i < among.size() && !sizes.empty(); ++i) {
-    for (const Extent& extent : program.values[among[i]->value].sizes) {
-      if (extent == sizes.back() && extent.size != 1) return i;
-    }
-  }
-  return 0;
-}
-
-}  // namespace
-
-std::vector<InputMeaning> possible_meanings(const ExportedProgram& program) {
-  const std::vector<const ExportedInput*> inputs = program.user_inputs();
-  std::vector<InputMeaning> meanings = {{{&first_input(program)}, {}}};
-  for (size_t i = 1; i < inputs.size(); ++i) {
-    std::vector<InputMeaning> longer;
-    for (const InputMeaning& meaning : meanings) {
-      for (const SideRole role : possible_roles(program, *inputs[i])) {
-        longer.push_back(meaning);
-        longer.back().sides.push_back({inputs[i], role});
-      }
-    }
-    for (const InputMeaning& meaning : meanings) {
-      if (!may_be_sequence(program, *inputs[i])) break;
-      if (meaning.sequences.size() == kInputsMax) continue;
-      longer.push_back(meaning);
-      longer.back().sequences.push_back(inputs[i]);
-    }
-    meanings = std::move(longer);
-    if (meanings.size() > kMeaningsMax) return {};
-  }
-  for (InputMeaning& meaning : meanings) {
-    for (SideInput& side : meaning.sides) {
-      side.of = sequence_of(program, meaning.sequences, *side.input);
-    }
-  }
-  return meanings;
 }
 
 }  // namespace arenite::convert

@@ -25,7 +25,7 @@ enum class SideRole {
   kLengths,    // how many tokens each sequence has
   kPositions,  // 0, 1, 2, ...
   kTypes,      // of tokens
-  kCausal,     // a mask of pairs of tokens that hides later ones, as the example has it
+  kCausal,     // a mask of pairs that hides later tokens, or nothing, as the example has it
   kPairs,      // for each pair of tokens whether one sees the other: 1 or 0
 };
 
@@ -157,6 +157,8 @@ class TraceShape {
   Array side_array(const SideInput& side, std::span<const uint32_t> lengths,
                    std::span<const uint8_t> types = {}, std::span<const uint8_t> pairs = {}) const;
   std::vector<uint32_t> whole_lengths() const;  // all sequences are as long as they can be
+  // Pairs as the example has them: causal, or all the same.
+  Array causal_array(const SideInput& side) const;
   // With these lengths. Throws NotRecognised for types, which are no constant.
   Array side_constant(uint32_t value) const;
 
@@ -179,7 +181,6 @@ class TraceShape {
   void find_single_rows();
   size_t input_rank() const;  // of tokens and sequences
   std::optional<int64_t> tokens_of(std::string_view symbol) const;
-  Array causal_array(const SideInput& side) const;
   // Pairs [sequences, tokens, tokens], or what is_made_up_pair says.
   Array pairs_array(const SideInput& side, std::span<const uint8_t> pairs) const;
   const Array* sample_of(const SideInput& side) const;  // null: it is not known
@@ -206,6 +207,9 @@ class TraceShape {
   bool is_open_ = false;
   std::string symbol_;
 };
+
+// What Model.arrays says of the user's inputs; nothing where no input is a side.
+std::vector<std::string> arrays_of(const ExportedProgram& program, const TraceShape& trace_shape);
 
 // ---- what a program's model gives out: one of its outputs, or several side by side ----
 

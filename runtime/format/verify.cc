@@ -53,6 +53,8 @@ constexpr FieldRow inline_struct() {
 constexpr flatbuffers::voffset_t number_of_field(size_t index) {
   return static_cast<flatbuffers::voffset_t>(4 + 2 * index);
 }
+// A build without sound refuses a file that has it, whose arena is larger than its program's.
+constexpr FieldKind kSoundField = linked(Need::kSound) ? FieldKind::kSound : FieldKind::kInline;
 constexpr FieldRow kModelFields[] = {
     {FieldKind::kString, 1},                        // producer
     {FieldKind::kString, 1},                        // name
@@ -78,11 +80,10 @@ constexpr FieldRow kModelFields[] = {
     {FieldKind::kTokenizer, 0, true},               // tokenizer
     {FieldKind::kInline, sizeof(uint32_t), true},   // array_flags
     {FieldKind::kInline, sizeof(uint32_t), true},   // kv_cache
-    {FieldKind::kSound, 0, true},                   // sound
+    {kSoundField, sizeof(uint32_t), true},          // sound
+    {FieldKind::kList, sizeof(uint32_t), true},     // output_shape
     {FieldKind::kStrings, sizeof(uint32_t), true},  // arrays, which tools alone read
 };
-// A build without sound refuses a file that has it, whose arena is larger than its program's.
-constexpr size_t kLinkedFields = std::size(kModelFields) - (linked(Need::kSound) ? 0 : 2);
 constexpr FieldRow kSoundFields[] = {
     inline_struct<SoundNumbers>(),  // numbers
     list_of<uint32_t>(),            // filters
@@ -111,7 +112,7 @@ class Structure {
 
   bool is_sound() {
     const uint32_t root = verifier_.VerifyOffset(0);
-    return root != 0 && check_table(bytes_ + root, std::span(kModelFields).first(kLinkedFields));
+    return root != 0 && check_table(bytes_ + root, kModelFields);
   }
 
  private:

@@ -277,5 +277,33 @@ TEST_F(RunCommand, LeavesNothingOnAFullDisk) {
   }
 }
 
+// Rows of several, numbers without a dimension of their own, columns first: flat they are the same.
+TEST(RunProgram, GivesTheArrayOfTheProgramInItsShape) {
+  const TempFolder folder;
+  const std::string model = (folder.path() / "m.arn").string();
+  const std::string output = (folder.path() / "y.npy").string();
+  for (const char* const name :
+       {"convolutions/raised", "convolutions/nearest", "exported_zoo/columns_first",
+        "exported_zoo/codebooks", "exported_zoo/experts"}) {
+    const std::string path = project_folder().string() + "/tests/convert/data/" + name;
+    const std::string input = path + "_input.npy", expected = path + "_expected.npy";
+    ASSERT_TRUE(ends(
+        run_arenite({"convert", path + ".pt2", "-o", model, "--expect", input + "," + expected}),
+        kDone));
+    ASSERT_TRUE(ends(run_arenite({"run", model, "--input", input, "--output", output}), kDone));
+    const NpyArray found = NpyArray::read(output), wanted = NpyArray::read(expected);
+    EXPECT_EQ(found.shape(), wanted.shape()) << name;
+    const std::vector<float> values = found.to_f32(), right = wanted.to_f32();
+    ASSERT_EQ(values.size(), right.size());
+    for (size_t i = 0; i < values.size(); ++i) ASSERT_NEAR(values[i], right[i], 1e-4) << name;
+    // And of what was packed anew.
+    ASSERT_TRUE(
+        ends(run_arenite({"repack", model, "-o", model + "2", "--target", "portable"}), kDone));
+    ASSERT_TRUE(
+        ends(run_arenite({"run", model + "2", "--input", input, "--output", output}), kDone));
+    EXPECT_EQ(NpyArray::read(output).shape(), wanted.shape()) << name;
+  }
+}
+
 }  // namespace
 }  // namespace arenite::testing

@@ -4,8 +4,10 @@
 #include <cmath>
 #include <exception>
 #include <functional>
+#include <numeric>
 
 #include "cli/arguments.h"
+#include "cli/process.h"
 #include "cli/profiler.h"
 #include "cli/run_input.h"
 #include "cli/thread_pool.h"
@@ -141,9 +143,9 @@ void print_run(const RunOptions& options, const ModelFile& file, const std::vect
     if (!options.hidden_states.empty()) facts.hidden_states = options.hidden_states;
     print_json(facts);
   } else {
-    fmt::print("{}: [{}] float32, by kernel set {} on {}, in an arena of {} bytes\n", path,
-               fmt::join(shape, ", "), kernels, counted(options.threads, "thread"),
-               plan.total_bytes);
+    print_output("{}: [{}] float32, by kernel set {} on {}, in an arena of {} bytes\n", path,
+                 fmt::join(shape, ", "), kernels, counted(options.threads, "thread"),
+                 plan.total_bytes);
   }
   if (is_finite) return;
   print_warning(fmt::format(
@@ -151,6 +153,47 @@ void print_run(const RunOptions& options, const ModelFile& file, const std::vect
       "not finite or very large",
       path, fmt::join(options.inputs, ", ")));
 }
+
+// Rows of results as an array [axes, columns], or as the author's, where he gives the same rows.
+struct ResultArray {
+  ResultArray(const convert::TokenAxes& of, uint64_t rows_of_sequence, uint64_t columns)
+      : axes(of), rows(rows_of_sequence), width(columns), joint_width(width) {
+    shape = axes.shape(rows);
+    shape.push_back(width);
+  }
+  ResultArray(const Model& model, const convert::TokenAxes& of, uint64_t rows_of_sequence,
+              Outputs outputs)
+      : ResultArray(of, rows_of_sequence, model.function(model.functions() - 1).output_features) {
+    const uint32_t flags = convert::array_flags(model.file());
+    is_row = convert::has_row_of_sequence(model.file(), outputs, model.functions() - 1);
+    columns_first = (flags & convert::kColumnsFirst) != 0 && !is_row;
+    if (is_row) rows = 1;
+    if (outputs == convert::authors_outputs(model.file())) {
+      const auto own = convert::authors_shape(model, axes, rows * width);
+      if (!own.empty() && axes.tokens_first && !is_row) joint_width = rows * width / own[0];
+      if (!own.empty()) return void(shape = own);
+    }
+    shape = axes.shape(rows);
+    const bool drops_tokens = is_row && (flags & convert::kKeepsTokenAxis) == 0;
+    if (drops_tokens) shape.erase(axes.tokens_first ? shape.begin() : shape.end() - 1);
+    shape.push_back(width);
+    if (columns_first) std::swap(shape.back(), shape[shape.size() - 2]);
+  }
+
+  // Where number `i` of the rows of a sequence stands.
+  size_t place(size_t sequence, size_t i) const {
+    if (columns_first) return (sequence * width + i % width) * rows + i / width;
+    if (!axes.tokens_first || is_row) return sequence * rows * width + i;
+    return (i / joint_width * axes.sequences + sequence) * joint_width + i % joint_width;
+  }
+
+  const convert::TokenAxes& axes;
+  uint64_t rows, width;  // of a sequence
+  uint64_t joint_width;  // of tokens first: numbers of a sequence side by side
+  bool is_row = false;   // one for each sequence
+  bool columns_first = false;
+  std::vector<uint64_t> shape;
+};
 
 class ModelRun {
  public:
@@ -161,13 +204,14 @@ class ModelRun {
         input_(input),
         outputs_(outputs_of(options, file)),
         rows_(rows_of(ModelAccess::reader(model_), input.axes.tokens)),
+        array_(model_, input.axes, rows_, outputs_),
         calls_(calls_of(options, input, model_)),
-        writer_(options.output, output_shape()) {
+        writer_(options.output, array_.shape) {
     if (options.hidden_states.empty()) return;
     const format::ModelReader reader = ModelAccess::reader(model_);
-    std::vector<uint64_t> shape = input.axes.shape(rows_);
+    state_array_.emplace(input.axes, rows_, reader.hidden_state(0).view.width);
+    std::vector<uint64_t> shape = state_array_->shape;
     shape.insert(shape.begin(), reader.hidden_states());
-    shape.push_back(reader.hidden_state(0).view.width);
     states_.emplace(options.hidden_states, shape);
   }
   ModelRun(const ModelRun&) = delete;
@@ -199,7 +243,7 @@ class ModelRun {
     }
     progress.done();
     profiler.report({&writer_.file(), states_ ? &states_->file() : nullptr});
-    print_run(options_, file_, output_shape(), session.plan(), is_finite_);
+    print_run(options_, file_, array_.shape, session.plan(), is_finite_);
   }
 
  private:
@@ -208,24 +252,6 @@ class ModelRun {
     const uint32_t slot =
         reader.hidden_states() != 0 ? reader.hidden_state(0).view.slot : reader.output_slot();
     return reader.rows_of_axes(tokens, 1, true)[reader.slot(slot).axis];
-  }
-
-  std::vector<uint64_t> output_shape() const {
-    std::vector<uint64_t> shape = input_.axes.shape(rows_);
-    if (convert::has_row_of_sequence(model_.file(), outputs_)) {
-      const bool keeps_axis = (convert::array_flags(model_.file()) & convert::kKeepsTokenAxis) != 0;
-      shape = input_.axes.shape(1);
-      if (!keeps_axis) shape.erase(input_.axes.tokens_first ? shape.begin() : shape.end() - 1);
-    }
-    shape.push_back(model_.output_features());
-    if (columns_first()) std::swap(shape.back(), shape[shape.size() - 2]);
-    return shape;
-  }
-
-  // Whether the array has the columns of each sequence before its tokens.
-  bool columns_first() const {
-    return (convert::array_flags(model_.file()) & convert::kColumnsFirst) != 0 &&
-           !convert::has_row_of_sequence(model_.file(), outputs_);
   }
 
   // ---- in ----
@@ -254,22 +280,26 @@ class ModelRun {
 
   // ---- out ----
 
-  // Rows of the call, one after the other, to where they stand in [.., axes, width], in which a
-  // row for each token begins with row `first`; or in [sequences, width, rows].
-  void write_rows(convert::NpyWriter& writer, uint64_t first, const float* data, size_t width,
-                  bool columns_first = false) {
+  // Rows of the call, one after the other, to where they stand in `array`, which begins with number
+  // `first` of the file.
+  void write_rows(convert::NpyWriter& writer, const ResultArray& array, uint64_t first,
+                  const float* data) {
     const convert::TokenAxes& axes = input_.axes;
     const uint64_t prefix = rows_ > axes.tokens ? rows_ - axes.tokens : 0;
     const bool is_dense = axes.tokens_first || !input_.visible.empty();
+    const size_t width = array.width;
     const auto write = [&](uint32_t sequence, uint64_t row, uint64_t count) {
-      const auto size = static_cast<size_t>(count) * width;
-      if (!columns_first) {
-        writer.write((first + axes.place(rows_, sequence, row)) * width, {data, size});
-      } else {
+      const size_t size = count * width;
+      if (array.columns_first) {
         std::vector<float> column(count);
         for (size_t c = 0; c < width; ++c) {
           for (size_t r = 0; r < column.size(); ++r) column[r] = data[r * width + c];
-          writer.write((sequence * width + c) * rows_ + row, column);
+          writer.write(first + array.place(sequence, row * width + c), column);
+        }
+      } else {
+        const size_t step = axes.tokens_first ? std::gcd(width, array.joint_width) : size;
+        for (size_t i = 0; i < size; i += step) {
+          writer.write(first + array.place(sequence, row * width + i), {data + i, step});
         }
       }
       data += size;
@@ -300,9 +330,8 @@ class ModelRun {
       given += convert::rows_given(model_, outputs_, count, call_->begin == 0);
     }
     CallRows rows(output, model_, given);
-    if (!convert::has_row_of_sequence(model_.file(), outputs_)) {
-      return write_rows(writer_, 0, rows.values().data(), model_.output_features(),
-                        columns_first());
+    if (!array_.is_row) {
+      return write_rows(writer_, array_, 0, rows.values().data());
     }
     // Of several calls, the one with the last token of a sequence comes last.
     size_t row = 0;
@@ -313,12 +342,13 @@ class ModelRun {
   }
 
   // No exception may pass through the runtime: what is caught waits for the end of the call.
-  static void show_state(void* context, uint32_t index, const float* data, uint32_t,
-                         uint32_t features) {
+  static void show_state(void* context, uint32_t index, const float* data, uint32_t, uint32_t) {
     ModelRun& run = *static_cast<ModelRun*>(context);
     if (run.error_) return;
     try {
-      run.write_rows(*run.states_, index * run.input_.axes.sequences * run.rows_, data, features);
+      const ResultArray& array = *run.state_array_;
+      run.write_rows(*run.states_, array, index * array.axes.sequences * array.rows * array.width,
+                     data);
     } catch (...) {
       run.error_ = std::current_exception();
     }
@@ -330,8 +360,10 @@ class ModelRun {
   const RunInput& input_;
   const Outputs outputs_;
   const uint64_t rows_;  // of a sequence: those of its prefix and of its tokens
+  const ResultArray array_;
   const std::vector<RunCall> calls_;
   convert::NpyWriter writer_;
+  std::optional<ResultArray> state_array_;
   std::optional<convert::NpyWriter> states_;
   const RunCall* call_ = nullptr;  // the one that is made
   bool is_finite_ = true;
@@ -339,34 +371,6 @@ class ModelRun {
 };
 
 // ---- models of several inputs ----
-
-// The shape of the results of the last function, which has so many rows for each sequence.
-std::vector<uint64_t> shape_of_results(const Model& model, const convert::TokenAxes& axes,
-                                       uint64_t rows, bool has_last_rows) {
-  const FunctionInfo last = model.function(model.functions() - 1);
-  const uint32_t flags = convert::array_flags(model.file());
-  std::vector<uint64_t> shape = axes.shape(rows);
-  const bool drops_tokens =
-      (last.pooled || has_last_rows) && (flags & convert::kKeepsTokenAxis) == 0;
-  if (drops_tokens) shape.erase(axes.tokens_first ? shape.begin() : shape.end() - 1);
-  shape.push_back(last.output_features);
-  return shape;
-}
-
-// Results [sequences, rows, features] in the order of the author's arrays.
-std::vector<float> in_order(const std::vector<float>& results, const convert::TokenAxes& axes,
-                            uint64_t rows, bool columns_first) {
-  const size_t width = results.size() / (axes.sequences * rows);
-  std::vector<float> ordered(results.size());
-  for (size_t i = 0; i < results.size(); ++i) {
-    const size_t sequence = i / (rows * width), row = i / width % rows, column = i % width;
-    const size_t place =
-        columns_first ? (sequence * width + column) * rows + row
-                      : axes.place(rows, static_cast<uint32_t>(sequence), row) * width + column;
-    ordered[place] = results[i];
-  }
-  return ordered;
-}
 
 // Throws InputError unless the inputs have as many sequences, each with tokens of all or of none.
 void require_sequences_of_all(const std::vector<RunInput>& inputs) {
@@ -423,16 +427,17 @@ class FunctionsRun {
                                  convert::quote(file_.name()), outputs_, watch),
           s, results);
     }
-    const bool columns_first =
-        (convert::array_flags(model_.file()) & convert::kColumnsFirst) != 0 && !last_.pooled &&
-        !gives_last_row();
-    std::vector<uint64_t> shape = shape_of_results(model_, axes, rows_, gives_last_row());
-    if (columns_first) std::swap(shape.back(), shape[shape.size() - 2]);
-    convert::NpyWriter writer(options_.output, shape);
-    writer.write(0, in_order(results, axes, rows_, columns_first));
+    const ResultArray array(model_, axes, rows_, outputs_);
+    std::vector<float> ordered(results.size());
+    const size_t each = array.rows * array.width;
+    for (size_t i = 0; i < results.size(); ++i) {
+      ordered[array.place(i / each, i % each)] = results[i];
+    }
+    convert::NpyWriter writer(options_.output, array.shape);
+    writer.write(0, ordered);
     profiler.report({&writer.file()});
     const bool is_finite = std::ranges::all_of(results, [](float x) { return std::isfinite(x); });
-    print_run(options_, file_, shape, session.plan(), is_finite);
+    print_run(options_, file_, array.shape, session.plan(), is_finite);
   }
 
  private:

@@ -383,12 +383,25 @@ AuthorCheck check_against_author(const ConvertedModel& conversion, const AuthorF
     std::vector<float> expected = finite_values(output_array, kOption);
     const uint64_t width = last.output_features;
     Shape shape = with_width(output_array.shape(), width);
-    if ((array_flags(conversion.file.span()) & kColumnsFirst) != 0) {
+    const bool is_row =
+        has_row_of_sequence(model.file(), authors_outputs(model.file()), model.functions() - 1);
+    const Shape own = authors_shape(model, axes, is_row ? width : rows * width);
+    const bool is_own = !own.empty() && own == output_array.shape();
+    const bool columns_first =
+        (array_flags(conversion.file.span()) & kColumnsFirst) != 0 && !is_row;
+    if (columns_first) {
       expected = columns_last(output_array, expected, axes.sequences, rows, width);
-      shape = {axes.sequences, rows, width};
+    }
+    if (is_row && is_own) {
+      shape = {axes.sequences, width};
+    } else if (is_own || columns_first) {
+      shape = axes.shape(rows);
+      shape.push_back(width);
     }
     check.of_last_tokens = are_of_last_tokens(output_array, shape, axes, rows, last);
-    if (!last.pooled && !check.of_last_tokens) expected = sequences_first(expected, axes, rows);
+    if (!last.pooled && !check.of_last_tokens) {
+      expected = sequences_first(expected, axes, is_own && axes.tokens_first ? own[0] : rows);
+    }
     const double found = largest_difference(model, inputs, expected, check.largest_value);
     if (!(found <= largest)) largest = found;
   };

@@ -14,6 +14,7 @@
 #include "convert/check/check_session.h"
 #include "convert/files/error.h"
 #include "convert/program/program.h"
+#include "format/schema.h"
 
 namespace arenite::convert {
 namespace {
@@ -146,6 +147,29 @@ std::vector<uint64_t> TokenAxes::shape(uint64_t rows) const {
   if (!has_sequences) return {rows};
   if (tokens_first) return {rows, sequences};
   return {sequences, rows};
+}
+
+std::vector<uint64_t> authors_shape(const Model& model, const TokenAxes& axes, uint64_t elements) {
+  const auto* const extents = format::GetModel(model.file().data())->output_shape();
+  if (extents == nullptr) return {};
+  std::vector<uint64_t> shape(extents->begin(), extents->end());
+  const auto sequences = std::ranges::find(shape, uint64_t{kSequencesExtent});
+  uint64_t left = elements;
+  if (sequences == shape.end()) left *= axes.sequences;
+  for (const uint64_t extent : shape) {
+    if (extent == kOtherExtent || extent == kSequencesExtent) continue;
+    if (left % extent != 0) return {};
+    left /= extent;
+  }
+  const auto other = std::ranges::find(shape, uint64_t{kOtherExtent});
+  if (other != shape.end()) {
+    *other = std::exchange(left, 1);
+  }
+  if (left != 1) return {};
+  if (sequences == shape.end()) return shape;
+  *sequences = axes.sequences;
+  if (!axes.has_sequences) shape.erase(sequences);
+  return shape;
 }
 
 TokenAxes token_axes(const NpyArray& array, const Model& model, const std::string& option,

@@ -57,6 +57,10 @@ ModelInput read_model_input(const NpyArray& array, const Model& model, const std
 ModelInput read_model_inputs(std::span<const NpyArray> arrays, const Model& model,
                              const std::string& option);
 
+// The author's array for so many elements of each sequence. Empty: the file says no such, so it is
+// [axes, columns].
+std::vector<uint64_t> authors_shape(const Model& model, const TokenAxes& axes, uint64_t elements);
+
 // Rows of a person's array [axes, width], in which each sequence has `rows`, as [sequences, rows,
 // width].
 template <typename T>

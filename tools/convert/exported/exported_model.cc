@@ -837,6 +837,8 @@ ExportedModel read_exported_model(const std::shared_ptr<const ExportedProgram>& 
           if (model.columns_first) continue;
           model.tokens_first = true;
           model.graph.array_flags |= kTokensFirst;
+          std::vector<uint32_t>& shape = model.graph.output_shape;
+          if (shape.size() > 1 && shape[0] == kSequencesExtent) std::swap(shape[0], shape[1]);
         }
         if (!reading.words.empty()) model.account.given.push_back(reading.words);
         note_unread(model, *program, *asked, reading.meaning.sides);

@@ -135,6 +135,7 @@ ExportedModel joined_programs(ExportedModel encoder, const ExportedModel& decode
   joined.graph = chained(std::move(encoder.graph), second, input);
   joined.graph.arrays.clear();
   joined.graph.array_flags = decoder.graph.array_flags | taken_flags;
+  joined.graph.output_shape = decoder.graph.output_shape;
   joined.length = fmt::format("{}\nthe second program {}", encoder.length, decoder.length);
   joined.largest_difference = std::max(encoder.largest_difference, decoder.largest_difference);
   joined.sound = std::move(encoder.sound);  // of input 0

@@ -47,6 +47,31 @@ uint32_t array_flags_of(const ExportedModel& model, const TraceShape& trace_shap
          flag(takes_images_turned, kTakesImagesTurned);
 }
 
+// Graph::output_shape. One extent alone may depend on the tokens, and where sequences have no
+// dimension of their own, the first may be of all.
+std::vector<uint32_t> shape_given_out(const ExportedModel& model, const TraceShape& trace_shape) {
+  const ExportedProgram& program = *model.program;
+  const auto& sizes =
+      program.values[program.outputs[model.output_index].as<ValueRef>()->value].sizes;
+  const auto sequences = int64_t{trace_shape.sizes().sequences};
+  const size_t first = model.tokens_first && !model.has_row_of_sequence ? 1 : 0;
+  const bool has_sequences = first < sizes.size() && sizes[first].size == sequences;
+  std::vector<uint32_t> shape;
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    if (sizes[d].size < 0 || sizes[d].size >= int64_t{kSequencesExtent}) return {};
+    shape.push_back(has_sequences && d == first ? kSequencesExtent
+                    : sizes[d].is_fixed()       ? static_cast<uint32_t>(sizes[d].size)
+                                                : kOtherExtent);
+  }
+  const auto others = std::ranges::count(shape, kOtherExtent);
+  if (others == 0 && !has_sequences && !shape.empty()) shape[0] = kOtherExtent;
+  if (others > 1) return {};
+  const size_t columns = model.columns_first ? 1 : shape.size() - 1;
+  const bool is_plain = has_sequences && shape.size() == (model.has_row_of_sequence ? 2 : 3) &&
+                        shape[columns] == model.graph.width(model.graph.output);
+  return is_plain || model.keeps_token_axis ? std::vector<uint32_t>() : shape;
+}
+
 // The selections of one row for each sequence.
 std::vector<ValueId> rows_of_sequences(const Graph& graph, const std::vector<ValueId>& values) {
   std::vector<ValueId> selections;
@@ -104,6 +129,7 @@ void settle_outputs(ExportedModel& model, const TraceShape& trace_shape) {
   model.keeps_token_axis =
       model.has_row_of_sequence && output.size() == 3 && output[model.tokens_first ? 0 : 1] == 1;
   graph.array_flags = array_flags_of(model, trace_shape);
+  graph.output_shape = shape_given_out(model, trace_shape);
   if (model.causal && selections.empty()) {
     graph.output = graph.add_select("select", SelectKind::kAsAsked, graph.output);
   } else if (model.causal) {

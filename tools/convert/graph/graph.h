@@ -273,6 +273,9 @@ enum ArrayFlag : uint32_t {
   kTakesImagesTurned = 32,  // the columns of an image before its lines
 };
 
+inline constexpr uint32_t kOtherExtent = 0;
+inline constexpr uint32_t kSequencesExtent = UINT32_MAX;
+
 // Token ids or features that a call brings. Its axis is of the kind kInput, and the `source` of
 // that is the input's number.
 struct GraphInput {
@@ -301,6 +304,9 @@ class Graph {
   ValueId output = 0;
   std::vector<std::string> labels;  // of the output's columns, or none
   uint32_t array_flags = 0;         // of ArrayFlag
+  // The dimensions of the author's array that is given out: kSequencesExtent, kOtherExtent for what
+  // is left, at most once each, or an extent. None: [sequences, rows, columns], with array_flags.
+  std::vector<uint32_t> output_shape;
   std::vector<std::string> arrays;  // of the author's program, as Model.arrays has them
 
   const std::vector<ValueId>& order() const { return order_; }  // each after its inputs

@@ -148,6 +148,7 @@ class Lowering {
     program_.kv_cache = graph_.kv_cache;
     program_.labels = graph_.labels;
     program_.array_flags = graph_.array_flags;
+    program_.output_shape = graph_.output_shape;
     program_.arrays = graph_.arrays;
     take_functions();
     take_axes();

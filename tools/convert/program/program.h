@@ -196,6 +196,7 @@ struct Program {
   std::vector<ProgramFunction> functions = std::vector<ProgramFunction>(1);
   TensorType kv_cache = TensorType::kF32;  // of sessions that do not say
   uint32_t array_flags = 0;                // of ArrayFlag
+  std::vector<uint32_t> output_shape;      // as Graph has it
   std::vector<std::string> arrays;         // as Model.arrays has them
   std::vector<Axis> axes = {{}};           // what rows slots have; the first is that of input 0
   std::vector<format::SlotView> slots;     // offset, first_op and last_op are place_slots'

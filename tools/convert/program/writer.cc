@@ -374,6 +374,8 @@ fb::DetachedBuffer build_metadata(const Program& program, const std::vector<Segm
   const auto packed_at = write_records<format::Packed>(builder, packed);
   const auto offsets_at = builder.CreateVector(offsets);
   const auto labels = builder.CreateVectorOfStrings(program.labels);
+  const flatbuffers::Offset<flatbuffers::Vector<uint32_t>> output_shape =
+      program.output_shape.empty() ? 0 : builder.CreateVector(program.output_shape);
   const Calls calls(program);
   const auto inputs = write_records<format::Input>(builder, calls.inputs);
   const auto input_names = builder.CreateVectorOfStrings(calls.input_names);
@@ -386,7 +388,7 @@ fb::DetachedBuffer build_metadata(const Program& program, const std::vector<Segm
                           function_names, axes, slots, ops_at, op_names_at, tensors_at,
                           tensor_names_at, caches, masks_at, mask_words_at, hidden_states,
                           packed_at, offsets_at, labels, &self_test, tokenizer, program.array_flags,
-                          static_cast<uint32_t>(program.kv_cache), sound, arrays),
+                          static_cast<uint32_t>(program.kv_cache), sound, output_shape, arrays),
       format::ModelIdentifier());
   return builder.Release();
 }
@@ -586,6 +588,9 @@ Program read_model(std::span<const std::byte> file, uint32_t packed_index) {
   }
   program.kv_cache = reader.kv_cache();
   program.array_flags = model.array_flags();
+  if (model.output_shape() != nullptr) {
+    program.output_shape.assign(model.output_shape()->begin(), model.output_shape()->end());
+  }
   if (model.arrays() != nullptr) {
     for (const auto* array : *model.arrays()) program.arrays.push_back(array->str());
   }

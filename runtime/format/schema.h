@@ -5,8 +5,12 @@
 
 #include <flatbuffers/base.h>
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+
+static_assert(std::endian::native == std::endian::little,
+              "a model file is little-endian and is used where it lies: this CPU is big-endian");
 
 #undef FLATBUFFERS_MAX_BUFFER_SIZE
 #define FLATBUFFERS_MAX_BUFFER_SIZE (size_t{INT32_MAX})

@@ -160,6 +160,14 @@ void soft_exp_sum(size_t bytes, const float* x, const float* max, float* y, floa
 
 namespace {
 
+// Kernels of the set that these take the place of; null where no model needs them.
+consteval KernelSet set_of_models() {
+  KernelSet set = {};
+  set.gelu = unary<xnn_f32_vgelu_ukernel__scalar_rational_12_10_div_u1>;
+  set.sigmoid = unary<xnn_f32_vsigmoid_ukernel__scalar_rr2_p5_div_u2>;
+  return linked_kernels(set);
+}
+
 // Where there is no quick way to a number's function, the set's kernel computes it.
 template <bool kHas(uint32_t), uint32_t kValue(uint32_t), UnaryKernel kOfSet>
 void function(size_t bytes, const float* x, float* y) {
@@ -168,7 +176,7 @@ void function(size_t bytes, const float* x, float* y) {
     if (kHas(number)) {
       y[i] = bit_cast<float>(kValue(number));
     } else {
-      kOfSet(sizeof(float), x + i, y + i);
+      if constexpr (kOfSet != nullptr) kOfSet(sizeof(float), x + i, y + i);
     }
   }
 }
@@ -176,13 +184,11 @@ void function(size_t bytes, const float* x, float* y) {
 }  // namespace
 
 void soft_gelu(size_t bytes, const float* x, float* y) {
-  function<soft::has_gelu, soft::gelu, unary<xnn_f32_vgelu_ukernel__scalar_rational_12_10_div_u1>>(
-      bytes, x, y);
+  function<soft::has_gelu, soft::gelu, set_of_models().gelu>(bytes, x, y);
 }
 
 void soft_sigmoid(size_t bytes, const float* x, float* y) {
-  function<soft::has_decay, soft::sigmoid, unary<xnn_f32_vsigmoid_ukernel__scalar_rr2_p5_div_u2>>(
-      bytes, x, y);
+  function<soft::has_decay, soft::sigmoid, set_of_models().sigmoid>(bytes, x, y);
 }
 
 }  // namespace arenite

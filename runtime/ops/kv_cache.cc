@@ -94,20 +94,20 @@ float KvCache::key(uint32_t kv_head, uint32_t position, uint32_t dimension) cons
 
 namespace {
 
-constexpr uint32_t kChunk = 16;  // of constant length, for the vectorizer
+constexpr uint32_t kBytesAtOnce = 16;  // of constant length, for the vectorizer
 
-int8_t rounded(float x) { return static_cast<int8_t>(bit_cast<int32_t>(x + kRoundingMagic)); }
+int8_t rounded_byte(float x) { return static_cast<int8_t>(bit_cast<int32_t>(x + kRoundingMagic)); }
 
 // Not finite if a number is not. Bits of positive numbers are ordered as the numbers are, with
 // infinity and NaN above all; and compilers turn the largest of integers into vector instructions,
 // but not that of floats.
 float largest_magnitude(std::span<const float> row) {
   const auto size_of = [](float x) { return bit_cast<int32_t>(x) & 0x7FFFFFFF; };
-  int32_t lanes[kChunk] = {};
+  int32_t lanes[kBytesAtOnce] = {};
   size_t begin = 0;
-  for (; row.size() - begin >= kChunk; begin += kChunk) {
+  for (; row.size() - begin >= kBytesAtOnce; begin += kBytesAtOnce) {
     const float* const chunk = row.data() + begin;
-    for (size_t i = 0; i < kChunk; ++i) lanes[i] = std::max(lanes[i], size_of(chunk[i]));
+    for (size_t i = 0; i < kBytesAtOnce; ++i) lanes[i] = std::max(lanes[i], size_of(chunk[i]));
   }
   int32_t largest = 0;
   for (; begin < row.size(); ++begin) largest = std::max(largest, size_of(row[begin]));
@@ -137,14 +137,14 @@ RowSteps integer_steps(const KernelSet& kernels, std::span<const float> row) {
   return steps_up_to(largest_magnitude(kernels, row), largest_query_step(row.size()));
 }
 
-int8_t Int8Row::number(float x) const { return rounded(x * per_unit()); }
+int8_t Int8Row::number(float x) const { return rounded_byte(x * per_unit()); }
 
 void Int8Row::write(const float* __restrict from, uint32_t count, int8_t* __restrict to) const {
   const float per_unit = steps_.per_unit;
-  for (; count >= kChunk; count -= kChunk, from += kChunk, to += kChunk) {
-    for (uint32_t i = 0; i < kChunk; ++i) to[i] = rounded(from[i] * per_unit);
+  for (; count >= kBytesAtOnce; count -= kBytesAtOnce, from += kBytesAtOnce, to += kBytesAtOnce) {
+    for (uint32_t i = 0; i < kBytesAtOnce; ++i) to[i] = rounded_byte(from[i] * per_unit);
   }
-  for (uint32_t i = 0; i < count; ++i) to[i] = rounded(from[i] * per_unit);
+  for (uint32_t i = 0; i < count; ++i) to[i] = rounded_byte(from[i] * per_unit);
 }
 
 void KvCache::append_int8_keys(uint32_t kv_head, uint32_t position, const ConstMatrix& keys) {
@@ -158,9 +158,9 @@ void KvCache::append_int8_keys(uint32_t kv_head, uint32_t position, const ConstM
     const float* const key = keys.row(row);
     const Int8Row numbers({key, inputs});
     auto* to = reinterpret_cast<int8_t*>(panel + layout.key_number(0, lane));
-    for (uint32_t i = 0; i < inputs; i += kChunk) {
-      int8_t chunk[kChunk];
-      const uint32_t count = std::min(inputs - i, kChunk);
+    for (uint32_t i = 0; i < inputs; i += kBytesAtOnce) {
+      int8_t chunk[kBytesAtOnce];
+      const uint32_t count = std::min(inputs - i, kBytesAtOnce);
       numbers.write(key + i, count, chunk);
       for (uint32_t k = 0; k < count; ++k, to += nr) *to = chunk[k];
     }
@@ -233,9 +233,9 @@ void KvCache::append_for_integers(const KernelSet& kernels, uint32_t kv_head, ui
     }
     const Int8Row value(kernels, {values.row(row), columns});
     value_scales[index] = value.scale();
-    for (uint32_t column = 0; column < columns; column += kChunk) {
-      int8_t chunk[kChunk];
-      const uint32_t count = std::min(columns - column, kChunk);
+    for (uint32_t column = 0; column < columns; column += kBytesAtOnce) {
+      int8_t chunk[kBytesAtOnce];
+      const uint32_t count = std::min(columns - column, kBytesAtOnce);
       quantize(count * sizeof(float), values.row(row) + column, value.per_unit(), 0, chunk);
       for (uint32_t i = 0; i < count; ++i, to += kIntegerGroup) *to = std::byte(chunk[i]);
     }

@@ -12,14 +12,14 @@
 namespace arenite {
 namespace {
 
-constexpr uint32_t kChunk = 256;
+constexpr uint32_t kSquaresAtOnce = 256;
 
 float sum_of_squares(const KernelSet& kernels, const float* x, uint32_t count) {
-  float squares[kChunk];
+  float squares[kSquaresAtOnce];
   float sum = 0.0f;
-  for (uint32_t i = 0; i < count; i += kChunk) {
+  for (uint32_t i = 0; i < count; i += kSquaresAtOnce) {
     const uint32_t left = count - i;
-    const size_t bytes = (left < kChunk ? left : kChunk) * sizeof(float);
+    const size_t bytes = (left < kSquaresAtOnce ? left : kSquaresAtOnce) * sizeof(float);
     kernels.multiply(bytes, x + i, x + i, squares);
     kernels.sum(bytes, squares, &sum);
   }
@@ -53,12 +53,12 @@ void softmax_group(const KernelSet& kernels, NormKind kind, uint32_t count, cons
     return;
   }
   float sum = 0.0f;
-  float exponentials[kChunk];
-  for (uint32_t i = 0; i < count; i += kChunk) {
+  float exponentials[kSquaresAtOnce];
+  for (uint32_t i = 0; i < count; i += kSquaresAtOnce) {
     const uint32_t left = count - i;
     float part = 0.0f;
-    kernels.exp_sum((left < kChunk ? left : kChunk) * sizeof(float), x + i, &most, exponentials,
-                    &part);
+    kernels.exp_sum((left < kSquaresAtOnce ? left : kSquaresAtOnce) * sizeof(float), x + i, &most,
+                    exponentials, &part);
     sum += part;
   }
   const float minus_log = -(most + log_of_sum(sum));

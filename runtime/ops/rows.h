@@ -211,6 +211,8 @@ struct RowsOfOther : ConstMatrix {
       : ConstMatrix(matrix), op_rows(of_op), own_rows(own) {}
   const float* row(uint32_t index) const;
 };
+template <>
+const float* RowsOfOther<true>::row(uint32_t index) const;
 
 template <>
 struct RowsOfOther<false> : ConstMatrix {

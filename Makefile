@@ -76,14 +76,17 @@ define few_bits_image
 	  '-DARENITE_MODEL=$(IMAGE_MODEL);$(call vibration,$(1))',attention_image)
 endef
 
+demo: ## Build the program, convert three small trained models and run them: begin here
+	@$(INSTALL) $(PACKAGES)
+	$(call build,default,,arenite_cli example_hello example_sensor)
+	@tools/cmake/demo.sh build
+
 build: ## Build the runtime, the tools and the tests; the program is build/arenite
 	@$(INSTALL) $(PACKAGES)
 	$(call build,default)
 
-demo: ## Convert a small trained model and run it
-	@$(INSTALL) $(PACKAGES)
-	$(call build,default,,arenite_cli example_hello example_sensor)
-	@tools/cmake/demo.sh build
+test: build ## Run all tests on this machine
+	@ctest --preset default -j $(JOBS)
 
 # $(call run_tests,PRESET[,CTEST ARGUMENTS]) runs the tests of a cross or a sanitized build. CTest
 # knows of programs alone there, so what these say of their own tests is counted afterwards.
@@ -96,9 +99,6 @@ define run_tests
 	    passed, skipped, programs }' \
 	  $(call folder,$(1))/Testing/Temporary/LastTest.log
 endef
-
-test: build ## Run all tests on this machine
-	@ctest --preset default -j $(JOBS)
 
 # QEMU has no AVX-512, so those kernels run on a CPU that has it or not at all.
 test-x86-64-levels: ## Run kernels, loading and dispatch on emulated CPUs with SSE4.2 and with AVX2
@@ -333,4 +333,4 @@ clean: ## Remove all build folders (the fetched XNNPACK source stays in .cache)
 	rm -rf build build-*
 
 help: ## List the targets
-	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 17
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22

@@ -15,6 +15,17 @@ run() {
   "$@"
 }
 
+# Converts to the second argument. The report goes to a file; what it says of memory is shown.
+convert() {
+  from=$1
+  to=$2
+  shift 2
+  report=${to%.arn}.txt
+  printf '$ %s convert %s -o %s%s >%s\n' "$build/arenite" "$from" "$to" "${*:+ $*}" "$report"
+  "$build/arenite" convert "$from" -o "$to" "$@" >"$report"
+  sed -n 's/^target *//p; s/^file *//p' "$report"
+}
+
 # The values of a float32 .npy file, one in each line. Its header says at byte 8 how long it is.
 floats() {
   header=$(od -An -tu2 -j8 -N2 "$1")
@@ -35,7 +46,7 @@ ask() {
 }
 
 say 'Convert a trained language model, its tokenizer included: household commands to actions'
-run "$build/arenite" convert models/home-intent -o "$intent"
+convert models/home-intent "$intent"
 
 say 'Does this machine compute what it should? The file brings its own test'
 run "$build/arenite" verify "$intent"
@@ -47,7 +58,7 @@ ask 'it is too cold in the bathroom' 'heat.bathroom.temperature=up'
 cat "$build/demo/rates.txt"
 
 say 'Convert a trained encoder: vibrations of a machine to what is wrong with it'
-run "$build/arenite" convert models/vibration -o "$build/demo/vibration.arn"
+convert models/vibration "$build/demo/vibration.arn"
 
 say 'Classify a window of each class, in order; it misses the third, a mild looseness'
 run "$build/arenite" classify "$build/demo/vibration.arn" --input models/vibration/input.npy
@@ -57,7 +68,7 @@ printf '$ tail -c +129 models/vibration/stream.npy | %s\n' "$build/examples/sens
 tail -c +129 models/vibration/stream.npy | "$build/examples/sensor/sensor"
 
 say 'Convert a trained attention module: pack its weights for this CPU, compile its mask'
-run "$build/arenite" convert models/recall/recall.safetensors -o "$model" --heads 2
+convert models/recall/recall.safetensors "$model" --heads 2
 
 say 'What is in the file, and the memory it will need: to the byte, before anything runs'
 run "$build/arenite" inspect "$model" --brief
@@ -78,3 +89,7 @@ paste "$build/demo/output.txt" "$build/demo/expected_output.txt" | awk '
 
 say 'The same model compiled into a program, token by token, in a static arena'
 run "$build/examples/hello/hello"
+
+say 'Next, a model of your own: README.md says how PyTorch writes model.pt2'
+printf '$ %s convert model.pt2 -o model.arn\n' "$build/arenite"
+printf '$ %s help\n' "$build/arenite"

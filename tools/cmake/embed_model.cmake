@@ -25,7 +25,7 @@ function(arenite_files_of_model variable)
   set(files "")
   string(REPLACE "," ";" words "${ARGN}")  # --expect x.npy,y.npy
   foreach(word IN LISTS words)
-    get_filename_component(path "${word}" ABSOLUTE BASE_DIR "${CMAKE_CURRENT_BINARY_DIR}")
+    get_filename_component(path "${word}" ABSOLUTE)
     if(NOT EXISTS "${path}")
       continue()
     endif()
@@ -59,7 +59,9 @@ endfunction()
 #
 # Makes NAME.h in the current build folder, and lets TARGET include it. FILE is a model file, .arn,
 # or a checkpoint or its folder, which is converted to NAME.arn first, and again when a file of it
-# changes. NAME is the stem of FILE unless given, and what names in the header begin with. With
+# changes. Files that the arguments name are looked for in the current source folder, as FILE is.
+# NAME is the stem of FILE unless given, and what names in the header begin with; the report of the
+# conversion is in NAME.txt. With
 # OBJECT the bytes are not in the header but in an object file for that machine (`arenite embed
 # --abi`).
 function(arenite_embed_model target file)
@@ -90,7 +92,9 @@ function(arenite_embed_model target file)
     add_custom_command(
       OUTPUT "${model}"
       COMMAND ${program} convert "${file}" -o "${model}" ${arg_CONVERT}
+        >"${CMAKE_CURRENT_BINARY_DIR}/${name}.txt"
       DEPENDS "${file}" ${files} ${program}
+      WORKING_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}"
       COMMENT "Converting ${name}"
       VERBATIM)
   endif()

@@ -144,6 +144,26 @@ TEST(Usage, ListsTargetsAndKernelSetsForAnUnknownOne) {
   EXPECT_TRUE(ends(run_arenite({"bench", "a", "--kernels", "mmx"}), kBadUsage, {"'mmx'"}));
 }
 
+TEST(Usage, SaysWhichTargetIsForACpu) {
+  for (const auto& [cpu, target] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"cortex-m7", "take cortex-m-dsp"},
+           {"Cortex-M4F", "take cortex-m-dsp"},
+           {"cortex_m55", "take cortex-m-mve"},
+           {"cortex-m0plus", "take portable"},
+           {"rp2040", "take portable"},
+           {"esp32", "take portable"},
+           {"armv7-m", "take portable"},
+           {"armv8", "take arm64"},
+           {"aarch64", "take arm64"},
+           {"cortex-a53", "take arm64"},
+           {"cortex-a9", "take arm32"},
+           {"riscv64", "take rv64"},
+           {"avx2", "take x86-64-v3"}}) {
+    EXPECT_TRUE(ends(run_arenite({"convert", "a", "-o", "b", "--target", cpu}), kBadUsage,
+                     {"unknown target '", "for that CPU ", target, "all, or some of native"}));
+  }
+}
+
 TEST(Usage, RefusesOptionsThatContradictEachOther) {
   EXPECT_TRUE(ends(run_arenite({"convert", "a", "-o", "b", "--causal", "--bidirectional"}),
                    kBadUsage, {"--causal", "--bidirectional"}));

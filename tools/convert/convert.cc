@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
+#include <string_view>
 #include <utility>
 
 #include "convert/check/check_session.h"
@@ -213,6 +215,81 @@ Recognised recognise_at(const std::filesystem::path& path, const ConvertOptions&
   return read;
 }
 
+// Names of CPUs as compilers, boards and people have them, in small letters and digits alone, and
+// the targets for them. The first that is found counts.
+constexpr std::pair<std::string_view, const char*> kCpuNames[] = {
+    {"cortexm52", "cortex-m-mve"},
+    {"cortexm55", "cortex-m-mve"},
+    {"cortexm85", "cortex-m-mve"},
+    {"armv81m", "cortex-m-mve"},
+    {"helium", "cortex-m-mve"},
+    {"cortexm4", "cortex-m-dsp"},
+    {"cortexm7", "cortex-m-dsp"},
+    {"cortexm33", "cortex-m-dsp"},
+    {"cortexm35", "cortex-m-dsp"},
+    {"armv7em", "cortex-m-dsp"},
+    {"stm32f4", "cortex-m-dsp"},
+    {"stm32f7", "cortex-m-dsp"},
+    {"stm32h7", "cortex-m-dsp"},
+    {"stm32l4", "cortex-m-dsp"},
+    {"nrf52", "cortex-m-dsp"},
+    {"nrf53", "cortex-m-dsp"},
+    {"rp2350", "cortex-m-dsp"},
+    {"pico2", "cortex-m-dsp"},
+    {"teensy4", "cortex-m-dsp"},
+    {"cortexm", "portable"},
+    {"armv6m", "portable"},
+    {"armv7m", "portable"},
+    {"armv8m", "portable"},
+    {"stm32", "portable"},
+    {"rp2040", "portable"},
+    {"pico", "portable"},
+    {"esp32", "portable"},
+    {"xtensa", "portable"},
+    {"riscv32", "portable"},
+    {"rv32", "portable"},
+    {"riscv", "rv64-v128 or rv64-v256, where it has vectors"},
+    {"rv64", "rv64-v128 or rv64-v256, where it has vectors"},
+    {"armv7", "arm32"},
+    {"armhf", "arm32"},
+    {"cortexa5", "arm64, or arm64-dot and arm64-i8mm for later ones"},
+    {"cortexa7", "arm64 or arm64-dot; of the Cortex-A7 itself, arm32"},
+    {"cortexa8", "arm32"},
+    {"cortexa9", "arm32"},
+    {"cortexa1", "arm32"},
+    {"cortexa", "arm64, or arm64-dot and arm64-i8mm for later ones"},
+    {"neoverse", "arm64-i8mm, or arm64-dot for the first ones"},
+    {"graviton", "arm64-i8mm, or arm64-dot for the first ones"},
+    {"apple", "arm64-i8mm, or arm64-dot for an M1"},
+    {"aarch64", "arm64, or arm64-dot and arm64-i8mm for later ones"},
+    {"armv8", "arm64, or arm64-dot and arm64-i8mm for later ones"},
+    {"armv9", "arm64-i8mm"},
+    {"raspberry", "arm64, or arm64-dot from the fifth on"},
+    {"arm", "arm64, arm32, or portable for a Cortex-M"},
+    {"avx512", "x86-64-v4 or x86-64-v4-vnni"},
+    {"avx2", "x86-64-v3"},
+    {"haswell", "x86-64-v3"},
+    {"sse", "x86-64-v2"},
+    {"x86", "x86-64-v2, or x86-64-v3 with AVX2"},
+    {"x64", "x86-64-v2, or x86-64-v3 with AVX2"},
+    {"amd64", "x86-64-v2, or x86-64-v3 with AVX2"}};
+
+// "for that CPU take ..., or portable, which every CPU runs; "
+std::string hint_of_cpu(const std::string& part) {
+  std::string letters;
+  for (const char c : part) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (std::isalnum(byte) != 0) letters += static_cast<char>(std::tolower(byte));
+  }
+  for (const auto& [name, targets] : kCpuNames) {
+    if (letters.find(name) == letters.npos) continue;
+    return std::string_view(targets) == "portable"
+               ? "for that CPU take portable; "
+               : fmt::format("for that CPU take {}; every CPU runs portable; ", targets);
+  }
+  return "";
+}
+
 // One name, or "native".
 Target parse_target(const std::string& part) {
   if (part == "native") return best_kernels().target;
@@ -222,8 +299,8 @@ Target parse_target(const std::string& part) {
     if (part == name(target)) return target;
     known.emplace_back(name(target));
   }
-  throw InputError("unknown target {}: expected all, or some of native, {}", quote(part),
-                   fmt::join(known, ", "));
+  throw InputError("unknown target {}: {}expected all, or some of native, {}", quote(part),
+                   hint_of_cpu(part), fmt::join(known, ", "));
 }
 
 }  // namespace

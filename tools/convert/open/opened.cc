@@ -215,11 +215,14 @@ bool is_hub_id(const fs::path& path) {
 
 [[noreturn]] void refuse_hub_id(const fs::path& path) {
   const std::string name = path.filename().string();
+  const bool is_whole = path.has_parent_path();
   throw InputError(
-      "{}: No such file or folder. A model of the Hugging Face hub is downloaded first:\n\n"
-      "hf download {} --local-dir {}\n"
+      "{}: No such file or folder. A model of the Hugging Face hub is downloaded first{}:\n\n"
+      "hf download {}{} --local-dir {}\n"
       "arenite convert {} -o {}.arn",
-      quote(path.string()), path.string(), name, name, name);
+      quote(path.string()),
+      is_whole ? "" : ", by its full name there, such as openai-community/gpt2",
+      is_whole ? "" : "OWNER/", path.string(), name, name, name);
 }
 
 // The class of peft that loads what the config's task_type says.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests of the text of `arenite inspect`, and of what it refuses.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -236,9 +237,44 @@ TEST(Inspect, ReadsFilesThatThisCpuCannotRun) {
 TEST(Inspect, KeepsControlCharactersFromTheTerminal) {
   const TempFolder folder;
   ModuleSpec spec = test::spec_named("causal");
-  spec.name = "red \x1b[31m\n\xff";
+  // C0, DEL, C1, marks of direction and isolates, breaks of lines, what has no width, no UTF-8.
+  spec.name =
+      "red \x1b[31m\n\x7f \xc2\x9b 31m \xe2\x80\xae \xe2\x81\xa6 \xe2\x80\xa8 \xef\xbb\xbf "
+      "\xd8\x9c "
+      "\x9b\xff";
   const std::string file = write_file(folder, "m.arn", test::make_model(spec).span());
-  EXPECT_TRUE(holds(printed_facts(file), "red ?[31m?"));
+  EXPECT_TRUE(holds(printed_facts(file), "red ?[31m?? ? 31m ? ? ? ? ? \\x9B\\xFF\n"));
+  const std::string json = run_arenite({"inspect", file, "--json"}).output;
+  EXPECT_TRUE(holds(json, "\\u009b 31m \\u202e \\u2066 \\u2028 \\ufeff \\u061c"));
+  for (const char* const raw : {"\xc2\x9b", "\xe2\x80\xae", "\xe2\x81\xa6", "\x7f"}) {
+    EXPECT_FALSE(holds(json, raw));
+  }
+}
+
+TEST(Inspect, KeepsControlCharactersOfPathsAndArgumentsFromTheTerminal) {
+  const TempFolder folder;
+  for (const char* const hostile : {"\xc2\x9b"
+                                    "31m",
+                                    "\xe2\x80\xae", "\xe2\x81\xa9", "\x1b[2J", "\x9b"}) {
+    const std::string name = std::string("m") + hostile + ".arn";
+    const std::string file =
+        write_file(folder, name, test::make_model(test::spec_named("causal")).span());
+    for (const std::vector<std::string>& command :
+         {std::vector<std::string>{"inspect", file},
+          {"inspect", file, "--brief"},
+          {"inspect", file, "--json"},
+          {"verify", file},
+          {"inspect", file + hostile},
+          {"inspect", file, std::string("--") + hostile},
+          {"inspect", file, hostile},
+          {hostile},
+          {"inspect", file, "--positions", hostile},
+          {"convert", file, "-o", file, "--target", hostile},
+          {"run", file, "--input", file, "--output", hostile}}) {
+      const ProgramResult result = run_arenite(command);
+      EXPECT_FALSE(holds(result.output, hostile)) << fmt::format("{}", fmt::join(command, " "));
+    }
+  }
 }
 
 TEST(Inspect, RefusesADamagedFileWithTheReason) {

@@ -6,6 +6,7 @@
 
 #include "arenite/tokenizer.h"
 #include "cli/arguments.h"
+#include "cli/process.h"
 #include "cli/sound_file.h"
 #include "cli/texts.h"
 #include "cli/thread_pool.h"
@@ -112,8 +113,8 @@ class Classes {
   void print(const std::vector<size_t>& order, const std::vector<double>& shares,
              const std::string& what) const {
     for (size_t i = 0; i < order.size(); ++i) {
-      fmt::print("{:<{}} {:6.2f} %{}{}\n", class_name(model_, order[i]), longest_name(model_),
-                 100.0 * shares[order[i]], i == 0 ? "  " : "", i == 0 ? what : "");
+      print_output("{:<{}} {:6.2f} %{}{}\n", class_name(model_, order[i]), longest_name(model_),
+                   100.0 * shares[order[i]], i == 0 ? "  " : "", i == 0 ? what : "");
     }
   }
 
@@ -135,7 +136,7 @@ void classify_batch(const ClassifyArguments& arguments, const Model& model, cons
         classes.add(rows[row++], subject);
         continue;
       }
-      if (!arguments.json) fmt::print("{}\n", *subject.text);
+      if (!arguments.json) print_output("{}\n", *subject.text);
       const uint32_t tokens = lengths[i];
       const uint32_t given = convert::rows_given(model, Outputs::kAll, tokens, true);
       convert::refuse_if(given < tokens, "the model gives {} rows for a text of {} tokens", given,

@@ -5,6 +5,7 @@
 
 #include "cli/arguments.h"
 #include "cli/convert_report.h"
+#include "cli/process.h"
 #include "cli/report.h"
 #include "cli/report_facts.h"
 #include "convert/check/converted_model.h"
@@ -180,8 +181,7 @@ void add_convert_options(CLI::App& command, ConvertArguments& arguments) {
            "'arenite help formats'")
       ->required();
   add_file(command, "decoder", arguments.decoder,
-           "Of two exported programs the second, which takes what the first one gives")
-      ->group("");
+           "Of two exported programs the second, which takes what the first one gives");
   add_file(command, "-o,--output", arguments.output, "The model file to write")->required();
   add_number(command, "--context", arguments.model.context,
              "Longest sequence, in positions: a model's own, or less", 1, kContextMax);
@@ -345,8 +345,8 @@ void finish(convert::Conversion& conversion, const ConvertArguments& arguments,
   }
   if (arguments.explain) {
     progress.done();
-    fmt::print("as recognised\n{}\n", convert::print_graph(conversion.graph));
-    fmt::print("after the passes\n{}\n", convert::print_graph(conversion.rewritten));
+    print_output("as recognised\n{}\n", convert::print_graph(conversion.graph));
+    print_output("after the passes\n{}\n", convert::print_graph(conversion.rewritten));
   }
   if (arguments.no_self_test) convert::strip_self_test(conversion.file);
   const ConversionFacts found =
@@ -370,7 +370,8 @@ void finish(convert::Conversion& conversion, const ConvertArguments& arguments,
   convert::commit_together(files);
   progress.done();
   const WrittenFile written = {arguments.output, expect};
-  print_string(describe_conversion(conversion, written, facts, arguments.json));
+  const std::string report = describe_conversion(conversion, written, facts, arguments.json);
+  arguments.json ? write_output(report) : write_lines(report);
 }
 
 void run_convert(const ConvertArguments& arguments) {

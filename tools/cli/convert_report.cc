@@ -577,7 +577,11 @@ void add_targets(const Converted& f, const ReportFacts& facts, size_t width, Jso
     if (costs.empty()) costs.push_back("instructions a multiply-add, of one row / of eight");
     costs.push_back(cost_on_cortex_m(row));
   }
-  if (f.reader.packed_count() == 1) json["serves"] = json["targets"][0]["cpus"];
+  json["images"] = f.reader.reads_images();
+  if (f.reader.packed_count() == 1) {
+    json["serves"] = json["targets"][0]["cpus"];
+    json["serves_all"] = f.reader.packed(0).target == Target::kPortable;
+  }
   if (f.reader.inputs() > 1) {
     json["positions_of_inputs"] =
         sizes_text(f.reader, default_sizes(f.reader).positions(), "position");
@@ -607,7 +611,8 @@ constexpr Line kModelLines[] = {
      "{?shape.vocab_size}{shape.vocab_size:d} tokens"
      "<{?is_tied}; the embedding is the output matrix, too><, {types:d} types>"},
     {"context",
-     "{!functions_of_several}<{?context}{context:d}><{!context}any number of> positions"},
+     "{!functions_of_several}<{?context}{context:d}><{!context}any number of> "
+     "<{?images}pixels><{!images}positions>"},
     {"length", "{length}"},
     {"function",
      "{name@40} takes {inputs}<{?inputs_read}, sees {inputs_read}>, gives "
@@ -660,7 +665,7 @@ constexpr Line kFewBitsLines[] = {
      "<{!has_decode}that multiply the weights>"},
 };
 constexpr Line kCheckLines[] = {
-    {"", "for {serves}\nand no other CPU: --target all packs for every one"},
+    {"", "for {serves}<{!serves_all}\nand no other CPU: --target all packs for every one>"},
     {"arena",
      "for one sequence of <{positions_of_inputs}>"
      "<{!positions_of_inputs}{arena.positions:d} positions>, <{most_tokens:d}>"
@@ -669,7 +674,8 @@ constexpr Line kCheckLines[] = {
 };
 constexpr Line kFileLines[] = {
     {"error",
-     "against double precision, {check.tokens:d} tokens, {outputs} up to "
+     "against double precision, {check.tokens:d} <{?images}pixels><{!images}tokens>, {outputs} up "
+     "to "
      "{check.largest_output:.2f}"},
     {"",
      "computing <{check.computing_error:.1e}><{!check.computing_error}not checked>, storing "
@@ -682,7 +688,8 @@ constexpr Line kFileLines[] = {
      "few bits, {difference_in_few_bits:.1e}>",
      "expect", true},
     {"self-test",
-     "{?self_test.tokens}{self_test.tokens:d} tokens, {self_test.bytes:d} bytes of "
+     "{?self_test.tokens}{self_test.tokens:d} <{?images}pixels><{!images}tokens>, "
+     "{self_test.bytes:d} bytes of "
      "the file"},
     {"file", "{file.path}, {file.bytes:d} bytes"},
 };

@@ -6,6 +6,7 @@
 #include "arenite/model.h"
 #include "cli/arguments.h"
 #include "cli/embed.h"
+#include "cli/process.h"
 #include "convert/check/check_session.h"
 #include "core/crc32c.h"
 
@@ -429,10 +430,10 @@ void run_embed(const EmbedArguments& arguments) {
   }
   const std::string names = is_c ? fmt::format("{}_words", identifier)
                                  : fmt::format("{0}_model(), {0}_arena_bytes(...)", identifier);
-  fmt::print("{}: {}, {} bytes\n", arguments.output.string(), names, header.bytes_written());
+  print_output("{}: {}, {} bytes\n", arguments.output.string(), names, header.bytes_written());
   if (has_data) {
-    fmt::print("{}: {}, {} bytes in section {}\n", arguments.data.string(), data.symbol,
-               file.bytes().size(), data.section);
+    print_output("{}: {}, {} bytes in section {}\n", arguments.data.string(), data.symbol,
+                 file.bytes().size(), data.section);
   }
 }
 

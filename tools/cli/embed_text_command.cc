@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "cli/arguments.h"
+#include "cli/process.h"
 #include "cli/texts.h"
 #include "convert/files/npy.h"
 
@@ -61,20 +62,20 @@ std::vector<std::vector<double>> similarities(const std::vector<std::span<const 
 }
 
 void print_similarities(const EmbedTextFacts& facts) {
-  fmt::print("similarity (cosine)\n  ");
-  for (size_t i = 0; i < facts.texts.size(); ++i) fmt::print(" {:>6}", i + 1);
-  fmt::print("\n");
+  print_output("similarity (cosine)\n  ");
+  for (size_t i = 0; i < facts.texts.size(); ++i) print_output(" {:>6}", i + 1);
+  print_output("\n");
   for (size_t i = 0; i < facts.texts.size(); ++i) {
-    fmt::print("{:>2}", i + 1);
-    for (const double cosine : (*facts.similarities)[i]) fmt::print(" {:>6.3f}", cosine);
-    fmt::print("  {}\n", shorten(facts.texts[i].text));
+    print_output("{:>2}", i + 1);
+    for (const double cosine : (*facts.similarities)[i]) print_output(" {:>6.3f}", cosine);
+    print_output("  {}\n", shorten(facts.texts[i].text));
   }
 }
 
 void print_vector(std::span<const float> row) {
-  fmt::print("{} numbers:", row.size());
-  for (size_t i = 0; i < row.size() && i < kShownValues; ++i) fmt::print(" {:.4f}", row[i]);
-  fmt::print("{}\n", row.size() > kShownValues ? " ... (-o writes all of them)" : "");
+  print_output("{} numbers:", row.size());
+  for (size_t i = 0; i < row.size() && i < kShownValues; ++i) print_output(" {:.4f}", row[i]);
+  print_output("{}\n", row.size() > kShownValues ? " ... (-o writes all of them)" : "");
 }
 
 void run_embed_text(const EmbedTextArguments& arguments) {
@@ -127,8 +128,8 @@ void run_embed_text(const EmbedTextArguments& arguments) {
   }
   if (arguments.json) return print_json(facts);
   if (facts.output) {
-    fmt::print("{}: [{}, {}] float32, in an arena of {} bytes\n", arguments.output.string(), count,
-               width, plan.total_bytes);
+    print_output("{}: [{}, {}] float32, in an arena of {} bytes\n", arguments.output.string(),
+                 count, width, plan.total_bytes);
   } else if (count == 1) {
     print_vector(rows[0]);
   } else {

@@ -10,6 +10,9 @@
 
 #include "cli/commands.h"
 #include "cli/help.h"
+#include "cli/process.h"
+#include "convert/files/error.h"
+#include "core/utf8.h"
 
 namespace arenite::tool {
 namespace {
@@ -95,7 +98,20 @@ Json schema_of_either(Json type, const Json& other) {
 }
 
 std::string document(const Json& json, int indent) {
-  return json.dump(indent, ' ', false, Json::error_handler_t::replace);
+  const std::string text = json.dump(indent, ' ', false, Json::error_handler_t::replace);
+  std::string shown;
+  for (size_t i = 0; i < text.size();) {
+    const CodePoint next = decode_utf8(std::string_view(text).substr(i));
+    if (convert::is_unseen(next.value) && next.value != '\n') {
+      const std::string one = text.substr(i, next.bytes);  // escaped as JSON has it
+      const std::string quoted = Json(one).dump(-1, ' ', true);
+      shown += quoted.substr(1, quoted.size() - 2);
+    } else {
+      shown += text.substr(i, next.bytes);
+    }
+    i += next.bytes;
+  }
+  return shown;
 }
 
 std::string page_document(Json json) {
@@ -107,7 +123,9 @@ std::string page_document(Json json) {
   return text;
 }
 
-void print_string(const std::string& text) { fmt::print("{}", text); }
+void print_string(const std::string& text) { write_lines(text); }
+
+void print_document(const Json& json) { write_output(document(json) + "\n"); }
 
 // --- What the commands print ---
 

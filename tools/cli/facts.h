@@ -364,10 +364,11 @@ std::string page_document(Json json);
 
 // Puts text on the standard output.
 void print_string(const std::string& text);
+void print_document(const Json& json);
 
 template <typename T>
 void print_json(const T& value) {
-  print_string(document(json_of(value)) + "\n");
+  print_document(json_of(value));
 }
 
 // What a command prints with --json.

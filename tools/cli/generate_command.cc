@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // arenite generate: a prompt and its continuation, streamed.
 
+#include <unistd.h>
+
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -10,6 +12,7 @@
 #include "arenite/text_stream.h"
 #include "cli/arguments.h"
 #include "cli/generate_input.h"
+#include "cli/process.h"
 #include "cli/profiler.h"
 #include "cli/texts.h"
 #include "cli/thread_pool.h"
@@ -236,7 +239,12 @@ class TokenPrinter {
       if (is_kept_) {
         text_ += part;
       } else {
-        std::fwrite(part.data(), 1, part.size(), stdout);
+        // Bytes are the model's own, but for what a terminal would do by them.
+        if (isatty(STDOUT_FILENO) != 0) {
+          write_output(part);
+        } else {
+          std::fwrite(part.data(), 1, part.size(), stdout);
+        }
       }
     }
   }
@@ -244,7 +252,7 @@ class TokenPrinter {
   void write_unless_stopped(std::string_view text) { write(finder_.next(text)); }
 
   void write_id(TokenId id) {
-    if (!is_kept_) fmt::print("{}{}", is_first_ ? "" : " ", id);
+    if (!is_kept_) print_output("{}{}", is_first_ ? "" : " ", id);
     is_first_ = false;
   }
 

@@ -3,6 +3,7 @@
 
 #include "cli/arguments.h"
 #include "cli/inspect_facts.h"
+#include "cli/process.h"
 #include "cli/report.h"
 
 namespace arenite::tool {
@@ -20,9 +21,8 @@ struct InspectArguments {
 };
 
 void print_facts(const ModelFacts& facts, const InspectArguments& arguments) {
-  fmt::print("{}", arguments.json    ? document(facts_of(facts)) + "\n"
-                   : arguments.brief ? facts_in_brief(facts)
-                                     : facts_as_text(facts));
+  if (arguments.json) return print_document(facts_of(facts));
+  print_string(arguments.brief ? facts_in_brief(facts) : facts_as_text(facts));
 }
 
 convert::AtomicFile& write(std::optional<convert::AtomicFile>& output,
@@ -42,16 +42,13 @@ void write_files(const VerifiedFile& file, const InspectArguments& arguments) {
   }
   if (!arguments.svg.empty()) files.push_back(&write(picture, arguments.svg, memory_as_svg(facts)));
   convert::commit_together(files);
-  if (arguments.json) {
-    fmt::print("{}\n", document(facts_of(facts.model)));
-    return;
-  }
-  fmt::print("{}", facts_in_brief(facts.model));
+  if (arguments.json) return print_document(facts_of(facts.model));
+  print_string(facts_in_brief(facts.model));
   const auto say = [](const char* what, const std::filesystem::path& path,
                       const std::optional<convert::AtomicFile>& written) {
     if (!written) return;
-    fmt::print("  {:<13} {}, {} bytes\n", what, convert::printable(path.string(), 80),
-               grouped(written->bytes_written()));
+    print_output("  {:<13} {}, {} bytes\n", what, convert::printable(path.string(), 80),
+                 grouped(written->bytes_written()));
   };
   say("report", arguments.report, report);
   say("picture", arguments.svg, picture);

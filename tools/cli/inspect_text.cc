@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cli/help.h"
+#include "cli/process.h"
 #include "cli/report.h"
 #include "cli/text_table.h"
 #include "convert/files/error.h"
@@ -32,8 +33,9 @@ struct MapOp {
   std::string name;
 };
 
-// More do not fit beside each other.
-constexpr size_t kMapOpsMax = 17;
+// More do not fit beside each other: the number of any op takes 5 columns.
+size_t map_width() { return text_columns() - 14; }  // of the boxes, beside their scale
+size_t map_ops_max() { return map_width() / 5; }
 
 struct Share {
   char letter = ' ';
@@ -41,9 +43,7 @@ struct Share {
   uint64_t bytes = 0;
 };
 
-constexpr size_t kMapWidth = 86;   // of the boxes; the scale to their left takes 10 more
 constexpr size_t kMapHeight = 16;  // about; thin slots get more than their share
-static_assert(kMapWidth / kMapOpsMax >= 5, "the number of any op has room");
 
 struct Box {
   size_t left = 0, right = 0, top = 0, bottom = 0;  // borders, both ends included
@@ -126,7 +126,7 @@ size_t stripe_width(const std::vector<MapOp>& ops, const std::vector<MapSlot>& s
     const size_t stripes = slot.place.last_op - slot.place.first_op + 1;
     wanted = std::max(wanted, (slot.labels[0].size() + 3 + stripes - 1) / stripes);
   }
-  return std::min(wanted, kMapWidth / ops.size());
+  return std::min(wanted, map_width() / ops.size());
 }
 
 // Names, or numbers where a name has no room.
@@ -143,7 +143,7 @@ std::string header(const std::vector<MapOp>& ops, size_t stripe) {
 // Time goes from left to right, one stripe for each op, with its name where all names have room and
 // else with its number; the columns of the activation area go from top to bottom; each slot is a
 // box from the op that fills it to the last op that reads it. Ops of a slot's place are indices of
-// `ops`. At most 100 characters wide. REQUIRES: 0 < ops.size() <= kMapOpsMax.
+// `ops`. As wide as text is. REQUIRES: 0 < ops.size() <= map_ops_max().
 std::vector<std::string> draw_slots(const std::vector<MapOp>& ops,
                                     const std::vector<MapSlot>& slots) {
   const size_t stripe = stripe_width(ops, slots);
@@ -194,7 +194,7 @@ std::vector<std::string> draw_shares(const std::vector<Share>& shares, size_t wi
 
 constexpr size_t kTargetColumnsMax = 3;
 constexpr size_t kClassesMax = 12;
-constexpr size_t kBarWidth = 80;        // of the shares of an arena
+constexpr size_t kBarWidth = 80;        // of the shares of an arena, on a wide terminal
 constexpr uint32_t kPictureCells = 16;  // rows and columns of the picture of a mask
 
 // The tiles of the types that the file's tensors have: "f32 8x32, q8 8x16c8".
@@ -207,6 +207,17 @@ std::string tiles(const ModelFacts& facts, const TargetFacts& target) {
     parts.push_back(fmt::format("{} {}", name(type), tile_name(target.packed.packing(type))));
   }
   return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+// Windows over images keep two numbers in one: of lines, and 65536 times that of columns.
+constexpr uint32_t kNoHalves = UINT32_MAX;
+std::pair<uint32_t, uint32_t> halves_of(const format::OpView& op, uint32_t number) {
+  using enum format::OpKind;
+  const bool has_windows = op.kind == kConvolution || op.kind == kDepthwise || op.kind == kMaxPool;
+  constexpr uint32_t kDilation = 1, kBefore = 2, kColumns = 3;
+  const bool is_of_both = number == kDilation || number == kBefore;
+  if (!has_windows || !is_of_both || op.numbers[kColumns] == 0) return {0, kNoHalves};
+  return {op.numbers[number] & 0xFFFF, op.numbers[number] >> 16};
 }
 
 // Widths of what an op reads and makes, then its function and numbers, as its row names them, but
@@ -232,6 +243,13 @@ std::string op_shape(const OpFacts& facts) {
       if (has_own) text += " terms";
       if (has_own || op.numbers[format::AttentionOp::kTerms] != format::kAbsent) {
         text += " by " + terms_name(op);
+      }
+      continue;
+    }
+    if (const auto [lines, columns] = halves_of(op, i); columns != kNoHalves) {
+      const bool is_dilation = field_name(field) == "dilation";
+      if (lines != uint32_t{is_dilation} || columns != lines) {
+        text += fmt::format(" {} {}x{}", field_name(field), lines, columns);
       }
       continue;
     }
@@ -335,16 +353,19 @@ constexpr Line kHeader[] = {
      "{?model.prefix_rows}{model.prefix_rows#row} of constants before the tokens of each "
      "sequence"},
     {"context",
-     "{!has_several}<{?model.positions_max}{model.positions_max#position}>"
-     "<{!model.positions_max}any length><{?has_least}, at least {model.tokens_min:d}>"
+     "{!has_several}<{?images}{model.positions_max#pixel}>"
+     "<{!images}{?model.positions_max}{model.positions_max#position}>"
+     "<{!model.positions_max}any length>"
+     "<{!images}{?has_least}, at least {model.tokens_min:d}>"
      "<{?model.lengths_claimed}, as its user claims>, {page.calls}"},
     {"caches", "{?caches}{sizes.kv_cache}, as <{?kv_is_asked}--kv><{!kv_is_asked}the file> says"},
     {"file",
      "{file.bytes} bytes, {file.metadata_bytes} of them metadata, format "
      "{file.format_version}"},
     {"self-test",
-     "<{!self_test.tokens}none><{?self_test.tokens}{self_test.tokens#token}, "
-     "{self_test.bytes} bytes that arenite strip removes>"},
+     "<{!self_test.tokens}none><{?images}{?self_test.tokens}{self_test.tokens#pixel}, >"
+     "<{!images}{?self_test.tokens}{self_test.tokens#token}, >"
+     "<{?self_test.tokens}{self_test.bytes} bytes that arenite strip removes>"},
     {"written by", "{file.producer@80}"},
 };
 constexpr Line kBrief[] = {
@@ -417,7 +438,7 @@ std::string sum(const char* title, const Json& call, std::initializer_list<const
   }
   std::erase(found, "");
   const std::string text = found.empty() ? "0" : fmt::format("{}", fmt::join(found, " + "));
-  return fmt::format("    {:<13}  {}\n", title, wrapped(text, kTextColumns, 19));
+  return fmt::format("    {:<13}  {}\n", title, wrapped(text, text_columns(), 19));
 }
 
 std::string work_formulas(const Json& call) {
@@ -465,7 +486,7 @@ std::string bounds_text(const ModelFacts& facts, const Json& json) {
     formulas += work_formulas(json_of(function.bounds));
   }
   return "Bounds, whatever is fed to it\n  stack  " +
-         wrapped("at most " + stacks, kTextColumns, 9) +
+         wrapped("at most " + stacks, text_columns(), 9) +
          filled(
              "\n  arena  {bounds.arena_bytes} bytes on {target.name}, exactly\n"
              "  slice  {target.smallest_slice.multiply_adds} multiply-adds, the largest block of "
@@ -502,7 +523,7 @@ std::string table_by_target(std::vector<Column> columns, const Json& list, const
   std::string notes;
   const auto note = [&](const std::string& words, const std::vector<std::string>& names) {
     const std::string text = fmt::format("{} {}", words, fmt::join(names, ", "));
-    notes += "  " + wrapped(text, kTextColumns, 4) + "\n";
+    notes += "  " + wrapped(text, text_columns(), 4) + "\n";
   };
   std::vector<std::string> others;
   for (size_t i = 0; i < groups.size(); ++i) {
@@ -596,14 +617,14 @@ std::string slot_map(const ModelFacts& facts, const DrawnOps& drawn, size_t begi
 
 // In pieces below each other where the ops are many; layers that are alike are drawn once.
 std::string slot_maps(const ModelFacts& facts) {
-  const DrawnOps drawn = ops_to_draw(facts, kMapOpsMax);
+  const DrawnOps drawn = ops_to_draw(facts, map_ops_max());
   std::string text;
   for (const DrawnOps::Repeat& repeat : drawn.repeats) {
     text += fmt::format("  {}\n", describe(drawn, repeat));
   }
-  for (size_t begin = 0; begin < drawn.ops.size(); begin += kMapOpsMax) {
+  for (size_t begin = 0; begin < drawn.ops.size(); begin += map_ops_max()) {
     if (begin > 0) text += '\n';
-    text += slot_map(facts, drawn, begin, std::min(begin + kMapOpsMax, drawn.ops.size()));
+    text += slot_map(facts, drawn, begin, std::min(begin + map_ops_max(), drawn.ops.size()));
   }
   return text;
 }
@@ -614,7 +635,7 @@ std::string pictures(const ModelFacts& facts) {
                                                     {'k', "kv cache", plan.kv_cache_bytes},
                                                     {'a', "activations", plan.activation_bytes},
                                                     {'x', "scratch", plan.scratch_bytes}},
-                                                   kBarWidth);
+                                                   std::min(kBarWidth, text_columns() - 6));
   return fmt::format(
              "\n  {}, {} bytes\n  {}\n"
              "\n  Activations: {} floats a token; slots from the op that fills them to the last "
@@ -660,7 +681,10 @@ std::string board(const ModelFacts& facts) {
   TextTable table(
       {"call", ">instructions", fmt::format(">ms at {:g} MHz", estimate.clock_mhz), "energy"});
   for (const CallEstimate& call : estimate.calls) {
-    table.add_row({call.name, grouped(call.instructions), fmt::format("{:.3g}", call.milliseconds),
+    table.add_row({call.name, grouped(call.instructions),
+                   call.milliseconds < 1000.0
+                       ? fmt::format("{:.3g}", call.milliseconds)
+                       : grouped(static_cast<uint64_t>(std::llround(call.milliseconds))),
                    has_energy ? call.energy_class : "not known"});
   }
   const char* const integer_rows = estimate.core->integer_rows;
@@ -684,7 +708,7 @@ std::string board(const ModelFacts& facts) {
   }
   return fmt::format("On {} ({}), for {}\n", estimate.board->name, estimate.board->chip,
                      name(estimate.target)) +
-         table.text() + "  " + wrapped(notes, kTextColumns, 2) + "\n";
+         table.text() + "  " + wrapped(notes, text_columns(), 2) + "\n";
 }
 
 }  // namespace

@@ -26,6 +26,7 @@ namespace {
 constexpr int kVectorsMax = 8;
 constexpr size_t kStackBytes = size_t{16} << 20;  // input_limits.h: kExportedLevelsMax
 constexpr size_t kProgressCharacters = 40;  // a line of a terminal has room for the stage, too
+constexpr size_t kColumnsUnknown = 80;
 constexpr std::chrono::milliseconds kProgressPause(100);
 
 // SIGBUS: a mapped file was cut short, or the disk below it failed.
@@ -41,6 +42,12 @@ void clean_up(int signal_number) {
 std::string duration(double seconds) {
   return seconds < 90.0 ? fmt::format("{:.0f} s", seconds)
                         : fmt::format("{:.0f} min", seconds / 60.0);
+}
+
+size_t columns_of(int descriptor) {
+  winsize size = {};
+  const bool is_known = isatty(descriptor) != 0 && ioctl(descriptor, TIOCGWINSZ, &size) == 0;
+  return is_known && size.ws_col != 0 ? size.ws_col : kColumnsUnknown;
 }
 
 bool has_default_effect(int signal_number) {
@@ -119,7 +126,19 @@ void write_error(std::initializer_list<std::string_view> parts) noexcept {
 }
 
 void print_warning(std::string_view text) {
-  print_error("{} {}\n", styled("warning:", kYellow, shows_colours(STDERR_FILENO)), text);
+  print_error("{} {}\n", styled("warning:", kYellow, shows_colours(STDERR_FILENO)),
+              convert::visible(text, "\n"));
+}
+
+void write_output(std::string_view text) {
+  const std::string shown = convert::visible(text, "\n\t");
+  std::fwrite(shown.data(), 1, shown.size(), stdout);
+}
+
+void write_lines(std::string_view text) {
+  if (isatty(STDOUT_FILENO) == 0) return write_output(text);
+  const std::string lines = in_columns(text, terminal_columns());
+  write_output(std::string_view(lines).substr(0, lines.size() - (text.ends_with('\n') ? 0 : 1)));
 }
 
 void flush_output() {
@@ -131,7 +150,13 @@ void flush_output() {
 
 Progress::Progress(const std::string& what)
     : what_(convert::printable(what, kProgressCharacters)), shown_(isatty(STDERR_FILENO) != 0) {
-  if (shown_) print_error("{} ...", what);
+  if (shown_) show(what_ + " ...");
+}
+
+// A line that fits, as one that a terminal breaks would stay.
+void Progress::show(const std::string& line) {
+  write_error("\r\033[K" +
+              convert::printable(line, std::max<size_t>(columns_of(STDERR_FILENO), 8) - 4));
 }
 
 void Progress::at(const std::string& stage, double share) {
@@ -142,13 +167,13 @@ void Progress::at(const std::string& stage, double share) {
   if (is_new) stage_start_ = now;
   stage_ = stage;
   shown_at_ = now;
-  std::string line = fmt::format("\r\033[K{}: {}", what_, stage);
+  std::string line = fmt::format("{}: {}", what_, stage);
   if (share > 0.0) line += fmt::format(" {:.0f} %", 100.0 * std::min(share, 1.0));
   const double seconds = std::chrono::duration<double>(now - stage_start_).count();
   if (share > 0.0 && seconds >= 1.0) {
     line += fmt::format(", {} left", duration(seconds * (1.0 - share) / share));
   }
-  write_error(line);
+  show(line);
 }
 
 void Progress::done() {
@@ -161,18 +186,39 @@ void Progress::done() {
 namespace {
 
 constexpr size_t kColumnsMin = 40;
-constexpr size_t kColumnsMax = 100;
-constexpr size_t kColumnsUnknown = 80;
 
 }  // namespace
 
 size_t terminal_columns() {
-  winsize size = {};
-  if (isatty(STDOUT_FILENO) == 0 || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 ||
-      size.ws_col == 0) {
-    return kColumnsUnknown;
+  return std::clamp(columns_of(STDOUT_FILENO), kColumnsMin, kTextColumns);
+}
+
+size_t text_columns() { return isatty(STDOUT_FILENO) != 0 ? terminal_columns() : kTextColumns; }
+
+std::string in_columns(std::string_view text, size_t columns) {
+  std::string result;
+  while (!text.empty()) {
+    std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    // Below what follows a title in a column of its own.
+    const size_t begin = std::min(line.find_first_not_of(' '), line.size());
+    const size_t gap = std::min(line.find("  ", begin), line.size());
+    const size_t after = std::min(line.find_first_not_of(' ', gap), line.size());
+    const size_t indent = after < columns / 3 ? after : begin + 2;
+    size_t least = indent, room = columns;  // of the first line
+    while (line.size() > room) {
+      size_t end = line.rfind(' ', room);
+      if (end == line.npos || end <= least) end = line.find(' ', room);
+      if (end == line.npos) break;
+      result += line.substr(0, line.find_last_not_of(' ', end) + 1);
+      result += '\n' + std::string(indent, ' ');
+      line.remove_prefix(std::min(line.find_first_not_of(' ', end), line.size()));
+      least = 0;
+      room = columns - indent;
+    }
+    result.append(line) += '\n';
   }
-  return std::clamp<size_t>(size.ws_col, kColumnsMin, kColumnsMax);
+  return result;
 }
 
 bool shows_colours(int descriptor) noexcept {

@@ -50,6 +50,16 @@ void print_error(fmt::format_string<Args...> format, Args&&... args) {
 // "warning: ..." on the standard error.
 void print_warning(std::string_view text);
 
+// Writes to the standard output, by stdio, what a terminal takes for text alone: convert::visible.
+void write_output(std::string_view text);
+// The same for people: on a terminal long lines are broken at spaces.
+void write_lines(std::string_view text);
+
+template <typename... Args>
+void print_output(fmt::format_string<Args...> format, Args&&... args) {
+  write_lines(fmt::format(format, std::forward<Args>(args)...));
+}
+
 // What was printed may still lie in a buffer; a full disk or a closed pipe shows only here. Throws
 // InputError.
 void flush_output();
@@ -69,6 +79,8 @@ class Progress {
   void done();  // wipes the line
 
  private:
+  void show(const std::string& line);
+
   std::string what_;
   std::string stage_;
   Clock::time_point stage_start_ = Clock::now();
@@ -81,6 +93,13 @@ class Progress {
 // Columns of the terminal that the standard output is: 80 where it is none or does not say, and
 // from 40 to 100, since longer lines are hard to read.
 size_t terminal_columns();
+
+// What text keeps to: the columns of the terminal, or so many where the standard output is none.
+inline constexpr size_t kTextColumns = 100;
+size_t text_columns();
+
+// `text` with lines of so many columns at most, where they have spaces to break at.
+std::string in_columns(std::string_view text, size_t columns);
 
 // Whether a stream, by its descriptor, is a terminal that shows colours. Never where NO_COLOR is
 // set (https://no-color.org) or TERM is "dumb".

@@ -2,6 +2,7 @@
 // arenite repack: a model file for other targets, where the checkpoint is not at hand.
 
 #include "cli/arguments.h"
+#include "cli/process.h"
 #include "convert/check/pack_model.h"
 #include "convert/convert.h"
 #include "convert/files/progress.h"
@@ -98,10 +99,10 @@ void run_repack(const RepackArguments& arguments) {
     facts.self_test->push_back(kernel_set_name(target));
   }
   if (arguments.json) return print_json(facts);
-  fmt::print("{}: {} bytes, where {} has {}\n", arguments.output.string(), output.bytes_written(),
-             file.name(), file.bytes().size());
-  fmt::print("{}", describe_targets(facts.targets));
-  fmt::print("self-test  {}\n", describe_test(repacked, result.reader().file_targets()));
+  print_output("{}: {} bytes, where {} has {}\n", arguments.output.string(), output.bytes_written(),
+               file.name(), file.bytes().size());
+  print_output("{}", describe_targets(facts.targets));
+  print_output("self-test  {}\n", describe_test(repacked, result.reader().file_targets()));
 }
 
 }  // namespace

@@ -211,16 +211,9 @@ text { font: 11px system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", s
 
 // --- Text and shapes ---
 
-// Marks that turn the text around them, and so what a reader takes it for.
-bool turns_text(uint32_t c) {
-  return c == 0x61C || c == 0x200E || c == 0x200F || (c >= 0x202A && c <= 0x202E) ||
-         (c >= 0x2066 && c <= 0x2069);
-}
-
 std::string escaped_character(std::string_view bytes, uint32_t value) {
-  const bool is_control = value < 0x20 || (value >= 0x7F && value < 0xA0);
   if (value == kInvalidCodePoint || value == 0xFFFE || value == 0xFFFF) return "\xEF\xBF\xBD";
-  if (is_control || turns_text(value)) return "?";
+  if (convert::is_unseen(value)) return "?";
   switch (value) {
     case '&':
       return "&amp;";
@@ -243,9 +236,8 @@ size_t count_characters(std::string_view text) {
   return count;
 }
 
-// Text for content. A file may name things anything: what is no UTF-8 becomes U+FFFD, control
-// characters and those that change the direction of text become '?', and of more than
-// `characters_max` characters the middle is left out.
+// Text for content. A file may name things anything: what is no UTF-8 becomes U+FFFD, unseen
+// characters become '?', and of more than `characters_max` characters the middle is left out.
 std::string escaped(std::string_view text, size_t characters_max) {
   const size_t count = count_characters(text);
   const size_t half = count > characters_max ? (characters_max - 1) / 2 : count;

@@ -14,10 +14,13 @@
 
 #include "arenite/version.h"
 #include "cli/arguments.h"
-#include "core/utf8.h"
+#include "convert/files/error.h"
 
 namespace arenite::tool {
 namespace {
+
+// Messages quote parts of files and of the command line.
+std::string shown(const char* message) { return convert::visible(message, "\n"); }
 
 int run(int argc, const char* const* argv) {
   CLI::App app(
@@ -63,23 +66,10 @@ int run(int argc, const char* const* argv) {
     std::ostringstream output, errors;
     exit_code = app.exit(error, output, errors) == 0 ? 0 : kBadUsage;
     fmt::print("{}", output.str());
-    write_error(errors.str());
+    write_error(shown(errors.str().c_str()));
   }
   flush_output();
   return exit_code;
-}
-
-// `text` with the bytes that are no UTF-8 as \x and their value: messages quote parts of files.
-std::string as_utf8(std::string_view text) {
-  std::string shown;
-  while (!text.empty()) {
-    const CodePoint next = decode_utf8(text);
-    shown += next.value == kInvalidCodePoint
-                 ? fmt::format("\\x{:02X}", static_cast<uint8_t>(text.front()))
-                 : std::string(text.substr(0, next.bytes));
-    text.remove_prefix(next.bytes);
-  }
-  return shown;
 }
 
 }  // namespace
@@ -93,19 +83,19 @@ int run_program(int argc, const char* const* argv) {
   try {
     return run(argc, argv);
   } catch (const convert::SameFileError& error) {
-    return fail(kBadUsage, as_utf8(error.what()).c_str());
+    return fail(kBadUsage, shown(error.what()).c_str());
   } catch (const convert::InputError& error) {
-    return fail(kBadInput, as_utf8(error.what()).c_str());
+    return fail(kBadInput, shown(error.what()).c_str());
   } catch (const std::bad_alloc&) {
     return fail(kBadInput, "there is not enough memory for this");
   } catch (const std::length_error&) {  // of a container that can never be so large
     return fail(kBadInput, "there is not enough memory for this");
   } catch (const std::system_error& error) {  // of streams, threads and file systems
-    if (std::ferror(stdout) == 0) return fail(kBadInput, error.what());
+    if (std::ferror(stdout) == 0) return fail(kBadInput, shown(error.what()).c_str());
     return fail(kBadInput,
                 "cannot write to the standard output: ", std::strerror(error.code().value()));
   } catch (const std::exception& error) {
-    return fail(kBug, "internal error: ", error.what());
+    return fail(kBug, "internal error: ", shown(error.what()).c_str());
   }
 }
 

@@ -207,7 +207,8 @@ std::string sizes_text(const format::ModelReader& reader, const InputTokens& siz
   std::string text;
   for (uint32_t i = 0; i < reader.inputs(); ++i) {
     const char* const before = i == 0 ? "" : i + 1 == reader.inputs() ? " and " : ", ";
-    text += before + (i == 0 ? counted(sizes[i], noun) : grouped(sizes[i])) +
+    const std::string unit = reader.reads_images(i) ? "pixel" : noun;
+    text += before + (i == 0 ? counted(sizes[i], unit) : grouped(sizes[i])) +
             of_inputs(reader, reader.axis_of_input(i));
   }
   return text;

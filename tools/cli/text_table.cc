@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cassert>
 
+#include "cli/process.h"
 #include "convert/files/error.h"
 
 namespace arenite::tool {
@@ -55,6 +56,19 @@ std::string shortened(const std::string& text, size_t width) {
   if (text.size() <= width) return text;
   const size_t end = (width - 3) / 2;
   return text.substr(0, width - 3 - end) + "..." + text.substr(text.size() - end);
+}
+
+// What of a column is wider goes on in rows below, whose other cells are empty.
+void break_cells(std::vector<std::vector<std::string>>& rows, size_t column, size_t width) {
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const std::string cell = rows[i][column];
+    const size_t end = cell.size() > width ? cell.rfind(' ', width) : std::string::npos;
+    if (end == std::string::npos || end == 0) continue;
+    std::vector<std::string> below(rows[i].size());
+    below[column] = cell.substr(end + 1);
+    rows[i][column].resize(end);
+    rows.insert(rows.begin() + static_cast<ptrdiff_t>(i) + 1, below);
+  }
 }
 
 }  // namespace
@@ -133,11 +147,22 @@ std::string TextTable::text() const {
     all += widths[i] + 2;
   }
   const auto names = static_cast<size_t>(std::ranges::find(titles_, "name") - titles_.begin());
-  if (all > kTextColumns && names < titles_.size()) {
+  const size_t columns = text_columns();
+  if (all > columns && names < titles_.size()) {
     const size_t others = all - widths[names];
-    const size_t room = std::max(kNameMin, kTextColumns - std::min(others, kTextColumns));
+    const size_t room = std::max(kNameMin, columns - std::min(others, columns));
+    all -= widths[names] - std::min(widths[names], room);
     widths[names] = std::min(widths[names], room);
     for (auto& row : rows) row[names] = shortened(row[names], widths[names]);
+  }
+  if (all > columns && columns < kTextColumns) {  // of a narrow terminal
+    size_t widest = 0;
+    for (size_t i = 0; i < widths.size(); ++i) {
+      if (i != names && !is_right(titles_[i]) && widths[i] > widths[widest]) widest = i;
+    }
+    const size_t room = widths[widest] - std::min(widths[widest], all - columns);
+    widths[widest] = std::max(std::min(widths[widest], kNameMin), room);
+    break_cells(rows, widest, widths[widest]);
   }
   std::string text;
   for (const auto& row : rows) {

@@ -13,8 +13,6 @@
 
 namespace arenite::tool {
 
-inline constexpr size_t kTextColumns = 100;  // that text keeps to
-
 // 1234567 as "1,234,567".
 std::string grouped(uint64_t number);
 

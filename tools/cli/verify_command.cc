@@ -3,6 +3,7 @@
 // arenite strip: the file without its self-test, for devices that are short of flash.
 
 #include "cli/arguments.h"
+#include "cli/process.h"
 #include "convert/check/pack_model.h"
 #include "convert/masks/masks.h"
 
@@ -67,7 +68,7 @@ void run_verify(const VerifyArguments& arguments) {
       arguments.kernels.empty() ? UINT32_MAX : bit(target_named(arguments.kernels));
   const std::string path = convert::quote(file.name());
   if (!arguments.json) {
-    fmt::print("{}: {} bytes, sound; checksums are right\n", file.name(), file.bytes().size());
+    print_output("{}: {} bytes, sound; checksums are right\n", file.name(), file.bytes().size());
   }
   TextTable table({"target", "kernels", "self-test"});
   VerifyFacts facts = {{file.name(), file.bytes().size()}};
@@ -93,7 +94,7 @@ void run_verify(const VerifyArguments& arguments) {
     facts.passed = run != 0 && failed == 0;
     print_json(facts);
   } else {
-    fmt::print("{}", table.text());
+    print_output("{}", table.text());
   }
   if (failed != 0) {
     throw convert::InputError("{}: the self-test failed on {} of {} kernel set{}", path, failed,
@@ -131,11 +132,11 @@ void run_strip(const StripArguments& arguments) {
   if (arguments.json) {
     return print_json(StripFacts{{arguments.output, output.bytes_written()}, removed});
   }
-  fmt::print("{}: {} bytes, ", arguments.output.string(), output.bytes_written());
+  print_output("{}: {} bytes, ", arguments.output.string(), output.bytes_written());
   if (removed == 0) {
-    fmt::print("as before: there was no self-test\n");
+    print_output("as before: there was no self-test\n");
   } else {
-    fmt::print("{} less without the self-test\n", removed);
+    print_output("{} less without the self-test\n", removed);
   }
 }
 

@@ -79,6 +79,7 @@ enum class Need : uint8_t {
   kSentencePieces,
   kCharacters,
   kWordPiece,
+  kUnigram,  // also byte pairs and others with the lists of a normalizer, or several tokens around
   // What changes scores of attention besides masks and slopes. A build without these refuses the
   // fields that ask for them.
   kScoreCap,
@@ -123,7 +124,7 @@ inline constexpr const char* kWeightNeedNames[] = {name(TensorType::kW8), name(T
                                                    name(TensorType::kQ4)};
 inline constexpr const char* kCacheNeedNames[] = {name(TensorType::kInt8)};
 inline constexpr const char* kTokenizerNeedNames[] = {"byte pairs", "sentence pieces", "characters",
-                                                      "WordPiece"};
+                                                      "WordPiece", "unigram"};
 inline constexpr const char* kScoreNeedNames[] = {"soft_cap", "tables", "sinks", "query_terms"};
 inline constexpr const char* kProgramNeedNames[] = {"functions", "blocks"};
 inline constexpr const char* kSoundNeedNames[] = {"features"};
@@ -201,7 +202,8 @@ inline constexpr bool kAxesLinked = kPoolsLinked || kWindowsLinked || kFunctions
                                     any_linked(Need::kSelectTurns, Need::kJoin, Need::kBlocks);
 inline constexpr bool kFewBitsLinked = any_linked(Need::kW8, Need::kQ8, Need::kQ4);
 inline constexpr bool kMergesLinked = any_linked(Need::kBytePairs, Need::kSentencePieces);
-inline constexpr bool kPiecesLinked = kMergesLinked || linked(Need::kCharacters);
+inline constexpr bool kPiecesLinked =
+    kMergesLinked || any_linked(Need::kCharacters, Need::kUnigram);
 inline constexpr bool kTokenizersLinked = kPiecesLinked || linked(Need::kWordPiece);
 
 // A name that no need has would leave out what a model needs.

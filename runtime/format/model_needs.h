@@ -80,6 +80,13 @@ bool for_each_need(std::span<const std::byte> file, Visit visit) {
   if (linked(Need::kSound) && model.has_sound() && !visit(Need::kSound, 0)) return false;
   if (!has_tokenizer(file)) return true;
   const uint32_t kind = static_cast<uint32_t>(tokenizer_kind(file));
+  // A build that lacks it refuses the later lists as unknown, at no cost.
+  if constexpr (linked(Need::kUnigram)) {
+    if (kind != static_cast<uint32_t>(TokenizerKind::kUnigram) &&
+        tokenizer_lists(file) > kFirstTokenizerLists && !visit(Need::kUnigram, 0)) {
+      return false;
+    }
+  }
   return kind >= kTokenizerKinds || visit(need_of(Need::kBytePairs, kind), 0);
 }
 

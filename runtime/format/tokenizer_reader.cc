@@ -11,13 +11,15 @@ namespace {
 
 // In the order of TokenizerList.
 constexpr std::span<const uint32_t> TokenizerView::*kLists[] = {
-    &TokenizerView::ends,          &TokenizerView::token_offsets,    &TokenizerView::byte_tokens,
-    &TokenizerView::characters,    &TokenizerView::character_tokens, &TokenizerView::merge_begin,
-    &TokenizerView::merge_rights,  &TokenizerView::merge_ranks,      &TokenizerView::merge_tokens,
-    &TokenizerView::whole_tokens,  &TokenizerView::specials,         &TokenizerView::special_order,
-    &TokenizerView::letters,       &TokenizerView::numbers,          &TokenizerView::dropped,
-    &TokenizerView::punctuation,   &TokenizerView::fold_from,        &TokenizerView::fold_to,
-    &TokenizerView::fold_sequences};
+    &TokenizerView::ends,           &TokenizerView::token_offsets,    &TokenizerView::byte_tokens,
+    &TokenizerView::characters,     &TokenizerView::character_tokens, &TokenizerView::merge_begin,
+    &TokenizerView::merge_rights,   &TokenizerView::merge_ranks,      &TokenizerView::merge_tokens,
+    &TokenizerView::whole_tokens,   &TokenizerView::specials,         &TokenizerView::special_order,
+    &TokenizerView::letters,        &TokenizerView::numbers,          &TokenizerView::dropped,
+    &TokenizerView::punctuation,    &TokenizerView::fold_from,        &TokenizerView::fold_to,
+    &TokenizerView::fold_sequences, &TokenizerView::before,           &TokenizerView::after,
+    &TokenizerView::steps,          &TokenizerView::scores,           &TokenizerView::charsmap,
+    &TokenizerView::graphemes};
 static_assert(std::size(kLists) == kTokenizerLists);
 
 // A number that is too large for its type names nothing.
@@ -60,7 +62,8 @@ TokenizerView tokenizer_view(std::span<const std::byte> file) {
   const auto& bytes = *table.token_bytes();
   view.token_bytes = {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
   view.special_flags = {table.special_flags()->data(), table.special_flags()->size()};
-  for (uint32_t i = 0; i < kTokenizerLists; ++i) {
+  const uint32_t lists = linked(Need::kUnigram) ? tokenizer_lists(file) : kFirstTokenizerLists;
+  for (uint32_t i = 0; i < lists; ++i) {
     const auto& values = *table.lists()->Get(i)->values();
     view.*kLists[i] = {values.data(), values.size()};
   }

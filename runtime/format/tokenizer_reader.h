@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "arenite/token.h"
+#include "core/needs.h"
 
 namespace arenite::format {
 
@@ -37,15 +38,40 @@ enum class TokenizerList : uint8_t {
   kFoldFrom,       // code points that become others, increasing
   kFoldTo,         // 2^24 * their number + the one, or the place of the first in
   kFoldSequences,  // code points
+  // Lists that came later; a file has all of them or none.
+  kBefore,  // tokens that go before a text, where they are several
+  kAfter,   // tokens that go after it, the same
+  kSteps,   // of the normalizer: kStepNumbers each
+  // Unigram: the scores of whole_tokens, in their order, then that of an unknown character; each is
+  // a double's lower and upper half.
+  kScores,
+  // A double array and the texts that it leads to, as SentencePiece writes them (normalizer.h).
+  kCharsmap,
+  kGraphemes,  // first, last and GraphemeClass, where there is a charsmap
 };
-inline constexpr uint32_t kTokenizerLists = 19;
+inline constexpr uint32_t kTokenizerLists = 25;
+inline constexpr uint32_t kFirstTokenizerLists = 19;  // without those that came later
+inline constexpr uint32_t kTokenizerListsLinked =
+    linked(Need::kUnigram) ? kTokenizerLists : kFirstTokenizerLists;
 
 // Ids and bits are part of the file format: never renumbered, never reused.
-enum class TokenizerKind : uint8_t { kBytePairs, kSentencePieces, kCharacters, kWordPiece };
-inline constexpr uint32_t kTokenizerKinds = 4;
+enum class TokenizerKind : uint8_t {
+  kBytePairs,
+  kSentencePieces,
+  kCharacters,
+  kWordPiece,
+  kUnigram
+};
+inline constexpr uint32_t kTokenizerKinds = 5;
 
-enum class Pattern : uint8_t { kNone, kGpt2, kLlama3, kQwen2, kDigits, kSpaces };
-inline constexpr uint32_t kPatterns = 6;
+enum class Pattern : uint8_t { kNone, kGpt2, kLlama3, kQwen2, kDigits, kSpaces, kClip, kWords };
+inline constexpr uint32_t kPatterns = 8;
+inline constexpr uint32_t kPatternsLinked = linked(Need::kUnigram) ? kPatterns : 6;
+
+// Whether it tells letters and numbers apart.
+constexpr bool asks_for_classes(Pattern pattern) {
+  return pattern != Pattern::kNone && pattern != Pattern::kSpaces && pattern != Pattern::kWords;
+}
 
 // A space put before a text, so that its first word looks like any other.
 enum class Prefix : uint8_t { kNever, kAlways, kUnlessSpace };
@@ -78,6 +104,20 @@ enum SpecialFlags : uint8_t {
   kSpecialFlagsAll = 15,
 };
 
+// What is done to a text before it is cut, step by step. A step is its kind and three numbers.
+enum class TextStep : uint32_t {
+  kFold,      // places of fold_from: first, count; 1: decomposes Hangul
+  kCharsmap,  // none
+  kShrink,    // a run of white space: 0 only U+0020, 1 all; the shortest run; becomes this
+  kStrip,     // white space: 1 at the front, 2 at the end
+  kReplace,   // places of fold_sequences: first, how many are replaced; by how many that follow
+};
+inline constexpr uint32_t kTextSteps = 5;
+inline constexpr uint32_t kStepNumbers = 4;
+
+enum class GraphemeClass : uint32_t { kOther, kExtend, kControl, kPrepend, kJoiner, kPictograph };
+inline constexpr uint32_t kGraphemeClasses = 6;
+
 inline constexpr uint32_t kNoRank = UINT32_MAX;
 
 // What begins a WordPiece token that goes on within a word.
@@ -98,6 +138,9 @@ inline constexpr uint32_t kRangesMax = 4096;
 inline constexpr uint32_t kFoldsMax = 1u << 14;
 inline constexpr uint32_t kWordCharactersMax = 1024;
 inline constexpr uint32_t kPairSeparatorsMax = 2;
+inline constexpr uint32_t kAroundMax = 8;  // tokens before and after a text, together
+inline constexpr uint32_t kStepsMax = 32;
+inline constexpr uint32_t kCharsmapMax = 1u << 20;
 
 // All spans lie in the file; TokenizerList says what they hold.
 struct TokenizerView {
@@ -123,6 +166,7 @@ struct TokenizerView {
   uint32_t word_characters_max = 0;
   std::span<const uint32_t> dropped, punctuation;
   std::span<const uint32_t> fold_from, fold_to, fold_sequences;
+  std::span<const uint32_t> before, after, steps, scores, charsmap, graphemes;
 
   uint32_t vocab_size() const { return static_cast<uint32_t>(token_offsets.size() - 1); }
   bool has(TokenizerFlags flag) const { return (flags & flag) != 0; }

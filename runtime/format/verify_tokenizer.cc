@@ -18,7 +18,8 @@ namespace {
 enum class Numbers : uint8_t { kAny, kTokens, kTokensOrNone, kCodePoints, kRanks, kSpecials };
 
 // Bit sets of TokenizerKind.
-constexpr uint8_t kAll = 15, kBytesOrPieces = 3, kPiecesOrCharacters = 6, kNoWords = 7, kWords = 8;
+constexpr uint8_t kAll = 31, kBytesOrPieces = 3, kPiecesOrCharacters = 6, kNoWords = 23, kWords = 8;
+constexpr uint8_t kUnigramOnly = 16, kWithSteps = 32, kFolds = kWords | kWithSteps;
 
 // Most are powers of 2, so that a row has few bytes.
 constexpr uint8_t log2_of(uint32_t most) { return static_cast<uint8_t>(std::countr_zero(most)); }
@@ -52,11 +53,30 @@ constexpr ListRule kListRules[] = {
     {"tokenizer.numbers", kNumbers, Numbers::kAny, false, kAll, log2_of(2 * kRangesMax)},
     {"tokenizer.dropped", kDropped, Numbers::kAny, false, kWords, log2_of(2 * kRangesMax)},
     {"tokenizer.punctuation", kPunctuation, Numbers::kAny, false, kWords, log2_of(2 * kRangesMax)},
-    {"tokenizer.fold_from", kFoldFrom, Numbers::kCodePoints, true, kWords, log2_of(kFoldsMax)},
+    // With steps those of each increase.
+    {"tokenizer.fold_from", kFoldFrom, Numbers::kCodePoints, !linked(Need::kUnigram), kFolds,
+     log2_of(kFoldsMax)},
     {"tokenizer.fold_to", kFoldFrom},
     {"tokenizer.fold_sequences", kFoldSequences, Numbers::kCodePoints},
 };
-static_assert(std::size(kListRules) == kTokenizerLists);
+static_assert(std::size(kListRules) == kFirstTokenizerLists);
+
+constexpr ListRule kLaterListRules[] = {
+    {"tokenizer.before", kBefore, Numbers::kTokens, false, kAll, log2_of(kAroundMax)},
+    {"tokenizer.after", kAfter, Numbers::kTokens, false, kAll, log2_of(kAroundMax)},
+    {"tokenizer.steps", kSteps, Numbers::kAny, false, kNoWords, log2_of(kStepsMax* kStepNumbers)},
+    {"tokenizer.scores", kScores, Numbers::kAny, false, kUnigramOnly},
+    {"tokenizer.charsmap", kCharsmap, Numbers::kAny, false, kNoWords, log2_of(kCharsmapMax)},
+    {"tokenizer.graphemes", kGraphemes, Numbers::kAny, false, kNoWords, log2_of(4 * kRangesMax)},
+};
+static_assert(std::size(kLaterListRules) == kTokenizerLists - kFirstTokenizerLists);
+
+const ListRule& rule_of(uint32_t list) {
+  if constexpr (linked(Need::kUnigram)) {
+    if (list >= kFirstTokenizerLists) return kLaterListRules[list - kFirstTokenizerLists];
+  }
+  return kListRules[list];
+}
 
 uint32_t largest(Numbers numbers, const TokenizerView& view) {
   switch (numbers) {
@@ -76,9 +96,10 @@ uint32_t largest(Numbers numbers, const TokenizerView& view) {
 }
 
 bool verify_list(const TokenizerView& view, uint32_t index, const Refusal& refuse) {
-  const ListRule& rule = kListRules[index];
+  const ListRule& rule = rule_of(index);
   const auto& list = view.list(static_cast<TokenizerList>(index));
-  if (!list.empty() && (rule.kinds >> static_cast<uint32_t>(view.kind) & 1) == 0) {
+  const bool is_of_steps = (rule.kinds & kWithSteps) != 0 && !view.steps.empty();
+  if (!list.empty() && (rule.kinds >> static_cast<uint32_t>(view.kind) & 1) == 0 && !is_of_steps) {
     return refuse("a tokenizer of this kind has no such list", rule.field, 0, list.size());
   }
   const size_t length = view.list(rule.as_long_as).size();
@@ -103,7 +124,7 @@ bool verify_list(const TokenizerView& view, uint32_t index, const Refusal& refus
 }
 
 bool verify_lists(const TokenizerView& view, const Refusal& refuse) {
-  for (uint32_t i = 0; i < kTokenizerLists; ++i) {
+  for (uint32_t i = 0; i < kTokenizerListsLinked; ++i) {
     if (!verify_list(view, i, refuse)) return false;
   }
   return true;
@@ -125,15 +146,27 @@ bool verify_ranges(const std::span<const uint32_t>& ranges, bool needed, uint32_
   return true;
 }
 
-// A character becomes no more code points than it has bytes: so tokens and words fit in a span
-// that is made for the bytes of a text. A byte that is no UTF-8 is read as U+FFFD.
+bool verify_increase(const std::span<const uint32_t>& list, Message field, const Refusal& refuse) {
+  for (uint32_t i = 1; i < list.size(); ++i) {
+    if (list[i] > list[i - 1]) continue;
+    return refuse("the numbers of a list are not in order", field, i, list[i], list[i - 1]);
+  }
+  return true;
+}
+
+// For WordPiece a character becomes no more code points than it has bytes: so tokens and words fit
+// in a span that is made for the bytes of a text. A byte that is no UTF-8 is read as U+FFFD. The
+// steps of other kinds look for room as they write.
 bool verify_fold(const TokenizerView& view, uint32_t index, const Refusal& refuse) {
   const uint32_t from = view.fold_from[index];
   const uint32_t count = view.fold_to[index] >> kFoldCountShift;
   const uint32_t value = view.fold_to[index] & kFoldValueMask;
   char form[kUtf8BytesMax];
-  const uint32_t most = from == kReplacementCharacter ? 1 : encode_utf8(from, form);
-  if (count == 0 || count > most) {
+  const bool is_step = linked(Need::kUnigram) && view.kind != TokenizerKind::kWordPiece;
+  const uint32_t most = is_step                         ? UINT8_MAX
+                        : from == kReplacementCharacter ? 1
+                                                        : encode_utf8(from, form);
+  if ((count == 0 && !is_step) || count > most) {
     return refuse("a character becomes none, or more than it has bytes", "tokenizer.fold_to", index,
                   count, most);
   }
@@ -148,8 +181,12 @@ bool verify_fold(const TokenizerView& view, uint32_t index, const Refusal& refus
 
 bool verify_unicode(const TokenizerView& view, const Refusal& refuse) {
   constexpr uint32_t kAsciiEnd = 0x80;  // whose classes need no table
-  const bool classes = view.pattern != Pattern::kNone && view.pattern != Pattern::kSpaces;
+  const bool classes = asks_for_classes(view.pattern);
   const bool has_words = view.kind == TokenizerKind::kWordPiece;
+  if (linked(Need::kUnigram) && has_words &&
+      !verify_increase(view.fold_from, "tokenizer.fold_from", refuse)) {
+    return false;
+  }
   for (uint32_t i = 0; i < view.fold_from.size(); ++i) {
     if (!verify_fold(view, i, refuse)) return false;
   }
@@ -166,8 +203,7 @@ constexpr uint32_t kLowLine = 0x2581;  // what SentencePiece writes for a space
 bool verify_choices(const TokenizerView& view, const Refusal& refuse) {
   static_assert((kTokenizerFlagsAll & (kTokenizerFlagsAll + 1)) == 0);
   const bool has_words = view.kind == TokenizerKind::kWordPiece;
-  const bool is_cut =
-      view.kind == TokenizerKind::kBytePairs || view.kind == TokenizerKind::kSentencePieces;
+  const bool is_cut = !has_words && view.kind != TokenizerKind::kCharacters;
   const bool lacks_bos = view.bos == kNoToken && !view.has(kAddBos);
   const bool lacks_unknown = view.unknown_token == kNoToken && view.unknown != Unknown::kToken;
   const uint32_t last = view.vocab_size() - 1;
@@ -176,14 +212,14 @@ bool verify_choices(const TokenizerView& view, const Refusal& refuse) {
     uint32_t found, most;
   } choices[] = {
       {"tokenizer.kind", static_cast<uint32_t>(view.kind), kTokenizerKinds - 1},
-      {"tokenizer.pattern", static_cast<uint32_t>(view.pattern), is_cut ? kPatterns - 1 : 0},
+      {"tokenizer.pattern", static_cast<uint32_t>(view.pattern), is_cut ? kPatternsLinked - 1 : 0},
       {"tokenizer.prefix", static_cast<uint32_t>(view.prefix), has_words ? 0 : kPrefixes - 1},
       {"tokenizer.unknown", static_cast<uint32_t>(view.unknown), kUnknowns - 1},
       {"tokenizer.flags", view.flags, kTokenizerFlagsAll},
       {"tokenizer.word_characters_max", view.word_characters_max,
        has_words ? kWordCharactersMax : 0},
       {"tokenizer.pair_separators", view.pair_separators,  // which are end tokens
-       view.ends.empty() ? 0 : kPairSeparatorsMax},
+       view.ends.empty() || !view.before.empty() || !view.after.empty() ? 0 : kPairSeparatorsMax},
       {"tokenizer.bos", view.bos, lacks_bos ? kNoToken : last},
       {"tokenizer.unknown_token", view.unknown_token, lacks_unknown ? kNoToken : last},
   };
@@ -226,15 +262,24 @@ bool verify_bytes(const TokenizerView& view, const Refusal& refuse) {
 
 bool verify_byte_tokens(const TokenizerView& view, const Refusal& refuse) {
   const bool absent = view.byte_tokens.empty() && view.kind != TokenizerKind::kBytePairs;
-  if (!absent && view.byte_tokens.size() != kByteValues) {
+  const bool has_last = linked(Need::kUnigram) && view.kind == TokenizerKind::kBytePairs &&
+                        view.byte_tokens.size() == 2 * kByteValues;
+  if (!absent && !has_last && view.byte_tokens.size() != kByteValues) {
     return refuse("a token is needed for each of the 256 bytes", "tokenizer.byte_tokens", 0,
                   view.byte_tokens.size(), kByteValues);
   }
   for (uint32_t i = 0; i < view.byte_tokens.size(); ++i) {
     const uint32_t token = view.byte_tokens[i];
-    if (token == kNoToken) continue;
+    if (token == kNoToken && (!linked(Need::kUnigram) || view.kind != TokenizerKind::kUnigram)) {
+      continue;
+    }
+    if (token == kNoToken) {
+      return refuse("a token is needed for each of the 256 bytes", "tokenizer.byte_tokens", i);
+    }
     const std::string_view bytes = view.bytes(token);
-    if (bytes.size() != 1 || static_cast<uint8_t>(bytes[0]) != i) {
+    const bool is_last = linked(Need::kUnigram) && i >= kByteValues;  // more may follow the byte
+    if ((is_last ? bytes.empty() : bytes.size() != 1) ||
+        static_cast<uint8_t>(bytes[0]) != i % kByteValues) {
       return refuse("a token stands for something else", "tokenizer.byte_tokens", i, token);
     }
   }
@@ -339,6 +384,70 @@ bool verify_specials(const TokenizerView& view, const Refusal& refuse) {
                       refuse);
 }
 
+bool verify_step(const TokenizerView& view, uint32_t place, const Refusal& refuse) {
+  const auto step = view.steps.subspan(place, kStepNumbers);
+  const uint64_t end = uint64_t{step[1]} + step[2];
+  bool is_sound = false;
+  switch (static_cast<TextStep>(step[0])) {
+    case TextStep::kFold:
+      is_sound = end <= view.fold_from.size() && step[3] <= 1;
+      if (is_sound && !verify_increase(view.fold_from.subspan(step[1], step[2]),
+                                       "tokenizer.fold_from", refuse)) {
+        return false;
+      }
+      break;
+    case TextStep::kCharsmap:
+      is_sound = !view.charsmap.empty();
+      break;
+    case TextStep::kShrink:
+      is_sound = step[1] <= 1 && step[2] > 0 && step[3] <= kCodePointMax;
+      break;
+    case TextStep::kStrip:
+      is_sound = step[1] <= 3;
+      break;
+    case TextStep::kReplace:
+      is_sound = step[2] > 0 && end + step[3] <= view.fold_sequences.size();
+      break;
+  }
+  return is_sound || refuse("a step of the normalizer is none", "tokenizer.steps", place, step[0]);
+}
+
+// What came with the lists that are later.
+bool verify_later(const TokenizerView& view, const Refusal& refuse) {
+  if (view.before.size() + view.after.size() > kAroundMax) {
+    return refuse("too many tokens go around a text", "tokenizer.after", 0, view.after.size(),
+                  kAroundMax);
+  }
+  const bool is_unigram = view.kind == TokenizerKind::kUnigram;
+  const size_t scores = is_unigram ? 2 * (view.whole_tokens.size() + 1) : 0;
+  if (view.scores.size() != scores) {
+    return refuse("pieces and one that is unknown have a score each", "tokenizer.scores", 0,
+                  view.scores.size(), scores);
+  }
+  const auto& map = view.charsmap;
+  if (!map.empty() && (map.size() < 3 || map[0] == 0 ||
+                       uint64_t{map[0]} + (uint64_t{map[1]} + 3) / 4 + 2 != map.size())) {
+    return refuse("a charsmap is cut short", "tokenizer.charsmap", 0, map.size());
+  }
+  const auto& graphemes = view.graphemes;
+  for (uint32_t i = 0; i < graphemes.size(); ++i) {
+    const uint32_t least = i % 3 == 0 ? (i == 0 ? 0 : graphemes[i - 2] + 1) : graphemes[i - 1];
+    const bool is_class = i % 3 == 2;
+    if (graphemes.size() % 3 != 0 || (is_class && graphemes[i] >= kGraphemeClasses) ||
+        (!is_class && (graphemes[i] < least || graphemes[i] > kCodePointMax))) {
+      return refuse("ranges of characters are not in order", "tokenizer.graphemes", i, graphemes[i],
+                    least);
+    }
+  }
+  for (uint32_t i = 0; i < view.steps.size(); i += kStepNumbers) {
+    if (view.steps.size() % kStepNumbers != 0) {
+      return refuse("a step of the normalizer is none", "tokenizer.steps", i, view.steps.size());
+    }
+    if (!verify_step(view, i, refuse)) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 bool verify_tokenizer(std::span<const std::byte> file, const Refusal& refuse) {
@@ -346,16 +455,18 @@ bool verify_tokenizer(std::span<const std::byte> file, const Refusal& refuse) {
   if constexpr (!kTokenizersLinked) {  // verify_needs refused all kinds that there are
     return refuse("a tokenizer is of an unknown kind", "tokenizer.kind");
   }
-  if (tokenizer_lists(file) != kTokenizerLists) {
-    return refuse("a tokenizer has unknown lists", "tokenizer.lists", 0, tokenizer_lists(file),
-                  kTokenizerLists);
+  const uint32_t lists = tokenizer_lists(file);
+  if (lists != kFirstTokenizerLists && lists != kTokenizerListsLinked) {
+    return refuse("a tokenizer has unknown lists", "tokenizer.lists", 0, lists,
+                  kTokenizerListsLinked);
   }
   const TokenizerView view = tokenizer_view(file);
   return verify_bytes(view, refuse) && verify_choices(view, refuse) && verify_lists(view, refuse) &&
          verify_byte_tokens(view, refuse) && verify_characters(view, refuse) &&
          verify_merges(view, refuse) &&
          verify_order(view, view.whole_tokens, nullptr, "tokenizer.whole_tokens", refuse) &&
-         verify_specials(view, refuse) && verify_unicode(view, refuse);
+         verify_specials(view, refuse) && verify_unicode(view, refuse) &&
+         (!linked(Need::kUnigram) || verify_later(view, refuse));
 }
 
 }  // namespace arenite::format

@@ -2,6 +2,8 @@
 // The patterns, alternative by alternative, in the order of the regular expressions.
 #include "text/cutter.h"
 
+#include "core/needs.h"
+
 namespace arenite::text {
 namespace {
 
@@ -18,6 +20,10 @@ uint32_t lower(uint32_t code_point, bool any_case) {
 }  // namespace
 
 bool Cutter::next(Piece& piece) {
+  if constexpr (linked(Need::kUnigram)) {
+    const bool is_clip = pattern_ == format::Pattern::kClip;
+    if (is_clip) position_ = run_end(position_, CharacterClass::kSpace);
+  }
   if (position_ >= part_.size()) return false;
   piece.begin = position_;
   switch (pattern_) {
@@ -41,6 +47,10 @@ bool Cutter::next(Piece& piece) {
       piece.end = digits_begin_ == position_ ? position_ + part_.code_point(position_).bytes
                                              : gpt2_end(position_);
       break;
+    case format::Pattern::kClip:
+      if constexpr (linked(Need::kUnigram)) piece.end = clip_end(position_);
+      break;
+    case format::Pattern::kWords:
     case format::Pattern::kSpaces:
       piece.end = next_where(position_ + part_.code_point(position_).bytes, false);
       break;
@@ -91,6 +101,14 @@ size_t Cutter::llama3_end(size_t begin, uint32_t digits_max) const {
     if (is_newline(part_.byte(i))) newline_end = i + 1;
   }
   return newline_end != begin ? newline_end : space_run_end(begin);
+}
+
+// 's|'t|'re|'ve|'m|'ll|'d|\p{L}+|\p{N}|[^\s\p{L}\p{N}]+ ; white space is passed over.
+size_t Cutter::clip_end(size_t begin) const {
+  const size_t contraction = contraction_end(begin, false);
+  if (contraction != begin) return contraction;
+  const CharacterClass of = class_at(begin);
+  return of == CharacterClass::kNumber ? begin + part_.code_point(begin).bytes : run_end(begin, of);
 }
 
 // \s+(?!\S)|\s+ : a run of spaces leaves its last one to what follows, if it has another.

@@ -32,6 +32,9 @@ class Part {
     return decode_utf8({text_.data() + begin, text_.size() - begin});
   }
 
+  // Where the byte lies in memory. REQUIRES: position <= size().
+  const char* at(size_t position) const { return text_.data() + text_offset(position); }
+
   // Where `position` lies in the text without the prefix.
   size_t text_offset(size_t position) const {
     return position < prefix_bytes_ ? 0 : position - prefix_bytes_;
@@ -64,6 +67,7 @@ class Cutter {
  private:
   size_t gpt2_end(size_t begin) const;
   size_t llama3_end(size_t begin, uint32_t digits_max) const;
+  size_t clip_end(size_t begin) const;
   size_t space_run_end(size_t begin) const;
   size_t contraction_end(size_t begin, bool any_case) const;
   size_t run_end(size_t begin, CharacterClass of) const;

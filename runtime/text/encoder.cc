@@ -11,6 +11,7 @@
 
 #include "core/needs.h"
 #include "text/cutter.h"
+#include "text/normalizer.h"
 #include "text/special_finder.h"
 #include "text/word_pieces.h"
 
@@ -18,6 +19,7 @@ namespace arenite::text {
 namespace {
 
 constexpr uint32_t kLowLine = 0x2581;  // SentencePiece's space
+constexpr size_t kByteValues = 256;
 
 // Compares a piece with bytes, as their unsigned values: negative, zero or positive.
 int compare(const Part& part, const Piece& piece, std::string_view bytes) {
@@ -37,6 +39,11 @@ Result<size_t> Encoder::run(bool read_specials, Message field, Diagnostic* why) 
     const SpecialMatch match = specials.find(text_, position);
     const bool added =
         has_lone_prefix(match) ? add_part(Part({}, true), 0) : add_part(position, match.begin);
+    if (linked(Need::kUnigram) && !added && is_too_small_) {
+      return refuse(why, Status::kInvalidArgument,
+                    "the span is too small for what the normalizer makes of this text", "out", 0,
+                    out_.size(), 0);
+    }
     if (!added) {
       const Message reason = view_.kind == format::TokenizerKind::kWordPiece
                                  ? Message("the vocabulary lacks a word of the text")
@@ -52,7 +59,14 @@ Result<size_t> Encoder::run(bool read_specials, Message field, Diagnostic* why) 
 
 bool Encoder::add_part(size_t begin, size_t end) {
   if (begin == end) return true;
-  const std::string_view text(text_.data() + begin, end - begin);
+  std::string_view text(text_.data() + begin, end - begin);
+  if constexpr (linked(Need::kUnigram)) {
+    is_normalized_ = !view_.steps.empty();
+    is_too_small_ = is_normalized_ && !normalize(view_, text, out_.subspan(count_), text);
+    if (is_too_small_) return false;
+    if (view_.pattern == format::Pattern::kWords) return add_spaced(text, begin);
+    if (text.empty()) return true;
+  }
   if constexpr (linked(Need::kWordPiece)) {
     if (view_.kind == format::TokenizerKind::kWordPiece) return add_words(text, begin);
   }
@@ -69,6 +83,48 @@ bool Encoder::add_words(std::string_view text, size_t begin) {
     return false;
   }
   count_ += words.count();
+  return true;
+}
+
+// What is between white space, each with a prefix of its own.
+bool Encoder::add_spaced(std::string_view text, size_t begin) {
+  for (size_t at = 0; at < text.size();) {
+    size_t end = at;
+    CodePoint next;
+    while (end < text.size()) {
+      next = decode_utf8({text.data() + end, text.size() - end});
+      if (is_space(next.value)) break;
+      end += next.bytes;
+    }
+    const std::string_view word(text.data() + at, end - at);
+    if (!word.empty() && !add_part(Part(word, has_prefix(word, begin + at == 0)), begin + at)) {
+      return false;
+    }
+    at = end < text.size() ? end + next.bytes : end;
+  }
+  return true;
+}
+
+// Whether so many numbers after the tokens, and what is not yet read of the part from `position`
+// on, lie apart.
+bool Encoder::fits(size_t words, const Part& part, size_t position) {
+  const char* const end =
+      is_normalized_ ? part.at(position) : reinterpret_cast<const char*>(out_.data() + out_.size());
+  const size_t room = static_cast<size_t>(end - reinterpret_cast<const char*>(out_.data()));
+  is_too_small_ = (count_ + words) * sizeof(TokenId) > room;
+  return !is_too_small_;
+}
+
+bool Encoder::add_best(const Part& part, const Piece& piece) {
+  const size_t words = kPathWords * (piece.end - piece.begin + 1);
+  if (!fits(words, part, piece.begin)) return false;
+  const BestPath path = best_path(view_, part, piece, out_.subspan(count_, words));
+  if (path.is_refused) {
+    refused_offset_ = part_begin_ + (is_normalized_ ? 0 : part.text_offset(path.refused));
+    refused_code_point_ = part.code_point(path.refused).value;
+    return false;
+  }
+  count_ += path.count;
   return true;
 }
 
@@ -89,7 +145,9 @@ bool Encoder::has_prefix(std::string_view text, bool is_first) const {
   if (view_.prefix != format::Prefix::kUnlessSpace) return view_.prefix == format::Prefix::kAlways;
   const uint32_t first = decode_utf8(text).value;
   return first != ' ' &&
-         (first != kLowLine || view_.kind != format::TokenizerKind::kSentencePieces);
+         (first != kLowLine ||
+          (view_.kind != format::TokenizerKind::kSentencePieces &&
+           (!linked(Need::kUnigram) || view_.kind != format::TokenizerKind::kUnigram)));
 }
 
 // SentencePiece writes the prefix before it looks for the symbols that a user defined, so that it
@@ -103,6 +161,9 @@ bool Encoder::has_lone_prefix(const SpecialMatch& match) const {
 }
 
 bool Encoder::add_piece(const Part& part, const Piece& piece) {
+  if constexpr (linked(Need::kUnigram)) {
+    if (view_.kind == format::TokenizerKind::kUnigram) return add_best(part, piece);
+  }
   const TokenId whole = whole_token(part, piece);
   if (whole != kNoToken) {
     push(whole);
@@ -112,6 +173,9 @@ bool Encoder::add_piece(const Part& part, const Piece& piece) {
   size_t end = count_;
   if (!add_symbols(part, piece, end)) return false;
   const uint32_t symbols = static_cast<uint32_t>(end - count_);
+  if constexpr (linked(Need::kUnigram)) {
+    if (!fits(size_t{kMergeWords} * symbols, part, piece.end)) return false;
+  }
   if constexpr (kMergesLinked) {
     count_ += merge(view_, out_.subspan(count_), symbols);
   } else {
@@ -125,13 +189,19 @@ bool Encoder::add_symbols(const Part& part, const Piece& piece, size_t& end) {
   for (size_t i = piece.begin; i < piece.end;) {
     const bool is_bytes = view_.kind == format::TokenizerKind::kBytePairs;
     const CodePoint code_point = is_bytes ? CodePoint{part.byte(i), 1} : part.code_point(i);
-    const TokenId token =
-        is_bytes ? view_.byte_tokens[part.byte(i)] : character_token(code_point.value);
+    if constexpr (linked(Need::kUnigram)) {
+      if (!fits(end - count_ + code_point.bytes, part, i)) return false;
+    }
+    TokenId token = is_bytes ? view_.byte_tokens[part.byte(i)] : character_token(code_point.value);
+    if constexpr (linked(Need::kUnigram)) {  // the last byte of a word has a token of its own
+      const bool is_last = is_bytes && i + 1 == piece.end && view_.byte_tokens.size() > kByteValues;
+      if (is_last) token = view_.byte_tokens[kByteValues + part.byte(i)];
+    }
     if (token != kNoToken) {
       out_[end++] = token;
       unknown_before_ = false;
     } else if (!add_character(part, i, end)) {
-      refused_offset_ = part_begin_ + part.text_offset(i);
+      refused_offset_ = part_begin_ + (is_normalized_ ? 0 : part.text_offset(i));
       refused_code_point_ = code_point.value;
       return false;
     }

@@ -25,6 +25,21 @@ inline constexpr uint32_t kMergeWords = 5;
 // REQUIRES: work.size() >= kMergeWords * symbols.
 uint32_t merge(const format::TokenizerView& view, std::span<uint32_t> work, uint32_t symbols);
 
+// Numbers of work space for each byte of a word of Unigram, and one byte more: score, start, token.
+inline constexpr uint32_t kPathWords = 4;
+
+// Writes the best tokens of a piece to the front of `work`, those of unknown characters in a row
+// as one, or as those of their bytes. Returns how many; `unknown` where a character has no token,
+// none stands for it, and where it is.
+// REQUIRES: work.size() >= kPathWords * (bytes of the piece + 1).
+struct BestPath {
+  uint32_t count = 0;
+  bool is_refused = false;
+  size_t refused = 0;
+};
+BestPath best_path(const format::TokenizerView& view, const Part& part, const Piece& piece,
+                   std::span<uint32_t> work);
+
 class Encoder {
  public:
   // REQUIRES: out.size() >= 5 * (text.size() + 1), text.size() <= kTextBytesMax.
@@ -38,6 +53,9 @@ class Encoder {
  private:
   bool add_part(size_t begin, size_t end);
   bool add_words(std::string_view text, size_t begin);
+  bool add_spaced(std::string_view text, size_t begin);
+  bool add_best(const Part& part, const Piece& piece);
+  bool fits(size_t words, const Part& part, size_t position);
   bool add_part(const Part& part, size_t begin);
   bool add_piece(const Part& part, const Piece& piece);
   bool add_symbols(const Part& part, const Piece& piece, size_t& end);
@@ -56,6 +74,8 @@ class Encoder {
   size_t refused_offset_ = 0;        // where in the text a character without a token is ...
   uint32_t refused_code_point_ = 0;  // ... and which it is
   size_t part_begin_ = 0;
+  bool is_normalized_ = false;  // the part lies at the end of `out`, before which it ends
+  bool is_too_small_ = false;   // the span, for what the steps make of the text
 };
 
 struct Texts {

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Both texts are encoded one after the other, then cut, then moved apart.
 //
-// Why encode_tokens_max is enough: the begin token, the 2 n tokens that a text of n bytes has at
-// most, and the 5 (m + 1) numbers that encoding the second one needs are fewer than
-// 5 (n + m) + 8, and so are the tokens of both with at most four around them.
+// Why encode_tokens_max is enough: the 2 n tokens that a text of n bytes has at most, and the
+// 5 (m + 1) numbers that encoding the second one needs are fewer than 5 (n + m) + 8, and so are the
+// tokens of both with at most eight around them.
 #include "text/encoder.h"
 
 #include <algorithm>
 #include <cstring>
+
+#include "core/needs.h"
 
 namespace arenite::text {
 namespace {
@@ -24,8 +26,13 @@ struct Frame {
 Frame frame_of(const format::TokenizerView& view, const Texts& texts,
                const EncodeOptions& options) {
   if (!options.add_bos_and_end) return {};
-  return {view.has(format::kAddBos) ? 1u : 0u, texts.is_pair ? view.pair_separators : 0u,
-          view.has(format::kAddEnd) ? 1u : 0u};
+  Frame frame = {view.has(format::kAddBos) ? 1u : 0u, texts.is_pair ? view.pair_separators : 0u,
+                 view.has(format::kAddEnd) ? 1u : 0u};
+  if constexpr (linked(Need::kUnigram)) {
+    if (frame.begins != 0 && !view.before.empty()) frame.begins = view.before.size();
+    if (frame.ends != 0 && !view.after.empty()) frame.ends = view.after.size();
+  }
+  return frame;
 }
 
 Status check_call(const format::TokenizerView& view, const Texts& texts, const Frame& frame,
@@ -72,6 +79,11 @@ void share(size_t tokens, size_t& first, size_t& second) {
   longer = std::min(longer, tokens - shorter);
 }
 
+void put_around(TokenId* place, TokenId one, std::span<const uint32_t> several) {
+  *place = one;
+  if constexpr (linked(Need::kUnigram)) std::ranges::copy(several, place);
+}
+
 }  // namespace
 
 Result<size_t> encode_framed(const format::TokenizerView& view, const Texts& texts,
@@ -81,30 +93,30 @@ Result<size_t> encode_framed(const format::TokenizerView& view, const Texts& tex
   const Status status = check_call(view, texts, frame, options, out_ids, out_types, why);
   if (status != Status::kOk) return status;
 
-  const std::span<TokenId> ids = out_ids.subspan(frame.begins);
   size_t counts[2] = {};
   for (const bool is_second : {false, true}) {
     const Result<size_t> count =
-        Encoder(view, is_second ? texts.second : texts.first, ids.subspan(counts[0]))
+        Encoder(view, is_second ? texts.second : texts.first, out_ids.subspan(counts[0]))
             .run(options.read_specials, is_second ? Message("second") : Message("text"), why);
     if (!count.ok()) return count.status();
     counts[is_second] = *count;
   }
-  const std::span<TokenId> second_ids = ids.subspan(counts[0]);
   size_t first_count = counts[0];
   size_t second_count = counts[1];
   if (options.tokens_max != 0) {
     share(options.tokens_max - frame.tokens(), first_count, second_count);
   }
-  const size_t second_begin = first_count + frame.separators;
-  std::memmove(ids.data() + second_begin, second_ids.data(), second_count * sizeof(TokenId));
-  if (frame.begins != 0) out_ids.front() = view.bos;
-  for (size_t i = first_count; i < second_begin; ++i) ids[i] = view.ends.front();
+  TokenId* const first = out_ids.data() + frame.begins;
+  TokenId* const second = first + first_count + frame.separators;
+  std::memmove(second, out_ids.data() + counts[0], second_count * sizeof(TokenId));
+  std::memmove(first, out_ids.data(), first_count * sizeof(TokenId));
+  std::fill(first + first_count, second, frame.separators != 0 ? view.ends.front() : kNoToken);
+  if (frame.begins != 0) put_around(out_ids.data(), view.bos, view.before);
+  if (frame.ends != 0) put_around(second + second_count, view.ends.front(), view.after);
   const size_t count = frame.tokens() + first_count + second_count;
-  if (frame.ends != 0) out_ids[count - 1] = view.ends.front();
 
   if (!out_types.empty()) {
-    const size_t boundary = frame.begins + second_begin;
+    const size_t boundary = static_cast<size_t>(second - out_ids.data());
     for (size_t i = 0; i < count; ++i) {
       out_types[i] = view.has(format::kSecondHasType1) && i >= boundary ? 1 : 0;
     }

@@ -51,6 +51,10 @@ TextParts TextStream::next(TokenId id) {
   if (bytes.empty()) return {};
   if (at_start_ && view.has(format::kDropFirstSpace) && bytes.front() == ' ') {
     bytes.remove_prefix(1);
+    if constexpr (linked(Need::kUnigram)) {  // whose library leaves out all
+      const bool drops_all = view.kind == format::TokenizerKind::kUnigram;
+      while (drops_all && bytes.starts_with(' ')) bytes.remove_prefix(1);
+    }
   }
   const bool is_first = at_start_;
   at_start_ = false;

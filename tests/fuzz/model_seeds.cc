@@ -127,6 +127,7 @@ void write_tokenizers(const std::filesystem::path& corpus, const ModelSeeds& see
       {"pieces", piece_spec(pieces, true)},
       {"pieces_unknown", piece_spec(pieces, false)},
       {"word_pieces", word_spec(parts)},
+      {"unigram", unigram_spec()},
   };
   const SeedFolder folder(corpus, "tokenizer");
   for (const auto& [name, spec] : specs) {

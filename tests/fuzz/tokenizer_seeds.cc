@@ -117,6 +117,25 @@ void write_tokenizer_seeds(const std::filesystem::path& corpus) {
   write_with_configs(seeds, "low_line", {{"tokenizer.json", low_line.dump()}}, "LlamaTokenizer");
   write_with_configs(seeds, "word_piece", {{"tokenizer.json", word_piece_json().dump()}},
                      "BertTokenizer");
+  json unigram = low_line;
+  unigram["model"] = {
+      {"type", "Unigram"},
+      {"unk_id", 0},
+      {"vocab", json::array({json::array({"<unk>", 0.0}), json::array({"\xE2\x96\x81", -1.5}),
+                             json::array({"the", -2.5})})},
+      {"byte_fallback", false}};
+  unigram["added_tokens"] = json::array();
+  unigram["post_processor"] = nullptr;
+  unigram["normalizer"] = {
+      {"type", "Sequence"},
+      {"normalizers",
+       {{{"type", "Lowercase"}},
+        {{"type", "Strip"}, {"strip_left", false}, {"strip_right", true}},
+        {{"type", "Precompiled"}, {"precompiled_charsmap", "BAAAAAAAAAAA"}},
+        {{"type", "Replace"}, {"pattern", {{"Regex", " {2,}"}}}, {"content", " "}}}}};
+  unigram["pre_tokenizer"] = unigram["decoder"] = {
+      {"type", "Metaspace"}, {"replacement", "\xE2\x96\x81"}, {"prepend_scheme", "always"}};
+  write_with_configs(seeds, "unigram", {{"tokenizer.json", unigram.dump()}}, "T5Tokenizer");
   const auto pieces = llama_pieces({"\xE2\x96\x81t", "he", "t", "h", "e", "\xE2\x96\x81"});
   SentencePieceFile model;
   model.pieces = pieces;

@@ -39,6 +39,7 @@ def sizes_by_member(archive):
 # name, "linear.cc:.text._ZN7arenite...", counts it.
 FEATURES = (
     ("tokenizer: WordPiece", r"^word_pieces\.cc"),
+    ("tokenizer: Unigram, normalizers", r"^(best_path|normalizer)\.cc"),
     ("tokenizers: all", r"^(cutter|encoder|framed_texts|merger|special_finder|tokenizer|"
                         r"tokenizer_reader|utf8|verify_tokenizer)\.cc"),
     ("text stream", r"^text_stream\.cc"),

@@ -20,10 +20,7 @@
 namespace arenite::test {
 
 convert::AlignedBytes model_with(convert::TokenizerSpec spec) {
-  if (spec.pattern != format::Pattern::kNone && spec.pattern != format::Pattern::kSpaces &&
-      spec.letters.empty()) {
-    use_python_classes(spec);
-  }
+  if (format::asks_for_classes(spec.pattern) && spec.letters.empty()) use_python_classes(spec);
   convert::complete_tokenizer(spec);
   convert::Program program = convert::compile(convert::build_graph(make_module({})), "tokens");
   program.tokenizer = std::move(spec);
@@ -140,6 +137,33 @@ convert::TokenizerSpec word_spec(const std::vector<std::string>& words) {
   spec.folds[0x130] = {'i', 0x307};
   spec.dropped = {0, 0, 0x301, 0x301};
   spec.punctuation = {0x201C, 0x201D};
+  return spec;
+}
+
+convert::TokenizerSpec unigram_spec() {
+  convert::TokenizerSpec spec;
+  spec.origin = "unigram";
+  spec.kind = format::TokenizerKind::kUnigram;
+  spec.pattern = format::Pattern::kWords;
+  spec.prefix = format::Prefix::kUnlessSpace;
+  spec.unknown = format::Unknown::kToken;
+  spec.unknown_token = 0;
+  spec.tokens = {"<unk>", " ", "a", "b", " a"};
+  spec.whole_tokens = {1, 2, 3, 4};
+  spec.scores = {0.0, -1.0, -2.0, -3.0, -1.5};
+  spec.unknown_score = -13.0;
+  spec.before = {2, 3};
+  spec.bos = 2;
+  spec.flags = format::kAddBos | format::kPrefixEveryPart;
+  spec.changes.resize(format::kTextSteps);
+  for (uint32_t i = 0; i < format::kTextSteps; ++i) {
+    spec.changes[i].kind = static_cast<format::TextStep>(i);
+  }
+  spec.changes[0].folds = {{'A', {'a'}}, {'C', {}}, {'D', {'a', 'b'}}};
+  spec.changes[4].from = {'x', 'y'};
+  spec.changes[4].to = {'b'};
+  spec.charsmap = {1, 1, 0, 0};  // one unit, which leads nowhere, and an empty text
+  spec.graphemes = {0x300, 0x36F, 1, 0x600, 0x605, 3};
   return spec;
 }
 

@@ -54,6 +54,9 @@ convert::TokenizerSpec piece_spec(const std::vector<std::string>& pieces, bool b
 // without accents, İ becomes "i" and U+0307, U+0000 and U+0301 vanish, and “ and ” are punctuation.
 convert::TokenizerSpec word_spec(const std::vector<std::string>& words);
 
+// Unigram with a step of each kind, two tokens before a text, and <unk>, " ", "a", "b", " a".
+convert::TokenizerSpec unigram_spec();
+
 }  // namespace arenite::test
 
 #endif  // ARENITE_TESTS_SUPPORT_TOKENIZER_MODEL_H_

@@ -24,12 +24,12 @@ TextInput source_of(const PromptOptions& options) {
   return source;
 }
 
-std::vector<TokenId> encode(const Tokenizer& tokenizer, const TextInput& source, bool specials,
-                            bool goes_on) {
+std::vector<TokenId> encode(const Model& model, const Tokenizer& tokenizer, const TextInput& source,
+                            bool specials, bool goes_on) {
   EncodeOptions options;
   options.read_specials = specials;
   const std::string& text = source.text;
-  std::vector<TokenId> ids(encode_tokens_max(text.size()));
+  std::vector<TokenId> ids(convert::ids_for_text(model, text.size()));
   Diagnostic why;
   const Result<size_t> count = tokenizer.encode(text, options, ids, &why);
   if (!count.ok()) throw_status(source.name, count.status(), why);
@@ -64,7 +64,8 @@ Prompt encode_prompt(const ModelFile& file, const std::optional<Tokenizer>& toke
   }
   TextInput source = source_of(options);
   source.text = convert::in_expected_form(file.model(), source.text, options.specials, source.name);
-  Prompt prompt = {encode(*tokenizer, source, options.specials, goes_on), source.text};
+  Prompt prompt = {encode(file.model(), *tokenizer, source, options.specials, goes_on),
+                   source.text};
   prompt.unknown = unknown_characters(file.model(), source.text, options.specials);
   if (!options.specials) prompt.unread_specials = specials_in(source.text, *tokenizer);
   if (!prompt.ids.empty() && (!source.text.empty() || !goes_on)) return prompt;

@@ -219,6 +219,8 @@ const char* tokenizer_kind_name(format::TokenizerKind kind) {
       return "characters";
     case format::TokenizerKind::kWordPiece:
       return "WordPiece";
+    case format::TokenizerKind::kUnigram:
+      return "unigram";
   }
   return "";
 }

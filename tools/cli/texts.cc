@@ -80,7 +80,7 @@ class TextEncoder {
     const NamedText normal = {
         text.name,
         convert::in_expected_form(model_, text.text, encode_options_.read_specials, text.name)};
-    std::vector<TokenId> ids(encode_tokens_max(normal.text.size()));
+    std::vector<TokenId> ids(convert::ids_for_text(model_, normal.text.size()));
     std::vector<uint8_t> types;
     Diagnostic why;
     const Result<size_t> count = encode_into(normal, ids, types, why);
@@ -193,6 +193,10 @@ std::string_view first_unknown(const format::TokenizerView& view, std::string_vi
     text::Encoder encoder(view, text.substr(begin, end - begin), ids);
     if (!encoder.run(false, "text", &why).ok()) break;
   } while (end < text.size());
+  if (!view.steps.empty()) {  // of a text that is changed first, the last character is the one
+    begin = end - 1;
+    while (begin > 0 && (static_cast<uint8_t>(text[begin]) & 0xC0) == 0x80) --begin;
+  }
   return text.substr(begin, end - begin);
 }
 
@@ -213,7 +217,8 @@ std::vector<std::string> all_unknown(format::TokenizerView view, std::string_vie
   const text::SpecialFinder finder(view, specials);
   view.unknown = format::Unknown::kRefuse;
   view.prefix = format::Prefix::kNever;  // a word may be within a text
-  std::vector<TokenId> ids(encode_tokens_max(kWordBytes));
+  constexpr size_t kGrowth = 16;         // of what a normalizer makes of a word
+  std::vector<TokenId> ids(kGrowth * encode_tokens_max(kWordBytes));
   std::set<std::string_view> seen;
   std::vector<std::string> names;
   for (size_t position = 0; position < text.size();) {

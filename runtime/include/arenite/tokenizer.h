@@ -62,7 +62,9 @@ class Tokenizer {
   // Writes the tokens of `text` to the front of `out` and returns how many there are. The rest of
   // `out` is work space. Any bytes are text: what is no UTF-8 becomes the tokens of its bytes, if
   // the vocabulary has them, or U+FFFD for WordPiece. Takes time in n log n for n bytes, whatever
-  // they are.
+  // they are; of a Unigram model, n times what its longest token has.
+  // A tokenizer that normalizes may make a text longer, such as one of ligatures, and then refuses
+  // a span that is too small for that (field "out" in `why`): 16 times as many ids are enough.
   // Fails with kInvalidArgument if `out` holds less than encode_tokens_max(text.size()) ids, if
   // the text is too long, if tokens_max is less than the tokens around a text, or if the
   // vocabulary has no token for a character, or for a word of WordPiece, and no token for unknown

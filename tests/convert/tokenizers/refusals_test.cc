@@ -45,14 +45,12 @@ using Words = std::initializer_list<std::string_view>;
 }
 
 TEST(TokenizerRefusals, OfModelsInATokenizerJson) {
-  for (const char* type : {"Unigram", "WordLevel"}) {
-    EXPECT_TRUE(refuses_bytes([&](json& j) { j["model"]["type"] = type; },
-                              {"model.type", type, "BPE or WordPiece"}));
-  }
+  EXPECT_TRUE(refuses_bytes([](json& j) { j["model"]["type"] = "WordLevel"; },
+                            {"model.type", "WordLevel", "BPE, Unigram or WordPiece"}));
   EXPECT_TRUE(
       refuses_bytes([](json& j) { j["model"]["dropout"] = 0.1; }, {"model.dropout", "0.1"}));
-  EXPECT_TRUE(refuses_bytes([](json& j) { j["model"]["end_of_word_suffix"] = "</w>"; },
-                            {"model.end_of_word_suffix", "</w>"}));
+  EXPECT_TRUE(refuses_low_line([](json& j) { j["model"]["end_of_word_suffix"] = "</w>"; },
+                               {"model.end_of_word_suffix", "</w>"}));
   EXPECT_TRUE(refuses_bytes([](json& j) { j["model"]["continuing_subword_prefix"] = "##"; },
                             {"model.continuing_subword_prefix", "##"}));
   EXPECT_TRUE(refuses_bytes([](json& j) { j["model"]["magic"] = 1; }, {"model", "'magic'"}));
@@ -79,14 +77,25 @@ TEST(TokenizerRefusals, OfStepsInATokenizerJson) {
       {"normalizer.type", "NFKC", "NFC"}));
   EXPECT_TRUE(refuses_bytes(
       [](json& j) {
-        j["normalizer"] = {{"type", "Sequence"}, {"normalizers", {{{"type", "Lowercase"}}}}};
+        j["normalizer"] = {{"type", "Sequence"}, {"normalizers", {{{"type", "Nmt"}}}}};
       },
-      {"normalizer.normalizers[0].type", "Lowercase"}));
+      {"normalizer.normalizers[0].type", "Nmt"}));
+  EXPECT_TRUE(refuses_bytes(
+      [](json& j) {
+        j["normalizer"] = {{"type", "Sequence"},
+                           {"normalizers", {{{"type", "Lowercase"}}, {{"type", "NFC"}}}}};
+      },
+      {"normalizer.normalizers[1].type", "NFC"}));
+  EXPECT_TRUE(refuses_bytes(
+      [](json& j) {
+        j["normalizer"] = {{"type", "NFD"}};
+      },
+      {"normalizer.type", "NFD", "StripAccents"}));
   EXPECT_TRUE(refuses_low_line(
       [](json& j) {
         j["normalizer"]["normalizers"][1]["pattern"] = {{"Regex", " +"}};
       },
-      {"normalizers[1].pattern", "Regex"}));
+      {"normalizers[1].type", "Replace", "U+2581"}));
   EXPECT_TRUE(refuses_bytes(
       [](json& j) {
         j["pre_tokenizer"] = {{"type", "Whitespace"}};
@@ -154,6 +163,59 @@ TEST(TokenizerRefusals, OfStepsThatCutTwice) {
                               {"pretokenizers", {j["pre_tokenizer"], j["pre_tokenizer"]}}};
       },
       {"pretokenizers[1].type", "second"}));
+}
+
+TEST(TokenizerRefusals, OfUnigram) {
+  const json space = {{"type", "Metaspace"}, {"replacement", kLow}, {"prepend_scheme", "always"}};
+  json root = byte_level_json({});
+  root["pre_tokenizer"] = root["decoder"] = space;
+  root["post_processor"] = nullptr;
+  root["added_tokens"] = json::array();
+  root["model"] = {{"type", "Unigram"},
+                   {"unk_id", 0},
+                   {"vocab", json::array({json::array({"<unk>", 0.0}), json::array({kLow, -1.0}),
+                                          json::array({"a", -2.0})})},
+                   {"byte_fallback", false}};
+  const auto refuses_with = [&](const std::function<void(json&)>& change, Words words) {
+    return refuses_json(root, change, words);
+  };
+  const TempFolder folder;
+  EXPECT_EQ(convert::read_tokenizer(folder.write("tokenizer.json", root.dump())).kind,
+            format::TokenizerKind::kUnigram);
+  EXPECT_TRUE(refuses_with([](json& j) { j["model"]["unk_id"] = 3; }, {"model.unk_id", "3"}));
+  EXPECT_TRUE(refuses_with([](json& j) { j["model"]["vocab"] = json::array(); }, {"model.vocab"}));
+  EXPECT_TRUE(refuses_with([](json& j) { j["model"]["vocab"][1] = "a"; }, {"vocab[1]", "score"}));
+  EXPECT_TRUE(refuses_with([](json& j) { j["model"]["byte_fallback"] = true; },
+                           {"model.byte_fallback", "256 bytes"}));
+  EXPECT_TRUE(refuses_with([](json& j) { j["model"]["alpha"] = 0.1; }, {"model", "'alpha'"}));
+  EXPECT_TRUE(refuses_with(
+      [](json& j) {
+        for (json& token : j["model"]["vocab"]) token[1] = 50.0;
+      },
+      {"scores are above 10"}));
+  EXPECT_TRUE(refuses_with(
+      [](json& j) {
+        j["model"]["vocab"].push_back({" ", -1.0});
+      },
+      {"U+2581", "alone"}));
+  const auto with_step = [](const json& step) { return [=](json& j) { j["normalizer"] = step; }; };
+  EXPECT_TRUE(refuses_with(with_step({{"type", "Precompiled"}, {"precompiled_charsmap", "?"}}),
+                           {"precompiled_charsmap", "base64"}));
+  EXPECT_TRUE(refuses_with(with_step({{"type", "Precompiled"}, {"precompiled_charsmap", "CAAAAA"}}),
+                           {"precompiled_charsmap", "damaged"}));
+  EXPECT_TRUE(refuses_with(
+      with_step({{"type", "Replace"}, {"pattern", {{"Regex", "a+"}}}, {"content", " "}}),
+      {"normalizer.pattern", "a+", "white space"}));
+  EXPECT_TRUE(refuses_with(with_step({{"type", "NFKC"}}), {"normalizer.type", "NFKC"}));
+  EXPECT_TRUE(refuses_with(
+      [&](json& j) {
+        j["normalizer"] = {{"type", "Lowercase"}};
+        json first = space;
+        first["prepend_scheme"] = "first";
+        j["pre_tokenizer"] = {{"type", "Sequence"},
+                              {"pretokenizers", {{{"type", "WhitespaceSplit"}}, first}}};
+      },
+      {"prepend_scheme", "first", "WhitespaceSplit"}));
 }
 
 TEST(TokenizerRefusals, OfAddedTokens) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -121,6 +122,41 @@ TEST(UnicodeLibrary, PatternsCutAsTheLibraryDoes) {
               lengths += (lengths.empty() ? "" : " ") + std::to_string(piece.end - piece.begin);
             }
             return lengths;
+          });
+      EXPECT_EQ(found, digest) << name << ", plane " << plane;
+    }
+  }
+}
+
+std::string without_marks(const std::vector<uint32_t>& code_points) {
+  std::string text;
+  for (const uint32_t code_point : code_points) {
+    if (!convert::is_mark(code_point)) text += utf8_of(code_point);
+  }
+  return text;
+}
+
+TEST(UnicodeLibrary, CharactersChangeAsTheLibraryChangesThem) {
+  const auto all = [](const std::vector<uint32_t>& code_points) {
+    std::string text;
+    for (const uint32_t code_point : code_points) text += utf8_of(code_point);
+    return text;
+  };
+  const std::map<std::string, std::function<std::string(uint32_t)>> changes = {
+      {"lowercase", [&](uint32_t c) { return all(convert::lower_cases(c)); }},
+      {"strip", [](uint32_t c) { return without_marks({c}); }},
+      {"nfd", [](uint32_t c) { return without_marks(convert::normal_parts(c, false)); }},
+      {"nfkd", [](uint32_t c) { return without_marks(convert::normal_parts(c, true)); }},
+  };
+  const json expected = read_digests().at("changes");
+  ASSERT_EQ(expected.size(), changes.size());
+  for (const auto& [name, planes] : expected.items()) {
+    for (const auto& [plane, digest] : planes.items()) {
+      const std::string found = digest_of_plane(
+          static_cast<uint32_t>(std::stoul(plane)), [&](const std::string& character) {
+            const uint32_t code_point = decode_utf8(character).value;
+            return convert::is_hangul_syllable(code_point) ? character
+                                                           : changes.at(name)(code_point);
           });
       EXPECT_EQ(found, digest) << name << ", plane " << plane;
     }

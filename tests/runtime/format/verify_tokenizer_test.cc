@@ -106,7 +106,7 @@ TEST(TokenizerRules, HoldForMergesOfTheFirstToken) {
 }
 
 TEST(TokenizerRules, CountTheLists) {
-  for (const uint32_t count : {0u, format::kTokenizerLists - 1}) {
+  for (const uint32_t count : {0u, format::kFirstTokenizerLists - 1}) {
     ModelSurgery surgery = pieces_file();
     surgery.set_count(surgery.model().tokenizer()->lists(), count);
     surgery.repair();
@@ -249,6 +249,51 @@ INSTANTIATE_TEST_SUITE_P(
                   "larger than",
                   0,
                   {{static_cast<uint32_t>(format::Pattern::kGpt2), 0}}}}),
+    rule_name<ModelSurgery>);
+
+ModelSurgery unigram_file() { return ModelSurgery(model_with(unigram_spec()).span()); }
+
+class UnigramRulesOfFiles : public testing::TestWithParam<FileRule> {};
+
+TEST_P(UnigramRulesOfFiles, BrokenIsRefused) { expect_file_refusal(GetParam(), unigram_file()); }
+
+TEST(UnigramRules, AreKeptBySoundFiles) {
+  Diagnostic why;
+  EXPECT_TRUE(Model::load(unigram_file().file(), &why).ok()) << why.reason << why.field;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, UnigramRulesOfFiles,
+    testing::Values(
+        FileRule{"Scores", resize(kScores, 8), {"tokenizer.scores", "a score each"}},
+        FileRule{"ScoresOfPairs",
+                 choose(&TokenizerNumbers::kind, 0),
+                 {"tokenizer.scores", "no such list"}},
+        FileRule{"Before", put(kBefore, 1, 5), {"tokenizer.before", "vocabulary", 1}},
+        FileRule{"StepKind", put(kSteps, 0, 5), {"tokenizer.steps", "none"}},
+        FileRule{"StepCount", resize(kSteps, 19), {"tokenizer.steps", "none"}},
+        FileRule{"StepFold", put(kSteps, 2, 4), {"tokenizer.steps", "none"}},
+        FileRule{"StepFoldWraps", put(kSteps, 1, UINT32_MAX), {"tokenizer.steps", "none"}},
+        FileRule{"StepHangul", put(kSteps, 3, 2), {"tokenizer.steps", "none"}},
+        FileRule{"StepFoldOrder", put(kFoldFrom, 1, 'A'), {"tokenizer.fold_from", "order", 1}},
+        FileRule{"StepFoldTo",
+                 put(kFoldTo, 2, 5u << format::kFoldCountShift),
+                 {"tokenizer.fold_to", "not there", 2}},
+        FileRule{"StepShrinkOfNone", put(kSteps, 10, 0), {"tokenizer.steps", "none", 8}},
+        FileRule{"StepShrinkTo", put(kSteps, 11, 0x110000), {"tokenizer.steps", "none", 8}},
+        FileRule{"StepSides", put(kSteps, 13, 4), {"tokenizer.steps", "none", 12}},
+        FileRule{"StepReplaceOfNone", put(kSteps, 18, 0), {"tokenizer.steps", "none", 16}},
+        FileRule{"StepReplace", put(kSteps, 19, 9), {"tokenizer.steps", "none", 16}},
+        FileRule{"CharsmapMissing", resize(kCharsmap, 0), {"tokenizer.steps", "none", 4}},
+        FileRule{"CharsmapUnits", put(kCharsmap, 0, 2), {"tokenizer.charsmap", "cut short"}},
+        FileRule{"CharsmapNoUnits",
+                 all_of({put(kCharsmap, 0, 0), put(kCharsmap, 1, 5)}),
+                 {"tokenizer.charsmap", "cut short"}},
+        FileRule{"CharsmapTexts", put(kCharsmap, 1, 5), {"tokenizer.charsmap", "cut short"}},
+        FileRule{"GraphemesOrder", put(kGraphemes, 3, 0x36F), {"tokenizer.graphemes", "order", 3}},
+        FileRule{"GraphemesLast", put(kGraphemes, 1, 0x2FF), {"tokenizer.graphemes", "order", 1}},
+        FileRule{"GraphemesClass", put(kGraphemes, 2, 6), {"tokenizer.graphemes", "order", 2}},
+        FileRule{"GraphemesCount", resize(kGraphemes, 5), {"tokenizer.graphemes", "order"}}),
     rule_name<ModelSurgery>);
 
 }  // namespace

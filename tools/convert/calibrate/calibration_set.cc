@@ -82,7 +82,7 @@ class LineEncoder {
     options.read_specials = true;
     const std::string text = in_expected_form(model_, line, options.read_specials, name);
     ModelInput sequence;
-    sequence.ids.resize(encode_tokens_max(text.size()));
+    sequence.ids.resize(ids_for_text(model_, text.size()));
     Diagnostic why;
     const Result<size_t> count = tokenizer_.encode(text, options, sequence.ids, &why);
     if (!count.ok()) {

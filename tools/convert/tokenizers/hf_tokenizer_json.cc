@@ -2,6 +2,7 @@
 // Reads a tokenizer.json part by part. Each kind of step is either translated, known to change
 // nothing, or refused by name.
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <set>
 #include <string>
@@ -11,6 +12,7 @@
 #include "convert/files/error.h"
 #include "convert/files/json_file.h"
 #include "convert/tokenizers/subwords.h"
+#include "convert/tokenizers/text_changes.h"
 #include "convert/tokenizers/tokenizer_readers.h"
 
 namespace arenite::convert {
@@ -23,6 +25,7 @@ struct HfFrame {
   bool is_said = false;  // by a step that has been read
   TokenId begin = kNoToken;
   TokenId end = kNoToken;
+  std::vector<TokenId> before{}, after{};  // all of them, where they are several
   uint32_t pair_separators = 0;  // ends between two texts; 0: pairs are put together otherwise
   bool second_has_type1 = false;
 };
@@ -37,7 +40,12 @@ struct HfPipeline {
   format::Pattern pattern = format::Pattern::kNone;
   format::Prefix prefix = format::Prefix::kNever;
   bool prefix_every_part = false;
+  TextChanges changes;
   HfFrame frame;
+
+  bool changes_names() const {  // of added tokens, those that are "normalized"
+    return prefix == format::Prefix::kAlways || !changes.steps.empty();
+  }
 };
 
 // ---- what goes around a text ----
@@ -85,19 +93,21 @@ std::vector<Element> read_template(const HfObject& step, const char* field) {
 }
 
 void take_single(HfFrame& frame, const HfObject& step, const std::vector<Element>& elements) {
-  const char* const expected = "one text, and at most one token before and one after it";
-  bool text_seen = false;
-  for (const Element& element : elements) {
-    TokenId& place = text_seen ? frame.end : frame.begin;
-    const bool is_text = element.token == kNoToken;
-    if (is_text ? text_seen : place != kNoToken) step.refuse("single", expected);
-    if (is_text) {
-      text_seen = true;
-    } else {
-      place = element.token;
-    }
+  const auto text = std::ranges::find(elements, kNoToken, &Element::token);
+  const auto is_token = [](const Element& element) { return element.token != kNoToken; };
+  if (text == elements.end() || !std::all_of(text + 1, elements.end(), is_token) ||
+      elements.size() - 1 > format::kAroundMax ||
+      std::ranges::any_of(elements, [](const Element& element) { return element.type != 0; })) {
+    step.refuse("single", fmt::format("one text and at most {} tokens around it, all of type 0",
+                                      format::kAroundMax));
   }
-  if (!text_seen) step.refuse("single", expected);
+  const auto take = [](auto begin, auto end, TokenId& one, std::vector<TokenId>& several) {
+    if (begin != end) one = begin->token;
+    if (end - begin < 2) return;
+    for (auto element = begin; element != end; ++element) several.push_back(element->token);
+  };
+  take(elements.begin(), text, frame.begin, frame.before);
+  take(text + 1, elements.end(), frame.end, frame.after);
 }
 
 // What the template must be for so many separators: as for one text, with ends between.
@@ -112,7 +122,7 @@ std::vector<Element> pair_template(const HfFrame& frame, uint32_t separators, ui
 }
 
 void take_pair(HfFrame& frame, const std::vector<Element>& elements) {
-  if (frame.end == kNoToken) return;
+  if (frame.end == kNoToken || !frame.before.empty() || !frame.after.empty()) return;
   for (uint32_t separators = 1; separators <= format::kPairSeparatorsMax; ++separators) {
     for (const uint64_t type : {uint64_t{0}, uint64_t{1}}) {
       if (elements != pair_template(frame, separators, type)) continue;
@@ -169,6 +179,8 @@ void apply_frame(TokenizerSpec& spec, const HfFrame& frame) {
     spec.ends = {frame.end};
     spec.flags |= format::kAddEnd;
   }
+  spec.before = frame.before;
+  spec.after = frame.after;
   spec.pair_separators = frame.pair_separators;
   if (frame.second_has_type1) spec.flags |= format::kSecondHasType1;
 }
@@ -197,21 +209,23 @@ constexpr KnownPattern kPatterns[] = {
 
 void take_normalizer(HfPipeline& pipeline, const HfObject& step) {
   const std::string type = step.type();
-  if (type == "Prepend") {
+  const bool is_before = pipeline.changes.steps.empty();
+  if (type == "Prepend" && is_before) {
     step.expect_only({"type", "prepend"});
     step.expect("prepend", kLowLine);
     pipeline.prefix = format::Prefix::kAlways;
     pipeline.prefix_every_part = true;
-  } else if (type == "Replace") {
+  } else if (type == "Replace" && is_before && step.at("pattern") == json{{"String", " "}} &&
+             step.at("content") == kLowLine) {
     step.expect_only({"type", "pattern", "content"});
-    step.expect("pattern", json{{"String", " "}});
-    step.expect("content", kLowLine);
     pipeline.replaces_spaces = true;
-  } else if (type == "NFC") {
+  } else if (type == "NFC" && pipeline.changes.keep_normal_form()) {
     step.expect_only({"type"});
     pipeline.expects_nfc = true;
+  } else if (pipeline.prefix != format::Prefix::kNever || pipeline.replaces_spaces) {
+    refuse_type(step, "Prepend, Replace, NFC, and no other after U+2581 was put in");
   } else {
-    refuse_type(step, "Prepend, Replace, NFC");
+    pipeline.changes.take(step);
   }
 }
 
@@ -223,8 +237,23 @@ void set_pattern(HfPipeline& pipeline, const HfObject& step, format::Pattern pat
   pipeline.pattern = pattern;
 }
 
+// CLIP's expression lists the names of special tokens first, which are read before.
+void take_clip(HfPipeline& pipeline, const HfObject& step) {
+  constexpr std::string_view kClip = R"('s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+)";
+  step.expect("invert", true);
+  const HfObject pattern = step.object("pattern");
+  pattern.expect_only({"Regex"});
+  std::string expression = pattern.text("Regex");
+  for (const char* name : {R"(<\|startoftext\|>|)", R"(<\|endoftext\|>|)"}) {
+    if (expression.starts_with(name)) expression.erase(0, std::string_view(name).size());
+  }
+  if (expression != kClip) step.refuse("pattern", "the expression of CLIP");
+  set_pattern(pipeline, step, format::Pattern::kClip);
+}
+
 void take_split(HfPipeline& pipeline, const HfObject& step) {
   step.expect_only({"type", "pattern", "behavior", "invert"});
+  if (step.at("behavior") == "Removed") return take_clip(pipeline, step);
   step.expect("invert", false, true);
   // Where the normalizer has replaced all spaces, cutting at spaces does nothing.
   if (pipeline.replaces_spaces && step.at("pattern") == json{{"String", " "}}) return;
@@ -252,7 +281,14 @@ void take_metaspace(HfPipeline& pipeline, const HfObject& step) {
   pipeline.replaces_spaces = true;
   if (scheme != "never") pipeline.prefix = format::Prefix::kUnlessSpace;
   pipeline.prefix_every_part = scheme == "always";
-  if (step.flag("split", true)) set_pattern(pipeline, step, format::Pattern::kSpaces);
+  if (pipeline.pattern == format::Pattern::kWords) {  // which cuts at spaces, too
+    step.expect("split", true, true);
+    if (scheme == "first" && !pipeline.changes.steps.empty()) {
+      step.refuse("prepend_scheme", "always or never, after WhitespaceSplit and a normalizer");
+    }
+  } else if (step.flag("split", true)) {
+    set_pattern(pipeline, step, format::Pattern::kSpaces);
+  }
 }
 
 void take_pre_tokenizer(HfPipeline& pipeline, const HfObject& step) {
@@ -264,6 +300,10 @@ void take_pre_tokenizer(HfPipeline& pipeline, const HfObject& step) {
     take_split(pipeline, step);
   } else if (type == "Metaspace") {
     take_metaspace(pipeline, step);
+  } else if (type == "WhitespaceSplit") {
+    step.expect_only({"type"});
+    if (pipeline.replaces_spaces) step.refuse("type", "no step of this type after Metaspace");
+    set_pattern(pipeline, step, format::Pattern::kWords);
   } else if (type == "Digits") {
     step.expect_only({"type", "individual_digits"});
     step.expect("individual_digits", true);
@@ -280,13 +320,14 @@ void take_pre_tokenizer(HfPipeline& pipeline, const HfObject& step) {
       pipeline.prefix_every_part = true;
     }
     const bool cuts = step.flag("use_regex", true);
+    if (pipeline.pattern == format::Pattern::kClip) return;  // GPT-2's cuts nothing further
     if (pipeline.pattern == format::Pattern::kNone) {
       if (cuts) pipeline.pattern = format::Pattern::kGpt2;
     } else if (cuts != (pipeline.pattern == format::Pattern::kDigits)) {
       step.refuse("use_regex", cuts ? "false after a Split" : "true after Digits");
     }
   } else {
-    refuse_type(step, "Split, Metaspace, Digits, ByteLevel");
+    refuse_type(step, "Split, Metaspace, WhitespaceSplit, Digits, ByteLevel");
   }
 }
 
@@ -383,13 +424,12 @@ Merges read_merges(const HfObject& model) {
 void check_model(const HfObject& model) {
   // Files from before the field was written hold BPE where there are merges.
   if ((model.has("type") || !model.has("merges")) && model.type() != "BPE") {
-    model.refuse("type", "BPE or WordPiece");
+    model.refuse("type", "BPE, Unigram or WordPiece");
   }
   model.expect_only({"type", "dropout", "unk_token", "continuing_subword_prefix",
                      "end_of_word_suffix", "fuse_unk", "byte_fallback", "ignore_merges", "vocab",
                      "merges"});
   model.expect("continuing_subword_prefix", "", true);
-  model.expect("end_of_word_suffix", "", true);
   model.expect("dropout", 0.0, true);
 }
 
@@ -421,11 +461,9 @@ bool is_run_of_spaces(std::string_view token) {
 // own: found only after spaces, which it takes in. Of special tokens nobody wants that, and it is
 // the caller who has them read: they are read wherever they stand. Others are in every text.
 // WordPiece looks for it in lower case.
-void add_added_token(TokenizerSpec& spec, const Vocabulary& vocabulary, format::Prefix prefix,
+void add_added_token(TokenizerSpec& spec, const Vocabulary& vocabulary, bool is_changed,
                      const HfObject& token) {
   const bool is_special = token.flag("special", false);
-  const bool is_changed =
-      prefix == format::Prefix::kAlways || spec.kind == format::TokenizerKind::kWordPiece;
   if (is_changed && !is_special) {
     token.expect("normalized", false);
   }
@@ -448,11 +486,12 @@ void add_added_token(TokenizerSpec& spec, const Vocabulary& vocabulary, format::
   add_special(spec, id, token);
 }
 
-void add_added_tokens(TokenizerSpec& spec, const Vocabulary& vocabulary, format::Prefix prefix,
+// `is_changed`: the normalizer changes names.
+void add_added_tokens(TokenizerSpec& spec, const Vocabulary& vocabulary, bool is_changed,
                       const HfObject& root) {
   if (!root.has("added_tokens")) return;
   for (const HfObject& token : root.list("added_tokens", "a list of tokens")) {
-    add_added_token(spec, vocabulary, prefix, token);
+    add_added_token(spec, vocabulary, is_changed, token);
   }
 }
 
@@ -462,6 +501,7 @@ void apply_pipeline(TokenizerSpec& spec, const HfPipeline& pipeline) {
   if (pipeline.prefix_every_part) spec.flags |= format::kPrefixEveryPart;
   if (pipeline.drops_first_space) spec.flags |= format::kDropFirstSpace;
   if (pipeline.expects_nfc) spec.flags |= format::kExpectsNfc;
+  pipeline.changes.apply(spec);
   apply_frame(spec, pipeline.frame);
 }
 
@@ -474,6 +514,83 @@ void add_whole_tokens(TokenizerSpec& spec) {
   for (TokenId id = 0; id < spec.tokens.size(); ++id) {
     if (!spec.specials.contains(id) && !excluded.contains(id)) spec.whole_tokens.push_back(id);
   }
+}
+
+// ---- Unigram ----
+
+// Tokens with a score each, in the order of their ids.
+Vocabulary read_scored_vocabulary(TokenizerSpec& spec, const HfObject& model) {
+  const json& tokens = model.at("vocab");
+  const char* const expected = "a list of tokens with a score each";
+  if (!tokens.is_array() || tokens.empty()) model.refuse("vocab", expected);
+  Vocabulary vocabulary;
+  for (const json& token : tokens) {
+    if (!token.is_array() || token.size() != 2 || !token[0].is_string() || !token[1].is_number() ||
+        !std::isfinite(token[1].get<double>())) {
+      throw InputError("{}, model.vocab[{}]: found {}: expected a token and its score",
+                       model.file_name(), spec.scores.size(), show(token));
+    }
+    const auto text = token[0].get<std::string>();
+    check_token(model.file_name(), spec.scores.size(), text);
+    vocabulary[text] = static_cast<TokenId>(spec.scores.size());  // of equal ones the last
+    spec.tokens.push_back(piece_bytes(text));
+    spec.scores.push_back(token[1].get<double>());
+  }
+  return vocabulary;
+}
+
+// "<0x0A>" and its like, all of them; so that no run of unknown characters is told apart.
+void take_bytes(TokenizerSpec& spec, const HfObject& model, const Vocabulary& vocabulary) {
+  for (int byte = 0; byte < 256; ++byte) {
+    const auto found = vocabulary.find(fmt::format("<0x{:02X}>", byte));
+    if (found == vocabulary.end() || !vocabulary.contains(std::string(kLowLine)) ||
+        !spec.specials.contains(spec.unknown_token)) {
+      model.refuse(
+          "byte_fallback",
+          "false, where the vocabulary lacks U+2581, one of 256 bytes, or an unknown token "
+          "that is special");
+    }
+    spec.byte_tokens.push_back(found->second);
+    spec.tokens[found->second] = std::string(1, static_cast<char>(byte));
+  }
+}
+
+// The pieces that a text is cut into. A special token is none: it would be read in every text.
+void add_pieces(TokenizerSpec& spec, const Vocabulary& vocabulary) {
+  std::map<std::string_view, TokenId> pieces;  // U+2581 and a space are one
+  for (const auto& [text, id] : vocabulary) {
+    const bool is_byte = !spec.byte_tokens.empty() && piece_byte(text) >= 0;
+    if (is_byte || spec.tokens[id].empty() || spec.specials.contains(id)) continue;
+    const auto [place, is_new] = pieces.insert({spec.tokens[id], id});
+    refuse_if(!is_new, "{}: tokens {} and {} differ in U+2581 and a space alone: expected one",
+              quote(spec.origin), place->second, id);
+    spec.whole_tokens.push_back(id);
+  }
+}
+
+void fill_unigram(TokenizerSpec& spec, const HfObject& root, const HfPipeline& pipeline) {
+  const HfObject model = root.object("model");
+  model.expect_only({"type", "unk_id", "vocab", "byte_fallback"});
+  refuse_if(!pipeline.replaces_spaces,
+            "{}: pre_tokenizer: expected Metaspace, alone or after WhitespaceSplit",
+            root.file_name());
+  spec.kind = format::TokenizerKind::kUnigram;
+  const Vocabulary vocabulary = read_scored_vocabulary(spec, model);
+  constexpr double kUnknownPenalty = 10.0;  // of SentencePiece, and of the library
+  spec.unknown_score = *std::ranges::min_element(spec.scores) - kUnknownPenalty;
+  refuse_if(spec.unknown_score > 0.0,
+            "{}: model.vocab: all scores are above {}: expected logarithms", root.file_name(),
+            kUnknownPenalty);
+  if (model.has("unk_id")) {
+    const std::optional<TokenId> id = token_id(model.at("unk_id"));
+    if (!id || *id >= spec.tokens.size()) model.refuse("unk_id", "a token of the vocabulary");
+    spec.unknown = format::Unknown::kToken;
+    spec.unknown_token = *id;
+  }
+  add_added_tokens(spec, vocabulary, pipeline.changes_names(), root);
+  if (model.flag("byte_fallback", false)) take_bytes(spec, model, vocabulary);
+  add_pieces(spec, vocabulary);
+  apply_pipeline(spec, pipeline);
 }
 
 // ---- WordPiece ----
@@ -544,11 +661,17 @@ TokenizerSpec read_hf_tokenizer_json(const std::filesystem::path& file) {
   if (model.has("type") && model.type() == "WordPiece") {
     const Vocabulary vocabulary = read_vocabulary(model.object("vocab"));
     fill_hf_word_piece(spec, root, vocabulary);
-    add_added_tokens(spec, vocabulary, format::Prefix::kNever, root);
+    add_added_tokens(spec, vocabulary, true, root);
     return spec;
   }
-  check_model(model);
+  const bool is_unigram = model.has("type") ? model.type() == "Unigram"  // old files say none
+                                            : model.has("vocab") && model.at("vocab").is_array();
+  if (!is_unigram) check_model(model);
   const HfPipeline pipeline = read_hf_pipeline(root);
+  if (is_unigram) {
+    fill_unigram(spec, root, pipeline);
+    return spec;
+  }
   const Vocabulary vocabulary = read_vocabulary(model.object("vocab"));
   const Merges merges = read_merges(model);
   const bool byte_fallback = model.flag("byte_fallback", false);
@@ -556,12 +679,15 @@ TokenizerSpec read_hf_tokenizer_json(const std::filesystem::path& file) {
     model.refuse("byte_fallback", "true with a ByteFallback decoder, and false without");
   }
 
+  const std::string suffix =
+      model.has("end_of_word_suffix") ? model.text("end_of_word_suffix") : "";
   if (pipeline.is_byte_level) {
-    fill_byte_pairs(spec, vocabulary, merges);
+    fill_byte_pairs(spec, vocabulary, merges, suffix);
   } else {
+    if (!suffix.empty()) model.refuse("end_of_word_suffix", "none without ByteLevel");
     fill_low_line_pairs(spec, vocabulary, merges, byte_fallback);
   }
-  add_added_tokens(spec, vocabulary, pipeline.prefix, root);
+  add_added_tokens(spec, vocabulary, pipeline.changes_names(), root);
   apply_pipeline(spec, pipeline);
   spec.unknown = format::Unknown::kDrop;
   if (model.has("unk_token")) {

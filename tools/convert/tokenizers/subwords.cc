@@ -112,16 +112,21 @@ void add_merges(TokenizerSpec& spec, const Vocabulary& vocabulary,
 }
 
 void fill_byte_pairs(TokenizerSpec& spec, const Vocabulary& vocabulary,
-                     const std::vector<std::pair<std::string, std::string>>& merges) {
+                     const std::vector<std::pair<std::string, std::string>>& merges,
+                     const std::string& suffix) {
   spec.kind = format::TokenizerKind::kBytePairs;
   add_vocabulary(spec, vocabulary, byte_level_bytes);
   add_merges(spec, vocabulary, merges);
-  for (int byte = 0; byte < 256; ++byte) {
-    char form[kUtf8BytesMax];
-    const uint32_t length = encode_utf8(byte_character(static_cast<uint8_t>(byte)), form);
-    const auto found = vocabulary.find(std::string(form, length));
-    spec.byte_tokens.push_back(found == vocabulary.end() ? kNoToken : found->second);
-  }
+  const auto add_bytes = [&](const std::string& after) {
+    for (int byte = 0; byte < 256; ++byte) {
+      char form[kUtf8BytesMax];
+      const uint32_t length = encode_utf8(byte_character(static_cast<uint8_t>(byte)), form);
+      const auto found = vocabulary.find(std::string(form, length) + after);
+      spec.byte_tokens.push_back(found == vocabulary.end() ? kNoToken : found->second);
+    }
+  };
+  add_bytes("");
+  if (!suffix.empty()) add_bytes(suffix);
 }
 
 // ---- SentencePiece ----

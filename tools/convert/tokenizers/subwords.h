@@ -39,9 +39,11 @@ void add_vocabulary(TokenizerSpec& spec, const Vocabulary& vocabulary,
 void add_merges(TokenizerSpec& spec, const Vocabulary& vocabulary,
                 const std::vector<std::pair<std::string, std::string>>& merges);
 
-// A byte-level tokenizer without special tokens. spec.origin says where it is from.
+// A byte-level tokenizer without special tokens. spec.origin says where it is from. With a suffix,
+// such as "</w>", the last byte of a piece is the token that ends so.
 void fill_byte_pairs(TokenizerSpec& spec, const Vocabulary& vocabulary,
-                     const std::vector<std::pair<std::string, std::string>>& merges);
+                     const std::vector<std::pair<std::string, std::string>>& merges,
+                     const std::string& suffix = "");
 
 // Numbers of the SentencePiece model file, which GGUF uses as well.
 enum class PieceType {

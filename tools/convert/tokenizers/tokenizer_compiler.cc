@@ -3,6 +3,7 @@
 #include "convert/tokenizers/tokenizer_spec.h"
 
 #include <algorithm>
+#include <bit>
 #include <string_view>
 #include <tuple>
 
@@ -15,10 +16,6 @@ namespace arenite::convert {
 namespace {
 
 namespace fb = flatbuffers;
-
-bool needs_classes(format::Pattern pattern) {
-  return pattern != format::Pattern::kNone && pattern != format::Pattern::kSpaces;
-}
 
 // Sorts tokens by their bytes. Throws if two of them are the same, as text could mean either.
 void sort_by_bytes(const TokenizerSpec& spec, std::vector<TokenId>& tokens, const char* what) {
@@ -110,18 +107,66 @@ MergeTable merge_table(const TokenizerSpec& spec) {
 // The columns of the folded characters.
 struct FoldTable {
   std::vector<uint32_t> from, to, sequences;
+
+  uint32_t add(const std::vector<uint32_t>& sequence) {
+    sequences.insert(sequences.end(), sequence.begin(), sequence.end());
+    return static_cast<uint32_t>(sequences.size() - sequence.size());
+  }
+  void add(const std::map<uint32_t, std::vector<uint32_t>>& folds) {
+    for (const auto& [character, becomes] : folds) {
+      const uint32_t value = becomes.size() == 1 ? becomes[0] : add(becomes);
+      from.push_back(character);
+      to.push_back(static_cast<uint32_t>(becomes.size()) << format::kFoldCountShift | value);
+    }
+  }
 };
 
-FoldTable fold_table(const TokenizerSpec& spec) {
-  FoldTable table;
-  for (const auto& [from, becomes] : spec.folds) {
-    const bool is_one = becomes.size() == 1;
-    const uint32_t value = is_one ? becomes[0] : static_cast<uint32_t>(table.sequences.size());
-    table.from.push_back(from);
-    table.to.push_back(static_cast<uint32_t>(becomes.size()) << format::kFoldCountShift | value);
-    if (!is_one) table.sequences.insert(table.sequences.end(), becomes.begin(), becomes.end());
+// The steps of the normalizer, whose characters go to the table.
+std::vector<uint32_t> step_list(const TokenizerSpec& spec, FoldTable& table) {
+  std::vector<uint32_t> steps;
+  for (const TextChange& change : spec.changes) {
+    const auto add = [&](size_t first, size_t second, size_t third) {
+      steps.push_back(static_cast<uint32_t>(change.kind));
+      for (const size_t number : {first, second, third}) {
+        steps.push_back(static_cast<uint32_t>(number));
+      }
+    };
+    switch (change.kind) {
+      case format::TextStep::kFold:
+        add(table.from.size(), change.folds.size(), change.decomposes_hangul);
+        table.add(change.folds);
+        break;
+      case format::TextStep::kCharsmap:
+        add(0, 0, 0);
+        break;
+      case format::TextStep::kShrink:
+        add(change.all_spaces, change.least, change.becomes);
+        break;
+      case format::TextStep::kStrip:
+        add(change.sides, 0, 0);
+        break;
+      case format::TextStep::kReplace:
+        add(table.sequences.size(), change.from.size(), change.to.size());
+        table.add(change.from);
+        table.add(change.to);
+        break;
+    }
   }
-  return table;
+  return steps;
+}
+
+// Of the whole tokens and of an unknown character.
+std::vector<uint32_t> score_list(const TokenizerSpec& spec) {
+  std::vector<uint32_t> halves;
+  if (spec.kind != format::TokenizerKind::kUnigram) return halves;
+  const auto add = [&](double score) {
+    const auto bits = std::bit_cast<uint64_t>(score);
+    halves.push_back(static_cast<uint32_t>(bits));
+    halves.push_back(static_cast<uint32_t>(bits >> 32));
+  };
+  for (const TokenId id : spec.whole_tokens) add(spec.scores[id]);
+  add(spec.unknown_score);
+  return halves;
 }
 
 std::string fate_of_unknown(const TokenizerSpec& spec) {
@@ -150,6 +195,13 @@ void note_unknown(TokenizerSpec& spec) {
       "{}: {} {}", found, is_bytes ? "they" : "characters without a token", fate_of_unknown(spec)));
 }
 
+// Without them, runtimes of earlier versions read the file, too.
+bool has_later_lists(const format::TokenizerView& view) {
+  return view.kind == format::TokenizerKind::kUnigram || view.pattern >= format::Pattern::kClip ||
+         view.byte_tokens.size() > 256 || !view.before.empty() || !view.after.empty() ||
+         !view.steps.empty();
+}
+
 }  // namespace
 
 void complete_tokenizer(TokenizerSpec& spec) {
@@ -160,7 +212,7 @@ void complete_tokenizer(TokenizerSpec& spec) {
   check_merges(spec);
   std::erase_if(spec.whole_tokens, [&](TokenId id) { return spec.tokens[id].empty(); });
   sort_by_bytes(spec, spec.whole_tokens, "tokens");
-  if (needs_classes(spec.pattern)) {
+  if (format::asks_for_classes(spec.pattern)) {
     if (spec.letters.empty()) spec.letters = unicode_ranges('L');
     if (spec.numbers.empty()) spec.numbers = unicode_ranges('N');
   }
@@ -201,7 +253,10 @@ fb::Offset<format::Tokenizer> write_tokenizer(fb::FlatBufferBuilder& builder,
     special_order.push_back(static_cast<uint32_t>(place - specials.begin()));
   }
   const MergeTable merges = merge_table(spec);
-  const FoldTable folds = fold_table(spec);
+  FoldTable folds;
+  folds.add(spec.folds);
+  const std::vector<uint32_t> steps = step_list(spec, folds);
+  const std::vector<uint32_t> scores = score_list(spec);
 
   format::TokenizerView view;
   view.kind = spec.kind;
@@ -234,6 +289,12 @@ fb::Offset<format::Tokenizer> write_tokenizer(fb::FlatBufferBuilder& builder,
   view.fold_from = folds.from;
   view.fold_to = folds.to;
   view.fold_sequences = folds.sequences;
+  view.before = spec.before;
+  view.after = spec.after;
+  view.steps = steps;
+  view.scores = scores;
+  view.charsmap = spec.charsmap;
+  view.graphemes = spec.graphemes;
   return write_tokenizer(builder, view);
 }
 
@@ -241,16 +302,20 @@ fb::Offset<format::Tokenizer> write_tokenizer(fb::FlatBufferBuilder& builder,
                                               const format::TokenizerView& view) {
   const std::span<const uint32_t> lists[] = {
       // in the order of format::TokenizerList
-      view.ends,          view.token_offsets,    view.byte_tokens,
-      view.characters,    view.character_tokens, view.merge_begin,
-      view.merge_rights,  view.merge_ranks,      view.merge_tokens,
-      view.whole_tokens,  view.specials,         view.special_order,
-      view.letters,       view.numbers,          view.dropped,
-      view.punctuation,   view.fold_from,        view.fold_to,
-      view.fold_sequences};
+      view.ends,           view.token_offsets,    view.byte_tokens,
+      view.characters,     view.character_tokens, view.merge_begin,
+      view.merge_rights,   view.merge_ranks,      view.merge_tokens,
+      view.whole_tokens,   view.specials,         view.special_order,
+      view.letters,        view.numbers,          view.dropped,
+      view.punctuation,    view.fold_from,        view.fold_to,
+      view.fold_sequences, view.before,           view.after,
+      view.steps,          view.scores,           view.charsmap,
+      view.graphemes};
   static_assert(std::size(lists) == format::kTokenizerLists);
   std::vector<fb::Offset<format::NumberList>> lists_at;
-  for (const std::span<const uint32_t> list : lists) {
+  const size_t count =
+      has_later_lists(view) ? format::kTokenizerLists : format::kFirstTokenizerLists;
+  for (const std::span<const uint32_t> list : std::span(lists).first(count)) {
     lists_at.push_back(
         format::CreateNumberList(builder, builder.CreateVector(list.data(), list.size())));
   }

@@ -33,6 +33,18 @@ struct WordRules {
   bool lowers_case = true;
 };
 
+// A step of the normalizer. Its kind says which members count.
+struct TextChange {
+  format::TextStep kind = format::TextStep::kFold;
+  std::map<uint32_t, std::vector<uint32_t>> folds{};  // kFold: what characters become
+  bool decomposes_hangul = false;                     // ... and syllables their letters
+  bool all_spaces = false;                            // kShrink: not only U+0020
+  uint32_t least = 1;                                 // ... in a run of so many
+  uint32_t becomes = ' ';
+  uint32_t sides = 0;                  // kStrip: 1 front, 2 end
+  std::vector<uint32_t> from{}, to{};  // kReplace
+};
+
 struct TokenizerSpec {
   std::string origin;              // the file it was read from, for messages
   std::vector<std::string> notes;  // what a person should know of it: a line of the report each
@@ -58,6 +70,9 @@ struct TokenizerSpec {
   // complete_tokenizer if they are empty.
   std::vector<uint32_t> letters, numbers;
 
+  // Around a text where there are several; `bos` and the first of `ends` are among them.
+  std::vector<TokenId> before, after;
+
   uint32_t pair_separators = 0;  // end tokens between the two texts of a pair; 0: it takes no pairs
 
   // WordPiece. What the rules mean, as ranges and as what a character becomes, is filled in by
@@ -66,6 +81,14 @@ struct TokenizerSpec {
   WordRules word_rules;
   std::vector<uint32_t> dropped, punctuation;
   std::map<uint32_t, std::vector<uint32_t>> folds;
+
+  // What is done to texts of other kinds first (normalizer_steps.h).
+  std::vector<TextChange> changes;
+  std::vector<uint32_t> charsmap, graphemes;
+
+  // Unigram: the score of each token, and of a character that has none.
+  std::vector<double> scores;
+  double unknown_score = 0.0;
 };
 
 // Fills in what the pattern needs of Unicode, adds notes, and checks the spec against the format's

@@ -9,6 +9,7 @@
 #include <iterator>
 #include <memory>
 
+#include "arenite/tokenizer.h"
 #include "convert/files/error.h"
 #include "core/utf8.h"
 #include "format/tokenizer_reader.h"
@@ -67,6 +68,35 @@ constexpr Range kNewWordCategories[] = {
 constexpr Range kNewDecompositions[] = {
     {0x105C9, 0x105E4}, {0x11383, 0x11391}, {0x113C5, 0x113C8},
     {0x11938, 0x11938}, {0x16121, 0x16128}, {0x16D68, 0x16D6A},
+};
+
+// Characters that the library's normal forms leave as they are, though utf8proc takes them apart.
+constexpr Range kWholeCharacters[] = {
+    {0x32FF, 0x32FF},   {0xA7F2, 0xA7F4},   {0xAB69, 0xAB69},   {0x10781, 0x107BA},
+    {0x11938, 0x11938}, {0x1E030, 0x1E06D}, {0x1F16C, 0x1F16C}, {0x1FBF0, 0x1FBF9},
+};
+
+// Marks that the library's StripAccents does not know as such.
+constexpr Range kNewMarks[] = {
+    {0x07FD, 0x07FD},   {0x0898, 0x089F},   {0x08CA, 0x08D3},   {0x09FE, 0x09FE},
+    {0x0AFA, 0x0AFF},   {0x0B55, 0x0B55},   {0x0C04, 0x0C04},   {0x0C3C, 0x0C3C},
+    {0x0CF3, 0x0CF3},   {0x0D00, 0x0D00},   {0x0D3B, 0x0D3C},   {0x0D81, 0x0D81},
+    {0x0EBA, 0x0EBA},   {0x0ECE, 0x0ECE},   {0x1715, 0x1715},   {0x180F, 0x180F},
+    {0x1ABF, 0x1ACE},   {0x1CF7, 0x1CF7},   {0x1DF6, 0x1DFA},   {0xA82C, 0xA82C},
+    {0xA8FF, 0xA8FF},   {0x10D24, 0x10F85}, {0x11070, 0x11074}, {0x110C2, 0x110C2},
+    {0x11145, 0x11146}, {0x111C9, 0x111C9}, {0x111CE, 0x111CF}, {0x11241, 0x11241},
+    {0x1133B, 0x1133B}, {0x1145E, 0x1145E}, {0x1182C, 0x11A99}, {0x11D31, 0x11F42},
+    {0x13440, 0x13455}, {0x16F4F, 0x16F4F}, {0x16F7F, 0x16F87}, {0x16FE4, 0x16FF1},
+    {0x1CF00, 0x1CF46}, {0x1E08F, 0x1E136}, {0x1E2AE, 0x1E4EF},
+};
+
+// Characters of Unicode 16.0 and 17.0 that extend a grapheme.
+constexpr Range kNewExtenders[] = {
+    {0x0897, 0x0897},   {0x1ACF, 0x1ADD},   {0x1AE0, 0x1AEB},   {0x10D69, 0x10D6D},
+    {0x10EFA, 0x10EFC}, {0x113B8, 0x113C0}, {0x113C2, 0x113C2}, {0x113C5, 0x113C5},
+    {0x113C7, 0x113CA}, {0x113CC, 0x113D0}, {0x113D2, 0x113D2}, {0x113E1, 0x113E2},
+    {0x11B60, 0x11B67}, {0x11F5A, 0x11F5A}, {0x1611E, 0x1612F}, {0x1E5EE, 0x1E5EF},
+    {0x1E6E3, 0x1E6E3}, {0x1E6E6, 0x1E6E6}, {0x1E6EE, 0x1E6EF}, {0x1E6F5, 0x1E6F5},
 };
 
 // Capitals of Unicode 16.0 and 17.0.
@@ -162,6 +192,52 @@ Decomposition decompose(uint32_t code_point) {
   return decomposition;
 }
 
+std::vector<uint32_t> normal_parts(uint32_t code_point, bool is_compatible) {
+  if (holds(kWholeCharacters, code_point)) return {code_point};
+  utf8proc_int32_t parts[decltype(Decomposition::parts)().size()];
+  int boundary_class = 0;
+  const int options = UTF8PROC_DECOMPOSE | (is_compatible ? UTF8PROC_COMPAT : 0);
+  const utf8proc_ssize_t count =
+      utf8proc_decompose_char(static_cast<utf8proc_int32_t>(code_point), parts, std::ssize(parts),
+                              static_cast<utf8proc_option_t>(options), &boundary_class);
+  if (count < 0 || count > std::ssize(parts)) {
+    throw InputError("utf8proc cannot decompose U+{:04X}: {}", code_point, utf8proc_errmsg(count));
+  }
+  return {parts, parts + count};
+}
+
+bool is_mark(uint32_t code_point) {
+  if (code_point == 0x1CF2 || code_point == 0x1CF3) return true;  // letters since Unicode 12.0
+  if (holds(kNewMarks, code_point)) return false;
+  const utf8proc_category_t of = category(code_point);
+  return of == UTF8PROC_CATEGORY_MN || of == UTF8PROC_CATEGORY_MC || of == UTF8PROC_CATEGORY_ME;
+}
+
+format::GraphemeClass grapheme_class(uint32_t code_point) {
+  using enum format::GraphemeClass;
+  if (holds(kNewExtenders, code_point)) return kExtend;
+  if (code_point == 0x113D1) return kPrepend;
+  if (code_point == 0x11A3A) return kOther;
+  if (code_point == 0x2065 || (code_point >= 0xFFF0 && code_point <= 0xFFF8)) return kControl;
+  switch (utf8proc_get_property(static_cast<utf8proc_int32_t>(code_point))->boundclass) {
+    case UTF8PROC_BOUNDCLASS_EXTEND:
+    case UTF8PROC_BOUNDCLASS_SPACINGMARK:
+      return kExtend;
+    case UTF8PROC_BOUNDCLASS_CR:
+    case UTF8PROC_BOUNDCLASS_LF:
+    case UTF8PROC_BOUNDCLASS_CONTROL:
+      return kControl;
+    case UTF8PROC_BOUNDCLASS_PREPEND:
+      return kPrepend;
+    case UTF8PROC_BOUNDCLASS_ZWJ:
+      return kJoiner;
+    case UTF8PROC_BOUNDCLASS_EXTENDED_PICTOGRAPHIC:
+      return kPictograph;
+    default:
+      return kOther;
+  }
+}
+
 uint32_t lower_case(uint32_t code_point) {
   const bool may_be_new = code_point >= std::begin(kNewCapitals)->first &&
                           code_point <= std::rbegin(kNewCapitals)->last;
@@ -212,6 +288,9 @@ namespace {
 char pattern_category(uint32_t) { refuse(); }
 WordCategory word_category(uint32_t) { refuse(); }
 Decomposition decompose(uint32_t) { refuse(); }
+std::vector<uint32_t> normal_parts(uint32_t, bool) { refuse(); }
+bool is_mark(uint32_t) { refuse(); }
+format::GraphemeClass grapheme_class(uint32_t) { refuse(); }
 uint32_t lower_case(uint32_t) { refuse(); }
 std::string to_nfc(std::string_view) { refuse(); }
 std::string pattern_unicode() { refuse(); }
@@ -291,6 +370,31 @@ bool is_unknown_either_way(const std::vector<bool>& characters, const TokenizerS
 
 }  // namespace
 
+bool is_hangul_syllable(uint32_t code_point) {
+  return code_point >= kSyllables && code_point <= kSyllablesLast;
+}
+
+std::vector<uint32_t> lower_cases(uint32_t code_point) {
+  std::vector<uint32_t> lower = {lower_case(code_point)};
+  if (code_point == kCapitalDottedI) lower.push_back(kCombiningDot);
+  return lower;
+}
+
+std::vector<uint32_t> grapheme_ranges() {
+  std::vector<uint32_t> ranges;
+  for (uint32_t code_point = 0; code_point <= kCodePointMax; ++code_point) {
+    const format::GraphemeClass of = grapheme_class(code_point);
+    if (of == format::GraphemeClass::kOther || is_surrogate(code_point)) continue;
+    const auto number = static_cast<uint32_t>(of);
+    if (!ranges.empty() && ranges.back() == number && ranges.end()[-2] + 1 == code_point) {
+      ranges.end()[-2] = code_point;
+    } else {
+      ranges.insert(ranges.end(), {code_point, code_point, number});
+    }
+  }
+  return ranges;
+}
+
 void fill_word_tables(TokenizerSpec& spec) {
   for (uint32_t code_point = 0x80; code_point <= kCodePointMax; ++code_point) {
     if (word_category(code_point) == WordCategory::kPunctuation) {
@@ -301,8 +405,7 @@ void fill_word_tables(TokenizerSpec& spec) {
   const std::vector<bool> characters = alphabet(spec);
   Folder folder(spec.word_rules);
   for (uint32_t code_point = 0; code_point <= kCodePointMax; ++code_point) {
-    const bool is_syllable = code_point >= kSyllables && code_point <= kSyllablesLast;
-    if (is_surrogate(code_point) || is_syllable) continue;
+    if (is_surrogate(code_point) || is_hangul_syllable(code_point)) continue;
     const std::vector<uint32_t>& folded = folder.fold(code_point);
     if (folded.empty()) {
       append_to_ranges(spec.dropped, code_point);
@@ -350,6 +453,12 @@ std::string normalize(std::string_view text, const std::string& name) {
 }
 
 }  // namespace
+
+size_t ids_for_text(const Model& model, size_t text_bytes) {
+  constexpr size_t kGrowth = 16;  // 11 bytes for each of U+FDFA are the most of Unicode's own
+  const bool may_grow = !format::tokenizer_view(model.file()).steps.empty();
+  return encode_tokens_max(text_bytes) * (may_grow ? kGrowth : 1);
+}
 
 std::string in_expected_form(const Model& model, std::string_view text, bool read_specials,
                              const std::string& name) {

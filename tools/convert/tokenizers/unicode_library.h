@@ -31,7 +31,20 @@ struct Decomposition {
 };
 Decomposition decompose(uint32_t code_point);
 
+// The same of a code point, as transformations of whole texts use it: by the compatibility
+// mappings, too, where asked for.
+std::vector<uint32_t> normal_parts(uint32_t code_point, bool is_compatible);
+
+// Of any kind: nonspacing, spacing or enclosing.
+bool is_mark(uint32_t code_point);
+bool is_hangul_syllable(uint32_t code_point);
+
 uint32_t lower_case(uint32_t code_point);
+std::vector<uint32_t> lower_cases(uint32_t code_point);  // two for one of them
+
+format::GraphemeClass grapheme_class(uint32_t code_point);
+// First, last and format::GraphemeClass, of all characters of a class that counts.
+std::vector<uint32_t> grapheme_ranges();
 
 // `text` in normalization form C. What is no UTF-8 in it stays as it is.
 std::string to_nfc(std::string_view text);
@@ -53,6 +66,10 @@ void append_to_ranges(std::vector<uint32_t>& ranges, uint32_t code_point);
 // A character is left out of `folds` if its word is unknown in any case, as the vocabulary has
 // neither it nor what it becomes. Throws InputError in a build without utf8proc.
 void fill_word_tables(TokenizerSpec& spec);
+
+// How many ids a span must hold to encode texts of so many bytes, whatever the normalizer of the
+// model's tokenizer makes of them. REQUIRES: a model with a tokenizer.
+size_t ids_for_text(const Model& model, size_t text_bytes);
 
 // `text` in Unicode's normalization form C where the model's tokenizer expects that, else as it is.
 // Names of special tokens in it stay as they are where they are read (`read_specials`, as in

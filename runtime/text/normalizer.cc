@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+// Each step reads a text from the end of the span and writes another to its front, which then moves
+// to the end. A step may so write over what it has read.
+#include "text/normalizer.h"
+
+#include <cstring>
+
+#include "core/needs.h"
+#include "core/utf8.h"
+
+namespace arenite::text {
+namespace {
+
+using format::GraphemeClass;
+using format::TextStep;
+using format::TokenizerView;
+
+// Hangul syllables become their letters by arithmetic: the Unicode Standard, 3.12.
+constexpr uint32_t kSyllables = 0xAC00, kSyllableCount = 11172;
+constexpr uint32_t kInitials = 0x1100, kVowels = 0x1161, kFinals = 0x11A7;
+constexpr uint32_t kVowelCount = 21, kFinalCount = 28;
+
+// A grapheme of more bytes is mapped character by character.
+constexpr size_t kMappedBytesMax = 5;
+
+class Step {
+ public:
+  // `is_inside`: the text lies in `space`.
+  Step(const TokenizerView& view, std::string_view text, std::span<uint32_t> space, bool is_inside)
+      : view_(view),
+        text_(text),
+        begin_(reinterpret_cast<char*>(space.data())),
+        end_(begin_ + space.size_bytes()),
+        is_inside_(is_inside) {}
+
+  // False where the span is too small.
+  bool run(std::span<const uint32_t> step) {
+    bool fits = true;
+    while (fits && read_ < text_.size()) {
+      switch (static_cast<TextStep>(step[0])) {
+        case TextStep::kFold:
+          fits = fold(step);
+          break;
+        case TextStep::kCharsmap:
+          fits = map_grapheme();
+          break;
+        case TextStep::kShrink:
+          fits = shrink(step);
+          break;
+        case TextStep::kReplace:
+          fits = replace(step);
+          break;
+        case TextStep::kStrip:
+          return strip(step[1]);
+      }
+    }
+    if (!fits) return false;
+    char* const moved = end_ - written_;
+    std::memmove(moved, begin_, written_);
+    text_ = {moved, written_};
+    is_inside_ = true;
+    return true;
+  }
+
+  std::string_view text() const { return text_; }
+  bool is_inside() const { return is_inside_; }
+
+ private:
+  CodePoint code_point(size_t at) const {
+    return decode_utf8({text_.data() + at, text_.size() - at});
+  }
+
+  // Puts bytes after those that were written. What they stand for has been read, so that they may
+  // lie over it.
+  bool put(std::string_view bytes) {
+    const char* const limit = is_inside_ ? text_.data() + read_ : end_;
+    if (bytes.size() > static_cast<size_t>(limit - (begin_ + written_))) return false;
+    std::memmove(begin_ + written_, bytes.data(), bytes.size());
+    written_ += bytes.size();
+    return true;
+  }
+
+  bool put(uint32_t code_point) {
+    char form[kUtf8BytesMax];
+    return put(std::string_view(form, encode_utf8(code_point, form)));
+  }
+
+  bool put(std::span<const uint32_t> code_points) {
+    for (const uint32_t code_point : code_points) {
+      if (!put(code_point)) return false;
+    }
+    return true;
+  }
+
+  // Reads up to `end`, and puts that.
+  bool copy(size_t end) {
+    const std::string_view bytes = text_.substr(read_, end - read_);
+    read_ = end;
+    return put(bytes);
+  }
+
+  bool fold(std::span<const uint32_t> step) {
+    const CodePoint next = code_point(read_);
+    if (step[3] != 0 && next.value - kSyllables < kSyllableCount) {
+      read_ += next.bytes;
+      const uint32_t index = next.value - kSyllables, last = index % kFinalCount;
+      const uint32_t letters[] = {kInitials + index / (kVowelCount * kFinalCount),
+                                  kVowels + index / kFinalCount % kVowelCount, kFinals + last};
+      return put(std::span(letters).first(last == 0 ? 2 : 3));
+    }
+    const size_t place = place_of(view_.fold_from.subspan(step[1], step[2]), next.value);
+    if (place == step[2]) return copy(read_ + next.bytes);
+    read_ += next.bytes;
+    const uint32_t to = view_.fold_to[step[1] + place];
+    const uint32_t value = to & format::kFoldValueMask, count = to >> format::kFoldCountShift;
+    return count == 1 ? put(value) : put(view_.fold_sequences.subspan(value, count));
+  }
+
+  bool is_of_run(uint32_t code_point, uint32_t all) const {
+    return all != 0 ? is_space(code_point) : code_point == ' ';
+  }
+
+  bool shrink(std::span<const uint32_t> step) {
+    size_t end = read_;
+    uint32_t count = 0;
+    while (end < text_.size()) {
+      const CodePoint next = code_point(end);
+      if (!is_of_run(next.value, step[1])) break;
+      end += next.bytes;
+      ++count;
+    }
+    if (count < step[2]) return copy(end > read_ ? end : read_ + code_point(read_).bytes);
+    read_ = end;
+    return put(step[3]);
+  }
+
+  bool replace(std::span<const uint32_t> step) {
+    size_t end = read_;
+    for (uint32_t i = 0; i < step[2]; ++i) {
+      const CodePoint next = end < text_.size() ? code_point(end) : CodePoint{};
+      if (next.value != view_.fold_sequences[step[1] + i]) {
+        return copy(read_ + code_point(read_).bytes);
+      }
+      end += next.bytes;
+    }
+    read_ = end;
+    return put(view_.fold_sequences.subspan(step[1] + step[2], step[3]));
+  }
+
+  // The text stays where it is.
+  bool strip(uint32_t sides) {
+    size_t first = text_.size(), last = 0;
+    for (size_t at = 0; at < text_.size();) {
+      const CodePoint next = code_point(at);
+      if (!is_space(next.value)) {
+        if (first == text_.size()) first = at;
+        last = at + next.bytes;
+      }
+      at += next.bytes;
+    }
+    const size_t begin = (sides & 1) != 0 ? first : 0;
+    const size_t end = (sides & 2) != 0 ? (last < begin ? begin : last) : text_.size();
+    text_ = text_.substr(begin, end - begin);
+    return true;
+  }
+
+  GraphemeClass class_of(uint32_t code_point) const {
+    size_t low = 0, high = view_.graphemes.size() / 3;
+    while (low < high) {
+      const size_t middle = low + (high - low) / 2;
+      if (code_point > view_.graphemes[3 * middle + 1]) {
+        low = middle + 1;
+      } else {
+        high = middle;
+      }
+    }
+    const bool found = 3 * low < view_.graphemes.size() && code_point >= view_.graphemes[3 * low];
+    return found ? static_cast<GraphemeClass>(view_.graphemes[3 * low + 2]) : GraphemeClass::kOther;
+  }
+
+  // Where the grapheme ends that begins at `read_`: Unicode's Annex 29, without what only graphemes
+  // of more than kMappedBytesMax bytes have.
+  size_t grapheme_end() const {
+    const CodePoint first = code_point(read_);
+    size_t end = read_ + first.bytes;
+    if (first.value == '\r') return end < text_.size() && text_[end] == '\n' ? end + 1 : end;
+    GraphemeClass before = class_of(first.value);
+    bool is_pictograph = before == GraphemeClass::kPictograph;
+    while (before != GraphemeClass::kControl && end < text_.size()) {
+      const CodePoint next = code_point(end);
+      const GraphemeClass of = class_of(next.value);
+      const bool extends = of == GraphemeClass::kExtend || of == GraphemeClass::kJoiner;
+      const bool follows = before == GraphemeClass::kPrepend && of != GraphemeClass::kControl;
+      const bool joins =
+          is_pictograph && before == GraphemeClass::kJoiner && of == GraphemeClass::kPictograph;
+      if (!extends && !follows && !joins) break;
+      if (!extends) is_pictograph = of == GraphemeClass::kPictograph;
+      end += next.bytes;
+      before = of;
+    }
+    return end;
+  }
+
+  // The text that the double array has for the shortest beginning of `bytes`; null data: none.
+  // Whatever the numbers are, it goes one unit further for each byte.
+  std::string_view mapped(std::string_view bytes) const {
+    const std::span<const uint32_t> units = view_.charsmap.subspan(2, view_.charsmap[0]);
+    const auto offset = [](uint32_t unit) { return (unit >> 10) << ((unit & 0x200) >> 6); };
+    uint32_t place = offset(units[0]);
+    for (const char c : bytes) {
+      place ^= static_cast<uint8_t>(c);
+      if (c == 0 || place >= units.size()) return {};
+      const uint32_t unit = units[place];
+      if ((unit & 0x800000FF) != static_cast<uint8_t>(c)) return {};
+      place ^= offset(unit);
+      if ((unit & 0x100) == 0) continue;
+      if (place >= units.size()) return {};
+      const uint32_t begin = units[place] & 0x7FFFFFFF, size = view_.charsmap[1];
+      if (begin >= size) return {};
+      const char* const texts =
+          reinterpret_cast<const char*>(view_.charsmap.data() + 2 + units.size());
+      const void* const nul = std::memchr(texts + begin, 0, size - begin);
+      const char* const text_end = nul != nullptr ? static_cast<const char*>(nul) : texts + size;
+      return {texts + begin, static_cast<size_t>(text_end - (texts + begin))};
+    }
+    return {};
+  }
+
+  // As Hugging Face's library does, which looks up the beginning of a short grapheme and drops the
+  // rest of it.
+  bool map_grapheme() {
+    const size_t end = grapheme_end();
+    const std::string_view grapheme = text_.substr(read_, end - read_);
+    if (grapheme.size() <= kMappedBytesMax) {
+      const std::string_view to = mapped(grapheme);
+      if (to.data() != nullptr) {
+        read_ = end;
+        return put(to);
+      }
+    }
+    while (read_ < end) {
+      const size_t next = read_ + code_point(read_).bytes;
+      const std::string_view to = mapped(text_.substr(read_, next - read_));
+      if (to.data() == nullptr) {
+        if (!copy(next)) return false;
+      } else {
+        read_ = next;
+        if (!put(to)) return false;
+      }
+    }
+    return true;
+  }
+
+  const TokenizerView& view_;
+  std::string_view text_;
+  char* const begin_;
+  char* const end_;
+  bool is_inside_;
+  size_t read_ = 0;
+  size_t written_ = 0;
+};
+
+}  // namespace
+
+bool normalize(const TokenizerView& view, std::string_view text, std::span<uint32_t> space,
+               std::string_view& normal) {
+  normal = text;
+  bool is_inside = false;
+  for (size_t i = 0; i < view.steps.size(); i += format::kStepNumbers) {
+    Step step(view, normal, space, is_inside);
+    if (!step.run(view.steps.subspan(i, format::kStepNumbers))) return false;
+    normal = step.text();
+    is_inside = step.is_inside();
+  }
+  return true;
+}
+
+}  // namespace arenite::text

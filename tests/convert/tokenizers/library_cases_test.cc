@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Small tokenizers with the settings of published ones against what Hugging Face's library makes of
+// the same texts (data/make_library_cases.py).
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "convert/tokenizers/tokenizer_readers.h"
+#include "convert/tokenizers/unicode_library.h"
+#include "support/temp_folder.h"
+#include "support/test_data.h"
+#include "support/tokenizer_model.h"
+
+namespace arenite::testing {
+namespace {
+
+using nlohmann::json;
+using test::TestTokenizer;
+
+constexpr EncodeOptions kAllSpecials = {.read_specials = true};
+
+json library_cases() {
+  std::ifstream in(project_folder() / "tests/convert/tokenizers/data/library_cases.json");
+  return json::parse(in);
+}
+
+TestTokenizer tokenizer_of(const json& root) {
+  const TempFolder folder;
+  return TestTokenizer(
+      convert::read_hf_tokenizer_json(folder.write("tokenizer.json", root.dump())));
+}
+
+// A text may become longer than its span: it is then refused, and a larger span is enough.
+std::vector<TokenId> encode(const TestTokenizer& tokenizer, const std::string& given) {
+  const std::string text = tokenizer->expects_nfc() ? convert::to_nfc(given) : given;
+  std::vector<TokenId> ids(encode_tokens_max(text.size()));
+  Diagnostic why;
+  Result<size_t> count = tokenizer->encode(text, kAllSpecials, ids, &why);
+  if (!count.ok()) {
+    EXPECT_STREQ(why.field, "out") << text;
+    ids.resize(16 * ids.size());
+    count = tokenizer->encode(text, kAllSpecials, ids, &why);
+  }
+  EXPECT_TRUE(count.ok()) << text;
+  ids.resize(count.ok() ? *count : 0);
+  return ids;
+}
+
+// Bytes that are no UTF-8 pass through a TextStream; the library writes U+FFFD for them.
+std::string as_the_library_writes(const std::string& text) {
+  return json(text).dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+TEST(LibraryCases, GiveTheSameIdsAndTexts) {
+#ifndef ARENITE_HAVE_UTF8PROC
+  GTEST_SKIP() << "this build lacks utf8proc";
+#endif
+  const json all = library_cases();
+  const auto texts = all.at("texts").get<std::vector<std::string>>();
+  ASSERT_FALSE(texts.empty());
+  for (const json& item : all.at("tokenizers")) {
+    const TestTokenizer tokenizer = tokenizer_of(item.at("json"));
+    for (size_t i = 0; i < texts.size(); ++i) {
+      const json& expected = item.at("cases").at(i);
+      const auto ids = expected.at(0).get<std::vector<TokenId>>();
+      EXPECT_EQ(encode(tokenizer, texts[i]), ids) << item.at("name") << ": " << json(texts[i]);
+      EXPECT_EQ(as_the_library_writes(tokenizer.decode(ids)), as_the_library_writes(expected.at(1)))
+          << item.at("name") << ": " << json(texts[i]);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace arenite::testing

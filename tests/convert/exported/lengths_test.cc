@@ -25,7 +25,7 @@ constexpr double kLengthError = 2e-6;  // of the largest value
 constexpr uint32_t kTokens = 11;       // of the examples
 
 Conversion convert_at(const std::string& archive, ConvertOptions options = {},
-                      const std::string& folder = "lengths") {
+                      const char* folder = "lengths") {
   return convert_model(convert_fixture(folder) / (archive + ".pt2"), archive, options,
                        parse_targets("native"));
 }

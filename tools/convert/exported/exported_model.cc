@@ -286,12 +286,13 @@ class ModelReader {
     }
     const std::set<int64_t> proved = trace_shape_.of_arrays(expected_inputs_);
     claim_.is_claimed = options_.any_length;
-    claim_.is_proved = !claim_.is_claimed && traced.size() == 1 && proved.size() > 1;
+    claim_.is_proved = !options_.any_length && !is_dynamic() && !fixed.empty() &&
+                       traced.size() == 1 && proved.size() > 1;
     if (claim_.is_claimed && (is_dynamic() || fixed.empty())) {
       refuse("--any-length is for exported programs with fixed sizes, and {}: drop the option",
              is_dynamic() ? "this one says its lengths itself" : "images have one size");
     }
-    is_vouched_for_ = !is_dynamic() && !fixed.empty() && (claim_.is_claimed || claim_.is_proved);
+    is_vouched_for_ = claim_.is_claimed || claim_.is_proved;
     if (!is_vouched_for_) return;
     if (are_alike) claim_.why_exact = "several of its inputs have one length in the example";
     if (fixed.contains(1)) claim_.why_exact = "the example has one token a sequence";

@@ -345,8 +345,8 @@ MISTAKES = {
 
 
 # Of these there is NAME_dyn.pt2, too, up to so many tokens; of learned_bias a part of its table.
-DYNAMIC = dict(alibi=64, learned_bias=15, buckets=64, capped_slopes=64, class_token=64, neighbours=16,
-               soft_cap=16, window_kv1=16, prefix=16, complex=16, unit_heads=16)
+DYNAMIC = dict(alibi=64, learned_bias=15, buckets=64, capped_slopes=64, class_token=64,
+               neighbours=16, soft_cap=16, window_kv1=16, prefix=16, complex=16, unit_heads=16)
 # These are of any length themselves.
 ANY_LENGTH = ("bias", "learned_bias", "relative", "head_masks", "einsum_rms_fused", "squares_mean",
               "std_norm", "mish", "probabilities")

@@ -113,6 +113,19 @@ TEST(Lengths, OfAGuardThatIsNotUnderstoodAreTheExamples) {
   EXPECT_NE(model.length.find("its guard 'torch.sym_ite"), std::string::npos) << model.length;
 }
 
+TEST(Lengths, OfAGuardAboutSeveralInputsAreTheExamplesUnlessItAlwaysHolds) {
+  const auto length = [](const char* guard) {
+    const auto program = std::make_shared<ExportedProgram>(
+        read_exported(convert_fixture("several_inputs") / "translation.pt2"));
+    program->guards.push_back(read_guard(guard, *program));
+    return read_exported_model(program, {}).length;
+  };
+  EXPECT_NE(length("L['source'].size()[1] != L['target'].size()[1]").find("about several lengths"),
+            std::string::npos);
+  EXPECT_EQ(length("L['source'].size()[1]*L['target'].size()[1] >= 1").find("exactly"),
+            std::string::npos);
+}
+
 TEST(Lengths, AreProvedByTheAuthorsOutputs) {
   const Conversion window =
       convert_at("third_window", expecting({"third_window", "third_window_5"}));

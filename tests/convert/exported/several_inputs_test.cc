@@ -159,7 +159,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Model{"t5_fixed", 1, kTwo, false, {11, 5}, {11, 5}},
                       Model{"bart", 2, kTwo, true, {24, 24}, {0, 0}},
                       Model{"marian", 2, kTwo, true, {24, 24}, {0, 0}},
-                      Model{"whisper", 2, kTwo, true, {20, 14}, {0, 0}, 14},
+                      Model{"whisper", 2, kTwo, true, {20, 14}, {20, 0}, 14},
                       Model{"moonshine", 2, kTwo, true, {2440, 2440}, {1279, 0}, 2440},
                       Model{"translation", 2, kTwo, true, {24, 24}, {0, 0}},
                       Model{"image_text", 2, kTwo, true, {0, 0}, {0, 0}},

@@ -22,6 +22,7 @@ using Numbers = std::vector<int64_t>;  // of tokens of each input
 constexpr int64_t kScannedMin = 4096;  // lengths that guards are computed at, at least
 constexpr int64_t kScannedMax = int64_t{1} << 16;
 constexpr int64_t kScannedPerLiteral = 8;  // times the largest number in a guard
+constexpr int64_t kInTurn = 16;            // lengths of several inputs, then in growing steps
 constexpr uint64_t kStepsPerGuard = 512;
 
 // The size where inputs have so many tokens; what is made of no tokens is that of the example.
@@ -68,10 +69,9 @@ AllowedLengths allowed_lengths(const ExportedProgram& program, const TraceShape&
   for (const SizeGuard& guard : program.guards) {
     std::set<size_t> reads;
     for (const Extent& size : guard.sizes) size_at(trace_shape, size, tokens, &reads);
-    if (guard.is_read && !reads.contains(input)) continue;
-    if (!guard.is_read || reads.size() > 1) {
-      allowed.why_exact = fmt::format("its guard {} is {}", quote(guard.text),
-                                      guard.is_read ? "about several lengths" : "not understood");
+    if (guard.is_read && (!reads.contains(input) || reads.size() > 1)) continue;
+    if (!guard.is_read) {
+      allowed.why_exact = fmt::format("its guard {} is not understood", quote(guard.text));
       return allowed;
     }
     guards.push_back(&guard);
@@ -100,6 +100,37 @@ AllowedLengths allowed_lengths(const ExportedProgram& program, const TraceShape&
   // Beyond the largest number that they name guards do not change.
   if (last < scanned || wanted > scanned) allowed.max = last;
   return allowed;
+}
+
+std::string guard_of_several(const ExportedProgram& program, const TraceShape& trace_shape,
+                             const std::vector<int64_t>& least, const std::vector<int64_t>& most) {
+  // Lengths that one input has are tried for the others, too, where these have them.
+  std::set<int64_t> lengths;
+  for (size_t i = 0; i < least.size(); ++i) {
+    for (int64_t n = least[i]; n < kScannedMax; n += 1 + (n - least[i]) / kInTurn)
+      lengths.insert(n);
+    lengths.insert({trace_shape.of(i).traced_tokens(), std::max<int64_t>(1, most[i])});
+  }
+  const auto has = [&](size_t i, int64_t length) {
+    return length >= least[i] && (most[i] == 0 || length <= most[i]);
+  };
+  for (const SizeGuard& guard : program.guards) {
+    std::set<size_t> reads;
+    for (const Extent& size : guard.sizes) size_at(trace_shape, size, least, &reads);
+    if (reads.size() < 2) continue;
+    Numbers tokens = least;
+    const size_t a = *reads.begin(), b = *reads.rbegin();
+    WorkBudget::take(kStepsPerGuard * lengths.size() * lengths.size());
+    for (const int64_t first : lengths) {
+      for (const int64_t second : lengths) {
+        if (!has(a, first) || !has(b, second)) continue;
+        tokens[a] = first, tokens[b] = second;
+        const auto value = [&](const Extent& size) { return size_at(trace_shape, size, tokens); };
+        if (reads.size() > 2 || !holds(guard, value).value_or(false)) return guard.text;
+      }
+    }
+  }
+  return "";
 }
 
 namespace {

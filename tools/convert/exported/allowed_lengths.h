@@ -20,14 +20,19 @@ struct AllowedLengths {
   std::string why_exact{};
 };
 
-// Those around the example's for which the input's range and all guards hold.
+// Those around the example's for which the input's range and all guards of it alone hold.
 // REQUIRES: the input's number of tokens is a symbol.
 AllowedLengths allowed_lengths(const ExportedProgram& program, const TraceShape& trace_shape,
                                size_t input);
 
+// The first guard about several inputs that does not hold for all of their lengths together. Empty:
+// there is none. `most` has 0 for an input of any number of tokens.
+std::string guard_of_several(const ExportedProgram& program, const TraceShape& trace_shape,
+                             const std::vector<int64_t>& least, const std::vector<int64_t>& most);
+
 // The first op that makes a number of the lengths which is neither the same at all of them, nor
 // grows in proportion with the rows of an axis, as n // 8 may: lengths that were not tried say
-// nothing of it. Empty: there is none. `most` has 0 for an input of any number of tokens.
+// nothing of it. Empty: there is none.
 std::string uneven_number(const ExportedProgram& program, const TraceShape& trace_shape,
                           const Graph& graph, const std::vector<int64_t>& least,
                           const std::vector<int64_t>& most);

@@ -284,6 +284,7 @@ class ModelReader {
         are_alike = !fixed.insert(traced[i]).second || are_alike;
       }
     }
+    if (!is_exact()) require_guards_of_several();
     const std::set<int64_t> proved = trace_shape_.of_arrays(expected_inputs_);
     claim_.is_claimed = options_.any_length;
     claim_.is_proved = !options_.any_length && !is_dynamic() && !fixed.empty() &&
@@ -300,6 +301,19 @@ class ModelReader {
     if (!claim_.is_proved) return;
     claim_.inputs[0].shortest = *proved.begin();
     claim_.inputs[0].longest = *proved.rbegin();
+  }
+
+  void require_guards_of_several() {
+    Lengths least, most;
+    for (size_t i = 0; i < claim_.inputs.size(); ++i) {
+      const InputLengths& own = claim_.inputs[i];
+      const bool is_dynamic = trace_shape_.of(i).is_dynamic();
+      least.push_back(is_dynamic ? own.least : own.traced);
+      most.push_back(is_dynamic ? own.longest : own.traced);
+    }
+    const std::string guard = guard_of_several(*program_, trace_shape_, least, most);
+    if (!guard.empty())
+      claim_.why_exact = "its guard " + quote(guard) + " is about several lengths";
   }
 
   void take_allowed(size_t i) {

@@ -269,15 +269,46 @@ TEST_F(Bundle, RefusesFoldersThatHoldSomething) {
   const std::string model = write("m", causal_module());
   fs::create_directory(path("b"));
   EXPECT_TRUE(ends(bundle({model}), kDone));  // an empty one becomes the bundle
-  const Names before = files();
-  EXPECT_TRUE(
-      ends(bundle({model}), kBadInput, {"b'", "exists and is not empty", "name a new one"}));
-  EXPECT_EQ(files(), before);
+  fs::create_directory(path("full"));
+  folder_.write("full/notes", "");
+  EXPECT_TRUE(ends(bundle({model}, "full"), kBadInput,
+                   {"full'", "exists and is not empty", "name a new one"}));
+  EXPECT_EQ(files("full"), Names{"notes"});
+  fs::remove_all(path("full"));
   EXPECT_TRUE(ends(bundle({model}, "m.arn"), kBadInput, {"is no folder"}));
   EXPECT_TRUE(ends(bundle({model}, "absent/b"), kBadInput, {"parent folder is missing"}));
   EXPECT_TRUE(ends(bundle({}), kBadUsage, {"model is required"}));
   EXPECT_TRUE(ends(run_arenite({"bundle", model}), kBadUsage, {"--output is required"}));
   EXPECT_EQ(names_in(folder_.path()), (Names{"b", "m.arn"}));
+}
+
+// A bundle of another model in the same folder, and in between somebody's own work.
+TEST_F(Bundle, KeepsWhatSomebodyAddedOrChanged) {
+  const std::string model = write("m", causal_module());
+  ASSERT_TRUE(
+      ends(bundle({convert("vibration"), "--board", "nucleo-f446", "--tokens", "8"}), kDone));
+  folder_.write("b/main.c", "int main(void) { return 7; }\n");
+  folder_.write("b/own.mk", "MAIN := app.cc\n");
+  folder_.write("b/board/board.cc", "// My UART.\n");
+  const auto licence_time = fs::last_write_time(path("b/LICENSE"));
+  EXPECT_TRUE(
+      ends(bundle({model}), kDone, {"Kept as you changed them: ", "main.c", "board/board.cc"}));
+  EXPECT_EQ(read_bytes(path("b/main.c")), "int main(void) { return 7; }\n");
+  EXPECT_EQ(read_bytes(path("b/own.mk")), "MAIN := app.cc\n");
+  EXPECT_EQ(read_bytes(path("b/board/board.cc")), "// My UART.\n");
+  EXPECT_EQ(fs::last_write_time(path("b/LICENSE")), licence_time) << "builds see no change";
+  EXPECT_FALSE(files().contains("board/mps2.ld")) << "no longer of the bundle";
+  EXPECT_FALSE(files().contains("arenite_model_vibration.c"));
+  ASSERT_TRUE(ends(bundle({model}, "new"), kDone));
+  Names expected = files("new");
+  expected.insert({"own.mk", "board/board.cc"});
+  EXPECT_EQ(files(), expected);
+  for (const std::string& name : files("new")) {
+    if (name == "main.c") continue;
+    EXPECT_EQ(read_bytes(path("b/" + name)), read_bytes(path("new/" + name))) << name;
+  }
+  const ProgramResult again = bundle({model, "--json"});
+  EXPECT_EQ(nlohmann::json::parse(again.out)["kept"], nlohmann::json({"main.c"}));
 }
 
 TEST_F(Bundle, RefusesModelsOfOneName) {

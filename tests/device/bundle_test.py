@@ -174,6 +174,38 @@ def check_own_checksums(checks, bundle, archive, work):
                      (status, has_table))
 
 
+# The public headers of C++, used without -DNDEBUG.
+CPP_PROGRAM = r"""
+#include "arenite/session.h"
+#include "arenite_model.h"
+#include "board.h"
+alignas(arenite::kArenaAlignment) static std::byte arena[VIBRATION_ARENA_BYTES_MAX];
+int main() {
+  const auto model = arenite::Model::load(
+      {static_cast<const std::byte*>(VIBRATION_MODEL), VIBRATION_MODEL_BYTES});
+  if (!model.ok()) return 1;
+  const auto session = arenite::Session::create(
+      *model, {.positions_max = VIBRATION_POSITIONS_MAX}, arena);
+  const auto test = session.ok() ? (*session)->self_test() : session.status();
+  board::write(test.ok() && test->passed ? "passed" : "failed");
+  return 0;
+}
+"""
+
+
+def check_cpp_program(checks, bundle, archive, work):
+    """A program in C++ links without system calls of the C library."""
+    board, build = board_of("cortex-m7"), work / "cpp"
+    build.mkdir()
+    program = build / "program.cc"
+    program.write_text(CPP_PROGRAM)
+    objects = [compile_file(program, board, build, "-I", bundle),
+               compile_file(BOARD_FOLDER / "start.cc", board, build),
+               compile_file(BOARD_FOLDER / "board.cc", board, build)]
+    image = link(objects, [archive], board, build / "firmware")
+    checks.check("a program in C++ links and runs", emulate(image, board), "passed")
+
+
 def check_archives(checks, arenite, model, work, expected):
     """A program of C99 links what `--archive` made, and sees nothing else of the bundle."""
     soft_calls = "-mcpu=cortex-m4 -mfpu=fpv4-sp-d16 -mfloat-abi=softfp -mthumb"
@@ -231,6 +263,7 @@ def main():
     check_own_kernels(checks, arenite, work)
     check_named_boards(checks, arenite, model, work, expected)
     check_own_checksums(checks, bundle, work / "cortex-m7" / "libarenite.a", work)
+    check_cpp_program(checks, bundle, work / "cortex-m7" / "libarenite.a", work)
     check_archives(checks, arenite, model, work, expected)
     check_without_flags(checks, bundle, work, expected)
     if has_picolibc():

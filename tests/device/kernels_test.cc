@@ -464,6 +464,33 @@ void check_integers(const KernelSet& kernels, uint32_t rows) {
 
 }  // namespace
 
+// The mode that start-up code and toolchains may set for all of a program: flush to zero, denormals
+// as zero, another rounding.
+void ieee_floats() {
+  struct Row {
+    const char* name;
+    float a, b;
+    bool adds;
+    float expected;
+  };
+  constexpr float kLeast = 0x1p-149f, kNormal = 0x1p-126f;
+  constexpr Row kRows[] = {
+      {"denormal product, found the bits", kNormal, 0.5f, false, 0x1p-127f},
+      {"denormal factor, found the bits", 0x1p-127f, 2.0f, false, kNormal},
+      {"denormal sum, found the bits", kNormal, kLeast - kNormal, true, kLeast},
+      {"tie to even, found the bits", 1.0f, 0x1p-24f, true, 1.0f},
+      {"nearest below, found the bits", 1.0f, 0x1p-25f, true, 1.0f},
+      {"nearest above, found the bits", 1.0f, 0x1.8p-24f, true, 0x1.000002p0f},
+      {"nearest of negatives, found the bits", -1.0f, -0x1.8p-24f, true, -0x1.000002p0f}};
+  for (const Row& row : kRows) {
+    const volatile float a = row.a, b = row.b;
+    const volatile float found = row.adds ? a + b : a * b;
+    const float value = found;
+    in_hand("floats", row.name, std::bit_cast<uint32_t>(value));
+    EXPECT(std::bit_cast<uint32_t>(value) == std::bit_cast<uint32_t>(row.expected));
+  }
+}
+
 void exact_integers() {
   for_each_set([](const KernelSet& kernels) {
     if (kernels.integers == nullptr || kernel_set(Target::kPortable) == nullptr) return;

@@ -14,6 +14,7 @@ struct Test {
 };
 
 constexpr Test kTests[] = {
+    {"floats below the normal ones are numbers, and sums are rounded to even", ieee_floats},
     {"products of matrices are exact at odd sizes", exact_products},
     {"products of rows in int8 are exact at odd sizes", exact_products_in_few_bits},
     {"attention in integers has the bits of plain C++", exact_integers},

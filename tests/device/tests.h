@@ -5,6 +5,8 @@
 
 namespace arenite::device {
 
+void ieee_floats();
+
 void exact_products();
 void exact_products_in_few_bits();
 void exact_integers();

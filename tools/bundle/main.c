@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program to start from: each model of the bundle does its self-test and a first pass, one after
-// the other in one static arena, and says in a line how that went.
+// A program to start from, and the test of the models on a device: floats are IEEE 754's, and each
+// model, one after the other in one static arena, does its self-test and a first pass, whose
+// numbers are those of the machine that made the bundle. What fails says where, what was found and
+// what was expected.
 #if !defined(ARDUINO)  // a sketch has setup and loop instead; see examples/SelfTest
 
 #include <string.h>
@@ -26,14 +28,21 @@ struct bundled {
   const void* file;
   size_t file_bytes;
   uint32_t positions, tokens, sequences;
+  const uint32_t* expected;  // bits of every `expected_step`-th number of the first pass
+  uint32_t expected_count, expected_step;
 };
+#define EXPECTED(name, NAME) static const uint32_t name##_expected[] = {NAME##_FIRST_PASS};
+ARENITE_MODELS(EXPECTED)
 #define BUNDLED(name, NAME) \
   {#name,                   \
    NAME##_MODEL,            \
    NAME##_MODEL_BYTES,      \
    NAME##_POSITIONS_MAX,    \
    NAME##_TOKENS_MAX,       \
-   NAME##_SEQUENCES_MAX},
+   NAME##_SEQUENCES_MAX,    \
+   name##_expected,         \
+   NAME##_FIRST_PASS_COUNT, \
+   NAME##_FIRST_PASS_STEP},
 static const struct bundled models[] = {ARENITE_MODELS(BUNDLED)};
 
 // All the memory there is, besides the stack.
@@ -100,6 +109,101 @@ static arenite_status first_pass(const struct bundled* bundled, const arenite_mo
   return status;
 }
 
+// ---- What is found, in words ----
+
+static int failures;
+
+static void say_hex(uint32_t word) {
+  char text[] = "00000000";
+  for (int i = 0; i < 8; ++i) text[i] = "0123456789abcdef"[word >> (28 - 4 * i) & 15u];
+  say(text);
+}
+
+static void say_count(uint32_t number) {
+  char digits[11];
+  size_t begin = sizeof(digits) - 1;
+  digits[begin] = 0;
+  do {
+    digits[--begin] = (char)('0' + number % 10);
+    number /= 10;
+  } while (number != 0);
+  say(digits + begin);
+}
+
+static uint32_t bits_of(float number) {
+  uint32_t bits;
+  memcpy(&bits, &number, sizeof(bits));
+  return bits;
+}
+
+// Four digits and an exponent, and the bits: 1.250e-3 (3aa3d70a).
+static void say_float(float number) {
+  const uint32_t bits = bits_of(number);
+  if ((bits & 0x7f800000u) == 0x7f800000u) {
+    say((bits & 0x7fffffu) != 0 ? "NaN" : "infinity");
+  } else {
+    float size = number < 0 ? -number : number;
+    int32_t exponent = 0;
+    for (; size >= 10.0f; size /= 10.0f) ++exponent;
+    for (; size != 0 && size < 1.0f && exponent > -50; size *= 10.0f) --exponent;
+    const uint32_t digits = (uint32_t)(size * 1000.0f + 0.5f);
+    if (number < 0) say("-");
+    say_count(digits / 1000);
+    say(".");
+    for (uint32_t place = 100; place != 0; place /= 10) say_count(digits / place % 10);
+    say(exponent < 0 ? "e-" : "e");
+    say_count((uint32_t)(exponent < 0 ? -exponent : exponent));
+  }
+  say(" (");
+  say_hex(bits);
+  say(")");
+}
+
+static void say_failure(const char* where) {
+  ++failures;
+  say("\n  FAILED ");
+  say(where);
+}
+
+static void say_floats(float found, float expected) {
+  say(": found ");
+  say_float(found);
+  say(", expected ");
+  say_float(expected);
+}
+
+// ---- Floats ----
+
+// Numbers below the smallest normal one are numbers, and sums are rounded to the nearest, or to the
+// even one of two: where a CPU or a start-up file says otherwise, models give other bits.
+static void check_floats(void) {
+  struct row {
+    const char* name;
+    volatile float a, b;
+    char operation;
+    float expected;
+  } rows[] = {
+      {"denormal result, flushed to zero", 1.17549435e-38f, 0.5f, '*', 5.87747175e-39f},
+      {"denormal operand, taken for zero", 5.87747175e-39f, 2.0f, '*', 1.17549435e-38f},
+      {"denormal sum, flushed to zero", 1.17549435e-38f, -1.17549421e-38f, '+', 1.40129846e-45f},
+      {"tie, not rounded to even", 1.0f, 5.96046448e-8f, '+', 1.0f},
+      {"rounded up, not to the nearest", 1.0f, 2.98023224e-8f, '+', 1.0f},
+      {"rounded down, not to the nearest", 1.0f, 8.94069672e-8f, '+', 1.00000012f},
+      {"rounded towards zero", -1.0f, -8.94069672e-8f, '+', -1.00000012f},
+  };
+  for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); ++i) {
+    volatile float found = rows[i].a * rows[i].b;
+    if (rows[i].operation == '+') found = rows[i].a + rows[i].b;
+    if (bits_of(found) == bits_of(rows[i].expected)) continue;
+    say(failures == 0 ? "floats:" : "");
+    say_failure(rows[i].name);
+    say_floats(found, rows[i].expected);
+  }
+  say(failures != 0 ? "\n" : "");
+}
+
+// ---- Models ----
+
 // The bits of all results: the same on every CPU.
 static uint32_t digest_of(const arenite_output* output) {
   uint32_t digest = 2166136261u;  // FNV-1a, over words
@@ -111,10 +215,26 @@ static uint32_t digest_of(const arenite_output* output) {
   return digest;
 }
 
-static void say_digest(uint32_t digest) {
-  char text[] = "00000000\n";
-  for (int i = 0; i < 8; ++i) text[i] = "0123456789abcdef"[digest >> (28 - 4 * i) & 15u];
-  say(text);
+// Against what arenite_model.h says that the results are, if it does: bit for bit.
+static void check_results(const struct bundled* bundled, const arenite_output* output) {
+#if !defined(ARENITE_INTEGER_ROWS)
+  for (uint32_t i = 0; i < bundled->expected_count; ++i) {
+    const size_t count = (size_t)output->rows * output->features;
+    const size_t at = (size_t)i * bundled->expected_step;
+    float expected;
+    memcpy(&expected, &bundled->expected[i], sizeof(expected));
+    if (at < count && bits_of(output->data[at]) == bundled->expected[i]) continue;
+    say_failure("first pass, row ");
+    say_count((uint32_t)(at / output->features));
+    say(" column ");
+    say_count((uint32_t)(at % output->features));
+    if (at < count) say_floats(output->data[at], expected);
+    if (at >= count) say(": there is none");
+    return;  // the others are no news
+  }
+#else
+  (void)bundled, (void)output;
+#endif
 }
 
 // What a model did up to the call that failed, if any.
@@ -132,7 +252,16 @@ static arenite_status try_model(const struct bundled* bundled, arenite_diagnosti
     const uint32_t positions = positions_of(arenite_model_input(&model, i));
     options.others[i - 1].positions_max = options.others[i - 1].tokens_max = positions;
   }
-  status = arenite_session_create(&session, &model, &options, arena, sizeof(arena), why);
+  arenite_arena_plan plan;
+  status = arenite_plan_arena(&plan, &model, &options, why);
+  if (status != ARENITE_OK) return status;
+  status = arenite_session_create(&session, &model, &options, arena, plan.total_bytes - 1, NULL);
+  if (status != ARENITE_ARENA_TOO_SMALL) {
+    say_failure("an arena of one byte less: found ");
+    say(arenite_status_name(status));
+    say(", expected arena too small");
+  }
+  status = arenite_session_create(&session, &model, &options, arena, plan.total_bytes, why);
   if (status != ARENITE_OK) return status;
 
   arenite_self_test test;
@@ -141,21 +270,31 @@ static arenite_status try_model(const struct bundled* bundled, arenite_diagnosti
     say("no self-test");
   } else {
     if (status != ARENITE_OK) return status;
-    say(test.passed ? "self-test passed" : "self-test FAILED at op ");
+    if (test.passed) say("self-test passed");
     if (!test.passed) {
+      say_failure("self-test, op ");
+      say_count(test.op_index);
+      say(" ");
       say(test.op_name);
-      return ARENITE_BAD_MODEL;
+      say(", token ");
+      say_count(test.token);
+      say(": found a difference of ");
+      say_float(test.difference);
+      say(", expected at most ");
+      say_float(test.tolerance);
     }
   }
   status = first_pass(bundled, &model, session, &output, why);
   if (status != ARENITE_OK) return status;
+  check_results(bundled, &output);
   say(", digest ");
-  say_digest(digest_of(&output));
+  say_hex(digest_of(&output));
+  say("\n");
   return ARENITE_OK;
 }
 
 int main(void) {
-  int failed = 0;
+  check_floats();
   for (size_t i = 0; i < sizeof(models) / sizeof(models[0]); ++i) {
     arenite_diagnostic why = {0};
     say(models[i].name);
@@ -167,10 +306,10 @@ int main(void) {
       say(" ");
       say(text);
       say("\n");
-      failed = 1;
+      ++failures;
     }
   }
-  return failed;
+  return failures != 0;
 }
 
 #else

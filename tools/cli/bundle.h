@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <span>
 #include <string>
 #include <vector>
@@ -25,6 +26,13 @@ struct BundledModel {
   size_t arena_bytes = 0;  // at these sizes
 };
 
+// Bits of every `step`-th number that the first pass of main.c gives.
+struct FirstPass {
+  std::vector<uint32_t> bits;  // none where no kernels here give those of the device
+  uint32_t step = 1;
+};
+FirstPass first_pass(const BundledModel& model);
+
 // What there are sources of kernels for.
 inline constexpr uint32_t kBundledTargets =
     bit(Target::kPortable) | bit(Target::kCortexMDsp) | bit(Target::kCortexMMve);
@@ -36,5 +44,13 @@ uint64_t needs_of(std::span<const BundledModel> models);
 // for them. Sources are in the folder itself, each under a name of its own, and begin with what the
 // compiler has to know; includes lead from file to file, so that no option must name a folder.
 std::vector<FolderFile> runtime_files(std::span<const BundledModel> models);
+
+// Throws InputError unless the folder can be made, or holds a bundle.
+void require_bundle_folder(const std::filesystem::path& folder);
+// Writes the files of a bundle; where the folder holds an earlier one, in place of its files and
+// without those that are no longer of it. Returns the files that stay as they are, since somebody
+// changed them. Throws InputError; a new folder, and each file, is then whole or not there.
+std::vector<std::string> write_bundle(const std::filesystem::path& folder,
+                                      std::vector<FolderFile> files);
 
 }  // namespace arenite::tool

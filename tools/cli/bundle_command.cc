@@ -13,6 +13,7 @@
 #include "cli/embed.h"
 #include "cli/inspect_facts.h"
 #include "core/needs.h"
+#include "format/tokenizer_reader.h"
 
 namespace arenite::tool {
 namespace {
@@ -37,6 +38,20 @@ std::string features_of(const BundledModel& model) {
       reader.slot(reader.output_slot()).width);
 }
 
+// What main.c compares with.
+std::string first_pass_of(const BundledModel& model) {
+  const FirstPass pass = first_pass(model);
+  std::string bits;
+  for (const uint32_t word : pass.bits)
+    bits += fmt::format("{}{:#010x}u", bits.empty() ? "" : ", ", word);
+  return fmt::format(
+      "// Every STEP-th number of the first pass of main.c, as bits, or COUNT is 0.\n"
+      "#define {0}_FIRST_PASS {1}\n"
+      "#define {0}_FIRST_PASS_COUNT {2}u\n"
+      "#define {0}_FIRST_PASS_STEP {3}u\n",
+      upper(model.identifier), bits.empty() ? "0" : bits, pass.bits.size(), pass.step);
+}
+
 std::string header(std::span<const BundledModel> models) {
   std::string text =
       "// The models of this bundle: where they are, and what they take. An arena has the bytes "
@@ -50,7 +65,8 @@ std::string header(std::span<const BundledModel> models) {
   for (const BundledModel& model : models) {
     const uint32_t shortest = std::max(1u, model.file.reader().tokens_min());
     text += c_declarations(model.file, model.identifier, model.sizes) + features_of(model) +
-            fmt::format("#define {}_TOKENS_MIN {}u\n", upper(model.identifier), shortest);
+            fmt::format("#define {}_TOKENS_MIN {}u\n", upper(model.identifier), shortest) +
+            first_pass_of(model);
     each += fmt::format(" EACH({}, {})", model.identifier, upper(model.identifier));
     arena_bytes = std::max(arena_bytes, model.arena_bytes);
     for (uint32_t i = 0; i < model.file.reader().inputs(); ++i) {
@@ -219,16 +235,20 @@ std::vector<FolderFile> files_from_templates(std::span<const BundledModel> model
   Texts texts = texts_of(board);
   texts.insert({{"version", version()},
                 {"models", fmt::format("{}", fmt::join(names, ", "))},
+                {"models_list", fmt::format("{}", fmt::join(names, " "))},
                 {"float_flags", kFloatFlags},
                 {"kernel_flags", kKernelFlags}});
   const List lists[] = {files_with("c", ".c", files), files_with("cc", ".cc", files),
                         files_with("h", ".h", files), list_of(models)};
+  const bool has_tokenizer = std::ranges::any_of(
+      models, [](const BundledModel& model) { return format::has_tokenizer(model.file.bytes()); });
   constexpr std::string_view kFolder = "bundle/";
   std::vector<FolderFile> made;
   for (const EmbeddedSource& source : embedded_sources()) {
     if (!source.path.starts_with(kFolder)) continue;
     std::string path(source.path.substr(kFolder.size()));
     if (path.starts_with("board/") && !board.own_script) continue;
+    if (path == "programs/text.c" && !has_tokenizer) continue;
     if (path.starts_with("pico/") && !std::string_view(board.name).starts_with("pico")) continue;
     if (path.ends_with(".in")) path.resize(path.size() - 3);
     made.push_back({path, filled_template(source.text(), texts, lists)});
@@ -308,6 +328,7 @@ struct BundleFacts {
   const Board& board;
   std::span<const BundledModel> models;
   std::span<const FolderFile> files;
+  std::span<const std::string> kept;
 };
 
 std::vector<std::string> needs_in(const BundleFacts& facts) {
@@ -353,14 +374,17 @@ constexpr auto kFacts<BundleFacts> =
                Fact("needs", "The parts of the runtime that the models need", needs_in),
                Fact("kernels", "The files with XNNPACK's microkernels",
                     [](const BundleFacts& f) { return kernels_in(f.files); }),
-               Fact("files", &BundleFacts::files));
+               Fact("files", &BundleFacts::files),
+               Fact("kept", "Those that somebody changed since an earlier bundle, and that stay",
+                    &BundleFacts::kept));
 
 Json bundle_facts() { return schema_of<BundleFacts>(); }
 
 namespace {
 
 std::string as_text(const BundleArguments& arguments, const Board& board,
-                    std::span<const BundledModel> models, std::span<const FolderFile> files) {
+                    std::span<const BundledModel> models, std::span<const FolderFile> files,
+                    std::span<const std::string> kept) {
   size_t bytes = 0;
   for (const FolderFile& file : files) bytes += file.text.size();
   std::string text = fmt::format("{}: {} files, {} bytes; {} microkernels\n",
@@ -371,13 +395,18 @@ std::string as_text(const BundleArguments& arguments, const Board& board,
     table.add_row({model.identifier, grouped(model.file.bytes().size()), grouped(model.arena_bytes),
                    grouped(model.sizes.positions), grouped(model.sizes.tokens)});
   }
-  return text + table.text() + memory_text(board, models) +
+  std::string table_text = table.text();
+  if (!kept.empty()) {
+    table_text += fmt::format("Kept as you changed them: {}\n",
+                              convert::printable(fmt::format("{}", fmt::join(kept, ", "))));
+  }
+  return text + table_text + memory_text(board, models) +
          "Begin with main.c; README.md says how each build system takes it.\n";
 }
 
 void run_bundle(const BundleArguments& arguments) {
   const Board& board = board_named(arguments.board);
-  convert::require_new_folder(arguments.output);
+  require_bundle_folder(arguments.output);
   if (arguments.archive) require_compilers(board);
   std::vector<BundledModel> models;
   for (const std::filesystem::path& path : arguments.models) {
@@ -397,10 +426,10 @@ void run_bundle(const BundleArguments& arguments) {
   }
   if (arguments.archive) add_archive(board, arguments.output, files);
   std::ranges::sort(files, {}, &FolderFile::path);
-  convert::write_folder(arguments.output, files);
+  const std::vector<std::string> kept = write_bundle(arguments.output, files);
   progress.done();
-  if (arguments.json) return print_json(BundleFacts{arguments.output, board, models, files});
-  print_string(as_text(arguments, board, models, files));
+  if (arguments.json) return print_json(BundleFacts{arguments.output, board, models, files, kept});
+  print_string(as_text(arguments, board, models, files, kept));
 }
 
 }  // namespace

@@ -95,5 +95,6 @@ uint32_t ticks() {
 
 }  // namespace board
 
+size_t board_read(char* bytes, size_t size) { return board::read({bytes, size}); }
 void board_write(const char* text, size_t bytes) { board::write({text, bytes}); }
 uint32_t board_ticks() { return board::ticks(); }

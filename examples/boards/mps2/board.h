@@ -37,6 +37,7 @@ inline constexpr uint32_t kInstructionsPerTick = 40;
 #ifdef __cplusplus
 extern "C" {
 #endif
+size_t board_read(char* bytes, size_t size);
 void board_write(const char* text, size_t bytes);
 uint32_t board_ticks(void);
 #ifdef __cplusplus

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes a bundle into a new folder, or into that of an earlier one: files that somebody added or
+// changed since stay as they are. A list in the folder tells them from those of the bundle.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <deque>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <sstream>
+
+#include "arenite/model.h"
+#include "cli/bundle.h"
+#include "convert/files/error.h"
+
+namespace arenite::tool {
+namespace {
+
+namespace fs = std::filesystem;
+using convert::InputError;
+using convert::quote;
+
+constexpr const char* kList = "arenite_files.txt";
+constexpr std::string_view kFirstLine = "# Made by arenite bundle: the CRC-32C of each file.\n";
+
+std::optional<std::string> text_of(const fs::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  if (!stream) return std::nullopt;
+  return std::string(std::istreambuf_iterator<char>(stream), {});
+}
+
+std::string crc_of(const std::string& text) {
+  return fmt::format("{:08x}", crc32c_of(text.data(), text.size()));
+}
+
+std::string list_text(std::span<const FolderFile> files) {
+  std::string text(kFirstLine);
+  for (const FolderFile& file : files) {
+    text += fmt::format("{} {}\n", crc_of(file.text), file.path);
+  }
+  return text;
+}
+
+// Paths and CRCs of the bundle that the folder holds; none where it holds no bundle.
+std::map<std::string, std::string> files_before(const fs::path& folder) {
+  std::map<std::string, std::string> files;
+  std::istringstream lines(text_of(folder / kList).value_or(""));
+  for (std::string crc, path; lines.peek() != EOF;) {
+    if (lines.peek() == '#') {
+      std::getline(lines, path);
+      continue;
+    }
+    std::getline(lines >> crc, path);
+    path.erase(0, 1);
+    const fs::path inside = fs::path(path).lexically_normal();
+    if (!path.empty() && inside.is_relative() && *inside.begin() != "..") files[path] = crc;
+  }
+  return files;
+}
+
+}  // namespace
+
+void require_bundle_folder(const fs::path& folder) {
+  if (!fs::exists(folder / kList)) convert::require_new_folder(folder);
+}
+
+std::vector<std::string> write_bundle(const fs::path& folder, std::vector<FolderFile> files) {
+  const std::string list = list_text(files);
+  const std::map<std::string, std::string> before = files_before(folder);
+  if (!fs::exists(folder / kList)) {
+    files.push_back({kList, list});
+    convert::write_folder(folder, files);
+    return {};
+  }
+  std::vector<std::string> kept;
+  std::deque<convert::AtomicFile> written;
+  const auto write = [&](const FolderFile& file) {
+    const fs::path path = folder / file.path;
+    convert::make_folders(path.parent_path());
+    written.emplace_back(path).write(std::as_bytes(std::span(file.text)));
+  };
+  for (const FolderFile& file : files) {
+    const std::optional<std::string> there = text_of(folder / file.path);
+    if (there == file.text) continue;  // builds see no change
+    const auto own = before.find(file.path);
+    if (there && (own == before.end() || own->second != crc_of(*there))) {
+      kept.push_back(file.path);
+    } else {
+      write(file);
+    }
+  }
+  write({kList, list});
+  std::vector<convert::AtomicFile*> all;
+  for (convert::AtomicFile& file : written) all.push_back(&file);
+  convert::commit_together(all);
+  for (const auto& [path, crc] : before) {
+    if (std::ranges::find(files, path, &FolderFile::path) != files.end()) continue;
+    const std::optional<std::string> there = text_of(folder / path);
+    if (!there) continue;
+    if (crc_of(*there) != crc) {
+      kept.push_back(path);
+      continue;
+    }
+    std::error_code error;
+    fs::remove(folder / path, error);
+    if (error) throw InputError("cannot remove {}: {}", quote(path), error.message());
+  }
+  return kept;
+}
+
+}  // namespace arenite::tool

@@ -26,7 +26,7 @@ constexpr uint32_t kPlain = bit(Target::kPortable);
 constexpr uint32_t kDsp = kPlain | bit(Target::kCortexMDsp);
 constexpr uint32_t kMve = kDsp | bit(Target::kCortexMMve);
 
-constexpr Cpu kAnyCpu = {"", "", kMve, ""};
+constexpr Cpu kAnyCpu = {"", "", kBundledTargets, ""};
 constexpr Cpu kM0Plus = {kArm, "-mcpu=cortex-m0plus -mthumb", kPlain, "Cortex-M0+"};
 constexpr Cpu kM3 = {kArm, "-mcpu=cortex-m3 -mthumb", kPlain, "Cortex-M3"};
 constexpr Cpu kM4 = {kArm, "-mcpu=cortex-m4 -mfpu=fpv4-sp-d16 -mfloat-abi=hard -mthumb", kDsp,

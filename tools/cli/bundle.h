@@ -34,8 +34,13 @@ struct FirstPass {
 FirstPass first_pass(const BundledModel& model);
 
 // What there are sources of kernels for.
-inline constexpr uint32_t kBundledTargets =
+inline constexpr uint32_t kX86Targets = bit(Target::kX86_64_v2) | bit(Target::kX86_64_v3) |
+                                        bit(Target::kX86_64_v4) | bit(Target::kX86_64_v4_vnni);
+inline constexpr uint32_t kArm64Targets =
+    bit(Target::kArm64) | bit(Target::kArm64_dot) | bit(Target::kArm64_i8mm);
+inline constexpr uint32_t kPlainTargets =
     bit(Target::kPortable) | bit(Target::kCortexMDsp) | bit(Target::kCortexMMve);
+inline constexpr uint32_t kBundledTargets = kPlainTargets | kX86Targets | kArm64Targets;
 
 // Bit set of what the models need of the runtime (core/needs.h).
 uint64_t needs_of(std::span<const BundledModel> models);
@@ -44,6 +49,15 @@ uint64_t needs_of(std::span<const BundledModel> models);
 // for them. Sources are in the folder itself, each under a name of its own, and begin with what the
 // compiler has to know; includes lead from file to file, so that no option must name a folder.
 std::vector<FolderFile> runtime_files(std::span<const BundledModel> models);
+
+// Microkernels that builds compile with options of their own.
+struct IsaFiles {
+  std::string isa;
+  std::string flags;    // with a space between
+  bool is_arm = false;  // of ARM64, else of x86-64
+  std::vector<std::string> files;
+};
+std::vector<IsaFiles> isa_files(std::span<const BundledModel> models);
 
 // Throws InputError unless the folder can be made, or holds a bundle.
 void require_bundle_folder(const std::filesystem::path& folder);

@@ -225,6 +225,81 @@ Texts texts_of(const Board& board) {
           {"ram_bytes", fmt::format("{:#x}", board.ram.bytes)}};
 }
 
+// What each build system says of the files that it compiles with options of their own. `line` gets
+// the instruction set, its options and files, joined as the system has it.
+struct IsaWords {
+  const char* name;      // of the text in the templates
+  const char* begin[2];  // of x86-64 and of ARM64
+  const char* end;
+  const char* line;  // {0}: the instruction set, {1}: options, {2}: files
+  const char* between;
+  const char* quote;  // around options and files
+};
+constexpr IsaWords kIsaWords[] = {
+    {"isa_cmake",
+     {"if(CMAKE_SYSTEM_PROCESSOR MATCHES \"^(x86_64|AMD64|amd64)$\")\n",
+      "if(CMAKE_SYSTEM_PROCESSOR MATCHES \"^(aarch64|arm64|ARM64)$\")\n"},
+     "endif()\n",
+     "  set_source_files_properties({2}\n    PROPERTIES COMPILE_OPTIONS \"{1}\")\n",
+     "\n    ",
+     ""},
+    {"isa_make",
+     {"ifneq ($(filter x86_64%,$(MACHINE)),)\n", "ifneq ($(filter aarch64% arm64%,$(MACHINE)),)\n"},
+     "endif\n",
+     "$(patsubst %,$(BUILD)/%.o,{2}): FLAGS_ISA := {1}\n",
+     " ",
+     ""},
+    {"isa_meson",
+     {"if host_machine.cpu_family() == 'x86_64'\n", "if host_machine.cpu_family() == 'aarch64'\n"},
+     "endif\n",
+     "  arenite_kernels += static_library('arenite_{0}',\n    {2},\n    c_args: kernel_args + "
+     "[{1}], gnu_symbol_visibility: 'hidden', pic: true)\n",
+     ",\n    ",
+     "'"},
+    {"isa_bazel",
+     {"", ""},
+     "",
+     "cc_library(\n    name = \"arenite_{0}\",\n    srcs = [{2}],\n    hdrs = [],\n    copts = "
+     "KERNEL_COPTS + select({{\n        \"@platforms//cpu:{3}\": [{1}],\n        "
+     "\"//conditions:default\": [],\n    }}),\n    deps = [\":arenite_headers\"],\n)\n\n",
+     ", ",
+     "\""}};
+
+std::string joined_words(std::span<const std::string> words, const IsaWords& system,
+                         const char* between) {
+  std::string text;
+  for (const std::string& word : words) {
+    text += fmt::format("{0}{1}{2}{1}", text.empty() ? "" : between, system.quote, word);
+  }
+  return text;
+}
+
+Texts isa_texts(std::span<const IsaFiles> all) {
+  Texts texts;
+  for (const IsaWords& system : kIsaWords) {
+    std::string& text = texts[system.name];
+    for (const bool is_arm : {false, true}) {
+      std::string lines;
+      for (const IsaFiles& own : all) {
+        if (own.is_arm != is_arm) continue;
+        std::vector<std::string> flags;
+        std::istringstream words(own.flags);
+        for (std::string word; words >> word;) flags.push_back(word);
+        const bool is_cmake = std::string_view(system.name) == "isa_cmake";
+        const char* const between = is_cmake ? ";" : *system.quote == '\0' ? " " : ", ";
+        lines += fmt::format(
+            fmt::runtime(system.line), own.isa, joined_words(flags, system, between),
+            joined_words(own.files, system, system.between), is_arm ? "aarch64" : "x86_64");
+      }
+      if (!lines.empty()) text += system.begin[is_arm ? 1 : 0] + lines + system.end;
+    }
+  }
+  std::string names;
+  for (const IsaFiles& own : all) names += fmt::format("\":arenite_{}\", ", own.isa);
+  texts["isa_deps_bazel"] = names;
+  return texts;
+}
+
 // main.c, the page of the bundle, and what each build system wants: the files of tools/bundle.
 // `files` are those of the bundle so far.
 std::vector<FolderFile> files_from_templates(std::span<const BundledModel> models,
@@ -238,7 +313,16 @@ std::vector<FolderFile> files_from_templates(std::span<const BundledModel> model
                 {"models_list", fmt::format("{}", fmt::join(names, " "))},
                 {"float_flags", kFloatFlags},
                 {"kernel_flags", kKernelFlags}});
-  const List lists[] = {files_with("c", ".c", files), files_with("cc", ".cc", files),
+  const std::vector<IsaFiles> isas = isa_files(models);
+  texts.merge(isa_texts(isas));
+  // Of C but for kernels that are compiled apart.
+  List plain = files_with("plain_c", ".c", files);
+  std::erase_if(plain.items, [&isas](const Texts& item) {
+    return std::ranges::any_of(isas, [&](const IsaFiles& own) {
+      return std::ranges::find(own.files, item.begin()->second) != own.files.end();
+    });
+  });
+  const List lists[] = {plain, files_with("c", ".c", files), files_with("cc", ".cc", files),
                         files_with("h", ".h", files), list_of(models)};
   const bool has_tokenizer = std::ranges::any_of(
       models, [](const BundledModel& model) { return format::has_tokenizer(model.file.bytes()); });
@@ -268,19 +352,23 @@ struct BundleArguments {
   bool json = false;
 };
 
-// A bundle has the kernels of one target: what is packed for others would lie in flash for nothing.
+// Firmware has the kernels of one target: what is packed for others would lie in flash for nothing.
+// Applications choose when they load a model.
 void require_bundled_target(const VerifiedFile& file) {
   const uint32_t targets = file.reader().file_targets();
   std::vector<std::string> names;
   for (uint32_t i = 0; i < kTargets; ++i) {
     const Target target = static_cast<Target>(i);
-    if (targets == bit(target) && (targets & kBundledTargets) != 0) return;
+    if (targets == bit(target) && (targets & kPlainTargets) != 0) return;
     if ((targets & bit(target)) != 0) names.emplace_back(name(target));
   }
+  const uint32_t of_firmware = targets & ~(kX86Targets | kArm64Targets);
+  if (targets != of_firmware && (of_firmware & ~bit(Target::kPortable)) == 0) return;
   const bool has_portable = (targets & bit(Target::kPortable)) != 0;
   throw convert::InputError(
       "{}: found weights packed for {}, expected target portable{}, whose kernels are plain C for "
-      "any CPU, or one of a Cortex-M: arenite repack {} -o NEW.arn --target portable",
+      "any CPU, one of a Cortex-M, or those of x86-64 and ARM64: arenite repack {} -o NEW.arn "
+      "--target portable",
       convert::quote(file.name()), fmt::format("{}", fmt::join(names, " and ")),
       has_portable ? " alone" : "", convert::printable(file.name()));
 }
@@ -444,8 +532,10 @@ void add_bundle(CLI::App& app) {
       "C++20 compiler takes it as it is.\n"
       "  c++ -std=c++20 -c *.cc && cc -c *.c\n"
       "\nWith it come a Makefile and what CMake, Arduino, PlatformIO, Zephyr, ESP-IDF and "
-      "CMSIS-Packs want. Its README.md says how each takes it. Models must be packed for one "
-      "target, portable or that of a Cortex-M (arenite help targets), and share the runtime.\n"
+      "CMSIS-Packs want. Its README.md says how each takes it. Models for firmware must be "
+      "packed for one target, portable or that of a Cortex-M (arenite help targets); those for "
+      "applications for any of x86-64 and ARM64, among which the CPU chooses. A bundle that is "
+      "made anew in its folder leaves what you added or changed there.\n"
       "\nExamples:\n"
       "  arenite convert models/vibration -o vibration.arn --target portable\n"
       "  arenite bundle vibration.arn -o firmware/arenite\n"

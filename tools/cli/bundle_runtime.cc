@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <list>
 #include <map>
 #include <optional>
 #include <set>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +17,7 @@
 #include "arenite/version.h"
 #include "cli/bundle.h"
 #include "cli/bundle_sources.h"
+#include "cli/embed.h"
 #include "cli/inspect_facts.h"
 #include "core/needs.h"
 #include "format/model_needs.h"
@@ -84,7 +87,7 @@ bool is_for_text(std::string_view path) {
 // Whether a set has the kernels of a file, which are of one kind, as its name says. Products of
 // rows in int8 are those of `targets`.
 bool has_kernel(const KernelSet& set, uint32_t targets, std::string_view path) {
-  const bool multiplies = (targets & bit(Target::kPortable)) != 0;
+  const bool multiplies = (targets & ~(bit(Target::kCortexMDsp) | bit(Target::kCortexMMve))) != 0;
   const struct {
     std::string_view file;
     bool wanted;
@@ -117,8 +120,29 @@ uint32_t target_bits_of(std::span<const BundledModel> models) {
   return targets;
 }
 
+// What a source is for alone, as the preprocessor has it; empty: for all CPUs.
+std::string_view architecture_of(std::string_view path, std::string_view isa) {
+  if (path == "kernels/x86_64_sets.cc") return "__x86_64__";
+  if (path == "kernels/arm_sets.cc" || isa.starts_with("neon")) return "__aarch64__";
+  return isa.empty() || isa == "scalar" ? "" : "__x86_64__";
+}
+
+// Whether a kernel set of these targets has microkernels of an instruction set.
+bool takes_isa(uint32_t targets, std::string_view isa) {
+  for (uint32_t i = 0; i < kTargets; ++i) {
+    if ((targets >> i & 1u) == 0) continue;
+    const std::string_view name = kernel_set_name(static_cast<Target>(i));
+    const auto set = std::ranges::find(bundled_sets(), name, &BundledSet::name);
+    if (set->isas.find(fmt::format(" {} ", isa)) != set->isas.npos) return true;
+  }
+  return false;
+}
+
 // Bit set of the targets that a file is for, or 0: for all.
 uint32_t for_targets(std::string_view path) {
+  if (path == "kernels/x86_64_sets.cc") return kX86Targets;
+  if (path == "kernels/arm_sets.cc") return kArm64Targets;
+  if (path == "kernels/scalar_set.cc" || path.starts_with("kernels/soft_")) return kPlainTargets;
   if (path.starts_with("kernels/cortex_m_dsp")) return bit(Target::kCortexMDsp);
   if (path.starts_with("kernels/cortex_m_mve")) return bit(Target::kCortexMMve);
   if (path.starts_with("ops/integer_") || path.starts_with("sound/integer_")) {
@@ -140,7 +164,10 @@ std::vector<std::string_view> chosen_files(std::span<const BundledModel> models)
     const std::string_view path = source.path;
     if (!is_source(path) && !path.starts_with("arenite/")) continue;
     if (path.starts_with("bundle/") || (!has_text && is_for_text(path))) continue;
-    if (is_kernel(path) && !has_kernel(kernels, targets, path)) continue;
+    if (is_kernel(path) &&
+        (!takes_isa(targets, source.isa) || !has_kernel(kernels, targets, path))) {
+      continue;
+    }
     if (for_targets(path) != 0 && (targets & for_targets(path)) == 0) continue;
     const auto row = std::ranges::find(kSourceRows, path, &SourceRow::path);
     if (row != std::end(kSourceRows) && (row->needs & needs) == 0) continue;
@@ -195,14 +222,16 @@ std::string declarations_of(std::string_view text) {
   return declarations;
 }
 
-std::string kernels_header() {
+std::string kernels_header(uint32_t targets) {
   std::string text =
       "// The microkernels that sources of Arenite name, linked or not; made by arenite bundle.\n"
       "#pragma once\n\n"
       "#include \"xnnpack/common.h\"\n#include \"xnnpack/microparams.h\"\n\n"
       "#ifdef __cplusplus\nextern \"C\" {\n#endif\n";
   for (const EmbeddedSource& source : embedded_sources()) {
-    if (is_kernel(source.path)) text += declarations_of(source.text());
+    if (is_kernel(source.path) && takes_isa(targets, source.isa)) {
+      text += declarations_of(source.text());
+    }
   }
   return text + "\n#ifdef __cplusplus\n}\n#endif\n";
 }
@@ -254,6 +283,26 @@ std::string kernel_sets(uint32_t targets) {
         "#error \"This is for Cortex-M with MVE: bundle a model for another target\"\n"
         "#endif\n";
   }
+  const struct {
+    uint32_t targets;
+    const char* macro;
+  } architectures[] = {{kX86Targets, "__x86_64__"}, {kArm64Targets, "__aarch64__"}};
+  for (const auto& architecture : architectures) {
+    std::string sets;
+    for (uint32_t i = 0; i < kTargets; ++i) {
+      if ((targets & architecture.targets & bit(static_cast<Target>(i))) == 0) continue;
+      sets +=
+          fmt::format("#define ARENITE_HAVE_{}\n", upper(kernel_set_name(static_cast<Target>(i))));
+    }
+    if (!sets.empty()) text += fmt::format("#if defined({})\n{}#endif\n", architecture.macro, sets);
+  }
+  if ((targets & kPlainTargets) == 0) {
+    text += fmt::format("#if {}{}\n#error \"The models are packed for other CPUs\"\n#endif\n",
+                        (targets & kX86Targets) != 0 ? "!defined(__x86_64__)" : "",
+                        (targets & kArm64Targets) == 0 ? ""
+                        : (targets & kX86Targets) != 0 ? " && !defined(__aarch64__)"
+                                                       : "!defined(__aarch64__)");
+  }
   return text;
 }
 
@@ -303,16 +352,52 @@ std::string kernel_settings_header() {
       pragma_arguments(kKernelFlags), kKernelDefinitions);
 }
 
+std::string isa_settings_name(std::string_view isa) {
+  return isa == "scalar" ? std::string(kKernelSettingsHeader) : fmt::format("{}_settings.h", isa);
+}
+
+// The options of a kernel's instruction set where the build does not give them: GCC takes them from
+// a pragma. Options that switch off what other CPUs have are for builds that switch it on.
+std::string isa_settings_header(const BundledIsa& isa) {
+  std::string features, options;
+  std::istringstream words{std::string(isa.flags)};
+  for (std::string word; words >> word;) {
+    std::string& text = word.starts_with("-f") ? options : features;
+    if (word.starts_with("-mno-")) continue;
+    text += fmt::format("{}\"{}\"", text.empty() ? "" : ", ", word.substr(2));
+  }
+  const std::string header =
+      isa.header.empty() ? "" : fmt::format("\n#include \"{}\"\n", isa.header);
+  return fmt::format(
+      R"(// What microkernels of {} begin with; made by arenite bundle.
+#pragma once
+
+#include "settings.h"
+
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("O2", {}{}{})
+{}#endif
+{})",
+      isa.name, pragma_arguments(kKernelFlags), options.empty() ? "" : ", ", options,
+      features.empty() ? "" : fmt::format("#pragma GCC target({})\n", features), header);
+}
+
 // Copies files, and those that they include.
 class Copier {
  public:
   Copier(uint64_t needs, uint32_t targets) {
     for (const EmbeddedSource& source : embedded_sources()) texts_[source.path] = source.text();
     add_generated(kNeedsHeader, needs_header(needs));
-    add_generated(kKernelsHeader, kernels_header());
+    add_generated(kKernelsHeader, kernels_header(targets));
     add_generated(kInterface, std::string(kInterfaceText));
     add_generated(kSettingsHeader, settings_header(targets));
     add_generated(kKernelSettingsHeader, kernel_settings_header());
+    for (const BundledIsa& isa : bundled_isas()) {
+      if (isa.name == "scalar") continue;
+      isa_settings_.push_back(isa_settings_name(isa.name));
+      add_generated(isa_settings_.back(), isa_settings_header(isa));
+    }
+    for (const EmbeddedSource& source : embedded_sources()) isas_[source.path] = source.isa;
     for (const std::string_view header : kDeclarations) same_as_[header] = kKernelsHeader;
   }
 
@@ -321,9 +406,17 @@ class Copier {
     if (!done_.insert(path).second) return;
     const std::string place = place_of(path);
     std::string text;
+    const std::string_view isa = isas_[path];
+    const std::string_view architecture = architecture_of(path, isa);
+    if (!architecture.empty()) text += fmt::format("#if defined({})\n", architecture);
     if (is_source(path)) {
-      text += include_line(place, is_kernel(path) ? kKernelSettingsHeader : kSettingsHeader);
-      copy(is_kernel(path) ? kKernelSettingsHeader : kSettingsHeader);
+      const std::string settings = isa_settings_name(isa);
+      const auto own = std::ranges::find(isa_settings_, settings);
+      const std::string_view first = !is_kernel(path)             ? kSettingsHeader
+                                     : own == isa_settings_.end() ? kKernelSettingsHeader
+                                                                  : std::string_view(*own);
+      text += include_line(place, first);
+      copy(first);
     }
     std::string_view rest = texts_.at(path);
     while (!rest.empty()) {
@@ -332,6 +425,7 @@ class Copier {
       const std::optional<std::string> rewritten = rewritten_include(place, line);
       text += rewritten ? *rewritten : line;
     }
+    if (!architecture.empty()) text += "#else\ntypedef int arenite_not_empty;\n#endif\n";
     files_.push_back({place, std::move(text)});
   }
 
@@ -362,6 +456,8 @@ class Copier {
   std::map<std::string_view, std::string_view> texts_;
   std::map<std::string_view, std::string> generated_;
   std::map<std::string_view, std::string_view> same_as_;
+  std::map<std::string_view, std::string_view> isas_;  // of kernels
+  std::list<std::string> isa_settings_;                // names of generated headers
   std::set<std::string_view> done_;
   std::vector<FolderFile> files_;
 };
@@ -395,6 +491,25 @@ std::vector<FolderFile> runtime_files(std::span<const BundledModel> models) {
     files.push_back({std::string(licence), std::string(embedded_text(licence))});
   }
   return files;
+}
+
+std::vector<IsaFiles> isa_files(std::span<const BundledModel> models) {
+  std::vector<IsaFiles> all;
+  const std::vector<std::string_view> chosen = chosen_files(models);
+  for (const BundledIsa& isa : bundled_isas()) {
+    if (isa.flags.empty()) continue;
+    IsaFiles own = {std::string(isa.name),
+                    std::string(isa.flags),
+                    architecture_of("", isa.name) == "__aarch64__",
+                    {}};
+    for (const EmbeddedSource& source : embedded_sources()) {
+      if (source.isa != isa.name || std::ranges::find(chosen, source.path) == chosen.end())
+        continue;
+      own.files.push_back(place_of(source.path));
+    }
+    if (!own.files.empty()) all.push_back(std::move(own));
+  }
+  return all;
 }
 
 }  // namespace arenite::tool

@@ -252,17 +252,35 @@ TEST_F(Bundle, ModelsMayBeFilesForTheAssembler) {
 
 TEST_F(Bundle, RefusesModelsThatAreNotPortableAlone) {
   const std::string other =
-      write("other", test::make_model(test::spec_named("causal"), {Target::kArm64}));
+      write("other", test::make_model(test::spec_named("causal"), {Target::kArm32}));
   EXPECT_TRUE(
       ends(bundle({other}), kBadInput,
-           {"other.arn", "packed for arm64", "portable", "arenite repack", "--target portable"}));
-  const std::string both = write(
-      "both", test::make_model(test::spec_named("causal"), {Target::kArm64, Target::kPortable}));
-  EXPECT_TRUE(ends(bundle({both}), kBadInput, {"portable and arm64", "portable alone"}));
+           {"other.arn", "packed for arm32", "portable", "arenite repack", "--target portable"}));
+  const std::string both =
+      write("both",
+            test::make_model(test::spec_named("causal"), {Target::kCortexMDsp, Target::kPortable}));
+  EXPECT_TRUE(ends(bundle({both}), kBadInput, {"portable and cortex-m-dsp", "portable alone"}));
   EXPECT_FALSE(fs::exists(path("b")));
   ASSERT_TRUE(
       ends(run_arenite({"repack", other, "-o", path("new.arn"), "--target", "portable"}), kDone));
   EXPECT_TRUE(ends(bundle({path("new.arn")}), kDone));
+}
+
+// Kernels of each instruction set, with its options in all build files.
+TEST_F(Bundle, HoldsTheKernelSetsOfApplications) {
+  const std::string model =
+      write("m", test::make_model(test::spec_named("causal"),
+                                  {Target::kX86_64_v3, Target::kArm64, Target::kArm64_dot}));
+  ASSERT_TRUE(ends(bundle({model}), kDone));
+  const std::string kernel = "xnnpack_f32_gemm_1x16_minmax_fma3_broadcast.c";
+  EXPECT_TRUE(files().contains(kernel));
+  for (const char* file : {"CMakeLists.txt", "Makefile", "meson.build", "BUILD.bazel"}) {
+    const std::string text = read_bytes(path(std::string("b/") + file));
+    EXPECT_NE(text.find(kernel), std::string::npos) << file;
+    EXPECT_NE(text.find("-mfma"), std::string::npos) << file;
+  }
+  EXPECT_EQ(read_bytes(path("b/" + kernel)).find("#if defined(__x86_64__)\n"), 0u);
+  EXPECT_TRUE(ends(bundle({model, "--board", "pico"}, "pico"), kBadInput, {"which its CPU lacks"}));
 }
 
 TEST_F(Bundle, RefusesFoldersThatHoldSomething) {

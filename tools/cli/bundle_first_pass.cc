@@ -12,12 +12,12 @@ namespace arenite::tool {
 namespace {
 
 // As in main.c.
-constexpr uint32_t kTokens = 8;
-constexpr uint32_t kOtherPositions = 128;
-constexpr uint32_t kNumbersMax = 16;
+constexpr uint32_t kPassTokens = 8;
+constexpr uint32_t kPassPositions = 128;
+constexpr uint32_t kPassNumbersMax = 16;
 
-uint32_t room_for(const InputInfo& input) {
-  return input.positions_max != 0 ? input.positions_max : kOtherPositions;
+uint32_t pass_room(const InputInfo& input) {
+  return input.positions_max != 0 ? input.positions_max : kPassPositions;
 }
 
 }  // namespace
@@ -35,7 +35,7 @@ FirstPass first_pass(const BundledModel& bundled) {
   for (uint32_t i = 0; i < model->inputs(); ++i) {
     const InputInfo input = model->input(i);
     if (input.vocab_size != 0) vocab_size = std::min(vocab_size, input.vocab_size);
-    if (i != 0) options.others[i - 1] = {room_for(input), room_for(input)};
+    if (i != 0) options.others[i - 1] = {pass_room(input), pass_room(input)};
   }
   const convert::ConvertedSession session(*model, options);
   std::vector<std::vector<float>> features(model->inputs());
@@ -47,8 +47,8 @@ FirstPass first_pass(const BundledModel& bundled) {
     for (uint32_t i = 0; i < model->inputs(); ++i) {
       if ((model->function(f).inputs >> i & 1) == 0) continue;
       const InputInfo input = model->input(i);
-      const uint32_t most = i == 0 ? bundled.sizes.tokens : room_for(input);
-      const uint32_t tokens = std::max(std::min(most, kTokens), input.tokens_min);
+      const uint32_t most = i == 0 ? bundled.sizes.tokens : pass_room(input);
+      const uint32_t tokens = std::max(std::min(most, kPassTokens), input.tokens_min);
       if (input.takes_pairs) pairs[i].assign(size_t{tokens} * tokens, 1);
       for (uint32_t t = 0; t < tokens; ++t) ids[i].push_back(t * 7 % vocab_size);
       for (size_t k = 0; k < size_t{tokens} * input.features; ++k) {
@@ -67,8 +67,8 @@ FirstPass first_pass(const BundledModel& bundled) {
   }
   const size_t count = size_t{output.rows} * output.features;
   FirstPass pass;
-  pass.step = static_cast<uint32_t>(std::max<size_t>(1, count / kNumbersMax));
-  for (size_t i = 0; i < count && pass.bits.size() < kNumbersMax; i += pass.step) {
+  pass.step = static_cast<uint32_t>(std::max<size_t>(1, count / kPassNumbersMax));
+  for (size_t i = 0; i < count && pass.bits.size() < kPassNumbersMax; i += pass.step) {
     pass.bits.push_back(std::bit_cast<uint32_t>(output.data[i]));
   }
   return pass;

@@ -22,23 +22,23 @@ namespace fs = std::filesystem;
 using convert::InputError;
 using convert::quote;
 
-constexpr const char* kList = "arenite_files.txt";
+constexpr const char* kFileList = "arenite_files.txt";
 constexpr std::string_view kFirstLine = "# Made by arenite bundle: the CRC-32C of each file.\n";
 
-std::optional<std::string> text_of(const fs::path& file) {
+std::optional<std::string> text_in(const fs::path& file) {
   std::ifstream stream(file, std::ios::binary);
   if (!stream) return std::nullopt;
   return std::string(std::istreambuf_iterator<char>(stream), {});
 }
 
-std::string crc_of(const std::string& text) {
+std::string crc_of_text(const std::string& text) {
   return fmt::format("{:08x}", crc32c_of(text.data(), text.size()));
 }
 
-std::string list_text(std::span<const FolderFile> files) {
+std::string file_list_text(std::span<const FolderFile> files) {
   std::string text(kFirstLine);
   for (const FolderFile& file : files) {
-    text += fmt::format("{} {}\n", crc_of(file.text), file.path);
+    text += fmt::format("{} {}\n", crc_of_text(file.text), file.path);
   }
   return text;
 }
@@ -46,7 +46,7 @@ std::string list_text(std::span<const FolderFile> files) {
 // Paths and CRCs of the bundle that the folder holds; none where it holds no bundle.
 std::map<std::string, std::string> files_before(const fs::path& folder) {
   std::map<std::string, std::string> files;
-  std::istringstream lines(text_of(folder / kList).value_or(""));
+  std::istringstream lines(text_in(folder / kFileList).value_or(""));
   for (std::string crc, path; lines.peek() != EOF;) {
     if (lines.peek() == '#') {
       std::getline(lines, path);
@@ -63,14 +63,14 @@ std::map<std::string, std::string> files_before(const fs::path& folder) {
 }  // namespace
 
 void require_bundle_folder(const fs::path& folder) {
-  if (!fs::exists(folder / kList)) convert::require_new_folder(folder);
+  if (!fs::exists(folder / kFileList)) convert::require_new_folder(folder);
 }
 
 std::vector<std::string> write_bundle(const fs::path& folder, std::vector<FolderFile> files) {
-  const std::string list = list_text(files);
+  const std::string list = file_list_text(files);
   const std::map<std::string, std::string> before = files_before(folder);
-  if (!fs::exists(folder / kList)) {
-    files.push_back({kList, list});
+  if (!fs::exists(folder / kFileList)) {
+    files.push_back({kFileList, list});
     convert::write_folder(folder, files);
     return {};
   }
@@ -82,24 +82,24 @@ std::vector<std::string> write_bundle(const fs::path& folder, std::vector<Folder
     written.emplace_back(path).write(std::as_bytes(std::span(file.text)));
   };
   for (const FolderFile& file : files) {
-    const std::optional<std::string> there = text_of(folder / file.path);
+    const std::optional<std::string> there = text_in(folder / file.path);
     if (there == file.text) continue;  // builds see no change
     const auto own = before.find(file.path);
-    if (there && (own == before.end() || own->second != crc_of(*there))) {
+    if (there && (own == before.end() || own->second != crc_of_text(*there))) {
       kept.push_back(file.path);
     } else {
       write(file);
     }
   }
-  write({kList, list});
+  write({kFileList, list});
   std::vector<convert::AtomicFile*> all;
   for (convert::AtomicFile& file : written) all.push_back(&file);
   convert::commit_together(all);
   for (const auto& [path, crc] : before) {
     if (std::ranges::find(files, path, &FolderFile::path) != files.end()) continue;
-    const std::optional<std::string> there = text_of(folder / path);
+    const std::optional<std::string> there = text_in(folder / path);
     if (!there) continue;
-    if (crc_of(*there) != crc) {
+    if (crc_of_text(*there) != crc) {
       kept.push_back(path);
       continue;
     }

@@ -533,8 +533,8 @@ class AttentionBuilder {
 
   // Attention that is not one of all tokens to all tokens.
   std::string why_not_all_tokens(int64_t queries, int64_t keys) const {
-    bool is_of_batch = queries > 1 && queries == keys && queries == builder_.sizes.sequences;
-    if (is_of_batch && scores_.query) {
+    bool is_of_batch = queries == keys && queries == builder_.sizes.sequences;
+    if (is_of_batch && queries > 1 && scores_.query) {
       const int64_t first = scores_.query->at(0);
       const int64_t next = scores_.query->at(static_cast<size_t>(scores_.query->shape.back()));
       is_of_batch = first != kNoElement && next != kNoElement &&

@@ -204,6 +204,13 @@ Followed follow_any(const std::shared_ptr<const ExportedProgram>& program, Trace
   if (!followed && is_one) followed = readings.follow_fixed(given);
   if (!followed && is_one && images) followed = readings.follow_fixed(*images);
   if (followed) return std::move(*followed);
+  if (is_one_of(op, {"to", "_to_copy"})) {
+    const uint32_t made = program->nodes[readings.reached].outputs.at(0);
+    refuse_if(is_integer(program->values[made].type),
+              "{}: input {} is {}, and becomes whole numbers: token ids are torch.int64",
+              quote(program->source), quote(given.input().name),
+              name(program->values[given.input().value].type));
+  }
   std::rethrow_exception(readings.told);
 }
 

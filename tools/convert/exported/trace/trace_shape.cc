@@ -117,7 +117,11 @@ TraceShape::TraceShape(std::shared_ptr<const ExportedProgram> program, const Exp
   }
   const bool has_samples = rank == 2 && feeds_convolution(*program_, input_->value);
   if (rank == 2 && is_real(value.type) && !has_samples && (has_sequences_first || shape[0] == 1)) {
-    take_one_row();
+    if (has_sequences_first) {
+      take_one_row();
+    } else {
+      *this = *of_images();  // or a row, with_one_token
+    }
     return;
   }
   // An image of one channel whose width may be another is columns of any number of tokens.
@@ -206,8 +210,8 @@ void TraceShape::take_one_row() {
 std::optional<TraceShape> TraceShape::with_one_token() const {
   const size_t rank = program_->values[input_->value].sizes.size();
   const bool is_table = rank == 2 && !reads_tokens() && !is_series_;
-  const bool may_be = !is_one_row_ && !reads_images_ && !is_dynamic() && axis_ == 0 &&
-                      (is_table || (input_rank() == 2 && sequences_ == 1));
+  const bool may_be = !is_one_row_ && !is_dynamic() && axis_ == 0 &&
+                      (is_table || (!reads_images_ && input_rank() == 2 && sequences_ == 1));
   if (inputs() > 1 || !may_be) return std::nullopt;
   TraceShape other = *this;
   other.take_one_row();

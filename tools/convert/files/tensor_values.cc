@@ -22,7 +22,7 @@ constexpr DTypeRow kDTypes[] = {
     {"I64", 8, false, "I64", "<i8", "torch.LongStorage", "torch.int64"},
     {"I32", 4, false, "I32", "<i4", "torch.IntStorage", "torch.int32"},
     {"U32", 4, false, "", "<u4", "", ""},
-    {"I16", 2, false, "I16", "", "torch.ShortStorage", "torch.int16"},
+    {"I16", 2, false, "I16", "<i2", "torch.ShortStorage", "torch.int16"},
     {"I8", 1, false, "I8", "|i1", "torch.CharStorage", "torch.int8"},
     {"U8", 1, false, "U8", "|u1", "torch.ByteStorage", "torch.uint8"},
     {"BOOL", 1, false, "BOOL", "|b1", "torch.BoolStorage", "torch.bool"},

@@ -27,7 +27,7 @@ RIGHT = {
     "any_of": [],
 }
 REFUSED = {
-    "first_feature": "aten.masked_fill.Scalar", "first_feature_weighted": "aten.eq.Scalar",
+    "first_feature": "aten.eq.Scalar", "first_feature_weighted": "aten.eq.Scalar",
     "zero_rows": "aten.masked_fill.Scalar", "zero_rows_weighted": "aten.eq.Scalar",
 }
 

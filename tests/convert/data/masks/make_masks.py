@@ -145,7 +145,8 @@ def beyond(tokens, lengths):
 def all_masks(source, target, lengths):
     hidden, none = beyond(source, lengths), beyond(target, [target] * len(lengths))
     return (padded(source, lengths), padded(target, [target] * len(lengths)),
-            torch.zeros(source, source, dtype=torch.bool), later(target), hidden, none, hidden)
+            torch.zeros(source, source, dtype=torch.bool), later(target), hidden, none,
+            hidden.clone())
 
 
 def left_padded(tokens, padding):

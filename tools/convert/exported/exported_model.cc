@@ -792,7 +792,7 @@ std::vector<Reading> readings_of(const std::shared_ptr<const ExportedProgram>& p
       const InputsSideBySide beside = inputs_side_by_side(*read, takes_ids);
       add(beside.program, beside.words, false, other);
     }
-    add(sequences_first(*read), "", true, 0);
+    if (other == 0) add(sequences_first(*read), "", true, 0);  // else they come first
   }
   const FewSequences second = with_sequences(*program, 1);
   add(second.program, "", true, second.other);

@@ -257,7 +257,7 @@ TEST_F(PytorchZip, RefusesManyEndsOneBehindTheOther) {
 }
 
 TEST_F(PytorchZip, RunsNoCode) {
-  const std::filesystem::path made = folder.path() / "made";
+  const std::filesystem::path made = folder_.path() / "made";
   const std::string pickle = testing::PickleBuilder()
                                  .global("os", "system")
                                  .text("touch " + made.string())

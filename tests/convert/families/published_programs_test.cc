@@ -161,7 +161,8 @@ TEST_F(OtherTensors, OfNoPublishedProgramAreShownWithTheLinesThatExportTheirMode
   EXPECT_TRUE(refuses_tensors(
       own, {"no attention module found, and no model of a published program",
             "blocks.0.attention.0.query.weight", "the GPT of Karpathy's lecture: ... ",
-            "torch.export.export(model.eval(), (example,))", "arenite convert model.pt2"}));
+            "torch.export.export(model.eval(), (example,), dynamic_shapes=",
+            "arenite convert model.pt2"}));
 }
 
 // Without an MLP of that name the attention is a module, of a model that is another one.

@@ -78,7 +78,7 @@ class Roles {
         add_reader(value);
       }
     }
-    for (const ValueId linear : sources(graph.output)) roles_[linear] = {kOutputRule};
+    for (const ValueId linear : sources(graph.output, true)) roles_[linear] = {kOutputRule};
   }
 
   bool has(ValueId value, const std::string& role) const {
@@ -120,8 +120,9 @@ class Roles {
     }
   }
 
-  // The nodes whose columns are in `value`, as they are or one by one in another order and size.
-  std::set<ValueId> sources(ValueId value) const {
+  // The nodes whose columns are in `value`, as they are or one by one in another order and size,
+  // or, as the probabilities that logits become, behind a function.
+  std::set<ValueId> sources(ValueId value, bool has_functions = false) const {
     std::set<ValueId> found, seen;
     std::vector<ValueId> next = {value};
     while (!next.empty()) {
@@ -129,12 +130,14 @@ class Roles {
       next.pop_back();
       if (!seen.insert(at).second) continue;
       const bool is_passed = std::visit(
-          [](const auto& body) {
+          [&](const auto& body) {
             using Body = std::decay_t<decltype(body)>;
-            return std::is_same_v<Body, NormNode> || std::is_same_v<Body, RotateNode> ||
-                   std::is_same_v<Body, PermuteNode> || std::is_same_v<Body, ScaleNode> ||
-                   std::is_same_v<Body, SliceNode> || std::is_same_v<Body, ConcatNode> ||
-                   std::is_same_v<Body, SelectNode>;
+            const bool is_function =
+                std::is_same_v<Body, ActivationNode> || std::is_same_v<Body, RowFunctionNode>;
+            return (has_functions && is_function) || std::is_same_v<Body, NormNode> ||
+                   std::is_same_v<Body, RotateNode> || std::is_same_v<Body, PermuteNode> ||
+                   std::is_same_v<Body, ScaleNode> || std::is_same_v<Body, SliceNode> ||
+                   std::is_same_v<Body, ConcatNode> || std::is_same_v<Body, SelectNode>;
           },
           graph_.node(at).body);
       if (!is_passed) found.insert(at);

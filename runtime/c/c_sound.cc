@@ -9,8 +9,8 @@ namespace {
 
 SoundStream& stream_in(arenite_sound_stream* stream) { return object_in<SoundStream>(stream); }
 
-arenite_status hand_over(const Result<Output>& result, const Diagnostic& from,
-                         arenite_output* output, arenite_diagnostic* why) {
+arenite_status give(const Result<Output>& result, const Diagnostic& from, arenite_output* output,
+                    arenite_diagnostic* why) {
   return finish(result, from, why, [&](const Output& value) {
     *output = {value.data, value.rows, value.features};
   });
@@ -32,8 +32,8 @@ auto take(arenite_samples* samples, const Step& step) {
                                    : take(samples->real, samples->count, step);
 }
 
-arenite_status hand_over(const Result<bool>& result, const Diagnostic& from, bool* begun,
-                         arenite_diagnostic* why) {
+arenite_status give(const Result<bool>& result, const Diagnostic& from, bool* begun,
+                    arenite_diagnostic* why) {
   return finish(result, from, why, [&](bool value) { *begun = value; });
 }
 
@@ -74,13 +74,13 @@ arenite_status arenite_sound_stream_step(arenite_sound_stream* stream, arenite_s
                                          arenite_output* output, arenite_diagnostic* why) {
   Diagnostic from;
   const auto step = [&](auto& rest) { return stream_in(stream).step(rest, &from); };
-  return arenite::c::hand_over(arenite::c::take(samples, step), from, output, why);
+  return arenite::c::give(arenite::c::take(samples, step), from, output, why);
 }
 
 arenite_status arenite_sound_stream_finish(arenite_sound_stream* stream, arenite_output* output,
                                            arenite_diagnostic* why) {
   Diagnostic from;
-  return arenite::c::hand_over(stream_in(stream).finish(&from), from, output, why);
+  return arenite::c::give(stream_in(stream).finish(&from), from, output, why);
 }
 
 arenite_status arenite_sound_stream_begin_step(arenite_sound_stream* stream,
@@ -88,13 +88,13 @@ arenite_status arenite_sound_stream_begin_step(arenite_sound_stream* stream,
                                                arenite_diagnostic* why) {
   Diagnostic from;
   const auto step = [&](auto& rest) { return stream_in(stream).begin_step(rest, &from); };
-  return arenite::c::hand_over(arenite::c::take(samples, step), from, begun, why);
+  return arenite::c::give(arenite::c::take(samples, step), from, begun, why);
 }
 
 arenite_status arenite_sound_stream_begin_finish(arenite_sound_stream* stream, bool* begun,
                                                  arenite_diagnostic* why) {
   Diagnostic from;
-  return arenite::c::hand_over(stream_in(stream).begin_finish(&from), from, begun, why);
+  return arenite::c::give(stream_in(stream).begin_finish(&from), from, begun, why);
 }
 
 arenite_status arenite_sound_stream_features(arenite_sound_stream* stream,

@@ -12,7 +12,6 @@
 namespace arenite::text {
 namespace {
 
-constexpr uint32_t kLowLine = 0x2581;  // SentencePiece's space
 constexpr uint32_t kNowhere = UINT32_MAX;
 
 class Paths {

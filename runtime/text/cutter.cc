@@ -7,8 +7,7 @@
 namespace arenite::text {
 namespace {
 
-constexpr uint32_t kLowLine = 0x2581;  // SentencePiece's space
-constexpr uint32_t kLongS = 0x17F;     // its capital is S, so "any case" includes it
+constexpr uint32_t kLongS = 0x17F;  // its capital is S, so "any case" includes it
 
 // The letter, lower case; or 0.
 uint32_t lower(uint32_t code_point, bool any_case) {

@@ -12,6 +12,8 @@
 
 namespace arenite::text {
 
+inline constexpr uint32_t kLowLine = 0x2581;  // SentencePiece's space
+
 // Reads as if the space were there; the text itself is never copied.
 class Part {
  public:

@@ -18,7 +18,6 @@
 namespace arenite::text {
 namespace {
 
-constexpr uint32_t kLowLine = 0x2581;  // SentencePiece's space
 constexpr size_t kByteValues = 256;
 
 // Compares a piece with bytes, as their unsigned values: negative, zero or positive.

@@ -61,9 +61,8 @@ endfunction()
 # or a checkpoint or its folder, which is converted to NAME.arn first, and again when a file of it
 # changes. Files that the arguments name are looked for in the current source folder, as FILE is.
 # NAME is the stem of FILE unless given, and what names in the header begin with; the report of the
-# conversion is in NAME.txt. With
-# OBJECT the bytes are not in the header but in an object file for that machine (`arenite embed
-# --abi`).
+# conversion is in NAME.txt. With OBJECT the bytes are not in the header but in an object file for
+# that machine (`arenite embed --abi`).
 function(arenite_embed_model target file)
   cmake_parse_arguments(PARSE_ARGV 2 arg "" "NAME;OBJECT" "CONVERT;EMBED")
   arenite_find_program(program)
@@ -92,7 +91,7 @@ function(arenite_embed_model target file)
     add_custom_command(
       OUTPUT "${model}"
       COMMAND ${program} convert "${file}" -o "${model}" ${arg_CONVERT}
-        >"${CMAKE_CURRENT_BINARY_DIR}/${name}.txt"
+        > "${CMAKE_CURRENT_BINARY_DIR}/${name}.txt"
       DEPENDS "${file}" ${files} ${program}
       WORKING_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}"
       COMMENT "Converting ${name}"

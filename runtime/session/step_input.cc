@@ -357,7 +357,7 @@ class InputCheck {
 };
 
 // Which function is called, and whether its inputs go together.
-Status check_function(const SessionState& state, const Call& call, Diagnostic* why) {
+Status check_inputs_of(const SessionState& state, const Call& call, Diagnostic* why) {
   constexpr Status kInvalid = Status::kInvalidArgument;
   const format::ModelReader& model = state.reader;
   const size_t count = call.inputs.size();
@@ -398,7 +398,7 @@ Status check_function(const SessionState& state, const Call& call, Diagnostic* w
 // REQUIRES: there is such a function and, where the build has one alone, one input.
 Status check_call(const SessionState& state, const Call& call, Diagnostic* why) {
   if constexpr (!kFunctionsLinked) return InputCheck(state, call, 0, 0, why).run();
-  Status status = check_function(state, call, why);
+  Status status = check_inputs_of(state, call, why);
   uint32_t place = 0;
   for (uint32_t i = 0; i < state.reader.inputs() && status == Status::kOk; ++i) {
     if (!state.reader.takes(call.function, i)) continue;

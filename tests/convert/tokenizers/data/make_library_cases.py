@@ -25,8 +25,8 @@ SYLLABLES = ["ka", "to", "mi", "ren", "sol", "ta", "ing", "er", "ü", "né", "л
 SPACES = [" ", " ", " ", "  ", "   ", "\t", "\n", "\r\n", "\u00a0", "\u3000", "\u2581", "\u200b"]
 ODD = ["\u0301", "\u0308", "\u0323", "e\u0301", "A\u030a", "①", "①\u0301", "ﬃ", "™", "½", "…", "㌀",
        "\ufdfa", "\U0001f600", "❤\ufe0f", "\U0001f1eb\U0001f1f7", "\U0001f468\u200d\U0001f469",
-       "©\u200d", "\u0600a\u0301", "\u00ad", "\u0007", "\x1c", "\u2028", "\ufeff", "\ufffd", "क्षि", "ก็",
-       "\u1100\u1161\u11a8", "각", "ｱｶﾞ", "Ａ", "\U0001d400", "Ω", "\u212b", "<unk>", "<s>",
+       "©\u200d", "\u0600a\u0301", "\u00ad", "\u0007", "\x1c", "\u2028", "\ufeff", "\ufffd",
+       "क्षि", "ก็", "\u1100\u1161\u11a8", "각", "ｱｶﾞ", "Ａ", "\U0001d400", "Ω", "\u212b", "<unk>", "<s>",
        "<mask>", " <mask> ", "</s>", "<0x41>", "</w>", "\u0345", "Ⱥ", "ǅ", "Σ", "ς"]
 
 
@@ -190,7 +190,8 @@ def tokenizers(corpus):
 def main():
     corpus = [" ".join(word() for _ in range(9)) for _ in range(400)]
     count = int(os.environ.get("TEXTS", "45"))
-    texts = ["", " ", "a", " a", "a ", "  a  b", "\n", "\u2581", "a\u2581b", "<mask>", " x <mask> y"]
+    texts = ["", " ", "a", " a", "a ", "  a  b", "\n", "\u2581", "a\u2581b", "<mask>",
+             " x <mask> y"]
     texts += [text() for _ in range(count)] + ["to" * 40]
     # U+0000 cannot be in a map, and ends a text of a command line.
     found = list(tokenizers(corpus))

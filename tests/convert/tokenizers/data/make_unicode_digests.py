@@ -11,6 +11,8 @@ where the library is installed; the file in the repository is from version 0.23.
             have characters, and the usual one for all.
   patterns  Split by the expressions of GPT-2, Llama 3 and Qwen 2 on "a?b1?2 ?x?\\n": the bytes of
             each piece.
+  changes   Lowercase; StripAccents; NFD and NFKD, both with StripAccents, but for the syllables of
+            Hangul, which count as they are.
 """
 
 import json
@@ -19,7 +21,7 @@ from pathlib import Path
 
 import tokenizers
 from tokenizers import Regex
-from tokenizers.normalizers import BertNormalizer
+from tokenizers.normalizers import NFD, NFKD, BertNormalizer, Lowercase, Sequence, StripAccents
 from tokenizers.pre_tokenizers import BertPreTokenizer, Split
 
 EXPRESSIONS = {
@@ -66,6 +68,22 @@ def pattern_cutter(expression):
     return cut
 
 
+CHANGES = {
+    "lowercase": Lowercase(),
+    "strip": StripAccents(),
+    "nfd": Sequence([NFD(), StripAccents()]),
+    "nfkd": Sequence([NFKD(), StripAccents()]),
+}
+
+
+def changer(name):
+    def change(character):
+        is_syllable = 0xAC00 <= ord(character) <= 0xD7A3
+        return character if is_syllable else CHANGES[name].normalize_str(character)
+
+    return change
+
+
 def main():
     words = {}
     for flags in product((True, False), repeat=len(RULES)):
@@ -77,7 +95,14 @@ def main():
         name: {str(plane): digest_of_plane(plane, pattern_cutter(expression)) for plane in PLANES}
         for name, expression in EXPRESSIONS.items()
     }
-    found = {"library": tokenizers.__version__, "words": words, "patterns": patterns}
+    changes = {
+        name: {
+            str(plane): digest_of_plane(plane, changer(name)) for plane in PLANES_WITH_CHARACTERS
+        }
+        for name in CHANGES
+    }
+    found = {"library": tokenizers.__version__, "words": words, "patterns": patterns,
+             "changes": changes}
     path = Path(__file__).with_name("unicode_digests.json")
     path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 

@@ -580,7 +580,7 @@ void add_targets(const Converted& f, const ReportFacts& facts, size_t width, Jso
   json["images"] = f.reader.reads_images();
   if (f.reader.packed_count() == 1) {
     json["serves"] = json["targets"][0]["cpus"];
-    json["serves_all"] = f.reader.packed(0).target == Target::kPortable;
+    json["serves_all"] = f.reader.file_targets() == bit(Target::kPortable);
   }
   if (f.reader.inputs() > 1) {
     json["positions_of_inputs"] =

@@ -171,7 +171,10 @@ struct ResultArray {
     if (outputs == convert::authors_outputs(model.file())) {
       const auto own = convert::authors_shape(model, axes, rows * width);
       if (!own.empty() && axes.tokens_first && !is_row) joint_width = rows * width / own[0];
-      if (!own.empty()) return void(shape = own);
+      if (!own.empty()) {
+        shape = own;
+        return;
+      }
     }
     shape = axes.shape(rows);
     const bool drops_tokens = is_row && (flags & convert::kKeepsTokenAxis) == 0;

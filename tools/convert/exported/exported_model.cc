@@ -41,19 +41,6 @@ std::vector<Kind*> nodes_of(Graph& graph) {
   return found;
 }
 
-// The fewest tokens of an input of which each convolution sees a whole window.
-int64_t tokens_of_a_window(const Graph& graph, size_t input) {
-  const auto has_window = [&](ValueId value, uint32_t tokens) {
-    return !graph.is_on(AxisKind::kWindows, value) || graph.rows(graph.axis(value), tokens) != 0;
-  };
-  uint32_t tokens = 1;
-  for (const ValueId value : graph.order()) {
-    if ((graph.inputs_of(graph.axis(value)) & 1u << input) == 0) continue;
-    while (tokens < uint32_t{kWindowRowsMax} && !has_window(value, tokens)) ++tokens;
-  }
-  return tokens;
-}
-
 constexpr int64_t kElementsMax = int64_t{1} << 24;   // that a second length may take
 constexpr int64_t kShortestMax = 16;                 // tokens that a model may need at least
 constexpr int64_t kPositionsMin = 128;               // of a model whose end nobody says
@@ -764,61 +751,6 @@ uint64_t reading_steps(const ExportedProgram& program) {
   const OpBudget once = interpreting_budget(program, elements);
   return kReadingSteps + kReadingRounds * (once.multiplications - kFoldedMultiplicationsMax +
                                            once.elements - kFoldedElementsMax);
-}
-
-// What a program may mean.
-struct Reading {
-  std::shared_ptr<const ExportedProgram> program;
-  InputMeaning meaning;
-  std::string words{};     // for the account, or none
-  bool is_turned = false;  // tokens come before sequences
-};
-
-// The likeliest first: what dimension 0 of inputs has any number of are sequences.
-std::vector<Reading> readings_of(const std::shared_ptr<const ExportedProgram>& program) {
-  std::vector<Reading> readings;
-  const auto add = [&](std::shared_ptr<const ExportedProgram> read, const std::string& words,
-                       bool is_turned, int64_t other_sequences) {
-    if (read == nullptr) return;
-    for (InputMeaning& meaning : possible_meanings(*read)) {
-      meaning.other_sequences = other_sequences;
-      readings.push_back({read, std::move(meaning), words, is_turned});
-    }
-  };
-  for (const auto& [read, other] : {with_sequences(*program, 0), FewSequences{program}}) {
-    if (read == nullptr) continue;
-    add(read, "", false, other);
-    for (const bool takes_ids : {false, true}) {
-      const InputsSideBySide beside = inputs_side_by_side(*read, takes_ids);
-      add(beside.program, beside.words, false, other);
-    }
-    if (other == 0) add(sequences_first(*read), "", true, 0);  // else they come first
-  }
-  const FewSequences second = with_sequences(*program, 1);
-  add(second.program, "", true, second.other);
-  return readings;
-}
-
-// Names the inputs of `program` that `asked` has not. Tools count those of the author's that are no
-// masks, lengths, positions or types.
-void note_unread(ExportedModel& model, const ExportedProgram& program, const ExportedProgram& asked,
-                 const std::vector<SideInput>& sides) {
-  const auto is_input = [](const auto& inputs, uint32_t value) {
-    return std::ranges::any_of(inputs, [&](const auto* one) { return one->value == value; });
-  };
-  uint32_t place = 0;
-  for (const ExportedInput* input : program.user_inputs()) {
-    const bool is_read = is_input(asked.user_inputs(), input->value);
-    if (!is_read) {
-      model.account.given.push_back(
-          fmt::format("input {} is read by nothing, and is not asked for", quote(input->name)));
-      if (place < 32) model.unread_inputs |= 1u << place;
-    }
-    const bool is_side = is_read && std::ranges::any_of(sides, [&](const SideInput& side) {
-                           return side.input->value == input->value;
-                         });
-    if (!is_side) ++place;
-  }
 }
 
 }  // namespace

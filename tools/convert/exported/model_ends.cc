@@ -186,4 +186,36 @@ void require_inputs(Graph& graph, const TraceShape& trace_shape, const std::stri
   }
 }
 
+void note_unread(ExportedModel& model, const ExportedProgram& program, const ExportedProgram& asked,
+                 const std::vector<SideInput>& sides) {
+  const auto is_input = [](const auto& inputs, uint32_t value) {
+    return std::ranges::any_of(inputs, [&](const auto* one) { return one->value == value; });
+  };
+  uint32_t place = 0;
+  for (const ExportedInput* input : program.user_inputs()) {
+    const bool is_read = is_input(asked.user_inputs(), input->value);
+    if (!is_read) {
+      model.account.given.push_back(
+          fmt::format("input {} is read by nothing, and is not asked for", quote(input->name)));
+      if (place < 32) model.unread_inputs |= 1u << place;
+    }
+    const bool is_side = is_read && std::ranges::any_of(sides, [&](const SideInput& side) {
+                           return side.input->value == input->value;
+                         });
+    if (!is_side) ++place;
+  }
+}
+
+int64_t tokens_of_a_window(const Graph& graph, size_t input) {
+  const auto has_window = [&](ValueId value, uint32_t tokens) {
+    return !graph.is_on(AxisKind::kWindows, value) || graph.rows(graph.axis(value), tokens) != 0;
+  };
+  uint32_t tokens = 1;
+  for (const ValueId value : graph.order()) {
+    if ((graph.inputs_of(graph.axis(value)) & 1u << input) == 0) continue;
+    while (tokens < uint32_t{kWindowRowsMax} && !has_window(value, tokens)) ++tokens;
+  }
+  return tokens;
+}
+
 }  // namespace arenite::convert

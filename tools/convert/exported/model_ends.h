@@ -26,4 +26,12 @@ void require_one_order(const TraceShape& trace_shape, const std::string& where);
 // InputError, which begins with `where`.
 void require_inputs(Graph& graph, const TraceShape& trace_shape, const std::string& where);
 
+// Names the inputs of `program` that `asked` has not. Tools count those of the author's that are no
+// masks, lengths, positions or types.
+void note_unread(ExportedModel& model, const ExportedProgram& program, const ExportedProgram& asked,
+                 const std::vector<SideInput>& sides);
+
+// The fewest tokens of an input of which each convolution sees a whole window.
+int64_t tokens_of_a_window(const Graph& graph, size_t input);
+
 }  // namespace arenite::convert

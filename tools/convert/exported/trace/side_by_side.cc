@@ -498,4 +498,28 @@ InputsSideBySide inputs_side_by_side(const ExportedProgram& program, bool takes_
   return joined_inputs(program, takes_ids, true);
 }
 
+std::vector<Reading> readings_of(const std::shared_ptr<const ExportedProgram>& program) {
+  std::vector<Reading> readings;
+  const auto add = [&](std::shared_ptr<const ExportedProgram> read, const std::string& words,
+                       bool is_turned, int64_t other_sequences) {
+    if (read == nullptr) return;
+    for (InputMeaning& meaning : possible_meanings(*read)) {
+      meaning.other_sequences = other_sequences;
+      readings.push_back({read, std::move(meaning), words, is_turned});
+    }
+  };
+  for (const auto& [read, other] : {with_sequences(*program, 0), FewSequences{program}}) {
+    if (read == nullptr) continue;
+    add(read, "", false, other);
+    for (const bool takes_ids : {false, true}) {
+      const InputsSideBySide beside = inputs_side_by_side(*read, takes_ids);
+      add(beside.program, beside.words, false, other);
+    }
+    if (other == 0) add(sequences_first(*read), "", true, 0);  // else they come first
+  }
+  const FewSequences second = with_sequences(*program, 1);
+  add(second.program, "", true, second.other);
+  return readings;
+}
+
 }  // namespace arenite::convert

@@ -259,6 +259,16 @@ FewSequences with_sequences(const ExportedProgram& program, size_t dim);
 std::shared_ptr<const ExportedProgram> sequences_first(const ExportedProgram& program,
                                                        std::optional<Extent> known = {});
 
+// What a program may mean.
+struct Reading {
+  std::shared_ptr<const ExportedProgram> program;
+  InputMeaning meaning;
+  std::string words{};     // for the account, or none
+  bool is_turned = false;  // tokens come before sequences
+};
+// The likeliest first: what dimension 0 of inputs has any number of are sequences.
+std::vector<Reading> readings_of(const std::shared_ptr<const ExportedProgram>& program);
+
 // ---- parts of a program ----
 
 // The program without ops that this value does not need, such as a second output's.

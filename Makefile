@@ -6,8 +6,8 @@
 #   make bench-cortex-m CMSIS_NN=DIR   counts layers of CMSIS-NN, too, a checkout of which is in DIR
 
 .DEFAULT_GOAL := build
-.PHONY: build demo test test-x86-64-levels test-faults test-bits test-tsan test-tsan-cli \
-  test-arm64 test-armv7 test-riscv64 test-riscv64-vector with-clang-19 test-riscv32 \
+.PHONY: build demo test test-x86-64-levels test-kernel-sets test-faults test-bits test-tsan \
+  test-tsan-cli test-arm64 test-armv7 test-riscv64 test-riscv64-vector with-clang-19 test-riscv32 \
   test-riscv32-soft test-cortex-m7 test-cortex-m4f test-no-fpu demo-cortex-m7 demo-wake first-hour \
   reproducible bounds fuzz fuzz-all damage coverage mutation bench bench-cortex-m size check tidy \
   sanitize clean help
@@ -101,9 +101,10 @@ define run_tests
 endef
 
 # QEMU has no AVX-512, so those kernels run on a CPU that has it or not at all.
-test-x86-64-levels: ## Run kernels, loading and dispatch on emulated CPUs with SSE4.2 and with AVX2
+test-x86-64-levels: ## Run kernels, dispatch and models on emulated CPUs up to SSE4.2 and AVX2
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_X86_64_LEVELS)
-	$(call build,default,-DARENITE_TEST_X86_64_LEVELS=ON,core_tests kernels_tests session_tests)
+	$(call build,default,-DARENITE_TEST_X86_64_LEVELS=ON,core_tests kernels_tests session_tests \
+	  forced_kernels_tests)
 	@ctest --preset default -L '^x86_64_levels$$' -j $(JOBS)
 
 test-arm64: build ## Cross-build for 64-bit ARM and run the tests under QEMU

@@ -426,6 +426,12 @@ FewSequences with_sequences(const ExportedProgram& program, size_t dim) {
   for (ExportedValue& each : fixed.values) {
     for (Extent& extent : each.sizes) extent = with_symbols(extent, symbols, value);
   }
+  // What is asked of sequences alone says nothing of tokens.
+  std::erase_if(fixed.guards, [&](const SizeGuard& guard) {
+    return !guard.sizes.empty() && std::ranges::all_of(guard.sizes, [&](const Extent& size) {
+      return !size.is_fixed() && with_symbols(size, symbols, value).is_fixed();
+    });
+  });
   std::optional<Extent> sequences;
   int64_t other = 0;
   const std::vector<const ExportedInput*> inputs = program.user_inputs();

@@ -90,6 +90,12 @@ inline constexpr auto kTargetColumn = [] {
   return column;
 }();
 
+// The kernels whose tiles a target's files have, "avx2" for x86-64-v3, whatever runs them on a CPU
+// (kernel_set_name). REQUIRES: a known target.
+inline const char* packed_for(Target target) {
+  return kTargetColumn<&TargetRow::kernel_set>[static_cast<size_t>(target)];
+}
+
 constexpr bool targets_are_in_order() {
   for (uint32_t i = 0; i < kTargets; ++i) {
     if (kTargetRows[i].target != static_cast<Target>(i)) return false;

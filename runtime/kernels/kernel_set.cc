@@ -91,7 +91,9 @@ uint32_t cpu_targets() {
 
 const char* kernel_set_name(Target target) {
   const uint32_t index = static_cast<uint32_t>(target);
-  return index < kTargets ? kKernelSetNames[index] : "unknown";
+  if (index >= kTargets) return "unknown";
+  const KernelSet* const kernels = kernel_set(target);
+  return kernels != nullptr ? kernels->name : kKernelSetNames[index];
 }
 
 }  // namespace arenite

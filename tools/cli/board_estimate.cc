@@ -325,7 +325,7 @@ std::string energy_class(double millijoules) {
 
 double call_instructions(const ModelReader& model, uint32_t packed_index, uint32_t function,
                          const Feed& feed, TensorType kv_type, const char* core) {
-  Work work(core, kernel_set_name(static_cast<Target>(model.packed(packed_index).target)));
+  Work work(core, packed_for(static_cast<Target>(model.packed(packed_index).target)));
   work.add_instructions(kCallInstructions);
   for (uint32_t i = 0; i < model.inputs(); ++i) {
     if (!model.takes(function, i) || model.vocab_size(i) != 0) continue;

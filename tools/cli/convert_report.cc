@@ -20,6 +20,7 @@
 #include "convert/sound/sound_parameters.h"
 #include "convert/tokenizers/tokenizer_source.h"
 #include "convert/tokenizers/tokenizer_spec.h"
+#include "core/targets.h"
 #include "format/reader.h"
 
 namespace arenite::tool {
@@ -528,7 +529,7 @@ std::string kernels_of(const ReportFacts& facts, const TargetFacts& target) {
     tiles.push_back(
         fmt::format("{} {}", name(use.type), tile_name(target.packed.packing(use.type))));
   }
-  return fmt::format("{}: {}", kernel_set_name(target.target), fmt::join(tiles, ", "));
+  return fmt::format("{}: {}", packed_for(target.target), fmt::join(tiles, ", "));
 }
 
 // Instructions a multiply-add of products with 384 x 384 weights, of one row and of eight, on a

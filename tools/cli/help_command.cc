@@ -9,6 +9,7 @@
 #include "convert/families/state_dicts.h"
 #include "convert/modules/attention_modules.h"
 #include "convert/sound/sound_parameters.h"
+#include "core/targets.h"
 
 namespace arenite::tool {
 namespace {
@@ -104,7 +105,7 @@ std::string targets() {
   TextTable table({"target", "kernels", "serves"});
   for (uint32_t i = 0; i < kTargets; ++i) {
     const Target target = static_cast<Target>(i);
-    table.add_row({name(target), kernel_set_name(target), cpus_of(target)});
+    table.add_row({name(target), packed_for(target), cpus_of(target)});
   }
   return "A model file holds its weights packed for one target or several, and the runtime takes "
          "the best that the CPU has. For a microcontroller (Cortex-M, RISC-V) it is 'portable'; "

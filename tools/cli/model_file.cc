@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "convert/files/error.h"
+#include "core/targets.h"
 #include "format/file_layout.h"
 #include "format/verify.h"
 
@@ -109,8 +110,11 @@ Target target_named(const std::string& kernels) {
   std::string known;
   for (uint32_t i = 0; i < kTargets; ++i) {
     const Target target = static_cast<Target>(i);
-    if (kernels == kernel_set_name(target) || kernels == name(target)) return target;
-    known += fmt::format("{}{}", i == 0 ? "" : ", ", kernel_set_name(target));
+    const char* const packed = packed_for(target);
+    if (kernels == packed || kernels == kernel_set_name(target) || kernels == name(target)) {
+      return target;
+    }
+    known += fmt::format("{}{}", i == 0 ? "" : ", ", packed);
   }
   throw convert::InputError("unknown kernel set {}: expected one of {}", convert::quote(kernels),
                             known);

@@ -49,7 +49,7 @@ void add_places(ReportFacts& facts) {
 std::string kernel_name(const TargetFacts& target, const format::TensorShape& shape) {
   if (shape.layout == format::Layout::kPlain) return "plain rows";
   const Packing packing = target.packed.packing(shape.type);
-  return fmt::format("{} {} {}", kernel_set_name(target.target), kernel_family(shape.type),
+  return fmt::format("{} {} {}", packed_for(target.target), kernel_family(shape.type),
                      tile_name(packing));
 }
 

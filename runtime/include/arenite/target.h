@@ -33,8 +33,9 @@ constexpr uint32_t bit(Target target) { return 1u << static_cast<uint32_t>(targe
 // Bit set of the targets whose kernels are compiled in and run on this CPU.
 uint32_t cpu_targets();
 
-// The name of the kernel set that runs a target: "scalar", "sse41", "avx2", "avx512", "neon",
-// "neon32", "avx512vnni", "neondot", "neoni8mm", "dsp", "mve", "rvv128", "rvv256". A static string.
+// The name of the kernel set that runs a target on this CPU, or would on one that can: "scalar",
+// "sse41", "avx2" or, with AVX-VNNI, "avxvnni", "avx512", "neon", "neon32", "avx512vnni",
+// "neondot", "neoni8mm", "dsp", "mve", "rvv128", "rvv256". A static string.
 const char* kernel_set_name(Target target);
 
 }  // namespace arenite

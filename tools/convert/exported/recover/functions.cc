@@ -157,7 +157,7 @@ const Call* op_among(const Function& function, std::initializer_list<std::string
 
 const Call* unseen_comparison(const Function& function, OpBudget& budget) {
   if (const Call* equals = op_among(function, {"eq", "ne"})) return equals;
-  const Call* const compares = op_among(function, {"lt", "le", "gt", "ge"});
+  const Call* const compares = op_among(function, {"lt", "le", "gt", "ge", "isnan"});
   const Shape& base = function.base->shape;
   if (compares == nullptr || base.empty() || elements_of(base) > kProbedMax) return nullptr;
   const std::vector<double> y = samples_of(function, budget).y;

@@ -450,6 +450,7 @@ namespace {
 // What is added to all scores, and what each id adds to those of its key beside.
 struct AddedByIds {
   std::vector<double> common, of_keys;
+  bool hides_by_numbers = false;  // and not by -infinity
 };
 
 AddedByIds added_by_ids(Tracer& tracer, const Scores& scores, const Function& function,
@@ -462,12 +463,15 @@ AddedByIds added_by_ids(Tracer& tracer, const Scores& scores, const Function& fu
                     ids->elements() == builder.sizes.rows() &&
                     ids->shape.back() == scores.shape.back();
   refuse_op_if(!fits, kReadsIds);
+  bool hides_by_numbers = false;
   const auto added_for = [&](const Array& given) {
     std::vector<double> numbers =
         stretched_reals(evaluate(function, given, tracer.op_budget()), scores.shape);
     for (double& number : numbers) {
       number = added(number);
-      if (!(number > kHiddenScoreMax)) number = -std::numeric_limits<double>::infinity();
+      if (number > kHiddenScoreMax) continue;
+      hides_by_numbers = hides_by_numbers || std::isfinite(number);
+      number = -std::numeric_limits<double>::infinity();
     }
     return numbers;
   };
@@ -514,7 +518,7 @@ AddedByIds added_by_ids(Tracer& tracer, const Scores& scores, const Function& fu
       refuse_op_if(numbers[i] != common[i] + of_keys[static_cast<size_t>(id)], kReadsIds);
     }
   }
-  return {std::move(common), std::move(of_keys)};
+  return {std::move(common), std::move(of_keys), hides_by_numbers};
 }
 
 }  // namespace
@@ -525,7 +529,7 @@ ScoresRef masked_by_ids(Tracer& tracer, const Scores& scores, const Function& fu
   const ElementSumRef& ids = function.base;
   const OnStream on(builder, *ids);
   const auto keys = static_cast<size_t>(scores.shape.back());
-  auto [common, of_keys] = added_by_ids(tracer, scores, function, added);
+  auto [common, of_keys, hides_by_numbers] = added_by_ids(tracer, scores, function, added);
   ScoresRef masked = std::make_shared<const Scores>(scores);
   if (std::ranges::any_of(common, [](double number) { return number != 0.0; })) {
     masked = with_added(*masked, Array::real(scores.shape, Array::Reals(common)), 0);
@@ -553,6 +557,8 @@ ScoresRef masked_by_ids(Tracer& tracer, const Scores& scores, const Function& fu
                                     [](double number) { return std::isinf(number); });
   auto marked = std::make_shared<Scores>(*masked);
   marked->may_see_nothing = keys > 1 && static_cast<size_t>(hidden) + 1 == keys;
+  // No softmax is safe then: it gives the mean of all values.
+  if (marked->may_see_nothing && hides_by_numbers) builder.may_see_nothing = true;
   return marked;
 }
 

@@ -84,8 +84,12 @@ TEST_F(HfFolder, RefusesAFolderWithoutItsFiles) {
 
 TEST_F(HfFolder, AModelOfTheHubIsToBeDownloaded) {
   for (const char* id : {"nobody-here/tiny-llama_1.1B", "tiny-llama-2"}) {
-    EXPECT_TRUE(refuses([&] { decoder_at(id); },
-                        {"No such file", id, std::string("hf download ") + id + " --local-dir "}));
+    EXPECT_TRUE(
+        refuses([&] { decoder_at(id); },
+                {"No such file", id,
+                 (std::string_view(id).find('/') == std::string_view::npos ? "hf download OWNER/"
+                                                                           : "hf download ") +
+                     std::string(id) + " --local-dir "}));
   }
   for (const char* file : {"nobody-here/model.pt2", "a/b/c", "./tiny", "/none/x", "../x"}) {
     try {

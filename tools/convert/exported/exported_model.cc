@@ -294,13 +294,13 @@ class ModelReader {
     Lengths least, most;
     for (size_t i = 0; i < claim_.inputs.size(); ++i) {
       const InputLengths& own = claim_.inputs[i];
-      const bool is_dynamic = trace_shape_.of(i).is_dynamic();
-      least.push_back(is_dynamic ? own.least : own.traced);
-      most.push_back(is_dynamic ? own.longest : own.traced);
+      const bool varies = trace_shape_.of(i).is_dynamic();
+      least.push_back(varies ? own.least : own.traced);
+      most.push_back(varies ? own.longest : own.traced);
     }
     const std::string guard = guard_of_several(*program_, trace_shape_, least, most);
-    if (!guard.empty())
-      claim_.why_exact = "its guard " + quote(guard) + " is about several lengths";
+    if (guard.empty()) return;
+    claim_.why_exact = "its guard " + quote(guard) + " is about several lengths";
   }
 
   void take_allowed(size_t i) {
@@ -741,17 +741,6 @@ class ModelReader {
   bool is_of_joined_rows_ = false;  // masks, terms or angles that are no rule
   LengthClaim claim_;
 };
-
-// Following, comparing and weighing it take a few times what interpreting it does.
-uint64_t reading_steps(const ExportedProgram& program) {
-  uint64_t elements = 0;
-  for (const ExportedInput* input : program.user_inputs()) {
-    elements += elements_of(program.values[input->value].shape());
-  }
-  const OpBudget once = interpreting_budget(program, elements);
-  return kReadingSteps + kReadingRounds * (once.multiplications - kFoldedMultiplicationsMax +
-                                           once.elements - kFoldedElementsMax);
-}
 
 }  // namespace
 

@@ -121,7 +121,7 @@ class Roles {
   }
 
   // The nodes whose columns are in `value`, as they are or one by one in another order and size,
-  // or, as the probabilities that logits become, behind a function.
+  // or, as the probabilities that logits become, after a function.
   std::set<ValueId> sources(ValueId value, bool has_functions = false) const {
     std::set<ValueId> found, seen;
     std::vector<ValueId> next = {value};

@@ -379,4 +379,14 @@ OpBudget interpreting_budget(const ExportedProgram& program, uint64_t input_elem
   return budget;
 }
 
+uint64_t reading_steps(const ExportedProgram& program) {
+  uint64_t elements = 0;
+  for (const ExportedInput* input : program.user_inputs()) {
+    elements += elements_of(program.values[input->value].shape());
+  }
+  const OpBudget once = interpreting_budget(program, elements);
+  return kReadingSteps + kReadingRounds * (once.multiplications - kFoldedMultiplicationsMax +
+                                           once.elements - kFoldedElementsMax);
+}
+
 }  // namespace arenite::convert

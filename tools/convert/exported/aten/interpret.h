@@ -74,4 +74,8 @@ std::vector<Array> interpret(const ExportedProgram& program, std::span<const Arr
 // plenty to spare.
 OpBudget interpreting_budget(const ExportedProgram& program, uint64_t input_elements);
 
+// The steps that reading a program may take: following, comparing and weighing it take a few times
+// what interpreting it does.
+uint64_t reading_steps(const ExportedProgram& program);
+
 }  // namespace arenite::convert

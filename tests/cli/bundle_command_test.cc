@@ -326,7 +326,7 @@ TEST_F(Bundle, KeepsWhatSomebodyAddedOrChanged) {
     EXPECT_EQ(read_bytes(path("b/" + name)), read_bytes(path("new/" + name))) << name;
   }
   const ProgramResult again = bundle({model, "--json"});
-  EXPECT_EQ(nlohmann::json::parse(again.out)["kept"], nlohmann::json({"main.c"}));
+  EXPECT_EQ(nlohmann::json::parse(again.output)["kept"], nlohmann::json({"main.c"}));
 }
 
 TEST_F(Bundle, RefusesModelsOfOneName) {

@@ -407,14 +407,16 @@ void append_heads(const KernelSet& kernels, const Attention& op, const CacheLayo
 
 // Writes what ends the values of each sequence: not with its rows, of which several threads append
 // parts, and also where no rows are new, since others may have been taken back.
-void end_heads(const Attention& op, const CacheLayout& layout, uint32_t begin, uint32_t end) {
+void end_heads(const Attention& op, const CacheLayout& layout, const ParallelFor& parallel,
+               uint32_t begin, uint32_t end) {
   if (!layout.is_int8() || layout.for_integers()) return;
-  for (uint32_t s = 0; s < op.keys.size(); ++s) {
-    const uint32_t held = op.keys[s].positions + op.keys[s].rows;
-    if (held == 0) continue;
-    KvCache cache = cache_of(op, layout, s);
-    for (uint32_t head = begin; head < end; ++head) cache.end_int8_values(head, held);
-  }
+  auto work = [&](uint32_t task_index, uint32_t) {
+    const uint32_t sequence = task_index / (end - begin);
+    const uint32_t held = op.keys[sequence].positions + op.keys[sequence].rows;
+    if (held == 0) return;
+    cache_of(op, layout, sequence).end_int8_values(begin + task_index % (end - begin), held);
+  };
+  for_each_task(parallel, static_cast<uint32_t>(op.keys.size()) * (end - begin), 0, work);
 }
 
 // The blocks of one key/value head's queries, of all sequences. A sequence that got one token has
@@ -500,7 +502,7 @@ void attention(const KernelSet& kernels, const Attention& op, const ParallelFor&
     if (!linked(Need::kStore) || op.value.data != nullptr) {
       append_heads(kernels, op, layout, parallel, first, first + at_once);
     }
-    end_heads(op, layout, first, first + at_once);
+    end_heads(op, layout, parallel, first, first + at_once);
     if (linked(Need::kStore) && op.output.data == nullptr) continue;
     auto work = [&](uint32_t task_index, uint32_t thread_index) {
       blocks.compute(first + task_index / blocks.count(), task_index % blocks.count(),

@@ -14,6 +14,11 @@ namespace arenite::text {
 
 inline constexpr uint32_t kLowLine = 0x2581;  // SentencePiece's space
 
+// Hangul syllables become their letters by arithmetic: the Unicode Standard, 3.12.
+inline constexpr uint32_t kSyllables = 0xAC00, kSyllableCount = 11172;
+inline constexpr uint32_t kInitials = 0x1100, kVowels = 0x1161, kFinals = 0x11A7;
+inline constexpr uint32_t kVowelCount = 21, kFinalCount = 28;
+
 // Reads as if the space were there; the text itself is never copied.
 class Part {
  public:

@@ -2,6 +2,7 @@
 // Each step reads a text from the end of the span and writes another to its front, which then moves
 // to the end. A step may so write over what it has read.
 #include "text/normalizer.h"
+#include "text/cutter.h"
 
 #include <cstring>
 
@@ -14,11 +15,6 @@ namespace {
 using format::GraphemeClass;
 using format::TextStep;
 using format::TokenizerView;
-
-// Hangul syllables become their letters by arithmetic: the Unicode Standard, 3.12.
-constexpr uint32_t kSyllables = 0xAC00, kSyllableCount = 11172;
-constexpr uint32_t kInitials = 0x1100, kVowels = 0x1161, kFinals = 0x11A7;
-constexpr uint32_t kVowelCount = 21, kFinalCount = 28;
 
 // A grapheme of more bytes is mapped character by character.
 constexpr size_t kMappedBytesMax = 5;

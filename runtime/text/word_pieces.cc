@@ -2,6 +2,7 @@
 // The steps of Hugging Face's BertNormalizer, BertPreTokenizer and WordPiece, one character at a
 // time. Each look-up begins at a character and passes over no more than the longest token's.
 #include "text/word_pieces.h"
+#include "text/cutter.h"
 
 #include <algorithm>
 #include <cassert>
@@ -14,14 +15,6 @@ namespace {
 
 // The Unicode Standard, section 3.12: a syllable is an initial consonant, a vowel and, of all but
 // the first of each 28, a final consonant.
-constexpr uint32_t kSyllables = 0xAC00;
-constexpr uint32_t kSyllablesLast = 0xD7A3;
-constexpr uint32_t kInitials = 0x1100;
-constexpr uint32_t kVowels = 0x1161;
-constexpr uint32_t kVowelCount = 21;
-constexpr uint32_t kFinals = 0x11A7;
-constexpr uint32_t kFinalCount = 28;
-
 Folded decompose_syllable(uint32_t code_point) {
   const uint32_t index = code_point - kSyllables;
   const uint32_t final_index = index % kFinalCount;
@@ -37,8 +30,7 @@ Folded decompose_syllable(uint32_t code_point) {
 Folded fold(const format::TokenizerView& view, uint32_t code_point) {
   Folded folded;
   if (in_ranges(view.dropped, code_point)) return folded;
-  if (view.has(format::kDecomposeHangul) && code_point >= kSyllables &&
-      code_point <= kSyllablesLast) {
+  if (view.has(format::kDecomposeHangul) && code_point - kSyllables < kSyllableCount) {
     return decompose_syllable(code_point);
   }
   folded.code_points[0] = code_point;

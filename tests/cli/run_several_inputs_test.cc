@@ -126,7 +126,7 @@ INSTANTIATE_TEST_SUITE_P(
         BatchModel{"unread", 3, "input 'user' is read by nothing, and is not asked for"}),
     [](const auto& info) { return std::string(info.param.name); });
 
-TEST(RunBatches, OfWhichEachNumberGivesOtherResultsAreRefused) {
+TEST(RunBatchesRefused, OfWhichEachNumberGivesOtherResultsAreRefused) {
   const TempFolder folder;
   EXPECT_TRUE(ends(run_arenite({"convert", (convert_fixture("batches") / "by_batch.pt2").string(),
                                 "-o", (folder.path() / "model.arn").string()}),

@@ -20,6 +20,7 @@
 #include "cli/embed.h"
 #include "cli/inspect_facts.h"
 #include "core/needs.h"
+#include "core/targets.h"
 #include "format/model_needs.h"
 #include "kernels/kernel_set.h"
 
@@ -131,7 +132,7 @@ std::string_view architecture_of(std::string_view path, std::string_view isa) {
 bool takes_isa(uint32_t targets, std::string_view isa) {
   for (uint32_t i = 0; i < kTargets; ++i) {
     if ((targets >> i & 1u) == 0) continue;
-    const std::string_view name = kernel_set_name(static_cast<Target>(i));
+    const std::string_view name = packed_for(static_cast<Target>(i));
     const auto set = std::ranges::find(bundled_sets(), name, &BundledSet::name);
     if (set->isas.find(fmt::format(" {} ", isa)) != set->isas.npos) return true;
   }
@@ -291,8 +292,7 @@ std::string kernel_sets(uint32_t targets) {
     std::string sets;
     for (uint32_t i = 0; i < kTargets; ++i) {
       if ((targets & architecture.targets & bit(static_cast<Target>(i))) == 0) continue;
-      sets +=
-          fmt::format("#define ARENITE_HAVE_{}\n", upper(kernel_set_name(static_cast<Target>(i))));
+      sets += fmt::format("#define ARENITE_HAVE_{}\n", upper(packed_for(static_cast<Target>(i))));
     }
     if (!sets.empty()) text += fmt::format("#if defined({})\n{}#endif\n", architecture.macro, sets);
   }

@@ -133,9 +133,9 @@ TEST(TokenizerRules, LeaveCharactersToPieces) {
 INSTANTIATE_TEST_SUITE_P(
     All, PiecesRules,
     testing::Values(
-        FileRule{"Kind", choose(&TokenizerNumbers::kind, 4), {"tokenizer.kind", "larger than"}},
+        FileRule{"Kind", choose(&TokenizerNumbers::kind, 5), {"tokenizer.kind", "larger than"}},
         FileRule{
-            "Pattern", choose(&TokenizerNumbers::pattern, 6), {"tokenizer.pattern", "larger than"}},
+            "Pattern", choose(&TokenizerNumbers::pattern, 8), {"tokenizer.pattern", "larger than"}},
         FileRule{
             "Prefix", choose(&TokenizerNumbers::prefix, 3), {"tokenizer.prefix", "larger than"}},
         FileRule{

@@ -180,16 +180,14 @@ void add_convert_options(CLI::App& command, ConvertArguments& arguments) {
            "A .pt2, .safetensors, .pt, .pth, .bin or .gguf file, or a model folder: see "
            "'arenite help formats'")
       ->required();
-  add_file(command, "decoder", arguments.decoder,
-           "Of two exported programs the second, which takes what the first one gives");
+  add_file(command, "decoder", arguments.decoder, "The second of two exported programs");
   add_file(command, "-o,--output", arguments.output, "The model file to write")->required();
   add_number(command, "--context", arguments.model.context,
              "Longest sequence, in positions: a model's own, or less", 1, kContextMax);
   add_file(command, "--tokenizer", arguments.tokenizer,
            "Its file, if not beside the checkpoint; or none");
   add_file(command, "--labels", arguments.labels,
-           "Names of the classes, a line each, or the id2label of a config.json, which is read by "
-           "itself where it stands beside the checkpoint");
+           "Names of the classes: a line each, or JSON with id2label");
   command
       .add_option("--sound", arguments.sound, "How features are made of it: 'arenite help sound'")
       ->type_name("WORDS");
@@ -226,8 +224,8 @@ void add_convert_options(CLI::App& command, ConvertArguments& arguments) {
   command
       .add_option(
           "--target", arguments.targets,
-          "CPUs to pack for: native, all, or names of 'arenite help targets'; portable is the one "
-          "for microcontrollers (Cortex-M) and RISC-V")
+          "CPUs to pack for: native, all, or names of 'arenite help targets'; portable is for "
+          "Cortex-M and RISC-V")
       ->type_name(kTargetType)
       ->check(target_names())
       ->capture_default_str();

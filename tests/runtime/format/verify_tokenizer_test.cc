@@ -277,7 +277,7 @@ INSTANTIATE_TEST_SUITE_P(
         FileRule{"StepHangul", put(kSteps, 3, 2), {"tokenizer.steps", "none"}},
         FileRule{"StepFoldOrder", put(kFoldFrom, 1, 'A'), {"tokenizer.fold_from", "order", 1}},
         FileRule{"StepFoldTo",
-                 put(kFoldTo, 2, 5u << format::kFoldCountShift),
+                 put(kFoldTo, 2, 200u << format::kFoldCountShift),
                  {"tokenizer.fold_to", "not there", 2}},
         FileRule{"StepShrinkOfNone", put(kSteps, 10, 0), {"tokenizer.steps", "none", 8}},
         FileRule{"StepShrinkTo", put(kSteps, 11, 0x110000), {"tokenizer.steps", "none", 8}},

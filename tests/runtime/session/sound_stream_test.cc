@@ -265,7 +265,7 @@ TEST(SoundStream, RefusesCalls) {
   EXPECT_TRUE(SoundStream::of(&*many, 8000, kSoundSequencesMax - 1).ok());
   EXPECT_EQ(SoundStream::of(&*many, 8000, kSoundSequencesMax, &why).status(),
             Status::kInvalidArgument);
-  EXPECT_EQ(why.expected, kSoundSequencesMax);
+  EXPECT_EQ(why.expected, kSoundSequencesMax - 1);
 
   const TestModel plain = loaded(convert::compile(stem_graph(kCausalStem), "stem"));
   EXPECT_EQ(sound_info(*plain).rate, 0u);

@@ -296,10 +296,11 @@ SideArrays take_sides(std::vector<std::string>& given, const Model& model,
   std::vector<std::string> rest = std::move(given), files(arrays.size());
   for (size_t i = 0; i < arrays.size(); ++i) {
     const std::string name = arrays[i].name + "=";
-    const auto found =
-        std::ranges::find_if(rest, [&](const auto& text) { return text.starts_with(name); });
+    const auto found = std::ranges::find_if(rest, [&](const std::string& text) {
+      return text.starts_with(name) || (arrays[i].role == "pairs" && text.starts_with("pairs="));
+    });
     if (found == rest.end()) continue;
-    files[i] = found->substr(name.size());
+    files[i] = found->substr(found->find('=') + 1);
     rest.erase(found);
   }
   given.clear();

@@ -224,8 +224,8 @@ void add_convert_options(CLI::App& command, ConvertArguments& arguments) {
   command
       .add_option(
           "--target", arguments.targets,
-          "CPUs to pack for: native, all, or names of 'arenite help targets'; portable is for "
-          "Cortex-M and RISC-V")
+          "CPUs to pack for: native, all, or names of 'arenite help targets'; portable is the one "
+          "for microcontrollers (Cortex-M) and RISC-V")
       ->type_name(kTargetType)
       ->check(target_names())
       ->capture_default_str();

@@ -132,7 +132,10 @@ void print_warning(std::string_view text) {
 
 void write_output(std::string_view text) {
   const std::string shown = convert::visible(text, "\n\t");
-  std::fwrite(shown.data(), 1, shown.size(), stdout);
+  errno = 0;
+  if (std::fwrite(shown.data(), 1, shown.size(), stdout) == shown.size()) return;
+  throw convert::InputError("cannot write to the standard output: {}",
+                            std::strerror(errno != 0 ? errno : EIO));
 }
 
 void write_lines(std::string_view text) {

@@ -2,12 +2,12 @@
 // Each step reads a text from the end of the span and writes another to its front, which then moves
 // to the end. A step may so write over what it has read.
 #include "text/normalizer.h"
-#include "text/cutter.h"
 
 #include <cstring>
 
 #include "core/needs.h"
 #include "core/utf8.h"
+#include "text/cutter.h"
 
 namespace arenite::text {
 namespace {
@@ -66,6 +66,11 @@ class Step {
     return decode_utf8({text_.data() + at, text_.size() - at});
   }
 
+  // Unlike substr, it throws nothing.
+  std::string_view bytes(size_t begin, size_t end) const {
+    return {text_.data() + begin, end - begin};
+  }
+
   // Puts bytes after those that were written. What they stand for has been read, so that they may
   // lie over it.
   bool put(std::string_view bytes) {
@@ -90,9 +95,9 @@ class Step {
 
   // Reads up to `end`, and puts that.
   bool copy(size_t end) {
-    const std::string_view bytes = text_.substr(read_, end - read_);
+    const std::string_view copied = bytes(read_, end);
     read_ = end;
-    return put(bytes);
+    return put(copied);
   }
 
   bool fold(std::span<const uint32_t> step) {
@@ -156,7 +161,7 @@ class Step {
     }
     const size_t begin = (sides & 1) != 0 ? first : 0;
     const size_t end = (sides & 2) != 0 ? (last < begin ? begin : last) : text_.size();
-    text_ = text_.substr(begin, end - begin);
+    text_ = bytes(begin, end);
     return true;
   }
 
@@ -215,9 +220,9 @@ class Step {
       if (begin >= size) return {};
       const char* const texts =
           reinterpret_cast<const char*>(view_.charsmap.data() + 2 + units.size());
-      const void* const nul = std::memchr(texts + begin, 0, size - begin);
-      const char* const text_end = nul != nullptr ? static_cast<const char*>(nul) : texts + size;
-      return {texts + begin, static_cast<size_t>(text_end - (texts + begin))};
+      uint32_t end = begin;
+      while (end < size && texts[end] != 0) ++end;
+      return {texts + begin, end - begin};
     }
     return {};
   }
@@ -226,7 +231,7 @@ class Step {
   // rest of it.
   bool map_grapheme() {
     const size_t end = grapheme_end();
-    const std::string_view grapheme = text_.substr(read_, end - read_);
+    const std::string_view grapheme = bytes(read_, end);
     if (grapheme.size() <= kMappedBytesMax) {
       const std::string_view to = mapped(grapheme);
       if (to.data() != nullptr) {
@@ -236,7 +241,7 @@ class Step {
     }
     while (read_ < end) {
       const size_t next = read_ + code_point(read_).bytes;
-      const std::string_view to = mapped(text_.substr(read_, next - read_));
+      const std::string_view to = mapped(bytes(read_, next));
       if (to.data() == nullptr) {
         if (!copy(next)) return false;
       } else {

@@ -37,18 +37,17 @@ bool StopStrings::begins(std::string_view text, size_t index, std::string_view w
 }
 
 TextParts StopStrings::release(std::string_view text, size_t end, size_t held_end) {
-  TextParts parts;
   const size_t from_held = std::min(end, held_bytes_);
   std::copy_n(held_, from_held, ready_);
-  if (from_held != 0) parts.head = {ready_, from_held};
-  if (end != from_held) parts.tail = {text.data(), end - from_held};
+  const size_t from_text = end - from_held;
   for (size_t i = end; i < held_end; ++i) held_[i - end] = byte(text, i);
   held_bytes_ = held_end - end;
-  return parts;
+  return {{from_held != 0 ? ready_ : "", from_held},
+          {from_text != 0 ? text.data() : "", from_text}};
 }
 
 TextParts StopStrings::next(std::string_view text) {
-  if (stopped_) return {};
+  if (stopped_) return release({}, 0, 0);
   const size_t size = held_bytes_ + text.size();
   // A stop string that is complete comes before the beginning of another that may never be.
   size_t held_begin = size;

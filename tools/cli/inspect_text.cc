@@ -388,8 +388,8 @@ std::string targets(const Json& json) {
                 {"tiles", "{tiles}"},
                 {">bytes", "{bytes}"},
                 {"on this CPU",
-                 "<{?chosen}runs, with kernels {kernel_set}>"
-                 "<{!chosen}{?runs_here}could run, with kernels {kernel_set}>"
+                 "<{?chosen}runs, with kernels {running_kernel_set}>"
+                 "<{!chosen}{?runs_here}could run, with kernels {running_kernel_set}>"
                  "<{!runs_here}cannot run>"}},
                json["targets"]) +
          lines(std::vector<Line>{{"", "{name} serves {cpus}", "targets"}}, json, 1, 0);

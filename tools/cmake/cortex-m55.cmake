@@ -8,6 +8,6 @@ string(APPEND CMAKE_EXE_LINKER_FLAGS_INIT
   " -Wl,--defsym=arenite_vector_memory=0,--defsym=arenite_flash=0x60000000"
   " -Wl,--defsym=arenite_flash_bytes=0x1000000"
   " -Wl,--defsym=arenite_ram=0x21000000")
-set(ARENITE_DEVICE_BOARD mps3-an547)
+set(ARENITE_EMULATED_BOARD mps3-an547)
 set(CMAKE_CROSSCOMPILING_EMULATOR qemu-system-arm -machine mps3-an547 -nographic -monitor none
   -serial none -semihosting-config enable=on,target=native -kernel)

@@ -30,6 +30,6 @@ set(CMAKE_CXX_STANDARD_LIBRARIES_INIT "-lm -lc -lgcc")  # and no -lstdc++
 set(CMAKE_EXE_LINKER_FLAGS_INIT "-Wl,--gc-sections -nodefaultlibs \
 -Wl,--defsym=arenite_flash=0x80000000,--defsym=arenite_flash_bytes=16M \
 -Wl,--defsym=arenite_ram=0x81000000")
-set(ARENITE_DEVICE_BOARD virt)
+set(ARENITE_EMULATED_BOARD virt)
 set(CMAKE_CROSSCOMPILING_EMULATOR qemu-system-riscv32 -machine virt -bios none -nographic
   -monitor none -serial none -semihosting-config enable=on,target=native -kernel)

@@ -7,7 +7,7 @@
 function(arenite_mps2_program target)
   set(board "${CMAKE_CURRENT_FUNCTION_LIST_DIR}")
   set(start "${board}/start.cc")
-  if(ARENITE_DEVICE_BOARD STREQUAL "virt")
+  if(ARENITE_EMULATED_BOARD STREQUAL "virt")
     set(start "${board}/../virt/start.cc")
   endif()
   target_sources(${target} PRIVATE "${board}/board.cc" "${start}")

@@ -14,8 +14,8 @@ namespace arenite {
 
 // Bytes of text in two parts, one after the other; either may be empty, and no data() is null.
 struct TextParts {
-  std::string_view head = "";  // in the object that gave it, valid until its next call
-  std::string_view tail = "";  // in the model, or in the text that was passed
+  std::string_view head{"", 0};  // in the object that gave it, valid until its next call
+  std::string_view tail{"", 0};  // in the model, or in the text that was passed
 };
 
 // Turns tokens into text as they come. A character whose bytes are spread over tokens is held back

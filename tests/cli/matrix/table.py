@@ -121,6 +121,7 @@ REFUSALS = {
     "j": (1, "--expect-lengths: the model reads images, which are all of one size"),
     "i": (1, "--output-index is for exported programs"),
     "W": (1, "--any-length is for exported programs with fixed sizes"),
+    "B": (1, "images have one size, and so have series that are cut into patches"),
     "f": (1, "--functions, and a second file, are for exported programs"),
     "w": (1, "--encoded names an input of a second program"),
     "t": (1, "--tokenizer: the model reads features, not text"),
@@ -224,7 +225,7 @@ convert --mask-ones
 convert --output-index
     i  i  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  i  i  i  i  i  +
 convert --any-length
-    W  W  W  W  W  W  W  W  W  W  W  W  W  W  W  W  W  W  W  W  W  W  W  W  W
+    W  W  W  W  W  W  W  W  B  W  W  W  W  W  W  W  W  W  W  W  W  W  W  W  W
 convert --functions
     f  f  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  f  f  f  f  f  +
 convert --encoded

@@ -323,7 +323,9 @@ class ModelReader {
       claim_.why_exact = "it has numbers of each pair of rows, or of groups of them";
     }
     for (size_t i = 0; i < claim_.inputs.size(); ++i) {
-      if (trace_shape_.of(i).reads_images()) claim_.why_exact = "images have one size";
+      if (trace_shape_.of(i).reads_images()) {
+        claim_.why_exact = "images have one size, and so have series that are cut into patches";
+      }
       if (!graph.inputs[i].ids_of_places.empty()) {
         claim_.why_exact = "each token of a sequence has a table of its own";
       }

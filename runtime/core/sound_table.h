@@ -21,7 +21,8 @@ enum SoundFlags : uint32_t {
   kRemovesMean = 32,   // of each frame, before anything else
   kIsLinear = 64,      // energies as they are, without a logarithm
   kPeakIsFixed = 128,  // what `range` is below: `peak`, not the loudest band of the whole sound
-  kSoundFlagsAll = 255,
+  kPadsFrames = 256,   // after a short sound come frames of `offset`, not silence
+  kSoundFlagsAll = 511,
 };
 
 // Limits of what is computed with float32 to about seven digits, and in 32-bit sizes.
@@ -59,6 +60,12 @@ struct SoundNumbers {
     const uint64_t padded = samples + 2 * uint64_t{padding()};
     if (padded < window || (has(kReflected) && samples <= padding())) return 0;
     return (padded - window) / hop + (has(kDropsLast) ? 0 : 1);
+  }
+  // The fewest samples that have so many frames, or more where ends are mirrored in too few.
+  uint64_t samples(uint64_t frames) const {
+    const uint64_t hops = frames - (has(kDropsLast) ? 0 : 1);
+    const uint64_t count = hops * hop + window - 2 * uint64_t{padding()};
+    return has(kReflected) && count <= padding() ? padding() + 1 : count;
   }
 };
 

@@ -99,6 +99,9 @@ class RunSoundProgram : public RunSound {
     SCOPED_TRACE(name);
     ASSERT_TRUE(ends(convert({"--sound", "rate=16000"}, fixture(name + ".pt2")), kDone,
                      {front_end, "samples is sound"}));
+    expect_output(name, 2e-6);
+  }
+  void expect_output(const std::string& name, double tolerance) const {
     const std::vector<float> samples =
         arenite::convert::NpyArray::read(fixture("samples.npy")).to_f32();
     std::string floats;
@@ -109,7 +112,8 @@ class RunSoundProgram : public RunSound {
     ASSERT_EQ(found.size(), expected.size());
     double largest = 0.0;
     for (const double number : expected) largest = std::max(largest, std::abs(number));
-    for (size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 2e-6 * largest);
+    for (size_t i = 0; i < found.size(); ++i)
+      EXPECT_NEAR(found[i], expected[i], tolerance * largest);
   }
 };
 
@@ -123,6 +127,19 @@ TEST_F(RunSoundProgram, IsAsPyTorch) {
                     "last, at most 0.5 below the loudest");
   expect_as_pytorch("convolution", "33 bands of magnitudes, at least 0, no logarithm, mirrored");
   expect_as_pytorch("frames", "48 every 32, 64 points, 33 bands, plus 1");
+}
+
+// With silence, or frames of zeros, after a short sound: as the extractors of transformers.
+TEST_F(RunSoundProgram, PadsAsTheConfigSays) {
+  for (const auto& [config, tokens] : {std::pair("whisper", 100), std::pair("ast", 40)}) {
+    SCOPED_TRACE(config);
+    const std::string file = fixture(std::string(config) + ".json").string();
+    ASSERT_TRUE(ends(convert({"--sound", file}, fixture("heard.pt2")), kDone,
+                     {fmt::format("then exactly {} tokens: --sound", tokens)}));
+    expect_output(config, 1e-5);
+  }
+  EXPECT_TRUE(ends(convert({"--sound", "whisper,mels=8,length=50"}, fixture("heard.pt2")),
+                   kBadInput, {"50 samples long, 0 tokens", "length=0"}));
 }
 
 TEST_F(RunSoundProgram, RefusesOtherFeatures) {

@@ -17,7 +17,10 @@ namespace {
 std::string formats() {
   return fmt::format(
       "Your own PyTorch model, exported (.pt2), says all that it computes:\n"
-      "  torch.export.save(torch.export.export(model.eval(), (example,)), 'model.pt2')\n"
+      "  tokens = torch.export.Dim.AUTO  # any length that your code takes\n"
+      "  program = torch.export.export(\n"
+      "      model.eval(), (example,), dynamic_shapes=({{1: tokens}},))\n"
+      "  torch.export.save(program, 'model.pt2')\n"
       "\nDecoders: a Hugging Face folder ({}), also quantized by GPTQ, by compressed-tensors in "
       "integers, or by bitsandbytes in int8; GGUF (llama, gpt2, qwen2, qwen3); llama2.c .bin; and "
       "state dicts of published programs: nanoGPT, Meta's Llama, those of a book and a lecture.\n"
@@ -73,7 +76,9 @@ std::string sound() {
       "'low' to 'high' hertz, by default half the rate, are at least 'floor', or 'add' more. Then "
       "come the logarithm, 'range' below the loudest band or 'peak', (x - mean) / deviation, and "
       "the cosine transform to 'mfcc' numbers. The loudest band of a whole sound is not known "
-      "before it ends: without 'peak', a model with 'range' takes no stream. Of an exported "
+      "before it ends: without 'peak', a model with 'range' takes no stream. Each sound is padded "
+      "or cut to 'length' samples, with silence or, with 'padding=frames', with frames of zeros: "
+      "the model is then of that length, unless the export is of one itself. Of an exported "
       "program that takes samples itself, rate=N is all that is left to say.\n"
       "\nExamples:\n"
       "  arenite convert words.pt2 -o words.arn \\\n"

@@ -83,24 +83,22 @@ std::vector<float> samples_of(const SoundData& sound) {
 }
 
 // Puts zeros after a sound that is too short. One that is too long for a model of a fixed length is
-// cut off where features depend on the whole sound, as Whisper's extractor does.
+// cut off where features depend on the whole sound or frames are padded, as the extractors of
+// Whisper and AST do.
 void fit_length(const SoundNumbers& numbers, const InputInfo& input, uint32_t frames_per_token,
                 const std::string& name, std::vector<float>& samples) {
   if (input.tokens_min < 2) return;
   const size_t given = samples.size();
   const uint64_t least = uint64_t{input.tokens_min} * frames_per_token;
-  const uint64_t whole = least * numbers.hop;
-  const bool is_fixed = input.tokens_min == input.positions_max;
-  if (is_fixed && numbers.frames(whole) == least &&
-      (samples.size() < whole || numbers.needs_whole_sound())) {
-    samples.resize(static_cast<size_t>(whole));
-  }
-  while (numbers.frames(samples.size()) < least) samples.resize(samples.size() + numbers.hop);
-  if (samples.size() == given) return;
+  const bool is_short = numbers.frames(given) < least;
+  const bool is_cut = input.tokens_min == input.positions_max && numbers.frames(given) > least &&
+                      (numbers.needs_whole_sound() || numbers.has(kPadsFrames));
+  if (!is_short && !is_cut) return;
+  const auto whole = static_cast<size_t>(numbers.samples(least));
+  if (is_cut || !numbers.has(kPadsFrames)) samples.resize(whole);
   const auto seconds = [&](size_t count) { return static_cast<double>(count) / numbers.rate; };
   print_error("{}: {:.2f} s of sound, {} to {:.2f} s, which the model takes\n", name,
-              seconds(given), samples.size() < given ? "cut off" : "with silence after it",
-              seconds(samples.size()));
+              seconds(given), is_cut ? "cut off" : "with silence after it", seconds(whole));
 }
 
 }  // namespace
@@ -145,7 +143,7 @@ convert::NpyArray read_sound(const std::filesystem::path& file, const Model& mod
   const uint32_t frames_per_token = width / numbers.features();
   fit_length(numbers, model.input(input), frames_per_token, name, samples);
   const uint64_t frames = numbers.frames(samples.size());
-  const uint64_t tokens = frames / frames_per_token;
+  uint64_t tokens = frames / frames_per_token;
   if (tokens == 0) {
     throw convert::InputError("{}: {} samples are too few for a token", name, samples.size());
   }
@@ -154,7 +152,11 @@ convert::NpyArray read_sound(const std::filesystem::path& file, const Model& mod
   sound::Frames maker(view, place, floats.data());
   maker.restart();
   sound::all_features(maker, std::span<const float>(samples), frames, rows.data());
-  rows.resize(tokens * width);
+  if (numbers.has(kPadsFrames)) {  // as ASTFeatureExtractor does
+    tokens = std::max<uint64_t>(tokens, model.input(input).tokens_min);
+    rows.resize(frames * numbers.features());
+  }
+  rows.resize(tokens * width, numbers.offset);
   if ((convert::array_flags(model.file()) & convert::kTakesColumnsFirst) == 0) {
     return convert::NpyArray::of(std::move(map), file.string(), {tokens, width}, std::move(rows));
   }

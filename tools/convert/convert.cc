@@ -60,12 +60,28 @@ std::optional<TokenizerSpec> tokenizer_of(const Conversion& conversion,
   throw InputError("{}: --tokenizer: the model reads features, not text: drop the option", quoted);
 }
 
+// Makes sequences of input 0 as long as sounds are padded to: the extractor of a model's training
+// knows no others. A program of one length knows better.
+void fix_length(GraphInput& input, const SoundNumbers& numbers, uint64_t samples, uint32_t frames,
+                const std::string& quoted) {
+  if (samples == 0 || (input.tokens_min > 1 && input.tokens_min == input.positions_max)) return;
+  const uint64_t tokens = numbers.frames(samples) / frames;
+  const uint64_t most = input.positions_max != 0 ? input.positions_max : 1u << 24;
+  refuse_if(tokens < std::max(1u, input.tokens_min) || tokens > most,
+            "{}: --sound: each sound is made {} samples long, {} tokens, and the model takes {} to "
+            "{}: pass length=N, the samples of your training's sounds, or length=0 where they are "
+            "not padded",
+            quoted, samples, tokens, std::max(1u, input.tokens_min), most);
+  input.tokens_min = input.positions_max = static_cast<uint32_t>(tokens);
+}
+
 // What the features of a model's first input are made of, where that was said.
-std::optional<SoundTable> sound_of(const Graph& graph, const ConvertOptions& options,
-                                   const ExportedModel* exported, const std::string& quoted) {
+std::optional<SoundTable> sound_of(Graph& graph, const ConvertOptions& options,
+                                   ExportedModel* exported, const std::string& quoted) {
   if (exported != nullptr && exported->sound) return exported->sound;
   if (options.sound.empty()) return std::nullopt;
-  SoundTable sound = make_sound_table(parse_sound(options.sound));
+  const SoundParameters parameters = parse_sound(options.sound);
+  SoundTable sound = make_sound_table(parameters);
   const bool is_image = graph.axes[0].is_image();
   refuse_if(graph.inputs[0].vocab_size != 0 || is_image,
             "{}: --sound: the model reads {}: drop the option", quoted,
@@ -79,6 +95,14 @@ std::optional<SoundTable> sound_of(const Graph& graph, const ConvertOptions& opt
             "{}: --sound: a frame has {} features, and the model reads {}: expected as many, or a "
             "multiple of a frame's",
             quoted, features, width);
+  GraphInput& input = graph.inputs[0];
+  const GraphInput before = input;
+  fix_length(input, sound.numbers, parameters.length, width / features, quoted);
+  if (exported != nullptr && !(input == before)) {
+    exported->length +=
+        fmt::format("\n{} is then exactly {} tokens: --sound makes each sound {} samples long",
+                    input.name, input.positions_max, parameters.length);
+  }
   return sound;
 }
 
@@ -352,8 +376,8 @@ Conversion convert_model(const std::filesystem::path& path, const std::string& n
     if (has_integer_weights(*exported->program)) find_integers(conversion.graph);
   }
   const std::optional<TokenizerSpec> tokenizer = tokenizer_of(conversion, options, quoted);
-  const std::optional<SoundTable> sound =
-      sound_of(conversion.graph, options, conversion.exported(), quoted);
+  const std::optional<SoundTable> sound = sound_of(
+      conversion.graph, options, std::get_if<ExportedModel>(&conversion.model.facts), quoted);
   WeightRules rules = options.weights;
   RoundedBefore before;
   before.model = quoted;

@@ -183,6 +183,10 @@ TEST(Sound, RefusesWhatItDoesNotUnderstand) {
   for (const auto& [text, part] : std::initializer_list<std::pair<const char*, const char*>>{
            {R"({"feature_extractor_type": "Wav2Vec2FeatureExtractor"})", "Wav2Vec2"},
            {R"({"feature_extractor_type": "WhisperFeatureExtractor", "dither": 0.5})", "dither"},
+           {R"({"feature_extractor_type": "WhisperFeatureExtractor", "padding_side": "left"})",
+            "padding_side"},
+           {R"({"feature_extractor_type": "WhisperFeatureExtractor", "n_samples": 16000})",
+            "n_samples"},
            {R"({"feature_extractor_type": "WhisperFeatureExtractor", "tempo": 2})", "tempo"}}) {
     const std::string file = folder.write("preprocessor_config.json", text).string();
     EXPECT_TRUE(testing::refuses([&] { parse_sound(file); }, {part})) << text;

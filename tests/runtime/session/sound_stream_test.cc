@@ -317,7 +317,7 @@ TEST(SoundOfAFile, IsVerified) {
       {"sound.bands", [](SoundTable& s) { s.numbers.bands = 0; }},
       {"sound.bands", [](SoundTable& s) { s.numbers.bands = UINT32_MAX; }},
       {"sound.coefficients", [](SoundTable& s) { s.numbers.coefficients = 6; }},
-      {"sound.flags", [](SoundTable& s) { s.numbers.flags |= 256; }},
+      {"sound.flags", [](SoundTable& s) { s.numbers.flags |= 512; }},
       {"sound.flags", [](SoundTable& s) { s.numbers.flags = kReflected; }},
       {"sound.flags", [](SoundTable& s) { s.numbers.flags = kDropsLast; }},
       {"sound.flags", [](SoundTable& s) { s.numbers.hop = 41, s.numbers.flags |= kDropsLast; }},

@@ -31,7 +31,8 @@ std::string printable(std::string_view text, size_t characters_max) {
   }
   if (characters.size() <= characters_max) return shown;
   const size_t half = characters_max / 2;
-  return shown.substr(0, characters[half]) + "..." + shown.substr(characters[characters.size() - half]);
+  return shown.substr(0, characters[half]) + "..." +
+         shown.substr(characters[characters.size() - half]);
 }
 
 }  // namespace arenite::convert

@@ -117,6 +117,8 @@ std::vector<Key> keys() {
       peak(),
       number("mean", &P::mean, -1e6, 1e6),
       number("deviation", &P::deviation, 1e-6, 1e6),
+      number("length", &P::length, 0, uint64_t{1} << 32),
+      choice<bool>("padding", &P::pads_frames, {{"samples", false}, {"frames", true}}),
   };
 }
 
@@ -125,7 +127,7 @@ constexpr std::pair<const char*, const char*> kNames[] = {
     // WhisperFeatureExtractor.
     {"whisper",
      "rate=16000,window=400,hop=160,mels=80,scale=slaney,norm=slaney,log=log10,floor=1e-10,"
-     "pad=reflect,last=drop,range=8,mean=-4,deviation=4"},
+     "pad=reflect,last=drop,range=8,mean=-4,deviation=4,length=480000"},
     // torchaudio.transforms.MelSpectrogram, whose results are energies; and MFCC.
     {"torchaudio", "rate=16000,window=400,hop=200,mels=128,pad=reflect,log=none"},
     {"torchaudio_mfcc",
@@ -205,9 +207,13 @@ SoundParameters of_whisper(ConfigFields& fields) {
   parameters.hop = fields.count("hop_length", 160);
   parameters.window = fields.count("n_fft", 400);
   fields.expect("dither", 0.0, "noise is added to the sound");
+  fields.expect("padding_side", "right", "silence comes before the sound");
+  fields.expect("padding_value", 0.0, "what comes after the sound is no silence");
   fields.expect("do_normalize", false, "each sound is normalized");
-  // Whisper computes its filters, whatever the file says; the rest is about arrays.
-  fields.pass_over({"mel_filters", "chunk_length", "n_samples", "nb_max_frames"});
+  parameters.length = uint64_t{fields.count("chunk_length", 30)} * parameters.rate;
+  fields.expect("n_samples", parameters.length, "chunk_length times sampling_rate is another");
+  // Whisper computes its filters, whatever the file says, and nb_max_frames follows.
+  fields.pass_over({"mel_filters", "nb_max_frames"});
   return parameters;
 }
 
@@ -225,7 +231,10 @@ SoundParameters of_spectrogram_transformer(const nlohmann::json& json, ConfigFie
     parameters.mean = has_mean ? json["mean"].get<double>() : -4.2677393;
     parameters.deviation = 2.0 * fields.positive("std", 4.5689974);
   }
-  fields.pass_over({"max_length", "mean", "std"});
+  const uint32_t frames = fields.count("max_length", 1024);
+  parameters.length = uint64_t{frames - 1} * parameters.hop + parameters.window;
+  parameters.pads_frames = true;
+  fields.pass_over({"mean", "std"});
   return parameters;
 }
 

@@ -46,6 +46,8 @@ struct SoundParameters {
   bool has_peak = false;
   double mean = 0.0;  // of what is given out: it becomes (x - mean) / deviation
   double deviation = 1.0;
+  uint64_t length = 0;       // samples that each sound is padded or cut to; 0: any number
+  bool pads_frames = false;  // with frames of zeros, before mean and deviation
 };
 
 struct SoundTable {

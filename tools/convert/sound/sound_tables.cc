@@ -115,7 +115,8 @@ SoundNumbers numbers_of(const SoundParameters& parameters, uint32_t window) {
       {kDropsLast, parameters.drops_last},
       {kRemovesMean, parameters.removes_mean},
       {kIsLinear, parameters.logarithm == Logarithm::kNone},
-      {kPeakIsFixed, parameters.has_peak}};
+      {kPeakIsFixed, parameters.has_peak},
+      {kPadsFrames, parameters.pads_frames}};
   for (const auto& [flag, is_set] : flags) numbers.flags |= is_set ? flag : 0u;
   numbers.emphasis = static_cast<float>(parameters.emphasis);
   numbers.floor = static_cast<float>(parameters.added != 0.0 ? parameters.added : parameters.floor);
@@ -179,6 +180,7 @@ std::string describe_sound(const SoundNumbers& numbers) {
   if (numbers.has(kIsLinear)) text += ", no logarithm";
   if (numbers.has(kCentred)) text += numbers.has(kReflected) ? ", mirrored ends" : ", zeros around";
   if (numbers.has(kDropsLast)) text += ", without the last";
+  if (numbers.has(kPadsFrames)) text += ", padded with frames of zeros";
   if (numbers.range != 0.0f) {
     text += fmt::format(", at most {:g} below {}", numbers.range,
                         numbers.has(kPeakIsFixed) ? fmt::format("{:g}", numbers.peak)

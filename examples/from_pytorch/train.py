@@ -93,7 +93,7 @@ def main():
     model.eval()
 
     example = data[None, :16]
-    tokens = torch.export.Dim("tokens", min=2, max=CONTEXT)
+    tokens = torch.export.Dim.AUTO  # any length that the code takes
     program = torch.export.export(model, (example,), dynamic_shapes=({1: tokens},))
     torch.export.save(program, FOLDER / "rhymes.pt2")
 

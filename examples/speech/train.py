@@ -202,7 +202,7 @@ def evaluate(model, made, dice):
 
 
 def export(model, made):
-    frames = torch.export.Dim("frames", min=2)
+    frames = torch.export.Dim.AUTO
     program = torch.export.export(model, (torch.zeros(1, 50, MELS),), dynamic_shapes=({1: frames},))
     torch.export.save(program, FOLDER / "stored.pt2")
     with zipfile.ZipFile(FOLDER / "stored.pt2") as stored, zipfile.ZipFile(

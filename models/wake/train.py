@@ -204,7 +204,7 @@ def validate(model, clips, seconds):
 
 
 def export(model, path):
-    tokens = torch.export.Dim("tokens", min=2)
+    tokens = torch.export.Dim.AUTO
     example = torch.zeros(1, 50, FRAMES * MELS)
     program = torch.export.export(model.eval(), (example,), dynamic_shapes=({1: tokens},))
     torch.export.save(program, path)

@@ -95,6 +95,19 @@ void read_mask(const InputFiles& files, const Model& model, RunInput& input) {
   input.visible = std::move(mask);
 }
 
+// The author's program takes the last token by the ids; a mask beside them says the same.
+void end_by_ids(const InputFiles& files, const std::vector<uint32_t>& lengths, RunInput& input) {
+  for (uint32_t s = 0; s < input.axes.sequences && !files.mask.empty(); ++s) {
+    if (lengths[s] == input.lengths[s] && input.visible.empty()) continue;
+    throw convert::InputError(
+        "{}: ends the sequence at {} after {} tokens, and {} says that {} count: expected the same "
+        "of both, and padding after the tokens",
+        convert::quote(input.array.name()), s, lengths[s], convert::quote(files.mask.string()),
+        input.lengths[s]);
+  }
+  input.lengths = lengths;
+}
+
 void read_ids(uint32_t vocab_size, RunInput& input) {
   const TokenAxes& axes = input.axes;
   const std::vector<int64_t> values = input.array.to_i64();
@@ -194,6 +207,11 @@ RunInput read_run_input(const InputFiles& files, const Model& model, const std::
     input.lengths = files.lengths;
   }
   if (!files.mask.empty()) read_mask(files, model, input);
+  if (files.lengths.empty()) {
+    const auto lengths =
+        convert::lengths_by_ids(input.array, input.axes, model, files.number, "--input");
+    if (lengths) end_by_ids(files, *lengths, input);
+  }
   if (!files.types.empty()) {
     if (info.token_types == 0) {
       throw convert::InputError("{}: --types: the model knows no token types",

@@ -60,9 +60,9 @@ struct SessionOptions {
   uint32_t sequences_max = 1;
   Outputs outputs = Outputs::kLast;
   KvType kv_cache = KvType::kOfModel;
-  ParallelFor parallel;
-  ProfileHook profile;
-  HiddenStateHook hidden_states;
+  ParallelFor parallel{};
+  ProfileHook profile{};
+  HiddenStateHook hidden_states{};
   // The same two of the inputs after the first; 0: what 0 says there, by InputInfo::positions_max.
   InputSizes others[kInputsMax - 1] = {};
 };

@@ -305,7 +305,8 @@ std::vector<AuthorInput> read_author_inputs(const AuthorFiles& files, const Mode
     input.all = read_model_input(input.array, model, kOption, i);
     input.lengths = lengths[i];
     if (lengths[i].empty()) {
-      input.lengths.assign(input.axes.sequences, input.axes.tokens);
+      const std::vector<uint32_t> whole(input.axes.sequences, input.axes.tokens);
+      input.lengths = lengths_by_ids(input.array, input.axes, model, i, kOption).value_or(whole);
     } else {
       check_lengths(input, model, i);
     }

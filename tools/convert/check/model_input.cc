@@ -13,6 +13,7 @@
 
 #include "convert/check/check_session.h"
 #include "convert/files/error.h"
+#include "convert/graph/graph.h"
 #include "convert/program/program.h"
 #include "format/schema.h"
 
@@ -307,7 +308,7 @@ SideArrays take_sides(std::vector<std::string>& given, const Model& model,
   for (size_t i = 0, next = 0; i < arrays.size(); ++i) {
     if (files[i].empty()) files[i] = rest[next++];
     const auto& [name, role, of] = arrays[i];
-    if (role.empty()) {
+    if (role.empty() || sequence_end(role) != SequenceEnd{}) {
       given.push_back(files[i]);
     } else if (role == "pairs") {
       given.push_back("pairs=" + files[i]);
@@ -328,6 +329,40 @@ SideArrays take_sides(std::vector<std::string>& given, const Model& model,
     }
   }
   return sides;
+}
+
+std::optional<std::vector<uint32_t>> lengths_by_ids(const NpyArray& array, const TokenAxes& axes,
+                                                    const Model& model, uint32_t input,
+                                                    const std::string& option) {
+  SequenceEnd end;
+  for (const AuthorsArray& known : authors_arrays(model.file())) {
+    if (known.of == input && sequence_end(known.role) != SequenceEnd{}) {
+      end = sequence_end(known.role);
+    }
+  }
+  if (end == SequenceEnd{}) return std::nullopt;
+  const std::vector<int64_t> ids = array.to_i64();
+  std::vector<uint32_t> lengths;
+  for (uint32_t s = 0; s < axes.sequences; ++s) {
+    std::vector<int64_t> sequence;
+    for (uint32_t t = 0; t < axes.tokens; ++t) {
+      sequence.push_back(ids.at(axes.place(axes.tokens, s, t)));
+    }
+    const bool has_padding =
+        end.rule == SequenceEnd::Rule::kCount || end.rule == SequenceEnd::Rule::kLast;
+    refuse_if(has_padding && std::ranges::count(sequence, int64_t{end.id}) == axes.tokens,
+              "{}: {} has the padding {} alone in the sequence at {}", option, quote(array.name()),
+              end.id, s);
+    lengths.push_back(static_cast<uint32_t>(end.tokens(sequence)));
+    const auto rest = std::span(sequence).subspan(lengths.back());
+    const bool goes_on = end.rule == SequenceEnd::Rule::kCount &&
+                         std::ranges::count(rest, int64_t{end.id}) != std::ssize(rest);
+    refuse_if(goes_on,
+              "{}: {} has the padding {} before tokens that count in the sequence at {}: expected "
+              "it after them",
+              option, quote(array.name()), end.id, s);
+  }
+  return lengths;
 }
 
 std::vector<uint8_t> read_counted(const std::string& file, const std::string& role,

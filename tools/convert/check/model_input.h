@@ -92,6 +92,11 @@ struct SideArrays {
 // its order, or by name. Throws InputError, which begins with `option`.
 SideArrays take_sides(std::vector<std::string>& given, const Model& model,
                       const std::string& option);
+// The tokens of each sequence that count where the author's program says that by their ids; nothing
+// for any other input. Throws InputError, which begins with `option`.
+std::optional<std::vector<uint32_t>> lengths_by_ids(const NpyArray& array, const TokenAxes& axes,
+                                                    const Model& model, uint32_t input,
+                                                    const std::string& option);
 // 1 for each token that counts, [sequences, tokens], as the array of this role says.
 std::vector<uint8_t> read_counted(const std::string& file, const std::string& role,
                                   const TokenAxes& axes, const std::string& option);

@@ -241,6 +241,12 @@ class Comparison {
       std::vector<Fed> sample;
       for (const size_t i : inputs()) {
         sample.push_back({sample_of(of(i).input()), whole(i), {}, sample_pairs(i)});
+        if (!ends_by_ids(i)) continue;
+        const Array::Integers ids = sample.back().rows.to_integers();
+        for (uint32_t b = 0; b < sequences(); ++b) {
+          sample.back().lengths[b] = static_cast<uint32_t>(model_.graph.inputs[i].end.tokens(
+              std::span(ids).subspan(size_t{b} * tokens(i), tokens(i))));
+        }
       }
       if (!agree(sample)) return false;
     }
@@ -251,6 +257,7 @@ class Comparison {
       std::vector<Fed> fed;
       for (const size_t i : inputs()) {
         fed.push_back({random_rows(i, random), lengths[i]});
+        if (ends_by_ids(i)) fed.back().rows = ended(i, fed.back().rows, lengths[i]);
         const uint32_t types = model_.graph.inputs[i].token_types;
         for (uint32_t t = 0; t < sequences() * tokens(i) && types != 0; ++t) {
           fed.back().types.push_back(static_cast<uint8_t>(random() % types));
@@ -338,10 +345,26 @@ class Comparison {
     return pairs;
   }
 
+  bool ends_by_ids(size_t input) const {
+    return model_.graph.inputs[input].end.rule != SequenceEnd::Rule::kNone;
+  }
+
+  // Ids of which so many count.
+  Array ended(size_t input, const Array& rows, const std::vector<uint32_t>& lengths) const {
+    const GraphInput& own = model_.graph.inputs[input];
+    Array::Integers ids = rows.to_integers();
+    for (uint32_t b = 0; b < sequences(); ++b) {
+      const auto sequence = std::span(ids).subspan(size_t{b} * tokens(input), tokens(input));
+      own.end.put(sequence, lengths[b], own.vocab_size);
+    }
+    return Array::integer(rows.shape(), std::move(ids));
+  }
+
   bool has_lengths(size_t input) const {
-    return std::ranges::any_of(trace_shape_.sides(), [&](const SideInput& side) {
-      return side.of == input && tells_length(side);
-    });
+    return ends_by_ids(input) ||
+           std::ranges::any_of(trace_shape_.sides(), [&](const SideInput& side) {
+             return side.of == input && tells_length(side);
+           });
   }
 
   // Rows of padding are as random as all others.
@@ -551,8 +574,14 @@ Lengths traced_lengths(const TraceShape& trace_shape) {
   return lengths;
 }
 
-void note_columns_of_ids(ExportedModel& model) {
+void note_ids(ExportedModel& model) {
   for (const GraphInput& input : model.graph.inputs) {
+    if (input.end.rule != SequenceEnd::Rule::kNone) {
+      model.account.assumed.push_back(
+          fmt::format("the program ends sequences of {} {}, as arenite run does: a session is fed "
+                      "the tokens up to there",
+                      quote(input.name), input.end.text()));
+    }
     for (const auto& [column, ids] : input.ids_of_columns) {
       model.account.assumed.push_back(
           fmt::format("column {} of input {} has whole numbers from 0 to {}", column,

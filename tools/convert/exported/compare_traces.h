@@ -63,7 +63,7 @@ struct LengthClaim {
 std::optional<CompiledMask> mask_rule(const Mask& mask);
 
 // Notes which columns of features are taken for whole numbers.
-void note_columns_of_ids(ExportedModel& model);
+void note_ids(ExportedModel& model);
 
 // Notes that rows before the first token that counts are not the author's, where they see no key.
 void note_rows_of_padding(ExportedModel& model);

@@ -91,7 +91,7 @@ class ModelReader {
       refuse("--any-length: it is the model at the example's length alone: {}", claim_.why_exact);
     }
     describe_length();
-    note_columns_of_ids(model_);
+    note_ids(model_);
     note_rows_of_padding(model_);
     return std::move(model_);
   }
@@ -770,7 +770,7 @@ ExportedModel read_exported_model(const std::shared_ptr<const ExportedProgram>& 
       ModelReader one = reader();
       try {
         ExportedModel model = one.read();
-        model.graph.arrays = arrays_of(*program, one.trace_shape());
+        model.graph.arrays = arrays_of(*program, one.trace_shape(), model.graph.inputs);
         if (reading.is_turned) {
           if (model.columns_first) continue;
           model.tokens_first = true;

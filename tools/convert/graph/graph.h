@@ -12,6 +12,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -276,6 +277,31 @@ enum ArrayFlag : uint32_t {
 inline constexpr uint32_t kOtherExtent = 0;
 inline constexpr uint32_t kSequencesExtent = UINT32_MAX;
 
+// Where an author's program ends a sequence by its token ids, the last one that counts included. It
+// ignores what follows.
+struct SequenceEnd {
+  enum class Rule {
+    kNone,
+    kLargest,  // at the largest id, the first of them
+    kFirst,    // at the first `id`, or after one token where there is none
+    kBefore,   // before that, or nowhere
+    kLast,     // at the last token that is not `id`
+    kCount,    // after as many tokens as are not `id`
+  };
+  Rule rule = Rule::kNone;
+  uint32_t id = 0;
+
+  size_t tokens(std::span<const int64_t> ids) const;  // that count
+  // Changes ids so that `count` of them count.
+  void put(std::span<int64_t> ids, size_t count, uint32_t vocab_size) const;
+  std::string role() const;  // in Model.arrays: "largest", "first7"
+  std::string text() const;  // for people: "its largest id"
+
+  friend bool operator==(const SequenceEnd&, const SequenceEnd&) = default;
+};
+// What a role in Model.arrays says; kNone for any other.
+SequenceEnd sequence_end(std::string_view role);
+
 // Token ids or features that a call brings. Its axis is of the kind kInput, and the `source` of
 // that is the input's number.
 struct GraphInput {
@@ -288,6 +314,7 @@ struct GraphInput {
   std::map<uint32_t, uint32_t> ids_of_columns{};  // features that look up rows: how many there are
   std::vector<uint32_t> ids_of_places{};  // where these have tables of their own: how many each has
   std::set<uint32_t> padding_ids{};       // whose keys a mask hides, or whose rows do not count
+  SequenceEnd end{};
 
   friend bool operator==(const GraphInput&, const GraphInput&) = default;
 };

@@ -6,7 +6,6 @@
 #include <cctype>
 #include <cstring>
 #include <iterator>
-#include <ranges>
 #include <set>
 #include <span>
 #include <string_view>
@@ -285,9 +284,11 @@ void choose_weights(TensorStore& tensors, const std::string& key) {
   if (!key.empty()) {
     TensorStore chosen = tensors.below(key);
     if (chosen.tensors().empty()) {
+      std::vector<std::string> keys;
+      for (const auto& [name, shapes] : parts) keys.push_back(name);
+      keys.resize(std::min(keys.size(), kKeysNamed));
       throw InputError("{}: --state-dict {}: no tensor has this key: expected one of {}",
-                       quote(tensors.source()), key,
-                       fmt::join(std::views::keys(parts) | std::views::take(kKeysNamed), ", "));
+                       quote(tensors.source()), key, fmt::join(keys, ", "));
     }
     tensors = std::move(chosen);
     return;

@@ -86,6 +86,23 @@ class Unread(Classifier):
         return super().forward(x)
 
 
+class EndsByIds(nn.Module):
+    """A decoder that gives out the row of the last token, which `end` finds by the ids."""
+
+    def __init__(self, end):
+        super().__init__()
+        self.end, self.read, self.encoder, self.head = end, words(), encoder(), nn.Linear(WIDTH, 3)
+
+    def forward(self, x, mask=None):
+        later = torch.full((x.shape[1],) * 2, -torch.inf, dtype=self.head.weight.dtype).triu(1)
+        padding = None if mask is None else mask == 0
+        h = self.encoder(self.read(x), later, padding, is_causal=True)
+        last = self.end(x)
+        if last.dim() == 3:
+            return self.head(h.gather(1, last)).squeeze(1)
+        return self.head(h[torch.arange(x.shape[0]), last])
+
+
 class ByBatch(Classifier):
     """What it computes for a sequence depends on how many there are."""
 
@@ -95,6 +112,32 @@ class ByBatch(Classifier):
 
 def ids(*shape):
     return torch.randint(VOCAB, shape)
+
+
+def ended(b, rest):
+    """Ids of sequences of other lengths, and what follows."""
+    x = torch.randint(1, VOCAB - 1, (b, TOKENS + b % 3))
+    for i, row in enumerate(x):
+        rest(row, 2 + 3 * i % (x.shape[1] - 1))
+    return x
+
+
+def pad(row, length):
+    row[length:] = 0
+
+
+def largest(row, length):
+    row[length - 1] = VOCAB - 1
+
+
+def first(row, length):
+    row[row == 5] = 6
+    row[length - 1] = 5
+
+
+def padded(b):
+    x = ended(b, pad)
+    return x, (x != 0).long()
 
 
 def categories(b):
@@ -126,6 +169,16 @@ MODELS = {
     "unread": (lambda: Unread(words()),
                lambda b: (torch.ones(b, TOKENS), ids(b, TOKENS), torch.zeros(b, dtype=torch.int64)),
                ({0: BATCH},) * 3),
+    "ends_count": (lambda: EndsByIds(lambda x: (x != 0).sum(-1) - 1),
+                   lambda b: (ended(b, pad),), ({0: AUTO, 1: AUTO},)),
+    "ends_before": (lambda: EndsByIds(lambda x: ((x == 0).int().argmax(-1) - 1) % x.shape[-1]),
+                    lambda b: (ended(b, pad),), ({0: AUTO, 1: AUTO},)),
+    "ends_last": (lambda: EndsByIds(lambda x: (torch.arange(x.shape[1]) * (x != 0)).argmax(-1)),
+                  padded, ({0: AUTO, 1: AUTO},) * 2),
+    "ends_first": (lambda: EndsByIds(lambda x: (x == 5).int().argmax(-1)),
+                   lambda b: (ended(b, first),), ({0: AUTO, 1: AUTO},)),
+    "ends_largest": (lambda: EndsByIds(lambda x: x.argmax(-1)[:, None, None].expand(-1, 1, WIDTH)),
+                     lambda b: (ended(b, largest),), ({0: AUTO, 1: AUTO},)),
     "by_batch": (lambda: ByBatch(words()), lambda b: (ids(b, TOKENS),), ({0: BATCH},)),
 }
 

@@ -140,12 +140,18 @@ std::string describe(const SideInput& side, size_t number) {
   return fmt::format("input {} ({}) {}", number, side.input->name, what);
 }
 
-std::vector<std::string> arrays_of(const ExportedProgram& program, const TraceShape& trace_shape) {
+std::vector<std::string> arrays_of(const ExportedProgram& program, const TraceShape& trace_shape,
+                                   const std::vector<GraphInput>& inputs) {
   std::vector<std::string> arrays;
   for (const ExportedInput* input : program.user_inputs()) {
     const SideInput* const side = trace_shape.side(input->value);
     arrays.push_back(input->name);
-    if (side == nullptr) continue;
+    if (side == nullptr) {
+      const size_t number = trace_shape.number_of(input->value).value_or(0);
+      const std::string end = inputs[number].end.role();
+      if (!end.empty()) arrays.back() += fmt::format("={}:{}", end, number);
+      continue;
+    }
     std::string role = kRoleNames[static_cast<size_t>(side->role)];
     if (side->role == SideRole::kCausal) {
       // What is seen is 0 or not.
@@ -159,7 +165,9 @@ std::vector<std::string> arrays_of(const ExportedProgram& program, const TraceSh
     }
     arrays.back() += fmt::format("={}:{}", role, side->of);
   }
-  return trace_shape.sides().empty() ? std::vector<std::string>{} : arrays;
+  const bool says_nothing = std::ranges::all_of(
+      arrays, [](const std::string& array) { return array.find('=') == std::string::npos; });
+  return says_nothing ? std::vector<std::string>{} : arrays;
 }
 
 namespace {

@@ -242,7 +242,7 @@ std::optional<TracedValue> function_op(Tracer& tracer, const Call& call) {
     shape = shape_of(*value_of(call, "index"));
   }
   if (call.op == "one_hot") shape.push_back(call.integer("num_classes", -1));
-  if (is_reduction(call.op)) {
+  if (is_reduction(call.op) || is_one_of(call.op, {"argmax", "argmin"})) {
     shape.pop_back();
     if (call.flag("keepdim", false)) shape.push_back(1);
   }

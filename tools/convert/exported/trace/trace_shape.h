@@ -209,7 +209,8 @@ class TraceShape {
 };
 
 // What Model.arrays says of the user's inputs; nothing where no input is a side.
-std::vector<std::string> arrays_of(const ExportedProgram& program, const TraceShape& trace_shape);
+std::vector<std::string> arrays_of(const ExportedProgram& program, const TraceShape& trace_shape,
+                                   const std::vector<GraphInput>& inputs);
 
 // ---- what a program's model gives out: one of its outputs, or several side by side ----
 

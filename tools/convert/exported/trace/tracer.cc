@@ -278,8 +278,9 @@ void Tracer::step(const Call& node) {
           std::ranges::find(giver->outputs, value) - giver->outputs.begin(), giver->describe()));
     }
     builder.name = name_of(node);
+    const Call call = with_last_tokens(node);
     std::vector<Argument> results =
-        results_of(node, bind<ValueRef>(node, [&](ValueRef ref) { return values_[ref.value]; }));
+        results_of(call, bind<ValueRef>(call, [&](ValueRef ref) { return values_[ref.value]; }));
     for (size_t i = 0; i < node.outputs.size() && i < results.size(); ++i) {
       if (const Array* array = results[i].as<Array>()) {
         results[i] = traced(std::make_shared<const Constant>(node.outputs[i], *array));

@@ -58,6 +58,7 @@ class Tracer {
  private:
   void read_input(const ExportedInput& input);
   void step(const Call& node);
+  Call with_last_tokens(const Call& node);  // in place of rows that token ids choose
   std::vector<Argument> results_of(const Call& node, const Call& call);
   std::vector<Argument> constants_of(const Call& call, const Call& node);
   // The call with constants in place of sums of constants; nothing where it has none.

@@ -70,6 +70,25 @@ TEST_F(ConvertOptions, WhatIsAssumedIsPrinted) {
   EXPECT_EQ(said.output.find("assumed"), std::string::npos);
 }
 
+// sum(p.numel() for p in model.parameters()): no buffers, tied weights once.
+TEST_F(ConvertOptions, ParametersAreCountedAsPyTorchCountsThem) {
+  for (const auto& [model, parameters] : std::initializer_list<std::pair<const char*, uint64_t>>{
+           {"examples/from_pytorch/rhymes.pt2", 25152},
+           {"examples/translate/dates.pt2", 65280},
+           {"examples/speech/words.pt2", 46827},
+           {"tests/convert/data/several_inputs/bart.pt2", 2804},
+           {"tests/convert/data/several_inputs/whisper.pt2", 2072}}) {
+    SCOPED_TRACE(model);
+    const std::string program = (project_folder() / model).string();
+    EXPECT_TRUE(ends(convert(program, {}), kDone, {fmt::format("; {} parameters", parameters)}));
+    const ProgramResult result = convert(program, {"--json"});
+    ASSERT_TRUE(ends(result, kDone));
+    const auto json = nlohmann::json::parse(result.output);
+    EXPECT_EQ(json["parameters"], parameters);
+    EXPECT_EQ(json["report"]["parameters"], parameters);
+  }
+}
+
 TEST_F(ConvertOptions, JsonSaysWhatTheTextSays) {
   const Words expect = {"--expect",
                         fixture("tutorial", "x.npy") + "," + fixture("tutorial", "y.npy")};

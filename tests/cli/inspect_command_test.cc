@@ -274,6 +274,17 @@ TEST(Inspect, KeepsControlCharactersOfPathsAndArgumentsFromTheTerminal) {
       const ProgramResult result = run_arenite(command);
       EXPECT_FALSE(holds(result.output, hostile)) << fmt::format("{}", fmt::join(command, " "));
     }
+    // What files are made of it, for people and their compilers.
+    const std::string made = (folder.path() / "made").string();
+    for (const std::vector<std::string>& command :
+         {std::vector<std::string>{"inspect", file, "--report", made + ".html"},
+          {"inspect", file, "--svg", made + ".svg"},
+          {"embed", file, "-o", made + ".h"}}) {
+      ASSERT_TRUE(ends(run_arenite(command), kDone));
+      std::ifstream stream(command.back());
+      const std::string text{std::istreambuf_iterator<char>(stream), {}};
+      EXPECT_FALSE(text.empty() || holds(text, hostile)) << command.back();
+    }
   }
 }
 

@@ -54,21 +54,6 @@ TEST(ReportFacts, GroupsHoldEveryTensorOnce) {
   }
 }
 
-TEST(ReportFacts, ParametersAreThoseOfTheConverter) {
-  for (const test::DecoderShape& shape : test::all_decoders()) {
-    SCOPED_TRACE(shape.name);
-    const convert::AlignedBytes model = test::make_decoder_model(shape);
-    const VerifiedFile file("m.arn", model.span());
-    const convert::Program program = test::decoder_program(shape);
-    uint64_t parameters = 0;
-    for (const convert::ProgramTensor& tensor : program.tensors) {
-      if (tensor.name.starts_with("angles") || tensor.name.starts_with("slopes")) continue;
-      parameters += uint64_t{tensor.outputs} * tensor.inputs + tensor.bias.size();
-    }
-    EXPECT_EQ(tool::gather_report(file, {}).parameters, parameters);
-  }
-}
-
 TEST(ReportFacts, KernelsAreThoseOfEachTarget) {
   const convert::AlignedBytes model = test::make_decoder_model(test::decoder_named("llama"));
   const VerifiedFile file("m.arn", model.span());

@@ -539,7 +539,8 @@ void add_bundle(CLI::App& app) {
       "\nExamples:\n"
       "  arenite convert models/vibration -o vibration.arn --target portable\n"
       "  arenite bundle vibration.arn -o firmware/arenite\n"
-      "  arenite bundle vibration.arn -o firmware --board nucleo-f446 && make -C firmware\n");
+      "  arenite bundle vibration.arn -o firmware --board nucleo-f446\n"
+      "  make -C firmware\n");
   command
       .add_option("model", arguments.models,
                   "Model files, packed for target portable or a Cortex-M")

@@ -190,6 +190,7 @@ void add_limit_options(CLI::App& command, ConversionLimits& limits) {
 ConversionFacts conversion_facts(const convert::Conversion& conversion, const std::string& source,
                                  const std::string& weights, const ConversionLimits& limits) {
   ConversionFacts facts;
+  facts.parameters = parameters_of(conversion);
   facts.source = source;
   facts.weights = weights;
   add_quantization(conversion, facts);

@@ -259,7 +259,7 @@ constexpr auto kRecognised = std::tuple(
          [](const Converted& f) {
            return f.conversion.module() != nullptr ? "a state dict" : f.conversion.model.form;
          }),
-    Fact("parameters", [](const Converted& f) { return parameters_of(f.program()); }), kShape,
+    Fact("parameters", [](const Converted& f) { return f.report.conversion->parameters; }), kShape,
     Fact("inputs",
          [](const Converted& f) {
            std::vector<InputFacts> inputs;
@@ -747,9 +747,10 @@ std::string describe_conversion(const convert::Conversion& conversion, const Wri
   return as_text(json, width);
 }
 
-uint64_t parameters_of(const convert::Program& program) {
+uint64_t parameters_of(const convert::Conversion& conversion) {
+  if (const ExportedModel* const exported = conversion.exported()) return exported->parameters;
   uint64_t parameters = 0;
-  for (const convert::ProgramTensor& tensor : program.tensors) {
+  for (const convert::ProgramTensor& tensor : conversion.program.tensors) {
     if (tensor.name.starts_with("angles") || tensor.name.starts_with("slopes")) continue;
     parameters += uint64_t{tensor.outputs} * tensor.inputs + tensor.bias.size();
   }

@@ -49,7 +49,7 @@ struct WrittenFile {
 std::string describe_conversion(const convert::Conversion& conversion, const WrittenFile& written,
                                 const ReportFacts& facts, bool as_json);
 
-// Numbers in the weights and tables of a program that were trained.
-uint64_t parameters_of(const convert::Program& program);
+// As PyTorch counts them, or of a checkpoint the numbers that were trained.
+uint64_t parameters_of(const convert::Conversion& conversion);
 
 }  // namespace arenite::tool

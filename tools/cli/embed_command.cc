@@ -460,7 +460,7 @@ void add_embed(CLI::App& app) {
       "\nThe header needs C++20 and Arenite's own headers. With --name recall it declares\n"
       "  recall_model()                  the file, as std::span<const std::byte>\n"
       "  recall_arena_bytes(positions, tokens, sequences, threads)\n"
-      "                                  as a constant expression, of the largest target\n"
+      "                                  a constant expression, of the largest target\n"
       "  recall_arm64_arena_bytes(...)   the same for one target of the file\n"
       "  recall_arm64_arena_formula      its coefficients (arenite/arena_formula.h)\n"
       "  recall_arena_bytes_max, recall_positions_max, recall_tokens_max,\n"

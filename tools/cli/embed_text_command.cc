@@ -165,7 +165,8 @@ void add_embed_text(CLI::App& app) {
       "\nOf one text it prints the vector's first numbers, of two to ten how alike they are; with\n"
       "-o it writes the vectors, float32 [texts, width]; a line that was skipped has no row.\n"
       "\nExamples:\n"
-      "  arenite embed-text sentences.arn --text 'the pump is loud' --text 'a noisy pump'\n"
+      "  arenite embed-text sentences.arn --text 'the pump is loud' \\\n"
+      "    --text 'a noisy pump'\n"
       "  arenite embed-text sentences.arn --file lines.txt -o vectors.npy --threads 2\n");
   add_model(command, arguments.model, "A model file of an encoder that pools");
   add_text_options(command, arguments.texts);

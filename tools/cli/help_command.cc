@@ -58,7 +58,8 @@ std::string state_dicts() {
       "  arenite convert ckpt.pt -o nano.arn --heads 6 --activation gelu --norm-first\n"
       "  arenite convert encoder.pt -o encoder.arn --heads 4 --activation gelu \\\n"
       "    --norm-first --bidirectional --embedding-scale 1 --pooling mean\n"
-      "  arenite convert model.pt -o layer0.arn --module transformer.h.0.attn --heads 12\n",
+      "  arenite convert model.pt -o layer0.arn --heads 12 \\\n"
+      "    --module transformer.h.0.attn\n",
       convert::known_programs());
 }
 
@@ -270,7 +271,7 @@ void run_help(const HelpArguments& arguments) {
                                                             : fish_completion;
     fmt::print("{}", completion(*arguments.program));
   } else {
-    fmt::print("{}", help_of(arguments));
+    fmt::print("{}", arguments.man ? help_of(arguments) : for_terminal(help_of(arguments)));
   }
 }
 

@@ -576,7 +576,10 @@ inline constexpr auto kFacts<ConversionFacts> = std::tuple(
 
 template <>
 inline constexpr auto kFacts<WeightsReport> = std::tuple(
-    Fact("parameters", "Trained numbers", &WeightsReport::parameters),
+    Fact("parameters", "As PyTorch counts them; null: the conversion alone knows",
+         [](const WeightsReport& f) {
+           return f.conversion ? std::optional(f.conversion->parameters) : std::nullopt;
+         }),
     Fact("file_parts", "Where the bytes of the file are", &WeightsReport::file_parts),
     Fact("types", "Tensors by their type", &WeightsReport::types),
     Fact("layers", "By layer", &WeightsReport::layers),

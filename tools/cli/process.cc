@@ -126,8 +126,8 @@ void write_error(std::initializer_list<std::string_view> parts) noexcept {
 }
 
 void print_warning(std::string_view text) {
-  print_error("{} {}\n", styled("warning:", kYellow, shows_colours(STDERR_FILENO)),
-              convert::visible(text, "\n"));
+  write_error(fmt::format("{} {}\n", styled("warning:", kYellow, shows_colours(STDERR_FILENO)),
+                          convert::visible(text, "\n")));
 }
 
 void write_output(std::string_view text) {
@@ -139,9 +139,7 @@ void write_output(std::string_view text) {
 }
 
 void write_lines(std::string_view text) {
-  if (isatty(STDOUT_FILENO) == 0) return write_output(text);
-  const std::string lines = in_columns(text, terminal_columns());
-  write_output(std::string_view(lines).substr(0, lines.size() - (text.ends_with('\n') ? 0 : 1)));
+  write_output(for_terminal(convert::visible(text, "\n\t")));
 }
 
 void flush_output() {
@@ -198,6 +196,31 @@ size_t terminal_columns() {
 
 size_t text_columns() { return isatty(STDOUT_FILENO) != 0 ? terminal_columns() : kTextColumns; }
 
+std::string for_terminal(std::string_view text) {
+  if (isatty(STDOUT_FILENO) == 0) return std::string(text);
+  std::string lines = in_columns(text, terminal_columns());
+  if (!text.ends_with('\n') && !lines.empty()) lines.pop_back();
+  return lines;
+}
+
+namespace {
+
+// Bytes of a line that take at most so many columns: colours take none, and neither do the bytes
+// that go on with a character.
+size_t bytes_within(std::string_view line, size_t columns) {
+  for (size_t i = 0, used = 0; i < line.size(); ++i) {
+    if (line[i] == '\033') {
+      i = line.find('m', i);
+      if (i == line.npos) break;
+    } else if ((static_cast<unsigned char>(line[i]) & 0xC0) != 0x80 && ++used > columns) {
+      return i;
+    }
+  }
+  return line.size();
+}
+
+}  // namespace
+
 std::string in_columns(std::string_view text, size_t columns) {
   std::string result;
   while (!text.empty()) {
@@ -209,11 +232,13 @@ std::string in_columns(std::string_view text, size_t columns) {
     const size_t after = std::min(line.find_first_not_of(' ', gap), line.size());
     const size_t indent = after < columns / 3 ? after : begin + 2;
     size_t least = indent, room = columns;  // of the first line
-    while (line.size() > room) {
-      size_t end = line.rfind(' ', room);
-      if (end == line.npos || end <= least) end = line.find(' ', room);
-      if (end == line.npos) break;
-      result += line.substr(0, line.find_last_not_of(' ', end) + 1);
+    for (size_t fit = 0; (fit = bytes_within(line, room)) < line.size();) {
+      size_t end = line.rfind(' ', fit);
+      if (end == line.npos || end <= least) {
+        end = line.find_last_of(",/", fit - 1) + 1;  // of none: 0
+        if (end <= least) end = fit;
+      }
+      result += line.substr(0, line.find_last_not_of(' ', end - 1) + 1);
       result += '\n' + std::string(indent, ' ');
       line.remove_prefix(std::min(line.find_first_not_of(' ', end), line.size()));
       least = 0;

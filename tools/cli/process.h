@@ -13,6 +13,8 @@
 #include <string_view>
 #include <utility>
 
+#include "convert/files/error.h"
+
 namespace arenite::tool {
 
 using Clock = std::chrono::steady_clock;
@@ -44,7 +46,7 @@ void write_error(std::initializer_list<std::string_view> parts) noexcept;
 
 template <typename... Args>
 void print_error(fmt::format_string<Args...> format, Args&&... args) {
-  write_error(fmt::format(format, std::forward<Args>(args)...));
+  write_error(convert::visible(fmt::format(format, std::forward<Args>(args)...), "\n\t"));
 }
 
 // "warning: ..." on the standard error.
@@ -98,8 +100,11 @@ size_t terminal_columns();
 inline constexpr size_t kTextColumns = 100;
 size_t text_columns();
 
-// `text` with lines of so many columns at most, where they have spaces to break at.
+// `text` with lines of so many columns at most, broken at spaces, where there are none after a
+// comma or a slash, or anywhere.
 std::string in_columns(std::string_view text, size_t columns);
+// The same where the standard output is a terminal; else as it is.
+std::string for_terminal(std::string_view text);
 
 // Whether a stream, by its descriptor, is a terminal that shows colours. Never where NO_COLOR is
 // set (https://no-color.org) or TERM is "dumb".

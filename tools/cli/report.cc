@@ -21,7 +21,7 @@ namespace {
 
 std::string text_as_html(std::string_view text) {
   std::string html;
-  for (const char c : text) {
+  for (const char c : convert::visible(text, "\n")) {
     html += c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '&' ? "&amp;" : std::string(1, c);
   }
   return html;

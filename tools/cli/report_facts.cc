@@ -141,14 +141,6 @@ void add_masks(ReportFacts& facts) {
   }
 }
 
-void count_parameters(ReportFacts& facts, uint32_t shown) {
-  for (uint32_t i = 0; i < facts.model.tensors.size(); ++i) {
-    if (facts.places[i].is_computed) continue;
-    const WeightView view = facts.model.reader.weights(shown, i);
-    facts.parameters += uint64_t{view.rows} * view.columns + (has_bias(view) ? view.rows : 0);
-  }
-}
-
 // Of so many large tensors that all depths are shown, evenly spaced over the file.
 void add_distributions(ReportFacts& facts, uint32_t shown) {
   std::vector<uint32_t> large;
@@ -223,7 +215,6 @@ ReportFacts gather_report(const VerifiedFile& file, const SizeOptions& sizes,
   add_groups(facts);
   add_file_parts(facts);
   add_masks(facts);
-  count_parameters(facts, shown);
   add_distributions(facts, shown);
   add_decode(facts);
   facts.conversion = std::move(conversion);

@@ -67,6 +67,7 @@ struct ConversionNote {
 };
 
 struct ConversionFacts {
+  uint64_t parameters = 0;  // as PyTorch counts: no buffers, and tied weights once
   std::string source;       // the checkpoint: path and form
   std::string weights;      // as asked for: "q4, keeping output=q8 and embedding=q8"
   std::string calibration;  // the text, and where it is from
@@ -164,7 +165,6 @@ struct DecodeBytes {
 
 // What `arenite convert --json` says, too.
 struct WeightsReport {
-  uint64_t parameters = 0;  // trained numbers; biases that are all zero do not count
   std::vector<FilePart> file_parts{};
   std::vector<TensorGroup> types{};          // each type that the file has
   std::vector<TensorGroup> layers{};         // in the order of the program

@@ -547,7 +547,7 @@ void add_run(CLI::App& app) {
       "\nExamples:\n"
       "  arenite run attention.arn --input x.npy --output y.npy --lengths 12,7\n"
       "  arenite run decoder.arn --input ids.npy --output logits.npy --last\n"
-      "  arenite run translate.arn --input source.npy --input target.npy --output logits.npy\n");
+      "  arenite run translate.arn --input source.npy --input target.npy --output y.npy\n");
   add_model(command, options.model);
   add_input_files(command, "--input", options.inputs,
                   "Features or token ids, .npy; of a model with several inputs once for each, in "

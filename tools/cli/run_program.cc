@@ -65,7 +65,7 @@ int run(int argc, const char* const* argv) {
     // By way of stdio, which remembers why it could not be written.
     std::ostringstream output, errors;
     exit_code = app.exit(error, output, errors) == 0 ? 0 : kBadUsage;
-    fmt::print("{}", output.str());
+    fmt::print("{}", for_terminal(output.str()));
     write_error(shown(errors.str().c_str()));
   }
   flush_output();

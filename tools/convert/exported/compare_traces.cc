@@ -172,6 +172,17 @@ std::string difference(const Graph& a, const Graph& b) {
   return "";
 }
 
+uint64_t parameters_of(const ExportedProgram& program) {
+  uint64_t count = 0;
+  std::set<uint32_t> counted;
+  for (const ExportedInput& input : program.inputs) {
+    if (input.kind == InputKind::kParameter && counted.insert(input.storage).second) {
+      count += elements_of(program.values[input.value].shape());
+    }
+  }
+  return count;
+}
+
 namespace {
 
 constexpr double kDifferenceMax = 1e-6;       // of the largest value
@@ -185,16 +196,6 @@ constexpr int kRandomLengths = 3;           // of other lengths
 constexpr int64_t kOtherLengthMax = 512;
 constexpr int64_t kTriedMax = 128;                   // of lengths that are tried one by one
 constexpr int64_t kOtherWorkMax = int64_t{1} << 29;  // products that another length may take
-
-uint64_t parameters_of(const ExportedProgram& program) {
-  uint64_t count = 0;
-  for (const ExportedInput& input : program.inputs) {
-    if (input.kind == InputKind::kParameter) {
-      count += elements_of(program.values[input.value].shape());
-    }
-  }
-  return count;
-}
 
 // What a program takes in double precision grows with its weights and with its elements.
 int64_t affordable_length(const ExportedProgram& program) {

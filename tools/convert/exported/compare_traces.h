@@ -16,7 +16,10 @@ namespace arenite::convert {
 // A number of tokens of each input.
 using Lengths = std::vector<int64_t>;
 Lengths traced_lengths(const TraceShape& trace_shape);  // those of the example
-std::string counted_tokens(const Lengths& lengths);     // "12 tokens", "12 + 5 tokens"
+// Elements of all parameters, as PyTorch counts them: no buffers, and tied ones once.
+uint64_t parameters_of(const ExportedProgram& program);
+
+std::string counted_tokens(const Lengths& lengths);  // "12 tokens", "12 + 5 tokens"
 
 // For which lengths a conversion is its author's model, and why.
 

@@ -68,6 +68,7 @@ class ModelReader {
   }
 
   ExportedModel read() {
+    model_.parameters = parameters_of(*program_);
     const std::vector<const ExportedInput*> inputs = program_->user_inputs();
     for (size_t i = 0; i < inputs.size(); ++i) {
       const SideInput* side = trace_shape_.side(inputs[i]->value);

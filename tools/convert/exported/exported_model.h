@@ -36,6 +36,7 @@ struct ExportedModel {
   std::string length;       // for people: for what lengths it is the author's model, and why
   size_t output_index = 0;  // of the program's outputs
   size_t outputs = 1;
+  uint64_t parameters = 0;          // of the program, where tied ones count once
   double largest_difference = 0.0;  // of the graph and the program, both in double precision
   double largest_value = 0.0;
   uint32_t compared_inputs = 0;

@@ -132,6 +132,7 @@ ExportedModel joined_programs(ExportedModel encoder, const ExportedModel& decode
   const uint32_t taken_flags = encoder.graph.array_flags & kTakenFlags;
   ExportedModel joined = decoder;
   joined.unread_inputs = 0;
+  joined.parameters += encoder.parameters;
   joined.graph = chained(std::move(encoder.graph), second, input);
   joined.graph.arrays.clear();
   joined.graph.array_flags = decoder.graph.array_flags | taken_flags;

@@ -85,7 +85,7 @@ def check(name, settings, arenite, folder):
 
 
 class Book(torch.nn.Module):
-    """Positions are a table's first rows, and the mask a corner of a buffer: torch.export leaves out
+    """Positions are a table's first rows, and the mask a corner of a buffer. PyTorch leaves out
     the length at which that corner is all of it."""
 
     def __init__(self, context=24, width=16):
@@ -113,7 +113,8 @@ def check_lines(arenite, folder):
                                   folder=folder).stderr
     torch.manual_seed(1)
     for where, text in texts.items():
-        found = re.search(r"^ *\w+ = torch\.export\.Dim.*?export\.save\(.*?\)$", text, re.M | re.S)
+        found = re.search(r"^ *\w+ = torch\.export\.Dim.*?export\.save\(.*?\)$", text,
+                          re.M | re.S)
         assert found, f"{where}: no lines that export with dynamic shapes: {text}"
         model, ids = Book().eval(), torch.randint(40, (1, 23))
         names = {"torch": torch, "model": model, "example": ids[:, :9]}

@@ -138,6 +138,15 @@ TEST(RunBatchesRefused, OfWhichEachNumberGivesOtherResultsAreRefused) {
                    kBadInput, {"depends on how many there are"}));
 }
 
+TEST(RunBatchesRefused, OfWhichTokensAfterTheLastOneCountAreRefused) {
+  const TempFolder folder;
+  EXPECT_TRUE(
+      ends(run_arenite({"convert", (convert_fixture("batches") / "ends_in_middle.pt2").string(),
+                        "-o", (folder.path() / "model.arn").string()}),
+           kBadInput,
+           {"ends sequences of 'x' after as many tokens as are not 0", "hide them by a mask"}));
+}
+
 TEST(RunPairs, AreOneMoreInput) {
   const TempFolder folder;
   const std::string model = (folder.path() / "model.arn").string();

@@ -575,6 +575,26 @@ Lengths traced_lengths(const TraceShape& trace_shape) {
   return lengths;
 }
 
+std::string why_it_differs(const ExportedModel& model, const TraceShape& trace_shape) {
+  for (const GraphInput& input : model.graph.inputs) {
+    if (input.end == SequenceEnd{}) continue;
+    return fmt::format(
+        "It ends sequences of {} {}, and tokens after that change what it gives: hide them by a "
+        "mask, or give the model a causal one",
+        quote(input.name), input.end.text());
+  }
+  for (const SideInput& side : trace_shape.sides()) {
+    if (!tells_length(side)) continue;
+    return fmt::format(
+        "Input {} is taken for a mask of padding, which hides keys, and rows from sums and means: "
+        "leave out what else is done with it, or give that to the model as features",
+        quote(side.input->name));
+  }
+  return "Some part of the program is misread: convert parts of it, each with an example of what "
+         "it reads, as torch.export.export(model.encoder.eval(), (x,)), to see which, and write "
+         "that one in another way";
+}
+
 void note_ids(ExportedModel& model) {
   for (const GraphInput& input : model.graph.inputs) {
     if (input.end.rule != SequenceEnd::Rule::kNone) {

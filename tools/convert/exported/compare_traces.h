@@ -65,7 +65,10 @@ struct LengthClaim {
 // Keys by their distance, where that is all that counts: a range around 0. REQUIRES: a buffer's.
 std::optional<CompiledMask> mask_rule(const Mask& mask);
 
-// Notes which columns of features are taken for whole numbers.
+// What the author can do where a conversion is not the program.
+std::string why_it_differs(const ExportedModel& model, const TraceShape& trace_shape);
+
+// Notes which ids end sequences, and which columns of features are taken for whole numbers.
 void note_ids(ExportedModel& model);
 
 // Notes that rows before the first token that counts are not the author's, where they see no key.

@@ -168,7 +168,7 @@ class ModelReader {
       refuse(
           "what was recognised is not what the program computes: outputs differ by {:.1e}, and "
           "reach {:.1e}. {}",
-          found->difference, found->value, why_it_differs());
+          found->difference, found->value, why_it_differs(model_, trace_shape_));
     }
     Lengths positions;
     for (const InputLengths& input : claim_.inputs) positions.push_back(input.positions);
@@ -201,21 +201,6 @@ class ModelReader {
         "were followed, {}. Not supported: export it with an example of one sequence",
         other, trace_shape_.sizes().sequences, why);
   }
-
-  // What the author can do about it.
-  std::string why_it_differs() const {
-    for (const SideInput& side : trace_shape_.sides()) {
-      if (!tells_length(side)) continue;
-      return fmt::format(
-          "Input {} is taken for a mask of padding, which hides keys, and rows from sums and "
-          "means: leave out what else is done with it, or give that to the model as features",
-          quote(side.input->name));
-    }
-    return "Some part of the program is misread: convert parts of it, each with an example of what "
-           "it reads, as torch.export.export(model.encoder.eval(), (x,)), to see which, and write "
-           "that one in another way";
-  }
-
   // Positions that leave padding out are counted in all ids of a sequence: where the model would
   // run token by token, the shortest one has two.
   void take_whole_sequences() {

@@ -103,6 +103,14 @@ class EndsByIds(nn.Module):
         return self.head(h[torch.arange(x.shape[0]), last])
 
 
+class EndsInMiddle(EndsByIds):
+    """The same, whose tokens see those after the last one, too."""
+
+    def forward(self, x):
+        h = self.encoder(self.read(x))
+        return self.head(h[torch.arange(x.shape[0]), self.end(x)])
+
+
 class ByBatch(Classifier):
     """What it computes for a sequence depends on how many there are."""
 
@@ -179,6 +187,8 @@ MODELS = {
                    lambda b: (ended(b, first),), ({0: AUTO, 1: AUTO},)),
     "ends_largest": (lambda: EndsByIds(lambda x: x.argmax(-1)[:, None, None].expand(-1, 1, WIDTH)),
                      lambda b: (ended(b, largest),), ({0: AUTO, 1: AUTO},)),
+    "ends_in_middle": (lambda: EndsInMiddle(lambda x: (x != 0).sum(-1) - 1),
+                       lambda b: (ended(b, pad),), ({0: AUTO, 1: AUTO},)),
     "by_batch": (lambda: ByBatch(words()), lambda b: (ids(b, TOKENS),), ({0: BATCH},)),
 }
 

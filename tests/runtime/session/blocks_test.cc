@@ -44,7 +44,7 @@ class Blocks : public testing::TestWithParam<Target> {
     return TestModel(convert::write_model(program, {GetParam()}).span(), GetParam());
   }
 };
-ARENITE_FOR_EACH_KERNEL_SET(Blocks);
+ARENITE_FOR_EACH_FLOAT_SET(Blocks);
 
 TEST_P(Blocks, GiveTheBitsOfAllRowsAtOnce) {
   Pool pool(3);

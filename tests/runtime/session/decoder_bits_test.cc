@@ -12,7 +12,7 @@ namespace arenite::test {
 namespace {
 
 class DecoderBits : public DecoderTest {};
-ARENITE_FOR_EACH_KERNEL_SET(DecoderBits);
+ARENITE_FOR_EACH_FLOAT_SET(DecoderBits);
 
 TEST_P(DecoderBits, ChunksOfAnySizeGiveWhatOnePassGives) {
   for (const DecoderShape& shape : all_decoders()) {

@@ -22,7 +22,7 @@ class DecoderFailure : public DecoderTest {
                                         refusal, call);
   }
 };
-ARENITE_FOR_EACH_KERNEL_SET(DecoderFailure);
+ARENITE_FOR_EACH_FLOAT_SET(DecoderFailure);
 
 TEST_P(DecoderFailure, RefusesIdsThatTheVocabularyLacks) {
   for (const TokenId id : {kVocab, kVocab + 1, kNoToken}) {

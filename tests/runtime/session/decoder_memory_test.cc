@@ -18,7 +18,7 @@ namespace arenite::test {
 namespace {
 
 class DecoderMemory : public DecoderTest {};
-ARENITE_FOR_EACH_KERNEL_SET(DecoderMemory);
+ARENITE_FOR_EACH_FLOAT_SET(DecoderMemory);
 
 // Sizes that meet tiles, pages, rings and the choice of outputs in different ways.
 std::vector<SessionOptions> decoder_options(const Model& model) {

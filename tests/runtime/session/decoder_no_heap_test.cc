@@ -53,7 +53,7 @@ class DecoderNoHeap : public NoHeapTest<DecoderTest> {
             {ids(model, 42), 2, 21, {1, 21}, kFull}};
   }
 };
-ARENITE_FOR_EACH_KERNEL_SET(DecoderNoHeap);
+ARENITE_FOR_EACH_FLOAT_SET(DecoderNoHeap);
 
 TEST_P(DecoderNoHeap, IsTouchedWhenABatchIsRefused) {
   Pool one(1), three(3);

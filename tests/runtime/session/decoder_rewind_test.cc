@@ -10,7 +10,7 @@ namespace arenite::test {
 namespace {
 
 class DecoderRewind : public DecoderTest {};
-ARENITE_FOR_EACH_KERNEL_SET(DecoderRewind);
+ARENITE_FOR_EACH_FLOAT_SET(DecoderRewind);
 
 TEST_P(DecoderRewind, ForgetsTheRest) {
   for (const DecoderShape& shape : all_decoders()) {
@@ -65,7 +65,7 @@ class RingRewind : public DecoderRewind {
   std::vector<TokenId> tokens_;
   std::vector<float> all_;
 };
-ARENITE_FOR_EACH_KERNEL_SET(RingRewind);
+ARENITE_FOR_EACH_FLOAT_SET(RingRewind);
 
 TEST_P(RingRewind, GoesBackAsFarAsTheRingHoldsWhatTheWindowNeeds) {
   constexpr uint32_t kHeld = 2000;
@@ -124,7 +124,7 @@ class Int8RingRewind : public RingRewind {
  protected:
   DecoderShape decoder() const override { return int8_ring_decoder(); }
 };
-ARENITE_FOR_EACH_KERNEL_SET(Int8RingRewind);
+ARENITE_FOR_EACH_FLOAT_SET(Int8RingRewind);
 
 TEST_P(Int8RingRewind, GoesBackAFewTokensLessFar) {
   constexpr uint32_t kFirst = 2000 - kRing + kBehind + CacheLayout::kOneRows;

@@ -12,7 +12,7 @@ namespace arenite::test {
 namespace {
 
 class DecoderRun : public DecoderTest {};
-ARENITE_FOR_EACH_KERNEL_SET(DecoderRun);
+ARENITE_FOR_EACH_FLOAT_SET(DecoderRun);
 
 // Values are near 1; each layer adds the roundings of a few sums of at most 300 products.
 constexpr double kDecoderTolerance = 300 * 64 * kRounding;

@@ -113,7 +113,7 @@ class DecoderSlopes : public DecoderTest {
     return TestModel(convert::write_model(program, {GetParam()}).span(), GetParam());
   }
 };
-ARENITE_FOR_EACH_KERNEL_SET(DecoderSlopes);
+ARENITE_FOR_EACH_FLOAT_SET(DecoderSlopes);
 
 TEST_P(DecoderSlopes, AreWhatAMaskOfDistancesSays) {
   const TestModel slopes = model_of(with_slopes(0.25f, false));

@@ -13,7 +13,7 @@ namespace arenite::test {
 namespace {
 
 class EncoderBatch : public EncoderTest {};
-ARENITE_FOR_EACH_KERNEL_SET(EncoderBatch);
+ARENITE_FOR_EACH_FLOAT_SET(EncoderBatch);
 
 constexpr uint32_t kEncodedTokens = 37;
 

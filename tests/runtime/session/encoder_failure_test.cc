@@ -56,7 +56,7 @@ class EncoderFailure : public EncoderTest {
     EXPECT_TRUE(same_bits(values_of(run_batch(*session, sound, sound_form)), expected));
   }
 };
-ARENITE_FOR_EACH_KERNEL_SET(EncoderFailure);
+ARENITE_FOR_EACH_FLOAT_SET(EncoderFailure);
 
 constexpr Status kInvalid = Status::kInvalidArgument;
 

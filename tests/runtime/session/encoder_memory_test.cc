@@ -10,7 +10,7 @@ namespace arenite::test {
 namespace {
 
 class EncoderMemory : public EncoderTest {};
-ARENITE_FOR_EACH_KERNEL_SET(EncoderMemory);
+ARENITE_FOR_EACH_FLOAT_SET(EncoderMemory);
 
 struct Shape {
   uint32_t positions, sequences, tokens_max;

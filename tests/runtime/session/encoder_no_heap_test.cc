@@ -92,7 +92,7 @@ class EncoderNoHeap : public NoHeapTest<EncoderTest> {
     return statuses;
   }
 };
-ARENITE_FOR_EACH_KERNEL_SET(EncoderNoHeap);
+ARENITE_FOR_EACH_FLOAT_SET(EncoderNoHeap);
 
 TEST_P(EncoderNoHeap, IsTouchedFromLoadToTheLastBatch) {
   Pool one(1), three(3);

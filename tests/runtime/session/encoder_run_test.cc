@@ -8,7 +8,7 @@ namespace arenite::test {
 namespace {
 
 class EncoderRun : public EncoderTest {};
-ARENITE_FOR_EACH_KERNEL_SET(EncoderRun);
+ARENITE_FOR_EACH_FLOAT_SET(EncoderRun);
 
 // Values are near 1; each layer adds the roundings of a few sums of at most 131 products.
 constexpr double kEncoderTolerance = 300 * 64 * kRounding;

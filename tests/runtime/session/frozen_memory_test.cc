@@ -106,7 +106,7 @@ class FrozenMemory : public EncoderTest {
   uint32_t lives_ = 0;
 };
 using FrozenMemoryDeathTest = FrozenMemory;
-ARENITE_FOR_EACH_KERNEL_SET(FrozenMemoryDeathTest);
+ARENITE_FOR_EACH_FLOAT_SET(FrozenMemoryDeathTest);
 
 TEST_P(FrozenMemoryDeathTest, IsNotWrittenByModules) {
   for (const ModuleSpec& spec : all_specs()) {

@@ -78,7 +78,7 @@ class Functions : public testing::TestWithParam<Target> {
     return values_of(step(*session, ids));
   }
 };
-ARENITE_FOR_EACH_KERNEL_SET(Functions);
+ARENITE_FOR_EACH_FLOAT_SET(Functions);
 
 void expect_close(const std::vector<float>& found, const std::vector<double>& expected) {
   ASSERT_EQ(found.size(), expected.size());

@@ -10,7 +10,7 @@ namespace arenite::test {
 namespace {
 
 using NoHeap = NoHeapTest<SessionTest>;
-ARENITE_FOR_EACH_KERNEL_SET(NoHeap);
+ARENITE_FOR_EACH_FLOAT_SET(NoHeap);
 
 constexpr uint32_t kModuleTokens = 37;
 

@@ -37,7 +37,7 @@ class SessionPairs : public SessionTest {
   }
   TestModel load_pairs(bool is_causal = false) { return load_with(convert::pair_mask(is_causal)); }
 };
-ARENITE_FOR_EACH_KERNEL_SET(SessionPairs);
+ARENITE_FOR_EACH_FLOAT_SET(SessionPairs);
 
 TEST_P(SessionPairs, HideWhatAMaskOfTheModelHides) {
   for (const bool is_causal : {false, true}) {

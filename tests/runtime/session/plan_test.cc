@@ -89,7 +89,7 @@ class ArenaLayouts : public SessionTest {
     }
   }
 };
-ARENITE_FOR_EACH_KERNEL_SET(ArenaLayouts);
+ARENITE_FOR_EACH_FLOAT_SET(ArenaLayouts);
 
 TEST_P(ArenaLayouts, HavePartsThatDoNotMeet) {
   for (const ModuleSpec& spec : all_specs()) {

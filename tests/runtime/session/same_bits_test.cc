@@ -116,7 +116,7 @@ class SameBits : public testing::TestWithParam<Target> {
 
   size_t ways_ = 0;  // in which models were fed, with the same bits
 };
-ARENITE_FOR_EACH_KERNEL_SET(SameBits);
+ARENITE_FOR_EACH_FLOAT_SET(SameBits);
 
 std::vector<Fed> SameBits::sequences_for(const Kind& kind, const Model& model) {
   const ImageShape image = image_shape(model);

@@ -14,7 +14,7 @@ namespace arenite::test {
 namespace {
 
 class SessionArena : public SessionTest {};
-ARENITE_FOR_EACH_KERNEL_SET(SessionArena);
+ARENITE_FOR_EACH_FLOAT_SET(SessionArena);
 
 // Sizes that meet tiles, pages and roundings in different ways.
 std::vector<SessionOptions> module_options(const Model& model) {

@@ -12,7 +12,7 @@ namespace arenite::test {
 namespace {
 
 class SessionBatch : public SessionTest {};
-ARENITE_FOR_EACH_KERNEL_SET(SessionBatch);
+ARENITE_FOR_EACH_FLOAT_SET(SessionBatch);
 
 constexpr uint32_t kBatchSequences = 4;
 constexpr uint32_t kBatchTokens = 37;

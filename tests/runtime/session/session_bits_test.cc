@@ -11,7 +11,7 @@ namespace arenite::test {
 namespace {
 
 class SessionBits : public SessionTest {};
-ARENITE_FOR_EACH_KERNEL_SET(SessionBits);
+ARENITE_FOR_EACH_FLOAT_SET(SessionBits);
 
 TEST_P(SessionBits, ChunksOfAnySizeGiveWhatOnePassGives) {
   for (const ModuleSpec& spec : all_specs()) {

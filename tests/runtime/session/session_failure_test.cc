@@ -22,7 +22,7 @@ class SessionFailure : public SessionTest {
                                         features(*model, 100), refusal, call);
   }
 };
-ARENITE_FOR_EACH_KERNEL_SET(SessionFailure);
+ARENITE_FOR_EACH_FLOAT_SET(SessionFailure);
 
 Features first(Features features, uint32_t tokens) {
   return features.first(size_t{tokens} * 6);  // the width of the spec "causal"

@@ -15,7 +15,7 @@ class SessionFinite : public EncoderTest {
     return TestModel(make_model(spec).span(), GetParam());
   }
 };
-ARENITE_FOR_EACH_KERNEL_SET(SessionFinite);
+ARENITE_FOR_EACH_FLOAT_SET(SessionFinite);
 
 TEST_P(SessionFinite, ATokenReachesNoEarlierRowOfACausalModel) {
   for (const ModuleSpec& spec : all_specs()) {

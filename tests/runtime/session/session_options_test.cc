@@ -27,7 +27,7 @@ class SessionOptionsTest : public SessionTest {
     return why;
   }
 };
-ARENITE_FOR_EACH_KERNEL_SET(SessionOptionsTest);
+ARENITE_FOR_EACH_FLOAT_SET(SessionOptionsTest);
 
 TEST_P(SessionOptionsTest, RefusesMorePositionsThanTheModelHas) {
   const TestModel model = load("strip");

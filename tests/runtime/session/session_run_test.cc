@@ -9,7 +9,7 @@ namespace arenite::test {
 namespace {
 
 class SessionRun : public SessionTest {};
-ARENITE_FOR_EACH_KERNEL_SET(SessionRun);
+ARENITE_FOR_EACH_FLOAT_SET(SessionRun);
 
 // The modules have weights that keep values near 1, and no sum is longer than 300 products.
 constexpr double kModuleTolerance = 300 * 8 * kRounding;

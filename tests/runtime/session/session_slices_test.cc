@@ -40,7 +40,7 @@ class SessionSlices : public EncoderTest {
     return TestModel(make_decoder_model(shape, {GetParam()}).span(), GetParam());
   }
 };
-ARENITE_FOR_EACH_KERNEL_SET(SessionSlices);
+ARENITE_FOR_EACH_FLOAT_SET(SessionSlices);
 
 TEST_P(SessionSlices, OfDecodersGiveWhatOneCallGives) {
   for (const DecoderShape& shape : all_decoders()) {

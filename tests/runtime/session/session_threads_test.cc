@@ -42,7 +42,7 @@ void expect_exact_arena(const Model& model, const SessionOptions& options) {
 }
 
 class ModuleThreads : public SessionTest {};
-ARENITE_FOR_EACH_KERNEL_SET(ModuleThreads);
+ARENITE_FOR_EACH_FLOAT_SET(ModuleThreads);
 
 TEST_P(ModuleThreads, GiveWhatOneGivesInTheExactArena) {
   for (const ModuleSpec& spec : all_specs()) {
@@ -62,7 +62,7 @@ TEST_P(ModuleThreads, GiveWhatOneGivesInTheExactArena) {
 }
 
 class DecoderThreads : public DecoderTest {};
-ARENITE_FOR_EACH_KERNEL_SET(DecoderThreads);
+ARENITE_FOR_EACH_FLOAT_SET(DecoderThreads);
 
 TEST_P(DecoderThreads, GiveWhatOneGivesInTheExactArena) {
   const uint32_t lengths[] = {33, 0, 1, 8};
@@ -108,7 +108,7 @@ TEST_P(DecoderThreads, RingsGiveWhatOneThreadGives) {
 }
 
 class EncoderThreads : public EncoderTest {};
-ARENITE_FOR_EACH_KERNEL_SET(EncoderThreads);
+ARENITE_FOR_EACH_FLOAT_SET(EncoderThreads);
 
 TEST_P(EncoderThreads, GiveWhatOneGivesInTheExactArena) {
   BatchForm form;

@@ -83,7 +83,7 @@ class StackBounds : public EncoderTest {
 
   Deepest deepest_;
 };
-ARENITE_FOR_EACH_KERNEL_SET(StackBounds);
+ARENITE_FOR_EACH_FLOAT_SET(StackBounds);
 
 TEST_P(StackBounds, HoldForEveryModel) {
   for (const ModuleSpec& spec : all_specs()) measure_model(make_model(spec), spec.name);

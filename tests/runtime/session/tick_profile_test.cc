@@ -8,7 +8,7 @@ namespace arenite::test {
 namespace {
 
 class TickProfileOf : public SessionTest {};
-ARENITE_FOR_EACH_KERNEL_SET(TickProfileOf);
+ARENITE_FOR_EACH_FLOAT_SET(TickProfileOf);
 
 uint32_t counter = 0;
 uint32_t step = 0;

@@ -35,7 +35,7 @@ class WindowsOfTokens : public testing::TestWithParam<Target> {
     return TestModel(convert::write_model(program, {GetParam()}).span(), GetParam());
   }
 };
-ARENITE_FOR_EACH_KERNEL_SET(WindowsOfTokens);
+ARENITE_FOR_EACH_FLOAT_SET(WindowsOfTokens);
 
 std::vector<float> frames(uint32_t tokens) { return random_floats(tokens * kFeatures, 7); }
 

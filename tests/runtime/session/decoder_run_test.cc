@@ -121,7 +121,8 @@ TEST_P(DecoderRun, GivesOutTheRowsThatACallAsksFor) {
       if (!is_dense) {
         fed.clear();
         for (size_t i = 0; i < 4; ++i) {
-          fed.insert(fed.end(), tokens.begin() + 20 * i, tokens.begin() + 20 * i + lengths[i]);
+          const auto sequence = std::span(tokens).subspan(20 * i, lengths[i]);
+          fed.insert(fed.end(), sequence.begin(), sequence.end());
         }
         outputs.assign(fed.size(), 0);
       }

@@ -36,7 +36,7 @@ void quantized_linear(const KernelSet& kernels, const ConstMatrix& input, const 
 
 void linear(const KernelSet& kernels, const ConstMatrix& input, const WeightView& weights,
             const Matrix& output, const ScratchArea& scratch, const ParallelFor& parallel) {
-  assert(input.rows >= 1 && input.rows == output.rows);
+  assert(input.rows == output.rows);
   assert(input.columns >= 1 && output.columns >= 1);
   assert(weights.rows == output.columns && weights.columns == input.columns);
   if constexpr (any_linked(Need::kQ8, Need::kQ4)) {

@@ -39,7 +39,9 @@ struct ProductDivision {
     // With few rows, as in decoding, the columns are split over the threads too.
     uint32_t panels_wanted = pieces_at_once(parallel, panels, panel_work);
     if (parallel.run != nullptr && parallel.threads != 0) {
-      const uint32_t chunks_wanted = div_up(parallel.threads * kTasksPerThread, blocks.count);
+      // A call may ask for no rows.
+      const uint32_t shares = at_least_one(blocks.count);
+      const uint32_t chunks_wanted = div_up(parallel.threads * kTasksPerThread, shares);
       panels_wanted = at_least_one(panels / chunks_wanted);
     }
     if (chunk_panels > panels_wanted) chunk_panels = panels_wanted;

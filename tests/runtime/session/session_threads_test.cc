@@ -83,6 +83,21 @@ TEST_P(DecoderThreads, GiveWhatOneGivesInTheExactArena) {
   }
 }
 
+TEST_P(DecoderThreads, GiveNoRowsWhereACallAsksForNone) {
+  const std::vector<uint8_t> none(9);
+  for (const char* const name : {"llama", "q8"}) {
+    const TestModel model = load(name);
+    const std::vector<TokenId> tokens = ids(*model, 9);
+    for (Pool& pool : pools()) {
+      SessionOptions options = options_for(9);
+      options.parallel = pool.parallel_for();
+      const TestSession session(*model, options);
+      EXPECT_EQ(session->run(TokenBatch{tokens, 1, 9, {}, {}, false, {}, {}, none})->rows, 0u);
+      EXPECT_EQ(session->positions(0), 9u) << name;
+    }
+  }
+}
+
 // The ring wraps around several times, in calls of a token and of many.
 TEST_P(DecoderThreads, RingsGiveWhatOneThreadGives) {
   const TestModel model = load(ring_decoder());

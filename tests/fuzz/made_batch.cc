@@ -111,6 +111,7 @@ Input MadeBatch::as_input() const { return reads_ids ? Input(of_ids()) : Input(o
 Batch MadeBatch::of_features() const {
   Batch batch{features, sequences, tokens, lengths};
   batch.visible = visible;
+  batch.outputs = outputs;
   batch.back_to_back = back_to_back;
   return batch;
 }
@@ -118,6 +119,7 @@ Batch MadeBatch::of_features() const {
 TokenBatch MadeBatch::of_ids() const {
   TokenBatch batch{ids, sequences, tokens, lengths};
   batch.visible = visible;
+  batch.outputs = outputs;
   batch.back_to_back = back_to_back;
   batch.types = types;
   return batch;
@@ -155,7 +157,7 @@ MadeBatch any_batch(const FedInput& fed, uint32_t sequences, Choices& choices) {
   MadeBatch batch;
   batch.sequences = sequences;
   batch.tokens = tokens_for(fed, sequences, choices);
-  const uint32_t form = is_image(fed) ? 0 : choices.below(4);
+  const uint32_t form = is_image(fed) ? 0 : choices.below(5);
   size_t values = size_t{batch.sequences} * batch.tokens;
   if (form == 1 || form == 2) {
     for (uint32_t i = 0; i < batch.sequences; ++i) {
@@ -169,6 +171,10 @@ MadeBatch any_batch(const FedInput& fed, uint32_t sequences, Choices& choices) {
   if (form == 3) {
     batch.visible.resize(values);
     for (uint8_t& token : batch.visible) token = choices.random().below(3) != 0;
+  }
+  if (form == 4) {
+    batch.outputs.resize(values);
+    for (uint8_t& token : batch.outputs) token = choices.random().below(4) == 0;
   }
   make_values(fed, batch, values, 32, choices);
   if (choices.one_in(8)) spoil(fed, batch, choices);

@@ -30,6 +30,7 @@ struct MadeBatch {
   std::vector<uint32_t> lengths;
   std::vector<uint8_t> visible;
   std::vector<uint8_t> types;
+  std::vector<uint8_t> outputs;
   bool back_to_back = false;
 
   // Of functions that are called by their number.

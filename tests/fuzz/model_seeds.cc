@@ -27,6 +27,7 @@ class ModelSeeds {
  public:
   explicit ModelSeeds(const std::filesystem::path& corpus)
       : files_(corpus, "model_run"),
+        integers_(corpus, "model_run_integers"),
         packed_(corpus, "model_repack"),
         metadata_(corpus, "model_load") {}
 
@@ -35,6 +36,7 @@ class ModelSeeds {
     std::string choosing(sizeof(uint32_t), '\1');
     choosing.append(reinterpret_cast<const char*>(file.data()), file.size());
     files_.write(name, choosing);
+    integers_.write(name, choosing);
     packed_.write(name, choosing);
     format::Footer footer;
     std::memcpy(&footer, file.last(sizeof(footer)).data(), sizeof(footer));
@@ -49,6 +51,7 @@ class ModelSeeds {
 
  private:
   SeedFolder files_;     // after a word that chooses, as model_run reads them
+  SeedFolder integers_;  // the same
   SeedFolder packed_;    // the same for model_repack
   SeedFolder metadata_;  // as model_load reads it
 };
@@ -66,6 +69,14 @@ void write_decoders(const ModelSeeds& seeds) {
     shape.windows.resize(1);
     shape.positions_max = 20;
     seeds.write(name, make_decoder_model(shape, kSeedTargets));
+  }
+  // Tiles of all targets run on stand-ins.
+  DecoderShape rounded = decoder_named("q4");
+  rounded.windows.resize(1);
+  rounded.positions_max = 20;
+  for (uint32_t i = 0; i < kTargets; ++i) {
+    const Target target = static_cast<Target>(i);
+    seeds.write(std::string("q4_") + name(target), make_decoder_model(rounded, {target}));
   }
   // A ring at the smallest context that makes one: the tables of angles are most of the file.
   DecoderShape ring = smallest_decoder();

@@ -33,21 +33,6 @@ void run_backwards(void* threads, uint32_t tasks, ParallelFor::Task task, void* 
 
 constexpr uint32_t kThreadCounts[kThreadsMax + 1] = {0, 1, 2, 3};
 
-// Reads all that it is shown, as an application might.
-void read_all(std::span<const float> values) {
-  volatile float sink = 0.0f;
-  for (const float value : values) sink = value;
-  (void)sink;
-}
-
-void read_state(void*, uint32_t, const float* data, uint32_t rows, uint32_t features) {
-  read_all({data, size_t{rows} * features});
-}
-
-void require_reason(Status status, const Diagnostic& why) {
-  require(status == Status::kOk || why.reason != nullptr, "a refusal says why");
-}
-
 }  // namespace
 
 bool same_bits(std::span<const float> a, std::span<const float> b) {
@@ -55,6 +40,22 @@ bool same_bits(std::span<const float> a, std::span<const float> b) {
     return std::bit_cast<uint32_t>(x) == std::bit_cast<uint32_t>(y) ||
            (std::isnan(x) && std::isnan(y));
   });
+}
+
+void SessionDriver::keep(std::span<const float> values) {
+  for (const float value : values) {
+    given_.push_back(std::isnan(value) ? UINT32_MAX : std::bit_cast<uint32_t>(value));
+  }
+}
+
+void SessionDriver::keep(Status status, const Diagnostic& why) {
+  require(status == Status::kOk || why.reason != nullptr, "a refusal says why");
+  given_.push_back(static_cast<uint32_t>(status));
+}
+
+void SessionDriver::keep_state(void* driver, uint32_t, const float* data, uint32_t rows,
+                               uint32_t features) {
+  static_cast<SessionDriver*>(driver)->keep({data, size_t{rows} * features});
 }
 
 void SessionDriver::choose_options() {
@@ -74,7 +75,7 @@ void SessionDriver::choose_options() {
     if (choices_.one_in(4)) sizes.positions_max = 1 + choices_.below(sizes.positions_max);
   }
   if (choices_.one_in(4)) options_.kv_cache = static_cast<KvType>(choices_.below(3));
-  if (choices_.one_in(2)) options_.hidden_states = {read_state, nullptr};
+  if (choices_.one_in(2)) options_.hidden_states = {keep_state, this};
   if (choices_.one_in(4)) {
     options_.parallel.threads = 1 + choices_.below(kThreadsMax);
     options_.parallel.run = run_backwards;
@@ -86,13 +87,16 @@ bool SessionDriver::create() {
   choose_options();
   Diagnostic why;
   const Result<ArenaPlan> plan = plan_arena(model_, options_, &why);
-  require_reason(plan.status(), why);
+  keep(plan.status(), why);
   if (!plan.ok() || plan->total_bytes > kArenaBytesMax) return false;
   const std::span<std::byte> arena = arena_region(false).lend(plan->total_bytes, kArenaAlignment);
   const std::span<std::byte> less = arena.first(arena.size() - 1);
   require(Session::create(model_, options_, less, &why).status() == Status::kArenaTooSmall,
           "an arena of a byte less is refused");
   require(GuardedRegion::is_filled(arena), "a refusal leaves the arena alone");
+  for (size_t i = 0; i + sizeof(fill_) <= arena.size(); i += sizeof(fill_)) {
+    std::memcpy(&arena[i], &fill_, sizeof(fill_));
+  }
   const Result<Session*> session = Session::create(model_, options_, arena, &why);
   require(session.ok(), "what is planned can be created");
   session_ = *session;
@@ -114,15 +118,21 @@ std::vector<uint32_t> SessionDriver::none_held() const {
   return std::vector<uint32_t>(size_t{options_.sequences_max} * model_.inputs());
 }
 
-void SessionDriver::expect_held(const std::vector<uint32_t>& expected) const {
+void SessionDriver::expect_held(const std::vector<uint32_t>& expected) {
   require(held() == expected, "a session holds what the calls have fed it");
+  given_.insert(given_.end(), expected.begin(), expected.end());
 }
 
-void SessionDriver::append(const Output& output, std::vector<float>& all) const {
+void SessionDriver::keep(const Output& output) {
   const std::span<const float> values(output.data, size_t{output.rows} * output.features);
   const bool is_known = has_functions() || output.features == model_.output_features();
   require(output.rows == 0 || is_known, "rows are as wide as the model says");
-  all.insert(all.end(), values.begin(), values.end());
+  keep(values);
+}
+
+void SessionDriver::append(const Output& output, std::vector<float>& all) {
+  keep(output);
+  all.insert(all.end(), output.data, output.data + size_t{output.rows} * output.features);
 }
 
 void SessionDriver::run_or_step(bool is_run) {
@@ -130,11 +140,13 @@ void SessionDriver::run_or_step(bool is_run) {
       any_batch({model_, options_}, 1 + choices_.below(options_.sequences_max), choices_);
   std::vector<uint32_t> expected = held();
   Diagnostic why;
+  const Result<uint32_t> rows = session_->rows_out(batch.as_input(), is_run);
   const Result<Output> output = is_run ? batch.run(*session_, &why) : batch.step(*session_, &why);
-  require_reason(output.status(), why);
+  keep(output.status(), why);
+  require(rows.status() == output.status(), "a call that is asked about ends as is said");
   if (!output.ok()) return expect_held(expected);
-  std::vector<float> all;
-  append(*output, all);
+  require(*rows == output->rows, "a call gives as many rows as are said");
+  keep(*output);
   (void)output->finite();
   if (!batch.visible.empty()) return;  // gaps count as well
   if (is_run) std::ranges::fill(expected, 0u);
@@ -149,7 +161,7 @@ void SessionDriver::slices() {
   const std::vector<uint32_t> before = is_run ? none_held() : held();
   Diagnostic why;
   const Status status = batch.begin(*session_, is_run, &why);
-  require_reason(status, why);
+  keep(status, why);
   if (status != Status::kOk) {
     require(session_->advance(1).status() == Status::kInvalidArgument, "nothing was begun");
     return;
@@ -158,11 +170,12 @@ void SessionDriver::slices() {
   for (uint32_t turns = choices_.below(8); turns > 0; --turns) {
     const Result<uint32_t> left = advance_least(*session_, 1 + choices_.below(4));
     require(left.ok(), "what was begun can go on");
-    if (*left == 0) return;
+    if (*left == 0) return keep(session_->output());
     require(session_->output().rows == 0, "no rows while ops are left");
   }
   if (choices_.one_in(2)) {
     require(session_->advance(UINT64_MAX).ok(), "what was begun can end");
+    keep(session_->output());
     return;
   }
   session_->cancel();
@@ -183,26 +196,34 @@ void SessionDriver::call_function() {
     has_gaps = has_gaps || !batches[i].visible.empty();
     inputs.push_back(batches[i].as_input());
   }
+  if (choices_.one_in(16)) std::ranges::reverse(inputs);
   const std::vector<uint32_t> before = held();
   Diagnostic why;
   if (choices_.one_in(3)) {
     const Status status = is_run ? session_->begin_run(function, inputs, &why)
                                  : session_->begin_step(function, inputs, &why);
-    require_reason(status, why);
+    keep(status, why);
     if (status != Status::kOk) return expect_held(before);
     require(advance_least(*session_, 1 + choices_.below(4)).ok(), "what was begun can go on");
-    if (choices_.one_in(2) && advance_least(*session_).status() != Status::kOk) return;
+    if (choices_.one_in(2)) {
+      const Result<uint32_t> left = session_->advance(UINT64_MAX);
+      require(left.ok(), "what was begun can end");
+      keep(session_->output(function));
+      return;
+    }
     session_->cancel();
     return;
   }
+  const Result<uint32_t> rows = session_->rows_out(function, inputs, is_run);
   const Result<Output> output =
       is_run ? session_->run(function, inputs, &why) : session_->step(function, inputs, &why);
-  require_reason(output.status(), why);
+  keep(output.status(), why);
+  require(rows.status() == output.status(), "a call that is asked about ends as is said");
   if (!output.ok()) return expect_held(before);
+  require(*rows == output->rows, "a call gives as many rows as are said");
   require(output->rows == 0 || output->features == info.output_features,
           "rows are as wide as the function says");
-  std::vector<float> all;
-  append(*output, all);
+  keep(*output);
   if (has_gaps) return;  // they count as well
   std::vector<uint32_t> expected = is_run ? none_held() : before;
   for (uint32_t i = 0; i < model_.inputs(); ++i) {
@@ -229,21 +250,38 @@ void SessionDriver::run_functions(std::vector<float>& all) {
 }
 
 void SessionDriver::rewind() {
+  const uint32_t input = choices_.below(model_.inputs() + 1);
   const uint32_t sequence = choices_.below(options_.sequences_max + 1);
   std::vector<uint32_t> expected = held();
-  const bool is_there = sequence < options_.sequences_max;
-  const uint32_t most = is_there ? expected[sequence] : 0;
+  const bool is_there = input < model_.inputs() && sequence < options_.sequences_max;
+  const auto place = [&](uint32_t of) { return of * options_.sequences_max + sequence; };
+  const uint32_t most = is_there ? expected[place(input)] : 0;
   const uint32_t positions = choices_.below(most + 2);
   Diagnostic why;
-  const Status status = session_->rewind(sequence, positions, &why);
-  require_reason(status, why);
+  const Status status = input == 0 ? session_->rewind(sequence, positions, &why)
+                                   : session_->rewind_input(input, sequence, positions, &why);
+  keep(status, why);
   require(status != Status::kOk || (is_there && positions <= most),
           "no rewind to what was never there");
-  if (status == Status::kOk) expected[sequence] = positions;
+  if (status == Status::kOk) expected[place(input)] = positions;
   // What sees keys and values of what is forgotten starts anew.
-  for (uint32_t i = 1; i < model_.inputs() && status == Status::kOk; ++i) {
-    uint32_t& other = expected[i * options_.sequences_max + sequence];
-    if (session_->positions(sequence, i) == 0) other = 0;
+  for (uint32_t i = 0; i < model_.inputs() && status == Status::kOk; ++i) {
+    if (i != input && session_->positions(sequence, i) == 0) expected[place(i)] = 0;
+  }
+  expect_held(expected);
+}
+
+void SessionDriver::copy() {
+  const uint32_t from = choices_.below(options_.sequences_max + 1);
+  const uint32_t to = choices_.below(options_.sequences_max + 1);
+  std::vector<uint32_t> expected = held();
+  Diagnostic why;
+  const Status status = session_->copy_sequence(from, to, &why);
+  keep(status, why);
+  const bool is_there = std::max(from, to) < options_.sequences_max;
+  require((status == Status::kOk) == is_there, "sequences that are there can be copied");
+  for (uint32_t i = 0; i < model_.inputs() && is_there; ++i) {
+    expected[i * options_.sequences_max + to] = expected[i * options_.sequences_max + from];
   }
   expect_held(expected);
 }
@@ -252,9 +290,10 @@ void SessionDriver::self_test() {
   const std::vector<uint32_t> before = held();
   Diagnostic why;
   const Result<SelfTest> test = session_->self_test(&why);
-  require_reason(test.status(), why);
+  keep(test.status(), why);
   if (!test.ok()) return expect_held(before);
   require(test->op_index <= model_.ops(), "a self-test names an op of the model");
+  keep({&test->difference, 1});
   expect_held(none_held());
 }
 
@@ -289,6 +328,7 @@ void SessionDriver::call() {
     default:
       break;
   }
+  if (choices_.one_in(2)) return copy();
   if (choices_.one_in(2)) return self_test();
   if (choices_.one_in(2)) return move();
   session_->reset();

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls a session in an order that the input chooses, and holds every call to its promises.
+// Calls a session in an order that the input chooses, and holds every call to its promises. All
+// that calls give is kept, to be compared with what they give in an arena that held other bytes
+// before.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +19,9 @@ class SessionDriver {
  public:
   static constexpr size_t kArenaBytesMax = size_t{1} << 20;
 
-  // The model and the choices must outlive it.
-  SessionDriver(const Model& model, Choices& choices) : model_(model), choices_(choices) {}
+  // The model and the choices must outlive it. The arena is full of `fill` before it is used.
+  SessionDriver(const Model& model, Choices& choices, uint32_t fill = UINT32_MAX)
+      : model_(model), choices_(choices), fill_(fill) {}
 
   // Plans and creates, with options that the input chooses. False if the model cannot serve them,
   // or needs more than kArenaBytesMax. An arena of a byte less must be refused.
@@ -33,12 +36,19 @@ class SessionDriver {
   // What ordinary numbers give, of all functions in their order, if the session has room for them.
   std::vector<float> run_ordinary();
   const SessionOptions& options() const { return options_; }
+  // Statuses, tokens held, and the bits of results and of hidden states; any NaN is the same.
+  const std::vector<uint32_t>& given() const { return given_; }
 
   // Ends the process if anything was written beside the arena, where it lies now.
   void check_memory() const;
 
  private:
   void choose_options();
+  void keep(std::span<const float> values);
+  void keep(const Output& output);
+  void keep(Status status, const Diagnostic& why);
+  static void keep_state(void* driver, uint32_t index, const float* data, uint32_t rows,
+                         uint32_t features);
   void run_or_step(bool is_run);
   bool has_functions() const { return model_.inputs() > 1 || model_.functions() > 1; }
   // One function by its number, at once or in slices.
@@ -46,19 +56,22 @@ class SessionDriver {
   void run_functions(std::vector<float>& all);
   void slices();
   void rewind();
+  void copy();
   void self_test();
   void move();
-  void expect_held(const std::vector<uint32_t>& held) const;
+  void expect_held(const std::vector<uint32_t>& held);
   // Positions of each sequence in the first input, then in the second, and so on.
   std::vector<uint32_t> held() const;
   std::vector<uint32_t> none_held() const;
-  void append(const Output& output, std::vector<float>& all) const;
+  void append(const Output& output, std::vector<float>& all);
   bool in_slices(const MadeBatch& batch, std::vector<float>& all);
   bool alone(const MadeBatch& batch, std::vector<float>& all);
   bool in_pieces(const MadeBatch& batch, std::vector<float>& all);
 
   const Model& model_;
   Choices& choices_;
+  const uint32_t fill_;
+  std::vector<uint32_t> given_;
   SessionOptions options_;
   Session* session_ = nullptr;
   std::span<std::byte> arena_;

@@ -9,10 +9,14 @@
 
 #include "core/packing.h"
 
+// The names that the linker gives to arenite::kernel_set and, at the end, to what is in its place.
+extern "C" const arenite::KernelSet* __real__ZN7arenite10kernel_setENS_6TargetE(arenite::Target);
+
 namespace arenite::test {
 namespace {
 
 const KernelSet* forced = nullptr;
+bool are_stand_ins = false;
 
 template <typename T>
 T read(const std::byte* at) {
@@ -132,7 +136,7 @@ const KernelSet& set_of() {
   static constexpr Packing kW8 = packing_of(kTarget, TensorType::kW8);
   static constexpr Packing kQ8 = packing_of(kTarget, TensorType::kQ8);
   static constexpr Packing kQ4 = packing_of(kTarget, TensorType::kQ4);
-  static const KernelSet& portable = *kernel_set(Target::kPortable);
+  static const KernelSet& portable = *__real__ZN7arenite10kernel_setENS_6TargetE(Target::kPortable);
   static FloatKernels w8 = {kW8, {}};
   static QuantizedKernels q8 = {kQ8, portable.q8->quantize, {}}, q4 = {kQ4, q8.quantize, {}};
   static IndirectKernels indirect = {};
@@ -165,13 +169,13 @@ const KernelSet& stand_in_kernels(Target target) {
 }
 
 void force_kernels(const KernelSet* kernels) { forced = kernels; }
+void force_stand_ins(bool are_forced) { are_stand_ins = are_forced; }
 
 }  // namespace arenite::test
 
-// The names that the linker gives to arenite::kernel_set and to what is in its place.
-extern "C" const arenite::KernelSet* __real__ZN7arenite10kernel_setENS_6TargetE(arenite::Target);
 extern "C" const arenite::KernelSet* __wrap__ZN7arenite10kernel_setENS_6TargetE(
     arenite::Target target) {
+  if (arenite::test::are_stand_ins) return &arenite::test::stand_in_kernels(target);
   const arenite::KernelSet* const kernels = arenite::test::forced;
   if (kernels != nullptr && kernels->target == target) return kernels;
   return __real__ZN7arenite10kernel_setENS_6TargetE(target);

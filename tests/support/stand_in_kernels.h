@@ -15,7 +15,9 @@ namespace arenite::test {
 const KernelSet& stand_in_kernels(Target target);
 
 // From here on kernel_set gives these for their target; null: its own again. REQUIRES: a program
-// that is linked with --wrap for kernel_set.
+// that is linked with --wrap for kernel_set, here and below.
 void force_kernels(const KernelSet* kernels);
+// The same of stand-ins, for all targets.
+void force_stand_ins(bool are_forced);
 
 }  // namespace arenite::test

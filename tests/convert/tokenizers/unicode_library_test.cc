@@ -151,12 +151,12 @@ TEST(UnicodeLibrary, CharactersChangeAsTheLibraryChangesThem) {
   const json expected = read_digests().at("changes");
   ASSERT_EQ(expected.size(), changes.size());
   for (const auto& [name, planes] : expected.items()) {
+    const auto& change = changes.at(name);
     for (const auto& [plane, digest] : planes.items()) {
       const std::string found = digest_of_plane(
           static_cast<uint32_t>(std::stoul(plane)), [&](const std::string& character) {
             const uint32_t code_point = decode_utf8(character).value;
-            return convert::is_hangul_syllable(code_point) ? character
-                                                           : changes.at(name)(code_point);
+            return convert::is_hangul_syllable(code_point) ? character : change(code_point);
           });
       EXPECT_EQ(found, digest) << name << ", plane " << plane;
     }

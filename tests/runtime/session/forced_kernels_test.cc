@@ -95,25 +95,42 @@ INSTANTIATE_TEST_SUITE_P(Sets, ForcedKernels, testing::ValuesIn(all_sets()), [](
   return name;
 });
 
-TEST_P(ForcedKernels, RunWholeModels) {
-  std::vector<FewBitsModel> models = few_bits_modules();
-  for (FewBitsModel& model : few_bits_encoder_models()) models.push_back(std::move(model));
-  const Target target = GetParam().kernels->target;
-  for (const FewBitsModel& of : models) {
-    const TestModel model(convert::write_model(of.program(), {target}).span(), target);
+struct Reference {
+  FewBitsModel model;
+  std::vector<double> outputs;  // of a run, then, where tokens see none behind them, of steps
+};
 
-    const std::vector<float> features = random_floats(kTokens * of.features, 7);
-    const std::vector<TokenId> ids = random_ids(kTokens, std::max(of.vocab_size, 1u));
-    const bool reads_ids = of.vocab_size != 0;
-    const convert::SequenceInput input = {
-        reads_ids ? std::span<const TokenId>(ids) : std::span<const TokenId>(),
-        {},
-        reads_ids ? std::span<const float>() : features};
-    std::vector<double> expected =
-        convert::evaluate(convert::with_stored_weights(of.graph), input).values;
+// Computed once for all kernel sets, in double precision.
+const std::vector<Reference>& references() {
+  static const std::vector<Reference> all = [] {
+    std::vector<FewBitsModel> models = few_bits_modules();
+    for (FewBitsModel& model : few_bits_encoder_models()) models.push_back(std::move(model));
+    std::vector<Reference> references;
+    for (FewBitsModel& of : models) {
+      const std::vector<float> features = random_floats(kTokens * of.features, 7);
+      const std::vector<TokenId> ids = random_ids(kTokens, std::max(of.vocab_size, 1u));
+      convert::SequenceInput input;
+      if (of.vocab_size != 0) {
+        input.tokens = ids;
+      } else {
+        input.features = features;
+      }
+      references.push_back(
+          {std::move(of), convert::evaluate(convert::with_stored_weights(of.graph), input).values});
+    }
+    return references;
+  }();
+  return all;
+}
+
+TEST_P(ForcedKernels, RunWholeModels) {
+  const Target target = GetParam().kernels->target;
+  for (const Reference& reference : references()) {
+    const FewBitsModel& of = reference.model;
+    const TestModel model(convert::write_model(of.program(), {target}).span(), target);
+    std::vector<double> expected = reference.outputs;
     if (model->causal()) {
-      const std::vector<double> once = expected;
-      expected.insert(expected.end(), once.begin(), once.end());
+      expected.insert(expected.end(), reference.outputs.begin(), reference.outputs.end());
     }
     for (const KvType kv : {KvType::kF32, KvType::kInt8}) {
       const std::vector<float> all = outputs(*model, of, kv, 0);

@@ -14,8 +14,8 @@
 #include "golden/converted.h"
 #include "golden/golden_case.h"
 #include "support/compare.h"
-#include "support/emulated.h"
 #include "support/kernel_sets.h"
+#include "support/slow_builds.h"
 #include "support/test_data.h"
 #include "support/test_session.h"
 #include "support/transformers_cases.h"
@@ -239,7 +239,7 @@ TEST_P(RobertaGolden, GivesTheHiddenStatesOfTextsWithGaps) {
 class SentimentGolden : public KernelSetTest {};
 ARENITE_FOR_EACH_KERNEL_SET(SentimentGolden);
 
-// Trained by others: all sentences of the validation set, a hundred in a call. An emulator takes
+// Trained by others: all sentences of the validation set, a hundred in a call. A slow build takes
 // the first call.
 TEST_P(SentimentGolden, GivesTheLogitsAndHiddenStatesOfPyTorch) {
   const fs::path data = data_folder() / "real/sentiment-sst2";
@@ -253,7 +253,7 @@ TEST_P(SentimentGolden, GivesTheLogitsAndHiddenStatesOfPyTorch) {
   const std::vector<double> hidden = convert::NpyArray::read(data / "hidden_first4.npy").to_f64();
   const size_t tokens = ids.size() / lengths.size();
   constexpr size_t kGroup = 100;
-  const size_t sentences = kEmulated ? kGroup : lengths.size();
+  const size_t sentences = kSampled ? kGroup : lengths.size();
   logits.resize(2 * sentences);
   States states;
   SessionOptions options = options_for(static_cast<uint32_t>(tokens), kGroup);
@@ -278,7 +278,7 @@ TEST_P(SentimentGolden, GivesTheLogitsAndHiddenStatesOfPyTorch) {
   for (size_t s = 0; s < sentences; ++s) {
     right += (found[2 * s + 1] > found[2 * s] ? 1 : 0) == labels[s] ? 1 : 0;
   }
-  EXPECT_EQ(right, kEmulated ? 80u : 711u);
+  EXPECT_EQ(right, kSampled ? 80u : 711u);
 
   const size_t width = hidden.size() / 4 / tokens;
   std::vector<uint8_t> visible(4 * tokens, 0);

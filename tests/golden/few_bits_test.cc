@@ -17,8 +17,8 @@
 #include "golden/converted.h"
 #include "golden/decoder_case.h"
 #include "golden/golden_case.h"
-#include "support/emulated.h"
 #include "support/kernel_sets.h"
+#include "support/slow_builds.h"
 #include "support/test_data.h"
 
 namespace arenite::test {
@@ -184,7 +184,7 @@ class CommandsInFewBits : public KernelSetTest {
     return testing::project_folder() / "models" / "home-intent";
   }
 
-  // Those that training has not seen; under an emulator one of kEvery.
+  // Those that training has not seen; in a slow build one of kEvery.
   static std::vector<Command> commands() {
     std::vector<Command> all;
     std::ifstream file(folder() / "held_out.tsv");
@@ -232,7 +232,7 @@ class CommandsInFewBits : public KernelSetTest {
     return share_answered(DecoderCase(few_bits(folder(), weights, "calibrated"), GetParam()));
   }
 
-  static constexpr size_t kEvery = kEmulated ? 40 : 1;
+  static constexpr size_t kEvery = kSampled ? 40 : 1;
 };
 ARENITE_FOR_EACH_KERNEL_SET(CommandsInFewBits);
 

@@ -12,7 +12,7 @@
 #include "convert/files/npy.h"
 #include "golden/converted.h"
 #include "golden/decoder_case.h"
-#include "support/emulated.h"
+#include "support/slow_builds.h"
 #include "support/test_data.h"
 
 namespace arenite::test {

@@ -12,8 +12,8 @@
 #include "golden/decoder_case.h"
 #include "golden/golden_case.h"
 #include "support/compare.h"
-#include "support/emulated.h"
 #include "support/kernel_sets.h"
+#include "support/slow_builds.h"
 #include "support/test_data.h"
 
 namespace arenite::test {
@@ -126,14 +126,14 @@ class SortNanoGpt : public TrainedModel {
 };
 ARENITE_FOR_EACH_KERNEL_SET(SortNanoGpt);
 
-// An emulator takes a sample.
+// A slow build takes a sample.
 TEST_P(SortNanoGpt, SortsAllInputs) {
   const DecoderCase decoder(folder_, GetParam());
   const convert::NpyArray array = convert::NpyArray::read(folder_ / "greedy_ids.npy");
   const std::vector<int64_t> expected = array.to_i64();
   const size_t count = static_cast<size_t>(array.shape()[1]);
   constexpr size_t kDigits = 6;
-  for (size_t i = 0; i < array.shape()[0]; i += kEmulated ? 31 : 1) {
+  for (size_t i = 0; i < array.shape()[0]; i += kSampled ? 31 : 1) {
     const std::vector<TokenId> ids(expected.begin() + static_cast<ptrdiff_t>(i * count),
                                    expected.begin() + static_cast<ptrdiff_t>((i + 1) * count));
     const std::vector<TokenId> prompt(ids.begin(), ids.begin() + kDigits);

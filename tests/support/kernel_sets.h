@@ -18,7 +18,7 @@
 #include "arenite/target.h"
 #include "arenite/tensor_type.h"
 #include "kernels/kernel_set.h"
-#include "support/emulated.h"
+#include "support/slow_builds.h"
 
 namespace arenite {
 

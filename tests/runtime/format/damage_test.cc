@@ -9,7 +9,6 @@
 #include <iostream>
 
 #include "support/decoder_factory.h"
-#include "support/emulated.h"
 #include "support/encoder_factory.h"
 #include "support/guarded_buffer.h"
 #include "support/hostile_file.h"
@@ -18,6 +17,7 @@
 #include "support/model_surgery.h"
 #include "support/random.h"
 #include "support/repair.h"
+#include "support/slow_builds.h"
 
 namespace arenite::test {
 namespace {

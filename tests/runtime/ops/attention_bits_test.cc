@@ -7,10 +7,10 @@
 
 #include "attention_case.h"
 #include "support/compare.h"
-#include "support/emulated.h"
 #include "support/kernel_sets.h"
 #include "support/pool.h"
 #include "support/random.h"
+#include "support/slow_builds.h"
 
 namespace arenite::test {
 namespace {
@@ -49,12 +49,12 @@ std::vector<TestMask> all_masks(uint32_t positions) {
 
 TEST_P(AttentionBits, AreTheSameInAnyChunks) {
   for (const uint32_t length : {7u, 70u, 300u, 530u}) {
-    if (kEmulated && length > 300) continue;
+    if (kSampled && length > 300) continue;
     for (const TestMask& mask : causal_masks(length)) {
       const AttentionCase problem(kv_type(), {2, 1, 8, 9}, mask, {length});
       const auto whole = run_attention(kernels(), problem, problem.at_once());
       for (const uint32_t chunk : {1u, 3u, 8u, 100u}) {
-        if (kEmulated && chunk < 8 && length > 70) continue;
+        if (kSampled && chunk < 8 && length > 70) continue;
         SCOPED_TRACE(mask.name + " of " + std::to_string(length) + " by " + std::to_string(chunk));
         ASSERT_NO_FATAL_FAILURE(
             expect_same(run_attention(kernels(), problem, problem.in_chunks(chunk)), whole));
@@ -83,7 +83,7 @@ TEST_P(AttentionBits, AreTheSameOnAnyThreadsInAnyOrder) {
     const AttentionCase problem(kv_type(), {4, 2, 8, 9}, mask, {270, 270});
     const auto expected = run_attention(kernels(), problem, problem.at_once());
     for (Pool* pool : {&shuffled, &reversed, &three, &two, &one}) {
-      if (kEmulated && pool != &shuffled) break;  // an emulator takes the one that is least alike
+      if (kSampled && pool != &shuffled) break;  // a sample is the one that is least alike
       SCOPED_TRACE(mask.name);
       ASSERT_NO_FATAL_FAILURE(expect_same(
           run_attention(kernels(), problem, problem.at_once(), pool->parallel_for()), expected));

@@ -10,9 +10,9 @@
 
 #include "attention_case.h"
 #include "support/compare.h"
-#include "support/emulated.h"
 #include "support/kernel_sets.h"
 #include "support/pool.h"
+#include "support/slow_builds.h"
 
 namespace arenite::test {
 namespace {
@@ -78,7 +78,7 @@ TEST_P(AttentionFinite, AKeyOrValueReachesTheRowsThatSeeIt) {
   for (const TestMask& mask : masks(100)) {
     const AttentionCase clean(kv_type(), {2, 1, 4, 9}, mask, {100, 7});
     for (const uint32_t bad : {0u, 2u, 37u, 99u}) {
-      if (kEmulated && bad != 37) continue;
+      if (kSampled && bad != 37) continue;
       for (const float number : kNotFinite) {
         SCOPED_TRACE(mask.name + " " + std::to_string(number));
         AttentionCase value = clean;
@@ -101,7 +101,7 @@ TEST_P(AttentionFinite, AKeyOrValueReachesTheRowsThatSeeIt) {
 TEST_P(AttentionFinite, AValueBehindTheWindowIsNotSeen) {
   for (const uint32_t length : {600u, 1100u}) {
     for (const uint32_t bad : {3u, 511u, 512u, 590u}) {
-      if (kEmulated && (length > 600 || bad != 511)) continue;  // beside the end of a page
+      if (kSampled && (length > 600 || bad != 511)) continue;  // beside the end of a page
       const AttentionCase clean(kv_type(), {2, 1, 3, 34}, band_mask(length, 70, 0), {length});
       AttentionCase spoiled = clean;
       std::fill_n(spoiled.tokens[0].value.begin() + bad * 34, 34, NAN);

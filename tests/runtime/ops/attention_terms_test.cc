@@ -9,9 +9,9 @@
 
 #include "attention_case.h"
 #include "support/compare.h"
-#include "support/emulated.h"
 #include "support/kernel_sets.h"
 #include "support/pool.h"
+#include "support/slow_builds.h"
 
 namespace arenite::test {
 namespace {
@@ -118,12 +118,12 @@ TEST_P(AttentionTerms, GiveTheSameBitsInAnyChunks) {
   for (const Change& change : kChanges) {
     for (const uint32_t length : {7u, 530u}) {
       for (const TestMask& mask : causal_masks_with_terms(length)) {
-        // An emulator takes the mask that most models have.
-        if (kEmulated && length > 100 && mask.kind != MaskKind::kBand) continue;
+        // A slow build takes the mask that most models have.
+        if (kSampled && length > 100 && mask.kind != MaskKind::kBand) continue;
         const AttentionCase problem = with(change, {4, 2, 8, 9}, mask, {length});
         const auto whole = run_attention(kernels(), problem, problem.at_once());
         for (const uint32_t chunk : {1u, 100u}) {
-          if (chunk == 1 && length > 100 && (kEmulated || mask.kind != MaskKind::kBand)) continue;
+          if (chunk == 1 && length > 100 && (kSampled || mask.kind != MaskKind::kBand)) continue;
           SCOPED_TRACE(change.name + (" " + mask.name) + " by " + std::to_string(chunk));
           ASSERT_NO_FATAL_FAILURE(
               expect_same(run_attention(kernels(), problem, problem.in_chunks(chunk)), whole));
@@ -134,8 +134,8 @@ TEST_P(AttentionTerms, GiveTheSameBitsInAnyChunks) {
 }
 
 TEST_P(AttentionTerms, GiveTheSameBitsInARing) {
-  constexpr uint32_t kLength = kEmulated ? 1100 : 1700;
-  constexpr uint32_t kGroups = kEmulated ? 1 : 2;
+  constexpr uint32_t kLength = kSampled ? 1100 : 1700;
+  constexpr uint32_t kGroups = kSampled ? 1 : 2;
   const AttentionShape shape = {2 * kGroups, kGroups, 3, 5};
   for (const Change& change : kChanges) {
     SCOPED_TRACE(change.name);
@@ -197,7 +197,7 @@ TEST_P(AttentionTerms, KeepNaNWhereItBelongs) {
 
 // Scores of keys that are near round as they do at the start of a context.
 TEST_P(AttentionTerms, OfSlopesHoldFarIntoAContext) {
-  constexpr uint32_t kLength = kEmulated ? 1700 : 2300;
+  constexpr uint32_t kLength = kSampled ? 1700 : 2300;
   const AttentionCase problem = with(kChanges[0], {4, 2, 3, 5}, causal_mask(kLength), {kLength});
   const auto whole = run_attention(kernels(), problem, problem.at_once());
   const auto expected = problem.expected();

@@ -11,9 +11,9 @@
 
 #include "attention_case.h"
 #include "support/compare.h"
-#include "support/emulated.h"
 #include "support/kernel_sets.h"
 #include "support/pool.h"
+#include "support/slow_builds.h"
 
 namespace arenite::test {
 namespace {
@@ -105,7 +105,7 @@ TEST_P(AttentionOp, AgreesWithTheReferenceForLengthsAroundTheTile) {
 
 TEST_P(AttentionOp, AgreesWithTheReferenceForLengthsAroundThePage) {
   for (const uint32_t length : {255u, 511u, 512u, 513u, 600u}) {
-    if (kEmulated && length != 255 && length != 513) continue;
+    if (kSampled && length != 255 && length != 513) continue;
     for (const TestMask& mask :
          {causal_mask(length), band_mask(length, 20, 0), band_mask(length, 300, 0),
           band_mask(length, kUnlimited, kUnlimited), band_mask(length, 100, 100),

@@ -9,10 +9,10 @@
 #include "arenite/arena_formula.h"
 #include "runtime/session/decoder_fixture.h"
 #include "session/session_state.h"
-#include "support/emulated.h"
 #include "support/malloc_trap.h"
 #include "support/model_surgery.h"
 #include "support/pool.h"
+#include "support/slow_builds.h"
 
 namespace arenite::test {
 namespace {
@@ -24,7 +24,7 @@ ARENITE_FOR_EACH_FLOAT_SET(DecoderMemory);
 std::vector<SessionOptions> decoder_options(const Model& model) {
   std::vector<SessionOptions> all;
   for (const uint32_t positions : {1u, 8u, 33u, 70u, 1024u, 2000u}) {
-    if (positions > model.positions_max() || (kEmulated && positions > 1024)) continue;
+    if (positions > model.positions_max() || (kSampled && positions > 1024)) continue;
     for (const uint32_t sequences : {1u, 3u}) {
       for (const uint32_t tokens : {0u, 1u, 2u, 7u}) {
         if (tokens > positions) continue;

@@ -13,9 +13,9 @@
 #include "convert/program/writer.h"
 #include "support/compare.h"
 #include "support/decoder_factory.h"
-#include "support/emulated.h"
 #include "support/few_bits_models.h"
 #include "support/kernel_sets.h"
+#include "support/slow_builds.h"
 #include "support/stand_in_kernels.h"
 #include "support/test_session.h"
 

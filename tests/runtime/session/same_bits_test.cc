@@ -13,9 +13,9 @@
 #include "convert/program/writer.h"
 #include "runtime/session/encoder_fixture.h"
 #include "runtime/session/rows_fixture.h"
-#include "support/emulated.h"
 #include "support/few_bits_models.h"
 #include "support/pool.h"
+#include "support/slow_builds.h"
 #include "support/smallest_slice.h"
 
 namespace arenite::test {
@@ -23,7 +23,7 @@ namespace {
 
 constexpr uint32_t kWhole = UINT32_MAX;
 constexpr uint32_t kWholeStep = UINT32_MAX;
-constexpr size_t kWays = kEmulated ? 11 : 22;  // 11: with each pool once
+constexpr size_t kWays = kSampled ? 11 : 22;  // 11: with each pool once
 
 // A row of the table. Three sequences are fed: a long one, one of one token, and one in between.
 struct Kind {

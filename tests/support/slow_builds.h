@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where tests take many times longer than natively: what other builds test in full is tested by
+// samples there.
+#pragma once
+
+namespace arenite::test {
+
+// Whether tests run in an emulator.
+#ifdef ARENITE_TESTS_ARE_EMULATED
+inline constexpr bool kEmulated = true;
+#else
+inline constexpr bool kEmulated = false;
+#endif
+
+// Whether they run in an emulator, or with a sanitizer.
+#ifdef ARENITE_TESTS_ARE_SANITIZED
+inline constexpr bool kSampled = true;
+#else
+inline constexpr bool kSampled = kEmulated;
+#endif
+
+}  // namespace arenite::test

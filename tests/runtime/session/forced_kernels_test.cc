@@ -115,8 +115,9 @@ const std::vector<Reference>& references() {
       } else {
         input.features = features;
       }
-      references.push_back(
-          {std::move(of), convert::evaluate(convert::with_stored_weights(of.graph), input).values});
+      std::vector<double> outputs =
+          convert::evaluate(convert::with_stored_weights(of.graph), input).values;
+      references.push_back({std::move(of), std::move(outputs)});
     }
     return references;
   }();

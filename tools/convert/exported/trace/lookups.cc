@@ -147,7 +147,7 @@ ColumnElements columns_of_features(const GraphBuilder& builder, const ElementSum
 }
 
 // The row of the number 0 in each column, where that of any other number is as many rows further,
-// below `numbers` of them. Empty: rows are anything else.
+// below `numbers` of them. Empty: rows are anything else. REQUIRES: there is a column.
 std::map<Column, int64_t> rows_of_columns(Tracer& tracer, const Function& function,
                                           const ColumnElements& columns, int64_t table_rows,
                                           int64_t& numbers) {
@@ -192,9 +192,10 @@ std::optional<ElementSumRef> looked_up_by_column(Tracer& tracer, const ConstantR
   if (function->shape != base->shape || !builder.is_node(base->front())) return std::nullopt;
   const OnStream on(builder, *base);
   const ColumnElements columns = columns_of_features(builder, *base);
+  if (columns.empty()) return std::nullopt;
   int64_t rows = 0;
   const auto first_rows = rows_of_columns(tracer, *function, columns, table->shape()[0], rows);
-  if (columns.empty() || first_rows.empty()) return std::nullopt;
+  if (first_rows.empty()) return std::nullopt;
   std::vector<double> bias;  // a number is above the step of its own, and below the next one
   for (int64_t row = 0; row <= rows; ++row) {
     bias.push_back(2.0 - kStepsOfOne * static_cast<double>(row));

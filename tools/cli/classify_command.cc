@@ -6,6 +6,7 @@
 
 #include "arenite/tokenizer.h"
 #include "cli/arguments.h"
+#include "cli/kernel_check.h"
 #include "cli/process.h"
 #include "cli/sound_file.h"
 #include "cli/texts.h"
@@ -210,6 +211,7 @@ void run_classify(const ClassifyArguments& arguments) {
         "{}: the model goes on with texts, it does not classify them: arenite generate runs it",
         convert::quote(file.name()));
   }
+  require_right_kernels(file, KvType::kOfModel, arguments.threads);
   Classes classes(arguments, model);
   (model.vocab_size() != 0 ? classify_texts : classify_windows)(arguments, file, classes);
   classes.finish();

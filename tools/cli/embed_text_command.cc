@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "cli/arguments.h"
+#include "cli/kernel_check.h"
 #include "cli/process.h"
 #include "cli/texts.h"
 #include "convert/files/npy.h"
@@ -101,6 +102,7 @@ void run_embed_text(const EmbedTextArguments& arguments) {
         "found {} texts; at most {} can be compared: -o FILE.npy writes their vectors", count,
         kComparedMax);
   }
+  require_right_kernels(file, KvType::kOfModel, arguments.threads);
   std::vector<float> numbers;
   const ArenaPlan plan =
       TextRunner(file, arguments.threads)

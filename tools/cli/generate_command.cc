@@ -12,6 +12,7 @@
 #include "arenite/text_stream.h"
 #include "cli/arguments.h"
 #include "cli/generate_input.h"
+#include "cli/kernel_check.h"
 #include "cli/process.h"
 #include "cli/profiler.h"
 #include "cli/texts.h"
@@ -407,6 +408,7 @@ void run_generate(const GenerateArguments& arguments) {
   if (!arguments.json) {
     for (const std::string& warning : warnings_of(fed.prompt)) print_warning(warning);
   }
+  require_right_kernels(file, arguments.kv_cache, arguments.threads, !arguments.skip_checksums);
   ThreadPool pool(arguments.threads);
   SessionOptions options = session_options(arguments, file, writer, fed, context);
   Profiler profiler(arguments.profile, file.model());

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "cli/arguments.h"
+#include "cli/kernel_check.h"
 #include "cli/process.h"
 #include "cli/profiler.h"
 #include "cli/run_input.h"
@@ -519,8 +520,9 @@ void run_run(const RunOptions& options) {
         convert::quote(file.name()));
   }
   const std::vector<RunInput> inputs = read_inputs(options, file);
+  if (has_several) require_sequences_of_all(inputs);
+  require_right_kernels(file, options.kv_cache, options.threads);
   if (!has_several) return ModelRun(options, file, inputs[0]).run();
-  require_sequences_of_all(inputs);
   FunctionsRun(options, file, inputs).run();
 }
 

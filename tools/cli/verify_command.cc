@@ -3,6 +3,7 @@
 // arenite strip: the file without its self-test, for devices that are short of flash.
 
 #include "cli/arguments.h"
+#include "cli/kernel_check.h"
 #include "cli/process.h"
 #include "convert/check/pack_model.h"
 #include "convert/masks/masks.h"
@@ -17,19 +18,13 @@ struct VerifyArguments {
   bool json = false;
 };
 
-std::string op_of(const ModelFile& file, const SelfTest& test) {
-  if (test.op_index == file.model().ops()) return "the output";
-  return fmt::format("op {}, {}", test.op_index, convert::quote(test.op_name));
-}
-
 std::string describe(const ModelFile& file, const SelfTest& test) {
   if (test.passed && test.difference == 0.0f) return "passed: no difference";
   if (test.passed) {
     return fmt::format("passed: at most {:.2g} % of a tolerance, in {}",
                        100.0 * double{test.difference} / double{test.tolerance}, op_of(file, test));
   }
-  return fmt::format("FAILED at {}: token {} differs by {:.2g}, where {:.2g} is allowed",
-                     op_of(file, test), test.token, test.difference, test.tolerance);
+  return "FAILED at " + describe_failure(file, test);
 }
 
 struct VerifiedTarget {
@@ -43,23 +38,6 @@ struct VerifyFacts {
   std::vector<VerifiedTarget> targets{};
   bool passed = false;
 };
-
-// On one kernel set; the rest of a session's memory plays no part.
-SelfTest run_self_test(const ModelFile& file, KvType kv_cache) {
-  SessionOptions options;
-  options.kv_cache = kv_cache;
-  options.positions_max = std::max(1u, file.model().self_test_tokens());
-  const format::ModelReader reader(file.model().file());
-  for (uint32_t i = 1; i < file.model().inputs(); ++i) {
-    options.others[i - 1].positions_max =
-        std::max(1u, format::self_test_tokens(reader, i, options.positions_max));
-  }
-  ModelSession session(file, options);
-  Diagnostic why;
-  const Result<SelfTest> test = session.session().self_test(&why);
-  if (!test.ok()) throw_status(file.name(), test.status(), why);
-  return *test;
-}
 
 void run_verify(const VerifyArguments& arguments) {
   const convert::OutputGuard guard({});

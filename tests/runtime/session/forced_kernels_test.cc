@@ -97,7 +97,7 @@ INSTANTIATE_TEST_SUITE_P(Sets, ForcedKernels, testing::ValuesIn(all_sets()), [](
 
 struct Reference {
   FewBitsModel model;
-  std::vector<double> outputs;  // of a run, then, where tokens see none behind them, of steps
+  std::vector<double> outputs;  // of a run, then, where tokens see none after them, of steps
 };
 
 // Computed once for all kernel sets, in double precision.

@@ -235,33 +235,48 @@ class Latents : public ::testing::TestWithParam<Case> {};
 TEST_P(Latents, GiveWhatPyTorchGives) { expect_as_pytorch(convert_fixture("latents"), GetParam()); }
 INSTANTIATE_TEST_SUITE_P(
     Exported, Latents,
-    ::testing::Values(Case{"decoder", "decoder", "bidirectional", 64, false},
-                      Case{"detr", "detr", "bidirectional", 96, false},
-                      Case{"perceiver", "perceiver", "bidirectional", 64, false},
-                      Case{"perceiver_io", "perceiver_io", "bidirectional", 0, false},
-                      Case{"resampler", "resampler", "bidirectional", 0, false},
-                      Case{"set_transformer", "set_transformer", "bidirectional", 64, false},
-                      Case{"q_former", "q_former", "bidirectional", 7, false},
-                      Case{"pooled_by_queries", "pooled_by_queries", "none", 64, false},
-                      Case{"one_seed", "one_seed", "bidirectional", 64, false},
-                      Case{"back_to_tokens", "back_to_tokens", "bidirectional", 64, false},
-                      Case{"bias_keys", "bias_keys", "bidirectional", 64, false},
-                      Case{"bias_and_zero", "bias_and_zero", "bidirectional", 7, false},
-                      Case{"memory_keys", "memory_keys", "bidirectional", 64, false},
-                      Case{"segformer", "segformer", "bidirectional", 384, false},
-                      Case{"pvt", "pvt", "bidirectional", 192, false},
-                      Case{"reduced_tokens", "reduced_tokens", "bidirectional", 64, false},
-                      Case{"in_turn", "in_turn", "causal", 7, false},
-                      Case{"inverted", "inverted", "bidirectional", 5, false},
-                      Case{"series_patches", "series_patches", "strip by distance, 29 values", 36,
-                           false},
-                      Case{"normalised_patches", "normalised_patches", "bidirectional", 12, false},
-                      Case{"numbers", "numbers", "bidirectional", 5, false},
-                      Case{"layers_of_numbers", "layers_of_numbers", "bidirectional", 5, false},
-                      Case{"categories", "categories", "bidirectional", 3, false},
-                      Case{"one_table", "one_table", "bidirectional", 3, false},
-                      Case{"whole_numbers", "whole_numbers", "bidirectional", 64, false}),
+    ::testing::Values(
+        Case{"decoder", "decoder", "bidirectional", 64, false},
+        Case{"detr", "detr", "bidirectional", 96, false},
+        Case{"perceiver", "perceiver", "bidirectional", 64, false},
+        Case{"perceiver_io", "perceiver_io", "bidirectional", 0, false},
+        Case{"resampler", "resampler", "bidirectional", 0, false},
+        Case{"set_transformer", "set_transformer", "bidirectional", 64, false},
+        Case{"q_former", "q_former", "bidirectional", 7, false},
+        Case{"pooled_by_queries", "pooled_by_queries", "none", 64, false},
+        Case{"one_seed", "one_seed", "bidirectional", 64, false},
+        Case{"back_to_tokens", "back_to_tokens", "bidirectional", 64, false},
+        Case{"bias_keys", "bias_keys", "bidirectional", 64, false},
+        Case{"bias_and_zero", "bias_and_zero", "bidirectional", 7, false},
+        Case{"memory_keys", "memory_keys", "bidirectional", 64, false},
+        Case{"segformer", "segformer", "bidirectional", 384, false},
+        Case{"pvt", "pvt", "bidirectional", 192, false},
+        Case{"reduced_tokens", "reduced_tokens", "bidirectional", 64, false},
+        Case{"in_turn", "in_turn", "causal", 7, false},
+        Case{"inverted", "inverted", "bidirectional", 5, false},
+        Case{"series_patches", "series_patches", "strip by distance, 29 values", 36, false},
+        Case{"normalised_patches", "normalised_patches", "bidirectional", 12, false},
+        Case{"padded_patches", "padded_patches", "bidirectional", 12, false},
+        Case{"repeated_ends", "repeated_ends", "strip by distance, 41 values", 36, false},
+        Case{"zeros_around", "zeros_around", "strip by distance, 35 values", 36, false},
+        Case{"numbers", "numbers", "bidirectional", 5, false},
+        Case{"layers_of_numbers", "layers_of_numbers", "bidirectional", 5, false},
+        Case{"categories", "categories", "bidirectional", 3, false},
+        Case{"one_table", "one_table", "bidirectional", 3, false},
+        Case{"whole_numbers", "whole_numbers", "bidirectional", 64, false}),
     test_name);
+
+// Zeros around a series take no op. Copies of its ends take four for each way in which patches have
+// them, and one more, as the layer after these is no convolution then; of each variable where they
+// stand side by side.
+TEST(PaddedSeries, TakesFewOps) {
+  const auto ops = [](const char* name) {
+    return convert(convert_fixture("latents"), {name, name, "", 0, false}).program.ops.size();
+  };
+  EXPECT_EQ(ops("zeros_around"), ops("series_patches"));
+  EXPECT_EQ(ops("repeated_ends"), ops("series_patches") + 1 + 2 * 4);
+  EXPECT_EQ(ops("padded_patches"), ops("normalised_patches") + 3 * (1 + 4));
+}
 
 // Numbers of each pair of rows, and groups of rows (make_fixed_rows.py).
 class FixedRows : public ::testing::TestWithParam<Case> {};

@@ -329,9 +329,10 @@ void Graph::name_layers_apart() {
   std::set<std::string> given;
   for (const ValueId value : order_) {
     auto* const linear = as<LinearNode>(value);
-    // Layers may be made of the last two, too, if none takes up an order of columns.
+    // Layers may be made of the last three, too, if none takes up windows or an order of columns.
     const bool is_layer = linear != nullptr || as<EmbeddingNode>(value) != nullptr ||
-                          as<PermuteNode>(value) != nullptr || as<RotateNode>(value) != nullptr;
+                          as<WindowsNode>(value) != nullptr || as<PermuteNode>(value) != nullptr ||
+                          as<RotateNode>(value) != nullptr;
     if (!is_layer) continue;
     std::string& name = node(value).name;
     if (given.insert(name).second) continue;

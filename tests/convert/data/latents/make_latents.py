@@ -372,13 +372,14 @@ class Inverted(nn.Module):
 class SeriesPatches(nn.Module):
     """Overlapping patches of each variable, as PatchTST's, each variable by itself."""
 
-    def __init__(self, is_normalised):
+    def __init__(self, is_normalised, patches=5, around=None):
         super().__init__()
-        self.is_normalised = is_normalised
-        self.rows, self.place = nn.Linear(4, WIDTH), nn.Parameter(torch.randn(5, WIDTH))
+        self.is_normalised, self.patches = is_normalised, patches
+        self.around = around or nn.Identity()
+        self.rows, self.place = nn.Linear(4, WIDTH), nn.Parameter(torch.randn(patches, WIDTH))
         layer = nn.TransformerEncoderLayer(WIDTH, HEADS, 12, batch_first=True, activation="gelu")
         self.encoder = nn.TransformerEncoder(layer, 1, enable_nested_tensor=False)
-        self.out = nn.Linear(5 * WIDTH, 3)
+        self.out = nn.Linear(patches * WIDTH, 3)
 
     def forward(self, x):
         b, _, columns = x.shape
@@ -386,7 +387,8 @@ class SeriesPatches(nn.Module):
             mean = x.mean(1, keepdim=True)
             deviation = torch.sqrt(x.var(1, keepdim=True, unbiased=False) + 1e-5)
             x = (x - mean) / deviation
-        patches = x.permute(0, 2, 1).unfold(-1, 4, 2).reshape(b * columns, 5, 4)
+        series = self.around(x.permute(0, 2, 1))
+        patches = series.unfold(-1, 4, 2).reshape(b * columns, self.patches, 4)
         y = self.encoder(self.rows(patches) + self.place)
         y = self.out(y.flatten(1)).reshape(b, columns, -1).permute(0, 2, 1)
         return y * deviation + mean if self.is_normalised else y
@@ -467,6 +469,9 @@ MODELS = {
     "inverted": Inverted,
     "series_patches": lambda: SeriesPatches(False),
     "normalised_patches": lambda: SeriesPatches(True),
+    "padded_patches": lambda: SeriesPatches(True, 6, nn.ReplicationPad1d((0, 2))),
+    "repeated_ends": lambda: SeriesPatches(False, 7, nn.ReplicationPad1d((2, 3))),
+    "zeros_around": lambda: SeriesPatches(False, 6, nn.ConstantPad1d((2, 1), 0.0)),
     "numbers": lambda: Numbers(False),
     "layers_of_numbers": lambda: Numbers(True),
     "categories": lambda: Categories((3, 5, 4), False),
@@ -479,6 +484,9 @@ SHAPES = {
     "pvt": (3, 12, 16),
     "series_patches": (12, 3),
     "normalised_patches": (12, 3),
+    "padded_patches": (12, 3),
+    "repeated_ends": (12, 3),
+    "zeros_around": (12, 3),
     "numbers": (COLUMNS,),
     "layers_of_numbers": (COLUMNS,),
     "categories": (3,),

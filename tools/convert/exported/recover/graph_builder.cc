@@ -9,6 +9,8 @@
 #include <numeric>
 #include <set>
 
+#include "convert/exported/recover/windows_of_rows.h"
+
 namespace arenite::convert {
 namespace {
 
@@ -679,6 +681,7 @@ bool mixes_tokens(const GraphBuilder& builder, const ElementSum& value) {
   const auto width = std::min(value.elements(), static_cast<size_t>(value.shape.back()));
   std::optional<uint32_t> token;
   for (size_t i = 0; i < width; ++i) {
+    if (value.at(i) == kNoElement) continue;
     if (!builder.is_node(value.at(i))) return false;
     if (builder.is_pooled(value.at(i))) continue;
     const uint32_t row = builder.row_of(value.at(i));
@@ -699,47 +702,9 @@ std::optional<ElementSumRef> linear_of_windows(GraphBuilder& builder, const Elem
   const ElementSumRef value = builder.materialised(given);
   const OnStream on(builder, *value);
   if (builder.axis_of_stream(builder.stream()).is_image()) return std::nullopt;
-  const TraceSizes sizes = builder.sizes;
-  const auto width = static_cast<size_t>(value->shape.back());
-  const size_t rows = value->elements() / width, each = rows / sizes.sequences;
-  // What the first window sees, and where the next one begins.
-  const Movement cut = {.shape = {sizes.sequences, int64_t{weight.columns}},
-                        .walk = {sizes.sequences, int64_t{weight.columns}},
-                        .strides = {static_cast<int64_t>(each * width), 1}};
-  if (each < 2 || rows % sizes.sequences != 0 || width != weight.columns) return std::nullopt;
-  const auto first = tokens_in_row(builder, *moved(cut, value));
-  if (!first || builder.row_of(value->at(0)) >= sizes.tokens) return std::nullopt;
-  Windows seen;
-  seen.lines.kernel = first->tokens;
-  seen.lines.stride = builder.row_of(value->at(width)) - builder.row_of(value->at(0));
-  const bool is_forward = builder.row_of(value->at(width)) > builder.row_of(value->at(0));
-  if (!is_forward || seen.lines.stride > sizes.tokens || seen.count(sizes.tokens) != each) {
-    return std::nullopt;
-  }
-  for (size_t i = 0; i < value->elements(); ++i) {
-    const size_t row = i / width, at = i % width;
-    const size_t place = row % each * seen.lines.stride + builder.row_of(value->at(at));
-    if (!builder.is_node(value->at(i)) ||
-        builder.column_of(value->at(i)) != builder.column_of(value->at(at)) ||
-        builder.row_of(value->at(i)) != row / each * sizes.tokens + place) {
-      return std::nullopt;
-    }
-  }
-  std::vector<uint32_t> order(width);
-  for (size_t i = 0; i < width; ++i) order[first->inputs[i]] = static_cast<uint32_t>(i);
-  const LinearSpec spec = {with_columns(weight, order), bias};
-  const ElementSumRef made =
-      builder.of_windows({.windows = seen,
-                          .input = builder.gather(first->columns),
-                          .places = sizes.tokens,
-                          .add = [&builder, spec](const Windows& windows, ValueId input) {
-                            const ValueId of_windows = builder.graph.add_windows(
-                                builder.name + ".windows", windows, input);
-                            return builder.graph.add_linear(builder.name, spec, of_windows);
-                          }});
-  Shape shape = given->shape;
-  shape.back() = weight.rows;
-  return with_shape(made, shape);
+  const auto windows = windows_of_rows(builder, value);
+  if (!windows) return std::nullopt;
+  return linear_of_rows(builder, *windows, weight, bias);
 }
 
 }  // namespace

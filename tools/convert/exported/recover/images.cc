@@ -4,9 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
-#include "convert/exported/recover/graph_builder.h"
+#include "convert/exported/recover/windows_of_rows.h"
 
 namespace arenite::convert {
 
@@ -17,11 +18,24 @@ constexpr const char* kNoWindows =
     "other everywhere: not supported. Where the model transposes its input first, export it for a "
     "transposed example, and without that";
 
+// A pixel that a place beyond the image has a copy of: columns of a row of windows.
+struct Copy {
+  uint32_t to, from;
+
+  friend auto operator<=>(const Copy&, const Copy&) = default;
+};
+
 // Windows that rows of a value are, and for each element its place in a node of these.
 struct FoundWindows {
   Windows windows;
   std::vector<int64_t> places;
+  // What is put there after that, and for each window of a sequence whether it has these.
+  std::map<std::vector<Copy>, std::vector<double>> copies{};
 };
+
+constexpr int64_t kNowhere = -1;    // the place of a zero
+constexpr size_t kOriginsMax = 64;  // that are tried for a row
+constexpr size_t kCopiesMax = 8;    // ways in which windows reach beyond the image
 
 // How far numbers, which increase, are apart; 0: not equally far.
 int64_t step_of(const std::set<int64_t>& numbers) {
@@ -46,7 +60,8 @@ Pixel pixel_of(const ImageLayout& image, int64_t place) {
 }
 
 // Windows of rows of `width` elements, whose places among the channels of all pixels are `places`.
-// Columns may be in any order, the same in each row, and rows in any order, too.
+// Columns may be in any order, the same in each row, and rows in any order, too. Beyond the image
+// are zeros or copies of pixels that the same window sees, as of the last one.
 class WindowFinder {
  public:
   WindowFinder(const ImageLayout& image, const std::vector<int64_t>& places, size_t width)
@@ -54,89 +69,133 @@ class WindowFinder {
 
   // Nothing where rows are anything else.
   std::optional<FoundWindows> find() {
-    if (!read_first_row() || !read_origins()) return {};
+    if (!read_window() || !read_origins()) return {};
     FoundWindows found;
     WindowAxis& lines = found.windows.lines;
     WindowAxis& columns = found.windows.columns;
     found.windows.width = image_.width;
-    lines.kernel = static_cast<uint32_t>(lines_.size());
-    columns.kernel = static_cast<uint32_t>(columns_.size());
-    lines.dilation = static_cast<uint32_t>(step_of(lines_));
-    columns.dilation = static_cast<uint32_t>(step_of(columns_));
-    lines.stride = static_cast<uint32_t>(step_of(tops_));
-    columns.stride = static_cast<uint32_t>(step_of(lefts_));
+    lines = axis_of(lines_, tops_, image_.height);
+    columns = axis_of(columns_, lefts_, image_.width);
     if (!takes_all(lines, tops_, image_.height) || !takes_all(columns, lefts_, image_.width)) {
       return {};
     }
-    const auto index_in = [](const std::set<int64_t>& numbers, int64_t number, int64_t step) {
-      return (number - *numbers.begin()) / step;
-    };
     const auto per_line = static_cast<int64_t>(lefts_.size());
     const int64_t windows = per_line * static_cast<int64_t>(tops_.size());
-    for (size_t i = 0; i < places_.size(); ++i) {
-      const Pixel& origin = origins_[i / width_];
-      const int64_t row = origin.sequence * windows +
-                          index_in(tops_, origin.line, lines.stride) * per_line +
-                          index_in(lefts_, origin.column, columns.stride);
-      const int64_t first = places_[i % width_];
-      const Pixel pixel = pixel_of(image_, first);
-      const int64_t tap =
-          index_in(lines_, pixel.line, lines.dilation) * static_cast<int64_t>(columns_.size()) +
-          index_in(columns_, pixel.column, columns.dilation);
-      found.places.push_back(row * static_cast<int64_t>(width_) + tap * image_.channels +
-                             first % image_.channels);
-    }
     std::set<int64_t> rows;
-    for (size_t i = 0; i < found.places.size(); i += width_) {
-      rows.insert(found.places[i] / static_cast<int64_t>(width_));
+    for (size_t row = 0; row < origins_.size(); ++row) {
+      const Pixel& origin = origins_[row];
+      const int64_t window = (origin.line - *tops_.begin()) / lines.stride * per_line +
+                             (origin.column - *lefts_.begin()) / columns.stride;
+      rows.insert(origin.sequence * windows + window);
+      const auto first = (origin.sequence * windows + window) * static_cast<int64_t>(width_);
+      for (const uint32_t column : columns_of_) found.places.push_back(first + column);
+      if (copies_[row].empty()) continue;
+      const auto known = found.copies.try_emplace(copies_[row], windows, 0.0).first;
+      known->second[static_cast<size_t>(window)] = 1.0;
     }
-    return rows.size() == origins_.size() ? std::optional(std::move(found)) : std::nullopt;
+    const bool fits = rows.size() == origins_.size() && found.copies.size() <= kCopiesMax;
+    return fits ? std::optional(std::move(found)) : std::nullopt;
   }
 
  private:
-  // Which lines and columns the first row sees: all channels of each of these pixels, once.
-  bool read_first_row() {
-    std::set<int64_t> different;
-    for (size_t c = 0; c < width_; ++c) {
-      const Pixel pixel = pixel_of(image_, places_[c]);
-      lines_.insert(pixel.line);
-      columns_.insert(pixel.column);
-      different.insert(places_[c]);
+  // Which lines and columns a row within the image sees: all channels of each of these pixels,
+  // once.
+  bool read_window() {
+    for (size_t begin = 0; begin < places_.size() && columns_of_.empty(); begin += width_) {
+      std::set<int64_t> different(places_.begin() + static_cast<ptrdiff_t>(begin),
+                                  places_.begin() + static_cast<ptrdiff_t>(begin + width_));
+      if (different.contains(kNowhere) || different.size() != width_) continue;
+      lines_.clear();
+      columns_.clear();
+      for (size_t c = begin; c < begin + width_; ++c) {
+        const Pixel pixel = pixel_of(image_, places_[c]);
+        lines_.insert(pixel.line);
+        columns_.insert(pixel.column);
+      }
+      const bool is_window = lines_.size() * columns_.size() * image_.channels == width_ &&
+                             step_of(lines_) != 0 && step_of(columns_) != 0;
+      if (!is_window) return false;
+      const Pixel origin = {0, *lines_.begin(), *columns_.begin()};
+      for (size_t c = begin; c < begin + width_; ++c) {
+        const Pixel pixel = pixel_of(image_, places_[c]);
+        taps_.push_back({0, pixel.line - origin.line, pixel.column - origin.column});
+        columns_of_.push_back(column_of(taps_.back(), places_[c]).value_or(0));
+      }
     }
-    return different.size() == width_ &&
-           lines_.size() * columns_.size() * image_.channels == width_ && step_of(lines_) != 0 &&
-           step_of(columns_) != 0;
+    return !columns_of_.empty();
+  }
+
+  // That of a pixel so far from a window's origin; nothing where the window does not see it.
+  std::optional<uint32_t> column_of(const Pixel& tap, int64_t place) const {
+    const int64_t line = tap.line / step_of(lines_), column = tap.column / step_of(columns_);
+    const auto lines = std::ssize(lines_), columns = std::ssize(columns_);
+    if (tap.line % step_of(lines_) != 0 || tap.column % step_of(columns_) != 0 || line < 0 ||
+        column < 0 || line >= lines || column >= columns) {
+      return {};
+    }
+    return static_cast<uint32_t>((line * columns + column) * image_.channels +
+                                 place % image_.channels);
   }
 
   // Where the window of each row begins: the same one, moved.
   bool read_origins() {
-    const Pixel first = pixel_of(image_, places_[0]);
-    const int64_t line = first.line - *lines_.begin(), column = first.column - *columns_.begin();
-    for (size_t i = 0; i < places_.size(); ++i) {
-      if (i % width_ == 0) {
-        const Pixel pixel = pixel_of(image_, places_[i]);
-        origins_.push_back({pixel.sequence, pixel.line - line, pixel.column - column});
-        tops_.insert(origins_.back().line);
-        lefts_.insert(origins_.back().column);
+    for (size_t begin = 0; begin < places_.size(); begin += width_) {
+      bool is_found = false;
+      // Copies stand at one end of a row, or at both.
+      for (size_t i = 0; i < std::min(width_, kOriginsMax) && !is_found; ++i) {
+        is_found = read_origin(begin, i % 2 == 0 ? i / 2 : width_ - 1 - i / 2);
       }
-      const Pixel& origin = origins_.back();
-      const Pixel own = pixel_of(image_, places_[i % width_]);
-      const int64_t wanted_line = own.line - *lines_.begin() + origin.line;
-      const int64_t wanted_column = own.column - *columns_.begin() + origin.column;
-      const int64_t wanted =
-          (origin.sequence * image_.pixels() + wanted_line * image_.width + wanted_column) *
-              image_.channels +
-          places_[i % width_] % image_.channels;
-      const bool is_inside = wanted_line >= 0 && wanted_line < image_.height &&
-                             wanted_column >= 0 && wanted_column < image_.width;
-      if (!is_inside || places_[i] != wanted) return false;
+      if (!is_found) return false;
+      tops_.insert(origins_.back().line);
+      lefts_.insert(origins_.back().column);
     }
     return step_of(tops_) != 0 && step_of(lefts_) != 0;
   }
 
+  // Where element `by` of the row is one that is within the image.
+  bool read_origin(size_t begin, size_t by) {
+    if (places_[begin + by] == kNowhere) return false;
+    Pixel origin = pixel_of(image_, places_[begin + by]);
+    origin.line -= taps_[by].line;
+    origin.column -= taps_[by].column;
+    std::vector<Copy> copies;
+    for (size_t c = 0; c < width_; ++c) {
+      const int64_t place = places_[begin + c];
+      const int64_t line = origin.line + taps_[c].line, column = origin.column + taps_[c].column;
+      const bool is_inside =
+          line >= 0 && line < image_.height && column >= 0 && column < image_.width;
+      const int64_t channel = columns_of_[c] % image_.channels;
+      const int64_t wanted =
+          (origin.sequence * image_.pixels() + line * image_.width + column) * image_.channels +
+          channel;
+      if (is_inside ? place == wanted : place == kNowhere) continue;
+      if (is_inside) return false;
+      const Pixel own = pixel_of(image_, place);
+      const auto from = column_of({0, own.line - origin.line, own.column - origin.column}, place);
+      if (!from || own.sequence != origin.sequence) return false;
+      copies.push_back({columns_of_[c], *from});
+    }
+    std::ranges::sort(copies);
+    origins_.push_back(origin);
+    copies_.push_back(std::move(copies));
+    return true;
+  }
+
+  static WindowAxis axis_of(const std::set<int64_t>& seen, const std::set<int64_t>& begins,
+                            uint32_t extent) {
+    WindowAxis axis;
+    axis.kernel = static_cast<uint32_t>(seen.size());
+    axis.dilation = static_cast<uint32_t>(step_of(seen));
+    axis.stride = static_cast<uint32_t>(step_of(begins));
+    axis.before = static_cast<uint32_t>(std::max<int64_t>(0, -*begins.begin()));
+    const int64_t after = *begins.rbegin() + axis.span() - extent;
+    axis.after = static_cast<uint32_t>(std::max<int64_t>(0, after));
+    return axis;
+  }
+
   // Whether windows begin with the first line or column, and none is left out at the end.
   static bool takes_all(WindowAxis& window, const std::set<int64_t>& begins, uint32_t extent) {
-    if (*begins.begin() != 0) return false;
+    if (*begins.begin() > 0) return false;
     if (begins.size() == 1) window.stride = window.span();
     return window.count(extent) == begins.size();
   }
@@ -144,9 +203,12 @@ class WindowFinder {
   const ImageLayout image_;
   const std::vector<int64_t>& places_;
   const size_t width_;
-  std::set<int64_t> lines_, columns_;  // of the first row's window
-  std::set<int64_t> tops_, lefts_;     // where windows begin
-  std::vector<Pixel> origins_;         // of rows
+  std::set<int64_t> lines_, columns_;      // of a row within the image
+  std::vector<Pixel> taps_;                // of each of its elements, from where it begins
+  std::vector<uint32_t> columns_of_;       // of windows, which these elements are
+  std::set<int64_t> tops_, lefts_;         // where windows begin
+  std::vector<Pixel> origins_;             // of rows
+  std::vector<std::vector<Copy>> copies_;  // of rows
 };
 
 // What images may be by their shape, the likeliest first: with channels first or last, or series.
@@ -166,15 +228,78 @@ std::vector<ImageLayout> possible_layouts(const Shape& shape) {
           line};
 }
 
-// Places of a term's elements, all of which are of one source, and how many rows that has.
+// Places of a term's elements, all of which are of one source or zeros.
 std::vector<int64_t> numbers_in(const Term& term, size_t count, uint32_t source) {
-  std::vector<int64_t> numbers(count);
+  std::vector<int64_t> numbers(count, kNowhere);
   for (size_t i = 0; i < count; ++i) {
-    refuse_op_if<Cause::kInput>(
-        term.places.at(i) == kNoElement || source_of(term.places.at(i)) != source, kNoWindows);
-    numbers[i] = index_of(term.places.at(i));
+    const int64_t number = term.places.at(i);
+    if (number == kNoElement) continue;
+    refuse_op_if<Cause::kInput>(source_of(number) != source, kNoWindows);
+    numbers[i] = index_of(number);
   }
   return numbers;
+}
+
+// The first element that is no zero; kNoElement where there is none.
+int64_t first_number(const Term& term, size_t count) {
+  int64_t number = kNoElement;
+  for (size_t i = 0; i < count && number == kNoElement; ++i) number = term.places.at(i);
+  return number;
+}
+
+// Whether rows begin and end with other pixels, those that begin and end alike or with zeros apart.
+bool has_several_pixels(const GraphBuilder& builder, const ElementSum& value, size_t width) {
+  for (size_t i = 0, count = value.elements(); i < count; i += width) {
+    const int64_t first = value.at(i), last = value.at(i + width - 1);
+    if (first == kNoElement || last == kNoElement || first == last) continue;
+    return builder.is_node(first) && builder.is_node(last) &&
+           builder.row_of(first) != builder.row_of(last);
+  }
+  return false;
+}
+
+// Rows of windows with what is put beyond the image: columns of the same rows, in some of them.
+ElementSumRef with_copies(GraphBuilder& builder, const FoundWindows& found,
+                          const ElementSumRef& windows) {
+  ElementSumRef made = windows;
+  const OnStream on(builder, *windows);
+  const Source from = builder.source(windows->at(0));
+  const Shape rows = {windows->shape[1], 1};
+  for (const auto& [copies, are_there] : found.copies) {
+    LinearSpec layer;
+    layer.weight.name = builder.name + ".copies";
+    layer.weight.rows = layer.weight.columns = from.width;
+    set_exact(layer.weight, [of = copies, width = size_t{from.width}] {
+      std::vector<double> matrix(width * width, 0.0);
+      for (const Copy& copy : of) matrix[copy.to * width + copy.from] = 1.0;
+      return matrix;
+    });
+    const ValueId node = builder.graph.add_linear(layer.weight.name, layer, from.node);
+    const ElementSumRef copied =
+        in_place(windows, source_of(windows->at(0)), builder.source_of_node(node, from.rows));
+    made = sum(made, scaled(copied, Array::real(rows, are_there)), 1.0);
+  }
+  return builder.materialised(made);
+}
+
+// A value in whose rows the windows stand side by side that were found over those of `input`, of
+// which the first ones are constants.
+ElementSumRef rows_of_windows(GraphBuilder& builder, const FoundWindows& found, ValueId input,
+                              uint32_t places, uint32_t first, const Shape& shape) {
+  const std::string name = builder.name + ".windows";
+  ElementSumRef made = builder.of_windows({.windows = found.windows,
+                                           .input = input,
+                                           .places = places,
+                                           .first = first,
+                                           .add = [&](const Windows& windows, ValueId of) {
+                                             return builder.graph.add_windows(name, windows, of);
+                                           }});
+  if (!found.copies.empty()) made = with_copies(builder, found, made);
+  std::vector<int64_t> numbers;
+  for (const int64_t place : found.places) {
+    numbers.push_back(made->at(static_cast<size_t>(place)));
+  }
+  return plain(shape, std::move(numbers));
 }
 
 [[noreturn]] void follow_with(GraphBuilder& builder, const ImageLayout& image) {
@@ -207,6 +332,7 @@ std::vector<int64_t> numbers_in(const Term& term, size_t count, uint32_t source)
     std::vector<int64_t> places = elements;
     const auto each = static_cast<int64_t>(image.elements());
     for (int64_t& place : places) {
+      if (place == kNowhere) continue;
       place = place / each * each +
               static_cast<int64_t>(image.place(static_cast<size_t>(place % each)));
     }
@@ -283,23 +409,24 @@ ElementSumRef as_windows(GraphBuilder& builder, const ElementSumRef& value) {
   const OnStream on(builder, *value);
   const auto width = static_cast<size_t>(value->shape.back());
   for (const Term& term : value->terms) {
-    const int64_t number = term.places.at(0);
-    if (builder.images != 0 && number != kNoElement && source_of(number) == builder.images) {
+    if (builder.images == 0) break;
+    const int64_t number = first_number(term, value->elements());
+    if (number != kNoElement && source_of(number) == builder.images) {
       find_rows_of_image(builder, term, value->elements(), width);
     }
   }
   const size_t rows = value->elements() / width;
-  // Of several pixels a row, or of some pixels: each second one of each second line.
-  const bool has_other_rows =
-      !value->terms[0].places.is_whole() || builder.source(value->at(0)).width != width;
-  const bool may_be = value->is_plain() && has_other_rows && builder.is_node(value->at(0)) &&
-                      builder.is_node(value->at(width - 1)) &&
-                      (builder.row_of(value->at(0)) != builder.row_of(value->at(width - 1)) ||
-                       (builder.keeps_rows_apart && rows > builder.sizes.sequences &&
-                        rows < builder.source(value->at(0)).rows));
-  if (!may_be) return value;
-  const uint32_t from = source_of(value->at(0));
+  const int64_t number = first_number(value->terms[0], value->elements());
+  if (!value->is_plain() || !builder.is_node(number)) return value;
+  const uint32_t from = source_of(number);
   const Source source = builder.source_at(from);
+  // Of several pixels a row, or of some pixels: each second one of each second line.
+  const bool has_other_rows = !value->terms[0].places.is_whole() || source.width != width;
+  const bool may_be =
+      has_other_rows && (has_several_pixels(builder, *value, width) ||
+                         (builder.is_node(value->at(width - 1)) && builder.keeps_rows_apart &&
+                          rows > builder.sizes.sequences && rows < source.rows));
+  if (!may_be) return value;
   const Axis axis = builder.graph.axes[builder.graph.axis(source.node)];
   if (!axis.is_image()) return value;
   const ImageLayout image = {source.width, axis.rows / axis.other, axis.other, false, false};
@@ -307,25 +434,41 @@ ElementSumRef as_windows(GraphBuilder& builder, const ElementSumRef& value) {
   const uint32_t first = source.rows / sequences - image.pixels();  // rows of constants
   std::vector<int64_t> places = numbers_in(value->terms[0], value->elements(), from);
   for (int64_t& place : places) {
+    if (place == kNowhere) continue;
     const int64_t row = place / source.width;
     place -= (row / (image.pixels() + first) + 1) * first * int64_t{source.width};
   }
   const auto found = WindowFinder(image, places, width).find();
   if (!found) return value;
-  const std::string name = builder.name + ".windows";
-  const ElementSumRef made =
-      builder.of_windows({.windows = found->windows,
-                          .input = source.node,
-                          .places = source.rows / sequences,
-                          .first = first,
-                          .add = [&](const Windows& windows, ValueId input) {
-                            return builder.graph.add_windows(name, windows, input);
-                          }});
-  std::vector<int64_t> numbers;
-  for (const int64_t place : found->places) {
-    numbers.push_back(made->at(static_cast<size_t>(place)));
+  return rows_of_windows(builder, *found, source.node, source.rows / sequences, first,
+                         value->shape);
+}
+
+std::optional<ElementSumRef> windows_of_rows(GraphBuilder& builder, const ElementSumRef& value) {
+  const TraceSizes sizes = builder.sizes;
+  const auto width = static_cast<size_t>(value->shape.back());
+  const size_t count = value->elements();
+  if (!value->is_plain() || sizes.prefix != 0 || count < 2 * width * sizes.sequences) return {};
+  std::map<Column, uint32_t> columns;
+  for (size_t i = 0; i < count; ++i) {
+    const int64_t number = value->at(i);
+    if (number == kNoElement) continue;
+    if (!builder.is_node(number) || builder.source(number).rows != sizes.rows()) return {};
+    columns.try_emplace(builder.column_of(number), columns.size());
   }
-  return plain(value->shape, std::move(numbers));
+  const auto channels = static_cast<uint32_t>(columns.size());
+  std::vector<int64_t> places(count, kNowhere);
+  for (size_t i = 0; i < count; ++i) {
+    const int64_t number = value->at(i);
+    if (number == kNoElement) continue;
+    places[i] = int64_t{builder.row_of(number)} * channels + columns.at(builder.column_of(number));
+  }
+  if (channels == 0) return {};
+  const auto found = WindowFinder({channels, sizes.tokens, 1, false}, places, width).find();
+  if (!found || found->windows.lines.kernel < 2) return {};
+  std::vector<Column> all(channels);
+  for (const auto& [column, index] : columns) all[index] = column;
+  return rows_of_windows(builder, *found, builder.gather(all), sizes.tokens, 0, value->shape);
 }
 
 namespace {
@@ -387,6 +530,7 @@ std::optional<ElementSumRef> pooled_windows(GraphBuilder& builder, const Element
   // Those that stand between each other's are groups of the same pixels.
   const bool is_apart =
       !found || found->windows.lines.dilation > 1 || found->windows.columns.dilation > 1;
+  if (found && !found->copies.empty()) return std::nullopt;
   if (is_apart && (!found || kind == SelectKind::kMean)) return std::nullopt;
   const ElementSumRef made = builder.of_windows({.windows = found->windows,
                                                  .input = source.node,

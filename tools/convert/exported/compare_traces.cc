@@ -193,7 +193,7 @@ constexpr uint32_t kKeptTokensMax = 48;
 constexpr uint32_t kComparedSequences = 8;  // the first of a batch, and its last one
 constexpr uint64_t kSeed = 3;               // of inputs
 constexpr int kRandomLengths = 3;           // of other lengths
-constexpr int64_t kOtherLengthMax = 512;
+constexpr int64_t kOtherLengthMax = 384;
 constexpr int64_t kTriedMax = 128;                   // of lengths that are tried one by one
 constexpr int64_t kOtherWorkMax = int64_t{1} << 29;  // products that another length may take
 
@@ -205,7 +205,7 @@ int64_t affordable_length(const ExportedProgram& program) {
   while (length < kOtherLengthMax && 2 * length * (weights + 2 * length * ops) < kOtherWorkMax) {
     length *= 2;
   }
-  return length;
+  return std::min(length, kOtherLengthMax);
 }
 
 class Comparison {
@@ -640,13 +640,13 @@ OtherLengths compare_at_other_lengths(ExportedModel& model, const TraceShape& tr
     const int64_t traced = trace_shape.of(i).traced_tokens();
     const int64_t first = shortest[i];
     const int64_t last = std::min(longest[i], std::max(affordable, traced));
-    std::set<int64_t> of_input = {first, first + 1, last};
-    for (int r = 0; r < kRandomLengths && last > first; ++r) {
-      of_input.insert(first + static_cast<int64_t>(random()) % (last - first));
+    // Scores take time by the square of the length, so one is long, and the others are short ones,
+    // odd and even.
+    const int64_t part = (last - first) / 4;
+    std::set<int64_t> of_input = {first, first + 1, first + part, first + part + 1, last};
+    for (int r = 0; r < kRandomLengths; ++r) {
+      of_input.insert(first + static_cast<int64_t>(random()) % (part + 1));
     }
-    // Odd ones and even ones.
-    of_input.insert(first + (last - first) / 2 + 1);
-    of_input.insert(first + (last - first) / 2);
     if (tries_all) {
       for (int64_t length = first; length <= std::min(last, kTriedMax); ++length) {
         of_input.insert(length);

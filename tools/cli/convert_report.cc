@@ -17,6 +17,7 @@
 #include "cli/session_sizes.h"
 #include "cli/text_table.h"
 #include "convert/families/hf_models.h"
+#include "convert/files/error.h"
 #include "convert/sound/sound_parameters.h"
 #include "convert/tokenizers/tokenizer_source.h"
 #include "convert/tokenizers/tokenizer_spec.h"
@@ -360,7 +361,7 @@ std::string listed(const std::vector<std::string>& parts) {
     } else if (!text.empty()) {
       text += ", ";
     }
-    text += part;
+    text += convert::visible(part);
   }
   return text;
 }
@@ -515,7 +516,8 @@ void add_few_bits(const ConversionFacts& facts, Json& json) {
   json["few_bits_notes"] = Json::array();
   for (const ConversionNote& note : facts.notes) {
     if (note.kind == "chosen") continue;  // these have lines of their own
-    std::string text = note.subject + (note.subject.empty() ? "" : " ") + note.text;
+    std::string text =
+        convert::visible(note.subject) + (note.subject.empty() ? "" : " ") + note.text;
     if (note.tensors.size() > 1) text += "\n" + listed(note.tensors);
     json["few_bits_notes"].push_back(text);
   }
@@ -624,7 +626,7 @@ constexpr Line kModelLines[] = {
      "{dense_bytes:d}><{?steps}; it runs token by token, too><\n{origin}>",
      "masks"},
     {"output", "{!functions_of_several}{?output}{output}"},
-    {"classes", "{?labels}{labels}"},
+    {"classes", "{?labels}{labels@40}"},
     {"program",
      "computed op by op on {program.inputs#input} in double precision: largest "
      "difference {program.largest_difference:.1e}< ({seconds:.0f} s)>"},
@@ -692,7 +694,7 @@ constexpr Line kFileLines[] = {
      "{?self_test.tokens}{self_test.tokens:d} <{?images}pixels><{!images}tokens>, "
      "{self_test.bytes:d} bytes of "
      "the file"},
-    {"file", "{file.path}, {file.bytes:d} bytes"},
+    {"file", "{file.path@4096}, {file.bytes:d} bytes"},
 };
 
 std::string as_text(const Json& json, size_t width) {

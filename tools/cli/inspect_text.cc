@@ -379,7 +379,7 @@ constexpr Line kBrief[] = {
 };
 
 std::string header(const ModelFacts& facts, const Json& json) {
-  return facts.path + "\n" + lines(kHeader, json, 2, 13);
+  return convert::visible(facts.path) + "\n" + lines(kHeader, json, 2, 13);
 }
 
 std::string targets(const Json& json) {

@@ -730,8 +730,10 @@ std::string print_graph(const Graph& graph) {
     std::string mark;
     if (std::ranges::count(graph.hidden_states, value) != 0) mark = "  (hidden state)";
     if (value == graph.output) mark += "  (output)";
-    text += fmt::format("%{:<4} {:<20} {:>6}  {:<11} {:<16} {}{}\n", value, node.name, node.width,
-                        line.op, fmt::format("{}", fmt::join(inputs, " ")), line.details, mark);
+    text += visible(fmt::format("%{:<4} {:<20} {:>6}  {:<11} {:<16} {}{}", value, node.name,
+                                node.width, line.op, fmt::format("{}", fmt::join(inputs, " ")),
+                                line.details, mark)) +
+            '\n';
   }
   return text;
 }

@@ -55,7 +55,7 @@ class DecoderGolden : public ::testing::TestWithParam<Parameter> {
 };
 INSTANTIATE_TEST_SUITE_P(Transformers, DecoderGolden,
                          ::testing::Combine(::testing::ValuesIn(kDecoderCases),
-                                            ::testing::ValuesIn(targets_here())),
+                                            ::testing::ValuesIn(float_targets_in_tests())),
                          case_and_set);
 
 ::testing::AssertionResult near(std::span<const float> found, std::span<const double> expected) {

@@ -177,7 +177,7 @@ class EncoderGolden : public ::testing::TestWithParam<Parameter> {
 };
 INSTANTIATE_TEST_SUITE_P(Transformers, EncoderGolden,
                          ::testing::Combine(::testing::ValuesIn(kEncoderCases),
-                                            ::testing::ValuesIn(targets_here())),
+                                            ::testing::ValuesIn(float_targets_in_tests())),
                          [](const ::testing::TestParamInfo<Parameter>& info) {
                            return test_name(std::get<0>(info.param)) + "_" +
                                   kernel_set_name(std::get<1>(info.param));
@@ -213,7 +213,7 @@ TEST_P(EncoderGolden, GivesTheSameBitsPackedAloneAndInReverse) {
 }
 
 class RobertaGolden : public KernelSetTest {};
-ARENITE_FOR_EACH_KERNEL_SET(RobertaGolden);
+ARENITE_FOR_EACH_FLOAT_SET(RobertaGolden);
 
 // Padding on the left, gaps, and the padding token within texts: positions depend on them.
 TEST_P(RobertaGolden, GivesTheHiddenStatesOfTextsWithGaps) {
@@ -237,7 +237,7 @@ TEST_P(RobertaGolden, GivesTheHiddenStatesOfTextsWithGaps) {
 }
 
 class SentimentGolden : public KernelSetTest {};
-ARENITE_FOR_EACH_KERNEL_SET(SentimentGolden);
+ARENITE_FOR_EACH_FLOAT_SET(SentimentGolden);
 
 // Trained by others: all sentences of the validation set, a hundred in a call. A slow build takes
 // the first call.

@@ -56,11 +56,11 @@ class Golden : public ::testing::TestWithParam<std::tuple<GoldenCase, Target>> {
 };
 INSTANTIATE_TEST_SUITE_P(Data, Golden,
                          ::testing::Combine(::testing::ValuesIn(kDataCases),
-                                            ::testing::ValuesIn(targets_here())),
+                                            ::testing::ValuesIn(float_targets_in_tests())),
                          case_and_set);
 INSTANTIATE_TEST_SUITE_P(Own, Golden,
                          ::testing::Combine(::testing::ValuesIn(kOwnCases),
-                                            ::testing::ValuesIn(targets_here())),
+                                            ::testing::ValuesIn(float_targets_in_tests())),
                          case_and_set);
 
 // What only models promise whose tokens see no later ones.
@@ -73,11 +73,11 @@ std::vector<GoldenCase> causal_ones(std::vector<GoldenCase> cases) {
 
 INSTANTIATE_TEST_SUITE_P(Data, CausalGolden,
                          ::testing::Combine(::testing::ValuesIn(causal_ones(kDataCases)),
-                                            ::testing::ValuesIn(targets_here())),
+                                            ::testing::ValuesIn(float_targets_in_tests())),
                          case_and_set);
 INSTANTIATE_TEST_SUITE_P(Own, CausalGolden,
                          ::testing::Combine(::testing::ValuesIn(causal_ones(kOwnCases)),
-                                            ::testing::ValuesIn(targets_here())),
+                                            ::testing::ValuesIn(float_targets_in_tests())),
                          case_and_set);
 
 TEST_P(Golden, AgreesWithTheReference) {

@@ -59,7 +59,7 @@ class Stories260k : public TrainedModel {
     return DecoderCase(folder_ / "stories260K.bin", GetParam(), folder_ / "tok512.bin");
   }
 };
-ARENITE_FOR_EACH_KERNEL_SET(Stories260k);
+ARENITE_FOR_EACH_FLOAT_SET(Stories260k);
 
 TEST_P(Stories260k, SaysWhatLlama2cSays) {
   constexpr size_t kSteps = 200;
@@ -88,7 +88,7 @@ class Story656k : public TrainedModel {
  protected:
   void SetUp() override { find("story-656k"); }
 };
-ARENITE_FOR_EACH_KERNEL_SET(Story656k);
+ARENITE_FOR_EACH_FLOAT_SET(Story656k);
 
 TEST_P(Story656k, SaysWhatTransformersSays) {
   const DecoderCase decoder(folder_, GetParam());
@@ -124,7 +124,7 @@ class SortNanoGpt : public TrainedModel {
  protected:
   void SetUp() override { find("sort-nano-gpt"); }
 };
-ARENITE_FOR_EACH_KERNEL_SET(SortNanoGpt);
+ARENITE_FOR_EACH_FLOAT_SET(SortNanoGpt);
 
 // A slow build takes a sample.
 TEST_P(SortNanoGpt, SortsAllInputs) {
@@ -170,7 +170,7 @@ class HomeIntent : public KernelSetTest {
     return testing::project_folder() / "models" / "home-intent";
   }
 };
-ARENITE_FOR_EACH_KERNEL_SET(HomeIntent);
+ARENITE_FOR_EACH_FLOAT_SET(HomeIntent);
 
 TEST_P(HomeIntent, AnswersThePinnedCommands) {
   const DecoderCase decoder(folder(), GetParam());

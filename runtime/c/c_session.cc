@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arena plans and sessions for C.
+#include <cstring>
+#include <type_traits>
+
 #include "arenite/session.h"
 #include "c/interop.h"
 
@@ -11,9 +14,13 @@ static_assert(same(ARENITE_OUTPUTS_LAST, Outputs::kLast) &&
 static_assert(same(ARENITE_KV_OF_MODEL, KvType::kOfModel) && same(ARENITE_KV_F32, KvType::kF32) &&
               same(ARENITE_KV_INT8, KvType::kInt8));
 
-// A number that is no enumerator stays none.
-template <typename Cpp>
-Cpp enumerator(uint32_t number) {
+// A number that is no enumerator stays none. It is read as the integer that it is: C++ gives no
+// meaning to an enum of another value.
+template <typename Cpp, typename C>
+Cpp enumerator(const C& c) {
+  std::underlying_type_t<C> integer;
+  std::memcpy(&integer, &c, sizeof(integer));
+  const uint32_t number = integer;
   return static_cast<Cpp>(number <= UINT8_MAX ? number : UINT8_MAX);
 }
 

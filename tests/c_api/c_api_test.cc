@@ -339,7 +339,7 @@ TEST_P(CApi, RefusesNullAndOptionsThatThereAreNot) {
             ARENITE_INVALID_ARGUMENT);
   EXPECT_STREQ(why.reason, "the arena is null");
   for (const uint32_t outputs : {7u, 256u}) {
-    options.outputs = outputs;
+    options.outputs = static_cast<arenite_outputs>(outputs);
     arenite_arena_plan plan;
     EXPECT_EQ(arenite_plan_arena(&plan, &c, &options, &why), ARENITE_INVALID_ARGUMENT);
     EXPECT_STREQ(why.field, "options.outputs");
@@ -369,7 +369,7 @@ TEST_P(CApi, KeepsCachesInTheTypeThatItWasAskedFor) {
   options.kv_cache = ARENITE_KV_INT8;
   ASSERT_EQ(arenite_plan_arena(&plan, &c, &options, &why), ARENITE_OK);
   EXPECT_LT(plan.kv_cache_bytes, in_f32);
-  options.kv_cache = 3;
+  options.kv_cache = static_cast<arenite_kv_type>(3);
   EXPECT_EQ(arenite_plan_arena(&plan, &c, &options, &why), ARENITE_INVALID_ARGUMENT);
   EXPECT_STREQ(why.field, "options.kv_cache");
 }

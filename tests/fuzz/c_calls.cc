@@ -29,8 +29,8 @@ arenite_session_options any_options(const arenite_model& model, Choices& choices
   options.positions_max = most == 0 || choices.one_in(2) ? 1 + choices.below(40) : 0;
   options.tokens_max = choices.below(60);
   options.sequences_max = choices.below(4);
-  options.outputs = choices.below(2);
-  options.kv_cache = choices.below(4);  // 3 is none of them
+  options.outputs = static_cast<arenite_outputs>(choices.below(2));
+  options.kv_cache = static_cast<arenite_kv_type>(choices.below(4));  // 3 is none of them
   return options;
 }
 

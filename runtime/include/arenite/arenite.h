@@ -239,8 +239,8 @@ typedef struct arenite_session_options {
   uint32_t positions_max;  // longest sequence, in tokens; 0: arenite_model_positions_max
   uint32_t tokens_max;     // in one call; 0: positions_max * sequences_max
   uint32_t sequences_max;  // held at once; at least 1
-  uint32_t outputs;        // an arenite_outputs; an enum's size would depend on the compiler
-  uint32_t kv_cache;       // an arenite_kv_type
+  arenite_outputs outputs;
+  arenite_kv_type kv_cache;
   arenite_parallel_for parallel;
   arenite_profile_hook profile;
   arenite_hidden_state_hook hidden_states;

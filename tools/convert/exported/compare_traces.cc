@@ -193,7 +193,7 @@ constexpr uint32_t kKeptTokensMax = 48;
 constexpr uint32_t kComparedSequences = 8;  // the first of a batch, and its last one
 constexpr uint64_t kSeed = 3;               // of inputs
 constexpr int kRandomLengths = 3;           // of other lengths
-constexpr int64_t kOtherLengthMax = 384;
+constexpr int64_t kOtherLengthMax = 512;
 constexpr int64_t kTriedMax = 128;                   // of lengths that are tried one by one
 constexpr int64_t kOtherWorkMax = int64_t{1} << 29;  // products that another length may take
 

@@ -335,6 +335,18 @@ TEST_F(ConvertOptions, NamesOfClassesComeFromAConfigOrAFile) {
                    kBadInput, {"1 labels", "11 numbers"}));
 }
 
+TEST_F(ConvertOptions, NamesOfClassesAndFilesKeepToTheirLine) {
+  const std::filesystem::path folder = folder_.path() / "a\nfolder";
+  std::filesystem::copy(project_folder() / "tests/cli/matrix/data/classifier", folder);
+  std::string config = read_bytes((folder / "config.json").string());
+  config.replace(config.find("\"low\""), 5, R"("low\nfile")");
+  folder_.write("a\nfolder/config.json", config);
+  const std::string model = (folder / "m.arn").string();
+  const Words words = {"convert", folder.string(), "-o", model};
+  EXPECT_TRUE(ends(run_arenite(words), kDone, {"low?file, middle", "a?folder/m.arn, "}));
+  EXPECT_TRUE(ends(run_arenite({"inspect", model}), kDone, {"a?folder/m.arn\n", "low?file"}));
+}
+
 TEST_F(ConvertOptions, ExpectAllowsForTheTypeThatTheAuthorComputesIn) {
   const auto file = [](const std::string& name) {
     return (convert_fixture("exported") / name).string();

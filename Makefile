@@ -211,7 +211,7 @@ bounds: ## Measure stack, steps of loading and multiply-adds against what `areni
 	$(call build,default,,session_tests load_cost_tests cost_tests device_tests)
 	@tests/figures/bounds.py build
 
-sanitize: ## Run all tests with Clang's AddressSanitizer and UBSan
+sanitize: ## Run the tests with AddressSanitizer and UBSan, the longest of them by samples
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_SANITIZE)
 	$(call build,sanitize)
 	$(call run_tests,sanitize)

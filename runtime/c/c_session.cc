@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arena plans and sessions for C.
-#include <cstring>
+#include <bit>
 #include <type_traits>
 
 #include "arenite/session.h"
@@ -18,9 +18,7 @@ static_assert(same(ARENITE_KV_OF_MODEL, KvType::kOfModel) && same(ARENITE_KV_F32
 // meaning to an enum of another value.
 template <typename Cpp, typename C>
 Cpp enumerator(const C& c) {
-  std::underlying_type_t<C> integer;
-  std::memcpy(&integer, &c, sizeof(integer));
-  const uint32_t number = integer;
+  const uint32_t number = std::bit_cast<std::underlying_type_t<C>>(c);
   return static_cast<Cpp>(number <= UINT8_MAX ? number : UINT8_MAX);
 }
 

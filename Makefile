@@ -148,6 +148,17 @@ test-riscv32: ## Run the device tests on a 32-bit RISC-V without an operating sy
 test-riscv32-soft: ## The same without an FPU
 	$(call test_riscv32,riscv32-soft)
 
+# $(call run_beside,PRESET...) runs the tests of several builds at a time, since those on a device
+# take one core.
+run_beside = @$(MAKE) -j $(JOBS) --output-sync=target $(addprefix run-,$(1))
+run-cortex-%: tests = ^(device_tests|Bench.board_estimate)$$
+run-cortex-m7: tests = .
+run-cortex-m33: tests = ^Bench.board_estimate$$
+run-cortex-m0plus-int: tests = ^device_tests$$
+run-cortex-m3-int: tests = ^Examples.wake$$
+run-cortex-%:
+	$(call run_tests,cortex-$*,-R '$(tests)')
+
 # Without an operating system there is an example to test, too.
 define bare_metal
 	$(call build,default,,make_device_vectors arenite_cli)
@@ -157,11 +168,11 @@ endef
 
 test-cortex-m7: ## Run the device tests on a Cortex-M7 and M55 without an operating system, in QEMU
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_CORTEX_M)
-	$(call bare_metal,cortex-m7)
+	$(call build,default,,make_device_vectors arenite_cli)
+	$(call build,cortex-m7,$(HOST_PROGRAMS))
 	$(call build,cortex-m55,$(HOST_PROGRAMS),device_tests cortex_m_bench)
-	$(call run_tests,cortex-m55,-R '^(device_tests|Bench.board_estimate)$$')
 	$(call build,cortex-m33,$(HOST_PROGRAMS),cortex_m_bench)
-	$(call run_tests,cortex-m33,-R '^Bench.board_estimate$$')
+	$(call run_beside,cortex-m7 cortex-m55 cortex-m33)
 
 test-cortex-m4f: ## The same on a Cortex-M4F
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_CORTEX_M)
@@ -171,13 +182,10 @@ test-no-fpu: ## Run the device tests on a Cortex-M3, compiled for that and for a
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_CORTEX_M)
 	$(call build,default,,make_device_vectors arenite_cli)
 	$(call build,cortex-m3,$(HOST_PROGRAMS),device_tests cortex_m_bench)
-	$(call run_tests,cortex-m3,-R '^(device_tests|Bench.board_estimate)$$')
 	$(call build,cortex-m0plus,$(HOST_PROGRAMS),device_tests cortex_m_bench)
-	$(call run_tests,cortex-m0plus,-R '^(device_tests|Bench.board_estimate)$$')
 	$(call build,cortex-m0plus-int,$(HOST_PROGRAMS),device_tests)
-	$(call run_tests,cortex-m0plus-int,-R '^device_tests$$')
 	$(call build,cortex-m3-int,$(HOST_PROGRAMS),example_wake)
-	$(call run_tests,cortex-m3-int,-R '^Examples.wake$$')
+	$(call run_beside,cortex-m0plus cortex-m3 cortex-m0plus-int cortex-m3-int)
 
 demo-cortex-m7: ## Run household commands on a Cortex-M7, as QEMU has it, and count instructions
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_CORTEX_M)
@@ -211,10 +219,12 @@ bounds: ## Measure stack, steps of loading and multiply-adds against what `areni
 	$(call build,default,,session_tests load_cost_tests cost_tests device_tests)
 	@tests/figures/bounds.py build
 
+# PROGRAMS='A B' builds and runs these alone.
+empty :=
 sanitize: ## Run the tests with AddressSanitizer and UBSan, the longest of them by samples
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_SANITIZE)
-	$(call build,sanitize)
-	$(call run_tests,sanitize)
+	$(call build,sanitize,,$(PROGRAMS))
+	$(call run_tests,sanitize,$(if $(PROGRAMS),-R '^($(subst $(empty) ,|,$(strip $(PROGRAMS))))$$'))
 
 test-faults: ## Let every call on a file fail, and kill the program there, in every command
 	@$(INSTALL) $(PACKAGES)

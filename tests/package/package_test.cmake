@@ -161,8 +161,9 @@ elseif(way STREQUAL "pkg_config")
   install_to_moved_prefix()
   build_with_pkg_config()
 elseif(way STREQUAL "add_subdirectory")
+  # As some parents do, which takes a fifth of the time, too.
   build_with_cmake("-DARENITE_FOLDER=${source_dir}" "-DARENITE_XNNPACK_SOURCE=${xnnpack_dir}"
-    "-DCMAKE_C_COMPILER_LAUNCHER=${launcher}" "-DCMAKE_CXX_COMPILER_LAUNCHER=${launcher}")
+    -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=0 -DARENITE_KERNELS=scalar)
 else()
   message(FATAL_ERROR "unknown way '${way}'")
 endif()

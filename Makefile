@@ -76,12 +76,12 @@ define few_bits_image
 	  '-DARENITE_MODEL=$(IMAGE_MODEL);$(call vibration,$(1))',attention_image)
 endef
 
-demo: ## Build the program, convert three small trained models and run them: begin here
+demo: ## Build the program and run three models: begin here
 	@$(INSTALL) $(PACKAGES)
 	$(call build,default,,arenite_cli example_hello example_sensor)
 	@tools/cmake/demo.sh build
 
-build: ## Build the runtime, the tools and the tests; the program is build/arenite
+build: ## Build runtime, tools and tests; the program: build/arenite
 	@$(INSTALL) $(PACKAGES)
 	$(call build,default)
 
@@ -101,7 +101,7 @@ define run_tests
 endef
 
 # QEMU has no AVX-512, so those kernels run on a CPU that has it or not at all.
-test-x86-64-levels: ## Run kernels, dispatch and models on emulated CPUs up to SSE4.2 and AVX2
+test-x86-64-levels: ## Run kernels and models on emulated CPUs up to AVX2
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_X86_64_LEVELS)
 	$(call build,default,-DARENITE_TEST_X86_64_LEVELS=ON,core_tests kernels_tests session_tests \
 	  forced_kernels_tests)
@@ -142,7 +142,7 @@ define test_riscv32
 	$(call run_tests,$(1),-R '^device_tests$$')
 endef
 
-test-riscv32: ## Run the device tests on a 32-bit RISC-V without an operating system, in QEMU
+test-riscv32: ## Run the device tests on 32-bit RISC-V without a system
 	$(call test_riscv32,riscv32)
 
 test-riscv32-soft: ## The same without an FPU
@@ -166,7 +166,7 @@ define bare_metal
 	$(call run_tests,$(1))
 endef
 
-test-cortex-m7: ## Run the device tests on a Cortex-M7 and M55 without an operating system, in QEMU
+test-cortex-m7: ## Run the device tests on a Cortex-M7 and M55 in QEMU
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_CORTEX_M)
 	$(call build,default,,make_device_vectors arenite_cli)
 	$(call build,cortex-m7,$(HOST_PROGRAMS))
@@ -178,7 +178,7 @@ test-cortex-m4f: ## The same on a Cortex-M4F
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_CORTEX_M)
 	$(call bare_metal,cortex-m4f)
 
-test-no-fpu: ## Run the device tests on a Cortex-M3, compiled for that and for a Cortex-M0+, in QEMU
+test-no-fpu: ## Run the device tests for a Cortex-M3 and a Cortex-M0+
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_CORTEX_M)
 	$(call build,default,,make_device_vectors arenite_cli)
 	$(call build,cortex-m3,$(HOST_PROGRAMS),device_tests cortex_m_bench)
@@ -187,7 +187,7 @@ test-no-fpu: ## Run the device tests on a Cortex-M3, compiled for that and for a
 	$(call build,cortex-m3-int,$(HOST_PROGRAMS),example_wake)
 	$(call run_beside,cortex-m0plus cortex-m3 cortex-m0plus-int cortex-m3-int)
 
-demo-cortex-m7: ## Run household commands on a Cortex-M7, as QEMU has it, and count instructions
+demo-cortex-m7: ## Run household commands on a Cortex-M7, as QEMU has it
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_CORTEX_M)
 	$(call build,default,,arenite_cli)
 	$(call build,cortex-m7,$(HOST_PROGRAMS),example_bare_metal)
@@ -196,7 +196,7 @@ demo-cortex-m7: ## Run household commands on a Cortex-M7, as QEMU has it, and co
 	  -semihosting-config enable=on,target=native \
 	  -kernel build-cortex-m7/examples/bare_metal/bare_metal
 
-demo-wake: ## Hear spoken commands on this machine and on a Cortex-M7, as QEMU has it
+demo-wake: ## Hear spoken commands here and on a Cortex-M7 in QEMU
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_CORTEX_M)
 	$(call build,default,,arenite_cli example_wake)
 	$(call build,cortex-m7,$(HOST_PROGRAMS),example_wake)
@@ -207,26 +207,26 @@ demo-wake: ## Hear spoken commands on this machine and on a Cortex-M7, as QEMU h
 	  -semihosting-config enable=on,target=native \
 	  -kernel build-cortex-m7/examples/wake/wake <models/wake/heard.wav
 
-first-hour: ## Walk the first hour of a newcomer in a clean folder, and print what it takes
+first-hour: ## Walk the first hour of a newcomer in a clean folder
 	@tests/package/first_hour.sh
 
-reproducible: ## Build and install twice, in different folders, and compare every byte
+reproducible: ## Build and install twice, and compare every byte
 	@$(INSTALL) $(PACKAGES)
 	@tests/figures/counted.py builds build
 
-bounds: ## Measure stack, steps of loading and multiply-adds against what `arenite inspect` prints
+bounds: ## Measure stack and steps beside what `inspect` prints
 	@$(INSTALL) $(PACKAGES)
 	$(call build,default,,session_tests load_cost_tests cost_tests device_tests)
 	@tests/figures/bounds.py build
 
 # PROGRAMS='A B' builds and runs these alone.
 empty :=
-sanitize: ## Run the tests with AddressSanitizer and UBSan, the longest of them by samples
+sanitize: ## Run the tests with AddressSanitizer and UBSan
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_SANITIZE)
 	$(call build,sanitize,,$(PROGRAMS))
 	$(call run_tests,sanitize,$(if $(PROGRAMS),-R '^($(subst $(empty) ,|,$(strip $(PROGRAMS))))$$'))
 
-test-faults: ## Let every call on a file fail, and kill the program there, in every command
+test-faults: ## Let every call on a file fail, in every command
 	@$(INSTALL) $(PACKAGES)
 	$(call build,default,,commands_tests)
 	@tests/figures/counted.py faults build
@@ -236,22 +236,22 @@ test-bits: ## Feed every kind of model in every way, and compare bits
 	$(call build,default,,session_tests)
 	@tests/figures/counted.py bits build
 
-test-kernel-sets: ## Run whole models on every kernel set of this CPU, and write which CPU it was
+test-kernel-sets: ## Run whole models on every kernel set of this CPU
 	@$(INSTALL) $(PACKAGES)
 	$(call build,default,,forced_kernels_tests)
 	@tests/figures/counted.py kernels build
 
-test-tsan: ## Search ops and sessions on several threads for races, with Clang's ThreadSanitizer
+test-tsan: ## Search ops and sessions on several threads for races
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_SANITIZE)
 	$(call build,tsan,,attention_tests ops_tests session_tests)
 	@ctest --preset tsan -L '^(attention|ops|session)_tests$$' -j $(JOBS)
 
-test-tsan-cli: ## The same, and commands of the program: a build of many more sources
+test-tsan-cli: ## The same, and commands of the program
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_SANITIZE)
 	$(call build,tsan,,attention_tests ops_tests session_tests commands_tests)
 	@tests/figures/counted.py races build-tsan
 
-fuzz: ## Feed mutated inputs to all that reads bytes from outside, for a minute
+fuzz: ## Feed mutated inputs to all that reads bytes, for a minute
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_SANITIZE)
 	$(call build,fuzz,,fuzzers)
 	@python3 tests/fuzz/fuzz.py turns build-fuzz --seconds $(FUZZ_SECONDS) --jobs $(JOBS)
@@ -263,7 +263,7 @@ fuzz-all: ## The same for HOURS hours, added to tests/fuzz/FIGURES.md
 
 # Shards are no cores, so that a run may go on with other JOBS. SHARD=I/N runs that one alone.
 DAMAGE_SHARDS := 16
-damage: ## Try every small damage of five models, or go on with it where it was stopped
+damage: ## Try every small damage of five models, or go on with it
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_SANITIZE)
 	$(call build,default,,make_damaged_models)
 	$(call build,sanitize,,damage_every)
@@ -274,15 +274,15 @@ damage: ## Try every small damage of five models, or go on with it where it was 
 	@$(if $(SHARD),,python3 tests/damage/add_shards.py build-sanitize/damage \
 	  $(DAMAGE_SHARDS) tests/figures/damage.json)
 
-coverage: build ## Count the lines, branches and conditions of the runtime that the tests run
+coverage: build ## Count lines, branches and conditions that the tests run
 	@$(INSTALL) $(PACKAGES_COVERAGE)
 	@python3 tests/coverage/measure_coverage.py
 
-mutation: build ## Show faults in the runtime to the tests, one after the other; print survivors
+mutation: build ## Show faults in the runtime to the tests, one by one
 	@$(INSTALL) $(PACKAGES_MUTATION)
 	@python3 tests/mutation/run_mutants.py
 
-bench: ## Time the models and the kernels, beside this machine's limits
+bench: ## Time models and kernels, beside this machine's limits
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_BENCH)
 	$(call build,default,-DARENITE_BUILD_BENCHMARKS=ON)
 	@build/tests/bench/make_bench_models build/bench
@@ -303,7 +303,7 @@ bench: ## Time the models and the kernels, beside this machine's limits
 	@build/tests/bench/kernels_bench --benchmark_min_time=0.1 2>/dev/null
 
 CMSIS_NN_ARGUMENT := -DARENITE_CMSIS_NN=$(if $(CMSIS_NN),$(abspath $(CMSIS_NN)))
-bench-cortex-m: ## Count instructions of kernels, ops and models on Cortex-M, as QEMU has it
+bench-cortex-m: ## Count instructions of kernels and models on Cortex-M
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_CORTEX_M)
 	$(call build,default,,arenite_cli make_device_vectors)
 	$(call build,cortex-m7,$(HOST_PROGRAMS) $(CMSIS_NN_ARGUMENT),cortex_m_bench)
@@ -314,7 +314,7 @@ bench-cortex-m: ## Count instructions of kernels, ops and models on Cortex-M, as
 	$(call build,cortex-m0plus,$(HOST_PROGRAMS) $(CMSIS_NN_ARGUMENT),cortex_m_bench)
 	@python3 tests/bench/count_cortex_m.py . build/bench-cortex-m.json
 
-size: ## Print what each target takes of flash and RAM, and compare it with its budgets
+size: ## Print the flash and RAM of each target, and its budgets
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_SIZE)
 	$(call build,default,,arenite_cli make_device_vectors)
 	$(call build,size-x86-64,,arenite)
@@ -340,7 +340,7 @@ tidy: ## Run clang-tidy over our own sources
 	@cmake --build build-tidy -j $(JOBS)
 	@run-clang-tidy -quiet -p build-tidy -j $(JOBS) '$(CURDIR)/(runtime|tools|tests|examples)/.*'
 
-clean: ## Remove all build folders (the fetched XNNPACK source stays in .cache)
+clean: ## Remove all build folders; the source of XNNPACK stays
 	rm -rf build build-*
 
 help: ## List the targets

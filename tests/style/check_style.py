@@ -16,6 +16,7 @@ RULES = [
     file_rules.no_file_comment_restates_its_name,
     file_rules.markdown_wraps,
     file_rules.words_are_plain,
+    file_rules.comments_have_a_subject,
     file_rules.readme_shows_the_examples,
     file_rules.no_source_is_too_long,
     file_rules.no_line_is_too_wide,

@@ -35,6 +35,8 @@ REPLACED_WORDS = [
     (r"\bby a bit\b", "say 'bit-identical'"),
     (r"\bpacked (batch|sequence)", "say 'back to back'; only weights are packed"),
 ]
+CLEAR_FOLDERS = ("runtime/",)  # whose comments have been gone through
+POINTING_WORDS = {"that", "which", "what", "one", "it"}
 LEFTOVERS = re.compile(r"\b(TO" r"DO|FIX" r"ME|X" r"XX|HA" r"CK)\b")
 
 
@@ -104,6 +106,43 @@ def words_are_plain(files):
             findings += [f"{file.path}:{number}: '{found.group()}': {advice}"
                          for pattern, advice in REPLACED_WORDS
                          for found in re.finditer(pattern, prose)]
+    return findings
+
+
+def comments_of(file):
+    """(line, text) of each block of C++ comments, and of each comment after code."""
+    block, first = [], 0
+    for number, line in enumerate([*file.lines, ""], 1):
+        whole = re.match(r"\s*//[/<]?(?: (.*)|$)", line)
+        if whole:
+            first = first if block else number
+            if "SPDX-License" not in line:
+                block.append((whole[1] or "").strip())
+            continue
+        if block:
+            yield first, " ".join(block)
+            block = []
+        after = re.search(r"\S\s+//[/<]* (.*)$", line)
+        if after:
+            yield number, after[1]
+
+
+def comments_have_a_subject(files):
+    """Comments of the runtime begin with no word that has lost its subject, and no twelve words of
+    them have more than two that point elsewhere."""
+    findings = []
+    for file in (f for f in files if f.path.startswith(CLEAR_FOLDERS)):
+        if not (file.is_cpp or file.path.endswith(".fbs")):
+            continue
+        for number, text in comments_of(file):
+            if re.match(r"(Of|What|The same|As|Nothing where)\b", text):
+                findings.append(f"{file.path}:{number}: a comment begins with '{text[:20]}'")
+            words = re.findall(r"[a-z']+", text.lower())
+            for i in range(max(1, len(words) - 11)):
+                near = words[i:i + 12]
+                if sum(word in POINTING_WORDS for word in near) > 2:
+                    findings.append(f"{file.path}:{number}: '{' '.join(near)}' is hard to follow")
+                    break
     return findings
 
 

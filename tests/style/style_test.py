@@ -50,6 +50,16 @@ class FileRules(unittest.TestCase):
         ]:
             self.assertFalse(self.comment_findings(path, text), (path, text))
 
+    def test_comments_have_a_subject(self):
+        rule = file_rules.comments_have_a_subject
+        for text in ["// Of a model.", "int a;  // What it holds.", "// The same\n// of rows.",
+                     "// It is what one\n// has that lacks a name."]:
+            self.assertTrue(findings(rule, "runtime/core/a.h", text), text)
+            self.assertFalse(findings(rule, "tests/core/a.h", text), text)
+        for text in ["// Returns what it holds.", 'f("Of a");', "// Offsets of rows.",
+                     "// A row of\n// Of the file."]:
+            self.assertFalse(findings(rule, "runtime/core/a.h", text), text)
+
     def test_words_have_one_meaning(self):
         rule = file_rules.words_are_plain
         for text in ["The end behind it.", "Leave the option away.", "a packed batch"]:

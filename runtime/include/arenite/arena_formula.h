@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The arena as a formula of a session's sizes: its coefficients are in the model file, plan_arena
-// evaluates it, and a program evaluates it at compile time with the header that `arenite embed`
-// writes.
+// Computes the exact size of an arena from the sizes of a session. The coefficients are in the
+// model file. plan_arena evaluates the formula at run time; a program evaluates the formula at
+// compile time with the header written by `arenite embed`:
+//
+//     // One sequence of at most 512 tokens, with at most 64 tokens per call.
+//     constexpr arenite::SessionSizes sizes{512, 64, 1};
+//     constexpr size_t bytes = arenite::evaluate(formula, axes, sizes).total_bytes.value();
+//
+// Sizes that exceed the address space make total_bytes not ok(); no intermediate sum wraps around.
 #pragma once
 
 #include <cstddef>
@@ -14,74 +20,75 @@
 
 namespace arenite {
 
-// Every part of an arena is a multiple of this.
+// Size and alignment unit of every part of an arena, in bytes.
 inline constexpr uint64_t kArenaUnit = 64;
 
-// Bytes at the start of every arena, whatever the pointer size: the session itself.
+// Bytes of the Session object at the start of every arena, for any pointer size.
 inline constexpr uint64_t kSessionBytes = 448;
 // Bytes of state per sequence and axis.
 inline constexpr uint64_t kSequenceBytes = 16;
-// Bytes of state of each input but the first.
+// Bytes of state per input, for every input except the first.
 inline constexpr uint64_t kInputBytes = 64;
-// Kernels may read this many bytes past the end of a row: slots and segments are padded by it.
+// Kernels may read this many bytes past the end of a row, so slots and segments are padded by it.
 inline constexpr uint32_t kReadAheadBytes = 16;
-// Positions whose values lie together in a cache, with a row of zeros in front.
+// Positions per page of a value cache. Each page starts with a row of zeros.
 inline constexpr uint32_t kPagePositions = 512;
-// One past the last position must still be a position, for the arithmetic of masks.
+// Upper limit for positions. Mask arithmetic also uses one past the last position.
 inline constexpr uint32_t kPositionsLimit = UINT32_MAX - kPagePositions;
-// Floats between two rows of scores beyond their length: keeps the rows of a block from falling
-// into the same cache sets, and covers kReadAheadBytes.
+// Floats of padding between two rows of attention scores. They keep the rows of a block from
+// mapping to the same cache sets, and cover kReadAheadBytes.
 inline constexpr uint64_t kScoreRowPadding = 16;
 
-// Of a row in int8, as products with q8 and q4 weights read it: the numbers, padded, then zero
-// point and scale.
+// Returns the bytes of one activation row quantized to int8, the input of products with q8 and q4
+// weights: int8 [columns rounded up to 16], then the zero point (4 bytes) and the scale (4 bytes).
 constexpr uint64_t quantized_scratch_bytes(uint32_t columns) {
   return (uint64_t{columns} + 15) / 16 * 16 + 8;
 }
 
-// What the rows of an activation are.
+// Says how many rows an activation has, and what each row stands for.
 enum class AxisKind : uint32_t {
-  kInput,      // the tokens that a call brings for input `source`
-  kConstants,  // `rows` rows, which come with the first tokens of a sequence
-  kJoined,     // the rows of `source`, then those of `other`
-  kOne,        // one for each sequence that has rows on `source`
-  kAsked,      // all rows of `source`, or the last one of each sequence, as the session asks
-  kWindows,    // one for each window over the rows of `source`, of each sequence
-  kPixels,     // one for each window over the pixels of an image, which `source` has
-  kBlocks,     // at most `rows` of those of `source`, which ops make block after block
-  kTurns,      // `rows` for each of those of `source`, in turn
+  kInput,      // one row per token that a call brings for input `source`
+  kConstants,  // `rows` constant rows, added with the first tokens of a sequence
+  kJoined,     // concatenation: the rows of `source`, then those of `other`
+  kOne,        // one row for each sequence that has rows on `source`
+  kAsked,      // all rows of `source` or the last one of each sequence, as the session asks
+  kWindows,    // one row per window over the rows of `source`, within each sequence
+  kPixels,     // one row per 2-D window over the pixels of an image on `source`
+  kBlocks,     // up to `rows` rows of `source` at a time; ops run over them block by block
+  kTurns,      // `rows` consecutive rows for each row of `source`
 };
 inline constexpr uint32_t kAxisKinds = 9;
 
-// Rows of which a call gives some, whatever its tokens are.
+// Returns whether the axis has rows per sequence or per requested output, not one for each token.
 constexpr bool is_of_outputs(AxisKind kind) {
   return kind == AxisKind::kOne || kind == AxisKind::kAsked;
 }
 
-// Axis 0 is that of input 0; `source` and `other` are axes before this one, but of an input.
+// Axis 0 belongs to input 0. `source` and `other` are indices of earlier axes; the `source` of
+// kInput is the index of an input.
 struct Axis {
   AxisKind kind = AxisKind::kInput;
   uint32_t source = 0;
-  uint32_t other = 0;  // of images: rows in a line
-  // Of constants, of a block, and in turn; of images all of one image, line by line.
+  uint32_t other = 0;  // kJoined: the second axis; images: pixels per line
+  // kConstants, kBlocks, kTurns: `rows` of AxisKind. Images: pixels of one image, line by line.
   uint32_t rows = 0;
-  // Of windows: rows of the source from one to the next, and those that one sees without the zeros
-  // before and after a sequence. What zeros there are, and how windows look, is their op's. Of
-  // pixels: lines of the source from one to the next, and 65536 times the columns.
+  // kWindows: `stride` is the step between windows in rows of the source, and `window` is their
+  // span less the zero padding at both ends, so that n rows have (n - window) / stride + 1 windows.
+  // Dilation and padding are parameters of the op. kPixels: `stride` is 65536 * columns + lines.
   uint32_t stride = 0;
   int32_t window = 0;
 
-  // Whether each sequence is an image, whose size is then known.
+  // Returns whether each sequence is an image, which has a fixed size.
   constexpr bool is_image() const {
     return kind == AxisKind::kPixels || (kind == AxisKind::kInput && rows != 0);
   }
 
   friend constexpr bool operator==(const Axis&, const Axis&) = default;
 };
-inline constexpr uint32_t kAxesMax = 8;    // of a model
-inline constexpr uint32_t kInputsMax = 4;  // of a model
+inline constexpr uint32_t kAxesMax = 8;    // per model
+inline constexpr uint32_t kInputsMax = 4;  // per model
 
-// The inputs whose tokens the rows of an axis come with, as a bit set.
+// Returns the inputs whose tokens add rows to `axis`, as a bit set.
 constexpr uint32_t inputs_of(std::span<const Axis> axes, uint32_t axis) {
   uint32_t inputs[kAxesMax] = {};
   for (uint32_t i = 0; i <= axis && i < axes.size() && i < kAxesMax; ++i) {
@@ -94,14 +101,13 @@ constexpr uint32_t inputs_of(std::span<const Axis> axes, uint32_t axis) {
   return axis < kAxesMax ? inputs[axis] : 0;
 }
 
-// How many inputs these axes are of.
 constexpr uint32_t count_inputs(std::span<const Axis> axes) {
   uint32_t inputs = 0;
   for (const Axis& axis : axes) inputs += axis.kind == AxisKind::kInput ? 1 : 0;
   return inputs;
 }
 
-// A number of tokens for each input.
+// Token counts by input.
 struct InputTokens {
   uint32_t of[kInputsMax] = {};
 
@@ -110,12 +116,12 @@ struct InputTokens {
   constexpr uint32_t operator[](uint32_t input) const { return of[input]; }
 };
 
-// Strides, what windows span, and zeros on one side of a sequence.
+// Upper limit for strides, window lengths and the zero padding at each end of a sequence.
 inline constexpr int32_t kWindowRowsMax = 1 << 16;
 
-// The most windows that so many rows have which are of `sequences` at most; UINT32_MAX: more than
-// can be counted. Where a sequence's first window takes fewer rows than the next ones, many short
-// sequences have more of them than a long one.
+// Returns the most windows that `rows` rows of at most `sequences` sequences can have; UINT32_MAX
+// if they exceed 32 bits. Where the first window of a sequence takes fewer rows than the following
+// ones, many short sequences have more windows than one long sequence.
 constexpr uint32_t windows_of_rows(const Axis& axis, uint32_t rows, uint32_t sequences) {
   const bool is_known = axis.stride != 0 && axis.stride <= uint32_t{kWindowRowsMax} &&
                         axis.window >= -2 * kWindowRowsMax && axis.window <= kWindowRowsMax;
@@ -123,22 +129,23 @@ constexpr uint32_t windows_of_rows(const Axis& axis, uint32_t rows, uint32_t seq
   if (!is_known || rows < least) return 0;
   uint32_t begun = 1;  // sequences
   if (axis.stride >= least) begun = rows / least < sequences ? rows / least : sequences;
-  // `begun` windows take rows / begun at most, and each stride that is left is one more.
+  // `begun` first windows take at least begun * window rows; each further stride adds one window.
   const int64_t left = int64_t{rows} - int64_t{begun} * axis.window;
   if (left > int64_t{UINT32_MAX}) return UINT32_MAX;
   const uint32_t more = static_cast<uint32_t>(left) / axis.stride;
   return more <= UINT32_MAX - begun ? begun + more : UINT32_MAX;
 }
 
-// Rows of each axis; UINT32_MAX: more than can be counted.
+// Rows by axis; UINT32_MAX if they exceed 32 bits.
 struct AxisRows {
   uint32_t of[kAxesMax] = {};
 
   constexpr uint32_t operator[](uint32_t axis) const { return of[axis]; }
 };
 
-// The rows that all axes have where at most `sequences` begin, each with tokens, and with so many
-// of each input together. `all_rows` is what sessions ask for.
+// Returns the rows of each axis for `tokens` new tokens per input, spread over at most
+// `sequences_max` sequences that start with them. `all_rows`: the session asks for all rows of
+// kAsked, not the last.
 constexpr AxisRows rows_of_axes(std::span<const Axis> axes, const InputTokens& tokens,
                                 uint32_t sequences_max, bool all_rows) {
   AxisRows rows;
@@ -175,8 +182,8 @@ constexpr AxisRows rows_of_axes(std::span<const Axis> axes, const InputTokens& t
   return rows;
 }
 
-// The axis in whose part of the activations the slots of `axis` lie: rows that are joined lie where
-// the whole does, which has as many.
+// Returns the axis whose part of the activation area holds the slots of `axis`. The parts of a
+// concatenation share the area of the whole, which has at least as many rows.
 constexpr uint32_t area_of(std::span<const Axis> axes, uint32_t axis) {
   for (uint32_t i = axis + 1; i < axes.size() && axes[axis].kind != AxisKind::kOne; ++i) {
     const bool is_part =
@@ -186,7 +193,7 @@ constexpr uint32_t area_of(std::span<const Axis> axes, uint32_t axis) {
   return axis;
 }
 
-// What an axis takes for each of its rows. Of all ops the one that needs most scratch counts.
+// Bytes per row of an axis. `scratch` is the maximum over the ops of the axis.
 struct AxisBytes {
   uint32_t activations = 0;
   uint32_t scratch = 0;  // shared by all threads
@@ -194,19 +201,19 @@ struct AxisBytes {
   friend constexpr bool operator==(const AxisBytes&, const AxisBytes&) = default;
 };
 
-// Bytes of a cache of one type, for one sequence.
+// Bytes of the caches of one element type, for one sequence.
 struct CacheBytes {
-  uint32_t per_panel = 0;  // of `nr` positions
-  uint32_t per_page = 0;   // of kPagePositions positions
+  uint32_t per_panel = 0;  // a panel has `nr` positions
+  uint32_t per_page = 0;   // a page has kPagePositions positions
 
   friend constexpr bool operator==(const CacheBytes&, const CacheBytes&) = default;
 };
 
-// Caches that hold equally many positions, taken together.
+// Caches that hold the same number of positions, counted together.
 struct CacheGroup {
-  uint32_t axis = 0;      // of keys and values
-  uint32_t lookback = 0;  // positions before a query that must be held; UINT32_MAX: all
-  CacheBytes f32;         // where the session keeps keys and values so
+  uint32_t axis = 0;      // axis of keys and values
+  uint32_t lookback = 0;  // positions before a query that must be kept; UINT32_MAX: all
+  CacheBytes f32;         // for sessions with float32 caches
   CacheBytes int8;
 
   constexpr const CacheBytes& bytes(TensorType kv_type) const {
@@ -219,12 +226,12 @@ struct CacheGroup {
 };
 inline constexpr uint32_t kCacheGroupsMax = 4;  // different axes and lookbacks in a model
 
-// Coefficients for one target of one model. Scratch is what an op needs while it runs: of all ops
-// the largest counts.
+// Holds the coefficients for one target of one model. `nr` is the panel width of its kernels, in
+// columns. Ops reuse scratch, so only the op with the largest need counts.
 struct ArenaFormula {
   AxisBytes axes[kAxesMax] = {};
-  uint32_t scratch_bytes_per_thread = 0;  // of other ops than attention
-  uint32_t history_bytes = 0;             // rows that convolutions look back on, of each sequence
+  uint32_t scratch_bytes_per_thread = 0;  // maximum over the ops other than attention
+  uint32_t history_bytes = 0;             // past rows of convolutions, per sequence
   uint32_t nr = 0;
   uint32_t score_rows = 0;  // rows of scores per thread; 0 without attention
   uint32_t group_count = 0;
@@ -233,21 +240,21 @@ struct ArenaFormula {
   friend constexpr bool operator==(const ArenaFormula&, const ArenaFormula&) = default;
 };
 
-// Of an input: the most tokens of a sequence, and in one call.
+// Sizes of one input: the longest sequence, and the most tokens per call over all sequences.
 struct InputSizes {
   uint32_t positions_max = 0;
   uint32_t tokens_max = 0;
 };
 
-// What the formula is evaluated for.
+// Sizes of a session. Zero is not resolved to a default here, unlike in SessionOptions.
 struct SessionSizes {
-  uint32_t positions_max = 0;  // tokens of input 0
+  uint32_t positions_max = 0;  // longest sequence of input 0, in tokens
   uint32_t tokens_max = 0;
   uint32_t sequences_max = 0;
-  bool all_rows = false;  // given out where the model leaves it open; else the last ones
+  bool all_rows = false;  // kAsked axes have all rows; else the last one per sequence
   uint32_t threads = 1;
   TensorType kv_type = TensorType::kF32;
-  InputSizes others[kInputsMax - 1] = {};  // of the inputs after the first
+  InputSizes others[kInputsMax - 1] = {};  // the inputs after the first
 
   constexpr InputTokens positions() const {
     InputTokens all = positions_max;
@@ -263,9 +270,9 @@ struct SessionSizes {
 
 constexpr uint32_t value_pages(uint32_t positions) { return div_up(positions, kPagePositions); }
 
-// Positions that a cache holds, of a sequence that has `positions_max`, where a call has `rows_max`
-// rows. One whose queries look `lookback` positions back at most is a ring of pages: those that any
-// query of a call can see, and what shares a page with them.
+// Returns the positions that a cache holds for a sequence of at most `positions_max` positions,
+// where one call adds at most `rows_max` rows. With a bounded `lookback` the cache is a ring of
+// pages: it covers all positions that any query of a call can see, rounded up to whole pages.
 constexpr uint32_t cache_positions(uint32_t lookback, uint32_t nr, uint32_t positions_max,
                                    uint32_t rows_max) {
   const Checked all = Checked(div_up(positions_max, nr)) * nr;
@@ -274,13 +281,14 @@ constexpr uint32_t cache_positions(uint32_t lookback, uint32_t nr, uint32_t posi
   return static_cast<uint32_t>(ring.value() < all.value() ? ring.value() : all.value());
 }
 
-// Rows that convolutions look back on, of all sequences: the end of the caches.
+// Bytes at the end of the KV cache part: rows that causal convolutions look back on, of all
+// sequences.
 constexpr Checked history_bytes(const ArenaFormula& formula, uint32_t sequences) {
   if (formula.history_bytes == 0) return 0;
   return round_up(Checked(sequences) * formula.history_bytes + kReadAheadBytes, kArenaUnit);
 }
 
-// Of a model and a session, besides rows.
+// Parameters of the formula besides rows.
 struct ArenaCounts {
   uint32_t sequences_max;
   uint32_t threads;
@@ -296,11 +304,11 @@ struct ArenaSizes {
   Checked scratch_bytes_of_rows = 0;  // shared by all threads
   Checked scratch_bytes_per_thread = 0;
   Checked scratch_bytes = 0;
-  Checked total_bytes = 0;  // not ok() if it is too large, or a cache of this type is not supported
+  Checked total_bytes = 0;  // not ok(): exceeds the address space, or kv_type is unsupported
 };
 
-// For the rows that axes have: `positions` a whole sequence, and `rows` one call at most; `history`
-// is what history_bytes() says.
+// Evaluates the formula for given rows: `positions` are the rows of one sequence at full length,
+// `rows` the most rows of one call, and `history` the result of history_bytes().
 constexpr ArenaSizes evaluate_rows(const ArenaFormula& formula, const ArenaCounts& sizes,
                                    const AxisRows& positions, const AxisRows& rows,
                                    const Checked& history) {
@@ -331,7 +339,7 @@ constexpr ArenaSizes evaluate_rows(const ArenaFormula& formula, const ArenaCount
   arena.activation_bytes = round_up(activations, kArenaUnit);
   arena.scratch_bytes_of_rows =
       round_up(scratch.value() == 0 ? scratch : scratch + kReadAheadBytes, kArenaUnit);
-  // A tile of nr columns for the product with one page of values, then rows of scores.
+  // attention: score_rows x (scores of all held positions + padding + a tile of nr columns for P V)
   const Checked attention_bytes = Checked(formula.score_rows) *
                                   (Checked(score_columns) + kScoreRowPadding + formula.nr) *
                                   sizeof(float);
@@ -345,7 +353,8 @@ constexpr ArenaSizes evaluate_rows(const ArenaFormula& formula, const ArenaCount
   return arena;
 }
 
-// Of a model with these axes, at most kAxesMax, of which one is of an input at least.
+// Evaluates the formula for a model with these axes. REQUIRES: axes.size() <= kAxesMax, and at
+// least one axis has kind kInput.
 constexpr ArenaSizes evaluate(const ArenaFormula& formula, std::span<const Axis> axes,
                               const SessionSizes& sizes) {
   return evaluate_rows(formula,
@@ -356,7 +365,8 @@ constexpr ArenaSizes evaluate(const ArenaFormula& formula, std::span<const Axis>
                        history_bytes(formula, sizes.sequences_max));
 }
 
-// What plan_arena says of sizes that it accepts; SIZE_MAX where there is no such arena.
+// Returns ArenaPlan::total_bytes as plan_arena computes them; SIZE_MAX if they exceed the address
+// space.
 constexpr size_t arena_bytes(const ArenaFormula& formula, std::span<const Axis> axes,
                              const SessionSizes& sizes) {
   const uint64_t bytes = evaluate(formula, axes, sizes).total_bytes.value();

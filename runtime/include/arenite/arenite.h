@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The runtime for programs in C99: models and sessions here, text in arenite_text.h. The same code
-// serves model.h and session.h, which say more about each name; nothing here uses the heap.
+// Runs models from programs in C99: models and sessions are declared here, text in arenite_text.h
+// and sound in arenite_sound.h. The same code serves model.h and session.h, which document each
+// name in more detail. Nothing here uses the heap.
 //
-// Calls that can fail return an arenite_status. Then they have changed nothing, what their result
-// pointers point to included, and `why` says what was wrong; `why` may be null, and other pointers
-// only where it says so. Types that hold `opaque` are the caller's memory: they need no end, and
-// may be copied.
+//     arenite_model_load(&model, file, file_bytes, NULL, &why);
+//     arenite_session_create(&session, &model, &options, arena, sizeof(arena), &why);
+//     arenite_session_step_ids(session, ids, count, &output, &why);
+//
+// Calls that can fail return an arenite_status. A failed call changes nothing, not even the target
+// of its result pointer, and writes the reason to `why`. `why` may be null; other pointers may be
+// null only where their comment says so. Types that hold `opaque` live in the caller's memory, need
+// no destruction and may be copied. Different threads may use different sessions at the same time.
 #pragma once
 
 #include <stdbool.h>
@@ -20,14 +25,14 @@ extern "C" {
 
 #if defined(__GNUC__)
 #define ARENITE_NODISCARD __attribute__((warn_unused_result))
-// Before the declaration of an array: where an arena or a model file may start.
+// Precedes the declaration of an array and aligns it for use as an arena or a model file.
 #define ARENITE_ALIGNED __attribute__((aligned(64)))
 #else
 #define ARENITE_NODISCARD
 #define ARENITE_ALIGNED _Alignas(64)
 #endif
 
-// "MAJOR.MINOR.PATCH" of the library that was linked. A static string.
+// Returns "MAJOR.MINOR.PATCH" of the linked library, as a static string.
 const char* arenite_version(void);
 
 // ---- What went wrong ----
@@ -35,30 +40,30 @@ const char* arenite_version(void);
 typedef enum arenite_status {
   ARENITE_OK = 0,
   ARENITE_INVALID_ARGUMENT,  // the caller's sizes, pointers or options
-  ARENITE_BAD_MODEL,         // the model's bytes are damaged or do not mean anything
+  ARENITE_BAD_MODEL,         // the model's bytes are damaged or inconsistent
   ARENITE_VERSION_MISMATCH,  // a model of another format version
-  ARENITE_UNSUPPORTED,       // a sound model that this build or this CPU cannot run
+  ARENITE_UNSUPPORTED,       // a valid model that this build or this CPU cannot run
   ARENITE_ARENA_TOO_SMALL,   // arenite_diagnostic.bytes_needed says how many bytes are enough
-  ARENITE_CONTEXT_FULL       // no room for the tokens among the positions of the session
+  ARENITE_CONTEXT_FULL       // the tokens exceed the positions_max of the session
 } arenite_status;
 
-// Why a call failed; all zero after one that did not. Strings are static, or null.
+// Says why a call failed; all zero after success. Strings are static, or null.
 typedef struct arenite_diagnostic {
   const char* reason;     // a sentence without a full stop
   const char* field;      // of the model file or of the options, e.g. "batch.lengths"
-  uint32_t index;         // which element of that field, where it is a list
+  uint32_t index;         // index of the element, if `field` is a list
   uint64_t found;         // the value that was refused ...
-  uint64_t expected;      // ... and the value or limit it was held against
+  uint64_t expected;      // ... and the expected value or limit
   size_t bytes_needed;    // ARENITE_ARENA_TOO_SMALL: the size with which create succeeds
   uint32_t file_targets;  // ARENITE_UNSUPPORTED: bit set of the targets that the file holds
-  uint32_t cpu_targets;   // ARENITE_UNSUPPORTED: bit set of those that this CPU and build run
+  uint32_t cpu_targets;   // ARENITE_UNSUPPORTED: bit set of the targets that this CPU and build run
 } arenite_diagnostic;
 
-// The name of a status, e.g. "arena too small". A static string.
+// Returns the name of a status as a static string, e.g. "arena too small".
 const char* arenite_status_name(arenite_status status);
 
-// Writes one line that says everything in `why`, which may be null, into `out`: at most `out_bytes`
-// characters, always terminated. Returns how many were written, without the terminator.
+// Writes one line with the whole content of `why`, which may be null, to `out`: at most `out_bytes`
+// characters, always terminated. Returns the number of characters without the terminator.
 size_t arenite_describe(arenite_status status, const arenite_diagnostic* why, char* out,
                         size_t out_bytes);
 
@@ -71,19 +76,19 @@ typedef enum arenite_target {
   ARENITE_TARGET_X86_64_V4 = 3,       // AVX-512 F, BW, CD, DQ, VL
   ARENITE_TARGET_ARM64 = 4,           // NEON
   ARENITE_TARGET_ARM32 = 5,           // ARMv7-A with NEON
-  ARENITE_TARGET_X86_64_V4_VNNI = 6,  // and AVX-512 VNNI
+  ARENITE_TARGET_X86_64_V4_VNNI = 6,  // x86-64-v4 with AVX-512 VNNI
   ARENITE_TARGET_ARM64_DOT = 7,       // NEON with dot product
-  ARENITE_TARGET_ARM64_I8MM = 8,      // and I8MM
+  ARENITE_TARGET_ARM64_I8MM = 8,      // arm64 with dot product and I8MM
   ARENITE_TARGET_CORTEX_M_DSP = 9,    // Cortex-M with the DSP extension
-  ARENITE_TARGET_CORTEX_M_MVE = 10,   // Cortex-M with MVE, with or without floats
-  ARENITE_TARGET_RV64_V128 = 11,      // 64-bit RISC-V with V, whose registers have 128 bits
-  ARENITE_TARGET_RV64_V256 = 12       // the same with 256 bits
+  ARENITE_TARGET_CORTEX_M_MVE = 10,   // Cortex-M with MVE, integer or floating-point
+  ARENITE_TARGET_RV64_V128 = 11,      // 64-bit RISC-V with V, vector registers of 128 bits
+  ARENITE_TARGET_RV64_V256 = 12       // 64-bit RISC-V with V, vector registers of 256 bits
 } arenite_target;
 
-// In a bit set of targets, target t is bit 1 << t.
-uint32_t arenite_cpu_targets(void);                          // those that this CPU and build run
-const char* arenite_target_name(arenite_target target);      // "x86-64-v3"; static
-const char* arenite_kernel_set_name(arenite_target target);  // what runs it: "avx2"; static
+// In a bit set of targets, target t is the bit 1 << t. Strings are static.
+uint32_t arenite_cpu_targets(void);                          // targets that this CPU and build run
+const char* arenite_target_name(arenite_target target);      // e.g. "x86-64-v3"
+const char* arenite_kernel_set_name(arenite_target target);  // e.g. "avx2"
 
 // ---- Models ----
 
@@ -94,21 +99,22 @@ typedef enum arenite_checksums {
 
 typedef struct arenite_load_options {
   bool force_target;  // run `target`, not the best one that the CPU has
-  uint32_t target;    // an arenite_target; one that this version does not know is refused
+  uint32_t target;    // an arenite_target; unknown values are refused
   arenite_checksums checksums;
 } arenite_load_options;
 #define ARENITE_LOAD_OPTIONS_INIT \
   { false, ARENITE_TARGET_PORTABLE, ARENITE_CHECKSUMS_VERIFY }
 
-// What keys and values are kept as.
+// Element type of the KV cache.
 typedef enum arenite_kv_type {
   ARENITE_KV_OF_MODEL = 0,  // as the file says: arenite_model_kv_cache
   ARENITE_KV_F32 = 1,
   ARENITE_KV_INT8 = 2  // about a quarter of the memory
 } arenite_kv_type;
 
-// A view of a verified model file. ARENITE_MODEL_INIT is no model yet: arenite_plan_arena and the
-// like refuse it, and no other function may be called with it.
+// A view of a verified model file. With ARENITE_MODEL_INIT, which holds no model,
+// arenite_plan_arena, arenite_session_create and arenite_model_verify_checksums fail; no other
+// function may be called.
 typedef struct arenite_model {
   uint64_t opaque[3];
 } arenite_model;
@@ -117,67 +123,69 @@ typedef struct arenite_model {
     { 0 }                  \
   }
 
-// Verifies every byte of a file, which is safe to do with any bytes, and chooses the kernels that
-// suit this CPU. `file` starts at a multiple of 64, outlives the model and stays unchanged; nothing
-// is copied. `options` may be null.
-// Fails with ARENITE_INVALID_ARGUMENT (misaligned), BAD_MODEL, VERSION_MISMATCH or UNSUPPORTED.
+// Verifies every byte of a file and selects the kernels that suit this CPU. Any bytes are safe to
+// pass. `file` is aligned to 64 bytes, outlives the model and does not change; nothing is copied.
+// `options` may be null. Fails with ARENITE_INVALID_ARGUMENT (misaligned), BAD_MODEL,
+// VERSION_MISMATCH or UNSUPPORTED.
 ARENITE_NODISCARD arenite_status arenite_model_load(arenite_model* model, const void* file,
                                                     size_t file_bytes,
                                                     const arenite_load_options* options,
                                                     arenite_diagnostic* why);
 
-// The CRC-32C of bytes, by the CPU's instruction where it has one, else by a table; and a function
-// that computes it otherwise, such as by a peripheral.
+// Returns the CRC-32C of `count` bytes, computed by the CPU's instruction if there is one, else by
+// a table. An arenite_crc32c_function computes the same by other means, e.g. a peripheral.
 uint32_t arenite_crc32c(const void* bytes, size_t count);
 typedef uint32_t (*arenite_crc32c_function)(const void* bytes, size_t count);
 
-// arenite_model_load with checksums by a function of yours, which must give what arenite_crc32c
-// does, or sound files are refused. A program that loads in this way alone does not link the table.
+// Loads a model as arenite_model_load does, but computes checksums by `crc32c`, whose results must
+// equal those of arenite_crc32c: otherwise intact files are refused. A program that loads only in
+// this way does not link the table.
 ARENITE_NODISCARD arenite_status arenite_model_load_crc32c(arenite_model* model, const void* file,
                                                            size_t file_bytes,
                                                            const arenite_load_options* options,
                                                            arenite_crc32c_function crc32c,
                                                            arenite_diagnostic* why);
 
-// Verifies what ARENITE_CHECKSUMS_SKIP leaves out. Fails with ARENITE_BAD_MODEL.
+// Verifies the checksums that ARENITE_CHECKSUMS_SKIP leaves out. Fails with ARENITE_BAD_MODEL.
 ARENITE_NODISCARD arenite_status arenite_model_verify_checksums(const arenite_model* model,
                                                                 arenite_diagnostic* why);
 
-const char* arenite_model_name(const arenite_model* model);          // "" if it has none
-uint32_t arenite_model_vocab_size(const arenite_model* model);       // 0: its input is features
-uint32_t arenite_model_token_types(const arenite_model* model);      // 0: it knows none
-uint32_t arenite_model_input_features(const arenite_model* model);   // floats; 0: tokens
-uint32_t arenite_model_output_features(const arenite_model* model);  // floats per row coming out
+const char* arenite_model_name(const arenite_model* model);          // "" if unnamed
+uint32_t arenite_model_vocab_size(const arenite_model* model);       // 0: the input is features
+uint32_t arenite_model_token_types(const arenite_model* model);      // 0: no token types
+uint32_t arenite_model_input_features(const arenite_model* model);   // floats per token; 0: ids
+uint32_t arenite_model_output_features(const arenite_model* model);  // floats per output row
 uint32_t arenite_model_positions_max(const arenite_model* model);    // longest sequence; 0: any
 arenite_kv_type arenite_model_kv_cache(const arenite_model* model);  // f32 or int8
-uint32_t arenite_model_ops(const arenite_model* model);              // of a step; for hooks, slices
-// For people. REQUIRES: index < arenite_model_ops(model).
+uint32_t arenite_model_ops(const arenite_model* model);              // ops of the program
+// Returns the name of an op for display. REQUIRES: index < arenite_model_ops(model).
 const char* arenite_model_op_name(const arenite_model* model, uint32_t index);
-uint32_t arenite_model_hidden_states(const arenite_model* model);  // 0: it can show none
-bool arenite_model_causal(const arenite_model* model);             // can be fed step by step
-bool arenite_model_pooled(const arenite_model* model);             // one row for each sequence
-uint32_t arenite_model_labels(const arenite_model* model);  // names of all columns coming out, or 0
+uint32_t arenite_model_hidden_states(const arenite_model* model);  // 0: none available
+bool arenite_model_causal(const arenite_model* model);             // can be fed in several steps
+bool arenite_model_pooled(const arenite_model* model);             // one output row per sequence
+uint32_t arenite_model_labels(const arenite_model* model);         // named output columns, or 0
 // REQUIRES: index < arenite_model_labels(model).
 const char* arenite_model_label(const arenite_model* model, uint32_t index);
-// The above are of the first input and the first function, which most models have alone.
+// The functions above describe the first input and the first function. Most models have one of
+// each.
 enum { ARENITE_INPUTS_MAX = 4 };
 typedef struct arenite_input_info {
   const char* name;
-  uint32_t features;       // floats per token; 0 if it is fed tokens
-  uint32_t vocab_size;     // 0 if it is fed features
-  uint32_t token_types;    // 0: it knows none
+  uint32_t features;       // floats per token; 0 if the input is tokens
+  uint32_t vocab_size;     // 0 if the input is features
+  uint32_t token_types;    // 0: no token types
   uint32_t positions_max;  // longest sequence; 0: any
   uint32_t tokens_min;     // shortest sequence
-  bool takes_pairs;        // a call says which tokens see which: arenite_batch
+  bool takes_pairs;        // each call says which tokens see which: arenite_batch::pairs
 } arenite_input_info;
 typedef struct arenite_function_info {
   const char* name;
-  uint32_t inputs;       // bit set of those that it takes; each is taken by one function
-  uint32_t inputs_read;  // of those that others took, whose keys and values it sees
+  uint32_t inputs;       // bit set of its inputs; no two functions share an input
+  uint32_t inputs_read;  // bit set of the inputs of other functions whose keys and values it sees
   uint32_t output_features;
   bool pooled;
   bool causal;
-  uint32_t first_op;  // its part of the program
+  uint32_t first_op;  // its ops are [first_op, first_op + ops)
   uint32_t ops;
 } arenite_function_info;
 uint32_t arenite_model_inputs(const arenite_model* model);
@@ -186,50 +194,51 @@ uint32_t arenite_model_functions(const arenite_model* model);
 arenite_input_info arenite_model_input(const arenite_model* model, uint32_t index);
 // REQUIRES: index < arenite_model_functions(model).
 arenite_function_info arenite_model_function(const arenite_model* model, uint32_t index);
-// The number of a function; arenite_model_functions(model) if there is none of that name.
+// Returns the index of the function `name`, or arenite_model_functions(model) if there is none.
 uint32_t arenite_model_find_function(const arenite_model* model, const char* name);
 
-// Tokens that arenite_session_self_test feeds; 0: the file has no self-test.
+// Returns how many tokens arenite_session_self_test feeds; 0: the file has no self-test.
 uint32_t arenite_model_self_test_tokens(const arenite_model* model);
-arenite_target arenite_model_target(const arenite_model* model);  // what it runs on
-uint32_t arenite_model_file_targets(const arenite_model* model);  // bit set of those in the file
+arenite_target arenite_model_target(const arenite_model* model);  // the selected target
+uint32_t arenite_model_file_targets(const arenite_model* model);  // bit set
 
 // ---- Sessions ----
 
-// Calls task(job, i, thread) once for every i below the number of tasks.
+// Runs one task of a job. The pool calls it once for every task_index below `tasks`.
 typedef void (*arenite_task)(void* job, uint32_t task_index, uint32_t thread_index);
 
-// The application's threads. `run` runs all tasks, in any order and on any thread, with a `thread`
-// below `threads` and never the same on two threads at once, and returns when they are done.
-// Results are bit-identical for any pool.
+// The application's threads. `run` runs all tasks, in any order and on any thread, and returns when
+// they are done. The thread_index of a task is below `threads`, and no two threads use the same
+// index at once. Results are bit-identical for any pool.
 typedef struct arenite_parallel_for {
   uint32_t threads;
-  // Null: tasks run inline, on the one thread that `threads` must then be.
+  // Null: tasks run on the calling thread, and `threads` must be 1.
   void (*run)(void* pool, uint32_t tasks, arenite_task task, void* job);
   void* pool;
 } arenite_parallel_for;
 
-// Called before and after each op of a step, on the calling thread. Null costs nothing.
+// Called before and after each op of a step, on the calling thread. A null hook costs nothing.
 typedef struct arenite_profile_hook {
   void (*op_begins)(void* context, uint32_t op_index);
   void (*op_ends)(void* context, uint32_t op_index);
   void* context;
 } arenite_profile_hook;
 
-// Called for each hidden state of a step: 0 is the embedding, i the result of layer i. `data` is
-// dense [rows, features], one row for each token, and gone when the function returns.
+// Called for each hidden state of a step: index 0 is the embedding, i the result of layer i. `data`
+// is float32 [rows, features], dense, with one row for each token. It is valid during the call
+// only.
 typedef struct arenite_hidden_state_hook {
   void (*state)(void* context, uint32_t index, const float* data, uint32_t rows, uint32_t features);
   void* context;
 } arenite_hidden_state_hook;
 
-// Which rows a call gives out, for decoders. Other models leave no choice.
+// Selects the rows that a call returns, for decoders. Other models have a fixed choice.
 typedef enum arenite_outputs {
-  ARENITE_OUTPUTS_LAST = 0,  // the last token of each sequence that got tokens
+  ARENITE_OUTPUTS_LAST = 0,  // the last token of each sequence that has new tokens
   ARENITE_OUTPUTS_ALL = 1    // every token
 } arenite_outputs;
 
-// Of an input after the first; 0: its positions_max, and positions_max * sequences_max.
+// Sizes of an input after the first. 0: its positions_max, and positions_max * sequences_max.
 typedef struct arenite_input_sizes {
   uint32_t positions_max;
   uint32_t tokens_max;
@@ -237,7 +246,7 @@ typedef struct arenite_input_sizes {
 
 typedef struct arenite_session_options {
   uint32_t positions_max;  // longest sequence, in tokens; 0: arenite_model_positions_max
-  uint32_t tokens_max;     // in one call; 0: positions_max * sequences_max
+  uint32_t tokens_max;  // tokens in one call, over all sequences; 0: positions_max * sequences_max
   uint32_t sequences_max;  // held at once; at least 1
   arenite_outputs outputs;
   arenite_kv_type kv_cache;
@@ -254,7 +263,7 @@ typedef struct arenite_session_options {
     }                                                                                        \
   }
 
-// Where the bytes of an arena go.
+// Bytes of each part of an arena, with the meaning of ArenaPlan in session.h.
 typedef struct arenite_arena_plan {
   size_t session_bytes;
   size_t kv_cache_bytes;
@@ -263,16 +272,17 @@ typedef struct arenite_arena_plan {
   size_t total_bytes;  // exactly what arenite_session_create needs
 } arenite_arena_plan;
 
-// `options` may be null. Fails with ARENITE_INVALID_ARGUMENT for what the model cannot serve, and
-// with ARENITE_UNSUPPORTED for a cache that this build lacks.
+// Computes the arena of a session. `options` may be null. Fails with ARENITE_INVALID_ARGUMENT if
+// the model does not support the options, and with ARENITE_UNSUPPORTED for a cache type that this
+// build lacks.
 ARENITE_NODISCARD arenite_status arenite_plan_arena(arenite_arena_plan* plan,
                                                     const arenite_model* model,
                                                     const arenite_session_options* options,
                                                     arenite_diagnostic* why);
 
-// What an image is, for models whose input is images. Its pixels are the tokens of a sequence, line
-// by line, and the channels of one are its features, so that a batch has as features [sequences,
-// height, width, channels]. A series [length, channels] has the height 1.
+// Shape of an image, for models whose input is images. The pixels are the tokens of a sequence,
+// line by line, and the channels of a pixel are its features: the features of a batch are
+// [sequences, height, width, channels]. A series [length, channels] has height 1.
 typedef struct arenite_image_shape {
   uint32_t channels;  // 0: the model's input is no image
   uint32_t height, width;
@@ -281,31 +291,32 @@ arenite_image_shape arenite_model_image_shape(const arenite_model* model);  // o
 // REQUIRES: index < arenite_model_inputs(model).
 arenite_image_shape arenite_model_image_shape_of(const arenite_model* model, uint32_t index);
 
-// Tokens to feed, as features: dense [sequences, tokens, arenite_model_input_features].
+// A batch of tokens given as features: dense [sequences, tokens, arenite_model_input_features].
 typedef struct arenite_batch {
   const float* features;
   size_t size;  // floats in `features`
   uint32_t sequences;
-  uint32_t tokens;          // of each sequence; back to back not read, since lengths say it
+  uint32_t tokens;          // per sequence, padding included; ignored if back_to_back
   const uint32_t* lengths;  // [sequences], each at most `tokens`; null: all are `tokens` long
-  // Instead of lengths, [sequences, tokens]: 1 for each token that counts, 0 for padding; null: all
-  // count. Only for models that see everything.
+  // Replaces `lengths`, [sequences, tokens]: 1 for each token, 0 for padding; null: no padding.
+  // Only for models whose masks hide nothing.
   const uint8_t* visible;
   // The sequences follow each other without padding: features [sum of lengths, input_features].
   bool back_to_back;
-  // 1 where a token sees another, else 0, [sequences, tokens that see, tokens], or back to back; of
-  // models that take it, null of others.
+  // 1 if a token sees another one, else 0: [sequences, tokens that see, tokens seen], or the same
+  // back to back. Only for models with arenite_input_info::takes_pairs; else null.
   const uint8_t* pairs;
-  // Instead of arenite_session_options.outputs, for this call and models that leave the choice: 1
-  // for each token in `features` that gives a row, else 0. There may be as many as the session's
-  // own choice gives at most, or none; there is no `visible` beside it.
+  // Replaces arenite_session_options::outputs for this call, where the model leaves the choice: 1
+  // for each token in `features` that yields an output row, else 0. At most as many ones as the
+  // session's own choice yields rows; all may be 0. Not allowed together with `visible`.
   const uint8_t* outputs;
 } arenite_batch;
 #define ARENITE_BATCH_INIT \
   { NULL, 0, 1, 0, NULL, NULL, false, NULL, NULL }
 
-// The same as ids, below arenite_model_vocab_size: dense [sequences, tokens]. Models that count
-// positions without their padding token, as RoBERTa does, also look which hidden ids are padding.
+// A batch of tokens given as ids below arenite_model_vocab_size: dense [sequences, tokens]. Members
+// have the meaning of arenite_batch. Models that do not count padding tokens as positions, such as
+// RoBERTa, also check which hidden ids are the padding token.
 typedef struct arenite_token_batch {
   const uint32_t* ids;
   size_t size;  // ids in `ids`
@@ -314,40 +325,40 @@ typedef struct arenite_token_batch {
   const uint32_t* lengths;
   const uint8_t* visible;
   bool back_to_back;
-  const uint8_t* types;  // [size], below arenite_model_token_types; null: all 0
+  const uint8_t* types;  // [size], each below arenite_model_token_types; null: all 0
   const uint8_t* pairs;
   const uint8_t* outputs;  // [size]
 } arenite_token_batch;
 #define ARENITE_TOKEN_BATCH_INIT \
   { NULL, 0, 1, 0, NULL, NULL, false, NULL, NULL, NULL }
 
-// Results, in the arena until the next call: dense [rows, features], without padding. The caller
-// may change them: no later call reads them.
+// Results, float32 [rows, features], dense and without padding. They lie in the arena and are valid
+// until the next call. The caller may change them, as no later call reads them.
 typedef struct arenite_output {
   float* data;
   uint32_t rows;
   uint32_t features;
 } arenite_output;
 
-// Whether all results are finite. Features that are not, or too large to compute with, make NaN or
-// infinity of results that depend on them, and of no others. Reads every number once: little beside
-// what it took to compute it.
+// Returns whether all results are finite. Inputs that are not finite, or too large to compute with,
+// make NaN or infinity of the results that depend on them, and of no others. Reads each element
+// once, which takes little time compared with computing them.
 bool arenite_output_finite(const arenite_output* output);
 
-// Lives at the start of its arena and needs no end: to end it, reuse the arena. One thread at a
-// time may call it, and no hook.
+// Lives at the start of its arena and needs no destruction: the arena may simply be reused. At most
+// one thread at a time may call it, and hooks must not.
 typedef struct arenite_session arenite_session;
 
-// `arena` starts at a multiple of 64, has no byte in common with the model's file, can be written
-// (nothing checks that), and outlives the session, as the file does. `options` may be null.
-// Fails with ARENITE_INVALID_ARGUMENT, or ARENITE_ARENA_TOO_SMALL for less than the planned bytes.
+// Creates a session. `arena` is aligned to 64 bytes, is writable memory (not checked), does not
+// overlap the model file, and outlives the session; so does the file. `options` may be null. Fails
+// with ARENITE_INVALID_ARGUMENT, or with ARENITE_ARENA_TOO_SMALL for less than the planned bytes.
 ARENITE_NODISCARD arenite_status arenite_session_create(arenite_session** session,
                                                         const arenite_model* model,
                                                         const arenite_session_options* options,
                                                         void* arena, size_t arena_bytes,
                                                         arenite_diagnostic* why);
 
-// Starts all sequences anew with these tokens.
+// Clears all sequences and feeds them these tokens.
 // Fails with ARENITE_INVALID_ARGUMENT (shape, limits) or CONTEXT_FULL (longer than positions_max).
 ARENITE_NODISCARD arenite_status arenite_session_run(arenite_session* session,
                                                      const arenite_batch* batch,
@@ -358,8 +369,9 @@ ARENITE_NODISCARD arenite_status arenite_session_run_tokens(arenite_session* ses
                                                             arenite_output* output,
                                                             arenite_diagnostic* why);
 
-// Appends to the sequences. Token by token gives bit for bit what one pass gives.
-// As run; ARENITE_UNSUPPORTED if the model is not causal and tokens are held already.
+// Appends tokens to the sequences. Feeding token by token gives the same bits as one call. Fails as
+// run does, and with ARENITE_UNSUPPORTED if the model is not causal and the session already holds
+// tokens.
 ARENITE_NODISCARD arenite_status arenite_session_step(arenite_session* session,
                                                       const arenite_batch* batch,
                                                       arenite_output* output,
@@ -369,7 +381,7 @@ ARENITE_NODISCARD arenite_status arenite_session_step_tokens(arenite_session* se
                                                              arenite_output* output,
                                                              arenite_diagnostic* why);
 
-// The same for sequence 0: `features` is dense [size / input_features, input_features].
+// Appends tokens to sequence 0: `features` is dense [size / input_features, input_features].
 ARENITE_NODISCARD arenite_status arenite_session_step_features(arenite_session* session,
                                                                const float* features, size_t size,
                                                                arenite_output* output,
@@ -379,17 +391,18 @@ ARENITE_NODISCARD arenite_status arenite_session_step_ids(arenite_session* sessi
                                                           arenite_output* output,
                                                           arenite_diagnostic* why);
 
-// What an input of a function is fed: one of the two, the other null.
+// Data for one input of a function; exactly one member is set, the other is null.
 typedef struct arenite_input {
   const arenite_batch* batch;
   const arenite_token_batch* tokens;
 } arenite_input;
 
-// The same of any model: the number of a function, and what each of its inputs gets, in their
-// order. Models with several inputs or functions take no other calls. Each input gets as many
-// sequences, and a sequence tokens of all of them or of none; a sequence has keys and values of all
-// inputs that the function sees. `run` starts all sequences anew, in all inputs.
-// Fails with ARENITE_INVALID_ARGUMENT where this is not so.
+// Call one function, by its index, of any model. `inputs` has one entry for each input of the
+// function, in their order. Models with several inputs or functions support only these calls. All
+// entries have the same number of sequences, and a sequence gets tokens in all inputs or in none. A
+// sequence must hold keys and values of all inputs that the function reads. `run` clears all
+// sequences, in all inputs. Fail as run and step do, and with ARENITE_INVALID_ARGUMENT if these
+// rules are broken.
 ARENITE_NODISCARD arenite_status arenite_session_run_function(
     arenite_session* session, uint32_t function, const arenite_input* inputs, uint32_t count,
     arenite_output* output, arenite_diagnostic* why);
@@ -407,19 +420,19 @@ ARENITE_NODISCARD arenite_status arenite_session_begin_step_function(arenite_ses
                                                                      uint32_t count,
                                                                      arenite_diagnostic* why);
 
-// How many rows a step with these inputs gives, or a run, which starts anew; why it would fail, if
-// it would. Changes nothing.
+// Computes how many rows a step (or, if `is_run`, a run) with these inputs returns, or why it would
+// fail. Changes nothing.
 ARENITE_NODISCARD arenite_status arenite_session_rows_out(const arenite_session* session,
                                                           uint32_t function,
                                                           const arenite_input* inputs,
                                                           uint32_t count, bool is_run,
                                                           uint32_t* rows, arenite_diagnostic* why);
 
-// A run or a step in slices, for programs with something else to do in between: begin once, advance
-// until no op is left, then output. The same bits, whatever the slices. Lengths and features are
-// read at once; ids, types, `visible`, `pairs` and `outputs` must stay until the end. Until then
-// run, step, begin and rewind fail with ARENITE_INVALID_ARGUMENT; cancel and reset give up. Fail as
-// run and step do. begin_run forgets what the sequences held.
+// Run or step in slices, for programs with other work in between: call begin once, advance until no
+// op is left, then output. Results are bit-identical for any slices. begin reads lengths and
+// features at once; ids, types, `visible`, `pairs` and `outputs` must stay valid until the end.
+// Meanwhile run, step, begin and rewind fail with ARENITE_INVALID_ARGUMENT; cancel and reset end
+// the step. begin_run clears all sequences. Fail as run and step do.
 ARENITE_NODISCARD arenite_status arenite_session_begin_run(arenite_session* session,
                                                            const arenite_batch* batch,
                                                            arenite_diagnostic* why);
@@ -433,63 +446,66 @@ ARENITE_NODISCARD arenite_status arenite_session_begin_step_tokens(arenite_sessi
                                                                    const arenite_token_batch* batch,
                                                                    arenite_diagnostic* why);
 
-// Goes on with what was begun for at most `budget` multiply-adds, and writes how many ops are left,
-// the one in progress included; with 0 the tokens are held. UINT64_MAX: all that is left, as fast
-// as run and step do it. Fails with ARENITE_INVALID_ARGUMENT if nothing was begun, or if not even
-// the next block of the op fits: then why->index is the op and why->expected what it takes, nothing
-// has changed, and a larger budget goes on. See Session::advance of session.h.
+// Continues the step in progress for at most `budget` multiply-adds and writes how many ops are
+// left, including a partly done op. At 0 the step is complete, and the sequences hold the new
+// tokens. UINT64_MAX finishes the step as fast as run and step do. Fails with
+// ARENITE_INVALID_ARGUMENT if no step is in progress, or if the next block of the op exceeds the
+// budget: then why->index is the op, why->expected is the budget it needs, nothing has changed, and
+// a larger budget continues. See Session::advance in session.h.
 ARENITE_NODISCARD arenite_status arenite_session_advance(arenite_session* session, uint64_t budget,
                                                          uint32_t* ops_left,
                                                          arenite_diagnostic* why);
 
-// What the last call gave, or the last advance. No rows while ops are left.
+// Returns the results of the last run, step or advance; no rows while ops are left.
 arenite_output arenite_session_output(const arenite_session* session);
-// The same of one function: no rows where the last call was of another.
+// Returns the results of one function; no rows if the last call was to another function.
 arenite_output arenite_session_output_of(const arenite_session* session, uint32_t function);
 
-// Ends what was begun. The sequences hold what they held before begin_step, or nothing after
-// begin_run; with a sliding window, rewind may then go back less far.
+// Cancels the step in progress. The sequences hold what they held before begin_step, or nothing
+// after begin_run. With a sliding window, rewind may then reach back less far.
 void arenite_session_cancel(arenite_session* session);
 
-// Keeps the first `positions` tokens of a sequence and forgets the rest, at once.
-// ARENITE_INVALID_ARGUMENT if there are fewer, or a sliding window needs more than is still held.
+// Keeps the first `positions` tokens of a sequence and drops the rest, in O(1). Fails with
+// ARENITE_INVALID_ARGUMENT if the sequence has fewer, or if a sliding window needs keys and values
+// that are no longer held.
 ARENITE_NODISCARD arenite_status arenite_session_rewind(arenite_session* session, uint32_t sequence,
                                                         uint32_t positions,
                                                         arenite_diagnostic* why);
-// The same of one input. Functions that see its keys and values forget the sequence, too.
+// Rewinds one input. Functions that see its keys and values clear the sequence in their inputs,
+// too.
 ARENITE_NODISCARD arenite_status arenite_session_rewind_input(arenite_session* session,
                                                               uint32_t input, uint32_t sequence,
                                                               uint32_t positions,
                                                               arenite_diagnostic* why);
-// Sequence `to` holds what `from` holds, as for a beam search.
+// Copies sequence `from` to sequence `to`, e.g. for beam search.
 ARENITE_NODISCARD arenite_status arenite_session_copy_sequence(arenite_session* session,
                                                                uint32_t from, uint32_t to,
                                                                arenite_diagnostic* why);
-void arenite_session_reset(arenite_session* session);  // forgets all, and what was begun
+void arenite_session_reset(arenite_session* session);  // clears all; cancels a step
 
-// What a self-test found: at the first op whose result is beyond its tolerance or, where all pass,
-// at the one that comes closest to it.
+// Result of a self-test: the first op that exceeds its tolerance or, if all pass, the op that comes
+// closest to it.
 typedef struct arenite_self_test {
   bool passed;
-  uint32_t op_index;  // arenite_model_ops: the output itself
+  uint32_t op_index;  // arenite_model_ops(model): the output itself
   const char* op_name;
-  uint32_t token;    // of those that were fed
-  float difference;  // of a digest of the op's row, or of one number of the output
-  float tolerance;   // what the converter allows there
+  uint32_t token;    // index of the token in the self-test
+  float difference;  // of a digest of the op's row, or of one output element
+  float tolerance;   // set by the converter
 } arenite_self_test;
 
-// Feeds the tokens that the converter stored in the file, and compares what each op makes of them
-// with what it made there. All sequences are empty afterwards. A test that fails is ARENITE_OK with
-// `passed` false.
-// Fails with ARENITE_UNSUPPORTED (the file has no self-test), or ARENITE_INVALID_ARGUMENT (room for
-// fewer than arenite_model_self_test_tokens, or a step is in progress).
+// Feeds the tokens that the converter stored in the file, and compares the result of each op with
+// the stored one. All sequences are empty afterwards. A failed test returns ARENITE_OK with
+// `passed` false. Fails with ARENITE_UNSUPPORTED (the file has no self-test), or
+// ARENITE_INVALID_ARGUMENT (room for fewer than arenite_model_self_test_tokens, or a step is in
+// progress).
 ARENITE_NODISCARD arenite_status arenite_session_self_test(arenite_session* session,
                                                            arenite_self_test* test,
                                                            arenite_diagnostic* why);
 
-// Tokens held by a sequence. REQUIRES: sequence < sequences_max.
+// Returns how many tokens a sequence holds. REQUIRES: sequence < sequences_max.
 uint32_t arenite_session_positions(const arenite_session* session, uint32_t sequence);
-// Of one input. REQUIRES: input < arenite_model_inputs.
+// Returns how many tokens a sequence holds in one input. REQUIRES: input < arenite_model_inputs.
 uint32_t arenite_session_positions_of(const arenite_session* session, uint32_t sequence,
                                       uint32_t input);
 

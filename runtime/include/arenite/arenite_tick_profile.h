@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// For programs in C99: how long each op of a model takes, by any counter, as arenite/tick_profile.h
-// has it for C++.
+// Measures how long each op of a model takes, in C99, with any tick counter; the counterpart of
+// tick_profile.h:
+//
+//     arenite_tick_profile profile = {ops, arenite_model_ops(&model), read_cycle_counter, 0};
+//     options.profile = arenite_tick_profile_hook(&profile);
+//
 #pragma once
 
 #include "arenite/arenite.h"
@@ -9,22 +13,23 @@
 extern "C" {
 #endif
 
-// Ticks of one op over all calls so far. Zeros before the first one.
+// Ticks of one op over all calls so far; all zero before the first call.
 typedef struct arenite_op_ticks {
   uint32_t calls;
   uint32_t least;
   uint32_t most;
-  uint64_t total;  // divided by `calls`: the mean
+  uint64_t total;  // the mean is total / calls
 } arenite_op_ticks;
 
-// A table that the application owns, one entry for each op: arenite_model_ops of them. Ops beyond
+// Points to a table of the application with one element for each op (arenite_model_ops). Ops beyond
 // the table are not counted.
 typedef struct arenite_tick_profile {
   arenite_op_ticks* ops;
   uint32_t ops_count;
-  // A counter that counts up and may wrap once within an op, as DWT->CYCCNT of a Cortex-M does.
+  // Returns a counter that counts up and may wrap once within an op, e.g. DWT->CYCCNT of a
+  // Cortex-M.
   uint32_t (*now)(void);
-  uint32_t begin;  // of the op that runs
+  uint32_t begin;  // counter at the start of the current op
 } arenite_tick_profile;
 
 static inline void arenite_tick_profile_begins(void* context, uint32_t op_index) {
@@ -45,7 +50,8 @@ static inline void arenite_tick_profile_ends(void* context, uint32_t op_index) {
   ++op->calls;
 }
 
-// For arenite_session_options::profile. Both the table and `profile` must outlive the session.
+// Returns the hook for arenite_session_options::profile. The table and `profile` must outlive the
+// session.
 static inline arenite_profile_hook arenite_tick_profile_hook(arenite_tick_profile* profile) {
   const arenite_profile_hook hook = {arenite_tick_profile_begins, arenite_tick_profile_ends,
                                      profile};

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Size arithmetic that remembers whether it overflowed, so that a whole formula is checked once.
+// Size arithmetic with a sticky overflow, so that a whole formula is checked once at its end:
+//
+//     const Checked bytes = Checked(rows) * columns * sizeof(float) + padding;
+//     if (!bytes.ok()) return Status::kInvalidArgument;
+//
 #pragma once
 
 #include <cstddef>
@@ -7,18 +11,18 @@
 
 namespace arenite {
 
-// A number of bytes or elements, or "too large" once it or what it was made of is beyond the
-// address space. The largest number stands for that, which no size is.
+// A size in bytes or elements, or "too large". A result is too large if it exceeds size_t or if an
+// operand is too large. SIZE_MAX encodes this state, since no object has that size.
 class Checked {
  public:
   constexpr Checked(uint64_t value)  // NOLINT: implicit
       : value_(value < SIZE_MAX ? static_cast<size_t>(value) : SIZE_MAX) {}
 
   constexpr bool ok() const { return value_ != SIZE_MAX; }
-  // SIZE_MAX where it is too large: that fails every comparison with a limit.
+  // SIZE_MAX if too large, which fails every comparison with a limit.
   constexpr size_t value() const { return value_; }
 
-  // Out of line, since formulas have many of them.
+  // Out of line, since formulas contain many of them.
   [[gnu::noinline]] friend constexpr Checked operator+(Checked a, Checked b) {
     size_t sum = 0;
     return __builtin_add_overflow(a.value_, b.value_, &sum) ? SIZE_MAX : sum;
@@ -33,7 +37,7 @@ class Checked {
   size_t value_;
 };
 
-// The smallest multiple of `unit` that is at least `a`. REQUIRES: a power of two.
+// Returns the smallest multiple of `unit` that is at least `a`. REQUIRES: `unit` is a power of two.
 constexpr Checked round_up(Checked a, uint32_t unit) {
   const size_t beyond = a.value() & (unit - 1);
   return beyond == 0 ? a : a + (unit - beyond);

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models whose input is images, as vision transformers: what an image is, and how it is fed.
+// Describes the images that a vision model takes, and how to feed them:
+//
+//     const ImageShape shape = image_shape(model);
+//     session->run({.features = pixels, .tokens = shape.tokens()});
+//
 #pragma once
 
 #include <cstddef>
@@ -9,19 +13,19 @@
 
 namespace arenite {
 
-// Each image is a sequence, whose tokens are its pixels, line by line, and the channels of a pixel
-// are its features: so Batch::features is dense [images, height, width, channels], as cameras give
-// them, and Batch::tokens is tokens(). A series [length, channels] has the height 1.
+// Each image is a sequence. Its pixels are the tokens, line by line, and the channels of a pixel
+// are its features: Batch::features is dense [images, height, width, channels], the order of
+// cameras, and Batch::tokens is tokens(). A series [length, channels] has height 1.
 struct ImageShape {
-  uint32_t channels = 0;  // 0: the input is no image
+  uint32_t channels = 0;  // 0: the input is not an image
   uint32_t height = 0;
   uint32_t width = 0;
 
   constexpr uint32_t tokens() const { return height * width; }
 };
 
-// Of an input of a loaded model. InputInfo::features is then `channels`, and positions_max
-// tokens().
+// Returns the shape of the images of one input. InputInfo::features is then `channels`, and
+// positions_max is tokens().
 ImageShape image_shape(const Model& model, uint32_t input = 0);
 
 }  // namespace arenite

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The language that these headers are written in; a compiler set to an older one says so first.
+// Stops compilers that are set to a standard before C++20, with a message of its own.
 #pragma once
 
 #if !defined(__cplusplus) || (__cplusplus < 202002L && !defined(_MSVC_LANG)) || \

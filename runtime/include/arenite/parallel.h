@@ -7,13 +7,13 @@
 namespace arenite {
 
 // The application's threads. `run` calls task(job, i, thread) once for every i below `tasks`, in
-// any order and on any thread, with `thread` below `threads` and never the same on two threads at
-// once, and returns when all are done; a call whose tasks were run otherwise fails. Results are
-// bit-identical for any pool.
+// any order and on any thread, and returns when all are done. `thread` is below `threads`, and no
+// two threads use the same value at once. A call whose tasks were not run in this way fails.
+// Results are bit-identical for any pool.
 struct ParallelFor {
   using Task = void (*)(void* job, uint32_t task_index, uint32_t thread_index);
   uint32_t threads = 1;
-  // Null: tasks run inline, on the one thread that `threads` must then be.
+  // Null: tasks run on the calling thread, and `threads` must be 1.
   void (*run)(void* pool, uint32_t tasks, Task task, void* job) = nullptr;
   void* pool = nullptr;
 };

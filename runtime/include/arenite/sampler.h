@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Picks the next token from the logits of a model.
+// Samples the next token from the logits of a model:
+//
+//     Result<Sampler> sampler = Sampler::create({.temperature = 0.8f, .top_k = 40});
+//     const Result<TokenId> next = sampler->sample(output.row(0), recent, candidates);
+//
 #pragma once
 
 #include <cstddef>
@@ -11,49 +15,50 @@
 
 namespace arenite {
 
-// The steps are taken in this order; each default switches its step off.
+// The steps are applied in this order; each default disables its step.
 struct SamplerOptions {
-  // Logits of tokens among the recent ones are divided by it, or multiplied if negative. Above 0.
+  // Logits of recent tokens are divided by it if positive, multiplied if negative. Above 0.
   float repetition_penalty = 1.0f;
-  // Logits are divided by it. 0 takes the largest one, and nothing below is looked at.
+  // Divides the logits. 0 picks the largest logit and ignores the options below.
   float temperature = 0.0f;
   // Keeps the k most probable tokens. 0: all.
   uint32_t top_k = 0;
-  // Keeps the most probable tokens until their probabilities add up to it. Above 0, at most 1.
+  // Keeps the most probable tokens until their probabilities add up to top_p. Above 0, at most 1.
   float top_p = 1.0f;
-  // Keeps the tokens at least this many times as probable as the best. From 0 to 1.
+  // Keeps the tokens that are at least min_p times as probable as the best. From 0 to 1.
   float min_p = 0.0f;
   // Two samplers with the same seed pick the same tokens, on every platform.
   uint64_t seed = 0;
 };
 
-// An entry of the sampler's work space.
+// One element of the sampler's work space.
 struct Candidate {
   float weight;
   TokenId id;
 };
 
-// Holds its options and two numbers; a copy of it is a point to go back to.
+// Holds its options and a count of random draws, no pointers. A copy continues from the same state.
 class Sampler {
  public:
-  // Greedy.
   Sampler() = default;
 
   // Fails with kInvalidArgument for options out of range; `why` names the field.
   static Result<Sampler> create(const SamplerOptions& options, Diagnostic* why = nullptr);
 
-  // Entries of work space that sample needs: none if greedy, top_k if set, else one for each logit.
+  // Returns the elements of work space that sample needs: 0 if greedy, top_k if set, else one per
+  // logit.
   size_t candidates_needed(size_t logits) const;
 
-  // One token. `recent` are the tokens that the repetition penalty is for, in any order, of any
-  // number; each counts once. Equal logits: the lowest id goes first. Logits of -infinity are never
-  // picked. Fails with kInvalidArgument if a logit is NaN or +infinity, or all are -infinity, or
-  // `scratch` is smaller than candidates_needed(logits.size()); the sampler is then unchanged.
+  // Returns one token. `recent` lists the tokens that the repetition penalty applies to, in any
+  // order; repeated tokens count once. Among equal logits the lowest id comes first. A logit of
+  // -infinity is never picked. Fails with kInvalidArgument if a logit is NaN or +infinity, if all
+  // are -infinity, or if `scratch` is smaller than candidates_needed(logits.size()); the sampler is
+  // then unchanged.
   Result<TokenId> sample(std::span<const float> logits, std::span<const TokenId> recent,
                          std::span<Candidate> scratch, Diagnostic* why = nullptr);
 
-  // The number of random numbers drawn so far, one for each token unless greedy. Setting it goes
-  // back, or ahead, at once.
+  // The number of random numbers drawn so far: one per token, none if greedy. Setting it moves the
+  // generator back or forward in O(1).
   uint64_t draws() const { return draws_; }
   void set_draws(uint64_t draws) { draws_ = draws; }
 

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sound for models whose file says how it becomes features: SoundStream.
+// Converts sound to features and feeds them to a session, for models whose file defines how:
+//
+//     Result<SoundStream> stream = SoundStream::of(session, 16000);
+//     while (!samples.empty()) use(stream->step(samples));  // rows once a token is complete
+//
 #pragma once
 
 #include <cstddef>
@@ -12,76 +16,77 @@
 
 namespace arenite {
 
-// What a model hears. A frame is made of `window` samples, and the next one of those from `hop`
-// samples later on.
+// Describes the sound that a model takes. A frame is computed from `window` samples, and frames
+// start `hop` samples apart.
 struct SoundInfo {
-  uint32_t rate = 0;  // samples a second; 0: the file does not say how sound becomes features
+  uint32_t rate = 0;  // samples per second; 0: the file does not define features of sound
   uint32_t window = 0;
   uint32_t hop = 0;
-  uint32_t features = 0;           // floats of a frame
-  uint32_t row_floats = 0;         // that SoundStream::features works in, of a frame
-  uint32_t frames_per_token = 0;   // that the model takes side by side
-  bool needs_whole_sound = false;  // features depend on the loudest moment of the whole sound
+  uint32_t features = 0;           // floats per frame
+  uint32_t row_floats = 0;         // work space of SoundStream::features, in floats per frame
+  uint32_t frames_per_token = 0;   // consecutive frames that form one token
+  bool needs_whole_sound = false;  // features depend on the maximum over the whole sound
 };
 SoundInfo sound_info(const Model& model);
 
-// Frames of a sound of so many samples. REQUIRES: sound_info(model).rate is not 0.
+// Returns how many frames `samples` samples yield. REQUIRES: sound_info(model).rate is not 0.
 uint64_t sound_frames(const Model& model, uint64_t samples);
 
-// Sequences of a session that sound can be fed to.
+// Upper limit for the sequences of a session that take sound.
 inline constexpr uint32_t kSoundSequencesMax = 16;
 
-// Where a stream stands among its samples: the runtime's own.
+// Position of a stream in its ring buffer of samples. For use by the runtime only.
 struct SoundPlace {
-  uint32_t next = 0;     // of a ring of samples: where the next one goes
-  uint32_t begin = 0;    // of the ring: where the next frame begins
-  uint32_t until = 0;    // samples until it is whole
-  uint32_t after = 0;    // samples that are still put after the end
-  bool is_first = true;  // no frame is made yet
+  uint32_t next = 0;     // ring index of the next sample
+  uint32_t begin = 0;    // ring index of the next frame
+  uint32_t until = 0;    // samples missing to complete the next frame
+  uint32_t after = 0;    // samples still to be appended after the end
+  bool is_first = true;  // no frame is computed yet
 };
 
-// Feeds one sequence of a session with sound, which may come in pieces of any size. Samples are
-// 16-bit numbers or floats from -1 to 1, of one channel. What it works in is a part of the arena,
-// so that of several streams of one sequence only the last that was made may be used; where the
-// arena is moved, make it anew. The same bits for any pieces, and on every CPU.
+// Feeds sound to one sequence of a session. The sound may come in pieces of any size; results are
+// bit-identical for any pieces and on every CPU. Samples are int16 or floats from -1 to 1, of one
+// channel. The work space is part of the arena: if a sequence has several streams, only the one
+// that was made last may be used, and a moved arena needs a new stream.
 class SoundStream {
  public:
-  // None yet: step, finish and features refuse.
+  // An empty stream: step, finish and features fail.
   SoundStream() = default;
 
-  // `rate` is that of the samples that will come: another one than the model's is kInvalidArgument,
-  // as nothing here resamples; so is a sequence that the session or kSoundSequencesMax does not
-  // have. Fails with kUnsupported if the file does not say how sound becomes features.
+  // Makes a stream for samples of `rate` per second. Fails with kInvalidArgument for another rate
+  // than the model's, since nothing resamples, and for a sequence beyond the session's or
+  // kSoundSequencesMax; with kUnsupported if the file does not define features of sound.
   static Result<SoundStream> of(Session* session, uint32_t rate, uint32_t sequence = 0,
                                 Diagnostic* why = nullptr);
 
-  // Takes samples off the front of `samples` until a token is full, and steps the session with it:
-  // call it until they are all taken. No rows: none is full yet. What Session::step refuses is
-  // refused here, and tried again by the next call.
-  // Fails with kUnsupported for models that take whole sequences, or whose features depend on the
-  // loudest moment of the whole sound: `features` is for these.
+  // Takes samples off the front of `samples` until a token is complete, and steps the session with
+  // it. Call it until `samples` is empty. Returns no rows if no token is complete yet. If
+  // Session::step fails, so does this call, and the next call tries that step again. Fails with
+  // kUnsupported for models that take whole sequences, or whose features depend on the maximum over
+  // the whole sound: use `features` for these.
   Result<Output> step(std::span<const int16_t>& samples, Diagnostic* why = nullptr);
   Result<Output> step(std::span<const float>& samples, Diagnostic* why = nullptr);
 
-  // The sound has ended: frames that reach beyond its last sample, where the model has those. Call
-  // it until there are no rows; then another sound may begin. Frames that do not fill a token are
-  // dropped. Fails as step does, and with kInvalidArgument for a sound that is too short to be
-  // mirrored at its end.
+  // Ends the sound and feeds the frames that reach beyond its last sample, if the model has such
+  // frames. Call it until it returns no rows; then another sound may begin. Frames that do not
+  // complete a token are dropped. Fails as step does, and with kInvalidArgument if the sound is too
+  // short to be mirrored at its end.
   Result<Output> finish(Diagnostic* why = nullptr);
 
-  // The same in slices. True: a step of the session has begun, so advance it until no op is left,
-  // and then Session::output has the rows. False: no token is full yet, or the sound has ended. The
-  // features of a token are a slice of their own: a call makes as many frames as it takes samples
-  // for. Samples may come before the step is over; the token that they fill waits, with
-  // kInvalidArgument, until a call after it. A step that is cancelled is one that no model heard.
+  // Step and finish in slices. Return true if a step of the session has begun: advance the session
+  // until no op is left, then Session::output has the rows. Return false if no token is complete
+  // yet, or the sound has ended. Features of a token are computed in a slice of their own: a call
+  // computes as many frames as its samples complete. Samples may be passed while a step is in
+  // progress; once they complete a token, calls fail with kInvalidArgument until the step is done.
+  // The model does not see the token of a cancelled step.
   Result<bool> begin_step(std::span<const int16_t>& samples, Diagnostic* why = nullptr);
   Result<bool> begin_step(std::span<const float>& samples, Diagnostic* why = nullptr);
   Result<bool> begin_finish(Diagnostic* why = nullptr);
 
-  // The features of a whole sound, for any model: dense [frames, SoundInfo::features] at the front
-  // of `rows`, which has room for sound_frames() * SoundInfo::row_floats. Gives back the number of
-  // frames. The session is not stepped, and the stream is then as new.
-  // Fails with kInvalidArgument if `rows` is too small, or there is not one frame.
+  // Computes the features of a whole sound, for any model: dense [frames, SoundInfo::features], at
+  // the front of `rows`, whose size is at least sound_frames() * SoundInfo::row_floats. Returns the
+  // number of frames. Does not step the session, and resets the stream. Fails with kInvalidArgument
+  // if `rows` is too small, or the sound has no frame.
   Result<size_t> features(std::span<const int16_t> sound, std::span<float> rows,
                           Diagnostic* why = nullptr);
   Result<size_t> features(std::span<const float> sound, std::span<float> rows,
@@ -102,7 +107,7 @@ class SoundStream {
   Session* session_ = nullptr;
   SoundPlace place_;
   uint32_t sequence_ = 0;
-  uint32_t frames_ = 0;  // in the token that is being filled
+  uint32_t frames_ = 0;  // frames in the incomplete token
   bool has_ended_ = false;
 };
 

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the runtime reports what went wrong: a Status, a Result<T> that carries a value or a Status,
-// and a Diagnostic with the details. Nothing here allocates, throws or prints.
+// Reports errors: a Status, a Result<T> that holds a value or a Status, and a Diagnostic with
+// details. Nothing here allocates, throws or prints.
+//
+//     const Result<ArenaPlan> plan = plan_arena(model, options, &why);
+//     if (!plan.ok()) return plan.status();
+//
 #pragma once
 
 #include "arenite/language.h"
@@ -14,35 +18,35 @@ namespace arenite {
 enum class [[nodiscard]] Status : uint8_t{
     kOk = 0,
     kInvalidArgument,  // the caller's sizes, pointers or options
-    kBadModel,         // the model's bytes are damaged or do not mean anything
+    kBadModel,         // the model's bytes are damaged or inconsistent
     kVersionMismatch,  // a model of another format version
-    kUnsupported,      // a sound model that this build or this CPU cannot run
+    kUnsupported,      // a valid model that this build or this CPU cannot run
     kArenaTooSmall,    // Diagnostic::bytes_needed says how many bytes are enough
-    kContextFull,      // no room for the tokens among the positions of the session
+    kContextFull,      // the tokens exceed the positions_max of the session
 };
 
-// The name of a status, e.g. "arena too small". A static string.
+// Returns the name of a status as a static string, e.g. "arena too small".
 const char* name(Status status);
 
-// Why a call failed. All strings are static; fields that do not apply are zero or null.
+// Says why a call failed. Strings are static; fields that do not apply are zero or null.
 struct Diagnostic {
   const char* reason =
       nullptr;  // a sentence without a full stop, e.g. "slots overlap in the arena"
   const char* field =
       nullptr;                // the field of the model file or of the options, e.g. "mask.row_end"
-  uint32_t index = 0;         // which element of that field, where it is a list
+  uint32_t index = 0;         // index of the element, if `field` is a list
   uint64_t found = 0;         // the value that was refused ...
-  uint64_t expected = 0;      // ... and the value or limit it was held against
+  uint64_t expected = 0;      // ... and the expected value or limit
   size_t bytes_needed = 0;    // kArenaTooSmall: the size with which create succeeds
-  uint32_t file_targets = 0;  // kUnsupported: bit set of Target, those that the file holds
-  uint32_t cpu_targets = 0;   // kUnsupported: bit set of Target, those that this CPU and build run
+  uint32_t file_targets = 0;  // kUnsupported: bit set of the targets in the file
+  uint32_t cpu_targets = 0;   // kUnsupported: bit set of the targets that this CPU and build run
 };
 
-// Writes one line that says everything in `why` into `out`, cut to its size and always terminated.
+// Writes one line with the whole content of `why` to `out`, cut to its size and always terminated.
 // Returns the number of characters written, without the terminator.
 size_t describe(Status status, const Diagnostic& why, std::span<char> out);
 
-// A value of type T, or the Status that says why there is none.
+// Holds a value of type T, or the Status that says why there is none.
 template <typename T>
 class [[nodiscard]] Result {
  public:

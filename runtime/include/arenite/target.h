@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CPUs that a model file can be packed for.
+// The CPU targets that a model file can be packed for.
 #pragma once
 
 #include <cstdint>
@@ -19,23 +19,23 @@ enum class Target : uint8_t {
   kArm64_dot = 7,       // arm64 with dot product
   kArm64_i8mm = 8,      // arm64 with dot product and I8MM
   kCortexMDsp = 9,      // Cortex-M with the DSP extension
-  kCortexMMve = 10,     // Cortex-M with MVE, with or without floats
-  kRv64_v128 = 11,      // 64-bit RISC-V with V, whose registers have 128 bits, no more
-  kRv64_v256 = 12,      // the same with 256 bits
+  kCortexMMve = 10,     // Cortex-M with MVE, integer or floating-point
+  kRv64_v128 = 11,      // 64-bit RISC-V with V, vector registers of exactly 128 bits
+  kRv64_v256 = 12,      // 64-bit RISC-V with V, vector registers of 256 bits
 };
 inline constexpr uint32_t kTargets = 13;
 
-// "portable", "x86-64-v2", ... A static string.
+// Returns "portable", "x86-64-v2", ..., as a static string.
 const char* name(Target target);
 
 constexpr uint32_t bit(Target target) { return 1u << static_cast<uint32_t>(target); }
 
-// Bit set of the targets whose kernels are compiled in and run on this CPU.
+// Returns the bit set of the targets whose kernels are compiled in and run on this CPU.
 uint32_t cpu_targets();
 
-// The name of the kernel set that runs a target on this CPU, or would on one that can: "scalar",
-// "sse41", "avx2" or, with AVX-VNNI, "avxvnni", "avx512", "neon", "neon32", "avx512vnni",
-// "neondot", "neoni8mm", "dsp", "mve", "rvv128", "rvv256". A static string.
+// Returns the name of the kernel set that serves a target on this CPU or on a CPU of the target, as
+// a static string: "scalar", "sse41", "avx2" ("avxvnni" on CPUs with AVX-VNNI), "avx512", "neon",
+// "neon32", "avx512vnni", "neondot", "neoni8mm", "dsp", "mve", "rvv128" or "rvv256".
 const char* kernel_set_name(Target target);
 
 }  // namespace arenite

@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text that grows token by token, and what ends it.
+// Turns generated tokens into text, and ends the text at stop strings:
+//
+//     TextStream stream(tokenizer);
+//     const TextParts parts = stream.next(id);
+//     show(stops.next(parts.head));  // then stops.next(parts.tail)
+//
 #pragma once
 
 #include <cstddef>
@@ -12,64 +17,65 @@
 
 namespace arenite {
 
-// Bytes of text in two parts, one after the other; either may be empty, and no data() is null.
+// One text in two consecutive parts; either may be empty, and data() is never null.
 struct TextParts {
-  std::string_view head{"", 0};  // in the object that gave it, valid until its next call
+  std::string_view head{"", 0};  // in the object that returned it, valid until its next call
   std::string_view tail{"", 0};  // in the model, or in the text that was passed
 };
 
-// Turns tokens into text as they come. A character whose bytes are spread over tokens is held back
-// until it is complete; bytes that are no UTF-8 pass as they are. A fixed few bytes of state.
+// Turns tokens into text as they come. Bytes of an incomplete character are held back until the
+// character is complete; bytes that are not UTF-8 pass unchanged. Has a small state of fixed size
+// and views the bytes of the model, which must outlive it.
 class TextStream {
  public:
   explicit TextStream(const Tokenizer& tokenizer, const DecodeOptions& options = {})
       : tokenizer_(tokenizer), options_(options), at_start_(!options.is_continuation) {}
 
-  // The text that this token completes. An id outside the vocabulary stands for nothing.
+  // Returns the text that this token completes. An id outside the vocabulary adds nothing.
   TextParts next(TokenId id);
 
-  // What is still held back. The stream is then as new.
+  // Returns the bytes of an incomplete character and resets the stream.
   TextParts finish();
 
  private:
   Tokenizer tokenizer_;
   DecodeOptions options_;
-  char held_[4] = {};   // the start of a character
-  char ready_[4] = {};  // what `head` views
+  char held_[4] = {};   // bytes of an incomplete character
+  char ready_[4] = {};  // the bytes that `head` views
   uint32_t held_bytes_ = 0;
   bool at_start_;
 };
 
-// Ends a text before the first of some stop strings, wherever tokens begin and end. Text that may
-// be the beginning of one is held back until it is clear that it is not. What is passed may come in
-// any pieces: the parts of TextStream one after the other, say.
+// Ends a text before the first occurrence of a stop string, at any byte of any token. Text that may
+// be the beginning of a stop string is held back until this is decided. The text may be passed in
+// pieces of any size, e.g. the parts from TextStream.
 class StopStrings {
  public:
-  // Bytes of work space that these stop strings need.
+  // Returns the bytes of work space for these stop strings.
   static size_t bytes_needed(std::span<const std::string_view> stops);
 
-  // `stops`, what they view and `space` must outlive it. Empty stop strings stop nothing.
-  // REQUIRES: space.size() >= bytes_needed(stops).
+  // `stops`, the texts they view and `space` must outlive this object. Empty stop strings are
+  // ignored. REQUIRES: space.size() >= bytes_needed(stops).
   StopStrings(std::span<const std::string_view> stops, std::span<char> space);
 
-  // The text that may be shown now. Once it has stopped, there is none.
+  // Returns the text that may be shown; no text after a stop string.
   TextParts next(std::string_view text);
-  // What is still held back, where the text ends without a stop string. It is then as new.
+  // Returns the text still held back when the text ends without a stop string; resets this object.
   std::string_view finish();
 
-  // Whether a stop string is complete.
+  // Returns whether a stop string is complete.
   bool stopped() const { return stopped_; }
 
  private:
-  // Byte `index` of what is held and what comes after it.
+  // Returns byte `index` of the concatenation of the held text and `text`.
   char byte(std::string_view text, size_t index) const;
   bool begins(std::string_view text, size_t index, std::string_view words) const;
-  // What is before `end`; holds what is from there to `held_end`.
+  // Returns the bytes before `end` and holds back those from `end` to `held_end`.
   TextParts release(std::string_view text, size_t end, size_t held_end);
 
   std::span<const std::string_view> stops_;
   char* held_;
-  char* ready_;  // what was held and is shown
+  char* ready_;  // held text that is now shown
   size_t held_bytes_ = 0;
   bool stopped_ = false;
 };

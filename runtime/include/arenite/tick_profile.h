@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long each op of a model takes, by any counter: the cycle counter of a microcontroller, say.
+// Measures how long each op of a model takes, with any counter, e.g. the cycle counter of a
+// microcontroller:
+//
+//     TickProfile profile({ticks, model.ops()}, read_cycle_counter);  // OpTicks ticks[kOps]
+//     options.profile = profile.hook();
+//
 #pragma once
 
 #include <cstdint>
@@ -27,12 +32,12 @@ struct OpTicks {
   uint64_t mean() const { return total / calls; }
 };
 
-// Fills a table that the application owns, one entry for each op: Model::ops() of them. Give hook()
-// to SessionOptions::profile; both the table and this object must outlive the session.
+// Fills a table of the application with one element for each op (Model::ops()). Pass hook() to
+// SessionOptions::profile; the table and this object must outlive the session.
 class TickProfile {
  public:
-  // `now` returns a counter that counts up and may wrap once within an op, as
-  // DWT->CYCCNT of a Cortex-M does. Ops beyond the table are not counted.
+  // `now` returns a counter that counts up and may wrap once within an op, e.g. DWT->CYCCNT of a
+  // Cortex-M. Ops beyond the table are not counted.
   TickProfile(std::span<OpTicks> ops, uint32_t (*now)()) : ops_(ops), now_(now) {}
 
   ProfileHook hook() {

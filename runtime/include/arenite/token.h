@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The number of a token in the vocabulary of a model.
+// Ids of tokens: indices into the vocabulary of a model.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,6 @@ namespace arenite {
 
 using TokenId = uint32_t;
 
-inline constexpr TokenId kNoToken = UINT32_MAX;  // where there is none
+inline constexpr TokenId kNoToken = UINT32_MAX;  // no token
 
 }  // namespace arenite

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The version of the library, which is separate from the version of the model file format. The
-// numbers are for the preprocessor of C and of C++; CMake reads them here.
+// The version of the library, which is independent of the version of the model file format. The
+// macros serve C, C++ and CMake, which reads them here.
 #pragma once
 
 #define ARENITE_VERSION_MAJOR 0
@@ -10,7 +10,7 @@
 #ifdef __cplusplus
 namespace arenite {
 
-// "MAJOR.MINOR.PATCH" of the library that was linked. A static string.
+// Returns "MAJOR.MINOR.PATCH" of the linked library, as a static string.
 const char* version();
 
 }  // namespace arenite

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Statuses, targets and models for C.
+// C interface: statuses, targets and models.
 #include "arenite/arena_formula.h"
 #include "arenite/image.h"
 #include "arenite/model.h"
@@ -36,7 +36,7 @@ static_assert(same(ARENITE_CHECKSUMS_VERIFY, Checksums::kVerify) &&
 
 const Model& model_in(const arenite_model* model) { return object_in<const Model>(model); }
 
-// A number that is no target stays none.
+// Maps a number that is no target to kTargets, which load refuses.
 Target target_from(uint32_t number) {
   return static_cast<Target>(number < kTargets ? number : kTargets);
 }

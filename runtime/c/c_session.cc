@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arena plans and sessions for C.
+// C interface: arena plans and sessions.
 #include <bit>
 #include <type_traits>
 
@@ -14,8 +14,8 @@ static_assert(same(ARENITE_OUTPUTS_LAST, Outputs::kLast) &&
 static_assert(same(ARENITE_KV_OF_MODEL, KvType::kOfModel) && same(ARENITE_KV_F32, KvType::kF32) &&
               same(ARENITE_KV_INT8, KvType::kInt8));
 
-// A number that is no enumerator stays none. It is read as the integer that it is: C++ gives no
-// meaning to an enum of another value.
+// Converts an enumerator of C. Invalid values become UINT8_MAX, which the runtime refuses. Reads
+// the value as an integer, since an enum object of C++ must not hold a value outside its range.
 template <typename Cpp, typename C>
 Cpp enumerator(const C& c) {
   const uint32_t number = std::bit_cast<std::underlying_type_t<C>>(c);
@@ -41,13 +41,14 @@ SessionOptions options_from(const arenite_session_options* options) {
   return cpp;
 }
 
-// Null is no span at all.
+// Returns an empty span if `data` is null.
 template <typename T>
 std::span<const T> optional_span(const T* data, size_t size) {
   return {data, data != nullptr ? size : 0};
 }
 
-// As many as the sequences need, whose lengths count where they are back to back.
+// Returns `pairs` with the size that the sequences need: the sum of length^2 if they are back to
+// back (then `lengths` is given), else of tokens^2.
 std::span<const uint8_t> pairs_of(const uint8_t* pairs, uint32_t sequences, uint32_t tokens,
                                   const uint32_t* lengths) {
   size_t cells = 0;
@@ -92,7 +93,8 @@ TokenBatch batch_from(const arenite_token_batch& batch) {
           optional_span(batch.outputs, batch.size)};
 }
 
-// What the inputs of a function are fed; more than any function takes are as many too many.
+// The inputs of a function call. More than kInputsMax are counted as kInputsMax + 1 and refused
+// later.
 class Inputs {
  public:
   Inputs(const arenite_input* inputs, uint32_t count)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The C side of SoundStream: which of two kinds of samples a caller passes.
+// C interface of SoundStream: selects int16 or float samples by the pointer that the caller set.
 #include "arenite/arenite_sound.h"
 #include "arenite/sound.h"
 #include "c/interop.h"
@@ -16,7 +16,7 @@ arenite_status give(const Result<Output>& result, const Diagnostic& from, arenit
   });
 }
 
-// Calls step(samples) with those that there are, and leaves those that were not taken.
+// Calls step with the samples and keeps those that it did not take.
 template <typename Sample, typename Step>
 auto take(const Sample*& samples, size_t& count, const Step& step) {
   std::span<const Sample> rest(samples, count);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokenizers, text streams, stop strings and samplers for C.
+// C interface: tokenizers, text streams, stop strings and samplers.
 #include <algorithm>
 #include <memory>
 
@@ -132,7 +132,7 @@ arenite_text_parts arenite_text_stream_finish(arenite_text_stream* stream) {
   return arenite::c::parts_from(object_in<TextStream>(stream).finish());
 }
 
-// Views of C++ come first in the work space, wherever that begins.
+// Work space: padding to alignof(string_view), one string_view per stop string, then held bytes.
 size_t arenite_stop_strings_bytes_needed(const arenite_text* stops, size_t stops_count) {
   size_t held_bytes = 0;
   for (size_t i = 0; i < stops_count; ++i) {

@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Between the types of C and of C++: the same numbers in both, the same objects in the same bytes.
+// Conversions between the types of C and of C++. Enumerators have equal values in both, and the
+// opaque bytes of a C struct hold the C++ object itself:
+//
+//     const Model& model = object_in<const Model>(c_model);
+//     return finish(result, diagnostic, why, [&](const Plan& plan) { *out = ...; });
+//
 #pragma once
 
 #include <memory>
@@ -10,13 +15,13 @@
 
 namespace arenite::c {
 
-// Whether enumerators mean the same in both languages.
+// Returns whether two enumerators have equal values.
 template <typename C, typename Cpp>
 constexpr bool same(C c, Cpp cpp) {
   return static_cast<uint32_t>(c) == static_cast<uint32_t>(cpp);
 }
 
-// The C++ object that lies in a C struct of opaque bytes.
+// Returns the C++ object in the opaque bytes of a C struct.
 template <typename Object, typename Storage>
 Object& object_in(Storage* storage) {
   using Bare = std::remove_const_t<Object>;
@@ -30,7 +35,7 @@ void place(const Object& object, Storage* storage) {
   std::construct_at(&object_in<Object>(storage), object);
 }
 
-// Hands `from` to the caller who wants to know, and returns the status.
+// Writes `from` to `why`, unless that is null, and returns the status.
 inline arenite_status report(Status status, const Diagnostic& from, arenite_diagnostic* why) {
   if (why != nullptr) {
     *why = {from.reason,   from.field,        from.index,        from.found,
@@ -39,12 +44,12 @@ inline arenite_status report(Status status, const Diagnostic& from, arenite_diag
   return static_cast<arenite_status>(status);
 }
 
-// The same where no value is asked for.
+// Reports the outcome of a call without a value.
 inline arenite_status finish(Status status, const Diagnostic& from, arenite_diagnostic* why) {
   return report(status, status == Status::kOk ? Diagnostic{} : from, why);
 }
 
-// Hands over the value, or why there is none.
+// Reports the outcome of a call and passes its value, if there is one, to `take`.
 template <typename T, typename Take>
 arenite_status finish(const Result<T>& result, const Diagnostic& from, arenite_diagnostic* why,
                       Take take) {

@@ -16,8 +16,8 @@
 namespace arenite {
 namespace {
 
-// The CRC of each value of kTableBits bits. A build for size takes four bits at a time: a table of
-// 64 bytes instead of 1 KB, for half of the speed.
+// The CRC of each value of kTableBits bits. A build for size uses four bits: a table of 64 bytes
+// instead of 1 KB, at half the speed.
 #if defined(__OPTIMIZE_SIZE__)
 constexpr uint32_t kTableBits = 4;
 #else

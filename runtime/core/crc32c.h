@@ -10,12 +10,12 @@
 
 namespace arenite {
 
-// CRC of `bytes`, on the CPU's own instruction where there is one.
+// Returns the CRC of `bytes`, by the CPU's instruction if there is one.
 inline uint32_t crc32c(std::span<const std::byte> bytes) {
   return crc32c_of(bytes.data(), bytes.size());
 }
 
-// The same by table, for CPUs without the instruction; eight times slower or so.
+// Returns the CRC computed by table, for CPUs without the instruction; about eight times slower.
 uint32_t crc32c_portable(std::span<const std::byte> bytes);
 
 }  // namespace arenite

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Floats by their bits: std::bit_cast, and whether numbers are finite.
+// Bit-level operations on floats: bit_cast, and checks for finite values.
 #pragma once
 
 #include <cstddef>
@@ -7,24 +7,24 @@
 
 namespace arenite {
 
-// The bytes of `from` as a value of another type of the same size, which the compiler checks.
+// Reinterprets the bytes of `from` as another type of the same size, which the compiler checks.
 template <typename To, typename From>
 constexpr To bit_cast(const From& from) {
   return __builtin_bit_cast(To, from);
 }
 
-// Whether numbers are finite, by their bits: a loop that compilers turn into a few vector
-// instructions, at the speed of reading the numbers.
+// The check for finite values works on the bits, in a loop that compilers vectorize: it runs at the
+// speed of memory.
 
 inline bool is_finite(float x) { return x - x == 0.0f; }
 
-// Its highest bit is set if x is NaN or infinite: those have all bits of the exponent set, so that
-// one more carries into the sign.
+// Returns a value with the highest bit set if x is NaN or infinite: all bits of the exponent are
+// set in these, so that adding one to the exponent carries into the sign.
 inline uint32_t carry_of_not_finite(float x) {
   return (bit_cast<uint32_t>(x) & 0x7FFFFFFFu) + 0x00800000u;
 }
 
-// True if none of x [count] is NaN or infinite.
+// Returns true if no element of x [count] is NaN or infinite.
 inline bool all_finite(const float* x, size_t count) {
   uint32_t carried = 0;
   for (size_t i = 0; i < count; ++i) carried |= carry_of_not_finite(x[i]);

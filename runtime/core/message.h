@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The words of diagnostics, which a build for the smallest flash leaves out (ARENITE_MESSAGES), and
-// how a diagnostic is filled in.
+// Texts of diagnostics, which ARENITE_MESSAGES=OFF removes from builds for the smallest flash, and
+// the functions that fill in a Diagnostic:
+//
+//     if (size > limit) return refuse(why, Status::kBadModel, "too large", "slots", i, size);
+//
 #pragma once
 
 #include <type_traits>
@@ -9,7 +12,8 @@
 
 namespace arenite {
 
-// A string literal, known when the program is compiled; or nothing, which is then not even passed.
+// A string literal known at compile time. Without messages it is an empty type, so that calls do
+// not even pass it.
 class Message {
  public:
 #if defined(ARENITE_NO_MESSAGES)
@@ -20,7 +24,7 @@ class Message {
 #else
   consteval Message() : text_(nullptr) {}
   consteval Message(const char* literal) : text_(literal) {}  // NOLINT: implicit
-  // The same for a literal out of a table.
+  // Makes a message of a literal in a table.
   static constexpr Message of(const char* literal) {
     Message message("");
     message.text_ = literal;
@@ -33,10 +37,11 @@ class Message {
 #endif
 };
 
-// Null stands for a diagnostic that nobody wants.
+// `why` may be null in all functions: the caller does not want a diagnostic.
 void clear(Diagnostic* why);
 
-// Fill in a diagnostic and empty what they do not name; a build has those that it uses.
+// Sets the given members of a diagnostic and clears all others. A build has the overloads that it
+// uses.
 void fill(Diagnostic* why, uint32_t index, uint32_t found, uint32_t expected);
 void fill(Diagnostic* why, uint32_t index, uint64_t found, uint64_t expected);
 void fill(Diagnostic* why, uint32_t index, uint32_t found, uint32_t expected, const char* reason,
@@ -44,8 +49,8 @@ void fill(Diagnostic* why, uint32_t index, uint32_t found, uint32_t expected, co
 void fill(Diagnostic* why, uint32_t index, uint64_t found, uint64_t expected, const char* reason,
           const char* field);
 
-// There are many calls, most of them with 32-bit numbers: what they pass is a good part of the code
-// of all checks. Even an empty Message would take a register.
+// Always inlined with 32-bit numbers where possible, because the many calls are a large part of the
+// code of all checks: 64-bit arguments, or an empty Message, would take more registers.
 template <typename Found = uint32_t, typename Expected = uint32_t>
 [[gnu::always_inline]] inline void explain(Diagnostic* why, Message reason, Message field = {},
                                            uint32_t index = 0, Found found = 0,
@@ -59,7 +64,7 @@ template <typename Found = uint32_t, typename Expected = uint32_t>
   }
 }
 
-// The same; gives back `status`, so that a check reads: return refuse(...).
+// Explains the failure and returns `status`, for checks that read: return refuse(...).
 template <typename Found = uint32_t, typename Expected = uint32_t>
 [[gnu::always_inline]] inline Status refuse(Diagnostic* why, Status status, Message reason,
                                             Message field = {}, uint32_t index = 0, Found found = 0,

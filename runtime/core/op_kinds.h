@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kinds of norms, activations and selections, once for the ops, the file and the converter.
-// Their numbers are those of the file; names are what `arenite inspect` and the features call them.
+// The kinds of norms, activations and selections, shared by ops, file format and converter. The
+// values are ids of the file format; the names appear in `arenite inspect` and in names of needs.
 #pragma once
 
 #include <cfloat>
@@ -12,7 +12,7 @@ enum class NormKind : uint8_t {
   kLayer,   // (x - mean) / sqrt(mean((x - mean)^2) + epsilon)
   kRms,     // x / sqrt(mean(x^2) + epsilon)
   kLength,  // x / max(sqrt(sum(x^2)), epsilon)
-  // With epsilon outside of the root, which is another function where a row varies little.
+  // With epsilon outside the root, which differs where a row varies little.
   kDeviation,   // (x - mean) / (sqrt(mean((x - mean)^2)) + epsilon)
   kRoot,        // x / (sqrt(mean(x^2)) + epsilon)
   kSoftmax,     // exp(x) / sum(exp(x))
@@ -69,7 +69,7 @@ constexpr bool has_parameter(Activation kind) {
          kind == Activation::kSqrt || kind == Activation::kReciprocal || kind == Activation::kLog;
 }
 
-// A cap and one divided by it are normal numbers: 32-bit ARM takes smaller ones for zero.
+// The cap and its reciprocal are normal floats, since 32-bit ARM flushes subnormal ones to zero.
 constexpr bool is_soft_cap(float cap) { return cap >= FLT_MIN && cap <= 1.0f / FLT_MIN; }
 
 constexpr bool parameter_makes_sense(Activation kind, float parameter) {
@@ -77,15 +77,15 @@ constexpr bool parameter_makes_sense(Activation kind, float parameter) {
   return kind != Activation::kClamp || parameter > 0.0f;
 }
 
-// What the terms that attention adds to its scores go by.
+// How attention biases, which are added to scores, are given.
 enum class ScoreTerms : uint8_t {
-  kSlopes,     // a number for each head, times the distance from query to key
-  kDistances,  // a number for each head and distance
-  kPairs,      // a number for each head, or for all heads, and pair of positions
-  // Numbers of the query's row, for each head and distance, that of 0 in the middle; farther keys
-  // have the first or the last one.
+  kSlopes,     // one slope per head, times the distance from query to key
+  kDistances,  // one bias per head and distance
+  kPairs,      // one bias per pair of positions, and per head or for all heads
+  // Biases in the query's own row, per head and distance, with distance 0 in the middle. Beyond the
+  // ends the first or last bias applies.
   kQueries,
-  kQueriesBefore,  // the same, that of 0 last
+  kQueriesBefore,  // as kQueries, with distance 0 last
 };
 inline constexpr ScoreTerms kLastScoreTerms = ScoreTerms::kQueriesBefore;
 inline constexpr const char* kScoreTermsNames[] = {"slopes", "distances", "pairs", "queries",
@@ -97,18 +97,17 @@ constexpr bool is_of_queries(ScoreTerms kind) {
   return kind == ScoreTerms::kQueries || kind == ScoreTerms::kQueriesBefore;
 }
 
-// The rows that a call gives out: as the session asks, or one for each sequence; or parts of rows
-// as rows.
+// How rows are selected: the requested ones, one per sequence, or parts of rows as rows.
 enum class SelectKind : uint8_t {
   kAsAsked,
   kFirst,
   kMean,
-  kMax,             // of each column
-  kMeanSqrtLength,  // the sum by the square root of the number of rows
-  kWeightedMean,    // each row weighs as much as its position, counted from 1
+  kMax,             // per column
+  kMeanSqrtLength,  // sum / sqrt(number of rows)
+  kWeightedMean,    // weighted by position, counted from 1
   kLast,
   kSum,
-  kTurns,  // k parts of each row as k rows, or k rows side by side
+  kTurns,  // splits each row into k rows, or joins k rows into one
 };
 inline constexpr const char* kSelectNames[] = {
     "as_asked",      "first", "mean", "max",  "mean_sqrt_length",
@@ -119,7 +118,7 @@ constexpr bool makes_a_row_of_several(SelectKind kind) {
          kind == SelectKind::kSum;
 }
 
-// REQUIRES: a kind of the list.
+// REQUIRES: a valid kind.
 constexpr const char* name(NormKind kind) { return kNormNames[static_cast<uint32_t>(kind)]; }
 constexpr const char* name(Activation kind) {
   return kActivationNames[static_cast<uint32_t>(kind)];

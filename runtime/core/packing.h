@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The byte layouts of weights. The one place that says how large they are and where an element
-// lies: used by kernels, verifier, planner and converter.
+// Byte layouts of packed weights: sizes, and the offset of each element. Kernels, verifier, planner
+// and converter all use these functions.
 #pragma once
 
 #include <cstddef>
@@ -14,28 +14,29 @@
 
 namespace arenite {
 
-// How weights [n, k] with a bias [n] are packed for GEMM: as panels of nr outputs (zero beyond n),
-// k rounded up to groups of kr. By their type a panel is
+// Weights [n, k] with a bias [n] are packed for GEMM as panels of nr outputs (zero beyond n), with
+// k rounded up to groups of kr. By type a panel holds
 //   f32   bias [nr], then for each input the nr weights, all float32
-//   w8    bias / scale [nr], for each input nr weights in int8, scales [nr]
-//   q8    -sum of the weights [nr] in int32, for each group of kr inputs [nr][kr] weights in int8,
+//   w8    bias / scale [nr], for each input nr int8 weights, scales [nr]
+//   q8    -sum of the weights [nr] in int32, for each group of kr inputs [nr][kr] int8 weights,
 //         scales [nr], bias [nr]
 //   q4    -sum of scale * weight [nr]; for each block of kQ4Block inputs: for each two groups of kr
 //         inputs [nr][kr] bytes, the first group's weights in the low half, then scales / 16 [nr]
-//         in bfloat16; at last bias [nr]
-// XNNPACK's kernels for them are f32-gemm, f32-qc8w-gemm, qd8-f32-qc8w-gemm, qd8-f32-qb4w-gemm.
+//         in bfloat16; finally bias [nr]
+// They are the layouts of XNNPACK's kernels f32-gemm, f32-qc8w-gemm, qd8-f32-qc8w-gemm and
+// qd8-f32-qb4w-gemm.
 struct Packing {
-  TensorType type = TensorType::kF32;  // of the weights; of caches in int8 kW8
+  TensorType type = TensorType::kF32;  // type of the weights; kW8 for int8 caches
   uint8_t nr = 0;
   uint8_t kr = 0;
   uint8_t mr = 0;
-  bool widens = false;  // its kernels work in product_scratch_bytes
+  bool widens = false;  // the kernels need product_scratch_bytes
 
   friend constexpr bool operator==(const Packing&, const Packing&) = default;
 };
 
-// How weights and caches of a type lie in files for a target. All zero for what there is not.
-// Part of the file format.
+// Returns how files for a target pack weights and caches of a type; all zero if there is no such
+// packing. Part of the file format.
 constexpr Packing packing_of(Target target, TensorType type) {
   const uint32_t index = static_cast<uint32_t>(target);
   if (index >= kTargets || (!holds_weights(type) && !holds_cache(type))) return {};
@@ -45,8 +46,8 @@ constexpr Packing packing_of(Target target, TensorType type) {
   return {as_weights(type), tile.nr, tile.kr, tile.mr, tile.widens};
 }
 
-// A session's positions come in panels of as many, whatever its caches hold, and a panel of
-// float32 has as many inputs as the matrix.
+// Checks that nr is the same for float32 and int8 caches, since the positions of a session come in
+// panels of nr for any cache type, and that float panels have no padded inputs (kr = 1).
 constexpr bool floats_have_equal_panels() {
   for (uint32_t i = 0; i < kTargets; ++i) {
     const Packing f32 = packing_of(static_cast<Target>(i), TensorType::kF32);
@@ -61,28 +62,29 @@ constexpr uint32_t panels_of(Packing packing, uint32_t outputs) {
   return div_up(outputs, packing.nr);
 }
 
-// Inputs of a panel, those included that only fill its last group of kr.
+// Returns the inputs of a panel, padded to a multiple of kr.
 constexpr Checked padded_inputs(Packing packing, uint32_t inputs) {
   return Checked(div_up(inputs, packing.kr)) * packing.kr;
 }
 
-// Of a thread, for the rows of a block in 16 bits.
+// Bytes per thread for a block of mr rows widened to int16.
 constexpr Checked product_scratch_bytes(Packing packing, uint32_t inputs) {
   if (!packing.widens) return 0;
   return padded_inputs(packing, inputs) * (packing.mr * sizeof(int16_t));
 }
 
-// Bytes of one output's share of a block of a panel, or of a plain row: the weights, the scale.
+// Bytes of one output in a block of a panel, or of a block of a plain row: the weights and the
+// scale.
 constexpr uint32_t block_bytes(const WeightType& type) {
   return uint32_t{type.block} * type.bits / 8 + type.scale_bytes;
 }
 inline constexpr uint32_t kQ4BlockBytes = block_bytes(kWeightTypeRows[3]);
 
-// Of one panel. [[gnu::const]]: a call whose result nobody reads is left out.
+// Bytes of one panel. [[gnu::const]] lets the compiler drop a call whose result is unused.
 [[gnu::const]] Checked panel_bytes(Packing packing, uint32_t inputs);
 
-// Where in its panel the weight lies that multiplies input `input` into the panel's output `lane`:
-// the byte, and of q4 the half of the byte.
+// Place of the weight that multiplies input `input` for the output at `lane`: the byte within the
+// panel and, for q4, the half of the byte.
 struct PanelPlace {
   size_t byte = 0;
   bool high_half = false;
@@ -91,7 +93,7 @@ constexpr PanelPlace panel_place(Packing packing, uint32_t input, uint32_t lane)
   const WeightType& type = weight_type(packing.type);
   const size_t nr = packing.nr;
   const size_t kr = packing.kr;
-  const size_t head = nr * sizeof(float);  // of every type
+  const size_t head = nr * sizeof(float);  // for all types
   if (type.block == 0) {
     return {head + (input / kr * nr * kr + lane * kr + input % kr) * (type.bits / 8u)};
   }
@@ -101,8 +103,8 @@ constexpr PanelPlace panel_place(Packing packing, uint32_t input, uint32_t lane)
           in_block / kr % 2 != 0};
 }
 
-// Where in its panel the scale of a weight lies: a float, or of a block a bfloat16, which is a 16th
-// of the scale. REQUIRES: a type with scales.
+// Offset within a panel of the scale of a weight: a float or, for q4, a bfloat16 that holds scale /
+// 16. REQUIRES: a type with scales.
 constexpr size_t panel_scale(Packing packing, uint32_t inputs, uint32_t input, uint32_t lane) {
   const WeightType& type = weight_type(packing.type);
   const size_t nr = packing.nr;
@@ -112,7 +114,7 @@ constexpr size_t panel_scale(Packing packing, uint32_t inputs, uint32_t input, u
   return nr * (sizeof(float) + numbers) + lane * type.scale_bytes;
 }
 
-// Where in its panel the bias of an output lies, a float.
+// Offset within a panel of the bias of an output, a float.
 inline size_t panel_bias(Packing packing, uint32_t inputs, uint32_t lane) {
   const size_t before = weight_type(packing.type).rounds_inputs
                             ? panel_bytes(packing, inputs).value() - packing.nr * sizeof(float)
@@ -120,29 +122,28 @@ inline size_t panel_bias(Packing packing, uint32_t inputs, uint32_t lane) {
   return before + lane * sizeof(float);
 }
 
-// Index within its panel, of float32, of what multiplies input `input` into the panel's output
-// `lane`; of that output's bias with input = kBiasRow. The next input is nr floats further.
+// Index, in floats, within a float32 panel of the weight that multiplies input `input` for the
+// output at `lane`, or of its bias if input is kBiasRow. The next input is nr floats further.
 inline constexpr uint32_t kBiasRow = UINT32_MAX;
 constexpr size_t panel_index(Packing packing, uint32_t input, uint32_t lane) {
   return (input == kBiasRow ? 0 : size_t{input} + 1) * packing.nr + lane;
 }
 
-// Bytes of packed weights of `outputs` x `inputs`.
+// Bytes of the packed weights [outputs, inputs].
 inline Checked packed_weight_bytes(Packing packing, uint32_t outputs, uint32_t inputs) {
   return Checked(panels_of(packing, outputs)) * panel_bytes(packing, inputs);
 }
 
-// Index in all panels of float32 of the weight from `input` to `output`, or of the bias with input
-// kBiasRow. REQUIRES: within the shape.
+// Index, in floats, within all float32 panels of the weight from `input` to `output`, or of the
+// bias if input is kBiasRow. REQUIRES: within the shape.
 inline uint64_t packed_weight_index(Packing packing, uint32_t inputs, uint32_t output,
                                     uint32_t input) {
   return output / packing.nr * (panel_bytes(packing, inputs).value() / sizeof(float)) +
          panel_index(packing, input, output % packing.nr);
 }
 
-// Of one plain row of a type: the numbers, after the scale of the row where it has one, padded to
-// whole floats; or for each block the scale and 16 bytes, whose low halves are the first 16
-// numbers.
+// Bytes of one plain row of a type. w8 and q8: scale, then int8 elements, padded to whole floats.
+// q4: for each block a scale and 16 bytes, whose low halves are the first 16 elements.
 constexpr Checked plain_row_bytes(TensorType of, uint32_t columns) {
   const WeightType& type = weight_type(of);
   if (type.block != 0) return Checked(columns / type.block) * block_bytes(type);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The texts that the library itself gives out: its version, names of statuses and targets, and the
-// one-line description of a failure.
+// Texts of the library: its version, names of statuses and targets, and the one-line description of
+// a failure.
 #include "arenite/status.h"
 
 #include <bit>
@@ -12,7 +12,7 @@
 namespace arenite {
 namespace {
 
-// Appends text to a caller's buffer and never writes past it.
+// Appends text to a caller's buffer and never writes past its end.
 class Line {
  public:
   explicit Line(std::span<char> out) : out_(out) {}
@@ -20,14 +20,14 @@ class Line {
   void add(const char* text) {
     for (; *text != '\0'; ++text) add(*text);
   }
-  // Long division, 16 bits at a time: 32-bit CPUs divide 64 bits by a routine of 750 bytes.
+  // Divides in 16-bit parts: on 32-bit CPUs a 64-bit division would link a routine of 750 bytes.
   void add(uint64_t number) {
     constexpr uint32_t kParts = 4;
-    uint32_t parts[kParts];  // the highest first
+    uint32_t parts[kParts];  // most significant first
     for (uint32_t i = kParts; i-- > 0; number >>= 16) parts[i] = number & 0xffff;
     char digits[20];
     int count = 0;
-    uint32_t left = 0;  // any bit of what is not yet written
+    uint32_t left = 0;  // nonzero if digits are left
     do {
       left = 0;
       uint32_t rest = 0;
@@ -65,7 +65,7 @@ class Line {
   size_t length_ = 0;
 };
 
-// What a build without messages never says.
+// Appends the texts that only builds with messages have.
 [[maybe_unused]] void add_words(Line& line, const Diagnostic& why) {
   if (why.reason != nullptr) {
     line.add(": ");
@@ -82,7 +82,7 @@ class Line {
 
 }  // namespace
 
-// Its one source is the project() line of the top CMakeLists.txt.
+// The version comes from the project() line of the top CMakeLists.txt.
 const char* version() { return ARENITE_VERSION; }
 
 const char* name(Status status) {
@@ -107,7 +107,7 @@ const char* name(Status status) {
 
 namespace {
 
-// A copy, since GCC's hidden visibility does not reach variables that are templates.
+// A copy, since GCC's hidden visibility does not cover variable templates.
 constexpr auto kTargetNames = kTargetColumn<&TargetRow::name>;
 
 }  // namespace
@@ -171,7 +171,7 @@ size_t describe(Status status, const Diagnostic& why, std::span<char> out) {
     line.add_targets(why.file_targets);
     line.add(", this CPU and build run ");
     line.add_targets(why.cpu_targets);
-    // Later targets are faster. Where one is common to both, something else was asked for.
+    // Higher targets are faster. If the two sets intersect, another target was forced.
     if ((why.file_targets & why.cpu_targets) == 0 && why.cpu_targets != 0) {
       line.add(": arenite convert --target ");
       line.add(name(static_cast<Target>(std::bit_width(why.cpu_targets) - 1)));

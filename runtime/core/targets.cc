@@ -24,7 +24,7 @@ CpuFeatures cpu_features() {
       __builtin_cpu_supports("avx512vl") != 0;
   features.avx512_vnni = features.avx512 && __builtin_cpu_supports("avx512vnni") != 0;
 #elif defined(__aarch64__)
-  features.neon = true;  // part of every ARMv8-A
+  features.neon = true;  // mandatory in ARMv8-A
 #if defined(__linux__)
   constexpr unsigned long kHwcapCrc32 = 1ul << 7;
   constexpr unsigned long kHwcapDot = 1ul << 20;
@@ -60,9 +60,10 @@ CpuFeatures cpu_features() {
   constexpr bool has_vectors = false;
 #endif
   if (has_vectors) {
-    // The register vlenb and "vsetvli a0, zero, e32, m4, ta, ma", by their numbers, as assemblers
-    // may not know them. Four registers have as many floats as one has bytes, but not by the draft
-    // of vectors that older CPUs have and some kernels report alike.
+    // Encoded as numbers, since assemblers may not know them: the register vlenb, and "vsetvli a0,
+    // zero, e32, m4, ta, ma". A group of four registers has as many floats as one register has
+    // bytes, except in the draft of the vector extension that older CPUs implement and that some
+    // operating system kernels report in the same way.
     unsigned long bytes = 0;
     unsigned long floats = 0;
     asm volatile("csrr %0, 0xC22" : "=r"(bytes));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The targets that a model file can be packed for, a row for each: what they are called, and the
-// tiles of their kernels, which are part of the file format; and what this CPU can do. Their
-// kernels are in kernels/.
+// The targets that a model file can be packed for, one table row each: names, and the tile sizes of
+// their kernels, which are part of the file format. Also detects the features of this CPU. The
+// kernels themselves are in kernels/.
 #pragma once
 
 #include <array>
@@ -14,15 +14,15 @@
 
 namespace arenite {
 
-// `nr` outputs lie side by side, `kr` inputs of each follow each other, `mr` rows of activations
-// are computed at once (packing.h). Where a tile widens, its kernels multiply 16 bits by 16, and a
-// thread keeps a block of rows so.
+// Tile of a GEMM kernel: `nr` outputs side by side, groups of `kr` adjacent inputs per output, `mr`
+// rows of activations per call (packing.h). If a tile widens, its kernels multiply int16 by int16,
+// and each thread keeps a block of rows widened to int16.
 struct Tile {
   uint8_t nr, kr, mr;
   bool widens = false;
 };
 
-// Whose compilers can build the kernels.
+// The compiler target that can build the kernels.
 enum class Architecture : uint8_t {
   kAny,
   kX86_64,
@@ -35,15 +35,15 @@ enum class Architecture : uint8_t {
 
 struct TargetRow {
   Target target;
-  const char* name;        // in options and reports
-  const char* kernel_set;  // tools/cmake/kernel_sources.cmake has the sources of its kernels
+  const char* name;        // as in options and reports
+  const char* kernel_set;  // its sources are listed in tools/cmake/kernel_sources.cmake
   Architecture architecture;
-  Tile floats;  // of f32 and w8, and of caches
+  Tile floats;  // f32, w8 and caches
   Tile q8;
   Tile q4;
-  const char* cpus;  // for people
+  const char* cpus;  // for display
 };
-// CMake reads the first line of each row, too: kernel set and architecture.
+// CMake also parses the first line of each row: kernel set and architecture.
 // clang-format off
 inline constexpr TargetRow kTargetRows[] = {
     {Target::kPortable, "portable", "scalar", Architecture::kAny,
@@ -53,7 +53,7 @@ inline constexpr TargetRow kTargetRows[] = {
     {Target::kX86_64_v3, "x86-64-v3", "avx2", Architecture::kX86_64,
      {16, 1, 4}, {8, 8, 4}, {8, 8, 4},
      "x86-64 with AVX2 and FMA: Intel since Haswell, AMD since Zen"},
-    // AVX-512 without VNNI has no kernels of its own for q4, and takes those of AVX2.
+    // AVX-512 without VNNI has no kernels of its own for q4 and uses those of AVX2.
     {Target::kX86_64_v4, "x86-64-v4", "avx512", Architecture::kX86_64,
      {32, 1, 8}, {16, 8, 8}, {8, 8, 4},
      "x86-64 with AVX-512: Intel since Skylake-SP, AMD since Zen 4"},
@@ -82,7 +82,7 @@ inline constexpr TargetRow kTargetRows[] = {
 };
 // clang-format on
 
-// One column of the rows: programs have those that they use.
+// One column of the table as an array: programs link only the columns that they use.
 template <auto kMember>
 inline constexpr auto kTargetColumn = [] {
   std::array<std::remove_cvref_t<decltype(kTargetRows[0].*kMember)>, kTargets> column = {};
@@ -90,8 +90,8 @@ inline constexpr auto kTargetColumn = [] {
   return column;
 }();
 
-// The kernels whose tiles a target's files have, "avx2" for x86-64-v3, whatever runs them on a CPU
-// (kernel_set_name). REQUIRES: a known target.
+// Returns the kernel set whose tiles the files of a target have, e.g. "avx2" for x86-64-v3, even if
+// another set runs them on this CPU (kernel_set_name). REQUIRES: a known target.
 inline const char* packed_for(Target target) {
   return kTargetColumn<&TargetRow::kernel_set>[static_cast<size_t>(target)];
 }
@@ -104,7 +104,7 @@ constexpr bool targets_are_in_order() {
 }
 static_assert(targets_are_in_order());
 
-// What this CPU can do, as far as kernels care.
+// The CPU features that kernels use.
 
 struct CpuFeatures {
   bool sse41 = false;
@@ -116,15 +116,15 @@ struct CpuFeatures {
   bool arm_dot = false;
   bool arm_i8mm = false;
   bool arm_crc32 = false;
-  uint32_t rvv_bits = 0;  // of a register of RISC-V's vectors; 0: there are none
+  uint32_t rvv_bits = 0;  // bits of a RISC-V vector register; 0: no vectors
 };
 
-// Asks the CPU (x86: cpuid; Linux on ARM and RISC-V: the auxiliary vector; else what the compiler
-// was told).
+// Detects the features of this CPU (x86: cpuid; Linux on ARM and RISC-V: the auxiliary vector; else
+// the compiler flags).
 CpuFeatures cpu_features();
 
-// AVX-VNNI is not among them: some compilers' builtin does not know it, and the instruction that
-// asks the CPU takes microseconds in a virtual machine. For those who need to know. REQUIRES: AVX2.
+// Returns whether the CPU has AVX-VNNI. It is separate from CpuFeatures because the builtin of some
+// compilers lacks it, and cpuid takes microseconds in a virtual machine. REQUIRES: AVX2.
 bool cpu_has_avx_vnni();
 
 }  // namespace arenite

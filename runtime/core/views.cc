@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packed weights have a row's numbers far apart. Reading them so costs a cache line for each few,
-// which is little where it is done once for a token.
+// Reads single rows of weights. Elements of a packed row are far apart: each few take a cache line,
+// which costs little if done once per token.
 #include "core/views.h"
 
 #include <cstring>
@@ -10,7 +10,7 @@
 
 namespace arenite {
 
-// Once for ops, verifier and caches, rather than a clone for each.
+// Out of line, so that ops, verifier and caches share one copy.
 Checked panel_bytes(Packing packing, uint32_t inputs) {
   const WeightType& type = weight_type(packing.type);
   const Checked numbers = type.block != 0 ? Checked(inputs / type.block) * block_bytes(type)
@@ -32,7 +32,7 @@ float bfloat16(const std::byte* from) {
   return bit_cast<float>(uint32_t{load<uint16_t>(from)} << 16);
 }
 
-// -8 to 7, from half a byte.
+// Returns the int4 in half a byte, -8 to 7.
 int32_t int4(std::byte byte, bool high_half) {
   const uint32_t bits = static_cast<uint32_t>(byte) << (high_half ? 24 : 28);
   return static_cast<int32_t>(bits) >> 28;
@@ -49,7 +49,7 @@ void read_packed_row(const WeightView& weights, uint32_t row, float* to) {
     return;
   }
   const bool is_q4 = linked(Need::kQ4) && weights.type == TensorType::kQ4;
-  float scale = 0.0f;  // of q4 for each block
+  float scale = 0.0f;  // q4: of the current block
   for (uint32_t i = 0; i < weights.columns; ++i) {
     if (i % kQ4Block == 0) {
       const std::byte* const from = panel + panel_scale(packing, weights.columns, i, lane);

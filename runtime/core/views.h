@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Views of what ops read and write, where it lies: matrices, masks, weights; they own nothing. And
-// how images are cut.
+// Non-owning views of what ops read and write in place: matrices, attention masks and weights.
 #pragma once
 
 #include <cassert>
@@ -14,7 +13,7 @@
 
 namespace arenite {
 
-// [rows, columns] with `stride` floats from one row to the next; stride >= columns.
+// A matrix [rows, columns] with `stride` floats from one row to the next; stride >= columns.
 template <typename Float>
 struct MatrixView {
   Float* data = nullptr;
@@ -28,20 +27,20 @@ struct MatrixView {
 using Matrix = MatrixView<float>;
 using ConstMatrix = MatrixView<const float>;
 
-// A compiled attention mask, as it lies in the model file.
+// The compiled attention mask as it is stored in the model file.
 
 enum class MaskKind : uint8_t { kBand, kStrip, kTiles, kPairs };
 
 inline constexpr uint32_t kUnlimited = UINT32_MAX;
-inline constexpr uint32_t kMaskTile = 32;  // rows and columns of a tile: one row is one uint32_t
+inline constexpr uint32_t kMaskTile = 32;  // rows and columns of a tile; one row is one uint32_t
 inline constexpr uint16_t kTileHidden = 0;
 inline constexpr uint16_t kTileVisible = 1;
-inline constexpr uint16_t kTileMixed = 2;  // and above: mixed tile number 0, 1, ...
+inline constexpr uint16_t kTileMixed = 2;  // first of the ids of mixed tiles 0, 1, ...
 
-// Which keys a query sees. Band and strip depend on the distance alone:
-//   visible within  query - lookback <= key <= query + lookahead,
-// and a strip adds values[key - query + positions - 1] to the score. Tiles hold any mask. Pairs are
-// a band within which each call says which keys a query sees.
+// Says which keys a query sees. Bands and strips depend on the distance alone:
+//   visible if  query - lookback <= key <= query + lookahead,
+// and a strip adds values[key - query + positions - 1] to the score. Tiles represent any mask.
+// Pairs are a band within which each call says which keys a query sees.
 struct MaskView {
   MaskKind kind = MaskKind::kBand;
   uint32_t positions = 0;  // rows and columns; 0: any number (band, pairs)
@@ -56,30 +55,28 @@ struct MaskView {
   uint32_t tile_columns() const { return (positions + kMaskTile - 1) / kMaskTile; }
 };
 
-// A view of a tensor where it lies in the model file: what ops read as weights, and its numbers.
-
-// [rows, columns] numbers of a type: packed for GEMM with a bias [rows], or plain rows.
+// A weight tensor [rows, columns] in the model file: packed for GEMM with a bias [rows], or plain
+// rows.
 struct WeightView {
-  const std::byte* data = nullptr;  // null: there is none
+  const std::byte* data = nullptr;  // null: no tensor
   TensorType type = TensorType::kF32;
   Packing packing = {};  // nr is 0 for plain rows
-  uint32_t rows = 0;     // of a linear layer: outputs
-  uint32_t columns = 0;  // of a linear layer: inputs
+  uint32_t rows = 0;     // outputs of a linear layer
+  uint32_t columns = 0;  // inputs of a linear layer
 
   bool is_packed() const { return packing.nr != 0; }
 
-  // The numbers of a tensor of this type; null if there is none.
+  // The elements of a float32 tensor; null if there is none.
   const float* f32() const {
     assert(type == TensorType::kF32);
     return reinterpret_cast<const float*>(data);
   }
 };
 
-// Writes the numbers of one row of a tensor, of any type, in whatever way it lies.
-// REQUIRES: row < weights.rows; `to` has room for weights.columns.
+// Writes one row of a tensor, of any type and packing, as floats. REQUIRES: row < weights.rows;
+// `to` has room for weights.columns.
 void read_row(const WeightView& weights, uint32_t row, float* to);
 
-// Plain rows of floats.
 inline WeightView plain_rows(const float* data, uint32_t rows, uint32_t columns) {
   return {reinterpret_cast<const std::byte*>(data), TensorType::kF32, {}, rows, columns};
 }

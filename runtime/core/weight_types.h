@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the numbers of a type of weights lie in memory, a row for each type: sizes, verifier, packers
-// and quantizers go by the rows.
+// The storage of each weight type, one table row per type. Size formulas, verifier, packers and
+// quantizers use the table.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +12,15 @@ namespace arenite {
 
 struct WeightType {
   TensorType type;
-  uint8_t bits;           // of a number
-  uint8_t block;          // numbers of a row that share a scale; 0: all of them
-  uint8_t scale_bytes;    // 4: a float; 2: a bfloat16, after its block in a panel; 0: no scales
-  uint8_t floats_before;  // of each output in a panel, in front of its numbers ...
+  uint8_t bits;           // per element
+  uint8_t block;          // elements of a row that share a scale; 0: all
+  uint8_t scale_bytes;    // 4: float; 2: bfloat16, after its block in a panel; 0: no scales
+  uint8_t floats_before;  // floats per output of a panel before its elements ...
   uint8_t floats_after;   // ... and after them: scales of whole rows, and the bias
-  // Rows that are multiplied with it are rounded to int8, too. What stands first in a panel then
-  // corrects their zero points, and the bias stands last; else the bias stands first.
+  // Whether activations are quantized to int8 for the product. Then a panel starts with the terms
+  // that correct their zero points and ends with the bias; otherwise it starts with the bias.
   bool rounds_inputs;
-  uint32_t inputs_max;  // of a row, so that sums of products fit 32 bits
+  uint32_t inputs_max;  // per row, so that sums of products fit 32 bits
 };
 inline constexpr uint32_t kWeightTypeCount = 4;
 inline constexpr WeightType kWeightTypeRows[kWeightTypeCount] = {
@@ -30,17 +30,17 @@ inline constexpr WeightType kWeightTypeRows[kWeightTypeCount] = {
     {TensorType::kQ4, 4, kQ4Block, 2, 1, 1, true, UINT32_MAX},
 };
 
-// Caches in int8 lie as weights in w8 do.
+// Maps the type of int8 caches to kW8, whose layout they have.
 constexpr TensorType as_weights(TensorType type) {
   return type == TensorType::kInt8 ? TensorType::kW8 : type;
 }
 
-// The type, which the compiler knows where no model of the build has anything in few bits.
+// Returns the type, as a compile-time constant if the build has no quantized weights and caches.
 constexpr TensorType linked_type(TensorType type) {
   return kFewBitsLinked || linked(Need::kInt8Cache) ? as_weights(type) : TensorType::kF32;
 }
 
-// REQUIRES: holds_weights(type) or holds_cache(type).
+// Returns the table row. REQUIRES: holds_weights(type) or holds_cache(type).
 constexpr const WeightType& weight_type(TensorType type) {
   return kWeightTypeRows[static_cast<uint32_t>(linked_type(type))];
 }

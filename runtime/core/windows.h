@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Windows over rows, as convolutions see them: how many there are, and the scratch of a thread that
-// computes them.
+// Windows of convolutions and poolings over rows: how many there are, and the scratch that a thread
+// needs to compute them:
+//
+//     kernel 3, stride 2, before 1, after 0; rows 0..5 -> windows {-,0,1} {1,2,3} {3,4,5}
+//
 #pragma once
 
 #include <cstdint>
@@ -11,24 +14,25 @@
 
 namespace arenite {
 
-// Windows along one direction. All sizes count rows; before + after and the rows of a sequence fit
-// 32 bits together.
+// Windows along one direction. All sizes count rows; before + after + the rows of a sequence fit 32
+// bits.
 struct WindowAxis {
-  uint32_t kernel = 1;  // that a window sees, `dilation` apart
-  uint32_t stride = 1;  // from window to window
+  uint32_t kernel = 1;  // rows of a window, `dilation` apart
+  uint32_t stride = 1;  // rows from one window to the next
   uint32_t dilation = 1;
-  uint32_t before = 0;  // zeros before the first row ...
+  uint32_t before = 0;  // zero rows before the first row ...
   uint32_t after = 0;   // ... and after the last
 
-  // From a window's first row to its last one.
+  // Rows from the first row of a window to its last, both included.
   constexpr uint32_t span() const { return (kernel - 1) * dilation + 1; }
-  // The windows of so many rows; with after = 0 those that are complete after as many.
+  // Returns the windows of `rows` rows. With after = 0 these are the windows that are complete
+  // after as many rows of a stream.
   constexpr uint32_t count(uint32_t rows) const {
     const uint32_t padded = before + rows + after;
     return rows == 0 || padded < span() ? 0 : (padded - span()) / stride + 1;
   }
-  // How far the last of so many windows reaches beyond the last row, without what `after` says;
-  // below 0: so many rows no window reaches. REQUIRES: windows != 0.
+  // Returns how many rows the last of `windows` windows reaches beyond the last row, without
+  // `after`; below 0: so many rows at the end are in no window. REQUIRES: windows != 0.
   constexpr int64_t reaches_beyond(uint32_t rows, uint32_t windows) const {
     return int64_t{windows - 1} * stride + span() - before - rows;
   }
@@ -36,40 +40,40 @@ struct WindowAxis {
   friend constexpr bool operator==(const WindowAxis&, const WindowAxis&) = default;
 };
 
-// Windows over the rows of a sequence, which are lines of `width` rows each: the pixels of an
-// image, line by line. A sequence without columns has lines of one row.
+// Two-dimensional windows over the rows of a sequence, which form lines of `width` rows each, as
+// the pixels of an image. A one-dimensional sequence has width 1.
 struct Windows {
   WindowAxis lines;
   WindowAxis columns;
   uint32_t width = 1;
 
-  // Rows that a window sees, those of zeros included.
+  // Rows of a window, including zero rows.
   constexpr uint32_t kernel() const { return lines.kernel * columns.kernel; }
   constexpr uint32_t per_line() const { return columns.count(width); }
   // REQUIRES: whole lines.
   constexpr uint32_t count(uint32_t rows) const { return lines.count(rows / width) * per_line(); }
-  // Whether each row has a window that ends with it.
+  // Whether each row is the last one of a window.
   constexpr bool is_causal() const {
     return lines.stride == 1 && lines.before == lines.span() - 1 && lines.after == 0;
   }
-  // Rows of earlier calls that windows of a later one may see.
+  // Rows of earlier calls that a window of a later call can see.
   constexpr uint32_t lookback() const { return (lines.span() - 1) * width; }
 
   friend constexpr bool operator==(const Windows&, const Windows&) = default;
 };
 
-// What a convolution keeps of a sequence that goes on, `rows` rows of `columns`
+// Bytes of past rows [rows, columns] that a convolution keeps for each sequence
 // (ops/convolution.h).
 constexpr Checked history_bytes(uint32_t rows, uint32_t columns) {
   constexpr uint32_t kEndsBytes = 16;
   return rows == 0 ? Checked(0) : Checked(rows) * columns * (2 * sizeof(float)) + kEndsBytes;
 }
 
-// A thread's scratch while it computes windows, the same for pointers of any size: first where each
-// row of each window lies, then what follows. Offsets in bytes.
+// Scratch of a thread that computes windows, with offsets in bytes, equal for any pointer size:
+// first the pointers to each row of each window, then these parts.
 struct WindowScratch {
-  Checked row = 0;   // of zeros; of depthwise convolutions a row of sums
-  Checked rows = 0;  // what products read that cannot read rows where they lie; a row of products
+  Checked row = 0;   // a row of zeros; depthwise: a row of sums
+  Checked rows = 0;  // windows gathered or quantized for the product; a row of products
   Checked wide = 0;  // product_scratch_bytes
   Checked bytes = 0;
 };
@@ -83,8 +87,8 @@ constexpr WindowScratch window_scratch(const Windows& windows, uint32_t channels
   return {row, rows, rows, rows};
 }
 
-// `packing` is that of the weights, whose inputs are those of a window. f32 reads rows where they
-// lie; w8 reads the windows of a block as rows of floats, q8 and q4 as rows in int8.
+// `packing` is that of the weights, whose inputs are all elements of a window. f32 reads the rows
+// in place; w8 reads the windows of a block as gathered rows of floats, q8 and q4 as rows in int8.
 constexpr WindowScratch convolution_scratch(Packing packing, const Windows& windows,
                                             uint32_t channels) {
   const Checked inputs = Checked(windows.lines.kernel) * windows.columns.kernel * channels;

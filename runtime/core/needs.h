@@ -83,8 +83,7 @@ enum class Need : uint8_t {
   kCharacters,
   kWordPiece,
   kUnigram,  // also other kinds with a normalizer's tables or several tokens around texts
-  // Attention features besides masks and slopes. Builds that lack such a
-  // feature refuse the fields that use it.
+  // Attention features besides masks and slopes. Builds without such a feature refuse its fields.
   kScoreCap,
   kScoreTables,
   kSinks,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loads a model: verifies the file and chooses the best kernels that both it and the CPU have.
+// Loads models: verifies the file and selects the best target that the file, the build and the CPU
+// share.
 #include "arenite/image.h"
 
 #include "core/message.h"
@@ -10,7 +11,7 @@
 namespace arenite {
 namespace {
 
-// Later targets are faster: ids were given in that order within each architecture.
+// Later targets are faster: within each architecture ids ascend with speed.
 bool choose_target(const format::ModelReader& reader, const LoadOptions& options,
                    uint32_t& packed_index, Target& target) {
   bool found = false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Evaluates the arena formula of a model for the sizes that the application wants.
+// Plans arenas: resolves the options of the application and evaluates the model's formula.
 #include "session/session_state.h"
 
 #include <algorithm>
@@ -35,7 +35,7 @@ Status resolve_kv_cache(const format::ModelReader& model, KvType type, ArenaLayo
   return Status::kOk;
 }
 
-// What an input's sizes come to where options leave them open.
+// Resolves the defaults of an input's sizes and checks them.
 Status resolve_sizes(uint32_t model_positions, uint32_t sequences, InputSizes& sizes,
                      Diagnostic* why) {
   if (sizes.positions_max == 0) sizes.positions_max = model_positions;
@@ -43,7 +43,7 @@ Status resolve_sizes(uint32_t model_positions, uint32_t sequences, InputSizes& s
     return refuse(why, kInvalid, "the model has no context length: say how many positions",
                   "options.positions_max", 0, 0, 1);
   }
-  // A file may say more positions than can be counted in whole panels.
+  // A file may allow more positions than whole panels can count.
   uint32_t limit = kPositionsLimit;
   if (model_positions != 0 && model_positions < limit) limit = model_positions;
   if (sizes.positions_max > limit) {
@@ -92,7 +92,7 @@ Status resolve_options(const format::ModelReader& model, const SessionOptions& o
   return resolve_kv_cache(model, options.kv_cache, layout, why);
 }
 
-// Of the inputs after the first; what is refused has the number of an input as its index.
+// Resolves the sizes of the inputs after the first. The index of a failure is that of the input.
 [[maybe_unused]] inline Status resolve_others(const format::ModelReader& reader,
                                               const SessionOptions& options, SessionLayout& layout,
                                               Diagnostic* why) {
@@ -135,7 +135,7 @@ Status place_parts(const ArenaFormula& formula, uint32_t inputs, const AxisRows&
 
 namespace {
 
-// The most rows of each axis, of a sequence and in a call.
+// Computes the most rows of each axis, per sequence and per call.
 Status count_rows(const format::ModelReader& reader, SessionLayout& layout, AxisRows& positions,
                   Diagnostic* why) {
   layout.axes = static_cast<uint8_t>(reader.axes().size());

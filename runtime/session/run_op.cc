@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From an op of the file to a call of the op's function: finds its columns, weights and caches.
+// Turns an op of the file into a call of its function: resolves activations, weights and caches.
 #include <algorithm>
 
 #include "ops/attention.h"
@@ -16,7 +16,7 @@ ConstMatrix constant(const Matrix& matrix) {
   return {matrix.data, matrix.rows, matrix.columns, matrix.stride};
 }
 
-// What an op's record names, where it lies.
+// Resolves the operands of an op.
 struct OpCall {
   OpCall(SessionState& state_in, const format::OpView& op_in)
       : state(state_in), op(op_in), output(state.activation(op.views[format::kOutput])) {}
@@ -25,16 +25,16 @@ struct OpCall {
   const format::OpView& op;
   Matrix output;
 
-  // No data where it is absent.
+  // No data if the operand is absent.
   ConstMatrix input(format::Operand operand = format::kInput) const {
     return constant(state.activation(op.views[operand]));
   }
 
-  // Of the output. Where there are no other axes, rows that have positions are the tokens.
+  // Axis of the output. Without other axes in the build, all rows with positions are on axis 0.
   uint32_t axis() const {
     return kAxesLinked ? state.rows_of_block(state.reader.axis_of(op.views[format::kOutput])) : 0;
   }
-  // The second operand of an op that may have a row for each sequence there.
+  // The second operand, which may have one row per sequence.
   OtherRows other() const {
     const ConstMatrix matrix = input(format::kOther);
     if (!kPoolsLinked || matrix.data == nullptr) return matrix;
@@ -42,9 +42,9 @@ struct OpCall {
     if (own == axis()) return matrix;
     return {matrix, state.sequences(axis()), state.sequences(own)};
   }
-  // No data where it is absent.
+  // No data if the tensor is absent.
   WeightView tensor(uint32_t number) const { return state.tensor(op.numbers[number]); }
-  // The numbers of one of float32; null where it is absent.
+  // The elements of a float32 tensor; null if absent.
   const float* floats(uint32_t number) const { return state.floats(op.numbers[number]); }
 };
 
@@ -60,7 +60,7 @@ void run_linear(const OpCall& call) {
          call.state.scratch(), call.state.parallel);
 }
 
-// A table of terms, where it lies.
+// Returns a view of a table of attention biases.
 LinkedScoreTable score_table(const OpCall& call) {
   using enum format::AttentionOp::Number;
   const WeightView table = call.tensor(kTerms);
@@ -70,7 +70,7 @@ LinkedScoreTable score_table(const OpCall& call) {
   return LinkedScoreTable::by_pair(table.f32(), table.columns, table.rows != table.columns);
 }
 
-// Beside queries stand the terms that they bring with them.
+// Biases per query follow the queries in the columns of the same rows.
 [[maybe_unused]] inline LinkedQueryTerms query_terms(const Attention& attention, ScoreTerms by) {
   const uint32_t width = attention.heads * attention.shape.head_dim;
   const uint32_t columns = attention.query.columns - width;
@@ -80,7 +80,7 @@ LinkedScoreTable score_table(const OpCall& call) {
   return {rows, count, by == ScoreTerms::kQueries ? count / 2 : count - 1};
 }
 
-// Keys and values, new ones and those that are kept.
+// Sets keys and values: new rows and the cache.
 void take_keys(const OpCall& call, uint32_t cache, Attention& attention) {
   SessionState& state = call.state;
   attention.cache_positions = state.cache_positions(cache);
@@ -148,8 +148,8 @@ void run_attention(const OpCall& call) {
   arenite::attention(call.state.kernels, attention, call.state.parallel);
 }
 
-// Inline are those that a build may lack: then they have no code, optimized or not, and a bundle
-// needs no file for what they call.
+// Functions that a build may lack are inline: when unused they emit no code even without
+// optimization, and a bundle needs no file for their callees.
 inline void run_embedding(const OpCall& call) {
   using enum format::EmbeddingOp::Number;
   const uint32_t* const numbers = call.op.numbers;
@@ -157,7 +157,7 @@ inline void run_embedding(const OpCall& call) {
                                call.tensor(kPositions), numbers[kPositionOffset],
                                call.tensor(kTypes),     numbers[kPaddingId]};
   SessionState& state = call.state;
-  uint32_t input = 0;  // of ids, where the op looks tokens up
+  uint32_t input = 0;  // input of the ids, if the op looks up tokens
   if (kFunctionsLinked && state.reader.kind_of_axis(call.axis()) == AxisKind::kInput) {
     input = state.reader.source_of_axis(call.axis());
   }
@@ -237,7 +237,8 @@ void run_join(const OpCall& call) {
        rows(format::kOutput), call.output, call.state.parallel);
 }
 
-// Of this call and of earlier ones. Out of line, since attention needs the most stack.
+// Computes windows over rows of this call and earlier ones. Out of line, since attention needs the
+// most stack.
 [[maybe_unused, gnu::noinline]] inline void run_windows(const OpCall& call) {
   SessionState& state = call.state;
   const uint32_t from = state.reader.axis_of(call.op.views[format::kInput]);
@@ -260,7 +261,7 @@ void run_join(const OpCall& call) {
   keep_rows(input.rows, input.sequences, input.earlier, state.parallel);
 }
 
-// Whether an op reads and writes rows as they are: of integers.
+// Whether an op reads and writes integer rows directly.
 inline bool takes_integers(const OpCall& call) {
   switch (call.op.kind) {
     case format::OpKind::kLinear:
@@ -281,8 +282,8 @@ inline bool takes_integers(const OpCall& call) {
   }
 }
 
-// Converts what an op that takes floats reads, or that and what it wrote: columns of several
-// operands once.
+// Converts the first `operands` operands of an op that takes floats: its inputs, or inputs and
+// output. Overlapping columns of several operands are converted once.
 [[maybe_unused]] inline void convert_operands(SessionState& state, uint32_t index,
                                               uint32_t operands, void (*convert)(const Matrix&)) {
   const format::OpView& op = state.reader.op(index);
@@ -323,7 +324,7 @@ void end_op(SessionState& state, uint32_t index) {
   }
 }
 
-// What is not linked is never called: load refuses files that need it.
+// An op that is not linked is never called: load refuses files that need it.
 void run_op(SessionState& state, uint32_t index) {
   using format::linked;
   using format::OpKind;

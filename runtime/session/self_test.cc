@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compares what this machine's kernels make of the stored tokens with what is stored beside them.
+// Compares the results of this machine's kernels for the stored tokens with the stored results.
 #include "session/self_test.h"
 
 #include <cmath>
@@ -12,7 +12,7 @@
 namespace arenite {
 namespace {
 
-// What the file holds, where it lies there.
+// Views of a stored self-test in the model file.
 class StoredTest {
  public:
   StoredTest(const format::ModelReader& reader, std::span<const std::byte> file, TensorType kv_type)
@@ -21,7 +21,7 @@ class StoredTest {
         begin_(file.data() + reader.self_test().segment.begin()),
         tolerance_(kv_type == reader.kv_cache() ? 0 : sizeof(float)) {}
 
-  // Of a test of so many tokens.
+  // Returns the data of one input for a test of `tokens` tokens.
   SelfTestInput input(const format::ModelReader& reader, uint32_t index, uint32_t tokens) const {
     const uint32_t own = format::self_test_tokens(reader, index, tokens);
     const uint64_t begin = layout_.inputs[index];
@@ -51,17 +51,17 @@ class StoredTest {
   const format::ModelReader& reader_;
   format::SelfTestLayout layout_;
   const std::byte* begin_;
-  uint64_t tolerance_;  // in bytes: which of those of an op
+  uint64_t tolerance_;  // bytes: selects one of the tolerances of an op
 };
 
-// Keeps the difference that takes up most of its tolerance, or the first that is beyond it.
+// Keeps the difference closest to its tolerance, or the first one beyond it.
 class Comparison {
  public:
   explicit Comparison(const format::ModelReader& reader) : reader_(reader) {
     result_.passed = true;
   }
 
-  // False once the test has failed; NaN fails.
+  // Returns false once the test has failed. NaN fails.
   bool compare(uint32_t op, uint32_t token, float found, float expected, float tolerance) {
     const float difference = std::fabs(found - expected);
     const bool passes = difference <= tolerance;
@@ -92,7 +92,7 @@ class Comparison {
 
 namespace {
 
-// Tokens [begin, begin + count) of an input.
+// Returns the tokens [begin, begin + count) of an input.
 Input part_of(const format::ModelReader& reader, const SelfTestInput& input, uint32_t index,
               uint32_t begin, uint32_t count) {
   if (input.ids == nullptr) {
@@ -113,7 +113,7 @@ Input part_of(const format::ModelReader& reader, const SelfTestInput& input, uin
   uint32_t place = 0;
   for (uint32_t i = 0; i < state.reader.inputs(); ++i) {
     if (!state.reader.takes(function, i)) continue;
-    // Of several inputs each has all of its own tokens.
+    // With several inputs, each gets all of its tokens in one call.
     const uint32_t own = place == 0 ? count : inputs.of[i].tokens;
     parts[place] = part_of(state.reader, inputs.of[i], i, begin, own);
     if constexpr (linked(Need::kPairMask)) parts[place].pairs = {kAllPairs, size_t{0}};

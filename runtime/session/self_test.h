@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a self-test runs: for the session, which compares, and for the converter, which records.
+// Runs a self-test, both for the session, which compares, and for the converter, which records.
 #pragma once
 
 #include "session/session_state.h"
 
 namespace arenite {
 
-// What an input is fed: features or ids, with types or without.
+// Data of one input: features or ids, with optional types.
 struct SelfTestInput {
   uint32_t tokens = 0;
   const float* features = nullptr;
@@ -14,18 +14,20 @@ struct SelfTestInput {
   const uint8_t* types = nullptr;
 };
 
-// Of all inputs of a model.
+// Data of all inputs, by index.
 struct SelfTestInputs {
   SelfTestInput of[kFunctionsLinked ? kInputsMax : 1];
 };
 
-// Begins to feed tokens [begin, begin + count) of a function's input to sequence 0, or, of several
-// inputs, all that they have. Out of line, so its locals are off the stack while ops run.
+// Begins a call with the tokens [begin, begin + count) of the function's first input and, if there
+// are several inputs, with all tokens of the others, for sequence 0. Not inlined, so that its
+// locals are off the stack while ops run.
 Status begin_self_test_call(SessionState& state, uint32_t function, const SelfTestInputs& inputs,
                             uint32_t begin, uint32_t count, Diagnostic* why);
 
-// Where the test can be split, it is: what the session takes in a call, and the last token alone,
-// so that it passes through the kernels of many rows and of one. 0 begins the first call.
+// Returns the tokens of the next call, which starts at `begin`. A causal function with one input is
+// fed in several calls: each has at most tokens_max tokens, and the first one leaves the last token
+// to another call, so that both the kernels for many rows and those for one row are tested.
 inline uint32_t self_test_call(const SessionState& state, uint32_t function, uint32_t input,
                                uint32_t tokens, uint32_t begin) {
   const uint32_t left = tokens - begin;
@@ -37,19 +39,20 @@ inline uint32_t self_test_call(const SessionState& state, uint32_t function, uin
   return most < tokens_max ? most : tokens_max;
 }
 
-// The first input that a function takes.
+// Returns the first input that a function takes.
 inline uint32_t first_input(const SessionState& state, uint32_t function) {
   uint32_t input = 0;
   while (!state.reader.takes(function, input)) ++input;
   return input;
 }
 
-// Calls visit(index, row) for each row that op `op` has just made; rows are counted over all calls.
+// Calls visit(index, row) for each row that op `op` has just computed. `index` counts the rows of
+// all calls.
 template <typename Visit>
 bool show_rows(SessionState& state, uint32_t op, Visit visit) {
   const Matrix rows = state.activation(format::rows_of(state.reader.op(op)));
   uint32_t axis = state.rows_of_block(state.reader.axis_of_op(op));
-  // Rows that are asked for are the last ones of their source. After the last op rows are held.
+  // Requested rows are the last ones of their source. After the last op `positions` includes them.
   if (state.reader.kind_of_axis(axis) == AxisKind::kAsked) axis = state.reader.source_of_axis(axis);
   const SequenceRows& made = state.sequences(axis)[0];
   const uint32_t first = made.positions + (state.ops_left == 0 ? 0 : made.rows) - rows.rows;
@@ -59,8 +62,8 @@ bool show_rows(SessionState& state, uint32_t op, Visit visit) {
   return true;
 }
 
-// Feeds one function and calls visit(op, index, row) for each row that an op makes; `go_on` becomes
-// false, and the rest is left out, where that returns false.
+// Feeds one function and calls visit(op, index, row) for each row of each op. If visit returns
+// false, stops and sets `go_on` to false.
 template <typename Visit>
 Status run_self_test(SessionState& state, uint32_t function, const SelfTestInputs& inputs,
                      Diagnostic* why, bool& go_on, Visit visit) {
@@ -90,9 +93,9 @@ Status run_self_test(SessionState& state, uint32_t function, const SelfTestInput
   return Status::kOk;
 }
 
-// Starts anew, feeds all functions in their order and calls visit(op, index, row) for each row that
-// an op makes, and visit_output(function, output) after each function; ends early where either
-// returns false. Fails as Session::run does, or with kInvalidArgument if the session is too small.
+// Resets the session, feeds all functions in order and calls visit(op, index, row) for each row of
+// each op, and visit_output(function, output) after each function. Stops early if either returns
+// false. Fails as Session::run does, or with kInvalidArgument if the session is too small.
 template <typename Visit, typename VisitOutput>
 Status run_self_test(SessionState& state, const SelfTestInputs& inputs, Diagnostic* why,
                      Visit visit, VisitOutput visit_output) {

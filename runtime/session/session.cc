@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Creates a session in its arena and answers its public calls.
+// Creates sessions and implements their public calls.
 #include "arenite/session.h"
 
 #include <cassert>
@@ -29,7 +29,7 @@ SessionState::SessionState(const Model& model_in, const KernelSet& kernels_in,
 
 namespace {
 
-// Whether two blocks of memory have a byte in common.
+// Whether two blocks of memory overlap.
 bool overlap(std::span<const std::byte> a, std::span<const std::byte> b) {
   const auto begin_a = reinterpret_cast<uintptr_t>(a.data());
   const auto begin_b = reinterpret_cast<uintptr_t>(b.data());
@@ -75,7 +75,7 @@ Result<Session*> Session::create(const Model& model, const SessionOptions& optio
 
 namespace {
 
-// Of a model that has nothing to choose.
+// For models with a single function and input.
 [[gnu::always_inline]] inline Status begin(Session* session, const Input& input, bool from_start,
                                            Diagnostic* why) {
   SessionState& state = SessionState::of(session);
@@ -86,7 +86,7 @@ namespace {
   return state.begin({0, {&input, 1}, from_start}, why);
 }
 
-// Whether there is such a function and, in a build with one alone, one input.
+// Checks the index of the function and, in builds with a single function, the number of inputs.
 Status check_function(const SessionState& state, const Call& call, Diagnostic* why) {
   const uint32_t functions = state.reader.functions();
   if (call.function >= functions) {
@@ -121,7 +121,7 @@ Result<Output> feed(Session* session, const Call& call, Diagnostic* why) {
   return session->output();
 }
 
-// As many tokens as a span holds of `width` numbers each.
+// Returns the tokens of `width` floats each in a span of `size`; 0 if they exceed 32 bits.
 uint32_t tokens_in(size_t size, uint32_t width) {
   const size_t tokens = size / width;
   return tokens <= UINT32_MAX ? static_cast<uint32_t>(tokens) : 0;
@@ -197,7 +197,7 @@ Result<uint32_t> Session::rows_out(uint32_t function, std::span<const Input> inp
   return state.rows_out(call);
 }
 
-// An op that slices have begun ends as they divided it.
+// An op that slices have begun is finished in slices, with the same tasks.
 Result<uint32_t> Session::advance(uint64_t budget, Diagnostic* why) {
   SessionState& state = SessionState::of(this);
   if (state.ops_left == 0) {

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a Session really is: the first bytes of its arena. How the runtime looks into a Model, where
-// the parts of an arena lie, what a call brings, and the state itself.
+// The state of a Session, at the start of its arena; also access to the parts of a Model, the
+// layout of an arena, and the description of a call.
+//
+//     SessionState& state = SessionState::of(session);
+//     Matrix rows = state.activation(view);  // [rows of this step, columns of the view]
+//
 #pragma once
 
 #include <array>
@@ -33,77 +37,78 @@ struct ModelAccess {
   }
 };
 
-// The sizes are those of the first input.
+// Layout of the arena. The inherited sizes are those of the first input.
 struct ArenaLayout : InputSizes {
   uint32_t sequences_max = 0;
-  bool all_rows = false;  // are given out where the model leaves it open
+  bool all_rows = false;  // kAsked axes have all rows; else the last one per sequence
   uint8_t axes = 1;
   TensorType kv_type : 8 = TensorType::kF32;
   bool has_blocks = false;                  // some ops run over blocks of rows
-  uint8_t areas[kAxesMax] = {};             // ModelReader::area_of, of each axis
-  AxisRows rows_max = {};                   // of each axis in one call
-  ArenaPlan plan = {};                      // the parts follow each other in its order
-  size_t activation_offset[kAxesMax] = {};  // of each axis
-  size_t threads_offset = 0;                // of each thread's own scratch
+  uint8_t areas[kAxesMax] = {};             // ModelReader::area_of each axis
+  AxisRows rows_max = {};                   // rows of each axis in one call
+  ArenaPlan plan = {};                      // the parts are in the order of its members
+  size_t activation_offset[kAxesMax] = {};  // bytes, per axis
+  size_t threads_offset = 0;                // bytes; where the scratch of threads starts
   size_t scratch_bytes_per_thread = 0;
 
-  // Of the rows that all threads share.
+  // Offset of the scratch that all threads share.
   size_t scratch_offset() const { return plan.total_bytes - plan.scratch_bytes; }
 };
 
-// A layout, and the sizes of the inputs after the first.
+// The layout and the sizes of the inputs after the first.
 struct SessionLayout : ArenaLayout {
   std::array<InputSizes, format::kLinkedInputsMax - 1> others;
 };
 
-// Places the parts of an arena for the sizes in `layout`, of a model with so many inputs;
-// `positions` are the most rows of a sequence on each axis. Fails with kInvalidArgument if it is
-// larger than the address space.
+// Places the parts of an arena for the sizes in `layout`, for a model with `inputs` inputs;
+// `positions` are the most rows of a sequence on each axis. Fails with kInvalidArgument if the
+// arena exceeds the address space.
 Status place_parts(const ArenaFormula& formula, uint32_t inputs, const AxisRows& positions,
                    uint32_t threads, ArenaLayout& layout, Diagnostic* why);
 
-// Resolves the options' defaults and evaluates the file's formula.
-// Fails with kInvalidArgument for options that the model cannot serve, and with kUnsupported for a
-// type of cache that this build lacks.
+// Resolves the defaults of the options and evaluates the formula of the file. Fails with
+// kInvalidArgument if the model does not support the options, and with kUnsupported for a cache
+// type that this build lacks.
 Status make_layout(const Model& model, const SessionOptions& options, SessionLayout& layout,
                    Diagnostic* why);
 
 struct SessionState;
 
-// What a self-test gives as pairs, of which it has none: rows see all that masks show.
+// Pairs of a self-test, which stores none: its tokens see all keys that the masks show.
 inline constexpr uint8_t kAllPairs[1] = {1};
 
-// A call of a function, and what its inputs get, in their order.
+// A call of a function. `inputs` are in the order of the function's inputs.
 struct Call {
   uint32_t function = 0;
   std::span<const Input> inputs;
   bool from_start = false;
 };
 
-// kOk if the session can take it: as Session::run and Session::step say. Changes nothing.
+// Returns kOk if the session accepts the call, else the errors of Session::run and Session::step.
+// Changes nothing.
 Status check_call(const SessionState& state, const Call& call, Diagnostic* why);
 
-// What an input got in the current call; the caller's memory.
+// Data of an input in the current call. Views the caller's memory.
 struct FedInput {
   TokenIds tokens;
   uint32_t stride = 0;  // StepRows
   bool says_outputs = false;
-  const uint8_t* flags = nullptr;                // of tokens: which are visible, or which give rows
+  const uint8_t* flags = nullptr;                // per token: visible, or yields a row
   [[no_unique_address]] LinkedPairs pairs = {};  // null: rows see all that masks show
 
   const uint8_t* visible() const { return says_outputs ? nullptr : flags; }
   const uint8_t* outputs() const { return says_outputs ? flags : nullptr; }
 };
 
-// The state of an input after the first, in the arena.
+// State in the arena of one input after the first.
 struct InputState {
   InputSizes sizes;
   FedInput fed;
 };
 static_assert(sizeof(InputState) <= kInputBytes);
 
-// Followed in the arena by one InputState, in kInputBytes, for each input but the first, and by one
-// SequenceRows per sequence, of each axis.
+// The session in its arena. It is followed by one InputState, in kInputBytes, for each input after
+// the first, and by [axes, sequences_max] SequenceRows.
 struct SessionState : Session {
   SessionState(const Model& model_in, const KernelSet& kernels_in, const SessionOptions& options,
                const ArenaLayout& layout_in);
@@ -115,7 +120,7 @@ struct SessionState : Session {
 
   std::byte* arena() { return reinterpret_cast<std::byte*>(this); }
   uint32_t axes() const { return format::kLinkedAxesMax == 1 ? 1 : uint32_t{layout.axes}; }
-  // Of an input after the first.
+  // REQUIRES: index != 0.
   InputState& other_input(uint32_t index) {
     return *reinterpret_cast<InputState*>(arena() + kSessionBytes + (index - 1) * kInputBytes);
   }
@@ -129,15 +134,15 @@ struct SessionState : Session {
   FedInput& fed_to(uint32_t input) {
     return kFunctionsLinked && input != 0 ? other_input(input).fed : fed;
   }
-  InputTokens positions_max() const;  // of all inputs
+  InputTokens positions_max() const;  // by input
 
-  // The share of each sequence in the rows of all axes, one axis after the other.
+  // Rows of all axes, [axes, sequences_max].
   [[gnu::always_inline]] std::span<SequenceRows> rows_of_all() {
     const size_t inputs = (reader.inputs() - 1) * static_cast<size_t>(kInputBytes);
     return {reinterpret_cast<SequenceRows*>(arena() + kSessionBytes + inputs),
             size_t{axes()} * layout.sequences_max};
   }
-  // Of one axis.
+  // Rows of one axis, [sequences_max].
   [[gnu::always_inline]] std::span<SequenceRows> sequences(uint32_t axis) {
     return {rows_of_all().data() + size_t{axis} * layout.sequences_max, layout.sequences_max};
   }
@@ -145,59 +150,60 @@ struct SessionState : Session {
     return const_cast<SessionState*>(this)->sequences(axis);
   }
 
-  // Columns of an activation slot, for all its rows in this step. No data where the view is absent.
+  // Returns the columns of an activation slot, for all its rows in this step; no data if the view
+  // is absent.
   Matrix activation(const format::ColumnView& view);
 
-  // A tensor, where it lies in the file. No data where there is none.
+  // Returns a view of a tensor in the file; no data if it is absent.
   WeightView tensor(uint32_t index) const {
     return index == format::kAbsent ? WeightView{}
                                     : reader.weights(ModelAccess::packed_index(model), index);
   }
-  // The same of the numbers of one of float32. Null where there is none.
+  // Returns the elements of a float32 tensor; null if it is absent.
   const float* floats(uint32_t index) const {
     if (index == format::kAbsent) return nullptr;
     return reinterpret_cast<const float*>(reader.data(ModelAccess::packed_index(model), index));
   }
 
-  // Positions that cache `index` holds, and the keys and values of all sequences in it, one
-  // sequence after the other.
+  // Returns the positions of cache `index`, and its keys and values, one sequence after the other.
   uint32_t cache_positions(uint32_t index) const;
   std::byte* cache(uint32_t index);
-  // What a convolution keeps of sequences that go on; no data where it keeps nothing. `op` is one
-  // of the model's, where it lies.
+  // Returns the past rows that a convolution keeps of its sequences; no data if it keeps none. `op`
+  // is a reference into the model's list of ops.
   RowHistory history(const format::OpView& op);
-  // The compiler knows the answer in builds without caches in int8.
+  // A compile-time constant in builds without int8 caches.
   bool keeps_int8() const {
     return linked(Need::kInt8Cache) && layout.kv_type == TensorType::kInt8;
   }
 
-  // The axis whose rows an op goes along: the block's while it runs over one.
+  // Returns the axis of the block while ops run over a block, else `axis`.
   uint32_t rows_of_block(uint32_t axis) const {
     return linked(Need::kBlocks) && block_axis != 0 ? block_axis : axis;
   }
-  // The first row of the block: what rings need of other axes.
+  // First row of the block on the source axis; stored in the member `written`, which other axes
+  // need for rings.
   uint32_t& block_row() { return sequences(block_axis)[0].written; }
 
-  // Memory of an op while it runs.
+  // Work space of the op that runs.
   ScratchArea scratch() {
     return {arena() + layout.scratch_offset(), arena() + layout.threads_offset,
             layout.scratch_bytes_per_thread};
   }
 
-  // The rows of an axis in the current step, and where tokens stand.
+  // The rows of an axis in the current step, and the location of the tokens.
   StepRows step_rows(uint32_t axis) {
     if constexpr (!kAxesLinked) return {sequences(0), fed.stride, fed.visible()};
     if constexpr (!kFunctionsLinked) {
       return {sequences(axis), fed.stride, fed.visible(), reader.axes(), axis};
     }
-    // Rows that are joined of several inputs have no tokens, and their positions are counted on.
+    // Rows concatenated from several inputs have no tokens; their positions are consecutive.
     const uint32_t inputs = reader.inputs_of_axis(axis);
     uint32_t input = 0;
     while ((inputs >> input & 1) == 0) ++input;
     const FedInput& own = fed_to(input);
     return {sequences(axis), own.stride, own.visible(), reader.axes(), axis};
   }
-  // The flags of tokens that give rows, on an axis of an input; null: the session says it.
+  // Flags of the tokens on an input's axis that yield output rows; null: the session's choice.
   const uint8_t* outputs_on(uint32_t axis) {
     if constexpr (format::kLinkedAxesMax == 1) return nullptr;
     if (reader.kind_of_axis(axis) != AxisKind::kInput) return nullptr;
@@ -208,54 +214,55 @@ struct SessionState : Session {
   }
 
   Status begin(const Call& call, Diagnostic* why);
-  // Of the current step; where a Slice stands for the threads, until it has no more room. Fails
-  // with kInvalidArgument where threads did not run the tasks; the step is then cancelled.
+  // Runs up to `ops_max` ops of the current step; with a Slice as the pool, until its budget is
+  // used up. Fails with kInvalidArgument if threads did not run the tasks, and then cancels the
+  // step.
   Status run_ops(uint32_t ops_max, Diagnostic* why);
   uint32_t rows_out(const Call& call) const;
   Output results(uint32_t of) const;
   Output results() const { return results(kFunctionsLinked ? function : 0); }
   Status rewind_to(uint32_t input, uint32_t sequence, uint32_t positions, Diagnostic* why);
   Status copy(uint32_t from, uint32_t to, Diagnostic* why);
-  // Whether a function can be fed step by step.
+  // Whether a function can be fed in several steps.
   bool causal(uint32_t of) const { return (causal_functions >> of & 1) != 0; }
 
   Model model;
   format::ModelReader reader;
   const KernelSet& kernels;
   CheckedThreads threads;
-  ParallelFor parallel;  // those threads, or a slice of them, during a step
+  ParallelFor parallel;  // `threads`, or a slice of them, during a step
   ProfileHook profile;
   HiddenStateHook hidden_states;
   ArenaLayout layout;
 
-  FedInput fed;                  // of the first input
-  bool has_output = false;       // of the last call, or of this one once it ends
+  FedInput fed;                  // the first input
+  bool has_output = false;       // the last call, or the current one once complete, has results
   uint8_t function = 0;          // of the last call
   uint8_t causal_functions = 0;  // bit set
-  uint8_t block_axis = 0;        // of the block that ops run over; 0: over all rows
+  uint8_t block_axis = 0;        // axis of the block that ops run over; 0: they run over all rows
   uint32_t ops_left = 0;         // 0: no step is in progress
-  uint32_t tasks_done = 0;       // of the next op by slices, plus 1; 0: it has not begun
+  uint32_t tasks_done = 0;       // 1 + tasks of the next op that slices have done; 0: not begun
 
  private:
   void place_rows(const Call& call);
-  // Begins or goes on with the blocks that an op runs over. Leaves them after their last op: false
-  // where there is another block, which ops_left then says.
+  // Enters the first or next block that an op runs over, and leaves a block after its last op.
+  // leave_block returns false if another block follows, and then sets ops_left back.
   void enter_block(uint32_t op);
   bool leave_block(uint32_t op);
   uint32_t rows_of_call(const Input& input, uint32_t axis, uint32_t index);
   void show_hidden_states(uint32_t op_index);
-  // The tokens that a sequence has of each input, with those of the current call or without.
+  // Returns the tokens of a sequence by input, with or without those of the current call.
   InputTokens tokens_of(uint32_t sequence, bool with_call) const;
-  // Whether the convolutions of the function that takes an input can go on from so many tokens.
+  // Whether the convolutions of the input's function can continue after `tokens`.
   bool holds_history(uint32_t input, uint32_t sequence, const InputTokens& tokens);
-  // Rows of a sequence that come with an input become those of so many tokens.
+  // Truncates the rows of a sequence on all axes of an input to those of `tokens`.
   void keep(uint32_t input, uint32_t sequence, const InputTokens& tokens);
 };
 static_assert(sizeof(SessionState) <= kSessionBytes && sizeof(SequenceRows) <= kSequenceBytes);
 
 // Runs op `index` over the rows of the current step.
 void run_op(SessionState& state, uint32_t index);
-// What comes before and after it where rows are of integers and the op takes floats.
+// Convert rows before and after an op in builds with integer rows, if the op takes floats.
 void begin_op(SessionState& state, uint32_t index);
 void end_op(SessionState& state, uint32_t index);
 

@@ -30,7 +30,7 @@ uint64_t sound_frames(const Model& model, uint64_t samples) {
   return ModelAccess::reader(model).sound().numbers->frames(samples);
 }
 
-// What a call works with.
+// The state and buffers that a call works with.
 struct SoundStream::Parts {
   explicit Parts(SoundStream& stream)
       : state(SessionState::of(stream.session_)),
@@ -39,7 +39,8 @@ struct SoundStream::Parts {
         floats(floats_of(state, stream.sequence_)),
         frames(view, stream.place_, floats) {}
 
-  // They come after all that convolutions keep.
+  // The buffers of streams follow the rows that convolutions keep (history), at the end of the KV
+  // cache.
   static float* floats_of(SessionState& state, uint32_t sequence) {
     const ArenaFormula& formula = state.reader.formula(ModelAccess::packed_index(state.model));
     const uint32_t sequences = state.layout.sequences_max;
@@ -67,7 +68,7 @@ Result<SoundStream> SoundStream::of(Session* session, uint32_t rate, uint32_t se
     const SoundNumbers* const numbers = state.reader.sound().numbers;
     const uint32_t held = state.layout.sequences_max;
     const uint32_t sequences = held < kSoundSequencesMax ? held : kSoundSequencesMax;
-    // As load did, which does so in programs that link it for this.
+    // Repeats the check of load: only programs that link this function verify sound.
     if (!format::verify_sound(state.reader, format::Refusal(why))) return Status::kBadModel;
     if (numbers != nullptr && rate != numbers->rate) {
       return refuse(why, Status::kInvalidArgument,
@@ -116,7 +117,7 @@ Status SoundStream::check_step(Diagnostic* why) const {
   return Status::kOk;
 }
 
-// REQUIRES: a frame is whole, and the token is not.
+// REQUIRES: a frame is complete, and the token is not.
 void SoundStream::add_frame() {
   Parts parts(*this);
   const SoundNumbers& numbers = *parts.view.numbers;
@@ -125,7 +126,7 @@ void SoundStream::add_frame() {
   ++frames_;
 }
 
-// REQUIRES: the token has all frames.
+// REQUIRES: the token has all its frames.
 Result<bool> SoundStream::begin_token(Diagnostic* why) {
   const Parts parts(*this);
   uint32_t lengths[kSoundSequencesMax] = {};

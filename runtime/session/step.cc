@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One step: checks the tokens, gives them their rows and runs the program over them, at once or in
-// slices. All checks (step_input.cc) come before the first write.
+// Runs a step: checks the tokens, assigns rows to them and runs the ops, in one go or in slices.
+// All checks (step_input.cc) precede the first write.
 #include <algorithm>
 #include <cstring>
 
@@ -28,7 +28,7 @@ Status refuse_threads(const CheckedThreads& threads, Diagnostic* why) {
                 "options.parallel.threads", 0, threads.fault, threads.threads - 1);
 }
 
-// Whether a sequence is there, and may be changed.
+// Checks that a sequence exists and that no step is in progress.
 Status check_sequence(const SessionState& state, uint32_t sequence, Diagnostic* why) {
   if (state.ops_left != 0) return refuse_in_progress(why);
   if (sequence < state.layout.sequences_max) return Status::kOk;
@@ -59,7 +59,7 @@ uint32_t SessionState::cache_positions(uint32_t index) const {
 
 std::byte* SessionState::cache(uint32_t index) {
   std::byte* data = arena() + layout.plan.session_bytes;
-  size_t bytes = 0;  // of one, and mostly of the next, too
+  size_t bytes = 0;  // of cache i, often equal to the next one
   for (uint32_t i = 0; i < index; ++i) {
     const format::CacheView& own = reader.cache(i);
     if (i == 0 || own != reader.cache(i - 1)) {
@@ -103,15 +103,16 @@ InputTokens SessionState::tokens_of(uint32_t sequence, bool with_call) const {
   return tokens;
 }
 
-// Rows of sequence `index` on an axis made of others, whose rows are placed.
+// Returns the rows of sequence `index` on a derived axis. The rows of its source axes are placed
+// already.
 uint32_t SessionState::rows_of_call(const Input& input, uint32_t axis, uint32_t index) {
   const SequenceRows& source = sequences(reader.source_of_axis(axis))[index];
-  if (reader.is_of_blocks(axis)) return 0;  // until it begins
+  if (reader.is_of_blocks(axis)) return 0;  // until a block begins
   if (!kAxesLinked || reader.kind_of_axis(axis) == AxisKind::kAsked) {
     if (!input.outputs.empty()) return index < input.sequences ? input.outputs_of(index) : 0;
     return layout.all_rows ? source.rows : uint32_t{source.rows != 0};
   }
-  // All inputs that the axis is made of have tokens here, or none has.
+  // A sequence has tokens in all inputs of the axis or in none.
   uint32_t first = 0;
   for (uint32_t of = reader.inputs_of_axis(axis); (of & 1) == 0; of >>= 1) ++first;
   if (sequences(reader.axis_of_input(first))[index].rows == 0) return 0;
@@ -120,8 +121,8 @@ uint32_t SessionState::rows_of_call(const Input& input, uint32_t axis, uint32_t 
 
 namespace {
 
-// Features are copied to their rows, so that kernels never read beyond the caller's memory, which
-// may be the result of the last call.
+// Copies features to their rows, so that kernels never read beyond the caller's memory, which may
+// be the result of the last call.
 void take_input(SessionState& state, const Input& input, uint32_t index) {
   const format::ModelReader& reader = state.reader;
   state.fed_to(index) = {{input.ids, input.types.empty() ? nullptr : input.types.data()},
@@ -146,18 +147,18 @@ void take_input(SessionState& state, const Input& input, uint32_t index) {
 
 }  // namespace
 
-// Rows on axes of inputs that the function does not take are none.
+// Axes whose inputs the function does not take get no rows.
 void SessionState::place_rows(const Call& call) {
   if (call.from_start) reset();
   if constexpr (linked(Need::kBlocks)) block_axis = 0;
   if constexpr (kFunctionsLinked) function = static_cast<uint8_t>(call.function);
-  uint32_t place[kInputsMax] = {};  // of each input in the call
+  uint32_t place[kInputsMax] = {};  // by input: index in the call
   for (uint32_t i = 1; i < reader.inputs(); ++i) {
     place[i] = place[i - 1] + (reader.takes(function, i - 1) ? 1 : 0);
   }
   for (uint32_t axis = 0; axis < axes(); ++axis) {
     const bool is_input = kAxesLinked ? reader.kind_of_axis(axis) == AxisKind::kInput : axis == 0;
-    // Where it says which rows are asked for, the input of the axis that these are rows of.
+    // If requested rows come from an input's axis, that input's batch says which ones.
     uint32_t from = axis;
     if (reader.kind_of_axis(axis) == AxisKind::kAsked) from = reader.source_of_axis(axis);
     const bool is_of_input = !kAxesLinked || reader.kind_of_axis(from) == AxisKind::kInput;
@@ -174,7 +175,8 @@ void SessionState::place_rows(const Call& call) {
                  : i < input.sequences ? input.tokens_of(i)
                                        : 0;
       begin += own.rows;
-      // Before the ops run: even a cancelled step overwrites a ring's oldest positions.
+      // Updated before the ops run, since even a cancelled step overwrites the oldest positions of
+      // a ring.
       own.written = std::max(own.written, own.positions + own.rows);
     }
   }
@@ -206,7 +208,7 @@ Status SessionState::begin(const Call& call, Diagnostic* why) {
   return Status::kOk;
 }
 
-// The part of each sequence is what lies within the block.
+// Each sequence gets the part of its rows that lies within the block.
 void SessionState::enter_block(uint32_t op) {
   if (block_axis == 0) {
     if (!layout.has_blocks) return;
@@ -357,7 +359,8 @@ Status SessionState::rewind_to(uint32_t input, uint32_t sequence, uint32_t posit
     const uint32_t held = cache_positions(i);
     const uint32_t written = sequences(axis)[sequence].written;
     uint32_t first_held = written > held ? written - held : 0;
-    // Of int8, the rows after the last position written took the place of the oldest.
+    // With int8, the rows of ones after the last written position also took the place of the
+    // oldest.
     if (first_held != 0 && keeps_int8()) first_held += CacheLayout::kOneRows;
     if (first_needed < first_held) {
       return refuse(why, Status::kInvalidArgument, "the window's cache no longer holds so old keys",

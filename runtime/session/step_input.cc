@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// All checks of what a call brings: after them nothing fails.
+// Checks the inputs of a call; after these checks a step cannot fail because of them.
 #include "core/message.h"
 #include "ops/attention_block.h"
 #include "session/session_state.h"
@@ -56,7 +56,7 @@ uint32_t Input::outputs_of(uint32_t sequence) const {
 
 namespace {
 
-// Whether pairs of so many rows, in lines of `stride`, hide all keys of a row that a mask shows.
+// Whether pairs [rows, stride] hide all keys of a row that the mask shows.
 bool hides_a_row(const MaskView& mask, const uint8_t* pairs, size_t stride, uint32_t rows) {
   for (uint32_t row = 0; row < rows; ++row) {
     const KeyRange range = visible_keys(mask, row, rows);
@@ -75,11 +75,11 @@ bool hides_a_row(const MaskView& mask, uint32_t rows) {
   return false;
 }
 
-// The checks of one input of a call, in the order that `run` gives.
+// Checks one input of a call, in the order of the calls in run().
 class InputCheck {
  public:
-  // `place` is that of the input in the call, whose inputs before it are checked, and `number` that
-  // in the model.
+  // `place` is the index of the input in the call, whose earlier inputs are checked already;
+  // `number` is its index in the model.
   InputCheck(const SessionState& state, const Call& call, uint32_t place, uint32_t number,
              Diagnostic* why)
       : state_(state),
@@ -130,7 +130,7 @@ class InputCheck {
     return Status::kOk;
   }
 
-  // Which of the optional spans are there, and whether they go together.
+  // Checks which optional spans are given, and whether they may be combined.
   Status form() {
     if (!input_.lengths.empty() && input_.lengths.size() != input_.sequences) {
       return refuse(why_, kInvalid, "each sequence needs a length", "batch.lengths", 0,
@@ -221,7 +221,8 @@ class InputCheck {
     return tokens == 0 || !is_last ? Status::kOk : hidden_rows(index, tokens);
   }
 
-  // A sequence has tokens of all inputs of the call or of none, and what else the function sees.
+  // A sequence has tokens of all inputs of the call or of none, and holds all inputs that the
+  // function reads.
   Status other_inputs(uint32_t index, uint32_t tokens) {
     if (place_ != 0 && (tokens != 0) != (call_.inputs[0].tokens_of(index) != 0)) {
       return refuse(why_, kInvalid, "a sequence has tokens of one input and none of another",
@@ -235,7 +236,7 @@ class InputCheck {
     return Status::kOk;
   }
 
-  // A tile mask may show a query nothing but keys that a short sequence does not have.
+  // In a short sequence, a tile mask may hide every key of a query.
   Status hidden_rows(uint32_t index, uint32_t tokens) {
     if constexpr (!linked(Need::kTileMask)) return Status::kOk;
     InputTokens all = tokens;
@@ -256,7 +257,7 @@ class InputCheck {
     return Status::kOk;
   }
 
-  // Which tokens give rows, where these are the rows that the model leaves open.
+  // Checks the choice of output rows, which the model must leave open.
   Status outputs() {
     constexpr Message kField = "batch.outputs";
     const uint32_t axis = model_.axis_of({model_.output_slot(function_), 0, 0});
@@ -280,7 +281,7 @@ class InputCheck {
                   state_.layout.rows_max[axis]);
   }
 
-  // The pairs of all sequences, where the model takes any: each row of a token sees one.
+  // Checks the pairs of all sequences, if the model takes pairs: each token must see at least one.
   Status pairs() {
     if (!model_.takes_pairs(number_)) {
       return input_.pairs.empty() ? Status::kOk
@@ -311,12 +312,12 @@ class InputCheck {
     }
     return Status::kOk;
   }
-  // Rows and columns of the pairs of a sequence.
+  // Rows and columns of the pair matrix of a sequence.
   uint32_t side(uint32_t index) const {
     return input_.back_to_back ? input_.tokens_of(index) : input_.tokens;
   }
 
-  // Ids and types of the tokens that count. Padding may be anything.
+  // Checks ids and types of visible tokens. Padding may hold any values.
   Status ids() {
     const uint32_t vocabulary = model_.vocab_size(number_);
     const uint32_t types = input_.types.empty() ? 0 : model_.token_types(number_);
@@ -356,7 +357,7 @@ class InputCheck {
   Diagnostic* why_;
 };
 
-// Which function is called, and whether its inputs go together.
+// Checks the number of inputs of a function, and whether they may be combined.
 Status check_inputs_of(const SessionState& state, const Call& call, Diagnostic* why) {
   constexpr Status kInvalid = Status::kInvalidArgument;
   const format::ModelReader& model = state.reader;
@@ -395,7 +396,7 @@ Status check_inputs_of(const SessionState& state, const Call& call, Diagnostic* 
 
 }  // namespace
 
-// REQUIRES: there is such a function and, where the build has one alone, one input.
+// REQUIRES: the function exists and, in builds with a single function, there is one input.
 Status check_call(const SessionState& state, const Call& call, Diagnostic* why) {
   if constexpr (!kFunctionsLinked) return InputCheck(state, call, 0, 0, why).run();
   Status status = check_inputs_of(state, call, why);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plain float32, in an order that is the same on every CPU, so that features have the same bits.
+// Uses plain float32 in the same order of operations on every CPU, so that features have the same
+// bits.
 #include "sound/frames.h"
 
 #include <cassert>
@@ -20,8 +21,8 @@ void put(float* pairs, size_t index, Pair value) {
   pairs[2 * index + 1] = value.im;
 }
 
-// Stockham's: each pass goes from one half to the other, and the last one leaves the results in
-// their order. Returns where that is.
+// Stockham's algorithm: each pass reads one half of the work space and writes the other, and the
+// result is in order without a bit reversal. Returns the half that holds the result.
 float* transform(const float* roots, uint32_t length, float* x, float* y) {
   uint32_t stride = 1;
   for (uint32_t left = length; left > 1;) {
@@ -48,9 +49,10 @@ float* transform(const float* roots, uint32_t length, float* x, float* y) {
 
 }  // namespace
 
-// Even and odd samples are the parts of complex numbers z, of whose transform Z that of the samples
-// is made: X[k] = (Z[k] + Z*[n - k]) / 2 - i w^k (Z[k] - Z*[n - k]) / 2, and X*[n - k] is the same
-// with a plus.
+// The samples are interleaved into complex z[k] = x[2k] + i x[2k + 1], whose transform Z yields,
+// with n = points / 2 and w = e^(-2 pi i / points),
+//   X[k]      = (Z[k] + Z*[n - k]) / 2 - i w^k (Z[k] - Z*[n - k]) / 2
+//   X*[n - k] = (Z[k] + Z*[n - k]) / 2 + i w^k (Z[k] - Z*[n - k]) / 2
 float* power_spectrum(const SoundView& view, float* x, float* other) {
   const uint32_t n = view.numbers->points / 2;
   float* const z = transform(view.roots(), n, x, other);
@@ -129,7 +131,8 @@ void Frames::copy_frame(float* frame) const {
   for (uint32_t i = window; i < numbers_.points; ++i) frame[i] = 0.0f;
 }
 
-// Not a number stays none.
+// factor * log(max(energy, floor)) + offset; kAddsFloor: energy + floor; kIsLinear: without log.
+// NaN remains NaN.
 float Frames::finished(float energy) const {
   if (numbers_.has(kAddsFloor)) {
     energy += numbers_.floor;
@@ -174,7 +177,7 @@ const float* Frames::compute() {
     bands[i] = finished(energy);
   }
   place_.begin = (place_.begin + numbers_.hop) % size();
-  // Of a window of an even length, the first frame that is mirrored took a sample more than it has.
+  // A mirrored start takes padding + 1 samples: for an even window one more than the frame needs.
   const bool took_more = place_.is_first && numbers_.has(kReflected) && numbers_.window % 2 == 0;
   place_.until = numbers_.hop - (took_more ? 1 : 0);
   place_.is_first = false;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Features of sound, a frame at a time: a window of samples, its Fourier transform, the energies of
-// bands, their logarithms, and a cosine transform of these.
+// Computes the features of sound, one frame at a time:
+//
+//     window -> |Fourier transform|^2 -> energies of bands -> logarithms -> cosine transform
+//
 #pragma once
 
 #include <cstddef>
@@ -12,7 +14,7 @@
 
 namespace arenite::sound {
 
-// Samples as 16-bit numbers, or as floats from -1 to 1.
+// Samples as int16, or as floats from -1 to 1.
 struct Samples {
   const int16_t* whole = nullptr;
   const float* real = nullptr;
@@ -32,29 +34,28 @@ struct Samples {
   }
 };
 
-// The last samples lie in a ring of window + 1: one more than a frame has, so that both ends can be
-// mirrored.
-// `floats` are the ring, then 2 * points to work in: the first of sound_floats().
-// REQUIRES: a front end that verify_sound accepted.
+// Cuts a stream of samples into frames and computes their features. The last samples lie in a ring
+// buffer of window + 1 samples, one more than a frame, so that both ends of the sound can be
+// mirrored. `floats` [sound_floats()] hold the ring, then 2 * points floats of work space. The
+// caller owns `place` and `floats`. REQUIRES: a front end that verify_sound accepted.
 class Frames {
  public:
   Frames(const SoundView& view, SoundPlace& place, float* floats)
       : view_(view), numbers_(*view.numbers), place_(place), ring_(floats) {}
 
   void restart();
-  // Takes samples until a frame is whole: how many.
+  // Takes samples until a frame is complete and returns how many it took.
   size_t take(const Samples& samples);
   const SoundNumbers& numbers() const { return numbers_; }
   bool is_whole() const { return place_.until == 0; }
-  // No sample comes after these. False if there are too few to mirror.
+  // Ends the sound. Returns false if it is too short to be mirrored.
   bool end();
-  // After the end: goes on to the next frame, if there is one.
+  // After end(): pads the sound up to the next frame. Returns false if there is none.
   bool take_padding();
-  // The bands of the frame that is whole, before they are compared with the peak; in the second
-  // part of `floats`, until the next call.
+  // Computes the bands of the complete frame, before the comparison with the peak. The result
+  // [bands] lies in the work space until the next call.
   const float* compute();
-  // What the model reads, of bands as compute gives them: to `features`, which may lie where they
-  // do.
+  // Computes `features` from `bands`, the result of compute(). Both may be the same memory.
   void complete(const float* bands, float peak, float* features);
 
  private:
@@ -71,23 +72,23 @@ class Frames {
   float* ring_;
 };
 
-// The features of a whole sound, [count, features], at the front of `rows`, which has room for
-// [count, bands]. REQUIRES: `frames` begin anew, and count is what SoundNumbers::frames says.
+// Computes the features of a whole sound, [count, features], at the front of `rows`, which has room
+// for [count, bands]. REQUIRES: `frames` was restarted, and count is SoundNumbers::frames of the
+// sound.
 void all_features(Frames& frames, const Samples& sound, size_t count, float* rows);
 
-// The Fourier transform of `points` real numbers in x, which are lost: points / 2 + 1 squares of
-// magnitudes, to where it returns, x or `other`; both have room for `points` floats and the other
-// of them for bands.
+// Computes |X[k]|^2, k = 0 ... points / 2, of the Fourier transform X of the `points` real samples
+// in x. Returns x or `other`, whichever holds the result; the other one is free for bands. Both
+// have room for `points` floats, and x is overwritten.
 float* power_spectrum(const SoundView& view, float* x, float* other);
 
-// For CPUs without an FPU (integer_frames.cc). The same of numbers that first are multiplied with
-// the window: amplitudes are within 2^-13 of the largest one and of their own, since roots have 16
-// bits.
+// Computes the power spectrum with integers, for CPUs without an FPU (integer_frames.cc), and first
+// multiplies x with the window. Since roots have 16 bits, amplitudes are within 2^-13 of the
+// largest one and of their own.
 float* integer_spectrum(const SoundView& view, float* x, float* other);
-// Of products with weights, within 2^-12 of the sum of their magnitudes. NaN, and infinities,
-// become NaN.
+// Returns sum(weights * x), within 2^-12 of the sum of magnitudes. NaN if an element is not finite.
 float integer_sum(const float* weights, const float* x, uint32_t count);
-// Within 2^-14; NaN where x is below 2^-126 or not finite.
+// Returns log(x), within 2^-14; NaN if x is below 2^-126 or not finite.
 float integer_logarithm(float x);
 
 }  // namespace arenite::sound

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Spectra of sound by integers: a transform of numbers that share an exponent, of 32 bits each, by
-// roots of 16 bits, and what comes of it as floats of which 16 bits count.
+// Computes spectra of sound with integers. Transforms work on 32-bit block floating point (elements
+// with a common exponent) and 16-bit roots; results are floats with 16 significant bits.
 #include "core/float_bits.h"
 #include "ops/integer_rows.h"
 #include "sound/frames.h"
@@ -9,7 +9,7 @@
 #include <algorithm>
 
 #if !defined(__clang__) && !defined(__x86_64__)
-#pragma GCC optimize("O2")  // whatever the rest of a firmware is compiled with
+#pragma GCC optimize("O2")  // independent of the flags for the rest of the firmware
 #endif
 #include "sound/transform.h"
 
@@ -24,7 +24,7 @@ using integers::times;
 using integers::times_signed;
 using integers::upper_bits;
 
-// The part of a root, in steps of 2^-15.
+// The real or imaginary part of a root, in steps of 2^-15.
 struct Turn {
   int32_t steps;
 };
@@ -36,7 +36,8 @@ Turn turn_of(float x) {
   return {static_cast<int32_t>(bits) < 0 ? -steps : steps};
 }
 
-// Sums do not overflow; where a file has other numbers than a transform's, they wrap.
+// A 32-bit fixed-point number. Sums do not overflow for the roots of a transform; with other tables
+// in the file they wrap around.
 struct Fixed {
   uint32_t bits;
 
@@ -62,10 +63,10 @@ Pair halved(Pair x, uint32_t times) {
           {static_cast<uint32_t>(x.im.number() >> times)}};
 }
 
-// How many times numbers are halved before so many are added.
+// Returns how often elements are halved before `radix` of them are added, against overflow.
 uint32_t halvings_of(uint32_t radix) { return radix == 2 ? 1 : radix < 5 ? 2 : 3; }
 
-// As power_spectrum's. `exponent` grows by the halvings.
+// Stockham's algorithm, as in frames.cc. `exponent` grows by the halvings.
 Pair* transform(const float* roots, uint32_t length, Pair* x, Pair* y, int32_t& exponent) {
   uint32_t stride = 1;
   for (uint32_t left = length; left > 1;) {
@@ -92,7 +93,7 @@ Pair* transform(const float* roots, uint32_t length, Pair* x, Pair* y, int32_t& 
   return x;
 }
 
-// magnitude * 2^exponent, or what is nearest to it of all that are smaller, as a float.
+// Returns the bits of the float nearest to magnitude * 2^exponent and not above it.
 uint32_t float_of(uint32_t magnitude, int32_t exponent) {
   if (magnitude == 0) return 0;
   const int32_t left = leading_zeros(magnitude);
@@ -102,7 +103,7 @@ uint32_t float_of(uint32_t magnitude, int32_t exponent) {
   return (static_cast<uint32_t>(field) << 23) + (magnitude << left << 1 >> 9);
 }
 
-// log2(1 + x) in steps of 2^-15, for x = 0, 1/64 ... and two beyond 1.
+// log2(1 + x) in steps of 2^-15, for x = 0, 1/64, ..., 1 and two values beyond.
 struct Logarithms {
   uint16_t values[67] = {};
   consteval Logarithms() {
@@ -116,7 +117,7 @@ struct Logarithms {
 };
 constexpr Logarithms kLogarithms;
 
-// The square of a number that stands for itself * 2^exponent.
+// Returns |a * 2^exponent|^2.
 float square_of(Pair a, int32_t exponent) {
   const int32_t re = a.re.number(), im = a.im.number();
   const auto magnitude = static_cast<uint32_t>((re ^ re >> 31) | (im ^ im >> 31));
@@ -127,8 +128,8 @@ float square_of(Pair a, int32_t exponent) {
   return bit_cast<float>(float_of(square, 2 * (exponent + 16 - left)));
 }
 
-// Numbers become integers of 30 bits, times the window, which stand for themselves * 2^the result.
-// False if one is not finite.
+// Multiplies the frame with the window and converts it to 30-bit integers with a common exponent:
+// element = integer * 2^exponent. Returns false if an element is not finite.
 bool begin(const SoundView& view, float* frame, int32_t& exponent) {
   const uint32_t window = view.numbers->window;
   uint32_t most = 1, most_of_window = 1;
@@ -202,7 +203,7 @@ float integer_sum(const float* weights, const float* x, uint32_t count) {
 
 float integer_logarithm(float x) {
   const auto bits = bit_cast<uint32_t>(x);
-  const auto field = static_cast<int32_t>(bits >> 23);  // of a number below zero 256 more
+  const auto field = static_cast<int32_t>(bits >> 23);  // negative numbers have 256 more
   if (field < 1 || field >= static_cast<int32_t>(kNotFinite)) return __builtin_nanf("");
   const uint32_t fraction = integers::interpolated(kLogarithms.values, (bits & 0x7FFFFF) >> 2);
   // log(2) in steps of 2^-22 and of 2^-15.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Fourier transform of a few complex numbers, floats or integers, which longer ones are made
-// of.
+// Fourier transforms of 2 to 7 complex elements, float or integer, of which longer transforms are
+// composed.
 #pragma once
 
 #include <cstdint>
@@ -25,9 +25,11 @@ Complex<Number> times_minus_i(Complex<Number> a) {
 
 inline constexpr uint32_t kRadixMax = 7;
 
-// Transforms `radix` numbers in place; root_at(i) is the i-th of `length` roots of 1. Of an odd
-// number, each sum and difference of two that are as far from the first and from the end is
-// multiplied once for each result.
+// Transforms a[0 ... radix) in place; root_at(i) is root i of the `length` roots of 1. For an odd
+// radix:
+//   y[k] = a[0] + sum over j = 1 ... radix / 2 of
+//          (a[j] + a[radix - j]) re(w^jk) + i (a[j] - a[radix - j]) im(w^jk),
+// with w = e^(-2 pi i / radix): each sum and each difference is multiplied once per result.
 template <typename Number, typename RootAt>
 void transform_few(Complex<Number> (&a)[kRadixMax], uint32_t radix, uint32_t length,
                    RootAt root_at) {

@@ -23,7 +23,7 @@ constexpr size_t integer_key_bytes(size_t dims) { return (dims + 3) / 4 * 4; }
 
 struct CacheShape {
   uint32_t kv_heads = 0;
-  uint32_t head_dim = 0;  // 0: no keys are kept (scores come from the mask and biases alone)
+  uint32_t head_dim = 0;  // 0: no keys are kept; scores do not depend on keys
   uint32_t value_dim = 0;
 
   friend bool operator==(const CacheShape&, const CacheShape&) = default;

@@ -7,10 +7,11 @@
 //     arenite_session_create(&session, &model, &options, arena, sizeof(arena), &why);
 //     arenite_session_step_ids(session, ids, count, &output, &why);
 //
-// Calls that can fail return an arenite_status. A failed call changes nothing, not even the target
-// of its result pointer, and writes the reason to `why`. `why` may be null; other pointers may be
-// null only where their comment says so. Types that hold `opaque` live in the caller's memory, need
-// no destruction and may be copied. Different threads may use different sessions at the same time.
+// Calls that can fail return an arenite_status. A failed call changes nothing but work space, not
+// even the target of its result pointer, and writes the reason to `why`. `why` may be null; other
+// pointers may be null only where their comment says so. Types that hold `opaque` live in the
+// caller's memory, need no destruction and may be copied. Different threads may use different
+// sessions at the same time.
 #pragma once
 
 #include <stdbool.h>

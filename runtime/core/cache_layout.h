@@ -55,7 +55,6 @@ class CacheLayout {
   // Rows of nr int8 elements that have the size of one row of nr floats.
   static constexpr uint32_t kOneRows = sizeof(float);
 
-  // `packing` is that of the cache's element type.
   constexpr CacheLayout(Packing packing, const CacheShape& shape, uint32_t positions,
                         bool for_integers = false)
       : packing_(packing),
@@ -80,7 +79,6 @@ class CacheLayout {
   // Bytes of one element of a key or a value.
   constexpr uint32_t number_bytes() const { return is_int8() ? 1 : sizeof(float); }
 
-  // Bytes of all heads.
   constexpr size_t bytes() const { return head_bytes() * shape_.kv_heads; }
   constexpr size_t head_bytes() const {
     return value_begin() +

@@ -16,7 +16,6 @@ ConstMatrix constant(const Matrix& matrix) {
   return {matrix.data, matrix.rows, matrix.columns, matrix.stride};
 }
 
-// Resolves the operands of an op.
 struct OpCall {
   OpCall(SessionState& state_in, const format::OpView& op_in)
       : state(state_in), op(op_in), output(state.activation(op.views[format::kOutput])) {}

@@ -39,7 +39,6 @@ inline uint32_t self_test_call(const SessionState& state, uint32_t function, uin
   return most < tokens_max ? most : tokens_max;
 }
 
-// Returns the first input that a function takes.
 inline uint32_t first_input(const SessionState& state, uint32_t function) {
   uint32_t input = 0;
   while (!state.reader.takes(function, input)) ++input;

@@ -30,7 +30,6 @@ uint64_t sound_frames(const Model& model, uint64_t samples) {
   return ModelAccess::reader(model).sound().numbers->frames(samples);
 }
 
-// The state and buffers that a call works with.
 struct SoundStream::Parts {
   explicit Parts(SoundStream& stream)
       : state(SessionState::of(stream.session_)),

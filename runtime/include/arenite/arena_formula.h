@@ -107,7 +107,6 @@ constexpr uint32_t count_inputs(std::span<const Axis> axes) {
   return inputs;
 }
 
-// Token counts by input.
 struct InputTokens {
   uint32_t of[kInputsMax] = {};
 

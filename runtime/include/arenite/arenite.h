@@ -106,7 +106,6 @@ typedef struct arenite_load_options {
 #define ARENITE_LOAD_OPTIONS_INIT \
   { false, ARENITE_TARGET_PORTABLE, ARENITE_CHECKSUMS_VERIFY }
 
-// Element type of the KV cache.
 typedef enum arenite_kv_type {
   ARENITE_KV_OF_MODEL = 0,  // as the file says: arenite_model_kv_cache
   ARENITE_KV_F32 = 1,

@@ -145,7 +145,6 @@ arenite_text_parts arenite_stop_strings_next(arenite_stop_strings* finder, const
 // Returns the text that is still held back when the text ends without a stop string; resets
 // `finder`.
 arenite_text arenite_stop_strings_finish(arenite_stop_strings* finder);
-// Returns whether a stop string is complete.
 bool arenite_stop_strings_stopped(const arenite_stop_strings* finder);
 
 // ---- The next token ----
@@ -162,7 +161,6 @@ typedef struct arenite_sampler_options {
 #define ARENITE_SAMPLER_OPTIONS_INIT \
   { 1.0f, 0.0f, 0, 1.0f, 0.0f, 0 }
 
-// One element of the sampler's work space.
 typedef struct arenite_candidate {
   float weight;
   uint32_t id;

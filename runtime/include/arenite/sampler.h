@@ -31,7 +31,6 @@ struct SamplerOptions {
   uint64_t seed = 0;
 };
 
-// One element of the sampler's work space.
 struct Candidate {
   float weight;
   TokenId id;

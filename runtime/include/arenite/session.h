@@ -49,7 +49,6 @@ enum class Outputs : uint8_t {
   kAll,   // every token
 };
 
-// Element type of the KV cache.
 enum class KvType : uint8_t {
   kOfModel,  // as the file says: Model::kv_cache()
   kF32,

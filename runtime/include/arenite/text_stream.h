@@ -63,7 +63,6 @@ class StopStrings {
   // Returns the text still held back when the text ends without a stop string; resets this object.
   std::string_view finish();
 
-  // Returns whether a stop string is complete.
   bool stopped() const { return stopped_; }
 
  private:

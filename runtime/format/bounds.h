@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What calls of the runtime take at most, whatever the model and its input: of the stack, and how
-// long Model::load takes. The tests hold it to them, and `arenite inspect` prints them.
+// Upper bounds on what a call of the runtime uses, whatever the model and its input: the bytes of
+// stack of any call, and the steps of Model::load. Tests enforce the bounds; `arenite inspect`
+// prints them.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +11,8 @@
 
 namespace arenite {
 
-// Of builds with GCC 12, -Os for Cortex-M and -O2 for others. What the application's own callbacks
-// take, for threads and hooks, comes on top.
+// Holds for builds with GCC 12, with -Os for Cortex-M and -O2 for other CPUs. The stack of the
+// application's own callbacks (threads, hooks) comes on top.
 struct StackBound {
   const char* cpu;
   uint32_t bytes;
@@ -25,10 +26,10 @@ inline constexpr StackBound kStackBounds[] = {
     {"arm32", 3072},
     {"riscv64", 3584},
     {"cortex-m", 2368},
-    {"cortex-m without an FPU", 2560},  // floats are calls; code for a Cortex-M0+ saves more
+    // Float operations are calls here, and code for a Cortex-M0+ saves more registers.
+    {"cortex-m without an FPU", 2560},
 };
 
-// That of the CPU that this is compiled for.
 constexpr const StackBound& stack_bound_here() {
 #if defined(__x86_64__)
   constexpr StackCpu kCpu = StackCpu::kX86;
@@ -36,7 +37,7 @@ constexpr const StackBound& stack_bound_here() {
   constexpr StackCpu kCpu = StackCpu::kArm64;
 #elif defined(__arm__) && defined(__linux__)
   constexpr StackCpu kCpu = StackCpu::kArm32;
-#elif defined(__riscv)  // one of 32 bits keeps to it, too
+#elif defined(__riscv)  // the bound holds for 32-bit RISC-V, too
   constexpr StackCpu kCpu = StackCpu::kRiscv64;
 #elif defined(__ARM_FP)
   constexpr StackCpu kCpu = StackCpu::kCortexM;
@@ -50,18 +51,18 @@ constexpr const StackBound& stack_bound_here() {
 
 namespace arenite::format {
 
-// What loading looks at. Metadata is everything but packed weights and the self-test.
+// The sizes that bound the cost of Model::load. Metadata is everything but packed weights and the
+// self-test.
 struct LoadSize {
   uint64_t file_bytes = 0;
   uint64_t metadata_bytes = 0;
-  uint64_t slots_and_states = 0;  // slots and hidden states; at most 2 * kSlotsMax
+  uint64_t slots_and_states = 0;  // slots + hidden states; at most 2 * kSlotsMax
   uint64_t ops = 0;               // at most kOpsMax
-  uint64_t mask_row_tiles = 0;    // for each row of masks its tiles; at most 16 * metadata_bytes
+  uint64_t mask_row_tiles = 0;    // tile masks: rows * tiles per row; at most 16 * metadata_bytes
 };
 
-// In steps: blocks of the code that run, as a compiler that does not optimize makes them, which are
-// more than an optimized program has; and bytes that are compared. The checksum takes most of the
-// first number.
+// A step is one basic block executed in an unoptimized build (an optimized build executes fewer),
+// or one byte compared. The checksum accounts for most of kLoadStepsPerByte.
 inline constexpr uint64_t kLoadStepsPerByte = 1;
 inline constexpr uint64_t kLoadStepsPerMetadataByte = 32;
 inline constexpr uint64_t kLoadStepsPerSlotAndOp = 8;
@@ -74,7 +75,7 @@ constexpr uint64_t load_steps_max(const LoadSize& size) {
          kLoadStepsPerRowTile * size.mask_row_tiles + kLoadStepsBesides;
 }
 
-// Of a sound file.
+// REQUIRES: the file is verified.
 inline LoadSize load_size(const ModelReader& reader, const Footer& footer) {
   LoadSize size = {footer.file_bytes, footer.metadata_bytes,
                    uint64_t{reader.slots()} + reader.hidden_states(), reader.ops(), 0};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What surrounds the FlatBuffer in a model file; SPEC.md describes it.
+// The layout of a model file around its FlatBuffer (SPEC.md), and the verifier's limits:
+//   metadata (a FlatBuffer), zeros, a segment for each target, the segment of the self-test, footer
 #pragma once
 
 #include <cstddef>
@@ -7,33 +8,32 @@
 
 namespace arenite::format {
 
-// Raised by every change of meaning. Files of another version are refused.
+// Increased whenever the meaning of a file changes. The verifier refuses files of another version.
 inline constexpr uint32_t kFormatVersion = 12;
 
 inline constexpr char kFileIdentifier[] = "ARNT";     // at byte 4, where FlatBuffers puts it
 inline constexpr uint32_t kFooterMagic = 0x454E5241;  // "ARNE"
-// Segments and tensors begin at multiples of this; their places are stored as counts of it.
+// Segments and tensors begin at multiples of this many bytes; offsets are stored in this unit.
 inline constexpr uint32_t kSegmentUnit = 64;
 
-// The last bytes of every file, little-endian. Magic and version keep their place in all versions.
+// The last bytes of every file, little-endian. All versions have magic and version in these places.
 struct Footer {
   uint32_t magic;
   uint32_t format_version;
   uint64_t file_bytes;
-  uint64_t metadata_bytes;  // the FlatBuffer, from the start of the file
+  uint64_t metadata_bytes;  // the FlatBuffer is bytes [0, metadata_bytes)
   uint32_t metadata_crc32c;
   uint32_t reserved;  // 0
 };
 static_assert(sizeof(Footer) == 32 && offsetof(Footer, metadata_crc32c) == 24);
 
-// Limits that keep the verifier's work small on hostile files; far above real models.
-// Offsets of FlatBuffers have 31 bits.
-inline constexpr uint32_t kMetadataBytesMax = INT32_MAX - 1;
+// Limits that keep the verifier's work small on hostile files; real models are far below them.
+inline constexpr uint32_t kMetadataBytesMax = INT32_MAX - 1;  // FlatBuffers' offsets have 31 bits
 inline constexpr uint32_t kSlotsMax = 1024;
 inline constexpr uint32_t kOpsMax = 4096;
 inline constexpr uint32_t kFunctionsMax = 4;
 inline constexpr uint32_t kTensorsMax = 4096;
-inline constexpr uint32_t kAxisRowsMax = 65536;   // of constants
+inline constexpr uint32_t kAxisRowsMax = 65536;   // `rows` of axes of constants, turns and blocks
 inline constexpr uint32_t kPixelsMax = 1u << 30;  // of an image
 inline constexpr uint32_t kMasksMax = 256;
 inline constexpr uint32_t kHiddenStatesMax = 1024;

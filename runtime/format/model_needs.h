@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Goes through ops, masks and tokenizer of a file for the parts of the runtime that they need.
+// Finds the optional parts of the runtime (core/needs.h) that a model file needs. An example:
+//   for_each_need(file, [](Need need, uint32_t index) { return linked(need); })
+// returns false if the file needs a part that this build lacks.
 #pragma once
 
 #include "core/needs.h"
@@ -8,18 +10,19 @@
 
 namespace arenite::format {
 
-// The need number `index` of a list of as many that begins with `first`.
+// Returns need `index` of those from `first` on.
 constexpr Need need_of(Need first, uint32_t index) {
   return static_cast<Need>(static_cast<uint32_t>(first) + index);
 }
 
-// The function that an op is, of those in its row.
+// Returns the index of the function that an op computes, which is not below OpRow::functions if the
+// file is invalid.
 inline uint32_t function_of(const OpView& op) {
   return kOpNeeds[static_cast<uint32_t>(op.kind)].functions == 1 ? 0 : op.numbers[0];
 }
 
-// What an attention op does to its scores. A build that lacks it has no field for it in op_table.h,
-// so that the op is refused when its fields are checked.
+// Visits the needs of an attention op's score cap, attention bias and sinks. A build without such a
+// part has no parameter for it in op_table.h, so that verify_ops refuses the op.
 template <typename Visit>
 bool for_each_score_need(const OpView& op, uint32_t index, Visit visit) {
   if (op.kind != OpKind::kAttention) return true;
@@ -38,10 +41,9 @@ bool for_each_score_need(const OpView& op, uint32_t index, Visit visit) {
   return true;
 }
 
-// Calls visit(need, index) for all that running a file takes, once for each op, mask and tokenizer
-// that takes it, and once for its caches, its functions, its blocks and its sound, until it returns
-// false; `index` is of that op or mask. Kinds that are not known are passed over. Returns false if
-// `visit` did.
+// Calls visit(need, index) for each need of a file until `visit` returns false; then returns false,
+// too. Needs of ops, tensors and masks are visited with their index, as often as they occur; those
+// of functions, blocks, caches, sound and tokenizer with index 0. Unknown kinds are skipped.
 // REQUIRES: the bytes passed FlatBuffers' structural verification (verify.h).
 template <typename Visit>
 bool for_each_need(std::span<const std::byte> file, Visit visit) {
@@ -72,15 +74,15 @@ bool for_each_need(std::span<const std::byte> file, Visit visit) {
     if (kind == static_cast<uint32_t>(MaskKind::kStrip) && !visit(Need::kStripMask, i))
       return false;
     if (kind == static_cast<uint32_t>(MaskKind::kTiles) && !visit(Need::kTileMask, i)) return false;
-    // In a build without them verify_masks knows no such kind.
+    // A build without pairs needs no code here: verify_masks refuses them as an unknown kind.
     if constexpr (!linked(Need::kPairMask)) continue;
     if (kind == static_cast<uint32_t>(MaskKind::kPairs) && !visit(Need::kPairMask, i)) return false;
   }
-  // A build that lacks it refuses the arena of such a file, at no cost.
+  // A build without sound needs no code here: verify_packed refuses the arena formula of the file.
   if (linked(Need::kSound) && model.has_sound() && !visit(Need::kSound, 0)) return false;
   if (!has_tokenizer(file)) return true;
   const uint32_t kind = static_cast<uint32_t>(tokenizer_kind(file));
-  // A build that lacks it refuses the later lists as unknown, at no cost.
+  // A build without it needs no code here: verify_tokenizer refuses the later lists as unknown.
   if constexpr (linked(Need::kUnigram)) {
     if (kind != static_cast<uint32_t>(TokenizerKind::kUnigram) &&
         tokenizer_lists(file) > kFirstTokenizerLists && !visit(Need::kUnigram, 0)) {

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one table of ops: what the record of each kind holds. Reader, verifier, needs, planner,
-// self-test and `arenite inspect` go by it; runtime/DESIGN.md says what else makes an op.
+// The table of ops: which operands and parameters the record of each kind has. Reader, verifier,
+// needs, planner, self-test and `arenite inspect` all use this table; runtime/DESIGN.md lists the
+// other parts of an op. A linear op in a file and its reading:
+//   views {input} {} {} {output}, numbers {7}
+//   op.views[kInput]                  the columns that the op reads
+//   op.numbers[LinearOp::kTensor]     7: the index of its weights in ModelReader::tensor()
 #pragma once
 
 #include <array>
@@ -14,7 +18,7 @@
 
 namespace arenite::format {
 
-// Columns [column, column + width) of a slot; width 0: absent.
+// Columns [column, column + width) of a slot. Width 0 means that the operand is absent.
 struct ColumnView {
   uint32_t slot = 0;
   uint32_t column = 0;
@@ -40,19 +44,19 @@ enum class OpKind : uint32_t {
 };
 inline constexpr uint32_t kOpKinds = 13;
 
-// Places of an op's operands: what it reads comes first, what it makes last.
+// Indices into OpView::views: inputs first, the output last.
 enum Operand : uint8_t {
   kInput = 0,
   kOther = 1,
   kOutput = 3,
-  kFactor = 1,  // of an activation
-  kQuery = 0,   // of attention
-  kKey = 1,     // and of a store
-  kValue = 2,
+  kFactor = 1,  // activation
+  kQuery = 0,   // attention
+  kKey = 1,     // attention, store
+  kValue = 2,   // attention, store
 };
 inline constexpr uint32_t kOperands = 4;
 
-// Places of an op's numbers.
+// Indices of each kind's parameters: Number into OpView::numbers, Real into OpView::reals.
 struct LinearOp {
   enum Number : uint8_t { kTensor };
 };
@@ -93,35 +97,35 @@ struct StoreOp {
 inline constexpr uint32_t kOpNumbers = 5;
 inline constexpr uint32_t kOpReals = 1;
 
-// A number that names nothing: no tensor, no token.
+// The value of a parameter that refers to no tensor and no token.
 inline constexpr uint32_t kAbsent = UINT32_MAX;
 
-// An op, as its record in the file lies there. What an op does not have is zero.
+// The record of an op, with the same layout as in the file. Fields that its kind lacks are zero.
 struct OpView {
   OpKind kind = OpKind::kLinear;
   ColumnView views[kOperands] = {};
   uint32_t numbers[kOpNumbers] = {};
   float reals[kOpReals] = {};
 
-  // The number that says which of several functions the op is.
+  // Returns a parameter of type kChoice: which function of its kind the op computes.
   template <typename Kind, typename Number>
   constexpr Kind choice(Number number) const {
     return static_cast<Kind>(numbers[number]);
   }
 };
 
-// How an op uses columns. kWrite fills columns that held nothing; kUpdate may also change the
-// input's in place, where both are the same columns.
+// How an op uses the columns of an operand. kWrite fills columns that are empty so far. kUpdate is
+// kWrite, or changes the input in place where input and output are the same columns.
 enum class Access : uint8_t { kNone, kRead, kWrite, kUpdate };
 
 enum class NumberType : uint8_t {
   kNone,
   kCount,
-  kChoice,         // one of as many functions as the op has
-  kMatrix,         // a tensor of layout gemm
-  kVector,         // a tensor of one plain row, or a table that is read where it lies
-  kPositionTable,  // a tensor of plain rows, one for each position or type of a token
-  kTable,          // a tensor of either layout, with a row for each token of the vocabulary
+  kChoice,         // a function of the op's kind; below OpRow::functions
+  kMatrix,         // tensor of layout gemm
+  kVector,         // tensor of one plain row, or a table of plain rows that is read in place
+  kPositionTable,  // tensor of plain rows, one for each position or token type
+  kTable,          // tensor of either layout, one row for each token of the vocabulary
   kCache,
   kMask,
 };
@@ -134,22 +138,23 @@ enum class RealType : uint8_t { kNone, kFinite, kPositive };
 
 // Which axes the operands of an op are on.
 enum class AxisRule : uint8_t {
-  kSame,       // all on the output's
-  kPositions,  // the same, whose rows have positions: not those that are asked for
-  kBroadcast,  // the same, but a second operand may have a row for each sequence
-  kOwn,        // as the op's own check says
+  kSame,       // all on the axis of the output
+  kPositions,  // like kSame; the rows of the axis have positions, so it is not of kind kAsked
+  kBroadcast,  // like kSame, but the second operand may be on an axis of kind kOne
+  kOwn,        // the check of the op's kind in verify_ops.cc decides
 };
 
-// What an op asks for beside its operands: rows of scores for each thread; where its weights are q8
-// or q4, the input's rows in int8; or lists of the rows that windows see, for each thread.
+// The scratch that an op needs. kScores: rows of attention scores, for each thread. kQuantizedRows:
+// the input rows in int8, if the weights are q8 or q4. kWindows: pointers to the rows of each
+// window, for each thread.
 enum class Scratch : uint8_t { kNone, kScores, kQuantizedRows, kWindows };
 
-// An operand may then have no width, a number be kAbsent.
+// An optional operand may have width 0, an optional parameter may be kAbsent.
 inline constexpr bool kOptional = true;
 
 struct OperandRow {
-  [[no_unique_address]] Message field =
-      "";  // for messages; what follows the dot is the operand's name
+  // For diagnostics: "ops.", then the operand's name.
+  [[no_unique_address]] Message field = "";
   Access access = Access::kNone;
   bool optional = false;
 };
@@ -168,18 +173,18 @@ struct RealRow {
 struct OpRow {
   OpKind kind;
   [[no_unique_address]] Message name = "";
-  Need need;  // of the op; or of the first of its functions, the others following it
+  Need need;  // need of the op, or of its first function; those of the other functions follow
   uint8_t functions = 1;
   AxisRule axes = AxisRule::kSame;
   Scratch scratch = Scratch::kNone;
   OperandRow operands[kOperands];
-  // With = {} Clang 19 puts bytes before them in a table, so that later rows are read amiss.
+  // Not = {}: Clang 19 then inserts bytes before these arrays in a table and misreads later rows.
   NumberRow numbers[kOpNumbers] = {{}};
   RealRow reals[kOpReals] = {{}};
 };
 
-// Of attention. In a build without them they are what an op has not: files must then say zero, or
-// kAbsent of what is optional, and all else is refused with no check of its own.
+// Optional features of attention. A build without such a feature declares no parameter for it. A
+// file must then have zero there, or kAbsent for sinks; the general check refuses other values.
 inline constexpr NumberRow kTermsByRow = linked(Need::kScoreTables) || linked(Need::kQueryTerms)
                                              ? NumberRow{"ops.terms_by", NumberType::kCount}
                                              : NumberRow{};
@@ -320,8 +325,8 @@ static_assert(rows_are_in_order());
 
 constexpr bool known(OpKind kind) { return static_cast<uint32_t>(kind) < kOpKinds; }
 
-// Whether an op makes each row of rows in the same place alone, of keys that are stored or of its
-// position, so that it may run over one block of rows after the other.
+// Whether an op can run over one block of rows after the other: each of its output rows depends
+// only on the input rows of the same index, on stored keys and values, and on its own position.
 constexpr bool runs_in_blocks(const OpView& op) {
   const bool is_by_row = op.kind == OpKind::kLinear || op.kind == OpKind::kNorm ||
                          op.kind == OpKind::kRope || op.kind == OpKind::kActivation ||
@@ -334,7 +339,7 @@ constexpr bool has_windows(OpKind kind) {
   return kind == OpKind::kConvolution || kind == OpKind::kDepthwise || kind == OpKind::kMaxPool;
 }
 
-// Whether this build has any function of an op.
+// Whether this build has at least one function of an op's kind.
 constexpr bool linked(OpKind kind) {
   const OpRow& row = kAllOps[static_cast<uint32_t>(kind)];
   const uint32_t first = static_cast<uint32_t>(row.need);
@@ -344,8 +349,8 @@ constexpr bool linked(OpKind kind) {
   return false;
 }
 
-// What an op needs: `first`, or of `functions` one of those that follow it. Of all ops, as files
-// may have any.
+// The needs of one kind of op: function i needs first + i, for i < functions. kOpNeeds lists all
+// kinds, linked or not, because a file may have any.
 struct OpNeeds {
   Need first;
   uint8_t functions;
@@ -356,15 +361,15 @@ inline constexpr std::array<OpNeeds, kOpKinds> kOpNeeds = [] {
   return needs;
 }();
 
-// The row of an op. Out of line, so that the rows and their words are in a program once, and there
-// only those of ops that the build has. REQUIRES: known(kind) and linked(kind).
+// Returns the row of a kind. Out of line, so that a program has the rows and their strings once,
+// and only those of linked kinds. REQUIRES: known(kind) and linked(kind).
 const OpRow& row_of(OpKind kind);
 
-// How an op uses one of its operands: kNone where that is absent. Columns that are changed in place
-// are used once, by the output. REQUIRES: known(op.kind).
+// Returns how an op uses an operand: kNone if it is absent. An op in place has kUpdate for the
+// output and kNone for the input. REQUIRES: known(op.kind).
 Access access_of(const OpView& op, uint32_t operand);
 
-// The first of an op's numbers that is of this type; kAbsent if there is none.
+// Returns the op's first parameter of this type; kAbsent if its kind has none.
 // REQUIRES: known(op.kind).
 uint32_t number_of(const OpView& op, NumberType type);
 

@@ -13,8 +13,8 @@ namespace arenite::format {
 
 namespace {
 
-// A record as the plain struct that has the same numbers in the same order. Like the weights, it
-// is read on little-endian CPUs only.
+// Returns a record as the plain struct with the same fields in the same order. This works only on
+// little-endian CPUs, which the weights require, too.
 template <typename T, typename Record>
 const T* plain(const Record* record) {
   static_assert(sizeof(T) == sizeof(Record) && alignof(T) <= alignof(Record));
@@ -22,13 +22,13 @@ const T* plain(const Record* record) {
   return reinterpret_cast<const T*>(record);
 }
 
-// The list of a field, which every file has: its count, and then what it holds. Out of line, for
-// the readers of so many lists are small then.
+// Returns the list of a field that every file has: its count, then its elements. Out of line, which
+// keeps the code of the many callers small.
 [[gnu::noinline]] const uint32_t* list_at(const Model* model, flatbuffers::voffset_t field) {
   return reinterpret_cast<const flatbuffers::Table*>(model)->GetPointer<const uint32_t*>(field);
 }
 
-// The same of records that are read as plain structs.
+// Returns the list of a field whose records are read as plain structs of type T.
 template <typename T, typename Record>
 const uint32_t* records(const Model* model, flatbuffers::voffset_t field) {
   static_assert(sizeof(T) == sizeof(Record) && alignof(T) <= alignof(Record));
@@ -36,7 +36,7 @@ const uint32_t* records(const Model* model, flatbuffers::voffset_t field) {
   return list_at(model, field);
 }
 
-// A string of a list that may be shorter than what it has names for.
+// Returns the name at `index`; "" where the list of names is shorter.
 const char* text(const flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>* names,
                  uint32_t index) {
   return index < names->size() ? names->Get(index)->c_str() : "";
@@ -72,7 +72,7 @@ const char* ModelReader::input_name(uint32_t index) const {
 }
 const FunctionView& ModelReader::find_function(uint32_t index) const {
   static constexpr FunctionView kNone;
-  return index < stored_functions() ? functions_[index] : kNone;  // refused later
+  return index < stored_functions() ? functions_[index] : kNone;  // verify_counts refuses 0
 }
 const char* ModelReader::function_name(uint32_t index) const {
   return text(model_->function_names(), index);
@@ -158,7 +158,7 @@ uint32_t ModelReader::token_types(uint32_t of) const {
   return types;
 }
 
-// Where all axes are the input's or one of asked rows, there is nothing to add up.
+// Without kAxesLinked there are only the axis of the input and one of kind kAsked.
 AxisRows ModelReader::rows_of_axes(const InputTokens& tokens, uint32_t sequences,
                                    bool all_rows) const {
   if constexpr (kAxesLinked) return arenite::rows_of_axes(axes(), tokens, sequences, all_rows);
@@ -232,8 +232,8 @@ uint32_t ModelReader::file_targets() const {
 
 namespace {
 
-// Windows along the lines or columns of an image, of which numbers have a half each. So many rows
-// have as many windows as the axis of these says.
+// Returns the windows along one direction of an image, lines or columns. `after` is as large as
+// `windows` windows over `rows` rows need.
 WindowAxis along(uint32_t kernel, uint32_t stride, uint32_t dilation, uint32_t before,
                  uint32_t rows, uint32_t windows) {
   WindowAxis axis = {kernel, stride, dilation, before, 0};
@@ -242,13 +242,14 @@ WindowAxis along(uint32_t kernel, uint32_t stride, uint32_t dilation, uint32_t b
   return axis;
 }
 
+// Parameters of image windows: the low 16 bits are for lines, the high 16 bits for columns.
 constexpr uint32_t low(uint32_t number) { return number & 0xFFFFu; }
 constexpr uint32_t high(uint32_t number) { return number >> 16; }
 
 Windows image_windows(const arenite::Axis& from, const arenite::Axis& to, uint32_t stride,
                       uint32_t kernel, const uint32_t* numbers) {
   const uint32_t width = from.other, columns = numbers[ConvolutionOp::kColumns];
-  if (width == 0 || to.other == 0 || columns == 0) return {};  // refused later
+  if (width == 0 || to.other == 0 || columns == 0) return {};  // the verifier refuses these
   const uint32_t dilation = numbers[ConvolutionOp::kDilation];
   const uint32_t before = numbers[ConvolutionOp::kBefore];
   return {along(kernel / columns, low(stride), low(dilation), low(before), from.rows / width,
@@ -270,7 +271,7 @@ Windows ModelReader::windows_of(const OpView& op) const {
   const bool is_pool = op.kind == OpKind::kMaxPool;
   const bool is_sound = input.width != 0 && input.slot < slots() &&
                         op.views[kOutput].slot < slots() && (is_pool || index < tensors());
-  if (!is_sound) return {};  // refused later
+  if (!is_sound) return {};  // the verifier refuses these
   const bool is_depthwise = op.kind == OpKind::kDepthwise;
   const uint32_t from = axis_of(input);
   const uint32_t to = axis_of(op.views[kOutput]);
@@ -286,7 +287,7 @@ Windows ModelReader::windows_of(const OpView& op) const {
   lines.kernel = kernel;
   lines.dilation = op.numbers[ConvolutionOp::kDilation];
   lines.before = op.numbers[ConvolutionOp::kBefore];
-  // As many as there are rows, or as the axis says.
+  // On the same axis there is one window for each row; else the output's axis says how many.
   const arenite::Axis same = {.stride = 1, .window = 1};
   const arenite::Axis& axis = from == to || to >= axes_.count() ? same : axes_[to];
   lines.stride = axis.stride;
@@ -317,7 +318,7 @@ uint32_t ModelReader::sound_bytes() const {
   static_assert(sizeof(arenite::SoundNumbers) == sizeof(SoundNumbers));
   const auto& numbers = *reinterpret_cast<const arenite::SoundNumbers*>(model_->sound()->numbers());
   const uint32_t index = input_slot();
-  const uint32_t width = index < slots() ? slot(index).width : 0;  // others are refused
+  const uint32_t width = index < slots() ? slot(index).width : 0;  // verify_input refuses others
   return sound_floats(numbers, width) * uint32_t{sizeof(float)};
 }
 
@@ -347,8 +348,9 @@ bool ModelReader::all_masks(uint32_t of, Test test) const {
   return true;
 }
 
-// Rows of constants come with the first token, and so before all others alone. Keys on another
-// axis, of an input that comes with the queries, are those of the whole sequence.
+// Constant rows come with the first token, so a concat of rows is causal only with constants in
+// front. Keys on another axis, of an input that the function takes itself, are those of the whole
+// sequence.
 bool ModelReader::causal(uint32_t of) const {
   for (uint32_t i = 0; i < inputs(); ++i) {
     if (takes(of, i) && tokens_min(i) > 1) return false;
@@ -379,7 +381,7 @@ bool ModelReader::takes_pairs(uint32_t input) const {
   const auto is_pairs = [&](uint32_t mask) {
     return mask_record(mask).kind == static_cast<uint32_t>(MaskKind::kPairs);
   };
-  uint32_t left = masks();  // most models have none, whose ops need not be looked at
+  uint32_t left = masks();  // most models have no pairs, and then no op is looked at
   while (left != 0 && !is_pairs(left - 1)) --left;
   for (uint32_t i = 0; left != 0 && i < ops(); ++i) {
     if (op(i).kind == OpKind::kAttention && is_pairs(op(i).numbers[AttentionOp::kMask]) &&
@@ -393,7 +395,7 @@ bool ModelReader::takes_pairs(uint32_t input) const {
 bool ModelReader::sees_everything(uint32_t of) const {
   if (kWindowsLinked && sees_windows(of)) return false;
   for (uint32_t i = 0; linked(Need::kSelectTurns) && i < axes_.count(); ++i) {
-    if (axes_[i].kind == AxisKind::kTurns) return false;  // whose rows know of no gaps
+    if (axes_[i].kind == AxisKind::kTurns) return false;  // its rows cannot have gaps
   }
   return all_masks(of, [&](uint32_t i) { return shows_everything(mask_record(i)); });
 }
@@ -485,7 +487,8 @@ SelfTestLayout self_test_layout(const ModelReader& model, uint32_t tokens) {
   return layout;
 }
 
-// The weights are the high bits of a linear congruential generator.
+// weight(i) = s(i) * 2^-31, where s(0) = 1013904223 and s(i + 1) = 1664525 s(i) + 1013904223 modulo
+// 2^32 (a linear congruential generator), read as a signed number.
 float digest_of_row(std::span<const float> row) {
   float sum = 0.0f;
   uint32_t state = 0;

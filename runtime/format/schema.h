@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What flatc makes of model.fbs, with FlatBuffers' own limit of a buffer in the CPU's word: its
-// verifier divides by that limit, and a division of 64 bits takes 750 bytes on a 32-bit CPU.
+// Includes the header that flatc generates from model.fbs, with FlatBuffers' limit on the size of a
+// buffer as a size_t: its verifier divides by that limit, and a 64-bit division takes 750 bytes of
+// code on a 32-bit CPU.
 #pragma once
 
 #include <flatbuffers/base.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Translates the FlatBuffers accessors of a tokenizer into spans.
+// Translates the FlatBuffers accessors of a tokenizer into the spans of a TokenizerView.
 #include "format/tokenizer_reader.h"
 
 #include <iterator>
@@ -22,7 +22,7 @@ constexpr std::span<const uint32_t> TokenizerView::*kLists[] = {
     &TokenizerView::graphemes};
 static_assert(std::size(kLists) == kTokenizerLists);
 
-// A number that is too large for its type names nothing.
+// Converts to an enum of 8 bits; larger values become UINT8_MAX, which is no enumerator.
 template <typename T>
 T choice(uint32_t number) {
   return static_cast<T>(number < UINT8_MAX ? number : UINT8_MAX);

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the tokenizer of a model file as plain spans. FlatBuffers does not show through.
+// Reads the tokenizer of a model file as plain spans and hides FlatBuffers:
+//   const TokenizerView view = tokenizer_view(file);
+//   const std::string_view bytes = view.bytes(id);
+//   const uint32_t first_merge = view.merge_begin[id];  // a row of merge_rights, merge_ranks, ...
 #pragma once
 
 #include <cstddef>
@@ -12,45 +15,47 @@
 
 namespace arenite::format {
 
-// The lists of numbers in the tokenizer of a model file, in their order there. Lists that belong
-// together are the columns of one table.
-
+// The lists of uint32 in the tokenizer of a model file, in their order there. Several lists of one
+// length are the columns of a table. Ranges are pairs of first and last code point, increasing.
 enum class TokenizerList : uint8_t {
-  kEnds,          // tokens that end a text, the first one is the end token proper
-  kTokenOffsets,  // into token_bytes; vocabulary + 1
-  kByteTokens,    // 256, or none
-  kCharacters,    // code points, increasing
-  kCharacterTokens,
-  // Merges of (left, right): rows merge_begin[left] .. merge_begin[left + 1], by right.
+  kEnds,             // tokens that end a text; the first is the end token that encoding adds
+  kTokenOffsets,     // [vocab_size + 1], into token_bytes
+  kByteTokens,       // [256], empty, or [512]: the second half is for the last byte of a piece
+  kCharacters,       // code points, increasing
+  kCharacterTokens,  // the token of each of them
+  // Merges of the pair (left, right): rows [merge_begin[left], merge_begin[left + 1]), sorted by
+  // right.
   kMergeBegin,
   kMergeRights,
   kMergeRanks,
   kMergeTokens,
-  // By their bytes: a piece that is one of them is not merged; WordPiece looks all words up here.
+  // Sorted by their bytes. A piece that equals one of these tokens is not merged; WordPiece and
+  // Unigram look all tokens up here.
   kWholeTokens,
   kSpecials,      // tokens with a name, increasing
-  kSpecialOrder,  // indexes into specials, by their bytes
-  kLetters,       // first, last, first, last, ... from 128 on
-  kNumbers,
-  // WordPiece: what becomes of a text's characters before it is cut into words.
-  kDropped,        // ranges from 0 on
-  kPunctuation,    // ranges from 128 on; each character of them is a word
-  kFoldFrom,       // code points that become others, increasing
-  kFoldTo,         // 2^24 * their number + the one, or the place of the first in
+  kSpecialOrder,  // indexes into specials, sorted by the bytes of the tokens
+  kLetters,       // ranges from U+0080 on
+  kNumbers,       // ranges from U+0080 on
+  // Normalization: of WordPiece all of these, of other kinds (kFold) the fold lists.
+  kDropped,        // ranges of characters that are removed, from U+0000 on
+  kPunctuation,    // ranges of characters that are words by themselves, from U+0080 on
+  kFoldFrom,       // code points that are replaced, increasing
+  kFoldTo,         // count << 24 | the code point if count is 1, else its index in fold_sequences
   kFoldSequences,  // code points
-  // Lists that came later; a file has all of them or none.
-  kBefore,  // tokens that go before a text, where they are several
-  kAfter,   // tokens that go after it, the same
-  kSteps,   // of the normalizer: kStepNumbers each
-  // Unigram: the scores of whole_tokens, in their order, then that of an unknown character; each is
-  // a double's lower and upper half.
+  // Later lists: a file has all of them or none.
+  kBefore,  // tokens before a text, if it takes several
+  kAfter,   // tokens after a text, if it takes several
+  kSteps,   // of the normalizer, kStepNumbers elements each
+  // Unigram: the scores of whole_tokens in their order, then that of an unknown character. Each is
+  // a double in two elements, the lower half first.
   kScores,
-  // A double array and the texts that it leads to, as SentencePiece writes them (normalizer.h).
+  // SentencePiece's precompiled character map: a double array (trie) and the texts that it maps to.
+  // SPEC.md describes its layout.
   kCharsmap,
-  kGraphemes,  // first, last and GraphemeClass, where there is a charsmap
+  kGraphemes,  // (first, last, GraphemeClass) triples, if there is a charsmap
 };
 inline constexpr uint32_t kTokenizerLists = 25;
-inline constexpr uint32_t kFirstTokenizerLists = 19;  // without those that came later
+inline constexpr uint32_t kFirstTokenizerLists = 19;  // without the later lists
 inline constexpr uint32_t kTokenizerListsLinked =
     linked(Need::kUnigram) ? kTokenizerLists : kFirstTokenizerLists;
 
@@ -68,7 +73,7 @@ enum class Pattern : uint8_t { kNone, kGpt2, kLlama3, kQwen2, kDigits, kSpaces, 
 inline constexpr uint32_t kPatterns = 8;
 inline constexpr uint32_t kPatternsLinked = linked(Need::kUnigram) ? kPatterns : 6;
 
-// Whether it tells letters and numbers apart.
+// Whether a pattern needs the lists of letters and numbers.
 constexpr bool asks_for_classes(Pattern pattern) {
   return pattern != Pattern::kNone && pattern != Pattern::kSpaces && pattern != Pattern::kWords;
 }
@@ -77,19 +82,20 @@ constexpr bool asks_for_classes(Pattern pattern) {
 enum class Prefix : uint8_t { kNever, kAlways, kUnlessSpace };
 inline constexpr uint32_t kPrefixes = 3;
 
-// What a character is that neither a token nor bytes can stand for; with WordPiece, a word.
+// How encoding treats a character that has neither a token nor byte tokens (WordPiece: a word that
+// has no tokens): it fails, drops the character, or writes unknown_token.
 enum class Unknown : uint8_t { kRefuse, kDrop, kToken };
 inline constexpr uint32_t kUnknowns = 3;
 
 enum TokenizerFlags : uint32_t {
-  kAddBos = 1,           // before each text
-  kAddEnd = 2,           // the first of `ends`, after each text
-  kPrefixEveryPart = 4,  // also what follows a special token gets the prefix
-  kFuseUnknown = 8,      // unknown characters in a row are one token
-  kDropFirstSpace = 16,  // decoding leaves out the space that a prefix has put there
+  kAddBos = 1,           // `bos` goes before each text
+  kAddEnd = 2,           // the first of `ends` goes after each text
+  kPrefixEveryPart = 4,  // text after a special token gets the prefix, too
+  kFuseUnknown = 8,      // consecutive unknown characters become one token
+  kDropFirstSpace = 16,  // decoding drops the first space of a text, which the prefix added
   kExpectsNfc = 32,      // trained on text in Unicode's normalization form C
-  kSecondHasType1 = 64,  // of a pair's texts, with the end token after it; else all have type 0
-  // With WordPiece:
+  kSecondHasType1 = 64,  // in a pair, the second text and the end token after it have type 1
+  // Only for WordPiece:
   kIdeographsAreWords = 128,  // each ideograph (utf8.h) is a word
   kDecomposeHangul = 256,     // syllables become their letters, as in normalization form D
   kCleansUp = 512,            // decoding puts no space before punctuation (text_stream.cc)
@@ -97,20 +103,22 @@ enum TokenizerFlags : uint32_t {
 };
 
 enum SpecialFlags : uint8_t {
-  kReadAlways = 1,  // recognised in every text, not only where the caller allows it
-  kEatsSpaceBefore = 2,
-  kEatsSpaceBehind = 4,
-  kIsText = 8,  // decoding never leaves it out
+  kReadAlways = 1,       // recognised in every text, even if the caller does not read specials
+  kEatsSpaceBefore = 2,  // a match includes the white space before it
+  kEatsSpaceBehind = 4,  // a match includes the white space after it
+  kIsText = 8,           // decoding always writes it
   kSpecialFlagsAll = 15,
 };
 
-// What is done to a text before it is cut, step by step. A step is its kind and three numbers.
+// The steps of the normalizer, which runs before the pre-tokenizer. A step is its kind and three
+// parameters; unused ones are 0. {kReplace, 5, 2, 1} replaces each "``" by a quotation mark, if
+// fold_sequences[5] to [7] are the three code points.
 enum class TextStep : uint32_t {
-  kFold,      // places of fold_from: first, count; 1: decomposes Hangul
-  kCharsmap,  // none
-  kShrink,    // a run of white space: 0 only U+0020, 1 all; the shortest run; becomes this
-  kStrip,     // white space: 1 at the front, 2 at the end
-  kReplace,   // places of fold_sequences: first, how many are replaced; by how many that follow
+  kFold,      // first, count: entries of fold_from; 1: also decomposes Hangul syllables
+  kCharsmap,  // no parameters
+  kShrink,    // a run of 0: U+0020, 1: any white space; its least length; the code point it becomes
+  kStrip,     // sum of 1: strips white space at the front, 2: at the end
+  kReplace,   // first, n, m: n code points from fold_sequences[first] on become the next m ones
 };
 inline constexpr uint32_t kTextSteps = 5;
 inline constexpr uint32_t kStepNumbers = 4;
@@ -120,14 +128,15 @@ inline constexpr uint32_t kGraphemeClasses = 6;
 
 inline constexpr uint32_t kNoRank = UINT32_MAX;
 
-// What begins a WordPiece token that goes on within a word.
+// WordPiece tokens that continue a word begin with this.
 inline constexpr std::string_view kContinuation = "##";
 
-// An element of fold_to: how many code points, and the only one, or where they begin.
+// fold_to[i] = count << kFoldCountShift | value; value is the only code point, or the index of the
+// first in fold_sequences.
 inline constexpr uint32_t kFoldCountShift = 24;
 inline constexpr uint32_t kFoldValueMask = (1u << kFoldCountShift) - 1;
 
-// Limits that keep the verifier's work small on hostile files; far above real tokenizers.
+// Limits that keep the verifier's work small on hostile files; real tokenizers are far below them.
 inline constexpr uint32_t kVocabularyMax = 1u << 20;
 inline constexpr uint32_t kMergesMax = 1u << 22;
 inline constexpr uint32_t kTokenBytesMax = 1024;
@@ -138,11 +147,12 @@ inline constexpr uint32_t kRangesMax = 4096;
 inline constexpr uint32_t kFoldsMax = 1u << 14;
 inline constexpr uint32_t kWordCharactersMax = 1024;
 inline constexpr uint32_t kPairSeparatorsMax = 2;
-inline constexpr uint32_t kAroundMax = 8;  // tokens before and after a text, together
+inline constexpr uint32_t kAroundMax = 8;  // tokens before and after a text together
 inline constexpr uint32_t kStepsMax = 32;
 inline constexpr uint32_t kCharsmapMax = 1u << 20;
 
-// All spans lie in the file; TokenizerList says what they hold.
+// A tokenizer in a model file, which must outlive it. Owns nothing: all spans are bytes of the
+// file. TokenizerList says what they hold.
 struct TokenizerView {
   TokenizerKind kind = TokenizerKind::kBytePairs;
   Pattern pattern = Pattern::kNone;
@@ -172,18 +182,19 @@ struct TokenizerView {
   bool has(TokenizerFlags flag) const { return (flags & flag) != 0; }
   const std::span<const uint32_t>& list(TokenizerList which) const;
 
-  // What a token stands for. REQUIRES: id < vocab_size(), and the offsets are verified.
+  // The bytes of a token. REQUIRES: id < vocab_size(), and the offsets are verified.
   std::string_view bytes(uint32_t id) const {
     return {token_bytes.data() + token_offsets[id], token_offsets[id + 1] - token_offsets[id]};
   }
 };
 
-// REQUIRES for all: the bytes passed FlatBuffers' structural verification (verify.h).
+// These functions require bytes that passed FlatBuffers' structural verification (verify.h).
 bool has_tokenizer(std::span<const std::byte> file);
-// REQUIRES for these: has_tokenizer(file).
+// REQUIRES: has_tokenizer(file).
 TokenizerKind tokenizer_kind(std::span<const std::byte> file);
-uint32_t tokenizer_lists(std::span<const std::byte> file);  // how many there are
-// REQUIRES: kTokenizerLists of them.
+// The number of lists. REQUIRES: has_tokenizer(file).
+uint32_t tokenizer_lists(std::span<const std::byte> file);
+// REQUIRES: has_tokenizer(file), with kFirstTokenizerLists or kTokenizerListsLinked lists.
 TokenizerView tokenizer_view(std::span<const std::byte> file);
 
 }  // namespace arenite::format

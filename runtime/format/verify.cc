@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order of verification: identifier, footer, version, checksum, FlatBuffers' structure, what
-// the build must have, then what the fields mean. Each step relies only on those before it.
+// The order of verification: identifier, footer, version, checksum, FlatBuffers' structure, counts,
+// the parts that this build must have, then the meaning of the fields. Each step relies only on
+// those before it.
 #include "format/verify.h"
 
 #include <cstring>
@@ -14,11 +15,11 @@
 namespace arenite::format {
 namespace {
 
-// Model, sound, tokenizer and its lists: all else is lists of numbers, structs and strings.
+// The tables are Model, Sound, Tokenizer and a NumberList for each list of the tokenizer.
 constexpr uint32_t kTablesMax = 3 + kTokenizerLists;
 constexpr uint32_t kDepthMax = 3;
 
-// What a field of a table holds: numbers where it lies, or the place of something else.
+// The content of a table's field: inline bytes (kInline), or the offset of a list, string or table.
 enum class FieldKind : uint8_t {
   kInline,
   kList,
@@ -32,12 +33,12 @@ enum class FieldKind : uint8_t {
 
 struct FieldRow {
   FieldKind kind;
-  uint8_t bytes = sizeof(flatbuffers::uoffset_t);  // of kInline all, of a list those of an element
+  uint8_t bytes = sizeof(flatbuffers::uoffset_t);  // of an inline field, or of a list's element
   bool optional = false;
 };
 
-// Every list of the schema has elements of at most 4 bytes' alignment, so those that are aligned
-// as FlatBuffers asks can be read in place.
+// The elements of all lists have an alignment of at most 4 bytes, so lists with the alignment that
+// FlatBuffers verifies can be read in place.
 template <typename Element>
 constexpr FieldRow list_of() {
   static_assert(alignof(Element) <= sizeof(uint32_t) && sizeof(Element) <= UINT8_MAX);
@@ -49,11 +50,12 @@ constexpr FieldRow inline_struct() {
   return {FieldKind::kInline, sizeof(Struct)};
 }
 
-// The fields of each table, in the order of their numbers in the schema: 4, 6, 8, ...
+// Returns a field's offset in the vtable: 4, 6, 8, ... in the order of the schema.
 constexpr flatbuffers::voffset_t number_of_field(size_t index) {
   return static_cast<flatbuffers::voffset_t>(4 + 2 * index);
 }
-// A build without sound refuses a file that has it, whose arena is larger than its program's.
+// A build without sound does not look into Model.sound. verify_packed refuses such a file: its
+// arena formula is larger than the formula that this build derives.
 constexpr FieldKind kSoundField = linked(Need::kSound) ? FieldKind::kSound : FieldKind::kInline;
 constexpr FieldRow kModelFields[] = {
     {FieldKind::kString, 1},                        // producer
@@ -82,7 +84,7 @@ constexpr FieldRow kModelFields[] = {
     {FieldKind::kInline, sizeof(uint32_t), true},   // kv_cache
     {kSoundField, sizeof(uint32_t), true},          // sound
     {FieldKind::kList, sizeof(uint32_t), true},     // output_shape
-    {FieldKind::kStrings, sizeof(uint32_t), true},  // arrays, which tools alone read
+    {FieldKind::kStrings, sizeof(uint32_t), true},  // arrays
 };
 constexpr FieldRow kSoundFields[] = {
     inline_struct<SoundNumbers>(),  // numbers
@@ -101,8 +103,8 @@ static_assert(number_of_field(std::size(kModelFields) - 1) == Model::VT_ARRAYS &
               number_of_field(std::size(kTokenizerFields) - 1) == Tokenizer::VT_LISTS &&
               number_of_field(std::size(kNumberListFields) - 1) == NumberList::VT_VALUES);
 
-// Checks that every place is within the metadata and aligned, and every list as long as it says.
-// The code that flatc makes checks the same, with code of its own for each field.
+// Checks that offsets are aligned and point into the metadata, and that lists, strings and tables
+// end there. The verifier that flatc generates does the same with more code: some for each field.
 class Structure {
  public:
   // REQUIRES: at most kMetadataBytesMax bytes.
@@ -159,7 +161,6 @@ class Structure {
     return verifier_.VerifyVectorOrString(at, element_bytes);
   }
 
-  // The elements of a list of places.
   bool check_each(const uint8_t* list, FieldKind kind) {
     const auto count = flatbuffers::ReadScalar<flatbuffers::uoffset_t>(list);
     for (uint32_t i = 1; i <= count; ++i) {
@@ -209,8 +210,8 @@ Status verify_footer(std::span<const std::byte> file, Diagnostic* why, Footer& f
   return Status::kOk;
 }
 
-// The field that asks for it. Names of the needs would take flash, more with each new need; those
-// of fields are there for other refusals.
+// The field of the file that has a need, for diagnostics. The names of needs would take flash, more
+// with each new need; the names of fields are in the program anyway.
 constexpr const char* field_of(Need need) {
   if (need < Need::kSelectAsAsked) return "ops.kind";
   if (need < Need::kLayerNorm) return "ops.rows";
@@ -225,7 +226,7 @@ constexpr const char* field_of(Need need) {
   return need == Need::kFunctions ? "functions" : "axes.kind";
 }
 
-// Refuses models that need parts of the runtime that a build with ARENITE_MODEL left out.
+// Refuses models that need a part of the runtime that a build with ARENITE_MODEL left out.
 bool verify_needs(std::span<const std::byte> file, const Refusal& refuse) {
   if constexpr (kEverythingLinked) return true;
   return for_each_need(file, [&](Need need, uint32_t index) {
@@ -252,7 +253,8 @@ bool verify_limits(std::span<const Limit> limits, const Refusal& refuse) {
   return true;
 }
 
-// A build whose models have one input and one function refuses any other number as a need.
+// Builds without kFunctionsLinked do not check inputs and functions here: verify_needs refuses
+// files with several.
 bool verify_counts(const ModelReader& model, const Refusal& refuse) {
   if constexpr (kFunctionsLinked) {
     const Limit limits[] = {{"inputs", model.stored_inputs(), 1, kInputsMax},
@@ -274,7 +276,8 @@ bool verify_counts(const ModelReader& model, const Refusal& refuse) {
 
 }  // namespace
 
-// Nothing in a program without SoundStream, which alone reads what it verifies, and links it.
+// A weak symbol, null in a program that does not use SoundStream: SoundStream links the definition,
+// and nothing else reads Model.sound.
 [[gnu::weak]] bool verify_sound(const ModelReader& model, const Refusal& refuse);
 
 bool is_well_formed(std::span<const std::byte> metadata) { return Structure(metadata).is_sound(); }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Verifies a model file: after this, no later code checks the file again. Its parts come after it:
-// each returns true, or refuses with a reason.
+// Verifies a model file, so that no later code has to check it again. Below verify() are its parts;
+// each returns true, or fills in the diagnostic and returns false.
 #pragma once
 
 #include <cstddef>
@@ -16,18 +16,19 @@
 
 namespace arenite::format {
 
-// Checks structure, meaning and checksums of all bytes, for every target in the file; with kSkip
-// not those of the packed weights, whose values mean nothing to the verifier. Needs no memory but a
-// bounded stack, and time linear in the file plus a bounded term. Fails with kBadModel,
-// kVersionMismatch, or kUnsupported if the model needs what the build left out, and says why.
+// Checks the structure, the meaning and the checksums of all bytes, for every target in the file.
+// With kSkip it leaves out the checksums of segments, in which no value needs a check. Uses a
+// bounded stack and no other memory, and time linear in the file's size plus a bounded term. Fails
+// with kBadModel, kVersionMismatch, or kUnsupported if the model needs a part that the build left
+// out; `why` says what is wrong.
 // REQUIRES: file.data() is a multiple of kModelAlignment.
 Status verify(std::span<const std::byte> file, Diagnostic* why, const LoadOptions& options = {});
 
-// The checksums of the packed weights of a file that was verified with kSkip.
+// Checks the checksums of the segments of a file that was verified with kSkip.
 Status verify_weights(std::span<const std::byte> file, Diagnostic* why, Crc32c crc32c);
 
-// The arena formula that a program implies for a target: what the file must store.
-// Returns false if a size overflows.
+// Derives from the program the arena formula that the file must store for a target. Returns false
+// if a coefficient exceeds 32 bits or there are too many groups of caches.
 bool derive_formula(const ModelReader& model, Target target, arenite::ArenaFormula& formula);
 
 // Fills in the diagnostic of a refused file.
@@ -35,7 +36,7 @@ class Refusal {
  public:
   explicit Refusal(Diagnostic* why) : why_(why) {}
 
-  // False, so that a check reads: return refuse(...).
+  // Returns false, so that a check can end with: return refuse(...);
   template <typename Found = uint32_t, typename Expected = uint32_t>
   [[gnu::always_inline]] bool operator()(Message reason, Message field, uint32_t index = 0,
                                          Found found = 0, Expected expected = 0) const {
@@ -47,10 +48,11 @@ class Refusal {
   Diagnostic* why_;
 };
 
-// Whether all that the schema says can be read in place. REQUIRES: at least 8 bytes, and at most
-// kMetadataBytesMax.
+// FlatBuffers' structural verification: whether all fields of the schema can be read in place.
+// REQUIRES: metadata has at least 8 bytes, and at most kMetadataBytesMax.
 bool is_well_formed(std::span<const std::byte> metadata);
-// A build whose models have one input and one function refuses all others as a need.
+// Only for builds with kFunctionsLinked; in others verify_needs refuses files with several inputs
+// or functions.
 bool verify_functions(const ModelReader& model, const Refusal& refuse);
 bool verify_axes(const ModelReader& model, const Refusal& refuse);
 bool verify_tensors(const ModelReader& model, const Refusal& refuse);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Verifies compiled masks: sizes, tile numbers, and that ranges say what the tiles say.
+// Verifies compiled masks: the sizes of their lists, the values of strips, the tile indices in
+// maps, and that row_begin and row_end agree with the tiles.
 #include <bit>
 #include <cmath>
 
@@ -10,7 +11,7 @@ namespace arenite::format {
 namespace {
 
 bool verify_strip(const MaskView& mask, uint32_t index, const Refusal& refuse) {
-  const uint32_t origin = mask.positions - 1;  // where the distance is 0
+  const uint32_t origin = mask.positions - 1;  // index of the value for key == query
   if (mask.lookback > origin || mask.lookahead > origin) {
     return refuse("a strip's band is wider than its positions", "masks.lookback", index,
                   mask.lookback, origin);
@@ -28,7 +29,7 @@ bool verify_strip(const MaskView& mask, uint32_t index, const Refusal& refuse) {
   return true;
 }
 
-// One bit per key of the tile: is it visible for this row?
+// Returns the keys of a tile that are visible to a row: bit i for key tile_column * 32 + i.
 uint32_t tile_row(const MaskView& mask, uint32_t row, uint32_t tile_column) {
   const uint16_t tile = mask.map[size_t{row / kMaskTile} * mask.tile_columns() + tile_column];
   uint32_t visible = 0;
@@ -79,15 +80,16 @@ bool verify_tiles(const MaskView& mask, uint32_t index, const Refusal& refuse) {
   return true;
 }
 
-// The words of a strip, or of tiles none of which is mixed. REQUIRES: positions <=
-// kMaskPositionsMax, with tiles kTileMaskPositionsMax.
+// Returns the words of a strip (values), or of a tile mask without mixed tiles (map of uint16,
+// row_begin, row_end). REQUIRES: positions <= kMaskPositionsMax, for tiles kTileMaskPositionsMax.
 uint32_t least_words(MaskKind kind, uint32_t positions) {
   if (kind == MaskKind::kStrip) return 2 * positions - 1;
   const uint32_t side = div_up(positions, kMaskTile);
   return (side * side + 1) / 2 + 2 * positions;
 }
 
-// That the header is sound and its lists lie within the words, from `begin` on.
+// Verifies the header of a mask, and that its lists begin at word `begin` and lie within the
+// model's mask words.
 bool verify_record(const ModelReader& model, uint32_t index, uint32_t begin,
                    const Refusal& refuse) {
   const MaskRecord& mask = model.mask_record(index);
@@ -126,7 +128,7 @@ bool verify_masks(const ModelReader& model, const Refusal& refuse) {
     if (!verify_record(model, i, words, refuse)) return false;
     words += model.mask_record(i).words;
     const MaskView mask = model.mask(i);
-    // verify_needs refused what is not linked.
+    // verify_needs has refused masks of kinds that are not linked.
     if constexpr (linked(Need::kStripMask)) {
       if (mask.kind == MaskKind::kStrip && !verify_strip(mask, i, refuse)) return false;
     }

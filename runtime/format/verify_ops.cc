@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Verifies each op by itself: that what its numbers name is there, as the table of ops says, and
-// then, op by op, that shapes fit each other.
+// Verifies each op: that its parameters are in range and refer to tensors, caches and masks that
+// exist, by the table of ops; then, by a function for each kind, that widths and shapes agree.
 #include "format/verify.h"
 
 #include <cmath>
@@ -11,16 +11,16 @@
 namespace arenite::format {
 namespace {
 
-// An op as the verifier looks at it, and what ops of several kinds are checked for.
+// One op with its context, and the checks that ops of several kinds share.
 struct OpCheck {
   const ModelReader& model;
   uint32_t index;  // of the op
-  bool causal;     // its function
+  bool causal;     // whether its function is causal
   const Refusal& refuse;
   const OpView& op;
   const OpRow& row;
 
-  // Of a block, the one that it has rows of.
+  // The axis of an operand; for an axis of blocks, the axis that the blocks divide.
   uint32_t axis_of(Operand operand) const {
     return model.whole_axis(model.axis_of(op.views[operand]));
   }
@@ -34,7 +34,7 @@ struct OpCheck {
     for (uint32_t& most : tokens.of) most = most != 0 ? most : UINT32_MAX;
     return model.rows_on(axis_of(kOutput), tokens);
   }
-  // Of the tokens that are looked up. REQUIRES: the op's axis is of kind input.
+  // The input whose tokens the op looks up. REQUIRES: the op's axis is of kind kInput.
   uint32_t input() const { return kFunctionsLinked ? model.source_of_axis(axis_of(kOutput)) : 0; }
 
   Message field(Operand operand) const { return row.operands[operand].field; }
@@ -47,7 +47,7 @@ struct OpCheck {
                   expected.value());
   }
 
-  // A number of parts that an operand is made of.
+  // Checks a number of parts (heads, groups), which must divide the width of an operand.
   bool divides(uint32_t number, Operand operand) const {
     const uint32_t parts = op.numbers[number];
     const uint32_t columns = op.views[operand].width;
@@ -56,19 +56,20 @@ struct OpCheck {
                   columns);
   }
 
-  // REQUIRES: not absent, and verify_numbers.
+  // REQUIRES: has(number), and verify_numbers accepted the op.
   const TensorShape& tensor(uint32_t number) const { return model.tensor(op.numbers[number]); }
 
   bool has(uint32_t number) const { return op.numbers[number] != kAbsent; }
 
-  // A tensor of one row, as wide as `width`.
+  // Checks a tensor [1, width].
   bool vector(uint32_t number, uint32_t width) const {
     if (has(number) && tensor(number).outputs == 1 && tensor(number).inputs == width) return true;
     return refuse("a vector has another length than the op needs", number_field(number), index,
                   has(number) ? tensor(number).inputs : 0, width);
   }
 
-  // A table [positions, width] that reaches as far as sequences do on the op's axis.
+  // Checks a table [positions, width], which must have a row for each position on the op's axis,
+  // counted from row `offset`.
   bool position_table(uint32_t number, uint32_t offset, uint32_t width) const {
     const TensorShape& table = tensor(number);
     const Checked needed = Checked(positions_max()) + offset;
@@ -82,7 +83,8 @@ struct OpCheck {
   }
 };
 
-// A table of terms reaches as far as sequences do, for each head, or for all of them.
+// Checks a table of attention biases for P = positions_max() positions at least: by distance
+// [heads, 2 P - 1], by pair [heads * P, P] or [P, P] for all heads.
 bool verify_table(const OpCheck& check, ScoreTerms kind, uint32_t heads) {
   const Message field = check.number_field(AttentionOp::kTerms);
   if (!check.has(AttentionOp::kTerms)) {
@@ -103,7 +105,7 @@ bool verify_table(const OpCheck& check, ScoreTerms kind, uint32_t heads) {
                       check.index, table.outputs, rows.value());
 }
 
-// Whether its queries bring terms with them.
+// Whether each query row brings its own attention biases.
 bool brings_terms(const OpCheck& check) {
   return linked(Need::kQueryTerms) &&
          is_of_queries(check.op.choice<ScoreTerms>(AttentionOp::kTermsBy));
@@ -127,7 +129,8 @@ bool verify_terms(const OpCheck& check, uint32_t heads) {
   return !check.has(AttentionOp::kTerms) || check.vector(AttentionOp::kTerms, heads);
 }
 
-// Queries of each head, and beside them the terms that they bring with them.
+// Checks the width of the queries: heads * head_dim, and after these columns at least one attention
+// bias for each head if queries bring their own.
 bool verify_queries(const OpCheck& check, uint32_t heads, uint32_t head_dim) {
   if (!brings_terms(check)) return head_dim == 0 || check.width(kQuery, Checked(heads) * head_dim);
   const Checked width = Checked(heads) * head_dim;
@@ -141,7 +144,7 @@ bool verify_sinks(const OpCheck& check, uint32_t heads) {
   return !check.has(AttentionOp::kSinks) || check.vector(AttentionOp::kSinks, heads);
 }
 
-// Of what fills a cache.
+// Checks that an op that fills a cache is on the cache's axis.
 bool verify_axis_of_cache(const OpCheck& check, const CacheView& cache) {
   const uint32_t axis = check.model.whole_axis(check.model.axis_of_op(check.index));
   if (!kAxesLinked || cache.axis == axis) return true;
@@ -153,8 +156,8 @@ bool verify_new_keys(const OpCheck& check, const CacheShape& shape) {
          check.width(kValue, Checked(shape.kv_heads) * shape.value_dim);
 }
 
-// Of what reads keys that are stored: on another axis all of them are visible, and nothing is added
-// to their scores, since no position of theirs stands beside one of a query.
+// Checks attention to stored keys. If these are on another axis than the queries, no mask may hide
+// any, and scores have no bias: positions of different axes have no distance.
 bool verify_stored_keys(const OpCheck& check, const CacheView& cache) {
   if (check.op.views[kKey].width != 0) {
     return check.refuse("an op has keys without values", check.field(kKey), check.index,
@@ -301,8 +304,8 @@ bool verify_linear(const OpCheck& check) {
   return check.width(kInput, weights.inputs) && check.width(kOutput, weights.outputs);
 }
 
-// Positions without padding are counted in the ids of the call, which must be those of the whole
-// sequence.
+// Checks the padding id. Positions that skip padding are counted in the ids of one call. These must
+// be the whole sequence, so the function must not be causal.
 bool verify_padding(const OpCheck& check) {
   const uint32_t padding_id = check.op.numbers[EmbeddingOp::kPaddingId];
   if (padding_id == kAbsent) return true;
@@ -387,8 +390,8 @@ bool verify_add(const OpCheck& check) {
   return check.width(kOther, width) && check.width(kOutput, width);
 }
 
-// From any axis to one row for each sequence, to rows that are asked for, or from rows that are
-// joined back to the first or the last of them; or to rows in turn, and back.
+// Checks the axes of a selection: from any axis to its axis of kind kAsked; from any but kAsked to
+// kOne; from kJoined to either of its parts; or between an axis of kind kTurns and its source.
 bool verify_select(const OpCheck& check) {
   const ModelReader& model = check.model;
   const uint32_t from = check.axis_of(kInput), to = check.axis_of(kOutput);
@@ -426,7 +429,8 @@ bool verify_join(const OpCheck& check) {
   return check.width(kInput, width) && check.width(kOther, width);
 }
 
-// Windows over the pixels of an image give as many rows as their axis says. `kernel` is in pixels.
+// Checks windows over images: each direction has as many windows as the output's axis has lines or
+// columns. `kernel` is in pixels.
 bool verify_image_windows(const OpCheck& check, uint32_t kernel, const arenite::Axis& from,
                           const arenite::Axis& to) {
   const uint32_t columns = check.op.numbers[ConvolutionOp::kColumns];
@@ -449,7 +453,8 @@ bool verify_image_windows(const OpCheck& check, uint32_t kernel, const arenite::
                       check.number_field(ConvolutionOp::kDilation), check.index, kernel, to.rows);
 }
 
-// Zeros before and after a sequence go with the rows of the output's axis. `kernel` is in rows.
+// Checks the axes of an op with windows, and that its zero padding matches the output's axis:
+// before + after = span - window, span = dilation * (kernel - 1) + 1. `kernel` is in rows.
 bool verify_windows(const OpCheck& check, uint32_t kernel) {
   const std::span<const arenite::Axis> axes = check.model.axes();
   const uint32_t from = check.axis_of(kInput), to = check.axis_of(kOutput);
@@ -508,7 +513,8 @@ bool verify_max_pool(const OpCheck& check) {
   return check.width(kOutput, check.op.views[kInput].width) && verify_windows(check, kernel);
 }
 
-// verify_flow refused kinds that are not known, and verify_needs what is not linked.
+// Unknown kinds do not get here (verify_flow refuses them), nor kinds that are not linked
+// (verify_needs).
 bool verify_shapes(const OpCheck& check) {
   switch (check.op.kind) {
     case OpKind::kLinear:
@@ -554,15 +560,17 @@ bool verify_shapes(const OpCheck& check) {
   return check.refuse("an op is of an unknown kind", "ops.kind", check.index);
 }
 
-// Those of stores come first, then those that attention ops fill: how many ops have taken.
+// Progress through the caches, in whose order ops fill them: caches [0, stores) are those of store
+// ops, the others are those of attention ops.
 struct CachesTaken {
-  uint32_t stores = 0;  // how many there are
-  uint32_t stored = 0;
-  uint32_t attended = 0;
+  uint32_t stores = 0;
+  uint32_t stored = 0;    // the next cache for a store op
+  uint32_t attended = 0;  // the next cache for an attention op
 };
 
-// Ops fill caches in their order. Where nothing is kept from call to call, they may also take one
-// that an earlier op has filled. Attention without values reads what was stored last.
+// Checks that ops fill the caches in order, each its own. In a function that is not causal, an op
+// may also fill the cache of an earlier op of its kind. Attention without values must read a cache
+// of an earlier store op.
 bool verify_cache_order(const OpCheck& check, CachesTaken& taken) {
   static_assert(uint32_t{StoreOp::kCache} == AttentionOp::kCache);
   constexpr uint32_t kNumber = AttentionOp::kCache;
@@ -588,7 +596,7 @@ bool verify_cache_order(const OpCheck& check, CachesTaken& taken) {
 
 }  // namespace
 
-// REQUIRES: verify_flow, which knows that views lie within their slots.
+// REQUIRES: verify_flow, which checks that views lie within their slots.
 bool verify_ops(const ModelReader& model, const Refusal& refuse) {
   CachesTaken taken;
   for (uint32_t i = 0; linked(OpKind::kStore) && i < model.ops(); ++i) {

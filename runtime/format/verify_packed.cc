@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Verifies the packed weights of each target: places, sizes, the arena formula, that the bytes
-// between segments are zero, the self-test after them, and, apart from these, the checksums.
+// Verifies the segments of a file: the packed weights of each target (offsets, sizes, the arena
+// formula), the self-test after them, and the zeros between segments. The checksums of segments are
+// a pass of their own, which a caller can skip.
 #include <algorithm>
 #include <cstring>
 #include <type_traits>
@@ -36,8 +37,9 @@ std::span<const std::byte> bytes_of(std::span<const std::byte> file, const Segme
   return file.subspan(static_cast<size_t>(segment.begin()), static_cast<size_t>(segment.bytes()));
 }
 
-// Within what follows byte `end`, and nothing but zeros between the two; moves `end` to its end.
-// What is found and expected are counts of kSegmentUnit bytes, as in the file.
+// Checks that a segment lies between byte `end` and the footer, and that the bytes from `end` to
+// its start are zero. Then moves `end` to the end of the segment. Diagnostics count in units of
+// kSegmentUnit bytes, as the file does.
 bool verify_segment(std::span<const std::byte> file, const SegmentView& segment, size_t& end,
                     Message field, uint32_t index, const Refusal& refuse) {
   const size_t first = (end + kSegmentUnit - 1) / kSegmentUnit;
@@ -56,7 +58,8 @@ bool verify_segment(std::span<const std::byte> file, const SegmentView& segment,
   return true;
 }
 
-// What it holds is compared with results and never taken for more than a number.
+// Checks only where the self-test lies and how long it is. Its values need no check: the runtime
+// uses them as tokens, features, tolerances and digests, never as sizes or offsets.
 bool verify_self_test(const ModelReader& model, std::span<const std::byte> file, size_t& end,
                       const Refusal& refuse) {
   const SelfTestView test = model.self_test();
@@ -81,7 +84,7 @@ bool verify_self_test(const ModelReader& model, std::span<const std::byte> file,
   return verify_segment(file, test.segment, end, "self_test.segment", 0, refuse);
 }
 
-// REQUIRES: a place for each tensor.
+// REQUIRES: tensor_offsets has an entry for each tensor of each target.
 bool verify_tensor_places(const ModelReader& model, uint32_t index, const Refusal& refuse) {
   const PackedView& packed = model.packed(index);
   if (packed.segment.length == 0) {
@@ -110,7 +113,7 @@ bool verify_formula(const ModelReader& model, uint32_t index, const Refusal& ref
     return refuse("the arena is larger than the formula can say", "packed.formula", index);
   }
   const arenite::ArenaFormula& found = model.formula(index);
-  if constexpr (!linked(Need::kInt8Cache)) {  // what nobody will evaluate
+  if constexpr (!linked(Need::kInt8Cache)) {  // these coefficients are never evaluated
     for (uint32_t g = 0; g < kCacheGroupsMax; ++g) expected.groups[g].int8 = found.groups[g].int8;
   }
   static_assert(std::has_unique_object_representations_v<arenite::ArenaFormula>);
@@ -119,7 +122,7 @@ bool verify_formula(const ModelReader& model, uint32_t index, const Refusal& ref
                 found.axes[0].activations, expected.axes[0].activations);
 }
 
-// Writes a coefficient, which has 32 bits.
+// Stores `bytes` as a coefficient of 32 bits. Returns false if it is too large.
 bool fit(Checked bytes, uint32_t& coefficient) {
   coefficient = static_cast<uint32_t>(bytes.value());
   return bytes.value() < UINT32_MAX;
@@ -130,7 +133,8 @@ bool add_bytes(const CacheShape& shape, Packing packing, arenite::CacheBytes& by
          fit(Checked(bytes.per_page) + cache_bytes_per_page(packing, shape), bytes.per_page);
 }
 
-// Adds a cache to the group of those that hold as many positions.
+// Adds a cache to the group of its axis and lookback, or to a new group. Returns false if there are
+// more than kCacheGroupsMax groups or if a coefficient is too large.
 bool add_cache(const CacheView& cache, uint32_t axis, Target target,
                arenite::ArenaFormula& formula) {
   uint32_t g = 0;
@@ -150,7 +154,8 @@ bool add_cache(const CacheView& cache, uint32_t axis, Target target,
          add_bytes(cache.shape, packing_of(target, TensorType::kInt8), group.int8);
 }
 
-// Scratch of convolutions, and what they keep of sequences that go on.
+// Adds the scratch of ops with windows, and the history that they keep of each sequence in a causal
+// function. Returns false if a coefficient is too large.
 bool add_windows(const ModelReader& model, Target target, arenite::ArenaFormula& formula) {
   uint32_t of = 0;
   bool keeps_rows = model.sees_windows() && model.causal();
@@ -166,7 +171,7 @@ bool add_windows(const ModelReader& model, Target target, arenite::ArenaFormula&
     WindowScratch scratch = depthwise_scratch(windows, channels);
     if (op.kind == OpKind::kConvolution) {
       const uint32_t tensor = op.numbers[ConvolutionOp::kTensor];
-      // Others are refused later.
+      // verify_ops and verify_tensors refuse these.
       if (tensor >= model.tensors() || !holds_weights(model.tensor(tensor).type)) continue;
       const TensorType type = model.tensor(tensor).type;
       scratch = convolution_scratch(packing_of(target, type), windows, channels);
@@ -221,7 +226,7 @@ bool derive_formula(const ModelReader& model, Target target, arenite::ArenaFormu
     if (any_linked(Need::kQ8, Need::kQ4) && row_of(kind).scratch == Scratch::kQuantizedRows) {
       const uint32_t tensor = number_of(model.op(i), NumberType::kMatrix);
       const uint32_t slot = model.op(i).views[kOutput].slot;
-      // Others are refused later.
+      // verify_slots, verify_tensors, verify_flow and verify_ops refuse all others.
       const bool is_sound = tensor < model.tensors() && slot < model.slots() &&
                             model.slot(slot).axis < kAxesMax &&
                             holds_weights(model.tensor(tensor).type);
@@ -257,7 +262,7 @@ bool derive_formula(const ModelReader& model, Target target, arenite::ArenaFormu
 
 bool verify_packed(const ModelReader& model, std::span<const std::byte> file, size_t metadata_bytes,
                    const Refusal& refuse) {
-  size_t end = metadata_bytes;  // of what is accounted for
+  size_t end = metadata_bytes;  // bytes [0, end) are verified
   uint32_t targets_seen = 0;
   const uint32_t targets = model.packed_count();
   if (model.tensor_offsets() != targets * model.tensors()) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Verifies the flow of the program: axes, activation slots, their lifetimes and places, and that
-// every column of a slot is written exactly once before it is read or updated. What an op computes
-// with its columns is verify_ops.cc's.
+// Verifies the data flow of the program: functions, axes, the lifetimes and offsets of slots, and
+// that each column of a slot is written exactly once before it is read or updated. verify_ops.cc
+// verifies what an op does with its columns.
 #include <cstring>
 
 #include "arenite/checked_math.h"
@@ -51,8 +51,8 @@ bool verify_operand(const ModelReader& model, uint32_t index, uint32_t operand,
   return verify_view(model, view, row.field, index, refuse);
 }
 
-// What an op writes is nothing that it reads, and its operands are on the axes that its row in the
-// table says. REQUIRES: verify_operand for all.
+// Checks that the output of an op overlaps none of its inputs, and that the operands are on the
+// axes that the op's AxisRule allows. REQUIRES: verify_operand accepted all operands.
 bool verify_uses(const ModelReader& model, uint32_t index, const Refusal& refuse) {
   const OpView& op = model.op(index);
   const OpRow& row = row_of(op.kind);
@@ -77,7 +77,8 @@ bool verify_uses(const ModelReader& model, uint32_t index, const Refusal& refuse
   return true;
 }
 
-// No op of a run reads keys that another one stores, of which some would be there.
+// Checks that no op of a run reads a cache that another op of the run fills: with each block, only
+// a part of its keys would be there.
 bool verify_caches_of_run(const ModelReader& model, const OpRange& run, const Refusal& refuse) {
   static_assert(uint32_t{StoreOp::kCache} == AttentionOp::kCache);
   for (uint32_t i = run.first; i <= run.last; ++i) {
@@ -92,8 +93,9 @@ bool verify_caches_of_run(const ModelReader& model, const OpRange& run, const Re
   return true;
 }
 
-// Ops that run over one block after the other: they work row by row on the rows of one axis, and
-// what has all of these is there before the first block, or until after the last.
+// Checks a run of ops that all run over one block of rows, then over the next: each works row by
+// row on the axis of the blocks or on its source; slots with all rows live throughout the run, and
+// hidden states are given out after its last op.
 bool verify_run_of_blocks(const ModelReader& model, uint32_t first, const OpRange& run,
                           const Refusal& refuse) {
   const uint32_t axis = model.blocks_of(model.op(first));
@@ -148,7 +150,7 @@ bool verify_op_flow(const ModelReader& model, uint32_t index, const Refusal& ref
   return verify_uses(model, index, refuse);
 }
 
-// Whether features go there.
+// Whether an input writes its features to this slot.
 bool is_input(const ModelReader& model, uint32_t slot) {
   for (uint32_t i = 0; i < model.inputs(); ++i) {
     if (model.vocab_size(i) == 0 && slot == model.input_slot(i)) return true;
@@ -156,7 +158,7 @@ bool is_input(const ModelReader& model, uint32_t slot) {
   return false;
 }
 
-// Ops fill a slot from its first column to its last, and none uses it before it is full.
+// Checks that ops fill a slot from its first column to its last, and use it only when it is full.
 bool verify_slot_writes(const ModelReader& model, uint32_t index, const Refusal& refuse) {
   const SlotView& slot = model.slot(index);
   uint32_t filled = is_input(model, index) ? slot.width : 0;
@@ -199,7 +201,7 @@ bool verify_output(const ModelReader& model, uint32_t of, const Refusal& refuse)
   return refuse("what is given out has all rows", "functions.output_slot", of, output);
 }
 
-// Where features go.
+// Checks the sequence lengths of an input and, if it is features, its slot.
 bool verify_input(const ModelReader& model, uint32_t index, const Refusal& refuse) {
   if (model.positions_max(index) != 0 && model.tokens_min(index) > model.positions_max(index)) {
     return refuse("the shortest sequence is longer than the longest", "inputs.tokens_min", index,
@@ -234,7 +236,7 @@ bool verify_ends(const ModelReader& model, const Refusal& refuse) {
   return true;
 }
 
-// Whether an op after `op` still writes to the slot. Each slot was found to be filled once.
+// Whether an op after `op` still writes to the slot. REQUIRES: verify_slot_writes accepted it.
 bool filled_later(const ModelReader& model, uint32_t slot, uint32_t op) {
   for (uint32_t i = op + 1; i <= model.slot(slot).last_op; ++i) {
     const OpView& later = model.op(i);
@@ -268,7 +270,7 @@ bool verify_hidden_states(const ModelReader& model, const Refusal& refuse) {
   return true;
 }
 
-// Images are of one size, in whole lines.
+// Checks an axis of images: whole lines, sequences that are whole images, and strides above 0.
 bool verify_image_axis(const ModelReader& model, uint32_t index, const Refusal& refuse) {
   const std::span<const arenite::Axis> axes = model.axes();
   const arenite::Axis& axis = axes[index];
@@ -292,7 +294,7 @@ bool verify_image_axis(const ModelReader& model, uint32_t index, const Refusal& 
                 axis.stride, UINT32_MAX);
 }
 
-// Every sequence has a window.
+// Checks the window fields of an axis, and that even the shortest sequence has a window on it.
 bool verify_axis_of_windows(const ModelReader& model, uint32_t index, const Refusal& refuse) {
   const arenite::Axis& axis = model.axes()[index];
   const bool is_image = kWindowsLinked && axis.is_image();
@@ -319,7 +321,7 @@ bool verify_axis_of_windows(const ModelReader& model, uint32_t index, const Refu
                 static_cast<uint32_t>(axis.window));
 }
 
-// A slot lives within one function, on an axis of inputs that this one takes.
+// Checks that a slot lives within one function, on an axis all of whose inputs the function takes.
 bool verify_function_of_slot(const ModelReader& model, uint32_t index, const Refusal& refuse) {
   const SlotView& slot = model.slot(index);
   const uint32_t of = model.function_of_op(slot.first_op);
@@ -334,7 +336,8 @@ bool verify_function_of_slot(const ModelReader& model, uint32_t index, const Ref
                 index, inputs, function.inputs);
 }
 
-// Each input has the axis of kind input that has its number.
+// Checks that each input has its own axis: of kind kInput, with the input's index as source. Axis 0
+// is that of input 0.
 bool verify_axes_of_inputs(const ModelReader& model, const Refusal& refuse) {
   const std::span<const arenite::Axis> axes = model.axes();
   for (uint32_t i = 0; i < model.inputs(); ++i) {
@@ -349,7 +352,8 @@ bool verify_axes_of_inputs(const ModelReader& model, const Refusal& refuse) {
 
 }  // namespace
 
-// Functions follow each other and are all that there is; each input is taken by one of them.
+// Checks that the functions follow each other and contain all ops, and that each input is taken by
+// exactly one function.
 bool verify_functions(const ModelReader& model, const Refusal& refuse) {
   const uint32_t all_inputs = (uint32_t{1} << model.inputs()) - 1;
   uint32_t end = 0;
@@ -373,7 +377,7 @@ bool verify_functions(const ModelReader& model, const Refusal& refuse) {
                 model.ops());
 }
 
-// A build whose models have no others knows these two kinds.
+// A build without kAxesLinked accepts only the axis of the input and one of kind kAsked.
 bool verify_axes(const ModelReader& model, const Refusal& refuse) {
   const std::span<const arenite::Axis> axes = model.axes();
   if (kFunctionsLinked && !verify_axes_of_inputs(model, refuse)) return false;
@@ -413,7 +417,7 @@ bool verify_axes(const ModelReader& model, const Refusal& refuse) {
     if (!verify_axis_of_windows(model, i, refuse)) return false;
     const uint32_t positions = model.rows_of_axes(model.positions(), 1, true)[i];
     const bool is_counted =
-        has_other || axis.kind >= AxisKind::kWindows;  // of as many as windows, pixels or parts
+        has_other || axis.kind >= AxisKind::kWindows;  // rows of windows, pixels, blocks or turns
     if (is_counted && positions > kPositionsLimit) {
       return refuse("an axis has more rows than can be counted", "axes.rows", i, positions,
                     kPositionsLimit);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Verifies how sound becomes features: sizes, ranges of bands, and that all numbers are finite.
+// Verifies the front end that turns sound into features: its parameters, the bins of each filter
+// band, the size of its tables, and that all values are finite.
 #include <iterator>
 
 #include "core/float_bits.h"
@@ -35,12 +36,12 @@ bool verify_numbers(const arenite::SoundNumbers& numbers, const Refusal& refuse)
   }
   const bool ends_are_known =
       numbers.has(kCentred) || (numbers.flags & (uint32_t{kReflected} | uint32_t{kDropsLast})) == 0;
-  // Else a frame would have to be held back until it is known not to be the last.
+  // With a longer hop, a stream would have to hold each frame back until it knows that more follow.
   const bool last_is_known = !numbers.has(kDropsLast) || numbers.hop <= numbers.padding();
   if (!ends_are_known || !last_is_known) {
     return refuse("flags of the sound do not go together", "sound.flags", 0, numbers.flags);
   }
-  // A logarithm of 0 would be infinite; a negative range would raise what is above the peak.
+  // The floor keeps the logarithm finite. A negative range would raise bands above the peak.
   const bool has_floor = numbers.floor > 0.0f || (numbers.has(kIsLinear) && numbers.floor == 0.0f);
   const float reals[] = {numbers.emphasis, numbers.floor, numbers.factor,
                          numbers.offset,   numbers.range, numbers.peak};

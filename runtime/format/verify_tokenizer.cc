@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Verifies a tokenizer: every id and offset, the order of every list that is searched, and that
-// tokens stand for the bytes that made them.
+// Verifies a tokenizer: each id and offset is in range, each list with a binary search is sorted,
+// and the bytes of a token are those of the byte, character or merge that gives it.
 #include "format/verify.h"
 
 #include <bit>
@@ -14,23 +14,23 @@
 namespace arenite::format {
 namespace {
 
-// What the numbers of a list may be.
+// The values that a list may hold.
 enum class Numbers : uint8_t { kAny, kTokens, kTokensOrNone, kCodePoints, kRanks, kSpecials };
 
-// Bit sets of TokenizerKind.
+// Bit sets of TokenizerKind. The extra bit kWithSteps allows any kind that has steps.
 constexpr uint8_t kAll = 31, kBytesOrPieces = 3, kPiecesOrCharacters = 6, kNoWords = 23, kWords = 8;
 constexpr uint8_t kUnigramOnly = 16, kWithSteps = 32, kFolds = kWords | kWithSteps;
 
-// Most are powers of 2, so that a row has few bytes.
+// Limits are stored as logarithms, which keeps the rows small. REQUIRES: `most` is a power of 2.
 constexpr uint8_t log2_of(uint32_t most) { return static_cast<uint8_t>(std::countr_zero(most)); }
 
 struct ListRule {
   [[no_unique_address]] Message field;
-  TokenizerList as_long_as;  // another list, or itself
+  TokenizerList as_long_as;  // the list that it must be as long as; itself: any length
   Numbers numbers = Numbers::kAny;
   bool increases = false;
-  uint8_t kinds = kAll;    // that may have it
-  uint8_t most_log2 = 30;  // how many numbers
+  uint8_t kinds = kAll;    // kinds of tokenizers that may have the list
+  uint8_t most_log2 = 30;  // limit of its length
 };
 
 // In the order of TokenizerList.
@@ -53,7 +53,7 @@ constexpr ListRule kListRules[] = {
     {"tokenizer.numbers", kNumbers, Numbers::kAny, false, kAll, log2_of(2 * kRangesMax)},
     {"tokenizer.dropped", kDropped, Numbers::kAny, false, kWords, log2_of(2 * kRangesMax)},
     {"tokenizer.punctuation", kPunctuation, Numbers::kAny, false, kWords, log2_of(2 * kRangesMax)},
-    // With steps those of each increase.
+    // With steps, only the entries of each step increase; verify_step checks these.
     {"tokenizer.fold_from", kFoldFrom, Numbers::kCodePoints, !linked(Need::kUnigram), kFolds,
      log2_of(kFoldsMax)},
     {"tokenizer.fold_to", kFoldFrom},
@@ -87,7 +87,7 @@ uint32_t largest(Numbers numbers, const TokenizerView& view) {
       return kCodePointMax;
     case Numbers::kRanks:
       return kNoRank - 1;
-    case Numbers::kSpecials:  // of none there is no order
+    case Numbers::kSpecials:  // without specials, special_order is empty, too
       return static_cast<uint32_t>(view.specials.size()) - 1;
     case Numbers::kAny:
       break;
@@ -154,9 +154,10 @@ bool verify_increase(const std::span<const uint32_t>& list, Message field, const
   return true;
 }
 
-// For WordPiece a character becomes no more code points than it has bytes: so tokens and words fit
-// in a span that is made for the bytes of a text. A byte that is no UTF-8 is read as U+FFFD. The
-// steps of other kinds look for room as they write.
+// For WordPiece, a character must not become more code points than it has UTF-8 bytes: the tokens
+// and words of a text share a span with one element for each byte. The limit of U+FFFD is 1,
+// because it also stands for a single invalid byte. The steps of other kinds check the room as they
+// write.
 bool verify_fold(const TokenizerView& view, uint32_t index, const Refusal& refuse) {
   const uint32_t from = view.fold_from[index];
   const uint32_t count = view.fold_to[index] >> kFoldCountShift;
@@ -180,7 +181,7 @@ bool verify_fold(const TokenizerView& view, uint32_t index, const Refusal& refus
 }
 
 bool verify_unicode(const TokenizerView& view, const Refusal& refuse) {
-  constexpr uint32_t kAsciiEnd = 0x80;  // whose classes need no table
+  constexpr uint32_t kAsciiEnd = 0x80;  // the classes of ASCII are not in tables
   const bool classes = asks_for_classes(view.pattern);
   const bool has_words = view.kind == TokenizerKind::kWordPiece;
   if (linked(Need::kUnigram) && has_words &&
@@ -197,9 +198,9 @@ bool verify_unicode(const TokenizerView& view, const Refusal& refuse) {
 }
 
 constexpr uint32_t kByteValues = 256;
-constexpr uint32_t kLowLine = 0x2581;  // what SentencePiece writes for a space
+constexpr uint32_t kLowLine = 0x2581;  // SentencePiece's space
 
-// WordPiece looks words up as they are; neither words nor characters are cut by a pattern.
+// Checks the scalar fields. WordPiece has no prefix; WordPiece and characters have no pattern.
 bool verify_choices(const TokenizerView& view, const Refusal& refuse) {
   static_assert((kTokenizerFlagsAll & (kTokenizerFlagsAll + 1)) == 0);
   const bool has_words = view.kind == TokenizerKind::kWordPiece;
@@ -218,7 +219,7 @@ bool verify_choices(const TokenizerView& view, const Refusal& refuse) {
       {"tokenizer.flags", view.flags, kTokenizerFlagsAll},
       {"tokenizer.word_characters_max", view.word_characters_max,
        has_words ? kWordCharactersMax : 0},
-      {"tokenizer.pair_separators", view.pair_separators,  // which are end tokens
+      {"tokenizer.pair_separators", view.pair_separators,  // a separator is the first end token
        view.ends.empty() || !view.before.empty() || !view.after.empty() ? 0 : kPairSeparatorsMax},
       {"tokenizer.bos", view.bos, lacks_bos ? kNoToken : last},
       {"tokenizer.unknown_token", view.unknown_token, lacks_unknown ? kNoToken : last},
@@ -277,7 +278,8 @@ bool verify_byte_tokens(const TokenizerView& view, const Refusal& refuse) {
       return refuse("a token is needed for each of the 256 bytes", "tokenizer.byte_tokens", i);
     }
     const std::string_view bytes = view.bytes(token);
-    const bool is_last = linked(Need::kUnigram) && i >= kByteValues;  // more may follow the byte
+    // The token of a piece's last byte may have more bytes after it, such as "</w>".
+    const bool is_last = linked(Need::kUnigram) && i >= kByteValues;
     if ((is_last ? bytes.empty() : bytes.size() != 1) ||
         static_cast<uint8_t>(bytes[0]) != i % kByteValues) {
       return refuse("a token stands for something else", "tokenizer.byte_tokens", i, token);
@@ -348,7 +350,8 @@ bool verify_merges(const TokenizerView& view, const Refusal& refuse) {
   return true;
 }
 
-// Tokens, or places in `tokens`, in the order of their bytes. None is empty.
+// Checks that the tokens of `list` are in strictly increasing order of their bytes, and none is
+// empty. `list` holds ids, or indexes into `tokens` unless that is null.
 bool verify_order(const TokenizerView& view, const std::span<const uint32_t>& list,
                   const uint32_t* tokens, Message field, const Refusal& refuse) {
   std::string_view previous;
@@ -412,7 +415,8 @@ bool verify_step(const TokenizerView& view, uint32_t place, const Refusal& refus
   return is_sound || refuse("a step of the normalizer is none", "tokenizer.steps", place, step[0]);
 }
 
-// What came with the lists that are later.
+// Verifies the lists after the first kFirstTokenizerLists: tokens around a text, scores, charsmap,
+// graphemes and steps.
 bool verify_later(const TokenizerView& view, const Refusal& refuse) {
   if (view.before.size() + view.after.size() > kAroundMax) {
     return refuse("too many tokens go around a text", "tokenizer.after", 0, view.after.size(),
@@ -452,7 +456,7 @@ bool verify_later(const TokenizerView& view, const Refusal& refuse) {
 
 bool verify_tokenizer(std::span<const std::byte> file, const Refusal& refuse) {
   if (!has_tokenizer(file)) return true;
-  if constexpr (!kTokenizersLinked) {  // verify_needs refused all kinds that there are
+  if constexpr (!kTokenizersLinked) {  // verify_needs has refused all known kinds
     return refuse("a tokenizer is of an unknown kind", "tokenizer.kind");
   }
   const uint32_t lists = tokenizer_lists(file);

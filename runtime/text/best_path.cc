@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Unigram: of all ways to cut a word into tokens the one with the largest sum of scores. Sums are
-// doubles, and equal ones keep the path that begins with the longer token, as Hugging Face's
-// library has it.
+// Unigram tokenization: finds the cut of a piece into tokens with the largest sum of scores, by
+// dynamic programming (Viterbi) over the ends of tokens:
+//   score(0) = 0, score(end) = max over tokens [begin, end) of score(begin) + score(token)
+// Scores are doubles; of equal sums, the path with the longer last token wins, as in Hugging Face's
+// library.
 #include <cassert>
 #include <cstring>
 
@@ -41,8 +43,8 @@ class Paths {
   }
 
  private:
-  // The best way to here: its score in two halves, where its last token begins, and that token;
-  // no token: an unknown character.
+  // The best path to byte `at` of the piece, in kPathWords elements: its score in two halves, the
+  // start of its last token, and that token; kNoToken for an unknown character.
   uint32_t& start(uint32_t at) { return work_[kPathWords * at + 2]; }
   TokenId& token(uint32_t at) { return work_[kPathWords * at + 3]; }
   double score(uint32_t at) const {
@@ -53,7 +55,7 @@ class Paths {
   void keep_score(uint32_t at, double value) {
     std::memcpy(&work_[kPathWords * at], &value, sizeof value);
   }
-  // Of the file.
+  // The score of a token in whole_tokens, from the file.
   double score_at(size_t place) const {
     double value;
     std::memcpy(&value, &view_.scores[2 * place], sizeof value);
@@ -67,7 +69,8 @@ class Paths {
     token(at) = last;
   }
 
-  // All tokens that begin at `at`. False where none is just the character up to `next`.
+  // Offers all tokens that begin at `at`. Returns false if none of them is exactly the character
+  // [at, next).
   bool add_tokens(uint32_t at, uint32_t next, double sum) {
     bool has_single = false;
     PrefixSearch search(view_, view_.whole_tokens);
@@ -83,15 +86,15 @@ class Paths {
       end += code_point.bytes;
       const size_t place = search.whole();
       if (place == view_.whole_tokens.size()) continue;
-      const TokenId whole = view_.whole_tokens[place];  // the name of the unknown one is unknown
+      const TokenId whole = view_.whole_tokens[place];  // a match of unknown_token stays unknown
       offer(end, at, sum + score_at(place), whole == view_.unknown_token ? kNoToken : whole);
       has_single = has_single || end == next;
     }
     return has_single;
   }
 
-  // Turns the way around: each place on it then says where its token ends. False where that has
-  // to be refused.
+  // Reverses the links of the best path: work_[kPathWords * start] becomes the end of the token
+  // that starts there. Returns false if the path has an unknown character that must be refused.
   bool turn() {
     bool is_known = true;
     for (uint32_t at = size_; at > 0;) {
@@ -106,7 +109,8 @@ class Paths {
     return is_known || view_.unknown != format::Unknown::kRefuse;
   }
 
-  // Writes the tokens over what has been passed: they are no more than the bytes.
+  // Writes the tokens over the front of the work space, which is already read: there are at most as
+  // many as bytes.
   uint32_t write() {
     uint32_t count = 0;
     bool unknown_before = false;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The patterns, alternative by alternative, in the order of the regular expressions.
+// Implements the regular expressions of the pre-tokenizers, alternative by alternative in their
+// order. GPT-2's cuts "I'll  go" into "I", "'ll", " ", " go".
 #include "text/cutter.h"
 
 #include "core/needs.h"
@@ -7,9 +8,9 @@
 namespace arenite::text {
 namespace {
 
-constexpr uint32_t kLongS = 0x17F;  // its capital is S, so "any case" includes it
+constexpr uint32_t kLongS = 0x17F;  // its upper case is S, so (?i:'s) matches it
 
-// The letter, lower case; or 0.
+// Returns the code point; with any_case in lower case, if it is an ASCII letter or the long s.
 uint32_t lower(uint32_t code_point, bool any_case) {
   if (!any_case) return code_point;
   if (code_point == kLongS) return 's';
@@ -102,7 +103,7 @@ size_t Cutter::llama3_end(size_t begin, uint32_t digits_max) const {
   return newline_end != begin ? newline_end : space_run_end(begin);
 }
 
-// 's|'t|'re|'ve|'m|'ll|'d|\p{L}+|\p{N}|[^\s\p{L}\p{N}]+ ; white space is passed over.
+// 's|'t|'re|'ve|'m|'ll|'d|\p{L}+|\p{N}|[^\s\p{L}\p{N}]+ ; next() skips white space.
 size_t Cutter::clip_end(size_t begin) const {
   const size_t contraction = contraction_end(begin, false);
   if (contraction != begin) return contraction;
@@ -110,7 +111,7 @@ size_t Cutter::clip_end(size_t begin) const {
   return of == CharacterClass::kNumber ? begin + part_.code_point(begin).bytes : run_end(begin, of);
 }
 
-// \s+(?!\S)|\s+ : a run of spaces leaves its last one to what follows, if it has another.
+// \s+(?!\S)|\s+ : a run of at least two spaces excludes its last one, unless the text ends there.
 size_t Cutter::space_run_end(size_t begin) const {
   size_t end = begin;
   size_t last = begin;
@@ -121,7 +122,7 @@ size_t Cutter::space_run_end(size_t begin) const {
   return end == limit_ || last == begin ? end : last;
 }
 
-// 's|'t|'re|'ve|'m|'ll|'d ; `begin` where there is none.
+// 's|'t|'re|'ve|'m|'ll|'d ; returns `begin` if there is no match.
 size_t Cutter::contraction_end(size_t begin, bool any_case) const {
   if (part_.byte(begin) != '\'' || begin + 1 >= limit_) return begin;
   const CodePoint first = part_.code_point(begin + 1);
@@ -141,7 +142,8 @@ size_t Cutter::run_end(size_t begin, CharacterClass of) const {
   return end;
 }
 
-// The first number from `begin` on, or the first space, or the end.
+// Returns the position of the first \p{N} from `begin` on, or without `numbers` of the first space
+// (U+0020 or U+2581); the end of the part if there is none.
 size_t Cutter::next_where(size_t begin, bool numbers) const {
   size_t end = begin;
   while (end < part_.size()) {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cuts a text into the pieces within which tokens are merged ("pre-tokenization").
+// The pre-tokenizer: cuts a part of a text into pieces. Tokens never cross the border of a piece.
+//   Cutter cutter(view, part);
+//   for (Piece piece; cutter.next(piece);) encode(part, piece);
 #pragma once
 
 #include <cassert>
@@ -14,12 +16,13 @@ namespace arenite::text {
 
 inline constexpr uint32_t kLowLine = 0x2581;  // SentencePiece's space
 
-// Hangul syllables become their letters by arithmetic: the Unicode Standard, 3.12.
+// Constants of the arithmetic that decomposes Hangul syllables: The Unicode Standard, section 3.12.
 inline constexpr uint32_t kSyllables = 0xAC00, kSyllableCount = 11172;
 inline constexpr uint32_t kInitials = 0x1100, kVowels = 0x1161, kFinals = 0x11A7;
 inline constexpr uint32_t kVowelCount = 21, kFinalCount = 28;
 
-// Reads as if the space were there; the text itself is never copied.
+// A view of a text between two special tokens, with or without a prefix space. Position 0 is that
+// space if there is one; the text is not copied and must outlive the part.
 class Part {
  public:
   Part(std::string_view text, bool has_prefix) : text_(text), prefix_bytes_(has_prefix ? 1 : 0) {}
@@ -39,10 +42,11 @@ class Part {
     return decode_utf8({text_.data() + begin, text_.size() - begin});
   }
 
-  // Where the byte lies in memory. REQUIRES: position <= size().
+  // The address of a byte; of the prefix, that of the text's first byte.
+  // REQUIRES: position <= size().
   const char* at(size_t position) const { return text_.data() + text_offset(position); }
 
-  // Where `position` lies in the text without the prefix.
+  // The index of that byte in the text without the prefix.
   size_t text_offset(size_t position) const {
     return position < prefix_bytes_ ? 0 : position - prefix_bytes_;
   }
@@ -58,9 +62,9 @@ struct Piece {
   size_t end = 0;
 };
 
-// Gives what the regular expressions of the pattern's origin match, one after the other, without a
-// regular expression: each alternative looks ahead over one run of a class of characters, so that
-// a part is read a bounded number of times.
+// Finds the matches of the pattern's regular expression one after the other, without a regular
+// expression engine. Each alternative looks ahead over one run of a character class, so it reads
+// each byte a bounded number of times.
 class Cutter {
  public:
   Cutter(const format::TokenizerView& view, const Part& part)
@@ -68,7 +72,7 @@ class Cutter {
     limit_ = part.size();
   }
 
-  // The next piece, never empty. False at the end of the part.
+  // Writes the next piece, which is never empty. Returns false at the end of the part.
   bool next(Piece& piece);
 
  private:
@@ -85,8 +89,8 @@ class Cutter {
   std::span<const uint32_t> letters_, numbers_;
   const Part& part_;
   size_t position_ = 0;
-  size_t limit_ = 0;         // nothing after it is looked at; digits cut a text into texts
-  size_t digits_begin_ = 0;  // the next digit, once known
+  size_t limit_ = 0;         // matches look no further; kDigits sets it to the next digit
+  size_t digits_begin_ = 0;  // kDigits: the next digit at or after position_, once known
 };
 
 }  // namespace arenite::text

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The symbols of a piece are written after the tokens so far and merged there.
+// Encodes a text: finds special tokens, cuts the parts between them into pieces, and writes the
+// symbols of a piece after the tokens so far, where they are merged.
+//   "two words<|end|>"   part "two words", special token <|end|>
+//   part "two words"     pieces "two", " words", each looked up or merged from its symbols
 //
 // Why the span is large enough: a part of k bytes has at most k + 1 symbols, its prefix included,
-// and each part but the first follows a special token of at least one byte. With c bytes done, at
-// most 2 c tokens stand in the span; merging the rest needs 5 (n - c + 1) numbers.
+// and each part but the first follows a special token of at least one byte. After c bytes the span
+// holds at most 2 c tokens; merging the rest needs 5 (n - c + 1) elements.
 #include "text/encoder.h"
 
 #include <algorithm>
@@ -20,7 +23,7 @@ namespace {
 
 constexpr size_t kByteValues = 256;
 
-// Compares a piece with bytes, as their unsigned values: negative, zero or positive.
+// Compares a piece with `bytes` as unsigned bytes: returns a value below 0, 0, or above 0.
 int compare(const Part& part, const Piece& piece, std::string_view bytes) {
   const size_t length = piece.end - piece.begin;
   for (size_t i = 0; i < length && i < bytes.size(); ++i) {
@@ -85,7 +88,7 @@ bool Encoder::add_words(std::string_view text, size_t begin) {
   return true;
 }
 
-// What is between white space, each with a prefix of its own.
+// Encodes each word between white space as a part with its own prefix; the white space is dropped.
 bool Encoder::add_spaced(std::string_view text, size_t begin) {
   for (size_t at = 0; at < text.size();) {
     size_t end = at;
@@ -104,8 +107,8 @@ bool Encoder::add_spaced(std::string_view text, size_t begin) {
   return true;
 }
 
-// Whether so many numbers after the tokens, and what is not yet read of the part from `position`
-// on, lie apart.
+// Whether `words` more elements fit after the tokens. A normalized part lies at the end of `out_`:
+// the elements must not overwrite its bytes from `position` on, which are not yet read.
 bool Encoder::fits(size_t words, const Part& part, size_t position) {
   const char* const end =
       is_normalized_ ? part.at(position) : reinterpret_cast<const char*>(out_.data() + out_.size());
@@ -149,8 +152,8 @@ bool Encoder::has_prefix(std::string_view text, bool is_first) const {
            (!linked(Need::kUnigram) || view_.kind != format::TokenizerKind::kUnigram)));
 }
 
-// SentencePiece writes the prefix before it looks for the symbols that a user defined, so that it
-// stands alone before one that begins the text.
+// Whether the prefix stands alone before a special token that begins the text. SentencePiece writes
+// the prefix before it looks for user-defined symbols.
 bool Encoder::has_lone_prefix(const SpecialMatch& match) const {
   if (match.token == kNoToken || match.begin != 0 || view_.has(format::kPrefixEveryPart)) {
     return false;
@@ -183,7 +186,7 @@ bool Encoder::add_piece(const Part& part, const Piece& piece) {
   return true;
 }
 
-// A token for each byte, or for each character; `end` moves past them.
+// Writes a token for each byte, or for each character, of a piece, and moves `end` past them.
 bool Encoder::add_symbols(const Part& part, const Piece& piece, size_t& end) {
   for (size_t i = piece.begin; i < piece.end;) {
     const bool is_bytes = view_.kind == format::TokenizerKind::kBytePairs;
@@ -192,7 +195,8 @@ bool Encoder::add_symbols(const Part& part, const Piece& piece, size_t& end) {
       if (!fits(end - count_ + code_point.bytes, part, i)) return false;
     }
     TokenId token = is_bytes ? view_.byte_tokens[part.byte(i)] : character_token(code_point.value);
-    if constexpr (linked(Need::kUnigram)) {  // the last byte of a word has a token of its own
+    // The last byte of a word has its own tokens, such as "d</w>".
+    if constexpr (linked(Need::kUnigram)) {
       const bool is_last = is_bytes && i + 1 == piece.end && view_.byte_tokens.size() > kByteValues;
       if (is_last) token = view_.byte_tokens[kByteValues + part.byte(i)];
     }
@@ -209,7 +213,8 @@ bool Encoder::add_symbols(const Part& part, const Piece& piece, size_t& end) {
   return true;
 }
 
-// A character, or a byte, that has no token of its own: its bytes, or what stands for the unknown.
+// Writes a character or a byte that has no token: the tokens of its bytes, or unknown_token, or
+// nothing. Returns false if the tokenizer refuses unknown characters.
 bool Encoder::add_character(const Part& part, size_t position, size_t& end) {
   const bool is_bytes = view_.kind == format::TokenizerKind::kBytePairs;
   if (!is_bytes && !view_.byte_tokens.empty()) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a text to tokens: special tokens, parts, and of these words, or pieces, symbols, merges.
-// Then one text or two with the tokens that the model was trained to see around them.
+// Encodes texts. Special tokens divide a text into parts; the pre-tokenizer cuts parts into pieces;
+// a piece becomes symbols (bytes or characters) that are merged, or the best path of a Unigram
+// model; WordPiece cuts parts into words instead. encode_framed adds the special tokens around one
+// text or two.
 #pragma once
 
 #include <cstddef>
@@ -17,26 +19,26 @@
 
 namespace arenite::text {
 
-// Numbers of work space for each symbol of a piece, its own token included.
+// Elements of work space for each symbol of a piece, including its own token.
 inline constexpr uint32_t kMergeWords = 5;
 
-// `work` begins with `symbols` tokens, the rest is work space; the merged tokens then stand at its
-// front. Returns how many. O(n log n) look-ups and steps for n symbols.
+// Merges the `symbols` tokens at the front of `work` and leaves the result at its front; the rest
+// is work space. Returns the number of tokens. Takes O(n log n) look-ups and steps for n symbols.
 // REQUIRES: work.size() >= kMergeWords * symbols.
 uint32_t merge(const format::TokenizerView& view, std::span<uint32_t> work, uint32_t symbols);
 
-// Numbers of work space for each byte of a word of Unigram, and one byte more: score, start, token.
+// Elements of work space for each byte of a Unigram piece and its end: score (2), start, token.
 inline constexpr uint32_t kPathWords = 4;
 
-// Writes the best tokens of a piece to the front of `work`, those of unknown characters in a row
-// as one, or as those of their bytes. Returns how many; `unknown` where a character has no token,
-// none stands for it, and where it is.
-// REQUIRES: work.size() >= kPathWords * (bytes of the piece + 1).
 struct BestPath {
-  uint32_t count = 0;
+  uint32_t count = 0;  // tokens written
   bool is_refused = false;
-  size_t refused = 0;
+  size_t refused = 0;  // position in the part of a character that has no token
 };
+// Writes the best tokens of a Unigram piece to the front of `work`. Unknown characters become the
+// tokens of their bytes, or unknown_token once for a run of them, or nothing. `is_refused` if the
+// tokenizer refuses unknown characters and the path has one.
+// REQUIRES: work.size() >= kPathWords * (bytes of the piece + 1).
 BestPath best_path(const format::TokenizerView& view, const Part& part, const Piece& piece,
                    std::span<uint32_t> work);
 
@@ -46,8 +48,10 @@ class Encoder {
   Encoder(const format::TokenizerView& view, std::string_view text, std::span<TokenId> out)
       : view_(view), text_(text), out_(out) {}
 
-  // Returns the number of tokens at the front of `out`, at most two for each byte, without those
-  // that go around a text. `field` names the text in the diagnostic.
+  // Writes the tokens of the text, without those around it, to the front of `out`; the rest of
+  // `out` is work space. Returns their number, at most two for each byte. `field` names the text in
+  // the diagnostic. Fails with kInvalidArgument if the vocabulary lacks a character or word, or if
+  // the normalizer makes the text too long for `out`.
   Result<size_t> run(bool read_specials, Message field, Diagnostic* why);
 
  private:
@@ -70,12 +74,12 @@ class Encoder {
   std::string_view text_;
   std::span<TokenId> out_;
   size_t count_ = 0;
-  bool unknown_before_ = false;      // the symbol before is the token for unknown characters
-  size_t refused_offset_ = 0;        // where in the text a character without a token is ...
-  uint32_t refused_code_point_ = 0;  // ... and which it is
-  size_t part_begin_ = 0;
-  bool is_normalized_ = false;  // the part lies at the end of `out`, before which it ends
-  bool is_too_small_ = false;   // the span, for what the steps make of the text
+  bool unknown_before_ = false;      // the symbol before is an unknown character
+  size_t refused_offset_ = 0;        // byte of the text with a character that has no token ...
+  uint32_t refused_code_point_ = 0;  // ... and its code point
+  size_t part_begin_ = 0;            // byte of the text
+  bool is_normalized_ = false;       // the part is normalized and lies at the end of `out_`
+  bool is_too_small_ = false;        // `out_` has no room for the normalized text and its tokens
 };
 
 struct Texts {
@@ -84,7 +88,7 @@ struct Texts {
   bool is_pair = false;
 };
 
-// What Tokenizer::encode and encode_pair do. `out_types` may be empty.
+// Implements Tokenizer::encode and encode_pair, with their contract. `out_types` may be empty.
 Result<size_t> encode_framed(const format::TokenizerView& view, const Texts& texts,
                              const EncodeOptions& options, std::span<TokenId> out_ids,
                              std::span<uint8_t> out_types, Diagnostic* why);

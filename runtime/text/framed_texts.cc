@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Both texts are encoded one after the other, then cut, then moved apart.
+// Encodes one text or two with special tokens around them. The texts are encoded back to back in
+// the output span, then truncated, then moved to their places.
+//   out_ids, pair of BERT:   [CLS] first... [SEP] second... [SEP]
 //
-// Why encode_tokens_max is enough: the 2 n tokens that a text of n bytes has at most, and the
-// 5 (m + 1) numbers that encoding the second one needs are fewer than 5 (n + m) + 8, and so are the
-// tokens of both with at most eight around them.
+// Why encode_tokens_max is enough: a text of n bytes has at most 2 n tokens, and encoding a second
+// one of m bytes needs 5 (m + 1) elements; together fewer than 5 (n + m) + 8. So are the tokens of
+// both texts with at most eight tokens around them.
 #include "text/encoder.h"
 
 #include <algorithm>
@@ -14,7 +16,7 @@
 namespace arenite::text {
 namespace {
 
-// How many tokens go before, between and after the texts.
+// The number of tokens before, between and after the texts.
 struct Frame {
   size_t begins = 0;
   size_t separators = 0;
@@ -69,9 +71,9 @@ Status check_call(const format::TokenizerView& view, const Texts& texts, const F
   return Status::kOk;
 }
 
-// Lowers two lengths so that their sum is at most `tokens`: the larger one first, to the other.
-// Of an odd rest the one that was longer gets more, the second of equals; as Hugging Face's
-// tokenizers share it.
+// Lowers two lengths so that their sum is at most `tokens`: the longer one down to the shorter,
+// then both equally. If both are cut and `tokens` is odd, the longer text keeps one more token, or
+// the second of equally long ones, like Hugging Face's tokenizers.
 void share(size_t tokens, size_t& first, size_t& second) {
   size_t& shorter = first <= second ? first : second;
   size_t& longer = first <= second ? second : first;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A linked list of symbols, and over it a tournament tree that knows the pair to merge next.
+// Merges the symbols of a piece: while a pair has a rank, merges the pair with the lowest rank, the
+// leftmost of equals. Symbols are a linked list; a tournament tree over it finds the next pair.
+//   l o w e r, ranks: 0 (l, o), 1 (lo, w), 2 (e, r)   becomes   lo w e r, low e r, low er
 #include "text/encoder.h"
 
 #include <cassert>
@@ -23,8 +25,8 @@ Merge find_merge(const format::TokenizerView& view, uint32_t left, uint32_t righ
   return {view.merge_ranks[begin + place], view.merge_tokens[begin + place]};
 }
 
-// A symbol stays at its place; merging gives the left one the token of both and unlinks the right
-// one. The tree's leaves are the symbols, each with the rank of the pair that it begins.
+// A merge gives the left symbol the token of both and unlinks the right one; symbols never move.
+// The leaves of the tree are the symbols, each with the rank of the pair that it begins.
 class Merger {
  public:
   Merger(const format::TokenizerView& view, std::span<uint32_t> work, uint32_t symbols)
@@ -72,7 +74,8 @@ class Merger {
                        : find_merge(view_, tokens_[left], tokens_[next_[left]]).rank;
   }
 
-  // Nodes 1 .. count - 1 are the tree, count .. 2 count - 1 its leaves, which need no memory.
+  // Nodes [1, count_) of the tree store their winners; nodes [count_, 2 * count_) are its leaves,
+  // which are not stored.
   uint32_t winner(uint32_t node) const { return node >= count_ ? node - count_ : winners_[node]; }
 
   void play(uint32_t node) {

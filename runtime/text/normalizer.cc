@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each step reads a text from the end of the span and writes another to its front, which then moves
-// to the end. A step may so write over what it has read.
+// Runs the steps of a normalizer. A step reads a text at the end of the span and writes its result
+// to the front, which then moves to the end; so the result may overwrite what is already read.
+//   [front: written ... | free | ... not yet read :end]
 #include "text/normalizer.h"
 
 #include <cstring>
@@ -16,12 +17,12 @@ using format::GraphemeClass;
 using format::TextStep;
 using format::TokenizerView;
 
-// A grapheme of more bytes is mapped character by character.
+// Longer graphemes are mapped character by character.
 constexpr size_t kMappedBytesMax = 5;
 
 class Step {
  public:
-  // `is_inside`: the text lies in `space`.
+  // `is_inside`: the text lies in `space`, at its end.
   Step(const TokenizerView& view, std::string_view text, std::span<uint32_t> space, bool is_inside)
       : view_(view),
         text_(text),
@@ -29,7 +30,7 @@ class Step {
         end_(begin_ + space.size_bytes()),
         is_inside_(is_inside) {}
 
-  // False where the span is too small.
+  // Returns false if the span is too small.
   bool run(std::span<const uint32_t> step) {
     bool fits = true;
     while (fits && read_ < text_.size()) {
@@ -66,13 +67,12 @@ class Step {
     return decode_utf8({text_.data() + at, text_.size() - at});
   }
 
-  // Unlike substr, it throws nothing.
+  // Like substr, but never throws.
   std::string_view bytes(size_t begin, size_t end) const {
     return {text_.data() + begin, end - begin};
   }
 
-  // Puts bytes after those that were written. What they stand for has been read, so that they may
-  // lie over it.
+  // Appends bytes to the result. They may overwrite the text up to `read_`.
   bool put(std::string_view bytes) {
     const char* const limit = is_inside_ ? text_.data() + read_ : end_;
     if (bytes.size() > static_cast<size_t>(limit - (begin_ + written_))) return false;
@@ -93,7 +93,7 @@ class Step {
     return true;
   }
 
-  // Reads up to `end`, and puts that.
+  // Copies the text up to `end` to the result.
   bool copy(size_t end) {
     const std::string_view copied = bytes(read_, end);
     read_ = end;
@@ -148,7 +148,7 @@ class Step {
     return put(view_.fold_sequences.subspan(step[1] + step[2], step[3]));
   }
 
-  // The text stays where it is.
+  // Narrows the view of the text; copies nothing.
   bool strip(uint32_t sides) {
     size_t first = text_.size(), last = 0;
     for (size_t at = 0; at < text_.size();) {
@@ -179,8 +179,8 @@ class Step {
     return found ? static_cast<GraphemeClass>(view_.graphemes[3 * low + 2]) : GraphemeClass::kOther;
   }
 
-  // Where the grapheme ends that begins at `read_`: Unicode's Annex 29, without what only graphemes
-  // of more than kMappedBytesMax bytes have.
+  // Returns the end of the grapheme that begins at `read_`, by Unicode Standard Annex 29 without
+  // the rules that only concern graphemes of more than kMappedBytesMax bytes.
   size_t grapheme_end() const {
     const CodePoint first = code_point(read_);
     size_t end = read_ + first.bytes;
@@ -202,8 +202,9 @@ class Step {
     return end;
   }
 
-  // The text that the double array has for the shortest beginning of `bytes`; null data: none.
-  // Whatever the numbers are, it goes one unit further for each byte.
+  // Returns the text that the charsmap has for the shortest prefix of `bytes` that is a key; null
+  // data if none is. The walk through the double array (SPEC.md) takes one unit for each byte, so
+  // it ends whatever the units are.
   std::string_view mapped(std::string_view bytes) const {
     const std::span<const uint32_t> units = view_.charsmap.subspan(2, view_.charsmap[0]);
     const auto offset = [](uint32_t unit) { return (unit >> 10) << ((unit & 0x200) >> 6); };
@@ -227,8 +228,8 @@ class Step {
     return {};
   }
 
-  // As Hugging Face's library does, which looks up the beginning of a short grapheme and drops the
-  // rest of it.
+  // Maps the grapheme at `read_`. If a prefix of a short grapheme is a key, its text replaces the
+  // whole grapheme, as in Hugging Face's library.
   bool map_grapheme() {
     const size_t end = grapheme_end();
     const std::string_view grapheme = bytes(read_, end);

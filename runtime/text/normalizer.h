@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a tokenizer does to a text before it cuts it: lower case, white space, SentencePiece's map
-// of characters, step by step as the file lists them (format::TextStep).
+// Normalizes a text before pre-tokenization: runs the steps that the file lists (format::TextStep),
+// such as lower case, white space, and SentencePiece's character map.
+//   steps lower case, kShrink, kStrip: " Two  Words " becomes "two words"
 #pragma once
 
 #include <cstdint>
@@ -11,9 +12,9 @@
 
 namespace arenite::text {
 
-// Leaves what the steps make of `text` at the end of `space`, or as it is where they only cut it,
-// and returns true; false where `space` is too small, or lacks place for a step in between.
-// A byte that is no UTF-8 stays.
+// Sets `normal` to the normalized text and returns true. It lies at the end of `space`, or is a
+// view of `text` if all steps only strip it. Returns false if `space` is too small for the result,
+// or for that of a step before. Bytes that are no UTF-8 stay as they are.
 bool normalize(const format::TokenizerView& view, std::string_view text, std::span<uint32_t> space,
                std::string_view& normal);
 

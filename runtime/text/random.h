@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random numbers by counter, and the exponential: the same bits on every platform.
+// A counter-based random number generator and an exponential function, for sampling. Both are
+// bit-identical on all platforms.
+//   uniform(seed, 0), uniform(seed, 1), ...   the random numbers of `seed`, in any order of calls
 #pragma once
 
 #include <cstdint>
@@ -15,7 +17,8 @@ namespace arenite::text {
   return z ^ (z >> 31);
 }
 
-// Number `counter` of the sequence of `seed`, in [0, 1).
+// Returns random number `counter` of the sequence of `seed`, in [0, 1): the high 53 bits of output
+// `counter` of SplitMix64, whose initial state is scrambled from the seed.
 constexpr double uniform(uint64_t seed, uint64_t counter) {
   constexpr uint64_t kGolden = 0x9E3779B97F4A7C15u;
   const uint64_t bits = scramble(scramble(seed + kGolden) + (counter + 1) * kGolden);
@@ -25,8 +28,8 @@ constexpr double uniform(uint64_t seed, uint64_t counter) {
 inline constexpr float kReciprocals[] = {1.0f / 7.0f, 1.0f / 6.0f, 1.0f / 5.0f, 1.0f / 4.0f,
                                          1.0f / 3.0f, 1.0f / 2.0f, 1.0f};
 
-// e^x to seven digits; 0 where that is below the normal numbers. REQUIRES: x <= 0, not NaN.
-// x = n ln 2 + r with |r| <= ln 2 / 2, and the Taylor series of e^r.
+// e^x = 2^n e^r, where x = n ln 2 + r with |r| <= ln 2 / 2, and e^r is a Taylor series. Accurate to
+// seven digits; 0 below x = -87, where normal floats end. REQUIRES: x <= 0, not NaN.
 constexpr float exp_nonpositive(float x) {
   if (x < -87.0f) return 0.0f;
   const int32_t n = static_cast<int32_t>(x * 0x1.715476p+0f - 0.5f);

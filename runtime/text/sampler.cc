@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Selection, weights, cuts, and one draw. Nothing is sorted that need not be.
+// Samples a token: keeps the top_k logits, turns them into weights, cuts by top_p and min_p, and
+// draws one. Heaps of candidates avoid sorting more of them than needed.
 #include "arenite/sampler.h"
 
 #include <algorithm>
@@ -14,24 +15,23 @@ namespace {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kLargest = std::numeric_limits<float>::max();
 
-// Before `b` in the order of probability.
+// Whether `a` comes before `b`: a larger weight, or an equal one with a lower id.
 bool better(const Candidate& a, const Candidate& b) {
   return a.weight != b.weight ? a.weight > b.weight : a.id < b.id;
 }
 
-// A binary heap over candidates, with the worst in front or the best. The order in which they lie
-// decides which one is drawn, and standard libraries differ in it.
+// A binary heap over candidates, with the worst or the best in front. The order of its elements
+// decides which token is drawn; std heaps are not used because their orders differ by library.
 class Heap {
  public:
   Heap(Candidate* at, bool worst_in_front) : at_(at), worst_in_front_(worst_in_front) {}
 
-  // Makes a heap of the first `count`.
   void make(size_t count) const {
     for (size_t place = count / 2; place-- > 0;) sink(place, count, at_[place]);
   }
-  // Adds the one that comes next after the first `count`.
+  // Adds the candidate at index `count` to the heap of the first `count`.
   void push(size_t count) const { rise(count, 0, at_[count]); }
-  // Moves the one in front of `count` to their end; the others are a heap.
+  // Moves the front of the heap to index count - 1; the candidates before it stay a heap.
   void pop(size_t count) const {
     const Candidate last = at_[count - 1];
     at_[count - 1] = at_[0];
@@ -43,8 +43,8 @@ class Heap {
   bool is_after(const Candidate& a, const Candidate& b) const {
     return worst_in_front_ ? better(a, b) : better(b, a);
   }
-  // Fills the place with what belongs in front among those below it, down to a leaf; puts
-  // `candidate` there and lets it rise.
+  // Fills `place` with its better child, that child's place likewise, and so on down to a leaf;
+  // puts `candidate` there and lets it rise.
   [[gnu::noinline]] void sink(size_t place, size_t count, Candidate candidate) const {
     const size_t top = place;
     for (size_t child = 2 * place + 1; child < count; child = 2 * place + 1) {
@@ -67,13 +67,13 @@ class Heap {
 };
 
 bool is_among(std::span<const TokenId> ids, TokenId id) {
-  for (const TokenId one : ids) {  // std::find is unrolled, even where code is to be small
+  for (const TokenId one : ids) {  // libraries unroll std::find even at -Os
     if (one == id) return true;
   }
   return false;
 }
 
-// The logits with the penalty of recent tokens.
+// The logits with the repetition penalty of recent tokens.
 class Logits {
  public:
   Logits(std::span<const float> values, std::span<const TokenId> recent, float penalty)
@@ -81,7 +81,7 @@ class Logits {
 
   TokenId size() const { return static_cast<TokenId>(values_.size()); }
 
-  // A bound that is cheap, then the truth, which costs a look at each recent token.
+  // at_most is an upper bound that is cheap; at is exact and searches the recent tokens.
   float at_most(TokenId id) const {
     return penalty_ == 1.0f ? values_[id] : std::max(values_[id], penalized(values_[id]));
   }
@@ -91,7 +91,7 @@ class Logits {
   }
 
  private:
-  // Stays finite where the logit is.
+  // value > 0 ? value / penalty : value * penalty; clamped, so that it stays finite.
   float penalized(float value) const {
     if (value == -kInfinity) return value;
     const float changed = value > 0.0f ? value / penalty_ : value * penalty_;
@@ -116,7 +116,7 @@ TokenId argmax(const Logits& logits) {
   return best;
 }
 
-// The best logits, as many as `kept` holds, in no order: a heap with the worst of them in front.
+// Fills `kept` with the best logits, unordered. It is a heap with the worst of them in front.
 void keep_best(const Logits& logits, std::span<Candidate> kept) {
   const Heap heap(kept.data(), true);
   size_t count = 0;
@@ -134,7 +134,7 @@ void keep_best(const Logits& logits, std::span<Candidate> kept) {
   }
 }
 
-// Logits become weights, of which the largest is 1.
+// weight = exp((logit - largest logit) / temperature); the largest weight is 1.
 void weigh(std::span<Candidate> candidates, float temperature) {
   float largest = -kInfinity;
   for (const Candidate& candidate : candidates) largest = std::max(largest, candidate.weight);
@@ -149,7 +149,7 @@ double sum(std::span<const Candidate> candidates) {
   return total;
 }
 
-// The part of the candidates, moved to the back, that top_p and min_p leave. Never empty.
+// Moves the candidates that top_p and min_p keep to the back and returns them. Never empty.
 std::span<Candidate> cut(std::span<Candidate> candidates, const SamplerOptions& options) {
   if (options.top_p >= 1.0f && options.min_p <= 0.0f) return candidates;
   const double enough = options.top_p < 1.0f ? sum(candidates) * static_cast<double>(options.top_p)
@@ -207,7 +207,7 @@ Status check_logits(std::span<const float> logits, std::span<const TokenId> rece
 Result<Sampler> Sampler::create(const SamplerOptions& options, Diagnostic* why) {
   clear(why);
   constexpr Status kInvalid = Status::kInvalidArgument;
-  // None of these is true of NaN.
+  // NaN fails each of these comparisons.
   if (!(options.repetition_penalty > 0.0f && options.repetition_penalty < kInfinity)) {
     return refuse(why, kInvalid, "a repetition penalty is a finite number above 0",
                   "repetition_penalty");

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names lie in the order of their bytes, so that a text narrows them down byte by byte.
+// Searches for the names of special tokens. They are sorted by their bytes, so each byte of the
+// text narrows the candidates to a smaller range:
+//   names "<a>", "<ab>", "<b>"   after "<a": the range of "<a>" and "<ab>"
 #include "text/special_finder.h"
 
 #include <algorithm>
@@ -10,7 +12,8 @@ namespace arenite::text {
 
 namespace {
 
-// The code point that ends at `end`. REQUIRES: end > 0.
+// Returns the code point that ends at `end`, or an invalid one if UTF-8 is invalid there.
+// REQUIRES: end > 0.
 CodePoint code_point_before(std::string_view text, size_t end) {
   for (uint32_t bytes = 1; bytes <= kUtf8BytesMax && bytes <= end; ++bytes) {
     const CodePoint found = decode_utf8({text.data() + end - bytes, bytes});
@@ -86,7 +89,7 @@ uint32_t special_index(const format::TokenizerView& view, std::string_view name)
                                            : static_cast<uint32_t>(view.specials.size());
 }
 
-// Tokens are sorted: of those left, the one that ends here comes first.
+// Tokens are sorted: among those left, the one that equals the bytes so far comes first.
 
 bool PrefixSearch::narrow(uint8_t byte) {
   if (whole() != order_.size()) ++begin_;
@@ -108,7 +111,8 @@ size_t PrefixSearch::whole() const {
   return begin_ < end_ && bytes(begin_).size() == depth_ ? begin_ : order_.size();
 }
 
-// The first place whose next byte is at least this. REQUIRES: all that are left have a next byte.
+// Returns the first place whose next byte is at least `least`.
+// REQUIRES: all tokens in [begin_, end_) have more than depth_ bytes.
 uint32_t PrefixSearch::first_with(uint32_t least) const {
   uint32_t low = begin_;
   uint32_t high = end_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds the names of special tokens in a text: the leftmost, and of those the longest. Tokens are
-// looked up byte by byte.
+// Finds the names of special tokens in a text, and tokens by their bytes.
+//   "a<|end|>b" with a special token <|end|>:  find(text, 0) is the match [1, 8)
 #pragma once
 
 #include <cstddef>
@@ -12,22 +12,21 @@
 
 namespace arenite::text {
 
-// Narrows tokens down, byte by byte, to those that begin with the bytes so far.
-
+// Narrows a sorted list of tokens, byte by byte, to those that begin with the bytes so far.
 class PrefixSearch {
  public:
-  // `order` lists tokens in strictly increasing order of their bytes: ids, or indexes into `ids`
-  // where that is not empty.
+  // `order` lists tokens in strictly increasing order of their bytes: as ids, or as indexes into
+  // `ids` if that is not empty. The spans must outlive the search.
   PrefixSearch(const format::TokenizerView& view, std::span<const uint32_t> order,
                std::span<const uint32_t> ids = {})
       : view_(view), order_(order), ids_(ids), end_(static_cast<uint32_t>(order.size())) {}
 
-  // Appends a byte, or bytes. False where no token begins so, and then for good. A byte takes
-  // log n steps for the n tokens that are left.
+  // Appends one or more bytes. Returns false if no token begins with the bytes so far; the search
+  // then stays empty. A byte takes log n steps for the n tokens that are left.
   bool narrow(uint8_t byte);
   bool narrow(std::string_view bytes);
 
-  // The place in `order` of the token that has the bytes so far and no more; order.size(): none.
+  // Returns the place in `order` of the token that equals the bytes so far; order.size() if none.
   size_t whole() const;
 
  private:
@@ -38,37 +37,38 @@ class PrefixSearch {
 
   const format::TokenizerView& view_;
   std::span<const uint32_t> order_, ids_;
-  uint32_t begin_ = 0;  // places [begin_, end_) are left
+  uint32_t begin_ = 0;  // places [begin_, end_) of order_ are left
   uint32_t end_;
-  size_t depth_ = 0;  // bytes so far
+  size_t depth_ = 0;  // number of bytes so far
 };
 
 struct SpecialMatch {
-  size_t begin = 0;  // in the text, with the spaces that the token eats
+  size_t begin = 0;  // bytes [begin, end) of the text, with the white space that the token takes in
   size_t end = 0;
   TokenId token = kNoToken;  // kNoToken: none in the rest of the text
 };
 
 class SpecialFinder {
  public:
-  // Finds those that are read in every text, and with `all` all of them.
+  // Finds the special tokens that are read in every text (kReadAlways), or with `all` each of them.
   SpecialFinder(const format::TokenizerView& view, bool all);
 
-  // The first match from `from` on. Looks at each byte once, and further only where a name begins.
+  // Returns the leftmost match from `from` on, and of those the longest. Reads each byte once, and
+  // looks ahead only where a name may begin.
   SpecialMatch find(std::string_view text, size_t from) const;
 
  private:
-  // Index into special_order of the longest name at the start of `text`; none: their number.
+  // Index into special_order of the longest name at the start of `text`; its size if there is none.
   uint32_t longest_at(std::string_view text) const;
   bool is_read(uint32_t order_index) const;
   std::string_view name(uint32_t order_index) const;
 
   const format::TokenizerView& view_;
   bool all_;
-  uint32_t first_bytes_[8] = {};  // bit set of the bytes that names begin with
+  uint32_t first_bytes_[8] = {};  // bit set of the first bytes of names
 };
 
-// Index into specials of a token, or of the one named so; their number if there is none.
+// Index into specials of a token, by its id or its name; the size of specials if it is none.
 uint32_t special_index(const format::TokenizerView& view, TokenId token);
 uint32_t special_index(const format::TokenizerView& view, std::string_view name);
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is held is always the beginning of a stop string, so it is shorter than the longest.
+// Holds back text that may be the beginning of a stop string: always fewer bytes than the longest
+// stop string has. With the stop string "END":
+//   next("the E") releases "the "; next("Nd") releases "ENd"
 #include <algorithm>
 #include <cassert>
 
@@ -49,7 +51,7 @@ TextParts StopStrings::release(std::string_view text, size_t end, size_t held_en
 TextParts StopStrings::next(std::string_view text) {
   if (stopped_) return release({}, 0, 0);
   const size_t size = held_bytes_ + text.size();
-  // A stop string that is complete comes before the beginning of another that may never be.
+  // A complete stop string takes precedence over the incomplete beginning of an earlier one.
   size_t held_begin = size;
   for (size_t begin = 0; begin < size; ++begin) {
     for (const std::string_view stop : stops_) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokens to text, whole characters at a time.
+// Implements TextStream: decodes tokens and holds back the bytes of incomplete UTF-8 characters.
+//   tokens "caf\xC3", "\xA9 au"   give "caf", then "\xC3\xA9" (head) and " au" (tail)
 #include <algorithm>
 #include <cstring>
 
@@ -16,7 +17,7 @@ uint8_t byte_at(std::string_view bytes, size_t index) { return static_cast<uint8
 
 bool is_continuation(uint8_t byte) { return (byte & 0xC0) == 0x80; }
 
-// Bytes at the end of `bytes` that begin a character and do not complete it.
+// Returns the length of the incomplete character at the end of `bytes`; 0 if there is none.
 uint32_t open_bytes(std::string_view bytes) {
   for (uint32_t count = 1; count < kUtf8BytesMax && count <= bytes.size(); ++count) {
     const uint8_t first = byte_at(bytes, bytes.size() - count);
@@ -29,7 +30,7 @@ uint32_t open_bytes(std::string_view bytes) {
   return 0;
 }
 
-// What begins the tokens that lose the space before them where a decoder cleans up.
+// With kCleansUp, decoding puts no space before tokens that begin with one of these.
 constexpr std::string_view kCleanedUp[] = {".", "?", "!", ",", "n't", "'m", "'s", "'ve", "'re"};
 
 bool has_space_before(const format::TokenizerView& view, std::string_view token) {
@@ -51,7 +52,7 @@ TextParts TextStream::next(TokenId id) {
   if (bytes.empty()) return {};
   if (at_start_ && view.has(format::kDropFirstSpace) && bytes.front() == ' ') {
     bytes.remove_prefix(1);
-    if constexpr (linked(Need::kUnigram)) {  // whose library leaves out all
+    if constexpr (linked(Need::kUnigram)) {  // Hugging Face's decoder drops all leading spaces
       const bool drops_all = view.kind == format::TokenizerKind::kUnigram;
       while (drops_all && bytes.starts_with(' ')) bytes.remove_prefix(1);
     }
@@ -63,7 +64,7 @@ TextParts TextStream::next(TokenId id) {
   if (view.kind == format::TokenizerKind::kWordPiece && !is_first) {
     if (bytes.starts_with(format::kContinuation)) {
       bytes.remove_prefix(format::kContinuation.size());
-    } else if (has_space_before(view, bytes)) {  // what is held cannot go on after a space
+    } else if (has_space_before(view, bytes)) {  // the held bytes stay incomplete: release them
       std::memcpy(ready_, held_, held_bytes_);
       ready_[held_bytes_] = ' ';
       parts.head = {ready_, held_bytes_ + 1};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The public Tokenizer: checks a call's arguments and asks the tables.
+// Implements the public class Tokenizer on top of the tables in the model file (TokenizerView).
 #include "arenite/tokenizer.h"
 
 #include "core/message.h"

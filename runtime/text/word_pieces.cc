@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The steps of Hugging Face's BertNormalizer, BertPreTokenizer and WordPiece, one character at a
-// time. Each look-up begins at a character and passes over no more than the longest token's.
+// Does the steps of Hugging Face's BertNormalizer, BertPreTokenizer and WordPiece in one pass over
+// the characters:
+//   "Playing!"   folded and cut: "playing", "!"   tokens: play ##ing !
+// A look-up begins at a character and reads no further than the longest token.
 #include "text/word_pieces.h"
 #include "text/cutter.h"
 
@@ -13,8 +15,8 @@ namespace arenite::text {
 
 namespace {
 
-// The Unicode Standard, section 3.12: a syllable is an initial consonant, a vowel and, of all but
-// the first of each 28, a final consonant.
+// syllable = kSyllables + (initial * kVowelCount + vowel) * kFinalCount + final; final 0 is none.
+// The Unicode Standard, section 3.12.
 Folded decompose_syllable(uint32_t code_point) {
   const uint32_t index = code_point - kSyllables;
   const uint32_t final_index = index % kFinalCount;
@@ -60,7 +62,7 @@ bool WordPieces::run() {
     const CodePoint next = decode_utf8({text_.data() + position, text_.size() - position});
     const uint32_t code_point =
         next.value == kInvalidCodePoint ? kReplacementCharacter : next.value;
-    // Ideographs are told before they are folded, and stay ideographs.
+    // Classified before folding; what an ideograph folds to is still a word by itself.
     const bool is_word = view_.has(format::kIdeographsAreWords) && is_ideograph(code_point);
     if (is_word && !end_word()) return false;
     const Folded folded = fold(view_, code_point);
@@ -73,7 +75,7 @@ bool WordPieces::run() {
   return end_word();
 }
 
-// Spaces are between words, and punctuation is a word each.
+// White space ends a word; a punctuation character is a word by itself.
 bool WordPieces::add_character(size_t position, uint32_t code_point) {
   if (is_space(code_point)) return end_word();
   if (!is_ascii_punctuation(code_point) && !in_ranges(view_.punctuation, code_point)) {
@@ -101,14 +103,15 @@ bool WordPieces::end_word() {
   return true;
 }
 
-// A token is written where the word has been read already: it has one code point at least.
+// Greedy longest match. A token covers at least one code point, so it can overwrite the front of
+// the word, which is already read.
 bool WordPieces::find_pieces() {
   const std::span<uint32_t> word(out_.data() + count_, word_size_);
   size_t pieces = 0;
   for (size_t begin = 0; begin < word.size(); ++pieces) {
     PrefixSearch search = begin == 0 ? PrefixSearch(view_, view_.whole_tokens) : continuation_;
     TokenId longest = kNoToken;
-    size_t next = begin;  // after it
+    size_t next = begin;  // end of the longest match
     for (size_t end = begin; end < word.size();) {
       char form[kUtf8BytesMax];
       if (!search.narrow({form, encode_utf8(word[end], form)})) break;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// BERT's tokenization: a text is folded and cut into words, and a word is, from left to right, the
-// longest tokens that make it.
+// WordPiece, the tokenization of BERT: folds a text, cuts it into words, and replaces each word
+// from left to right by the longest tokens that match.
 #pragma once
 
 #include <array>
@@ -15,11 +15,10 @@
 
 namespace arenite::text {
 
-// What a character becomes before words are looked up: lower case, without accents.
-
 inline constexpr uint32_t kFoldedMax = 4;
 
-// Never more code points than the character has bytes in UTF-8; none where it is dropped.
+// The code points that a character becomes, such as lower case without accents: at most as many as
+// it has bytes in UTF-8, and none if it is dropped.
 struct Folded {
   std::array<uint32_t, kFoldedMax> code_points = {};
   uint32_t count = 0;
@@ -32,11 +31,12 @@ class WordPieces {
   // REQUIRES: out.size() >= text.size().
   WordPieces(const format::TokenizerView& view, std::string_view text, std::span<TokenId> out);
 
-  // Writes the tokens to the front of `out`. False where a word has none, and none stands for it.
+  // Writes the tokens to the front of `out`. Returns false if a word has no tokens and the
+  // tokenizer refuses unknown words.
   bool run();
 
-  size_t count() const { return count_; }             // of tokens
-  size_t word_offset() const { return word_begin_; }  // where in the text the last word begins
+  size_t count() const { return count_; }             // tokens written
+  size_t word_offset() const { return word_begin_; }  // bytes of the text before the last word
 
  private:
   bool add_character(size_t position, uint32_t code_point);
@@ -47,10 +47,10 @@ class WordPieces {
   const format::TokenizerView& view_;
   std::string_view text_;
   std::span<TokenId> out_;
-  PrefixSearch continuation_;  // the tokens that go on within a word
+  PrefixSearch continuation_;  // narrowed to the tokens that continue a word
   size_t count_ = 0;
-  // The word lies after the tokens as code points, the first word_characters_max of them. Neither
-  // it nor the tokens of what is done have more elements than their text has bytes.
+  // The first word_characters_max code points of the current word are in `out` after the tokens.
+  // They fit: tokens and code points are never more than the bytes of their text.
   size_t word_size_ = 0;
   size_t word_begin_ = 0;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions that XNNPACK lacks are made of those that it has, a few hundred numbers at a time: the
-// intermediate results stay in the first-level cache.
+// Activations. Those without a kernel in XNNPACK are composed of its kernels, 256 elements at a
+// time, so that intermediate results stay in the first-level cache.
 #include "ops/row_ops.h"
 
 #include <cstring>
@@ -13,9 +13,10 @@ namespace {
 
 constexpr uint32_t kChunk = 256;
 
-// gate = sigmoid(gate). The kernel for AVX-512 makes numbers beyond 10^14 not a number; this is far
-// beyond where every float's sigmoid is 0 or 1. Of constant length, for the vectorizer. Out of
-// line, or compilers find that it reads what was not written where kernels saturate.
+// gate = sigmoid(gate). The AVX-512 kernel gives NaN for inputs beyond 10^14, so they are clamped
+// to +-512 first, where the sigmoid of a float is 0 or 1 already. The loop has a constant length,
+// for the vectorizer. Not inlined: compilers would warn about elements that are not set, although
+// saturating kernels never reach the loop.
 [[gnu::noinline]] void sigmoid(const KernelSet& kernels, size_t bytes, float (&gate)[kChunk]) {
   constexpr float kMost = 512.0f;
   if (kernels.sigmoid_saturates) return kernels.sigmoid(bytes, gate, gate);
@@ -26,8 +27,8 @@ constexpr uint32_t kChunk = 256;
   kernels.sigmoid(bytes, gate, gate);
 }
 
-// exp(x) - 1 = tanh(x / 2) (1 + exp(x)) = tanh(x / 2) / sigmoid(-x), which loses no digits near 0.
-// Both factors share the room that other functions have for one, so that no call takes more stack.
+// exp(x) - 1 = tanh(x / 2) (1 + exp(x)) = tanh(x / 2) / sigmoid(-x) loses no digits near 0. Both
+// factors share the buffer of one factor of the other functions, so no call takes more stack.
 void elu(const KernelSet& kernels, float factor, uint32_t count, const float* x, float* y,
          float (&gate)[kChunk]) {
   constexpr uint32_t kPart = kChunk / 2;
@@ -47,8 +48,8 @@ void elu(const KernelSet& kernels, float factor, uint32_t count, const float* x,
   }
 }
 
-// What is made of a sigmoid. One function for all, so that they share its code around the loops;
-// those that are not linked are left out.
+// Computes the activations that are made of a sigmoid. One function for all shares the code around
+// its loops; the branches of activations that are not linked are left out.
 void by_sigmoid(const KernelSet& kernels, Activation function, float parameter, uint32_t count,
                 const float* x, float* y) {
   const size_t bytes = count * sizeof(float);
@@ -56,7 +57,8 @@ void by_sigmoid(const KernelSet& kernels, Activation function, float parameter, 
   const bool is_softplus = linked(Need::kSoftplus) && function == Activation::kSoftplus;
   const bool is_exp = linked(Need::kExp) && function == Activation::kExp;
   float gate[kChunk];
-  // Where MVE is, all kernels saturate: what is not read need not be written.
+  // Saturating kernels read only `count` elements, so the rest of `gate` need not be set. All
+  // kernels of the MVE set saturate.
   const bool saturates = kMveLinked || kernels.sigmoid_saturates;
   if (!saturates) std::memset(gate, 0, sizeof(gate));
   const bool is_direct = saturates && !is_gelu && !is_softplus && !is_exp;
@@ -84,15 +86,15 @@ void by_sigmoid(const KernelSet& kernels, Activation function, float parameter, 
     sigmoid(kernels, bytes, gate);
   }
   if (is_exp) {
-    // With s = sigmoid(-|x| / 2), exp(-|x|) is the square of s / (1 - s). Of the whole -|x| kernels
-    // that have no denormals would lose digits at the ends.
+    // exp(-|x|) = (s / (1 - s))^2 with s = sigmoid(-|x| / 2). The sigmoid of the whole -|x| would
+    // lose digits for large |x| in kernels without denormals.
     for (uint32_t i = 0; i < count; ++i) {
       const float rest = 1.0f - gate[i];
       const float root = x[i] < 0.0f ? gate[i] / rest : rest / gate[i];
       y[i] = root * root;
     }
   } else if (is_softplus) {
-    // max(x, 0) + log(1 + exp(-|x|)); with s = sigmoid(-|x|) and z = s / (2 - s), which is at most
+    // softplus(x) = max(x, 0) + log(1 + exp(-|x|)). With s = sigmoid(-|x|) and z = s / (2 - s) <=
     // 1/3, the logarithm is 2 atanh(z), whose series has float's precision after seven terms.
     for (uint32_t i = 0; i < count; ++i) {
       const float z = gate[i] / (2.0f - gate[i]);
@@ -111,7 +113,7 @@ void by_sigmoid(const KernelSet& kernels, Activation function, float parameter, 
   }
 }
 
-// Of the distance to the next multiple of pi, which is exact enough in double precision.
+// Returns +-sin(r), where r, the distance to the nearest multiple of pi, is exact enough in double.
 inline float sine(float x) {
   constexpr double kPi = 3.141592653589793, kInverse = 0.3183098861837907;
   constexpr double kRound = 6755399441055744.0;  // 1.5 * 2^52
@@ -120,7 +122,7 @@ inline float sine(float x) {
   const double multiple = (double{x} * kInverse + kRound) - kRound;
   const auto rest = static_cast<float>(double{x} - multiple * kPi);
   const float square = rest * rest;
-  float series = 1.0f;  // Taylor's, from its end
+  float series = 1.0f;  // Taylor's series, from its last term
   for (int term = 12; term > 0; term -= 2) {
     series = 1.0f - series * square / static_cast<float>(term * (term + 1));
   }
@@ -133,7 +135,7 @@ float clamped(float x, float least, float most) {
   return value > most ? most : value;
 }
 
-// A function that is not linked is never called: load refuses the model.
+// An activation that is not linked is never called: load refuses its model.
 void apply(const KernelSet& kernels, Activation function, float parameter, uint32_t count,
            const float* x, float* y) {
   const size_t bytes = count * sizeof(float);
@@ -204,7 +206,7 @@ void activation(const KernelSet& kernels, Activation function, float parameter,
                 const ConstMatrix& input, const OtherRows& factor, const Matrix& output,
                 const ParallelFor& parallel) {
   const uint32_t chunks = output.columns / kChunk + (output.columns % kChunk != 0 ? 1 : 0);
-  // Chunks of all rows are one list, so that a single row is shared by the threads too.
+  // The chunks of all rows form one task list, so that threads share a single row, too.
   auto work = [&](uint32_t index) {
     const uint32_t row = index / chunks;
     const uint32_t column = index % chunks * kChunk;

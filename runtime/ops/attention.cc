@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// For each head and each block of mr queries: scores of the visible keys, mask, exp and sum, the
-// product with the values, and the division by the sum. Nothing is as large as rows x keys: a
-// thread holds mr rows of scores.
+// The attention op. For each head and each block of mr queries: scores of the visible keys, mask,
+// exp and sum, product with the values, division by the sum. No buffer is as large as rows x keys:
+// a thread holds mr rows of scores.
 #include "ops/attention.h"
 
 #if defined(__ARM_FEATURE_MVE) && !defined(__clang__)
-#pragma GCC optimize("O2")  // beside its kernels what is around them counts
+#pragma GCC optimize("O2")  // the kernels are so fast that code around them counts
 #endif
 
 #include <cmath>
@@ -65,7 +65,7 @@ void compute_scores(const KernelSet& kernels, const Attention& op, const Block& 
                            {run.end, block.end});
     if (run.begin == run.end) break;
     const uint32_t panel_begin = run.begin - run.begin % nr;
-    // A ring goes on at its start.
+    // A ring wraps around at its end.
     const uint32_t panels_end = panel_begin + block.cache.positions_in_a_row(panel_begin);
     if (run.end > panels_end) run.end = panels_end;
     const uint32_t keys = run.end - panel_begin;
@@ -158,15 +158,15 @@ float exp_sum(const KernelSet& kernels, const Attention& op, const Block& block,
   return sum;
 }
 
-// Its carry is that of a number that is not finite.
+// x = x * factor. The highest bit of the result is set if x is not finite.
 [[gnu::always_inline]] inline uint32_t divide_number(float& x, float factor) {
-  // A sum that underflowed may be -0, unless a hidden key added its 0 to it: make both +0.
+  // A sum that underflowed may be -0, or +0 if a hidden key added its 0 to it: makes it +0.
   x = x * factor + 0.0f;
   return carry_of_not_finite(x);
 }
 
 bool divide_by_sum(const Attention& op, float factor, float* row) {
-  constexpr uint32_t kChunk = 32;  // of constant length, for the vectorizer
+  constexpr uint32_t kChunk = 32;  // a constant length, for the vectorizer
   uint32_t carried = 0;
   uint32_t left = op.shape.value_dim;
   for (; left >= kChunk; left -= kChunk, row += kChunk) {
@@ -184,14 +184,14 @@ bool divide_by_sum(const Attention& op, float factor, float* row) {
 
 namespace {
 
-// Adds the terms of a slope to scores; scores[i] is that of key range.begin + i. Out of line, so
-// that its terms are not on the stack of models without slopes.
+// Adds the ALiBi terms to scores; scores[i] is that of key range.begin + i. Not inlined, so that
+// `terms` is not on the stack of models without slopes.
 [[gnu::noinline]] void add_slope(const KernelSet& kernels, float slope, uint32_t position,
                                  KeyRange range, float* scores) {
   constexpr uint32_t kChunk = 256;
   float terms[kChunk];
   for (uint32_t key = range.begin; key < range.end; key += kChunk) {
-    // Of constant length, for the vectorizer.
+    // The length is constant, for the vectorizer.
     for (uint32_t i = 0; i < kChunk; ++i) terms[i] = slope_term(slope, position, key + i);
     const uint32_t left = range.end - key;
     float* const sums = scores + (key - range.begin);
@@ -199,13 +199,13 @@ namespace {
   }
 }
 
-// Hides the keys that the call hides from a query. Out of line, so that what it copies, since bytes
-// may be those of scores, is not on the stack of models without pairs.
+// Hides the keys with seen[i] = 0, of [keys]. Copies chunks of `seen` first, since its bytes may
+// alias the scores. Not inlined, so that the copy is not on the stack of models without pairs.
 [[gnu::noinline, maybe_unused]] void hide_pairs(const uint8_t* seen, uint32_t keys, float* scores) {
   const auto hide = [](const uint8_t* own, float* x, uint32_t count) {
     for (uint32_t i = 0; i < count; ++i) x[i] = own[i] != 0 ? x[i] : kHiddenScore;
   };
-  constexpr uint32_t kChunk = 32;  // of constant length, for the vectorizer
+  constexpr uint32_t kChunk = 32;  // a constant length, for the vectorizer
   uint8_t own[kChunk];
   uint32_t begin = 0;
   for (; keys - begin >= kChunk; begin += kChunk) {
@@ -215,17 +215,17 @@ namespace {
   hide(seen + begin, scores + begin, keys - begin);
 }
 
-// The same of a row of the block.
+// Applies the pairs of the call to the scores of query `position` for the keys of `range`.
 inline void hide_pairs(const Block& block, uint32_t position, KeyRange range, float* scores) {
   if (block.pairs.bits == nullptr) return;
   hide_pairs(block.pairs.of_query(position) + range.begin, range.end - range.begin, scores);
 }
 
-// Puts a cap on a row's scores. False if one is infinite, which nothing would show afterwards.
+// Caps a row's scores. Returns false if one is infinite, which nothing would show afterwards.
 bool cap_row(const KernelSet& kernels, const Attention& op, const Block& block, uint32_t position,
              KeyRange range, float* scores) {
   const size_t bytes = (range.end - range.begin) * sizeof(float);
-  // Scores in hidden tiles are not even computed.
+  // Scores in hidden tiles are not initialized: the mask sets them.
   if (!hides_by_adding(op.mask)) apply_mask(kernels, op.mask, position, range, scores);
   hide_pairs(block, position, range, scores);
   float extremes[2];
@@ -234,9 +234,8 @@ bool cap_row(const KernelSet& kernels, const Attention& op, const Block& block, 
   return extremes[0] > -INFINITY && extremes[1] < INFINITY;
 }
 
-// Turns scores into weights that still have to be divided by their sum; `factor` becomes 1 / sum.
-// Keys of the block that this row does not see get the weight 0. Where a score may not be finite,
-// the factor becomes NaN instead.
+// Turns scores into weights without the division by their sum; `factor` becomes 1 / sum, or NaN
+// where a score may not be finite. Keys of the block that this row does not see get weight 0.
 void softmax_row(const KernelSet& kernels, const Attention& op, const Block& block, uint32_t row,
                  float* scores, float& factor) {
   const uint32_t position = block.position_of(row);
@@ -245,13 +244,13 @@ void softmax_row(const KernelSet& kernels, const Attention& op, const Block& blo
   const size_t bytes = (range.end - range.begin) * sizeof(float);
   bool overflows = false;
   if (has_cap(op)) overflows = !cap_row(kernels, op, block, position, range, visible);
-  // Before the mask, which then sets or hides what it likes.
+  // Biases come before the mask, which hides keys whatever their scores are.
   if (op.slopes != nullptr) {
     add_slope(kernels, op.slopes[block.head_of(row)], position, range, visible);
   }
   if constexpr (linked(Need::kQueryTerms)) add_query_terms(kernels, block, row, range, visible);
   float extremes[2] = {};
-  // Where the mask or a table adds infinities of its own, the least score is taken before.
+  // A strip or a table may add -infinity of its own, so the least score is found before.
   const bool mask_adds = hides_by_adding(op.mask) || has_table(op);
   if (mask_adds) kernels.row_extremes(bytes, visible, extremes);
   float least = extremes[0];
@@ -268,7 +267,7 @@ void softmax_row(const KernelSet& kernels, const Attention& op, const Block& blo
   std::memset(scores, 0, (range.begin - block.origin) * sizeof(float));
   std::memset(scores + (range.end - block.origin), 0,
               (block.product_end - range.end) * sizeof(float));
-  // The sum is NaN if a score is NaN, or the largest one infinite.
+  // The sum is NaN if a score is NaN, or if the largest one is infinite.
   const bool finite = least > -INFINITY && extremes[1] > kHiddenScore && sum == sum && !overflows;
   factor = finite ? 1.0f / sum : NAN;
   if (block.cache.is_int8() && !block.cache.for_integers()) {
@@ -276,14 +275,15 @@ void softmax_row(const KernelSet& kernels, const Attention& op, const Block& blo
   }
 }
 
-// Whether exponentials are all that is to be made of a block's scores.
+// True if weights are the exponentials of scores and nothing else: a band mask without cap, biases,
+// sinks or pairs, and no scales of values to multiply by.
 [[maybe_unused]] inline bool is_plain(const Attention& op, const Block& block) {
   return op.mask.kind == MaskKind::kBand && op.slopes == nullptr && !has_table(op) &&
          !has_cap(op) && !has_sinks(op) && block.pairs.bits == nullptr &&
          block.terms.rows.data == nullptr && block.cache.is_int8() == block.cache.for_integers();
 }
 
-// What softmax_row() does where that is so. Where kernels are quick, what is around them counts.
+// softmax_row() of a plain block. Fast kernels make the code around them count.
 [[maybe_unused]] void softmax_plain_row(const KernelSet& kernels, const Attention& op,
                                         const Block& block, uint32_t row, float* scores,
                                         float& factor) {
@@ -306,8 +306,8 @@ void softmax_row(const KernelSet& kernels, const Attention& op, const Block& blo
   factor = finite ? 1.0f / sum : NAN;
 }
 
-// output = weights * values, page by page. Pages lie at fixed positions, so the order of additions
-// does not depend on the block.
+// output = weights * values, page by page. Pages begin at fixed positions, so the order of
+// additions does not depend on the block.
 void weigh_values(const KernelSet& kernels, const Attention& op, const Block& block,
                   const ScoreRows& scratch) {
   if (block.cache.for_integers()) return weigh_in_integers(kernels, op, block, scratch, false);
@@ -318,7 +318,7 @@ void weigh_values(const KernelSet& kernels, const Attention& op, const Block& bl
     const uint32_t left = block.product_end - first;
     const uint32_t keys = left < kPagePositions ? left : kPagePositions;
     const bool is_first = first == block.origin;
-    // A kernel passes from panel to panel by itself where it multiplies with a whole page.
+    // A call of the kernel takes all panels of the first page if that is whole, else one panel.
     const bool is_whole = is_first && keys == block.cache.layout().page_positions(page);
     const uint32_t columns_max = is_whole ? op.shape.value_dim : nr;
     const std::byte* panel = block.cache.values(block.kv_head, page, 0);
@@ -362,12 +362,12 @@ void attend(const KernelSet& kernels, const Attention& op, Block& block, float* 
     float* const row = block.output.row(r);
     const bool finite = divide != nullptr ? divide(op.shape.value_dim, factors[r], row)
                                           : divide_by_sum(op, factors[r], row);
-    // A key that a row does not see has weight 0, and 0 * NaN is NaN.
+    // 0 * NaN is NaN: the result may include values that the row does not see, which have weight 0.
     if (!finite) attend_alone(kernels, op, block, r, scratch);
   }
 }
 
-// The rows of one head; or, `by_head`, heads of one row as rows.
+// Returns a view of `rows` rows of one head or, `by_head`, of `rows` heads of one row.
 template <typename Float>
 MatrixView<Float> head_rows(const MatrixView<Float>& matrix, uint32_t row, uint32_t rows,
                             uint32_t head, uint32_t width, bool by_head = false) {
@@ -379,7 +379,7 @@ KvCache cache_of(const Attention& op, const CacheLayout& layout, size_t sequence
   return KvCache(op.cache + sequence * layout.bytes(), layout);
 }
 
-// Appends the new rows of key/value heads [begin, end) to their caches.
+// Appends the new rows of KV heads [begin, end) to the caches of their sequences.
 void append_heads(const KernelSet& kernels, const Attention& op, const CacheLayout& layout,
                   const ParallelFor& parallel, uint32_t begin, uint32_t end) {
   const uint32_t heads = end - begin;
@@ -405,8 +405,8 @@ void append_heads(const KernelSet& kernels, const Attention& op, const CacheLayo
                 rows_max * row_work, work);
 }
 
-// Writes what ends the values of each sequence: not with its rows, of which several threads append
-// parts, and also where no rows are new, since others may have been taken back.
+// Writes the ones that end the int8 values of each sequence. Not part of append_heads(): several
+// threads append parts of a sequence, and a rewind moves the end without new rows.
 void end_heads(const Attention& op, const CacheLayout& layout, const ParallelFor& parallel,
                uint32_t begin, uint32_t end) {
   if (!layout.is_int8() || layout.for_integers()) return;
@@ -419,9 +419,9 @@ void end_heads(const Attention& op, const CacheLayout& layout, const ParallelFor
   for_each_task(parallel, static_cast<uint32_t>(op.keys.size()) * (end - begin), 0, work);
 }
 
-// The blocks of one key/value head's queries, of all sequences. A sequence that got one token has
-// its heads as rows, so that the keys and values they share are read once; any other has a
-// block of tokens for each head. Rows are computed alike either way.
+// The blocks of queries of one KV head, of all sequences. A sequence with one new row has the heads
+// of the group as rows of its blocks, so that their keys and values are read once. Any other has
+// blocks of tokens for each head. A row's bits are the same either way.
 class HeadBlocks {
  public:
   HeadBlocks(const KernelSet& kernels, const Attention& op, const CacheLayout& layout,
@@ -431,9 +431,9 @@ class HeadBlocks {
     for (const SequenceRows& sequence : op.keys) {
       if (sequence.positions + sequence.rows > keys) keys = sequence.positions + sequence.rows;
     }
-    if (keys > op.cache_positions) keys = op.cache_positions;  // those of a ring
+    if (keys > op.cache_positions) keys = op.cache_positions;  // a ring holds no more
     row_work_ = keys * (op.shape.head_dim + op.shape.value_dim + kFunctionWork);
-    // As many rows of scores as there are, whatever the cache's kernels could take.
+    // Scratch has rows of scores for the mr of float32; kernels for int8 caches may take more rows.
     rows_max_ = pieces_at_once(parallel, kernels.f32.packing.mr, row_work_);
     for (const SequenceRows& sequence : op.queries) count_ += blocks_of(sequence);
   }
@@ -490,9 +490,9 @@ class HeadBlocks {
 }  // namespace
 
 void attention(const KernelSet& kernels, const Attention& op, const ParallelFor& parallel) {
-  // One thread appends a head right before it reads it, and the keys and values of a head stay in
-  // the second-level cache while its blocks are computed. Several threads would wait for each
-  // other after every head.
+  // A single thread appends the rows of a head right before it reads them, and its keys and values
+  // stay in the second-level cache while its blocks are computed. Several threads take all heads at
+  // once: they would wait for each other after every head.
   const bool is_int8 = linked(Need::kInt8Cache) && op.kv_type == TensorType::kInt8;
   const CacheLayout layout = kernels.layout_of_cache(is_int8, op.shape, op.cache_positions);
   const HeadBlocks blocks(kernels, op, layout, parallel);

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention over a packed key/value cache: for each head,
-//   output = softmax(score + slope * distance + term + mask) * values,
-// where the score is query * keys^T or, with a cap c, c * tanh(query * keys^T / c) (Gemma 2), and
-// the distance is that of a key from its query: 0, or negative for earlier keys (ALiBi, Press et
-// al. 2021, as BLOOM and MPT have it). Terms are those of a table, such as relative position
-// biases. A head may have a sink: one more score that takes part in the sum of softmax and has no
-// value (gpt-oss; 0 is softmax plus one). Queries may bring terms with them, one for each distance,
-// that are made of them: products with embeddings of distances (Shaw et al. 2018; Dai et al. 2019).
+// Attention over a packed KV cache. For each head
+//   output = softmax(score + slope * distance + bias + mask) * values,
+// where
+//   score     query * keys^T or, with a cap c, c * tanh(query * keys^T / c) (Gemma 2)
+//   distance  position of the key less that of the query: 0, or negative for earlier keys (ALiBi,
+//             Press et al. 2021, as in BLOOM and MPT)
+//   bias      from a table, such as a relative position bias, or brought by the query: its products
+//             with embeddings of distances (Shaw et al. 2018; Dai et al. 2019)
+// A head may have a sink: one more score that enters the sum of softmax and has no value (gpt-oss;
+// 0 is softmax plus one).
 #pragma once
 
 #include <cstddef>
@@ -23,19 +25,19 @@
 
 namespace arenite {
 
-// A term for each head, query and key, which -infinity hides. That of the query at position i and
-// the key at position j is values[head * head_stride + i * query_stride + j].
-// REQUIRES: kReadAheadBytes after the last one.
+// An attention bias for each head, query and key; -infinity hides the key. The query at position i
+// and the key at position j get values[head * head_stride + i * query_stride + j]. Not owned.
+// REQUIRES: kReadAheadBytes after the last value.
 struct ScoreTable {
   const float* values = nullptr;  // null: there is none
-  size_t head_stride = 0;         // 0: all heads have the same
-  ptrdiff_t query_stride = 0;     // -1: terms go by the distance
+  size_t head_stride = 0;         // in floats; 0: all heads share one table
+  ptrdiff_t query_stride = 0;     // in floats; -1: the bias depends on the distance alone
 
-  // Of a table [heads, 2 * positions - 1] whose middle column is distance 0.
+  // `table` is [heads, 2 * positions - 1]; its middle column is distance 0.
   static ScoreTable by_distance(const float* table, uint32_t positions) {
     return {table + (positions - 1), 2 * size_t{positions} - 1, -1};
   }
-  // Of a table [heads, positions, positions], or of one [positions, positions] for all heads.
+  // `table` is [heads, positions, positions], or [positions, positions] for all heads.
   static ScoreTable by_pair(const float* table, uint32_t positions, bool by_head) {
     const size_t square = size_t{positions} * positions;
     return {table, by_head ? square : 0, static_cast<ptrdiff_t>(positions)};
@@ -45,15 +47,15 @@ struct ScoreTable {
   }
 };
 
-// Numbers of each query and head, [queries, heads * count]: the term of the query at position i and
-// the key at position j is number j - i + centre of these, or the first or last one beyond them.
+// Relative position biases that come with each query, [queries, heads * count]. The query at
+// position i and the key at position j get the head's element j - i + centre, clamped to its ends.
 struct QueryTerms {
   ConstMatrix rows;  // no data: there are none
   uint32_t count = 0;
   uint32_t centre = 0;
 };
 
-// What a build has instead whose models need no tables, no caps, or no sinks: nothing.
+// Empty stand-ins for builds whose models need no bias tables, caps, sinks or biases of queries.
 struct NoScoreTable {
   static constexpr const float* values = nullptr;
 
@@ -62,7 +64,7 @@ struct NoScoreTable {
   const float* at(uint32_t, uint32_t, uint32_t) const { return values; }
 };
 struct NoScoreCap {
-  constexpr NoScoreCap(float = 0.0f) {}  // NOLINT: implicit, as it stands for a number
+  constexpr NoScoreCap(float = 0.0f) {}  // NOLINT: implicit, as it stands for a float
   constexpr operator float() const { return 0.0f; }
 };
 using LinkedScoreTable = std::conditional_t<linked(Need::kScoreTables), ScoreTable, NoScoreTable>;
@@ -91,22 +93,21 @@ struct Attention {
   [[no_unique_address]] LinkedSinks sinks = nullptr;      // [heads]; null: there are none
   [[no_unique_address]] LinkedPairBits pairs;
   [[no_unique_address]] LinkedQueryTerms query_terms;
-  uint32_t cache_positions = 0;  // arena_formula.h; fewer than the sequence may have: a ring
+  uint32_t cache_positions = 0;  // arena_formula.h; if the sequence may have more, it is a ring
 
-  ConstMatrix query;  // [queries, heads * head_dim], scaled; no data where head_dim is 0
+  ConstMatrix query;  // [queries, heads * head_dim], already scaled; no data if head_dim is 0
   ConstMatrix key;    // [keys, kv_heads * head_dim]
   ConstMatrix value;  // [keys, kv_heads * value_dim]; no data: `cache` holds all keys
-  Matrix output;      // [queries, heads * value_dim]; overlaps none of the inputs; or no data
-  // The rows of query and output, and those of key and value, of the same sequences.
+  Matrix output;      // [queries, heads * value_dim]; overlaps no input; no data: none
+  // Rows of query and output, and rows of key and value, of the same sequences.
   std::span<const SequenceRows> queries;
   std::span<const SequenceRows> keys;
   TensorType kv_type = TensorType::kF32;
-  std::byte* cache = nullptr;  // CacheLayout::bytes per sequence, one after the other
-  ScratchArea scratch;         // what the arena formula says that attention needs
+  std::byte* cache = nullptr;  // CacheLayout::bytes for each sequence, back to back
+  ScratchArea scratch;         // sized by the arena formula for attention
 };
 
-// Appends the new keys and values to the cache, then computes the outputs of the queries. Without
-// an output it does the first alone.
+// Appends the new keys and values to the cache, then computes the outputs of the queries, if any.
 void attention(const KernelSet& kernels, const Attention& op, const ParallelFor& parallel);
 
 }  // namespace arenite

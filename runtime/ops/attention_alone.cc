@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One query by itself, key by key: for rows that meet numbers that are not finite. It gives the
-// bits of a block whose hidden keys are finite, because it adds the same products in the same
-// order, and leaves out only those that are 0.
+// One query by itself, key by key, for rows that meet NaN or infinity. It adds the same products in
+// the same order as a block and leaves out only those of hidden keys, which are 0. So it gives the
+// bits of a block whose hidden keys are finite.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -12,8 +12,8 @@
 namespace arenite {
 namespace {
 
-// query * key, for a product that overflows, whole or in part: of each factor 2^-80, so that
-// products of any numbers can be added up. What underflows is nothing beside what overflowed.
+// query * key for a product that overflows, whole or in part. Factors are multiplied by 2^-80, so
+// that products of any floats can be added up. Terms that underflow are nothing beside them.
 float rescaled_score(const Attention& op, const Block& row, uint32_t key) {
   float sum = 0.0f;
   for (uint32_t i = 0; i < op.shape.head_dim; ++i) {
@@ -22,12 +22,12 @@ float rescaled_score(const Attention& op, const Block& row, uint32_t key) {
   return sum * 0x1p80f * 0x1p80f;
 }
 
-// Out of line: the path is rarely taken, and this stands in it three times.
+// Not inlined: the path is rare and calls it in several places.
 [[gnu::noinline]] float table_term(const Attention& op, const Block& row, uint32_t key) {
   return *op.table.at(row.head, row.position, key);
 }
 
-// What mask, table and pairs say of a key: the mask's term, or -infinity where any hides it.
+// Returns the mask's term for a key, or -infinity if mask, table or pairs hide it.
 float mask_or_table_term(const Attention& op, const Block& row, uint32_t key) {
   const float term = mask_term(op.mask, row.position, key);
   const bool hides = (has_table(op) && table_term(op, row, key) == -INFINITY) ||
@@ -35,7 +35,7 @@ float mask_or_table_term(const Attention& op, const Block& row, uint32_t key) {
   return hides ? -INFINITY : term;
 }
 
-// Turns the scores of the keys that the row sees into weights; returns 1 / their sum, or NaN.
+// Turns the scores of the keys that the row sees into weights. Returns 1 / their sum, or NaN.
 float softmax_alone(const KernelSet& kernels, const Attention& op, const Block& row,
                     float* scores) {
   for (uint32_t key = row.begin; key < row.end; ++key) {
@@ -56,12 +56,12 @@ float softmax_alone(const KernelSet& kernels, const Attention& op, const Block& 
   const size_t bytes = (row.end - row.begin) * sizeof(float);
   float extremes[2];
   kernels.row_extremes(bytes, scores, extremes);
-  // NaN if all scores are -infinity.
+  // This is NaN if all scores are -infinity.
   return 1.0f / exp_sum(kernels, op, row, row.head, row.end - row.begin, extremes, scores);
 }
 
-// For integers: makes the weights of hidden keys 0, also where the scale of values is NaN, and
-// those between the row's origin and the keys that it sees.
+// For integer kernels: sets the weights of hidden keys to 0, even if their values have the scale
+// NaN, and those of keys from the row's origin to its begin.
 void clear_hidden_weights(const Attention& op, const Block& row, float* weights) {
   for (uint32_t key = row.origin; key < row.end; ++key) {
     const bool hidden = key < row.begin || mask_or_table_term(op, row, key) == -INFINITY;
@@ -69,8 +69,8 @@ void clear_hidden_weights(const Attention& op, const Block& row, float* weights)
   }
 }
 
-// output = weights * values, without the values of hidden keys: one row of values after the other
-// moves into the tile, after the sum so far, and is a small packed matrix there.
+// output = weights * values of the visible keys. Each row of values is copied into the tile, after
+// the sum so far: there the two are a packed matrix of one input and its bias.
 void weigh_seen_values(const KernelSet& kernels, const Attention& op, const Block& row,
                        const ScoreRows& scratch) {
   const bool is_int8 = row.cache.is_int8();
@@ -116,7 +116,7 @@ void attend_alone(const KernelSet& kernels, const Attention& op, const Block& bl
   row.rows = 1;
   row.head = block.head_of(index);
   row.position = block.position_of(index);
-  row.query.data += index * block.query.stride;  // by 0 where there is none
+  row.query.data += index * block.query.stride;  // adds 0 to null if there are no queries
   row.output.data = block.output.row(index);
   row.terms = {{block.terms.rows.row(index), 1}, row.terms.count, row.terms.centre};
   set_range(op.mask, row);

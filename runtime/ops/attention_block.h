@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A block of queries and what a thread computes it with; the parts of attention that a row computed
-// by itself has in common with a block; and how both read a mask.
+// Parts of attention that a block of queries (attention.cc) and a query by itself
+// (attention_alone.cc) share: the block, its scratch, the steps of a softmax, and how a mask is
+// read.
 #pragma once
 
 #include <cfloat>
@@ -21,41 +22,41 @@ struct KeyRange {
   uint32_t end = 0;
 };
 
-// The keys that query `position` may see among the first `keys`. Empty only for a tile mask that
+// Returns the keys that query `position` may see among the first `keys`. Empty only if a tile mask
 // shows this query nothing but later keys.
 KeyRange visible_keys(const MaskView& mask, uint32_t position, uint32_t keys);
 
-// The same of a band. Unlimited or not, neither sum overflows: positions are below 2^32 - 1.
+// visible_keys() of a band mask. Neither sum overflows, as positions are below 2^32 - 1.
 inline KeyRange keys_of_band(const MaskView& mask, uint32_t position, uint32_t keys) {
   const uint32_t begin = position > mask.lookback ? position - mask.lookback : 0;
   const uint64_t end = uint64_t{position} + mask.lookahead + 1;
   return {begin, end < keys ? static_cast<uint32_t>(end) : keys};
 }
 
-// Whether scores of hidden keys become -infinity by an addition, as only a strip's do.
+// True if the mask hides keys by adding -infinity to their scores, as only a strip does.
 inline bool hides_by_adding(const MaskView& mask) {
   return linked(Need::kStripMask) && mask.kind == MaskKind::kStrip;
 }
 
-// What a tile mask makes of the scores of hidden keys: their weight is 0 beside any larger score.
+// The score of keys that tiles or pairs hide: their weight is 0 beside any larger score.
 inline constexpr float kHiddenScore = -FLT_MAX;
 
-// What the mask adds to the score of one of the visible_keys: -infinity where it hides the key.
+// Returns what the mask adds to the score of one of the visible_keys(): -infinity to hide the key.
 float mask_term(const MaskView& mask, uint32_t position, uint32_t key);
 
-// Applies the mask to scores of query `position`; scores[i] is that of key range.begin + i. Hidden
-// keys become kHiddenScore in a tile mask and -infinity (or NaN, if their scores were not finite)
-// in a strip; a band has no work to do. Scores that lie in hidden tiles need not be initialised.
+// Applies the mask to the scores of query `position`; scores[i] is that of key range.begin + i.
+// Scores of hidden keys become kHiddenScore in a tile mask and -infinity (NaN, if they were not
+// finite) in a strip; a band leaves them. Scores in hidden tiles need not be initialized.
 void apply_mask(const KernelSet& kernels, const MaskView& mask, uint32_t position, KeyRange range,
                 float* scores);
 
-// The next run of tile columns, within `range`, that any query of [first, last] sees: the keys for
-// which scores must be computed. Other masks are one run. Empty at the end.
+// Returns the next run of tile columns within `range` that any query of [first, last] sees: the
+// keys for which scores must be computed. Empty at the end. Other masks are one run.
 // REQUIRES: range.begin is where the last run ended, or where the block begins.
 KeyRange next_visible_run(const MaskView& mask, uint32_t first, uint32_t last, KeyRange range);
 
-// A block of queries that share their keys: tokens of one head, or heads of one token. Scores of
-// key `origin` are in column 0.
+// A block of queries with common keys: tokens of one head, or heads of one token. Column 0 of the
+// scores is key `origin`.
 struct Block {
   const KvCache& cache;
   uint32_t kv_head;
@@ -68,9 +69,9 @@ struct Block {
   Matrix output;           // [rows, value_dim]
   uint32_t begin = 0;      // the keys that any of its rows sees: [begin, end)
   uint32_t end = 0;
-  uint32_t origin = 0;  // begin, rounded down to a page, or to a block that integers sum up
-  // To here keys are multiplied, beyond `end` with the weight 0: a kernel for int8 reads ones after
-  // the last, which are only there. The last position held, or the end of the page.
+  uint32_t origin = 0;  // begin, rounded down to a page, or to a kIntegerBlock for integer kernels
+  // End of the keys that are multiplied; those from `end` on have weight 0. An int8 kernel reads
+  // ones after its last key, which are only after the last position held and at the end of a page.
   uint32_t product_end = 0;
   [[no_unique_address]] LinkedPairBits pairs = {};    // of the sequence
   [[no_unique_address]] LinkedQueryTerms terms = {};  // of its rows and head
@@ -79,8 +80,8 @@ struct Block {
   uint32_t head_of(uint32_t row) const { return position_step == 0 ? head + row : head; }
 };
 
-// What a slope adds to the score of a key. The distance is exact: within a few million positions
-// the sum rounds no worse far into a context than at its start.
+// Returns slope * (key - position), the ALiBi term of a key. The distance is exact: within a few
+// million positions the sum rounds no worse far into a context than at its start.
 inline float slope_term(float slope, uint32_t position, uint32_t key) {
   return slope * static_cast<float>(static_cast<int32_t>(key - position));
 }
@@ -91,7 +92,7 @@ inline bool has_table(const Attention& op) {
 inline bool has_cap(const Attention& op) { return linked(Need::kScoreCap) && op.score_cap != 0.0f; }
 inline bool has_sinks(const Attention& op) { return linked(Need::kSinks) && op.sinks != nullptr; }
 
-// What a thread works with: a tile for partial products, then rows of scores.
+// The scratch of a thread: a tile [mr, nr] for partial products, then rows of scores.
 struct ScoreRows {
   float* tile;
   float* scores;
@@ -103,41 +104,41 @@ struct ScoreRows {
         stride(size_t{panels_of(packing, cache_positions)} * packing.nr + kScoreRowPadding) {}
 };
 
-// Finds the keys that the block sees. REQUIRES: all of `block` but those is set.
+// Sets the key ranges of the block: begin, end, origin, product_end. REQUIRES: all else is set.
 void set_range(const MaskView& mask, Block& block);
 
 // scores = query * keys^T, for the keys that any row of the block sees.
 void compute_scores(const KernelSet& kernels, const Attention& op, const Block& block,
                     const ScoreRows& scratch);
 
-// Adds a query's terms to its scores of the keys of `range`; row `index` is that of the block. Only
-// where the build has such terms.
+// Adds the biases that a query brings to its scores of the keys of `range`. `index` is its row in
+// the block. Linked only where a model has such biases.
 void add_query_terms(const KernelSet& kernels, const Block& block, uint32_t index, KeyRange range,
                      float* scores);
 
 // scores = cap * tanh(scores / cap). REQUIRES: has_cap.
 void cap_scores(const KernelSet& kernels, const Attention& op, size_t bytes, float* scores);
 
-// Turns a row's scores into weights, exp(score - max), and gives their sum. A head's sink is one
-// more score after them, for which rows have room; `extremes` become those with it.
+// Turns `count` scores of a row into weights exp(score - max) and returns their sum. A sink becomes
+// one more score after them, for which rows have room, and enters `extremes` (least, largest).
 float exp_sum(const KernelSet& kernels, const Attention& op, const Block& block, uint32_t head,
               uint32_t count, float* extremes, float* scores);
 
-// The last step of a row of outputs; `factor` is 1 / sum of its weights. Own code, as kernels for
-// it would read short rows that were just written, which stalls. False if a result is not finite.
+// Multiplies a row of outputs by `factor`, 1 / the sum of its weights; returns false if a result is
+// not finite. A kernel would read the short row right after it was written, which stalls.
 bool divide_by_sum(const Attention& op, float factor, float* row);
 
-// Multiplies weights[i] with what the values of key range.begin + i were divided by.
+// Multiplies weights[i] by the scale of the int8 values of key range.begin + i.
 void scale_weights(const KernelSet& kernels, const Block& block, KeyRange range, float* weights);
 
-// output = weights * values, both as integers, block by block of kIntegerBlock positions, which lie
-// at fixed positions like pages. Weights may be scaled before (scale_weights).
+// output = weights * values in integers, by blocks of kIntegerBlock positions, which begin at fixed
+// positions like pages. With is_scaled the weights include the scales of values (scale_weights).
 void weigh_in_integers(const KernelSet& kernels, const Attention& op, const Block& block,
                        const ScoreRows& scratch, bool is_scaled);
 
-// Computes row `index` of a block from the keys and values that it sees, and no others: where those
-// of the other rows may not be finite, or a score is not. All NaN if the row sees a score that is
-// NaN or if its largest one is not finite. A result that is finite both ways has the same bits.
+// Computes row `index` of a block from its visible keys and values alone, for rows with a score or
+// a result that is not finite. The row is all NaN if it sees a NaN score or if its largest score is
+// not finite. A result that is finite both ways has the same bits.
 void attend_alone(const KernelSet& kernels, const Attention& op, const Block& block, uint32_t index,
                   const ScoreRows& scratch);
 

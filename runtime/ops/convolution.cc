@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A window is a list of addresses of rows: in the call's input, among those kept of earlier calls,
-// or of a row of zeros. Products with float32 weights read rows where they lie.
+// Windows are lists of row addresses: in the call's input, among the rows kept of earlier calls, or
+// of a row of zeros. Products with float32 weights read rows where they lie.
 #include "ops/convolution.h"
 
 #include <cassert>
@@ -12,8 +12,8 @@
 namespace arenite {
 namespace {
 
-// Writes where the rows lie that the window of an output row sees, to every `step` of a list;
-// `outside` for those outside of the sequence.
+// Writes the addresses of the rows that the window of an output row sees to every `step`-th entry
+// of `list`; `outside` for rows outside of the sequence.
 void list_rows(const Windows& windows, const WindowInput& input, uint32_t output_row,
                const float* outside, const float** list, size_t step) {
   const size_t index = sequence_of_row(input.outputs, output_row);
@@ -22,7 +22,7 @@ void list_rows(const Windows& windows, const WindowInput& input, uint32_t output
   const uint32_t window = to.positions + output_row - to.row_begin;
   const uint32_t lines = (from.positions + from.rows) / windows.width;
   const uint32_t per_line = windows.per_line();
-  // Lines and columns before the first one are larger than any.
+  // Lines and columns before the first one wrap to indices larger than any.
   uint32_t line = window / per_line * windows.lines.stride - windows.lines.before;
   const uint32_t left = window % per_line * windows.columns.stride - windows.columns.before;
   for (uint32_t y = 0; y < windows.lines.kernel; ++y, line += windows.lines.dilation) {
@@ -41,7 +41,7 @@ void list_rows(const Windows& windows, const WindowInput& input, uint32_t output
   }
 }
 
-// The windows of a block of rows, in pieces: row r of piece p is at list[p * rows + r].
+// The windows of a block of rows, in pieces: list[p * rows + r] is the address of piece p of row r.
 struct WindowBlock {
   const float** list;
   uint32_t rows;
@@ -51,8 +51,8 @@ struct WindowBlock {
   RowPieces window(uint32_t row) const { return {list + row, rows, pieces, piece_columns}; }
 };
 
-// Makes one piece of the rows of a window, or of those of each of its lines, where they follow each
-// other in memory in all windows of the block. Longer pieces are faster, and give the same sums.
+// Joins the rows of a window, or of each of its lines, to one piece where they are contiguous in
+// memory in all windows of the block. Longer pieces are faster and give the same sums.
 void join_pieces(uint32_t rows_of_line, WindowBlock& block) {
   bool lines_follow = true;
   for (uint32_t i = 1; i < block.pieces; ++i) {
@@ -72,7 +72,7 @@ void join_pieces(uint32_t rows_of_line, WindowBlock& block) {
   }
 }
 
-// The windows of output rows [first, first + count), the last of which the block has several times.
+// Returns the windows of output rows [first, first + count), the last one repeated to block_rows.
 WindowBlock find_windows(const Windows& windows, const WindowInput& input, uint32_t first,
                          uint32_t count, uint32_t block_rows, const WindowScratch& layout,
                          std::byte* scratch) {
@@ -88,7 +88,7 @@ WindowBlock find_windows(const Windows& windows, const WindowInput& input, uint3
   return block;
 }
 
-// Kernels for weights in w8 read rows in one piece, so windows are copied.
+// Kernels for w8 weights read a row in one piece, so windows are copied first.
 void multiply_gathered(const FloatKernels& kernels, const WindowBlock& block, float* gathered,
                        const ProductPart& part) {
   for (uint32_t r = 0; r < part.rows; ++r) {
@@ -103,10 +103,10 @@ void multiply_gathered(const FloatKernels& kernels, const WindowBlock& block, fl
                           part.result, part.result_stride * sizeof(float));
 }
 
-constexpr uint32_t kRowsPerTask = 16;  // of what adds up single channels, or compares them
+constexpr uint32_t kRowsPerTask = 16;  // of depthwise convolutions and pools
 
-// bias + the rows that a window sees, each times its weights. What is read may not be the output,
-// beyond whose end kernels would read.
+// output row = bias + the sum over i of seen[i] * kernel[i]; null rows are outside of the sequence.
+// Adds up in scratch: kernels read past their operands, which the output's end would not allow.
 void add_up(const KernelSet& kernels, const DepthwiseWeights& weights, uint32_t count,
             const float* const* seen, float* sums, float* products, const Matrix& output,
             uint32_t row) {
@@ -134,8 +134,8 @@ void find_largest(uint32_t count, const float* const* seen, uint32_t columns, fl
   }
 }
 
-// What makes a row of single channels: a depthwise convolution, or without weights a pool. For each
-// number that a window sees it counts a product and a sum, and finding these.
+// Computes windows channel by channel: a depthwise convolution or, without weights, a max pool.
+// Work is counted for each element of a window as a product and a sum, and for finding its rows.
 void make_by_channel(const KernelSet* kernels, const Windows& windows, const WindowInput& input,
                      const DepthwiseWeights* weights, const Matrix& output,
                      const ScratchArea& scratch, const ParallelFor& parallel) {
@@ -186,7 +186,7 @@ void keep_rows(const ConstMatrix& rows, std::span<const SequenceRows> sequences,
     const SequenceRows& from = sequences[i];
     if (from.rows == 0) return;
     uint32_t* const ends = history.ends(i);
-    // Of a sequence that begins neither half is anything.
+    // A sequence that begins has no valid half.
     if (from.positions == 0) ends[0] = ends[1] = 0;
     const uint32_t to = from.positions == 0 || history.half_at(i, from.positions) == 1 ? 0 : 1;
     ends[to] = from.positions + from.rows;
@@ -235,14 +235,14 @@ void convolution(const KernelSet& kernels, const Windows& windows, const WindowI
       multiply(of_type, rows, 0, part, mine + layout.wide.value());
     }
   };
-  // Windows are found, and rounded or copied, for each chunk of weights anew.
+  // Each chunk of weights finds the windows again, and rounds or copies them.
   const uint32_t finding = windows.kernel() * kNormWork + inputs * kRoundWork;
   for_each_task(parallel, division.tasks(), division.task_work() + division.block_rows * finding,
                 work);
 }
 
-// XNNPACK's dwconv kernels have weights packed for a set and rounded up to a number of taps, and
-// would take three kernels a set. Products and sums of whole rows take none.
+// Multiplies and adds whole rows. XNNPACK's dwconv kernels would take three kernels a set, and
+// weights that are packed for a set and rounded up to a number of taps.
 void depthwise_convolution(const KernelSet& kernels, const Windows& windows,
                            const WindowInput& input, const DepthwiseWeights& weights,
                            const Matrix& output, const ScratchArea& scratch,

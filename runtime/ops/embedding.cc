@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// A table may be packed for GEMM: that saves a second copy of a model's largest tensor.
+// Looks up the rows of tokens. The token table may be packed for GEMM, so that a model whose output
+// projection shares it stores its largest tensor once.
 #include "ops/row_ops.h"
 
 namespace arenite {
 namespace {
 
-// A row of a table that is not packed.
+// Returns a row of a table that is not packed.
 const float* plain_row(const WeightView& table, uint32_t row) {
   return table.f32() + size_t{row} * table.columns;
 }
 
-// The row of a token's position. Callers' ids stand where positions are counted from: a gap is a
-// token like others here.
+// Returns the row of the position table for a token. With a padding id it counts the caller's ids
+// from the first position of the sequence: a token in a gap counts like any other.
 uint32_t position_row(const Embedding& op, const TokenIds& tokens, const RowPlace& place) {
   if (op.padding_id == UINT32_MAX) return op.position_offset + place.position;
   const uint32_t* const id = tokens.ids + place.token;

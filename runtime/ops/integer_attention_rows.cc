@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention on rows of integers, with keys and values in int8: a query and the weights of its keys
-// meet four numbers of the cache at a time, and what comes in between are powers of two.
+// Attention on rows of integers, with keys and values in int8. Elements of a query, or weights of
+// keys, are multiplied with four bytes of the cache at a time; the softmax is of powers of two.
 #include "ops/integer_rows.h"
 
 #if defined(ARENITE_INTEGER_ROWS)
@@ -10,19 +10,19 @@
 #include "ops/attention_block.h"
 
 #if !defined(__OPTIMIZE__)
-#undef ARENITE_THUMB_1  // a frame pointer takes one of its eight registers
+#undef ARENITE_THUMB_1  // a frame pointer takes one of the eight low registers
 #endif
 #if !defined(__clang__) && !defined(__x86_64__)
-#pragma GCC optimize("O2")  // whatever the rest of a firmware is compiled with
+#pragma GCC optimize("O2")  // regardless of the firmware's own level
 #endif
 
 namespace arenite::integers {
 namespace {
 
-constexpr uint32_t kAtOnce = 4;  // numbers of a word
+constexpr uint32_t kAtOnce = 4;  // bytes of a word
 
-// Adds to each of `count` sums the products of four factors with a word of the cache, of which the
-// next one is `step` bytes further.
+// sums[i] += the sum over j < 4 of factors[j] * (byte j of word i), for `count` words of the cache
+// that are `step` bytes apart.
 [[gnu::noinline]] void add_words(const int32_t* factors, const std::byte* words, size_t step,
                                  uint32_t count, int32_t* sums) {
 #if defined(ARENITE_THUMB_1)
@@ -38,7 +38,7 @@ constexpr uint32_t kAtOnce = 4;  // numbers of a word
       "ldr %[f2], [%[factors], #8]\n"
       "ldr %[f3], [%[factors], #12]\n"
       "1: ldr %[word], [%[words]]\n"
-      "sxtb %[factors], %[word]\n"  // which becomes a product
+      "sxtb %[factors], %[word]\n"  // from here on `factors` holds products
       "muls %[factors], %[f0]\n"
       "mov %[sum], %[factors]\n"
       "lsls %[factors], %[word], #16\n"
@@ -72,7 +72,8 @@ constexpr uint32_t kAtOnce = 4;  // numbers of a word
 #endif
 }
 
-// A row in int8 by its largest number, and the scale as a float: of rows that are not finite NaN.
+// Quantizes a row to int8 by its largest magnitude, with `group` bytes from element to element.
+// Returns the scale as a float: NaN for a row that is not finite.
 float quantize(const float* from, uint32_t count, int8_t* to, uint32_t group) {
   const Scan row = scan(from, count);
   const int32_t* const numbers = numbers_of(from);
@@ -92,12 +93,12 @@ float quantize(const float* from, uint32_t count, int8_t* to, uint32_t group) {
     *to = static_cast<int8_t>((x * per_unit + kHalf) >> kShift);
   }
   if (row.exponent == kNotFinite) return __builtin_nanf("");
-  if (is_zero) return __FLT_MIN__;  // so that no other weighs less by it
+  if (is_zero) return __FLT_MIN__;  // small, so that it takes no digits from the weights of others
   const uint32_t scale = std::min<uint32_t>(0x80000000u / static_cast<uint32_t>(per_unit), 0xFFFFu);
   return bit_cast<float>((static_cast<uint32_t>(field) << 23) + ((scale - 0x8000) << 8));
 }
 
-// 2^-f in steps of 2^-15, for f = 0, 1/64 ... 1.
+// 2^-f in units of 2^-15, for f = 0, 1/64 ... 1.
 struct Powers {
   uint16_t values[65] = {};
   consteval Powers() {
@@ -110,23 +111,23 @@ struct Powers {
 };
 constexpr Powers kPowers;
 
-// Of a fraction in steps of 2^-16.
+// Returns 2^-f in units of 2^-15 for a fraction f in units of 2^-16, by linear interpolation.
 [[gnu::always_inline]] inline uint32_t power_below(uint32_t fraction) {
   const uint16_t* const at = kPowers.values + (fraction >> 10);
   const int32_t first = at[0], difference = at[1] - first;
   return static_cast<uint32_t>(first + (static_cast<int32_t>(fraction & 0x3FF) * difference >> 10));
 }
 
-// Adds what a slope makes of distances, less the most that it adds to any key, which changes no
-// weight. False if the slope is 2^11 or more, or not finite.
+// Adds slope * distance to the scores, less the largest of these terms, which changes no weight.
+// Returns false if the slope is 2^11 or more, or not finite.
 bool add_slope(float slope, uint32_t count, int32_t* scores, int32_t& largest) {
-  constexpr uint64_t kLog2e = 3098164009;                // in steps of 2^-31
-  constexpr int32_t kLeast = -(((1 << 14) + 32) << 16);  // a score with it weighs nothing
+  constexpr uint64_t kLog2e = 3098164009;                // in units of 2^-31
+  constexpr int32_t kLeast = -(((1 << 14) + 32) << 16);  // a score with it has weight 0
   const auto bits = bit_cast<uint32_t>(slope);
   const auto left = static_cast<int32_t>(field_of(bits)) - 133;
   if (left > 4) return false;
   const auto product = static_cast<int64_t>(((bits & 0x7FFFFF) | 0x800000) * kLog2e);
-  // In steps of 2^-48, of which the upper word is in those of scores.
+  // In units of 2^-48, of which the upper word is in the unit of scores.
   const int64_t step = left < 0 ? product >> std::min<int32_t>(-left, 63) : product << left;
   const bool falls = bits >> 31 != 0;
   int32_t* score = falls ? scores : scores + count - 1;
@@ -147,7 +148,6 @@ class Attending {
     left_ = leading_zeros(op.shape.head_dim << (22 - more_)) - 1;
   }
 
-  // Appends a new row of keys and values.
   void append(uint32_t row) const;
   void attend(uint32_t row, uint32_t head, int32_t* sums) const;
 
@@ -156,7 +156,7 @@ class Attending {
     return op_.cache + sequence * layout_.bytes() + kv_head * layout_.head_bytes();
   }
   uint32_t place(uint32_t position) const { return position % layout_.positions(); }
-  // Calls part(first, count) for positions that follow each other in the cache.
+  // Calls part(first, count) for each run of positions that are contiguous in the cache.
   template <typename Part>
   void for_each_part(KeyRange keys, Part part) const {
     while (keys.begin < keys.end) {
@@ -176,8 +176,8 @@ class Attending {
 
   const Attention& op_;
   const CacheLayout& layout_;
-  uint32_t more_ = 0;  // bits that numbers of long queries are shorter
-  int32_t left_;       // how far sums of products with keys can be shifted
+  uint32_t more_ = 0;  // bits by which elements of long queries are shorter
+  int32_t left_;       // left shift of sums of products with keys that cannot overflow
 };
 
 void Attending::append(uint32_t row) const {
@@ -198,7 +198,7 @@ void Attending::append(uint32_t row) const {
   }
 }
 
-// Sums of the query's numbers, as 16 bits or less, with keys.
+// sums[key] = query * key, with elements of the query in 16 bits or less.
 void Attending::add_keys(const int32_t* query, int32_t room, const std::byte* head, KeyRange keys,
                          int32_t* sums) const {
   const uint32_t dims = op_.shape.head_dim;
@@ -218,11 +218,11 @@ void Attending::add_keys(const int32_t* query, int32_t room, const std::byte* he
   });
 }
 
-// Sums become scores, of which powers of two are the weights, in steps of 2^-16. False if a scale
-// is not finite, or a score beyond 2^13.
+// Turns sums into scores in units of 2^-16, whose powers of two are the weights. Returns false if a
+// scale is not finite, or a score beyond 2^13.
 bool Attending::make_scores(int32_t exponent, const std::byte* head, KeyRange keys, int32_t* sums,
                             int32_t& largest) const {
-  constexpr uint32_t kLog2e = 47274;  // in steps of 2^-15
+  constexpr uint32_t kLog2e = 47274;  // in units of 2^-15
   constexpr int32_t kMost = 1 << 29;
   const int32_t left = left_;
   uint32_t largest_field = 0;
@@ -251,9 +251,9 @@ bool Attending::make_scores(int32_t exponent, const std::byte* head, KeyRange ke
   return largest_field != kNotFinite;
 }
 
-// Scores become weights times the scales of their values, such that 2^31 is no sum of products.
-// What sums of these stand for: themselves * factor * 2^(exponent - 150 - 16). False if a scale is
-// not finite.
+// Turns scores into weights times the scales of their values, such that no sum of products with
+// values reaches 2^31. Such sums stand for sum * factor * 2^(exponent - 150 - 16). Returns false if
+// a scale is not finite.
 bool Attending::make_weights(const std::byte* head, KeyRange keys, int32_t largest, int32_t* scores,
                              int32_t& exponent, uint32_t& factor) const {
   uint32_t largest_scale = 0;
@@ -264,7 +264,7 @@ bool Attending::make_weights(const std::byte* head, KeyRange keys, int32_t large
   });
   const auto field = static_cast<int32_t>(field_of(largest_scale));
   if (field == static_cast<int32_t>(kNotFinite)) return false;
-  const int32_t less = 32 - leading_zeros(keys.end - keys.begin);  // bits of the sum
+  const int32_t less = 32 - leading_zeros(keys.end - keys.begin);  // bits of the number of keys
   uint32_t sum = 0;
   const int32_t* const end_of_all = scores + (keys.end - keys.begin);
   for (int32_t* weight = scores; weight != end_of_all; ++weight) {
@@ -289,7 +289,7 @@ bool Attending::make_weights(const std::byte* head, KeyRange keys, int32_t large
   return true;
 }
 
-// Weights lie from a position on at which four of the values begin.
+// to = weights * values. REQUIRES: keys.begin is a multiple of four; zeros pad the weights to one.
 void Attending::add_values(const std::byte* head, KeyRange keys, const int32_t* weights,
                            int32_t* to) const {
   const uint32_t columns = op_.shape.value_dim;
@@ -317,7 +317,7 @@ void Attending::attend(uint32_t row, uint32_t head, int32_t* sums) const {
   const float* const query = op_.query.row(row) + size_t{head} * dims;
   const Scan of_query = scan(query, dims);
   if (of_query.exponent == kNotFinite) return fill_with_nan(to, columns);
-  // Weights begin where a word of values does; those before are 0.
+  // Weights begin at a multiple of four, as words of values do; those before keys.begin are 0.
   const uint32_t before = keys.begin % kAtOnce;
   std::fill_n(sums, before, 0);
   int32_t* const weights = sums + before;

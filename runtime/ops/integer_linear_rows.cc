@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Linear layers on rows of integers: rows are rounded to 8 bits, and the sums of their products
-// with weights of 8 or 4 are multiplied with the scales of both.
+// Linear layers on rows of integers. Rows are quantized to 8 bits; their products with weights of 8
+// or 4 bits are summed in integers, and an epilogue multiplies the sums by the scales of both.
 #include "ops/integer_rows.h"
 
 #if defined(ARENITE_INTEGER_ROWS)
@@ -13,25 +13,27 @@
 #include "ops/linear.h"
 
 #if !defined(__clang__) && !defined(__x86_64__)
-#pragma GCC optimize("O2")  // whatever the rest of a firmware is compiled with
+#pragma GCC optimize("O2")  // regardless of the firmware's own level
 #endif
 
 namespace arenite::integers {
 namespace {
 
-constexpr size_t kNarrowColumns = 4;  // of a panel
-constexpr uint8_t kRowsAtOnce = 16;   // which meet a panel
+constexpr size_t kNarrowColumns = 4;  // nr: columns of a panel
+constexpr uint8_t kRowsAtOnce = 16;   // mr: rows that are multiplied with a panel
 
-// A row in 8 bits, of which a step stands for scale * 2^exponent. Not finite: the scale 0.
+// How a row is quantized: element = (number - zero_point) * scale * 2^exponent; scale 0 if not
+// finite.
 struct Step {
-  uint32_t sum : 24;
+  uint32_t sum : 24;  // of the numbers
   uint32_t zero_point : 8;
   uint16_t scale;  // at least 2^15
   int16_t exponent;
 };
 static_assert(sizeof(Step) == sizeof(QuantizedRow));
 
-// From the least number, at 0.5, 254 steps to the largest: then none has to be clamped.
+// Quantizes a row [count] to unsigned bytes. The least element is at 0.5 and the largest 254 steps
+// above, so that none has to be clamped.
 Step quantized(const float* from, uint32_t count, uint8_t* to) {
   const Scan row = scan(from, count);
   if (row.exponent == kNotFinite) return {};
@@ -66,16 +68,16 @@ Step quantized(const float* from, uint32_t count, uint8_t* to) {
           static_cast<int16_t>(exponent)};
 }
 
-// Floats of a column, taken apart: how far products are shifted to the right that the largest scale
-// would leave where they are, and a bias as what the largest one has in 31 bits.
+// The scale and bias of a column as integers. `right` is how far the exponent of the scale is below
+// that of the largest scale; `bias` has 31 bits in the unit of the largest bias.
 struct Column {
   uint32_t scale;  // 16 bits
   uint32_t right;
   int32_t bias;
 };
 
-// A row while panels pass: how far all of its products and biases are shifted to the right, and
-// where the results of the next panel go.
+// A row while panels are multiplied with it: right shifts of its products and biases, and where the
+// results of the next panel go.
 struct PassedRow {
   const uint8_t* numbers;
   uint32_t sum, zero_point, scale;
@@ -83,15 +85,16 @@ struct PassedRow {
   int32_t* to;
 };
 
-// The sums of a row with four columns, from those of the columns on.
+// sums[c] = minus_sums[c] * zero_point + the sum over i < k of a[i] * w[i][c], for the four columns
+// of a panel. The weights follow `minus_sums`, which are -sum of the weights of each column.
 [[gnu::always_inline]] inline void multiply_row(const PassedRow& row, const uint32_t* minus_sums,
                                                 uint32_t k, uint32_t* sums) {
   const uint8_t* a = row.numbers;
   const auto* w = reinterpret_cast<const int8_t*>(minus_sums + kNarrowColumns);
 #if defined(ARENITE_THUMB_1)
-  // Of a word of weights whose lower three are 128 more than they are, the upper 8, 16, 24 and 32
-  // bits take an instruction each. What is too much in sums of their products is 256 times the sum
-  // before, and 128 times the sum of the row.
+  // XOR makes the lower three weights of a word 128 larger. Then the upper 8, 16, 24 and 32 bits of
+  // the word take one instruction each. A sum of their products is too large by 256 times the sum
+  // of the next column, and by 128 times the sum of the row, which is subtracted at the end.
   const uint32_t too_much = row.sum << 7;
   register uint32_t sum0 asm("r8") = 0;
   register uint32_t sum1 asm("r9") = 0;
@@ -102,7 +105,7 @@ struct PassedRow {
   register uint32_t word_after asm("r5");
   uint32_t number, product;
   if (k >= 4) {
-    // Eight inputs a turn, of which the first may be half a one.
+    // Each iteration takes eight inputs; the first one may take four.
     asm volatile(
         ".syntax unified\n"
         ".macro arenite_multiply_word word, at\n"
@@ -165,9 +168,9 @@ struct PassedRow {
 #endif
 }
 
-// Bits that sums of a block in q4 can be shifted, whose scales are of 16 times its numbers.
+// Headroom, in bits, of 16 times the sum of a q4 block: files store 1/16 of its scale.
 constexpr int32_t kBlockRoom = 10;
-constexpr size_t kBlockBytes = kNarrowColumns * kQ4BlockBytes;  // of a panel in q4
+constexpr size_t kBlockBytes = kNarrowColumns * kQ4BlockBytes;  // a block of a q4 panel
 
 template <bool kIsQ4>
 struct Linear {
@@ -175,7 +178,7 @@ struct Linear {
   const uint8_t* rows;
   size_t row_bytes;
   const Step* steps;
-  int32_t left;  // how far sums can be shifted
+  int32_t left;  // left shift of sums that cannot overflow
   Ends ends;
 
   uint32_t blocks() const { return inputs / kQ4Block; }
@@ -183,7 +186,7 @@ struct Linear {
     const size_t floats = kNarrowColumns * sizeof(float);
     return kIsQ4 ? 2 * floats + blocks() * kBlockBytes : 3 * floats + kNarrowColumns * inputs;
   }
-  // In q8 with the biases after them.
+  // For q8 only; the biases follow.
   const float* scales(const std::byte* panel) const {
     return reinterpret_cast<const float*>(panel + kNarrowColumns * (sizeof(int32_t) + inputs));
   }
@@ -192,12 +195,12 @@ struct Linear {
   }
   void take_ends(const std::byte* panel, uint32_t columns);
   void sum_blocks(const PassedRow& row, const std::byte* panel, uint32_t* sums) const;
-  // What sums stand for that were shifted and multiplied with the scale of the row.
+  // Returns the exponent of sums that are shifted by `left` and multiplied with the row's scale.
   int32_t exponent(const Step& step) const { return step.exponent + 16 - left; }
   void multiply(const ProductPart& part) const;
 };
 
-// Sums become numbers.
+// Requantization epilogue: to[i] = sum * scale of the column * scale of the row + bias.
 [[gnu::always_inline]] inline void end_row(const PassedRow& row, const Column* columns,
                                            const uint32_t* sums, int32_t left, int32_t* to) {
 #pragma GCC unroll 4
@@ -208,7 +211,7 @@ struct Linear {
   }
 }
 
-// A panel meets all rows, and its floats are taken apart once.
+// Multiplies each panel with all rows of the part, so that its scales and biases are decoded once.
 template <bool kIsQ4>
 void Linear<kIsQ4>::multiply(const ProductPart& part) const {
   PassedRow passed[kRowsAtOnce];
@@ -228,7 +231,7 @@ void Linear<kIsQ4>::multiply(const ProductPart& part) const {
     const float* const of_columns = kIsQ4 ? nullptr : scales(panel);
     Column columns[kNarrowColumns];
     for (size_t i = 0; i < kNarrowColumns; ++i) {
-      // In q4 the scales are in the sums.
+      // The sums of q4 include the scales.
       const uint32_t bits = kIsQ4 ? 0 : bit_cast<uint32_t>(of_columns[i]);
       const uint32_t right = kIsQ4 ? 0 : std::min<uint32_t>(ends.scale - field_of(bits), 31);
       const auto bias = bit_cast<uint32_t>(biases(panel)[i]);
@@ -252,13 +255,13 @@ void Linear<kIsQ4>::multiply(const ProductPart& part) const {
   }
 }
 
-// Four bits of a word from `bit` on.
+// Returns the signed four bits of a word from `bit` on.
 [[gnu::always_inline]] inline int32_t number_at(uint32_t word, int32_t bit) {
   return static_cast<int32_t>(word << (28 - bit)) >> 28;
 }
 
-// Of blocks of numbers in four bits, two inputs to a byte: each sum times its scale, by the
-// largest. Scales may be negative.
+// sums[c] = the sum over blocks of (sum of a block) * (its scale), in units of the largest scale. A
+// byte holds the weights of two inputs. Scales may be negative.
 template <bool kIsQ4>
 void Linear<kIsQ4>::sum_blocks(const PassedRow& row, const std::byte* panel, uint32_t* sums) const {
   const uint8_t* a = row.numbers;
@@ -311,7 +314,7 @@ void multiply_all(const ConstMatrix& input, const WeightView& weights, const Mat
   auto* const rows = reinterpret_cast<uint8_t*>(scratch.rows);
   auto* const steps = reinterpret_cast<Step*>(scratch.rows + input.rows * row_bytes);
   Linear<kIsQ4> op = {input.columns, rows, row_bytes, steps, 0, {}};
-  // In q4 blocks are added up, each of which has all bits.
+  // q4 adds up blocks that use all bits each, so their number takes headroom.
   op.left = kIsQ4 ? kBlockRoom - (32 - leading_zeros(op.blocks()))
                   : leading_zeros(input.columns * 0x7F80) - 1;
   for (uint32_t column = 0; column < output.columns; column += kNarrowColumns) {

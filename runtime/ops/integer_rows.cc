@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each op writes 32 bits a number by an exponent that is large enough for all that may come, and
-// then shifts the row so that its largest number has all of 24 bits.
+// Sums, norms, activations, rotations and means of rows of integers. Each op computes 32-bit
+// results with an exponent that is large enough for any, then pack() shifts the row so that its
+// largest element uses all 24 bits.
 #include "ops/integer_rows.h"
 
 #if defined(ARENITE_INTEGER_ROWS)
@@ -10,7 +11,7 @@
 #include "core/needs.h"
 
 #if !defined(__clang__) && !defined(__x86_64__)
-#pragma GCC optimize("O2")  // whatever the rest of a firmware is compiled with
+#pragma GCC optimize("O2")  // regardless of the firmware's own level
 #endif
 
 namespace arenite::integers {
@@ -18,7 +19,7 @@ namespace {
 
 uint32_t exponent_of(int32_t number) { return static_cast<uint32_t>(number) & kExponentBits; }
 
-// Zeros do not count.
+// Shifts the elements of a row to the largest of their exponents. Zeros do not count.
 [[gnu::noinline]] void align(int32_t* row, uint32_t count) {
   uint32_t largest = 0;
   for (uint32_t i = 0; i < count; ++i) {
@@ -138,7 +139,7 @@ void add(const ConstMatrix& input, const OtherRows& other, const Matrix& output,
 
 namespace {
 
-// 2^31 / sqrt(x) for 2^30 <= x, in 16 bits.
+// Returns 2^31 / sqrt(x) in 16 bits. REQUIRES: x >= 2^30.
 uint32_t reciprocal_root(uint32_t x) {
   uint32_t root = 0;
   for (uint32_t bit = 0x8000; bit != 0; bit >>= 1) {
@@ -150,7 +151,8 @@ uint32_t reciprocal_root(uint32_t x) {
   return quotient < 0x10000 ? quotient : 0xFFFF;
 }
 
-// x becomes x - mean, or itself, as 16 bits that stand for themselves * 2^unit; gives the unit.
+// to = x - mean or, for kRms, x, as integers of 16 bits * 2^unit; returns the unit. `squares`
+// becomes the sum of their squares.
 int32_t centre(NormKind kind, const float* from, uint32_t count, const Scan& row, int32_t* to,
                uint64_t& squares) {
   const int32_t* const x = numbers_of(from);
@@ -185,8 +187,8 @@ int32_t centre(NormKind kind, const float* from, uint32_t count, const Scan& row
   return static_cast<int32_t>(row.exponent) - 134 - room;
 }
 
-// What 1 / sqrt(mean square + epsilon) is, as 16 bits and 2^exponent; of integers that stand for
-// themselves * 2^unit.
+// factor * 2^exponent = 1 / sqrt(mean square + epsilon), where factor has 16 bits and the mean
+// square is that of integers * 2^unit.
 struct Root {
   uint32_t factor;
   int32_t exponent;
@@ -195,7 +197,7 @@ struct Root {
     uint32_t sum = mean_square;
     const auto bits = bit_cast<uint32_t>(epsilon);
     const uint32_t rest = field_of(bits) == 0 ? 0 : (bits & 0x7FFFFF) | 0x800000;
-    // Epsilon by the same unit, or the mean by epsilon's.
+    // Adds epsilon in the unit of the mean, or the mean in the unit of epsilon.
     int32_t power = 2 * unit;
     const int32_t left = rest == 0 ? 0 : static_cast<int32_t>(field_of(bits)) - 150 - power;
     if (left <= 6) {
@@ -204,7 +206,7 @@ struct Root {
       sum = rest + (sum >> std::min<int32_t>(left, 31));
       power += left;
     }
-    // Even, as a root halves it.
+    // The power is made even, as the root halves it.
     if (sum == 0) sum = 1;
     int32_t room = leading_zeros(sum);
     if (((power - room) & 1) != 0) --room;
@@ -258,7 +260,7 @@ void norm(const NormWeights& weights, uint32_t groups, const ConstMatrix& input,
 
 namespace {
 
-// exp(-x) as 2^-n * e^-r, for the compiler.
+// exp(-x) as exp(-n / 2) * exp(-r), evaluated by the compiler.
 constexpr double decay(double x) {
   double power = 1, series = 1;
   for (; x > 0.5; x -= 0.5) power *= 0.60653065971263342;
@@ -276,7 +278,7 @@ constexpr double gelu_tanh_beyond(double x) {
   return sigmoid_below(1.5957691216057308 * (x + 0.044715 * x * x * x));
 }
 
-// f(0), f(1/16) ... in steps of 2^-16, down to the first that are zero.
+// f(0), f(1/16) ... in units of 2^-16; two zeros follow, where f has vanished.
 template <size_t kCount, double kFunction(double)>
 struct Table {
   uint16_t values[kCount + 2] = {};
@@ -297,7 +299,7 @@ Shape shape() {
   return {kTable.values, kCount};
 }
 
-// What a number below zero is multiplied with; no values: 0.
+// Returns f of max(x, 0) - |x| * f(|x|), or the sigmoid function at -|x|; no values: f is 0.
 Shape shape_of(Activation function) {
   if (linked(Need::kGeluErf) && function == Activation::kGeluErf) return shape<70, normal_beyond>();
   if (linked(Need::kGeluTanh) && function == Activation::kGeluTanh) {
@@ -310,7 +312,7 @@ Shape shape_of(Activation function) {
   return {nullptr, 0};
 }
 
-// max(x, 0) - |x| * f(|x|), in 31 bits.
+// to = max(x, 0) - |x| * f(|x|), in 31 bits.
 void apply(const Shape& shape, uint32_t exponent, uint32_t count, const int32_t* x, int32_t* to) {
   const int32_t left = static_cast<int32_t>(exponent) - 131;
   const uint32_t most = shape.count << 15;
@@ -329,7 +331,7 @@ void apply(const Shape& shape, uint32_t exponent, uint32_t count, const int32_t*
   }
 }
 
-// 1 / (1 + exp(-x)) in steps of 2^-30.
+// to = 1 / (1 + exp(-x)) in units of 2^-30.
 void sigmoid(uint32_t exponent, uint32_t count, const int32_t* x, int32_t* to) {
   const Shape table = shape_of(Activation::kSigmoid);
   const int32_t left = static_cast<int32_t>(exponent) - 131;
@@ -385,7 +387,7 @@ void activation(Activation function, const ConstMatrix& input, const OtherRows& 
 
 namespace {
 
-// A float in steps of 2^-14; 2 of all that are not smaller.
+// Returns a float in units of 2^-14, or kTwo for magnitudes from 2 on.
 constexpr int32_t kTwo = 0x8000;
 int32_t turn_of(float x) {
   const auto bits = bit_cast<uint32_t>(x);
@@ -447,7 +449,7 @@ void mean(const ConstMatrix& input, std::span<const SequenceRows> rows,
         sums[i] += shifted(mantissa_of(from[i]), right);
       }
     }
-    // The quotient by count << left, which has 16 bits.
+    // Divides by count << left, which has 16 bits.
     const int32_t left = 16 - room;
     const uint32_t by = left < 0 ? count >> -left : count << left;
     const uint32_t factor = std::min<uint32_t>(0x80000000u / by, 0xFFFFu);

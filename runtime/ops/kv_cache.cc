@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Appends to the packed cache. Keys are transposed into panels as they come; values keep rows.
+// Appends to the packed cache. Values stay rows; keys are transposed into panels as they come. With
+// nr = 4 the keys (a0, a1) and (b0, b1) become
+//   0 0 0 0 | a0 b0 . . | a1 b1 . .
 #include "ops/kv_cache.h"
 
 #if defined(__ARM_FEATURE_MVE) && !defined(__clang__)
-#pragma GCC optimize("O2")  // beside its kernels what is around them counts
+#pragma GCC optimize("O2")  // the kernels are so fast that code around them counts
 #endif
 
 #include <algorithm>
@@ -29,7 +31,7 @@ void KvCache::append(const KernelSet& kernels, uint32_t kv_head, uint32_t positi
 
 void KvCache::append_keys(const KernelSet& kernels, uint32_t kv_head, uint32_t position,
                           const ConstMatrix& keys) {
-  const CacheLayout layout = layout_;  // which the compiler knows that no copy below writes to
+  const CacheLayout layout = layout_;  // a copy, which the stores below cannot alias
   const uint32_t nr = layout.nr();
   std::byte* const begin = head(kv_head);
   for (uint32_t row = 0; row < keys.rows;) {
@@ -90,17 +92,17 @@ float KvCache::key(uint32_t kv_head, uint32_t position, uint32_t dimension) cons
          *reinterpret_cast<const float*>(scale);
 }
 
-// Appends to a packed cache in int8: each key and each row of values with a scale of its own.
+// Caches in int8: each key, and each position's values, have a scale of their own.
 
 namespace {
 
-constexpr uint32_t kBytesAtOnce = 16;  // of constant length, for the vectorizer
+constexpr uint32_t kBytesAtOnce = 16;  // a constant length, for the vectorizer
 
 int8_t rounded_byte(float x) { return static_cast<int8_t>(bit_cast<int32_t>(x + kRoundingMagic)); }
 
-// Not finite if a number is not. Bits of positive numbers are ordered as the numbers are, with
-// infinity and NaN above all; and compilers turn the largest of integers into vector instructions,
-// but not that of floats.
+// Returns the largest magnitude; not finite if an element is not. It compares bits: those of
+// positive floats are ordered like the floats, with infinity and NaN above all, and compilers
+// vectorize the maximum of integers but not that of floats.
 float largest_magnitude(std::span<const float> row) {
   const auto size_of = [](float x) { return bit_cast<int32_t>(x) & 0x7FFFFFFF; };
   int32_t lanes[kBytesAtOnce] = {};
@@ -115,7 +117,8 @@ float largest_magnitude(std::span<const float> row) {
   return bit_cast<float>(largest);
 }
 
-// The same, by a kernel where the set has one. A sum that is not finite leaves it open.
+// Uses the kernel of the set, if any. The kernel may pass over NaN, but then its sum is not finite.
+// The sum may also overflow, so the elements decide in this case.
 float largest_magnitude(const KernelSet& kernels, std::span<const float> row) {
   if (kernels.row_range == nullptr) return largest_magnitude(row);
   float extremes[2], sum = 0.0f;

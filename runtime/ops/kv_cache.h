@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The packed keys and values of one attention op and one sequence, in the arena. cache_layout.h
-// says where everything lies.
+// says where each element lies.
 #pragma once
 
 #include <cstddef>
@@ -14,9 +14,9 @@
 
 namespace arenite {
 
-// Numbers in int8 that stand for a row of float32: those of the row are within half a scale of
-// number * scale. Rows that hold NaN or infinity have the scale NaN, and rows whose numbers are all
-// below 1e-35 stand for zeros. The same bits on every CPU.
+// Quantizes a row of float32 to int8: number * scale is within half a scale of the element, with
+// scale = largest magnitude / 127. The scale is NaN if the row holds NaN or infinity; rows below
+// 1e-35 become zeros. The bits are the same on every CPU.
 class Int8Row {
  public:
   explicit Int8Row(std::span<const float> row);
@@ -25,7 +25,7 @@ class Int8Row {
   float scale() const { return steps_.step; }
   float per_unit() const { return steps_.per_unit; }  // 1 / scale
   int8_t number(float x) const;
-  // Those of `count` numbers of the row, which lie apart from `to`.
+  // Quantizes `count` elements of the row. `from` and `to` do not overlap.
   void write(const float* from, uint32_t count, int8_t* to) const;
 
  private:
@@ -34,52 +34,50 @@ class Int8Row {
   RowSteps steps_;
 };
 
-// What a row of a query is rounded to for products in integers.
+// Returns the steps by which a row of a query is rounded for products in integers.
 RowSteps integer_steps(const KernelSet& kernels, std::span<const float> row);
 
 class KvCache {
  public:
-  // `data` holds layout.bytes(), and is not owned. Where the layout holds fewer positions than the
-  // sequence has, these are a multiple of kPagePositions.
+  // `data` holds layout.bytes() and is not owned. If the layout holds fewer positions than the
+  // sequence has, it is a ring of a multiple of kPagePositions.
   KvCache(std::byte* data, const CacheLayout& layout) : data_(data), layout_(layout) {}
 
   const CacheLayout& layout() const { return layout_; }
   bool is_int8() const { return layout_.is_int8(); }
   bool for_integers() const { return layout_.for_integers(); }
 
-  // Writes the keys and values of one head for positions [position, position + values.rows), and
-  // what frames each panel or page that begins or ends among them. Values in int8 need their end,
-  // too, before they are read.
-  // keys [rows, head_dim] and values [rows, value_dim]; keys are ignored where head_dim is 0.
+  // Writes the keys [rows, head_dim] and values [rows, value_dim] of one head for positions
+  // [position, position + rows), and the framing of each panel or page that begins or ends among
+  // them. Keys are ignored if head_dim is 0. Values in int8 are complete only after
+  // end_int8_values().
   void append(const KernelSet& kernels, uint32_t kv_head, uint32_t position,
               const ConstMatrix& keys, const ConstMatrix& values);
 
-  // Writes the ones that kernels for int8 read after the last of so many positions.
+  // Writes the ones that int8 kernels read after the last of so many positions.
   void end_int8_values(uint32_t kv_head, uint32_t positions);
 
-  // The panel of keys that begins at `position`. REQUIRES: a multiple of nr.
+  // Returns the panel of keys that begins at `position`. REQUIRES: a multiple of nr.
   const std::byte* keys(uint32_t kv_head, uint32_t position) const {
     return head(kv_head) + layout_.key_panel(position);
   }
 
-  // Positions from `position` on whose panels of keys, and scales of values, follow each other in
-  // memory.
+  // Returns how many positions are contiguous from `position` on: panels of keys, scales of values.
   uint32_t positions_in_a_row(uint32_t position) const {
     return layout_.positions() - position % layout_.positions();
   }
 
-  // The scale of the values of a position, of int8, and those of the positions after it.
+  // Returns the scales of int8 values from `position` on.
   const float* value_scales(uint32_t kv_head, uint32_t position) const {
     return reinterpret_cast<const float*>(head(kv_head) + layout_.value_scale(position));
   }
 
-  // One panel of nr value columns of one page, beginning with its row of zeros.
+  // Returns a panel of nr value columns of a page; its first row is zeros.
   const std::byte* values(uint32_t kv_head, uint32_t page, uint32_t panel) const {
     return head(kv_head) + layout_.value_panel(page, panel);
   }
-  // From one to the next.
   size_t value_panel_bytes(uint32_t page) const { return layout_.value_panel_bytes(page); }
-  // The same for integers: keys and their scales; and all columns of values from a position on.
+  // For integer kernels: keys, their scales, and all columns of values from a position on.
   const int8_t* integer_keys(uint32_t kv_head, uint32_t position) const {
     return reinterpret_cast<const int8_t*>(head(kv_head) + layout_.integer_key(position));
   }
@@ -91,7 +89,7 @@ class KvCache {
     return head(kv_head) +
            layout_.integer_value(position / kPagePositions, position % kPagePositions);
   }
-  // A number of a key.
+  // Returns an element of a key, dequantized.
   float key(uint32_t kv_head, uint32_t position, uint32_t dimension) const;
 
  private:

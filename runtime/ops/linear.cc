@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loop order: chunks of weights that fit the second-level cache; for each, all blocks of rows;
-// inputs innermost, inside the kernel. A block's rows stay in the first-level cache, and the
-// weights come from further away once per call instead of once per block.
+// The linear op. Loop order: chunks of weights that fit the second-level cache; for each, all
+// blocks of rows; inputs innermost, inside the kernel. A block's rows stay in the first-level
+// cache, and the weights come from further away once per call instead of once per block.
 #include "ops/linear.h"
 
 #include <cassert>
@@ -17,7 +17,7 @@ namespace arenite {
 
 namespace {
 
-// Out of line, so that models without quantized weights do not have it.
+// A function of its own, so that builds without quantized weights leave it out.
 void quantized_linear(const KernelSet& kernels, const ConstMatrix& input, const WeightView& weights,
                       const Matrix& output, const ScratchArea& scratch,
                       const ParallelFor& parallel) {
@@ -64,12 +64,12 @@ namespace {
 
 constexpr float kLeast = -128.0f;
 constexpr float kMost = 127.0f;
-// Below this a scale would lose digits, or be none.
+// The scale of a smaller range would lose digits, or vanish.
 constexpr float kSmallestRange = 1e-35f;
 
-// To nearest even. REQUIRES: |x| < 2^22.
+// Rounds to nearest even. REQUIRES: |x| < 2^22.
 int32_t rounded(float x) {
-  constexpr float kMagic = 12582912.0f;  // 1.5 * 2^23: the sum's last bit is 1
+  constexpr float kMagic = 12582912.0f;  // 1.5 * 2^23: the last bit of the sum is worth 1
   return bit_cast<int32_t>(x + kMagic) - bit_cast<int32_t>(kMagic);
 }
 
@@ -85,7 +85,7 @@ Steps steps_between(float least, float most) {
   const float per_unit = 0.5f * (kMost - kLeast) / half_range;
   const float steps_below = least * per_unit;
   const float steps_above = most * per_unit;
-  // From the end that lies closer to a whole number of steps.
+  // Counts from the end of smaller magnitude, as XNNPACK does, where rounding loses less.
   float zero_point = (kLeast + steps_below) + (kMost + steps_above) > 0.0f ? kLeast - steps_below
                                                                            : kMost - steps_above;
   zero_point = zero_point < kLeast ? kLeast : zero_point;
@@ -103,8 +103,8 @@ QuantizedRows::QuantizedRows(std::byte* scratch, uint32_t rows, uint32_t columns
 void QuantizedRows::quantize_row(const KernelSet& kernels, const QuantizedKernels& type,
                                  uint32_t index, const RowPieces& from) {
   const size_t bytes = from.columns * sizeof(float);
-  // XNNPACK's least and largest number pass over NaN. A sum does not, and is found sooner than
-  // whether each number is finite; that of finite numbers may overflow.
+  // XNNPACK's minimum and maximum pass over NaN. A sum does not, and takes less time than to look
+  // at each element. It may overflow, so the elements decide if it is not finite.
   float sum = 0.0f;
   float least = 0.0f;
   float most = 0.0f;
@@ -129,7 +129,7 @@ void QuantizedRows::quantize_row(const KernelSet& kernels, const QuantizedKernel
   for (uint32_t i = 0; i < from.size(); ++i) {
     type.quantize(bytes, from[i], steps.per_unit, steps.row.zero_point, to + i * from.columns);
   }
-  // Kernels multiply the padding, too, and a file's padding need not be zero.
+  // Kernels multiply the padding, too, and the padding of weights in a file need not be zero.
   const size_t columns = size_t{from.size()} * from.columns;
   std::memset(to + columns, 0, stride_ - columns);
   rows_[index] = steps.row;
@@ -153,7 +153,7 @@ void multiply(const QuantizedKernels& kernels, const QuantizedRows& rows, uint32
   kernels.gemm[part.rows](part.rows, part.columns, part.inputs, rows.row(first), rows.stride(),
                           part.weight, part.result, part.result_stride * sizeof(float), scales,
                           scratch);
-  // Kernels that clamp make a limit of NaN.
+  // Kernels that clamp turn NaN into a limit, so it is written here.
   for (uint32_t r = 0; r < part.rows; ++r) {
     if (scales[r].scale == scales[r].scale) continue;
     float* const row = part.result + r * part.result_stride;

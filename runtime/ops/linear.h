@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// output = input * weights^T + bias; and what products of windows share with those of rows: how
-// they are divided, and rows in int8.
+// output = input * weights^T + bias; and what convolutions share with it: how a product is divided
+// into tasks, and rows quantized to int8. For example, 9 rows with mr = 8 and weights of three
+// chunks:
+//   blocks of 5 and 4 rows; tasks 0 and 1 multiply them with chunk 0, 2 and 3 with chunk 1, ...
 #pragma once
 
 #include <cstddef>
@@ -14,11 +16,11 @@
 
 namespace arenite {
 
-// How a product is divided: blocks of rows, and chunks of panels of weights.
+// Divides a product into tasks: blocks of rows times chunks of panels of weights.
 struct ProductDivision {
-  // Tasks per thread that even out threads of different speed.
+  // Tasks per thread, which even out threads of different speed.
   static constexpr uint32_t kTasksPerThread = 4;
-  // Weights that stay cached while the blocks of rows pass: less than half of a common 1 MB.
+  // Bytes of weights that stay in the second-level cache (often 1 MB) while blocks of rows pass.
   static constexpr size_t kChunkBytes = 400 * 1024;
 
   ProductDivision(Packing packing_in, const Matrix& output, uint32_t inputs,
@@ -31,12 +33,12 @@ struct ProductDivision {
     if (output.rows < block_rows) panel_work = output.rows * packing.nr * inputs;
     const uint32_t panels = panels_of(packing, output.columns);
     chunk_panels = panels;
-    // A single task begins with the first one.
+    // A single task begins at the first panel and needs no size.
     if (blocks.count > 1 || parallel.run != nullptr) {
       bytes_of_panel = panel_bytes(packing, inputs).value();
     }
     if (blocks.count > 1) chunk_panels = at_least_one(kChunkBytes / bytes_of_panel);
-    // With few rows, as in decoding, the columns are split over the threads too.
+    // With few rows, as in decoding, the columns are divided among the threads, too.
     uint32_t panels_wanted = pieces_at_once(parallel, panels, panel_work);
     if (parallel.run != nullptr && parallel.threads != 0) {
       // A call may ask for no rows.
@@ -55,10 +57,10 @@ struct ProductDivision {
   uint32_t task_work() const { return chunk_panels * panel_work; }
 
   Packing packing;
-  uint32_t block_rows;  // at most
+  uint32_t block_rows;  // rows of a block, at most
   RowBlocks blocks;
   size_t bytes_of_panel;
-  uint32_t panel_work;  // of a block, at most
+  uint32_t panel_work;  // units of work of a block and a panel, at most
   uint32_t chunk_panels;
   uint32_t chunks;
 };
@@ -90,35 +92,33 @@ struct ProductPart {
   size_t result_stride;
 };
 
-// A row that lies in `count` pieces of `columns` numbers each, whose addresses are at every `step`
-// of a list.
+// A row in `count` pieces of `columns` floats; piece i is at list[i * step].
 struct RowPieces {
   const float* const* list;
   size_t step;
   uint32_t count;
   uint32_t columns;
 
-  // Which the compiler knows where no model of the build has windows.
+  // The constant 1 in builds without convolutions.
   uint32_t size() const { return linked(Need::kConvolution) ? count : 1; }
   const float* operator[](uint32_t index) const { return list[index * step]; }
 };
 
-// Rows of activations in int8, as products with q8 and q4 weights read them: each row on its own,
-// by its least and largest number, in memory that all threads of a call share.
+// Rows of activations in int8, the input of products with q8 and q4 weights. Each row has its own
+// scale and zero point, from its least and its largest element. All threads of a call share them.
 
 class QuantizedRows {
  public:
-  // In `scratch`, which is not owned: quantized_scratch_bytes(columns) for each row, and
-  // kReadAheadBytes (arena_formula.h).
+  // `scratch` is not owned: quantized_scratch_bytes(columns) for each row, then kReadAheadBytes
+  // (arena_formula.h).
   QuantizedRows(std::byte* scratch, uint32_t rows, uint32_t columns);
 
-  // Quantizes all rows of `input`. Numbers are at most half a step, (most - least) / 510, from what
-  // they stand for; 0 is exact. A row whose numbers are all within 1e-35 of each other and of 0
-  // stands for zeros; the scale of one that holds NaN or infinity is NaN, and its numbers are of no
-  // meaning. What lies between the numbers of other rows is zero.
+  // Quantizes all rows of `input`. An element differs by half a step at most, (most - least) / 510,
+  // from (number - zero_point) * scale; 0 is exact. If the least and the largest element and 0 are
+  // within 1e-35, the row becomes zeros. A row with NaN or infinity gets the scale NaN, and its
+  // numbers are undefined. The padding of other rows is zero.
   void quantize(const KernelSet& kernels, const QuantizedKernels& type, const ConstMatrix& input,
                 const ParallelFor& parallel);
-  // One of them.
   void quantize_row(const KernelSet& kernels, const QuantizedKernels& type, uint32_t index,
                     const RowPieces& from);
 
@@ -132,15 +132,15 @@ class QuantizedRows {
   QuantizedRow* rows_;
 };
 
-// part.result = rows [first, first + part.rows) * part.weight^T + bias. `scratch` is the thread's:
-// product_scratch_bytes.
+// part.result = rows [first, first + part.rows) * part.weight^T + bias. `scratch` is that of the
+// thread: product_scratch_bytes.
 void multiply(const QuantizedKernels& kernels, const QuantizedRows& rows, uint32_t first,
               const ProductPart& part, std::byte* scratch);
 
-// input [tokens, k], output [tokens, n]; `weights` are [n, k] with a bias [n], packed as the
-// kernels of their type read them. With q8 and q4 weights the rows of input are rounded to int8
-// first (QuantizedRows), in the scratch of rows. REQUIRES: tokens, n, k >= 1; input and output
-// do not overlap.
+// input [tokens, k], output [tokens, n]; `weights` are [n, k] with a bias [n], packed for the
+// kernels of their type. For q8 and q4 weights the input is quantized first (QuantizedRows), in
+// scratch.rows.
+// REQUIRES: tokens, n, k >= 1; input and output do not overlap.
 void linear(const KernelSet& kernels, const ConstMatrix& input, const WeightView& weights,
             const Matrix& output, const ScratchArea& scratch, const ParallelFor& parallel);
 

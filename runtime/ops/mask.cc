@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Masks by distance are arithmetic; tile masks are a look-up.
+// Applies attention masks to scores. Bands and strips are arithmetic; tile masks are a look-up.
 #include "ops/attention_block.h"
 
 #if defined(__ARM_FEATURE_MVE) && !defined(__clang__)
-#pragma GCC optimize("O2")  // beside kernels of attention what is around them counts
+#pragma GCC optimize("O2")  // the kernels of attention are so fast that code around them counts
 #endif
 
 #include <cmath>
@@ -23,13 +23,13 @@ uint16_t tile_at(const MaskView& mask, uint32_t row, uint32_t key) {
 
 uint32_t min(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
-// The keys of a tile that row `position` sees, a bit for each.
+// Returns a bit for each key of the tile: 1 if row `position` sees it.
 uint32_t visible_in_tile(const MaskView& mask, uint32_t position, uint16_t tile) {
   if (tile < kTileMixed) return tile == kTileVisible ? UINT32_MAX : 0;
   return mask.bits[size_t{tile - uint32_t{kTileMixed}} * kMaskTile + position % kMaskTile];
 }
 
-// A strip's values for query `position`, from that of `key` on.
+// Returns the strip's values for query `position`, beginning with that of `key`.
 const float* strip_value(const MaskView& mask, uint32_t position, uint32_t key) {
   return mask.values.data() + (mask.positions - 1 + key - position);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// XNNPACK has no norm: it is made of its reductions and element-wise kernels, row by row, so that
-// all but the first pass read the first-level cache.
+// Norms and softmax, composed of XNNPACK's reductions and element-wise kernels, as it has no norm.
+// Ops go row by row, so that all passes but the first read the first-level cache.
 #include "ops/row_ops.h"
 
 #include <cassert>
@@ -26,10 +26,10 @@ float sum_of_squares(const KernelSet& kernels, const float* x, uint32_t count) {
   return sum;
 }
 
-// Of a sum of exponentials, which is at least 1: 2^e m, where m is near 1, and log(m) = 2 atanh(z)
-// for z = (m - 1) / (m + 1), whose series has float's precision after five terms.
+// Returns log(sum) for a sum of exponentials, which is at least 1. With sum = 2^e m and m near 1,
+// log(m) = 2 atanh(z), z = (m - 1) / (m + 1), whose series has float's precision after five terms.
 float log_of_sum(float sum) {
-  if (!(sum < __builtin_inff())) return sum;  // not a number
+  if (!(sum < __builtin_inff())) return sum;  // not finite
   constexpr uint32_t kThreeQuarters = 0x3f400000;
   const uint32_t above = bit_cast<uint32_t>(sum) - kThreeQuarters;  // m is in [3/4, 3/2)
   const auto exponent = static_cast<float>(above >> 23);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// XNNPACK has no product that adds to what is there, so a residual stream's sum is an op.
+// Addition, rotation and concatenation of rows. XNNPACK has no product that adds to its output, so
+// a residual stream's sum is an op.
 #include "ops/row_ops.h"
 
 #include <cstring>
@@ -16,7 +17,7 @@ void add(const KernelSet& kernels, const ConstMatrix& input, const OtherRows& ot
   for_each_row(parallel, output.rows, output.columns * kSumWork, work);
 }
 
-// Halves of a head are the real and imaginary parts of XNNPACK's complex product.
+// The two halves of a head are the real and imaginary parts of XNNPACK's complex product.
 
 void rope(const KernelSet& kernels, const ConstMatrix& input, uint32_t heads, const float* angles,
           uint32_t rotary_dim, const StepRows& rows, const Matrix& output,

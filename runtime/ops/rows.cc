@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Out of line, since most ops need them.
+// Task lists and row look-ups. They are out of line, since most ops call them.
 #include "ops/rows.h"
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 namespace arenite {
 namespace {
 
-// The column of the `index`-th 1. REQUIRES: there are more than `index`.
+// Returns the column of the 1 at `index` among all ones. REQUIRES: there are more than `index`.
 uint32_t visible_column(const uint8_t* visible, uint32_t index) {
   uint32_t column = 0;
   for (uint32_t seen = 0; seen + visible[column] <= index; ++column) seen += visible[column];
@@ -26,8 +26,7 @@ void run_tasks(const ParallelFor& parallel, uint32_t tasks, ParallelFor::Task ta
 }
 
 void CheckedThreads::run_checked(void* checked, uint32_t tasks, ParallelFor::Task task, void* job) {
-  // One sum for all threads, or one for each on CPUs without atomic additions, which have few
-  // cores.
+  // All threads share a sum. CPUs without atomic additions have few cores, which have a sum each.
   constexpr bool kIsShared = std::atomic<uint32_t>::is_always_lock_free;
   constexpr uint32_t kSums = kIsShared ? 1 : 8;
   struct Tasks {
@@ -37,7 +36,7 @@ void CheckedThreads::run_checked(void* checked, uint32_t tasks, ParallelFor::Tas
     void* job;
     uint32_t sums[kSums] = {};
 
-    // Not linear, so that no two tasks come to the same as two others.
+    // Not linear in the index, so that no two marks have the sum of two others.
     static uint32_t mark_of(uint32_t index) {
       const uint32_t mark = (index + 1) * 0x9E3779B1u;
       return mark ^ mark >> 15;
@@ -79,7 +78,7 @@ void Slice::begin_op(uint32_t tasks_done) {
 void Slice::run(void* pool, uint32_t tasks, ParallelFor::Task task, void* job) {
   Slice& slice = *static_cast<Slice*>(pool);
   if (slice.needs != 0) return;
-  // Lists before this one have ended.
+  // Earlier lists have ended, as `needs` is 0.
   const uint32_t first = std::min(slice.done - slice.passed, tasks);
   slice.passed += tasks;
   uint32_t end = first;
@@ -120,7 +119,7 @@ void run_rows(const ParallelFor& parallel, uint32_t rows, uint32_t row_work,
     for (uint32_t row = 0; row < rows; ++row) work(job, row);
     return;
   }
-  constexpr uint32_t kRowsPerTask = 16;  // enough to be worth a thread's while
+  constexpr uint32_t kRowsPerTask = 16;  // enough to pay for a thread
   const uint32_t rows_per_task = pieces_at_once(parallel, kRowsPerTask, row_work);
   auto task = [&](uint32_t task_index, uint32_t) {
     const uint32_t begin = task_index * rows_per_task;
@@ -133,8 +132,7 @@ void run_rows(const ParallelFor& parallel, uint32_t rows, uint32_t row_work,
 }
 
 size_t sequence_of_row(std::span<const SequenceRows> sequences, uint32_t row) {
-  // The last sequence that begins at or before the row: those without rows begin where the next
-  // one does.
+  // Finds the last sequence that begins at or before the row; empty ones begin where the next does.
   size_t first = 0;
   for (size_t count = sequences.size(); count > 1;) {
     const size_t half = count / 2;
@@ -148,7 +146,7 @@ RowPlace place_of_row(const StepRows& step, uint32_t row) {
   const size_t index = sequence_of_row(step.sequences, row);
   const SequenceRows* own = &step.sequences[index];
   uint32_t offset = row - own->row_begin;
-  uint32_t before = 0;  // positions of what is joined before the row's own axis
+  uint32_t before = 0;  // positions of the axes that are concatenated before the row's own
   if constexpr (kAxesLinked) {
     uint32_t axis = step.axis;
     while (axis != 0 && step.axes[axis].kind == AxisKind::kJoined) {

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rows of a step: which sequence each belongs to and its position; how an op divides its work
-// on them among the application's threads, and the memory that each thread works in.
+// Rows of a step: the sequence and position of each; how an op splits its work on them into tasks
+// for the application's threads; and the scratch of each thread. For example, two sequences with 7
+// and 0 positions that get 2 and 3 tokens:
+//   {positions 7, row_begin 0, rows 2}: rows 0, 1 of each matrix are positions 7, 8 of sequence 0
+//   {positions 0, row_begin 2, rows 3}: rows 2, 3, 4 are positions 0, 1, 2 of sequence 1
 #pragma once
 
 #include <cstddef>
@@ -16,50 +19,50 @@
 
 namespace arenite {
 
-// Calls task(job, task_index, thread_index) for every task.
+// Calls task(job, task_index, thread_index) for every task; in a slice, for those that have room.
 void run_tasks(const ParallelFor& parallel, uint32_t tasks, ParallelFor::Task task, void* job);
 
-// The application's threads, held to what parallel.h says of them: a task on a thread for which
-// there is no scratch is not run, and where not each task has run once, nothing else runs.
+// Wraps the application's pool and enforces the contract of parallel.h. A task on a thread without
+// scratch is not run. If any task has not run exactly once, `fault` is set and nothing else runs.
 struct CheckedThreads {
   uint32_t threads = 1;
-  uint32_t fault = 0;  // kTasksMissing, or a thread that is not below `threads`; 0: none
+  uint32_t fault = 0;  // 0: none; kTasksMissing; else the thread index that is out of range
   void (*run)(void* pool, uint32_t tasks, ParallelFor::Task task, void* job) = nullptr;
   void* pool = nullptr;
 
   static constexpr uint32_t kTasksMissing = UINT32_MAX;
 
   static void run_checked(void* checked, uint32_t tasks, ParallelFor::Task task, void* job);
-  // What stands where these threads do.
+  // Returns the pool that ops get in place of the application's.
   ParallelFor checked() {
     if (run == nullptr) return {threads, nullptr, nullptr};
     return {threads, run_checked, this};
   }
 };
 
-// What a slice counts of an op: a product's multiply-add as 1, and of other work about as much as
-// it takes of a CPU without vectors beside that. Of numbers, but for the last two.
+// Units of work that a slice counts, per element but for the last two. A multiply-add of a product
+// is 1; other work is weighted by its time relative to that on a CPU without vectors.
 inline constexpr uint32_t kCopyWork = 1;
-inline constexpr uint32_t kSumWork = 2;        // a row's sum, and other single passes
-inline constexpr uint32_t kRoundWork = 8;      // to int8
-inline constexpr uint32_t kNormWork = 16;      // several passes, and at most an exponential
-inline constexpr uint32_t kFunctionWork = 32;  // of an activation; of a score with all around it
-inline constexpr uint32_t kTaskWork = 64;      // of finding what a task is about
-inline constexpr uint32_t kOpWork = 1024;      // of finding what an op is about, in each slice
+inline constexpr uint32_t kSumWork = 2;        // a sum of a row, or another single pass
+inline constexpr uint32_t kRoundWork = 8;      // rounding to int8
+inline constexpr uint32_t kNormWork = 16;      // several passes, and at most one exponential
+inline constexpr uint32_t kFunctionWork = 32;  // an activation; a score and all work around it
+inline constexpr uint32_t kTaskWork = 64;      // per task: finding its rows and columns
+inline constexpr uint32_t kOpWork = 1024;      // per op and slice: finding its operands
 
-// Runs the tasks of an op that a slice has room for, and goes on after them when the op is called
-// again. A slice stands where the application's threads do, as the pool of no threads; tasks are
-// then small (pieces_at_once). Whatever an op does beside its tasks it does again in each slice.
+// Runs the tasks of an op that a slice has room for, and resumes after them when the op is called
+// again. A slice takes the place of the application's threads, as a pool of 0 threads; its tasks
+// are small (pieces_at_once). Whatever an op does outside of its tasks is repeated in each slice.
 struct Slice {
   ParallelFor threads;   // the application's
-  uint64_t room = 0;     // for work
-  uint32_t done = 0;     // tasks of the op, by slices before and by this one
-  uint32_t passed = 0;   // tasks of the op's lists before
-  uint32_t work = 0;     // of each task of the next list
-  uint32_t op_work = 0;  // kOpWork until a task is run
-  uint64_t needs = 0;    // of the task that there was no room for; 0: the op has ended
+  uint64_t room = 0;     // units of work that are left
+  uint32_t done = 0;     // tasks of the op that earlier slices and this one have run
+  uint32_t passed = 0;   // tasks in earlier task lists of the op
+  uint32_t work = 0;     // units of work of each task of the next list, at most
+  uint32_t op_work = 0;  // kOpWork until the slice runs a task of the op
+  uint64_t needs = 0;    // units of work of the first task without room; 0: the op has ended
 
-  // Null: the op is run whole.
+  // Returns the slice that `parallel` stands for; null: the op runs whole.
   static Slice* of(const ParallelFor& parallel) {
     return parallel.threads == 0 ? static_cast<Slice*>(parallel.pool) : nullptr;
   }
@@ -68,15 +71,15 @@ struct Slice {
   void begin_op(uint32_t tasks_done);
 };
 
-// How many of `most` equal pieces of work are a task: all of them, but in slices as many as come to
-// about 8,192 multiply-adds, or one.
+// Returns how many of `most` equal pieces of work form one task: in a slice as many as come to
+// about 8,192 multiply-adds, but at least one; otherwise all of them.
 uint32_t pieces_of_slice(uint32_t most, uint32_t piece_work);
 inline uint32_t pieces_at_once(const ParallelFor& parallel, uint32_t most, uint32_t piece_work) {
   return Slice::of(parallel) == nullptr ? most : pieces_of_slice(most, piece_work);
 }
 
-// Calls work(task_index, thread_index) for every task, each of which counts `task_work` at most.
-// `work` is a callable that outlives the call.
+// Calls work(task_index, thread_index) for every task, each of at most `task_work` units. `work`
+// must outlive the call.
 template <typename Work>
 void for_each_task(const ParallelFor& parallel, uint32_t tasks, uint32_t task_work, Work& work) {
   if (Slice* const slice = Slice::of(parallel)) slice->work = task_work;
@@ -88,9 +91,9 @@ void for_each_task(const ParallelFor& parallel, uint32_t tasks, uint32_t task_wo
       &work);
 }
 
-// Memory of an op while it runs, as the arena formula says.
+// The scratch of an op while it runs, sized by the arena formula; not owned.
 struct ScratchArea {
-  std::byte* rows = nullptr;     // for all threads: AxisBytes::scratch for each row of the op
+  std::byte* rows = nullptr;     // shared by all threads: AxisBytes::scratch for each row of the op
   std::byte* threads = nullptr;  // bytes_per_thread for each thread
   size_t bytes_per_thread = 0;
 
@@ -100,8 +103,8 @@ struct ScratchArea {
   }
 };
 
-// Splits `rows` into div_up(rows, rows_max) blocks whose sizes differ by at most one: 9 rows with
-// kernels of 8 become 5 + 4 rather than 8 + 1, which would read all weights again for one row.
+// Splits `rows` into div_up(rows, rows_max) blocks whose sizes differ by at most one, larger ones
+// first: with kernels of 8, 9 rows become 5 + 4. A block of 1 would read all weights for one row.
 struct RowBlocks {
   uint32_t rows;
   uint32_t count;
@@ -109,7 +112,6 @@ struct RowBlocks {
   RowBlocks(uint32_t rows_in, uint32_t rows_max)
       : rows(rows_in), count(div_up(rows_in, rows_max)) {}
 
-  // The first ones have a row more.
   uint32_t begin(uint32_t block) const {
     const uint32_t longer = rows % count;
     return rows / count * block + (block < longer ? block : longer);
@@ -117,25 +119,25 @@ struct RowBlocks {
   uint32_t size(uint32_t block) const { return rows / count + (block < rows % count ? 1 : 0); }
 };
 
-// One sequence's share of the rows that an axis has in a step.
+// The rows of one sequence on one axis in a step.
 struct SequenceRows {
-  uint32_t positions = 0;  // before the step; of rows that are asked for, no position
-  uint32_t row_begin = 0;  // its rows among those of the step
+  uint32_t positions = 0;  // held before the step; rows that are asked for have none
+  uint32_t row_begin = 0;  // index of its first row in the step
   uint32_t rows = 0;       // may be 0
   uint32_t written = 0;    // the most positions ever begun since the last reset; for rings
 };
 
-// Which keys queries see as well as the mask shows them: of each sequence a byte for each pair of
-// its rows, 1 or 0.
+// Visibility of keys that the call gives in addition to the mask: for each sequence a byte for each
+// pair of its rows, 1 if the query sees the key, else 0. Not owned.
 struct PairBits {
-  const uint8_t* bits = nullptr;  // [queries, keys]; null: all
-  size_t rows = 0;                // from sequence to sequence, and keys; 0: as each has rows
+  const uint8_t* bits = nullptr;  // [queries, keys]; null: all keys are visible
+  size_t rows = 0;  // stride of sequences and of keys; 0: the rows of each sequence, back to back
 
   const uint8_t* of_query(uint32_t query) const { return bits + query * rows; }
   bool hides(uint32_t query, uint32_t key) const {
     return bits != nullptr && of_query(query)[key] == 0;
   }
-  // Of one sequence among all.
+  // Returns the pairs of sequence `index`.
   PairBits of(std::span<const SequenceRows> sequences, uint32_t index) const {
     if (bits == nullptr) return {};
     if (rows != 0) return {bits + index * rows * rows, rows};
@@ -158,11 +160,11 @@ struct NoPairBits {
 using LinkedPairBits = std::conditional_t<linked(Need::kPairMask), PairBits, NoPairBits>;
 using LinkedPairs = std::conditional_t<linked(Need::kPairMask), const uint8_t*, NoPairBits>;
 
-// Calls work(job, row) for every row of [0, rows), several in a task.
+// Calls work(job, row) for every row of [0, rows), with several rows in a task.
 void run_rows(const ParallelFor& parallel, uint32_t rows, uint32_t row_work,
               void (*work)(void* job, uint32_t row), void* job);
 
-// Calls work(row) for every row of [0, rows), each of which counts `row_work`.
+// Calls work(row) for every row of [0, rows), each of `row_work` units.
 template <typename Work>
 void for_each_row(const ParallelFor& parallel, uint32_t rows, uint32_t row_work, Work& work) {
   run_rows(
@@ -170,13 +172,13 @@ void for_each_row(const ParallelFor& parallel, uint32_t rows, uint32_t row_work,
       &work);
 }
 
-// The rows of a step on one axis, and where tokens stand in the caller's memory: those of sequence
-// i from i * stride on, or, with stride 0, all of them back to back.
+// The rows of a step on one axis, and where their tokens lie in the caller's memory: sequence i
+// begins at token i * stride or, if stride is 0, right after the sequence before.
 struct StepRows {
   std::span<const SequenceRows> sequences;
   size_t stride = 0;
-  const uint8_t* visible = nullptr;  // [sequences, stride]: a row for each 1; null: for the first
-  std::span<const Axis> axes = {};   // of the model; `sequences` of all follow each other
+  const uint8_t* visible = nullptr;  // [sequences, stride]: 1 for a row; null: the first tokens
+  std::span<const Axis> axes = {};   // all axes of the model, whose `sequences` are back to back
   uint32_t axis = 0;                 // the one of these rows
   const uint8_t* outputs = nullptr;  // 1 for each token whose row is asked for; null: the last ones
 
@@ -186,20 +188,20 @@ struct StepRows {
   }
 };
 
-// Where a row of the step comes from.
+// The token and the position of a row.
 struct RowPlace {
-  size_t token = 0;       // in the caller's memory, of rows of the input's axis
+  size_t token = 0;       // index in the caller's memory, for rows of an input's axis
   uint32_t position = 0;  // in the sequence, on its axis
 };
 
-// The sequence that a row belongs to. REQUIRES: there is one.
+// Returns the index of the sequence that `row` belongs to. REQUIRES: there is one.
 size_t sequence_of_row(std::span<const SequenceRows> sequences, uint32_t row);
 
 // REQUIRES: the row belongs to a sequence.
 RowPlace place_of_row(const StepRows& step, uint32_t row);
 
-// Rows of a second operand: one for each row of the op, or the same for all rows of a sequence. A
-// build whose models have no such rows knows that while it compiles.
+// Rows of an op's second operand: one for each row of the op, or one broadcast to all rows of a
+// sequence. Builds whose models have no such broadcast use the specialization without it.
 template <bool kIsLinked>
 struct RowsOfOther : ConstMatrix {
   std::span<const SequenceRows> op_rows = {};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows are taken in their order, so that the bits depend on the sequence alone.
+// Selects and pools rows. Pools read rows in order, so that bits depend on the sequence alone.
 #include "ops/row_ops.h"
 
 #include <algorithm>
@@ -18,12 +18,12 @@ void max_of_rows(const ConstMatrix& from, uint32_t begin, uint32_t end, float* t
   }
 }
 
-// The sum of the rows, each times its weight.
+// to [columns] = the sum of the rows [begin, end), or their mean as `kind` weights it.
 void sum_of_rows(const KernelSet& kernels, SelectKind kind, const ConstMatrix& from,
                  const StepRows& step, uint32_t begin, uint32_t end, float* to) {
   const size_t bytes = from.columns * sizeof(float);
   std::memset(to, 0, bytes);
-  float weights = 0.0f;  // of all rows; a sum of whole numbers
+  float weights = 0.0f;  // the sum of the weights of all rows, an integer
   for (uint32_t row = begin; row < end; ++row) {
     const float* const x = from.row(row);
     if (kind != SelectKind::kWeightedMean) {
@@ -41,7 +41,7 @@ void sum_of_rows(const KernelSet& kernels, SelectKind kind, const ConstMatrix& f
   kernels.scale(bytes, to, &factor, to);
 }
 
-// to [columns] = f(rows [begin, end) of `from`).
+// to [columns] = f(rows [begin, end) of `from`), element by element.
 void pool_rows(const KernelSet& kernels, SelectKind kind, const ConstMatrix& from,
                const StepRows& step, uint32_t begin, uint32_t end, float* to) {
   if (linked(Need::kSelectMax) && kind == SelectKind::kMax) {
@@ -51,7 +51,8 @@ void pool_rows(const KernelSet& kernels, SelectKind kind, const ConstMatrix& fro
   }
 }
 
-// k parts of each row as k rows, or the other way round.
+// Splits each row into k rows, or joins k rows into one. For k = 2 and width 3:
+//   [[a b c d e f]] becomes [[a b c], [d e f]], and the other way round
 inline void take_in_turn(const ConstMatrix& from, const Matrix& to, const ParallelFor& parallel) {
   const uint32_t width = std::min(from.columns, to.columns);
   const uint32_t of_from = from.columns / width, of_to = to.columns / width;

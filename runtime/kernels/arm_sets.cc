@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// NEON of AArch64, with dot product or I8MM where the CPU has them, and NEON of ARMv7.
+// The sets for NEON of AArch64, with dot product or I8MM where the CPU has them, and NEON of ARMv7.
 #include "kernels/microkernels.h"
 
 namespace arenite {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Our own kernels for Cortex-M, beside XNNPACK's scalar ones, whose bits they give (kernel_set.h).
+// Our own kernels for Cortex-M, beside XNNPACK's scalar ones (kernel_set.h), whose bits they give.
 #pragma once
 
 #include <type_traits>
@@ -9,8 +9,7 @@
 #if defined(ARENITE_HAVE_MVE) && (__ARM_FEATURE_MVE & 2)
 #define ARENITE_HAVE_MVE_FLOATS
 #endif
-// FPv5, of which no macro tells, has an instruction each for the lesser and the larger of two
-// floats.
+// FPv5, which no macro names, has instructions for the minimum and the maximum of two floats.
 #if defined(__ARM_FP) && (__ARM_ARCH >= 8 || (__ARM_FP & 8) != 0)
 #define ARENITE_HAVE_NUMERIC_MAXMIN
 #endif
@@ -20,13 +19,13 @@
 
 namespace arenite {
 
-inline constexpr size_t kLanes = 4;  // outputs of a panel; and rows side by side
+inline constexpr size_t kLanes = 4;  // outputs of a panel, and rows of a block
 
-// A panel of weights in q8 (packing.h), of k inputs that include the padding.
+// A panel of q8 weights (packing.h) of k inputs, padding included.
 struct Q8Panel {
   const int32_t* head;
   const int8_t* weights;
-  const float* scales;  // and biases
+  const float* scales;  // [4], then biases [4]
 
   Q8Panel(const std::byte* at, size_t k)
       : head(reinterpret_cast<const int32_t*>(at)),
@@ -35,15 +34,14 @@ struct Q8Panel {
   const std::byte* end() const { return reinterpret_cast<const std::byte*>(scales + 2 * kLanes); }
 };
 
-// What corrects a sum for a row's zero point. A damaged file may make it as large as it likes, so
-// it wraps.
+// Returns the correction of a sum for a row's zero point. It wraps, as damaged files give any sum.
 inline int32_t correction(int32_t minus_sum_of_weights, int32_t zero_point) {
   return static_cast<int32_t>(static_cast<uint32_t>(minus_sum_of_weights) *
                               static_cast<uint32_t>(zero_point));
 }
 
 // With the DSP extension: cortex_m_dsp.cc and, for attention in integers,
-// cortex_m_dsp_attention.cc. The first REQUIRES: no more than 2^14 steps from zero.
+// cortex_m_dsp_attention.cc. dsp_quantize REQUIRES: x * inverse_scale is within 2^14 of zero.
 std::remove_pointer_t<QuantizeKernel> dsp_quantize;
 std::remove_pointer_t<QuantizedGemmKernel> dsp_q8_gemm, dsp_q4_gemm;
 std::remove_pointer_t<RowExtremesKernel> dsp_row_extremes;
@@ -58,7 +56,7 @@ std::remove_pointer_t<WithConstantKernel> cortex_m_add_constant, cortex_m_scale;
 std::remove_pointer_t<SumKernel> cortex_m_sum;
 std::remove_pointer_t<RotateKernel> cortex_m_rotate;
 
-// With MVE: cortex_m_mve.cc. The last REQUIRES: no more than 2^14 steps from zero.
+// With MVE: cortex_m_mve.cc. mve_quantize REQUIRES: x * inverse_scale is within 2^14 of zero.
 std::remove_pointer_t<QuantizedGemmKernel> mve_q8_gemm, mve_q4_gemm;
 std::remove_pointer_t<QuantizeKernel> mve_quantize;
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products of rows in int8 for Cortex-M with the DSP extension: SMLAD adds two products of 16 bits
-// by 16. Sums in integers are exact and floats are computed as XNNPACK's scalar kernels do, so the
+// by 16. Sums in integers are exact, and floats are computed as XNNPACK's scalar kernels do, so the
 // bits are theirs.
 //
-// Rows are widened to pairs once for all outputs, into the thread's scratch; weights, which are
-// read once, on the way. A row by itself meets the four outputs of a panel at once; else four rows,
-// whose pairs lie side by side, meet one output after the other.
+// Rows are widened to pairs once for all outputs, into the scratch of the thread; weights are
+// widened on the way, as they are read once. A single row is multiplied with the four outputs of a
+// panel at once; four rows, whose pairs are interleaved, with one output after the other.
 #include "kernels/cortex_m_dsp.h"
 
 #if defined(ARENITE_HAVE_DSP)
@@ -16,7 +16,7 @@
 namespace arenite {
 namespace {
 
-// Adds the products of a pair of weights with those of four rows.
+// sums[r] += weights * the next pair of row r, for four rows.
 [[gnu::always_inline]] inline void add_rows(Pair weights, const Pair*& rows, Sums& sums) {
   register Pair row0 asm("r4");
   register Pair row1 asm("r5");
@@ -31,7 +31,7 @@ namespace {
   sums.of[3] = dot(weights, row3, sums.of[3]);
 }
 
-// A row as pairs, each `step` after the other.
+// Widens a row to pairs, each `step` pairs after the one before.
 [[gnu::noinline]] void widen(const int8_t* row, size_t columns, size_t step, Pair* to) {
   const auto* from = reinterpret_cast<const uint32_t*>(row);
   for (const uint32_t* const end = from + columns / kGroup; from != end; to += 2 * step) {
@@ -41,7 +41,7 @@ namespace {
   }
 }
 
-// Rows in int8, a block of up to four, and what they become.
+// A block of one, three or four rows in int8, and the scratch for their pairs.
 struct Rows {
   size_t count;
   const int8_t* bytes;
@@ -49,7 +49,7 @@ struct Rows {
   const QuantizedRow* scales;
   Pair* pairs;
 
-  // One row by itself, or four side by side, the last of them several times.
+  // Widens a single row, or three or four as four interleaved ones; the last one fills up.
   void widen_all(size_t columns) const {
     for (size_t r = 0; r < (count == 1 ? 1 : kLanes); ++r) {
       const size_t row = r < count ? r : count - 1;
@@ -58,7 +58,7 @@ struct Rows {
   }
 };
 
-// Inputs of an output that follow each other: kr, or 1 where there is no padding.
+// Contiguous inputs of an output: kr, or 1 if panels have no padding.
 template <typename Panel>
 constexpr size_t kInputs = 1;
 template <>
@@ -68,7 +68,7 @@ const uint32_t* words_of(const Q8Panel& panel) {
   return reinterpret_cast<const uint32_t*>(panel.weights);
 }
 
-// c [lanes] of the first `lanes` outputs. The row's pairs end at `end`.
+// c [lanes] = the row * the first `lanes` outputs of a panel. The row's pairs end at `end`.
 [[gnu::always_inline]] inline void one_row(const Q8Panel& panel, const Rows& rows, const Pair* end,
                                            float* c, size_t lanes) {
   const QuantizedRow scale = rows.scales[0];
@@ -98,7 +98,7 @@ const uint32_t* words_of(const Q8Panel& panel) {
   });
 }
 
-// c of three or four rows and of one output.
+// c = three or four rows * one output of a panel.
 [[gnu::always_inline]] inline void four_rows(const Q8Panel& panel, size_t lane, const Rows& rows,
                                              const Pair* end, float* c, size_t c_stride) {
   Sums sums;
@@ -124,10 +124,10 @@ const uint32_t* words_of(const Q8Panel& panel) {
   });
 }
 
-// Weights in q4: panels of (packing.h)
+// A block of a q4 panel (packing.h).
 struct Q4Block {
   uint32_t weights[kQ4Block / 8][kLanes];
-  uint16_t scales[kLanes];  // 1 / 16 of them, in bfloat16
+  uint16_t scales[kLanes];  // scales / 16, in bfloat16
 };
 static_assert(sizeof(Q4Block) == kQ4BlockBytes * kLanes);
 
@@ -145,10 +145,11 @@ struct Q4Panel {
   const std::byte* end() const { return reinterpret_cast<const std::byte*>(bias + kLanes); }
 };
 
-// Halves of bytes as pairs, 4096 times what they are: k0 and k2, k1 and k3, and four inputs later.
+// Weights of four bits as pairs, times 4096. Of a word, the low halves of the bytes are inputs 0 to
+// 3, the high halves inputs 4 to 7. even_ takes bytes 0 and 2, odd_ bytes 1 and 3.
 class Halves {
  public:
-  // In a register: with a constant, compilers shift by an instruction of its own.
+  // Keeps the mask in a register. With a constant, compilers would shift by another instruction.
   Halves() { asm("" : "+r"(high_quarters_)); }
   Pair even_low(uint32_t halves) const { return halves << 12 & high_quarters_; }
   Pair odd_low(uint32_t halves) const { return halves << 4 & high_quarters_; }
@@ -159,7 +160,7 @@ class Halves {
   uint32_t high_quarters_ = 0xF000F000u;
 };
 
-// A block's share of an output. Exact up to the product.
+// Returns a block's share of an output. All but the product is exact.
 float scaled(int32_t sum, uint32_t scale) {
 #if defined(__ARM_FP)
   float units;
@@ -242,7 +243,7 @@ float scaled(int32_t sum, uint32_t scale) {
   });
 }
 
-// Of one row, or of three or four.
+// Multiplies one row, or three or four, with all panels.
 template <typename Panel>
 [[gnu::noinline]] void multiply_block(const Rows& rows, size_t columns, size_t k,
                                       const std::byte* w, float* c, size_t c_stride) {
@@ -261,7 +262,7 @@ template <typename Panel>
   }
 }
 
-// Two rows are twice one: with three, four side by side take less.
+// Two rows go one after the other. Three rows go as four, since this takes fewer instructions.
 template <typename Panel>
 void gemm(size_t rows, size_t columns, size_t k, const int8_t* a, size_t a_stride_bytes,
           const void* w, float* c, size_t c_stride_bytes, const QuantizedRow* a_rows,
@@ -325,7 +326,7 @@ void dsp_row_range(size_t bytes, const float* x, float* extremes, float* sum) {
 
 void dsp_quantize(size_t bytes, const float* x, float inverse_scale, int32_t zero_point,
                   int8_t* y) {
-  // As unsigned numbers, 128 more, which take no sign into the byte above.
+  // Numbers are unsigned, 128 larger, so that their signs do not spread into the byte above.
   const auto zero = static_cast<uint32_t>(zero_point + 128);
   const auto zeros = static_cast<int16x2_t>(zero | zero << 16);
   const auto rounded = [&](Pair pair) ARENITE_INLINE {

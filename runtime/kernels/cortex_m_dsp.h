@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What kernels for Cortex-M with the DSP extension have in common: pairs of 16 bits, which SMLAD
-// multiplies. Four bytes k0 k1 k2 k3 become two by one instruction each, (k0, k2) and (k1, k3).
+// Common parts of the kernels for Cortex-M with the DSP extension: pairs of int16, which SMLAD
+// multiplies. Two instructions make two pairs of four bytes:
+//   k0 k1 k2 k3 becomes (k0, k2) and (k1, k3)
 #pragma once
 
 #include "kernels/cortex_m.h"
@@ -11,29 +12,29 @@
 #include "kernels/integer_attention.h"
 
 #if !defined(__clang__)
-// Whatever the rest of a firmware is compiled with; and a scheduler that does not count registers
-// makes all pairs first, which takes more than there are.
+// Regardless of the firmware's own level. The scheduler is off: it does not count registers and
+// would make all pairs first, which takes more registers than there are.
 #pragma GCC optimize("O2", "no-schedule-insns")
 #endif
 
-// Of lambdas: registers are few, and calls would put what they share into memory.
+// For lambdas: registers are few, and a call would put what lambdas share into memory.
 #define ARENITE_INLINE __attribute__((always_inline))
 
 namespace arenite {
 
 inline constexpr size_t kGroup = 4;  // bytes that become two pairs
 
-using Pair = uint32_t;  // of int16
+using Pair = uint32_t;  // two int16
 
 inline Pair even_bytes(uint32_t bytes) { return static_cast<Pair>(__sxtb16(bytes)); }
-// The rotation is free within the instruction, which compilers do not know.
+// Compilers do not know that the instruction rotates for free.
 inline Pair odd_bytes(uint32_t bytes) {
   Pair pair;
   asm("sxtb16 %0, %1, ror #8" : "=r"(pair) : "r"(bytes));
   return pair;
 }
 
-// The lower halves of two words.
+// Returns the pair of the lower halves of two words.
 inline Pair lower_halves(uint32_t first, uint32_t second) {
   Pair pair;
   asm("pkhbt %0, %1, %2, lsl #16" : "=r"(pair) : "r"(first), "r"(second));
@@ -44,7 +45,8 @@ inline int32_t dot(Pair a, Pair b, int32_t sum) {
   return __smlad(static_cast<int16x2_t>(a), static_cast<int16x2_t>(b), sum);
 }
 
-// Compilers load words one by one, which takes as long as the products do.
+// Loads two words by one instruction and moves on by kStep bytes. Compilers would load each word by
+// itself, which takes as long as the products do.
 template <typename Word, int kStep>
 [[gnu::always_inline]] inline void load_two(const Word*& from, uint32_t& first, uint32_t& second) {
   asm("ldrd %0, %1, [%2], %3"
@@ -65,8 +67,8 @@ template <typename Function>
   if (count > 3) function(3);
 }
 
-// Two pairs of four numbers, as rounded_bits() rounds them. VMLA rounds the product before it adds,
-// and one instruction loads what four of them add to.
+// Rounds four floats as rounded_bits() does, to two pairs. VMLA rounds the product before the sum,
+// and a single load gives the four constants of the sums.
 #if defined(__ARM_FP)
 inline constexpr float kRoundingMagics[4] = {kRoundingMagic, kRoundingMagic, kRoundingMagic,
                                              kRoundingMagic};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention in integers (kernel_set.h) for Cortex-M with the DSP extension. Rows are rounded to
-// pairs; keys and values are widened on the way. Four rows side by side meet one column, a row by
-// itself four.
+// pairs; keys and values are widened on the way. Four interleaved rows are multiplied with one
+// column at once, a single row with four.
 #include "kernels/cortex_m_dsp.h"
 
 #if defined(ARENITE_HAVE_DSP)
@@ -12,15 +12,16 @@
 namespace arenite {
 namespace {
 
-// A part of the dimensions of queries, or weights of a block of positions.
+// Rows rounded to pairs: some dimensions of queries, or weights of a block of positions.
 struct RoundedRows {
-  Pair zeros[kLanes] = {};  // what the sums of four rows begin with
+  Pair zeros[kLanes] = {};  // initial sums of four rows
   Pair pairs[kLanes * kIntegerBlock / 2];
   Pair* end;
 };
 static_assert(kIntegerDims == kIntegerBlock && kIntegerRows == kLanes);
 
-// A row as pairs, each `step` after the other; to eight numbers come zeros. Returns their end.
+// Rounds a row to pairs, each `step` pairs after the one before, padded with zeros to a multiple of
+// eight elements. Returns their end.
 [[gnu::noinline]] Pair* round_row(const float* x, size_t count, float per_unit, size_t step,
                                   Pair* to) {
   Pair even, odd;
@@ -41,7 +42,7 @@ static_assert(kIntegerDims == kIntegerBlock && kIntegerRows == kLanes);
   return to;
 }
 
-// One row by itself, or four side by side, the last of them several times.
+// Rounds a single row, or three or four as four interleaved ones; the last one fills up.
 template <typename PerUnit>
 void round_rows(size_t rows, const float* x, size_t stride, size_t count, PerUnit per_unit,
                 RoundedRows& rounded) {
@@ -50,10 +51,10 @@ void round_rows(size_t rows, const float* x, size_t stride, size_t count, PerUni
     const size_t r = i < rows ? i : rows - 1;
     rounded.end = round_row(x + r * stride, count, per_unit(r), step, rounded.pairs + i);
   }
-  rounded.end -= step - 1;  // of the first row
+  rounded.end -= step - 1;  // the end of the first row
 }
 
-// Four bytes of a column.
+// Multiplies four bytes of a column with four rows and adds to the sums r9 to r12.
 #define ARENITE_FOUR_BYTES            \
   "sxtb16 %[pair], %[word]\n"         \
   "ldm %[row]!, {r4, r5, r6, r8}\n"   \
@@ -68,9 +69,9 @@ void round_rows(size_t rows, const float* x, size_t stride, size_t count, PerUni
   "smlad r11, %[pair], r6, r11\n"     \
   "smlad r12, %[pair], r8, r12\n"
 
-// Sums of products of four rows with a column of numbers in int8. Eight of them follow each other;
-// the next ones are `group` bytes further than four. Registers are chosen by hand: compilers put
-// what else a loop over columns needs between these instructions.
+// Returns the sums of products of four rows with a column of int8. Eight elements of the column are
+// contiguous; the next ones are `group` bytes after the second four. Registers are chosen by hand:
+// compilers put other needs of the loop over columns between these instructions.
 [[gnu::always_inline]] inline Sums multiply_rows(const std::byte* column, size_t group,
                                                  const RoundedRows& rounded) {
   register int32_t sum0 asm("r9");
@@ -93,7 +94,7 @@ void round_rows(size_t rows, const float* x, size_t stride, size_t count, PerUni
   return {{sum0, sum1, sum2, sum3}};
 }
 
-// One row, four columns that are `step` words apart.
+// to [4] = the sums of products of one row with four columns, `step` words apart.
 [[gnu::noinline]] void multiply_row(const uint32_t* from, size_t step, size_t group,
                                     const RoundedRows& rounded, int32_t* to) {
   const size_t next = group - 3 * step;
@@ -116,8 +117,8 @@ void round_rows(size_t rows, const float* x, size_t stride, size_t count, PerUni
   for_first(kLanes, [&](size_t i) ARENITE_INLINE { to[i] = sums.of[i]; });
 }
 
-// A score from a sum: of the first dimensions, or with the sum of those before; and, where
-// dimensions are missing, as an integer.
+// Makes a score of a sum over some dimensions. With `adds` it adds the sum over those before; until
+// `is_last` the score is an integer.
 struct ScorePart {
   bool adds, is_last;
 
@@ -148,10 +149,10 @@ struct ScorePart {
   }
 }
 
-// What sums of three or four rows become. Without a fourth one, the third is written twice.
+// The epilogue of sums of three or four rows. Without a fourth row, the third is written twice.
 struct FourRows {
   float step0, step1, step2, step3;
-  size_t stride, last;  // from row to row, and to the fourth one
+  size_t stride, last;  // floats from row to row, and from the third to the fourth
 
   FourRows(size_t rows, const RowSteps* steps, size_t stride_in)
       : step0(steps[0].step),
@@ -163,12 +164,11 @@ struct FourRows {
 };
 
 #if defined(__ARM_FP)
-// What loops need between products waits where floats do.
+// Values that loops need between products wait in registers of floats.
 float hold(size_t number) { return bit_cast<float>(static_cast<uint32_t>(number)); }
 size_t address(const void* at) { return reinterpret_cast<uintptr_t>(at); }
 
-// The loop of scores_of_rows() where keys are sixteen dimensions or twice as many and no others
-// come before or after.
+// scores_of_rows() for keys whose bytes are a multiple of 16 and whose dimensions all come at once.
 [[gnu::noinline]] void whole_scores_of_rows(size_t keys, FourRows rows, const RoundedRows& rounded,
                                             const std::byte* key, const float* scales,
                                             float* scores) {
@@ -244,7 +244,7 @@ size_t address(const void* at) { return reinterpret_cast<uintptr_t>(at); }
   }
 }
 
-// Of one row, or of three or four.
+// Scores of one row, or of three or four.
 [[gnu::always_inline]] inline void scores_of_block(size_t rows, size_t keys, size_t dims,
                                                    const float* query, size_t query_stride,
                                                    const RowSteps* steps, const int8_t* key,
@@ -268,7 +268,7 @@ size_t address(const void* at) { return reinterpret_cast<uintptr_t>(at); }
   }
 }
 
-// Products of weights and scales, and what they are rounded by.
+// Multiplies weights by their scales, if any, and returns the steps by which they are rounded.
 [[gnu::noinline]] RowSteps steps_of_weights(float* weights, const float* scales, size_t count) {
 #if defined(ARENITE_HAVE_NUMERIC_MAXMIN)
   float largest = 0.0f, all = 0.0f;
@@ -302,7 +302,7 @@ size_t address(const void* at) { return reinterpret_cast<uintptr_t>(at); }
   }
   return steps_up_to(is_finite(all) ? largest : all, kLargestWeightStep);
 #else
-  uint32_t largest = 0;  // the bits of numbers that are not negative are ordered as they are
+  uint32_t largest = 0;  // bits of floats that are not negative are ordered like the floats
   for (size_t i = 0; i < count; ++i) {
     if (scales != nullptr) weights[i] *= scales[i];
     const auto bits = bit_cast<uint32_t>(weights[i]);
@@ -405,7 +405,7 @@ size_t address(const void* at) { return reinterpret_cast<uintptr_t>(at); }
 #endif
 }
 
-// Of one row, or of three or four.
+// Outputs of one row, or of three or four.
 [[gnu::always_inline]] inline void values_of_block(size_t rows, size_t columns, size_t positions,
                                                    float* weights, size_t weights_stride,
                                                    const float* scales, const std::byte* values,
@@ -430,7 +430,7 @@ size_t address(const void* at) { return reinterpret_cast<uintptr_t>(at); }
 #if defined(__ARM_FP)
 namespace {
 
-// Four times each number that integer_exp() adds to, as VMLA does for four numbers.
+// The constants that integer_exp() adds, four times each: VMLA adds to four registers.
 constexpr float kExpTerms[4][4] = {
     {ExpConstants::kC[1], ExpConstants::kC[1], ExpConstants::kC[1], ExpConstants::kC[1]},
     {ExpConstants::kC[2], ExpConstants::kC[2], ExpConstants::kC[2], ExpConstants::kC[2]},

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products for Cortex-M with vector instructions (MVE, Helium), with or without those of floats:
-// VMLADAVA adds sixteen products of bytes to a sum. Sums in integers are exact, and floats are
-// computed as XNNPACK's scalar kernels do, so products of rows in int8 have their bits; products of
-// floats round once where those round twice. Vectors flush denormals to zero, whatever FPSCR says.
+// Products for Cortex-M with vectors (MVE, Helium), of integers alone or of floats, too: VMLADAVA
+// adds sixteen products of bytes to a sum. Sums are exact and epilogues compute as XNNPACK's scalar
+// kernels do, so products of rows in int8 have their bits. Products of float32 rows round once
+// where those round twice. Vectors flush denormals to zero, whatever FPSCR says.
 #include "kernels/cortex_m.h"
 
 #if defined(ARENITE_HAVE_MVE)
@@ -14,15 +14,15 @@
 #include "core/float_bits.h"
 
 #if !defined(__clang__)
-#pragma GCC optimize("O2")  // whatever the rest of a firmware is compiled with
+#pragma GCC optimize("O2")  // regardless of the firmware's own level
 #endif
 
 namespace arenite {
 namespace {
 
-constexpr size_t kVector = 16;  // bytes of one
+constexpr size_t kVector = 16;  // bytes of a vector
 
-// Four floats of outputs, of which a panel's last ones may be none.
+// Four outputs in float. store() leaves out those beyond `lanes`, which the last panel may have.
 #if defined(ARENITE_HAVE_MVE_FLOATS)
 using Floats = float32x4_t;
 Floats load(const float* from) { return vldrwq_f32(from); }
@@ -65,7 +65,8 @@ void store(const Floats& y, float* to, size_t lanes) {
 }
 #endif
 
-// What sums of a panel in q8 begin with, and what they become.
+// begin() returns the initial value of a sum of a q8 panel; finish() is the epilogue of its four
+// sums: to = sum * scale of the row * scale of the output + bias.
 int32_t begin(const Q8Panel& panel, size_t lane, const QuantizedRow& row) {
   return correction(panel.head[lane], row.zero_point);
 }
@@ -75,7 +76,7 @@ void finish(const Q8Panel& panel, const int32_t (&sums)[kLanes], const Quantized
   store(plus(y, load(panel.scales + kLanes)), to, lanes);
 }
 
-// One row.
+// c [columns] = one row * all panels.
 #if defined(ARENITE_HAVE_MVE_FLOATS)
 [[gnu::noinline]] void q8_row(const std::byte* panels, size_t columns, size_t k, const int8_t* a,
                               const QuantizedRow& row, float* c) {
@@ -135,7 +136,7 @@ void q8_row(const std::byte* panels, size_t columns, size_t k, const int8_t* a,
 }
 #endif
 
-// Two rows, two outputs: twice as many products for each vector that is read.
+// Sums of two rows and two outputs, which take twice as many products for each vector that is read.
 void q8_square(const Q8Panel& panel, size_t k, size_t lane, const int8_t* a, size_t a_stride,
                const QuantizedRow* rows, int32_t* sums0, int32_t* sums1) {
   const int8_t* w = panel.weights + lane * kVector;
@@ -161,14 +162,14 @@ void q8_square(const Q8Panel& panel, size_t k, size_t lane, const int8_t* a, siz
   sums1[lane] = sum10, sums1[lane + 1] = sum11;
 }
 
-// Weights in q4: panels of (packing.h)
+// A block of a q4 panel (packing.h).
 struct Q4Block {
   uint8_t weights[kLanes][kVector];
-  uint16_t scales[kLanes];  // 1 / 16 of them, in bfloat16
+  uint16_t scales[kLanes];  // scales / 16, in bfloat16
 };
 static_assert(sizeof(Q4Block) == kQ4BlockBytes * kLanes && kQ4Block == 2 * kVector);
 
-// A block's share of an output, 16 times.
+// Returns 16 times a block's share of an output.
 int32_t q4_sum(const uint8_t* halves, int8x16_t low, int8x16_t high) {
   const uint8x16_t bytes = vldrbq_u8(halves);
   const int32_t sum = vmladavq_s8(low, vreinterpretq_s8_u8(vshlq_n_u8(bytes, 4)));
@@ -234,7 +235,7 @@ void mve_quantize(size_t bytes, const float* x, float inverse_scale, int32_t zer
                   int8_t* y) {
   size_t count = bytes / sizeof(float);
 #if defined(ARENITE_HAVE_MVE_FLOATS)
-  // Numbers that 16 bits hold: VQMOVN makes the lower half of each a byte.
+  // The elements fit 16 bits: VQMOVN saturates the lower half of each to a byte.
   asm volatile(
       "wlstp.32 lr, %[count], 2f\n"
       "1: vldrw.u32 q0, [%[x]], #16\n"
@@ -250,7 +251,7 @@ void mve_quantize(size_t bytes, const float* x, float inverse_scale, int32_t zer
         [zero_point] "r"(zero_point)
       : "lr", "q0", "memory");
 #else
-  constexpr float kMagic = 12582912.0f;  // 1.5 * 2^23: the sum is rounded to a whole number
+  constexpr float kMagic = 12582912.0f;  // 1.5 * 2^23: the sum is rounded to an integer
   for (; count != 0; --count) {
     int32_t number = bit_cast<int32_t>(*x++ * inverse_scale + kMagic) - bit_cast<int32_t>(kMagic);
     number += zero_point;
@@ -263,7 +264,7 @@ void mve_quantize(size_t bytes, const float* x, float inverse_scale, int32_t zer
 #if defined(ARENITE_HAVE_MVE_FLOATS)
 namespace {
 
-// Panels of a bias [4], then for each input the four weights.
+// c = kRows rows * a panel: its bias [4], then the four weights of each input.
 template <size_t kRows>
 void f32_panel(size_t k, const float* a, size_t a_stride, const float* w, float* c, size_t c_stride,
                size_t lanes) {

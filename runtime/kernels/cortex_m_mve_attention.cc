@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention in integers (kernel_set.h) for Cortex-M with vectors of floats: two rows, rounded to
-// 16 bits, meet four keys or four columns of values at once. Instructions are chosen by hand, as
-// compilers move each vector and each sum about, and make no loops whose last turn is a part of a
-// vector: WLSTP and LETP. Vectors flush denormals to zero; why none matters stands beside each.
+// Attention in integers (kernel_set.h) for Cortex-M with vectors of floats. Two rows, rounded to 16
+// bits, are multiplied with four keys or four columns of values at once. Loops are assembly:
+// compilers move vectors and sums about, and do not use WLSTP and LETP, which end a loop within a
+// vector. Vectors flush denormals to zero; each function says why none matters.
 #include "kernels/cortex_m.h"
 
 #if defined(ARENITE_HAVE_MVE_FLOATS)
@@ -16,22 +16,23 @@
 #include "kernels/integer_attention.h"
 
 #if !defined(__clang__)
-#pragma GCC optimize("O2")  // whatever the rest of a firmware is compiled with
+#pragma GCC optimize("O2")  // regardless of the firmware's own level
 #endif
 
 namespace arenite {
 namespace {
 
-constexpr size_t kHalves = 8;   // numbers of 16 bits in a vector
-constexpr size_t kAtOnce = 16;  // and in two, which rows are padded to with zeros
+constexpr size_t kHalves = 8;   // int16 elements of a vector
+constexpr size_t kAtOnce = 16;  // of two vectors; rows are padded to a multiple with zeros
 
-// A part of the dimensions of queries, or weights of a block of positions.
+// Rows rounded to 16 bits: some dimensions of queries, or weights of a block of positions.
 struct RoundedRows {
   alignas(8) int16_t numbers[kIntegerRows][kIntegerBlock];
 };
 static_assert(kIntegerDims == kIntegerBlock && kIntegerGroup == kHalves && kIntegerRows == kLanes);
 
-// Products that vanish are below a half, too: per_unit is at most 0x7FFF / 1e-33.
+// to [count] = x * per_unit, rounded. Products that are flushed to zero are below a half anyway:
+// per_unit is at most 0x7FFF / 1e-33.
 void round_row(const float* x, size_t count, float per_unit, int16_t* to) {
   for (size_t i = 0; count % kAtOnce != 0 && i < kIntegerBlock; i += kHalves) {
     vstrhq_s16(to + i, vdupq_n_s16(0));
@@ -49,7 +50,7 @@ void round_row(const float* x, size_t count, float per_unit, int16_t* to) {
       : "lr", "q0", "memory");
 }
 
-// The bits of the largest magnitude; those of infinity and of NaN are larger than any other.
+// Returns the bits of the largest magnitude. Those of infinity and NaN are larger than any other.
 uint32_t largest_magnitude(const float* x, size_t count) {
   uint32_t largest = 0;
   asm volatile(
@@ -65,7 +66,8 @@ uint32_t largest_magnitude(const float* x, size_t count) {
   return largest;
 }
 
-// One comparison tells the bits of what has steps from those of what has none, or is not finite.
+// True if magnitudes up to `largest`, given by its bits, have steps: it is finite and at least
+// `least`. This takes one comparison.
 [[gnu::always_inline]] inline bool has_steps(uint32_t largest, float least) {
   const uint32_t bits = bit_cast<uint32_t>(least);
   return largest - bits < 0x7F800000u - bits;
@@ -76,8 +78,8 @@ uint32_t largest_magnitude(const float* x, size_t count) {
   return {most / number, number / most};
 }
 
-// Weights by their scales, where there are any, and how they are rounded. Weights are not negative.
-// A product that vanishes is nothing beside 1e-33, below which all count as zero.
+// Multiplies weights, which are >= 0, by their scales, if any; returns the steps of their rounding.
+// A product that is flushed to zero is nothing beside 1e-33, below which all are zeros.
 RowSteps steps_of_weights(float* weights, const float* scales, size_t count) {
   uint32_t largest = 0;
   if (scales == nullptr) {
@@ -98,7 +100,7 @@ RowSteps steps_of_weights(float* weights, const float* scales, size_t count) {
   return steps_of_bits(largest, kLargestWeightStep);
 }
 
-// The same for a whole block, rounded, too: all but the first four products stay in vectors.
+// steps_of_weights() and round_row() for a whole block. Only four products go through memory.
 RowSteps round_block(float* weights, const float* scales, int16_t* to) {
 #define ARENITE_WEIGH(product, place)           \
   "vldrw.u32 " product ", [%[weights], #" place \
@@ -145,7 +147,7 @@ RowSteps round_block(float* weights, const float* scales, int16_t* to) {
 }
 static_assert(kIntegerBlock == 8 * kLanes);
 
-// Two groups of two rows. The second row may be the first one.
+// Sixteen elements each of two rows a and b, which may be the same.
 struct RowPair {
   int16x8_t a[2], b[2];
 };
@@ -176,7 +178,7 @@ struct RowPair {
   "vmov q2[3], q2[1], r4, r8\n"                                    \
   "vmov q3[3], q3[1], r6, r10\n"
 
-// Scores of two rows of up to sixteen dimensions, and of a multiple of four keys.
+// Scores of two rows of up to sixteen dimensions for a multiple of four keys.
 template <bool kIsClose>
 [[gnu::always_inline]] inline void whole_scores(const RowPair& rows, const int8_t*& key,
                                                 size_t key_bytes, const float*& scales, size_t keys,
@@ -205,7 +207,7 @@ template <bool kIsClose>
       : "r0", "r2", "r4", "r6", "r8", "r10", "q0", "q1", "q2", "q3", "memory");
 }
 
-// The sums of four keys, as integers.
+// Returns the integer sums of two rows with four keys.
 [[gnu::always_inline]] inline void sums_of_four(const RowPair& rows, const int8_t*& key,
                                                 size_t key_bytes, int32x4_t& sums0,
                                                 int32x4_t& sums1) {
@@ -221,16 +223,17 @@ template <bool kIsClose>
 #undef ARENITE_KEY
 #undef ARENITE_FOUR_KEYS
 
-// Some dimensions of keys.
+// A range of dimensions of keys.
 struct Keys {
   const int8_t* first;
   size_t bytes;  // from key to key
   const float* scales;
   size_t count;
-  bool has_first, has_last;  // dimension
+  bool has_first, has_last;  // whether it has the first and the last dimension
 };
 
-// Scores of two rows, which may be one. Of part of the dimensions they are integers.
+// Adds the products of some dimensions to the scores of two rows, which may be the same. Scores are
+// integers until the last dimensions have come.
 [[gnu::noinline]] void scores_of_pair(const int16_t* a, const int16_t* b, const Keys& all,
                                       const float (&steps)[2], float* scores0, float* scores1) {
   const RowPair own = {{vldrhq_s16(a), vldrhq_s16(a + kHalves)},
@@ -269,21 +272,20 @@ struct Keys {
   }
 }
 
-// What two rows of outputs are made with, in the order in which registers take it.
+// The state of values_of_pair(), in the order in which it loads registers.
 struct OutputPair {
   float step0, step1;
   size_t adds;
   float *output0, *output1;
-  ptrdiff_t next;  // from the last group of values of four columns to the first of the next four
-  size_t columns;  // left
-  // From the first group to the second, and from the third to the fourth: 0 where there is none,
-  // as its weights are zero.
+  ptrdiff_t next;  // bytes from the last group of four columns to the first of the next four
+  size_t columns;  // columns that are left
+  // Bytes from group 1 to 2, and from 3 to 4; 0 if there is none: its weights are zero.
   size_t second, fourth;
   size_t has_third;
 };
 
-// Values of two rows, which may be one; sums of four columns at once. `rows` are their weights.
-// Outputs that are added to are added one by one, as they may be denormals.
+// Outputs of two rows, which may be the same; `rows` are their weights. Four columns are summed at
+// once. With `adds`, outputs are added by scalar instructions, as they may be denormals.
 template <bool kIsWhole>
 [[gnu::always_inline]] inline void values_of_pair(const int16_t* rows, const int8_t* values,
                                                   size_t group_bytes, OutputPair& pair) {
@@ -372,8 +374,8 @@ static_assert(sizeof(OutputPair) == 10 * sizeof(size_t));
 
 }  // namespace
 
-// No vector meets a denormal that matters: differences below exp's reach are chosen away, and small
-// ones add nothing to 1.
+// Denormals do not matter: results for differences below the reach of exp are replaced by 0, and
+// small differences add nothing to 1.
 void mve_integer_exp_sum(size_t bytes, const float* x, const float* range, float* y, float* sum) {
   using In = ExpConstants;
   const float largest = range[1];
@@ -494,7 +496,7 @@ void mve_integer_values(size_t rows, size_t columns, size_t positions, float* we
   }
 }
 
-// Products that vanish are below a half, as scales are at least 1e-35 / 127.
+// Products that are flushed to zero are below a half anyway, as scales are at least 1e-35 / 127.
 float mve_round_row(size_t count, const float* x, size_t apart, int8_t* y) {
   const uint32_t largest = largest_magnitude(x, count);
   const float number = bit_cast<float>(largest);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions of numbers for Cortex-M with vectors of floats, with the bits of XNNPACK's scalar
-// kernels: the same operations in the same order, each rounded by itself. Divisions are one by one,
-// as vectors have none.
+// Activations and exponentials for Cortex-M with vectors of floats. They have the bits of XNNPACK's
+// scalar kernels: the same operations in the same order, each rounded by itself. Divisions are
+// scalar, as vectors have none.
 //
-// Vectors flush denormals to zero, both of what they read and of what they give. So each function
-// is written once, for four numbers and for one, and where a denormal could make a difference, four
-// numbers are computed one by one. Of which numbers that are stands beside each.
+// Vectors flush denormal operands and results to zero. So each function is written once, for
+// vectors and for scalars. If a denormal could change the result, the four elements are computed as
+// scalars: is_easy() tells when, and why.
 #include "kernels/cortex_m.h"
 
 #if defined(ARENITE_HAVE_MVE_FLOATS)
@@ -16,13 +16,13 @@
 #include "core/float_bits.h"
 
 #if !defined(__clang__)
-#pragma GCC optimize("O2")  // whatever the rest of a firmware is compiled with
+#pragma GCC optimize("O2")  // regardless of the firmware's own level
 #endif
 
 namespace arenite {
 namespace {
 
-// The same operations on four numbers and on one.
+// Each operation exists for a vector of four floats and for one float.
 using Four = float32x4_t;
 Four times(Four a, Four b) { return vmulq_f32(a, b); }
 Four times(Four a, float b) { return vmulq_n_f32(a, b); }
@@ -65,7 +65,7 @@ float power_of_bits(float a) { return bit_cast<float>(bit_cast<uint32_t>(a) << 2
 float complement_where_positive(float x, float y) { return x > 0.0f ? 1.0f - y : y; }
 float zero_below(float x, float least, float y) { return x < least ? 0.0f : y; }
 
-// (... (x * c[0] + c[1]) * x + ...) + c[last].
+// Returns (... (x * c[0] + c[1]) * x + ...) + c[last].
 template <typename Number, size_t kCount>
 [[gnu::always_inline]] inline Number polynomial(Number x, const float (&c)[kCount]) {
   Number sum = plus(times(x, c[0]), c[1]);
@@ -75,8 +75,8 @@ template <typename Number, size_t kCount>
 }
 
 struct Gelu {
-  // Of a number near zero half is a denormal; in the polynomials products that vanish are nothing
-  // beside what they are added to.
+  // Half of an element near zero is a denormal. In the polynomials, products that vanish are
+  // nothing beside what they are added to.
   static bool is_easy(Four x) { return vminnmavq_f32(1.0f, x) >= 0x1p-120f; }
 
   template <typename Number>
@@ -94,7 +94,7 @@ struct Gelu {
 };
 
 struct Tanh {
-  // As above: of a number near zero it is that number.
+  // An element near zero is its own tanh. The polynomials are as above.
   static bool is_easy(Four x) { return vminnmavq_f32(1.0f, x) >= 0x1p-120f; }
 
   template <typename Number>
@@ -109,12 +109,12 @@ struct Tanh {
   }
 };
 
-// What the exponential of XNNPACK is made of.
-constexpr float kMagic = 0x1.8000FEp23f;  // whose last bits become an exponent
+// Constants of XNNPACK's exponential.
+constexpr float kMagic = 0x1.8000FEp23f;  // low bits of its sum with n become an exponent
 constexpr float kLog2High = 0x1.62E400p-1f, kLog2Low = 0x1.7F7D1Cp-20f;
 constexpr float kVanishes = 0x1.5D589Ep6f;  // beyond it the exponential counts as 0
-// Up to it powers are at least 2^-100: products with one that vanish are nothing beside it. What is
-// left of a number after multiples of log(2) is zero or not below 2^-50, or adds nothing to 1.
+// Up to this magnitude powers are at least 2^-100; products that vanish are nothing beside them.
+// The rest of an element after multiples of log(2) is 0, at least 2^-50, or adds nothing to 1.
 constexpr float kEasy = 69.0f;
 
 struct Sigmoid {
@@ -175,7 +175,7 @@ void mve_gelu(size_t bytes, const float* x, float* y) { apply<Gelu>(bytes, x, y)
 void mve_tanh(size_t bytes, const float* x, float* y) { apply<Tanh>(bytes, x, y); }
 void mve_sigmoid(size_t bytes, const float* x, float* y) { apply<Sigmoid>(bytes, x, y); }
 
-// Sums are those of even and of odd numbers, and then what is left of four.
+// sum = the even elements + the odd ones + the last count % 4 ones, in this order.
 void mve_exp_sum(size_t bytes, const float* x, const float* max, float* y, float* sum) {
   const float largest = *max;
   float even = 0.0f, odd = 0.0f;
@@ -203,8 +203,8 @@ void mve_exp_sum(size_t bytes, const float* x, const float* max, float* y, float
   *sum = even;
 }
 
-// The factor is at least 2^-32, as a sum of weights that are at most 1: no product of a number from
-// 2^-90 on is a denormal. A row with lesser ones, or with zeros, goes the long way.
+// The factor is at least 2^-32, as weights are at most 1, so products of elements from 2^-90 on are
+// no denormals. A row with lesser elements, or with zeros, is computed one by one.
 bool mve_divide_row(size_t count, float factor, float* y) {
   constexpr int32_t kLeast = 0x12800000;  // the bits of 2^-90
   int32_t least = 0x7F7FFFFF;
@@ -226,7 +226,7 @@ bool mve_divide_row(size_t count, float factor, float* y) {
     }
     return carries >> 31 == 0;
   }
-  uint32x4_t finite = vdupq_n_u32(0);  // sums of products with zero: NaN, where one is not finite
+  uint32x4_t finite = vdupq_n_u32(0);  // sums of y * 0, which are NaN if a y is not finite
   asm volatile(
       "wlstp.32 lr, %[count], 2f\n"
       "1: vldrw.u32 q0, [%[y]]\n"

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums and products of rows of floats, complex ones, too, for Cortex-M with an FPU, with or without
-// vectors, which would flush denormals to zero. Compilers load and store numbers one by one; here
-// eight share an instruction. The bits are those of XNNPACK's scalar kernels.
+// Sums and products of rows of floats, also complex ones, for Cortex-M with an FPU, with or without
+// MVE, whose vectors would flush denormals to zero. An instruction loads or stores eight floats,
+// where compilers take one for each. The bits are those of XNNPACK's scalar kernels.
 #include "kernels/cortex_m.h"
 
 #if defined(ARENITE_HAVE_FPU_ROWS)
 
 #if !defined(__clang__)
-#pragma GCC optimize("O2")  // whatever the rest of a firmware is compiled with
+#pragma GCC optimize("O2")  // regardless of the firmware's own level
 #endif
 
 namespace arenite {
 namespace {
 
-// The same instruction for eight numbers and those that stand beside them, or a constant.
+// One instruction for eight elements and those of a second row, or a constant.
 #define ARENITE_EIGHT(op)                                                          \
   op " s0, s0, s8\n" op " s1, s1, s9\n" op " s2, s2, s10\n" op " s3, s3, s11\n" op \
      " s4, s4, s12\n" op " s5, s5, s13\n" op " s6, s6, s14\n" op " s7, s7, s15\n"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention in integers in plain C++: what the set for every CPU has, and whose bits those of
-// Cortex-M give.
+// Attention in integers in plain C++, for the scalar set; those of Cortex-M give the same bits.
 #include "kernels/integer_attention.h"
 
 #include <algorithm>
@@ -9,19 +8,19 @@
 #include "kernels/thread_check.h"
 
 #if !defined(__clang__) && !defined(__x86_64__)
-#pragma GCC optimize("O2")  // whatever the rest of a firmware is compiled with
+#pragma GCC optimize("O2")  // regardless of the firmware's own level
 #endif
 
 namespace arenite {
 namespace {
 
-constexpr size_t kAtOnce = 4;  // keys or columns that a row meets
+constexpr size_t kAtOnce = 4;  // keys or columns that are multiplied with a row at once
 
 float as_float(uint32_t sum) { return static_cast<float>(static_cast<int32_t>(sum)); }
 int16_t rounded(float x, float per_unit) { return static_cast<int16_t>(rounded_bits(x, per_unit)); }
 
-// Adds the products of a row with four columns, `apart` bytes from each other. Sums wrap where
-// numbers that are not finite made them.
+// sums[c] += the sum over i < count of a[i] * b[c * apart + i], for four columns c. Sums are
+// unsigned, since they wrap if an element was not finite.
 void multiply(const int16_t* a, const int8_t* b, size_t apart, size_t count, uint32_t* sums) {
   const int8_t *b1 = b + apart, *b2 = b1 + apart, *b3 = b2 + apart;
   uint32_t sum0 = sums[0], sum1 = sums[1], sum2 = sums[2], sum3 = sums[3];
@@ -35,8 +34,8 @@ void multiply(const int16_t* a, const int8_t* b, size_t apart, size_t count, uin
   sums[0] = sum0, sums[1] = sum1, sums[2] = sum2, sums[3] = sum3;
 }
 
-// Bits of numbers that are not negative are ordered as the numbers are, with infinity and then NaN
-// above all.
+// Multiplies the weights by their scales, if any; returns the steps of their rounding. Bits of
+// floats >= 0 are ordered like the floats, with infinity and then NaN above all.
 RowSteps steps_of_weights(float* weights, const float* scales, size_t count) {
   for (size_t i = 0; scales != nullptr && i < count; ++i) weights[i] *= scales[i];
   uint32_t largest = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What kernels for attention in integers have in common (kernel_set.h): how rows are rounded.
+// Common parts of kernels for attention in integers (kernel_set.h): rounding and the exponential.
 #pragma once
 
 #include <cmath>
@@ -14,10 +14,11 @@
 
 namespace arenite {
 
-// Dimensions of queries that lie rounded on the stack at once.
+// Dimensions of a query that are rounded, on the stack, at once.
 inline constexpr size_t kIntegerDims = 32;
 
-// The largest number that a query of so many dimensions is rounded to: sums stay within 32 bits.
+// Returns the largest integer that elements of a query of so many dimensions are rounded to: sums
+// of products with keys stay within 32 bits.
 constexpr float largest_query_step(size_t dims) {
   const size_t most = 0x7FFFFFFF / 128 / dims;
   return static_cast<float>(most < 0x7FFF ? most : 0x7FFF);
@@ -25,15 +26,15 @@ constexpr float largest_query_step(size_t dims) {
 inline constexpr float kLargestWeightStep = 0x7FFF;
 static_assert(kIntegerBlock * 0x7FFF < 0x7FFFFFFF / 128);
 
-// Rounds numbers up to `largest` to whole ones up to `most`. Rows below 1e-33 stand for zeros: the
-// steps of others are no denormals, which not all vectors have.
+// Returns the steps that map `largest` to `most`. Rows below 1e-33 become zeros, so that no step is
+// a denormal, which some vectors flush to zero.
 inline RowSteps steps_up_to(float largest, float most) {
   if (largest < 1e-33f) return {0.0f, 1.0f};
   if (!is_finite(largest)) return {0.0f, NAN};
   return {most / largest, largest / most};
 }
 
-// The same for keys and values in int8, of which rows below 1e-35 stand for zeros.
+// Returns the steps that map `largest` to 127, for keys and values. Rows below 1e-35 become zeros.
 inline RowSteps int8_steps(float largest) {
   constexpr float kMost = 127.0f;
   if (largest < 1e-35f) return {0.0f, 1.0f};
@@ -41,8 +42,8 @@ inline RowSteps int8_steps(float largest) {
   return {kMost / largest, largest / kMost};
 }
 
-// The bits of x * per_unit rounded to nearest even, of which the lower 16 are the number.
-inline constexpr float kRoundingMagic = 12582912.0f;  // 1.5 * 2^23: the sum's last bit is 1
+// Returns bits whose lower 16 are x * per_unit, rounded to nearest even.
+inline constexpr float kRoundingMagic = 12582912.0f;  // 1.5 * 2^23: the sum's last bit is worth 1
 inline uint32_t rounded_bits(float x, float per_unit) {
 #if defined(ARENITE_SOFT_FLOATS)
   const auto bits_of = [](float y) { return bit_cast<uint32_t>(y); };
@@ -61,12 +62,12 @@ inline float scaled(int32_t x, float a, float b) {
 #endif
 }
 
-// exp(x) for x <= 0, from below which it counts as 0: 2^n * 2^f with a polynomial for f within a
-// half, whose error is 3e-6. No result is a denormal, which not all vectors have.
+// exp(x) = 2^n * 2^f for kLeastExponent <= x <= 0, with a polynomial for 2^f, |f| <= 1/2; the error
+// is 3e-6. Callers take 0 for lesser x, so no result is a denormal, which some vectors flush.
 inline constexpr float kLeastExponent = -69.0f;
 struct ExpConstants {
   static constexpr float kLog2e = 0x1.715476p+0f;
-  static constexpr float kMagic = 0x1.8000FEp23f;  // whose last bits become an exponent
+  static constexpr float kMagic = 0x1.8000FEp23f;  // low bits of its sum with y become an exponent
   static constexpr float kC[] = {0x1.3a02d2p-7f, 0x1.c9fc48p-5f, 0x1.ec0378p-3f, 0x1.62e12cp-1f};
 };
 [[gnu::always_inline]] inline float integer_exp(float x) {

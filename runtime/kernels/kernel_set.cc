@@ -13,8 +13,7 @@ struct BuiltSet {
   bool (*runs_on)(const CpuFeatures& cpu);
 };
 
-// Of those for one target the better one comes first. tools/cmake/xnnpack.cmake says which there
-// are.
+// The better set of a target comes first. tools/cmake/xnnpack.cmake decides which sets are built.
 constexpr BuiltSet kBuiltSets[] = {
 #if defined(ARENITE_HAVE_SCALAR)
     {&kScalarSet, [](const CpuFeatures&) { return true; }},
@@ -42,12 +41,12 @@ constexpr BuiltSet kBuiltSets[] = {
     {&kNeonI8mmSet, [](const CpuFeatures& cpu) { return cpu.arm_i8mm; }},
 #endif
 #if defined(ARENITE_HAVE_DSP)
-    {&kDspSet, [](const CpuFeatures&) { return true; }},  // or it would not have been compiled
+    {&kDspSet, [](const CpuFeatures&) { return true; }},  // it is only compiled for such CPUs
 #endif
 #if defined(ARENITE_HAVE_MVE)
     {&kMveSet, [](const CpuFeatures&) { return true; }},
 #endif
-// A longer register would not fit the panels, and a shorter one would miss half of them.
+// Panels have the length of a register: a longer one would not fit, a shorter one would miss half.
 #if defined(ARENITE_HAVE_RVV128)
     {&kRvv128Set, [](const CpuFeatures& cpu) { return cpu.rvv_bits == 128; }},
 #endif

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The SIMD kernels of one ISA level, with our own signatures. Only kernels/ sees XNNPACK.
-//
-// Kernels allocate nothing and know nothing of the model. They may read kReadAheadBytes past the
-// end of a row.
+// The kernels of one ISA level, with our own signatures. Only kernels/ sees XNNPACK. Kernels
+// allocate nothing, know nothing of the model and may read kReadAheadBytes past the end of a row.
 #pragma once
 
 #include <cstddef>
@@ -17,56 +15,57 @@
 
 namespace arenite {
 
-// c [rows, columns] = a [rows, k] * w + bias, where w is panels of nr columns (packing.h).
-// Strides are in bytes. A product's bits do not depend on `rows` or on the row's place among them.
-// Products are added in the order of k, one after the other, to the bias; NaN stays NaN.
+// c [rows, columns] = a [rows, k] * w + bias, where w is panels of nr columns (packing.h). Strides
+// are in bytes. The products of a row are added to the bias in the order of k, so its bits depend
+// neither on `rows` nor on its place among them. NaN stays NaN.
 // REQUIRES: 1 <= rows <= mr, columns >= 1, k_bytes a positive multiple of 4; w at a multiple of nr
 // floats or of 64 bytes, whichever is less (SIMD kernels load weights with aligned instructions).
 using GemmKernel = void (*)(size_t rows, size_t columns, size_t k_bytes, const float* a,
                             size_t a_stride_bytes, const void* w, float* c, size_t c_stride_bytes);
 
-// The same for float32 rows that lie in pieces, of which `list` has the addresses: for each piece
-// those of `list_rows` rows (IndirectKernels); beyond `rows` they are read like the others.
+// GemmKernel for float32 rows in pieces, whose addresses `list` holds: for each piece those of
+// `list_rows` rows (IndirectKernels). Entries beyond `rows` are read like the others.
 // REQUIRES: pieces >= 1, piece_bytes a positive multiple of 4.
 using IndirectGemmKernel = void (*)(size_t rows, size_t columns, size_t pieces, size_t piece_bytes,
                                     const float** list, const void* w, float* c,
                                     size_t c_stride_bytes);
 
-// A row of numbers in int8: each stands for (number - zero_point) * scale.
+// How a row is quantized to int8: element = (number - zero_point) * scale.
 struct QuantizedRow {
   int32_t zero_point;
   float scale;
 };
 
-// No kernel of any set computes more rows at once, whatever the packing's mr is.
+// The most rows that any kernel computes at once, whatever the packing's mr is.
 inline constexpr uint32_t kRowsMax = 8;
 
-// The same for rows in int8, as `quantize` makes them, of at least padded_inputs bytes: numbers
-// beyond k do not count. Sums of products are exact, of q4 within each block.
+// GemmKernel for rows in int8, as `quantize` makes them, each of at least padded_inputs bytes;
+// numbers beyond k do not count. Sums of products are exact; for q4, within each block. `scratch`
+// is that of the thread: product_scratch_bytes.
 // REQUIRES: all of a_rows is set, those beyond `rows` like the last: a kernel for more rows
-// computes the last one several times. `scratch` is the thread's: product_scratch_bytes.
+// computes the last one several times.
 using QuantizedGemmKernel = void (*)(size_t rows, size_t columns, size_t k, const int8_t* a,
                                      size_t a_stride_bytes, const void* w, float* c,
                                      size_t c_stride_bytes, const QuantizedRow (&a_rows)[kRowsMax],
                                      std::byte* scratch);
 
-// y = x / scale + zero_point, rounded to nearest even and to what int8 holds.
+// y = x * inverse_scale + zero_point, rounded to nearest even and clamped to int8.
 using QuantizeKernel = void (*)(size_t bytes, const float* x, float inverse_scale,
                                 int32_t zero_point, int8_t* y);
 
-// extremes = the least and the largest of x [bytes / 4]; any two numbers if one of x is NaN.
+// extremes = {least, largest} of x [bytes / 4]; any two floats if an element is NaN.
 // REQUIRES: bytes > 0.
 using RowExtremesKernel = void (*)(size_t bytes, const float* x, float* extremes);
 
-// The same, and *sum += the sum of x in any order, or 0: finite only if all of x is.
+// RowExtremesKernel that also adds the sum of x, or 0, to *sum, which is finite only if all x is.
 using RowRangeKernel = void (*)(size_t bytes, const float* x, float* extremes, float* sum);
 
-// y = exp(x - *max), *sum = sum of y. Exactly 0 where x is -infinity; NaN where x or *max is, and
-// where both are the same infinity. x and y may be the same.
+// y = exp(x - *max), *sum = sum of y. y is exactly 0 where x is -infinity, and NaN where x or *max
+// is NaN or both are the same infinity. x and y may be the same.
 using ExpSumKernel = void (*)(size_t bytes, const float* x, const float* max, float* y, float* sum);
 
-// The same for attention in integers: within 3e-6, 0 below exp(-69), with the same bits in every
-// set. *range is no number larger than the least of x, and after it stands *max.
+// ExpSumKernel for attention in integers: y is within 3e-6, and 0 below exp(-69), with the same
+// bits in every set. range[0] is no larger than the least of x, and range[1] is the largest.
 using IntegerExpSumKernel = void (*)(size_t bytes, const float* x, const float* range, float* y,
                                      float* sum);
 
@@ -82,51 +81,51 @@ using SumKernel = void (*)(size_t bytes, const float* x, float* sum);
 // y = f(x); y may be x.
 using UnaryKernel = void (*)(size_t bytes, const float* x, float* y);
 
-// Complex product: x, angles and y are each `bytes` of real parts, then `bytes` of imaginary
-// parts; y may be x.
+// y = x * angles, complex: each is `bytes` of real parts, then of imaginary parts. y may be x.
 using RotateKernel = void (*)(size_t bytes, const float* x, const float* angles, float* y);
 
 // y [columns, rows] = x [rows, columns] transposed. Strides are in bytes.
 using TransposeKernel = void (*)(size_t rows, size_t columns, const float* x, size_t x_stride_bytes,
                                  float* y, size_t y_stride_bytes);
 
-// What a row of floats is multiplied with before it is rounded, and what one of its steps stands
-// for. Not finite: NaN for the steps.
+// How a row of floats is rounded to integers: number = round(x * per_unit), and number * step is
+// about x. The step is NaN if the row is not finite.
 struct RowSteps {
   float per_unit;
   float step;
 };
 
-// scores = query * keys^T of keys in int8 (cache_layout.h), where rows are rounded to 16 bits on
-// the way. Sums are exact, so that every such kernel gives the same bits: sum * scale of the key *
-// step of the row. Keys are read up to a multiple of four, and three words beyond. REQUIRES: 1 <=
-// rows <= 4, keys >= 1, dims >= 1; per_unit keeps sums of products within 32 bits.
+// scores = query * keys^T for keys in int8 (cache_layout.h). Rows of the query are rounded to 16
+// bits on the way. Sums are exact, so every such kernel gives the same bits:
+//   score = sum * scale of the key * step of the row
+// Keys are read up to a multiple of four, and three words beyond.
+// REQUIRES: 1 <= rows <= 4, keys >= 1, dims >= 1; per_unit keeps sums of products within 32 bits.
 using IntegerScoresKernel = void (*)(size_t rows, size_t keys, size_t dims, const float* query,
                                      size_t query_stride_bytes, const RowSteps* query_rows,
                                      const int8_t* key, const float* key_scales, float* scores,
                                      size_t scores_stride_bytes);
 
-// output = (weights * scales) * values, or += where it `adds`, for a block of positions whose
-// values are in int8 (cache_layout.h). Scales are of the positions; null: 1. Weights
-// may become their products with them. Each row of them is rounded to 16 bits by its largest number
-// in the block; the bits are the same, as above. REQUIRES: 1 <= rows <= 4, products >= 0 or NaN, 1
-// <= positions <= kIntegerBlock, columns >= 1.
+// output = (weights * scales) * values, or += with `adds`, for a block of positions with values in
+// int8 (cache_layout.h). Scales are those of the positions; null: 1. Each row of weights * scales
+// is rounded to 16 bits by its largest element in the block, with the same bits in every set;
+// `weights` may be overwritten by the products.
+// REQUIRES: 1 <= rows <= 4, products >= 0 or NaN, 1 <= positions <= kIntegerBlock, columns >= 1.
 using IntegerValuesKernel = void (*)(size_t rows, size_t columns, size_t positions, float* weights,
                                      size_t weights_stride_bytes, const float* scales,
                                      const std::byte* values, float* output,
                                      size_t output_stride_bytes, bool adds);
 
-// Numbers of a row of keys or values in int8 (cache_layout.h), each `apart` bytes from the one
-// before; gives their scale.
+// Quantizes a row of keys or values to int8 (cache_layout.h), with `apart` bytes from one element
+// to the next. Returns the scale.
 using RoundRowKernel = float (*)(size_t count, const float* x, size_t apart, int8_t* y);
 
-// What a row of a query is rounded to for products in integers.
+// Returns the steps by which a row of a query is rounded for products in integers.
 using QueryStepsKernel = RowSteps (*)(size_t count, const float* x);
 
 // y = y * factor + 0; false if a result is not finite. REQUIRES: factor >= 2^-32, or NaN.
 using DivideRowKernel = bool (*)(size_t count, float factor, float* y);
 
-// A kernel that only vectors of Cortex-M have: other builds know that it is null.
+// The type of a kernel that only MVE sets have. In other builds it is the constant null.
 #if defined(__ARM_FEATURE_MVE) && (__ARM_FEATURE_MVE & 2)
 template <typename Kernel>
 using MveKernel = Kernel;
@@ -153,42 +152,42 @@ static_assert(tiles_fit_rows_max());
 // Products of float32 rows with weights of one type.
 struct FloatKernels {
   Packing packing;
-  GemmKernel gemm[kRowsMax + 1];  // [rows]: the kernel that suits this many rows, up to mr
+  GemmKernel gemm[kRowsMax + 1];  // [rows]: the kernel for so many rows, up to mr
 };
 
-// Products of float32 rows that lie in pieces with float32 weights, packed as for other products.
+// Products of float32 rows in pieces with float32 weights, packed as for other products.
 struct IndirectKernels {
   IndirectGemmKernel gemm[kRowsMax + 1];
-  uint8_t list_rows[kRowsMax + 1];  // of the list that the kernel for so many rows reads
+  uint8_t list_rows[kRowsMax + 1];  // [rows]: the rows of the list that gemm[rows] reads
 };
 
 // Products of quantized rows with weights of one type.
 struct QuantizedKernels {
   Packing packing;
-  QuantizeKernel quantize;  // what these kernels read, which is not int8's own form everywhere
+  QuantizeKernel quantize;  // makes the bytes that these kernels read; not int8 in every set
   QuantizedGemmKernel gemm[kRowsMax + 1];
 };
 
 // Attention in integers, for keys and values in int8.
 struct IntegerAttention {
-  QuantizeKernel quantize;  // keys and values
+  QuantizeKernel quantize;  // for keys and values
   IntegerExpSumKernel exp_sum;
   IntegerScoresKernel scores;
   IntegerValuesKernel values;
-  [[no_unique_address]] MveKernel<RoundRowKernel> round_row = nullptr;  // null: by `quantize`
+  [[no_unique_address]] MveKernel<RoundRowKernel> round_row = nullptr;  // null: `quantize` does it
   [[no_unique_address]] MveKernel<QueryStepsKernel> query_steps = nullptr;
 };
 
-// Members of one type are told apart by name alone: the sets name what they fill.
+// The kernels of one ISA level. Sets name the members that they fill, as many have the same type.
 struct KernelSet {
   Target target;
-  bool sigmoid_saturates = false;  // else it may make NaN of numbers beyond 10^14
+  bool sigmoid_saturates = false;  // false: the sigmoid of inputs beyond 10^14 may be NaN
   const char* name;
   FloatKernels f32;
-  const FloatKernels* w8;      // for weights in w8, and caches in int8 without `integers`
-  const QuantizedKernels* q8;  // each null where no model of the build has such
+  const FloatKernels* w8;      // for weights in w8, and for caches in int8 without `integers`
+  const QuantizedKernels* q8;  // null where no model of the build has such weights
   const QuantizedKernels* q4;
-  const IndirectKernels* indirect;  // for windows of float32 rows; as the above
+  const IndirectKernels* indirect;  // for windows of float32 rows; null as above
   RowExtremesKernel row_extremes;
   ExpSumKernel exp_sum;
   SumKernel sum;
@@ -201,11 +200,11 @@ struct KernelSet {
   UnaryKernel gelu;  // by the error function
   UnaryKernel sigmoid;
   UnaryKernel tanh;
-  const IntegerAttention* integers = nullptr;  // null where floats are quicker
-  RowRangeKernel row_range = nullptr;          // null: `sum` and `row_extremes` are as quick
+  const IntegerAttention* integers = nullptr;  // null where floats are faster
+  RowRangeKernel row_range = nullptr;          // null: `sum` and `row_extremes` are as fast
   [[no_unique_address]] MveKernel<DivideRowKernel> divide = nullptr;
 
-  // For products with keys and values of a cache, where they are not those of `integers`.
+  // Returns the kernels for keys and values of a cache that `integers` does not serve.
   const FloatKernels& of_cache(bool is_int8) const { return is_int8 ? *w8 : f32; }
   CacheLayout layout_of_cache(bool is_int8, const CacheShape& shape, uint32_t positions) const {
     return {packing_of_cache(f32.packing, is_int8), shape, positions, integers != nullptr};
@@ -216,15 +215,14 @@ struct KernelSet {
   }
 };
 
-// The kernels for a target; null where this build lacks them or this CPU cannot run them.
+// Returns the kernels for a target; null if this build lacks them or this CPU cannot run them.
 const KernelSet* kernel_set(Target target);
-// The one that CPUs without AVX-VNNI take for x86-64-v3, or null.
+// Returns the set that CPUs without AVX-VNNI take for x86-64-v3, or null.
 const KernelSet* plain_avx2_set();
 
-// What a kernel set leaves out where no model needs it: a question to the compiler of a build, and
-// to the program that writes the sources of one.
-
-// What no op of the needs calls becomes null, so that the linker leaves out the microkernel.
+// Returns `set` with null in place of each kernel that no op of the needs calls, so that the linker
+// leaves out the microkernel. The compiler of a build evaluates it, and so does the program that
+// writes the sources of a build.
 constexpr KernelSet linked_kernels(KernelSet set, uint64_t needs = kLinked) {
   using enum Need;
   const auto any = [needs](uint64_t of_these) { return (needs & of_these) != 0; };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// XNNPACK's microkernels with our signatures, and what a set of them leaves out where no model of
-// the build needs it. For the files that fill the sets.
+// Gives XNNPACK's microkernels our signatures, and builds the tables of a kernel set from them
+// without those that no model of the build needs. For the files that define sets.
 #pragma once
 
 #include <cmath>
@@ -26,14 +26,14 @@ namespace arenite {
 extern const KernelSet kScalarSet, kSse41Set, kAvx2Set, kAvxVnniSet, kAvx512Set, kAvx512VnniSet,
     kNeonSet, kNeonDotSet, kNeonI8mmSet, kNeon32Set, kDspSet, kMveSet, kRvv128Set, kRvv256Set;
 
-// The parameters of a kernel that could clamp, and of one that could not.
+// Parameters of kernels that could clamp, with no limits, and of those that could not.
 inline constexpr xnn_f32_minmax_params kNoClamp = {{-INFINITY, INFINITY}};
 inline constexpr xnn_f32_default_params kNoParams = {};
 inline constexpr xnn_f32_qb4w_minmax_params kNoClampOfBlocks = {{-INFINITY, INFINITY, kQ4Block}};
 inline constexpr xnn_f32_scale_params kScaleByOne = {{1.0f}};
 
-// The rows that a kernel of XNNPACK computes, whatever it is asked for: those that are missing are
-// the last one again. Its name says how many, as in ..._ukernel_5x8c8__avxvnni.
+// Returns the rows of a kernel's tile, from its name: 5 for ..._ukernel_5x8c8__avxvnni. XNNPACK's
+// kernels compute all of them, and repeat the last row in place of missing ones.
 template <auto kKernel>
 consteval uint8_t tile_rows_of() {
   constexpr std::string_view kName = __PRETTY_FUNCTION__;
@@ -53,7 +53,7 @@ inline size_t panel_bytes_of(Packing packing, size_t columns, size_t k) {
          panel_bytes(packing, static_cast<uint32_t>(k)).value();
 }
 
-// What a kernel takes as its parameters, the last of its arguments: only those that clamp have any.
+// Returns the parameters of a kernel, its last argument: only kernels that clamp have any.
 template <typename... Arguments>
 constexpr auto params_of(void (*)(Arguments...)) {
   using Params = std::tuple_element_t<sizeof...(Arguments) - 1, std::tuple<Arguments...>>;
@@ -70,7 +70,7 @@ void gemm(size_t rows, size_t columns, size_t k_bytes, const float* a, size_t a_
   kernel_reads_rows(a, rows, k_bytes, a_stride_bytes);
   kernel_reads(w, panel_bytes_of(kPacking, columns, k_bytes / sizeof(float)));
   kernel_writes_rows(c, rows, columns * sizeof(float), c_stride_bytes);
-  // Some kernels want a const float*, others a const void*.
+  // Some kernels take a const float*, others a const void*.
   kKernel(rows, columns, k_bytes, a, a_stride_bytes, static_cast<const float*>(w), c,
           c_stride_bytes, kPacking.nr * sizeof(float), params_of(kKernel));
 }
@@ -115,7 +115,7 @@ void quantize(size_t bytes, const float* x, float inverse_scale, int32_t zero_po
   kKernel(bytes, x, y, &params);
 }
 
-// The same numbers as unsigned bytes, 128 more: what VNNI kernels read (vnni_kernels.h).
+// quantize() to unsigned bytes, 128 larger, which VNNI kernels read (vnni_kernels.h).
 template <auto kKernel>
 void quantize_unsigned(size_t bytes, const float* x, float inverse_scale, int32_t zero_point,
                        int8_t* y) {
@@ -184,13 +184,15 @@ void transpose(size_t rows, size_t columns, const float* x, size_t x_stride_byte
           y_stride_bytes, columns, rows);
 }
 
-// Of a list of kernels, how many rows each is for at most; fewer rows than any before are its, too.
+// The rows that each kernel of a list takes at most, in ascending order. Of the three kernels for
+//   UpTo<1, 4, 6>
+// the first takes 1 row, the second 2 to 4, and the third 5 and 6.
 template <uint8_t... kMost>
 struct UpTo {
   static constexpr uint8_t kRows[sizeof...(kMost)] = {kMost...};
   static constexpr uint8_t kLargest = kRows[sizeof...(kMost) - 1];
 
-  // Whether kernels with so many rows in a tile compute the rows that they are for.
+  // True if the tiles of the kernels hold the rows that they are for.
   static consteval bool fits(const uint8_t (&tiles)[sizeof...(kMost)]) {
     for (size_t i = 0; i < sizeof...(kMost); ++i) {
       if (tiles[i] < kRows[i] || tiles[i] > kRowsMax) return false;
@@ -198,7 +200,7 @@ struct UpTo {
     return true;
   }
 
-  // What stands in `list` for each number of rows.
+  // of_rows[rows] = the item of `list` for so many rows.
   template <typename Item>
   static consteval void fill(Item (&of_rows)[kRowsMax + 1], const Item (&list)[sizeof...(kMost)]) {
     for (size_t i = 0, rows = 1; i < sizeof...(kMost); ++i) {
@@ -207,8 +209,8 @@ struct UpTo {
   }
 };
 
-// The kernels of a target's packing of a type. Functions of their own, as the packing is a
-// parameter of what they make.
+// The kernels of a target for weights of a type. They are made by functions, since the packing is a
+// template argument of the kernels.
 template <Target kTarget, TensorType kType, typename Rows, auto... kKernels>
 consteval FloatKernels make_float_kernels() {
   constexpr Packing kPacking = packing_of(kTarget, kType);
@@ -249,7 +251,7 @@ template <Target kTarget, TensorType kType, QuantizeKernel kQuantize, typename R
 inline constexpr QuantizedKernels quantized_kernels =
     make_quantized_kernels<kTarget, kType, kQuantize, Rows, kKernels...>();
 
-// A set with other products of rows in int8.
+// Returns `set` for another target, with other products of rows in int8.
 consteval KernelSet with_products(KernelSet set, Target target, const char* name,
                                   const QuantizedKernels* q8, const QuantizedKernels* q4) {
   set.target = target;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Our own products by RISC-V's vectors. They are for whatever length a vector has: panels have as
-// many outputs as a register has bytes, so a file is for one length.
+// Our own products by RISC-V's vectors, for any length of a vector. A panel has as many outputs as
+// a register has bytes, so a file is for one length.
 #pragma once
 
 #include <type_traits>
@@ -11,7 +11,7 @@ namespace arenite {
 
 std::remove_pointer_t<GemmKernel> rvv_f32_gemm, rvv_w8_gemm;
 std::remove_pointer_t<IndirectGemmKernel> rvv_f32_indirect_gemm;
-// With the bits of `portable`; those of q4 are for two rows at most.
+// These give the bits of `portable`. rvv_q4_gemm takes two rows at most.
 std::remove_pointer_t<QuantizedGemmKernel> rvv_q8_gemm, rvv_q4_gemm;
 
 }  // namespace arenite

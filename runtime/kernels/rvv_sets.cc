@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Vectors of 64-bit RISC-V. The same kernels serve every length of a register, which is that of a
-// panel: files differ, code does not.
+// The sets for vectors of 64-bit RISC-V. Panels have the length of a vector register, so a file is
+// for one length; the kernels serve every length.
 #include "kernels/microkernels.h"
 #include "kernels/rvv_products.h"
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arithmetic of floats by their bits, in integers of 32 bits (soft_floats.cc). Sums and products
-// are rounded to nearest even, denormals included; each NaN is the same one.
+// Float arithmetic on bit patterns, in integers of 32 bits, for soft_floats.cc and soft_kernels.cc.
+// Results are rounded to nearest even, denormals included, and each NaN is the same one. For
+// example
+//   sum(0x3F800000, 0x40000000) = 0x40400000, which is 1 + 2 = 3
 #pragma once
 
 #include <cstdint>
@@ -14,7 +16,7 @@ inline constexpr uint32_t kInfinity = 0x7F800000;
 inline constexpr uint32_t kNan = 0x7FC00000;
 inline constexpr uint32_t kHidden = 0x00800000;
 
-// The exponent's field and 24 bits with the hidden one, of numbers that are no denormals.
+// The exponent field, and the mantissa of 24 bits with the hidden one, of floats but denormals.
 [[gnu::always_inline]] inline int32_t exponent(uint32_t x) {
   return static_cast<int32_t>(x << 1 >> 24);
 }
@@ -23,7 +25,8 @@ inline constexpr uint32_t kHidden = 0x00800000;
   return static_cast<uint32_t>(exponent(x) - 1) < 254;
 }
 
-// m * 2^(e - 157), of which m is rounded at bit 7. REQUIRES: 2^30 <= m < 2^31.
+// Returns the float m * 2^(e - 157), with m rounded at bit 7. packed_at_an_end() also handles
+// results that are denormal or infinite. REQUIRES: 2^30 <= m < 2^31.
 [[gnu::noinline]] inline uint32_t packed_at_an_end(uint32_t sign, int32_t e, uint32_t m) {
   if (e >= 255) return sign | kInfinity;
   if (e < 1) {
@@ -40,7 +43,7 @@ inline constexpr uint32_t kHidden = 0x00800000;
   return sign + (static_cast<uint32_t>(e - 1) << 23) + (m >> 7);
 }
 
-// m shifted so that bit 30 is its highest, and e with it. REQUIRES: 0 < m < 2^31.
+// Shifts m so that bit 30 is its highest, and lowers e by as much. REQUIRES: 0 < m < 2^31.
 [[gnu::always_inline]] inline void normalize(int32_t& e, uint32_t& m) {
 #if defined(ARENITE_THUMB_1)
   if (m >> 15 == 0) m <<= 16, e -= 16;
@@ -54,7 +57,7 @@ inline constexpr uint32_t kHidden = 0x00800000;
 #endif
 }
 
-// The product of two numbers of 24 bits: its upper 24 bits, and the lower ones from bit 31 on.
+// The product of two integers of 24 bits: its upper 24 bits, and the lower ones from bit 31 down.
 struct Wide {
   uint32_t upper, lower;
 };
@@ -70,8 +73,8 @@ struct Wide {
 #endif
 }
 
-// The product of two numbers with 24 bits, rounded to as many, or 2^24; e becomes one less where it
-// is twice as large as it should be.
+// Returns the upper 24 bits of the product of two mantissas, rounded, or 2^24. A product of 47 bits
+// only is doubled first, and e is decremented.
 [[gnu::always_inline]] inline uint32_t rounded_product(uint32_t a, uint32_t b, int32_t& e) {
   auto [m, rest] = wide_product(a, b);
   if (m < kHidden) m = m << 1 | rest >> 31, rest <<= 1, --e;
@@ -79,7 +82,7 @@ struct Wide {
   return m + __builtin_add_overflow(rest, 0x7FFFFFFFu + (m & 1), &unused);
 }
 
-// Of numbers that are zero, denormal, infinite or NaN, or whose product is.
+// product() for operands or products that are zero, denormal, infinite or NaN.
 [[gnu::noinline]] inline uint32_t product_at_an_end(uint32_t a, uint32_t b) {
   const uint32_t sign = (a ^ b) & kSign;
   const uint32_t most = a << 1 > b << 1 ? a << 1 : b << 1,
@@ -113,7 +116,8 @@ struct Wide {
   return ((a ^ b) & kSign) + (static_cast<uint32_t>(e) << 23) + m;
 }
 
-// With a last bit for what is left. REQUIRES: the last 7 bits are 0.
+// m >> right, with a sticky last bit for the bits shifted out.
+// REQUIRES: the last 7 bits of m are 0.
 [[gnu::always_inline]] inline uint32_t shifted_right(uint32_t m, int32_t right) {
   if (right <= 7) return m >> right;
   return right > 30 ? 1 : m >> right | (m << (32 - right) != 0 ? 1 : 0);
@@ -137,7 +141,7 @@ struct Wide {
   if (((a ^ b) & kSign) == 0) {
     m += less;
     if (m >> 31 != 0) m = m >> 1 | (m & 1), ++e;
-    if (m >> 30 == 0) normalize(e, m);  // of denormals
+    if (m >> 30 == 0) normalize(e, m);  // a sum of denormals
   } else {
     m -= less;
     if (m == 0) return 0;
@@ -156,8 +160,8 @@ struct Wide {
   return packed(sign, e, m);
 }
 
-// m / by with bit 30 as its highest, and a last bit for what is left. REQUIRES: both have 24 bits,
-// by <= m < 2 * by.
+// m / by with bit 30 as its highest, and a sticky last bit for the remainder.
+// REQUIRES: by has 24 bits, and by <= m < 2 * by.
 [[gnu::always_inline]] inline uint32_t mantissas_quotient(uint32_t m, uint32_t by) {
   uint32_t quotient = 1, rest = m - by;
   for (int i = 0; i < 3; ++i) {
@@ -187,7 +191,7 @@ inline uint32_t quotient(uint32_t a, uint32_t b) {
   return packed(sign, e, mantissas_quotient(m, by));
 }
 
-// Numbers are ordered as these are, -0 and 0 alike.
+// order() maps floats to integers of the same order, -0 to 0. are_numbers(): neither is NaN.
 [[gnu::always_inline]] inline bool are_numbers(uint32_t a, uint32_t b) {
   return a << 1 <= kInfinity << 1 && b << 1 <= kInfinity << 1;
 }
@@ -199,11 +203,11 @@ inline uint32_t quotient(uint32_t a, uint32_t b) {
   return order < 0 ? kSign - static_cast<uint32_t>(order) : static_cast<uint32_t>(order);
 }
 
-// What follows is several operations at once, each of which is rounded as it would be by itself.
-// Numbers in between are no denormals and not infinite, and lie as this.
+// The functions below are several operations each, and round each of these as it would be by
+// itself. Intermediate values are positive, neither denormal nor infinite, and lie as Parts.
 struct Parts {
-  uint32_t m;  // 24 bits
-  int32_t e;   // the exponent's field; any
+  uint32_t m;  // 24 bits: the value is m * 2^(e - 150)
+  int32_t e;   // the exponent field; may be out of range
 };
 [[gnu::always_inline]] inline Parts parts_of(uint32_t x) { return {mantissa(x), exponent(x)}; }
 [[gnu::always_inline]] inline uint32_t bits_of(const Parts& x) {
@@ -215,7 +219,7 @@ struct Parts {
   if (m >> 24 != 0) return {m >> 1, e + 1};
   return {m, e};
 }
-// x * y + c of positive numbers; or c - x * y, which REQUIRES: x * y <= c / 2.
+// x * y + c or, as a difference, c - x * y, which REQUIRES: x * y <= c / 2.
 [[gnu::always_inline]] inline Parts times_plus(const Parts& x, const Parts& y, const Parts& c,
                                                bool is_difference) {
   const Parts product = times(x, y);
@@ -239,11 +243,11 @@ struct Parts {
   return {m, e};
 }
 
-// float(x) * a * b.
+// Returns float(x) * a * b.
 [[gnu::always_inline]] inline uint32_t scaled(int32_t x, uint32_t a, uint32_t b) {
   uint32_t m = x < 0 ? 0u - static_cast<uint32_t>(x) : static_cast<uint32_t>(x);
   const uint32_t sign = static_cast<uint32_t>(x) ^ a ^ b;
-  // So that no product is a denormal or infinite.
+  // Products of such factors are neither denormal nor infinite.
   const auto is_near_one = [](uint32_t y) { return static_cast<uint32_t>(exponent(y) - 64) < 96; };
   if (m - 1 >= kHidden - 1 || !is_near_one(a) || !is_near_one(b)) {
     if (x == 0 && is_near_one(a) && is_near_one(b)) return (a ^ b) & kSign;
@@ -254,8 +258,7 @@ struct Parts {
   return bits_of(times(times({m >> 7, e}, parts_of(a)), parts_of(b))) | (sign & kSign);
 }
 
-// x * y rounded to a whole number, as adding 1.5 * 2^23 does; not more than 2^22 where it is
-// finite.
+// Returns x * y rounded to an integer, as adding 1.5 * 2^23 does; at most 2^22 if it is finite.
 [[gnu::always_inline]] inline int32_t rounded_product_of(uint32_t x, uint32_t y) {
   if (!is_normal(x) || !is_normal(y)) {
     if (x << 1 == 0 && y << 1 <= kInfinity << 1) return 0;
@@ -278,11 +281,11 @@ constexpr Parts constant(float x) {
   return {(bits & (kHidden - 1)) | kHidden, static_cast<int32_t>(bits >> 23)};
 }
 
-// |x| log2(e) as a whole number and what is left of it, up to a half, in steps of 2^-32. What is
-// rounded is its difference from an odd number, to even: half of a step goes to where that is.
+// |x| log2(e) as the nearest integer, and its distance from that, up to a half, in units of 2^-32.
+// A tie goes to the odd integer, since kernels round a sum with an odd integer to even.
 struct Power {
   uint32_t whole, rest;
-  bool is_above;  // the whole number
+  bool is_above;  // |x| log2(e) is above the integer
 };
 [[gnu::always_inline]] inline Power power_of(uint32_t x) {
   const Parts y = times(parts_of(x), constant(0x1.715476p+0f));
@@ -292,7 +295,7 @@ struct Power {
   return {whole, rest, true};
 }
 
-// What integer_exp() is (integer_attention.h), for numbers from -69 to -2^-8.
+// integer_exp() (integer_attention.h) for x from -69 to -2^-8.
 inline bool has_exponential(uint32_t x) { return x - 0xBB800000 <= 0xC28A0000 - 0xBB800000; }
 inline uint32_t exponential(uint32_t x) {
   static constexpr Parts kC[] = {constant(0x1.3a02d2p-7f), constant(0x1.c9fc48p-5f),
@@ -309,8 +312,8 @@ inline uint32_t exponential(uint32_t x) {
   return bits_of(p) - (power.whole << 23);
 }
 
-// exp(-|x|) as XNNPACK's kernels compute it on the way to softmax and to the sigmoid function, with
-// their coefficients, for |x| of 2^-8 to 64.
+// exp(-|x|) for |x| from 2^-8 to 64, as XNNPACK's kernels for softmax and the sigmoid function
+// compute it, with their coefficients.
 inline bool has_decay(uint32_t x) { return static_cast<uint32_t>(exponent(x) - 119) < 14; }
 inline uint32_t decay(uint32_t x) {
   static constexpr Parts kC[] = {constant(0x1.0F9F9Cp-7f), constant(0x1.573A1Ap-5f),
@@ -336,8 +339,8 @@ inline uint32_t sigmoid(uint32_t x) {
   return x >> 31 != 0 ? y : sum(kOne, y ^ kSign);
 }
 
-// What XNNPACK's kernel for GELU computes, with its coefficients, of numbers neither near zero nor
-// near infinity: the error function's quotient of polynomials whose terms are all positive.
+// GELU as XNNPACK's kernel computes it, with its coefficients, for x neither near zero nor near
+// infinity: the error function is a quotient of polynomials whose terms are all positive.
 inline bool has_gelu(uint32_t x) { return static_cast<uint32_t>(exponent(x) - 100) < 100; }
 inline uint32_t gelu(uint32_t x) {
   static constexpr Parts kUpper[] = {constant(4.5835321316e-08f), constant(1.2609783880e-05f),

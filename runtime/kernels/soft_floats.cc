@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums, products, quotients and comparisons of floats in integers, each rounded to nearest even as
-// IEEE 754 has it, denormals included.
+// Sums, products, quotients and comparisons of floats by integers. Each is rounded to nearest even,
+// as IEEE 754 has it, denormals included.
 #include "kernels/soft_floats.h"
 
 #if defined(ARENITE_SOFT_FLOATS)
 #include "kernels/soft_float_bits.h"
 
 #if !defined(__clang__)
-#pragma GCC optimize("O2")  // whatever the rest of a firmware is compiled with
+#pragma GCC optimize("O2")  // regardless of the firmware's own level
 #endif
 
 namespace soft = arenite::soft;

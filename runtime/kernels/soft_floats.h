@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Floats on a Cortex-M without an FPU. What includes this, in C or C++, calls the functions of
-// soft_floats.cc where compilers call those of their library: the same bits in fewer instructions.
-// The names are our own, since a vendor may have replaced the library's by functions with others.
+// Floats on a Cortex-M without an FPU. Sources in C or C++ that include this call the functions of
+// soft_floats.cc in place of the compiler library's: the same bits in fewer instructions. The names
+// are our own, since a vendor may have replaced the library's functions by ones with other bits.
 #pragma once
 
 #if defined(__arm__) && defined(__thumb__) && defined(__ARM_ARCH_PROFILE) && !defined(__ARM_FP)
 #if __ARM_ARCH_PROFILE == 'M'
 #define ARENITE_SOFT_FLOATS
 #if __ARM_ARCH == 6 || !defined(__thumb2__)
-#define ARENITE_THUMB_1  // without an instruction for wide products
+#define ARENITE_THUMB_1  // lacks an instruction for products of 64 bits
 __asm__(
     ".set __aeabi_fadd, arenite_fadd\n"
     ".set __aeabi_fsub, arenite_fsub\n"

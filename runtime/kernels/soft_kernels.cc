@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels for a Cortex-M without an FPU, where each float costs as much as ten products of
-// integers: what the set for every CPU computes, with the same bits.
+// Kernels for a Cortex-M without an FPU, where an operation on floats takes as long as ten products
+// of integers. They give the bits of the kernels of the scalar set.
 #include "kernels/cortex_m.h"
 
 #if defined(ARENITE_SOFT_FLOATS)
@@ -11,7 +11,7 @@
 #include "kernels/soft_float_bits.h"
 
 #if !defined(__clang__)
-#pragma GCC optimize("O2")  // whatever the rest of a firmware is compiled with
+#pragma GCC optimize("O2")  // regardless of the firmware's own level
 #endif
 
 namespace arenite {
@@ -19,11 +19,10 @@ namespace {
 
 uint32_t bits(float x) { return bit_cast<uint32_t>(x); }
 
-// Adds the products of a row with four columns.
+// sums[c] += the sum over i < k of a[i] * w[i][c], for the four columns of a panel.
 void add_products(const int8_t* a, const int8_t* w, size_t k, int32_t* sums) {
 #if defined(ARENITE_THUMB_1)
-  // Bytes of a word of weights take an instruction or two each, and sums lie where only additions
-  // reach them.
+  // A byte of a word of weights takes an instruction or two. Only additions reach high registers.
   const int8_t* const end = a + k;
   auto left = -static_cast<int32_t>(k);
   uint32_t number, word, product;
@@ -160,7 +159,7 @@ void soft_exp_sum(size_t bytes, const float* x, const float* max, float* y, floa
 
 namespace {
 
-// Kernels of the set that these take the place of; null where no model needs them.
+// The set's kernels that the functions below fall back on; null where no model needs them.
 consteval KernelSet set_of_models() {
   KernelSet set = {};
   set.gelu = unary<xnn_f32_vgelu_ukernel__scalar_rational_12_10_div_u1>;
@@ -168,7 +167,7 @@ consteval KernelSet set_of_models() {
   return linked_kernels(set);
 }
 
-// Where there is no quick way to a number's function, the set's kernel computes it.
+// y = kValue(x) where kHas(x); other elements go to the set's kernel.
 template <bool kHas(uint32_t), uint32_t kValue(uint32_t), UnaryKernel kOfSet>
 void function(size_t bytes, const float* x, float* y) {
   for (size_t i = 0; i < bytes / sizeof(float); ++i) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a microkernel reads and writes, said to ThreadSanitizer. Kernels read a little past their
-// rows, where another thread may write, so they are compiled out of its sight; threads that share
-// scratch by mistake would share it unnoticed. In all other builds these functions are empty.
+// Tells ThreadSanitizer what a microkernel reads and writes; empty in other builds. Kernels are not
+// instrumented, since they read a little past their rows, where another thread may write. Without
+// these calls threads could share scratch by mistake unnoticed.
 #pragma once
 
 #include <cstddef>
@@ -34,7 +34,7 @@ inline void kernel_writes([[maybe_unused]] void* begin, [[maybe_unused]] size_t 
 #endif
 }
 
-// `count` rows of `bytes` each.
+// These take `count` rows of `bytes` each.
 inline void kernel_reads_rows(const void* begin, size_t count, size_t bytes, size_t stride_bytes) {
   for (size_t i = 0; i < count; ++i) {
     kernel_reads(static_cast<const char*>(begin) + i * stride_bytes, bytes);

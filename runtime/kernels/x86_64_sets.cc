@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SSE4.1, AVX2, AVX-512 and what VNNI adds. The choice follows XNNPACK's own src/configs, except
-// that each set has a kernel for (nearly) every number of rows, so that no row block computes rows
-// that it throws away.
+// The sets for SSE4.1, AVX2, AVX-512 and VNNI. The choice follows XNNPACK's own src/configs, except
+// that nearly every number of rows has a kernel, so that hardly any rows are computed in vain.
 #include "kernels/microkernels.h"
 
 namespace arenite {
@@ -91,7 +90,7 @@ constexpr KernelSet kAvx2Set = linked_kernels({
     .tanh = unary<xnn_f32_vtanh_ukernel__fma3_rational_9_8_div_u16>,
 });
 
-// The same file format, other products: the CPU decides.
+// Reads the files of x86-64-v3 with other products of q8. The CPU decides which of both sets runs.
 constexpr KernelSet kAvxVnniSet = with_products(
     kAvx2Set, Target::kX86_64_v3, "avxvnni",
     &quantized_kernels<Target::kX86_64_v3, TensorType::kQ8,
@@ -103,7 +102,7 @@ constexpr KernelSet kAvxVnniSet = with_products(
 
 #if defined(ARENITE_HAVE_AVX512) || defined(ARENITE_HAVE_AVX512VNNI)
 namespace {
-// All but q4, for which there are kernels of AVX2 and of VNNI.
+// Lacks q4, whose kernels are of AVX2 or of VNNI.
 constexpr KernelSet kAvx512 = linked_kernels({
     .target = Target::kX86_64_v4,
     .name = "avx512",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts the fully connected layers of CMSIS-NN beside ours, where a folder with it is named. They
-// take and give numbers in int8, whose scales the model fixes: rounding floats is not among them.
+// Counts instructions of CMSIS-NN's fully connected layers for comparison with Arenite's, where the
+// build names a folder with CMSIS-NN. Their inputs and outputs are int8 with scales fixed by the
+// model, so their counts do not include quantizing floats.
 #include <cstring>
 
 #include "arm_nnfunctions.h"

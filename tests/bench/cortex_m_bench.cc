@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts instructions of kernels, ops and whole models on a Cortex-M, in QEMU, where with
-// `-icount shift=0` the system's timer counts them. Prints a line for each figure: what, the kernel
-// set, type, rows, and instructions for each multiply-add, number or token. Models come from files
-// of the build machine, by semihosting: arguments "MODEL=FILE:TOKENS" after the program's name.
+// Counts instructions of kernels, ops and whole models on a Cortex-M in QEMU, whose system timer
+// counts instructions under `-icount shift=0`. Prints one line for each measurement: subject,
+// kernel set, type, rows, and instructions per multiply-add, element or token. Models come from
+// files of the build machine through semihosting: arguments "MODEL=FILE:TOKENS" after the program's
+// name.
 #include <algorithm>
 #include <cmath>
 #include <cstring>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plugin of QEMU that counts the instructions of a program and prints them when it ends. Debian
-// has no header for plugins, so what is used of version 1 of their interface is declared here.
+// A QEMU plugin that counts the instructions of a program and prints the count when the program
+// ends. Debian packages no header for plugins, so this file declares the parts of version 1 of the
+// plugin interface that it uses.
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdint.h>

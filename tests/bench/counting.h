@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What programs share that count instructions on a Cortex-M in QEMU: the counter, lines of text,
+// Shared by the programs that count instructions on a Cortex-M in QEMU: the counter, lines of text,
 // and memory for operands.
 #pragma once
 
@@ -53,13 +53,14 @@ extern float input[kFloats];        // numbers between -1 and 1
 extern float output[kFloats];
 ScratchArea scratch();
 
-// Of products, whose names are those of the lines printed.
+// Shapes of the products that are counted; the printed lines carry these names.
 inline constexpr struct {
   const char* name;
   uint32_t outputs, inputs;
 } kProductShapes[] = {{"64x64", 64, 64}, {"128x512", 128, 512}, {"384x384", 384, 384}};
 
-// The same products by CMSIS-NN: cmsis_nn_counts.cc, where there is a folder with it.
+// Counts these products in CMSIS-NN. Defined in cmsis_nn_counts.cc, if the build names a folder
+// with CMSIS-NN.
 void count_cmsis_nn();
 
 // Ops of several shapes, which rates are fitted to: op_counts.cc. Prints "op:NAME:SIZE:SIZE...".

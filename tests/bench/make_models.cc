@@ -162,8 +162,8 @@ void write(const std::filesystem::path& folder, const std::string& name, const P
   file.commit();
 }
 
-// As `arenite convert --weights TYPE --keep KEEP`, without a text to round for: that changes no
-// byte's place.
+// Converts like `arenite convert --weights TYPE --keep KEEP`, but without calibration text, which
+// changes no offset in the file.
 Program in_few_bits(Graph graph, const std::string& name, arenite::TensorType type,
                     const char* keep = "") {
   choose_types(graph, {type, parse_weight_rules(keep, type)});

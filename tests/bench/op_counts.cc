@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts whole ops of several shapes: fit_rates.py makes rates of them, which `arenite inspect
-// --board` goes by. Shapes are small, as those of models for microcontrollers are.
+// Counts instructions of whole ops of several shapes. fit_rates.py fits the rates of `arenite
+// inspect --board` to the counts. The shapes are small, like those of models for microcontrollers.
 #include <algorithm>
 #include <cstring>
 #include <iterator>

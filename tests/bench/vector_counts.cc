@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A linear layer of 384 x 384, as often as it is told to, for count_vectors.py to count.
+// Computes a linear layer of 384 x 384 REPEATS times for count_vectors.py, which counts its
+// instructions.
 //
-// Usage: vector_counts TARGET TYPE ROWS REPEATS, the first two as `arenite convert` names them.
+// Usage: vector_counts TARGET TYPE ROWS REPEATS; TARGET and TYPE as `arenite convert` names them.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The C interface as a C99 program uses it: the trained models recall and home-intent, from file to
-// answer, against what their makers wrote down. The C++ interface is compared in c_api_test.cc.
+// Uses the C interface from a C99 program: runs the trained models recall and home-intent from file
+// to answer and compares with the results that their makers recorded. c_api_test.cc compares the C
+// interface with the C++ interface.
 //
 // Usage: c99_test recall.arn input.npy expected_output.npy intent.arn
 #include <math.h>

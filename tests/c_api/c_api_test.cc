@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The C interface says bit for bit what the C++ interface says: every form of a batch, every
-// option, every hook. A program in C is in c_api_test.c.
+// The C interface gives bit for bit the results of the C++ interface: every form of a batch, every
+// option, every hook. c_api_test.c is a program in C.
 #include <gtest/gtest.h>
 
 #include <cstring>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a bundle holds, that a compiler takes it as it is, and what is refused.
+// Tests of `arenite bundle`: the files of a bundle, whether a compiler accepts them, and refusals.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -87,7 +87,7 @@ TEST_F(Bundle, HoldsWhatTheModelsNeedAndNothingElse) {
   EXPECT_FALSE(few.contains("arenite/arenite_text.h"));
 }
 
-// Every file that is included is there, and every one that is there is included or compiled.
+// The bundle has every included file, and every file in it is included or compiled.
 TEST_F(Bundle, HasEveryFileThatItsSourcesInclude) {
   ASSERT_TRUE(ends(bundle({convert("home-intent")}), kDone));
   Names included;
@@ -196,7 +196,7 @@ TEST_F(Bundle, RefusesWhatDoesNotFitTheBoardAndSaysWhatWould) {
   EXPECT_FALSE(fs::exists(path("b")));
 }
 
-// What compilers make of it is tested on boards (tests/device/bundle_test.py).
+// tests/device/bundle_test.py compiles the archives for boards.
 TEST_F(Bundle, RefusesArchivesWithoutTheBoardsCompilers) {
   const std::string model = write("m", causal_module());
   const auto refused = [&](const char* board, std::string_view found, std::string_view expected) {

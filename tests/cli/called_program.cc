@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// No program is executed: what the test has linked in place of system calls is what commands meet.
+// Calls the program's commands in a forked child instead of executing a file, so that the commands
+// meet the system calls that the test has linked in.
 #include <utility>
 
 #include "cli/commands.h"

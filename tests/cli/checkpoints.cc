@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small enough to be made anew for each test.
+// The checkpoints are small, so that each test can make them anew.
 #include "cli/checkpoints.h"
 
 #include <fmt/format.h>

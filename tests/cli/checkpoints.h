@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checkpoints and arrays that the tests of the program feed it.
+// Checkpoints and arrays that the tests of the program read.
 #pragma once
 
 #include <string>

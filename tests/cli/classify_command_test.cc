@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests of `arenite classify`: classes of texts, of tokens and of frames, most likely first.
+// Tests of `arenite classify`: classes of texts, tokens and frames, the most probable first.
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@
 namespace arenite::testing {
 namespace {
 
-// What the runtime says of these ids: "class 1  43.21 %" for the likeliest class of each row.
+// Returns the most probable class of each row by the runtime itself, as "class 1  43.21 %".
 std::vector<std::string> likeliest(const std::string& model, const std::vector<TokenId>& ids) {
   const std::vector<float> logits = logits_of(model, ids);
   const convert::FileMap file(model);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Commands on several threads print and write what they do on one. Under ThreadSanitizer, a race
-// ends the child in which a command is called.
+// Commands print and write the same on several threads as on one. Under ThreadSanitizer, a race
+// ends the child process that runs the command.
 #include <gtest/gtest.h>
 
 #include "cli/printed.h"

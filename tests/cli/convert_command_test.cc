@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests of `arenite convert`: what it prints, what it refuses, and that it leaves nothing.
+// Tests of `arenite convert`: output, refusals, and no files left after a failure.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

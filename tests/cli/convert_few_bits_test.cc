@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `arenite convert --weights`: what it prints, what it writes, and what it refuses to write.
+// Tests of `arenite convert --weights`: output, files, and refusals.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `arenite convert` asks for, what it takes, and how it reports what it was not told.
+// Tests of the options of `arenite convert`, and of its messages about options that are missing.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -127,7 +127,8 @@ TEST_F(ConvertOptions, JsonSaysWhatTheTextSays) {
                    json["formula"]["portable"]["axes"][0]["activations"].get<uint32_t>())}));
 }
 
-// A buffer that is causal is one pass's work, and tiles without it.
+// The pass compile-masks finds that a mask in a buffer is causal; without the pass the mask becomes
+// tiles.
 TEST_F(ConvertOptions, ExplainShowsTheGraphBeforeAndAfterThePasses) {
   const std::string file = folder_.write("m.safetensors", small_checkpoint().safetensors());
   EXPECT_TRUE(ends(convert(file, {"--heads", "1", "--explain"}), kDone,
@@ -418,7 +419,7 @@ TEST_F(ConvertOptions, ThatMakeNoSenseAreBadUsage) {
                    kBadUsage, {"input of this command"}));
 }
 
-// Of a program that gives out [sequences, columns, tokens].
+// The program's output is [sequences, features, tokens].
 TEST_F(ConvertOptions, ColumnsComeBeforeTokensWhereTheProgramHasThemSo) {
   const auto file = [](const char* end) {
     return (convert_fixture("exported_zoo") / (std::string("columns_first") + end)).string();

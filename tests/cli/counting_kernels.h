@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts the multiply-adds that kernels are asked for: the linker puts a kernel set that counts in
-// the place of each (-Wl,--wrap), so the runtime under test is the one that is shipped.
+// Counts the multiply-adds of kernel calls. The linker (-Wl,--wrap) replaces each kernel set by a
+// counting one, so the tests link the shipped runtime.
 #pragma once
 
 #include <cstdint>

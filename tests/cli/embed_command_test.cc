@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests of `arenite embed`: the compiler itself compares the header with the planner.
+// Tests of `arenite embed`: a compiler compares the header with the planner.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -208,7 +208,7 @@ TEST(Embed, ConstantsAreForTheSizesGiven) {
   }
 }
 
-// As C99 and, since headers get around, as C++.
+// Headers for C must compile as C99 and also as C++, because C++ programs include them too.
 TEST(Embed, HeadersOfCHoldTheFileAndTheSizes) {
   const TempFolder folder;
   const convert::AlignedBytes model =

@@ -23,7 +23,8 @@ class EmbedData : public ::testing::Test {
     return run_arenite(options);
   }
 
-  // A program of the header and `data`, which writes the model that it holds.
+  // Links a program of the header and `data` that writes the embedded model, and compares its
+  // output with the file.
   ::testing::AssertionResult links(const std::string& data) const {
     const std::string source = folder_.write(
         "source.cc",

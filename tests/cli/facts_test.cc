@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests of the tables that make JSON and its schema, with a struct of every type of value.
+// Tests of the tables that produce JSON and its schema, with a struct that has every type of value.
 #include "cli/facts.h"
 
 #include <gtest/gtest.h>

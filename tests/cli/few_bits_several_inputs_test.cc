@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Weights and caches in few bits of models with several inputs, by the commands.
+// Commands on models with several inputs whose weights and caches have few bits.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whatever call on a file fails, and wherever the program is killed: what it writes is byte for
-// byte the new file, what was there before, or absent.
+// Whichever file operation fails and wherever the program is killed, each output is byte for byte
+// the new file, the old file, or absent.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -211,7 +211,8 @@ TEST(FileFaultsOfBench, LeaveWhatWasThere) {
   EXPECT_EQ(contents_of(place.outputs()), old);
 }
 
-// As bundle, with few files, so that every call is tried.
+// Writes a folder as `arenite bundle` does, but with few files, so that the test can fail every
+// call.
 WritingCommand folder_command() {
   const auto body = [] {
     const convert::FolderFile files[] = {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests of `arenite generate`: prompts, sampling, where it stops, and what it refuses.
+// Tests of `arenite generate`: prompts, sampling, the end of generation, and refusals.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -53,7 +53,7 @@ TEST(Generate, StopsWhereTheContextIsFull) {
       {"generate", model, "--prompt-ids", "1,2,3", "--ids", "--no-prompt", "--context", "8"});
   EXPECT_TRUE(ends(result, kDone, {"decode     6 tokens", "8 of 8", "the context is full"}));
   EXPECT_EQ(printed(result), spaced(greedy_after(model, {1, 2, 3}, 6)) + "\n");
-  // A prompt that fills the context leaves room for the token that it predicts.
+  // The token predicted after a prompt that fills the context needs no position of its own.
   EXPECT_TRUE(
       ends(run_arenite({"generate", model, "--prompt-ids", "1,2,3", "--ids", "--context", "3"}),
            kDone, {"decode     1 token\n", "3 of 3"}));
@@ -250,7 +250,7 @@ TEST(Generate, EndsBeforeAStopText) {
     EXPECT_EQ(text, whole["text"].get<std::string>().substr(
                         0, whole["text"].get<std::string>().find(stop)));
     EXPECT_EQ(json["stop"], "stop_text");
-    // As few of the same ids as say the text.
+    // The ids are the shortest prefix of the whole output that decodes to the text.
     const auto ids = json["ids"].get<std::vector<TokenId>>();
     ASSERT_LT(ids.size(), whole_ids.size());
     EXPECT_TRUE(std::equal(ids.begin(), ids.end(), whole_ids.begin()));

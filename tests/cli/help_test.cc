@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Help fits a screen, and what is made from the same options: topics, man pages, completions.
+// Tests of help, which must fit a screen, and of the topics, man pages and completions that are
+// generated from the same options.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -119,7 +120,7 @@ TEST(ManPage, IsOneThatGroffUnderstands) {
   }
 }
 
-// What bash proposes after these words, the last of which is being typed.
+// Returns the completions that bash proposes for the last of these words.
 std::string proposed(const std::string& words) {
   const ProgramResult result =
       run({"bash", "-c",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests of the text of `arenite inspect`, and of what it refuses.
+// Tests of the text that `arenite inspect` prints, and of its refusals.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
@@ -274,7 +274,7 @@ TEST(Inspect, KeepsControlCharactersOfPathsAndArgumentsFromTheTerminal) {
       const ProgramResult result = run_arenite(command);
       EXPECT_FALSE(holds(result.output, hostile)) << fmt::format("{}", fmt::join(command, " "));
     }
-    // What files are made of it, for people and their compilers.
+    // The files made from the model, for readers and for compilers.
     const std::string made = (folder.path() / "made").string();
     for (const std::vector<std::string>& command :
          {std::vector<std::string>{"inspect", file, "--report", made + ".html"},

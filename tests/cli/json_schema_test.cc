@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every command prints with --json is what its schema describes; Python's jsonschema judges.
+// Validates the JSON of every command against its schema, with Python's jsonschema.
 #include <gtest/gtest.h>
 
 #include <filesystem>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Commands that compute refuse to do so by kernels that are wrong, whatever the file holds; and
-// kernels that are right pass on every set.
+// Commands that compute refuse kernel sets with wrong results, whatever the file holds. Correct
+// kernels pass on every set.
 #include "cli/kernel_check.h"
 
 #include <gtest/gtest.h>
@@ -105,8 +105,8 @@ uint64_t needs_of(const convert::AlignedBytes& file) {
   return needs;
 }
 
-// What the check says of a set: of all its kernels, and of those that each model needs; empty:
-// nothing.
+// Returns the message of the check of `set`, with all kernels and with those that each model needs.
+// Empty if the check passes.
 std::string found_in(const KernelSet& set, const std::vector<convert::AlignedBytes>& files,
                      TensorType kv_type) {
   try {

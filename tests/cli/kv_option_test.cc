@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// --kv: of convert it is the file's choice, of other commands that of a session.
+// Tests of --kv. `arenite convert` stores the type in the file; other commands set the session's
+// type.
 #include <gtest/gtest.h>
 
 #include <filesystem>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `arenite inspect` says that a call takes at most is what the kernels are asked for, counted,
-// and it does not depend on what the tokens are.
+// The cost of a call that `arenite inspect` states as a maximum bounds the counted multiply-adds of
+// the kernels. The counts do not depend on the tokens' values.
 #include "cli/model_cost.h"
 
 #include "cli/inspect_facts.h"
@@ -105,7 +105,7 @@ class CallBoundsTest : public EncoderTest {
         size.rows = held == 0 ? tokens + prefix : tokens;
         size.outputs = 1;  // where a model has no choice, no op makes rows of outputs
         EXPECT_LE(found, tool::multiply_adds_max(bounds, size)) << name << " " << held;
-        // What is useful of it is counted by another function.
+        // The useful multiply-adds are counted by another function.
         const tool::Feed feed = {held, tokens, 1};
         EXPECT_GE(2.0 * static_cast<double>(found), tool::model_flops(reader, feed)) << name;
         held += tokens;
@@ -115,7 +115,7 @@ class CallBoundsTest : public EncoderTest {
     }
   }
 
-  // What is printed as the smallest slice is enough for all calls, and no slice takes more.
+  // The printed smallest slice suffices for every call, and no slice exceeds it.
   void check_slices(const convert::AlignedBytes& file, const std::string& name,
                     uint32_t positions = kPositions) {
     const TestModel model(file.span(), GetParam());

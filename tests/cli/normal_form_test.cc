@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Texts in either form of Unicode through the commands that read texts, and what convert says.
+// Texts in NFC and NFD through the commands that read texts, and the report of convert about them.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -98,7 +98,7 @@ std::string write_encoder(const TempFolder& folder, test::EncoderShape shape, ui
   return write_file(folder, name, convert::write_model(program, test::all_targets()).span());
 }
 
-// What a command prints of two texts, without the texts.
+// Returns the output of a command on a text, with the text itself removed.
 std::string printed(const std::string& command, const std::string& model, const std::string& text) {
   std::string output = run_arenite({command, model, "--text", text}).output;
   for (size_t at; (at = output.find(text)) != std::string::npos;) output.erase(at, text.size());

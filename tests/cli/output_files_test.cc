@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// No command replaces what it reads, or half of what it writes.
+// No command overwrites its own input or leaves a partial output.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -40,7 +40,8 @@ class OutputFiles : public ::testing::Test {
 
   std::string path(const std::string& name) const { return (folder_.path() / name).string(); }
 
-  // What /dev/stdout is, where a program that replaces it does no harm.
+  // Returns a link to the standard output like /dev/stdout, in the test's own folder: a program
+  // that replaces the link does no harm.
   std::string stdout_link() const {
     std::error_code there_already;
     fs::create_symlink("/proc/self/fd/1", path("stdout"), there_already);
@@ -207,7 +208,7 @@ TEST_F(OutputFiles, OfSeveralFilesAllAppearOrNone) {
   }
 }
 
-// The same on a disk that is really full, where this user may make one.
+// Repeats the test on a file system that is really full, where this user may mount one.
 TEST_F(OutputFiles, AFullDiskStaysAsItWas) {
   const std::string large = write_large_decoder(folder_);
   const std::string script =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program said and how it ended, in one assertion.
+// Checks a program's output and exit code in one assertion.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ inline ::testing::AssertionResult ends(const ProgramResult& result, int exit_cod
   return ::testing::AssertionSuccess();
 }
 
-// What was broken into lines at some width, in one line.
+// Joins wrapped text into one line.
 inline std::string in_one_line(const std::string& text) {
   return std::regex_replace(text, std::regex("\\s+"), " ");
 }

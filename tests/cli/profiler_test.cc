@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests of --profile and --trace: that they are complete and can be read.
+// Tests of --profile and --trace: the output is complete and can be parsed.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>

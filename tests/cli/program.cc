@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program is a file, which a process becomes.
+// Executes the program's file in a new process.
 #include "cli/program.h"
 
 #include <utility>

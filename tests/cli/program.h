@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs the program arenite as a user does; a test that links called_program.cc instead of
+// Runs the program arenite as a user does. A test that links called_program.cc instead of
 // program.cc calls its commands in a forked child.
 #pragma once
 
@@ -18,7 +18,7 @@ namespace arenite::testing {
 
 // The program arenite with these arguments.
 ProgramResult run_arenite(std::vector<std::string> arguments);
-// The same with everything else that `command` says.
+// Runs arenite with these arguments and the other settings of `command`.
 ProgramResult run_arenite(std::vector<std::string> arguments, Command command);
 
 // Writes a file of the folder and returns its path.

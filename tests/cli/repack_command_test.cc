@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a file packed for other targets holds and what is said of it, as a user sees it.
+// Tests of `arenite repack`: the contents of the file and the printed report.
 #include <gtest/gtest.h>
 
 #include <filesystem>

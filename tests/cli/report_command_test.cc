@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests of `arenite inspect --report`: which files it writes, of which models, and what it refuses.
+// Tests of the option --report of `arenite inspect`: the files for each kind of model, and
+// refusals.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>

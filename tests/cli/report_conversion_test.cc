@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests of what a report says of a conversion, with made-up facts.
+// Tests of the part of a report about the conversion, with invented facts.
 #include <gtest/gtest.h>
 
 #include <cmath>

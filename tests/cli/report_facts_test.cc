@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests of the facts that a report gathers, against the model file and the converter.
+// Tests of the facts gathered for a report, against the model file and the converter.
 #include "cli/report_facts.h"
 
 #include <gtest/gtest.h>

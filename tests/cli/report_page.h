@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules that every page of a report keeps, whatever it is about, and the facts in it.
+// Checks the rules of every page of a report, and reads the facts in it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,13 +10,13 @@
 
 namespace arenite::testing {
 
-// Succeeds for a page of which all of this is true:
-//   * it is the static page with facts in it, which are JSON;
-//   * nothing in the facts can end their element, or be anything but text;
-//   * it loads nothing, and makes no HTML of text.
+// Succeeds if all of this is true:
+//   * the page is the static page with the facts, as JSON, in place;
+//   * nothing in the facts can end their element or be parsed as anything but text;
+//   * the page loads nothing and makes no HTML from text.
 ::testing::AssertionResult is_page(const std::string& html);
 
-// What the page shows. REQUIRES: is_page(html).
+// Returns the facts of the page. REQUIRES: is_page(html).
 nlohmann::json facts_in(const std::string& html);
 
 size_t count_of(std::string_view text, std::string_view part);

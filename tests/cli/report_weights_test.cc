@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests of reading weights from where they lie in a file, and of counting them.
+// Tests of reading weights in place from a file, and of their statistics.
 #include "cli/report_facts.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the program takes of a machine: memory, and the attention of whoever watches a terminal.
+// Tests of the memory that the program takes and of its progress output on a terminal.
 #include <gtest/gtest.h>
 #include <malloc.h>
 

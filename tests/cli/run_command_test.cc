@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests of `arenite run`: results, input arrays, kernel sets, and what is left after a failure.
+// Tests of `arenite run`: results, input arrays, kernel sets, and files after a failure.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -43,7 +43,7 @@ class RunCommand : public ::testing::Test {
     return folder_.write("in.npy", bytes).string();
   }
   std::vector<float> result() const { return NpyArray::read(output()).to_f32(); }
-  // What the runtime itself gives for the first `tokens` tokens.
+  // Returns the runtime's own results for the first `tokens` tokens.
   std::vector<float> expected(const std::string& input, uint32_t tokens, Target target) const {
     const std::string bytes = read_bytes(model_);
     const test::TestModel model(std::as_bytes(std::span(bytes)), target);

@@ -109,7 +109,7 @@ TEST_F(RunEncoder, RunsFeatures) {
   EXPECT_EQ(all[6], shorter[6]);
 }
 
-// Of which the runtime takes lengths, not masks.
+// A model with a mask of its own takes lengths, not masks.
 TEST_F(RunEncoder, RunsModelsWithMasksOfTheirOwn) {
   test::EncoderShape shape = test::encoder_named("sensor");
   shape.window = 3;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models with several inputs from PyTorch's programs to results, by the commands alone.
+// Models with several inputs, from PyTorch's programs to results, with commands alone.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 
 using convert::NpyArray;
 
-// What float32 loses, of the largest number.
+// Error of float32, relative to the largest value.
 constexpr double kError = 3e-6;
 
 struct SeveralInputsModel {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sound in files: from --sound of a conversion, or a program that takes samples, to what arenite
-// run makes of them, and what it refuses.
+// Sound files: conversion with --sound or of programs that take samples, results of `arenite run`,
+// and refusals.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -153,7 +153,7 @@ TEST_F(RunSoundProgram, RefusesOtherFeatures) {
                    {"op aten.mean.dim", "otherwise than in frames of a Fourier transform"}));
   EXPECT_TRUE(ends(convert({"--sound", "rate=16000"}), kBadInput,
                    {"features are made of samples, [sounds, samples]"}));
-  // The same program with another op in place of one of its own.
+  // Replaces the name of one op of the program by another.
   const auto changed = [&](const char* op, const char* by) {
     convert::Members members("sound_programs/log_mel.pt2");
     std::string text = members.model.dump();

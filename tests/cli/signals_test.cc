@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A signal ends the program as a shell expects it, and no temporary file remains.
+// A signal ends the program with the status that a shell expects, and no temporary file remains.
 #include <gtest/gtest.h>
 #include <unistd.h>
 

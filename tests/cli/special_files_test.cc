@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the program says to things that are no files, or have no end, in the place of an input.
+// Messages about inputs that are not regular files or have no end.
 #include "support/special_files.h"
 
 #include <gtest/gtest.h>

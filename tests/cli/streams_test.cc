@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Standard streams that cannot be written, and machines that are short of memory or threads: every
-// command ends with the right exit code, and none is ended by a signal.
+// Standard streams that cannot be written, and machines short of memory or threads: every command
+// ends with the right exit code, and no signal ends it.
 #include <gtest/gtest.h>
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random weights: what such a model says makes no sense, but is always the same.
+// The weights are random: the models' texts make no sense, but are the same on each run.
 #include "cli/token_models.h"
 
 #include <fmt/format.h>

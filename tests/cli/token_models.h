@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small decoders in files, and what the runtime itself makes of them.
+// Small decoders and encoders in files, and the runtime's own results for them.
 #pragma once
 
 #include <string>
@@ -21,7 +21,7 @@ inline constexpr TokenId kTextBos = 1;
 inline constexpr TokenId kTextEnd = 2;
 inline constexpr TokenId kFirstByte = 3;
 std::string write_text_decoder(const TempFolder& folder);
-// The same without the bytes: characters that no piece has are <unk>.
+// Writes the decoder without byte tokens: characters outside the pieces become <unk>.
 std::string write_decoder_without_bytes(const TempFolder& folder);
 
 // Encoders over the words below; each has kEncoderContext positions. The first one gives a vector

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A folder that is read-only and a standard output that is full: every command says so and fails,
-// and what it writes beside is whole.
+// Read-only folders and a full standard output: every command reports the failure and fails, and
+// its other outputs are complete.
 #include <gtest/gtest.h>
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bad usage ends with code 2 and a message; help always helps.
+// Bad usage ends with exit code 2 and a message; help always succeeds.
 #include <gtest/gtest.h>
 
 #include <sstream>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The models are small: what takes time should be the files.
+// The models are small, so that the tests spend their time on files.
 #include "cli/writing_commands.h"
 
 #include "cli/checkpoints.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The commands that write files, and a folder to try it in.
+// The commands that write files, and a folder to try them in.
 #pragma once
 
 #include <functional>

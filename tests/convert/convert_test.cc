@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests of whole conversions: the choice of targets.
+// Tests the choice of targets in whole conversions.
 #include "convert/convert.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which form of model a file or folder is taken for: an encoder, a decoder or a module.
+// Tests whether a file or folder is recognised as an encoder, a decoder or a module.
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// damage_every FOLDER I/N: every N-th variant, from the I-th on, of the models FOLDER/*.arn. What
-// became of them is kept in FOLDER/shard-I-of-N.json, from where another run goes on.
+// Loads every N-th damaged variant, from the I-th on, of the models FOLDER/*.arn. The counts are
+// stored in FOLDER/shard-I-of-N.json, where an interrupted run resumes.
+//
+// Usage: damage_every FOLDER I/N
 #include <fmt/format.h>
 
 #include <algorithm>

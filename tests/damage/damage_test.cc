@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A sample of all damages, and that they are what they say; `make damage` takes all of them.
+// Loads a sample of all damaged variants, and checks the kinds of damage; `make damage` loads all
+// variants.
 #include <gtest/gtest.h>
 
 #include <cstring>

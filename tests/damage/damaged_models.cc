@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each has one target, of plain C++: what it reads and writes, sanitizers see.
+// Each model has one target, portable C++, whose memory accesses sanitizers can check.
 #include "damage/damaged_models.h"
 
 #include <utility>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The models that are damaged in every way: small, so that every way can be tried.
+// The models for exhaustive damage. They are small, so that every variant can be tried.
 #ifndef ARENITE_TESTS_DAMAGE_DAMAGED_MODELS_H_
 #define ARENITE_TESTS_DAMAGE_DAMAGED_MODELS_H_
 

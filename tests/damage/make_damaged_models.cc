@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes the models, still sound, for the program that damages them: so that program needs no
-// converter, and is soon built with sanitizers.
+// Writes the undamaged models for the program that damages them. That program therefore needs no
+// converter and builds quickly with sanitizers.
 #include <cstdio>
 #include <filesystem>
 #include <fstream>

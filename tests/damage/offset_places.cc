@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Walks from the root through all tables. The build writes the schema down as FlatBuffers has it.
+// Walks from the root through all tables, guided by the binary schema that the build writes with
+// flatc.
 #include "damage/offset_places.h"
 
 #include <flatbuffers/reflection.h>

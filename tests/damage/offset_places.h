@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the offsets of a model file's FlatBuffer lie, found through the schema, so that a new field
-// is found too.
+// Finds the offsets in a model file's FlatBuffer through the schema, so that new fields are
+// covered.
 #ifndef ARENITE_TESTS_DAMAGE_OFFSET_PLACES_H_
 #define ARENITE_TESTS_DAMAGE_OFFSET_PLACES_H_
 
@@ -12,11 +12,11 @@
 namespace arenite::test {
 
 struct OffsetPlaces {
-  // Of the numbers of 32 bits that lead to a table, a list or a string: fields of tables and
-  // elements of lists. The root's comes first.
+  // Positions of the 32-bit offsets to a table, a vector or a string, in fields of tables and
+  // elements of vectors. The root's offset comes first.
   std::vector<uint32_t> offsets;
-  // Of the numbers of 16 bits that say where in its table a field is; a list for each record of
-  // them, which tables of the same shape share.
+  // Positions of the 16-bit field offsets in vtables, one list per vtable. Tables of the same shape
+  // share a vtable.
   std::vector<std::vector<uint32_t>> fields;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A process for each variant would take a thousand times as long, so a fault ends them all; then
-// the name is what matters.
+// All variants run in one process, because a process each would take a thousand times as long. A
+// fault ends the process, which first prints the variant's name.
 #include "damage/sweep.h"
 
 #include <fmt/format.h>
@@ -93,7 +93,8 @@ void Sweep::take(uint64_t number) {
   };
   const std::span<std::byte> file = variants_.make(number);
   const Fate fate = load(file, static_cast<size_t>(kind));
-  // What repair would put right, load compares: what was accepted has it right already.
+  // Repair sets the checksums and formulas. Load verifies them, so an accepted file needs no
+  // repair.
   if (fate == Fate::kRefused && can_be_repaired(kind) && variants_.repair()) {
     repaired_ = true;
     load(file, kRepaired);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loads damaged files, runs those that are accepted, and counts what became of them.
+// Loads damaged files, runs the accepted ones, and counts the outcomes.
 #ifndef ARENITE_TESTS_DAMAGE_SWEEP_H_
 #define ARENITE_TESTS_DAMAGE_SWEEP_H_
 
@@ -13,7 +13,7 @@
 
 namespace arenite::test {
 
-// Of the fates, in the order of Fate.
+// Outcomes of loading and running a file; the names are in the order of Fate.
 inline constexpr size_t kFates = 3;
 using FateCounts = std::array<uint64_t, kFates>;
 inline constexpr const char* kFateNames[kFates] = {"refused", "too_large", "ran"};
@@ -23,8 +23,9 @@ inline constexpr const char* kFateNames[kFates] = {"refused", "too_large", "ran"
 using DamageCounts = std::array<FateCounts, kDamages + 1>;
 inline constexpr size_t kRepaired = kDamages;
 
-// One model and all its variants. While it exists, whatever ends the process names the variant in
-// hand on stderr; so does one that takes more than 20 seconds of the CPU. One exists at a time.
+// Loads and runs variants of one model. While the object exists, a fault, or a variant that takes
+// more than 20 seconds of CPU time, prints the current variant's name on stderr and ends the
+// process. At most one Sweep exists at a time.
 class Sweep {
  public:
   // `file` is sound, and aligned to kModelAlignment.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Only the metadata and the footer are put right between two variants, but after a cut.
+// Between two variants only the metadata and the footer are restored, except after a cut.
 #include "damage/variants.h"
 
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// All damages of the small kinds that a model file can have, by number: each is made in place when
-// it is asked for, in memory that ends at a guard page.
+// Enumerates all small damages of a model file by number. Each is made in place on demand, in
+// memory that ends at a guard page.
 #ifndef ARENITE_TESTS_DAMAGE_VARIANTS_H_
 #define ARENITE_TESTS_DAMAGE_VARIANTS_H_
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Damaged model files are refused, whatever is wrong with them, and wrong weights are noticed.
+// Damaged model files are refused for every kind of damage, and wrong weights are detected.
 #include <algorithm>
 #include <cstring>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A test program for machines that have neither heap nor operating system: functions that check,
-// counters, and lines of text that go out through one function of the board.
+// A test framework for machines without heap and operating system: checks, counters, and lines of
+// text that leave through one function of the board.
 //
 //   void add_numbers() { EXPECT(1 + 1 == 2); }     // and a line in run_tests.cc
 #ifndef ARENITE_TESTS_DEVICE_DEVICE_TEST_H_
@@ -12,7 +12,7 @@
 
 namespace arenite::device {
 
-// What a board must have: it gives out bytes of text, as they come.
+// Sends bytes of text at once. Each board defines this function.
 void write(const char* bytes, size_t count);
 
 // Runs all tests and writes a line for each, then "N passed, N failed". True if all passed.
@@ -22,8 +22,8 @@ bool run_tests();
 // whether it held.
 bool expect(bool holds, const char* condition, const char* file, uint32_t line);
 
-// What the running test has in hand, written with failures: a model, a kernel set, a size.
-// The strings must outlive the test.
+// Names what the test works on now, for messages of failures: a model, a kernel set, a size. The
+// strings must outlive the test.
 void in_hand(const char* what, const char* which = "", uint32_t size = 0);
 
 void print(std::string_view text);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops on rows of integers: near what the functions are, and with the bits that x86-64 gives.
+// Ops on integer rows: close to the exact functions, and bit for bit the results of x86-64.
 #include "ops/integer_rows.h"
 
 #include <algorithm>
@@ -154,8 +154,8 @@ uint64_t digest_of_linear(uint32_t inputs) {
   return digest_of(rows_of(output, kOutputs));
 }
 
-// Weights as they lie in a file, of which `weights` are what they stand for: in q4 what nothing
-// reads, then blocks of numbers and scales, then biases.
+// Fills `memory` with q4 weights in a file's layout and `weights` with their dequantized values. A
+// panel has bytes that nothing reads, then blocks of weights with their scales, then biases.
 WeightView weights_in_q4(uint32_t inputs, double (*weights)[kQ4Inputs]) {
   test::Random random(14);
   const size_t panel_bytes = 32 + inputs / kQ4Block * 72;
@@ -187,7 +187,7 @@ WeightView weights_in_q4(uint32_t inputs, double (*weights)[kQ4Inputs]) {
   return static_cast<float>(random.below(255)) - 127.0f;
 }
 
-// Of whole numbers from -127 to 127, which rows of 8 bits hold as they are.
+// The inputs are integers from -127 to 127, which int8 rows represent exactly.
 void near_linear_in_q4(uint32_t inputs) {
   static constinit double weights[kOutputs][kQ4Inputs] = {};
   const WeightView view = weights_in_q4(inputs, weights);
@@ -229,7 +229,8 @@ uint64_t digest_of_rope() {
 constexpr uint32_t kKeyHeads = kHeads / 2, kLookback = 6;
 constexpr float kSlopes[kHeads] = {0.25f, -0.0625f, 1.5f, 900.0f};
 
-// Of positions [first, first + count); a row of `input` has a query, then a key and a value.
+// Computes positions [first, first + count). A row of `input` holds a query, then a key and a
+// value.
 void attend(uint32_t first, uint32_t count, const float* slopes) {
   const SequenceRows sequence = {first, 0, count, first};
   const float* const row = input + size_t{first} * 2 * kColumns;

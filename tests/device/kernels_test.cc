@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels of every set that is compiled in and that this CPU can run.
+// Tests the kernels of every set that is compiled in and that this CPU can run.
 //
 // Operands are multiples of 1/64 below 1, so that products and their sums are exact in float32:
-// every order of additions, fused or not, must give the same bits as the plain loop here.
+// every order of additions, fused or not, must give the bits of the plain loop here.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -98,7 +98,7 @@ void check_products(const KernelSet& kernels, uint32_t columns, uint32_t depth) 
     f32.gemm[rows](rows, columns, depth * sizeof(float), input, depth * sizeof(float), packed,
                    output, kColumnsOfAll * sizeof(float));
     expect_products(kernels, rows, columns, depth);
-    // The same rows, a number a piece.
+    // Passes the rows through the pointer list, one element per pointer.
     const uint32_t list_rows = kernels.indirect->list_rows[rows];
     for (uint32_t i = 0; i < depth * list_rows; ++i) {
       pieces[i] = input + std::min(i % list_rows, rows - 1) * depth + i / list_rows;
@@ -123,7 +123,7 @@ alignas(16) constinit int8_t quantized_rows[kRowsOfAll * (kDeepest + kPadding)] 
 alignas(16) constinit std::byte product_scratch[kRowsOfAll * 2 * kDeepest] = {};
 
 int32_t zero_point(uint32_t row) { return static_cast<int32_t>(row * 37 % 256) - 128; }
-// What the number at a place is in int8.
+// Returns the int8 element of a row.
 int32_t row_number(uint32_t row, uint32_t k) {
   return static_cast<int32_t>((row * 61 + k * 101 + k * k) % 256) - 128;
 }
@@ -382,7 +382,7 @@ void fill_integers(uint64_t seed) {
   for (float& number : integer_scales) number = std::abs(random.symmetric(0.1f));
 }
 
-// What kernels for whole rows give, where a set has such.
+// Checks the kernels that quantize whole rows, if the set has them.
 void check_rounded_rows(const IntegerAttention& of) {
   for (uint32_t count = 1; count <= kDimsMax; count += 1 + count / 3) {
     for (const float last : {0.0f, 5.0f, -1e-36f, INFINITY, -NAN}) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chooses the models, inputs and texts of the device tests, and computes what they must give in
+// Chooses the models, inputs and texts of the device tests, and computes the expected results in
 // double precision. Runs on the build machine.
 //
-// Usage: make_device_vectors TARGETS SOURCE OUTPUT, where TARGETS are as for `arenite convert
-// --target`, and SOURCE is the folder of this repository. OUTPUT.cc becomes a C++ file that takes
-// in OUTPUT.bin.
+// Usage: make_device_vectors TARGETS SOURCE OUTPUT, with TARGETS as for `arenite convert --target`
+// and SOURCE the folder of this repository. Writes the C++ file OUTPUT.cc, which includes the bytes
+// of OUTPUT.bin.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -189,8 +189,8 @@ void add_home_intent(VectorWriter& writer, const Path& folder, const Targets& ta
   writer.reserve_for_commands(model.file.span());
 }
 
-// Texts for one tokenizer. What must come out is what this machine says, which the ordinary tests
-// hold against others.
+// Adds texts for one tokenizer. The expected tokens are this machine's, which the ordinary tests
+// compare with other programs.
 void add_texts(VectorWriter& writer, const convert::TokenizerSpec& spec,
                const std::vector<std::string>& texts) {
   const test::TestTokenizer tokenizer(spec);

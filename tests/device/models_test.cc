@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole models, on each target that their file and this CPU have.
+// Tests whole models on each target that their file has and this CPU runs.
 #include <algorithm>
 #include <cmath>
 
@@ -11,7 +11,7 @@
 namespace arenite::device {
 namespace {
 
-// What never stays in an arena by accident, as bytes, floats or lengths.
+// This byte is never valid by accident, whether read as a byte, a float or a length.
 constexpr std::byte kUntouched{0xFF};
 
 // Rows of integers round otherwise. Logits of the models reach 30.

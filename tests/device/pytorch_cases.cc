@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What PyTorch computed in double precision lies beside the weights.
+// PyTorch's results in double precision are stored with the weights.
 #include "device/pytorch_cases.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small models with what PyTorch made of them, from the ordinary tests.
+// Small models of the ordinary tests with PyTorch's results.
 #ifndef ARENITE_TESTS_DEVICE_PYTORCH_CASES_H_
 #define ARENITE_TESTS_DEVICE_PYTORCH_CASES_H_
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The list of tests, and the counting.
+// The list of tests, and the counts of passed and failed ones.
 #include <cstring>
 
 #include "device/device_test.h"
@@ -103,7 +103,7 @@ bool run_tests() {
     failures = 0;
     hand = {};
     test.run();
-    // A test that checked nothing did not find what it is about.
+    // A test without checks fails: its model or feature is missing.
     const bool ok = failures == 0 && checks != 0;
     ++(ok ? passed : failed);
     print(ok ? "pass  " : "FAIL  ");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every call of the runtime keeps to the stack of format/bounds.h, whatever the model.
+// Every call of the runtime stays within the stack size of format/bounds.h, for every model.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -32,7 +32,7 @@ constinit TokenId tokens[encode_tokens_max(kTextBytesMax)] = {};
 constexpr uint32_t kLogitsMax = 1024;
 constinit Candidate candidates[kLogitsMax] = {};
 
-// Makes the call and remembers the stack that it took. The call returns whether it went well.
+// Makes a call, which returns whether it succeeded, and records its stack size.
 template <typename Call>
 void measure(const char* name, const char* model, Call call) {
   bool ok = false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much stack a call takes, found by painting the stack before it and looking afterwards.
+// Measures the stack of a call: paints the stack before the call and finds the overwritten part.
 #ifndef ARENITE_TESTS_DEVICE_STACK_USE_H_
 #define ARENITE_TESTS_DEVICE_STACK_USE_H_
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tests; run_tests.cc says what each of them is about.
+// Declares the tests; run_tests.cc describes each.
 #ifndef ARENITE_TESTS_DEVICE_TESTS_H_
 #define ARENITE_TESTS_DEVICE_TESTS_H_
 

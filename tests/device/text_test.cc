@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text to tokens and back, and a language model from a command to its answer.
+// Tests text to tokens and back, and a language model from command to answer.
 #include <algorithm>
 #include <string_view>
 

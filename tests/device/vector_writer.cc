@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Floats are written in hexadecimal, which is exact. Model files are taken in by the assembler: a
+// Floats are written in hexadecimal, which is exact. The assembler includes the model files: a
 // compiler would need minutes for megabytes of numbers.
 #include "device/vector_writer.h"
 
@@ -43,7 +43,8 @@ std::string literal(uint64_t value) { return fmt::format("{:#x}u", value); }
 std::string literal(uint32_t value) { return fmt::format("{}u", value); }
 std::string literal(float value) { return fmt::format("{:a}f", value); }
 
-// As a string literal: what is not plain ASCII is written in octal, which ends by itself.
+// Returns a C string literal. Characters outside plain ASCII become three octal digits, after which
+// the escape ends.
 std::string literal(std::string_view text) {
   std::string literal = "\"";
   for (const char c : text) {
@@ -60,13 +61,13 @@ std::string braced(std::string_view values) { return fmt::format("{{{}}}", value
 
 double gelu(double x) { return 0.5 * x * (1.0 + std::erf(x / std::sqrt(2.0))); }
 
-// What the scalar kernels of this machine make of a case.
+// Results of a case with this machine's scalar kernels.
 struct PortableRun {
   uint64_t digest;
   size_t arena_bytes;
 };
 
-// What the largest arena of any target in the file holds.
+// Returns the bytes of the largest arena of all targets in the file.
 size_t largest_arena(const Model& model, const SessionOptions& options) {
   const format::ModelReader reader = ModelAccess::reader(model);
   const uint32_t tokens =

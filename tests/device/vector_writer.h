@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes what vectors.h declares, as a C++ file and a file of bytes that it takes in.
+// Writes the data that vectors.h declares, as a C++ file and a binary file that it includes.
 #ifndef ARENITE_TESTS_DEVICE_VECTOR_WRITER_H_
 #define ARENITE_TESTS_DEVICE_VECTOR_WRITER_H_
 

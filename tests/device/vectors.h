@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the tests are made of: models, inputs and expected results, written by make_vectors.cc on
-// the build machine as one C++ file.
+// The data of the tests: models, inputs and expected results, which make_vectors.cc writes on the
+// build machine as one C++ file.
 #ifndef ARENITE_TESTS_DEVICE_VECTORS_H_
 #define ARENITE_TESTS_DEVICE_VECTORS_H_
 
@@ -23,7 +23,7 @@ struct EmbeddedFile {
   std::span<const std::byte> span() const { return {data, bytes}; }
 };
 
-// One batch for one model, and what must come out.
+// A batch for a model, and the expected results.
 struct ModelCase {
   const char* name;
   EmbeddedFile file;
@@ -51,8 +51,8 @@ struct TextCase {
 };
 std::span<const TextCase> text_cases();
 
-// A language model, a prompt with the names of special tokens in it, and the most probable answer,
-// which ends with a token that ends a text.
+// A language model, a prompt with the names of special tokens, and the most probable answer, whose
+// last token ends the text.
 struct CommandCase {
   EmbeddedFile file;
   const char* prompt;
@@ -94,8 +94,9 @@ inline uint64_t digest(std::span<const float> values, uint64_t before = kDigestO
   return before;
 }
 
-// A second of sound, and what a model gives for it, as a digest; 0: it gives nothing. Each sample
-// is of whole numbers alone: a saw whose pitch glides, louder and softer, in noise.
+// Feeds one second of sound and returns a digest of the model's outputs, or 0 if a call fails. The
+// samples are computed with integers only: a sawtooth of gliding pitch and changing loudness, with
+// noise.
 inline constexpr uint32_t kSoundRate = 16000;
 inline constexpr const char* kSoundName = "sound";
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// That instructions follow from the board's ticks, by loops of known length. For QEMU with
-// -icount shift=0.
+// Tests that instruction counts follow from the board's ticks, with loops of known length. For QEMU
+// with -icount shift=0.
 #include "board.h"
 
 static uint64_t instructions_of_loop(uint32_t turns) {

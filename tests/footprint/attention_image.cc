@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The smallest whole program: one attention module of 8 tokens on a board without an operating
-// system. What the linker makes of it is what `make size` prints as the image.
+// The smallest complete program: one attention module of 8 tokens on a board without an operating
+// system. `make size` prints the size of its linked image.
 #include "arenite/session.h"
 #include "board.h"
 #include "hello/task.h"

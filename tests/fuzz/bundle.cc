@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names, lengths and bytes; and tensors with numbers of their own.
+// A bundle consists of names, lengths and bytes, and of tensors with their own numbers.
 #include "fuzz/bundle.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Several files as one input: a number that names each, its length, and its bytes.
+// Several files as one input. Each file has a number that stands for its name, its length, and its
+// bytes.
 #pragma once
 
 #include <cstddef>

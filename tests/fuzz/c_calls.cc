@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nothing is compared here: that the interface for C++ does what it promises is tested by itself.
+// Results are not compared here: other targets test the C++ interface below.
 #include "fuzz/c_calls.h"
 
 #include <vector>

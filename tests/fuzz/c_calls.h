@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The interface for C, which takes numbers where C++ has enumerations, and null where it has spans.
+// Calls the C interface, which takes integers in place of C++ enumerators and null pointers in
+// place of spans.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Choices that an input makes byte by byte, so that libFuzzer can change each of them, and that
-// random numbers make once it has ended.
+// Makes choices from the input byte by byte, so that libFuzzer can change each. After the end of
+// the input, random numbers decide.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An oracle for time: a call that takes far more than its input explains is a finding. The time of
-// the thread is counted, so that a busy machine makes no findings.
+// Reports a call as a finding if it takes far more time than its input explains. Counts the CPU
+// time of the thread, so that a busy machine causes no findings.
 #pragma once
 
 #include <ctime>
@@ -14,7 +14,8 @@ namespace arenite::test {
 
 class CpuLimit {
  public:
-  // What sanitizers and a slow machine may cost, whatever the input, and what each byte may.
+  // `base_us` is the limit for any input, with sanitizers on a slow machine; `byte_us` is added for
+  // each byte of input.
   CpuLimit(uint64_t base_us, uint64_t byte_us, size_t bytes)
       : limit_us_(base_us + byte_us * bytes), began_us_(now_us()) {}
 

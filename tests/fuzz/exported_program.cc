@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A fuzz target: a sound exported program and a list of changes to it. What the graph's reader and
-// the reducer make of it is lowered, packed, loaded and run; each of them may refuse it.
+// A fuzz target: a valid exported program and a list of changes to it. The changed program is read,
+// reduced, lowered, packed, loaded and run; each stage may refuse it.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -48,8 +48,8 @@ enum Stage { kRead, kReduced, kLowered, kRun, kStages };
 constexpr std::array<const char*, kStages> kStageNames = {
     "refused by the reader", "refused by the reducer", "refused by lowering", "run"};
 
-// What libFuzzer's own statistics do not tell, for ledger.py; a run that a finding ends prints it
-// too late.
+// Counts inputs by stage for ledger.py, beside libFuzzer's own statistics. Prints them regularly,
+// because a run that ends in a finding does not print them at its end.
 class StageCounts {
  public:
   ~StageCounts() { print(); }

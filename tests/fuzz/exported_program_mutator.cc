@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inputs are a head and changes of eight bytes each: changes are added, left out, repeated, and
-// their fields set, so that all others keep their meaning.
+// An input is a head and changes of eight bytes each. The mutator adds, removes and repeats changes
+// and sets their fields; all other changes keep their meaning.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Guarded memory that is mapped once and lent again and again: mapping would take most of the time
-// of a small model.
+// Guarded memory that is mapped once and lent repeatedly, because mapping would take most of the
+// time of a small model.
 #pragma once
 
 #include <cstddef>

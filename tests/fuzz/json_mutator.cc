@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON as tokens: what is changed stays JSON most of the time. safetensors files by their header.
+// Mutates JSON by tokens, so that it usually stays valid, and safetensors files by their header.
 #include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>

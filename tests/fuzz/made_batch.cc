@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values first, then the form that says where they belong, then what spoils it.
+// Makes the values first, then the form that assigns them to sequences, then faults.
 #include "fuzz/made_batch.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokens to feed, as ids or as features, in one of the forms that a batch may have.
+// Makes tokens to feed, as ids or as features, in each form that a batch may have.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ struct MadeBatch {
   std::vector<uint8_t> outputs;
   bool back_to_back = false;
 
-  // Of functions that are called by their number.
+  // Converts the batch to an input of a function that is called by its number.
   Input as_input() const;
   Result<Output> run(Session& session, Diagnostic* why) const;
   Result<Output> step(Session& session, Diagnostic* why) const;
@@ -52,8 +52,8 @@ struct MadeBatch {
 // Any form that a batch may have, and now and then an unsound one.
 MadeBatch any_batch(const FedInput& fed, uint32_t sequences, Choices& choices);
 
-// Sequences of at least one token that follow each other without padding. In one of so many, a
-// feature is infinite, not a number, or huge; 0: never.
+// Makes sequences of at least one token, back to back, without padding. One batch in `wild_one_in`
+// has a feature that is infinite, NaN or huge; 0: none has.
 MadeBatch sound_batch(const FedInput& fed, uint32_t sequences, uint32_t wild_one_in,
                       Choices& choices);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes sound inputs for the fuzzers to start from, a folder for each target: make_corpus FOLDER.
+// Writes valid seed inputs for the fuzzers, a folder for each target: make_corpus FOLDER.
 #include <cstdio>
 
 #include "fuzz/seeds.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any mask, compiled: what it shows, as SPEC.md says how it is read, is what the dense mask shows.
+// A fuzz target: any dense mask, compiled. The compiled mask, read as SPEC.md defines, must equal
+// the dense mask.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -55,7 +56,7 @@ DenseMask any_mask(Choices& choices) {
   return mask;
 }
 
-// As SPEC.md has it.
+// Reads a compiled mask as SPEC.md defines.
 bool sees(const MaskView& mask, uint32_t query, uint32_t key) {
   if (mask.kind == MaskKind::kTiles) {
     const uint32_t columns = (mask.positions + 31) / 32;

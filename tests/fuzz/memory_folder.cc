@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lies in /dev/shm where there is one.
+// The folder is in /dev/shm if that exists.
 #include "fuzz/memory_folder.h"
 
 #include <fcntl.h>

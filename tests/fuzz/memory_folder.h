@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A folder of files in memory, for readers that take a path: rewritten for each input.
+// A folder of files in memory for readers that take a path, rewritten for each input.
 #pragma once
 
 #include <filesystem>
@@ -20,7 +20,7 @@ class MemoryFolder {
 
   // Removes all files but keeps folders.
   void clear();
-  // Writes the file `name`, which may be in one folder of this one, and returns its path.
+  // Writes the file `name`, which may include one subfolder, and returns its path.
   std::filesystem::path write(const std::string& name, std::string_view bytes);
 
  private:

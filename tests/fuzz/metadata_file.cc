@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an earlier file left in the memory is zeroed first.
+// Zeroes the bytes of the previous file in the memory first.
 #include "fuzz/metadata_file.h"
 
 #include <cstring>

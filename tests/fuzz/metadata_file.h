@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model file around metadata, which is where the meaning is: its weights are zeros, and footer,
-// checksum and arena formulas are right. Always in the same memory, for speed.
+// Builds a model file around metadata: weights of zeros, and a valid footer, checksum and arena
+// formulas. Uses the same memory each time, for speed.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Metadata of a model file, which is where the meaning is: loaded and planned, as often as can be.
-// The input is a word, the number of 64-byte units of weights, and the metadata.
+// A fuzz target: loads and plans the metadata of a model file, with little work per input. The
+// input is a word with the number of 64-byte units of weights, and the metadata.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>

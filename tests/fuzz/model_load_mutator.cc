@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inputs are a word and the metadata of a model file; see model_load.cc.
+// An input is a word and the metadata of a model file; see model_load.cc.
 #include <algorithm>
 
 #include "fuzz/word_mutator.h"

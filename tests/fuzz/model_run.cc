@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A word that chooses what is done, and any bytes as a model file: loaded, planned, created and
-// run, as they are or with checksums and arena formulas made right: on the kernels of this CPU, on
-// those that a better one replaces, or on stand-ins for those of all targets, and in arenas that
-// held something else before. One whose checksums are right as they are is as a converter wrote it,
-// and gives the same on all kernels.
+// A fuzz target: a word of options, and any bytes as a model file, which is loaded, planned,
+// created and run. The checksums and arena formulas are left as they are or repaired. The kernels
+// are this CPU's best, those that a better set replaces, or stand-ins for those of all targets, and
+// the arena holds other bytes before. A file whose checksums are right without repair counts as the
+// converter's, and must give the same results on all kernels.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inputs are a word that chooses and a model file: that word, the metadata, and seldom anything.
+// An input is a word of options and a model file. Changes the word, the metadata, and rarely any
+// other byte.
 #include <algorithm>
 #include <cstring>
 #include <span>

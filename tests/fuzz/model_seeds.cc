@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sound model files, one of each kind.
+// Writes valid model files, one of each kind.
 #include <cstring>
 #include <string>
 #include <utility>
@@ -112,7 +112,8 @@ void write_graphs(const ModelSeeds& seeds) {
   }
 }
 
-// As the fuzzer of tokenizers reads them: a word whose low 10 bits are the length of the text.
+// Writes the model in the tokenizer fuzzer's input format: a word whose low 10 bits are the length
+// of the text.
 void write_with_text(const SeedFolder& folder, const std::string& name,
                      const convert::AlignedBytes& model) {
   const std::string text = "The cafe's there, un\xC3\xA9 12 <s>  re";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts that all mutators share, and those of plain bytes, lines and whole folders.
+// Parts that all mutators share, and the mutators of plain bytes, lines and whole folders.
 #include "fuzz/mutators.h"
 
 #include <algorithm>

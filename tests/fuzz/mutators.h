@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Changes to inputs that keep their structure, so that more than the first check of a reader is
-// reached. Each returns at most `bytes_max` bytes, and for an input that it cannot take apart, one
-// that libFuzzer changed. For mutators of libFuzzer alone.
+// Mutations that keep the structure of an input, so that they reach more than the first check of a
+// reader. Each returns at most `bytes_max` bytes. An input that does not parse is mutated by
+// libFuzzer. Only mutators of libFuzzer may call these.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +30,7 @@ Mutate mutate_bundle;       // files by their kinds
 // A number that breaks things more often than others do; `old` may be close to it.
 uint64_t interesting_number(uint64_t old, Random& random);
 
-// What libFuzzer's LLVMFuzzerCustomMutator does, with `mutate`, and at times with mutate_bytes.
+// Implements libFuzzer's LLVMFuzzerCustomMutator by `mutate`, and sometimes by mutate_bytes.
 size_t mutate_in_place(Mutate mutate, uint8_t* data, size_t size, size_t size_max, unsigned seed);
 
 }  // namespace arenite::fuzz

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Formats of binary fields: GGUF and llama2.c.
+// Mutators of formats with binary fields: GGUF and llama2.c.
 #include <algorithm>
 #include <cstring>
 #include <string>

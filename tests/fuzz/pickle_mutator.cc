@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pickles as opcodes and their arguments; and zip archives, whose members pickles are among.
+// Mutates pickles by opcode and argument, and zip archives by member.
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -194,7 +194,7 @@ void mutate_member(Member& member, size_t bytes_max, Random& random) {
   member.bytes = mutate(std::move(member.bytes), bytes_max, random);
 }
 
-// What says most is changed most often: the pickle, and the graph.
+// Prefers the members that determine most, the pickle and the graph.
 size_t pick_member(const std::vector<Member>& members, Random& random) {
   for (int tries = 0; tries < 8; ++tries) {
     const size_t at = random.below(static_cast<uint32_t>(members.size()));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nodes are moved, never copied, but for those that change: a program is put back in little time.
+// Moves nodes instead of copying them, and copies only changed nodes, so that restoring a program
+// is fast.
 #include "fuzz/program_changes.h"
 
 #include <algorithm>
@@ -153,7 +154,7 @@ std::string ChangedProgram::earlier(size_t node, uint32_t number) {
   const json& specs = signature_["input_specs"];
   const size_t count = specs.size() + node;
   const size_t index = number % count;
-  // Of nodes, mostly: inputs are the most of a small program.
+  // Prefers outputs of nodes, because most values of a small program are inputs.
   if (index >= specs.size() || number % 4 != 0) {
     const json& outputs =
         nodes_[index >= specs.size() ? index - specs.size() : number % std::max<size_t>(1, node)]
@@ -226,7 +227,7 @@ void ChangedProgram::change_argument(const ProgramChange& change) {
   if (!leaves.empty()) change_leaf(leaves[change.place % leaves.size()], at, change);
 }
 
-// What is computed from a value is computed from what the new node makes of it.
+// Consumers of the old value read the new node's result.
 void ChangedProgram::insert_node(const ProgramChange& change) {
   const size_t after = change.node % nodes_.size();
   json& outputs = nodes_[after]["outputs"];
@@ -264,7 +265,7 @@ void ChangedProgram::insert_node(const ProgramChange& change) {
   origins_.insert(origins_.begin() + static_cast<ptrdiff_t>(after) + 1, SIZE_MAX);
 }
 
-// What read its result reads its first argument.
+// Consumers of the removed node's result read its first argument.
 void ChangedProgram::remove_node(const ProgramChange& change) {
   json& changed = node(change.node % nodes_.size());
   for (const Leaf& leaf : leaves_of(changed)) {
@@ -307,7 +308,8 @@ void ChangedProgram::drop_argument(const ProgramChange& change) {
   }
 }
 
-// Of a value as it was traced: the size of a dimension, a symbol, the number of dimensions, a type.
+// Changes a traced value's metadata: the size of a dimension, a symbol, the number of dimensions,
+// or a type.
 void ChangedProgram::change_sizes(const ProgramChange& change) {
   json& values = graph_["tensor_values"];
   const json& specs = signature_["input_specs"];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Exported programs that are changed a little at a time: the JSON of a graph as it was parsed,
-// which the reader of graphs takes, so that neither zip nor text costs anything.
+// Changes exported programs in small steps. Works on the parsed JSON of a graph, which the graph's
+// reader takes, so that no time goes into zip and text.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace arenite::fuzz {
 
-// What an input says once for each change; which of the numbers count depends on the kind.
+// One change, as the input encodes it. The kind determines which fields apply.
 struct ProgramChange {
   uint8_t kind = 0;
   uint8_t choice = 0;
@@ -40,7 +40,7 @@ class ChangedProgram {
 
  private:
   using Items = json::array_t;
-  // An argument, or an item of one, and what its key says of it: "int", "tensor".
+  // An argument or an item of one, and its kind, such as "int" or "tensor".
   struct Leaf {
     std::string kind;
     json* value;
@@ -62,7 +62,7 @@ class ChangedProgram {
   // A value that the program has before a node.
   std::string earlier(size_t node, uint32_t number);
   std::string new_name();
-  // What is returned may be changed, and comes back as it was.
+  // Returns a part that the caller may change; undoing the changes restores it.
   json& node(size_t index);
   json& part(json& whole);
   void describe_as(const std::string& name, const std::string& like);

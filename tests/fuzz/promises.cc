@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program first: slots, ops and what they name. Then data: tensors, segments and masks.
+// Checks the program first: slots, ops and their operands; then data: tensors, segments and masks.
 #include "fuzz/promises.h"
 
 #include <algorithm>
@@ -23,9 +23,9 @@ constexpr uint32_t kNone = UINT32_MAX;
 constexpr uint32_t kColumnsMost = 1 << 16;
 constexpr uint32_t kMaskPositionsMost = 300;
 
-// What the ops of SPEC.md's table do with their views and numbers; one letter for each place:
-// r read, o read if there, w write, u in place or write, - nothing; and in numbers t a tensor, T
-// one or none, c a cache, m a mask, - none of these.
+// Operands of the ops in SPEC.md's table, one letter for each place. Views: r read, o read if
+// present, w written, u written, in place or not, - unused. Numbers: t a tensor, T a tensor or
+// none, c a cache, m a mask, - others.
 struct OpRule {
   const char* views;
   const char* numbers;
@@ -277,7 +277,7 @@ class Promises {
     return *model_.inputs()->Get(index);
   }
 
-  // What fills a cache is as the cache says, and on its axis.
+  // Keys and values have the width and the axis of their cache.
   void check_keys(const Op& of) const {
     const format::Cache& cache = *model_.caches()->Get(of.numbers()->Get(0));
     const auto& views = *of.views();
@@ -382,7 +382,7 @@ class Promises {
     }
   }
 
-  // Of two axes one has `rows` for each row of the other, of a part of its width.
+  // One of the two axes has `rows` rows for each row of the other, each with a part of its width.
   void check_turns(const Op& of) const {
     const format::View &from = *of.views()->Get(0), &to = *of.views()->Get(3);
     const bool parts = model_.axes()->Get(axis_of(to))->kind() == 8 &&
@@ -479,8 +479,8 @@ class Promises {
   struct Tile {
     uint64_t nr, kr;
   };
-  // Of SPEC.md's table of targets: by type, how many outputs lie side by side, and inputs follow
-  // each other.
+  // Tiles of SPEC.md's table of targets, by type: nr outputs per panel, and kr consecutive inputs
+  // of an output.
   static Tile tile(uint32_t target, uint32_t type) {
     constexpr Tile kTiles[9][4] = {
         {{4, 1}, {4, 1}, {4, 1}, {4, 1}},     {{8, 1}, {8, 1}, {4, 8}, {4, 8}},

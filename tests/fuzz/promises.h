@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What holds after load, checked a second time: written from runtime/format/SPEC.md with the
-// schema's own accessors, and with none of the verifier's code.
+// Checks the invariants of a loaded model independently: written from runtime/format/SPEC.md with
+// the schema's own accessors, without code of the verifier.
 #pragma once
 
 #include <cstddef>

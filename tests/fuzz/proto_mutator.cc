@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Protocol buffers as fields, whose lengths follow from what is in them.
+// Mutates protocol buffers by field, and recomputes their lengths.
 #include <algorithm>
 #include <string>
 #include <string_view>

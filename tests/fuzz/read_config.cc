@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A fuzz target: a folder with a config.json, a modules.json, an index of shards, a list of tensors
-// that are there, and what a person says of it.
+// A fuzz target: a folder with a config.json, a modules.json, an index of shards and a list of
+// tensors, and the user's options.
 #include <cstddef>
 #include <cstdint>
 #include <span>

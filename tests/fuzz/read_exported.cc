@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A fuzz target: any bytes as an archive of torch.export.save, read, and where it is small,
-// followed and compared with the graph that is made of it.
+// A fuzz target: reads any bytes as an archive of torch.export.save. A small program is also
+// computed and compared with its graph.
 #include <cstddef>
 #include <cstdint>
 #include <span>

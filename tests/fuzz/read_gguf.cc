@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A fuzz target: any bytes as a GGUF file, its tokenizer too.
+// A fuzz target: reads any bytes as a GGUF file, including its tokenizer.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -10,7 +10,7 @@
 
 namespace {
 
-// Of runtime/format/SECURITY.md, and what the numbers of all tensors take once more.
+// The bound of runtime/format/SECURITY.md, plus the elements of all tensors once more.
 constexpr arenite::fuzz::ReaderBound kBound = {
     .bytes = 24'000'000, .bytes_per_byte = 48, .seconds = 1.0, .seconds_per_megabyte = 5.0};
 

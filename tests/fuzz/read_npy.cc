@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A fuzz target: any bytes as a .npy file.
+// A fuzz target: reads any bytes as a .npy file.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>

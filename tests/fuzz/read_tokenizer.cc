@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A fuzz target: a folder with the files of a tokenizer. What is read goes into a model file, which
-// the runtime must load; then it encodes and decodes a text.
+// A fuzz target: a folder with the files of a tokenizer. The tokenizer goes into a model file,
+// which the runtime must load; then it encodes and decodes a text.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

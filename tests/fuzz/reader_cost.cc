@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts the heap by the hooks of a sanitizer's allocator.
+// Counts heap bytes through the hooks of a sanitizer's allocator.
 #include "fuzz/reader_cost.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 #include "convert/files/error.h"
 
 extern "C" {
-// Of the sanitizers' runtime; null in other programs.
+// Functions of the sanitizers' runtime; null in other programs.
 __attribute__((weak)) int __sanitizer_install_malloc_and_free_hooks(
     void (*malloc_hook)(const volatile void*, size_t), void (*free_hook)(const volatile void*));
 __attribute__((weak)) size_t __sanitizer_get_allocated_size(const volatile void* block);

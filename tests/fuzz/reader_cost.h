@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a reader may cost: more memory or time for its input than SECURITY.md allows is a finding,
-// as a crash is.
+// Limits the cost of a reader: memory or time beyond the limits of SECURITY.md is a finding, like a
+// crash.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ inline constexpr size_t kSmallInputBytes = 100'000;
 struct ReaderBound {
   uint64_t bytes = 0;           // of the heap, for any input
   uint64_t bytes_per_byte = 0;  // and for each byte of it
-  // Of the processor, in a sanitized build, which takes about ten times as long as others.
+  // CPU time of a sanitized build, which takes about ten times as long as others.
   double seconds = 0.0;
   double seconds_per_megabyte = 0.0;
 };

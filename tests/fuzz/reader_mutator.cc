@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How libFuzzer changes the inputs of a reader: by ARENITE_FUZZ_MUTATION, one of mutators.h.
+// Mutates the inputs of a reader with the function of mutators.h that ARENITE_FUZZ_MUTATION names.
 #include <cstddef>
 #include <cstdint>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files that the converter reads: fixtures of the tests, and small ones of each form.
+// Writes files that the converter reads: fixtures of the tests, and a small file of each format.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -222,7 +222,7 @@ std::string fill_of(const convert::CheckpointTensor& tensor) {
   return fill;
 }
 
-// What a list of tensors says of a checkpoint.
+// Returns the list of a checkpoint's tensors.
 std::string tensor_list(const fs::path& file) {
   std::string list;
   const convert::Checkpoint checkpoint = convert::Checkpoint::read(file);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Feeds every fuzz target the inputs that are kept for it, without a fuzzer.
+// Feeds every fuzz target its stored inputs, without a fuzzer.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -48,7 +48,7 @@ TEST_P(FuzzCorpus, IsReadWithoutAFinding) {
   }
 }
 
-// What a fuzzer starts from, too: some of it is too large to be kept.
+// Feeds the fuzzer's seeds too, some of which are too large to be stored.
 TEST_P(FuzzCorpus, BeginsWithSeedsWithoutAFinding) {
   const ::arenite::testing::TempFolder folder;
   const std::string command = ARENITE_MAKE_CORPUS " " + folder.path().string();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a fuzz target says that a promise was broken: it ends, and libFuzzer keeps the input.
+// Ends the process if a promise is broken, so that libFuzzer keeps the input.
 #pragma once
 
 #include <cstdio>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any options, logits and recent tokens: the token that is picked is one that the options leave, as
-// a sort in double precision says.
+// A fuzz target: any options, logits and recent tokens. The sampled token must be one that the
+// options leave, checked with a sort and double precision.
 #include "arenite/sampler.h"
 
 #include <algorithm>
@@ -42,7 +42,7 @@ SamplerOptions any_options(Choices& choices) {
   return options;
 }
 
-// As the header says it: a penalty, then a sort.
+// Applies the penalty and sorts, as the header defines.
 std::vector<Candidate> sorted(std::span<const float> logits, std::span<const TokenId> recent,
                               const SamplerOptions& options) {
   std::vector<Candidate> order;

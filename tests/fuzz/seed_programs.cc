@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads all archives at once, and adds weights of shapes that fit nothing to each.
+// Reads all archives at once, and adds weights of unusual shapes to each.
 #include "fuzz/seed_programs.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ constexpr size_t kSeedNodesMax = 50;
 constexpr uint32_t kNamedOneIn = 8;   // whose nodes have metadata
 constexpr const char* kOdd = "odd.";  // what the names of weights that no seed has begin with
 
-// Of text, the same on every machine.
+// Returns the FNV-1a hash of the text, the same on every machine.
 uint32_t hash_of(std::string_view text) {
   uint32_t hash = 2166136261u;
   for (const char character : text) {

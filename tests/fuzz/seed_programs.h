@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The exported programs that a fuzzer changes, and the ops that it puts into them.
+// Exported programs that a fuzzer changes, and ops that it inserts.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What fuzzers start from: sound inputs, small ones, since those are changed where it matters.
+// Writes the valid inputs that fuzzers start from. They are small, so that mutations hit parts that
+// matter.
 #pragma once
 
 #include <cstddef>

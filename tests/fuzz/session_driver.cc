@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a session holds after each call is compared with what the interface says it must hold.
+// Compares the state of a session after each call with the state that the interface promises.
 #include "fuzz/session_driver.h"
 
 #include <algorithm>
@@ -264,7 +264,7 @@ void SessionDriver::rewind() {
   require(status != Status::kOk || (is_there && positions <= most),
           "no rewind to what was never there");
   if (status == Status::kOk) expected[place(input)] = positions;
-  // What sees keys and values of what is forgotten starts anew.
+  // Inputs that attend to forgotten keys and values start anew.
   for (uint32_t i = 0; i < model_.inputs() && status == Status::kOk; ++i) {
     if (i != input && session_->positions(sequence, i) == 0) expected[place(i)] = 0;
   }
@@ -384,7 +384,7 @@ void SessionDriver::compare_ways() {
   if (!model_.causal() || batch.sequences > 1) return;
   std::vector<float> pieces;
   if (!in_pieces(batch, pieces)) return;
-  // Of a call, the last token alone may be given out, and so of each piece.
+  // A call may return the last token alone; then each piece does.
   require(pieces.size() >= pass.size(), "as many results step by step");
   pieces.erase(pieces.begin(), pieces.end() - static_cast<ptrdiff_t>(pass.size()));
   require(same_bits(pass, pieces), "the same bits step by step");

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls a session in an order that the input chooses, and holds every call to its promises. All
-// that calls give is kept, to be compared with what they give in an arena that held other bytes
-// before.
+// Calls a session in an order that the input chooses, and checks the promises of every call. Keeps
+// all results, to compare them with those in an arena that held other bytes before.
 #pragma once
 
 #include <cstddef>
@@ -30,10 +29,12 @@ class SessionDriver {
   // A call, sound or not: what fails changes nothing. REQUIRES: create() was true, also below.
   void call();
 
-  // The same tokens in one pass, in pieces, in slices, and each sequence alone: the same bits.
+  // Runs a batch in one pass, in pieces, in slices, and each sequence alone; the results must have
+  // the same bits.
   void compare_ways();
 
-  // What ordinary numbers give, of all functions in their order, if the session has room for them.
+  // Runs all functions in order on ordinary numbers and returns their results; empty if the session
+  // has no room for them.
   std::vector<float> run_ordinary();
   const SessionOptions& options() const { return options_; }
   // Statuses, tokens held, and the bits of results and of hidden states; any NaN is the same.

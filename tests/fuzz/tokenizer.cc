@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A tokenizer's tables with a text and ids. The input is a word that chooses, the metadata of a
-// model file, and the text, whose length the word says.
+// A fuzz target: a tokenizer's tables with a text and ids. The input is a word of options, the
+// metadata of a model file, and the text, whose length is in the word.
 #include "arenite/tokenizer.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inputs are a word, the metadata of a model file and a text; see tokenizer.cc.
+// An input is a word, the metadata of a model file and a text; see tokenizer.cc.
 #include <algorithm>
 #include <cstring>
 

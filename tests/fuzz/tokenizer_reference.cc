@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any vocabulary over few letters, and texts: what the runtime makes of them is what the slow
-// definition makes, pair by pair or word by word.
+// A fuzz target: any vocabulary over few letters, and texts. The runtime must give the tokens of
+// the slow definition, pair by pair or word by word.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

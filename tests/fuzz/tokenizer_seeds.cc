@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files of small tokenizers, one of each form.
+// Writes the files of small tokenizers, one of each format.
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -31,7 +31,7 @@ void write(const SeedFolder& seeds, const std::string& seed, const std::vector<N
 json special(const char* name) { return {{"SpecialToken", {{"id", name}, {"type_id", 0}}}}; }
 json text_of(const char* name) { return {{"Sequence", {{"id", name}, {"type_id", 0}}}}; }
 
-// As Hugging Face's library saves a BERT's.
+// The tokenizer.json of a BERT as Hugging Face's library saves it.
 json word_piece_json() {
   return {
       {"version", "1.0"},
@@ -61,7 +61,7 @@ json word_piece_json() {
         {"vocab", {{"[UNK]", 0}, {"[CLS]", 1}, {"[SEP]", 2}, {"t", 3}, {"##est", 4}, {"!", 5}}}}}};
 }
 
-// What stands beside a tokenizer.
+// The config files beside a BERT's tokenizer.
 std::vector<NamedBytes> bert_configs() {
   const json config = {{"tokenizer_class", "BertTokenizer"},
                        {"do_lower_case", true},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Open, recognise, build, rewrite, lower, pack and load.
+// Opens, recognises, builds, rewrites, lowers, packs and loads a model.
 #include "fuzz/whole_model.h"
 
 #include <algorithm>
@@ -45,7 +45,7 @@ void load_all(const TensorStore& tensors) {
   }
 }
 
-// As --context does, so that tables of positions are small.
+// Limits the context like --context, so that tables of positions are small.
 void limit_context(uint32_t& positions_max) {
   if (positions_max != 0) positions_max = std::min(positions_max, kContextMax);
 }
@@ -56,7 +56,7 @@ void pack(Graph graph) {
   load_converted(file, Target::kPortable);  // a bug of ours where it fails: std::logic_error
 }
 
-// As the converter goes on with what it has opened.
+// Continues like the converter after opening a model.
 void use_opened(const Opened& opened, const ModelOptions& options) {
   const uint64_t elements = elements_of(opened.tensors);
   Recognised read = recognise(opened, options);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the converter does with a model once it is opened, as far as a fuzzer has time for it.
+// Runs the converter's steps after opening a model, within a fuzzer's time limits.
 #pragma once
 
 #include <filesystem>
@@ -9,7 +9,7 @@
 
 namespace arenite::fuzz {
 
-// What a person says, one byte for each option; 0, or no byte: nothing.
+// Decodes the user's options, one byte each; a byte of 0 or a missing byte leaves the option unset.
 convert::ModelOptions options_of(std::string_view bytes);
 
 // Reads the elements of all tensors, recognises the model at `path`, and makes its graph; of a
@@ -17,8 +17,8 @@ convert::ModelOptions options_of(std::string_view bytes);
 // InputError.
 void use_model(const std::filesystem::path& path, const convert::ModelOptions& options = {});
 
-// The same of a single file, which says no more than its tensors: with what a person has to say of
-// one of these, too. Never throws an InputError.
+// Uses a single file that holds nothing but tensors, with and without the options that such a file
+// needs. Never throws an InputError.
 void use_state_dict(const std::filesystem::path& path);
 
 }  // namespace arenite::fuzz

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads just enough of a FlatBuffer to find its lists; what is damaged is taken as it is.
+// Parses just enough of a FlatBuffer to find its vectors; damaged parts are left alone.
 #include "fuzz/word_mutator.h"
 
 #include <algorithm>

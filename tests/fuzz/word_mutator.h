@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Changes the metadata of a model file where it matters: most fields and all offsets are words.
+// Mutates the metadata of a model file by words, because most fields and all offsets are words.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace arenite::test {
 
-// Changes a few words of a FlatBuffer, each of them where it stands, so that what follows does not
-// move; seldom any bytes at all. A list is chosen before a word in it, as lists differ in length.
+// Changes a few words of a FlatBuffer in place, so that later bytes do not move; rarely, arbitrary
+// bytes. Chooses a vector before a word in it, because vectors differ in length.
 void change_words(std::span<uint8_t> metadata, Random& random);
 
 // Copies words of another FlatBuffer to the same place or to any.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs the program and takes its file into memory.
+// Runs the program and reads its output file.
 #include "golden/converted.h"
 
 #include <algorithm>

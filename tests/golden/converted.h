@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Model files from the program golden_converter, which always runs on the build machine: an
-// emulator of another CPU hands programs of this one over to the system.
+// emulator of another CPU lets the system execute native programs.
 #ifndef ARENITE_TESTS_GOLDEN_CONVERTED_H_
 #define ARENITE_TESTS_GOLDEN_CONVERTED_H_
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sessions and tokenizers, with every failure turned into an exception.
+// Sessions and tokenizers whose failures become exceptions.
 #include "golden/decoder_case.h"
 #include "arenite/text_stream.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decoders computed elsewhere, run by the real session.
+// Runs decoders with published or precomputed results through a session.
 #ifndef ARENITE_TESTS_GOLDEN_DECODER_CASE_H_
 #define ARENITE_TESTS_GOLDEN_DECODER_CASE_H_
 
@@ -17,8 +17,8 @@
 
 namespace arenite::test {
 
-// A decoder converted for one target, with its tokenizer where `tokenizer` names one or it lies
-// in the model's folder.
+// A decoder converted for one target. Its tokenizer is the file `tokenizer`, or the one in the
+// model's folder if there is any.
 class DecoderCase {
  public:
   // From a file that was converted already.
@@ -37,7 +37,7 @@ class DecoderCase {
   TestModel model_;
 };
 
-// What one sequence gave: rows of the tokens follow each other.
+// Results of one sequence, rows in the order of its tokens.
 struct DecoderRun {
   std::vector<float> logits;                      // [tokens, vocabulary]
   std::vector<std::vector<float>> hidden_states;  // layers + 1 times [tokens, model_dim]
@@ -49,8 +49,8 @@ DecoderRun run_in_chunks(const Model& model, std::span<const TokenId> ids, uint3
 // The token of the largest logit, the first one of several.
 TokenId best_token(std::span<const float> logits);
 
-// The prompt and what the model says is most probable next, until `tokens_max` ids in all or a
-// token that `ends` names; that one is not part of it.
+// Returns the prompt and the model's greedy continuation, up to `tokens_max` ids in all or to a
+// token of `ends`, which is not included.
 std::vector<TokenId> continue_greedily(const Model& model, std::vector<TokenId> prompt,
                                        size_t tokens_max, std::span<const TokenId> ends = {});
 

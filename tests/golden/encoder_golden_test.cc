@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Encoders against what PyTorch computed, on every kernel set: padded with a mask, packed, alone,
-// in any order.
+// Compares encoders with PyTorch on every kernel set: padded with a mask, packed, alone, in any
+// order.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Exported PyTorch programs against what PyTorch computed in float64, on every kernel set: of the
-// data folder and of this repository, all that come with an input and its outputs.
+// Compares exported PyTorch programs with PyTorch's float64 results on every kernel set: all
+// programs of the data folder and of this repository that have stored inputs and outputs.
 #include <gtest/gtest.h>
 
 #include <algorithm>

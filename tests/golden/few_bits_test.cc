@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What weights in few bits may cost trained models, on every kernel set: perplexity of texts by
-// somebody else, commands and windows that no training has seen.
+// Bounds the loss of trained models whose weights have few bits, on every kernel set: perplexity of
+// texts by other authors, and commands and windows outside the training data.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -41,7 +41,7 @@ std::span<const std::byte> few_bits(const std::filesystem::path& model, const st
 
 // ---- float32 ----
 
-// What a conversion without few bits stores is what it always was, bit by bit.
+// Conversions to float32 keep the checksums of earlier releases.
 TEST(FloatWeights, HaveTheBitsThatTheyAlwaysHad) {
   const std::filesystem::path models = testing::project_folder() / "models";
   const auto checksums = [&](const char* kind, const char* model, const char* last) {
@@ -91,7 +91,7 @@ class StoriesInFewBits : public KernelSetTest {
     return DecoderCase(few_bits(real() / model.file, weights, rounding, tokenizer), GetParam());
   }
 
-  // What a model makes of all lines.
+  // Results of a model for all lines.
   struct Run {
     std::vector<std::vector<TokenId>> lines;
     std::vector<std::vector<double>> logs;  // of probabilities, [tokens, vocabulary]
@@ -198,8 +198,8 @@ class CommandsInFewBits : public KernelSetTest {
     return all;
   }
 
-  // The share of commands whose whole action greedy decoding gives. Each token of the action is
-  // the most probable one after those before it: one step shows them all.
+  // Returns the share of commands for which greedy decoding gives the whole action. Each token of
+  // the action must be the most probable one after the tokens before it, so one step suffices.
   static double share_answered(const DecoderCase& decoder) {
     const Tokenizer tokenizer = *Tokenizer::of(decoder.model());
     SessionOptions options = options_for(decoder.model().positions_max());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads a case: what the checkpoint does not say is in its config.json.
+// Reads a case; facts that the checkpoint lacks are in its config.json.
 #include "golden/golden_case.h"
 
 #include <algorithm>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cases computed elsewhere: a checkpoint, inputs, and the outputs that PyTorch gave in double
-// precision.
+// Golden cases: a checkpoint, inputs, and the outputs that PyTorch computed in double precision.
 #ifndef ARENITE_TESTS_GOLDEN_GOLDEN_CASE_H_
 #define ARENITE_TESTS_GOLDEN_GOLDEN_CASE_H_
 
@@ -24,7 +23,8 @@ struct GoldenCase {
 extern const std::vector<GoldenCase> kDataCases;
 extern const std::vector<GoldenCase> kOwnCases;
 
-// What ARENITE_TEST_DATA says, or `shared` next to the repository. It may not be there.
+// Returns the folder that ARENITE_TEST_DATA names, or `shared` next to the repository. It may not
+// exist.
 std::filesystem::path data_folder();
 
 // A case in memory, converted for all targets. Arrays are [sequences, tokens, features].

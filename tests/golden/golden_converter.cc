@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Converts the models of these tests without the converter's own check: what is converted wrong
-// must fail here. Runs on the build machine, also for tests that run on another one.
+// Converts the models of these tests without the converter's own check, so that wrong conversions
+// fail here. Runs on the build machine, also for tests that run on another one.
 //
 // Usage: golden_converter module FILE OUTPUT HEADS CONTEXT causal|bidirectional FEATURES
-//        golden_converter decoder MODEL OUTPUT TARGET [TOKENIZER]
-//        golden_converter few_bits MODEL OUTPUT TARGETS WEIGHTS calibrated|rounded [TOKENIZER]
-//        golden_converter encoder MODEL OUTPUT TARGET [gelu] [norm_first] [bidirectional]
-//        [unscaled]
-// WEIGHTS may end with +int8, which keys and values are then kept as. HEADS, CONTEXT and FEATURES
-// may be 0 where the file tells. Modules are packed for all targets.
+//          golden_converter decoder MODEL OUTPUT TARGET [TOKENIZER]
+//          golden_converter few_bits MODEL OUTPUT TARGETS WEIGHTS calibrated|rounded [TOKENIZER]
+//          golden_converter encoder MODEL OUTPUT TARGET [gelu] [norm_first] [bidirectional]
+//          [unscaled]
+// WEIGHTS may end with +int8, the type of keys and values. HEADS, CONTEXT and FEATURES may be 0 if
+// the file determines them. Modules are packed for all targets.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -55,7 +55,7 @@ AlignedBytes convert_decoder(const Words& words) {
   return write_model(program, parse_targets(words.at(3)));
 }
 
-// As `arenite convert --weights` rounds, or as with `--calibrate none`, too.
+// Quantizes like `arenite convert --weights`, or like `--calibrate none` as well.
 AlignedBytes convert_in_few_bits(const Words& words) {
   Recognised model = recognise(open_model(words[1]));
   Graph graph = std::move(model.graph);

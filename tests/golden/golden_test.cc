@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checkpoints against outputs of PyTorch, on every kernel set: near them, and the same to the bit
-// however the tokens are fed.
+// Compares checkpoints with PyTorch's outputs on every kernel set, and checks that every way of
+// feeding the tokens gives the same bits.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -63,7 +63,7 @@ INSTANTIATE_TEST_SUITE_P(Own, Golden,
                                             ::testing::ValuesIn(float_targets_in_tests())),
                          case_and_set);
 
-// What only models promise whose tokens see no later ones.
+// Tests of causal models, whose tokens see no later ones.
 class CausalGolden : public Golden {};
 
 std::vector<GoldenCase> causal_ones(std::vector<GoldenCase> cases) {

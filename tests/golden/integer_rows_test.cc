@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sessions on rows of integers, as firmware for CPUs without an FPU may have them: this program has
-// such sources of the runtime in the place of the library's.
+// Tests sessions on integer rows, as in firmware for CPUs without an FPU: this program links those
+// sources of the runtime in place of the library's.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small attention modules with an input and the output that PyTorch gave for it in double
-// precision, rounded to float32: what is tested without any data folder.
+// Small attention modules with an input and the output that PyTorch computed in double precision,
+// rounded to float32. They need no data folder.
 #ifndef ARENITE_TESTS_GOLDEN_PINNED_CASES_H_
 #define ARENITE_TESTS_GOLDEN_PINNED_CASES_H_
 

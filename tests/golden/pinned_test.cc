@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cases that are written into the source, on every kernel set.
+// Runs the cases that are part of the source on every kernel set.
 #include <gtest/gtest.h>
 
 #include "convert/modules/attention_modules.h"

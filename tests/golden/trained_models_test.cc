@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Trained decoders from prompt to text, on every kernel set: what the programs that they were
-// trained for say, token for token.
+// Compares trained decoders, from prompt to text, with the programs that they were trained for,
+// token for token and on every kernel set.
 #include <gtest/gtest.h>
 
 #include <algorithm>

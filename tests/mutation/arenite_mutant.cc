@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the number of the chosen mutant from ARENITE_MUTANT before anything of the runtime runs,
-// and writes down what a program without GoogleTest has reached.
+// Reads the number of the chosen mutant from ARENITE_MUTANT before any code of the runtime runs,
+// and records the mutants that a program without GoogleTest reaches.
 #include "arenite_mutant.h"
 
 #include <cstdio>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The switch between a source and its mutants: one is chosen when the program starts, or none. Put
-// into the mutated copy of each source.
+// Switches between a source and its mutants: one mutant or none is chosen when the program starts.
+// The mutated copy of each source includes this header.
 #pragma once
 
 #define ARENITE_MUTANTS_MAX 4096
@@ -12,8 +12,8 @@ extern unsigned char arenite_mutants_reached[ARENITE_MUTANTS_MAX];
 unsigned char* arenite_list_mutants();
 }
 
-// What the compiler computes has no mutants. What it leaves out is not in the section, which lists
-// the mutants that are in the library.
+// Constant evaluation has no mutants. Code that the compiler removes has no entry in the section,
+// which lists the mutants in the library.
 [[gnu::always_inline]] constexpr inline bool arenite_mutant(int number) {
   if (__builtin_is_constant_evaluated()) return false;
   asm(".pushsection arenite_mutants, \"\"\n.long %c0\n.popsection" : : "i"(number));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes down which mutants each test reaches and how long it takes, so that a mutant is shown to
-// the quickest tests that can notice it. Linked into the test programs of `make mutation`.
+// Records which mutants each test reaches and how long the test takes, so that `make mutation` runs
+// the fastest tests that can detect a mutant. Linked into its test programs.
 #include <gtest/gtest.h>
 
 #include <cstdio>

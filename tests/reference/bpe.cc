@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One scan for each merge.
+// Scans the whole text for each merge.
 #include "reference/bpe.h"
 
 #include <cstddef>

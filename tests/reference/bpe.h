@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Merging as it is defined, pair by pair: the oracle of the runtime's n log n merging.
+// BPE merging by its definition, pair by pair: the oracle for the runtime's O(n log n) merging.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Oracles of convolutions: windows are gathered first, as rows of doubles.
+// Oracles of convolutions, which gather the windows first, as rows of doubles.
 #include "reference/reference.h"
 
 namespace arenite::test {

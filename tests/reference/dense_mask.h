@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A mask as everybody writes it down: one entry for each query and key.
+// A dense mask: one entry for each query and key.
 #pragma once
 
 #include <cstddef>

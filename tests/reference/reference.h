@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The oracles of the ops: plain loops in double precision that mirror the formula and nothing else.
+// The oracles of the ops: plain loops in double precision that follow the formula.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,8 @@ struct WindowsOfReference {
   AxisOfReference lines, columns;
 };
 
-// What each window of an image [lines, columns, channels] sees, zeros outside:
-// [windows, lines.kernel, columns.kernel, channels].
+// Gathers the windows of an image [lines, columns, channels], with zeros outside it, as [windows,
+// lines.kernel, columns.kernel, channels].
 std::vector<double> reference_windows(const WindowsOfReference& windows,
                                       std::span<const float> input, uint32_t channels);
 
@@ -47,7 +47,7 @@ struct AttentionShape {
   uint32_t value_dim = 1;
 };
 
-// What becomes of a score before the mask: a cap, 0 for none, and terms, each or none.
+// Changes of the scores before the mask: a cap, 0 for none, and biases, each optional.
 struct ScoreRules {
   double cap = 0.0;
   std::span<const float> slopes{};     // [heads], times the distance

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The oracles against numbers that can be checked by hand.
+// Compares the oracles with numbers computed by hand.
 #include "reference/reference.h"
 
 #include <gtest/gtest.h>

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs one of the models that a program has in it: embedded NAME SEQUENCES TOKENS <input >output.
-// Of a model with several inputs there is one sequence of each, and as many TOKENS.
-// models.h, which the test writes, names them; this is compiled as C with headers of `arenite embed
-// --language c` and with a folder of `arenite bundle`, and as C++ with headers of C++.
+// Runs one of the models linked into this program: embedded NAME SEQUENCES TOKENS <input >output. A
+// model with several inputs takes one sequence of each, and one TOKENS for each. The test writes
+// models.h, which lists the models. The file compiles as C with headers of `arenite embed
+// --language c` and with a folder of `arenite bundle`, and as C++ with C++ headers.
 //
-// The input is float32 or uint32, dense; the output two uint32, the rows and their width, and then
-// float32. Arenas have the bytes that the headers say, and not one less is enough.
+// The input is dense float32 or uint32. The output is two uint32, the number of rows and their
+// width, and then float32. Each arena has exactly the bytes that the headers state, and one byte
+// less must fail.
 #include "models.h"
 
 #include <stdio.h>
@@ -38,7 +39,7 @@ ARENITE_MODELS(ARENA)
    sizeof(arena_of_##name)},
 static const struct embedded models[] = {ARENITE_MODELS(EMBEDDED)};
 
-// What is fed, float32 or uint32: [sequences, tokens, ..].
+// The input: float32 or uint32 [sequences, tokens, ..].
 #define INPUTS_MAX 4
 struct input {
   uint32_t sequences, tokens, tokens_of[INPUTS_MAX];
@@ -46,7 +47,7 @@ struct input {
 };
 static uint32_t words[INPUT_BYTES_MAX / sizeof(uint32_t)];
 
-// What nobody writes is a signalling NaN.
+// Fills the arena with signalling NaNs, so that a read of memory that nobody wrote shows.
 static void fill(unsigned char* arena, size_t bytes) {
   const uint32_t nan = 0x7FA00000u;
   for (size_t i = 0; i + sizeof(nan) <= bytes; i += sizeof(nan))

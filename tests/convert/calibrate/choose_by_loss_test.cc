@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bytes are spent where they help most: what is chosen loses less than other choices of its size.
+// Bytes go to the layers where they reduce the loss most: the chosen types lose less than other
+// choices of the same size.
 #include "convert/choose_by_loss.h"
 
 #include <gtest/gtest.h>

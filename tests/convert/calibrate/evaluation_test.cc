@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Perplexities are those of public reference programs, and comparisons those of plain loops.
+// Perplexities agree with public reference programs, and comparisons with plain loops.
 #include "convert/calibrate/evaluation.h"
 
 #include <gtest/gtest.h>

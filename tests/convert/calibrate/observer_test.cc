@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Observed inputs are those that the linear layers computed with.
+// The observed inputs are those of the linear layers.
 #include "convert/calibrate/sequence_runner.h"
 
 #include <gtest/gtest.h>

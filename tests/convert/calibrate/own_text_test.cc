@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decoders write the text that they are calibrated with: the same on every run, and in their words.
+// Decoders generate their own calibration text: the same on every run, and sampled from the model's
+// own distribution.
 #include <gtest/gtest.h>
 
 #include <cmath>

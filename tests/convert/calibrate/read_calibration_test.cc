@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lines and arrays become sequences, every fifth held out; what cannot be used is refused by name.
+// Lines and arrays become sequences, every fifth held out; unusable input is refused by name.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Conversions against what PyTorch computed, and against arrays that do not fit.
+// Compares conversions with arrays that PyTorch computed, and refuses arrays that do not fit.
 #include "convert/check/converted_model.h"
 
 #include <gtest/gtest.h>

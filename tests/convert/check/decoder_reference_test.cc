@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reference forward pass where its result can be computed by hand, and what it refuses.
+// Tests the reference forward pass where its result can be computed by hand, and its refusals.
 #include "support/reference_models.h"
 
 #include <gtest/gtest.h>

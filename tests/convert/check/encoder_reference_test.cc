@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every family of encoders, read and computed by the reference, against what PyTorch computed;
-// data/make_encoders.py and make_encoder_heads.py. Its batches are padded and masked; here each
-// sequence runs on its own.
+// Reads every family of encoders and compares the reference forward pass with PyTorch's results
+// (data/make_encoders.py, make_encoder_heads.py). PyTorch ran padded and masked batches; here each
+// sequence runs alone.
 #include "support/reference_models.h"
 
 #include <gtest/gtest.h>

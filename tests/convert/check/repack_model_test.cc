@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model file for other targets has the bytes that its program has when it is packed for them.
+// Repacking a model file for other targets gives the bytes of packing its program for them.
 #include "convert/check/pack_model.h"
 
 #include <gtest/gtest.h>
@@ -139,7 +139,7 @@ TEST(Repack, GivesNoSelfTestWhereThereIsNone) {
   EXPECT_TRUE(repacked.tested.empty());
 }
 
-// Of the same length, as a release would be named that writes the same format.
+// The changed producer has the same length, like that of another release with the same file format.
 TEST(Repack, KeepsWhoMadeTheFile) {
   const AlignedBytes file = pack(decoder_program(decoder_named("llama")), {Target::kPortable});
   ModelSurgery surgery(file.span());

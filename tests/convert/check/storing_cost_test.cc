@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What storing weights costs, apart from what computing with them costs.
+// Tests that the error of storing weights is reported apart from the error of computing with them.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -49,7 +49,7 @@ CheckpointBuilder checkpoint(bool fits_float32) {
   return weights;
 }
 
-// The same with every number rounded.
+// Returns the checkpoint with every value rounded to float32.
 CheckpointBuilder rounded(const CheckpointBuilder& weights) {
   CheckpointBuilder rounded;
   for (const char* part : kParts) {
@@ -99,7 +99,7 @@ TEST(StoringCost, IsWhatRoundingTheAuthorsWeightsChanges) {
   EXPECT_NEAR(conversion.storing_error, expected, 1e-5 * expected);
 }
 
-// The same file from rounded weights has the same error of computing and none of storing.
+// Rounded weights give the same file, with the same error of computing and none of storing.
 TEST(StoringCost, IsApartFromComputing) {
   const CheckpointBuilder weights = checkpoint(false);
   const Conversion doubles = converted(weights, DType::kF64);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Contexts that a config asks for, and that the model is too small for.
+// Tests contexts in a config that exceed what the model supports.
 #include <gtest/gtest.h>
 
 #include "convert/convert.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Model files cut short or with a flipped bit are read or refused, but never do harm. What harm is,
-// the sanitizers tell: run this under them.
+// Model files that are cut short or have a flipped bit are read or refused without harm. The
+// sanitizers detect harm: run this test under them.
 #include <gtest/gtest.h>
 
 #include <string>

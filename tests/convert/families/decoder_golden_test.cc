@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reference forward pass against what transformers computed for tiny random models.
+// Compares the reference forward pass with transformers on tiny random models.
 #include <gtest/gtest.h>
 
 #include <algorithm>

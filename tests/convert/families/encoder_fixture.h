@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The encoders of tests/convert/data/encoders: as they are, and changed for a test.
+// The encoders of tests/convert/data/encoders, unchanged or edited by a test.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,8 @@ namespace arenite::testing {
 
 std::filesystem::path encoder_fixture(const std::string& name);
 
-// What the reference makes of sequence `row` of the batch in the fixture's expected.safetensors.
+// Returns the reference's results for sequence `row` of the batch in the fixture's
+// expected.safetensors.
 convert::Evaluation run_row(const convert::TransformerSpec& spec, const std::string& fixture,
                             size_t row);
 

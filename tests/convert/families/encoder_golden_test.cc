@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reference forward pass against what transformers computed for random encoders, and other
-// programs for trained classifiers of vibrations and of sentences.
+// Compares the reference forward pass with transformers on random encoders, and with other programs
+// on trained classifiers of vibrations and of sentences.
 #include <gtest/gtest.h>
 
 #include <algorithm>

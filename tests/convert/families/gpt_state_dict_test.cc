@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// State dicts of nanoGPT and minGPT: what their shapes say, and what they do not.
+// Tests the facts that the shapes in state dicts of nanoGPT and minGPT determine, and those that
+// options must supply.
 #include "convert/families/families.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the readers of BLOOM and MPT make of configs and tensors; data/make_decoders.py.
+// Tests how the readers of BLOOM and MPT interpret configs and tensors (data/make_decoders.py).
 #include <gtest/gtest.h>
 
 #include <cmath>

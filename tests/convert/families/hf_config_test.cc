@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Configs of Hugging Face models: what is understood, and how everything else is refused.
+// Tests configs of Hugging Face models: accepted fields, and refusals of all others.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -153,8 +153,8 @@ TEST_F(HfConfig, RefusesSizesThatCannotBe) {
                              {"5 heads do not divide a width of 32"}));
 }
 
-// As transformers 5 has them. Sizes that tensors have must still fit, so most of them show in what
-// is refused.
+// The defaults are those of transformers 5. Sizes must still fit the tensors, so most defaults show
+// in the refusal.
 TEST_F(HfConfig, TakesTheDefaultsOfTheFamily) {
   const auto erased = [](std::initializer_list<const char*> fields) {
     return [fields = std::vector<const char*>(fields)](Json& config) {

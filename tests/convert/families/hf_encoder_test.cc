@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Configs, heads and tensors of Hugging Face encoders: what is understood, and what is refused.
+// Tests configs, heads and tensors of Hugging Face encoders: accepted ones and refusals.
 #include "convert/families/hf_models.h"
 
 #include <gtest/gtest.h>
@@ -84,7 +84,7 @@ TEST(HfEncoder, PaddingOfRobertaIsNotCounted) {
   EXPECT_TRUE(encoder.refuses({"'pad_token_id'", "13 tokens"}));
 }
 
-// What transformers' config classes have by themselves.
+// Absent fields take the defaults of transformers' config classes.
 TEST(HfEncoder, AbsentFieldsHaveTheDefaultsOfTheirClass) {
   EditedEncoder bert("bert_sequence");
   const std::vector<double> expected = run_row(bert.open(), "bert_sequence", 0).values;
@@ -131,7 +131,7 @@ TEST(HfEncoder, ALanguageHeadMultipliesByTheEmbedding) {
   EditedEncoder encoder("bert_masked_lm");
   const auto& bias = encoder.tensors["cls.predictions.bias"].values;
   EXPECT_EQ(spec.head[1].linear->bias, std::vector<double>(bias.begin(), bias.end()));
-  // The same matrix once more, or another one, which contradicts the config.
+  // A copy of the embedding is accepted; another matrix contradicts the config.
   encoder.tensors["cls.predictions.decoder.weight"] =
       encoder.tensors["bert.embeddings.word_embeddings.weight"];
   EXPECT_NO_THROW(encoder.open());
@@ -154,7 +154,7 @@ TEST(HfEncoder, ALanguageHeadGoesWhereAPoolingIsAskedFor) {
   }
 }
 
-// What a class gives out is converted or refused, and what it does not use is said.
+// The output of each model class is converted or refused, and unused tensors are reported.
 TEST(HfEncoder, RefusesAHeadThatTheWeightsDoNotHave) {
   EditedEncoder encoder("bert_tokens");
   encoder.config["architectures"] = {"BertForMaskedLM"};

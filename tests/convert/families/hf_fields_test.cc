@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fields of configs that nobody computes with: which are passed over, and which are refused, as
-// they ask for something or switch something off.
+// Tests config fields without effect on the computation: the reader ignores some, and refuses those
+// that request a feature or switch one off.
 #include <gtest/gtest.h>
 
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Folders of Hugging Face models: shards, indexes, and tensors that do not fit the config.
+// Tests folders of Hugging Face models: shards, indexes, and tensors that do not fit the config.
 #include <gtest/gtest.h>
 
 #include <cmath>

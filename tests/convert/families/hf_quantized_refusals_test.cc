@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Quantized checkpoints that are not taken over are refused by name, and damaged ones with what was
-// found and expected.
+// Unsupported quantized checkpoints are refused by name, and damaged ones with the found and the
+// expected value.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -129,7 +129,7 @@ TEST(HfQuantizedRefusals, ScalesThatAreNoScales) {
     model.set("SCB", 2, wrong);
     EXPECT_TRUE(model.refuses({"o_proj.SCB"}));
   }
-  // What float32 holds, but no kernel multiplies with.
+  // float32 holds this scale, but no kernel multiplies with it.
   QuantizedModel large("bitsandbytes");
   large.set("SCB", 2, 1e34f);
   EXPECT_NO_THROW(layers_of(large.open())[3].weight.load());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decoders that GPTQ, compressed-tensors and bitsandbytes have quantized: what their integers stand
-// for gives the results of transformers, and the integers themselves can be taken over.
-// tests/convert/data/make_quantized.py made them.
+// Decoders quantized by GPTQ, compressed-tensors and bitsandbytes
+// (tests/convert/data/make_quantized.py): dequantized weights give the results of transformers, and
+// the integers can be taken over as they are.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tiny models as llama2.c writes them, and as torch.save writes a state dict.
+// Writes tiny models in the format of llama2.c, and as state dicts of torch.save.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,8 @@ std::string torch_archive(const TensorMap& tensors,
 // head is not tied: there it is `lm_head.weight`, a random one.
 TensorMap nano_gpt_of_gpt2(const TensorMap& tensors);
 TensorMap min_gpt_of_gpt2(const TensorMap& tensors);
-// The same as min_gpt_of_gpt2, as GPTModel of "Build a Large Language Model (From Scratch)".
+// Returns the model of min_gpt_of_gpt2 under the names of GPTModel in "Build a Large Language Model
+// (From Scratch)".
 TensorMap gpt_model_of_gpt2(const TensorMap& tensors);
 
 }  // namespace arenite::testing

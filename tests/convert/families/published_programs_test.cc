@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// State dicts of published programs against what PyTorch computed; those of others are refused.
+// Compares state dicts of published programs with PyTorch's results; those of unknown programs are
+// refused.
 #include "convert/families/families.h"
 
 #include <gtest/gtest.h>

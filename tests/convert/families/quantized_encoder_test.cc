@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Encoders with int8 rows are read as decoders are, and give what their numbers give unquantized.
+// Encoders with int8 rows are read like decoders, and give the results of their dequantized
+// weights.
 #include <gtest/gtest.h>
 
 #include <algorithm>

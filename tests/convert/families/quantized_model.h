@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fixtures of quantized decoders, which tests may edit tensor by tensor.
+// The fixtures of quantized decoders, whose tensors a test may edit one by one.
 #pragma once
 
 #include <gtest/gtest.h>

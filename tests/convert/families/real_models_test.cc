@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Trained models by others: their reference programs' tokens, texts, logits and perplexities.
+// Compares trained models with their reference programs: tokens, texts, logits and perplexities.
 #include <gtest/gtest.h>
 
 #include <algorithm>

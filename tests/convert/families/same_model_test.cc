@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The same weights through different files and families give the same logits.
+// One set of weights gives the same logits through different file formats and families.
 #include <gtest/gtest.h>
 
 #include <cmath>

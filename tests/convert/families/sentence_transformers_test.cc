@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Folders of sentence-transformers: their modules one by one.
+// Tests folders of sentence-transformers, module by module.
 #include "convert/families/families.h"
 
 #include <gtest/gtest.h>

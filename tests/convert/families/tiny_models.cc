@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes tiny models and writes them in the Hugging Face form.
+// Makes tiny models and writes them in Hugging Face's format.
 #include "convert/families/tiny_models.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small random models as named tensors, to be written in whatever format a test is about.
+// Small random models as named tensors, for tests to write in any format.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ inline constexpr uint32_t kKvHeads = 2;
 inline constexpr uint32_t kHeadDim = 8;
 inline constexpr uint32_t kPositions = 24;
 
-// What the state dicts of nanoGPT, minGPT and their kin among these models do not say.
+// Options for the facts that state dicts of nanoGPT, minGPT and related programs do not hold.
 inline const convert::ModelOptions kGptOptions{
     .heads = kHeads, .activation = Activation::kGeluErf, .norm_first = true};
 
@@ -56,7 +56,8 @@ TensorMap phi_tensors();
 nlohmann::json phi_config();
 nlohmann::json neox_config();
 
-// The same weights as `phi`, where the head has no bias and both norms of a layer are equal.
+// Returns the weights of `phi` in the layout of GPT-NeoX; the head has no bias and both norms of a
+// layer are equal.
 TensorMap neox_of_phi(const TensorMap& phi);
 
 // [rows, columns] -> [columns, rows].
@@ -72,7 +73,7 @@ std::string safetensors_of(const TensorMap& tensors);
 std::filesystem::path write_hf(const TempFolder& folder, const std::string& name,
                                const nlohmann::json& config, const TensorMap& tensors);
 
-// What the reference makes of a fixed sequence that is longer than any window in the tests.
+// Returns the reference's logits for a fixed sequence that is longer than any window in the tests.
 std::vector<double> logits_of(const convert::TransformerSpec& spec);
 
 // |found - expected| <= tolerance * the largest |expected|, everywhere.

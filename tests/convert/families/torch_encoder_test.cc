@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// State dicts of models around torch.nn.TransformerEncoder: names, facts beside them, refusals.
+// Tests state dicts of models around torch.nn.TransformerEncoder: names, facts from options,
+// refusals.
 #include "convert/families/families.h"
 
 #include <gtest/gtest.h>

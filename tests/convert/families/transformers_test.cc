@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tiny decoders with unusual settings, and encoders with all heads, as transformers 5 saves them,
-// give its results.
-// tests/convert/data/make_decoders.py made them.
+// Tiny decoders with unusual settings, and encoders with all heads, saved by transformers 5
+// (tests/convert/data/make_decoders.py), give the results of transformers.
 #include <gtest/gtest.h>
 
 #include <filesystem>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files appear whole or not at all, and nothing else remains.
+// Files appear whole or not at all, and no other file remains.
 #include "convert/files/output_files.h"
 
 #include <fcntl.h>
@@ -112,7 +112,8 @@ TEST(AtomicFile, LetsTwoWritersOfOneNameFinish) {
   EXPECT_EQ(entries_in(folder), 1u);
 }
 
-// What a killed program left has the name of the first temporary file, and nobody holds it.
+// A killed program leaves a file with the name of the first temporary file, and no process holds
+// it.
 TEST(AtomicFile, RemovesWhatAKilledProgramLeft) {
   const testing::TempFolder folder;
   folder.write(".out.arenite-0.tmp", "half");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recognition of checkpoint files, and the collection of real checkpoints where it is present.
+// Tests recognition of checkpoint formats, also on the collection of real checkpoints if it is
+// present.
 #include "convert/files/checkpoint.h"
 
 #include <gtest/gtest.h>

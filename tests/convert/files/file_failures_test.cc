@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whatever step of writing a file fails, neither a half file nor a temporary one remains, and
-// what was there before is still there; also of several files that belong together.
+// Whichever step of writing a file fails, no partial or temporary file remains and the previous
+// file stays; this also holds for several files that belong together.
 #include <gtest/gtest.h>
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON files that no model comes with.
+// Tests JSON files that no real model has.
 #include "convert/files/json_file.h"
 
 #include <fmt/format.h>
@@ -64,7 +64,7 @@ TEST_F(JsonFile, SaysWhereTheTextIsNoJson) {
   EXPECT_TRUE(refuses(std::string("[1]\0", 4), {"byte 3", "a zero byte"}));
 }
 
-// What this test is for: a parser that looks through a list again at each element takes an hour.
+// A parser that walks a list again at each element would take an hour.
 TEST_F(JsonFile, ReadsAMillionEmptyObjects) {
   std::string text = "[{}";
   for (int i = 1; i < 1'000'000; ++i) text += ",{}";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files are the same or not, whatever their names.
+// Tests whether two names lead to the same file.
 #include "convert/files/output_files.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::refuses;
 
-// The same for two files that are one.
+// Whether `action` throws a SameFileError with these parts in its message.
 template <typename Action>
 ::testing::AssertionResult refuses_same(const Action& action,
                                         std::initializer_list<std::string_view> parts) {
@@ -90,7 +90,7 @@ TEST_F(OutputGuards, TwoOutputsAreTwoFiles) {
       {{"--a", path("new")}, {"--b", path("below/new")}, {"--c", path("newer")}});
 }
 
-// As when a name comes to lead to an input after the check at the start.
+// A name may come to lead to an input after the check at the start.
 TEST_F(OutputGuards, WhatWasReadIsNotReplaced) {
   const OutputGuard guard({{"--output", path("out")}});
   const FileMap input(path("in"));

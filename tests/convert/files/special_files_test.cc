@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every file that the converter reads, replaced by something that is no file, or has no end.
+// Replaces every file that the converter reads by a special file, or by one without an end.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -32,7 +32,7 @@ constexpr uint64_t kFiveGigabytes = uint64_t{5} << 30;
 
 using Read = std::function<void(const fs::path& file)>;
 
-// What reads a file of this name by itself.
+// The function that reads a file of this name on its own.
 struct Reader {
   const char* name;
   Read read;
@@ -64,7 +64,7 @@ const std::vector<Reader>& readers() {
   return all;
 }
 
-// What stands beside a tokenizer's file and is read with it.
+// A file that is read together with a tokenizer's main file.
 struct Beside {
   const char* name;
   const char* main_name;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names of tensors inside unpickled containers, and containers made to hurt.
+// Tests names of tensors inside unpickled containers, and hostile containers.
 #include "convert/files/pickle.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pickle machine: what it builds, and that nothing else can be built with it.
+// Tests the pickle machine: the values that it builds, and its refusal to build anything else.
 #include "convert/files/pickle.h"
 
 #include <gtest/gtest.h>
@@ -83,7 +83,7 @@ TEST(Unpickler, BuildsTensorsOfUntypedStorages) {
   EXPECT_EQ(result.storages.at(0).bytes, 8u);
 }
 
-// What is not known is named, and never called.
+// Unknown callables are recorded by name, and never called.
 TEST(Unpickler, NamesObjectsOfAllOtherClasses) {
   const auto call = [](const char* module, const char* name) {
     return PickleBuilder()
@@ -144,7 +144,7 @@ TEST(Unpickler, RefusesStackUnderflow) {
         << opcode;
   }
   EXPECT_TRUE(refuses_pickle(PickleBuilder().stop(), {"the stack is empty"}));
-  // What lies below a mark is out of reach.
+  // Values below a mark cannot be popped.
   EXPECT_TRUE(refuses_pickle(PickleBuilder().number(1).code(op::kMark).code(op::kTuple1).stop(),
                              {"the stack is empty"}));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every type of GGUF that is read gives the bits that ggml gives, for random blocks with ordinary
-// and with extreme scales. tests/convert/data/make_gguf_blocks.py made them.
+// Every supported GGUF type decodes to the bits that ggml gives, for random blocks with ordinary
+// and with extreme scales (tests/convert/data/make_gguf_blocks.py).
 #include "convert/gguf/gguf_file.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Renames and reorders the tiny models' tensors as converters to GGUF do.
+// Renames and reorders the tiny models' tensors like converters to GGUF.
 #include "convert/gguf/gguf_builder.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes GGUF files piece by piece, honest ones and hostile ones.
+// Writes GGUF files piece by piece, valid and hostile ones.
 #pragma once
 
 #include <cstdint>

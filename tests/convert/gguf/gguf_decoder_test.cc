@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decoders in GGUF files: metadata about the computation, and the tokenizer beside it.
+// Tests decoders in GGUF files: metadata about the computation, and the tokenizer in the file.
 #include "convert/gguf/gguf_file.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The GGUF container: what is read, and every way in which a file may lie about itself.
+// Tests the GGUF container: accepted files, and every way in which a file may contradict itself.
 #include "convert/gguf/gguf_file.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Q4_0 is taken over weight by weight, also through the passes that reorder rows; no other type is.
+// Q4_0 weights are taken over without requantization, also through the passes that reorder rows; no
+// other type keeps its integers.
 #include <gtest/gtest.h>
 
 #include <cmath>

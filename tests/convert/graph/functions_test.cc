@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graphs of several inputs: which functions they have, and what attention across them computes.
+// Tests graphs with several inputs: their functions, and the results of attention across inputs.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What passes and comparisons are told of every kind of node.
+// Tests the traits of every kind of node, which passes and comparisons rely on.
 #include "convert/graph/node_traits.h"
 
 #include <gtest/gtest.h>
@@ -30,8 +30,8 @@ EmbeddingNode constants(float number) {
   return {.positions = rows};
 }
 
-// A node of each kind; then one that computes something else, where its kind has fields that say
-// so.
+// A node of each kind, whether it computes rows, and nodes of the kind with other fields, which
+// compute something else.
 struct Kind {
   NodeBody body;
   bool computes_rows;

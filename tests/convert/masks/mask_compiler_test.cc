@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compiled masks are the cheapest form that says exactly the same as the dense one.
+// The compiled mask is the cheapest form that is equal to the dense mask.
 #include "convert/masks/masks.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests of counting and drawing masks, against the masks written out.
+// Compares counting and drawing of masks with the dense masks.
 #include "convert/masks/masks.h"
 
 #include <gtest/gtest.h>

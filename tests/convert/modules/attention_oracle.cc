@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One loop per symbol of the formula.
+// Each loop stands for one symbol of the formula.
 #include "convert/modules/attention_oracle.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention in plain loops and double precision, from weights as the test wrote them.
+// Attention in plain loops and double precision, on the weights of the test's checkpoint.
 #pragma once
 
 #include <cstdint>

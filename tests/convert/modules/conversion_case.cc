@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files live as long as a conversion takes: a model is in memory.
+// Files exist only while a conversion runs: the resulting model is in memory.
 #include "convert/modules/conversion_case.h"
 
 #include <algorithm>

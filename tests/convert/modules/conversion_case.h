@@ -31,7 +31,7 @@ inline constexpr double kOutputTolerance = 1e-5;  // outputs here are of the ord
                                    std::span<const float> input, uint32_t sequences,
                                    uint32_t tokens, std::span<const double> expected);
 
-// The same on random input of all positions, at most 40, against the oracle.
+// Runs random input of all positions, at most 40, and compares with the oracle.
 ::testing::AssertionResult runs_as(const convert::Conversion& conversion,
                                    const AttentionOracle& oracle);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Masks that models are trained with, written out.
+// Dense masks of the patterns that models are trained with.
 #pragma once
 
 #include <functional>
@@ -20,8 +20,8 @@ struct MaskPattern {
 convert::DenseMask dense_where(uint32_t positions,
                                const std::function<bool(uint32_t query, uint32_t key)>& sees);
 
-// Of `positions` positions: causal, windows, prefixes, documents, strides, global tokens, noise.
-// REQUIRES: positions >= 9, so that each is what its name says.
+// Returns masks of `positions` positions: causal, windows, prefixes, documents, strides, global
+// tokens, noise. REQUIRES: positions >= 9, below which some patterns coincide.
 std::vector<MaskPattern> mask_patterns(uint32_t positions);
 
 // Conventions of buffers that say the same.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Masks from buffers and from options, all the way to outputs.
+// Tests masks from buffers and from options, from the checkpoint to the outputs.
 #include <gtest/gtest.h>
 
 #include <cmath>

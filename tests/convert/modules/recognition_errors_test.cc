@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What cannot be converted is refused with a message that says what to do.
+// Each refusal of a module has a message with the remedy.
 #include <gtest/gtest.h>
 
 #include <cmath>

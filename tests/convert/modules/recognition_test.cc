@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every known module, by the names of its parameters, computes what its author trained.
+// Every known module is recognised by its parameter names, and gives its author's results.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@ using convert::Conversion;
 using convert::DType;
 using convert::ModelOptions;
 
-// A checkpoint, what a person must say about it, and what it then is.
+// A checkpoint, the options that its conversion needs, and the oracle of the recognised module.
 struct Idiom {
   std::string architecture;
   CheckpointBuilder weights;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checkpoints that PyTorch saved, against what PyTorch computed; data/make_torch_modules.py.
+// Compares checkpoints that PyTorch saved with PyTorch's results (data/make_torch_modules.py).
 #include <gtest/gtest.h>
 
 #include "convert/modules/attention_modules.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files of llama2.c: headers that lie, and sizes that do not add up.
+// Tests files of llama2.c with false headers and with sizes that do not add up.
 #include "convert/open/opened.h"
 
 #include <gtest/gtest.h>

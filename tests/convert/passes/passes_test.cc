@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each pass keeps the results, in double precision and in the runtime, and any of them may be left
-// out; with all of them programs are what they are meant to be.
+// Each pass keeps the results, in double precision and in the runtime, and each can be left out.
+// With all passes, programs have the expected form.
 #include "convert/passes/passes.h"
 
 #include <gtest/gtest.h>
@@ -167,7 +167,7 @@ TEST(Passes, MakeThePrograms) {
   }
 }
 
-// Of exported programs, queries may come from another module than keys, with a shorter name.
+// In exported programs the queries may come from another module than the keys, with a shorter name.
 TEST(Passes, JoinLayersOfModulesWithOtherNames) {
   Graph graph = build_graph(test::make_decoder(test::decoder_named("gpt2")));
   std::vector<ValueId> joined;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Weights of different types are not joined, and nothing is folded into those that are taken over
-// as they are.
+// Weights of different types are not joined, and nothing is folded into weights that are taken over
+// unchanged.
 #include <gtest/gtest.h>
 
 #include <functional>

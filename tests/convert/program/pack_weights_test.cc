@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every weight lands where packing.h says, and everything else is zero.
+// Every weight is at the offset that packing.h states; all other bytes are zero.
 #include "convert/program/writer.h"
 
 #include <gtest/gtest.h>
@@ -106,7 +106,8 @@ std::vector<std::byte> pack(const ProgramTensor& tensor, Target target) {
   return packed;
 }
 
-// What makes repacking exact: targets never differ in what they store, only in where.
+// Targets differ only in where they store elements, not in the stored values; this makes repacking
+// exact.
 TEST(Packings, OfATypeAreOfOneFamilyOnAllTargets) {
   for (const TensorType type : convert::kWeightTypes) {
     for (uint32_t i = 0; i < kTargets; ++i) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Slots that live at the same time lie side by side, others share their place.
+// Slots with overlapping lifetimes do not overlap in the arena; others share memory.
 #include "convert/program/program.h"
 
 #include <gtest/gtest.h>

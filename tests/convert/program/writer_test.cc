@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model file holds what the program says, for every target in order, and nothing by chance.
+// A model file holds the program for every target in order, and no bytes left to chance.
 #include "convert/program/writer.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compensated rounding loses much less of a layer's outputs than plain rounding, never more, and
-// says what it did where the inputs tell little.
+// GPTQ loses much less of a layer's outputs than plain rounding, never more, and reports layers
+// whose inputs carry little information.
 #include "convert/quantize/gptq.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products, sums of products and the factor of an inverse, beside loops in double precision.
+// Compares products, sums of products and the factor of an inverse with loops in double precision.
 #include "convert/quantize/gptq.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rounding loses no more than plain scales do, nothing where nothing need be lost, and keeps its
-// scales in range.
+// Quantization loses no more than plain scales do, nothing where the values are exactly
+// representable, and keeps its scales in range.
 #include "convert/quantize/quantizers.h"
 
 #include <gtest/gtest.h>
@@ -77,7 +77,7 @@ TEST(Quantizers, LoseNoMoreThanThePlainScalesDo) {
   }
 }
 
-// Of a block, with any scale that is a bfloat16.
+// Returns the least weighted squared error of the block over all bfloat16 scales.
 double least_error(std::span<const float> block, std::span<const double> column_weights) {
   double least = std::numeric_limits<double>::infinity();
   // Ones that are far too small lose what they cut off, and ones too large every weight.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files of tensors: safetensors, GGUF, llama2.c and .npy, and modules recognised in them.
+// Inputs for the readers of tensors: safetensors, GGUF, llama2.c and .npy, and modules recognised
+// in them.
 #include <fmt/format.h>
 
 #include <cmath>

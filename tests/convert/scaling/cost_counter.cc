@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stands in front of the C library's allocator and of its functions that compare, search
-// and hash bytes:
-// a program's own definitions come before the library's for every caller in the process. This file
-// itself is compiled without the calls that it counts.
+// Replaces the C library's allocator and its functions that compare, search and hash bytes: a
+// program's own definitions take precedence over the library's for every caller in the process.
+// This file itself is compiled without the calls that it counts.
 #include "convert/scaling/cost_counter.h"
 
 #include <malloc.h>
@@ -93,7 +92,7 @@ void* counted_memchr(const void* data, int wanted, size_t bytes) noexcept {
   return i == bytes ? nullptr : bytes_at + i;
 }
 
-// What std::hash takes of texts.
+// The function that std::hash calls for strings.
 size_t counted_hash(const void* data, size_t bytes, size_t seed) noexcept
     __asm__("_ZSt11_Hash_bytesPKvmm");
 size_t counted_hash(const void* data, size_t bytes, size_t seed) noexcept {

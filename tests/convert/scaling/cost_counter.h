@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts what a piece of code costs, the same on every machine and at every load: the blocks of
-// code that it runs, and the memory that it holds.
+// Counts the cost of a piece of code, independent of machine and load: the basic blocks executed,
+// and the memory held.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Exported programs of any size: a small one with more ops, traces, names and descriptions.
+// Exported programs of any size: a small program extended by ops, traces, names and descriptions.
 #include <fmt/format.h>
 
 #include "convert/exported/changed_program.h"
@@ -42,7 +42,7 @@ InputFiles many_ops(size_t size) {
   return archive(members);
 }
 
-// Of one op that puts all of them together.
+// Adds one op that concatenates all of the arguments.
 InputFiles many_arguments(size_t size) {
   Members members("exported/alibi.pt2");
   json& graph = graph_of(members);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON of every shape that has hurt a parser.
+// JSON of every shape that is known to slow down or crash parsers.
 #include <fmt/format.h>
 
 #include "convert/files/json_file.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What torch.save writes, and pickles in which a few bytes stand for many values.
+// Files of torch.save, and pickles in which a few bytes stand for many values.
 #include <fmt/format.h>
 
 #include "convert/files/checkpoint.h"
@@ -64,7 +64,7 @@ InputFiles members_over_the_limit(size_t size) {
   return {{"x.pt", zip.bytes()}};
 }
 
-// What a hash of 33 * hash + character cannot tell apart.
+// All names have the same hash under 33 * hash + character.
 InputFiles members_of_one_hash(size_t size) {
   ZipBuilder zip;
   for (size_t i = 0; i < size; ++i) {
@@ -83,7 +83,7 @@ InputFiles many_pickle_ends(size_t size) {
   return files;
 }
 
-// A dict that the outermost one holds many times under "model", and in which nothing is a tensor.
+// The outermost dict maps "model" many times to one dict without tensors.
 InputFiles one_dict_many_times(size_t size) {
   PickleBuilder pickle;
   pickle.text("model");
@@ -102,7 +102,7 @@ InputFiles one_dict_many_times(size_t size) {
   return pickle_archive(pickle.code(op::kSetItems).stop());
 }
 
-// The same as the training arguments of a file with one tensor.
+// Repeats one dict as the training arguments in a file with one tensor.
 InputFiles one_dict_as_arguments(size_t size) {
   PickleBuilder pickle;
   pickle.text("k");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all cases share, and the limits that they are held against.
+// Shared parts of all cases, and the limits on their cost.
 #include "convert/scaling/reader_cases.h"
 
 #include <fstream>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inputs of any size for every reader of the converter, ordinary ones and hostile ones.
+// Inputs of any size for every reader of the converter, ordinary and hostile ones.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ struct ReaderCase {
   std::function<void(const std::filesystem::path& file)> read;  // may throw InputError
 };
 
-// What a reader may cost, as SECURITY.md lists it.
+// The limits on a reader's cost, as in SECURITY.md.
 struct ReaderLimit {
   std::string reader;
   std::string bytes_max;     // in words

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prints what each reader accepts and costs, as runtime/format/SECURITY.md lists it.
+// Prints the accepted size and the cost of each reader, for the table in
+// runtime/format/SECURITY.md.
 #include <fmt/format.h>
 
 #include <algorithm>

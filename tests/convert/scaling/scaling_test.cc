@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Twice the input costs about twice as much, whatever it looks like. Counted, not timed.
+// Twice the input costs about twice as much, whatever its shape. Costs are counted, not timed.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -51,7 +51,7 @@ TEST_P(Scaling, TwiceTheInputCostsAtMostTwiceAndAHalf) {
   EXPECT_LE(static_cast<double>(twice.cost.peak_bytes),
             kGrowthMax * static_cast<double>(once.cost.peak_bytes) + kBytesFree)
       << once.cost.peak_bytes << " bytes become " << twice.cost.peak_bytes;
-  // What any file takes does not count here, only what more bytes of it add.
+  // Compares only the growth with the input; the fixed cost of any file cancels.
   EXPECT_LE(twice.cost.peak_bytes,
             once.cost.peak_bytes + kBytesFree +
                 memory_per_byte(test) * (twice.input_bytes - once.input_bytes))

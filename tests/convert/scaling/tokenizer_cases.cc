@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokenizer files: many tokens, long ones, ones that hardly differ, and many of all else.
+// Tokenizer files with many tokens, long tokens, nearly equal tokens, and many other entries.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -108,7 +108,7 @@ InputFiles llama2c_tokenizer(const std::vector<std::string>& pieces) {
   return {{"tokenizer.bin", llama2c_file(llama_pieces(pieces))}};
 }
 
-// One long token among many short ones, so that it is looked for by its hash.
+// One long token among many short ones: the reader looks it up by its hash.
 std::vector<std::string> long_word(size_t size) {
   std::vector<std::string> tokens = near_words(100, 1);
   tokens.insert(tokens.end(), {"a", "aa", std::string(size, 'a')});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Features of sound: those of the programs that models are trained with, for any transform that is
-// supported, in pieces of any size; and what --sound refuses.
+// Features of sound agree with the programs that models are trained with, for every supported
+// transform and in pieces of any size; refusals of --sound.
 #include "convert/sound/sound_parameters.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,8 @@ namespace {
 
 SoundView view_of(const SoundTable& table) { return {&table.numbers, table.filters, table.tables}; }
 
-// Of a whole sound, or of one that is taken `piece` samples at a time, which has no loudest band.
+// Computes the features of a whole sound, or of one in pieces of `piece` samples, whose features
+// must not depend on the loudest band.
 class Maker {
  public:
   explicit Maker(const SoundTable& table)

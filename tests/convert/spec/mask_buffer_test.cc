@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mask buffers of every convention, type and shape say what they mean.
+// Tests the meaning of mask buffers of every convention, type and shape.
 #include "convert/spec/model_tensors.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Integers and scales that a file has are kept as they are: rounded scales, moved rows, refusals.
+// Integers and scales of a file are kept unchanged: rounded scales, moved rows, refusals.
 #include "convert/spec/quantized_weights.h"
 
 #include <gtest/gtest.h>

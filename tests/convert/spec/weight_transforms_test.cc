@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reordered weights, and that nothing is read before it is asked for.
+// Tests reordered weights, which are read only on request.
 #include "convert/spec/model_tensors.h"
 
 #include <gtest/gtest.h>

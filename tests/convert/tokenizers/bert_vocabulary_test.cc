@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// vocab.txt, the files beside it, and a vocabulary that a model was trained with.
+// Tests vocab.txt and the files beside it, and the vocabulary of a trained model.
 #include "convert/tokenizers/tokenizer_readers.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokenizer files cut short or with changed bytes are read or refused, but never do harm. What harm
-// is, the sanitizers tell: run this under them.
+// Tokenizer files that are cut short or have changed bytes are read or refused without harm. The
+// sanitizers detect harm: run this test under them.
 #include <gtest/gtest.h>
 
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One tokenizer in every format gives the same tokens, through the real runtime.
+// One tokenizer in every format gives the same tokens through the runtime.
 #include <gtest/gtest.h>
 
 #include <fstream>

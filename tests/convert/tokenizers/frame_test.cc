@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What goes around a text where a tokenizer and the files beside it disagree, and what is said
-// then.
+// Tests the special tokens around a text where a tokenizer and the files beside it disagree, and
+// the report of the disagreement.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -91,7 +91,7 @@ TEST_F(Frame, HasNoNotesWhereAllAgree) {
       read(template_of({special_token("<s>"), kText, special_token("</s>")})).notes.empty());
 }
 
-// As transformers 5 does, which leaves the two flags out where there is a tokenizer.json.
+// transformers 5 ignores the two flags if there is a tokenizer.json.
 TEST_F(Frame, IsNotChangedByTheConfigsFlags) {
   const json names = {
       {"tokenizer_class", "LlamaTokenizerFast"}, {"bos_token", "<s>"}, {"eos_token", "</s>"}};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the parts of a tokenizer.json and the files beside it turn into.
+// Tests how the parts of a tokenizer.json and the files beside it are converted.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -203,7 +203,8 @@ TEST(HfConfig, FallsBackToTheModelsConfig) {
   EXPECT_EQ(spec.bos, 65u);
 }
 
-// Of a tokenizer.model; a tokenizer.json says itself what goes around a text (frame_test.cc).
+// The flags apply to a tokenizer.model; a tokenizer.json states itself what surrounds a text
+// (frame_test.cc).
 TEST(HfConfig, SaysWhetherTheyAreAdded) {
   const TempFolder folder;
   const auto file =
@@ -245,7 +246,7 @@ TEST(HfConfig, VocabJsonTakesItsClassAndAddedTokensFromTheConfig) {
   EXPECT_EQ(spec.specials.at(258), format::kReadAlways | format::kIsText);
 }
 
-// As saving a small GPT-2 leaves them.
+// These are the files of a small GPT-2 that transformers saved.
 TEST(HfConfig, PassesOverIdsThatAreNoTokens) {
   const TempFolder folder;
   folder.write("generation_config.json",

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A tokenizer.json of WordPiece, and what post-processors put around texts.
+// Tests a tokenizer.json of WordPiece, and the special tokens that post-processors add around
+// texts.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -33,7 +34,7 @@ json added(const char* content, int id) {
           {"rstrip", false}, {"normalized", false}, {"special", true}};
 }
 
-// As Hugging Face's library saves a BERT's.
+// The tokenizer.json of a BERT as Hugging Face's library saves it.
 json bert_json() {
   return {
       {"version", "1.0"},

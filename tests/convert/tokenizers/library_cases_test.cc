@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small tokenizers with the settings of published ones against what Hugging Face's library makes of
-// the same texts (data/make_library_cases.py).
+// Compares small tokenizers with the settings of published ones with Hugging Face's library on the
+// same texts (data/make_library_cases.py).
 #include <gtest/gtest.h>
 
 #include <fstream>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files of hostile size: refused by name before they take time or memory.
+// Files of hostile size are refused by name before they take time or memory.
 #include <gtest/gtest.h>
 
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokenizers of trained models against the ids that their reference programs gave.
+// Compares tokenizers of trained models with the ids of their reference programs.
 #include <gtest/gtest.h>
 
 #include <fstream>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is not understood is refused by name, with what was found and what is expected.
+// Unknown settings are refused by name, with the found and the expected value.
 #include <gtest/gtest.h>
 
 #include <functional>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes each field as the program that the format belongs to writes it.
+// Writes each field like the program that defines the format.
 #include "convert/tokenizers/tokenizer_builders.h"
 
 #include <fmt/format.h>

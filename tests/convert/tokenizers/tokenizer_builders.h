@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes tokenizer files in their formats, honest ones and others.
+// Writes tokenizer files in their formats, valid ones and others.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ struct SentencePieceFile {
 // The pieces of a Llama: unknown, begin, end, 256 bytes, then `pieces` with falling scores.
 std::vector<convert::SentencePiece> llama_pieces(const std::vector<std::string>& pieces);
 
-// The same for llama2.c, whose pieces have spaces in place.
+// Writes the pieces as a tokenizer file of llama2.c, with spaces in place of U+2581.
 std::string llama2c_file(const std::vector<convert::SentencePiece>& pieces);
 
 // A tokenizer.json of byte-level BPE: all bytes, then what the merges make, in their order; then

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which tokenizer belongs to a model, and whether it fits.
+// Tests which tokenizer is chosen for a model, and whether it fits.
 #include "convert/tokenizers/tokenizer_source.h"
 
 #include <gtest/gtest.h>

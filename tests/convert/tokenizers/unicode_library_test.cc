@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every code point, as Hugging Face's library cuts it (data/make_unicode_digests.py).
+// Compares the pre-tokenization of every code point with Hugging Face's library
+// (data/make_unicode_digests.py).
 #include "convert/tokenizers/unicode_library.h"
 
 #include <fmt/format.h>

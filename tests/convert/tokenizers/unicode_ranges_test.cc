@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Unicode's classes of utf8proc against those of Python.
+// Compares utf8proc's Unicode classes with Python's.
 #include "convert/tokenizers/unicode_library.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Vocabularies without tokens for all bytes: what becomes of other characters, and what is said.
+// Vocabularies without tokens for all bytes: encoding of other characters, and the report about
+// them.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Words of texts against what Python's tables of Unicode make of them by the rules of BERT.
+// Compares the words of texts with those that Python finds by BERT's rules with its Unicode tables.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -19,7 +19,7 @@ namespace {
 using nlohmann::json;
 using Texts = std::vector<std::string>;
 
-// As in make_word_cases.py.
+// These are the configs of make_word_cases.py.
 const std::map<std::string, const char*> kConfigs = {
     {"uncased", "{}"},
     {"cased", R"({"do_lower_case": false})"},

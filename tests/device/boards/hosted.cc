@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The board is a process: text goes to standard output.
+// The board is a process of this machine; text goes to standard output.
 #include <cstdio>
 
 #include "device/device_test.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The board is one of ARM's MPS2, whose start-up code the examples share.
+// The board is one of ARM's MPS2, with the start-up code of the examples.
 #include "board.h"
 #include "device/device_test.h"
 

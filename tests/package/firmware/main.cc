@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs the model in its flash, and says what came out.
+// Runs the model in flash and prints its results.
 #include "board.h"
 #include "recall.h"
 #include "try_model.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program with a model and an arena that the board has no room for.
+// A program whose model and arena do not fit the board.
 #include <cstdint>
 
 #include "board.h"

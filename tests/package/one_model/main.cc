@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tries model files: one_model FILE... prints a line for each.
+// Runs model files and prints a line for each: one_model FILE...
 #include <cstdio>
 #include <fstream>
 #include <vector>

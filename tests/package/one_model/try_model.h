@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loads a model and runs it with numbers that are always the same, and says in a line what came
-// out: a digest of the results, or why there are none. The same line on every machine for a model
-// packed as portable.
+// Loads a model, runs it on fixed pseudo-random numbers and returns a line with a digest of the
+// results, or the reason of a failure. For a model packed as portable, the line is the same on
+// every machine.
 #ifndef ARENITE_TESTS_PACKAGE_ONE_MODEL_TRY_MODEL_H_
 #define ARENITE_TESTS_PACKAGE_ONE_MODEL_TRY_MODEL_H_
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A shared library of somebody's own, around the runtime.
+// A user's shared library that contains the runtime.
 #include "arenite/version.h"
 
 const char* version_held() { return arenite::version(); }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Links nothing of Arenite but what its shared library holds.
+// Links the user's shared library and no library of Arenite.
 #include <cstdio>
 
 const char* version_held();

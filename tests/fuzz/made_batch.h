@@ -52,8 +52,8 @@ struct MadeBatch {
 // Any form that a batch may have, and now and then an unsound one.
 MadeBatch any_batch(const FedInput& fed, uint32_t sequences, Choices& choices);
 
-// Makes sequences of at least one token, back to back, without padding. One batch in `wild_one_in`
-// has a feature that is infinite, NaN or huge; 0: none has.
+// Makes back-to-back sequences of at least one token. With probability 1 / `wild_one_in`, a feature
+// of the batch is infinite, NaN or huge; 0: never.
 MadeBatch sound_batch(const FedInput& fed, uint32_t sequences, uint32_t wild_one_in,
                       Choices& choices);
 

@@ -15,7 +15,7 @@
 
 namespace arenite::fuzz {
 
-// One change, as the input encodes it. The kind determines which fields apply.
+// A change in the encoding of the input. The kind determines which fields apply.
 struct ProgramChange {
   uint8_t kind = 0;
   uint8_t choice = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Exported programs that a fuzzer changes, and ops that it inserts.
+// Exported programs for a fuzzer to change, and ops to insert.
 #pragma once
 
 #include <cstdint>

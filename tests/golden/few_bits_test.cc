@@ -198,8 +198,8 @@ class CommandsInFewBits : public KernelSetTest {
     return all;
   }
 
-  // Returns the share of commands for which greedy decoding gives the whole action. Each token of
-  // the action must be the most probable one after the tokens before it, so one step suffices.
+  // Returns the share of commands for which greedy decoding gives the whole action. A single step
+  // suffices: each token of the action must be the most probable after its predecessors.
   static double share_answered(const DecoderCase& decoder) {
     const Tokenizer tokenizer = *Tokenizer::of(decoder.model());
     SessionOptions options = options_for(decoder.model().positions_max());

@@ -3,10 +3,10 @@
 // fail here. Runs on the build machine, also for tests that run on another one.
 //
 // Usage: golden_converter module FILE OUTPUT HEADS CONTEXT causal|bidirectional FEATURES
-//          golden_converter decoder MODEL OUTPUT TARGET [TOKENIZER]
-//          golden_converter few_bits MODEL OUTPUT TARGETS WEIGHTS calibrated|rounded [TOKENIZER]
-//          golden_converter encoder MODEL OUTPUT TARGET [gelu] [norm_first] [bidirectional]
-//          [unscaled]
+//        golden_converter decoder MODEL OUTPUT TARGET [TOKENIZER]
+//        golden_converter few_bits MODEL OUTPUT TARGETS WEIGHTS calibrated|rounded [TOKENIZER]
+//        golden_converter encoder MODEL OUTPUT TARGET [gelu] [norm_first] [bidirectional]
+//        [unscaled]
 // WEIGHTS may end with +int8, the type of keys and values. HEADS, CONTEXT and FEATURES may be 0 if
 // the file determines them. Modules are packed for all targets.
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a runtime must not do, for the test that the checks of archives notice it.
+// Breaks the rules of the runtime, to test that the checks of archives detect it.
 #include <cstdio>
 #include <cstdlib>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Encodes values by hand: the converter only decodes.
+// Encodes values itself, because the converter only decodes.
 #include "support/checkpoint_builder.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checkpoints made in memory: tensors of any type and shape, as a safetensors file.
+// Builds checkpoints in memory: tensors of any type and shape, as a safetensors file.
 #pragma once
 
 #include <cstdint>

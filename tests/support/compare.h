@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Comparisons of results: within an error bound, and to the bit.
+// Compares results within an error bound, or bit by bit.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ inline ::testing::AssertionResult same_bits(std::span<const float> found,
   return ::testing::AssertionSuccess();
 }
 
-// The same, but for what kind of NaN a NaN is.
+// Compares bit by bit; any NaN equals any other.
 inline ::testing::AssertionResult same_bits_or_nan(std::span<const float> found,
                                                    std::span<const float> expected) {
   if (found.size() != expected.size()) return same_bits(found, expected);

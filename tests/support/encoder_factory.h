@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small encoders with random weights, made the way the converter makes them: spec, program, file.
-// The same bytes on every platform.
+// Small encoders with random weights, made like the converter's: spec, program, file. The bytes are
+// the same on every platform.
 #ifndef ARENITE_TESTS_SUPPORT_ENCODER_FACTORY_H_
 #define ARENITE_TESTS_SUPPORT_ENCODER_FACTORY_H_
 

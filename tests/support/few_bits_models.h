@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A small attention module and small encoders with weights of a type: of features and of tokens,
-// with and without pooling. Rows are whole blocks of q4 but for the inputs of features, which get
-// q8 in its place; outputs are no whole panels of any kernel set.
+// A small attention module and small encoders with weights of a given type: for features and for
+// tokens, with and without pooling. Rows are whole blocks of q4, except for input features, which
+// get q8 instead. Outputs do not fill the panels of any kernel set.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The count lies in memory that a forked child shares, so that its parent sees where it ended.
+// The counter is in memory shared with forked children, so that the parent can read it afterwards.
 #include "support/file_faults.h"
 
 #include <fcntl.h>
@@ -36,7 +36,7 @@ Verdict fails_with(int error_number) {
   return Verdict::kFails;
 }
 
-// Counts the call, and says what is to become of it; errno is set where it fails.
+// Counts the call and decides its fate. Sets errno if it fails.
 Verdict verdict_on(SystemCall call) {
   if (state == nullptr || (state->fault.only && state->fault.only != call)) return Verdict::kReal;
   const size_t number = state->count++;

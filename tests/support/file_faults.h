@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// System calls on files that are written, which fail on demand or end the program. A program that
-// links the library arenite_file_faults makes them through here, by the linker's --wrap; what the
-// C++ library calls by itself is not among them. No call of fsync reaches the disk.
+// Makes system calls on written files fail on demand, or ends the program at one. In a program that
+// links the library arenite_file_faults, the linker's --wrap redirects the calls here, except the
+// C++ library's own. fsync never reaches the disk.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace arenite::testing {
 
-// Of files that are read, pipes and the standard streams, no call counts.
+// Calls on files opened for reading, pipes and the standard streams are not counted.
 enum class SystemCall {
   kOpen,
   kWrite,
@@ -44,8 +44,8 @@ struct Fault {
   std::optional<SystemCall> only = {};  // counts calls of this kind alone
 };
 
-// The calls that are made while it lives, of this process and of those that it forks, and what
-// becomes of one of them. At most one lives at a time.
+// While it exists, counts the calls of this process and of its forked children, and injects one
+// fault. At most one exists at a time.
 class FileFault {
  public:
   explicit FileFault(const Fault& fault = {});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of random floats at a stride, ending at an inaccessible page: what row-wise ops work on.
+// Rows of random floats at a stride, ending at an inaccessible page: operands of row-wise ops.
 #pragma once
 
 #include <vector>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Takes the right to write from each mapping that /proc/self/maps lists.
+// Removes write permission from each mapping in /proc/self/maps.
 #include "support/frozen_memory.h"
 
 #include <fcntl.h>
@@ -23,7 +23,7 @@
 #endif
 #endif
 
-// What compilers link where they count which code ran.
+// Compilers link these functions if they measure coverage.
 extern "C" void __gcov_dump() __attribute__((weak));
 extern "C" int __llvm_profile_write_file() __attribute__((weak));
 
@@ -41,7 +41,7 @@ constexpr size_t kHolesMax = 8;
 // Not on the heap, which could grow while the list is read.
 char list[kListBytesMax];
 
-// What the kernel says of this process, one line for each mapping.
+// Reads the list of this process's mappings, one line each.
 void read_list() {
   const int file = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
   require(file >= 0);
@@ -69,8 +69,8 @@ void freeze(const Range& range, std::span<const Range> holes) {
   require(mprotect(reinterpret_cast<void*>(range.begin), range.end - range.begin, PROT_READ) == 0);
 }
 
-// The kernel writes to the thread's memory whenever it takes the CPU away, where the C library has
-// asked it to, and ends a process in which it cannot.
+// With rseq, which the C library registers, the kernel writes to thread memory at each preemption,
+// and kills the process if the write fails.
 void stop_writes_of_the_kernel() {
 #if defined(ARENITE_TEST_CAN_FREEZE)
   if (__rseq_size == 0) return;  // the library has not asked

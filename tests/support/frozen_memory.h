@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Code that runs while all other memory of the process is read-only: the first write elsewhere
-// faults, whoever makes it and however it came by the address.
+// Runs code while all other memory of the process is read-only: the first write elsewhere faults,
+// whatever the code and the origin of the pointer.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Proves that frozen memory is frozen, and only that.
+// Tests that frozen memory faults on writes, and that other memory does not.
 #include "support/frozen_memory.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory whose neighbours are watched: an access beyond it faults, whoever makes it. Sanitizers
-// cannot do that for SIMD kernels, which switch them off.
+// Memory next to inaccessible pages: any access beyond it faults, also in SIMD kernels, for which
+// sanitizers are off.
 #pragma once
 
 #include <cstddef>
@@ -52,7 +52,7 @@ class GuardedBuffer {
   size_t bytes_;
 };
 
-// The same for `count` floats.
+// A guarded buffer of `count` floats.
 class GuardedFloats {
  public:
   explicit GuardedFloats(size_t count, size_t slack_bytes = 0, size_t alignment = sizeof(float),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads and writes before and after a guarded buffer end the process; those inside do not.
+// Accesses before and after a guarded buffer end the process; accesses inside do not.
 #include "support/guarded_buffer.h"
 
 #include <gtest/gtest.h>

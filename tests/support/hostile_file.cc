@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs each target of the file that this machine can run.
+// Runs each target of the file that this machine supports.
 #include "support/hostile_file.h"
 
 #include <algorithm>
@@ -41,7 +41,7 @@ std::span<const uint8_t> every_other(const GuardedBuffer& mask) {
 
 void feed_types(Session&, const Model&, const Batch&) {}
 
-// The same batch, with tokens of the last type that the model knows.
+// Feeds the batch with every token of the model's last type.
 void feed_types(Session& session, const Model& model, TokenBatch batch) {
   if (model.token_types() == 0) return;
   const GuardedBuffer types(batch.ids.size(), 1);
@@ -53,7 +53,7 @@ void feed_types(Session& session, const Model& model, TokenBatch batch) {
   require(output.ok() || why.reason != nullptr);
 }
 
-// As many as the batch needs, at the end of the memory.
+// Returns exactly the pairs of the batch, at the end of the memory.
 template <typename AnyBatch>
 std::span<const uint8_t> pairs_of(const AnyBatch& batch, const GuardedBuffer& memory) {
   size_t cells = size_t{batch.sequences} * batch.tokens * batch.tokens;
@@ -120,7 +120,7 @@ void feed_to_the_end(Session& session, const Model& model, const SessionOptions&
   require(session.rewind(0, 0) == Status::kOk);
 }
 
-// What one input is fed, in memory that ends at a guard page: so many tokens for each sequence.
+// The values of one input, `tokens` for each sequence, in memory that ends at a guard page.
 class InputMemory {
  public:
   InputMemory(const InputInfo& info, uint32_t tokens)
@@ -144,7 +144,7 @@ class InputMemory {
   }
 
  private:
-  // As long as can be; of two lengths; a token; some hidden; without padding.
+  // Forms: the longest sequences; two lengths; one token; some tokens hidden; back to back.
   template <typename AnyBatch, typename Value>
   AnyBatch batch(uint32_t form) const {
     const std::span<const Value> all(reinterpret_cast<const Value*>(memory_.data()),

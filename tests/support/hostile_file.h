@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Does with a model file of unknown origin what an application would do, in guarded memory.
+// Uses a model file of unknown origin like an application, in guarded memory.
 #ifndef ARENITE_TESTS_SUPPORT_HOSTILE_FILE_H_
 #define ARENITE_TESTS_SUPPORT_HOSTILE_FILE_H_
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Texts that lead into every part of the encoder.
+// The texts reach every part of the encoder.
 #include "support/hostile_tokenizer.h"
 
 #include <algorithm>

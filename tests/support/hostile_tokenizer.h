@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Does with the tokenizer of a model of unknown origin what an application would do.
+// Uses the tokenizer of a model of unknown origin like an application.
 #ifndef ARENITE_TESTS_SUPPORT_HOSTILE_TOKENIZER_H_
 #define ARENITE_TESTS_SUPPORT_HOSTILE_TOKENIZER_H_
 

@@ -84,7 +84,7 @@ inline std::vector<Target> attention_targets_here() {
   return targets;
 }
 
-// The same for every type that keys and values are kept as.
+// Runs a test for every kernel set and every type of keys and values.
 class CacheTest : public ::testing::TestWithParam<std::tuple<Target, TensorType>> {
  protected:
   const KernelSet& kernels() const { return *kernel_set(std::get<Target>(GetParam())); }

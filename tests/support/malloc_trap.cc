@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stands in front of the C library's allocator. A program's own definition of malloc comes before
-// the library's, for every caller in the process; glibc exports the originals as __libc_*.
+// Replaces the C library's allocator. A program's own definition of malloc takes precedence over
+// the library's for every caller in the process; glibc exports the originals as __libc_*.
 // Sanitizers have their own allocator and offer hooks instead.
 #include "support/malloc_trap.h"
 
@@ -26,7 +26,8 @@
 #endif
 
 #if defined(ARENITE_TEST_SANITIZER)
-// Of <sanitizer/allocator_interface.h>, which GCC's packages lack though its library has it.
+// Declared in <sanitizer/allocator_interface.h>, which GCC's packages lack, although its library
+// defines it.
 extern "C" int __sanitizer_install_malloc_and_free_hooks(
     void (*on_malloc)(const volatile void* data, size_t bytes),
     void (*on_free)(const volatile void* data));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A scope in which no thread may touch the heap: the first call ends the process and says which.
+// A scope in which no thread may use the heap: the first call is reported and ends the process.
 #pragma once
 
 namespace arenite::test {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Proves that the trap traps: without this, a test of "no heap" could pass for the wrong reason.
+// Tests the trap itself: otherwise a test of "no heap" could pass for the wrong reason.
 #include "support/malloc_trap.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes the dense mask down first and derives the compiled one from it, entry by entry.
+// Writes the dense mask and derives the compiled one from it, entry by entry.
 #include "support/masks.h"
 
 #include <cmath>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Masks of every kind with the dense mask that they stand for. Naive on purpose: the compiler of
-// masks lives in tools/convert and is tested against dense masks too.
+// Masks of every kind with their dense masks. The code is simple on purpose: the mask compiler in
+// tools/convert is itself tested against dense masks.
 #pragma once
 
 #include <cstdint>

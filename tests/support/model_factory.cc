@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each projection draws its numbers from a seed of its own, so that one choice in a spec does not
-// change the weights of the others.
+// Each projection has its own seed, so that a change in a spec leaves the weights of the others.
 #include "support/model_factory.h"
 
 #include <cmath>
@@ -26,7 +25,7 @@ enum Seed : uint64_t { kQuery = 1, kKey, kValue, kOutput };
 LinearSpec make_projection(const char* name, uint32_t outputs, uint32_t inputs, bool bias,
                            Seed seed) {
   std::vector<float> weights(size_t{outputs} * inputs);
-  // Keeps the variance of what comes out near that of what goes in.
+  // Keeps the variance of the outputs near that of the inputs.
   const float limit = std::sqrt(3.0f / static_cast<float>(inputs));
   Random random(seed);
   random.fill(weights, limit);
@@ -39,7 +38,7 @@ LinearSpec make_projection(const char* name, uint32_t outputs, uint32_t inputs, 
   return projection;
 }
 
-// Of as many positions as its mask.
+// The model has as many positions as its mask.
 ModuleSpec bounded(const char* name, const std::function<bool(uint32_t, uint32_t)>& sees) {
   return {
       .name = name, .positions_max = kSpecPositions, .masks = {buffer_where(kSpecPositions, sees)}};

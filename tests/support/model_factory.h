@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small models with random weights, made the way the converter makes them: attention module,
-// program, file. The same bytes on every platform.
+// Small models with random weights, made like the converter's: attention module, program, file. The
+// bytes are the same on every platform.
 #ifndef ARENITE_TESTS_SUPPORT_MODEL_FACTORY_H_
 #define ARENITE_TESTS_SUPPORT_MODEL_FACTORY_H_
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Footers and padding.
+// Handles footers and padding.
 #include "support/model_surgery.h"
 
 #include "support/repair.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Weights packed for a kernel set, at the smallest alignment that kernels ask for and right before
-// an inaccessible page.
+// Weights packed for a kernel set, at the smallest permitted alignment and right before an
+// inaccessible page.
 #pragma once
 
 #include <algorithm>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Workers sleep between runs. Those that claim one task at a time make schedules vary as much as
-// they can; those that have their tasks assigned let a race detector see every pair of threads,
-// however few CPUs there are.
+// Workers sleep between runs. Workers that claim one task at a time vary the schedule most. Workers
+// with assigned tasks show a race detector every pair of threads, however few CPUs there are.
 #include "support/pool.h"
 
 #include <numeric>

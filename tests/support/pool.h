@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads to lend to the runtime in tests, and schedules that a real machine shows only rarely.
+// Threads for the runtime in tests, with schedules that are rare on a real machine.
 #pragma once
 
 #include <atomic>

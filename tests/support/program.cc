@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forks, arranges files and limits in the child, and reads until both ends of it are closed.
+// Forks, sets up files and limits in the child, and reads its output until both streams are closed.
 #include "support/program.h"
 
 #include <fcntl.h>

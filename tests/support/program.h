@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs programs and collects what they print and use.
+// Runs programs and collects their output and resource use.
 #pragma once
 
 #include <sys/types.h>
@@ -32,7 +32,7 @@ struct Command {
   uint64_t address_bytes_max = 0;             // of its address space; 0: any
   uint32_t processes_max = 0;                 // of its user, threads included; 0: any
   bool unprivileged = false;                  // as a user without rights, if this one may become so
-  std::function<int()> body = {};             // called in the child; what it returns ends that
+  std::function<int()> body = {};             // called in the child; returns its exit code
   std::function<void(pid_t)> meanwhile = {};  // called with its number while it runs
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random weights in few bits, packed element by element where packing.h says, right before an
-// inaccessible page; and the products of quantized rows with them, in exact arithmetic.
+// Random weights in few bits, packed element by element at the offsets of packing.h, right before
+// an inaccessible page; and exact products of quantized rows with them.
 #ifndef ARENITE_TESTS_SUPPORT_QUANTIZED_WEIGHTS_H_
 #define ARENITE_TESTS_SUPPORT_QUANTIZED_WEIGHTS_H_
 
@@ -65,7 +65,7 @@ class QuantizedWeights {
   }
   float bias(uint32_t output) const { return bias_[output]; }
 
-  // What a row of int8 numbers gives.
+  // Returns the exact product of an int8 row with an output's weights.
   ExactSum product(const int8_t* numbers, int32_t offset, QuantizedRow row, uint32_t output) const {
     ExactSum sum;
     for (uint32_t i = 0; i < inputs_; ++i) {
@@ -81,7 +81,7 @@ class QuantizedWeights {
     return sum;
   }
 
-  // What kernels ask for: whole vectors, where panels are a multiple of them.
+  // Returns the alignment that kernels require: whole vectors, if panels are multiples of vectors.
   static size_t alignment(Packing packing) {
     return std::min(size_t{packing.nr} * sizeof(float), size_t{64});
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random numbers for tests: the same on every platform and with every standard library.
+// Random numbers for tests, the same on every platform and with every standard library.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,8 @@ class Random {
   // In [0, limit), slightly uneven. REQUIRES: limit > 0.
   uint32_t below(uint32_t limit) { return static_cast<uint32_t>((next() >> 32) * limit >> 32); }
 
-  // In [-limit, limit). One multiplication of exact numbers, so that it is rounded alike
-  // everywhere.
+  // Returns a number in [-limit, limit). Multiplies exact numbers once, so that the rounding is the
+  // same on every platform.
   float symmetric(float limit) {
     const int32_t steps = static_cast<int32_t>(next() >> 40) - (1 << 23);
     return static_cast<float>(steps) * 0x1p-23f * limit;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Weights of made-up models. Each tensor draws its numbers from a seed that its name gives, so that
-// one choice in a shape does not change the weights of the others.
+// Random weights of test models. The name of each tensor gives its seed, so that a change in a
+// shape leaves the weights of other tensors.
 #ifndef ARENITE_TESTS_SUPPORT_RANDOM_WEIGHTS_H_
 #define ARENITE_TESTS_SUPPORT_RANDOM_WEIGHTS_H_
 
@@ -41,7 +41,7 @@ inline convert::WeightRef random_weight(const std::string& name, uint32_t rows, 
   return {name, rows, columns, [drawn] { return *drawn; }};
 }
 
-// Keeps the variance of what comes out near that of what goes in.
+// Keeps the variance of the outputs near that of the inputs.
 inline convert::LinearSpec random_linear(const std::string& name, uint32_t outputs, uint32_t inputs,
                                          bool bias) {
   convert::LinearSpec spec;

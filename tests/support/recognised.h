@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models as the converter's registry reads them from a file or folder.
+// Reads models from a file or folder through the converter's registry.
 #pragma once
 
 #include <filesystem>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the converter's reference makes of models that tests describe.
+// Computes models that tests describe with the converter's reference.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks that something is refused with an InputError that says what it should.
+// Checks for an InputError and for parts of its message.
 #pragma once
 
 #include <gtest/gtest.h>

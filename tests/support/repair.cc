@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Segments and formulas first: what is written there is part of the metadata.
+// Repairs segments and formulas first, because they are part of the metadata.
 #include "support/repair.h"
 
 #include <algorithm>
@@ -31,7 +31,7 @@ void repair_formula(std::span<std::byte> file, uint32_t index) {
   const format::ModelReader reader(file);
   const format::PackedView& packed = reader.packed(index);
   if (packed.target >= kTargets) return;
-  // What is refused before formulas are looked at needs none.
+  // Files that are refused before the verifier reads formulas need no repair of them.
   const format::Refusal refusal(nullptr);
   const size_t axes = reader.axes().size();
   const bool has_functions = reader.inputs() - 1 < kInputsMax &&

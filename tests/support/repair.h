@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes what follows from the rest of a damaged model file right again, so that a test or a
-// fuzzer reaches what the verifier checks after it.
+// Recomputes the checksums and formulas of a damaged model file, so that a test or a fuzzer reaches
+// the verifier's later checks.
 #ifndef ARENITE_TESTS_SUPPORT_REPAIR_H_
 #define ARENITE_TESTS_SUPPORT_REPAIR_H_
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes safetensors files from a header given as text, so that the header can say anything.
+// Writes safetensors files with a header given as text, valid or not.
 #pragma once
 
 #include <cstdint>

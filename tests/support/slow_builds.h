@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where tests take many times longer than natively: what other builds test in full is tested by
-// samples there.
+// Detects builds in which tests take many times longer; there, tests run samples only.
 #pragma once
 
 namespace arenite::test {

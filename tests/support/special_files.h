@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Things in the place of a file that are none, or never end.
+// Makes special files, and files without an end, in place of regular ones.
 #pragma once
 
 #include <sys/socket.h>
@@ -20,7 +20,7 @@ enum class SpecialFile { kDirectory, kPipe, kSocket, kDevice };
 inline constexpr SpecialFile kSpecialFiles[] = {SpecialFile::kDirectory, SpecialFile::kPipe,
                                                 SpecialFile::kSocket, SpecialFile::kDevice};
 
-// As messages call it.
+// Returns the name in messages.
 inline const char* name(SpecialFile kind) {
   switch (kind) {
     case SpecialFile::kDirectory:

@@ -54,7 +54,7 @@ struct Lane {
     if (kPacking.type != TensorType::kQ4) return byte;
     return place.high_half ? byte >> 4 : static_cast<int8_t>(byte << 4) >> 4;
   }
-  // Of a row of floats, after `sum`.
+  // Adds the products of a row of floats to `sum`.
   float plus_products(float sum, const float* a, uint32_t first, uint32_t count) const {
     for (uint32_t i = 0; i < count; ++i) {
       const PanelPlace place = panel_place(kPacking, first + i, lane);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A folder of its own for one test, removed with all it holds.
+// A temporary folder for one test, removed with its contents.
 #pragma once
 
 #include <cstdlib>

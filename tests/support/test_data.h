@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where tests find their files: those of the project, and the optional collection beside it; and
-// whether they run under a sanitizer.
+// Finds the test files of the project and the optional collection beside it, and tells whether a
+// sanitizer is on.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -11,8 +11,8 @@
 
 namespace arenite::testing {
 
-// The project's own folder, which only this function is compiled with: tests that had it in a
-// definition would be compiled anew in every checkout, whatever ccache holds.
+// Returns the project's folder. Only this function is compiled with the path, so that ccache can
+// reuse other objects across checkouts.
 std::filesystem::path project_folder();
 
 // The collection of reference checkpoints: $ARENITE_TEST_DATA, or the folder `shared` next to the

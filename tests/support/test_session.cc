@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loading, planning, creating and running, with every failure turned into an exception.
+// Loads, plans, creates and runs; every failure becomes an exception.
 #include "support/test_session.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ size_t planned_bytes(const Model& model, const SessionOptions& options) {
   return require(plan_arena(model, options, &why), why).total_bytes;
 }
 
-// What a call gives: as many rows as it says beforehand.
+// Returns the results of a call, and checks the number of rows that rows_out predicts.
 template <typename AnyBatch>
 std::vector<float> give(Session& session, const AnyBatch& batch, bool is_run) {
   Diagnostic why;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models and sessions in guarded memory, for tests: what fails here is not what the test is about,
-// so it throws.
+// Models and sessions in guarded memory. A failure here is not the subject of a test, so it throws.
 #ifndef ARENITE_TESTS_SUPPORT_TEST_SESSION_H_
 #define ARENITE_TESTS_SUPPORT_TEST_SESSION_H_
 
@@ -52,7 +51,7 @@ class TestSession {
   // Feeds one sequence `tokens` at a time.
   std::vector<float> steps_of(uint32_t tokens, std::span<const float> features) const;
 
-  // The same for models that read tokens: `ids` are [sequences, tokens].
+  // For models that read tokens; `ids` are [sequences, tokens].
   std::vector<float> run(std::span<const TokenId> ids, uint32_t sequences = 1,
                          std::span<const uint32_t> lengths = {}) const;
   std::vector<float> step(std::span<const TokenId> ids, uint32_t sequences = 1,

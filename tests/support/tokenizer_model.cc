@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Specs, files and loaded tokenizers.
+// Builds specs, files and loaded tokenizers.
 #include "support/tokenizer_model.h"
 #include "arenite/text_stream.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Model files that carry a tokenizer, and the tokenizer loaded from one, in guarded memory.
+// Model files with a tokenizer, and the tokenizer loaded from one, in guarded memory.
 #ifndef ARENITE_TESTS_SUPPORT_TOKENIZER_MODEL_H_
 #define ARENITE_TESTS_SUPPORT_TOKENIZER_MODEL_H_
 
@@ -26,7 +26,7 @@ class TestTokenizer {
 
   // Encodes in a guarded span of exactly encode_tokens_max; throws what a failure says.
   std::vector<TokenId> encode(std::string_view text, const EncodeOptions& options = {}) const;
-  // The same without the tokens around it.
+  // Encodes without the special tokens around a text.
   std::vector<TokenId> encode_bare(std::string_view text) const;
   std::string decode(const std::vector<TokenId>& ids, const DecodeOptions& options = {}) const;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random models of Hugging Face with what transformers computed for them: small ones that are part
-// of this repository, made by tests/golden/data/make_cases.py, and larger ones of the collection.
+// Random Hugging Face models with the results of transformers: small ones in this repository, made
+// by tests/golden/data/make_cases.py, and larger ones in the collection.
 #pragma once
 
 #include <algorithm>

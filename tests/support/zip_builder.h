@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes zip archives by hand, so that tests can also write ones that no tool would.
+// Writes zip archives by hand, also ones that no tool would write.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ inline uint32_t crc32(std::string_view bytes) {
   return ~crc;
 }
 
-// What an archive says about a member, where it is not the truth about stored bytes.
+// Values that an archive claims about a member, if they differ from the truth about stored bytes.
 struct ZipClaim {
   uint16_t flags = 0;
   uint16_t method = 0;

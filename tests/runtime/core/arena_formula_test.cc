@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The arena formula against the sizes of what lies in the arena, and against overflow.
+// Compares the arena formula with the sizes of the parts of an arena, and tests overflow.
 #include "arenite/arena_formula.h"
 
 #include <gtest/gtest.h>
@@ -201,7 +201,7 @@ TEST(Axes, HaveAsManyRowsAsWhatTheyAreMadeOf) {
   EXPECT_EQ(rows(UINT32_MAX - 3, 1, true),
             (std::vector<uint32_t>{UINT32_MAX - 3, 3, UINT32_MAX, 1, UINT32_MAX, 1, UINT32_MAX}))
       << "more than can be counted";
-  // What a file may say before it is refused.
+  // A file may hold this axis before it is refused.
   const Axis cyclic[] = {{}, {AxisKind::kJoined, 1, 9, 0}};
   EXPECT_EQ(rows_of_axes(cyclic, 7, 1, true)[1], 0u);
 }
@@ -237,7 +237,7 @@ TEST(Axes, HaveAllWindowsOfSequencesOfAnyLength) {
   EXPECT_EQ(rows_of_axes(axes, UINT32_MAX, 1, true)[1], (UINT32_MAX / 2) + 1);
   const Axis padded = {.kind = AxisKind::kWindows, .stride = 1, .window = -100};
   EXPECT_EQ(windows_of_rows(padded, UINT32_MAX - 50, 1), UINT32_MAX) << "more than can be counted";
-  // What a file may say before it is refused.
+  // A file may hold these axes before it is refused.
   EXPECT_EQ(windows_of_rows({.kind = AxisKind::kWindows}, 7, 1), 0u);
   EXPECT_EQ(windows_of_rows({.kind = AxisKind::kWindows, .stride = 1, .window = INT32_MIN}, 7, 1),
             0u);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Size arithmetic never wraps without saying so.
+// Size arithmetic reports every overflow.
 #include "arenite/checked_math.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CRC-32C against published values, and its two implementations against each other.
+// Compares CRC-32C with published values, and its two implementations with each other.
 #include "core/crc32c.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packed weights: every element has a place of its own, and together they fill the packed bytes.
+// Packed weights: every element has its own offset, and the elements and padding fill the packed
+// bytes.
 #include "core/packing.h"
 
 #include <gtest/gtest.h>
@@ -63,7 +64,7 @@ TEST(PackedWeights, GiveEveryElementAPlaceOfItsOwn) {
           used += static_cast<uint64_t>(count);
         }
         EXPECT_EQ(used, uint64_t{outputs} * (inputs + 1));
-        // What is left is the padding of the last panel.
+        // The remaining bytes are the padding of the last panel.
         EXPECT_EQ(taken.size() - used, (div_up(outputs, nr) * nr - outputs) * (inputs + 1));
       }
     }

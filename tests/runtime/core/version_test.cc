@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The version that programs read is the one that CMake gave the project.
+// The version in the headers is that of the CMake project.
 #include "arenite/version.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A row of a tensor is read as the numbers that were written, whatever its type and its packing.
+// Reading a row of a tensor gives the written values, for every type and packing.
 #include "core/views.h"
 
 #include <gtest/gtest.h>

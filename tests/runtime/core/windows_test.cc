@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts of windows and sizes of their scratch, against counting one by one.
+// Compares counts of windows and sizes of their scratch with counting one by one.
 #include "core/windows.h"
 
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 namespace arenite {
 namespace {
 
-// One by one, from the first row that a window begins at.
+// Counts the windows one by one, from the first.
 uint32_t counted(const WindowAxis& axis, uint32_t rows) {
   uint32_t windows = 0;
   for (uint32_t begin = 0; rows != 0; begin += axis.stride, ++windows) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The promise of any bytes: damaged files are refused; and where checksums and arena formulas
-// are made right again, so that only the checks of meaning are left, a file is refused or runs
-// inside its memory.
+// Any bytes are safe to load: damaged files are refused. If checksums and arena formulas are
+// repaired, so that only the semantic checks remain, a file is refused or runs inside its memory.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -30,7 +29,7 @@ constexpr size_t kStride = ARENITE_DAMAGE_STRIDE;
 constexpr size_t kStride = kEmulated ? 47 : 1;
 #endif
 
-// As little as a module can have.
+// The smallest module.
 ModuleSpec smallest() {
   ModuleSpec spec;
   spec.name = "";
@@ -172,8 +171,8 @@ convert::AlignedBytes sound_file(const std::string& name) {
   return make_model(spec_named(name), two_targets());
 }
 
-// What a sweep of thousands of files spends on each: a ring of windows comes round, and what runs
-// the sound file's program does so once.
+// Limits the work per file of a sweep over thousands: a ring of windows wraps around, and a program
+// equal to the undamaged one runs once.
 Effort effort_of_a_sweep(std::span<const std::byte> sound) {
   return {.ring_positions = 560, .sound = sound};
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Model::load takes no more steps than format/bounds.h says, whatever the bytes. Counted, not
-// timed: the code that loads is compiled a second time, with a call in each block of it.
+// Model::load takes no more steps than format/bounds.h states, whatever the bytes. Steps are
+// counted, not timed: the loading code is compiled a second time, with a call in each basic block.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -91,7 +91,7 @@ TEST_F(LoadCost, OfMasksIsBounded) {
   }
 }
 
-// As many slots as a file may have: each op is looked at for each of them.
+// The files have up to the largest number of slots; the verifier checks each op against each slot.
 TEST_F(LoadCost, OfManyLayersIsBounded) {
   for (const uint32_t layers : {16u, 64u, 140u}) {
     DecoderShape shape = smallest_decoder();

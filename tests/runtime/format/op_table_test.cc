@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the table says of an op's operands and numbers.
+// Tests the table of the ops' operands and numbers.
 #include "format/op_table.h"
 
 #include <gtest/gtest.h>

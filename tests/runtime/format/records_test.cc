@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plain structs of reader.h have the numbers of the schema's records at the same places; and
-// the schema is one that FlatBuffers' verifier makes safe to read in place.
+// The plain structs of reader.h have the layout of the schema's records, and FlatBuffers' verifier
+// makes the schema safe to read in place.
 #include <flatbuffers/reflection.h>
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@
 namespace arenite::format {
 namespace {
 
-// The same bytes, as another type.
+// Returns the bytes as another type.
 template <typename To, typename From>
 To as(const From& from) {
   static_assert(sizeof(To) == sizeof(From));
@@ -159,7 +159,7 @@ TEST(Schema, HasNoWideNumbersAndNoDefaults) {
   EXPECT_EQ(tables, 4u);
 }
 
-// What is before the dot is the op, and a row has no gap: so a field's place is its number's.
+// The name before the dot is the op. A row has no gaps, so the position of a field is its number.
 TEST(OpTable, NamesFieldsAsTheListOfOpsIs) {
   for (const OpRow& row : kAllOps) {
     const auto belongs = [](const char* field) { return std::string(field).starts_with("ops."); };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program's own definitions come before the C library's. This file is compiled without the calls
-// that it counts, and without turning its loops into calls of what it defines.
+// Replaces functions of the C library: a program's own definitions take precedence. This file is
+// compiled without the calls that it counts, and without turning its loops into calls of its own
+// functions.
 #include "runtime/format/step_counter.h"
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The walk over the schema's fields accepts nothing that FlatBuffers' own verifier would refuse.
+// The walk over the schema's fields accepts nothing that FlatBuffers' own verifier refuses.
 #include <flatbuffers/verifier.h>
 #include <gtest/gtest.h>
 
@@ -39,7 +39,7 @@ TEST(Structure, IsCheckedAsFlatBuffersDoes) {
   constexpr size_t kTrials = 40000;
   for (size_t trial = 0; trial < kTrials; ++trial) {
     std::vector<std::byte> damaged = sound;
-    // One word becomes a small number, one near what it was, or any.
+    // Replaces a word by a small number, by one near its value, or by a random one.
     const size_t at = random.below(static_cast<uint32_t>(sound.size() / 4)) * 4;
     uint32_t word = 0;
     std::memcpy(&word, damaged.data() + at, sizeof(word));

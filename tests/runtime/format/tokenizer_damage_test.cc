@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Model files whose tokenizer is damaged: refused, or used without harm.
+// Model files with a damaged tokenizer are refused or used without harm.
 #include <gtest/gtest.h>
 
 #include <cstring>

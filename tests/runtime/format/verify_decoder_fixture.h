@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the tests of the verifier of decoders share: two sound programs, changed in one place.
+// Shared by the tests of the verifier on decoders: two valid programs, to be changed in one place.
 #ifndef ARENITE_TESTS_RUNTIME_VERIFY_DECODER_FIXTURE_H_
 #define ARENITE_TESTS_RUNTIME_VERIFY_DECODER_FIXTURE_H_
 

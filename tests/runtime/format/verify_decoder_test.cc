@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The verifier's rules about the ops of decoders, each broken alone in a file whose checksums are
-// right.
+// The verifier's rules about the ops of decoders, each violated alone in a file with valid
+// checksums.
 #include <cmath>
 
 #include "runtime/format/verify_decoder_fixture.h"

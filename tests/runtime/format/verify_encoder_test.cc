@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The verifier's rules about the ops of encoders, each broken alone in a file whose checksums are
-// right.
+// The verifier's rules about the ops of encoders, each violated alone in a file with valid
+// checksums.
 #include "runtime/format/verify_fixture.h"
 #include "support/encoder_factory.h"
 
@@ -163,7 +163,7 @@ TEST(VerifyEncoder, RefusesLabelsThatAreNotThoseOfTheColumns) {
           [](Program& p) { p.labels.push_back("one more"); });
 }
 
-// What causal ops keep for the next call must not be another's.
+// The cache of a causal op must not be shared with another op.
 TEST(VerifyEncoder, RefusesSharedCachesOfCausalModels) {
   refuses("bert", "1.attention", "ops.cache", "its own cache",
           [](Program& p) { p.masks[0].lookahead = 0; });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The verifier's rules about the file itself, its lists and its packed weights, each broken alone
-// in a file whose checksums are right.
+// The verifier's rules about the file itself, its lists and its packed weights, each violated alone
+// in a file with valid checksums.
 #include "runtime/format/verify_fixture.h"
 
 namespace arenite::test {

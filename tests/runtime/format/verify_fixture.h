@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the tests of the verifier share: one sound model, changed in one place.
+// Shared by the tests of the verifier: one valid model, to be changed in one place.
 #ifndef ARENITE_TESTS_RUNTIME_VERIFY_FIXTURE_H_
 #define ARENITE_TESTS_RUNTIME_VERIFY_FIXTURE_H_
 
@@ -20,7 +20,7 @@
 
 namespace arenite::test {
 
-// What a refusal must say. `words` is a part of the reason.
+// The expected contents of a refusal. `words` is a part of the reason.
 struct Expected {
   const char* field;
   const char* words;
@@ -43,7 +43,7 @@ inline void expect_refusal(std::span<const std::byte> file, const Expected& expe
   EXPECT_EQ(why.expected, expected.numbers->second) << describe(status, why);
 }
 
-// A rule of the verifier, and the change that breaks it and no rule before it.
+// A rule of the verifier, and a change that violates this rule and none before it.
 template <typename Subject>
 struct Rule {
   const char* name;  // of the test

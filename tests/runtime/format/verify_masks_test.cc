@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The verifier's rules about masks, each broken alone in a file whose checksums are right.
+// The verifier's rules about masks, each violated alone in a file with valid checksums.
 #include <cmath>
 
 #include "runtime/format/verify_fixture.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The verifier's rules about the packed weights of each target, each broken alone in a file whose
-// checksums are right.
+// The verifier's rules about the packed weights of each target, each violated alone in a file with
+// valid checksums.
 #include "format/reader.h"
 #include "runtime/format/verify_fixture.h"
 
@@ -139,7 +139,7 @@ TEST(VerifyPackedWeights, RefusesATensorIntoWhatKernelsReadAhead) {
   expect_refusal(file.file(), {"tensor_offsets", "beyond its segment", 2});
 }
 
-// What kernels may read after the last tensor ends where the segment does.
+// The read-ahead of kernels after the last tensor ends at the end of the segment.
 TEST(VerifyPackedWeights, AcceptsATensorUpToWhatKernelsReadAhead) {
   convert::Program program = sound_program();
   program.tensors.push_back({"unused", 1, 12, std::vector<float>(12), {}, format::Layout::kPlain});
@@ -225,7 +225,7 @@ TEST(VerifyMetadata, RefusesListsThatAreMisaligned) {
   }
 }
 
-// Fields that must be there, taken away one by one.
+// Removes the required fields one by one.
 TEST(VerifyMetadata, RefusesMissingFields) {
   for (const auto field :
        {ModelTable::VT_PRODUCER,       ModelTable::VT_NAME,        ModelTable::VT_ARCHITECTURE,

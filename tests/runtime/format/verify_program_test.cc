@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The verifier's rules about slots and ops, each broken alone in a file whose checksums are right.
+// The verifier's rules about slots and ops, each violated alone in a file with valid checksums.
 #include "runtime/format/verify_fixture.h"
 #include "support/repair.h"
 
@@ -246,7 +246,7 @@ INSTANTIATE_TEST_SUITE_P(Attention, VerifyProgram, testing::ValuesIn(kAttentionR
 
 TEST_P(VerifyProgram, Refuses) { expect_program_refusal(GetParam(), "causal"); }
 
-// What is too large for the arena formula, which the converter does not write.
+// The values overflow the arena formula, so the converter cannot write them.
 template <typename Record, typename Change>
 void expect_refusal_of(const Record& (format::ModelReader::*record)(uint32_t) const, uint32_t index,
                        Change change, const Expected& expected) {

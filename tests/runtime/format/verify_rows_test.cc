@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The verifier's rules about rows of tokens and rows of outputs, rings and hidden states, each
-// broken alone in a file whose checksums are right; and what it must accept.
+// The verifier's rules about token rows, output rows, rings and hidden states, each violated alone
+// in a file with valid checksums; and valid files that it must accept.
 #include "convert/program/program.h"
 #include "runtime/format/verify_decoder_fixture.h"
 

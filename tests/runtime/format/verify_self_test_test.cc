@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The verifier's rules about the self-test, each broken alone in a file whose checksums are right.
+// The verifier's rules about the self-test, each violated alone in a file with valid checksums.
 #include "convert/check/pack_model.h"
 #include "core/crc32c.h"
 #include "format/reader.h"

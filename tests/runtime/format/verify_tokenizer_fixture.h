@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Changes of one number of a tokenizer in a model file, by the names of its lists and choices.
+// Changes one number of a tokenizer in a model file, by the names of its lists and options.
 #ifndef ARENITE_TESTS_RUNTIME_VERIFY_TOKENIZER_FIXTURE_H_
 #define ARENITE_TESTS_RUNTIME_VERIFY_TOKENIZER_FIXTURE_H_
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each rule of the verifier about tokenizers, broken alone.
+// The verifier's rules about tokenizers, each violated alone.
 #include <gtest/gtest.h>
 
 #include "runtime/format/verify_tokenizer_fixture.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each rule of the verifier about WordPiece and pairs, broken alone.
+// The verifier's rules about WordPiece and pairs, each violated alone.
 #include <gtest/gtest.h>
 
 #include "runtime/format/verify_tokenizer_fixture.h"
@@ -34,7 +34,7 @@ TEST(WordPieceRules, LetAWordBecomeAsManyCodePointsAsItHasBytes) {
   EXPECT_TRUE(Model::load(surgery.file()).ok());
 }
 
-// Of characters, with nothing else that belongs to words.
+// The tokenizer splits into characters and has no other table of WordPiece.
 TEST(WordPieceRules, LeaveFoldsToWords) {
   const Change change =
       all_of({choose(&TokenizerNumbers::kind, 2), choose(&TokenizerNumbers::word_characters_max, 0),
@@ -109,7 +109,7 @@ INSTANTIATE_TEST_SUITE_P(
                  {"tokenizer.whole_tokens", "not in the vocabulary", 1}}),
     rule_name<ModelSurgery>);
 
-// What only words need is refused elsewhere, and the other way round.
+// Tables of WordPiece are refused in other kinds, and theirs in WordPiece.
 TEST(WordPieceRules, RefuseTablesOfOtherKinds) {
   const Change change =
       all_of({choose(&TokenizerNumbers::kind, 3), choose(&TokenizerNumbers::prefix, 0),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The GEMM kernels of every kernel set, at sizes around their tiles, between guard pages.
+// Tests the GEMM kernels of every kernel set, at sizes around their tiles, between guard pages.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -179,7 +179,7 @@ TEST_P(Gemm, KeepsNaNOfInfiniteProducts) {
   }
 }
 
-// What a row adds for keys that it does not see: nothing, whatever their finite values.
+// Keys with weight 0 add nothing to a row, whatever their finite values.
 TEST_P(Gemm, IgnoresFiniteWeightsOfZeroInputs) {
   const uint32_t nr = packing().nr;
   std::vector<float> weights(size_t{nr} * 3);

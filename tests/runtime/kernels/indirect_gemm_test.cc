@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The products of rows in pieces of every kernel set are those of rows in one piece, with the same
-// packed weights.
+// On every kernel set, products of rows given as pointers to parts equal those of contiguous rows,
+// with the same packed weights.
 #include <gtest/gtest.h>
 
 #include <cmath>

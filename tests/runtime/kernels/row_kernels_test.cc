@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels that work along a row: extremes, exponentials and their sum, addition, scaling.
+// Tests the kernels along a row: extremes, exponentials and their sum, addition, scaling.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -107,7 +107,7 @@ TEST_P(RowKernels, GiveExactlyZeroForHiddenScores) {
   }
 }
 
-// What attention relies on to notice a score that is NaN, or a largest one that is infinite.
+// Attention detects a NaN score or an infinite maximum by a NaN sum.
 TEST_P(RowKernels, GiveNoSumOfExponentialsThatAreNaN) {
   const float pairs[][2] = {{NAN, 1.0f}, {1.0f, NAN}, {INFINITY, INFINITY}, {-INFINITY, -INFINITY}};
   for (uint32_t length = 1; length <= kLengthMax; ++length) {

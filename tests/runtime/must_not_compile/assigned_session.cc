@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One session cannot become another.
+// A session cannot be assigned to another.
 #include "arenite/session.h"
 
 namespace arenite {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Only create makes sessions, in an arena.
+// Only Session::create makes sessions, in an arena.
 #include "arenite/session.h"
 
 namespace arenite {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A session is its arena: a copy of the object would point nowhere.
+// A session cannot be copied, because it is its arena.
 #include "arenite/session.h"
 
 namespace arenite {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program must not make a session by `new`: it lives in an arena only.
+// A program cannot make a session by `new`: sessions exist only in an arena.
 #include "arenite/session.h"
 
 namespace arenite {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model that is loaded and dropped is a mistake.
+// A program cannot ignore a loaded model.
 #include "arenite/session.h"
 
 namespace arenite {

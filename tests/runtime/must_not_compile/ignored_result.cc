@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What step returns must be looked at.
+// A program cannot ignore the result of step.
 #include "arenite/session.h"
 
 namespace arenite {

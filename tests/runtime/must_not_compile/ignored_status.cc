@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What rewind returns must be looked at.
+// A program cannot ignore the status of rewind.
 #include "arenite/session.h"
 
 namespace arenite {

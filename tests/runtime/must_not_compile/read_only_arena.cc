@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program must not hand over constant memory: a session writes to its arena.
+// A program cannot pass constant memory as an arena, because a session writes to it.
 #include "arenite/session.h"
 
 namespace arenite {

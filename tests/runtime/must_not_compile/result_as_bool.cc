@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A result is asked whether it is ok.
+// A result does not convert to bool; call ok().
 #include "arenite/session.h"
 
 namespace arenite {

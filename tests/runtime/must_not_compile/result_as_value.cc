@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program must not use a result as its value without asking whether there is one.
+// A result does not convert to its value without a check.
 #include "arenite/session.h"
 
 namespace arenite {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A status is no truth value: kOk is zero.
+// A status does not convert to bool: kOk is zero.
 #include "arenite/session.h"
 
 namespace arenite {

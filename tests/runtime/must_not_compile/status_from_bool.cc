@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A truth value is no status.
+// A bool does not convert to a status.
 #include "arenite/session.h"
 
 namespace arenite {

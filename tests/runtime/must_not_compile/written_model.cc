@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bytes of a model cannot be reached to write them.
+// A program cannot write the bytes of a model through the interface.
 #include "arenite/session.h"
 
 namespace arenite {

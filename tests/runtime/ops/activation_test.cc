@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Activation functions and gates against the C library in double precision.
+// Compares activation functions and gates with the C library in double precision.
 #include "ops/row_ops.h"
 
 #include <gtest/gtest.h>
@@ -177,7 +177,7 @@ TEST_P(Activations, AreExactInTheirLastPlaces) {
   }
 }
 
-// What ends, ends in what the C library has there.
+// The limits of the functions are those of the C library.
 TEST_P(Activations, HaveTheirEnds) {
   const FloatRows rows(1, 3, 1, 1.0f);
   const auto made = [&](Activation function, float a, float b, float c) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums row by row: one rounding for each number, wherever the output lies.
+// Tests sums row by row: one rounding for each element, also in place.
 #include "ops/row_ops.h"
 
 #include <gtest/gtest.h>

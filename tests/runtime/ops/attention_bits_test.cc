@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What must not change the bits of attention's results: the chunks a prompt comes in, threads and
-// their order, other sequences, and what lay in the memory before.
+// The bits of attention's results do not depend on the chunks of a prompt, threads and their order,
+// other sequences, or the previous contents of the memory.
 #include <gtest/gtest.h>
 
 #include <vector>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lays out the operands of the attention op the way a session does, but apart from each other.
+// Lays out the operands of the attention op like a session, but in separate buffers.
 #include "attention_case.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One attention problem with random tokens, its expected outputs, and a run of the op on it in
-// memory whose every edge is watched.
+// An attention problem with random tokens and its expected outputs. Runs the op on it in memory
+// with guard pages.
 #pragma once
 
 #include <cmath>
@@ -50,7 +50,7 @@ struct AttentionCase {
   // Output of each sequence, for keys and values as the cache keeps them.
   std::vector<std::vector<double>> expected() const;
   std::vector<float> as_kept(std::vector<float> numbers, uint32_t width) const;
-  // What a sequence's queries bring with them, as a table [heads, positions_max, positions_max].
+  // Returns the pair biases of a sequence's queries, [heads, positions_max, positions_max].
   std::vector<float> pairs_of(const SequenceTokens& sequence) const;
   // Gives each head a slope, as ALiBi does: 2^(-8 h / heads) for h from 1 on.
   void add_slopes();

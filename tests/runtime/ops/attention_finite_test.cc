@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// NaN, infinity and scores that overflow: they reach the rows that see them and no others, with the
-// same results on every kernel set and in any chunks.
+// NaN, infinity and overflowing scores reach only the rows that attend to them, with the same
+// results on every kernel set and in any chunks.
 #include <gtest/gtest.h>
 
 #include <cfloat>
@@ -147,7 +147,7 @@ TEST_P(AttentionFinite, ThreadsGiveWhatOneGives) {
   }
 }
 
-// Of float32 alone: int8 has no infinity and rounds what these compare exactly.
+// Only float32 caches: int8 has no infinity and rounds the values that these tests compare exactly.
 class AttentionScores : public KernelSetTest {
  protected:
   // The last token's output: one head, this query, these keys, the values 1, 2, 4, ...
@@ -191,7 +191,7 @@ TEST_P(AttentionScores, ALargestScoreThatIsNotFiniteMakesTheRowNaN) {
   }
 }
 
-// As in PyTorch.
+// PyTorch gives these results too.
 TEST_P(AttentionScores, AScoreOfMinusInfinityBesideOthersIsWeightZero) {
   for (const TestMask& mask : last_sees_all()) {
     SCOPED_TRACE(mask.name);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention whose scores have slopes (ALiBi), a soft cap, terms from a table or a sink beside them:
-// the reference, and every promise that attention keeps without them.
+// Attention with slopes (ALiBi), a soft cap, biases from a table or a sink: compares it with the
+// reference, and tests every promise of attention without them.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -295,7 +295,7 @@ TEST_P(AttentionTerms, AreZeroWhereATableHidesAllButTheSink) {
   }
 }
 
-// Of no weight beside scores, and of all weight.
+// The sinks range from no weight to all of the weight.
 TEST_P(AttentionTermsInF32, SinksAreAnySize) {
   const AttentionCase plain(TensorType::kF32, {2, 1, 3, 5}, causal_mask(9), {9});
   AttentionCase problem = plain;

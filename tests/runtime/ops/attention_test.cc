@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The attention op against its reference: every mask, shapes around the tiles, lengths around the
-// pages, several sequences at once.
+// Compares the attention op with its reference: every mask, shapes around the tiles, lengths around
+// the pages, several sequences at once.
 #include "ops/attention.h"
 
 #include <gtest/gtest.h>

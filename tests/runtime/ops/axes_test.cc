@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows that are joined, where they come from, and rows of a sequence beside rows of its tokens.
+// Tests joined rows and their sources, and rows of a sequence combined with rows of its tokens.
 #include <gtest/gtest.h>
 
 #include "ops/row_ops.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions against their reference, against linear layers of gathered windows, and step by step
-// against one pass.
+// Compares convolutions with their reference, with linear layers on gathered windows, and step by
+// step with one pass.
 #include "ops/convolution.h"
 
 #include <gtest/gtest.h>
@@ -100,7 +100,7 @@ std::vector<ConvolutionCase> convolution_cases(uint32_t count,
   return cases;
 }
 
-// What inputs round to with other types is tested with linear layers.
+// The tests of linear layers cover the rounding of inputs with other types.
 class ConvolutionOfFloats : public Convolution {};
 INSTANTIATE_TEST_SUITE_P(KernelSets, ConvolutionOfFloats,
                          ::testing::Combine(::testing::ValuesIn(targets_in_tests()),
@@ -126,7 +126,8 @@ TEST_P(ConvolutionOfFloats, AgreesWithTheReference) {
           as_reference(of.windows, rows), of.rows[s], of.channels, weights, bias);
       // No rows have no windows, though zeros alone could make one.
       if (rows == 0) continue;
-      // As of linear layers: each product and sum is rounded once; weights in w8, twice more.
+      // The bound of linear layers: one rounding for each product and sum, and two more for w8
+      // weights.
       ASSERT_TRUE(all_near(found[s], expected, kRounding * 2 * (inputs + 2) * (inputs + 1)));
     }
   }

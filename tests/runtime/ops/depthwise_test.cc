@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Depthwise convolutions against their reference, and step by step against one pass.
+// Compares depthwise convolutions with their reference, and step by step with one pass.
 #include <gtest/gtest.h>
 
 #include <cmath>

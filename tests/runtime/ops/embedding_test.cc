@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Look-ups in plain and in packed tables, with and without positions.
+// Tests look-ups in plain and in packed tables, with and without positions.
 #include "ops/row_ops.h"
 
 #include <gtest/gtest.h>

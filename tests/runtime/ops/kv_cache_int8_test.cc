@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The packed cache in int8: numbers within half a step, scales and frames where cache_layout.h
-// says, whatever the chunks it came in.
+// The packed int8 cache: values within half a quantization step, scales and frames at the offsets
+// of cache_layout.h, for all chunk sizes.
 #include <gtest/gtest.h>
 
 #include <cfloat>

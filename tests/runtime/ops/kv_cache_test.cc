@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The packed cache: every element where packing.h says, whatever the chunks it came in.
+// The packed cache: every element is at the offset of packing.h, for all chunk sizes.
 #include "ops/kv_cache.h"
 
 #include <gtest/gtest.h>
@@ -94,7 +94,7 @@ TEST_P(KvCacheOf, HoldsTheSameBytesInAnyChunks) {
     for (const uint32_t chunk : {1u, 3u, 8u, 100u}) {
       const GuardedFloats chunked = memory(size);
       fill(chunked, size, chunk);
-      // As bytes: what was never written is not a number and equals nothing.
+      // Compares bytes, because elements that were never written are NaN and equal nothing.
       ASSERT_EQ(std::memcmp(chunked.data(), whole.data(), whole.size() * sizeof(float)), 0)
           << "chunks of " << chunk << " of " << size.positions;
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The linear op against its reference, and its promise of the same bits on any threads.
+// Compares the linear op with its reference, and tests that threads do not change its bits.
 #include "ops/linear.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compiled masks, read the way attention reads them, against the dense masks they stand for.
+// Compares compiled masks, read the way attention reads them, with their dense masks.
 #include "ops/attention_block.h"
 
 #include <gtest/gtest.h>

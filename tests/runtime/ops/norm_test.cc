@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layer norm and RMS norm against plain loops in double precision.
+// Compares layer norm and RMS norm with plain loops in double precision.
 #include "ops/row_ops.h"
 
 #include <gtest/gtest.h>

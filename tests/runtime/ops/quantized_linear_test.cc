@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Linear layers with weights in few bits, against exact sums of what was multiplied.
+// Compares linear layers whose weights have few bits with exact sums of the quantized operands.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 namespace arenite::test {
 namespace {
 
-// Every set that this CPU runs, those included that a faster one replaces.
+// Returns every kernel set for this CPU, also those that a faster set replaces.
 std::vector<const KernelSet*> all_sets() {
   std::vector<const KernelSet*> sets;
   for (const Target target : targets_here()) sets.push_back(kernel_set(target));
@@ -86,7 +86,8 @@ INSTANTIATE_TEST_SUITE_P(KernelSets, QuantizedLinear, ::testing::ValuesIn(all_ty
                            return set_name(info.param.set) + "_" + name(info.param.type);
                          });
 
-// What a row becomes, by a loop of its own in double precision; and that it is what the op makes.
+// Quantizes a row by an independent loop in double precision, and checks that the op gives the
+// same.
 struct Rounded {
   std::vector<int8_t> numbers;
   QuantizedRow row;
@@ -286,7 +287,7 @@ TEST_P(QuantizedRowsOf, AreAsCloseAsTheirStepsAllow) {
   }
 }
 
-// A sum that overflows does not make a row one that holds infinity.
+// A row whose sum overflows is still finite.
 TEST_P(QuantizedRowsOf, HoldNumbersWhoseSumIsNone) {
   const FloatRows input(1, 50, 3, 1.0f);
   float* const x = input.matrix().row(0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rotary position embedding against complex numbers in double precision.
+// Compares rotary position embedding with complex numbers in double precision.
 #include "ops/row_ops.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rows that a call gives out: taken as they are, and made of several in double precision.
+// Tests the output rows of a call: copied, or pooled in double precision.
 #include "ops/row_ops.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs ops on windows for sequences that come in parts, in memory that ends where the op may read
-// or write no further.
+// Runs ops on windows of sequences that come in parts, in memory that ends at the last byte that
+// the op may access.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -176,7 +176,7 @@ inline Windows random_windows(Random& random, bool is_image) {
   return windows;
 }
 
-// The same for sequences that come in parts.
+// Returns random windows for sequences that come in parts.
 inline Windows random_causal_windows(Random& random, bool is_image) {
   Windows windows = random_windows(random, is_image);
   windows.lines.before = random.below(windows.lines.span());

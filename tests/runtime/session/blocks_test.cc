@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Long encoders whose ops run over one block of rows after the other: the same bits in less memory.
+// Long encoders run their ops block by block of rows: the same bits in less memory.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -116,7 +116,8 @@ TEST_P(Blocks, GoOnInSlicesAndAreCancelledAnywhere) {
   EXPECT_TRUE(same_bits(session.run(features), expected));
 }
 
-// From attention to keys that another one reads. Rows that are alive for longer join what runs.
+// Blocks extend from an attention op to the keys of the next one. Slots that live longer join the
+// block.
 TEST_P(Blocks, GiveTheSameBitsOverMoreOps) {
   Program program = in_blocks();
   const TestModel model = load(program);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The promise of the same bits for decoders: whatever the chunks, the company and the room in
-// the session. Threads and forms of batches are the table's of same_bits_test.cc.
+// Decoders give the same bits for all chunk sizes, other sequences and session sizes.
+// same_bits_test.cc covers threads and forms of batches.
 #include <gtest/gtest.h>
 
 #include <cstring>

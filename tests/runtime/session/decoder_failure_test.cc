@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Refused calls of decoders say what was wrong and change nothing.
+// Refused calls of decoders report the reason and change nothing.
 #include <gtest/gtest.h>
 
 #include "arenite/checked_math.h"

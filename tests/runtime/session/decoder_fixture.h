@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tests of sessions of decoders share: the models, once per kernel set.
+// Shared by the tests of decoder sessions: the models, once per kernel set.
 #ifndef ARENITE_TESTS_RUNTIME_DECODER_FIXTURE_H_
 #define ARENITE_TESTS_RUNTIME_DECODER_FIXTURE_H_
 

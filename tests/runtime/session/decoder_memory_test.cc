@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The promises about memory, for decoders: so many bytes and not one less, nothing beside them, no
-// heap.
+// Memory of decoders: exactly the planned bytes, no access outside them, no heap.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The promise of no heap where a decoder refuses something, on one thread and on several. That
-// success takes none is in decoder_memory_test.cc.
+// A decoder that refuses a call takes no heap, on one thread and on several. decoder_memory_test.cc
+// tests successful calls.
 #include <gtest/gtest.h>
 
 #include "runtime/session/decoder_fixture.h"
@@ -31,7 +31,7 @@ class DecoderNoHeap : public NoHeapTest<DecoderTest> {
     return options;
   }
 
-  // As in decoder_failure_test.cc: one for each reason to refuse a batch.
+  // Returns one call for each reason to refuse a batch, like decoder_failure_test.cc.
   static std::vector<DecoderCall> refused_calls(const Model& model) {
     constexpr Status kInvalid = Status::kInvalidArgument;
     constexpr Status kFull = Status::kContextFull;

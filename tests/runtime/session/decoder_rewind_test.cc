@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Going back in decoders, and how far rings allow it.
+// Tests rewinding of decoders, and how far ring buffers allow it.
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -82,7 +82,7 @@ TEST_P(RingRewind, GoesBackAsFarAsTheRingHoldsWhatTheWindowNeeds) {
   }
 }
 
-// What was overwritten before a rewind stays lost, however little is held after it.
+// Positions that were overwritten before a rewind stay lost, however few are held after it.
 TEST_P(RingRewind, RemembersWhatWasOverwritten) {
   constexpr uint32_t kFirst = 2000 - kRing + kBehind;
   feed_to(2000);
@@ -106,7 +106,7 @@ TEST_P(RingRewind, AlwaysGoesBackToTheStart) {
   expect_as_in_one_pass(100);
 }
 
-// As long as nothing was overwritten, a ring is a cache like any other.
+// A ring that was never overwritten rewinds like any other cache.
 TEST_P(RingRewind, GoesBackAnywhereUntilTheRingIsFull) {
   feed_to(kRing);
   for (const uint32_t keep : {kRing - 1, kPagePositions, 5u}) {

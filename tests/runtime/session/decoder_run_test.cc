@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What sessions of decoders compute and give out: logits of the last rows or of all, hidden states.
+// Outputs of decoder sessions: logits of the last rows or of all, and hidden states.
 #include <gtest/gtest.h>
 
 #include <map>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sessions of decoders whose attention has a slope or a sink for each head, a table of terms or a
-// soft cap: these reach the op, and chunks change no bit.
+// Sessions of decoders whose attention has a slope or a sink for each head, a table of biases or a
+// soft cap: the values reach the op, and chunks change no bit.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -45,7 +45,8 @@ class DecoderSlopes : public DecoderTest {
     return program;
   }
 
-  // The same as a table of terms: of all heads together, with `by_head` of each.
+  // Returns the program with the slope as a table of biases, shared by all heads or, with
+  // `by_head`, one for each.
   static convert::Program with_tables(float slope, ScoreTerms by, bool by_head) {
     convert::Program program = DecoderSlopes::program();
     const uint32_t positions = program.inputs[0].positions_max;
@@ -92,7 +93,7 @@ class DecoderSlopes : public DecoderTest {
     return program;
   }
 
-  // The same for all heads, said by the masks.
+  // Returns the program with the slope of all heads in the masks.
   static convert::Program with_strips(float slope) {
     convert::Program program = DecoderSlopes::program();
     for (convert::CompiledMask& mask : program.masks) {

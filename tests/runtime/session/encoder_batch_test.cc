@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The forms that a batch comes in: padded with lengths, padded with a mask, back to back. None
-// changes a bit of what a sequence gives.
+// Forms of a batch: padded with lengths, padded with a mask, back to back. All give a sequence the
+// same bits.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ ARENITE_FOR_EACH_FLOAT_SET(EncoderBatch);
 
 constexpr uint32_t kEncodedTokens = 37;
 
-// The same sequences in the three forms. Padding is what no model may read.
+// One set of sequences in the three forms. The padding holds values that no model may read.
 struct Forms {
   EncoderInput padded, dense;
   BatchForm with_lengths, with_mask, back_to_back;
@@ -87,7 +87,7 @@ TEST_P(EncoderBatch, AMaskWithGapsLeavesTokensOut) {
                 alone(*model, seen)));
 }
 
-// As PyTorch: a key-padding mask hides keys, and the rest stay where they are.
+// A key-padding mask hides keys without moving the others, as in PyTorch.
 TEST_P(EncoderBatch, TokensBehindAGapKeepTheirPositions) {
   const EncoderShape shape = encoder_named("bert");
   const TestModel model = load(shape);
@@ -124,7 +124,7 @@ TEST_P(EncoderBatch, TokensBehindAGapKeepTheirPositions) {
                expected, 300 * 64 * kRounding));
 }
 
-// As RoBERTa counts: the ids that are not padding, hidden ones too, and padding by its own row.
+// RoBERTa counts the ids that are not padding, hidden ones included; padding has its own row.
 TEST_P(EncoderBatch, PositionsWithoutPaddingAreCountedInTheIds) {
   EncoderShape shape = encoder_named("mixture");
   shape.pooling = SelectKind::kAsAsked;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Refused calls of encoders say what was wrong and change nothing.
+// Refused calls of encoders report the reason and change nothing.
 #include <gtest/gtest.h>
 
 #include <functional>

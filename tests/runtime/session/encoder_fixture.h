@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tests of sessions of encoders share: the models, once per kernel set, and their inputs.
+// Shared by the tests of encoder sessions: the models, once per kernel set, and their inputs.
 #ifndef ARENITE_TESTS_RUNTIME_ENCODER_FIXTURE_H_
 #define ARENITE_TESTS_RUNTIME_ENCODER_FIXTURE_H_
 
@@ -96,7 +96,7 @@ class EncoderTest : public testing::TestWithParam<Target> {
     return reference_encoder(spec, input.ids, input.types);
   }
 
-  // What a sequence gives when it is alone.
+  // Returns the results of a sequence in a batch of its own.
   static std::vector<float> alone(const Model& model, const EncoderInput& input) {
     const TestSession session(model, options_for(kEncoderPositions));
     const size_t tokens = input.features_per_token != 0

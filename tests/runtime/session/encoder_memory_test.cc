@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The promises about memory, for encoders: so many bytes and not one less, nothing beside them.
+// Memory of encoders: exactly the planned bytes, and no access outside them.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -19,7 +19,7 @@ struct Shape {
 constexpr Shape kShapes[] = {{1, 1, 0},  {8, 1, 0},   {33, 1, 0},   {70, 1, 0},  {70, 3, 0},
                              {70, 3, 1}, {70, 3, 71}, {33, 16, 40}, {8, 50, 399}};
 
-// As many tokens as a call takes, spread over the sequences.
+// Spreads the largest number of tokens of a call over the sequences.
 BatchForm fullest_batch(const SessionOptions& options) {
   BatchForm form;
   uint32_t left =

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The promise of no heap, for encoders: on one thread and on several, on success and on every
-// failure.
+// Encoders take no heap: on one thread and on several, on success and on every failure.
 #include <gtest/gtest.h>
 
 #include "runtime/session/encoder_fixture.h"
@@ -42,7 +41,7 @@ class EncoderNoHeap : public NoHeapTest<EncoderTest> {
             {padded.part(0, 17), {kEncodeSequences, 0, {12, 5}, {}, true}}};
   }
 
-  // As in encoder_failure_test.cc: one for each reason to refuse a batch.
+  // Returns one call for each reason to refuse a batch, like encoder_failure_test.cc.
   static std::vector<EncoderCall> refused_calls(const EncoderShape& shape) {
     constexpr Status kInvalid = Status::kInvalidArgument;
     const EncoderInput padded = input_for(shape, kEncodeSequences * kEncodeTokens);

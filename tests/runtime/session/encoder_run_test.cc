@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What sessions of encoders compute and give out: rows of tokens or of sequences, hidden states.
+// Outputs of encoder sessions: rows of tokens or of sequences, and hidden states.
 #include <gtest/gtest.h>
 
 #include "runtime/session/encoder_fixture.h"

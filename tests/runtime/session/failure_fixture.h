@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a refused call must say, and that a session goes on after it as if it had not been made.
+// Checks the message of a refused call, and that the session continues as if the call had not been
+// made.
 #ifndef ARENITE_TESTS_RUNTIME_FAILURE_FIXTURE_H_
 #define ARENITE_TESTS_RUNTIME_FAILURE_FIXTURE_H_
 

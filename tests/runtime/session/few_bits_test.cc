@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Modules and encoders with weights in few bits keep the promises that others keep: what the
-// reference gives, the same bits in any chunk, and a self-test that passes on every kernel set.
-// Decoders in few bits are among those of the other tests.
+// Modules and encoders whose weights have few bits keep all promises: the reference's results, the
+// same bits in any chunks, and a passing self-test on every kernel set. Other tests include
+// decoders in few bits.
 #include <gtest/gtest.h>
 
 #include "convert/check/pack_model.h"
@@ -67,8 +67,7 @@ TEST_P(FewBits, EncodersAgreeWithTheReferenceAtEveryLength) {
   }
 }
 
-// What the scalar kernels made of it at conversion they make of it again, bit by bit; others come
-// near.
+// Scalar kernels give the bits that the converter stored; other kernels are within the tolerance.
 TEST_P(FewBits, SelfTestsPass) {
   std::vector<FewBitsModel> models = few_bits_modules();
   for (FewBitsModel& model : few_bits_encoder_models()) models.push_back(std::move(model));

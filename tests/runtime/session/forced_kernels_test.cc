@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole models on every kernel set that this CPU can run, those included that a better one
-// replaces, and on stand-ins for those of all targets: near the reference, and with the same bits
-// whatever arena and stack held before.
+// Runs whole models on every kernel set for this CPU, also on those that a better set replaces, and
+// on stand-ins for the sets of all targets. Results are near the reference, and do not depend on
+// the previous contents of arena and stack.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -46,7 +46,7 @@ std::vector<ForcedSet> all_sets() {
 
 void PrintTo(const ForcedSet& set, std::ostream* out) { *out << set.name(); }
 
-// What the calls below find in their frames where they set nothing.
+// Fills the stack below, so that uninitialized variables of later calls hold this word.
 [[gnu::noinline]] void fill_stack(uint32_t word) {
   volatile uint32_t words[16 * 1024];
   for (volatile uint32_t& each : words) each = word;

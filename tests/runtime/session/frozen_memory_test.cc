@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nothing is written outside the arena: all other memory of the process, the model's, the heap, the
-// program's variables and the callers' stack, is read-only from load to the last step.
+// Nothing is written outside the arena: all other memory of the process (the model, the heap, the
+// program's variables and the callers' stack) is read-only from load to the last step.
 #include <gtest/gtest.h>
 
 #include "runtime/session/encoder_fixture.h"
@@ -20,7 +20,7 @@ void run_backwards(void*, uint32_t tasks, ParallelFor::Task task, void* job) {
   for (uint32_t i = tasks; i-- > 0;) task(job, i, i % kThreads);
 }
 
-// All the calls of a session that is made in the arena; false where one fails that should not.
+// Makes every call of a session. Returns false if a call fails that must succeed.
 template <typename AnyBatch, typename Value>
 bool all_calls(Session& session, const Model& model, std::span<const Value> values, size_t width) {
   Diagnostic why;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models with several inputs and functions: an encoder whose keys and values a decoder sees, and
-// two inputs that one function takes. Against the reference, and by every way of calling them.
+// Models with several inputs and functions: an encoder whose keys and values a decoder attends to,
+// and two inputs of one function. Compares all ways of calling them with the reference.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -327,7 +327,7 @@ TEST_P(Functions, RefuseCallsInAnotherOrder) {
   const std::vector<float> expected = values_of(step(*session, ids));
   expect_invalid(session->run(kStep, {&tokens, 1}, &why).status(), why, "function", "step it");
   EXPECT_EQ(session->positions(0, kMemory), 4u);
-  // What the memory was is forgotten, and what was made of it.
+  // Rewinding the memory input also forgets the text positions computed from it.
   ASSERT_EQ(session->rewind_input(kMemory, 0, 0), Status::kOk);
   EXPECT_EQ(session->positions(0, kText), 0u);
   EXPECT_FALSE(step(*session, ids).ok());
@@ -628,7 +628,7 @@ uint32_t op_of(const Program& program, format::OpKind kind, uint32_t skip = 0) {
 format::OpView& body_of(Program& program, format::OpKind kind, uint32_t skip = 0) {
   return program.ops[op_of(program, kind, skip)].body;
 }
-// Of attention: the encoder's, then of each layer that to the text and that to the memory.
+// Caches by index: the encoder's, then for each layer its self-attention and its cross-attention.
 constexpr uint32_t kSelf = 1, kCross = 2;
 
 struct BrokenFunction {
@@ -722,7 +722,7 @@ const BrokenFunction kFunctionsThatAreNone[] = {
            static_cast<uint32_t>(ScoreTerms::kQueries);
      },
      "ops.terms", "no distance"},
-    // What functions with windows see is looked at before it is verified.
+    // The windows that functions reach are computed before they are verified.
     {"WindowsOfAll",
      [](Program& p) {
        p.functions[1].first_op = static_cast<uint32_t>(p.ops.size()) + 1;
@@ -779,7 +779,7 @@ TEST(FunctionsOfPrograms, CountTypesAndTokensOfEachInput) {
   EXPECT_EQ(format::self_test_tokens(reader, kText, 99), 99u);
 }
 
-// The same keys and values are stored once, those of each layer by themselves.
+// Equal keys and values are stored once, separately for each layer.
 TEST(FunctionsOfPrograms, StoreKeysAndValuesOnce) {
   const Program program = convert::compile(functions_graph({}), "functions");
   EXPECT_EQ(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The runtime stays inside the memory it is given: model, arena and input each end exactly at an
-// inaccessible page, or begin right after one. Kernels may read past rows, so padding is inside.
+// The runtime stays inside its memory: model, arena and input each end exactly at an inaccessible
+// page, or begin right after one. Kernels may read past rows, so the padding counts as inside.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loading: what a model says of itself, and which of its targets runs.
+// Tests loading: a model's description, and the choice of its target.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -121,7 +121,7 @@ TEST(ModelLoad, SaysHowToConvertAFileForOtherCpus) {
   const Result<Model> model = Model::load(make_model(spec_named("causal")).span());
   EXPECT_EQ(target, name(model->target())) << "the fastest that there is";
 
-  // One that is in both is not what was wrong.
+  // The file and the build share a target, so the message must not suggest a new conversion.
   const auto portable = make_model(spec_named("causal"), {Target::kPortable});
   const Status forced =
       Model::load(portable.span(), &why, {true, targets_elsewhere().front()}).status();
@@ -198,8 +198,8 @@ TEST(ModelLoad, VerifiesAllButWeightsWhenChecksumsAreDeferred) {
   }
 }
 
-// What a program's own function was called with, and what it adds to the right result from a call
-// on.
+// Arguments of the calls of the program's own CRC function. From call `wrong_from` on it returns a
+// wrong result.
 struct OwnCrc {
   size_t calls = 0, bytes = 0, wrong_from = SIZE_MAX;
 } own_crc;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tests of the promise of no heap share: the trap, and files, options and arenas to refuse.
+// Shared by the tests of "no heap": the trap, and files, options and arenas that are refused.
 #ifndef ARENITE_TESTS_RUNTIME_NO_HEAP_FIXTURE_H_
 #define ARENITE_TESTS_RUNTIME_NO_HEAP_FIXTURE_H_
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The promise of no heap: from load to the last step, on success and on every failure.
+// No call takes heap memory: from load to the last step, on success and on every failure.
 #include <gtest/gtest.h>
 
 #include <cstring>

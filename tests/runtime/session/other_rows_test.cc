@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sequences that begin with rows of constants, and those that are images, which are cut in patches:
-// against the reference, in every form of batch, token by token, and with an arena of no byte more.
+// Sequences with a prefix of constant rows, and images cut into patches: compared with the
+// reference in every form of batch and token by token, in an arena of exactly the planned size.
 #include <gtest/gtest.h>
 
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models that are told with each call which tokens see which.
+// Models whose calls carry a mask for each pair of tokens.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -63,7 +63,7 @@ TEST_P(SessionPairs, HideWhatAMaskOfTheModelHides) {
   }
 }
 
-// The same bits as padded batches and back to back as alone, where padding says anything.
+// Padded and back-to-back batches give the bits of each sequence alone; padding may hold anything.
 TEST_P(SessionPairs, AreThoseOfEachSequence) {
   const TestModel model = load_pairs();
   const TestSession session(*model, options_for(kPairedTokens, 3));
@@ -102,7 +102,7 @@ TEST_P(SessionPairs, AreAllThereInASelfTest) {
   EXPECT_TRUE(test->passed) << test->op_name;
 }
 
-// A token that is not a number is so for those that see it alone.
+// A NaN token affects only the rows that attend to it.
 TEST_P(SessionPairs, KeepNotANumberFromRowsThatDoNotSeeIt) {
   const TestModel model = load_pairs();
   const TestSession session(*model, options_for(kPairedTokens));
@@ -145,7 +145,7 @@ TEST_P(SessionPairs, AreRefusedWhereTheyDoNotFit) {
   expect(session, two, Status::kInvalidArgument, 2, 1);
   expect(session, none, Status::kInvalidArgument, 0, 0);
   expect(plain, all, Status::kUnsupported, 0, 0);
-  // Of sequences back to back, the second one.
+  // A row of the second of two back-to-back sequences attends to no key.
   const TestSession several(*model, options_for(4, 2));
   const std::vector<float> more = features(*model, 7);
   const uint32_t lengths[] = {3, 4};

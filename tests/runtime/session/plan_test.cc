@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of an arena lie side by side and hold what the ops put there, for models of every kind
-// and options of every size.
+// The parts of an arena do not overlap and hold the data of the ops, for models of every kind and
+// options of every size.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -16,7 +16,8 @@ namespace {
 
 class ArenaLayouts : public SessionTest {
  protected:
-  // Each part begins where the one before has ended, by what the program says that it holds.
+  // Checks that each part begins at the end of the previous one, whose size follows from the
+  // program.
   void expect_apart(const Model& model, const SessionOptions& options) const {
     SessionLayout layout;
     Diagnostic why;

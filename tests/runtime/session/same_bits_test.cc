@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The promise of the same bits as one table: every kind of model, fed in every way. What a sequence
-// gives alone, in one call on one thread, it gives with the same kernels whatever the threads and
-// the order of their tasks, the chunks, the company, the form of the batch and the slices.
+// One table of the promise of the same bits: every kind of model, fed in every way. With the same
+// kernels, a sequence gives the bits of one call on one thread, whatever the threads and the order
+// of their tasks, the chunks, the other sequences, the form of the batch and the slices.
 #include <gtest/gtest.h>
 
 #include <deque>
@@ -25,7 +25,8 @@ constexpr uint32_t kWhole = UINT32_MAX;
 constexpr uint32_t kWholeStep = UINT32_MAX;
 constexpr size_t kWays = kSampled ? 11 : 22;  // 11: with each pool once
 
-// A row of the table. Three sequences are fed: a long one, one of one token, and one in between.
+// A row of the table. The test feeds three sequences: a long one, a single token, and one in
+// between.
 struct Kind {
   std::string name;
   std::function<convert::AlignedBytes(Target)> file;
@@ -79,7 +80,7 @@ Way way_of(const Kind& kind, size_t index) {
   return way;
 }
 
-// What a sequence is: ids with types, or features.
+// The values of a sequence: ids with types, or features.
 struct Fed {
   EncoderInput input;
   uint32_t tokens = 0;
@@ -177,7 +178,7 @@ CallInput call_of(const std::vector<Fed>& fed, const std::vector<uint32_t>& begi
   for (size_t s = 0; s < fed.size(); ++s) {
     EncoderInput part = fed[s].input.part(begins[s], lengths[s]);
     if (!is_dense) {
-      // What is not read must not matter.
+      // Fills the padding with values that must not be read.
       const size_t width = part.features_per_token;
       if (width != 0) part.features.resize(call.form.tokens * width, NAN);
       if (width == 0) part.ids.resize(call.form.tokens, kNoToken);
@@ -194,7 +195,7 @@ CallInput call_of(const std::vector<Fed>& fed, const std::vector<uint32_t>& begi
   return call;
 }
 
-// What a call gives, in slices where the way has them.
+// Returns the results of a call, made in slices if the way has them.
 std::vector<float> give(Session& session, const CallInput& call, const Way& way, bool is_step) {
   Diagnostic why;
   if (way.slices == kWholeStep) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The self-test of a file: passes wherever the kernels do what they should, and names the op where
-// they do not.
+// The self-test of a file passes where the kernels are correct, and names the op where they are
+// not.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -62,7 +62,7 @@ float* weights_of(convert::AlignedBytes& file, Target target, uint32_t tensor) {
 
 class SelfTests : public testing::TestWithParam<Target> {
  protected:
-  // What a session says of a file whose checksums nobody looks at.
+  // Runs the self-test of a file whose checksums are not verified.
   static SelfTest test_unverified(const convert::AlignedBytes& file) {
     LoadOptions options;
     options.force_target = true;
@@ -143,7 +143,7 @@ TEST_P(SelfTests, PassWhateverTheSessionIsFor) {
   }
 }
 
-// What a session keeps its keys and values in has a tolerance of its own.
+// The type of the session's KV cache has its own tolerance.
 TEST_P(SelfTests, PassWithTheOtherTypeOfCache) {
   const TestModel model(file_of(decoder()).span(), GetParam());
   SessionOptions options = options_for(kDecoderPositions);
@@ -307,7 +307,7 @@ TEST_P(SelfTests, AreRefusedWithIdsThatTheVocabularyLacks) {
   }
 }
 
-// What the converter's machine made of it with scalar kernels, this one makes of it, too.
+// The scalar kernels give the same results here as on the converter's machine.
 TEST(SelfTestsOfThePortableTarget, FindNoDifference) {
   for (const convert::Program& program : all_programs()) {
     const TestModel model(file_of(program).span(), Target::kPortable);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The promise of the exact number: so many bytes and not one less, and where they go.
+// The arena takes exactly the planned bytes, and the parts add up to them.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -85,7 +85,8 @@ TEST_P(SessionArena, NeverCrashesWhileItGrowsUntilItSuffices) {
     const std::vector<float> tokens = features(*model, 20);
     const GuardedBuffer arena(needed, kArenaAlignment);
     for (size_t bytes = 0; bytes < needed; bytes += bytes < 600 ? 1 : 61) {
-      // As near to the guard page as alignment allows, so that a byte too many faults.
+      // The arena ends as close to the guard page as alignment allows, so that an access beyond it
+      // faults.
       const size_t start = (needed - bytes) / kArenaAlignment * kArenaAlignment;
       Diagnostic why;
       ASSERT_EQ(Session::create(*model, options, arena.span().subspan(start, bytes), &why).status(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Several sequences in one session: none may notice the others.
+// Several sequences in one session do not affect each other.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -161,7 +161,7 @@ TEST_P(SessionBatch, NotANumberStaysInItsSequence) {
                               rows(expected, out, i * kBatchTokens, kBatchTokens)))
             << spec.name << value;
       }
-      // Nor does it outlive the tokens that it came in.
+      // The value has no effect after its tokens are rewound.
       ASSERT_EQ(session->rewind(1, 0), Status::kOk);
       const uint32_t lengths[] = {0, kBatchTokens, 0};
       ASSERT_TRUE(same_bits(session.step(sound, 3, lengths),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The promise of the same bits: whatever the chunks, the room in the session
-// and what its memory held. Threads and forms of batches are the table's of same_bits_test.cc.
+// Sessions give the same bits for all chunks, session sizes and previous contents of their memory.
+// same_bits_test.cc covers threads and forms of batches.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -66,7 +66,7 @@ TEST_P(SessionBits, RoomToSpareChangesNothing) {
   }
 }
 
-// What an earlier user left in the arena must not matter; nor what the session itself left there.
+// The arena's previous contents must not matter, whether another user or the session left them.
 TEST_P(SessionBits, WhatTheArenaHeldBeforeChangesNothing) {
   for (const ModuleSpec& spec : all_specs()) {
     const TestModel model = load(spec);

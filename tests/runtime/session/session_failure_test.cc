@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A failed call changes nothing: after each of them, a session goes on as if it had not been made.
+// A failed call changes nothing: the session continues as if it had not been made.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 

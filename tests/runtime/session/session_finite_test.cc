@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Features that are not finite, in whole models: where they lead to, and that a call can tell.
+// Features that are not finite, in whole models: which outputs they reach, and how a call reports
+// them.
 #include <gtest/gtest.h>
 
 #include <cmath>

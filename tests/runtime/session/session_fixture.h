@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tests of sessions share: the models, once per kernel set.
+// Shared by the tests of sessions: the models, once per kernel set.
 #ifndef ARENITE_TESTS_RUNTIME_SESSION_FIXTURE_H_
 #define ARENITE_TESTS_RUNTIME_SESSION_FIXTURE_H_
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a session can be asked for, and what it says when it cannot.
+// Tests the options of a session, and the messages for options that it cannot serve.
 #include <gtest/gtest.h>
 
 #include <string_view>
@@ -93,7 +93,7 @@ TEST_P(SessionOptionsTest, RefusesThreadsThatMakeNoSense) {
   refusal(*model, options, "options.parallel.run");
 }
 
-// Each has an arena of its own size, and the file says which one it is where the session does not.
+// Each type of cache has its own arena size. The file's type applies if the session sets none.
 TEST_P(SessionOptionsTest, KeepsCachesInTheTypeThatItWasAskedFor) {
   const TestModel model = load("causal");
   SessionOptions options = options_for(512);

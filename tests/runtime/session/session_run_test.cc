@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What run, step, rewind and reset mean, for one sequence and for several.
+// Tests run, step, rewind and reset, for one sequence and for several.
 #include <gtest/gtest.h>
 
 #include "runtime/session/session_fixture.h"
@@ -84,7 +84,7 @@ TEST_P(SessionRun, RewindForgetsTheRest) {
       ASSERT_EQ(session->rewind(0, keep), Status::kOk);
       EXPECT_EQ(session->positions(), keep);
       if (keep == kSpecPositions) continue;
-      // What was forgotten is overwritten, then rewound again: nothing of it may be seen.
+      // Forgotten positions are overwritten, then rewound again; their values must not show.
       session.step(rows(other, in, keep, kSpecPositions - keep));
       ASSERT_EQ(session->rewind(0, keep), Status::kOk);
       const size_t count = kSpecPositions - keep;
@@ -95,7 +95,7 @@ TEST_P(SessionRun, RewindForgetsTheRest) {
   }
 }
 
-// As by a bias on logits before a token is sampled.
+// The caller may change results in place, such as adding a bias to logits before sampling.
 TEST_P(SessionRun, ResultsThatTheCallerChangesChangeNothingElse) {
   const TestModel model = load("causal");
   const std::vector<float> tokens = features(*model, 6);

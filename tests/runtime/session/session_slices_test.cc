@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps in slices: the same bits as in one call, and a step that is cancelled leaves no trace.
+// A step in slices gives the bits of one call, and a cancelled step changes nothing.
 #include <gtest/gtest.h>
 
 #include "core/packing.h"

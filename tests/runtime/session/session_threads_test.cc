@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sessions on several threads, each of which has tasks in every op: what one thread gives, in an
-// arena of the planned size and not a byte less. Under ThreadSanitizer they are the search for
-// threads that touch the same memory.
+// Sessions on several threads, each with tasks in every op, give the results of one thread in an
+// arena of exactly the planned size. ThreadSanitizer finds races in these tests.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -147,8 +146,8 @@ TEST_P(EncoderThreads, GiveWhatOneGivesInTheExactArena) {
   }
 }
 
-// All that a session does, over and over, with one more thread that it is lent: true if every bit
-// is as expected. A decoder's input are ids, a module's are rows of features.
+// Makes every call of a session repeatedly with one more thread. Returns true if all bits are as
+// expected. `fed` holds a decoder's ids or a module's rows of features.
 template <typename Input>
 bool works_in_every_way(const Model& model, const Input& fed, size_t width,
                         const std::vector<float>& expected) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sessions that are fed with sound: the bits of features that are made apart, in pieces of any
-// size, for several sequences; and files and calls that are refused.
+// Sessions fed with sound give the bits of features computed separately, in pieces of any size, for
+// several sequences; refusals of files and calls.
 #include "arenite/sound.h"
 
 #include <gtest/gtest.h>
@@ -147,7 +147,7 @@ TEST(SoundStream, IsTheSameInSlices) {
     session->reset();
     EXPECT_EQ(heard_in_slices(&*session, sound, budget), expected) << budget;
   }
-  // What is cancelled was not heard, and the next token is begun.
+  // A cancelled step discards its sound; the next token starts anew.
   session->reset();
   Result<SoundStream> stream = SoundStream::of(&*session, 8000);
   std::span<const int16_t> rest = sound;
@@ -349,7 +349,7 @@ TEST(SoundOfAFile, IsVerified) {
   none.inputs[0].slot = 99;
   expect_refusal(convert::write_model(none, {Target::kPortable}).span(),
                  {"inputs.slot", "not there"});
-  // Of tokens, images, parts of frames and too many.
+  // Inputs that sound cannot feed: tokens, images, parts of frames, and too many frames.
   ModuleSpec wide = spec_named("causal");
   wide.features = kFramesPerTokenMax + 1;
   const std::pair<convert::Program, const char*> others[] = {
@@ -365,7 +365,7 @@ TEST(SoundOfAFile, IsVerified) {
   }
 }
 
-// What is not refused stays in its memory, which ends at a guard page, and comes to an end.
+// An accepted file terminates and stays inside its memory, which ends at a guard page.
 TEST(SoundOfAFile, RunsWhateverItsNumbersAre) {
   constexpr uint32_t kValues[] = {0, 1, 2, 7, 31, 40, 46, 80, 81, 255, 65536, UINT32_MAX};
   const std::vector<int16_t> sound = made_sound(400);

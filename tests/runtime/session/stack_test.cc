@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// No call takes more stack than format/bounds.h says, with any kernel set, model or input; the
-// tests on the device measure it where there is no operating system.
+// No call takes more stack than format/bounds.h states, with any kernel set, model or input. The
+// device tests measure the stack without an operating system.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr uint32_t kStackPositions = 70;
 
-// The most of all calls so far, and which one that was.
+// The largest stack of all calls so far, and its call.
 struct Deepest {
   size_t bytes = 0;
   std::string call;

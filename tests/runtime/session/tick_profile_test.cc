@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ticks of ops, by a counter that the test turns.
+// Tests the profile of ops with a counter that the test advances.
 #include "arenite/tick_profile.h"
 
 #include "runtime/session/session_fixture.h"

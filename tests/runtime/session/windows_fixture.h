@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small models with convolutions: along features, and over images, with the largest of windows.
+// Small models with convolutions along features and over images, with the largest windows.
 #ifndef ARENITE_TESTS_RUNTIME_WINDOWS_FIXTURE_H_
 #define ARENITE_TESTS_RUNTIME_WINDOWS_FIXTURE_H_
 
@@ -28,8 +28,8 @@ inline convert::ValueId add_convolution(convert::Graph& graph, const std::string
   return made;
 }
 
-// Two convolutions, the second of which makes half as many rows where it is not causal, one of each
-// channel on the rows that there are, and attention.
+// Builds two convolutions, a depthwise convolution and attention. The second convolution halves the
+// rows unless it is causal.
 inline convert::Graph stem_graph(const Stem& stem) {
   convert::Graph graph;
   graph.architecture = "stem";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models with convolutions: against the reference, in calls of any size, and in files that say
-// otherwise.
+// Compares models with convolutions with the reference, in calls of any size, and tests
+// inconsistent files.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cutting texts against what a regular expression engine made of the tokenizers' expressions.
+// Compares the pre-tokenizer with a regular expression engine on the tokenizers' expressions.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -76,7 +76,7 @@ TEST_F(Pattern, OfNoneLeavesTheTextWhole) {
             (std::vector<std::string>{"don't cut 12, a"}));
 }
 
-// What follows the text in memory is no part of it.
+// Memory after the end of the text is not read.
 TEST_F(Pattern, OfContractionsEndsWhereTheTextEnds) {
   constexpr std::string_view kMore = "we're";
   EXPECT_EQ(cut(kMore, format::Pattern::kGpt2), (std::vector<std::string>{"we", "'re"}));

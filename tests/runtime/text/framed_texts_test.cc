@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two texts at once, and limits on the number of tokens.
+// Tests encoding of pairs of texts, and limits on the number of tokens.
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -115,7 +115,7 @@ TEST(EncodePair, GivesNoTypesWhereNotAsked) {
   EXPECT_EQ(*tokenizer->encode_pair("a", "a", {}, ids, {}), 5u);
 }
 
-// What Hugging Face's own tests of truncation expect: lengths 0, 2, 4, 8, to be 7 in all.
+// Lengths 0, 2, 4, 8, truncated to 7 in all: the expected lengths of Hugging Face's own tests.
 TEST(EncodePair, CutsTheLongerTextFirst) {
   const TestTokenizer tokenizer(roberta_spec());
   const struct {

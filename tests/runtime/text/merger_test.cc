@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Merging against its definition, and the time that it takes.
+// Compares merging with its definition, and bounds its time.
 #include <gtest/gtest.h>
 
 #include <chrono>

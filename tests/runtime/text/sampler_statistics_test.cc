@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Frequencies of many draws against the probabilities that logits stand for.
+// Compares frequencies of many draws with the softmax of the logits.
 #include <gtest/gtest.h>
 
 #include <algorithm>

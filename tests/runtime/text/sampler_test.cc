@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sampler's steps one by one, its order of equals, and what it refuses.
+// Tests the steps of the sampler one by one, the order of equal logits, and refusals.
 #include "arenite/sampler.h"
 
 #include <gtest/gtest.h>
@@ -91,7 +91,7 @@ TEST(Sampler, KeepsTheTokensThatMakeUpTopP) {
   // Two of four equal ones are exactly half.
   EXPECT_EQ(Picker({.temperature = 1.0f, .top_p = 0.5f}).picks({2.0f, 2.0f, 2.0f, 2.0f}),
             (Tokens{0, 1}));
-  // Of three of seven eighths, two are six sevenths.
+  // The three tokens have 7/8 of the weight; two of them have 6/7 of that.
   EXPECT_EQ(Picker({.temperature = 1.0f, .top_k = 3, .top_p = 0.85f}).picks(logits),
             (Tokens{0, 1}));
 }
@@ -142,7 +142,7 @@ TEST(Sampler, PenalizesEachRecentTokenOnce) {
   EXPECT_EQ(greedy.pick({-1.0f, -1.5f}, {0}), 1u);                              // -2.0
   EXPECT_EQ(greedy.pick({-1.0f, -1.5f}, {0, 1}), 0u);                           // -2.0 and -3.0
   EXPECT_EQ(Picker({.repetition_penalty = 0.5f}).pick({3.0f, 2.0f}, {1}), 1u);  // 4.0
-  // The same in a heap of the best.
+  // Repeats the test with a heap of the best tokens.
   Picker best({.repetition_penalty = 2.0f, .temperature = 1.0f, .top_k = 1});
   EXPECT_EQ(best.picks(logits, {1}), (Tokens{2}));
   EXPECT_EQ(best.picks({3.0f, 4.0f, 3.5f}, {1, 2}), (Tokens{0}));

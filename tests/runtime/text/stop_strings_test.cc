@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stop strings: found in any pieces, and nothing is lost where there is none.
+// Stop strings are found in pieces of any size, and text without them is complete.
 #include <gtest/gtest.h>
 
 #include <array>

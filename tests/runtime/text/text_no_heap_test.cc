@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The promise of no heap, for text: from a loaded model to the next token and back to text.
+// Text takes no heap: from a loaded model to the next token and back to text.
 #include <gtest/gtest.h>
 
 #include "arenite/sampler.h"
@@ -38,7 +38,7 @@ size_t live(const Model& model, std::string_view text, std::span<TokenId> ids,
   return bytes + stream.finish().head.size();
 }
 
-// As many words as there are logits.
+// The vocabulary has as many words as there are logits.
 convert::TokenizerSpec many_words() {
   std::vector<std::string> words = {"a", "##b", "the"};
   for (int i = 0; i < 300; ++i) words.push_back("word" + std::to_string(i));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Streaming: characters are given out whole, whatever the tokens.
+// A stream returns only whole characters, however tokens split them.
 #include <gtest/gtest.h>
 
 #include <string>

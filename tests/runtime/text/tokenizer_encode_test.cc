@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Encoding: prefixes, unknown characters, special tokens, whole tokens, arguments.
+// Tests encoding: prefixes, unknown characters, special tokens, whole tokens, arguments.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// UTF-8, and the classes of characters that patterns ask for.
+// Tests UTF-8 decoding, and the character classes of the patterns.
 #include "core/utf8.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// WordPiece: characters, words, their pieces, and back.
+// Tests WordPiece: characters, words, their pieces, and decoding.
 #include <gtest/gtest.h>
 
 #include <chrono>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests folders of sentence-transformers, module by module.
+// Tests how modules.json and the configs of its modules become pooling and head, and refusals of
+// other modules.
 #include "convert/families/families.h"
 
 #include <gtest/gtest.h>

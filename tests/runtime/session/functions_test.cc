@@ -628,7 +628,8 @@ uint32_t op_of(const Program& program, format::OpKind kind, uint32_t skip = 0) {
 format::OpView& body_of(Program& program, format::OpKind kind, uint32_t skip = 0) {
   return program.ops[op_of(program, kind, skip)].body;
 }
-// Caches by index: the encoder's, then for each layer its self-attention and its cross-attention.
+// Ordinals of the attention ops: the encoder's is 0; each layer has one to the text and one to the
+// memory.
 constexpr uint32_t kSelf = 1, kCross = 2;
 
 struct BrokenFunction {
@@ -722,7 +723,7 @@ const BrokenFunction kFunctionsThatAreNone[] = {
            static_cast<uint32_t>(ScoreTerms::kQueries);
      },
      "ops.terms", "no distance"},
-    // The windows that functions reach are computed before they are verified.
+    // The verifier follows functions with windows before it has checked their ops.
     {"WindowsOfAll",
      [](Program& p) {
        p.functions[1].first_op = static_cast<uint32_t>(p.ops.size()) + 1;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program to start from, and the test of the models on a device: floats are IEEE 754's, and each
-// model, one after the other in one static arena, does its self-test and a first pass, whose
-// numbers are those of the machine that made the bundle. What fails says where, what was found and
-// what was expected.
+// A program to start from, and the test of the bundled models on a device. It checks that floats
+// follow IEEE 754. Each model then runs its self-test and a first pass in one static arena; the
+// output of the pass must have the same bits as on the machine that made the bundle. A failure is
+// printed with its place, the value found and the value expected.
 #if !defined(ARDUINO)  // a sketch has setup and loop instead; see examples/SelfTest
 
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "arenite/arenite.h"
 #include "arenite_model.h"
 
-// Where lines go: the standard output, or with -DBOARD_WRITE=uart_write a function of yours.
+// Writes a text to the standard output or, with -DBOARD_WRITE=uart_write, to a function of yours.
 #if defined(BOARD_WRITE)
 void BOARD_WRITE(const char* text, size_t bytes);
 static void say(const char* text) { BOARD_WRITE(text, strlen(text)); }
@@ -19,7 +19,7 @@ static void say(const char* text) { BOARD_WRITE(text, strlen(text)); }
 static void say(const char* text) { fputs(text, stdout); }
 #endif
 
-// Of the first pass, or as many as the shortest sequence of a model has, such as an image.
+// The tokens of the first pass. A model with longer shortest sequences, such as images, gets those.
 #define TOKENS 8u
 #define TOKENS_MAX (ARENITE_MODELS_TOKENS_MIN_MAX > TOKENS ? ARENITE_MODELS_TOKENS_MIN_MAX : TOKENS)
 
@@ -28,7 +28,7 @@ struct bundled {
   const void* file;
   size_t file_bytes;
   uint32_t positions, tokens, sequences;
-  const uint32_t* expected;  // bits of every `expected_step`-th number of the first pass
+  const uint32_t* expected;  // bits of every `expected_step`-th output of the first pass
   uint32_t expected_count, expected_step;
 };
 #define EXPECTED(name, NAME) static const uint32_t name##_expected[] = {NAME##_FIRST_PASS};
@@ -45,7 +45,7 @@ ARENITE_MODELS(EXPECTED)
    NAME##_FIRST_PASS_STEP},
 static const struct bundled models[] = {ARENITE_MODELS(BUNDLED)};
 
-// All the memory there is, besides the stack.
+// All memory of the models, besides the stack.
 ARENITE_ALIGNED static unsigned char arena[ARENITE_MODELS_ARENA_BYTES_MAX];
 static float features[TOKENS_MAX * ARENITE_MODELS_INPUT_FEATURES_MAX];
 static uint32_t ids[TOKENS_MAX];
@@ -53,12 +53,12 @@ static uint32_t ids[TOKENS_MAX];
 static uint8_t pairs[TOKENS_MAX * TOKENS_MAX];  // all tokens see each other
 #endif
 
-// Room for an input after the first, as arenite_model.h plans it.
+// Returns the positions of an input after the first, as arenite_model.h plans them.
 static uint32_t positions_of(arenite_input_info input) {
   return input.positions_max != 0 ? input.positions_max : 128u;
 }
 
-// Gives all functions of the model numbers that are always the same.
+// Runs all functions of the model on fixed, made-up input.
 static arenite_status first_pass(const struct bundled* bundled, const arenite_model* model,
                                  arenite_session* session, arenite_output* output,
                                  arenite_diagnostic* why) {
@@ -109,7 +109,7 @@ static arenite_status first_pass(const struct bundled* bundled, const arenite_mo
   return status;
 }
 
-// ---- What is found, in words ----
+// ---- Printing results ----
 
 static int failures;
 
@@ -136,7 +136,7 @@ static uint32_t bits_of(float number) {
   return bits;
 }
 
-// Four digits and an exponent, and the bits: 1.250e-3 (3aa3d70a).
+// Prints four digits with an exponent, then the bits: 1.250e-3 (3aa3d70a).
 static void say_float(float number) {
   const uint32_t bits = bits_of(number);
   if ((bits & 0x7f800000u) == 0x7f800000u) {
@@ -174,8 +174,8 @@ static void say_floats(float found, float expected) {
 
 // ---- Floats ----
 
-// Numbers below the smallest normal one are numbers, and sums are rounded to the nearest, or to the
-// even one of two: where a CPU or a start-up file says otherwise, models give other bits.
+// Checks that subnormal floats are kept and that sums are rounded to nearest, ties to even. If the
+// CPU or the start-up code sets another mode, models give other bits.
 static void check_floats(void) {
   struct row {
     const char* name;
@@ -204,7 +204,7 @@ static void check_floats(void) {
 
 // ---- Models ----
 
-// The bits of all results: the same on every CPU.
+// Returns a digest of the bits of all outputs, which is the same on every CPU.
 static uint32_t digest_of(const arenite_output* output) {
   uint32_t digest = 2166136261u;  // FNV-1a, over words
   for (size_t i = 0; i < (size_t)output->rows * output->features; ++i) {
@@ -215,7 +215,7 @@ static uint32_t digest_of(const arenite_output* output) {
   return digest;
 }
 
-// Against what arenite_model.h says that the results are, if it does: bit for bit.
+// Compares the outputs bit for bit with those in arenite_model.h, if it has any.
 static void check_results(const struct bundled* bundled, const arenite_output* output) {
 #if !defined(ARENITE_INTEGER_ROWS)
   for (uint32_t i = 0; i < bundled->expected_count; ++i) {
@@ -230,14 +230,14 @@ static void check_results(const struct bundled* bundled, const arenite_output* o
     say_count((uint32_t)(at % output->features));
     if (at < count) say_floats(output->data[at], expected);
     if (at >= count) say(": there is none");
-    return;  // the others are no news
+    return;  // one difference is enough
   }
 #else
   (void)bundled, (void)output;
 #endif
 }
 
-// What a model did up to the call that failed, if any.
+// Runs the checks of one model. Returns the first error of a call, if any.
 static arenite_status try_model(const struct bundled* bundled, arenite_diagnostic* why) {
   arenite_model model;
   arenite_session* session;
@@ -266,7 +266,7 @@ static arenite_status try_model(const struct bundled* bundled, arenite_diagnosti
 
   arenite_self_test test;
   status = arenite_session_self_test(session, &test, why);
-  if (status == ARENITE_UNSUPPORTED) {  // none in the file, or one of floats
+  if (status == ARENITE_UNSUPPORTED) {  // the file has none, or one for float rows
     say("no self-test");
   } else {
     if (status != ARENITE_OK) return status;

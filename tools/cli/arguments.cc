@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CLI11 wants a validator to return what is wrong, or nothing.
+// CLI11 expects a validator to return an error message, or an empty string.
 #include "cli/arguments.h"
 
 #include <charconv>
@@ -23,7 +23,7 @@ std::string problem_of(const Parse& parse) {
   }
 }
 
-// How many characters are to be put in, left out, changed or swapped with the next one.
+// Returns the edit distance: insertions, deletions, substitutions and swaps of adjacent characters.
 size_t edits_between(std::string_view a, std::string_view b) {
   std::vector<size_t> before(b.size() + 1), row(b.size() + 1), next(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});
@@ -41,7 +41,7 @@ size_t edits_between(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
-// ": did you mean --output?", of the name that was likely meant; empty where none is near.
+// Returns ": did you mean --output?" with the nearest name, or "" if none is near.
 std::string suggestion(std::string_view word, const std::vector<std::string>& names) {
   if (word.size() < 2 + size_t{word.starts_with("-")}) return "";
   size_t fewest = std::max<size_t>(1, word.size() / 3) + 1;
@@ -55,7 +55,7 @@ std::string suggestion(std::string_view word, const std::vector<std::string>& na
   return best == nullptr ? "" : fmt::format(": did you mean {}?", *best);
 }
 
-// What a person wrote that is no command, option or argument of `app`.
+// Returns the message about a word that is no command, option or argument of `app`.
 std::string unexpected(const CLI::App& app, const std::string& word) {
   std::vector<std::string> names;
   if (word.starts_with("-")) {
@@ -73,7 +73,7 @@ std::string unexpected(const CLI::App& app, const std::string& word) {
 
 bool is_model_file(const std::filesystem::path& file) {
   std::ifstream in(file, std::ios::binary);
-  char start[8] = {};  // the FlatBuffer's root, then its identifier
+  char start[8] = {};  // root offset of a FlatBuffer, then its identifier
   in.read(start, sizeof(start));
   return in && std::string_view(start + 4, 4) == format::kFileIdentifier;
 }
@@ -98,7 +98,7 @@ CLI::Option* add_lengths(CLI::App& command, const std::string& name,
     std::string found;
     size_t end = text.find('=');
     do {
-      const size_t begin = end + 1;  // 0 where there is no name
+      const size_t begin = end + 1;  // 0 if the text has no name
       end = text.find(',', begin);
       std::string part = text.substr(begin, end - begin);
       found = number(part);
@@ -116,7 +116,7 @@ CLI::Validator real_number(double min, bool above_min, double max) {
     double number = 0.0;
     const char* const end = text.data() + text.size();
     const auto [stop, error] = std::from_chars(text.data(), end, number);
-    const bool high_enough = above_min ? number > min : number >= min;  // not of NaN
+    const bool high_enough = above_min ? number > min : number >= min;  // false for NaN
     if (error == std::errc() && stop == end && high_enough && number <= max) return std::string();
     return fmt::format("found {}, expected a number {} {} {} {}", convert::quote(text),
                        above_min ? "above" : "from", min, above_min ? "and up to" : "to", max);
@@ -184,7 +184,7 @@ void add_size_options(CLI::App& command, SizeOptions& sizes) {
   add_kv_option(command, sizes.kv_cache);
 }
 
-// There is no option for the form: a page that is called .json would help nobody.
+// The extension alone selects the form, because a page called .json would help nobody.
 void add_report_option(CLI::App& command, std::filesystem::path& file) {
   const auto problem = [](const std::string& text) {
     const std::filesystem::path extension = std::filesystem::path(text).extension();
@@ -199,7 +199,7 @@ void add_report_option(CLI::App& command, std::filesystem::path& file) {
 
 void require_no_part_of(const std::filesystem::path& model_folder,
                         const std::filesystem::path& output) {
-  std::error_code none;  // what is not there is no part of anything
+  std::error_code none;  // a missing file is inside no folder
   const std::filesystem::path parent = output.has_parent_path() ? output.parent_path() : ".";
   if (!std::filesystem::is_directory(model_folder, none) ||
       !std::filesystem::equivalent(parent, model_folder, none) ||

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the subcommands are made of: how options are declared, and what all of them do with files,
-// models, messages and results. A value that breaks a rule is bad usage: exit code 2.
+// Helpers that all subcommands share: they declare options and validate their values. A value that
+// breaks a rule is bad usage: the program exits with code 2.
 #pragma once
 
 #include <fmt/format.h>
@@ -32,14 +32,14 @@ namespace arenite::tool {
 
 inline constexpr uint32_t kThreadsMax = 256;
 
-// A subcommand, and what its options fill in.
+// A subcommand and the struct that its options fill in.
 template <typename Arguments>
 struct Command {
   CLI::App& app;
   Arguments& arguments;
 };
 
-// Declares one that calls `run` with what was parsed.
+// Declares a subcommand that calls `run` with the parsed arguments.
 template <typename Arguments>
 Command<Arguments> add_command(CLI::App& app, void (*run)(const Arguments&),
                                const std::string& name, const std::string& what,
@@ -50,15 +50,14 @@ Command<Arguments> add_command(CLI::App& app, void (*run)(const Arguments&),
   return {command, *arguments};
 }
 
-// The positional `model`, which must be given.
+// Declares the required positional argument `model`.
 void add_model(CLI::App& command, std::filesystem::path& model,
                const std::string& what = "A model file");
 
-// Declares an option that takes the name of a file.
 CLI::Option* add_file(CLI::App& command, const std::string& names, std::filesystem::path& file,
                       const std::string& help);
 
-// One of the words of the table, and what it stands for: its value goes into `choice`.
+// Declares an option that takes a word of `table` and stores the word's value in `choice`.
 template <typename Value>
 using Choice = std::pair<const char*, Value>;
 template <typename Value, typename Chosen, size_t kRows>
@@ -76,17 +75,17 @@ CLI::Option* add_choice(CLI::App& command, const std::string& name, Chosen& choi
       ->check(CLI::IsMember(words));
 }
 
-// Declares an option of a file for each input of a model: convert::files_of_inputs.
+// Declares an option that takes one file for each input of a model (see convert::files_of_inputs).
 CLI::Option* add_input_files(CLI::App& command, const std::string& name,
                              std::vector<std::string>& files, const std::string& help);
 
-// The help shows these options below the title of a group.
+// Lists these options under the title `group` in the help.
 void put_in_group(CLI::App& command, const char* group, std::initializer_list<const char*> names);
 
-// Digits only, from `min` to `max`.
+// Accepts digits only, for a value from `min` to `max`.
 CLI::Validator whole_number(uint64_t min, uint64_t max);
 
-// Declares an option of a whole number, or of a list of them with commas between.
+// Declares an option of a whole number or, if `number` is a list, of several with commas between.
 template <typename Number>
 CLI::Option* add_number(CLI::App& command, const std::string& names, Number& number,
                         const std::string& help, uint64_t min = 1, uint64_t max = UINT32_MAX) {
@@ -95,11 +94,12 @@ CLI::Option* add_number(CLI::App& command, const std::string& names, Number& num
   return option;
 }
 
-// Declares an option of lengths of sequences, as convert::lengths_of_inputs takes them.
+// Declares an option that takes sequence lengths in the form of convert::lengths_of_inputs.
 CLI::Option* add_lengths(CLI::App& command, const std::string& name,
                          std::vector<std::string>& lengths, const std::string& help);
 
-// A finite decimal number from `min`, or above it, to `max`; and an option of one.
+// real_number accepts a finite decimal number from `min` (exclusive if `above_min`) to `max`;
+// add_real declares an option with that check.
 CLI::Validator real_number(double min, bool above_min, double max);
 template <typename Number>
 CLI::Option* add_real(CLI::App& command, const std::string& name, Number& number,
@@ -107,36 +107,34 @@ CLI::Option* add_real(CLI::App& command, const std::string& name, Number& number
   return command.add_option(name, number, help)->check(real_number(min, above_min, max));
 }
 
-// What convert::parse_targets takes.
+// Accepts the lists that convert::parse_targets parses.
 CLI::Validator target_names();
 
-// What forced_target takes.
+// Accepts the names that forced_target knows.
 CLI::Validator kernel_set_or_target_name();
 
-// Declares --json. The variable must outlive the command.
+// Declares --json. `json` must outlive the command.
 CLI::Option* add_json_option(CLI::App& command, bool& json);
 
 // Declares --kernels and --threads. The variables must outlive the command.
 void add_machine_options(CLI::App& command, std::string& kernels, uint32_t& threads);
 
-// Declares --kv, what keys and values of a session are kept as. The variable must outlive the
-// command.
+// Declares --kv, the type of a session's KV cache. `kv_cache` must outlive the command.
 void add_kv_option(CLI::App& command, KvType& kv_cache);
 
-// Declares --positions, --tokens, --sequences, --threads and --kv. `sizes` must outlive the
-// command.
+// Declares the options of session sizes and --kv. `sizes` must outlive the command.
 void add_size_options(CLI::App& command, SizeOptions& sizes);
 
-// Declares --report. Names that end in neither .html nor .json are bad usage. `file` must outlive
-// the command; it stays empty where the option is not given.
+// Declares --report. A name that ends in neither .html nor .json is bad usage. `file` must outlive
+// the command; it stays empty if the option is not given.
 void add_report_option(CLI::App& command, std::filesystem::path& file);
 
-// Throws CLI::ValidationError if `output` is a file of the folder `model_folder` that holds no
-// converted model: what a conversion does not read is still a part of the model.
+// Throws CLI::ValidationError if `output` is a file inside `model_folder`, unless that file is a
+// converted model: files that a conversion does not read still belong to the model.
 void require_no_part_of(const std::filesystem::path& model_folder,
                         const std::filesystem::path& output);
 
-// The line about a parse error, and where to read more; for CLI::App.
+// Formats a parse error as one line and says where to read more. CLI::App calls it.
 std::string usage_message(const CLI::App* app, const CLI::Error& error);
 
 }  // namespace arenite::tool

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The benchmarks, and what they share: options, clocks, start-up times, numbers as text.
+// The benchmarks and what they share: options, machine limits, start-up times, time as text.
 #pragma once
 
 #include <chrono>
@@ -11,47 +11,49 @@
 
 namespace arenite::tool {
 
-// What this machine can do at best: the yardstick of every benchmark, measured in the same run.
+// Upper limits of this machine, measured in the same run: the yardstick of every benchmark.
 struct MachineLimits {
   double peak_gflops = 0.0;        // float32 multiply-adds in registers, two operations each
   double read_gbytes_per_s = 0.0;  // a plain loop over memory far larger than the caches
-  // The products of q8 and q4 weights, over data in the first-level cache; 0: not measured.
+  // Products with q8 and q4 weights, on data in the first-level cache; 0: not measured.
   double peak_q8_gops = 0.0;
   double peak_q4_gops = 0.0;
 };
 
-// Takes about a fifth of a second on all threads of `parallel` together. Reads `share`, at most 1,
-// of 256 MB: little memory is quick to make, and its speed is that of the caches.
+// Measures the float32 peak and the read rate on all threads of `parallel`; takes about 0.2 s.
+// Reads `share` (at most 1) of 256 MB: little memory is fast to allocate, but shows the caches'
+// rate.
 MachineLimits measure_limits(const ParallelFor& parallel, double share);
 
-// The peak alone; takes about 20 ms.
+// Measures the float32 peak alone; takes about 20 ms.
 double measure_peak_gflops(const ParallelFor& parallel);
 
-// Of the types of weights that a model has, at least what is there; takes 15 ms for each.
+// Raises the q8 and q4 peaks in `limits` to what is measured now, for the types that the model's
+// tensors have. Takes 15 ms per type.
 void measure_int8_peaks(const ParallelFor& parallel, const Model& model, MachineLimits& limits);
 
-// What a call takes at least, as products of each type have a peak of their own.
+// Returns the least time of a call: for each weight type, operations divided by that type's peak.
 double least_ms(const Model& model, const Feed& feed, const MachineLimits& limits);
 
-// How fast all threads together read `memory`, which should be as large as what they will read, and
-// must have read_bytes(...) bytes. Takes about as long as reading 1 GB.
+// Measures how fast all threads together read `memory`, which should be as large as what the model
+// reads. Takes as long as reading 1 GB. REQUIRES: memory.size() is a result of read_bytes.
 double measure_read_gbytes_per_s(const ParallelFor& parallel, std::span<const std::byte> memory);
 
-// The same, in as long as reading 32 MB takes, or `memory` once.
+// Like measure_read_gbytes_per_s, but reads only 32 MB, or `memory` once if it is larger.
 double sample_read_gbytes_per_s(const ParallelFor& parallel, std::span<const std::byte> memory);
 
-// `wanted`, rounded up so that each thread has a share.
+// Rounds `wanted` bytes up so that each thread gets an equal share.
 size_t read_bytes(const ParallelFor& parallel, size_t wanted);
 
 struct BenchOptions {
   std::filesystem::path model;
-  std::vector<uint32_t> tokens;    // of a sequence; empty: the usual sizes
-  std::vector<uint32_t> lengths;   // of sequences in one call; empty: none
-  std::vector<uint32_t> prompts;   // the rest is of decoders; empty: the usual sizes
-  std::vector<uint32_t> at;        // positions held
-  std::optional<uint32_t> decode;  // 0: none; empty: the usual count
-  uint32_t context = 0;            // 0: the model's
-  uint32_t chunk = 0;              // 0: kDefaultTokens
+  std::vector<uint32_t> tokens;    // lengths of single sequences; empty: the usual sizes
+  std::vector<uint32_t> lengths;   // sequences of one call; empty: none
+  std::vector<uint32_t> prompts;   // for decoders, as are the next four; empty: the usual sizes
+  std::vector<uint32_t> at;        // positions held before a decoded token
+  std::optional<uint32_t> decode;  // tokens; 0: none; empty: the usual count
+  uint32_t context = 0;            // positions; 0: the model's
+  uint32_t chunk = 0;              // tokens per call; 0: kDefaultTokens
   std::string kernels;
   uint32_t threads = 1;
   KvType kv_cache = KvType::kOfModel;
@@ -73,45 +75,45 @@ double milliseconds(Work work) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-// The median of at least `samples_min` samples, and of as many as take `seconds` together.
+// Returns the median of at least `samples_min` samples, and of as many as fit into `seconds`.
 double median_sample_ms(size_t samples_min, double seconds, const std::function<double()>& sample);
 double median(std::vector<double> values);  // REQUIRES: not empty
 
-// `seconds` is about how long all of it may take.
+// `seconds` is roughly the time that all of it may take.
 StartUp time_start_up(const ModelFile& file, const SessionOptions& options, double seconds);
 
-// From `least` to `most`, which is `what`.
+// The sizes from `least` to `most`; `what` says in messages where `most` comes from.
 struct SizeRange {
   uint32_t most;
   const char* what;
-  uint32_t least = 1;  // a shortest sequence
+  uint32_t least = 1;  // the model's shortest sequence
 };
 
-// Throws InputError, which names the model and `option`, for what is not in the range.
+// Throws an InputError that names the model and `option` if `found` is out of range.
 void require_in(const BenchOptions& options, const char* option, uint32_t found,
                 const SizeRange& range);
 
-// `wanted`, all of which has to be in the range; where it is empty what is of `usual`, or one of
-// its ends where nothing is.
+// Returns `wanted`, or throws if a size is out of range. If `wanted` is empty, returns the sizes of
+// `usual` that are in range or, if none are, the end of the range nearest to them.
 std::vector<uint32_t> sizes_to_run(const BenchOptions& options, const char* option,
                                    const std::vector<uint32_t>& wanted,
                                    std::initializer_list<uint32_t> usual, const SizeRange& range);
 
-std::string time_text(double ms);  // three digits that count, in microseconds or milliseconds
+std::string time_text(double ms);  // three significant digits, in microseconds or milliseconds
 
-// What was timed.
+// A row of the results.
 struct BenchRun {
   Sometimes<std::string> test{}, what{};
   Sometimes<uint32_t> sequences{};
-  uint32_t tokens = 0;  // timed together
+  uint32_t tokens = 0;  // of all sequences together
   double median_ms = 0.0;
   Sometimes<double> tokens_per_s{}, gflops{};
-  std::vector<Feed> feeds{};  // of all sequences, for the share of the peak
+  std::vector<Feed> feeds{};  // one per sequence, for the share of the peak
   Sometimes<Fraction> share_of_peak{};
   Sometimes<double> gbytes_per_s{};
   Sometimes<Fraction> share_of_read{};
 
-  double per_ms(double amount) const { return amount / median_ms / 1e6; }  // 1e9 a second
+  double per_ms(double amount) const { return amount / median_ms / 1e6; }  // 1e9 per second
 };
 struct BenchFacts {
   const BenchOptions& options;
@@ -122,14 +124,14 @@ struct BenchFacts {
   std::vector<BenchRun> runs{};
 };
 
-// Fills in the shares of what was timed of the peaks, which are at least what was reached.
+// Fills in each run's share of the peak. Raises the peaks first if a run exceeded them.
 void share_peaks(BenchFacts& facts);
 
-// As JSON, or as lines and `table`, which has the runs.
+// Prints the facts as JSON, or as lines followed by `table`, which formats the runs.
 void print_bench(const BenchFacts& facts, const std::function<std::string(const Json&)>& table);
 
-// The benchmark of decoders, and of models with several inputs; bench_command.cc has the other one.
-// Throws InputError.
+// Benchmarks decoders and models with several inputs; bench_command.cc has all others. Throws
+// InputError.
 void bench_functions(const BenchOptions& options, const ModelFile& file);
 
 }  // namespace arenite::tool

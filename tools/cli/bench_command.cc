@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// arenite bench: times a model, beside what this machine can do at best in the same minute.
-// Medians, because the speed of a shared machine changes with the load of others.
+// arenite bench: times a model beside the limits of this machine, measured in the same run. Reports
+// medians, because the speed of a shared machine changes with the load of others.
 
 #include <iterator>
 #include <numeric>
@@ -16,11 +16,11 @@
 namespace arenite::tool {
 namespace {
 
-// --- Whole sequences of several lengths, and many in one call: models of features, encoders ---
+// --- Whole sequences of several lengths, and several in one call: feature models and encoders ---
 
 constexpr size_t kSequenceRunsMin = 15;
 
-// Sequences of random tokens, back to back.
+// Sequences of random tokens, laid out back to back.
 class RandomBatch {
  public:
   RandomBatch(const Model& model, const std::vector<uint32_t>& lengths) : lengths_(lengths) {
@@ -54,7 +54,7 @@ class RandomBatch {
   std::vector<uint8_t> pairs_;
 };
 
-// One call is timed as the median of many; calls below a microsecond are timed in batches.
+// Returns the median time of a call. Calls below a microsecond are timed in batches.
 double time_run(ModelSession& session, Profiler& profiler, const RandomBatch& batch_to_run,
                 const std::vector<Feed>& feeds, double seconds) {
   const auto run = [&] {
@@ -88,7 +88,7 @@ struct Case {
   std::vector<uint32_t> lengths;
 };
 
-// Each size alone; then all of --lengths in one call, as they are and padded to the longest.
+// Returns a case per size; then two with all of --lengths in one call: packed, and padded.
 std::vector<Case> cases_of(const BenchOptions& options, const Model& model) {
   const uint32_t most = model.positions_max() != 0 ? model.positions_max() : UINT32_MAX;
   const SizeRange range = {most, "its context", std::max(1u, model.tokens_min())};
@@ -146,7 +146,7 @@ void bench_sequences(const BenchOptions& options, const ModelFile& file) {
     progress.at("timing",
                 static_cast<double>(facts.runs.size()) / static_cast<double>(cases.size()));
     facts.runs.push_back(time_case(file, session_options, profiler, timed, options.seconds));
-    // The clock of a shared machine drifts: the peak is the best seen at any time of the run.
+    // The clock of a shared machine drifts, so the peak is the best value seen during the run.
     peak = std::max(peak, measure_peak_gflops(pool.parallel_for()));
     measure_int8_peaks(pool.parallel_for(), file.model(), facts.limits);
     longest = std::max(longest, *std::ranges::max_element(timed.lengths));
@@ -163,9 +163,9 @@ void bench_sequences(const BenchOptions& options, const ModelFile& file) {
 
 constexpr size_t kStartsMin = 5;
 constexpr double kSecondsMax = 3600.0;
-constexpr uint32_t kTokensMax = 1u << 20;  // features for more would not fit most machines
+constexpr uint32_t kTokensMax = 1u << 20;  // features for more tokens would not fit most machines
 
-// Options of the other kind of model would be ignored in silence.
+// Throws for options that are for the other kind of model, which would ignore them silently.
 void refuse_options(const CLI::App& command, const std::string& model,
                     std::initializer_list<const char*> names, const char* what) {
   for (const char* name : names) {
@@ -242,7 +242,7 @@ StartUp time_start_up(const ModelFile& file, const SessionOptions& options, doub
     volatile uint32_t sink = crc32c(file.model().file());
     (void)sink;
   });
-  // The clock of a shared machine drifts, and checksums are a part of loading.
+  // Each load includes the checksum, but the clock of a shared machine drifts.
   start_up.crc_ms = std::min(start_up.crc_ms, start_up.load_ms);
   start_up.create_ms = time([&] { (void)Session::create(file.model(), options, arena.span()); });
   return start_up;
@@ -278,8 +278,8 @@ std::string time_text(double ms) {
   return fmt::format("{:.{}f} {}", value, decimals, ms < 1.0 ? "us" : "ms");
 }
 
-// At the peaks that were measured a run would take the rest of its time for nothing. What a model
-// in float32 reached itself the machine can do.
+// A run that beats the measured peaks shows that the machine can do more: all peaks are then scaled
+// up so that no share exceeds 1.
 void share_peaks(BenchFacts& facts) {
   const auto share_of = [&](const BenchRun& run) {
     double least = 0.0;

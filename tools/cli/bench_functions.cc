@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Times models function by function: calls with whole sequences and prompts, which are bound by
-// arithmetic, and single tokens, which are bound by the memory that weights and cache are read
-// from.
+// Times models function by function: calls with whole sequences and prompts, which are
+// compute-bound, and single tokens, which are bound by the memory bandwidth for weights and cache.
 
 #include <bit>
 #include <cstring>
@@ -19,10 +18,10 @@ namespace {
 constexpr size_t kRunsMin = 5;
 constexpr uint32_t kUsualDecode = 64;
 constexpr size_t kStepsMin = 20;
-constexpr size_t kReadsMax = 30;  // for a row: small models have thousands of samples
+constexpr size_t kReadsMax = 30;  // per row, as small models take thousands of samples
 constexpr int kMeasurements = 3;  // of the limits, each time
 
-// Fills in what the person left open, and refuses what the context has no room for.
+// Fills in the options that were not given. Throws if they exceed the context.
 BenchOptions completed(BenchOptions options, const ModelFile& file) {
   const InputInfo input = file.model().input(convert::last_input(file.model()));
   if (input.positions_max != 0) {
@@ -45,12 +44,12 @@ BenchOptions completed(BenchOptions options, const ModelFile& file) {
   return options;
 }
 
-// The clock of a shared machine drifts, and so does what its memory gives to one of those who share
-// it: the peak is the best seen between the rows, and what can be read is measured again and again
-// over the very bytes that decoding reads, and the median counts, as it does for the rows.
+// Tracks the machine's limits during the benchmark. Clock and memory bandwidth of a shared machine
+// drift. So the compute peak is the best value seen between rows; the read rate is the median of
+// many samples, taken over the very bytes that decoding reads.
 class Limits {
  public:
-  // `weights` are read as they lie in the file; where there are too few, as much memory is.
+  // Samples read `weights` in place or, if they are too few bytes, a buffer of the least size.
   Limits(const ParallelFor& parallel, const Model& model, std::span<const std::byte> weights)
       : parallel_(parallel), model_(model), small_(read_bytes(parallel, 1)), memory_(weights) {
     if (weights.size() >= small_.size()) return;
@@ -66,8 +65,8 @@ class Limits {
     }
   }
 
-  // Over at least `ms`: other programs take the CPU from the longer of two samples, so that both
-  // must be as long.
+  // Reads for at least `ms`. The longer of two samples is interrupted more often by other programs,
+  // so the caller passes the duration of the sample that it compares with.
   double sample_read(double ms = 0.0) {
     double ms_spent = 0.0, per_rate = 0.0;
     uint32_t count = 0;
@@ -80,7 +79,7 @@ class Limits {
     return reads_.back();
   }
 
-  // What the model itself reached the machine can do.
+  // Returns the limits, raised to what the model itself reached.
   MachineLimits found(const std::vector<BenchRun>& runs) const {
     MachineLimits limits = peaks_;
     limits.read_gbytes_per_s = median(reads_);
@@ -99,11 +98,11 @@ class Limits {
   std::vector<double> reads_;
 };
 
-// A session that one function is timed in, with room for one sequence of each input.
+// A session for timing one function, with room for one sequence of each input.
 class FunctionBench {
  public:
-  // `options` say how many tokens of each input, at most those of `sequence`. The functions before
-  // are called here, since it may see what they keep.
+  // `options` gives the tokens of each input, at most those of `sequence`. Runs the earlier
+  // functions here, because the timed function may read what they cache.
   FunctionBench(const ModelFile& file, const SessionOptions& options, uint32_t function,
                 convert::ModelInput sequence, Profiler& profiler)
       : model_(file.model()),
@@ -128,7 +127,7 @@ class FunctionBench {
 
   const ArenaPlan& plan() const { return session_.plan(); }
 
-  // For what it computes, and what it reads.
+  // Returns the feed from which compute and reads are counted.
   Feed feed(uint32_t held, uint32_t tokens) const {
     Feed feed = {held_, {}, 1};
     for (const uint32_t i : taken_) {
@@ -141,14 +140,14 @@ class FunctionBench {
 
   uint32_t held() { return session_.session().positions(0, taken_[0]); }
 
-  // Starts its inputs anew, or goes back.
+  // Rewinds the function's inputs to `tokens` tokens; 0 restarts them.
   bool rewind(uint32_t tokens) {
     return std::ranges::all_of(taken_, [&](uint32_t input) {
       return session_.session().rewind_input(input, 0, tokens) == Status::kOk;
     });
   }
 
-  // One call with so many tokens; where it takes whole sequences, with all.
+  // Makes one call with `tokens` tokens, or with all if the function takes whole sequences.
   void call(uint32_t tokens) {
     profiler_.add_sequence(feed(held(), tokens));
     step(function_, info_.inputs, held(), is_stepped_ ? tokens : UINT32_MAX);
@@ -164,16 +163,16 @@ class FunctionBench {
 
   const Model& model_;
   uint32_t function_;
-  FunctionInfo info_;  // finding whether it is causal takes time
+  FunctionInfo info_;  // cached, because finding out whether it is causal takes time
   bool is_stepped_;
   convert::ModelInput sequence_;
-  std::vector<uint32_t> taken_;  // inputs
-  InputTokens held_;             // of those that others took
+  std::vector<uint32_t> taken_;  // input indices
+  InputTokens held_;             // of the inputs of other functions
   ModelSession session_;
   Profiler& profiler_;
 };
 
-// Tokens of the last function, and prompts.
+// Times single tokens and prompts of the last function.
 class TokenBench {
  public:
   TokenBench(const BenchOptions& options, const ModelFile& file, FunctionBench& bench,
@@ -215,14 +214,14 @@ class TokenBench {
   BenchRun time_step_at(uint32_t held) {
     feed_prompt(held);
     return time_against_reads(fmt::format("at {}", held), 1, bytes_at(held), kStepsMin, [&] {
-      // A ring may have forgotten what the step before needs.
+      // A ring buffer may have dropped rows that the step needs.
       if (!bench_.rewind(held)) feed_prompt(held);
       return milliseconds([&] { bench_.call(1); });
     });
   }
 
  private:
-  // What is read is measured after each sample, so that both see the same moments.
+  // Measures the read rate after each sample, so that both are taken under the same load.
   BenchRun time_against_reads(const std::string& test, uint32_t tokens, double bytes,
                               size_t samples_min, const std::function<double()>& sample) {
     BenchRun run = {.test = test, .tokens = tokens};
@@ -233,7 +232,7 @@ class TokenBench {
       return ms;
     });
     run.gbytes_per_s = run.per_ms(bytes);
-    // What the model itself reached the machine can do.
+    // The model itself may reach more than the measured rate.
     const double most = std::max(median(reads), *run.gbytes_per_s);
     run.share_of_read = Fraction{*run.gbytes_per_s / most};
     return run;
@@ -278,10 +277,10 @@ std::string rates_table(const Json& runs) {
                runs);
 }
 
-// What all runs of a model have.
+// State that all runs of a model share.
 struct Machine {
   Profiler& profiler;
-  SessionOptions options;  // of a session, but for its sizes
+  SessionOptions options;  // of a session, except for its sizes
   Limits limits;
   std::vector<BenchRun> runs = {};
 
@@ -302,7 +301,7 @@ SessionOptions sized(const Machine& machine, const ModelFile& file, const InputT
   return options;
 }
 
-// Calls of function `function`, which takes whole sequences. Returns the longest.
+// Times calls of function `function`, which takes whole sequences. Returns the longest length.
 uint32_t time_calls(const BenchOptions& options, const ModelFile& file, uint32_t function,
                     Machine& machine) {
   const Model& model = file.model();
@@ -329,7 +328,7 @@ uint32_t time_calls(const BenchOptions& options, const ModelFile& file, uint32_t
   return longest;
 }
 
-// The last function of a model, which is fed token by token and sees `seen` tokens of other inputs.
+// Times the last function, which is fed token by token and sees `seen` tokens of the other inputs.
 SessionOptions time_tokens(const BenchOptions& options, const ModelFile& file, uint32_t seen,
                            Machine& machine, Progress& progress, BenchFacts& facts) {
   const Model& model = file.model();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The work of each kind of op, as counts that rates are for (tests/bench/fit_rates.py has those of
-// the shapes that were measured). instruction_rates.json says how many instructions each count
-// takes, by the CPU and its kernels, in the order in which the counts are here.
+// Counts the work of each kind of op and multiplies it by measured rates. instruction_rates.json
+// has the instructions per unit of work, by CPU and kernel set, in the order of the counts here.
+// tests/bench/fit_rates.py has the counts of the measured shapes.
 #include "cli/board_estimate.h"
 
 #include <fmt/format.h>
@@ -21,7 +21,7 @@
 
 namespace arenite::tool {
 
-extern const char* const kInstructionRates;  // the text of that file; the build makes it
+extern const char* const kInstructionRates;  // the text of that file; the build generates it
 
 namespace {
 
@@ -43,24 +43,24 @@ constexpr CoreRow kCores[] = {
     {"Cortex-M55", 1.0, 1.5},
 };
 
-// Of finding what a call and an op are about: what was left of single tokens of home-intent and
-// recall where their ops were taken away.
+// Fixed instructions per call and per op: the rest that remained of single-token calls of
+// home-intent and recall when their ops were taken away.
 constexpr double kCallInstructions = 2800;
 constexpr double kOpInstructions = 290;
 
-constexpr double kMostOfClass[] = {0.01, 0.1, 1.0, 10.0};  // mJ
+constexpr double kMostOfClass[] = {0.01, 0.1, 1.0, 10.0};  // upper bounds of classes A to D, in mJ
 
 using Counts = std::initializer_list<double>;
-using Rates = std::map<std::string, std::vector<double>>;  // by work
+using Rates = std::map<std::string, std::vector<double>>;  // by name of the work
 
-// Adds up work of one kernel set.
+// Sums the instructions of one kernel set.
 class Work {
  public:
   Work(const char* cpu, const char* kernels) {
     static const nlohmann::json kAll = convert::parse_json(kInstructionRates, "the rates");
     const nlohmann::json& sets = kAll.at("rates").at(cpu);
     rates_ = sets.at(kernels).get<Rates>();
-    // Windows of float32 have kernels in plain C, in all sets.
+    // Float32 windows have plain C kernels in all kernel sets.
     const Rates plain = sets.at("scalar").get<Rates>();
     for (const char* rows : {"1", "2", "3", "4"}) {
       rates_[fmt::format("indirect {}", rows)] = plain.at(fmt::format("linear f32 {}", rows));
@@ -79,7 +79,7 @@ class Work {
   double sum_ = 0.0;
 };
 
-// One op of a call.
+// Counts the work of one op in a call.
 class OpWork {
  public:
   OpWork(const ModelReader& model, uint32_t packed_index, uint32_t index, const Feed& feed,
@@ -142,7 +142,7 @@ class OpWork {
     work_.add(work, {1, rows, rows * columns});
   }
 
-  // Blocks of rows, as products divide them.
+  // Calls `block(first, size)` for each block of rows, divided as products divide them.
   template <typename Block>
   static void for_each_block(uint32_t rows, uint32_t most, Block block) {
     const RowBlocks blocks(rows, most);
@@ -155,7 +155,7 @@ class OpWork {
     const Packing packing = packed_.packing(shape.type);
     const double inputs = static_cast<double>(padded_inputs(packing, shape.inputs).value());
     const double outputs = 1.0 * panels_of(packing, shape.outputs) * packing.nr;
-    // A call finds out once what it is about, and each block once more.
+    // Setup costs once per call and once more per block.
     for_each_block(rows_.rows, packing.mr, [&](uint32_t, uint32_t size) {
       work_.add(fmt::format("{} {}", work, size), {1, inputs, outputs, inputs * outputs});
     });
@@ -163,7 +163,7 @@ class OpWork {
     work_.add("round", {0, rows, rows * shape.inputs});
   }
 
-  // Rows that windows see along one direction: not those outside of `rows` of a sequence.
+  // Counts the window elements along one direction that lie within the `rows` rows of a sequence.
   static double seen(const WindowAxis& axis, uint32_t first, uint32_t count, uint32_t rows) {
     double sum = 0;
     for (uint32_t i = first; i < first + count; ++i) {
@@ -188,7 +188,7 @@ class OpWork {
     work_.add("copy", {1, kept, kept * channels});
   }
 
-  // Keys and values that are appended, then blocks of queries and the keys that each multiplies.
+  // Counts the appended keys and values, then the keys that each block of queries multiplies.
   void attention() {
     const CacheShape& shape = model_.cache(number_of(op_, NumberType::kCache)).shape;
     const char* const type = kv_type_ == TensorType::kInt8 ? "int8" : "f32";
@@ -208,7 +208,7 @@ class OpWork {
     const uint32_t heads = model_.heads_of(op_);
     const uint32_t most = packed_.packing(TensorType::kF32).mr;
     double rows = 0, row_chunks = 0, row_keys = 0;
-    // A token by itself has its heads as rows.
+    // For a single token the blocks are over its query heads.
     const bool by_head = rows_.rows == 1;
     for_each_block(by_head ? heads / shape.kv_heads : rows_.rows, most,
                    [&](uint32_t first, uint32_t size) {
@@ -222,7 +222,7 @@ class OpWork {
     terms(rows, row_chunks, row_keys);
   }
 
-  // Keys that a block of queries multiplies, those of its other queries included.
+  // Counts the keys that a block of queries multiplies: the union of its queries' ranges.
   double keys_of(uint32_t first, uint32_t size) const {
     const uint32_t stored = axis_of_stored_keys(model_, index_);
     const InputTokens tokens = tokens_after(feed_);
@@ -238,7 +238,7 @@ class OpWork {
     return end > begin ? end - begin : 0;
   }
 
-  // What a mask, a table or slopes add to scores, and a cap.
+  // Counts the attention bias and the score cap.
   void terms(double rows, double row_chunks, double row_keys) {
     const MaskView mask = model_.mask(number_of(op_, NumberType::kMask));
     if (op_.numbers[format::AttentionOp::kTerms] != format::kAbsent) {
@@ -288,7 +288,7 @@ class OpWork {
 
   void activation() {
     const auto kind = op_.choice<Activation>(format::ActivationOp::kKind);
-    // A task is a chunk of a row.
+    // A task is a chunk of 256 elements of a row.
     const double chunks = rows_.rows * std::ceil(columns_ / 256.0);
     const double numbers = rows_.rows * columns_;
     work_.add(fmt::format("activation {}", arenite::name(kind)), {1, chunks, numbers});
@@ -362,7 +362,7 @@ BoardEstimate estimate_for(const ModelReader& model, const std::string& board_na
         "--target {}",
         board.name, board.chip, name(best));
   }
-  // Later rows are of CPUs that can do more.
+  // Targets are in ascending order of what the CPU must support: the last match is the best.
   for (uint32_t i = 0; i < kTargets; ++i) {
     if ((targets >> i & 1) != 0) estimate.target = static_cast<Target>(i);
   }
@@ -382,7 +382,7 @@ void add_call(const ModelReader& model, uint32_t function, const Feed& feed, Ten
   const double cycles = instructions * estimate.cycles;
   CallEstimate call = {name, size, static_cast<uint64_t>(std::llround(instructions)),
                        cycles / (estimate.clock_mhz * 1e3), ""};
-  // A microwatt a MHz is a picojoule a cycle.
+  // Power in uW per MHz equals energy in pJ per cycle.
   const double picojoules = estimate.board->microwatts_per_mhz;
   if (picojoules != 0.0) call.energy_class = energy_class(cycles * picojoules * 1e-9);
   estimate.calls.push_back(std::move(call));

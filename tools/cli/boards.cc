@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of boards, and what of a bundle does not fit into one.
-// Sources of addresses and sizes: the chips' data sheets (STM32F446RE, STM32H743ZI, RP2040, RP2350,
-// ESP32-S3, ESP32-C3, nRF52840), and ARM's application notes AN385, AN500 and
-// AN547. Microwatts a MHz are
-// typical currents of the first, rounded, of programs in flash; of pico2 what the whole board
-// takes.
+// The table of boards, and the check whether a bundle fits into one. Sources of addresses and
+// sizes: the chips' data sheets (STM32F446RE, STM32H743ZI, RP2040, RP2350, ESP32-S3, ESP32-C3,
+// nRF52840), and ARM's application notes AN385, AN500 and AN547. Microwatts per MHz are rounded
+// typical currents from the data sheets, with programs in flash; for pico2, of the whole board.
 #include "cli/boards.h"
 
 #include <fmt/format.h>
@@ -78,7 +76,7 @@ const BundledModel& hungriest(std::span<const BundledModel> models) {
   return *std::ranges::max_element(models, {}, &BundledModel::arena_bytes);
 }
 
-// The model in another type of weights, which its linear layers have one step more of.
+// Proposes the next smaller weight type for the linear layers, with the size that it gives.
 std::string smaller_weights(std::span<const BundledModel> models) {
   struct Step {
     TensorType from;
@@ -106,7 +104,7 @@ std::string smaller_weights(std::span<const BundledModel> models) {
   return "";
 }
 
-// The first smaller arena that fits: of calls with one token, with int8 caches, of fewer positions.
+// Proposes the first smaller arena that fits: shorter calls, int8 caches, then fewer positions.
 std::string smaller_arena(const BundledModel& model, uint64_t room) {
   const format::ModelReader reader = model.file.reader();
   const bool in_one_call = why_whole_sequences(reader) != nullptr;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A bundle: models and all the sources that they need, as files that any compiler takes. What is in
-// it comes from the models alone, so that every build file of it is made from one list.
+// A bundle: models with all the sources that run them, as files that any compiler takes. Its
+// contents depend on the models alone, so all of its build files are generated from one list.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace arenite::tool {
 
 using convert::FolderFile;
 
-// A model of the bundle. All of its names begin with `identifier`.
+// A model of the bundle. `identifier` is the prefix of all of its names.
 struct BundledModel {
   std::string identifier;
   VerifiedFile file;
@@ -26,14 +26,14 @@ struct BundledModel {
   size_t arena_bytes = 0;  // at these sizes
 };
 
-// Bits of every `step`-th number that the first pass of main.c gives.
+// Bits of every `step`-th element of the output that main.c's first pass computes.
 struct FirstPass {
-  std::vector<uint32_t> bits;  // none where no kernels here give those of the device
+  std::vector<uint32_t> bits;  // empty if no kernels here give the device's bits
   uint32_t step = 1;
 };
 FirstPass first_pass(const BundledModel& model);
 
-// What there are sources of kernels for.
+// The targets whose kernels `arenite bundle` has sources of.
 inline constexpr uint32_t kX86Targets = bit(Target::kX86_64_v2) | bit(Target::kX86_64_v3) |
                                         bit(Target::kX86_64_v4) | bit(Target::kX86_64_v4_vnni);
 inline constexpr uint32_t kArm64Targets =
@@ -42,28 +42,28 @@ inline constexpr uint32_t kPlainTargets =
     bit(Target::kPortable) | bit(Target::kCortexMDsp) | bit(Target::kCortexMMve);
 inline constexpr uint32_t kBundledTargets = kPlainTargets | kX86Targets | kArm64Targets;
 
-// Bit set of what the models need of the runtime (core/needs.h).
+// Returns the bit set of runtime features that the models need (core/needs.h).
 uint64_t needs_of(std::span<const BundledModel> models);
 
-// Sources and headers of the runtime, the microkernels, FlatBuffers' headers and what is generated
-// for them. Sources are in the folder itself, each under a name of its own, and begin with what the
-// compiler has to know; includes lead from file to file, so that no option must name a folder.
+// Returns the sources and headers of the runtime, the microkernels, FlatBuffers' headers and the
+// generated headers. Sources lie in one folder under unique names, and begin with the settings that
+// the compiler needs. Includes are relative paths, so a build needs no -I options.
 std::vector<FolderFile> runtime_files(std::span<const BundledModel> models);
 
-// Microkernels that builds compile with options of their own.
+// Microkernels of one instruction set, which builds compile with their own options.
 struct IsaFiles {
   std::string isa;
-  std::string flags;    // with a space between
-  bool is_arm = false;  // of ARM64, else of x86-64
+  std::string flags;    // separated by spaces
+  bool is_arm = false;  // true: ARM64; false: x86-64
   std::vector<std::string> files;
 };
 std::vector<IsaFiles> isa_files(std::span<const BundledModel> models);
 
-// Throws InputError unless the folder can be made, or holds a bundle.
+// Throws InputError unless the folder can be created or holds a bundle.
 void require_bundle_folder(const std::filesystem::path& folder);
-// Writes the files of a bundle; where the folder holds an earlier one, in place of its files and
-// without those that are no longer of it. Returns the files that stay as they are, since somebody
-// changed them. Throws InputError; a new folder, and each file, is then whole or not there.
+// Writes the files of a bundle. Replaces the files of an earlier bundle in the folder and removes
+// its stale files. Returns the paths of files left alone because somebody changed them. Throws
+// InputError; then a new folder, and each file, is either complete or absent.
 std::vector<std::string> write_bundle(const std::filesystem::path& folder,
                                       std::vector<FolderFile> files);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The static library of a bundle, for builds whose own compilers know no C++20: made here and now
-// by the board's compilers, as the bundle's Makefile has it.
+// Builds the static library of a bundle for build systems whose compilers lack C++20. Uses the
+// board's compilers and the bundle's Makefile.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <spawn.h>
@@ -44,7 +44,7 @@ std::string packages_of(const Board& board) {
              : fmt::format("ESP-IDF brings it: install.sh {}, and then . export.sh", board.name);
 }
 
-// The word of the flags that begins so, without its beginning; empty if there is none.
+// Returns the rest of the first flag that begins with `beginning`; empty if there is none.
 std::string flag_of(const Board& board, const std::string& beginning) {
   std::istringstream words(board.flags);
   for (std::string word; words >> word;) {
@@ -53,7 +53,7 @@ std::string flag_of(const Board& board, const std::string& beginning) {
   return "";
 }
 
-// What Arduino calls {build.mcu}, and below it {build.fpu}-{build.float-abi} where both are given.
+// Returns Arduino's {build.mcu}, with {build.fpu}-{build.float-abi} below it if both are given.
 std::string folder_of_core(const Board& board) {
   const std::string cpu = flag_of(board, "-mcpu=");
   const std::string fpu = flag_of(board, "-mfpu=");
@@ -62,11 +62,11 @@ std::string folder_of_core(const Board& board) {
 }
 
 struct ChildRun {
-  int exit_code = 256;  // above 255: it did not exit, or there is no such program
-  std::string output;   // and errors
+  int exit_code = 256;  // above 255: did not exit, or no such program
+  std::string output;   // standard output and error
 };
 
-// Runs a program of PATH.
+// Runs a program from PATH and waits for it.
 ChildRun run_child(std::vector<std::string> words) {
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
@@ -78,7 +78,7 @@ ChildRun run_child(std::vector<std::string> words) {
   posix_spawn_file_actions_init(&files);
   posix_spawn_file_actions_adddup2(&files, ends[1], STDOUT_FILENO);
   posix_spawn_file_actions_adddup2(&files, ends[1], STDERR_FILENO);
-  posix_spawnattr_t attributes;  // signals wait here, not there
+  posix_spawnattr_t attributes;  // the child blocks no signals, unlike this process
   posix_spawnattr_init(&attributes);
   sigset_t none;
   sigemptyset(&none);
@@ -108,7 +108,7 @@ std::string bytes_in_file(const fs::path& file) {
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 
-// The line that says what is wrong, or else the last one.
+// Returns the first line with "error", or else the last one.
 std::string error_in(const std::string& output) {
   std::istringstream lines(output);
   std::string found;
@@ -119,7 +119,7 @@ std::string error_in(const std::string& output) {
   return convert::printable(found, 200);
 }
 
-// The bundle as a folder beside `output`, compiled there; nothing of it remains.
+// Compiles the bundle in a temporary folder beside `output` and returns the library's bytes.
 std::string compiled_archive(const Board& board, std::span<const FolderFile> files,
                              const fs::path& output) {
   convert::TemporaryEntry temporary;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// arenite bundle: models with the sources that run them, as a folder for any firmware's build.
+// arenite bundle: writes models and the sources that run them as a folder for firmware builds.
 
 #include <cctype>
 #include <map>
@@ -18,13 +18,13 @@
 namespace arenite::tool {
 namespace {
 
-// --- What a bundle holds of its models: one header of C, and a file with the bytes of each ---
+// --- The models of a bundle: one C header, and a file with the bytes of each ---
 
 uint32_t input_features(const format::ModelReader& reader, uint32_t input = 0) {
   return reader.vocab_size(input) == 0 ? reader.slot(reader.input_slot(input)).width : 0;
 }
 
-// What the program has to know to give the model its input.
+// Defines the sizes that a program needs to feed the model.
 std::string features_of(const BundledModel& model) {
   const format::ModelReader reader = model.file.reader();
   return fmt::format(
@@ -38,7 +38,7 @@ std::string features_of(const BundledModel& model) {
       reader.slot(reader.output_slot()).width);
 }
 
-// What main.c compares with.
+// Defines the output that main.c compares with.
 std::string first_pass_of(const BundledModel& model) {
   const FirstPass pass = first_pass(model);
   std::string bits;
@@ -98,7 +98,7 @@ std::string array_source(const BundledModel& model) {
   return text + "\n};\n// NOLINTEND\n";
 }
 
-// C that has the assembler include the file, which is looked for in the folders of -I.
+// C source whose assembler statement includes the file, found through the -I folders.
 std::string file_source(const BundledModel& model) {
   return fmt::format(
       "// The bytes of a model, for flash: those of {0}.arn beside this file, which the assembler\n"
@@ -116,10 +116,10 @@ std::string file_source(const BundledModel& model) {
       model.identifier, kDefaultSection, kModelAlignment, model.file.bytes().size());
 }
 
-// Where a model's bytes are: in a C array, or in a file that the assembler includes.
+// The form of a model's bytes: a C array, or a file that the assembler includes.
 enum class ModelBytes { kArray, kFile };
 
-// arenite_model.h, and the bytes of each model.
+// Returns arenite_model.h and the bytes of each model.
 std::vector<FolderFile> model_files(std::span<const BundledModel> models, ModelBytes bytes) {
   std::vector<FolderFile> files = {{"arenite_model.h", header(models)}};
   for (const BundledModel& model : models) {
@@ -138,13 +138,12 @@ std::vector<FolderFile> model_files(std::span<const BundledModel> models, ModelB
 
 // --- The files of tools/bundle with the names of a bundle in them ---
 
-// A line with @c@, @cc@ or @h@ is
-// written once for each source of C, of C++, or header; one with @model@ or @MODEL@ for each model.
-// Elsewhere @name@ stands for one text.
+// Templates have names between '@'. A line with @c@, @cc@ or @h@ is repeated for each C source, C++
+// source or header; one with @model@ or @MODEL@, for each model. Other names stand for one text.
 
-using Texts = std::map<std::string, std::string>;  // what stands for @name@
+using Texts = std::map<std::string, std::string>;  // by name, without the '@'
 
-// The line with all names that `texts` has.
+// Replaces the names that `texts` has.
 std::string filled(std::string line, const Texts& texts) {
   for (const auto& [name, text] : texts) {
     const std::string mark = "@" + name + "@";
@@ -159,7 +158,7 @@ bool has(const std::string& line, const char* name) {
   return line.find(fmt::format("@{}@", name)) != line.npos;
 }
 
-// What repeats a line: a name in it, and what the line is filled with each time.
+// A repeated line: the names that mark it, and the texts for each repetition.
 struct List {
   std::vector<const char*> names;
   std::vector<Texts> items;
@@ -203,7 +202,7 @@ List list_of(std::span<const BundledModel> models) {
   return list;
 }
 
-// What the templates say of a board and of its compiler.
+// Returns the texts for a board and its compiler.
 Texts texts_of(const Board& board) {
   const std::string compilers = board.compilers;
   const bool other = !compilers.empty();
@@ -225,11 +224,11 @@ Texts texts_of(const Board& board) {
           {"ram_bytes", fmt::format("{:#x}", board.ram.bytes)}};
 }
 
-// What each build system says of the files that it compiles with options of their own. `line` gets
-// the instruction set, its options and files, joined as the system has it.
+// How a build system states the compiler options of each instruction set's files. `line` takes the
+// instruction set, its options and its files, joined by `between`.
 struct IsaWords {
-  const char* name;      // of the text in the templates
-  const char* begin[2];  // of x86-64 and of ARM64
+  const char* name;      // the name in the templates
+  const char* begin[2];  // for x86-64 and for ARM64
   const char* end;
   const char* line;  // {0}: the instruction set, {1}: options, {2}: files
   const char* between;
@@ -300,8 +299,8 @@ Texts isa_texts(std::span<const IsaFiles> all) {
   return texts;
 }
 
-// main.c, the page of the bundle, and what each build system wants: the files of tools/bundle.
-// `files` are those of the bundle so far.
+// Returns main.c, the bundle's README and all build files, filled in from tools/bundle. `files` are
+// the files of the bundle so far.
 std::vector<FolderFile> files_from_templates(std::span<const BundledModel> models,
                                              std::span<const FolderFile> files,
                                              const Board& board) {
@@ -315,7 +314,7 @@ std::vector<FolderFile> files_from_templates(std::span<const BundledModel> model
                 {"kernel_flags", kKernelFlags}});
   const std::vector<IsaFiles> isas = isa_files(models);
   texts.merge(isa_texts(isas));
-  // Of C but for kernels that are compiled apart.
+  // The C sources without kernels that are compiled with their own options.
   List plain = files_with("plain_c", ".c", files);
   std::erase_if(plain.items, [&isas](const Texts& item) {
     return std::ranges::any_of(isas, [&](const IsaFiles& own) {
@@ -352,8 +351,9 @@ struct BundleArguments {
   bool json = false;
 };
 
-// Firmware has the kernels of one target: what is packed for others would lie in flash for nothing.
-// Applications choose when they load a model.
+// Throws unless the file has a single firmware target, or application targets with or without
+// portable. Firmware has the kernels of one target, so other packings would waste flash.
+// Applications choose a target when they load a model.
 void require_bundled_target(const VerifiedFile& file) {
   const uint32_t targets = file.reader().file_targets();
   std::vector<std::string> names;
@@ -373,7 +373,7 @@ void require_bundled_target(const VerifiedFile& file) {
       has_portable ? " alone" : "", convert::printable(file.name()));
 }
 
-// Compilers take minutes and gigabytes for more.
+// Beyond this size compilers take minutes and gigabytes.
 constexpr size_t kArrayBytesMax = size_t{64} << 20;
 
 BundledModel open_model(const std::filesystem::path& path, const BundleArguments& arguments) {
@@ -389,7 +389,7 @@ BundledModel open_model(const std::filesystem::path& path, const BundleArguments
   return model;
 }
 
-// Names of macros and files have one case: no two models may differ in it alone.
+// Throws if another model's name differs only in case: macros and files would collide.
 void require_other_name(std::span<const BundledModel> models, const BundledModel& added) {
   const auto same_letter = [](unsigned char a, unsigned char b) {
     return std::tolower(a) == std::tolower(b);
@@ -402,7 +402,7 @@ void require_other_name(std::span<const BundledModel> models, const BundledModel
   }
 }
 
-// The kernels of a bundle, which are its sources from XNNPACK.
+// Returns the XNNPACK sources of a bundle.
 std::vector<std::string> kernels_in(std::span<const FolderFile> files) {
   std::vector<std::string> kernels;
   for (const FolderFile& file : files) {
@@ -564,7 +564,7 @@ void add_bundle(CLI::App& app) {
                    "for builds without C++20 such as older cores of Arduino");
   add_json_option(command, arguments.json);
   add_size_options(command, arguments.sizes);
-  // The runtime of a bundle has the cache that the file asks for, and main.c has one thread.
+  // The bundle's runtime uses the cache type of the file, and main.c uses one thread.
   for (const char* option : {"--kv", "--threads"}) {
     command.remove_option(command.get_option(option));
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What main.c of a bundle must find: the first pass that it makes, computed here with the kernels
-// that give the same bits on every CPU.
+// Computes the first pass of a bundle's main.c with kernels that give the same bits on every CPU,
+// so that main.c can compare its results.
 #include <algorithm>
 #include <bit>
 #include <vector>
@@ -11,7 +11,7 @@
 namespace arenite::tool {
 namespace {
 
-// As in main.c.
+// The values of main.c.
 constexpr uint32_t kPassTokens = 8;
 constexpr uint32_t kPassPositions = 128;
 constexpr uint32_t kPassNumbersMax = 16;

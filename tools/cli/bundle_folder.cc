@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes a bundle into a new folder, or into that of an earlier one: files that somebody added or
-// changed since stay as they are. A list in the folder tells them from those of the bundle.
+// Writes a bundle into a new folder or over an earlier bundle. Files that somebody added or changed
+// stay as they are; a file list with checksums in the folder tells them from the bundle's own.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -43,7 +43,7 @@ std::string file_list_text(std::span<const FolderFile> files) {
   return text;
 }
 
-// Paths and CRCs of the bundle that the folder holds; none where it holds no bundle.
+// Returns the paths and CRCs of the bundle in the folder; empty if it holds none.
 std::map<std::string, std::string> files_before(const fs::path& folder) {
   std::map<std::string, std::string> files;
   std::istringstream lines(text_in(folder / kFileList).value_or(""));
@@ -83,7 +83,7 @@ std::vector<std::string> write_bundle(const fs::path& folder, std::vector<Folder
   };
   for (const FolderFile& file : files) {
     const std::optional<std::string> there = text_in(folder / file.path);
-    if (there == file.text) continue;  // builds see no change
+    if (there == file.text) continue;  // keep the file's time, so builds see no change
     const auto own = before.find(file.path);
     if (there && (own == before.end() || own->second != crc_of_text(*there))) {
       kept.push_back(file.path);

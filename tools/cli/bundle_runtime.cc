@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chooses sources by what the models need, follows their includes through the files that the
-// program carries, and rewrites the includes.
+// Chooses sources by the models' needs, follows their includes through the embedded files, and
+// rewrites the includes to relative paths.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,18 +27,18 @@
 namespace arenite::tool {
 namespace {
 
-// Generated files, by the names that sources include them by.
+// Generated files and the paths by which sources include them.
 constexpr std::string_view kNeedsHeader = "arenite_needs.h";
 constexpr std::string_view kKernelsHeader = "xnnpack/kernels.h";
 constexpr std::string_view kSettingsHeader = "settings.h";
 constexpr std::string_view kKernelSettingsHeader = "kernel_settings.h";
 
-// XNNPACK's own headers that declare kernels, in place of which there is kKernelsHeader.
+// XNNPACK's headers that declare kernels. kKernelsHeader replaces them.
 constexpr std::string_view kDeclarations[] = {
     "xnnpack/gemm.h",   "xnnpack/igemm.h",     "xnnpack/raddstoreexpminusmax.h",
     "xnnpack/reduce.h", "xnnpack/transpose.h", "xnnpack/vbinary.h",
     "xnnpack/vcvt.h",   "xnnpack/vunary.h"};
-// XNNPACK's interface, of which kernels use nothing, but the parameters of other kernels do.
+// XNNPACK's public header. Kernels use nothing of it, but the parameters of other kernels do.
 constexpr std::string_view kInterface = "xnnpack.h";
 constexpr std::string_view kInterfaceText =
     "// Stands in for XNNPACK's own header, of which microparams.h takes these for kernels that "
@@ -51,8 +51,7 @@ constexpr std::string_view kInterfaceText =
 bool is_kernel(std::string_view path) { return path.starts_with("src/"); }
 bool is_source(std::string_view path) { return path.ends_with(".cc") || path.ends_with(".c"); }
 
-// What runs an op, or makes features of sound, and is called for nothing else. A file without a row
-// is always there.
+// Sources that implement only these ops, or sound features. All other files are in every bundle.
 struct SourceRow {
   std::string_view path;
   uint64_t needs;
@@ -78,15 +77,15 @@ constexpr SourceRow kSourceRows[] = {
              Need::kSelectSum, Need::kSelectTurns)},
 };
 
-// What a program reads or writes text with. Models of tokens come with it: a tokenizer may be
-// missing from the file, and a sampler never needs one.
+// Text input and output. Token models come with all of it: a program may use the sampler even if
+// the file has no tokenizer.
 bool is_for_text(std::string_view path) {
   return path.starts_with("text/") || path == "c/c_text.cc" || path == "arenite/arenite_text.h" ||
          path == "arenite/sampler.h" || path == "arenite/tokenizer.h";
 }
 
-// Whether a set has the kernels of a file, which are of one kind, as its name says. Products of
-// rows in int8 are those of `targets`.
+// Returns whether `set` has the kernels of a file; the name says of which kind they are. Int8
+// products need XNNPACK unless all `targets` are Cortex-M ones, which have kernels of their own.
 bool has_kernel(const KernelSet& set, uint32_t targets, std::string_view path) {
   const bool multiplies = (targets & ~(bit(Target::kCortexMDsp) | bit(Target::kCortexMMve))) != 0;
   const struct {
@@ -114,21 +113,21 @@ bool has_kernel(const KernelSet& set, uint32_t targets, std::string_view path) {
   return true;
 }
 
-// Bit set of what the models are packed for.
+// Returns the bit set of targets that the models are packed for.
 uint32_t target_bits_of(std::span<const BundledModel> models) {
   uint32_t targets = 0;
   for (const BundledModel& model : models) targets |= model.file.reader().file_targets();
   return targets;
 }
 
-// What a source is for alone, as the preprocessor has it; empty: for all CPUs.
+// Returns the macro of the only architecture that a source is for; empty: all.
 std::string_view architecture_of(std::string_view path, std::string_view isa) {
   if (path == "kernels/x86_64_sets.cc") return "__x86_64__";
   if (path == "kernels/arm_sets.cc" || isa.starts_with("neon")) return "__aarch64__";
   return isa.empty() || isa == "scalar" ? "" : "__x86_64__";
 }
 
-// Whether a kernel set of these targets has microkernels of an instruction set.
+// Returns whether a kernel set of these targets uses microkernels of an instruction set.
 bool takes_isa(uint32_t targets, std::string_view isa) {
   for (uint32_t i = 0; i < kTargets; ++i) {
     if ((targets >> i & 1u) == 0) continue;
@@ -139,7 +138,7 @@ bool takes_isa(uint32_t targets, std::string_view isa) {
   return false;
 }
 
-// Bit set of the targets that a file is for, or 0: for all.
+// Returns the bit set of the targets that a file is for; 0: all.
 uint32_t for_targets(std::string_view path) {
   if (path == "kernels/x86_64_sets.cc") return kX86Targets;
   if (path == "kernels/arm_sets.cc") return kArm64Targets;
@@ -153,7 +152,7 @@ uint32_t for_targets(std::string_view path) {
   return is_for_both ? bit(Target::kCortexMDsp) | bit(Target::kCortexMMve) : 0;
 }
 
-// What the bundle begins with: everything else is included by these.
+// Returns the files to start from; their includes lead to all others.
 std::vector<std::string_view> chosen_files(std::span<const BundledModel> models) {
   const uint64_t needs = needs_of(models);
   const uint32_t targets = target_bits_of(models);
@@ -177,7 +176,7 @@ std::vector<std::string_view> chosen_files(std::span<const BundledModel> models)
   return chosen;
 }
 
-// Where a file is in the bundle.
+// Returns a file's path in the bundle.
 std::string place_of(std::string_view path) {
   std::string place(path);
   if (path.starts_with("arenite/")) return place;
@@ -189,7 +188,7 @@ std::string place_of(std::string_view path) {
   return place;
 }
 
-// The name in a line that includes a file, without its quotes or brackets; empty in others.
+// Returns the name in an #include line, without quotes or brackets; empty for other lines.
 std::string_view included_name(std::string_view line) {
   const auto skip = [&line](std::string_view word) {
     line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
@@ -203,7 +202,7 @@ std::string_view included_name(std::string_view line) {
   return line.substr(0, line.find(is_quoted ? '"' : '>'));
 }
 
-// The kernels' functions, as their files define them, in C that C++ reads, too.
+// Returns the declarations of a kernel file's functions, in C that is valid C++.
 std::string declarations_of(std::string_view text) {
   std::string declarations;
   for (size_t at = text.find("\nvoid xnn_"); at != text.npos; at = text.find("\nvoid xnn_", at)) {
@@ -253,7 +252,7 @@ std::string needs_header(uint64_t needs) {
       names);
 }
 
-// "-ffp-contract=off -fwrapv" as GCC's pragma has it: "fp-contract=off", "wrapv".
+// Converts flags for GCC's pragma: "-ffp-contract=off -fwrapv" becomes "fp-contract=off", "wrapv".
 std::string pragma_arguments(std::string_view flags) {
   std::string text;
   while (!flags.empty()) {
@@ -265,7 +264,7 @@ std::string pragma_arguments(std::string_view flags) {
   return text;
 }
 
-// Which kernel sets there are.
+// Defines macros for the kernel sets in the bundle.
 std::string kernel_sets(uint32_t targets) {
   std::string text;
   if ((targets & bit(Target::kPortable)) != 0) text += "#define ARENITE_HAVE_SCALAR\n";
@@ -356,8 +355,8 @@ std::string isa_settings_name(std::string_view isa) {
   return isa == "scalar" ? std::string(kKernelSettingsHeader) : fmt::format("{}_settings.h", isa);
 }
 
-// The options of a kernel's instruction set where the build does not give them: GCC takes them from
-// a pragma. Options that switch off what other CPUs have are for builds that switch it on.
+// The options of a kernel's instruction set for builds that do not pass them: GCC takes them from a
+// pragma. Skips -mno- options, which are for builds that enable more.
 std::string isa_settings_header(const BundledIsa& isa) {
   std::string features, options;
   std::istringstream words{std::string(isa.flags)};
@@ -382,7 +381,7 @@ std::string isa_settings_header(const BundledIsa& isa) {
       features.empty() ? "" : fmt::format("#pragma GCC target({})\n", features), header);
 }
 
-// Copies files, and those that they include.
+// Copies files together with the files that they include.
 class Copier {
  public:
   Copier(uint64_t needs, uint32_t targets) {
@@ -436,13 +435,13 @@ class Copier {
     texts_[path] = generated_[path] = std::move(text);
   }
 
-  // A line that includes a file of the bundle, as it is to be there; and that file is copied.
+  // Rewrites an #include of a bundled file and copies that file. Returns nullopt for other lines.
   std::optional<std::string> rewritten_include(const std::string& place, std::string_view line) {
     const std::string_view name = included_name(line);
     if (name.empty()) return std::nullopt;
     const auto other = same_as_.find(name);
     const auto found = texts_.find(other != same_as_.end() ? other->second : name);
-    if (found == texts_.end()) return std::nullopt;  // of the compiler
+    if (found == texts_.end()) return std::nullopt;  // a header of the compiler
     copy(found->first);
     return include_line(place, found->first);
   }
@@ -456,13 +455,13 @@ class Copier {
   std::map<std::string_view, std::string_view> texts_;
   std::map<std::string_view, std::string> generated_;
   std::map<std::string_view, std::string_view> same_as_;
-  std::map<std::string_view, std::string_view> isas_;  // of kernels
+  std::map<std::string_view, std::string_view> isas_;  // of kernel files
   std::list<std::string> isa_settings_;                // names of generated headers
   std::set<std::string_view> done_;
   std::vector<FolderFile> files_;
 };
 
-// The text of an embedded file.
+// Returns the text of an embedded file.
 std::string_view embedded_text(std::string_view path) {
   for (const EmbeddedSource& source : embedded_sources()) {
     if (source.path == path) return source.text();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// arenite classify: texts, or windows of sensor frames, to classes.
+// arenite classify: assigns classes to texts or to windows of sensor frames.
 
 #include <cmath>
 #include <numeric>
@@ -52,10 +52,10 @@ std::vector<double> softmax(std::span<const float> logits) {
 struct ClassFacts {
   std::string label;
   uint64_t index = 0;
-  Fraction share;  // after a softmax
+  Fraction share;  // softmax
 };
 
-// What was classified: a text or a window; or of a model that labels tokens, one of its tokens: its
+// The item that was classified: a text or a window or, for a model that labels tokens, a token: its
 // text, or its index in the window.
 struct ResultFacts {
   std::optional<std::string> text{};
@@ -76,13 +76,13 @@ struct ClassifyFacts : TextNotes {
   uint32_t threads = 1;
 };
 
-// Prints the likeliest classes as they come, or keeps them for JSON.
+// Prints the likeliest classes as they arrive, or keeps them for JSON.
 class Classes {
  public:
   Classes(const ClassifyArguments& arguments, const Model& model)
       : arguments_(arguments), model_(model) {}
 
-  // What is said of texts besides their classes.
+  // Prints or keeps the warnings and the skipped lines.
   void add_notes(const TextBatch& batch) {
     if (!arguments_.json) return print_notes(batch);
     facts_.warnings.insert(facts_.warnings.end(), batch.warnings.begin(), batch.warnings.end());
@@ -110,7 +110,7 @@ class Classes {
   }
 
  private:
-  // A line for each class; what was classified stands on the first.
+  // Prints a line per class, with the classified item on the first.
   void print(const std::vector<size_t>& order, const std::vector<double>& shares,
              const std::string& what) const {
     for (size_t i = 0; i < order.size(); ++i) {
@@ -121,7 +121,7 @@ class Classes {
 
   const ClassifyArguments& arguments_;
   const Model& model_;
-  ClassifyFacts facts_;  // for JSON
+  ClassifyFacts facts_;  // for JSON only
 };
 
 void classify_batch(const ClassifyArguments& arguments, const Model& model, const TextBatch& batch,
@@ -162,7 +162,7 @@ void classify_texts(const ClassifyArguments& arguments, const ModelFile& file, C
     if (!batch.texts.empty()) {
       classify_batch(arguments, file.model(), batch, runner, classes);
     }
-    flush_output();  // somebody may wait for it
+    flush_output();  // a reader may wait for it
   });
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The subcommands. Each add_ function declares its options and what to do when it is called.
+// The subcommands. Each add_ function declares a subcommand, its options and its callback.
 #pragma once
 
 #include "cli/facts.h"
@@ -24,7 +24,7 @@ void add_run(CLI::App& app);
 void add_strip(CLI::App& app);
 void add_verify(CLI::App& app);
 
-// The schemas of what they print with --json.
+// The schemas of the commands' --json output.
 Json bench_facts();
 Json bundle_facts();
 Json classify_facts();
@@ -38,13 +38,13 @@ Json run_facts();
 Json strip_facts();
 Json verify_facts();
 
-// --- The whole program but for what concerns the process: for main, and tests that call it ---
+// --- The whole program except for its process setup: for main and for tests that call it ---
 
-// Reads the arguments, calls the subcommand and flushes the standard output. Returns the exit code:
-// 1 for bad input, 2 for bad usage, 3 for a bug of ours; a message was printed then.
+// Parses the arguments, runs the subcommand and flushes the standard output. Returns the exit code:
+// 0, or after an error message 1 for bad input, 2 for bad usage and 3 for a bug in this program.
 int run_program(int argc, const char* const* argv);
 
-// Prints a message and returns the exit code. Takes no memory: there may be none left.
+// Prints a message and returns `exit_code`. Allocates no memory, because there may be none left.
 int fail(int exit_code, const char* message, const char* detail = "") noexcept;
 
 inline constexpr int kBadInput = 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a conversion may cost at most: the options that say so, and what was measured against them.
+// The limits of a conversion's cost: their options, and the checks against measured values.
 
 #include <set>
 
@@ -14,7 +14,7 @@ namespace {
 constexpr size_t kOffendersShown = 5;
 constexpr uint64_t kBytesMax = uint64_t{1} << 48;
 
-// The matrices that lost most, the worst first.
+// Returns the matrices with the most quantization noise, the worst first.
 std::vector<std::string> noisiest(const ConversionFacts& facts) {
   std::vector<const QuantizedTensor*> tensors;
   for (const QuantizedTensor& tensor : facts.tensors) tensors.push_back(&tensor);
@@ -36,7 +36,7 @@ void add_limit(ConversionFacts& facts, LimitCheck check) {
   facts.limits.push_back(std::move(check));
 }
 
-// Where all weights are float32 nothing is compared: nothing was lost.
+// A float32 conversion is not compared and has no loss.
 void add_quality_limits(const convert::Conversion& conversion, const ConversionLimits& limits,
                         ConversionFacts& facts) {
   const convert::ModelComparison* const found =
@@ -76,7 +76,7 @@ void add_quality_limits(const convert::Conversion& conversion, const ConversionL
 void add_size_limits(const convert::Conversion& conversion, const ConversionLimits& limits,
                      ConversionFacts& facts) {
   const format::ModelReader reader(conversion.file.span());
-  std::vector<std::string> parts, arenas;  // of the file; those that are too large
+  std::vector<std::string> parts, arenas;  // parts of the file; arenas that are too large
   uint64_t largest = 0;
   for (uint32_t i = 0; i < reader.packed_count(); ++i) {
     const std::string target = name(static_cast<Target>(reader.packed(i).target));
@@ -96,7 +96,7 @@ void add_size_limits(const convert::Conversion& conversion, const ConversionLimi
   add("--max-arena", limits.max_arena, largest, arenas);
 }
 
-// One note for each reason that a type did not fit: layers are alike.
+// Returns one note per reason for a fallback to another type, because layers are alike.
 std::vector<ConversionNote> fallback_notes(const std::vector<convert::TypeFallback>& fallbacks) {
   struct Reason {
     TensorType wanted = TensorType::kF32;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// arenite convert: from a checkpoint to a model file, and what it made.
+// arenite convert: converts a checkpoint to a model file and reports the result.
 
 #include <charconv>
 
@@ -17,23 +17,23 @@
 namespace arenite::tool {
 namespace {
 
-// The options of `arenite convert`, and what they mean to the converter.
+// The options of `arenite convert`.
 struct ConvertArguments {
   std::filesystem::path checkpoint;
-  std::filesystem::path decoder;  // of two programs the second
+  std::filesystem::path decoder;  // the second of two programs
   std::filesystem::path output;
   std::filesystem::path tokenizer;
   std::filesystem::path labels;
   std::string sound;
   convert::ModelOptions model;
-  // Files of the inputs, and last that of the outputs which the author's model gave for them.
+  // Per value: the files of the inputs, then that of the outputs computed by the author's model.
   std::vector<std::string> expect;
   std::vector<std::string> expect_lengths;  // of each sequence of the inputs
   std::string weights = "f32";
-  bool has_weights = false;  // they were asked for
+  bool has_weights = false;  // the option was given
   std::string keep;
   TensorType kv_cache = TensorType::kF32;
-  std::vector<std::string> calibrate;  // of each input
+  std::vector<std::string> calibrate;  // one per input
   std::filesystem::path report;
   ConversionLimits limits;
   std::string targets = "native";
@@ -44,7 +44,7 @@ struct ConvertArguments {
   std::vector<std::string> without_passes;
 };
 
-// Far above real models, and far from overflow.
+// Far above real models and far below overflow.
 constexpr uint32_t kHeadsMax = 1u << 16;
 constexpr uint32_t kContextMax = 1u << 24;
 constexpr uint32_t kFeaturesMax = 1u << 20;
@@ -84,7 +84,7 @@ convert::EmbeddingScale parse_embedding_scale(const std::string& text) {
   return scale;
 }
 
-// Two files or more with commas between them.
+// Accepts two or more file names, separated by commas.
 CLI::Validator arrays_and_outputs() {
   return CLI::Validator(
       [](const std::string& text) {
@@ -98,7 +98,7 @@ CLI::Validator arrays_and_outputs() {
       "");
 }
 
-// What no state dict tells.
+// Declares options for facts that a state dict does not contain.
 void add_answers(CLI::App& command, convert::ModelOptions& model) {
   add_number(command, "--heads", model.heads, "Number of heads, where the file does not tell", 1,
              kHeadsMax);
@@ -145,7 +145,7 @@ void add_answers(CLI::App& command, convert::ModelOptions& model) {
              "Of an encoder: none (all tokens), first, pooler or mean");
 }
 
-// Of attention modules and exported programs.
+// Declares options of attention modules and exported programs.
 void add_choices_of_model(CLI::App& command, convert::ModelOptions& model) {
   command.add_option("--module", model.module,
                      "Prefix of the module to convert, where a checkpoint has several");
@@ -174,7 +174,7 @@ void add_choices_of_model(CLI::App& command, convert::ModelOptions& model) {
                      "The second program's input that the first one gives, where several may be");
 }
 
-// Declares them all. `arguments` must outlive the command.
+// Declares all options. `arguments` must outlive the command.
 void add_convert_options(CLI::App& command, ConvertArguments& arguments) {
   add_file(command, "checkpoint", arguments.checkpoint,
            "A .pt2, .safetensors, .pt, .pth, .bin or .gguf file, or a model folder: see "
@@ -246,7 +246,7 @@ void add_convert_options(CLI::App& command, ConvertArguments& arguments) {
   put_in_group(command, kWeightGroup, {"--keep", "--calibrate"});
 }
 
-// Throws InputError for options that a single attention module does not have.
+// Throws InputError for options that do not apply to a single attention module.
 void refuse_model_options(const ConvertArguments& arguments) {
   const convert::ModelOptions& model = arguments.model;
   std::vector<std::string> others;
@@ -269,13 +269,13 @@ void refuse_model_options(const ConvertArguments& arguments) {
       others.size() == 1 ? "" : "s");
 }
 
-// "none" is no file.
+// The value "none" turns calibration off; any other is a file.
 convert::Calibration calibration_of(const ConvertArguments& arguments) {
   if (arguments.calibrate == std::vector<std::string>{"none"}) return {{}, true};
   return {arguments.calibrate};
 }
 
-// What `--weights auto` may spend; none where types are given.
+// Returns the budget of `--weights auto`, or nullopt if types are given.
 std::optional<convert::WeightBudget> budget_of(const ConvertArguments& arguments) {
   if (arguments.weights != kAuto) return std::nullopt;
   const ConversionLimits& limits = arguments.limits;
@@ -290,7 +290,7 @@ std::optional<convert::WeightBudget> budget_of(const ConvertArguments& arguments
   return budget;
 }
 
-// Those of --expect, and the lengths of their sequences.
+// Returns the files of --expect, with the lengths of their sequences.
 std::vector<convert::AuthorFiles> author_files(const ConvertArguments& arguments) {
   std::vector<convert::AuthorFiles> files;
   for (const std::string& text : arguments.expect) {
@@ -319,7 +319,7 @@ convert::ConvertOptions convert_options(const ConvertArguments& arguments) {
           arguments.sound};
 }
 
-// "q4, keeping output=q8, embedding=q8": the types that were asked for.
+// Describes the requested types: "q4, keeping output=q8, embedding=q8".
 std::string describe_weights(const ConvertArguments& arguments) {
   std::vector<std::string> kept;
   for (const convert::WeightRule& rule : convert_options(arguments).weights.keep) {
@@ -329,9 +329,9 @@ std::string describe_weights(const ConvertArguments& arguments) {
                       : fmt::format("{}, keeping {}", arguments.weights, fmt::join(kept, ", "));
 }
 
-constexpr size_t kWriteBytes = 16 << 20;  // between two looks at the progress
+constexpr size_t kWriteBytes = 16 << 20;  // between two updates of the progress
 
-// Compares, writes and reports. A conversion that is not what its author expects leaves no file.
+// Compares with the author's outputs, writes and reports. Leaves no file if the outputs differ.
 void finish(convert::Conversion& conversion, const ConvertArguments& arguments,
             Progress& progress) {
   std::vector<convert::AuthorCheck> expect;

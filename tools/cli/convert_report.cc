@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a conversion made, as one JSON object and as lines: a table of keys, and one of what lines
-// say of them.
+// Formats a conversion as one JSON object by a table of keys, and as lines by a table of phrases
+// that are filled in from the JSON.
 #include "cli/convert_report.h"
 
 #include <fmt/format.h>
@@ -48,7 +48,7 @@ struct ByKind : Gets... {
   using Gets::operator()...;
 };
 
-// A fact of the kinds of models that one of the functions takes; others have no such key.
+// A fact of the model kinds that one of `gets` accepts; other models omit the key.
 template <typename Value, typename... Gets>
 constexpr auto of_kinds(Gets... gets) {
   const auto none = [](const auto&) { return Sometimes<Value>(); };
@@ -106,7 +106,7 @@ OneOf<rows_given_out> output_rows_of(const Converted& f) {
   return {are_of_sequences ? "sequences" : "tokens"};
 }
 
-// Those of the tokenizer, and a decoder's own.
+// Returns the tokenizer's notes and those of a decoder.
 std::vector<std::string> notes_of(const Converted& f) {
   std::vector<std::string> notes;
   if (f.program().tokenizer) notes = f.program().tokenizer->notes;
@@ -116,7 +116,7 @@ std::vector<std::string> notes_of(const Converted& f) {
   return notes;
 }
 
-// A mask, and of a module where it is from.
+// A mask and, for a module, its origin.
 struct ConvertedMask {
   const convert::CompiledMask* mask;
   std::optional<std::string> origin{};
@@ -132,7 +132,7 @@ std::vector<ConvertedMask> masks_of(const Converted& f) {
   return masks;
 }
 
-// Arena and error of a target.
+// Arena and error of one target.
 struct ConvertedTarget {
   Target target;
   uint64_t arena_bytes = 0;
@@ -213,7 +213,7 @@ constexpr auto kFacts<convert::AuthorCheck> =
                     "that of the same model in float32",
                     &convert::AuthorCheck::difference_in_few_bits));
 
-// Sizes of the model, as far as its kind has them.
+// The sizes of the model; each kind has some of them.
 constexpr auto kShape = part(
     "shape", "With what its kind has",
     Fact("layers", of_kinds<uint64_t>([](const TransformerSpec& f) { return f.layers.size(); })),
@@ -350,7 +350,7 @@ namespace {
 
 constexpr size_t kListWidth = 80;
 
-// Parts of a list, a few to a line.
+// Joins the parts with commas, and breaks lines longer than kListWidth.
 std::string listed(const std::vector<std::string>& parts) {
   std::string text;
   size_t line_begin = 0;
@@ -389,7 +389,7 @@ const char* describe(SelectKind pooling) {
   return "";
 }
 
-// Which rows an encoder gives out.
+// Describes the rows that an encoder outputs.
 std::string describe_rows(const convert::TransformerSpec& spec) {
   if (spec.pooling == SelectKind::kAsAsked) return "a row for each token";
   std::string text = fmt::format("a row for each sequence, from {}", describe(spec.pooling));
@@ -417,7 +417,7 @@ std::string output_of(const Converted& f) {
                      convert::is_normalized(*spec) ? ", of length 1" : "");
 }
 
-// What the model reads, where that is no text.
+// Describes the input of a model that does not read text.
 std::string input_of(const Converted& f) {
   if (const AttentionModule* const module = f.conversion.module()) {
     if (!module->separate_inputs) return "";
@@ -457,7 +457,7 @@ void add_model(const Converted& f, Json& json) {
   json["assumed"] = listed(f.conversion.account.assumed);
 }
 
-// How many weights have which type, where not all are float32.
+// Returns how many weights have which type; empty if all are float32.
 Json weights_of(const Converted& f) {
   Json weights = Json::array();
   const Target target = static_cast<Target>(f.reader.packed(0).target);
@@ -476,9 +476,9 @@ Json weights_of(const Converted& f) {
   return weights;
 }
 
-// How weights were rounded, and what that cost.
+// Adds how the weights were quantized, and the loss.
 void add_quantization(const convert::Quantization& quantization, Json& json) {
-  std::map<std::string, std::pair<size_t, double>> methods;  // matrices, the least decibels
+  std::map<std::string, std::pair<size_t, double>> methods;  // count of matrices, least decibels
   for (const convert::QuantizedTensor& tensor : quantization.tensors) {
     auto& [count, least] = methods[fmt::format("{} by {}", name(tensor.type), tensor.method)];
     least = count == 0 ? tensor.decibels : std::min(least, tensor.decibels);
@@ -502,7 +502,7 @@ void add_quantization(const convert::Quantization& quantization, Json& json) {
   if (least != found.hidden_cosines.end()) json["compared"]["least_cosine"] = *least;
 }
 
-// What few bits cost each matrix and each layer, and what did not go as asked.
+// Adds the quantization loss of each matrix and layer, and notes on deviations from the request.
 void add_few_bits(const ConversionFacts& facts, Json& json) {
   for (Json& tensor : json["report"]["conversion"]["tensors"]) {
     const double noise = tensor["signal_to_noise_db"].get<double>();
@@ -515,7 +515,7 @@ void add_few_bits(const ConversionFacts& facts, Json& json) {
   json["cosines"] = listed(cosines);
   json["few_bits_notes"] = Json::array();
   for (const ConversionNote& note : facts.notes) {
-    if (note.kind == "chosen") continue;  // these have lines of their own
+    if (note.kind == "chosen") continue;  // has lines of its own
     std::string text =
         convert::visible(note.subject) + (note.subject.empty() ? "" : " ") + note.text;
     if (note.tensors.size() > 1) text += "\n" + listed(note.tensors);
@@ -523,7 +523,7 @@ void add_few_bits(const ConversionFacts& facts, Json& json) {
   }
 }
 
-// "avx2: f32 4x16, q8 4x8c8": a tensor has the kernel of its type.
+// Returns the kernel tile of each type: "f32 4x16, q8 4x8c8".
 std::string kernels_of(const ReportFacts& facts, const TargetFacts& target) {
   std::vector<std::string> tiles;
   for (const KernelUse& use : facts.kernels) {
@@ -534,12 +534,12 @@ std::string kernels_of(const ReportFacts& facts, const TargetFacts& target) {
   return fmt::format("{}: {}", packed_for(target.target), fmt::join(tiles, ", "));
 }
 
-// Instructions a multiply-add of products with 384 x 384 weights, of one row and of eight, on a
-// Cortex-M, where M3 and M0+ have no floating-point unit: what `make bench-cortex-m` counts.
+// Instructions per multiply-add of products with 384 x 384 weights on a Cortex-M, for one row and
+// for eight rows, counted by `make bench-cortex-m`. M3 and M0+ have no FPU.
 struct CortexMCosts {
   Target target;
   const char* on;
-  double f32[2], w8[2], q8[2], q4[2];  // zeros: by floats
+  double f32[2], w8[2], q8[2], q4[2];  // zeros: left out, as it computes in float32
 };
 constexpr CortexMCosts kCortexMCosts[] = {
     {Target::kPortable, "M4, M7 and M33", {4.5, 2.8}, {6.3, 3.3}, {3.1, 2.4}, {5.6, 5.0}},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tells what a conversion made: what was recognised, the arena, the check, the file; what it cost,
-// and the limits that a person sets to that.
+// Reports a conversion: the recognised model, the arena, the check, the file and the quantization
+// loss. Checks the loss and the sizes against the user's limits.
 #pragma once
 
 #include <cstdint>
@@ -19,37 +19,37 @@ class App;
 
 namespace arenite::tool {
 
-// Each absent: no limit.
+// An absent field means no limit.
 struct ConversionLimits {
-  std::optional<double> min_cosine{};               // of every hidden state and of the outputs
+  std::optional<double> min_cosine{};               // for every hidden state and for the outputs
   std::optional<double> max_kl{};                   // mean, in nats
   std::optional<double> max_perplexity_increase{};  // in percent
   std::optional<uint64_t> max_bytes{};              // of the file
-  std::optional<uint64_t> max_arena{};              // of any target, at the sizes of the report
+  std::optional<uint64_t> max_arena{};              // of any target, at the report's sizes
 };
 
-// Declares them. `limits` must outlive the command.
+// Declares the options of these limits. `limits` must outlive the command.
 void add_limit_options(CLI::App& command, ConversionLimits& limits);
 
-// `source` and `weights` say what was asked for. Throws InputError for a limit of what this
+// `source` and `weights` describe the request. Throws InputError for a limit on a value that this
 // conversion does not measure.
 ConversionFacts conversion_facts(const convert::Conversion& conversion, const std::string& source,
                                  const std::string& weights, const ConversionLimits& limits);
 
-// Throws InputError, which names each limit that is not met and what broke it.
+// Throws an InputError that names each broken limit and the worst offenders.
 void require_limits(const ConversionFacts& facts);
 
 struct WrittenFile {
   std::filesystem::path path;
-  std::vector<convert::AuthorCheck> expect;  // comparisons that were asked for
+  std::vector<convert::AuthorCheck> expect;  // the comparisons that were requested
 };
 
-// Lines for a person, or one JSON object: 'arenite help json convert' names its keys. `facts` are
-// those of the file that was made. REQUIRES: facts.conversion.
+// Returns lines for a person, or one JSON object ('arenite help json convert' names its keys).
+// `facts` are those of the new file. REQUIRES: facts.conversion.
 std::string describe_conversion(const convert::Conversion& conversion, const WrittenFile& written,
                                 const ReportFacts& facts, bool as_json);
 
-// As PyTorch counts them, or of a checkpoint the numbers that were trained.
+// Returns the parameters as PyTorch counts them or, for a checkpoint, the trained weights.
 uint64_t parameters_of(const convert::Conversion& conversion);
 
 }  // namespace arenite::tool

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model file as a header of C++ or C, its bytes and the size of its arena as constant
-// expressions; or its bytes as a file for the linker.
+// Writes a model file as a C++ or C header, with its bytes and the size of its arena as constant
+// expressions, or its bytes as an object or assembler file for the linker.
 #pragma once
 
 #include <cstddef>
@@ -15,46 +15,45 @@
 
 namespace arenite::tool {
 
-// A prefix for C++ names made of `text`: other characters become '_'; never empty.
+// Makes a nonempty prefix for C++ names: replaces the other characters of `text` by '_'.
 std::string identifier_from(std::string_view text);
-// As names of macros are written.
+// Converts to upper case, as in macro names.
 std::string upper(std::string text);
 
-// Throws InputError unless `name` can stand before "_model" in a C++ name.
+// Throws InputError unless `name` followed by "_model" is a C++ identifier.
 void check_identifier(const std::string& name);
 
-// Takes the text of a header, piece by piece.
+// Receives the text of a header piece by piece.
 using WriteText = std::function<void(std::string_view)>;
 
-// Where the bytes of the model are: in the header, or after the symbol <identifier>_words.
+// The place of the model's bytes: the header, or another file at symbol <identifier>_words.
 enum class BytesIn { kHeader, kAnotherFile };
 
-// Writes a header of C++. All names in it begin with `identifier`. Throws InputError if the model
+// Writes a C++ header, whose names all begin with `identifier`. Throws InputError if the model
 // cannot serve the sizes.
 void write_header(const VerifiedFile& file, const std::string& identifier, const SizeOptions& sizes,
                   BytesIn bytes_in, const WriteText& write);
 
-// The same for C99, without the functions: the arena's bytes are those at `sizes`.
+// Writes a C99 header. It has no functions; its arena size is the one at `sizes`.
 void write_c_header(const VerifiedFile& file, const std::string& identifier,
                     const SizeOptions& sizes, BytesIn bytes_in, const WriteText& write);
 
-// What a header of C declares of one model whose bytes are elsewhere, and what comes before all of
-// them: for a header of several models.
+// The parts of a C header for several models whose bytes are elsewhere: the lines before all
+// declarations, and the declarations of one model.
 std::string c_preamble();
 std::string c_declarations(const VerifiedFile& file, const std::string& identifier,
                            const SizeOptions& sizes);
 
-// The initializers of the words, between braces.
+// Writes the initializers of the 64-bit words, without the braces around them.
 void write_words(std::span<const std::byte> bytes, const WriteText& write);
 
 // ---- the bytes for a linker (embed_data.cc) ----
 
 inline constexpr const char* kDefaultSection = ".rodata.arenite";
 
-// Which machine an object file is for.
 enum class Abi { kX86_64, kAarch64, kArm, kRiscv64 };
 
-// What both forms define: the symbol, aligned as models must be, in this section.
+// The symbol that both forms define, aligned as models must be, and its section.
 struct EmbeddedData {
   std::string symbol;
   std::string section = kDefaultSection;
@@ -62,17 +61,17 @@ struct EmbeddedData {
 
 using WriteBytes = std::function<void(std::span<const std::byte>)>;
 
-// "x86_64", "aarch64", "arm" or "riscv64" (lp64d). Throws InputError for another name.
+// Accepts "x86_64", "aarch64", "arm" and "riscv64" (lp64d). Throws InputError for another name.
 Abi abi_named(const std::string& name);
 
-// Throws InputError unless `section` is a name that linker scripts can name.
+// Throws InputError unless linker scripts can refer to `section`.
 void check_section(const std::string& section);
 
-// GNU assembler source that includes the file where it lies when it is assembled.
+// Writes GNU assembler source that includes the file when it is assembled.
 void write_assembler(const std::filesystem::path& model, size_t model_bytes,
                      const EmbeddedData& data, const WriteBytes& write);
 
-// A relocatable ELF object with a copy of the file. Throws InputError for one beyond 2 GB.
+// Writes a relocatable ELF object with a copy of the file. Throws InputError beyond 2 GB.
 void write_object(std::span<const std::byte> model, Abi abi, const EmbeddedData& data,
                   const WriteBytes& write);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// arenite embed: a model file as a header of C++ or C, with the bytes in it or in a file for the
+// arenite embed: writes a model file as a C++ or C header; the bytes are in it or in a file for the
 // linker.
 #include <cstring>
 
@@ -13,11 +13,11 @@
 namespace arenite::tool {
 namespace {
 
-// --- Headers of C++ and C ---
+// --- C++ and C headers ---
 //
-// The bytes are written as 64-bit words: compilers take a third of the time that single bytes
-// take, and a quarter of the memory. A header of C that holds them is for one source file, since C
-// has no inline variables.
+// The bytes are written as 64-bit words, which compile in a third of the time of single bytes and
+// in a quarter of the memory. A C header that holds the bytes must be included by one source only,
+// because C has no inline variables.
 
 constexpr size_t kWordsPerRow = 5;
 constexpr size_t kPieceBytes = 1 << 16;
@@ -30,7 +30,7 @@ std::string target_identifier(const format::PackedView& packed) {
   return identifier_from(name(static_cast<Target>(packed.target)));
 }
 
-// What both headers begin with: where they come from.
+// The first lines of both headers, which name the file.
 std::string header_title(const VerifiedFile& file) {
   const std::string file_name = std::filesystem::path(file.name()).filename().string();
   return fmt::format(
@@ -39,8 +39,8 @@ std::string header_title(const VerifiedFile& file) {
       convert::quote(file_name), file.bytes().size(), crc32c(file.bytes()));
 }
 
-// A line for each target's bytes of the arena at these sizes; then one, without a target, for the
-// largest of them. Throws like plan_targets.
+// Formats a line for each target's arena bytes at these sizes, then one for the largest, with an
+// empty target. Throws like plan_targets.
 std::string arena_lines(
     const VerifiedFile& file, const SizeOptions& sizes,
     const std::function<std::string(const std::string& target, size_t bytes)>& line) {
@@ -66,8 +66,8 @@ constexpr std::string_view kPreamble = R"(// NOLINTBEGIN
 
 )";
 
-// The sizes of the inputs after the first, which are arguments of their own, or without a name in
-// front a list of them. As defaults they have what sessions of this program have.
+// Returns the sizes of the inputs after the first as parameters. `declared` adds types and, as
+// defaults, the sizes of this program's sessions.
 std::string others(const format::ModelReader& reader, bool declared) {
   const SessionOptions options = default_session_options(reader);
   std::string text;
@@ -80,7 +80,7 @@ std::string others(const format::ModelReader& reader, bool declared) {
   return text;
 }
 
-// The parameters of a function that evaluates a formula, with or without their types and defaults.
+// Returns the parameters of a formula's function. `declared` adds types and defaults.
 std::string parameters(const format::ModelReader& reader, bool declared) {
   if (!declared) {
     return fmt::format("positions, tokens, sequences, threads{}, kv_type{}",
@@ -132,7 +132,7 @@ std::string axes_of(const std::string& identifier, const format::ModelReader& re
   return fmt::format("\ninline constexpr arenite::Axis {}_axes[] = {{{}\n}};\n", identifier, axes);
 }
 
-// One target's formula, and the function that evaluates it.
+// Defines a target's formula and the function that evaluates it.
 std::string formula_of_target(const std::string& identifier, const format::ModelReader& reader,
                               uint32_t index) {
   const std::string prefix = identifier + "_" + target_identifier(reader.packed(index));
@@ -150,7 +150,7 @@ std::string formula_of_target(const std::string& identifier, const format::Model
       convert::leaves_rows_open(reader) ? "all_outputs" : "false", identifier, sizes);
 }
 
-// The function over all targets of the file.
+// Defines the function that returns the maximum over all targets of the file.
 std::string largest_function(const std::string& identifier, const format::ModelReader& reader) {
   std::string text = fmt::format(
       "\n// The largest of them: enough whichever kernels the CPU runs.\n"
@@ -232,7 +232,7 @@ std::string c_constants(const VerifiedFile& file, const std::string& prefix,
          });
 }
 
-// The sizes, and where the file is.
+// Defines the sizes and the place of the file.
 std::string c_macros(const VerifiedFile& file, const std::string& identifier,
                      const SizeOptions& sizes) {
   const std::string prefix = upper(identifier);
@@ -321,7 +321,7 @@ std::string c_declarations(const VerifiedFile& file, const std::string& identifi
          fmt::format(kCWordsElsewhere, identifier, words);
 }
 
-// Little-endian.
+// Words are little-endian.
 void write_words(std::span<const std::byte> bytes, const WriteText& write) {
   std::string text;
   for (size_t at = 0, words = 0; at < bytes.size(); at += sizeof(uint64_t)) {
@@ -359,7 +359,7 @@ struct EmbedArguments {
   std::filesystem::path output;
   std::optional<std::string> name;
   std::string language = "c++";
-  std::filesystem::path data;  // empty: the bytes are in the header
+  std::filesystem::path data;  // empty: the header has the bytes
   std::string abi;
   std::optional<std::string> section;
   SizeOptions sizes;
@@ -381,7 +381,7 @@ struct EmbedFacts {
   std::optional<DataFacts> data{};
 };
 
-// The bytes, in a file of their own for the linker.
+// Writes the bytes into a separate file for the linker.
 void write_data(const EmbedArguments& arguments, const VerifiedFile& file, const EmbeddedData& data,
                 convert::AtomicFile& output) {
   const WriteBytes write = [&](std::span<const std::byte> bytes) { output.write(bytes); };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bytes of a model as something that a linker takes: assembler source or an object file.
+// Writes the bytes of a model as assembler source or as an object file.
 #include <elf.h>
 
 #include <cstddef>
@@ -12,8 +12,8 @@
 namespace arenite::tool {
 namespace {
 
-// The object has one section of data, one symbol, and the note that the stack need not be
-// executable. Source: the System V ABI, chapters "Object Files" and "Symbol Table".
+// The object has a data section, one symbol, and the note that the stack need not be executable.
+// Source: the System V ABI, chapters "Object Files" and "Symbol Table".
 
 struct AbiFacts {
   const char* name;
@@ -51,7 +51,7 @@ std::span<const std::byte> bytes_of(const T& value) {
   return std::as_bytes(std::span(&value, 1));
 }
 
-// Names one after the other, each after the offset that `add` returns.
+// Concatenates names. `add` returns the offset of a name.
 class StringTable {
  public:
   uint32_t add(const std::string& name) {
@@ -84,7 +84,7 @@ typename Elf::Header header_for(const AbiFacts& abi, uint64_t sections_at) {
   return header;
 }
 
-// Header, model, symbols, names, section headers, each where it must be aligned.
+// Writes header, model, symbols, names and section headers, each aligned as it must be.
 template <typename Elf>
 void write_elf(std::span<const std::byte> model, const AbiFacts& abi, const EmbeddedData& data,
                const WriteBytes& write) {
@@ -108,7 +108,7 @@ void write_elf(std::span<const std::byte> model, const AbiFacts& abi, const Embe
   sections[kData].sh_flags = SHF_ALLOC;
   describe(kSymbols, ".symtab", SHT_SYMTAB, sizeof(symbols), alignof(uint64_t));
   sections[kSymbols].sh_link = kNames;
-  sections[kSymbols].sh_info = 1;  // the first symbol that is global
+  sections[kSymbols].sh_info = 1;  // index of the first global symbol
   sections[kSymbols].sh_entsize = sizeof(symbols[0]);
   describe(kStackNote, ".note.GNU-stack", SHT_PROGBITS, 0, 1);
   describe(kNames, ".strtab", SHT_STRTAB, 0, 1);

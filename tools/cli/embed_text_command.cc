@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// arenite embed-text: texts to vectors, and how alike they are.
+// arenite embed-text: computes vectors of texts and their similarities.
 
 #include <cmath>
 
@@ -52,7 +52,7 @@ struct EmbedTextFacts : TextNotes {
   uint64_t arena_bytes = 0;
 };
 
-// Of each text with each.
+// Returns the cosine of each text with each text.
 std::vector<std::vector<double>> similarities(const std::vector<std::span<const float>>& rows) {
   std::vector<std::vector<double>> cosines;
   for (const auto& a : rows) {

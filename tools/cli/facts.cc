@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON Schema in the few of its words that describe our output: type, properties, items, enum,
-// minimum, and additionalProperties, which refuses what no table names.
+// The subset of JSON Schema that describes the program's output: type, properties, items, enum,
+// minimum, and additionalProperties, which rejects keys that no table has.
 #include "cli/facts.h"
 
 #include <fmt/format.h>
@@ -17,7 +17,7 @@
 namespace arenite::tool {
 namespace {
 
-// With what it is, which comes after its type.
+// Inserts the description after the type.
 Json described(const Json& type, std::string_view words) {
   Json schema = {{"type", type["type"]}};
   if (!words.empty()) schema["description"] = words;
@@ -103,7 +103,7 @@ std::string document(const Json& json, int indent) {
   for (size_t i = 0; i < text.size();) {
     const CodePoint next = decode_utf8(std::string_view(text).substr(i));
     if (convert::is_unseen(next.value) && next.value != '\n') {
-      const std::string one = text.substr(i, next.bytes);  // escaped as JSON has it
+      const std::string one = text.substr(i, next.bytes);  // escaped as in JSON
       const std::string quoted = Json(one).dump(-1, ' ', true);
       shown += quoted.substr(1, quoted.size() - 2);
     } else {
@@ -118,7 +118,7 @@ std::string page_document(Json json) {
   put_numbers_in_words(json);
   std::string text = document(json, -1);
   for (size_t at = 0; (at = text.find('<', at)) != std::string::npos;) {
-    text.replace(at, 1, "\\u003c");  // nothing may end the element that holds it
+    text.replace(at, 1, "\\u003c");  // '<' could end the HTML element that holds the JSON
   }
   return text;
 }
@@ -127,7 +127,7 @@ void print_string(const std::string& text) { write_lines(text); }
 
 void print_document(const Json& json) { write_output(document(json) + "\n"); }
 
-// --- What the commands print ---
+// --- The schemas of the commands ---
 
 namespace {
 
@@ -150,7 +150,7 @@ constexpr Schema kSchemas[] = {
     {"verify", "arenite verify --json", "Checksums and self-test", verify_facts},
 };
 
-// "array of integer or null"
+// Returns "array of integer or null".
 std::string type_name(const Json& type) {
   std::string name;
   const Json& types = type["type"];
@@ -163,7 +163,7 @@ std::string type_name(const Json& type) {
 
 void add_outline(std::string& text, const Json& type, size_t depth, size_t columns);
 
-// The key, and what it is beside it or, where the key is long, below.
+// Adds a key with its description beside it or, if the key is long, below it.
 void add_key(std::string& text, const std::string& key, const Json& type, size_t depth,
              size_t columns) {
   std::string line(2 + 2 * depth, ' ');

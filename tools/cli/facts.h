@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// What --json prints, from one table for each struct: a row has the key, where its value is, and
-// what it means. The same rows make the JSON Schema and the outline of 'arenite help json', and
-// what is printed for people is filled in from the same JSON (cli/text_table.h).
+// Defines what --json prints by one table per struct. Each row has the key, a getter and the
+// meaning of the value. The same rows produce the JSON Schema and the outline of 'arenite help
+// json', and the text for people is filled in from the same JSON (cli/text_table.h).
 //
 //   template <>
 //   inline constexpr auto kFacts<FileFacts> =
 //       std::tuple(Fact("path", &FileFacts::path),
 //                  Fact("bytes", "Of the model file", &FileFacts::bytes));
 //
-// The type of a key is that of its value: a number that is not negative, a string, a list, another
-// struct that has a table. std::optional is null where it holds nothing.
+// The C++ type of a value determines its JSON type: non-negative number, string, list, or another
+// struct that has a table. An empty std::optional becomes null.
 #pragma once
 
 #include <array>
@@ -29,25 +29,25 @@
 
 namespace arenite::tool {
 
-// Keys stay in the order in which they are added.
+// Keeps keys in the order in which they are added.
 using Json = nlohmann::ordered_json;
 
-// --- Kinds of values that C++ has no type for ---
+// --- Value kinds that C++ has no type for ---
 
-// An entry of a list that is an object: each has a name.
+// A list of these becomes one object, with `name` as the key.
 template <typename T>
 struct Named {
   std::string name;
   T value;
 };
 
-// The same with the names that `names()` gives, one value for each.
+// Becomes an object with the keys that `names()` returns, one value for each.
 template <auto names, typename T>
 struct ForEach {
   std::vector<T> values;
 };
 
-// A key that is left out where there is no value.
+// An empty value omits its key.
 template <typename T>
 struct Sometimes : std::optional<T> {
   using std::optional<T>::optional;
@@ -58,13 +58,13 @@ inline constexpr bool kIsSometimes = false;
 template <typename T>
 inline constexpr bool kIsSometimes<Sometimes<T>> = true;
 
-// One of the words that `words()` gives.
+// One of the words that `words()` returns.
 template <auto words>
 struct OneOf {
   std::string text;
 };
 
-// The words of an enumeration. `name` says them in order, and gives "" beyond the last.
+// Lists the names of an enumeration. `name` is called for 0, 1, ... until it returns "".
 template <typename Enumeration>
 std::vector<std::string> names_from(const char* (*name)(Enumeration)) {
   std::vector<std::string> names;
@@ -78,19 +78,19 @@ std::vector<std::string> all_names() {
   return names_from(name);
 }
 
-// A number that is at least 1.
+// At least 1.
 struct Positive {
   uint64_t value = 1;
 };
 
-// 0 to 1.
+// From 0 to 1.
 struct Fraction {
   double value = 0.0;
 };
 
 // --- Tables ---
 
-// The value as JSON, and what JSON Schema says of its type.
+// Converts a value to JSON and gives the JSON Schema of its type.
 template <typename T>
 struct FactValue;
 
@@ -103,7 +103,7 @@ Json schema_of() {
   return FactValue<std::remove_cvref_t<T>>::schema();
 }
 
-// The parts of a schema of an object.
+// Collects the properties of an object's schema.
 struct ObjectSchema {
   Json properties = Json::object();
   Json required = Json::array();
@@ -112,7 +112,7 @@ struct ObjectSchema {
   Json take();
 };
 
-// A row of a table: `get` is a member, or a function of the struct.
+// A row of a table. `get` is a data member, a member function or a callable that takes the struct.
 template <typename Get>
 struct Fact {
   constexpr Fact(const char* fact_key, const char* fact_words, Get fact_get)
@@ -172,7 +172,7 @@ constexpr auto part(const char* key, const char* words, Facts... facts) {
   return FactPart<std::tuple<Facts...>>{key, words, std::tuple<Facts...>(facts...)};
 }
 
-// Rows that another table holds: which there are is known at run time only.
+// Rows from a table that is only known at run time.
 template <typename Base>
 struct MoreFacts {
   template <typename T>
@@ -191,17 +191,17 @@ struct MoreFacts {
 template <typename T>
 inline constexpr auto kFacts = nullptr;
 
-// --- What each type of value is ---
+// --- JSON and schema of each type ---
 
 Json schema_of_type(const char* type);
 Json schema_of_number(const char* type, double least, std::optional<double> most = {});
 Json schema_of_list(Json element, size_t count = 0);  // 0: any number of elements
-Json schema_of_names(Json element);                   // of an object with any names
+Json schema_of_names(Json element);                   // an object with any names
 Json schema_of_each(const std::vector<std::string>& names, const Json& element);
 Json schema_of_words(const std::vector<std::string>& words);
 Json schema_of_either(Json type, const Json& other);
 
-// A struct with a table. Where that lies in another file, this is instantiated there.
+// A struct with a table. If the table is in another source, the template is instantiated there.
 template <typename T>
 struct FactValue {
   static Json schema();
@@ -241,7 +241,7 @@ struct FactValue<bool> {
 template <std::floating_point T>
 struct FactValue<T> {
   static Json schema() { return schema_of_type("number"); }
-  static Json json(T value) { return double{value}; }  // null where it is not finite
+  static Json json(T value) { return double{value}; }  // null if it is not finite
 };
 
 template <>
@@ -274,7 +274,7 @@ struct FactValue<OneOf<words>> {
   static Json json(const OneOf<words>& value) { return value.text; }
 };
 
-// Of a struct that is kept elsewhere.
+// A struct that somebody else owns.
 template <typename T>
 requires(!std::same_as<T, char>) struct FactValue<const T*> {
   static Json schema() { return schema_of<T>(); }
@@ -344,7 +344,6 @@ struct FactValue<ForEach<names, T>> {
   }
 };
 
-// A file that was read or written.
 struct WrittenPath {
   std::filesystem::path path;
   uint64_t bytes = 0;
@@ -355,14 +354,14 @@ inline constexpr auto kFacts<WrittenPath> = std::tuple(Fact("path", &WrittenPath
 
 // --- Documents ---
 
-// As --json prints it, less the end of its last line. Bytes that are no UTF-8, as names from a
-// checkpoint may have, become U+FFFD.
+// Serializes `json` as --json prints it, without the final newline. Bytes that are not UTF-8, such
+// as in a checkpoint's names, become U+FFFD.
 std::string document(const Json& json, int indent = 2);
 
-// For a page: on one line, without '<', and numbers that are not finite are there in words.
+// For an HTML page: one line, without '<', and non-finite values as words.
 std::string page_document(Json json);
 
-// Puts text on the standard output.
+// Writes text to the standard output.
 void print_string(const std::string& text);
 void print_document(const Json& json);
 
@@ -371,17 +370,17 @@ void print_json(const T& value) {
   print_document(json_of(value));
 }
 
-// What a command prints with --json.
+// The description of a command's --json output.
 struct Schema {
-  const char* name;   // of the command
-  const char* title;  // which output it describes
+  const char* name;   // the command
+  const char* title;  // the output that it describes
   const char* words;  // what that is
   Json (*type)();
 };
 
 std::span<const Schema> schemas();
 
-// Null where there is none.
+// Returns null if there is none.
 const Schema* find_schema(std::string_view name);
 
 // "bench, classify, convert"
@@ -389,8 +388,8 @@ std::string names_of_schemas();
 
 std::string text_of(const Schema& schema);
 
-// Its keys, one a line, indented by depth, each with its type and what it is: as wrapped() leaves
-// them. `columns` is the width to keep to.
+// Lists the schema's keys, a line each, indented by depth, with type and meaning. `columns` is the
+// width.
 std::string outline_of(const Schema& schema, size_t columns);
 
 }  // namespace arenite::tool

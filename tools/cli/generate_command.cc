@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// arenite generate: a prompt and its continuation, streamed.
+// arenite generate: continues a prompt and streams the text.
 
 #include <unistd.h>
 
@@ -44,11 +44,11 @@ struct GenerateArguments {
   ProfileOptions profile;
 };
 
-// Where a continuation ends: the model said so; as many tokens as asked for; no position is left;
-// what was asked for with --stop came.
+// Why a continuation ended: the model ended it, the requested tokens were generated, no position
+// was left, or a text of --stop occurred.
 enum class StopReason : uint8_t { kEndToken, kTokens, kContextFull, kStopText };
 constexpr struct {
-  const char* name;   // as JSON has it
+  const char* name;   // in JSON
   const char* words;  // for people
 } kStopReasons[] = {{"end_token", "the model ended the text"},
                     {"tokens", "as many tokens as asked for"},
@@ -62,15 +62,15 @@ std::vector<std::string> stop_words() {
 
 struct Generation {
   uint32_t prompt_tokens = 0;
-  uint32_t new_tokens = 0;    // shown; the one that ends a text is not
-  uint32_t decode_steps = 0;  // calls of one token
+  uint32_t new_tokens = 0;    // shown ones, without an end token
+  uint32_t decode_steps = 0;  // one-token calls
   double prompt_seconds = 0.0;
-  double decode_seconds = 0.0;  // sampling and showing included
-  uint32_t positions = 0;       // held in the end
+  double decode_seconds = 0.0;  // with sampling and output
+  uint32_t positions = 0;       // held at the end
   StopReason stop = StopReason::kTokens;
 };
 
-// The logits of the last token that the rows are of.
+// Returns the logits of the last token in `rows`.
 std::vector<float> last_logits(const ModelFile& file, std::span<const float> rows) {
   const auto last = rows.last(Writer(file.model()).info.output_features);
   const std::vector<float> logits(last.begin(), last.end());
@@ -78,7 +78,7 @@ std::vector<float> last_logits(const ModelFile& file, std::span<const float> row
   refuse_results(file.name());
 }
 
-// Feeds one token.
+// Feeds one token and returns the next logits.
 std::vector<float> step(const ModelFile& file, const Writer& writer, Session& session, TokenId id,
                         Profiler& profiler) {
   InputTokens held, now;
@@ -96,7 +96,7 @@ std::vector<float> step(const ModelFile& file, const Writer& writer, Session& se
   return last_logits(file, rows.values());
 }
 
-// Picks tokens and remembers the recent ones.
+// Samples tokens and remembers the recent ones for the repetition penalty.
 class Chooser {
  public:
   Chooser(const ModelFile& file, std::span<const TokenId> prompt, const GenerateArguments& options)
@@ -126,10 +126,10 @@ class Chooser {
   uint32_t repeat_last_;
 };
 
-// Feeds the prompt and continues it; `show` gets each new token at once, and ends the text
-// (kStopText) if it returns false. Ends at a token that ends a text or begins another one; it is
-// neither shown nor fed. Throws InputError for logits that are not finite. REQUIRES: a session of
-// kLast rows that has room for what is fed, and `context` positions.
+// Feeds the prompt and generates tokens. Passes each new token to `show` at once; stops with
+// kStopText if it returns false. An end token, or a new beginning, also stops it and is neither
+// shown nor fed. Throws InputError if logits are not finite. REQUIRES: a session with kLast rows
+// and room for `fed` and `context` positions.
 Generation generate(const ModelFile& file, const Writer& writer, Session& session,
                     const std::optional<Tokenizer>& tokenizer, const Fed& fed,
                     const GenerateArguments& options, uint32_t context, Profiler& profiler,
@@ -150,7 +150,7 @@ Generation generate(const ModelFile& file, const Writer& writer, Session& sessio
   start = Clock::now();
   while (result.new_tokens < options.tokens.value_or(UINT32_MAX)) {
     const TokenId id = chooser.choose(logits);
-    // After an encoder some models write the token that begins a text.
+    // After an encoder some models generate the token that begins a text.
     const bool begins_another = fed.inputs.size() == 1 && tokenizer && id == tokenizer->bos();
     if (begins_another || (tokenizer && tokenizer->is_end(id))) {
       result.stop = StopReason::kEndToken;
@@ -174,11 +174,10 @@ Generation generate(const ModelFile& file, const Writer& writer, Session& sessio
   return result;
 }
 
-// Writes tokens to the standard output as soon as they come; for JSON it keeps their text.
+// Writes tokens to the standard output as they arrive, or keeps their text for JSON.
 class TokenPrinter {
  public:
-  // Text; ids where `tokenizer` is missing or ids are asked for. The text ends before a stop
-  // string.
+  // Prints text, or ids if requested or without a tokenizer. Text ends before a stop string.
   TokenPrinter(const std::optional<Tokenizer>& tokenizer, const GenerateArguments& arguments)
       : stops_(arguments.stops.begin(), arguments.stops.end()),
         space_(StopStrings::bytes_needed(stops_)),
@@ -189,7 +188,7 @@ class TokenPrinter {
     }
   }
 
-  // A token that is not shown may still hold the start of a character of the next.
+  // Decodes hidden tokens too, because one may hold the first bytes of a character.
   void add_prompt(TokenId id, bool shown) {
     if (!stream_) {
       if (shown) write_id(id);
@@ -224,10 +223,10 @@ class TokenPrinter {
     flush_output();
   }
 
-  // What was shown since the last call.
+  // Returns the text kept since the last call.
   std::string take() { return std::exchange(text_, {}); }
 
-  // How many tokens of the continuation its first `bytes` bytes take.
+  // Returns how many tokens of the continuation cover its first `bytes` bytes.
   size_t tokens_of(size_t bytes) const {
     if (bytes == 0) return 0;
     const auto last = std::ranges::lower_bound(bytes_after_, bytes);
@@ -240,7 +239,7 @@ class TokenPrinter {
       if (is_kept_) {
         text_ += part;
       } else {
-        // Bytes are the model's own, but for what a terminal would do by them.
+        // Bytes pass unchanged, except that a terminal gets no control characters.
         if (isatty(STDOUT_FILENO) != 0) {
           write_output(part);
         } else {
@@ -262,8 +261,8 @@ class TokenPrinter {
   StopStrings finder_;
   std::optional<TextStream> stream_;
   std::string text_;
-  size_t bytes_ = 0;                 // of the continuation, with what a stop string leaves out
-  std::vector<size_t> bytes_after_;  // each of its tokens
+  size_t bytes_ = 0;                 // of the continuation, with what a stop string cuts off
+  std::vector<size_t> bytes_after_;  // after each of its tokens
   bool is_kept_;
   bool is_first_ = true;
 };
@@ -279,7 +278,7 @@ uint32_t context_of(const GenerateArguments& arguments, const ModelFile& file,
   return limit != 0 ? limit : kDefaultPositions;
 }
 
-// With room for what is fed and `context` tokens that are written.
+// Returns options with room for `fed` and `context` generated tokens.
 SessionOptions session_options(const GenerateArguments& arguments, const ModelFile& file,
                                const Writer& writer, const Fed& fed, uint32_t context) {
   const InputTokens fed_tokens = convert::joined(fed.inputs).tokens_of_inputs();
@@ -308,7 +307,7 @@ std::optional<Tokenizer> tokenizer_of(const GenerateArguments& arguments, const 
   return std::nullopt;
 }
 
-// Tokens in a second; none where the clock saw nothing.
+// Returns tokens per second, or nullopt if the time is below the clock's resolution.
 std::optional<double> rate(uint32_t tokens, double seconds) {
   return tokens == 0 || seconds <= 0.0 ? std::nullopt : std::optional(tokens / seconds);
 }
@@ -349,7 +348,7 @@ std::vector<std::string> warnings_of(const Prompt& prompt) {
   return warnings;
 }
 
-// What was generated, and the session that did.
+// The generated text and statistics of the session.
 struct GenerateFacts {
   std::optional<std::string> prompt, text;
   const Prompt& prompt_read;
@@ -416,7 +415,7 @@ void run_generate(const GenerateArguments& arguments) {
   ModelSession session(file, options);
 
   TokenPrinter printer(tokenizer, arguments);
-  // What an encoder reads is no beginning of what is written.
+  // The text that an encoder reads is not the beginning of the generated text.
   for (const TokenId id : has_encoder ? std::vector<TokenId>() : fed.prompt.ids) {
     printer.add_prompt(id, arguments.json || !arguments.hide_prompt);
   }

@@ -13,12 +13,12 @@
 namespace arenite::tool {
 namespace {
 
-constexpr size_t kSpecialsNamed = 3;  // in a warning: more say nothing more
+constexpr size_t kSpecialsNamed = 3;  // in a warning; more would not help
 
 TextInput source_of(const PromptOptions& options) {
   if (options.file.empty()) return {"--prompt", options.text.value_or("")};
   TextInput source = read_text(options.file, convert::kPromptBytesMax);
-  // The end of the last line is what editors and echo write, and no part of what it says.
+  // Editors and echo append a line end, which is not part of the prompt.
   if (source.text.ends_with('\n')) source.text.pop_back();
   if (source.text.ends_with('\r')) source.text.pop_back();
   return source;
@@ -34,7 +34,7 @@ std::vector<TokenId> encode(const Model& model, const Tokenizer& tokenizer, cons
   const Result<size_t> count = tokenizer.encode(text, options, ids, &why);
   if (!count.ok()) throw_status(source.name, count.status(), why);
   ids.resize(*count);
-  // Where special tokens are read, the person may have written the end.
+  // If special tokens are read, the user may have written the end token on purpose.
   if (goes_on && !specials && ids.size() > 1 && tokenizer.is_special(ids.back()) &&
       tokenizer.is_end(ids.back())) {
     ids.pop_back();
@@ -53,7 +53,7 @@ std::vector<std::string> specials_in(const std::string& text, const Tokenizer& t
   return names;
 }
 
-// The text goes on in what is written, or is what an encoder reads.
+// `goes_on`: the model continues the text; else an encoder reads it.
 Prompt encode_prompt(const ModelFile& file, const std::optional<Tokenizer>& tokenizer,
                      const PromptOptions& options, bool goes_on) {
   if (!tokenizer) {
@@ -79,7 +79,7 @@ Prompt encode_prompt(const ModelFile& file, const std::optional<Tokenizer>& toke
   return prompt;
 }
 
-// Throws InputError for ids that an input does not read.
+// Throws InputError for ids outside the vocabulary of an input.
 void require_ids(const ModelFile& file, std::span<const TokenId> ids, const InputInfo& input,
                  const char* where) {
   for (const TokenId id : ids) {
@@ -89,10 +89,9 @@ void require_ids(const ModelFile& file, std::span<const TokenId> ids, const Inpu
   }
 }
 
-// The tokens of the prompt, at least one, all below the vocabulary of the input. The token that
-// begins a text comes first where the model was trained so, and stands alone for an empty text; one
-// that ends a text is left out where the text goes on. Throws InputError, also for text where
-// `tokenizer` is missing.
+// Returns the tokens of the prompt: at least one, all in the input's vocabulary. A BOS token comes
+// first if the model was trained so, and is the whole prompt if the text is empty. An end token is
+// dropped if `goes_on`. Throws InputError, also for text without a `tokenizer`.
 Prompt read_prompt(const ModelFile& file, const std::optional<Tokenizer>& tokenizer,
                    const PromptOptions& options, const InputInfo& input, bool goes_on) {
   Prompt prompt =
@@ -101,7 +100,7 @@ Prompt read_prompt(const ModelFile& file, const std::optional<Tokenizer>& tokeni
   return prompt;
 }
 
-// Those of a decoder.
+// Reads the prompt of a decoder.
 Fed read_decoder_inputs(const GenerateInputOptions& options, const ModelFile& file,
                         const std::optional<Tokenizer>& tokenizer, const Writer& writer) {
   if (!options.inputs.empty() || !options.start.empty()) {
@@ -115,7 +114,7 @@ Fed read_decoder_inputs(const GenerateInputOptions& options, const ModelFile& fi
   return fed;
 }
 
-// The tokens that begin what is written after an encoder.
+// Returns the first tokens that a decoder gets after an encoder.
 std::vector<TokenId> start_of(const GenerateInputOptions& options, const ModelFile& file,
                               const Writer& writer) {
   std::vector<TokenId> start = options.start;
@@ -131,7 +130,7 @@ std::vector<TokenId> start_of(const GenerateInputOptions& options, const ModelFi
   return start;
 }
 
-// Those of a model with an encoder, which reads files, or a text where it reads nothing else.
+// Reads the inputs of a model with an encoder: files, or a text if the encoder reads only text.
 Fed read_encoder_inputs(const GenerateInputOptions& options, const ModelFile& file,
                         const std::optional<Tokenizer>& tokenizer, const Writer& writer) {
   const Model& model = file.model();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What arenite generate feeds before it chooses tokens: the prompt, or what an encoder reads.
+// The input of arenite generate before it samples tokens: the prompt, or what an encoder reads.
 #pragma once
 
 #include <bit>
@@ -16,29 +16,29 @@
 
 namespace arenite::tool {
 
-// At most one of text, file and ids is given; none is the same as an empty text.
+// At most one of text, file and ids is given; none means an empty text.
 struct PromptOptions {
   std::optional<std::string> text;
   std::filesystem::path file;  // "-" is the standard input
   std::vector<uint32_t> ids;
-  bool specials = false;  // names of special tokens in the text are these tokens
+  bool specials = false;  // names of special tokens in the text are read as these tokens
 };
 
 struct Prompt {
   std::vector<TokenId> ids{};
   std::string text{};
-  // Names of special tokens that the text contains, but that are not read as these tokens.
+  // Names of special tokens that occur in the text but are not read as tokens.
   std::vector<std::string> unread_specials{};
-  std::string unknown{};  // what the vocabulary cannot say of it, as unknown_characters has it
+  std::string unknown{};  // the result of unknown_characters
 };
 
 struct GenerateInputOptions {
   PromptOptions prompt;
-  std::vector<std::string> inputs;  // of an encoder: FILE, or NAME=FILE
-  std::vector<uint32_t> start;      // ids; empty: the tokenizer's
+  std::vector<std::string> inputs;  // for an encoder: FILE, or NAME=FILE
+  std::vector<uint32_t> start;      // token ids; empty: the tokenizer's
 };
 
-// The function that writes: a decoder, or what comes after an encoder.
+// The function that generates tokens: a decoder, or the last function after an encoder.
 struct Writer {
   explicit Writer(const Model& model)
       : function(model.functions() - 1),
@@ -46,28 +46,28 @@ struct Writer {
         input(static_cast<uint32_t>(std::countr_zero(info.inputs))),
         takes(model.input(input)) {}
 
-  // Inputs of the functions before it, a bit set.
+  // Returns the bit set of the inputs that earlier functions take.
   uint32_t sources(const Model& model) const {
     return ((uint32_t{1} << model.inputs()) - 1) & ~info.inputs;
   }
 
   uint32_t function;
   FunctionInfo info;
-  uint32_t input;  // its own
+  uint32_t input;  // the index of its own input
   InputInfo takes;
 };
 
-// Throws InputError for a model that does not go on token by token.
+// Throws InputError for a model that does not generate token by token.
 Writer writer_of(const ModelFile& file);
 
-// What all functions are fed before tokens are chosen.
+// The input of all functions before the first sampled token.
 struct Fed {
-  std::vector<convert::ModelInput> inputs;  // of the model, one sequence each
-  Prompt prompt;  // of text or ids; what an encoder reads, if there is one
+  std::vector<convert::ModelInput> inputs;  // one per input of the model, one sequence each
+  Prompt prompt;  // the text or ids; if there is an encoder, what it reads
 };
 
-// Throws InputError for what the model does not read, for text where `tokenizer` is missing, and
-// for more tokens than there are positions, of which `context` are the writer's.
+// Throws InputError if the model does not read an input, if there is text but no `tokenizer`, or if
+// the tokens exceed the positions, of which the writer has `context`.
 Fed read_inputs(const GenerateInputOptions& options, const ModelFile& file,
                 const std::optional<Tokenizer>& tokenizer, const Writer& writer, uint32_t context);
 

@@ -14,7 +14,7 @@
 namespace arenite::tool {
 namespace {
 
-// Where the texts of options begin.
+// The column of option descriptions.
 constexpr size_t kTextColumn = 24;
 
 bool is_brief(const std::string& group) {
@@ -25,9 +25,9 @@ bool is_brief(const std::string& group) {
 
 std::string wrapped(std::string_view text, size_t columns, size_t indent) {
   std::string result;
-  size_t used = indent;   // columns of the last line
-  bool is_open = false;   // whether that line goes on
-  bool is_plain = false;  // whether the line of `text` is one of words
+  size_t used = indent;   // columns used in the last line
+  bool is_open = false;   // whether that line continues
+  bool is_plain = false;  // whether the current line of `text` is prose
   while (!text.empty()) {
     std::string_view line = text.substr(0, text.find('\n'));
     text.remove_prefix(std::min(line.size() + 1, text.size()));
@@ -95,7 +95,7 @@ std::string HelpFormatter::commands(const CLI::App& app) const {
 std::string HelpFormatter::options(const CLI::App& app, bool are_all_shown) const {
   std::string text;
   std::string group;
-  std::string names;  // of a group that is shown in brief
+  std::string names;  // of a group whose options are listed by name only
   const auto end_group = [&] {
     if (!names.empty()) text += "  " + wrapped(names, columns_, 2) + "\n";
     names.clear();
@@ -142,11 +142,11 @@ std::string topic_of(const std::string& group) {
   return topic;
 }
 
-// --- Options in the words of people ---
+// --- Facts about options, from CLI11's ---
 
 namespace {
 
-constexpr size_t kChoicesMax = 12;  // characters of choices that stand for the value
+constexpr size_t kChoicesMax = 12;  // longest list of choices that replaces the value's name
 
 std::string in_capitals(std::string text) {
   std::ranges::transform(text, text.begin(), [](unsigned char c) {
@@ -155,7 +155,7 @@ std::string in_capitals(std::string text) {
   return text;
 }
 
-// "TEXT:{a,b}" is what CLI11 calls an option of two values.
+// CLI11 names the type of an option with two choices "TEXT:{a,b}".
 std::vector<std::string> choices_of(const std::string& type) {
   std::vector<std::string> choices;
   const size_t open = type.find('{');
@@ -179,7 +179,7 @@ std::vector<std::string> names_of_targets() {
   return names;
 }
 
-// What stands for the value, and the values that there are.
+// Sets the placeholder of the value and its choices.
 void add_value(const CLI::Option& option, OptionFacts& facts) {
   if (option.get_expected_max() == 0) return;
   const std::string type = option.get_type_name();
@@ -193,7 +193,7 @@ void add_value(const CLI::Option& option, OptionFacts& facts) {
   if (facts.value == kKernelsType) facts.choices = {"scalar", "sse41", "avx2", "avx512", "neon"};
 }
 
-// What it is for, and all that CLI11 knows besides.
+// Returns the description with choices, "required" and the default.
 std::string text_of(const CLI::Option& option, const OptionFacts& facts) {
   std::string text = option.get_description();
   std::vector<std::string> notes;

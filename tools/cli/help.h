@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Help as people read it: wrapped to the width of the terminal, options in their groups.
+// Help for people: wrapped to the width of the terminal, with options in groups.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -11,21 +11,21 @@
 
 namespace arenite::tool {
 
-// Groups of options that few need, of which --help shows the names alone; --help-all and the topic
-// of that name show all of them.
+// Groups of rarely used options. --help shows only the names of their options; --help-all and the
+// help topic of the group show all of each option.
 inline constexpr const char* kStateDictGroup = "State dicts";
 inline constexpr const char* kWeightGroup = "Weights in few bits";
 inline constexpr const char* kLimitGroup = "Limits";
 
-// "state-dicts", what `arenite help` calls a group of options.
+// Returns the topic of a group of options for `arenite help`: "state-dicts".
 std::string topic_of(const std::string& group);
 
-// `text` in lines of at most `columns`, all but the first indented by `indent`. An empty line ends
-// a paragraph; lines that begin with a space stay as they are: examples and tables. REQUIRES:
-// indent < columns.
+// Wraps `text` into lines of at most `columns`, all but the first indented by `indent`. An empty
+// line ends a paragraph. Lines that begin with a space, such as examples and tables, stay as they
+// are. REQUIRES: indent < columns.
 std::string wrapped(std::string_view text, size_t columns, size_t indent = 0);
 
-// What `--help` of the program and of its commands prints.
+// Formats the --help output of the program and of its commands.
 class HelpFormatter : public CLI::FormatterBase {
  public:
   HelpFormatter(size_t columns, bool is_coloured) : columns_(columns), is_coloured_(is_coloured) {}
@@ -33,10 +33,10 @@ class HelpFormatter : public CLI::FormatterBase {
   std::string make_help(const CLI::App* app, std::string name,
                         CLI::AppFormatMode mode) const override;
 
-  // All options of a group.
+  // Formats all options of a group.
   std::string group(const CLI::App& command, const std::string& name) const;
 
-  // A name, and what it is for beside it or, where the name is long, below.
+  // Formats a name with its description beside it or, if the name is long, below it.
   std::string row(const std::string& name, const std::string& text) const;
 
   std::string heading(const std::string& text) const;
@@ -49,55 +49,55 @@ class HelpFormatter : public CLI::FormatterBase {
   bool is_coloured_;
 };
 
-// --- What help, man pages and completions of shells are made from ---
+// --- Sources of the help, the man pages and the shell completions ---
 
-// What an option takes, where that is one of these: shells then complete it.
+// The value types of options for which shells complete values.
 inline constexpr const char* kFileType = "FILE";
 inline constexpr const char* kTargetType = "TARGETS";
 inline constexpr const char* kKernelsType = "KERNELS";
 
 struct OptionFacts {
-  std::vector<std::string> names;    // "-o", "--output"; of a positional the one that messages use
-  std::string value;                 // "FILE", "N", "f32|int8"; empty: it takes none
-  std::vector<std::string> choices;  // empty: any
-  std::string text;                  // what it is for
-  std::string excludes;              // "--a, --b": options that it cannot be given with
+  std::vector<std::string> names;    // "-o", "--output"; of a positional the one in messages
+  std::string value;                 // "FILE", "N", "f32|int8"; empty: it takes no value
+  std::vector<std::string> choices;  // empty: any value
+  std::string text;                  // description
+  std::string excludes;              // "--a, --b": the options that exclude it
   std::string group;
   bool is_positional = false;
   bool is_required = false;
 
-  // "-o, --output FILE", or "MODEL".
+  // Returns "-o, --output FILE", or "MODEL".
   std::string title() const;
 };
 
-// Positionals first, then the options in their groups. Hidden ones are left out.
+// Returns the positionals, then the options in their groups, without hidden ones.
 std::vector<OptionFacts> options_of(const CLI::App& command);
 
-// "arenite convert CHECKPOINT --output FILE [OPTIONS]"
+// Returns "arenite convert CHECKPOINT --output FILE [OPTIONS]".
 std::string usage_of(const CLI::App& command);
 
-// The commands of the program, in the order of its help.
+// Returns the commands of the program in the order of its help.
 std::vector<const CLI::App*> commands_of(const CLI::App& program);
 
-// What is too long for the help of a command: `arenite help TOPIC` shows it.
+// A text that is too long for a command's help; `arenite help TOPIC` shows it.
 struct HelpTopic {
   const char* name;       // "formats"
-  const char* what;       // in a line
-  std::string (*text)();  // as wrapped() takes it
-  const char* group;      // of options of `arenite convert` that come after it; empty: none
+  const char* what;       // one line
+  std::string (*text)();  // in the form that wrapped() takes
+  const char* group;      // of `arenite convert` options to list after the text; empty: none
 };
 
 std::span<const HelpTopic> help_topics();
 
-// --- Pages for man, in the macros of man(7) ---
+// --- Man pages, in the macros of man(7) ---
 
-// Of the program, whose page lists the commands and topics, or of one of its commands.
+// The page of the program, which lists commands and topics, or of one of its commands.
 std::string man_page(const CLI::App& command);
 
-// Of a topic; `convert` has the options of its group.
+// The page of a topic. `convert` is the command that has the options of the topic's group.
 std::string man_page(const HelpTopic& topic, const CLI::App& convert);
 
-// --- What a shell needs to complete the words of a command line ---
+// --- Completion scripts for shells ---
 
 std::string bash_completion(const CLI::App& program);
 std::string zsh_completion(const CLI::App& program);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// arenite help: of a command or a topic; and, for the build, the same as files for man and shells.
+// arenite help: prints help on a command or topic; writes man pages and completions for the build.
 #include <unistd.h>
 
 #include "arenite/target.h"
@@ -164,7 +164,7 @@ struct HelpArguments {
   bool man = false;
   std::string schema;
   std::string completion;
-  std::filesystem::path folder;  // where all files go; empty: none are asked for
+  std::filesystem::path folder;  // where all files are written; empty: write none
 };
 
 const CLI::App* command_named(const CLI::App& program, const std::string& name) {
@@ -204,7 +204,7 @@ std::string text_of(const HelpTopic& topic, const HelpArguments& arguments) {
 std::string help_of(const HelpArguments& arguments) {
   if (arguments.words.empty()) {
     if (arguments.man) return man_page(*arguments.program);
-    // The program's own help() would be that of the command that was given: this one.
+    // The program's own help() would show the help of the current subcommand.
     return arguments.program->get_formatter()->make_help(arguments.program, "",
                                                          CLI::AppFormatMode::Normal);
   }
@@ -231,7 +231,7 @@ void write(const std::filesystem::path& file, std::string_view text) {
   output.commit();
 }
 
-// As they lie in the folder `share` of an installation.
+// Writes all files in the layout of an installation's folder `share`.
 void write_files(const CLI::App& program, const std::filesystem::path& share) {
   const std::filesystem::path man = share / "man";
   write(man / "man1" / "arenite.1", man_page(program));

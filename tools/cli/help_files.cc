@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pages for man and completions of shells, made from what there is to say of options. The pages
-// carry no date, so that two builds give the same bytes.
+// Generates man pages and shell completions from the facts about options. The pages carry no date,
+// so that builds are reproducible.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -13,7 +13,7 @@
 namespace arenite::tool {
 namespace {
 
-// A backslash begins a request within a line, and a hyphen that is typed must stay one.
+// Escapes backslashes, which begin requests, and hyphens, which would turn into dashes.
 std::string escaped(std::string_view text) {
   std::string result;
   for (const char c : text) {
@@ -28,13 +28,13 @@ std::string escaped(std::string_view text) {
   return result;
 }
 
-// A line of text; a point or an apostrophe at its begin would make it a request.
+// Escapes a line of text. A leading point or apostrophe would make it a request.
 std::string line_of(std::string_view text) {
   const std::string line = escaped(text);
   return (line.starts_with('.') || line.starts_with('\'') ? "\\&" : "") + line + "\n";
 }
 
-// Text as wrapped() takes it: paragraphs, lines as they are, and examples at the end.
+// Converts text in the form of wrapped(): paragraphs, verbatim lines, and examples at the end.
 std::string body(std::string_view text) {
   std::string result;
   bool is_verbatim = false;
@@ -75,7 +75,7 @@ std::string entry(const std::string& title, const std::string& text) {
   return fmt::format(".TP\n.B {}\n{}", escaped(title), line_of(text));
 }
 
-// With the titles of the groups; of one group alone without.
+// Formats all options with the titles of their groups, or those of one group without a title.
 std::string options(const CLI::App& command, const std::string& only_group = "") {
   std::string result;
   std::string group;
@@ -144,13 +144,13 @@ std::string man_page(const HelpTopic& topic, const CLI::App& convert) {
 
 // --- Completions ---
 //
-// Each shell has its own words for: these options, these values, a file, or nothing to propose.
+// Each shell has its own syntax to propose options, values, files or nothing.
 
 namespace {
 
 constexpr const char* kHelp = "help";
 
-// What `arenite help` takes.
+// Returns the words that `arenite help` accepts.
 std::vector<std::string> words_of_help(const CLI::App& program) {
   std::vector<std::string> words;
   for (const HelpTopic& topic : help_topics()) words.push_back(topic.name);
@@ -167,21 +167,21 @@ std::vector<std::string> names_of(const std::vector<OptionFacts>& options) {
   return names;
 }
 
-// Of a text the part that fits beside an option in a list.
+// Returns the first part of a text, short enough for a list of options.
 std::string in_short(const std::string& text) {
   size_t end = text.size();
   for (const char* stop : {"; ", ". ", ": ", " ("}) end = std::min(end, text.find(stop));
   return text.substr(0, end);
 }
 
-// Within single quotes.
+// Quotes `text` in single quotes for a shell.
 std::string quoted(const std::string& text) {
   std::string result = "'";
   for (const char c : text) result += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return result + "'";
 }
 
-// zsh ends a description at a bracket, and a message at a colon.
+// Escapes characters that end a description (brackets) or a message (colons) in zsh.
 std::string for_zsh(const std::string& text) {
   std::string result;
   for (const char c : text) {
@@ -216,7 +216,7 @@ std::string bash_completion(const CLI::App& program) {
     commands += command->get_name() + " ";
     names += fmt::format("    {}) words='{}' ;;\n", command->get_name(),
                          fmt::join(names_of(options), " "));
-    std::string others;  // whose values nobody can propose
+    std::string others;  // options whose values cannot be proposed
     for (const OptionFacts& option : options) {
       if (option.is_positional || option.value.empty() || option.value == kFileType) continue;
       std::string pattern;

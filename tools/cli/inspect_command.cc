@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// arenite inspect: what is in a model file and what it needs, on any CPU.
+// arenite inspect: shows the contents of a model file and its memory needs, on any CPU.
 
 #include "cli/arguments.h"
 #include "cli/inspect_facts.h"
@@ -31,7 +31,7 @@ convert::AtomicFile& write(std::optional<convert::AtomicFile>& output,
   return *output;
 }
 
-// The files say more than text can: what is printed beside them is brief.
+// Writes --report and --svg. They say more than text can, so the text printed beside them is brief.
 void write_files(const VerifiedFile& file, const InspectArguments& arguments) {
   ReportFacts facts = gather_report(file, arguments.sizes);
   if (arguments.board) add_board(*arguments.board, arguments.clock_mhz, facts.model);

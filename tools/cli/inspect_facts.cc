@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads a verified file; every number that a formula gives comes from the runtime's own formula.
+// Reads a verified file. All derived values come from the runtime's own formulas.
 #include "cli/inspect_facts.h"
 
 #include <fmt/format.h>
@@ -85,7 +85,7 @@ CacheFacts cache_facts(const ModelReader& reader, uint32_t index, const SizeOpti
 void add_targets(const VerifiedFile& file, ModelFacts& facts) {
   const std::vector<ArenaLayout> arenas = plan_targets(file, facts.sizes);
   LoadOptions options;
-  options.checksums = Checksums::kSkip;  // VerifiedFile was about them
+  options.checksums = Checksums::kSkip;  // VerifiedFile has checked them
   const Result<Model> model = Model::load(file.bytes(), nullptr, options);
   for (uint32_t i = 0; i < arenas.size(); ++i) {
     const format::PackedView packed = file.reader().packed(i);
@@ -110,7 +110,7 @@ CallFacts facts_of_call(const CallBounds& bounds, std::string name, const CallSi
           feed};
 }
 
-// What a call of it takes at most.
+// Adds the bounds of the function's largest calls.
 void add_calls(const ModelFacts& facts, uint32_t index, FunctionFacts& function) {
   const ModelReader& reader = facts.reader;
   const InputTokens positions = facts.sizes.positions_of_inputs();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What there is to know about a model file: gathered once, then printed as text or as JSON.
+// Gathers the facts about a model file once; they are then printed as text or as JSON.
 #pragma once
 
 #include <optional>
@@ -21,27 +21,27 @@ struct OpFacts {
   uint32_t index = 0;
   std::string name;
   format::OpView op;
-  uint32_t heads = 0;           // of attention
+  uint32_t heads = 0;           // of an attention op
   std::vector<uint32_t> reads;  // slots
-  uint32_t writes = 0;          // a slot; one that it changes in place is read, too
+  uint32_t writes = 0;          // slot; if the op changes it in place, `reads` has it too
   OpCost cost;
   uint64_t pass_multiply_adds = 0;  // over all positions of one sequence
-  OpTraffic pass_traffic;           // of the same, for the target that is shown
+  OpTraffic pass_traffic;           // of that pass, for the shown target
 };
 
 struct SlotFacts {
   uint32_t index = 0;
   std::string label;  // "input", "output", or the op that fills it
   format::SlotView slot;
-  bool is_per_output = false;  // with a row for each sequence, or those that are asked for
-  uint32_t area = 0;           // the axis in whose part of the activations it lies
+  bool is_per_output = false;  // has a row per sequence, or only the rows asked for
+  uint32_t area = 0;           // the axis whose part of the activation area it lies in
 };
 
 struct TensorFacts {
   uint32_t index = 0;
   std::string name;
   format::TensorShape shape;
-  std::vector<Named<uint64_t>> packed_bytes{};  // for each target
+  std::vector<Named<uint64_t>> packed_bytes{};  // per target
 };
 
 struct MaskFacts {
@@ -49,13 +49,13 @@ struct MaskFacts {
   MaskView mask;
   std::string description;
   uint64_t bytes = 0;
-  uint64_t dense_bytes = 0;  // of a float for each pair of positions
+  uint64_t dense_bytes = 0;  // of a float mask with an element per pair of positions
 };
 
 struct CacheFacts {
   uint32_t index = 0;
   format::CacheView cache;
-  std::vector<Named<uint64_t>> bytes{};  // for each target, all sequences
+  std::vector<Named<uint64_t>> bytes{};  // per target, for all sequences
 };
 
 struct TargetFacts {
@@ -64,17 +64,17 @@ struct TargetFacts {
   FormulaOfModel formula;
   ArenaLayout arena;
   bool runs_here = false;
-  bool chosen = false;  // Model::load takes it on this CPU
+  bool chosen = false;  // Model::load picks it on this CPU
   SmallestSlice slice;
 };
 
-// A call that the sizes allow, and what it does at most.
+// The largest call of a kind that the sizes allow, and an upper bound of its work.
 struct CallFacts {
   std::string name;  // "run of 64 tokens"
   CallSize size;
   uint64_t multiply_adds = 0;
   uint64_t bytes_read = 0;
-  uint64_t multiply_adds_not_finite = 0;  // where numbers are not finite
+  uint64_t multiply_adds_not_finite = 0;  // if values are NaN or infinite
   uint64_t bytes_read_not_finite = 0;
   Feed feed = {};
 };
@@ -95,31 +95,31 @@ struct InputFacts {
 
 struct FunctionFacts {
   std::string name;
-  std::vector<std::string> inputs;       // that it takes
-  std::vector<std::string> inputs_read;  // whose stored keys and values it sees
+  std::vector<std::string> inputs;       // those it takes
+  std::vector<std::string> inputs_read;  // those whose cached keys and values it sees
   uint32_t output_features = 0;
   bool has_row_of_sequence = false;
   bool causal = false;
   format::FunctionView function;
-  CallBounds bounds;              // for the target that is shown
-  CallFacts run;                  // one pass over as many tokens as a call may have
-  std::optional<CallFacts> step;  // the last token of a full context, where it is causal
+  CallBounds bounds;              // for the shown target
+  CallFacts run;                  // one pass with as many tokens as a call may have
+  std::optional<CallFacts> step;  // the last token of a full context, if causal
 };
 
 struct ModelFacts {
   explicit ModelFacts(const VerifiedFile& file) : path(file.name()), reader(file.reader()) {}
 
   std::string path;
-  format::ModelReader reader;  // for what the file says as it is
+  format::ModelReader reader;  // for fields that are reported unchanged
   format::Footer footer{};
-  std::string tokenizer_kind;       // such as "WordPiece"; empty: the file has none
+  std::string tokenizer_kind;       // such as "WordPiece"; empty: no tokenizer
   uint32_t tokenizer_tokens = 0;    // at most the reader's vocab_size
-  uint32_t input_features = 0;      // 0: the input is tokens
-  std::vector<std::string> labels;  // of the columns given out; or none
-  SizeOptions sizes;                // that the arena and the work of a pass are for
+  uint32_t input_features = 0;      // 0: the input is token ids
+  std::vector<std::string> labels;  // of the output features; may be empty
+  SizeOptions sizes;                // those that arenas and passes are computed for
   bool has_row_of_sequence = false;
   bool lengths_claimed = false;    // kLengthsClaimed
-  std::vector<std::string> needs;  // parts of the runtime, each once (core/needs.h)
+  std::vector<std::string> needs;  // runtime features, each once (core/needs.h)
   std::vector<OpFacts> ops;
   std::vector<SlotFacts> slots;
   std::vector<TensorFacts> tensors;
@@ -128,74 +128,75 @@ struct ModelFacts {
   std::vector<TargetFacts> targets;
   std::vector<InputFacts> inputs;
   std::vector<FunctionFacts> functions;
-  std::optional<BoardEstimate> board;  // where one is named
+  std::optional<BoardEstimate> board;  // if a board is named
 
-  // The one that runs here; the first if none does.
+  // Returns the index of the target that this CPU runs; 0 if it runs none.
   uint32_t shown_index() const;
   const TargetFacts& shown_target() const { return targets[shown_index()]; }
 
   bool has_several() const { return !reader.has_one_function(); }
   uint32_t output_features() const { return reader.slot(reader.output_slot()).width; }
-  // Rows given out: one for each of these, unless a session asks for others.
+  // Names the unit of the output rows, unless a session asks for others.
   const char* output_rows() const { return has_row_of_sequence ? "sequences" : "tokens"; }
 };
 
 // The facts point into `file`. Throws InputError if the model cannot serve the sizes.
 ModelFacts gather_facts(const VerifiedFile& file, const SizeOptions& sizes);
 
-// What calls take of a board. clock_mhz 0: the board's. Throws as estimate_for().
+// Adds the estimated calls on a board. clock_mhz 0: the board's. Throws like estimate_for().
 void add_board(const std::string& board, double clock_mhz, ModelFacts& facts);
 
-// Sections for a person, at most 100 columns wide (a longer path apart).
+// Returns sections for a person, at most 100 columns wide (except for longer paths).
 std::string facts_as_text(const ModelFacts& facts);
 
-// A few lines: what it is, and its memory on the target that runs here (or the first).
+// Returns a few lines: the kind of model, and its memory on the shown target.
 std::string facts_in_brief(const ModelFacts& facts);
 
-// One JSON object; `arenite help json inspect` names its keys.
+// Returns one JSON object; `arenite help json inspect` names its keys.
 Json facts_of(const ModelFacts& facts);
 
-// Adds what a page and text say besides.
+// Adds the values that only text and the report page show.
 void add_page(Json& json, const ModelFacts& facts);
 
 extern template struct FactValue<CallBounds>;
 extern template struct FactValue<CallFacts>;
 
-// What the file says of an input, and of a function: without what calls take.
+// The facts of an input or a function that the file alone determines, without those of calls.
 std::optional<ImageFacts> image_facts(const format::ModelReader& reader, uint32_t input);
 InputFacts input_facts(const format::ModelReader& reader, uint32_t index);
 FunctionFacts function_facts(const format::ModelReader& reader, uint32_t index);
 extern template struct FactValue<InputFacts>;
 extern template struct FactValue<FunctionFacts>;
 
-// Rows of a sequence of so many tokens, on the function's axis that has most.
+// Returns the most rows that an axis of the function has for sequences of `tokens` tokens.
 uint32_t most_rows(const format::ModelReader& reader, const InputTokens& tokens,
                    uint32_t function = 0);
-// Rows of an axis for each of a token's, where some are in turn.
+// Returns the rows of an axis per token; more than 1 for axes of kind kTurns.
 uint32_t rows_of_token(const format::ModelReader& reader, uint32_t axis);
-// That a sequence has at most beside those of its tokens, of the first function.
+// Returns the most rows that an axis of the first function has besides the rows of its tokens.
 uint32_t prefix_rows(const format::ModelReader& reader);
-// Keys that it sees of sequences of so many tokens, on the axis of stored ones that has most.
+// Returns the most stored keys that an attention op of the function sees on another axis, for
+// sequences of `tokens` tokens.
 uint32_t most_stored(const format::ModelReader& reader, const InputTokens& tokens,
                      uint32_t function = 0);
 
-// At most so many blocks of code, as a compiler makes them that does not optimize.
+// Upper bound of loading's steps, in basic blocks as compiled without optimization.
 uint64_t load_steps_max(const ModelFacts& facts);
 
-// What the outputs call things.
+// Names for the output.
 inline const char* op_kind_name(format::OpKind kind) { return format::row_of(kind).name; }
-std::string field_name(const char* field);            // what an op calls a field of its row
+std::string field_name(const char* field);            // the op's own name for a field of its row
 std::string function_name(const format::OpView& op);  // of an op with several functions
-// Whether a number says what an attention op's terms go by, and what that is called.
+// is_terms_by: whether field `number` of an attention op selects its attention bias's kind.
 bool is_terms_by(const format::OpView& op, uint32_t number);
 std::string terms_name(const format::OpView& op);
-// Of an input. REQUIRES: it reads images.
+// Describes the images that an input reads. REQUIRES: it reads images.
 std::string image_text(const format::ModelReader& reader, uint32_t input = 0);
-std::string calls_text(const format::ModelReader& reader);  // how it may be fed
+std::string calls_text(const format::ModelReader& reader);  // the ways it may be fed
 const char* tokenizer_kind_name(format::TokenizerKind kind);
 const char* layout_name(format::Layout layout);
 
-// "norm rms": what arenite_needs.h calls a need.
+// Returns the name of a need in arenite_needs.h: "norm rms".
 inline std::string need_name(Need need) {
   const NeedName found = name(need);
   return std::string(found.kind) + " " + found.name;

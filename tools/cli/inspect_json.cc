@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tables of what `arenite inspect --json` prints. Keys are never renamed: programs read them.
+// The tables of `arenite inspect --json`. Keys are never renamed, because programs read them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 
 using format::OpRow;
 
-// The words of enumerations.
+// Names of enumerators.
 std::vector<std::string> output_rows() { return {"tokens", "sequences"}; }
 const char* mask_kind_name(MaskKind kind) {
   switch (kind) {
@@ -52,7 +52,7 @@ std::vector<std::string> stack_cpus() {
   return names;
 }
 
-// None where there is no limit.
+// Returns nullopt for kUnlimited.
 std::optional<uint32_t> limit(uint32_t value) {
   return value == kUnlimited ? std::nullopt : std::optional(value);
 }
@@ -62,7 +62,7 @@ constexpr const char* kKeptAs = "What keys and values are kept as";
 
 // --- Ops ---
 
-// What the fields of ops are, where their names do not say it.
+// Descriptions of op fields whose names are not enough.
 struct FieldWords {
   std::string_view field;
   const char* words;
@@ -89,7 +89,7 @@ constexpr FieldWords kFieldWords[] = {
     {"rows", "which rows go on"},
 };
 
-// What the op's row in the table names. Absent tensors and tokens are null.
+// Adds the fields of the op's row in the op table. Absent tensors and tokens are null.
 void add_fields(Json& json, const OpFacts& facts) {
   const format::OpView& op = facts.op;
   const OpRow& row = format::row_of(op.kind);
@@ -127,7 +127,7 @@ Json type_of_number(const OpRow& row, uint32_t number) {
   return optional ? schema_of_either(integer, schema_of_type("null")) : integer;
 }
 
-// Kinds that share a field share its key: "attention, rope: tensor".
+// Merges the keys that several op kinds share: "attention, rope: tensor".
 void add_field_keys(ObjectSchema& schema) {
   struct Field {
     Json type;
@@ -522,7 +522,7 @@ inline constexpr auto kFacts<TensorPlace> = std::tuple(
     Fact("read_by", "Indices of ops", &TensorPlace::ops),
     Fact("bytes", kByTarget, &TensorPlace::bytes), Fact("kernels", &TensorPlace::kernels));
 
-// null where there is no number, or none that is finite: JSON has no word for the others.
+// An absent value becomes null, and so does a value that is not finite: JSON has no such numbers.
 template <auto member>
 constexpr auto or_null = [](const auto& facts) { return std::optional<double>(facts.*member); };
 
@@ -604,7 +604,7 @@ inline constexpr auto kFacts<MaskPicture> = std::tuple(
     Fact("ops", "That apply it", &MaskPicture::ops),
     Fact("rows", "# all visible, + in part, . hidden", &MaskPicture::rows));
 
-// The whole of it, in a file of its own.
+// The whole report, for --report FILE.json.
 template <>
 inline constexpr auto kFacts<ReportFacts> = std::tuple_cat(
     kFacts<WeightsReport>, std::tuple(Fact("distributions", &ReportFacts::distributions),

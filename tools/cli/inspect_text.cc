@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The facts of a model file as sections of text: tables that say which of the keys of --json stand
-// where, and pictures in characters.
+// Formats the facts of a model file as text: tables that place the keys of --json, and pictures
+// made of characters.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -21,10 +21,10 @@
 namespace arenite::tool {
 namespace {
 
-// --- Pictures of an arena in characters: slots over time, and the shares of its parts ---
+// --- Pictures of an arena in characters: slots over time, and the parts of the arena ---
 
 struct MapSlot {
-  std::vector<std::string> labels;  // the first that has room is shown; the last is cut to fit
+  std::vector<std::string> labels;  // the first that fits is shown; the last may be cut
   format::SlotView place;
 };
 
@@ -33,8 +33,8 @@ struct MapOp {
   std::string name;
 };
 
-// More do not fit beside each other: the number of any op takes 5 columns.
-size_t map_width() { return text_columns() - 14; }  // of the boxes, beside their scale
+// Limits the ops beside each other, as every op index needs 5 columns.
+size_t map_width() { return text_columns() - 14; }  // of the boxes, without the scale to their left
 size_t map_ops_max() { return map_width() / 5; }
 
 struct Share {
@@ -43,13 +43,13 @@ struct Share {
   uint64_t bytes = 0;
 };
 
-constexpr size_t kMapHeight = 16;  // about; thin slots get more than their share
+constexpr size_t kMapHeight = 16;  // approximate; thin slots get extra rows
 
 struct Box {
-  size_t left = 0, right = 0, top = 0, bottom = 0;  // borders, both ends included
+  size_t left = 0, right = 0, top = 0, bottom = 0;  // borders, both inclusive
 };
 
-// Boxes are drawn as two layers of lines, horizontal and vertical; corners are where both are.
+// Boxes are drawn on two layers, horizontal and vertical lines. Corners are where both are set.
 class Canvas {
  public:
   Canvas(size_t width, size_t height)
@@ -86,7 +86,7 @@ class Canvas {
   std::vector<std::string> text_;
 };
 
-// Where slots begin and end, from top to bottom, and the row of each such edge.
+// The offsets where slots begin or end, ascending, and the text row of each.
 struct Scale {
   std::vector<uint32_t> edges;
   std::vector<size_t> rows;
@@ -118,7 +118,7 @@ Scale make_scale(const std::vector<MapSlot>& slots) {
   return scale;
 }
 
-// The width of the stripe of an op: room for all names, if there is.
+// Returns the width of an op's stripe: enough for all names, if the page is wide enough.
 size_t stripe_width(const std::vector<MapOp>& ops, const std::vector<MapSlot>& slots) {
   size_t wanted = 0;
   for (const MapOp& op : ops) wanted = std::max(wanted, op.name.size() + 3);
@@ -129,7 +129,7 @@ size_t stripe_width(const std::vector<MapOp>& ops, const std::vector<MapSlot>& s
   return std::min(wanted, map_width() / ops.size());
 }
 
-// Names, or numbers where a name has no room.
+// Returns the ops' names, or their indices if a name does not fit.
 std::string header(const std::vector<MapOp>& ops, size_t stripe) {
   const bool has_names =
       std::ranges::all_of(ops, [&](const MapOp& op) { return op.name.size() + 2 <= stripe; });
@@ -140,10 +140,10 @@ std::string header(const std::vector<MapOp>& ops, size_t stripe) {
   return text;
 }
 
-// Time goes from left to right, one stripe for each op, with its name where all names have room and
-// else with its number; the columns of the activation area go from top to bottom; each slot is a
-// box from the op that fills it to the last op that reads it. Ops of a slot's place are indices of
-// `ops`. As wide as text is. REQUIRES: 0 < ops.size() <= map_ops_max().
+// Draws time from left to right, a stripe per op, headed by names if all fit, else by indices.
+// Draws the columns of the activation area from top to bottom. A slot is a box from its writer to
+// its last reader. The ops of a slot's place are indices of `ops`. The result is as wide as text
+// may be. REQUIRES: 0 < ops.size() <= map_ops_max().
 std::vector<std::string> draw_slots(const std::vector<MapOp>& ops,
                                     const std::vector<MapSlot>& slots) {
   const size_t stripe = stripe_width(ops, slots);
@@ -169,8 +169,8 @@ std::vector<std::string> draw_slots(const std::vector<MapOp>& ops,
   return lines;
 }
 
-// A bar of about `width` letters and, below it, what they stand for. Parts without bytes are left
-// out; all others have at least one letter.
+// Draws a bar of about `width` letters with a legend below. Leaves out parts without bytes; every
+// other part gets at least one letter.
 std::vector<std::string> draw_shares(const std::vector<Share>& shares, size_t width) {
   uint64_t total = 0;
   for (const Share& share : shares) total += share.bytes;
@@ -190,14 +190,14 @@ std::vector<std::string> draw_shares(const std::vector<Share>& shares, size_t wi
   return {fmt::format("[{}]", bar), fmt::format(" {}", legend)};
 }
 
-// --- What only text has: facts of JSON in other words ---
+// --- Facts that only text has, derived from JSON ---
 
 constexpr size_t kTargetColumnsMax = 3;
 constexpr size_t kClassesMax = 12;
-constexpr size_t kBarWidth = 80;        // of the shares of an arena, on a wide terminal
-constexpr uint32_t kPictureCells = 16;  // rows and columns of the picture of a mask
+constexpr size_t kBarWidth = 80;        // of the parts of an arena, on a wide terminal
+constexpr uint32_t kPictureCells = 16;  // rows and columns of a mask's picture
 
-// The tiles of the types that the file's tensors have: "f32 8x32, q8 8x16c8".
+// Returns the tiles of the file's tensor types: "f32 8x32, q8 8x16c8".
 std::string tiles(const ModelFacts& facts, const TargetFacts& target) {
   std::vector<std::string> parts;
   for (const TensorType type : convert::kWeightTypes) {
@@ -209,7 +209,7 @@ std::string tiles(const ModelFacts& facts, const TargetFacts& target) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
-// Windows over images keep two numbers in one: of lines, and 65536 times that of columns.
+// Image windows pack two values into one field: lines + 65536 * columns.
 constexpr uint32_t kNoHalves = UINT32_MAX;
 std::pair<uint32_t, uint32_t> halves_of(const format::OpView& op, uint32_t number) {
   using enum format::OpKind;
@@ -220,8 +220,8 @@ std::pair<uint32_t, uint32_t> halves_of(const format::OpView& op, uint32_t numbe
   return {op.numbers[number] & 0xFFFF, op.numbers[number] >> 16};
 }
 
-// Widths of what an op reads and makes, then its function and numbers, as its row names them, but
-// for what goes without saying: --json has all of it.
+// Describes an op by the widths that it reads and writes, its function and its fields, without
+// trivial values. --json has all of it.
 std::string op_shape(const OpFacts& facts) {
   const format::OpView& op = facts.op;
   const format::OpRow& row = format::row_of(op.kind);
@@ -274,7 +274,7 @@ std::string class_names(const std::vector<std::string>& labels) {
   return text;
 }
 
-// The program's sums, over the ops.
+// Adds the sums over the program's ops.
 void add_sums(const ModelFacts& facts, Json& json) {
   Checked per_token = 0, per_pair = 0, per_pass = 0;
   for (uint32_t i = 0; i < facts.ops.size(); ++i) {
@@ -415,7 +415,7 @@ std::string program(const Json& json) {
              json);
 }
 
-// What worst-case timing starts from.
+// Shows the memory traffic per op, for worst-case timing.
 std::string traffic(const Json& json) {
   return filled("A pass over {page.positions@400}, for {target.name}\n", json) +
          table({{">op", "{index:d}"},
@@ -426,7 +426,7 @@ std::string traffic(const Json& json) {
                json["ops"]);
 }
 
-// "    multiply-adds  1,234 T + 56 O + 8 T min(K, 90)": terms that are 0 are left out.
+// "    multiply-adds  1,234 T + 56 O + 8 T min(K, 90)", without terms that are 0.
 std::string sum(const char* title, const Json& call, std::initializer_list<const char*> terms,
                 const char* attention_term) {
   std::vector<std::string> found;
@@ -505,8 +505,8 @@ std::string bounds_text(const ModelFacts& facts, const Json& json) {
          formulas + calls_table(facts);
 }
 
-// `columns`, then bytes: a column for each target, and one for all whose bytes are alike, since few
-// differ in what they need. Below it stands who shares a column, and who has none.
+// Appends byte columns to `columns`: one per target, but one for all targets with equal bytes, as
+// most need the same. Notes below say which targets share a column and which have none.
 std::string table_by_target(std::vector<Column> columns, const Json& list, const std::string& key) {
   std::vector<std::pair<Json, std::vector<std::string>>> groups;  // bytes, and the targets
   for (const auto& [target, first] : list[0][key].items()) {
@@ -588,7 +588,7 @@ std::string caches(const Json& json) {
 
 // --- The arena ---
 
-// The drawn ops [begin, end) and the slots that they need.
+// Draws the ops [begin, end) of `drawn` and the slots that they need.
 std::string slot_map(const ModelFacts& facts, const DrawnOps& drawn, size_t begin, size_t end) {
   std::vector<MapOp> ops;
   std::vector<MapSlot> slots;
@@ -615,7 +615,7 @@ std::string slot_map(const ModelFacts& facts, const DrawnOps& drawn, size_t begi
   return text;
 }
 
-// In pieces below each other where the ops are many; layers that are alike are drawn once.
+// Draws many ops in pieces below each other. Equal layers are drawn once.
 std::string slot_maps(const ModelFacts& facts) {
   const DrawnOps drawn = ops_to_draw(facts, map_ops_max());
   std::string text;
@@ -673,7 +673,7 @@ std::string arena(const ModelFacts& facts, const Json& json) {
          "\n" + formulas(facts) + pictures(facts);
 }
 
-// What calls take of a board, and how far to trust it.
+// Shows the estimated calls on a board and how accurate the estimates are.
 std::string board(const ModelFacts& facts) {
   if (!facts.board) return "";
   const BoardEstimate& estimate = *facts.board;
@@ -688,7 +688,7 @@ std::string board(const ModelFacts& facts) {
                    has_energy ? call.energy_class : "not known"});
   }
   const char* const integer_rows = estimate.core->integer_rows;
-  // Where a float is a call of a function, products with zero are quick.
+  // In software floating point, products with zero are faster.
   const char* const within =
       integer_rows == nullptr ? "10 %" : "10 %, or 25 % where many weights of attention are zero,";
   std::string notes = fmt::format(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operands take a few hundred kilobytes whatever the model's size: widths are cut off, as kernels
-// differ in what is left over beyond whole tiles.
+// Compares kernels with plain loops. Operands take a few hundred kilobytes whatever the model's
+// size: widths are capped, but keep their remainder, which is where kernels differ.
 #include "cli/kernel_check.h"
 
 #include <fmt/format.h>
@@ -23,33 +23,33 @@
 namespace arenite::tool {
 namespace {
 
-constexpr double kRounded = 1e-5;         // of the magnitudes of what is added up
-constexpr double kAttended = 1e-4;        // of values, all of which are at most 1
+constexpr double kRounded = 1e-5;         // relative to the sum of the terms' magnitudes
+constexpr double kAttended = 1e-4;        // absolute; values are at most 1
 constexpr double kAttendedInInt8 = 2e-3;  // queries and weights are rounded to 16 bits, too
 constexpr uint32_t kWidthMost = 256;
-constexpr uint32_t kWidthStep = 64;  // of which kernels take the rest in another way
+constexpr uint32_t kWidthStep = 64;  // kernels handle a remainder of this in their own way
 
 uint32_t cut_off(uint32_t width) {
   return width <= kWidthMost ? width : kWidthMost + width % kWidthStep;
 }
 
-// Made-up numbers, the same on every run.
+// Deterministic pseudo-random values.
 class Source {
  public:
-  // From -most to most.
+  // Returns an integer from -most to most.
   int32_t next(int32_t most) {
     state_ = state_ * 6364136223846793005u + 1442695040888963407u;
     return static_cast<int32_t>((state_ >> 33) % (2 * static_cast<uint64_t>(most) + 1)) - most;
   }
-  // From -limit to limit; what kernels may read after them is there.
+  // Returns `count` values from -limit to limit, plus padding that kernels may read.
   std::vector<float> numbers(size_t count, float limit) {
     std::vector<float> made(count + kReadAheadBytes / sizeof(float));
     for (float& number : made) number = limit * static_cast<float>(next(1 << 20)) / (1 << 20);
     return made;
   }
 
-  // [rows, columns]: each row is whole numbers times a factor, from end to end of what int8 holds
-  // around a zero point of its own, so that rounding to int8 takes nothing away.
+  // Returns [count, columns] plus padding. A row is int8 values minus a zero point, times a factor.
+  // It spans the full int8 range, so quantizing is exact.
   std::vector<float> rows(uint32_t count, uint32_t columns, bool has_zero_points) {
     std::vector<float> made;
     for (uint32_t r = 0; r < count; ++r) {
@@ -77,7 +77,7 @@ class Source {
     const auto most = static_cast<int32_t>(convert::levels_of(type).most);
     for (size_t i = 0; i < count; ++i) made.values.push_back(static_cast<int8_t>(next(most)));
     for (size_t i = 0; i < count / convert::weights_per_scale(type, inputs); ++i) {
-      made.scales.push_back(static_cast<float>(100 + next(27)) / (1 << 14));  // a bfloat16
+      made.scales.push_back(static_cast<float>(100 + next(27)) / (1 << 14));  // exact in bfloat16
     }
     return made;
   }
@@ -101,7 +101,7 @@ class KernelCheck {
   KernelCheck(const KernelSet& kernels, const std::string& source)
       : kernels_(kernels), source_(source) {}
 
-  // Of 1 row to one more than kernels take at once, and a last panel that is not full.
+  // Checks products of 1 to tile + 1 rows, with a partial last panel.
   void products(TensorType type, uint32_t inputs) {
     const Packing packing = packing_of(kernels_.target, type);
     const uint32_t outputs = 2u * packing.nr - 1, rows = packing.mr + 1u;
@@ -146,7 +146,7 @@ class KernelCheck {
     }
   }
 
-  // All positions but a few in one call, then calls of 1 row to one more than kernels take at once.
+  // Checks attention: most positions in one call, then calls of 1 to tile + 1 rows.
   void attention(uint32_t head_dim, uint32_t value_dim, TensorType kv_type) {
     const bool is_int8 = kv_type == TensorType::kInt8;
     const uint32_t most = packing_of(kernels_.target, kv_type).mr + 1u;
@@ -191,7 +191,7 @@ class KernelCheck {
       arenite::attention(kernels_, op, {});
     }
     for (size_t i = 0; i < positions; ++i) {
-      std::vector<double> expected(value_dim + 1);  // and the sum of weights
+      std::vector<double> expected(value_dim + 1);  // the last element is the sum of weights
       for (size_t j = 0; j <= i; ++j) {
         const double weight = std::exp(sum_of(head_dim, [&](size_t d) {
           return double{query[i * head_dim + d]} * key[j * head_dim + d];
@@ -208,7 +208,7 @@ class KernelCheck {
     }
   }
 
-  // Those that are there.
+  // Checks the elementwise functions that the kernel set has.
   void functions() {
     constexpr size_t kCount = 67;
     const std::vector<float> a = made_.numbers(2 * kCount, 6.0f);
@@ -251,7 +251,7 @@ class KernelCheck {
 
  private:
   static bool near(float found, double expected, double tolerance) {
-    return std::fabs(found - expected) <= tolerance;  // not of NaN
+    return std::fabs(found - expected) <= tolerance;  // false for NaN
   }
   [[noreturn]] void fail(const std::string& what, float found, double expected) const {
     throw convert::InputError(
@@ -267,7 +267,7 @@ class KernelCheck {
     return sum;
   }
 
-  // The same products of rows that lie in pieces.
+  // Computes the products through the indirect kernel, with rows split into pieces.
   void windows(const std::vector<float>& input, uint32_t inputs, const WeightView& weights,
                uint32_t rows, std::vector<float>& found) const {
     const uint32_t pieces = inputs % 3 == 0 ? 3 : 2 - inputs % 2, piece = inputs / pieces;

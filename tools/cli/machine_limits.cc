@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A loop of independent multiply-adds for the widest vectors of this CPU, and a loop of loads.
+// Measures machine limits by a loop of independent multiply-adds on this CPU's widest vectors, a
+// loop of loads, and the int8 kernels.
 #include "cli/bench.h"
 
 #include <algorithm>
@@ -19,11 +20,11 @@
 namespace arenite::tool {
 namespace {
 
-// Enough chains to hide a latency of 4 to 6 cycles on two ports; few enough for the registers.
+// Enough chains to hide a latency of 4 to 6 cycles on two ports, and few enough for the registers.
 constexpr int kChains = 12;
 constexpr uint64_t kRounds = 400'000;
 
-// Keeps a value in a register, and the loop around it from being computed at compile time.
+// Keeps a value in a register, so that the compiler cannot evaluate the loop.
 #if defined(__x86_64__)
 #define ARENITE_KEEP(value) asm volatile("" : "+v"(value))
 #elif defined(__aarch64__)
@@ -32,8 +33,8 @@ constexpr uint64_t kRounds = 400'000;
 #define ARENITE_KEEP(value) asm volatile("" : "+m"(value))
 #endif
 
-// Twelve chains by name: an array would be kept in memory. The compiler makes one instruction of
-// the multiplication and the addition where the CPU has it.
+// Twelve named chains, because an array would be kept in memory. The compiler fuses multiplication
+// and addition if the CPU has such an instruction.
 #define ARENITE_STEP(chain)      \
   chain = chain * factor + term; \
   ARENITE_KEEP(chain);
@@ -82,7 +83,7 @@ double time_on_all_threads(const ParallelFor& parallel, Work work) {
   if (parallel.run == nullptr) {
     work(0u);
   } else {
-    // As many tasks as threads: each thread takes one, as none ends before all have begun.
+    // One task per thread. None ends before all have begun, so each thread takes a single one.
     struct Job {
       Work& work;
       std::atomic<uint32_t> begun;
@@ -106,8 +107,8 @@ constexpr size_t kReadBytes = size_t{256} << 20;
 constexpr size_t kSampleBytes = size_t{32} << 20;
 constexpr size_t kReadUnit = 4096;
 
-// Sums 32-bit numbers with the widest loads there are: narrower ones see less of the memory, and a
-// model would seem to read faster than the machine can. With two accumulators no sum waits.
+// Sums 32-bit integers with the widest loads. Narrower loads use less of the memory bandwidth: a
+// model might seem to read faster than the machine. Two accumulators hide the latency of sums.
 #define ARENITE_READ_LOOP(vector_bytes)                               \
   typedef uint32_t Vector __attribute__((vector_size(vector_bytes))); \
   const Vector* const vectors = static_cast<const Vector*>(data);     \
@@ -175,7 +176,7 @@ double measure_peak_gflops(const ParallelFor& parallel) {
 
 namespace {
 
-// Whole tiles of few inputs, so that all of it stays in the first-level cache.
+// Measures whole tiles with few inputs, so that all data stays in the first-level cache.
 double measure_peak_gops(const ParallelFor& parallel, const QuantizedKernels& kernels) {
   constexpr uint32_t kInputs = 256;
   constexpr uint32_t kCallsAtOnce = 16;
@@ -194,7 +195,7 @@ double measure_peak_gops(const ParallelFor& parallel, const QuantizedKernels& ke
       for (uint32_t i = 0; i < kCallsAtOnce; ++i) {
         kernels.gemm[rows](rows, columns, kInputs, reinterpret_cast<const int8_t*>(input.data()),
                            kInputs, weights.data(), output.data(), columns * sizeof(float), scales,
-                           nullptr);  // scratch is for microcontrollers
+                           nullptr);  // only microcontroller kernels need scratch
       }
       own += kCallsAtOnce;
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The process around the command-line program: its streams, its signals, and the end of its memory.
+// The process around the command-line program: streams, signals and the end of memory.
 #include <cstdlib>
 #include <exception>
 
@@ -8,8 +8,8 @@
 
 namespace {
 
-// Where memory is so short that not even an exception can be made. Objects that are there before
-// main take memory, too, so it is set before them.
+// The last resort if memory does not even suffice for an exception. Static objects allocate before
+// main, so it is installed earlier.
 [[noreturn]] void end_without_exception() {
   if (std::current_exception() != nullptr) std::abort();
   std::_Exit(arenite::tool::fail(arenite::tool::kBadInput, "there is not enough memory for this"));

@@ -52,8 +52,8 @@ AxisFeed on_axis(const ModelReader& model, uint32_t axis, const Feed& feed) {
 
 namespace {
 
-// Pairs of queries and keys that the added rows see. In a causal mask, what is held hides nothing
-// of itself later. `tokens` are those that a sequence has then.
+// Returns the (query, key) pairs that the added rows see: those of all rows minus those of the held
+// rows, which never see new keys. `tokens` are those after the call.
 uint64_t visible_pairs(const ModelReader& model, uint32_t index, const AxisFeed& own,
                        const InputTokens& tokens) {
   const OpView& op = model.op(index);
@@ -67,21 +67,21 @@ uint64_t visible_pairs(const ModelReader& model, uint32_t index, const AxisFeed&
   return all - (own.held == 0 ? 0 : convert::MaskPairs(mask, own.held).visible());
 }
 
-// Numbers of a key and its value, of one head.
+// Returns the elements of one head's key and value.
 uint64_t cache_entry(const CacheShape& cache) { return uint64_t{cache.head_dim} + cache.value_dim; }
 
-// Bytes of a key and its value, of one head.
+// Returns the bytes of one head's key and value.
 uint64_t cache_entry_bytes(const CacheShape& cache, TensorType kv_type) {
   if (kv_type != TensorType::kInt8) return cache_entry(cache) * sizeof(float);
-  return cache_entry(cache) + (cache.head_dim != 0 ? 2 : 1) * sizeof(float);  // and their scales
+  return cache_entry(cache) + (cache.head_dim != 0 ? 2 : 1) * sizeof(float);  // with their scales
 }
 
-// One for each sequence, or those that are asked for.
+// Returns whether the rows are one per sequence or the requested ones.
 bool has_row_per_output(const ModelReader& model, const format::ColumnView& view) {
   return is_of_outputs(model.kind_of_slot(view.slot));
 }
 
-// Bytes of the tensors that an op reads when it makes `rows` rows: a row of a table for each.
+// Returns the tensor bytes that an op reads for `rows` output rows: one row of a table for each.
 uint64_t tensor_bytes(const ModelReader& model, uint32_t packed_index, const OpView& op,
                       uint64_t rows) {
   uint64_t bytes = 0;
@@ -98,7 +98,7 @@ uint64_t tensor_bytes(const ModelReader& model, uint32_t packed_index, const OpV
   return bytes;
 }
 
-// Keys that the blocks of one head's queries read, taken together.
+// Returns the keys read by all query blocks of one head.
 uint64_t keys_read(const MaskView& mask, uint32_t positions, uint32_t rows_per_block) {
   const RowBlocks blocks(positions, rows_per_block);
   uint64_t keys = 0;
@@ -114,8 +114,8 @@ uint64_t keys_read(const MaskView& mask, uint32_t positions, uint32_t rows_per_b
   return keys;
 }
 
-// Keys that a query's products take at most: those that it sees, to the ends of their pages, and
-// those of the other queries of its block.
+// Bounds the keys that a query multiplies: the visible ones, rounded out to pages, and those of
+// other queries in its block.
 uint64_t keys_max(const MaskView& mask) {
   if (mask.kind != MaskKind::kBand || mask.lookback == kUnlimited || mask.lookahead == kUnlimited) {
     return UINT64_MAX;
@@ -133,13 +133,13 @@ AttentionBound attention_bound(const ModelReader& model, uint32_t index, TensorT
       bound.stored ? UINT64_MAX : keys_max(model.mask(number_of(op, NumberType::kMask)));
   bound.multiply_adds = heads * cache_entry(shape);
   bound.bytes = heads * cache_entry_bytes(shape, kv_type);
-  // The scores once more, and those that overflow a third time, from scaled factors.
+  // Scores are computed again, and those that overflow a third time, from scaled factors.
   bound.multiply_adds_not_finite = heads * (cache_entry(shape) + shape.head_dim);
   bound.bytes_not_finite = heads * 2 * cache_entry_bytes(shape, kv_type);
   return bound;
 }
 
-// Adds up bounds that hold for equally many keys.
+// Adds a bound to the one with the same key limit, if there is one.
 void add_attention(const AttentionBound& bound, std::vector<AttentionBound>& all) {
   const auto same = std::ranges::find_if(all, [&](const AttentionBound& other) {
     return other.keys_max == bound.keys_max && other.stored == bound.stored;
@@ -154,7 +154,7 @@ void add_attention(const AttentionBound& bound, std::vector<AttentionBound>& all
   same->bytes_not_finite += bound.bytes_not_finite;
 }
 
-// Keys that a query of a call sees at most.
+// Returns the most keys that a query of a call sees.
 uint64_t keys_seen(const AttentionBound& op, const CallSize& size) {
   return op.stored ? size.stored : std::min(size.held + size.rows, op.keys_max);
 }

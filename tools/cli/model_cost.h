@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a model computes and moves, counted from its program: by what the table of ops says of each.
+// Counts the multiply-adds and bytes of a model from its program and the table of ops.
 #pragma once
 
 #include <cstdint>
@@ -9,86 +9,84 @@
 
 namespace arenite::tool {
 
-// Multiply-adds of an op: for each row, and for each pair of a query and a key that it sees. Ops
-// other than products of matrices count nothing.
+// Multiply-adds of an op per row and per visible (query, key) pair; 0 for ops without products.
 struct OpCost {
   uint64_t per_token = 0;
   uint64_t per_pair = 0;
 };
 OpCost op_cost(const format::ModelReader& model, uint32_t index);
 
-// What a sequence is fed in one call. REQUIRES: inputs of functions that are not causal get tokens
-// once.
+// Tokens of a sequence in a call. REQUIRES: non-causal functions get all tokens in a single call.
 struct Feed {
-  InputTokens held;      // tokens before
-  InputTokens tokens;    // tokens now
-  uint32_t outputs = 0;  // of these, how many give out rows
+  InputTokens held;      // per input: before the call
+  InputTokens tokens;    // per input: added by the call
+  uint32_t outputs = 0;  // how many of these give output rows
 };
 
-// Rows of an axis: those that a call finds there, and those that it adds.
+// Rows of an axis: held before a call, and added by the call.
 struct AxisFeed {
   uint32_t held = 0;
   uint32_t rows = 0;
 };
 AxisFeed on_axis(const format::ModelReader& model, uint32_t axis, const Feed& feed);
 
-// The axis whose rows an op goes along, block by block or at once.
+// Returns the axis over whose rows an op runs, in blocks or all at once.
 uint32_t rows_axis(const format::ModelReader& model, uint32_t index);
 
-// The axis of the keys of an attention op where it is not the one of its queries; else absent.
+// Returns the axis of an attention op's keys if it differs from that of its queries, else kAbsent.
 uint32_t axis_of_stored_keys(const format::ModelReader& model, uint32_t index);
 
-// Tokens that sequences have of each input after a call.
+// Returns each input's tokens after a call.
 InputTokens tokens_after(const Feed& feed);
 
-// Multiply-adds of op `index` for one sequence, of which each input has so many tokens, from its
-// start. Keys of another axis are all seen by each query.
+// Returns the multiply-adds of op `index` in one pass over a sequence with `tokens` tokens of each
+// input. Every query sees all keys that lie on another axis.
 uint64_t pass_multiply_adds(const format::ModelReader& model, uint32_t index,
                             const InputTokens& tokens);
 
-// Floating-point operations of op `index`, two per multiply-add. Attention counts visible pairs
-// only; exponentials and copies do not count.
+// Returns the floating-point operations of op `index`, two per multiply-add. Attention counts
+// visible pairs only; exponentials and copies are not counted.
 double op_flops(const format::ModelReader& model, uint32_t index, const Feed& feed);
 
-// The same of all ops, and those of products with weights of one type; of attention with kF32.
+// Returns the sum over all ops, or over those with weights of `type`; kF32 includes attention.
 double model_flops(const format::ModelReader& model, const Feed& feed);
 double model_flops(const format::ModelReader& model, const Feed& feed, TensorType type);
 
-// Bytes of weights, of keys and of values that a call of the last function with one token reads at
-// least, for one of the file's targets: matrices whole, a row of the tables, and the cache as far
-// as masks show it. Inputs of other functions have a token at least.
+// Returns the least bytes of weights and KV cache that the last function reads for a single token
+// on target `packed_index`: whole matrices, a row of each table, and the visible part of the cache.
+// Inputs of other functions hold at least one token.
 double decode_bytes(const format::ModelReader& model, uint32_t packed_index,
                     const InputTokens& held, TensorType kv_type);
 
-// Bytes that an op moves: beside multiply-adds, what worst-case timing starts from.
+// The memory traffic of an op in bytes. Worst-case timing needs it beside multiply-adds.
 struct OpTraffic {
   uint64_t read = 0;
   uint64_t written = 0;
 };
 
-// Of op `index` in one call with the first tokens of one sequence, of which one row is given out,
-// or all where the model has no choice; for one of the file's targets. Weights and activations
-// count once, rows of tables once for each token, keys and values once for each block of queries
-// that sees them. What a CPU's caches catch is not subtracted.
+// Returns the traffic of op `index` in a call with the first `tokens` tokens of a sequence, on
+// target `packed_index`. The call gives out a single row, or all rows if the model has no choice.
+// Weights and activations count once, table rows once per token, and keys and values once per block
+// of queries that sees them. Hits in a CPU's caches are not subtracted.
 OpTraffic op_traffic(const format::ModelReader& model, uint32_t packed_index, uint32_t index,
                      const InputTokens& tokens, TensorType kv_type);
 
-// Attention ops of which no query sees more than `keys_max` keys. Pairs are those of a query and a
-// key that a call multiplies, hidden ones in the same block included.
+// Sums over the attention ops with the same limit of visible keys. A pair is a (query, key) that a
+// call multiplies; hidden pairs within a block count too.
 struct AttentionBound {
-  uint64_t keys_max = 0;                  // UINT64_MAX: all that are held, or those of `stored`
-  uint64_t multiply_adds = 0;             // a pair
-  uint64_t bytes = 0;                     // a key and a block of queries
-  uint64_t multiply_adds_not_finite = 0;  // a pair, more, where results are not finite:
-  uint64_t bytes_not_finite = 0;          // these rows are computed again, each by itself
-  bool stored = false;                    // keys are those of another axis, and all are seen
+  uint64_t keys_max = 0;                  // per query; UINT64_MAX: no limit, or `stored`
+  uint64_t multiply_adds = 0;             // per pair
+  uint64_t bytes = 0;                     // per key and block of queries
+  uint64_t multiply_adds_not_finite = 0;  // per pair, added if results are not finite:
+  uint64_t bytes_not_finite = 0;          // such rows are computed again one by one
+  bool stored = false;                    // the keys are on another axis, and all are visible
 };
 
-// What a call of a function does at most, whatever the tokens are: sums of sizes times these. Only
-// numbers that are not finite change how much is computed at all.
+// Coefficients of an upper bound of a function's work: sums of call sizes times these, whatever the
+// tokens are. Only values that are not finite change how much is computed.
 struct CallBounds {
   Target target = Target::kPortable;
-  uint32_t block_rows = 1;  // queries of a block
+  uint32_t block_rows = 1;  // queries per block
   uint64_t multiply_adds_per_row = 0;
   uint64_t multiply_adds_per_output = 0;
   uint64_t bytes_once = 0;  // as op_traffic counts
@@ -97,17 +95,17 @@ struct CallBounds {
   std::vector<AttentionBound> attention;
 };
 
-// For one of the file's targets, of one function.
+// Returns the bounds of a function on target `packed_index`.
 CallBounds call_bounds(const format::ModelReader& model, uint32_t packed_index, TensorType kv_type,
                        uint32_t function = 0);
 
-// The sizes of a call on one sequence; rows are those of the function's axis that has most.
+// The sizes of a call on a single sequence; rows are on the function's axis with the most rows.
 struct CallSize {
-  uint64_t held = 0;     // rows before
-  uint64_t rows = 0;     // rows now
-  uint64_t outputs = 0;  // of these, how many are given out
-  bool finite = true;    // all numbers that are computed
-  uint64_t stored = 0;   // keys of another axis, where it has most
+  uint64_t held = 0;     // before the call
+  uint64_t rows = 0;     // added by the call
+  uint64_t outputs = 0;  // how many of these are given out
+  bool finite = true;    // all computed values are
+  uint64_t stored = 0;   // most keys on another axis
 };
 
 uint64_t multiply_adds_max(const CallBounds& bounds, const CallSize& size);

@@ -24,7 +24,7 @@ bool has_identifier(std::span<const std::byte> bytes) {
   return bytes.size() >= 8 && std::memcmp(bytes.data() + 4, format::kFileIdentifier, 4) == 0;
 }
 
-// Of a file that is none at all it says what makes one.
+// Throws; if the file is not a model at all, the message says how to make one.
 [[noreturn]] void refuse_file(const std::string& file, std::span<const std::byte> bytes,
                               Status status, const Diagnostic& why) {
   if (bytes.size() < 8 || has_identifier(bytes)) throw_status(file, status, why);
@@ -40,8 +40,8 @@ void require_verified(const std::string& file, std::span<const std::byte> bytes)
   if (status != Status::kOk) refuse_file(file, bytes, status, why);
 }
 
-// Where ARENITE_FILL_ARENA is in the environment, an arena begins as signalling NaN: so tests see
-// what is read and was never written.
+// For tests: if ARENITE_FILL_ARENA is in the environment, fills the arena with signalling NaN,
+// which shows reads of memory that was never written.
 void fill_for_tests(std::span<std::byte> arena) {
   if (std::getenv("ARENITE_FILL_ARENA") == nullptr) return;
   constexpr uint32_t kSignallingNan = 0x7FA00000;

@@ -12,32 +12,32 @@
 
 namespace arenite::tool {
 
-// Throws InputError that names `file` and says everything in `why`.
+// Throws an InputError that names `file` and contains all of `why`.
 [[noreturn]] void throw_status(const std::string& file, Status status, const Diagnostic& why);
 
-// Throws InputError if `output`, which `source` led to, is not finite: what is chosen or compared
-// by NaN means nothing.
+// Throws InputError if `output`, computed from `source`, is not finite, as comparing NaN is
+// meaningless.
 void require_finite(const std::string& source, const Output& output);
-[[noreturn]] void refuse_results(const std::string& source);  // what it throws
+[[noreturn]] void refuse_results(const std::string& source);  // throws the error of require_finite
 
-// The target whose kernel set is called `kernels`, or is named so itself. Empty: the one in the
-// environment variable ARENITE_KERNELS, if any. Throws InputError for an unknown name.
+// Returns the target of this name, or whose kernel set has it; empty: of ARENITE_KERNELS in the
+// environment, if set. Throws InputError for an unknown name.
 std::optional<Target> forced_target(const std::string& kernels);
 
-// One such name. Throws InputError for an unknown one.
+// Returns the target of a nonempty name. Throws InputError if it is unknown.
 Target target_named(const std::string& kernels);
 
-// Why the last function of a model cannot be fed step by step, as half a sentence. Null: it can.
+// Says in half a sentence why the last function cannot be fed step by step. Returns null if it can.
 const char* why_whole_sequences(const format::ModelReader& model);
 const char* why_whole_sequences(const Model& model);
 
 class ModelFile {
  public:
-  // Maps and loads. Throws InputError.
+  // Maps and loads the file. Throws InputError.
   ModelFile(const std::filesystem::path& file, const std::string& kernels,
             Checksums checksums = Checksums::kVerify);
 
-  const std::string& name() const { return name_; }  // of the file
+  const std::string& name() const { return name_; }  // the file's
   const Model& model() const { return model_; }
   size_t file_bytes() const { return map_.bytes().size(); }
 
@@ -47,19 +47,18 @@ class ModelFile {
   Model model_;
 };
 
-// Throws InputError for a model of several inputs or functions, which `command` does not feed.
+// Throws InputError for a model of several inputs or functions, which `command` does not support.
 void require_one_input(const ModelFile& file, const char* command);
 
-// A file that may be meant for another CPU: verified, but not loaded.
+// A verified file that is not loaded, as it may be packed for another CPU.
 class VerifiedFile {
  public:
-  // Throws InputError with the verifier's reason.
+  // Throws an InputError with the verifier's reason.
   explicit VerifiedFile(const std::filesystem::path& file);
-  // The same of a file that is not written yet; `name` is for messages. The bytes must outlive
-  // this.
+  // Verifies bytes that are not in a file yet and must outlive this object. `name` is for messages.
   VerifiedFile(std::string name, std::span<const std::byte> bytes);
 
-  const std::string& name() const { return name_; }  // of the file
+  const std::string& name() const { return name_; }  // the file's
   std::span<const std::byte> bytes() const { return bytes_; }
   format::ModelReader reader() const { return format::ModelReader(bytes_); }
 
@@ -69,7 +68,7 @@ class VerifiedFile {
   std::span<const std::byte> bytes_;
 };
 
-// A session and the arena it lives in.
+// A session with its arena.
 class ModelSession {
  public:
   // Throws InputError if the model cannot serve the options.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The standard error is written without stdio, which would keep text that could not be written. A
-// signal's handler does what a handler may do: remove files by name, and raise.
+// Standard error bypasses stdio, which would keep unwritten text. The signal handler only does what
+// is safe there: it removes files by name and raises the signal again.
 #include "cli/process.h"
 
 #include <fcntl.h>
@@ -24,21 +24,21 @@ namespace arenite::tool {
 namespace {
 
 constexpr int kVectorsMax = 8;
-constexpr size_t kStackBytes = size_t{16} << 20;  // input_limits.h: kExportedLevelsMax
-constexpr size_t kProgressCharacters = 40;  // a line of a terminal has room for the stage, too
+constexpr size_t kStackBytes = size_t{16} << 20;  // see input_limits.h, kExportedLevelsMax
+constexpr size_t kProgressCharacters = 40;        // leaves room for the stage in a terminal line
 constexpr size_t kColumnsUnknown = 80;
 constexpr std::chrono::milliseconds kProgressPause(100);
 
-// SIGBUS: a mapped file was cut short, or the disk below it failed.
+// SIGBUS: a mapped file was truncated, or its disk failed.
 constexpr int kEndings[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGXCPU, SIGBUS};
 
-// SA_RESETHAND has restored the signal's own effect, which follows when this function returns.
+// SA_RESETHAND has restored the default action, which follows when this function returns.
 void clean_up(int signal_number) {
   convert::remove_temporary_files();
   raise(signal_number);
 }
 
-// "8 s", "3 min".
+// Returns "8 s" or "3 min".
 std::string duration(double seconds) {
   return seconds < 90.0 ? fmt::format("{:.0f} s", seconds)
                         : fmt::format("{:.0f} min", seconds / 60.0);
@@ -61,7 +61,7 @@ bool has_default_effect(int signal_number) {
 void hold_standard_streams() {
   for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (fcntl(descriptor, F_GETFD) != -1 || errno != EBADF) continue;
-    // Open takes the lowest free number, which is this one, since those before are taken by now.
+    // open() takes the lowest free descriptor. Those before this one are in use by now.
     const int flags = descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY;
     [[maybe_unused]] const int held = open("/dev/null", flags);
   }
@@ -154,7 +154,7 @@ Progress::Progress(const std::string& what)
   if (shown_) show(what_ + " ...");
 }
 
-// A line that fits, as one that a terminal breaks would stay.
+// Shortens the line to fit, because a wrapped line could not be erased.
 void Progress::show(const std::string& line) {
   write_error("\r\033[K" +
               convert::printable(line, std::max<size_t>(columns_of(STDERR_FILENO), 8) - 4));
@@ -205,8 +205,8 @@ std::string for_terminal(std::string_view text) {
 
 namespace {
 
-// Bytes of a line that take at most so many columns: colours take none, and neither do the bytes
-// that go on with a character.
+// Returns the bytes of `line` that take at most `columns` columns. Colour sequences take none;
+// neither do UTF-8 continuation bytes.
 size_t bytes_within(std::string_view line, size_t columns) {
   for (size_t i = 0, used = 0; i < line.size(); ++i) {
     if (line[i] == '\033') {
@@ -226,7 +226,7 @@ std::string in_columns(std::string_view text, size_t columns) {
   while (!text.empty()) {
     std::string_view line = text.substr(0, text.find('\n'));
     text.remove_prefix(std::min(line.size() + 1, text.size()));
-    // Below what follows a title in a column of its own.
+    // Continuation lines align with the text after a title, if that column is not too far right.
     const size_t begin = std::min(line.find_first_not_of(' '), line.size());
     const size_t gap = std::min(line.find("  ", begin), line.size());
     const size_t after = std::min(line.find_first_not_of(' ', gap), line.size());
@@ -235,7 +235,7 @@ std::string in_columns(std::string_view text, size_t columns) {
     for (size_t fit = 0; (fit = bytes_within(line, room)) < line.size();) {
       size_t end = line.rfind(' ', fit);
       if (end == line.npos || end <= least) {
-        end = line.find_last_of(",/", fit - 1) + 1;  // of none: 0
+        end = line.find_last_of(",/", fit - 1) + 1;  // 0 if there is neither
         if (end <= least) end = fit;
       }
       result += line.substr(0, line.find_last_not_of(' ', end - 1) + 1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program as a process: standard streams that may be closed or full, or whose reader has left,
-// signals that end it, and a line on the terminal while something takes long.
+// The program as a process: standard streams that may be closed, full or without a reader; signals
+// that end it; and progress lines on the terminal.
 #pragma once
 
 #include <fmt/format.h>
@@ -23,25 +23,22 @@ inline double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// Call it before any file is opened: a file that got the number of a closed stream would receive
-// what the program prints. A stream that was closed stays an error to write to, or to read from.
+// Opens closed standard streams, so that no file gets their descriptors and with them the program's
+// output. Reading or writing such a stream still fails. REQUIRES: no file was opened before.
 void hold_standard_streams();
 
-// A signal that ends the program removes its temporary files first, and then ends it as if nobody
-// had caught it, so that a shell sees which one it was. Signals that were ignored, as below nohup,
-// stay ignored. Writing to a pipe without a reader, and beyond a limit of file sizes, become errors
-// like those of a full disk.
+// Makes signals that end the program remove its temporary files first. The signal then has its
+// default effect, so a shell can report it. Ignored signals, as below nohup, stay ignored. Writing
+// to a pipe without a reader or beyond a file-size limit becomes an error like that of a full disk.
 void handle_signals();
 
-// Runs `work` in a thread of its own, whose stack is larger than what its readers may need by their
-// limits, whatever `ulimit -s` says; where there can be no thread, on this one. Throws what it
-// does.
+// Runs `work` on a thread with a stack for the deepest input that the readers' limits allow,
+// whatever `ulimit -s` says; on this thread if none can be started. Rethrows exceptions.
 void on_known_stack(const std::function<void()>& work);
 
-// Writes to the standard error. Where that fails there is nobody to tell: the command goes on, and
-// its exit code says how it ended.
+// Writes to the standard error. Ignores failures: the exit code still tells how the command ended.
 void write_error(std::string_view text) noexcept;
-// The parts as one text, and without memory of the heap: there may be none left.
+// Writes the parts as one text without allocating memory, because there may be none left.
 void write_error(std::initializer_list<std::string_view> parts) noexcept;
 
 template <typename... Args>
@@ -49,12 +46,13 @@ void print_error(fmt::format_string<Args...> format, Args&&... args) {
   write_error(convert::visible(fmt::format(format, std::forward<Args>(args)...), "\n\t"));
 }
 
-// "warning: ..." on the standard error.
+// Prints "warning: ..." on the standard error.
 void print_warning(std::string_view text);
 
-// Writes to the standard output, by stdio, what a terminal takes for text alone: convert::visible.
+// Writes to the standard output through stdio. Control characters are made visible
+// (convert::visible), so that a terminal sees text alone.
 void write_output(std::string_view text);
-// The same for people: on a terminal long lines are broken at spaces.
+// Like write_output, but breaks long lines at spaces on a terminal.
 void write_lines(std::string_view text);
 
 template <typename... Args>
@@ -62,12 +60,10 @@ void print_output(fmt::format_string<Args...> format, Args&&... args) {
   write_lines(fmt::format(format, std::forward<Args>(args)...));
 }
 
-// What was printed may still lie in a buffer; a full disk or a closed pipe shows only here. Throws
-// InputError.
+// Flushes the standard output. A full disk or a closed pipe may show only here. Throws InputError.
 void flush_output();
 
-// Says on a terminal what takes long, how much of it is done and how long the rest will take; says
-// nothing in a pipe.
+// Shows on a terminal the stage that runs, its completed share and the time left. Silent in a pipe.
 class Progress {
  public:
   explicit Progress(const std::string& what);
@@ -75,7 +71,7 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // Of a stage the share, 0 to 1, that is done: "packing for arm64", 0.25.
+  // `share`, from 0 to 1, is the completed part of `stage`, such as "packing for arm64".
   void at(const std::string& stage, double share);
 
   void done();  // wipes the line
@@ -90,31 +86,30 @@ class Progress {
   bool shown_;
 };
 
-// --- What the standard streams are shown on ---
+// --- Terminals ---
 
-// Columns of the terminal that the standard output is: 80 where it is none or does not say, and
-// from 40 to 100, since longer lines are hard to read.
+// Returns the columns of the terminal on the standard output, limited to 40 to 100, as longer lines
+// are hard to read. Returns 80 if there is no terminal or it does not say.
 size_t terminal_columns();
 
-// What text keeps to: the columns of the terminal, or so many where the standard output is none.
+// text_columns returns the columns of the terminal, or kTextColumns if the standard output is none.
 inline constexpr size_t kTextColumns = 100;
 size_t text_columns();
 
-// `text` with lines of so many columns at most, broken at spaces, where there are none after a
-// comma or a slash, or anywhere.
+// Breaks lines longer than `columns`: at a space, else after a comma or a slash, else anywhere.
 std::string in_columns(std::string_view text, size_t columns);
-// The same where the standard output is a terminal; else as it is.
+// Breaks lines if the standard output is a terminal; else returns `text` unchanged.
 std::string for_terminal(std::string_view text);
 
-// Whether a stream, by its descriptor, is a terminal that shows colours. Never where NO_COLOR is
-// set (https://no-color.org) or TERM is "dumb".
+// Returns whether a stream is a terminal that shows colours. False if NO_COLOR is set
+// (https://no-color.org) or TERM is "dumb".
 bool shows_colours(int descriptor) noexcept;
 
 inline constexpr const char* kBold = "\033[1m";
 inline constexpr const char* kYellow = "\033[1;33m";
 inline constexpr const char* kPlain = "\033[0m";
 
-// `text` in the style, or as it is.
+// Returns `text` in the style, or unchanged if not coloured.
 std::string styled(std::string_view text, const char* style, bool is_coloured);
 
 }  // namespace arenite::tool

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two clock readings for each op, and two for each task of a worker if a trace is wanted.
+// Reads the clock twice per op and, for a trace, twice per task of a worker.
 #include "cli/profiler.h"
 
 #include <map>
@@ -10,7 +10,7 @@
 namespace arenite::tool {
 namespace {
 
-// Layers have their number before the name of an op: "3.qkv" is one of all "qkv".
+// Drops the layer from an op's name: "3.qkv" becomes "qkv".
 std::string without_layer(const std::string& name) {
   const size_t digits = name.find_first_not_of("0123456789");
   if (digits == 0 || digits == std::string::npos || name[digits] != '.') return name;
@@ -75,7 +75,7 @@ void TraceWriter::add(TraceEvent event) {
   }
 }
 
-// One event a line, so that a trace can be searched as text.
+// Writes one event per line, so that a trace can be searched as text.
 void TraceWriter::write(convert::AtomicFile& file, uint32_t threads) const {
   BufferedFile out(file);
   out.write("{\"displayTimeUnit\": \"ns\", \"traceEvents\": [\n");
@@ -167,7 +167,7 @@ void Profiler::add_events(uint32_t index, Clock::time_point end, bool is_last) {
               microseconds(end) - microseconds(step_start_), steps_, tokens});
 }
 
-// The calling thread's share of the work is the op itself.
+// The op's own event already covers the calling thread's share of the work.
 void Profiler::run_watched(uint32_t tasks, ParallelFor::Task task, void* job) {
   struct Watched {
     Profiler& profiler;

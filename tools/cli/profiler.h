@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Times the ops of a session: a table of where the time went, and a trace of every op.
+// Times the ops of a session, for a table of the time per op and a trace of every op.
 #pragma once
 
 #include <chrono>
@@ -40,20 +40,20 @@ struct TraceEvent {
   uint32_t tokens = 0;
 };
 
-// Collects events and writes them in the JSON of Chrome's trace viewer and Perfetto.
-// Source: the document "Trace Event Format"; complete events ("X") and names of threads ("M").
+// Collects events and writes them as JSON for Chrome's trace viewer and Perfetto. Source: the
+// document "Trace Event Format"; complete events ("X") and thread names ("M").
 class TraceWriter {
  public:
-  // Events beyond kEventsMax are counted, but not kept.
+  // Counts events beyond kEventsMax, but does not keep them.
   void add(TraceEvent event);
 
-  // Leaves it to the caller to commit the file. Throws InputError.
+  // Writes the trace into `file`; the caller commits it. Throws InputError.
   void write(convert::AtomicFile& file, uint32_t threads) const;
 
   uint64_t dropped() const { return dropped_; }
 
  private:
-  static constexpr size_t kEventsMax = 2'000'000;  // more than the viewers can show
+  static constexpr size_t kEventsMax = 2'000'000;  // more than viewers can show
 
   std::vector<TraceEvent> events_;
   uint64_t dropped_ = 0;
@@ -61,19 +61,19 @@ class TraceWriter {
 
 class Profiler {
  public:
-  // The model's file must outlive it.
+  // `model` must outlive the profiler.
   Profiler(const ProfileOptions& options, const Model& model);
   Profiler(const Profiler&) = delete;
   Profiler& operator=(const Profiler&) = delete;
 
-  // Sets the session's hook and pool. Costs nothing if no profile is wanted.
+  // Sets the hook and the pool of the session's options. Costs nothing if no profile is wanted.
   void attach(SessionOptions& options, const ParallelFor& parallel);
 
-  // Before each call of the session, for each sequence.
+  // Announces a sequence of the session's next call. Call it once per sequence.
   void add_sequence(const Feed& feed);
 
-  // Writes the trace and prints the table on the standard error, as far as they are wanted. The
-  // trace and `outputs` appear together, or none of them. Throws InputError.
+  // Writes the trace and prints the table on the standard error, if wanted. The trace and `outputs`
+  // are committed together or not at all. Throws InputError.
   void report(std::vector<convert::AtomicFile*> outputs = {});
 
  private:
@@ -81,9 +81,9 @@ class Profiler {
     uint64_t calls = 0;
     double seconds = 0.0;
     double flops = 0.0;
-    size_t step = SIZE_MAX;  // the last one; an op that runs over blocks has several calls in it
+    size_t step = SIZE_MAX;  // of its last call; an op over blocks has several calls in a step
   };
-  // When a thread worked on an op. Threads do not share cache lines.
+  // The time a thread worked on an op. Each has its own cache line.
   struct alignas(64) Busy {
     Clock::time_point begin, end;
     bool worked = false;
@@ -103,8 +103,8 @@ class Profiler {
   ProfileOptions options_;
   format::ModelReader reader_;
   std::vector<OpTotal> totals_;
-  std::vector<Feed> next_;  // of the call that comes
-  std::vector<Feed> step_;  // of the call that runs
+  std::vector<Feed> next_;  // of the next call
+  std::vector<Feed> step_;  // of the running call
   uint64_t steps_ = 0;
   uint32_t op_index_ = 0;
   Clock::time_point start_ = Clock::now();
@@ -112,7 +112,7 @@ class Profiler {
   ParallelFor inner_;
   std::vector<Busy> busy_;
   TraceWriter trace_;
-  std::exception_ptr error_;  // no exception may pass through the runtime: it waits for report
+  std::exception_ptr error_;  // waits for report(), as no exception may pass through the runtime
 };
 
 }  // namespace arenite::tool

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// arenite repack: a model file for other targets, where the checkpoint is not at hand.
+// arenite repack: packs a model file for other targets without its checkpoint.
 
 #include "cli/arguments.h"
 #include "cli/process.h"
@@ -23,12 +23,12 @@ bool holds(const format::ModelReader& reader, Target target) {
 
 std::vector<std::string> states() { return {"stays", "new", "dropped"}; }
 
-// What became of a target.
+// A target of the old or the new file.
 struct RepackedTarget {
   Target target;
   uint64_t bytes = 0;
   OneOf<states> state;
-  std::optional<std::string> from;  // of one that is new
+  std::optional<std::string> from;  // source of a new target's weights
 };
 
 std::vector<RepackedTarget> targets_of(const format::ModelReader& before,
@@ -53,7 +53,7 @@ std::vector<RepackedTarget> targets_of(const format::ModelReader& before,
 struct RepackFacts {
   WrittenPath output, source;
   std::vector<RepackedTarget> targets;
-  std::optional<std::vector<std::string>> self_test;  // none in the file
+  std::optional<std::vector<std::string>> self_test;  // absent if the file has none
 };
 
 std::string describe_targets(const std::vector<RepackedTarget>& targets) {

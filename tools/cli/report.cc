@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A report as a page and as JSON, and the picture of --svg.
+// Renders a report as an HTML page or JSON, and draws the picture of --svg.
 #include "cli/report.h"
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@
 
 namespace arenite::tool {
 
-extern const char* const kReportPage;  // the text of report.html; the build makes it
+extern const char* const kReportPage;  // the text of report.html; the build generates it
 
 namespace {
 
@@ -47,14 +47,14 @@ std::string render_report(const ReportFacts& facts, const std::filesystem::path&
   return file.extension() == ".json" ? document(facts_of(facts)) + "\n" : report_as_html(facts);
 }
 
-// --- Which ops a picture shows ---
+// --- The ops that a picture shows ---
 //
-// Layers are found by what their ops are, not by their names: an exported program has names of
-// its author. Of all periods the one that leaves out most ops is taken, then the parts around it.
+// Equal layers are found by their ops, not by names, because exported programs have their author's
+// names. The repeated run that saves most ops is folded first, then the parts around it.
 
 namespace {
 
-// The same for ops of the same kind that read and write rows of the same widths.
+// The kind and widths of an op. Ops of equal shape look the same in a picture.
 using Shape = std::vector<uint32_t>;
 
 Shape shape_of(const format::OpView& op) {
@@ -63,7 +63,7 @@ Shape shape_of(const format::OpView& op) {
   return shape;
 }
 
-// Ops [begin, begin + times * period) are `times` as many alike, and so they are from each of the
+// Ops [begin, begin + times * period) repeat with this period, and so do those from each of the
 // `slack` ops after begin on.
 struct Run {
   size_t begin = 0;
@@ -77,7 +77,7 @@ struct Run {
 Run longest_run(const std::vector<uint32_t>& shapes, size_t begin, size_t end) {
   Run best;
   for (size_t period = 1; 2 * period <= end - begin; ++period) {
-    size_t equal = 0;  // ops in a row that are as those a period later
+    size_t equal = 0;  // consecutive ops that equal the op one period later
     for (size_t i = begin; i + period < end; ++i) {
       equal = shapes[i] == shapes[i + period] ? equal + 1 : 0;
       const Run run = {i + 1 - equal, period, equal / period + 1, equal % period};
@@ -116,7 +116,7 @@ class Folder {
   }
 
  private:
-  // Where a layer begins by its name, if there is a choice.
+  // Returns the first place at which a layer begins by its name, or else run.begin.
   size_t start_of(const Run& run) const {
     for (size_t i = run.begin; i <= run.begin + run.slack; ++i) {
       const std::string layer = split_op_name(model_.ops[i].name).layer;
@@ -127,7 +127,7 @@ class Folder {
   }
 
   const ModelFacts& model_;
-  std::vector<uint32_t> shapes_;  // for each op an index of those that there are
+  std::vector<uint32_t> shapes_;  // for each op, an index of a distinct shape
 };
 
 }  // namespace
@@ -161,30 +161,30 @@ std::string describe(const DrawnOps& drawn, const DrawnOps::Repeat& repeat) {
 
 // --- The picture of --svg ---
 //
-// The arena's areas are bands from top to bottom, the ops stripes from left to right. A band's
-// height grows with its bytes, but none is so thin that it could not be seen.
+// The arena's areas are bands from top to bottom, the ops are stripes from left to right. The
+// height of a band grows with its bytes, but each is tall enough to be seen.
 
 namespace {
 
 constexpr double kWidth = 960.0;
 constexpr double kMargin = 20.0;
-constexpr double kLeft = 190.0;  // of the stripes; names of the bands stand before it
+constexpr double kLeft = 190.0;  // of the stripes; the names of bands are left of it
 constexpr double kRight = kWidth - kMargin;
-constexpr double kBandsHeight = 300.0;  // of all bands
+constexpr double kBandsHeight = 300.0;  // of all bands together
 constexpr double kBandMin = 26.0;
 constexpr double kGap = 5.0;          // between bands
-constexpr double kLetterWidth = 6.3;  // of the small font, about
-constexpr double kNameHeight = 11.0;  // of a line of it
+constexpr double kLetterWidth = 6.3;  // approximate, in the small font
+constexpr double kNameHeight = 11.0;  // of a line in the small font
 constexpr double kMaskSide = 110.0;
 constexpr double kBarHeight = 16.0;
 constexpr size_t kOpsMax = 24;
 constexpr size_t kNameMax = 22;
-constexpr size_t kNameCharacters = 60;  // of names that have room
-constexpr size_t kPartNameMax = 27;     // of bars, which stand to the right of theirs
+constexpr size_t kNameCharacters = 60;  // of a name that has room
+constexpr size_t kPartNameMax = 27;     // of a bar, which is right of its name
 constexpr size_t kMasksMax = 3;
 constexpr size_t kPartsMax = 6;
 
-// Colours as in the page of a report; plain rules, since not all that show SVG know variables.
+// Colours as in report.html. Plain rules, because not all SVG viewers know CSS variables.
 constexpr const char* kStyle = R"css(
 text { font: 11px system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif;
   fill: #1d2126; }
@@ -236,8 +236,8 @@ size_t count_characters(std::string_view text) {
   return count;
 }
 
-// Text for content. A file may name things anything: what is no UTF-8 becomes U+FFFD, unseen
-// characters become '?', and of more than `characters_max` characters the middle is left out.
+// Escapes text for content. Invalid UTF-8 becomes U+FFFD, invisible characters become '?', and the
+// middle of text longer than `characters_max` is left out.
 std::string escaped(std::string_view text, size_t characters_max) {
   const size_t count = count_characters(text);
   const size_t half = count > characters_max ? (characters_max - 1) / 2 : count;
@@ -275,7 +275,7 @@ std::string path(std::string_view shape, std::string_view attributes) {
   return fmt::format("<path {} d=\"{}\"/>", attributes, shape);
 }
 
-// The cells of one shade, runs joined.
+// Draws the cells of one shade and joins adjacent ones.
 std::string cells(const std::vector<std::string>& rows, char shade, double cell) {
   std::string shape;
   for (size_t y = 0; y < rows.size(); ++y) {
@@ -292,7 +292,7 @@ std::string cells(const std::vector<std::string>& rows, char shade, double cell)
   return shape;
 }
 
-// Queries from top to bottom, keys from left to right; cells of which a part is visible are paler.
+// Draws queries from top to bottom and keys from left to right. Partly visible cells are paler.
 std::string mask_drawing(const MaskPicture& picture, size_t index) {
   constexpr double kSide = 128.0;
   const double cell = kSide / static_cast<double>(std::max<size_t>(picture.rows.size(), 1));
@@ -304,7 +304,7 @@ std::string mask_drawing(const MaskPicture& picture, size_t index) {
       path(rectangle_path(0.0, 0.0, kSide, kSide), "class=\"edge\""));
 }
 
-// The class of the palette for a slot: that of the kind of op that fills it.
+// Returns the palette class of a slot, by the kind of op that writes it.
 std::string slot_color(const ModelFacts& model, size_t slot) {
   constexpr const char* kColors[] = {"c1", "c2", "c3", "c4", "c5", "c6", "c8",
                                      "c7", "c3", "c1", "c5", "c7", "c2"};
@@ -338,7 +338,7 @@ struct Band {
   double height = 0.0;
 };
 
-// Draws from top to bottom; `y_` is where the next thing goes.
+// Draws from top to bottom; `y_` is the top of the next element.
 class Picture {
  public:
   explicit Picture(const ReportFacts& facts)
@@ -382,14 +382,14 @@ class Picture {
   double x(size_t place) const { return kLeft + stripe() * static_cast<double>(place); }
   const OpFacts& op(size_t place) const { return model_.ops[drawn_.ops[place]]; }
 
-  // Their names, upright, where time begins.
+  // Writes the ops' names vertically at the top of their stripes.
   void add_op_names() {
     size_t longest = 0;
     for (size_t i = 0; i < drawn_.ops.size(); ++i) {
       longest = std::max(longest, std::min(op(i).name.size(), kNameMax));
     }
     y_ += length_of(longest) + 6.0;
-    const size_t step = static_cast<size_t>(std::ceil(kNameHeight / stripe()));  // that has room
+    const size_t step = static_cast<size_t>(std::ceil(kNameHeight / stripe()));  // ops per name
     for (size_t i = 0; i < drawn_.ops.size(); i += step) {
       content_ += fmt::format("<g transform=\"translate({:.5g} {:.5g}) rotate(-90)\">{}</g>\n",
                               x(i) + stripe() / 2.0 + 4.0, y_,
@@ -399,7 +399,7 @@ class Picture {
     y_ += 8.0;
   }
 
-  // A brace over the layers that are drawn once.
+  // Draws a brace over the layers that are drawn once.
   void add_repeats() {
     for (const DrawnOps::Repeat& repeat : drawn_.repeats) {
       const double left = x(repeat.begin) + 2.0;
@@ -426,7 +426,7 @@ class Picture {
     return band;
   }
 
-  // A label in a box, along or upright, where it has room.
+  // Draws a label in a box, horizontally or vertically, if it fits.
   std::string label(double left, double top, double width, double height,
                     const std::string& name) const {
     const std::string shown = escaped(name, kNameMax);
@@ -466,7 +466,7 @@ class Picture {
     }
   }
 
-  // The ops that use a band, marked in it.
+  // Marks the ops that use a band.
   template <typename Uses>
   void add_uses(const Band& band, const Uses& uses) {
     for (size_t i = 0; i < drawn_.ops.size(); ++i) {
@@ -480,7 +480,7 @@ class Picture {
     return cache.bytes[static_cast<size_t>(&model_.shown_target() - model_.targets.data())].value;
   }
 
-  // Each cache has its share, and the ops that write and read it.
+  // Draws each cache's part of the band and the ops that write or read it.
   void add_caches(const Band& band) {
     double all = 0.0;
     for (const CacheFacts& cache : model_.caches) all += static_cast<double>(cache_bytes(cache));
@@ -559,7 +559,7 @@ class Picture {
     y_ += kBarHeight;
   }
 
-  // Of the file, and of its weights the parts that take most.
+  // Draws bars of the file's parts and of its largest groups of weights.
   void add_bytes() {
     double whole = 0.0;
     for (const FilePart& part : facts_.file_parts) whole += static_cast<double>(part.bytes);
@@ -589,7 +589,7 @@ class Picture {
   const ArenaPlan& plan_;
   DrawnOps drawn_;
   std::string content_;
-  std::string front_;  // of the arena: what lies over its grid
+  std::string front_;  // of the arena: elements above its grid
   double y_ = 0.0;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The report about a model file, a page or JSON, and the picture of its memory.
+// The report about a model file, as an HTML page or JSON, and the picture of its memory.
 #pragma once
 
 #include <cstddef>
@@ -14,29 +14,27 @@
 
 namespace arenite::tool {
 
-// One self-contained page, report.html with the facts in it: for screens of any width and for
-// paper, with nothing that is loaded from elsewhere.
+// Returns a self-contained page: report.html with the facts inserted. The page fits screens of any
+// width and paper, and loads nothing.
 std::string report_as_html(const ReportFacts& facts);
 
-// One JSON object: all keys that a model's facts have, and `report` with what the page shows beside
-// them.
+// Returns one JSON object: the keys of a model's facts, and `report` with the page's other values.
 Json facts_of(const ReportFacts& facts);
 
-// Of `report` what a conversion says, too: where bytes are, kernels, and what few bits cost.
+// The part of `report` that a conversion prints too: bytes, kernels and quantization losses.
 extern template struct FactValue<WeightsReport>;
 
-// The bytes of the report for a file of that name. REQUIRES: one that the option takes.
+// Renders the report in the format of `file`'s extension. REQUIRES: --report accepts the name.
 std::string render_report(const ReportFacts& facts, const std::filesystem::path& file);
 
-// A model's memory as one picture: what of the arena each op uses, the masks, and where the bytes
-// of the file are. An SVG file that needs nothing from elsewhere, light or dark as its reader
-// prefers.
+// Returns a self-contained SVG picture of a model's memory: the arena over the ops, the masks, and
+// the bytes of the file by kind. It follows the reader's light or dark scheme.
 std::string memory_as_svg(const ReportFacts& facts);
 
-// Which ops of a program a picture of its arena shows: of layers that are alike the first alone.
+// The ops of a program that a picture of its arena shows. Of equal layers only the first is drawn.
 struct DrawnOps {
-  // Of what is drawn, [begin, end) stands for `times` as many ops: itself and those that follow it
-  // in the program and have the same kinds and widths.
+  // The drawn ops [begin, end) stand for `times` repetitions: themselves and the ops that follow
+  // them in the program with the same kinds and widths.
   struct Repeat {
     size_t begin = 0;
     size_t end = 0;
@@ -47,16 +45,16 @@ struct DrawnOps {
   std::vector<Repeat> repeats{};
 };
 
-// All ops where there are at most `ops_max` of them.
+// Returns all ops if there are at most `ops_max`.
 DrawnOps ops_to_draw(const ModelFacts& model, size_t ops_max);
 
-// Places of DrawnOps::ops, both ends included.
+// Indices into DrawnOps::ops, both ends included.
 struct DrawnSpan {
   size_t first = 0;
   size_t last = 0;
 };
 
-// While which of the drawn ops a slot is needed; none where it is needed by others alone.
+// Returns the drawn ops during which a slot is live; nullopt if only other ops need it.
 std::optional<DrawnSpan> drawn_span(const DrawnOps& drawn, const format::SlotView& slot);
 
 // "ops 1 to 12 are drawn once: ops 13 to 144 repeat them 11 times"

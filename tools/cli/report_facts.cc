@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors go by the op that reads them: names in a file need not say what a tensor is for.
+// Groups tensors by the ops that read them, because names in a file need not say their role.
 #include "cli/report_facts.h"
 
 #include <fmt/format.h>
@@ -75,7 +75,7 @@ void add_kernels(ReportFacts& facts) {
   }
 }
 
-// Groups by name, in the order in which they are first asked for.
+// Collects groups by name, in the order of first use.
 class Groups {
  public:
   explicit Groups(std::vector<TensorGroup>& groups) : groups_(groups) {}
@@ -141,7 +141,8 @@ void add_masks(ReportFacts& facts) {
   }
 }
 
-// Of so many large tensors that all depths are shown, evenly spaced over the file.
+// Adds distributions of large tensors; if there are too many, of tensors evenly spaced over the
+// file, so that all depths are shown.
 void add_distributions(ReportFacts& facts, uint32_t shown) {
   std::vector<uint32_t> large;
   for (uint32_t i = 0; i < facts.model.tensors.size(); ++i) {
@@ -223,14 +224,14 @@ ReportFacts gather_report(const VerifiedFile& file, const SizeOptions& sizes,
 
 // --- Distributions of weights ---
 //
-// Large tensors are sampled: a page with pictures of all weights must not take a minute.
+// Large tensors are sampled, so that a page with all distributions takes less than a minute.
 
 namespace {
 
-// Weights further out than so many standard deviations would squeeze all others into few bins.
+// Standard deviations that a histogram spans. Outliers would squeeze all others into few bins.
 constexpr double kDeviationsShown = 5.0;
 
-// Rows that are read: all of them where they are few enough.
+// Returns the count of rows to read; all rows if they are few.
 uint32_t rows_to_sample(const WeightView& view) {
   const uint64_t enough = (kSampledNumbers + view.columns - 1) / view.columns;
   return static_cast<uint32_t>(
@@ -248,7 +249,7 @@ std::vector<float> sample(const WeightView& view) {
   return numbers;
 }
 
-// REQUIRES: numbers are finite, and there is one.
+// REQUIRES: at least one element; all elements are finite.
 void measure(std::span<const float> numbers, Distribution& distribution) {
   const double count = static_cast<double>(numbers.size());
   double sum = 0.0;
@@ -265,7 +266,7 @@ void measure(std::span<const float> numbers, Distribution& distribution) {
   const double largest = std::max(std::abs(distribution.least), std::abs(distribution.most));
   distribution.limit =
       std::min(largest, std::abs(distribution.mean) + kDeviationsShown * distribution.deviation);
-  if (distribution.limit <= 0.0) distribution.limit = 1.0;  // nothing but zeros
+  if (distribution.limit <= 0.0) distribution.limit = 1.0;  // all elements are zero
 }
 
 void count(std::span<const float> numbers, Distribution& distribution) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// arenite run: an array through a model, results into another.
+// arenite run: feeds an array to a model and writes the results into another.
 
 #include <cmath>
 #include <exception>
@@ -20,15 +20,15 @@
 namespace arenite::tool {
 namespace {
 
-// What arenite run was asked for: its arrays, and how they go through the model.
+// The options of arenite run.
 struct RunOptions {
   std::filesystem::path model;
   std::vector<std::string> inputs;   // FILE, or NAME=FILE
   std::vector<std::string> lengths;  // N,N, or NAME=N,N
-  std::vector<std::string> masks;    // as inputs
-  std::vector<std::string> types;    // as inputs
+  std::vector<std::string> masks;    // in the form of `inputs`
+  std::vector<std::string> types;    // in the form of `inputs`
   std::filesystem::path output;
-  std::filesystem::path hidden_states;  // empty: not wanted
+  std::filesystem::path hidden_states;  // empty: none
   std::optional<uint32_t> chunk;
   bool last = false;
   bool all_rows = false;
@@ -39,10 +39,10 @@ struct RunOptions {
   bool json = false;
 };
 
-// --- Runs of few tokens, so that little memory is needed ---
+// --- Calls of few tokens, so that little memory is needed ---
 
-// Of a causal model some tokens of all sequences at a time, of others as many whole sequences as
-// keep their kernels busy.
+// A causal model gets some tokens of all sequences per call. Other models get as many whole
+// sequences per call as keep the kernels busy.
 using convert::CallRows;
 
 // Feeds tokens [begin, begin + counts[i]) of sequence first + i.
@@ -67,7 +67,7 @@ std::vector<RunCall> calls_of(const RunOptions& options, const RunInput& input,
       calls.push_back({group.first, 0, {begin, begin + group.count}});
     }
   } else {
-    const uint32_t limit = UINT32_MAX / input.axes.sequences;  // of a call
+    const uint32_t limit = UINT32_MAX / input.axes.sequences;  // tokens per call
     const uint32_t wanted =
         input.visible.empty() ? options.chunk.value_or(kDefaultTokens) : UINT32_MAX;
     const uint32_t most = std::min({wanted, input.axes.tokens, limit});
@@ -95,7 +95,7 @@ SessionOptions sizes_for(const std::vector<RunCall>& calls, const RunInput& inpu
   return options;
 }
 
-// Which rows to ask for. --last and --all-rows are for models that leave it open.
+// Returns the rows to request. --last and --all-rows apply to models that leave it open.
 Outputs outputs_of(const RunOptions& options, const ModelFile& file) {
   if (!options.last && !options.all_rows) return convert::authors_outputs(file.model().file());
   if (!convert::leaves_rows_open(ModelAccess::reader(file.model()))) {
@@ -155,7 +155,7 @@ void print_run(const RunOptions& options, const ModelFile& file, const std::vect
       path, fmt::join(options.inputs, ", ")));
 }
 
-// Rows of results as an array [axes, columns], or as the author's, where he gives the same rows.
+// Result rows as an array [axes, columns], or as the author's array if that has the same rows.
 struct ResultArray {
   ResultArray(const convert::TokenAxes& of, uint64_t rows_of_sequence, uint64_t columns)
       : axes(of), rows(rows_of_sequence), width(columns), joint_width(width) {
@@ -184,7 +184,7 @@ struct ResultArray {
     if (columns_first) std::swap(shape.back(), shape[shape.size() - 2]);
   }
 
-  // Where number `i` of the rows of a sequence stands.
+  // Returns the array index of element `i` of a sequence's rows.
   size_t place(size_t sequence, size_t i) const {
     if (columns_first) return (sequence * width + i % width) * rows + i / width;
     if (!axes.tokens_first || is_row) return sequence * rows * width + i;
@@ -192,9 +192,9 @@ struct ResultArray {
   }
 
   const convert::TokenAxes& axes;
-  uint64_t rows, width;  // of a sequence
-  uint64_t joint_width;  // of tokens first: numbers of a sequence side by side
-  bool is_row = false;   // one for each sequence
+  uint64_t rows, width;  // of one sequence
+  uint64_t joint_width;  // for tokens-first arrays: adjacent elements of a sequence
+  bool is_row = false;   // one row per sequence
   bool columns_first = false;
   std::vector<uint64_t> shape;
 };
@@ -251,16 +251,16 @@ class ModelRun {
   }
 
  private:
-  // Of a sequence: those of hidden states where there are any, else those given out.
+  // Returns the rows of one sequence: of the hidden states if there are any, else of the output.
   static uint64_t rows_of(const format::ModelReader& reader, uint32_t tokens) {
     const uint32_t slot =
         reader.hidden_states() != 0 ? reader.hidden_state(0).view.slot : reader.output_slot();
     return reader.rows_of_axes(tokens, 1, true)[reader.slot(slot).axis];
   }
 
-  // ---- in ----
+  // ---- input ----
 
-  // The numbers of the call's tokens, back to back, or with what stands between those that count.
+  // Feeds the call's valid tokens back to back, or whole sequences if masked tokens lie between.
   Result<Output> feed(Session& session, Diagnostic& why) const {
     const uint32_t sequences = static_cast<uint32_t>(call_->counts.size());
     const bool is_dense = !input_.visible.empty();
@@ -282,10 +282,9 @@ class ModelRun {
     return model_.causal() ? session.step(batch, &why) : session.run(batch, &why);
   }
 
-  // ---- out ----
+  // ---- output ----
 
-  // Rows of the call, one after the other, to where they stand in `array`, which begins with number
-  // `first` of the file.
+  // Writes the call's rows to their places in `array`, which begins at element `first` of the file.
   void write_rows(convert::NpyWriter& writer, const ResultArray& array, uint64_t first,
                   const float* data) {
     const convert::TokenAxes& axes = input_.axes;
@@ -337,7 +336,7 @@ class ModelRun {
     if (!array_.is_row) {
       return write_rows(writer_, array_, 0, rows.values().data());
     }
-    // Of several calls, the one with the last token of a sequence comes last.
+    // If a sequence takes several calls, the call with its last token comes last and overwrites.
     size_t row = 0;
     for (uint32_t i = 0; i < call_->counts.size(); ++i) {
       if (call_->counts[i] == 0) continue;
@@ -345,7 +344,7 @@ class ModelRun {
     }
   }
 
-  // No exception may pass through the runtime: what is caught waits for the end of the call.
+  // No exception may pass through the runtime: a caught one waits for the end of the call.
   static void show_state(void* context, uint32_t index, const float* data, uint32_t, uint32_t) {
     ModelRun& run = *static_cast<ModelRun*>(context);
     if (run.error_) return;
@@ -363,20 +362,20 @@ class ModelRun {
   const Model& model_;
   const RunInput& input_;
   const Outputs outputs_;
-  const uint64_t rows_;  // of a sequence: those of its prefix and of its tokens
+  const uint64_t rows_;  // per sequence: its prefix and its tokens
   const ResultArray array_;
   const std::vector<RunCall> calls_;
   convert::NpyWriter writer_;
   std::optional<ResultArray> state_array_;
   std::optional<convert::NpyWriter> states_;
-  const RunCall* call_ = nullptr;  // the one that is made
+  const RunCall* call_ = nullptr;  // the current call
   bool is_finite_ = true;
   std::exception_ptr error_;
 };
 
 // ---- models of several inputs ----
 
-// Throws InputError unless the inputs have as many sequences, each with tokens of all or of none.
+// Throws InputError unless inputs have equally many sequences, each with tokens of all or of none.
 void require_sequences_of_all(const std::vector<RunInput>& inputs) {
   const RunInput& first = inputs[0];
   for (const RunInput& input : inputs) {
@@ -393,7 +392,7 @@ void require_sequences_of_all(const std::vector<RunInput>& inputs) {
   }
 }
 
-// Runs all functions on one sequence of each input after the other.
+// Runs all functions on the first sequence of each input, then on the second, and so on.
 class FunctionsRun {
  public:
   FunctionsRun(const RunOptions& options, const ModelFile& file,
@@ -405,7 +404,7 @@ class FunctionsRun {
         last_(model_.function(model_.functions() - 1)),
         rows_from_(inputs[convert::last_input(model_)]),
         outputs_(outputs_of(options, file)),
-        // Whole sequences where some tokens are hidden.
+        // Masked tokens require whole sequences.
         chunk_(rows_from_.visible.empty() ? options.chunk.value_or(kDefaultTokens) : UINT32_MAX) {
     for (size_t i = 0; i < inputs.size(); ++i) tokens_.of[i] = inputs[i].axes.tokens;
     rows_ = gives_last_row() ? 1 : convert::rows_of_functions(model_, tokens_);
@@ -447,7 +446,7 @@ class FunctionsRun {
  private:
   bool gives_last_row() const { return outputs_ == Outputs::kLast; }
 
-  // The rows of a sequence to those of its tokens, after rows of constants.
+  // Puts the rows of a sequence where its tokens are, after the rows of constants.
   void put(std::span<const float> made, uint32_t sequence, std::vector<float>& results) const {
     const size_t width = last_.output_features;
     if (made.empty()) return;
@@ -469,14 +468,14 @@ class FunctionsRun {
   const Model& model_;
   const std::vector<RunInput>& inputs_;
   const FunctionInfo last_;
-  const RunInput& rows_from_;  // whose tokens the results have rows for
+  const RunInput& rows_from_;  // the input whose tokens determine the output rows
   const Outputs outputs_;
   const uint32_t chunk_;
   InputTokens tokens_;  // of sequences as long as the arrays
-  uint64_t rows_ = 0;   // of one of these
+  uint64_t rows_ = 0;   // of such a sequence
 };
 
-// What each input is fed. Throws InputError.
+// Reads the arrays of each input. Throws InputError.
 std::vector<RunInput> read_inputs(const RunOptions& options, const ModelFile& file) {
   const Model& model = file.model();
   std::vector<std::string> given = options.inputs;

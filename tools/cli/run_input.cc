@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arrays stay in their files until a call needs their numbers.
+// Arrays stay in their files until a call needs their elements.
 #include "cli/run_input.h"
 
 #include <fmt/format.h>
@@ -36,7 +36,7 @@ void check_lengths(const InputFiles& files, const TokenAxes& axes) {
   }
 }
 
-// A .npy of whole numbers of one byte each, [sequences, tokens].
+// Reads an .npy file of one-byte integers [sequences, tokens].
 std::vector<uint8_t> read_token_bytes(const std::filesystem::path& path, const char* option,
                                       const TokenAxes& axes, int64_t most) {
   const convert::NpyArray array = convert::NpyArray::read(path);
@@ -57,7 +57,7 @@ std::vector<uint8_t> read_token_bytes(const std::filesystem::path& path, const c
   return bytes;
 }
 
-// Why a model cannot leave out tokens before others that count, as half a sentence. Null: it can.
+// Says in half a sentence why a model cannot skip tokens before valid ones. Null: it can.
 const char* why_no_gaps(const Model& model, uint32_t input) {
   const format::ModelReader reader = ModelAccess::reader(model);
   const uint32_t function = reader.function_of_input(input);
@@ -69,7 +69,7 @@ const char* why_no_gaps(const Model& model, uint32_t input) {
              : "the model takes this input together with others, in which rows have no gaps";
 }
 
-// A mask whose zeros all stand at the end says no more than lengths do.
+// Reads a mask. If its zeros are all at the end, lengths are enough.
 void read_mask(const InputFiles& files, const Model& model, RunInput& input) {
   const std::filesystem::path& file = files.mask;
   std::vector<uint8_t> mask =
@@ -95,7 +95,7 @@ void read_mask(const InputFiles& files, const Model& model, RunInput& input) {
   input.visible = std::move(mask);
 }
 
-// The author's program takes the last token by the ids; a mask beside them says the same.
+// Takes lengths from the ids, as the author's program does. A mask beside them must agree.
 void end_by_ids(const InputFiles& files, const std::vector<uint32_t>& lengths, RunInput& input) {
   for (uint32_t s = 0; s < input.axes.sequences && !files.mask.empty(); ++s) {
     if (lengths[s] == input.lengths[s] && input.visible.empty()) continue;
@@ -131,7 +131,7 @@ void read_ids(uint32_t vocab_size, RunInput& input) {
   }
 }
 
-// Rows of an array whose columns come before the tokens.
+// Transposes tokens of an array [features, tokens] to rows.
 std::vector<float> turned_features(const RunInput& input, size_t first, uint32_t count,
                                    uint64_t width) {
   const uint32_t tokens = input.axes.tokens;
@@ -170,7 +170,7 @@ void RunInput::append(const Model& model, uint32_t sequence, uint32_t begin, uin
     return add(convert::pixels_of(array.to_f32(sequence * each, each), *image));
   }
   const uint64_t width = array.elements() / (uint64_t{axes.sequences} * axes.tokens);
-  const uint32_t each = axes.tokens_first ? 1 : count;  // that lie side by side
+  const uint32_t each = axes.tokens_first ? 1 : count;  // adjacent rows
   for (uint32_t t = 0; t < count; t += each) {
     const size_t first = axes.place(axes.tokens, sequence, begin + t);
     if (!ids.empty()) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The subcommands side by side, and what becomes of their errors.
+// Declares the subcommands, runs one, and turns exceptions into messages and exit codes.
 #include "cli/commands.h"
 
 #include <unistd.h>
@@ -19,7 +19,7 @@
 namespace arenite::tool {
 namespace {
 
-// Messages quote parts of files and of the command line.
+// Makes control characters visible, because messages quote files and the command line.
 std::string shown(const char* message) { return convert::visible(message, "\n"); }
 
 int run(int argc, const char* const* argv) {
@@ -62,7 +62,7 @@ int run(int argc, const char* const* argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    // By way of stdio, which remembers why it could not be written.
+    // Written through stdio, which remembers a failed write.
     std::ostringstream output, errors;
     exit_code = app.exit(error, output, errors) == 0 ? 0 : kBadUsage;
     fmt::print("{}", for_terminal(output.str()));
@@ -88,9 +88,9 @@ int run_program(int argc, const char* const* argv) {
     return fail(kBadInput, shown(error.what()).c_str());
   } catch (const std::bad_alloc&) {
     return fail(kBadInput, "there is not enough memory for this");
-  } catch (const std::length_error&) {  // of a container that can never be so large
+  } catch (const std::length_error&) {  // a container was asked for an impossible size
     return fail(kBadInput, "there is not enough memory for this");
-  } catch (const std::system_error& error) {  // of streams, threads and file systems
+  } catch (const std::system_error& error) {  // from streams, threads and file systems
     if (std::ferror(stdout) == 0) return fail(kBadInput, shown(error.what()).c_str());
     return fail(kBadInput,
                 "cannot write to the standard output: ", std::strerror(error.code().value()));

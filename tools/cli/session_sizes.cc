@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Asks the runtime's own planner, for every target in turn.
+// Asks the runtime's own planner for each target.
 #include "cli/session_sizes.h"
 
 #include <fmt/format.h>
@@ -64,7 +64,7 @@ std::vector<ArenaLayout> plan_targets(const VerifiedFile& file, const SizeOption
   const format::ModelReader reader = file.reader();
   SessionOptions options = options_of(reader, sizes);
   options.parallel.threads = sizes.threads;
-  // Planning only asks whether there is a pool, and never calls it.
+  // Planning only checks whether there is a pool.
   options.parallel.run = [](void*, uint32_t, ParallelFor::Task, void*) {};
   std::vector<ArenaLayout> layouts(reader.packed_count());
   for (uint32_t i = 0; i < reader.packed_count(); ++i) {
@@ -81,7 +81,7 @@ std::vector<ArenaLayout> plan_targets(const VerifiedFile& file, const SizeOption
 
 namespace {
 
-// Stands where a slice does, and keeps what the largest task takes, without running any.
+// Replaces a slice: records the work of the largest task and runs none.
 struct LargestTask : Slice {
   SmallestSlice largest;
   uint32_t op = 0;
@@ -94,7 +94,7 @@ struct LargestTask : Slice {
   ParallelFor pool() { return {0, see, static_cast<Slice*>(this)}; }
 };
 
-// A target's kernels, as far as they say how work is divided.
+// A target's kernel set, filled in only as far as it determines how work is divided.
 struct Divisions {
   explicit Divisions(Target target)
       : w8{packing_of(target, TensorType::kW8), {}},
@@ -112,7 +112,7 @@ struct Divisions {
   KernelSet kernels = {};
 };
 
-// Goes through the ops of a function as for a call with `rows` rows of each axis, at its end.
+// Visits the ops of a function as in a call with `rows` rows of each axis at the context's end.
 void see_tasks(SessionState& state, uint32_t function, const AxisRows& rows,
                const AxisRows& positions, LargestTask& tasks) {
   const format::ModelReader& reader = state.reader;
@@ -144,7 +144,7 @@ SmallestSlice smallest_slice(std::span<const std::byte> file, uint32_t packed_in
   SessionLayout layout;
   if (make_layout(model, planned, layout, nullptr) != Status::kOk) return {};
   const Divisions divisions(target);
-  // Nothing but the session itself is touched.
+  // Only the session state is touched, so the rest of the arena is not allocated.
   convert::AlignedBytes memory(layout.plan.session_bytes);
   SessionState& state = *std::construct_at(reinterpret_cast<SessionState*>(memory.data()), model,
                                            divisions.kernels, options, layout);
@@ -154,7 +154,7 @@ SmallestSlice smallest_slice(std::span<const std::byte> file, uint32_t packed_in
   for (SequenceRows& rows : state.rows_of_all()) std::construct_at(&rows);
   const AxisRows positions = reader.rows_of_axes(state.positions_max(), 1, true);
   for (uint32_t function = 0; function < reader.functions(); ++function) {
-    // Blocks of fewer rows than a call may have may be longer.
+    // Calls of fewer rows may have larger blocks.
     for (uint32_t count = 0; count <= kRowsMax; ++count) {
       AxisRows rows = layout.rows_max;
       for (uint32_t axis = 0; axis < state.axes() && count != 0; ++axis) rows.of[axis] = count;
@@ -166,7 +166,7 @@ SmallestSlice smallest_slice(std::span<const std::byte> file, uint32_t packed_in
 
 namespace {
 
-// What a row of an axis is, in a word or two.
+// Describes a row of an axis.
 const char* row_of_axis(AxisKind kind) {
   switch (kind) {
     case AxisKind::kInput:

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sizes of sessions: as the command line gives them, with the arena of each target of a model file,
-// whether or not this CPU runs it, and its formula; and those that take many sequences in a few
-// calls.
+// Session sizes: fills in defaults, plans the arena of each target of a model file, whether or not
+// this CPU runs it, gives its formula, and groups sequences into few calls.
 #pragma once
 
 #include <cstdint>
@@ -16,14 +15,14 @@
 namespace arenite::tool {
 
 struct SizeOptions {
-  uint32_t positions = 0;  // 0: as default_session_options says
-  uint32_t tokens = 0;     // 0: the same; for features, positions * sequences
+  uint32_t positions = 0;  // 0: the default of default_session_options
+  uint32_t tokens = 0;     // 0: its default; for features positions * sequences
   uint32_t sequences = 1;
   uint32_t threads = 1;
   KvType kv_cache = KvType::kOfModel;
-  InputSizes others[kInputsMax - 1] = {};  // of resolve_sizes: of the inputs after the first
+  InputSizes others[kInputsMax - 1] = {};  // set by resolve_sizes: for the inputs after the first
 
-  // REQUIRES: of resolve_sizes.
+  // REQUIRES: the sizes are a result of resolve_sizes.
   InputTokens positions_of_inputs() const {
     return SessionSizes{.positions_max = positions, .others = {others[0], others[1], others[2]}}
         .positions();
@@ -36,22 +35,22 @@ struct SizeOptions {
   }
 };
 
-// With the defaults filled in. Throws InputError if the model cannot serve the sizes.
+// Fills in the defaults. Throws InputError if the model cannot serve the sizes.
 SizeOptions resolve_sizes(const VerifiedFile& file, const SizeOptions& sizes);
 
-// The sizes where a person says nothing: the model's context, or kDefaultPositions where it has
-// none; for a model of tokens at most kDefaultTokens in a call; one sequence, one thread.
+// The default sizes: the model's context, or kDefaultPositions if it has none; for token inputs at
+// most kDefaultTokens per call; one sequence, one thread.
 inline constexpr uint32_t kDefaultPositions = 128;
 inline constexpr uint32_t kDefaultTokens = 64;
 SessionOptions default_session_options(const format::ModelReader& reader);
-// The same for the arena formula, with caches as the file says.
+// Returns the default sizes for the arena formula, with caches of the file's type.
 SessionSizes default_sizes(const format::ModelReader& reader);
 
-// One for each target of the file, in its order: what plan_arena says. Throws like resolve_sizes.
+// Plans the arena for each target of the file, in the file's order. Throws like resolve_sizes.
 std::vector<ArenaLayout> plan_targets(const VerifiedFile& file, const SizeOptions& sizes);
 
-// The smallest budget of Session::advance that every call within these sizes can be cut to, and the
-// op that takes it: the largest of the blocks that ops are cut into.
+// The smallest budget of Session::advance into which every call within these sizes can be cut. The
+// largest block of any op determines it; `op` is that op.
 struct SmallestSlice {
   uint64_t multiply_adds = 0;
   uint32_t op = 0;
@@ -62,33 +61,32 @@ inline constexpr auto kFacts<SmallestSlice> =
                Fact("op", "That takes it", &SmallestSlice::op));
 inline constexpr const char* kSmallestSlice =
     "The smallest budget of Session::advance that all calls of these sizes can be cut to";
-// Of a verified file, for one of its targets.
+// REQUIRES: `file` is verified. `packed_index` selects one of its targets.
 SmallestSlice smallest_slice(std::span<const std::byte> file, uint32_t packed_index,
                              SessionOptions options);
-// The options of a session of these sizes.
+// Returns session options with these sizes.
 SessionOptions options_of(const format::ModelReader& reader, const SizeOptions& sizes);
 
-// " of source", of the inputs whose tokens the rows of an axis come with; empty where there is one.
+// " of source", the inputs whose tokens give an axis its rows; "" for models with one input.
 std::string of_inputs(const format::ModelReader& reader, uint32_t axis);
-// "40 positions"; of several inputs "40 positions of source and 12 of target".
+// "40 positions"; for several inputs "40 positions of source and 12 of target".
 std::string sizes_text(const format::ModelReader& reader, const InputTokens& sizes,
                        const std::string& noun);
 
-// The coefficients of an arena formula, as the commands print them; SPEC.md says what they
-// multiply. As text a line for each part of the arena that differs from model to model, in its
-// order.
+// Formats the coefficients of an arena formula, one line for each part of the arena that differs
+// between models, in arena order. SPEC.md defines the formula.
 std::vector<std::string> formula_lines(const format::ModelReader& reader,
                                        const ArenaFormula& formula);
 struct FormulaOfModel : ArenaFormula {
-  uint32_t axis_count = 0;  // that the model has
+  uint32_t axis_count = 0;  // of the model
 };
 FormulaOfModel formula_of(const format::ModelReader& reader, uint32_t packed_index);
 extern template struct FactValue<FormulaOfModel>;
 inline constexpr const char* kFormulaWords =
     "What the arena is computed from, see arenite/arena_formula.h";
 
-// Sequences [first, first + count), which have `tokens` in all and share a call: so an arena need
-// not hold all sequences at once.
+// Sequences [first, first + count) with `tokens` tokens in all, which share a call. Grouping bounds
+// the arena, which need not hold all sequences at once.
 struct SequenceGroup {
   uint32_t first = 0;
   uint32_t count = 0;
@@ -98,10 +96,10 @@ struct SequenceGroup {
 // Enough rows to keep every kernel busy; more would only take memory.
 inline constexpr uint32_t kGroupTokens = 1024;
 
-// In their order, at most kGroupTokens together; longer sequences are alone.
+// Groups sequences in order, at most kGroupTokens tokens together; longer ones are alone.
 std::vector<SequenceGroup> group_sequences(std::span<const uint32_t> lengths);
 
-// Sizes of a session that takes any of the groups in one call.
+// Returns the smallest session sizes with which each group takes one call.
 SessionOptions options_for(std::span<const uint32_t> lengths,
                            std::span<const SequenceGroup> groups);
 

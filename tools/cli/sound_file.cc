@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Of RIFF WAVE the two chunks that say what samples there are, and where.
+// Reads the chunks fmt and data of RIFF WAVE files; skips all others.
 #include "cli/sound_file.h"
 
 #include <fmt/format.h>
@@ -23,12 +23,12 @@ using Bytes = std::span<const std::byte>;
 template <typename T>
 T number_at(Bytes bytes, size_t place) {
   T value = 0;
-  std::memcpy(&value, bytes.data() + place, sizeof(T));  // little-endian, as this program's CPUs
+  std::memcpy(&value, bytes.data() + place, sizeof(T));  // little-endian, like this program's CPUs
   return value;
 }
 
 struct SoundData {
-  uint32_t rate = 0;  // 0: the file does not say
+  uint32_t rate = 0;  // samples per second; 0: not in the file
   bool is_float = false;
   Bytes samples;
 };
@@ -62,7 +62,7 @@ SoundData parse_wave(Bytes file, const std::string& name) {
       }
       sound.rate = number_at<uint32_t>(rest, 4);
     } else if (tag_at(at, "data") && sound.rate != 0) {
-      // Programs that write to a pipe do not know how much will come.
+      // Programs that write to a pipe do not know the size in advance.
       sound.samples = rest.first(std::min<size_t>(bytes, rest.size()));
       return sound;
     }
@@ -82,9 +82,8 @@ std::vector<float> samples_of(const SoundData& sound) {
   return samples;
 }
 
-// Puts zeros after a sound that is too short. One that is too long for a model of a fixed length is
-// cut off where features depend on the whole sound or frames are padded, as the extractors of
-// Whisper and AST do.
+// Pads short sounds with zeros. Cuts a sound that is too long for a fixed-length model if features
+// depend on the whole sound or frames are padded, as the extractors of Whisper and AST do.
 void fit_length(const SoundNumbers& numbers, const InputInfo& input, uint32_t frames_per_token,
                 const std::string& name, std::vector<float>& samples) {
   if (input.tokens_min < 2) return;
@@ -123,7 +122,7 @@ convert::NpyArray read_sound(const std::filesystem::path& file, const Model& mod
         "or pass an array of features",
         name, view.numbers == nullptr ? "" : " of this input");
   }
-  // As load did, which does so in programs that link it for this.
+  // Model::load makes this check in programs that link verify_sound.
   if (!format::verify_sound(reader, format::Refusal(nullptr))) {
     throw convert::InputError(
         "the model's file is damaged where it says how sound becomes features");

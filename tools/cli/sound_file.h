@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files of sound, as features of the model that they are for.
+// Reads sound files and computes the features that a model takes.
 #pragma once
 
 #include <filesystem>
@@ -9,18 +9,17 @@
 
 namespace arenite::tool {
 
-// By the end of its name: .wav, or .raw for 16-bit samples alone.
+// Decides by the extension: .wav, or .raw for bare 16-bit samples.
 bool is_sound_file(const std::filesystem::path& file);
 
-// The array in an .npy file, or the features of a sound.
+// Reads the array of an .npy file, or computes the features of a sound file.
 convert::NpyArray read_features(const std::filesystem::path& file, const Model& model,
                                 uint32_t input);
 
-// The features [tokens, width] of one channel of 16-bit or float samples, or [features, tokens]
-// where the author's arrays are so. A sound that is shorter than the model's shortest sequence goes
-// on with zeros, and one that is longer than a fixed length may be cut off: both are said. Throws
-// InputError for other files, other rates, and models whose file does not say how sound becomes
-// features.
+// Returns features [tokens, width], or [features, tokens] if the author's arrays are so, of one
+// channel of 16-bit or float samples. Pads a sound shorter than the model's shortest sequence with
+// zeros; may cut one longer than a fixed length. Prints a note of both. Throws InputError for other
+// files or rates, and for models whose file does not describe the features.
 convert::NpyArray read_sound(const std::filesystem::path& file, const Model& model, uint32_t input);
 
 }  // namespace arenite::tool

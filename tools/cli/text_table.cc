@@ -13,9 +13,9 @@
 namespace arenite::tool {
 namespace {
 
-constexpr size_t kNameMin = 17;  // characters of a name that is shortened
+constexpr size_t kNameMin = 17;  // characters of a shortened name
 
-// The fact at "a.b"; null where there is none.
+// Returns the fact at "a.b", or null if there is none.
 const Json& fact_at(const Json& facts, std::string_view path) {
   static const Json kNone;
   if (path.empty()) return facts;
@@ -30,7 +30,7 @@ bool says_something(const Json& fact) {
   return !fact.empty() && fact != false && !(fact.is_number_integer() && fact == 0);
 }
 
-// `form` is what follows the key: "#noun", ":.1e", "@80", or nothing.
+// `form` is the part after the key: "#noun", ":.1e", "@80", or nothing.
 std::string shown(const Json& fact, std::string_view form) {
   if (fact.is_array()) {
     std::string list;
@@ -51,14 +51,14 @@ std::string shown(const Json& fact, std::string_view form) {
                                : fmt::format(fmt::runtime(format), number);
 }
 
-// The begin and the end of a name say most. REQUIRES: width > 3.
+// Cuts the middle, as the begin and the end of a name say most. REQUIRES: width > 3.
 std::string shortened(const std::string& text, size_t width) {
   if (text.size() <= width) return text;
   const size_t end = (width - 3) / 2;
   return text.substr(0, width - 3 - end) + "..." + text.substr(text.size() - end);
 }
 
-// What of a column is wider goes on in rows below, whose other cells are empty.
+// Breaks wide cells of a column: the rest goes into a new row below, whose other cells are empty.
 void break_cells(std::vector<std::vector<std::string>>& rows, size_t column, size_t width) {
   for (size_t i = 0; i < rows.size(); ++i) {
     const std::string cell = rows[i][column];
@@ -155,7 +155,7 @@ std::string TextTable::text() const {
     widths[names] = std::min(widths[names], room);
     for (auto& row : rows) row[names] = shortened(row[names], widths[names]);
   }
-  if (all > columns && columns < kTextColumns) {  // of a narrow terminal
+  if (all > columns && columns < kTextColumns) {  // on a narrow terminal
     size_t widest = 0;
     for (size_t i = 0; i < widths.size(); ++i) {
       if (i != names && !is_right(titles_[i]) && widths[i] > widths[widest]) widest = i;

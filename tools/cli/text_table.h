@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Facts as text: words with numbers in them, titled lines, and tables, filled in from the JSON that
-// --json prints.
+// Formats facts as text: phrases, titled lines and tables, filled in from --json's output.
 #pragma once
 
 #include <cstdint>
@@ -13,40 +12,40 @@
 
 namespace arenite::tool {
 
-// 1234567 as "1,234,567".
+// 1234567 becomes "1,234,567".
 std::string grouped(uint64_t number);
 
 // "1 token", "1,024 tokens".
 std::string counted(uint64_t number, const std::string& noun);
 
-// `words` with what stands in braces put in from `facts`:
-//   {file.bytes}     the fact with that key in that object: numbers in groups, lists with commas
+// Replaces the fields in braces in `words` by values from `facts`:
+//   {file.bytes}     the fact at that path; integers are grouped, lists joined by commas
 //   {tokens#token}   "1,024 tokens"
-//   {error:.1e}      as fmt formats it
-//   {name@80}        text of at most so many characters; its middle is left out
-//   {?key} {!key}    nothing, where the fact says something, or where it does not: it is absent,
-//                    null, false, empty or a count of 0
-//   {}               the facts themselves, where they are a text or a number
-// Where a fact is absent, or null, or not as asked, there is no text; between < and > there is then
-// none of that part alone.
+//   {error:.1e}      formatted by fmt
+//   {name@80}        text of at most 80 characters; the middle is left out
+//   {?key} {!key}    no text, but a condition: the fact is set, or is not set; it is not set if
+//                    it is absent, null, false, empty or a count of 0
+//   {}               `facts` itself, if it is a text or a number
+// If a fact is absent or null, or a condition fails, the result is empty. Within < and > only that
+// part is left out.
 std::string filled(std::string_view words, const Json& facts);
 
-// A line with a title, of a list one for each element. Where there is no text, there is no line.
+// A line with a title or, for a list, a line per element. A line without text is left out.
 struct Line {
   const char* title;
   const char* words;
-  const char* list = "";       // its key; the words are of its elements
-  bool repeats_title = false;  // for each element; else the first alone has it
+  const char* list = "";       // key of a list; `words` then refers to its elements
+  bool repeats_title = false;  // for each element; else only the first line has the title
 };
 
-// Texts begin in the same column, after `indent` and titles of at most `width`.
+// Aligns all texts in one column, after `indent` and titles of at most `width` characters.
 std::string lines(std::span<const Line> rows, const Json& facts, size_t indent, size_t width);
 
-// A column whose title begins with '>' is aligned to the right, without that. Where a table is too
-// wide, the names below the title "name" are shortened.
+// A leading '>' in a title aligns the column to the right and is not shown. If a table is too wide,
+// the cells of the column titled "name" are shortened.
 struct Column {
   std::string title;
-  std::string cell = {};  // as filled() takes it
+  std::string cell = {};  // a pattern for filled()
 };
 class TextTable {
  public:
@@ -55,7 +54,7 @@ class TextTable {
   // REQUIRES: as many cells as titles.
   void add_row(std::vector<std::string> cells);
 
-  // Title and rows, indented by two, each ending with a newline.
+  // Returns titles and rows, indented by two, each with a newline.
   std::string text() const;
 
  private:
@@ -63,7 +62,7 @@ class TextTable {
   std::vector<std::vector<std::string>> rows_;
 };
 
-// A row for each element of `list`.
+// Makes a row for each element of `list`.
 std::string table(const std::vector<Column>& columns, const Json& list);
 
 }  // namespace arenite::tool

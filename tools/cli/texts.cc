@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads bytes as they are, and leaves what is text and what is not to the tokenizer.
+// Reads bytes unchanged; the tokenizer decides what is text.
 #include "cli/texts.h"
 
 #include <cerrno>
@@ -21,8 +21,8 @@ namespace arenite::tool {
 namespace {
 
 constexpr const char* kStandardInput = "the standard input";
-constexpr size_t kUnknownNamed = 8;  // in a warning: more say nothing more
-constexpr size_t kWordBytes = 256;   // most of a word that is looked at as a whole
+constexpr size_t kUnknownNamed = 8;  // in a warning; more would not help
+constexpr size_t kWordBytes = 256;   // of a word that is checked as a whole
 
 std::string read_standard_input(const std::string& name, uint64_t bytes_max) {
   std::string text;
@@ -43,7 +43,7 @@ std::string read_standard_input(const std::string& name, uint64_t bytes_max) {
 struct NamedText {
   std::string name;  // for messages
   std::string text;
-  size_t line = 0;  // of the file; 0: of none
+  size_t line = 0;  // in the file; 0: not from a file
 };
 
 class TextEncoder {
@@ -61,7 +61,7 @@ class TextEncoder {
     if (options.truncate) encode_options_.tokens_max = model_.positions_max();
   }
 
-  // A line that cannot be encoded is noted in the batch where such are to be skipped.
+  // Encodes a line. Notes an error in the batch if such lines are to be skipped.
   void add_line(const NamedText& text, TextBatch& batch) const {
     if (!options_.skips_errors) return encode(text, batch);
     try {
@@ -76,7 +76,7 @@ class TextEncoder {
       throw convert::InputError("{} has more than {} bytes, which is the most", text.name,
                                 convert::kPromptBytesMax);
     }
-    // Normalizing leaves a tab as it is, so both texts of a pair are normalized at once.
+    // Normalizing keeps tabs, so both texts of a pair are normalized at once.
     const NamedText normal = {
         text.name,
         convert::in_expected_form(model_, text.text, encode_options_.read_specials, text.name)};
@@ -126,8 +126,8 @@ class TextEncoder {
   EncodeOptions encode_options_;
 };
 
-// The next line of the standard input without its end, "\n" or "\r\n". Of one that is too long
-// only so much is kept that this can be seen. False at the end.
+// Reads the next line of the standard input without its "\n" or "\r\n". Stores a line that is too
+// long only as far as needed to reject it. Returns false at the end.
 bool read_line(std::string& line) {
   line.clear();
   int c = std::getc(stdin);
@@ -146,7 +146,7 @@ NamedText line_of(const std::string& source, size_t number, std::string_view lin
   return {fmt::format("{}, line {}", source, number), std::string(line), number};
 }
 
-// Line by line, so that one that cannot be encoded is refused before the rest is looked at.
+// Encodes line by line, so that an error is reported before later lines are encoded.
 void encode_lines(const std::filesystem::path& file, const TextEncoder& encoder, TextBatch& batch) {
   const TextInput input = read_text(file, convert::kTextFileBytesMax);
   const std::string source = file == "-" ? input.name : convert::quote(input.name);
@@ -170,7 +170,7 @@ void require_texts(const TextBatch& batch, size_t texts) {
                             batch.skipped.size(), batch.skipped.back().reason);
 }
 
-// "'x' (U+0078)" of a character, or a word in quotes.
+// Returns "'x' (U+0078)" for a character, or a word in quotes.
 std::string name_of(std::string_view unknown) {
   const CodePoint first = decode_utf8(unknown);
   if (first.bytes != unknown.size() || first.value == kInvalidCodePoint) {
@@ -179,8 +179,8 @@ std::string name_of(std::string_view unknown) {
   return fmt::format("{} (U+{:04X})", convert::quote(unknown), first.value);
 }
 
-// The first character, or word, of `text` that the vocabulary lacks. REQUIRES: a view that refuses
-// what is unknown, and `ids` for the text.
+// Returns the first character, or word, of `text` that the vocabulary lacks. REQUIRES: `view`
+// refuses unknown text, and `ids` has room for the text.
 std::string_view first_unknown(const format::TokenizerView& view, std::string_view text,
                                std::span<TokenId> ids) {
   Diagnostic why;
@@ -188,19 +188,19 @@ std::string_view first_unknown(const format::TokenizerView& view, std::string_vi
   size_t begin = why.index;
   while (begin > 0 && (static_cast<uint8_t>(text[begin]) & 0xC0) == 0x80) --begin;
   size_t end = begin;
-  do {  // a word is only refused once it is there as far as it is known
+  do {  // a prefix of an unknown word may be known
     end += decode_utf8(text.substr(end)).bytes;
     text::Encoder encoder(view, text.substr(begin, end - begin), ids);
     if (!encoder.run(false, "text", &why).ok()) break;
   } while (end < text.size());
-  if (!view.steps.empty()) {  // of a text that is changed first, the last character is the one
+  if (!view.steps.empty()) {  // of normalized text, only the last character is unknown
     begin = end - 1;
     while (begin > 0 && (static_cast<uint8_t>(text[begin]) & 0xC0) == 0x80) --begin;
   }
   return text.substr(begin, end - begin);
 }
 
-// Takes a word, with the spaces before it, off `text`, or the start of a very long one.
+// Removes the next word, with spaces before it, from `text`; of a very long word, the beginning.
 std::string_view take_word(std::string_view& text) {
   constexpr std::string_view kSpaces = " \t\r\n";
   const size_t begin = text.find_first_not_of(kSpaces);
@@ -211,13 +211,13 @@ std::string_view take_word(std::string_view& text) {
   return word;
 }
 
-// The same of all of the text, each once, but no more than can be named and one.
+// Returns the distinct unknown characters and words of the text, at most one more than are named.
 std::vector<std::string> all_unknown(format::TokenizerView view, std::string_view text,
                                      bool specials) {
   const text::SpecialFinder finder(view, specials);
   view.unknown = format::Unknown::kRefuse;
-  view.prefix = format::Prefix::kNever;  // a word may be within a text
-  constexpr size_t kGrowth = 16;         // of what a normalizer makes of a word
+  view.prefix = format::Prefix::kNever;  // a word may be inside a text
+  constexpr size_t kGrowth = 16;         // of a word by a normalizer
   std::vector<TokenId> ids(kGrowth * encode_tokens_max(kWordBytes));
   std::set<std::string_view> seen;
   std::vector<std::string> names;
@@ -294,7 +294,7 @@ void read_texts(const ModelFile& file, const TextOptions& options,
 
 std::string unknown_characters(const Model& model, std::string_view text, bool specials) {
   const format::TokenizerView view = format::tokenizer_view(model.file());
-  if (view.unknown == format::Unknown::kRefuse) return "";  // encoding has said so
+  if (view.unknown == format::Unknown::kRefuse) return "";  // encoding has reported it
   std::vector<std::string> names = all_unknown(view, text, specials);
   if (names.empty()) return "";
   const bool is_one = names.size() == 1;
@@ -321,7 +321,7 @@ Session& TextRunner::session_for(std::span<const uint32_t> lengths,
     options_.sequences_max = std::max(options_.sequences_max, needed.sequences_max);
     options_.outputs = convert::authors_outputs(file_.model().file());
     options_.parallel = pool_.parallel_for();
-    session_.reset();  // the old arena goes before the new one comes
+    session_.reset();  // free the old arena before the new one is allocated
     session_.emplace(file_, options_);
   }
   return session_->session();

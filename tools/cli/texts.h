@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Texts from the command line, a file or the standard input: read, normalized, turned into tokens,
-// and run through an encoder.
+// Reads texts from the command line, a file or the standard input, normalizes and tokenizes them,
+// and runs them through an encoder.
 #pragma once
 
 #include <cstdint>
@@ -25,33 +25,33 @@ class App;
 namespace arenite::tool {
 
 struct TextInput {
-  std::string name;  // of the file, or "the standard input"
+  std::string name;  // name of the file, or "the standard input"
   std::string text;
 };
 
-// The bytes of `file`; "-" is the standard input, which may be a pipe or anything else. Throws
-// InputError for other files that are not regular, and beyond `bytes_max`: for a file before it is
-// read, for the standard input as soon as it has given more.
+// Returns the bytes of `file`; "-" is the standard input, which may be a pipe. Throws InputError
+// for any other file that is not regular, and for more than `bytes_max` bytes: for a file before
+// reading it, for the standard input as soon as it exceeds them.
 TextInput read_text(const std::filesystem::path& file, uint64_t bytes_max);
 
 struct TextOptions {
   std::vector<std::string> texts;
-  std::filesystem::path file;  // one text a line; empty: none
-  bool pairs = false;          // each text is two, with a tab between them
-  bool truncate = false;       // of texts too long for the model, the first tokens
-  bool skips_errors = false;   // lines of the file that cannot be read are left out
+  std::filesystem::path file;  // one text per line; empty: none
+  bool pairs = false;          // each text is a pair, separated by a tab
+  bool truncate = false;       // cut texts that are too long for the model
+  bool skips_errors = false;   // skip lines of the file that cannot be encoded
 };
 
 // Declares --text, --file, --pairs, --truncate and --on-error. `options` must outlive the command.
 void add_text_options(CLI::App& command, TextOptions& options);
 
-// A line of the file that was left out, and why.
+// A line of the file that was skipped, and why.
 struct SkippedLine {
   size_t line = 0;  // from 1
   std::string reason;
 };
 
-// What is said of texts as a whole.
+// Warnings and skipped lines of all texts together.
 struct TextNotes {
   std::vector<std::string> warnings{};
   std::vector<SkippedLine> skipped{};
@@ -64,40 +64,40 @@ inline constexpr auto kFacts<SkippedLine> =
 inline constexpr auto kTextNotes =
     std::tuple(Fact("warnings", &TextNotes::warnings),
                Fact("skipped", "Of --file, with --on-error skip", &TextNotes::skipped));
-// As warnings on the standard error.
+// Prints the notes as warnings on the standard error.
 void print_notes(const TextNotes& notes);
 
 struct TextBatch : TextNotes {
   std::vector<std::string> texts;
   std::vector<std::vector<TokenId>> ids;
-  std::vector<std::vector<uint8_t>> types;  // of pairs, where the model knows types; else empty
+  std::vector<std::vector<uint8_t>> types;  // of pairs, if the model has token types; else empty
 };
 
-// All texts. Throws InputError for a model without a tokenizer, for texts that are empty or too
-// long unless they are to be skipped, and where no text is left.
+// Encodes all texts. Throws InputError for a model without a tokenizer, for texts that are empty or
+// too long unless these are skipped, and if no text is left.
 TextBatch encode_texts(const ModelFile& file, const TextOptions& options);
 
-// The same, but each line of the standard input alone and as soon as it is there. A batch has no
-// text where its line was skipped.
+// Like encode_texts, but calls `use` with a batch for each line of the standard input as soon as it
+// arrives. The batch of a skipped line has no texts.
 void read_texts(const ModelFile& file, const TextOptions& options,
                 const std::function<void(const TextBatch&)>& use);
 
-// What the vocabulary cannot say of a text, for a warning: "the vocabulary has no token for 'x'
-// (U+0078): it is left out"; empty where it can say all of it. `specials`: whether names of
-// special tokens are read.
+// Returns a warning about characters of the text that the vocabulary lacks: "the vocabulary has no
+// token for 'x' (U+0078): it is left out". Empty if it lacks none. `specials` says whether names of
+// special tokens are read as tokens.
 std::string unknown_characters(const Model& model, std::string_view text, bool specials);
 
-// Receives what texts [first, first + lengths.size()) gave; each has that many tokens.
+// Receives the results of texts [first, first + lengths.size()), `lengths` in tokens.
 using TextResults =
     std::function<void(size_t first, std::span<const uint32_t> lengths, convert::CallRows& rows)>;
 
-// Runs texts in a session that grows with them.
+// Runs texts in a session that grows as needed.
 class TextRunner {
  public:
   TextRunner(const ModelFile& file, uint32_t threads) : file_(file), pool_(threads) {}
 
-  // All texts, back to back in as few calls as kGroupTokens asks for. Returns the arena's plan.
-  // REQUIRES: at least one.
+  // Runs all texts, back to back, in as few calls as kGroupTokens allows. Returns the plan of the
+  // arena. REQUIRES: at least one text.
   ArenaPlan run(const TextBatch& batch, const TextResults& use);
 
  private:
@@ -109,7 +109,7 @@ class TextRunner {
   std::optional<ModelSession> session_;
 };
 
-// The first characters of a text, for a line of a terminal.
+// Returns the beginning of a text, short enough for a terminal line.
 std::string shorten(const std::string& text);
 
 }  // namespace arenite::tool

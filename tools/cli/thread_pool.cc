@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads claim tasks one by one. A step of a model is many runs of a few microseconds each:
-// workers spin for a moment before they sleep, and a run ends when its tasks are done, not when the
-// last worker has woken up to find nothing to do.
+// Threads claim tasks one by one. A model's step consists of many runs of a few microseconds each,
+// so workers spin for a moment before they sleep. A run ends when its tasks are done; it does not
+// wait for workers that wake up too late to find a task.
 #include "cli/thread_pool.h"
 
 #include <system_error>
@@ -29,7 +29,7 @@ void pause() {
 }  // namespace
 
 ThreadPool::ThreadPool(uint32_t threads) {
-  // A new thread takes over what its maker blocks: signals are for the thread that owns the pool.
+  // A new thread inherits the signal mask: signals go to the thread that owns the pool.
   const convert::SignalsWait for_ever_in_workers;
   try {
     workers_.reserve(threads - 1);
@@ -80,13 +80,13 @@ void ThreadPool::run(uint32_t tasks, ParallelFor::Task task, void* job) {
     if (i < kSpins) {
       pause();
     } else {
-      std::this_thread::yield();  // whoever has the last task may be waiting for this core
+      std::this_thread::yield();  // the thread with the last task may need this core
     }
   }
 }
 
-// The number of the run in `unclaimed_` keeps a late thread from claiming a task of a run that it
-// has not seen: then the exchange fails, and it looks again.
+// The run number in `unclaimed_` keeps a late thread from claiming a task of a newer run: its
+// exchange fails, and it looks again.
 void ThreadPool::work(uint32_t thread_index) {
   uint64_t unclaimed = unclaimed_.load(std::memory_order_acquire);
   while (static_cast<uint32_t>(unclaimed) != 0) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A small pool of threads that lends itself to the runtime.
+// A small thread pool for the runtime's ParallelFor.
 #pragma once
 
 #include <atomic>
@@ -13,8 +13,8 @@ namespace arenite::tool {
 
 class ThreadPool {
  public:
-  // `threads` counts the calling one. Throws InputError if the system cannot start so many.
-  // REQUIRES: threads >= 1.
+  // `threads` includes the calling one. Throws InputError if they cannot be started. REQUIRES:
+  // threads >= 1.
   explicit ThreadPool(uint32_t threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -30,16 +30,15 @@ class ThreadPool {
   void serve(uint32_t thread_index);
 
   std::vector<std::thread> workers_;
-  std::atomic<uint32_t> round_{0};  // raised for each run; workers wait for it
+  std::atomic<uint32_t> round_{0};  // incremented for each run; workers wait for it
   std::atomic<bool> stop_{false};
 
-  // Of the current run. They stay as they are until all its tasks are done, so that whoever holds a
-  // task may read them.
+  // The current run. Fixed until all its tasks are done, so a thread with a task may read it.
   ParallelFor::Task task_ = nullptr;
   void* job_ = nullptr;
   uint32_t tasks_ = 0;
-  alignas(64) std::atomic<uint64_t> unclaimed_{0};  // number of the run << 32 | tasks left
-  alignas(64) std::atomic<uint32_t> done_{0};       // tasks
+  alignas(64) std::atomic<uint64_t> unclaimed_{0};  // run number << 32 | tasks left
+  alignas(64) std::atomic<uint32_t> done_{0};       // tasks finished
 };
 
 }  // namespace arenite::tool

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// arenite verify: the checks of loading, then the self-test on each kernel set of this machine; and
-// arenite strip: the file without its self-test, for devices that are short of flash.
+// arenite verify: makes the checks of loading, then runs the self-test on each kernel set of this
+// machine. arenite strip: removes the self-test from a file, for devices that are short of flash.
 
 #include "cli/arguments.h"
 #include "cli/kernel_check.h"
@@ -29,8 +29,8 @@ std::string describe(const ModelFile& file, const SelfTest& test) {
 
 struct VerifiedTarget {
   Target target;
-  std::optional<SelfTest> test{};        // none where it was not run
-  std::optional<std::string> op_name{};  // test->op_name lives no longer than its model
+  std::optional<SelfTest> test{};        // absent if it was not run
+  std::optional<std::string> op_name{};  // a copy, as test->op_name lives only as long as its model
 };
 
 struct VerifyFacts {
@@ -118,7 +118,7 @@ void run_strip(const StripArguments& arguments) {
   }
 }
 
-// A number of the self-test; null where it was not run.
+// A field of the self-test; null if the test was not run.
 template <typename Get>
 constexpr auto of_test(Get get) {
   return [get](const VerifiedTarget& f) {

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text in, text out: each line that is read goes to the first model with a tokenizer. A language
-// model continues it; a classifier names its class; others give the first numbers of their result.
+// Text in, text out: passes each line to the first model with a tokenizer. A language model
+// continues it, a classifier names its class, and other models print the first elements of their
+// output.
 //   make self_test MAIN=programs/text.c && echo "..." | ./self_test
 #include <string.h>
 
 #include "arenite/arenite_text.h"
 #include "arenite_model.h"
 
-// Where lines come from and go to: the standard streams, or functions of yours. `read` returns how
-// many bytes it put there, 0 at the end.
+// The input and output: the standard streams, or functions of yours. board_read returns the count
+// of bytes that it stored, 0 at the end.
 #if defined(BOARD_WRITE)
 size_t board_read(char* bytes, size_t size);
 void BOARD_WRITE(const char* text, size_t bytes);
@@ -55,7 +56,7 @@ static int fail(arenite_status status, const arenite_diagnostic* why) {
   return 1;
 }
 
-// Without the C library's printf, which would be larger than the runtime.
+// Formats without printf of the C library, which would be larger than the runtime.
 static void say_number(float number) {
   if (number < 0) say("-");
   if (number < 0) number = -number;
@@ -100,7 +101,7 @@ static void say_result(const arenite_output* output) {
   }
 }
 
-// The most probable tokens, one after the other; options in place of NULL set a temperature.
+// Generates the most probable tokens. Pass options in place of NULL to set a temperature.
 static arenite_status continue_text(size_t count, arenite_diagnostic* why) {
   arenite_text_stream stream;
   arenite_sampler sampler;
@@ -113,7 +114,7 @@ static arenite_status continue_text(size_t count, arenite_diagnostic* why) {
   uint32_t token = 0;
   while (status == ARENITE_OK) {
     arenite_output logits;
-    // A call takes as many tokens as the arena was made for; the last one gives the logits.
+    // A call takes at most the tokens that the arena was made for; only the last gives the logits.
     const size_t now = count < tokens_max ? count : tokens_max;
     status = arenite_session_step_ids(session, next, now, &logits, why);
     next += now;
@@ -136,12 +137,12 @@ static arenite_status answer(size_t line_bytes, arenite_diagnostic* why) {
   const bool writes = arenite_model_causal(&model) && !arenite_model_pooled(&model) &&
                       arenite_model_output_features(&model) == arenite_model_vocab_size(&model);
   arenite_encode_options encoding = ARENITE_ENCODE_OPTIONS_INIT;
-  encoding.read_specials = true;  // of what you type yourself; not of what others send
+  encoding.read_specials = true;  // right for text that you type, not for text of others
   size_t count = 0;
   arenite_status status = arenite_tokenizer_encode(&tokenizer, line, line_bytes, &encoding, ids,
                                                    TOKENS_MAX, &count, why);
   if (status != ARENITE_OK || count == 0) return status;
-  if (writes) {  // the text goes on: without the token that ends it
+  if (writes) {  // to be continued, so drop the end token
     if (count > 1 && arenite_tokenizer_is_end(&tokenizer, ids[count - 1])) --count;
     return continue_text(count, why);
   }
@@ -155,7 +156,7 @@ static arenite_status answer(size_t line_bytes, arenite_diagnostic* why) {
   return status;
 }
 
-// The first model that comes with a tokenizer.
+// Opens a session with the first model that has a tokenizer.
 static arenite_status start(arenite_diagnostic* why) {
   arenite_status status = ARENITE_UNSUPPORTED;
   for (size_t i = 0; i < sizeof(models) / sizeof(models[0]) && status != ARENITE_OK; ++i) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each model of the bundle loads in one static arena and does its self-test.
+// Runs the self-test of each model of the bundle in one static arena.
 #include <arenite_model.h>
 
 #include <arenite/arenite.h>

@@ -33,7 +33,7 @@ struct Group {
 // For each group which of its types it has.
 using Levels = std::vector<size_t>;
 
-// What lowering one group does.
+// The effect of lowering one group to a smaller type.
 struct Step {
   size_t group = 0;
   double loss = 0.0;
@@ -41,7 +41,7 @@ struct Step {
   double per_byte() const { return loss / static_cast<double>(saved); }
 };
 
-// Where outputs are not even numbers.
+// Loss assigned to outputs that are not finite.
 constexpr double kLossMax = 1e6;
 
 // Which steps together save so many bytes and cost least: a knapsack. Savings are counted in what
@@ -242,7 +242,7 @@ class Search {
     return std::expm1(found.mean_nll - perplexity_.mean_nll) <= *budget_.max_perplexity_increase;
   }
 
-  // The groups that a stage can lower, those first that it costs least for what it saves.
+  // Returns the steps that a stage can take, cheapest loss per saved byte first.
   std::vector<Step> steps(const Levels& from, const Levels& to) {
     const double before = distance_->of(file_of(from));
     const uint64_t bytes = bytes_of(from);
@@ -275,8 +275,8 @@ class Search {
     return result;
   }
 
-  // The steps that cost least of all that save enough together. What is left over is given back,
-  // first where it helps most.
+  // Takes the cheapest set of steps that saves enough bytes, then undoes steps that the budget has
+  // room for, in the order in which they help most.
   Levels small_enough(const Levels& from, const Levels& to, const std::vector<Step>& all) const {
     const uint64_t bytes = bytes_of(from);
     const uint64_t wanted = bytes - std::min(bytes, *budget_.max_bytes);
@@ -297,7 +297,7 @@ class Search {
     return levels;
   }
 
-  // As many steps, in their order, as the perplexity allows.
+  // Takes as many steps, in order, as the perplexity allows.
   Levels good_enough(const Levels& from, const Levels& to, const std::vector<Step>& all) {
     const auto after = [&](size_t count) {
       Levels levels = from;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Types of weights that nobody names: as large as the bytes allow, or as small as the perplexity
-// allows, where the loss that was measured is least for the bytes that are saved.
+// Chooses the types of weights that no rule names: as precise as the byte budget allows, or as
+// small as the perplexity budget allows. Matrices with the least measured loss per saved byte are
+// lowered first.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +16,14 @@
 
 namespace arenite::convert {
 
-// What is to be kept. At least one is there; bytes come first, and perplexity is then as it is.
+// Limits of the result. At least one is set; max_bytes takes precedence, and perplexity is then
+// what it is.
 struct WeightBudget {
   std::optional<uint64_t> max_bytes{};              // of the file, with all targets
-  std::optional<double> max_perplexity_increase{};  // 0.01: by one percent
+  std::optional<double> max_perplexity_increase{};  // relative: 0.01 is one percent
 };
 
-// What a model is converted to, types apart.
+// A conversion, without its weight types.
 struct ConversionPlan {
   Graph graph;  // before all passes
   std::string name;
@@ -32,7 +34,7 @@ struct ConversionPlan {
   std::string path;  // quoted, for messages
 };
 
-// Matrices that are stored as one, and why they have their type.
+// The type of matrices that are stored as one tensor, and the reason.
 struct TypeChoice {
   std::string name;  // "0.query, 0.key, 0.value"
   TensorType type = TensorType::kF32;
@@ -40,19 +42,21 @@ struct TypeChoice {
 };
 
 struct ChosenWeights {
-  WeightRules rules;  // those of the person, after one for each matrix that they do not name
+  WeightRules rules;  // the person's rules, after one for each matrix that they do not name
   std::vector<TypeChoice> choices;
-  std::vector<std::string> notes;  // for people
+  std::vector<std::string> notes;  // for the report
 };
 
-// Chooses among f32, q8 and q4, as far as they fit. Matrices are lowered from f32 to q8; only where
-// all of that is not enough, from there to q4. In each stage each matrix is lowered alone, with the
-// numbers that it would have in the file, and the outputs are compared with the float32 model's:
-// the mean KL divergence over up to 1024 tokens that weights were rounded for or, of models that
-// give no probabilities, one minus the mean cosine. For bytes those are lowered that save enough
-// for the least sum of loss. For perplexity they are lowered in the order of loss for each byte
-// saved, as far as that of held-out text allows, by bisection. What is rounded is in `before`.
-// Throws InputError for a budget that cannot be kept or measured.
+// Chooses among f32, q8 and q4, where they fit. The first stage lowers matrices from f32 to q8;
+// only if all of that is not enough, the second lowers them to q4. Each stage lowers each matrix
+// alone, with the elements that its file would hold, and measures the loss versus the float32
+// model: the mean KL divergence over up to 1024 calibration tokens or, for models without
+// probabilities, one minus the mean cosine.
+//
+// For max_bytes it lowers the set that saves enough bytes at the least sum of losses. For
+// perplexity it lowers in the order of loss per saved byte as far as the perplexity of held-out
+// text allows, found by bisection. Rounded matrices are cached in `before`. Throws InputError for a
+// budget that cannot be kept or measured.
 ChosenWeights choose_by_loss(const ConversionPlan& plan, const std::vector<WeightRule>& keep,
                              const WeightBudget& budget, RoundedBefore& before);
 

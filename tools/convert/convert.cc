@@ -32,7 +32,7 @@ constexpr double kModuleErrorMax = 1e-4;
 // Roundings of a type that the author computes in, one after the other.
 constexpr double kDigitsOfAuthor = 8.0;
 
-// Of the larger matrices, which make up nearly all of a model.
+// Counts the elements of the larger matrices, which make up nearly all of a model.
 uint64_t weights_of(const TransformerSpec& spec) {
   const uint64_t width = spec.model_dim;
   return width * spec.vocab_size + spec.layers.size() * width * (2 * width + 2 * spec.ffn_dim);
@@ -75,7 +75,7 @@ void fix_length(GraphInput& input, const SoundNumbers& numbers, uint64_t samples
   input.tokens_min = input.positions_max = static_cast<uint32_t>(tokens);
 }
 
-// What the features of a model's first input are made of, where that was said.
+// Returns the sound front end of the model's first input, if an option or the program gives one.
 std::optional<SoundTable> sound_of(Graph& graph, const ConvertOptions& options,
                                    ExportedModel* exported, const std::string& quoted) {
   if (exported != nullptr && exported->sound) return exported->sound;

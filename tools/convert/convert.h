@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a checkpoint to a verified model file: open, recognise, build the graph, run the passes,
+// Converts a checkpoint to a verified model file: open, recognise, build the graph, run the passes,
 // lower, pack, check.
+//
+//   const Conversion done = convert_model("tinyllama/", "tinyllama", {}, parse_targets("native"));
 #pragma once
 
 #include <cstdint>
@@ -26,19 +28,19 @@
 
 namespace arenite::convert {
 
-// What model lies in a file or folder.
+// The model that was recognised in a file or folder.
 struct Recognised {
-  const char* form = "";  // that it came in, for people: "GGUF"
-  // What its author would say of it, by its kind: for reports. The graph is what it computes.
+  const char* form = "";  // its format, for messages: "GGUF"
+  // The facts of this kind of model, for reports. The graph is what the model computes.
   std::variant<TransformerSpec, AttentionModule, ExportedModel> facts;
   Graph graph{};
   TokenizerPlace tokenizer{};
   Account account{};
 };
 
-// Goes through the forms that are known, in one order, and reads the first that the file has the
-// sign of; where `options` ask for one, an attention module. Throws InputError for a model that is
-// not understood, and for an option that it does not have or says otherwise.
+// Tries the known forms in a fixed order and reads the first whose signature matches; where
+// `options` ask for one, an attention module. Throws InputError for a model that is not supported,
+// and for an option that the model does not have or contradicts.
 Recognised recognise(const Opened& model, const ModelOptions& options = {});
 
 struct ConvertOptions {
@@ -46,22 +48,23 @@ struct ConvertOptions {
   std::filesystem::path tokenizer{};          // empty: the one in the same file, or beside it
   std::vector<std::string> without_passes{};  // names of passes that are left out
   WeightRules weights{};
-  std::optional<WeightBudget> budget{};  // instead of one type for all that `weights` do not name
+  // replaces the single type of matrices that `weights` do not name
+  std::optional<WeightBudget> budget{};
   Calibration calibration{};
-  TensorType kv_cache = TensorType::kF32;  // what sessions keep that do not say
-  // The second of two exported programs, which takes what the first gives; or empty.
+  TensorType kv_cache = TensorType::kF32;  // default of sessions
+  // The second of two exported programs, which takes the output of the first; or empty.
   std::filesystem::path decoder{};
-  // For which lengths an exported program is the model is found out from these.
+  // Reference inputs and outputs, which also tell for which lengths an exported program holds.
   std::vector<AuthorFiles> expect{};
-  std::filesystem::path labels{};  // names of what it gives out; empty: those beside the model
-  std::string sound{};  // how features are made of sound (parse_sound); empty: nobody says
+  std::filesystem::path labels{};  // names of the output's columns; empty: those beside the model
+  std::string sound{};             // sound front end of the features (parse_sound), or empty
 };
 
 struct Conversion : ConvertedModel {
   Recognised model;
-  std::vector<TypeFallback> fallbacks;  // matrices that could not have the type they were to have
-  std::vector<TypeChoice> choices;      // with a budget: of all that no rule names
-  std::optional<Quantization> quantization;  // where weights or caches are in few bits
+  std::vector<TypeFallback> fallbacks;       // matrices that could not have the wanted type
+  std::vector<TypeChoice> choices;           // with a budget: those of all matrices without a rule
+  std::optional<Quantization> quantization;  // if weights or caches are quantized
 
   // The facts of this kind of model, or null.
   const TransformerSpec* transformer() const { return std::get_if<TransformerSpec>(&model.facts); }
@@ -73,17 +76,17 @@ struct Conversion : ConvertedModel {
   const ExportedModel* exported() const { return std::get_if<ExportedModel>(&model.facts); }
 };
 
-// "native" (the best target of this CPU), "all", or names separated by commas. Throws InputError
-// for an unknown name.
+// Parses "native" (the best target of this CPU), "all", or names separated by commas. Throws
+// InputError for an unknown name.
 std::vector<Target> parse_targets(const std::string& text);
 
-// Reads what lies at `path`, packs it, and runs the result in this process against the graph, on
-// every target that this CPU has, token by token too where the model can be fed so. Throws
-// InputError for bad input.
+// Reads the model at `path`, packs it, and compares it in this process with the graph, on every
+// target that this CPU has, also token by token where the model supports it. Throws InputError for
+// bad input.
 Conversion convert_model(const std::filesystem::path& path, const std::string& name,
                          const ConvertOptions& options, const std::vector<Target>& targets);
 
-// Throws InputError where the table of RoPE's angles is out of proportion to the model.
+// Throws InputError where the table of RoPE angles would be much larger than the model.
 void check_angles(const TransformerSpec& spec, const std::string& path);
 
 }  // namespace arenite::convert

@@ -25,7 +25,7 @@
 namespace arenite::convert {
 namespace {
 
-// The same graph in float32, but for what is taken over as it is.
+// Sets all weights and the cache to float32, except for weights that are taken over.
 Graph in_float32(Graph graph) {
   for (const ValueId value : graph.order()) {
     if (auto* linear = graph.as<LinearNode>(value)) {
@@ -46,14 +46,14 @@ void keep(WeightRef& weight, Storage& storage, const RoundedBefore::Rows& rows) 
   weight.load_quantized = [own = rows.numbers] { return *own; };
 }
 
-// The same of a part of a layer, whose weights were scaled already.
+// For a part of a layer whose weights were scaled already.
 void keep(LinearPart& part, const RoundedBefore::Rows& rows) {
   keep(part.linear.weight, part.storage, rows);
   for (double& value : part.linear.bias) value *= part.scale;
   part.scale = 1.0;
 }
 
-// What was rounded of a part before; null: nothing.
+// Returns the rows that were rounded before for a part, or null.
 const RoundedBefore::Rows* find(const RoundedBefore& before, const LinearPart& part) {
   const auto found = before.rows.find({part.layer, part.storage.type});
   return found == before.rows.end() ? nullptr : &found->second;
@@ -64,7 +64,7 @@ bool is_known(const RoundedBefore& before, const LinearNode& linear) {
                              [&](const LinearPart& part) { return find(before, part) != nullptr; });
 }
 
-// What the range of scales did to a matrix, and its Hessian, if it has one; empty: nothing.
+// Describes what limiting the scales did to a matrix, and its Hessian, if it has one; may be empty.
 std::string notes_of(const GptqReport& report, bool has_hessian, const std::string& name) {
   std::vector<std::string> notes;
   if (report.scales.zeroed != 0) {
@@ -84,7 +84,7 @@ std::string notes_of(const GptqReport& report, bool has_hessian, const std::stri
   return notes.empty() ? "" : fmt::format("{}: {}", name, fmt::join(notes, "; "));
 }
 
-// What leaves a matrix in float32.
+// Returns the rules that would leave the matrix in float32, for messages.
 std::string rule_for(const LinearNode& linear) {
   std::vector<std::string> rules;
   for (const LinearPart& part : linear.parts) rules.push_back(part.layer + "=f32");
@@ -174,7 +174,7 @@ class Quantizer {
     return graph_.as<LinearNode>(value)->parts[0].storage.type;
   }
 
-  // What convolutions see is not measured.
+  // Convolutions have no Hessian: their windowed inputs are not measured.
   bool is_compensated(uint32_t tensor) const {
     return type_of(layers_.at(tensor)[0]) == TensorType::kQ4 && !convolutions_.contains(tensor);
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Weights of a graph in few bits, rounded for what the model sees: the float32 model runs over a
-// calibration text, and each matrix is rounded for the inputs that it had.
+// Quantizes the weights of a graph for the inputs that they see: runs the float32 model over a
+// calibration text, and rounds each matrix to minimize the error of its outputs for these inputs.
 #pragma once
 
 #include <cstdint>
@@ -21,61 +21,63 @@
 namespace arenite::convert {
 
 struct Calibration {
-  // Lines of text or .npy, by files_of_inputs; none: the model's own text, if it can.
+  // Files of text lines or .npy, as in files_of_inputs; empty: the model's own text, if it can
+  // generate.
   std::vector<std::string> files{};
-  bool is_off = false;  // no text: weights are rounded one by one
+  bool is_off = false;  // no calibration: weights are rounded one by one
 };
 
-// What became of a matrix.
+// The quantization of one matrix.
 struct QuantizedTensor {
   std::string name;
   TensorType type = TensorType::kF32;
   std::string method;     // "GPTQ", "rounding, weighted by inputs", "taken over: Q4_0"
-  double decibels = 0.0;  // of the weights to what they lost; infinity: nothing
+  double decibels = 0.0;  // signal to quantization error of the weights; infinity: exact
   uint64_t float_bytes = 0;
-  uint64_t bytes = 0;  // of numbers and scales
+  uint64_t bytes = 0;  // of elements and scales
 };
 
 struct Quantization {
   AlignedBytes reference;  // the model file in float32, for one target of this CPU
   std::optional<CalibrationSet> calibration;
   std::vector<QuantizedTensor> tensors;
-  std::vector<std::string> notes;  // for people
+  std::vector<std::string> notes;  // for the report
   std::optional<ModelComparison> evaluation;
 };
 
-// What was rounded already, and for which text: with it other choices of types take no more work.
+// Cache of rounded matrices for one calibration text, so that trying other types rounds nothing
+// twice.
 struct RoundedBefore {
   struct Rows {
     std::shared_ptr<const QuantizedMatrix> numbers;
     std::string method;
     double decibels = 0.0;
-    std::string note;  // for people; empty: none
+    std::string note;  // for the report, or empty
   };
 
-  std::string model;                                        // its path, for messages
-  bool has_read = false;                                    // the text, if there is one
-  std::optional<CalibrationSet> calibration;                // it
-  std::vector<std::string> notes;                           // about it
-  std::map<std::pair<std::string, TensorType>, Rows> rows;  // of each layer, by its name
+  std::string model;      // path, for messages
+  bool has_read = false;  // the calibration text was read, if there is one
+  std::optional<CalibrationSet> calibration;
+  std::vector<std::string> notes;                           // about the calibration text
+  std::map<std::pair<std::string, TensorType>, Rows> rows;  // by layer name and type
 };
 
-// Gives each matrix of a graph, after all passes, the numbers that its type holds: q4 by GPTQ, w8
-// and q8 with scales for the least error in what comes out; without a calibration text for the
-// least error of the weights. What is taken over stays as it is. `name` and `tokenizer` are those
-// of the model. What is in `before` is not rounded again; what is not, is added. Throws InputError
-// for weights that are not finite and for a text that cannot be used.
+// Rounds each matrix of a graph, after all passes, to its type: q4 by GPTQ, w8 and q8 with the
+// scales of least output error or, without a calibration text, of least weight error. Matrices that
+// are taken over stay unchanged. `name` and `tokenizer` are those of the model. Reuses the matrices
+// in `before` and adds the others to it. Throws InputError for weights that are not finite and for
+// an unusable text.
 Quantization quantize_weights(Graph& graph, const std::string& name,
                               const std::optional<TokenizerSpec>& tokenizer,
                               const Calibration& calibration, RoundedBefore& before);
 
-// The same for a graph all of whose layers are in `before`, and without a report. Embeddings that
-// are no layer's weights are rounded when they come here first.
+// For a graph whose layers are all in `before`; makes no report. Embeddings that are not tied to a
+// layer are rounded on their first use.
 void take_rounded(Graph& graph, RoundedBefore& before);
 
-// Compares the quantized program with the one in float32, on sequences that were held out or,
-// without a calibration text, on made-up ones. `file` is the program's; where it has no target of
-// this CPU, the program is packed once more.
+// Compares the quantized program with the float32 one, on held-out sequences or, without a
+// calibration text, on random ones. `file` is the program's file; if it has no target of this CPU,
+// the program is packed once more.
 void evaluate_quantization(Quantization& quantization, const Program& program,
                            const AlignedBytes& file);
 

@@ -19,7 +19,7 @@
 namespace arenite::convert {
 namespace {
 
-// What the config of a decoder says may be said again, but not otherwise.
+// Options may repeat what a decoder's config says, but not contradict it.
 void check_options(const TransformerSpec& spec, const ModelOptions& options,
                    const std::string& where) {
   check_said(options, spec.heads, spec.activation, where);
@@ -56,8 +56,8 @@ Recognised read_gguf(const Opened& model, const ModelOptions& options) {
   return read;
 }
 
-// What `read` makes of a folder of transformers. What is not supported as a folder may be as a
-// program.
+// Calls `read` on a transformers folder. A model that is unsupported as a folder may be supported
+// as an exported program, so the error then says how to export it.
 template <typename Read>
 auto read_or_advise(const Opened& model, const Read& read) {
   try {
@@ -98,7 +98,8 @@ struct Form {
   Recognised (*read)(const Opened& model, const ModelOptions& options);
 };
 
-// What nothing else has the sign of; the reader says what is known where it finds no module either.
+// The fallback for files that match no other form; its reader lists what is supported if it finds
+// no module either.
 constexpr Form kModule = {"a state dict", [](const Opened&) { return true; },
                           [](const Opened& model, const ModelOptions& options) -> Recognised {
                             return {.facts = read_attention_module(model, options)};

@@ -238,9 +238,9 @@ constexpr uint32_t kHeldOutTextEvery = 5;
 constexpr uint32_t kMadeUpSequences = 8;
 constexpr uint32_t kMadeUpTokens = 64;
 
-// What texts begin with, one after the other. A token that begins texts and ends them, too, may be
-// there only because configs ask for one, or may stand between texts, as GPT-2's: then every second
-// text begins with it.
+// Returns the first tokens of generated texts, one per text. A bos token that is also an end token
+// may be there only because configs require one, or may separate texts, as in GPT-2: then only
+// every second text begins with it.
 std::vector<TokenId> starts_of(const Model& model) {
   const Result<Tokenizer> tokenizer = Tokenizer::of(model);
   const TokenId bos = tokenizer.ok() ? tokenizer->bos() : kNoToken;

@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a model is fed to see which weights matter, and how much a smaller model differs.
+// Inputs for calibration and comparison: those that weights are rounded for, and held-out ones on
+// which the quantized model is compared with the float32 one.
+//
+//   const CalibrationSet set = read_calibration({"lines.txt"}, model);
+//   set.fitted    // four fifths of the sequences: for scales and Hessians
+//   set.held_out  // one fifth: for comparisons
 #pragma once
 
 #include <cstdint>
@@ -14,45 +19,45 @@
 
 namespace arenite::convert {
 
-// Sequences are of one each, for all inputs: tokens that follow each other, alone in a session.
+// Each ModelInput holds one sequence for each input, run alone in a session: ModelInput::sequences
+// is 1.
 struct CalibrationSet {
-  std::string source;                     // for people: where it is from, and how much
-  std::vector<ModelInput> fitted = {};    // scales and Hessians are made for these
-  std::vector<ModelInput> held_out = {};  // models are compared on these
+  std::string source;                     // where it is from, and how much; for the report
+  std::vector<ModelInput> fitted = {};    // for scales and Hessians
+  std::vector<ModelInput> held_out = {};  // for comparisons
 
   static uint64_t tokens_of(const std::vector<ModelInput>& sequences);
 };
 
-// The least that tells anything, and the most that is looked at: of more, sequences are taken from
-// everywhere.
+// Fewer tokens tell nothing. Of more than the maximum, sequences are sampled evenly.
 inline constexpr uint64_t kCalibrationTokensMin = 128;
 inline constexpr uint64_t kCalibrationTokensMax = 1u << 15;
-// A longer text is several sequences, and so is one beyond the model's context.
+// Text longer than this, or than the model's context, is split into several sequences.
 inline constexpr uint32_t kSequenceTokensMax = 1024;
 
-// Of a model with one input: reads lines of text, each a sequence of its own, for a model of tokens
-// whose file has its tokenizer; names of special tokens in them are these tokens. Or an .npy file:
-// token ids [tokens] or [batch, tokens], or, for a model of features, [tokens, features] or [batch,
-// tokens, features]. Of one with several inputs: an .npy file for each, by files_of_inputs, with as
-// many sequences in each, of which none is split. Every fifth sequence is held out; of fewer than
-// five the last one; of one its last fifth. Throws InputError, which names the file and says what
-// was expected.
+// Reads calibration data. For a model with one input: either lines of text, each a sequence, if the
+// model reads tokens and its file has its tokenizer (names of special tokens are parsed as these
+// tokens), or an .npy file of token ids [tokens] or [batch, tokens], or of features [tokens,
+// features] or [batch, tokens, features]. For a model with several inputs: an .npy file for each
+// (files_of_inputs), with the same number of sequences, none of which is split.
+//
+// Holds out every fifth sequence; of fewer than five the last one; of a single one its last fifth.
+// Throws InputError that names the file and says what was expected.
 CalibrationSet read_calibration(const std::vector<std::string>& given, const Model& model);
 
-// Whether what a model gives last are logits of the tokens that follow those of its last input.
+// Whether the last function's outputs are next-token logits of its last input.
 bool predicts_tokens(const Model& model);
 
-// Whether a model can write text: one that predicts tokens, and reads nothing else.
+// Whether a model can generate text: it predicts tokens and reads nothing else.
 bool can_write_text(const Model& model);
 
-// Text that the model of `file` writes at temperature 1, the same on every run: from the token that
-// begins a text, where it has one, else from tokens all over its vocabulary.
-// REQUIRES: can_write_text, and a target that this CPU runs. Throws InputError where logits are not
-// finite.
+// Generates text with the model of `file` at temperature 1, the same on every run. Starts from the
+// bos token or, without one, from tokens spread over the vocabulary. REQUIRES: can_write_text, and
+// a target that this CPU runs. Throws InputError if logits are not finite.
 CalibrationSet write_own_text(const AlignedBytes& file);
 
-// Where there is nothing to calibrate with, something to compare models on, all of it held out:
-// ids spread over the vocabulary, or features of zero mean and unit variance.
+// Makes input for comparisons where there is no calibration data: ids spread over the vocabulary,
+// or features of zero mean and unit variance. All of it is held out.
 CalibrationSet made_up_input(const Model& model);
 
 }  // namespace arenite::convert

@@ -74,7 +74,8 @@ void add_score(const ModelInput& sequence, uint32_t index, std::span<const doubl
   ++score.tokens;
 }
 
-// What a session's hook has shown of a piece: [hidden states][rows, features].
+// Collects the hidden states of a piece through the session's hook: [hidden states][rows,
+// features].
 class HiddenStates {
  public:
   explicit HiddenStates(SequenceRunner& runner) : states_(runner.model().hidden_states()) {

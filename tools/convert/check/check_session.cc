@@ -20,7 +20,7 @@ namespace {
 
 uint64_t next(uint64_t state) { return state * 6364136223846793005u + 1442695040888963407u; }
 
-// Of `positions` tokens in the first input, and as many as a self-test has of them in the others.
+// For `positions` tokens of the first input, and as many of the others as a self-test has.
 SessionOptions options_of(const Model& model, uint32_t positions, Outputs outputs,
                           KvType kv_cache) {
   SessionOptions options;

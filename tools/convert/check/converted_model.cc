@@ -31,7 +31,7 @@ namespace {
 // Softmax makes the rounding of scores visible in proportion to them.
 constexpr double kOrdinaryScore = 100.0;
 
-// Of the largest output: some steps of activations in int8.
+// Tolerance with int8 activations, as a share of the largest output: a few quantization steps.
 constexpr double kStepError = 0.05;
 
 constexpr uint64_t kTokens = 48;  // odd in no tile
@@ -50,7 +50,7 @@ uint32_t tokens_to_check(const Program& program) {
   return token_count_for(static_cast<uint32_t>(count), program);
 }
 
-// Of another input than the first: another number of tokens.
+// Makes input `number`, not the first, with another number of tokens than the first.
 ModelInput other_input_for(const ConvertedModel& conversion, uint32_t number, uint32_t tokens) {
   const GraphInput& input = conversion.graph.inputs[number];
   size_t width = 0;
@@ -77,7 +77,7 @@ ModelInput input_for(const ConvertedModel& conversion) {
   return input;
 }
 
-// Of all functions, in one pass and token by token.
+// Runs all functions, in one call and token by token.
 std::vector<float> run_functions_on(const AlignedBytes& file, Target target,
                                     const ModelInput& input) {
   const Model model = load_converted(file, target);
@@ -167,7 +167,7 @@ void check_conversion(ConvertedModel& conversion, const std::string& path,
   if (is_rounded(conversion.rewritten)) {
     Evaluation stored = evaluate(with_stored_weights(conversion.rewritten), fed);
     conversion.storing_error = largest_difference(stored.values, reference.values);
-    // What few bits cost is for the person to judge, unless nothing is left.
+    // Quantization loss is for the person to judge, unless the results are not finite.
     if (!has_few_bits(conversion.program) || !std::isfinite(conversion.storing_error)) {
       require_small(conversion.storing_error, "storing them");
     }
@@ -251,7 +251,7 @@ bool are_of_last_tokens(const NpyArray& outputs, const Shape& shape, const Token
                            input.sequences, rows, width));
 }
 
-// What the author's model was fed of one input.
+// An array that the author's model got for one input.
 struct AuthorInput {
   NpyArray array;
   TokenAxes axes;
@@ -317,7 +317,7 @@ std::vector<AuthorInput> read_author_inputs(const AuthorFiles& files, const Mode
   return inputs;
 }
 
-// Of the longest sequence.
+// Tokens of the longest sequence, for each input.
 InputTokens tokens_of(const std::vector<AuthorInput>& inputs) {
   InputTokens tokens;
   for (size_t i = 0; i < inputs.size(); ++i) tokens.of[i] = inputs[i].axes.tokens;

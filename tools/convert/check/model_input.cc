@@ -66,7 +66,7 @@ std::vector<float> features_last(const std::vector<float>& values, const TokenAx
   return result;
 }
 
-// Of those in the bit set.
+// Names of the inputs in the bit set.
 std::vector<std::string> names_of_inputs(const Model& model, uint32_t wanted) {
   std::vector<std::string> names;
   for (uint32_t i = 0; i < model.inputs(); ++i) {
@@ -188,7 +188,7 @@ TokenAxes token_axes(const NpyArray& array, const Model& model, const std::strin
   const std::string axes = tokens_first ? "tokens, batch" : "batch, tokens";
   std::string expected = fmt::format("[tokens] or [{}]", axes);
   std::vector<uint64_t> shape = array.shape();
-  // Of one number for each token, the dimension of columns may be the last one.
+  // If each token is a single element, the dimension of columns may come last.
   const bool has_columns = features > 1 || (shape.size() == 3 && shape[1] == 1);
   const bool columns_first =
       !has_ids && has_columns && (array_flags(model.file()) & kTakesColumnsFirst) != 0;
@@ -201,7 +201,8 @@ TokenAxes token_axes(const NpyArray& array, const Model& model, const std::strin
     shape.erase(shape.end() - 2);
   } else if (!has_ids) {
     expected = fmt::format("[tokens, {0}] or [{1}, {0}]", features, axes);
-    // Of one number for each token, as of samples, the array may have no dimension.
+    // If each token is a single element, such as a sample, the array may lack the dimension of
+    // columns.
     const bool is_series = features == 1 && shape.size() < 3 && (shape.size() < 2 || shape[1] != 1);
     if (!is_series && (shape.empty() || shape.back() != features)) {
       refuse_shape(array, option, expected);
@@ -209,7 +210,7 @@ TokenAxes token_axes(const NpyArray& array, const Model& model, const std::strin
     if (!is_series) shape.pop_back();
   }
   if (shape.size() != 1 && shape.size() != 2) refuse_shape(array, option, expected);
-  // What has one row for each sequence may have no dimension of tokens.
+  // An input of one row per sequence may lack the dimension of tokens.
   if (shape.size() == 1 && model.input(input).positions_max == 1) shape.push_back(1);
   const uint64_t sequences = shape.size() == 1 ? 1 : shape[tokens_first ? 1 : 0];
   const uint64_t tokens = shape[shape.size() == 1 || tokens_first ? 0 : 1];

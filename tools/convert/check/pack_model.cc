@@ -30,10 +30,10 @@ constexpr float kTimesTheRounding = 4.0f;     // between types of caches
 constexpr float kToleranceMin = 1e-30f;       // where a row is nothing but zeros
 constexpr std::string_view kText = "Turn on the light in the kitchen, and tell me a story.";
 
-// What one target makes of the tokens.
+// Results of one target for the self-test's tokens.
 struct Recording {
-  std::vector<std::vector<float>> digests;  // of each op, of its rows
-  std::vector<float> lengths;               // the longest row of each op
+  std::vector<std::vector<float>> digests;  // of each op's rows
+  std::vector<float> lengths;               // largest row norm of each op
   std::vector<std::vector<float>> outputs;  // of each function
 };
 
@@ -102,13 +102,13 @@ float largest_difference(std::span<const float> a, std::span<const float> b) {
   return largest;
 }
 
-// What all kernel sets of this CPU make of the tokens, the scalar one first.
+// Results of all kernel sets of this CPU for the self-test's tokens, the scalar one first.
 struct Recordings {
-  std::vector<Recording> of_model;  // with caches as the file says
-  std::vector<Recording> of_other;  // with those of the other type
+  std::vector<Recording> of_model;  // with the cache type of the file
+  std::vector<Recording> of_other;  // with the other cache type
 };
 
-// Of one op, or of the output: `numbers` gives what a recording has of it.
+// For one op, or the output; `numbers` selects its values in a recording.
 template <typename Numbers>
 std::vector<float> tolerances(const Recordings& recordings, float length, float relative,
                               const Numbers& numbers) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes the model file of a program, with the self-test that Session::self_test runs, takes the
-// self-test away again, and packs a file for other targets, without the checkpoint it was made of.
+// Packs a program into a model file with the self-test that Session::self_test runs, strips the
+// self-test, and repacks a file for other targets without its checkpoint.
 #pragma once
 
 #include <cstddef>
@@ -15,41 +15,44 @@
 
 namespace arenite::convert {
 
-// How many tokens a self-test of this program feeds: past one row of every kernel set, more where
-// a mask shows the first ones nothing but later ones, fewer in a short context.
+// Returns how many tokens the self-test of this program feeds: more than a row tile of every kernel
+// set has, more where a mask hides all but later keys from the first queries, fewer in a short
+// context.
 uint32_t self_test_tokens(const Program& program);
 
-// The targets of a file that this CPU runs, the scalar one first.
+// Returns the targets of a file that this CPU runs, the scalar one first.
 std::vector<Target> runnable_targets(const AlignedBytes& file);
 
-// The model file. What its self-test feeds is text where the model has a tokenizer that can read
-// it, else ids of its vocabulary, or features of zero mean and unit variance. What the ops make of
-// it is what the scalar kernels make of it, or the first of `targets` that this CPU runs; how far
-// the others may be off is 1e-4 of a row's length, or 16 times as far as any of them is off here.
-// Throws InputError, which begins with `path`, for a model beyond the format.
+// Returns the model file. Its self-test feeds text if the model has a tokenizer that can read it,
+// else ids of the vocabulary, or features of zero mean and unit variance. The expected results of
+// the ops are those of the scalar kernels, or of the first of `targets` that this CPU runs. The
+// tolerance is the larger of 1e-4 of a row's norm and 16 times the largest difference between
+// targets on this machine. Throws InputError that begins with `path` for a model beyond the
+// format's limits.
 AlignedBytes pack_model(const Program& program, const std::vector<Target>& targets,
                         const std::string& path);
 
-// The parts of pack_model, for a file that write_model left room for a self-test in: records it, or
-// puts in one that was recorded before. REQUIRES: as many bytes as there is room for.
+// The parts of pack_model, for a file in which write_model left room for a self-test: records the
+// self-test, or sets one that was recorded before. REQUIRES: bytes.size() equals the room.
 void record_self_test(AlignedBytes& file, const Program& program);
 void set_self_test(AlignedBytes& file, std::span<const std::byte> bytes);
 
-// Takes the self-test out of a verified file, which gets shorter.
+// Removes the self-test from a verified file, which becomes shorter.
 void strip_self_test(AlignedBytes& file);
 
 struct RepackedModel {
   AlignedBytes file;
-  Target source = Target::kPortable;  // of the file that was given: whose weights were taken
-  std::vector<Target> tested;         // that passed the file's self-test; none: it has no such test
+  Target source = Target::kPortable;  // target of the given file whose weights were used
+  std::vector<Target> tested;  // targets that passed the file's self-test; empty: it has none
 };
 
-// The model of a verified file with its weights packed for `targets`, in this order: the bytes that
-// a conversion to these targets writes on this machine. The file's self-test must pass on all of
-// them that this CPU runs, or on scalar kernels if it runs none; then it is recorded anew, as its
-// tolerances depend on the targets. A file without one gets none. Throws InputError, which begins
-// with `path`, where packing cannot be undone, since weights lie otherwise than any converter packs
-// them or targets that stay disagree; for a test that fails; for a model that is too large.
+// Repacks the weights of a verified file for `targets`, in this order. The result equals the file
+// of a conversion to these targets on this machine. The file's self-test must pass on all of them
+// that this CPU runs, or on scalar kernels if it runs none; it is then recorded again, as its
+// tolerances depend on the targets. A file without a self-test gets none.
+//
+// Throws InputError that begins with `path` if weights cannot be unpacked (no converter packs them
+// like that, or targets that stay disagree), if a self-test fails, or if the model is too large.
 RepackedModel repack_model(std::span<const std::byte> file, const std::vector<Target>& targets,
                            const std::string& path);
 

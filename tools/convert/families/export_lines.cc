@@ -20,7 +20,7 @@ using nlohmann::json;
 constexpr uint32_t kExampleTokens = 16;
 constexpr uint32_t kTokensMax = 512;  // the program is computed at this length, too
 
-// What the exported program gives out, of `{0}`, a model and its input.
+// Expression of the exported program's result, where `{0}` is the call of the model.
 struct Result {
   std::string_view class_ending;
   const char* expression;
@@ -88,7 +88,7 @@ struct Example {
   std::string shapes;  // empty: always this shape
 };
 
-// Nothing where the config does not say what the model reads.
+// Returns nullopt if the config does not say what the model reads.
 std::optional<Example> example_of(const json& config) {
   const auto size = config.find("image_size");  // BEiT's config has a vocabulary, too
   const bool is_image =

@@ -22,7 +22,7 @@ enum class Windows { kNone, kAllLayers, kSomeLayers };
 
 struct Family {
   const char* model_type;
-  // What its config says besides; what it must not say is refused.
+  // Reads the family's own config fields; refuses values that are not supported.
   void (*read_own)(ConfigFields& config, const Family& family, TransformerSpec& spec,
                    LayerSettings& settings) = nullptr;
 
@@ -44,7 +44,7 @@ struct Family {
   SizeField context = {"max_position_embeddings", 2048};
   bool has_head_fields = true;  // num_key_value_heads and head_dim
 
-  // What the transformers package takes for fields that a config does not have.
+  // Defaults of the transformers package for fields that a config lacks.
   uint32_t kv_heads = 0;  // 0: as many as heads
   uint32_t head_dim = 0;  // 0: model_dim / heads
   std::optional<uint32_t> bos{}, eos{};
@@ -52,7 +52,7 @@ struct Family {
   const char* epsilon_field = "layer_norm_eps";
   double epsilon = 1e-5;
 
-  // Of Llama's relatives.
+  // For relatives of Llama.
   bool has_qkv_bias = false;
   bool may_have_attention_bias = false;
   bool may_have_mlp_bias = false;

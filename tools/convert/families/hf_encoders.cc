@@ -113,7 +113,7 @@ constexpr const char* kHarmlessOfModels[] = {
     // Act in training only.
     "attention_probs_dropout_prob", "classifier_dropout", "hidden_dropout_prob", "label2id",
     "problem_type",
-    // Of decoders and language heads.
+    // Fields of decoders and language-model heads.
     "bos_token_id", "cross_attention_hidden_size", "eos_token_id", "tie_word_embeddings",
     // Of the pooler of BERT's first program; transformers has one kind only.
     "directionality", "pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What readers of Hugging Face's models share: the table of config fields that may be passed over,
-// each with its reason, activations and classes by name, and what stands beside the layers.
+// Shared by the readers of Hugging Face models: the table of config fields that are ignored, each
+// group with its reason; activations and classes by name; labels, poolings and position ids.
 #include "convert/families/hf_models.h"
 
 #include <algorithm>
@@ -36,7 +36,7 @@ constexpr const char* kHarmless[] = {
     "_pre_quantization_dtype", "bf16", "dtype", "fp16", "fp32", "pad_vocab_size_multiple",
     "pad_vocab_size_to_multiple_of", "torch_dtype", "use_bf16", "use_bfloat16", "use_fp16",
     "vocab_size_or_config_json_file",
-    // What the Python call returns or keeps, and how and where it is computed.
+    // Return values, caches, and where and how the Python program computes.
     "_attn_implementation", "_attn_implementation_autoset", "_attn_implementation_internal",
     "_experts_implementation", "_experts_implementation_internal", "_flash_attn_2_enabled",
     "_output_attentions", "_output_hidden_states", "attention_implementation",

@@ -23,7 +23,7 @@
 namespace arenite::convert {
 namespace {
 
-// What to do about weights that are not taken over, for messages.
+// Advice for weights that are not taken over, for messages.
 constexpr const char* kConvertOriginal = "convert the original weights, with --weights q4 or q8";
 
 using Types = std::initializer_list<const char*>;
@@ -295,13 +295,13 @@ uint32_t read_bits(ConfigFields& config, const char* field, std::optional<uint32
 // ---- GPTQ ----
 
 constexpr const char* kHarmlessOfGptq[] = {
-    // How the model was quantized, in which order, and from what: the tensors say it.
+    // How, in which order and from what the model was quantized: the tensors tell.
     "act_group_aware", "auto_mixed_precision", "batch_size", "block_name_to_quantize",
     "cache_block_outputs", "damp_auto_increment", "damp_percent", "dataset", "lm_head",
     "max_input_length", "model_name_or_path", "model_seqlen", "module_name_preceding_first_block",
     "modules_in_block_to_quantize", "mse", "pad_token_id", "static_groups", "tokenizer",
     "true_sequential",
-    // With which program, and which it is to be run with.
+    // Which program quantized the model, and which is to run it.
     "autogptq_version", "backend", "disable_exllama", "exllama_config", "meta",
     "model_file_base_name", "quantizer", "use_cuda_fp16", "use_exllama", "version"};
 
@@ -394,7 +394,7 @@ void read_gptq(ConfigFields& config, QuantizedLayers& layers) {
 
 // ---- compressed-tensors ----
 
-// What a group of the config says of its layers' weights.
+// Weight settings of a config group.
 struct Settings {
   uint32_t bits = 0;
   uint32_t group_size = 0;  // 0: all inputs
@@ -532,7 +532,7 @@ void read_compressed_tensors(ConfigFields& config, QuantizedLayers& layers) {
 // ---- bitsandbytes ----
 
 constexpr const char* kHarmlessOfBitsAndBytes[] = {
-    // Of 4 bits, where these are not used.
+    // Settings of 4-bit weights, which are not used here.
     "_load_in_4bit", "bnb_4bit_compute_dtype", "bnb_4bit_quant_storage", "bnb_4bit_quant_type",
     "bnb_4bit_use_double_quant",
     // How the int8 layers are run: which activations are multiplied in 16 bits, and where.
@@ -595,7 +595,7 @@ constexpr Scheme kSchemes[] = {
     {"", nullptr, "it is not known"},
 };
 
-// What says how the weights are quantized; none: nothing does, or it is empty.
+// Returns the quantization settings; nullopt if there are none, or if they are empty.
 std::optional<ConfigFields> quantization_of(ConfigFields& config, const Opened& model) {
   std::optional<ConfigFields> fields = config.object("quantization_config");
   if (fields) return fields->size() > 0 ? fields : std::nullopt;

@@ -137,8 +137,8 @@ std::string old_field(const std::string& mode) {
   return "pooling_mode_" + mode + (is_whole ? "" : mode == "cls" ? "_token" : "_tokens");
 }
 
-// Files before version 6 have a field for each mode. Where that of the mean is missing, versions
-// differ in what it is.
+// Files before version 6 have one field per mode. If the field of the mean is missing, versions of
+// the library differ in its default.
 std::vector<SelectKind> read_old_modes(ConfigFields& fields) {
   std::vector<SelectKind> poolings;
   for (const Mode& mode : kModes) {
@@ -185,7 +185,7 @@ std::optional<Activation> read_dense_activation(ConfigFields& fields) {
   fields.refuse("activation_function", "expected one of " + known);
 }
 
-// What becomes of texts before the transformer: the library cuts longer ones off.
+// Reads how texts are prepared for the transformer: the library truncates longer ones.
 void read_text_settings(const fs::path& folder, SentenceTransformers& model) {
   ConfigFields fields =
       read_first(folder, {"sentence_bert_config.json", "sentence_roberta_config.json",
@@ -231,7 +231,7 @@ std::vector<SelectKind> read_pooling_modes(const fs::path& folder, uint32_t widt
   return poolings;
 }
 
-// A module after the pooling; `width` is that of the row that it takes.
+// Reads a module after the pooling; `width` is that of its input row.
 HeadStepSpec read_head_module(const Module& module, uint32_t width, const std::string& where) {
   HeadStepSpec step;
   const fs::path& folder = module.folder;
@@ -270,8 +270,8 @@ HeadStepSpec read_head_module(const Module& module, uint32_t width, const std::s
   return step;
 }
 
-// What the folder as a whole says, where it says anything: that it is a model of one vector for
-// each text, and that nothing is put before texts unasked.
+// Checks the folder's own config, if it has one: it must be a model of one vector per text, and
+// must not prepend a prompt to texts by default.
 void check_model_config(const fs::path& folder) {
   ConfigFields fields = read_first(folder, {"config_sentence_transformers.json"});
   fields.expect("model_type", "SentenceTransformer",
@@ -295,8 +295,8 @@ TransformerSpec read_transformer(const Opened& model, const fs::path& folder,
                          HeadUse::kDrop);
 }
 
-// What the modules after the transformer do, in Python, to its last hidden states "{}"; these alone
-// where they do something else than the usual.
+// Returns a Python expression for the modules after the transformer, applied to its last hidden
+// states "{}"; these alone for unusual modules.
 std::string pooled_in_python(const std::vector<Module>& modules, uint32_t width) {
   const std::vector<SelectKind> poolings = read_pooling_modes(modules[1].folder, width);
   std::string pooled;
@@ -312,7 +312,7 @@ std::string pooled_in_python(const std::vector<Module>& modules, uint32_t width)
   return pooled.empty() ? "{}  # without pooling" : pooled;
 }
 
-// `options` may say the same as the module, where that is one of the choices that there are.
+// `options` may repeat the module's pooling if it is one of the option's choices.
 void read_sentence_pooling(const fs::path& folder, const ModelOptions& options,
                            TransformerSpec& spec) {
   const std::vector<SelectKind> poolings = read_pooling_modes(folder, spec.model_dim);

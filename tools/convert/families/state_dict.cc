@@ -109,12 +109,12 @@ std::string show(MaskChoice value) {
 }
 std::string show(const EmbeddingScale& value) { return value.is_sqrt ? "sqrt" : show(value.value); }
 
-// What the options and the training program's own config and plain values say of a model. Such
-// configs have any fields, so those that are not known are not refused; a fact is known by all its
-// usual names. Getters throw InputError for a value that cannot be, and where two places say
-// different things. Each remembers what it answered and from where, for the Account. One whose
-// question must be answered, and is not, remembers that and returns something of its type: the
-// caller goes on to its other questions, and then calls require_all.
+// Answers questions about a model from the options, the training program's config and plain values.
+// Such configs contain arbitrary fields, so unknown ones are not refused, and each fact is looked
+// up under all its usual names. Getters throw InputError for an impossible value and for sources
+// that disagree. Every answer is recorded with its source for the Account. A getter of a required
+// fact that is missing records the question and returns a placeholder; the caller asks on, and then
+// calls require_all.
 class StateDictAnswers {
  public:
   // REQUIRES: the options outlive it.
@@ -223,7 +223,7 @@ class StateDictAnswers {
     return known(options_.pooling, {"pooling", "--pooling", {"pooling"}});
   }
 
-  // What `reader` reads: a layer after the pooling.
+  // Asks for the pooling that `reader`, a layer after the pooling, expects.
   PoolingChoice ask_pooling(const std::string& reader) {
     missing_.push_back(
         {"--pooling NAME",
@@ -233,7 +233,7 @@ class StateDictAnswers {
     return PoolingChoice::kNone;
   }
 
-  // That a model without a table of positions is for.
+  // The context length of a model without a position table.
   uint32_t positions() {
     std::string where;
     const auto found = written<uint32_t>(
@@ -278,7 +278,7 @@ class StateDictAnswers {
     return found.value_or(kTheta);
   }
 
-  // What a config asks for beside the base.
+  // Applies the config's rope_scaling to the base frequencies.
   void scale_rope(RopeSpec& rope, double theta, uint32_t positions_max) {
     for (ConfigFields& source : sources_) {
       std::optional<ConfigFields> scaling = source.object("rope_scaling");
@@ -288,7 +288,7 @@ class StateDictAnswers {
     }
   }
 
-  // What `read` makes of the source that has an id2label; empty: none has.
+  // Calls `read` with the source that has an id2label; empty if none has.
   std::vector<std::string> labels(
       const std::function<std::vector<std::string>(ConfigFields&)>& read) {
     for (ConfigFields& source : sources_) {
@@ -344,7 +344,8 @@ class StateDictAnswers {
     std::string field;    // of a config that answers it
   };
 
-  // What all sources that have one of the fields say, and the last that does.
+  // Returns the value of the fields in all sources, which must agree, and sets `where` to the last
+  // source.
   template <typename Value>
   std::optional<Value> written(std::initializer_list<const char*> fields, std::string& where) {
     std::optional<Value> found;

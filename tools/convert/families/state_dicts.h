@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// State dicts of published programs: a row for each program, with the names of its tensors.
+// State dicts of published programs: a row for each program, with the names of its tensors. A file
+// that has the row's `key` tensor is read as that program.
+//
+//   "transformer.h.0.attn.c_attn.weight", key "h.0.attn.c_attn.weight"
+//       ->  the list of layers is "transformer.h."
 #pragma once
 
 #include <cstdint>
@@ -16,32 +20,32 @@
 
 namespace arenite::convert {
 
-enum class RopePairs { kNone, kHalves, kNeighbours };  // which elements of a head turn together
+enum class RopePairs { kNone, kHalves, kNeighbours };  // elements of a head that rotate together
 
-// Names are those of modules, without ".weight" and ".bias". What all names of a file begin with
-// does not count. A null pointer: the program has no such part.
+// Names are those of modules, without ".weight" and ".bias". A prefix that all names of a file
+// share is ignored. A null pointer: the program has no such part.
 struct PublishedProgram {
-  const char* name;          // for people
-  const char* architecture;  // in model files
-  const char* published;     // what it computes as its author published it, as options
-  // A tensor of the first layer that no other program has: "h.0.attn.c_attn.weight". What stands
-  // before the 0 is the list of layers.
+  const char* name;          // for messages
+  const char* architecture;  // as model files have it
+  const char* published;     // what it computes as published, as command-line options
+  // A tensor of the first layer that no other program has: "h.0.attn.c_attn.weight". The text
+  // before the 0 names the list of layers.
   const char* key;
 
-  bool is_decoder = true;  // gives logits of its vocabulary for each token
-  // The program is the layers alone: mask, positions and the scale of embeddings are up to what
-  // stands around them.
+  bool is_decoder = true;  // outputs logits of its vocabulary for each token
+  // The program is the layers alone: the surrounding code decides about mask, positions and
+  // embedding scale.
   bool is_layers_alone = false;
-  // Gains are of (x - mean) / (deviation + epsilon), and the deviation is that of a sample.
+  // norm: (x - mean) / (deviation + epsilon), with the sample standard deviation (n - 1).
   bool has_sample_norm = false;
   RopePairs rope = RopePairs::kNone;
-  bool ties_head = false;  // the token embedding is the output matrix where no head is stored
+  bool ties_head = false;  // without a stored head, the token embedding is the output matrix
 
   LayerNames layer;
-  // Around the layers. Names with a space between them are different ones that are in use.
+  // Parts around the layers. Names separated by spaces are alternatives.
   const char* tokens;
   const char* types = nullptr;
-  const char* input = nullptr;  // linear layer of features
+  const char* input = nullptr;  // projection of features
   const char* positions = nullptr;
   const char* embedding_norm = nullptr;
   const char* final_norm;
@@ -53,34 +57,34 @@ struct PublishedProgram {
   }
 };
 
-std::string known_programs();  // a line for each, for messages
+std::string known_programs();  // one line per program, for messages
 
 // A program found in a file.
 struct FoundProgram {
   const PublishedProgram* program;
-  std::string list;  // what stands in front of a layer's number: "transformer.h."
+  std::string list;  // the text before a layer's index: "transformer.h."
 
-  // The part around the layers that has one of the names `paths`, as ModelTensors takes it; empty:
-  // none.
+  // Returns the name, as ModelTensors takes it, of the part around the layers that has one of the
+  // names `paths`; empty: none.
   std::string outside(const TensorStore& store, const char* paths) const;
-  // Whether the tensor is what a training program keeps of its losses, metrics and averages, by the
-  // first part of its name: "criterion.weight", "train_acc.tp", "n_averaged".
+  // Whether the tensor belongs to losses, metrics or averages of a training program, by the first
+  // part of its name: "criterion.weight", "train_acc.tp", "n_averaged".
   bool is_beside(const StoredTensor& tensor) const;
-  // The number of layers, as far as they are numbered without a gap.
+  // Counts the layers numbered from 0 without a gap.
   uint32_t count_layers(const TensorStore& store) const;
 };
 
-// All stacks of layers in `store` that are of a published program.
+// Returns all stacks of layers in `store` that belong to a published program.
 std::vector<FoundProgram> find_programs(const TensorStore& store);
 
-// Is `tensor` a mask, or a square of zeros and ones by such a name?
+// Whether `tensor` is a mask, or a square matrix of zeros and ones by such a name.
 bool is_mask_buffer(const StoredTensor& tensor);
 
-// Is `name` <prefix>key, where the prefix is empty or ends in a dot?
+// Whether `name` is <prefix>key, where the prefix is empty or ends in a dot.
 bool ends_in(std::string_view name, std::string_view key);
 
-// The number of heads that the training program wrote beside the weights, if it did: `account` then
-// says where.
+// Returns the number of heads if the training program wrote it beside the weights; `account` then
+// names the source.
 std::optional<uint32_t> written_heads(const Opened& model, Account& account);
 
 }  // namespace arenite::convert

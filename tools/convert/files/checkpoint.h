@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checkpoints as the converter sees them: named tensors, wherever they came from.
+// Checkpoints as lists of named tensors, whatever file format they came from.
+//
+//   const Checkpoint checkpoint = Checkpoint::read("model.safetensors");
+//   const CheckpointTensor* tensor = checkpoint.find("wte.weight");
 #pragma once
 
 #include <bit>
@@ -25,7 +28,7 @@ inline float float_of_bf16(uint16_t bits) {
   return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
 }
 
-// IEEE binary16, all of it: subnormals, infinities and NaN payloads.
+// IEEE binary16, including subnormals, infinities and NaN payloads.
 inline float float_of_f16(uint16_t bits) {
   const uint32_t sign = static_cast<uint32_t>(bits & 0x8000u) << 16;
   const uint32_t exponent = (bits >> 10) & 0x1fu;
@@ -40,13 +43,13 @@ inline float float_of_f16(uint16_t bits) {
 
 enum class DType { kF64, kF32, kF16, kBF16, kI64, kI32, kU32, kI16, kI8, kU8, kBool };
 
-constexpr size_t kRankMax = 64;  // dimensions of a tensor; PyTorch's limit too
+constexpr size_t kRankMax = 64;  // dimensions of a tensor; also PyTorch's limit
 
-const char* name(DType dtype);  // as safetensors writes it: "F32"
+const char* name(DType dtype);  // safetensors' name: "F32"
 size_t bytes(DType dtype);      // of one element
-bool is_real(DType dtype);      // not whole numbers or bool
+bool is_real(DType dtype);      // false: integers or bool
 
-// What file formats call an element type; empty: they do not have it.
+// Names of an element type in the file formats; empty: the format lacks it.
 struct DTypeRow {
   const char* name;
   size_t bytes;
@@ -55,7 +58,7 @@ struct DTypeRow {
 };
 std::optional<DType> dtype_called(std::string_view DTypeRow::*format, std::string_view name);
 
-// A view of one tensor. Valid as long as the Checkpoint that it came from.
+// A view of one tensor, valid while its Checkpoint lives.
 struct CheckpointTensor {
   std::string name;
   DType dtype = DType::kF32;
@@ -66,15 +69,15 @@ struct CheckpointTensor {
 
   uint64_t elements() const;
 
-  // All elements in row-major order, whatever the strides; bool gives 0 and 1. to_f32 rounds to
-  // nearest where F64 or an integer does not fit exactly.
+  // All elements in row-major order, whatever the strides; bool becomes 0 and 1. to_f32 rounds F64
+  // and integers that do not fit to nearest.
   std::vector<float> to_f32() const;
   std::vector<double> to_f64() const;
   std::vector<int64_t> to_i64()
       const;  // throws InputError unless the type is whole numbers or bool
 };
 
-// What a reader of one file format hands to Checkpoint.
+// Result of a reader of one file format, for Checkpoint.
 struct CheckpointContents {
   std::vector<CheckpointTensor> tensors;        // names are unique
   std::map<std::string, std::string> metadata;  // __metadata__, or plain_values of pickle.h
@@ -82,13 +85,14 @@ struct CheckpointContents {
       buffers;  // what tensors view, where not the file itself
 };
 
-// Owns the memory of its tensors: a read-only map of the file, or copies of what an archive stored.
+// Owns the memory of its tensors: a read-only mapping of the file, or copies of an archive's
+// members.
 class Checkpoint {
  public:
-  // Reads a safetensors file or what torch.save wrote, told apart by content. Throws InputError for
-  // everything else, and for a file that breaks its format's rules anywhere.
+  // Reads a safetensors file or a torch.save archive, recognised by content. Throws InputError for
+  // other formats, and for any violation of the format.
   static Checkpoint read(const std::filesystem::path& file);
-  // The same of a file that is mapped already; of a training checkpoint all tensors if `is_whole`.
+  // Reads a file that is mapped already; `is_whole` keeps all tensors of a training checkpoint.
   static Checkpoint read(const std::filesystem::path& file, FileMap map, bool is_whole = false);
 
   Checkpoint(Checkpoint&&) noexcept = default;
@@ -105,7 +109,7 @@ class Checkpoint {
   std::string file_name_;
   FileMap file_;
   CheckpointContents contents_;
-  // Ordered, as everywhere where a file chooses the keys: a hash can be made to collide.
+  // Ordered, since the file chooses the keys: a hash table could be made to collide.
   std::map<std::string, size_t, std::less<>> tensor_indexes_;
 };
 
@@ -117,17 +121,17 @@ inline bool multiply(uint64_t factor_a, uint64_t factor_b, uint64_t& product) {
   return !__builtin_mul_overflow(factor_a, factor_b, &product);
 }
 
-// Reads the tensors of `file`, the bytes of the whole archive, into buffers of the result; `file`
-// may go afterwards. Only members that tensors use are read. Throws InputError, also when this
-// build has no libzip; `file_name` is for its messages.
+// Reads the tensors of `file`, the bytes of a whole torch.save archive, into buffers of the result,
+// so that `file` may go afterwards. Reads only members that tensors use. Throws InputError, also
+// when this build has no libzip; `file_name` is for messages.
 CheckpointContents read_pytorch_zip(std::span<const std::byte> file, const std::string& file_name,
                                     bool is_whole = false);
 
-// Whether a key or the first part of tensors' names says that the weights below it are an average
+// Whether a key, or the first part of tensor names, says that the weights below it are an average
 // of others, or another model that was trained with them: "model_ema", "shadow", "teacher".
 bool is_average(std::string_view name);
 
-// For a model that is no state dict that is read: the lines of Python that export it.
+// Advice for unsupported state dicts: the lines of Python that export the model.
 inline constexpr const char* kExportAdvice =
     "Whatever its parts are called, PyTorch can write down what a model computes:\n\n"
     "import torch\n"
@@ -136,29 +140,29 @@ inline constexpr const char* kExportAdvice =
     "torch.export.save(program, \"model.pt2\")\n\n"
     "arenite convert model.pt2 -o model.arn\n";
 
-struct QuantizedMatrix;  // quantize/quantizers.h; readers hand it through
+struct QuantizedMatrix;  // in quantize/quantizers.h
 
-// In what few bits a file has a matrix, where one of our types can hold them as they are.
+// A quantized format of a matrix in a file that one of our types can hold unchanged.
 struct QuantizedForm {
-  TensorType type = TensorType::kF32;  // kQ8 or kQ4; kF32: there is nothing to take over
-  std::string scheme{};                // for people: "Q4_0", "GPTQ, groups of 128"
+  TensorType type = TensorType::kF32;  // kQ8 or kQ4; kF32: not quantized
+  std::string scheme{};                // for messages: "Q4_0", "GPTQ, groups of 128"
 };
 
 struct StoredTensor {
   std::string name;
-  std::string type;                          // as its format calls it: "BF16", "Q8_0"
-  bool is_real = true;                       // false: whole numbers or bool, so no weights
+  std::string type;                          // the format's name: "BF16", "Q8_0"
+  bool is_real = true;                       // false: integers or bool, so not weights
   std::vector<uint64_t> shape;               // outermost dimension first
-  std::function<std::vector<float>()> load;  // all elements in row-major order; owns its file
-  std::string file;                          // for messages
-  // The same where float32 may round them; else empty.
+  std::function<std::vector<float>()> load;  // row-major; owns its file
+  std::string file;
+  // Loads the elements as double, where float32 may round them; else empty.
   std::function<std::vector<double>()> load_f64{};
-  // The integers and scales that these numbers are products of, where `quantized` says that there
-  // are some. Scales of blocks are rounded to bfloat16.
+  // Loads integers and scales whose products are the elements, if `quantized` has a type. Scales of
+  // blocks are rounded to bfloat16.
   QuantizedForm quantized{};
   std::function<QuantizedMatrix()> load_quantized{};
-  // The weight of a layer as [outputs, inputs], also in families that store [inputs, outputs]:
-  // programs that quantize layers turn them round.
+  // The weight is [outputs, inputs] even in families that store [inputs, outputs]: programs that
+  // quantize layers transpose them.
   bool is_by_outputs = false;
 };
 
@@ -170,20 +174,19 @@ class TensorStore {
   const std::vector<StoredTensor>& tensors() const { return tensors_; }
   const StoredTensor* find(std::string_view name) const;  // nullptr when absent
 
-  // Throws InputError when there is a tensor of this name already.
+  // Throws InputError if there is a tensor of this name already.
   void add(StoredTensor tensor);
 
-  // A tensor that is valid as long as `owner`. `file` is for messages.
+  // Adds a tensor that is valid while `owner` lives. `file` is for messages.
   void add(const CheckpointTensor& tensor, const std::shared_ptr<const void>& owner,
            const std::string& file);
 
-  // All tensors of `checkpoint`.
   void add(const std::shared_ptr<const Checkpoint>& checkpoint);
 
-  // Those below `key`, a part of names: "model" of "model.norm.weight".
+  // Returns the tensors below `key`, a prefix of whole name parts: "model" of "model.norm.weight".
   TensorStore below(const std::string& key) const;
 
-  // The same without what programs that wrap a whole model put in front of all names.
+  // Returns all tensors without the name prefix of programs that wrap a whole model.
   TensorStore unwrapped() const;
 
  private:
@@ -192,7 +195,7 @@ class TensorStore {
   std::map<std::string, size_t, std::less<>> indexes_;
 };
 
-// "  'name' [2, 3] F32" a line for each tensor, the first ones of many, for messages.
+// Lists tensors for messages, one "  'name' [2, 3] F32" per line; only the first of many.
 std::string list_tensors(const std::vector<StoredTensor>& tensors);
 
 // "[2, 3]"

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The error that every reader and writer of the converter throws, and how names are quoted in it.
+// InputError, which every reader and writer of the converter throws, and quoting of names in it.
+//
+//   refuse_if(rows == 0, "{}: tensor {} has no rows", quote(path), quote(name));
 #pragma once
 
 #include <fmt/format.h>
@@ -21,15 +23,15 @@ class InputError : public std::runtime_error {
       : std::runtime_error(fmt::format(format, std::forward<Args>(args)...)) {}
 };
 
-// Throws InputError if something is wrong. What the message needs is computed in any case: where
-// that takes long, or is only there if something is wrong, an `if` comes first.
+// Throws InputError if `is_wrong`. Arguments are evaluated in any case: where that takes long, or
+// is only valid in the failing case, use an `if` instead.
 template <typename... Args>
 void refuse_if(bool is_wrong, fmt::format_string<Args...> format, Args&&... args) {
   if (is_wrong) throw InputError(format, std::forward<Args>(args)...);
 }
 
-// Whether a reader sees something else than a character of its own there: controls, marks that turn
-// or hide the text around them, breaks of lines and paragraphs.
+// Whether a character is invisible or changes the text around it: controls, bidirectional and
+// zero-width marks, line and paragraph separators.
 constexpr bool is_unseen(uint32_t code_point) {
   constexpr uint32_t kRanges[][2] = {{0x00, 0x1F},     {0x7F, 0x9F},      {0xAD, 0xAD},
                                      {0x61C, 0x61C},   {0x180E, 0x180E},  {0x200B, 0x200F},
@@ -41,15 +43,15 @@ constexpr bool is_unseen(uint32_t code_point) {
   return false;
 }
 
-// Text of others made fit for a terminal, a page or a README, as a file may name its tensors
-// anything: '?' for each unseen character but those in `kept`, and bytes that are no UTF-8 as \x
-// and their value.
+// Escapes untrusted text for a terminal, a page or a README, since a file may name its tensors
+// anything: '?' for each unseen character except those in `kept`, and \x with the value for bytes
+// that are no UTF-8.
 std::string visible(std::string_view text, std::string_view kept = {});
 
-// The same on a line, without the middle of a text that is very long.
+// Escapes text for one line, and cuts the middle out of very long text.
 std::string printable(std::string_view text, size_t characters_max = 120);
 
-// The same in single quotes.
+// Like printable, in single quotes.
 inline std::string quote(std::string_view text) { return fmt::format("'{}'", printable(text)); }
 
 }  // namespace arenite::convert

@@ -18,9 +18,8 @@ using nlohmann::json;
 
 constexpr size_t kShownCharactersMax = 80;
 
-// Reads a text without building anything from it, and refuses what would cost too much. The parser
-// that builds values could call back for the same questions, but then looks through an array again
-// at each of its elements.
+// Validates a text and enforces limits without building values. The building parser has a callback
+// for the same checks, but with it scans an array again at each of its elements.
 class JsonCheck : public json::json_sax_t {
  public:
   explicit JsonCheck(const std::string& name) : name_(name) {}

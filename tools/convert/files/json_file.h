@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON files of other programs, read without trusting them.
+// Reads untrusted JSON files within fixed limits of size and depth.
 #pragma once
 
 #include <filesystem>
@@ -9,17 +9,17 @@
 
 namespace arenite::convert {
 
-// The value in `file`. Throws InputError for anything else, a key that comes twice in one object,
-// nesting of more than a few levels, and files of unreasonable size.
+// Returns the value in `file`. Throws InputError for malformed text, a duplicate key in an object,
+// deep nesting (kJsonDepthMax), and files that are too large.
 nlohmann::json read_json_value(const std::filesystem::path& file);
 
-// The same, of a file that must hold an object.
+// Like read_json_value, for a file that must hold an object.
 nlohmann::json read_json_object(const std::filesystem::path& file);
 
-// The value that `text` is, by the same rules but that of size. `name` is for messages.
+// Parses `text` by the same rules, without the limit of bytes. `name` is for messages.
 nlohmann::json parse_json(std::string_view text, const std::string& name);
 
-// `value` as JSON text, fit for a message.
+// Formats `value` as JSON text for a message.
 std::string show(const nlohmann::json& value);
 
 }  // namespace arenite::convert

@@ -59,7 +59,7 @@ const char* kind_of(mode_t mode) {
   return "a device";
 }
 
-// What speaks against reading a file of this kind and size; empty: nothing.
+// Returns why a file of this kind and size cannot be read; empty: it can.
 std::string problem_of(const struct stat& status, uint64_t bytes_max) {
   if (!S_ISREG(status.st_mode)) {
     return fmt::format("it is {}, not a regular file", kind_of(status.st_mode));

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that files lie in: mapped inputs, whose names may be anything, and aligned blocks for
-// models and arenas.
+// Memory of files: read-only mappings of inputs, and aligned blocks for models and arenas.
+//
+//   const FileMap map(path);
+//   const std::span<const std::byte> bytes = map.bytes();
 #pragma once
 
 #include <cstddef>
@@ -15,14 +17,14 @@
 
 namespace arenite::convert {
 
-// A zeroed block of bytes at a multiple of 64; large ones on huge pages where the system has them,
-// which spares the kernels a few percent in address translation.
+// A zeroed block of bytes, aligned to 64. Large blocks use huge pages where the system has them,
+// which saves the kernels a few percent of address translation.
 class AlignedBytes {
  public:
   AlignedBytes() = default;
   explicit AlignedBytes(size_t size);
 
-  // Leaves the bytes after `size` away. REQUIRES: size <= size().
+  // Drops the bytes after `size`. REQUIRES: size <= size().
   void shorten(size_t size) { size_ = size; }
 
   std::byte* data() { return data_.get(); }
@@ -41,37 +43,37 @@ class AlignedBytes {
 
 class FileMap {
  public:
-  // Maps `file`. Throws InputError when it cannot be opened, has more than `bytes_max` bytes, or is
-  // no regular file: pipes, sockets and devices are not even opened, as that could wait forever or
-  // have an effect. Links are followed.
+  // Maps `file`, following links. Throws InputError if it cannot be opened, has more than
+  // `bytes_max` bytes, or is no regular file: pipes, sockets and devices are not even opened, as
+  // that could block forever or have side effects.
   explicit FileMap(const std::filesystem::path& file, uint64_t bytes_max = UINT64_MAX);
   ~FileMap();
   FileMap(FileMap&& other) noexcept;
   FileMap& operator=(FileMap&& other) noexcept;
 
-  // The bytes stay where they are when the FileMap is moved. Empty for an empty file. Nobody may
-  // shorten the file meanwhile: reading what is gone ends the process.
+  // Moving the FileMap keeps the bytes in place. Empty for an empty file. The file must not be
+  // truncated meanwhile: reading past its new end kills the process.
   std::span<const std::byte> bytes() const { return bytes_; }
   std::string_view text() const {
     return {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()};
   }
 
-  // Gives the memory of the bytes back. They can still be read: from the file, once more.
+  // Releases the pages of the mapping. Later reads load them from the file again.
   void drop_pages() const;
 
  private:
   std::span<const std::byte> bytes_;
 };
 
-// Whether there is a file or folder at `path`. False, too, where the system refuses to look, as for
-// a name that is too long, which std::filesystem throws an error of its own for: a FileMap of the
-// path says why.
+// Whether there is a file or folder at `path`. Also false where the system refuses to look, as for
+// a name that is too long (std::filesystem would throw): FileMap then reports the reason.
 inline bool is_there(const std::filesystem::path& path) {
   std::error_code why;
   return std::filesystem::exists(path, why);
 }
 
-// Takes the first line off `text`, without its end, "\n" or "\r\n". False when `text` is empty.
+// Removes the first line from `text`, and its end, "\n" or "\r\n". Returns false if `text` is
+// empty.
 bool take_line(std::string_view& text, std::string_view& line);
 
 }  // namespace arenite::convert

@@ -230,7 +230,7 @@ std::string header_of(const char* descr, std::span<const uint64_t> shape) {
   return start + header;
 }
 
-// Of a type of four bytes.
+// For element types of four bytes.
 void write_array(const std::filesystem::path& file, const char* descr,
                  std::span<const uint64_t> shape, std::span<const std::byte> data) {
   assert(shape.size() <= kRankMax);

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// NumPy's .npy files: one array with its type and shape.
-// Source: the format description in NumPy's module numpy.lib.format, versions 1.0 and 2.0.
+// NumPy's .npy files: one array with its type and shape. Source: the format description in NumPy's
+// module numpy.lib.format, versions 1.0 and 2.0.
+//
+//   const NpyArray x = NpyArray::read("x.npy");  // shape() {2, 7, 64}
+//   write_npy("y.npy", x.shape(), x.to_f32());
 #pragma once
 
 #include <cstddef>
@@ -19,11 +22,11 @@ namespace arenite::convert {
 // An array in row-major order, mapped from its file.
 class NpyArray {
  public:
-  // Reads '<f4', '<f8', '<i4', '<i8', '<u4', '|i1', '|u1' or '|b1' in C order. Throws InputError
-  // that names the file and the field. Of "A,B", the columns of the array in B after those in A.
+  // Reads '<f4', '<f8', '<i4', '<i8', '<u4', '|i1', '|u1' or '|b1' in C order. For "A,B" it
+  // concatenates the columns of both arrays. Throws InputError that names the file and the field.
   static NpyArray read(const std::filesystem::path& file);
 
-  // Of numbers that were made of what is in `file`.
+  // Makes an array of `values` computed from the contents of `file`.
   static NpyArray of(FileMap file, std::string name, std::vector<uint64_t> shape,
                      std::vector<float> values);
 
@@ -36,34 +39,34 @@ class NpyArray {
   void drop_pages() const { file_.drop_pages(); }  // see FileMap
 
   std::vector<float> to_f32() const { return tensor_.to_f32(); }
-  // Of some elements. REQUIRES: they are there.
+  // Elements [first, first + count). REQUIRES: they exist.
   std::vector<float> to_f32(uint64_t first, uint64_t count) const;
   std::vector<double> to_f64() const { return tensor_.to_f64(); }
-  std::vector<int64_t> to_i64() const { return tensor_.to_i64(); }  // InputError for floats
+  std::vector<int64_t> to_i64() const { return tensor_.to_i64(); }  // throws InputError for floats
 
  private:
   NpyArray(FileMap file, CheckpointTensor tensor);
 
   FileMap file_;
-  CheckpointTensor tensor_;  // its name is that of the file
-  std::vector<float> made_;  // what it views where that is not the file
+  CheckpointTensor tensor_;  // named like the file
+  std::vector<float> made_;  // owned values, if the data is not the file's
 };
 
-// Writes a version 1.0 file of '<f4' in pieces, in any order; what is not written is zero. The file
-// appears whole, or not at all. Throws InputError.
+// Writes a version 1.0 file of '<f4' in pieces, in any order; unwritten elements are zero. The file
+// appears on commit, or not at all. Throws InputError.
 class NpyWriter {
  public:
   NpyWriter(const std::filesystem::path& file, std::span<const uint64_t> shape);
 
-  // REQUIRES: the values lie within the shape. `first` counts elements.
+  // Writes elements from index `first` on. REQUIRES: they lie within the shape.
   void write(uint64_t first, std::span<const float> values);
-  // Nothing can be written afterwards.
+  // Publishes the file. No write may follow.
   void commit();
-  AtomicFile& file() { return file_; }  // to commit it with others
+  AtomicFile& file() { return file_; }  // to commit it together with others
 
  private:
   AtomicFile file_;
-  uint64_t start_bytes_ = 0;  // of the header
+  uint64_t start_bytes_ = 0;  // bytes of the header
   uint64_t elements_ = 1;
 };
 

@@ -428,7 +428,7 @@ class Unpickler {
     return kOpcodes;
   }
 
-  // ---- what opcodes do with their argument; those without one pass over it ----
+  // ---- opcodes; those without an argument ignore it ----
 
   void push_empty(uint64_t kind) { push({.kind = static_cast<Kind>(kind)}); }
   void push_bool(uint64_t value) {
@@ -513,8 +513,8 @@ class Unpickler {
     drop_to_mark(0);
     push({.kind = Kind::kOpaque});
   }
-  // What containers carry beside their items, such as _metadata, does not matter. An object's
-  // attributes are a dict, or that and one for __slots__.
+  // Ignores extra state of containers, such as _metadata. The state of an object is a dict of
+  // attributes, or a pair of that and a dict for __slots__.
   void build(uint64_t) {
     const PickleValue& state = pickle_.values[pop()];
     PickleValue& target = top();

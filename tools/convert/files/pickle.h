@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A restricted reader of Python pickles: it builds plain values and tensor descriptions and calls
-// nothing. Objects of any other class stay names with attributes.
+// A restricted reader of Python pickles: builds plain values and tensor descriptions, and calls
+// nothing. Objects of unknown classes become their class name and attributes.
+//
+//   const Pickle pickle = unpickle(bytes, quote(path));
+//   for (const NamedTensor& tensor : named_tensors(pickle, quote(path))) ...
 #pragma once
 
 #include <cstddef>
@@ -20,7 +23,7 @@
 
 namespace arenite::convert {
 
-using ValueIndex = uint32_t;  // into Pickle::values; containers share values as Python does
+using ValueIndex = uint32_t;  // into Pickle::values; shared values have one index, as in Python
 
 struct PickleValue {
   enum class Kind : uint8_t {
@@ -28,7 +31,7 @@ struct PickleValue {
     kBool,     // integer: 0 or 1
     kInt,      // integer
     kFloat,    // real
-    kOpaque,   // bytes, an integer of more than 64 bits: read over, never used
+    kOpaque,   // bytes, and integers of more than 64 bits: skipped
     kString,   // text, a view of the pickle's bytes
     kList,     // items
     kTuple,    // items
@@ -36,7 +39,7 @@ struct PickleValue {
     kGlobal,   // integer: a TorchGlobal
     kStorage,  // integer: index into Pickle::storages
     kTensor,   // integer: index into Pickle::tensors
-    kObject,   // text: the class or function that would make it; items: attributes, as of a dict
+    kObject,   // text: the class or function that would make it; items: attributes, as in a dict
   };
   Kind kind = Kind::kNone;
   int64_t integer = 0;
@@ -46,7 +49,7 @@ struct PickleValue {
 };
 
 struct PickledStorage {
-  std::string key;  // names the archive's member data/<key>
+  std::string key;  // member data/<key> of the archive
   DType dtype;      // of the storage's class; U8 for an untyped one
   bool is_untyped;
   uint64_t bytes;
@@ -62,19 +65,19 @@ struct PickledTensor {
 };
 
 struct Pickle {
-  uint64_t bytes = 0;                    // of the file that it was read from
-  std::deque<PickleValue> values;        // grows without holding everything twice
+  uint64_t bytes = 0;                    // size of the file that it was read from
+  std::deque<PickleValue> values;        // a deque grows without copying
   std::vector<PickledStorage> storages;  // keys are unique
   std::vector<PickledTensor> tensors;
-  std::set<std::string, std::less<>> classes;  // that objects name
+  std::set<std::string, std::less<>> classes;  // classes of objects
   ValueIndex root = 0;
 };
 
 // For messages: "a string".
 const char* describe(PickleValue::Kind kind);
 
-// Reads one pickle (protocol 2 to 5) that torch.save wrote. The strings of the result view `bytes`.
-// Throws InputError; `where` says in its messages which file this is.
+// Reads one pickle (protocol 2 to 5) that torch.save wrote. Strings of the result are views of
+// `bytes`. Throws InputError; `where` names the file in its messages.
 Pickle unpickle(std::span<const std::byte> bytes, const std::string& where);
 
 struct NamedTensor {
@@ -82,21 +85,20 @@ struct NamedTensor {
   size_t tensor_index;  // into Pickle::tensors
 };
 
-// The tensors in the order of the pickle, with unique names. Where the outermost dict is a training
-// checkpoint, that is, exactly one of its keys `model_state_dict`, `state_dict` and `model` holds a
-// dict with tensors, only that dict counts and names start there; not so beside an average of the
-// same weights (is_average), or where `is_whole`. Other values, and the states of
-// optimizers, are passed over.
-// Containers may share parts, and tensors elements; what all names together stand for is bounded by
-// the size of the pickle and of the storages. Throws InputError; `where` says in its messages which
-// file this is.
+// Returns the tensors in the order of the pickle, with unique names. If the outermost dict is a
+// training checkpoint (exactly one of its keys `model_state_dict`, `state_dict` and `model` holds a
+// dict with tensors), only that dict counts and names start there. Not so with `is_whole`, or
+// beside an average of the same weights (is_average). Skips other values, and optimizer states.
+// Containers may share parts, and tensors may share elements; the total over all names is bounded
+// by the sizes of the pickle and of the storages. Throws InputError; `where` names the file in its
+// messages.
 std::vector<NamedTensor> named_tensors(const Pickle& pickle, const std::string& where,
                                        bool is_whole = false);
 
-// Integers, floats, booleans ("true") and strings of the outermost dict by their key, and those of
-// the dicts directly inside it as "model_args.n_head" and "itos.0": what training programs keep
-// beside the weights. Floats are written so that they read back the same. Other values are left
-// out. Throws InputError for more of them than a pickle of this size can hold.
+// Returns integers, floats, booleans ("true") and strings of the outermost dict by key, and those
+// of dicts directly inside it as "model_args.n_head" and "itos.0": what training programs save
+// beside the weights. Floats round-trip. Omits other values. Throws InputError for more values than
+// a pickle of this size can hold.
 std::map<std::string, std::string> plain_values(const Pickle& pickle, const std::string& where);
 
 }  // namespace arenite::convert

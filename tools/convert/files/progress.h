@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// How far a conversion is, for whoever waits for it: told from deep inside, as no result depends on
-// it.
+// Progress of a conversion. Reported through a thread-local hook, as no result depends on it.
+//
+//   const ProgressListener listener([](const std::string& stage, double share) { ... });
+//   report_progress("packing for arm64", 0.5);  // calls the hook
 #pragma once
 
 #include <cassert>
@@ -10,11 +12,12 @@
 
 namespace arenite::convert {
 
-// Called with a stage ("packing for arm64") and the share of it that is done, 0 to 1. It may be
-// called often, and must be quick.
+// Called with a stage ("packing for arm64") and its finished share, 0 to 1. Calls may be frequent,
+// so it must be quick.
 using ProgressHook = std::function<void(const std::string& stage, double share)>;
 
-// Has a hook called by the conversions of this thread while it lives. REQUIRES: the only one.
+// Installs a hook for conversions on this thread while it lives. REQUIRES: no other listener on
+// this thread.
 class ProgressListener {
  public:
   explicit ProgressListener(ProgressHook hook) {
@@ -31,7 +34,7 @@ class ProgressListener {
   inline static thread_local ProgressHook current_;
 };
 
-// Does nothing where nobody listens.
+// Does nothing without a listener.
 inline void report_progress(const std::string& stage, double share) {
   if (ProgressListener::current_) ProgressListener::current_(stage, share);
 }

@@ -25,8 +25,8 @@ bool is_container(Kind kind) {
   return kind == Kind::kDict || kind == Kind::kList || kind == Kind::kTuple;
 }
 
-// What a walk over containers may cost: in proportion to the pickle, however often its containers
-// share their parts.
+// Limits a walk over containers in proportion to the pickle's size, since containers may share
+// parts.
 class WalkBudget {
  public:
   WalkBudget(const Pickle& pickle, const std::string& where)
@@ -83,7 +83,8 @@ bool has_key(const Pickle& pickle, const PickleValue& value, std::string_view ke
   return false;
 }
 
-// What torch.save(model) keeps of a torch.nn.Module: its attributes, but not its code.
+// Whether the value is a torch.nn.Module saved by torch.save(model): its attributes without its
+// code.
 bool is_module(const Pickle& pickle, const PickleValue& value) {
   return value.kind == Kind::kObject && has_key(pickle, value, "_parameters");
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a command has not finished: files and folders with hidden names beside those that they will
-// have. Nothing of it remains, whatever ends the program; where nothing can be done at that moment,
-// the next one that writes there removes it.
+// Unfinished files and folders, under hidden names beside their final places. They are removed
+// whatever ends the program; if that is impossible at that moment (SIGKILL), the next program that
+// writes to the same place removes them.
 #pragma once
 
 #include <signal.h>
@@ -14,12 +14,13 @@
 
 namespace arenite::convert {
 
-inline constexpr size_t kTemporaryFilesMax = 16;  // at a time; more are not known to signals
+// at a time; signals do not remove any beyond these
+inline constexpr size_t kTemporaryFilesMax = 16;
 
-// Removes the files whose names are announced. May be called in a signal handler.
+// Removes the announced files. Safe to call in a signal handler.
 void remove_temporary_files() noexcept;
 
-// While one lives, signals to this thread wait: between making a file and announcing it, say.
+// Blocks signals to this thread while it lives, such as between creating a file and announcing it.
 class SignalsWait {
  public:
   SignalsWait() noexcept;
@@ -31,15 +32,13 @@ class SignalsWait {
   sigset_t before_;
 };
 
-// Writes all of it to the descriptor, at its position or from `offset` on. Returns 0 or what errno
-// was.
+// Writes all bytes to the descriptor, at its position or from `offset` on. Returns 0 or errno.
 int write_all(int descriptor, std::span<const std::byte> bytes,
               std::optional<uint64_t> offset = {}) noexcept;
 
-// A file or a folder with the name ".NAME.arenite-0.tmp" beside the place NAME that it is made for.
-// Whoever made it holds a lock on it. One that nobody holds is what a program left that was killed:
-// it is removed. Beside one that is held, the next number is taken; so it is on file systems
-// without locks.
+// A temporary file or folder named ".NAME.arenite-0.tmp" beside its final place NAME. Its creator
+// holds a lock on it. An entry that nobody has locked was left by a program that was killed, and is
+// removed. If an entry is locked, or the file system has no locks, the next number is used.
 class TemporaryEntry {
  public:
   TemporaryEntry() = default;
@@ -47,31 +46,31 @@ class TemporaryEntry {
   TemporaryEntry(const TemporaryEntry&) = delete;
   TemporaryEntry& operator=(const TemporaryEntry&) = delete;
 
-  // Return 0 or what errno was. The file is announced to signals, and is open for writing as
-  // `descriptor`, which is the caller's to close.
+  // Return 0 or errno. The file is announced for removal by signals, and is open for writing as
+  // `descriptor`, which the caller closes.
   int make_file(const std::filesystem::path& place, int& descriptor);
   int make_folder(const std::filesystem::path& place);
 
   const std::filesystem::path& path() const { return path_; }
-  // A second name that a file may be given in the meantime. It is removed as leftovers are.
+  // A second name that a file may have in the meantime. Leftovers of it are removed, too.
   std::filesystem::path second_path() const;
 
-  // Gives it its place; `remove` has nothing left to do. Returns 0 or what errno was.
+  // Renames it to its final place; `remove` then does nothing. Returns 0 or errno.
   int rename_to(const std::filesystem::path& place) noexcept;
-  // False if it cannot be removed.
+  // Returns false if it cannot be removed.
   bool remove() noexcept;
 
  private:
   int make(const std::filesystem::path& place);
   int claim() noexcept;
   void release() noexcept;
-  void announce(const char* path) noexcept;  // to signals, until it is released; null: no more
+  void announce(const char* path) noexcept;  // to signal handlers, until released; null: withdraw
 
   std::filesystem::path path_;
   std::atomic<const char*>* announced_ = nullptr;
   bool is_folder_ = false;
   bool exists_ = false;
-  int lock_ = -1;  // a descriptor of it; closing the file that is written does not unlock it
+  int lock_ = -1;  // locked descriptor; closing the written descriptor keeps the lock
 };
 
 }  // namespace arenite::convert

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bounded reading of the members of a zip archive in memory, on top of libzip.
+// Reads members of a zip archive in memory within fixed limits, on top of libzip.
 #pragma once
 
 #include <zip.h>
@@ -15,22 +15,22 @@ namespace arenite::convert {
 
 struct ZipMember {
   uint64_t index;
-  uint64_t bytes;          // uncompressed, as declared; a read that finds another size fails
-  uint64_t bytes_in_file;  // as declared; fewer than the file has
+  uint64_t bytes;          // uncompressed, as declared; read fails if the size differs
+  uint64_t bytes_in_file;  // as declared; less than the file's size
   bool is_stored;          // not compressed
 };
 
 class ZipArchive {
  public:
-  // Opens the archive and checks its list of members: not too many, plain unique names, sizes
-  // within the file, no encryption, no compression but deflate. Throws InputError. `file` must
-  // outlive the archive.
+  // Opens the archive and checks its members: a limited count, plain unique names, sizes within the
+  // file, no encryption, no compression but deflate. Throws InputError. `file` must outlive the
+  // archive.
   ZipArchive(std::span<const std::byte> file, const std::string& file_name);
 
   const std::map<std::string, ZipMember>& members() const { return members_; }
 
-  // All `member.bytes` bytes of a member, with its checksum verified. Throws InputError, also when
-  // the members read so far would be larger together than an archive of this size can honestly be.
+  // Returns the `member.bytes` bytes of a member and verifies its checksum. Throws InputError, also
+  // if the members read so far exceed the limits for an archive of this size (input_limits.h).
   std::unique_ptr<std::byte[]> read(const std::string& name, const ZipMember& member);
 
  private:

@@ -24,7 +24,7 @@ Number load(const uint8_t* from) {
 
 float half(const uint8_t* from) { return float_of_f16(load<uint16_t>(from)); }
 
-// What the 4 bits of an element stand for in types that store no multiples.
+// Codebook of the IQ4 types: maps 4-bit indices to values.
 constexpr int8_t kIq4Values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                    1,    13,   25,  38,  53,  69,  89,  113};
 
@@ -189,7 +189,7 @@ void expand_q4_k(const uint8_t* block, float* values) {
                      [](const uint8_t* q, uint32_t i) { return four_bits(q + 16, i, 32); });
 }
 
-// As Q4_K, with the fifth bits [32] in front of the other four.
+// Like Q4_K, but the fifth bits [32] precede the lower four.
 void expand_q5_k(const uint8_t* block, float* values) {
   expand_with_minima(block, values, [](const uint8_t* q, uint32_t i) {
     return four_bits(q + 48, i, 32) | one_bit(q + 16, i) << 4;

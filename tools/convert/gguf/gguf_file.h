@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The container of GGUF version 3: metadata, tensors described and mapped, and the blocks in which
-// their numbers are stored: plain floats, and 32 or 256 quantized numbers with their scales. And
-// the model that a file describes by its metadata: a decoder, and the tokenizer that it carries
-// beside the weights, as it lies there and understood.
+// Reads GGUF version 3: metadata, mapped tensors, and the block types that store their elements
+// (plain floats, or 32 or 256 quantized elements with scales). Also reads the model that the
+// metadata describe, a decoder, and the tokenizer stored beside the weights.
+//
+//   const auto file = GgufFile::read("model.gguf");
+//   const TensorStore store = tensors_of(file);
+//   const TransformerSpec spec = read_gguf_decoder(*file, store);
 #pragma once
 
 #include <cstddef>
@@ -27,36 +30,36 @@
 
 namespace arenite::convert {
 
-// A block of `elements` consecutive numbers of a row takes `bytes`.
+// A block type: `elements` consecutive elements of a row take `bytes`.
 struct GgufBlock {
-  uint32_t type = 0;  // as files number it
+  uint32_t type = 0;  // the id in files
   const char* name = "";
   uint32_t elements = 1;
   uint32_t bytes = 0;
-  // Writes the elements of one block; nullptr: the type is known by name only, and not read.
+  // Writes the elements of one block; nullptr: the type is known by name only, and not supported.
   void (*expand)(const uint8_t* block, float* values) = nullptr;
 };
 
-inline constexpr uint32_t kGgufF64 = 28;  // the type whose numbers float32 may round
-inline constexpr uint32_t kGgufQ4 = 2;    // Q4_0, whose integers and blocks are those of kQ4
+inline constexpr uint32_t kGgufF64 = 28;  // the type that float32 may round
+inline constexpr uint32_t kGgufQ4 = 2;    // Q4_0, whose integers and blocks equal those of kQ4
 
-// nullptr for a number that no format description gives a name to.
+// Returns nullptr for an id without a name in the format description.
 const GgufBlock* find_gguf_block(uint32_t type);
 
-// The names of all types that are read, for messages: "F32, F16, ...".
+// Names of all supported types, for messages: "F32, F16, ...".
 std::string readable_gguf_types();
 
-// All numbers of `data`, whole blocks of a type that is read. The same bits as ggml's own functions
-// give. Floats and scales may be NaN or infinite.
+// Expands `data`, whole blocks of a supported type. Bit-identical to ggml's functions. Floats and
+// scales may be NaN or infinite.
 std::vector<float> read_gguf_blocks(const GgufBlock& block, std::span<const std::byte> data);
 
-// The same of type kGgufF64, as they are.
+// Reads data of type kGgufF64 without rounding.
 std::vector<double> read_gguf_f64(std::span<const std::byte> data);
 
-// The integers and scales of type kGgufQ4, in rows of `columns`.
+// Reads the integers and scales of type kGgufQ4, in rows of `columns`.
 ScaledIntegers read_gguf_q4(std::span<const std::byte> data, uint32_t columns);
 
-// Types of metadata values, numbered as in files.
+// Types of metadata values, with the ids of the format.
 enum class GgufType : uint32_t {
   kU8,
   kI8,
@@ -73,12 +76,13 @@ enum class GgufType : uint32_t {
   kF64,
 };
 
-// A metadata value as it lies in the file.
+// A view of a metadata value in the file.
 struct GgufValue {
-  GgufType type = GgufType::kU8;  // of an array: that of its elements, never kArray
+  GgufType type = GgufType::kU8;  // for arrays the element type, never kArray
   bool is_array = false;
-  uint64_t count = 1;                 // of elements
-  std::span<const std::byte> data{};  // the elements; strings with their 8 bytes of length each
+  uint64_t count = 1;  // of elements
+  // the elements; each string is preceded by its length, 8 bytes
+  std::span<const std::byte> data{};
 };
 
 // Calls `take(text)` for each string of `value`. REQUIRES: value.type is kString.
@@ -97,21 +101,21 @@ void for_each_string(const GgufValue& value, const Take& take) {
 
 struct GgufTensor {
   std::string name;
-  const GgufBlock* block = nullptr;  // how its numbers are stored; one that is read
-  std::vector<uint64_t> shape;       // outermost dimension first, so reversed from the file
+  const GgufBlock* block = nullptr;  // supported block type
+  std::vector<uint64_t> shape;       // outermost dimension first, reversed from the file
   std::span<const std::byte> data{};
 };
 
-// Whether `file`, the bytes of a whole file, begins like one.
+// Whether `file`, the bytes of a whole file, has the GGUF signature.
 bool is_gguf(std::span<const std::byte> file);
 
 class GgufFile {
  public:
-  // Maps and checks `file` in full: counts, lengths, types and alignment, and that tensors follow
-  // one another without overlap or hole up to the end. Memory stays in proportion to what is truly
-  // there. Throws InputError.
+  // Maps `file` and checks all of it: counts, lengths, types, alignment, and that tensors are
+  // contiguous up to the end, without overlaps or gaps. Memory is proportional to the file's size.
+  // Throws InputError.
   static std::shared_ptr<const GgufFile> read(const std::filesystem::path& file);
-  // The same of a file that is mapped already.
+  // Reads a file that is mapped already.
   static std::shared_ptr<const GgufFile> read(const std::filesystem::path& file, FileMap map);
 
   const std::string& file_name() const { return file_name_; }
@@ -130,26 +134,26 @@ class GgufFile {
   friend class GgufParser;
 };
 
-// Its tensors, expanded to float32 when they are read. Matrices of Q4_0 give their integers, too.
+// Returns the file's tensors, expanded to float32 on load. Matrices of Q4_0 also load their
+// integers.
 TensorStore tensors_of(const std::shared_ptr<const GgufFile>& file);
 
-// ---- the model that metadata describe ----
+// ---- the model that the metadata describe ----
 
-// All metadata but the tokenizer's and those of general.*, which say where the file comes from;
-// "general.architecture" is there. Throws InputError for arrays of more elements than any
-// architecture's fields have.
+// Returns all metadata except the tokenizer's and the provenance in general.*;
+// "general.architecture" is kept. Throws InputError for arrays longer than any architecture's
+// fields.
 ConfigFields gguf_fields(const GgufFile& file);
 
-// Architectures llama, gpt2, qwen2 and qwen3. Throws InputError for others, for metadata about the
-// computation that is not understood, and for tensors missing or left over. `store` is tensors_of
-// the file.
+// Reads architectures llama, gpt2, qwen2 and qwen3. Throws InputError for others, for unsupported
+// metadata about the computation, and for missing or extra tensors. `store` is tensors_of the file.
 TransformerSpec read_gguf_decoder(const GgufFile& file, const TensorStore& store);
 
-// The tokenizer as it lies in the file. The arrays are empty where it has none; otherwise scores
-// and types go with tokens one to one.
+// The tokenizer as stored in the file. Without one the arrays are empty; otherwise scores and types
+// correspond one to one to tokens.
 struct GgufTokenizer {
   std::string model;          // tokenizer.ggml.model: "llama" (SentencePiece), "gpt2" (byte-level)
-  std::string pre_tokenizer;  // tokenizer.ggml.pre: "llama-bpe", "qwen2", ...; empty: not said
+  std::string pre_tokenizer;  // tokenizer.ggml.pre: "llama-bpe", "qwen2", ...; empty: unset
   std::vector<std::string> tokens;
   std::vector<float> scores;
   std::vector<int32_t> types;       // 1 normal, 2 unknown, 3 control, 4 user-defined, 6 byte
@@ -158,12 +162,12 @@ struct GgufTokenizer {
   std::optional<bool> add_bos, add_eos, add_space_prefix;
 };
 
-// The tokenizer.ggml.* metadata. Throws InputError where a value has the wrong type, or an array
-// another length than the tokens. Nothing there: an empty tokenizer.
+// Reads the tokenizer.ggml.* metadata; without any the result is empty. Throws InputError if a
+// value has the wrong type, or an array another length than the tokens.
 GgufTokenizer read_gguf_tokenizer(const GgufFile& file);
 
-// `origin` is the file, for messages. Throws InputError for a model or a pre-tokenizer that is not
-// supported, by name.
+// Converts a stored tokenizer. Throws InputError that names an unsupported model or pre-tokenizer.
+// `origin` is the file, for messages.
 TokenizerSpec understand_gguf_tokenizer(const GgufTokenizer& tokens, const std::string& origin);
 
 }  // namespace arenite::convert

@@ -30,7 +30,8 @@ size_t ImageLayout::place(size_t element) const {
   return (line * width + column) * channels + channel;
 }
 
-// Of what is made row by row that of the inputs, one of which may have a row for each sequence.
+// Nodes computed row by row have their inputs' axis; one of the inputs may have one row per
+// sequence.
 uint32_t Graph::axis_of(const Node& node) const {
   const bool has_own = node.inputs.empty() || std::holds_alternative<SelectNode>(node.body) ||
                        std::holds_alternative<JoinNode>(node.body);
@@ -392,8 +393,8 @@ uint32_t inputs_to_encode(const Graph& graph, const std::vector<uint32_t>& made_
   return found;
 }
 
-// For each value the number of its function: 1 where one that reads it is, else 0; without inputs
-// it is where it is read.
+// Returns the function of each value: 1 if it depends on an input that is not encoded first, else
+// 0. Values that depend on no input belong to the last function that reads them.
 std::vector<uint32_t> function_numbers(const Graph& graph) {
   const std::vector<uint32_t> made_of = inputs_of_values(graph);
   const uint32_t first = inputs_to_encode(graph, made_of);
@@ -408,7 +409,8 @@ std::vector<uint32_t> function_numbers(const Graph& graph) {
   return numbers;
 }
 
-// What keys and values that a later function reads are made of, where that is one value.
+// Returns the value from which all keys and values that a later function reads are computed, if
+// there is exactly one.
 std::optional<ValueId> encoded_value(const Graph& graph, const std::vector<uint32_t>& numbers) {
   std::set<ValueId> found;
   for (const ValueId value : graph.order()) {
@@ -455,7 +457,7 @@ std::vector<GraphFunction> functions_of(const Graph& graph) {
 
 namespace {
 
-// For each axis of `second` its number in `first`, which gets those that it lacks.
+// Maps each axis of `second` to an axis of `first`, and adds those that `first` lacks.
 std::vector<uint32_t> add_axes(Graph& first, const Graph& second, uint32_t input, uint32_t joined) {
   std::vector<uint32_t> numbers;
   for (Axis axis : second.axes) {
@@ -525,7 +527,7 @@ Graph chained(Graph first, const Graph& second, uint32_t input) {
 
 void separate_functions(Graph& graph) {
   std::vector<uint32_t> numbers = function_numbers(graph);
-  // What has no input and is read before the last function, too, is computed twice.
+  // Values without inputs that both functions read are computed twice.
   std::map<ValueId, ValueId> copies;
   const std::vector<ValueId> before = graph.order();
   const std::vector<uint32_t> made_of = inputs_of_values(graph);
@@ -603,7 +605,7 @@ QueryTable first_positions(const QueryTable& table, uint32_t positions) {
 
 namespace {
 
-// What an op is and what it is told, in words.
+// The op and its parameters, as text.
 struct Line {
   std::string op;
   std::string details;

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model as its author trained it: plain mathematical ops on values. Families and modules build
-// it, the interpreter computes it, passes rewrite it, and program/lowering.cc makes the runtime's
-// program of it. Weights are references, read when somebody needs their numbers.
+// A model as its author trained it: a directed acyclic graph of mathematical ops on values.
+// Families and modules build it, the interpreter evaluates it, passes rewrite it, and
+// program/lowering.cc lowers it to the runtime's program. Every node comes after its inputs in
+// order(). Weights are references (WeightRef), loaded on demand.
+//
+//   Graph graph;
+//   const ValueId x = graph.add_features(64);                  // [tokens, 64]
+//   graph.output = graph.add_linear("head", head_spec, x);     // [tokens, outputs of head_spec]
 #pragma once
 
 #include <compare>
@@ -29,19 +34,19 @@ namespace arenite::convert {
 
 struct TermTable {
   ScoreTerms by = ScoreTerms::kDistances;
-  uint32_t heads = 0;  // 1, of pairs: all heads have the same
+  uint32_t heads = 0;  // 1 for kPairs: all heads share the table
   uint32_t positions = 0;
-  // [heads, 2 * positions - 1], distance 0 in the middle, or [heads, positions, positions], or
-  // slopes [heads]; -infinity hides a key.
+  // kDistances: [heads, 2 * positions - 1], distance 0 in the middle. kPairs: [heads, positions,
+  // positions]. kSlopes: [heads]. -infinity hides a key.
   std::vector<double> values;
 
-  // REQUIRES: no slopes.
+  // REQUIRES: by != kSlopes.
   double at(size_t head, size_t query, size_t key) const {
     const size_t own = heads == 1 ? 0 : head;
     if (by == ScoreTerms::kPairs) return values[(own * positions + query) * positions + key];
     return values[own * columns() + positions - 1 + key - query];
   }
-  // The shape of the tensor that holds it.
+  // Rows and columns of the tensor that holds the values.
   uint32_t rows() const {
     if (by == ScoreTerms::kSlopes) return 1;
     return by == ScoreTerms::kPairs ? heads * positions : heads;
@@ -54,15 +59,16 @@ struct TermTable {
   friend bool operator==(const TermTable&, const TermTable&) = default;
 };
 
-// Terms that a query brings with it, of each distance to a key: the product of numbers of the
-// query's row, `dim` for each head, and the table's, and one number more of the table.
+// Attention bias that depends on the query, for each distance to a key: the dot product of `dim`
+// elements of the query's row for each head with the table's weights, plus the table's constant.
+//   bias[h, q, k] = sum over d of query[q, h, d] * table[h, k - q][d] + table[h, k - q][dim]
 struct QueryTable {
-  uint32_t heads = 0;  // 1: all heads have the same
+  uint32_t heads = 0;  // 1: all heads share the table
   uint32_t positions = 0;
   uint32_t dim = 0;
   std::vector<double> values;  // [heads, 2 * positions - 1, dim + 1], distance 0 in the middle
 
-  // Of the distance `place` - (positions - 1), [dim + 1].
+  // Weights [dim], then the constant, for distance `place` - (positions - 1).
   std::span<const double> at(size_t head, size_t place) const {
     const size_t row = (heads == 1 ? 0 : head) * (2 * size_t{positions} - 1) + place;
     return std::span(values).subspan(row * (dim + 1), dim + 1);
@@ -71,29 +77,28 @@ struct QueryTable {
   friend bool operator==(const QueryTable&, const QueryTable&) = default;
 };
 
-// The part of a table that fewer positions need. REQUIRES: no slopes, and 1 <= positions <=
+// Returns the table for the first `positions` positions. REQUIRES: no slopes, and 1 <= positions <=
 // table.positions.
 TermTable first_positions(const TermTable& table, uint32_t positions);
 QueryTable first_positions(const QueryTable& table, uint32_t positions);
 
-// Rows of a block: enough for products, which read all weights for each block, and few beside those
-// of a sequence that is worth cutting.
+// Rows of a block. Each block reads all weights, so it must be large enough to amortize that; it
+// must also be small beside a sequence that is worth splitting.
 inline constexpr uint32_t kBlockRows = 128;
 
-// A value is the result of a node and has its number: rows of `width` numbers, as many as its axis
-// has.
+// A value is the result of the node with this index: [rows of its axis, width].
 using ValueId = uint32_t;
 
-// How a matrix of weights is to lie in the file. Only those of one storage become one tensor.
+// How the file stores a weight matrix. Only matrices of equal storage are joined into one tensor.
 struct Storage {
   TensorType type = TensorType::kF32;
-  bool is_taken_over = false;  // as the author's file has it: nothing is folded into its numbers
+  bool is_taken_over = false;  // as in the author's file: nothing is folded into its elements
 
   friend auto operator<=>(const Storage&, const Storage&) = default;
 };
 
-// How images lie in the author's array: [channels, height, width], or channels last, or columns
-// before lines.
+// Layout of images in the author's array: [channels, height, width], or channels last, or width
+// before height.
 struct ImageLayout {
   uint32_t channels = 1, height = 1, width = 1;
   bool channels_first = true;
@@ -101,18 +106,18 @@ struct ImageLayout {
 
   uint32_t pixels() const { return height * width; }
   size_t elements() const { return size_t{pixels()} * channels; }
-  // Where an element of the array stands among the channels of pixels, line by line.
+  // Maps an index into the author's array to its index in [pixels, channels], pixels line by line.
   size_t place(size_t element) const;
 
   friend bool operator==(const ImageLayout&, const ImageLayout&) = default;
 };
 
-// The features that a call gives; of an image a row for each pixel.
+// The features that a call passes; for an image, one row per pixel.
 struct FeaturesNode {};
 
-// scale * tokens[id] + positions[position + position_offset] + types[type], of those that are
-// there. With a padding_id positions count the tokens that have another id, and tokens of that id
-// have the row before that of position 0.
+// scale * tokens[id] + positions[position + position_offset] + types[type], without the terms that
+// are absent. With a padding_id, a position counts the tokens before it whose id differs, and a
+// padding token reads the row before that of position 0.
 struct EmbeddingNode {
   std::optional<WeightRef> tokens{};  // [vocab_size, width]
   double scale = 1.0;
@@ -121,7 +126,7 @@ struct EmbeddingNode {
   std::optional<uint32_t> padding_id{};
   std::optional<WeightRef> types{};    // [token_types, width]
   Storage storage{};                   // of `tokens`
-  std::optional<ValueId> stored_by{};  // the linear layer whose weights are `tokens`, stored once
+  std::optional<ValueId> stored_by{};  // the linear layer whose weights are `tokens`: stored once
 };
 
 // scale * (x weight^T + bias)
@@ -129,33 +134,33 @@ struct LinearPart {
   LinearSpec linear;
   double scale = 1.0;
   Storage storage{};    // of the weight
-  std::string layer{};  // name of the author's layer, whatever it is joined with
+  std::string layer{};  // name of the author's layer, kept when parts are joined
 };
 
-// The results of all parts, side by side. An author's layer has one.
+// Concatenates the results of all parts along the columns. An author's layer has one part.
 struct LinearNode {
   std::vector<LinearPart> parts;
 };
 
-// scale * norm(part of the row), for each part as wide as the gain: a row, or each head of one.
+// scale * norm(group), for each group of columns as wide as the gain: the whole row, or one head.
 struct NormNode {
   NormSpec norm;
   double scale = 1.0;
 };
 
-// x / max(|x|, 1e-12) of each row, as torch.nn.functional.normalize; or its softmax, or the
-// logarithm of that.
+// Normalizes each row: x / max(|x|, 1e-12), as torch.nn.functional.normalize, or softmax, or
+// log-softmax.
 struct RowFunctionNode {
   NormKind kind = NormKind::kLength;  // without has_gain
 };
 
-// Rotary position embedding of each head.
+// Rotary position embedding, applied to each head.
 struct RotateNode {
   RopeSpec rope;
   uint32_t head_dim = 0;
 };
 
-// Column c is the input's column order[c].
+// y[column c] = x[column order[c]]
 struct PermuteNode {
   std::vector<uint32_t> order;
 };
@@ -172,29 +177,32 @@ struct ActivationNode {
 struct AddNode {};
 struct MultiplyNode {};
 
-// For each head: softmax(scale q k^T + slope * (key's position - query's) + terms + mask) v, where
-// with a cap cap * tanh(scale q k^T / cap) stands in place of scale q k^T. With sinks the softmax
-// is over one more score, whose weight no value has. Inputs are query, key and value, and with
-// query_terms what these are made of; without heads' dimension the value alone, which the mask's
-// scores weigh. Queries on another axis than
-// keys and values see all of them: the mask is a band without limits, and there are no slopes or
-// terms.
+// For each head:
+//   softmax(scale q k^T + slope * (key position - query position) + terms + mask) v
+// With score_cap, cap * tanh(scale q k^T / cap) replaces scale q k^T. With sinks, the softmax
+// includes one more score per head, which has no value.
+//
+// Inputs are query, key and value, and with query_terms the rows from which those are computed.
+// With head_dim = 0 the only input is the value, weighted by the softmax of the mask's scores
+// alone. In cross-attention (queries on another axis than keys and values) every query sees all
+// keys: the mask is a band without limits, and there are no slopes or terms.
 struct AttentionNode {
   uint32_t heads = 0;
   uint32_t kv_heads = 0;  // divides heads; query head h reads kv head h / (heads / kv_heads)
   uint32_t head_dim = 0;
   uint32_t value_dim = 0;
   double scale = 1.0;
-  uint32_t mask = 0;                                // of the graph
-  std::vector<double> slopes{};                     // one for each head, or none: ALiBi
+  uint32_t mask = 0;                                // index into Graph::masks
+  std::vector<double> slopes{};                     // [heads], or none: ALiBi
   std::shared_ptr<const TermTable> terms{};         // instead of slopes, or null
   std::shared_ptr<const QueryTable> query_terms{};  // instead of both, or null
-  double score_cap = 0.0;                           // 0: there is none
-  std::vector<double> sinks{};                      // one for each head, or none
-  uint32_t cache = 0;      // ops with the same number share keys and values
-  bool is_stored = false;  // all keys and values are, before a query is made
+  double score_cap = 0.0;                           // 0: none
+  std::vector<double> sinks{};                      // [heads], or none
+  uint32_t cache = 0;                               // ops with the same index share keys and values
+  bool is_stored = false;  // all keys and values are stored before the first query is computed
 
-  bool has_tables() const { return terms || query_terms; }  // of so many positions
+  // tables have a fixed number of positions
+  bool has_tables() const { return terms || query_terms; }
 };
 
 // The value among the inputs of attention.
@@ -202,45 +210,46 @@ inline ValueId value_input(const std::vector<ValueId>& inputs) {
   return inputs[inputs.size() == 1 ? 0 : 2];
 }
 
-// The score that a product of query and key becomes, before the mask and the query's own terms.
+// Returns the score for a product of query and key, without the mask and `query_terms`.
 double whole_score(const AttentionNode& attention, double product, size_t head, size_t query,
                    size_t key);
 
-// Rows of the input that its axis says: those that a call asks for; one for each sequence; of
-// joined rows, the first ones again or the last ones; or its numbers as rows of another width.
+// Selects rows. The node's axis says which: those that a call asks for, one per sequence, the first
+// or the last part of joined rows, or the input's elements reshaped to rows of another width.
 struct SelectNode {
   SelectKind kind = SelectKind::kAsAsked;
 };
 
-// The rows of the first input, then those of the second: class tokens, registers and learned
-// prompts, which are embeddings of positions on an axis of constants, before tokens.
+// Concatenates the rows of the first input and those of the second. Class tokens, registers and
+// learned prompts are position embeddings on an axis of constants, joined before the tokens.
 struct JoinNode {};
 
-// The rows that each window over the input sees, side by side, those outside of the sequence zeros.
-// Linear layers alone read them: together they are a convolution, and nothing is copied.
+// Concatenates the rows of each window along the columns (im2col); rows outside of the sequence are
+// zeros. Only linear layers read the result: together they are a convolution, and nothing is
+// copied.
 struct WindowsNode {
   Windows windows;
 };
 
-// Of each column the sum over the rows of a window, each times its weight in `kernel`
-// [rows of a window, width], and the bias [width], or none.
+// Depthwise convolution: for each column the sum over the window's rows, weighted by `kernel` [rows
+// of a window, width], plus `bias` [width] or none.
 struct DepthwiseNode {
   Windows windows;
   WeightRef kernel;
   std::vector<double> bias{};
 };
 
-// Of each column the largest number of the rows of a window, those outside left out.
+// The maximum of each column over the window's rows; rows outside of the sequence are left out.
 struct MaxPoolNode {
   Windows windows;
 };
 
-// The input's columns from `begin` on.
+// The `width` columns of the input from `begin` on.
 struct SliceNode {
   uint32_t begin = 0;
 };
 
-// The inputs side by side.
+// Concatenates the inputs along the columns.
 struct ConcatNode {};
 
 using NodeBody = std::variant<FeaturesNode, EmbeddingNode, LinearNode, NormNode, RowFunctionNode,
@@ -249,14 +258,15 @@ using NodeBody = std::variant<FeaturesNode, EmbeddingNode, LinearNode, NormNode,
                               DepthwiseNode, MaxPoolNode, SliceNode, ConcatNode>;
 
 struct Node {
-  std::string name;  // for people, and of the op that it becomes
+  std::string name;  // for messages, and of the op that it is lowered to
   NodeBody body;
   std::vector<ValueId> inputs{};
   uint32_t width = 0;
-  uint32_t axis = 0;  // of all that are not made row by row; else that of the inputs
+  // set for nodes that are not computed row by row; others have their inputs' axis
+  uint32_t axis = 0;
 };
 
-// Visits a NodeBody with one lambda for each kind.
+// Visits a NodeBody with one lambda per kind.
 template <typename... Functions>
 struct Overloaded : Functions... {
   using Functions::operator()...;
@@ -264,56 +274,58 @@ struct Overloaded : Functions... {
 template <typename... Functions>
 Overloaded(Functions...) -> Overloaded<Functions...>;  // Clang before 17 does not deduce it
 
-// What the arrays of a model's author are like; SPEC.md has the numbers.
+// Layout of the author's arrays (Model.array_flags); SPEC.md defines the values.
 enum ArrayFlag : uint32_t {
   kLastRows = 1,
   kTokensFirst = 2,
   kKeepsTokenAxis = 4,
-  kColumnsFirst = 8,        // of what it gives out
+  kColumnsFirst = 8,        // of the output
   kTakesColumnsFirst = 16,  // [sequences, columns, tokens]
-  kTakesImagesTurned = 32,  // the columns of an image before its lines
+  kTakesImagesTurned = 32,  // width before height
 };
 
 inline constexpr uint32_t kOtherExtent = 0;
 inline constexpr uint32_t kSequencesExtent = UINT32_MAX;
 
-// Where an author's program ends a sequence by its token ids, the last one that counts included. It
-// ignores what follows.
+// Rule by which an author's program ends a sequence at a token id. The last counted token is
+// included; what follows is ignored.
+//   kFirst, id 2:  5 9 2 7 2  ->  5 9 2
+//   kBefore, id 2: 5 9 2 7 2  ->  5 9
 struct SequenceEnd {
   enum class Rule {
     kNone,
-    kLargest,  // at the largest id, the first of them
-    kFirst,    // at the first `id`, or after one token where there is none
-    kBefore,   // before that, or nowhere
+    kLargest,  // at the first occurrence of the largest id
+    kFirst,    // at the first `id`; after one token if there is none
+    kBefore,   // before the first `id`; at the end if there is none
     kLast,     // at the last token that is not `id`
-    kCount,    // after as many tokens as are not `id`
+    kCount,    // after as many tokens as differ from `id`
   };
   Rule rule = Rule::kNone;
   uint32_t id = 0;
 
-  size_t tokens(std::span<const int64_t> ids) const;  // that count
-  // Changes ids so that `count` of them count.
+  size_t tokens(std::span<const int64_t> ids) const;  // how many tokens count
+  // Changes `ids` so that exactly `count` of them count.
   void put(std::span<int64_t> ids, size_t count, uint32_t vocab_size) const;
-  std::string role() const;  // in Model.arrays: "largest", "first7"
-  std::string text() const;  // for people: "its largest id"
+  std::string role() const;  // role in Model.arrays: "largest", "first7"
+  std::string text() const;  // for messages: "its largest id"
 
   friend bool operator==(const SequenceEnd&, const SequenceEnd&) = default;
 };
-// What a role in Model.arrays says; kNone for any other.
+// Parses a role of Model.arrays; kNone for any other role.
 SequenceEnd sequence_end(std::string_view role);
 
-// Token ids or features that a call brings. Its axis is of the kind kInput, and the `source` of
-// that is the input's number.
+// An input of token ids or features. Its axis has the kind kInput and names this input as `source`.
 struct GraphInput {
   std::string name{};
   uint32_t axis = 0;
-  uint32_t positions_max = 0;  // of a sequence; 0: any number
+  uint32_t positions_max = 0;  // of a sequence; 0: unlimited
   uint32_t vocab_size = 0;     // 0: the input is features
   uint32_t token_types = 0;
-  uint32_t tokens_min = 0;                        // of a sequence; above 1: whole sequences alone
-  std::map<uint32_t, uint32_t> ids_of_columns{};  // features that look up rows: how many there are
-  std::vector<uint32_t> ids_of_places{};  // where these have tables of their own: how many each has
-  std::set<uint32_t> padding_ids{};       // whose keys a mask hides, or whose rows do not count
+  uint32_t tokens_min = 0;  // of a sequence; above 1: only whole sequences
+  // column of features that holds ids -> its table's rows
+  std::map<uint32_t, uint32_t> ids_of_columns{};
+  std::vector<uint32_t> ids_of_places{};  // vocabulary of each position, if it has its own
+  std::set<uint32_t> padding_ids{};       // ids whose keys a mask hides, or whose rows do not count
   SequenceEnd end{};
 
   friend bool operator==(const GraphInput&, const GraphInput&) = default;
@@ -321,43 +333,43 @@ struct GraphInput {
 
 class Graph {
  public:
-  std::string architecture;                 // what was recognised
-  std::vector<GraphInput> inputs = {{}};    // kInputsMax at most
-  std::vector<Axis> axes = {{}};            // what rows values have; the first is input 0's
-  std::vector<std::string> function_names;  // that the author gives; none: those of functions_of
-  TensorType kv_cache = TensorType::kF32;   // what keys and values are kept as
+  std::string architecture;                 // the recognised architecture
+  std::vector<GraphInput> inputs = {{}};    // at most kInputsMax
+  std::vector<Axis> axes = {{}};            // row axes of values; the first is input 0's
+  std::vector<std::string> function_names;  // the author's; empty: those of functions_of
+  TensorType kv_cache = TensorType::kF32;   // type of stored keys and values
   std::vector<Mask> masks;
-  std::vector<ValueId> hidden_states;  // what PyTorch calls so, in the order of the layers
+  std::vector<ValueId> hidden_states;  // PyTorch's hidden_states, in the order of the layers
   ValueId output = 0;
-  std::vector<std::string> labels;  // of the output's columns, or none
-  uint32_t array_flags = 0;         // of ArrayFlag
-  // The dimensions of the author's array that is given out: kSequencesExtent, kOtherExtent for what
-  // is left, at most once each, or an extent. None: [sequences, rows, columns], with array_flags.
+  std::vector<std::string> labels;  // of the output's columns, or empty
+  uint32_t array_flags = 0;         // bit set of ArrayFlag
+  // Dimensions of the author's output array: kSequencesExtent and kOtherExtent (what is left) at
+  // most once each, or fixed extents. Empty: [sequences, rows, columns], modified by array_flags.
   std::vector<uint32_t> output_shape;
-  std::vector<std::string> arrays;  // of the author's program, as Model.arrays has them
+  std::vector<std::string> arrays;  // of the author's program, encoded as Model.arrays
 
-  const std::vector<ValueId>& order() const { return order_; }  // each after its inputs
+  const std::vector<ValueId>& order() const { return order_; }  // each value after its inputs
   Node& node(ValueId value) { return nodes_[value]; }
   const Node& node(ValueId value) const { return nodes_[value]; }
   uint32_t width(ValueId value) const { return nodes_[value].width; }
   uint32_t axis(ValueId value) const { return nodes_[value].axis; }
   bool is_on(AxisKind kind, ValueId value) const { return axes[axis(value)].kind == kind; }
-  // Rows of all axes of a sequence with so many tokens of each input, all that can be asked for.
+  // Returns the rows of all axes for a sequence with `tokens[i]` tokens of input i, with all
+  // outputs asked for.
   AxisRows all_rows(std::span<const uint32_t> tokens) const;
-  // Those of one axis, where all inputs have so many tokens.
+  // Returns the rows of one axis if all inputs have `tokens` tokens.
   uint32_t rows(uint32_t of_axis, uint32_t tokens) const;
-  // The most rows that a sequence has there; 0: any number.
+  // Returns the most rows that a sequence has on an axis; 0: unlimited.
   uint32_t positions(uint32_t of_axis) const;
-  // The inputs whose tokens an axis has rows of, bit i for input i. Rows of constants and of whole
-  // sequences are of none.
+  // Returns the inputs whose tokens an axis has rows of, bit i for input i. Axes of constants and
+  // of one row per sequence return 0.
   uint32_t inputs_of(uint32_t of_axis) const;
-  // Whether it has the rows of several axes of tokens, one after the other.
+  // Whether the axis concatenates rows of several token axes.
   bool joins_tokens(uint32_t of_axis) const;
-  // Whether a call says which rows of an input see which.
+  // Whether a call passes a pair mask for this input: which rows see which.
   bool takes_pairs(uint32_t input) const;
-  // The input on whose axis the value is, or one that is made of it.
+  // Returns the input on whose axis the value is, or from which its axis derives.
   const GraphInput& input_of(ValueId value) const;
-  // Whether queries are on another axis than keys and values.
   bool is_cross_attention(ValueId value) const;
   uint32_t values() const { return static_cast<uint32_t>(nodes_.size()); }  // removed ones, too
 

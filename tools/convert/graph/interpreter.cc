@@ -263,7 +263,7 @@ class Interpreter {
     return count / graph_.width(*features);
   }
 
-  // What was given for the input on whose axis the node is.
+  // Returns the call's data for the input on whose axis the node is.
   const SequenceInput& given(const Node& node) const {
     return inputs_[graph_.axes[node.axis].source];
   }
@@ -378,7 +378,8 @@ class Interpreter {
     return x;
   }
 
-  // Of each pair of numbers of the two inputs, where one may be a row for the whole sequence.
+  // Applies `function` to each pair of elements; either input may be one row for the whole
+  // sequence.
   template <typename Function>
   Rows map_both(const Node& node, const Function& function) {
     const Rows& first = input(node);
@@ -400,8 +401,8 @@ class Interpreter {
     size_t head, begin, count;
   };
 
-  // Of a row of `x` for each token, what one of `heads` has: weights (row, number), or (number,
-  // row) where products are over rows.
+  // Views the columns of one of `heads` in `x` [tokens, heads * dim] as weights: (row, element), or
+  // (element, row) where the product runs over rows.
   static WeightView<double> of_head(const Rows& x, size_t head, size_t heads, size_t dim,
                                     bool is_over_rows) {
     const size_t rows = dim == 0 ? 0 : x.size() / (heads * dim);
@@ -410,7 +411,7 @@ class Interpreter {
     return {values, rows, dim, heads * dim, 1};
   }
 
-  // What a query brings with it for a key.
+  // The attention bias of a query and a key: dot(query's row, table of the distance) + constant.
   double query_term(const AttentionNode& attention, const Node& node, size_t head, size_t query,
                     size_t key) {
     const QueryTable& table = *attention.query_terms;
@@ -419,8 +420,8 @@ class Interpreter {
     return std::inner_product(own, own + table.dim, numbers.begin(), numbers.back());
   }
 
-  // What queries see of the keys, before softmax, [queries, keys]; those that `mask` hides have
-  // -infinity.
+  // Scores of queries and keys before softmax, [queries, keys]; -infinity where `mask` hides the
+  // key.
   Rows scores(const AttentionNode& attention, const Node& node, const DenseMask* mask,
               const Rows& keys, const Queries& of) {
     const size_t dim = attention.head_dim;

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Computes a graph in double precision: the one reference that converted models are compared with.
+// Evaluates a graph in double precision: the reference that converted models are compared with.
+//
+//   const Evaluation expected = evaluate(graph, SequenceInput{.tokens = ids});
+//   expected.values  // [rows, width of graph.output]
 #pragma once
 
 #include <cstdint>
@@ -11,40 +14,41 @@
 
 namespace arenite::convert {
 
-// Functions of single rows, by the book.
+// Functions of a single row, as the papers define them.
 using Rows = std::vector<double>;  // [rows, width], row-major
 double activate(Activation function, double parameter, double x);
 void softmax(bool is_log, std::span<double> row);
-void normalise(const NormNode& node, double* row);  // layer norm, RMS norm and their like
+void normalise(const NormNode& node, double* row);  // layer norm, RMS norm and the like
 
-// One sequence of an input: ids, with types or without, or features [tokens, width].
+// One sequence of one input: token ids, with or without types, or features [tokens, width].
 struct SequenceInput {
   std::span<const uint32_t> tokens = {};
-  std::span<const uint8_t> types = {};  // one for each token, or none: all 0
+  std::span<const uint8_t> types = {};  // [tokens], or empty: all 0
   std::span<const float> features = {};
-  std::span<const uint8_t> pairs = {};  // [tokens, tokens], or none: all see each other
+  // [tokens, tokens], 1: query sees key; empty: all see each other
+  std::span<const uint8_t> pairs = {};
 };
 
 struct Evaluation {
-  std::vector<double> values;                      // [rows, width]: all rows that can be asked for
+  std::vector<double> values;                      // [rows, width], all rows that can be asked for
   std::vector<std::vector<double>> hidden_states;  // [tokens, width] each
   double largest_value = 0.0;
-  // Largest sum over d of |query[d] * key[d]|, times the scale of scores: the rounding errors of
-  // scores, and with them the relative errors of softmax, are proportional to it.
+  // Largest sum over d of |query[d] * key[d]|, times the scale of scores. The rounding errors of
+  // scores, and thus the relative errors of softmax, are proportional to it.
   double largest_score = 0.0;
 };
 
-// What a graph made of an input, for whoever would compute it again.
+// An input and the graph's result for it, kept for comparisons.
 struct EvaluatedInput {
-  std::vector<uint32_t> tokens;  // or
+  std::vector<uint32_t> tokens;  // or features
   std::vector<float> features;
   Evaluation result;
 };
 
-// Plain loops over whole rows, which share nothing with the runtime but the meaning of masks.
-// Throws InputError for inputs that the graph cannot take.
+// Evaluates the graph by plain loops over whole sequences. Shares nothing with the runtime but the
+// definition of masks. Throws InputError for inputs that the graph cannot take.
 Evaluation evaluate(const Graph& graph, std::span<const SequenceInput> inputs);
-// Of a graph with one input.
+// For graphs with a single input.
 inline Evaluation evaluate(const Graph& graph, const SequenceInput& input) {
   return evaluate(graph, std::span(&input, 1));
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What passes must know of every kind of node: a row for each. A kind without one does not compile.
+// Traits of each kind of node, which passes need: whether it computes rows, its weights, and when
+// two nodes compute the same. A kind without traits does not compile.
 #pragma once
 
 #include <algorithm>
@@ -13,24 +14,25 @@
 
 namespace arenite::convert {
 
-// What is multiplied into a number before it is stored.
+// The affine function (value + offset) * scale, applied to weights before they are stored.
 struct Fold {
   double scale = 1.0;
   double offset = 0.0;
 
   double operator()(double value) const { return (value + offset) * scale; }
-  // Whether all floats stay floats: a power of two changes nothing but their exponents.
+  // Whether every float maps to a float exactly: a power of two changes only exponents.
   bool keeps_floats() const {
     int exponent = 0;
     return offset == 0.0 && std::fabs(std::frexp(scale, &exponent)) == 0.5;
   }
 };
 
-// computes_rows: each row of the result is computed of the same row of the one input, so that fewer
-//   rows are less work. Moving columns is none.
-// for_each_weight: calls `take` with each matrix, what is folded into it and how it is to be
-//   stored; and with each vector and what is folded into it. `node` may be const.
-// computes_same: whether two nodes compute the same but for their masks, at lengths that differ.
+// computes_rows: each row of the result depends only on the same row of the single input, and takes
+//   arithmetic, so that fewer rows are less work. Moving columns takes none.
+// for_each_weight: calls `take` with each weight matrix, its fold and its storage, and with each
+//   vector and its fold. `node` may be const.
+// computes_same: whether two nodes, traced at different lengths, compute the same but for their
+// masks.
 template <typename Body>
 struct NodeTraits;
 
@@ -48,14 +50,14 @@ struct WithoutFields : WithoutWeights<false> {
   }
 };
 
-// Numbers that were found with a probe differ in their last digits from one length to another.
+// Elements that were found by probing differ in their last digits between lengths.
 inline bool are_near(double a, double b, double error) {
   return std::fabs(a - b) <= error * std::max(1.0, std::fabs(a));
 }
 inline bool are_near(const std::vector<double>& a, const std::vector<double>& b, double error) {
   return std::ranges::equal(a, b, [&](double x, double y) { return are_near(x, y, error); });
 }
-// Whether the numbers of the shorter one are the first ones of the longer one.
+// Whether the shorter vector is a prefix of the longer one.
 inline bool begin_alike(const std::vector<double>& a, const std::vector<double>& b, double error) {
   const size_t count = std::min(a.size(), b.size());
   return a.empty() == b.empty() &&
@@ -75,10 +77,10 @@ struct NodeTraits<EmbeddingNode> {
     if (node.positions) take(*node.positions, Fold{}, Storage{});
     if (node.types) take(*node.types, Fold{}, Storage{});
   }
-  // Computed tables get their rows after all lengths were followed.
+  // Computed tables get their rows only after all lengths were traced.
   static bool is_known(const WeightRef& weight) { return weight.load || weight.load_f64; }
   static bool computes_same(const EmbeddingNode& a, const EmbeddingNode& b) {
-    // Tables of positions have other rows at another length, and constants have not.
+    // Position tables have other rows at another length; constants do not.
     const bool are_constants = !a.tokens && a.positions && b.positions &&
                                a.positions->rows == b.positions->rows && is_known(*a.positions) &&
                                is_known(*b.positions);
@@ -127,7 +129,7 @@ struct NodeTraits<RowFunctionNode> : WithoutWeights<true> {
 };
 
 template <>
-struct NodeTraits<RotateNode> : WithoutWeights<false> {  // the angle is the place's
+struct NodeTraits<RotateNode> : WithoutWeights<false> {  // the angle depends on the position
   static bool computes_same(const RotateNode& a, const RotateNode& b) {
     return a.head_dim == b.head_dim && a.rope.rotary_dim == b.rope.rotary_dim &&
            a.rope.turns_neighbours == b.rope.turns_neighbours &&
@@ -230,7 +232,7 @@ inline bool computes_same(const NodeBody& a, const NodeBody& b) {
       a);
 }
 
-// Of all nodes; `AnyGraph` is Graph or const Graph.
+// Visits the weights of all nodes; `AnyGraph` is Graph or const Graph.
 template <typename AnyGraph, typename Take>
 void for_each_weight(AnyGraph& graph, const Take& take) {
   for (const ValueId value : graph.order()) {

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention masks: written out, compiled into what the runtime reads (a band, a strip or tiles),
-// and the pairs of a query and a key that they show.
+// Attention masks: dense, compiled to the runtime's forms (band, strip or tiles), and inspected as
+// pairs of a query and a key.
+//
+//   DenseMask dense(8);                                           // set(query, key, true) ...
+//   const CompiledMask mask = compile_mask(dense, "'m.pt'");
+//   mask.describe();                                              // "causal window of 4"
 #pragma once
 
 #include <cstddef>
@@ -14,7 +18,7 @@
 
 namespace arenite::convert {
 
-// [positions, positions]: may query row see key column?
+// A mask [positions, positions]: whether query row may attend to key column.
 struct DenseMask {
   uint32_t positions = 0;
   std::vector<bool> visible;
@@ -31,16 +35,16 @@ struct DenseMask {
   friend bool operator==(const DenseMask&, const DenseMask&) = default;
 };
 
-// Bytes of the mask in a model file, without the fields around it.
+// Bytes of the mask in a model file, without its fixed fields.
 size_t mask_bytes(const MaskView& mask);
 
-// "causal", "causal window of 16", "tiles, 12 of 1024 stored", ...
+// Describes a mask: "causal", "causal window of 16", "tiles, 12 of 1024 stored", ...
 std::string describe_mask(const MaskView& mask);
 
-// Owns what a MaskView points to.
+// Owns the arrays that a MaskView points to.
 struct CompiledMask {
   MaskKind kind = MaskKind::kBand;
-  uint32_t positions = 0;  // 0: any number (band, pairs)
+  uint32_t positions = 0;  // 0: unlimited (band, pairs)
   uint32_t lookback = kUnlimited;
   uint32_t lookahead = kUnlimited;
   std::vector<float> values;
@@ -56,59 +60,61 @@ struct CompiledMask {
   friend bool operator==(const CompiledMask&, const CompiledMask&) = default;
 };
 
-// A band of any length; `positions` 0: any number.
+// A query sees keys from `lookback` positions before it to `lookahead` after it. `positions` 0:
+// unlimited.
 CompiledMask band_mask(uint32_t lookback, uint32_t lookahead, uint32_t positions);
 
-// Keys that each call says, of later ones or of none.
+// Each call passes the visible pairs; a causal mask hides later keys.
 CompiledMask pair_mask(bool is_causal);
 
-// Whether a query sees a key where a converter has to say so itself: half of them, not each its
-// own, and as many as it takes for the first rows of any number to see one of theirs.
+// Deterministic pair mask for checks: shows about half of the pairs, not every query its own
+// position, and always key query / 2, so that each of the first n queries sees one of the first n
+// keys.
 bool is_made_up_pair(uint32_t query, uint32_t key);
 
-// A mask that a buffer of the author's model holds.
+// A mask that a buffer of the author's model stores.
 struct BufferMask {
   std::shared_ptr<const DenseMask> dense;
-  std::string origin;  // the file and the tensor, for messages
+  std::string origin;  // file and tensor, for messages
 
   friend bool operator==(const BufferMask& a, const BufferMask& b) { return *a.dense == *b.dense; }
 };
 
-// A mask of a graph: keys by their distance or, until the pass compile-masks looks for structure in
-// it, what the author's buffer shows.
+// A mask of a graph: compiled, or the author's buffer until the pass compile-masks finds its
+// structure.
 using Mask = std::variant<CompiledMask, BufferMask>;
 
-uint32_t positions_of(const Mask& mask);  // 0: any number
-bool is_of_pairs(const Mask& mask);       // each call says which
-bool is_causal(const Mask& mask);         // no key is later than a query that sees it
+uint32_t positions_of(const Mask& mask);  // 0: unlimited
+bool is_of_pairs(const Mask& mask);       // whether each call passes the visible pairs
+bool is_causal(const Mask& mask);         // no query sees a later key
 std::string describe(const Mask& mask);
 
-// The smallest form that says exactly the same: a band where the visible distances are one range
-// around 0, a strip where only the distance counts, tiles otherwise. Checks the result against
-// `dense` with the runtime's own mask code. Throws InputError if a row is hidden whole or the mask
-// is too large for its form; `origin` names where the mask comes from.
+// Compiles a mask to the smallest form that is exactly equal: a band if the visible distances are
+// one range around 0, a strip if visibility depends only on the distance, else tiles. Verifies the
+// result with the runtime's own mask code. Throws InputError if a row is hidden entirely or the
+// mask is too large for its form; `origin` names the source of the mask.
 CompiledMask compile_mask(const DenseMask& dense, const std::string& origin);
 
-// As tiles, whatever its structure. Throws as compile_mask does.
+// Compiles to tiles, whatever the structure. Throws as compile_mask does.
 CompiledMask tile_mask(const DenseMask& dense, const std::string& origin);
 
-// The mask of the first `positions` positions as the runtime applies it.
+// Expands a mask for the first `positions` positions, as the runtime applies it.
 DenseMask expand_mask(const MaskView& mask, uint32_t positions);
-// The same of any mask; a buffer's as it is. REQUIRES: it has so many positions.
+// Expands any mask; returns a buffer's unchanged. REQUIRES: the mask has `positions` positions.
 DenseMask expand_mask(const Mask& mask, uint32_t positions);
 
-// The visible pairs of a mask: counted, and drawn in characters.
+// Counts and draws the visible pairs of a mask.
 class MaskPairs {
  public:
-  // Of the first `positions` positions. What the mask points to must outlive this.
+  // Covers the first `positions` positions. The arrays of the mask must outlive this object.
   // REQUIRES: 1 <= positions, and at most mask.positions where that is not 0.
   MaskPairs(const MaskView& mask, uint32_t positions);
 
-  // How many pairs are visible. Fast for large masks: never writes them out.
+  // Counts the visible pairs without expanding the mask, so large masks are fast.
   uint64_t visible() const;
 
-  // A square of at most `cells_max` rows, one for each query and its keys from left to right:
-  // '#' sees, '.' does not. A smaller picture of a larger mask has '+' where only some do.
+  // Draws a square of at most `cells_max` rows, one row per query with its keys from left to right:
+  // '#' visible, '.' hidden. If a cell covers several pairs, '+' means that some are visible.
   std::vector<std::string> draw(uint32_t cells_max) const;
 
  private:
@@ -121,12 +127,12 @@ class MaskPairs {
   Shade shade(Range queries, Range keys) const;
   Shade shade_by_distance(Range queries, Range keys) const;
   uint64_t count_tiles(Range queries, Range keys) const;
-  // Visible distances in [begin, end), where a distance is key - query + positions - 1.
+  // Counts visible distances in [begin, end), where a distance is key - query + positions - 1.
   uint64_t count_distances(uint64_t begin, uint64_t end) const;
 
   MaskView mask_;
   uint64_t positions_;
-  std::vector<uint32_t> visible_before_;  // strip: [2 * positions], how many lower distances show
+  std::vector<uint32_t> visible_before_;  // strip: [2 * positions], visible distances below each
 };
 
 }  // namespace arenite::convert

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Single attention modules: recognised by the names of their parameters, and turned into a graph.
+// Reads single attention modules, recognised by the names of their parameters, and builds their
+// graphs.
+//
+//   const AttentionModule module = read_attention_module(model, options);
+//   const Graph graph = build_graph(module);
 #pragma once
 
 #include <string>
@@ -11,12 +15,12 @@
 
 namespace arenite::convert {
 
-// Reads the one attention module of a checkpoint. Throws InputError if there is none or several,
-// if tensors are left over that belong to no module, if heads do not divide, shapes do not fit, or
-// the mask cannot be read.
+// Reads the only attention module of a checkpoint. Throws InputError if there is none or several,
+// if tensors are left over, if heads do not divide, if shapes do not fit, or if the mask is not
+// supported.
 AttentionModule read_attention_module(const Opened& model, const ModelOptions& options);
 
-// One line per known module: its name and its parameters. For help texts and messages.
+// Lists the known modules with their parameters, one per line, for help texts and messages.
 std::string known_modules();
 
 Graph build_graph(const AttentionModule& module);

@@ -56,7 +56,7 @@ Llama2cHeader parse_header(std::span<const std::byte> file) {
   return header;
 }
 
-// What is wrong with the sizes, or nothing.
+// Returns what is wrong with the sizes, or nullopt.
 std::optional<std::string> size_problem(const Llama2cHeader& header) {
   for (const int64_t size : {header.model_dim, header.ffn_dim, header.layers, header.heads,
                              header.kv_heads, header.vocab_size, header.positions}) {
@@ -79,7 +79,7 @@ std::optional<std::string> size_problem(const Llama2cHeader& header) {
   return std::nullopt;
 }
 
-// A run of tensors of one kind, one for each layer or a single one.
+// Consecutive tensors of one kind: one per layer, or a single one.
 struct Entry {
   std::string name;  // "layers.{}.attention.wq" where there is one for each layer
   uint64_t rows;     // 0: a vector

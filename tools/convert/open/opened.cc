@@ -40,7 +40,7 @@ constexpr const char* kWeightFiles[] = {"model.safetensors", "model.safetensors.
                                         "pytorch_model.bin", "pytorch_model.bin.index.json",
                                         "model.pt"};
 
-// What a folder has beside a checkpoint, and no checkpoint itself.
+// Name prefixes of files that lie beside a checkpoint but are none.
 constexpr const char* kNoCheckpoints[] = {"tokenizer.", "training_args.", "optimizer.",
                                           "scheduler.", "rng_state"};
 constexpr const char* kCheckpointEndings[] = {".safetensors", ".pt",   ".pth", ".pt2",
@@ -305,8 +305,8 @@ void choose_weights(TensorStore& tensors, const std::string& key) {
   }
 }
 
-// What Meta's programs call their config, in the words of config.json. A field that is not known
-// could ask for anything.
+// Translates the params.json of Meta's programs to the fields of config.json. Refuses unknown
+// fields, as they could change the computation.
 json meta_config(const fs::path& file) {
   constexpr const char* kKept[] = {"dim",        "n_layers", "n_heads",
                                    "n_kv_heads", "norm_eps", "rope_theta"};

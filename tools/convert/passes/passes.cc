@@ -347,8 +347,8 @@ void join_projections(Graph& graph) {
   graph.remove_unread();
 }
 
-// Attention ops of one shape in a function take turns with one cache, unless all are causal; those
-// that read what an earlier function has kept have caches of their own.
+// Attention ops of one shape in a function share one cache, unless all are causal. Ops that read
+// what an earlier function stored have caches of their own.
 void share_caches_in(Graph& graph, const std::vector<ValueId>& values, bool has_other_inputs) {
   std::vector<ValueId> filling;
   for (const ValueId value : values) {
@@ -372,8 +372,8 @@ void share_caches_in(Graph& graph, const std::vector<ValueId>& values, bool has_
   }
 }
 
-// share-caches: where no key is kept from call to call, attention ops of one shape take turns with
-// one cache. An op fills what it then reads, so the op before may have used the same memory.
+// share-caches: where no key is kept between calls, attention ops of one shape share one cache. An
+// op writes all keys and values before it reads them, so earlier contents do not matter.
 void share_caches(Graph& graph) {
   for (const GraphFunction& function : functions_of(graph)) {
     share_caches_in(graph, function.values, std::popcount(function.inputs) > 1);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is done to a graph between its author's form and the runtime's. Each pass keeps the results,
-// up to rounding, and can be left out; what the runtime then lacks, lowering makes up for.
+// Passes that rewrite a graph from its author's form to one that the runtime has ops for. Each pass
+// keeps the results, up to rounding, and can be left out; lowering then emits other ops instead.
+//
+//   Graph rewritten = rewrite(std::move(graph), {"tie-embedding"});  // all passes but this one
 #pragma once
 
 #include <span>
@@ -16,9 +18,9 @@ struct Pass {
   void (*run)(Graph& graph);
 };
 
-std::span<const Pass> all_passes();  // in the order in which they run
+std::span<const Pass> all_passes();  // in execution order
 
-// The graph after all passes but those named. Throws InputError for a name that no pass has.
+// Runs all passes but those named in `without`. Throws InputError for an unknown name.
 Graph rewrite(Graph graph, const std::vector<std::string>& without = {});
 
 }  // namespace arenite::convert

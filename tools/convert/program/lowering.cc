@@ -29,9 +29,9 @@ RowOrder inverse(const RowOrder& order) {
   return inverse;
 }
 
-// Says what the runtime has no op for with the ops that it has: scales of scores become scales of
-// queries, rotations of neighbours those of halves, and parts of a concatenation that lie elsewhere
-// are copied.
+// Rewrites nodes that the runtime has no op for into ops that it has: scales of scores become
+// scales of queries, rotations of neighbours become rotations of halves, and parts of a
+// concatenation that lie elsewhere are copied.
 void make_representable(Graph& graph) {
   const std::vector<ValueId> order = graph.order();
   for (const ValueId value : order) {
@@ -334,7 +334,7 @@ class Lowering {
     }
   }
 
-  // Where a function gives out nothing of its own, that is what it stores last.
+  // Returns the function's output, or without one the result of its last op.
   ColumnView output_of(const GraphFunction& function) {
     if (!function.output) {
       return program_.whole(format::rows_of(program_.ops.back().body).slot);
@@ -382,8 +382,8 @@ class Lowering {
     });
   }
 
-  // Where the result of a node goes: into the whole that it is part of, over the first of
-  // `reusable` that nobody reads again, or into a slot of its own.
+  // Chooses where the result of a node goes: into its part of a concatenation, over the first value
+  // of `reusable` that nobody reads again, or into a new slot.
   ColumnView result(ValueId value, const std::vector<ValueId>& reusable = {}) {
     ColumnView place_of_result;
     if (const auto whole = wholes_.find(value); whole != wholes_.end()) {
@@ -512,7 +512,8 @@ class Lowering {
     program_.add_op(name(value), norm_op(from, result(value, graph_.node(value).inputs), parts));
   }
 
-  // Of each position the cosines, then the sines, times the magnitude of what is turned by them.
+  // Returns the tensor of angles [positions, rotary_dim]: for each position the cosines, then the
+  // sines, times the magnitude of the rotation.
   uint32_t angles_of(const RopeSpec& rope, uint32_t positions) {
     const auto known = std::ranges::find_if(angles_, [&](const auto& angles) {
       return angles.first == rope && program_.tensors[angles.second].outputs == positions;
@@ -621,7 +622,7 @@ class Lowering {
       std::ranges::reverse(reusable);
     }
     const ColumnView sum = result(value, reusable);
-    // What is written over comes first, and what is a row for each sequence second.
+    // sum_op takes the overwritten operand first, and an operand of one row per sequence second.
     const bool is_swapped = graph_.axis(graph_.node(value).inputs[0]) != graph_.axis(value);
     if (sum == second || is_swapped) std::swap(first, second);
     program_.add_op(name(value), sum_op(first, second, sum));
@@ -690,7 +691,8 @@ class Lowering {
   void emit_store(ValueId key, ValueId value, Store& store) {
     const auto& attention = *graph_.as<AttentionNode>(store.attention);
     store.cache = static_cast<uint32_t>(stored_caches_.size());
-    // Of queries on its own axis, each layer is done with before the next one.
+    // Attention of one axis that stores all keys first is done with its cache before the next
+    // layer stores its own, so such layers share one.
     bool is_new = true;
     if (attention.is_stored) {
       const auto known = shared_.try_emplace({attention.cache, axis_of(value)}, store.cache);

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The runtime's program of a model, as the writer takes it: ops over activation slots, tensors not
-// yet packed. Weights are read when the writer packs them: the program keeps only how. They are
-// those that the file holds (weights.h), so that nothing is left to be multiplied in.
+// The runtime's program of a model, as the writer takes it: ops over activation slots, and tensors
+// that are not packed yet. Tensors keep only how to load their weights, with all factors folded in
+// (weights.h), so that one tensor at a time is in memory.
+//
+//   Program program = compile(std::move(graph), "tiny");
+//   AlignedBytes file = write_model(program, {target});
 #pragma once
 
 #include <cstdint>
@@ -26,7 +29,8 @@
 namespace arenite::convert {
 
 struct AttentionParts {
-  // Without query and key the mask alone decides; without key and value what is stored is read.
+  // Without query and key only the mask's scores count; without key and value the stored ones are
+  // read.
   format::ColumnView query, key, value, output;
   uint32_t cache = 0;
   uint32_t mask = 0;
@@ -53,7 +57,7 @@ struct NormParts {
   float epsilon = 0.0f;
 };
 
-// The records of ops (format/op_table.h), from arguments with names.
+// Builders of op records (format/op_table.h) with named arguments.
 inline format::OpView linear_op(const format::ColumnView& input, const format::ColumnView& output,
                                 uint32_t tensor) {
   return {format::OpKind::kLinear, {input, {}, {}, output}, {tensor}, {}};
@@ -117,12 +121,12 @@ inline format::OpView join_op(const format::ColumnView& first, const format::Col
   return {format::OpKind::kJoin, {first, second, {}, output}, {}, {}};
 }
 
-// A number of windows: of an image a half for lines and one for columns.
+// Encodes a property of windows: for images lines in the low half and columns in the high half.
 inline uint32_t window_number(const Windows& windows, uint32_t columns, uint32_t WindowAxis::*of) {
   return windows.lines.*of | (columns == 0 ? 0 : windows.columns.*of << 16);
 }
 
-// `columns` are those that a window sees of an image, 0 of other rows.
+// `columns`: kernel width over an image, 0 for other rows.
 inline format::OpView convolution_op(const format::ColumnView& input,
                                      const format::ColumnView& output, uint32_t tensor,
                                      const Windows& windows, uint32_t columns) {
@@ -165,12 +169,12 @@ struct ProgramTensor {
   std::vector<float> bias = {};     // [outputs], or empty; none for rows
   format::Layout layout = format::Layout::kGemm;
   TensorType type = TensorType::kF32;
-  // Where `weights` is empty: reads them when they are packed, so that one tensor at a time is in
-  // memory. Throws InputError.
+  // If `weights` is empty, loads them at packing time, so that one tensor at a time is in memory.
+  // Throws InputError.
   std::function<std::vector<float>()> load = {};
-  // Of every type but float32, instead: the numbers as they are stored.
+  // Replaces `weights` and `load` for every type but float32: the elements as they are stored.
   std::function<QuantizedMatrix()> load_quantized = {};
-  // Instead of all these, the bias too: where they lie in a model file.
+  // Replaces all of these, and the bias: weights that lie packed in a model file.
   std::optional<WeightView> packed = {};
 
   format::TensorShape shape() const { return {outputs, inputs, type, layout}; }
@@ -180,91 +184,92 @@ struct ProgramInput : format::InputView {
   std::string name;
 };
 
-// From its first op to that of the next function, or to the end.
+// The ops from `first_op` to that of the next function, or to the end.
 struct ProgramFunction {
   std::string name = "run";
   uint32_t first_op = 0;
-  uint32_t inputs = 1;  // bit set of those that it takes
+  uint32_t inputs = 1;  // bit set of the inputs that it takes
   uint32_t output_slot = 0;
 };
 
 struct Program {
-  std::string producer;      // of the file that it was read from; empty: none
+  std::string producer;      // from the file that it was read from, or empty
   std::string name;          // given by the person
-  std::string architecture;  // what was recognised
+  std::string architecture;  // the recognised architecture
   std::vector<ProgramInput> inputs = std::vector<ProgramInput>(1);
   std::vector<ProgramFunction> functions = std::vector<ProgramFunction>(1);
-  TensorType kv_cache = TensorType::kF32;  // of sessions that do not say
-  uint32_t array_flags = 0;                // of ArrayFlag
-  std::vector<uint32_t> output_shape;      // as Graph has it
-  std::vector<std::string> arrays;         // as Model.arrays has them
-  std::vector<Axis> axes = {{}};           // what rows slots have; the first is that of input 0
-  std::vector<format::SlotView> slots;     // offset, first_op and last_op are place_slots'
+  TensorType kv_cache = TensorType::kF32;  // default of sessions
+  uint32_t array_flags = 0;                // bit set of ArrayFlag
+  std::vector<uint32_t> output_shape;      // as in Graph
+  std::vector<std::string> arrays;         // encoded as Model.arrays
+  std::vector<Axis> axes = {{}};           // row axes of slots; the first is input 0's
+  std::vector<format::SlotView> slots;     // place_slots sets offset, first_op and last_op
   std::vector<ProgramOp> ops;
   std::vector<ProgramTensor> tensors;
   std::vector<format::CacheView> caches;
   std::vector<CompiledMask> masks;
   std::vector<format::HiddenStateView> hidden_states;
-  std::vector<std::string> labels;         // of the columns given out, or none
-  std::optional<TokenizerSpec> tokenizer;  // completed (complete_tokenizer)
-  // Instead, the tokenizer of a model file, where it lies.
+  std::vector<std::string> labels;         // of the output's columns, or empty
+  std::optional<TokenizerSpec> tokenizer;  // after complete_tokenizer
+  // Replaces `tokenizer`: a view of the tokenizer in a model file.
   std::optional<format::TokenizerView> stored_tokenizer;
-  std::optional<SoundTable> sound;  // that the features of input 0 are made of
+  std::optional<SoundTable> sound;  // front end that computes the features of input 0
 
-  // Each returns the number of what it adds.
+  // Each returns the index of what it adds.
   uint32_t add_slot(uint32_t width, uint32_t axis = 0);
   uint32_t add_tensor(ProgramTensor tensor);
   uint32_t add_vector(const std::string& tensor_name, std::vector<float> values);
-  // The first rows of a matrix, not packed.
+  // Adds the first `rows` rows of a matrix, as plain rows.
   uint32_t add_table(const WeightRef& weight, uint32_t rows, TensorType type = TensorType::kF32);
-  // The rows of all parts below one another, with the bias of those that have one.
+  // Concatenates the rows of all parts, with their biases; a part without bias has zeros if another
+  // has one.
   uint32_t add_matrix(const std::string& tensor_name, const std::vector<LinearPart>& parts);
   uint32_t add_cache(const CacheShape& shape, uint32_t lookback, uint32_t axis = 0);
 
-  // The axis whose rows an op goes along, block by block or at once.
+  // Returns the axis whose rows an op iterates, whole or block by block.
   uint32_t axis_of_op(uint32_t index) const {
     const uint32_t axis = slots[format::rows_of(ops[index].body).slot].axis;
     return axes[axis].kind == AxisKind::kBlocks ? axes[axis].source : axis;
   }
-  uint32_t end_of(uint32_t function) const;          // one beyond its last op
-  uint32_t function_of_input(uint32_t input) const;  // that takes it
+  uint32_t end_of(uint32_t function) const;          // one past its last op
+  uint32_t function_of_input(uint32_t input) const;  // the function that takes it
 
   format::ColumnView whole(uint32_t slot) const { return {slot, 0, slots[slot].width}; }
 
   void add_op(const std::string& op_name, const format::OpView& body);
   void add_norm(const std::string& op_name, const NormNode& norm, const format::ColumnView& input,
                 const format::ColumnView& output);
-  // Continues the op before where its columns and these lie side by side.
+  // Extends the previous op if its columns and these are adjacent.
   void add_rope(const std::string& op_name, const format::ColumnView& input,
                 const format::ColumnView& output, uint32_t heads, uint32_t angles);
 };
 
-// Whether any weights are not float32, or what caches keep.
+// Whether any weights or the caches are quantized.
 bool has_few_bits(const Program& program);
 
-// Whether numbers are rounded to int8 while the program runs: what is multiplied with weights, or
-// keys and values. Two computations that differ in the last bit of a number may then differ by a
-// whole step in what is left of it.
+// Whether the program quantizes activations to int8: inputs of linear layers, or keys and values.
+// Two computations that differ in the last bit of a float may then differ by a whole quantization
+// step.
 bool rounds_activations(const Program& program);
 
 // ---- from a graph to its program ----
 
-// Computes each slot's lifetime from the ops, then its place: widest first, each at the lowest
-// column where no slot that is alive at the same time lies. Greedy, so not always the smallest
-// arena; for chains of ops, as here, it is. Checks its own result for overlaps.
+// Computes each slot's lifetime from the ops, then its offset: widest slot first, each at the
+// lowest column where it overlaps no slot alive at the same time. The greedy order does not always
+// give the smallest arena; for chains of ops, as here, it does. Checks its own result for overlaps.
 void place_slots(Program& program);
 
-// Ops that work row by row on an axis run over one block of its rows after the other, and what lies
-// between them has the rows of a block alone, if that takes less memory for the longest sequence
-// and at most a quarter more in short calls. REQUIRES: place_slots.
+// Runs row-by-row ops of an axis over one block of rows after the other, with slots between them
+// that hold one block only. Does so if that takes less memory for the longest sequence and at most
+// a quarter more in short calls. REQUIRES: place_slots.
 void run_in_blocks(Program& program, uint32_t axis);
 
-// The program of a graph: chooses ops, shares memory, places it. What the runtime has no op for,
-// because a pass was left out, is made of other ops: a factor by an activation, a permutation by a
-// product with a matrix of zeros and ones.
+// Lowers a graph: chooses ops, shares memory, places slots. Nodes that the runtime has no op for,
+// because a pass was left out, are emulated: a factor by an activation, a permutation by a product
+// with a matrix of zeros and ones.
 Program lower(Graph graph, const std::string& name);
 
-// The same after all passes but those named. Throws InputError for a name that no pass has.
+// Runs all passes but those named, then lowers. Throws InputError for an unknown name.
 Program compile(Graph graph, const std::string& name,
                 const std::vector<std::string>& without_passes = {});
 

@@ -37,7 +37,7 @@ bool has_part(const std::string& name, const std::string& part) {
   return dotted.find("." + part + ".") != std::string::npos;
 }
 
-// What a row of so many inputs can be at most, of a type or the next larger one.
+// Returns `wanted`, or the smallest larger type that can store rows of `inputs` elements.
 TensorType type_that_fits(TensorType wanted, uint32_t inputs) {
   const auto has_room = [&](TensorType type) {
     return fits(type, inputs) && inputs <= weight_type(type).inputs_max;
@@ -61,7 +61,7 @@ void for_each_matrix(AnyGraph& graph, const Take& take) {
   }
 }
 
-// What matrices do in a graph, whatever their author calls them.
+// Finds the role of each matrix in the graph, whatever its author calls it.
 class Roles {
  public:
   explicit Roles(const Graph& graph) : graph_(graph) {
@@ -370,7 +370,7 @@ Graph with_stored_weights(Graph graph) {
       norm->norm.gain_plus_one = false;
     }
   }
-  // What is stored once is quantized once.
+  // Tied matrices are quantized once.
   for (const ValueId value : graph.order()) {
     auto* const embedding = graph.as<EmbeddingNode>(value);
     if (embedding == nullptr || !embedding->stored_by) continue;

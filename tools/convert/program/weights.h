@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the weights of a graph are stored: which type each matrix gets, by rules of the person and by
-// what fits, and the numbers that the file then holds.
+// How the weights of a graph are stored: chooses the type of each matrix, by the person's rules and
+// by what fits, and computes the elements that the file then holds.
 #pragma once
 
 #include <cstdint>
@@ -11,25 +11,27 @@
 
 namespace arenite::convert {
 
-// The matrix of this name has this type, in the graph ("0.down"; "output" is that of the logits) or
-// in the checkpoint; "output" and "embedding" are also those of the graph, whatever their names.
-// Where there is none of that name, all that have it as a part of theirs, from dot to dot ("down"),
-// or that are one by the graph.
+// Gives a type to the matrix of this name, in the graph ("0.down"; "output" is that of the logits)
+// or in the checkpoint. "output" and "embedding" also name these roles, whatever the matrices are
+// called. If no matrix has the name, the rule applies to all that have it as a dot-separated part
+// of theirs ("down") or as their role.
+//   output=q8          the matrix of the logits
+//   down=q8            0.down, 1.down, ...
 struct WeightRule {
   std::string name;
   TensorType type = TensorType::kF32;
-  // Nobody asked for it: it counts for that name alone, and where there is none, too.
+  // A default rule: applies to that exact name only, and need not match any matrix.
   bool is_usual = false;
 };
 
 struct WeightRules {
-  TensorType type = TensorType::kF32;  // of all others
-  std::vector<WeightRule> keep{};      // the last one that fits counts
-  // Nobody asked for float32: what a program has as int8 stays so, in w8.
+  TensorType type = TensorType::kF32;  // of all matrices without a rule
+  std::vector<WeightRule> keep{};      // the last matching rule counts
+  // float32 is only the default: int8 weights of an exported program stay int8 (w8).
   bool keeps_integers = false;
 };
 
-// A matrix that could not have the type it was to have.
+// A matrix that could not have the wanted type.
 struct TypeFallback {
   std::string name;
   uint32_t inputs = 0;
@@ -40,34 +42,36 @@ struct TypeFallback {
 // "f32", "w8", "q8" or "q4". Throws InputError.
 TensorType parse_weight_type(const std::string& text);
 
-// "output=q8,embedding=q8", or "none" for no rules; empty: those that are usual for the type.
-// Throws InputError.
+// Parses "output=q8,embedding=q8", or "none" for no rules; empty text gives the type's default
+// rules. Throws InputError.
 std::vector<WeightRule> parse_weight_rules(const std::string& text, TensorType type);
 
-// A matrix of weights whose type no rule says.
+// A weight matrix whose type no rule sets.
 struct FreeMatrix {
-  std::string name;               // in the graph
-  std::vector<TensorType> types;  // f32, q8, q4, or those of them that fit, the largest first; of
-                                  // what the checkpoint has in few bits, from these on
+  std::string name;  // in the graph
+  // Those of f32, q8 and q4 that fit, largest first. Weights that the checkpoint has quantized
+  // start at their own type.
+  std::vector<TensorType> types;
 };
 
-// Those of a graph before all passes. Throws InputError for a rule that fits no matrix.
+// Returns the free matrices of a graph before all passes. Throws InputError for a rule that matches
+// no matrix.
 std::vector<FreeMatrix> free_matrices(const Graph& graph, const std::vector<WeightRule>& rules);
 
-// Finds the matrices that are integers times a scale of each row or block, as a program computes
-// them of what training left, so that their types can be taken over.
+// Marks the matrices that are integers times a scale per row or block (quantize-dequantize code of
+// an exported program), so that their types can be taken over.
 void find_integers(Graph& graph);
 
-// Decides the type of each matrix of weights. Comes before all passes, since weights of different
-// types are never joined. Throws InputError for a rule that fits no matrix.
+// Chooses the type of each weight matrix. Runs before all passes, since weights of different types
+// are never joined. Throws InputError for a rule that matches no matrix.
 std::vector<TypeFallback> choose_types(Graph& graph, const WeightRules& rules = {});
 
-// The graph after all passes, with the numbers that its file holds: factors are multiplied in, and
-// each number is what is left of it in the type of its weight. They are read when they are loaded.
+// Takes the graph after all passes and returns it with the elements that its file holds: factors
+// folded in, then rounded to the type of each weight. Weights are computed when they are loaded.
 Graph with_stored_weights(Graph graph);
 
-// Whether one of these numbers is not what the author's and a factor give. Reads weights only where
-// this can be, and stops at the first one.
+// Whether folding or storing rounds any weight. Loads weights only where that is possible, and
+// stops at the first rounded one.
 bool is_rounded(Graph graph);
 
 }  // namespace arenite::convert

@@ -137,7 +137,8 @@ void pack_rows(const QuantizedMatrix& matrix, std::span<std::byte> packed) {
 
 // ---- from one packing to another ----
 
-// One output, wherever in its panel: what stands first for it, its numbers, their scales, its bias.
+// Copies one output from its lane in a source panel to its lane in `panel`: the initial value, the
+// weights, their scales and the bias.
 void repack_row(const WeightView& weights, uint32_t row, Packing packing, std::byte* panel) {
   const Packing source = weights.packing;
   const uint32_t columns = weights.columns;
@@ -181,7 +182,7 @@ void repack(const WeightView& weights, Packing packing, std::span<std::byte> pac
   }
 }
 
-// What is read below is as long as the tensor says.
+// Checks that loaded weights have the size of the tensor, since the packing below relies on it.
 void require_size(const ProgramTensor& tensor, uint64_t numbers) {
   if (numbers == uint64_t{tensor.outputs} * tensor.inputs) return;
   throw std::logic_error("the weights of " + tensor.name + " are of another size: this is a bug");

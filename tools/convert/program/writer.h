@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs as model files, written and read again; runtime/format/SPEC.md says which bits.
+// Writes programs as model files and reads them back; runtime/format/SPEC.md defines the format.
+//
+//   const AlignedBytes file = write_model(program, {target});
+//   const Program again = read_model(file.span(), 0);
 #pragma once
 
 #include <cstddef>
@@ -14,35 +17,35 @@
 
 namespace arenite::convert {
 
-// The numbers of a tensor, in the order of its rows; or, with its bias, where they lie packed.
+// The elements of a tensor in row-major order; or, bias included, a view of packed weights.
 using Numbers = std::variant<std::vector<float>, QuantizedMatrix, WeightView>;
 Numbers load_numbers(const ProgramTensor& tensor);
 
-// Writes the numbers [outputs, inputs] and the bias of `tensor` into `packed`, in the layout of
-// packing.h or as plain rows; what lies beyond the outputs is zero. Of weights that lie packed for
-// another target all bits are kept: a type has one family of packings, and these differ only in
-// where a number lies.
-// REQUIRES: numbers of the tensor's type; packed.size() == stored_bytes(tensor.shape(), packing).
+// Writes the weights [outputs, inputs] and the bias of `tensor` into `packed`, in the layout of
+// packing.h or as plain rows; lanes beyond the outputs are zero. Repacking weights of another
+// target is lossless: a type has one family of packings, which differ only in the order of
+// elements. REQUIRES: numbers of the tensor's type; packed.size() == stored_bytes(tensor.shape(),
+// packing).
 void pack_weights(const ProgramTensor& tensor, const Numbers& numbers, Packing packing,
                   std::span<std::byte> packed);
 
-// Throws InputError for what no file may hold: more slots, ops, tensors or masks than there is room
-// for, no op at all, and numbers that are not finite.
+// Throws InputError for programs beyond the format's limits: too many slots, ops, tensors or masks,
+// no op at all, or elements that are not finite.
 void check_format_limits(const Program& program);
 
-// How long write_model's file is, without reading any weights. Throws InputError as it does.
+// Returns the size of write_model's file without loading any weights. Throws InputError as it does.
 uint64_t model_bytes(const Program& program, const std::vector<Target>& targets,
                      uint32_t self_test_tokens = 0);
 
-// The bytes of a model file with the weights packed for each target, in the order given, and with
-// room for a self-test of so many tokens (pack_model fills it in); 0: none.
-// Throws InputError if sizes overflow; else writes what it is given, right or wrong.
+// Returns a model file with the weights packed for each target, in the order given, and with room
+// for a self-test of `self_test_tokens` tokens, which pack_model fills in (0: none). Throws
+// InputError if sizes overflow. Does not check the program otherwise.
 AlignedBytes write_model(const Program& program, const std::vector<Target>& targets,
                          uint32_t self_test_tokens = 0);
 
-// The program of a model file, whose weights are those packed for target `packed_index` of the
-// file. Weights and tokenizer stay where they lie. REQUIRES: the file is verified, and outlives
-// the program.
+// Reads the program of a model file, with the weights packed for target `packed_index` of the file.
+// Weights and tokenizer are views into the file. REQUIRES: the file is verified, and outlives the
+// program.
 Program read_model(std::span<const std::byte> file, uint32_t packed_index);
 
 }  // namespace arenite::convert

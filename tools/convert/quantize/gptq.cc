@@ -196,8 +196,8 @@ class Rounding {
   }
 
  private:
-  // Rows [begin, end) of a symmetric matrix from its diagonal on, where what is right of the
-  // diagonal stands for what is below it, too.
+  // Rows [begin, end) of a symmetric matrix from the diagonal on. Elements above the diagonal are
+  // doubled, as they also stand for those below it.
   static DenseMatrix strip_of(const DenseMatrix& upper, uint32_t begin, uint32_t end) {
     const uint32_t columns = upper.columns() - begin;
     DenseMatrix strip(end - begin, columns);

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of large matrices, on the float32 kernels that the runtime has for this CPU. The last
-// bits of a result depend on the kernels, and so on the CPU.
+// Products of large matrices with the runtime's float32 kernels. The last bits of a result depend
+// on the CPU's kernels.
+//
+//   DenseMatrix a(m, k), b(k, n), c(m, n);
+//   MatrixProduct().add(1.0f, a.part(0, 0, m, k), b.part(0, 0, k, n), c.writable_part(0, 0, m, n));
 #pragma once
 
 #include <cstddef>
@@ -11,10 +14,10 @@
 
 namespace arenite::convert {
 
-// The fastest that this CPU has: those of the last target that it runs.
+// Returns the fastest kernel set that this CPU runs.
 const KernelSet& best_kernels();
 
-// A dense matrix of zeros, where kernels may read: some floats more follow it.
+// A zeroed dense matrix, padded at its end because kernels may read beyond it.
 class DenseMatrix {
  public:
   DenseMatrix() = default;
@@ -25,7 +28,7 @@ class DenseMatrix {
   float* row(size_t index) { return floats_.data() + index * columns_; }
   const float* row(size_t index) const { return floats_.data() + index * columns_; }
 
-  // Rows [row, row + rows) and columns [column, column + columns) of it.
+  // Views of rows [row, row + rows) and columns [column, column + columns).
   ConstMatrix part(size_t row, size_t column, size_t rows, size_t columns) const;
   Matrix writable_part(size_t row, size_t column, size_t rows, size_t columns);
 
@@ -51,8 +54,8 @@ class MatrixProduct {
   };
 
   const KernelSet& kernels_;
-  std::vector<Line> packed_;  // b, as the kernels read weights
-  std::vector<float> rows_;   // of the product
+  std::vector<Line> packed_;  // b, packed as the kernels read weights
+  std::vector<float> rows_;   // rows of the product
 };
 
 }  // namespace arenite::convert

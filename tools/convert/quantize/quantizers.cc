@@ -20,12 +20,12 @@ constexpr size_t kChunk = 256;  // weights whose errors are added in single prec
 // A column that calibration has not seen in use still counts a little.
 constexpr double kImportanceMin = 1e-6;  // of the mean
 
-// The number of the last value that the largest weight of a row is put on.
+// Candidates of largest weight / scale for a row.
 constexpr float kRowLevels[] = {128.0f, 129.5f, 131.0f, 133.0f, 136.0f, 140.0f, 146.0f,
                                 155.0f, 168.0f, 190.0f, 220.0f, 254.0f, 320.0f};
 constexpr int kRefits = 3;
 
-// The same of a block: between these, in bfloat16.
+// Range of candidates for a block; their scales are bfloat16 values in between.
 constexpr float kBlockLevelsMin = 6.0f;
 constexpr float kBlockLevelsMax = 16.0f;
 constexpr int kBlockStride = 8;

@@ -122,7 +122,7 @@ std::vector<Key> keys() {
   };
 }
 
-// What programs do if they are told no more.
+// Default parameters of published programs.
 constexpr std::pair<const char*, const char*> kNames[] = {
     // WhisperFeatureExtractor.
     {"whisper",
@@ -165,7 +165,7 @@ void set_keys(std::string_view text, SoundParameters& parameters) {
   }
 }
 
-// What is wrong with them together, or nothing.
+// Returns why the parameters contradict each other; empty: they do not.
 std::string problem_of(const SoundParameters& p) {
   for (const auto& [name, value] : {std::pair("rate", p.rate), std::pair("window", p.window),
                                     std::pair("hop", p.hop), std::pair("mels", p.bands)}) {

@@ -77,7 +77,7 @@ SoundMatrix bands_of(const SoundParameters& parameters, uint32_t bins) {
   return made;
 }
 
-// Of each band its bins from the first to the last that is not 0.
+// Appends each band's filter as its first bin, count and weights, without zeros at both ends.
 void add_bands(const SoundMatrix& bands, SoundTable& made) {
   for (size_t row = 0; row < bands.rows; ++row) {
     const std::span weights = std::span(bands.values).subspan(row * bands.columns, bands.columns);
@@ -93,7 +93,7 @@ void add_bands(const SoundMatrix& bands, SoundTable& made) {
   }
 }
 
-// What multiplies a natural logarithm.
+// Converts a natural logarithm to the base of `logarithm`.
 double factor_of(Logarithm logarithm) {
   if (logarithm == Logarithm::kTen) return 1.0 / std::log(10.0);
   return logarithm == Logarithm::kDecibel ? 10.0 / std::log(10.0) : 1.0;
@@ -130,8 +130,8 @@ SoundNumbers numbers_of(const SoundParameters& parameters, uint32_t window) {
 }  // namespace
 
 SoundTable make_sound_table(const SoundParameters& parameters) {
-  // What torch.stft and librosa cut out is as long as the transform, with the window in its middle.
-  // Around a centre, the zeros at both ends can be left out.
+  // Frames of torch.stft and librosa are as long as the transform, with the window in the middle.
+  // If frames are centred, the zeros at both ends can be left out.
   const uint32_t zeros = parameters.points - parameters.window;
   const bool cuts_window =
       parameters.frames == FramesOf::kWindow ||

@@ -16,7 +16,7 @@ using nlohmann::json;
 
 namespace {
 
-// Switches that are on in some program, so that false changes what the model computes.
+// Switches that some program has on by default, so that false changes the computation.
 constexpr std::string_view kOnByDefault[] = {
     // Norms before attention and MLP rather than after them, the last norm, and their kind.
     "do_layer_norm_before", "final_layer_norm", "final_norm", "norm_first", "normalize_before",
@@ -101,8 +101,8 @@ uint32_t ConfigFields::count(const std::string& name, std::optional<uint32_t> fa
 double ConfigFields::positive(const std::string& name, std::optional<double> fallback) {
   const json* value = take(name, !fallback);
   if (value == nullptr) return *fallback;
-  // What float32 rounds to 0 or infinity is neither to the runtime's ops; nor have all CPUs the
-  // numbers below the least normal one.
+  // The runtime computes in float32: the value must not round to 0 or infinity, nor be subnormal,
+  // since not all CPUs support that.
   if (!value->is_number() || !(value->get<double>() > 0.0) ||
       !std::isnormal(static_cast<float>(value->get<double>()))) {
     refuse_form(name, "expected a number above 0, of 1.2e-38 to 3.4e+38");

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fields of a model's config, taken one by one, so that none is ever ignored unseen.
+// Reads the fields of a model's config one by one, so that no field is ignored silently.
+//
+//   config.count("n_layer");           // required
+//   config.flag("tied", true);         // with a default
+//   config.finish();                   // throws for fields that nobody took
 #pragma once
 
 #include <cstddef>
@@ -15,26 +19,25 @@
 
 namespace arenite::convert {
 
-// What was read is well formed, and not supported this way; another way to convert the same model
-// may be.
+// The input is well formed but not supported this way; another way to convert the model may be.
 class UnsupportedError : public InputError {
  public:
   using InputError::InputError;
 };
 
-// A field that is null counts as absent, as it does for the programs that write configs. Getters
-// throw InputError that names the file, the field and its value when that is not what it should be;
-// without a fallback also when the field is absent.
+// Getters throw InputError that names the file, the field and its value if the value is invalid;
+// without a fallback also if the field is absent. A null field counts as absent, as in the programs
+// that write configs.
 class ConfigFields {
  public:
-  // `where` says in messages which file this is, and which object in it.
+  // `where` names the file, and the object in it, for messages.
   ConfigFields(nlohmann::json object, std::string where)
       : object_(std::move(object)), where_(std::move(where)) {}
 
   const std::string& where() const { return where_; }
-  size_t size() const { return object_.size(); }  // all fields, null ones too
+  size_t size() const { return object_.size(); }  // including null fields
   bool has(const std::string& name) const;
-  bool is_null(const std::string& name) const;  // there, but null
+  bool is_null(const std::string& name) const;  // present, but null
   bool is_text(const std::string& name) const;
   bool equals(const std::string& name, const nlohmann::json& value) const;
   std::vector<std::string> names() const;
@@ -44,30 +47,30 @@ class ConfigFields {
   double positive(const std::string& name, std::optional<double> fallback = {});
   bool flag(const std::string& name, std::optional<bool> fallback = {});
   std::string text(const std::string& name, std::optional<std::string> fallback = {});
-  std::vector<uint32_t> ids(const std::string& name);           // one, a list, or none
-  std::vector<std::string> texts(const std::string& name);      // a list, or none
-  std::optional<ConfigFields> object(const std::string& name);  // nullopt when absent
+  std::vector<uint32_t> ids(const std::string& name);           // one id, a list, or empty
+  std::vector<std::string> texts(const std::string& name);      // a list, or empty
+  std::optional<ConfigFields> object(const std::string& name);  // nullopt if absent
 
-  // Throws unless the field is absent or `value`; `why` says what any other value would mean.
+  // Throws unless the field is absent or equals `value`; `why` says what other values mean.
   void expect(const std::string& name, const nlohmann::json& value, const char* why);
-  // Any value will do.
+  // Accepts and ignores any value.
   void pass_over(const std::string& name) { taken_.insert(name); }
   template <size_t kCount>
   void pass_over(const char* const (&names)[kCount]) {
     taken_.insert(names, names + kCount);
   }
 
-  // For values that are well formed but not supported: "<where>: field '<name>' is <value>: <why>".
-  // Throws UnsupportedError.
+  // Throws UnsupportedError for a valid but unsupported value: "<where>: field '<name>' is <value>:
+  // <why>".
   [[noreturn]] void refuse(const std::string& name, const std::string& why) const;
 
-  // Throws UnsupportedError that lists the fields nobody took. Those that are null do not count,
-  // and those that are false or empty only where their name says that this asks for something.
-  // Returns the names of the false and empty ones that were passed over.
+  // Throws UnsupportedError that lists the fields nobody took. Ignores null fields, and false or
+  // empty ones unless their name suggests that false changes the computation. Returns the names of
+  // ignored false and empty fields.
   std::vector<std::string> finish() const;
 
  private:
-  // nullptr when absent or null; throws where the field must be there.
+  // nullptr if absent or null; throws if the field is required.
   const nlohmann::json* take(const std::string& name, bool must_be_there = false);
   const nlohmann::json* find(const std::string& name) const;
   [[noreturn]] void refuse_form(const std::string& name, const std::string& expected) const;

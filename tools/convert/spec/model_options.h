@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a person may say about a model that its file does not.
+// Options about a model that its file leaves open.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace arenite::convert {
 
-// What a 1 (or True) in a mask's buffer says about a key.
+// Meaning of a 1 (or True) in a mask's buffer.
 enum class MaskOnes { kHidden, kVisible };
 
 enum class MaskChoice { kUnsaid, kCausal, kBidirectional, kWindow };
@@ -19,70 +19,70 @@ enum class MaskChoice { kUnsaid, kCausal, kBidirectional, kWindow };
 // kPooler: the first token, then a linear layer and tanh, whose weights the model must have.
 enum class PoolingChoice { kNone, kFirst, kPooler, kMean };
 
-// What multiplies token embeddings, or the features' projection to the width of the layers.
+// Factor of token embeddings, or of the projected features.
 struct EmbeddingScale {
-  bool is_sqrt = false;  // of model_dim
-  double value = 1.0;    // otherwise
+  bool is_sqrt = false;  // sqrt(model_dim)
+  double value = 1.0;    // used if not is_sqrt
 
   double of(uint32_t model_dim) const;
   friend bool operator==(const EmbeddingScale&, const EmbeddingScale&) = default;
 };
 
-// Where a file says it, they must agree. What neither says is asked for or assumed, by the kind of
-// model, and never in silence.
+// Options must agree with the file where it says the same. Facts that neither says are required or
+// assumed, depending on the kind of model, and assumptions are reported.
 struct ModelOptions {
-  uint32_t heads = 0;  // 0: not said
+  uint32_t heads = 0;  // 0: unset
   std::optional<Activation> activation{};
   std::optional<bool> norm_first{};
   std::optional<PoolingChoice> pooling{};
   MaskChoice mask = MaskChoice::kUnsaid;
-  uint32_t window = 0;  // keys that a query sees, its own included; for kWindow
+  uint32_t window = 0;  // for kWindow: keys that a query sees, including its own
   std::optional<EmbeddingScale> embedding_scale{};
-  std::optional<double> score_scale{};  // of attention scores, instead of 1/sqrt(head_dim)
-  std::optional<double> epsilon{};      // of norms
+  std::optional<double> score_scale{};  // multiplies scores, instead of 1/sqrt(head_dim)
+  std::optional<double> epsilon{};
   std::optional<double> rope_theta{};
 
-  // Of an exported program: which of its outputs, counted from 0, side by side.
+  // For exported programs: indices of the outputs to concatenate along the columns.
   std::vector<uint32_t> output_indices{};
-  bool any_length = false;  // numbers of one with fixed sizes do not depend on its length
-  uint32_t sound_rate = 0;  // samples a second, where the program takes them; 0: nobody says
-  std::vector<std::string> functions{};  // names of its functions; none: "encode" and "step"
-  // Of two programs: the second one's input that is the first one's output, where several may be.
+  bool any_length = false;  // the person's word that fixed sizes do not depend on the length
+  uint32_t sound_rate = 0;  // samples per second, for programs of samples; 0: unset
+  std::vector<std::string> functions{};  // names of its functions; empty: "encode" and "step"
+  // For two programs: the second one's input that receives the first one's output, if ambiguous.
   std::string encoded{};
 
-  // The key of the weights, in a file that holds an average of them, too: "model_ema".
+  // The key of the weights in a file that also holds an average of them: "model_ema".
   std::string state_dict{};
 
-  // Of a single attention module.
-  std::optional<std::string> module{};  // which one of several: its prefix in the checkpoint
-  uint32_t features = 0;                // width of the input, where there are no weights; 0: unsaid
+  // For single attention modules.
+  std::optional<std::string> module{};  // its prefix in the checkpoint, if there are several
+  uint32_t features = 0;                // width of the input, if there are no weights; 0: unset
   std::optional<MaskOnes> mask_ones{};
-  uint32_t context = 0;  // rows and columns of its mask that count; 0: all
+  uint32_t context = 0;  // rows and columns of its mask to keep; 0: all
 
-  // Whether something was said that only an attention module has.
+  // Whether an option is set that only attention modules have.
   bool ask_for_module() const { return module || features != 0 || mask_ones; }
 };
 
-const char* name(PoolingChoice choice);          // as options and configs write it: "pooler"
-const char* option_name(Activation activation);  // as the option writes it: "gelu_tanh"
+const char* name(PoolingChoice choice);          // as in options and configs: "pooler"
+const char* option_name(Activation activation);  // as in options: "gelu_tanh"
 
-// The option that chooses this mask: "--window 8".
+// Returns the option that selects this mask: "--window 8".
 std::string option_text(MaskChoice mask, uint32_t window);
 
-// Throws InputError, which begins with `where`, if other heads or another activation were said than
-// the model's config has.
+// Throws InputError that begins with `where` if the options' heads or activation differ from the
+// config's.
 void check_said(const ModelOptions& options, uint32_t heads, Activation activation,
                 const std::string& where);
 
-// The options among these that Hugging Face's and GGUF's configs always answer, such as mask,
-// scales and epsilon, as the command line names them: "--causal, --scale".
+// Returns the set options that Hugging Face and GGUF configs always answer, such as mask, scales
+// and epsilon, as on the command line: "--causal, --scale".
 std::vector<std::string> options_of_state_dicts(const ModelOptions& options);
 
-// Throws InputError, which begins with `where`, if any of these was given for a model whose config
-// says it all.
+// Throws InputError that begins with `where` if any of these is set for a model with a complete
+// config.
 void refuse_options_of_state_dicts(const ModelOptions& options, const std::string& where);
 
-// The same for all options that say what a model computes, of an exported program.
+// Throws for all options that say what a model computes; for exported programs.
 void refuse_options_of_unsaid(const ModelOptions& options, const std::string& where);
 
 }  // namespace arenite::convert

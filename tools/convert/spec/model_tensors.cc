@@ -78,7 +78,8 @@ std::vector<Number> selected(const std::vector<Number>& stored, size_t columns,
   return values;
 }
 
-// What is quantized in the same way in all of `weights`, below one another, for `stacked`.
+// Sets the quantized form of `stacked` to the concatenated rows, if all `weights` have the same
+// form.
 void stack_quantized(const std::vector<WeightRef>& weights, WeightRef& stacked) {
   stacked.quantized = {};
   stacked.load_quantized = {};
@@ -399,7 +400,7 @@ class LayerReader {
   }
 
  private:
-  // What may be in the first layer is in all of them, or in none.
+  // Makes an optional bias required in all layers if the first layer has it, and absent otherwise.
   Presence as_in_first(const std::string& part, Presence bias) const {
     if (bias != Presence::kIfStored) return bias;
     const std::string name = tensors_.part(fmt::format("{}0.{}", list_, part)).bias;
@@ -516,8 +517,8 @@ uint32_t mask_positions(const StoredTensor& tensor, const std::string& file) {
   return static_cast<uint32_t>(shape[rank - 1]);
 }
 
-// Whether the buffer adds large negative numbers to what it hides. Throws InputError for one that
-// holds anything but 0 and 1, or 0 and such numbers.
+// Whether the buffer is additive: 0 shows and a large negative number hides. Throws InputError for
+// values other than 0 and 1, or 0 and such numbers.
 bool is_additive(const std::vector<float>& values, const StoredTensor& tensor,
                  const std::string& file) {
   bool has_one = false;

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Takes the tensors of a model by name and shape, accounts for every one, and undoes ways in which
-// files store a weight differently from [outputs, inputs], or a mask in a convention of its own.
+// Takes the tensors of a model by name and shape, accounts for every one, and converts weights and
+// masks from the file's own layouts and conventions.
+//
+//   ModelTensors tensors(store, "model.");
+//   spec.up = tensors.linear("mlp.up", ffn_dim, model_dim, Presence::kIfStored);
+//   tensors.finish();  // throws if tensors are missing or left over
 #pragma once
 
 #include <cstdint>
@@ -19,28 +23,28 @@
 
 namespace arenite::convert {
 
-// Source rows, in the order in which they are wanted.
+// Indices of source rows, in the wanted order.
 using RowOrder = std::vector<uint32_t>;
 
 // Rows [first, first + count).
 RowOrder row_range(uint32_t first, uint32_t count);
 
-// Rows of query or key heads whose first rotary_dim elements are made for rotation of neighbours
-// (2i, 2i + 1), in the order for rotation of halves (i, i + rotary_dim / 2). REQUIRES: rotary_dim
-// is even and at most head_dim.
+// Returns the row order that converts query or key heads from rotation of neighbours (2i, 2i + 1)
+// to rotation of halves (i, i + rotary_dim / 2). REQUIRES: rotary_dim is even and at most head_dim.
+//   head_dim 6, rotary_dim 4: 0 1 2 3 4 5  ->  0 2 1 3 4 5
 RowOrder halves_of_pairs(uint32_t heads, uint32_t head_dim, uint32_t rotary_dim);
 
-// [columns, rows] of `weight`: for layers that keep [inputs, outputs], as GPT-2's Conv1D does.
+// Transposes a weight that a layer stores as [inputs, outputs], such as GPT-2's Conv1D.
 WeightRef transpose(WeightRef weight);
 
-// The rows of `weight`, quantized ones too, or the elements of a vector, that `order` names. An
-// empty vector, which stands for none, stays empty. REQUIRES: every row exists.
+// Selects the rows of `weight`, quantized ones too, or the elements of a vector, in this order. An
+// empty vector (absent) stays empty. REQUIRES: every row exists.
 WeightRef select_rows(WeightRef weight, RowOrder order);
 std::vector<double> select_rows(const std::vector<double>& vector, const RowOrder& order);
 LinearSpec select_rows(const LinearSpec& linear, const RowOrder& order);
 
-// Sets the query, key and value of a layer or module from a projection whose rows are those of
-// query, key and value below one another.
+// Splits a projection whose rows are the concatenated rows of query, key and value into these
+// three.
 template <typename Layer>
 void split_fused(Layer& layer, const LinearSpec& fused, uint32_t query_rows, uint32_t key_rows) {
   layer.query = select_rows(fused, row_range(0, query_rows));
@@ -48,8 +52,8 @@ void split_fused(Layer& layer, const LinearSpec& fused, uint32_t query_rows, uin
   layer.value = select_rows(fused, row_range(query_rows + key_rows, key_rows));
 }
 
-// The rows of all `parts` below one another. REQUIRES: they are of the same width, and all of them
-// have a bias or none has.
+// Concatenates the rows of all `parts`. REQUIRES: equal widths, and all of them have a bias or none
+// has.
 LinearSpec stack_rows(std::vector<LinearSpec> parts);
 
 // "'file': 'tensor'", for messages.
@@ -63,19 +67,17 @@ Sides sides_of(const StoredTensor& tensor);
 
 enum class Presence { kNone, kRequired, kIfStored };
 
-// A matrix or the gain of a norm, and its bias; empty: none.
+// Names of a weight matrix or norm gain, and of its bias; empty: none.
 struct PartNames {
   std::string weight, bias;
 };
 
-// What follows the name of a part in the names of its tensors: {".weight", ".bias"}, and others
-// that are in use.
+// Suffixes of a part's tensors: {".weight", ".bias"}, and alternatives in use.
 std::span<const PartNames> part_leaves();
 
-// A tensor that is not in the file yields an empty result and is remembered, so that `finish` can
-// name all of them at once; one of another shape throws InputError at once. Extents of 1 that a
-// shape has too many do not count. All names are those after `prefix`, which is empty or ends in a
-// dot. REQUIRES: the store outlives it.
+// A missing tensor yields an empty result and is recorded, so that `finish` can name all of them at
+// once. A wrong shape throws InputError immediately; extra dimensions of 1 are ignored. All names
+// follow `prefix`, which is empty or ends in a dot. REQUIRES: the store outlives this object.
 class ModelTensors {
  public:
   explicit ModelTensors(const TensorStore& store, std::string prefix = "")
@@ -86,48 +88,47 @@ class ModelTensors {
   bool has(std::string_view name) const { return find(name) != nullptr; }
   std::string full_name(std::string_view name) const { return prefix_ + std::string(name); }
 
-  // The sizes of `name`, which must be a matrix. Throws InputError, also when it is missing: for
-  // formats in which shapes say what no config does.
+  // Returns the sizes of the matrix `name`, for formats whose shapes replace a config. Throws
+  // InputError, also if it is missing.
   Sides shape_of(const std::string& name) const;
 
-  // Stored as [rows, columns].
+  // Takes a matrix stored as [rows, columns].
   WeightRef matrix(const std::string& name, uint32_t rows, uint32_t columns);
-  // [elements], read at once.
+  // Takes a vector [elements], loaded immediately.
   std::vector<double> vector(const std::string& name, uint32_t elements,
                              Presence presence = Presence::kRequired);
 
-  // The names of a part's tensors, by those that the file has: <name>.weight and <name>.bias where
-  // it has none. The bias may be missing.
+  // Returns the tensor names of a part that the file has; <name>.weight and <name>.bias if it has
+  // none. The bias may be missing.
   PartNames part(const std::string& name) const;
   bool has_part(const std::string& name) const { return has(part(name).weight); }
 
-  // The part `name`, a weight [outputs, inputs] and a bias [outputs].
+  // Takes the part `name`: a weight [outputs, inputs] and a bias [outputs].
   LinearSpec linear(const std::string& name, uint32_t outputs, uint32_t inputs, Presence bias);
-  // The same, of the size that the file gives it. Throws InputError where the weight is missing or
-  // no matrix.
+  // Takes it with the sizes in the file. Throws InputError if the weight is missing or no matrix.
   LinearSpec linear(const std::string& name);
-  // The same, with the weight stored as [inputs, outputs], unless it says otherwise.
+  // Takes a weight stored as [inputs, outputs], unless the tensor is marked is_by_outputs.
   LinearSpec conv1d(const std::string& name, uint32_t outputs, uint32_t inputs, Presence bias);
-  // The part `name`, gain [features] and bias [features].
+  // Takes the part `name`: gain [features] and bias [features].
   NormSpec norm(const std::string& name, uint32_t features, double epsilon,
                 NormKind kind = NormKind::kLayer, Presence bias = Presence::kRequired);
 
-  // A tensor of any shape and type, such as a mask; nullptr when it is absent.
+  // Takes a tensor of any shape and type, such as a mask; nullptr if absent.
   const StoredTensor* buffer(const std::string& name);
 
-  // These say nothing that the model needs: one tensor, or all whose names begin so.
+  // Ignores tensors that the model does not need: one, or all that begin with `prefix`.
   void pass_over(const std::string& name) { taken_.insert(full_name(name)); }
   void pass_over_all(std::string_view prefix);
 
-  // The head of a model whose output matrix is its token embedding: `embedding` and `head`, either
-  // of which may be stored alone. Throws InputError when both are there and differ.
+  // Takes the output matrix of a model that ties it to its token embedding: `embedding` or `head`,
+  // whichever is stored. Throws InputError if both are stored and differ.
   WeightRef tied_embedding(const std::string& embedding, const std::string& head, uint32_t rows,
                            uint32_t columns);
 
-  // The full names after the prefix that were neither taken nor passed over.
+  // Returns the full names after the prefix that were neither taken nor ignored.
   std::vector<std::string> rest() const;
 
-  // Throws InputError that lists the tensors missing and those neither taken nor passed over.
+  // Throws InputError that lists missing tensors and those neither taken nor ignored.
   void finish();
 
  private:
@@ -138,22 +139,22 @@ class ModelTensors {
 
   const TensorStore& store_;
   const std::string prefix_;
-  std::set<std::string> taken_;       // by their full names
+  std::set<std::string> taken_;       // full names
   std::vector<std::string> missing_;  // "'name' [2, 3]"
 };
 
-// How a projection of queries, keys and values in one is stored.
+// Row order of a fused projection of queries, keys and values.
 enum class FusedRows {
-  kBlocks,  // all queries, below them all keys, below them all values
+  kBlocks,  // all queries, then all keys, then all values
   kHeads,   // [heads][query, key, value][head_dim]
 };
 
-// Names after the layer's own, without ".weight" and ".bias". A null pointer: there is none.
-// With {}, the number of a head, in the names of projections each head has its own.
+// Names relative to the layer's, without ".weight" and ".bias". A null pointer: absent. "{}" stands
+// for the index of a head, if each head has projections of its own.
 struct LayerNames {
   const char* attention_norm;
   const char* mlp_norm = nullptr;
-  const char* fused = nullptr;  // or these three:
+  const char* fused = nullptr;  // or query, key and value
   const char* query = nullptr;
   const char* key = nullptr;
   const char* value = nullptr;
@@ -166,10 +167,10 @@ struct LayerNames {
 
   NormKind norm = NormKind::kLayer;
   FusedRows fused_rows = FusedRows::kBlocks;
-  bool keeps_inputs_first = false;  // matrices are [inputs, outputs], as Conv1D has them
+  bool keeps_inputs_first = false;  // matrices are [inputs, outputs], as in Conv1D
 };
 
-// Meta's own checkpoints of Llama, and those that llama2.c writes.
+// Names in Meta's own checkpoints of Llama, and in those that llama2.c writes.
 inline constexpr LayerNames kMetaLlama = {.attention_norm = "attention_norm",
                                           .mlp_norm = "ffn_norm",
                                           .query = "attention.wq",
@@ -181,28 +182,29 @@ inline constexpr LayerNames kMetaLlama = {.attention_norm = "attention_norm",
                                           .down = "feed_forward.w2",
                                           .norm = NormKind::kRms};
 
-// What the config says of the layers. What may be stored is in all layers or in none.
+// Settings of all layers from the config. An optional tensor is in all layers or in none.
 struct LayerSettings {
   double epsilon = 0.0;
   Presence qkv_bias = Presence::kRequired;
   Presence output_bias = Presence::kRequired;
   Presence mlp_bias = Presence::kRequired;
   Presence norm_bias = Presence::kRequired;  // of layer norms
-  // Norms divide by the deviation of a sample, and epsilon is beside it.
+  // norm: divides by the sample standard deviation, plus epsilon.
   bool has_sample_norm = false;
   bool has_head_norms = false;
   bool gain_plus_one = false;
   bool is_parallel = false;
-  std::vector<uint32_t> windows{};  // keys that a query sees in each layer, 0: all; empty: all
+  // per layer, keys that a query sees, including its own; 0: all; empty: all
+  std::vector<uint32_t> windows{};
 };
 
-// A norm of the row's kind; `name` is the whole one. Without `bias` the settings say whether it has
-// one.
+// Reads a norm of the kind in `names`; `name` is its full name. Without `bias`, the settings say
+// whether it has one.
 NormSpec read_norm(ModelTensors& tensors, const LayerNames& names, const LayerSettings& settings,
                    const std::string& name, uint32_t features, std::optional<Presence> bias = {});
 
-// Layers 0 to `count` - 1 into `spec`. `list` is what stands before a layer's number. REQUIRES: the
-// sizes of `spec` are set, kv_heads among them.
+// Reads layers 0 to `count` - 1 into `spec`. `list` is the text before a layer's index. REQUIRES:
+// the sizes of `spec` are set, including kv_heads.
 void read_layers(ModelTensors& tensors, TransformerSpec& spec, const LayerNames& names,
                  const LayerSettings& settings, const std::string& list, uint32_t count);
 
@@ -211,27 +213,27 @@ struct MaskBuffer {
   std::string meaning;  // e.g. "1 hides: the diagonal is 0"
 };
 
-// Reads a [T, T] buffer (leading dimensions of 1 are fine) of 0/1, bool, or 0 and a large negative
-// number or -infinity. Which of 0 and 1 hides is decided by, in this order: `ones` if given;
-// whether one reading hides a row whole; which reading shows each query its own position; the
-// name, where `mask` means 1 hides (masked_fill) and `bias` or `tril` means 0 hides.
-// `positions` above 0 keeps that many rows and columns. Throws InputError;
-// `file` is quoted, for messages.
+// Reads a mask buffer [T, T] (leading dimensions of 1 are accepted) of 0 and 1, bool, or 0 and a
+// large negative number or -infinity. Whether 0 or 1 hides a key is decided by the first of:
+// `ones`, if given; the reading that hides no row entirely; the reading that shows each query its
+// own position; the name, where `mask` means that 1 hides (masked_fill) and `bias` or `tril` that 0
+// hides. `positions` above 0 keeps only that many rows and columns. Throws InputError; `file` is
+// quoted, for messages.
 MaskBuffer read_mask_buffer(const StoredTensor& tensor, const std::string& file, uint32_t positions,
                             std::optional<MaskOnes> ones);
 
-// A mask of a band: each token sees itself, those before it as far as `window`, and later ones
-// unless the model is causal.
+// A band mask: each token sees itself, earlier tokens as far as `window`, and later tokens unless
+// the model is causal.
 struct BandChoice {
   bool causal = false;
-  uint32_t window = 0;  // keys that a query sees, its own included; 0: all
+  uint32_t window = 0;  // keys that a query sees, including its own; 0: all
 
   friend bool operator==(const BandChoice&, const BandChoice&) = default;
 };
 
 std::string describe(const BandChoice& mask);  // "a causal window of 8"
 
-// The band that a buffer holds. Throws InputError for another mask.
+// Reads a buffer that holds a band. Throws InputError for other masks.
 BandChoice read_band_buffer(const StoredTensor& tensor, const std::string& file,
                             std::optional<MaskOnes> ones = {});
 

@@ -65,8 +65,8 @@ void apply_llama3(RopeSpec& rope, ConfigFields& scaling, double original_positio
   }
 }
 
-// The same with another blend, and with scores that grow with the context. Source: "YaRN: Efficient
-// Context Window Extension of Large Language Models" (Peng et al. 2023).
+// Like llama3 scaling with another blend, and with a score factor that grows with the context.
+// Source: "YaRN: Efficient Context Window Extension of Large Language Models" (Peng et al. 2023).
 void apply_yarn(RopeSpec& rope, ConfigFields& scaling, double theta, double positions_max,
                 double original_positions) {
   const double factor = scaling.positive("factor", positions_max / original_positions);

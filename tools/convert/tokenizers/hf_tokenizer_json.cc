@@ -20,19 +20,19 @@ namespace {
 
 using nlohmann::json;
 
-// What the post-processor puts around texts.
+// Tokens that the post-processor puts around texts.
 struct HfFrame {
-  bool is_said = false;  // by a step that has been read
+  bool is_said = false;  // a step defined it
   TokenId begin = kNoToken;
   TokenId end = kNoToken;
-  std::vector<TokenId> before{}, after{};  // all of them, where they are several
-  uint32_t pair_separators = 0;  // ends between two texts; 0: pairs are put together otherwise
+  std::vector<TokenId> before{}, after{};  // all tokens, if there are several
+  uint32_t pair_separators = 0;  // end tokens between two texts; 0: pairs have another form
   bool second_has_type1 = false;
 };
 
-// What the steps say, taken together.
+// Combined effect of the pipeline's steps.
 struct HfPipeline {
-  bool is_byte_level = false;      // the vocabulary is written in the alphabet of bytes
+  bool is_byte_level = false;      // the vocabulary uses the byte alphabet
   bool replaces_spaces = false;    // ... or with U+2581 for a space
   bool has_byte_decoder = false;   // "<0x0A>" is decoded as a byte
   bool drops_first_space = false;  // by the decoder
@@ -110,7 +110,8 @@ void take_single(HfFrame& frame, const HfObject& step, const std::vector<Element
   take(text + 1, elements.end(), frame.end, frame.after);
 }
 
-// What the template must be for so many separators: as for one text, with ends between.
+// Returns the pair template for `separators` separators: that of one text, with end tokens in
+// between.
 std::vector<Element> pair_template(const HfFrame& frame, uint32_t separators, uint64_t type) {
   std::vector<Element> elements;
   if (frame.begin != kNoToken) elements.push_back({.token = frame.begin});
@@ -140,9 +141,9 @@ TokenId read_token(const HfObject& step, std::string_view field) {
   return read_id(step, field, token[1], expected);
 }
 
-// Reads TemplateProcessing, BertProcessing or RobertaProcessing, of which there may be one;
-// ByteLevel changes nothing. A template for one text that is not understood is refused: InputError.
-// One for a pair is not needed to encode a text, so that pairs are merely not taken.
+// Reads TemplateProcessing, BertProcessing or RobertaProcessing; at most one may be present.
+// ByteLevel has no effect. Throws InputError for an unsupported template of one text. An
+// unsupported template of pairs only disables pairs, as encoding a text does not need it.
 void take_post_processor(HfFrame& frame, const HfObject& step) {
   const std::string type = step.type();
   if (type == "ByteLevel") return;  // changes offsets only
@@ -451,16 +452,16 @@ void fill_low_line_pairs(TokenizerSpec& spec, const Vocabulary& vocabulary, cons
   add_merges(spec, vocabulary, merges);
 }
 
-// As a vocabulary with U+2581 for spaces writes it.
+// For tokens of a vocabulary that writes spaces as U+2581.
 bool is_run_of_spaces(std::string_view token) {
   const std::string bytes = piece_bytes(token);
   return !bytes.empty() && bytes.find_first_not_of(' ') == std::string::npos;
 }
 
-// A "normalized" token is looked for in normalized text, and with a Prepend it gets a U+2581 of its
-// own: found only after spaces, which it takes in. Of special tokens nobody wants that, and it is
-// the caller who has them read: they are read wherever they stand. Others are in every text.
-// WordPiece looks for it in lower case.
+// A "normalized" added token is matched in normalized text. With a Prepend it then begins with a
+// U+2581, so it would only match after spaces, and would absorb them. Special tokens are not meant
+// to do that; their matching is the caller's choice, so they match anywhere. Other added tokens
+// occur in ordinary text. WordPiece matches them in lower case.
 void add_added_token(TokenizerSpec& spec, const Vocabulary& vocabulary, bool is_changed,
                      const HfObject& token) {
   const bool is_special = token.flag("special", false);
@@ -478,7 +479,8 @@ void add_added_token(TokenizerSpec& spec, const Vocabulary& vocabulary, bool is_
     token.refuse("id", "the id that the vocabulary gives to this token, or one of its own");
   }
   if (is_run_of_spaces(content) && spec.kind == format::TokenizerKind::kSentencePieces) {
-    // What merges make of as many spaces; a name that texts are searched for has U+2581 itself.
+    // Tokens of spaces are stored as spaces, like the results of merges; a name to be matched in
+    // texts keeps its U+2581.
     if (id >= spec.tokens.size()) spec.tokens.resize(size_t{id} + 1);
     spec.tokens[id] = piece_bytes(content);
     return;

@@ -104,7 +104,7 @@ void expect(const ByteReader& reader, const ProtobufField& field, Type type) {
 constexpr uint64_t kBpe = 2;
 const char* const kModelTypes[] = {"unknown", "unigram", "BPE", "word", "char"};
 
-// What is not in the file has the default of the .proto.
+// The defaults are those of the .proto, for fields that the file lacks.
 struct SentencePieceModel {
   std::vector<SentencePiece> pieces;
   uint64_t model_type = 1;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all BPE vocabularies have in common; and the merges of SentencePiece's pieces, which are
-// found through an index of their texts.
+// Shared parts of BPE vocabularies, and the merges of SentencePiece pieces, found through an index
+// of their texts.
 #include "convert/tokenizers/subwords.h"
 
 #include <algorithm>

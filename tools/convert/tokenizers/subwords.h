@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Subword vocabularies as files write them: those of byte-level BPE, in which a token is written
-// with one printable character per byte, and the pieces of SentencePiece, whose merges files do not
-// list.
+// Subword vocabularies as files store them: byte-level BPE, whose tokens have one printable
+// character per byte, and SentencePiece, whose pieces imply the merges.
+//
+//   byte-level:    "\u0120the"  ->  " the"     (byte_level_bytes)
+//   SentencePiece: "\u2581the"  ->  " the"     (piece_bytes)
 #pragma once
 
 #include <cstdint>
@@ -16,36 +18,36 @@
 
 namespace arenite::convert {
 
-using Vocabulary = std::map<std::string, TokenId>;  // as the file writes its tokens
+using Vocabulary = std::map<std::string, TokenId>;  // tokens as the file writes them
 
-// The character that stands for a byte, as a code point: itself where it prints, else one from
-// 256 on. GPT-2's files brought this alphabet into use.
+// Returns the character that stands for a byte in GPT-2's alphabet: the byte itself if printable,
+// else a code point from 256 on.
 uint32_t byte_character(uint8_t byte);
 
-// The bytes that a token written in this alphabet stands for. One with other characters stands
-// for itself.
+// Returns the bytes of a token in this alphabet. A token with other characters is returned
+// unchanged.
 std::string byte_level_bytes(std::string_view token);
 
-// A merge as a file writes it, "left right": throws InputError unless there is one space inside.
+// Splits a merge "left right". Throws InputError unless there is exactly one space, between the
+// parts.
 std::pair<std::string, std::string> split_merge(std::string_view line, const std::string& origin);
 
-// Puts a vocabulary into spec.tokens, which `bytes_of` turns into bytes. Throws InputError for an
-// id that comes twice or is far beyond the number of tokens.
+// Sets spec.tokens to the vocabulary, converted by `bytes_of`. Throws InputError for a duplicate
+// id, or one far beyond the number of tokens.
 void add_vocabulary(TokenizerSpec& spec, const Vocabulary& vocabulary,
                     std::string (*bytes_of)(std::string_view token));
 
-// Puts in merges, the first of lowest rank. Throws InputError if a part, or what they make, is not
-// in the vocabulary.
+// Adds merges, lowest rank first. Throws InputError if a part or a result is not in the vocabulary.
 void add_merges(TokenizerSpec& spec, const Vocabulary& vocabulary,
                 const std::vector<std::pair<std::string, std::string>>& merges);
 
-// A byte-level tokenizer without special tokens. spec.origin says where it is from. With a suffix,
-// such as "</w>", the last byte of a piece is the token that ends so.
+// Fills in a byte-level tokenizer without special tokens; spec.origin is set. With a suffix such as
+// "</w>", the last byte of a piece is the token with that suffix.
 void fill_byte_pairs(TokenizerSpec& spec, const Vocabulary& vocabulary,
                      const std::vector<std::pair<std::string, std::string>>& merges,
                      const std::string& suffix = "");
 
-// Numbers of the SentencePiece model file, which GGUF uses as well.
+// Values of the SentencePiece model file, which GGUF shares.
 enum class PieceType {
   kNormal = 1,
   kUnknown = 2,
@@ -63,19 +65,19 @@ struct SentencePiece {
 
 inline constexpr std::string_view kLowLine = "\xE2\x96\x81";  // U+2581, for a space
 
-// `token` with its spaces in place of U+2581.
+// Returns `token` with U+2581 replaced by spaces.
 std::string piece_bytes(std::string_view token);
 
-// The byte of a piece such as "<0x0A>"; -1 for others.
+// Returns the byte of a piece such as "<0x0A>"; -1 for others.
 int piece_byte(std::string_view token);
 
-// Maps single characters to `token`; the space is written as U+2581 and may be in texts as both.
+// Maps a single character to `token`. A space is written as U+2581, and texts may contain either.
 void add_character(TokenizerSpec& spec, std::string_view written, TokenId token);
 
-// Tokens, characters, bytes, special tokens and merges of the pieces, whose ids are their indexes.
-// Merging by score is merging by rank: a pair that makes a piece has the rank of its score. With
-// `escaped`, pieces are written with U+2581 for a space. Throws InputError for a piece of a type
-// that is not supported, or a score that is not a number.
+// Fills in tokens, characters, bytes, special tokens and merges from pieces, whose ids are their
+// indexes. Merging by score equals merging by rank: a pair that makes a piece has the rank of the
+// piece's score. `escaped`: pieces write spaces as U+2581. Throws InputError for an unsupported
+// type of piece, or a score that is NaN.
 void fill_sentence_pieces(TokenizerSpec& spec, const std::vector<SentencePiece>& pieces,
                           bool escaped);
 
@@ -83,12 +85,12 @@ enum class TextEdge : uint8_t { kBegin, kEnd };
 
 class PieceSearch {
  public:
-  // `texts` by id; those without text are never found. They must outlive this.
+  // `texts` by id; empty ones are never found. They must outlive this object.
   PieceSearch(std::vector<std::string_view> texts, TextEdge edge);
 
-  // Element n - 1 becomes the id of the piece that is the first, or last, n bytes of `text`, for n
-  // from 1 to all but one; kNoToken where there is none. Looks at each byte once, in log n steps
-  // for n pieces: asking for each part of its own would read a long text as often as it has bytes.
+  // Sets found[n - 1] to the id of the piece that equals the first (or last) n bytes of `text`, for
+  // n from 1 to all but one; kNoToken if there is none. Reads each byte once, with log(pieces)
+  // steps, where a lookup per part would be quadratic in the length.
   void find(std::string_view text, std::vector<TokenId>& found) const;
 
  private:
@@ -99,7 +101,7 @@ class PieceSearch {
 
   std::vector<std::string_view> texts_;
   TextEdge edge_;
-  std::vector<TokenId> order_;  // by their bytes, read from the edge
+  std::vector<TokenId> order_;  // sorted by bytes, read from the edge
 };
 
 }  // namespace arenite::convert

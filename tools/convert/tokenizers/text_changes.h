@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The steps of a tokenizer.json's normalizer that the runtime does with a text, one by one.
+// Translates the normalizer steps of a tokenizer.json to the text changes of the runtime.
+//
+//   {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"}  ->  TextStep::kReplace
 #pragma once
 
 #include <cstdint>
@@ -13,16 +15,16 @@ namespace arenite::convert {
 
 class TextChanges {
  public:
-  // Adds what a step does. Throws InputError, by name, for one that is not known, or that cannot be
-  // done character by character.
+  // Adds a step. Throws InputError that names a step that is unknown, or that does not work
+  // character by character.
   void take(const HfObject& step);
-  // Adds the map that SentencePiece compiles from its rules; `charsmap` is what its model file has.
-  // Throws InputError, which begins with `place`, for one that is damaged.
+  // Adds the map that SentencePiece compiles from its rules, as stored in its model file. Throws
+  // InputError that begins with `place` if the map is damaged.
   void take_charsmap(std::string_view charsmap, const std::string& place);
 
-  // Whether normalization form C is the same before and after the steps so far.
+  // Whether the steps so far preserve normalization form C.
   bool keep_normal_form() const;
-  // Throws InputError where a step lacks the one that must follow.
+  // Throws InputError if a step lacks its required successor.
   void apply(TokenizerSpec& spec) const;
 
   std::vector<TextChange> steps;
@@ -31,7 +33,8 @@ class TextChanges {
   void take_replace(const HfObject& step);
 
   std::vector<uint32_t> charsmap_;
-  std::shared_ptr<const HfObject> open_;  // a decomposition whose accents are not yet dropped
+  // a decomposition that still awaits its step to strip accents
+  std::shared_ptr<const HfObject> open_;
 };
 
 }  // namespace arenite::convert

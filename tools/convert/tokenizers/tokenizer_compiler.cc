@@ -155,7 +155,7 @@ std::vector<uint32_t> step_list(const TokenizerSpec& spec, FoldTable& table) {
   return steps;
 }
 
-// Of the whole tokens and of an unknown character.
+// Scores of the whole tokens, then of an unknown character, as halves of 64 bits, low half first.
 std::vector<uint32_t> score_list(const TokenizerSpec& spec) {
   std::vector<uint32_t> halves;
   if (spec.kind != format::TokenizerKind::kUnigram) return halves;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// utf8proc, and the differences between its Unicode and the library's. A character keeps its
-// category once it has one, nearly always; so the differences are characters that came later or
-// earlier. Ages are those of Unicode's DerivedAge.txt.
+// Character data from utf8proc, corrected for the Unicode version of each tokenizer library. A
+// character nearly always keeps its category once assigned, so the differences are characters that
+// were assigned later or earlier. Ages are those of Unicode's DerivedAge.txt.
 #include "convert/tokenizers/unicode_library.h"
 
 #include <algorithm>
@@ -308,13 +308,14 @@ constexpr uint32_t kSyllablesLast = 0xD7A3;
 
 bool is_surrogate(uint32_t code_point) { return code_point >= 0xD800 && code_point <= 0xDFFF; }
 
-// As the crate unicode_categories has "other": unassigned code points are none.
+// Matches "other" of the crate unicode_categories, which excludes unassigned code points.
 bool is_control(uint32_t code_point) {
   if (code_point == '\t' || code_point == '\n' || code_point == '\r') return false;
   return code_point == kReplacementCharacter || word_category(code_point) == WordCategory::kControl;
 }
 
-// What a character becomes; filled anew for each, so that a million of them take no memory.
+// Computes the replacement of a character; reuses its buffer, so that a million calls allocate
+// nothing.
 class Folder {
  public:
   explicit Folder(const WordRules& rules) : rules_(rules) { folded_.reserve(64); }
@@ -356,7 +357,8 @@ std::vector<bool> alphabet(const TokenizerSpec& spec) {
   return characters;
 }
 
-// Whether a word is unknown with the character and with what it becomes, and ends in one place.
+// Whether a word is unknown with the character as well as with its replacement, and both end at the
+// same place.
 bool is_unknown_either_way(const std::vector<bool>& characters, const TokenizerSpec& spec,
                            uint32_t code_point, const std::vector<uint32_t>& folded) {
   const auto is_of_words = [&](uint32_t c) {

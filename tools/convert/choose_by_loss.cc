@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every model that is measured is a whole file for the target that the limits are checked on: with
-// what was rounded before, that takes as long as packing it.
+// Every candidate is measured as a complete model file for the target on which the limits are
+// checked. Rounded matrices are cached, so a candidate takes no longer than packing its file.
 #include "convert/choose_by_loss.h"
 
 #include <fmt/format.h>
@@ -24,13 +24,13 @@
 namespace arenite::convert {
 namespace {
 
-// Matrices of the same types that become one tensor where their types are the same.
+// Matrices that are stored as one tensor if their types are equal.
 struct Group {
   std::vector<std::string> names;
   std::vector<TensorType> types;  // the largest first
 };
 
-// For each group which of its types it has.
+// Index into Group::types for each group.
 using Levels = std::vector<size_t>;
 
 // The effect of lowering one group to a smaller type.
@@ -44,8 +44,8 @@ struct Step {
 // Loss assigned to outputs that are not finite.
 constexpr double kLossMax = 1e6;
 
-// Which steps together save so many bytes and cost least: a knapsack. Savings are counted in what
-// tensors are aligned to or, where that makes too many, in more, and rounded down.
+// Knapsack: returns the set of steps of least loss that saves `wanted` bytes. Savings are counted
+// in units of the tensor alignment, or larger ones to limit the table, and rounded down.
 std::vector<bool> cheapest(const std::vector<Step>& steps, uint64_t wanted) {
   constexpr size_t kUnits = size_t{1} << 20;
   const uint64_t unit = format::kSegmentUnit * (wanted / format::kSegmentUnit / kUnits + 1);
@@ -196,8 +196,8 @@ class Search {
     return write_model(lower_graph(graph), {target()});
   }
 
-  // The best that this CPU has of those that are asked for, else of all: as a model is compared
-  // when it is finished.
+  // Returns the best target of this CPU among the wanted ones, else among all; the finished model
+  // is compared on the same target.
   Target target() const {
     Target best = best_kernels().target;
     bool is_found = false;

@@ -98,7 +98,7 @@ void require_finite(const std::string& name, const std::vector<float>& weights) 
   }
 }
 
-// Rounds a table of its own, unless that was done before: no text makes rows more important.
+// Rounds an untied embedding table once; calibration gives its rows no weights.
 void take_rounded(const std::string& name, EmbeddingNode& embedding, RoundedBefore& before) {
   const TensorType type = embedding.storage.type;
   if (type == TensorType::kF32 || embedding.storage.is_taken_over) return;
@@ -179,8 +179,8 @@ class Quantizer {
     return type_of(layers_.at(tensor)[0]) == TensorType::kQ4 && !convolutions_.contains(tensor);
   }
 
-  // Rounds all rows that the layer becomes, with what is folded into them: by GPTQ where there is a
-  // Hessian of its inputs, else weighted by their mean squares where these are known.
+  // Rounds all rows of the layer's tensor, folds included: by GPTQ if there is a Hessian of its
+  // inputs, else weighted by the inputs' mean squares, if known.
   void round(ValueId value, uint32_t tensor, const std::vector<double>& column_weights,
              const Hessian* hessian) {
     const ProgramTensor& from = program_.tensors[tensor];
@@ -270,7 +270,7 @@ class Quantizer {
   std::set<uint32_t> convolutions_;                  // tensors of these
 };
 
-// The text that weights are rounded for; none where there is none.
+// Reads or generates the calibration text; nullopt if there is none.
 std::optional<CalibrationSet> read_set(const AlignedBytes& file, const Calibration& calibration,
                                        std::vector<std::string>& notes) {
   if (calibration.is_off) return std::nullopt;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Says what model lies in a file or folder, by a registry with a row for each form that models
-// come in.
+// Recognises the model in a file or folder through a registry with a row per file format.
 #include "convert/convert.h"
 
 #include <fmt/format.h>
@@ -91,7 +90,8 @@ Recognised read_program(const Opened& model, const ModelOptions& options) {
   return read;
 }
 
-// A row of the registry. Signs are looked for in its order, so that none has to know the others.
+// A row of the registry. Rows are tried in order, so a row may rely on the earlier ones not
+// matching.
 struct Form {
   const char* name;
   bool (*has_sign)(const Opened& model);

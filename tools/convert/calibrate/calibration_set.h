@@ -35,14 +35,16 @@ inline constexpr uint64_t kCalibrationTokensMax = 1u << 15;
 // Text longer than this, or than the model's context, is split into several sequences.
 inline constexpr uint32_t kSequenceTokensMax = 1024;
 
-// Reads calibration data. For a model with one input: either lines of text, each a sequence, if the
-// model reads tokens and its file has its tokenizer (names of special tokens are parsed as these
-// tokens), or an .npy file of token ids [tokens] or [batch, tokens], or of features [tokens,
-// features] or [batch, tokens, features]. For a model with several inputs: an .npy file for each
-// (files_of_inputs), with the same number of sequences, none of which is split.
+// Reads calibration data.
+// For a model with one input: either lines of text, each a sequence, if the model reads tokens and
+// its file has its tokenizer (names of special tokens are parsed as these tokens), or an .npy file
+// of token ids [tokens] or [batch, tokens], or of features [tokens, features] or [batch, tokens,
+// features].
+// For a model with several inputs: an .npy file for each (files_of_inputs), with the same number of
+// sequences, none of which is split.
 //
-// Holds out every fifth sequence; of fewer than five the last one; of a single one its last fifth.
-// Throws InputError that names the file and says what was expected.
+// Holds out every fifth sequence. With fewer than five sequences, holds out the last; with only
+// one, its last fifth. Throws InputError with the file's name and the expected contents.
 CalibrationSet read_calibration(const std::vector<std::string>& given, const Model& model);
 
 // Whether the last function's outputs are next-token logits of its last input.

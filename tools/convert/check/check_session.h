@@ -69,8 +69,8 @@ std::vector<AuthorsArray> authors_arrays(std::span<const std::byte> file);
 // Whether a call of a function gives one row per sequence, not one per token.
 bool has_row_of_sequence(std::span<const std::byte> file, Outputs outputs, uint32_t function = 0);
 
-// Returns the rows that a call gives for one sequence of which it gets `tokens`. `begins`: these
-// are the sequence's first tokens, with which constant rows come.
+// Returns the output rows of a call with `tokens` tokens of a sequence. `begins`: these are its
+// first tokens, with which constant rows come.
 uint32_t rows_given(const Model& model, Outputs outputs, uint32_t tokens, bool begins,
                     uint32_t function = 0);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decoders of transformers: a row for each family, with the names of its tensors, the defaults of
-// its config, and what its config says that no other one does. One reader takes any row.
+// Decoders of transformers: a table with a row per family (tensor names, config defaults, fields of
+// its own), and one reader for all rows.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -394,26 +394,26 @@ constexpr Family like_llama(Family own) {
 
 // Fields that do not change what a decoder computes, by the reason why not.
 constexpr const char* kHarmlessOfDecoders[] = {
-    // What the Python call returns.
+    // Return values of the Python call.
     "is_decoder",
-    // The tensors say it themselves: a bias that nobody asked for is refused.
+    // The tensors tell; an unexpected bias is refused.
     "attention_bias", "mlp_bias",
-    // Says from which layer on the windows are that another field asks for.
+    // First layer with the windows of another field.
     "max_window_layers",
-    // Of heads other than the language model's, whose tensors would be refused.
+    // Heads other than the language model's, whose tensors would be refused.
     "classifier_dropout", "id2label", "label2id", "num_labels", "problem_type",
     "summary_activation", "summary_first_dropout", "summary_proj_to_labels", "summary_type",
     "summary_use_proj"};
 
-// The ids that `field` names. null says that there are none, which is not the same as its absence.
+// Returns the ids in `field`, else `absent`. A null field means that there are none.
 std::vector<uint32_t> token_ids(ConfigFields& config, const char* field,
                                 const std::optional<uint32_t>& absent) {
   if (config.has(field) || config.is_null(field) || !absent) return config.ids(field);
   return {*absent};
 }
 
-// Takes the fields that do not change what a decoder computes, refuses settings that do and are not
-// supported, and sets bos_id and eos_ids. REQUIRES: vocab_size is set.
+// Takes fields without effect on the computation, refuses unsupported settings, and sets bos_id and
+// eos_ids. REQUIRES: vocab_size is set.
 void take_common_fields(ConfigFields& config, TransformerSpec& spec, const Family& family) {
   pass_over_harmless(config);
   config.pass_over(kHarmlessOfDecoders);

@@ -115,10 +115,10 @@ constexpr const char* kHarmlessOfModels[] = {
     "problem_type",
     // Fields of decoders and language-model heads.
     "bos_token_id", "cross_attention_hidden_size", "eos_token_id", "tie_word_embeddings",
-    // Of the pooler of BERT's first program; transformers has one kind only.
+    // The pooler of BERT's first program; transformers supports a single kind.
     "directionality", "pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers",
     "pooler_size_per_head", "pooler_type",
-    // Of ELECTRA's head for multiple choice, which checks them.
+    // ELECTRA's head for multiple choice, which checks these fields itself.
     "summary_activation", "summary_first_dropout", "summary_last_dropout", "summary_type",
     "summary_use_proj",
     // Same result in exact arithmetic.

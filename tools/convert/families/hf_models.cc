@@ -24,15 +24,15 @@ constexpr const char* kHarmless[] = {
     "label_smoothing", "layerdrop", "loss_type", "mlp_dropout", "neftune_noise_alpha",
     "output_router_logits", "resid_dropout", "resid_pdrop", "residual_dropout",
     "router_aux_loss_coef", "use_gradient_checkpointing",
-    // Say who saved the file, from what, with which program and for which.
+    // Provenance of the file, and the programs that use it.
     "_commit_hash", "_from_auto", "_name_or_path", "_num_labels", "architectures", "auto_map",
     "base_model", "finetuning_task", "is_llama_config", "library_name", "license",
     "matryoshka_dimensions", "model_name", "revision", "sentence_transformers",
     "task_specific_params", "transformers.js_config", "transformers_version", "unsloth_fixed",
     "unsloth_version",
-    // How numbers are stored; with_whole_weights understands it.
+    // Storage of quantized weights; with_whole_weights reads it.
     "quantization_config",
-    // Types of stored numbers, and numbers of stored rows; the tensors say it themselves.
+    // Types and counts of stored elements, which the tensors define themselves.
     "_pre_quantization_dtype", "bf16", "dtype", "fp16", "fp32", "pad_vocab_size_multiple",
     "pad_vocab_size_to_multiple_of", "torch_dtype", "use_bf16", "use_bfloat16", "use_fp16",
     "vocab_size_or_config_json_file",

@@ -301,7 +301,7 @@ constexpr const char* kHarmlessOfGptq[] = {
     "max_input_length", "model_name_or_path", "model_seqlen", "module_name_preceding_first_block",
     "modules_in_block_to_quantize", "mse", "pad_token_id", "static_groups", "tokenizer",
     "true_sequential",
-    // Which program quantized the model, and which is to run it.
+    // Names and versions of quantizers and backends.
     "autogptq_version", "backend", "disable_exllama", "exllama_config", "meta",
     "model_file_base_name", "quantizer", "use_cuda_fp16", "use_exllama", "version"};
 

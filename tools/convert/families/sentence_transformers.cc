@@ -270,8 +270,8 @@ HeadStepSpec read_head_module(const Module& module, uint32_t width, const std::s
   return step;
 }
 
-// Checks the folder's own config, if it has one: it must be a model of one vector per text, and
-// must not prepend a prompt to texts by default.
+// Checks the folder's own config, if present: the model must give a single vector per text, without
+// a default prompt.
 void check_model_config(const fs::path& folder) {
   ConfigFields fields = read_first(folder, {"config_sentence_transformers.json"});
   fields.expect("model_type", "SentenceTransformer",

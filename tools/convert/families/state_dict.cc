@@ -311,8 +311,7 @@ class StateDictAnswers {
 
   void assume(std::string text) { account_.assumed.push_back(std::move(text)); }
 
-  // Throws InputError that names every option that is missing. `published` says what the program
-  // uses as it was published.
+  // Throws InputError with every missing option; `published` lists the program's published values.
   void require_all(const std::string& published) const {
     if (missing_.empty()) return;
     size_t width = 0;

@@ -64,8 +64,8 @@ struct FoundProgram {
   const PublishedProgram* program;
   std::string list;  // the text before a layer's index: "transformer.h."
 
-  // Returns the name, as ModelTensors takes it, of the part around the layers that has one of the
-  // names `paths`; empty: none.
+  // Returns the name of the part around the layers, one of the alternatives `paths`, for
+  // ModelTensors; empty if the file lacks it.
   std::string outside(const TensorStore& store, const char* paths) const;
   // Whether the tensor belongs to losses, metrics or averages of a training program, by the first
   // part of its name: "criterion.weight", "train_acc.tp", "n_averaged".

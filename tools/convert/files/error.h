@@ -14,8 +14,8 @@
 
 namespace arenite::convert {
 
-// A file cannot be read, understood or written; the program ends with exit code 1. The message
-// names the file, the tensor or field, what was found, what was expected and what to do.
+// An unreadable, unsupported or unwritable file; the program ends with exit code 1. The message
+// names the file and the tensor or field, the found and the expected value, and a remedy.
 class InputError : public std::runtime_error {
  public:
   template <typename... Args>

@@ -38,7 +38,7 @@ struct FileId {
   bool operator==(const FileId&) const = default;
 };
 
-// A file that a command will write, and the option that names it.
+// An output file of a command, and the option with its path.
 struct OutputFile {
   std::string option;
   std::filesystem::path path;  // empty: the option was not given

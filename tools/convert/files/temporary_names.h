@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Unfinished files and folders, under hidden names beside their final places. They are removed
-// whatever ends the program; if that is impossible at that moment (SIGKILL), the next program that
-// writes to the same place removes them.
+// however the program ends. After SIGKILL, the next program with the same output removes them.
 #pragma once
 
 #include <signal.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers of values stay when nodes come and go: only the order changes.
+// Value ids are stable when nodes are added and removed: only the order changes.
 #include "convert/graph/graph.h"
 
 #include <fmt/format.h>
@@ -187,7 +187,7 @@ ValueId Graph::add_part(const std::string& name, bool is_first, ValueId input) {
                  is_first ? joined.source : joined.other});
 }
 
-// Where there are as many windows as rows, they are on the axis of these.
+// Windows with one result per row share the axis of these rows.
 uint32_t Graph::axis_of_windows(const Windows& windows, ValueId input) {
   const WindowAxis& window = windows.lines;
   if (const Axis from = axes[axis(input)]; from.is_image()) {
@@ -362,7 +362,7 @@ namespace {
 // The place of the first of attention's keys and values among its inputs.
 size_t first_key(const Node& node) { return node.inputs.size() == 1 ? 0 : 1; }
 
-// Whether values of the inputs `first` reach others as keys and values alone, which some do.
+// Whether values of the inputs `first` reach others as keys and values only, and some do.
 bool can_encode(const Graph& graph, const std::vector<uint32_t>& made_of, uint32_t first) {
   const auto is_first = [&](ValueId value) {
     return made_of[value] != 0 && (made_of[value] & ~first) == 0;
@@ -382,7 +382,7 @@ bool can_encode(const Graph& graph, const std::vector<uint32_t>& made_of, uint32
   return has_keys && !is_first(graph.output);
 }
 
-// The most inputs that can be encoded before the others are known; 0: none.
+// Returns the largest set of inputs that can be encoded before the others are known; 0: none.
 uint32_t inputs_to_encode(const Graph& graph, const std::vector<uint32_t>& made_of) {
   const uint32_t all = (1u << graph.inputs.size()) - 1;
   uint32_t found = 0;

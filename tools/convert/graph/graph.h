@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A model as its author trained it: a directed acyclic graph of mathematical ops on values.
-// Families and modules build it, the interpreter evaluates it, passes rewrite it, and
-// program/lowering.cc lowers it to the runtime's program. Every node comes after its inputs in
+// Families and modules build graphs, the interpreter evaluates them, passes rewrite them, and
+// program/lowering.cc lowers them to programs of the runtime. Every node comes after its inputs in
 // order(). Weights are references (WeightRef), loaded on demand.
 //
 //   Graph graph;
@@ -82,8 +82,8 @@ struct QueryTable {
 TermTable first_positions(const TermTable& table, uint32_t positions);
 QueryTable first_positions(const QueryTable& table, uint32_t positions);
 
-// Rows of a block. Each block reads all weights, so it must be large enough to amortize that; it
-// must also be small beside a sequence that is worth splitting.
+// Rows of a block: enough to amortize reading all weights for each block, and few compared with
+// sequences worth splitting.
 inline constexpr uint32_t kBlockRows = 128;
 
 // A value is the result of the node with this index: [rows of its axis, width].
@@ -214,8 +214,8 @@ inline ValueId value_input(const std::vector<ValueId>& inputs) {
 double whole_score(const AttentionNode& attention, double product, size_t head, size_t query,
                    size_t key);
 
-// Selects rows. The node's axis says which: those that a call asks for, one per sequence, the first
-// or the last part of joined rows, or the input's elements reshaped to rows of another width.
+// Selects rows by the node's axis: all rows that a call asks for, one per sequence, the first or
+// the last part of joined rows, or the input's elements reshaped to rows of another width.
 struct SelectNode {
   SelectKind kind = SelectKind::kAsAsked;
 };
@@ -407,15 +407,15 @@ class Graph {
                         std::vector<ValueId> inputs);
   ValueId add_slice(const std::string& name, ValueId input, uint32_t begin, uint32_t row_width);
   ValueId add_concat(const std::string& name, std::vector<ValueId> inputs);
-  // Of any other kind: the rows are as wide as those of the first input. Of two inputs, one may
-  // have a row for each sequence.
+  // Appends any other node, whose rows are as wide as those of the first input. One of two inputs
+  // may have one row per sequence.
   ValueId add(const std::string& name, NodeBody body, std::vector<ValueId> inputs);
 
   ValueId insert_before(ValueId place, Node node);
   ValueId insert_after(ValueId place, Node node);
 
-  // The number of a new mask that depends on the distance: the keys from `lookback` positions
-  // before a query to `lookahead` after it.
+  // Adds a band mask and returns its index: a query sees keys from `lookback` positions before it
+  // to `lookahead` after it.
   uint32_t add_band(uint32_t lookback, uint32_t lookahead);
   uint32_t caches() const;  // how many there are
   // The number of such an axis, which is new where there is none. Throws InputError beyond
@@ -428,15 +428,15 @@ class Graph {
 
   // The nodes that read `value`, in order; the output and the hidden states are not nodes.
   std::vector<ValueId> readers(ValueId value) const;
-  // Whether one input of one node reads `value`, which is neither given out nor a hidden state: the
-  // queries of attention may be its keys or values, too.
+  // Whether exactly one node input reads `value`, and `value` is neither an output nor a hidden
+  // state. Attention that reads a value as query and as key counts twice.
   bool has_one_reader(ValueId value) const;
   bool is_shown(ValueId value) const;  // is the output or a hidden state
 
-  // Whoever reads `old_value`, hidden states and output included, reads `new_value` instead; but
-  // not `except`.
+  // Replaces `old_value` by `new_value` in all readers, hidden states and output, but not in
+  // `except`.
   void replace(ValueId old_value, ValueId new_value, std::optional<ValueId> except = {});
-  // Takes out what nobody reads.
+  // Removes nodes without readers.
   void remove_unread();
   // Puts nodes into this order, each after its inputs. REQUIRES: a permutation of order().
   void reorder(std::vector<ValueId> order) { order_ = std::move(order); }
@@ -463,14 +463,14 @@ struct GraphFunction {
   std::optional<ValueId> output{};
 };
 
-// What values are made of, bit i for input i, by number.
+// Returns for each value the inputs that it depends on, bit i for input i.
 std::vector<uint32_t> inputs_of_values(const Graph& graph);
 
-// Where values of some inputs reach those of others as keys and values of attention alone, there
-// are two functions: "encode", keys and values included, whose output is what these are made of
-// where that is one value, and "step", the rest, which may run any number of times. Else all is one
-// function, "run". Rows of constants are computed where they are read, with a later function's if
-// two read them. Throws InputError where names are given and are not as many.
+// Splits the graph into functions. If values of some inputs reach those of others only as keys and
+// values of attention, there are two: "encode" computes these keys and values, and outputs the
+// value behind them if all derive from a single value; "step" computes the rest, and may run
+// repeatedly. Else there is a single function, "run". Constant rows belong to the last function
+// that reads them. Throws InputError if names are given and their count differs.
 std::vector<GraphFunction> functions_of(const Graph& graph);
 
 // The output of `first` in place of input `input` of `second`, whose other inputs follow those of

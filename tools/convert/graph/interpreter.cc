@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each value is kept until its last reader has run. Loops are those of a textbook.
+// Keeps each value until its last reader has run. The loops are textbook code.
 #include "convert/graph/interpreter.h"
 
 #include <algorithm>
@@ -222,14 +222,14 @@ class Interpreter {
   }
 
  private:
-  // Whether the node's result is its input, which nobody else needs.
+  // Whether the node returns its input, and no other node needs that.
   bool is_passed_on(const Node& node, const std::map<ValueId, size_t>& readers_left) const {
     const auto* rows = std::get_if<SelectNode>(&node.body);
     return rows != nullptr && rows->kind == SelectKind::kAsAsked &&
            readers_left.at(node.inputs[0]) == 1 && !graph_.is_shown(node.inputs[0]);
   }
 
-  // The tokens of an input. Throws InputError for what it cannot be.
+  // Returns the tokens of an input. Throws InputError if it does not fit.
   size_t check_input(uint32_t number) const {
     const GraphInput& expected = graph_.inputs[number];
     const SequenceInput& given = inputs_[number];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sixteen rows by sixteen outputs at a time, in the widest vectors that this CPU has. Every sum is
-// one chain of additions, so that a wider vector changes no bit of it.
+// Tiles of 16 rows by 16 outputs, in the widest vectors of this CPU. Every sum is a single chain of
+// additions, so the vector width does not change any bit.
 #include "convert/graph/row_products.h"
 
 #include <algorithm>

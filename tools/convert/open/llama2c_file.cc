@@ -79,7 +79,7 @@ std::optional<std::string> size_problem(const Llama2cHeader& header) {
   return std::nullopt;
 }
 
-// Consecutive tensors of one kind: one per layer, or a single one.
+// Consecutive tensors of one kind: a single tensor, or one for every layer.
 struct Entry {
   std::string name;  // "layers.{}.attention.wq" where there is one for each layer
   uint64_t rows;     // 0: a vector

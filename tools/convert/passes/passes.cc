@@ -20,9 +20,8 @@
 namespace arenite::convert {
 namespace {
 
-// drop-rows: rows that no caller can ask for are not computed. The choice of rows moves up, to
-// where all rows are needed: layers that work on each row by itself may as well work on fewer of
-// them.
+// drop-rows: does not compute rows that no caller can ask for. The row selection moves up to the
+// last op that needs all rows, since row-by-row layers give the same results on fewer rows.
 void drop_rows(Graph& graph) {
   const ValueId rows = graph.output;
   const SelectNode* chosen = graph.as<SelectNode>(rows);
@@ -69,9 +68,9 @@ uint32_t rows_of_mask(const Graph& graph, uint32_t mask) {
   return rows;
 }
 
-// compile-masks: a mask that a buffer holds becomes the smallest band, strip or tiles that say the
-// same. Equal masks become one, as nearly all layers have the same, and a window as long as the
-// context none. Throws InputError for a row that sees nothing.
+// compile-masks: compiles each buffer mask to the smallest band, strip or tiles with the same
+// contents. Merges equal masks (nearly all layers share one), and drops a window as long as the
+// context. Throws InputError for a row that sees nothing.
 void compile_masks(Graph& graph) {
   std::vector<Mask> masks;
   std::vector<uint32_t> numbers;
@@ -89,13 +88,13 @@ void compile_masks(Graph& graph) {
   }
 }
 
-// A rotation of neighbours whose result attention alone reads.
+// Whether the value is a rotation of neighbours with a single reader.
 bool can_change(const Graph& graph, ValueId value) {
   const RotateNode* rotate = graph.as<RotateNode>(value);
   return rotate != nullptr && rotate->rope.turns_neighbours && graph.has_one_reader(value);
 }
 
-// Puts the columns of `value` into another order, for its one reader.
+// Permutes the columns of `value` for its only reader, in the weights if possible.
 void permute(Graph& graph, ValueId value, ValueId reader, const RowOrder& order) {
   LinearNode* linear = graph.as<LinearNode>(value);
   // Rows that a file has quantized move with their scales.
@@ -125,9 +124,9 @@ void permute(Graph& graph, ValueId value, ValueId reader, const RowOrder& order)
   }
 }
 
-// permute-rotations: rotations of neighbours become rotations of halves. Queries and keys are
-// permuted alike, which leaves their products as they are, in the weights that make them: a
-// permutation moves up through the norm of heads into their linear layer.
+// permute-rotations: replaces rotations of neighbours by rotations of halves. Queries and keys are
+// permuted alike, so their products do not change; the permutation moves up through a head norm
+// into the weights of the linear layer.
 void permute_rotations(Graph& graph) {
   const std::vector<ValueId> order = graph.order();
   for (const ValueId value : order) {
@@ -150,8 +149,8 @@ void permute_rotations(Graph& graph) {
   }
 }
 
-// Multiplies the results of `value`'s maker by `factor`, where it has weights and nobody else reads
-// them. Rotations and permutations in between stay.
+// Multiplies by `factor` in the weights of the node that makes `value`, if it has weights and no
+// other reader; looks through rotations and permutations.
 bool fold(Graph& graph, ValueId value, double factor) {
   if (graph.is_shown(value)) return false;
   if (LinearNode* linear = graph.as<LinearNode>(value)) {
@@ -217,7 +216,8 @@ void fold_scales(Graph& graph) {
   graph.remove_unread();
 }
 
-// The attention ops and products that the rows of `from` reach without another linear layer.
+// Returns the attention ops and products that the rows of `from` reach without another linear
+// layer.
 std::vector<ValueId> find_meetings(const Graph& graph, ValueId from) {
   std::vector<ValueId> meetings;
   std::vector<ValueId> ahead = {from};
@@ -266,8 +266,8 @@ void join(Graph& graph, const std::vector<ValueId>& values) {
   }
 }
 
-// The nodes that make the query of an attention op out of a row, from a linear layer on; none if
-// others read what is between.
+// Returns the nodes from a linear layer to the query of an attention op; empty if others read a
+// value in between.
 std::vector<ValueId> path_of_query(const Graph& graph, ValueId attention) {
   std::vector<ValueId> path;
   const std::vector<ValueId>& inputs = graph.node(attention).inputs;
@@ -298,9 +298,9 @@ bool may_be_stored(const Graph& graph, ValueId value) {
          graph.has_one_reader(inputs[1]) && graph.has_one_reader(inputs[2]);
 }
 
-// store-keys: where sequences are long and every token sees all others, queries are made after all
-// keys and values, from a norm of their own where nobody else needs it. Then whatever lies between
-// two sums is needed for a block of rows at a time.
+// store-keys: for long sequences with attention in both directions, computes queries after all keys
+// and values are stored, from a norm of their own unless that norm has other readers. Values
+// between two residual sums then need one block of rows at a time.
 void store_keys(Graph& graph) {
   const std::vector<ValueId> all = graph.order();
   for (const ValueId value : all) {
@@ -322,9 +322,8 @@ void store_keys(Graph& graph) {
   }
 }
 
-// join-projections: linear layers of one type that read the same rows, and whose results meet in
-// attention or in a gate, become one with their results side by side. Their weights are read in one
-// go, and what attention or a gate takes lies together.
+// join-projections: joins linear layers of one type that read the same rows and whose results meet
+// in attention or a gate. Their inputs are read once, and their results are adjacent.
 void join_projections(Graph& graph) {
   // By input, by what they meet in, and by how they are stored.
   std::map<std::tuple<ValueId, std::vector<ValueId>, Storage>, std::vector<ValueId>> groups;
@@ -347,8 +346,8 @@ void join_projections(Graph& graph) {
   graph.remove_unread();
 }
 
-// Attention ops of one shape in a function share one cache, unless all are causal. Ops that read
-// what an earlier function stored have caches of their own.
+// Attention ops of one shape in a function share one cache, unless all are causal. Ops that only
+// read an earlier function's cache keep their own.
 void share_caches_in(Graph& graph, const std::vector<ValueId>& values, bool has_other_inputs) {
   std::vector<ValueId> filling;
   for (const ValueId value : values) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values live in columns of slots. A slice is some of its input's columns, parts of a concatenation
-// are written where the whole lies, and an op that works on each number by itself writes over its
-// input where nobody reads that again.
+// Values live in columns of slots. A slice is a view of its input's columns, parts of a
+// concatenation are written in place, and an elementwise op overwrites its input if nobody reads
+// that again.
 #include "convert/program/program.h"
 
 #include <algorithm>
@@ -29,9 +29,9 @@ RowOrder inverse(const RowOrder& order) {
   return inverse;
 }
 
-// Rewrites nodes that the runtime has no op for into ops that it has: scales of scores become
-// scales of queries, rotations of neighbours become rotations of halves, and parts of a
-// concatenation that lie elsewhere are copied.
+// Rewrites nodes without a runtime op: scales of scores become scales of queries, rotations of
+// neighbours become rotations of halves, and parts of a concatenation that lie elsewhere are
+// copied.
 void make_representable(Graph& graph) {
   const std::vector<ValueId> order = graph.order();
   for (const ValueId value : order) {
@@ -96,7 +96,7 @@ LinearSpec matrix_of(const RowOrder& order) {
   return {{.name = "permutation", .rows = width, .columns = width, .load = load}, {}};
 }
 
-// Farther keys have the terms of the first or the last distance that there is.
+// Drops distances at both ends whose terms equal the next ones, as farther keys use the last terms.
 QueryTable without_equal_ends(const QueryTable& table) {
   const auto has_end = [&](size_t place, size_t next) {
     for (size_t head = 0; head < table.heads; ++head) {
@@ -112,7 +112,7 @@ QueryTable without_equal_ends(const QueryTable& table) {
   return first_positions(table, positions);
 }
 
-// Makes the terms of a head, of the first distances.
+// Builds the layer that computes a head's terms of the first `count` distances.
 LinearSpec layer_of(const QueryTable& table, uint32_t head, uint32_t count) {
   std::vector<double> weights;
   LinearSpec layer;
@@ -207,8 +207,8 @@ class Lowering {
     }
   }
 
-  // Those that values have, and what they are made of. Rows of constants and of whole sequences are
-  // of no input in the graph; in the program they come with the first input of their function.
+  // Copies the axes of values and their sources. In the graph, axes of constants and of one row per
+  // sequence belong to no input; in the program they belong to the first input of their function.
   void take_axes() {
     program_.axes.clear();
     for (uint32_t i = 0; i < graph_.inputs.size(); ++i) {
@@ -229,7 +229,7 @@ class Lowering {
               kAxesMax);
   }
 
-  // Whether each axis is that of a value of the function, or such a one is made of it.
+  // Marks the axes of the function's values, and the axes that they derive from.
   std::vector<bool> axes_of(const GraphFunction& function) const {
     std::vector<bool> is_used(graph_.axes.size(), false);
     for (const ValueId value : function.values) is_used[graph_.axis(value)] = true;
@@ -261,7 +261,7 @@ class Lowering {
     program_.axes.push_back(axis);
   }
 
-  // An axis of the graph that is of an input is one of the program, any other one of each function.
+  // Axes of an input are shared by all functions; each function has its own copy of other axes.
   std::pair<uint32_t, uint32_t> key_of(uint32_t axis, uint32_t function) const {
     return {axis, graph_.inputs_of(axis) != 0 ? 0 : function};
   }
@@ -305,8 +305,8 @@ class Lowering {
     return attention != nullptr && (attention->is_stored || graph_.is_cross_attention(value));
   }
 
-  // Keys and values that queries of another axis see are stored as soon as both are there; those
-  // that several attention ops see are stored once.
+  // Plans when keys and values for queries of another axis are stored: as soon as both exist, and
+  // once for all attention ops that read them.
   void plan_store(ValueId attention) {
     const std::vector<ValueId>& inputs = graph_.node(attention).inputs;
     const auto [store, is_new] = stores_.try_emplace({inputs[1], inputs[2]});
@@ -349,7 +349,7 @@ class Lowering {
     return copy;
   }
 
-  // In the order of the file: those that store ops fill come first.
+  // Orders caches as in the file: those of store ops first.
   void number_caches() {
     const auto stored = static_cast<uint32_t>(stored_caches_.size());
     program_.caches.insert(program_.caches.begin(), stored_caches_.begin(), stored_caches_.end());
@@ -617,7 +617,7 @@ class Lowering {
     ColumnView second = input(value, 1);
     std::vector<ValueId> reusable = graph_.node(value).inputs;
     if (first == second) reusable.clear();
-    // A stream that goes on from layer to layer stays where it is.
+    // The residual stream stays in its slot from layer to layer.
     if (stored_axes_.contains(axis_of(value)) && first.slot > second.slot) {
       std::ranges::reverse(reusable);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The records of ops, what is added to a program together with them, and where slots lie: placed
-// greedily by width, in a step for each pair.
+// Builders of ops and tensors, and the placement of slots: greedy by width, quadratic in their
+// number.
 #include "convert/program/program.h"
 
 #include <algorithm>
@@ -215,7 +215,7 @@ void find_lifetimes(Program& program) {
   }
 }
 
-// Slots of one area that are alive together.
+// Whether two slots of one memory area have overlapping lifetimes.
 bool meet(std::span<const Axis> axes, const SlotView& a, const SlotView& b) {
   return a.first_op <= b.last_op && b.first_op <= a.last_op &&
          area_of(axes, a.axis) == area_of(axes, b.axis);
@@ -239,7 +239,7 @@ void place_slots(Program& program) {
   for (const size_t index : order) {
     SlotView& slot = program.slots[index];
     slot.offset = 0;
-    // In the order of their offsets, so that what was passed is never in the way again.
+    // In the order of offsets, so that one sweep suffices.
     for (const SlotView& other : placed) {
       if (meet(program.axes, slot, other) && overlap(slot, other)) {
         slot.offset = other.offset + other.width;
@@ -260,7 +260,7 @@ void place_slots(Program& program) {
 
 namespace {
 
-// Which slots of an axis may have the rows of a block.
+// Finds the slots of an axis that can hold a single block of rows.
 class BlockPlanner {
  public:
   BlockPlanner(Program& program, uint32_t axis)
@@ -283,7 +283,7 @@ class BlockPlanner {
   }
 
  private:
-  // Whether anybody beside ops sees the slot.
+  // Whether anything but ops reads or writes the slot.
   bool is_shown(uint32_t index) const {
     const auto is_input = [&](const ProgramInput& input) {
       return input.vocab_size == 0 && input.slot == index;
@@ -300,7 +300,7 @@ class BlockPlanner {
            std::ranges::any_of(program_.hidden_states, is_seen);
   }
 
-  // Whether all ops do while it is alive.
+  // Whether all ops during the slot's lifetime run over blocks.
   bool takes_blocks(const SlotView& slot) const {
     const auto is_own = [&](const ColumnView& view) {
       if (view.width == 0) return true;
@@ -314,7 +314,7 @@ class BlockPlanner {
                        });
   }
 
-  // Whether ops that run over blocks together with this one fill a cache and read it.
+  // Whether a run of block ops with this one both fills a cache and reads it.
   bool reads_what_it_stores(uint32_t first) const {
     while (first > 0 && goes_on_[first - 1]) --first;
     std::vector<uint32_t> stored, read;

@@ -259,9 +259,9 @@ bool rounds_activations(const Program& program);
 // give the smallest arena; for chains of ops, as here, it does. Checks its own result for overlaps.
 void place_slots(Program& program);
 
-// Runs row-by-row ops of an axis over one block of rows after the other, with slots between them
-// that hold one block only. Does so if that takes less memory for the longest sequence and at most
-// a quarter more in short calls. REQUIRES: place_slots.
+// Runs row-by-row ops of an axis over one block of rows after the other, so that slots between them
+// hold a single block. Keeps the change only if the longest sequence then takes less memory, and
+// short calls take at most a quarter more. REQUIRES: place_slots.
 void run_in_blocks(Program& program, uint32_t axis);
 
 // Lowers a graph: chooses ops, shares memory, places slots. Nodes that the runtime has no op for,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Float32 needs no quantizer: its numbers are rounded to nearest, and are what the kernels read.
-// Other types are quantized when somebody first asks for their numbers, and then kept.
+// Float32 weights are only rounded to nearest. Other types are quantized on first use, and then
+// kept.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <algorithm>
@@ -31,7 +31,7 @@ namespace {
 constexpr const char* kOutputRule = "output";  // what people call the matrix of the logits
 constexpr const char* kEmbeddingRule = "embedding";
 
-// Whether all of `part` stands in `name`, from dot to dot.
+// Whether `part` is a sequence of whole dot-separated parts of `name`.
 bool has_part(const std::string& name, const std::string& part) {
   const std::string dotted = "." + name + ".";
   return dotted.find("." + part + ".") != std::string::npos;
@@ -86,7 +86,7 @@ class Roles {
     return found != roles_.end() && found->second.contains(role);
   }
 
-  // Whether there is a number of each token of the vocabulary.
+  // Whether the value has a column for every token of the vocabulary.
   bool gives_logits(ValueId value) const {
     return has(value, kOutputRule) &&
            std::ranges::any_of(graph_.inputs, [&](const GraphInput& input) {
@@ -120,8 +120,8 @@ class Roles {
     }
   }
 
-  // The nodes whose columns are in `value`, as they are or one by one in another order and size,
-  // or, as the probabilities that logits become, after a function.
+  // Returns the nodes whose columns are in `value`: unchanged, permuted, scaled or, with
+  // has_functions, after a function such as softmax of logits.
   std::set<ValueId> sources(ValueId value, bool has_functions = false) const {
     std::set<ValueId> found, seen;
     std::vector<ValueId> next = {value};
@@ -151,7 +151,7 @@ class Roles {
   std::map<ValueId, std::set<std::string>> roles_;
 };
 
-// Whether a rule is about this matrix alone, by its name or as the model's embedding or output.
+// Whether a rule names this matrix exactly, by name or as the model's embedding or output.
 bool is_of(const WeightRule& rule, const std::string& name, const WeightRef& weight, ValueId value,
            const Roles& roles) {
   if (rule.name == name || rule.name == weight.name) return true;
@@ -160,8 +160,8 @@ bool is_of(const WeightRule& rule, const std::string& name, const WeightRef& wei
          (rule.name == kEmbeddingRule || !rule.is_usual || roles.gives_logits(value));
 }
 
-// Calls take(name, storage) for each matrix that a rule is about. Throws InputError where it is
-// about none and should be.
+// Calls take(name, storage) for each matrix that a rule matches. Throws InputError if a rule that
+// must match does not.
 template <typename AnyGraph, typename Take>
 void for_each_match(const WeightRule& rule, AnyGraph& graph, const Take& take) {
   const Roles roles(graph);
@@ -192,7 +192,7 @@ void for_each_match(const WeightRule& rule, AnyGraph& graph, const Take& take) {
       });
 }
 
-// From what the checkpoint has on.
+// Returns the types from that of the checkpoint on.
 std::vector<TensorType> types_of(const WeightRef& weight) {
   const TensorType first = weight.load_quantized ? weight.quantized.type : TensorType::kF32;
   std::vector<TensorType> types = {first};
@@ -249,10 +249,10 @@ std::vector<FreeMatrix> free_matrices(const Graph& graph, const std::vector<Weig
 
 namespace {
 
-// Numbers that float32 may have rounded in another order, of the largest in a row.
+// Tolerance for elements that float32 rounded in another order, relative to the largest of a row.
 constexpr float kSameNumber = 0x1p-22f;
 
-// The integers and scales that `weight` is made of, if all of it is.
+// Returns the integers and scales of `weight` if it is exactly quantized, else nullopt.
 std::optional<QuantizedMatrix> integers_of(const WeightRef& weight, TensorType type) {
   if (type_that_fits(type, weight.columns) != type) return std::nullopt;
   const std::vector<float> values = weight.load();
@@ -314,7 +314,7 @@ std::vector<TypeFallback> choose_types(Graph& graph, const WeightRules& rules) {
 
 namespace {
 
-// The author's numbers times what is folded into them.
+// Loads the author's elements with the fold applied.
 std::vector<float> folded_values(const WeightRef& weight, const Fold& fold) {
   return weight.visit([&](const auto& author) {
     std::vector<float> folded(author.size());

@@ -64,8 +64,8 @@ void pack_floats(const ProgramTensor& tensor, std::span<const float> weights, Pa
   }
 }
 
-// One output of a panel: its weights, their scales, its bias and what the kernels correct a zero
-// point with.
+// Packs one output into its lane of a panel: weights, scales, bias and the kernels' zero point
+// correction.
 void pack_row(const QuantizedMatrix& matrix, uint32_t row, float bias, Packing packing,
               std::byte* panel) {
   const uint32_t lane = row % packing.nr;
@@ -137,8 +137,8 @@ void pack_rows(const QuantizedMatrix& matrix, std::span<std::byte> packed) {
 
 // ---- from one packing to another ----
 
-// Copies one output from its lane in a source panel to its lane in `panel`: the initial value, the
-// weights, their scales and the bias.
+// Copies one output from its lane in a source panel to its lane in `panel`: the zero point
+// correction or bias in front, the weights, their scales and the bias.
 void repack_row(const WeightView& weights, uint32_t row, Packing packing, std::byte* panel) {
   const Packing source = weights.packing;
   const uint32_t columns = weights.columns;
@@ -222,7 +222,7 @@ namespace {
 
 namespace fb = flatbuffers;
 
-// Where the weights of one target go.
+// Location of one target's weights in the file.
 struct SegmentPlan {
   Target target = Target::kPortable;
   std::vector<uint64_t> tensor_offsets;
@@ -264,7 +264,7 @@ auto write_records(fb::FlatBufferBuilder& builder, const std::vector<T>& records
                                        records.size());
 }
 
-// A count of kSegmentUnit bytes. REQUIRES: a multiple of it.
+// Converts bytes to units of kSegmentUnit. REQUIRES: a multiple of it.
 uint32_t units(uint64_t bytes) {
   const uint64_t count = bytes / format::kSegmentUnit;
   refuse_if(count > UINT32_MAX, "the model takes {} bytes: a file holds at most 256 GB", bytes);
@@ -277,7 +277,7 @@ void append(std::vector<uint32_t>& words, const void* values, size_t bytes) {
   std::memcpy(words.data() + begin, values, bytes);
 }
 
-// The headers of all masks; their lists follow each other in `words`.
+// Makes the headers of all masks; appends their lists to `words`.
 std::vector<format::MaskRecord> mask_records(const std::vector<CompiledMask>& masks,
                                              std::vector<uint32_t>& words) {
   std::vector<format::MaskRecord> records;
@@ -398,7 +398,7 @@ uint64_t numbers_of(const ProgramTensor& tensor) {
   return uint64_t{tensor.shape().outputs} * tensor.shape().inputs;
 }
 
-// Each tensor is read once and packed for every target, then forgotten.
+// Loads each tensor once, packs it for every target, and releases it.
 void write_weights(const Program& program, std::vector<SegmentPlan>& segments, AlignedBytes& file) {
   uint64_t numbers_all = 0;
   uint64_t numbers_done = 0;
@@ -527,12 +527,12 @@ void check_format_limits(const Program& program) {
   }
 }
 
-// ---- and back: without what depends on the target, which are places and the arena's formula ----
+// ---- reading back: all but target-specific offsets and the arena's formula ----
 
 namespace {
 
-// All bytes of a name: the reader ends it at the first zero. A list may be shorter than what it has
-// names for.
+// Returns a name with all its bytes, where the reader ends it at the first zero. `Names` may be
+// shorter than the list.
 template <typename Names>
 std::string name_at(const Names& names, uint32_t index) {
   return index < names.size() ? names.Get(index)->str() : "";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the fields of a model's config one by one, so that no field is ignored silently.
+// Reads the fields of a model's config and accounts for each: none is ignored silently.
 //
 //   config.count("n_layer");           // required
 //   config.flag("tied", true);         // with a default

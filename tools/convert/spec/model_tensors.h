@@ -116,7 +116,7 @@ class ModelTensors {
   // Takes a tensor of any shape and type, such as a mask; nullptr if absent.
   const StoredTensor* buffer(const std::string& name);
 
-  // Ignores tensors that the model does not need: one, or all that begin with `prefix`.
+  // Ignores tensors without effect on the model: `name`, or every name with this prefix.
   void pass_over(const std::string& name) { taken_.insert(full_name(name)); }
   void pass_over_all(std::string_view prefix);
 

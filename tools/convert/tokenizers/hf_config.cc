@@ -294,8 +294,8 @@ void apply_hf_config(TokenizerSpec& spec, const std::filesystem::path& folder,
   } else {
     apply_additions(spec, config);
   }
-  // This class builds its own model from the vocabulary without an unknown token, so it drops
-  // characters that it cannot encode, not even as bytes.
+  // This class builds its own model from the vocabulary, without an unknown token. Characters
+  // without a token or byte tokens are dropped.
   const std::string name = config.has("tokenizer_class") ? config.text("tokenizer_class") : "";
   if (spec.kind == format::TokenizerKind::kSentencePieces &&
       (name == "LlamaTokenizer" || name == "LlamaTokenizerFast")) {

@@ -15,8 +15,8 @@ namespace arenite::convert {
 
 class TextChanges {
  public:
-  // Adds a step. Throws InputError that names a step that is unknown, or that does not work
-  // character by character.
+  // Adds a step. Throws InputError, with the step's name, for unknown steps and for steps that need
+  // more than one character.
   void take(const HfObject& step);
   // Adds the map that SentencePiece compiles from its rules, as stored in its model file. Throws
   // InputError that begins with `place` if the map is damaged.

@@ -20,7 +20,7 @@ static TokenId prompt[arenite::encode_tokens_max(kLineBytesMax) + 1];
 static constinit FixedText<80> action;
 static constinit LineReader input;
 
-// What the model took, in ticks of the board: each op, and each token after the prompt.
+// Ticks of the board that the model took: for each op, and for each token after the prompt.
 static constinit arenite::OpTicks op_ticks[64];
 static constinit arenite::OpTicks answer_ticks;
 static uint64_t prompt_ticks = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the model of this example was trained for, models/recall: it is told values of keys and,
-// when asked for a key, answers with its latest value. Keys and values are numbers from 0 to 7.
+// The task of models/recall: the model is told values of keys and, when asked for a key, answers
+// with its latest value. Keys and values are numbers from 0 to 7.
 #pragma once
 
 #include <algorithm>

@@ -10,7 +10,7 @@
 
 using arenite::TokenId;
 
-// As train.py has them: a token is a character's ASCII code.
+// Limits of train.py. A token is a character's ASCII code.
 constexpr uint32_t kSourceMax = 40, kTargetMax = 12;
 constexpr TokenId kStart = 2, kEnd = 3;
 constexpr uint32_t kEncode = 0, kStep = 1;  // the functions of the model

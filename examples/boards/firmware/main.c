@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What firmware does around a model: a self-test at the start, ops that are timed, a watchdog that
-// is fed between slices, and a new model in a second slot, which is checked before a record in
-// flash says that it is used.
+// Firmware around a model: a self-test at the start, timed ops, a watchdog that is fed between
+// slices, and a new model in a second slot. The firmware checks the new model before a record in
+// flash puts it to use.
 #include <string.h>
 
 #include "arenite/arenite.h"
@@ -10,7 +10,7 @@
 
 // Multiply-adds: not less than what `arenite inspect` says that the largest block takes.
 #define WORK_PER_SLICE 40000u
-// Of the watchdog: 0.5 ms, where a call takes forty times as long, or 5 ms without an FPU; 1 s, for
+// Time-outs of the watchdog: 0.5 ms, where a call takes forty times as long, or 5 ms without an FPU; 1 s, for
 // a self-test at once.
 #if defined(__ARM_ARCH) && !defined(__ARM_FP)
 #define SLICE_CYCLES 125000u
@@ -200,7 +200,7 @@ static bool start(arenite_model* model, arenite_session** session) {
   return classify(*session);
 }
 
-// What to do with an update that lies in slot B. Only its record makes it the one that is used.
+// Tries the update in slot B. Its record alone puts it to use.
 static bool try_slot_b(arenite_model* model, arenite_session** session) {
   say("slot B: ");
   if (!is_signed(slot_b, VIBRATION_MODEL_BYTES, signature_b)) {

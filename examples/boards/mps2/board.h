@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program without an operating system needs of its board: text in and out, an end, a
+// The services of a board for a program without an operating system: text in and out, an end, a
 // counter. start.cc calls the program's main. Programs in C have the functions at the end.
 #pragma once
 

@@ -15,7 +15,7 @@ extern std::byte arenite_bss_begin[];
 extern std::byte arenite_bss_end[];
 
 [[noreturn]] void arenite_reset();
-// What a fault comes to. A program may define its own.
+// Called on a fault. A program may define its own.
 [[noreturn, gnu::weak]] void arenite_fault();
 }
 

@@ -468,7 +468,7 @@ std::vector<uint32_t> inputs_of_values(const Graph& graph);
 
 // Splits the graph into functions. If values of some inputs reach those of others only as keys and
 // values of attention, there are two: "encode" computes these keys and values, and outputs the
-// value behind them if all derive from a single value; "step" computes the rest, and may run
+// value that they all derive from, if any; "step" computes the rest, and may run
 // repeatedly. Else there is a single function, "run". Constant rows belong to the last function
 // that reads them. Throws InputError if names are given and their count differs.
 std::vector<GraphFunction> functions_of(const Graph& graph);

@@ -129,10 +129,10 @@ std::vector<Input> inputs_of_call(uint32_t inputs, const ModelInput& sequence, u
                                   uint32_t count);
 
 // Runs all functions of a model on one sequence of each input, and returns the rows of the last
-// function. If that function can be stepped and no token is hidden, it gets at most `chunk` tokens
-// per call and the rows of all calls are returned; else those of its only call. Skips functions
-// whose first input has no tokens. Calls `before` ahead of each call, with the tokens that each
-// input holds and gets. Throws InputError that begins with `source`.
+// function: those of all its calls, or with Outputs::kLast those of the last call. If that function
+// can be stepped and no token is hidden, it gets at most `chunk` tokens per call, else the whole
+// sequence. Skips functions whose first input has no tokens. Calls `before` ahead of each call,
+// with the tokens that each input holds and gets. Throws InputError that begins with `source`.
 using BeforeCall = std::function<void(const InputTokens& held, const InputTokens& tokens)>;
 std::vector<float> run_functions(Session& session, const Model& model, const ModelInput& sequence,
                                  uint32_t chunk, const std::string& source,

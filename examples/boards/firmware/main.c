@@ -10,8 +10,8 @@
 
 // Multiply-adds: not less than what `arenite inspect` says that the largest block takes.
 #define WORK_PER_SLICE 40000u
-// Time-outs of the watchdog: 0.5 ms, where a call takes forty times as long, or 5 ms without an FPU; 1 s, for
-// a self-test at once.
+// Time-outs of the watchdog: 0.5 ms, where a call takes forty times as long, or 5 ms without an
+// FPU; 1 s for a self-test at once.
 #if defined(__ARM_ARCH) && !defined(__ARM_FP)
 #define SLICE_CYCLES 125000u
 #else

@@ -628,8 +628,7 @@ uint32_t op_of(const Program& program, format::OpKind kind, uint32_t skip = 0) {
 format::OpView& body_of(Program& program, format::OpKind kind, uint32_t skip = 0) {
   return program.ops[op_of(program, kind, skip)].body;
 }
-// Ordinals of the attention ops: the encoder's is 0; each layer has one to the text and one to the
-// memory.
+// Ordinals of attention ops: the encoder's is 0; a layer has one to the text, one to the memory.
 constexpr uint32_t kSelf = 1, kCross = 2;
 
 struct BrokenFunction {

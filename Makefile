@@ -152,19 +152,12 @@ test-riscv32-soft: ## The same without an FPU
 # take one core.
 run_beside = @$(MAKE) -j $(JOBS) --output-sync=target $(addprefix run-,$(1))
 run-cortex-%: tests = ^(device_tests|Bench.board_estimate)$$
-run-cortex-m7: tests = .
+run-cortex-m4f run-cortex-m7: tests = .
 run-cortex-m33: tests = ^Bench.board_estimate$$
 run-cortex-m0plus-int: tests = ^device_tests$$
 run-cortex-m3-int: tests = ^Examples.wake$$
 run-cortex-%:
 	$(call run_tests,cortex-$*,-R '$(tests)')
-
-# Without an operating system there is an example to test, too.
-define bare_metal
-	$(call build,default,,make_device_vectors arenite_cli)
-	$(call build,$(1),$(HOST_PROGRAMS))
-	$(call run_tests,$(1))
-endef
 
 test-cortex-m7: ## Run the device tests on a Cortex-M7 and M55 in QEMU
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_CORTEX_M)
@@ -176,7 +169,9 @@ test-cortex-m7: ## Run the device tests on a Cortex-M7 and M55 in QEMU
 
 test-cortex-m4f: ## The same on a Cortex-M4F
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_CORTEX_M)
-	$(call bare_metal,cortex-m4f)
+	$(call build,default,,make_device_vectors arenite_cli)
+	$(call build,cortex-m4f,$(HOST_PROGRAMS))
+	$(call run_beside,cortex-m4f)
 
 test-no-fpu: ## Run the device tests for a Cortex-M3 and a Cortex-M0+
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_CORTEX_M)

@@ -136,7 +136,7 @@ void q8_row(const std::byte* panels, size_t columns, size_t k, const int8_t* a,
 }
 #endif
 
-// Sums of two rows and two outputs, which take twice as many products for each vector that is read.
+// Sums of two rows and two outputs: twice as many products for each vector that is read.
 void q8_square(const Q8Panel& panel, size_t k, size_t lane, const int8_t* a, size_t a_stride,
                const QuantizedRow* rows, int32_t* sums0, int32_t* sums1) {
   const int8_t* w = panel.weights + lane * kVector;

@@ -5,7 +5,7 @@
 //
 // Vectors flush denormal operands and results to zero. So each function is written once, for
 // vectors and for scalars. If a denormal could change the result, the four elements are computed as
-// scalars: is_easy() tells when, and why.
+// scalars: is_easy() tells when, and comments say why.
 #include "kernels/cortex_m.h"
 
 #if defined(ARENITE_HAVE_MVE_FLOATS)
@@ -110,7 +110,7 @@ struct Tanh {
 };
 
 // Constants of XNNPACK's exponential.
-constexpr float kMagic = 0x1.8000FEp23f;  // low bits of its sum with n become an exponent
+constexpr float kMagic = 0x1.8000FEp23f;  // low bits of a sum with it become an exponent
 constexpr float kLog2High = 0x1.62E400p-1f, kLog2Low = 0x1.7F7D1Cp-20f;
 constexpr float kVanishes = 0x1.5D589Ep6f;  // beyond it the exponential counts as 0
 // Up to this magnitude powers are at least 2^-100; products that vanish are nothing beside them.

@@ -46,7 +46,7 @@ constexpr BuiltSet kBuiltSets[] = {
 #if defined(ARENITE_HAVE_MVE)
     {&kMveSet, [](const CpuFeatures&) { return true; }},
 #endif
-// Panels have the length of a register: a longer one would not fit, a shorter one would miss half.
+// A register longer than the panels would not fit them, and a shorter one would miss half of them.
 #if defined(ARENITE_HAVE_RVV128)
     {&kRvv128Set, [](const CpuFeatures& cpu) { return cpu.rvv_bits == 128; }},
 #endif

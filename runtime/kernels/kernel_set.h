@@ -57,7 +57,7 @@ using QuantizeKernel = void (*)(size_t bytes, const float* x, float inverse_scal
 // REQUIRES: bytes > 0.
 using RowExtremesKernel = void (*)(size_t bytes, const float* x, float* extremes);
 
-// RowExtremesKernel that also adds the sum of x, or 0, to *sum, which is finite only if all x is.
+// RowExtremesKernel that adds to *sum 0 or the sum of x, in any order: finite only if all of x is.
 using RowRangeKernel = void (*)(size_t bytes, const float* x, float* extremes, float* sum);
 
 // y = exp(x - *max), *sum = sum of y. y is exactly 0 where x is -infinity, and NaN where x or *max

@@ -16,7 +16,7 @@ inline constexpr uint32_t kInfinity = 0x7F800000;
 inline constexpr uint32_t kNan = 0x7FC00000;
 inline constexpr uint32_t kHidden = 0x00800000;
 
-// The exponent field, and the mantissa of 24 bits with the hidden one, of floats but denormals.
+// The exponent field, and the mantissa of 24 bits with the hidden one, of normal floats.
 [[gnu::always_inline]] inline int32_t exponent(uint32_t x) {
   return static_cast<int32_t>(x << 1 >> 24);
 }

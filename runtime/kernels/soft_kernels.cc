@@ -22,7 +22,7 @@ uint32_t bits(float x) { return bit_cast<uint32_t>(x); }
 // sums[c] += the sum over i < k of a[i] * w[i][c], for the four columns of a panel.
 void add_products(const int8_t* a, const int8_t* w, size_t k, int32_t* sums) {
 #if defined(ARENITE_THUMB_1)
-  // A byte of a word of weights takes an instruction or two. Only additions reach high registers.
+  // Extracting a weight takes an instruction or two. Sums lie in high registers, which only add.
   const int8_t* const end = a + k;
   auto left = -static_cast<int32_t>(k);
   uint32_t number, word, product;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The sets for SSE4.1, AVX2, AVX-512 and VNNI. The choice follows XNNPACK's own src/configs, except
-// that nearly every number of rows has a kernel, so that hardly any rows are computed in vain.
+// that more numbers of rows have a kernel of their own, so that fewer rows are computed in vain.
 #include "kernels/microkernels.h"
 
 namespace arenite {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Activations. Those without a kernel in XNNPACK are composed of its kernels, 256 elements at a
-// time, so that intermediate results stay in the first-level cache.
+// Activations. Those without a kernel in XNNPACK are loops or made of its kernels, 256 elements at
+// a time, so that intermediate results stay in the first-level cache.
 #include "ops/row_ops.h"
 
 #include <cstring>
@@ -57,8 +57,8 @@ void by_sigmoid(const KernelSet& kernels, Activation function, float parameter, 
   const bool is_softplus = linked(Need::kSoftplus) && function == Activation::kSoftplus;
   const bool is_exp = linked(Need::kExp) && function == Activation::kExp;
   float gate[kChunk];
-  // Saturating kernels read only `count` elements, so the rest of `gate` need not be set. All
-  // kernels of the MVE set saturate.
+  // The clamp of sigmoid() reads all of `gate`; saturating kernels skip it. Builds with MVE have no
+  // other kernels.
   const bool saturates = kMveLinked || kernels.sigmoid_saturates;
   if (!saturates) std::memset(gate, 0, sizeof(gate));
   const bool is_direct = saturates && !is_gelu && !is_softplus && !is_exp;
@@ -113,7 +113,7 @@ void by_sigmoid(const KernelSet& kernels, Activation function, float parameter, 
   }
 }
 
-// Returns +-sin(r), where r, the distance to the nearest multiple of pi, is exact enough in double.
+// sin(x) = +-sin(r), where r = x - the nearest multiple of pi is exact enough in double precision.
 inline float sine(float x) {
   constexpr double kPi = 3.141592653589793, kInverse = 0.3183098861837907;
   constexpr double kRound = 6755399441055744.0;  // 1.5 * 2^52

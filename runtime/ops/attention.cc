@@ -160,7 +160,7 @@ float exp_sum(const KernelSet& kernels, const Attention& op, const Block& block,
 
 // x = x * factor. The highest bit of the result is set if x is not finite.
 [[gnu::always_inline]] inline uint32_t divide_number(float& x, float factor) {
-  // A sum that underflowed may be -0, or +0 if a hidden key added its 0 to it: makes it +0.
+  // A sum that underflowed may be -0, or +0 if a hidden key added its 0: both become +0.
   x = x * factor + 0.0f;
   return carry_of_not_finite(x);
 }
@@ -318,7 +318,7 @@ void weigh_values(const KernelSet& kernels, const Attention& op, const Block& bl
     const uint32_t left = block.product_end - first;
     const uint32_t keys = left < kPagePositions ? left : kPagePositions;
     const bool is_first = first == block.origin;
-    // A call of the kernel takes all panels of the first page if that is whole, else one panel.
+    // Kernels step by panels of whole pages. The tile, for later pages, holds a single panel.
     const bool is_whole = is_first && keys == block.cache.layout().page_positions(page);
     const uint32_t columns_max = is_whole ? op.shape.value_dim : nr;
     const std::byte* panel = block.cache.values(block.kv_head, page, 0);
@@ -419,7 +419,7 @@ void end_heads(const Attention& op, const CacheLayout& layout, const ParallelFor
   for_each_task(parallel, static_cast<uint32_t>(op.keys.size()) * (end - begin), 0, work);
 }
 
-// The blocks of queries of one KV head, of all sequences. A sequence with one new row has the heads
+// The blocks of queries of one KV head, of all sequences. A sequence with one query has the heads
 // of the group as rows of its blocks, so that their keys and values are read once. Any other has
 // blocks of tokens for each head. A row's bits are the same either way.
 class HeadBlocks {

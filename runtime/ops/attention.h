@@ -107,7 +107,7 @@ struct Attention {
   ScratchArea scratch;         // sized by the arena formula for attention
 };
 
-// Appends the new keys and values to the cache, then computes the outputs of the queries, if any.
+// Appends the new keys and values, if any, to the cache, then computes the output, if it has data.
 void attention(const KernelSet& kernels, const Attention& op, const ParallelFor& parallel);
 
 }  // namespace arenite

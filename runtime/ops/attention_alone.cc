@@ -13,7 +13,7 @@ namespace arenite {
 namespace {
 
 // query * key for a product that overflows, whole or in part. Factors are multiplied by 2^-80, so
-// that products of any floats can be added up. Terms that underflow are nothing beside them.
+// that products of any floats can be added up. What underflows is nothing beside what overflowed.
 float rescaled_score(const Attention& op, const Block& row, uint32_t key) {
   float sum = 0.0f;
   for (uint32_t i = 0; i < op.shape.head_dim; ++i) {

@@ -26,7 +26,7 @@ struct KeyRange {
 // shows this query nothing but later keys.
 KeyRange visible_keys(const MaskView& mask, uint32_t position, uint32_t keys);
 
-// visible_keys() of a band mask. Neither sum overflows, as positions are below 2^32 - 1.
+// visible_keys() of a band mask, whose limits may be kUnlimited: hence the sum in 64 bits.
 inline KeyRange keys_of_band(const MaskView& mask, uint32_t position, uint32_t keys) {
   const uint32_t begin = position > mask.lookback ? position - mask.lookback : 0;
   const uint64_t end = uint64_t{position} + mask.lookahead + 1;
@@ -45,7 +45,7 @@ inline constexpr float kHiddenScore = -FLT_MAX;
 float mask_term(const MaskView& mask, uint32_t position, uint32_t key);
 
 // Applies the mask to the scores of query `position`; scores[i] is that of key range.begin + i.
-// Scores of hidden keys become kHiddenScore in a tile mask and -infinity (NaN, if they were not
+// Scores of hidden keys become kHiddenScore in a tile mask and -infinity (or NaN, if they were not
 // finite) in a strip; a band leaves them. Scores in hidden tiles need not be initialized.
 void apply_mask(const KernelSet& kernels, const MaskView& mask, uint32_t position, KeyRange range,
                 float* scores);

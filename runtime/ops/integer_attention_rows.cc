@@ -289,7 +289,7 @@ bool Attending::make_weights(const std::byte* head, KeyRange keys, int32_t large
   return true;
 }
 
-// to = weights * values. REQUIRES: keys.begin is a multiple of four; zeros pad the weights to one.
+// to = weights * values. REQUIRES: keys.begin is a multiple of 4, to which zeros pad the weights.
 void Attending::add_values(const std::byte* head, KeyRange keys, const int32_t* weights,
                            int32_t* to) const {
   const uint32_t columns = op_.shape.value_dim;

@@ -32,8 +32,8 @@ struct Step {
 };
 static_assert(sizeof(Step) == sizeof(QuantizedRow));
 
-// Quantizes a row [count] to unsigned bytes. The least element is at 0.5 and the largest 254 steps
-// above, so that none has to be clamped.
+// Quantizes a row [count] to unsigned bytes. The least element, or 0, lies in (0, 1], and the
+// largest one, or 0, 254 steps above, so that none has to be clamped.
 Step quantized(const float* from, uint32_t count, uint8_t* to) {
   const Scan row = scan(from, count);
   if (row.exponent == kNotFinite) return {};

@@ -387,7 +387,7 @@ void activation(Activation function, const ConstMatrix& input, const OtherRows& 
 
 namespace {
 
-// Returns a float in units of 2^-14, or kTwo for magnitudes from 2 on.
+// Returns a float in units of 2^-14, or +-kTwo for magnitudes from 2 on.
 constexpr int32_t kTwo = 0x8000;
 int32_t turn_of(float x) {
   const auto bits = bit_cast<uint32_t>(x);

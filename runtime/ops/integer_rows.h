@@ -123,7 +123,7 @@ void fill_with_nan(int32_t* row, uint32_t count);
 }
 
 // Convert rows from floats to integers or back, in place. Values below 2^-126 become zeros; other
-// floats are exact down to 23 bits below the largest of their row.
+// floats keep 23 bits, counted from the highest one of their row, and lose lower ones.
 void from_floats(const Matrix& rows);
 void to_floats(const Matrix& rows);
 

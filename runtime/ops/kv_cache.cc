@@ -117,8 +117,8 @@ float largest_magnitude(std::span<const float> row) {
   return bit_cast<float>(largest);
 }
 
-// Uses the kernel of the set, if any. The kernel may pass over NaN, but then its sum is not finite.
-// The sum may also overflow, so the elements decide in this case.
+// Uses the kernel of the set, if any, unless its sum is not finite: that shows NaN, which extremes
+// may pass over, but also a mere overflow.
 float largest_magnitude(const KernelSet& kernels, std::span<const float> row) {
   if (kernels.row_range == nullptr) return largest_magnitude(row);
   float extremes[2], sum = 0.0f;

@@ -20,7 +20,7 @@ namespace arenite {
 struct ProductDivision {
   // Tasks per thread, which even out threads of different speed.
   static constexpr uint32_t kTasksPerThread = 4;
-  // Bytes of weights that stay in the second-level cache (often 1 MB) while blocks of rows pass.
+  // Bytes of weights that stay cached while blocks of rows pass: less than half of a common 1 MB.
   static constexpr size_t kChunkBytes = 400 * 1024;
 
   ProductDivision(Packing packing_in, const Matrix& output, uint32_t inputs,
@@ -106,7 +106,6 @@ struct RowPieces {
 
 // Rows of activations in int8, the input of products with q8 and q4 weights. Each row has its own
 // scale and zero point, from its least and its largest element. All threads of a call share them.
-
 class QuantizedRows {
  public:
   // `scratch` is not owned: quantized_scratch_bytes(columns) for each row, then kReadAheadBytes

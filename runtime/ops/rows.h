@@ -121,17 +121,17 @@ struct RowBlocks {
 
 // The rows of one sequence on one axis in a step.
 struct SequenceRows {
-  uint32_t positions = 0;  // held before the step; rows that are asked for have none
+  uint32_t positions = 0;  // held before the step; meaningless for requested rows
   uint32_t row_begin = 0;  // index of its first row in the step
   uint32_t rows = 0;       // may be 0
-  uint32_t written = 0;    // the most positions ever begun since the last reset; for rings
+  uint32_t written = 0;    // most positions that steps began since it was empty; for rings
 };
 
 // Visibility of keys that the call gives in addition to the mask: for each sequence a byte for each
 // pair of its rows, 1 if the query sees the key, else 0. Not owned.
 struct PairBits {
   const uint8_t* bits = nullptr;  // [queries, keys]; null: all keys are visible
-  size_t rows = 0;  // stride of sequences and of keys; 0: the rows of each sequence, back to back
+  size_t rows = 0;  // queries, and keys, of each sequence; 0: as many as it has rows, back to back
 
   const uint8_t* of_query(uint32_t query) const { return bits + query * rows; }
   bool hides(uint32_t query, uint32_t key) const {
@@ -180,7 +180,7 @@ struct StepRows {
   const uint8_t* visible = nullptr;  // [sequences, stride]: 1 for a row; null: the first tokens
   std::span<const Axis> axes = {};   // all axes of the model, whose `sequences` are back to back
   uint32_t axis = 0;                 // the one of these rows
-  const uint8_t* outputs = nullptr;  // 1 for each token whose row is asked for; null: the last ones
+  const uint8_t* outputs = nullptr;  // 1 for each token whose row is requested; null: the last ones
 
   std::span<const SequenceRows> on(uint32_t other) const {
     return {sequences.data() + sequences.size() * other - sequences.size() * axis,

@@ -41,7 +41,7 @@ void sum_of_rows(const KernelSet& kernels, SelectKind kind, const ConstMatrix& f
   kernels.scale(bytes, to, &factor, to);
 }
 
-// to [columns] = f(rows [begin, end) of `from`), element by element.
+// to [columns] = f(rows [begin, end) of `from`), column by column.
 void pool_rows(const KernelSet& kernels, SelectKind kind, const ConstMatrix& from,
                const StepRows& step, uint32_t begin, uint32_t end, float* to) {
   if (linked(Need::kSelectMax) && kind == SelectKind::kMax) {

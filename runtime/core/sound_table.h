@@ -27,7 +27,7 @@ enum SoundFlags : uint32_t {
   kSoundFlagsAll = 511,
 };
 
-// Limits for a relative precision of about 1e-7 in float32, and for sizes in 32 bits.
+// Limits within which float32 computes to about seven digits, and sizes fit 32 bits.
 inline constexpr uint32_t kPointsMin = 32;
 inline constexpr uint32_t kPointsMax = 4096;
 inline constexpr uint32_t kHopMax = 1u << 16;

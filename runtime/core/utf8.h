@@ -15,7 +15,7 @@ namespace arenite {
 
 inline constexpr uint32_t kCodePointMax = 0x10FFFF;
 inline constexpr uint32_t kInvalidCodePoint = UINT32_MAX;
-inline constexpr uint32_t kReplacementCharacter = 0xFFFD;  // of invalid bytes elsewhere
+inline constexpr uint32_t kReplacementCharacter = 0xFFFD;  // how others read invalid bytes
 inline constexpr uint32_t kUtf8BytesMax = 4;
 
 struct CodePoint {

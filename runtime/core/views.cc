@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads single rows of weights. Elements of a packed row are far apart: each few take a cache line,
+// Reads single rows of weights. A packed row is spread over a cache line for every few elements,
 // which costs little if done once per token.
 #include "core/views.h"
 

@@ -94,7 +94,7 @@ Status run_self_test(SessionState& state, uint32_t function, const SelfTestInput
 
 // Resets the session, feeds all functions in order and calls visit(op, index, row) for each row of
 // each op, and visit_output(function, output) after each function. Stops early if either returns
-// false. Fails as Session::run does, or with kInvalidArgument if the session is too small.
+// false. Fails as Session::run does: if a call has begun, the session is reset, else unchanged.
 template <typename Visit, typename VisitOutput>
 Status run_self_test(SessionState& state, const SelfTestInputs& inputs, Diagnostic* why,
                      Visit visit, VisitOutput visit_output) {

@@ -36,8 +36,8 @@ struct Samples {
 
 // Cuts a stream of samples into frames and computes their features. The last samples lie in a ring
 // buffer of window + 1 samples, one more than a frame, so that both ends of the sound can be
-// mirrored. `floats` [sound_floats()] hold the ring, then 2 * points floats of work space. The
-// caller owns `place` and `floats`. REQUIRES: a front end that verify_sound accepted.
+// mirrored. `floats` [sound_floats(numbers, 0)] hold the ring and 2 * points floats of work space.
+// The caller owns `place` and `floats`. REQUIRES: a front end that verify_sound accepted.
 class Frames {
  public:
   Frames(const SoundView& view, SoundPlace& place, float* floats)
@@ -83,10 +83,11 @@ void all_features(Frames& frames, const Samples& sound, size_t count, float* row
 float* power_spectrum(const SoundView& view, float* x, float* other);
 
 // Computes the power spectrum with integers, for CPUs without an FPU (integer_frames.cc), and first
-// multiplies x with the window. Since roots have 16 bits, amplitudes are within 2^-13 of the
-// largest one and of their own.
+// multiplies x with the window. Amplitudes are within 2^-13 of the largest one, since roots have 16
+// bits, unless the frame is loud only where the window is near zero.
 float* integer_spectrum(const SoundView& view, float* x, float* other);
-// Returns sum(weights * x), within 2^-12 of the sum of magnitudes. NaN if an element is not finite.
+// Returns sum(weights * x), NaN if an element is not finite. For count < 256 the error is below
+// 2^-12 of the sum of magnitudes; its bound grows as count^2, to 2^-6 for 2049.
 float integer_sum(const float* weights, const float* x, uint32_t count);
 // Returns log(x), within 2^-14; NaN if x is below 2^-126 or not finite.
 float integer_logarithm(float x);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fourier transforms of 2 to 7 complex elements, float or integer, of which longer transforms are
-// composed.
+// Fourier transforms of 2, 3, 4, 5 or 7 complex elements, float or integer, of which longer
+// transforms are composed.
 #pragma once
 
 #include <cstdint>

@@ -7,7 +7,7 @@
 //     constexpr arenite::SessionSizes sizes{512, 64, 1};
 //     constexpr size_t bytes = arenite::evaluate(formula, axes, sizes).total_bytes.value();
 //
-// Sizes that exceed the address space make total_bytes not ok(); no intermediate sum wraps around.
+// Sizes that exceed the address space make total_bytes not ok().
 #pragma once
 
 #include <cstddef>
@@ -74,7 +74,7 @@ struct Axis {
   uint32_t rows = 0;
   // kWindows: `stride` is the step between windows in rows of the source, and `window` is their
   // span less the zero padding at both ends, so that n rows have (n - window) / stride + 1 windows.
-  // Dilation and padding are parameters of the op. kPixels: `stride` is 65536 * columns + lines.
+  // The op has dilation and padding. kPixels: `stride` is 65536 * step in columns + step in lines.
   uint32_t stride = 0;
   int32_t window = 0;
 
@@ -230,7 +230,7 @@ inline constexpr uint32_t kCacheGroupsMax = 4;  // different axes and lookbacks 
 struct ArenaFormula {
   AxisBytes axes[kAxesMax] = {};
   uint32_t scratch_bytes_per_thread = 0;  // maximum over the ops other than attention
-  uint32_t history_bytes = 0;             // past rows of convolutions, per sequence
+  uint32_t history_bytes = 0;             // per sequence; see the function history_bytes
   uint32_t nr = 0;
   uint32_t score_rows = 0;  // rows of scores per thread; 0 without attention
   uint32_t group_count = 0;
@@ -280,8 +280,8 @@ constexpr uint32_t cache_positions(uint32_t lookback, uint32_t nr, uint32_t posi
   return static_cast<uint32_t>(ring.value() < all.value() ? ring.value() : all.value());
 }
 
-// Bytes at the end of the KV cache part: rows that causal convolutions look back on, of all
-// sequences.
+// Bytes at the end of the KV cache part, of all sequences: rows that causal convolutions look back
+// on, and the work space of sound streams.
 constexpr Checked history_bytes(const ArenaFormula& formula, uint32_t sequences) {
   if (formula.history_bytes == 0) return 0;
   return round_up(Checked(sequences) * formula.history_bytes + kReadAheadBytes, kArenaUnit);
@@ -364,8 +364,8 @@ constexpr ArenaSizes evaluate(const ArenaFormula& formula, std::span<const Axis>
                        history_bytes(formula, sizes.sequences_max));
 }
 
-// Returns ArenaPlan::total_bytes as plan_arena computes them; SIZE_MAX if they exceed the address
-// space.
+// Returns ArenaPlan::total_bytes for sizes that plan_arena accepts; SIZE_MAX if they exceed the
+// address space.
 constexpr size_t arena_bytes(const ArenaFormula& formula, std::span<const Axis> axes,
                              const SessionSizes& sizes) {
   const uint64_t bytes = evaluate(formula, axes, sizes).total_bytes.value();

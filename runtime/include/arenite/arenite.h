@@ -7,11 +7,11 @@
 //     arenite_session_create(&session, &model, &options, arena, sizeof(arena), &why);
 //     arenite_session_step_ids(session, ids, count, &output, &why);
 //
-// Calls that can fail return an arenite_status. A failed call changes nothing but work space, not
-// even the target of its result pointer, and writes the reason to `why`. `why` may be null; other
-// pointers may be null only where their comment says so. Types that hold `opaque` live in the
-// caller's memory, need no destruction and may be copied. Different threads may use different
-// sessions at the same time.
+// Calls that can fail return an arenite_status. A failed call writes its reason to `why`. Nothing
+// else changes, not even the target of its result pointer, unless its comment here or in the C++
+// header says so. `why` may be null; other pointers may be null only where their comment says so.
+// Types that hold `opaque` live in the caller's memory, need no destruction and may be copied.
+// Different threads may use different sessions at the same time.
 #pragma once
 
 #include <stdbool.h>
@@ -299,7 +299,7 @@ typedef struct arenite_batch {
   uint32_t tokens;          // per sequence, padding included; ignored if back_to_back
   const uint32_t* lengths;  // [sequences], each at most `tokens`; null: all are `tokens` long
   // Replaces `lengths`, [sequences, tokens]: 1 for each token, 0 for padding; null: no padding.
-  // Only for models whose masks hide nothing.
+  // Only for models whose masks hide nothing and whose convolutions have kernel 1.
   const uint8_t* visible;
   // The sequences follow each other without padding: features [sum of lengths, input_features].
   bool back_to_back;
@@ -308,7 +308,7 @@ typedef struct arenite_batch {
   const uint8_t* pairs;
   // Replaces arenite_session_options::outputs for this call, where the model leaves the choice: 1
   // for each token in `features` that yields an output row, else 0. At most as many ones as the
-  // session's own choice yields rows; all may be 0. Not allowed together with `visible`.
+  // session's own choice can yield rows; all may be 0. Not allowed together with `visible`.
   const uint8_t* outputs;
 } arenite_batch;
 #define ARENITE_BATCH_INIT \
@@ -370,8 +370,8 @@ ARENITE_NODISCARD arenite_status arenite_session_run_tokens(arenite_session* ses
                                                             arenite_diagnostic* why);
 
 // Appends tokens to the sequences. Feeding token by token gives the same bits as one call. Fails as
-// run does, and with ARENITE_UNSUPPORTED if the model is not causal and the session already holds
-// tokens.
+// run does, and with ARENITE_UNSUPPORTED if the model is not causal and a sequence that gets tokens
+// already holds some.
 ARENITE_NODISCARD arenite_status arenite_session_step(arenite_session* session,
                                                       const arenite_batch* batch,
                                                       arenite_output* output,
@@ -401,8 +401,8 @@ typedef struct arenite_input {
 // function, in their order. Models with several inputs or functions support only these calls. All
 // entries have the same number of sequences, and a sequence gets tokens in all inputs or in none. A
 // sequence must hold keys and values of all inputs that the function reads. `run` clears all
-// sequences, in all inputs. Fail as run and step do, and with ARENITE_INVALID_ARGUMENT if these
-// rules are broken.
+// sequences, in all inputs, so functions that read inputs only step. Fail as run and step do, and
+// with ARENITE_INVALID_ARGUMENT if these rules are broken.
 ARENITE_NODISCARD arenite_status arenite_session_run_function(
     arenite_session* session, uint32_t function, const arenite_input* inputs, uint32_t count,
     arenite_output* output, arenite_diagnostic* why);
@@ -462,12 +462,12 @@ arenite_output arenite_session_output(const arenite_session* session);
 arenite_output arenite_session_output_of(const arenite_session* session, uint32_t function);
 
 // Cancels the step in progress. The sequences hold what they held before begin_step, or nothing
-// after begin_run. With a sliding window, rewind may then reach back less far.
+// after begin_run. With a sliding window or convolutions, rewind may then reach back less far.
 void arenite_session_cancel(arenite_session* session);
 
 // Keeps the first `positions` tokens of a sequence and drops the rest, in O(1). Fails with
-// ARENITE_INVALID_ARGUMENT if the sequence has fewer, or if a sliding window needs keys and values
-// that are no longer held.
+// ARENITE_INVALID_ARGUMENT if the sequence has fewer, or if a sliding window or a convolution needs
+// what is no longer held.
 ARENITE_NODISCARD arenite_status arenite_session_rewind(arenite_session* session, uint32_t sequence,
                                                         uint32_t positions,
                                                         arenite_diagnostic* why);
@@ -495,10 +495,10 @@ typedef struct arenite_self_test {
 } arenite_self_test;
 
 // Feeds the tokens that the converter stored in the file, and compares the result of each op with
-// the stored one. All sequences are empty afterwards. A failed test returns ARENITE_OK with
-// `passed` false. Fails with ARENITE_UNSUPPORTED (the file has no self-test), or
-// ARENITE_INVALID_ARGUMENT (room for fewer than arenite_model_self_test_tokens, or a step is in
-// progress).
+// the stored one. All sequences are empty afterwards, even if the call fails once tokens are fed. A
+// failed test returns ARENITE_OK with `passed` false. Fails with ARENITE_UNSUPPORTED (no self-test
+// in the file, or a build with integer rows) or ARENITE_INVALID_ARGUMENT (room for fewer than
+// arenite_model_self_test_tokens, or a step is in progress).
 ARENITE_NODISCARD arenite_status arenite_session_self_test(arenite_session* session,
                                                            arenite_self_test* test,
                                                            arenite_diagnostic* why);

@@ -3,7 +3,8 @@
 // session. The same code serves sound.h, which says more; arenite.h says what holds for all calls.
 //
 //     arenite_sound_stream_init(&stream, session, 16000, 0, &why);
-//     while (samples.count != 0) arenite_sound_stream_step(&stream, &samples, &output, &why);
+//     while (samples.count != 0 &&
+//            arenite_sound_stream_step(&stream, &samples, &output, &why) == ARENITE_OK) { ... }
 //
 #pragma once
 

@@ -76,7 +76,7 @@ struct SessionOptions {
 // Bytes of each part of an arena. Each is a multiple of kArenaAlignment.
 struct ArenaPlan {
   size_t session_bytes;     // the Session and the state of its sequences
-  size_t kv_cache_bytes;    // keys and values, packed for the kernels
+  size_t kv_cache_bytes;    // packed keys and values, past rows of convolutions, sound streams
   size_t activation_bytes;  // results of ops, including the output
   size_t scratch_bytes;     // work space of the running op, e.g. rows of scores for each thread
   size_t total_bytes;       // exactly what Session::create needs
@@ -98,7 +98,7 @@ struct Batch {
   uint32_t tokens = 0;  // per sequence, padding included; ignored if back_to_back
   std::span<const uint32_t> lengths = {};
   // Replaces lengths: 1 for each token, 0 for padding, dense [sequences, tokens]. Tokens keep their
-  // positions, so there may be gaps. Only for models whose masks hide nothing.
+  // positions: there may be gaps. Only if masks hide nothing and convolutions have kernel 1.
   std::span<const uint8_t> visible = {};
   // The sequences follow each other without padding: features [sum of lengths, input_features].
   // Needs lengths.
@@ -109,7 +109,7 @@ struct Batch {
   std::span<const uint8_t> pairs = {};
   // Replaces SessionOptions::outputs for this call, where the model leaves the choice: 1 for each
   // token in `features` that yields an output row, else 0. At most as many ones as the session's
-  // own choice yields rows; all may be 0. Not allowed together with `visible`.
+  // own choice can yield rows; all may be 0. Not allowed together with `visible`.
   std::span<const uint8_t> outputs = {};
 };
 
@@ -190,7 +190,7 @@ struct SelfTest {
 // Holds the state of the sequences of one model. Lives at the start of its arena and needs no
 // destruction: the arena may simply be reused. The model file and the arena must outlive the
 // session. Calls must not overlap, whatever their threads, and hooks must not call the session. A
-// failed call changes nothing.
+// failed call changes nothing unless its comment says otherwise.
 //
 // Sessions only read their Model: any number of sessions, on any threads, may share one.
 // Between calls, while no step is in progress, an arena may be moved: memmove total_bytes to
@@ -211,8 +211,8 @@ class Session {
   Result<Output> run(const Batch& batch, Diagnostic* why = nullptr);
 
   // Appends tokens to the sequences. Feeding token by token gives the same bits as one call. Fails
-  // as run does, and with kUnsupported if the model is not causal and the session already holds
-  // tokens.
+  // as run does, and with kUnsupported if the model is not causal and a sequence that gets tokens
+  // already holds some.
   Result<Output> step(const Batch& batch, Diagnostic* why = nullptr);
 
   // Appends tokens to sequence 0: `features` is dense [tokens, Model::input_features()].
@@ -230,8 +230,8 @@ class Session {
   // All entries have the same number of sequences, and a sequence gets tokens in all inputs or in
   // none; features must not lie in the arena if there are several inputs. A function that reads
   // keys and values of other functions' inputs (FunctionInfo::inputs_read) needs them: a sequence
-  // without them cannot get tokens. Otherwise fails with kInvalidArgument. `run` clears all
-  // sequences, in all inputs, so use run for the first function and step for the later ones.
+  // without them cannot get tokens, and since `run` clears all sequences, in all inputs, such a
+  // function only steps. Otherwise fails with kInvalidArgument.
   Result<Output> run(uint32_t function, std::span<const Input> inputs, Diagnostic* why = nullptr);
   Result<Output> step(uint32_t function, std::span<const Input> inputs, Diagnostic* why = nullptr);
   Status begin_run(uint32_t function, std::span<const Input> inputs, Diagnostic* why = nullptr);
@@ -260,9 +260,9 @@ class Session {
   // tokens. Other work counts as the multiply-adds that take about as long; values that are not
   // finite may take longer. Slices end between blocks of rows, outputs and keys. UINT64_MAX
   // finishes the step as fast as run and step do. Fails with kInvalidArgument if no step is in
-  // progress, or if the next block exceeds the budget: then why->index is the op, why->expected is
-  // the budget it needs, nothing has changed, and a larger budget continues. `arenite inspect` and
-  // `convert` print the smallest budget that suffices for all calls.
+  // progress, for threads as in run, or if the next block exceeds the budget: then why->index is
+  // the op, why->expected the budget it needs, nothing has changed, and a larger budget continues.
+  // `arenite inspect` and `convert` print the smallest budget that suffices for all calls.
   Result<uint32_t> advance(uint64_t budget, Diagnostic* why = nullptr);
 
   // Returns the results of the last run, step or advance; no rows while ops are left.
@@ -271,13 +271,13 @@ class Session {
   Output output(uint32_t function) const;
 
   // Cancels the step in progress. The sequences hold what they held before begin_step, or nothing
-  // after begin_run. With a sliding window, rewind may then reach back less far.
+  // after begin_run. With a sliding window or convolutions, rewind may then reach back less far.
   void cancel();
 
   // Keeps the first `positions` tokens of a sequence and drops the rest, in O(1). Fails with
   // kInvalidArgument if the sequence has fewer; with a sliding window, if the window at that
   // position needs keys and values that are no longer held; with convolutions, unless `positions`
-  // is 0 or where the last call began.
+  // is 0, where the last call began, or what is held.
   Status rewind(uint32_t sequence, uint32_t positions, Diagnostic* why = nullptr);
   // Rewinds one input. Functions that see keys and values of the dropped tokens clear the sequence
   // in their inputs, too.
@@ -290,9 +290,10 @@ class Session {
 
   // Feeds the tokens that the converter stored in the file, and compares the result of each op with
   // the stored one. Detects faulty kernels, compilers, memory and weights. The tolerance is larger
-  // if the KV cache has another type than Model::kv_cache(). All sequences are empty afterwards.
-  // Hooks are called as in any step. Fails with kUnsupported (the file has no self-test), or
-  // kInvalidArgument (room for fewer than Model::self_test_tokens, or a step is in progress).
+  // if the KV cache has another type than Model::kv_cache(). All sequences are empty afterwards,
+  // even if it fails once tokens are fed. Hooks are called as in any step. Fails with kUnsupported
+  // (no self-test in the file, or a build with integer rows) or kInvalidArgument (room for fewer
+  // than Model::self_test_tokens, threads as in run, or a step is in progress).
   Result<SelfTest> self_test(Diagnostic* why = nullptr);
 
   // Returns how many tokens a sequence holds in one input. REQUIRES: sequence < sequences_max;

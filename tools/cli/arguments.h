@@ -129,7 +129,7 @@ void add_size_options(CLI::App& command, SizeOptions& sizes);
 // the command; it stays empty if the option is not given.
 void add_report_option(CLI::App& command, std::filesystem::path& file);
 
-// Throws CLI::ValidationError if `output` is a file inside `model_folder`, unless that file is a
+// Throws CLI::ValidationError if `output` is a nonempty file in `model_folder`, unless it is a
 // converted model: files that a conversion does not read still belong to the model.
 void require_no_part_of(const std::filesystem::path& model_folder,
                         const std::filesystem::path& output);

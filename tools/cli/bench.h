@@ -36,7 +36,7 @@ void measure_int8_peaks(const ParallelFor& parallel, const Model& model, Machine
 double least_ms(const Model& model, const Feed& feed, const MachineLimits& limits);
 
 // Measures how fast all threads together read `memory`, which should be as large as what the model
-// reads. Takes as long as reading 1 GB. REQUIRES: memory.size() is a result of read_bytes.
+// reads. Takes about as long as reading 1 GB. REQUIRES: memory.size() >= read_bytes(parallel, 1).
 double measure_read_gbytes_per_s(const ParallelFor& parallel, std::span<const std::byte> memory);
 
 // Like measure_read_gbytes_per_s, but reads only 32 MB, or `memory` once if it is larger.

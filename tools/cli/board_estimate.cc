@@ -60,7 +60,7 @@ class Work {
     static const nlohmann::json kAll = convert::parse_json(kInstructionRates, "the rates");
     const nlohmann::json& sets = kAll.at("rates").at(cpu);
     rates_ = sets.at(kernels).get<Rates>();
-    // Float32 windows have plain C kernels in all kernel sets.
+    // Float32 windows have plain C kernels in the kernel sets of all these CPUs.
     const Rates plain = sets.at("scalar").get<Rates>();
     for (const char* rows : {"1", "2", "3", "4"}) {
       rates_[fmt::format("indirect {}", rows)] = plain.at(fmt::format("linear f32 {}", rows));

@@ -224,15 +224,14 @@ Texts texts_of(const Board& board) {
           {"ram_bytes", fmt::format("{:#x}", board.ram.bytes)}};
 }
 
-// How a build system states the compiler options of each instruction set's files. `line` takes the
-// instruction set, its options and its files, joined by `between`.
+// How a build system states the compiler options of each instruction set's files.
 struct IsaWords {
   const char* name;      // the name in the templates
   const char* begin[2];  // for x86-64 and for ARM64
   const char* end;
-  const char* line;  // {0}: the instruction set, {1}: options, {2}: files
-  const char* between;
-  const char* quote;  // around options and files
+  const char* line;     // {0}: the instruction set, {1}: options, {2}: files, {3}: architecture
+  const char* between;  // joins files
+  const char* quote;    // around options and files
 };
 constexpr IsaWords kIsaWords[] = {
     {"isa_cmake",

@@ -51,7 +51,7 @@ constexpr std::string_view kInterfaceText =
 bool is_kernel(std::string_view path) { return path.starts_with("src/"); }
 bool is_source(std::string_view path) { return path.ends_with(".cc") || path.ends_with(".c"); }
 
-// Sources that implement only these ops, or sound features. All other files are in every bundle.
+// Files that a bundle has only if its models have one of these needs.
 struct SourceRow {
   std::string_view path;
   uint64_t needs;

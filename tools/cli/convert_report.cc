@@ -523,7 +523,7 @@ void add_few_bits(const ConversionFacts& facts, Json& json) {
   }
 }
 
-// Returns the kernel tile of each type: "f32 4x16, q8 4x8c8".
+// Returns the kernel tile of each type: "avx2: f32 4x16, q8 4x8c8".
 std::string kernels_of(const ReportFacts& facts, const TargetFacts& target) {
   std::vector<std::string> tiles;
   for (const KernelUse& use : facts.kernels) {

@@ -172,7 +172,7 @@ constexpr auto part(const char* key, const char* words, Facts... facts) {
   return FactPart<std::tuple<Facts...>>{key, words, std::tuple<Facts...>(facts...)};
 }
 
-// Rows from a table that is only known at run time.
+// Rows of another table; which ones is known only at run time.
 template <typename Base>
 struct MoreFacts {
   template <typename T>

@@ -146,7 +146,7 @@ std::string topic_of(const std::string& group) {
 
 namespace {
 
-constexpr size_t kChoicesMax = 12;  // longest list of choices that replaces the value's name
+constexpr size_t kChoicesMax = 12;  // characters of choices that replace the value's name
 
 std::string in_capitals(std::string text) {
   std::ranges::transform(text, text.begin(), [](unsigned char c) {

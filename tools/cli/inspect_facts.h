@@ -130,7 +130,7 @@ struct ModelFacts {
   std::vector<FunctionFacts> functions;
   std::optional<BoardEstimate> board;  // if a board is named
 
-  // Returns the index of the target that this CPU runs; 0 if it runs none.
+  // Returns the index of the chosen target; 0 if this CPU runs none.
   uint32_t shown_index() const;
   const TargetFacts& shown_target() const { return targets[shown_index()]; }
 

@@ -146,7 +146,7 @@ class KernelCheck {
     }
   }
 
-  // Checks attention: most positions in one call, then calls of 1 to tile + 1 rows.
+  // Checks attention: a call of 2 * nr + 3 rows, then calls of 1 to tile + 1 rows.
   void attention(uint32_t head_dim, uint32_t value_dim, TensorType kv_type) {
     const bool is_int8 = kv_type == TensorType::kInt8;
     const uint32_t most = packing_of(kernels_.target, kv_type).mr + 1u;

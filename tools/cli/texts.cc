@@ -22,7 +22,7 @@ namespace {
 
 constexpr const char* kStandardInput = "the standard input";
 constexpr size_t kUnknownNamed = 8;  // in a warning; more would not help
-constexpr size_t kWordBytes = 256;   // of a word that is checked as a whole
+constexpr size_t kWordBytes = 256;   // longest word that is checked as a whole
 
 std::string read_standard_input(const std::string& name, uint64_t bytes_max) {
   std::string text;

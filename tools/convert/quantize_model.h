@@ -76,7 +76,7 @@ Quantization quantize_weights(Graph& graph, const std::string& name,
 void take_rounded(Graph& graph, RoundedBefore& before);
 
 // Compares the quantized program with the float32 one, on held-out sequences or, without a
-// calibration text, on random ones. `file` is the program's file; if it has no target of this CPU,
+// calibration text, on made-up ones. `file` is the program's file; if it has no target of this CPU,
 // the program is packed once more.
 void evaluate_quantization(Quantization& quantization, const Program& program,
                            const AlignedBytes& file);

@@ -49,7 +49,7 @@ bool leaves_rows_open(const format::ModelReader& reader);
 
 // Layout of the author's arrays, in bits of ArrayFlag.
 uint32_t array_flags(std::span<const std::byte> file);
-// The bits above these flags hold the start token of a decoder after an encoder, or kNoToken.
+// The bits above these flags hold 1 + the start token of a decoder after an encoder, or 0.
 inline constexpr uint32_t kStartTokenShift = 8;
 // The bits above these hold ExportedModel::unread_inputs, as many as fit.
 inline constexpr uint32_t kUnreadInputShift = 27;
@@ -189,8 +189,8 @@ ModelInput input_to_check(uint32_t tokens, uint32_t vocab_size, uint32_t token_t
 // One sequence for each input of the model, of `tokens` tokens or as many as the input takes.
 ModelInput sequence_to_check(const Model& model, uint32_t tokens);
 
-// Returns `wanted`, at most the positions of the context (0: unlimited), but more where a mask
-// hides all but later keys from some query.
+// Returns `wanted` within tokens_min and positions_max of the first input, but more where a mask
+// hides all but later keys from some query. Throws InputError if the positions are too few.
 uint32_t token_count_for(uint32_t wanted, const Program& program);
 
 // Layout of images in a person's arrays; nullopt if the input is no image.

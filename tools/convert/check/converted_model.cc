@@ -34,7 +34,7 @@ constexpr double kOrdinaryScore = 100.0;
 // Tolerance with int8 activations, as a share of the largest output: a few quantization steps.
 constexpr double kStepError = 0.05;
 
-constexpr uint64_t kTokens = 48;  // odd in no tile
+constexpr uint64_t kTokens = 48;  // a multiple of the rows of every tile
 constexpr uint64_t kTokensMin = 2;
 constexpr uint64_t kProductsMax = 2'000'000'000;  // of a weight and an activation
 

@@ -90,7 +90,7 @@ struct SideArrays {
   std::vector<std::string> roles;  // encoding of each mask: kept, hidden, added or lengths
   std::vector<std::string> types;  // for each input: file of the token types, or empty
 };
-// Removes these from `given`, which holds all arrays of the author's program, in its order or by
+// Removes these from `given` if it holds all arrays of the author's program, in its order or by
 // name. Throws InputError that begins with `option`.
 SideArrays take_sides(std::vector<std::string>& given, const Model& model,
                       const std::string& option);
@@ -124,7 +124,7 @@ std::vector<std::vector<uint32_t>> lengths_of_inputs(std::span<const std::string
 uint64_t images_of(std::span<const uint64_t> shape, const ImageLayout& image);
 std::string image_text(const ImageLayout& image);  // "3, 224, 224"
 
-// Errors that both functions above throw.
+// Both throw InputError: refuse_shape always, finite_values for NaN and infinity.
 [[noreturn]] void refuse_shape(const NpyArray& array, const std::string& option,
                                const std::string& expected);
 std::vector<float> finite_values(const NpyArray& array, const std::string& option);

@@ -15,20 +15,19 @@
 
 namespace arenite::convert {
 
-// Returns how many tokens the self-test of this program feeds: more than a row tile of every kernel
-// set has, more where a mask hides all but later keys from the first queries, fewer in a short
-// context.
+// Returns how many tokens the self-test of this program feeds: several rows for every kernel set,
+// more where a mask hides all but later keys from the first queries, fewer in a short context.
 uint32_t self_test_tokens(const Program& program);
 
 // Returns the targets of a file that this CPU runs, the scalar one first.
 std::vector<Target> runnable_targets(const AlignedBytes& file);
 
 // Returns the model file. Its self-test feeds text if the model has a tokenizer that can read it,
-// else ids of the vocabulary, or features of zero mean and unit variance. The expected results of
-// the ops are those of the scalar kernels, or of the first of `targets` that this CPU runs. The
-// tolerance is the larger of 1e-4 of a row's norm and 16 times the largest difference between
-// targets on this machine. Throws InputError that begins with `path` for a model beyond the
-// format's limits.
+// else ids of the vocabulary, or features of zero mean and unit variance. The expected results are
+// those of the first runnable target, or of the scalar kernels without one. The tolerance is 1e-4
+// of the largest row norm (1e-2 if activations are rounded to int8), or 16 times the difference
+// from another runnable target if that is more. The one for the other cache type is at least as
+// large. Throws InputError that begins with `path` for a model beyond the format's limits.
 AlignedBytes pack_model(const Program& program, const std::vector<Target>& targets,
                         const std::string& path);
 

@@ -84,7 +84,7 @@ constexpr int64_t kTracedRowsMax = int64_t{1} << 15;  // tokens of all sequences
 // weight.
 constexpr uint64_t kFollowedElementsBase = uint64_t{1} << 24;
 constexpr uint64_t kFollowedPerWeight = 2;
-// Elements that constant folding may produce: all together, alive at a time, and multiplications.
+// Limits of constant folding: elements of one array, of all, and alive at a time; multiplications.
 constexpr uint64_t kExportedElementsMax = uint64_t{1} << 27;
 constexpr uint64_t kFoldedElementsMax = uint64_t{1} << 30;
 constexpr uint64_t kFoldedLiveElementsMax = uint64_t{1} << 27;

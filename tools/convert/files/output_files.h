@@ -50,7 +50,7 @@ struct OutputFile {
 class OutputGuard {
  public:
   // Throws, before any work is done, SameFileError if two outputs are one file, or one is the
-  // standard output, and InputError if an output cannot be written.
+  // standard output or error, and InputError if an output cannot be written.
   explicit OutputGuard(std::vector<OutputFile> outputs);
   ~OutputGuard();
   OutputGuard(const OutputGuard&) = delete;

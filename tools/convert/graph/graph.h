@@ -34,7 +34,7 @@ namespace arenite::convert {
 
 struct TermTable {
   ScoreTerms by = ScoreTerms::kDistances;
-  uint32_t heads = 0;  // 1 for kPairs: all heads share the table
+  uint32_t heads = 0;  // with kPairs, 1: all heads share the table
   uint32_t positions = 0;
   // kDistances: [heads, 2 * positions - 1], distance 0 in the middle. kPairs: [heads, positions,
   // positions]. kSlopes: [heads]. -infinity hides a key.
@@ -436,7 +436,7 @@ class Graph {
   // Replaces `old_value` by `new_value` in all readers, hidden states and output, but not in
   // `except`.
   void replace(ValueId old_value, ValueId new_value, std::optional<ValueId> except = {});
-  // Removes nodes without readers.
+  // Removes nodes that no output or hidden state depends on, except inputs of features.
   void remove_unread();
   // Puts nodes into this order, each after its inputs. REQUIRES: a permutation of order().
   void reorder(std::vector<ValueId> order) { order_ = std::move(order); }
@@ -468,8 +468,8 @@ std::vector<uint32_t> inputs_of_values(const Graph& graph);
 
 // Splits the graph into functions. If values of some inputs reach those of others only as keys and
 // values of attention, there are two: "encode" computes these keys and values, and outputs the
-// value that they all derive from, if any; "step" computes the rest, and may run
-// repeatedly. Else there is a single function, "run". Constant rows belong to the last function
+// value from which all of them derive, if there is exactly one; "step" computes the rest, and may
+// run repeatedly. Else there is a single function, "run". Constant rows belong to the last function
 // that reads them. Throws InputError if names are given and their count differs.
 std::vector<GraphFunction> functions_of(const Graph& graph);
 

@@ -32,7 +32,7 @@ struct Fold {
 // for_each_weight: calls `take` with each weight matrix, its fold and its storage, and with each
 //   vector and its fold. `node` may be const.
 // computes_same: whether two nodes, traced at different lengths, compute the same but for their
-// masks.
+//   masks.
 template <typename Body>
 struct NodeTraits;
 

@@ -299,8 +299,8 @@ bool may_be_stored(const Graph& graph, ValueId value) {
 }
 
 // store-keys: for long sequences with attention in both directions, computes queries after all keys
-// and values are stored, from a norm of their own unless that norm has other readers. Values
-// between two residual sums then need one block of rows at a time.
+// and values are stored, from a copy of their norm if only linear layers read it. Values between
+// two residual sums then need one block of rows at a time.
 void store_keys(Graph& graph) {
   const std::vector<ValueId> all = graph.order();
   for (const ValueId value : all) {
@@ -323,7 +323,7 @@ void store_keys(Graph& graph) {
 }
 
 // join-projections: joins linear layers of one type that read the same rows and whose results meet
-// in attention or a gate. Their inputs are read once, and their results are adjacent.
+// in attention or a gate. Their weights are read in one go, and their results are adjacent.
 void join_projections(Graph& graph) {
   // By input, by what they meet in, and by how they are stored.
   std::map<std::tuple<ValueId, std::vector<ValueId>, Storage>, std::vector<ValueId>> groups;
@@ -346,8 +346,8 @@ void join_projections(Graph& graph) {
   graph.remove_unread();
 }
 
-// Attention ops of one shape in a function share one cache, unless all are causal. Ops that only
-// read an earlier function's cache keep their own.
+// Attention ops of one shape in a function share one cache, unless all are causal and the function
+// takes one input. Ops that read an earlier function's keys and values keep their own.
 void share_caches_in(Graph& graph, const std::vector<ValueId>& values, bool has_other_inputs) {
   std::vector<ValueId> filling;
   for (const ValueId value : values) {

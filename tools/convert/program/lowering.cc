@@ -305,8 +305,8 @@ class Lowering {
     return attention != nullptr && (attention->is_stored || graph_.is_cross_attention(value));
   }
 
-  // Plans when keys and values for queries of another axis are stored: as soon as both exist, and
-  // once for all attention ops that read them.
+  // Plans when keys and values of an is_stored op are stored: as soon as both exist, and once for
+  // all attention ops that read them.
   void plan_store(ValueId attention) {
     const std::vector<ValueId>& inputs = graph_.node(attention).inputs;
     const auto [store, is_new] = stores_.try_emplace({inputs[1], inputs[2]});
@@ -334,7 +334,7 @@ class Lowering {
     }
   }
 
-  // Returns the function's output, or without one the result of its last op.
+  // Returns the function's output, or without one the slot that its last op stores.
   ColumnView output_of(const GraphFunction& function) {
     if (!function.output) {
       return program_.whole(format::rows_of(program_.ops.back().body).slot);
@@ -691,8 +691,8 @@ class Lowering {
   void emit_store(ValueId key, ValueId value, Store& store) {
     const auto& attention = *graph_.as<AttentionNode>(store.attention);
     store.cache = static_cast<uint32_t>(stored_caches_.size());
-    // Attention of one axis that stores all keys first is done with its cache before the next
-    // layer stores its own, so such layers share one.
+    // Attention whose queries are on the same axis is done with its keys before the next layer
+    // stores its own: ops with the same cache of the graph share one.
     bool is_new = true;
     if (attention.is_stored) {
       const auto known = shared_.try_emplace({attention.cache, axis_of(value)}, store.cache);

@@ -199,7 +199,7 @@ void find_lifetimes(Program& program) {
   for (uint32_t i = 0; i < program.functions.size(); ++i) {
     program.slots[program.functions[i].output_slot].last_op = program.end_of(i) - 1;
   }
-  // Slots that are not per block live as long as the blocks that read or write them.
+  // A lifetime that splits a block range grows to all of it, as its ops run once for each block.
   for (bool is_done = false; !is_done;) {
     is_done = true;
     for (const SlotView& block : program.slots) {

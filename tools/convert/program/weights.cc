@@ -252,7 +252,7 @@ namespace {
 // Tolerance for elements that float32 rounded in another order, relative to the largest of a row.
 constexpr float kSameNumber = 0x1p-22f;
 
-// Returns the integers and scales of `weight` if it is exactly quantized, else nullopt.
+// Returns the integers and scales whose products are `weight` up to rounding, else nullopt.
 std::optional<QuantizedMatrix> integers_of(const WeightRef& weight, TensorType type) {
   if (type_that_fits(type, weight.columns) != type) return std::nullopt;
   const std::vector<float> values = weight.load();

@@ -137,8 +137,8 @@ void pack_rows(const QuantizedMatrix& matrix, std::span<std::byte> packed) {
 
 // ---- from one packing to another ----
 
-// Copies one output from its lane in a source panel to its lane in `panel`: the zero point
-// correction or bias in front, the weights, their scales and the bias.
+// Copies one output from its lane in a source panel to its lane in `panel`: zero point correction,
+// bias, scales and weights. Panels without a correction begin with the bias.
 void repack_row(const WeightView& weights, uint32_t row, Packing packing, std::byte* panel) {
   const Packing source = weights.packing;
   const uint32_t columns = weights.columns;

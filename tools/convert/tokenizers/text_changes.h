@@ -15,8 +15,7 @@ namespace arenite::convert {
 
 class TextChanges {
  public:
-  // Adds a step. Throws InputError, with the step's name, for unknown steps and for steps that need
-  // more than one character.
+  // Adds a step. Throws InputError that names an unknown or unsupported step.
   void take(const HfObject& step);
   // Adds the map that SentencePiece compiles from its rules, as stored in its model file. Throws
   // InputError that begins with `place` if the map is damaged.

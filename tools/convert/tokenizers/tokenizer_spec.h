@@ -64,7 +64,7 @@ struct TokenizerSpec {
   std::vector<TokenId> ends;
 
   std::vector<std::string> tokens;         // bytes of each token; empty: no such token
-  std::vector<TokenId> byte_tokens;        // [256], or empty; kNoToken: the byte has none
+  std::vector<TokenId> byte_tokens;        // [256], [512] with word ends, or empty; may be kNoToken
   std::map<uint32_t, TokenId> characters;  // by code point
   std::vector<TokenMerge> merges;
   std::vector<TokenId> whole_tokens;    // pieces that equal one of these are not merged
@@ -86,7 +86,7 @@ struct TokenizerSpec {
   std::vector<uint32_t> dropped, punctuation;
   std::map<uint32_t, std::vector<uint32_t>> folds;
 
-  // Text changes of tokenizers other than WordPiece (normalizer_steps.h).
+  // Text changes of tokenizers other than WordPiece (text_changes.h).
   std::vector<TextChange> changes;
   std::vector<uint32_t> charsmap, graphemes;
 

@@ -324,7 +324,7 @@ std::string settings_header(uint32_t targets) {
 #define NDEBUG
 #endif
 
-// Products and sums are rounded apart, so that every CPU computes the same bits. A build that
+// Products and sums are rounded separately, so that every CPU computes the same bits. A build that
 // says {} itself defines ARENITE_FLAGS_GIVEN: after a pragma, GCC
 // inlines less and the code grows.
 #if defined(__clang__)

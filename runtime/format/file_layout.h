@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The layout of a model file around its FlatBuffer (SPEC.md), and the verifier's limits:
+// The verifier's limits, and the layout of a model file around its FlatBuffer (SPEC.md):
 //   metadata (a FlatBuffer), zeros, a segment for each target, the segment of the self-test, footer
 #pragma once
 

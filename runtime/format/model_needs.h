@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds the optional parts of the runtime (core/needs.h) that a model file needs. An example:
 //   for_each_need(file, [](Need need, uint32_t index) { return linked(need); })
-// returns false if the file needs a part that this build lacks.
+// returns false at the first part that this build lacks, but for those that other checks refuse.
 #pragma once
 
 #include "core/needs.h"
@@ -15,8 +15,8 @@ constexpr Need need_of(Need first, uint32_t index) {
   return static_cast<Need>(static_cast<uint32_t>(first) + index);
 }
 
-// Returns the index of the function that an op computes, which is not below OpRow::functions if the
-// file is invalid.
+// Returns the index of the function that an op computes. In an invalid file it may be
+// OpRow::functions or more.
 inline uint32_t function_of(const OpView& op) {
   return kOpNeeds[static_cast<uint32_t>(op.kind)].functions == 1 ? 0 : op.numbers[0];
 }

@@ -107,7 +107,7 @@ struct OpView {
   uint32_t numbers[kOpNumbers] = {};
   float reals[kOpReals] = {};
 
-  // Returns a parameter of type kChoice: which function of its kind the op computes.
+  // Returns a parameter as an enumerator, such as the function of its kind that the op computes.
   template <typename Kind, typename Number>
   constexpr Kind choice(Number number) const {
     return static_cast<Kind>(numbers[number]);
@@ -153,7 +153,7 @@ enum class Scratch : uint8_t { kNone, kScores, kQuantizedRows, kWindows };
 inline constexpr bool kOptional = true;
 
 struct OperandRow {
-  // For diagnostics: "ops.", then the operand's name.
+  // "ops.", then the operand's name: for diagnostics and `arenite inspect`.
   [[no_unique_address]] Message field = "";
   Access access = Access::kNone;
   bool optional = false;

@@ -318,7 +318,7 @@ uint32_t ModelReader::sound_bytes() const {
   static_assert(sizeof(arenite::SoundNumbers) == sizeof(SoundNumbers));
   const auto& numbers = *reinterpret_cast<const arenite::SoundNumbers*>(model_->sound()->numbers());
   const uint32_t index = input_slot();
-  const uint32_t width = index < slots() ? slot(index).width : 0;  // verify_input refuses others
+  const uint32_t width = index < slots() ? slot(index).width : 0;  // of ids the slot is unused
   return sound_floats(numbers, width) * uint32_t{sizeof(float)};
 }
 

@@ -138,7 +138,7 @@ struct OpRange {
 };
 
 // A read-only view of a model file, which must outlive it. Cheap to create and to copy; threads may
-// share it. Getters check nothing.
+// share it.
 // REQUIRES: the bytes passed FlatBuffers' structural verification (verify.h), and every index is
 // below its count.
 class ModelReader {
@@ -371,7 +371,7 @@ struct SelfTestLayout {
   uint64_t types[kLinkedInputsMax] = {};
   uint64_t ops = 0;
   uint64_t outputs[kFunctionsLinked ? kFunctionsMax : 1] = {};
-  uint64_t bytes = 0;  // UINT64_MAX if a size overflows
+  uint64_t bytes = 0;  // SIZE_MAX if a size overflows
 
   uint32_t rows_of_op(const ModelReader& model, uint32_t op) const {
     return rows[kAxesLinked ? model.whole_axis(model.axis_of_op(op)) : 0];
@@ -390,7 +390,7 @@ SelfTestLayout self_test_layout(const ModelReader& model, uint32_t tokens);
 // the nearest length that positions_max and tokens_min allow, which is the whole image for images.
 uint32_t self_test_tokens(const ModelReader& model, uint32_t input, uint32_t tokens);
 
-// digest = sum over i of weight(i) * row[i], with pseudo-random weights in [-1, 1). The digests of
+// digest = sum over i of weight(i) * row[i], with pseudo-random weights in [-1, 1]. The digests of
 // two rows at Euclidean distance d differ by about d / sqrt(3). Bit-identical on all platforms.
 float digest_of_row(std::span<const float> row);
 

@@ -36,15 +36,15 @@ enum class TokenizerList : uint8_t {
   kSpecialOrder,  // indexes into specials, sorted by the bytes of the tokens
   kLetters,       // ranges from U+0080 on
   kNumbers,       // ranges from U+0080 on
-  // Normalization: of WordPiece all of these, of other kinds (kFold) the fold lists.
+  // Normalization: WordPiece uses all of these, the steps of other kinds only the fold lists.
   kDropped,        // ranges of characters that are removed, from U+0000 on
   kPunctuation,    // ranges of characters that are words by themselves, from U+0080 on
   kFoldFrom,       // code points that are replaced, increasing
   kFoldTo,         // count << 24 | the code point if count is 1, else its index in fold_sequences
   kFoldSequences,  // code points
   // Later lists: a file has all of them or none.
-  kBefore,  // tokens before a text, if it takes several
-  kAfter,   // tokens after a text, if it takes several
+  kBefore,  // tokens that replace `bos` before a text, if there are several
+  kAfter,   // tokens that replace the end token after a text, if there are several
   kSteps,   // of the normalizer, kStepNumbers elements each
   // Unigram: the scores of whole_tokens in their order, then that of an unknown character. Each is
   // a double in two elements, the lower half first.

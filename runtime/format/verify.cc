@@ -254,7 +254,7 @@ bool verify_limits(std::span<const Limit> limits, const Refusal& refuse) {
 }
 
 // Builds without kFunctionsLinked do not check inputs and functions here: verify_needs refuses
-// files with several.
+// files that do not have one of each.
 bool verify_counts(const ModelReader& model, const Refusal& refuse) {
   if constexpr (kFunctionsLinked) {
     const Limit limits[] = {{"inputs", model.stored_inputs(), 1, kInputsMax},
@@ -277,7 +277,7 @@ bool verify_counts(const ModelReader& model, const Refusal& refuse) {
 }  // namespace
 
 // A weak symbol, null in a program that does not use SoundStream: SoundStream links the definition,
-// and nothing else reads Model.sound.
+// and nothing else relies on the fields that it verifies.
 [[gnu::weak]] bool verify_sound(const ModelReader& model, const Refusal& refuse);
 
 bool is_well_formed(std::span<const std::byte> metadata) { return Structure(metadata).is_sound(); }

@@ -51,8 +51,8 @@ class Refusal {
 // FlatBuffers' structural verification: whether all fields of the schema can be read in place.
 // REQUIRES: metadata has at least 8 bytes, and at most kMetadataBytesMax.
 bool is_well_formed(std::span<const std::byte> metadata);
-// Only for builds with kFunctionsLinked; in others verify_needs refuses files with several inputs
-// or functions.
+// Only for builds with kFunctionsLinked; in others verify_needs accepts just a single input and
+// function.
 bool verify_functions(const ModelReader& model, const Refusal& refuse);
 bool verify_axes(const ModelReader& model, const Refusal& refuse);
 bool verify_tensors(const ModelReader& model, const Refusal& refuse);

@@ -83,7 +83,7 @@ struct OpCheck {
   }
 };
 
-// Checks a table of attention biases for P = positions_max() positions at least: by distance
+// Checks a table of attention biases for P positions, at least positions_max(): by distance
 // [heads, 2 P - 1], by pair [heads * P, P] or [P, P] for all heads.
 bool verify_table(const OpCheck& check, ScoreTerms kind, uint32_t heads) {
   const Message field = check.number_field(AttentionOp::kTerms);
@@ -390,8 +390,8 @@ bool verify_add(const OpCheck& check) {
   return check.width(kOther, width) && check.width(kOutput, width);
 }
 
-// Checks the axes of a selection: from any axis to its axis of kind kAsked; from any but kAsked to
-// kOne; from kJoined to either of its parts; or between an axis of kind kTurns and its source.
+// Checks the axes of a selection: from any axis to a kAsked axis with this source; from any but
+// kAsked to kOne; from kJoined to either part; or between an axis of kind kTurns and its source.
 bool verify_select(const OpCheck& check) {
   const ModelReader& model = check.model;
   const uint32_t from = check.axis_of(kInput), to = check.axis_of(kOutput);

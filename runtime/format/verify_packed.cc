@@ -262,7 +262,7 @@ bool derive_formula(const ModelReader& model, Target target, arenite::ArenaFormu
 
 bool verify_packed(const ModelReader& model, std::span<const std::byte> file, size_t metadata_bytes,
                    const Refusal& refuse) {
-  size_t end = metadata_bytes;  // bytes [0, end) are verified
+  size_t end = metadata_bytes;  // bytes [0, end) are accounted for
   uint32_t targets_seen = 0;
   const uint32_t targets = model.packed_count();
   if (model.tensor_offsets() != targets * model.tensors()) {

@@ -95,7 +95,7 @@ bool verify_caches_of_run(const ModelReader& model, const OpRange& run, const Re
 
 // Checks a run of ops that all run over one block of rows, then over the next: each works row by
 // row on the axis of the blocks or on its source; slots with all rows live throughout the run, and
-// hidden states are given out after its last op.
+// no hidden state is given out between its ops.
 bool verify_run_of_blocks(const ModelReader& model, uint32_t first, const OpRange& run,
                           const Refusal& refuse) {
   const uint32_t axis = model.blocks_of(model.op(first));

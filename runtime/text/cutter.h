@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pre-tokenizer: cuts a part of a text into pieces. Tokens never cross the border of a piece.
 //   Cutter cutter(view, part);
-//   for (Piece piece; cutter.next(piece);) encode(part, piece);
+//   for (Piece piece; cutter.next(piece);) add_piece(part, piece);  // as in Encoder
 #pragma once
 
 #include <cassert>
@@ -21,8 +21,8 @@ inline constexpr uint32_t kSyllables = 0xAC00, kSyllableCount = 11172;
 inline constexpr uint32_t kInitials = 0x1100, kVowels = 0x1161, kFinals = 0x11A7;
 inline constexpr uint32_t kVowelCount = 21, kFinalCount = 28;
 
-// A view of a text between two special tokens, with or without a prefix space. Position 0 is that
-// space if there is one; the text is not copied and must outlive the part.
+// A view of a part of a text, with or without a prefix space. Position 0 is that space if there is
+// one; the text is not copied and must outlive the part.
 class Part {
  public:
   Part(std::string_view text, bool has_prefix) : text_(text), prefix_bytes_(has_prefix ? 1 : 0) {}

@@ -22,7 +22,7 @@ constexpr size_t kMappedBytesMax = 5;
 
 class Step {
  public:
-  // `is_inside`: the text lies in `space`, at its end.
+  // `is_inside`: the text lies in `space`.
   Step(const TokenizerView& view, std::string_view text, std::span<uint32_t> space, bool is_inside)
       : view_(view),
         text_(text),

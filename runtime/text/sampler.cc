@@ -43,8 +43,8 @@ class Heap {
   bool is_after(const Candidate& a, const Candidate& b) const {
     return worst_in_front_ ? better(a, b) : better(b, a);
   }
-  // Fills `place` with its better child, that child's place likewise, and so on down to a leaf;
-  // puts `candidate` there and lets it rise.
+  // Fills `place` with the child that belongs in front, that child's place likewise, and so on down
+  // to a leaf; puts `candidate` there and lets it rise.
   [[gnu::noinline]] void sink(size_t place, size_t count, Candidate candidate) const {
     const size_t top = place;
     for (size_t child = 2 * place + 1; child < count; child = 2 * place + 1) {
@@ -91,7 +91,7 @@ class Logits {
   }
 
  private:
-  // value > 0 ? value / penalty : value * penalty; clamped, so that it stays finite.
+  // value > 0 ? value / penalty : value * penalty; clamped: finite values stay finite.
   float penalized(float value) const {
     if (value == -kInfinity) return value;
     const float changed = value > 0.0f ? value / penalty_ : value * penalty_;
@@ -116,7 +116,7 @@ TokenId argmax(const Logits& logits) {
   return best;
 }
 
-// Fills `kept` with the best logits, unordered. It is a heap with the worst of them in front.
+// Fills `kept` with the best logits: a heap with the worst in front, or all in the order of ids.
 void keep_best(const Logits& logits, std::span<Candidate> kept) {
   const Heap heap(kept.data(), true);
   size_t count = 0;

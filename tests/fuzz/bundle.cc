@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A bundle consists of names, lengths and bytes, and of tensors with their own numbers.
+// Parses bundles, and writes safetensors files with made-up values for listed tensors.
 #include "fuzz/bundle.h"
 
 #include <fmt/format.h>

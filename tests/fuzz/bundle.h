@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Several files as one input. Each file has a number that stands for its name, its length, and its
-// bytes.
+// Several files as one input. Each file is the number of its name, its length and its bytes.
 #pragma once
 
 #include <cstddef>

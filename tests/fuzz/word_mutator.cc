@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parses just enough of a FlatBuffer to find its vectors; damaged parts are left alone.
+// Parses just enough of a FlatBuffer to find its vectors, and picks any word if that fails.
 #include "fuzz/word_mutator.h"
 
 #include <algorithm>

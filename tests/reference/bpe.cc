@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scans the whole text for each merge.
+// Scans all tokens for each merge.
 #include "reference/bpe.h"
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each projection has its own seed, so that a change in a spec leaves the weights of the others.
+// Each projection has its own seed, so that a change in a spec keeps the weights of the others.
 #include "support/model_factory.h"
 
 #include <cmath>

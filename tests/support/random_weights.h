@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random weights of test models. The name of each tensor gives its seed, so that a change in a
-// shape leaves the weights of other tensors.
+// shape keeps the weights of other tensors.
 #ifndef ARENITE_TESTS_SUPPORT_RANDOM_WEIGHTS_H_
 #define ARENITE_TESTS_SUPPORT_RANDOM_WEIGHTS_H_
 

@@ -21,7 +21,7 @@ convert::DenseMask dense_where(uint32_t positions,
                                const std::function<bool(uint32_t query, uint32_t key)>& sees);
 
 // Returns masks of `positions` positions: causal, windows, prefixes, documents, strides, global
-// tokens, noise. REQUIRES: positions >= 9, below which some patterns coincide.
+// tokens, noise. REQUIRES: positions >= 9, so that each name is true.
 std::vector<MaskPattern> mask_patterns(uint32_t positions);
 
 // Conventions of buffers that say the same.

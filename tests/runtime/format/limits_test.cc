@@ -218,7 +218,7 @@ TEST(LargeWindows, AreBeyondTheFormula) {
   const Expected larger = {"packed.formula", "larger than the formula"};
   EXPECT_TRUE(Model::load(with_channels(pool_of(kRows), kChannels).file()).ok());
   expect_refusal(with_channels(pool_of(kRows), 2 * kChannels).file(), larger);
-  // The scratch of a sound stream is added.
+  // The work space of a sound stream is added.
   convert::Program heard = pool_of(kRows);
   heard.sound = convert::make_sound_table(
       convert::parse_sound("rate=8000,window=4096,hop=9,fft=4096,mels=128,add=1"));

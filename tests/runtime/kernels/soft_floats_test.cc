@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arithmetic for CPUs without an FPU gives this machine's bits, compiled for a Cortex-M0+, which
-// has no wide products. The device tests run both ways.
+// Arithmetic for CPUs without an FPU gives this machine's bits, in the variant for a Cortex-M0+,
+// which has no wide products. The device tests run both ways.
 #define ARENITE_THUMB_1
 #include "kernels/soft_float_bits.h"
 

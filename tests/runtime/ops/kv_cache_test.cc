@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The packed cache: every element is at the offset of packing.h, for all chunk sizes.
+// The packed cache: every element is at the offset of cache_layout.h, for all chunk sizes.
 #include "ops/kv_cache.h"
 
 #include <gtest/gtest.h>

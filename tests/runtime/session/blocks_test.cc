@@ -116,8 +116,7 @@ TEST_P(Blocks, GoOnInSlicesAndAreCancelledAnywhere) {
   EXPECT_TRUE(same_bits(session.run(features), expected));
 }
 
-// Blocks extend from an attention op to the keys of the next one. Slots that live longer join the
-// block.
+// Slots that live longer join the runs of blocks, from an attention op to the keys of the next one.
 TEST_P(Blocks, GiveTheSameBitsOverMoreOps) {
   Program program = in_blocks();
   const TestModel model = load(program);

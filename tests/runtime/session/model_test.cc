@@ -198,8 +198,8 @@ TEST(ModelLoad, VerifiesAllButWeightsWhenChecksumsAreDeferred) {
   }
 }
 
-// Arguments of the calls of the program's own CRC function. From call `wrong_from` on it returns a
-// wrong result.
+// Calls and bytes of the program's own CRC function. From call `wrong_from` on it returns a wrong
+// result.
 struct OwnCrc {
   size_t calls = 0, bytes = 0, wrong_from = SIZE_MAX;
 } own_crc;

@@ -16,7 +16,7 @@ namespace {
 
 class ArenaLayouts : public SessionTest {
  protected:
-  // Checks that each part begins at the end of the previous one, whose size follows from the
+  // Checks that no part begins before the end of the previous one, whose size follows from the
   // program.
   void expect_apart(const Model& model, const SessionOptions& options) const {
     SessionLayout layout;

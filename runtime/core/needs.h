@@ -41,6 +41,7 @@ enum class Need : uint8_t {
   kSelectLast,
   kSelectSum,
   kSelectTurns,
+  kSelectTransposed,
   kLayerNorm,
   kRmsNorm,
   kLengthNorm,
@@ -145,7 +146,7 @@ inline constexpr uint32_t kNeeds = [] {
   for (const NeedNames& of_kind : kNeedNames) count += of_kind.count;
   return count;
 }();
-static_assert(kNeeds == static_cast<uint32_t>(Need::kSound) + 1 && kNeeds <= 64);
+static_assert(kNeeds == static_cast<uint32_t>(Need::kSound) + 1 && kNeeds <= 128);
 
 constexpr NeedName name(Need need) {
   uint32_t index = static_cast<uint32_t>(need);
@@ -156,41 +157,63 @@ constexpr NeedName name(Need need) {
   return {"", ""};
 }
 
-// Returns the bit set of the needs that this build meets.
-constexpr uint64_t linked_needs() {
-  if (kEverythingLinked) return UINT64_MAX;
-  uint64_t needs = 0;
-  for (const std::string_view wanted : kLinkedNeeds) {
-    for (uint32_t i = 0; i < kNeeds; ++i) {
-      if (name(static_cast<Need>(i)) == wanted) needs |= uint64_t{1} << i;
-    }
+// A set of needs.
+struct NeedSet {
+  uint64_t words[2] = {};
+
+  constexpr NeedSet() = default;
+  constexpr NeedSet(Need need) {  // NOLINT: implicit
+    words[static_cast<uint32_t>(need) / 64] = uint64_t{1} << static_cast<uint32_t>(need) % 64;
+  }
+  constexpr uint32_t size() const {
+    return static_cast<uint32_t>(std::popcount(words[0]) + std::popcount(words[1]));
+  }
+  constexpr bool has_any(const NeedSet& of) const {
+    return (words[0] & of.words[0]) != 0 || (words[1] & of.words[1]) != 0;
+  }
+  constexpr NeedSet& operator|=(const NeedSet& other) {
+    words[0] |= other.words[0];
+    words[1] |= other.words[1];
+    return *this;
+  }
+  friend constexpr NeedSet operator|(NeedSet a, const NeedSet& b) { return a |= b; }
+};
+
+template <typename... Needs>
+constexpr NeedSet set_of(Needs... needs) {
+  return (NeedSet() | ... | NeedSet(needs));
+}
+
+// Returns the needs that this build meets.
+constexpr NeedSet linked_needs() {
+  NeedSet needs;
+  for (uint32_t i = 0; i < kNeeds; ++i) {
+    const auto need = static_cast<Need>(i);
+    bool is_met = kEverythingLinked;
+    for (const std::string_view wanted : kLinkedNeeds) is_met = is_met || name(need) == wanted;
+    if (is_met) needs |= need;
   }
   return needs;
 }
-inline constexpr uint64_t kLinked = linked_needs();
+inline constexpr NeedSet kLinked = linked_needs();
 
-template <typename... Needs>
-constexpr uint64_t bits_of(Needs... needs) {
-  return (... | (uint64_t{1} << static_cast<uint32_t>(needs)));
-}
-
-constexpr bool linked(Need need) { return (kLinked & bits_of(need)) != 0; }
+constexpr bool linked(Need need) { return kLinked.has_any(need); }
 
 template <typename... Needs>
 constexpr bool any_linked(Needs... needs) {
-  return (kLinked & bits_of(needs...)) != 0;
+  return kLinked.has_any(set_of(needs...));
 }
 
-inline constexpr uint64_t kNormNeeds =
-    bits_of(Need::kLayerNorm, Need::kRmsNorm, Need::kLengthNorm, Need::kDeviationNorm,
-            Need::kRootNorm, Need::kSoftmax, Need::kLogSoftmax);
-inline constexpr uint64_t kActivationNeeds =
-    bits_of(Need::kRelu, Need::kGeluErf, Need::kGeluTanh, Need::kSilu, Need::kSoftCap, Need::kTanh,
-            Need::kSigmoid, Need::kScale, Need::kLeakyRelu, Need::kElu, Need::kSoftplus,
-            Need::kMish, Need::kHardSwish, Need::kClamp, Need::kExp, Need::kSqrt, Need::kReciprocal,
-            Need::kLog, Need::kSin);
-inline constexpr bool kNormsLinked = (kLinked & kNormNeeds) != 0;
-inline constexpr bool kActivationsLinked = (kLinked & kActivationNeeds) != 0;
+inline constexpr NeedSet kNormNeeds =
+    set_of(Need::kLayerNorm, Need::kRmsNorm, Need::kLengthNorm, Need::kDeviationNorm,
+           Need::kRootNorm, Need::kSoftmax, Need::kLogSoftmax);
+inline constexpr NeedSet kActivationNeeds =
+    set_of(Need::kRelu, Need::kGeluErf, Need::kGeluTanh, Need::kSilu, Need::kSoftCap, Need::kTanh,
+           Need::kSigmoid, Need::kScale, Need::kLeakyRelu, Need::kElu, Need::kSoftplus, Need::kMish,
+           Need::kHardSwish, Need::kClamp, Need::kExp, Need::kSqrt, Need::kReciprocal, Need::kLog,
+           Need::kSin);
+inline constexpr bool kNormsLinked = kLinked.has_any(kNormNeeds);
+inline constexpr bool kActivationsLinked = kLinked.has_any(kActivationNeeds);
 inline constexpr bool kMeansLinked = any_linked(Need::kSelectMean, Need::kSelectMeanSqrtLength,
                                                 Need::kSelectWeightedMean, Need::kSelectSum);
 inline constexpr bool kPoolsLinked =
@@ -200,8 +223,9 @@ inline constexpr bool kWindowsLinked =
     any_linked(Need::kConvolution, Need::kDepthwise, Need::kMaxPool);
 inline constexpr bool kFunctionsLinked = linked(Need::kFunctions);
 // Whether there are axes other than those of one input and of the requested rows.
-inline constexpr bool kAxesLinked = kPoolsLinked || kWindowsLinked || kFunctionsLinked ||
-                                    any_linked(Need::kSelectTurns, Need::kJoin, Need::kBlocks);
+inline constexpr bool kAxesLinked =
+    kPoolsLinked || kWindowsLinked || kFunctionsLinked ||
+    any_linked(Need::kSelectTurns, Need::kSelectTransposed, Need::kJoin, Need::kBlocks);
 inline constexpr bool kFewBitsLinked = any_linked(Need::kW8, Need::kQ8, Need::kQ4);
 inline constexpr bool kMergesLinked = any_linked(Need::kBytePairs, Need::kSentencePieces);
 inline constexpr bool kPiecesLinked =
@@ -209,8 +233,7 @@ inline constexpr bool kPiecesLinked =
 inline constexpr bool kTokenizersLinked = kPiecesLinked || linked(Need::kWordPiece);
 
 // An unknown name would leave out a part that a model needs.
-static_assert(kEverythingLinked ||
-                  static_cast<size_t>(std::popcount(kLinked)) == std::size(kLinkedNeeds),
+static_assert(kEverythingLinked || kLinked.size() == std::size(kLinkedNeeds),
               "the program arenite is of another version than this runtime");
 
 }  // namespace arenite

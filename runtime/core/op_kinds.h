@@ -97,7 +97,8 @@ constexpr bool is_of_queries(ScoreTerms kind) {
   return kind == ScoreTerms::kQueries || kind == ScoreTerms::kQueriesBefore;
 }
 
-// How rows are selected: the requested ones, one per sequence, or parts of rows as rows.
+// How rows are selected: the requested ones, one per sequence, parts of rows as rows, or columns as
+// rows.
 enum class SelectKind : uint8_t {
   kAsAsked,
   kFirst,
@@ -108,10 +109,13 @@ enum class SelectKind : uint8_t {
   kLast,
   kSum,
   kTurns,  // splits each row into k rows, or joins k rows into one
+  // Transposes the rows of each sequence, of which all have equally many: [rows, columns] to
+  // [columns, rows]. A linear op between two transpositions multiplies across rows.
+  kTransposed,
 };
 inline constexpr const char* kSelectNames[] = {
-    "as_asked",      "first", "mean", "max",  "mean_sqrt_length",
-    "weighted_mean", "last",  "sum",  "turns"};
+    "as_asked",      "first", "mean", "max",   "mean_sqrt_length",
+    "weighted_mean", "last",  "sum",  "turns", "transposed"};
 
 constexpr bool makes_a_row_of_several(SelectKind kind) {
   return (kind >= SelectKind::kMean && kind <= SelectKind::kWeightedMean) ||

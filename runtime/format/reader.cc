@@ -468,7 +468,7 @@ SelfTestLayout self_test_layout(const ModelReader& model, uint32_t tokens) {
     const bool reads_tokens = model.vocab_size(i) != 0;
     const uint64_t width = reads_tokens ? 1 : model.slot(model.input_slot(i)).width;
     layout.inputs[i] = end.value();
-    end = end + Checked(own) * width * kWord;
+    end = end + Checked(reads_tokens ? own : self_test_feature_rows(model, i, own)) * width * kWord;
     layout.types[i] = end.value();
     if (reads_tokens && model.token_types(i) != 0) end = end + round_up(own, kWord);
   }

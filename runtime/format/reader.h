@@ -357,8 +357,9 @@ bool is_causal(const MaskView& mask);
 inline constexpr uint32_t kSelfTestTolerances = 2;
 
 // The layout of a self-test's segment. Offsets are bytes from its start, all multiples of 4:
-//   inputs   for each input its features, float32 [tokens, features]; or its ids, uint32 [tokens],
-//            then at `types`, if it has token types, uint8 [tokens] and zeros up to a multiple of 4
+//   inputs   for each input its features, float32 [self_test_feature_rows(), features]; or its ids,
+//            uint32 [tokens], then at `types`, if it has token types, uint8 [tokens] and zeros up
+//            to a multiple of 4
 //   ops      for each op two tolerances, then a digest of each of its rows; float32 [2 + rows]
 //   outputs  for each function two tolerances, then the output for the last token; float32
 //            [2 + output_features]
@@ -389,6 +390,13 @@ SelfTestLayout self_test_layout(const ModelReader& model, uint32_t tokens);
 // Tokens of an input in a self-test of `tokens` tokens: exactly these for input 0; for other inputs
 // the nearest length that positions_max and tokens_min allow, which is the whole image for images.
 uint32_t self_test_tokens(const ModelReader& model, uint32_t input, uint32_t tokens);
+
+// Rows of features that a self-test of an input holds and feeds again and again: those of whole
+// images would be larger than many models. An odd number, so that rows of a tile differ.
+inline constexpr uint32_t kSelfTestFeatureRows = 5;
+inline uint32_t self_test_feature_rows(const ModelReader& model, uint32_t input, uint32_t tokens) {
+  return model.tokens_min(input) > kSelfTestFeatureRows ? kSelfTestFeatureRows : tokens;
+}
 
 // digest = sum over i of weight(i) * row[i], with pseudo-random weights in [-1, 1]. The digests of
 // two rows at Euclidean distance d differ by about d / sqrt(3). Bit-identical on all platforms.

@@ -390,6 +390,24 @@ bool verify_add(const OpCheck& check) {
   return check.width(kOther, width) && check.width(kOutput, width);
 }
 
+// Returns the rows that every sequence has on an axis; 0 if that depends on its tokens.
+uint32_t fixed_rows(const ModelReader& model, uint32_t axis) {
+  const uint32_t least = model.rows_of_axes(model.shortest(), 1, true)[axis];
+  const bool is_fixed = model.kind_of_axis(axis) != AxisKind::kAsked &&
+                        least == model.rows_of_axes(model.positions(), 1, true)[axis];
+  return is_fixed ? least : 0;
+}
+
+// Checks a transposition: each operand has as many rows of every sequence as the other columns.
+bool verify_transposed(const OpCheck& check, uint32_t from, uint32_t to) {
+  const uint32_t columns = check.op.views[kInput].width, rows = fixed_rows(check.model, to);
+  if (rows != columns) {
+    return check.refuse("a transposition has other rows than columns to make them of",
+                        check.field(kInput), check.index, columns, rows);
+  }
+  return check.width(kOutput, fixed_rows(check.model, from));
+}
+
 // Checks the axes of a selection: from any axis to a kAsked axis with this source; from any but
 // kAsked to kOne; from kJoined to either part; or between an axis of kind kTurns and its source.
 bool verify_select(const OpCheck& check) {
@@ -404,6 +422,8 @@ bool verify_select(const OpCheck& check) {
     const arenite::Axis& turns = axes[check.axis_of(many)];
     fits = parts || (turns.kind == AxisKind::kTurns && turns.source == to);
     if (fits) return check.width(one, Checked(check.op.views[many].width) * turns.rows);
+  } else if (linked(Need::kSelectTransposed) && kind == SelectKind::kTransposed) {
+    return verify_transposed(check, from, to);
   } else if (kAxesLinked && kind != SelectKind::kAsAsked) {
     fits = axes[to].kind == AxisKind::kOne && axes[from].kind != AxisKind::kAsked;
     if (linked(Need::kJoin) && axes[from].kind == AxisKind::kJoined) {

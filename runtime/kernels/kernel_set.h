@@ -223,29 +223,29 @@ const KernelSet* plain_avx2_set();
 // Returns `set` with null in place of each kernel that no op of the needs calls, so that the linker
 // leaves out the microkernel. The compiler of a build evaluates it, and so does the program that
 // writes the sources of a build.
-constexpr KernelSet linked_kernels(KernelSet set, uint64_t needs = kLinked) {
+constexpr KernelSet linked_kernels(KernelSet set, const NeedSet& needs = kLinked) {
   using enum Need;
-  const auto any = [needs](uint64_t of_these) { return (needs & of_these) != 0; };
-  const bool quantizes = any(bits_of(kQ8, kQ4));
-  if (!any(bits_of(kInt8Cache))) set.integers = nullptr;
-  const bool is_w8 = any(bits_of(kW8)) || (any(bits_of(kInt8Cache)) && set.integers == nullptr);
+  const auto any = [&needs](const NeedSet& of_these) { return needs.has_any(of_these); };
+  const bool quantizes = any(set_of(kQ8, kQ4));
+  if (!any(set_of(kInt8Cache))) set.integers = nullptr;
+  const bool is_w8 = any(set_of(kW8)) || (any(set_of(kInt8Cache)) && set.integers == nullptr);
   if (!is_w8) set.w8 = nullptr;
-  if (!any(bits_of(kQ8))) set.q8 = nullptr;
-  if (!any(bits_of(kQ4))) set.q4 = nullptr;
-  if (!any(bits_of(kConvolution))) set.indirect = nullptr;
-  const bool has_softmax = any(bits_of(kAttention, kSoftmax, kLogSoftmax));
+  if (!any(set_of(kQ8))) set.q8 = nullptr;
+  if (!any(set_of(kQ4))) set.q4 = nullptr;
+  if (!any(set_of(kConvolution))) set.indirect = nullptr;
+  const bool has_softmax = any(set_of(kAttention, kSoftmax, kLogSoftmax));
   if (!has_softmax && !quantizes) set.row_extremes = nullptr;
   if (!quantizes && set.integers == nullptr) set.row_range = nullptr;
   if (!has_softmax) set.exp_sum = nullptr;
-  if (!any(bits_of(kAttention))) set.transpose = nullptr;
-  if (!any(bits_of(kAttention))) set.divide = nullptr;
+  if (!any(set_of(kAttention, kSelectTransposed))) set.transpose = nullptr;
+  if (!any(set_of(kAttention))) set.divide = nullptr;
   if (!any(kNormNeeds) && !quantizes) set.sum = nullptr;
-  const bool multiplies = any(kNormNeeds | kActivationNeeds | bits_of(kInt8Cache, kDepthwise));
+  const bool multiplies = any(kNormNeeds | kActivationNeeds | set_of(kInt8Cache, kDepthwise));
   if (!multiplies) set.multiply = nullptr;
-  if (!any(bits_of(kRope))) set.rotate = nullptr;
-  if (!any(bits_of(kGeluErf))) set.gelu = nullptr;
-  if (!any(bits_of(kGeluTanh, kSilu, kSigmoid, kElu, kSoftplus, kMish))) set.sigmoid = nullptr;
-  if (!any(bits_of(kSoftCap, kTanh, kScoreCap, kElu))) set.tanh = nullptr;
+  if (!any(set_of(kRope))) set.rotate = nullptr;
+  if (!any(set_of(kGeluErf))) set.gelu = nullptr;
+  if (!any(set_of(kGeluTanh, kSilu, kSigmoid, kElu, kSoftplus, kMish))) set.sigmoid = nullptr;
+  if (!any(set_of(kSoftCap, kTanh, kScoreCap, kElu))) set.tanh = nullptr;
   return set;
 }
 

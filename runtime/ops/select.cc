@@ -82,6 +82,11 @@ void select(const KernelSet& kernels, SelectKind kind, const ConstMatrix& input,
     const uint32_t column = index % parts * width;
     const ConstMatrix part = {input.data + column, input.rows,
                               std::min(width, input.columns - column), input.stride};
+    if (linked(Need::kSelectTransposed) && kind == SelectKind::kTransposed) {
+      kernels.transpose(end - begin, part.columns, part.row(begin), part.stride * sizeof(float),
+                        output.row(to[i].row_begin + column), output.stride * sizeof(float));
+      return;
+    }
     float* const made = output.row(to[i].row_begin) + column;
     if ((kMeansLinked || linked(Need::kSelectMax)) && makes_a_row_of_several(kind)) {
       pool_rows(kernels, kind, part, rows, begin, end, made);

@@ -273,7 +273,8 @@ inline bool takes_integers(const OpCall& call) {
       return integers::has_activation(call.op.choice<Activation>(format::ActivationOp::kKind));
     case format::OpKind::kSelect: {  // most kinds copy
       const auto kind = call.op.choice<SelectKind>(format::SelectOp::kKind);
-      return kind == SelectKind::kMean || !makes_a_row_of_several(kind);
+      return kind == SelectKind::kMean ||
+             (!makes_a_row_of_several(kind) && kind != SelectKind::kTransposed);
     }
     default:
       return call.op.kind == format::OpKind::kAdd || call.op.kind == format::OpKind::kRope ||

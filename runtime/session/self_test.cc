@@ -119,7 +119,7 @@ Input part_of(const format::ModelReader& reader, const SelfTestInput& input, uin
     if constexpr (linked(Need::kPairMask)) parts[place].pairs = {kAllPairs, size_t{0}};
     ++place;
   }
-  return state.begin({function, {parts, place}, function == 0 && begin == 0}, why);
+  return state.begin({function, {parts, place}, function == 0 && begin == 0, true}, why);
 }
 
 Result<SelfTest> Session::self_test(Diagnostic* why) {

@@ -6,7 +6,8 @@
 
 namespace arenite {
 
-// Data of one input: features or ids, with optional types.
+// Data of one input: features [format::self_test_feature_rows(), width], or ids with optional
+// types.
 struct SelfTestInput {
   uint32_t tokens = 0;
   const float* features = nullptr;

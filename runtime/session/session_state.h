@@ -82,6 +82,7 @@ struct Call {
   uint32_t function = 0;
   std::span<const Input> inputs;
   bool from_start = false;
+  bool is_self_test = false;  // features are format::self_test_feature_rows, again and again
 };
 
 // Returns kOk if the session accepts the call, else the errors of Session::run and Session::step.

@@ -123,7 +123,7 @@ namespace {
 
 // Copies features to their rows, so that kernels never read beyond the caller's memory, which may
 // be the result of the last call.
-void take_input(SessionState& state, const Input& input, uint32_t index) {
+void take_input(SessionState& state, const Input& input, uint32_t index, bool is_self_test) {
   const format::ModelReader& reader = state.reader;
   state.fed_to(index) = {{input.ids, input.types.empty() ? nullptr : input.types.data()},
                          input.back_to_back ? 0 : input.tokens,
@@ -139,8 +139,9 @@ void take_input(SessionState& state, const Input& input, uint32_t index) {
   const uint32_t features = reader.slot(reader.input_slot(index)).width;
   const Matrix to = state.activation({reader.input_slot(index), 0, features});
   for (uint32_t row = 0; row < to.rows; ++row) {
-    const size_t from = place_of_row(rows, row).token * features;
-    std::memmove(to.row(row), input.features + from, features * sizeof(float));
+    size_t from = place_of_row(rows, row).token;
+    if (is_self_test) from %= format::self_test_feature_rows(reader, index, input.tokens);
+    std::memmove(to.row(row), input.features + from * features, features * sizeof(float));
   }
   if constexpr (kRowsAreIntegers) integers::from_floats(to);
 }
@@ -182,7 +183,7 @@ void SessionState::place_rows(const Call& call) {
   }
   has_output = true;
   for (uint32_t i = 0; i < reader.inputs(); ++i) {
-    if (reader.takes(function, i)) take_input(*this, call.inputs[place[i]], i);
+    if (reader.takes(function, i)) take_input(*this, call.inputs[place[i]], i, call.is_self_test);
   }
 }
 

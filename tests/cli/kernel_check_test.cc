@@ -96,10 +96,10 @@ std::vector<convert::AlignedBytes> files_of_all_types() {
   return files;
 }
 
-uint64_t needs_of(const convert::AlignedBytes& file) {
-  uint64_t needs = 0;
+NeedSet needs_of(const convert::AlignedBytes& file) {
+  NeedSet needs;
   format::for_each_need(file.span(), [&](Need need, uint32_t) {
-    needs |= bits_of(need);
+    needs |= need;
     return true;
   });
   return needs;
@@ -111,7 +111,7 @@ std::string found_in(const KernelSet& set, const std::vector<convert::AlignedByt
                      TensorType kv_type) {
   try {
     for (const convert::AlignedBytes& file : files) {
-      for (const uint64_t needs : {UINT64_MAX, needs_of(file)}) {
+      for (const NeedSet& needs : {kLinked, needs_of(file)}) {
         tool::check_kernels(set, format::ModelReader(file.span()), needs, kv_type, "m.arn");
       }
     }

@@ -102,6 +102,7 @@ void write_graphs(const ModelSeeds& seeds) {
       {"functions_image", functions_graph({.image = true})},
       {"blocks", long_graph(TensorType::kF32)},
       {"turns", graph_of({.causal = true, .turns = 3})},
+      {"transposed", graph_of({.fixed = 29})},
       {"query_terms", graph_of({.causal = true, .query_terms = true})},
       {"windows", stem_graph(kWholeStem)},
       {"windows_causal", stem_graph(kCausalStem)},

@@ -43,7 +43,7 @@ inline constexpr uint32_t kPlainTargets =
 inline constexpr uint32_t kBundledTargets = kPlainTargets | kX86Targets | kArm64Targets;
 
 // Returns the bit set of runtime features that the models need (core/needs.h).
-uint64_t needs_of(std::span<const BundledModel> models);
+NeedSet needs_of(std::span<const BundledModel> models);
 
 // Returns the sources and headers of the runtime, the microkernels, FlatBuffers' headers and the
 // generated headers. Sources lie in one folder under unique names, and begin with the settings that

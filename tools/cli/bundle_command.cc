@@ -420,9 +420,9 @@ struct BundleFacts {
 
 std::vector<std::string> needs_in(const BundleFacts& facts) {
   std::vector<std::string> names;
-  const uint64_t needs = needs_of(facts.models);
+  const NeedSet needs = needs_of(facts.models);
   for (uint32_t i = 0; i < kNeeds; ++i) {
-    if ((needs >> i & 1u) != 0) names.push_back(need_name(static_cast<Need>(i)));
+    if (needs.has_any(static_cast<Need>(i))) names.push_back(need_name(static_cast<Need>(i)));
   }
   return names;
 }

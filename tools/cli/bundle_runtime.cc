@@ -54,27 +54,27 @@ bool is_source(std::string_view path) { return path.ends_with(".cc") || path.end
 // Files that a bundle has only if its models have one of these needs.
 struct SourceRow {
   std::string_view path;
-  uint64_t needs;
+  NeedSet needs;
 };
 constexpr SourceRow kSourceRows[] = {
-    {"kernels/cortex_m_dsp_attention.cc", bits_of(Need::kInt8Cache)},
-    {"kernels/cortex_m_mve_attention.cc", bits_of(Need::kInt8Cache)},
-    {"kernels/integer_attention.cc", bits_of(Need::kInt8Cache)},
+    {"kernels/cortex_m_dsp_attention.cc", set_of(Need::kInt8Cache)},
+    {"kernels/cortex_m_mve_attention.cc", set_of(Need::kInt8Cache)},
+    {"kernels/integer_attention.cc", set_of(Need::kInt8Cache)},
     {"ops/activation.cc", kActivationNeeds},
-    {"ops/convolution.cc", bits_of(Need::kConvolution, Need::kDepthwise, Need::kMaxPool)},
-    {"ops/embedding.cc", bits_of(Need::kEmbedding)},
+    {"ops/convolution.cc", set_of(Need::kConvolution, Need::kDepthwise, Need::kMaxPool)},
+    {"ops/embedding.cc", set_of(Need::kEmbedding)},
     {"ops/norm.cc", kNormNeeds},
-    {"arenite/arenite_sound.h", bits_of(Need::kSound)},
-    {"arenite/sound.h", bits_of(Need::kSound)},
-    {"c/c_sound.cc", bits_of(Need::kSound)},
-    {"format/verify_sound.cc", bits_of(Need::kSound)},
-    {"session/sound_stream.cc", bits_of(Need::kSound)},
-    {"sound/frames.cc", bits_of(Need::kSound)},
-    {"sound/integer_frames.cc", bits_of(Need::kSound)},
+    {"arenite/arenite_sound.h", set_of(Need::kSound)},
+    {"arenite/sound.h", set_of(Need::kSound)},
+    {"c/c_sound.cc", set_of(Need::kSound)},
+    {"format/verify_sound.cc", set_of(Need::kSound)},
+    {"session/sound_stream.cc", set_of(Need::kSound)},
+    {"sound/frames.cc", set_of(Need::kSound)},
+    {"sound/integer_frames.cc", set_of(Need::kSound)},
     {"ops/select.cc",
-     bits_of(Need::kSelectAsAsked, Need::kSelectFirst, Need::kSelectMean, Need::kSelectMax,
-             Need::kSelectMeanSqrtLength, Need::kSelectWeightedMean, Need::kSelectLast,
-             Need::kSelectSum, Need::kSelectTurns)},
+     set_of(Need::kSelectAsAsked, Need::kSelectFirst, Need::kSelectMean, Need::kSelectMax,
+            Need::kSelectMeanSqrtLength, Need::kSelectWeightedMean, Need::kSelectLast,
+            Need::kSelectSum, Need::kSelectTurns, Need::kSelectTransposed)},
 };
 
 // Text input and output. Token models come with all of it: a program may use the sampler even if
@@ -154,7 +154,7 @@ uint32_t for_targets(std::string_view path) {
 
 // Returns the files to start from; their includes lead to all others.
 std::vector<std::string_view> chosen_files(std::span<const BundledModel> models) {
-  const uint64_t needs = needs_of(models);
+  const NeedSet needs = needs_of(models);
   const uint32_t targets = target_bits_of(models);
   const KernelSet kernels = linked_kernels(*kernel_set(Target::kPortable), needs);
   const bool has_text = std::ranges::any_of(
@@ -170,7 +170,7 @@ std::vector<std::string_view> chosen_files(std::span<const BundledModel> models)
     }
     if (for_targets(path) != 0 && (targets & for_targets(path)) == 0) continue;
     const auto row = std::ranges::find(kSourceRows, path, &SourceRow::path);
-    if (row != std::end(kSourceRows) && (row->needs & needs) == 0) continue;
+    if (row != std::end(kSourceRows) && !needs.has_any(row->needs)) continue;
     chosen.push_back(path);
   }
   return chosen;
@@ -236,10 +236,10 @@ std::string kernels_header(uint32_t targets) {
   return text + "\n#ifdef __cplusplus\n}\n#endif\n";
 }
 
-std::string needs_header(uint64_t needs) {
+std::string needs_header(const NeedSet& needs) {
   std::string names;
   for (uint32_t i = 0; i < kNeeds; ++i) {
-    if ((needs >> i & 1u) != 0)
+    if (needs.has_any(static_cast<Need>(i)))
       names += fmt::format("    \"{}\",\n", need_name(static_cast<Need>(i)));
   }
   return fmt::format(
@@ -384,7 +384,7 @@ std::string isa_settings_header(const BundledIsa& isa) {
 // Copies files together with the files that they include.
 class Copier {
  public:
-  Copier(uint64_t needs, uint32_t targets) {
+  Copier(const NeedSet& needs, uint32_t targets) {
     for (const EmbeddedSource& source : embedded_sources()) texts_[source.path] = source.text();
     add_generated(kNeedsHeader, needs_header(needs));
     add_generated(kKernelsHeader, kernels_header(targets));
@@ -471,11 +471,11 @@ std::string_view embedded_text(std::string_view path) {
 
 }  // namespace
 
-uint64_t needs_of(std::span<const BundledModel> models) {
-  uint64_t needs = 0;
+NeedSet needs_of(std::span<const BundledModel> models) {
+  NeedSet needs;
   for (const BundledModel& model : models) {
     format::for_each_need(model.file.bytes(), [&](Need need, uint32_t) {
-      needs |= bits_of(need);
+      needs |= need;
       return true;
     });
   }

@@ -370,6 +370,7 @@ const char* describe(SelectKind pooling) {
   switch (pooling) {
     case SelectKind::kAsAsked:
     case SelectKind::kTurns:
+    case SelectKind::kTransposed:
       break;
     case SelectKind::kFirst:
       return "its first token";

@@ -319,7 +319,8 @@ uint32_t prefix_rows(const ModelReader& reader) {
   const AxisRows rows = reader.rows_of_axes(1, 1, true);
   uint32_t most = 1;
   for (uint32_t axis = 0; axis < reader.axes().size(); ++axis) {
-    const bool is_own = (reader.inputs_of_axis(axis) & reader.function(0).inputs) != 0;
+    const bool is_own = (reader.inputs_of_axis(axis) & reader.function(0).inputs) != 0 &&
+                        reader.kind_of_axis(axis) != AxisKind::kConstants;
     if (is_own) most = std::max(most, rows[axis] / rows_of_token(reader, axis));
   }
   return most - 1;

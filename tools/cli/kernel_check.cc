@@ -317,9 +317,9 @@ std::string describe_failure(const ModelFile& file, const SelfTest& test) {
                      test.token, test.difference, test.tolerance);
 }
 
-void check_kernels(const KernelSet& kernels, const format::ModelReader& model, uint64_t needs,
+void check_kernels(const KernelSet& kernels, const format::ModelReader& model, NeedSet needs,
                    TensorType kv_type, const std::string& source) {
-  if (kv_type == TensorType::kInt8) needs |= bits_of(Need::kInt8Cache);
+  if (kv_type == TensorType::kInt8) needs |= set_of(Need::kInt8Cache);
   const KernelSet used = linked_kernels(kernels, needs);
   KernelCheck check(used, source);
   std::set<std::pair<TensorType, uint32_t>> widths;
@@ -350,9 +350,9 @@ void require_right_kernels(const ModelFile& file, KvType kv_cache, uint32_t thre
         "recorded with, or this build or this CPU computes wrongly: --kernels names another set",
         convert::quote(file.name()), kernel_set_name(model.target()), describe_failure(file, test));
   }
-  uint64_t needs = 0;
+  NeedSet needs;
   format::for_each_need(model.file(), [&](Need need, uint32_t) {
-    needs |= bits_of(need);
+    needs |= need;
     return true;
   });
   const TensorType kv_type = kv_cache == KvType::kOfModel ? reader.kv_cache()

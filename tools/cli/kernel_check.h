@@ -23,7 +23,7 @@ std::string describe_failure(const ModelFile& file, const SelfTest& test);
 // Throws an InputError that begins with `source` unless the kernels that the model's ops use give
 // the same results as plain loops, up to rounding: products for each weight type and each input
 // width, attention over caches of `kv_type`, and functions. Reads no weights.
-void check_kernels(const KernelSet& kernels, const format::ModelReader& model, uint64_t needs,
+void check_kernels(const KernelSet& kernels, const format::ModelReader& model, NeedSet needs,
                    TensorType kv_type, const std::string& source);
 
 // Runs before a command computes with a file. Throws InputError if the self-test fails. If there is

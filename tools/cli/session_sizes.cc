@@ -172,7 +172,7 @@ const char* row_of_axis(AxisKind kind) {
     case AxisKind::kInput:
       return "a token";
     case AxisKind::kConstants:
-      return "a row of constants";
+      return "a constant or transposed row";
     case AxisKind::kJoined:
       return "a row of constants or tokens";
     case AxisKind::kOne:

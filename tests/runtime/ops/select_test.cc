@@ -119,5 +119,24 @@ TEST_P(Select, TakesTheRowsThatAreAskedFor) {
   expect_rows(SelectKind::kLast, {2, 0, 0}, {1, 2});
 }
 
+TEST_P(Select, TransposesEachSequence) {
+  for (const uint32_t columns : {1u, 3u, 8u, 33u}) {
+    for (const uint32_t rows : {1u, 5u, 16u}) {
+      const std::vector<SequenceRows> from = {{0, 0, rows}, {0, rows, 0}, {0, rows, rows}};
+      const std::vector<SequenceRows> to = {
+          {0, 0, columns}, {0, columns, 0}, {0, columns, columns}};
+      const FloatRows input(2 * rows, columns, 1, 1.0f);
+      const FloatRows output(2 * columns, rows, 2, 9.0f);
+      select(kernels(), SelectKind::kTransposed, input.view(), {from}, to, output.matrix(), {});
+      for (uint32_t i = 0; i < 2 * columns * rows; ++i) {
+        const uint32_t row = i / rows, column = i % rows;
+        ASSERT_EQ(output.at(row, column), input.at(row / columns * rows + column, row % columns))
+            << rows << " rows of " << columns;
+      }
+      ASSERT_TRUE(output.surroundings_intact());
+    }
+  }
+}
+
 }  // namespace
 }  // namespace arenite::test

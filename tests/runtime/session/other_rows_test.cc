@@ -37,6 +37,8 @@ ARENITE_FOR_EACH_KERNEL_SET(OtherRows);
 
 // Pools in the middle of the program.
 constexpr Form kMiddle = {false, false, SelectKind::kAsAsked, 0, true, true};
+// Multiplies across 32 rows, a block of q4.
+constexpr Form kFixed = {.fixed = 32 - kPrefix};
 
 std::vector<float> numbers(size_t count) { return random_floats(count, 7); }
 
@@ -64,9 +66,10 @@ TEST_P(OtherRows, AreThoseOfTheReference) {
         Form{true}, Form{false, true, kMean, 1}, kMiddle, Form{false, false, kFirst, 2, true, true},
         Form{false, true, kMean, 1, true, true}, Form{.turns = 3}, Form{.causal = true, .turns = 2},
         Form{.rows = kMean, .without = 1, .constants = true}, Form{.query_terms = true},
-        Form{.causal = true, .query_terms = true}}) {
+        Form{.causal = true, .query_terms = true}, kFixed, Form{.fixed = 1},
+        Form{.rows = kMean, .without = 2, .fixed = 37}}) {
     const TestModel model = load(form);
-    const uint32_t tokens = form.images ? kImagePixels : 11;
+    const uint32_t tokens = form.tokens(11);
     const std::vector<float> fed = numbers(tokens * model->input_features());
     SessionOptions options = options_for(tokens);
     options.outputs = Outputs::kAll;
@@ -108,6 +111,37 @@ TEST_P(OtherRows, GiveTheSameBitsInEveryFormOfBatch) {
       Batch back_to_back{packed, 4, 0, lengths};
       back_to_back.back_to_back = true;
       expect_same_bits(values_of(session->run(back_to_back)), expected);
+    }
+  }
+}
+
+// As many rows as the matrix has, of each sequence alone; weights in few bits round each column.
+TEST_P(OtherRows, AreMultipliedAcrossEachSequence) {
+  for (const TensorType type :
+       {TensorType::kF32, TensorType::kW8, TensorType::kQ8, TensorType::kQ4}) {
+    Form form = kFixed;
+    form.mixed_by = type;
+    const TestModel model = load(form);
+    const std::vector<float> fed = numbers(4 * kFixed.fixed * kFeatures);
+    const TestSession alone(*model, options_for(kFixed.fixed));
+    std::vector<float> expected;
+    for (const size_t s : {0u, 2u, 3u}) {
+      const std::vector<float> rows = alone.run(std::span<const float>(fed).subspan(
+          s * kFixed.fixed * kFeatures, kFixed.fixed * kFeatures));
+      expected.insert(expected.end(), rows.begin(), rows.end());
+    }
+    const std::vector<uint32_t> lengths = {kFixed.fixed, 0, kFixed.fixed, kFixed.fixed};
+    for (const uint32_t threads : {1u, 3u}) {
+      Pool pool(threads);
+      SessionOptions options = options_for(kFixed.fixed, 4);
+      options.parallel = pool.parallel_for();
+      const TestSession session(*model, options);
+      expect_same_bits(values_of(session->run(Batch{fed, 4, kFixed.fixed, lengths})), expected);
+      Diagnostic why;
+      const std::vector<uint32_t> fewer = {kFixed.fixed, 0, kFixed.fixed - 1, kFixed.fixed};
+      EXPECT_EQ(session->run(Batch{fed, 4, kFixed.fixed, fewer}, &why).status(),
+                Status::kInvalidArgument);
+      EXPECT_STREQ(why.field, "batch.lengths");
     }
   }
 }
@@ -160,12 +194,13 @@ TEST_P(OtherRows, ComeOnceWhereTokensComeInSteps) {
 
 TEST_P(OtherRows, TakeNoByteMoreThanPlanned) {
   for (const Form& form : {Form{}, Form{true}, Form{false, true, SelectKind::kFirst}, kMiddle,
-                           Form{.causal = true, .turns = 3}}) {
+                           Form{.causal = true, .turns = 3}, kFixed}) {
     const TestModel model = load(form);
     for (const uint32_t sequences : {1u, 2u, 5u}) {
-      const uint32_t each = form.images ? kImagePixels : 16;
+      const uint32_t each = form.tokens(16);
+      const bool is_whole = form.images || form.fixed != 0;
       for (const uint32_t tokens : {0u, 1u, each}) {
-        if (form.images && tokens == 1) continue;
+        if (is_whole && tokens == 1) continue;
         SessionOptions options = options_for(each, sequences);
         options.tokens_max = tokens;
         options.outputs = Outputs::kAll;
@@ -176,8 +211,8 @@ TEST_P(OtherRows, TakeNoByteMoreThanPlanned) {
         std::vector<uint32_t> lengths(sequences, most / sequences);
         lengths[0] += most % sequences;
         if (lengths[0] > each) lengths[0] = each;
-        if (form.images) lengths.clear();
-        const uint32_t count = form.images ? most / each : sequences;
+        if (is_whole) lengths.clear();
+        const uint32_t count = is_whole ? most / each : sequences;
         const std::vector<float> fed = numbers(size_t{count} * each * model->input_features());
         EXPECT_TRUE(session->run(Batch{fed, count, each, lengths}).ok());
         convert::AlignedBytes arena(plan->total_bytes);
@@ -363,6 +398,17 @@ const BrokenRow kOpsOnOthers[] = {
     {"PartInTurn", kTurns,
      [](Program& p) { op(p, "part").numbers[0] = static_cast<uint32_t>(SelectKind::kTurns); },
      "ops.rows", "other rows than its kind", 0, "part"},
+    {"TransposedOfAnyLength", kFixed, [](Program& p) { p.inputs[0].tokens_min = 28; }, "ops.output",
+     "another width", 0, "columns"},
+    {"TransposedOfLongerOnes", Form{.positions = false, .fixed = 29},
+     [](Program& p) { p.inputs[0].positions_max = 0; }, "ops.input", "other rows than columns", 0,
+     "columns"},
+    {"TransposedToMoreRows", kFixed,
+     [](Program& p) { ++p.axes[p.slots[op(p, "columns").views[format::kOutput].slot].axis].rows; },
+     "ops.input", "other rows than columns", 0, "columns"},
+    {"TransposedOfAPart", kFixed,
+     [](Program& p) { --op(p, "columns").views[format::kInput].width; }, "ops.input",
+     "other rows than columns", 0, "columns"},
     {"PoolOfAPart", kBare,
      [](Program& p) { op(p, "part").numbers[0] = static_cast<uint32_t>(SelectKind::kMean); },
      "ops.rows", "other rows than its kind", 0, "part"},
@@ -481,11 +527,11 @@ INSTANTIATE_TEST_SUITE_P(Images, BrokenRows, testing::ValuesIn(kImagesThatAreNon
 
 TEST(OtherRowsOfFiles, PassTheirSelfTest) {
   for (const Form& form : {kPooled, Form{true}, kPictures, Form{false, true}, Form{true, true},
-                           Form{true, false, SelectKind::kMean}, kMiddle, kTurns}) {
+                           Form{true, false, SelectKind::kMean}, kMiddle, kTurns, kFixed}) {
     const convert::Program program = convert::compile(graph_of(form), "rows");
     const TestModel model(convert::pack_model(program, {Target::kPortable}, "rows").span(),
                           Target::kPortable);
-    const TestSession session(*model, options_for(form.images ? kImagePixels : kPositions));
+    const TestSession session(*model, options_for(form.tokens(kPositions)));
     const Result<SelfTest> test = session->self_test();
     ASSERT_TRUE(test.ok());
     EXPECT_TRUE(test->passed) << test->op_name;

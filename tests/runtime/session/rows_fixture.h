@@ -45,6 +45,13 @@ struct Form {
   uint32_t turns = 0;      // parts of each row that attention sees as rows of their own
   bool constants = false;  // of what is left of the joined rows, those before the tokens
   bool query_terms = false;
+  uint32_t fixed = 0;  // tokens of every sequence, across whose rows a matrix multiplies
+  TensorType mixed_by = TensorType::kF32;  // type of that matrix
+
+  // Tokens of a sequence: those of the form, or others where it takes any number.
+  uint32_t tokens(uint32_t others) const {
+    return images ? kImagePixels : fixed != 0 ? fixed : others;
+  }
 };
 
 // Terms that queries of 2 heads of 3 bring with them, of distances from -9 to 4.
@@ -95,11 +102,24 @@ inline convert::ValueId selected(convert::Graph& graph, const Form& form, conver
   return graph.add_concat("both", {rows, graph.add_select("last", SelectKind::kLast, x)});
 }
 
+// x + W x + b, with W [rows, rows] over the rows of each sequence.
+inline convert::ValueId mixed(convert::Graph& graph, const Form& form, convert::ValueId x) {
+  const uint32_t rows = graph.rows(graph.axis(x), form.fixed);
+  const uint32_t columns = graph.add_axis({.kind = AxisKind::kConstants, .rows = kWidth});
+  const convert::ValueId turned = graph.add_transposed("columns", x, rows, columns);
+  const std::vector<double> bias(rows, 0.25);
+  const convert::ValueId made = graph.add_linear("mix", {weight("mix", rows, rows), bias}, turned);
+  graph.as<convert::LinearNode>(made)->parts[0].storage.type = form.mixed_by;
+  return graph.add("mixed", convert::AddNode{},
+                   {x, graph.add_transposed("back", made, kWidth, graph.axis(x))});
+}
+
 // Features, constants, positions and attention.
 inline convert::Graph graph_of(const Form& form) {
   convert::Graph graph;
   graph.architecture = "rows";
-  graph.inputs[0].positions_max = form.images ? kImagePixels : kPositions;
+  graph.inputs[0].positions_max = form.tokens(kPositions);
+  graph.inputs[0].tokens_min = form.fixed;
   convert::ValueId x = graph.add_features(form.images ? kImageChannels : kFeatures);
   if (form.images) {
     graph.inputs[0].tokens_min = graph.axes[0].rows = kImagePixels;
@@ -136,6 +156,7 @@ inline convert::Graph graph_of(const Form& form) {
   x = graph.add("sum", convert::AddNode{},
                 {x, graph.add_attention("attention", attention, inputs)});
   if (form.turns != 0) x = graph.add_side_by_side("beside", x);
+  if (form.fixed != 0) x = mixed(graph, form, x);
   if (form.middle) x = with_rows_of_sequences(graph, x);
   if (form.causal || form.rows != SelectKind::kAsAsked) x = selected(graph, form, x);
   graph.output = graph.add_linear("head", {weight("head", 4, graph.width(x)), {}}, x);

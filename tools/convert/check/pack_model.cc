@@ -87,9 +87,11 @@ std::vector<TokenId> tokens_of_text(const Model& model, uint32_t count) {
 
 ModelInput input_to_record(const Model& model, uint32_t index, uint32_t tokens) {
   const InputInfo info = model.input(index);
-  const uint32_t count = format::self_test_tokens(format::ModelReader(model.file()), index, tokens);
+  const format::ModelReader reader(model.file());
+  const uint32_t count = format::self_test_tokens(reader, index, tokens);
+  const uint32_t rows = format::self_test_feature_rows(reader, index, count);
   ModelInput input =
-      input_to_check(count, info.vocab_size, info.token_types, size_t{count} * info.features);
+      input_to_check(count, info.vocab_size, info.token_types, size_t{rows} * info.features);
   if (info.vocab_size == 0) return input;
   std::vector<TokenId> text = tokens_of_text(model, count);
   if (!text.empty()) input.ids = std::move(text);

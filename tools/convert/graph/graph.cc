@@ -178,6 +178,11 @@ ValueId Graph::add_side_by_side(const std::string& name, ValueId input) {
       {name, SelectNode{SelectKind::kTurns}, {input}, width(input) * turns.rows, turns.source});
 }
 
+ValueId Graph::add_transposed(const std::string& name, ValueId input, uint32_t rows,
+                              uint32_t on_axis) {
+  return append({name, SelectNode{SelectKind::kTransposed}, {input}, rows, on_axis});
+}
+
 ValueId Graph::add_part(const std::string& name, bool is_first, ValueId input) {
   const Axis& joined = axes[axis(input)];
   return append({name,

@@ -395,6 +395,9 @@ class Graph {
   // So many parts of each row as rows in turn, or, of rows in turn, those of one row side by side.
   ValueId add_in_turn(const std::string& name, ValueId input, uint32_t parts);
   ValueId add_side_by_side(const std::string& name, ValueId input);
+  // Transposes the `rows` rows of each sequence, onto an axis with as many rows as the input has
+  // columns.
+  ValueId add_transposed(const std::string& name, ValueId input, uint32_t rows, uint32_t on_axis);
   // The first or the last rows of joined ones.
   ValueId add_part(const std::string& name, bool is_first, ValueId input);
   ValueId add_windows(const std::string& name, const Windows& windows, ValueId input);

@@ -141,6 +141,7 @@ double pooled(SelectKind kind, const Rows& x, size_t width, size_t column) {
     case SelectKind::kLast:
     case SelectKind::kAsAsked:
     case SelectKind::kTurns:
+    case SelectKind::kTransposed:
       return x[(rows - 1) * width + column];
   }
   return 0.0;
@@ -506,6 +507,11 @@ class Interpreter {
   Rows compute(const Node& node, const SelectNode& select) {
     const Rows& x = input(node);
     Rows y(size_t{rows_[node.axis]} * node.width);
+    if (select.kind == SelectKind::kTransposed) {
+      const size_t columns = graph_.width(node.inputs[0]);
+      for (size_t i = 0; i < y.size(); ++i) y[i] = x[i % node.width * columns + i / node.width];
+      return y;
+    }
     if (graph_.axes[node.axis].kind == AxisKind::kOne) {
       for (size_t i = 0; i < y.size(); ++i) y[i] = pooled(select.kind, x, y.size(), i);
       return y;

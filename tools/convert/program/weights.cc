@@ -120,6 +120,12 @@ class Roles {
     }
   }
 
+  template <typename Body>
+  static bool keeps_columns(const Body& body) {
+    if constexpr (std::is_same_v<Body, SelectNode>) return body.kind != SelectKind::kTransposed;
+    return false;
+  }
+
   // Returns the nodes whose columns are in `value`: unchanged, permuted, scaled or, with
   // has_functions, after a function such as softmax of logits.
   std::set<ValueId> sources(ValueId value, bool has_functions = false) const {
@@ -137,7 +143,7 @@ class Roles {
             return (has_functions && is_function) || std::is_same_v<Body, NormNode> ||
                    std::is_same_v<Body, RotateNode> || std::is_same_v<Body, PermuteNode> ||
                    std::is_same_v<Body, ScaleNode> || std::is_same_v<Body, SliceNode> ||
-                   std::is_same_v<Body, ConcatNode> || std::is_same_v<Body, SelectNode>;
+                   std::is_same_v<Body, ConcatNode> || keeps_columns(body);
           },
           graph_.node(at).body);
       if (!is_passed) found.insert(at);

@@ -165,6 +165,7 @@ class GraphBuilder {
   ValueId side_by_side(ValueId node);
   // That of the rows of an axis, which each sequence has so many of.
   uint32_t stream_on(uint32_t axis, uint32_t rows);
+  uint32_t axis_number_of(uint32_t stream) const { return streams_[stream].axis; }
   const Axis& axis_of_stream(uint32_t stream) const { return graph.axes[streams_[stream].axis]; }
   bool is_of_constants(uint32_t stream) const {
     return axis_of_stream(stream).kind == AxisKind::kConstants;

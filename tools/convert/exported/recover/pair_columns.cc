@@ -17,6 +17,7 @@
 namespace arenite::convert {
 namespace {
 
+constexpr double kHiddenAdded = -1e9;            // comes to the same as kHiddenScore
 constexpr size_t kColumnsMax = 8192;             // for the numbers of pairs
 constexpr size_t kNumbersMax = size_t{1} << 27;  // of all pairs
 
@@ -48,8 +49,15 @@ std::vector<double> turned(const std::vector<double>& numbers, size_t rows, size
   return made;
 }
 
-}  // namespace
+// Numbers [matrices, queries, keys] as products of columns that queries have and columns that keys
+// have: for either of them one of these is 1, and the others are 0.
+struct PairColumns {
+  size_t count = 0;
+  std::vector<double> queries;  // [matrices, queries, count]
+  std::vector<double> keys;     // [matrices, keys, count]
+};
 
+// Keys that have the same numbers share a column, or queries, if there are fewer kinds of these.
 PairColumns columns_of_pairs(const std::vector<double>& numbers, size_t queries, size_t keys) {
   const size_t matrices = numbers.size() / queries / keys;
   const Kinds of_keys = kinds_of_columns(numbers, keys);
@@ -77,6 +85,8 @@ PairColumns columns_of_pairs(const std::vector<double>& numbers, size_t queries,
   made.keys = is_of_keys ? std::move(of_kinds) : std::move(of_rows);
   return made;
 }
+
+}  // namespace
 
 ElementSumRef constants(GraphBuilder& builder, Shape shape, std::vector<double> numbers) {
   return builder.of_constant(std::make_shared<const Constant>(

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrices over the rows of a sequence, as of mixers and Fourier transforms, where sequences have
-// so many rows and no others: attention whose weights they are, without a product of queries and
-// keys where there are as many results as rows. So are values of other rows, and what is computed
-// of groups of rows.
+// Products across the rows of a sequence, as in mixers and Fourier transforms, where all sequences
+// have equally many rows: linear layers between two transpositions. Values of other rows and means
+// of groups of rows are products with a matrix of ones and zeros; a softmax over groups is
+// attention.
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <numeric>
 #include <optional>
-#include <span>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -21,50 +19,6 @@ namespace arenite::convert {
 namespace {
 
 constexpr size_t kPairsMax = size_t{1} << 26;  // of rows
-
-// Of a matrix [results, rows] the numbers of one sign, as weights of a softmax and their sums.
-struct SignedPart {
-  double sign = 1.0;
-  std::vector<double> added;   // [results, rows], whose softmax they are times `totals`
-  std::vector<double> totals;  // [results]
-};
-
-// Nothing where there are none of this sign.
-std::optional<SignedPart> part_of_sign(std::span<const double> matrix, size_t rows, double sign) {
-  SignedPart part{.sign = sign, .added = {}, .totals = {}};
-  bool has_any = false;
-  for (size_t begin = 0; begin < matrix.size(); begin += rows) {
-    double most = 0.0, total = 0.0;
-    for (const double number : matrix.subspan(begin, rows)) {
-      most = std::max(most, sign * number);
-      total += std::max(0.0, sign * number);
-    }
-    has_any = has_any || total > 0.0;
-    part.totals.push_back(sign * total);
-    for (const double number : matrix.subspan(begin, rows)) {
-      const double seen = sign * number > 0.0 ? std::log(sign * number / most) : kHiddenScore;
-      part.added.push_back(most > 0.0 ? seen : 0.0);
-    }
-  }
-  return has_any ? std::optional(std::move(part)) : std::nullopt;
-}
-
-// The results of `attended` for each part, times the sums of its weights.
-template <typename Attended>
-ElementSumRef sum_of_parts(GraphBuilder& builder, std::span<const double> matrix, size_t rows,
-                           const Attended& attended) {
-  ElementSumRef result;
-  for (const double sign : {1.0, -1.0}) {
-    const auto part = part_of_sign(matrix, rows, sign);
-    if (!part) continue;
-    const auto count = static_cast<int64_t>(part->totals.size());
-    const ElementSumRef own =
-        builder.materialised(scaled(attended(*part), Array::real({count, 1}, part->totals)));
-    result = result == nullptr ? own : sum(result, own, 1.0);
-  }
-  refuse_op_if(result == nullptr, "it multiplies by a matrix of zeros");
-  return result;
-}
 
 // Whether each row of a value is one column of the same tokens, in one order.
 bool has_one_column(const GraphBuilder& builder, const ElementSum& value) {
@@ -80,91 +34,99 @@ bool has_one_column(const GraphBuilder& builder, const ElementSum& value) {
   return true;
 }
 
-// A node with rows of the newest kind that has so many rows in each sequence, and its stream;
-// nothing where none but constants have.
-std::optional<std::pair<ValueId, uint32_t>> node_of_rows(const GraphBuilder& builder, size_t rows) {
-  const Graph& graph = builder.graph;
+// The stream of the newest rows of which each sequence has so many, or of new ones.
+uint32_t stream_with_rows(GraphBuilder& builder, uint32_t rows) {
+  Graph& graph = builder.graph;
   for (auto value = graph.order().rbegin(); value != graph.order().rend(); ++value) {
-    const Axis& axis = graph.axes[graph.axis(*value)];
-    if (axis.kind == AxisKind::kConstants || axis.kind == AxisKind::kOne) continue;
+    if (graph.is_on(AxisKind::kOne, *value)) continue;
     for (uint32_t s = 0; s < builder.streams(); ++s) {
-      if (builder.axis_of_stream(s) == axis && builder.sizes_of(s).tokens == rows) {
-        return std::pair(*value, s);
-      }
+      const bool is_found = builder.axis_number_of(s) == graph.axis(*value);
+      if (is_found && builder.sizes_of(s).tokens == rows) return s;
     }
   }
-  return std::nullopt;
+  return builder.stream_on(graph.add_axis({.kind = AxisKind::kConstants, .rows = rows}), rows);
 }
 
-// Constants [results, count] as rows of the stream of `like`, or of constants where there is none.
-ElementSumRef rows_of_numbers(GraphBuilder& builder, const std::vector<double>& numbers,
-                              size_t results, const ElementSumRef& rows,
-                              const std::optional<std::pair<ValueId, uint32_t>>& like) {
-  const auto height = static_cast<int64_t>(results);
-  const auto count = static_cast<int64_t>(numbers.size() / results);
-  std::optional<ElementSumRef> made;
-  if (like) {
-    const OnStream on(builder, like->second);
-    const ElementSumRef beside_them =
-        whole_source(builder.source_of_node(like->first, builder.sizes.rows()),
-                     {rows->shape[0], height, int64_t{builder.graph.width(like->first)}});
-    const auto sequences = static_cast<size_t>(rows->shape[0]);
-    made = columns_of_constants(
-        builder, constants(builder, {rows->shape[0], height, count}, repeated(numbers, sequences)),
-        beside_them);
-  } else {
-    const Array array = Array::real({height, count}, numbers);
-    made = rows_of_constants(builder, std::make_shared<const Constant>(kNoValue, array), rows);
+// Multiplies across rows: for each column the products of a matrix [results, rows] with the rows of
+// a sequence, as a linear layer between two transpositions.
+//   columns of 4 rows, matrix [3, 4]  ->  transposed [columns, 4], linear [columns, 3], [3,
+//   columns]
+class RowProduct {
+ public:
+  // `to`: the stream of the results.
+  RowProduct(GraphBuilder& builder, std::vector<Column> columns, uint32_t to)
+      : builder_(builder), columns_(std::move(columns)), to_(to) {
+    for (uint32_t i = 0; i < columns_.size(); ++i) places_[columns_[i]] = i;
   }
-  refuse_op_if(!made, "it multiplies rows by a matrix that are none of tokens");
-  return *made;
+
+  // REQUIRES: the present stream is that of the columns.
+  void multiply(const WeightRef& matrix, const std::vector<double>& bias) {
+    Graph& graph = builder_.graph;
+    const std::string name = builder_.name;
+    const auto count = static_cast<uint32_t>(columns_.size());
+    const uint32_t axis = graph.add_axis({.kind = AxisKind::kConstants, .rows = count});
+    const ValueId columns =
+        transposed(name + ".columns", builder_.gather(columns_), builder_.sizes.tokens, axis);
+    const ValueId products = graph.add_linear(name, {matrix, bias}, columns);
+    const ValueId rows = transposed(
+        name + ".rows", products, count,
+        matrix.rows == 1 ? graph.add_axis({.kind = AxisKind::kOne}) : builder_.axis_number_of(to_));
+    results_ = matrix.rows;
+    source_ = builder_.source_of_node(rows, builder_.sizes.sequences * results_);
+  }
+
+  // A result of the column that `number` is an element of, in the same sequence.
+  int64_t at(int64_t number, uint64_t result) const {
+    const uint64_t sequence = builder_.row_of(number) / builder_.sizes.tokens;
+    return number_of(source_, (sequence * results_ + result) * columns_.size() +
+                                  places_.at(builder_.column_of(number)));
+  }
+
+ private:
+  // Functions of each element by itself are applied to what was transposed before them, so that two
+  // transpositions cancel out.
+  ValueId transposed(const std::string& name, ValueId input, uint32_t rows, uint32_t axis) {
+    Graph& graph = builder_.graph;
+    if (const auto* before = graph.as<SelectNode>(input);
+        before != nullptr && before->kind == SelectKind::kTransposed) {
+      const ValueId from = graph.node(input).inputs[0];
+      if (graph.axis(from) == axis) return from;
+    }
+    if (graph.as<ActivationNode>(input) != nullptr) {
+      const Node function = graph.node(input);
+      return graph.add(function.name, function.body,
+                       {transposed(name, function.inputs[0], rows, axis)});
+    }
+    return graph.add_transposed(name, input, rows, axis);
+  }
+
+  GraphBuilder& builder_;
+  const std::vector<Column> columns_;
+  std::map<Column, uint32_t> places_;
+  const uint32_t to_;
+  uint32_t results_ = 0;
+  uint32_t source_ = 0;
+};
+
+// A matrix of numbers, whose author gave it no name.
+WeightRef matrix_of(const GraphBuilder& builder, uint32_t rows, std::vector<double> numbers) {
+  WeightRef weight;
+  weight.name = builder.name + ".rows";
+  weight.rows = rows;
+  weight.columns = static_cast<uint32_t>(numbers.size() / rows);
+  set_exact(weight, [numbers = std::move(numbers)] { return numbers; });
+  return weight;
 }
 
-// As many results as the matrix has, for rows [sequences, rows, columns] of a whole stream, as rows
-// of the stream of `like`, or of constants where there is none.
-ElementSumRef of_other_rows(GraphBuilder& builder, std::span<const double> matrix, size_t results,
-                            const ElementSumRef& rows,
-                            const std::optional<std::pair<ValueId, uint32_t>>& like) {
-  const auto inputs = static_cast<size_t>(rows->shape[1]);
-  return sum_of_parts(builder, matrix, inputs, [&](const SignedPart& part) {
-    std::vector<double> added = part.added;
-    for (double& number : added) number = std::max(number, kHiddenAdded);
-    const PairColumns columns = columns_of_pairs(added, results, inputs);
-    Scores scores{.shape = {rows->shape[0], static_cast<int64_t>(results), rows->shape[1]}};
-    scores.query = rows_of_numbers(builder, columns.queries, results, rows, like);
-    const auto keys = columns_of_constants(
-        builder,
-        constants(builder, {rows->shape[0], rows->shape[1], static_cast<int64_t>(columns.count)},
-                  repeated(columns.keys, static_cast<size_t>(rows->shape[0]))),
-        rows);
-    refuse_op_if(!keys, "it multiplies rows by a matrix that are none of tokens");
-    scores.key = *keys;
-    scores.has_softmax = true;
-    return attend(builder, scores, rows);
-  });
-}
-
-// As many results as there are rows, for rows [.., rows, columns].
-ElementSumRef of_same_rows(GraphBuilder& builder, std::span<const double> matrix,
-                           const ElementSumRef& rows) {
-  const int64_t count = rows->shape[rows->shape.size() - 2];
-  return sum_of_parts(builder, matrix, static_cast<size_t>(count), [&](const SignedPart& part) {
-    Scores scores{.shape = joined(leading(rows->shape), count, count)};
-    scores.added = Array::real({count, count}, part.added);
-    scores.has_softmax = true;
-    return attend(builder, scores, rows);
-  });
-}
-
-// The sum over all rows, each times its number: [.., rows, columns] to [.., 1, columns].
-ElementSumRef weighted_row(GraphBuilder& builder, const std::vector<double>& numbers,
-                           const ElementSumRef& rows) {
-  const size_t axis = rows->shape.size() - 2;
-  const Array factors = Array::real({rows->shape[axis], 1}, numbers);
-  const ElementSumRef sum_of_rows = pooled(builder, scaled(rows, factors), axis, SelectKind::kMean);
-  Shape shape = rows->shape;
-  shape[axis] = 1;
-  return with_shape(scaled(sum_of_rows, static_cast<double>(numbers.size())), shape);
+// The columns of a value, each once, in their order.
+std::vector<Column> columns_of(const GraphBuilder& builder, const ElementSum& value) {
+  std::set<Column> known;
+  std::vector<Column> columns;
+  for (size_t i = 0, count = value.elements(); i < count; ++i) {
+    const Column column = builder.column_of(value.at(i));
+    if (known.insert(column).second) columns.push_back(column);
+  }
+  return columns;
 }
 
 }  // namespace
@@ -184,31 +146,35 @@ std::optional<ElementSumRef> linear_over_rows(GraphBuilder& builder, const Eleme
       !has_one_column(builder, *given)) {
     return std::nullopt;
   }
-  const std::vector<double> matrix = weight.exact();
-  const ElementSumRef rows = turned(builder.materialised(given));
-  ElementSumRef made;
-  if (results == 1) {
-    made = weighted_row(builder, matrix, rows);
-  } else if (results == inputs) {
-    made = of_same_rows(builder, matrix, rows);
-  } else {
-    builder.has_other_rows = true;
-    const int64_t sequences = sizes.sequences;
-    if (!builder.keeps_rows_apart || inputs != sizes.tokens) return std::nullopt;
-    const int64_t width = static_cast<int64_t>(given->elements() / inputs) / sequences;
-    const Shape flat = {sequences, width, static_cast<int64_t>(inputs)};
-    const ElementSumRef flat_rows = turned(with_shape(builder.materialised(given), flat));
-    Shape shape = given->shape;
-    shape.back() = static_cast<int64_t>(results);
-    made = turned(with_shape(
-        turned(of_other_rows(builder, matrix, results, flat_rows, node_of_rows(builder, results))),
-        shape));
+  const ElementSumRef value = builder.materialised(given);
+  if (!has_one_column(builder, *value)) return std::nullopt;
+  // The columns of the matrix in the order of a sequence's rows, with zeros for rows left out.
+  std::vector<uint32_t> place(sizes.tokens, UINT32_MAX);
+  for (uint32_t i = 0; i < inputs; ++i) place[builder.row_of(value->at(i)) % sizes.tokens] = i;
+  WeightRef matrix = weight;
+  if (inputs != sizes.tokens || !std::ranges::is_sorted(place)) {
+    std::vector<double> numbers;
+    const std::vector<double> given_numbers = weight.exact();
+    for (size_t row = 0; row < results; ++row) {
+      for (const uint32_t i : place) {
+        numbers.push_back(i == UINT32_MAX ? 0.0 : given_numbers[row * inputs + i]);
+      }
+    }
+    matrix = matrix_of(builder, static_cast<uint32_t>(results), std::move(numbers));
+    matrix.name = weight.name;
   }
-  if (!bias.empty()) {
-    const auto count = static_cast<int64_t>(results);
-    made = sum(made, constants(builder, {count, 1}, bias), 1.0);
+  const bool is_same = results == sizes.tokens;
+  builder.has_other_rows = builder.has_other_rows || !is_same;
+  RowProduct product(builder, columns_of(builder, *value),
+                     is_same ? builder.stream() : stream_with_rows(builder, matrix.rows));
+  product.multiply(matrix, bias);
+  std::vector<int64_t> numbers;
+  for (size_t i = 0; i < value->elements(); i += inputs) {
+    for (size_t row = 0; row < results; ++row) numbers.push_back(product.at(value->at(i), row));
   }
-  return turned(builder.materialised(made));
+  Shape shape = value->shape;
+  shape.back() = static_cast<int64_t>(results);
+  return plain(std::move(shape), std::move(numbers));
 }
 
 std::optional<ElementSumRef> repeated_rows(GraphBuilder& builder, const ElementSumRef& value) {
@@ -244,13 +210,9 @@ std::optional<ElementSumRef> repeated_rows(GraphBuilder& builder, const ElementS
     for (size_t i = 0; i < columns->elements(); i += results) {
       for (const size_t row : place) numbers.push_back(columns->at(i + row));
     }
-    WeightRef weight;
-    weight.name = builder.name + ".rows";
-    weight.rows = static_cast<uint32_t>(results);
-    weight.columns = tokens;
     std::vector<double> matrix(results * tokens, 0.0);
     for (size_t row = 0; row < results; ++row) matrix[row * tokens + token_of[row]] = 1.0;
-    set_exact(weight, [matrix] { return matrix; });
+    const WeightRef weight = matrix_of(builder, static_cast<uint32_t>(results), std::move(matrix));
     const auto made = linear_over_rows(builder, plain(shape, std::move(numbers)), weight, {});
     if (made) return permuted(*made, inverse_order(order));
   }
@@ -288,34 +250,19 @@ std::vector<uint32_t> rows_beside(const GraphBuilder& builder, const ElementSum&
 // The value with rows of the stream of `like`, which each stand with one of its own.
 ElementSumRef in_rows_of(GraphBuilder& builder, const ElementSum& value, const ElementSum& like,
                          const std::vector<uint32_t>& which) {
-  const uint32_t sequences = builder.sizes.sequences;
-  const auto results = static_cast<uint32_t>(which.size());
-  std::map<Column, uint32_t> places;
-  std::vector<Column> columns;
-  for (size_t i = 0, count = value.elements(); i < count; ++i) {
-    const Column column = builder.column_of(value.at(i));
-    if (places.try_emplace(column, columns.size()).second) columns.push_back(column);
-  }
   const uint32_t stream = builder.stream_of(value).value(), to = builder.stream_of(like).value();
   const OnStream on(builder, stream);
   const uint32_t rows = builder.sizes.tokens;
-  const auto width = static_cast<int64_t>(columns.size());
-  const ElementSumRef all =
-      whole_source(builder.source_of_node(builder.gather(columns), builder.sizes.rows()),
-                   {sequences, rows, width});
-  refuse_op_if(uint64_t{results} * rows > kPairsMax,
-               "it puts {} rows beside those of {}: expected at most {} pairs", rows, results,
+  refuse_op_if(uint64_t{which.size()} * rows > kPairsMax,
+               "it puts {} rows beside those of {}: expected at most {} pairs", rows, which.size(),
                kPairsMax);
-  std::vector<double> matrix(size_t{results} * rows, 0.0);
+  std::vector<double> matrix(which.size() * rows, 0.0);
   for (size_t row = 0; row < which.size(); ++row) matrix[row * rows + which[row]] = 1.0;
-  const ElementSumRef made = stream == to
-                                 ? of_same_rows(builder, matrix, all)
-                                 : of_other_rows(builder, matrix, results, all,
-                                                 std::pair(builder.source(like.front()).node, to));
+  RowProduct product(builder, columns_of(builder, value), to);
+  product.multiply(matrix_of(builder, static_cast<uint32_t>(which.size()), std::move(matrix)), {});
   std::vector<int64_t> numbers;
   for (size_t i = 0, count = value.elements(); i < count; ++i) {
-    const size_t row = builder.row_of(like.at(i));
-    numbers.push_back(made->at(row * columns.size() + places.at(builder.column_of(value.at(i)))));
+    numbers.push_back(product.at(value.at(i), builder.row_of(like.at(i)) % which.size()));
   }
   return plain(value.shape, std::move(numbers));
 }
@@ -478,20 +425,14 @@ std::optional<ElementSumRef> mean_of_groups(GraphBuilder& builder, const Element
   const OnStream on(builder, *given);
   const auto groups = row_groups(builder, given, axis);
   if (!groups) return std::nullopt;
-  const TraceSizes sizes = builder.sizes;
-  const size_t width = groups->columns.size();
-  const ElementSumRef all =
-      whole_source(builder.source_of_node(builder.gather(groups->columns), sizes.rows()),
-                   {sizes.sequences, sizes.tokens, static_cast<int64_t>(width)});
-  const ElementSumRef made =
-      of_same_rows(builder, groups->pairs(1.0 / static_cast<double>(groups->size), 0.0), all);
-  std::map<Column, size_t> places;
-  for (size_t c = 0; c < width; ++c) places[groups->columns[c]] = c;
+  RowProduct product(builder, groups->columns, builder.stream());
+  product.multiply(matrix_of(builder, builder.sizes.tokens,
+                             groups->pairs(1.0 / static_cast<double>(groups->size), 0.0)),
+                   {});
   std::vector<int64_t> numbers;
   for (size_t i = 0; i < groups->value->elements(); i += groups->size) {
     const int64_t number = groups->value->at(i);
-    numbers.push_back(
-        made->at(builder.row_of(number) * width + places.at(builder.column_of(number))));
+    numbers.push_back(product.at(number, builder.row_of(number) % builder.sizes.tokens));
   }
   Shape shape = groups->value->shape;
   shape.pop_back();

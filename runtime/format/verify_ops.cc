@@ -24,16 +24,17 @@ struct OpCheck {
   uint32_t axis_of(Operand operand) const {
     return model.whole_axis(model.axis_of(op.views[operand]));
   }
-  // The most rows of a sequence on the op's axis; UINT32_MAX: any number.
-  uint32_t positions_max() const {
+  // The most rows of a sequence on an axis, or on the op's; UINT32_MAX: any number.
+  uint32_t positions_on(uint32_t axis) const {
     if constexpr (!kFunctionsLinked) {
       const uint32_t tokens = model.positions_max() != 0 ? model.positions_max() : UINT32_MAX;
-      return model.rows_on(axis_of(kOutput), tokens);
+      return model.rows_on(axis, tokens);
     }
     InputTokens tokens = model.positions();
     for (uint32_t& most : tokens.of) most = most != 0 ? most : UINT32_MAX;
-    return model.rows_on(axis_of(kOutput), tokens);
+    return model.rows_on(axis, tokens);
   }
+  uint32_t positions_max() const { return positions_on(axis_of(kOutput)); }
   // The input whose tokens the op looks up. REQUIRES: the op's axis is of kind kInput.
   uint32_t input() const { return kFunctionsLinked ? model.source_of_axis(axis_of(kOutput)) : 0; }
 
@@ -84,7 +85,8 @@ struct OpCheck {
 };
 
 // Checks a table of attention biases for P positions, at least positions_max(): by distance
-// [heads, 2 P - 1], by pair [heads * P, P] or [P, P] for all heads.
+// [heads, 2 P - 1], by pair [heads * P, P] or [P, P] for all heads. For K keys of another axis it
+// is [heads * P, K].
 bool verify_table(const OpCheck& check, ScoreTerms kind, uint32_t heads) {
   const Message field = check.number_field(AttentionOp::kTerms);
   if (!check.has(AttentionOp::kTerms)) {
@@ -92,6 +94,16 @@ bool verify_table(const OpCheck& check, ScoreTerms kind, uint32_t heads) {
   }
   const TensorShape& table = check.tensor(AttentionOp::kTerms);
   const bool by_pair = kind == ScoreTerms::kPairs;
+  const uint32_t axis = check.model.cache(check.op.numbers[AttentionOp::kCache]).axis;
+  if (linked(Need::kStore) && axis != check.axis_of(kOutput)) {
+    const Checked needed = Checked(check.positions_max()) * heads;
+    if (table.inputs >= check.positions_on(axis) && table.outputs >= needed.value() &&
+        table.outputs % heads == 0) {
+      return true;
+    }
+    return check.refuse("a table of positions is shorter than the context", field, check.index,
+                        table.outputs, needed.value());
+  }
   const uint32_t positions = by_pair ? table.inputs : table.inputs / 2 + 1;
   if (positions < check.positions_max()) {
     return check.refuse("a table of positions is shorter than the context", field, check.index,
@@ -157,7 +169,7 @@ bool verify_new_keys(const OpCheck& check, const CacheShape& shape) {
 }
 
 // Checks attention to stored keys. If these are on another axis than the queries, no mask may hide
-// any, and scores have no bias: positions of different axes have no distance.
+// any, and scores have no bias but one by pair: positions of different axes have no distance.
 bool verify_stored_keys(const OpCheck& check, const CacheView& cache) {
   if (check.op.views[kKey].width != 0) {
     return check.refuse("an op has keys without values", check.field(kKey), check.index,
@@ -168,7 +180,9 @@ bool verify_stored_keys(const OpCheck& check, const CacheView& cache) {
     return check.refuse("keys of another axis are all visible",
                         check.number_field(AttentionOp::kMask), check.index);
   }
-  if (!check.has(AttentionOp::kTerms) && !brings_terms(check)) return true;
+  const bool is_by_pair = linked(Need::kScoreTables) &&
+                          check.op.choice<ScoreTerms>(AttentionOp::kTermsBy) == ScoreTerms::kPairs;
+  if (is_by_pair || (!check.has(AttentionOp::kTerms) && !brings_terms(check))) return true;
   return check.refuse("keys of another axis have no distance",
                       check.number_field(AttentionOp::kTerms), check.index);
 }

@@ -37,10 +37,9 @@ struct ScoreTable {
   static ScoreTable by_distance(const float* table, uint32_t positions) {
     return {table + (positions - 1), 2 * size_t{positions} - 1, -1};
   }
-  // `table` is [heads, positions, positions], or [positions, positions] for all heads.
-  static ScoreTable by_pair(const float* table, uint32_t positions, bool by_head) {
-    const size_t square = size_t{positions} * positions;
-    return {table, by_head ? square : 0, static_cast<ptrdiff_t>(positions)};
+  // `table` is [heads, queries, keys], or [queries, keys] for all heads.
+  static ScoreTable by_pair(const float* table, uint32_t queries, uint32_t keys, bool by_head) {
+    return {table, by_head ? size_t{queries} * keys : 0, static_cast<ptrdiff_t>(keys)};
   }
   const float* at(uint32_t head, uint32_t query, uint32_t key) const {
     return values + head * head_stride + static_cast<ptrdiff_t>(query) * query_stride + key;
@@ -60,7 +59,7 @@ struct NoScoreTable {
   static constexpr const float* values = nullptr;
 
   static NoScoreTable by_distance(const float*, uint32_t) { return {}; }
-  static NoScoreTable by_pair(const float*, uint32_t, bool) { return {}; }
+  static NoScoreTable by_pair(const float*, uint32_t, uint32_t, bool) { return {}; }
   const float* at(uint32_t, uint32_t, uint32_t) const { return values; }
 };
 struct NoScoreCap {

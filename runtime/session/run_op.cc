@@ -59,14 +59,16 @@ void run_linear(const OpCall& call) {
          call.state.scratch(), call.state.parallel);
 }
 
-// Returns a view of a table of attention biases.
-LinkedScoreTable score_table(const OpCall& call) {
+// Returns a view of a table of attention biases. Keys of another axis have one for each head.
+LinkedScoreTable score_table(const OpCall& call, uint32_t heads, bool is_cross) {
   using enum format::AttentionOp::Number;
   const WeightView table = call.tensor(kTerms);
   if (call.op.choice<ScoreTerms>(kTermsBy) == ScoreTerms::kDistances) {
     return LinkedScoreTable::by_distance(table.f32(), table.columns / 2 + 1);
   }
-  return LinkedScoreTable::by_pair(table.f32(), table.columns, table.rows != table.columns);
+  const bool by_head = is_cross || table.rows != table.columns;
+  const uint32_t queries = by_head ? table.rows / heads : table.rows;
+  return LinkedScoreTable::by_pair(table.f32(), queries, table.columns, by_head);
 }
 
 // Biases per query follow the queries in the columns of the same rows.
@@ -101,7 +103,8 @@ Attention attention_of(const OpCall& call) {
   attention.mask = state.reader.mask(call.op.numbers[format::AttentionOp::kMask]);
   const auto terms_by = call.op.choice<ScoreTerms>(format::AttentionOp::kTermsBy);
   if (linked(Need::kScoreTables) && is_table(terms_by)) {
-    attention.table = score_table(call);
+    const bool is_cross = linked(Need::kStore) && state.reader.axis_of_cache(cache) != call.axis();
+    attention.table = score_table(call, attention.heads, is_cross);
   } else {
     attention.slopes = call.floats(format::AttentionOp::kTerms);
   }

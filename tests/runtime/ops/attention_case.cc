@@ -203,7 +203,7 @@ ScoreTable AttentionRun::score_table() const {
   const uint32_t positions = problem_.positions_max;
   if (problem_.has_distances()) return ScoreTable::by_distance(table_.data(), positions);
   const bool by_head = problem_.table.size() != size_t{positions} * positions;
-  return ScoreTable::by_pair(table_.data(), positions, by_head);
+  return ScoreTable::by_pair(table_.data(), positions, positions, by_head);
 }
 
 CacheLayout AttentionRun::layout() const {

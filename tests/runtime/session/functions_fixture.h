@@ -3,7 +3,11 @@
 #ifndef ARENITE_TESTS_RUNTIME_FUNCTIONS_FIXTURE_H_
 #define ARENITE_TESTS_RUNTIME_FUNCTIONS_FIXTURE_H_
 
+#include <cmath>
+#include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "convert/graph/graph.h"
 #include "runtime/session/windows_fixture.h"
@@ -22,11 +26,25 @@ struct FunctionParts {
   bool whole_text = false;     // the decoder sees all of its tokens
   bool windows = false;        // of three tokens, before the decoder's layers
   bool pooled = false;         // the mean of the text's rows is given out
+  bool pairs = false;  // a bias of each pair of tokens of text and memory, some of them hidden
 };
+inline constexpr uint32_t kMemoryOfPairs = 40;  // positions
+
+// [2 heads, positions of text, positions of memory], -infinity for each third pair but one a row.
+inline std::shared_ptr<const convert::TermTable> pair_table() {
+  convert::TermTable table = {ScoreTerms::kPairs, 2, kMemoryOfPairs, {}, kTextPositions};
+  const std::vector<float> numbers = random_floats(2 * kTextPositions * kMemoryOfPairs, 5);
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    const bool is_hidden = i % 3 == 1 && i % kMemoryOfPairs != 0;
+    table.values.push_back(is_hidden ? -INFINITY : static_cast<double>(numbers[i]));
+  }
+  return std::make_shared<const convert::TermTable>(std::move(table));
+}
 
 inline convert::ValueId attend(convert::Graph& graph, const std::string& name,
                                convert::ValueId queries, convert::ValueId keys, bool causal,
-                               uint32_t cache) {
+                               uint32_t cache,
+                               std::shared_ptr<const convert::TermTable> terms = nullptr) {
   const uint32_t kv_width = 3;
   convert::AttentionNode attention;
   attention.heads = 2;
@@ -34,6 +52,7 @@ inline convert::ValueId attend(convert::Graph& graph, const std::string& name,
   attention.head_dim = attention.value_dim = kv_width;
   attention.scale = 0.5;
   attention.cache = cache;
+  attention.terms = std::move(terms);
   attention.mask = graph.add_band(kUnlimited, causal ? 0 : kUnlimited);
   const auto linear = [&](const char* part, uint32_t rows, convert::ValueId from) {
     return graph.add_linear(name + part, {weight(name + part, rows, graph.width(from)), {}}, from);
@@ -65,6 +84,7 @@ inline convert::Graph functions_graph(const FunctionParts& parts) {
   graph.add_input("text");
   graph.inputs[kText].vocab_size = kVocabulary;
   graph.inputs[kText].positions_max = kTextPositions;
+  if (parts.pairs) graph.inputs[kMemory].positions_max = kMemoryOfPairs;
   const convert::ValueId memory = memory_of(graph, parts);
   convert::EmbeddingNode embedding;
   embedding.tokens = weight("tokens", kVocabulary, kWidth);
@@ -78,7 +98,7 @@ inline convert::Graph functions_graph(const FunctionParts& parts) {
   for (uint32_t i = 0; i < 2; ++i) {
     const std::string layer = "layer" + std::to_string(i);
     x = attend(graph, layer + ".self", x, x, !parts.whole_text && !parts.together, 1 + i);
-    x = attend(graph, layer + ".cross", x, memory, false, 7);
+    x = attend(graph, layer + ".cross", x, memory, false, 7, parts.pairs ? pair_table() : nullptr);
   }
   x = graph.add_select("rows", parts.pooled ? SelectKind::kMean : SelectKind::kAsAsked, x);
   graph.output = graph.add_linear("head", {weight("head", kVocabulary, kWidth), {}}, x);

@@ -116,6 +116,18 @@ TEST_P(Functions, AreThoseOfTheReference) {
   }
 }
 
+TEST_P(Functions, AddABiasForEachPairOfTokensOfTwoInputs) {
+  const FunctionParts parts{.pairs = true};
+  const TestModel model = load(parts);
+  const Graph reference = convert::with_stored_weights(functions_graph(parts));
+  for (const uint32_t tokens : {1u, 9u, kMemoryOfPairs}) {
+    const std::vector<float> memory = features_of(tokens);
+    const std::vector<TokenId> ids = text(13);
+    const convert::SequenceInput fed[] = {{{}, {}, memory}, {ids}};
+    expect_close(alone(*model, memory, ids), convert::evaluate(reference, fed).values);
+  }
+}
+
 TEST_P(Functions, TakeInputsTogether) {
   const FunctionParts parts{.together = true};
   const TestModel model = load(parts);
@@ -716,6 +728,28 @@ const BrokenFunction kFunctionsThatAreNone[] = {
            p.add_vector("slopes", std::vector<float>(2, 1.0f));
      },
      "ops.terms", "no distance"},
+    {"NoPairsOfKeysOfAnotherAxis",
+     [](Program& p) {
+       body_of(p, OpKind::kAttention, kCross).numbers[format::AttentionOp::kTermsBy] =
+           static_cast<uint32_t>(ScoreTerms::kPairs);
+     },
+     "ops.terms", "not there"},
+    {"PairsOfFewerKeys",
+     [](Program& p) { p.inputs[kMemory].positions_max = kMemoryOfPairs + 1; },
+     "ops.terms",
+     "shorter than the context",
+     {.pairs = true}},
+    {"PairsOfFewerQueries",
+     [](Program& p) {
+       // The table of fewer heads and more keys has as many numbers.
+       const uint32_t table =
+           body_of(p, OpKind::kAttention, kCross).numbers[format::AttentionOp::kTerms];
+       p.tensors[table].outputs /= 2;
+       p.tensors[table].inputs *= 2;
+     },
+     "ops.terms",
+     "shorter than the context",
+     {.pairs = true}},
     {"BringsTermsToKeysOfAnotherAxis",
      [](Program& p) {
        body_of(p, OpKind::kAttention, kCross).numbers[format::AttentionOp::kTermsBy] =

@@ -652,7 +652,7 @@ class ModelReader {
     std::map<std::shared_ptr<const Table>, ValueId> readers;
     for (const ValueId value : graph.order()) {
       const auto* attention = graph.as<AttentionNode>(value);
-      if (attention == nullptr || !(attention->*of)) continue;
+      if (attention == nullptr || !(attention->*of) || graph.is_cross_attention(value)) continue;
       InputLengths* const own = lengths_of(graph, value);
       if (own == nullptr) continue;
       const int64_t positions = tokens_of(followed, (attention->*of)->positions, value);

@@ -36,20 +36,22 @@ struct TermTable {
   ScoreTerms by = ScoreTerms::kDistances;
   uint32_t heads = 0;  // with kPairs, 1: all heads share the table
   uint32_t positions = 0;
-  // kDistances: [heads, 2 * positions - 1], distance 0 in the middle. kPairs: [heads, positions,
+  // kDistances: [heads, 2 * positions - 1], distance 0 in the middle. kPairs: [heads, queries,
   // positions]. kSlopes: [heads]. -infinity hides a key.
   std::vector<double> values;
+  uint32_t of_queries = 0;  // cross-attention: positions of queries; 0: the same as of keys
 
   // REQUIRES: by != kSlopes.
   double at(size_t head, size_t query, size_t key) const {
     const size_t own = heads == 1 ? 0 : head;
-    if (by == ScoreTerms::kPairs) return values[(own * positions + query) * positions + key];
+    if (by == ScoreTerms::kPairs) return values[(own * queries() + query) * positions + key];
     return values[own * columns() + positions - 1 + key - query];
   }
+  uint32_t queries() const { return of_queries != 0 ? of_queries : positions; }
   // Rows and columns of the tensor that holds the values.
   uint32_t rows() const {
     if (by == ScoreTerms::kSlopes) return 1;
-    return by == ScoreTerms::kPairs ? heads * positions : heads;
+    return by == ScoreTerms::kPairs ? heads * queries() : heads;
   }
   uint32_t columns() const {
     if (by == ScoreTerms::kSlopes) return heads;
@@ -77,8 +79,8 @@ struct QueryTable {
   friend bool operator==(const QueryTable&, const QueryTable&) = default;
 };
 
-// Returns the table for the first `positions` positions. REQUIRES: no slopes, and 1 <= positions <=
-// table.positions.
+// Returns the table for the first `positions` positions. REQUIRES: no slopes, no cross-attention,
+// and 1 <= positions <= table.positions.
 TermTable first_positions(const TermTable& table, uint32_t positions);
 QueryTable first_positions(const QueryTable& table, uint32_t positions);
 
@@ -185,7 +187,8 @@ struct MultiplyNode {};
 // Inputs are query, key and value, and with query_terms the rows from which those are computed.
 // With head_dim = 0 the only input is the value, weighted by the softmax of the mask's scores
 // alone. In cross-attention (queries on another axis than keys and values) every query sees all
-// keys: the mask is a band without limits, and there are no slopes or terms.
+// keys but those that terms by pair hide: the mask is a band without limits, and there are no
+// slopes or other terms.
 struct AttentionNode {
   uint32_t heads = 0;
   uint32_t kv_heads = 0;  // divides heads; query head h reads kv head h / (heads / kv_heads)

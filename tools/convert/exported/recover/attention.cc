@@ -260,6 +260,7 @@ class AttentionBuilder {
         const bool has_terms = attention.terms || !attention.slopes.empty();
         refuse_op_if(constants_ != 0 && has_terms, kOtherRows);
       }
+      if (pairs_) set_terms(graph_, *pairs_, attention);
       attention.cache = graph_.caches();
       is_plain_ = head_factors.empty();
       std::vector<ValueId> inputs;
@@ -422,12 +423,43 @@ class AttentionBuilder {
     if (known == graph_.masks.end()) graph_.masks.push_back(mask);
   }
 
+  // What is added to the scores of keys of other rows, for each pair; -infinity hides a key. Both
+  // have one length.
+  void read_pairs(size_t heads) {
+    refuse_op_if(!builder_.fixes_rows, kOtherRows);
+    const auto keys = static_cast<size_t>(keys_.rows), queries = static_cast<size_t>(queries_.rows);
+    std::vector<double> all = stretched_reals(*scores_.added, scores_.shape);
+    check_terms(heads * queries * keys);
+    TermTable table = {ScoreTerms::kPairs,
+                       static_cast<uint32_t>(heads),
+                       static_cast<uint32_t>(keys),
+                       {},
+                       static_cast<uint32_t>(queries)};
+    table.values.resize(heads * queries * keys);
+    for (size_t i = 0; i < all.size(); i += keys) {
+      const auto row = std::span(all).subspan(i, keys);
+      const double largest = *std::ranges::max_element(row);
+      refuse_op_if(!(largest > kHiddenScoreMax), "its mask hides all keys of a query");
+      for (double& number : row) {
+        if (!(number > largest + kHiddenScoreMax))
+          number = -std::numeric_limits<double>::infinity();
+      }
+      const auto& [sequence, head] = order_[i / keys / queries];
+      const auto own =
+          std::span(table.values).subspan((head * queries + i / keys % queries) * keys);
+      if (sequence == order_[0].first) std::ranges::copy(row, own.begin());
+      refuse_op_if(!std::equal(row.begin(), row.end(), own.begin()),
+                   "its mask differs from sequence to sequence");
+    }
+    pairs_ = std::move(table);
+  }
+
   void read_masks() {
     size_t heads = 0;
     for (const auto& [sequence, head] : order_) heads = std::max<size_t>(heads, head + 1);
     if (is_cross() && constants_ == 0) {
-      refuse_op_if(!are_all_seen(), kOtherRows);
       masks_.resize(heads, band_of_all());
+      if (!are_all_seen()) read_pairs(heads);
       return;
     }
     const auto tokens = static_cast<size_t>(keys_.rows);
@@ -569,6 +601,7 @@ class AttentionBuilder {
   std::vector<std::pair<uint32_t, uint32_t>> order_;  // sequence and head of each leading index
   std::vector<uint32_t> masks_;                       // of the graph, for each head
   std::vector<HeadTerms> terms_;                      // of each head
+  std::optional<TermTable> pairs_;                    // of all heads, of cross-attention
   std::vector<double> sinks_;                         // of each head, or none
 };
 
@@ -578,10 +611,9 @@ ElementSumRef attend(GraphBuilder& builder, const Scores& given, const ElementSu
   Scores scores = given;
   if (builder.fixes_rows) {
     if (scores.query) scores.query = with_own_rows(builder, scores.query);
-    const bool has_terms = scores.query_terms && builder.reads_images();
-    const ScoresRef columns =
-        has_terms ? query_terms_as_columns(builder, scores) : pairs_as_columns(builder, scores);
-    if (columns) return attend(builder, *columns, values);
+    if (scores.query_terms && builder.reads_images()) {
+      return attend(builder, *query_terms_as_columns(builder, scores), values);
+    }
     if (const auto made = attend_in_windows(builder, scores, values)) return *made;
   }
   const int64_t tokens = builder.sizes.tokens;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers of each pair of a query and a key as columns of both, where sequences have so many rows
-// and no others: what is added to scores of rows of two kinds, what queries add for places in two
-// directions, and windows of rows of two kinds.
+// Terms that queries bring for places in two directions, as columns of queries and keys, and
+// attention within windows whose queries and keys are rows of two kinds, where sequences have so
+// many rows and no others.
 #include "convert/exported/recover/pair_columns.h"
 
 #include <algorithm>
@@ -17,74 +17,7 @@
 namespace arenite::convert {
 namespace {
 
-constexpr double kHiddenAdded = -1e9;            // comes to the same as kHiddenScore
-constexpr size_t kColumnsMax = 8192;             // for the numbers of pairs
-constexpr size_t kNumbersMax = size_t{1} << 27;  // of all pairs
-
-// Which of the different ones each column of [rows, columns] is, and the first of each.
-struct Kinds {
-  std::vector<size_t> which, first;
-};
-Kinds kinds_of_columns(const std::vector<double>& numbers, size_t columns) {
-  std::map<std::vector<double>, size_t> known;
-  Kinds kinds;
-  for (size_t c = 0; c < columns; ++c) {
-    std::vector<double> column;
-    for (size_t i = c; i < numbers.size(); i += columns) column.push_back(numbers[i]);
-    const auto [found, is_new] = known.try_emplace(std::move(column), known.size());
-    kinds.which.push_back(found->second);
-    if (is_new) kinds.first.push_back(c);
-  }
-  return kinds;
-}
-
-// [matrices, rows, columns] with rows and columns exchanged.
-std::vector<double> turned(const std::vector<double>& numbers, size_t rows, size_t columns) {
-  std::vector<double> made;
-  for (size_t begin = 0; begin < numbers.size(); begin += rows * columns) {
-    for (size_t i = 0; i < rows * columns; ++i) {
-      made.push_back(numbers[begin + i % rows * columns + i / rows]);
-    }
-  }
-  return made;
-}
-
-// Numbers [matrices, queries, keys] as products of columns that queries have and columns that keys
-// have: for either of them one of these is 1, and the others are 0.
-struct PairColumns {
-  size_t count = 0;
-  std::vector<double> queries;  // [matrices, queries, count]
-  std::vector<double> keys;     // [matrices, keys, count]
-};
-
-// Keys that have the same numbers share a column, or queries, if there are fewer kinds of these.
-PairColumns columns_of_pairs(const std::vector<double>& numbers, size_t queries, size_t keys) {
-  const size_t matrices = numbers.size() / queries / keys;
-  const Kinds of_keys = kinds_of_columns(numbers, keys);
-  const std::vector<double> by_keys = turned(numbers, queries, keys);
-  const Kinds of_queries = kinds_of_columns(by_keys, queries);
-  const bool is_of_keys = of_keys.first.size() <= of_queries.first.size();
-  const Kinds& kinds = is_of_keys ? of_keys : of_queries;
-  PairColumns made;
-  made.count = kinds.first.size();
-  refuse_op_if(made.count > kColumnsMax || matrices * (queries + keys) * made.count > kNumbersMax,
-               "it has {} different numbers for the keys of a query: expected at most {}",
-               made.count, kColumnsMax);
-  const std::vector<double>& rows = is_of_keys ? numbers : by_keys;
-  const size_t width = is_of_keys ? keys : queries;
-  std::vector<double> of_rows, of_kinds;
-  for (size_t begin = 0; begin < rows.size(); begin += width) {
-    for (const size_t c : kinds.first) of_rows.push_back(rows[begin + c]);
-  }
-  for (size_t i = 0; i < matrices * width; ++i) {
-    for (size_t c = 0; c < made.count; ++c) {
-      of_kinds.push_back(c == kinds.which[i % width] ? 1.0 : 0.0);
-    }
-  }
-  made.queries = is_of_keys ? std::move(of_rows) : std::move(of_kinds);
-  made.keys = is_of_keys ? std::move(of_kinds) : std::move(of_rows);
-  return made;
-}
+constexpr size_t kColumnsMax = 8192;  // for the numbers of pairs
 
 }  // namespace
 
@@ -166,51 +99,6 @@ ElementSumRef beside(GraphBuilder& builder, const ElementSumRef& given, size_t c
   refuse_op_if(!columns, "it adds constants to scores of rows that are none of tokens");
   return side_by_side(rows, *columns);
 }
-
-// Whether queries are rows of another kind than keys, and what is added to a query's scores is not
-// the same for all of its keys.
-bool has_pairs_of_two_kinds(const GraphBuilder& builder, const Scores& scores) {
-  if (!scores.query || !scores.added || scores.sink) return false;
-  const auto queries = builder.stream_of(*scores.query), keys = builder.stream_of(*scores.key);
-  const bool is_one = !queries && builder.is_node(scores.query->front());  // of each sequence
-  if ((!queries && !is_one) || !keys || queries == keys || builder.parts_of(*keys)) return false;
-  const std::vector<double> all = stretched_reals(*scores.added, scores.shape);
-  const auto each = static_cast<size_t>(scores.shape.back());
-  for (size_t i = 0; i < all.size(); ++i) {
-    if (!std::isfinite(all[i]) || all[i] != all[i - i % each]) return true;
-  }
-  return false;
-}
-
-}  // namespace
-
-ScoresRef pairs_as_columns(GraphBuilder& builder, const Scores& scores) {
-  if (!has_pairs_of_two_kinds(builder, scores) || scores.tanh_factor || scores.head_factors ||
-      scores.zeroed || scores.scale == 0.0) {
-    return nullptr;
-  }
-  const size_t rank = scores.shape.size();
-  const auto queries = static_cast<size_t>(scores.shape[rank - 2]);
-  const auto keys = static_cast<size_t>(scores.shape[rank - 1]);
-  std::vector<double> added = stretched_reals(*scores.added, scores.shape);
-  for (size_t row = 0; row < added.size(); row += keys) {
-    const auto begin = added.begin() + static_cast<ptrdiff_t>(row);
-    const double largest = *std::max_element(begin, begin + static_cast<ptrdiff_t>(keys));
-    refuse_op_if(!(largest > kHiddenScoreMax), "its mask hides all keys of a query");
-    for (size_t k = 0; k < keys; ++k) {
-      if (!(added[row + k] > largest + kHiddenScoreMax)) added[row + k] = kHiddenAdded;
-    }
-  }
-  PairColumns columns = columns_of_pairs(added, queries, keys);
-  for (double& number : columns.queries) number /= scores.scale;
-  auto result = std::make_shared<Scores>(scores);
-  result->added.reset();
-  result->query = beside(builder, scores.query, columns.count, std::move(columns.queries));
-  result->key = beside(builder, scores.key, columns.count, std::move(columns.keys));
-  return result;
-}
-
-namespace {
 
 // Numbers that queries bring with them for keys, of one term: which keys have the same ones from
 // all queries, and which queries have theirs in the same columns.

@@ -139,13 +139,11 @@ std::optional<WholeAttention> without_windows(GraphBuilder& builder, const Score
 // Refuses more numbers than a model may add to scores.
 void check_terms(size_t numbers);
 
-// ---- numbers of each pair of a query and a key, as columns of both (pair_columns.cc) ----
+// ---- pair_columns.cc ----
 
 // Rows [.., rows, columns] that are some of an image's, each second one of each second line, as
 // those of a node that has no others; any other value as it is.
 ElementSumRef with_own_rows(GraphBuilder& builder, const ElementSumRef& value);
-// Those that are added to scores of rows of two kinds; null for any other scores.
-ScoresRef pairs_as_columns(GraphBuilder& builder, const Scores& scores);
 // Attention within windows whose queries and keys are rows of two kinds, as one that hides the keys
 // of other windows; nothing for any other scores.
 std::optional<ElementSumRef> attend_in_windows(GraphBuilder& builder, const Scores& scores,

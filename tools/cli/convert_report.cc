@@ -320,6 +320,33 @@ constexpr auto kSelfTest =
            return test.tokens == 0 ? 0 : test.segment.bytes();
          }));
 
+// A part of the file.
+struct PartOfFile {
+  std::string name;
+  uint64_t bytes = 0;
+};
+template <>
+constexpr auto kFacts<PartOfFile> = std::tuple(Fact("name", &PartOfFile::name),
+                                               Fact("bytes", &PartOfFile::bytes));
+
+std::vector<PartOfFile> parts_of(const Converted& f) {
+  std::vector<PartOfFile> parts;
+  uint64_t left = f.conversion.file.size();
+  const auto add = [&](std::string name, uint64_t bytes) {
+    if (bytes != 0) parts.push_back({std::move(name), bytes});
+    left -= bytes;
+  };
+  for (uint32_t i = 0; i < f.reader.packed_count(); ++i) {
+    const format::PackedView& packed = f.reader.packed(i);
+    add(fmt::format("weights for {}", name(static_cast<Target>(packed.target))),
+        packed.segment.bytes());
+  }
+  const format::SelfTestView test = f.reader.self_test();
+  add("self-test", test.tokens == 0 ? 0 : test.segment.bytes());
+  add(f.program().tokenizer ? "metadata and tokenizer" : "metadata", left);
+  return parts;
+}
+
 template <>
 constexpr auto kFacts<Converted> = std::tuple_cat(
     kRecognised,
@@ -338,9 +365,13 @@ constexpr auto kFacts<Converted> = std::tuple_cat(
                    "expect", "Compared with the author's own outputs, a pair of --expect each",
                    [](const Converted& f) -> auto& { return f.written.expect; }),
                kSelfTest, Fact("report", [](const Converted& f) { return &f.report; }),
-               Fact("file", [](const Converted& f) {
-                 return WrittenPath{f.written.path, f.conversion.file.size()};
-               })));
+               Fact("file",
+                    [](const Converted& f) {
+                      return WrittenPath{f.written.path, f.conversion.file.size()};
+                    }),
+               Fact("parameters_bytes", "Of the parameters in float32",
+                    [](const Converted& f) { return 4 * f.report.conversion->parameters; }),
+               Fact("parts", "Of the file", parts_of)));
 
 Json convert_facts() { return schema_of<Converted>(); }
 
@@ -695,7 +726,9 @@ constexpr Line kFileLines[] = {
      "{?self_test.tokens}{self_test.tokens:d} <{?images}pixels><{!images}tokens>, "
      "{self_test.bytes:d} bytes of "
      "the file"},
-    {"file", "{file.path@4096}, {file.bytes:d} bytes"},
+    {"file",
+     "{file.path@4096}, {file.bytes:d} bytes; the parameters are {parameters_bytes:d} in float32"},
+    {"", "{bytes:>12} {name}", "parts"},
 };
 
 std::string as_text(const Json& json, size_t width) {

@@ -28,17 +28,35 @@ constexpr const char* kOriginal = "convert the original weights, with --weights 
 
 TEST(HfQuantizedRefusals, OtherMethodsAreNamedWithTheReason) {
   const std::pair<const char*, const char*> methods[] = {
-      {"awq", "zeros of their own"}, {"fp8", "8-bit floats"},      {"hqq", "zeros of their own"},
-      {"mxfp4", "4-bit floats"},     {"torchao", "not read"},      {"aqlm", "codebooks"},
-      {"eetq", "one kernel"},        {"never-heard", "not known"},
+      {"fp8", "8-bit floats"},      {"hqq", "zeros of their own"}, {"mxfp4", "4-bit floats"},
+      {"torchao", "not read"},      {"aqlm", "codebooks"},         {"eetq", "one kernel"},
+      {"never-heard", "not known"},
   };
   for (const auto& [method, reason] : methods) {
     QuantizedModel model("gptq");
     model.quantization()["quant_method"] = method;
     EXPECT_TRUE(model.refuses({"config.json", "'quant_method'", method, reason,
-                               "gptq, compressed-tensors, bitsandbytes", kOriginal}))
+                               "gptq, awq, compressed-tensors, bitsandbytes", kOriginal}))
         << method;
   }
+}
+
+TEST(HfQuantizedRefusals, AwqInOtherLayouts) {
+  QuantizedModel model("gptq");
+  to_awq(model);
+  EXPECT_NO_THROW(model.open());
+  EXPECT_TRUE(model.refuses_field("bits", 8, "expected 4"));
+  EXPECT_TRUE(model.refuses_field("version", "gemv", "other kernels"));
+  EXPECT_TRUE(model.refuses_field("zero_point", false, "without zeros"));
+  model.quantization()["group_size"] = 96;
+  EXPECT_TRUE(model.refuses({"qweight' has", "groups of 96 do not divide", kOriginal}));
+  model.quantization()["group_size"] = 32;
+  EXPECT_TRUE(model.refuses({"scales' has shape", "expected"}));
+  model.quantization()["group_size"] = 64;
+  model.of_layer("qzeros").shape = {2, 4};
+  EXPECT_TRUE(model.refuses({"qzeros' has shape [2, 4]", "expected [1, 8]"}));
+  model.drop("qzeros");
+  EXPECT_TRUE(model.refuses({"o_proj.qzeros' is missing"}));
 }
 
 TEST(HfQuantizedRefusals, GptqInFormsThatNoTypeHolds) {

@@ -99,6 +99,26 @@ INSTANTIATE_TEST_SUITE_P(
       return name;
     });
 
+// The same integers around the same zeros, but for those at an end of their range.
+TEST(HfQuantizedFiles, OfAwqGiveTheNumbersOfTheirIntegersLessTheirZeros) {
+  QuantizedModel model("gptq");
+  const TransformerSpec gptq = model.open();
+  std::vector<std::vector<float>> expected;
+  for (const LinearSpec& linear : layers_of(gptq)) expected.push_back(linear.weight.load());
+  to_awq(model);
+  const std::vector<LinearSpec> layers = layers_of(model.open());
+  size_t same = 0, numbers = 0;
+  for (size_t layer = 0; layer < expected.size(); ++layer) {
+    const WeightRef& weight = layers[layer].weight;
+    EXPECT_FALSE(offers(weight, TensorType::kQ4));  // which has no zeros
+    const std::vector<float> found = weight.load();
+    ASSERT_EQ(found.size(), expected[layer].size());
+    for (size_t i = 0; i < found.size(); ++i) same += found[i] == expected[layer][i] ? 1 : 0;
+    numbers += found.size();
+  }
+  EXPECT_GT(same, numbers * 9 / 10);
+}
+
 // Older programs leave a bias of zeros with each layer, and their settings in a file of their own.
 TEST(HfQuantizedFiles, OfOlderProgramsAreRead) {
   QuantizedModel model("gptq");

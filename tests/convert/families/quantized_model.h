@@ -4,10 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <initializer_list>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -103,5 +105,51 @@ class QuantizedModel {
   std::map<std::string, Tensor> tensors;
   TempFolder folder;
 };
+
+// Writes the layers of the fixture "gptq", in groups of 64, as AutoAWQ does: words of eight outputs
+// in the order 0, 2, 4, 6, 1, 3, 5, 7. The zero of group g and output o is 7, 8 or 9 by g + o, and
+// integers at an end of their range are changed by up to 1 with it.
+inline void to_awq(QuantizedModel& model) {
+  constexpr uint32_t kOrder[] = {0, 2, 4, 6, 1, 3, 5, 7};
+  const auto word_at = [](const QuantizedModel::Tensor& tensor, size_t index) {
+    uint32_t word = 0;
+    std::memcpy(&word, tensor.bytes.data() + index * sizeof word, sizeof word);
+    return word;
+  };
+  const auto packed = [&](uint64_t rows, uint64_t outputs, const auto& integer) {
+    QuantizedModel::Tensor made = {"I32", {rows, outputs / 8}, ""};
+    for (uint64_t row = 0; row < rows; ++row) {
+      for (uint64_t first = 0; first < outputs; first += 8) {
+        uint32_t word = 0;
+        for (uint32_t i = 0; i < 8; ++i) word |= integer(row, first + kOrder[i]) << 4 * i;
+        made.bytes.append(reinterpret_cast<const char*>(&word), sizeof word);
+      }
+    }
+    return made;
+  };
+  const auto zero = [](uint64_t group, uint64_t output) {
+    return static_cast<uint32_t>(7 + (group + output) % 3);
+  };
+  for (auto& [name, words] : model.tensors) {
+    if (!name.ends_with(".qweight")) continue;
+    const uint64_t inputs = words.shape[0] * 8, outputs = words.shape[1];
+    const QuantizedModel::Tensor before = words;
+    const std::string layer = name.substr(0, name.size() - std::string("qweight").size());
+    words = packed(inputs, outputs, [&](uint64_t input, uint64_t output) {
+      const uint32_t word = word_at(before, input / 8 * outputs + output);
+      const uint32_t integer = word >> input % 8 * 4 & 15u;
+      return std::clamp(integer + zero(input / 64, output), 8u, 23u) - 8;
+    });
+    model.tensors.at(layer + "qzeros") = packed(inputs / 64, outputs, zero);
+  }
+  for (auto tensor = model.tensors.begin(); tensor != model.tensors.end();) {
+    tensor = tensor->first.ends_with(".g_idx") ? model.tensors.erase(tensor) : std::next(tensor);
+  }
+  model.quantization() = {{"quant_method", "awq"},
+                          {"bits", 4},
+                          {"group_size", 64},
+                          {"zero_point", true},
+                          {"version", "gemm"}};
+}
 
 }  // namespace arenite::testing

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Folders that GPTQ, compressed-tensors or bitsandbytes have quantized: a row for each layout of a
+// Folders quantized by GPTQ, AWQ, compressed-tensors or bitsandbytes: a row for each layout of a
 // layer's tensors, one reader of integers and scales, and what each scheme's config may say.
 #include <algorithm>
 #include <cmath>
@@ -42,7 +42,12 @@ struct Layout {
   bool has_inputs_first = false;
   float scale_divisor = 1.0f;  // of the stored scales
   const char* order = "";      // the part that has the group of each input
+  // Words hold eight outputs of an input instead, in this order; the part `zeros` holds the
+  // integers that stand for zero, [groups, outputs / 8], likewise.
+  const char* zeros = "";
 };
+// AutoAWQ's kernels multiply two outputs at a time.
+constexpr uint32_t kAwqOrder[] = {0, 2, 4, 6, 1, 3, 5, 7};
 
 // AutoGPTQ, GPTQModel and optimum. qzeros [groups, outputs / 8] has the integers that stand for
 // zero, less 1 in the first version of the format.
@@ -52,6 +57,13 @@ constexpr Layout kGptq = {.by_row = "GPTQ, a scale for each row",
                           .type = "I32",
                           .has_inputs_first = true,
                           .order = "g_idx"};
+// AutoAWQ, version gemm.
+constexpr Layout kAwq = {.by_row = "AWQ, a scale and a zero for each row",
+                         .in_groups = "AWQ, groups of {group} with zeros",
+                         .parts = {"qweight", "scales", "qzeros"},
+                         .type = "I32",
+                         .has_inputs_first = true,
+                         .zeros = "qzeros"};
 // The library compressed-tensors: pack-quantized, with the shape of the weight beside it as the
 // last word of a row may not be full, and int-quantized.
 constexpr Layout kPacked = {
@@ -77,7 +89,8 @@ struct Layer {
   const Layout& layout;
   std::string name;
   StoredTensor integers, scales;
-  uint32_t rows = 0;  // outputs
+  StoredTensor zeros{};  // where the layout has any
+  uint32_t rows = 0;     // outputs
   uint32_t columns = 0;
   uint32_t bits = 8;
   uint32_t group = 0;  // columns that share a scale; divides `columns`
@@ -100,8 +113,29 @@ std::vector<uint8_t> unpack_words(const StoredTensor& words, uint32_t bits) {
   return integers;
 }
 
+// The integers of AWQ's words [inputs or groups, rows / 8] of 4 bits: [inputs or groups, rows].
+std::vector<uint8_t> unpack_awq(const StoredTensor& words) {
+  const std::vector<uint8_t> stored = unpack_words(words, 4);
+  std::vector<uint8_t> integers(stored.size());
+  for (size_t i = 0; i < stored.size(); ++i) integers[i - i % 8 + kAwqOrder[i % 8]] = stored[i];
+  return integers;
+}
+
+// [rows, columns], less the zeros of their groups.
+std::vector<int8_t> load_centred_integers(const Layer& layer) {
+  const std::vector<uint8_t> stored = unpack_awq(layer.integers), zeros = unpack_awq(layer.zeros);
+  std::vector<int8_t> values(stored.size());
+  for (size_t i = 0; i < stored.size(); ++i) {
+    const size_t row = i % layer.rows, column = i / layer.rows;
+    const uint8_t zero = zeros[column / layer.group * layer.rows + row];
+    values[row * layer.columns + column] = static_cast<int8_t>(int{stored[i]} - int{zero});
+  }
+  return values;
+}
+
 // [rows, columns]
 std::vector<int8_t> load_integers(const Layer& layer) {
+  if (*layer.layout.zeros != '\0') return load_centred_integers(layer);
   if (layer.integers.type == "I8") {
     const std::vector<float> values = layer.integers.load();
     return {values.begin(), values.end()};
@@ -392,6 +426,33 @@ void read_gptq(ConfigFields& config, QuantizedLayers& layers) {
   }
 }
 
+// ---- AWQ ----
+
+void read_awq(ConfigFields& config, QuantizedLayers& layers) {
+  config.pass_over({"backend", "do_fuse", "exllama_config", "fuse_max_seq_len", "modules_to_fuse",
+                    "modules_to_not_convert"});
+  if (config.count("bits") != 4) refuse(config, "bits", "4");
+  config.expect("zero_point", true, "groups without zeros are of another layout");
+  config.expect("version", "gemm", "layouts of other kernels are not read");
+  const bool is_by_row = config.equals("group_size", -1);
+  if (is_by_row) config.pass_over("group_size");
+  const uint32_t group_size = is_by_row ? 0 : config.count("group_size");
+  for (const std::string& name : layers.with("qweight")) {
+    Layer layer = layers.layer(kAwq, name);
+    layer.zeros = layers.require(name, kAwq.zeros, {"I32"});
+    const uint32_t words = std::exchange(layer.columns, layer.rows);
+    layer.rows = words * 8;
+    layer.group = is_by_row ? layer.columns : group_size;
+    if (layer.group == 0 || layer.columns % layer.group != 0) {
+      throw InputError("{} has {} inputs: groups of {} do not divide them: {}",
+                       place_of(layer.integers), layer.columns, layer.group, kConvertOriginal);
+    }
+    expect_shape(layer.scales, {layer.columns / layer.group, layer.rows});
+    expect_shape(layer.zeros, {layer.columns / layer.group, words});
+    layers.add(layer, is_by_row);
+  }
+}
+
 // ---- compressed-tensors ----
 
 // Weight settings of a config group.
@@ -572,11 +633,11 @@ struct Scheme {
 };
 constexpr Scheme kSchemes[] = {
     {"gptq", read_gptq},
+    {"awq", read_awq},
     {"compressed-tensors", read_compressed_tensors},
     {"bitsandbytes", read_bitsandbytes},
     {"aqlm", nullptr, "its weights are sums of rows of codebooks"},
     {"auto-round", nullptr, "its layouts are not read"},
-    {"awq", nullptr, "its groups have zeros of their own"},
     {"bitnet", nullptr, "its weights of two bits are not read"},
     {"eetq", nullptr, "its layout is made for one kernel"},
     {"fbgemm_fp8", nullptr, "8-bit floats are not read"},

@@ -298,6 +298,15 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"linear", "linear", "none", 64, false}),
     test_name);
 
+// Matrices across rows are stored as they are.
+TEST(FixedRows, TakeTheBytesOfTheirWeights) {
+  for (const char* const name : {"mixer", "few_rows"}) {
+    const Conversion conversion =
+        convert(convert_fixture("fixed_rows"), {name, name, "", 0, false});
+    EXPECT_LT(conversion.file.size(), 4 * conversion.exported()->parameters + 2500) << name;
+  }
+}
+
 TEST(FixedRows, AreOfOneLengthUnlessTheyAreSums) {
   const auto length_of = [](const char* name) {
     return convert(convert_fixture("fixed_rows"), {name, name, "", 0, false}).exported()->length;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products across the rows of a sequence, as in mixers and Fourier transforms, where all sequences
-// have equally many rows: linear layers between two transpositions. Values of other rows and means
-// of groups of rows are products with a matrix of ones and zeros; a softmax over groups is
-// attention.
+// have equally many rows: linear layers between two transpositions. Values of other rows are
+// products with a matrix of ones and zeros; a mean or a softmax over groups of rows is attention.
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -49,8 +48,7 @@ uint32_t stream_with_rows(GraphBuilder& builder, uint32_t rows) {
 
 // Multiplies across rows: for each column the products of a matrix [results, rows] with the rows of
 // a sequence, as a linear layer between two transpositions.
-//   columns of 4 rows, matrix [3, 4]  ->  transposed [columns, 4], linear [columns, 3], [3,
-//   columns]
+//   rows [4, columns], matrix [3, 4]  ->  [columns, 4], linear [columns, 3], [3, columns]
 class RowProduct {
  public:
   // `to`: the stream of the results.
@@ -420,19 +418,28 @@ std::optional<RowGroups> row_groups(const GraphBuilder& builder, const ElementSu
 
 }  // namespace
 
+// Each row attends to those of its group, all of which have one weight.
 std::optional<ElementSumRef> mean_of_groups(GraphBuilder& builder, const ElementSumRef& given,
                                             size_t axis) {
   const OnStream on(builder, *given);
   const auto groups = row_groups(builder, given, axis);
   if (!groups) return std::nullopt;
-  RowProduct product(builder, groups->columns, builder.stream());
-  product.multiply(matrix_of(builder, builder.sizes.tokens,
-                             groups->pairs(1.0 / static_cast<double>(groups->size), 0.0)),
-                   {});
+  const TraceSizes sizes = builder.sizes;
+  const size_t width = groups->columns.size();
+  Scores scores{.shape = {sizes.sequences, sizes.tokens, sizes.tokens}};
+  scores.added = Array::real({sizes.tokens, sizes.tokens}, groups->pairs(0.0, kHiddenScore));
+  scores.has_softmax = true;
+  const ElementSumRef made =
+      attend(builder, scores,
+             whole_source(builder.source_of_node(builder.gather(groups->columns), sizes.rows()),
+                          {sizes.sequences, sizes.tokens, static_cast<int64_t>(width)}));
+  std::map<Column, size_t> places;
+  for (size_t c = 0; c < width; ++c) places[groups->columns[c]] = c;
   std::vector<int64_t> numbers;
   for (size_t i = 0; i < groups->value->elements(); i += groups->size) {
     const int64_t number = groups->value->at(i);
-    numbers.push_back(product.at(number, builder.row_of(number) % builder.sizes.tokens));
+    numbers.push_back(
+        made->at(builder.row_of(number) * width + places.at(builder.column_of(number))));
   }
   Shape shape = groups->value->shape;
   shape.pop_back();

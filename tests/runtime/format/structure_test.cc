@@ -10,6 +10,7 @@
 #include "format/verify.h"
 #include "model_generated.h"
 #include "support/random.h"
+#include "support/slow_builds.h"
 #include "support/tokenizer_model.h"
 
 namespace arenite::format {
@@ -36,7 +37,7 @@ TEST(Structure, IsCheckedAsFlatBuffersDoes) {
   ASSERT_TRUE(flatc_accepts(sound));
   test::Random random(5);
   size_t refused = 0, disputed = 0;
-  constexpr size_t kTrials = 40000;
+  constexpr size_t kTrials = test::kEmulated ? 8000 : 40000;
   for (size_t trial = 0; trial < kTrials; ++trial) {
     std::vector<std::byte> damaged = sound;
     // Replaces a word by a small number, by one near its value, or by a random one.

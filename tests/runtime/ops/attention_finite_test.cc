@@ -75,7 +75,7 @@ std::vector<TestMask> masks(uint32_t positions) {
 }
 
 TEST_P(AttentionFinite, AKeyOrValueReachesTheRowsThatSeeIt) {
-  for (const TestMask& mask : masks(100)) {
+  for (const TestMask& mask : thinned(masks(100), 3)) {
     const AttentionCase clean(kv_type(), {2, 1, 4, 9}, mask, {100, 7});
     for (const uint32_t bad : {0u, 2u, 37u, 99u}) {
       if (kSampled && bad != 37) continue;
@@ -138,7 +138,7 @@ TEST_P(AttentionFinite, AHeadReachesItsGroup) {
 
 TEST_P(AttentionFinite, ThreadsGiveWhatOneGives) {
   Pool shuffled(3, Order::kShuffled);
-  for (const TestMask& mask : masks(100)) {
+  for (const TestMask& mask : thinned(masks(100), 3)) {
     const AttentionCase clean(kv_type(), {4, 2, 4, 9}, mask, {100, 30});
     AttentionCase spoiled = clean;
     spoiled.tokens[0].value[50 * 18 + 1] = NAN;

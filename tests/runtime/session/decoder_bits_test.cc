@@ -7,6 +7,7 @@
 
 #include "runtime/session/decoder_fixture.h"
 #include "support/random.h"
+#include "support/slow_builds.h"
 
 namespace arenite::test {
 namespace {
@@ -20,7 +21,7 @@ TEST_P(DecoderBits, ChunksOfAnySizeGiveWhatOnePassGives) {
     const TestSession session(*model, all_outputs(options_for(kDecoderPositions)));
     const std::vector<TokenId> tokens = ids(*model, kDecoderPositions);
     const std::vector<float> all = session.run(tokens);
-    for (const uint32_t chunk : {1u, 2u, 3u, 7u, 8u, 9u, 32u, 33u, kDecoderPositions}) {
+    for (const uint32_t chunk : thinned({1u, 2u, 3u, 7u, 8u, 9u, 32u, 33u, kDecoderPositions}, 5)) {
       session->reset();
       ASSERT_TRUE(same_bits(session.steps_of(chunk, tokens), all)) << shape.name << chunk;
     }
@@ -28,7 +29,7 @@ TEST_P(DecoderBits, ChunksOfAnySizeGiveWhatOnePassGives) {
 }
 
 TEST_P(DecoderBits, LastRowsOfChunksAreThoseOfOnePass) {
-  for (const DecoderShape& shape : all_decoders()) {
+  for (const DecoderShape& shape : thinned(all_decoders(), 2)) {
     const TestModel model = load(shape);
     const std::vector<TokenId> tokens = ids(*model, kDecoderPositions);
     const TestSession whole(*model, all_outputs(options_for(kDecoderPositions)));
@@ -49,11 +50,11 @@ TEST_P(DecoderBits, LastRowsOfChunksAreThoseOfOnePass) {
 // against one whose caches hold everything.
 TEST_P(DecoderBits, RingsGiveWhatWholeCachesGive) {
   const TestModel model = load(ring_decoder());
-  const uint32_t positions = model->positions_max();
+  const uint32_t positions = kRingDecoderPositions;
   const TestSession whole(*model, all_outputs(options_for(positions)));
   const std::vector<TokenId> tokens = ids(*model, positions);
   const std::vector<float> all = whole.run(tokens);
-  for (const uint32_t chunk : {1u, 36u, 37u}) {
+  for (const uint32_t chunk : thinned({1u, 36u, 37u}, 2)) {
     SessionOptions options = all_outputs(options_for(positions));
     options.tokens_max = chunk;
     const TestSession session(*model, options);
@@ -66,11 +67,11 @@ TEST_P(DecoderBits, RingsGiveWhatWholeCachesGive) {
 
 // The smallest ring of all: a window that sees one token but its own, token by token.
 TEST_P(DecoderBits, RingsOfSmallWindowsGiveWhatWholeCachesGive) {
-  for (const uint32_t window : {1u, 2u, 513u}) {
+  for (const uint32_t window : thinned({1u, 2u, 513u}, 2)) {
     DecoderShape shape = ring_decoder();
     shape.windows = {window};
     const TestModel model = load(shape);
-    const uint32_t positions = model->positions_max();
+    const uint32_t positions = kRingDecoderPositions;
     const TestSession whole(*model, all_outputs(options_for(positions)));
     const std::vector<TokenId> tokens = ids(*model, positions);
     const std::vector<float> all = whole.run(tokens);
@@ -85,7 +86,7 @@ TEST_P(DecoderBits, RingsOfSmallWindowsGiveWhatWholeCachesGive) {
 TEST_P(DecoderBits, RaggedSequencesInRingsGiveWhatEachGivesAlone) {
   constexpr uint32_t kSequences = 3, kCallTokens = 60;
   const TestModel model = load(ring_decoder());
-  const uint32_t positions = model->positions_max();
+  const uint32_t positions = kRingDecoderPositions;
   const TestSession whole(*model, all_outputs(options_for(positions)));
   std::vector<std::vector<TokenId>> tokens;
   std::vector<std::vector<float>> expected;
@@ -121,7 +122,7 @@ TEST_P(DecoderBits, RaggedSequencesInRingsGiveWhatEachGivesAlone) {
 }
 
 TEST_P(DecoderBits, WhatTheArenaHeldBeforeChangesNothing) {
-  for (const DecoderShape& shape : all_decoders()) {
+  for (const DecoderShape& shape : thinned(all_decoders(), 3)) {
     const TestModel model = load(shape);
     const SessionOptions options = all_outputs(options_for(kDecoderPositions, 2));
     const std::vector<TokenId> tokens = ids(*model, 2 * kDecoderPositions);

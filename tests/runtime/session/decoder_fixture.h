@@ -8,11 +8,15 @@
 
 #include "runtime/session/session_fixture.h"
 #include "support/decoder_factory.h"
+#include "support/slow_builds.h"
 
 namespace arenite::test {
 
 // Positions that every decoder serves.
 inline constexpr uint32_t kDecoderPositions = 70;
+
+// Positions that ring_decoder() is given: its ring of two pages wraps around, in an emulator once.
+inline constexpr uint32_t kRingDecoderPositions = 2 * kPagePositions + (kEmulated ? 300 : 1324);
 
 class DecoderTest : public testing::TestWithParam<Target> {
  protected:

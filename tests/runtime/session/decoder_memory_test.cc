@@ -40,7 +40,7 @@ std::vector<SessionOptions> decoder_options(const Model& model) {
 TEST_P(DecoderMemory, SucceedsWithThePlannedBytesAndFailsWithOneLess) {
   for (const DecoderShape& shape : all_decoders()) {
     const TestModel model = load(shape);
-    for (const SessionOptions& options : decoder_options(*model)) {
+    for (const SessionOptions& options : thinned(decoder_options(*model), 7)) {
       const size_t bytes = plan_arena(*model, options)->total_bytes;
       const GuardedBuffer arena(bytes, kArenaAlignment);
       Diagnostic why;
@@ -91,12 +91,16 @@ TEST_P(DecoderMemory, LastRowsNeedLessThanAll) {
 }
 
 TEST_P(DecoderMemory, GuardPagesAreNotTouched) {
+  std::vector<uint32_t> counts;
+  for (uint32_t count = 1; count <= kDecoderPositions; count += count < 10 ? 1 : 12) {
+    counts.push_back(count);
+  }
   for (const DecoderShape& shape : all_decoders()) {
     ModelSurgery file(make_decoder_model(shape, {GetParam()}).span());
     file.pad_to(kModelAlignment);
     for (const Guard guard : {Guard::kBehind, Guard::kBefore}) {
       const TestModel model(file.file(), GetParam(), guard);
-      for (uint32_t count = 1; count <= kDecoderPositions; count += count < 10 ? 1 : 12) {
+      for (const uint32_t count : thinned(counts, 7)) {
         const std::vector<TokenId> tokens = ids(*model, count);
         const GuardedBuffer memory(count * sizeof(TokenId), sizeof(TokenId), 0, guard);
         std::memcpy(memory.data(), tokens.data(), memory.size());
@@ -139,9 +143,10 @@ TEST_P(DecoderMemory, GuardPagesAreNotTouchedByThreadsAndRaggedBatches) {
 
 TEST_P(DecoderMemory, GuardPagesAreNotTouchedByRings) {
   const TestModel model = load(ring_decoder());
-  const std::vector<TokenId> tokens = ids(*model, 2200);
+  constexpr uint32_t kPositions = kEmulated ? kRingDecoderPositions : 2200;
+  const std::vector<TokenId> tokens = ids(*model, kPositions);
   for (const Guard guard : {Guard::kBehind, Guard::kBefore}) {
-    SessionOptions options = options_for(2200);
+    SessionOptions options = options_for(kPositions);
     options.tokens_max = 37;
     const TestSession session(*model, options, guard);
     session.steps_of(37, tokens);
@@ -174,7 +179,7 @@ Status live(std::span<const std::byte> file, Target target, const SessionOptions
 TEST_P(DecoderMemory, NoHeapIsTouched) {
   if (!NoHeapScope::traps_malloc()) GTEST_SKIP() << "this build cannot see calls of malloc";
   Pool two(2);
-  for (const DecoderShape& shape : all_decoders()) {
+  for (const DecoderShape& shape : thinned(all_decoders(), 3)) {
     const auto file = make_decoder_model(shape, {GetParam()});
     const TestModel model = load(shape);
     const std::vector<TokenId> tokens = ids(*model, 2 * 37);

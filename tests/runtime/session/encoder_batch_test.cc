@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "runtime/session/encoder_fixture.h"
+#include "support/slow_builds.h"
 
 namespace arenite::test {
 namespace {
@@ -51,7 +52,7 @@ TEST_P(EncoderBatch, SequencesGiveWhatTheyGiveAloneInEveryFormAndOrder) {
     const TestModel model = load(shape);
     const TestSession session(*model, options_for(kEncodedTokens, count));
     const EncoderInput input = input_for(shape, count * kEncodedTokens);
-    for (int order = 0; order < 3; ++order) {
+    for (int order = 0; order < (kEmulated ? 1 : 3); ++order) {
       std::vector<float> expected;
       for (uint32_t i = 0; i < count; ++i) {
         const std::vector<float> one = alone(*model, input.part(i * kEncodedTokens, lengths[i]));

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "runtime/session/encoder_fixture.h"
+#include "support/slow_builds.h"
 
 namespace arenite::test {
 namespace {
@@ -34,10 +35,12 @@ BatchForm fullest_batch(const SessionOptions& options) {
 }
 
 TEST_P(EncoderMemory, SucceedsWithThePlannedBytesAndFailsWithOneLess) {
+  Turns turns(5);
   for (const EncoderShape& shape : all_encoders()) {
     const TestModel model = load(shape);
     for (const Shape& size : kShapes) {
       for (const Outputs outputs : {Outputs::kLast, Outputs::kAll}) {
+        if (!turns.has_next()) continue;
         SessionOptions options = options_for(size.positions, size.sequences);
         options.tokens_max = size.tokens_max;
         options.outputs = outputs;

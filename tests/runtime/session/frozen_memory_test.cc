@@ -6,6 +6,7 @@
 #include "runtime/session/encoder_fixture.h"
 #include "support/few_bits_models.h"
 #include "support/frozen_memory.h"
+#include "support/slow_builds.h"
 #include "support/smallest_slice.h"
 
 namespace arenite::test {
@@ -109,19 +110,19 @@ using FrozenMemoryDeathTest = FrozenMemory;
 ARENITE_FOR_EACH_FLOAT_SET(FrozenMemoryDeathTest);
 
 TEST_P(FrozenMemoryDeathTest, IsNotWrittenByModules) {
-  for (const ModuleSpec& spec : all_specs()) {
+  for (const ModuleSpec& spec : thinned(all_specs(), 3)) {
     expect_frozen(make_model(spec, {GetParam()}), spec.name);
   }
 }
 
 TEST_P(FrozenMemoryDeathTest, IsNotWrittenByDecoders) {
-  for (const DecoderShape& shape : all_decoders()) {
+  for (const DecoderShape& shape : thinned(all_decoders(), 3)) {
     expect_frozen(make_decoder_model(shape, {GetParam()}), shape.name);
   }
 }
 
 TEST_P(FrozenMemoryDeathTest, IsNotWrittenByEncoders) {
-  for (const EncoderShape& shape : all_encoders()) {
+  for (const EncoderShape& shape : thinned(all_encoders(), 3)) {
     expect_frozen(make_encoder_model(shape, {GetParam()}), shape.name);
   }
 }

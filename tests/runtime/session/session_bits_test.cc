@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "runtime/session/session_fixture.h"
+#include "support/slow_builds.h"
 
 namespace arenite::test {
 namespace {
@@ -30,14 +31,14 @@ TEST_P(SessionBits, ChunksOfAnySizeGiveWhatOnePassGives) {
 // Sequences longer than a page of the cache, and a window that has passed whole pages.
 TEST_P(SessionBits, ChunksGiveWhatOnePassGivesBeyondAPage) {
   constexpr uint32_t kPositions = 2 * kPagePositions + 40;
-  for (const uint32_t lookback : {kUnlimited, 20u, kPagePositions}) {
+  for (const uint32_t lookback : thinned({kUnlimited, 20u, kPagePositions}, 2)) {
     ModuleSpec spec = spec_named("causal");
     spec.masks = {convert::band_mask(lookback, 0, 0)};
     const TestModel model = load(spec);
     const TestSession session(*model, options_for(kPositions));
     const std::vector<float> tokens = features(*model, kPositions);
     const std::vector<float> all = session.run(tokens);
-    for (const uint32_t chunk : {1u, 5u, kPagePositions, kPagePositions + 1}) {
+    for (const uint32_t chunk : thinned({1u, 5u, kPagePositions, kPagePositions + 1}, 3)) {
       session->reset();
       ASSERT_TRUE(same_bits(session.steps_of(chunk, tokens), all)) << lookback << " " << chunk;
     }
@@ -68,7 +69,7 @@ TEST_P(SessionBits, RoomToSpareChangesNothing) {
 
 // The arena's previous contents must not matter, whether another user or the session left them.
 TEST_P(SessionBits, WhatTheArenaHeldBeforeChangesNothing) {
-  for (const ModuleSpec& spec : all_specs()) {
+  for (const ModuleSpec& spec : thinned(all_specs(), 3)) {
     const TestModel model = load(spec);
     const SessionOptions options = options_for(kSpecPositions, 2);
     const std::vector<float> tokens = features(*model, 2 * kSpecPositions);

@@ -14,6 +14,7 @@
 #include "runtime/session/decoder_fixture.h"
 #include "runtime/session/encoder_fixture.h"
 #include "support/pool.h"
+#include "support/slow_builds.h"
 #include "support/smallest_slice.h"
 
 namespace arenite::test {
@@ -97,24 +98,29 @@ TEST_P(DecoderThreads, GiveNoRowsWhereACallAsksForNone) {
   }
 }
 
-// The ring wraps around several times, in calls of a token and of many.
+// The ring wraps around, in calls of a token and of many.
 TEST_P(DecoderThreads, RingsGiveWhatOneThreadGives) {
   const TestModel model = load(ring_decoder());
-  const std::vector<TokenId> tokens = ids(*model, 2300);
-  SessionOptions options = options_for(2300);
+  // The last 230 positions follow after calls of many tokens.
+  constexpr uint32_t kPositions = kEmulated ? 1150 : 2300;
+  constexpr uint32_t kMany = kPositions - 230;
+  const std::vector<TokenId> tokens = ids(*model, kPositions);
+  SessionOptions options = options_for(kPositions);
   options.tokens_max = 230;
   const TestSession alone(*model, options);
   const std::vector<float> expected = alone.steps_of(230, tokens);
-  for (Pool& pool : pools()) {
-    options.parallel = pool.parallel_for();
+  std::vector<Pool*> tried;
+  for (Pool& pool : pools()) tried.push_back(&pool);
+  for (Pool* pool : thinned(tried, 3)) {
+    options.parallel = pool->parallel_for();
     expect_exact_arena(*model, options);
     const TestSession session(*model, options);
     ASSERT_TRUE(same_bits(session.steps_of(230, tokens), expected));
     session->reset();
-    session.steps_of(115, part(tokens, 0, 2070));
-    const std::vector<float> single = session.steps_of(1, part(tokens, 2070, 50));
+    session.steps_of(115, part(tokens, 0, kMany));
+    const std::vector<float> single = session.steps_of(1, part(tokens, kMany, 50));
     ASSERT_TRUE(single.size() == 50 * model->output_features());
-    const std::vector<float> rest = session.steps_of(180, part(tokens, 2120, 180));
+    const std::vector<float> rest = session.steps_of(180, part(tokens, kMany + 50, 180));
     const size_t width = model->output_features();
     ASSERT_TRUE(same_bits(std::span(rest).last(width), std::span(expected).last(width)));
     EXPECT_TRUE(session.arena().surroundings_intact());

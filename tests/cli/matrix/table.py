@@ -14,12 +14,15 @@ from collections import namedtuple
 # results for each of its "tokens" or "sequences"; the pixels of an image, or 0; whether a session
 # leaves open which rows a call gives.
 Kind = namedtuple("Kind", "short file options gives pixels is_open")
+# A conversion compares what it found with the exported program at all positions, of which some
+# fixtures have 1,024: that takes most of its time. Other kinds go that far.
+SHORT = ["--context", "96"]
 KINDS = {
     "module": Kind("m", "module.pt", ["--heads", "4"], "tokens", 0, False),
     "state_dict": Kind("sd", "state_dict.pt", [
         "--heads", "4", "--activation", "silu", "--norm-first", "--context", "96"],
         "tokens", 0, True),
-    "features": Kind("f", "features.pt2", [], "tokens", 0, True),
+    "features": Kind("f", "features.pt2", SHORT, "tokens", 0, True),
     "features_bidirectional": Kind("fb", "features_bidirectional.pt2", [], "tokens", 0, False),
     "tokens": Kind("t", "tokens.pt2", [], "tokens", 0, True),
     "tokens_bidirectional": Kind("tb", "tokens_bidirectional.pt2", [], "tokens", 0, False),
@@ -29,11 +32,12 @@ KINDS = {
     "outputs": Kind("o", "outputs.pt2", ["--output-index", "0,1"], "sequences", 0, False),
     "class_token": Kind("ct", "class_token.pt2", [], "sequences", 0, False),
     "last_token": Kind("lt", "last_token.pt2", [], "sequences", 0, False),
-    "last_features": Kind("lf", "last_features.pt2", [], "sequences", 0, False),
+    "last_features": Kind("lf", "last_features.pt2", SHORT, "sequences", 0, False),
     "pooled": Kind("p", "pooled.pt2", [], "sequences", 0, False),
     "pooled_tokens": Kind("pt", "pooled_tokens.pt2", [], "sequences", 0, False),
     "pooled_causal": Kind("pc", "pooled_causal.pt2", [], "sequences", 0, False),
-    "pooled_causal_features": Kind("pf", "pooled_causal_features.pt2", [], "sequences", 0, False),
+    "pooled_causal_features": Kind("pf", "pooled_causal_features.pt2", SHORT, "sequences", 0,
+                                   False),
     "translation": Kind("tr", "translation.pt2", [], "tokens", 0, True),
     "sensors": Kind("sn", "sensors.pt2", [], "sequences", 0, False),
     "decoder": Kind("d", "decoder", [], "tokens", 0, True),
@@ -41,7 +45,7 @@ KINDS = {
     "classifier": Kind("c", "classifier", [], "sequences", 0, False),
     "sentence": Kind("se", "sentence", [], "sequences", 0, False),
     "tagger": Kind("tg", "tagger", [], "tokens", 0, False),
-    "turns": Kind("tu", "turns.pt2", [], "tokens", 0, True),
+    "turns": Kind("tu", "turns.pt2", SHORT, "tokens", 0, True),
 }
 # Its options of convert; what results may be off by, as a share of the largest; types. Weights of
 # the fixtures are exact in four bits. What is left are activations in int8, which cost up to 0.0143

@@ -7,9 +7,17 @@
 
 #include "convert/files/memory.h"
 #include "support/program.h"
+#include "support/slow_builds.h"
 #include "support/temp_folder.h"
 
 namespace arenite::test {
+
+std::string targets_for(const std::vector<Target>& used) {
+  if (!kEmulated) return "all";
+  std::string names;
+  for (const Target target : used) names += (names.empty() ? "" : ",") + std::string(name(target));
+  return names;
+}
 
 convert::AlignedBytes converted(const std::string& kind, const std::filesystem::path& model,
                                 const std::vector<std::string>& options) {

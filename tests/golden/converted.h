@@ -8,9 +8,14 @@
 #include <string>
 #include <vector>
 
+#include "arenite/target.h"
 #include "convert/files/memory.h"
 
 namespace arenite::test {
+
+// Returns what golden_converter takes as targets: all, but in an emulator those that are used. To
+// read and check the weights of all takes it longer than to run the model.
+std::string targets_for(const std::vector<Target>& used);
 
 // `kind` and `options` are as golden_converter.cc has them. Throws what the program printed if it
 // failed.

@@ -68,7 +68,7 @@ class ExportedGolden : public ::testing::TestWithParam<ExportedCase> {
  protected:
   void SetUp() override {
     const ExportedCase& exported = GetParam();
-    file_ = converted("exported", exported.file(".pt2"), {"all"});
+    file_ = converted("exported", exported.file(".pt2"), {targets_for(targets_here())});
     const NpyArray input = NpyArray::read(exported.file("_input.npy"));
     sequences_ = static_cast<uint32_t>(input.shape().at(0));
     tokens_ = static_cast<uint32_t>(input.shape().at(1));

@@ -24,13 +24,12 @@
 namespace arenite::test {
 namespace {
 
-// A model for all targets, converted when it is first asked for. `rounding` is "calibrated" or
-// "rounded".
+// A model, converted when it is first asked for. `rounding` is "calibrated" or "rounded".
 std::span<const std::byte> few_bits(const std::filesystem::path& model, const std::string& weights,
                                     const std::string& rounding,
                                     const std::filesystem::path& tokenizer = {}) {
   static std::map<std::vector<std::string>, convert::AlignedBytes> converted_once;
-  std::vector<std::string> options = {"all", weights, rounding};
+  std::vector<std::string> options = {targets_for(targets_in_tests()), weights, rounding};
   if (!tokenizer.empty()) options.push_back(tokenizer.string());
   std::vector<std::string> key = options;
   key.push_back(model.string());

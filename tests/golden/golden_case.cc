@@ -58,7 +58,7 @@ std::filesystem::path case_folder(const std::string& name) {
   return std::filesystem::exists(own) ? own : data_folder() / "goldens" / name;
 }
 
-GoldenModel read_case(const GoldenCase& golden) {
+GoldenModel read_case(const GoldenCase& golden, Target target) {
   const std::string name = golden.name;
   const std::filesystem::path folder = case_folder(name);
   const convert::NpyArray input = read_array(folder / "input.npy");
@@ -75,7 +75,7 @@ GoldenModel read_case(const GoldenCase& golden) {
   const nlohmann::json config = nlohmann::json::parse(std::ifstream(folder / "config.json"));
   model.causal = config.at("causal").get<bool>();
   model.file = converted("module", first_of(folder, {"weights.safetensors", name + ".safetensors"}),
-                         {std::to_string(config.at("heads").get<uint32_t>()),
+                         {targets_for({target}), std::to_string(config.at("heads").get<uint32_t>()),
                           std::to_string(config.value("context_length", uint32_t{0})),
                           model.causal ? "causal" : "bidirectional",
                           std::to_string(golden.is_mask_alone ? model.input_features : 0)});

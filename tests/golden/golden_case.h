@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "arenite/target.h"
 #include "convert/files/memory.h"
 
 namespace arenite::test {
@@ -27,7 +28,8 @@ extern const std::vector<GoldenCase> kOwnCases;
 // exist.
 std::filesystem::path data_folder();
 
-// A case in memory, converted for all targets. Arrays are [sequences, tokens, features].
+// A case in memory, converted for the targets of targets_for. Arrays are [sequences, tokens,
+// features].
 struct GoldenModel {
   convert::AlignedBytes file;
   bool causal = false;
@@ -41,7 +43,7 @@ struct GoldenModel {
 
 // Where the files of case `name` are. Those of own models always are there.
 std::filesystem::path case_folder(const std::string& name);
-GoldenModel read_case(const GoldenCase& golden);
+GoldenModel read_case(const GoldenCase& golden, Target target);
 
 }  // namespace arenite::test
 

@@ -2,13 +2,13 @@
 // Converts the models of these tests without the converter's own check, so that wrong conversions
 // fail here. Runs on the build machine, also for tests that run on another one.
 //
-// Usage: golden_converter module FILE OUTPUT HEADS CONTEXT causal|bidirectional FEATURES
+// Usage: golden_converter module FILE OUTPUT TARGETS HEADS CONTEXT causal|bidirectional FEATURES
 //        golden_converter decoder MODEL OUTPUT TARGET [TOKENIZER]
 //        golden_converter few_bits MODEL OUTPUT TARGETS WEIGHTS calibrated|rounded [TOKENIZER]
 //        golden_converter encoder MODEL OUTPUT TARGET [gelu] [norm_first] [bidirectional]
 //        [unscaled]
 // WEIGHTS may end with +int8, the type of keys and values. HEADS, CONTEXT and FEATURES may be 0 if
-// the file determines them. Modules are packed for all targets.
+// the file determines them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -39,13 +39,13 @@ constexpr char kName[] = "golden";
 
 AlignedBytes convert_module(const Words& words) {
   ModelOptions options;
-  options.heads = static_cast<uint32_t>(std::stoul(words.at(3)));
-  options.context = static_cast<uint32_t>(std::stoul(words.at(4)));
-  options.mask = words.at(5) == "causal" ? MaskChoice::kCausal : MaskChoice::kBidirectional;
-  options.features = static_cast<uint32_t>(std::stoul(words.at(6)));
+  options.heads = static_cast<uint32_t>(std::stoul(words.at(4)));
+  options.context = static_cast<uint32_t>(std::stoul(words.at(5)));
+  options.mask = words.at(6) == "causal" ? MaskChoice::kCausal : MaskChoice::kBidirectional;
+  options.features = static_cast<uint32_t>(std::stoul(words.at(7)));
   return write_model(
       compile(build_graph(read_attention_module(open_model(words[1]), options)), kName),
-      parse_targets("all"));
+      parse_targets(words.at(3)));
 }
 
 AlignedBytes convert_decoder(const Words& words) {

@@ -30,7 +30,7 @@ class Golden : public ::testing::TestWithParam<std::tuple<GoldenCase, Target>> {
   void SetUp() override {
     const GoldenCase& golden = std::get<0>(GetParam());
     ARENITE_NEEDS_DATA(case_folder(golden.name));
-    golden_ = read_case(golden);
+    golden_ = read_case(golden, target());
   }
 
   Target target() const { return std::get<1>(GetParam()); }

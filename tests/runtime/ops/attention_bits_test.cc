@@ -83,7 +83,8 @@ TEST_P(AttentionBits, AreTheSameOnAnyThreadsInAnyOrder) {
     const AttentionCase problem(kv_type(), {4, 2, 8, 9}, mask, {270, 270});
     const auto expected = run_attention(kernels(), problem, problem.at_once());
     for (Pool* pool : {&shuffled, &reversed, &three, &two, &one}) {
-      if (kSampled && pool != &shuffled) break;  // a sample is the one that is least alike
+      // A sample is the order that is least alike and, for ThreadSanitizer, one with threads.
+      if (kSampled && pool != &shuffled && (kEmulated || pool != &three)) continue;
       SCOPED_TRACE(mask.name);
       ASSERT_NO_FATAL_FAILURE(expect_same(
           run_attention(kernels(), problem, problem.at_once(), pool->parallel_for()), expected));

@@ -236,14 +236,15 @@ test-kernel-sets: ## Run whole models on every kernel set of this CPU
 	$(call build,default,,forced_kernels_tests)
 	@tests/figures/counted.py kernels build
 
+# Races do not depend on the kernels of a CPU, and most of the time was spent on compiling those.
 test-tsan: ## Search ops and sessions on several threads for races
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_SANITIZE)
 	$(call build,tsan,,attention_tests ops_tests session_tests)
 	@ctest --preset tsan -L '^(attention|ops|session)_tests$$' -j $(JOBS)
 
-test-tsan-cli: ## The same, and commands of the program
+test-tsan-cli: ## The same on all kernel sets, and commands of the program
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_SANITIZE)
-	$(call build,tsan,,attention_tests ops_tests session_tests commands_tests)
+	$(call build,tsan,-DARENITE_KERNELS=all,attention_tests ops_tests session_tests commands_tests)
 	@tests/figures/counted.py races build-tsan
 
 fuzz: ## Feed mutated inputs to all that reads bytes, for a minute

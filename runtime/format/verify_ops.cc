@@ -25,7 +25,7 @@ struct OpCheck {
     return model.whole_axis(model.axis_of(op.views[operand]));
   }
   // The most rows of a sequence on an axis, or on the op's; UINT32_MAX: any number.
-  uint32_t positions_on(uint32_t axis) const {
+  [[gnu::noinline]] uint32_t positions_on(uint32_t axis) const {
     if constexpr (!kFunctionsLinked) {
       const uint32_t tokens = model.positions_max() != 0 ? model.positions_max() : UINT32_MAX;
       return model.rows_on(axis, tokens);
@@ -96,13 +96,10 @@ bool verify_table(const OpCheck& check, ScoreTerms kind, uint32_t heads) {
   const bool by_pair = kind == ScoreTerms::kPairs;
   const uint32_t axis = check.model.cache(check.op.numbers[AttentionOp::kCache]).axis;
   if (linked(Need::kStore) && axis != check.axis_of(kOutput)) {
-    const Checked needed = Checked(check.positions_max()) * heads;
-    if (table.inputs >= check.positions_on(axis) && table.outputs >= needed.value() &&
-        table.outputs % heads == 0) {
-      return true;
-    }
+    const uint32_t queries = table.outputs / heads;
+    if (table.inputs >= check.positions_on(axis) && queries >= check.positions_max()) return true;
     return check.refuse("a table of positions is shorter than the context", field, check.index,
-                        table.outputs, needed.value());
+                        queries, check.positions_max());
   }
   const uint32_t positions = by_pair ? table.inputs : table.inputs / 2 + 1;
   if (positions < check.positions_max()) {
@@ -405,25 +402,16 @@ bool verify_add(const OpCheck& check) {
 }
 
 // Returns the rows that every sequence has on an axis; 0 if that depends on its tokens.
-uint32_t fixed_rows(const ModelReader& model, uint32_t axis) {
+[[gnu::noinline]] uint32_t fixed_rows(const ModelReader& model, uint32_t axis) {
   const uint32_t least = model.rows_of_axes(model.shortest(), 1, true)[axis];
   const bool is_fixed = model.kind_of_axis(axis) != AxisKind::kAsked &&
                         least == model.rows_of_axes(model.positions(), 1, true)[axis];
   return is_fixed ? least : 0;
 }
 
-// Checks a transposition: each operand has as many rows of every sequence as the other columns.
-bool verify_transposed(const OpCheck& check, uint32_t from, uint32_t to) {
-  const uint32_t columns = check.op.views[kInput].width, rows = fixed_rows(check.model, to);
-  if (rows != columns) {
-    return check.refuse("a transposition has other rows than columns to make them of",
-                        check.field(kInput), check.index, columns, rows);
-  }
-  return check.width(kOutput, fixed_rows(check.model, from));
-}
-
 // Checks the axes of a selection: from any axis to a kAsked axis with this source; from any but
-// kAsked to kOne; from kJoined to either part; or between an axis of kind kTurns and its source.
+// kAsked to kOne; from kJoined to either part; between an axis of kind kTurns and its source; or
+// between axes of which each has as many rows of every sequence as the other operand has columns.
 bool verify_select(const OpCheck& check) {
   const ModelReader& model = check.model;
   const uint32_t from = check.axis_of(kInput), to = check.axis_of(kOutput);
@@ -437,7 +425,8 @@ bool verify_select(const OpCheck& check) {
     fits = parts || (turns.kind == AxisKind::kTurns && turns.source == to);
     if (fits) return check.width(one, Checked(check.op.views[many].width) * turns.rows);
   } else if (linked(Need::kSelectTransposed) && kind == SelectKind::kTransposed) {
-    return verify_transposed(check, from, to);
+    fits = fixed_rows(model, to) == check.op.views[kInput].width;
+    if (fits) return check.width(kOutput, fixed_rows(model, from));
   } else if (kAxesLinked && kind != SelectKind::kAsAsked) {
     fits = axes[to].kind == AxisKind::kOne && axes[from].kind != AxisKind::kAsked;
     if (linked(Need::kJoin) && axes[from].kind == AxisKind::kJoined) {

@@ -359,6 +359,7 @@ class Promises {
         return;
       case 7:
         if (number(0) == 8) return check_turns(of);
+        if (number(0) == 9) return check_transposed(of);
         require(width(0) == width(3), "rows that are copied");
         return;
       case 8:
@@ -383,6 +384,21 @@ class Promises {
   }
 
   // One of the two axes has `rows` rows for each row of the other, each with a part of its width.
+  // Sequences of the fewest and of the most tokens have as many rows on either axis as the other
+  // view is wide. Constants stand for both where an axis is theirs.
+  void check_transposed(const Op& of) const {
+    const format::View &from = *of.views()->Get(0), &to = *of.views()->Get(3);
+    for (const auto& [own, other] : {std::pair(from, to), std::pair(to, from)}) {
+      const format::Axis& axis = *model_.axes()->Get(axis_of(own));
+      if (axis.kind() == 1) require(axis.rows() == other.width(), "transposed rows are columns");
+      if (axis.kind() != 0) continue;
+      const format::Input& input = *model_.inputs()->Get(axis.source());
+      require(input.positions_max() == other.width() &&
+                  std::max(input.tokens_min(), 1u) == other.width(),
+              "transposed rows are of whole sequences");
+    }
+  }
+
   void check_turns(const Op& of) const {
     const format::View &from = *of.views()->Get(0), &to = *of.views()->Get(3);
     const bool parts = model_.axes()->Get(axis_of(to))->kind() == 8 &&

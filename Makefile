@@ -274,9 +274,10 @@ coverage: build ## Count lines, branches and conditions that the tests run
 	@$(INSTALL) $(PACKAGES_COVERAGE)
 	@python3 tests/coverage/measure_coverage.py
 
+# AREA=exported does so in the reader of exported programs.
 mutation: build ## Show faults in the runtime to the tests, one by one
 	@$(INSTALL) $(PACKAGES_MUTATION)
-	@python3 tests/mutation/run_mutants.py
+	@python3 tests/mutation/run_mutants.py --area $(or $(AREA),runtime)
 
 bench: ## Time models and kernels, beside this machine's limits
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_BENCH)

@@ -12,8 +12,8 @@ import subprocess
 import sys
 from collections import defaultdict
 
-from runtime_library import (BUILD, LEFT_OUT, PROGRAMS, ROOT, RUNTIME, WHOLE, arguments_of,
-                             build_library, environment_with, link_programs, stamp)
+from areas import (BUILD, ROOT, RUNTIME, arguments_of, build_library, environment_with,
+                   link_programs, stamp)
 
 COMPILER = "clang++-19"
 COMPLETE = ("format", "session")
@@ -29,10 +29,10 @@ def run_tests(programs):
     for old in FOLDER.glob("*.profraw"):
         old.unlink()
     for name, program in programs.items():
-        options = [] if name in WHOLE else ["--gtest_brief=1", f"--gtest_filter=-{LEFT_OUT}"]
+        options = ["--gtest_brief=1", f"--gtest_filter=-{RUNTIME.left_out}"]
         print(f"running {name}", flush=True)
         done = subprocess.run(
-            [program, *arguments_of(name), *options], cwd=program.parent, text=True,
+            [program, *arguments_of(name), *([] if name in RUNTIME.whole else options)], cwd=program.parent, text=True,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             env=environment_with(LLVM_PROFILE_FILE=FOLDER / f"{name}-%m.profraw"))
         if done.returncode:
@@ -47,7 +47,7 @@ def exported(library):
     answer = subprocess.run(["llvm-cov-19", "export", f"-instr-profile={profile}", library],
                             stdout=subprocess.PIPE, check=True)
     files = json.loads(answer.stdout)["data"][0]["files"]
-    prefix = str(RUNTIME) + os.sep
+    prefix = str(RUNTIME.folder) + os.sep
     return {file["filename"].removeprefix(prefix): file for file in files
             if file["filename"].startswith(prefix)}
 
@@ -71,7 +71,7 @@ def is_run(file, line, column):
 
 def uncovered(path, file):
     """Each way that no test takes: ((path, text of the condition, way), line)."""
-    lines = (RUNTIME / path).read_text().splitlines()
+    lines = (RUNTIME.folder / path).read_text().splitlines()
     for (line, column, end, end_column), (taken, refused) in branches_of(file):
         if not taken and not refused and is_run(file, line, column):
             continue
@@ -150,8 +150,8 @@ def write_figures(folders, exceptions):
 
 def main():
     library = FOLDER / "libarenite_coverage.so"
-    build_library(library, COMPILER, FLAGS, ["-fprofile-instr-generate"])
-    run_tests(link_programs(library, PROGRAMS))
+    build_library(RUNTIME, library, COMPILER, FLAGS, ["-fprofile-instr-generate"])
+    run_tests(link_programs(RUNTIME, library))
     files = exported(library)
     exceptions = compare(files)
     if exceptions is None:

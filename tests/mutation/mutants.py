@@ -21,7 +21,7 @@ ORDERED = {"<", "<=", ">", ">=", "-", "/", "%", "<<", ">>"}  # another result wi
 SYMMETRIC = {"min", "max", "swap", "add", "multiply"}
 # Calls that tell a sanitizer what a kernel reads and writes; without one they are empty.
 NOTES_FILE = "kernels/thread_check.h"
-NOTES = re.compile(r"kernel_(reads|writes)")
+NOTES = re.compile(r"kernel_(reads|writes)|[\w.>-]+\breserve\(")  # nor does a reserve change much
 LINKED = re.compile(r"(any_)?linked\(")  # true where the runtime is built with all of its parts
 FUNCTIONS = {Kind.FUNCTION_DECL, Kind.CXX_METHOD, Kind.CONSTRUCTOR, Kind.FUNCTION_TEMPLATE,
              Kind.CONVERSION_FUNCTION, Kind.DESTRUCTOR}
@@ -33,18 +33,19 @@ INTEGERS = {TypeKind.UINT, TypeKind.ULONG, TypeKind.INT, TypeKind.LONG, TypeKind
 
 @dataclass(frozen=True)
 class Mutant:
-    file: str  # below runtime/
+    file: str  # below the folder of its area
     line: int
     start: int  # of what is replaced, in bytes
     end: int
     kind: str
     old: str
     new: str
-    form: str = "value"  # or "statement", which cannot be part of an expression
+    form: str  # "value", or "statement", which cannot be part of an expression
+    folder: str  # the area's, in the project
 
     @property
     def key(self):
-        return f"runtime/{self.file}:{self.line} | {self.old} -> {self.new}"
+        return f"{self.folder}/{self.file}:{self.line} | {self.old} -> {self.new}"
 
     def wrapped(self, number, original):
         """What stands in the mutated source; `original` may have mutants inside."""
@@ -57,10 +58,12 @@ class Mutant:
 
 
 class Finder:
-    """The mutants of one translation unit in all files below `root`, each at most once."""
+    """The mutants of one translation unit in all files below `root`, each at most once. `folder` is
+    what the project calls it."""
 
-    def __init__(self, root):
+    def __init__(self, root, folder):
         self.root = Path(root)
+        self.folder = folder
         self.texts = {}
         self.found = {}
         self.unchanged = set()  # (file, begin, end) of what changes nothing where it is changed
@@ -103,7 +106,8 @@ class Finder:
         if "//" in new or "//" in old or "#" in old or "R\"" in old:
             return
         old, new = (re.sub(r"\s+", " ", text) for text in (old, new))
-        mutant = Mutant(self.file, start.line, start.offset, end.offset, kind, old, new, form)
+        mutant = Mutant(self.file, start.line, start.offset, end.offset, kind, old, new, form,
+                        self.folder)
         self.found.setdefault(mutant.key, mutant)
 
     def walk(self, cursor, parent):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chooses mutants, writes a copy of the runtime that has all of them inside, and builds it once."""
+"""Chooses mutants, writes a copy of an area that has all of them inside, and builds it once."""
 
+import os
 import random
 import re
 import shutil
@@ -8,30 +9,52 @@ import struct
 import subprocess
 import sys
 from collections import Counter, defaultdict
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "coverage"))
-import runtime_library  # noqa: E402
-from runtime_library import BUILD, RUNTIME  # noqa: E402
+import areas  # noqa: E402
 
 import mutants  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
-FOLDER = BUILD / "mutation"
-COPY = FOLDER / "runtime"
-LIBRARY = FOLDER / "library/libarenite_mutated.so"
 COMPILER = "g++"
 SEED = 20261123
+JOBS = os.cpu_count()
 
 
-def find_all():
-    finder = mutants.Finder(RUNTIME)
-    for source, words in runtime_library.commands().items():
-        finder.read(str(source), runtime_library.parse_arguments(words))
-    return list(finder.found.values())
+def folder_of(area):
+    """Where all that is made for the area lies."""
+    return areas.BUILD / "mutation" / area.name
 
 
-def choose(found, count):
+def library_of(area):
+    return folder_of(area) / "library" / area.library
+
+
+def copy_of(area):
+    """The copy of the area's folder, and the folder that #include names its files from."""
+    includes = folder_of(area) / "copy"
+    return includes / area.folder.relative_to(area.includes), includes
+
+
+def find_in(item):
+    area, source, words = item
+    finder = mutants.Finder(area.folder, str(area.folder.relative_to(areas.ROOT)))
+    finder.read(str(source), areas.parse_arguments(words))
+    return finder.found
+
+
+def find_all(area):
+    found = {}
+    sources = [(area, source, words) for source, words in areas.commands(area).items()]
+    with ProcessPoolExecutor(JOBS) as pool:
+        for part in pool.map(find_in, sources):
+            found |= {key: mutant for key, mutant in part.items() if key not in found}
+    return list(found.values())
+
+
+def choose(area, found, count):
     """`count` lines of all that have mutants, and of each line one: first its kind, then which.
 
     Its text decides whether a line is chosen, so a change elsewhere leaves the others as they are.
@@ -39,7 +62,7 @@ def choose(found, count):
     by_line = defaultdict(lambda: defaultdict(list))
     for mutant in sorted(found, key=lambda m: (m.file, m.line, m.key, m.kind)):
         by_line[mutant.file, mutant.line][mutant.kind].append(mutant)
-    texts = {file: (RUNTIME / file).read_text().splitlines() for file, _ in by_line}
+    texts = {file: (area.folder / file).read_text().splitlines() for file, _ in by_line}
     seen = Counter()
     ranked = []
     for (file, line), kinds in by_line.items():
@@ -68,39 +91,43 @@ def render(text, start, end, inside):
     return "".join(pieces)
 
 
-def write_copy(numbered):
-    shutil.rmtree(COPY, ignore_errors=True)
-    shutil.copytree(RUNTIME, COPY)
+def write_copy(area, copy, numbered):
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(area.folder, copy)
     by_file = defaultdict(list)
     for item in numbered.items():
         by_file[item[1].file].append(item)
     for file, items in by_file.items():
         items.sort(key=lambda item: (item[1].start, -item[1].end))
-        text = (RUNTIME / file).read_bytes()
+        text = (area.folder / file).read_bytes()
         mutated = render(text, 0, len(text), items)
         # One line, so that the others keep their numbers.
         first, rest = mutated.split("\n", 1)
-        (COPY / file).write_text(f'#include "{HERE}/arenite_mutant.h"  {first}\n{rest}')
+        (copy / file).write_text(f'#include "{HERE}/arenite_mutant.h"  {first}\n{rest}')
 
 
-def lines_of(errors):
+def lines_of(copy, errors):
     """(file, line) of the copy that a compiler complains of, however far from the error itself."""
-    pattern = rf"{re.escape(str(COPY))}/([\w/.]+):(\d+)(?::\d+)?: error"
+    pattern = rf"{re.escape(str(copy))}/([\w/.]+):(\d+)(?::\d+)?: error"
     return {(file, int(line)) for file, line in re.findall(pattern, errors)}
 
 
-def build(chosen):
+def build(area, chosen):
     """Builds with all that compile; gives back {number: mutant} of those that are in the code."""
     numbered = dict(enumerate(chosen))
+    copy, includes = copy_of(area)
+    library = library_of(area)
+    finished = set()  # objects in which a mutant that is dropped later is never chosen
     while True:
-        write_copy(numbered)
+        write_copy(area, copy, numbered)
         try:
-            runtime_library.build_library(
-                LIBRARY, COMPILER, ["-O1", "-Wno-narrowing", "-fpermissive"], sources=COPY,
-                extra=[HERE / "arenite_mutant.cc"])
+            areas.build_library(
+                area, library, COMPILER, ["-O1", "-Wno-narrowing", "-fpermissive"],
+                includes=includes, jobs=JOBS, extra=[HERE / "arenite_mutant.cc"],
+                finished=finished)
             break
-        except runtime_library.BuildError as error:
-            places = lines_of(error.errors)
+        except areas.BuildError as error:
+            places = lines_of(copy, error.errors)
             bad = [number for number, mutant in numbered.items()
                    if any(mutant.file == file and mutant.line <= line <= mutant.line + 8
                           for file, line in places)]
@@ -109,8 +136,8 @@ def build(chosen):
             for number in bad:
                 del numbered[number]
             print(f"{len(bad)} mutants do not compile", flush=True)
-    section = FOLDER / "section.bin"
+    section = folder_of(area) / "section.bin"
     subprocess.run(["objcopy", "-O", "binary", "-j", "arenite_mutants",
-                    "--set-section-flags", "arenite_mutants=alloc", LIBRARY, section], check=True)
+                    "--set-section-flags", "arenite_mutants=alloc", library, section], check=True)
     present = {number for number, in struct.iter_unpack("<i", section.read_bytes())}
     return {number: mutant for number, mutant in numbered.items() if number in present}

@@ -251,6 +251,26 @@ TEST(Norms, OfChannelsAndOfGroupsAreThoseOfTheirDefinitions) {
       {"statistics of the batch"}));
 }
 
+// Two groups of two numbers, 1 from their mean.
+TEST(Norms, OfGroupsNeedNoFactorsAndOffsets) {
+  expect_near(computed("group_norm", {{"input", Array::real({1, 4}, {1.0, 3.0, 7.0, 5.0})},
+                                      {"num_groups", int64_t{2}},
+                                      {"eps", 3.0}}),
+              {1, 4}, {-0.5, 0.5, 0.5, -0.5});
+}
+
+// Sums of the pixels of two frames.
+TEST(ConvolutionsOverFrames, PutZerosAndGapsBetweenFrames) {
+  const auto convolved = [](std::vector<NamedArgument> how) {
+    how.push_back({"input", Array::real({1, 1, 3, 1, 1}, {1.0, 2.0, 4.0})});
+    how.push_back({"weight", Array::real({1, 1, 2, 1, 1}, {1.0, 1.0})});
+    return computed("conv3d", std::move(how));
+  };
+  expect_near(convolved({}), {1, 1, 2, 1, 1}, {3.0, 6.0});
+  expect_near(convolved({{"padding", list({1, 0, 0})}}), {1, 1, 4, 1, 1}, {1.0, 3.0, 6.0, 4.0});
+  expect_near(convolved({{"dilation", list({2, 1, 1})}}), {1, 1, 1, 1, 1}, {5.0});
+}
+
 TEST(Products, AreAddedWithTheirFactors) {
   const Array self = numbers({3}, 0.0), a = numbers({2, 4}, 1.0), b = numbers({4, 3}, 2.0);
   std::vector<double> expected =

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "convert/files/npy.h"
+#include "support/refusal.h"
 #include "support/test_data.h"
 
 namespace arenite::convert {
@@ -57,6 +58,22 @@ TEST_P(SmallPrograms, GiveWhatPyTorchGives) {
 INSTANTIATE_TEST_SUITE_P(All, SmallPrograms,
                          ::testing::Values("elementwise", "moves", "reduce", "products", "rotate",
                                            "in_place", "dynamic"));
+
+// Its input is [sequences, tokens], and its symbol one number.
+TEST(Inputs, HaveTheShapeOfTheExample) {
+  const ExportedProgram program = read_exported(convert_fixture("exported_dynamic.pt2"));
+  const auto run = [&](const std::vector<Shape>& shapes) {
+    std::vector<Array> inputs;
+    for (const Shape& shape : shapes) {
+      inputs.push_back(Array::integer(shape, Array::Integers(elements_of(shape), 1)));
+    }
+    interpret(program, inputs, interpreting_budget(program, 7));
+  };
+  EXPECT_NO_THROW(run({{1, 5}}));
+  EXPECT_TRUE(refuses([&] { run({{5}}); }, {"a tensor [5]: expected [1, 7]"}));
+  EXPECT_TRUE(refuses([&] { run({{2, 5}}); }, {"a tensor [2, 5]: expected [1, 7]"}));
+  EXPECT_TRUE(refuses([&] { run({{1, 5}, {1, 5}}); }, {"takes 1 tensors: found 2"}));
+}
 
 class Models : public ::testing::TestWithParam<const char*> {};
 

@@ -122,6 +122,113 @@ TEST(RunningSums, GoAlongOneDimension) {
             (Array::Reals{0, 0, 2, 6, 4, 20, 6, 42}));
 }
 
+TEST(CreatedNumbers, AreThoseOfPyTorch) {
+  const auto expect = [](const Array& made, const Array::Reals& expected) {
+    const Array::Reals values = made.to_reals();
+    ASSERT_EQ(values.size(), expected.size());
+    for (size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(values[i], expected[i], 1e-6) << i;
+  };
+  expect(array_from("hann_window", {{"window_length", int64_t{4}}}), {0.0, 0.5, 1.0, 0.5});
+  expect(array_from("hann_window", {{"window_length", int64_t{1}}}), {1.0});
+  expect(array_from("hamming_window", {{"window_length", int64_t{3}}, {"periodic", false}}),
+         {0.08, 1.0, 0.08});
+  const auto spaced = [&](const char* op, double start, double end, int64_t steps) {
+    return array_from(op, {{"start", start}, {"end", end}, {"steps", steps}});
+  };
+  expect(spaced("linspace", 0.0, 1.0, 5), {0.0, 0.25, 0.5, 0.75, 1.0});
+  expect(spaced("linspace", 3.0, 9.0, 1), {3.0});
+  expect(spaced("logspace", 0.0, 2.0, 3), {1.0, 10.0, 100.0});
+  expect(array_from("eye", {{"n", int64_t{2}}, {"m", int64_t{3}}}), {1, 0, 0, 0, 1, 0});
+  const auto triangle = [&](const char* op, int64_t offset) {
+    return array_from(op, {{"row", int64_t{2}}, {"col", int64_t{3}}, {"offset", offset}});
+  };
+  expect(triangle("tril_indices", 0), {0, 1, 1, 0, 0, 1});
+  expect(triangle("triu_indices", 1), {0, 0, 1, 1, 2, 2});
+}
+
+TEST(Elementwise, TakesLimitsAndSlopes) {
+  const Array x = Array::real({1, 2, 2}, {-1.0, 4.0, -2.0, 13.0});
+  EXPECT_EQ(array_from("relu6", {{"self", x}}).to_reals(), (Array::Reals{0, 4, 0, 6}));
+  EXPECT_EQ(array_from("prelu", {{"self", x}, {"weight", Array::real({2}, {0.5, 3.0})}}).to_reals(),
+            (Array::Reals{-0.5, 4, -6, 13}));
+  EXPECT_EQ(array_from("prelu", {{"self", Array::real({2}, {-2.0, 5.0})},
+                                 {"weight", Array::real({1}, {0.5})}})
+                .to_reals(),
+            (Array::Reals{-1, 5}));
+  EXPECT_EQ(array_from("clamp", {{"self", x}, {"min", -1.5}, {"max", 5.0}}).to_reals(),
+            (Array::Reals{-1, 4, -1.5, 5}));
+  EXPECT_TRUE(refuses(
+      [&] {
+        array_from("prelu", {{"self", x}, {"weight", counted({3})}});
+      },
+      {"it has 3 slopes: expected 1, or 2"}));
+}
+
+TEST(Places, AreTheFirstOfTheLargest) {
+  const Array x = Array::real({2, 3}, {5, 1, 5, 2, 7, 1});
+  const auto places = [&](const char* op) {
+    return array_from(op, {{"self", x}, {"dim", int64_t{1}}}).to_integers();
+  };
+  EXPECT_EQ(places("argmax"), (Array::Integers{0, 1}));
+  EXPECT_EQ(places("argmin"), (Array::Integers{1, 2}));
+}
+
+TEST(Parts, AreOfTheGivenSizes) {
+  const Array x = counted({5});
+  OpBudget budget;
+  const Argument sizes = integers({2, 3});
+  const std::vector<Call> calls = {
+      {.op = "split", .overload = "sizes", .arguments = {{"self", x}, {"split_size", sizes}}},
+      {.op = "split_with_sizes", .arguments = {{"self", x}, {"split_sizes", sizes}}}};
+  for (const Call& call : calls) {
+    const std::vector<Argument> made = apply_op(call, budget);
+    ASSERT_EQ(made.size(), 2u);
+    EXPECT_EQ(made[0].as<Array>()->to_reals(), (Array::Reals{0, 1}));
+    EXPECT_EQ(made[1].as<Array>()->to_reals(), (Array::Reals{2, 3, 4}));
+  }
+}
+
+// Windows of 2 by 2 pixels, two from each other, of an image of 2 by 2 with zeros around it: each
+// pixel is in one window, the first as its last.
+TEST(Windows, SeeZerosAroundAnImage) {
+  const Array made = array_from("im2col", {{"self", Array::real({1, 1, 2, 2}, {1, 2, 3, 4})},
+                                           {"kernel_size", integers({2, 2})},
+                                           {"dilation", integers({1, 1})},
+                                           {"padding", integers({1, 1})},
+                                           {"stride", integers({2, 2})}});
+  EXPECT_EQ(made.shape(), (Shape{1, 4, 4}));
+  EXPECT_EQ(made.to_reals(), (Array::Reals{0, 0, 0, 4, 0, 0, 3, 0, 0, 2, 0, 0, 1, 0, 0, 0}));
+}
+
+TEST(Products, OfVectorsAreOfAllPairs) {
+  const Array a = Array::real({2}, {2, 3}), b = Array::real({3}, {1, -1, 4});
+  const Array made = array_from("outer", {{"self", a}, {"vec2", b}});
+  EXPECT_EQ(made.shape(), (Shape{2, 3}));
+  EXPECT_EQ(made.to_reals(), (Array::Reals{2, -2, 8, 3, -3, 12}));
+}
+
+TEST(Layers, RefuseWhatDoesNotGoTogether) {
+  const Array x = counted({2, 3});
+  EXPECT_TRUE(refuses(
+      [&] {
+        array_from("linear", {{"input", x},
+                              {"weight", counted({2, 3})},
+                              {"bias", Array::complex({2}, Array::Complexes(2, 1.0))}});
+      },
+      {"complex numbers"}));
+  EXPECT_TRUE(refuses(
+      [&] {
+        array_from("layer_norm", {{"input", x}, {"normalized_shape", integers({2})}});
+      },
+      {"it normalizes [2] of a tensor [2, 3]"}));
+  EXPECT_TRUE(refuses([&] { x.with_shape({2, 4}); }, {}));
+}
+
+TEST(FourierTransforms, OfOneNumberAreThatNumber) {
+  const Array made = array_from("fft_fft", {{"self", Array::real({1}, {5.0})}});
+  EXPECT_EQ(made.to_complexes(), (Array::Complexes{5.0}));
+}
+
 TEST(Convolutions, OfGroupsAddTheirBias) {
   const int64_t channels = 4, outputs = 6, places = 5, width = 3, groups = 2;
   const Array input = counted({2, channels, places});

@@ -3,6 +3,7 @@
 // damaged ones within bounds: every value of the graph and of the lists of tensors is changed.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <string>
@@ -103,11 +104,38 @@ TEST(ExportedPrograms, ThatCannotBeFollowedNameTheAuthorsLine) {
 TEST(ExportedPrograms, NameWhatTheReaderNeeds) {
   Members members("exported_dynamic.pt2");
   members.model["schema_version"]["major"] = 7;
-  EXPECT_TRUE(refuses([&] { read(members.bytes()); }, {"schema_version", "7", "PyTorch 2.9"}));
+  EXPECT_TRUE(refuses([&] { read(members.bytes()); },
+                      {"schema_version: found 7: expected 8, as PyTorch 2.9"}));
   const std::string older = ZipBuilder().add("serialized_exported_program.json", "{}").bytes();
   EXPECT_TRUE(refuses([&] { read(older); }, {"before 2.9"}));
   const std::string other = ZipBuilder().add("x/data.txt", "").bytes();
   EXPECT_TRUE(refuses([&] { read(other); }, {"torch.export.save"}));
+}
+
+// A text of 64 bytes is still read; a longer one is no order of bytes.
+TEST(ExportedPrograms, AreOfSmallNumbersFirst) {
+  Members members("exported_dynamic.pt2");
+  const auto order = std::ranges::find_if(
+      members.files, [](const auto& file) { return file.first.ends_with("byteorder"); });
+  ASSERT_NE(order, members.files.end());
+  for (const std::string& text : {std::string("big"), std::string(64, 'x')}) {
+    order->second = text;
+    EXPECT_TRUE(refuses([&] { read(members.bytes()); },
+                        {"byteorder: found '" + text + "': expected 'little'"}));
+  }
+}
+
+TEST(ExportedPrograms, SayHowLargeTheirTextMayBe) {
+  const auto named = [](const auto& file) { return file.first.ends_with("model.json"); };
+  const Members members("exported_dynamic.pt2");
+  const std::string model = std::ranges::find_if(members.files, named)->first;
+  ZipBuilder builder;
+  for (const auto& [member, text] : members.files) {
+    const ZipClaim compressed = {.method = 8, .bytes = (1u << 26) + 1};
+    builder.add(member, text, member == model ? compressed : ZipClaim{});
+  }
+  EXPECT_TRUE(refuses([&] { read(builder.bytes()); },
+                      {"models/model.json has 67108865 bytes: at most 67108864 are accepted"}));
 }
 
 TEST(ExportedPrograms, ReadNamesAfterTheyAreDefined) {

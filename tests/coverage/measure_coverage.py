@@ -29,10 +29,11 @@ def run_tests(programs):
     for old in FOLDER.glob("*.profraw"):
         old.unlink()
     for name, program in programs.items():
-        options = ["--gtest_brief=1", f"--gtest_filter=-{RUNTIME.left_out}"]
+        options = [] if name in RUNTIME.whole else [
+            "--gtest_brief=1", f"--gtest_filter=-{RUNTIME.left_out}"]
         print(f"running {name}", flush=True)
         done = subprocess.run(
-            [program, *arguments_of(name), *([] if name in RUNTIME.whole else options)], cwd=program.parent, text=True,
+            [program, *arguments_of(name), *options], cwd=program.parent, text=True,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             env=environment_with(LLVM_PROFILE_FILE=FOLDER / f"{name}-%m.profraw"))
         if done.returncode:

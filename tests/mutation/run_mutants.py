@@ -202,8 +202,8 @@ def write_figures(area, numbered, results):
                for name, group in counts.items()},
             "summary": [{"promise": "tests notice faults", "tested": tested,
                          "amount": f"{killed} of {total} killed", "command": command}],
-            "details": f"## Mutants of {area.folder.relative_to(ROOT)}/, by kind and by folder\n\n" +
-                       "\n".join(rows)}
+            "details": "\n".join([f"## Mutants of {area.folder.relative_to(ROOT)}/, by kind and by "
+                                  "folder\n", *rows])}
     (ROOT / f"tests/figures/{file}.json").write_text(json.dumps(data, indent=1) + "\n")
     subprocess.run([sys.executable, ROOT / "tests/figures/write_figures.py"], check=True)
     print(f"{killed} of {total} killed ({100 * killed / total:.1f} %)")

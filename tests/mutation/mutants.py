@@ -54,6 +54,8 @@ class Mutant:
             return f"if (!{chosen}) {original}"
         if self.kind == "dropped statement":
             return f"({chosen} ? (void)0 : (void)({original}))"
+        if self.kind in ("comparison", "dropped check"):  # both bool, also where one is an optional
+            return f"({chosen} ? !!{self.new} : !!({original}))"
         return f"({chosen} ? {self.new} : {original})"
 
 

@@ -233,6 +233,18 @@ TEST(HostileModels, MatricesHaveTwoDimensions) {
   expect_refused(members, {"op aten.linear.default", "its weight is [", "expected a matrix"});
 }
 
+TEST(HostileModels, MayPutNothingBetweenFrames) {
+  for (const auto& [name, numbers] :
+       {std::pair("padding", json{1, 0, 0}), {"dilation", {2, 1, 1}}}) {
+    Members members("convolutions/video.pt2");
+    for (json& node : members.model["graph_module"]["graph"]["nodes"]) {
+      if (node["target"] != "torch.ops.aten.conv3d.default") continue;
+      node["inputs"].push_back({{"name", name}, {"arg", {{"as_ints", numbers}}}, {"kind", 1}});
+    }
+    expect_refused(members, {"convolutions over frames", "without zeros and gaps between frames"});
+  }
+}
+
 // A slice of no columns that is joined to all others is what partial rotations leave.
 TEST(HostileModels, MayJoinNothing) {
   Members members = with_op("exported/prefix.pt2", "linear_4", "slice.Tensor",

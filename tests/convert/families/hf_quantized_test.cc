@@ -99,7 +99,7 @@ INSTANTIATE_TEST_SUITE_P(
       return name;
     });
 
-// The same integers around the same zeros, but for those at an end of their range.
+// Both folders hold the same integers around their zeros, but for those at an end of their range.
 TEST(HfQuantizedFiles, OfAwqGiveTheNumbersOfTheirIntegersLessTheirZeros) {
   QuantizedModel model("gptq");
   const TransformerSpec gptq = model.open();

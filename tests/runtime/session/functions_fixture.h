@@ -29,6 +29,7 @@ struct FunctionParts {
   bool pairs = false;  // a bias of each pair of tokens of text and memory, some of them hidden
 };
 inline constexpr uint32_t kMemoryOfPairs = 40;  // positions
+inline constexpr FunctionParts kWindowed = {.windows = true};
 
 // [2 heads, positions of text, positions of memory], -infinity for each third pair but one a row.
 inline std::shared_ptr<const convert::TermTable> pair_table() {

@@ -115,7 +115,7 @@ TEST_P(OtherRows, GiveTheSameBitsInEveryFormOfBatch) {
   }
 }
 
-// As many rows as the matrix has, of each sequence alone; weights in few bits round each column.
+// Each sequence is multiplied by itself, with bits that do not depend on the others.
 TEST_P(OtherRows, AreMultipliedAcrossEachSequence) {
   for (const TensorType type :
        {TensorType::kF32, TensorType::kW8, TensorType::kQ8, TensorType::kQ4}) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers of each pair of a query and a key, as columns that both have.
+// Constants as columns of rows, for numbers that depend on a query and on a key.
 #pragma once
 
 #include <cstddef>

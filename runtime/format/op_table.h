@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of ops: which operands and parameters the record of each kind has. Reader, verifier,
-// needs, planner, self-test and `arenite inspect` all use this table; runtime/DESIGN.md lists the
-// other parts of an op. A linear op in a file and its reading:
+// needs, planner, self-test and `arenite inspect` all use this table; ops/README.md lists the other
+// parts of an op. A linear op in a file and its reading:
 //   views {input} {} {} {output}, numbers {7}
 //   op.views[kInput]                  the columns that the op reads
 //   op.numbers[LinearOp::kTensor]     7: the index of its weights in ModelReader::tensor()

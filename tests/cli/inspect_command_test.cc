@@ -47,9 +47,8 @@ TEST(Inspect, PrintsEverySectionOfEveryKindOfModelWithin100Columns) {
     SCOPED_TRACE(spec.name);
     const std::string text =
         printed_facts(write_file(folder, "m.arn", test::make_model(spec).span()));
-    for (const char* part :
-         {"\nTargets\n", "\nProgram\n", "\nMasks\n", "\nCaches ", "\nArena for P = ", "[s",
-          "session", "kv cache", "activations", "scratch", "\n  column  "}) {
+    for (const char* part : {"\nTargets\n", "\nProgram\n", "\nMasks\n", "\nCaches ",
+                             "\nArena for P = ", "session", "kv cache", "activations", "scratch"}) {
       EXPECT_TRUE(holds(text, part)) << part << "\n" << text;
     }
     EXPECT_TRUE(holds(text, spec.name));
@@ -91,61 +90,10 @@ TEST(Inspect, PrintsDecodersWithin100Columns) {
   }
 }
 
-TEST(Inspect, DrawsSlotsAsBoxesOverTheOpsThatNeedThem) {
-  const TempFolder folder;
-  ModuleSpec spec = test::spec_named("causal");  // 6 -> q 10, k 10, v 6 -> 6 -> 4
-  const std::string text =
-      printed_facts(write_file(folder, "m.arn", test::make_model(spec).span()));
-  const std::string map =
-      "  column  qkv            attention      output\n"
-      "       0 +-----------------------------+--------------+\n"
-      "         | 1 qkv [26]                  | 3 output [4] |\n";
-  EXPECT_TRUE(holds(text, map)) << text;
-  EXPECT_TRUE(holds(text, "| 0 input [6]")) << text;
-  EXPECT_TRUE(holds(text, "| 2 attention [6]")) << text;
-}
-
 test::DecoderShape deep_shape(size_t layers) {
   test::DecoderShape shape;
   shape.windows.assign(layers, 0);
   return shape;
-}
-
-// The line of the picture that says what its stripes are.
-std::string header_of_picture(const std::string& text) {
-  const size_t begin = text.find("\n      op  ");
-  return begin == std::string::npos ? ""
-                                    : text.substr(begin + 1, text.find('\n', begin + 1) - begin);
-}
-
-TEST(Inspect, DrawsOneLayerOfADeepModelAndSaysHowOftenItRepeats) {
-  const TempFolder folder;
-  for (const size_t layers : {9u, 40u}) {
-    const test::DecoderShape shape = deep_shape(layers);
-    const std::string text =
-        printed_facts(write_file(folder, "m.arn", test::make_decoder_model(shape).span()));
-    // The embedding comes before the first layer.
-    EXPECT_TRUE(holds(text, "\n  ops 1 to ")) << text;
-    EXPECT_TRUE(holds(text, " are drawn once: ops ")) << text;
-    EXPECT_TRUE(holds(text, fmt::format(" repeat them {} times\n", layers - 1))) << text;
-    EXPECT_FALSE(holds(text, "too many"));
-    EXPECT_LE(widest_line_after_first(text), 100u);
-    // Numbers of ops, all of them whole.
-    std::istringstream words(header_of_picture(text));
-    std::string word;
-    words >> word;
-    int before = -1;
-    for (int number = 0; words >> number; before = number) EXPECT_GT(number, before) << text;
-    EXPECT_GT(before, static_cast<int>(layers)) << text;
-  }
-}
-
-TEST(Inspect, ShortensNamesOnlyWhereThereIsNoRoom) {
-  const TempFolder folder;
-  const std::string text =
-      printed_facts(write_file(folder, "m.arn", test::make_decoder_model(deep_shape(2)).span()));
-  EXPECT_TRUE(holds(text, "attention_norm")) << text;
-  EXPECT_FALSE(holds(text, "...")) << text;
 }
 
 // Numbers after `name="` in an SVG.
@@ -312,7 +260,7 @@ TEST(Inspect, EstimatesWhatACallTakesOfABoard) {
   const std::string file = write_file(folder, "m.arn", model.span());
   const std::string text = printed_facts(file, {"--brief", "--board", "nucleo-h743"});
   for (const char* part : {"\nOn nucleo-h743 (STM32H743ZI", ", for cortex-m-dsp\n", "ms at 480 MHz",
-                           "  run of ", "  step after ", "A below 0.01"}) {
+                           "  run of ", "  step after "}) {
     EXPECT_TRUE(holds(text, part)) << part << "\n" << text;
   }
   EXPECT_LE(widest_line_after_first(text), 100u) << text;
@@ -321,9 +269,7 @@ TEST(Inspect, EstimatesWhatACallTakesOfABoard) {
   const std::string without_fpu = printed_facts(file, {"--board", "pico"});
   EXPECT_TRUE(holds(without_fpu, "or 25 % where")) << without_fpu;
   EXPECT_TRUE(holds(without_fpu, "ARENITE_INTEGER_ROWS")) << without_fpu;
-  EXPECT_FALSE(holds(printed_facts(file), "energy"));
-  const std::string emulated = printed_facts(file, {"--board", "mps3-an547"});
-  EXPECT_TRUE(holds(emulated, "not known")) << emulated;
+  EXPECT_FALSE(holds(printed_facts(file), "\nOn "));
 }
 
 TEST(Inspect, RefusesBoardsWithoutMeasuredRates) {

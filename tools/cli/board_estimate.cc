@@ -48,8 +48,6 @@ constexpr CoreRow kCores[] = {
 constexpr double kCallInstructions = 2800;
 constexpr double kOpInstructions = 290;
 
-constexpr double kMostOfClass[] = {0.01, 0.1, 1.0, 10.0};  // upper bounds of classes A to D, in mJ
-
 using Counts = std::initializer_list<double>;
 using Rates = std::map<std::string, std::vector<double>>;  // by name of the work
 
@@ -315,12 +313,6 @@ class OpWork {
   Work& work_;
 };
 
-std::string energy_class(double millijoules) {
-  char letter = 'A';
-  for (const double most : kMostOfClass) letter = static_cast<char>(letter + (millijoules >= most));
-  return {letter};
-}
-
 }  // namespace
 
 double call_instructions(const ModelReader& model, uint32_t packed_index, uint32_t function,
@@ -380,12 +372,8 @@ void add_call(const ModelReader& model, uint32_t function, const Feed& feed, Ten
   const double instructions =
       call_instructions(model, packed_index, function, feed, kv_type, estimate.core->name);
   const double cycles = instructions * estimate.cycles;
-  CallEstimate call = {name, size, static_cast<uint64_t>(std::llround(instructions)),
-                       cycles / (estimate.clock_mhz * 1e3), ""};
-  // Power in uW per MHz equals energy in pJ per cycle.
-  const double picojoules = estimate.board->microwatts_per_mhz;
-  if (picojoules != 0.0) call.energy_class = energy_class(cycles * picojoules * 1e-9);
-  estimate.calls.push_back(std::move(call));
+  estimate.calls.push_back({name, size, static_cast<uint64_t>(std::llround(instructions)),
+                            cycles / (estimate.clock_mhz * 1e3)});
 }
 
 }  // namespace arenite::tool

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Estimates what a call costs on a board: instructions, by rates measured in QEMU, and from these
-// coarse figures for time and energy.
+// a coarse figure for time.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,6 @@ struct CallEstimate {
   CallSize size;
   uint64_t instructions = 0;
   double milliseconds = 0.0;
-  std::string energy_class;  // empty: the board's power is not known
 };
 
 struct BoardEstimate {
@@ -43,9 +42,6 @@ struct BoardEstimate {
   double cycles = 0.0;  // per instruction
   std::vector<CallEstimate> calls;
 };
-
-inline constexpr const char* kEnergyClasses =
-    "A below 0.01 mJ a call, B below 0.1, C below 1, D below 10, E from there on";
 
 // Returns the instructions of a whole call of a function for target `packed_index`, with a single
 // sequence and thread and finite values. REQUIRES: `core` has measured rates.

@@ -43,27 +43,27 @@ constexpr Memory kib(uint32_t at, uint32_t count) { return {at, count << 10}; }
 constexpr Memory mib(uint32_t at, uint32_t count) { return {at, count << 20}; }
 
 constexpr Board kBoards[] = {
-    {kAnyCpu, "generic", "any CPU that your build names", {}, {}, false, 0, 0},
+    {kAnyCpu, "generic", "any CPU that your build names", {}, {}, false, 0},
     {kM4, "nucleo-f446", "STM32F446RE, Cortex-M4 with an FPU", kib(0x08000000, 512),
-     kib(0x20000000, 128), true, 180, 700},
+     kib(0x20000000, 128), true, 180},
     {kM7, "nucleo-h743", "STM32H743ZI, Cortex-M7 with an FPU, its AXI SRAM", mib(0x08000000, 2),
-     kib(0x24000000, 512), true, 480, 900},
+     kib(0x24000000, 512), true, 480},
     {kM4SoftCalls, "nano33ble", "Arduino Nano 33 BLE, nRF52840, Cortex-M4 with an FPU",
-     kib(0x00010000, 960), kib(0x20000000, 256), false, 64, 160},
+     kib(0x00010000, 960), kib(0x20000000, 256), false, 64},
     {kM0Plus, "pico", "RP2040, Cortex-M0+ without an FPU", mib(0x10000000, 2), kib(0x20000000, 264),
-     false, 133, 0},
+     false, 133},
     {kM33, "pico2", "RP2350, Cortex-M33 with an FPU", mib(0x10000000, 4), kib(0x20000000, 520),
-     false, 150, 600},
+     false, 150},
     {kLx7, "esp32s3", "ESP32-S3, Xtensa LX7 with an FPU", mib(0x42000000, 8), kib(0x3FC88000, 480),
-     false, 240, 0},
+     false, 240},
     {kRiscv32, "esp32c3", "ESP32-C3, RISC-V without an FPU", mib(0x42000000, 4),
-     kib(0x3FC80000, 384), false, 160, 0},
+     kib(0x3FC80000, 384), false, 160},
     {kM3, "mps2-an385", "ARM MPS2, Cortex-M3 without an FPU, in QEMU", mib(0x00000000, 4),
-     mib(0x20000000, 4), true, 25, 0},
+     mib(0x20000000, 4), true, 25},
     {kM7, "mps2-an500", "ARM MPS2, Cortex-M7 with an FPU, in QEMU", mib(0x00000000, 4),
-     mib(0x20000000, 4), true, 25, 0},
+     mib(0x20000000, 4), true, 25},
     {kM55, "mps3-an547", "ARM MPS3, Cortex-M55, in QEMU", kib(0x00000000, 512), mib(0x21000000, 4),
-     true, 32, 0},
+     true, 32},
 };
 
 uint64_t bytes_of(std::span<const BundledModel> models) {

@@ -32,7 +32,6 @@ struct Board : Cpu {
   Memory ram;
   bool own_script;   // the bundle, not the vendor's build, has start-up code and a linker script
   double clock_mhz;  // the highest rated clock; 0: unknown
-  double microwatts_per_mhz;  // a coarse figure for a CPU that runs from flash; 0: unknown
 };
 
 std::span<const Board> boards();

@@ -318,10 +318,7 @@ inline constexpr auto kFacts<CallEstimate> =
                Fact("held", "Rows before", [](const CallEstimate& f) { return f.size.held; }),
                Fact("rows", "Rows now", [](const CallEstimate& f) { return f.size.rows; }),
                Fact("instructions", "By measured rates", &CallEstimate::instructions),
-               Fact("milliseconds", "An estimate", &CallEstimate::milliseconds),
-               Fact("energy_class", kEnergyClasses, [](const CallEstimate& f) {
-                 return f.energy_class.empty() ? std::nullopt : std::optional(f.energy_class);
-               }));
+               Fact("milliseconds", "An estimate", &CallEstimate::milliseconds));
 
 template <>
 inline constexpr auto kFacts<BoardEstimate> =
@@ -332,8 +329,6 @@ inline constexpr auto kFacts<BoardEstimate> =
                Fact("target", [](const BoardEstimate& f) { return name(f.target); }),
                Fact("clock_mhz", &BoardEstimate::clock_mhz),
                Fact("cycles_per_instruction", "An estimate", &BoardEstimate::cycles),
-               Fact("microwatts_per_mhz", "A coarse figure; 0: not known",
-                    [](const BoardEstimate& f) { return f.board->microwatts_per_mhz; }),
                Fact("calls", &BoardEstimate::calls));
 
 namespace {

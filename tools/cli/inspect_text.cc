@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Formats the facts of a model file as text: tables that place the keys of --json, and pictures
-// made of characters.
+// Formats the facts of a model file as text: tables that place the keys of --json, and masks made
+// of characters.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -21,180 +21,10 @@
 namespace arenite::tool {
 namespace {
 
-// --- Pictures of an arena in characters: slots over time, and the parts of the arena ---
-
-struct MapSlot {
-  std::vector<std::string> labels;  // the first that fits is shown; the last may be cut
-  format::SlotView place;
-};
-
-struct MapOp {
-  uint32_t number = 0;
-  std::string name;
-};
-
-// Limits the ops beside each other, as every op index needs 5 columns.
-size_t map_width() { return text_columns() - 14; }  // of the boxes, without the scale to their left
-size_t map_ops_max() { return map_width() / 5; }
-
-struct Share {
-  char letter = ' ';
-  std::string name;
-  uint64_t bytes = 0;
-};
-
-constexpr size_t kMapHeight = 16;  // approximate; thin slots get extra rows
-
-struct Box {
-  size_t left = 0, right = 0, top = 0, bottom = 0;  // borders, both inclusive
-};
-
-// Boxes are drawn on two layers, horizontal and vertical lines. Corners are where both are set.
-class Canvas {
- public:
-  Canvas(size_t width, size_t height)
-      : across_(height, std::vector<bool>(width)),
-        down_(height, std::vector<bool>(width)),
-        text_(height, std::string(width, ' ')) {}
-
-  void draw(const Box& box, const std::vector<std::string>& labels) {
-    for (size_t x = box.left; x <= box.right; ++x) {
-      across_[box.top][x] = across_[box.bottom][x] = true;
-    }
-    for (size_t y = box.top; y <= box.bottom; ++y) {
-      down_[y][box.left] = down_[y][box.right] = true;
-    }
-    const size_t room = box.right - box.left - 1;
-    const auto fits = [room](const std::string& label) { return label.size() <= room; };
-    const auto found = std::ranges::find_if(labels, fits);
-    const std::string& name = found != labels.end() ? *found : labels.back();
-    const size_t indent = room > name.size() ? 1 : 0;
-    const std::string shown = name.substr(0, room - std::min(room, indent));
-    text_[box.top + 1].replace(box.left + 1 + indent, shown.size(), shown);
-  }
-
-  std::string row(size_t y) const {
-    std::string row = text_[y];
-    for (size_t x = 0; x < row.size(); ++x) {
-      if (across_[y][x] || down_[y][x]) row[x] = !down_[y][x] ? '-' : !across_[y][x] ? '|' : '+';
-    }
-    return row;
-  }
-
- private:
-  std::vector<std::vector<bool>> across_, down_;
-  std::vector<std::string> text_;
-};
-
-// The offsets where slots begin or end, ascending, and the text row of each.
-struct Scale {
-  std::vector<uint32_t> edges;
-  std::vector<size_t> rows;
-
-  size_t row(uint32_t edge) const {
-    return rows[static_cast<size_t>(std::lower_bound(edges.begin(), edges.end(), edge) -
-                                    edges.begin())];
-  }
-};
-
-Scale make_scale(const std::vector<MapSlot>& slots) {
-  Scale scale;
-  for (const MapSlot& slot : slots) {
-    scale.edges.push_back(slot.place.offset);
-    scale.edges.push_back(slot.place.offset + slot.place.width);
-  }
-  std::sort(scale.edges.begin(), scale.edges.end());
-  scale.edges.erase(std::unique(scale.edges.begin(), scale.edges.end()), scale.edges.end());
-  const size_t height = std::min<size_t>(kMapHeight, 2 * size_t{scale.edges.back()});
-  size_t row = 0;
-  for (size_t i = 0; i < scale.edges.size(); ++i) {
-    if (i > 0) {
-      const double columns = scale.edges[i] - scale.edges[i - 1];
-      const double share = columns / scale.edges.back() * static_cast<double>(height);
-      row += std::max<size_t>(2, static_cast<size_t>(std::lround(share)));
-    }
-    scale.rows.push_back(row);
-  }
-  return scale;
-}
-
-// Returns the width of an op's stripe: enough for all names, if the page is wide enough.
-size_t stripe_width(const std::vector<MapOp>& ops, const std::vector<MapSlot>& slots) {
-  size_t wanted = 0;
-  for (const MapOp& op : ops) wanted = std::max(wanted, op.name.size() + 3);
-  for (const MapSlot& slot : slots) {
-    const size_t stripes = slot.place.last_op - slot.place.first_op + 1;
-    wanted = std::max(wanted, (slot.labels[0].size() + 3 + stripes - 1) / stripes);
-  }
-  return std::min(wanted, map_width() / ops.size());
-}
-
-// Returns the ops' names, or their indices if a name does not fit.
-std::string header(const std::vector<MapOp>& ops, size_t stripe) {
-  const bool has_names =
-      std::ranges::all_of(ops, [&](const MapOp& op) { return op.name.size() + 2 <= stripe; });
-  std::string text = fmt::format("{:>8} ", has_names ? "column" : "op");
-  for (const MapOp& op : ops) {
-    text += fmt::format(" {:<{}}", has_names ? op.name : std::to_string(op.number), stripe - 1);
-  }
-  return text;
-}
-
-// Draws time from left to right, a stripe per op, headed by names if all fit, else by indices.
-// Draws the columns of the activation area from top to bottom. A slot is a box from its writer to
-// its last reader. The ops of a slot's place are indices of `ops`. The result is as wide as text
-// may be. REQUIRES: 0 < ops.size() <= map_ops_max().
-std::vector<std::string> draw_slots(const std::vector<MapOp>& ops,
-                                    const std::vector<MapSlot>& slots) {
-  const size_t stripe = stripe_width(ops, slots);
-  const Scale scale = make_scale(slots);
-  const size_t width = stripe * ops.size() + 1;
-  Canvas canvas(width, scale.rows.back() + 1);
-  for (const MapSlot& slot : slots) {
-    const format::SlotView& place = slot.place;
-    canvas.draw({place.first_op * stripe, (place.last_op + 1) * stripe, scale.row(place.offset),
-                 scale.row(place.offset + place.width)},
-                slot.labels);
-  }
-  std::vector<std::string> lines = {header(ops, stripe)};
-  for (size_t y = 0; y <= scale.rows.back(); ++y) {
-    const auto edge = std::find(scale.rows.begin(), scale.rows.end(), y);
-    const std::string mark =
-        edge == scale.rows.end()
-            ? ""
-            : std::to_string(scale.edges[static_cast<size_t>(edge - scale.rows.begin())]);
-    lines.push_back(fmt::format("{:>8} {}", mark, canvas.row(y)));
-  }
-  for (std::string& line : lines) line.erase(line.find_last_not_of(' ') + 1);
-  return lines;
-}
-
-// Draws a bar of about `width` letters with a legend below. Leaves out parts without bytes; every
-// other part gets at least one letter.
-std::vector<std::string> draw_shares(const std::vector<Share>& shares, size_t width) {
-  uint64_t total = 0;
-  for (const Share& share : shares) total += share.bytes;
-  std::string bar;
-  std::string legend;
-  uint64_t before = 0;
-  for (const Share& share : shares) {
-    if (share.bytes == 0) continue;
-    before += share.bytes;
-    const double end = static_cast<double>(before) / static_cast<double>(total);
-    const size_t filled = static_cast<size_t>(std::lround(end * static_cast<double>(width)));
-    bar.resize(std::max(filled, bar.size() + 1), share.letter);
-    const double percent = 100.0 * static_cast<double>(share.bytes) / static_cast<double>(total);
-    legend += fmt::format("{}{} {} {} %", legend.empty() ? "" : ", ", share.letter, share.name,
-                          percent < 1.0 ? "<1" : fmt::format("{:.0f}", percent));
-  }
-  return {fmt::format("[{}]", bar), fmt::format(" {}", legend)};
-}
-
 // --- Facts that only text has, derived from JSON ---
 
 constexpr size_t kTargetColumnsMax = 3;
 constexpr size_t kClassesMax = 12;
-constexpr size_t kBarWidth = 80;        // of the parts of an arena, on a wide terminal
 constexpr uint32_t kPictureCells = 16;  // rows and columns of a mask's picture
 
 // Returns the tiles of the file's tensor types: "f32 8x32, q8 8x16c8".
@@ -588,64 +418,6 @@ std::string caches(const Json& json) {
 
 // --- The arena ---
 
-// Draws the ops [begin, end) of `drawn` and the slots that they need.
-std::string slot_map(const ModelFacts& facts, const DrawnOps& drawn, size_t begin, size_t end) {
-  std::vector<MapOp> ops;
-  std::vector<MapSlot> slots;
-  for (size_t i = begin; i < end; ++i) {
-    ops.push_back({drawn.ops[i], convert::printable(facts.ops[drawn.ops[i]].name)});
-  }
-  for (size_t i = 0; i < facts.slots.size(); ++i) {
-    const SlotFacts& slot = facts.slots[i];
-    const std::optional<DrawnSpan> span = drawn_span(drawn, slot.slot);
-    if (slot.area != facts.reader.area_of(0) || !span || span->last < begin || span->first >= end)
-      continue;
-    const std::string name = convert::printable(slot.label);
-    const std::string part = convert::printable(split_op_name(slot.label).part);
-    MapSlot place = {{fmt::format("{} {} [{}]", i, name, slot.slot.width),
-                      fmt::format("{} {}", i, name), fmt::format("{} {}", i, part)},
-                     slot.slot};
-    place.place.first_op = static_cast<uint32_t>(std::max(span->first, begin) - begin);
-    place.place.last_op = static_cast<uint32_t>(std::min(span->last, end - 1) - begin);
-    slots.push_back(std::move(place));
-  }
-  std::string text;
-  if (slots.empty()) return text;
-  for (const std::string& line : draw_slots(ops, slots)) text += line + "\n";
-  return text;
-}
-
-// Draws many ops in pieces below each other. Equal layers are drawn once.
-std::string slot_maps(const ModelFacts& facts) {
-  const DrawnOps drawn = ops_to_draw(facts, map_ops_max());
-  std::string text;
-  for (const DrawnOps::Repeat& repeat : drawn.repeats) {
-    text += fmt::format("  {}\n", describe(drawn, repeat));
-  }
-  for (size_t begin = 0; begin < drawn.ops.size(); begin += map_ops_max()) {
-    if (begin > 0) text += '\n';
-    text += slot_map(facts, drawn, begin, std::min(begin + map_ops_max(), drawn.ops.size()));
-  }
-  return text;
-}
-
-std::string pictures(const ModelFacts& facts) {
-  const ArenaPlan& plan = facts.shown_target().arena.plan;
-  const std::vector<std::string> bar = draw_shares({{'s', "session", plan.session_bytes},
-                                                    {'k', "kv cache", plan.kv_cache_bytes},
-                                                    {'a', "activations", plan.activation_bytes},
-                                                    {'x', "scratch", plan.scratch_bytes}},
-                                                   std::min(kBarWidth, text_columns() - 6));
-  return fmt::format(
-             "\n  {}, {} bytes\n  {}\n"
-             "\n  Activations: {} floats a token; slots from the op that fills them to the last "
-             "reader\n",
-             name(facts.shown_target().target), grouped(plan.total_bytes), fmt::join(bar, "\n  "),
-             grouped(facts.shown_target().packed.formula.axes[facts.reader.area_of(0)].activations /
-                     sizeof(float))) +
-         slot_maps(facts);
-}
-
 std::string formulas(const ModelFacts& facts) {
   TextTable table({"target", "bytes for any sizes, each part rounded up to 64"});
   for (const TargetFacts& target : facts.targets) {
@@ -670,22 +442,19 @@ std::string arena(const ModelFacts& facts, const Json& json) {
                 {">scratch", "{arena.scratch_bytes}"},
                 {">total bytes", "{arena.total_bytes}"}},
                json["targets"]) +
-         "\n" + formulas(facts) + pictures(facts);
+         "\n" + formulas(facts);
 }
 
 // Shows the estimated calls on a board and how accurate the estimates are.
 std::string board(const ModelFacts& facts) {
   if (!facts.board) return "";
   const BoardEstimate& estimate = *facts.board;
-  const bool has_energy = estimate.board->microwatts_per_mhz != 0.0;
-  TextTable table(
-      {"call", ">instructions", fmt::format(">ms at {:g} MHz", estimate.clock_mhz), "energy"});
+  TextTable table({"call", ">instructions", fmt::format(">ms at {:g} MHz", estimate.clock_mhz)});
   for (const CallEstimate& call : estimate.calls) {
     table.add_row({call.name, grouped(call.instructions),
                    call.milliseconds < 1000.0
                        ? fmt::format("{:.3g}", call.milliseconds)
-                       : grouped(static_cast<uint64_t>(std::llround(call.milliseconds))),
-                   has_energy ? call.energy_class : "not known"});
+                       : grouped(static_cast<uint64_t>(std::llround(call.milliseconds)))});
   }
   const char* const integer_rows = estimate.core->integer_rows;
   // In software floating point, products with zero are faster.
@@ -701,10 +470,6 @@ std::string board(const ModelFacts& facts) {
         " In q8 with keys and values in int8, a runtime compiled with ARENITE_INTEGER_ROWS takes "
         "fewer: {}.",
         integer_rows);
-  }
-  if (has_energy) {
-    notes += fmt::format(" Energy is coarser, by some {:g} microwatts a MHz: {}.",
-                         estimate.board->microwatts_per_mhz, kEnergyClasses);
   }
   return fmt::format("On {} ({}), for {}\n", estimate.board->name, estimate.board->chip,
                      name(estimate.target)) +

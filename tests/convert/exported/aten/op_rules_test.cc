@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <complex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -162,6 +164,25 @@ TEST(Elementwise, TakesLimitsAndSlopes) {
         array_from("prelu", {{"self", x}, {"weight", counted({3})}});
       },
       {"it has 3 slopes: expected 1, or 2"}));
+}
+
+TEST(Elementwise, FollowsFormulas) {
+  const auto of = [](const char* name, double x) {
+    return array_from(name, {{"self", Array::real({1}, {x})}}).to_reals()[0];
+  };
+  EXPECT_DOUBLE_EQ(of("rsqrt", 4.0), 0.5);
+  EXPECT_DOUBLE_EQ(of("reciprocal", -4.0), -0.25);
+  EXPECT_DOUBLE_EQ(of("frac", -2.5), -0.5);
+  EXPECT_DOUBLE_EQ(of("softsign", 3.0), 0.75);
+  EXPECT_DOUBLE_EQ(of("hardsigmoid", 1.5), 0.75);
+  EXPECT_DOUBLE_EQ(of("hardswish", 1.0), 4.0 / 6.0);
+  const Array pair = array_from("complex", {{"real", counted({2})}, {"imag", counted({1})}});
+  EXPECT_EQ(pair.to_complexes(), (Array::Complexes{0.0, 1.0}));
+  EXPECT_TRUE(refuses([&] { array_from("relu", {{"self", pair}}); }, {"complex numbers"}));
+  const Array turned =
+      array_from("polar", {{"abs", Array::real({1}, {2.0})}, {"angle", Array::real({1}, {0.5})}});
+  EXPECT_EQ(turned.to_complexes()[0],
+            std::complex<double>(2.0 * std::cos(0.5), 2.0 * std::sin(0.5)));
 }
 
 TEST(Places, AreTheFirstOfTheLargest) {

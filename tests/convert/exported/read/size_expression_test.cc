@@ -65,7 +65,7 @@ TEST(SizeGuard, HoldsAsInPython) {
         "8 < $ <= 20 and True", "$*$ - 2*$ == 63", "((-12) + $) // 2 == -2", "(-$ % 4) == 3",
         "$ / 2 > 4.4", "$ & ((-1) + $) == 8", "torch.sym_min(40, $) > 8", "2**3 + 1 == $",
         "math.trunc(0.6*torch.sym_float($)) == 5", "$ != 9 or (1 % ($ // 4)) != 0",
-        "L['x'].size()[0] == 1"}) {
+        "L['x'].size()[0] == 1", " $ > 8 "}) {
     EXPECT_EQ(holds_at(text, 9), true) << text;
   }
   for (const char* const text : {"$ <= 8", "($ % 2) == 0", "($ // 4) != 2", "(1 % ($ - 9)) != 0"}) {

@@ -306,6 +306,25 @@ TEST_F(TracedOpsTest, HeadsHaveFactorsOfTheirOwn) {
   expect_same(back(op("matmul", softmax(op("mul", scaled, 0.25)), q)));
 }
 
+TEST_F(TracedOpsTest, WhatIsAddedToScoresIsScaledWithThem) {
+  std::vector<double> distances;
+  for (int64_t i = 0; i < kTokens * kTokens; ++i) {
+    distances.push_back(0.25 * static_cast<double>(i % kTokens - i / kTokens));
+  }
+  const ValueRef bias = constant({kTokens, kTokens}, std::move(distances));
+  const ValueRef scores = op("add", op("matmul", x_, turned(x_)), bias);
+  expect_same(op("matmul", softmax(op("mul", scores, 2.0)), x_));
+}
+
+TEST_F(TracedOpsTest, QueriesAndKeysHaveFactorsThatAreComputed) {
+  const ValueRef factors = op("matmul", x_, constant({kWidth, 1}, {1.0, -2.0, 0.5, 3.0}));
+  const ValueRef scores = op("matmul", x_, turned(x_));
+  expect_same(op("matmul", softmax(op("mul", scores, factors)), x_));
+  expect_same(op("matmul", softmax(op("mul", scores, turned(factors))), x_));
+}
+
+TEST_F(TracedOpsTest, ExponentialsMayBeLessOne) { expect_same(op("expm1", {{"self", x_}})); }
+
 TEST_F(TracedOpsTest, EvenWeightsOfAConstantAreAttention) {
   const ValueRef seen = causal();
   const ValueRef result = op("matmul", op("div", seen, reduced("sum", seen)), x_);

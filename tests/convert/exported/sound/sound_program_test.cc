@@ -15,6 +15,7 @@
 #include "convert/convert.h"
 #include "convert/files/npy.h"
 #include "support/compare.h"
+#include "support/refusal.h"
 #include "support/test_data.h"
 #include "support/test_session.h"
 
@@ -96,6 +97,31 @@ INSTANTIATE_TEST_SUITE_P(
                  0.0},
         FrontEnd{"frames", 48, 32, 33, 0, kAddsFloor, 1.0, 1.0, 0.0, 0.0}),
     [](const auto& info) { return std::string(info.param.name); });
+
+// log(1 + (energy + 1e-6)) is left to the model, as the runtime adds once.
+TEST(SoundProgram, AddsOnceBeforeItsLogarithm) {
+  ExportedProgram program = read_exported(testing::convert_fixture("sound_programs/log_mel.pt2"));
+  const auto log = std::ranges::find(program.nodes, "log", &Call::op);
+  ASSERT_NE(log, program.nodes.end());
+  log->op = "log1p";
+  const auto split = split_sound(program, 16000);
+  ASSERT_TRUE(split);
+  EXPECT_TRUE(split->sound.numbers.has(kIsLinear));
+  EXPECT_EQ(std::ranges::count(split->program->nodes, "log1p", &Call::op), 1);
+}
+
+TEST(SoundProgram, TakesOneChannel) {
+  const ExportedProgram program =
+      read_exported(testing::convert_fixture("sound_programs/log_mel.pt2"));
+  for (const Shape& shape : std::vector<Shape>{{1, 2, 640}, {1, 1}, {1, 1, 1, 640}}) {
+    ExportedProgram changed = program;
+    std::vector<Extent>& sizes = changed.values[program.user_inputs().at(0)->value].sizes;
+    sizes.clear();
+    for (const int64_t size : shape) sizes.push_back({size});
+    EXPECT_TRUE(testing::refuses([&] { split_sound(changed, 16000); },
+                                 {"features are made of samples, [sounds, samples]"}));
+  }
+}
 
 }  // namespace
 }  // namespace arenite::convert

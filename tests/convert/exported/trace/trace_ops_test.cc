@@ -325,6 +325,26 @@ TEST_F(TracedOpsTest, QueriesAndKeysHaveFactorsThatAreComputed) {
 
 TEST_F(TracedOpsTest, ExponentialsMayBeLessOne) { expect_same(op("expm1", {{"self", x_}})); }
 
+// Heads of one column each, of which the first two read the first keys and values.
+TEST_F(TracedOpsTest, HeadsShareKeys) {
+  const Argument::List sizes = {int64_t{1}, kTokens, kWidth, int64_t{1}};
+  const ValueRef view = op("view", {{"self", x_}, {"size", sizes}});
+  const ValueRef q = op("transpose", {{"self", view}, {"dim0", int64_t{1}}, {"dim1", int64_t{2}}});
+  const ValueRef keys =
+      op("index_select",
+         {{"self", q}, {"dim", int64_t{1}}, {"index", Array::integer({4}, {1, 1, 2, 2})}});
+  const ValueRef result = back(op("matmul", softmax(op("matmul", q, turned(keys))), keys));
+  const Graph graph = traced(result);
+  ASSERT_EQ(count<AttentionNode>(graph), 1u);
+  for (const ValueId value : graph.order()) {
+    if (const auto* const attention = graph.as<AttentionNode>(value)) {
+      EXPECT_EQ(attention->heads, 4u);
+      EXPECT_EQ(attention->kv_heads, 2u);
+    }
+  }
+  expect_same(result);
+}
+
 TEST_F(TracedOpsTest, EvenWeightsOfAConstantAreAttention) {
   const ValueRef seen = causal();
   const ValueRef result = op("matmul", op("div", seen, reduced("sum", seen)), x_);

@@ -25,7 +25,7 @@ class Area:
     folder: Path
     includes: Path  # the folder that #include names its files from
     objects: str  # how the paths of its objects in the default build begin
-    library: str  # what is built; one that ends with .so replaces runtime/libarenite.a
+    binary: str  # what is built; one that ends with .so replaces runtime/libarenite.a
     programs: dict  # name of a test program: its path; quick ones first
     left_out: str  # tests that are not run
     whole: tuple = ()  # programs without GoogleTest: each runs as one test

@@ -29,7 +29,7 @@ def folder_of(area):
 
 
 def library_of(area):
-    return folder_of(area) / "library" / area.library
+    return folder_of(area) / "linked" / area.binary
 
 
 def copy_of(area):

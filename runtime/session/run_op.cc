@@ -103,7 +103,9 @@ Attention attention_of(const OpCall& call) {
   attention.mask = state.reader.mask(call.op.numbers[format::AttentionOp::kMask]);
   const auto terms_by = call.op.choice<ScoreTerms>(format::AttentionOp::kTermsBy);
   if (linked(Need::kScoreTables) && is_table(terms_by)) {
-    const bool is_cross = linked(Need::kStore) && state.reader.axis_of_cache(cache) != call.axis();
+    const uint32_t axis = state.reader.axis_of(call.op.views[format::kOutput]);
+    const bool is_cross =
+        linked(Need::kStore) && state.reader.axis_of_cache(cache) != state.reader.whole_axis(axis);
     attention.table = score_table(call, attention.heads, is_cross);
   } else {
     attention.slopes = call.floats(format::AttentionOp::kTerms);

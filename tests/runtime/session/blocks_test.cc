@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -69,6 +70,19 @@ TEST_P(Blocks, GiveTheBitsOfAllRowsAtOnce) {
         EXPECT_TRUE(same_bits(found.run(features, 3, lengths), expected.run(features, 3, lengths)));
       }
     }
+  }
+}
+
+TEST_P(Blocks, AddTheBiasesOfPairsThatHeadsShare) {
+  const std::vector<float> numbers = random_floats(size_t{kLongRows} * kLongRows, 3);
+  const auto pairs = std::make_shared<const convert::TermTable>(
+      convert::TermTable{ScoreTerms::kPairs, 1, kLongRows, {numbers.begin(), numbers.end()}});
+  const auto graph = [&] { return long_graph(TensorType::kF32, 0, pairs); };
+  const TestModel model = load(convert::compile(graph(), "blocks"));
+  const TestModel plain = load(convert::compile(graph(), "at once", {"store-keys"}));
+  const TestSession found(*model, options_for(kLongRows)), expected(*plain, options_for(kLongRows));
+  for (const uint32_t tokens : {1u, 129u, kLongRows}) {
+    EXPECT_TRUE(same_bits(found.run(sound_of(tokens)), expected.run(sound_of(tokens)))) << tokens;
   }
 }
 

@@ -167,7 +167,9 @@ inline constexpr uint32_t kLongRows = 301;
 inline constexpr uint32_t kInnerWidth = 37;
 
 // Two layers as those of encoders of sound: a norm before attention, and one before a wide layer.
-inline convert::Graph long_graph(TensorType type, uint32_t tokens_min = 0) {
+// `pairs`: of the first layer, biases of each pair of rows that all heads share.
+inline convert::Graph long_graph(TensorType type, uint32_t tokens_min = 0,
+                                 std::shared_ptr<const convert::TermTable> pairs = nullptr) {
   convert::Graph graph;
   graph.architecture = "blocks";
   graph.inputs[0].positions_max = kLongRows;
@@ -196,6 +198,7 @@ inline convert::Graph long_graph(TensorType type, uint32_t tokens_min = 0) {
     const std::string layer = std::to_string(i);
     const convert::ValueId normed = norm(layer + ".norm", x);
     attention.cache = i;
+    attention.terms = i == 0 ? pairs : nullptr;
     std::vector<convert::ValueId> inputs;
     for (const char* const name : {".query", ".key", ".value"}) {
       inputs.push_back(linear(layer + name, kWidth, normed));

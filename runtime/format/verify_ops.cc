@@ -24,7 +24,8 @@ struct OpCheck {
   uint32_t axis_of(Operand operand) const {
     return model.whole_axis(model.axis_of(op.views[operand]));
   }
-  // The most rows of a sequence on an axis, or on the op's; UINT32_MAX: any number.
+  // The most rows of a sequence on an axis, or on the op's; UINT32_MAX: any number. Out of line, as
+  // each rule would have a copy.
   [[gnu::noinline]] uint32_t positions_on(uint32_t axis) const {
     if constexpr (!kFunctionsLinked) {
       const uint32_t tokens = model.positions_max() != 0 ? model.positions_max() : UINT32_MAX;

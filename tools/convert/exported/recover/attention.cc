@@ -426,7 +426,7 @@ class AttentionBuilder {
   // What is added to the scores of keys of other rows, for each pair; -infinity hides a key. Both
   // have one length.
   void read_pairs(size_t heads) {
-    refuse_op_if(!builder_.fixes_rows, kOtherRows);
+    refuse_op_if(!builder_.fixes_rows || scores_.sink || scores_.zeroed, kOtherRows);
     const auto keys = static_cast<size_t>(keys_.rows), queries = static_cast<size_t>(queries_.rows);
     std::vector<double> all = stretched_reals(*scores_.added, scores_.shape);
     check_terms(heads * queries * keys);

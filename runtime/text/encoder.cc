@@ -13,8 +13,8 @@
 #include <cassert>
 
 #include "core/needs.h"
-#include "text/cutter.h"
 #include "text/normalizer.h"
+#include "text/pre_tokenizer.h"
 #include "text/special_finder.h"
 #include "text/word_pieces.h"
 
@@ -133,9 +133,9 @@ bool Encoder::add_best(const Part& part, const Piece& piece) {
 bool Encoder::add_part(const Part& part, size_t begin) {
   part_begin_ = begin;
   if constexpr (kPiecesLinked) {
-    Cutter cutter(view_, part);
+    PreTokenizer pre_tokenizer(view_, part);
     Piece piece;
-    while (cutter.next(piece)) {
+    while (pre_tokenizer.next(piece)) {
       if (!add_piece(part, piece)) return false;
     }
   }

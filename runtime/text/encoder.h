@@ -14,7 +14,7 @@
 #include "arenite/tokenizer.h"
 #include "core/message.h"
 #include "format/tokenizer_reader.h"
-#include "text/cutter.h"
+#include "text/pre_tokenizer.h"
 #include "text/special_finder.h"
 
 namespace arenite::text {

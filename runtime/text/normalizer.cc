@@ -8,7 +8,7 @@
 
 #include "core/needs.h"
 #include "core/utf8.h"
-#include "text/cutter.h"
+#include "text/pre_tokenizer.h"
 
 namespace arenite::text {
 namespace {

@@ -4,7 +4,7 @@
 //   "Playing!"   folded and cut: "playing", "!"   tokens: play ##ing !
 // A look-up begins at a character and reads no further than the longest token.
 #include "text/word_pieces.h"
-#include "text/cutter.h"
+#include "text/pre_tokenizer.h"
 
 #include <algorithm>
 #include <cassert>

@@ -40,7 +40,7 @@ def sizes_by_member(archive):
 FEATURES = (
     ("tokenizer: WordPiece", r"^word_pieces\.cc"),
     ("tokenizer: Unigram, normalizers", r"^(best_path|normalizer)\.cc"),
-    ("tokenizers: all", r"^(cutter|encoder|framed_texts|merger|special_finder|tokenizer|"
+    ("tokenizers: all", r"^(pre_tokenizer|encoder|framed_texts|merger|special_finder|tokenizer|"
                         r"tokenizer_reader|utf8|verify_tokenizer)\.cc"),
     ("text stream", r"^text_stream\.cc"),
     ("stop strings", r"^stop_strings\.cc"),

@@ -46,9 +46,9 @@ std::vector<Kind> kinds() {
   RopeSpec faster;
   faster.inverse_frequencies = {2.0};
   AttentionNode with_terms;
-  with_terms.terms = std::make_shared<TermTable>();
+  with_terms.terms = std::make_shared<AttentionBias>();
   AttentionNode with_query_terms;
-  with_query_terms.query_terms = std::make_shared<const QueryTable>();
+  with_query_terms.query_terms = std::make_shared<const RelativeBias>();
   return {
       {FeaturesNode{}, false},
       {EmbeddingNode{}, false, {with_positions, EmbeddingNode{.scale = 2.0}}},

@@ -16,7 +16,7 @@
 #include "core/utf8.h"
 #include "support/test_data.h"
 #include "support/tokenizer_model.h"
-#include "text/cutter.h"
+#include "text/pre_tokenizer.h"
 
 namespace arenite::testing {
 namespace {
@@ -117,9 +117,9 @@ TEST(UnicodeLibrary, PatternsCutAsTheLibraryDoes) {
             const std::string text =
                 "a" + character + "b1" + character + "2 " + character + "x" + character + "\n";
             const text::Part part(text, false);
-            text::Cutter cutter(view, part);
+            text::PreTokenizer pre_tokenizer(view, part);
             std::string lengths;
-            for (text::Piece piece; cutter.next(piece);) {
+            for (text::Piece piece; pre_tokenizer.next(piece);) {
               lengths += (lengths.empty() ? "" : " ") + std::to_string(piece.end - piece.begin);
             }
             return lengths;

@@ -75,8 +75,8 @@ TEST_P(Blocks, GiveTheBitsOfAllRowsAtOnce) {
 
 TEST_P(Blocks, AddTheBiasesOfPairsThatHeadsShare) {
   const std::vector<float> numbers = random_floats(size_t{kLongRows} * kLongRows, 3);
-  const auto pairs = std::make_shared<const convert::TermTable>(
-      convert::TermTable{ScoreTerms::kPairs, 1, kLongRows, {numbers.begin(), numbers.end()}});
+  const auto pairs = std::make_shared<const convert::AttentionBias>(
+      convert::AttentionBias{ScoreTerms::kPairs, 1, kLongRows, {numbers.begin(), numbers.end()}});
   const auto graph = [&] { return long_graph(TensorType::kF32, 0, pairs); };
   const TestModel model = load(convert::compile(graph(), "blocks"));
   const TestModel plain = load(convert::compile(graph(), "at once", {"store-keys"}));

@@ -32,20 +32,20 @@ inline constexpr uint32_t kMemoryOfPairs = 40;  // positions
 inline constexpr FunctionParts kWindowed = {.windows = true};
 
 // [2 heads, positions of text, positions of memory], -infinity for each third pair but one a row.
-inline std::shared_ptr<const convert::TermTable> pair_table() {
-  convert::TermTable table = {ScoreTerms::kPairs, 2, kMemoryOfPairs, {}, kTextPositions};
+inline std::shared_ptr<const convert::AttentionBias> pair_table() {
+  convert::AttentionBias table = {ScoreTerms::kPairs, 2, kMemoryOfPairs, {}, kTextPositions};
   const std::vector<float> numbers = random_floats(2 * kTextPositions * kMemoryOfPairs, 5);
   for (size_t i = 0; i < numbers.size(); ++i) {
     const bool is_hidden = i % 3 == 1 && i % kMemoryOfPairs != 0;
     table.values.push_back(is_hidden ? -INFINITY : static_cast<double>(numbers[i]));
   }
-  return std::make_shared<const convert::TermTable>(std::move(table));
+  return std::make_shared<const convert::AttentionBias>(std::move(table));
 }
 
 inline convert::ValueId attend(convert::Graph& graph, const std::string& name,
                                convert::ValueId queries, convert::ValueId keys, bool causal,
                                uint32_t cache,
-                               std::shared_ptr<const convert::TermTable> terms = nullptr) {
+                               std::shared_ptr<const convert::AttentionBias> terms = nullptr) {
   const uint32_t kv_width = 3;
   convert::AttentionNode attention;
   attention.heads = 2;

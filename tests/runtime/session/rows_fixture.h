@@ -55,8 +55,8 @@ struct Form {
 };
 
 // Terms that queries of 2 heads of 3 bring with them, of distances from -9 to 4.
-inline std::shared_ptr<const convert::QueryTable> query_table(uint32_t positions) {
-  convert::QueryTable table = {2, positions, 3, {}};
+inline std::shared_ptr<const convert::RelativeBias> relative_bias(uint32_t positions) {
+  convert::RelativeBias table = {2, positions, 3, {}};
   const std::vector<float> numbers = random_floats(2 * 14 * 4, 3);
   const auto middle = static_cast<int>(positions) - 1;
   for (const int head : {0, 1}) {
@@ -66,7 +66,7 @@ inline std::shared_ptr<const convert::QueryTable> query_table(uint32_t positions
                           &numbers[static_cast<size_t>(row) * 4] + 4);
     }
   }
-  return std::make_shared<const convert::QueryTable>(std::move(table));
+  return std::make_shared<const convert::RelativeBias>(std::move(table));
 }
 
 // Rows of constants in two parts before those of the features.
@@ -150,7 +150,7 @@ inline convert::Graph graph_of(const Form& form) {
     inputs.push_back(graph.add_linear(name, {weight(name, kWidth, kWidth), {}}, x));
   }
   if (form.query_terms) {
-    attention.query_terms = query_table(graph.rows(graph.axis(x), graph.inputs[0].positions_max));
+    attention.query_terms = relative_bias(graph.rows(graph.axis(x), graph.inputs[0].positions_max));
     inputs.push_back(graph.add_linear("terms", {weight("terms", kWidth, kWidth), {}}, x));
   }
   x = graph.add("sum", convert::AddNode{},
@@ -169,7 +169,7 @@ inline constexpr uint32_t kInnerWidth = 37;
 // Two layers as those of encoders of sound: a norm before attention, and one before a wide layer.
 // `pairs`: of the first layer, biases of each pair of rows that all heads share.
 inline convert::Graph long_graph(TensorType type, uint32_t tokens_min = 0,
-                                 std::shared_ptr<const convert::TermTable> pairs = nullptr) {
+                                 std::shared_ptr<const convert::AttentionBias> pairs = nullptr) {
   convert::Graph graph;
   graph.architecture = "blocks";
   graph.inputs[0].positions_max = kLongRows;
@@ -204,7 +204,7 @@ inline convert::Graph long_graph(TensorType type, uint32_t tokens_min = 0,
       inputs.push_back(linear(layer + name, kWidth, normed));
     }
     if (i == 1) {
-      attention.query_terms = query_table(kLongRows);
+      attention.query_terms = relative_bias(kLongRows);
       inputs.push_back(inputs[0]);
     }
     const convert::ValueId context =

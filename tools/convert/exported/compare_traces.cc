@@ -23,7 +23,8 @@ namespace arenite::convert {
 namespace {
 
 // Whether the terms of fewer positions are the first ones of those of more, wherever `mask` shows.
-bool begin_alike(const TermTable& a, const TermTable& b, uint32_t heads, const DenseMask& mask) {
+bool begin_alike(const AttentionBias& a, const AttentionBias& b, uint32_t heads,
+                 const DenseMask& mask) {
   for (uint32_t head = 0; head < heads; ++head) {
     for (uint32_t q = 0; q < a.positions; ++q) {
       for (uint32_t k = 0; k < a.positions; ++k) {
@@ -38,7 +39,7 @@ bool begin_alike(const TermTable& a, const TermTable& b, uint32_t heads, const D
 }
 
 // The same of terms of queries, of all distances.
-bool begin_alike(const QueryTable& a, const QueryTable& b) {
+bool begin_alike(const RelativeBias& a, const RelativeBias& b) {
   if (a.dim != b.dim) return false;
   for (size_t head = 0; head < std::max(a.heads, b.heads); ++head) {
     for (size_t place = 0; place < 2 * size_t{a.positions} - 1; ++place) {

@@ -111,13 +111,13 @@ class ModelReader {
     require_few_nodes(traced_.graph);
     if (is_vouched_for_ && !is_exact() && refute_others()) return false;
     choose_positions();
-    Followed& last = try_other_length() ? *longer_ : traced_;
+    TracedProgram& last = try_other_length() ? *longer_ : traced_;
     settle_masks(last);
     settle_terms(last, &AttentionNode::terms);
     settle_terms(last, &AttentionNode::query_terms);
     settle_rotations(last);
-    is_of_joined_rows_ = is_of_joined_rows_ || last.joined_positions_max != 0;
-    if (is_of_joined_rows_ && !is_exact()) {
+    is_of_concat_rows_ = is_of_concat_rows_ || last.joined_positions_max != 0;
+    if (is_of_concat_rows_ && !is_exact()) {
       claim_.why_exact = "masks, positions or angles of joined rows are no rule of distances";
       return false;
     }
@@ -568,10 +568,11 @@ class ModelReader {
   }
 
   // The program at other lengths, or nothing where it is another model there.
-  std::unique_ptr<Followed> followed_at(const Lengths& other, bool is_longer) {
+  std::unique_ptr<TracedProgram> followed_at(const Lengths& other, bool is_longer) {
     try {
       TraceShape shape = trace_shape_.at(other);
-      auto found = std::make_unique<Followed>(follow(program_, shape, model_.output_index));
+      auto found =
+          std::make_unique<TracedProgram>(trace_program(program_, shape, model_.output_index));
       claim_.why_exact = difference(is_longer ? traced_.graph : found->graph,
                                     is_longer ? found->graph : traced_.graph);
       if (claim_.why_exact.empty()) return found;
@@ -602,7 +603,7 @@ class ModelReader {
   }
 
   // Tokens of a sequence that has so many rows where `value` has them.
-  int64_t tokens_of(const Followed& followed, int64_t rows, ValueId value) const {
+  int64_t tokens_of(const TracedProgram& followed, int64_t rows, ValueId value) const {
     const GraphBuilder& builder = followed.tracer->builder;
     const uint32_t axis = followed.graph.axis(value);
     return builder.tokens_of_rows(rows - builder.constants_on(axis), axis);
@@ -615,11 +616,11 @@ class ModelReader {
     if (std::popcount(inputs) == 1 && !graph.joins_tokens(graph.axis(value))) {
       return &claim_.inputs[static_cast<size_t>(std::countr_zero(inputs))];
     }
-    is_of_joined_rows_ = is_of_joined_rows_ || inputs != 0;
+    is_of_concat_rows_ = is_of_concat_rows_ || inputs != 0;
     return nullptr;
   }
 
-  void settle_masks(Followed& followed) {
+  void settle_masks(TracedProgram& followed) {
     Graph& graph = followed.graph;
     std::map<uint32_t, ValueId> readers;  // of masks
     for (const ValueId value : graph.order()) {
@@ -647,7 +648,7 @@ class ModelReader {
 
   // Tables of terms have as many positions as were followed, and the file as many as it needs.
   template <typename Table>
-  void settle_terms(Followed& followed, std::shared_ptr<const Table> AttentionNode::*of) {
+  void settle_terms(TracedProgram& followed, std::shared_ptr<const Table> AttentionNode::*of) {
     Graph& graph = followed.graph;
     std::map<std::shared_ptr<const Table>, ValueId> readers;
     for (const ValueId value : graph.order()) {
@@ -676,7 +677,7 @@ class ModelReader {
   }
 
   // Angles that are no multiples of the position are those of as many positions as were followed.
-  void settle_rotations(const Followed& followed) {
+  void settle_rotations(const TracedProgram& followed) {
     for (const ValueId value : followed.graph.order()) {
       const auto* rotate = followed.graph.as<RotateNode>(value);
       if (rotate == nullptr || rotate->rope.table.empty()) continue;
@@ -723,10 +724,10 @@ class ModelReader {
   std::shared_ptr<const ExportedProgram> program_;  // what this output needs of it
   TraceShape trace_shape_;
   ExportedModel model_;
-  Followed traced_;
-  std::unique_ptr<Followed> longer_;
+  TracedProgram traced_;
+  std::unique_ptr<TracedProgram> longer_;
   bool is_vouched_for_ = false;     // other lengths are what somebody says or proves
-  bool is_of_joined_rows_ = false;  // masks, terms or angles that are no rule
+  bool is_of_concat_rows_ = false;  // masks, terms or angles that are no rule
   LengthClaim claim_;
 };
 

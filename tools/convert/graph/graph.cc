@@ -579,8 +579,8 @@ double whole_score(const AttentionNode& attention, double product, size_t head, 
   return score;
 }
 
-TermTable first_positions(const TermTable& table, uint32_t positions) {
-  TermTable part = {table.by, table.heads, positions, {}};
+AttentionBias first_positions(const AttentionBias& table, uint32_t positions) {
+  AttentionBias part = {table.by, table.heads, positions, {}};
   const size_t rows = part.rows() / part.heads;  // of a head
   const size_t own_rows = table.rows() / table.heads;
   const size_t first = table.by == ScoreTerms::kPairs ? 0 : table.positions - positions;
@@ -594,8 +594,8 @@ TermTable first_positions(const TermTable& table, uint32_t positions) {
   return part;
 }
 
-QueryTable first_positions(const QueryTable& table, uint32_t positions) {
-  QueryTable part = {table.heads, positions, table.dim, {}};
+RelativeBias first_positions(const RelativeBias& table, uint32_t positions) {
+  RelativeBias part = {table.heads, positions, table.dim, {}};
   const size_t first = table.positions - positions;
   for (size_t head = 0; head < table.heads; ++head) {
     const auto begin = table.at(head, first).begin();

@@ -32,7 +32,7 @@
 
 namespace arenite::convert {
 
-struct TermTable {
+struct AttentionBias {
   ScoreTerms by = ScoreTerms::kDistances;
   uint32_t heads = 0;  // with kPairs, 1: all heads share the table
   uint32_t positions = 0;
@@ -58,13 +58,13 @@ struct TermTable {
     return by == ScoreTerms::kPairs ? positions : 2 * positions - 1;
   }
 
-  friend bool operator==(const TermTable&, const TermTable&) = default;
+  friend bool operator==(const AttentionBias&, const AttentionBias&) = default;
 };
 
 // Attention bias that depends on the query, for each distance to a key: the dot product of `dim`
 // elements of the query's row for each head with the table's weights, plus the table's constant.
 //   bias[h, q, k] = sum over d of query[q, h, d] * table[h, k - q][d] + table[h, k - q][dim]
-struct QueryTable {
+struct RelativeBias {
   uint32_t heads = 0;  // 1: all heads share the table
   uint32_t positions = 0;
   uint32_t dim = 0;
@@ -76,13 +76,13 @@ struct QueryTable {
     return std::span(values).subspan(row * (dim + 1), dim + 1);
   }
 
-  friend bool operator==(const QueryTable&, const QueryTable&) = default;
+  friend bool operator==(const RelativeBias&, const RelativeBias&) = default;
 };
 
 // Returns the table for the first `positions` positions. REQUIRES: no slopes, no cross-attention,
 // and 1 <= positions <= table.positions.
-TermTable first_positions(const TermTable& table, uint32_t positions);
-QueryTable first_positions(const QueryTable& table, uint32_t positions);
+AttentionBias first_positions(const AttentionBias& table, uint32_t positions);
+RelativeBias first_positions(const RelativeBias& table, uint32_t positions);
 
 // Rows of a block: enough to amortize reading all weights for each block, and few compared with
 // sequences worth splitting.
@@ -195,13 +195,13 @@ struct AttentionNode {
   uint32_t head_dim = 0;
   uint32_t value_dim = 0;
   double scale = 1.0;
-  uint32_t mask = 0;                                // index into Graph::masks
-  std::vector<double> slopes{};                     // [heads], or none: ALiBi
-  std::shared_ptr<const TermTable> terms{};         // instead of slopes, or null
-  std::shared_ptr<const QueryTable> query_terms{};  // instead of both, or null
-  double score_cap = 0.0;                           // 0: none
-  std::vector<double> sinks{};                      // [heads], or none
-  uint32_t cache = 0;                               // ops with the same index share keys and values
+  uint32_t mask = 0;                                  // index into Graph::masks
+  std::vector<double> slopes{};                       // [heads], or none: ALiBi
+  std::shared_ptr<const AttentionBias> terms{};       // instead of slopes, or null
+  std::shared_ptr<const RelativeBias> query_terms{};  // instead of both, or null
+  double score_cap = 0.0;                             // 0: none
+  std::vector<double> sinks{};                        // [heads], or none
+  uint32_t cache = 0;      // ops with the same index share keys and values
   bool is_stored = false;  // all keys and values are stored before the first query is computed
 
   // tables have a fixed number of positions

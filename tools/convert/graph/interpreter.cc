@@ -415,7 +415,7 @@ class Interpreter {
   // The attention bias of a query and a key: dot(query's row, table of the distance) + constant.
   double query_term(const AttentionNode& attention, const Node& node, size_t head, size_t query,
                     size_t key) {
-    const QueryTable& table = *attention.query_terms;
+    const RelativeBias& table = *attention.query_terms;
     const std::span<const double> numbers = table.at(head, table.positions - 1 + key - query);
     const double* const own = input(node, 3).data() + (query * attention.heads + head) * table.dim;
     return std::inner_product(own, own + table.dim, numbers.begin(), numbers.back());

@@ -97,7 +97,7 @@ LinearSpec matrix_of(const RowOrder& order) {
 }
 
 // Drops distances at both ends whose terms equal the next ones, as farther keys use the last terms.
-QueryTable without_equal_ends(const QueryTable& table) {
+RelativeBias without_equal_ends(const RelativeBias& table) {
   const auto has_end = [&](size_t place, size_t next) {
     for (size_t head = 0; head < table.heads; ++head) {
       if (!std::ranges::equal(table.at(head, place), table.at(head, next))) return true;
@@ -113,7 +113,7 @@ QueryTable without_equal_ends(const QueryTable& table) {
 }
 
 // Builds the layer that computes a head's terms of the first `count` distances.
-LinearSpec layer_of(const QueryTable& table, uint32_t head, uint32_t count) {
+LinearSpec layer_of(const RelativeBias& table, uint32_t head, uint32_t count) {
   std::vector<double> weights;
   LinearSpec layer;
   for (size_t place = 0; place < count; ++place) {
@@ -541,8 +541,9 @@ class Lowering {
     return angles_.back().second;
   }
 
-  uint32_t tensor_of(const TermTable& table) {
-    const auto known = std::ranges::find(tables_, table, &std::pair<TermTable, uint32_t>::first);
+  uint32_t tensor_of(const AttentionBias& table) {
+    const auto known =
+        std::ranges::find(tables_, table, &std::pair<AttentionBias, uint32_t>::first);
     if (known != tables_.end()) return known->second;
     std::string name = table.by == ScoreTerms::kSlopes ? "slopes" : "terms";
     if (!tables_.empty()) name += "." + std::to_string(tables_.size());
@@ -632,7 +633,7 @@ class Lowering {
   void add_query_terms(ValueId value, const AttentionNode& attention, AttentionParts& parts) {
     const CompiledMask& mask = program_.masks[attention.mask];
     const bool is_before = mask.kind == MaskKind::kBand && mask.lookahead == 0;
-    const QueryTable table = without_equal_ends(*attention.query_terms);
+    const RelativeBias table = without_equal_ends(*attention.query_terms);
     const uint32_t count = is_before ? table.positions : 2 * table.positions - 1;
     const uint32_t width = graph_.width(graph_.node(value).inputs[0]);
     const uint32_t slot = program_.add_slot(width + attention.heads * count, axis_of(value));
@@ -743,7 +744,7 @@ class Lowering {
   std::vector<format::CacheView> stored_caches_;
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> shared_;  // of the graph and axis, if stored
   std::set<uint32_t> stored_axes_;                            // of these
-  std::vector<std::pair<TermTable, uint32_t>> tables_;        // of terms, and their tensors
+  std::vector<std::pair<AttentionBias, uint32_t>> tables_;    // of terms, and their tensors
   std::map<std::vector<double>, uint32_t> sinks_;             // and their tensors
   std::vector<std::pair<RopeSpec, uint32_t>> angles_;         // and their tensors
 };

@@ -137,7 +137,7 @@ TEST(RowFunctions, AreSoftmaxes) {
 }
 
 // mul(tanh(base), 3)
-Function tripled_tanh(const ElementSumRef& base) {
+Function tripled_tanh(const LinearExprRef& base) {
   const auto function = [&](const char* op, const FunctionRef& of,
                             std::vector<NamedArgument> more) {
     std::vector<NamedArgument> arguments = {{"self", traced(of)}};
@@ -151,7 +151,7 @@ Function tripled_tanh(const ElementSumRef& base) {
 }
 
 TEST(Functions, AreComputedOfTheirBase) {
-  const ElementSumRef base = plain({2, 3}, std::vector<int64_t>(6, number_of(1, 0)));
+  const LinearExprRef base = plain({2, 3}, std::vector<int64_t>(6, element_id(1, 0)));
   OpBudget budget;
   const Array found =
       evaluate(tripled_tanh(base), Array::real({2, 3}, {0.0, 0.5, 1.0, -0.5, 2.0, -3.0}), budget);

@@ -43,7 +43,7 @@ class Sums : public ::testing::Test {
   }
 
   // The value's elements, computed by the graph.
-  std::vector<double> computed(const ElementSumRef& value) {
+  std::vector<double> computed(const LinearExprRef& value) {
     builder_.graph.output = output(builder_, value);
     builder_.graph.remove_unread();
     return evaluate(builder_.graph, {.features = input_}).values;
@@ -58,9 +58,9 @@ class Sums : public ::testing::Test {
     return nullptr;
   }
 
-  // x cos(t f) + turned(x) sin(t f) of each token t, with f of each column; halves apart, or
+  // x cos(t f) + transposed(x) sin(t f) of each token t, with f of each column; halves apart, or
   // neighbours.
-  ElementSumRef rotated(const std::vector<double>& angles, bool turns_neighbours) {
+  LinearExprRef rotated(const std::vector<double>& angles, bool turns_neighbours) {
     std::vector<double> cosines, sines;
     for (const double angle : angles) {
       cosines.push_back(std::cos(angle));
@@ -76,7 +76,7 @@ class Sums : public ::testing::Test {
       signs.push_back(partner > c ? -1.0 : 1.0);
     }
     for (size_t i = 0; i < sines.size(); ++i) sines[i] *= signs[i];
-    const ElementSumRef turned = moved(turn, features_);
+    const LinearExprRef turned = moved(turn, features_);
     return sum(scaled(features_, Array::real(table, std::move(cosines))),
                scaled(turned, Array::real(table, std::move(sines))), 1.0);
   }
@@ -95,12 +95,12 @@ class Sums : public ::testing::Test {
   }
 
   GraphBuilder builder_;
-  ElementSumRef features_;
+  LinearExprRef features_;
   std::vector<float> input_;
 };
 
 TEST_F(Sums, OfTwoNodesAreAdditions) {
-  const ElementSumRef other = activation(builder_, features_, {Activation::kRelu});
+  const LinearExprRef other = activation(builder_, features_, {Activation::kRelu});
   const std::vector<double> found = computed(sum(features_, other, -3.0));
   EXPECT_NE(node<AddNode>(), nullptr);
   ASSERT_EQ(found.size(), input_.size());
@@ -127,8 +127,8 @@ TEST_F(Sums, WithFactorsOfColumnsMultiplyEachColumn) {
 TEST_F(Sums, WithARowForEachPositionAreTablesOfPositions) {
   std::vector<double> rows(kTokens * kWidth);
   std::iota(rows.begin(), rows.end(), 0.5);
-  const ElementSumRef table = builder_.of_constant(constant({kTokens, kWidth}, rows));
-  const ElementSumRef made = builder_.materialised(sum(features_, table, 2.0));
+  const LinearExprRef table = builder_.of_constant(constant({kTokens, kWidth}, rows));
+  const LinearExprRef made = builder_.materialised(sum(features_, table, 2.0));
   EXPECT_FALSE(builder_.tables.empty());
   EXPECT_EQ(builder_.positions_max(0), kTokens);
   fill_position_tables(builder_, {kTokens}, [](uint32_t) { return Array(); });
@@ -143,7 +143,7 @@ TEST_F(Sums, OfDifferentTokensAreRefused) {
   for (int64_t i = 0; i < kTokens * kWidth; ++i) {
     shift.sources->push_back((i + kWidth) % (kTokens * kWidth));
   }
-  const ElementSumRef neighbours = moved(shift, features_);
+  const LinearExprRef neighbours = moved(shift, features_);
   EXPECT_TRUE(refuses([&] { builder_.materialised(sum(features_, neighbours, -1.0)); },
                       {"elements of different tokens"}));
 }
@@ -151,8 +151,8 @@ TEST_F(Sums, OfDifferentTokensAreRefused) {
 TEST_F(Sums, WithOtherFactorsAtEachPositionAreProductsWithTables) {
   std::vector<double> factors(kTokens);
   std::iota(factors.begin(), factors.end(), 1.0);
-  const ElementSumRef value = scaled(features_, Array::real({kTokens, 1}, factors));
-  const ElementSumRef made = builder_.materialised(value);
+  const LinearExprRef value = scaled(features_, Array::real({kTokens, 1}, factors));
+  const LinearExprRef made = builder_.materialised(value);
   fill_position_tables(builder_, {kTokens}, [](uint32_t) { return Array(); });
   const std::vector<double> values = computed(made);
   ASSERT_EQ(values.size(), input_.size());
@@ -164,7 +164,7 @@ TEST_F(Sums, WithOtherFactorsAtEachPositionAreProductsWithTables) {
 
 TEST_F(Sums, RotateHalves) {
   const auto position = [](uint32_t t) { return static_cast<double>(t); };
-  const ElementSumRef value = rotated(angles(position, false), false);
+  const LinearExprRef value = rotated(angles(position, false), false);
   ASSERT_TRUE(find_rotation(builder_, *value).has_value());
   const auto* rotate = node<RotateNode>();
   ASSERT_NE(rotate, nullptr);
@@ -183,7 +183,7 @@ TEST_F(Sums, RotateHalves) {
 
 TEST_F(Sums, RotateNeighbours) {
   const auto position = [](uint32_t t) { return static_cast<double>(t); };
-  const ElementSumRef value = scaled(rotated(angles(position, true), true), 1.5);
+  const LinearExprRef value = scaled(rotated(angles(position, true), true), 1.5);
   ASSERT_TRUE(find_rotation(builder_, *value).has_value());
   const auto* rotate = node<RotateNode>();
   ASSERT_NE(rotate, nullptr);
@@ -194,7 +194,7 @@ TEST_F(Sums, RotateNeighbours) {
 TEST_F(Sums, ThatAreNoRotationsHaveNone) {
   std::vector<double> factors(kWidth);
   std::iota(factors.begin(), factors.end(), 1.0);
-  const ElementSumRef columns = scaled(features_, Array::real({kWidth}, factors));
+  const LinearExprRef columns = scaled(features_, Array::real({kWidth}, factors));
   EXPECT_FALSE(find_rotation(builder_, *columns).has_value());
   EXPECT_FALSE(find_rotation(builder_, *sum(features_, columns, 1.0)).has_value());
 }
@@ -220,7 +220,7 @@ TEST_F(Sums, RotatedByUnevenAnglesHaveATableOfThem) {
 // that a table is needed for.
 TEST_F(Sums, TurnedByOneAngleAreSums) {
   const auto one = [](uint32_t) { return 1.0; };
-  const ElementSumRef value = rotated(angles(one, false), false);
+  const LinearExprRef value = rotated(angles(one, false), false);
   EXPECT_FALSE(find_rotation(builder_, *value).has_value());
 }
 

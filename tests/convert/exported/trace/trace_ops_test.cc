@@ -49,7 +49,7 @@ class TracedOpsTest : public ::testing::Test {
   ValueRef constant(Shape shape, std::vector<double> values) {
     return op("clone", {{"self", Array::real(std::move(shape), std::move(values))}});
   }
-  ValueRef turned(ValueRef value) {
+  ValueRef transposed(ValueRef value) {
     return op("transpose", {{"self", value}, {"dim0", int64_t{-2}}, {"dim1", int64_t{-1}}});
   }
   ValueRef softmax(ValueRef scores) {
@@ -93,7 +93,7 @@ class TracedOpsTest : public ::testing::Test {
   Graph traced(ValueRef result) {
     program_->outputs = {result};
     TraceShape shape(program_);
-    const Followed followed = follow_any(program_, shape, 0);
+    const TracedProgram followed = follow_any(program_, shape, 0);
     GraphBuilder& builder = followed.tracer->builder;
     builder.graph = followed.graph;
     fill_position_tables(builder, {kTokens}, nullptr);
@@ -126,7 +126,7 @@ class TracedOpsTest : public ::testing::Test {
 };
 
 TEST_F(TracedOpsTest, ASoftmaxThatIsWrittenByHandIsAttention) {
-  const ValueRef scores = op("matmul", x_, turned(x_));
+  const ValueRef scores = op("matmul", x_, transposed(x_));
   const ValueRef shifted = op("sub", scores, reduced("amax", scores));
   const ValueRef exponentials = op("exp", {{"self", shifted}});
   const ValueRef weights = op("div", exponentials, reduced("sum", exponentials));
@@ -138,7 +138,8 @@ TEST_F(TracedOpsTest, ASoftmaxThatIsWrittenByHandIsAttention) {
 // gpt-oss: a learned score for each head, in a column that is cut off the weights.
 TEST_F(TracedOpsTest, AColumnOfConstantsIsASinkOfEachHead) {
   const ValueRef q = heads();
-  const ValueRef scores = op("add", op("matmul", q, turned(q)), op("log", {{"self", causal()}}));
+  const ValueRef scores =
+      op("add", op("matmul", q, transposed(q)), op("log", {{"self", causal()}}));
   for (const bool is_first : {false, true}) {
     for (const bool is_cut : {true, false}) {
       const Argument::List sizes = {int64_t{1}, int64_t{2}, kTokens, int64_t{1}};
@@ -182,7 +183,7 @@ TEST_F(TracedOpsTest, AKeyOfZerosIsASinkOfZero) {
     const int64_t key = i % (kTokens + 1);
     mask.push_back(key == kTokens ? 0.25 : key <= i / (kTokens + 1) ? 0.0 : kHidden);
   }
-  const ValueRef scores = op("mul", op("matmul", q, turned(keys)), 0.5);
+  const ValueRef scores = op("mul", op("matmul", q, transposed(keys)), 0.5);
   const ValueRef masked = op("add", scores, constant({kTokens, kTokens + 1}, mask));
   expect_same(back(op("matmul", softmax(masked), keys)));
 }
@@ -193,12 +194,12 @@ TEST_F(TracedOpsTest, AKeyOfZerosMayHaveAnotherValue) {
     const ValueRef last = constant({1, 2, 1, 2}, std::move(row));
     return op("cat", {{"tensors", Argument::List{q, last}}, {"dim", int64_t{-2}}});
   };
-  const ValueRef weights = softmax(op("matmul", q, turned(with({0.0, 0.0, 0.0, 0.0}))));
+  const ValueRef weights = softmax(op("matmul", q, transposed(with({0.0, 0.0, 0.0, 0.0}))));
   expect_same(back(op("matmul", weights, with({1.0, 0.0, 0.0, 0.0}))));
 }
 
 TEST_F(TracedOpsTest, SoftmaxPlusOneIsASinkOfZero) {
-  const ValueRef scores = op("matmul", x_, turned(x_));
+  const ValueRef scores = op("matmul", x_, transposed(x_));
   const auto expect_sink = [&](ValueRef weights, double sink) {
     const ValueRef result = op("matmul", weights, x_);
     const Graph graph = traced(result);
@@ -236,7 +237,7 @@ TEST_F(TracedOpsTest, SoftmaxPlusOneIsASinkOfZero) {
 
 // exp(x - m) / (1 + sum) has a sink that is as large as the largest score.
 TEST_F(TracedOpsTest, OneBesideShiftedExponentialsIsNoSink) {
-  const ValueRef scores = op("matmul", x_, turned(x_));
+  const ValueRef scores = op("matmul", x_, transposed(x_));
   const ValueRef exponentials = op("exp", {{"self", op("sub", scores, reduced("amax", scores))}});
   const ValueRef sum = op("add", reduced("sum", exponentials), 1.0);
   const ValueRef result = op("matmul", op("div", exponentials, sum), x_);
@@ -244,7 +245,7 @@ TEST_F(TracedOpsTest, OneBesideShiftedExponentialsIsNoSink) {
 }
 
 TEST_F(TracedOpsTest, ASinkIsNoneLessSomethingElseThanScores) {
-  const ValueRef scores = op("matmul", x_, turned(x_));
+  const ValueRef scores = op("matmul", x_, transposed(x_));
   const ValueRef largest = reduced("amax", scores);
   const ValueRef other = op("clamp", {{"self", largest}, {"min", 0.0}});
   const ValueRef exponentials = op("exp", {{"self", op("sub", scores, largest)}});
@@ -255,7 +256,7 @@ TEST_F(TracedOpsTest, ASinkIsNoneLessSomethingElseThanScores) {
 }
 
 TEST_F(TracedOpsTest, ASinkIsNoneBesideScoresThatWereScaledAfterwards) {
-  const ValueRef scores = op("matmul", x_, turned(x_));
+  const ValueRef scores = op("matmul", x_, transposed(x_));
   const ValueRef largest = reduced("amax", scores);
   const ValueRef scaled = op("exp", {{"self", op("mul", op("sub", scores, largest), 2.0)}});
   const ValueRef one = op("exp", {{"self", op("neg", {{"self", largest}})}});
@@ -265,7 +266,7 @@ TEST_F(TracedOpsTest, ASinkIsNoneBesideScoresThatWereScaledAfterwards) {
 }
 
 TEST_F(TracedOpsTest, SinksAreOneNumberForEachHead) {
-  const ValueRef scores = op("matmul", x_, turned(x_));
+  const ValueRef scores = op("matmul", x_, transposed(x_));
   const ValueRef column = constant({1, kTokens, 1}, {1, 2, 3, 4, 5});
   const ValueRef both =
       op("cat", {{"tensors", Argument::List{scores, column}}, {"dim", int64_t{-1}}});
@@ -274,7 +275,7 @@ TEST_F(TracedOpsTest, SinksAreOneNumberForEachHead) {
 }
 
 TEST_F(TracedOpsTest, SinksAreOneColumn) {
-  const ValueRef scores = op("matmul", x_, turned(x_));
+  const ValueRef scores = op("matmul", x_, transposed(x_));
   const ValueRef columns = constant({1, kTokens, 2}, std::vector<double>(2 * kTokens, 0.0));
   const ValueRef both =
       op("cat", {{"tensors", Argument::List{scores, columns}}, {"dim", int64_t{-1}}});
@@ -284,15 +285,16 @@ TEST_F(TracedOpsTest, SinksAreOneColumn) {
 
 TEST_F(TracedOpsTest, ScoresThatAConstantReplacesAreHidden) {
   const ValueRef seen = op("gt", causal(), 0.5);
-  const ValueRef masked = op(
-      "where", {{"condition", seen}, {"self", op("matmul", x_, turned(x_))}, {"other", kHidden}});
+  const ValueRef masked =
+      op("where",
+         {{"condition", seen}, {"self", op("matmul", x_, transposed(x_))}, {"other", kHidden}});
   const ValueRef weights = op("nan_to_num", {{"self", softmax(masked)}});
   expect_same(op("matmul", weights, x_));
 }
 
 TEST_F(TracedOpsTest, ScoresTimesAMaskAreHiddenByWhatIsAdded) {
   const ValueRef seen = causal();
-  const ValueRef zeroed = op("mul", op("matmul", x_, turned(x_)), seen);
+  const ValueRef zeroed = op("mul", op("matmul", x_, transposed(x_)), seen);
   const ValueRef hidden = op("mul", op("sub", seen, 1.0), 1e9);
   expect_same(op("matmul", softmax(op("add", zeroed, hidden)), x_));
   EXPECT_TRUE(refuses([&] { traced(op("matmul", softmax(zeroed), x_)); }, {"hides nothing"}));
@@ -301,7 +303,7 @@ TEST_F(TracedOpsTest, ScoresTimesAMaskAreHiddenByWhatIsAdded) {
 TEST_F(TracedOpsTest, HeadsHaveFactorsOfTheirOwn) {
   const ValueRef q = heads();
   const ValueRef mask = op("mul", op("sub", causal(), 1.0), 1e9);
-  const ValueRef scores = op("add", op("matmul", q, turned(q)), mask);
+  const ValueRef scores = op("add", op("matmul", q, transposed(q)), mask);
   const ValueRef scaled = op("mul", scores, constant({2, 1, 1}, {0.5, 2.0}));
   expect_same(back(op("matmul", softmax(op("mul", scaled, 0.25)), q)));
 }
@@ -312,15 +314,15 @@ TEST_F(TracedOpsTest, WhatIsAddedToScoresIsScaledWithThem) {
     distances.push_back(0.25 * static_cast<double>(i % kTokens - i / kTokens));
   }
   const ValueRef bias = constant({kTokens, kTokens}, std::move(distances));
-  const ValueRef scores = op("add", op("matmul", x_, turned(x_)), bias);
+  const ValueRef scores = op("add", op("matmul", x_, transposed(x_)), bias);
   expect_same(op("matmul", softmax(op("mul", scores, 2.0)), x_));
 }
 
 TEST_F(TracedOpsTest, QueriesAndKeysHaveFactorsThatAreComputed) {
   const ValueRef factors = op("matmul", x_, constant({kWidth, 1}, {1.0, -2.0, 0.5, 3.0}));
-  const ValueRef scores = op("matmul", x_, turned(x_));
+  const ValueRef scores = op("matmul", x_, transposed(x_));
   expect_same(op("matmul", softmax(op("mul", scores, factors)), x_));
-  expect_same(op("matmul", softmax(op("mul", scores, turned(factors))), x_));
+  expect_same(op("matmul", softmax(op("mul", scores, transposed(factors))), x_));
 }
 
 TEST_F(TracedOpsTest, ExponentialsMayBeLessOne) { expect_same(op("expm1", {{"self", x_}})); }
@@ -333,7 +335,7 @@ TEST_F(TracedOpsTest, HeadsShareKeys) {
   const ValueRef keys =
       op("index_select",
          {{"self", q}, {"dim", int64_t{1}}, {"index", Array::integer({4}, {1, 1, 2, 2})}});
-  const ValueRef result = back(op("matmul", softmax(op("matmul", q, turned(keys))), keys));
+  const ValueRef result = back(op("matmul", softmax(op("matmul", q, transposed(keys))), keys));
   const Graph graph = traced(result);
   ASSERT_EQ(count<AttentionNode>(graph), 1u);
   for (const ValueId value : graph.order()) {
@@ -380,9 +382,9 @@ TEST_F(TracedOpsTest, SumsTakeAlphaAsPyTorchDoes) {
 TEST_F(TracedOpsTest, ConvolutionsOfSingleTokensAreLayers) {
   const ValueRef kernel = constant({4, 2, 1}, {1.0, 2.0, 3.0, 4.0, -1.0, 0.5, 0.25, 2.0});
   const ValueRef made =
-      op("conv1d", {{"input", turned(x_)}, {"weight", kernel}, {"groups", int64_t{2}}});
-  EXPECT_EQ(count<LinearNode>(traced(turned(made))), 1u);
-  expect_same(turned(made));
+      op("conv1d", {{"input", transposed(x_)}, {"weight", kernel}, {"groups", int64_t{2}}});
+  EXPECT_EQ(count<LinearNode>(traced(transposed(made))), 1u);
+  expect_same(transposed(made));
 }
 
 TEST_F(TracedOpsTest, ComplexPairsTurn) {

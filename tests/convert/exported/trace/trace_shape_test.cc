@@ -127,10 +127,10 @@ TEST(TraceShape, MayBeSequencesOfOneToken) {
   EXPECT_EQ(table.tokens(), 4);
   EXPECT_EQ(table.with_one_token()->tokens(), 1);
   EXPECT_EQ(table.with_one_token()->sizes().sequences, 4u);
-  const TraceShape turned(program({features({{4}, {1}, {5}})}));
-  EXPECT_TRUE(turned.tokens_first());
-  EXPECT_FALSE(turned.with_one_token()->tokens_first());
-  EXPECT_EQ(turned.with_one_token()->input_shape(), (Shape{4, 1, 5}));
+  const TraceShape transposed(program({features({{4}, {1}, {5}})}));
+  EXPECT_TRUE(transposed.tokens_first());
+  EXPECT_FALSE(transposed.with_one_token()->tokens_first());
+  EXPECT_EQ(transposed.with_one_token()->input_shape(), (Shape{4, 1, 5}));
   EXPECT_EQ(TraceShape(program({ids({{1}, {1}})})).tokens(), 1);
   EXPECT_FALSE(TraceShape(program({features({{4}, kSymbol, {5}})})).with_one_token());
 }

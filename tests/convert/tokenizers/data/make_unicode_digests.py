@@ -46,7 +46,7 @@ def digest_of_plane(plane, cut):
     return f"{digest:016x}"
 
 
-def word_cutter(rules):
+def word_cut(rules):
     normalizer = BertNormalizer(**rules)
     pre_tokenizer = BertPreTokenizer()
 
@@ -58,7 +58,7 @@ def word_cutter(rules):
     return cut
 
 
-def pattern_cutter(expression):
+def pattern_cut(expression):
     split = Split(Regex(expression), "isolated")
 
     def cut(character):
@@ -87,12 +87,12 @@ def changer(name):
 def main():
     words = {}
     for flags in product((True, False), repeat=len(RULES)):
-        cut = word_cutter(dict(zip(RULES, flags)))
+        cut = word_cut(dict(zip(RULES, flags)))
         planes = PLANES if all(flags) else PLANES_WITH_CHARACTERS
         name = "".join("1" if flag else "0" for flag in flags)
         words[name] = {str(plane): digest_of_plane(plane, cut) for plane in planes}
     patterns = {
-        name: {str(plane): digest_of_plane(plane, pattern_cutter(expression)) for plane in PLANES}
+        name: {str(plane): digest_of_plane(plane, pattern_cut(expression)) for plane in PLANES}
         for name, expression in EXPRESSIONS.items()
     }
     changes = {

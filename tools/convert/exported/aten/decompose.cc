@@ -341,13 +341,13 @@ Argument cumulative(const Call& call, const Parts& parts) {
   const Argument& self = call.argument("self");
   const Shape shape = parts.shape(self);
   const auto dim = static_cast<int64_t>(call.dimension("dim", -1, shape.size()));
-  const auto turned = [&](const Argument& value) {
+  const auto transposed = [&](const Argument& value) {
     return parts("transpose", {{"self", value}, {"dim0", dim}, {"dim1", int64_t{-1}}});
   };
   const int64_t extent = shape[static_cast<size_t>(dim)];
   const Argument ones =
       parts("triu", {{"self", parts("ones", {{"size", Parts::list({extent, extent})}})}});
-  return turned(parts("matmul", {{"self", turned(self)}, {"other", ones}}));
+  return transposed(parts("matmul", {{"self", transposed(self)}, {"other", ones}}));
 }
 
 // Padding by another number than 0.

@@ -170,8 +170,8 @@ class Einsum {
 
   // Pairs of numbers, for each of which there is a constant matrix: sums of two products each, as
   // people write rotations. Nothing for any other product.
-  std::optional<Lettered> turned_pairs(const Lettered& pairs, const Lettered& matrices,
-                                       const std::string& result) const {
+  std::optional<Lettered> transposed_pairs(const Lettered& pairs, const Lettered& matrices,
+                                           const std::string& result) const {
     const std::string inner = only_those(matrices.letters, [&](char c) { return !has(result, c); });
     const std::string own =
         only_those(matrices.letters, [&](char c) { return !has(pairs.letters, c); });
@@ -202,8 +202,8 @@ class Einsum {
   Lettered product(Lettered a, Lettered b, const std::string& result) const {
     a = summed(stretched_to(a, b), result + b.letters);
     b = summed(stretched_to(b, a), result + a.letters);
-    if (const auto turned = turned_pairs(a, b, result)) return *turned;
-    if (const auto turned = turned_pairs(b, a, result)) return *turned;
+    if (const auto turned = transposed_pairs(a, b, result)) return *turned;
+    if (const auto turned = transposed_pairs(b, a, result)) return *turned;
     const auto first_in_result = [&](const Lettered& own, const Lettered& other) {
       return result.find_first_of(
           only_those(own.letters, [&](char c) { return !has(other.letters, c); }));

@@ -721,11 +721,11 @@ Argument transposed_convolution(const Call& call, const Parts& parts) {
     layer.push_back({"bias", parts("repeat", {{"self", call.argument("bias")},
                                               {"repeats", Parts::list({stride})}})});
   }
-  const auto turned = [&](const Argument& value) {
+  const auto transposed = [&](const Argument& value) {
     return parts("transpose", {{"self", value}, {"dim0", int64_t{1}}, {"dim1", int64_t{2}}}, "int");
   };
-  return turned(parts.view(turned(parts("convolution", std::move(layer))),
-                           {given[0], given[2] * stride, outputs}));
+  return transposed(parts.view(transposed(parts("convolution", std::move(layer))),
+                               {given[0], given[2] * stride, outputs}));
 }
 
 // A convolution over frames: for each result in time one over images, whose channels are those of
@@ -748,7 +748,7 @@ Argument convolution_over_frames(const Call& call, const Parts& parts) {
   const Argument kernel =
       parts.view(call.argument("weight"), {weight[0], weight[1] * frames, weight[3], weight[4]});
   const auto last_two = [](const Shape& of) { return Parts::list({of[1], of[2]}); };
-  const auto turned = [&](const Argument& value) {
+  const auto transposed = [&](const Argument& value) {
     return parts("transpose", {{"self", value}, {"dim0", int64_t{1}}, {"dim1", int64_t{2}}}, "int");
   };
   Argument::List rows;
@@ -765,12 +765,12 @@ Argument convolution_over_frames(const Call& call, const Parts& parts) {
                {"padding", last_two(padding)},
                {"dilation", last_two(dilation)}});
     made = parts.shape(image);
-    rows.push_back(turned(parts.view(image, {made[0], made[1], made[2] * made[3]})));
+    rows.push_back(transposed(parts.view(image, {made[0], made[1], made[2] * made[3]})));
   }
   if (rows.empty()) call.refuse("it has fewer frames than its kernel sees");
   const auto times = static_cast<int64_t>(rows.size());
   const Argument all = parts("cat", {{"tensors", std::move(rows)}, {"dim", int64_t{1}}});
-  return parts.view(turned(all), {made[0], made[1], times, made[2], made[3]});
+  return parts.view(transposed(all), {made[0], made[1], times, made[2], made[3]});
 }
 
 }  // namespace arenite::convert

@@ -121,8 +121,8 @@ std::vector<double> pairs_of(const HeadTerms& terms, size_t tokens) {
 }
 
 // Layers often have the same table, as in T5: nodes of the graph with the same one share it.
-void set_terms(const Graph& graph, TermTable table, AttentionNode& attention) {
-  std::set<const TermTable*> tables;
+void set_terms(const Graph& graph, AttentionBias table, AttentionNode& attention) {
+  std::set<const AttentionBias*> tables;
   size_t numbers = table.values.size();
   for (const ValueId value : graph.order()) {
     const auto* other = graph.as<AttentionNode>(value);
@@ -133,7 +133,7 @@ void set_terms(const Graph& graph, TermTable table, AttentionNode& attention) {
     return;
   }
   check_terms(numbers);
-  attention.terms = std::make_shared<const TermTable>(std::move(table));
+  attention.terms = std::make_shared<const AttentionBias>(std::move(table));
 }
 
 // Gives an attention node the terms of its heads: slopes, a table, or nothing.
@@ -147,7 +147,7 @@ void add_terms(std::span<const HeadTerms> heads, uint32_t tokens, const Graph& g
     }
     return;
   }
-  TermTable table = {ScoreTerms::kDistances, attention.heads, tokens, {}};
+  AttentionBias table = {ScoreTerms::kDistances, attention.heads, tokens, {}};
   const auto fill = [&](const auto& numbers_of) {
     std::vector<std::vector<double>> of_heads;
     for (const HeadTerms& terms : heads) of_heads.push_back(numbers_of(terms, tokens));
@@ -200,12 +200,12 @@ class AttentionBuilder {
       : builder_(builder),
         graph_(builder.graph),
         scores_(scores),
-        keys_{stream_of(scores.key), scores.shape.back() - (scores.sink ? 1 : 0)},
-        queries_{stream_of(scores.query), scores.shape[scores.shape.size() - 2]},
+        keys_{row_axis_of(scores.key), scores.shape.back() - (scores.sink ? 1 : 0)},
+        queries_{row_axis_of(scores.query), scores.shape[scores.shape.size() - 2]},
         scale_(scores.scale) {}
 
-  ElementSumRef build(const ElementSumRef& all_values) {
-    const OnStream on(builder_, queries_.stream);
+  LinearExprRef build(const LinearExprRef& all_values) {
+    const ScopedAxis on(builder_, queries_.row_axis);
     refuse_op_if(
         !scores_.has_softmax || scores_.is_logarithm,
         "it multiplies scores with values without a softmax over the keys: linear attention, "
@@ -215,7 +215,7 @@ class AttentionBuilder {
       throw NotRecognised(why_not_all_tokens(queries_.rows, keys_.rows));
     }
     lead_ = leading(scores_.shape);
-    const ElementSumRef given_values = without_sink(builder_, scores_, all_values);
+    const LinearExprRef given_values = without_sink(builder_, scores_, all_values);
     refuse_op_if(broadcast(lead_, leading(given_values->shape)) != lead_,
                  "its values have more heads than scores");
     // factor * tanh(scale x) = cap * tanh((scale * factor) x / cap), where the cap is |factor|.
@@ -286,7 +286,7 @@ class AttentionBuilder {
  private:
   // The rows of a sequence that are queries, or keys: those of its tokens, and constants before.
   struct Side {
-    uint32_t stream = 0;
+    uint32_t row_axis = 0;
     int64_t rows = 0;
   };
 
@@ -298,41 +298,41 @@ class AttentionBuilder {
                  "it adds constants to scores beside terms that queries bring with them, or hides "
                  "other keys from some heads");
     QueryTermsFound own = read_query_terms(builder_, scores_, order_, queries);
-    attention.query_terms = std::make_shared<const QueryTable>(std::move(own.table));
+    attention.query_terms = std::make_shared<const RelativeBias>(std::move(own.table));
     inputs.push_back(gathered(flat(own.columns, 1), queries_, {}));
   }
 
-  uint32_t stream_of(const ElementSumRef& value) const {
-    const auto found = value ? builder_.stream_of(*value) : std::nullopt;
+  uint32_t row_axis_of(const LinearExprRef& value) const {
+    const auto found = value ? builder_.row_axis_of(*value) : std::nullopt;
     const bool is_of_sequences =
         !found && builder_.keeps_rows_apart && value && builder_.is_node(value->front());
-    if (!is_of_sequences) return found.value_or(builder_.stream());
-    return builder_.stream_on(graph_.axis(builder_.source(value->front()).node), 1);
+    if (!is_of_sequences) return found.value_or(builder_.row_axis());
+    return builder_.row_axis_on(graph_.axis(builder_.producer(value->front()).node), 1);
   }
-  bool is_cross() const { return queries_.stream != keys_.stream; }
+  bool is_cross() const { return queries_.row_axis != keys_.row_axis; }
   // Rows that come before those of a side.
   uint32_t first_of(const Side& side) const {
-    return builder_.sizes_of(side.stream).tokens - static_cast<uint32_t>(side.rows);
+    return builder_.sizes_of(side.row_axis).tokens - static_cast<uint32_t>(side.rows);
   }
   // Whether a side has the rows of all tokens.
   bool is_whole(const Side& side) const {
-    const TraceSizes& sizes = builder_.sizes_of(side.stream);
+    const TraceSizes& sizes = builder_.sizes_of(side.row_axis);
     return side.rows > 0 && side.rows <= sizes.tokens && first_of(side) <= sizes.prefix;
   }
 
   // One factor of all elements is taken into the scale.
-  ElementSumRef without_factor(const ElementSumRef& value) {
+  LinearExprRef without_factor(const LinearExprRef& value) {
     if (value->terms.size() != 1 || value->has_own_factors()) return value;
-    ElementSum bare = *value;
+    LinearExpr bare = *value;
     scale_ *= std::exchange(bare.terms[0].factors.uniform, 1.0);
     return make_sum(std::move(bare));
   }
 
   // The value's dimensions are [leading..., tokens, dim]: each leading index is a head of a
   // sequence. Also fills in which ones.
-  Heads heads_of(const ElementSumRef& given, const Side& side) {
-    const OnStream on(builder_, side.stream);
-    const ElementSumRef value = builder_.materialised(given);
+  Heads heads_of(const LinearExprRef& given, const Side& side) {
+    const ScopedAxis on(builder_, side.row_axis);
+    const LinearExprRef value = builder_.materialised(given);
     const auto dim = static_cast<size_t>(value->shape.back());
     const auto rows = static_cast<size_t>(side.rows);
     const size_t block = rows * dim;
@@ -342,17 +342,18 @@ class AttentionBuilder {
     std::map<uint32_t, uint32_t> heads_of_sequence;
     for (size_t start = 0, count = value->elements(); start < count; start += block) {
       refuse_op_if(value->at(start) == kNoElement, "its heads have zeros in them");
-      const auto first = source_row(builder_, *value, start, dim);
+      const auto first = producer_row(builder_, *value, start, dim);
       const int64_t last = value->at(start + block - 1);
-      refuse_op_if<Cause::kInput>(builder_.is_pooled(value->at(start)) != builder_.is_pooled(last),
-                                  kPooledAmongTokens);
+      refuse_op_if<Cause::kInput>(
+          builder_.is_per_sequence(value->at(start)) != builder_.is_per_sequence(last),
+          kPooledAmongTokens);
       const uint32_t tokens = builder_.sizes.tokens;
       for (size_t t = 0; t < rows; ++t) {
-        const auto row = source_row(builder_, *value, start + t * dim, dim);
+        const auto row = producer_row(builder_, *value, start + t * dim, dim);
         refuse_op_if(!row || row->row != first->row + t || row->row % tokens != before + t ||
                          row->columns != first->columns,
                      "its heads mix elements of several tokens");
-        refuse_op_if(builder_.stream_of_column(row->columns[0]) != side.stream,
+        refuse_op_if(builder_.row_axis_of_column(row->columns[0]) != side.row_axis,
                      "its heads mix elements of several inputs");
       }
       const uint32_t sequence = first->row / tokens;
@@ -369,8 +370,8 @@ class AttentionBuilder {
 
   // Rows of constants that keys have after all tokens that attend, as with add_bias_kv.
   uint32_t constants_behind() const {
-    const auto& parts = builder_.parts_of(keys_.stream);
-    const bool has_constants = parts && parts->first == queries_.stream && scores_.query &&
+    const auto& parts = builder_.parts_of(keys_.row_axis);
+    const bool has_constants = parts && parts->first == queries_.row_axis && scores_.query &&
                                builder_.is_of_constants(parts->second);
     return has_constants ? builder_.sizes_of(parts->second).tokens : 0;
   }
@@ -430,11 +431,11 @@ class AttentionBuilder {
     const auto keys = static_cast<size_t>(keys_.rows), queries = static_cast<size_t>(queries_.rows);
     std::vector<double> all = stretched_reals(*scores_.added, scores_.shape);
     check_terms(heads * queries * keys);
-    TermTable table = {ScoreTerms::kPairs,
-                       static_cast<uint32_t>(heads),
-                       static_cast<uint32_t>(keys),
-                       {},
-                       static_cast<uint32_t>(queries)};
+    AttentionBias table = {ScoreTerms::kPairs,
+                           static_cast<uint32_t>(heads),
+                           static_cast<uint32_t>(keys),
+                           {},
+                           static_cast<uint32_t>(queries)};
     table.values.resize(heads * queries * keys);
     for (size_t i = 0; i < all.size(); i += keys) {
       const auto row = std::span(all).subspan(i, keys);
@@ -525,7 +526,7 @@ class AttentionBuilder {
   // joins such layers.
   ValueId gathered(const std::vector<Column>& columns, const Side& side,
                    const std::vector<double>& factors) const {
-    const OnStream on(builder_, side.stream);
+    const ScopedAxis on(builder_, side.row_axis);
     ValueId layer = builder_.gather(columns);
     // Rows of constants that come before those that attend.
     const uint32_t constants = builder_.sizes.prefix - first_of(side);
@@ -544,23 +545,24 @@ class AttentionBuilder {
     if (factors.empty()) return layer;
     const uint32_t rows = builder_.sizes.rows();
     const auto width = static_cast<int64_t>(factors.size());
-    const ElementSumRef value = whole_source(builder_.source_of_node(layer, rows), {rows, width});
+    const LinearExprRef value =
+        whole_producer(builder_.producer_of_node(layer, rows), {rows, width});
     return rows_of(builder_, scaled(value, Array::real({width}, factors))).node;
   }
 
-  ElementSumRef result(ValueId node, uint32_t value_dim) const {
+  LinearExprRef result(ValueId node, uint32_t value_dim) const {
     const uint64_t width = masks_.size() * value_dim;
-    const uint32_t source = builder_.source_of_node(node, builder_.sizes.rows());
-    std::vector<int64_t> numbers;
+    const uint32_t producer = builder_.producer_of_node(node, builder_.sizes.rows());
+    std::vector<int64_t> element_ids;
     for (const auto& [sequence, head] : order_) {
       for (uint32_t t = 0; t < queries_.rows; ++t) {
         const uint64_t row = uint64_t{sequence} * builder_.sizes.tokens + first_of(queries_) + t;
         for (uint32_t d = 0; d < value_dim; ++d) {
-          numbers.push_back(number_of(source, row * width + head * uint64_t{value_dim} + d));
+          element_ids.push_back(element_id(producer, row * width + head * uint64_t{value_dim} + d));
         }
       }
     }
-    return plain(joined(lead_, queries_.rows, value_dim), std::move(numbers));
+    return plain(joined(lead_, queries_.rows, value_dim), std::move(element_ids));
   }
 
   // Attention that is not one of all tokens to all tokens.
@@ -601,13 +603,13 @@ class AttentionBuilder {
   std::vector<std::pair<uint32_t, uint32_t>> order_;  // sequence and head of each leading index
   std::vector<uint32_t> masks_;                       // of the graph, for each head
   std::vector<HeadTerms> terms_;                      // of each head
-  std::optional<TermTable> pairs_;                    // of all heads, of cross-attention
+  std::optional<AttentionBias> pairs_;                // of all heads, of cross-attention
   std::vector<double> sinks_;                         // of each head, or none
 };
 
 }  // namespace
 
-ElementSumRef attend(GraphBuilder& builder, const Scores& given, const ElementSumRef& values) {
+LinearExprRef attend(GraphBuilder& builder, const Scores& given, const LinearExprRef& values) {
   Scores scores = given;
   if (builder.fixes_rows) {
     if (scores.query) scores.query = with_own_rows(builder, scores.query);
@@ -623,7 +625,7 @@ ElementSumRef attend(GraphBuilder& builder, const Scores& given, const ElementSu
   if (scores.has_softmax && (!are_all || builder.keeps_rows_apart)) {
     whole = without_windows(builder, scores, values);
   }
-  ElementSumRef result =
+  LinearExprRef result =
       whole ? moved(whole->back, AttentionBuilder(builder, whole->scores).build(whole->values))
             : AttentionBuilder(builder, scores).build(values);
   if (scores.weight) result = scaled(result, *scores.weight);

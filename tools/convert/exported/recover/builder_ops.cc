@@ -12,26 +12,26 @@
 
 namespace arenite::convert {
 
-ElementSumRef ids_input(GraphBuilder& builder, Source::Kind kind, Shape shape) {
+LinearExprRef ids_input(GraphBuilder& builder, Producer::Kind kind, Shape shape) {
   const uint32_t rows = builder.sizes.sequences * (builder.sizes.tokens - builder.sizes.prefix);
-  return whole_source(builder.add_source({kind, 0, rows, 1, {}, 0}), std::move(shape));
+  return whole_producer(builder.add_producer({kind, 0, rows, 1, {}, 0}), std::move(shape));
 }
 
-ElementSumRef features_input(GraphBuilder& builder, Shape shape) {
+LinearExprRef features_input(GraphBuilder& builder, Shape shape) {
   const auto width = static_cast<uint32_t>(shape.back());
-  NodeRows rows{
-      builder.graph.add_features(width, builder.stream()), width, {}, builder.sizes.rows()};
+  RowView rows{
+      builder.graph.add_features(width, builder.row_axis()), width, {}, builder.sizes.rows()};
   for (uint32_t row = 0; row < rows.count; ++row) {
     if (!builder.sizes.is_of_prefix(row)) rows.rows.push_back(row);
   }
   return on_rows(builder, rows, shape, rows.node, width);
 }
 
-ElementSumRef row_of_sequence(GraphBuilder& builder, const ElementSumRef& value, Shape shape) {
-  const ValueId node = builder.source(value->front()).node;
+LinearExprRef row_of_sequence(GraphBuilder& builder, const LinearExprRef& value, Shape shape) {
+  const ValueId node = builder.producer(value->front()).node;
   const std::string& name = builder.graph.node(node).name;
   const ValueId one = builder.graph.add_select(name + ".row", SelectKind::kFirst, node);
-  return whole_source(builder.source_of_node(one, builder.sizes.sequences), std::move(shape));
+  return whole_producer(builder.producer_of_node(one, builder.sizes.sequences), std::move(shape));
 }
 
 // Rows of constants that a program puts before those of each sequence's tokens, by whatever op.
@@ -59,7 +59,7 @@ struct Prefix {
 
 class PrefixReader {
  public:
-  PrefixReader(const GraphBuilder& builder, const ElementSum& value)
+  PrefixReader(const GraphBuilder& builder, const LinearExpr& value)
       : builder_(builder), value_(value), width_(static_cast<size_t>(value.shape.back())) {}
 
   // Nothing for a value that is anything else.
@@ -91,17 +91,17 @@ class PrefixReader {
   std::optional<PrefixRow> read_row(size_t begin, size_t sequence) {
     const size_t first = sequence * builder_.sizes.tokens;
     PrefixRow row;
-    if (const auto found = source_row(builder_, value_, begin, width_)) {
-      const auto is_pooled = [&](const Column& column) {
-        return builder_.is_pooled(builder_.source_at(column.first));
+    if (const auto found = producer_row(builder_, value_, begin, width_)) {
+      const auto is_per_sequence = [&](const Column& column) {
+        return builder_.is_per_sequence(builder_.producer_at(column.first));
       };
-      if (std::ranges::all_of(found->columns, is_pooled)) {
+      if (std::ranges::all_of(found->columns, is_per_sequence)) {
         if (found->row != sequence) return {};
         row.pooled = found->columns;
         return row;
       }
-      const Source& from = builder_.source(value_.at(begin));
-      if (from.kind != Source::Kind::kNode || from.rows != builder_.sizes.rows()) return {};
+      const Producer& from = builder_.producer(value_.at(begin));
+      if (from.kind != Producer::Kind::kNode || from.rows != builder_.sizes.rows()) return {};
       if (prefix_.columns.empty()) prefix_.columns = found->columns;
       row.node_row = found->row - static_cast<uint32_t>(first);
       const bool fits = found->row >= first && row.node_row < builder_.sizes.tokens;
@@ -112,22 +112,22 @@ class PrefixReader {
     for (size_t i = begin; i < begin + width_; ++i) {
       const int64_t number = value_.at(i);
       const bool is_zero = number == kNoElement;
-      if (!is_zero && builder_.source(number).kind != Source::Kind::kTable) return {};
+      if (!is_zero && builder_.producer(number).kind != Producer::Kind::kTable) return {};
       row.constants.push_back(is_zero ? 0.0 : constant(number));
-      const bool is_stored = !is_zero && builder_.source(number).table->stored != nullptr;
+      const bool is_stored = !is_zero && builder_.producer(number).table->stored != nullptr;
       row.is_padding = row.is_padding && !is_stored && row.constants.back() == 0.0;
     }
     return row;
   }
 
   double constant(int64_t number) {
-    const ConstantRef& table = builder_.source(number).table;
+    const ConstantRef& table = builder_.producer(number).table;
     if (table != read_) values_ = (read_ = table)->array().to_reals();
     return values_.at(static_cast<size_t>(index_of(number)));
   }
 
   const GraphBuilder& builder_;
-  const ElementSum& value_;
+  const LinearExpr& value_;
   const size_t width_;
   Prefix prefix_;
   ConstantRef read_;  // the last one
@@ -189,7 +189,7 @@ ValueId with_constants(GraphBuilder& builder, const Prefix& prefix, uint32_t fir
 
 }  // namespace
 
-ElementSumRef prefixed(GraphBuilder& builder, const ElementSumRef& value) {
+LinearExprRef prefixed(GraphBuilder& builder, const LinearExprRef& value) {
   if (!value->is_plain() || value->terms[0].places.is_whole() || value->shape.empty() ||
       value->elements() == 0) {
     return value;
@@ -201,7 +201,7 @@ ElementSumRef prefixed(GraphBuilder& builder, const ElementSumRef& value) {
   if (sizes.prefix == 0 && std::ranges::all_of(prefix->rows, &PrefixRow::is_padding)) return value;
   const auto count = static_cast<uint32_t>(prefix->rows.size());
   if (count > sizes.prefix) {
-    builder.found = {.stream = builder.stream(), .prefix = count};
+    builder.found = {.row_axis = builder.row_axis(), .prefix = count};
     throw NotRecognised("it puts rows of constants before the tokens");
   }
   // Where more rows will be put later, these are the first or the last.
@@ -212,7 +212,7 @@ ElementSumRef prefixed(GraphBuilder& builder, const ElementSumRef& value) {
   }
   const auto width = static_cast<uint32_t>(value->shape.back());
   const ValueId node = with_constants(builder, *prefix, first, builder.gather(prefix->columns));
-  NodeRows made{node, width, {}, sizes.rows()};
+  RowView made{node, width, {}, sizes.rows()};
   for (uint32_t row = 0; row < sizes.rows(); ++row) {
     const uint32_t place = row % sizes.tokens;
     const bool is_missing = place < sizes.prefix && (place < first || place >= first + count);
@@ -228,27 +228,28 @@ namespace {
 // Of a norm without one, which no row notices: what torch.nn.functional.normalize adds, squared.
 constexpr double kNormEpsilonMin = 1e-24;
 
-// What an op makes of each element of `value`, all of one source: `add` makes its node.
+// What an op makes of each element of `value`, all of one producer: `add` makes its node.
 template <typename Add>
-ElementSumRef each_element(GraphBuilder& builder, const ElementSumRef& value, const Add& add) {
-  const Source source = builder.source(value->at(0));
-  refuse_op_if(source.kind != Source::Kind::kNode,
+LinearExprRef each_element(GraphBuilder& builder, const LinearExprRef& value, const Add& add) {
+  const Producer producer = builder.producer(value->at(0));
+  refuse_op_if(producer.kind != Producer::Kind::kNode,
                "it calculates with token ids, pixels or constants alone");
-  return in_place(value, source_of(value->at(0)),
-                  builder.source_of_node(add(source.node), source.rows));
+  return in_place(value, producer_of(value->at(0)),
+                  builder.producer_of_node(add(producer.node), producer.rows));
 }
 
 // An embedding's rows, one for each element of `ids`, which are `rows` of the node's.
-ElementSumRef embedded(GraphBuilder& builder, EmbeddingNode node, const ElementSumRef& ids,
+LinearExprRef embedded(GraphBuilder& builder, EmbeddingNode node, const LinearExprRef& ids,
                        std::vector<uint32_t> rows, uint32_t width) {
   const ValueId made = builder.graph.add_embedding(builder.name, std::move(node), width,
-                                                   builder.graph.inputs[builder.stream()].axis);
+                                                   builder.graph.inputs[builder.row_axis()].axis);
   Shape shape = ids->shape;
   shape.push_back(0);
-  if (builder.sizes.tokens == 1 && builder.streams() > 1) {
+  if (builder.sizes.tokens == 1 && builder.row_axes() > 1) {
     shape.back() = width;
     return row_of_sequence(
-        builder, whole_source(builder.source_of_node(made, builder.sizes.rows()), shape), shape);
+        builder, whole_producer(builder.producer_of_node(made, builder.sizes.rows()), shape),
+        shape);
   }
   return on_rows(builder, {made, width, std::move(rows), builder.sizes.rows()}, shape, made, width);
 }
@@ -271,7 +272,7 @@ WeightRef with_rows(const WeightRef& weight, uint32_t rows) {
 // A table for some of a sequence's ids alone, as one of each column: all become as long as the
 // longest one.
 WeightRef with_rows_of_all(GraphBuilder& builder, WeightRef table) {
-  GraphInput& input = builder.graph.inputs[builder.stream()];
+  GraphInput& input = builder.graph.inputs[builder.row_axis()];
   const uint32_t rows = std::max(input.vocab_size, table.rows);
   input.vocab_size = rows;
   for (const ValueId value : builder.graph.order()) {
@@ -284,22 +285,23 @@ WeightRef with_rows_of_all(GraphBuilder& builder, WeightRef table) {
 
 }  // namespace
 
-ElementSumRef embedding(GraphBuilder& builder, const ConstantRef& table, const ElementSumRef& ids) {
+LinearExprRef embedding(GraphBuilder& builder, const ConstantRef& table, const LinearExprRef& ids) {
   const TraceSizes& sizes = builder.sizes;
   const size_t count = ids->elements();
-  const Source::Kind kind = count == 0 ? Source::Kind::kTable : builder.source(ids->at(0)).kind;
-  const bool are_types = kind == Source::Kind::kTypes;
+  const Producer::Kind kind =
+      count == 0 ? Producer::Kind::kTable : builder.producer(ids->at(0)).kind;
+  const bool are_types = kind == Producer::Kind::kTypes;
   std::vector<uint32_t> rows;
   for (size_t i = 0; i < count; ++i) {
-    const bool is_id = kind == Source::Kind::kTokens || are_types;
-    refuse_op_if(!ids->is_plain() || builder.source(ids->at(i)).kind != kind || !is_id,
+    const bool is_id = kind == Producer::Kind::kTokens || are_types;
+    refuse_op_if(!ids->is_plain() || builder.producer(ids->at(i)).kind != kind || !is_id,
                  "it looks up rows by something else than the token ids as they are");
     const auto token = static_cast<uint32_t>(index_of(ids->at(i)));
     const uint32_t sequence = token / (sizes.tokens - sizes.prefix);
     rows.push_back(token + (sequence + 1) * sizes.prefix);
   }
   WeightRef weight = weight_of(builder.program, table, false);
-  GraphInput& input = builder.graph.inputs[builder.stream()];
+  GraphInput& input = builder.graph.inputs[builder.row_axis()];
   uint32_t& rows_max = are_types ? input.token_types : input.vocab_size;
   if (count < sizes.rows() && !are_types && sizes.prefix == 0) {
     weight = with_rows_of_all(builder, std::move(weight));
@@ -317,8 +319,8 @@ ElementSumRef embedding(GraphBuilder& builder, const ConstantRef& table, const E
   return embedded(builder, std::move(node), ids, std::move(rows), weight.columns);
 }
 
-ElementSumRef padded_positions(GraphBuilder& builder, const ConstantRef& table,
-                               const ElementSumRef& ids, int64_t padding) {
+LinearExprRef padded_positions(GraphBuilder& builder, const ConstantRef& table,
+                               const LinearExprRef& ids, int64_t padding) {
   EmbeddingNode node;
   node.positions = weight_of(builder.program, table, false);
   node.position_offset = static_cast<uint32_t>(padding + 1);
@@ -332,12 +334,12 @@ ElementSumRef padded_positions(GraphBuilder& builder, const ConstantRef& table,
   return embedded(builder, std::move(node), ids, std::move(rows), width);
 }
 
-ElementSumRef norm(GraphBuilder& builder, const ElementSumRef& given, NormSpec spec) {
+LinearExprRef norm(GraphBuilder& builder, const LinearExprRef& given, NormSpec spec) {
   refuse_op_if(!(spec.epsilon >= 0.0) || !std::isfinite(static_cast<float>(spec.epsilon)),
                "its epsilon is no small number");
   spec.epsilon = std::max(spec.epsilon, kNormEpsilonMin);
-  const ElementSumRef value =
-      on_one_source(builder, as_windows(builder, builder.materialised(given)));
+  const LinearExprRef value =
+      on_one_producer(builder, as_windows(builder, builder.materialised(given)));
   const size_t width = spec.gain.size();
   // Columns side by side may be in any order, the same in each row.
   std::vector<uint32_t> order(width);
@@ -351,7 +353,7 @@ ElementSumRef norm(GraphBuilder& builder, const ElementSumRef& given, NormSpec s
     const int64_t first = value->at(i) - order[i % width];
     const bool in_line = is_complete && builder.column_of(first).second % width == 0 &&
                          first == value->at(i - i % width) - order[0] &&
-                         source_of(first) == source_of(value->at(0));
+                         producer_of(first) == producer_of(value->at(0));
     refuse_op_if(!in_line,
                  "it normalises columns that do not stand side by side in the layer before: not "
                  "supported");
@@ -366,22 +368,23 @@ ElementSumRef norm(GraphBuilder& builder, const ElementSumRef& given, NormSpec s
   });
 }
 
-ElementSumRef normalize(GraphBuilder& builder, const ElementSumRef& given, NormKind kind) {
-  return each_kind_of_row(builder, given, [&](const ElementSumRef& value) {
-    const NodeRows rows = rows_of(builder, value);
+LinearExprRef normalize(GraphBuilder& builder, const LinearExprRef& given, NormKind kind) {
+  return each_kind_of_row(builder, given, [&](const LinearExprRef& value) {
+    const RowView rows = rows_of(builder, value);
     const ValueId node = builder.graph.add(builder.name, RowFunctionNode{kind}, {rows.node});
     return on_rows(builder, rows, value->shape, node, rows.width);
   });
 }
 
-ElementSumRef activation(GraphBuilder& builder, const ElementSumRef& given, ActivationNode body) {
-  ElementSumRef value = builder.materialised(given);
+LinearExprRef activation(GraphBuilder& builder, const LinearExprRef& given, ActivationNode body) {
+  LinearExprRef value = builder.materialised(given);
   // Layers over tokens may leave some of a node's elements out.
   bool is_of_one = builder.fixes_rows && value->is_plain();
   for (size_t i = 0; i < value->elements() && is_of_one; ++i) {
-    is_of_one = builder.is_node(value->at(i)) && source_of(value->at(i)) == source_of(value->at(0));
+    is_of_one =
+        builder.is_node(value->at(i)) && producer_of(value->at(i)) == producer_of(value->at(0));
   }
-  if (!is_of_one) value = on_one_source(builder, value);
+  if (!is_of_one) value = on_one_producer(builder, value);
   return each_element(builder, value, [&](ValueId input) {
     return builder.graph.add(builder.name, body, {input});
   });
@@ -392,26 +395,26 @@ namespace {
 constexpr size_t kSummedTokensMax = 16;
 
 // The mean of a few tokens, along the last dimension. Nothing where they are too many.
-std::optional<ElementSumRef> mean_of_some(GraphBuilder& builder, const ElementSumRef& value) {
+std::optional<LinearExprRef> mean_of_some(GraphBuilder& builder, const LinearExprRef& value) {
   const auto tokens = static_cast<size_t>(value->shape.back());
   const TraceSizes& sizes = builder.sizes;
   if (tokens > kSummedTokensMax) return std::nullopt;
   Shape shape = value->shape;
   shape.pop_back();
-  ElementSumRef mean;
+  LinearExprRef mean;
   for (size_t t = 0; t < tokens; ++t) {
-    std::vector<int64_t> numbers;
+    std::vector<int64_t> element_ids;
     for (size_t i = t; i < value->elements(); i += tokens) {
       const int64_t number = value->at(i);
-      if (!builder.is_node(number) || builder.source(number).rows != sizes.rows())
+      if (!builder.is_node(number) || builder.producer(number).rows != sizes.rows())
         return std::nullopt;
       const uint32_t row = builder.row_of(number);
       const auto [from, column] = builder.column_of(number);
       const uint32_t to = builder.selected_at(from, row % sizes.tokens);
-      numbers.push_back(
-          number_of(to, uint64_t{row / sizes.tokens} * builder.source_at(to).width + column));
+      element_ids.push_back(
+          element_id(to, uint64_t{row / sizes.tokens} * builder.producer_at(to).width + column));
     }
-    const ElementSumRef one = plain(shape, std::move(numbers));
+    const LinearExprRef one = plain(shape, std::move(element_ids));
     mean = mean == nullptr ? one : sum(mean, one, 1.0);
   }
   return scaled(mean, 1.0 / static_cast<double>(tokens));
@@ -419,10 +422,10 @@ std::optional<ElementSumRef> mean_of_some(GraphBuilder& builder, const ElementSu
 
 }  // namespace
 
-ElementSumRef pooled(GraphBuilder& builder, const ElementSumRef& given, size_t axis,
+LinearExprRef pooled(GraphBuilder& builder, const LinearExprRef& given, size_t axis,
                      SelectKind kind) {
   const TraceSizes& sizes = builder.sizes;
-  ElementSumRef whole = builder.materialised(given);
+  LinearExprRef whole = builder.materialised(given);
   if (builder.fixes_rows) {
     if (const auto windows = pooled_windows(builder, whole, axis, kind)) return *windows;
     const bool is_mean = kind == SelectKind::kMean;
@@ -433,20 +436,20 @@ ElementSumRef pooled(GraphBuilder& builder, const ElementSumRef& given, size_t a
   // Those of all rows, or of all but the first ones of a prefix.
   const uint32_t tokens = static_cast<uint32_t>(whole->shape[axis]);
   const uint32_t first_row = tokens < sizes.tokens ? sizes.tokens - tokens : 0;
-  if (first_row == 0) whole = on_one_source(builder, whole);
+  if (first_row == 0) whole = on_one_producer(builder, whole);
   std::vector<size_t> order(whole->shape.size());
   std::iota(order.begin(), order.end(), size_t{0});
   order.erase(order.begin() + static_cast<ptrdiff_t>(axis));
   order.push_back(axis);
-  const ElementSumRef value = permuted(whole, order);
+  const LinearExprRef value = permuted(whole, order);
   if (first_row > sizes.prefix && kind == SelectKind::kMean) {
     if (const auto mean = mean_of_some(builder, value)) return *mean;
   }
-  const uint32_t from = source_of(value->at(0));
-  const uint32_t width = builder.source_at(from).width;
+  const uint32_t from = producer_of(value->at(0));
+  const uint32_t width = builder.producer_at(from).width;
   refuse_op_if(
       first_row > sizes.prefix || tokens > sizes.tokens ||
-          builder.source_at(from).rows != sizes.rows(),
+          builder.producer_at(from).rows != sizes.rows(),
       "it pools some of the tokens, or parts of their numbers: not supported, all tokens of a "
       "sequence are pooled, or its rows of constants. Give out all tokens, and pool these in your "
       "program");
@@ -459,14 +462,14 @@ ElementSumRef pooled(GraphBuilder& builder, const ElementSumRef& given, size_t a
     const int64_t number = value->at(i);
     const uint32_t row = builder.row_of(number);
     const int64_t place =
-        number_of(to, uint64_t{row / sizes.tokens} * width + builder.column_of(number).second);
+        element_id(to, uint64_t{row / sizes.tokens} * width + builder.column_of(number).second);
     if (i % tokens == 0) {
       made.push_back(place);
       is_seen.assign(tokens, false);
     }
     const uint32_t token = row % sizes.tokens - first_row;  // too large: before the first one
     const bool fits = token < tokens && !is_seen[token] && (is_of_set || token == i % tokens);
-    refuse_op_if(!fits || made.back() != place || source_of(number) != from, kMixesTokens);
+    refuse_op_if(!fits || made.back() != place || producer_of(number) != from, kMixesTokens);
     is_seen[token] = true;
   }
   Shape shape = value->shape;
@@ -474,21 +477,21 @@ ElementSumRef pooled(GraphBuilder& builder, const ElementSumRef& given, size_t a
   return plain(std::move(shape), std::move(made));
 }
 
-ElementSumRef table_rows(GraphBuilder& builder, const ConstantRef& table, Shape shape,
+LinearExprRef table_rows(GraphBuilder& builder, const ConstantRef& table, Shape shape,
                          const std::vector<int64_t>& rows) {
   const int64_t width = table->shape()[1];
-  const ElementSumRef whole = builder.of_constant(table);
-  std::vector<int64_t> numbers;
+  const LinearExprRef whole = builder.of_constant(table);
+  std::vector<int64_t> element_ids;
   for (const int64_t row : rows) {
     refuse_op_if(row < 0 || row >= table->shape()[0], "it looks up rows that are not there");
     for (int64_t c = 0; c < width; ++c) {
-      numbers.push_back(whole->at(static_cast<size_t>(row * width + c)));
+      element_ids.push_back(whole->at(static_cast<size_t>(row * width + c)));
     }
   }
   const bool are_positions = builder.sizes.tokens > 1 && rows.size() > 1 && rows[0] != rows[1];
   if (are_positions) builder.limit_positions(table->shape()[0] - rows[0]);
   shape.push_back(width);
-  return plain(std::move(shape), std::move(numbers));
+  return plain(std::move(shape), std::move(element_ids));
 }
 
 void fill_position_tables(GraphBuilder& builder, const std::vector<uint32_t>& positions,
@@ -496,14 +499,14 @@ void fill_position_tables(GraphBuilder& builder, const std::vector<uint32_t>& po
   std::vector<uint32_t> tokens_of_all = positions;  // rows of constants come with any tokens
   for (uint32_t& tokens : tokens_of_all) tokens = std::max(1u, tokens);
   for (const PositionTable& table : builder.tables) {
-    const OnStream on(builder, table.stream);
-    const bool is_of_input = table.stream < positions.size();
+    const ScopedAxis on(builder, table.row_axis);
+    const bool is_of_input = table.row_axis < positions.size();
     WeightRef& weight = *builder.graph.as<EmbeddingNode>(table.node)->positions;
     const uint32_t columns = weight.columns;
     const uint32_t axis = builder.graph.axis(table.node);
     const uint32_t tokens = builder.traced_rows(axis) + builder.sizes.prefix;
     const uint32_t rows_max =
-        (is_of_input ? builder.rows_of_tokens(positions[table.stream], axis)
+        (is_of_input ? builder.rows_of_tokens(positions[table.row_axis], axis)
                      : builder.graph.all_rows(tokens_of_all)[axis] - builder.sizes.prefix) +
         builder.sizes.prefix;
     refuse_op_if(uint64_t{rows_max} * columns > ElementLimit::current(),

@@ -38,52 +38,52 @@ GraphBuilder::GraphBuilder(std::shared_ptr<const ExportedProgram> of_program,
   for (uint32_t i = 0; i < of_inputs.size(); ++i) {
     if (i != 0) graph.add_input(names[i]);
     const TraceSizes& of_input = of_inputs[i];
-    streams_.push_back(
+    row_axes_.push_back(
         {of_input, of_input.tokens - of_input.prefix, graph.inputs[i].axis, i, 0, {}});
   }
 }
 
-void GraphBuilder::turn_to(uint32_t stream) {
-  if (stream == stream_) return;
-  streams_[stream_].sizes = sizes;
-  stream_ = stream;
-  sizes = streams_[stream].sizes;
+void GraphBuilder::turn_to(uint32_t row_axis) {
+  if (row_axis == row_axis_) return;
+  row_axes_[row_axis_].sizes = sizes;
+  row_axis_ = row_axis;
+  sizes = row_axes_[row_axis].sizes;
 }
 
-int64_t GraphBuilder::positions_max(uint32_t stream) const {
-  return streams_[stream].positions_max;
+int64_t GraphBuilder::positions_max(uint32_t row_axis) const {
+  return row_axes_[row_axis].positions_max;
 }
 
-std::optional<uint32_t> GraphBuilder::stream_of(const ElementSum& value) const {
-  if (streams_.size() == 1 && !keeps_rows_apart) return 0;
+std::optional<uint32_t> GraphBuilder::row_axis_of(const LinearExpr& value) const {
+  if (row_axes_.size() == 1 && !keeps_rows_apart) return 0;
   for (const Term& term : value.terms) {
     for (size_t i = 0, count = value.elements(); i < count; ++i) {
       const int64_t number = term.places.at(i);
       if (number == kNoElement) continue;
-      const Source& from = sources_.at(source_of(number));
+      const Producer& from = producers_.at(producer_of(number));
       const bool has_rows =
-          from.kind != Source::Kind::kTable &&
-          (from.kind != Source::Kind::kNode || !graph.is_on(AxisKind::kOne, from.node));
-      if (has_rows) return from.stream;
+          from.kind != Producer::Kind::kTable &&
+          (from.kind != Producer::Kind::kNode || !graph.is_on(AxisKind::kOne, from.node));
+      if (has_rows) return from.row_axis;
       if (term.places.is_whole()) break;
     }
   }
   return std::nullopt;
 }
 
-uint32_t GraphBuilder::joined_stream(uint32_t first, uint32_t second, ValueId node) {
+uint32_t GraphBuilder::joined_row_axis(uint32_t first, uint32_t second, ValueId node) {
   const uint32_t tokens = sizes_of(first).tokens + sizes_of(second).tokens;
-  const uint32_t joined = stream_on(graph.axis(node), tokens);
-  streams_[joined].parts = std::pair(first, second);
+  const uint32_t joined = row_axis_on(graph.axis(node), tokens);
+  row_axes_[joined].parts = std::pair(first, second);
   return joined;
 }
 
-uint32_t GraphBuilder::stream_in_turn(ValueId node) {
-  const Stream from = streams_[stream_];
+uint32_t GraphBuilder::row_axis_in_turn(ValueId node) {
+  const RowAxis from = row_axes_[row_axis_];
   const uint32_t made =
-      stream_on(graph.axis(node), sizes.tokens * graph.axes[graph.axis(node)].rows);
-  streams_[made].of = from.of;
-  streams_[made].traced_tokens = from.traced_tokens;
+      row_axis_on(graph.axis(node), sizes.tokens * graph.axes[graph.axis(node)].rows);
+  row_axes_[made].of = from.of;
+  row_axes_[made].traced_tokens = from.traced_tokens;
   return made;
 }
 
@@ -95,34 +95,34 @@ ValueId GraphBuilder::side_by_side(ValueId node) {
   return known->second;
 }
 
-uint32_t GraphBuilder::stream_on(uint32_t axis, uint32_t rows) {
-  for (uint32_t i = 0; i < streams_.size(); ++i) {
-    if (streams_[i].axis == axis) return i;
+uint32_t GraphBuilder::row_axis_on(uint32_t axis, uint32_t rows) {
+  for (uint32_t i = 0; i < row_axes_.size(); ++i) {
+    if (row_axes_[i].axis == axis) return i;
   }
-  const auto number = static_cast<uint32_t>(streams_.size());
-  streams_.push_back({{sizes.sequences, rows, 0, false}, rows, axis, number, 0, {}});
+  const auto number = static_cast<uint32_t>(row_axes_.size());
+  row_axes_.push_back({{sizes.sequences, rows, 0, false}, rows, axis, number, 0, {}});
   return number;
 }
 
-uint32_t GraphBuilder::add_source(Source source) {
-  source.stream = stream_;
-  if (keeps_rows_apart && source.kind == Source::Kind::kNode) {
-    const bool is_one = graph.is_on(AxisKind::kOne, source.node);
-    source.stream = stream_on(graph.axis(source.node), is_one ? 1 : sizes.tokens);
+uint32_t GraphBuilder::add_producer(Producer producer) {
+  producer.row_axis = row_axis_;
+  if (keeps_rows_apart && producer.kind == Producer::Kind::kNode) {
+    const bool is_one = graph.is_on(AxisKind::kOne, producer.node);
+    producer.row_axis = row_axis_on(graph.axis(producer.node), is_one ? 1 : sizes.tokens);
   }
-  sources_.push_back(std::move(source));
-  return static_cast<uint32_t>(sources_.size() - 1);
+  producers_.push_back(std::move(producer));
+  return static_cast<uint32_t>(producers_.size() - 1);
 }
 
-uint32_t GraphBuilder::source_of_node(ValueId node, uint32_t rows) {
+uint32_t GraphBuilder::producer_of_node(ValueId node, uint32_t rows) {
   const auto [known, is_new] = of_nodes_.try_emplace(node, 0);
-  if (is_new) known->second = add_source({Source::Kind::kNode, node, rows, graph.width(node)});
+  if (is_new) known->second = add_producer({Producer::Kind::kNode, node, rows, graph.width(node)});
   return known->second;
 }
 
-const Source& GraphBuilder::source(int64_t number) const {
+const Producer& GraphBuilder::producer(int64_t number) const {
   refuse_op_if(number == kNoElement, "it has zeros between numbers of the model");
-  const Source& known = sources_.at(source_of(number));
+  const Producer& known = producers_.at(producer_of(number));
   const auto index = static_cast<uint64_t>(index_of(number));
   refuse_op_if(index >= uint64_t{known.rows} * known.width,
                "it reads elements that its input has not");
@@ -130,29 +130,29 @@ const Source& GraphBuilder::source(int64_t number) const {
 }
 
 uint32_t GraphBuilder::row_of(int64_t number) const {
-  return static_cast<uint32_t>(index_of(number) / source(number).width);
+  return static_cast<uint32_t>(index_of(number) / producer(number).width);
 }
 
 Column GraphBuilder::column_of(int64_t number) const {
-  return {source_of(number), static_cast<uint32_t>(index_of(number) % source(number).width)};
+  return {producer_of(number), static_cast<uint32_t>(index_of(number) % producer(number).width)};
 }
 
-ElementSumRef GraphBuilder::of_constant(const ConstantRef& constant) {
+LinearExprRef GraphBuilder::of_constant(const ConstantRef& constant) {
   const auto [known, is_new] = of_constants_.try_emplace(constant.get(), 0);
   if (is_new) {
     const auto width = static_cast<uint32_t>(constant->elements());
-    known->second = add_source({Source::Kind::kTable, 0, 1, width, constant, 0});
+    known->second = add_producer({Producer::Kind::kTable, 0, 1, width, constant, 0});
   }
-  return whole_source(known->second, constant->shape());
+  return whole_producer(known->second, constant->shape());
 }
 
 // Many pieces of one narrow node, as of gates that each head has one of: a matrix of ones.
 std::optional<ValueId> GraphBuilder::chosen_columns(const std::vector<Column>& columns,
                                                     size_t runs) {
-  const Source& from = sources_[columns[0].first];
+  const Producer& from = producers_[columns[0].first];
   const bool is_one = std::ranges::all_of(
       columns, [&](const Column& column) { return column.first == columns[0].first; });
-  if (!is_one || runs <= kCopiesMax || from.kind != Source::Kind::kNode ||
+  if (!is_one || runs <= kCopiesMax || from.kind != Producer::Kind::kNode ||
       from.width > kChosenWidthMax) {
     return std::nullopt;
   }
@@ -182,8 +182,8 @@ ValueId GraphBuilder::gather(const std::vector<Column>& columns) {
   if (const auto chosen = chosen_columns(columns, runs.size())) return gathered_[columns] = *chosen;
   std::vector<ValueId> parts;
   for (const auto& [first, width] : runs) {
-    const Source& from = sources_[first.first];
-    refuse_op_if(from.kind != Source::Kind::kNode,
+    const Producer& from = producers_[first.first];
+    refuse_op_if(from.kind != Producer::Kind::kNode,
                  "it puts constants or token ids between numbers of the model");
     parts.push_back(width == from.width
                         ? from.node
@@ -215,8 +215,8 @@ uint32_t GraphBuilder::selected(uint32_t from, SelectKind kind, uint32_t place) 
   if (sizes.tokens == 1) return from;
   const auto [known, is_new] = selected_.try_emplace({from, kind, place}, 0);
   if (is_new) {
-    ValueId node = sources_[from].node;
-    refuse_op_if(sources_[from].kind != Source::Kind::kNode || node >= graph.values(),
+    ValueId node = producers_[from].node;
+    refuse_op_if(producers_[from].kind != Producer::Kind::kNode || node >= graph.values(),
                  "it pools token ids, pixels or constants");
     const uint32_t first = first_place(node);
     uint32_t before = kind == SelectKind::kLast || place < first ? 0 : place - first;
@@ -226,7 +226,7 @@ uint32_t GraphBuilder::selected(uint32_t from, SelectKind kind, uint32_t place) 
     } else {
       node = graph.add_select(name, kind, without_first(node, before));
     }
-    known->second = source_of_node(node, sizes.sequences);
+    known->second = producer_of_node(node, sizes.sequences);
   }
   return known->second;
 }
@@ -234,9 +234,9 @@ uint32_t GraphBuilder::selected(uint32_t from, SelectKind kind, uint32_t place) 
 uint32_t GraphBuilder::shifted(uint32_t from, int64_t by) {
   const auto [known, is_new] = shifted_.try_emplace({from, by}, 0);
   if (!is_new) return known->second;
-  const Source source = sources_[from];
+  const Producer producer = producers_[from];
   const auto rows = static_cast<uint32_t>(std::abs(by));
-  refuse_op_if(source.kind != Source::Kind::kNode || source.rows != sizes.rows() ||
+  refuse_op_if(producer.kind != Producer::Kind::kNode || producer.rows != sizes.rows() ||
                    sizes.prefix != 0 || rows > kShiftMax,
                "it takes rows of other tokens than the first and the last ones: supported are up "
                "to {} from either end, without rows of constants before them",
@@ -248,14 +248,14 @@ uint32_t GraphBuilder::shifted(uint32_t from, int64_t by) {
   (by > 0 ? window.before : window.after) = rows;
   node.kernel.name = name + ".shift";
   node.kernel.rows = 2;
-  node.kernel.columns = source.width;
-  set_exact(node.kernel, [width = source.width, by] {
+  node.kernel.columns = producer.width;
+  set_exact(node.kernel, [width = producer.width, by] {
     std::vector<double> taps(2 * size_t{width}, 0.0);
     std::fill_n(taps.begin() + (by > 0 ? 0 : width), width, 1.0);
     return taps;
   });
-  const ValueId made = graph.add_depthwise(name + ".shift", node, source.node);
-  return shifted_[{from, by}] = source_of_node(made, source.rows);
+  const ValueId made = graph.add_depthwise(name + ".shift", node, producer.node);
+  return shifted_[{from, by}] = producer_of_node(made, producer.rows);
 }
 
 uint32_t GraphBuilder::selected_at(uint32_t from, uint32_t place) {
@@ -308,22 +308,22 @@ uint32_t GraphBuilder::rows_of_tokens(uint32_t tokens, uint32_t axis) const {
 }
 
 void GraphBuilder::limit_positions(int64_t most) {
-  const uint32_t axis = streams_[stream_].axis;
+  const uint32_t axis = row_axes_[row_axis_].axis;
   if (most == 0 || graph.inputs_of(axis) == 0) return;
   const int64_t prefix = sizes.prefix;
-  int64_t& known = streams_[streams_[stream_].of].positions_max;
+  int64_t& known = row_axes_[row_axes_[row_axis_].of].positions_max;
   known = tighter(known, tokens_of_rows(most - prefix, axis) + prefix);
 }
 
 // ---- windows over tokens ----
 
-ElementSumRef GraphBuilder::of_windows(const TokenWindows& given) {
+LinearExprRef GraphBuilder::of_windows(const TokenWindows& given) {
   TokenWindows windows = given;
-  windows.stream = given.stream.value_or(stream_);
-  const OnStream on(*this, *windows.stream);
+  windows.row_axis = given.row_axis.value_or(row_axis_);
+  const ScopedAxis on(*this, *windows.row_axis);
   const ValueId node = windows.add(windows.windows, windows.input);
   const bool is_same = graph.axis(node) == graph.axis(windows.input);
-  refuse_op_if(!is_same && parts_of(stream_),
+  refuse_op_if(!is_same && parts_of(row_axis_),
                "its windows make more or fewer rows of those of several inputs: not supported");
   refuse_op_if(
       !is_same && constants_of(windows.input) != 0,
@@ -334,36 +334,36 @@ ElementSumRef GraphBuilder::of_windows(const TokenWindows& given) {
   const uint32_t count = is_same ? tokens : windows.windows.count(tokens);
   const uint32_t width = graph.width(node);
   if (keeps_rows_apart) {
-    const uint32_t own = stream_on(graph.axis(node), count);
-    if (!is_same) streams_[own].of = streams_[stream_].of;
-    if (!is_same) streams_[own].traced_tokens = streams_[stream_].traced_tokens;
-    const uint32_t source = source_of_node(node, sizes.sequences * count);
-    windows_.try_emplace(source, windows);
-    return whole_source(source, {sizes.sequences, count, width});
+    const uint32_t own = row_axis_on(graph.axis(node), count);
+    if (!is_same) row_axes_[own].of = row_axes_[row_axis_].of;
+    if (!is_same) row_axes_[own].traced_tokens = row_axes_[row_axis_].traced_tokens;
+    const uint32_t producer = producer_of_node(node, sizes.sequences * count);
+    windows_.try_emplace(producer, windows);
+    return whole_producer(producer, {sizes.sequences, count, width});
   }
-  streams_[stream_].axis = without_constants(graph, graph.axis(node));
+  row_axes_[row_axis_].axis = without_constants(graph, graph.axis(node));
   sizes.tokens = windows.first + count;
-  NodeRows rows{node, width, {}, sizes.rows()};
+  RowView rows{node, width, {}, sizes.rows()};
   for (uint32_t row = 0; row < sizes.rows(); ++row) {
     if (row % sizes.tokens >= windows.first) rows.rows.push_back(row);
   }
-  windows_.try_emplace(source_of_node(node, sizes.rows()), windows);
+  windows_.try_emplace(producer_of_node(node, sizes.rows()), windows);
   return on_rows(*this, rows, {sizes.sequences, count, width}, node, width);
 }
 
-ElementSumRef GraphBuilder::without_windows(const ElementSumRef& value) {
+LinearExprRef GraphBuilder::without_windows(const LinearExprRef& value) {
   if (!value->is_plain() || value->terms[0].places.is_whole() || value->elements() == 0) {
     return value;
   }
-  const uint32_t from = source_of(value->at(0));
+  const uint32_t from = producer_of(value->at(0));
   const auto known = windows_.find(from);
   if (known == windows_.end()) return value;
   TokenWindows windows = known->second;
-  const Source source = sources_[from];
-  const uint32_t places = source.rows / sizes.sequences;
+  const Producer producer = producers_[from];
+  const uint32_t places = producer.rows / sizes.sequences;
   uint32_t begin = places, last = 0;
   for (size_t i = 0, count = value->elements(); i < count; ++i) {
-    if (source_of(value->at(i)) != from) return value;
+    if (producer_of(value->at(i)) != from) return value;
     const uint32_t place = row_of(value->at(i)) % places;
     begin = std::min(begin, place);
     last = std::max(last, place);
@@ -375,17 +375,17 @@ ElementSumRef GraphBuilder::without_windows(const ElementSumRef& value) {
   if (before + after == 0 || before > window.before || after > window.after) return value;
   window.before -= before;
   window.after -= after;
-  const ElementSumRef made = of_windows(windows);
-  const auto to = int64_t{source_of(made->at(0))};
-  const uint32_t made_places = sources_[source_of(made->at(0))].rows / sizes.sequences;
-  std::vector<int64_t> numbers = numbers_of(*value);
-  for (int64_t& number : numbers) {
+  const LinearExprRef made = of_windows(windows);
+  const auto to = int64_t{producer_of(made->at(0))};
+  const uint32_t made_places = producers_[producer_of(made->at(0))].rows / sizes.sequences;
+  std::vector<int64_t> element_ids = element_ids_of(*value);
+  for (int64_t& number : element_ids) {
     const uint32_t row = row_of(number);
     const uint32_t own = row / places * made_places + row % places - begin + windows.first;
-    number = number_of(static_cast<uint32_t>(to),
-                       uint64_t{own} * source.width + column_of(number).second);
+    number = element_id(static_cast<uint32_t>(to),
+                        uint64_t{own} * producer.width + column_of(number).second);
   }
-  return plain(value->shape, std::move(numbers));
+  return plain(value->shape, std::move(element_ids));
 }
 
 uint32_t GraphBuilder::rows_of_first_part(ValueId node) const {
@@ -446,17 +446,17 @@ void GraphBuilder::align(std::vector<ValueId>& nodes) {
   }
 }
 
-ElementSumRef GraphBuilder::materialised(const ElementSumRef& given) {
-  const ElementSumRef value = images == 0 ? given : as_windows(*this, given);
+LinearExprRef GraphBuilder::materialised(const LinearExprRef& given) {
+  const LinearExprRef value = images == 0 ? given : as_windows(*this, given);
   if (value->is_plain()) return value;
-  const OnStream on(*this, *value);
+  const ScopedAxis on(*this, *value);
   for (const auto& [known, made] : materialised_) {
     const bool is_same = known->terms == value->terms && known->elements() == value->elements();
     if (known == value || is_same) return with_shape(made, value->shape);
   }
   const std::string before = name;
   if (!value->name.empty()) name = value->name;
-  const ElementSumRef made = add_up(*this, value);
+  const LinearExprRef made = add_up(*this, value);
   name = before;
   materialised_.emplace_back(value, made);
   remembered_ += value->elements();
@@ -471,7 +471,7 @@ ElementSumRef GraphBuilder::materialised(const ElementSumRef& given) {
 namespace {
 
 // What each element of `value` is times that of `base`; empty where it is no multiple.
-std::vector<double> ratios_of(const ElementSum& value, const ElementSum& base) {
+std::vector<double> ratios_of(const LinearExpr& value, const LinearExpr& base) {
   if (value.shape != base.shape || value.terms.size() != base.terms.size()) return {};
   std::vector<double> ratios;
   for (size_t t = 0; t < value.terms.size(); ++t) {
@@ -492,7 +492,7 @@ std::vector<double> ratios_of(const ElementSum& value, const ElementSum& base) {
 
 }  // namespace
 
-std::optional<Multiple> multiple_of_node(const GraphBuilder& builder, const ElementSumRef& value) {
+std::optional<Multiple> multiple_of_node(const GraphBuilder& builder, const LinearExprRef& value) {
   if (value->is_plain() || value->elements() == 0) return std::nullopt;
   const auto factor = [&](std::vector<double> ratios) {
     Shape shape = ratios.size() == 1 ? Shape() : value->shape;
@@ -506,15 +506,15 @@ std::optional<Multiple> multiple_of_node(const GraphBuilder& builder, const Elem
   if (value->terms.size() != 1) return std::nullopt;
   const Factors& factors = value->terms[0].factors;
   if (!factors.each && builder.is_node(value->at(0)) &&
-      builder.is_sum_of_rows(builder.source(value->at(0)).node, factors.uniform)) {
+      builder.is_sum_of_rows(builder.producer(value->at(0)).node, factors.uniform)) {
     return std::nullopt;
   }
-  const ElementSumRef bare = make_sum({value->shape, {Term{value->terms[0].places}}});
+  const LinearExprRef bare = make_sum({value->shape, {Term{value->terms[0].places}}});
   return Multiple{bare, factor(ratios_of(*value, *bare))};
 }
 
 std::optional<FoldedInput> columns_of_node(const GraphBuilder& builder,
-                                           const ElementSumRef& value) {
+                                           const LinearExprRef& value) {
   if (value->is_plain() || value->shape.empty() || value->elements() == 0) return std::nullopt;
   const auto width = static_cast<size_t>(value->shape.back());
   const size_t count = value->elements();
@@ -527,15 +527,15 @@ std::optional<FoldedInput> columns_of_node(const GraphBuilder& builder,
       of_model = &term;
       continue;
     }
-    if (number == kNoElement || builder.source(number).kind != Source::Kind::kTable)
+    if (number == kNoElement || builder.producer(number).kind != Producer::Kind::kTable)
       return std::nullopt;
     // A row of constants, the same for all tokens.
-    const Array::Reals constants = builder.source(number).table->array().to_reals();
+    const Array::Reals constants = builder.producer(number).table->array().to_reals();
     const auto offset = [&](size_t i) {
       return term.factors.at(i) * constants[static_cast<size_t>(index_of(term.places.at(i)))];
     };
     for (size_t i = 0; i < count; ++i) {
-      if (source_of(term.places.at(i)) != source_of(number)) return std::nullopt;
+      if (producer_of(term.places.at(i)) != producer_of(number)) return std::nullopt;
       if (offset(i) != offset(i % width)) return std::nullopt;
     }
     for (size_t c = 0; c < width; ++c) folded.offsets[c] += offset(c);
@@ -550,7 +550,7 @@ std::optional<FoldedInput> columns_of_node(const GraphBuilder& builder,
   return folded;
 }
 
-bool has_factors_of_heads(const GraphBuilder& builder, const ElementSumRef& value) {
+bool has_factors_of_heads(const GraphBuilder& builder, const LinearExprRef& value) {
   if (value->terms.size() != 1 || !value->has_own_factors()) return false;
   if (value->elements() == 0 || columns_of_node(builder, value)) return false;
   std::map<Column, double> factors;
@@ -566,12 +566,12 @@ bool has_factors_of_heads(const GraphBuilder& builder, const ElementSumRef& valu
 namespace {
 
 // W (factors x + offsets) + b
-ElementSumRef linear_of_rows(GraphBuilder& builder, const ElementSumRef& given,
+LinearExprRef linear_of_rows(GraphBuilder& builder, const LinearExprRef& given,
                              const WeightRef& given_weight, std::vector<double> bias) {
   auto folded = columns_of_node(builder, given);
   if (folded) {
     // One factor goes with the node, and a layer that was made before takes in what follows it.
-    const ValueId node = builder.source(folded->value->at(0)).node;
+    const ValueId node = builder.producer(folded->value->at(0)).node;
     const bool is_one_factor = given->terms.size() == 1 && !given->has_own_factors();
     if (is_one_factor || builder.graph.as<LinearNode>(node) ||
         builder.graph.as<EmbeddingNode>(node)) {
@@ -579,7 +579,7 @@ ElementSumRef linear_of_rows(GraphBuilder& builder, const ElementSumRef& given,
     }
   }
   std::vector<uint32_t> order;
-  const NodeRows rows = folded ? rows_of(builder, folded->value) : rows_of(builder, given, &order);
+  const RowView rows = folded ? rows_of(builder, folded->value) : rows_of(builder, given, &order);
   refuse_op_if(rows.width != given_weight.columns, "its weight has another width");
   WeightRef weight = order.empty() ? given_weight : with_columns(given_weight, order);
   if (folded) {
@@ -609,7 +609,7 @@ struct TokensInRow {
 };
 
 // Nothing where rows are anything else.
-std::optional<TokensInRow> tokens_in_row(const GraphBuilder& builder, const ElementSum& value) {
+std::optional<TokensInRow> tokens_in_row(const GraphBuilder& builder, const LinearExpr& value) {
   const TraceSizes& sizes = builder.sizes;
   const auto width = static_cast<size_t>(value.shape.back());
   if (!value.is_plain() || value.elements() != width * sizes.sequences || sizes.prefix != 0 ||
@@ -619,7 +619,7 @@ std::optional<TokensInRow> tokens_in_row(const GraphBuilder& builder, const Elem
   std::map<uint32_t, std::map<Column, uint32_t>> tokens;  // by places
   for (size_t i = 0; i < value.elements(); ++i) {
     const int64_t number = value.at(i);
-    if (!builder.is_node(number) || builder.source(number).rows != sizes.rows())
+    if (!builder.is_node(number) || builder.producer(number).rows != sizes.rows())
       return std::nullopt;
     const uint32_t row = builder.row_of(number);
     if (row / sizes.tokens != i / width) return std::nullopt;
@@ -647,16 +647,16 @@ std::optional<TokensInRow> tokens_in_row(const GraphBuilder& builder, const Elem
 }
 
 // A layer of several tokens' numbers: a convolution, whose first or last row is taken.
-std::optional<ElementSumRef> linear_of_tokens(GraphBuilder& builder, const ElementSumRef& given,
+std::optional<LinearExprRef> linear_of_tokens(GraphBuilder& builder, const LinearExprRef& given,
                                               const WeightRef& weight,
                                               const std::vector<double>& bias) {
   if (given->shape.empty() || given->elements() == 0) return std::nullopt;
-  const ElementSumRef value = given->is_plain() ? given : builder.materialised(given);
+  const LinearExprRef value = given->is_plain() ? given : builder.materialised(given);
   const auto found = tokens_in_row(builder, *value);
   if (!found || weight.columns != found->inputs.size()) return std::nullopt;
   Windows window;
   window.lines.kernel = found->tokens;
-  const Axis axis = builder.axis_of_stream(builder.stream());
+  const Axis axis = builder.graph_axis_of(builder.row_axis());
   if (axis.is_image() && axis.other > 1) {
     if (found->tokens != axis.rows) return std::nullopt;  // some pixels
     window.lines.kernel = axis.rows / axis.other;
@@ -673,17 +673,17 @@ std::optional<ElementSumRef> linear_of_tokens(GraphBuilder& builder, const Eleme
       builder.name + ".row", found->are_last ? SelectKind::kLast : SelectKind::kFirst, node);
   Shape shape = given->shape;
   shape.back() = weight.rows;
-  return whole_source(builder.source_of_node(one, builder.sizes.sequences), shape);
+  return whole_producer(builder.producer_of_node(one, builder.sizes.sequences), shape);
 }
 
 // Whether the first row has numbers of several tokens.
-bool mixes_tokens(const GraphBuilder& builder, const ElementSum& value) {
+bool mixes_tokens(const GraphBuilder& builder, const LinearExpr& value) {
   const auto width = std::min(value.elements(), static_cast<size_t>(value.shape.back()));
   std::optional<uint32_t> token;
   for (size_t i = 0; i < width; ++i) {
     if (value.at(i) == kNoElement) continue;
     if (!builder.is_node(value.at(i))) return false;
-    if (builder.is_pooled(value.at(i))) continue;
+    if (builder.is_per_sequence(value.at(i))) continue;
     const uint32_t row = builder.row_of(value.at(i));
     if (token.value_or(row) != row) return true;
     token = row;
@@ -693,15 +693,15 @@ bool mixes_tokens(const GraphBuilder& builder, const ElementSum& value) {
 
 // Windows over the tokens whose numbers stand side by side, as patches of a series: a convolution.
 // Nothing where rows are anything else.
-std::optional<ElementSumRef> linear_of_windows(GraphBuilder& builder, const ElementSumRef& given,
+std::optional<LinearExprRef> linear_of_windows(GraphBuilder& builder, const LinearExprRef& given,
                                                const WeightRef& weight,
                                                const std::vector<double>& bias) {
   if (!builder.keeps_rows_apart || given->shape.empty() || !mixes_tokens(builder, *given)) {
     return std::nullopt;
   }
-  const ElementSumRef value = builder.materialised(given);
-  const OnStream on(builder, *value);
-  if (builder.axis_of_stream(builder.stream()).is_image()) return std::nullopt;
+  const LinearExprRef value = builder.materialised(given);
+  const ScopedAxis on(builder, *value);
+  if (builder.graph_axis_of(builder.row_axis()).is_image()) return std::nullopt;
   const auto windows = windows_of_rows(builder, value);
   if (!windows) return std::nullopt;
   return linear_of_rows(builder, *windows, weight, bias);
@@ -709,13 +709,13 @@ std::optional<ElementSumRef> linear_of_windows(GraphBuilder& builder, const Elem
 
 }  // namespace
 
-ElementSumRef linear(GraphBuilder& builder, const ElementSumRef& value, const WeightRef& weight,
+LinearExprRef linear(GraphBuilder& builder, const LinearExprRef& value, const WeightRef& weight,
                      std::vector<double> bias) {
   if (const auto made = linear_of_tokens(builder, value, weight, bias)) return *made;
   if (builder.fixes_rows) {
     if (const auto made = linear_over_rows(builder, value, weight, bias)) return *made;
   }
-  return each_kind_of_row(builder, value, [&](const ElementSumRef& rows) {
+  return each_kind_of_row(builder, value, [&](const LinearExprRef& rows) {
     if (rows != value && weight.columns > builder.sizes.tokens) {
       if (const auto made = linear_of_tokens(builder, rows, weight, bias)) return *made;
     }

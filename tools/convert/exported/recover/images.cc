@@ -228,16 +228,16 @@ std::vector<ImageLayout> possible_layouts(const Shape& shape) {
           line};
 }
 
-// Places of a term's elements, all of which are of one source or zeros.
-std::vector<int64_t> numbers_in(const Term& term, size_t count, uint32_t source) {
-  std::vector<int64_t> numbers(count, kNowhere);
+// Places of a term's elements, all of which are of one producer or zeros.
+std::vector<int64_t> numbers_in(const Term& term, size_t count, uint32_t producer) {
+  std::vector<int64_t> element_ids(count, kNowhere);
   for (size_t i = 0; i < count; ++i) {
     const int64_t number = term.places.at(i);
     if (number == kNoElement) continue;
-    refuse_op_if<Cause::kInput>(source_of(number) != source, kNoWindows);
-    numbers[i] = index_of(number);
+    refuse_op_if<Cause::kInput>(producer_of(number) != producer, kNoWindows);
+    element_ids[i] = index_of(number);
   }
-  return numbers;
+  return element_ids;
 }
 
 // The first element that is no zero; kNoElement where there is none.
@@ -248,7 +248,7 @@ int64_t first_number(const Term& term, size_t count) {
 }
 
 // Whether rows begin and end with other pixels, those that begin and end alike or with zeros apart.
-bool has_several_pixels(const GraphBuilder& builder, const ElementSum& value, size_t width) {
+bool has_several_pixels(const GraphBuilder& builder, const LinearExpr& value, size_t width) {
   for (size_t i = 0, count = value.elements(); i < count; i += width) {
     const int64_t first = value.at(i), last = value.at(i + width - 1);
     if (first == kNoElement || last == kNoElement || first == last) continue;
@@ -259,11 +259,11 @@ bool has_several_pixels(const GraphBuilder& builder, const ElementSum& value, si
 }
 
 // Rows of windows with what is put beyond the image: columns of the same rows, in some of them.
-ElementSumRef with_copies(GraphBuilder& builder, const FoundWindows& found,
-                          const ElementSumRef& windows) {
-  ElementSumRef made = windows;
-  const OnStream on(builder, *windows);
-  const Source from = builder.source(windows->at(0));
+LinearExprRef with_copies(GraphBuilder& builder, const FoundWindows& found,
+                          const LinearExprRef& windows) {
+  LinearExprRef made = windows;
+  const ScopedAxis on(builder, *windows);
+  const Producer from = builder.producer(windows->at(0));
   const Shape rows = {windows->shape[1], 1};
   for (const auto& [copies, are_there] : found.copies) {
     LinearSpec layer;
@@ -275,8 +275,8 @@ ElementSumRef with_copies(GraphBuilder& builder, const FoundWindows& found,
       return matrix;
     });
     const ValueId node = builder.graph.add_linear(layer.weight.name, layer, from.node);
-    const ElementSumRef copied =
-        in_place(windows, source_of(windows->at(0)), builder.source_of_node(node, from.rows));
+    const LinearExprRef copied =
+        in_place(windows, producer_of(windows->at(0)), builder.producer_of_node(node, from.rows));
     made = sum(made, scaled(copied, Array::real(rows, are_there)), 1.0);
   }
   return builder.materialised(made);
@@ -284,10 +284,10 @@ ElementSumRef with_copies(GraphBuilder& builder, const FoundWindows& found,
 
 // A value in whose rows the windows stand side by side that were found over those of `input`, of
 // which the first ones are constants.
-ElementSumRef rows_of_windows(GraphBuilder& builder, const FoundWindows& found, ValueId input,
+LinearExprRef rows_of_windows(GraphBuilder& builder, const FoundWindows& found, ValueId input,
                               uint32_t places, uint32_t first, const Shape& shape) {
   const std::string name = builder.name + ".windows";
-  ElementSumRef made = builder.of_windows({.windows = found.windows,
+  LinearExprRef made = builder.of_windows({.windows = found.windows,
                                            .input = input,
                                            .places = places,
                                            .first = first,
@@ -295,15 +295,15 @@ ElementSumRef rows_of_windows(GraphBuilder& builder, const FoundWindows& found, 
                                              return builder.graph.add_windows(name, windows, of);
                                            }});
   if (!found.copies.empty()) made = with_copies(builder, found, made);
-  std::vector<int64_t> numbers;
+  std::vector<int64_t> element_ids;
   for (const int64_t place : found.places) {
-    numbers.push_back(made->at(static_cast<size_t>(place)));
+    element_ids.push_back(made->at(static_cast<size_t>(place)));
   }
-  return plain(shape, std::move(numbers));
+  return plain(shape, std::move(element_ids));
 }
 
 [[noreturn]] void follow_with(GraphBuilder& builder, const ImageLayout& image) {
-  builder.found = {.stream = builder.stream(), .image = image};
+  builder.found = {.row_axis = builder.row_axis(), .image = image};
   throw NotRecognised("its input is images");
 }
 
@@ -347,30 +347,30 @@ ElementSumRef rows_of_windows(GraphBuilder& builder, const FoundWindows& found, 
 
 }  // namespace
 
-ElementSumRef images_input(GraphBuilder& builder, Shape shape,
+LinearExprRef images_input(GraphBuilder& builder, Shape shape,
                            const std::optional<ImageLayout>& layout) {
   const TraceSizes& sizes = builder.sizes;
   const auto elements = static_cast<uint32_t>(elements_of(shape) / sizes.sequences);
   if (!layout) {
     builder.images =
-        builder.add_source({Source::Kind::kImages, 0, sizes.sequences, elements, {}, 0});
+        builder.add_producer({Producer::Kind::kImages, 0, sizes.sequences, elements, {}, 0});
     builder.images_shape = Shape(shape.begin() + 1, shape.end());
-    return whole_source(builder.images, std::move(shape));
+    return whole_producer(builder.images, std::move(shape));
   }
-  const ValueId node = builder.graph.add_features(layout->channels, builder.stream());
+  const ValueId node = builder.graph.add_features(layout->channels, builder.row_axis());
   Axis& axis = builder.graph.axes[builder.graph.axis(node)];
   axis.rows = layout->pixels();
   axis.other = layout->width;
-  const uint32_t source = builder.source_of_node(node, sizes.rows());
-  std::vector<int64_t> numbers(elements_of(shape));
-  for (size_t i = 0; i < numbers.size(); ++i) {
+  const uint32_t producer = builder.producer_of_node(node, sizes.rows());
+  std::vector<int64_t> element_ids(elements_of(shape));
+  for (size_t i = 0; i < element_ids.size(); ++i) {
     const size_t before = (i / elements * sizes.tokens + sizes.prefix) * layout->channels;
-    numbers[i] = number_of(source, before + layout->place(i % elements));
+    element_ids[i] = element_id(producer, before + layout->place(i % elements));
   }
-  return plain(std::move(shape), std::move(numbers));
+  return plain(std::move(shape), std::move(element_ids));
 }
 
-void find_image(GraphBuilder& builder, const ElementSum& value) {
+void find_image(GraphBuilder& builder, const LinearExpr& value) {
   const Shape strides = strides_of(value.shape);
   // The element at index k of one dimension, and in the middle of the others of a sequence.
   const auto place = [&](size_t dimension, int64_t k) {
@@ -382,7 +382,7 @@ void find_image(GraphBuilder& builder, const ElementSum& value) {
   };
   const auto found = std::ranges::find_if(value.terms, [&](const Term& term) {
     const int64_t number = term.places.at(place(0, 0));
-    return number != kNoElement && source_of(number) == builder.images;
+    return number != kNoElement && producer_of(number) == builder.images;
   });
   if (found == value.terms.end()) return;
   // Extents without zeros around, and how far elements are apart in the array.
@@ -400,51 +400,51 @@ void find_image(GraphBuilder& builder, const ElementSum& value) {
                        static_cast<uint32_t>(extent[3])};
   image.channels_first = extent[1] == 1 || step[1] > std::max(step[2], step[3]);
   image.columns_first = step[2] != 0 && step[3] > step[2];
-  if (image.elements() == builder.source_at(builder.images).width) follow_with(builder, image);
+  if (image.elements() == builder.producer_at(builder.images).width) follow_with(builder, image);
   throw NotRecognised(kNoWindows, Cause::kInput);
 }
 
-ElementSumRef as_windows(GraphBuilder& builder, const ElementSumRef& value) {
+LinearExprRef as_windows(GraphBuilder& builder, const LinearExprRef& value) {
   if (!builder.reads_images() || value->shape.empty() || value->elements() == 0) return value;
-  const OnStream on(builder, *value);
+  const ScopedAxis on(builder, *value);
   const auto width = static_cast<size_t>(value->shape.back());
   for (const Term& term : value->terms) {
     if (builder.images == 0) break;
     const int64_t number = first_number(term, value->elements());
-    if (number != kNoElement && source_of(number) == builder.images) {
+    if (number != kNoElement && producer_of(number) == builder.images) {
       find_rows_of_image(builder, term, value->elements(), width);
     }
   }
   const size_t rows = value->elements() / width;
   const int64_t number = first_number(value->terms[0], value->elements());
   if (!value->is_plain() || !builder.is_node(number)) return value;
-  const uint32_t from = source_of(number);
-  const Source source = builder.source_at(from);
+  const uint32_t from = producer_of(number);
+  const Producer producer = builder.producer_at(from);
   // Of several pixels a row, or of some pixels: each second one of each second line.
-  const bool has_other_rows = !value->terms[0].places.is_whole() || source.width != width;
+  const bool has_other_rows = !value->terms[0].places.is_whole() || producer.width != width;
   const bool may_be =
       has_other_rows && (has_several_pixels(builder, *value, width) ||
                          (builder.is_node(value->at(width - 1)) && builder.keeps_rows_apart &&
-                          rows > builder.sizes.sequences && rows < source.rows));
+                          rows > builder.sizes.sequences && rows < producer.rows));
   if (!may_be) return value;
-  const Axis axis = builder.graph.axes[builder.graph.axis(source.node)];
+  const Axis axis = builder.graph.axes[builder.graph.axis(producer.node)];
   if (!axis.is_image()) return value;
-  const ImageLayout image = {source.width, axis.rows / axis.other, axis.other, false, false};
+  const ImageLayout image = {producer.width, axis.rows / axis.other, axis.other, false, false};
   const uint32_t sequences = builder.sizes.sequences;
-  const uint32_t first = source.rows / sequences - image.pixels();  // rows of constants
+  const uint32_t first = producer.rows / sequences - image.pixels();  // rows of constants
   std::vector<int64_t> places = numbers_in(value->terms[0], value->elements(), from);
   for (int64_t& place : places) {
     if (place == kNowhere) continue;
-    const int64_t row = place / source.width;
-    place -= (row / (image.pixels() + first) + 1) * first * int64_t{source.width};
+    const int64_t row = place / producer.width;
+    place -= (row / (image.pixels() + first) + 1) * first * int64_t{producer.width};
   }
   const auto found = WindowFinder(image, places, width).find();
   if (!found) return value;
-  return rows_of_windows(builder, *found, source.node, source.rows / sequences, first,
+  return rows_of_windows(builder, *found, producer.node, producer.rows / sequences, first,
                          value->shape);
 }
 
-std::optional<ElementSumRef> windows_of_rows(GraphBuilder& builder, const ElementSumRef& value) {
+std::optional<LinearExprRef> windows_of_rows(GraphBuilder& builder, const LinearExprRef& value) {
   const TraceSizes sizes = builder.sizes;
   const auto width = static_cast<size_t>(value->shape.back());
   const size_t count = value->elements();
@@ -453,7 +453,7 @@ std::optional<ElementSumRef> windows_of_rows(GraphBuilder& builder, const Elemen
   for (size_t i = 0; i < count; ++i) {
     const int64_t number = value->at(i);
     if (number == kNoElement) continue;
-    if (!builder.is_node(number) || builder.source(number).rows != sizes.rows()) return {};
+    if (!builder.is_node(number) || builder.producer(number).rows != sizes.rows()) return {};
     columns.try_emplace(builder.column_of(number), columns.size());
   }
   const auto channels = static_cast<uint32_t>(columns.size());
@@ -489,7 +489,7 @@ ValueId add_pool(GraphBuilder& builder, const Windows& windows, ValueId input, S
 }
 
 // The dimensions of a value, those along the pixels first, then `axis`, then those of columns.
-std::vector<size_t> pixels_first(const GraphBuilder& builder, const ElementSum& value,
+std::vector<size_t> pixels_first(const GraphBuilder& builder, const LinearExpr& value,
                                  size_t axis) {
   std::vector<size_t> order, columns;
   for (size_t d = 0; d < value.shape.size(); ++d) {
@@ -504,26 +504,27 @@ std::vector<size_t> pixels_first(const GraphBuilder& builder, const ElementSum& 
 
 }  // namespace
 
-std::optional<ElementSumRef> pooled_windows(GraphBuilder& builder, const ElementSumRef& given,
+std::optional<LinearExprRef> pooled_windows(GraphBuilder& builder, const LinearExprRef& given,
                                             size_t axis, SelectKind kind) {
   const bool is_pool = kind == SelectKind::kMax || kind == SelectKind::kMean;
   if (!is_pool || !builder.is_node(given->front())) return std::nullopt;
-  const OnStream on(builder, *given);
+  const ScopedAxis on(builder, *given);
   const bool is_part = given->shape[axis] < builder.sizes.tokens;
-  if (!is_part || builder.source(given->front()).rows != builder.sizes.rows()) return std::nullopt;
-  const ElementSumRef value = on_one_source(builder, given);
-  const uint32_t from = source_of(value->front());
-  const Source source = builder.source_at(from);
-  const Axis image_axis = builder.graph.axes[builder.graph.axis(source.node)];
-  if (!image_axis.is_image() || source.rows != builder.sizes.sequences * image_axis.rows) {
+  if (!is_part || builder.producer(given->front()).rows != builder.sizes.rows())
+    return std::nullopt;
+  const LinearExprRef value = on_one_producer(builder, given);
+  const uint32_t from = producer_of(value->front());
+  const Producer producer = builder.producer_at(from);
+  const Axis image_axis = builder.graph.axes[builder.graph.axis(producer.node)];
+  if (!image_axis.is_image() || producer.rows != builder.sizes.sequences * image_axis.rows) {
     return std::nullopt;
   }
   const std::vector<size_t> order = pixels_first(builder, *value, axis);
-  const ElementSumRef rows = permuted(value, order);
-  const size_t width = source.width * static_cast<size_t>(value->shape[axis]);
+  const LinearExprRef rows = permuted(value, order);
+  const size_t width = producer.width * static_cast<size_t>(value->shape[axis]);
   std::vector<int64_t> places(rows->elements());
   for (size_t i = 0; i < places.size(); ++i) places[i] = index_of(rows->at(i));
-  const ImageLayout image = {source.width, image_axis.rows / image_axis.other, image_axis.other,
+  const ImageLayout image = {producer.width, image_axis.rows / image_axis.other, image_axis.other,
                              false, false};
   if (places.size() % width != 0) return std::nullopt;
   const auto found = WindowFinder(image, places, width).find();
@@ -532,18 +533,18 @@ std::optional<ElementSumRef> pooled_windows(GraphBuilder& builder, const Element
       !found || found->windows.lines.dilation > 1 || found->windows.columns.dilation > 1;
   if (found && !found->copies.empty()) return std::nullopt;
   if (is_apart && (!found || kind == SelectKind::kMean)) return std::nullopt;
-  const ElementSumRef made = builder.of_windows({.windows = found->windows,
-                                                 .input = source.node,
+  const LinearExprRef made = builder.of_windows({.windows = found->windows,
+                                                 .input = producer.node,
                                                  .places = image_axis.rows,
                                                  .add = [&](const Windows& windows, ValueId input) {
                                                    return add_pool(builder, windows, input, kind);
                                                  }});
-  std::vector<int64_t> numbers;
+  std::vector<int64_t> element_ids;
   for (size_t row = 0; row < places.size(); row += width) {
     const auto window = static_cast<size_t>(found->places[row]) / width;
-    for (size_t c = 0; c < source.width; ++c) {
-      const auto column = static_cast<size_t>(places[row + c]) % source.width;
-      numbers.push_back(made->at(window * source.width + column));
+    for (size_t c = 0; c < producer.width; ++c) {
+      const auto column = static_cast<size_t>(places[row + c]) % producer.width;
+      element_ids.push_back(made->at(window * producer.width + column));
     }
   }
   Shape shape = rows->shape;
@@ -552,7 +553,7 @@ std::optional<ElementSumRef> pooled_windows(GraphBuilder& builder, const Element
   shape.erase(shape.begin() + place);
   left.erase(left.begin() + place);
   for (size_t& d : left) d -= d > axis ? 1 : 0;
-  return permuted(plain(std::move(shape), std::move(numbers)), inverse_order(left));
+  return permuted(plain(std::move(shape), std::move(element_ids)), inverse_order(left));
 }
 
 }  // namespace arenite::convert

@@ -21,14 +21,14 @@ constexpr size_t kColumnsMax = 8192;  // for the numbers of pairs
 
 }  // namespace
 
-ElementSumRef constants(GraphBuilder& builder, Shape shape, std::vector<double> numbers) {
+LinearExprRef constants(GraphBuilder& builder, Shape shape, std::vector<double> numbers) {
   return builder.of_constant(std::make_shared<const Constant>(
       kNoValue, Array::real(std::move(shape), std::move(numbers))));
 }
 
-ElementSumRef same_columns(GraphBuilder& builder, const ElementSum& rows, Shape shape,
+LinearExprRef same_columns(GraphBuilder& builder, const LinearExpr& rows, Shape shape,
                            std::vector<double> numbers) {
-  const Source& from = builder.source(rows.front());
+  const Producer& from = builder.producer(rows.front());
   LinearSpec layer;
   layer.weight.name = builder.name + ".constants";
   layer.weight.rows = static_cast<uint32_t>(numbers.size());
@@ -37,13 +37,13 @@ ElementSumRef same_columns(GraphBuilder& builder, const ElementSum& rows, Shape 
             [size = numbers.size() * from.width] { return std::vector<double>(size, 0.0); });
   layer.bias = std::move(numbers);
   const uint32_t count = layer.weight.rows;
-  const uint32_t source = builder.source_of_node(
+  const uint32_t producer = builder.producer_of_node(
       builder.graph.add_linear(layer.weight.name, layer, from.node), from.rows);
   const auto width = static_cast<size_t>(rows.shape.back());
   std::vector<int64_t> elements;
   for (size_t first = 0; first < rows.elements(); first += width) {
     const uint64_t row = builder.row_of(rows.at(first));
-    for (uint32_t c = 0; c < count; ++c) elements.push_back(number_of(source, row * count + c));
+    for (uint32_t c = 0; c < count; ++c) elements.push_back(element_id(producer, row * count + c));
   }
   return plain(std::move(shape), std::move(elements));
 }
@@ -57,25 +57,25 @@ std::vector<double> repeated(std::span<const double> numbers, size_t times) {
 namespace {
 
 // Columns of `b` after those of `a`, in each row.
-ElementSumRef side_by_side(const ElementSumRef& a, const ElementSumRef& b) {
+LinearExprRef side_by_side(const LinearExprRef& a, const LinearExprRef& b) {
   const auto width = static_cast<size_t>(a->shape.back());
   const auto more = static_cast<size_t>(b->shape.back());
-  std::vector<int64_t> numbers;
+  std::vector<int64_t> element_ids;
   for (size_t row = 0; row * width < a->elements(); ++row) {
-    for (size_t c = 0; c < width; ++c) numbers.push_back(a->at(row * width + c));
-    for (size_t c = 0; c < more; ++c) numbers.push_back(b->at(row * more + c));
+    for (size_t c = 0; c < width; ++c) element_ids.push_back(a->at(row * width + c));
+    for (size_t c = 0; c < more; ++c) element_ids.push_back(b->at(row * more + c));
   }
   Shape shape = a->shape;
   shape.back() += b->shape.back();
-  return plain(std::move(shape), std::move(numbers));
+  return plain(std::move(shape), std::move(element_ids));
 }
 
 // Rows [.., rows, columns] with constants [.., rows, count] beside them. Rows that stand there
 // several times, as keys that heads share, have the same ones.
-ElementSumRef beside(GraphBuilder& builder, const ElementSumRef& given, size_t count,
+LinearExprRef beside(GraphBuilder& builder, const LinearExprRef& given, size_t count,
                      std::vector<double> numbers) {
-  const OnStream on(builder, *given);
-  const ElementSumRef rows = builder.materialised(given);
+  const ScopedAxis on(builder, *given);
+  const LinearExprRef rows = builder.materialised(given);
   const auto width = static_cast<size_t>(rows->shape.back());
   std::map<int64_t, size_t> known;  // by the first number of a row
   for (size_t row = 0; row * width < rows->elements(); ++row) {
@@ -104,7 +104,7 @@ ElementSumRef beside(GraphBuilder& builder, const ElementSumRef& given, size_t c
 // all queries, and which queries have theirs in the same columns.
 class QueryColumns {
  public:
-  QueryColumns(GraphBuilder& builder, const ElementSum& terms, const Term& term)
+  QueryColumns(GraphBuilder& builder, const LinearExpr& terms, const Term& term)
       : builder_(builder), shape_(terms.shape), term_(term) {
     const size_t rank = shape_.size();
     queries_ = static_cast<size_t>(shape_[rank - 2]);
@@ -115,24 +115,24 @@ class QueryColumns {
   }
 
   // For each kind of keys a column of each query, [.., queries, count].
-  ElementSumRef columns() const {
+  LinearExprRef columns() const {
     const size_t count = firsts_.size();
     refuse_op_if(count * patterns_.size() > kColumnsMax,
                  "its queries bring too many numbers with them");
     std::map<std::vector<Column>, std::vector<size_t>> heads;  // matrices, by their columns
     for (size_t m = 0; m < matrices_; ++m) heads[columns_of(m)].push_back(m);
-    std::vector<int64_t> numbers(matrices_ * queries_ * count);
+    std::vector<int64_t> element_ids(matrices_ * queries_ * count);
     for (const auto& [columns, matrices] : heads) {
-      const ElementSumRef own = of_head(columns, matrices);
+      const LinearExprRef own = of_head(columns, matrices);
       for (size_t i = 0; i < own->elements(); ++i) {
         const size_t row = i / count;
-        numbers[(matrices[row / queries_] * queries_ + row % queries_) * count + i % count] =
+        element_ids[(matrices[row / queries_] * queries_ + row % queries_) * count + i % count] =
             own->at(i);
       }
     }
     Shape shape = shape_;
     shape.back() = static_cast<int64_t>(count);
-    return plain(std::move(shape), std::move(numbers));
+    return plain(std::move(shape), std::move(element_ids));
   }
 
   // Which of these each key has, [keys, count].
@@ -145,7 +145,7 @@ class QueryColumns {
   size_t matrices() const { return matrices_; }
 
  private:
-  using Part = std::pair<Column, double>;  // no source: nothing is added
+  using Part = std::pair<Column, double>;  // no producer: nothing is added
 
   Part part(size_t i) const {
     const int64_t number = term_.places.at(i);
@@ -213,17 +213,18 @@ class QueryColumns {
   }
 
   // Of all kinds of queries each one's own, [rows of these matrices, count].
-  ElementSumRef of_head(const std::vector<Column>& columns,
+  LinearExprRef of_head(const std::vector<Column>& columns,
                         const std::vector<size_t>& matrices) const {
     const size_t count = firsts_.size();
-    std::vector<int64_t> numbers;
+    std::vector<int64_t> element_ids;
     std::vector<double> factors;
     for (const size_t m : matrices) {
       for (size_t q = 0; q < queries_; ++q) {
         const uint64_t row = row_of(m * queries_ + q);
         for (size_t i = 0; i < columns.size(); ++i) {
-          const auto& [source, column] = columns[i];
-          numbers.push_back(number_of(source, row * builder_.source_at(source).width + column));
+          const auto& [producer, column] = columns[i];
+          element_ids.push_back(
+              element_id(producer, row * builder_.producer_at(producer).width + column));
           const bool is_own = i / count == kinds_of_queries_[q];
           factors.push_back(is_own ? patterns_[i / count][m * count + i % count].second : 0.0);
         }
@@ -231,9 +232,9 @@ class QueryColumns {
     }
     const Shape shape = {static_cast<int64_t>(matrices.size() * queries_),
                          static_cast<int64_t>(columns.size())};
-    const ElementSumRef all =
+    const LinearExprRef all =
         make_sum({shape,
-                  {Term{{0, std::make_shared<const std::vector<int64_t>>(std::move(numbers))},
+                  {Term{{0, std::make_shared<const std::vector<int64_t>>(std::move(element_ids))},
                         {1.0, std::make_shared<const std::vector<double>>(std::move(factors))}}}});
     WeightRef ones;
     ones.name = builder_.name + ".own";
@@ -265,7 +266,7 @@ ScoresRef query_terms_as_columns(GraphBuilder& builder, const Scores& scores) {
   auto result = std::make_shared<Scores>(scores);
   result->query_terms.reset();
   for (const Term& term : scores.query_terms->terms) {
-    const OnStream on(builder, *scores.query);
+    const ScopedAxis on(builder, *scores.query);
     const QueryColumns found(builder, *scores.query_terms, term);
     result->query = side_by_side(builder.materialised(result->query), found.columns());
     result->key = beside(builder, result->key, found.count(),
@@ -274,20 +275,20 @@ ScoresRef query_terms_as_columns(GraphBuilder& builder, const Scores& scores) {
   return result;
 }
 
-ElementSumRef with_own_rows(GraphBuilder& builder, const ElementSumRef& given) {
-  const ElementSumRef value = builder.materialised(given);
-  const OnStream on(builder, *value);
+LinearExprRef with_own_rows(GraphBuilder& builder, const LinearExprRef& given) {
+  const LinearExprRef value = builder.materialised(given);
+  const ScopedAxis on(builder, *value);
   const TraceSizes sizes = builder.sizes;
   const auto width = static_cast<size_t>(value->shape.back());
   const auto rows = static_cast<size_t>(value->shape[value->shape.size() - 2]);
-  if (!builder.is_node(value->front()) || builder.is_pooled(value->front()) ||
+  if (!builder.is_node(value->front()) || builder.is_per_sequence(value->front()) ||
       rows >= sizes.tokens) {
     return given;
   }
   std::map<Column, size_t> columns;
   std::vector<uint32_t> places;
   for (size_t i = 0; i < value->elements(); ++i) {
-    if (!builder.is_node(value->at(i)) || builder.source(value->at(i)).rows != sizes.rows()) {
+    if (!builder.is_node(value->at(i)) || builder.producer(value->at(i)).rows != sizes.rows()) {
       return given;
     }
     const uint32_t place = builder.row_of(value->at(i)) % sizes.tokens;
@@ -298,19 +299,20 @@ ElementSumRef with_own_rows(GraphBuilder& builder, const ElementSumRef& given) {
   }
   std::vector<Column> all(columns.size());
   for (const auto& [column, index] : columns) all[index] = column;
-  const uint32_t source = builder.source_of_node(builder.gather(all), sizes.rows());
-  std::vector<int64_t> numbers;
+  const uint32_t producer = builder.producer_of_node(builder.gather(all), sizes.rows());
+  std::vector<int64_t> element_ids;
   for (uint64_t sequence = 0; sequence < sizes.sequences; ++sequence) {
     for (const uint32_t place : places) {
       for (size_t c = 0; c < all.size(); ++c) {
-        numbers.push_back(number_of(source, (sequence * sizes.tokens + place) * all.size() + c));
+        element_ids.push_back(
+            element_id(producer, (sequence * sizes.tokens + place) * all.size() + c));
       }
     }
   }
-  const ElementSumRef chosen =
+  const LinearExprRef chosen =
       plain({sizes.sequences, static_cast<int64_t>(rows), static_cast<int64_t>(all.size())},
-            std::move(numbers));
-  const ElementSumRef made = as_windows(builder, chosen);
+            std::move(element_ids));
+  const LinearExprRef made = as_windows(builder, chosen);
   if (made == chosen) return given;
   std::vector<int64_t> elements;
   for (size_t i = 0; i < value->elements(); ++i) {
@@ -325,15 +327,15 @@ ElementSumRef with_own_rows(GraphBuilder& builder, const ElementSumRef& given) {
 namespace {
 
 // Rows of windows, [.., rows, columns]: which head of which sequence each window is of, by its
-// columns, and which of its rows each row of the stream is.
+// columns, and which of its rows each row of the row axis is.
 struct OrderOfWindows {
   std::vector<size_t> heads;               // of each window: a number for each sequence and head
   std::vector<uint32_t> sequences;         // [heads]
-  std::vector<std::vector<size_t>> order;  // [heads]: rows of windows, [rows of the stream]
+  std::vector<std::vector<size_t>> order;  // [heads]: rows of windows, [rows of the row axis]
 };
 
-std::optional<OrderOfWindows> window_rows(GraphBuilder& builder, const ElementSumRef& value) {
-  const OnStream on(builder, *value);
+std::optional<OrderOfWindows> window_rows(GraphBuilder& builder, const LinearExprRef& value) {
+  const ScopedAxis on(builder, *value);
   const auto width = static_cast<size_t>(value->shape.back());
   const auto rows = static_cast<size_t>(value->shape[value->shape.size() - 2]);
   const uint32_t tokens = builder.sizes.tokens;
@@ -341,8 +343,8 @@ std::optional<OrderOfWindows> window_rows(GraphBuilder& builder, const ElementSu
   std::map<std::pair<uint32_t, std::vector<Column>>, size_t> known;
   OrderOfWindows found;
   for (size_t i = 0; i * width < value->elements(); ++i) {
-    auto row = source_row(builder, *value, i * width, width);
-    if (!row || builder.is_pooled(value->at(i * width))) return std::nullopt;
+    auto row = producer_row(builder, *value, i * width, width);
+    if (!row || builder.is_per_sequence(value->at(i * width))) return std::nullopt;
     const uint32_t place = row->row % tokens, sequence = row->row / tokens;
     const size_t head =
         known.try_emplace({sequence, std::move(row->columns)}, known.size()).first->second;
@@ -365,8 +367,8 @@ std::optional<OrderOfWindows> window_rows(GraphBuilder& builder, const ElementSu
   return found;
 }
 
-// [sequences, heads, rows of the stream, columns]
-ElementSumRef in_order(const ElementSumRef& value, const OrderOfWindows& rows) {
+// [sequences, heads, rows of the row axis, columns]
+LinearExprRef in_order(const LinearExprRef& value, const OrderOfWindows& rows) {
   const int64_t width = value->shape.back();
   const int64_t sequences = int64_t{rows.sequences.back()} + 1;
   Movement movement{.shape = {sequences, static_cast<int64_t>(rows.order.size()) / sequences,
@@ -384,22 +386,22 @@ ElementSumRef in_order(const ElementSumRef& value, const OrderOfWindows& rows) {
 
 }  // namespace
 
-std::optional<ElementSumRef> attend_in_windows(GraphBuilder& builder, const Scores& scores,
-                                               const ElementSumRef& values) {
+std::optional<LinearExprRef> attend_in_windows(GraphBuilder& builder, const Scores& scores,
+                                               const LinearExprRef& values) {
   const size_t rank = scores.shape.size();
   const Shape lead = leading(scores.shape);
   const bool is_known = scores.query && scores.has_softmax && !scores.added && !scores.sink &&
                         !scores.query_terms && !scores.head_factors && !scores.tanh_factor;
   if (!is_known || broadcast(lead, leading(values->shape)) != lead) return std::nullopt;
-  const auto queries_on = builder.stream_of(*scores.query),
-             keys_on = builder.stream_of(*scores.key);
+  const auto queries_on = builder.row_axis_of(*scores.query),
+             keys_on = builder.row_axis_of(*scores.key);
   if (!queries_on || !keys_on || queries_on == keys_on ||
       scores.shape[rank - 1] == builder.sizes_of(*keys_on).tokens) {
     return std::nullopt;
   }
-  const ElementSumRef query = builder.materialised(scores.query);
-  const ElementSumRef key = builder.materialised(scores.key);
-  const ElementSumRef value = builder.materialised(with_leading(values, lead));
+  const LinearExprRef query = builder.materialised(scores.query);
+  const LinearExprRef key = builder.materialised(scores.key);
+  const LinearExprRef value = builder.materialised(with_leading(values, lead));
   const auto queries = window_rows(builder, query), keys = window_rows(builder, key),
              weighed = window_rows(builder, value);
   if (!queries || !keys || !weighed || queries->heads != keys->heads ||
@@ -422,7 +424,7 @@ std::optional<ElementSumRef> attend_in_windows(GraphBuilder& builder, const Scor
     }
   }
   whole.added = Array::real(whole.shape, std::move(added));
-  const ElementSumRef made = attend(builder, whole, in_order(value, *weighed));
+  const LinearExprRef made = attend(builder, whole, in_order(value, *weighed));
   const int64_t width = made->shape.back();
   Movement back{.shape = joined(lead, scores.shape[rank - 2], width)};
   std::vector<int64_t>& sources = back.sources.emplace(elements_of(back.shape));

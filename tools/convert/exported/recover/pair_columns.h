@@ -14,9 +14,9 @@ namespace arenite::convert {
 // What is added to a score so that the key has no weight.
 inline constexpr double kHiddenScore = -std::numeric_limits<double>::infinity();
 
-ElementSumRef constants(GraphBuilder& builder, Shape shape, std::vector<double> numbers);
+LinearExprRef constants(GraphBuilder& builder, Shape shape, std::vector<double> numbers);
 // These for each of the rows [.., columns], which may be one for each sequence: [.., numbers].
-ElementSumRef same_columns(GraphBuilder& builder, const ElementSum& rows, Shape shape,
+LinearExprRef same_columns(GraphBuilder& builder, const LinearExpr& rows, Shape shape,
                            std::vector<double> numbers);
 // The numbers so many times, one after the other.
 std::vector<double> repeated(std::span<const double> numbers, size_t times);

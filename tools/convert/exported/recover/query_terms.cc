@@ -24,7 +24,7 @@ constexpr const char* kNoDistances =
     "the same multiples of the query's numbers for all keys at one distance";
 
 // What is added to one score: a column of the query's row for each term, with its factor, and a
-// constant. A column is that of no source where the term adds nothing.
+// constant. A column is that of no producer where the term adds nothing.
 struct Addend {
   std::vector<std::pair<Column, double>> parts;
   double constant = 0.0;
@@ -90,7 +90,7 @@ class TermReader {
                    static_cast<uint32_t>(tokens_),
                    static_cast<uint32_t>(found.columns[0].size()),
                    {}};
-    QueryTable& table = found.table;
+    RelativeBias& table = found.table;
     for (const auto& columns : found.columns) {
       refuse_op_if(columns.empty() || columns.size() != table.dim, kNoDistances);
     }
@@ -137,15 +137,15 @@ class TermReader {
       const double factor = term.factors.at(i);
       found.parts.emplace_back(Column{}, 0.0);
       if (number == kNoElement || factor == 0.0) continue;
-      const Source& from = builder_.source(number);
-      if (from.kind == Source::Kind::kTable) {
+      const Producer& from = builder_.producer(number);
+      if (from.kind == Producer::Kind::kTable) {
         const auto [known, is_new] = constants_.try_emplace(from.table.get());
         if (is_new) known->second = from.table->array().to_reals();
         found.constant += factor * known->second[static_cast<size_t>(index_of(number))];
         continue;
       }
       const size_t place = size_t{tokens} - tokens_ + query;
-      refuse_op_if(from.kind != Source::Kind::kNode || from.rows != builder_.sizes.rows() ||
+      refuse_op_if(from.kind != Producer::Kind::kNode || from.rows != builder_.sizes.rows() ||
                        builder_.row_of(number) != size_t{sequence} * tokens + place,
                    kNoDistances);
       found.parts.back() = {builder_.column_of(number), factor};
@@ -165,7 +165,7 @@ class TermReader {
   void add_layer(const Column& result, double factor, std::vector<Column>& columns,
                  std::vector<double>& row, double& constant) {
     const Graph& graph = builder_.graph;
-    const ValueId node = builder_.source_at(result.first).node;
+    const ValueId node = builder_.producer_at(result.first).node;
     const auto* layer = graph.as<LinearNode>(node);
     refuse_op_if(layer == nullptr || layer->parts.size() != 1, kNoDistances);
     ValueId input = graph.node(node).inputs[0];
@@ -176,26 +176,26 @@ class TermReader {
     refuse_op_if(graph.as<WindowsNode>(input) != nullptr, kNoDistances);
     const LinearPart& part = layer->parts[0];
     const std::span<const double> weights = weights_of(result);
-    const uint32_t source = builder_.source_of_node(input, builder_.sizes.rows());
+    const uint32_t producer = builder_.producer_of_node(input, builder_.sizes.rows());
     const uint32_t width = part.linear.inputs();
     refuse_op_if(addends_.size() * (width + size_t{1}) > kTermNumbersMax, kNoDistances);
     factor *= part.scale;
     for (uint32_t c = 0; c < width; ++c) {
-      add({source, begin + c}, factor * weights[c], columns, row);
+      add({producer, begin + c}, factor * weights[c], columns, row);
     }
     if (!part.linear.bias.empty()) constant += factor * part.linear.bias[result.second];
   }
 
   // The layer that makes a column, or null.
   const LinearPart* layer_of(const Column& column) const {
-    const auto* layer = builder_.graph.as<LinearNode>(builder_.source_at(column.first).node);
+    const auto* layer = builder_.graph.as<LinearNode>(builder_.producer_at(column.first).node);
     return layer != nullptr && layer->parts.size() == 1 ? &layer->parts[0] : nullptr;
   }
 
   // REQUIRES: a layer makes the column.
   std::span<const double> weights_of(const Column& column) {
     const LinearSpec& layer = layer_of(column)->linear;
-    const auto [known, is_new] = weights_.try_emplace(builder_.source_at(column.first).node);
+    const auto [known, is_new] = weights_.try_emplace(builder_.producer_at(column.first).node);
     if (is_new) known->second = layer.weight.exact();
     return std::span(known->second).subspan(size_t{column.second} * layer.inputs(), layer.inputs());
   }
@@ -205,7 +205,7 @@ class TermReader {
   bool are_queries(std::span<const std::vector<Column>> columns,
                    std::span<const std::vector<Column>> queries) {
     const auto input_of = [&](const Column& column) {
-      return builder_.graph.node(builder_.source_at(column.first).node).inputs[0];
+      return builder_.graph.node(builder_.producer_at(column.first).node).inputs[0];
     };
     return std::ranges::equal(columns, queries, [&](const auto& own, const auto& query) {
       return std::ranges::equal(own, query, [&](const Column& a, const Column& b) {
@@ -234,7 +234,7 @@ class TermReader {
   }
 
   GraphBuilder& builder_;
-  const ElementSum& terms_;
+  const LinearExpr& terms_;
   const size_t tokens_, distances_;
   size_t heads_ = 0;
   std::vector<std::optional<Addend>> addends_;  // of each head and distance
@@ -245,7 +245,7 @@ class TermReader {
 
 }  // namespace
 
-bool is_of_queries(const GraphBuilder& builder, const ElementSum& value) {
+bool is_of_queries(const GraphBuilder& builder, const LinearExpr& value) {
   const size_t rank = value.shape.size();
   if (rank < 2 || value.shape[rank - 1] != value.shape[rank - 2] || value.shape.back() < 2) {
     return false;
@@ -266,13 +266,13 @@ bool is_of_queries(const GraphBuilder& builder, const ElementSum& value) {
 }
 
 ScoresRef with_query_terms(const GraphBuilder& builder, const Scores& scores,
-                           const ElementSumRef& value) {
+                           const LinearExprRef& value) {
   if (scores.sink || scores.zeroed || !scores.query || !is_of_queries(builder, *value) ||
       broadcast(scores.shape, value->shape) != scores.shape) {
     return nullptr;
   }
   const auto result = std::make_shared<Scores>(scores);
-  const ElementSumRef terms = stretched(value, scores.shape);
+  const LinearExprRef terms = stretched(value, scores.shape);
   result->query_terms = scores.query_terms ? sum(scores.query_terms, terms, 1.0) : terms;
   return result;
 }

@@ -73,10 +73,10 @@ struct HeadRotation {
 
 class RotationFinder {
  public:
-  RotationFinder(GraphBuilder& builder, const ElementSum& value)
+  RotationFinder(GraphBuilder& builder, const LinearExpr& value)
       : builder_(builder), value_(value) {}
 
-  std::optional<ElementSumRef> find() {
+  std::optional<LinearExprRef> find() {
     if (!value_.has_own_factors() || value_.terms.size() < 2 || value_.shape.size() < 2 ||
         !read_elements()) {
       return std::nullopt;
@@ -104,15 +104,15 @@ class RotationFinder {
 
   bool read_elements() {
     if (!builder_.is_node(value_.at(0))) return false;
-    source_ = source_of(value_.at(0));
-    const Source& from = builder_.source_at(source_);
+    producer_ = producer_of(value_.at(0));
+    const Producer& from = builder_.producer_at(producer_);
     const bool is_of_tokens =
-        from.kind == Source::Kind::kNode && from.rows == builder_.sizes.rows();
+        from.kind == Producer::Kind::kNode && from.rows == builder_.sizes.rows();
     if (!is_of_tokens || !find_axis()) return false;
     head_dim_ = static_cast<uint32_t>(value_.shape.back());
     for (size_t i = 0, count = value_.elements(); i < count; ++i) {
       if (i % block_ >= stride_) continue;  // another token
-      if (source_of(value_.at(i)) != source_) return false;
+      if (producer_of(value_.at(i)) != producer_) return false;
       if (builder_.row_of(value_.at(i)) != 0) continue;  // another sequence
       auto element = read_element(i);
       if (!element) return false;
@@ -133,7 +133,7 @@ class RotationFinder {
         const double factor = term.factors.at(first + t * stride_);
         const int64_t number = term.places.at(first + t * stride_);
         if (number == kNoElement || factor == 0.0) continue;
-        if (source_of(number) != source_ || builder_.row_of(number) % tokens != t)
+        if (producer_of(number) != producer_ || builder_.row_of(number) % tokens != t)
           return std::nullopt;
         const uint32_t column = builder_.column_of(number).second;
         if (!std::exchange(has_own, true)) element.column = column;
@@ -340,7 +340,7 @@ class RotationFinder {
   struct Group {
     HeadRotation rotation;
     std::vector<Column> columns;
-    uint32_t source = 0;  // of the node
+    uint32_t producer = 0;  // of the node
   };
 
   // Empty where a head does not turn, or does so in a way that is no rotation.
@@ -357,19 +357,19 @@ class RotationFinder {
         group = groups.end() - 1;
       }
       // A head of keys may stand there for several of queries.
-      if (std::ranges::count(group->columns, Column{source_, start}) != 0) continue;
-      for (uint32_t j = 0; j < head_dim_; ++j) group->columns.push_back({source_, start + j});
+      if (std::ranges::count(group->columns, Column{producer_, start}) != 0) continue;
+      for (uint32_t j = 0; j < head_dim_; ++j) group->columns.push_back({producer_, start + j});
     }
     for (Group& group : groups) {
       const ValueId input = ordered(builder_.gather(group.columns), group.rotation.order);
       const ValueId node =
           builder_.graph.add(builder_.name, RotateNode{group.rotation.rope, head_dim_}, {input});
-      group.source = builder_.source_of_node(node, builder_.sizes.rows());
+      group.producer = builder_.producer_of_node(node, builder_.sizes.rows());
     }
     return groups;
   }
 
-  // Where a column of the source is in the result: in row 0.
+  // Where a column of the producer is in the result: in row 0.
   std::map<uint32_t, int64_t> places_of_columns(const std::vector<Group>& groups) const {
     std::map<uint32_t, int64_t> places;
     for (const Group& group : groups) {
@@ -377,20 +377,20 @@ class RotationFinder {
       for (size_t c = 0; c < group.columns.size(); ++c) {
         const size_t first = c - c % head_dim_;
         const size_t from = order.empty() ? c : first + order[c - first];
-        places.emplace(group.columns[from].second, number_of(group.source, c));
+        places.emplace(group.columns[from].second, element_id(group.producer, c));
       }
     }
     return places;
   }
 
   // Nothing where sequences turn differently.
-  std::optional<ElementSumRef> rotated(const std::vector<Group>& groups) const {
+  std::optional<LinearExprRef> rotated(const std::vector<Group>& groups) const {
     const std::map<uint32_t, int64_t> places = places_of_columns(groups);
     std::map<size_t, int64_t> place_of_first;
     for (const TurnedElement& element : elements_) {
       place_of_first[element.first] = places.at(element.column);
     }
-    std::vector<int64_t> numbers;
+    std::vector<int64_t> element_ids;
     const size_t per_sequence = value_.elements() / builder_.sizes.sequences;
     for (size_t i = 0, count = value_.elements(); i < count; ++i) {
       const uint32_t row = builder_.row_of(value_.at(i));
@@ -398,27 +398,27 @@ class RotationFinder {
       if (!place_of_first.contains(first)) first %= per_sequence;
       const auto known = place_of_first.find(first);
       if (known == place_of_first.end()) return std::nullopt;
-      numbers.push_back(known->second + int64_t{row} * builder_.source(known->second).width);
+      element_ids.push_back(known->second + int64_t{row} * builder_.producer(known->second).width);
     }
-    return plain(value_.shape, std::move(numbers));
+    return plain(value_.shape, std::move(element_ids));
   }
 
   GraphBuilder& builder_;
-  const ElementSum& value_;
+  const LinearExpr& value_;
   size_t stride_ = 0;  // from token to token
   size_t block_ = 0;   // of all tokens
-  uint32_t source_ = 0;
+  uint32_t producer_ = 0;
   uint32_t head_dim_ = 0;
   std::vector<TurnedElement> elements_;  // those of token 0 of the first sequence
 };
 
 }  // namespace
 
-std::optional<ElementSumRef> find_rotation(GraphBuilder& builder, const ElementSum& value) {
+std::optional<LinearExprRef> find_rotation(GraphBuilder& builder, const LinearExpr& value) {
   return RotationFinder(builder, value).find();
 }
 
-ElementSumRef rotated_or_same(GraphBuilder& builder, const ElementSumRef& value) {
+LinearExprRef rotated_or_same(GraphBuilder& builder, const LinearExprRef& value) {
   if (value->elements() == 0) return value;
   return find_rotation(builder, *value).value_or(value);
 }

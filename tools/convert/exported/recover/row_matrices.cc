@@ -20,7 +20,7 @@ namespace {
 constexpr size_t kPairsMax = size_t{1} << 26;  // of rows
 
 // Whether each row of a value is one column of the same tokens, in one order.
-bool has_one_column(const GraphBuilder& builder, const ElementSum& value) {
+bool has_one_column(const GraphBuilder& builder, const LinearExpr& value) {
   const auto width = static_cast<size_t>(value.shape.back());
   const uint32_t tokens = builder.sizes.tokens;
   for (size_t i = 0, count = value.elements(); i < count; ++i) {
@@ -33,17 +33,17 @@ bool has_one_column(const GraphBuilder& builder, const ElementSum& value) {
   return true;
 }
 
-// The stream of the newest rows of which each sequence has so many, or of new ones.
+// The row axis of the newest rows of which each sequence has so many, or of new ones.
 uint32_t stream_with_rows(GraphBuilder& builder, uint32_t rows) {
   Graph& graph = builder.graph;
   for (auto value = graph.order().rbegin(); value != graph.order().rend(); ++value) {
     if (graph.is_on(AxisKind::kOne, *value)) continue;
-    for (uint32_t s = 0; s < builder.streams(); ++s) {
+    for (uint32_t s = 0; s < builder.row_axes(); ++s) {
       const bool is_found = builder.axis_number_of(s) == graph.axis(*value);
       if (is_found && builder.sizes_of(s).tokens == rows) return s;
     }
   }
-  return builder.stream_on(graph.add_axis({.kind = AxisKind::kConstants, .rows = rows}), rows);
+  return builder.row_axis_on(graph.add_axis({.kind = AxisKind::kConstants, .rows = rows}), rows);
 }
 
 // Multiplies across rows: for each column the products of a matrix [results, rows] with the rows of
@@ -51,13 +51,13 @@ uint32_t stream_with_rows(GraphBuilder& builder, uint32_t rows) {
 //   rows [4, columns], matrix [3, 4]  ->  [columns, 4], linear [columns, 3], [3, columns]
 class RowProduct {
  public:
-  // `to`: the stream of the results.
+  // `to`: the row axis of the results.
   RowProduct(GraphBuilder& builder, std::vector<Column> columns, uint32_t to)
       : builder_(builder), columns_(std::move(columns)), to_(to) {
     for (uint32_t i = 0; i < columns_.size(); ++i) places_[columns_[i]] = i;
   }
 
-  // REQUIRES: the present stream is that of the columns.
+  // REQUIRES: the present row axis is that of the columns.
   void multiply(const WeightRef& matrix, const std::vector<double>& bias) {
     Graph& graph = builder_.graph;
     const std::string name = builder_.name;
@@ -70,14 +70,14 @@ class RowProduct {
         name + ".rows", products, count,
         matrix.rows == 1 ? graph.add_axis({.kind = AxisKind::kOne}) : builder_.axis_number_of(to_));
     results_ = matrix.rows;
-    source_ = builder_.source_of_node(rows, builder_.sizes.sequences * results_);
+    producer_ = builder_.producer_of_node(rows, builder_.sizes.sequences * results_);
   }
 
   // A result of the column that `number` is an element of, in the same sequence.
   int64_t at(int64_t number, uint64_t result) const {
     const uint64_t sequence = builder_.row_of(number) / builder_.sizes.tokens;
-    return number_of(source_, (sequence * results_ + result) * columns_.size() +
-                                  places_.at(builder_.column_of(number)));
+    return element_id(producer_, (sequence * results_ + result) * columns_.size() +
+                                     places_.at(builder_.column_of(number)));
   }
 
  private:
@@ -103,7 +103,7 @@ class RowProduct {
   std::map<Column, uint32_t> places_;
   const uint32_t to_;
   uint32_t results_ = 0;
-  uint32_t source_ = 0;
+  uint32_t producer_ = 0;
 };
 
 // A matrix of numbers, whose author gave it no name.
@@ -117,7 +117,7 @@ WeightRef matrix_of(const GraphBuilder& builder, uint32_t rows, std::vector<doub
 }
 
 // The columns of a value, each once, in their order.
-std::vector<Column> columns_of(const GraphBuilder& builder, const ElementSum& value) {
+std::vector<Column> columns_of(const GraphBuilder& builder, const LinearExpr& value) {
   std::set<Column> known;
   std::vector<Column> columns;
   for (size_t i = 0, count = value.elements(); i < count; ++i) {
@@ -129,7 +129,7 @@ std::vector<Column> columns_of(const GraphBuilder& builder, const ElementSum& va
 
 }  // namespace
 
-std::optional<ElementSumRef> linear_over_rows(GraphBuilder& builder, const ElementSumRef& given,
+std::optional<LinearExprRef> linear_over_rows(GraphBuilder& builder, const LinearExprRef& given,
                                               const WeightRef& weight,
                                               const std::vector<double>& bias) {
   const size_t rank = given->shape.size();
@@ -138,13 +138,13 @@ std::optional<ElementSumRef> linear_over_rows(GraphBuilder& builder, const Eleme
       given->elements() == inputs || !builder.is_node(given->front())) {
     return std::nullopt;
   }
-  const OnStream on(builder, *given);
+  const ScopedAxis on(builder, *given);
   const TraceSizes& sizes = builder.sizes;
   if (sizes.prefix != 0 || inputs > sizes.tokens || !is_along_tokens(builder, *given, rank - 1) ||
       !has_one_column(builder, *given)) {
     return std::nullopt;
   }
-  const ElementSumRef value = builder.materialised(given);
+  const LinearExprRef value = builder.materialised(given);
   if (!has_one_column(builder, *value)) return std::nullopt;
   // The columns of the matrix in the order of a sequence's rows, with zeros for rows left out.
   std::vector<uint32_t> place(sizes.tokens, UINT32_MAX);
@@ -164,24 +164,24 @@ std::optional<ElementSumRef> linear_over_rows(GraphBuilder& builder, const Eleme
   const bool is_same = results == sizes.tokens;
   builder.has_other_rows = builder.has_other_rows || !is_same;
   RowProduct product(builder, columns_of(builder, *value),
-                     is_same ? builder.stream() : stream_with_rows(builder, matrix.rows));
+                     is_same ? builder.row_axis() : stream_with_rows(builder, matrix.rows));
   product.multiply(matrix, bias);
-  std::vector<int64_t> numbers;
+  std::vector<int64_t> element_ids;
   for (size_t i = 0; i < value->elements(); i += inputs) {
-    for (size_t row = 0; row < results; ++row) numbers.push_back(product.at(value->at(i), row));
+    for (size_t row = 0; row < results; ++row) element_ids.push_back(product.at(value->at(i), row));
   }
   Shape shape = value->shape;
   shape.back() = static_cast<int64_t>(results);
-  return plain(std::move(shape), std::move(numbers));
+  return plain(std::move(shape), std::move(element_ids));
 }
 
-std::optional<ElementSumRef> repeated_rows(GraphBuilder& builder, const ElementSumRef& value) {
+std::optional<LinearExprRef> repeated_rows(GraphBuilder& builder, const LinearExprRef& value) {
   const size_t rank = value->shape.size();
   if (!builder.fixes_rows || !value->is_plain() || value->elements() == 0 ||
       !builder.is_node(value->front())) {
     return std::nullopt;
   }
-  const OnStream on(builder, *value);
+  const ScopedAxis on(builder, *value);
   const uint32_t tokens = builder.sizes.tokens;
   for (size_t axis = 0; axis < rank; ++axis) {
     if (value->shape[axis] <= int64_t{tokens}) continue;
@@ -189,7 +189,7 @@ std::optional<ElementSumRef> repeated_rows(GraphBuilder& builder, const ElementS
     std::iota(order.begin(), order.end(), size_t{0});
     std::rotate(order.begin() + static_cast<ptrdiff_t>(axis),
                 order.begin() + static_cast<ptrdiff_t>(axis) + 1, order.end());
-    const ElementSumRef columns = permuted(value, order);
+    const LinearExprRef columns = permuted(value, order);
     const auto results = static_cast<size_t>(columns->shape.back());
     if (!has_one_column(builder, *columns)) continue;
     std::vector<size_t> times(tokens, 0), place(tokens, 0), token_of(results, 0);
@@ -204,14 +204,14 @@ std::optional<ElementSumRef> repeated_rows(GraphBuilder& builder, const ElementS
     }
     Shape shape = columns->shape;
     shape.back() = tokens;
-    std::vector<int64_t> numbers;
+    std::vector<int64_t> element_ids;
     for (size_t i = 0; i < columns->elements(); i += results) {
-      for (const size_t row : place) numbers.push_back(columns->at(i + row));
+      for (const size_t row : place) element_ids.push_back(columns->at(i + row));
     }
     std::vector<double> matrix(results * tokens, 0.0);
     for (size_t row = 0; row < results; ++row) matrix[row * tokens + token_of[row]] = 1.0;
     const WeightRef weight = matrix_of(builder, static_cast<uint32_t>(results), std::move(matrix));
-    const auto made = linear_over_rows(builder, plain(shape, std::move(numbers)), weight, {});
+    const auto made = linear_over_rows(builder, plain(shape, std::move(element_ids)), weight, {});
     if (made) return permuted(*made, inverse_order(order));
   }
   return std::nullopt;
@@ -223,17 +223,17 @@ namespace {
 
 // Which row of a sequence each row of `like` stands with, in two values of one shape. Empty where
 // it is not always the same one.
-std::vector<uint32_t> rows_beside(const GraphBuilder& builder, const ElementSum& value,
-                                  const ElementSum& like) {
+std::vector<uint32_t> rows_beside(const GraphBuilder& builder, const LinearExpr& value,
+                                  const LinearExpr& like) {
   constexpr uint32_t kNone = UINT32_MAX;
   const uint32_t sequences = builder.sizes.sequences;
-  const uint32_t own = builder.source(like.front()).rows / sequences;
-  const uint32_t others = builder.source(value.front()).rows / sequences;
+  const uint32_t own = builder.producer(like.front()).rows / sequences;
+  const uint32_t others = builder.producer(value.front()).rows / sequences;
   std::vector<uint32_t> which(own, kNone);
   for (size_t i = 0, count = like.elements(); i < count; ++i) {
     if (!builder.is_node(like.at(i)) || !builder.is_node(value.at(i)) ||
-        builder.source(like.at(i)).rows != own * sequences ||
-        builder.source(value.at(i)).rows != others * sequences) {
+        builder.producer(like.at(i)).rows != own * sequences ||
+        builder.producer(value.at(i)).rows != others * sequences) {
       return {};
     }
     const uint32_t row = builder.row_of(like.at(i)), other = builder.row_of(value.at(i));
@@ -245,11 +245,12 @@ std::vector<uint32_t> rows_beside(const GraphBuilder& builder, const ElementSum&
   return which;
 }
 
-// The value with rows of the stream of `like`, which each stand with one of its own.
-ElementSumRef in_rows_of(GraphBuilder& builder, const ElementSum& value, const ElementSum& like,
+// The value with rows of the row axis of `like`, which each stand with one of its own.
+LinearExprRef in_rows_of(GraphBuilder& builder, const LinearExpr& value, const LinearExpr& like,
                          const std::vector<uint32_t>& which) {
-  const uint32_t stream = builder.stream_of(value).value(), to = builder.stream_of(like).value();
-  const OnStream on(builder, stream);
+  const uint32_t row_axis = builder.row_axis_of(value).value(),
+                 to = builder.row_axis_of(like).value();
+  const ScopedAxis on(builder, row_axis);
   const uint32_t rows = builder.sizes.tokens;
   refuse_op_if(uint64_t{which.size()} * rows > kPairsMax,
                "it puts {} rows beside those of {}: expected at most {} pairs", rows, which.size(),
@@ -258,29 +259,29 @@ ElementSumRef in_rows_of(GraphBuilder& builder, const ElementSum& value, const E
   for (size_t row = 0; row < which.size(); ++row) matrix[row * rows + which[row]] = 1.0;
   RowProduct product(builder, columns_of(builder, value), to);
   product.multiply(matrix_of(builder, static_cast<uint32_t>(which.size()), std::move(matrix)), {});
-  std::vector<int64_t> numbers;
+  std::vector<int64_t> element_ids;
   for (size_t i = 0, count = value.elements(); i < count; ++i) {
-    numbers.push_back(product.at(value.at(i), builder.row_of(like.at(i)) % which.size()));
+    element_ids.push_back(product.at(value.at(i), builder.row_of(like.at(i)) % which.size()));
   }
-  return plain(value.shape, std::move(numbers));
+  return plain(value.shape, std::move(element_ids));
 }
 
 // Whether a value has the rows of `like`, each beside itself, or one row beside all of them, which
 // is one of whole sequences.
-bool are_alike(const GraphBuilder& builder, const ElementSum& value, const ElementSum& like,
+bool are_alike(const GraphBuilder& builder, const LinearExpr& value, const LinearExpr& like,
                const std::vector<uint32_t>& which) {
   if (!builder.reads_images() && std::ranges::count(which, which[0]) == std::ssize(which)) {
     return true;
   }
-  bool is_same = builder.stream_of(like) == builder.stream_of(value);
+  bool is_same = builder.row_axis_of(like) == builder.row_axis_of(value);
   for (uint32_t row = 0; row < which.size() && is_same; ++row) is_same = which[row] == row;
   return is_same;
 }
 
 // The second value with rows of the first one's kind, or the first with the second's.
-void set_both_alike(GraphBuilder& builder, ElementSumRef& a, ElementSumRef& b) {
+void set_both_alike(GraphBuilder& builder, LinearExprRef& a, LinearExprRef& b) {
   const Shape shape = broadcast(a->shape, b->shape);
-  const ElementSumRef first = stretched(a, shape), second = stretched(b, shape);
+  const LinearExprRef first = stretched(a, shape), second = stretched(b, shape);
   if (const auto which = rows_beside(builder, *second, *first); !which.empty()) {
     if (!are_alike(builder, *second, *first, which)) {
       b = in_rows_of(builder, *second, *first, which);
@@ -291,39 +292,39 @@ void set_both_alike(GraphBuilder& builder, ElementSumRef& a, ElementSumRef& b) {
 }
 
 // Whether its elements are rows of nodes, not those of whole sequences.
-bool has_rows_of_nodes(const GraphBuilder& builder, const ElementSum& value) {
+bool has_rows_of_nodes(const GraphBuilder& builder, const LinearExpr& value) {
   return value.is_plain() && value.elements() != 0 && builder.is_node(value.front()) &&
-         builder.stream_of(value) && !builder.is_pooled(value.front());
+         builder.row_axis_of(value) && !builder.is_per_sequence(value.front());
 }
 
 // Whether it begins with the first row of a node, and ends with the last one.
-bool is_in_order(const GraphBuilder& builder, const ElementSum& value) {
+bool is_in_order(const GraphBuilder& builder, const LinearExpr& value) {
   const int64_t last = value.at(value.elements() - 1);
   return builder.is_node(last) && builder.row_of(value.front()) == 0 &&
-         builder.row_of(last) + 1 == builder.source(last).rows;
+         builder.row_of(last) + 1 == builder.producer(last).rows;
 }
 
 }  // namespace
 
-void set_rows_alike(GraphBuilder& builder, std::vector<ElementSumRef>& values) {
-  ElementSumRef* most = nullptr;  // rows; of lines those in their order
-  const auto rows = [&](const ElementSumRef& of) {
+void align_row_axes(GraphBuilder& builder, std::vector<LinearExprRef>& values) {
+  LinearExprRef* most = nullptr;  // rows; of lines those in their order
+  const auto rows = [&](const LinearExprRef& of) {
     const bool comes_first = !builder.reads_images() && is_in_order(builder, *of);
-    return std::pair(comes_first, builder.source(of->front()).rows);
+    return std::pair(comes_first, builder.producer(of->front()).rows);
   };
-  for (ElementSumRef& value : values) {
+  for (LinearExprRef& value : values) {
     if (!has_rows_of_nodes(builder, *value)) return;
     if (most == nullptr || rows(value) > rows(*most)) most = &value;
   }
-  for (ElementSumRef& value : values) {
+  for (LinearExprRef& value : values) {
     if (&value != most) set_both_alike(builder, *most, value);
   }
 }
 
-std::vector<ElementSumRef> columns_alike(GraphBuilder& builder, std::vector<ElementSumRef> values,
+std::vector<LinearExprRef> columns_alike(GraphBuilder& builder, std::vector<LinearExprRef> values,
                                          std::optional<size_t> joins) {
   const bool are_columns = joins && *joins + 1 == values[0]->shape.size();
-  const auto has_rows = [&](const ElementSumRef& value) {
+  const auto has_rows = [&](const LinearExprRef& value) {
     return has_rows_of_nodes(builder, *value);
   };
   if (!builder.fixes_rows || builder.reads_images() || !are_columns ||
@@ -331,17 +332,17 @@ std::vector<ElementSumRef> columns_alike(GraphBuilder& builder, std::vector<Elem
     return values;
   }
   const auto found = std::ranges::find_if(
-      values, [&](const ElementSumRef& value) { return is_in_order(builder, *value); });
+      values, [&](const LinearExprRef& value) { return is_in_order(builder, *value); });
   if (found == values.end()) return values;
   const auto step = (*found)->shape.back();
   const auto count = static_cast<int64_t>((*found)->elements()) / step;
-  const ElementSumRef first =  // column
+  const LinearExprRef first =  // column
       moved(Movement{.shape = {count}, .walk = {count}, .strides = {step}}, *found);
-  for (ElementSumRef& value : values) {
+  for (LinearExprRef& value : values) {
     Shape shape = value->shape;
     shape.back() = 1;
     if (first->elements() != elements_of(shape)) continue;
-    const ElementSumRef like = stretched(with_shape(first, shape), value->shape);
+    const LinearExprRef like = stretched(with_shape(first, shape), value->shape);
     const auto which = rows_beside(builder, *value, *like);
     if (which.empty() || are_alike(builder, *value, *like, which)) continue;
     value = in_rows_of(builder, *value, *like, which);
@@ -355,7 +356,7 @@ namespace {
 
 // Groups of a value's rows along its last dimension, the same ones of each column and sequence.
 struct RowGroups {
-  ElementSumRef value;  // [.., rows of a group]
+  LinearExprRef value;  // [.., rows of a group]
   std::vector<Column> columns;
   std::vector<size_t> group, index;  // of each row of a sequence, and within its group
   size_t size = 0;                   // of a group
@@ -370,7 +371,7 @@ struct RowGroups {
   }
 };
 
-std::optional<RowGroups> row_groups(const GraphBuilder& builder, const ElementSumRef& given,
+std::optional<RowGroups> row_groups(const GraphBuilder& builder, const LinearExprRef& given,
                                     size_t axis) {
   if (!builder.fixes_rows || !given->is_plain() || !builder.is_node(given->front())) return {};
   const TraceSizes& sizes = builder.sizes;
@@ -392,7 +393,7 @@ std::optional<RowGroups> row_groups(const GraphBuilder& builder, const ElementSu
   size_t groups = 0;
   for (size_t i = 0; i < found.value->elements(); ++i) {
     const int64_t number = found.value->at(i), first = found.value->at(i - i % found.size);
-    if (!builder.is_node(number) || builder.source(number).rows != sizes.rows()) return {};
+    if (!builder.is_node(number) || builder.producer(number).rows != sizes.rows()) return {};
     const uint32_t row = builder.row_of(number), place = row % sizes.tokens;
     const uint32_t before = builder.row_of(first);
     const Column column = builder.column_of(number);
@@ -419,9 +420,9 @@ std::optional<RowGroups> row_groups(const GraphBuilder& builder, const ElementSu
 }  // namespace
 
 // Each row attends to those of its group, all of which have one weight.
-std::optional<ElementSumRef> mean_of_groups(GraphBuilder& builder, const ElementSumRef& given,
+std::optional<LinearExprRef> mean_of_groups(GraphBuilder& builder, const LinearExprRef& given,
                                             size_t axis) {
-  const OnStream on(builder, *given);
+  const ScopedAxis on(builder, *given);
   const auto groups = row_groups(builder, given, axis);
   if (!groups) return std::nullopt;
   const TraceSizes sizes = builder.sizes;
@@ -429,41 +430,41 @@ std::optional<ElementSumRef> mean_of_groups(GraphBuilder& builder, const Element
   Scores scores{.shape = {sizes.sequences, sizes.tokens, sizes.tokens}};
   scores.added = Array::real({sizes.tokens, sizes.tokens}, groups->pairs(0.0, kHiddenScore));
   scores.has_softmax = true;
-  const ElementSumRef made =
+  const LinearExprRef made =
       attend(builder, scores,
-             whole_source(builder.source_of_node(builder.gather(groups->columns), sizes.rows()),
-                          {sizes.sequences, sizes.tokens, static_cast<int64_t>(width)}));
+             whole_producer(builder.producer_of_node(builder.gather(groups->columns), sizes.rows()),
+                            {sizes.sequences, sizes.tokens, static_cast<int64_t>(width)}));
   std::map<Column, size_t> places;
   for (size_t c = 0; c < width; ++c) places[groups->columns[c]] = c;
-  std::vector<int64_t> numbers;
+  std::vector<int64_t> element_ids;
   for (size_t i = 0; i < groups->value->elements(); i += groups->size) {
     const int64_t number = groups->value->at(i);
-    numbers.push_back(
+    element_ids.push_back(
         made->at(builder.row_of(number) * width + places.at(builder.column_of(number))));
   }
   Shape shape = groups->value->shape;
   shape.pop_back();
-  return plain(std::move(shape), std::move(numbers));
+  return plain(std::move(shape), std::move(element_ids));
 }
 
 // Each row attends to those of its group, whose values say which one they are, and takes its own
 // weight of these.
-std::optional<ElementSumRef> softmax_of_groups(GraphBuilder& builder, const ElementSumRef& given,
+std::optional<LinearExprRef> softmax_of_groups(GraphBuilder& builder, const LinearExprRef& given,
                                                size_t axis) {
-  const OnStream on(builder, *given);
+  const ScopedAxis on(builder, *given);
   const auto groups = row_groups(builder, given, axis);
   if (!groups) return std::nullopt;
   const TraceSizes sizes = builder.sizes;
   const auto heads = static_cast<int64_t>(groups->columns.size());
   const auto size = static_cast<int64_t>(groups->size);
   const Shape lead = {sizes.sequences, heads};
-  std::vector<int64_t> numbers;
+  std::vector<int64_t> element_ids;
   for (uint32_t sequence = 0; sequence < sizes.sequences; ++sequence) {
-    for (const auto& [source, column] : groups->columns) {
+    for (const auto& [producer, column] : groups->columns) {
       for (uint64_t row = 0; row < sizes.tokens; ++row) {
-        const uint64_t width = builder.source_at(source).width;
-        numbers.push_back(
-            number_of(source, (sequence * uint64_t{sizes.tokens} + row) * width + column));
+        const uint64_t width = builder.producer_at(producer).width;
+        element_ids.push_back(
+            element_id(producer, (sequence * uint64_t{sizes.tokens} + row) * width + column));
       }
     }
   }
@@ -472,7 +473,7 @@ std::optional<ElementSumRef> softmax_of_groups(GraphBuilder& builder, const Elem
     for (int64_t i = 0; i < size; ++i) own.push_back(static_cast<size_t>(i) == index ? 1.0 : 0.0);
   }
   Scores scores{.shape = joined(lead, sizes.tokens, sizes.tokens)};
-  scores.key = plain(joined(lead, sizes.tokens, 1), std::move(numbers));
+  scores.key = plain(joined(lead, sizes.tokens, 1), std::move(element_ids));
   scores.query = same_columns(builder, *scores.key, scores.key->shape, {1.0});
   scores.added = Array::real({sizes.tokens, sizes.tokens}, groups->pairs(0.0, kHiddenScore));
   scores.has_softmax = true;
@@ -482,14 +483,14 @@ std::optional<ElementSumRef> softmax_of_groups(GraphBuilder& builder, const Elem
                                      repeated(own, static_cast<size_t>(sizes.sequences * heads))),
                            scores.key);
   if (!which) return std::nullopt;
-  const ElementSumRef weights = builder.materialised(
+  const LinearExprRef weights = builder.materialised(
       scaled(attend(builder, scores, *which), Array::real({sizes.tokens, size}, own)));
   WeightRef ones;
   ones.name = builder.name + ".own";
   ones.rows = 1;
   ones.columns = static_cast<uint32_t>(size);
   set_exact(ones, [count = ones.columns] { return std::vector<double>(count, 1.0); });
-  const ElementSumRef made = linear(builder, weights, ones, {});  // [sequences, heads, tokens, 1]
+  const LinearExprRef made = linear(builder, weights, ones, {});  // [sequences, heads, tokens, 1]
   std::map<Column, size_t> places;
   for (size_t c = 0; c < groups->columns.size(); ++c) places[groups->columns[c]] = c;
   std::vector<int64_t> elements;

@@ -17,7 +17,7 @@ Shape joined(Shape lead, int64_t rows, int64_t columns) {
   return lead;
 }
 
-ElementSumRef with_leading(const ElementSumRef& value, const Shape& lead) {
+LinearExprRef with_leading(const LinearExprRef& value, const Shape& lead) {
   const size_t rank = value->shape.size();
   return stretched(value, joined(lead, value->shape[rank - 2], value->shape[rank - 1]));
 }
@@ -55,7 +55,7 @@ std::shared_ptr<Scores> copy(const Scores& scores) {
 }
 
 // The part of [..., rows, columns] that has these rows alone.
-ElementSumRef some_rows(const ElementSumRef& value, int64_t begin, int64_t rows) {
+LinearExprRef some_rows(const LinearExprRef& value, int64_t begin, int64_t rows) {
   const size_t rank = value->shape.size();
   const int64_t all = value->shape[rank - 2], columns = value->shape[rank - 1];
   Movement movement{.shape = joined(leading(value->shape), rows, columns)};
@@ -70,7 +70,7 @@ ElementSumRef some_rows(const ElementSumRef& value, int64_t begin, int64_t rows)
 }
 
 // Whether row `row` of [..., rows, columns] is zeros.
-bool is_zero_row(const GraphBuilder& builder, const ElementSum& value, int64_t row) {
+bool is_zero_row(const GraphBuilder& builder, const LinearExpr& value, int64_t row) {
   const size_t rank = value.shape.size();
   const auto rows = static_cast<size_t>(value.shape[rank - 2]);
   const auto columns = static_cast<size_t>(value.shape[rank - 1]);
@@ -81,8 +81,8 @@ bool is_zero_row(const GraphBuilder& builder, const ElementSum& value, int64_t r
       for (size_t i = begin; i < begin + columns; ++i) {
         const int64_t number = term.places.at(i);
         if (number == kNoElement || term.factors.at(i) == 0.0) continue;
-        const Source& from = builder.source(number);
-        if (from.kind != Source::Kind::kTable || from.table->is_large()) return false;
+        const Producer& from = builder.producer(number);
+        if (from.kind != Producer::Kind::kTable || from.table->is_large()) return false;
         const auto [known, is_new] = tables.try_emplace(from.table.get());
         if (is_new) known->second = from.table->array().to_reals();
         if (known->second[static_cast<size_t>(index_of(number))] != 0.0) return false;
@@ -124,15 +124,15 @@ Array of_all_queries(const Array& column) {
   return Array::real(joined(leading(shape), 1, 1), std::move(each));
 }
 
-ScoresRef product_scores(const GraphBuilder& builder, const ElementSumRef& query,
-                         const ElementSumRef& turned_key) {
-  const size_t rank = turned_key->shape.size();
+ScoresRef product_scores(const GraphBuilder& builder, const LinearExprRef& query,
+                         const LinearExprRef& transposed_key) {
+  const size_t rank = transposed_key->shape.size();
   refuse_op_if(
-      query->shape.size() < 2 || rank < 2 || query->shape.back() != turned_key->shape[rank - 2],
+      query->shape.size() < 2 || rank < 2 || query->shape.back() != transposed_key->shape[rank - 2],
       "it multiplies values that are no queries and keys");
-  const ElementSumRef key = turned(turned_key);
+  const LinearExprRef key = transposed(transposed_key);
   const Shape lead = broadcast(leading(query->shape), leading(key->shape));
-  const int64_t keys = turned_key->shape[rank - 1];
+  const int64_t keys = transposed_key->shape[rank - 1];
   Scores scores{.shape = joined(lead, query->shape[query->shape.size() - 2], keys),
                 .query = with_leading(query, lead),
                 .key = with_leading(key, lead)};
@@ -187,7 +187,7 @@ ScoresRef with_factors(const Scores& scores, const Array& factors, int64_t posit
     refuse_op_if((!is_of_queries && !is_of_keys) || scores.tanh_factor || scores.added ||
                      scores.query_terms || !scores.query,
                  "it multiplies each score by a number of its own, or after something was added");
-    ElementSumRef& part = is_of_queries ? result->query : result->key;
+    LinearExprRef& part = is_of_queries ? result->query : result->key;
     Shape shape = factors.shape();
     if (is_of_keys && rank > 1) shape[rank - 2] = shape[rank - 1];
     if (is_of_keys && rank > 1) shape[rank - 1] = 1;
@@ -295,7 +295,7 @@ ScoresRef sum_of_weights(const Scores& a, const Scores& b, double factor_b) {
   return result;
 }
 
-ScoresRef times_value(GraphBuilder& builder, const Scores& scores, const ElementSumRef& value) {
+ScoresRef times_value(GraphBuilder& builder, const Scores& scores, const LinearExprRef& value) {
   const auto result = copy(scores);
   const size_t rank = value->shape.size();
   if (rank < 2 || !scores.query || scores.tanh_factor || scores.added || scores.zeroed ||
@@ -304,8 +304,8 @@ ScoresRef times_value(GraphBuilder& builder, const Scores& scores, const Element
   }
   const bool is_of_queries = value->shape[rank - 1] == 1;
   if (!is_of_queries && value->shape[rank - 2] != 1) return nullptr;
-  ElementSumRef& part = is_of_queries ? result->query : result->key;
-  part = product(builder, part, is_of_queries ? value : turned(value));
+  LinearExprRef& part = is_of_queries ? result->query : result->key;
+  part = product(builder, part, is_of_queries ? value : transposed(value));
   return result;
 }
 
@@ -314,10 +314,10 @@ namespace {
 // [.., queries, keys] whose numbers are those of the keys for all queries, but where a constant far
 // below any score hides them.
 struct TermsOfKeys {
-  ElementSumRef value;  // [.., 1, keys]
+  LinearExprRef value;  // [.., 1, keys]
   std::optional<Array> hidden;
 };
-std::optional<TermsOfKeys> terms_of_keys(const GraphBuilder& builder, const ElementSum& value) {
+std::optional<TermsOfKeys> terms_of_keys(const GraphBuilder& builder, const LinearExpr& value) {
   const size_t rank = value.shape.size();
   if (rank < 2 || value.terms.size() != 1 || value.elements() == 0) return std::nullopt;
   const Term& term = value.terms[0];
@@ -326,14 +326,15 @@ std::optional<TermsOfKeys> terms_of_keys(const GraphBuilder& builder, const Elem
   std::map<const Constant*, Array::Reals> tables;
   const auto is_hidden = [&](size_t i) {
     const int64_t number = term.places.at(i);
-    if (number == kNoElement || builder.source(number).kind != Source::Kind::kTable) return false;
-    const ConstantRef& table = builder.source(number).table;
+    if (number == kNoElement || builder.producer(number).kind != Producer::Kind::kTable)
+      return false;
+    const ConstantRef& table = builder.producer(number).table;
     const auto [known, is_new] = tables.try_emplace(table.get());
     if (is_new) known->second = table->array().to_reals();
     const double added = known->second[static_cast<size_t>(index_of(number))];
     return added * term.factors.at(i) <= kHiddenScoreMax;
   };
-  std::vector<int64_t> numbers;
+  std::vector<int64_t> element_ids;
   std::vector<double> factors;
   Array::Reals added(value.elements(), 0.0);
   for (size_t begin = 0; begin < value.elements(); begin += queries * keys) {
@@ -349,12 +350,12 @@ std::optional<TermsOfKeys> terms_of_keys(const GraphBuilder& builder, const Elem
         if (term.factors.at(i) != term.factors.at(*seen)) return std::nullopt;
       }
       if (!seen || !builder.is_node(term.places.at(*seen))) return std::nullopt;
-      numbers.push_back(term.places.at(*seen));
+      element_ids.push_back(term.places.at(*seen));
       factors.push_back(term.factors.at(*seen));
     }
   }
   const Shape shape = joined(leading(value.shape), 1, static_cast<int64_t>(keys));
-  TermsOfKeys terms{scaled(plain(shape, std::move(numbers)), Array::real(shape, factors)), {}};
+  TermsOfKeys terms{scaled(plain(shape, std::move(element_ids)), Array::real(shape, factors)), {}};
   const bool hides = std::ranges::any_of(added, [](double number) { return number != 0.0; });
   if (hides) terms.hidden = Array::real(value.shape, std::move(added));
   return terms;
@@ -362,11 +363,11 @@ std::optional<TermsOfKeys> terms_of_keys(const GraphBuilder& builder, const Elem
 
 }  // namespace
 
-bool is_of_keys(const GraphBuilder& builder, const ElementSum& value) {
+bool is_of_keys(const GraphBuilder& builder, const LinearExpr& value) {
   return terms_of_keys(builder, value).has_value();
 }
 
-ScoresRef plus_value(GraphBuilder& builder, const Scores& scores, const ElementSumRef& given) {
+ScoresRef plus_value(GraphBuilder& builder, const Scores& scores, const LinearExprRef& given) {
   const auto result = copy(scores);
   if (given->shape.size() < 2 || broadcast(scores.shape, given->shape) != scores.shape ||
       scores.tanh_factor || scores.zeroed || scores.sink) {
@@ -380,49 +381,49 @@ ScoresRef plus_value(GraphBuilder& builder, const Scores& scores, const ElementS
     const ScoresRef plus = plus_value(builder, scores, terms->value);
     return plus && terms->hidden ? with_added(*plus, *terms->hidden, 0) : plus;
   }
-  const ElementSumRef value = builder.materialised(given);
+  const LinearExprRef value = builder.materialised(given);
   const Shape lead = leading(scores.shape);
-  const ElementSumRef each = stretched(value, joined(lead, 1, scores.shape.back()));
-  const Source from = builder.source(each->at(0));
-  refuse_op_if(from.kind != Source::Kind::kNode || from.rows != builder.sizes.rows(),
+  const LinearExprRef each = stretched(value, joined(lead, 1, scores.shape.back()));
+  const Producer from = builder.producer(each->at(0));
+  refuse_op_if(from.kind != Producer::Kind::kNode || from.rows != builder.sizes.rows(),
                "it adds something else to scores than numbers of their keys");
   // The ones that queries have stand in their rows, which may be those of another input.
-  const auto ones_beside = [&](const Source& rows) {
+  const auto ones_beside = [&](const Producer& rows) {
     LinearSpec one;
     one.weight.name = builder.name + ".one";
     one.weight.rows = 1;
     one.weight.columns = rows.width;
     set_exact(one.weight, [width = rows.width] { return std::vector<double>(width, 0.0); });
     one.bias = {1.0 / scores.scale};
-    return builder.source_of_node(builder.graph.add_linear(one.weight.name, one, rows.node),
-                                  builder.sizes.rows());
+    return builder.producer_of_node(builder.graph.add_linear(one.weight.name, one, rows.node),
+                                    builder.sizes.rows());
   };
-  const auto with_column = [&](const ElementSumRef& part, const auto& number_at) {
-    const ElementSumRef rows = builder.materialised(part);
+  const auto with_column = [&](const LinearExprRef& part, const auto& number_at) {
+    const LinearExprRef rows = builder.materialised(part);
     const auto width = static_cast<size_t>(rows->shape.back());
-    std::vector<int64_t> numbers;
+    std::vector<int64_t> element_ids;
     for (size_t i = 0, count = rows->elements(); i < count; ++i) {
-      numbers.push_back(rows->at(i));
-      if (i % width + 1 == width) numbers.push_back(number_at(i / width, rows->at(i)));
+      element_ids.push_back(rows->at(i));
+      if (i % width + 1 == width) element_ids.push_back(number_at(i / width, rows->at(i)));
     }
     Shape shape = rows->shape;
     ++shape.back();
-    return plain(std::move(shape), std::move(numbers));
+    return plain(std::move(shape), std::move(element_ids));
   };
   result->key = with_column(scores.key, [&](size_t row, int64_t) { return each->at(row); });
-  const OnStream on(builder, *scores.query);
-  const ElementSumRef query = builder.materialised(scores.query);
+  const ScopedAxis on(builder, *scores.query);
+  const LinearExprRef query = builder.materialised(scores.query);
   const uint32_t ones =
-      ones_beside(from.stream == builder.stream() ? from : builder.source(query->front()));
+      ones_beside(from.row_axis == builder.row_axis() ? from : builder.producer(query->front()));
   result->query = with_column(
-      query, [&](size_t, int64_t last) { return number_of(ones, builder.row_of(last)); });
+      query, [&](size_t, int64_t last) { return element_id(ones, builder.row_of(last)); });
   return result;
 }
 
 namespace {
 
 // The columns of [.., rows, columns] and those of another value of as many rows.
-ElementSumRef beside(const ElementSumRef& a, const ElementSumRef& b) {
+LinearExprRef beside(const LinearExprRef& a, const LinearExprRef& b) {
   Movement both{.shape = a->shape};
   both.shape.back() += b->shape.back();
   std::vector<int64_t>& sources = both.sources.emplace();
@@ -432,7 +433,7 @@ ElementSumRef beside(const ElementSumRef& a, const ElementSumRef& b) {
     const int64_t row = i / width, column = i % width;
     sources.push_back(column < first ? row * first + column : all + row * second + column - first);
   }
-  const ElementSumRef parts[] = {a, b};
+  const LinearExprRef parts[] = {a, b};
   return moved(both, parts);
 }
 
@@ -451,7 +452,7 @@ ScoresRef plus_scores(GraphBuilder& builder, const Scores& a, const Scores& give
   ScoresRef result = copy(a);
   if (b.added) result = with_added(*result, *b.added, b.positions_max);
   const auto joined = std::make_shared<Scores>(*result);
-  const auto settled = [&](const ElementSumRef& value) { return builder.materialised(value); };
+  const auto settled = [&](const LinearExprRef& value) { return builder.materialised(value); };
   joined->query = beside(settled(a.query), settled(scaled(b.query, b.scale / a.scale)));
   joined->key = beside(settled(a.key), settled(b.key));
   if (b.query_terms) {
@@ -473,8 +474,8 @@ ScoresRef with_sinks(const Scores& scores, const Array& sinks, bool is_first) {
   return result;
 }
 
-ElementSumRef without_sink(const GraphBuilder& builder, const Scores& weights,
-                           const ElementSumRef& values) {
+LinearExprRef without_sink(const GraphBuilder& builder, const Scores& weights,
+                           const LinearExprRef& values) {
   if (!weights.sink || values->shape.size() < 2) return values;
   const int64_t rows = values->shape[values->shape.size() - 2];
   if (rows != weights.shape.back()) return values;
@@ -557,7 +558,7 @@ class MovedParts {
   MovedParts(const Shape& before, const Shape& after, std::vector<int64_t> matrices)
       : before_(leading(before)), lead_(leading(after)), matrices_(std::move(matrices)) {}
 
-  void move(ElementSumRef& value) const {
+  void move(LinearExprRef& value) const {
     if (value == nullptr) return;
     const size_t rank = value->shape.size();
     value = matrices_.empty()

@@ -19,13 +19,13 @@ struct Scores {
   // Which of [..., queries, keys] each dimension of `shape` is, where they are in another order.
   // All else is that of in_order(): ops are done there, and the order is put back.
   std::vector<size_t> order{};
-  ElementSumRef query{};  // [..., queries, dim]; null: `added` alone gives the weights
-  ElementSumRef key{};    // [..., keys, dim]
+  LinearExprRef query{};  // [..., queries, dim]; null: `added` alone gives the weights
+  LinearExprRef key{};    // [..., keys, dim]
   double scale = 1.0;
   std::optional<Array> head_factors{};  // [..., 1, 1], besides the scale
   std::optional<double> tanh_factor{};
   std::optional<Array> added{};  // stretched to [..., queries, keys]; -infinity hides
-  ElementSumRef query_terms{};   // added, too: numbers of the query's row, [..., queries, keys]
+  LinearExprRef query_terms{};   // added, too: numbers of the query's row, [..., queries, keys]
   int64_t positions_max = 0;     // of what was added
   bool may_see_nothing = false;  // a query, as all its keys may have ids that hide them
   bool has_softmax = false;
@@ -69,12 +69,12 @@ inline constexpr const char* kAfterSoftmax =
 // [..., rows, columns] for these leading dimensions.
 Shape joined(Shape lead, int64_t rows, int64_t columns);
 // The value with other leading dimensions.
-ElementSumRef with_leading(const ElementSumRef& value, const Shape& lead);
+LinearExprRef with_leading(const LinearExprRef& value, const Shape& lead);
 
 // query key^T for key^T [..., dim, keys]. A key of zeros after all others, or before them, is a
 // sink of 0.
-ScoresRef product_scores(const GraphBuilder& builder, const ElementSumRef& query,
-                         const ElementSumRef& turned_key);
+ScoresRef product_scores(const GraphBuilder& builder, const LinearExprRef& query,
+                         const LinearExprRef& transposed_key);
 ScoresRef with_scale(const Scores& scores, double factor);
 // Times one number for each head, or 1 where keys are seen and 0 where they are hidden afterwards.
 ScoresRef with_factors(const Scores& scores, const Array& factors, int64_t positions_max);
@@ -84,14 +84,14 @@ ScoresRef with_added(const Scores& scores, const Array& added, int64_t positions
 // Where `mask` is true, `value` instead of the score.
 ScoresRef with_filled(const Scores& scores, const Array& mask, double value, int64_t positions_max);
 // Plus numbers that each query brings with it; nothing for a value of another kind.
-bool is_of_queries(const GraphBuilder& builder, const ElementSum& value);
+bool is_of_queries(const GraphBuilder& builder, const LinearExpr& value);
 ScoresRef with_query_terms(const GraphBuilder& builder, const Scores& scores,
-                           const ElementSumRef& value);
+                           const LinearExprRef& value);
 // What these are made of: columns of each head, those of queries wherever they can be, and the
 // table of distances.
 struct QueryTermsFound {
   std::vector<std::vector<Column>> columns;
-  QueryTable table;
+  RelativeBias table;
 };
 using HeadPlace = std::pair<uint32_t, uint32_t>;  // sequence and head of a leading index
 QueryTermsFound read_query_terms(GraphBuilder& builder, const Scores& scores,
@@ -105,18 +105,18 @@ ScoresRef weights_times(const Scores& weights, const Array& factors);
 ScoresRef sum_of_weights(const Scores& a, const Scores& b, double factor_b);
 // Scores times a value of each query [..., queries, 1], or of each key [..., 1, keys]; nothing for
 // a value of another shape.
-ScoresRef times_value(GraphBuilder& builder, const Scores& scores, const ElementSumRef& value);
+ScoresRef times_value(GraphBuilder& builder, const Scores& scores, const LinearExprRef& value);
 // Scores plus a value of each key, as one more column of queries and keys: [..., 1, keys], or for
 // each query, where constants may hide some. A value of each query [..., queries, 1] changes no
 // weight. Nothing for a value of another kind.
-bool is_of_keys(const GraphBuilder& builder, const ElementSum& value);
-ScoresRef plus_value(GraphBuilder& builder, const Scores& scores, const ElementSumRef& value);
+bool is_of_keys(const GraphBuilder& builder, const LinearExpr& value);
+ScoresRef plus_value(GraphBuilder& builder, const Scores& scores, const LinearExprRef& value);
 // Plus other scores times a factor: a product of the queries and keys of both, side by side.
 // Nothing where either is more than a product to which constants or terms are added.
 ScoresRef plus_scores(GraphBuilder& builder, const Scores& a, const Scores& given, double factor);
 // Values without the row that has the weight of a sink, which is zeros; or as they are.
-ElementSumRef without_sink(const GraphBuilder& builder, const Scores& weights,
-                           const ElementSumRef& values);
+LinearExprRef without_sink(const GraphBuilder& builder, const Scores& weights,
+                           const LinearExprRef& values);
 // Numbers that are the same for all queries, [..., queries, 1], as [..., 1, 1].
 Array of_all_queries(const Array& column);
 // Moved, where the last two dimensions stay what they are, change places, or get or lose a sink, or
@@ -131,11 +131,11 @@ ScoresRef with_order(const Scores& scores, const std::vector<size_t>& order);
 // the tokens.
 struct WholeAttention {
   Scores scores;
-  ElementSumRef values;
+  LinearExprRef values;
   Movement back;
 };
 std::optional<WholeAttention> without_windows(GraphBuilder& builder, const Scores& scores,
-                                              const ElementSumRef& values);
+                                              const LinearExprRef& values);
 // Refuses more numbers than a model may add to scores.
 void check_terms(size_t numbers);
 
@@ -143,15 +143,15 @@ void check_terms(size_t numbers);
 
 // Rows [.., rows, columns] that are some of an image's, each second one of each second line, as
 // those of a node that has no others; any other value as it is.
-ElementSumRef with_own_rows(GraphBuilder& builder, const ElementSumRef& value);
+LinearExprRef with_own_rows(GraphBuilder& builder, const LinearExprRef& value);
 // Attention within windows whose queries and keys are rows of two kinds, as one that hides the keys
 // of other windows; nothing for any other scores.
-std::optional<ElementSumRef> attend_in_windows(GraphBuilder& builder, const Scores& scores,
-                                               const ElementSumRef& values);
+std::optional<LinearExprRef> attend_in_windows(GraphBuilder& builder, const Scores& scores,
+                                               const LinearExprRef& values);
 // Those that queries bring with them, whatever the places of keys they are for. REQUIRES: some.
 ScoresRef query_terms_as_columns(GraphBuilder& builder, const Scores& scores);
 
 // The weights times values [..., keys, value_dim].
-ElementSumRef attend(GraphBuilder& builder, const Scores& scores, const ElementSumRef& values);
+LinearExprRef attend(GraphBuilder& builder, const Scores& scores, const LinearExprRef& values);
 
 }  // namespace arenite::convert

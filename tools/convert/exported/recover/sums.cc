@@ -22,10 +22,10 @@ constexpr const char* kUnevenConstants =
 // Whether each element of the term stands for another one.
 bool is_injective(const Term& term, size_t count) {
   if (term.places.is_whole()) return true;
-  std::vector<int64_t> numbers = *term.places.numbers;
-  std::ranges::sort(numbers);
-  return numbers.size() == count && !numbers.empty() && numbers.front() != kNoElement &&
-         std::ranges::adjacent_find(numbers) == numbers.end();
+  std::vector<int64_t> element_ids = *term.places.element_ids;
+  std::ranges::sort(element_ids);
+  return element_ids.size() == count && !element_ids.empty() && element_ids.front() != kNoElement &&
+         std::ranges::adjacent_find(element_ids) == element_ids.end();
 }
 
 // What one term adds to column c of each row.
@@ -41,13 +41,13 @@ struct Summand {
 
 class SumBuilder {
  public:
-  SumBuilder(GraphBuilder& builder, const ElementSum& value)
+  SumBuilder(GraphBuilder& builder, const LinearExpr& value)
       : builder_(builder), graph_(builder.graph), shape_(value.shape) {
     for (const Term& term : value.terms) {
       const auto kind = kind_of(term);
-      refuse_op_if<Cause::kSum>(kind == Source::Kind::kTokens || kind == Source::Kind::kTypes,
+      refuse_op_if<Cause::kSum>(kind == Producer::Kind::kTokens || kind == Producer::Kind::kTypes,
                                 kReadsIds);
-      if (kind) (*kind == Source::Kind::kTable ? tables_ : nodes_).push_back(term);
+      if (kind) (*kind == Producer::Kind::kTable ? tables_ : nodes_).push_back(term);
     }
     refuse_op_if(
         nodes_.empty(),
@@ -56,7 +56,7 @@ class SumBuilder {
 
   bool has_tables() const { return !tables_.empty(); }
 
-  ElementSumRef build() {
+  LinearExprRef build() {
     choose_reference();
     std::vector<Summand> summands;
     for (const Term& term : nodes_) summands.push_back(summand_of(term));
@@ -72,7 +72,7 @@ class SumBuilder {
       sum = graph_.add(builder_.name, AddNode{}, {sum, nodes[i]});
     }
     PositionTable table;
-    table.stream = builder_.stream();
+    table.row_axis = builder_.row_axis();
     for (const Term& term : tables_) {
       TablePart part = part_of(term);
       const Array::Reals values = part.constant->array().to_reals();
@@ -81,21 +81,21 @@ class SumBuilder {
       }
     }
     if (!table.parts.empty()) sum = with_table(summands.size() == 1, sum, std::move(table));
-    return in_place(reference_, source_, builder_.source_of_node(sum, rows_));
+    return in_place(reference_, producer_, builder_.producer_of_node(sum, rows_));
   }
 
  private:
   // Nothing for a term that is all zeros.
-  std::optional<Source::Kind> kind_of(const Term& term) const {
-    std::optional<Source::Kind> kind;
+  std::optional<Producer::Kind> kind_of(const Term& term) const {
+    std::optional<Producer::Kind> kind;
     for (size_t i = 0, count = elements_of(shape_); i < count; ++i) {
       if (term.places.at(i) == kNoElement || term.factors.at(i) == 0.0) continue;
-      const Source& source = builder_.source(term.places.at(i));
+      const Producer& producer = builder_.producer(term.places.at(i));
       refuse_op_if<Cause::kSum>(
-          kind && *kind != source.kind,
+          kind && *kind != producer.kind,
           "it puts constants beside numbers of the model: rows of constants are supported before "
           "the first token and after the last one");
-      kind = source.kind;
+      kind = producer.kind;
       if (term.places.is_whole()) break;
     }
     return kind;
@@ -111,10 +111,10 @@ class SumBuilder {
         whole == nodes_.end(),
         "it adds each token to each other, or values that are all repeated: not supported, sums "
         "are those of one token's numbers");
-    reference_ = on_one_source(builder_, make_sum({shape_, {Term{whole->places}}}));
-    source_ = source_of(reference_->at(0));
-    rows_ = builder_.source_at(source_).rows;
-    width_ = builder_.source_at(source_).width;
+    reference_ = on_one_producer(builder_, make_sum({shape_, {Term{whole->places}}}));
+    producer_ = producer_of(reference_->at(0));
+    rows_ = builder_.producer_at(producer_).rows;
+    width_ = builder_.producer_at(producer_).width;
     element_.assign(size_t{rows_} * width_, kNoPlace);
     for (size_t i = 0; i < count; ++i) {
       element_.at(static_cast<size_t>(index_of(reference_->at(i)))) = i;
@@ -163,7 +163,7 @@ class SumBuilder {
     table.positions->columns = width_;
     const ValueId factors =
         graph_.add_embedding(table.positions->name, std::move(table), width_, graph_.axis(node));
-    builder_.tables.push_back({factors, {std::move(part)}, builder_.stream()});
+    builder_.tables.push_back({factors, {std::move(part)}, builder_.row_axis()});
     return graph_.add(builder_.name, MultiplyNode{}, {node, factors});
   }
 
@@ -177,7 +177,7 @@ class SumBuilder {
       const int64_t number = term.places.at(element_[place]);
       const double factor = term.factors.at(element_[place]);
       const size_t row = place / width_;
-      const bool is_of_sequence = is_of_tokens() && builder_.is_pooled(number);
+      const bool is_of_sequence = is_of_tokens() && builder_.is_per_sequence(number);
       refuse_op_if<Cause::kSum>(
           number == kNoElement ||
               builder_.row_of(number) != (is_of_sequence ? row / builder_.sizes.tokens : row),
@@ -263,7 +263,7 @@ class SumBuilder {
     if (row < tokens || !is_of_tokens() || constant->is_large()) return false;
     const auto value_at = [&](uint32_t of_row) -> const double* {
       const int64_t number = term.places.at(element_[size_t{of_row} * width_ + column]);
-      if (number == kNoElement || builder_.source(number).table != constant) return nullptr;
+      if (number == kNoElement || builder_.producer(number).table != constant) return nullptr;
       if (values.empty()) values = constant->array().to_reals();
       return &values[static_cast<size_t>(index_of(number))];
     };
@@ -275,7 +275,7 @@ class SumBuilder {
   // Whether rows are as many whatever is given, as those of images or constants, or have tables of
   // one length alone.
   bool has_fixed_rows() const {
-    const uint32_t axis = graph_.axis(builder_.source_at(source_).node);
+    const uint32_t axis = graph_.axis(builder_.producer_at(producer_).node);
     return is_of_tokens() &&
            (builder_.reads_images() || graph_.inputs_of(axis) == 0 || graph_.joins_tokens(axis));
   }
@@ -288,7 +288,7 @@ class SumBuilder {
       if (element_[place] == kNoPlace) continue;
       const int64_t number = term.places.at(element_[place]);
       if (number == kNoElement) continue;
-      const ConstantRef& constant = builder_.source(number).table;
+      const ConstantRef& constant = builder_.producer(number).table;
       const auto [known, is_new] = tables.try_emplace(constant.get());
       if (is_new) known->second = constant->array().to_reals();
       each[place] = term.factors.at(element_[place]) *
@@ -315,7 +315,7 @@ class SumBuilder {
       refuse_op_if<Cause::kSum>(first == kNoElement,
                                 "some columns have constants and others have not");
       part.factors.push_back(factor);
-      part.constant = builder_.source(first).table;
+      part.constant = builder_.producer(first).table;
       part.first_row.push_back(index_of(first));
       for (uint32_t r = first_row_ + 1; r < rows_; ++r) {
         if (!has_row(r)) continue;
@@ -456,8 +456,8 @@ class SumBuilder {
   const Shape shape_;
   std::vector<Term> nodes_;   // terms of the model's numbers
   std::vector<Term> tables_;  // terms of constants
-  ElementSumRef reference_;   // whose elements stand for the rows and columns of the sum
-  uint32_t source_ = 0;       // of the reference
+  LinearExprRef reference_;   // whose elements stand for the rows and columns of the sum
+  uint32_t producer_ = 0;     // of the reference
   uint32_t rows_ = 0;
   uint32_t width_ = 0;
   uint32_t first_row_ = 0;       // that the value has
@@ -469,15 +469,15 @@ class SumBuilder {
 namespace {
 
 // A sum of elements of one token of each sequence as one of rows of sequences.
-ElementSumRef of_sequences(GraphBuilder& builder, const ElementSumRef& value) {
-  std::vector<ElementSumRef> parts;
+LinearExprRef of_sequences(GraphBuilder& builder, const LinearExprRef& value) {
+  std::vector<LinearExprRef> parts;
   for (const Term& term : value->terms) {
     if (builder.is_node(term.places.at(0))) {
       parts.push_back(make_sum({value->shape, {Term{term.places}}}));
     }
   }
   parts = rows_of_sequences(builder, std::move(parts), Together::kSum);
-  ElementSum result = *value;
+  LinearExpr result = *value;
   size_t next = 0;
   for (Term& term : result.terms) {
     if (!builder.is_node(term.places.at(0))) continue;
@@ -488,8 +488,8 @@ ElementSumRef of_sequences(GraphBuilder& builder, const ElementSumRef& value) {
 
 }  // namespace
 
-ElementSumRef add_up(GraphBuilder& builder, const ElementSumRef& given) {
-  const ElementSumRef value = of_sequences(builder, without_repeats(given));
+LinearExprRef add_up(GraphBuilder& builder, const LinearExprRef& given) {
+  const LinearExprRef value = of_sequences(builder, without_repeats(given));
   SumBuilder sum(builder, *value);
   if (!sum.has_tables()) {
     if (const auto rotated = find_rotation(builder, *value)) {

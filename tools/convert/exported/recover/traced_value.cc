@@ -109,9 +109,9 @@ namespace {
 
 // What each element of all parts has of this term, or `none` where a part has no such term.
 template <typename T, typename Get>
-std::vector<T> of_term(std::span<const ElementSumRef> parts, size_t term, T none, const Get& get) {
+std::vector<T> of_term(std::span<const LinearExprRef> parts, size_t term, T none, const Get& get) {
   std::vector<T> result;
-  for (const ElementSumRef& part : parts) {
+  for (const LinearExprRef& part : parts) {
     for (size_t i = 0, count = part->elements(); i < count; ++i) {
       result.push_back(term < part->terms.size() ? get(part->terms[term], i) : none);
     }
@@ -120,9 +120,9 @@ std::vector<T> of_term(std::span<const ElementSumRef> parts, size_t term, T none
 }
 
 // One factor for all that have this term, if there is one.
-std::optional<double> one_factor(std::span<const ElementSumRef> parts, size_t term) {
+std::optional<double> one_factor(std::span<const LinearExprRef> parts, size_t term) {
   std::optional<double> factor;
-  for (const ElementSumRef& part : parts) {
+  for (const LinearExprRef& part : parts) {
     if (term >= part->terms.size()) continue;
     const Factors& factors = part->terms[term].factors;
     if (factors.each || factors.uniform != factor.value_or(factors.uniform)) return std::nullopt;
@@ -143,40 +143,40 @@ std::shared_ptr<const std::vector<T>> share(std::vector<T> values) {
 
 }  // namespace
 
-bool ElementSum::has_own_factors() const {
+bool LinearExpr::has_own_factors() const {
   return std::ranges::any_of(terms, [](const Term& term) { return term.factors.each != nullptr; });
 }
 
-ElementSumRef make_sum(ElementSum value) {
+LinearExprRef make_sum(LinearExpr value) {
   const size_t count = value.elements();
   for (const Term& term : value.terms) {
-    const bool fits = (!term.places.numbers || term.places.numbers->size() == count) &&
+    const bool fits = (!term.places.element_ids || term.places.element_ids->size() == count) &&
                       (!term.factors.each || term.factors.each->size() == count);
     if (!fits) throw ShapeError("numbers that do not fill a tensor {}", shape_text(value.shape));
   }
   WorkBudget::take((count + 1) * (value.terms.size() + 1));
-  return std::make_shared<const ElementSum>(std::move(value));
+  return std::make_shared<const LinearExpr>(std::move(value));
 }
 
-ElementSumRef whole_source(uint32_t source, Shape shape) {
-  return make_sum({std::move(shape), {Term{Places{source}}}});
+LinearExprRef whole_producer(uint32_t producer, Shape shape) {
+  return make_sum({std::move(shape), {Term{Places{producer}}}});
 }
 
-ElementSumRef plain(Shape shape, std::vector<int64_t> numbers) {
-  return make_sum({std::move(shape), {Term{Places{0, share(std::move(numbers))}}}});
+LinearExprRef plain(Shape shape, std::vector<int64_t> element_ids) {
+  return make_sum({std::move(shape), {Term{Places{0, share(std::move(element_ids))}}}});
 }
 
-ElementSumRef moved(const Movement& movement, std::span<const ElementSumRef> parts) {
+LinearExprRef moved(const Movement& movement, std::span<const LinearExprRef> parts) {
   if (parts.size() == 1 && movement.keeps_order(parts[0]->elements())) {
     return with_shape(parts[0], movement.shape);
   }
   size_t terms = 0;
-  for (const ElementSumRef& part : parts) terms = std::max(terms, part->terms.size());
-  ElementSum result{movement.shape, {}};
+  for (const LinearExprRef& part : parts) terms = std::max(terms, part->terms.size());
+  LinearExpr result{movement.shape, {}};
   for (size_t term = 0; term < terms; ++term) {
-    const std::vector<int64_t> numbers =
+    const std::vector<int64_t> element_ids =
         of_term(parts, term, kNoElement, [](const Term& of, size_t i) { return of.places.at(i); });
-    Term made{Places{0, share(movement.apply<int64_t>(numbers))}};
+    Term made{Places{0, share(movement.apply<int64_t>(element_ids))}};
     if (const auto factor = one_factor(parts, term)) {
       made.factors.uniform = *factor;
     } else {
@@ -189,11 +189,11 @@ ElementSumRef moved(const Movement& movement, std::span<const ElementSumRef> par
   return make_sum(std::move(result));
 }
 
-ElementSumRef moved(const Movement& movement, const ElementSumRef& part) {
+LinearExprRef moved(const Movement& movement, const LinearExprRef& part) {
   return moved(movement, std::span(&part, 1));
 }
 
-ElementSumRef with_shape(const ElementSumRef& value, Shape shape) {
+LinearExprRef with_shape(const LinearExprRef& value, Shape shape) {
   if (value->shape == shape) return value;
   if (value->elements() != elements_of(shape)) {
     throw ShapeError("a tensor {} where one of {} is expected", shape_text(value->shape),
@@ -202,7 +202,7 @@ ElementSumRef with_shape(const ElementSumRef& value, Shape shape) {
   return make_sum({std::move(shape), value->terms, value->name});
 }
 
-ElementSumRef permuted(const ElementSumRef& value, const std::vector<size_t>& order) {
+LinearExprRef permuted(const LinearExprRef& value, const std::vector<size_t>& order) {
   refuse_op_if(order.size() != value->shape.size(),
                "it sums over a dimension of one value, or takes its diagonal");
   const Shape strides = strides_of(value->shape);
@@ -221,7 +221,7 @@ std::vector<size_t> inverse_order(const std::vector<size_t>& order) {
   return inverse;
 }
 
-ElementSumRef turned(const ElementSumRef& value) {
+LinearExprRef transposed(const LinearExprRef& value) {
   const size_t rank = value->shape.size();
   refuse_op_if(rank < 2, "it turns a value that is no matrix");
   std::vector<size_t> order(rank);
@@ -230,17 +230,17 @@ ElementSumRef turned(const ElementSumRef& value) {
   return permuted(value, order);
 }
 
-ElementSumRef stretched(const ElementSumRef& value, const Shape& shape) {
+LinearExprRef stretched(const LinearExprRef& value, const Shape& shape) {
   if (value->shape == shape) return value;
   if (value->elements() == elements_of(shape)) return with_shape(value, shape);
   return moved(stretching(value->shape, shape), value);
 }
 
-ElementSumRef sum(const ElementSumRef& a, const ElementSumRef& b, double factor_b) {
+LinearExprRef sum(const LinearExprRef& a, const LinearExprRef& b, double factor_b) {
   const Shape shape = broadcast(a->shape, b->shape);
-  const ElementSumRef first = stretched(a, shape);
-  const ElementSumRef second = scaled(stretched(b, shape), factor_b);
-  ElementSum result{shape, first->terms};
+  const LinearExprRef first = stretched(a, shape);
+  const LinearExprRef second = scaled(stretched(b, shape), factor_b);
+  LinearExpr result{shape, first->terms};
   refuse_op_if(first->terms.size() + second->terms.size() > kExportedSumPartsMax,
                "a sum of more than {} parts, one within the other, is not supported",
                kExportedSumPartsMax);
@@ -248,10 +248,10 @@ ElementSumRef sum(const ElementSumRef& a, const ElementSumRef& b, double factor_
   return make_sum(std::move(result));
 }
 
-ElementSumRef scaled(const ElementSumRef& value, double factor) {
+LinearExprRef scaled(const LinearExprRef& value, double factor) {
   if (factor == 1.0) return value;
   require_finite_factor(factor);
-  ElementSum result = *value;
+  LinearExpr result = *value;
   for (Term& term : result.terms) {
     if (!term.factors.each) {
       term.factors.uniform *= factor;
@@ -269,16 +269,16 @@ std::vector<double> stretched_reals(const Array& values, const Shape& shape) {
   return stretching(values.shape(), shape).apply<double>(reals);
 }
 
-ElementSumRef scaled(const ElementSumRef& value, const Array& factors) {
+LinearExprRef scaled(const LinearExprRef& value, const Array& factors) {
   const Shape shape = broadcast(value->shape, factors.shape());
   const std::vector<double> each = stretched_reals(factors, shape);
-  const ElementSumRef whole = stretched(value, shape);
+  const LinearExprRef whole = stretched(value, shape);
   if (each.empty()) return whole;
   for (const double factor : each) require_finite_factor(factor);
   if (std::ranges::all_of(each, [&](double factor) { return factor == each[0]; })) {
     return scaled(whole, each[0]);
   }
-  ElementSum result = *whole;
+  LinearExpr result = *whole;
   for (Term& term : result.terms) {
     std::vector<double> product = each;
     for (size_t i = 0; i < product.size(); ++i) product[i] *= term.factors.at(i);
@@ -287,7 +287,7 @@ ElementSumRef scaled(const ElementSumRef& value, const Array& factors) {
   return make_sum(std::move(result));
 }
 
-bool are_same(const ElementSum& a, const ElementSum& b) {
+bool are_same(const LinearExpr& a, const LinearExpr& b) {
   if (&a == &b) return true;
   if (a.shape != b.shape || a.terms.size() != b.terms.size()) return false;
   for (size_t t = 0; t < a.terms.size(); ++t) {
@@ -302,19 +302,19 @@ bool are_same(const ElementSum& a, const ElementSum& b) {
   return true;
 }
 
-std::vector<int64_t> numbers_of(const ElementSum& value) {
+std::vector<int64_t> element_ids_of(const LinearExpr& value) {
   const Places& places = value.terms[0].places;
-  if (!places.is_whole()) return *places.numbers;
-  std::vector<int64_t> numbers(value.elements());
-  std::iota(numbers.begin(), numbers.end(), places.at(0));
-  return numbers;
+  if (!places.is_whole()) return *places.element_ids;
+  std::vector<int64_t> element_ids(value.elements());
+  std::iota(element_ids.begin(), element_ids.end(), places.at(0));
+  return element_ids;
 }
 
 // Values.
 
 Shape shape_of(const TracedValue& value) {
   if (const ConstantRef& constant = value.as<ConstantRef>()) return constant->shape();
-  if (const ElementSumRef& elements = value.as<ElementSumRef>()) return elements->shape;
+  if (const LinearExprRef& elements = value.as<LinearExprRef>()) return elements->shape;
   if (const FunctionRef& function = value.as<FunctionRef>()) return function->shape;
   if (const ScoresRef& scores = value.as<ScoresRef>()) return scores->shape;
   if (value.is<ComplexPair>()) return value.as<ComplexPair>().real->shape;

@@ -90,26 +90,27 @@ WeightRef with_columns(const WeightRef& weight, const std::vector<uint32_t>& ord
 // ---- sums of elements of nodes, times constants: with them, every op that moves elements is one
 // case, and so is every spelling of a rotation ----
 
-// An element has the number source * kSourceElements + its index in the source. Sources are those
-// of a GraphBuilder and count from 1, so that 0 is no element: what stands there is 0.
-inline constexpr int64_t kSourceElements = int64_t{1} << 36;
+// An element has the id producer * kProducerElements + its index in the producer. Producers are
+// those of a GraphBuilder and count from 1, so that 0 is no element: what stands there is 0.
+inline constexpr int64_t kProducerElements = int64_t{1} << 36;
 inline constexpr int64_t kNoElement = 0;
 
-constexpr uint32_t source_of(int64_t number) {
-  return static_cast<uint32_t>(number / kSourceElements);
+constexpr uint32_t producer_of(int64_t number) {
+  return static_cast<uint32_t>(number / kProducerElements);
 }
-constexpr int64_t index_of(int64_t number) { return number % kSourceElements; }
-constexpr int64_t number_of(uint32_t source, uint64_t index) {
-  return int64_t{source} * kSourceElements + static_cast<int64_t>(index);
+constexpr int64_t index_of(int64_t number) { return number % kProducerElements; }
+constexpr int64_t element_id(uint32_t producer, uint64_t index) {
+  return int64_t{producer} * kProducerElements + static_cast<int64_t>(index);
 }
 
 // The number of each element of a value, in row-major order.
 struct Places {
-  uint32_t source = 0;
-  std::shared_ptr<const std::vector<int64_t>> numbers{};  // null: element i is that of `source`
+  uint32_t producer = 0;
+  std::shared_ptr<const std::vector<int64_t>>
+      element_ids{};  // null: element i is that of `producer`
 
-  int64_t at(size_t i) const { return numbers ? numbers->at(i) : number_of(source, i); }
-  bool is_whole() const { return numbers == nullptr; }
+  int64_t at(size_t i) const { return element_ids ? element_ids->at(i) : element_id(producer, i); }
+  bool is_whole() const { return element_ids == nullptr; }
   friend bool operator==(const Places&, const Places&) = default;  // by identity
 };
 
@@ -131,7 +132,7 @@ struct Term {
 
 // Element i is the sum of factors.at(i) * element places.at(i) over the terms, of which there is at
 // least one.
-struct ElementSum {
+struct LinearExpr {
   Shape shape;
   std::vector<Term> terms;
   std::string name{};  // of the author's op that made it, of sums
@@ -149,38 +150,38 @@ struct ElementSum {
   bool has_own_factors() const;
 };
 
-using ElementSumRef = std::shared_ptr<const ElementSum>;
+using LinearExprRef = std::shared_ptr<const LinearExpr>;
 
 // Every sum is made here, at its cost. Throws ShapeError unless each of its terms has as
 // many places and factors as it has elements.
-ElementSumRef make_sum(ElementSum value);
+LinearExprRef make_sum(LinearExpr value);
 
-ElementSumRef whole_source(uint32_t source, Shape shape);
-ElementSumRef plain(Shape shape, std::vector<int64_t> numbers);
+LinearExprRef whole_producer(uint32_t producer, Shape shape);
+LinearExprRef plain(Shape shape, std::vector<int64_t> element_ids);
 
 // The parts that a movement takes, one after the other, moved.
-ElementSumRef moved(const Movement& movement, std::span<const ElementSumRef> parts);
-ElementSumRef moved(const Movement& movement, const ElementSumRef& part);
+LinearExprRef moved(const Movement& movement, std::span<const LinearExprRef> parts);
+LinearExprRef moved(const Movement& movement, const LinearExprRef& part);
 
-ElementSumRef with_shape(const ElementSumRef& value, Shape shape);
-ElementSumRef permuted(const ElementSumRef& value, const std::vector<size_t>& order);
+LinearExprRef with_shape(const LinearExprRef& value, Shape shape);
+LinearExprRef permuted(const LinearExprRef& value, const std::vector<size_t>& order);
 // What undoes a permutation.
 std::vector<size_t> inverse_order(const std::vector<size_t>& order);
 // Columns as rows. Throws NotRecognised where there are none.
-ElementSumRef turned(const ElementSumRef& value);
-ElementSumRef stretched(const ElementSumRef& value, const Shape& shape);  // broadcast to `shape`
-ElementSumRef sum(const ElementSumRef& a, const ElementSumRef& b, double factor_b);
-ElementSumRef scaled(const ElementSumRef& value, double factor);
-ElementSumRef scaled(const ElementSumRef& value, const Array& factors);
+LinearExprRef transposed(const LinearExprRef& value);
+LinearExprRef stretched(const LinearExprRef& value, const Shape& shape);  // broadcast to `shape`
+LinearExprRef sum(const LinearExprRef& a, const LinearExprRef& b, double factor_b);
+LinearExprRef scaled(const LinearExprRef& value, double factor);
+LinearExprRef scaled(const LinearExprRef& value, const Array& factors);
 
 // The elements of `values`, stretched to `shape`, as real numbers.
 std::vector<double> stretched_reals(const Array& values, const Shape& shape);
 
 // Whether both are the same elements with the same factors in the same shape.
-bool are_same(const ElementSum& a, const ElementSum& b);
+bool are_same(const LinearExpr& a, const LinearExpr& b);
 
-// Element numbers without their factors. REQUIRES: one term.
-std::vector<int64_t> numbers_of(const ElementSum& value);
+// Element ids without their factors. REQUIRES: one term.
+std::vector<int64_t> element_ids_of(const LinearExpr& value);
 
 // ---- values ----
 
@@ -188,7 +189,7 @@ std::vector<int64_t> numbers_of(const ElementSum& value);
 // wrote until somebody needs its values: the op's tensors are constants and functions of the same
 // base.
 struct Function {
-  ElementSumRef base;                  // of one node
+  LinearExprRef base;                  // of one node
   std::shared_ptr<const Call> call{};  // null: the base itself
   Shape shape{};
   size_t depth = 0;    // of ops: kExportedLevelsMax at most, as a person writes a formula
@@ -205,13 +206,13 @@ using ScoresRef = std::shared_ptr<const Scores>;
 using ScoreRowRef = std::shared_ptr<const ScoreRow>;
 
 struct ComplexPair {
-  ElementSumRef real, imaginary;
+  LinearExprRef real, imaginary;
 };
 
 // A constant, or how a tensor depends on the model's input.
 struct TracedValue {
   using Value =
-      std::variant<ConstantRef, ElementSumRef, FunctionRef, ScoresRef, ScoreRowRef, ComplexPair>;
+      std::variant<ConstantRef, LinearExprRef, FunctionRef, ScoresRef, ScoreRowRef, ComplexPair>;
 
   template <typename T>
   requires(std::is_constructible_v<Value, T> && !std::is_same_v<std::decay_t<T>, TracedValue>)

@@ -30,13 +30,13 @@ class WindowedAttention {
         queries_in_(static_cast<size_t>(scores.shape[scores.shape.size() - 2])),
         keys_in_(static_cast<size_t>(scores.shape.back())) {}
 
-  std::optional<WholeAttention> build(const ElementSumRef& all_values) {
+  std::optional<WholeAttention> build(const LinearExprRef& all_values) {
     // Windows of one token are a batch that is taken for tokens.
     if (scores_.sink || queries_in_ < 2 || keys_in_ < 2 ||
         broadcast(lead_, leading(all_values->shape)) != lead_) {
       return std::nullopt;
     }
-    const ElementSumRef values = with_leading(all_values, lead_);
+    const LinearExprRef values = with_leading(all_values, lead_);
     const bool has_query = scores_.query != nullptr;
     if (!has_query && queries_in_ != keys_in_) return std::nullopt;
     WindowRows others;
@@ -80,8 +80,8 @@ class WindowedAttention {
   size_t heads() const { return groups_.size() / sequences_; }
 
   // Of windows of so many rows. False where they are no rows of tokens.
-  bool read(const ElementSumRef& given, size_t each, WindowRows& found) const {
-    ElementSumRef value = given;
+  bool read(const LinearExprRef& given, size_t each, WindowRows& found) const {
+    LinearExprRef value = given;
     if (value->terms.size() == 1 && !value->has_own_factors()) {
       value = make_sum({value->shape, {Term{value->terms[0].places}}});
     }
@@ -95,9 +95,9 @@ class WindowedAttention {
       }
       found.rows.push_back(kZeros);
       if (is_zero) continue;
-      auto row = source_row(builder_, *value, i * dim, dim);
-      if (!row || builder_.is_pooled(value->at(i * dim)) ||
-          builder_.stream_of_column(row->columns[0]) != builder_.stream()) {
+      auto row = producer_row(builder_, *value, i * dim, dim);
+      if (!row || builder_.is_per_sequence(value->at(i * dim)) ||
+          builder_.row_axis_of_column(row->columns[0]) != builder_.row_axis()) {
         return false;
       }
       found.rows.back() = row->row;
@@ -182,7 +182,7 @@ class WindowedAttention {
   }
 
   // [sequences, heads, tokens, dim]
-  ElementSumRef in_order(const ElementSumRef& value, const Shape& lead,
+  LinearExprRef in_order(const LinearExprRef& value, const Shape& lead,
                          const std::vector<size_t>& order) const {
     const int64_t width = value->shape.back();
     Movement movement{.shape = joined(lead, static_cast<int64_t>(whole_tokens_), width)};
@@ -231,7 +231,7 @@ class WindowedAttention {
   }
 
   // What queries bring with them for the keys of their windows.
-  ElementSumRef terms_in_order(const Shape& lead) const {
+  LinearExprRef terms_in_order(const Shape& lead) const {
     const auto n = static_cast<int64_t>(whole_tokens_);
     return moved(Movement{.shape = joined(lead, n, n), .sources = terms_}, scores_.query_terms);
   }
@@ -265,7 +265,7 @@ class WindowedAttention {
 }  // namespace
 
 std::optional<WholeAttention> without_windows(GraphBuilder& builder, const Scores& scores,
-                                              const ElementSumRef& values) {
+                                              const LinearExprRef& values) {
   return WindowedAttention(builder, scores).build(values);
 }
 

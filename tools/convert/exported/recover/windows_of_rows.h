@@ -8,9 +8,9 @@
 
 namespace arenite::convert {
 
-// Rows of windows over those of the present stream, which are no pixels, as rows of a node of such
-// windows. Beyond a sequence are zeros, or copies of rows that the same window sees. Nothing for
-// any other value.
-std::optional<ElementSumRef> windows_of_rows(GraphBuilder& builder, const ElementSumRef& value);
+// Rows of windows over those of the present row axis, which are no pixels, as rows of a node of
+// such windows. Beyond a sequence are zeros, or copies of rows that the same window sees. Nothing
+// for any other value.
+std::optional<LinearExprRef> windows_of_rows(GraphBuilder& builder, const LinearExprRef& value);
 
 }  // namespace arenite::convert

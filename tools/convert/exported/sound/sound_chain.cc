@@ -45,7 +45,7 @@ SoundValue with_labels(const SoundValue& from, SoundStage stage, Shape shape, Ar
   return made;
 }
 
-Array turned(const Array& matrix, OpBudget& budget) {
+Array transposed(const Array& matrix, OpBudget& budget) {
   return apply_for_array({.op = "mT", .arguments = {{"self", matrix}}}, budget);
 }
 
@@ -557,8 +557,8 @@ SoundChain::Values SoundChain::product(const Call& node) {
     refuse(node, from);
   }
   Array matrix = array(node, name);
-  Array labels = is_left ? from.labels : turned(from.labels, budget_);
-  if (is_left && !is_linear) matrix = turned(matrix, budget_);  // now [results, columns]
+  Array labels = is_left ? from.labels : transposed(from.labels, budget_);
+  if (is_left && !is_linear) matrix = transposed(matrix, budget_);  // now [results, columns]
   const Shape& shape = labels.shape();
   if (matrix.rank() < 2 || matrix.rank() > shape.size() || matrix.shape().back() != shape.back() ||
       !is_real(matrix.type())) {
@@ -603,7 +603,7 @@ SoundChain::Values SoundChain::product(const Call& node) {
   result.back() = static_cast<int64_t>(results);
   SoundValue value = with_labels(from, makes_bands ? SoundStage::kBands : SoundStage::kCoefficients,
                                  result, std::move(made));
-  if (!is_left) value.labels = turned(value.labels, budget_);
+  if (!is_left) value.labels = transposed(value.labels, budget_);
   (makes_bands ? value.bands : value.cosines) = full;
   return {value};
 }

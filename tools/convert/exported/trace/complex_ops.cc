@@ -12,12 +12,12 @@
 namespace arenite::convert {
 namespace {
 
-Array array_like(const ElementSumRef& value) {
+Array array_like(const LinearExprRef& value) {
   return Array::of_shape(value->shape, ElementType::kF32);
 }
 
 // Index `index` of the last dimension.
-ElementSumRef last_selected(const ElementSumRef& value, int64_t index) {
+LinearExprRef last_selected(const LinearExprRef& value, int64_t index) {
   const Call select = {
       .op = "select",
       .arguments = {{"self", array_like(value)}, {"dim", int64_t{-1}}, {"index", index}}};
@@ -42,8 +42,8 @@ ComplexPair transformed(Tracer& tracer, const ComplexPair& given, size_t dim, do
   std::vector<size_t> order(shape.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::swap(order[dim], order.back());
-  const auto times = [&](const ElementSumRef& value, const ConstantRef& matrix) {
-    const ElementSumRef made = tracer.linear(permuted(value, order), matrix, false, nullptr);
+  const auto times = [&](const LinearExprRef& value, const ConstantRef& matrix) {
+    const LinearExprRef made = tracer.linear(permuted(value, order), matrix, false, nullptr);
     return permuted(made, order);
   };
   // (C + i sign S) (re + i im)
@@ -58,7 +58,7 @@ ComplexPair transformed(Tracer& tracer, const ComplexPair& given, size_t dim, do
 std::optional<TracedValue> complex_op(Tracer& tracer, const Call& call) {
   const std::vector<TracedValue> inputs = values_of(call);
   if (call.op == "view_as_complex") {
-    const ElementSumRef value = tracer.as_sum(inputs.at(0));
+    const LinearExprRef value = tracer.as_sum(inputs.at(0));
     return ComplexPair{last_selected(value, 0), last_selected(value, 1)};
   }
   const bool has_complex = std::ranges::any_of(inputs, &TracedValue::is<ComplexPair>);
@@ -82,7 +82,7 @@ std::optional<TracedValue> complex_op(Tracer& tracer, const Call& call) {
         .op = "stack",
         .arguments = {{"tensors", Argument::List{array_like(z.real), array_like(z.imaginary)}},
                       {"dim", int64_t{-1}}}};
-    const ElementSumRef parts[] = {z.real, z.imaginary};
+    const LinearExprRef parts[] = {z.real, z.imaginary};
     return moved(movements_of(stack)->at(0), parts);
   }
   if (call.op == "mul" && inputs.size() == 2) {

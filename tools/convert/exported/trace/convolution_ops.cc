@@ -35,9 +35,9 @@ constexpr const char* kNoConvolution =
     "the input: run others in your program, and export the part of the model that takes the result";
 
 // Each place on its own, which a kernel of 1 sees alone: a linear layer.
-ElementSumRef of_places(Tracer& tracer, const ElementSumRef& given, const ConstantRef& weight,
+LinearExprRef of_places(Tracer& tracer, const LinearExprRef& given, const ConstantRef& weight,
                         int64_t groups, const TracedValue* bias) {
-  ElementSumRef value = given;
+  LinearExprRef value = given;
   if (!value->is_plain() && is_of_model(tracer.builder, *value))
     value = tracer.builder.materialised(value);
   const Shape sides = {weight->shape()[0], weight->shape()[1]};
@@ -50,7 +50,7 @@ ElementSumRef of_places(Tracer& tracer, const ElementSumRef& given, const Consta
   std::vector<size_t> order = {0};
   for (size_t d = 2; d < value->shape.size(); ++d) order.push_back(d);
   order.push_back(1);
-  const ElementSumRef made = tracer.linear(permuted(value, order), matrix, false, bias);
+  const LinearExprRef made = tracer.linear(permuted(value, order), matrix, false, bias);
   return permuted(made, inverse_order(order));
 }
 
@@ -117,7 +117,7 @@ struct TokenConvolution {
 
 // How many rows of zeros stand before and after those of the model along one dimension of three,
 // [.., rows, ..].
-std::pair<int64_t, int64_t> zeros_around(const ElementSum& value) {
+std::pair<int64_t, int64_t> zeros_around(const LinearExpr& value) {
   const int64_t rows = value.shape[1], width = value.shape[2];
   const auto is_zero = [&](int64_t row) {
     for (int64_t b = 0; b < value.shape[0]; ++b) {
@@ -138,7 +138,7 @@ std::pair<int64_t, int64_t> zeros_around(const ElementSum& value) {
 
 // The value [sequences, places..., columns] without rows of zeros around it, which windows see as
 // such: as many more of them as `convolution` says then.
-ElementSumRef without_zeros(ElementSumRef value, Convolution& convolution) {
+LinearExprRef without_zeros(LinearExprRef value, Convolution& convolution) {
   for (size_t d = 0; d < convolution.stride.size(); ++d) {
     const Shape shape = value->shape;
     const auto extent = [&](size_t begin, size_t end) {
@@ -182,9 +182,9 @@ struct PlacedRows {
   uint32_t places = 0;
   uint32_t first = 0;
 };
-PlacedRows placed_rows(GraphBuilder& builder, const ElementSumRef& value) {
+PlacedRows placed_rows(GraphBuilder& builder, const LinearExprRef& value) {
   const int64_t sequences = value->shape[0], tokens = value->shape[1];
-  const NodeRows rows = rows_of(builder, value);
+  const RowView rows = rows_of(builder, value);
   const uint32_t places = rows.count / builder.sizes.sequences;  // of a sequence
   const auto first = places - static_cast<uint32_t>(tokens);
   bool in_order = rows.rows.size() == static_cast<size_t>(sequences * tokens) &&
@@ -203,20 +203,20 @@ using AddNodes = std::function<ValueId(const Windows&, ValueId input)>;
 
 // [sequences, channels, places...] to [sequences, outputs, windows...], which `add` makes the nodes
 // of. `kernel` is [.., .., extents...].
-ElementSumRef over_windows(GraphBuilder& builder, const ElementSumRef& given, const Shape& kernel,
+LinearExprRef over_windows(GraphBuilder& builder, const LinearExprRef& given, const Shape& kernel,
                            Convolution convolution, bool sees_zeros, const AddNodes& add,
                            const Shape& result) {
   const size_t directions = convolution.stride.size();
   std::vector<size_t> order = {0};
   for (size_t d = 0; d < directions; ++d) order.push_back(d + 2);
   order.push_back(1);
-  const ElementSumRef ordered = permuted(given, order);
-  const ElementSumRef value = sees_zeros ? without_zeros(ordered, convolution) : ordered;
+  const LinearExprRef ordered = permuted(given, order);
+  const LinearExprRef value = sees_zeros ? without_zeros(ordered, convolution) : ordered;
   const Shape shape = value->shape;
   const auto places = static_cast<int64_t>(value->elements()) / shape[0] / shape.back();
-  ElementSumRef in_rows = with_shape(value, {shape[0], places, shape.back()});
+  LinearExprRef in_rows = with_shape(value, {shape[0], places, shape.back()});
   if (builder.keeps_rows_apart) in_rows = rows_in_turn(builder, in_rows);
-  const OnStream on(builder, *in_rows);
+  const ScopedAxis on(builder, *in_rows);
   const PlacedRows rows = placed_rows(builder, in_rows);
   Windows seen;
   seen.lines = window_along(0, kernel, convolution);
@@ -233,7 +233,7 @@ ElementSumRef over_windows(GraphBuilder& builder, const ElementSumRef& given, co
   } else {
     refuse_op_if(axis.is_image(), "it sees pixels as one line: {}", kNoConvolution);
   }
-  const ElementSumRef windows = builder.of_windows({.windows = seen,
+  const LinearExprRef windows = builder.of_windows({.windows = seen,
                                                     .input = rows.input,
                                                     .places = rows.places,
                                                     .first = rows.first,
@@ -256,7 +256,7 @@ bool is_of_single_places(const Array& kernel, const Convolution& convolution) {
 }
 
 // An image of one line, where a kernel of one direction goes over images.
-void widen(const GraphBuilder& builder, ElementSumRef& value, Shape& kernel, Shape& result,
+void widen(const GraphBuilder& builder, LinearExprRef& value, Shape& kernel, Shape& result,
            Convolution& convolution) {
   if (kernel.size() != 3 || !builder.reads_images()) return;
   value = with_shape(value, {value->shape[0], value->shape[1], 1, value->shape[2]});
@@ -278,7 +278,7 @@ struct Folded {
   std::vector<size_t> order() const {
     return dimension == 3 ? std::vector<size_t>{0, 3, 1, 2} : std::vector<size_t>{0, 2, 1, 3};
   }
-  ElementSumRef unfolded(const ElementSumRef& value) const {
+  LinearExprRef unfolded(const LinearExprRef& value) const {
     if (dimension == 0) return value;
     const Shape& all = value->shape;
     const Shape each = {all[0], extent, all[1] / extent, all[2]};
@@ -286,7 +286,7 @@ struct Folded {
   }
 };
 
-Folded fold(const GraphBuilder& builder, ElementSumRef& value, ConstantRef& weight, Shape& kernel,
+Folded fold(const GraphBuilder& builder, LinearExprRef& value, ConstantRef& weight, Shape& kernel,
             Shape& result, Convolution& convolution) {
   if (kernel.size() != 4 || builder.reads_images()) return {};
   for (const size_t d : {size_t{2}, size_t{3}}) {
@@ -358,7 +358,7 @@ std::optional<TracedValue> convolution_op(Tracer& tracer, const Call& call) {
   from = from.with_shape(shape);
   Convolution convolution = convolution_of(shapes, weights);
   const TracedValue* bias = value_of(call, "bias");
-  ElementSumRef value = with_shape(tracer.as_sum(*input), shape);
+  LinearExprRef value = with_shape(tracer.as_sum(*input), shape);
   Shape result = convolved_shape(shapes, from, weights, convolution);
   const bool is_single = is_of_single_places(weights, convolution);
   Shape kernel = weights.shape(), flat = result;
@@ -377,7 +377,7 @@ std::optional<TracedValue> convolution_op(Tracer& tracer, const Call& call) {
     folded = fold(tracer.builder, value, taps, kernel, flat, convolution);
   }
   if (tracer.builder.images != 0) find_image(tracer.builder, *value);
-  const ElementSumRef made =
+  const LinearExprRef made =
       is_single
           ? of_places(tracer, value, weight, convolution.groups, bias)
           : folded.unfolded(over_windows(
@@ -420,7 +420,7 @@ std::optional<TracedValue> mean_of_lines(Tracer& tracer, const Call& call) {
   const std::vector<int64_t> dims = call.integers("dim");
   if (shape.size() != 4 || dims.size() != 1 || shape[2] < 2 || shape[3] < 2) return std::nullopt;
   const size_t axis = call.dimension(dims[0], shape.size());
-  const ElementSumRef value = tracer.as_sum(input);
+  const LinearExprRef value = tracer.as_sum(input);
   if (axis < 2 || !is_along_tokens(tracer.builder, *value, 2) ||
       !is_along_tokens(tracer.builder, *value, 3)) {
     return std::nullopt;
@@ -443,7 +443,7 @@ std::optional<TracedValue> max_pool_op(Tracer& tracer, const Call& call) {
     return std::nullopt;
   }
   const size_t count = call.op == "max_pool1d" ? 1 : 2;
-  ElementSumRef value = tracer.as_sum(values_of(call).at(0));
+  LinearExprRef value = tracer.as_sum(values_of(call).at(0));
   const Shape given = value->shape;
   refuse_op_if(given.size() != count + 2, "it pools no [sequences, channels, places...]");
   const auto each = [&](const char* name, const Shape& otherwise) {
@@ -515,27 +515,27 @@ std::optional<ValueId> on_axis(GraphBuilder& builder, ValueId node, uint32_t to,
   return std::nullopt;
 }
 
-// The value with its rows on the axis of a stream; as it is, where it cannot be.
-ElementSumRef on_stream(GraphBuilder& builder, const ElementSumRef& given, uint32_t stream) {
-  const ElementSumRef value = builder.materialised(given);
-  std::map<uint32_t, uint32_t> to;  // by source
-  std::vector<int64_t> numbers = numbers_of(*value);
-  for (int64_t& number : numbers) {
+// The value with its rows on the axis of a row axis; as it is, where it cannot be.
+LinearExprRef on_row_axis(GraphBuilder& builder, const LinearExprRef& given, uint32_t row_axis) {
+  const LinearExprRef value = builder.materialised(given);
+  std::map<uint32_t, uint32_t> to;  // by producer
+  std::vector<int64_t> element_ids = element_ids_of(*value);
+  for (int64_t& number : element_ids) {
     if (!builder.is_node(number)) return given;
-    const auto [known, is_new] = to.try_emplace(source_of(number));
+    const auto [known, is_new] = to.try_emplace(producer_of(number));
     if (is_new) {
-      const Source from = builder.source(number);
+      const Producer from = builder.producer(number);
       const uint32_t axis = static_cast<uint32_t>(
-          std::ranges::find(builder.graph.axes, builder.axis_of_stream(stream)) -
+          std::ranges::find(builder.graph.axes, builder.graph_axis_of(row_axis)) -
           builder.graph.axes.begin());
       const auto node = on_axis(builder, from.node, axis, kHalvingsMax);
-      const OnStream on(builder, stream);
+      const ScopedAxis on(builder, row_axis);
       if (!node || from.rows != builder.sizes.rows()) return given;
-      known->second = builder.source_of_node(*node, from.rows);
+      known->second = builder.producer_of_node(*node, from.rows);
     }
-    number = number_of(known->second, static_cast<uint64_t>(index_of(number)));
+    number = element_id(known->second, static_cast<uint64_t>(index_of(number)));
   }
-  return plain(value->shape, std::move(numbers));
+  return plain(value->shape, std::move(element_ids));
 }
 
 }  // namespace
@@ -548,7 +548,7 @@ Call with_rows_of_zeros(Tracer& tracer, const Call& call) {
       call.real("value", 0.0) != 0.0) {
     return call;
   }
-  const ElementSumRef value = tracer.as_sum(*given);
+  const LinearExprRef value = tracer.as_sum(*given);
   const Shape& shape = value->shape;
   const std::vector<int64_t> zeros = call.integers("pad");
   // Of the last dimension first, before and after it.
@@ -557,8 +557,8 @@ Call with_rows_of_zeros(Tracer& tracer, const Call& call) {
     return call;
   }
   const size_t dim = shape.size() - 2;
-  const auto stream = tracer.builder.stream_of(*value);
-  if (!stream || shape[dim] != tracer.builder.sizes_of(*stream).tokens ||
+  const auto row_axis = tracer.builder.row_axis_of(*value);
+  if (!row_axis || shape[dim] != tracer.builder.sizes_of(*row_axis).tokens ||
       !is_along_tokens(tracer.builder, *value, dim)) {
     return call;
   }
@@ -582,25 +582,25 @@ Call with_rows_of_zeros(Tracer& tracer, const Call& call) {
 
 Call with_rows_alike(Tracer& tracer, const Call& call) {
   GraphBuilder& builder = tracer.builder;
-  if (!builder.keeps_rows_apart || builder.streams() < 2) return call;
-  const auto stream_of = [&](const TracedValue& value) -> std::optional<uint32_t> {
+  if (!builder.keeps_rows_apart || builder.row_axes() < 2) return call;
+  const auto row_axis_of = [&](const TracedValue& value) -> std::optional<uint32_t> {
     const FunctionRef& function = value.as<FunctionRef>();
-    const ElementSumRef elements = function ? function->base : value.as<ElementSumRef>();
-    return elements ? builder.stream_of(*elements) : std::nullopt;
+    const LinearExprRef elements = function ? function->base : value.as<LinearExprRef>();
+    return elements ? builder.row_axis_of(*elements) : std::nullopt;
   };
   std::optional<uint32_t> in_turn;
   for (const TracedValue& value : values_of(call)) {
-    const auto stream = stream_of(value);
-    if (stream && builder.axis_of_stream(*stream).kind == AxisKind::kTurns) in_turn = stream;
+    const auto row_axis = row_axis_of(value);
+    if (row_axis && builder.graph_axis_of(*row_axis).kind == AxisKind::kTurns) in_turn = row_axis;
   }
   if (!in_turn) return call;
   return bind<TracedRef>(call, [&](const TracedRef& ref) -> Argument {
-    const auto stream = stream_of(*ref);
-    if (!stream || stream == in_turn ||
-        builder.sizes_of(*stream).tokens != builder.sizes_of(*in_turn).tokens) {
+    const auto row_axis = row_axis_of(*ref);
+    if (!row_axis || row_axis == in_turn ||
+        builder.sizes_of(*row_axis).tokens != builder.sizes_of(*in_turn).tokens) {
       return ref;
     }
-    return traced({on_stream(builder, tracer.as_sum(*ref), *in_turn), ref->type});
+    return traced({on_row_axis(builder, tracer.as_sum(*ref), *in_turn), ref->type});
   });
 }
 
@@ -614,13 +614,13 @@ std::optional<TracedValue> padded_rows(Tracer& tracer, const std::vector<TracedV
       !std::ranges::all_of(parts, is_longer)) {
     return std::nullopt;
   }
-  std::vector<ElementSumRef> values;
+  std::vector<LinearExprRef> values;
   for (const TracedValue& part : parts) values.push_back(tracer.as_sum(part));
   // Rows of a sum are put beside it.
   const bool has_rows =
-      std::ranges::any_of(values, [](const ElementSumRef& value) { return value->is_plain(); });
+      std::ranges::any_of(values, [](const LinearExprRef& value) { return value->is_plain(); });
   if (parts.size() == 1 || has_rows) {
-    for (ElementSumRef& value : values) value = tracer.builder.materialised(value);
+    for (LinearExprRef& value : values) value = tracer.builder.materialised(value);
   }
   return repeated_rows(tracer.builder, moved(movements[0], values));
 }

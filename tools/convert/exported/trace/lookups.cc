@@ -65,14 +65,14 @@ std::vector<Probed> probed(Tracer& tracer, const Function& function, int64_t ids
 
 // What is added to the id of each place, where ids are given with constants added to them; nothing
 // for any other value.
-std::optional<Array::Integers> added_to_ids(const GraphBuilder& builder, const ElementSum& value,
-                                            ElementSumRef& ids) {
+std::optional<Array::Integers> added_to_ids(const GraphBuilder& builder, const LinearExpr& value,
+                                            LinearExprRef& ids) {
   if (value.terms.size() != 2 || value.has_own_factors() || value.shape.empty()) return {};
   const Term& first = value.terms[0];
   ids = make_sum({value.shape, {Term{first.places}}});
-  const Source& from = builder.source(value.terms[1].places.at(0));
+  const Producer& from = builder.producer(value.terms[1].places.at(0));
   if (!is_of_ids(builder, *ids) || first.factors.uniform != 1.0 ||
-      from.kind != Source::Kind::kTable) {
+      from.kind != Producer::Kind::kTable) {
     return std::nullopt;
   }
   const Array::Reals constants = from.table->array().to_reals();
@@ -80,7 +80,7 @@ std::optional<Array::Integers> added_to_ids(const GraphBuilder& builder, const E
   const auto places = static_cast<size_t>(value.shape.back());
   for (size_t i = 0; i < value.elements(); ++i) {
     const int64_t number = value.terms[1].places.at(i);
-    if (number == kNoElement || builder.source(number).table != from.table) return std::nullopt;
+    if (number == kNoElement || builder.producer(number).table != from.table) return std::nullopt;
     offsets.push_back(static_cast<int64_t>(value.terms[1].factors.at(i) *
                                            constants[static_cast<size_t>(index_of(number))]));
     if (offsets[i % places] != offsets[i]) return std::nullopt;
@@ -91,15 +91,15 @@ std::optional<Array::Integers> added_to_ids(const GraphBuilder& builder, const E
 
 // Ids to which numbers are added, those of their places: of one table for all columns each place
 // has the rows from its own number on. Nothing where there are no such rows.
-std::optional<ElementSumRef> with_offsets(Tracer& tracer, const ConstantRef& table,
-                                          const ElementSumRef& ids,
+std::optional<LinearExprRef> with_offsets(Tracer& tracer, const ConstantRef& table,
+                                          const LinearExprRef& ids,
                                           const Array::Integers& offsets) {
   const auto places = offsets.size();
   const int64_t rows = table->shape()[0], width = table->shape()[1];
   for (const int64_t offset : offsets) {
     if (offset < 0 || offset >= rows) return std::nullopt;
   }
-  const auto looked_up_from = [&](int64_t offset, const ElementSumRef& own) {
+  const auto looked_up_from = [&](int64_t offset, const LinearExprRef& own) {
     const Shape shape = {rows - offset, width};
     const Movement part = {
         .shape = shape, .walk = shape, .strides = {width, 1}, .offset = offset * width};
@@ -110,7 +110,7 @@ std::optional<ElementSumRef> with_offsets(Tracer& tracer, const ConstantRef& tab
   Argument::List parts;
   for (size_t i = 0; i < places; ++i) {
     const auto place = static_cast<int64_t>(i);
-    const ElementSumRef own = tracer.as_sum(tracer
+    const LinearExprRef own = tracer.as_sum(tracer
                                                 .trace({.op = "slice",
                                                         .arguments = {{"self", traced(ids)},
                                                                       {"dim", int64_t{-1}},
@@ -134,13 +134,13 @@ constexpr size_t kIdColumnsMax = 64;  // of one lookup
 
 // The columns of the features that a value's elements are of, and which elements each has.
 using ColumnElements = std::map<Column, std::vector<size_t>>;
-ColumnElements columns_of_features(const GraphBuilder& builder, const ElementSum& base) {
+ColumnElements columns_of_features(const GraphBuilder& builder, const LinearExpr& base) {
   ColumnElements columns;
   for (size_t i = 0, count = base.elements(); i < count; ++i) {
     if (!builder.is_node(base.at(i))) return {};
     const Column column = builder.column_of(base.at(i));
     columns[column].push_back(i);
-    if (!builder.graph.as<FeaturesNode>(builder.source_at(column.first).node)) return {};
+    if (!builder.graph.as<FeaturesNode>(builder.producer_at(column.first).node)) return {};
     if (columns.size() > kIdColumnsMax) return {};
   }
   return columns;
@@ -184,13 +184,13 @@ std::map<Column, int64_t> rows_of_columns(Tracer& tracer, const Function& functi
 
 // Rows that whole numbers in columns of the features look up, in each from a row of its own on:
 // steps at each number show which it is, and a layer has its row. Nothing for any other numbers.
-std::optional<ElementSumRef> looked_up_by_column(Tracer& tracer, const ConstantRef& table,
+std::optional<LinearExprRef> looked_up_by_column(Tracer& tracer, const ConstantRef& table,
                                                  const FunctionRef& function) {
   GraphBuilder& builder = tracer.builder;
-  const ElementSumRef& base = function->base;
+  const LinearExprRef& base = function->base;
   const int64_t width = table->shape()[1];
   if (function->shape != base->shape || !builder.is_node(base->front())) return std::nullopt;
-  const OnStream on(builder, *base);
+  const ScopedAxis on(builder, *base);
   const ColumnElements columns = columns_of_features(builder, *base);
   if (columns.empty()) return std::nullopt;
   int64_t rows = 0;
@@ -203,7 +203,7 @@ std::optional<ElementSumRef> looked_up_by_column(Tracer& tracer, const ConstantR
   Movement together{.shape = base->shape};
   together.shape.push_back(width);
   std::vector<int64_t>& sources = together.sources.emplace(elements_of(together.shape));
-  std::vector<ElementSumRef> parts;
+  std::vector<LinearExprRef> parts;
   int64_t begin = 0;  // of a column's rows in all parts
   for (const auto& [column, elements] : columns) {
     const auto count = static_cast<int64_t>(elements.size());
@@ -214,7 +214,7 @@ std::optional<ElementSumRef> looked_up_by_column(Tracer& tracer, const ConstantR
     ones.rows = static_cast<uint32_t>(rows) + 1;
     ones.columns = 1;
     set_exact(ones, [size = ones.rows] { return std::vector<double>(size, kStepsOfOne); });
-    const ElementSumRef steps = activation(builder, linear(builder, moved(own, base), ones, bias),
+    const LinearExprRef steps = activation(builder, linear(builder, moved(own, base), ones, bias),
                                            {Activation::kClamp, 1.0});
     const auto from = [&](int64_t first) {
       return moved(Movement{.shape = {1, count, rows},
@@ -224,7 +224,7 @@ std::optional<ElementSumRef> looked_up_by_column(Tracer& tracer, const ConstantR
                    steps);
     };
     const uint32_t input = static_cast<uint32_t>(std::countr_zero(
-        builder.graph.inputs_of(builder.graph.axis(builder.source_at(column.first).node))));
+        builder.graph.inputs_of(builder.graph.axis(builder.producer_at(column.first).node))));
     builder.graph.inputs[input].ids_of_columns[column.second] = static_cast<uint32_t>(rows);
     const Movement part = {.shape = {rows, width},
                            .walk = {rows, width},
@@ -244,7 +244,7 @@ std::optional<ElementSumRef> looked_up_by_column(Tracer& tracer, const ConstantR
 
 }  // namespace
 
-ElementSumRef looked_up(Tracer& tracer, const ConstantRef& table, const TracedValue& given) {
+LinearExprRef looked_up(Tracer& tracer, const ConstantRef& table, const TracedValue& given) {
   GraphBuilder& builder = tracer.builder;
   const FunctionRef& function = given.as<FunctionRef>();
   if (function && !is_of_ids(builder, given)) {
@@ -252,16 +252,16 @@ ElementSumRef looked_up(Tracer& tracer, const ConstantRef& table, const TracedVa
   }
   const bool is_of_each_id = function && is_of_ids(builder, *function->base) &&
                              elements_of(function->shape) == function->base->elements();
-  if (const ElementSumRef& sum = given.as<ElementSumRef>()) {
-    ElementSumRef ids;
-    const OnStream on(builder, *sum);
+  if (const LinearExprRef& sum = given.as<LinearExprRef>()) {
+    LinearExprRef ids;
+    const ScopedAxis on(builder, *sum);
     const auto offsets = added_to_ids(builder, *sum, ids);
     const auto made = offsets ? with_offsets(tracer, table, ids, *offsets) : std::nullopt;
     if (made) return *made;
   }
   if (!is_of_each_id) return embedding(builder, table, tracer.as_sum(given));
-  const ElementSumRef base = function->base;
-  const auto in_shape = [&](const ElementSumRef& made) {
+  const LinearExprRef base = function->base;
+  const auto in_shape = [&](const LinearExprRef& made) {
     Shape shape = function->shape;
     shape.push_back(made->shape.back());
     return with_shape(made, shape);
@@ -273,8 +273,8 @@ ElementSumRef looked_up(Tracer& tracer, const ConstantRef& table, const TracedVa
     }
   }
   const int64_t rows = table->shape()[0];
-  const OnStream on(builder, *base);
-  const uint32_t known = builder.graph.inputs[builder.stream()].vocab_size;
+  const ScopedAxis on(builder, *base);
+  const uint32_t known = builder.graph.inputs[builder.row_axis()].vocab_size;
   const int64_t ids_end = std::clamp<int64_t>(known != 0 ? known : rows, 1, kProbedIdsMax);
   const std::vector<Probed> probes = probed(tracer, *function, ids_end, numbers);
   const auto holds = [&](const auto& rule) { return std::ranges::all_of(probes, rule); };
@@ -384,8 +384,8 @@ bool is_of_ids(const GraphBuilder& builder, const TracedValue& value) {
   return function && is_of_ids(builder, *function->base);
 }
 
-ElementSumRef Tracer::looked_up_number(const ElementSumRef& ids, const std::vector<double>& table) {
-  ElementSumRef& known = numbers_of_ids_[{source_of(ids->front()), table}];
+LinearExprRef Tracer::looked_up_number(const LinearExprRef& ids, const std::vector<double>& table) {
+  LinearExprRef& known = numbers_of_ids_[{producer_of(ids->front()), table}];
   if (known == nullptr) {
     const auto rows = static_cast<int64_t>(table.size());
     const ConstantRef constant =
@@ -395,10 +395,10 @@ ElementSumRef Tracer::looked_up_number(const ElementSumRef& ids, const std::vect
   return known;
 }
 
-ElementSumRef Tracer::of_ids(const Function& function) {
-  const ElementSumRef base = function.base;
-  const OnStream on(builder, *base);
-  const int64_t ids_end = builder.graph.inputs.at(builder.stream()).vocab_size;
+LinearExprRef Tracer::of_ids(const Function& function) {
+  const LinearExprRef base = function.base;
+  const ScopedAxis on(builder, *base);
+  const int64_t ids_end = builder.graph.inputs.at(builder.row_axis()).vocab_size;
   if (ids_end == 0 || function.shape.empty()) require_no_ids(function);
   const Array::Reals places = places_in_base(function).to_reals();
   const auto numbers_for = [&](const Array& ids) {
@@ -438,12 +438,12 @@ ElementSumRef Tracer::of_ids(const Function& function) {
   if (marked.size() == 2 && marked.begin()->second.size() != marked.rbegin()->second.size()) {
     const auto fewer =
         std::ranges::min_element(marked, {}, [](const auto& ids) { return ids.second.size(); });
-    builder.graph.inputs[builder.stream()].padding_ids.merge(fewer->second);
+    builder.graph.inputs[builder.row_axis()].padding_ids.merge(fewer->second);
   }
-  const ElementSumRef each = looked_up_number(base, table);
-  std::vector<int64_t> numbers;
-  for (const double place : places) numbers.push_back(each->at(static_cast<size_t>(place)));
-  return plain(function.shape, std::move(numbers));
+  const LinearExprRef each = looked_up_number(base, table);
+  std::vector<int64_t> element_ids;
+  for (const double place : places) element_ids.push_back(each->at(static_cast<size_t>(place)));
+  return plain(function.shape, std::move(element_ids));
 }
 
 namespace {
@@ -457,8 +457,8 @@ struct AddedByIds {
 AddedByIds added_by_ids(Tracer& tracer, const Scores& scores, const Function& function,
                         const std::function<double(double)>& added) {
   const GraphBuilder& builder = tracer.builder;
-  const ElementSumRef& ids = function.base;
-  const int64_t ids_end = builder.graph.inputs.at(builder.stream()).vocab_size;
+  const LinearExprRef& ids = function.base;
+  const int64_t ids_end = builder.graph.inputs.at(builder.row_axis()).vocab_size;
   const auto keys = static_cast<size_t>(scores.shape.back());
   const bool fits = ids_end > 1 && builder.sizes.prefix == 0 && keys == builder.sizes.tokens &&
                     ids->elements() == builder.sizes.rows() &&
@@ -527,8 +527,8 @@ AddedByIds added_by_ids(Tracer& tracer, const Scores& scores, const Function& fu
 ScoresRef masked_by_ids(Tracer& tracer, const Scores& scores, const Function& function,
                         const std::function<double(double)>& added) {
   GraphBuilder& builder = tracer.builder;
-  const ElementSumRef& ids = function.base;
-  const OnStream on(builder, *ids);
+  const LinearExprRef& ids = function.base;
+  const ScopedAxis on(builder, *ids);
   const auto keys = static_cast<size_t>(scores.shape.back());
   auto [common, of_keys, hides_by_numbers] = added_by_ids(tracer, scores, function, added);
   ScoresRef masked = std::make_shared<const Scores>(scores);
@@ -538,18 +538,18 @@ ScoresRef masked_by_ids(Tracer& tracer, const Scores& scores, const Function& fu
   for (size_t id = 0; id < of_keys.size(); ++id) {
     of_keys[id] = std::max(of_keys[id], kHiddenKey);
     if (of_keys[id] > kHiddenScoreMax) continue;
-    builder.graph.inputs[builder.stream()].padding_ids.insert(static_cast<uint32_t>(id));
+    builder.graph.inputs[builder.row_axis()].padding_ids.insert(static_cast<uint32_t>(id));
   }
   if (std::ranges::all_of(of_keys, [](double more) { return more == 0.0; })) return masked;
-  const ElementSumRef value = tracer.looked_up_number(ids, of_keys);
+  const LinearExprRef value = tracer.looked_up_number(ids, of_keys);
   Shape shape = scores.shape;
   shape[shape.size() - 2] = 1;
-  std::vector<int64_t> numbers;
+  std::vector<int64_t> element_ids;
   for (size_t i = 0, count = elements_of(shape); i < count; ++i) {
     const size_t sequence = i * builder.sizes.sequences / count;
-    numbers.push_back(value->at(sequence * keys + i % keys));
+    element_ids.push_back(value->at(sequence * keys + i % keys));
   }
-  masked = plus_value(tracer.builder, *masked, plain(shape, std::move(numbers)));
+  masked = plus_value(tracer.builder, *masked, plain(shape, std::move(element_ids)));
   refuse_op_if(masked == nullptr,
                "it hides keys by their ids in scores that are capped, or have a factor for each "
                "head: not supported");
@@ -589,7 +589,7 @@ std::optional<TracedValue> hidden_pairs(Tracer& tracer, const Call& call) {
       .overload = "self",
       .arguments = {
           {"condition", traced(mask)}, {"self", traced(hidden)}, {"other", call.argument("self")}}};
-  const ElementSumRef parts[] = {tracer.builder.of_constant(hidden), tracer.as_sum(*self)};
+  const LinearExprRef parts[] = {tracer.builder.of_constant(hidden), tracer.as_sum(*self)};
   const auto movements = movements_of(with_shapes(choice));
   if (!movements) return std::nullopt;
   tracer.builder.limit_positions(positions_max_of(call));
@@ -624,8 +624,8 @@ std::optional<TracedValue> filled_by_ids(Tracer& tracer, const Call& call) {
   const FunctionRef unset =
       function("sub", {{"self", Array::real({}, {1.0})}, {"other", traced(set)}});
   const bool hides_set = fills || !keeps_self;
-  const ElementSumRef value = tracer.as_sum(keeps_self ? *self : *other);
-  const ElementSumRef kept = product(tracer.builder, value, tracer.as_sum(hides_set ? unset : set));
+  const LinearExprRef value = tracer.as_sum(keeps_self ? *self : *other);
+  const LinearExprRef kept = product(tracer.builder, value, tracer.as_sum(hides_set ? unset : set));
   const double filled = std::clamp(number.to_reals()[0], -kLargestNumber, kLargestNumber);
   if (filled == 0.0) return kept;
   return sum(kept, tracer.as_sum(hides_set ? set : unset), filled);

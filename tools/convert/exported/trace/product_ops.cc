@@ -68,7 +68,7 @@ int64_t product_of(const Shape& shape, size_t begin, size_t end) {
 
 // The value's dimensions are [shared.., rows.., inputs], those of weights [shared.., inputs,
 // outputs].
-ElementSumRef product_by_weights(Tracer& tracer, const ElementSumRef& value,
+LinearExprRef product_by_weights(Tracer& tracer, const LinearExprRef& value,
                                  const ConstantRef& weights, size_t shared) {
   const Shape& shape = weights->shape();
   const int64_t matrices = product_of(shape, 0, shared);
@@ -80,7 +80,7 @@ ElementSumRef product_by_weights(Tracer& tracer, const ElementSumRef& value,
       shape_text(shape));
   const Shape rest(value->shape.begin() + static_cast<ptrdiff_t>(shared), value->shape.end());
   const auto block = static_cast<int64_t>(elements_of(rest));
-  std::vector<ElementSumRef> parts;
+  std::vector<LinearExprRef> parts;
   for (int64_t m = 0; m < matrices; ++m) {
     const Movement cut = {.shape = rest, .walk = {block}, .strides = {1}, .offset = m * block};
     const Movement of_matrix = {.shape = {inputs, outputs},
@@ -104,7 +104,7 @@ constexpr size_t kTermsOfColumn = 4;
 
 // Rows [tokens, .., inputs] times a matrix of each token, of whose columns few numbers are not 0,
 // as of rotations: sums of these. Nothing for any other matrices.
-std::optional<ElementSumRef> sums_by_tokens(GraphBuilder& builder, const ElementSumRef& given,
+std::optional<LinearExprRef> sums_by_tokens(GraphBuilder& builder, const LinearExprRef& given,
                                             const Array::Reals& matrices, const Shape& shape) {
   const auto tokens = static_cast<size_t>(shape[0]), inputs = static_cast<size_t>(shape[1]),
              outputs = static_cast<size_t>(shape[2]);
@@ -117,23 +117,23 @@ std::optional<ElementSumRef> sums_by_tokens(GraphBuilder& builder, const Element
     count = std::max(count, column.size());
   }
   if (count > kTermsOfColumn) return std::nullopt;
-  const ElementSumRef value = builder.materialised(given);
+  const LinearExprRef value = builder.materialised(given);
   const size_t rows = value->elements() / inputs;
-  ElementSumRef result;
+  LinearExprRef result;
   for (size_t term = 0; term < count; ++term) {
-    std::vector<int64_t> numbers;
+    std::vector<int64_t> element_ids;
     Array::Reals factors;
     for (size_t i = 0; i < rows * outputs; ++i) {
       const auto& column = columns[i / outputs / (rows / tokens) * outputs + i % outputs];
       const bool has_term = term < column.size();
-      numbers.push_back(has_term ? value->at(i / outputs * inputs + column[term].first)
-                                 : kNoElement);
+      element_ids.push_back(has_term ? value->at(i / outputs * inputs + column[term].first)
+                                     : kNoElement);
       factors.push_back(has_term ? column[term].second : 0.0);
     }
     Shape made = value->shape;
     made.back() = shape[2];
-    const ElementSumRef part =
-        scaled(plain(made, std::move(numbers)), Array::real(made, std::move(factors)));
+    const LinearExprRef part =
+        scaled(plain(made, std::move(element_ids)), Array::real(made, std::move(factors)));
     result = result == nullptr ? part : sum(result, part, 1.0);
   }
   return result;
@@ -141,7 +141,7 @@ std::optional<ElementSumRef> sums_by_tokens(GraphBuilder& builder, const Element
 
 // The same where each token has a matrix of its own, and most columns are those of others, too, as
 // embeddings of distances are: all rows times all different columns, of which each takes its own.
-std::optional<ElementSumRef> product_by_tokens(Tracer& tracer, const ElementSumRef& value,
+std::optional<LinearExprRef> product_by_tokens(Tracer& tracer, const LinearExprRef& value,
                                                const ConstantRef& weights) {
   const Shape& shape = weights->shape();
   if (shape.size() != 3 || value->shape[0] != shape[0] || value->elements() == 0 ||
@@ -167,7 +167,7 @@ std::optional<ElementSumRef> product_by_tokens(Tracer& tracer, const ElementSumR
     }
   }
   const auto count = static_cast<int64_t>(known.size());
-  const ElementSumRef made =
+  const LinearExprRef made =
       tracer.linear(value,
                     std::make_shared<const Constant>(
                         kNoValue, Array::real({count, shape[1]}, std::move(different))),
@@ -185,13 +185,13 @@ std::optional<ElementSumRef> product_by_tokens(Tracer& tracer, const ElementSumR
 }
 
 // As matmul: the leading dimensions of both go together.
-ElementSumRef product_of_stacks(Tracer& tracer, const ElementSumRef& given,
+LinearExprRef product_of_stacks(Tracer& tracer, const LinearExprRef& given,
                                 const ConstantRef& stack) {
   const Shape& shape = stack->shape();
   const size_t shared = shape.size() - 2;
   Shape padded = given->shape;
   while (padded.size() < shared + 2) padded.insert(padded.begin(), 1);
-  const ElementSumRef value = with_shape(given, padded);
+  const LinearExprRef value = with_shape(given, padded);
   const size_t rank = padded.size();
   const size_t own = rank - 2 - shared;  // leading dimensions of the value alone
   const int64_t inputs = shape[shared], outputs = shape[shared + 1];
@@ -205,7 +205,7 @@ ElementSumRef product_of_stacks(Tracer& tracer, const ElementSumRef& given,
     const Movement side_by_side = {.shape = {inputs, matrices * outputs},
                                    .walk = {inputs, matrices, outputs},
                                    .strides = {outputs, inputs * outputs, 1}};
-    const ElementSumRef made = tracer.linear(value, moved(side_by_side, stack), true, nullptr);
+    const LinearExprRef made = tracer.linear(value, moved(side_by_side, stack), true, nullptr);
     Shape separate(padded.begin(), padded.begin() + static_cast<ptrdiff_t>(own));
     separate.push_back(padded[rank - 2]);
     separate.insert(separate.end(), shape.begin(), shape.end() - 2);
@@ -219,19 +219,19 @@ ElementSumRef product_of_stacks(Tracer& tracer, const ElementSumRef& given,
   add_dimensions(own, own + shared);
   add_dimensions(0, own);
   add_dimensions(rank - 2, rank);
-  const ElementSumRef ordered = permuted(value, order);
+  const LinearExprRef ordered = permuted(value, order);
   const auto by_tokens = product_by_tokens(tracer, ordered, stack);
-  const ElementSumRef made =
+  const LinearExprRef made =
       by_tokens ? *by_tokens : product_by_weights(tracer, ordered, stack, shared);
   return permuted(made, inverse_order(order));
 }
 
 // x W for weights of one or more matrices, or of a vector.
-ElementSumRef product_from_right(Tracer& tracer, const TracedValue& value,
+LinearExprRef product_from_right(Tracer& tracer, const TracedValue& value,
                                  const ConstantRef& weight) {
   if (weight->shape().size() == 1) {
     const ConstantRef column = with_shape(weight, {1, weight->shape()[0]});
-    const ElementSumRef made = tracer.linear(value, column, false, nullptr);
+    const LinearExprRef made = tracer.linear(value, column, false, nullptr);
     Shape shape = made->shape;
     shape.pop_back();
     return with_shape(made, shape);
@@ -244,12 +244,12 @@ ElementSumRef product_from_right(Tracer& tracer, const TracedValue& value,
 // W x, attention whose weights are constants, or where rows are kept apart the scores of queries
 // that are constants.
 TracedValue product_from_left(Tracer& tracer, const ConstantRef& weight,
-                              const ElementSumRef& value) {
+                              const LinearExprRef& value) {
   GraphBuilder& builder = tracer.builder;
   builder.has_other_rows = true;
   const size_t rank = value->shape.size();
   if (builder.keeps_rows_apart && rank > 1 && is_along_tokens(builder, *value, rank - 1)) {
-    const auto query = rows_of_constants(builder, weight, turned(value));
+    const auto query = rows_of_constants(builder, weight, transposed(value));
     if (query) return product_scores(builder, *query, value);
   }
   const int64_t tokens = builder.sizes.tokens;
@@ -265,22 +265,22 @@ TracedValue product_from_left(Tracer& tracer, const ConstantRef& weight,
   // W x for columns x is x W^T for rows.
   const Shape shape = matrix_shape(weight->shape());
   if (shape.size() < 3) {
-    return turned(tracer.linear(turned(value), as_matrix(weight), false, nullptr));
+    return transposed(tracer.linear(transposed(value), as_matrix(weight), false, nullptr));
   }
   Shape order = shape;
   std::swap(order.back(), order[order.size() - 2]);
   const Shape strides = strides_of(shape);
   Movement turning = {.shape = order, .walk = order, .strides = {strides.begin(), strides.end()}};
   std::swap(turning.strides.back(), turning.strides[turning.strides.size() - 2]);
-  return turned(product_of_stacks(tracer, turned(value), moved(turning, weight)));
+  return transposed(product_of_stacks(tracer, transposed(value), moved(turning, weight)));
 }
 
 constexpr int64_t kWeightedSumsMax = 64;  // of one product
 
 // weights @ values over all tokens, as attention pooling has it: [.., queries, tokens] and
 // [.., tokens, columns]. Nothing for any other product.
-std::optional<ElementSumRef> weighted_sums(Tracer& tracer, const ElementSumRef& weights,
-                                           const ElementSumRef& values) {
+std::optional<LinearExprRef> weighted_sums(Tracer& tracer, const LinearExprRef& weights,
+                                           const LinearExprRef& values) {
   const size_t rank = weights->shape.size();
   if (rank < 2 || values->shape.size() != rank || weights->terms.size() != 1) return std::nullopt;
   const int64_t queries = weights->shape[rank - 2];
@@ -305,7 +305,7 @@ std::optional<ElementSumRef> weighted_sums(Tracer& tracer, const ElementSumRef& 
   }
   if (queries == 1) return tracer.as_sum(parts[0]);
   if (tracer.builder.fixes_rows) {  // as numbers of each sequence
-    std::vector<ElementSumRef> rows;
+    std::vector<LinearExprRef> rows;
     for (const TracedValue& part : parts) rows.push_back(tracer.as_sum(part));
     Shape shape = rows[0]->shape;
     shape[rank - 2] = queries;
@@ -326,7 +326,7 @@ std::optional<ElementSumRef> weighted_sums(Tracer& tracer, const ElementSumRef& 
 constexpr int64_t kSummedProductsMax = 16;  // of one product
 
 // Whether a step along one of the last two dimensions is one to another token anywhere.
-bool mixes_rows(const GraphBuilder& builder, const ElementSum& value) {
+bool mixes_rows(const GraphBuilder& builder, const LinearExpr& value) {
   const size_t width = static_cast<size_t>(value.shape.back());
   const size_t block = width * static_cast<size_t>(value.shape[value.shape.size() - 2]);
   std::optional<uint32_t> row;
@@ -334,7 +334,7 @@ bool mixes_rows(const GraphBuilder& builder, const ElementSum& value) {
     if (i % block == 0) row.reset();
     const int64_t number = value.at(i);
     if (number == kNoElement) continue;
-    if (builder.source(number).rows != builder.sizes.rows() ||
+    if (builder.producer(number).rows != builder.sizes.rows() ||
         row.value_or(builder.row_of(number)) != builder.row_of(number)) {
       return true;
     }
@@ -343,10 +343,10 @@ bool mixes_rows(const GraphBuilder& builder, const ElementSum& value) {
   return false;
 }
 
-bool has_row_of_each_token(const GraphBuilder& builder, const ElementSum& value) {
+bool has_row_of_each_token(const GraphBuilder& builder, const LinearExpr& value) {
   std::set<uint32_t> rows;
   for (size_t i = 0; i < value.elements(); ++i) {
-    if (!builder.is_node(value.at(i)) || builder.is_pooled(value.at(i))) return false;
+    if (!builder.is_node(value.at(i)) || builder.is_per_sequence(value.at(i))) return false;
     rows.insert(builder.row_of(value.at(i)));
   }
   return rows.size() == builder.sizes.rows();
@@ -354,19 +354,19 @@ bool has_row_of_each_token(const GraphBuilder& builder, const ElementSum& value)
 
 // Products of matrices that each token, or each sequence, has: [.., m, k] and [.., k, n], as sums
 // of products of numbers. Nothing for any other product.
-std::optional<ElementSumRef> products_of_rows(Tracer& tracer, const TracedValue& a,
+std::optional<LinearExprRef> products_of_rows(Tracer& tracer, const TracedValue& a,
                                               const TracedValue& b) {
-  const ElementSumRef first = tracer.as_sum(a), second = tracer.as_sum(b);
+  const LinearExprRef first = tracer.as_sum(a), second = tracer.as_sum(b);
   const size_t rank = first->shape.size();
   if (rank < 2 || second->shape.size() != rank) return std::nullopt;
   const int64_t summed = first->shape.back();
-  const auto is_of_sequences = [&](const ElementSumRef& value) {
-    return tracer.builder.is_pooled(value->front()) && tracer.builder.sizes.sequences == 1;
+  const auto is_of_sequences = [&](const LinearExprRef& value) {
+    return tracer.builder.is_per_sequence(value->front()) && tracer.builder.sizes.sequences == 1;
   };
   if (rank == 2 && is_of_sequences(first) && is_of_sequences(second) && first->shape[0] == 1 &&
       second->shape[1] == 1) {
     const TracedValue products =
-        run(tracer, "mul", {{"self", traced(first)}, {"other", traced(turned(second))}});
+        run(tracer, "mul", {{"self", traced(first)}, {"other", traced(transposed(second))}});
     return tracer.as_sum(
         run(tracer, "sum",
             {{"self", traced(products)}, {"dim", Argument::List{int64_t{-1}}}, {"keepdim", true}}));
@@ -377,29 +377,29 @@ std::optional<ElementSumRef> products_of_rows(Tracer& tracer, const TracedValue&
   // Where windows over tokens are multiplied, a part has a row of each token, shifted.
   const bool has_windows =
       mixes_rows(tracer.builder, *first) || mixes_rows(tracer.builder, *second);
-  std::vector<std::pair<ElementSumRef, ElementSumRef>> factors;
+  std::vector<std::pair<LinearExprRef, LinearExprRef>> factors;
   for (int64_t k = 0; k < summed; ++k) {
-    const auto part = [&](const ElementSumRef& of, int64_t dim) {
-      const ElementSumRef column = tracer.as_sum(
+    const auto part = [&](const LinearExprRef& of, int64_t dim) {
+      const LinearExprRef column = tracer.as_sum(
           run(tracer, "slice",
               {{"self", traced(of)}, {"dim", dim}, {"start", k}, {"end", k + int64_t{1}}}));
       const int64_t rows = tracer.builder.sizes.rows();
       const auto count = static_cast<int64_t>(column->elements());
       if (count % rows != 0) return column;
-      const ElementSumRef whole = with_shape(column, {rows, count / rows});
-      const ElementSumRef shifted = shifted_rows(tracer.builder, whole);
+      const LinearExprRef whole = with_shape(column, {rows, count / rows});
+      const LinearExprRef shifted = shifted_rows(tracer.builder, whole);
       return shifted == whole ? column : with_shape(shifted, column->shape);
     };
     factors.emplace_back(part(first, -1), part(second, -2));
     const auto& [a_part, b_part] = factors.back();
-    for (const ElementSumRef& each : {a_part, b_part}) {
+    for (const LinearExprRef& each : {a_part, b_part}) {
       if (mixes_rows(tracer.builder, *each)) return std::nullopt;
       if (has_windows && !has_row_of_each_token(tracer.builder, *each)) return std::nullopt;
     }
   }
-  ElementSumRef sums;
+  LinearExprRef sums;
   for (const auto& [a_part, b_part] : factors) {
-    const ElementSumRef one =
+    const LinearExprRef one =
         tracer.as_sum(run(tracer, "mul", {{"self", traced(a_part)}, {"other", traced(b_part)}}));
     sums = sums == nullptr ? one : sum(sums, one, 1.0);
   }
@@ -408,13 +408,13 @@ std::optional<ElementSumRef> products_of_rows(Tracer& tracer, const TracedValue&
 
 // The one score of the only row of each sequence, [.., 1, width] and [.., width, 1], or the only
 // row times its weight, which is 1. Nothing for any other product.
-std::optional<ElementSumRef> product_of_single_rows(Tracer& tracer, const TracedValue& a,
+std::optional<LinearExprRef> product_of_single_rows(Tracer& tracer, const TracedValue& a,
                                                     const TracedValue& b) {
   const Shape first = shape_of(a), second = shape_of(b);
   const size_t rank = first.size();
-  const ElementSumRef& right = b.as<ElementSumRef>();
+  const LinearExprRef& right = b.as<LinearExprRef>();
   if (!tracer.builder.fixes_rows || rank < 3 || second.size() != rank || first[rank - 2] != 1 ||
-      !right || !tracer.builder.is_pooled(right->front())) {
+      !right || !tracer.builder.is_per_sequence(right->front())) {
     return std::nullopt;
   }
   if (const auto weight = a.as<ConstantRef>()) {
@@ -423,9 +423,10 @@ std::optional<ElementSumRef> product_of_single_rows(Tracer& tracer, const Traced
     const bool is_weight = first[rank - 1] == 1 && broadcast(first, second) == second;
     return is_one && is_weight ? std::optional(right) : std::nullopt;
   }
-  if (second[rank - 1] != 1 || !tracer.builder.is_pooled(tracer.as_sum(a)->front())) return {};
+  if (second[rank - 1] != 1 || !tracer.builder.is_per_sequence(tracer.as_sum(a)->front()))
+    return {};
   const TracedValue products =
-      run(tracer, "mul", {{"self", traced(a)}, {"other", traced(turned(right))}});
+      run(tracer, "mul", {{"self", traced(a)}, {"other", traced(transposed(right))}});
   return tracer.as_sum(
       run(tracer, "sum",
           {{"self", traced(products)}, {"dim", Argument::List{int64_t{-1}}}, {"keepdim", true}}));
@@ -435,7 +436,7 @@ constexpr int64_t kPooledMatrixMax = 4096;  // numbers of one head
 
 // Rows of tokens times a matrix that each sequence has, as of linear attention or of channels that
 // attend to each other: all products of numbers, and their sums. Nothing for any other product.
-std::optional<ElementSumRef> product_with_pooled(Tracer& tracer, const TracedValue& a,
+std::optional<LinearExprRef> product_with_pooled(Tracer& tracer, const TracedValue& a,
                                                  const TracedValue& b) {
   GraphBuilder& builder = tracer.builder;
   const size_t rank = shape_of(a).size();
@@ -443,16 +444,16 @@ std::optional<ElementSumRef> product_with_pooled(Tracer& tracer, const TracedVal
       shape_of(b).size() != rank) {
     return std::nullopt;
   }
-  const ElementSumRef first = tracer.as_sum(a), second = tracer.as_sum(b);
-  const bool is_left = builder.is_pooled(first->front());
-  const ElementSumRef rows = is_left ? turned(second) : first;    // [.., rows, summed]
-  const ElementSumRef matrix = is_left ? first : turned(second);  // [.., results, summed]
+  const LinearExprRef first = tracer.as_sum(a), second = tracer.as_sum(b);
+  const bool is_left = builder.is_per_sequence(first->front());
+  const LinearExprRef rows = is_left ? transposed(second) : first;    // [.., rows, summed]
+  const LinearExprRef matrix = is_left ? first : transposed(second);  // [.., results, summed]
   const int64_t results = matrix->shape[rank - 2], summed = matrix->shape[rank - 1];
-  if (builder.is_pooled(rows->front()) || !builder.is_pooled(matrix->front()) ||
+  if (builder.is_per_sequence(rows->front()) || !builder.is_per_sequence(matrix->front()) ||
       !is_along_tokens(builder, *rows, rank - 2) || results * summed > kPooledMatrixMax) {
     return std::nullopt;
   }
-  const auto with_dimension = [&](const ElementSumRef& value, size_t place) {
+  const auto with_dimension = [&](const LinearExprRef& value, size_t place) {
     Shape shape = value->shape;
     shape.insert(shape.begin() + static_cast<ptrdiff_t>(place), 1);
     return with_shape(builder.materialised(value), shape);
@@ -460,9 +461,9 @@ std::optional<ElementSumRef> product_with_pooled(Tracer& tracer, const TracedVal
   const TracedValue products = run(tracer, "mul",
                                    {{"self", traced(with_dimension(rows, rank - 1))},
                                     {"other", traced(with_dimension(matrix, rank - 2))}});
-  const ElementSumRef made = tracer.as_sum(
+  const LinearExprRef made = tracer.as_sum(
       run(tracer, "sum", {{"self", traced(products)}, {"dim", Argument::List{int64_t{-1}}}}));
-  return is_left ? turned(made) : made;
+  return is_left ? transposed(made) : made;
 }
 
 TracedValue product(Tracer& tracer, const TracedValue& a, const TracedValue& b) {
@@ -472,8 +473,8 @@ TracedValue product(Tracer& tracer, const TracedValue& a, const TracedValue& b) 
   if (!a.is_constant() && !b.is_constant() && !b.is<ScoresRef>()) {
     if (const auto made = products_of_rows(tracer, a, b)) return *made;
   }
-  const ElementSumRef& right = b.as<ElementSumRef>();
-  const bool is_of_sequences = right && tracer.builder.is_pooled(right->front());
+  const LinearExprRef& right = b.as<LinearExprRef>();
+  const bool is_of_sequences = right && tracer.builder.is_per_sequence(right->front());
   if (const auto made = product_of_single_rows(tracer, a, b)) return *made;
   if (const auto made = product_with_pooled(tracer, a, b)) return *made;
   refuse_op_if(
@@ -484,12 +485,12 @@ TracedValue product(Tracer& tracer, const TracedValue& a, const TracedValue& b) 
   if (const ConstantRef& weight = a.as<ConstantRef>()) {
     return product_from_left(tracer, weight, tracer.as_sum(b));
   }
-  const ElementSumRef first = tracer.as_sum(a), second = tracer.as_sum(b);
+  const LinearExprRef first = tracer.as_sum(a), second = tracer.as_sum(b);
   if (const auto sums = weighted_sums(tracer, first, second)) return *sums;
   if (first->shape.size() > 1 && second->shape.size() > 1) {
     // The weights may stand on the right.
-    if (const auto sums = weighted_sums(tracer, turned(second), turned(first))) {
-      return turned(*sums);
+    if (const auto sums = weighted_sums(tracer, transposed(second), transposed(first))) {
+      return transposed(*sums);
     }
   }
   return product_scores(tracer.builder, first, second);
@@ -516,7 +517,7 @@ std::optional<TracedValue> rows_of_one_hot(Tracer& tracer, const Call& call) {
   const int64_t width = matrix->shape()[is_linear ? 0 : 1];
   if (function->call->integer("num_classes", -1) != rows) return std::nullopt;
   const Movement turn = {.shape = {rows, width}, .walk = {rows, width}, .strides = {1, rows}};
-  const ElementSumRef made = looked_up(tracer, is_linear ? moved(turn, matrix) : matrix,
+  const LinearExprRef made = looked_up(tracer, is_linear ? moved(turn, matrix) : matrix,
                                        *value_of(*function->call, "self"));
   const auto bias = is_linear ? value_as<ConstantRef>(call, "bias") : nullptr;
   return bias ? sum(made, tracer.builder.of_constant(bias), 1.0) : made;

@@ -318,14 +318,14 @@ InputsSideBySide joined_inputs(const ExportedProgram& program, bool takes_ids, b
 
 namespace {
 
-Call turned_rows(uint32_t from, uint32_t to) {
+Call transposed_rows(uint32_t from, uint32_t to) {
   return {.op = "transpose",
           .overload = "int",
           .arguments = {{"self", ValueRef{from}}, {"dim0", int64_t{0}}, {"dim1", int64_t{1}}},
           .outputs = {to}};
 }
 
-Array turned_rows(const Array& array) {
+Array transposed_rows(const Array& array) {
   const Shape& shape = array.shape();
   const int64_t width = shape.size() > 2 ? shape[2] : 1;
   Shape walk = {shape[1], shape[0], width};
@@ -475,9 +475,9 @@ std::shared_ptr<const ExportedProgram> sequences_first(const ExportedProgram& pr
     const auto value = static_cast<uint32_t>(turned.values.size());
     turned.values.push_back(own);
     std::ranges::find(turned.inputs, inputs[i]->value, &ExportedInput::value)->value = value;
-    before.push_back(turned_rows(value, inputs[i]->value));
+    before.push_back(transposed_rows(value, inputs[i]->value));
     if (!turned.sample_inputs.empty()) {
-      turned.sample_inputs[i] = turned_rows(turned.sample_inputs[i]);
+      turned.sample_inputs[i] = transposed_rows(turned.sample_inputs[i]);
     }
   }
   if (before.empty()) return nullptr;
@@ -491,7 +491,7 @@ std::shared_ptr<const ExportedProgram> sequences_first(const ExportedProgram& pr
     if (!is_turned) continue;
     std::swap(own.sizes[0], own.sizes[1]);
     const auto value = static_cast<uint32_t>(turned.values.size());
-    turned.nodes.push_back(turned_rows(given->value, value));
+    turned.nodes.push_back(transposed_rows(given->value, value));
     turned.values.push_back(std::move(own));
     output = ValueRef{value};
   }

@@ -98,7 +98,7 @@ const char* why_no_op(std::string_view op) {
 
 }  // namespace
 
-FunctionRef function_of(const ElementSumRef& base, Call call, Shape shape, size_t depth) {
+FunctionRef function_of(const LinearExprRef& base, Call call, Shape shape, size_t depth) {
   refuse_op_if(depth > kExportedLevelsMax,
                "a function of so many ops, one within the other, is not supported");
   return std::make_shared<const Function>(
@@ -112,7 +112,7 @@ std::optional<std::vector<TracedValue>> moved_conversion(const FunctionRef& func
   if (!from || !from->is_base()) return std::nullopt;
   std::vector<TracedValue> made;
   for (const Movement& movement : movements) {
-    const ElementSumRef base = moved(movement, function->base);
+    const LinearExprRef base = moved(movement, function->base);
     const FunctionRef bare =
         std::make_shared<const Function>(Function{.base = base, .shape = base->shape});
     Call call = bind<TracedRef>(*function->call, [&](const TracedRef&) { return traced(bare); });
@@ -121,9 +121,9 @@ std::optional<std::vector<TracedValue>> moved_conversion(const FunctionRef& func
   return made;
 }
 
-std::optional<ElementSumRef> stacked_rows(Tracer& tracer, const std::vector<TracedValue>& parts,
+std::optional<LinearExprRef> stacked_rows(Tracer& tracer, const std::vector<TracedValue>& parts,
                                           size_t dim) {
-  std::vector<ElementSumRef> rows;
+  std::vector<LinearExprRef> rows;
   for (const TracedValue& part : parts) {
     if (part.is_constant()) return std::nullopt;
     Shape shape = shape_of(part);
@@ -131,7 +131,7 @@ std::optional<ElementSumRef> stacked_rows(Tracer& tracer, const std::vector<Trac
     shape.insert(shape.begin() + static_cast<ptrdiff_t>(dim), 1);
     rows.push_back(with_shape(tracer.as_sum(part), shape));
   }
-  return joined_rows(tracer.builder,
+  return concat_rows(tracer.builder,
                      rows_of_sequences(tracer.builder, std::move(rows), Together::kMoved), dim);
 }
 
@@ -163,8 +163,8 @@ bool is_reduction(std::string_view op) {
                         "linalg_vector_norm", "logsumexp", "prod", "any", "all"});
 }
 
-ElementSumRef Tracer::as_sum(const TracedValue& value) {
-  if (const ElementSumRef& elements = value.as<ElementSumRef>()) return elements;
+LinearExprRef Tracer::as_sum(const TracedValue& value) {
+  if (const LinearExprRef& elements = value.as<LinearExprRef>()) return elements;
   if (const FunctionRef& function = value.as<FunctionRef>()) return materialise(function);
   if (const ConstantRef& constant = value.as<ConstantRef>()) return builder.of_constant(constant);
   refuse_op_if(value.is<ScoresRef>(),
@@ -178,8 +178,8 @@ ElementSumRef Tracer::as_sum(const TracedValue& value) {
 
 FunctionRef Tracer::as_function(const TracedValue& value) {
   if (const FunctionRef& function = value.as<FunctionRef>()) return function;
-  const ElementSumRef elements = as_sum(value);
-  const auto base = [](const ElementSumRef& of) {
+  const LinearExprRef elements = as_sum(value);
+  const auto base = [](const LinearExprRef& of) {
     return std::make_shared<const Function>(Function{.base = of, .shape = of->shape});
   };
   // A multiple of a base has the factor among the numbers of its formula.
@@ -215,7 +215,7 @@ std::optional<TracedValue> function_op(Tracer& tracer, const Call& call) {
                             : "the runtime has no such op: leave it out of the exported part, or "
                               "write it with linear layers, norms and activations");
   }
-  ElementSumRef base, other;  // another one that it is a function of, too
+  LinearExprRef base, other;  // another one that it is a function of, too
   Shape shape;
   size_t depth = 0;
   Call formula = bind<TracedRef>(call, [&](const TracedRef& input) -> Argument {
@@ -261,9 +261,9 @@ void Tracer::require_no_ids(const Function& function) const {
   throw OpError("{}: {}", first->call->describe(), kReadsIds);
 }
 
-ElementSumRef Tracer::materialise(const FunctionRef& function) {
+LinearExprRef Tracer::materialise(const FunctionRef& function) {
   if (function->is_base()) return function->base;
-  const OnStream on(builder, *function->base);
+  const ScopedAxis on(builder, *function->base);
   if (is_of_ids(builder, *function->base)) return of_ids(*function);
   const Level level;
   for (const auto& [known, made] : made_functions_) {
@@ -273,7 +273,7 @@ ElementSumRef Tracer::materialise(const FunctionRef& function) {
   const Function* const outermost_before = outermost_;
   if (!function->name.empty()) builder.name = function->name;
   if (outermost_ == nullptr) outermost_ = function.get();
-  const ElementSumRef made = materialise_named(*function);
+  const LinearExprRef made = materialise_named(*function);
   outermost_ = outermost_before;
   builder.name = name_before;
   if (made_functions_.size() == kKeptMax) made_functions_.erase(made_functions_.begin());
@@ -283,28 +283,28 @@ ElementSumRef Tracer::materialise(const FunctionRef& function) {
 
 namespace {
 
-ElementSumRef activated(GraphBuilder& builder, const ElementSumRef& base,
+LinearExprRef activated(GraphBuilder& builder, const LinearExprRef& base,
                         const FoundActivation& found) {
-  const auto with_offset = [&](const ElementSumRef& value, double offset) {
+  const auto with_offset = [&](const LinearExprRef& value, double offset) {
     if (offset == 0.0) return value;
     const auto number = std::make_shared<const Constant>(kNoValue, Array::real({}, {offset}));
     return sum(value, builder.of_constant(number), 1.0);
   };
-  const ElementSumRef inner = with_offset(scaled(base, found.scale_in), found.offset_in);
-  ElementSumRef value = scaled(activation(builder, inner, found.activation), found.scale_out);
+  const LinearExprRef inner = with_offset(scaled(base, found.scale_in), found.offset_in);
+  LinearExprRef value = scaled(activation(builder, inner, found.activation), found.scale_out);
   if (found.linear != 0.0) value = sum(value, base, found.linear);
   return with_offset(value, found.offset_out);
 }
 
 // Rows of length 1 have an op of their own.
-ElementSumRef normalised(GraphBuilder& builder, const ElementSumRef& base, const NormSpec& spec) {
+LinearExprRef normalised(GraphBuilder& builder, const LinearExprRef& base, const NormSpec& spec) {
   const auto width = static_cast<uint32_t>(spec.gain.size());
   const double length_one = 1.0 / std::sqrt(static_cast<double>(width));
   const bool is_length = !(spec.epsilon > 0.0) && spec.kind == NormKind::kRms &&
                          spec.bias.empty() && std::ranges::all_of(spec.gain, [&](double gain) {
                            return std::fabs(gain - length_one) < 1e-9;
                          });
-  if (is_length && builder.source(base->at(0)).width == width) {
+  if (is_length && builder.producer(base->at(0)).width == width) {
     return normalize(builder, base, NormKind::kLength);
   }
   return norm(builder, base, spec);
@@ -312,7 +312,7 @@ ElementSumRef normalised(GraphBuilder& builder, const ElementSumRef& base, const
 
 }  // namespace
 
-ElementSumRef Tracer::materialise_named(const Function& function) {
+LinearExprRef Tracer::materialise_named(const Function& function) {
   const Call& call = *function.call;
   if (const Call* compares = unseen_comparison(function, budget_)) {
     throw OpError("{}: {}", compares->describe(), kMaskOfFeatures);
@@ -339,21 +339,21 @@ ElementSumRef Tracer::materialise_named(const Function& function) {
     return convert::linear(builder, function.base, weight, layer->bias);
   }
   if (const auto* xielu = std::get_if<FoundXielu>(&*found)) {
-    const ElementSumRef relu = activation(builder, function.base, {Activation::kRelu});
-    const ElementSumRef elu = activation(builder, function.base, {Activation::kElu, 1.0});
-    const ElementSumRef squares = scaled(product(builder, relu, relu), xielu->squares);
+    const LinearExprRef relu = activation(builder, function.base, {Activation::kRelu});
+    const LinearExprRef elu = activation(builder, function.base, {Activation::kElu, 1.0});
+    const LinearExprRef squares = scaled(product(builder, relu, relu), xielu->squares);
     return sum(sum(squares, elu, xielu->elu), function.base, xielu->linear - xielu->elu);
   }
   return activated(builder, function.base, std::get<FoundActivation>(*found));
 }
 
 // A sum or a mean of each row's columns: a product with ones. Nothing for any other function.
-std::optional<ElementSumRef> Tracer::sum_of_columns(const Function& function) {
+std::optional<LinearExprRef> Tracer::sum_of_columns(const Function& function) {
   const Call& call = *function.call;
   if (!is_one_of(call.op, {"sum", "mean"}) || function.shape == function.base->shape) {
     return std::nullopt;
   }
-  const ElementSumRef rows = as_sum(values_of(call).at(0));
+  const LinearExprRef rows = as_sum(values_of(call).at(0));
   WeightRef ones;
   ones.name = builder.name;
   ones.rows = 1;
@@ -389,17 +389,17 @@ FunctionRef input_of(const FunctionRef& function) {
 }  // namespace
 
 // sqrt(x + number) or 1 / (x + number) as a node.
-ElementSumRef Tracer::of_shifted(Activation kind, const FunctionRef& function) {
+LinearExprRef Tracer::of_shifted(Activation kind, const FunctionRef& function) {
   const bool is_shifted = is_op(function, "add");
   const FunctionRef of = is_shifted ? input_of(function) : function;
   const bool is_multiple = is_op(of, "mul") && input_of(of)->is_base();
-  const ElementSumRef value = is_multiple ? scaled(of->base, *number_in(*of->call)) : as_sum(of);
+  const LinearExprRef value = is_multiple ? scaled(of->base, *number_in(*of->call)) : as_sum(of);
   const double number = is_shifted ? *number_in(*function->call) : 0.0;
   return activation(builder, builder.materialised(value), {kind, number});
 }
 
 // Roots and quotients. Nothing for any other function.
-std::optional<ElementSumRef> Tracer::root_or_quotient(const Function& function) {
+std::optional<LinearExprRef> Tracer::root_or_quotient(const Function& function) {
   const Call& call = *function.call;
   const auto part = [&](const char* name) { return value_as<FunctionRef>(call, name); };
   const auto inverse = [&](const FunctionRef& of) {
@@ -416,7 +416,7 @@ std::optional<ElementSumRef> Tracer::root_or_quotient(const Function& function) 
   if (call.op == "log") return of_shifted(Activation::kLog, part("self"));
   const auto shifted = [&](Activation kind, double offset, double factor) {
     const auto number = std::make_shared<const Constant>(kNoValue, Array::real({}, {offset}));
-    const ElementSumRef value = sum(as_sum(part("self")), builder.of_constant(number), 1.0);
+    const LinearExprRef value = sum(as_sum(part("self")), builder.of_constant(number), 1.0);
     return scaled(activation(builder, value, {kind}), factor);
   };
   if (call.op == "expm1") {
@@ -430,11 +430,11 @@ std::optional<ElementSumRef> Tracer::root_or_quotient(const Function& function) 
   if (call.op == "cos") return shifted(Activation::kSin, std::numbers::pi / 2.0, 1.0);
   if (call.op == "sin") return activation(builder, as_sum(part("self")), {Activation::kSin});
   if (power != 0.0 && power != std::floor(power)) {
-    const ElementSumRef root = scaled(shifted(Activation::kLog, 0.0, 1.0), power);
+    const LinearExprRef root = scaled(shifted(Activation::kLog, 0.0, 1.0), power);
     return activation(builder, builder.materialised(root), {Activation::kExp});
   }
   if (call.op == "rsqrt" || power == -0.5) {
-    const ElementSumRef root = of_shifted(Activation::kSqrt, part("self"));
+    const LinearExprRef root = of_shifted(Activation::kSqrt, part("self"));
     return activation(builder, root, {Activation::kReciprocal});
   }
   if (call.op != "div" || call.has("rounding_mode") || !part("other")) return std::nullopt;
@@ -446,7 +446,7 @@ std::optional<ElementSumRef> Tracer::root_or_quotient(const Function& function) 
 
 // The function's last op on values that are nodes of their own. A function that is made of an
 // unknown one is unknown itself: the author's whole formula is named.
-ElementSumRef Tracer::op_on_nodes(const Function& function) {
+LinearExprRef Tracer::op_on_nodes(const Function& function) {
   if (const auto sums = sum_of_columns(function)) return *sums;
   if (const auto made = root_or_quotient(function)) return *made;
   const Call& call = *function.call;
@@ -471,8 +471,8 @@ ElementSumRef Tracer::op_on_nodes(const Function& function) {
     throw OpError("{}: {}", whole.call->describe(), reduces ? kReducesColumns : kNoFunction);
   }
   if (is_power || is_product) {
-    const ElementSumRef first = as_sum(inputs[0]);
-    ElementSumRef made = product(builder, first, is_power ? first : as_sum(inputs[1]));
+    const LinearExprRef first = as_sum(inputs[0]);
+    LinearExprRef made = product(builder, first, is_power ? first : as_sum(inputs[1]));
     for (int i = 2; i < power; ++i) made = product(builder, made, first);
     return made;
   }
@@ -491,7 +491,7 @@ ElementSumRef Tracer::op_on_nodes(const Function& function) {
         run([&](const FunctionRef& input) { return builder.materialised(as_sum(input)); }));
   }
   // Factors of columns go into a layer that follows; others, as of heads, are a node's.
-  const ElementSumRef value = as_sum(made);
+  const LinearExprRef value = as_sum(made);
   return has_factors_of_heads(builder, value) ? builder.materialised(value) : value;
 }
 

@@ -47,12 +47,12 @@ Array inverse(const Array& array) {
   return each_of(array, [](double value) { return 1.0 / value; });
 }
 
-Array array_like(const ElementSumRef& value) {
+Array array_like(const LinearExprRef& value) {
   return Array::of_shape(value->shape, ElementType::kF32);
 }
 
 // Index `index` of one dimension.
-ElementSumRef selected(const ElementSumRef& value, int64_t dim, int64_t index) {
+LinearExprRef selected(const LinearExprRef& value, int64_t dim, int64_t index) {
   const Call select = {.op = "select",
                        .arguments = {{"self", array_like(value)}, {"dim", dim}, {"index", index}}};
   return moved(movements_of(select)->at(0), value);
@@ -100,8 +100,8 @@ std::optional<TracedValue> norm_op(Tracer& tracer, const Call& call) {
 namespace {
 
 // A function of each number as nodes.
-ElementSumRef applied(Tracer& tracer, const char* op, const TracedValue& value) {
-  const ElementSumRef& elements = value.as<ElementSumRef>();
+LinearExprRef applied(Tracer& tracer, const char* op, const TracedValue& value) {
+  const LinearExprRef& elements = value.as<LinearExprRef>();
   const bool is_sum = elements && elements->terms.size() == 1;
   const TracedValue settled = is_sum ? tracer.builder.materialised(elements) : value;
   const Call call = {.op = op, .arguments = {{"self", traced(settled)}}};
@@ -109,14 +109,14 @@ ElementSumRef applied(Tracer& tracer, const char* op, const TracedValue& value) 
 }
 
 // How many terms are embeddings where all others are tables; nothing for any other value.
-std::optional<size_t> embeddings_in(const GraphBuilder& builder, const ElementSum& value) {
+std::optional<size_t> embeddings_in(const GraphBuilder& builder, const LinearExpr& value) {
   size_t embeddings = 0;
   for (const Term& term : value.terms) {
     const int64_t number = value.elements() == 0 ? kNoElement : term.places.at(0);
     if (number == kNoElement) return std::nullopt;
-    const Source& from = builder.source(number);
-    if (from.kind == Source::Kind::kTable) continue;
-    if (from.kind != Source::Kind::kNode || !builder.graph.as<EmbeddingNode>(from.node))
+    const Producer& from = builder.producer(number);
+    if (from.kind == Producer::Kind::kTable) continue;
+    if (from.kind != Producer::Kind::kNode || !builder.graph.as<EmbeddingNode>(from.node))
       return std::nullopt;
     ++embeddings;
   }
@@ -130,7 +130,7 @@ std::optional<TracedValue> op_of_two(Tracer& tracer, const Call& call, const Tra
   GraphBuilder& builder = tracer.builder;
   const bool is_sum = is_one_of(call.op, {"add", "sub"});
   if (!is_sum && call.op != "mul" && call.op != "div") return std::nullopt;
-  if (!is_sum || !self.is<ElementSumRef>() || !other.is<ElementSumRef>()) {
+  if (!is_sum || !self.is<LinearExprRef>() || !other.is<LinearExprRef>()) {
     const FunctionRef f = tracer.as_function(self);
     const FunctionRef g = tracer.as_function(other);
     if (f->base == g->base || are_same(*f->base, *g->base)) return std::nullopt;
@@ -142,13 +142,13 @@ std::optional<TracedValue> op_of_two(Tracer& tracer, const Call& call, const Tra
   // Parts of a rotation stay as they are. Tables that are added to an embedding stay apart, for
   // they become one op.
   const auto settled = [&](const TracedValue& value) {
-    const ElementSumRef elements = tracer.as_sum(value);
+    const LinearExprRef elements = tracer.as_sum(value);
     const bool waits = elements->terms.size() < 2 || elements->has_own_factors() ||
                        (are_embedded && embeddings_in(builder, *elements) == 1);
     return waits ? elements : builder.materialised(elements);
   };
-  const ElementSumRef first = settled(self);
-  const std::vector<ElementSumRef> both =
+  const LinearExprRef first = settled(self);
+  const std::vector<LinearExprRef> both =
       rows_of_sequences(builder, {first, settled(other)}, Together::kProduct);
   const double alpha = call.real("alpha", 1.0);
   return sum(both[0], both[1], call.op == "add" ? alpha : -alpha);
@@ -171,7 +171,7 @@ SumFactors sum_factors(const Call& call) {
 std::optional<TracedValue> sum_op(Tracer& tracer, const Call& call) {
   const std::string& op = call.op;
   if (op == "neg") {
-    const ElementSumRef elements = values_of(call).at(0).as<ElementSumRef>();
+    const LinearExprRef elements = values_of(call).at(0).as<LinearExprRef>();
     return elements ? std::optional<TracedValue>(scaled(elements, -1.0)) : std::nullopt;
   }
   if (!is_one_of(op, {"add", "sub", "mul", "div", "rsub"}) || call.has("rounding_mode")) {
@@ -184,7 +184,7 @@ std::optional<TracedValue> sum_op(Tracer& tracer, const Call& call) {
   }
   const bool is_first = self != nullptr && !self->is_constant();
   const TracedValue* const value = is_first ? self : other;
-  const ElementSumRef elements = value != nullptr ? value->as<ElementSumRef>() : nullptr;
+  const LinearExprRef elements = value != nullptr ? value->as<LinearExprRef>() : nullptr;
   const char* const constant_name = is_first ? "other" : "self";
   const auto constant = constant_argument(call, constant_name);
   if (!elements || !constant) return std::nullopt;
@@ -207,7 +207,7 @@ namespace {
 std::optional<TracedValue> reduced_at_once(Tracer& tracer, const Call& call,
                                            const TracedValue& input,
                                            const std::vector<size_t>& dims) {
-  const ElementSumRef value = tracer.as_sum(input);
+  const LinearExprRef value = tracer.as_sum(input);
   std::vector<size_t> order;
   Shape left, kept = value->shape;
   for (size_t d = 0; d < value->shape.size(); ++d) {
@@ -228,7 +228,7 @@ std::optional<TracedValue> reduced_at_once(Tracer& tracer, const Call& call,
   flat.push_back(static_cast<int64_t>(value->elements() / std::max<size_t>(1, elements_of(left))));
   const TracedValue tokens = with_shape(permuted(value, order), flat);
   const Call one = {.op = call.op, .arguments = {{"self", traced(tokens)}, {"dim", int64_t{-1}}}};
-  const ElementSumRef made = tracer.as_sum(tracer.trace(one).at(0));
+  const LinearExprRef made = tracer.as_sum(tracer.trace(one).at(0));
   return with_shape(made, keeps ? kept : left);
 }
 
@@ -259,7 +259,7 @@ TracedValue reduced_in_turn(Tracer& tracer, const Call& call, const TracedValue&
 }
 
 // One row of each sequence, of all along `axis`, which has then the extent 1.
-ElementSumRef pooled_row(GraphBuilder& builder, const ElementSumRef& value, size_t axis,
+LinearExprRef pooled_row(GraphBuilder& builder, const LinearExprRef& value, size_t axis,
                          SelectKind kind) {
   Shape shape = value->shape;
   shape[axis] = 1;
@@ -268,7 +268,7 @@ ElementSumRef pooled_row(GraphBuilder& builder, const ElementSumRef& value, size
 
 // The mean along `axis`, which has then the extent 1: of all tokens, or of columns, which are
 // multiplied with ones.
-ElementSumRef mean_along(GraphBuilder& builder, const ElementSumRef& value, size_t axis) {
+LinearExprRef mean_along(GraphBuilder& builder, const LinearExprRef& value, size_t axis) {
   if (is_along_tokens(builder, *builder.materialised(value), axis)) {
     return pooled_row(builder, value, axis, SelectKind::kMean);
   }
@@ -286,35 +286,35 @@ ElementSumRef mean_along(GraphBuilder& builder, const ElementSumRef& value, size
 }
 
 // 1 / (tokens - without) of each sequence, [sequences, 1, 1], for [sequences, tokens, columns].
-ElementSumRef inverse_of_tokens(GraphBuilder& builder, const ElementSumRef& value, double without) {
+LinearExprRef inverse_of_tokens(GraphBuilder& builder, const LinearExprRef& value, double without) {
   const Shape shape = {value->shape[0], value->shape[1], 1};
   const auto one = std::make_shared<const Constant>(kNoValue, Array::real({}, {1.0}));
   const auto ones =
       columns_of_constants(builder, stretched(builder.of_constant(one), shape), value);
   refuse_op_if(!ones, "it counts tokens of a value that has no columns of theirs");
-  const ElementSumRef count = scaled(pooled_row(builder, *ones, 1, SelectKind::kMean),
+  const LinearExprRef count = scaled(pooled_row(builder, *ones, 1, SelectKind::kMean),
                                      static_cast<double>(value->shape[1]));
   return activation(builder, count, {Activation::kReciprocal, -without});
 }
 
 // The mean of squares of the distance to the mean, or its root: in two passes, which lose nothing.
-ElementSumRef deviation_of_rows(Tracer& tracer, const Call& call, const ElementSumRef& value,
+LinearExprRef deviation_of_rows(Tracer& tracer, const Call& call, const LinearExprRef& value,
                                 size_t axis) {
   GraphBuilder& builder = tracer.builder;
-  const ElementSumRef mean = mean_along(builder, value, axis);
-  const ElementSumRef distance = builder.materialised(sum(value, mean, -1.0));
+  const LinearExprRef mean = mean_along(builder, value, axis);
+  const LinearExprRef distance = builder.materialised(sum(value, mean, -1.0));
   const auto extent = static_cast<double>(value->shape[axis]);
   const double without = call.has("correction")        ? call.real("correction")
                          : call.flag("unbiased", true) ? 1.0
                                                        : 0.0;
   refuse_op_if(without >= extent, "it divides by no number of tokens");
-  const ElementSumRef squares = product(builder, distance, distance);
-  ElementSumRef variance = mean_along(builder, squares, axis);
+  const LinearExprRef squares = product(builder, distance, distance);
+  LinearExprRef variance = mean_along(builder, squares, axis);
   const bool is_counted = without != 0.0 && tracer.has_open_length() && axis != 0 &&
                           value->shape.size() == 3 && is_along_tokens(builder, *squares, axis);
   if (is_counted) {
-    const ElementSumRef inverse =
-        inverse_of_tokens(builder, axis == 1 ? squares : turned(squares), without);
+    const LinearExprRef inverse =
+        inverse_of_tokens(builder, axis == 1 ? squares : transposed(squares), without);
     variance = product(builder, scaled(variance, extent), inverse);
   } else {
     variance = scaled(variance, extent / (extent - without));
@@ -323,11 +323,11 @@ ElementSumRef deviation_of_rows(Tracer& tracer, const Call& call, const ElementS
 }
 
 // log(sum(exp(x - max(x)))) + max(x)
-ElementSumRef log_of_sum(Tracer& tracer, const ElementSumRef& value, size_t axis) {
+LinearExprRef log_of_sum(Tracer& tracer, const LinearExprRef& value, size_t axis) {
   GraphBuilder& builder = tracer.builder;
-  const ElementSumRef most = pooled_row(builder, value, axis, SelectKind::kMax);
-  const ElementSumRef parts = applied(tracer, "exp", builder.materialised(sum(value, most, -1.0)));
-  const ElementSumRef total = scaled(pooled_row(builder, parts, axis, SelectKind::kMean),
+  const LinearExprRef most = pooled_row(builder, value, axis, SelectKind::kMax);
+  const LinearExprRef parts = applied(tracer, "exp", builder.materialised(sum(value, most, -1.0)));
+  const LinearExprRef total = scaled(pooled_row(builder, parts, axis, SelectKind::kMean),
                                      static_cast<double>(value->shape[axis]));
   return sum(applied(tracer, "log", builder.materialised(total)), most, 1.0);
 }
@@ -340,7 +340,7 @@ bool is_euclidean(const Call& call) {
 
 // The root of the sum of squares along one dimension, or several.
 TracedValue length_of(Tracer& tracer, const Call& call, const TracedValue& input) {
-  const ElementSumRef squares = product(tracer.builder, tracer.as_sum(input), tracer.as_sum(input));
+  const LinearExprRef squares = product(tracer.builder, tracer.as_sum(input), tracer.as_sum(input));
   const Call sum_of_squares = {.op = "sum",
                                .arguments = {{"self", traced(squares)},
                                              {"dim", call.argument("dim")},
@@ -350,9 +350,9 @@ TracedValue length_of(Tracer& tracer, const Call& call, const TracedValue& input
 
 // The elements of a value, if they are known: those of a function of each row's columns, too, which
 // has none left, and of each number, where `axis` is that of tokens.
-ElementSumRef known_elements(Tracer& tracer, const TracedValue& value, size_t axis) {
+LinearExprRef known_elements(Tracer& tracer, const TracedValue& value, size_t axis) {
   const FunctionRef& function = value.as<FunctionRef>();
-  if (!function) return value.as<ElementSumRef>();
+  if (!function) return value.as<LinearExprRef>();
   const bool is_of_tokens = function->shape == function->base->shape &&
                             is_along_tokens(tracer.builder, *function->base, axis);
   const bool is_reduced = function->shape.size() < function->base->shape.size();
@@ -382,7 +382,7 @@ std::optional<TracedValue> pooling_op(Tracer& tracer, const Call& call) {
       "the rest in your program");
   GraphBuilder& builder = tracer.builder;
   const size_t axis = call.dimension(dims[0], shape.size());
-  const ElementSumRef elements = known_elements(tracer, input, axis);
+  const LinearExprRef elements = known_elements(tracer, input, axis);
   const bool is_last = axis + 1 == shape.size();
   const bool is_sum = op == "mean" || op == "sum";
   // A product with small matrices, as of a rotation, is a sum of what stands in a row.
@@ -391,7 +391,7 @@ std::optional<TracedValue> pooling_op(Tracer& tracer, const Call& call) {
   if (is_last && !is_part && (!elements || !is_along_tokens(builder, *elements, axis))) {
     return std::nullopt;
   }
-  ElementSumRef result;
+  LinearExprRef result;
   const auto extent = static_cast<double>(shape[axis]);
   const bool is_deviation = op == "var" || op == "std";
   if (op == "logsumexp") {
@@ -406,12 +406,12 @@ std::optional<TracedValue> pooling_op(Tracer& tracer, const Call& call) {
                "the runtime pools tokens by their mean, sum, maximum, minimum, variance or "
                "deviation, the first or the last one, or by weights that a softmax over tokens "
                "makes: other statistics of the model's input belong before it");
-  const ElementSumRef value = tracer.as_sum(input);
+  const LinearExprRef value = tracer.as_sum(input);
   if (is_sum && shape[axis] <= kSummedMax && !is_along_tokens(builder, *value, axis)) {
     // As of heads.
     refuse_op_if(shape[axis] == 0, "it sums over nothing");
     for (int64_t i = 0; i < shape[axis]; ++i) {
-      const ElementSumRef part = selected(value, static_cast<int64_t>(axis), i);
+      const LinearExprRef part = selected(value, static_cast<int64_t>(axis), i);
       result = result == nullptr ? part : sum(result, part, 1.0);
     }
     if (op == "mean") result = scaled(result, 1.0 / extent);
@@ -461,14 +461,14 @@ bool sees_something(const Scores& scores) {
 }
 
 // exp(x - max(x)) / sum(exp(x - max(x)))
-ElementSumRef softmax_over_tokens(Tracer& tracer, const ElementSumRef& value, size_t axis) {
+LinearExprRef softmax_over_tokens(Tracer& tracer, const LinearExprRef& value, size_t axis) {
   GraphBuilder& builder = tracer.builder;
   if (const auto made = softmax_of_groups(builder, value, axis)) return *made;
-  const ElementSumRef most = pooled_row(builder, value, axis, SelectKind::kMax);
-  const ElementSumRef weights =
+  const LinearExprRef most = pooled_row(builder, value, axis, SelectKind::kMax);
+  const LinearExprRef weights =
       applied(tracer, "exp", builder.materialised(sum(value, most, -1.0)));
-  const ElementSumRef mean = pooled_row(builder, weights, axis, SelectKind::kMean);
-  const ElementSumRef total = scaled(mean, static_cast<double>(value->shape[axis]));
+  const LinearExprRef mean = pooled_row(builder, weights, axis, SelectKind::kMean);
+  const LinearExprRef total = scaled(mean, static_cast<double>(value->shape[axis]));
   return product(builder, weights, applied(tracer, "reciprocal", total));
 }
 
@@ -478,9 +478,9 @@ ElementSumRef softmax_over_tokens(Tracer& tracer, const ElementSumRef& value, si
 std::optional<TracedValue> softmax_of_rows(Tracer& tracer, const Call& call) {
   const bool is_log = is_log_softmax(call.op);
   if (!is_log && !is_softmax(call.op)) return std::nullopt;
-  const ElementSumRef given = tracer.as_sum(values_of(call).at(0));
+  const LinearExprRef given = tracer.as_sum(values_of(call).at(0));
   const size_t dim = call.dimension("dim", -1, given->shape.size());
-  const ElementSumRef value = tracer.builder.materialised(given);
+  const LinearExprRef value = tracer.builder.materialised(given);
   if (is_along_tokens(tracer.builder, *value, dim)) {
     refuse_op_if(is_log,
                  "it takes a logarithm of a softmax over tokens: not supported, give out the "
@@ -492,7 +492,7 @@ std::optional<TracedValue> softmax_of_rows(Tracer& tracer, const Call& call) {
   std::rotate(order.begin() + static_cast<ptrdiff_t>(dim),
               order.begin() + static_cast<ptrdiff_t>(dim) + 1, order.end());
   const NormKind kind = is_log ? NormKind::kLogSoftmax : NormKind::kSoftmax;
-  const ElementSumRef made = normalize(tracer.builder, permuted(value, order), kind);
+  const LinearExprRef made = normalize(tracer.builder, permuted(value, order), kind);
   return permuted(made, inverse_order(order));
 }
 
@@ -711,7 +711,7 @@ std::optional<TracedValue> op_of_one(Tracer& tracer, const Call& call) {
     const Array ones = Array::real(shape, Array::Reals(elements_of(shape), 1.0));
     return ConstantRef(std::make_shared<const Constant>(kNoValue, ones));
   }
-  const ElementSumRef value = tracer.as_sum(input);
+  const LinearExprRef value = tracer.as_sum(input);
   const auto dim = static_cast<ptrdiff_t>(call.dimension(dims[0], shape.size()));
   if (!call.flag("keepdim", false)) shape.erase(shape.begin() + dim);
   return with_shape(value, shape);
@@ -759,7 +759,7 @@ std::optional<TracedValue> score_op(Tracer& tracer, const Call& call) {
                          [=](double number) { return sign * number; });
   }
   if (is_added && !factor->is<ScoresRef>() && !factor->is_constant()) {
-    const ElementSumRef more = scaled(tracer.as_sum(*factor), op == "add" ? 1.0 : -1.0);
+    const LinearExprRef more = scaled(tracer.as_sum(*factor), op == "add" ? 1.0 : -1.0);
     if (auto plus = plus_value(tracer.builder, *scores, more)) return plus;
     if (auto with = with_query_terms(tracer.builder, *scores, more)) return with;
   }

@@ -88,7 +88,7 @@ class TraceShape {
   int64_t other_sequences() const;
   // The same, where it puts rows of constants before each sequence (TraceSizes).
   TraceShape with_prefix(uint32_t rows, bool puts_last_first) const;
-  // The same, where rows of constants and of windows are streams of their own (GraphBuilder).
+  // The same, where rows of constants and of windows are row axes of their own (GraphBuilder).
   TraceShape with_rows_apart() const;
   bool keeps_rows_apart() const { return keeps_rows_apart_; }
   // The same where sequences have as many rows as that of the example, and no others.

@@ -21,7 +21,7 @@ TracedValue named(const TracedValue& value, const std::string& name) {
     with_name.name = name;
     return std::make_shared<const Function>(std::move(with_name));
   }
-  const ElementSumRef& elements = value.as<ElementSumRef>();
+  const LinearExprRef& elements = value.as<LinearExprRef>();
   if (!elements || elements->is_plain() || !elements->name.empty()) return value;
   return make_sum({elements->shape, elements->terms, name});
 }
@@ -48,15 +48,15 @@ std::vector<std::string> own_names(const ExportedProgram& program) {
 constexpr uint64_t kFollowedLive = 2;  // arrays of the largest size, at a time
 
 uint64_t numbers_in(const TracedValue& value) {
-  const auto of_sum = [](const ElementSumRef& elements) {
+  const auto of_sum = [](const LinearExprRef& elements) {
     uint64_t count = 0;
     for (const Term& term : elements->terms) {
-      count += term.places.numbers ? term.places.numbers->size() : 0;
+      count += term.places.element_ids ? term.places.element_ids->size() : 0;
       count += term.factors.each ? term.factors.each->size() : 0;
     }
     return count;
   };
-  if (const ElementSumRef& elements = value.as<ElementSumRef>()) return of_sum(elements);
+  if (const LinearExprRef& elements = value.as<LinearExprRef>()) return of_sum(elements);
   if (const FunctionRef& function = value.as<FunctionRef>()) return of_sum(function->base);
   if (value.is<ComplexPair>()) {
     return of_sum(value.as<ComplexPair>().real) + of_sum(value.as<ComplexPair>().imaginary);
@@ -219,10 +219,10 @@ void Tracer::read_input(const ExportedInput& input) {
     const SideInput* const side = trace_shape_.side(input.value);
     const size_t number = side != nullptr ? side->of : trace_shape_.number_of(input.value).value();
     const TraceShape& own = trace_shape_.of(number);
-    const OnStream on(builder, static_cast<uint32_t>(number));
+    const ScopedAxis on(builder, static_cast<uint32_t>(number));
     if (side != nullptr) {
       if (side->role == SideRole::kTypes) {
-        return ids_input(builder, Source::Kind::kTypes, trace_shape_.shape_of(value));
+        return ids_input(builder, Producer::Kind::kTypes, trace_shape_.shape_of(value));
       }
       return std::make_shared<const Constant>(input.value, trace_shape_.side_constant(input.value));
     }
@@ -237,10 +237,10 @@ void Tracer::read_input(const ExportedInput& input) {
     }
     if (own.columns_first()) {
       const size_t last = shape.size() - 1;
-      return with_shape(turned(features_input(builder, {shape[0], shape[last], shape[last - 1]})),
-                        shape);
+      return with_shape(
+          transposed(features_input(builder, {shape[0], shape[last], shape[last - 1]})), shape);
     }
-    return own.reads_tokens() ? ids_input(builder, Source::Kind::kTokens, shape)
+    return own.reads_tokens() ? ids_input(builder, Producer::Kind::kTokens, shape)
                               : features_input(builder, shape);
   };
   TracedValue read = known();
@@ -304,7 +304,7 @@ std::optional<Call> Tracer::with_constants(const Call& node, const Call& call) c
   bool has_some = false;
   for (size_t a = 0; a < settled.arguments.size(); ++a) {
     const TracedRef* known = settled.arguments[a].value.as<TracedRef>();
-    const ElementSumRef value = known != nullptr ? (*known)->as<ElementSumRef>() : nullptr;
+    const LinearExprRef value = known != nullptr ? (*known)->as<LinearExprRef>() : nullptr;
     const ValueRef* of = value ? node.arguments[a].value.as<ValueRef>() : nullptr;
     if (of == nullptr) continue;
     const ConstantRef constant = constant_of_sum(builder, *value, (*known)->type, of->value);
@@ -382,14 +382,14 @@ constexpr OpHandler* kHandlers[] = {
     convolution_op,  max_pool_op,      nearest_op, mean_of_lines, written_softmax, score_op,
     softmax_of_rows, norm_op,          sum_op,     filled_by_ids, pooling_op,      function_op};
 
-// The stream of the first value that has one.
-std::optional<uint32_t> stream_of(const GraphBuilder& builder, const Call& call) {
+// The row axis of the first value that has one.
+std::optional<uint32_t> row_axis_of(const GraphBuilder& builder, const Call& call) {
   for (const TracedValue& value : values_of(call)) {
-    ElementSumRef elements = value.as<ElementSumRef>();
+    LinearExprRef elements = value.as<LinearExprRef>();
     if (const FunctionRef& function = value.as<FunctionRef>()) elements = function->base;
     if (const ScoresRef& scores = value.as<ScoresRef>()) elements = scores->query;
     if (value.is<ComplexPair>()) elements = value.as<ComplexPair>().real;
-    const auto found = elements ? builder.stream_of(*elements) : std::nullopt;
+    const auto found = elements ? builder.row_axis_of(*elements) : std::nullopt;
     if (found) return found;
   }
   return std::nullopt;
@@ -399,8 +399,8 @@ std::optional<uint32_t> stream_of(const GraphBuilder& builder, const Call& call)
 
 std::vector<TracedValue> Tracer::trace(const Call& given) {
   const Call call = with_rows_alike(*this, with_rows_of_zeros(*this, with_numbers(given)));
-  const auto stream = builder.streams() > 1 ? stream_of(builder, call) : std::nullopt;
-  const OnStream on(builder, stream.value_or(builder.stream()));
+  const auto row_axis = builder.row_axes() > 1 ? row_axis_of(builder, call) : std::nullopt;
+  const ScopedAxis on(builder, row_axis.value_or(builder.row_axis()));
   if (const TracedValue* chosen = chosen_everywhere(call)) {
     Shape shape;
     for (const TracedValue& input : values_of(call)) shape = broadcast(shape, shape_of(input));
@@ -424,7 +424,7 @@ std::vector<TracedValue> Tracer::trace(const Call& given) {
   return {};
 }
 
-ElementSumRef Tracer::linear(const TracedValue& value, const ConstantRef& weight, bool transposed,
+LinearExprRef Tracer::linear(const TracedValue& value, const ConstantRef& weight, bool transposed,
                              const TracedValue* bias) {
   std::vector<double> added;
   if (bias != nullptr) {
@@ -451,8 +451,8 @@ int64_t positions_of_slice(const Call& call, const Shape& result, const GraphBui
   const Shape& shape = call.array("self").shape();
   const size_t dim = call.dimension("dim", 0, shape.size());
   bool is_cut = false;
-  for (uint32_t stream = 0; stream < builder.streams(); ++stream) {
-    const TraceSizes& sizes = builder.sizes_of(stream);
+  for (uint32_t row_axis = 0; row_axis < builder.row_axes(); ++row_axis) {
+    const TraceSizes& sizes = builder.sizes_of(row_axis);
     is_cut = is_cut || result[dim] == sizes.tokens - sizes.prefix || result[dim] == sizes.tokens;
   }
   return call.integer("start", 0) == 0 && is_cut && result[dim] < shape[dim] ? shape[dim] : 0;
@@ -558,7 +558,7 @@ TracedValue Tracer::constant_of(const Call& call) {
 
 // Ops that only move elements, on values that depend on the model's input.
 
-bool is_of_model(const GraphBuilder& builder, const ElementSum& value) {
+bool is_of_model(const GraphBuilder& builder, const LinearExpr& value) {
   return value.elements() != 0 && std::ranges::any_of(value.terms, [&](const Term& term) {
            return builder.is_node(term.places.at(0));
          });
@@ -646,7 +646,7 @@ namespace {
 
 // Whether it is a part of a rotation that leaves out the rows before the tokens: columns or rows of
 // a node with other signs, or turned, of which one of `parts` has others as they are.
-bool turns_beside(const GraphBuilder& builder, const ElementSum& value,
+bool turns_beside(const GraphBuilder& builder, const LinearExpr& value,
                   const std::vector<TracedValue>& parts) {
   const TraceSizes& sizes = builder.sizes;
   if ((value.terms.size() == 1) == value.has_own_factors() || sizes.prefix == 0 ||
@@ -654,8 +654,8 @@ bool turns_beside(const GraphBuilder& builder, const ElementSum& value,
     return false;
   }
   return std::ranges::any_of(parts, [&](const TracedValue& part) {
-    const ElementSumRef& other = part.as<ElementSumRef>();
-    return other && other->is_plain() && source_of(other->front()) == source_of(value.front());
+    const LinearExprRef& other = part.as<LinearExprRef>();
+    return other && other->is_plain() && producer_of(other->front()) == producer_of(value.front());
   });
 }
 
@@ -667,14 +667,14 @@ std::vector<TracedValue> Tracer::moved_values(const std::vector<TracedValue>& pa
   const bool has_constant = std::ranges::any_of(parts, &TracedValue::is_constant);
   builder.has_other_rows = builder.has_other_rows || parts.size() > 1;
   if (auto rows = padded_rows(*this, parts, movements)) return {{*rows}};
-  if (joins && (builder.streams() > 1 || builder.keeps_rows_apart)) {
-    std::vector<ElementSumRef> sums;
+  if (joins && (builder.row_axes() > 1 || builder.keeps_rows_apart)) {
+    std::vector<LinearExprRef> sums;
     for (const TracedValue& part : parts) sums.push_back(as_sum(part));
-    if (auto joined = joined_rows(builder, sums, *joins)) return {{*joined}};
+    if (auto joined = concat_rows(builder, sums, *joins)) return {{*joined}};
   }
-  std::vector<ElementSumRef> moving;
+  std::vector<LinearExprRef> moving;
   for (const TracedValue& part : parts) {
-    const ElementSumRef value = as_sum(part);
+    const LinearExprRef value = as_sum(part);
     // A sum is easier to see before its rows are cut. Parts of a rotation stay as they are.
     const bool cuts_rows = builder.fixes_rows && movements.size() == 1 && !value->shape.empty() &&
                            movements[0].shape.back() == value->shape.back();
@@ -686,7 +686,7 @@ std::vector<TracedValue> Tracer::moved_values(const std::vector<TracedValue>& pa
     // A sum of rows is none any more where others have another factor.
     const bool is_total = parts.size() > 1 && value->terms.size() == 1 &&
                           !value->has_own_factors() && builder.is_node(value->front()) &&
-                          builder.is_sum_of_rows(builder.source(value->front()).node,
+                          builder.is_sum_of_rows(builder.producer(value->front()).node,
                                                  value->terms[0].factors.uniform);
     const bool is_settled = is_total || ((is_sum || is_joined) &&
                                          (builder.images != 0 || is_of_model(builder, *value)));
@@ -696,24 +696,25 @@ std::vector<TracedValue> Tracer::moved_values(const std::vector<TracedValue>& pa
     const auto like =
         std::ranges::find_if(parts, [](const TracedValue& part) { return !part.is_constant(); });
     if (!parts[i].is_constant() || *joins + 1 != moving[i]->shape.size()) continue;
-    const ElementSumRef& beside = moving[static_cast<size_t>(like - parts.begin())];
+    const LinearExprRef& beside = moving[static_cast<size_t>(like - parts.begin())];
     if (auto columns = columns_of_constants(builder, moving[i], beside)) moving[i] = *columns;
   }
   moving = columns_alike(builder, std::move(moving), joins);
   moving = rows_of_sequences(builder, std::move(moving), Together::kMoved);
   if (joins && builder.keeps_rows_apart) {  // as those that were one of several tokens
-    if (auto joined = joined_rows(builder, moving, *joins)) return {{*joined}};
+    if (auto joined = concat_rows(builder, moving, *joins)) return {{*joined}};
   }
-  // Whole rotations beside other columns are easier to see before; parts of one are of one source.
-  const uint32_t first = source_of(moving[0]->front());
+  // Whole rotations beside other columns are easier to see before; parts of one are of one
+  // producer.
+  const uint32_t first = producer_of(moving[0]->front());
   if (std::ranges::any_of(moving,
-                          [&](const auto& each) { return source_of(each->front()) != first; })) {
-    for (ElementSumRef& value : moving) value = rotated_or_same(builder, value);
+                          [&](const auto& each) { return producer_of(each->front()) != first; })) {
+    for (LinearExprRef& value : moving) value = rotated_or_same(builder, value);
   }
   std::vector<TracedValue> results;
   for (const Movement& movement : movements) {
-    const ElementSumRef made = shifted_rows(builder, moved(movement, moving));
-    const ElementSumRef part = part_of_joined(builder, builder.without_windows(made));
+    const LinearExprRef made = shifted_rows(builder, moved(movement, moving));
+    const LinearExprRef part = part_of_joined(builder, builder.without_windows(made));
     results.emplace_back(builder.keeps_rows_apart
                              ? rows_in_turn(builder, rows_side_by_side(builder, part))
                              : prefixed(builder, part));
@@ -779,7 +780,7 @@ std::optional<TracedValue> made_of_others(Tracer& tracer, const Call& call) {
   // A mask that is no constant is refused as such, and not as a number that is added.
   const TracedValue* mask = value_of(call, "attn_mask");
   if (mask != nullptr && !is_of_ids(tracer.builder, *mask)) {
-    const ElementSumRef added = mask->is_constant() ? nullptr : tracer.as_sum(*mask);
+    const LinearExprRef added = mask->is_constant() ? nullptr : tracer.as_sum(*mask);
     if (!added || (!is_of_queries(tracer.builder, *added) && !is_of_keys(tracer.builder, *added))) {
       tracer.array_of(*mask);
     }

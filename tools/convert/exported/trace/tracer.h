@@ -40,18 +40,18 @@ class Tracer {
   // The same of constants alone, as a constant that is no value of the program.
   TracedValue constant_of(const Call& call);
 
-  ElementSumRef as_sum(const TracedValue& value);
+  LinearExprRef as_sum(const TracedValue& value);
   FunctionRef as_function(const TracedValue& value);
   // Throws NotRecognised for a value that is no constant.
   Array array_of(const TracedValue& value) const;
-  ElementSumRef linear(const TracedValue& value, const ConstantRef& weight, bool transposed,
+  LinearExprRef linear(const TracedValue& value, const ConstantRef& weight, bool transposed,
                        const TracedValue* bias);
   // Whether some input may have other lengths.
   bool has_open_length() const;
   // The budget of one op.
   OpBudget& op_budget();
   // A number of each token id, which the table has one of for each: [sequences, tokens, 1].
-  ElementSumRef looked_up_number(const ElementSumRef& ids, const std::vector<double>& table);
+  LinearExprRef looked_up_number(const LinearExprRef& ids, const std::vector<double>& table);
 
   GraphBuilder builder;
 
@@ -72,14 +72,14 @@ class Tracer {
                                         std::optional<size_t> joins);
 
   // ---- functions as nodes (trace_expressions.cc) ----
-  ElementSumRef materialise(const FunctionRef& function);
-  ElementSumRef materialise_named(const Function& function);
-  std::optional<ElementSumRef> sum_of_columns(const Function& function);
-  ElementSumRef of_shifted(Activation kind, const FunctionRef& function);
-  std::optional<ElementSumRef> root_or_quotient(const Function& function);
-  ElementSumRef op_on_nodes(const Function& function);
+  LinearExprRef materialise(const FunctionRef& function);
+  LinearExprRef materialise_named(const Function& function);
+  std::optional<LinearExprRef> sum_of_columns(const Function& function);
+  LinearExprRef of_shifted(Activation kind, const FunctionRef& function);
+  std::optional<LinearExprRef> root_or_quotient(const Function& function);
+  LinearExprRef op_on_nodes(const Function& function);
   // A function of single token ids as numbers that they look up. Refuses any other function of ids.
-  ElementSumRef of_ids(const Function& function);
+  LinearExprRef of_ids(const Function& function);
   // Refuses what is computed of token ids.
   void require_no_ids(const Function& function) const;
 
@@ -93,9 +93,9 @@ class Tracer {
   std::vector<uint64_t> costs_;         // numbers of elements that values_ hold
   uint64_t live_numbers_ = 0;
   // The last few.
-  std::vector<std::pair<std::shared_ptr<const Call>, ElementSumRef>> made_functions_;
-  // By the source of the ids, and by their tables.
-  std::map<std::pair<uint32_t, std::vector<double>>, ElementSumRef> numbers_of_ids_;
+  std::vector<std::pair<std::shared_ptr<const Call>, LinearExprRef>> made_functions_;
+  // By the producer of the ids, and by their tables.
+  std::map<std::pair<uint32_t, std::vector<double>>, LinearExprRef> numbers_of_ids_;
   size_t made_weights_ = 0;              // that have names of ours
   const Function* outermost_ = nullptr;  // that is being made into nodes
 };
@@ -132,7 +132,7 @@ std::optional<TracedValue> padded_rows(Tracer& tracer, const std::vector<TracedV
 
 // Rows that are looked up by what is computed of the token ids: their positions, with or without
 // padding, or the same row for all. Which it is shows for a few sequences of ids.
-ElementSumRef looked_up(Tracer& tracer, const ConstantRef& table, const TracedValue& given);
+LinearExprRef looked_up(Tracer& tracer, const ConstantRef& table, const TracedValue& given);
 
 // Whether a value is a function of token ids.
 bool is_of_ids(const GraphBuilder& builder, const TracedValue& value);
@@ -142,11 +142,11 @@ ScoresRef masked_by_ids(Tracer& tracer, const Scores& scores, const Function& fu
                         const std::function<double(double)>& added);
 
 // Throws NotRecognised for ops that are too deep, one within the other.
-FunctionRef function_of(const ElementSumRef& base, Call call, Shape shape, size_t depth);
+FunctionRef function_of(const LinearExprRef& base, Call call, Shape shape, size_t depth);
 
 // Rows of whole sequences, or one token's of each, as rows of their own that follow each other
 // along `dim`; nothing for any other values.
-std::optional<ElementSumRef> stacked_rows(Tracer& tracer, const std::vector<TracedValue>& parts,
+std::optional<LinearExprRef> stacked_rows(Tracer& tracer, const std::vector<TracedValue>& parts,
                                           size_t dim);
 // Parts of what is converted to another type, as parts of its base that are; nothing for any other
 // function.
@@ -157,14 +157,14 @@ std::optional<std::vector<TracedValue>> moved_conversion(const FunctionRef& func
 bool is_reduction(std::string_view op);
 
 // Whether any number of the model is in the sum.
-bool is_of_model(const GraphBuilder& builder, const ElementSum& value);
+bool is_of_model(const GraphBuilder& builder, const LinearExpr& value);
 
 // How many positions the constants have that an op works with; 0: any number.
 int64_t positions_max_of(const Call& call);
 
 // A program as the graph of one of its outputs, followed at one length.
 
-struct Followed {
+struct TracedProgram {
   Graph graph;
   std::vector<int64_t> positions_max{};  // of each input
   int64_t joined_positions_max = 0;      // of rows of several inputs
@@ -174,12 +174,12 @@ struct Followed {
 // Follows all ops that the output needs. What is seen only then is added to `trace_shape`: rows of
 // constants that the program puts before each sequence, and how images lie in their array. Throws
 // InputError where something is not recognised.
-Followed follow(const std::shared_ptr<const ExportedProgram>& program, TraceShape& trace_shape,
-                size_t output);
+TracedProgram trace_program(const std::shared_ptr<const ExportedProgram>& program,
+                            TraceShape& trace_shape, size_t output);
 // The same in one reading after the other, which `trace_shape` then says: what has the shape of
 // features may be images or series that the program cuts, or have its columns before tokens, and
 // rows may have to be kept apart.
-Followed follow_any(const std::shared_ptr<const ExportedProgram>& program, TraceShape& trace_shape,
-                    size_t output);
+TracedProgram follow_any(const std::shared_ptr<const ExportedProgram>& program,
+                         TraceShape& trace_shape, size_t output);
 
 }  // namespace arenite::convert

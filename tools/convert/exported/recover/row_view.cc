@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values as rows of nodes: which row and columns of a source each row of a value is, nodes whose
+// Values as rows of nodes: which row and columns of a producer each row of a value is, nodes whose
 // rows are just these, and products and outputs, which are made of such.
 #include <fmt/format.h>
 
@@ -16,7 +16,7 @@ constexpr size_t kSlicesMax = 8;         // of one node, before it is read in an
 constexpr size_t kChosenTokensMax = 16;  // of each sequence, that stand side by side
 
 // Why rows of a value are no rows of a node: they are of several tokens, or of parts of one.
-std::string why_no_rows(const GraphBuilder& builder, const ElementSum& value) {
+std::string why_no_rows(const GraphBuilder& builder, const LinearExpr& value) {
   const auto width = static_cast<size_t>(value.shape.back());
   std::map<uint32_t, size_t> rows_of_tokens;  // that begin with an element of this token
   for (size_t first = 0, count = value.elements(); first < count; first += width) {
@@ -27,11 +27,12 @@ std::string why_no_rows(const GraphBuilder& builder, const ElementSum& value) {
         return "it puts zeros beside numbers of the model, as F.pad does: not supported, tokens "
                "cannot be shifted nor rows be widened";
       }
-      if (builder.source(number).kind == Source::Kind::kTable) {
+      if (builder.producer(number).kind == Producer::Kind::kTable) {
         return "it puts constants between numbers of the model: rows of constants are supported "
                "before the first token and after the last one, as in torch.cat([constants, x], 1)";
       }
-      if (builder.is_pooled(number) != builder.is_pooled(value.at(0))) return kPooledAmongTokens;
+      if (builder.is_per_sequence(number) != builder.is_per_sequence(value.at(0)))
+        return kPooledAmongTokens;
       tokens.insert(builder.row_of(number));
       columns.insert(builder.column_of(number).second);
     }
@@ -64,35 +65,35 @@ std::string why_no_rows(const GraphBuilder& builder, const ElementSum& value) {
 }
 }  // namespace
 
-bool is_of_ids(const GraphBuilder& builder, const ElementSum& value) {
+bool is_of_ids(const GraphBuilder& builder, const LinearExpr& value) {
   return value.is_plain() && value.elements() != 0 &&
-         builder.source(value.at(0)).kind == Source::Kind::kTokens;
+         builder.producer(value.at(0)).kind == Producer::Kind::kTokens;
 }
 
-ElementSumRef in_place(const ElementSumRef& value, uint32_t from, uint32_t to) {
-  if (value->terms[0].places.is_whole()) return whole_source(to, value->shape);
-  std::vector<int64_t> numbers = numbers_of(*value);
-  for (int64_t& number : numbers) number += (int64_t{to} - int64_t{from}) * kSourceElements;
-  return plain(value->shape, std::move(numbers));
+LinearExprRef in_place(const LinearExprRef& value, uint32_t from, uint32_t to) {
+  if (value->terms[0].places.is_whole()) return whole_producer(to, value->shape);
+  std::vector<int64_t> element_ids = element_ids_of(*value);
+  for (int64_t& number : element_ids) number += (int64_t{to} - int64_t{from}) * kProducerElements;
+  return plain(value->shape, std::move(element_ids));
 }
 
-bool is_along_tokens(const GraphBuilder& builder, const ElementSum& value, size_t axis) {
+bool is_along_tokens(const GraphBuilder& builder, const LinearExpr& value, size_t axis) {
   if (value.shape[axis] < 2) return false;
   const auto stride = static_cast<size_t>(strides_of(value.shape)[axis]);
   const int64_t first = value.at(0), next = value.at(stride);
   return first != kNoElement && next != kNoElement && builder.row_of(first) != builder.row_of(next);
 }
 
-std::optional<SourceRow> source_row(const GraphBuilder& builder, const ElementSum& value,
-                                    size_t begin, size_t width) {
+std::optional<SourceRow> producer_row(const GraphBuilder& builder, const LinearExpr& value,
+                                      size_t begin, size_t width) {
   std::optional<uint32_t> token, sequence;
   SourceRow row;
   row.columns.reserve(width);
   for (size_t i = begin; i < begin + width; ++i) {
     const int64_t number = value.at(i);
-    if (number == kNoElement || builder.source(number).kind == Source::Kind::kTable) return {};
+    if (number == kNoElement || builder.producer(number).kind == Producer::Kind::kTable) return {};
     const uint32_t found = builder.row_of(number);
-    std::optional<uint32_t>& known = builder.is_pooled(number) ? sequence : token;
+    std::optional<uint32_t>& known = builder.is_per_sequence(number) ? sequence : token;
     if (known.value_or(found) != found) return {};
     known = found;
     row.columns.push_back(builder.column_of(number));
@@ -106,7 +107,7 @@ std::optional<SourceRow> source_row(const GraphBuilder& builder, const ElementSu
 
 namespace {
 
-// Whether these rows of a whole source are those of all tokens.
+// Whether these rows of a whole producer are those of all tokens.
 bool has_all_tokens(const TraceSizes& sizes, std::vector<uint32_t> rows) {
   if (sizes.prefix == 0) return false;
   std::ranges::sort(rows);
@@ -123,8 +124,8 @@ bool has_all_tokens(const TraceSizes& sizes, std::vector<uint32_t> rows) {
 
 // Which of a node's columns each of these is, where they are all of one node's in disorder.
 std::vector<uint32_t> order_of(const GraphBuilder& builder, const std::vector<Column>& columns) {
-  const Source& from = builder.source_at(columns[0].first);
-  if (from.kind != Source::Kind::kNode || columns.size() != from.width) return {};
+  const Producer& from = builder.producer_at(columns[0].first);
+  if (from.kind != Producer::Kind::kNode || columns.size() != from.width) return {};
   std::vector<uint32_t> order;
   std::vector<bool> is_there(columns.size(), false);
   size_t runs = 1;
@@ -138,7 +139,7 @@ std::vector<uint32_t> order_of(const GraphBuilder& builder, const std::vector<Co
 }
 
 // One row of each sequence, of the same token, as all rows of a node that selects them.
-void select_one(GraphBuilder& builder, NodeRows& rows, std::vector<Column>& columns) {
+void select_one(GraphBuilder& builder, RowView& rows, std::vector<Column>& columns) {
   const TraceSizes& sizes = builder.sizes;
   const uint32_t place = rows.rows[0];
   for (uint32_t b = 0; b < sizes.sequences; ++b) {
@@ -146,7 +147,7 @@ void select_one(GraphBuilder& builder, NodeRows& rows, std::vector<Column>& colu
     rows.rows[b] = b;
   }
   for (Column& column : columns) {
-    if (builder.is_pooled(builder.source_at(column.first))) continue;
+    if (builder.is_per_sequence(builder.producer_at(column.first))) continue;
     column.first = builder.selected_at(column.first, place);
   }
   rows.count = sizes.sequences;
@@ -155,7 +156,7 @@ void select_one(GraphBuilder& builder, NodeRows& rows, std::vector<Column>& colu
 // The dimensions of values of one shape, those last that step to other columns of the same token in
 // one of them, and to another token in none: as heads that stand before the tokens.
 std::vector<size_t> columns_last(const GraphBuilder& builder,
-                                 const std::vector<ElementSumRef>& values) {
+                                 const std::vector<LinearExprRef>& values) {
   const Shape& shape = values[0]->shape;
   std::vector<size_t> order(shape.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -164,7 +165,7 @@ std::vector<size_t> columns_last(const GraphBuilder& builder,
   std::stable_partition(order.begin(), order.end(), [&](size_t d) {
     if (shape[d] < 2) return true;
     bool has_columns = false;
-    for (const ElementSumRef& value : values) {
+    for (const LinearExprRef& value : values) {
       const int64_t from = value->at(0), to = value->at(static_cast<size_t>(strides[d]));
       if (from == kNoElement || to == kNoElement) return true;
       if (builder.row_of(from) != builder.row_of(to)) return true;
@@ -176,7 +177,7 @@ std::vector<size_t> columns_last(const GraphBuilder& builder,
 }
 
 // The shape whose last dimension joins as many as have elements of one token.
-Shape with_whole_rows(const GraphBuilder& builder, const ElementSum& value) {
+Shape with_whole_rows(const GraphBuilder& builder, const LinearExpr& value) {
   Shape flat = value.shape;
   while (flat.size() > 1) {
     const int64_t last = flat.back() * flat[flat.size() - 2];
@@ -197,19 +198,19 @@ Shape with_whole_rows(const GraphBuilder& builder, const ElementSum& value) {
 struct TokenRows {
   std::vector<size_t> order;
   Shape shape, flat;
-  std::vector<NodeRows> rows;  // of each value
+  std::vector<RowView> rows;  // of each value
 
-  ElementSumRef made(GraphBuilder& builder, ValueId node) const {
-    const ElementSumRef whole = on_rows(builder, rows[0], flat, node, rows[0].width);
+  LinearExprRef made(GraphBuilder& builder, ValueId node) const {
+    const LinearExprRef whole = on_rows(builder, rows[0], flat, node, rows[0].width);
     return permuted(with_shape(whole, shape), inverse_order(order));
   }
 };
 
-TokenRows token_rows(GraphBuilder& builder, const std::vector<ElementSumRef>& values) {
+TokenRows token_rows(GraphBuilder& builder, const std::vector<LinearExprRef>& values) {
   TokenRows result;
   result.order = columns_last(builder, values);
-  for (const ElementSumRef& value : values) {
-    const ElementSumRef ordered = permuted(value, result.order);
+  for (const LinearExprRef& value : values) {
+    const LinearExprRef ordered = permuted(value, result.order);
     if (result.rows.empty()) {
       result.shape = result.flat = ordered->shape;
       const bool has_columns =
@@ -224,20 +225,20 @@ TokenRows token_rows(GraphBuilder& builder, const std::vector<ElementSumRef>& va
 
 }  // namespace
 
-NodeRows rows_of(GraphBuilder& builder, const ElementSumRef& given, std::vector<uint32_t>* order) {
-  const OnStream on_given(builder, *given);
-  const ElementSumRef windows = as_windows(builder, builder.materialised(given));
-  const OnStream on(builder, *windows);
+RowView rows_of(GraphBuilder& builder, const LinearExprRef& given, std::vector<uint32_t>* order) {
+  const ScopedAxis on_given(builder, *given);
+  const LinearExprRef windows = as_windows(builder, builder.materialised(given));
+  const ScopedAxis on(builder, *windows);
   const TraceSizes& sizes = builder.sizes;
-  const ElementSumRef value = of_chosen_tokens(builder, windows);
+  const LinearExprRef value = of_chosen_tokens(builder, windows);
   refuse_op_if(value->shape.empty(), "it is a single number");
   const auto width = static_cast<uint32_t>(value->shape.back());
   const size_t count = value->elements();
   refuse_op_if(count == 0, "it is empty");
-  NodeRows result{0, width, {}, 0};
+  RowView result{0, width, {}, 0};
   if (value->terms[0].places.is_whole()) {
-    const Source& whole = builder.source_at(value->terms[0].places.source);
-    if (whole.width == width && whole.kind == Source::Kind::kNode) {
+    const Producer& whole = builder.producer_at(value->terms[0].places.producer);
+    if (whole.width == width && whole.kind == Producer::Kind::kNode) {
       result.node = whole.node;
       result.count = whole.rows;
       result.rows.resize(count / width);
@@ -247,7 +248,7 @@ NodeRows rows_of(GraphBuilder& builder, const ElementSumRef& given, std::vector<
   }
   std::vector<Column> columns;
   for (size_t i = 0; i < count; i += width) {
-    auto row = source_row(builder, *value, i, width);
+    auto row = producer_row(builder, *value, i, width);
     if (i == 0 && row) columns = row->columns;
     if (!row || row->columns != columns) {
       builder.has_other_rows = true;
@@ -256,18 +257,18 @@ NodeRows rows_of(GraphBuilder& builder, const ElementSumRef& given, std::vector<
     result.rows.push_back(row->row);
   }
   for (const Column& column : columns) {
-    result.count = std::max(result.count, builder.source_at(column.first).rows);
+    result.count = std::max(result.count, builder.producer_at(column.first).rows);
   }
   const bool selects =
       result.count == sizes.rows() && sizes.tokens > 1 && result.rows.size() == sizes.sequences;
   if (selects) select_one(builder, result, columns);
   if (order != nullptr) *order = order_of(builder, columns);
   const bool keeps_order = order != nullptr && !order->empty();
-  result.node = keeps_order ? builder.source_at(columns[0].first).node : builder.gather(columns);
+  result.node = keeps_order ? builder.producer_at(columns[0].first).node : builder.gather(columns);
   return result;
 }
 
-ElementSumRef of_chosen_tokens(GraphBuilder& builder, const ElementSumRef& value) {
+LinearExprRef of_chosen_tokens(GraphBuilder& builder, const LinearExprRef& value) {
   const TraceSizes& sizes = builder.sizes;
   if (!value->is_plain() || value->terms[0].places.is_whole() || value->shape.empty() ||
       sizes.tokens == 1) {
@@ -279,7 +280,7 @@ ElementSumRef of_chosen_tokens(GraphBuilder& builder, const ElementSumRef& value
   std::map<uint32_t, std::set<uint32_t>> places;  // of each sequence's row
   for (size_t i = 0; i < count; ++i) {
     if (!builder.is_node(value->at(i))) return value;
-    if (builder.source(value->at(i)).rows != sizes.rows()) continue;
+    if (builder.producer(value->at(i)).rows != sizes.rows()) continue;
     const uint32_t row = builder.row_of(value->at(i));
     if (row / sizes.tokens != i / width) return value;
     std::set<uint32_t>& own = places[row / sizes.tokens];
@@ -287,28 +288,28 @@ ElementSumRef of_chosen_tokens(GraphBuilder& builder, const ElementSumRef& value
     if (own.size() > kChosenTokensMax) return value;
   }
   if (places.size() != sizes.sequences || places[0].size() < 2) return value;
-  std::vector<int64_t> numbers = numbers_of(*value);
-  for (int64_t& number : numbers) {
-    if (builder.source(number).rows != sizes.rows()) continue;
+  std::vector<int64_t> element_ids = element_ids_of(*value);
+  for (int64_t& number : element_ids) {
+    if (builder.producer(number).rows != sizes.rows()) continue;
     const uint32_t row = builder.row_of(number);
     const auto [from, column] = builder.column_of(number);
     const uint32_t to = builder.selected_at(from, row % sizes.tokens);
-    number = number_of(to, uint64_t{row / sizes.tokens} * builder.source_at(to).width + column);
+    number = element_id(to, uint64_t{row / sizes.tokens} * builder.producer_at(to).width + column);
   }
-  return plain(value->shape, std::move(numbers));
+  return plain(value->shape, std::move(element_ids));
 }
 
 namespace {
 
 constexpr size_t kRowKindsMax = 256;  // of one value
 
-// The columns of a row of a source; where rows are kept apart, of whatever tokens.
+// The columns of a row of a producer; where rows are kept apart, of whatever tokens.
 std::optional<std::vector<Column>> columns_of_row(const GraphBuilder& builder,
-                                                  const ElementSum& value, size_t begin,
+                                                  const LinearExpr& value, size_t begin,
                                                   size_t width) {
   std::vector<Column> columns;
   if (!builder.keeps_rows_apart) {
-    auto row = source_row(builder, value, begin, width);
+    auto row = producer_row(builder, value, begin, width);
     return row ? std::optional(std::move(row->columns)) : std::nullopt;
   }
   for (size_t i = begin; i < begin + width; ++i) {
@@ -318,9 +319,10 @@ std::optional<std::vector<Column>> columns_of_row(const GraphBuilder& builder,
   return columns;
 }
 
-// Which rows have the same columns of a source. Empty where all have, or one is no row of a source.
+// Which rows have the same columns of a producer. Empty where all have, or one is no row of a
+// producer.
 std::vector<std::vector<size_t>> kinds_of_rows(const GraphBuilder& builder,
-                                               const ElementSum& value) {
+                                               const LinearExpr& value) {
   if (value.shape.empty() || value.elements() == 0) return {};
   const auto width = static_cast<size_t>(value.shape.back());
   bool is_one = true;
@@ -354,14 +356,14 @@ std::vector<int64_t> elements_of_rows(const std::vector<size_t>& rows, size_t wi
 
 }  // namespace
 
-ElementSumRef each_kind_of_row(GraphBuilder& builder, const ElementSumRef& given,
-                               const std::function<ElementSumRef(const ElementSumRef&)>& make) {
+LinearExprRef each_kind_of_row(GraphBuilder& builder, const LinearExprRef& given,
+                               const std::function<LinearExprRef(const LinearExprRef&)>& make) {
   if (kinds_of_rows(builder, *given).empty()) return make(given);
-  const ElementSumRef value = builder.materialised(given);
+  const LinearExprRef value = builder.materialised(given);
   const std::vector<std::vector<size_t>> kinds = kinds_of_rows(builder, *value);
   if (kinds.empty()) return make(value);
   const int64_t width = value->shape.back();
-  std::vector<ElementSumRef> made;
+  std::vector<LinearExprRef> made;
   std::vector<size_t> place(value->elements() / static_cast<size_t>(width));  // of a row, in `made`
   size_t rows = 0;
   for (const std::vector<size_t>& kind : kinds) {
@@ -382,12 +384,12 @@ constexpr int64_t kPooledRow = -1;
 
 // The token of each sequence that all elements are of, or kPooledRow where they are of rows that
 // sequences have one of. Nothing for any other value.
-std::optional<int64_t> token_of(const GraphBuilder& builder, const ElementSum& value) {
+std::optional<int64_t> token_of(const GraphBuilder& builder, const LinearExpr& value) {
   const TraceSizes& sizes = builder.sizes;
   std::optional<int64_t> token;
   for (size_t i = 0, count = value.elements(); i < count; ++i) {
     if (!builder.is_node(value.at(i))) return {};
-    const Source& from = builder.source(value.at(i));
+    const Producer& from = builder.producer(value.at(i));
     const bool is_of_tokens = from.rows == sizes.rows();
     const int64_t found =
         is_of_tokens ? int64_t{builder.row_of(value.at(i)) % sizes.tokens} : kPooledRow;
@@ -399,12 +401,12 @@ std::optional<int64_t> token_of(const GraphBuilder& builder, const ElementSum& v
 
 }  // namespace
 
-std::vector<ElementSumRef> rows_of_sequences(GraphBuilder& builder,
-                                             std::vector<ElementSumRef> values, Together how) {
-  if (builder.fixes_rows && how != Together::kMoved) set_rows_alike(builder, values);
+std::vector<LinearExprRef> rows_of_sequences(GraphBuilder& builder,
+                                             std::vector<LinearExprRef> values, Together how) {
+  if (builder.fixes_rows && how != Together::kMoved) align_row_axes(builder, values);
   if (builder.sizes.tokens == 1 || values.empty()) return values;
   std::vector<std::optional<int64_t>> tokens;
-  for (const ElementSumRef& value : values) tokens.push_back(token_of(builder, *value));
+  for (const LinearExprRef& value : values) tokens.push_back(token_of(builder, *value));
   const bool are_alike =
       std::ranges::count(tokens, tokens[0]) == static_cast<ptrdiff_t>(tokens.size());
   if (are_alike && (how != Together::kSum || !tokens[0])) return values;
@@ -415,16 +417,16 @@ std::vector<ElementSumRef> rows_of_sequences(GraphBuilder& builder,
     // A token that is put beside others is one of several rows, unless it is repeated.
     if (how == Together::kMoved && has_all_of_some && without_repeats(values[i]) == values[i])
       continue;
-    values[i] = each_kind_of_row(builder, values[i], [&](const ElementSumRef& value) {
-      const ElementSumRef once = without_repeats(value);
-      const NodeRows rows = rows_of(builder, once);
+    values[i] = each_kind_of_row(builder, values[i], [&](const LinearExprRef& value) {
+      const LinearExprRef once = without_repeats(value);
+      const RowView rows = rows_of(builder, once);
       return stretched(on_rows(builder, rows, once->shape, rows.node, rows.width), value->shape);
     });
   }
   return values;
 }
 
-ElementSumRef without_repeats(const ElementSumRef& value) {
+LinearExprRef without_repeats(const LinearExprRef& value) {
   const auto is_whole = [](const Term& term) { return term.places.is_whole(); };
   if (std::ranges::any_of(value->terms, is_whole) || value->elements() == 0) return value;
   const Shape strides = strides_of(value->shape);
@@ -447,34 +449,34 @@ ElementSumRef without_repeats(const ElementSumRef& value) {
   return cut.shape == value->shape ? value : moved(cut, value);
 }
 
-ElementSumRef on_rows(GraphBuilder& builder, const NodeRows& rows, const Shape& shape, ValueId node,
+LinearExprRef on_rows(GraphBuilder& builder, const RowView& rows, const Shape& shape, ValueId node,
                       uint32_t width) {
   Shape made = shape;
   made.back() = width;
-  const uint32_t to = builder.source_of_node(node, rows.count);
+  const uint32_t to = builder.producer_of_node(node, rows.count);
   bool in_order = rows.rows.size() == rows.count;
   for (size_t i = 0; i < rows.rows.size() && in_order; ++i) in_order = rows.rows[i] == i;
-  if (in_order) return whole_source(to, std::move(made));
-  std::vector<int64_t> numbers;
+  if (in_order) return whole_producer(to, std::move(made));
+  std::vector<int64_t> element_ids;
   for (const uint32_t row : rows.rows) {
     for (uint32_t c = 0; c < width; ++c)
-      numbers.push_back(number_of(to, uint64_t{row} * width + c));
+      element_ids.push_back(element_id(to, uint64_t{row} * width + c));
   }
-  return plain(std::move(made), std::move(numbers));
+  return plain(std::move(made), std::move(element_ids));
 }
 
-ElementSumRef on_one_source(GraphBuilder& builder, const ElementSumRef& value) {
+LinearExprRef on_one_producer(GraphBuilder& builder, const LinearExprRef& value) {
   if (value->terms[0].places.is_whole()) return value;
-  const OnStream on(builder, *value);
+  const ScopedAxis on(builder, *value);
   const TraceSizes& sizes = builder.sizes;
-  const uint32_t first = source_of(value->at(0));
-  const Source& from = builder.source(value->at(0));
+  const uint32_t first = producer_of(value->at(0));
+  const Producer& from = builder.producer(value->at(0));
   std::vector<bool> seen(size_t{from.rows} * from.width, false);
   bool is_one = true;
   for (size_t i = 0, count = value->elements(); i < count && is_one; ++i) {
     const auto index = static_cast<size_t>(index_of(value->at(i)));
-    is_one = source_of(value->at(i)) == first && index < seen.size() &&
-             (!seen[index] || builder.is_pooled(from));
+    is_one = producer_of(value->at(i)) == first && index < seen.size() &&
+             (!seen[index] || builder.is_per_sequence(from));
     if (is_one) seen[index] = true;
   }
   // Before rows of constants are put before those of tokens, none are read there.
@@ -490,7 +492,7 @@ ElementSumRef on_one_source(GraphBuilder& builder, const ElementSumRef& value) {
 namespace {
 
 // The first dimension of a value as [rows, parts], where it goes over parts of each token in turn.
-Shape with_parts_of_tokens(const GraphBuilder& builder, const ElementSum& value) {
+Shape with_parts_of_tokens(const GraphBuilder& builder, const LinearExpr& value) {
   Shape shape = value.shape;
   const int64_t rows = builder.sizes.rows();
   if (shape.size() < 2 || value.elements() == 0 || shape[0] <= rows || shape[0] % rows != 0) {
@@ -510,7 +512,7 @@ Shape with_parts_of_tokens(const GraphBuilder& builder, const ElementSum& value)
 
 }  // namespace
 
-ElementSumRef product(GraphBuilder& builder, const ElementSumRef& a, const ElementSumRef& b) {
+LinearExprRef product(GraphBuilder& builder, const LinearExprRef& a, const LinearExprRef& b) {
   if (const Shape split = with_parts_of_tokens(builder, *a);
       split != a->shape && b->shape.size() == a->shape.size() && b->shape[0] == a->shape[0]) {
     Shape other = b->shape;
@@ -519,15 +521,15 @@ ElementSumRef product(GraphBuilder& builder, const ElementSumRef& a, const Eleme
     const Shape shape = broadcast(a->shape, b->shape);
     return with_shape(product(builder, with_shape(a, split), with_shape(b, other)), shape);
   }
-  const std::vector<ElementSumRef> values = rows_of_sequences(
+  const std::vector<LinearExprRef> values = rows_of_sequences(
       builder, {builder.materialised(a), builder.materialised(b)}, Together::kProduct);
-  ElementSumRef first = without_repeats(values[0]), second = without_repeats(values[1]);
+  LinearExprRef first = without_repeats(values[0]), second = without_repeats(values[1]);
   const Shape shape = broadcast(first->shape, second->shape);
   // What has rows of tokens says the order.
   if (token_of(builder, *first) && !token_of(builder, *second)) std::swap(first, second);
   TokenRows both = token_rows(builder, {stretched(first, shape), stretched(second, shape)});
-  const NodeRows& rows = both.rows[0];
-  const NodeRows& other = both.rows[1];
+  const RowView& rows = both.rows[0];
+  const RowView& other = both.rows[1];
   const bool has_sequences = other.count < rows.count;
   bool are_same = rows.rows.size() == other.rows.size();
   for (size_t i = 0; i < rows.rows.size() && are_same; ++i) {
@@ -537,7 +539,7 @@ ElementSumRef product(GraphBuilder& builder, const ElementSumRef& a, const Eleme
   refuse_op_if(!are_same || rows.count < other.count, kMixesTokens);
   std::vector<ValueId> nodes = {rows.node, other.node};
   builder.align(nodes);
-  const ElementSumRef made =
+  const LinearExprRef made =
       both.made(builder, builder.graph.add(builder.name, MultiplyNode{}, nodes));
   return stretched(made, broadcast(a->shape, b->shape));
 }
@@ -546,31 +548,31 @@ namespace {
 
 // The shape of a value whose last dimension has the numbers of one token, whatever dimensions it
 // gives them out in, also where it has those of all tokens in one.
-Shape shape_of_rows(const GraphBuilder& builder, const ElementSum& value) {
+Shape shape_of_rows(const GraphBuilder& builder, const LinearExpr& value) {
   const auto width = static_cast<size_t>(value.shape.back());
-  const size_t rows = builder.source(value.at(0)).rows, whole = value.elements() / rows;
+  const size_t rows = builder.producer(value.at(0)).rows, whole = value.elements() / rows;
   // Of a token that has several rows, all are one.
   const bool has_several = whole > width && whole % width == 0 && value.elements() % rows == 0 &&
-                           source_row(builder, value, 0, whole);
-  const bool is_row = !has_several && source_row(builder, value, 0, width);
+                           producer_row(builder, value, 0, whole);
+  const bool is_row = !has_several && producer_row(builder, value, 0, width);
   if (is_row || value.elements() % rows != 0) return with_whole_rows(builder, value);
   return {static_cast<int64_t>(rows), static_cast<int64_t>(whole)};
 }
 
 // Columns that are given out before the tokens, after them: [sequences, tokens, columns].
-ElementSumRef tokens_first(const GraphBuilder& builder, const ElementSumRef& value) {
+LinearExprRef tokens_first(const GraphBuilder& builder, const LinearExprRef& value) {
   const size_t sequences = builder.sizes.sequences;
-  const size_t rows = builder.source(value->at(0)).rows / sequences;
+  const size_t rows = builder.producer(value->at(0)).rows / sequences;
   const size_t width = value->elements() / (rows * sequences);
   refuse_op_if<Cause::kInput>(
       width * rows * sequences != value->elements(),
       "it gives out columns of some tokens: give out all tokens, and take these in your program");
-  return turned(with_shape(value, {static_cast<int64_t>(sequences), static_cast<int64_t>(width),
-                                   static_cast<int64_t>(rows)}));
+  return transposed(with_shape(value, {static_cast<int64_t>(sequences), static_cast<int64_t>(width),
+                                       static_cast<int64_t>(rows)}));
 }
 
 // A few rows of each sequence's tokens as one row, or nothing where they are all of its tokens.
-std::optional<ValueId> as_one_row(GraphBuilder& builder, const NodeRows& rows) {
+std::optional<ValueId> as_one_row(GraphBuilder& builder, const RowView& rows) {
   const TraceSizes& sizes = builder.sizes;
   if (rows.count != sizes.rows() || has_all_tokens(sizes, rows.rows)) return std::nullopt;
   const size_t each = rows.rows.size() / sizes.sequences;
@@ -578,7 +580,7 @@ std::optional<ValueId> as_one_row(GraphBuilder& builder, const NodeRows& rows) {
       each > kChosenTokensMax || rows.rows.size() % sizes.sequences != 0,
       "it leaves tokens out, which depends on how many there are: give out all tokens, and take "
       "these in your program");
-  const uint32_t from = builder.source_of_node(rows.node, rows.count);
+  const uint32_t from = builder.producer_of_node(rows.node, rows.count);
   std::vector<Column> columns;
   for (size_t i = 0; i < rows.rows.size(); ++i) {
     const uint32_t place = rows.rows[i] % sizes.tokens;
@@ -597,7 +599,7 @@ std::optional<ValueId> as_one_row(GraphBuilder& builder, const NodeRows& rows) {
 namespace {
 
 // The same of a value of one term without factors.
-ElementSumRef shifted_term(GraphBuilder& builder, const ElementSumRef& value) {
+LinearExprRef shifted_term(GraphBuilder& builder, const LinearExprRef& value) {
   const TraceSizes& sizes = builder.sizes;
   const bool has_rows = value->is_plain() && !value->terms[0].places.is_whole() &&
                         value->shape.size() > 1 && value->elements() != 0;
@@ -607,8 +609,8 @@ ElementSumRef shifted_term(GraphBuilder& builder, const ElementSumRef& value) {
   const auto is_zero = [&](size_t i) {
     const int64_t number = value->at(i);
     if (number == kNoElement) return true;
-    const Source& from = builder.source(number);
-    return from.kind == Source::Kind::kTable && !from.table->is_large() &&
+    const Producer& from = builder.producer(number);
+    return from.kind == Producer::Kind::kTable && !from.table->is_large() &&
            from.table->array().to_reals()[static_cast<size_t>(index_of(number))] == 0.0;
   };
   std::vector<bool> is_empty(sizes.rows());
@@ -625,39 +627,39 @@ ElementSumRef shifted_term(GraphBuilder& builder, const ElementSumRef& value) {
     const int64_t place = int64_t{row % sizes.tokens} - by;
     if (is_empty[row] != (place < 0 || place >= sizes.tokens)) return value;
     if (is_empty[row]) continue;
-    auto found = source_row(builder, *value, row * width, width);
+    auto found = producer_row(builder, *value, row * width, width);
     if (!found || int64_t{found->row} != int64_t{row} - by) return value;
     if (columns.empty()) columns = found->columns;
     if (found->columns != columns) return value;
   }
   const ValueId node = builder.gather(columns);
-  const uint32_t to = builder.shifted(builder.source_of_node(node, sizes.rows()), by);
-  return whole_source(to, value->shape);
+  const uint32_t to = builder.shifted(builder.producer_of_node(node, sizes.rows()), by);
+  return whole_producer(to, value->shape);
 }
 
 }  // namespace
 
-ElementSumRef shifted_rows(GraphBuilder& builder, const ElementSumRef& value) {
+LinearExprRef shifted_rows(GraphBuilder& builder, const LinearExprRef& value) {
   if (value->is_plain()) return shifted_term(builder, value);
-  ElementSum made = *value;
+  LinearExpr made = *value;
   for (Term& term : made.terms) {
-    const ElementSumRef bare = make_sum({value->shape, {Term{term.places}}});
-    const ElementSumRef moved = shifted_term(builder, bare);
+    const LinearExprRef bare = make_sum({value->shape, {Term{term.places}}});
+    const LinearExprRef moved = shifted_term(builder, bare);
     if (moved == bare) return value;
     term.places = moved->terms[0].places;
   }
   return make_sum(std::move(made));
 }
 
-ValueId output(GraphBuilder& builder, const ElementSumRef& given) {
-  const OnStream on(builder, *given);
+ValueId output(GraphBuilder& builder, const LinearExprRef& given) {
+  const ScopedAxis on(builder, *given);
   refuse_op_if(given->elements() == 0, "it has no elements");
-  ElementSumRef value = builder.materialised(given);
+  LinearExprRef value = builder.materialised(given);
   if (value->shape.empty()) value = with_shape(value, {1});
   // One number for each token.
   const bool is_column =
       value->shape.size() >= 2 && is_along_tokens(builder, *value, value->shape.size() - 1);
-  builder.columns_first = is_column && value->elements() > builder.source(value->at(0)).rows;
+  builder.columns_first = is_column && value->elements() > builder.producer(value->at(0)).rows;
   if (builder.columns_first) {
     value = tokens_first(builder, value);
   } else if (is_column) {
@@ -668,7 +670,7 @@ ValueId output(GraphBuilder& builder, const ElementSumRef& given) {
   // The numbers of a row may be given out in several dimensions, in any order.
   if (!is_column) value = with_shape(value, shape_of_rows(builder, *value));
   if (value->shape.size() == 1) value = with_shape(value, {1, value->shape[0]});
-  NodeRows rows;
+  RowView rows;
   try {
     rows = rows_of(builder, value);
   } catch (const NotRecognised&) {

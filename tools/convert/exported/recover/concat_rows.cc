@@ -32,27 +32,28 @@ struct HeadsOfRows {
 // Rows that a value has along the last dimension but one, as all rows of a node.
 struct RowsOfNode {
   ValueId node = 0;
-  uint32_t stream = 0;
+  uint32_t row_axis = 0;
   uint32_t rows = 0;  // of a sequence
 };
 
 // The rows of `node` as elements of a value [.., rows, columns].
-ElementSumRef rows_as_elements(GraphBuilder& builder, const RowsOfNode& rows,
+LinearExprRef rows_as_elements(GraphBuilder& builder, const RowsOfNode& rows,
                                const HeadsOfRows& heads, const Shape& shape) {
-  const OnStream on(builder, rows.stream);
+  const ScopedAxis on(builder, rows.row_axis);
   const auto width = static_cast<uint64_t>(shape.back());
   const uint32_t sequences = builder.sizes.sequences;
-  const uint32_t source = builder.source_of_node(rows.node, sequences * rows.rows);
-  if (heads.count == 1 && std::ranges::is_sorted(heads.order)) return whole_source(source, shape);
-  std::vector<int64_t> numbers;
+  const uint32_t producer = builder.producer_of_node(rows.node, sequences * rows.rows);
+  if (heads.count == 1 && std::ranges::is_sorted(heads.order))
+    return whole_producer(producer, shape);
+  std::vector<int64_t> element_ids;
   for (const auto& [sequence, head] : heads.order) {
     for (uint64_t row = uint64_t{sequence} * rows.rows, end = row + rows.rows; row < end; ++row) {
       for (uint64_t c = 0; c < width; ++c) {
-        numbers.push_back(number_of(source, (row * heads.count + head) * width + c));
+        element_ids.push_back(element_id(producer, (row * heads.count + head) * width + c));
       }
     }
   }
-  return plain(shape, std::move(numbers));
+  return plain(shape, std::move(element_ids));
 }
 
 // Constants [.., rows, columns] as rows of a node with all heads side by side; nothing where
@@ -75,12 +76,12 @@ std::optional<RowsOfNode> constant_rows(GraphBuilder& builder, const Array::Real
   weight.columns = static_cast<uint32_t>(heads.count * width);
   set_exact(weight, [table] { return table; });
   const ValueId node = builder.graph.add_constants(builder.name + ".rows", weight);
-  return RowsOfNode{node, builder.stream_on(builder.graph.axis(node), weight.rows), weight.rows};
+  return RowsOfNode{node, builder.row_axis_on(builder.graph.axis(node), weight.rows), weight.rows};
 }
 
 // The numbers of a value of one constant and zeros; nothing for any other value.
 std::optional<Array::Reals> numbers_of_constants(const GraphBuilder& builder,
-                                                 const ElementSum& value, std::string& name) {
+                                                 const LinearExpr& value, std::string& name) {
   if (!value.is_plain()) return std::nullopt;
   std::map<uint32_t, Array::Reals> tables;
   Array::Reals numbers;
@@ -90,9 +91,9 @@ std::optional<Array::Reals> numbers_of_constants(const GraphBuilder& builder,
       numbers.push_back(0.0);
       continue;
     }
-    const Source& from = builder.source(number);
-    if (from.kind != Source::Kind::kTable) return std::nullopt;
-    const auto [known, is_new] = tables.try_emplace(source_of(number));
+    const Producer& from = builder.producer(number);
+    if (from.kind != Producer::Kind::kTable) return std::nullopt;
+    const auto [known, is_new] = tables.try_emplace(producer_of(number));
     if (is_new) known->second = from.table->array().to_reals();
     if (is_new && from.table->value() != kNoValue) name = name_of(*builder.program, *from.table);
     numbers.push_back(known->second.at(static_cast<size_t>(index_of(number))));
@@ -100,10 +101,10 @@ std::optional<Array::Reals> numbers_of_constants(const GraphBuilder& builder,
   return numbers;
 }
 
-// A value's rows, [.., rows, columns], as all rows of a stream, or as one for each sequence.
-class StreamRows {
+// A value's rows, [.., rows, columns], as all rows of a row axis, or as one for each sequence.
+class RowsOnAxis {
  public:
-  StreamRows(GraphBuilder& builder, const ElementSum& value)
+  RowsOnAxis(GraphBuilder& builder, const LinearExpr& value)
       : builder_(builder),
         value_(value),
         width_(static_cast<size_t>(value.shape.back())),
@@ -114,15 +115,15 @@ class StreamRows {
     std::vector<std::vector<Column>> columns;
     bool are_pooled = false;
     for (size_t start = 0; start < value_.elements(); start += rows_ * width_) {
-      const auto first = source_row(builder_, value_, start, width_);
+      const auto first = producer_row(builder_, value_, start, width_);
       if (!first) return std::nullopt;
       are_pooled = std::ranges::all_of(first->columns, [&](const Column& column) {
-        return builder_.is_pooled(builder_.source_at(column.first));
+        return builder_.is_per_sequence(builder_.producer_at(column.first));
       });
       const uint32_t places = are_pooled ? 1 : builder_.sizes.tokens;
       if (rows_ != places || first->row % places != 0) return std::nullopt;
       for (size_t t = 1; t < rows_; ++t) {
-        const auto row = source_row(builder_, value_, start + t * width_, width_);
+        const auto row = producer_row(builder_, value_, start + t * width_, width_);
         if (!row || row->row != first->row + t || row->columns != first->columns) {
           return std::nullopt;
         }
@@ -136,25 +137,25 @@ class StreamRows {
     for (const auto& own : columns) all.insert(all.end(), own.begin(), own.end());
     const ValueId node = builder_.gather(all);
     const auto rows = static_cast<uint32_t>(rows_);
-    const uint32_t stream =
-        are_pooled ? builder_.stream_on(builder_.graph.axis(node), 1) : builder_.stream();
-    return RowsOfNode{node, stream, rows};
+    const uint32_t row_axis =
+        are_pooled ? builder_.row_axis_on(builder_.graph.axis(node), 1) : builder_.row_axis();
+    return RowsOfNode{node, row_axis, rows};
   }
 
  private:
   GraphBuilder& builder_;
-  const ElementSum& value_;
+  const LinearExpr& value_;
   const size_t width_, rows_;
 };
 
-// Which heads of sequences the leading indices of rows of a stream are.
-std::optional<HeadsOfRows> heads_of_rows(const GraphBuilder& builder, const ElementSum& value) {
+// Which heads of sequences the leading indices of rows of a row axis are.
+std::optional<HeadsOfRows> heads_of_rows(const GraphBuilder& builder, const LinearExpr& value) {
   const auto block = static_cast<size_t>(value.shape.back() * value.shape[value.shape.size() - 2]);
   HeadsOfRows heads;
   for (size_t start = 0; start < value.elements(); start += block) {
     for (const Term& term : value.terms) {
       const int64_t number = term.places.at(start);
-      if (!builder.is_node(number) || builder.is_pooled(number)) continue;
+      if (!builder.is_node(number) || builder.is_per_sequence(number)) continue;
       heads.add(builder.row_of(number) / builder.sizes.tokens);
       break;
     }
@@ -167,21 +168,22 @@ std::optional<HeadsOfRows> heads_of_rows(const GraphBuilder& builder, const Elem
 // The rows of one, then those of the other.
 RowsOfNode joined_with(GraphBuilder& builder, const RowsOfNode& first, const RowsOfNode& second) {
   const ValueId node = builder.graph.add_join(builder.name, first.node, second.node);
-  return {node, builder.joined_stream(first.stream, second.stream, node), first.rows + second.rows};
+  return {node, builder.joined_row_axis(first.row_axis, second.row_axis, node),
+          first.rows + second.rows};
 }
 
 // One kind of rows after the other.
 class JoinedRows {
  public:
-  JoinedRows(GraphBuilder& builder, const std::vector<ElementSumRef>& values, size_t dim)
+  JoinedRows(GraphBuilder& builder, const std::vector<LinearExprRef>& values, size_t dim)
       : builder_(builder), order_(values[0]->shape.size()) {
     std::iota(order_.begin(), order_.end(), size_t{0});
     const auto place = order_.begin() + static_cast<ptrdiff_t>(dim);
     std::rotate(place, place + 1, order_.end() - 1);
-    for (const ElementSumRef& value : values) values_.push_back(permuted(value, order_));
+    for (const LinearExprRef& value : values) values_.push_back(permuted(value, order_));
   }
 
-  std::optional<ElementSumRef> join() {
+  std::optional<LinearExprRef> join() {
     std::vector<std::optional<RowsOfNode>> parts(values_.size());
     std::optional<HeadsOfRows> heads;
     for (size_t i = 0; i < values_.size(); ++i) {
@@ -215,55 +217,55 @@ class JoinedRows {
   }
 
  private:
-  bool is_of_model(const ElementSumRef& value) const {
+  bool is_of_model(const LinearExprRef& value) const {
     return std::ranges::any_of(value->terms, [&](const Term& term) {
       return builder_.is_node(term.places.at(0)) ||
              (value->elements() > 1 && builder_.is_node(term.places.at(value->elements() - 1)));
     });
   }
 
-  std::optional<RowsOfNode> read(const ElementSumRef& given, HeadsOfRows& heads) {
-    const OnStream on_given(builder_, *given);
-    const ElementSumRef value = as_windows(builder_, builder_.materialised(given));
-    const OnStream on(builder_, *value);
-    return StreamRows(builder_, *value).read(heads);
+  std::optional<RowsOfNode> read(const LinearExprRef& given, HeadsOfRows& heads) {
+    const ScopedAxis on_given(builder_, *given);
+    const LinearExprRef value = as_windows(builder_, builder_.materialised(given));
+    const ScopedAxis on(builder_, *value);
+    return RowsOnAxis(builder_, *value).read(heads);
   }
 
   GraphBuilder& builder_;
   std::vector<size_t> order_;  // of dimensions: that of rows before the last one
-  std::vector<ElementSumRef> values_;
+  std::vector<LinearExprRef> values_;
 };
 
 }  // namespace
 
-std::optional<ElementSumRef> joined_rows(GraphBuilder& builder,
-                                         const std::vector<ElementSumRef>& values, size_t dim) {
+std::optional<LinearExprRef> concat_rows(GraphBuilder& builder,
+                                         const std::vector<LinearExprRef>& values, size_t dim) {
   if (values[0]->shape.size() < 2 || values.size() < 2) return std::nullopt;
-  std::vector<uint32_t> streams;
-  bool has_rows = true;  // of a stream each
-  for (const ElementSumRef& value : values) {
+  std::vector<uint32_t> row_axes;
+  bool has_rows = true;  // of a row axis each
+  for (const LinearExprRef& value : values) {
     if (value->elements() == 0 || value->shape.size() != values[0]->shape.size()) return {};
-    const auto stream = builder.stream_of(*value);
-    has_rows = has_rows && stream && builder.sizes_of(*stream).prefix == 0;
-    if (stream) streams.push_back(*stream);
+    const auto row_axis = builder.row_axis_of(*value);
+    has_rows = has_rows && row_axis && builder.sizes_of(*row_axis).prefix == 0;
+    if (row_axis) row_axes.push_back(*row_axis);
   }
   const bool are_one =
-      !streams.empty() && std::ranges::count(streams, streams[0]) == std::ssize(values);
-  // Columns of one stream stand side by side.
+      !row_axes.empty() && std::ranges::count(row_axes, row_axes[0]) == std::ssize(values);
+  // Columns of one row axis stand side by side.
   const bool are_columns =
       are_one && (dim + 1 == values[0]->shape.size() || !builder.reads_images());
   if (are_columns || (!has_rows && !builder.keeps_rows_apart)) return std::nullopt;
   // Columns that stand before the tokens are turned.
   if (dim + 1 < values[0]->shape.size()) return JoinedRows(builder, values, dim).join();
-  std::vector<ElementSumRef> as_rows;
-  for (const ElementSumRef& value : values) as_rows.push_back(turned(value));
+  std::vector<LinearExprRef> as_rows;
+  for (const LinearExprRef& value : values) as_rows.push_back(transposed(value));
   const auto made = JoinedRows(builder, as_rows, dim - 1).join();
-  return made ? std::optional(turned(*made)) : std::nullopt;
+  return made ? std::optional(transposed(*made)) : std::nullopt;
 }
 
-std::optional<ElementSumRef> rows_of_constants(GraphBuilder& builder, const ConstantRef& constant,
-                                               const ElementSumRef& like) {
-  const OnStream on(builder, *like);
+std::optional<LinearExprRef> rows_of_constants(GraphBuilder& builder, const ConstantRef& constant,
+                                               const LinearExprRef& like) {
+  const ScopedAxis on(builder, *like);
   const auto heads = heads_of_rows(builder, *like);
   if (!heads || constant->shape().size() < 2) return std::nullopt;
   Shape shape = like->shape;
@@ -286,12 +288,12 @@ struct Run {
   uint32_t begin = 0, count = 0;
 };
 
-std::optional<Run> run_of_rows(const GraphBuilder& builder, const ElementSum& value) {
+std::optional<Run> run_of_rows(const GraphBuilder& builder, const LinearExpr& value) {
   const auto width = static_cast<size_t>(value.shape.back());
   const size_t rows = value.elements() / width, each = rows / builder.sizes.sequences;
   Run run;
   for (size_t row = 0; row < rows; ++row) {
-    auto found = source_row(builder, value, row * width, width);
+    auto found = producer_row(builder, value, row * width, width);
     if (!found) return std::nullopt;
     if (row == 0) run = {found->columns, found->row, static_cast<uint32_t>(each)};
     if (found->row != row / each * builder.sizes.tokens + run.begin + row % each ||
@@ -304,8 +306,8 @@ std::optional<Run> run_of_rows(const GraphBuilder& builder, const ElementSum& va
 
 }  // namespace
 
-ElementSumRef part_of_joined(GraphBuilder& builder, const ElementSumRef& value) {
-  const auto found = builder.streams() > 1 ? builder.stream_of(*value) : std::nullopt;
+LinearExprRef part_of_joined(GraphBuilder& builder, const LinearExprRef& value) {
+  const auto found = builder.row_axes() > 1 ? builder.row_axis_of(*value) : std::nullopt;
   if (!found || !builder.parts_of(*found) || !value->is_plain() || value->shape.empty()) {
     return value;
   }
@@ -313,21 +315,21 @@ ElementSumRef part_of_joined(GraphBuilder& builder, const ElementSumRef& value) 
   // One that was selected is a row for each sequence.
   if (!run || (run->count == 1 && value->shape.size() < 3)) return value;
   std::vector<bool> are_first;  // of the parts within each other that have all these rows
-  uint32_t stream = *found;
-  while (run->count != builder.sizes_of(stream).tokens) {
-    if (!builder.parts_of(stream)) return value;
-    const auto [first, second] = *builder.parts_of(stream);
+  uint32_t row_axis = *found;
+  while (run->count != builder.sizes_of(row_axis).tokens) {
+    if (!builder.parts_of(row_axis)) return value;
+    const auto [first, second] = *builder.parts_of(row_axis);
     const uint32_t before = builder.sizes_of(first).tokens;
     are_first.push_back(run->begin + run->count <= before);
     if (!are_first.back() && run->begin < before) return value;
     run->begin -= are_first.back() ? 0 : before;
-    stream = are_first.back() ? first : second;
+    row_axis = are_first.back() ? first : second;
   }
   if (are_first.empty()) return value;
   ValueId node = builder.gather(run->columns);
   for (const bool is_first : are_first) node = builder.graph.add_part(builder.name, is_first, node);
-  const OnStream on(builder, stream);
-  return whole_source(builder.source_of_node(node, builder.sizes.rows()), value->shape);
+  const ScopedAxis on(builder, row_axis);
+  return whole_producer(builder.producer_of_node(node, builder.sizes.rows()), value->shape);
 }
 
 namespace {
@@ -335,9 +337,9 @@ namespace {
 constexpr size_t kKindsMax = 8;  // of rows in turn
 
 // The columns of each kind of rows of a value [.., columns] that has those of each token in turn,
-// each kind of a source of its own, or parts of rows. Nothing for any other value.
+// each kind of a producer of its own, or parts of rows. Nothing for any other value.
 std::vector<std::vector<Column>> kinds_in_turn(const GraphBuilder& builder,
-                                               const ElementSum& value) {
+                                               const LinearExpr& value) {
   const auto width = static_cast<size_t>(value.shape.back());
   const size_t all = builder.sizes.rows(), rows = value.elements() / width;
   if (rows % all != 0 || rows / all < 2 || rows / all > kKindsMax) return {};
@@ -348,7 +350,7 @@ std::vector<std::vector<Column>> kinds_in_turn(const GraphBuilder& builder,
   std::vector<std::vector<Column>> kinds;
   std::set<uint32_t> sources;
   for (size_t row = 0; row < rows; ++row) {
-    auto found = source_row(builder, value, row * width, width);
+    auto found = producer_row(builder, value, row * width, width);
     if (!found || found->row != row / count) return {};
     if (row < count) {
       sources.insert(found->columns[0].first);
@@ -357,7 +359,7 @@ std::vector<std::vector<Column>> kinds_in_turn(const GraphBuilder& builder,
       return {};
     }
   }
-  // Of one source, where they are no heads.
+  // Of one producer, where they are no heads.
   const bool are_rows = value.shape.size() == 3 && value.shape[1] == in_turn &&
                         value.shape[0] == builder.sizes.sequences && builder.sizes.tokens > 1;
   return sources.size() == count || are_rows ? kinds : std::vector<std::vector<Column>>{};
@@ -365,38 +367,38 @@ std::vector<std::vector<Column>> kinds_in_turn(const GraphBuilder& builder,
 
 }  // namespace
 
-ElementSumRef rows_in_turn(GraphBuilder& builder, const ElementSumRef& value) {
+LinearExprRef rows_in_turn(GraphBuilder& builder, const LinearExprRef& value) {
   if (!value->is_plain() || value->shape.size() < 2 || value->elements() == 0 ||
       !builder.is_node(value->at(0)) ||
       (value->terms[0].places.is_whole() && value->shape.size() != 3)) {
     return value;
   }
-  const OnStream on(builder, *value);
+  const ScopedAxis on(builder, *value);
   const std::vector<std::vector<Column>> kinds = kinds_in_turn(builder, *value);
   std::vector<Column> columns;  // of all kinds
   for (const std::vector<Column>& kind : kinds) {
     for (const Column& column : kind) {
-      if (builder.stream_of_column(column) != builder.stream()) return value;
+      if (builder.row_axis_of_column(column) != builder.row_axis()) return value;
       columns.push_back(column);
     }
   }
-  if (kinds.empty() || builder.parts_of(builder.stream())) return value;
+  if (kinds.empty() || builder.parts_of(builder.row_axis())) return value;
   const ValueId node = builder.graph.add_in_turn(builder.name + ".turns", builder.gather(columns),
                                                  static_cast<uint32_t>(kinds.size()));
-  const OnStream in_turn(builder, builder.stream_in_turn(node));
-  return whole_source(builder.source_of_node(node, builder.sizes.rows()), value->shape);
+  const ScopedAxis in_turn(builder, builder.row_axis_in_turn(node));
+  return whole_producer(builder.producer_of_node(node, builder.sizes.rows()), value->shape);
 }
 
-ElementSumRef rows_side_by_side(GraphBuilder& builder, const ElementSumRef& value) {
-  const auto found = builder.stream_of(*value);
+LinearExprRef rows_side_by_side(GraphBuilder& builder, const LinearExprRef& value) {
+  const auto found = builder.row_axis_of(*value);
   const bool is_plain = value->is_plain() && !value->shape.empty() && value->elements() != 0;
-  if (!found || !is_plain || builder.axis_of_stream(*found).kind != AxisKind::kTurns) return value;
-  const OnStream on(builder, *found);
-  const Axis axis = builder.axis_of_stream(*found);
+  if (!found || !is_plain || builder.graph_axis_of(*found).kind != AxisKind::kTurns) return value;
+  const ScopedAxis on(builder, *found);
+  const Axis axis = builder.graph_axis_of(*found);
   const uint32_t rows = builder.sizes.rows();
   std::vector<bool> is_there(rows, false);
   for (size_t i = 0, count = value->elements(); i < count; ++i) {
-    if (!builder.is_node(value->at(i)) || builder.source(value->at(i)).rows != rows) return value;
+    if (!builder.is_node(value->at(i)) || builder.producer(value->at(i)).rows != rows) return value;
     is_there[builder.row_of(value->at(i))] = true;
   }
   const uint32_t first = builder.row_of(value->at(0));
@@ -407,22 +409,22 @@ ElementSumRef rows_side_by_side(GraphBuilder& builder, const ElementSumRef& valu
     if (is_there[row] != is_there[row % axis.rows]) return value;
   }
   // A number has the same index in both.
-  std::map<uint32_t, uint32_t> to;  // by source
-  std::vector<int64_t> numbers;
-  const uint32_t stream = builder.stream_on(axis.source, builder.sizes.tokens / axis.rows);
+  std::map<uint32_t, uint32_t> to;  // by producer
+  std::vector<int64_t> element_ids;
+  const uint32_t row_axis = builder.row_axis_on(axis.source, builder.sizes.tokens / axis.rows);
   for (size_t i = 0, count = value->elements(); i < count; ++i) {
-    const auto [known, is_new] = to.try_emplace(source_of(value->at(i)));
+    const auto [known, is_new] = to.try_emplace(producer_of(value->at(i)));
     if (is_new) {
-      const ValueId node = builder.side_by_side(builder.source(value->at(i)).node);
-      const OnStream back(builder, stream);
-      known->second = builder.source_of_node(node, builder.sizes.rows());
+      const ValueId node = builder.side_by_side(builder.producer(value->at(i)).node);
+      const ScopedAxis back(builder, row_axis);
+      known->second = builder.producer_of_node(node, builder.sizes.rows());
     }
-    numbers.push_back(number_of(known->second, static_cast<uint64_t>(index_of(value->at(i)))));
+    element_ids.push_back(element_id(known->second, static_cast<uint64_t>(index_of(value->at(i)))));
   }
-  return plain(value->shape, std::move(numbers));
+  return plain(value->shape, std::move(element_ids));
 }
 
-ConstantRef constant_of_sum(const GraphBuilder& builder, const ElementSum& value, ElementType type,
+ConstantRef constant_of_sum(const GraphBuilder& builder, const LinearExpr& value, ElementType type,
                             uint32_t number) {
   if (value.elements() == 0) return nullptr;
   Array::Reals numbers(value.elements(), 0.0);
@@ -432,9 +434,9 @@ ConstantRef constant_of_sum(const GraphBuilder& builder, const ElementSum& value
     for (size_t i = 0; i < numbers.size(); ++i) {
       const int64_t place = term.places.at(i);
       if (place == kNoElement) continue;
-      const Source& from = builder.source(place);
-      if (from.kind != Source::Kind::kTable) return nullptr;
-      const auto [table, is_new] = tables.try_emplace(source_of(place));
+      const Producer& from = builder.producer(place);
+      if (from.kind != Producer::Kind::kTable) return nullptr;
+      const auto [table, is_new] = tables.try_emplace(producer_of(place));
       if (is_new) table->second = from.table->array().to_reals();
       positions_max = tighter(positions_max, from.table->positions_max);
       numbers[i] += term.factors.at(i) * table->second[static_cast<size_t>(index_of(place))];
@@ -446,23 +448,23 @@ ConstantRef constant_of_sum(const GraphBuilder& builder, const ElementSum& value
   return made;
 }
 
-std::optional<ElementSumRef> columns_of_constants(GraphBuilder& builder,
-                                                  const ElementSumRef& constants,
-                                                  const ElementSumRef& like) {
+std::optional<LinearExprRef> columns_of_constants(GraphBuilder& builder,
+                                                  const LinearExprRef& constants,
+                                                  const LinearExprRef& like) {
   const auto width = static_cast<uint32_t>(constants->shape.back());
   const auto step = static_cast<size_t>(like->shape.back());
   if (!like->is_plain() || step == 0 || width == 0 ||
       constants->elements() * step != like->elements() * width) {
     return std::nullopt;
   }
-  const OnStream on(builder, *like);
+  const ScopedAxis on(builder, *like);
   // Rows of a token that begin with other columns, as heads do, have columns of their own.
   std::map<Column, uint32_t> kinds;
   std::vector<std::pair<uint32_t, uint32_t>> rows;  // and their kinds
   for (size_t i = 0; i < like->elements(); i += step) {
     const int64_t number = like->at(i);
-    const bool is_token = builder.is_node(number) && !builder.is_pooled(number) &&
-                          builder.source(number).rows == builder.sizes.rows();
+    const bool is_token = builder.is_node(number) && !builder.is_per_sequence(number) &&
+                          builder.producer(number).rows == builder.sizes.rows();
     if (!is_token || (step > 1 && builder.row_of(number) != builder.row_of(like->at(i + 1)))) {
       return std::nullopt;
     }
@@ -470,7 +472,7 @@ std::optional<ElementSumRef> columns_of_constants(GraphBuilder& builder,
     const auto known = kinds.try_emplace(builder.column_of(number), kind).first;
     rows.emplace_back(builder.row_of(number), known->second);
   }
-  const Source& from = builder.source(like->front());
+  const Producer& from = builder.producer(like->front());
   const auto all = static_cast<uint32_t>(kinds.size()) * width;
   LinearSpec zeros;
   zeros.weight.name = builder.name + ".constants";
@@ -478,12 +480,12 @@ std::optional<ElementSumRef> columns_of_constants(GraphBuilder& builder,
   zeros.weight.columns = from.width;
   set_exact(zeros.weight,
             [count = size_t{all} * from.width] { return std::vector<double>(count, 0.0); });
-  const uint32_t source = builder.source_of_node(
+  const uint32_t producer = builder.producer_of_node(
       builder.graph.add_linear(zeros.weight.name, zeros, from.node), builder.sizes.rows());
   std::vector<int64_t> elements;
   for (const auto& [row, kind] : rows) {
     for (uint32_t c = 0; c < width; ++c) {
-      elements.push_back(number_of(source, uint64_t{row} * all + kind * uint64_t{width} + c));
+      elements.push_back(element_id(producer, uint64_t{row} * all + kind * uint64_t{width} + c));
     }
   }
   return builder.materialised(sum(plain(constants->shape, std::move(elements)), constants, 1.0));

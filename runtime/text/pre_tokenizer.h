@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pre-tokenizer: cuts a part of a text into pieces. Tokens never cross the border of a piece.
-//   Cutter cutter(view, part);
-//   for (Piece piece; cutter.next(piece);) add_piece(part, piece);  // as in Encoder
+//   PreTokenizer pre_tokenizer(view, part);
+//   for (Piece piece; pre_tokenizer.next(piece);) add_piece(part, piece);  // as in Encoder
 #pragma once
 
 #include <cassert>
@@ -65,9 +65,9 @@ struct Piece {
 // Finds the matches of the pattern's regular expression one after the other, without a regular
 // expression engine. Each alternative looks ahead over one run of a character class, so it reads
 // each byte a bounded number of times.
-class Cutter {
+class PreTokenizer {
  public:
-  Cutter(const format::TokenizerView& view, const Part& part)
+  PreTokenizer(const format::TokenizerView& view, const Part& part)
       : pattern_(view.pattern), letters_(view.letters), numbers_(view.numbers), part_(part) {
     limit_ = part.size();
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Implements the regular expressions of the pre-tokenizers, alternative by alternative in their
 // order. GPT-2's cuts "I'll  go" into "I", "'ll", " ", " go".
-#include "text/cutter.h"
+#include "text/pre_tokenizer.h"
 
 #include "core/needs.h"
 
@@ -19,7 +19,7 @@ uint32_t lower(uint32_t code_point, bool any_case) {
 
 }  // namespace
 
-bool Cutter::next(Piece& piece) {
+bool PreTokenizer::next(Piece& piece) {
   if constexpr (linked(Need::kUnigram)) {
     const bool is_clip = pattern_ == format::Pattern::kClip;
     if (is_clip) position_ = run_end(position_, CharacterClass::kSpace);
@@ -60,7 +60,7 @@ bool Cutter::next(Piece& piece) {
 }
 
 // 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
-size_t Cutter::gpt2_end(size_t begin) const {
+size_t PreTokenizer::gpt2_end(size_t begin) const {
   const size_t contraction = contraction_end(begin, false);
   if (contraction != begin) return contraction;
   const size_t run = part_.byte(begin) == ' ' && begin + 1 < limit_ ? begin + 1 : begin;
@@ -70,7 +70,7 @@ size_t Cutter::gpt2_end(size_t begin) const {
 
 // (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|
 // \s*[\r\n]+|\s+(?!\S)|\s+
-size_t Cutter::llama3_end(size_t begin, uint32_t digits_max) const {
+size_t PreTokenizer::llama3_end(size_t begin, uint32_t digits_max) const {
   const size_t contraction = contraction_end(begin, true);
   if (contraction != begin) return contraction;
 
@@ -104,7 +104,7 @@ size_t Cutter::llama3_end(size_t begin, uint32_t digits_max) const {
 }
 
 // 's|'t|'re|'ve|'m|'ll|'d|\p{L}+|\p{N}|[^\s\p{L}\p{N}]+ ; next() skips white space.
-size_t Cutter::clip_end(size_t begin) const {
+size_t PreTokenizer::clip_end(size_t begin) const {
   const size_t contraction = contraction_end(begin, false);
   if (contraction != begin) return contraction;
   const CharacterClass of = class_at(begin);
@@ -112,7 +112,7 @@ size_t Cutter::clip_end(size_t begin) const {
 }
 
 // \s+(?!\S)|\s+ : a run of at least two spaces excludes its last one, unless the text ends there.
-size_t Cutter::space_run_end(size_t begin) const {
+size_t PreTokenizer::space_run_end(size_t begin) const {
   size_t end = begin;
   size_t last = begin;
   while (end < limit_ && class_at(end) == CharacterClass::kSpace) {
@@ -123,7 +123,7 @@ size_t Cutter::space_run_end(size_t begin) const {
 }
 
 // 's|'t|'re|'ve|'m|'ll|'d ; returns `begin` if there is no match.
-size_t Cutter::contraction_end(size_t begin, bool any_case) const {
+size_t PreTokenizer::contraction_end(size_t begin, bool any_case) const {
   if (part_.byte(begin) != '\'' || begin + 1 >= limit_) return begin;
   const CodePoint first = part_.code_point(begin + 1);
   const size_t after_first = begin + 1 + first.bytes;
@@ -136,7 +136,7 @@ size_t Cutter::contraction_end(size_t begin, bool any_case) const {
   return found ? after_first + 1 : begin;
 }
 
-size_t Cutter::run_end(size_t begin, CharacterClass of) const {
+size_t PreTokenizer::run_end(size_t begin, CharacterClass of) const {
   size_t end = begin;
   while (end < limit_ && class_at(end) == of) end += part_.code_point(end).bytes;
   return end;
@@ -144,7 +144,7 @@ size_t Cutter::run_end(size_t begin, CharacterClass of) const {
 
 // Returns the position of the first \p{N} from `begin` on, or without `numbers` of the first space
 // (U+0020 or U+2581); the end of the part if there is none.
-size_t Cutter::next_where(size_t begin, bool numbers) const {
+size_t PreTokenizer::next_where(size_t begin, bool numbers) const {
   size_t end = begin;
   while (end < part_.size()) {
     const CodePoint code_point = part_.code_point(end);
@@ -157,7 +157,7 @@ size_t Cutter::next_where(size_t begin, bool numbers) const {
   return end;
 }
 
-CharacterClass Cutter::class_at(size_t position) const {
+CharacterClass PreTokenizer::class_at(size_t position) const {
   return classify(part_.code_point(position).value, letters_, numbers_);
 }
 

@@ -8,7 +8,7 @@
 
 #include "support/test_data.h"
 #include "support/tokenizer_model.h"
-#include "text/cutter.h"
+#include "text/pre_tokenizer.h"
 #include "unicode_classes.h"
 
 namespace arenite::test {
@@ -28,9 +28,9 @@ class PatternTest : public ::testing::TestWithParam<Named> {
     view.letters = kLetters;
     view.numbers = kNumbers;
     const text::Part part(text, has_prefix);
-    text::Cutter cutter(view, part);
+    text::PreTokenizer pre_tokenizer(view, part);
     std::vector<std::string> pieces;
-    for (text::Piece piece; cutter.next(piece);) {
+    for (text::Piece piece; pre_tokenizer.next(piece);) {
       EXPECT_LT(piece.begin, piece.end);
       pieces.emplace_back();
       for (size_t i = piece.begin; i < piece.end; ++i) {

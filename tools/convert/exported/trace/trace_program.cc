@@ -11,7 +11,7 @@ constexpr uint32_t kPrefixStepsMax = 5;
 
 // What pairs are followed with stands in masks: these are what each call says. Throws InputError
 // where there is none such.
-void take_pairs(Graph& graph, const TraceShape& trace_shape, const std::string& source) {
+void take_pairs(Graph& graph, const TraceShape& trace_shape, const std::string& producer) {
   for (const SideInput& side : trace_shape.sides()) {
     if (side.role != SideRole::kPairs) continue;
     const auto tokens = static_cast<uint32_t>(trace_shape.of(side.of).tokens());
@@ -37,13 +37,13 @@ void take_pairs(Graph& graph, const TraceShape& trace_shape, const std::string& 
       refuse_if(attention->terms != nullptr || !attention->slopes.empty(),
                 "{}: '{}' adds numbers to the scores of the pairs that input {} shows: not "
                 "supported beside such an input",
-                quote(source), graph.node(value).name, quote(side.input->name));
+                quote(producer), graph.node(value).name, quote(side.input->name));
     }
     if (is_taken) continue;
     throw InputError(
         "{}: input {}: no attention hides the pairs of tokens that are 0 there, and those alone: "
         "expected it in place of a mask, as masked_fill(adjacency == 0, -inf) has it",
-        quote(source), quote(side.input->name));
+        quote(producer), quote(side.input->name));
   }
 }
 
@@ -68,9 +68,10 @@ void add_tokens_of_padding(Graph& graph) {
 
 // Nothing if it has to be followed anew, in another `trace_shape`. Where it is refused,
 // `has_other_rows` says whether it may not be if rows are kept apart.
-std::optional<Followed> follow_once(const std::shared_ptr<const ExportedProgram>& program,
-                                    TraceShape& trace_shape, size_t output, bool& has_other_rows) {
-  Followed followed;
+std::optional<TracedProgram> follow_once(const std::shared_ptr<const ExportedProgram>& program,
+                                         TraceShape& trace_shape, size_t output,
+                                         bool& has_other_rows) {
+  TracedProgram followed;
   followed.tracer = std::make_unique<Tracer>(program, trace_shape);
   const GraphBuilder& builder = followed.tracer->builder;
   try {
@@ -78,7 +79,7 @@ std::optional<Followed> follow_once(const std::shared_ptr<const ExportedProgram>
   } catch (const InputError&) {
     has_other_rows = has_other_rows || builder.has_other_rows;
     if (!builder.found) throw;
-    TraceShape& own = trace_shape.of(builder.found->stream);
+    TraceShape& own = trace_shape.of(builder.found->row_axis);
     own = builder.found->image ? own.with_image(*builder.found->image)
                                : own.with_prefix(builder.found->prefix, false);
     return std::nullopt;
@@ -90,7 +91,7 @@ std::optional<Followed> follow_once(const std::shared_ptr<const ExportedProgram>
   for (uint32_t i = 0; i < trace_shape.inputs(); ++i) {
     followed.positions_max.push_back(builder.positions_max(i));
   }
-  for (uint32_t i = static_cast<uint32_t>(trace_shape.inputs()); i < builder.streams(); ++i) {
+  for (uint32_t i = static_cast<uint32_t>(trace_shape.inputs()); i < builder.row_axes(); ++i) {
     followed.joined_positions_max =
         tighter(followed.joined_positions_max, builder.positions_max(i));
   }
@@ -99,8 +100,8 @@ std::optional<Followed> follow_once(const std::shared_ptr<const ExportedProgram>
 
 // How many rows of constants the program puts before each sequence is seen when it does. Where it
 // does so in several steps, those that are put first may be the first of all, or the last.
-Followed follow_in_steps(const std::shared_ptr<const ExportedProgram>& program,
-                         TraceShape& trace_shape, size_t output, bool& has_other_rows) {
+TracedProgram follow_in_steps(const std::shared_ptr<const ExportedProgram>& program,
+                              TraceShape& trace_shape, size_t output, bool& has_other_rows) {
   for (uint32_t steps = 0; steps < kPrefixStepsMax; ++steps) {
     try {
       auto followed = follow_once(program, trace_shape, output, has_other_rows);
@@ -108,7 +109,7 @@ Followed follow_in_steps(const std::shared_ptr<const ExportedProgram>& program,
     } catch (const InputError&) {
       if (trace_shape.sizes().prefix < 2 || trace_shape.inputs() > 1) throw;
       TraceShape other = trace_shape.with_prefix(trace_shape.sizes().prefix, true);
-      std::optional<Followed> followed;
+      std::optional<TracedProgram> followed;
       try {
         followed = follow_once(program, other, output, has_other_rows);
       } catch (const InputError&) {  // what was refused first is told
@@ -133,10 +134,10 @@ class Readings {
 
   // Nothing where it is refused, which is told if it came as far as op `least`, if that is given;
   // `has_other_rows` says then whether it may not be if rows are kept apart.
-  std::optional<Followed> follow(TraceShape shape, std::optional<size_t> least,
-                                 bool& has_other_rows) {
+  std::optional<TracedProgram> trace_program(TraceShape shape, std::optional<size_t> least,
+                                             bool& has_other_rows) {
     try {
-      Followed followed = follow_in_steps(program_, shape, output_, has_other_rows);
+      TracedProgram followed = follow_in_steps(program_, shape, output_, has_other_rows);
       trace_shape_ = std::move(shape);
       return followed;
     } catch (const InputError& error) {
@@ -146,13 +147,13 @@ class Readings {
       return std::nullopt;
     }
   }
-  std::optional<Followed> follow_apart(const TraceShape& shape, std::optional<size_t> least) {
+  std::optional<TracedProgram> follow_apart(const TraceShape& shape, std::optional<size_t> least) {
     bool has_other_rows = false;
-    return follow(shape.with_rows_apart(), least, has_other_rows);
+    return trace_program(shape.with_rows_apart(), least, has_other_rows);
   }
-  std::optional<Followed> follow_fixed(const TraceShape& shape) {
+  std::optional<TracedProgram> follow_fixed(const TraceShape& shape) {
     bool has_other_rows = false;
-    return follow(shape.with_fixed_rows(), {}, has_other_rows);
+    return trace_program(shape.with_fixed_rows(), {}, has_other_rows);
   }
 
   size_t reached = 0;       // by what is told
@@ -166,18 +167,18 @@ class Readings {
 
 }  // namespace
 
-Followed follow(const std::shared_ptr<const ExportedProgram>& program, TraceShape& trace_shape,
-                size_t output) {
+TracedProgram trace_program(const std::shared_ptr<const ExportedProgram>& program,
+                            TraceShape& trace_shape, size_t output) {
   bool has_other_rows = false;
   return follow_in_steps(program, trace_shape, output, has_other_rows);
 }
 
-Followed follow_any(const std::shared_ptr<const ExportedProgram>& program, TraceShape& trace_shape,
-                    size_t output) {
+TracedProgram follow_any(const std::shared_ptr<const ExportedProgram>& program,
+                         TraceShape& trace_shape, size_t output) {
   const TraceShape given = trace_shape;
   Readings readings(program, trace_shape, output);
   bool has_other_rows = false;
-  if (auto followed = readings.follow(given, 0, has_other_rows)) return std::move(*followed);
+  if (auto followed = readings.trace_program(given, 0, has_other_rows)) return std::move(*followed);
   // All ops were followed, and the output is no row of tokens.
   const bool is_of_output = readings.reached == SIZE_MAX;
   const std::string op = is_of_output ? "" : program->nodes[readings.reached].op;
@@ -185,19 +186,20 @@ Followed follow_any(const std::shared_ptr<const ExportedProgram>& program, Trace
   const auto images = is_of_output ? std::nullopt : given.of_images();
   const auto series = is_of_output ? std::nullopt : given.with_series();
   const auto columns = is_of_output ? std::nullopt : given.with_columns_first();
-  std::optional<Followed> followed;
+  std::optional<TracedProgram> followed;
   bool have_other_rows = false;
   if (const auto one = given.with_one_token())
-    followed = readings.follow(*one, {}, have_other_rows);
+    followed = readings.trace_program(*one, {}, have_other_rows);
   bool have_images_rows = false, have_columns_rows = false, have_series_rows = false;
   if (!followed && images) {  // told of where they came farther, or could go on at a convolution
-    followed = readings.follow(*images, readings.reached + (is_cut ? 0 : 1), have_images_rows);
+    followed =
+        readings.trace_program(*images, readings.reached + (is_cut ? 0 : 1), have_images_rows);
   }
   if (!followed && has_other_rows) followed = readings.follow_apart(given, readings.reached);
   if (!followed && have_images_rows) followed = readings.follow_apart(*images, {});
-  if (!followed && series) followed = readings.follow(*series, {}, have_series_rows);
+  if (!followed && series) followed = readings.trace_program(*series, {}, have_series_rows);
   if (!followed && have_series_rows) followed = readings.follow_apart(*series, {});
-  if (!followed && columns) followed = readings.follow(*columns, {}, have_columns_rows);
+  if (!followed && columns) followed = readings.trace_program(*columns, {}, have_columns_rows);
   if (!followed && have_columns_rows) followed = readings.follow_apart(*columns, {});
   // Last, for a model of one length is one of few.
   const bool is_one = given.inputs() == 1;

@@ -146,7 +146,9 @@ Array Array::with_shape(Shape shape) const {
 Array Array::to(ElementType type) const {
   if (!has_values()) return of_shape(shape_, type);
   if (type == type_) return *this;
-  if (kind_of(type) == kind_of(type_) && !is_integer(type)) {
+  const auto fits = [&](int64_t value) { return value == wrapped(value, type); };
+  if (kind_of(type) == kind_of(type_) &&
+      (!is_integer(type) || std::ranges::all_of(integers(), fits))) {
     Array array = *this;  // only the name of its type is another
     array.type_ = type;
     return array;

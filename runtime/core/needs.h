@@ -42,6 +42,7 @@ enum class Need : uint8_t {
   kSelectSum,
   kSelectTurns,
   kSelectTransposed,
+  kSelectTaken,
   kLayerNorm,
   kRmsNorm,
   kLengthNorm,
@@ -223,9 +224,9 @@ inline constexpr bool kWindowsLinked =
     any_linked(Need::kConvolution, Need::kDepthwise, Need::kMaxPool);
 inline constexpr bool kFunctionsLinked = linked(Need::kFunctions);
 // Whether there are axes other than those of one input and of the requested rows.
-inline constexpr bool kAxesLinked =
-    kPoolsLinked || kWindowsLinked || kFunctionsLinked ||
-    any_linked(Need::kSelectTurns, Need::kSelectTransposed, Need::kJoin, Need::kBlocks);
+inline constexpr bool kAxesLinked = kPoolsLinked || kWindowsLinked || kFunctionsLinked ||
+                                    any_linked(Need::kSelectTurns, Need::kSelectTransposed,
+                                               Need::kSelectTaken, Need::kJoin, Need::kBlocks);
 inline constexpr bool kFewBitsLinked = any_linked(Need::kW8, Need::kQ8, Need::kQ4);
 inline constexpr bool kMergesLinked = any_linked(Need::kBytePairs, Need::kSentencePieces);
 inline constexpr bool kPiecesLinked =

@@ -97,8 +97,8 @@ constexpr bool is_of_queries(ScoreTerms kind) {
   return kind == ScoreTerms::kQueries || kind == ScoreTerms::kQueriesBefore;
 }
 
-// How rows are selected: the requested ones, one per sequence, parts of rows as rows, or columns as
-// rows.
+// How rows are selected: the requested ones, one per sequence, parts of rows as rows, columns as
+// rows, or rows by a list.
 enum class SelectKind : uint8_t {
   kAsAsked,
   kFirst,
@@ -112,10 +112,11 @@ enum class SelectKind : uint8_t {
   // Transposes the rows of each sequence, of which all have equally many: [rows, columns] to
   // [columns, rows]. A linear op between two transpositions multiplies across rows.
   kTransposed,
+  kTaken,  // rows by a list: row i of the output is row list[i] of the same sequence
 };
 inline constexpr const char* kSelectNames[] = {
-    "as_asked",      "first", "mean", "max",   "mean_sqrt_length",
-    "weighted_mean", "last",  "sum",  "turns", "transposed"};
+    "as_asked", "first", "mean",       "max",  "mean_sqrt_length", "weighted_mean", "last",
+    "sum",      "turns", "transposed", "taken"};
 
 constexpr bool makes_a_row_of_several(SelectKind kind) {
   return (kind >= SelectKind::kMean && kind <= SelectKind::kWeightedMean) ||

@@ -80,7 +80,7 @@ struct ActivationOp {
   enum Real : uint8_t { kParameter };
 };
 struct SelectOp {
-  enum Number : uint8_t { kKind };
+  enum Number : uint8_t { kKind, kFirstTaken };
 };
 struct ConvolutionOp {
   enum Number : uint8_t { kTensor, kDilation, kBefore, kColumns };
@@ -183,11 +183,14 @@ struct OpRow {
   RealRow reals[kOpReals] = {{}};
 };
 
-// Optional features of attention. A build without such a feature declares no parameter for it. A
-// file must then have zero there, or kAbsent for sinks; the general check refuses other values.
+// Optional features of attention and selects. A build without such a feature declares no parameter
+// for it. A file must then have zero there, or kAbsent for sinks; the general check refuses other
+// values.
 inline constexpr NumberRow kTermsByRow = linked(Need::kScoreTables) || linked(Need::kQueryTerms)
                                              ? NumberRow{"ops.terms_by", NumberType::kCount}
                                              : NumberRow{};
+inline constexpr NumberRow kTakenRow =
+    linked(Need::kSelectTaken) ? NumberRow{"ops.taken", NumberType::kCount} : NumberRow{};
 inline constexpr NumberRow kSinksRow = {
     "ops.sinks", linked(Need::kSinks) ? NumberType::kVector : NumberType::kNone, kOptional};
 inline constexpr RealRow kScoreCapRow =
@@ -267,7 +270,7 @@ inline constexpr OpRow kAllOps[kOpKinds] = {
      .functions = std::size(kSelectNames),
      .axes = AxisRule::kOwn,
      .operands = {{"ops.input", Access::kRead}, {}, {}, {"ops.output", Access::kWrite}},
-     .numbers = {{"ops.rows", NumberType::kChoice}}},
+     .numbers = {{"ops.rows", NumberType::kChoice}, kTakenRow}},
     {.kind = OpKind::kJoin,
      .name = "join",
      .need = Need::kJoin,

@@ -181,6 +181,12 @@ const char* ModelReader::tensor_name(uint32_t index) const {
   return text(model_->tensor_names(), index);
 }
 
+std::span<const uint32_t> ModelReader::taken_rows(uint32_t first) const {
+  if (!linked(Need::kSelectTaken) || model_->taken_rows() == nullptr) return {};
+  const uint32_t* const list = list_at(model_, Model::VT_TAKEN_ROWS);
+  return first < *list ? std::span(list + 1 + first, *list - first) : std::span<const uint32_t>();
+}
+
 uint32_t ModelReader::mask_words() const { return *list_at(model_, Model::VT_MASK_WORDS); }
 
 MaskView ModelReader::mask(uint32_t index) const {

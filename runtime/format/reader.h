@@ -262,6 +262,8 @@ class ModelReader {
   uint32_t masks() const { return masks_.count(); }
   const MaskRecord& mask_record(uint32_t index) const { return masks_[index]; }
   uint32_t mask_words() const;
+  // The list of a select that takes rows, and those of later ones. Empty beyond the last list.
+  std::span<const uint32_t> taken_rows(uint32_t first) const;
   MaskView mask(uint32_t index) const;  // REQUIRES: verify_masks accepted the mask's record
   uint32_t hidden_states() const;
   const HiddenStateView& hidden_state(uint32_t index) const;

@@ -85,6 +85,7 @@ constexpr FieldRow kModelFields[] = {
     {kSoundField, sizeof(uint32_t), true},          // sound
     {FieldKind::kList, sizeof(uint32_t), true},     // output_shape
     {FieldKind::kStrings, sizeof(uint32_t), true},  // arrays
+    {FieldKind::kList, sizeof(uint32_t), true},     // taken_rows
 };
 constexpr FieldRow kSoundFields[] = {
     inline_struct<SoundNumbers>(),  // numbers
@@ -98,7 +99,7 @@ constexpr FieldRow kTokenizerFields[] = {
     {FieldKind::kNumberLists},          // lists
 };
 constexpr FieldRow kNumberListFields[] = {list_of<uint32_t>()};  // values
-static_assert(number_of_field(std::size(kModelFields) - 1) == Model::VT_ARRAYS &&
+static_assert(number_of_field(std::size(kModelFields) - 1) == Model::VT_TAKEN_ROWS &&
               number_of_field(std::size(kSoundFields) - 1) == Sound::VT_TABLES &&
               number_of_field(std::size(kTokenizerFields) - 1) == Tokenizer::VT_LISTS &&
               number_of_field(std::size(kNumberListFields) - 1) == NumberList::VT_VALUES);

@@ -410,9 +410,19 @@ bool verify_add(const OpCheck& check) {
   return is_fixed ? least : 0;
 }
 
+// Returns whether the list of a selection has a row below `from` for each of `to` rows.
+bool takes_rows(const OpCheck& check, uint32_t from, uint32_t to) {
+  const std::span<const uint32_t> list =
+      check.model.taken_rows(check.op.numbers[SelectOp::kFirstTaken]);
+  bool fits = to != 0 && to <= list.size();
+  for (uint32_t i = 0; fits && i < to; ++i) fits = list[i] < from;
+  return fits;
+}
+
 // Checks the axes of a selection: from any axis to a kAsked axis with this source; from any but
-// kAsked to kOne; from kJoined to either part; between an axis of kind kTurns and its source; or
-// between axes of which each has as many rows of every sequence as the other operand has columns.
+// kAsked to kOne; from kJoined to either part; between an axis of kind kTurns and its source;
+// between axes of which each has as many rows of every sequence as the other operand has columns;
+// or between axes with a fixed number of rows, by a list.
 bool verify_select(const OpCheck& check) {
   const ModelReader& model = check.model;
   const uint32_t from = check.axis_of(kInput), to = check.axis_of(kOutput);
@@ -428,6 +438,8 @@ bool verify_select(const OpCheck& check) {
   } else if (linked(Need::kSelectTransposed) && kind == SelectKind::kTransposed) {
     fits = fixed_rows(model, to) == check.op.views[kInput].width;
     if (fits) return check.width(kOutput, fixed_rows(model, from));
+  } else if (linked(Need::kSelectTaken) && kind == SelectKind::kTaken) {
+    fits = takes_rows(check, fixed_rows(model, from), fixed_rows(model, to));
   } else if (kAxesLinked && kind != SelectKind::kAsAsked) {
     fits = axes[to].kind == AxisKind::kOne && axes[from].kind != AxisKind::kAsked;
     if (linked(Need::kJoin) && axes[from].kind == AxisKind::kJoined) {

@@ -133,10 +133,10 @@ void join(const ConstMatrix& first, std::span<const SequenceRows> first_rows,
 // its last ones, as many as `to` says. kAsAsked copies the rows that rows.outputs marks; null: the
 // last ones. kTurns splits or joins rows: either side is k times as wide as the other, which has k
 // times its rows. kTransposed makes a row of each column: then `to` has input.columns rows of each
-// sequence, as wide as the sequence has rows. input [rows, columns], output [rows of `to`,
-// columns].
+// sequence, as wide as the sequence has rows. kTaken copies rows by a list: row i of a sequence in
+// `to` is row taken[i] of it in `rows`. input [rows, columns], output [rows of `to`, columns].
 void select(const KernelSet& kernels, SelectKind kind, const ConstMatrix& input,
             const StepRows& rows, std::span<const SequenceRows> to, const Matrix& output,
-            const ParallelFor& parallel);
+            const ParallelFor& parallel, const uint32_t* taken = nullptr);
 
 }  // namespace arenite

@@ -67,7 +67,7 @@ inline void take_in_turn(const ConstMatrix& from, const Matrix& to, const Parall
 
 void select(const KernelSet& kernels, SelectKind kind, const ConstMatrix& input,
             const StepRows& rows, std::span<const SequenceRows> to, const Matrix& output,
-            const ParallelFor& parallel) {
+            const ParallelFor& parallel, const uint32_t* taken) {
   if (linked(Need::kSelectTurns) && kind == SelectKind::kTurns) {
     return take_in_turn(input, output, parallel);
   }
@@ -96,7 +96,9 @@ void select(const KernelSet& kernels, SelectKind kind, const ConstMatrix& input,
     uint32_t from = is_said || kind == SelectKind::kFirst ? begin : end - to[i].rows;
     for (uint32_t row = 0; row < to[i].rows; ++row, ++from) {
       while (is_said && rows.outputs[place_of_row(rows, from).token] == 0) ++from;
-      std::memcpy(made + row * output.stride, part.row(from), part.columns * sizeof(float));
+      const bool is_taken = linked(Need::kSelectTaken) && kind == SelectKind::kTaken;
+      std::memcpy(made + row * output.stride, part.row(is_taken ? begin + taken[row] : from),
+                  part.columns * sizeof(float));
     }
   };
   for_each_task(parallel, static_cast<uint32_t>(to.size()) * parts, width * row_work, work);

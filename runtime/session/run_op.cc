@@ -230,7 +230,8 @@ inline void run_select(const OpCall& call) {
   rows.outputs = state.outputs_on(from);
   select(state.kernels, call.op.choice<SelectKind>(format::SelectOp::kKind), call.input(), rows,
          state.sequences(state.reader.axis_of(call.op.views[format::kOutput])), call.output,
-         state.parallel);
+         state.parallel,
+         state.reader.taken_rows(call.op.numbers[format::SelectOp::kFirstTaken]).data());
 }
 
 void run_join(const OpCall& call) {

@@ -360,6 +360,7 @@ class Promises {
       case 7:
         if (number(0) == 8) return check_turns(of);
         if (number(0) == 9) return check_transposed(of);
+        if (number(0) == 10) check_taken(of, number(1));
         require(width(0) == width(3), "rows that are copied");
         return;
       case 8:
@@ -383,7 +384,6 @@ class Promises {
     }
   }
 
-  // One of the two axes has `rows` rows for each row of the other, each with a part of its width.
   // Sequences of the fewest and of the most tokens have as many rows on either axis as the other
   // view is wide. Constants stand for both where an axis is theirs.
   void check_transposed(const Op& of) const {
@@ -399,6 +399,23 @@ class Promises {
     }
   }
 
+  // Lists of constants are as long as these, and of sequences as long as the longest one; they name
+  // rows that are there.
+  void check_taken(const Op& of, uint64_t first) const {
+    const format::Axis& to = *model_.axes()->Get(axis_of(*of.views()->Get(3)));
+    const format::Axis& from = *model_.axes()->Get(axis_of(*of.views()->Get(0)));
+    const auto rows = [&](const format::Axis& axis) -> uint64_t {
+      if (axis.kind() == 1) return axis.rows();
+      return axis.kind() == 0 ? model_.inputs()->Get(axis.source())->positions_max() : 0;
+    };
+    for (uint64_t i = 0; i < rows(to); ++i) {
+      require(first + i < model_.taken_rows()->size(), "a list has a row for each result");
+      const uint32_t row = model_.taken_rows()->Get(static_cast<uint32_t>(first + i));
+      require(rows(from) == 0 || row < rows(from), "rows that are taken are there");
+    }
+  }
+
+  // One of the two axes has `rows` rows for each row of the other, each with a part of its width.
   void check_turns(const Op& of) const {
     const format::View &from = *of.views()->Get(0), &to = *of.views()->Get(3);
     const bool parts = model_.axes()->Get(axis_of(to))->kind() == 8 &&

@@ -402,6 +402,7 @@ const char* describe(SelectKind pooling) {
     case SelectKind::kAsAsked:
     case SelectKind::kTurns:
     case SelectKind::kTransposed:
+    case SelectKind::kTaken:
       break;
     case SelectKind::kFirst:
       return "its first token";

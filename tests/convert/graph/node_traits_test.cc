@@ -66,7 +66,7 @@ std::vector<Kind> kinds() {
        {AttentionNode{.heads = 2}, AttentionNode{.scale = 0.5}, AttentionNode{.slopes = {1.0}},
         AttentionNode{.score_cap = 5.0}, AttentionNode{.sinks = {0.0}}, with_terms,
         with_query_terms}},
-      {SelectNode{}, false, {SelectNode{SelectKind::kMean}}},
+      {SelectNode{}, false, {SelectNode{SelectKind::kMean}, SelectNode{SelectKind::kAsAsked, {1}}}},
       {JoinNode{}, false},
       {WindowsNode{}, false, {WindowsNode{{{3}, {}, 1}}}},
       {DepthwiseNode{}, false, {DepthwiseNode{{{3}, {}, 1}, {}, {}}, DepthwiseNode{{}, {}, {1.0}}}},

@@ -232,7 +232,7 @@ TEST(OpTable, NeedsAreNamedByTheirFunctions) {
   };
   EXPECT_EQ(first_and_last(OpKind::kNorm), "norm layer, norm log_softmax");
   EXPECT_EQ(first_and_last(OpKind::kActivation), "activation relu, activation sin");
-  EXPECT_EQ(first_and_last(OpKind::kSelect), "select as_asked, select transposed");
+  EXPECT_EQ(first_and_last(OpKind::kSelect), "select as_asked, select taken");
 }
 
 }  // namespace

@@ -119,6 +119,23 @@ TEST_P(Select, TakesTheRowsThatAreAskedFor) {
   expect_rows(SelectKind::kLast, {2, 0, 0}, {1, 2});
 }
 
+TEST_P(Select, TakesRowsByAList) {
+  const uint32_t list[] = {4, 0, 4, 2, 1, 1, 3};
+  const std::vector<SequenceRows> from = {{0, 0, 5}, {0, 5, 0}, {0, 5, 5}};
+  const std::vector<SequenceRows> to = {{0, 0, 7}, {0, 7, 0}, {0, 7, 7}};
+  for (const uint32_t columns : {1u, 3u, 8u, 33u}) {
+    const FloatRows input(10, columns, 1, 1.0f);
+    const FloatRows output(14, columns, 2, 9.0f);
+    select(kernels(), SelectKind::kTaken, input.view(), {from}, to, output.matrix(), {}, list);
+    for (uint32_t row = 0; row < 14; ++row) {
+      for (uint32_t c = 0; c < columns; ++c) {
+        ASSERT_EQ(output.at(row, c), input.at(row / 7 * 5 + list[row % 7], c)) << row << " " << c;
+      }
+    }
+    ASSERT_TRUE(output.surroundings_intact());
+  }
+}
+
 TEST_P(Select, TransposesEachSequence) {
   for (const uint32_t columns : {1u, 3u, 8u, 33u}) {
     for (const uint32_t rows : {1u, 5u, 16u}) {

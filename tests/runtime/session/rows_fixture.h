@@ -45,7 +45,7 @@ struct Form {
   uint32_t turns = 0;      // parts of each row that attention sees as rows of their own
   bool constants = false;  // of what is left of the joined rows, those before the tokens
   bool query_terms = false;
-  uint32_t fixed = 0;  // tokens of every sequence, across whose rows a matrix multiplies
+  uint32_t fixed = 0;  // tokens of every sequence; a matrix multiplies its rows, a list takes them
   TensorType mixed_by = TensorType::kF32;  // type of that matrix
 
   // Tokens of a sequence: those of the form, or others where it takes any number.
@@ -102,7 +102,7 @@ inline convert::ValueId selected(convert::Graph& graph, const Form& form, conver
   return graph.add_concat("both", {rows, graph.add_select("last", SelectKind::kLast, x)});
 }
 
-// x + W x + b, with W [rows, rows] over the rows of each sequence.
+// x + W x + b + x[list], with W [rows, rows] and the list over the rows of each sequence.
 inline convert::ValueId mixed(convert::Graph& graph, const Form& form, convert::ValueId x) {
   const uint32_t rows = graph.rows(graph.axis(x), form.fixed);
   const uint32_t columns = graph.add_axis({.kind = AxisKind::kConstants, .rows = kWidth});
@@ -110,8 +110,12 @@ inline convert::ValueId mixed(convert::Graph& graph, const Form& form, convert::
   const std::vector<double> bias(rows, 0.25);
   const convert::ValueId made = graph.add_linear("mix", {weight("mix", rows, rows), bias}, turned);
   graph.as<convert::LinearNode>(made)->parts[0].storage.type = form.mixed_by;
+  std::vector<uint32_t> list;  // backwards by 7, some rows more than once
+  for (uint32_t row = 0; row < rows; ++row) list.push_back((rows - row) * 7 % rows / 2 * 2 % rows);
+  const convert::ValueId taken = graph.add_taken("taken", x, std::move(list), graph.axis(x));
+  const convert::ValueId back = graph.add_transposed("back", made, kWidth, graph.axis(x));
   return graph.add("mixed", convert::AddNode{},
-                   {x, graph.add_transposed("back", made, kWidth, graph.axis(x))});
+                   {graph.add("both", convert::AddNode{}, {x, taken}), back});
 }
 
 // Features, constants, positions and attention.

@@ -183,6 +183,12 @@ ValueId Graph::add_transposed(const std::string& name, ValueId input, uint32_t r
   return append({name, SelectNode{SelectKind::kTransposed}, {input}, rows, on_axis});
 }
 
+ValueId Graph::add_taken(const std::string& name, ValueId input, std::vector<uint32_t> list,
+                         uint32_t on_axis) {
+  return append(
+      {name, SelectNode{SelectKind::kTaken, std::move(list)}, {input}, width(input), on_axis});
+}
+
 ValueId Graph::add_part(const std::string& name, bool is_first, ValueId input) {
   const Axis& joined = axes[axis(input)];
   return append({name,

@@ -221,6 +221,7 @@ double whole_score(const AttentionNode& attention, double product, size_t head, 
 // the last part of joined rows, or the input's elements reshaped to rows of another width.
 struct SelectNode {
   SelectKind kind = SelectKind::kAsAsked;
+  std::vector<uint32_t> taken{};  // kTaken: for each row of the result a row of the input
 };
 
 // Concatenates the rows of the first input and those of the second. Class tokens, registers and
@@ -401,6 +402,9 @@ class Graph {
   // Transposes the `rows` rows of each sequence, onto an axis with as many rows as the input has
   // columns.
   ValueId add_transposed(const std::string& name, ValueId input, uint32_t rows, uint32_t on_axis);
+  // Takes rows of each sequence by a list, onto an axis with as many rows as the list.
+  ValueId add_taken(const std::string& name, ValueId input, std::vector<uint32_t> list,
+                    uint32_t on_axis);
   // The first or the last rows of joined ones.
   ValueId add_part(const std::string& name, bool is_first, ValueId input);
   ValueId add_windows(const std::string& name, const Windows& windows, ValueId input);

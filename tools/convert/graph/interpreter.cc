@@ -142,6 +142,7 @@ double pooled(SelectKind kind, const Rows& x, size_t width, size_t column) {
     case SelectKind::kAsAsked:
     case SelectKind::kTurns:
     case SelectKind::kTransposed:
+    case SelectKind::kTaken:
       return x[(rows - 1) * width + column];
   }
   return 0.0;
@@ -512,6 +513,10 @@ class Interpreter {
       for (size_t i = 0; i < y.size(); ++i) y[i] = x[i % node.width * columns + i / node.width];
       return y;
     }
+    for (size_t i = 0; select.kind == SelectKind::kTaken && i < y.size(); ++i) {
+      y[i] = x[select.taken[i / node.width] * node.width + i % node.width];
+    }
+    if (select.kind == SelectKind::kTaken) return y;
     if (graph_.axes[node.axis].kind == AxisKind::kOne) {
       for (size_t i = 0; i < y.size(); ++i) y[i] = pooled(select.kind, x, y.size(), i);
       return y;

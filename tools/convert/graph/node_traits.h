@@ -180,7 +180,9 @@ struct NodeTraits<AttentionNode> : WithoutWeights<false> {
 
 template <>
 struct NodeTraits<SelectNode> : WithoutWeights<false> {
-  static bool computes_same(const SelectNode& a, const SelectNode& b) { return a.kind == b.kind; }
+  static bool computes_same(const SelectNode& a, const SelectNode& b) {
+    return a.kind == b.kind && a.taken == b.taken;
+  }
 };
 
 template <>

@@ -712,7 +712,12 @@ class Lowering {
 
   void emit(ValueId value, const SelectNode& rows) {
     const ColumnView from = input(value);
-    program_.add_op(name(value), select_op(from, result(value), rows.kind));
+    std::vector<uint32_t>& lists = program_.taken_rows;
+    const auto known = std::ranges::search(lists, rows.taken);
+    const auto first = static_cast<uint32_t>(known.begin() - lists.begin());
+    if (known.empty()) lists.insert(lists.end(), rows.taken.begin(), rows.taken.end());
+    program_.add_op(name(value),
+                    select_op(from, result(value), rows.kind, rows.taken.empty() ? 0 : first));
   }
 
   void emit(ValueId value, const JoinNode&) {

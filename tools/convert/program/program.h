@@ -112,8 +112,11 @@ inline format::OpView sum_op(const format::ColumnView& input, const format::Colu
 }
 
 inline format::OpView select_op(const format::ColumnView& input, const format::ColumnView& output,
-                                SelectKind kind) {
-  return {format::OpKind::kSelect, {input, {}, {}, output}, {static_cast<uint32_t>(kind)}, {}};
+                                SelectKind kind, uint32_t first_taken = 0) {
+  return {format::OpKind::kSelect,
+          {input, {}, {}, output},
+          {static_cast<uint32_t>(kind), first_taken},
+          {}};
 }
 
 inline format::OpView join_op(const format::ColumnView& first, const format::ColumnView& second,
@@ -208,6 +211,7 @@ struct Program {
   std::vector<ProgramTensor> tensors;
   std::vector<format::CacheView> caches;
   std::vector<CompiledMask> masks;
+  std::vector<uint32_t> taken_rows;  // the lists of selects, one after the other
   std::vector<format::HiddenStateView> hidden_states;
   std::vector<std::string> labels;         // of the output's columns, or empty
   std::optional<TokenizerSpec> tokenizer;  // after complete_tokenizer

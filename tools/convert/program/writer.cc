@@ -384,12 +384,15 @@ fb::DetachedBuffer build_metadata(const Program& program, const std::vector<Segm
   const auto function_names = builder.CreateVectorOfStrings(calls.function_names);
   flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>> arrays;
   if (!program.arrays.empty()) arrays = builder.CreateVectorOfStrings(program.arrays);
+  const flatbuffers::Offset<flatbuffers::Vector<uint32_t>> taken_rows =
+      program.taken_rows.empty() ? 0 : builder.CreateVector(program.taken_rows);
   builder.Finish(
       format::CreateModel(builder, producer, name, architecture, inputs, input_names, functions,
                           function_names, axes, slots, ops_at, op_names_at, tensors_at,
                           tensor_names_at, caches, masks_at, mask_words_at, hidden_states,
                           packed_at, offsets_at, labels, &self_test, tokenizer, program.array_flags,
-                          static_cast<uint32_t>(program.kv_cache), sound, output_shape, arrays),
+                          static_cast<uint32_t>(program.kv_cache), sound, output_shape, arrays,
+                          taken_rows),
       format::ModelIdentifier());
   return builder.Release();
 }

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <optional>
 #include <set>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -34,7 +35,7 @@ bool has_one_column(const GraphBuilder& builder, const LinearExpr& value) {
 }
 
 // The row axis of the newest rows of which each sequence has so many, or of new ones.
-uint32_t stream_with_rows(GraphBuilder& builder, uint32_t rows) {
+uint32_t row_axis_with(GraphBuilder& builder, uint32_t rows) {
   Graph& graph = builder.graph;
   for (auto value = graph.order().rbegin(); value != graph.order().rend(); ++value) {
     if (graph.is_on(AxisKind::kOne, *value)) continue;
@@ -66,11 +67,15 @@ class RowProduct {
     const ValueId columns =
         transposed(name + ".columns", builder_.gather(columns_), builder_.sizes.tokens, axis);
     const ValueId products = graph.add_linear(name, {matrix, bias}, columns);
-    const ValueId rows = transposed(
-        name + ".rows", products, count,
-        matrix.rows == 1 ? graph.add_axis({.kind = AxisKind::kOne}) : builder_.axis_number_of(to_));
-    results_ = matrix.rows;
-    producer_ = builder_.producer_of_node(rows, builder_.sizes.sequences * results_);
+    set_results(transposed(name + ".rows", products, count, axis_of(matrix.rows)), matrix.rows);
+  }
+
+  // Takes a row of the sequence for each result. REQUIRES: as `multiply`.
+  void take(const std::vector<uint32_t>& list) {
+    const auto results = static_cast<uint32_t>(list.size());
+    const ValueId rows = builder_.gather(columns_);
+    set_results(builder_.graph.add_taken(builder_.name + ".rows", rows, list, axis_of(results)),
+                results);
   }
 
   // A result of the column that `number` is an element of, in the same sequence.
@@ -96,6 +101,16 @@ class RowProduct {
                        {transposed(name, function.inputs[0], rows, axis)});
     }
     return graph.add_transposed(name, input, rows, axis);
+  }
+
+  uint32_t axis_of(uint32_t results) {
+    return results == 1 ? builder_.graph.add_axis({.kind = AxisKind::kOne})
+                        : builder_.axis_number_of(to_);
+  }
+
+  void set_results(ValueId node, uint32_t results) {
+    results_ = results;
+    producer_ = builder_.producer_of_node(node, builder_.sizes.sequences * results);
   }
 
   GraphBuilder& builder_;
@@ -127,15 +142,15 @@ std::vector<Column> columns_of(const GraphBuilder& builder, const LinearExpr& va
   return columns;
 }
 
-}  // namespace
-
-std::optional<LinearExprRef> linear_over_rows(GraphBuilder& builder, const LinearExprRef& given,
-                                              const WeightRef& weight,
-                                              const std::vector<double>& bias) {
+// Makes `results` of the rows along the last dimension of `given`, [.., rows]: [.., results].
+// `compute` is given which rows of a sequence these are. Returns nullopt if they are no rows of a
+// whole sequence, the same ones of each column.
+template <typename Compute>
+std::optional<LinearExprRef> over_rows(GraphBuilder& builder, const LinearExprRef& given,
+                                       uint32_t results, const Compute& compute) {
   const size_t rank = given->shape.size();
-  const size_t inputs = weight.columns, results = weight.rows;
-  if (rank < 2 || inputs < 2 || given->shape.back() != static_cast<int64_t>(inputs) ||
-      given->elements() == inputs || !builder.is_node(given->front())) {
+  const auto inputs = static_cast<size_t>(given->shape.back());
+  if (rank < 2 || inputs < 2 || given->elements() == inputs || !builder.is_node(given->front())) {
     return std::nullopt;
   }
   const ScopedAxis on(builder, *given);
@@ -146,26 +161,13 @@ std::optional<LinearExprRef> linear_over_rows(GraphBuilder& builder, const Linea
   }
   const LinearExprRef value = builder.materialised(given);
   if (!has_one_column(builder, *value)) return std::nullopt;
-  // The columns of the matrix in the order of a sequence's rows, with zeros for rows left out.
-  std::vector<uint32_t> place(sizes.tokens, UINT32_MAX);
-  for (uint32_t i = 0; i < inputs; ++i) place[builder.row_of(value->at(i)) % sizes.tokens] = i;
-  WeightRef matrix = weight;
-  if (inputs != sizes.tokens || !std::ranges::is_sorted(place)) {
-    std::vector<double> numbers;
-    const std::vector<double> given_numbers = weight.exact();
-    for (size_t row = 0; row < results; ++row) {
-      for (const uint32_t i : place) {
-        numbers.push_back(i == UINT32_MAX ? 0.0 : given_numbers[row * inputs + i]);
-      }
-    }
-    matrix = matrix_of(builder, static_cast<uint32_t>(results), std::move(numbers));
-    matrix.name = weight.name;
-  }
+  std::vector<uint32_t> rows(inputs);  // of a sequence, in the value's order
+  for (size_t i = 0; i < inputs; ++i) rows[i] = builder.row_of(value->at(i)) % sizes.tokens;
   const bool is_same = results == sizes.tokens;
   builder.has_other_rows = builder.has_other_rows || !is_same;
   RowProduct product(builder, columns_of(builder, *value),
-                     is_same ? builder.row_axis() : stream_with_rows(builder, matrix.rows));
-  product.multiply(matrix, bias);
+                     is_same ? builder.row_axis() : row_axis_with(builder, results));
+  compute(product, rows);
   std::vector<int64_t> element_ids;
   for (size_t i = 0; i < value->elements(); i += inputs) {
     for (size_t row = 0; row < results; ++row) element_ids.push_back(product.at(value->at(i), row));
@@ -173,6 +175,28 @@ std::optional<LinearExprRef> linear_over_rows(GraphBuilder& builder, const Linea
   Shape shape = value->shape;
   shape.back() = static_cast<int64_t>(results);
   return plain(std::move(shape), std::move(element_ids));
+}
+
+}  // namespace
+
+std::optional<LinearExprRef> linear_over_rows(GraphBuilder& builder, const LinearExprRef& given,
+                                              const WeightRef& weight,
+                                              const std::vector<double>& bias) {
+  const uint32_t inputs = weight.columns, results = weight.rows;
+  if (given->shape.empty() || given->shape.back() != int64_t{inputs}) return std::nullopt;
+  return over_rows(builder, given, results, [&](RowProduct& product, std::span<uint32_t> rows) {
+    const uint32_t tokens = builder.sizes.tokens;
+    if (inputs == tokens && std::ranges::is_sorted(rows)) return product.multiply(weight, bias);
+    // The columns of the matrix in the order of a sequence's rows, with zeros for rows left out.
+    const std::vector<double> given_numbers = weight.exact();
+    std::vector<double> numbers(size_t{results} * tokens, 0.0);
+    for (size_t i = 0; i < given_numbers.size(); ++i) {
+      numbers[i / inputs * tokens + rows[i % inputs]] = given_numbers[i];
+    }
+    WeightRef matrix = matrix_of(builder, results, std::move(numbers));
+    matrix.name = weight.name;
+    product.multiply(matrix, bias);
+  });
 }
 
 std::optional<LinearExprRef> repeated_rows(GraphBuilder& builder, const LinearExprRef& value) {
@@ -192,7 +216,8 @@ std::optional<LinearExprRef> repeated_rows(GraphBuilder& builder, const LinearEx
     const LinearExprRef columns = permuted(value, order);
     const auto results = static_cast<size_t>(columns->shape.back());
     if (!has_one_column(builder, *columns)) continue;
-    std::vector<size_t> times(tokens, 0), place(tokens, 0), token_of(results, 0);
+    std::vector<size_t> times(tokens, 0), place(tokens, 0);
+    std::vector<uint32_t> token_of(results, 0);
     for (size_t row = 0; row < results; ++row) {
       token_of[row] = builder.row_of(columns->at(row)) % tokens;
       ++times[token_of[row]];
@@ -208,10 +233,9 @@ std::optional<LinearExprRef> repeated_rows(GraphBuilder& builder, const LinearEx
     for (size_t i = 0; i < columns->elements(); i += results) {
       for (const size_t row : place) element_ids.push_back(columns->at(i + row));
     }
-    std::vector<double> matrix(results * tokens, 0.0);
-    for (size_t row = 0; row < results; ++row) matrix[row * tokens + token_of[row]] = 1.0;
-    const WeightRef weight = matrix_of(builder, static_cast<uint32_t>(results), std::move(matrix));
-    const auto made = linear_over_rows(builder, plain(shape, std::move(element_ids)), weight, {});
+    const auto made =
+        over_rows(builder, plain(shape, std::move(element_ids)), static_cast<uint32_t>(results),
+                  [&](RowProduct& product, std::span<const uint32_t>) { product.take(token_of); });
     if (made) return permuted(*made, inverse_order(order));
   }
   return std::nullopt;
@@ -251,14 +275,8 @@ LinearExprRef in_rows_of(GraphBuilder& builder, const LinearExpr& value, const L
   const uint32_t row_axis = builder.row_axis_of(value).value(),
                  to = builder.row_axis_of(like).value();
   const ScopedAxis on(builder, row_axis);
-  const uint32_t rows = builder.sizes.tokens;
-  refuse_op_if(uint64_t{which.size()} * rows > kPairsMax,
-               "it puts {} rows beside those of {}: expected at most {} pairs", rows, which.size(),
-               kPairsMax);
-  std::vector<double> matrix(which.size() * rows, 0.0);
-  for (size_t row = 0; row < which.size(); ++row) matrix[row * rows + which[row]] = 1.0;
   RowProduct product(builder, columns_of(builder, value), to);
-  product.multiply(matrix_of(builder, static_cast<uint32_t>(which.size()), std::move(matrix)), {});
+  product.take(which);
   std::vector<int64_t> element_ids;
   for (size_t i = 0, count = value.elements(); i < count; ++i) {
     element_ids.push_back(product.at(value.at(i), builder.row_of(like.at(i)) % which.size()));

@@ -609,6 +609,8 @@ Program read_model(std::span<const std::byte> file, uint32_t packed_index) {
   }
   for (uint32_t i = 0; i < reader.caches(); ++i) program.caches.push_back(reader.cache(i));
   for (uint32_t i = 0; i < reader.masks(); ++i) program.masks.push_back(copy_of(reader.mask(i)));
+  const std::span<const uint32_t> taken = reader.taken_rows(0);
+  program.taken_rows.assign(taken.begin(), taken.end());
   for (uint32_t i = 0; i < reader.hidden_states(); ++i) {
     program.hidden_states.push_back(reader.hidden_state(i));
   }

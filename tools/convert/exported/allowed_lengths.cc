@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Guards, and numbers that are made of lengths, are computed at each length that counts.
+// Evaluates guards and length arithmetic at every length of an interval; no expression is
+// simplified symbolically.
 #include "convert/exported/allowed_lengths.h"
 
 #include <fmt/format.h>
@@ -17,16 +18,16 @@
 namespace arenite::convert {
 namespace {
 
-using Numbers = std::vector<int64_t>;  // of tokens of each input
+using Numbers = std::vector<int64_t>;  // tokens of each input
 
-constexpr int64_t kScannedMin = 4096;  // lengths that guards are computed at, at least
+constexpr int64_t kScannedMin = 4096;  // lengths at which guards are evaluated, at least
 constexpr int64_t kScannedMax = int64_t{1} << 16;
-constexpr int64_t kScannedPerLiteral = 8;  // times the largest number in a guard
-constexpr int64_t kInTurn = 16;            // lengths of several inputs, then in growing steps
+constexpr int64_t kScannedPerLiteral = 8;  // scanned lengths per unit of a guard's largest literal
+constexpr int64_t kInTurn = 16;            // consecutive lengths before steps grow
 constexpr uint64_t kStepsPerGuard = 512;
 
-// The size where inputs have so many tokens; what is made of no tokens is that of the example.
-// `reads` gets the inputs whose tokens it is made of.
+// Evaluates an extent for `tokens` of each input. An extent without input symbols has the example's
+// size. `reads` gets the inputs that the extent depends on.
 int64_t size_at(const TraceShape& trace_shape, const Extent& extent, const Numbers& tokens,
                 std::set<size_t>* reads = nullptr) {
   if (extent.is_fixed()) return extent.size;
@@ -58,7 +59,7 @@ int64_t largest_literal(const std::string& text) {
 AllowedLengths allowed_lengths(const ExportedProgram& program, const TraceShape& trace_shape,
                                size_t input) {
   const TraceShape& own = trace_shape.of(input);
-  // 2 is what torch.export writes where nobody says a least length.
+  // torch.export writes a minimum of 2 where the author gave none.
   AllowedLengths allowed = {own.range().min <= 2 ? 1 : own.range().min, own.range().max, {}};
   Numbers tokens;
   for (size_t i = 0; i < trace_shape.inputs(); ++i) {
@@ -97,14 +98,14 @@ AllowedLengths allowed_lengths(const ExportedProgram& program, const TraceShape&
   while (first > allowed.min && holds_at(first - 1)) --first;
   while (last < std::min(scanned, allowed.max.value_or(scanned)) && holds_at(last + 1)) ++last;
   allowed.min = first;
-  // Beyond the largest number that they name guards do not change.
+  // Guards do not change beyond their largest literal.
   if (last < scanned || wanted > scanned) allowed.max = last;
   return allowed;
 }
 
 std::string guard_of_several(const ExportedProgram& program, const TraceShape& trace_shape,
                              const std::vector<int64_t>& least, const std::vector<int64_t>& most) {
-  // Lengths that one input has are tried for the others, too, where these have them.
+  // Each length is tried for every input whose range has it.
   std::set<int64_t> lengths;
   for (size_t i = 0; i < least.size(); ++i) {
     for (int64_t n = least[i]; n < kScannedMax; n += 1 + (n - least[i]) / kInTurn)
@@ -135,12 +136,12 @@ std::string guard_of_several(const ExportedProgram& program, const TraceShape& t
 
 namespace {
 
-constexpr int64_t kTriedInTurn = 4096;           // lengths that numbers are computed at
-constexpr int64_t kTriedFar = int64_t{1} << 20;  // and some up to here
+constexpr int64_t kTriedInTurn = 4096;  // consecutive lengths at which numbers are computed
+constexpr int64_t kTriedFar = int64_t{1} << 20;  // the largest random length
 constexpr int kTriedAtRandom = 64;
 
-// Whether an op on single numbers gives one that is as smooth as they are: where it is another one
-// at another length, two lengths show it.
+// Whether a scalar op is smooth: a result that varies with the length then differs at any two
+// lengths, so two traces detect it. Ops that round (//, ceil, casts to integers) are not smooth.
 bool is_smooth(const Call& call) {
   const bool rounds = call.has("rounding_mode") ||
                       (call.has("dtype") && call.type("dtype") && is_integer(*call.type("dtype")));
@@ -184,7 +185,7 @@ bool is_smooth(const Call& call) {
                                         "_local_scalar_dense"});
 }
 
-// Nodes that compute single numbers of lengths alone, and those whose results are uneven, perhaps.
+// Collects the nodes that compute scalars from sizes alone; `uneven` are those that are not smooth.
 class LengthNumbers {
  public:
   LengthNumbers(const ExportedProgram& program, const TraceShape& trace_shape)
@@ -214,8 +215,8 @@ class LengthNumbers {
     keep_needed();
   }
 
-  // What uneven nodes give where inputs have so many tokens. Throws InputError where an op has no
-  // such number.
+  // Returns the results of the uneven nodes for `tokens` of each input. Throws InputError if an op
+  // has no scalar result.
   std::vector<double> at(const Numbers& tokens) {
     OpBudget budget;
     std::vector<double> found;
@@ -234,10 +235,10 @@ class LengthNumbers {
   size_t size() const { return nodes_.size(); }
 
   std::vector<const Call*> uneven;
-  const Call* unknown = nullptr;  // the first that makes such a number of others than single ones
+  const Call* unknown = nullptr;  // first rounding op on other scalars
 
  private:
-  // Without nodes that no uneven one reads.
+  // Drops nodes that no uneven node depends on.
   void keep_needed() {
     std::set<uint32_t> needed;
     std::vector<const Call*> kept;
@@ -279,7 +280,7 @@ class LengthNumbers {
   std::vector<Argument> values_;
 };
 
-// Whether y is a x + b for all of both.
+// Whether y = a x + b for one pair of a and b.
 bool are_in_proportion(const std::vector<double>& x, const std::vector<double>& y) {
   const auto other = std::ranges::find_if(x, [&](double each) { return each != x[0]; });
   if (other == x.end()) return std::ranges::all_of(y, [&](double each) { return each == y[0]; });
@@ -300,7 +301,8 @@ std::string uneven_number(const ExportedProgram& program, const TraceShape& trac
   LengthNumbers numbers(program, trace_shape);
   if (numbers.unknown != nullptr) return numbers.unknown->describe();
   if (numbers.uneven.empty()) return "";
-  // Lengths of each input beside those of the example of the others, and some of all.
+  // Tries lengths of one input beside the example's lengths of the others, then random
+  // combinations.
   std::vector<Numbers> tried;
   Numbers traced;
   for (size_t i = 0; i < least.size(); ++i) traced.push_back(trace_shape.of(i).traced_tokens());
@@ -334,7 +336,7 @@ std::string uneven_number(const ExportedProgram& program, const TraceShape& trac
   } catch (const std::runtime_error& error) {
     return error.what();
   }
-  columns.push_back(std::vector<double>(tried.size(), 0.0));  // the same at all lengths
+  columns.push_back(std::vector<double>(tried.size(), 0.0));  // constant at all lengths
   for (size_t u = 0; u < numbers.uneven.size(); ++u) {
     const bool is_even = std::ranges::any_of(columns, [&](const std::vector<double>& column) {
       return are_in_proportion(column, results[u]);

@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// For which lengths an archive says that its program is the author's model.
+// Finds the sequence lengths at which an archive guarantees that the traced graph is the author's
+// model. torch.export records a range for each symbolic size, and guards over sizes; both are
+// evaluated here, and so is arithmetic on lengths that two traces would not see through.
+//
+//    range of s27: [2, 512]; guard: s27 <= 128; example: 8 tokens  ->  min 1, max 128
+//    guard: s27 % 2 == 0; example: 8 tokens                        ->  min 8, max 8
 #pragma once
 
 #include <cstdint>
@@ -13,26 +18,27 @@
 
 namespace arenite::convert {
 
-// Of one input. `why_exact`: why it is the model at the example's length alone; or empty.
+// The lengths of one input. `why_exact` says why only the example's length is allowed, or is empty.
 struct AllowedLengths {
   int64_t min = 1;
   std::optional<int64_t> max{};
   std::string why_exact{};
 };
 
-// Those around the example's for which the input's range and all guards of it alone hold.
-// REQUIRES: the input's number of tokens is a symbol.
+// Returns the interval around the example's length in which the input's range holds, and all guards
+// that read no other input. REQUIRES: the input's number of tokens is symbolic.
 AllowedLengths allowed_lengths(const ExportedProgram& program, const TraceShape& trace_shape,
                                size_t input);
 
-// The first guard about several inputs that does not hold for all of their lengths together. Empty:
-// there is none. `most` has 0 for an input of any number of tokens.
+// Returns the first guard over several inputs that fails, or cannot be checked, for some
+// combination of their lengths; empty if there is none. Lengths are `least` to `most`, where 0 is
+// unbounded.
 std::string guard_of_several(const ExportedProgram& program, const TraceShape& trace_shape,
                              const std::vector<int64_t>& least, const std::vector<int64_t>& most);
 
-// The first op that makes a number of the lengths which is neither the same at all of them, nor
-// grows in proportion with the rows of an axis, as n // 8 may: lengths that were not tried say
-// nothing of it. Empty: there is none.
+// Returns the first op that computes a number from lengths which is neither constant nor linear in
+// the rows of an axis (n // 8, for instance); empty if there is none. A model with such a number is
+// known at computed lengths only.
 std::string uneven_number(const ExportedProgram& program, const TraceShape& trace_shape,
                           const Graph& graph, const std::vector<int64_t>& least,
                           const std::vector<int64_t>& most);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compares traces node by node, and graphs with programs by their results.
+// Graphs are one model if they have equal ops, and if masks and biases of the shorter trace are the
+// leading parts of the longer one's. Outputs of graph and program may differ by rounding only.
 #include "convert/exported/compare_traces.h"
 
 #include <fmt/format.h>
@@ -22,7 +23,7 @@
 namespace arenite::convert {
 namespace {
 
-// Whether the terms of fewer positions are the first ones of those of more, wherever `mask` shows.
+// Whether `a` equals the leading [positions, positions] part of `b` wherever `mask` shows a pair.
 bool begin_alike(const AttentionBias& a, const AttentionBias& b, uint32_t heads,
                  const DenseMask& mask) {
   for (uint32_t head = 0; head < heads; ++head) {
@@ -38,7 +39,7 @@ bool begin_alike(const AttentionBias& a, const AttentionBias& b, uint32_t heads,
   return a.by == b.by;
 }
 
-// The same of terms of queries, of all distances.
+// Whether relative biases are equal at all distances that `a` has.
 bool begin_alike(const RelativeBias& a, const RelativeBias& b) {
   if (a.dim != b.dim) return false;
   for (size_t head = 0; head < std::max(a.heads, b.heads); ++head) {
@@ -55,7 +56,7 @@ bool begin_alike(const RelativeBias& a, const RelativeBias& b) {
 
 namespace {
 
-// "12" or, of several inputs, "12 + 5".
+// "12", or "12 + 5" for several inputs.
 std::string lengths_text(const Lengths& lengths) {
   return fmt::format("{}", fmt::join(lengths, " + "));
 }
@@ -160,8 +161,8 @@ std::string difference(const Graph& a, const Graph& b) {
     const auto rule = mask_rule(a.masks[attention->mask]);
     const auto other = mask_rule(b.masks[longer.mask]);
     if (rule && other && *rule == *other) continue;
-    // A band may be a part of a longer one, as a window is that is longer than the example. What is
-    // a rule at one length and none at another has some number of the program misread.
+    // A band may be part of a longer band, as a window longer than the example is. If a mask is a
+    // band at one length only, some size was misread.
     const bool begins_alike =
         rule.has_value() == other.has_value() &&
         expand_mask(b.masks[longer.mask], positions_of(a.masks[attention->mask])) ==
@@ -186,19 +187,19 @@ uint64_t parameters_of(const ExportedProgram& program) {
 
 namespace {
 
-constexpr double kDifferenceMax = 1e-6;       // of the largest value
-constexpr double kDifferencePerToken = 2e-7;  // of rotations whose angles the author has in float32
-constexpr uint64_t kLargeWeights = uint64_t{1} << 24;  // of a model that one input is enough for
-constexpr uint32_t kKeptTokensMin = 8;  // of an input that one evaluation is enough for
+constexpr double kDifferenceMax = 1e-6;                // relative to the largest output
+constexpr double kDifferencePerToken = 2e-7;           // of float32 angles
+constexpr uint64_t kLargeWeights = uint64_t{1} << 24;  // larger ones get one input
+constexpr uint32_t kKeptTokensMin = 8;  // of an input that is kept to check the packed file
 constexpr uint32_t kKeptTokensMax = 48;
-constexpr uint32_t kComparedSequences = 8;  // the first of a batch, and its last one
-constexpr uint64_t kSeed = 3;               // of inputs
-constexpr int kRandomLengths = 3;           // of other lengths
+constexpr uint32_t kComparedSequences = 8;  // first sequences that are compared, besides the last
+constexpr uint64_t kSeed = 3;               // of random inputs
+constexpr int kRandomLengths = 3;           // random lengths that are not traced
 constexpr int64_t kOtherLengthMax = 512;
-constexpr int64_t kTriedMax = 128;                   // of lengths that are tried one by one
-constexpr int64_t kOtherWorkMax = int64_t{1} << 29;  // products that another length may take
+constexpr int64_t kTriedMax = 128;                   // longest length if every length is tried
+constexpr int64_t kOtherWorkMax = int64_t{1} << 29;  // multiplications per length
 
-// What a program takes in double precision grows with its weights and with its elements.
+// Returns a length that kOtherWorkMax allows: work grows as length * (weights + length * ops).
 int64_t affordable_length(const ExportedProgram& program) {
   const auto weights = static_cast<int64_t>(parameters_of(program));
   const auto ops = static_cast<int64_t>(program.nodes.size());
@@ -225,12 +226,12 @@ class Comparison {
   }
 
  private:
-  // What an input of the program is given once.
+  // One input of one evaluation.
   struct Fed {
-    Array rows;                     // of all sequences
-    std::vector<uint32_t> lengths;  // of each of them
-    std::vector<uint8_t> types{};   // of all tokens, or none: all 0
-    std::vector<uint8_t> pairs{};   // [sequences, tokens, tokens], or none
+    Array rows;                     // all sequences
+    std::vector<uint32_t> lengths;  // of each sequence
+    std::vector<uint8_t> types{};   // of each token; empty: all 0
+    std::vector<uint8_t> pairs{};   // [sequences, tokens, tokens], or empty
   };
 
   bool agree_on_all() {
@@ -296,7 +297,7 @@ class Comparison {
     return all;
   }
   uint32_t sequences() const { return trace_shape_.sizes().sequences; }
-  // Of a sequence, without the rows that the program puts before them.
+  // Returns the tokens of a sequence, without prefix rows.
   uint32_t tokens(size_t input) const { return static_cast<uint32_t>(of(input).tokens()); }
   std::vector<uint32_t> whole(size_t input) const {
     return std::vector<uint32_t>(sequences(), tokens(input));
@@ -308,7 +309,7 @@ class Comparison {
     return program_->sample_inputs.at(static_cast<size_t>(place));
   }
 
-  // Each token sees an earlier one, or its own.
+  // Returns random visible pairs, where each query sees a key at or before itself.
   std::vector<uint8_t> random_pairs(size_t input, std::mt19937_64& random) const {
     const SideInput& side = *side_of_pairs(input);
     const size_t n = tokens(input);
@@ -330,7 +331,7 @@ class Comparison {
     return nullptr;
   }
 
-  // Whether each token sees one: of the others programs say something else, or NaN.
+  // Whether each query sees a key. Programs differ in rows that see none, and may give NaN.
   static bool shows_some(std::span<const uint8_t> pairs, size_t side) {
     for (; !pairs.empty(); pairs = pairs.subspan(side)) {
       if (std::ranges::count(pairs.first(side), 0) == static_cast<ptrdiff_t>(side)) return false;
@@ -351,7 +352,7 @@ class Comparison {
     return model_.graph.inputs[input].end.rule != SequenceEnd::Rule::kNone;
   }
 
-  // Ids of which so many count.
+  // Ends each sequence after `lengths` ids.
   Array ended(size_t input, const Array& rows, const std::vector<uint32_t>& lengths) const {
     const GraphInput& own = model_.graph.inputs[input];
     Array::Integers ids = rows.to_integers();
@@ -369,7 +370,7 @@ class Comparison {
            });
   }
 
-  // Rows of padding are as random as all others.
+  // Returns random ids or features; padding is as random as the rest.
   Array random_rows(size_t input, std::mt19937_64& random) const {
     const Shape shape = of(input).input_shape();
     const size_t count = elements_of(shape);
@@ -381,7 +382,7 @@ class Comparison {
         const uint32_t ids_end =
             own.empty() ? of_graph.vocab_size : std::min(of_graph.vocab_size, own[i % own.size()]);
         ids[i] = static_cast<int64_t>(random() % ids_end);
-        // The first one counts, so that each row sees a key.
+        // The first token is no padding, so that each row sees a key.
         for (uint32_t n = 0; n < ids_end && i % tokens(input) == 0; ++n) {
           if (!of_graph.padding_ids.contains(static_cast<uint32_t>(ids[i]))) break;
           ids[i] = (ids[i] + 1) % ids_end;
@@ -402,10 +403,10 @@ class Comparison {
     return Array::real(shape, std::move(values));
   }
 
-  // Double precision takes its time.
+  // Large models are evaluated less often, as double precision is slow.
   bool is_large() const { return parameters_of(*program_) > kLargeWeights; }
 
-  // What the author's code makes of it.
+  // Returns the output of the author's program, in float64.
   Array program_output(const std::vector<Fed>& fed) const {
     std::vector<Array> given;
     uint64_t elements = 0;
@@ -429,7 +430,7 @@ class Comparison {
     return outputs.at(place).to(ElementType::kF64);
   }
 
-  // The tokens or features of one sequence.
+  // Returns the tokens or features of one sequence in the graph's order.
   EvaluatedInput sequence_of(size_t input, const Fed& fed, const Array::Reals& given,
                              uint32_t sequence) const {
     EvaluatedInput one;
@@ -453,7 +454,7 @@ class Comparison {
     return one;
   }
 
-  // Of the first tokens of one sequence, which `kept` then holds.
+  // Copies the leading [length, length] pairs of one sequence to `kept`.
   static std::span<const uint8_t> cut_pairs(const std::vector<uint8_t>& all, size_t side,
                                             uint32_t sequence, uint32_t length,
                                             std::vector<uint8_t>& kept) {
@@ -502,8 +503,8 @@ class Comparison {
     return difference_ <= share_max * value_;
   }
 
-  // Rows of a sequence that begins with padding which see no key: the program's are NaN, or means
-  // of values that nothing chose.
+  // Counts leading padding rows that see no key: the program gives NaN or means of hidden values
+  // there.
   size_t rows_before(const std::vector<EvaluatedInput>& fed) const {
     const Graph& graph = model_.graph;
     const uint32_t of = graph.inputs_of(graph.axis(graph.output));
@@ -515,8 +516,8 @@ class Comparison {
     return static_cast<size_t>(first - ids.begin());
   }
 
-  // Compares the rows of one sequence: all that are no padding, or the last ones, as a decoder's
-  // graph has all rows also where the program gives out the last one. False: there are fewer rows.
+  // Compares the rows of one sequence: those of its tokens, or the last rows if the program gives
+  // out fewer than the graph, as decoders do. Returns false if the graph has fewer rows.
   bool compare_sequence(const std::vector<double>& found, const Array::Reals& all,
                         uint32_t sequence, const std::vector<uint32_t>& lengths,
                         size_t rows_before) {
@@ -543,7 +544,7 @@ class Comparison {
     return true;
   }
 
-  // What says enough of a large model for the check of what it is packed into, too.
+  // Keeps one input and its outputs of a large model, to check the packed file with.
   void keep(EvaluatedInput one) {
     const std::set<uint32_t> different(one.tokens.begin(), one.tokens.end());
     const bool says_enough = one.tokens.empty() || 2 * different.size() >= tokens(0);
@@ -634,15 +635,14 @@ OtherLengths compare_at_other_lengths(ExportedModel& model, const TraceShape& tr
                                       uint32_t seed, bool tries_all) {
   const int64_t affordable = affordable_length(*model.program);
   std::mt19937 random(seed);
-  std::vector<Lengths> chosen(trace_shape.inputs());  // of each input
+  std::vector<Lengths> chosen(trace_shape.inputs());  // per input
   size_t count = 0;
   for (size_t i = 0; i < chosen.size(); ++i) {
-    // What the example takes can be afforded.
+    // The example's length is always affordable.
     const int64_t traced = trace_shape.of(i).traced_tokens();
     const int64_t first = shortest[i];
     const int64_t last = std::min(longest[i], std::max(affordable, traced));
-    // Scores take time by the square of the length, so one is long, and the others are short ones,
-    // odd and even.
+    // Attention is quadratic in the length: one length is long, the others are short, odd and even.
     const int64_t part = (last - first) / 4;
     std::set<int64_t> of_input = {first, first + 1, first + part, first + part + 1, last};
     for (int r = 0; r < kRandomLengths; ++r) {
@@ -659,7 +659,7 @@ OtherLengths compare_at_other_lengths(ExportedModel& model, const TraceShape& tr
     chosen[i].assign(of_input.begin(), of_input.end());
     count = std::max(count, chosen[i].size());
   }
-  // Short ones of an input with long ones of another, too.
+  // Combines short lengths of one input with long lengths of another.
   std::set<Lengths> together;
   for (size_t n = 0; n < count; ++n) {
     Lengths lengths;

@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether what a program computes at two lengths is one model.
+// Decides at which sequence lengths a conversion is the author's model: compares graphs of two
+// traced lengths node by node, and evaluates graph and program on the same inputs in double
+// precision.
+//
+//    traces of 8 and 19 tokens are equal     ->  any length, up to the end of tables
+//    the mask of 19 tokens is another model  ->  exactly 8 tokens, with the reason
 #pragma once
 
 #include <cstdint>
@@ -13,48 +18,48 @@
 #include "convert/graph/graph.h"
 
 namespace arenite::convert {
-// A number of tokens of each input.
+// Tokens of each input.
 using Lengths = std::vector<int64_t>;
-Lengths traced_lengths(const TraceShape& trace_shape);  // those of the example
-// Elements of all parameters, as PyTorch counts them: no buffers, and tied ones once.
+Lengths traced_lengths(const TraceShape& trace_shape);  // of the example
+// Counts parameter elements as PyTorch does: without buffers, and tied weights once.
 uint64_t parameters_of(const ExportedProgram& program);
 
 std::string counted_tokens(const Lengths& lengths);  // "12 tokens", "12 + 5 tokens"
 
-// For which lengths a conversion is its author's model, and why.
+// ---- the lengths at which a conversion is the author's model ----
 
-// Of one input.
+// Lengths of one input, in tokens.
 struct InputLengths {
   std::string name{};
-  int64_t traced = 0;          // tokens of the example
-  int64_t other = 0;           // that were followed, too; 0: none
-  int64_t shortest = 1;        // sequence
-  int64_t positions = 0;       // of the longest one; 0: any
-  int64_t limit = 0;           // of the model, 0: none
-  int64_t least = 1;           // that the archive allows
-  int64_t longest = 0;         // that the archive allows, or the author's outputs prove; 0: any
-  bool is_fixed = false;       // it has one length alone
-  bool is_end_chosen = false;  // `positions` are those of the example
+  int64_t traced = 0;          // of the example
+  int64_t other = 0;           // second traced length; 0: none
+  int64_t shortest = 1;        // shortest accepted sequence
+  int64_t positions = 0;       // longest accepted sequence; 0: unbounded
+  int64_t limit = 0;           // upper limit by tables and ranges; 0: none
+  int64_t least = 1;           // minimum by the archive
+  int64_t longest = 0;         // maximum by the archive or --expect; 0: unbounded
+  bool is_fixed = false;       // accepts one length only
+  bool is_end_chosen = false;  // `positions` is a default that --context changes
   bool is_causal = false;      // runs token by token
-  std::string tried_since{};   // the op because of which it has lengths that were tried alone
+  std::string tried_since{};   // rounding op, since which each length had to be computed
 
   std::string text() const;
 };
 
 struct LengthClaim {
   std::vector<InputLengths> inputs{};
-  std::vector<Lengths> computed{};    // that were not followed
-  bool tells_lengths = false;         // the program is told what is padding
-  bool is_claimed = false;            // a person says that lengths do not matter
-  bool is_proved = false;             // the author's outputs say so
-  bool ends_with_mask = false;        // which is no rule
-  bool ends_with_terms = false;       // of scores
-  bool ends_with_angles = false;      // of rotations
-  std::string why_exact{};            // it is the model at the example's length alone; or empty
-  std::string export_lines{};         // that give it any length, where its sizes are fixed
-  std::vector<std::string> guards{};  // that PyTorch fixed them by
+  std::vector<Lengths> computed{};    // lengths evaluated, but not traced
+  bool tells_lengths = false;         // an input tells lengths or padding
+  bool is_claimed = false;            // --any-length
+  bool is_proved = false;             // --expect has outputs of other lengths
+  bool ends_with_mask = false;        // a dense mask bounds the positions
+  bool ends_with_terms = false;       // an attention bias does
+  bool ends_with_angles = false;      // rotation angles do
+  std::string why_exact{};            // why only the example's length is right; or empty
+  std::string export_lines{};         // torch.export call that makes sizes dynamic
+  std::vector<std::string> guards{};  // that fixed the sizes
 
-  std::string text() const;  // lines for a person
+  std::string text() const;  // for the report
   Lengths traced() const {
     Lengths lengths;
     for (const InputLengths& input : inputs) lengths.push_back(input.traced);
@@ -62,43 +67,44 @@ struct LengthClaim {
   }
 };
 
-// Keys by their distance, where that is all that counts: a range around 0. REQUIRES: a buffer's.
+// Returns a compiled mask as it is, a dense band around the diagonal compiled, and nullopt for
+// other dense masks. REQUIRES: a CompiledMask or a BufferMask.
 std::optional<CompiledMask> mask_rule(const Mask& mask);
 
-// What the author can do where a conversion is not the program.
+// Suggests what the author can change where graph and program differ.
 std::string why_it_differs(const ExportedModel& model, const TraceShape& trace_shape);
 
-// Notes which ids end sequences, and which columns of features are taken for whole numbers.
+// Adds to the account which ids end sequences, and which feature columns hold integers.
 void note_ids(ExportedModel& model);
 
-// Notes that rows before the first token that counts are not the author's, where they see no key.
+// Adds to the account that leading padding rows, which see no key, differ from the program's.
 void note_rows_of_padding(ExportedModel& model);
 
-// Why the graphs of two lengths, the shorter one first, are not one model; empty: they are.
+// Says why the graphs of a shorter and a longer trace are different models; empty if they are not.
 std::string difference(const Graph& shorter, const Graph& longer);
 
-// The check of a recognised graph against the program that it came from.
+// ---- comparison of a graph with its program ----
 
-// Outputs of a graph and of its program that are further apart than rounding explains.
+// The largest difference of outputs, beyond rounding, and the largest output.
 struct ProgramDifference {
-  double difference, value;  // the largest ones
+  double difference, value;
 
   std::string text() const;
 };
 
-// Computes both in double precision at the length of `trace_shape`, on the author's example where
-// it is of that length and on random inputs, with sequences of several lengths where the program is
-// told these, and notes in `model` how far they are apart. Gives the difference where that is more
-// than rounding.
+// Evaluates graph and program in double precision at the length of `trace_shape`: on the author's
+// example if it has that length, on random inputs, and with mixed sequence lengths if an input
+// tells them. Returns the largest difference if rounding does not explain it; otherwise notes it in
+// `model`.
 std::optional<ProgramDifference> compare_with_program(ExportedModel& model,
                                                       const TraceShape& trace_shape);
 
-// The same at lengths that were not followed: the shortest and the next one, the longest that takes
-// no more work than is in proportion, and some between, which `seed` chooses. With `tries_all` at
-// each length of the one input, as far as that takes no more work.
+// Results of compare_with_program at lengths that were not traced: the shortest two, the longest
+// within a work limit, and some between, which `seed` chooses. `tries_all` adds every length of a
+// single input up to a maximum.
 struct OtherLengths {
   std::vector<Lengths> right;
-  std::map<Lengths, std::string> wrong;  // and why
+  std::map<Lengths, std::string> wrong;  // with the reason
 };
 OtherLengths compare_at_other_lengths(ExportedModel& model, const TraceShape& trace_shape,
                                       const Lengths& shortest, const Lengths& longest,

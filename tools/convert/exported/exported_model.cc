@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program with symbols is followed at the length of its example and at another one. What both
-// agree about holds for the lengths that the archive allows; a table of positions ends them. One of
-// fixed sizes is the model at the example's length alone, unless somebody vouches for others.
+// Traces a program with symbolic sizes at the example's length and at a second one. Where both
+// traces agree, the model holds for the lengths that the archive allows, up to the end of position
+// tables. A program with fixed sizes is the model at the example's length only, unless --any-length
+// or --expect vouches for others.
+//
+//    ids [1, s27], equal graphs at 8 and 19 tokens  ->  any length
+//    ids [1, 8]                                     ->  exactly 8 tokens
 #include "convert/exported/exported_model.h"
 
 #include <fmt/format.h>
@@ -31,7 +35,7 @@
 namespace arenite::convert {
 namespace {
 
-// The nodes of one kind, in order.
+// Returns the nodes of one kind in execution order.
 template <typename Kind>
 std::vector<Kind*> nodes_of(Graph& graph) {
   std::vector<Kind*> found;
@@ -41,11 +45,11 @@ std::vector<Kind*> nodes_of(Graph& graph) {
   return found;
 }
 
-constexpr int64_t kElementsMax = int64_t{1} << 24;   // that a second length may take
-constexpr int64_t kShortestMax = 16;                 // tokens that a model may need at least
-constexpr int64_t kPositionsMin = 128;               // of a model whose end nobody says
-constexpr int64_t kPositionsMax = int64_t{1} << 30;  // more are as good as any number
-constexpr size_t kGraphNodesMax = size_t{4} * format::kOpsMax;  // slices and their like are no ops
+constexpr int64_t kElementsMax = int64_t{1} << 24;   // elements of a second trace
+constexpr int64_t kShortestMax = 16;                 // lengths that may be excluded as too short
+constexpr int64_t kPositionsMin = 128;               // default for a model without a known end
+constexpr int64_t kPositionsMax = int64_t{1} << 30;  // larger bounds count as none
+constexpr size_t kGraphNodesMax = size_t{4} * format::kOpsMax;  // slices and the like become no ops
 
 class ModelReader {
  public:
@@ -83,7 +87,7 @@ class ModelReader {
     program_ = std::make_shared<const ExportedProgram>(needed_part(*chosen.program, output));
     trace_shape_ = trace_shape_.of_program(program_);
     find_lengths();
-    // What is found out at other lengths may leave fewer of them.
+    // A check at other lengths may leave fewer lengths; then the graph is built again.
     const ExportedModel begun = model_;
     do {
       model_ = begun;
@@ -105,7 +109,8 @@ class ModelReader {
     throw InputError("{}: {}", where_, fmt::format(format, std::forward<Args>(args)...));
   }
 
-  // Makes the graph for all lengths, or for the example's alone. False: those for all is no such.
+  // Builds the graph for all lengths, or for the example's only. Returns false if the graph does
+  // not hold for all lengths: claim_ is then narrower, and build() has to run again.
   bool build() {
     traced_ = follow_any(program_, trace_shape_, model_.output_index);
     require_few_nodes(traced_.graph);
@@ -125,7 +130,7 @@ class ModelReader {
     builder.graph = last.graph;
     Lengths longest;
     for (const InputLengths& input : claim_.inputs) longest.push_back(input.positions);
-    // Where sizes are fixed the constants of the example are all that there are.
+    // With fixed sizes, only the example's constants exist.
     const TraceShape at = is_dynamic() ? trace_shape_.at(longest) : trace_shape_;
     const auto at_length = [program = program_, at](uint32_t value) {
       return constant_at(*program, at, value);
@@ -177,7 +182,7 @@ class ModelReader {
     return false;
   }
 
-  // How many sequences there are changes none of them.
+  // Refuses a program whose results for a sequence depend on the number of sequences.
   void require_any_sequences() {
     const int64_t other = trace_shape_.other_sequences();
     if (other == 0) return;
@@ -201,8 +206,8 @@ class ModelReader {
         "were followed, {}. Not supported: export it with an example of one sequence",
         other, trace_shape_.sizes().sequences, why);
   }
-  // Positions that leave padding out are counted in all ids of a sequence: where the model would
-  // run token by token, the shortest one has two.
+  // Requires two tokens of a causal model whose positions skip padding: it counts them over all ids
+  // of a sequence, and so cannot run token by token.
   void take_whole_sequences() {
     model_.graph.remove_unread();
     const GraphFunction last = functions_of(model_.graph).back();
@@ -225,7 +230,7 @@ class ModelReader {
     }
     return false;
   }
-  // Whether the input may have other lengths than that of the example.
+  // Whether the input may have other lengths than the example's.
   bool is_free(size_t i) const {
     const TraceShape& own = trace_shape_.of(i);
     return !is_exact() && !own.reads_images() && !own.is_one_row() && own.is_open();
@@ -236,14 +241,14 @@ class ModelReader {
     if (!is_free(i)) return trace_shape_.of(i).traced_tokens();
     return claim_.inputs[i].shortest > 1 ? claim_.inputs[i].shortest : 0;
   }
-  // The program says itself what shorter sequences come to.
+  // Whether the program takes lengths or a padding mask of this input.
   bool tells_lengths(size_t i) const {
     return std::ranges::any_of(trace_shape_.sides(), [&](const SideInput& side) {
       return side.of == i && tells_length(side);
     });
   }
 
-  // The lengths of each input: those that the archive allows, or somebody vouches for.
+  // Sets the lengths of each input that the archive allows, or that the user vouches for.
   void find_lengths() {
     const Lengths traced = traced_lengths(trace_shape_);
     std::set<int64_t> fixed;
@@ -302,7 +307,8 @@ class ModelReader {
         allowed.max.value_or(0) > kPositionsMax ? 0 : allowed.max.value_or(0);
   }
 
-  // Whether the program itself says that it is no model of other lengths: it is the example's then.
+  // Returns whether something in the traced graph is tied to the example's length; claim_ then says
+  // what.
   bool refute_others() {
     const Graph& graph = traced_.graph;
     if (trace_shape_.fixes_rows()) {
@@ -333,8 +339,9 @@ class ModelReader {
     return is_exact();
   }
 
-  // Computes the program at other lengths, too. Where it is another model at the shortest ones,
-  // these are left out; at others, all but the example's.
+  // Evaluates the program at lengths that were not traced. If only the shortest fail, they are
+  // excluded; otherwise the example's length alone is left. Returns false if lengths were taken
+  // away.
   bool holds_at_other_lengths() {
     if (!is_dynamic()) return true;
     Lengths shortest, longest;
@@ -362,7 +369,7 @@ class ModelReader {
     return false;
   }
 
-  // 0 for an input whose longest sequence is not known.
+  // Replaces an unknown longest length by 0.
   Lengths longest_of_all(Lengths longest) const {
     for (size_t i = 0; i < longest.size(); ++i) {
       if (is_free(i) && claim_.inputs[i].positions == 0) longest[i] = 0;
@@ -370,8 +377,8 @@ class ModelReader {
     return longest;
   }
 
-  // Leaves the lengths around the example's at which the model was right, of all that were tried.
-  // False: these are fewer than it was made for.
+  // Keeps the contiguous lengths around the example's at which the model was right. Returns false
+  // if these are fewer than it was built for.
   bool keep_right(const OtherLengths& found, const std::string& uneven) {
     InputLengths& own = claim_.inputs[0];
     std::set<int64_t> right = {own.traced};
@@ -386,14 +393,14 @@ class ModelReader {
     return is_all;
   }
 
-  // Whether the lengths of an input that are wrong are the shortest ones alone, which it then has
-  // no longer.
+  // Excludes the shortest lengths of an input if all failures are among them; returns whether it
+  // did.
   bool leave_out_shortest(const OtherLengths& found) {
     for (size_t i = 0; i < claim_.inputs.size(); ++i) {
       InputLengths& own = claim_.inputs[i];
       int64_t last = 0;
       for (const auto& [lengths, why] : found.wrong) last = std::max(last, lengths[i]);
-      // Lengths that are all shorter than those that are right.
+      // All failures are shorter than all successes.
       const bool are_shortest =
           last < kShortestMax && std::ranges::all_of(found.right, [&](const Lengths& lengths) {
             return lengths[i] > last;
@@ -408,7 +415,7 @@ class ModelReader {
 
   int64_t prefix(size_t i) const { return trace_shape_.of(i).sizes().prefix; }
 
-  // Passes look at nodes in pairs.
+  // Limits the nodes, since passes compare them in pairs.
   void require_few_nodes(const Graph& graph) const {
     if (graph.order().size() <= kGraphNodesMax) return;
     refuse("it becomes {} ops and parts of values: the runtime has at most {} ops",
@@ -431,7 +438,7 @@ class ModelReader {
     }
   }
 
-  // 0: any number.
+  // Sets the number of positions; 0 is unbounded.
   void choose_positions_of(size_t i) {
     InputLengths& own = claim_.inputs[i];
     const TraceShape& shape = trace_shape_.of(i);
@@ -440,7 +447,7 @@ class ModelReader {
     own.limit = tighter(own.limit, own.longest);
     own.positions = own.limit;
     if (options_.context != 0) {
-      const bool is_one = claim_.inputs.size() == 1;  // of several each has what it can have
+      const bool is_one = claim_.inputs.size() == 1;  // each of several inputs takes what it can
       if (is_one && own.limit != 0 && options_.context > own.limit) {
         refuse("--context: found {}, expected at most {}, which the model has", options_.context,
                own.limit);
@@ -450,7 +457,7 @@ class ModelReader {
         refuse("--context: found {}, expected at least {}, which {} has", options_.context, least,
                shape.is_dynamic() ? "its range" : "the example");
       }
-      // Of several none gets shorter than its example: a spectrogram beside a short text.
+      // None of several inputs gets shorter than its example: a spectrogram beside a short text.
       const int64_t asked = std::max<int64_t>(options_.context, is_one ? 0 : shape.traced_tokens());
       own.positions = is_one ? asked : tighter(own.limit, asked);
     }
@@ -460,7 +467,7 @@ class ModelReader {
     }
   }
 
-  // Tokens that the tables of positions of a program with fixed sizes have rows for; 0: any number.
+  // Returns the tokens that position tables of a program with fixed sizes cover; 0: unbounded.
   int64_t tokens_of_tables(size_t i) const {
     GraphBuilder& builder = traced_.tracer->builder;
     int64_t most = 0;
@@ -482,7 +489,7 @@ class ModelReader {
     return most;
   }
 
-  // Whether there are tables for each position of an input.
+  // Whether tables or rotations of this input depend on the position.
   bool needs_end(size_t i) const {
     const Graph& graph = traced_.graph;
     const auto is_of_input = [&](ValueId value) {
@@ -498,7 +505,8 @@ class ModelReader {
            });
   }
 
-  // Whether the program is the same model at other lengths, which it then has been followed at.
+  // Traces the program at a second length. Returns whether longer_ is set; if the traces are
+  // different models, the example's length alone is left.
   bool try_other_length() {
     Lengths longer = claim_.traced();
     bool is_longer = false;
@@ -527,7 +535,7 @@ class ModelReader {
     return is_longer;
   }
 
-  // Another length of an input that can be followed; 0: there is none.
+  // Returns a second length of an input that can be traced; 0 if there is none.
   int64_t other_length(size_t i) const {
     const InputLengths& own = claim_.inputs[i];
     int64_t elements = 1;
@@ -545,8 +553,8 @@ class ModelReader {
     return other < 2 || other < own.least ? 0 : other;
   }
 
-  // Where nobody says how long inputs may be: the longest lengths of each, up to those of `longer`,
-  // that the program can be followed at, as a table of it may end there.
+  // Bisects for the longest length that can be traced where no bound is given: a table of the
+  // program may end there.
   void find_ends(Lengths& longer) {
     for (size_t i = 0; i < longer.size(); ++i) {
       InputLengths& own = claim_.inputs[i];
@@ -567,7 +575,7 @@ class ModelReader {
     }
   }
 
-  // The program at other lengths, or nothing where it is another model there.
+  // Traces the program at `other`. Returns null if it is another model there; claim_ then says why.
   std::unique_ptr<TracedProgram> followed_at(const Lengths& other, bool is_longer) {
     try {
       TraceShape shape = trace_shape_.at(other);
@@ -602,15 +610,15 @@ class ModelReader {
            own.positions, is_exact() ? claim_.why_exact : "it was exported with fixed sizes");
   }
 
-  // Tokens of a sequence that has so many rows where `value` has them.
+  // Converts rows of `value` to tokens of a sequence.
   int64_t tokens_of(const TracedProgram& followed, int64_t rows, ValueId value) const {
     const GraphBuilder& builder = followed.tracer->builder;
     const uint32_t axis = followed.graph.axis(value);
     return builder.tokens_of_rows(rows - builder.constants_on(axis), axis);
   }
 
-  // The input whose rows a value has; nothing for rows of constants, and where several are joined,
-  // which the example's lengths alone are then known of.
+  // Returns the input that the rows of `value` come from; null for rows of constants, and for
+  // concatenated inputs, which are known at the example's lengths only.
   InputLengths* lengths_of(const Graph& graph, ValueId value) {
     const uint32_t inputs = graph.inputs_of(graph.axis(value));
     if (std::popcount(inputs) == 1 && !graph.joins_tokens(graph.axis(value))) {
@@ -622,7 +630,7 @@ class ModelReader {
 
   void settle_masks(TracedProgram& followed) {
     Graph& graph = followed.graph;
-    std::map<uint32_t, ValueId> readers;  // of masks
+    std::map<uint32_t, ValueId> readers;  // by mask
     for (const ValueId value : graph.order()) {
       const auto* attention = graph.as<AttentionNode>(value);
       if (attention != nullptr) readers[attention->mask] = value;
@@ -646,7 +654,7 @@ class ModelReader {
     }
   }
 
-  // Tables of terms have as many positions as were followed, and the file as many as it needs.
+  // Bounds the positions by the biases' traced extents, and cuts the biases to what is needed.
   template <typename Table>
   void settle_terms(TracedProgram& followed, std::shared_ptr<const Table> AttentionNode::*of) {
     Graph& graph = followed.graph;
@@ -676,7 +684,7 @@ class ModelReader {
     }
   }
 
-  // Angles that are no multiples of the position are those of as many positions as were followed.
+  // Bounds the positions by tabulated angles, which are known for traced positions only.
   void settle_rotations(const TracedProgram& followed) {
     for (const ValueId value : followed.graph.order()) {
       const auto* rotate = followed.graph.as<RotateNode>(value);
@@ -717,17 +725,17 @@ class ModelReader {
   }
 
   const ModelOptions& options_;
-  const std::vector<std::vector<uint64_t>>& expected_inputs_;  // their shapes
+  const std::vector<std::vector<uint64_t>>& expected_inputs_;  // shapes
   const bool compares_;
   const bool is_turned_;  // the archive has tokens before sequences
   std::string where_;
-  std::shared_ptr<const ExportedProgram> program_;  // what this output needs of it
+  std::shared_ptr<const ExportedProgram> program_;  // the part that this output needs
   TraceShape trace_shape_;
   ExportedModel model_;
   TracedProgram traced_;
   std::unique_ptr<TracedProgram> longer_;
-  bool is_vouched_for_ = false;     // other lengths are what somebody says or proves
-  bool is_of_concat_rows_ = false;  // masks, terms or angles that are no rule
+  bool is_vouched_for_ = false;     // by --any-length or --expect
+  bool is_of_concat_rows_ = false;  // concatenated rows have dense masks, biases or angles
   LengthClaim claim_;
 };
 
@@ -746,7 +754,7 @@ ExportedModel read_exported_model(const std::shared_ptr<const ExportedProgram>& 
   const WorkBudget budget(reading_steps(*program));
   const auto asked = without_unread(program, options.output_indices);
   const std::vector<Reading> readings = readings_of(with_real_inputs(asked));
-  std::optional<InputError> why;  // of the reading that came the farthest
+  std::optional<InputError> why;  // of the reading that traced most ops
   size_t reached = 0;
   for (const Reading& reading : readings) {
     const auto reader = [&] {
@@ -773,7 +781,7 @@ ExportedModel read_exported_model(const std::shared_ptr<const ExportedProgram>& 
         const bool is_told = !why || (!reading.is_turned && ops_followed(error) > reached);
         if (is_told) why = error, reached = ops_followed(error);
       }
-    } catch (const InputError&) {  // its sizes say that it is something else
+    } catch (const InputError&) {  // its sizes contradict this reading
       if (readings.size() == 1) throw;
     }
   }

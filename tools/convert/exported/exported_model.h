@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model of an exported program as the converter's graph, and for what lengths that is the model.
+// Converts an exported PyTorch program (.pt2) to a graph, checks the graph against the program, and
+// states at which sequence lengths it is the author's model.
+//
+//    torch.export.save(..., 'model.pt2')  ->  ExportedModel: graph, lengths, largest difference
 #pragma once
 
 #include <cstdint>
@@ -18,54 +21,52 @@
 
 namespace arenite::convert {
 
-// Of Graph::array_flags, beside ArrayFlag: the lengths are what its user claims; SPEC.md.
+// A bit of Graph::array_flags beside ArrayFlag: the lengths are the user's claim (SPEC.md).
 constexpr uint32_t kLengthsClaimed = 64;
 
 struct ExportedModel {
   std::shared_ptr<const ExportedProgram> program;
   Graph graph;
   bool causal = false;               // runs token by token
-  bool has_row_of_sequence = false;  // gives out one for each, not one for each token
-  bool tokens_first = false;         // its arrays are [tokens, sequences, ..]
+  bool has_row_of_sequence = false;  // one output row per sequence, not per token
+  bool tokens_first = false;         // arrays are [tokens, sequences, ..]
   bool keeps_token_axis = false;     // rows of sequences are [sequences, 1, ..]
-  bool columns_first = false;        // it gives out [sequences, columns, tokens]
-  bool may_see_nothing = false;      // rows of a sequence that begins with padding see no key
-  // Bit i: nothing reads the author's input i, of those that are no masks, lengths, positions or
-  // types.
+  bool columns_first = false;        // the output is [sequences, channels, tokens]
+  bool may_see_nothing = false;      // leading padding rows see no key
+  // Bit i: nothing reads the user's input i. Masks, lengths, positions and types do not count.
   uint32_t unread_inputs = 0;
-  std::string length;       // for people: for what lengths it is the author's model, and why
-  size_t output_index = 0;  // of the program's outputs
+  std::string length;       // for the report: accepted lengths, and why
+  size_t output_index = 0;  // among the program's outputs
   size_t outputs = 1;
-  uint64_t parameters = 0;          // of the program, where tied ones count once
-  double largest_difference = 0.0;  // of the graph and the program, both in double precision
+  uint64_t parameters = 0;          // of the program; tied weights count once
+  double largest_difference = 0.0;  // of graph and program, in double precision
   double largest_value = 0.0;
   uint32_t compared_inputs = 0;
-  double compared_seconds = 0.0;  // that it took
-  // Of a large model, for which an input takes a while: one that was compared.
+  double compared_seconds = 0.0;
+  // One compared input of a large model, to check the packed file with.
   std::optional<EvaluatedInput> evaluated;
-  // What makes its features of samples, which the program itself takes.
+  // Front end that replaces the features which the program computes from samples.
   std::optional<SoundTable> sound;
   Account account;
 };
 
-// Throws InputError that names the op and its place in the author's source for what the runtime
-// cannot compute, and for a graph that gives other results than the program does on its example
-// and on random inputs.
-// The author's outputs for arrays of the shapes of `expected_inputs`, with which the conversion is
-// to be compared, prove at which lengths a program with fixed sizes is the model, too.
+// Reads and converts an archive. `expected_inputs` are the shapes of inputs with the author's
+// outputs (--expect): these prove lengths of a program with fixed sizes. Throws InputError for an
+// op that the runtime lacks, naming the op and its place in the author's source, and if graph and
+// program differ on the example or on random inputs.
 ExportedModel read_exported_model(const std::filesystem::path& path, const ModelOptions& options,
                                   const std::vector<std::vector<uint64_t>>& expected_inputs = {});
 
-// The same of a program that was read. The graph is another model, perhaps, where `compares` is
-// false: then it is not compared with the program.
+// Converts a program that is already read. Without `compares` the graph is not checked against the
+// program, and may be another model.
 ExportedModel read_exported_model(const std::shared_ptr<const ExportedProgram>& program,
                                   const ModelOptions& options,
                                   const std::vector<std::vector<uint64_t>>& expected_inputs = {},
                                   bool compares = true);
 
-// Two programs as one model: the output of `encoder` in place of that input of `decoder` which has
-// rows as wide, or the name `encoded`, where that is not empty. Weights that both have are one.
-// Throws InputError where they do not fit.
+// Joins two programs: the encoder's output replaces the decoder's input `encoded`, or, if that is
+// empty, its only feature input of this width. Equal weights are stored once. Throws InputError if
+// the programs do not fit.
 ExportedModel joined_programs(ExportedModel encoder, const ExportedModel& decoder,
                               const std::string& encoded);
 

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two exported programs as one model: what the first gives is an input of the second.
+// Chains two exported programs to one model: the encoder's output replaces an input of the decoder.
+// Equal weights are stored once, and different weights of one name get different names.
+//
+//    encoder: ids -> [tokens, 64];  decoder: ids, memory [tokens, 64] -> logits
+//    joined:  ids, ids -> logits, as two functions of one file
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,7 +21,7 @@ namespace arenite::convert {
 
 namespace {
 
-// The width of an input of features; 0 for any other.
+// Returns the width of a feature input; 0 for ids and images.
 uint32_t width_of_features(const Graph& graph, uint32_t input) {
   for (const ValueId value : graph.order()) {
     const auto* features = graph.as<FeaturesNode>(value);
@@ -47,8 +51,7 @@ uint32_t encoded_input(const Graph& encoder, const Graph& decoder, const std::st
                    where, fmt::join(names, ", "));
 }
 
-// Weights of one name are one. Those of `decoder` that have the name of others get another name,
-// and those that are equal the same name.
+// Gives equal weights one name, and prefixes decoder weights whose name the encoder has for others.
 void share_weights(const Graph& encoder, Graph& decoder) {
   std::map<std::string, WeightRef> known;  // by name
   std::map<std::pair<uint32_t, uint32_t>, std::vector<const WeightRef*>> by_shape;
@@ -79,7 +82,7 @@ void share_weights(const Graph& encoder, Graph& decoder) {
                                       [](auto&, const auto&...) {}});
 }
 
-// Limits the tokens that the encoder takes to those whose rows the decoder takes.
+// Limits the encoder's tokens to those whose rows the decoder accepts.
 void fit_lengths(Graph& encoder, const GraphInput& given, const std::string& where) {
   const uint32_t axis = encoder.axis(encoder.output);
   const uint32_t from = encoder.inputs_of(axis);

@@ -18,7 +18,7 @@ Shape output_shape(const ExportedModel& model) {
   return program.values[program.outputs[model.output_index].as<ValueRef>()->value].shape();
 }
 
-// Whether any convolution among `values` makes other rows than its input has, or sees later ones.
+// Whether a convolution or pool among `values` is not causal.
 bool sees_later_windows(const Graph& graph, const std::vector<ValueId>& values) {
   return std::ranges::any_of(values, [&](ValueId value) {
     const auto* windows = graph.as<WindowsNode>(value);
@@ -47,8 +47,8 @@ uint32_t array_flags_of(const ExportedModel& model, const TraceShape& trace_shap
          flag(takes_images_turned, kTakesImagesTurned);
 }
 
-// Graph::output_shape. One extent alone may depend on the tokens, and where sequences have no
-// dimension of their own, the first may be of all.
+// Returns Graph::output_shape; empty for the plain layout. At most one extent may depend on the
+// tokens. Without a sequence axis, the first extent may span all sequences.
 std::vector<uint32_t> shape_given_out(const ExportedModel& model, const TraceShape& trace_shape) {
   const ExportedProgram& program = *model.program;
   const auto& sizes =
@@ -72,7 +72,7 @@ std::vector<uint32_t> shape_given_out(const ExportedModel& model, const TraceSha
   return is_plain || model.keeps_token_axis ? std::vector<uint32_t>() : shape;
 }
 
-// The selections of one row for each sequence.
+// Returns the select nodes that keep one row for each sequence.
 std::vector<ValueId> rows_of_sequences(const Graph& graph, const std::vector<ValueId>& values) {
   std::vector<ValueId> selections;
   for (const ValueId value : values) {

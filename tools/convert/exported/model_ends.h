@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program that was followed takes and gives: checks of its inputs, and the rows that go out.
+// Checks the inputs of a traced program, and settles the output of its model: rows, layout, and
+// whether it runs token by token.
+//
+//    causal decoder, program gives out x[:, -1]  ->  rows that a call asks for, kLastRows
+//    encoder, program gives out x.mean(1)        ->  one row for each sequence
 #pragma once
 
 #include <string>
@@ -9,29 +13,29 @@
 
 namespace arenite::convert {
 
-// Whether no row of the function depends on later tokens. What is given out of the last tokens
-// alone can be asked for, unless tokens read it.
+// Whether no row depends on a later token. Selecting the last row keeps a function causal, unless
+// other tokens read that row.
 bool is_causal_function(const Graph& graph, const GraphFunction& function,
                         const TraceShape& trace_shape);
 
-// Which rows go out, and what nobody reads is taken out. Where no row depends on later tokens, a
-// call gives out the rows that it asks for: a program that gives those of last tokens alone has
-// others, too.
+// Removes unread nodes and sets which rows go out. A causal model gives out the rows that a call
+// asks for, even where the program selects the last row only.
 void settle_outputs(ExportedModel& model, const TraceShape& trace_shape);
 
-// Arrays of all inputs are read in one order. Throws InputError, which begins with `where`.
+// Throws InputError, beginning with `where`, unless all inputs have the same order of axes.
 void require_one_order(const TraceShape& trace_shape, const std::string& where);
 
-// Ids are looked up, and types are added to them; what is multiplied by 0 is not read. Throws
-// InputError, which begins with `where`.
+// Throws InputError, beginning with `where`, unless all ids are looked up in a table, types are
+// added to embedded tokens, and the output depends on each of several inputs. Clears token types
+// that are not read.
 void require_inputs(Graph& graph, const TraceShape& trace_shape, const std::string& where);
 
-// Names the inputs of `program` that `asked` has not. Tools count those of the author's that are no
-// masks, lengths, positions or types.
+// Notes the inputs of `program` that `asked` lacks, by name and in unread_inputs. Its bits count
+// the user's inputs without `sides`: masks, lengths, positions and types.
 void note_unread(ExportedModel& model, const ExportedProgram& program, const ExportedProgram& asked,
                  const std::vector<SideInput>& sides);
 
-// The fewest tokens of an input of which each convolution sees a whole window.
+// Returns the fewest tokens of an input for which each convolution has a full window.
 int64_t tokens_of_a_window(const Graph& graph, size_t input);
 
 }  // namespace arenite::convert

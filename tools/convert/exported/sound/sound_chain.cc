@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Samples, spectra, bands and logarithms: what each op makes of labels.
+// Rules for samples, spectra, bands and logarithms.
 #include "convert/exported/sound/sound_chain.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace arenite::convert {
 namespace {
 
-constexpr uint64_t kSoundElementsMax = uint64_t{1} << 25;  // of all labels
+constexpr uint64_t kSoundElementsMax = uint64_t{1} << 25;  // labels of all values
 
 bool is_energy(const SoundValue& value) {
   return value.stage == SoundStage::kSpectrum || value.stage == SoundStage::kBands;
@@ -134,7 +134,7 @@ const SoundValue& SoundChain::operand(const Call& node, std::string_view name) c
   return *found;
 }
 
-// Throws InputError where it depends on samples otherwise than by their number.
+// Evaluates a constant. Throws InputError if it depends on samples, except on their number.
 Argument SoundChain::constant(uint32_t value) {
   const auto known = constants_.find(value);
   if (known != constants_.end()) return known->second;
@@ -163,7 +163,7 @@ Argument SoundChain::constant(uint32_t value) {
   return found->second;
 }
 
-// Whether a weight that was trained is a part of it.
+// Whether the argument depends on a trained weight.
 bool SoundChain::is_learned(const Argument& argument) const {
   bool is_any = false;
   for_each<ValueRef>(argument, [&](ValueRef ref) {
@@ -179,7 +179,7 @@ bool SoundChain::is_learned(const Argument& argument) const {
   return is_any;
 }
 
-// The call on labels.
+// Binds the call to labels and constants.
 Call SoundChain::bound(const Call& node, const Array& labels) {
   return bind<ValueRef>(node, [&](ValueRef ref) {
     return find(ref.value) != nullptr ? Argument(labels) : constant(ref.value);
@@ -194,7 +194,8 @@ Array SoundChain::array(const Call& node, std::string_view name) {
   return Array::real({}, {one.real(name)});
 }
 
-// A number, or an array of equal ones that makes no more dimensions.
+// Returns the number, or the element of an array of equal elements and at most `rank_max`
+// dimensions.
 std::optional<double> SoundChain::number(const Call& node, std::string_view name, size_t rank_max) {
   const Array found = array(node, name);
   const Array::Reals numbers = found.to_reals();
@@ -334,7 +335,7 @@ SoundChain::Values SoundChain::plus(const Call& node) {
   return {made};
 }
 
-// Squares and roots.
+// Handles x ** 2, x * x and x ** 0.5.
 SoundChain::Values SoundChain::power(const Call& node) {
   const SoundValue& from = operand(node);
   const auto exponent = node.op == "pow" ? number(node, "exponent", 0) : 2.0;
@@ -390,7 +391,7 @@ SoundChain::Values SoundChain::part(const Call& node) {
   return {with_labels(from, SoundStage::kParts, shape, std::move(labels))};
 }
 
-// Of the squares of two parts.
+// Adds the squares of both parts along a dimension of 2.
 SoundChain::Values SoundChain::sum(const Call& node) {
   const SoundValue& from = operand(node);
   const Shape& shape = from.labels.shape();
@@ -462,7 +463,7 @@ SoundChain::Values SoundChain::logarithm(const Call& node) {
   return {made};
 }
 
-// Than a number, or than what is so far below the peak.
+// Clamps energies by a number, or logarithms by the peak less its range.
 SoundChain::Values SoundChain::larger(const Call& node) {
   const SoundValue *a = chain(node, "self"), *b = chain(node, "other");
   const SoundValue& from = operand(node, a != nullptr ? "self" : "other");
@@ -543,12 +544,12 @@ SoundChain::Values SoundChain::ranged(const Call& node, const SoundValue& from,
   return {made};
 }
 
-// With a matrix that was not learned: bands of bins, or a transform of logarithms.
+// Multiplies by an untrained matrix: bins to bands, or logarithms to coefficients.
 SoundChain::Values SoundChain::product(const Call& node) {
   const bool is_linear = node.op == "linear", is_matmul = node.op == "matmul";
   const char* const first = is_linear ? "input" : "self";
   const char* const second = is_linear ? "weight" : is_matmul ? "other" : "mat2";
-  const bool is_left = chain(node, first) != nullptr;  // rows times the matrix
+  const bool is_left = chain(node, first) != nullptr;  // labels @ matrix
   const SoundValue& from = operand(node, is_left ? first : second);
   const char* const name = is_left ? second : first;
   const bool makes_bands = from.stage == SoundStage::kSpectrum;
@@ -564,13 +565,13 @@ SoundChain::Values SoundChain::product(const Call& node) {
       !is_real(matrix.type())) {
     refuse(node, from);
   }
-  // Of several matrices all are the same.
+  // Several matrices must all be equal.
   const auto results = static_cast<size_t>(matrix.shape()[matrix.rank() - 2]);
   const auto columns = static_cast<size_t>(shape.back());
   const Array::Reals weights = matrix.to_reals();
   const size_t size = results * columns;
   const bool has_negative = std::ranges::any_of(weights, [](double w) { return !(w >= 0.0); });
-  if (makes_bands && has_negative) refuse(node, from);  // no energies
+  if (makes_bands && has_negative) refuse(node, from);  // negative energies
   for (size_t i = size; i < weights.size(); ++i) {
     if (weights[i] != weights[i - size]) refuse(node, from);
   }

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Follows an exported program from its samples to features: each element of a value is a label that
-// says which samples, bins or bands it is made of, so that any way to write a Fourier transform in
-// frames is seen for what it is.
+// Recovers a sound front end from an exported program. Elements made of samples carry labels of
+// their origin: a windowed Fourier transform is recognized by its data flow, however it is written.
+// Each op maps labels to labels, or ends the chain with a reason.
+//
+//    |stft(x, 400, hop 160)|^2 @ mel -> clamp -> log10
+//    ->  window 400, hop 160, 80 bands, floor 1e-10, logarithms
 #pragma once
 
 #include <cstdint>
@@ -20,51 +23,52 @@
 
 namespace arenite::convert {
 
-// What the elements of a value are, in the order in which they are made.
+// Stages of a front end, in processing order.
 enum class SoundStage {
-  kSamples,       // or 0 of a padding; perhaps in frames and times a window
-  kComplex,       // of a Fourier transform
-  kParts,         // real and imaginary ones
-  kSquares,       // of parts
+  kSamples,       // samples or zeros of padding; may be framed and windowed
+  kComplex,       // Fourier transform
+  kParts,         // its real and imaginary parts
+  kSquares,       // squares of parts
   kSpectrum,      // powers or magnitudes
-  kBands,         // sums of these
+  kBands,         // weighted sums of the spectrum
   kLogarithms,    // of bands
-  kPeak,          // less `range`: the largest logarithm
-  kCoefficients,  // a cosine transform of logarithms
+  kPeak,          // largest logarithm of a sound, minus `range`
+  kCoefficients,  // cosine transform of logarithms
 };
 
 struct SoundValue {
   SoundStage stage = SoundStage::kSamples;
-  // 1 + the sample's index among all, or 0 of none; from kComplex on a frame of all sounds and a
-  // kernel, bin, band or coefficient (sound_labels.h). Of kPeak: 1 + the sound.
+  // kSamples: 1 + the sample's index, or 0 for padding. From kComplex on: a frame, and a kernel,
+  // bin, band or coefficient (sound_labels.h). kPeak: 1 + the sound's index.
   Array labels{};
-  std::optional<Array> weights{};  // of samples
-  double scale = 1.0;              // of samples, parts, powers or magnitudes
+  std::optional<Array> weights{};  // window of samples
+  double scale = 1.0;              // factor of samples, parts, powers or magnitudes
   size_t transform = 0;
   bool is_magnitude = false;
-  std::shared_ptr<const SoundMatrix> bands{};  // null: the bins themselves
+  std::shared_ptr<const SoundMatrix> bands{};  // null: the bins
   std::shared_ptr<const SoundMatrix> cosines{};
-  double floor = 0.0, added = 0.0;    // of bands
-  double factor = 0.0, offset = 0.0;  // of natural logarithms; 0: there are none
-  double range = 0.0;                 // below the peak,
-  size_t elements = 0;                // which is that of so many
+  double floor = 0.0, added = 0.0;    // minimum and addend of bands
+  double factor = 0.0, offset = 0.0;  // of natural logarithms; factor 0: none
+  double range = 0.0;                 // logarithms are at least peak - range
+  size_t elements = 0;                // that the peak is taken over
 };
 
 class SoundChain {
  public:
-  // Follows all nodes for an input of this shape, samples last.
+  // Follows all nodes for an input [.., samples].
   SoundChain(const ExportedProgram& program, uint32_t input, const Shape& shape);
 
-  // What is known of a value, or null where it is none of the chain.
+  // Returns the state of a value, or null if it is no part of the chain.
   const SoundValue* find(uint32_t value) const;
-  // Why the node is no part of the chain, although it reads it; empty: it is, or reads none.
+  // Says why a node ends the chain although it reads it; empty for other nodes.
   std::string why_not(const Call& node) const;
 
-  // Why the program cannot be of the runtime, although its features could be; empty: it may be.
+  // Says why the runtime cannot make these features at all; empty if no reason was found.
   const std::string& refusal() const { return refusal_; }
 
-  // What gives the features `value`; nothing where they are incomplete, or not what a front end
-  // makes. `is_turned`: they are [sounds, features, frames], else [sounds, frames, features].
+  // Returns the front end that computes `value`; nullopt if frames or features are missing, or if
+  // the runtime has no such front end. `is_turned`: [sounds, features, frames], else [sounds,
+  // frames, features].
   struct Features {
     SoundTable table;
     bool is_turned = false;
@@ -73,26 +77,26 @@ class SoundChain {
   std::optional<Features> features(uint32_t value) const;
 
  private:
-  // Samples -padding, .. of each frame, and of the next one those from `hop` later on.
+  // A transform of frames: frame i begins at sample i * hop - padding.
   struct Transform {
     std::vector<double> window{};
     int64_t points = 0, hop = 0, padding = 0;
     bool is_reflected = false;
-    int64_t frames = 0;  // of a sound
+    int64_t frames = 0;  // of one sound
   };
-  // What a frame is multiplied with: a part of a bin, or weights of a convolution.
+  // Factors of a frame: one part of a bin, or, with bin -1, a row of a convolution's weights.
   struct Kernel {
     size_t transform = 0;
     int64_t bin = -1;
     std::vector<double> weights{};
   };
-  // Frames one after the other, of which sample the first would be, and which each is.
+  // Frames [count, size] of labels and weights, the sample at which each begins, and its number.
   struct Frames {
     int64_t size = 0;
     std::vector<double> labels{}, weights{};
     std::vector<int64_t> starts{}, numbers{};
 
-    // Of its sound; -1: it is 0.
+    // Returns the index of a sample in its sound; -1 for padding.
     int64_t sample(size_t frame, size_t i, int64_t samples) const {
       const auto label = static_cast<int64_t>(labels[frame * static_cast<size_t>(size) + i]);
       return label == 0 ? -1 : (label - 1) % samples;
@@ -102,7 +106,7 @@ class SoundChain {
     int64_t number = 0;
     size_t transform = 0;
   };
-  using Pair = std::pair<size_t, size_t>;  // of kernels
+  using Pair = std::pair<size_t, size_t>;  // kernels of the real and the imaginary part
   using Values = std::vector<SoundValue>;
   using Follow = Values (SoundChain::*)(const Call& node);
   static Follow rule_of(const Call& node);

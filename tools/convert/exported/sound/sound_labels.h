@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Labels of what is made of frames: 1 + (frame << 20) + the place of a kernel, bin, band or
-// coefficient. As doubles they are exact.
+// Labels of elements that are made of frames: 1 + (frame << 20) + index of the kernel, bin, band or
+// coefficient. They are exact as doubles.
+//
+//    label_of(3, 7)  ->  1 + 3 * 2^20 + 7;  frame_of  ->  3, place_of  ->  7
 #pragma once
 
 #include <cstdint>

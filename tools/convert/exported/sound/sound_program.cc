@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Puts features in the place of samples: as an input, with all sizes said by the number of frames.
+// Makes features the input in place of samples, and rewrites all symbolic sizes from samples to
+// frames. A program with fixed sizes keeps them.
 #include "convert/exported/sound/sound_program.h"
 
 #include <fmt/format.h>
@@ -20,12 +21,12 @@ namespace arenite::convert {
 namespace {
 
 constexpr uint64_t kSoundArrayMax = uint64_t{1} << 24;
-constexpr const char* kFrames = "frames";  // a symbol
+constexpr const char* kFrames = "frames";  // symbol
 constexpr uint64_t kStepsPerNode = 256;
 constexpr int64_t kSymbolMax = int64_t{1} << 31;
-constexpr int64_t kMoreFrames = 3;  // of the second length that a program is looked at
+constexpr int64_t kMoreFrames = 3;  // frames that the second inspected length has more
 
-// How many samples there are: step * symbol + first, or a fixed number.
+// The number of samples: step * symbol + first, or a fixed number.
 struct SampleCount {
   std::string symbol{};  // empty: fixed
   int64_t step = 1, first = 0, traced = 0;
@@ -88,7 +89,7 @@ class SoundSplitter {
     return shape;
   }
 
-  // The first op that makes outputs of samples otherwise than through `features`; null: none does.
+  // Returns an op through which outputs depend on samples beside `features`; null if there is none.
   const Call* reader_beside(uint32_t features, const SoundChain& chain) const {
     WorkBudget::take(kStepsPerNode * program_.nodes.size());
     std::set<uint32_t> needed;
@@ -112,7 +113,7 @@ class SoundSplitter {
     return beside != nullptr ? beside : first;
   }
 
-  // The last value that is features, and that all outputs are made of.
+  // Chooses the last features through which all outputs depend on samples.
   void choose(const SoundChain& chain) {
     refuse_if(!chain.refusal().empty(), "{}, {}", quote(program_.source), chain.refusal());
     for (auto node = program_.nodes.rbegin(); node != program_.nodes.rend(); ++node) {
@@ -130,15 +131,15 @@ class SoundSplitter {
                      why.empty() ? "no output is made of features of its samples" : why);
   }
 
-  // Whether sizes can be said by the number of frames, of which the symbol is so many times as many
-  // and something. Refuses features that are made in another way of another number of samples.
+  // Whether sizes can be written in frames: the symbol has to be a multiple of them plus a
+  // constant. Refuses features that depend on the number of samples in another way.
   bool look_at_other_lengths() {
     const auto range = program_.symbols.find(count_.symbol);
     if (range == program_.symbols.end()) return false;
     const SoundNumbers& numbers = found_.table.numbers;
     const int64_t hop = numbers.hop, all = std::lcm(hop, count_.step);
-    // A length of so many frames that the symbol can say, with as few samples after the last as can
-    // be; and one of more frames.
+    // The inspected lengths are ones that the symbol can express: the example's frames with as few
+    // trailing samples as possible, and more frames.
     const int64_t rest = count_.traced - int64_t{numbers.window} + 2 * int64_t{numbers.padding()};
     const int64_t spare = rest % hop - rest % hop % count_.step;
     const int64_t samples = all == hop ? count_.traced - spare : count_.traced;
@@ -164,7 +165,7 @@ class SoundSplitter {
     return all == hop;
   }
 
-  // Null where features are others there.
+  // Returns the chain of `samples`; null if its features differ.
   std::shared_ptr<SoundChain> chain_of(int64_t samples) const {
     auto chain = std::make_shared<SoundChain>(program_, input_.value, shape_at(samples));
     const auto features = chain->features(features_);
@@ -199,7 +200,7 @@ class SoundSplitter {
     return known;
   }
 
-  // The text of a size with frames in place of samples.
+  // Substitutes frames for samples in a symbolic size.
   void say_by_frames(Extent& extent) const {
     if (symbol_in(extent.symbol).empty()) return;
     if (!is_dynamic()) {
@@ -261,7 +262,7 @@ class SoundSplitter {
                        .outputs = {features_}});
   }
 
-  // A size of what was made of samples, said by those of the features.
+  // Writes a size of a value made of samples in sizes of the features.
   Argument size_at(uint32_t value, size_t dim) {
     const int64_t size = at_frames_->find(value)->labels.shape()[dim];
     const int64_t more = at_more_->find(value)->labels.shape()[dim];
@@ -335,12 +336,12 @@ class SoundSplitter {
   std::string traced_symbol_;
   uint32_t features_ = 0, input_value_ = 0;
   SoundChain::Features found_;
-  int64_t frames_ = 0, more_ = 0;  // of the lengths that were looked at
+  int64_t frames_ = 0, more_ = 0;  // at the inspected lengths
   std::shared_ptr<SoundChain> at_frames_, at_more_;
   int64_t symbol_step_ = 0, symbol_first_ = 0;
   SymbolRange range_;                  // of frames
   std::map<int64_t, Argument> sizes_;  // of the features
-  std::vector<Call> before_;           // the others
+  std::vector<Call> before_;           // nodes before the program's
 };
 
 }  // namespace

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program of samples as what makes features of them, and the program of these.
+// Splits a program of samples into a sound front end and a program of features.
+//
+//    samples [1, 16000] -> stft -> mel -> log -> encoder
+//    ->  front end (window 400, hop 160, 80 bands), and encoder of features [1, 98, 80]
 #pragma once
 
 #include <cstdint>
@@ -13,14 +16,14 @@
 namespace arenite::convert {
 
 struct SoundProgram {
-  std::shared_ptr<const ExportedProgram> program;  // its input are features [sounds, frames, ..]
+  std::shared_ptr<const ExportedProgram> program;  // takes features [sounds, frames, ..]
   SoundTable sound;
-  std::string words;  // for people
+  std::string words;  // for the report
 };
 
-// Nothing for a program that has no op for Fourier transforms, where nobody said the rate of its
-// samples, and it is 0: its convolutions may be any. Throws InputError that names the op where
-// features are made otherwise than the runtime can.
+// Returns nullopt for a program without an op for Fourier transforms if `rate`, in samples a
+// second, is 0 (not given): its convolutions may be anything. Throws InputError that names the op
+// if the runtime cannot make the features.
 std::optional<SoundProgram> split_sound(const ExportedProgram& program, uint32_t rate);
 
 }  // namespace arenite::convert

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Frames of samples and their Fourier transforms, and what features are made with.
+// Frames of samples and their Fourier transforms, as ops or as convolutions, and the front end that
+// features come from.
 #include <algorithm>
 #include <cmath>
 #include <complex>
@@ -13,10 +14,10 @@ namespace arenite::convert {
 namespace {
 
 constexpr double kTwoPi = 2.0 * std::numbers::pi;
-// Of the largest weight: what rounding to float32 explains, and little more.
+// Relative to the largest weight: rounding to float32, and little more.
 constexpr double kKernelErrorMax = 2e-6;
 
-// The bin k of w[n] e^(i (2 pi k n / N + phase)), whose parts are these weights.
+// Returns the bin k for which real + i imaginary = w[n] e^(i (2 pi k n / N + phase)).
 int64_t bin_of(const Call& node, const std::vector<double>& window, const std::vector<double>& real,
                const std::vector<double>& imaginary) {
   const size_t count = window.size();
@@ -49,7 +50,7 @@ int64_t bin_of(const Call& node, const std::vector<double>& window, const std::v
 
 }  // namespace
 
-// Frames of `size` labels, `hop` apart, of each row.
+// Cuts each row into frames of `size` labels, `hop` apart.
 SoundChain::Frames SoundChain::cut(const Call& node, const SoundValue& from, int64_t size,
                                    int64_t hop, const std::vector<double>& window) const {
   const int64_t count = from.labels.shape().back();
@@ -57,7 +58,7 @@ SoundChain::Frames SoundChain::cut(const Call& node, const SoundValue& from, int
   const int64_t frames = (count - size) / hop + 1;
   const auto rows = static_cast<int64_t>(from.labels.elements()) / count;
   Frames made = {.size = size};
-  elements_of({rows, frames, size});  // not too many
+  elements_of({rows, frames, size});  // refuses too many
   const Array::Reals& labels = from.labels.reals();
   for (int64_t row = 0; row < rows * frames; ++row) {
     const int64_t first = row / frames * count + row % frames * hop;
@@ -71,12 +72,12 @@ SoundChain::Frames SoundChain::cut(const Call& node, const SoundValue& from, int
   return made;
 }
 
-// Finds out where each frame begins among the samples of its sound, and numbers the frames of all
-// sounds through. The window is as long as a frame, without zeros that only follow it.
+// Finds the sample at which each frame begins, and numbers the frames of all sounds. The window
+// ends at the last place that holds samples.
 SoundChain::Transform SoundChain::framing_of(const Call& node, Frames& frames) const {
   const auto size = static_cast<size_t>(frames.size);
   const size_t count = frames.labels.size() / size;
-  // Where samples follow each other, they say where the frame begins.
+  // Two consecutive samples tell where the frame begins.
   std::vector<int64_t> sounds(count);
   std::set<int64_t> all;
   frames.starts.assign(count, 0);
@@ -112,7 +113,8 @@ SoundChain::Transform SoundChain::framing_of(const Call& node, Frames& frames) c
   return made;
 }
 
-// Refuses frames that have other samples than their places say, or that differ in their window.
+// Takes the window from the frames. Refuses frames whose samples are elsewhere than hop and padding
+// say, and frames with different windows.
 void SoundChain::take_window(const Call& node, const Frames& frames, Transform& made) const {
   const auto size = static_cast<size_t>(frames.size);
   std::vector<bool> is_known(made.window.size(), false);
@@ -171,7 +173,7 @@ size_t SoundChain::add_transform(const Call& node, Frames& frames, int64_t point
   return transforms_.size() - 1;
 }
 
-// Two kernels for each bin; the first of them.
+// Adds two kernels for each bin, and returns the first.
 size_t SoundChain::add_bins(const Call& node, size_t transform) {
   const int64_t bins = transforms_[transform].points / 2 + 1;
   if (kernels_.size() + static_cast<size_t>(2 * bins) >= size_t{1} << kPlaceBits) {
@@ -224,7 +226,7 @@ SoundChain::Values SoundChain::transform(const Call& node) {
   return part({.op = "view_as_real", .arguments = {{"self", ValueRef{node.outputs[0]}}}});
 }
 
-// Of the last dimension, whose rows are frames.
+// Handles transforms of the last axis, whose rows are frames.
 SoundChain::Values SoundChain::transform_of_frames(const Call& node) {
   const SoundValue& from = operand(node);
   const Call call = bound(node, from.labels);
@@ -235,7 +237,7 @@ SoundChain::Values SoundChain::transform_of_frames(const Call& node) {
   const bool is_last =
       dims.size() == 1 && call.dimension(dims[0], shape.size()) + 1 == shape.size();
   const std::string norm = is_inner ? "" : call.text("norm", "");
-  const int64_t mode = is_inner ? call.integer("normalization") : 0;  // 1: by the root of points
+  const int64_t mode = is_inner ? call.integer("normalization") : 0;  // 1: divided by sqrt(points)
   const int64_t points = is_inner ? shape.back() : call.integer("n", shape.back());
   if (from.stage != SoundStage::kSamples || !is_last || points < shape.back() || mode > 1 ||
       !is_one_of(norm, {"", "backward", "ortho"}) || !call.flag("onesided", true)) {
@@ -262,7 +264,7 @@ SoundChain::Values SoundChain::transform_of_frames(const Call& node) {
   return {made};
 }
 
-// Its weights are looked at when squares of its results are added.
+// Handles a convolution as frames times kernels. Its weights are checked when squares are added.
 SoundChain::Values SoundChain::convolution(const Call& node) {
   const SoundValue& from = operand(node, "input");
   const Call call = bound(node, from.labels);
@@ -321,8 +323,8 @@ SoundChain::Values SoundChain::convolution(const Call& node) {
   return {made};
 }
 
-// Kernels whose squares are added are the parts of one bin each, of one transform. That of
-// convolutions has the window that their weights have.
+// Matches pairs of kernels to the bins of one transform. The window of convolutions is the root
+// mean square of their kernels over the bins.
 void SoundChain::pair_kernels(const Call& node, const std::set<Pair>& pairs) {
   const auto& [first, second] = *pairs.begin();
   const Transform of = transforms_[kernels_.at(first).transform];
@@ -360,8 +362,8 @@ void SoundChain::pair_kernels(const Call& node, const std::set<Pair>& pairs) {
   }
 }
 
-// All features of all frames but perhaps the last one, in one of two orders; nothing where they are
-// others.
+// Returns the layout of a value that has all features of all frames, the last frame perhaps
+// excepted; nullopt for other values.
 std::optional<SoundChain::Features> SoundChain::layout_of(const SoundValue& of) const {
   const Array::Reals& labels = of.labels.reals();
   const int64_t count = std::ssize(labels);
@@ -396,7 +398,7 @@ std::optional<SoundChain::Features> SoundChain::features(uint32_t value) const {
   const Transform& transform = transforms_[of->transform];
   std::vector<double> window = transform.window;
   int64_t padding = transform.padding;
-  // Around a centre, zeros at both ends can be left out.
+  // Zeros at both ends of a centred window can be dropped.
   const auto is_some = [](double weight) { return weight != 0.0; };
   const auto zeros =
       std::min(std::ranges::find_if(window, is_some) - window.begin(),
@@ -437,7 +439,7 @@ std::optional<SoundChain::Features> SoundChain::features(uint32_t value) const {
                     int64_t{numbers.features()} == made->width &&
                     (of->factor == 0.0 || numbers.floor > 0.0f) &&
                     (!drops_last || numbers.hop <= numbers.padding()) &&
-                    // The peak is that of the same frames.
+                    // The peak is taken over the same frames.
                     (of->range == 0.0 || of->elements == static_cast<size_t>(rows) * bands.rows);
   if (!fits) return std::nullopt;
   made->table =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Element types, their conversions, and how shapes are stretched to each other.
+// Conversion and promotion of element types, and broadcasting of shapes.
 #include "convert/exported/read/array.h"
 
 #include <fmt/ranges.h>
@@ -15,7 +15,7 @@
 namespace arenite::convert {
 namespace {
 
-// Conversion of what does not fit is undefined in C++ and PyTorch; here it saturates.
+// Saturates where C++ and PyTorch leave the result undefined.
 int64_t to_integer(double value) {
   constexpr double kEnd = 0x1p63;
   if (std::isnan(value) || value < -kEnd) return std::numeric_limits<int64_t>::min();
@@ -103,7 +103,7 @@ ElementType promote(ElementType a, ElementType b) {
 }
 
 void Shape::refuse_dimension(size_t dim) const {
-  // Counted from the end, the number wrapped around.
+  // A dimension counted from the end has wrapped around.
   const size_t expected = dim > kExportedRankMax ? size() + (SIZE_MAX - dim) + 1 : dim + 1;
   throw ShapeError("a tensor {}: expected at least {} dimensions", shape_text(*this), expected);
 }
@@ -149,7 +149,7 @@ Array Array::to(ElementType type) const {
   const auto fits = [&](int64_t value) { return value == wrapped(value, type); };
   if (kind_of(type) == kind_of(type_) &&
       (!is_integer(type) || std::ranges::all_of(integers(), fits))) {
-    Array array = *this;  // only the name of its type is another
+    Array array = *this;  // equal elements under another type
     array.type_ = type;
     return array;
   }

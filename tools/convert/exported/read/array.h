@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arrays of an exported graph in double precision: what its constants, inputs and results are.
+// Arrays, shapes and element types of an exported graph, in double precision, and limits on what
+// their evaluation may cost. Shapes and elements are checked on every access that a file can reach.
 #pragma once
 
 #include <complex>
@@ -17,19 +18,17 @@
 #include "convert/files/input_limits.h"
 
 namespace arenite::convert {
-// Shapes that do not go together or are too large. Whoever knows the op says which it is.
+// Shapes that do not fit or are too large. Callers that know the op add its name.
 struct ShapeError : InputError {
   using InputError::InputError;
 };
 
-// Extents of an array, the outermost dimension first; empty: a scalar. No extent is negative. It is
-// a vector whose elements are looked at through checks: of a dimension that is not there, as of a
-// scalar that somebody takes for rows, they throw ShapeError.
+// Extents of an array, outermost first; empty for a scalar; none is negative. Indexing is checked:
+// a dimension that does not exist throws ShapeError.
 class Shape : public std::vector<int64_t> {
  public:
   using vector::vector;
-  Shape(vector extents)
-      : vector(std::move(extents)) {}  // not explicit: lists of numbers are shapes
+  Shape(vector extents) : vector(std::move(extents)) {}  // implicit: lists of numbers are shapes
 
   int64_t& operator[](size_t dim) { return data()[checked(dim)]; }
   int64_t operator[](size_t dim) const { return data()[checked(dim)]; }
@@ -52,7 +51,7 @@ class Shape : public std::vector<int64_t> {
   [[noreturn]] void refuse_dimension(size_t dim) const;
 };
 
-// PyTorch's types of elements, as the author's tensors have them.
+// Element types of PyTorch.
 enum class ElementType {
   kBool,
   kU8,
@@ -72,20 +71,19 @@ const char* name(ElementType type);  // as PyTorch writes it: "float32"
 bool is_real(ElementType type);      // f16 to f64
 bool is_integer(ElementType type);   // u8 to i64
 bool is_complex(ElementType type);
-// PyTorch promotes by kind first, and within a kind by size.
+// Returns the rank of the type's kind: bool 0, integer 1, real 2, complex 3. PyTorch promotes by
+// kind first, and within a kind by size.
 int kind_of(ElementType type);
 
-// The type that PyTorch computes with for operands of both types.
+// Returns the type that PyTorch promotes operands of both types to.
 ElementType promote(ElementType a, ElementType b);
 
-// An array in row-major order. Copies share their elements, which nobody changes. An array may have
-// no elements to look at, only a type and a shape: then it stands for a value that depends on the
-// model's input.
+// A row-major array. Copies share their elements, which are immutable. An array without elements
+// has a type and a shape only: it stands for a value that depends on the model's input.
 //
-// All real types hold doubles, which are never rounded to the author's type: only `type` remembers
-// it, for ops whose result depends on it. Weights are floats until somebody asks for their doubles.
-// Whole numbers are int64_t, wrapped to their type where they are converted to it; bools are 0
-// and 1.
+// Real types hold doubles that are never rounded to the author's type; only ops whose result
+// depends on `type` read it. Weights stay float until their doubles are read. Integers are int64_t,
+// and wrap when they are converted to a narrower type; bools are 0 and 1.
 class Array {
  public:
   using Reals = std::vector<double>;
@@ -112,7 +110,7 @@ class Array {
   static Array complex(Shape shape, Complexes values, ElementType type = ElementType::kComplex64) {
     return {std::move(shape), std::move(values), type};
   }
-  // A type and a shape alone.
+  // Makes an array without elements.
   static Array of_shape(Shape shape, ElementType type);
 
   ElementType type() const { return type_; }
@@ -121,43 +119,43 @@ class Array {
   size_t elements() const { return elements_; }
   bool has_values() const { return !std::holds_alternative<std::monostate>(values_); }
 
-  // The elements where they are floats as yet, else null.
+  // Returns the elements if they are still floats, else null.
   const Floats* floats() const {
     const auto* shared = std::get_if<Shared<Floats>>(&values_);
     return shared != nullptr ? shared->get() : nullptr;
   }
 
-  // The elements as they are. Throw ShapeError where there are none of this kind.
+  // Return the elements unconverted. Throw ShapeError if there are none of this kind.
   const Reals& reals() const;
   const Integers& integers() const { return elements_as<Integers>(); }
   const Bools& bools() const { return elements_as<Bools>(); }
   const Complexes& complexes() const { return elements_as<Complexes>(); }
 
-  // The elements converted, as PyTorch's `to` does; complex numbers lose their imaginary part.
-  // Throw ShapeError where there are none.
+  // Return the elements converted as PyTorch's `to` does: complex numbers lose their imaginary
+  // part. Throw ShapeError if there are none.
   Reals to_reals() const;
   Integers to_integers() const;
   Bools to_bools() const;
   Complexes to_complexes() const;
 
-  // The same elements in another shape. Throws ShapeError for one of more or fewer elements.
+  // Returns these elements in another shape. Throws ShapeError if the counts differ.
   Array with_shape(Shape shape) const;
-  // The elements converted to `type`. Whole numbers wrap around.
+  // Returns the elements converted to `type`; integers wrap around.
   Array to(ElementType type) const;
 
-  // The elements where they are of this type, as reals() and its like.
+  // Returns the elements of type T, as reals() and its siblings do.
   template <typename T>
   const std::vector<T>& values() const {
     if constexpr (std::is_same_v<T, double>) return reals();
     return elements_as<std::vector<T>>();
   }
-  // An array of this type whose elements are what `make` gives for the vector of these.
+  // Returns an array of this type with the elements make(elements).
   template <typename Make>
   Array remade(Shape shape, const Make& make) const {
     return visit([&](const auto& values) { return Array(std::move(shape), make(values), type_); });
   }
 
-  // Calls `visit` with the vector of elements. Throws ShapeError where there are none.
+  // Calls visit(elements). Throws ShapeError if there are none.
   template <typename Visit>
   auto visit(const Visit& visit) const {
     if (is_real(type_)) return visit(reals());
@@ -191,25 +189,26 @@ class Array {
       values_;
 };
 
-// The number of elements of `shape`. Throws ShapeError beyond an ElementLimit, or
-// kExportedElementsMax (input_limits.h) where there is none.
+// Returns the product of the extents. Throws ShapeError beyond the ElementLimit, which is
+// kExportedElementsMax (input_limits.h) by default.
 size_t elements_of(const Shape& shape);
-// Elements from one index of a dimension to the next.
+// Returns row-major strides, in elements.
 Shape strides_of(const Shape& shape);
-// All but the last two extents.
+// Returns all but the last two extents.
 Shape leading(const Shape& shape);
 
 std::string shape_text(const Shape& shape);  // "[2, 3]"
 
-// The shape that arrays of both shapes are stretched to, or nothing; `broadcast` throws ShapeError.
+// Return the shape that both broadcast to; if there is none, common_shape returns nullopt, and
+// broadcast throws ShapeError.
 std::optional<Shape> common_shape(const Shape& a, const Shape& b);
 Shape broadcast(const Shape& a, const Shape& b);
 
-// What reading one program may cost, whatever its file says: the size of an array, the work of all
-// of it, and how deep ops are looked into. Whoever makes arrays or goes deeper asks here first. Of
-// limits that live within each other the smallest one holds.
+// Limits per thread on what reading a program may cost, whatever its file asks for: elements of an
+// array, total work and depth of recursion. Code that allocates or recurses checks them first. Of
+// nested limits the smallest holds.
 
-// Sets a number of this thread while it lives.
+// Sets a thread-local number during its lifetime.
 class ThreadLimit {
  public:
   ThreadLimit(uint64_t& place, uint64_t value)
@@ -223,26 +222,26 @@ class ThreadLimit {
   uint64_t before_;
 };
 
-// While it lives, arrays of this thread have at most so many elements: what a graph of a few bytes
-// may repeat without end is refused before there is memory for it.
+// Limits the elements of each array of this thread, so that a graph of a few bytes is refused
+// before it allocates without end.
 struct ElementLimit : ThreadLimit {
   explicit ElementLimit(uint64_t elements_max);
 
-  // Of this thread: kExportedElementsMax where there is none.
+  // Returns this thread's limit, kExportedElementsMax by default.
   static uint64_t current();
 };
 
-// While it lives, this thread takes at most so many steps, of which one is about a nanosecond.
+// Limits the work of this thread, in steps of about a nanosecond.
 struct WorkBudget : ThreadLimit {
   explicit WorkBudget(uint64_t steps);
 
-  // Takes off what is about to be done. Throws ShapeError when there is not so much left, and does
-  // nothing on a thread without a budget.
+  // Deducts work that is about to be done. Throws ShapeError if too little is left; does nothing on
+  // a thread without a budget.
   static void take(uint64_t steps);
 };
 
-// One op looked into from within another. Throws ShapeError beyond kExportedLevelsMax, which the
-// stack of any thread has room for: nothing that a file asks for may recurse without it.
+// Counts a level of recursion. Throws ShapeError beyond kExportedLevelsMax, which the stack of any
+// thread has room for. Recursion that a file controls must hold one at each level.
 struct Level : ThreadLimit {
   Level();
 };

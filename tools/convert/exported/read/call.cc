@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls with their arguments, and the author's line that a stack trace ends in.
+// Typed access to arguments, and the line of the author's source that a stack trace ends in.
 #include "convert/exported/read/call.h"
 
 #include <charconv>
@@ -9,7 +9,7 @@
 namespace arenite::convert {
 namespace {
 
-constexpr size_t kPlaceCharactersMax = 200;  // of the author's line
+constexpr size_t kPlaceCharactersMax = 200;  // of the source line
 
 std::string_view trimmed(std::string_view text) {
   const size_t first = text.find_first_not_of(" \t");
@@ -21,9 +21,8 @@ bool is_of_pytorch(std::string_view file) {
   return file.starts_with("torch/") || file.find("/torch/") != std::string_view::npos;
 }
 
-// The innermost place of a stack trace that is not PyTorch's own; empty where it has none. Each
-// place is two lines: that of its file, as in '  File "model.py", line 12, in forward', and its
-// code.
+// The innermost frame of a stack trace that is not PyTorch's own; empty if there are no frames. A
+// frame has two lines: '  File "model.py", line 12, in forward', and its code.
 struct Place {
   std::string_view file, line, function, code;
 };
@@ -31,7 +30,7 @@ struct Place {
 Place place_in(std::string_view stack_trace) {
   constexpr std::string_view kFile = "File \"", kLine = "\", line ", kIn = ", in ";
   Place found;
-  bool is_code = false;  // of the place that was found
+  bool is_code = false;  // the next line is this frame's code
   for (std::string_view rest = stack_trace; !rest.empty();) {
     const std::string_view whole = rest.substr(0, rest.find('\n'));
     rest.remove_prefix(std::min(rest.size(), whole.size() + 1));
@@ -52,10 +51,10 @@ Place place_in(std::string_view stack_trace) {
   return found;
 }
 
-// "'model.py', line 12, in forward: x = x * torch.rand(1)"; "" where it has none.
+// Returns "'model.py', line 12, in forward: x = x * torch.rand(1)"; empty for an empty place.
 std::string place_text(const Place& place) {
   if (place.file.empty()) return "";
-  uint32_t number = 0;  // from 1
+  uint32_t number = 0;  // 1-based
   std::from_chars(place.line.data(), place.line.data() + place.line.size(), number);
   std::string text = fmt::format("{}, line {}", quote(place.file), number);
   if (!place.function.empty()) text += fmt::format(", in {}", printable(place.function));
@@ -114,7 +113,7 @@ Array::Integers Call::indices(std::string_view name) const {
 int64_t Call::as_integer(const Argument& argument, std::string_view name) const {
   if (const auto* integer = argument.as<int64_t>()) return *integer;
   if (const auto* flag = argument.as<bool>()) return *flag ? 1 : 0;
-  // A tensor with one whole number may stand for it.
+  // An integer tensor with one element counts as an integer.
   if (const auto* array = argument.as<Array>(); array != nullptr && array->has_values() &&
                                                 is_integer(array->type()) &&
                                                 array->elements() == 1) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one kind of call: an op of an exported graph with its arguments, which are values of the
-// program by their numbers, or what somebody put in their place.
+// A call of an op with its arguments. Tensors and symbolic numbers are ValueRefs, indices of the
+// program's values, until `bind` replaces them by arrays, traced values or numbers.
+//
+//    linear(%3, %7)  --bind-->  linear(Array [2, 4], Array [8, 4])
 #pragma once
 
 #include <fmt/format.h>
@@ -23,16 +25,16 @@
 
 namespace arenite::convert {
 
-// A value of the program by its number: ExportedProgram::values.
+// Index into ExportedProgram::values.
 struct ValueRef {
   uint32_t value = 0;
 };
 
-// What is known of a value while a program is traced (recover/traced_value.h).
+// A value during tracing (recover/traced_value.h).
 struct TracedValue;
 using TracedRef = std::shared_ptr<const TracedValue>;
 
-// What cannot change a result: a device, a layout, a memory format, a generator.
+// An argument that cannot change a result: device, layout, memory format or generator.
 struct Placement {};
 
 template <typename T, typename... Types>
@@ -46,8 +48,7 @@ concept IsArgumentValue =
              std::complex<double>, std::string, ElementType, Placement, std::vector<Argument>>;
 // clang-format on
 
-// One argument, or one result. In a program tensors and symbolic numbers are ValueRefs; `bind`
-// puts arrays, traced values and numbers in their place.
+// One argument or result.
 struct Argument {
   using List = std::vector<Argument>;
   using Value = std::variant<std::monostate,  // None
@@ -68,7 +69,7 @@ struct Argument {
 };
 
 struct NamedArgument {
-  std::string name;  // as the op's schema calls it: "self"; empty where it has none
+  std::string name;  // in the op's schema: "self"; may be empty
   Argument value;
 };
 
@@ -77,21 +78,20 @@ struct OpError : InputError {
   using InputError::InputError;
 };
 
-// Arguments are in the order of the op's schema. Those that have their default value may be left
-// out.
+// A call. Arguments are in schema order; those with default values may be missing.
 struct Call {
-  std::string op;          // "linear" of ATen; others with their namespace: "_operator.mul"
+  std::string op;          // "linear" of ATen; others with namespace: "_operator.mul"
   std::string overload{};  // "default", "Tensor"; may be empty
-  std::string view{};      // of "view_scatter" alone: the op that made the view, as `op`
+  std::string view{};      // of "view_scatter" only: the op that made the view
   std::vector<NamedArgument> arguments{};
-  std::string stack_trace{};        // of the author's code, as the archive has it
-  std::vector<uint32_t> outputs{};  // of the program; a list of tensors, as of split, gives several
-  std::string module_path{};        // "transformer.h.0.attn", where the archive says it
-  // Of a call that the author did not write: the target of the op that it is a part of.
+  std::string stack_trace{};        // of the author's code
+  std::vector<uint32_t> outputs{};  // values of the program; several for a list of tensors
+  std::string module_path{};        // "transformer.h.0.attn"; may be empty
+  // Target of the op that this call is a part of; empty for calls of the author's code.
   std::string part_of{};
 
   std::string target() const;  // for messages: "aten.linear.default"
-  // "op aten.linear.default ('model.py', line 12, in forward: ...)", for messages.
+  // Returns "op aten.linear.default ('model.py', line 12, in forward: ...)", for messages.
   std::string describe() const;
   // Throws OpError.
   template <typename... Args>
@@ -99,26 +99,26 @@ struct Call {
     throw OpError("{}: {}", describe(), fmt::format(format, std::forward<Args>(args)...));
   }
 
-  // The argument of this name, or null where it is left out.
+  // Returns the argument, or null if it is missing.
   const Argument* find(std::string_view name) const;
-  bool has(std::string_view name) const;  // given, and not None
+  bool has(std::string_view name) const;  // present, and not None
 
-  // ---- arguments by their names and types; what does not fit is refused ----
+  // ---- arguments by name and type; a missing or mistyped one is refused ----
 
   const Argument& argument(std::string_view name) const;
   const Array& array(std::string_view name) const { return typed<Array>(name, "tensor"); }
-  const Array* optional_array(std::string_view name) const {  // null: left out, or None
+  const Array* optional_array(std::string_view name) const {  // null: missing, or None
     return has(name) ? &array(name) : nullptr;
   }
   std::vector<Array> arrays(std::string_view name) const;
-  // The elements of an array of whole numbers that does not depend on the model's input.
+  // Returns the elements of an integer array that does not depend on the model's input.
   Array::Integers indices(std::string_view name) const;
   int64_t integer(std::string_view name) const { return as_integer(argument(name), name); }
   int64_t integer(std::string_view name, int64_t default_value) const {
     return has(name) ? integer(name) : default_value;
   }
-  std::vector<int64_t> integers(std::string_view name) const;  // a single one counts as a list
-  double real(std::string_view name) const;                    // whole numbers, too
+  std::vector<int64_t> integers(std::string_view name) const;  // a single integer counts as a list
+  double real(std::string_view name) const;                    // or an integer
   double real(std::string_view name, double default_value) const {
     return has(name) ? real(name) : default_value;
   }
@@ -132,7 +132,7 @@ struct Call {
     if (!has(name)) return std::nullopt;
     return typed<ElementType>(name, "type of elements");
   }
-  // A dimension of an array of `rank` dimensions, of which scalars have one to name.
+  // Returns a dimension in [0, rank); negative ones count from the end. Scalars have one.
   size_t dimension(int64_t number, size_t rank) const;
   size_t dimension(std::string_view name, int64_t default_value, size_t rank) const {
     return dimension(integer(name, default_value), rank);
@@ -148,12 +148,11 @@ struct Call {
   }
 };
 
-// Whether the name of an op or of an argument is one of these.
 inline bool is_one_of(std::string_view text, std::initializer_list<std::string_view> names) {
   return std::ranges::find(names, text) != names.end();
 }
 
-// Calls visit(ref) for all arguments that are of the type Ref, those in lists, too.
+// Calls visit(ref) for all arguments of type Ref, also for those in lists.
 template <typename Ref, typename Visit>
 void for_each(const Argument& argument, const Visit& visit) {
   if (const Ref* ref = argument.as<Ref>()) visit(*ref);
@@ -167,7 +166,7 @@ void for_each(const Call& call, const Visit& visit) {
   for (const NamedArgument& argument : call.arguments) for_each<Ref>(argument.value, visit);
 }
 
-// The same with what `value_of` says in place of each Ref.
+// Returns a copy in which value_of(ref) replaces each Ref.
 template <typename Ref, typename ValueOf>
 Argument bind(const Argument& argument, const ValueOf& value_of) {
   if (const Ref* ref = argument.as<Ref>()) return value_of(*ref);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model as torch.export.save wrote it (a .pt2 archive): what the author's code computes, op by
-// op, with its weights. The program is functional and flat: ops that change a tensor in place
-// became ops that make a new value, and subgraphs that only set a mode are part of the graph.
-// Source: torch/_export/serde/schema.py of PyTorch, version 8.
+// A model as torch.export.save wrote it (a .pt2 archive): the author's code op by op, with its
+// weights. The program is functional and flat: ops in place are rewritten to ops that return new
+// values, and subgraphs that only set a mode are inlined. Source: torch/_export/serde/schema.py of
+// PyTorch, version 8.
+//
+//    x.add_(1); return x * 2  ->  %1 = add(%0, 1); %2 = mul(%1, 2); outputs: %2
 #pragma once
 
 #include <cstdint>
@@ -22,103 +24,102 @@
 #include "convert/files/memory.h"
 
 namespace arenite::convert {
-// One extent of a tensor as it was traced.
+// One extent of a traced tensor.
 struct Extent {
-  int64_t size = 0;      // where it is symbolic: that of the example, or 0 where not even that
-  std::string symbol{};  // "s27" of a symbol alone, an expression otherwise; empty: a fixed size
+  int64_t size = 0;      // symbolic: that of the example, or 0 if unknown
+  std::string symbol{};  // "s27", or an expression; empty: fixed size
 
   bool is_fixed() const { return symbol.empty(); }
   friend bool operator==(const Extent&, const Extent&) = default;
 };
 
-enum class ValueKind { kTensor, kInteger, kBool, kReal };  // the last three: symbolic numbers
+enum class ValueKind { kTensor, kInteger, kBool, kReal };  // the last three are symbolic
 
 struct ExportedValue {
-  std::string name;  // in the graph: "linear_3"; may be empty where nobody reads it
+  std::string name;  // in the graph: "linear_3"; may be empty if unread
   ValueKind kind = ValueKind::kTensor;
-  ElementType type = ElementType::kF32;  // of a tensor
-  std::vector<Extent> sizes{};           // of a tensor, where the archive says them
+  ElementType type = ElementType::kF32;  // tensors only
+  std::vector<Extent> sizes{};           // tensors only; may be missing
 
-  Shape shape() const;  // the sizes
+  Shape shape() const;  // sizes without symbols
 };
 
 enum class InputKind { kParameter, kBuffer, kConstant, kUser };
 
 struct ExportedInput {
   InputKind kind = InputKind::kUser;
-  uint32_t value = 0;  // of the program
-  // "transformer.wte.weight"; of the user's: the name of the argument, "x"
+  uint32_t value = 0;  // index of the program's value
+  // Path of a parameter, "transformer.wte.weight", or the name of the user's argument, "x".
   std::string name{};
-  // Not of the user's: the tensor's index in `tensors`. Tied weights have names and indexes of
-  // their own and the same `storage`.
+  // Index in `tensors`; absent for the user's inputs. Tied weights have different names and
+  // indices, and equal `storage`.
   std::optional<size_t> tensor{};
-  uint32_t storage = 0;  // inputs with the same number have the very same elements
+  uint32_t storage = 0;  // inputs with equal numbers share all elements
 };
 
-// What a symbolic extent may be.
+// Bounds of a symbolic extent.
 struct SymbolRange {
   int64_t min = 0;
-  std::optional<int64_t> max{};  // absent: any
+  std::optional<int64_t> max{};  // absent: unbounded
 };
 
-// What the program takes for granted of the sizes of its inputs, in Python as torch.export writes
-// it: (L['x'].size()[1] % 2) == 0.
+// A condition on the sizes of inputs under which the program is valid, in Python as torch.export
+// writes it: (L['x'].size()[1] % 2) == 0.
 struct SizeGuard {
   std::string text{};
-  std::vector<Extent> sizes{};  // that it names, in order
-  bool is_read = false;         // all of it is understood
+  std::vector<Extent> sizes{};  // named in `text`, in order
+  bool is_read = false;         // the whole text was parsed
 };
 
 struct ExportedProgram {
-  std::string source;     // the file, for messages
-  uint32_t checksum = 0;  // of the file: by it, what a check computes is chosen
+  std::string source;     // file name, for messages
+  uint32_t checksum = 0;  // CRC-32C of the file; seeds the checks
   std::vector<ExportedValue> values;
-  std::vector<ExportedInput> inputs;  // in the order of the graph
-  std::vector<Call> nodes;            // each after what it reads; their tensors and symbolic
-                                      // numbers are ValueRefs
-  // What the model gives out, flattened: ValueRef, or a constant such as None.
+  std::vector<ExportedInput> inputs;  // in graph order
+  std::vector<Call> nodes;            // in topological order
+  // The outputs, flattened: ValueRefs, or constants such as None.
   std::vector<Argument> outputs;
   std::map<std::string, SymbolRange> symbols;  // "s27"
-  std::vector<SizeGuard> guards;               // that hold at its lengths, beside the ranges
-  // The author's example, one for each input of the user, or nothing.
+  std::vector<SizeGuard> guards;               // conditions beside the ranges
+  // The author's example, one array for each input of the user; or empty.
   std::vector<Array> sample_inputs;
-  // Parameters, buffers and constants under their names. load() reads all elements.
+  // Parameters, buffers and constants by name.
   std::shared_ptr<const TensorStore> tensors;
 
   const StoredTensor& tensor(const ExportedInput& input) const {
     return tensors->tensors()[input.tensor.value()];
   }
-  // Elements of the largest tensor that the file has.
+  // Returns the number of elements of the largest stored tensor.
   uint64_t largest_weight() const;
   std::vector<const ExportedInput*> user_inputs() const;
 
-  // All elements of an input that is not the user's.
+  // Loads a parameter, buffer or constant.
   Array load(const ExportedInput& input) const;
 };
 
-// Whether a file of these bytes is an archive of torch.export.save, of any version.
+// Whether the bytes are an archive of torch.export.save, of any version.
 bool is_exported_program(std::string_view bytes);
 
-// Reads the archive. Its weights lie in memory once, as they are stored. Throws InputError for
-// whatever breaks a rule of the format, for archives of a PyTorch that is too old, and for a
-// program that cannot be followed: data-dependent shapes, control flow, objects that are no
-// tensors. The message names the op and its place in the author's source.
+// Reads an archive. Weights stay in memory once, in their stored type. Throws InputError, naming
+// the op and its place in the author's source, for anything that breaks a rule of the format,
+// archives of PyTorch before 2.9, and programs that cannot be traced: data-dependent shapes,
+// control flow, inputs that are no tensors.
 ExportedProgram read_exported(const std::filesystem::path& file);
 
-// The same of bytes in memory, which may go afterwards. `file_name` is for messages.
+// Reads an archive from memory, which may be released afterwards. `file_name` is for messages.
 ExportedProgram read_exported(std::span<const std::byte> bytes, const std::string& file_name);
 
-// REQUIRES: the program has its inputs.
+// Parses a guard. REQUIRES: the program has its inputs.
 SizeGuard read_guard(const std::string& text, const ExportedProgram& program);
-// Whether it holds for sizes of these values; nothing where it is not understood.
+// Whether the guard holds for sizes of these values; nullopt if it was not parsed.
 std::optional<bool> holds(const SizeGuard& guard,
                           const std::function<int64_t(const Extent&)>& value_of);
 
-// Symbolic sizes as PyTorch writes them: SymPy's constructors, such as
-// Add(Symbol('s27', positive=True, integer=True), Integer(-1)).
+// Symbolic sizes are constructors of SymPy: Add(Symbol('s27', positive=True, integer=True),
+// Integer(-1)).
 
-// The size, or nothing for a symbol that `value_of` has no number for, for functions that are not
-// known, and for what is no size. A text without parentheses is a symbol's name.
+// Evaluates a size. Returns nullopt for symbols without a value, unknown functions, and malformed
+// text. A text without parentheses is the name of a symbol.
 std::optional<int64_t> evaluate_size(
     std::string_view expression,
     const std::function<std::optional<int64_t>(std::string_view symbol)>& value_of);

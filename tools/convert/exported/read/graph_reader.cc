@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads nodes in order: every name is defined once and before it is read.
+// Builds an ExportedProgram from the graph's JSON. Every name is defined once and before it is
+// read. Ops in place become functional ones, and views of a changed tensor are taken anew.
+//
+//    y = x[0]; y.add_(1); return x
+//    ->  y = select(x, 0); y1 = add(y, 1); x1 = view_scatter(x, y1); outputs: x1
 #include "convert/exported/read/join_parts.h"
 #include "convert/exported/read/pt2_archive.h"
 
@@ -16,7 +20,7 @@ namespace {
 
 using nlohmann::json;
 
-// Results of these share the elements of "self". The last ones do where those lie in order.
+// Ops whose result is a view of "self"; the second list if "self" is contiguous.
 constexpr std::string_view kViews[] = {
     "view",      "_unsafe_view", "transpose", "permute",   "slice",   "select",
     "unsqueeze", "squeeze",      "expand",    "unflatten", "split",   "chunk",
@@ -31,12 +35,12 @@ constexpr std::string_view kDataDependent[] = {
 constexpr const char* kReadsNumbers =
     "what it gives depends on the numbers that the model is given, not on their count alone: use "
     "torch.where or a mask instead";
-constexpr int64_t kBoundMax = int64_t{1} << 31;  // of an extent; what is larger bounds nothing
+constexpr int64_t kBoundMax = int64_t{1} << 31;  // larger bounds of an extent count as none
 constexpr std::string_view kWrappers[] = {"wrap_with_set_grad_enabled", "wrap_with_autocast",
                                           "tag_activation_checkpoint", "invoke_subgraph",
                                           "hints_wrapper"};
 
-// What an input of the graph may be, and the field that says its name.
+// Kinds of graph inputs, and the field with the input's name.
 struct InputRow {
   std::string_view kind;
   InputKind means;
@@ -61,16 +65,16 @@ bool contains(const std::string_view (&list)[kCount], std::string_view text) {
   return std::ranges::find(list, text) != std::end(list);
 }
 
-// Names that PyTorch has twice, and ops that are others with such an overload.
+// Synonyms, and overloads that are ops of their own.
 struct SameOp {
-  std::string_view op, overload;  // empty: any
+  std::string_view op, overload;  // empty overload: any
   const char* means;
 };
 constexpr SameOp kSameOps[] = {{"multiply", "", "mul"},     {"subtract", "", "sub"},
                                {"divide", "", "div"},       {"true_divide", "", "div"},
                                {"max", "other", "maximum"}, {"min", "other", "minimum"}};
 
-// "torch.ops.aten.add.Tensor" is add and Tensor; "_operator.mul" stays.
+// Splits "torch.ops.aten.add.Tensor" to add and Tensor; "_operator.mul" stays.
 Call call_of(std::string target) {
   constexpr std::string_view kOps = "torch.ops.", kAten = "aten.";
   Call call{.op = std::move(target)};
@@ -89,7 +93,8 @@ Call call_of(std::string target) {
   return call;
 }
 
-// "add_" of ops that change their first argument, as "add".
+// Whether an op changes its first argument ("add_"); functional() names its functional form
+// ("add").
 bool is_in_place(const std::string& op) {
   return (op.ends_with('_') && !op.ends_with("__") && op.find('.') == std::string::npos) ||
          op == "__iand__" || op == "__ior__" || op == "__ixor__";
@@ -106,14 +111,14 @@ std::string functional(const std::string& op) {
 constexpr size_t kViewDepthMax = 512;
 constexpr uint64_t kCopiedPartsMax = uint64_t{1} << 22;
 
-// What of a program shares elements, so that a change in place of one shows in the others: views of
-// what changed are taken anew, and what a changed view is a view of gets the new elements at their
-// places. Values are those that the file names; `current` is what a name means after changes.
+// Tracks which values share elements, so that a change in place shows in all aliases: views are
+// taken anew, and the base of a changed view gets the new elements by view_scatter. Values are
+// those that the file names; current() maps them to what their names mean after changes.
 class Aliases {
  public:
   explicit Aliases(ExportedProgram& program) : program_(program) {}
 
-  // `call` made `value`, its output number `part`, as a view of `parent`.
+  // Records that `value`, output `part` of `call`, is a view of `parent`.
   void add_view(uint32_t value, uint32_t parent, Call call, int64_t part) {
     const auto above = views_.find(parent);
     const size_t depth = above == views_.end() ? 1 : above->second.depth + 1;
@@ -124,12 +129,12 @@ class Aliases {
     take_copy(call);
     views_.emplace(value, View{parent, std::move(call), part, depth});
     roots_[value] = root(parent);
-    // Taken of what the parent is now, it is as new as that.
+    // A view of a changed parent is as new as the parent.
     const auto version = versions_.find(root(parent));
     if (version != versions_.end()) states_[value] = {value, version->second};
   }
 
-  // What readers of `value` read now. Appends nodes where a view is to be taken anew.
+  // Returns what readers of `value` read now. Appends nodes if a view has to be taken anew.
   uint32_t current(uint32_t value) {
     const auto version = versions_.find(root(value));
     if (version == versions_.end()) return value;
@@ -137,7 +142,7 @@ class Aliases {
     if (state != states_.end() && state->second.version == version->second) {
       return state->second.value;
     }
-    const View& view = views_.at(value);  // a root is always current
+    const View& view = views_.at(value);  // roots are always current
     Call again = view.call;
     const uint32_t parent = current(view.parent);
     for (NamedArgument& argument : again.arguments) {
@@ -148,7 +153,7 @@ class Aliases {
     return taken;
   }
 
-  // `value` is `changed` from now on, and whatever it shares elements with changes, too.
+  // Replaces `value` by `changed`, and updates everything that shares its elements.
   void change(uint32_t value, uint32_t changed) {
     std::vector<std::pair<uint32_t, uint32_t>> now = {{value, changed}};
     for (auto view = views_.find(value); view != views_.end(); view = views_.find(value)) {
@@ -173,7 +178,7 @@ class Aliases {
     uint32_t parent;
     Call call;
     int64_t part;
-    size_t depth;  // of views of views
+    size_t depth;  // of nested views
   };
   struct State {
     uint32_t value;
@@ -185,7 +190,7 @@ class Aliases {
     return found == roots_.end() ? value : found->second;
   }
 
-  // Calls are kept once more for each view: a file may not make much of few bytes so.
+  // Limits the copies of calls, one for each view, that a small file can demand.
   void take_copy(const Call& call) {
     copied_ += 1 + call.stack_trace.size() / sizeof(Argument);
     for (const NamedArgument& argument : call.arguments) {
@@ -205,7 +210,7 @@ class Aliases {
                        kExportedNodesMax);
     }
     take_copy(call);
-    // Results that stand before the one that is asked for have no readers.
+    // Outputs before the requested one have no readers.
     std::vector<uint32_t> outputs;
     for (int64_t i = 0; i <= part; ++i) {
       outputs.push_back(static_cast<uint32_t>(program_.values.size()));
@@ -221,9 +226,9 @@ class Aliases {
 
   ExportedProgram& program_;
   std::map<uint32_t, View> views_;
-  std::map<uint32_t, uint32_t> roots_;     // of views
-  uint64_t copied_ = 0;                    // parts of calls
-  std::map<uint32_t, uint64_t> versions_;  // of roots that were changed
+  std::map<uint32_t, uint32_t> roots_;     // of each view
+  uint64_t copied_ = 0;                    // parts of copied calls
+  std::map<uint32_t, uint64_t> versions_;  // of changed roots
   std::map<uint32_t, State> states_;
 };
 
@@ -231,7 +236,7 @@ class Aliases {
 
 class GraphReader {
  public:
-  // REQUIRES: the archive outlives it.
+  // REQUIRES: the archive outlives the reader.
   GraphReader(const Pt2Archive& archive, const std::string& file_name)
       : archive_(archive), where_(quote(file_name)), aliases_(program_) {
     program_.source = file_name;
@@ -247,7 +252,7 @@ class GraphReader {
     read_guards();
     read_nodes(scope);
     for (const json& spec : list(signature, "output_specs")) {
-      if (only_field(spec).key() != "user_output") continue;  // a buffer that is changed
+      if (only_field(spec).key() != "user_output") continue;  // a mutated buffer
       read_flattened(field(spec.begin().value(), "arg", where_), scope, program_.outputs);
     }
     if (has_items_) drop_unread();
@@ -295,7 +300,7 @@ class GraphReader {
     return found != nullptr && found->is_string() ? found->get<std::string>() : "";
   }
 
-  // The only field of an object, whose key says what it is.
+  // Returns the only field of an object; its key names the kind.
   json::const_iterator only_field(const json& object) const {
     if (!object.is_object() || object.size() != 1) {
       refuse("found {}: expected an object of one field", show(object));
@@ -356,7 +361,7 @@ class GraphReader {
     const std::string name = text_of(*argument, "name");
     input.value = add_value(name, ValueKind::kTensor, scope);
     depends_[input.value] = stored == nullptr;
-    // What is stored counts, whatever the graph says of it.
+    // The stored type and shape override those of the graph.
     if (stored != nullptr) {
       ExportedValue& value = program_.values[input.value];
       value.type = stored->type;
@@ -367,7 +372,7 @@ class GraphReader {
     program_.inputs.push_back(std::move(input));
   }
 
-  // Appends one argument, or all of a list.
+  // Appends one argument, or all items of a list.
   void read_flattened(const json& argument, const Scope& scope, std::vector<Argument>& to) {
     Argument value = read_argument(argument, scope);
     if (const auto* items = value.as<Argument::List>()) {
@@ -413,8 +418,8 @@ class GraphReader {
     note_view(program_.nodes.back());
   }
 
-  // Without what no output is made of, such as assertions about numbers that the model is given:
-  // a number of them that an output is made of is refused.
+  // Drops nodes that no output depends on, such as assertions about input values. Refuses item() of
+  // input values that an output does depend on.
   void drop_unread() {
     std::vector<bool> is_read(program_.values.size(), false);
     const auto read = [&](ValueRef ref) { is_read[ref.value] = true; };
@@ -432,7 +437,7 @@ class GraphReader {
                           std::make_move_iterator(kept.rend()));
   }
 
-  // A graph in a node that only sets a mode, such as torch.no_grad.
+  // Inlines a subgraph that only sets a mode, such as torch.no_grad.
   void inline_subgraph(const Call& call, const json& node, Scope& scope) {
     const json* graph = nullptr;
     std::vector<Argument> arguments;
@@ -477,10 +482,10 @@ class GraphReader {
     const ValueRef* self =
         call.arguments.empty() ? nullptr : call.arguments[0].value.as<ValueRef>();
     if (self == nullptr || outputs.size() > 1) refuse_call(call, "it changes no tensor");
-    // The argument is what the name means now; the name itself is what changes.
+    // The argument is the current value; what changes is the value that the name was defined as.
     const uint32_t named_value = original(self->value);
     call.op = functional(call.op);
-    call.module_path.clear();  // it is where its operand is
+    call.module_path.clear();  // it is where its operand is computed
     const bool depends = depends_on_input(call);
     const auto changed = static_cast<uint32_t>(program_.values.size());
     program_.values.push_back(program_.values[named_value]);
@@ -571,7 +576,7 @@ class GraphReader {
     return found;
   }
 
-  // The lists beside the values.
+  // Resizes the lists that run parallel to the values.
   void grow() {
     depends_.resize(program_.values.size(), false);
     is_contiguous_.resize(program_.values.size(), false);
@@ -636,13 +641,13 @@ class GraphReader {
     return found == originals_.end() ? value : found->second;
   }
 
-  // What a name is defined as: the value before changes.
+  // Returns the value that a name was defined as, before changes.
   Argument original(const Argument& argument) const {
     const auto* reference = argument.as<ValueRef>();
     return reference == nullptr ? argument : Argument(ValueRef{original(reference->value)});
   }
 
-  // Numbers beyond those of JSON are strings.
+  // JSON has strings for infinities and NaN.
   double real(const json& value) const {
     if (value.is_number()) return value.get<double>();
     if (value == "Infinity") return std::numeric_limits<double>::infinity();
@@ -656,7 +661,7 @@ class GraphReader {
     return value.get<bool>();
   }
 
-  // One item of a list, or one argument, by the kind that its key says.
+  // Reads an item of a list, or an argument, of the kind that its key names.
   Argument read_one(const std::string& kind, const json& value, const Scope& scope) {
     if (kind == "tensor") return named(text_of(value, "name"), scope);
     if (kind == "int") return integer(value, where_);
@@ -700,10 +705,10 @@ class GraphReader {
   std::string where_;  // for messages
   ExportedProgram program_;
   Aliases aliases_;
-  std::map<uint32_t, uint32_t> originals_;  // what a value is now, to what the file names
-  std::vector<bool> depends_;               // of each value: on what the user gives
-  std::vector<bool> is_contiguous_;         // as it was traced
-  bool has_items_ = false;                  // numbers of what the user gives
+  std::map<uint32_t, uint32_t> originals_;  // current value to the one that the file names
+  std::vector<bool> depends_;               // by value: depends on the user's inputs
+  std::vector<bool> is_contiguous_;         // by value, when traced
+  bool has_items_ = false;                  // item() of the user's inputs occurs
 };
 
 }  // namespace

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Guards are comparisons in Python of what is computed of sizes. They are computed as they are
-// read.
+// Parses guards, which are Python comparisons of arithmetic on sizes, and evaluates them on the
+// way. A text with anything unknown makes the guard unread, never false.
+//
+//    (L['x'].size()[1] % 2) == 0, sizes [8]  ->  true
 #include <charconv>
 #include <cmath>
 #include <initializer_list>
@@ -11,18 +13,18 @@
 namespace arenite::convert {
 namespace {
 
-constexpr int kGuardDepthMax = 64;    // of parentheses within parentheses
-constexpr double kWholeMax = 0x1p53;  // whole numbers that a double has
+constexpr int kGuardDepthMax = 64;    // nesting of parentheses
+constexpr double kWholeMax = 0x1p53;  // integers that a double holds exactly
 constexpr std::string_view kSize = "size()[";
 
 struct NamedSize {
-  std::string input;  // "x"; of what is nested "batch_ids", as the program calls it
+  std::string input;  // "x"; nested inputs as in the program: "batch_ids"
   size_t dim = 0;
 };
 
 class GuardReader {
  public:
-  // `sizes` are those that it names, in order, or none yet.
+  // `sizes` are those that the text names, in order; empty while they are only collected.
   GuardReader(std::string_view text, std::span<const double> sizes) : rest_(text), sizes_(sizes) {}
 
   std::optional<bool> read() {
@@ -53,7 +55,7 @@ class GuardReader {
     rest_.remove_prefix(token.size());
     return true;
   }
-  // The first of `tokens` that comes next; empty: none.
+  // Consumes the first of `tokens` that comes next, and returns it; empty if none does.
   std::string_view one_of(std::initializer_list<std::string_view> tokens) {
     for (const std::string_view token : tokens) {
       if (takes(token)) return token;
@@ -195,7 +197,7 @@ class GuardReader {
     return takes(")") ? function.apply(first, second) : fail();
   }
 
-  // 'x'].size()[1], or 'batch']['ids'].size()[1]
+  // Reads 'x'].size()[1], or 'batch']['ids'].size()[1].
   double size() {
     NamedSize found;
     do {

@@ -49,7 +49,7 @@ const std::string& text(const json& value, const std::string& where) {
 
 namespace {
 
-// PyTorch's number for a type, and what its elements lie in the file as: complex numbers are pairs.
+// PyTorch's number of a type, and how its elements are stored: complex ones as pairs.
 struct StoredType {
   int64_t number;
   ElementType type;
@@ -88,7 +88,7 @@ DType stored_type(ElementType type) {
   return std::ranges::find(kStoredTypes, type, &StoredType::type)->stored;
 }
 
-// Whole numbers of an example are int64, whatever they are stored as.
+// Returns the type of an example's tensor; all integers become int64.
 ElementType type_of(DType type) {
   const auto* row = std::ranges::find(kStoredTypes, type, &StoredType::stored);
   return row == std::end(kStoredTypes) || is_integer(row->type) ? ElementType::kI64 : row->type;
@@ -277,7 +277,8 @@ class ArchiveReader {
     return storages_[path] = {contents_->buffers.back().get(), static_cast<size_t>(found.bytes)};
   }
 
-  // Every element lies in the storage, and all tensors together are not much more than the file.
+  // Checks that all elements lie in the storage, and that tensors are not much larger than the
+  // file.
   void check_inside(const CheckpointTensor& tensor, uint64_t first, uint64_t storage_bytes,
                     const std::string& where) {
     uint64_t elements = 1, end = first;
@@ -305,7 +306,8 @@ class ArchiveReader {
     }
   }
 
-  // The example is a help, not a part of the model: one that cannot be read is left out.
+  // Reads the example, which helps checks but is no part of the model: an unreadable one is
+  // dropped.
   void read_sample_inputs() {
     const std::string name = prefix_ + "data/sample_inputs/" + model_ + ".pt";
     const auto found = archive_.members().find(name);
@@ -351,7 +353,7 @@ Pt2Archive read_pt2_archive(std::span<const std::byte>, const std::string& file_
 
 #endif  // ARENITE_HAVE_LIBZIP
 
-// The program, the elements of its tensors, and its symbolic sizes.
+// ---- the program: its tensors and symbolic sizes ----
 
 Shape ExportedValue::shape() const {
   Shape shape;
@@ -401,7 +403,7 @@ uint64_t ExportedProgram::largest_weight() const {
 
 bool is_exported_program(std::string_view bytes) {
   if (!bytes.starts_with("PK\x03\x04")) return false;
-  // Names of members stand in the list at the end of the archive.
+  // The names of members are listed at the end of the archive.
   constexpr size_t kListBytesMax = size_t{1} << 22;
   const std::string_view list = bytes.substr(bytes.size() - std::min(bytes.size(), kListBytesMax));
   return list.find("/models/") != std::string_view::npos ||
@@ -422,7 +424,7 @@ ExportedProgram read_exported(std::span<const std::byte> bytes, const std::strin
 
 namespace {
 
-constexpr int kSizeDepthMax = 64;  // of expressions within expressions
+constexpr int kSizeDepthMax = 64;  // nesting of expressions
 
 using Size = std::optional<int64_t>;
 
@@ -457,7 +459,7 @@ Size applied_size(std::string_view function, int64_t a, int64_t b) {
 
 using SymbolValue = std::function<Size(std::string_view symbol)>;
 
-// 's27', positive=True, integer=True
+// Reads 's27', positive=True, integer=True.
 Size symbol_size(std::string_view inside, const SymbolValue& value_of) {
   const size_t end = inside.find('\'', 1);
   if (!inside.starts_with('\'') || end == std::string_view::npos) return std::nullopt;
@@ -470,7 +472,7 @@ Size integer_size(std::string_view digits) {
   return error == std::errc() && end == digits.data() + digits.size() ? Size(number) : Size();
 }
 
-// Reads one constructor, and leaves in `rest` what follows it.
+// Evaluates one constructor, and removes it from `rest`.
 Size read_size(std::string_view& rest, const SymbolValue& value_of, int depth) {
   const size_t open = rest.find('(');
   if (open == std::string_view::npos || depth == kSizeDepthMax) return std::nullopt;
@@ -484,7 +486,7 @@ Size read_size(std::string_view& rest, const SymbolValue& value_of, int depth) {
     return name == "Integer" ? integer_size(inside) : symbol_size(inside, value_of);
   }
   Size result = read_size(rest, value_of, depth + 1);
-  if (!rest.starts_with(", ")) return std::nullopt;  // no function of one size is known
+  if (!rest.starts_with(", ")) return std::nullopt;  // known functions have two operands or more
   while (result && rest.starts_with(", ")) {
     rest.remove_prefix(2);
     const Size next = read_size(rest, value_of, depth + 1);

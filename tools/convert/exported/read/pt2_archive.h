@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The members of a .pt2 archive: the graph as JSON, and the tensors that it names.
+// The members of a .pt2 archive: the graph as JSON, and the tensors that it names. The bytes are
+// not trusted: every offset and size is checked against the file.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -16,30 +17,31 @@
 namespace arenite::convert {
 struct Pt2Tensor {
   size_t index = 0;      // in `tensors`
-  uint32_t storage = 0;  // tensors with the same number have the very same elements
-  Shape shape;           // as the graph has it
+  uint32_t storage = 0;  // tensors with equal numbers share all elements
+  Shape shape;           // in the graph
   ElementType type = ElementType::kF32;
 };
 
 struct Pt2Archive {
   nlohmann::json model;
-  std::shared_ptr<TensorStore> tensors;  // a complex one has [..., 2] numbers of float
+  std::shared_ptr<TensorStore> tensors;  // complex ones are stored as real [.., 2]
   std::map<std::string, Pt2Tensor> by_name;
-  std::vector<Array> sample_inputs;  // empty where they are stored in a way that is not read
+  std::vector<Array> sample_inputs;  // empty if they cannot be read
 };
 
-// PyTorch's number for a type. Throws InputError for types that are not read; `where` is for it.
+// Maps PyTorch's number of a type. Throws InputError, beginning with `where`, for unsupported
+// types.
 ElementType element_type(const nlohmann::json& number, const std::string& where);
 
-// Throws InputError for whatever breaks a rule of the format.
+// Throws InputError for anything that breaks a rule of the format.
 Pt2Archive read_pt2_archive(std::span<const std::byte> file, const std::string& file_name);
 
-// The program that its graph says. Throws InputError as read_exported.
+// Builds the program from the archive's graph. Throws InputError as read_exported does.
 ExportedProgram read_graph(const Pt2Archive& archive, const std::string& file_name);
 
-// The field `key` of `object`, or null: it has none, or is no object.
+// Returns the field `key`, or null if `object` lacks it or is no object.
 const nlohmann::json* find_field(const nlohmann::json& object, std::string_view key);
-// The same, which has to be there. Throws InputError; `where` is for its message.
+// Return a required field, its integer, or its text. Throw InputError beginning with `where`.
 const nlohmann::json& field(const nlohmann::json& object, const char* key,
                             const std::string& where);
 int64_t integer(const nlohmann::json& value, const std::string& where);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that are computed of constants alone: what torch.nn.functional.interpolate does to tables of
-// positions, and functions of square matrices, as parametrizations of weights take them.
+// Ops that are evaluated on constants only: interpolation of position tables, functions of square
+// matrices (parametrized weights), and quantization of weights.
 #include <Eigen/LU>
 #include <algorithm>
 #include <cmath>
@@ -12,17 +12,16 @@
 namespace arenite::convert {
 namespace {
 
-// ---- interpolate: each axis is multiplied by a matrix, as PyTorch's kernels weigh its elements
-// ----
+// ---- interpolation: W x along each axis, where W has the weights of PyTorch's kernels ----
 
 enum class Kernel { kNearest, kNearestExact, kLinear, kCubic, kWideLinear, kWideCubic };
 
 struct Resampling {
   std::string_view op;
   Kernel kernel;
-  size_t axes;  // the last ones
+  size_t axes;  // trailing ones
 };
-// Wide ones are as wide as the elements that a result stands for ("aa", antialiased).
+// Wide kernels ("aa", antialiased) cover all elements that a result stands for.
 constexpr Resampling kResamplings[] = {{"upsample_nearest1d", Kernel::kNearest, 1},
                                        {"upsample_nearest2d", Kernel::kNearest, 2},
                                        {"_upsample_nearest_exact1d", Kernel::kNearestExact, 1},
@@ -33,7 +32,7 @@ constexpr Resampling kResamplings[] = {{"upsample_nearest1d", Kernel::kNearest, 
                                        {"_upsample_bilinear2d_aa", Kernel::kWideLinear, 2},
                                        {"_upsample_bicubic2d_aa", Kernel::kWideCubic, 2}};
 
-// Of an axis: as many results of so many elements, which are `step` elements apart.
+// One axis: `from` elements become `to`, at steps of `step` elements.
 struct Axis {
   int64_t from = 1, to = 1;
   double step = 1.0;
@@ -48,9 +47,9 @@ double cubic(double x, double a) {
 
 double tent(double x) { return std::max(0.0, 1.0 - std::fabs(x)); }
 
-constexpr double kCubic = -0.75, kWideCubic = -0.5;  // of PyTorch
+constexpr double kCubic = -0.75, kWideCubic = -0.5;  // as in PyTorch
 
-// The weights of all elements for the result `to`.
+// Returns the weights [from] of result `to`.
 std::vector<double> weights_of(const Axis& axis, Kernel kernel, int64_t to) {
   std::vector<double> weights(static_cast<size_t>(axis.from), 0.0);
   const auto add = [&](int64_t element, double weight) {
@@ -87,7 +86,7 @@ std::vector<double> weights_of(const Axis& axis, Kernel kernel, int64_t to) {
   return weights;
 }
 
-// The factors that an axis is said to grow by, or none: in one list, or one argument for each axis.
+// Returns the scale factor of each axis, or none: they are one list, or an argument for each axis.
 std::vector<double> factors_of(const Call& call, size_t axes) {
   std::vector<double> factors;
   const Argument* list = call.find("scale_factors");
@@ -163,8 +162,8 @@ Array resampled(const Call& call, const Resampling& row, OpBudget& budget) {
 
 // ---- functions of square matrices ----
 
-constexpr double kExponentMax = 700.0;  // exp of more is no double
-constexpr size_t kProductsMax = 60;     // that a function of a matrix takes
+constexpr double kExponentMax = 700.0;  // exp of more overflows
+constexpr size_t kProductsMax = 60;     // matrix products that a function takes
 
 using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
@@ -176,7 +175,7 @@ Matrix inverse_of(const Matrix& matrix) {
 }
 
 Matrix exponential_of(const Matrix& matrix) {
-  // Beyond it the exponential is no double, and squared hundreds of times on the way.
+  // Beyond this norm the exponential overflows, after hundreds of squarings.
   if (!(matrix.cwiseAbs().rowwise().sum().maxCoeff() < kExponentMax)) {
     throw ShapeError("its matrix is too large for an exponential");
   }
@@ -209,9 +208,9 @@ Results matrix_function(const Call& call, const MatrixFunction& row, OpBudget& b
   return {Array::real(shape, std::move(values), ElementType::kF64).to(given.type())};
 }
 
-// ---- weights that training left rounded ----
+// ---- quantize, dequantize and fake_quantize ----
 
-enum class Rounds { kTo, kFrom, kBoth };  // to whole numbers, from these, or there and back
+enum class Rounds { kTo, kFrom, kBoth };  // to integers, from integers, or both
 
 struct Rounding {
   std::string_view op;
@@ -231,7 +230,8 @@ constexpr Rounding kRoundings[] = {
     {"fake_quantize_per_tensor_affine_cachemask", Rounds::kBoth, "self", "scale", "zero_point"},
     {"fake_quantize_per_channel_affine_cachemask", Rounds::kBoth, "self", "scale", "zero_point"}};
 
-// One number for all of `shape`, or one for each index of an axis.
+// Returns a scale or zero point for each element of `shape`: one for all, or one per index of
+// "axis".
 Array::Reals of_channels(const Call& call, const char* name, const Shape& shape) {
   const Array given =
       call.has(name) ? operand(call, name).array : Array::real({}, Array::Reals{0.0});
@@ -243,7 +243,8 @@ Array::Reals of_channels(const Call& call, const char* name, const Shape& shape)
   return stretched(given.with_shape(spread), shape).to_reals();
 }
 
-// In float32, as PyTorch's kernels compute it.
+// Computes clamp(round(x / scale) + zero, min, max) and its inverse in float32, as PyTorch's
+// kernels do.
 Results rounded(const Call& call, const Rounding& row) {
   const Array& self = call.array(row.self);
   const Array::Reals scales = of_channels(call, row.scales, self.shape());
@@ -264,7 +265,7 @@ Results rounded(const Call& call, const Rounding& row) {
                              ? call.type("dtype").value_or(ElementType::kI8)
                              : call.type("out_dtype").value_or(ElementType::kF32);
   Results results = {Array::real(self.shape(), std::move(values), ElementType::kF64).to(to)};
-  if (row.op.ends_with("cachemask")) {  // for gradients alone
+  if (row.op.ends_with("cachemask")) {  // for gradients only
     results.push_back(Array::boolean(self.shape(), Array::Bools(self.elements(), 1)));
   }
   return results;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arrays that are made of numbers, and arithmetic on symbolic numbers.
+// Ops that make tensors of numbers, arithmetic on symbolic numbers, and traces of torch.vmap.
 
 #include <algorithm>
 #include <cmath>
@@ -10,15 +10,15 @@
 namespace arenite::convert {
 namespace {
 
-// ---- arrays made of numbers alone ----
+// ---- tensors made of numbers ----
 
-constexpr int64_t kSideOfTriangles = int64_t{1} << 40;  // more than any has
+constexpr int64_t kSideOfTriangles = int64_t{1} << 40;  // larger than any extent
 
-// value(i) for each element i of `shape`, of the type that the call asks for, or of `type`.
+// Makes value(i) for each element i of `shape`, in the call's dtype, or else in `type`.
 template <typename Value>
 Results made(const Call& call, Shape shape, ElementType type, OpBudget& budget,
              const Value& value) {
-  budget.take_elements(elements_of(shape));  // before there is memory for them
+  budget.take_elements(elements_of(shape));  // before memory is allocated
   Array::Reals values(elements_of(shape));
   for (size_t i = 0; i < values.size(); ++i) values[i] = value(i);
   return {Array::real(std::move(shape), std::move(values), ElementType::kF64)
@@ -31,7 +31,7 @@ Array number(const Call& call, const char* name) {
   return value.with_shape({});
 }
 
-// zeros, ones, empty and full, with a size of their own or that of a tensor.
+// Handles zeros, ones, empty and full, with a given size or that of a tensor.
 Results fill(const Call& call, OpBudget& budget) {
   const std::string& op = call.op;
   const bool is_like = op.ends_with("_like");
@@ -77,7 +77,7 @@ Results linspace(const Call& call, OpBudget& budget) {
   });
 }
 
-// alpha - beta cos(2 pi i / length): Hann's and Hamming's, which begin anew or are symmetric.
+// Makes alpha - beta cos(2 pi i / length): the windows of Hann and Hamming, periodic or symmetric.
 Results window(const Call& call, OpBudget& budget) {
   const bool is_hann = call.op == "hann_window";
   const double alpha = is_hann ? 0.5 : call.real("alpha", 0.54);
@@ -98,7 +98,7 @@ Results eye(const Call& call, OpBudget& budget) {
   });
 }
 
-// tril_indices and triu_indices: rows, and columns, of the elements of a triangle.
+// Handles tril_indices and triu_indices: [2, count], rows and columns of a triangle's elements.
 Results triangle_indices(const Call& call, OpBudget& budget) {
   const int64_t rows = call.integer("row"), columns = call.integer("col");
   const int64_t offset = std::clamp(call.integer("offset", 0), -kSideOfTriangles, kSideOfTriangles);
@@ -133,10 +133,10 @@ Results one_hot(const Call& call, OpBudget& budget) {
   });
 }
 
-// ---- what torch.vmap leaves in a program: single numbers that stand for whole rows of them ----
+// ---- torch.vmap: scalars that stand for rows ----
 
-// Between its first and its last op the dimension of level n is the n-th from the back, so that
-// numbers of several levels are stretched to each other as arrays are. Arguments go by place.
+// Between _add_batch_dim and _remove_batch_dim, the dimension of level n is the n-th from the end,
+// so that scalars of different levels broadcast. Arguments are positional.
 
 constexpr int64_t kLevelsMax = 8;
 
@@ -151,7 +151,7 @@ int64_t integer(const Call& call, size_t place) {
   return *number;
 }
 
-// The tensor at first, and its level. `dim` is the place of a dimension, which has to be 0.
+// Returns argument 0, a tensor, and its level. Argument `dim` is a dimension and must be 0.
 std::pair<Array, size_t> leveled(const Call& call, size_t level_place, size_t dim) {
   const auto* self = at(call, 0).as<Array>();
   if (self == nullptr) call.refuse("its tensor is missing");
@@ -162,7 +162,7 @@ std::pair<Array, size_t> leveled(const Call& call, size_t level_place, size_t di
   return {*self, static_cast<size_t>(level)};
 }
 
-// _add_batch_dim(tensor, dim, level)
+// Handles _add_batch_dim(tensor, dim, level).
 Results add_batch_dim(const Call& call, OpBudget&) {
   const auto [self, level] = leveled(call, 2, 1);
   if (self.rank() != 1) call.refuse("torch.vmap of more than single numbers is not understood");
@@ -171,13 +171,13 @@ Results add_batch_dim(const Call& call, OpBudget&) {
   return {self.with_shape(shape)};
 }
 
-// _remove_batch_dim(tensor, level, size, out_dim): the last of them puts levels in their order.
+// Handles _remove_batch_dim(tensor, level, size, out_dim). Removing level 1 puts levels in order.
 Results remove_batch_dim(const Call& call, OpBudget& budget) {
   const auto [self, level] = leveled(call, 1, 3);
   Shape shape = self.shape();
   while (shape.size() < level) shape.insert(shape.begin(), 1);
   int64_t& extent = shape[shape.size() - level];
-  if (extent == 1) extent = integer(call, 2);  // another one is that of this length
+  if (extent == 1) extent = integer(call, 2);  // any other extent is this length already
   const Array all = stretched(self, shape);
   if (level > 1) return {all};
   Argument::List dims;
@@ -186,7 +186,7 @@ Results remove_batch_dim(const Call& call, OpBudget& budget) {
       {.op = "permute", .arguments = {{"self", all}, {"dims", std::move(dims)}}}, budget)};
 }
 
-// ---- arithmetic on symbolic sizes, as Python does it, and ops that only assert ----
+// ---- Python's arithmetic on symbolic sizes, and ops that only assert ----
 
 Results size(const Call& call, OpBudget&) {
   const Shape& shape = call.array("self").shape();
@@ -199,7 +199,7 @@ Results count(const Call& call, OpBudget&) {
   return {static_cast<int64_t>(call.array("self").elements())};
 }
 
-// The one number of a tensor.
+// Returns the only element of a tensor.
 Argument number_of(const Call& call, const Array& array) {
   if (array.elements() != 1) call.refuse("it takes a tensor of one number");
   if (is_real(array.type())) return array.reals()[0];
@@ -210,11 +210,11 @@ Argument number_of(const Call& call, const Array& array) {
 
 Results item(const Call& call, OpBudget&) { return {number_of(call, call.array("self"))}; }
 
-// Ops on one or two numbers, and the op of tensors that computes the same. Operands have names of
-// their own in each function, so they go by place.
+// Ops on one or two numbers, and the op on tensors that computes them. Names of operands differ
+// between functions, so arguments are positional.
 struct NumberOp {
   std::string_view op, as;
-  std::optional<ElementType> type{};  // of the result, where it is not that of `as`
+  std::optional<ElementType> type{};  // of the result, if not that of `as`
 };
 constexpr NumberOp kNumberOps[] = {{"_operator.add", "add"},
                                    {"_operator.sub", "sub"},
@@ -265,7 +265,7 @@ Results on_numbers(const Call& call, const NumberOp& row, OpBudget& budget) {
   if (is_integer(result.type())) {
     const double exact = on_arrays(row, real, budget).to_reals()[0];
     if (!(std::abs(exact) < 0x1p62)) call.refuse("its result is too large");
-    if (exact != std::floor(exact)) return {exact};  // of a power
+    if (exact != std::floor(exact)) return {exact};  // a negative power
   }
   return {number_of(call, result.to(row.type.value_or(result.type())))};
 }

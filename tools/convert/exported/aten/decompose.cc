@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A row for each op that is made of others.
+// Ops that are computed by other ops: a function and a row for each.
+//
+//    addmm(b, x, w)  ->  add(mm(x, w), b)
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -13,11 +15,11 @@ namespace {
 
 constexpr double kHidden = -std::numeric_limits<double>::infinity();
 
-// beta * self + alpha * (the product of the two others)
+// Ops that compute beta * self + alpha * product(first, second).
 struct ProductOp {
   std::string_view op, first, second;
   const char* product;
-  const char* right;  // argument of the product
+  const char* right;  // name of the product's second argument
 };
 constexpr ProductOp kProductOps[] = {{"addmm", "mat1", "mat2", "mm", "mat2"},
                                      {"addmv", "mat", "vec", "mv", "vec"},
@@ -30,11 +32,11 @@ Argument add_product(const Call& call, const Parts& parts) {
       row.product, {{"self", call.argument(row.first)}, {row.right, call.argument(row.second)}});
   const double alpha = call.real("alpha", 1.0), beta = call.real("beta", 1.0);
   if (alpha != 1.0) product = parts.times(product, alpha);
-  if (beta == 0.0) return product;  // whatever is in it
+  if (beta == 0.0) return product;  // self may hold NaN
   return parts("add", {{"self", product}, {"other", call.argument("self")}, {"alpha", beta}});
 }
 
-// The first half of a dimension times the sigmoid of the second.
+// Computes a * sigmoid(b) for the halves a, b of a dimension.
 Argument glu(const Call& call, const Parts& parts) {
   const Argument& self = call.argument("self");
   const Shape shape = parts.shape(self);
@@ -49,7 +51,7 @@ Argument glu(const Call& call, const Parts& parts) {
   return parts.times(parts("sigmoid", {{"self", half(1)}}), half(0));
 }
 
-// One number for each channel, which are dimension 1, as a tensor that is stretched to `shape`.
+// Reshapes a number per channel (dimension 1) so that it broadcasts to `shape`.
 Argument of_channels(const Parts& parts, const Argument& numbers, const Shape& shape) {
   if (shape.size() < 3) return numbers;
   Shape sizes(shape.size(), 1);
@@ -57,7 +59,7 @@ Argument of_channels(const Parts& parts, const Argument& numbers, const Shape& s
   return parts.view(numbers, sizes);
 }
 
-// (x - mean) / sqrt(variance + epsilon) of each channel of a sequence, which are dimension 1.
+// Computes (x - mean) / sqrt(variance + epsilon) of each channel over the tokens of a sequence.
 Argument instance_norm(const Call& call, const Parts& parts) {
   if (call.has("running_mean") && !call.flag("use_input_stats", true)) {
     call.refuse("it has running statistics: expected those of the input");
@@ -80,7 +82,7 @@ Argument instance_norm(const Call& call, const Parts& parts) {
   return parts.plus(result, of_channels(parts, call.argument("bias"), shape));
 }
 
-// Of each row the product with the other's, where both have the length 1.
+// Computes sum(x1 / |x1| * x2 / |x2|) along a dimension.
 Argument cosine_similarity(const Call& call, const Parts& parts) {
   const int64_t dim = call.integer("dim", 1);
   const auto of_length_one = [&](const char* name) {
@@ -94,7 +96,7 @@ Argument cosine_similarity(const Call& call, const Parts& parts) {
                        {"dim", Parts::list({dim})}});
 }
 
-// With the statistics of training; those of the batch would be training itself.
+// Normalizes with running statistics; statistics of the batch are for training and are refused.
 Argument batch_norm(const Call& call, const Parts& parts) {
   if (call.flag("training", false)) {
     call.refuse(
@@ -124,7 +126,7 @@ Argument batch_norm(const Call& call, const Parts& parts) {
                     of_channels(parts, offset, shape));
 }
 
-// Of each group of channels, and of all tokens: their means are put together by a product.
+// Normalizes over the tokens and each group of channels, whose means a matrix product averages.
 Argument norm_over_tokens(const Call& call, const Parts& parts, int64_t groups) {
   const Argument& input = call.argument("input");
   const Shape shape = parts.shape(input);
@@ -154,7 +156,7 @@ Argument norm_over_tokens(const Call& call, const Parts& parts, int64_t groups) 
   return parts("div", {{"self", distance}, {"other", deviation}});
 }
 
-// A layer norm of runs of channels, whose factors and offsets differ.
+// Normalizes groups of channels: as a layer norm if there is one token, else over tokens, too.
 Argument group_norm(const Call& call, const Parts& parts) {
   const Argument& input = call.argument("input");
   const int64_t groups = call.integer(call.has("group") ? "group" : "num_groups");
@@ -180,11 +182,11 @@ Argument group_norm(const Call& call, const Parts& parts) {
   return parts.plus(result, of_channels(parts, call.argument("bias"), shape));
 }
 
-// v g / |v|, where lengths are those of all but one dimension.
+// Computes v * g / |v|, where the norm is over all dimensions but one.
 Argument weight_norm(const Call& call, const Parts& parts) {
   const Argument& v = call.argument("v");
   const Shape shape = parts.shape(v);
-  // A length of all numbers has dimension -1, which no other has.
+  // Here dimension -1 stands for the norm over all elements.
   const bool is_of_all = call.integer("dim", 0) == -1;
   const size_t dim = is_of_all ? shape.size() : call.dimension("dim", 0, shape.size());
   Shape sizes(shape.size(), 1);
@@ -205,8 +207,8 @@ struct Pool {
   Shape kernel, stride, padding;
 };
 
-// The mean of each channel over windows: a convolution of each channel with equal weights. Where
-// zeros around do not count, times what there are less of.
+// Averages windows by a depthwise convolution with equal weights. If padding does not count,
+// divides by the share of each window that lies inside.
 Argument mean_over_windows(const Parts& parts, const Argument& input, const Pool& pool,
                            bool counts_zeros) {
   const size_t count = pool.kernel.size();
@@ -253,7 +255,7 @@ Argument avg_pool(const Call& call, const Parts& parts) {
   return mean_over_windows(parts, input, pool, call.flag("count_include_pad", true));
 }
 
-// To one number: the mean of the last dimensions. To more: over windows side by side.
+// Averages whole dimensions for one result, else adjacent windows.
 Argument adaptive_avg_pool(const Call& call, const Parts& parts) {
   const size_t count = call.op == "adaptive_avg_pool1d" ? 1 : 2;
   const Argument& input = call.argument("self");
@@ -279,7 +281,7 @@ Argument adaptive_avg_pool(const Call& call, const Parts& parts) {
   return mean_over_windows(parts, input, pool, true);
 }
 
-// Differences of neighbours, n times.
+// Subtracts neighbours, n times.
 Argument diff(const Call& call, const Parts& parts) {
   Argument array = call.argument("self");
   const auto dim = static_cast<int64_t>(call.dimension("dim", -1, parts.shape(array).size()));
@@ -298,7 +300,7 @@ Argument diff(const Call& call, const Parts& parts) {
   return array;
 }
 
-// A product with a matrix: the last dimension of the first meets one of the second.
+// Multiplies rows by a matrix: the last dimension of self is contracted.
 Argument tensordot(const Call& call, const Parts& parts) {
   const std::vector<int64_t> dims = call.integers("dims_self"), other = call.integers("dims_other");
   const size_t rank = parts.shape(call.argument("self")).size();
@@ -312,14 +314,14 @@ Argument tensordot(const Call& call, const Parts& parts) {
        {"other", call.dimension(other[0], 2) == 0 ? matrix : parts("t", {{"self", matrix}})}});
 }
 
-// self + weight * (end - self)
+// Computes self + weight * (end - self).
 Argument between(const Call& call, const Parts& parts) {
   const Argument& self = call.argument("self");
   const Argument way = parts("sub", {{"self", call.argument("end")}, {"other", self}});
   return parts.plus(self, parts.times(way, call.argument("weight")));
 }
 
-// self + value * tensor1 * tensor2, or / tensor2
+// Computes self + value * tensor1 * tensor2, or / tensor2.
 Argument added_part(const Call& call, const Parts& parts) {
   const char* const op = call.op == "addcmul" ? "mul" : "div";
   const Argument part =
@@ -327,7 +329,7 @@ Argument added_part(const Call& call, const Parts& parts) {
   return parts.plus(call.argument("self"), parts.times(part, call.real("value", 1.0)));
 }
 
-// max(x, 0) - slope * max(-x, 0), with a slope for each channel.
+// Computes relu(x) - slope * relu(-x), with a slope for each channel.
 Argument prelu_of_channels(const Call& call, const Parts& parts) {
   const Argument& self = call.argument("self");
   const Argument below = parts("relu", {{"self", parts("neg", {{"self", self}})}});
@@ -336,7 +338,7 @@ Argument prelu_of_channels(const Call& call, const Parts& parts) {
                {{"self", parts("relu", {{"self", self}})}, {"other", parts.times(slopes, below)}});
 }
 
-// Each number plus all before it: a product with a triangle of ones.
+// Computes prefix sums as a product with a triangle of ones.
 Argument cumulative(const Call& call, const Parts& parts) {
   const Argument& self = call.argument("self");
   const Shape shape = parts.shape(self);
@@ -350,7 +352,7 @@ Argument cumulative(const Call& call, const Parts& parts) {
   return transposed(parts("matmul", {{"self", transposed(self)}, {"other", ones}}));
 }
 
-// Padding by another number than 0.
+// Pads with a value other than 0.
 Argument padded(const Call& call, const Parts& parts) {
   const Argument &self = call.argument("self"), &pad = call.argument("pad");
   const std::vector<int64_t> around = call.integers("pad");
@@ -365,7 +367,7 @@ Argument padded(const Call& call, const Parts& parts) {
                {{"self", with_zeros(self)}, {"mask", is_new}, {"value", call.real("value")}});
 }
 
-// What its reduction, 0 none, 1 the mean and 2 the sum, makes of a loss of each element.
+// Reduces the loss of each element: 0 none, 1 mean, 2 sum.
 Argument loss(const Call& call, const Parts& parts) {
   const Argument difference =
       parts("sub", {{"self", call.argument("self")}, {"other", call.argument("target")}});
@@ -378,7 +380,7 @@ Argument loss(const Call& call, const Parts& parts) {
 
 // ---- attention ----
 
-// The keys or values of fewer heads, each of them as often as queries share it.
+// Repeats keys or values of fewer heads for each query head that shares them.
 Argument repeated_heads(const Call& call, const Parts& parts, const Argument& tensor,
                         int64_t heads) {
   const Shape shape = parts.shape(tensor);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// torch.einsum as products of matrices: dimensions are named by letters.
+// Decomposes torch.einsum to sums and matrix products. Each dimension is named by its letter.
+//
+//    "bqhd,bkhd->bhqk"  ->  matmul of [b, h, q, d] and [b, h, d, k]
 #include <algorithm>
 #include <cctype>
 #include <iterator>
@@ -13,7 +15,7 @@
 namespace arenite::convert {
 namespace {
 
-// A tensor, and the letter of each of its dimensions.
+// A tensor with a letter for each dimension.
 struct Lettered {
   Argument tensor;
   std::string letters;
@@ -42,7 +44,7 @@ class Einsum {
     for (Lettered& operand : operands_) operand = without_repeated(operand);
     Lettered made = operands_.at(0);
     for (size_t i = 1; i < operands_.size(); ++i) {
-      // What neither a later tensor nor the result has is summed over.
+      // Letters that neither later tensors nor the result have are summed over.
       std::string later = result_;
       for (size_t k = i + 1; k < operands_.size(); ++k) later += operands_[k].letters;
       std::string wanted = result_;
@@ -57,7 +59,7 @@ class Einsum {
   }
 
  private:
-  // Dots stand for leading dimensions, the last of which are the same for all.
+  // Replaces dots by digits, one for each leading dimension, aligned at the last.
   std::string with_dots(std::string letters, size_t dimensions) const {
     const size_t place = letters.find("...");
     if (place == std::string::npos) return letters;
@@ -107,7 +109,7 @@ class Einsum {
     return parts_.shape(operand.tensor)[operand.letters.find(letter)];
   }
 
-  // Two dimensions with one letter are their diagonal.
+  // Takes the diagonal of two dimensions with one letter.
   Lettered without_repeated(Lettered operand) const {
     for (size_t d = 0; d < operand.letters.size(); ++d) {
       const char letter = operand.letters[d];
@@ -123,7 +125,7 @@ class Einsum {
     return operand;
   }
 
-  // The sum over all letters that are not wanted.
+  // Sums over all letters that are not wanted.
   Lettered summed(const Lettered& operand, const std::string& wanted) const {
     std::vector<int64_t> dims;
     for (size_t d = 0; d < operand.letters.size(); ++d) {
@@ -134,8 +136,8 @@ class Einsum {
             only_those(operand.letters, [&](char c) { return has(wanted, c); })};
   }
 
-  // Its dimensions in the order of `groups`, those of a group joined to one; 1 for a group of which
-  // it has none.
+  // Permutes dimensions to the order of `groups`, and merges each group to one dimension; a group
+  // that the operand lacks has extent 1.
   Argument arranged(const Lettered& operand, const std::vector<std::string>& groups) const {
     std::vector<int64_t> order, sizes;
     for (const std::string& group : groups) {
@@ -153,7 +155,7 @@ class Einsum {
     return sizes == parts_.shape(turned) ? turned : parts_.view(turned, sizes);
   }
 
-  // Stretches dimensions of 1 to those of the other tensor with this letter.
+  // Expands dimensions of 1 to those of the other tensor with this letter.
   Lettered stretched_to(const Lettered& operand, const Lettered& other) const {
     std::vector<int64_t> sizes = parts_.shape(operand.tensor);
     bool is_other = false;
@@ -168,8 +170,8 @@ class Einsum {
             operand.letters};
   }
 
-  // Pairs of numbers, for each of which there is a constant matrix: sums of two products each, as
-  // people write rotations. Nothing for any other product.
+  // Multiplies pairs of features by constant 2x2 matrices, as rotations are often written: two
+  // products and a sum for each result. Returns nullopt for other operands.
   std::optional<Lettered> transposed_pairs(const Lettered& pairs, const Lettered& matrices,
                                            const std::string& result) const {
     const std::string inner = only_those(matrices.letters, [&](char c) { return !has(result, c); });
@@ -198,7 +200,7 @@ class Einsum {
     return Lettered{parts_("stack", {{"tensors", results}, {"dim", int64_t{-1}}}), letters + own};
   }
 
-  // A product of matrices for each index of the letters that both tensors and the result have.
+  // Multiplies matrices for each index of the letters that both tensors and the result have.
   Lettered product(Lettered a, Lettered b, const std::string& result) const {
     a = summed(stretched_to(a, b), result + b.letters);
     b = summed(stretched_to(b, a), result + a.letters);
@@ -229,13 +231,13 @@ class Einsum {
     }
     const bool is_constant = parts_.is_constant(a.tensor) || parts_.is_constant(b.tensor);
     if (rows.empty() && columns.empty() && !is_fixed && !is_constant) {
-      // Of what stands in the same place in both.
+      // All letters are common: this is an elementwise product.
       const std::vector<std::string> letters = one_by_one(batch + inner);
       return summed({parts_.times(arranged(a, letters), arranged(b, letters)), batch + inner},
                     batch);
     }
     if (!batch.empty() && !parts_.is_constant(b.tensor)) {
-      // All but the last are dimensions along which the other tensor is stretched.
+      // All but the last are dimensions along which the other tensor broadcasts.
       const std::string more_rows = take_all_but_last(rows, order);
       const std::string more_columns = is_fixed ? "" : take_all_but_last(columns, order);
       batch = only_those(order, in(batch + more_rows + more_columns));
@@ -257,7 +259,7 @@ class Einsum {
     return {parts_.view(made, sizes), letters};
   }
 
-  // Scores with the letters of their queries and keys as the last ones.
+  // Moves the letters of queries and keys to the end.
   Lettered with_matrices_last(const Lettered& scores, const Lettered& values,
                               const std::string& result) const {
     const std::string queries =
@@ -271,7 +273,7 @@ class Einsum {
     return {arranged(scores, one_by_one(letters)), letters};
   }
 
-  // Leaves the letter that `order` has last, and gives the others.
+  // Leaves the letter that is last in `order`, and returns the others.
   static std::string take_all_but_last(std::string& letters, const std::string& order) {
     std::string others = only_those(order, [&](char c) { return has(letters, c); });
     if (others.empty()) return others;

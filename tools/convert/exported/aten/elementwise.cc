@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions of single numbers, and arithmetic of operands that are stretched to one shape.
+// Elementwise functions, arithmetic with broadcasting, selection by masks, and complex numbers.
 
 #include <algorithm>
 #include <array>
@@ -14,9 +14,9 @@ namespace {
 
 using Complex = std::complex<double>;
 
-// ---- functions of one number each ----
+// ---- functions of one number ----
 
-enum class Gives { kReals, kSame, kBools };  // kSame: whole numbers for whole ones
+enum class Gives { kReals, kSame, kBools };  // kSame: integers for integers
 
 struct NumberFunction {
   std::string_view op;
@@ -33,7 +33,7 @@ double tanh_gelu(double x) {
   return 0.5 * x * (1.0 + std::tanh(inner));
 }
 double selu(double x) {
-  constexpr double kAlpha = 1.6732632423543772848170429916717;  // of the paper, and of PyTorch
+  constexpr double kAlpha = 1.6732632423543772848170429916717;  // of the paper, as in PyTorch
   constexpr double kScale = 1.0507009873554804934193349852946;
   return x > 0.0 ? kScale * x : kScale * kAlpha * std::expm1(x);
 }
@@ -70,7 +70,7 @@ constexpr NumberFunction kSameFunctions[] = {
     {"relu6", relu6},
     {"sign", sign}};
 
-// 1 where it holds, else 0.
+// Tests give 1 if they hold, else 0.
 constexpr NumberFunction kTests[] = {
     {"isnan", [](double x) -> double { return std::isnan(x); }},
     {"isinf", [](double x) -> double { return std::isinf(x); }},
@@ -103,7 +103,7 @@ struct ParameterFunction {
   double (*of)(double x, const Parameters& p);
   std::array<Parameter, 3> parameters;
 };
-constexpr double kLargest = 3.4028234663852886e38;  // float32, which authors' tensors are
+constexpr double kLargest = 3.4028234663852886e38;  // maximum of float32, the usual type
 constexpr ParameterFunction kParameterFunctions[] = {
     {"softplus", softplus, {{{"beta", 1.0}, {"threshold", 20.0}}}},
     {"leaky_relu", leaky_relu, {{{"negative_slope", 0.01}}}},
@@ -147,7 +147,7 @@ Results gelu_of(const Call& call, OpBudget&) {
   return each_number(call, Gives::kReals, kind == "none" ? gelu : tanh_gelu);
 }
 
-// Slopes of all numbers, or of channels, which are dimension 1.
+// Applies one slope, or a slope for each channel (dimension 1).
 Results prelu(const Call& call, OpBudget&) {
   const Array& self = call.array("self");
   const Array& slopes = call.array("weight");
@@ -190,7 +190,8 @@ int rank_of(const Operand& operand) {
   return operand.is_number ? 0 : operand.array.rank() == 0 ? 1 : 2;
 }
 
-// What PyTorch computes with: tensors with dimensions first, then those without, then numbers.
+// Returns PyTorch's type of a result: tensors with dimensions decide first, then scalars, then
+// numbers.
 ElementType result_type(const Operand& a, const Operand& b) {
   const Operand& first = rank_of(a) >= rank_of(b) ? a : b;
   const Operand& second = rank_of(a) >= rank_of(b) ? b : a;
@@ -199,8 +200,8 @@ ElementType result_type(const Operand& a, const Operand& b) {
   return kind_of(other) > kind_of(type) ? promote(type, other) : type;
 }
 
-// The elements that, one round after the other, are those of `array` stretched to `shape`: its own
-// where its dimensions are the last ones, so that masks and biases are not copied for each row.
+// Returns elements that, repeated in turn, are `array` broadcast to `shape`. Masks and biases,
+// whose dimensions are the last ones, are not copied for each row.
 Array repeated(const Array& array, const Shape& shape) {
   const Shape& own = array.shape();
   const auto first = std::ranges::find_if(own, [](int64_t extent) { return extent != 1; });
@@ -209,7 +210,7 @@ Array repeated(const Array& array, const Shape& shape) {
   return is_end ? array : stretched(array, shape);
 }
 
-// function(a, b) of all pairs, both converted to `as`, whose elements are T.
+// Returns function(a, b) of all broadcast pairs, converted to `as`, whose C++ type is T.
 template <typename Result, typename T, typename Function>
 std::vector<Result> pairs(const Operand& a, const Operand& b, const Shape& shape, ElementType as,
                           const Function& function) {
@@ -225,11 +226,11 @@ std::vector<Result> pairs(const Operand& a, const Operand& b, const Shape& shape
   return results;
 }
 
-// Whole numbers wrap around instead of overflowing.
+// Integers wrap around instead of overflowing.
 int64_t wrapping(uint64_t bits) { return static_cast<int64_t>(bits); }
 uint64_t bits(int64_t value) { return static_cast<uint64_t>(value); }
 
-// Quotients of whole numbers; a divisor of 0, which PyTorch refuses, gives 0.
+// Divide integers; a divisor of 0, which PyTorch refuses, gives 0.
 int64_t truncated(int64_t a, int64_t b) {
   return b == 0 ? 0 : b == -1 ? wrapping(0 - bits(a)) : a / b;
 }
@@ -255,8 +256,8 @@ int64_t power_of(int64_t a, int64_t b) {
 struct Arithmetic {
   std::string_view op;
   double (*reals)(double, double);
-  int64_t (*wholes)(int64_t, int64_t) = nullptr;     // null: real numbers for whole ones, too
-  Complex (*complexes)(Complex, Complex) = nullptr;  // null: they are refused
+  int64_t (*wholes)(int64_t, int64_t) = nullptr;     // null: integers give reals
+  Complex (*complexes)(Complex, Complex) = nullptr;  // null: refused
 };
 
 constexpr Arithmetic kAdd = {"add", [](double a, double b) { return a + b; },
@@ -298,7 +299,7 @@ constexpr Arithmetic kArithmetic[] = {
     {"pow", [](double a, double b) { return std::pow(a, b); }, power_of},
     {"atan2", [](double y, double x) { return std::atan2(y, x); }}};
 
-// Bools count as whole numbers; the result is what PyTorch gives for the operands' types.
+// Computes one op. Bools count as integers; the result has PyTorch's type for the operands.
 Array computed(const Call& call, const Arithmetic& row, const Operand& a, const Operand& b,
                ElementType type) {
   const Shape shape = broadcast(a.array.shape(), b.array.shape());
@@ -317,7 +318,7 @@ Array computed(const Call& call, const Arithmetic& row, const Operand& a, const 
   return Array::integer(shape, values).to(type);
 }
 
-// self OP alpha * other; rsub is other - alpha * self.
+// Computes self OP alpha * other; rsub is other - alpha * self.
 Results arithmetic(const Call& call, const Arithmetic& row) {
   Operand a = operand(call, "self");
   Operand b = operand(call, call.find("exponent") != nullptr ? "exponent" : "other");
@@ -339,7 +340,7 @@ Results divide(const Call& call, OpBudget&) {
 
 struct Comparison {
   std::string_view op;
-  bool less, equal, greater, unordered;  // what it says of such a pair
+  bool less, equal, greater, unordered;  // result for each order of operands
 };
 
 constexpr Comparison kComparisons[] = {
@@ -363,7 +364,7 @@ Results comparison(const Call& call, const Comparison& row) {
   return {Array::boolean(shape, bools)};
 }
 
-// By a number of bits that there are none of, PyTorch shifts all out.
+// PyTorch shifts all bits out unless the shift is from 0 to 63.
 int64_t shifted_left(int64_t a, int64_t by) {
   return by < 0 || by > 63 ? 0 : wrapping(bits(a) << by);
 }
@@ -393,7 +394,7 @@ Results logic(const Call& call, const Logic& row) {
   return {computed(call, {row.op, nullptr, row.of}, a, b, type)};
 }
 
-// self + weight * (end - self)
+// Computes self + weight * (end - self).
 Results lerp(const Call& call, OpBudget&) {
   const Operand a = operand(call, "self"), b = operand(call, "end"), w = operand(call, "weight");
   const ElementType type = result_type(a, b);
@@ -402,7 +403,7 @@ Results lerp(const Call& call, OpBudget&) {
   return {computed(call, kAdd, a, part, type)};
 }
 
-// self + value * tensor1 * tensor2, or / tensor2
+// Computes self + value * tensor1 * tensor2, or / tensor2.
 Results add_quotient_or_product(const Call& call, OpBudget&) {
   const Operand self = operand(call, "self");
   const Operand a = operand(call, "tensor1"), b = operand(call, "tensor2");
@@ -414,9 +415,9 @@ Results add_quotient_or_product(const Call& call, OpBudget&) {
   return {computed(call, kAdd, self, part, type)};
 }
 
-// ---- one of several numbers: by a condition, a mask, or a limit ----
+// ---- selection by a condition, a mask or a limit ----
 
-// self where the condition holds, other elsewhere, both of `type`.
+// Returns self where the condition holds, other elsewhere, both as `type`.
 Array chosen(const Array& condition, const Array& self, const Array& other, ElementType type) {
   const Shape shape = broadcast(condition.shape(), broadcast(self.shape(), other.shape()));
   const Array a = stretched(self.to(type), shape), b = stretched(other.to(type), shape);
@@ -452,8 +453,8 @@ Results clamp(const Call& call, OpBudget&) {
   return {self.array};
 }
 
-// How many of the boundaries, which grow, are less than each number, or with `right` no greater.
-// Where float32 rounds boundaries, nobody knows of a number that may be one of them.
+// Counts the sorted boundaries below each number, or with `right` those not above it. Refuses
+// numbers so close to a boundary that rounding to float32 decides.
 Results bucketize(const Call& call, OpBudget&) {
   constexpr double kRounding = 1e-6;
   const Array::Reals boundaries = real_array(call, "boundaries").to_reals();
@@ -484,13 +485,13 @@ Results fill_with(const Call& call, OpBudget&) {
   return {stretched(value.with_shape({}).to(self.type()), self.shape())};
 }
 
-// What was copied into self: stretched to it, and of its type.
+// Copies src over self: broadcast to its shape, converted to its type.
 Results copy(const Call& call, OpBudget&) {
   const Array& self = call.array("self");
   return {stretched(call.array("src").to(self.type()), self.shape())};
 }
 
-// ---- complex numbers, of which rotations are often made, and their parts ----
+// ---- complex numbers, as rotations use them ----
 
 Results view_as_complex(const Call& call, OpBudget&) {
   const Array& self = call.array("self");

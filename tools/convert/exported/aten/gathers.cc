@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Movements that are no strided walk: joined tensors, rows and elements by their index, triangles.
+// Movements without strides: concatenation, gathers by index, padding, scatters, triangles.
+//
+//    cat([a0 a1], [b0])  ->  sources [0, 1, 2], numbered through both tensors
 
 #include <algorithm>
 #include <numeric>
@@ -13,7 +15,7 @@ using Numbers = std::vector<int64_t>;
 
 constexpr int64_t kPadMax = 1 << 20;  // rows that pad adds
 
-// source(index, i) for each element i of `shape`.
+// Makes a movement whose element i is source(index, i), for each index of `shape`.
 template <typename Source>
 Movement gathered(Shape shape, const Source& source) {
   Movement movement{.shape = std::move(shape)};
@@ -29,7 +31,8 @@ Movement gathered(Shape shape, const Source& source) {
   return movement;
 }
 
-// The element of `shape`, stretched to the dimensions of `index` before `end`, at that index.
+// Returns the element of `shape`, broadcast to the dimensions of `index` before `end`, at that
+// index.
 int64_t element_at(const Shape& shape, const Shape& index, size_t end) {
   int64_t number = 0;
   for (size_t d = 0; d < shape.size(); ++d) {
@@ -38,7 +41,6 @@ int64_t element_at(const Shape& shape, const Shape& index, size_t end) {
   return number;
 }
 
-// Elements from one index of a dimension to the next.
 int64_t inner_of(const Shape& shape, size_t dim) { return strides_of(shape)[dim]; }
 
 std::vector<Shape> shapes_of(const Call& call) {
@@ -48,7 +50,7 @@ std::vector<Shape> shapes_of(const Call& call) {
   return shapes;
 }
 
-// The arrays one after the other along `dim`; all of them are as large otherwise.
+// Concatenates along `dim`; all other extents must be equal.
 Movements joined(const Call& call, const std::vector<Shape>& shapes, size_t dim) {
   Movement movement{.shape = shapes.front()};
   int64_t rows = 0;
@@ -80,7 +82,7 @@ Movements joined(const Call& call, const std::vector<Shape>& shapes, size_t dim)
 
 Movements cat(const Call& call) {
   std::vector<Shape> shapes = shapes_of(call);
-  // Empty vectors may be joined with anything.
+  // PyTorch concatenates empty vectors with anything.
   if (std::ranges::any_of(shapes, [](const Shape& shape) { return shape != Shape{0}; })) {
     std::erase(shapes, Shape{0});
   }
@@ -109,7 +111,7 @@ Movements roll(const Call& call) {
   const Numbers shifts = call.integers("shifts");
   Numbers dims = call.has("dims") ? call.integers("dims") : Numbers{};
   Shape shape = given;
-  if (dims.empty() && shifts.size() == 1) {  // all elements in their order
+  if (dims.empty() && shifts.size() == 1) {  // rolls the flattened tensor
     shape = {static_cast<int64_t>(elements_of(given))};
     dims = {0};
   }
@@ -165,9 +167,9 @@ Movements gather(const Call& call) {
   })};
 }
 
-// The elements of a tensor that an indexed assignment or reading names: where they are, and the
-// shape that they come in. Indices that are tensors are stretched to one shape, which takes the
-// place of the first of them, or the front where other dimensions lie between them. Null: all rows.
+// Returns the movement of self[indices]. Index tensors broadcast to one shape, which replaces the
+// first indexed dimension, or comes first if other dimensions lie between them. A null index takes
+// all rows.
 Movement indexed(const Call& call, const Shape& self, std::vector<const Array*> indices) {
   Shape together, shape;
   size_t first = self.size(), last = 0, count = 0;
@@ -212,7 +214,7 @@ Movement indexed(const Call& call, const Shape& self, std::vector<const Array*> 
   });
 }
 
-// Where bools are true, as an index of each of their dimensions.
+// Returns the indices of true elements, one array for each dimension.
 std::vector<Array> places_of(const Array& bools) {
   const Array::Bools flags = bools.to_bools();
   std::vector<Array::Integers> places(bools.rank());
@@ -280,8 +282,8 @@ Movements embedding(const Call& call) {
   return {indexed(call, weight, {&rows})};
 }
 
-// The element of a dimension that stands `from` places after its first one, or before: a copy of
-// one at the end, a mirrored one, or one of the other end; -1: none.
+// Maps a place outside a dimension to the element whose copy stands there, by `mode`: the nearest,
+// a mirrored element, or one from the other end; -1 for constant padding.
 int64_t beyond(const Call& call, const std::string& mode, int64_t from, int64_t extent) {
   const int64_t last = extent - 1;
   const bool is_inside = from >= 0 && from <= last;
@@ -323,7 +325,7 @@ Movements pad_by_elements(const Call& call) {
   })};
 }
 
-// `self` with the elements that `place` names replaced by those of `source`, in their order.
+// Replaces the elements of `self` that `place` names by those of `source`, in order.
 Movements replaced(const Call& call, const Movement& place, const char* source_name) {
   const Shape& source = call.array(source_name).shape();
   if (broadcast(source, place.shape) != place.shape) {
@@ -348,8 +350,8 @@ Movements index_put(const Call& call) {
   return replaced(call, named_elements(call), "values");
 }
 
-// select_scatter, slice_scatter, diagonal_scatter and view_scatter: `src` takes the place of the
-// elements that the view is made of.
+// Handles select_scatter, slice_scatter, diagonal_scatter and view_scatter: `src` replaces the
+// elements of the view.
 Movements scatter(const Call& call) {
   Call view = call;
   const std::string_view op = view.op;
@@ -362,7 +364,7 @@ Movements scatter(const Call& call) {
   return replaced(call, (*made)[static_cast<size_t>(part)], "src");
 }
 
-// where(condition, self, other) with a condition that is known.
+// Handles where(condition, self, other) with a constant condition.
 Movements chosen_elements(const Call& call) {
   const Array& condition = call.array("condition");
   const Argument* self = call.find("self");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds the rule of an op and pays for its results.
+// Finds the rule of an op, charges the budget for its results, and runs whole programs.
 #include "convert/exported/aten/interpret.h"
 
 #include <algorithm>
@@ -13,12 +13,12 @@
 namespace arenite::convert {
 namespace {
 
-constexpr uint64_t kElementsPerResult = 64;  // what a result costs without its elements
+constexpr uint64_t kElementsPerResult = 64;  // cost of a result without its elements
 constexpr uint64_t kStepsPerElement = 12;
 constexpr const char* kTooLarge =
     "its results are larger than those of a model of this size: export the model for a shorter "
     "input";
-constexpr uint64_t kStepsPerOp = 4096;  // for its arguments by their names
+constexpr uint64_t kStepsPerOp = 4096;  // for finding arguments by name
 
 [[noreturn]] void refuse_unknown(const Call& call) {
   if (const char* why = why_random(call.op)) call.refuse("{}", why);
@@ -27,7 +27,7 @@ constexpr uint64_t kStepsPerOp = 4096;  // for its arguments by their names
       "matmul, softmax and functions of single numbers, or leave it out of the model");
 }
 
-// What arrays stretched to each other come to; 0 for an op that does something else.
+// Returns the elements of the arguments' common shape; 0 if there is none.
 uint64_t elements_expected(const Call& call) {
   std::optional<Shape> shape = Shape();
   for (const NamedArgument& argument : call.arguments) {
@@ -62,7 +62,7 @@ Results move(const Call& call, const std::vector<Movement>& movements, OpBudget&
   std::vector<Array> moved = moved_arrays(call);
   if (moved.empty()) call.refuse("it moves nothing");
   ElementType type = moved[0].type();
-  // What is put into a tensor takes its type; tensors that are joined take the common one.
+  // Scatters keep the type of self; concatenation promotes to the common type.
   const bool keeps_first = call.op.find("scatter") != std::string::npos ||
                            call.op.find("index_put") != std::string::npos;
   for (const Array& array : moved) type = keeps_first ? type : promote(type, array.type());
@@ -75,7 +75,7 @@ Results move(const Call& call, const std::vector<Movement>& movements, OpBudget&
   return results;
 }
 
-// What an op is made of is computed as it is.
+// Computes the parts of a decomposition as they come.
 class ArrayOps : public OpRunner {
  public:
   explicit ArrayOps(OpBudget& budget) : budget_(budget) {}
@@ -236,11 +236,11 @@ const char* why_random(std::string_view op) {
   return nullptr;
 }
 
-// Runs the nodes in order, and keeps each value no longer than somebody reads it.
+// Runs nodes in order, and releases each value after its last reader.
 
 namespace {
 
-// Of an example, which a file may claim without having weights for it.
+// Limits the rows that a budget counts: a file may claim a large example without large weights.
 constexpr uint64_t kBudgetRowsMax = 4096;
 
 class Interpreter {
@@ -333,7 +333,7 @@ class Interpreter {
   void run(const Call& node) {
     const std::vector<Argument> results =
         apply_op(bind<ValueRef>(node, [&](ValueRef ref) { return value_of(ref.value); }), budget_);
-    // An op may give more than anybody reads, but not less.
+    // An op may give more results than are read, but not fewer.
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       if (readers_[node.outputs[i]] == 0) continue;
       if (i >= results.size()) {

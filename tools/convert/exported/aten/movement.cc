@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that only move elements: a strided walk, or the element for each place of the result.
+// Rules of ops that move elements by strides, and of some that do not: im2col, col2im.
 #include "convert/exported/aten/movement.h"
 
 #include <algorithm>
@@ -15,10 +15,10 @@ namespace {
 
 using Numbers = std::vector<int64_t>;
 
-constexpr int64_t kShuffleMax = 1 << 12;  // side of the squares of pixel_shuffle
+constexpr int64_t kShuffleMax = 1 << 12;  // largest factor of pixel_shuffle
 constexpr int64_t kPartsMax = 1 << 16;    // of one split
 
-// `movement` as a result of this shape, which has as many elements.
+// Reshapes a movement's result; refuses another number of elements.
 Movement in_shape(const Call& call, Movement movement, Shape shape) {
   if (elements_of(shape) != elements_of(movement.walk)) {
     call.refuse("a tensor {} cannot become {}", shape_text(movement.shape), shape_text(shape));
@@ -35,11 +35,11 @@ void insert(Shape& shape, size_t dim, int64_t extent) {
   shape.insert(shape.begin() + static_cast<ptrdiff_t>(dim), extent);
 }
 
-// ---- views: the elements in order, in another shape ----
+// ---- views: elements in order, in another shape ----
 
 Shape own_shape(const Call&, const Shape& shape) { return shape; }
 
-// `sizes` with its -1 replaced by what is left of `elements`.
+// Replaces -1 in `sizes` by the extent that `elements` leave.
 Shape resolved(const Call& call, Shape sizes, size_t elements) {
   const auto open = std::find(sizes.begin(), sizes.end(), -1);
   if (open == sizes.end()) return sizes;
@@ -109,7 +109,7 @@ constexpr View kViews[] = {{"contiguous", own_shape},  {"view", viewed},
                            {"unflatten", unflattened}, {"unsqueeze", unsqueezed},
                            {"squeeze", squeezed}};
 
-// ---- dimensions in another order ----
+// ---- permutations of dimensions ----
 
 using Order = std::vector<size_t>;
 
@@ -193,7 +193,7 @@ constexpr Reordering kReorderings[] = {{"permute", named_order}, {"transpose", t
                                        {"t", reversed},          {"numpy_T", reversed},
                                        {"mT", last_two_swapped}, {"movedim", moved_dimensions}};
 
-// ---- parts of one tensor: slices, rows, windows, diagonals, and what split gives ----
+// ---- parts of a tensor: slices, rows, windows, diagonals, splits ----
 
 // Rows [begin, end) of a dimension, every `step`th.
 struct Cut {
@@ -234,7 +234,7 @@ std::vector<Cut> narrowed(const Call& call, int64_t extent) {
   return {{begin, begin + length}};
 }
 
-// Parts of the given sizes, one after the other.
+// Returns consecutive parts of the given sizes.
 std::vector<Cut> parts(const Call& call, int64_t extent, const Numbers& sizes) {
   std::vector<Cut> cuts;
   int64_t begin = 0;
@@ -270,7 +270,8 @@ std::vector<Cut> chunks(const Call& call, int64_t extent) {
   return even_parts(call, extent, std::max<int64_t>(1, (extent - 1) / count + 1));
 }
 
-// Into so many parts, the first of which have one element more, or at these indices.
+// Handles tensor_split: `sections` parts, of which the first ones are longer by 1, or cuts at
+// indices.
 std::vector<Cut> parts_at(const Call& call, int64_t extent) {
   std::vector<Cut> cuts;
   if (call.has("sections")) {
@@ -301,7 +302,7 @@ std::vector<Cut> all_rows(const Call& call, int64_t extent) {
   return extent == 0 ? std::vector<Cut>() : even_parts(call, extent, 1);
 }
 
-// Ops that cut one dimension, each result by one cut.
+// Ops that cut one dimension, with a result for each cut.
 struct CutOp {
   std::string_view op;
   std::vector<Cut> (*cuts)(const Call& call, int64_t extent);
@@ -322,7 +323,7 @@ Movements cut_by(const Call& call, const CutOp& row) {
   return movements;
 }
 
-// Adds the windows of `size` elements along a dimension, `step` apart, as a dimension at the end.
+// Appends a dimension of windows: `size` elements, `dilation` apart, one window every `step`.
 Movement with_windows(Movement movement, size_t dim, int64_t size, int64_t step, int64_t dilation) {
   const int64_t windows = movement.walk[dim] - dilation * (size - 1);
   movement.walk.push_back(size);
@@ -377,7 +378,7 @@ Movements flip(const Call& call) {
   return {std::move(movement)};
 }
 
-// ---- one element in several places, and the blocks of pixels that images are cut into ----
+// ---- expansion, repetition, and blocks of pixels ----
 
 Movement expanded(const Call& call, const Shape& shape, Shape sizes) {
   if (sizes.size() < shape.size()) {
@@ -398,12 +399,12 @@ Movements expand_as(const Call& call) {
   return {expanded(call, call.array("self").shape(), call.array("other").shape())};
 }
 
-// copy(self, src): what `self` is after src was copied into it.
+// Handles copy(self, src): src broadcast to self.
 Movements copy_into(const Call& call) {
   return {expanded(call, call.array("src").shape(), call.array("self").shape())};
 }
 
-// Walks over every dimension `repeats` times.
+// Repeats a tensor along its dimensions.
 Movements repeat(const Call& call) {
   Shape shape = call.array("self").shape();
   Shape repeats = call.integers(call.has("dims") ? "dims" : "repeats");
@@ -419,7 +420,7 @@ Movements repeat(const Call& call) {
     movement.walk.insert(movement.walk.end(), {repeats[d], shape[d]});
     movement.strides.insert(movement.strides.end(), {0, d < lead ? 0 : strides[d]});
   }
-  static_cast<void>(elements_of(movement.walk));  // before the products
+  static_cast<void>(elements_of(movement.walk));  // before the products can overflow
   for (size_t d = 0; d < repeats.size(); ++d) movement.shape.push_back(repeats[d] * shape[d]);
   return {std::move(movement)};
 }
@@ -441,8 +442,8 @@ Movements repeat_interleave(const Call& call) {
   return {std::move(movement)};
 }
 
-// Squares of pixels become channels, or channels squares of pixels: [.., channels, rows, columns]
-// with each of the three divided, these five in another order, and again as three.
+// Turns blocks of pixels into channels, or channels into blocks: [.., channels, rows, columns] is
+// split to five dimensions, permuted, and merged to three.
 Movements shuffle_pixels(const Call& call) {
   Shape shape = call.array("self").shape();
   const bool is_back = call.op == "pixel_shuffle";
@@ -468,7 +469,7 @@ Movements shuffle_pixels(const Call& call) {
   return {in_shape(call, permuted(call, whole(divided), order), shape)};
 }
 
-// Puts the elements of each array after those of the arrays before.
+// Numbers the elements of each array after those of the arrays before it.
 Movements one_for_each(const std::vector<Array>& arrays,
                        const std::function<Movement(size_t)>& movement_of) {
   Movements movements;
@@ -504,7 +505,7 @@ Movements meshgrid(const Call& call) {
   });
 }
 
-// F.unfold: the windows of an image, [channels * window, windows].
+// Handles F.unfold, im2col: an image to windows [channels * window, windows].
 Movements im2col(const Call& call) {
   const Shape& given = call.array("self").shape();
   Shape shape = given;
@@ -549,8 +550,8 @@ Movements im2col(const Call& call) {
   return {std::move(movement)};
 }
 
-// F.fold: the same windows back in their places, where none has another's, [channels * window,
-// windows] to an image; 0 where there is none.
+// Handles F.fold, col2im: windows [channels * window, windows] to an image. Windows must not
+// overlap; pixels without a window are 0.
 Movements col2im(const Call& call) {
   const Shape& given = call.array("self").shape();
   const Numbers extent = call.integers("output_size"), window = call.integers("kernel_size");
@@ -590,10 +591,10 @@ Movements col2im(const Call& call) {
   return {std::move(movement)};
 }
 
-// ---- ops that move nothing: conversions and dropout ----
+// ---- conversions and dropout ----
 
-// Nothing for a conversion that changes numbers: to another kind, or to a narrower type of whole
-// numbers. All real types are double here.
+// Returns no movement for a conversion that changes values: to another kind, or to a narrower
+// integer type. All real types are double here.
 Movements same_numbers(const Call& call) {
   const ElementType from = call.array("self").type();
   const bool has_other = call.find("other") != nullptr && call.find("other")->as<Array>();

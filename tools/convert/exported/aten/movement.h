@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that only move elements: which element of its inputs each element of a result is.
+// Ops that only move elements, as maps from elements of the result to elements of the inputs:
+// views, transposes, slices, gathers, padding, concatenation.
+//
+//    transpose of [2, 3]  ->  shape [3, 2], walk [3, 2], strides [1, 3]
+//    tril of [2, 2]       ->  shape [2, 2], sources [0, kZero, 2, 3]
 #pragma once
 
 #include <cstdint>
@@ -12,26 +16,26 @@
 #include "convert/exported/read/call.h"
 
 namespace arenite::convert {
-// One result of an op that moves elements. Elements of the inputs are numbered through: all of the
-// first input in row-major order, then all of the second.
+// One result of such an op. Elements are numbered in row-major order, those of the second input
+// after those of the first.
 struct Movement {
   Shape shape;  // of the result
 
-  // Element i of the result, in row-major order, is that where a walk over `walk` stands after i
-  // steps, the last dimension fastest: offset + sum of index[d] * strides[d].
+  // Element i of the result is element offset + sum(index[d] * strides[d]), where index is the i-th
+  // index of a row-major walk over the extents `walk`.
   Shape walk{};
   std::vector<int64_t> strides{};
   int64_t offset = 0;
-  // Where that is no rule, the element itself for each element of the result; kZero: it is 0.
+  // Replaces the walk if no strides fit: the element for each element of the result; kZero gives 0.
   std::optional<std::vector<int64_t>> sources{};
 
   static constexpr int64_t kZero = -1;
 
-  // Whether the result is the first input with another shape at most.
+  // Whether the result is the first input, at most reshaped.
   bool keeps_order(size_t input_elements) const;
 
-  // The result's elements. `inputs` are those of all inputs, one after the other. Throws ShapeError
-  // where it would read others, or gives more or fewer elements than `shape` has.
+  // Returns the result's elements; `inputs` are those of all inputs, concatenated. Throws
+  // ShapeError if an index is out of range, or if the count is not that of `shape`.
   template <typename T>
   std::vector<T> apply(std::span<const T> inputs) const;
 
@@ -39,19 +43,18 @@ struct Movement {
   void check(size_t inputs) const;
 };
 
-// The movements that `call` makes, one for each result, or nothing if it does anything else than
-// move elements. What is moved are `moved_arrays`, which need no elements, but indices do. Throws
-// InputError for arguments that the op cannot take.
+// Returns a movement for each result of `call`, or nullopt if it does more than move elements.
+// Indices need elements, moved arrays do not. Throws InputError for invalid arguments.
 std::optional<std::vector<Movement>> movements_of(const Call& call);
 
 // Whether movements_of has a rule for ops of this name.
 bool moves_elements(std::string_view op);
 
-// The arrays whose elements `call` moves, in order. REQUIRES: movements_of gives something.
+// Returns the arrays that `call` moves, in order. REQUIRES: movements_of returns movements.
 std::vector<Array> moved_arrays(const Call& call);
 
-// `given`, whose leading ones may be left out, stretched to a shape. Throws ShapeError where it
-// does not fit.
+// Broadcasts `given` to `to`; leading extents of 1 may be dropped. Throws ShapeError if it does not
+// fit.
 Movement stretching(const Shape& given, const Shape& to);
 
 template <typename T>
@@ -76,7 +79,7 @@ std::vector<T> Movement::apply(std::span<const T> inputs) const {
       result.push_back(inputs[static_cast<size_t>(at + i * row_stride)]);
     }
     size_t d = walk.empty() ? 0 : walk.size() - 1;
-    for (; d > 0; --d) {  // step the outer dimensions, the last one fastest
+    for (; d > 0; --d) {  // advance the outer dimensions, the last one fastest
       at += strides[d - 1];
       if (++index[d - 1] < walk[d - 1]) break;
       at -= walk[d - 1] * strides[d - 1];

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the rules of ops that compute are written, and where they are.
+// Rules of ops and their tables. An op is computed by an OpRule, decomposed with Parts, or moves
+// elements by a MovementRule; a new op is a row of one table.
 #pragma once
 
 #include <cstddef>
@@ -18,16 +19,16 @@
 namespace arenite::convert {
 using Results = std::vector<Argument>;
 using OpRule = std::function<Results(const Call&, OpBudget&)>;
-using OpRules = std::map<std::string_view, OpRule>;  // by the op
+using OpRules = std::map<std::string_view, OpRule>;  // by op
 
-const OpRules& op_rules();  // all of them
+const OpRules& op_rules();  // all of the following
 
-OpRules elementwise_rules();  // on single numbers, stretched to one shape
-OpRules row_rules();          // along dimensions: sums, extremes, softmax, norms, products
-OpRules constant_rules();     // of constants alone: interpolate, functions of matrices
-OpRules creation_rules();     // from numbers alone, on symbolic numbers, and what only asserts
+OpRules elementwise_rules();  // elementwise, with broadcasting
+OpRules row_rules();       // along dimensions: reductions, softmax, norms, products, convolutions
+OpRules constant_rules();  // on constants only: interpolation, functions of matrices, quantization
+OpRules creation_rules();  // new tensors, symbolic numbers, assertions
 
-// A rule for each row of a table: run(call, row).
+// Adds the rule run(call, row) for each row of a table.
 template <typename Row, size_t kCount>
 void add_rows(OpRules& rules, const Row (&rows)[kCount], Results (*run)(const Call&, const Row&)) {
   for (const Row& row : rows) {
@@ -35,7 +36,7 @@ void add_rows(OpRules& rules, const Row (&rows)[kCount], Results (*run)(const Ca
   }
 }
 
-// An op that there is a rule for, and other names that PyTorch has for it.
+// An op that has a rule, and PyTorch's other names for it.
 struct OtherNames {
   std::string_view op;
   std::vector<std::string_view> others;
@@ -51,39 +52,39 @@ void add_other_names(Rules& rules) {
   }
 }
 
-// A number beside tensors that an op takes, as its schema calls it.
+// A number among an op's arguments, by its name in the schema.
 struct Parameter {
   const char* name = nullptr;
-  std::optional<double> default_value{};  // absent: it has to be given
+  std::optional<double> default_value{};  // absent: required
 };
 
-// Its value; 0 where the op takes none.
+// Returns the argument's value; 0 if the op has none.
 inline double value_of(const Call& call, const Parameter& parameter) {
   if (parameter.name == nullptr) return 0.0;
   return parameter.default_value ? call.real(parameter.name, *parameter.default_value)
                                  : call.real(parameter.name);
 }
 
-// An operand of arithmetic: a tensor, or a number, which is an array without dimensions.
+// An operand of arithmetic: a tensor, or a number as an array of rank 0.
 struct Operand {
   Array array;
-  bool is_number = false;  // no tensor: it does not decide the type within a kind
+  bool is_number = false;  // does not decide the type within a kind
 };
 
 Operand operand(const Call& call, std::string_view name);
 
-// The elements of `array` stretched to `shape`. Throws ShapeError where they cannot be.
+// Broadcasts `array` to `shape`. Throws ShapeError if it does not fit.
 Array stretched(const Array& array, const Shape& shape);
 
-// Of ops on real numbers, which give real numbers for whole ones, too.
+// Returns the result type of real functions, which give float32 for integers.
 inline ElementType real_type(ElementType type) {
   return is_real(type) || is_complex(type) ? type : ElementType::kF32;
 }
 
-// Refuses complex arrays.
+// Returns the argument; refuses complex arrays.
 const Array& real_array(const Call& call, std::string_view name);
 
-// What a decomposition is written with: calls that are parts of the one that is decomposed.
+// Writes decompositions: its calls are parts of the decomposed one.
 class Parts {
  public:
   Parts(const Call& call, OpRunner& runner) : call_(call), runner_(runner) {}
@@ -121,8 +122,8 @@ class Parts {
   OpRunner& runner_;
 };
 
-// A discrete Fourier transform along some dimensions: sums of numbers times exp(i sign angle),
-// times `factor`. Refuses those of other lengths than the dimensions have.
+// A discrete Fourier transform: factor * sum_n x[n] e^(i sign 2 pi k n / N) along each of `dims`.
+// Lengths other than the dimension's are refused.
 struct FourierTransform {
   std::vector<size_t> dims;
   double sign = -1.0;
@@ -131,56 +132,56 @@ struct FourierTransform {
 bool is_fourier(std::string_view op);
 FourierTransform fourier_transform(const Call& call, const Shape& shape);
 
-// As many numbers as a kernel has dimensions; one stands for all.
+// Returns a number for each dimension of a kernel; a single one stands for all.
 Shape each_of(const Call& call, const char* name, size_t count, const Shape& otherwise);
 
-// Of convolutions, parts of which are others (row_ops.cc).
+// Decompose to plain convolutions (row_ops.cc).
 Argument transposed_convolution(const Call& call, const Parts& parts);
 Argument convolution_over_frames(const Call& call, const Parts& parts);
 
-// Of dimensions that are named by letters (einsum.cc).
+// Decomposes to sums and matrix products (einsum.cc).
 Argument einsum(const Call& call, const Parts& parts);
 
-// How ops that move elements are written.
+// ---- rules of ops that move elements ----
 
 using Movements = std::vector<Movement>;
 
 struct MovementRule {
   std::string_view op;
   std::function<Movements(const Call&)> make;
-  std::string_view moved = "self";  // the argument that is moved: a tensor, or a list of them
-  std::string_view moved_also{};    // a second one, whose elements follow, or empty
+  std::string_view moved = "self";  // the argument that is moved: a tensor or a list
+  std::string_view moved_also{};    // a second one, whose elements follow; may be empty
 };
 
-std::vector<MovementRule> gathering_rules();  // element by element
+std::vector<MovementRule> gathering_rules();  // without strides
 
-// All elements of `shape`, or of "self", in order.
+// Returns the identity of `shape`, or of "self".
 Movement whole(const Shape& shape);
 Movement whole(const Call& call);
 
-// The dimension that `name` says, of a tensor that is no scalar.
+// Returns the dimension that argument `name` gives; refuses scalars.
 size_t dimension_of(const Call& call, const Shape& shape, const char* name = "dim");
 
-// An index from the end counts back. Refuses what is no row.
+// Returns an index in [0, extent); negative ones count from the end. Refuses others.
 int64_t row_of(const Call& call, int64_t index, int64_t extent);
 
-// Which elements of its input each result of a convolution is made of.
+// The geometry of a convolution.
 
 struct Convolution {
   Shape stride, padding_before, padding_after, dilation;  // of each spatial dimension
   int64_t groups = 1;
 };
 
-// Refuses what is no plain convolution. `weight` is [outputs, channels, kernel...].
+// Reads the geometry; refuses transposed convolutions. `weight` is [outputs, channels, kernel..].
 Convolution convolution_of(const Call& call, const Array& weight);
 
-// [sequences, outputs, places...] of an input [sequences, channels, ...]. Refuses shapes that do
-// not go together.
+// Returns [sequences, outputs, places..] for an input [sequences, channels, ..]. Refuses shapes
+// that do not fit.
 Shape convolved_shape(const Call& call, const Array& input, const Array& weight,
                       const Convolution& convolution);
 
-// [sequences, groups, places, channels * kernel] of an input without padding: what is multiplied
-// with the weights for each place.
+// Returns the windows [sequences, groups, places, channels * kernel] of an input that has its
+// padding already: the rows that are multiplied with the weights.
 Movement windows(const Shape& input, const Shape& result, const Shape& weight,
                  const Convolution& convolution);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops on rows: sums, extremes, softmax and norms along dimensions, products, convolutions.
+// Ops on rows: reductions, softmax and norms along dimensions, products, convolutions, pools.
 
 #include <algorithm>
 #include <cmath>
@@ -17,16 +17,16 @@ using Row = std::span<const double>;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// ---- sums, means, variances and extremes along dimensions, and running sums ----
+// ---- reductions, and running sums ----
 
-// An array as rows along some of its dimensions.
+// An array as rows along its reduced dimensions.
 struct DimensionRows {
-  size_t count = 1;            // elements of a row
-  Shape shape;                 // of the results, one for each row
+  size_t count = 1;            // elements per row
+  Shape shape;                 // of the results, one per row
   std::vector<double> values;  // [rows, count]
 };
 
-// Rows along the dimensions of "dim", of which a call without it, or with none, has all.
+// Collects rows along the dimensions "dim"; if that is missing or empty, along all.
 DimensionRows rows_along(const Call& call, const Array& array) {
   std::vector<int64_t> dims;
   if (call.has("dim")) dims = call.integers("dim");
@@ -52,7 +52,7 @@ DimensionRows rows_along(const Call& call, const Array& array) {
   return rows;
 }
 
-// reduce(row) of each row, of the type `type`.
+// Returns reduce(row) for each row, as `type`.
 template <typename Reduce>
 Array reduced(const Call& call, ElementType type, const Reduce& reduce) {
   const DimensionRows rows = rows_along(call, real_array(call, "self"));
@@ -79,7 +79,7 @@ double smallest(Row row) {
   return found;
 }
 
-// The first of the largest, or smallest.
+// Returns the index of the first extreme element.
 template <typename Before>
 double place_of(Row row) {
   if (row.empty()) throw ShapeError("it looks for the largest of nothing");
@@ -115,12 +115,12 @@ double length(Row row, double order) {
   return order == 2.0 ? std::sqrt(sum) : std::pow(sum, 1.0 / order);
 }
 
-enum class RowGives { kSame, kSum, kReals, kBools, kPlaces };  // kSum: int64 of whole numbers
+enum class RowGives { kSame, kSum, kReals, kBools, kPlaces };  // kSum: int64 for integers
 
 struct Reduction {
   std::string_view op;
   RowGives gives;
-  double (*of)(Row row, double p);  // p: the value of the parameter
+  double (*of)(Row row, double p);  // p: the parameter
   Parameter parameter{};
 };
 
@@ -170,7 +170,7 @@ Array reduced_by(const Call& call, std::string_view op) {
   return *reduction(call, *std::ranges::find(kReductions, op, &Reduction::op))[0].as<Array>();
 }
 
-// Ops that give two results, each of which another op gives alone.
+// Ops with two results, each of which another op computes.
 struct TwoReductions {
   std::string_view op, first, second;
 };
@@ -180,12 +180,12 @@ constexpr TwoReductions kTwo[] = {{"var_mean", "var", "mean"},
                                   {"min", "amin", "argmin"}};
 
 Results two_reductions(const Call& call, const TwoReductions& row) {
-  // The places are asked for with a dimension alone.
+  // Indices are results only if a dimension is given.
   if (row.op.size() == 3 && !call.has("dim")) return {reduced_by(call, row.first)};
   return {reduced_by(call, row.first), reduced_by(call, row.second)};
 }
 
-// "self" with each row along the dimension "dim" changed by change(row).
+// Applies change(row) to each row of "self" along "dim".
 template <typename Change>
 Array with_changed_rows(const Call& call, int64_t default_dim, const Change& change) {
   const Array& self = real_array(call, "self");
@@ -203,7 +203,7 @@ Array with_changed_rows(const Call& call, int64_t default_dim, const Change& cha
   return Array::real(shape, std::move(values), ElementType::kF64);
 }
 
-// The running sum, or product, along one dimension.
+// Computes running sums or products along a dimension.
 Results running(const Call& call, OpBudget&) {
   const Array made = with_changed_rows(call, 0, [&](std::vector<double>& row) {
     if (call.op == "cumsum") {
@@ -230,7 +230,7 @@ constexpr SoftmaxOp kSoftmaxOps[] = {{"softmax", Softmax::kPlain},
 void softmax_of(std::vector<double>& row, Softmax kind) {
   double most = -kInfinity;
   for (const double value : row) most = std::max(most, value);
-  if (kind == Softmax::kSafe && most == -kInfinity) {  // nothing is seen
+  if (kind == Softmax::kSafe && most == -kInfinity) {  // every key is hidden
     std::ranges::fill(row, 0.0);
     return;
   }
@@ -250,15 +250,15 @@ Results softmax(const Call& call, const SoftmaxOp& op) {
 
 struct Norm {
   std::string_view op;
-  bool takes_mean;  // divides by the deviation from the mean, or by the root mean square
-  bool gives_means, gives_factors;  // beside the result
+  bool takes_mean;                  // layer norm; else root mean square
+  bool gives_means, gives_factors;  // further results
 };
 constexpr Norm kNorms[] = {{"layer_norm", true, false, false},
                            {"native_layer_norm", true, true, true},
                            {"rms_norm", false, false, false},
                            {"_fused_rms_norm", false, false, true}};
 
-// The elements of a gain or bias, which must be as many as `count`; `absent` where there is none.
+// Returns a gain or bias of `count` elements, which are `absent` if it is missing.
 Array::Reals norm_weight(const Call& call, const char* name, size_t count, double absent) {
   const Array* array = call.optional_array(name);
   if (array == nullptr) return Array::Reals(count, absent);
@@ -268,7 +268,7 @@ Array::Reals norm_weight(const Call& call, const char* name, size_t count, doubl
   return array->to_reals();
 }
 
-// Of rows of the last dimensions.
+// Computes (x - mean) / sqrt(variance + epsilon) * gain + bias over rows of the last dimensions.
 Results norm(const Call& call, const Norm& op) {
   const Array& input = call.array("input");
   const Shape normalized = call.integers("normalized_shape");
@@ -305,8 +305,8 @@ Results norm(const Call& call, const Norm& op) {
 
 // ---- products of matrices and vectors ----
 
-// y[r, o] += x[r, i] * (i, o) of the matrix `index` of `b` [..., inputs, outputs], or of
-// [..., outputs, inputs] where that is transposed.
+// Adds sum_i x[r, i] W[i, o] to y[r, o], where W is matrix `index` of `b` [.., inputs, outputs], or
+// [.., outputs, inputs] if `is_transposed`.
 void add_products(const double* x, size_t rows, const Array& b, bool is_transposed, size_t index,
                   double* y) {
   const auto rows_of_b = static_cast<size_t>(b.shape()[b.rank() - 2]);
@@ -332,8 +332,8 @@ Array with_outer_shape(const Array& array, const Shape& outer) {
   call.refuse("{} and {} cannot be multiplied", shape_text(a.shape()), shape_text(b.shape()));
 }
 
-// As torch.matmul: vectors count as matrices, and outer dimensions are stretched to each other;
-// with `is_transposed`, as F.linear.
+// Multiplies as torch.matmul: vectors count as matrices, and outer dimensions broadcast. With
+// `is_transposed` it is F.linear.
 Array product(const Call& call, const Array& left, const Array& right, bool is_transposed,
               OpBudget& budget) {
   if (is_complex(left.type()) || is_complex(right.type())) {
@@ -349,7 +349,7 @@ Array product(const Call& call, const Array& left, const Array& right, bool is_t
   const int64_t outputs = b.shape()[b.rank() - (is_transposed ? 2 : 1)];
   if (a.shape().back() != inputs) refuse_shapes(call, left, right);
   Shape shape = broadcast(leading(a.shape()), leading(b.shape()));
-  const bool shares_matrix = b.rank() == 2;  // then all rows are one matrix's
+  const bool shares_matrix = b.rank() == 2;  // all rows meet one matrix
   a = with_outer_shape(a, shape);
   if (!shares_matrix) b = with_outer_shape(b, shape);
   shape.insert(shape.end(), {a.shape()[a.rank() - 2], outputs});
@@ -401,7 +401,7 @@ Results fourier(const Call& call, OpBudget& budget) {
   return {Array::complex(shape, std::move(values))};
 }
 
-// Products of "self" and another tensor, of `rank` dimensions; 0: of any.
+// Products of "self" and another tensor, both of `rank` dimensions; 0: any.
 struct MatrixProduct {
   std::string_view op;
   const char* other;
@@ -439,7 +439,7 @@ Results linear(const Call& call, OpBudget& budget) {
               .to(promote(bias->type(), made.type()))};
 }
 
-// ---- convolutions, of which models of attention have those that cut an image into patches ----
+// ---- convolutions and pools ----
 
 Shape spread(const Call& call, const char* name, int64_t default_value, size_t count) {
   Shape numbers = call.has(name) ? Shape(call.integers(name)) : Shape{default_value};
@@ -451,12 +451,12 @@ Shape spread(const Call& call, const char* name, int64_t default_value, size_t c
   return numbers;
 }
 
-constexpr uint64_t kStepsPerProduct = 6;  // whose number is moved into its window first
+constexpr uint64_t kStepsPerProduct = 6;  // im2col included
 
-// The input with zeros around it.
+// Pads the input with `value`.
 Array padded(const Array& input, const Convolution& convolution, OpBudget& budget,
              double value = 0.0) {
-  Argument::List pad;  // of the last dimension first
+  Argument::List pad;  // the last dimension first
   for (size_t d = convolution.stride.size(); d-- > 0;) {
     pad.emplace_back(convolution.padding_before[d]);
     pad.emplace_back(convolution.padding_after[d]);
@@ -467,7 +467,7 @@ Array padded(const Array& input, const Convolution& convolution, OpBudget& budge
       budget);
 }
 
-// Rows of the input, one for each place, times the kernels of each group.
+// Multiplies windows [sequences, groups, places, channels * kernel] by the kernels of each group.
 Array convolved(const Call& call, const Array& input, const Array& weight, OpBudget& budget) {
   const Convolution convolution = convolution_of(call, weight);
   const Shape shape = convolved_shape(call, input, weight, convolution);
@@ -512,7 +512,7 @@ Results convolution(const Call& call, OpBudget& budget) {
   return {result.with_shape(Shape(result.shape().begin() + 1, result.shape().end()))};
 }
 
-// The largest number of each channel over windows, which do not see what is around.
+// Returns the maximum of each channel over windows; padding never wins.
 Results max_pool(const Call& call, OpBudget& budget) {
   const Array& input = real_array(call, "self");
   const size_t count = call.op == "max_pool1d" ? 1 : 2;
@@ -670,7 +670,7 @@ Movement windows(const Shape& input, const Shape& result, const Shape& weight,
     width *= weight[d + 2];
   }
   movement.shape = {input[0], convolution.groups, places, width};
-  elements_of(movement.shape);  // refuses what is too large
+  elements_of(movement.shape);  // refuses too many elements
   return movement;
 }
 
@@ -682,9 +682,8 @@ Shape each_of(const Call& call, const char* name, size_t count, const Shape& oth
   return numbers;
 }
 
-// A transposed convolution that makes `stride` rows of each one: a convolution of all their
-// numbers. Tap t makes row r of each of the row that is m before it, where t = stride * m + r +
-// padding.
+// Writes a transposed convolution that makes `stride` rows of each row as a convolution with stride
+// * outputs channels: output r takes tap t = stride * m + r + padding of the row that is m before.
 Argument transposed_convolution(const Call& call, const Parts& parts) {
   const Argument& input = call.argument("input");
   const Shape weight = parts.shape(call.argument("weight")), given = parts.shape(input);
@@ -728,8 +727,8 @@ Argument transposed_convolution(const Call& call, const Parts& parts) {
                                {given[0], given[2] * stride, outputs}));
 }
 
-// A convolution over frames: for each result in time one over images, whose channels are those of
-// all frames that it sees.
+// Writes a convolution over frames as one over images for each time, whose channels are those of
+// all frames in the window.
 Argument convolution_over_frames(const Call& call, const Parts& parts) {
   const Argument& input = call.argument("input");
   const Shape given = parts.shape(input), weight = parts.shape(call.argument("weight"));

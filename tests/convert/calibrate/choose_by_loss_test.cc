@@ -52,7 +52,7 @@ constexpr const char* kSearches = "under a sanitizer several searches take too l
 
 TEST(ChooseByLoss, LosesLessThanOtherChoicesOfTheSameSize) {
   if (testing::kSanitized) GTEST_SKIP() << kSearches;
-  // The usual choice, and one of as many bytes in the order of the layers.
+  // Compares the usual choice with one of equal size in layer order.
   const Conversion usual = convert_to(TensorType::kQ4, parse_weight_rules("", TensorType::kQ4));
   const Conversion as_small =
       spend({.max_bytes = usual.file.size(), .max_perplexity_increase = {}});

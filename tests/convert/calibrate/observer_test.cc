@@ -141,7 +141,7 @@ TEST(Observer, HessiansAreTheSumsOfAllInputsHoweverFewFitAtOnce) {
         },
         bytes_max);
     EXPECT_EQ(order, tensors);
-    // How far it is, over all runs of the text: from nothing to nearly all.
+    // The share of progress, over all runs of the text: from nearly 0 to nearly 1.
     EXPECT_GE(shares.size(), sequences.size() + tensors.size());
     EXPECT_TRUE(std::ranges::is_sorted(shares));
     EXPECT_EQ(shares.front(), 0.0);

@@ -50,7 +50,7 @@ TEST(OwnText, IsTheSameAgainAndNoTwoTextsAreAlike) {
     EXPECT_GE(sequence.tokens, 2u);
     for (const TokenId id : sequence.ids) EXPECT_LT(id, 37u);
   }
-  // Without a token that begins texts they begin with many.
+  // A model without a begin token starts texts with many different tokens.
   std::set<TokenId> starts;
   for (const auto& one : ids) starts.insert(one[0]);
   EXPECT_GT(starts.size(), 20u);
@@ -96,7 +96,7 @@ TEST(OwnText, IsAsLikelyAsTheModelSays) {
     }
   }
   EXPECT_EQ(found.tokens, rows);
-  // Three standard deviations of a mean of so many.
+  // Three standard deviations of the sample mean.
   EXPECT_NEAR(found.mean_nll, entropy / static_cast<double>(rows), 3.0 / std::sqrt(8000.0));
 }
 
@@ -120,7 +120,8 @@ TEST(OwnText, BeginsAndEndsAsTheTokenizerSays) {
     EXPECT_EQ(ids[0], 1u);
     for (size_t i = 1; i + 1 < ids.size(); ++i) ASSERT_NE(ids[i], 2u) << "goes on after its end";
   }
-  // It is a story, not noise: about as likely as one by somebody else, or more.
+  // The text is plausible, not noise: its perplexity is about that of a text by another author, or
+  // less.
   EXPECT_LT(perplexity_of(conversion.file, set.held_out).value(), 30.0);
 }
 

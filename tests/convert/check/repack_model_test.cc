@@ -36,7 +36,7 @@ RepackedModel repack(const AlignedBytes& file, const std::vector<Target>& target
   return convert::repack_model(file.span(), targets, "'m.arn'");
 }
 
-// From each target to each other one, and to and from all of them.
+// Repacks from each target to each other one, and to and from all of them.
 void expect_same_as_packed(const Program& program) {
   std::vector<AlignedBytes> packed;
   for (const Target target : all_targets()) packed.push_back(pack(program, {target}));
@@ -139,7 +139,7 @@ TEST(Repack, GivesNoSelfTestWhereThereIsNone) {
   EXPECT_TRUE(repacked.tested.empty());
 }
 
-// The changed producer has the same length, like that of another release with the same file format.
+// The changed producer has the same length, as another release with this file format would have.
 TEST(Repack, KeepsWhoMadeTheFile) {
   const AlignedBytes file = pack(decoder_program(decoder_named("llama")), {Target::kPortable});
   ModelSurgery surgery(file.span());
@@ -165,7 +165,7 @@ std::string refusal_of(std::span<const std::byte> file, const std::vector<Target
 
 class RepackRefuses : public ::testing::Test {
  protected:
-  // Where the matrix of the logits lies, 37 rows of 12 in float32: 10 panels of portable, whose
+  // Returns the packed matrix of the logits, 37 rows of 12 in float32: 10 panels of portable, whose
   // last 3 lanes are beyond the rows, and 5 of x86-64-v2.
   std::span<std::byte> matrix(uint32_t packed_index) {
     const format::ModelReader reader(file_.file());

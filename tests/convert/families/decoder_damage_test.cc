@@ -23,7 +23,7 @@ void load(const LinearSpec& linear) {
   EXPECT_EQ(linear.weight.load().size(), size_t{linear.weight.rows} * linear.weight.columns);
 }
 
-// Opens `file` and loads every weight where that succeeds.
+// Opens `file` and, if that succeeds, loads every weight.
 bool is_accepted(const std::filesystem::path& file) {
   try {
     const bool is_state_dict = file.extension() == ".pt";
@@ -43,8 +43,8 @@ bool is_accepted(const std::filesystem::path& file) {
   }
 }
 
-// Flips bytes of the first `header_bytes`, all of them in turn, and cuts the file at places all
-// over: the header decides what is read where.
+// Flips each of the first `header_bytes` bytes, since the header controls all reads, and truncates
+// the file at many places.
 void damage(const TempFolder& folder, const std::string& name, const std::string& bytes,
             size_t header_bytes) {
   ASSERT_TRUE(is_accepted(folder.write(name, bytes)));

@@ -68,7 +68,7 @@ TEST_F(GptStateDict, AsksForAllThatIsMissingAtOnce) {
   EXPECT_TRUE(refuses(nano_gpt(), {"nanoGPT as published: --activation gelu --norm-first"}, {}));
   EXPECT_TRUE(refuses(min_gpt_of_gpt2(gpt2_tensors()), all, {}));
   EXPECT_TRUE(refuses(gpt_model_of_gpt2(gpt2_tensors()), all, {}));
-  // Nothing is asked for that was said.
+  // Options are not required for facts that are known already.
   const auto message =
       testing::refusal_of([&] { read(nano_gpt(), {.heads = kHeads, .norm_first = true}); });
   EXPECT_NE(message.find("--activation NAME"), std::string::npos) << message;

@@ -241,7 +241,7 @@ TEST(HfQuantizedRefusals, BitsandbytesInFourBitsOrAnotherLayout) {
   EXPECT_NO_THROW(turing.open());
 }
 
-// Opens a model and loads what its layers have, where that succeeds.
+// Opens a model and, if that succeeds, loads the weights of its layers.
 void open_all(const QuantizedModel& model) {
   try {
     for (const LinearSpec& linear : layers_of(decoder_at(model.folder.path()))) {
@@ -253,7 +253,7 @@ void open_all(const QuantizedModel& model) {
   }
 }
 
-// Harm is what the sanitizers find.
+// The sanitizers report any harm.
 TEST(HfQuantizedRefusals, FlippedConfigsAndHeadersDoNoHarm) {
   for (const char* name : {"gptq", "pack-quantized", "bitsandbytes"}) {
     QuantizedModel model(name);

@@ -99,7 +99,7 @@ INSTANTIATE_TEST_SUITE_P(
       return name;
     });
 
-// Both folders hold the same integers around their zeros, but for those at an end of their range.
+// Both folders hold equal integers relative to their zeros, except at the ends of the range.
 TEST(HfQuantizedFiles, OfAwqGiveTheNumbersOfTheirIntegersLessTheirZeros) {
   QuantizedModel model("gptq");
   const TransformerSpec gptq = model.open();

@@ -87,7 +87,7 @@ class Llama2cWriter {
     norms("post_attention_layernorm");
     matrices({"mlp.gate_proj", "mlp.down_proj", "mlp.up_proj"});
     vector(tensors_.at("model.norm.weight"));
-    bytes_.append(2 * kPositions * (kHeadDim / 2) * sizeof(float), '\0');  // tables nobody reads
+    bytes_.append(2 * kPositions * (kHeadDim / 2) * sizeof(float), '\0');  // unread tables
   }
 
   void later_tensors() {

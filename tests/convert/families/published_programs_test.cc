@@ -150,7 +150,7 @@ TEST_F(OtherTensors, AreNamedWhereTheyAreMissing) {
   EXPECT_TRUE(refuses_tensors(tensors_, {"'token_embedding_table.weight'"}));
 }
 
-// The names say what the parts are for, but not what is computed.
+// Names tell the role of a tensor, but not the computation.
 TEST_F(OtherTensors, OfNoPublishedProgramAreShownWithTheLinesThatExportTheirModel) {
   TensorMap own;
   for (const auto& [name, tensor] : tensors_) {
@@ -166,7 +166,7 @@ TEST_F(OtherTensors, OfNoPublishedProgramAreShownWithTheLinesThatExportTheirMode
             "arenite convert model.pt2"}));
 }
 
-// Without an MLP of that name the attention is a module, of a model that is another one.
+// Without an MLP of that name, the attention counts as a module of another model.
 TEST_F(OtherTensors, OfAnotherMlpAreModulesOfAModelToExport) {
   TensorMap own;
   for (const auto& [name, tensor] : tensors_of("../state_dicts/book")) {

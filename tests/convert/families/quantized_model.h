@@ -87,7 +87,7 @@ class QuantizedModel {
     return folder.path();
   }
   convert::TransformerSpec open() const { return decoder_at(write()); }
-  // Where the layer's numbers are read, too.
+  // Also reads the layer's elements.
   ::testing::AssertionResult refuses(std::initializer_list<std::string_view> parts) const {
     return testing::refuses([&] { layers_of(open())[3].weight.load(); }, parts);
   }
@@ -107,8 +107,8 @@ class QuantizedModel {
 };
 
 // Writes the layers of the fixture "gptq", in groups of 64, as AutoAWQ does: words of eight outputs
-// in the order 0, 2, 4, 6, 1, 3, 5, 7. The zero of group g and output o is 7, 8 or 9 by g + o, and
-// integers at an end of their range are changed by up to 1 with it.
+// in the order 0, 2, 4, 6, 1, 3, 5, 7. The zero of group g and output o is 7, 8 or 9 by g + o;
+// integers at an end of their range move by up to 1 with the zero.
 inline void to_awq(QuantizedModel& model) {
   constexpr uint32_t kOrder[] = {0, 2, 4, 6, 1, 3, 5, 7};
   const auto word_at = [](const QuantizedModel::Tensor& tensor, size_t index) {

@@ -43,8 +43,8 @@ double negative_log_likelihood(const TransformerSpec& spec, const std::vector<ui
   return sum;
 }
 
-// The first position from `start` on at which the most likely token is not the next one; the last
-// position when there is none.
+// Returns the first position from `start` on at which the most likely token is not the next token;
+// the last position if there is none.
 size_t first_deviation(const TransformerSpec& spec, const std::vector<uint32_t>& ids,
                        size_t start) {
   const std::vector<double> logits = reference_decoder(spec, ids).values;
@@ -121,8 +121,8 @@ TEST_F(RealModel, SortNanoGptSortsEveryInput) {
   }
 }
 
-// llama2.c's tokenizer.bin, and its way of encoding: characters first, then the best pair merged
-// until there is none.
+// Encodes with llama2.c's tokenizer.bin as llama2.c does: characters first, then the best pair is
+// merged until none is left.
 class Llama2cVocabulary {
  public:
   explicit Llama2cVocabulary(const std::filesystem::path& file) {

@@ -17,7 +17,7 @@ namespace {
 
 using namespace testing;
 
-// Sums of the same products in the same order, from the same floats.
+// Both files sum equal products in equal order, from equal floats.
 constexpr double kSame = 1e-12;
 // Norms whose epsilon went through float32.
 constexpr double kSameButEpsilon = 1e-7;
@@ -162,7 +162,7 @@ TEST_F(SameModel, QwenWindowsAreThoseOfMistral) {
   EXPECT_FALSE(near(hf_logits(qwen, tensors), expected, 1e-3));
 }
 
-// A window over one layer sees what a shorter text holds: RoPE knows only distances.
+// With one layer, a window equals a text truncated to it, since RoPE depends on distances only.
 TEST_F(SameModel, AWindowHidesWhatLiesBeforeIt) {
   nlohmann::json config = llama_config("mistral");
   config["num_hidden_layers"] = 1;
@@ -194,7 +194,7 @@ TEST_F(SameModel, GemmaIsALlamaWithScaledEmbeddingsAndShiftedGains) {
   config.erase("tie_word_embeddings");
   config["hidden_act"] = "gelu";  // as early configs call it
   config["hidden_activation"] = nullptr;
-  config["transformers_version"] = "4.40.0";  // which knows what they mean
+  config["transformers_version"] = "4.40.0";  // a version that reads hidden_activation
   nlohmann::json same = llama_config();
   same["hidden_act"] = "gelu_pytorch_tanh";
   TransformerSpec spec = decoder_at(write_hf(folder_, "gemma", config, gemma));
@@ -214,7 +214,7 @@ TEST_F(SameModel, GptNeoxIsPhiWithTwoNormsAndAFusedProjection) {
   EXPECT_FALSE(near(hf_logits(neox, neox_of_phi(phi)), parallel, 1e-3));
 }
 
-// Where attention adds nothing, the order of attention and MLP does not matter.
+// The order of attention and MLP does not matter if the attention adds nothing.
 TEST_F(SameModel, SequentialAndParallelAgreeWithoutAttention) {
   TensorMap neox = neox_of_phi(phi_tensors());
   for (auto& [name, tensor] : neox) {

@@ -64,7 +64,7 @@ TensorMap neox_of_phi(const TensorMap& phi);
 Tensor transposed(const Tensor& tensor);
 // Rows of heads for rotation of halves, in the order for rotation of neighbours.
 Tensor pairs_of_halves(const Tensor& tensor, uint32_t heads);
-// The tensors one after the other, of the same width.
+// Stacks tensors of equal width.
 Tensor stacked(const std::vector<Tensor>& tensors);
 
 std::string safetensors_of(const TensorMap& tensors);

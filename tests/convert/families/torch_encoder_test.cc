@@ -21,7 +21,7 @@ using namespace testing;
 constexpr const char* kTokens = "torch_tokens";
 constexpr const char* kFeatures = "torch_features";
 
-// All that the config of kFeatures says, but the labels.
+// The config fields of kFeatures, without the labels.
 const ModelOptions kFeatureOptions{.heads = 3,
                                    .activation = Activation::kGeluErf,
                                    .norm_first = true,

@@ -31,7 +31,7 @@ size_t entries_in(const testing::TempFolder& folder) {
   return static_cast<size_t>(std::distance(begin(entries), end(entries)));
 }
 
-// Files may not grow beyond `bytes` while this lives: what a full disk looks like to a program.
+// Limits the size of files to `bytes` during its lifetime, as a full disk would.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) {
@@ -147,7 +147,7 @@ TEST(AtomicFile, LeavesAloneWhatOthersHoldOrMayNotBeALeftover) {
   EXPECT_EQ(entries_in(folder), 5u);
 }
 
-// Until it is locked, a new file looks like a leftover to another program, which removes it.
+// Another program takes a new file for a leftover, and removes it, until it is locked.
 TEST(AtomicFile, StartsAgainWhereItsTemporaryFileWasTaken) {
   const testing::TempFolder folder;
   constexpr int kWriters = 4, kTurns = 50;

@@ -49,7 +49,7 @@ TEST(Checkpoint, SaysWhyAFileCannotBeOpened) {
   EXPECT_TRUE(refuses([&] { Checkpoint::read(folder.path()); }, {"not a regular file"}));
 }
 
-// Calls `check(file)` for each file of the collection with this name; false where there is none.
+// Calls `check(file)` for each collected file with this name; false if there is none.
 template <typename Check>
 bool for_each_collected(const char* below, std::string_view file_name, const Check& check) {
   bool found = false;

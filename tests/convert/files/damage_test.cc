@@ -20,7 +20,7 @@ namespace {
 
 using testing::bytes_of;
 
-// Reads `bytes` as a checkpoint, and every element where that succeeds.
+// Reads `bytes` as a checkpoint and, if that succeeds, every element.
 bool is_accepted(const testing::TempFolder& folder, const std::string& bytes) {
   const auto file = folder.write("damaged", bytes);
   try {

@@ -37,7 +37,7 @@ void write_all(AtomicFile& file, std::string_view text) {
   file.write(std::as_bytes(std::span(text)));
 }
 
-// All that one file goes through.
+// Runs an AtomicFile through all of its operations.
 void write_one(const std::filesystem::path& path) {
   AtomicFile file(path);
   write_all(file, "new");

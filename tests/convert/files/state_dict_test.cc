@@ -179,8 +179,8 @@ TEST(StateDict, BoundsWhatSharedContainersExpandTo) {
   EXPECT_TRUE(refuses(pickle, {"hold more than 6", "share parts of each other"}));
 }
 
-// A pickle whose outermost dict holds `count` times what `add` leaves on the stack, under "0",
-// "1"...
+// Makes a pickle whose outermost dict holds `count` copies of what `add` leaves on the stack, under
+// "0", "1"...
 template <typename Add>
 PickleBuilder repeated(int32_t count, const Add& add) {
   PickleBuilder pickle;
@@ -234,8 +234,8 @@ TEST(StateDict, BoundsWhatViewsRepeat) {
       pickle.tensor({.storage_elements = 1, .shape = {side, side}, .strides = {0, 0}});
     };
   };
-  // One mask of numbers of a context of 2048, or of flags of 4096, from a row that all share; the
-  // limit counts for all names together.
+  // One row that all share can back a float mask of context 2048, or a bool mask of 4096; the limit
+  // counts the total over all names.
   EXPECT_EQ(names_in(repeated(1, view(2048))).size(), 1u);
   EXPECT_TRUE(refuses(repeated(2, view(2048)), {"33554432 bytes", "the 4 that are stored"}));
   const auto flags = [](PickleBuilder& pickle) {

@@ -122,7 +122,7 @@ TEST_F(GgufDecoderTest, RefusesSettingsThatChangeTheComputation) {
   EXPECT_TRUE(refuses(llama().count("llama.vocab_size", 12), {"is 12", "expected 11"}));
 }
 
-// Their frequencies would take memory before there are weights to compare the head with.
+// Heads of such a size would allocate RoPE frequencies before any weight contradicts them.
 TEST_F(GgufDecoderTest, RefusesHeadsThatNoModelHas) {
   std::string bytes = llama().bytes();
   for (const std::string key : {"llama.attention.key_length", "llama.attention.value_length"}) {
@@ -154,7 +154,7 @@ TEST_F(GgufDecoderTest, ListsMissingAndForeignTensors) {
                       {"no place", "'blk.0.ffn_gate_inp.weight' [1] F32"}));
 }
 
-// Not all CPUs have such numbers, and 1 / sqrt(0) is what they would make of them.
+// Denormal numbers are refused: not all CPUs have them, and treat them as 0 in 1 / sqrt(x).
 TEST_F(GgufDecoderTest, RefusesNumbersBelowTheLeastNormalOne) {
   for (const std::string key : {"llama.rope.freq_base", "llama.attention.layer_norm_rms_epsilon"}) {
     std::string bytes = llama().bytes();

@@ -24,7 +24,7 @@ constexpr double kExactlyStored = 1e-12;  // of sums in another order
 
 const std::vector<TokenId> kStoredTokens = {3, 1, 4, 1, 5, 9, 2, 6};
 
-// A decoder of llama's kind whose rotations turn neighbours, with one matrix at both ends.
+// Builds a decoder of llama's kind whose rotations turn neighbours, with one matrix at both ends.
 Graph tied_llama() {
   test::DecoderShape shape = test::decoder_named("llama");
   shape.tied = true;
@@ -115,7 +115,7 @@ TEST(Storage, NothingIsFoldedIntoWhatIsTakenOver) {
   EXPECT_EQ(count_changed(rewritten), 0u);
   expect_same_results(rewritten, graph);
 
-  // The runtime does by ops what was not folded.
+  // Factors that were not folded are ops of the runtime.
   const AlignedBytes file = write_model(lower(rewritten, "m"), {Target::kPortable});
   const test::TestModel model(file.span(), Target::kPortable);
   SessionOptions options = test::options_for(8);

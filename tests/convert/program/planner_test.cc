@@ -63,8 +63,8 @@ TEST(Planner, LetsEverySecondSlotOfAChainShare) {
   EXPECT_EQ(program.slots[2].first_op, 1u);
   EXPECT_EQ(program.slots[2].last_op, 2u);
   EXPECT_EQ(program.slots[4].last_op, 3u);
-  // By width: 1 [10] at 0; 4 [8] is not alive with it; 2 [6] beside 1; 0 [4] beside 1, with 2 not
-  // yet alive; 3 [3] between 2 and 4, which lie at 10 and 0: the gap from 8 on is 2 wide.
+  // Slots by width: 1 [10] at 0; 4 [8] at 0, as their lifetimes do not meet; 2 [6] beside 1; 0 [4]
+  // beside 1, before 2 begins; 3 [3] at 16, as the gap from 8 on between 4 and 2 is only 2 wide.
   EXPECT_EQ(columns(program), (std::vector<uint32_t>{10, 0, 10, 16, 0}));
   EXPECT_EQ(width_of(program), 19u);
 }

@@ -71,7 +71,7 @@ double output_error(const DenseMatrix& inputs, std::span<const float> weights,
 
 TEST(Gptq, LosesMuchLessOfTheOutputsThanRounding) {
   for (const TensorType type : kGptqTypes) {
-    // One block of q4, one strip, and more; odd numbers of rows.
+    // Covers one block of q4, one strip, several strips, and odd numbers of rows.
     for (const uint32_t columns : {32u, 128u, 160u, 288u}) {
       const uint32_t rows = columns == 288 ? 1 : 21;
       const DenseMatrix inputs = correlated_inputs(2 * columns + 60, columns, columns);
@@ -200,7 +200,7 @@ TEST(Gptq, UnusedInputsAreRoundedAndCounted) {
     const QuantizedMatrix matrix = quantize_gptq(weights, 9, 96, type, hessian_of(inputs), &report);
     EXPECT_EQ(report.unused_inputs, 3u);
     EXPECT_LT(report.error, report.rounding_error);
-    // To the nearest value: nothing is to be made good.
+    // Weights of unused inputs are rounded to nearest: there is no error to compensate.
     const uint32_t group = weights_per_scale(type, 96);
     for (size_t row = 0; row < 9; ++row) {
       for (const size_t column : {size_t{0}, size_t{40}, size_t{95}}) {

@@ -37,7 +37,7 @@ std::vector<double> mean_squares(uint32_t columns, uint64_t seed) {
   return squares;
 }
 
-// By a scale for each row or block, and the nearest values, in double precision.
+// Computes with a scale for each row or block, and nearest values, in double precision.
 double error_with(std::span<const float> weights, uint32_t columns, TensorType type,
                   std::span<const double> column_weights, float level) {
   const uint32_t group = weights_per_scale(type, columns);
@@ -80,7 +80,7 @@ TEST(Quantizers, LoseNoMoreThanThePlainScalesDo) {
 // Returns the least weighted squared error of the block over all bfloat16 scales.
 double least_error(std::span<const float> block, std::span<const double> column_weights) {
   double least = std::numeric_limits<double>::infinity();
-  // Ones that are far too small lose what they cut off, and ones too large every weight.
+  // Scales that are far too small clip weights, and scales that are far too large round all to 0.
   for (uint32_t bits = 0x3A00; bits < 0x3F80; ++bits) {
     const float scale = std::bit_cast<float>(bits << 16);
     for (const float signed_scale : {-scale, scale}) {

@@ -71,7 +71,7 @@ InputFiles long_shape(size_t size) {
   return {{"x.safetensors", safetensors_file("{" + entry("a", 0, 1, extents) + "}", "\1")}};
 }
 
-// Names that look like masks of modules, none of which stands alone.
+// These names look like masks of modules, but none stands alone.
 InputFiles many_masks(size_t size) {
   return safetensors_of(2 * size, [](size_t i) {
     return fmt::format("m{}.{}", i / 2, i % 2 == 0 ? "tril" : "other");
@@ -82,8 +82,8 @@ InputFiles many_modules(size_t size) {
   return safetensors_of(size, [](size_t i) { return fmt::format("m{}.W_query.weight", i); });
 }
 
-// In a chain of modules each name is longer than the one before, so that all together grow with the
-// square of their number.
+// Each module is nested in the one before, so the total length of names is quadratic in their
+// number.
 InputFiles nested_prefixes(size_t size) {
   std::string prefix;
   return safetensors_of(static_cast<size_t>(std::sqrt(static_cast<double>(size))),
@@ -202,7 +202,7 @@ InputFiles index_of_shards(size_t size) {
   return files;
 }
 
-// One shard of which the index knows many tensors.
+// One shard, with an index of many tensors.
 InputFiles index_of_tensors(size_t size) {
   InputFiles files = many_tensors(size);
   std::string index = R"({"weight_map":{)";

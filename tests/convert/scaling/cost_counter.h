@@ -8,8 +8,8 @@
 namespace arenite::testing {
 
 struct Cost {
-  // Blocks run in what was compiled with -fsanitize-coverage=trace-pc, and the work of the C
-  // library's functions that take a length, 16 bytes a step.
+  // Executed basic blocks of code compiled with -fsanitize-coverage=trace-pc, plus a step for each
+  // 16 bytes that the C library's functions process.
   uint64_t steps = 0;
   uint64_t peak_bytes = 0;  // on the heap, more than at the start
 };

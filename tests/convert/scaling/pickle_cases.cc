@@ -29,7 +29,7 @@ void memo(PickleBuilder& pickle, uint8_t code, uint32_t place) {
 }
 void get(PickleBuilder& pickle, uint32_t place) { memo(pickle, op::kLongBinGet, place); }
 
-// Leaves what is on top of the stack in the memo only.
+// Moves the top of the stack to the memo.
 void keep(PickleBuilder& pickle, uint32_t place) {
   memo(pickle, op::kLongBinPut, place);
   pickle.code(op::kPop);

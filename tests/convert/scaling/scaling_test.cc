@@ -13,7 +13,7 @@ namespace arenite::testing {
 namespace {
 
 constexpr double kGrowthMax = 2.5;  // sorting adds a little to 2, and buffers double by themselves
-constexpr uint64_t kStepsFree = 20'000;  // what a file costs however small it is
+constexpr uint64_t kStepsFree = 20'000;  // fixed cost of any file
 constexpr uint64_t kBytesFree = 64 << 10;
 
 struct Measured {
@@ -68,7 +68,7 @@ std::string name_of(const ::testing::TestParamInfo<ReaderCase>& info) {
 
 INSTANTIATE_TEST_SUITE_P(Readers, Scaling, ::testing::ValuesIn(reader_cases()), name_of);
 
-// The tables of WordPiece come from all code points, of which few matter to a small vocabulary.
+// The tables of WordPiece are built from all code points, whatever the size of the vocabulary.
 TEST(SmallInputs, CostLittle) {
   const TempFolder folder;
   const auto file = folder.write("vocab.txt", "[UNK]\n[CLS]\n[SEP]\nhello\n##s\n");

@@ -108,15 +108,15 @@ InputFiles llama2c_tokenizer(const std::vector<std::string>& pieces) {
   return {{"tokenizer.bin", llama2c_file(llama_pieces(pieces))}};
 }
 
-// One long token among many short ones: the reader looks it up by its hash.
+// One long token among many short ones: the reader finds it by its hash.
 std::vector<std::string> long_word(size_t size) {
   std::vector<std::string> tokens = near_words(100, 1);
   tokens.insert(tokens.end(), {"a", "aa", std::string(size, 'a')});
   return tokens;
 }
 
-// Pieces of which each is the beginning of the next, and `size` that begin with none of them and
-// end in all: the merges of a long one are looked for among all of its parts.
+// Each piece is a prefix of the next, and `size` others end in all of them: merges of a long piece
+// are searched among all of its parts.
 std::vector<std::string> held_pieces(size_t size) {
   std::vector<std::string> pieces;
   for (size_t length = 1; length <= 64; ++length) pieces.emplace_back(length, 'a');
@@ -130,7 +130,7 @@ InputFiles vocab_txt(const std::vector<std::string>& tokens) {
   return {{"vocab.txt", text}};
 }
 
-// One token over and over.
+// Repeats one token.
 InputFiles same_lines(size_t size) { return vocab_txt(std::vector<std::string>(size, "a")); }
 
 InputFiles added_tokens_json(size_t size) {

@@ -35,11 +35,12 @@ std::vector<convert::SentencePiece> llama_pieces(const std::vector<std::string>&
 // Writes the pieces as a tokenizer file of llama2.c, with spaces in place of U+2581.
 std::string llama2c_file(const std::vector<convert::SentencePiece>& pieces);
 
-// A tokenizer.json of byte-level BPE: all bytes, then what the merges make, in their order; then
+// Makes a tokenizer.json of byte-level BPE: all bytes, then the merged tokens in order, then
 // "<|end|>" as a special token.
 nlohmann::json byte_level_json(const std::vector<std::pair<std::string, std::string>>& merges);
 
-// One with U+2581 for spaces: "<unk>", "<s>", "</s>", the bytes, `characters`, then the merges.
+// Makes one with U+2581 for spaces: "<unk>", "<s>", "</s>", the bytes, `characters`, then the
+// merges.
 nlohmann::json low_line_json(const std::vector<std::string>& characters,
                              const std::vector<std::pair<std::string, std::string>>& merges);
 

@@ -132,7 +132,7 @@ TEST_F(TokenizerFor, AsksTheModelWhichTokensBeginAndEndATextWhereTheTokenizerDoe
   const auto found = tokenizer_for(place, "");
   EXPECT_EQ(found->bos, 1u);
   EXPECT_EQ(found->ends, (std::vector<TokenId>{2, 5}));
-  EXPECT_EQ(found->flags & format::kAddBos, 0u);  // which nobody has asked for
+  EXPECT_EQ(found->flags & format::kAddBos, 0u);  // nothing requested it
   inside.bos_id = 3;
   inside.eos_id = 4;
   place.own = place_of(inside).own;

@@ -34,7 +34,7 @@ json read_cases() {
   return json::parse(in);
 }
 
-// Each case says which rules hold. All words of the cases are tokens, so that each gives one.
+// Each case names its rules. All words of the cases are in the vocabulary: each is one token.
 TEST(WordCases, AreCutAndFoldedAsBertDoes) {
 #ifndef ARENITE_HAVE_UTF8PROC
   GTEST_SKIP() << "this build lacks utf8proc";

@@ -275,8 +275,8 @@ class Search {
     return result;
   }
 
-  // Takes the cheapest set of steps that saves enough bytes, then undoes steps that the budget has
-  // room for, in the order in which they help most.
+  // Takes the cheapest steps that save enough bytes, then undoes those that still fit the budget,
+  // the most helpful first.
   Levels small_enough(const Levels& from, const Levels& to, const std::vector<Step>& all) const {
     const uint64_t bytes = bytes_of(from);
     const uint64_t wanted = bytes - std::min(bytes, *budget_.max_bytes);

@@ -29,7 +29,7 @@ namespace {
 constexpr double kModelErrorMax = 1e-3;
 constexpr double kModuleErrorMax = 1e-4;
 
-// Roundings of a type that the author computes in, one after the other.
+// Consecutive roundings to the type that the author computes in.
 constexpr double kDigitsOfAuthor = 8.0;
 
 // Counts the elements of the larger matrices, which make up nearly all of a model.
@@ -48,7 +48,7 @@ bool has_few_bits(const Graph& graph) {
          });
 }
 
-// The tokenizer that the model comes with, or that was asked for.
+// Returns the tokenizer beside the model, or the requested one.
 std::optional<TokenizerSpec> tokenizer_of(const Conversion& conversion,
                                           const ConvertOptions& options,
                                           const std::string& quoted) {
@@ -123,8 +123,8 @@ void refuse_context_of_images(const Graph& graph, const std::string& path) {
             path, graph.axes[0].rows);
 }
 
-// How far the outputs of a program that rounds to fewer digits than float32 may be off: some of
-// its last digits, which its layers add up.
+// Returns the accepted difference from a program that computes in fewer digits than float32: some
+// last digits, added up over its layers.
 double author_difference_max(const ExportedProgram& program) {
   double largest = kAuthorDifferenceMax;
   for (const Call& node : program.nodes) {
@@ -137,7 +137,7 @@ double author_difference_max(const ExportedProgram& program) {
   return largest;
 }
 
-// Whether a program computes weights of integers, as what trains for few bits leaves it.
+// Whether the program dequantizes integer weights, as after quantization-aware training.
 bool has_integer_weights(const ExportedProgram& program) {
   return std::ranges::any_of(
              program.nodes,
@@ -175,7 +175,7 @@ std::vector<std::string> read_label_file(const std::filesystem::path& file, uint
   return labels;
 }
 
-// Names of classes that no program has: those of `options`, or of a config beside it.
+// Returns class names that no program has: from `options`, or from a config beside it.
 void name_columns(Recognised& model, const std::filesystem::path& path,
                   const ConvertOptions& options) {
   const uint32_t columns = model.graph.width(model.graph.output);

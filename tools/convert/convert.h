@@ -31,7 +31,7 @@ namespace arenite::convert {
 // The model that was recognised in a file or folder.
 struct Recognised {
   const char* form = "";  // its format, for messages: "GGUF"
-  // The facts of this kind of model, for reports. The graph is what the model computes.
+  // Facts of this kind of model, for reports; `graph` is the computation.
   std::variant<TransformerSpec, AttentionModule, ExportedModel> facts;
   Graph graph{};
   TokenizerPlace tokenizer{};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The float32 program has the same tensors in the same order as the quantized one, since types are
-// chosen before passes join what is alike.
+// Rounds the weights of a graph. The float32 program has the same tensors in the same order as the
+// quantized one, since types are chosen before passes join matrices.
 #include "convert/quantize_model.h"
 
 #include <fmt/format.h>
@@ -119,7 +119,7 @@ void take_rounded(const std::string& name, EmbeddingNode& embedding, RoundedBefo
 
 class Quantizer {
  public:
-  // `program` is that of the same graph in float32.
+  // `program` is the float32 program of this graph.
   Quantizer(Graph& graph, const Program& program, Quantization& result, RoundedBefore& before)
       : graph_(graph), program_(program), result_(result), before_(before) {
     std::map<std::string, uint32_t> tensors;

@@ -119,8 +119,7 @@ ModelInput joined(std::vector<ModelInput> inputs);
 
 // Whether the last function can run token by token, or in chunks.
 bool is_stepped(const Model& model);
-// Returns the input whose tokens the last function's rows follow: its only one, or the first of
-// several.
+// Returns the input whose tokens the last function's rows belong to: its only one, or the first.
 uint32_t last_input(const Model& model);
 
 // Builds the arguments of a function that takes `inputs`, a bit set: of each input's sequence the
@@ -182,11 +181,11 @@ std::vector<uint8_t> types_to_check(uint32_t count, uint32_t token_types);
 // Pair mask [tokens, tokens] that shows some of the pairs.
 std::vector<uint8_t> pairs_to_check(uint32_t tokens);
 
-// One sequence of these: ids if vocab_size != 0, else `features` elements of features.
+// One sequence: ids if vocab_size != 0, else `features` values per token.
 ModelInput input_to_check(uint32_t tokens, uint32_t vocab_size, uint32_t token_types,
                           size_t features);
 
-// One sequence for each input of the model, of `tokens` tokens or as many as the input takes.
+// Makes one sequence for each input of the model, of at most `tokens` tokens.
 ModelInput sequence_to_check(const Model& model, uint32_t tokens);
 
 // Returns `wanted` within tokens_min and positions_max of the first input, but more where a mask

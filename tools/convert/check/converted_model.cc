@@ -163,7 +163,7 @@ void check_conversion(ConvertedModel& conversion, const std::string& path,
               "precision by {:.1e}; expected at most {:.1e}",
               quote(path), circumstances, what, error, error_max);
   };
-  // Where nothing was rounded the author's weights and those of the file are one and the same.
+  // Without rounding, the file's weights are the author's.
   if (is_rounded(conversion.rewritten)) {
     Evaluation stored = evaluate(with_stored_weights(conversion.rewritten), fed);
     conversion.storing_error = largest_difference(stored.values, reference.values);
@@ -204,7 +204,7 @@ Shape squeezed(Shape shape) {
   return shape;
 }
 
-// The shape of rows that have `width` numbers in one dimension, whatever theirs are in.
+// Merges trailing dimensions until the last one has `width` elements.
 Shape with_width(Shape shape, uint64_t width) {
   while (shape.size() > 1 && shape.back() < width) {
     const uint64_t last = shape.back();
@@ -229,8 +229,8 @@ std::vector<float> columns_last(const NpyArray& outputs, const std::vector<float
   return result;
 }
 
-// Whether the outputs are those of each sequence's last token. They are [axes, width], with `rows`
-// of a sequence, or [sequences, width], without extents of 1.
+// Whether the outputs have the last token's row only: [axes, width], with `rows` rows of a
+// sequence, or [sequences, width], without extents of 1.
 bool are_of_last_tokens(const NpyArray& outputs, const Shape& shape, const TokenAxes& input,
                         uint64_t rows, const FunctionInfo& last) {
   const uint64_t width = last.output_features;
@@ -324,8 +324,8 @@ InputTokens tokens_of(const std::vector<AuthorInput>& inputs) {
   return tokens;
 }
 
-// How far the rows of all sequences are off: all that are expected, but for those of padding, or
-// the last one of each.
+// Returns the largest difference over all sequences: of every row that is expected, or of the last
+// row of each. Rows of padding are not compared.
 double largest_difference(const Model& model, const std::vector<AuthorInput>& inputs,
                           const std::vector<float>& expected, double& largest_value) {
   SessionOptions options = options_for_functions(model, tokens_of(inputs), UINT32_MAX);

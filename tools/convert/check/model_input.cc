@@ -21,7 +21,7 @@ namespace arenite::convert {
 namespace {
 
 constexpr uint64_t kTokensMax = 1u << 24;  // of all sequences
-constexpr double kHiddenMax = -1000.0;     // what is added to scores of hidden keys
+constexpr double kHiddenMax = -1000.0;     // added to scores of hidden keys
 constexpr std::string_view kMaskRoles[] = {"kept", "hidden", "added", "lengths"};
 
 void read_ids(const NpyArray& array, uint32_t vocab_size, const std::string& option,
@@ -75,7 +75,8 @@ std::vector<std::string> names_of_inputs(const Model& model, uint32_t wanted) {
   return names;
 }
 
-// Takes what is given for the author's inputs that nothing reads, where all are given in order.
+// Removes files for the author's inputs that nothing reads, if files for all inputs are given in
+// order.
 void drop_unread(std::vector<std::string>& given, const Model& model, size_t wanted) {
   const uint32_t unread = array_flags(model.file()) >> kUnreadInputShift;
   const auto is_named = [](const std::string& text) { return text.find('=') != std::string::npos; };
@@ -121,7 +122,7 @@ std::vector<float> finite_values(const NpyArray& array, const std::string& optio
 }
 
 uint64_t images_of(std::span<const uint64_t> shape, const ImageLayout& image) {
-  // Whether the extents are those of the image, or parts of them.
+  // Whether the extents are those of the image or of a part of it.
   const auto are_of_image = [&](std::span<const uint64_t> extents) {
     size_t next = 0;
     for (const uint64_t whole : extents_of(image)) {
@@ -267,8 +268,8 @@ std::vector<std::string> values_of_inputs(std::span<const std::string> given, co
 
 namespace {
 
-// Throws InputError unless an array says what is true of all calls: which position each token has,
-// or that pairs are causal, or all seen.
+// Throws InputError unless an array equals what the file fixes for all calls: the positions of
+// tokens, or that pairs are causal or all visible.
 void require_as_known(const std::string& file, const AuthorsArray& known,
                       const std::string& option) {
   const NpyArray array = NpyArray::read(file);
@@ -421,7 +422,7 @@ std::vector<uint8_t> read_pairs(const std::string& file, const TokenAxes& axes,
   while (shape.size() < 3) shape.insert(shape.begin(), 1);
   const bool is_of_all = array.shape().size() == 2;
   if (is_of_all) shape[0] = axes.sequences;
-  // One dimension of heads may stand between, as attention takes it.
+  // A head dimension of 1 may stand second, as attention takes it.
   if (shape.size() == 4 && shape[1] == 1) shape.erase(shape.begin() + 1);
   if (shape != expected) {
     refuse_shape(array, option,

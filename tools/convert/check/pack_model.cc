@@ -73,7 +73,8 @@ Recording record(const AlignedBytes& file, Target target, const SelfTestInputs& 
   return recording;
 }
 
-// The first `count` tokens of a text; nothing where the tokenizer cannot read it, or makes fewer.
+// Returns the first `count` tokens of a text; nothing if the tokenizer cannot read it, or makes
+// fewer.
 std::vector<TokenId> tokens_of_text(const Model& model, uint32_t count) {
   const Result<Tokenizer> tokenizer = Tokenizer::of(model);
   if (!tokenizer.ok()) return {};
@@ -245,8 +246,8 @@ void strip_self_test(AlignedBytes& file) {
   file.shorten(static_cast<size_t>(footer.file_bytes));
 }
 
-// ---- other targets: the program of a file is written again. That packing was undone is not
-// believed but seen: the weights of each target that stays are packed anew and compared ----
+// ---- other targets: the program of a file is written again. To prove that unpacking was lossless,
+// the remaining targets are packed anew and compared ----
 
 namespace {
 
@@ -262,8 +263,8 @@ uint32_t source_of(const format::ModelReader& reader, const std::vector<Target>&
   return 0;
 }
 
-// Throws InputError unless the weights of `program`, which are those of target `source`, packed for
-// target `index`, are what the file has for it.
+// Throws InputError unless `program`, unpacked from target `source`, packs to the file's bytes for
+// target `index`.
 void require_same_weights(const format::ModelReader& reader, const Program& program,
                           uint32_t source, uint32_t index, const std::string& path) {
   for (uint32_t i = 0; i < reader.tensors(); ++i) {
@@ -287,7 +288,7 @@ void require_same_weights(const format::ModelReader& reader, const Program& prog
   }
 }
 
-// On each target of the file that this CPU runs. Throws InputError where the test does not pass.
+// Runs the self-test on each target of the file that this CPU runs. Throws InputError if it fails.
 std::vector<Target> require_self_test(const AlignedBytes& file, uint32_t tokens,
                                       const std::string& path) {
   const std::vector<Target> targets = runnable_targets(file);

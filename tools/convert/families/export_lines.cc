@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Another way for models of transformers whose type or class is not read: what PyTorch exports says
-// all that the model computes.
+// Suggests torch.export for models of transformers with an unknown type or class: the exported
+// program has the whole computation.
 #include <algorithm>
 #include <cctype>
 #include <nlohmann/json.hpp>
@@ -115,7 +115,7 @@ std::optional<Example> example_of(const json& config) {
   return std::nullopt;
 }
 
-// In quotes that Python and a shell take alike, unless the name has quotes itself.
+// Quotes a path for both Python and a shell, unless the name has quotes itself.
 std::string quoted_path(const std::filesystem::path& path) {
   return json(path.string()).dump(-1, ' ', false, json::error_handler_t::replace);
 }

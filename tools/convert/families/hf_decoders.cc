@@ -45,7 +45,7 @@ struct Family {
   bool has_head_fields = true;  // num_key_value_heads and head_dim
 
   // Defaults of the transformers package for fields that a config lacks.
-  uint32_t kv_heads = 0;  // 0: as many as heads
+  uint32_t kv_heads = 0;  // 0: equal to heads
   uint32_t head_dim = 0;  // 0: model_dim / heads
   std::optional<uint32_t> bos{}, eos{};
   bool is_tied = false;
@@ -84,8 +84,8 @@ uint32_t read_sizes(ConfigFields& config, const Family& family, TransformerSpec&
   return read_size(config, family.layers);
 }
 
-// For a family whose layers all see the same keys: throws InputError where layer_types names
-// another kind than `expected`.
+// Throws InputError if layer_types names a kind other than `expected`, for families whose layers
+// all see the same keys.
 void expect_layer_types(ConfigFields& config, const char* expected) {
   for (const std::string& type : config.texts("layer_types")) {
     if (type == expected) continue;
@@ -224,7 +224,7 @@ uint32_t read_kv_heads(ConfigFields& attention, uint32_t heads) {
 
 void read_mpt_attention(ConfigFields attention, TransformerSpec& spec) {
   pass_over_harmless(attention);
-  // How it is computed, and of what is refused below.
+  // Fields without effect, and settings of features that are refused below.
   attention.pass_over(
       {"attn_impl", "model_type", "rope_theta", "rope_impl", "rope_dail_config", "rope_hf_config"});
   spec.kv_heads = read_kv_heads(attention, spec.heads);
@@ -252,7 +252,7 @@ void read_mpt(ConfigFields& config, const Family&, TransformerSpec& spec, LayerS
   spec.ffn_dim = 4 * spec.model_dim;  // transformers does not read expansion_ratio
   const ConfigFields nothing(nlohmann::json::object(), config.where());
   read_mpt_attention(config.object("attn_config").value_or(nothing), spec);
-  // Training; and what the tensors, or ALiBi, say themselves.
+  // For training only, or known from the tensors or ALiBi.
   config.pass_over({"embedding_fraction", "fc_type", "init_config", "emb_pdrop", "init_device",
                     "learned_pos_emb", "no_bias", "resid_pdrop", "verbose"});
   config.expect("logit_scale", nullptr, "scaled logits are not supported");
@@ -390,7 +390,7 @@ constexpr Family like_llama(Family own) {
   return own;
 }
 
-// ---- what all families store and say alike ----
+// ---- fields that all families share ----
 
 // Fields that do not change what a decoder computes, by the reason why not.
 constexpr const char* kHarmlessOfDecoders[] = {
@@ -400,12 +400,12 @@ constexpr const char* kHarmlessOfDecoders[] = {
     "attention_bias", "mlp_bias",
     // First layer with the windows of another field.
     "max_window_layers",
-    // Heads other than the language model's, whose tensors would be refused.
+    // Heads beside the language model's; their tensors would be refused.
     "classifier_dropout", "id2label", "label2id", "num_labels", "problem_type",
     "summary_activation", "summary_first_dropout", "summary_proj_to_labels", "summary_type",
     "summary_use_proj"};
 
-// Returns the ids in `field`, else `absent`. A null field means that there are none.
+// Returns the ids in `field`, else `absent`. A null field means no ids.
 std::vector<uint32_t> token_ids(ConfigFields& config, const char* field,
                                 const std::optional<uint32_t>& absent) {
   if (config.has(field) || config.is_null(field) || !absent) return config.ids(field);
@@ -434,8 +434,9 @@ void take_common_fields(ConfigFields& config, TransformerSpec& spec, const Famil
   }
 }
 
-// Sets token_embedding, and either output, or nothing for a tied model, or is_headless for one of a
-// class without a head (HeadKind::kNone); where no class is said, for one without its tensors.
+// Reads token_embedding and the head: output for an untied model, nothing for a tied one,
+// is_headless for a class without a head (HeadKind::kNone), or, if no class is named, for a file
+// without head tensors.
 void read_embedding_and_head(ConfigFields& config, ModelTensors& tensors, TransformerSpec& spec,
                              const Family& family, const std::string& prefix) {
   const bool is_tied = config.flag("tie_word_embeddings", family.is_tied);
@@ -471,8 +472,8 @@ void read_embedding_and_head(ConfigFields& config, ModelTensors& tensors, Transf
   }
 }
 
-// Passes over the buffers that carry no weights, by the end of their names: what masked scores are
-// set to, and frequencies, which the config says. Throws InputError for a mask that is not causal.
+// Skips buffers without weights, by their suffix: values of masked scores, and frequencies, which
+// follow from the config. Throws InputError for a mask that is not causal.
 void pass_over_buffers(ModelTensors& tensors) {
   for (const StoredTensor& tensor : tensors.stored()) {
     const auto ends_in_any = [&](std::initializer_list<const char*> endings) {

@@ -46,7 +46,7 @@ constexpr LanguageHead kRobertaHead = {"lm_head.dense", "lm_head.layer_norm", "l
 
 struct EncoderFamily {
   const char* model_type;
-  const char* prefix;  // what a model with a head puts in front of its encoder's names
+  const char* prefix;  // prefix of the encoder's names in a model with a head
   LanguageHead language_head;
   const LayerNames* layer = &kBertLayer;
   const char* list = "encoder.layer.";
@@ -246,7 +246,7 @@ const ClassifierHead* classifier_of(HeadKind kind, std::string_view model_type) 
   return nullptr;
 }
 
-// Where tensors of heads begin that a model may have beside what its class uses.
+// Prefixes of head tensors that a model may have beside those of its class.
 constexpr std::string_view kUnusedHeads[] = {"cls.",  // BERT
                                              "vocab_transform.",
                                              "vocab_layer_norm.",
@@ -320,7 +320,7 @@ class HeadReader {
     return *kind;
   }
 
-  // Not having its tensors is an error that ModelTensors reports.
+  // ModelTensors reports missing tensors.
   void add_linear(const std::string& name, uint32_t outputs, std::optional<Activation> activation) {
     spec_.head.push_back(
         {tensors_.linear(name, outputs, spec_.model_dim, Presence::kRequired), activation});
@@ -377,7 +377,7 @@ class HeadReader {
     if (head.kind == HeadKind::kChoice && spec_.architecture == "electra") check_summary();
   }
 
-  // Tied biases are stored once or twice. Apart, the decoder's own is the one that counts.
+  // Tied biases are stored once or twice. If they differ, the decoder's own counts.
   std::vector<double> read_bias(const LanguageHead& head, bool is_tied) {
     std::string first = head.bias;
     std::string second = std::string(head.decoder) + ".bias";

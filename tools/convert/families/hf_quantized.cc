@@ -28,7 +28,8 @@ constexpr const char* kConvertOriginal = "convert the original weights, with --w
 
 using Types = std::initializer_list<const char*>;
 
-// How a scheme keeps the linear layers of a model. A part is what follows a layer's name and a dot.
+// How a scheme stores the linear layers of a model. A part is the suffix after a layer's name and a
+// dot.
 struct Layout {
   const char* by_row;     // for people, where each output has one scale
   const char* in_groups;  // and where each of its groups of neighbouring inputs has one
@@ -78,7 +79,7 @@ constexpr Layout kBytes = {
     .parts = {"weight", "weight_scale", "weight_shape", "weight_zero_point", "weight_g_idx"},
     .type = "I8",
     .order = "weight_g_idx"};
-// SCB [outputs] has the largest magnitude of each row, for which 127 stands.
+// SCB [outputs] is the largest magnitude of each row, stored as 127.
 constexpr Layout kBitsAndBytes = {.by_row = "bitsandbytes, int8 by row",
                                   .in_groups = "",
                                   .parts = {"weight", "SCB", "weight_format"},
@@ -205,8 +206,8 @@ void expect_shape(const StoredTensor& tensor, const std::vector<uint64_t>& shape
                    shape_text(shape));
 }
 
-// Throws InputError unless `order` says that column i belongs to group i / group. The numbers may
-// all be -1: that nobody has set them.
+// Throws InputError unless `order` assigns column i to group i / group. All -1 means that it was
+// not set.
 void check_group_order(const StoredTensor& order, const Layer& layer) {
   expect_shape(order, {layer.columns});
   const std::vector<float> groups = order.load();
@@ -220,8 +221,8 @@ void check_group_order(const StoredTensor& order, const Layer& layer) {
   }
 }
 
-// Finds the tensors that stand for the weights of layers, and puts one matrix, `<layer>.weight`, in
-// their place. REQUIRES: the store outlives it.
+// Replaces the tensors of quantized layers by one matrix each, `<layer>.weight`. REQUIRES: the
+// store outlives it.
 class QuantizedLayers {
  public:
   explicit QuantizedLayers(const TensorStore& store) : store_(store) {}
@@ -270,8 +271,8 @@ class QuantizedLayers {
             .group = sides.columns};
   }
 
-  // From now on the weight stands for the parts. Where no type holds its integers as they are, it
-  // has their products with the scales alone.
+  // Puts the weight in place of its parts. If no type holds its integers unchanged, the weight
+  // loads the dequantized products only.
   void add(const Layer& layer, bool is_by_row) {
     const Layout& layout = layer.layout;
     if (find(layer.name, layout.order) != nullptr) {
@@ -298,7 +299,7 @@ class QuantizedLayers {
     weights_.push_back(std::move(stored));
   }
 
-  // All tensors, with whole weights for those replaced.
+  // Returns all tensors, those of quantized layers replaced by whole weights.
   TensorStore result() const {
     TensorStore store(store_.source());
     for (const StoredTensor& tensor : store_.tensors()) {
@@ -329,7 +330,7 @@ uint32_t read_bits(ConfigFields& config, const char* field, std::optional<uint32
 // ---- GPTQ ----
 
 constexpr const char* kHarmlessOfGptq[] = {
-    // How, in which order and from what the model was quantized: the tensors tell.
+    // How the model was quantized; the tensors have the results.
     "act_group_aware", "auto_mixed_precision", "batch_size", "block_name_to_quantize",
     "cache_block_outputs", "damp_auto_increment", "damp_percent", "dataset", "lm_head",
     "max_input_length", "model_name_or_path", "model_seqlen", "module_name_preceding_first_block",
@@ -473,8 +474,8 @@ void expect_format(ConfigFields& config) {
 }
 
 Settings read_weights(ConfigFields& weights) {
-  // How scales and zeros were found, and what was left out or came out. Groups that actorder
-  // changed are stored as weight_g_idx.
+  // How scales and zeros were found, and which layers were left out. Groups that actorder permuted
+  // are stored as weight_g_idx.
   weights.pass_over(
       {"actorder", "block_structure", "observer", "observer_kwargs", "scale_dtype", "zp_dtype"});
   Settings settings{.bits = read_bits(weights, "num_bits", 8)};
@@ -545,7 +546,7 @@ void read_packed_shape(const QuantizedLayers& layers, const std::vector<Settings
       shape_text(layer.integers.shape));
 }
 
-// Settings name no layers here, so any of those with so many bits may be meant.
+// Settings name no layers here: any with this number of bits and group size may be meant.
 void add_compressed(QuantizedLayers& layers, const std::vector<Settings>& settings, Layer layer) {
   const Sides sides = sides_of(layer.scales);
   layer.group = layer.columns / sides.columns;
@@ -596,7 +597,7 @@ constexpr const char* kHarmlessOfBitsAndBytes[] = {
     // Settings of 4-bit weights, which are not used here.
     "_load_in_4bit", "bnb_4bit_compute_dtype", "bnb_4bit_quant_storage", "bnb_4bit_quant_type",
     "bnb_4bit_use_double_quant",
-    // How the int8 layers are run: which activations are multiplied in 16 bits, and where.
+    // How int8 layers are executed: which activations are multiplied in 16 bits.
     "_load_in_8bit", "llm_int8_enable_fp32_cpu_offload", "llm_int8_has_fp16_weight",
     "llm_int8_skip_modules", "llm_int8_threshold", "load_in_8bit"};
 

@@ -54,7 +54,7 @@ std::vector<Module> read_modules(const fs::path& folder) {
     ConfigFields fields(entry, where);
     fields.expect("idx", modules.size(), "modules are in the order of their numbers");
     fields.pass_over("name");
-    fields.pass_over("kwargs");  // names of what a call may hand to the module
+    fields.pass_over("kwargs");  // names of arguments that a call may pass to the module
     const std::string type = fields.text("type");
     if (!type.starts_with("sentence_transformers.")) {
       fields.refuse("type", "expected a module of sentence_transformers itself");
@@ -103,7 +103,7 @@ void check_python_arguments(ConfigFields& fields) {
   }
 }
 
-// Where the tokenizer's own config says how long texts may be.
+// The maximum text length may be in the tokenizer's own config.
 uint32_t tokenizer_length(const fs::path& folder, uint32_t positions_max) {
   const fs::path file = folder / "tokenizer_config.json";
   if (!is_there(file)) return positions_max;
@@ -122,7 +122,7 @@ struct Mode {
   const char* python;  // of the hidden states "{}"; empty: no short form
 };
 constexpr Mode kModes[] = {
-    // In the order of the rows where several of the old fields are true.
+    // Several of the old fields may be true; rows then have this order.
     {"cls", SelectKind::kFirst, "{}[:, 0]"},
     {"max", SelectKind::kMax, "{}.amax(1)"},
     {"mean", SelectKind::kMean, "{}.mean(1)"},
@@ -231,7 +231,7 @@ std::vector<SelectKind> read_pooling_modes(const fs::path& folder, uint32_t widt
   return poolings;
 }
 
-// Reads a module after the pooling; `width` is that of its input row.
+// Reads a module after the pooling; `width` is its input width.
 HeadStepSpec read_head_module(const Module& module, uint32_t width, const std::string& where) {
   HeadStepSpec step;
   const fs::path& folder = module.folder;
@@ -286,7 +286,7 @@ void check_model_config(const fs::path& folder) {
 
 // ---- the whole ----
 
-// The encoder may lie in the folder itself, which is open already, or in one of its own.
+// The encoder is in this folder, which is open already, or in a folder of its own.
 TransformerSpec read_transformer(const Opened& model, const fs::path& folder,
                                  const ModelOptions& options) {
   ModelOptions transformer_options = options;

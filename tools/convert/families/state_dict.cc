@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the state dict of any published program, by its row. Sizes come from shapes; the rest is
-// what an option says, else what the training program wrote, else a question or an assumption.
+// Reads the state dict of any published program, by its table row. Sizes come from shapes; other
+// facts from options, else from what the training program wrote, else they are asked for or
+// assumed.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -91,7 +92,7 @@ void read_fact(ConfigFields& config, const std::string& field, MaskChoice& value
   value = is_causal ? MaskChoice::kCausal : MaskChoice::kBidirectional;
 }
 
-// "mask" may be about something else, such as what is to be predicted: then it says nothing.
+// "mask" is also a name for masked-token training, and then says nothing about attention.
 bool says_something(const ConfigFields& config, const std::string& field) {
   return config.has(field) && (field != "mask" || config.equals(field, "causal") ||
                                config.equals(field, "bidirectional"));
@@ -143,7 +144,8 @@ class StateDictAnswers {
                   {"num_heads", "n_heads", "nhead", "n_head", "heads", "num_attention_heads"}});
   }
 
-  // Where each head is a module of its own, `heads` of them.
+  // Returns `heads`, where each head is a module of its own. Throws InputError if an option
+  // differs.
   uint32_t heads_of_modules(uint32_t heads) {
     std::vector<std::string> given = account_.given;
     const uint32_t said = heads_if_said().value_or(heads);
@@ -177,7 +179,7 @@ class StateDictAnswers {
     return found.value_or(true);
   }
 
-  // That of a decoder is assumed to be causal.
+  // A decoder's mask is assumed to be causal.
   BandChoice mask(bool is_decoder) {
     const auto found = known_mask();
     if (!found && is_decoder) {
@@ -202,7 +204,7 @@ class StateDictAnswers {
     return mask;
   }
 
-  // Assumed to be 1 where it need not be said.
+  // Assumed to be 1 if it is optional.
   double embedding_scale(uint32_t model_dim, bool must_be_said) {
     const auto found = known(options_.embedding_scale,
                              {"embedding scale", "--embedding-scale", {"embedding_scale"}});
@@ -385,7 +387,7 @@ class StateDictAnswers {
   }
 
   std::optional<BandChoice> known_mask() {
-    // A window is causal, so that is what a config of a model with a window says.
+    // A config with a window implies a causal mask.
     std::optional<MaskChoice> option;
     if (options_.mask != MaskChoice::kUnsaid) option = options_.mask;
     if (options_.mask == MaskChoice::kWindow) option = MaskChoice::kCausal;
@@ -473,7 +475,7 @@ class StateDictReader {
     return heads;
   }
 
-  // The width of the model is that of what is projected.
+  // Reads the model width from the input width of a projection.
   uint32_t read_width() const {
     const std::string part = in_first(names_.fused == nullptr ? names_.query : names_.fused);
     const Sides shape = shape_of(part);
@@ -531,8 +533,7 @@ class StateDictReader {
     answers_.require_all(program_.published);
   }
 
-  // Models may register their mask as a buffer, in each layer or head: then it is what the file
-  // says, if all say the same.
+  // Reads masks that models register as a buffer, in each layer or head. They decide if all agree.
   std::optional<BandChoice> read_mask_buffers() {
     std::optional<BandChoice> found;
     for (const StoredTensor& tensor : tensors_.stored()) {
@@ -586,7 +587,7 @@ class StateDictReader {
     return answers_.ask_pooling(head_);
   }
 
-  // A buffer of radians per position; nullptr: there is none.
+  // A buffer of radians per position, or nullptr.
   const StoredTensor* find_frequencies() const {
     for (const StoredTensor& tensor : store_.tensors()) {
       if (tensor.name.ends_with("inv_freq") || tensor.name.ends_with("rope.freqs")) return &tensor;
@@ -706,7 +707,7 @@ class StateDictReader {
         answers_.labels([&](ConfigFields& source) { return read_labels(source, classes); });
   }
 
-  // Those that say nothing more.
+  // Accepts buffers that carry no further facts.
   void pass_over_buffers() {
     const StoredTensor* const frequencies =
         program_.rope == RopePairs::kNone ? nullptr : find_frequencies();
@@ -739,7 +740,7 @@ class StateDictReader {
 
   TransformerSpec spec_;
   uint32_t layers_ = 0;
-  std::string tokens_, types_, input_, positions_, pooler_, head_;  // empty: there is none
+  std::string tokens_, types_, input_, positions_, pooler_, head_;  // may be empty
   BandChoice mask_;
   LayerSettings settings_ = {.qkv_bias = Presence::kIfStored,
                              .output_bias = Presence::kIfStored,

@@ -22,12 +22,12 @@ namespace arenite::convert {
 
 enum class RopePairs { kNone, kHalves, kNeighbours };  // elements of a head that rotate together
 
-// Names are those of modules, without ".weight" and ".bias". A prefix that all names of a file
-// share is ignored. A null pointer: the program has no such part.
+// Names are those of modules, without ".weight" and ".bias" and without a prefix that all names of
+// a file share. A null pointer means that the program lacks the part.
 struct PublishedProgram {
   const char* name;          // for messages
   const char* architecture;  // as model files have it
-  const char* published;     // what it computes as published, as command-line options
+  const char* published;     // command-line options that give the published computation
   // A tensor of the first layer that no other program has: "h.0.attn.c_attn.weight". The text
   // before the 0 names the list of layers.
   const char* key;

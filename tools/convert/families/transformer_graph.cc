@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One residual stream through all layers, for decoders and encoders alike.
+// Builds the graph of a spec: one residual stream through all layers, for decoders and encoders.
 #include "convert/families/families.h"
 
 #include <fmt/format.h>
@@ -90,7 +90,7 @@ class TransformerGraph {
         [&](ValueId input) { return transform(prefix, layer, input); }, x);
   }
 
-  // One of the two halves of a layer, `part`: x + compute(norm(x)), or norm(x + compute(x)).
+  // Adds one half of a layer, `part`: x + compute(norm(x)), or norm(x + compute(x)).
   template <typename Compute>
   ValueId add_residual(const std::string& part, const NormSpec& norm, const Compute& compute,
                        ValueId x) {

@@ -28,8 +28,7 @@ struct NpyHeader {
   std::vector<uint64_t> shape;
 };
 
-// Parses what stands between the header's length and the data. Throws InputError that names the
-// file and the field.
+// Parses the header text. Throws InputError that names the file and the field.
 class HeaderParser {
  public:
   HeaderParser(std::string_view text, const std::string& file_name)
@@ -260,7 +259,7 @@ std::vector<float> NpyArray::to_f32(uint64_t first, uint64_t count) const {
 
 namespace {
 
-// The numbers of a row of each array after those of the one before, the first of `file`.
+// Returns rows that concatenate the rows of all arrays; the first array is that of `file`.
 NpyArray side_by_side(const std::filesystem::path& file, const std::string& name,
                       const std::vector<NpyArray>& arrays) {
   // A whole number for each row is a column, too.

@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kLinksMax = 40;  // as many as Linux follows
+constexpr int kLinksMax = 40;  // as many as Linux resolves
 
 OutputGuard* current = nullptr;
 
@@ -41,7 +41,7 @@ FileId id_of(const struct stat& status) { return {status.st_dev, status.st_ino};
 
 bool same(const struct stat& a, const struct stat& b) { return id_of(a) == id_of(b); }
 
-// Files that do not exist yet are the same if they have one name in one folder.
+// Files that do not exist yet are equal if they have one name in one folder.
 bool same_file(const fs::path& a, const fs::path& b) {
   const auto status_a = status_of(a);
   const auto status_b = status_of(b);
@@ -114,7 +114,7 @@ void note_read(int descriptor, const fs::path& file) {
 void note_read(const fs::path& file) {
   // O_PATH does not wait for the writer of a pipe.
   const int descriptor = open(file.c_str(), O_PATH | O_CLOEXEC);
-  if (descriptor < 0) return;  // whoever opens it next says why
+  if (descriptor < 0) return;  // the next open reports why
   try {
     note_read(descriptor, file);
   } catch (...) {
@@ -266,7 +266,7 @@ void commit_together(std::span<AtomicFile* const> files) {
   for (AtomicFile* const file : done) file->forget_old();
 }
 
-// ---- folders: the files go where nobody looks yet, and reach the disk before it has its name ----
+// ---- folders: files are written to a hidden folder, and reach the disk before it is renamed ----
 
 namespace {
 

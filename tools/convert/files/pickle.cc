@@ -25,7 +25,8 @@ constexpr const char* kKindNames[] = {
     "a storage", "a tensor", "an object"};
 static_assert(std::size(kKindNames) == static_cast<size_t>(Kind::kObject) + 1);
 
-// The classes and functions that make what is read, beside those of an element type (DTypeRow).
+// Roles of the classes and functions that construct values, beside those of an element type
+// (DTypeRow).
 enum class Role : uint8_t {
   kOther,  // makes an object that is only named
   kDict,   // of a class that adds nothing to the items
@@ -103,7 +104,7 @@ class TorchObjects {
       return count != 0 && item(arguments, 0).kind == kind;
     };
     switch (callee.role) {
-      case Role::kDict:  // defaultdict(list): what it gives for other keys
+      case Role::kDict:  // defaultdict(list): the default factory
         return add({.kind = Kind::kDict});
       case Role::kRebuildTensorV2:
         return tensor(arguments, false);
@@ -542,7 +543,7 @@ class Unpickler {
     stack_.push_back(index);
   }
 
-  // Values below the last mark belong to whoever set it.
+  // Values below the last mark belong to its owner.
   void require(uint64_t count) const {
     const size_t floor = marks_.empty() ? 0 : marks_.back();
     if (stack_.size() - floor < count) fail("the stack is empty where a value is needed");

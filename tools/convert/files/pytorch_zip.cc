@@ -141,7 +141,7 @@ class ArchiveReader {
     return contents;
   }
 
-  // One past the last byte of the storage that the tensor views.
+  // Returns the end offset of the storage bytes that the tensor views.
   static uint64_t end_byte(const PickledTensor& tensor) {
     uint64_t end = tensor.offset + 1;
     for (size_t i = 0; i < tensor.shape.size(); ++i) {

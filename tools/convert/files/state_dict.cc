@@ -64,8 +64,7 @@ bool is_dict_with_tensors(const Pickle& pickle, const PickleValue& value) {
   return false;
 }
 
-// Whether a tensor is in `value` or a few containers deeper. `seen` are those that were looked
-// into.
+// Whether `value` is or contains a tensor, up to a few levels deep. `seen` are the visited values.
 bool holds_tensors(const Pickle& pickle, ValueIndex index, size_t depth,
                    std::set<ValueIndex>& seen) {
   const PickleValue& value = pickle.values[index];

@@ -23,10 +23,10 @@ std::atomic<const char*> names[kTemporaryFilesMax] = {};
 static_assert(std::atomic<const char*>::is_always_lock_free);
 
 constexpr int kNamesTried = 100;
-constexpr size_t kNameBytesShown = 100;  // a name of 255 bytes must leave room for what is added
+constexpr size_t kNameBytesShown = 100;  // a name of 255 bytes leaves room for prefix and suffix
 constexpr size_t kWriteBytesMax = size_t{1} << 30;  // Linux writes at most 2 GiB at a time
 
-// Whether `path` still is what the descriptor is of; `status` is what the descriptor says.
+// Whether `path` is still the open file; `status` gets the descriptor's fstat.
 bool is_at(const fs::path& path, int descriptor, struct stat& status) {
   struct stat named = {};
   return fstat(descriptor, &status) == 0 && lstat(path.c_str(), &named) == 0 &&
@@ -47,11 +47,12 @@ bool remove_path(const fs::path& path, bool is_folder) {
   return !error;
 }
 
-// Removes `path` if it is what a killed program of this user left; false if it is not, or stays.
+// Removes `path` if a killed program of this user left it; false if it did not, or if removal
+// fails.
 bool remove_leftover(const fs::path& path) {
   const int descriptor =
       open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
-  if (descriptor < 0) return errno == ENOENT;  // somebody else has removed it
+  if (descriptor < 0) return errno == ENOENT;  // another program has removed it
   struct stat status = {};
   const bool removed = lock(descriptor) && is_at(path, descriptor, status) &&
                        status.st_uid == geteuid() &&
@@ -150,7 +151,7 @@ int TemporaryEntry::make(const fs::path& place) {
   return EEXIST;
 }
 
-// Until it is locked, another program may take it for a leftover, and remove it.
+// Until the lock is held, another program may remove the new entry as a leftover.
 int TemporaryEntry::claim() noexcept {
   lock_ = open_new(path_, is_folder_);
   if (lock_ < 0) return errno;

@@ -38,7 +38,7 @@ struct Directory {
   uint64_t members, bytes, offset;
 };
 
-// By the end at `end`, or by the record of 64-bit archives that belongs to it.
+// Reads the end record at `end`, or the 64-bit record that belongs to it.
 Directory directory_of(std::string_view file, size_t end) {
   const Directory plain = {number_at<uint16_t>(file, end + 10), number_at<uint32_t>(file, end + 12),
                            number_at<uint32_t>(file, end + 16)};
@@ -69,11 +69,10 @@ uint64_t members_of(std::string_view file, const Directory& directory) {
   return std::max(directory.members, listed);
 }
 
-// libzip reads the list of members once for each end of an archive that it finds in the last bytes,
-// and finds names by a hash that anybody can make collide. So many members cost too much already
-// when it opens the file, and must be seen before.
+// Refuses archives with too many members before libzip opens them. libzip reads the member list
+// once for each end record in the last bytes, and its hash of names can be made to collide.
 void check_ends(std::string_view file, const std::string& file_name) {
-  if (file.size() < kEndBytes) return;  // libzip says what is wrong
+  if (file.size() < kEndBytes) return;  // libzip reports the reason
   size_t at = file.size() - std::min(file.size(), kEndBytes + kCommentBytesMax);
   size_t ends = 0;
   for (; (at = file.find(kEndMagic, at)) != std::string_view::npos; ++at) {

@@ -551,7 +551,7 @@ void separate_functions(Graph& graph) {
       graph.node(*reader).inputs[i] = copies[input];
     }
   }
-  // Copies of what is made of several nodes are made of copies.
+  // Copies must read copies of their other inputs, so these are copied, too.
   for (bool is_done = false; !is_done;) {
     is_done = true;
     for (const auto& [_, copy] : std::map(copies)) {

@@ -396,7 +396,7 @@ class Graph {
   ValueId add_join(const std::string& name, ValueId first, ValueId second);
   // The rows that a call asks for, or one for each sequence.
   ValueId add_select(const std::string& name, SelectKind kind, ValueId input);
-  // So many parts of each row as rows in turn, or, of rows in turn, those of one row side by side.
+  // Splits each row to `parts` consecutive rows; side_by_side joins them to one row again.
   ValueId add_in_turn(const std::string& name, ValueId input, uint32_t parts);
   ValueId add_side_by_side(const std::string& name, ValueId input);
   // Transposes the `rows` rows of each sequence, onto an axis with as many rows as the input has
@@ -417,8 +417,8 @@ class Graph {
                         std::vector<ValueId> inputs);
   ValueId add_slice(const std::string& name, ValueId input, uint32_t begin, uint32_t row_width);
   ValueId add_concat(const std::string& name, std::vector<ValueId> inputs);
-  // Appends any other node, whose rows are as wide as those of the first input. One of two inputs
-  // may have one row per sequence.
+  // Appends any other node; its rows are as wide as those of its first input. One of two inputs may
+  // have one row per sequence.
   ValueId add(const std::string& name, NodeBody body, std::vector<ValueId> inputs);
 
   ValueId insert_before(ValueId place, Node node);
@@ -428,8 +428,7 @@ class Graph {
   // to `lookahead` after it.
   uint32_t add_band(uint32_t lookback, uint32_t lookahead);
   uint32_t caches() const;  // how many there are
-  // The number of such an axis, which is new where there is none. Throws InputError beyond
-  // kAxesMax.
+  // Returns the index of an equal axis, or of a new one. Throws InputError beyond kAxesMax.
   uint32_t add_axis(const Axis& axis);
   // The number of a new input, with an axis of its own. Throws InputError beyond kInputsMax.
   uint32_t add_input(const std::string& name);
@@ -464,7 +463,7 @@ class Graph {
   std::vector<ValueId> order_;
 };
 
-// ---- functions: what a program calls one after the other ----
+// ---- functions of a model, in the order of calls ----
 
 struct GraphFunction {
   std::string name;
@@ -483,8 +482,8 @@ std::vector<uint32_t> inputs_of_values(const Graph& graph);
 // that reads them. Throws InputError if names are given and their count differs.
 std::vector<GraphFunction> functions_of(const Graph& graph);
 
-// The output of `first` in place of input `input` of `second`, whose other inputs follow those of
-// `first`. Throws InputError where its rows are no features of that input.
+// Connects the output of `first` to input `input` of `second`; the other inputs of `second` follow
+// those of `first`. Throws InputError unless the rows are features of that input.
 Graph chained(Graph first, const Graph& second, uint32_t input);
 
 // Orders nodes by functions, and gives each its own rows of constants.

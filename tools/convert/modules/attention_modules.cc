@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The public PyTorch idioms of attention: a row for each, with the names of its parameters and what
-// it is known for, found by its key parameter under any prefix, and read by one reader.
+// Reads public PyTorch idioms of attention: a row for each, with its parameter names and its usual
+// facts, found by its key parameter under any prefix.
 #include "convert/modules/attention_modules.h"
 
 #include <fmt/format.h>
@@ -29,8 +29,7 @@ struct KnownModule {
   const char* parameters;  // for people
   const char* key;         // a parameter that no other module has
   const char* architecture;
-  const char* of_one_head =
-      nullptr;  // what it is called without an output projection, if otherwise
+  const char* of_one_head = nullptr;  // name without an output projection, if it differs
   // Names without ".weight" and ".bias". {} is the number of a head that is a module of its own. A
   // null pointer: it has none.
   const char* fused = nullptr;      // the three below one another
@@ -237,10 +236,9 @@ std::optional<FoundMask> read_buffer(ModelTensors& tensors, const std::string& h
   return std::nullopt;
 }
 
-// Fills in positions_max, masks, mask_origins and head_masks: from the checkpoint's buffers, else
-// from what was asked for. `heads` are the prefixes of heads that are modules of their own. `usual`
-// is what the module is known for, taken when neither buffer nor option speaks. Throws InputError
-// if a buffer contradicts an option.
+// Sets positions_max, masks, mask_origins and head_masks from the checkpoint's buffers, else from
+// options, else from `usual`, the module's known mask. `heads` are prefixes of heads that are
+// modules. Throws InputError if a buffer contradicts an option.
 void read_masks(AttentionModule& module, ModelTensors& tensors, const ModelOptions& options,
                 MaskChoice usual, std::vector<std::string> heads) {
   if (heads.empty()) heads.emplace_back();  // one buffer that all share

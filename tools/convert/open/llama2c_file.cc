@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order of the tensors in a llama2.c file, which is all that says where they are.
+// The order of tensors in a llama2.c file, which is the only information about their offsets.
 #include "convert/open/opened.h"
 
 #include <cmath>

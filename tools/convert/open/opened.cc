@@ -177,8 +177,8 @@ bool is_checkpoint(const fs::directory_entry& entry) {
                               [&](const char* start) { return name.starts_with(start); });
 }
 
-// The only checkpoint of a folder that has none of the names that are looked for; else empty.
-// Throws InputError where there are several.
+// Returns the only checkpoint with another name than those that are looked for; empty if there is
+// none. Throws InputError if there are several.
 fs::path only_checkpoint(const fs::path& folder) {
   const auto exists = [&](const char* name) { return is_there(folder / name); };
   if (exists(kModules) || std::ranges::any_of(kWeightFiles, exists)) return {};
@@ -224,7 +224,7 @@ bool is_hub_id(const fs::path& path) {
       is_whole ? "" : "OWNER/", path.string(), name, name, name);
 }
 
-// The class of peft that loads what the config's task_type says.
+// Returns peft's class for the config's task_type.
 std::string adapter_class(const json& config) {
   constexpr std::pair<std::string_view, const char*> kTasks[] = {
       {"CAUSAL_LM", "AutoPeftModelForCausalLM"},
@@ -277,8 +277,8 @@ bool are_alike(const Shapes& a, const Shapes& b) {
          (std::ranges::includes(a, b) || std::ranges::includes(b, a));
 }
 
-// Leaves the tensors below `key`. Without one, throws InputError where there is an average of
-// others, as nobody says which of the two is the model.
+// Keeps the tensors below `key`. Without a key, throws InputError if there are averaged weights,
+// too, as either may be the model.
 void choose_weights(TensorStore& tensors, const std::string& key) {
   const std::map<std::string, Shapes> parts = matrices_by_part(tensors);
   if (!key.empty()) {
@@ -319,7 +319,7 @@ json meta_config(const fs::path& file) {
     if (fields.has(field)) config[field] = params[field];
     fields.pass_over(field);
   }
-  fields.pass_over(kOfTraining);  // the shapes say what the first two make
+  fields.pass_over(kOfTraining);  // the shapes determine the product of the first two
   fields.pass_over("vocab_size");
   if (fields.has("vocab_size") && !fields.equals("vocab_size", -1)) {
     config["vocab_size"] = params["vocab_size"];

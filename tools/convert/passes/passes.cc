@@ -169,8 +169,8 @@ bool fold(Graph& graph, ValueId value, double factor) {
   return passes_on && graph.has_one_reader(input) && fold(graph, input, factor);
 }
 
-// The attention ops whose queries are slices of the same value, `query` one of them; empty if
-// somebody else reads it, too, or if their scales differ.
+// Returns the attention ops whose queries are slices of `whole`; empty if it has other readers, or
+// if scales differ.
 std::vector<ValueId> attention_on_slices(const Graph& graph, ValueId whole, double scale) {
   std::vector<ValueId> ops;
   for (const ValueId slice : graph.readers(whole)) {
@@ -235,8 +235,8 @@ std::vector<ValueId> find_meetings(const Graph& graph, ValueId from) {
   return meetings;
 }
 
-// "0.query", "0.key" and "0.value" are "0.qkv"; "0.gate" and "0.up" are "0.gate_up". The first one
-// says what stands before the last dot; the others may be of another module.
+// Joins names that differ in their last part: "0.query", "0.key", "0.value" to "0.qkv"; "0.gate",
+// "0.up" to "0.gate_up". The first name decides the prefix, as the others may be of another module.
 std::string joined_name(const Graph& graph, const std::vector<ValueId>& values) {
   const auto own_name = [](const std::string& name) { return name.rfind('.') + 1; };
   const std::string& first = graph.node(values[0]).name;
@@ -325,7 +325,7 @@ void store_keys(Graph& graph) {
 // join-projections: joins linear layers of one type that read the same rows and whose results meet
 // in attention or a gate. Their weights are read in one go, and their results are adjacent.
 void join_projections(Graph& graph) {
-  // By input, by what they meet in, and by how they are stored.
+  // groups by input, by reader and by storage
   std::map<std::tuple<ValueId, std::vector<ValueId>, Storage>, std::vector<ValueId>> groups;
   for (const ValueId value : graph.order()) {
     const LinearNode* linear = graph.as<LinearNode>(value);

@@ -371,7 +371,7 @@ class Lowering {
     return program_.whole(program_.add_slot(graph_.width(value), axis_of(value)));
   }
 
-  // Whether nobody reads the columns of `value` after the present op.
+  // Whether no later op reads the columns of `value`.
   bool is_free(ValueId value) const {
     const ColumnView& wanted = view(value);
     return std::ranges::all_of(occupants_.at(wanted.slot), [&](ValueId other) {
@@ -467,7 +467,7 @@ class Lowering {
                                                 columns_of(of_windows, windows)));
   }
 
-  // Whether anybody reads windows as they are: then they are products with ones.
+  // Whether a reader needs the windows themselves; they are then products with ones.
   bool is_copied(ValueId windows) const {
     const auto is_linear = [&](ValueId reader) { return graph_.as<LinearNode>(reader) != nullptr; };
     return graph_.is_shown(windows) || !std::ranges::all_of(graph_.readers(windows), is_linear);
@@ -605,7 +605,7 @@ class Lowering {
     const ColumnView from = view(first);
     const Activation function = is_fused ? activation->activation : Activation::kScale;
     const double parameter = is_fused ? activation->parameter : 1.0;
-    // Over itself only where it is read once.
+    // The result may overwrite `first`, unless both operands are the same view.
     const bool is_read_twice = view(first) == view(second);
     const ColumnView to =
         result(value, is_read_twice ? std::vector<ValueId>{} : std::vector<ValueId>{first});
@@ -692,8 +692,8 @@ class Lowering {
   void emit_store(ValueId key, ValueId value, Store& store) {
     const auto& attention = *graph_.as<AttentionNode>(store.attention);
     store.cache = static_cast<uint32_t>(stored_caches_.size());
-    // Attention whose queries are on the same axis is done with its keys before the next layer
-    // stores its own: ops with the same cache of the graph share one.
+    // Attention ops on one axis finish with their keys before the next layer stores its own, so
+    // they can share one cache of the graph.
     bool is_new = true;
     if (attention.is_stored) {
       const auto known = shared_.try_emplace({attention.cache, axis_of(value)}, store.cache);

@@ -94,7 +94,7 @@ void pack_row(const QuantizedMatrix& matrix, uint32_t row, float bias, Packing p
   double sum = 0.0;
   for (uint32_t block = 0; block < blocks; ++block) {
     const float scale = matrix.scales[size_t{row} * blocks + block];
-    // Kernels read a number in the high half of a byte, as 16 times what it is.
+    // Kernels read an int4 in the high half of a byte, which is 16 times its value.
     put(panel + panel_scale(packing, columns, block * kQ4Block, lane),
         bfloat16_bits(scale / 16.0f));
     int32_t sum_of_block = 0;
@@ -511,7 +511,7 @@ void check_format_limits(const Program& program) {
       const float number = op.body.reals[i];
       const bool is_positive = row.type == format::RealType::kPositive;
       const bool is_cap = op.body.kind == format::OpKind::kAttention;
-      // Not all CPUs have numbers below the least normal one.
+      // Denormal numbers are refused, since not all CPUs have them.
       if (!is_positive && number == 0.0f) continue;
       if (std::isnormal(number) && (number > 0.0f || !is_positive) &&
           (!is_cap || is_soft_cap(number))) {

@@ -150,7 +150,7 @@ class Rounding {
     }
   }
 
-  // `scales` are those of the rows; those of q4's blocks are chosen here.
+  // `scales` are per row; those of q4's blocks are chosen here.
   QuantizedMatrix run(std::span<const float> weights, uint32_t rows,
                       std::span<const float> scales) {
     QuantizedMatrix result{type_, rows, columns_};
@@ -230,7 +230,7 @@ class Rounding {
   uint32_t columns_;
   uint32_t group_;
   const DenseMatrix& factor_;
-  std::vector<double> losses_;  // what an error of a column costs when those after it make it good
+  std::vector<double> losses_;  // cost of a column's error after later columns have compensated it
   ScaleSearch search_;
   MatrixProduct product_;
 };

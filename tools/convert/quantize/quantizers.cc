@@ -17,7 +17,7 @@ namespace {
 constexpr size_t kLanes = 8;
 constexpr size_t kChunk = 256;  // weights whose errors are added in single precision
 
-// A column that calibration has not seen in use still counts a little.
+// Columns that calibration never used still count a little.
 constexpr double kImportanceMin = 1e-6;  // of the mean
 
 // Candidates of largest weight / scale for a row.
@@ -30,8 +30,8 @@ constexpr float kBlockLevelsMin = 6.0f;
 constexpr float kBlockLevelsMax = 16.0f;
 constexpr int kBlockStride = 8;
 
-// How far from a whole number a weight of a row may be and count as exact: a few roundings of
-// float32, at 127.
+// Largest distance from an integer at which a weight counts as exact: a few float32 roundings, at
+// 127.
 constexpr float kExactTolerance = 4.0f * 127.0f * 0x1p-24f;
 
 // To the nearest whole number, ties to even, in a form that compilers turn into SIMD.
@@ -155,8 +155,8 @@ void ScaleSearch::try_scale(float scale) {
   best_scale_ = scale;
 }
 
-// Whether the largest weight can be a value of which all others are whole parts, as where weights
-// were quantized before. Nearly always the first weights say no.
+// Finds a scale at which all weights are integers, as they are if they were quantized before. The
+// first few weights nearly always refute it.
 bool ScaleSearch::find_exact_scale() {
   const bool is_block = type_ == TensorType::kQ4;
   for (float level = 1.0f; level <= -levels_.least; level += 1.0f) {

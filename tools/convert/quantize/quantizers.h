@@ -46,7 +46,7 @@ struct Levels {
 };
 constexpr Levels levels_of(TensorType type) {
   const auto most = static_cast<float>((1u << (weight_type(type).bits - 1u)) - 1u);
-  // With few bits, one more level is worth the asymmetry.
+  // At 4 bits, one more level is worth the asymmetry.
   return weight_type(type).block != 0 ? Levels{-most - 1.0f, most} : Levels{-most, most};
 }
 

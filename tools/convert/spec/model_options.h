@@ -82,7 +82,8 @@ std::vector<std::string> options_of_state_dicts(const ModelOptions& options);
 // config.
 void refuse_options_of_state_dicts(const ModelOptions& options, const std::string& where);
 
-// Throws for all options that say what a model computes; for exported programs.
+// Throws InputError for any option about the computation, which exported programs define
+// themselves.
 void refuse_options_of_unsaid(const ModelOptions& options, const std::string& where);
 
 }  // namespace arenite::convert

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sizes that follow from a spec, and those that do not go together; the names of options, and which
-// of them whose files answer.
+// Checks and derives sizes of a spec, and names options, with the files that may answer them.
 #include "convert/spec/model_spec.h"
 
 #include <fmt/format.h>

@@ -291,7 +291,7 @@ LinearSpec ModelTensors::linear(const std::string& name, uint32_t outputs, uint3
 }
 
 LinearSpec ModelTensors::linear(const std::string& name) {
-  // No config says which extent of 1 is one too many, so none is.
+  // No config tells which extent of 1 is superfluous, so none is dropped.
   const Sides shape = sides_of(require(part(name).weight));
   return linear(name, shape.rows, shape.columns, Presence::kIfStored);
 }
@@ -418,7 +418,7 @@ class LayerReader {
                                      : tensors_.linear(prefix_ + part, outputs, inputs, bias);
   }
 
-  // One projection, or those of all heads below one another.
+  // Reads one projection, or stacks those of all heads.
   LinearSpec projection(const char* part, uint32_t rows) {
     if (std::string_view(part).find("{}") == std::string_view::npos) {
       return linear(part, rows, spec_.model_dim, settings_.qkv_bias);

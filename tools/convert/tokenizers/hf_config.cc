@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Objects of JSON files, and what the configs beside a tokenizer say: several may name the same
-// tokens; the tokenizer's own go first.
+// Reads JSON configs beside a tokenizer. Several may name the same tokens; the tokenizer's own
+// config takes precedence.
 #include "convert/tokenizers/tokenizer_readers.h"
 
 #include <algorithm>
@@ -18,8 +18,8 @@ namespace {
 
 using nlohmann::json;
 
-// Holds what the files beside a tokenizer.json say against its post-processor, which decides:
-// transformers 5 encodes with it, whatever the configs say.
+// Compares the files beside a tokenizer.json with its post-processor, which decides: transformers 5
+// encodes with it, whatever the configs say.
 class FrameCheck {
  public:
   struct Side {
@@ -27,8 +27,8 @@ class FrameCheck {
     TokenId token;      // that the post-processor puts there
   };
 
-  // `spec` has the tokens of the post-processor, and gets the notes. It must outlive this. Where
-  // there is no post-processor that decides, nothing is held against it.
+  // `spec` has the post-processor's tokens, gets notes, and must outlive this object. Without a
+  // deciding post-processor nothing is compared.
   FrameCheck(TokenizerSpec& spec, bool decides)
       : begin{"begin", decides && (spec.flags & format::kAddBos) != 0 ? spec.bos : kNoToken},
         end{"end", decides && (spec.flags & format::kAddEnd) != 0 ? spec.ends.front() : kNoToken},
@@ -277,7 +277,7 @@ void apply_hf_config(TokenizerSpec& spec, const std::filesystem::path& folder,
     if (source.tokens == given_ids && spec.start == kNoToken && !starts.empty()) {
       spec.start = starts.front();
     }
-    // A model's config repeats what the others say, or says it alone.
+    // A model's config.json counts only if no other file names the tokens.
     const bool is_known = !ends.empty() || !spec.ends.empty();
     if (is_known && std::string_view(source.file) == "config.json") continue;
     if (ends.empty() || source.adds) ends.insert(ends.end(), found.begin(), found.end());

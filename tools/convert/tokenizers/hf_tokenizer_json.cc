@@ -48,7 +48,7 @@ struct HfPipeline {
   }
 };
 
-// ---- what goes around a text ----
+// ---- tokens around a text ----
 
 // Part of a template.
 struct Element {
@@ -230,7 +230,7 @@ void take_normalizer(HfPipeline& pipeline, const HfObject& step) {
   }
 }
 
-// Two patterns, one after the other, cut otherwise than either.
+// Two patterns in sequence cut differently from either.
 void set_pattern(HfPipeline& pipeline, const HfObject& step, format::Pattern pattern) {
   if (pipeline.pattern != format::Pattern::kNone) {
     step.refuse("type", "one step that cuts texts; this is the second");
@@ -256,7 +256,7 @@ void take_split(HfPipeline& pipeline, const HfObject& step) {
   step.expect_only({"type", "pattern", "behavior", "invert"});
   if (step.at("behavior") == "Removed") return take_clip(pipeline, step);
   step.expect("invert", false, true);
-  // Where the normalizer has replaced all spaces, cutting at spaces does nothing.
+  // Cutting at spaces has no effect after the normalizer has replaced all spaces.
   if (pipeline.replaces_spaces && step.at("pattern") == json{{"String", " "}}) return;
   step.expect("behavior", "Isolated");
   for (const KnownPattern& known : kPatterns) {
@@ -624,8 +624,8 @@ uint32_t word_characters_max(const HfObject& model) {
   return found.get<uint32_t>();
 }
 
-// Reads the model and the steps around it, but for the unknown and the added tokens. What is not as
-// BERT has it is refused by name: InputError.
+// Reads the model and the steps around it, without unknown and added tokens. Throws InputError,
+// naming the field, for anything that differs from BERT's.
 void fill_hf_word_piece(TokenizerSpec& spec, const HfObject& root, const Vocabulary& vocabulary) {
   const HfObject model = root.object("model");
   model.expect_only(

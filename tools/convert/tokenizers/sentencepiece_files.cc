@@ -68,7 +68,7 @@ uint64_t varint(ByteReader& reader) {
   throw InputError("{}: a number has more than ten bytes: the file is damaged", reader.where());
 }
 
-// The next field of a message. False at the end. Throws InputError for what is no message.
+// Reads the next field of a message; false at the end. Throws InputError for malformed bytes.
 bool next_field(ByteReader& reader, ProtobufField& field) {
   if (reader.at_end()) return false;
   const uint64_t key = varint(reader);
@@ -104,7 +104,7 @@ void expect(const ByteReader& reader, const ProtobufField& field, Type type) {
 constexpr uint64_t kBpe = 2;
 const char* const kModelTypes[] = {"unknown", "unigram", "BPE", "word", "char"};
 
-// The defaults are those of the .proto, for fields that the file lacks.
+// The defaults are those of the .proto.
 struct SentencePieceModel {
   std::vector<SentencePiece> pieces;
   uint64_t model_type = 1;
@@ -227,7 +227,7 @@ std::vector<SentencePiece> read_pieces(std::string_view bytes, const std::string
   return pieces;
 }
 
-// The bytes are all where the program counts on them, or there are none.
+// Byte tokens are complete and where the program expects them, or absent.
 bool mark_bytes(std::vector<SentencePiece>& pieces, const std::string& name) {
   const bool has_bytes = pieces.size() > kFirstByteId && piece_byte(pieces[kFirstByteId].text) == 0;
   refuse_if(has_bytes && pieces.size() < kFixedTokens,

@@ -26,7 +26,7 @@ std::vector<uint32_t> code_points(std::string_view text) {
   return list;
 }
 
-// A step that makes of each character what `become` does.
+// A step that maps each character by `become`.
 template <typename Become>
 TextChange fold_all(const Become& become) {
   TextChange change = {.kind = TextStep::kFold};
@@ -175,7 +175,7 @@ void TextChanges::take_charsmap(std::string_view charsmap, const std::string& pl
   steps.push_back({.kind = TextStep::kCharsmap});
 }
 
-// White space is neither made nor changed by it, but for two kinds of spaces.
+// White space is unchanged, except two kinds of spaces.
 bool TextChanges::keep_normal_form() const {
   for (const TextChange& change : steps) {
     const bool is_space = change.kind == TextStep::kShrink || change.kind == TextStep::kStrip ||

@@ -50,7 +50,7 @@ TokenizerSpec read_chosen(const fs::path& chosen) {
       quote(chosen.string()));
 }
 
-// One that nobody asked for must not stand in a model's way.
+// A tokenizer that was not requested must not keep a model from being converted.
 template <typename Action>
 std::optional<TokenizerSpec> with_advice(const Action& find) {
   try {

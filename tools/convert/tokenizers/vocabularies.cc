@@ -148,7 +148,7 @@ TokenizerSpec read_vocab_txt(const std::filesystem::path& file) {
     spec.flags |= format::kIdeographsAreWords;
   }
   spec.word_characters_max = kBertWordCharactersMax;
-  spec.flags |= format::kCleansUp;  // as the library does where it makes a tokenizer of such files
+  spec.flags |= format::kCleansUp;  // as the library does for tokenizers of such files
 
   const TokenId unknown =
       needed_token(spec, configs, "unk_token", "[UNK]", "stands for unknown words");

@@ -137,8 +137,8 @@ TEST(Einsum, RefusesEquationsOfOtherTensors) {
     computed("einsum", {{"equation", std::string(equation)}, {"tensors", Argument::List{a}}});
   };
   EXPECT_TRUE(refuses([&] { run("abc->a"); }, {"does not fit"}));
-  EXPECT_TRUE(refuses([&] { run("ab->c"); }, {"what no tensor has"}));
-  EXPECT_TRUE(refuses([&] { run("ab,bc->ac"); }, {"another number of tensors"}));
+  EXPECT_TRUE(refuses([&] { run("ab->c"); }, {"a letter that no operand has"}));
+  EXPECT_TRUE(refuses([&] { run("ab,bc->ac"); }, {"another number of operands"}));
 }
 
 // softmax(q k^T / sqrt(dim) + mask) v of one head.

@@ -72,7 +72,7 @@ TEST(Inputs, HaveTheShapeOfTheExample) {
   EXPECT_NO_THROW(run({{1, 5}}));
   EXPECT_TRUE(refuses([&] { run({{5}}); }, {"a tensor [5]: expected [1, 7]"}));
   EXPECT_TRUE(refuses([&] { run({{2, 5}}); }, {"a tensor [2, 5]: expected [1, 7]"}));
-  EXPECT_TRUE(refuses([&] { run({{1, 5}, {1, 5}}); }, {"takes 1 tensors: found 2"}));
+  EXPECT_TRUE(refuses([&] { run({{1, 5}, {1, 5}}); }, {"expected 1 input tensors, found 2"}));
 }
 
 class Models : public ::testing::TestWithParam<const char*> {};

@@ -97,13 +97,16 @@ std::vector<double> factors_of(const Call& call, size_t axes) {
     for (const Argument& item : *list->as<Argument::List>()) {
       const double* factor = item.as<double>();
       const int64_t* whole = item.as<int64_t>();
-      if (factor == nullptr && whole == nullptr) call.refuse("its factors are no numbers");
+      if (factor == nullptr && whole == nullptr)
+        call.refuse("found a scale factor that is no number: expected a float or an integer");
       factors.push_back(factor != nullptr ? *factor : static_cast<double>(*whole));
     }
   }
   const auto is_positive = [](double factor) { return factor > 0.0 && std::isfinite(factor); };
   if ((!factors.empty() && factors.size() != axes) || !std::ranges::all_of(factors, is_positive)) {
-    call.refuse("it grows {} axes by {} factors", axes, factors.size());
+    call.refuse(
+        "found {} resampled axes and {} scale factors: expected one positive factor for each axis",
+        axes, factors.size());
   }
   return factors;
 }
@@ -112,7 +115,10 @@ std::vector<Axis> axes_of(const Call& call, const Shape& shape, const Resampling
   const std::vector<double> factors = factors_of(call, row.axes);
   const Shape sizes = call.has("output_size") ? Shape(call.integers("output_size")) : Shape();
   if (shape.size() != row.axes + 2 || (sizes.size() != row.axes && factors.empty())) {
-    call.refuse("a tensor {} has other axes than it resamples", shape_text(shape));
+    call.refuse(
+        "found a tensor {}: expected [batch, channels, ..], with a size or factor for each further "
+        "axis",
+        shape_text(shape));
   }
   std::vector<Axis> axes;
   for (size_t d = 0; d < row.axes; ++d) {
@@ -120,7 +126,9 @@ std::vector<Axis> axes_of(const Call& call, const Shape& shape, const Resampling
     axis.to = sizes.size() == row.axes
                   ? sizes[d]
                   : static_cast<int64_t>(std::floor(static_cast<double>(axis.from) * factors[d]));
-    if (axis.from < 1 || axis.to < 1) call.refuse("it makes {} elements of {}", axis.to, axis.from);
+    if (axis.from < 1 || axis.to < 1)
+      call.refuse("found {} output elements for {} input elements: expected at least 1 of both",
+                  axis.to, axis.from);
     const auto from = static_cast<double>(axis.from), to = static_cast<double>(axis.to);
     axis.step = factors.empty() ? from / to : 1.0 / factors[d];
     if (axis.aligns_corners) axis.step = axis.to > 1 ? (from - 1.0) / (to - 1.0) : 0.0;
@@ -170,14 +178,14 @@ using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowM
 Matrix inverse_of(const Matrix& matrix) {
   const Eigen::PartialPivLU<Matrix> factors(matrix);
   if ((factors.matrixLU().diagonal().array() == 0.0).any())
-    throw ShapeError("its matrix has no inverse");
+    throw ShapeError("the matrix is singular: expected an invertible one");
   return factors.inverse();
 }
 
 Matrix exponential_of(const Matrix& matrix) {
   // Beyond this norm the exponential overflows, after hundreds of squarings.
   if (!(matrix.cwiseAbs().rowwise().sum().maxCoeff() < kExponentMax)) {
-    throw ShapeError("its matrix is too large for an exponential");
+    throw ShapeError("the exponential of the matrix overflows float64: expected a smaller norm");
   }
   return matrix.exp();
 }
@@ -196,7 +204,7 @@ Results matrix_function(const Call& call, const MatrixFunction& row, OpBudget& b
   const Array& given = real_array(call, row.argument);
   const Shape& shape = given.shape();
   if (shape.size() < 2 || shape.back() != shape[shape.size() - 2]) {
-    call.refuse("a tensor {}: expected square matrices", shape_text(shape));
+    call.refuse("found a tensor {}: expected square matrices", shape_text(shape));
   }
   const int64_t side = shape.back();
   budget.take_multiplications(given.elements() * static_cast<size_t>(side) * kProductsMax);

@@ -27,7 +27,7 @@ Results made(const Call& call, Shape shape, ElementType type, OpBudget& budget,
 
 Array number(const Call& call, const char* name) {
   const Array value = operand(call, name).array;
-  if (value.elements() != 1) call.refuse("its argument '{}' is no number", name);
+  if (value.elements() != 1) call.refuse("argument '{}': expected a number", name);
   return value.with_shape({});
 }
 
@@ -60,7 +60,8 @@ Results arange(const Call& call, OpBudget& budget) {
   const double first = start.to_reals()[0], last = end.to_reals()[0], by = step.to_reals()[0];
   const double count = std::ceil((last - first) / by);
   if (!(count >= 0.0) || count > static_cast<double>(kExportedElementsMax)) {
-    call.refuse("it counts from {} to {} by {}", first, last, by);
+    call.refuse("a range from {} to {} by {} is infinite or too large: expected fewer elements",
+                first, last, by);
   }
   return made(call, {static_cast<int64_t>(count)}, is_whole ? ElementType::kI64 : ElementType::kF32,
               budget, [&](size_t i) { return first + by * static_cast<double>(i); });
@@ -119,11 +120,12 @@ Results triangle_indices(const Call& call, OpBudget& budget) {
 
 Results one_hot(const Call& call, OpBudget& budget) {
   const Array& self = call.array("self");
-  if (!is_integer(self.type())) call.refuse("it takes whole numbers");
+  if (!is_integer(self.type())) call.refuse("expected a tensor of integers");
   const int64_t classes = call.integer("num_classes", -1);
   for (const int64_t value : self.integers()) {
-    if (classes < 0) call.refuse("the number of its classes depends on data: give num_classes");
-    if (value < 0 || value >= classes) call.refuse("class {} of {}", value, classes);
+    if (classes < 0) call.refuse("the number of classes depends on data: pass num_classes");
+    if (value < 0 || value >= classes)
+      call.refuse("class {} is out of range: expected one of {} classes", value, classes);
   }
   Shape shape = self.shape();
   shape.push_back(classes);
@@ -141,23 +143,24 @@ Results one_hot(const Call& call, OpBudget& budget) {
 constexpr int64_t kLevelsMax = 8;
 
 const Argument& at(const Call& call, size_t place) {
-  if (call.arguments.size() <= place) call.refuse("it has too few arguments");
+  if (call.arguments.size() <= place) call.refuse("found too few arguments: the file is damaged");
   return call.arguments[place].value;
 }
 
 int64_t integer(const Call& call, size_t place) {
   const auto* number = at(call, place).as<int64_t>();
-  if (number == nullptr) call.refuse("its argument {} is no whole number", place + 1);
+  if (number == nullptr) call.refuse("argument {}: expected an integer", place + 1);
   return *number;
 }
 
 // Returns argument 0, a tensor, and its level. Argument `dim` is a dimension and must be 0.
 std::pair<Array, size_t> leveled(const Call& call, size_t level_place, size_t dim) {
   const auto* self = at(call, 0).as<Array>();
-  if (self == nullptr) call.refuse("its tensor is missing");
+  if (self == nullptr) call.refuse("argument 1: expected a tensor");
   const int64_t level = integer(call, level_place);
   if (level < 1 || level > kLevelsMax || integer(call, dim) != 0) {
-    call.refuse("torch.vmap of more than single numbers is not understood");
+    call.refuse(
+        "torch.vmap is supported over scalars only: write the batch dimension in the model");
   }
   return {*self, static_cast<size_t>(level)};
 }
@@ -165,7 +168,9 @@ std::pair<Array, size_t> leveled(const Call& call, size_t level_place, size_t di
 // Handles _add_batch_dim(tensor, dim, level).
 Results add_batch_dim(const Call& call, OpBudget&) {
   const auto [self, level] = leveled(call, 2, 1);
-  if (self.rank() != 1) call.refuse("torch.vmap of more than single numbers is not understood");
+  if (self.rank() != 1)
+    call.refuse(
+        "torch.vmap is supported over scalars only: write the batch dimension in the model");
   Shape shape(level, 1);
   shape[0] = self.shape()[0];
   return {self.with_shape(shape)};
@@ -191,7 +196,7 @@ Results remove_batch_dim(const Call& call, OpBudget& budget) {
 Results size(const Call& call, OpBudget&) {
   const Shape& shape = call.array("self").shape();
   const size_t dim = call.dimension("dim", 0, shape.size());
-  if (shape.empty()) call.refuse("a scalar has no dimensions");
+  if (shape.empty()) call.refuse("found a scalar: expected a tensor with dimensions");
   return {shape[dim]};
 }
 
@@ -201,7 +206,7 @@ Results count(const Call& call, OpBudget&) {
 
 // Returns the only element of a tensor.
 Argument number_of(const Call& call, const Array& array) {
-  if (array.elements() != 1) call.refuse("it takes a tensor of one number");
+  if (array.elements() != 1) call.refuse("expected a tensor with one element");
   if (is_real(array.type())) return array.reals()[0];
   if (is_integer(array.type())) return array.integers()[0];
   if (is_complex(array.type())) return array.complexes()[0];
@@ -251,7 +256,7 @@ Array on_arrays(const NumberOp& row, const Call& call, OpBudget& budget) {
 Results on_numbers(const Call& call, const NumberOp& row, OpBudget& budget) {
   Call same = call, real = call;
   same.arguments.resize(std::min<size_t>(call.arguments.size(), 2));
-  if (same.arguments.empty()) call.refuse("it has too few arguments");
+  if (same.arguments.empty()) call.refuse("found too few arguments: the file is damaged");
   for (size_t i = 0; i < same.arguments.size(); ++i)
     same.arguments[i].name = i == 0 ? "self" : "other";
   real.arguments = same.arguments;
@@ -264,7 +269,8 @@ Results on_numbers(const Call& call, const NumberOp& row, OpBudget& budget) {
   const Array result = on_arrays(row, same, budget);
   if (is_integer(result.type())) {
     const double exact = on_arrays(row, real, budget).to_reals()[0];
-    if (!(std::abs(exact) < 0x1p62)) call.refuse("its result is too large");
+    if (!(std::abs(exact) < 0x1p62))
+      call.refuse("the integer result is too large: expected less than 2^62");
     if (exact != std::floor(exact)) return {exact};  // a negative power
   }
   return {number_of(call, result.to(row.type.value_or(result.type())))};

@@ -41,7 +41,8 @@ Argument glu(const Call& call, const Parts& parts) {
   const Argument& self = call.argument("self");
   const Shape shape = parts.shape(self);
   const size_t dim = call.dimension("dim", -1, shape.size());
-  if (shape.empty() || shape[dim] % 2 != 0) call.refuse("its rows have no two halves");
+  if (shape.empty() || shape[dim] % 2 != 0)
+    call.refuse("the dimension has no two halves: expected an even extent");
   const auto half = [&](int64_t number) {
     return parts("slice", {{"self", self},
                            {"dim", static_cast<int64_t>(dim)},
@@ -62,11 +63,11 @@ Argument of_channels(const Parts& parts, const Argument& numbers, const Shape& s
 // Computes (x - mean) / sqrt(variance + epsilon) of each channel over the tokens of a sequence.
 Argument instance_norm(const Call& call, const Parts& parts) {
   if (call.has("running_mean") && !call.flag("use_input_stats", true)) {
-    call.refuse("it has running statistics: expected those of the input");
+    call.refuse("found running statistics: expected those of the input, use_input_stats=True");
   }
   const Argument& input = call.argument("input");
   const Shape shape = parts.shape(input);
-  if (shape.size() != 3) call.refuse("it normalises more than [sequences, channels, tokens]");
+  if (shape.size() != 3) call.refuse("expected an input [sequences, channels, tokens]");
   const auto over_tokens = [&](const char* op, const Argument& of) {
     return parts(op, {{"self", of}, {"dim", Parts::list({2})}, {"keepdim", true}});
   };
@@ -100,18 +101,18 @@ Argument cosine_similarity(const Call& call, const Parts& parts) {
 Argument batch_norm(const Call& call, const Parts& parts) {
   if (call.flag("training", false)) {
     call.refuse(
-        "its batch norm takes statistics of the batch: call model.eval() before "
-        "torch.export.export");
+        "batch norm uses statistics of the batch: call model.eval() before torch.export.export");
   }
   if (!call.has("running_mean") || !call.has("running_var")) {
-    call.refuse("it has no running statistics");
+    call.refuse("running statistics are missing: expected track_running_stats=True");
   }
   const Argument& input = call.argument("input");
   const Shape shape = parts.shape(input);
-  if (shape.size() < 2) call.refuse("its input has no channels");
+  if (shape.size() < 2)
+    call.refuse("found an input without channels: expected [sequences, channels, ..]");
   for (const char* name : {"weight", "bias", "running_mean", "running_var"}) {
     if (call.has(name) && parts.shape(call.argument(name)) != Shape{shape[1]}) {
-      call.refuse("its weights and statistics are of different lengths");
+      call.refuse("weights and statistics differ in length: expected a value for each channel");
     }
   }
   const Argument deviation =
@@ -162,7 +163,8 @@ Argument group_norm(const Call& call, const Parts& parts) {
   const int64_t groups = call.integer(call.has("group") ? "group" : "num_groups");
   const Shape shape = parts.shape(input);
   if (shape.size() < 2 || groups < 1 || shape[1] % groups != 0 || shape[1] == 0) {
-    call.refuse("{} groups do not divide {}", groups, shape_text(shape));
+    call.refuse("{} groups do not divide the channels of {}: expected a divisor", groups,
+                shape_text(shape));
   }
   int64_t width = shape[1] / groups;
   for (size_t d = 2; d < shape.size(); ++d) width *= shape[d];
@@ -195,7 +197,7 @@ Argument weight_norm(const Call& call, const Parts& parts) {
   for (size_t d = 0; d < shape.size(); ++d) {
     if (d != dim) others.push_back(static_cast<int64_t>(d));
   }
-  if (others.empty()) call.refuse("it has no rows");
+  if (others.empty()) call.refuse("found a weight with one dimension: expected rows");
   const Argument lengths =
       parts("linalg_vector_norm", {{"self", v}, {"dim", Parts::list(others)}, {"keepdim", true}});
   const Argument factor =
@@ -239,7 +241,9 @@ Argument avg_pool(const Call& call, const Parts& parts) {
   const size_t count = call.op == "avg_pool1d" ? 1 : 2;
   const Argument& input = call.argument("self");
   const Shape shape = parts.shape(input);
-  if (shape.size() <= count) call.refuse("it pools {}", shape_text(shape));
+  if (shape.size() <= count)
+    call.refuse("found an input {}: expected channels before the pooled dimensions",
+                shape_text(shape));
   Pool pool;
   pool.kernel = each_of(call, "kernel_size", count, {});
   pool.stride = each_of(call, "stride", count, pool.kernel);
@@ -248,10 +252,11 @@ Argument avg_pool(const Call& call, const Parts& parts) {
     const int64_t left = shape[shape.size() - count + d] + 2 * pool.padding[d] - pool.kernel[d];
     const bool is_sound = pool.kernel[d] >= 1 && pool.stride[d] >= 1 && left >= 0;
     if (!is_sound || (call.flag("ceil_mode", false) && left % pool.stride[d] != 0)) {
-      call.refuse("its last window ends beyond its input, or it has none");
+      call.refuse("the windows do not end with the input: pad the input, or drop ceil_mode");
     }
   }
-  if (call.has("divisor_override")) call.refuse("it divides by a number of its own");
+  if (call.has("divisor_override"))
+    call.refuse("divisor_override is not supported: scale the result instead");
   return mean_over_windows(parts, input, pool, call.flag("count_include_pad", true));
 }
 
@@ -261,7 +266,9 @@ Argument adaptive_avg_pool(const Call& call, const Parts& parts) {
   const Argument& input = call.argument("self");
   const Shape shape = parts.shape(input);
   const Shape wanted = each_of(call, "output_size", count, {});
-  if (shape.size() <= count) call.refuse("it pools {}", shape_text(shape));
+  if (shape.size() <= count)
+    call.refuse("found an input {}: expected channels before the pooled dimensions",
+                shape_text(shape));
   if (std::ranges::count(wanted, 1) == std::ssize(wanted)) {
     Shape dims = {-1};
     if (count == 2) dims = {-2, -1};
@@ -271,8 +278,9 @@ Argument adaptive_avg_pool(const Call& call, const Parts& parts) {
   for (size_t d = 0; d < count; ++d) {
     const int64_t extent = shape[shape.size() - count + d];
     if (wanted[d] < 1 || extent % wanted[d] != 0) {
-      call.refuse("its windows are of different sizes: {} to {}", shape_text(shape),
-                  shape_text(wanted));
+      call.refuse(
+          "windows from {} to {} differ in size: expected output sizes that divide the input's",
+          shape_text(shape), shape_text(wanted));
     }
     pool.kernel.push_back(extent / wanted[d]);
   }
@@ -357,7 +365,8 @@ Argument padded(const Call& call, const Parts& parts) {
   const Argument &self = call.argument("self"), &pad = call.argument("pad");
   const std::vector<int64_t> around = call.integers("pad");
   if (std::ranges::count(around, 0) == std::ssize(around)) return self;
-  if (call.text("mode", "constant") != "constant") call.refuse("it pads with elements of its own");
+  if (call.text("mode", "constant") != "constant")
+    call.refuse("the padding mode is not supported with these sizes: pad with a constant");
   const auto with_zeros = [&](const Argument& value) {
     return parts("constant_pad_nd", {{"self", value}, {"pad", pad}});
   };
@@ -385,7 +394,8 @@ Argument repeated_heads(const Call& call, const Parts& parts, const Argument& te
                         int64_t heads) {
   const Shape shape = parts.shape(tensor);
   const int64_t own = shape[shape.size() - 3];
-  if (own < 1 || heads % own != 0) call.refuse("{} heads do not share {}", heads, own);
+  if (own < 1 || heads % own != 0)
+    call.refuse("{} query heads cannot share {} key heads: expected a multiple", heads, own);
   if (own == heads) return tensor;
   return parts("repeat_interleave",
                {{"self", tensor}, {"repeats", heads / own}, {"dim", int64_t{-3}}}, "self_int");
@@ -400,14 +410,14 @@ Argument attention(const Call& call, const Parts& parts) {
   Argument key = call.argument("key"), value = call.argument("value");
   const Shape queries = parts.shape(query), keys = parts.shape(key);
   const size_t rank = std::min({queries.size(), keys.size(), parts.shape(value).size()});
-  if (rank < 2) call.refuse("it takes matrices");
+  if (rank < 2) call.refuse("expected queries, keys and values with at least two dimensions");
   if (call.real("dropout_p", 0.0) != 0.0) {
     call.refuse(
-        "its dropout is active: call model.eval() before torch.export.export, and give dropout_p "
-        "as self.p if self.training else 0.0");
+        "dropout is active: call model.eval() before torch.export.export, and pass dropout_p as "
+        "self.p if self.training else 0.0");
   }
   if (call.flag("enable_gqa", false)) {
-    if (rank < 3) call.refuse("it has no heads");
+    if (rank < 3) call.refuse("enable_gqa needs heads: expected [.., heads, tokens, features]");
     const int64_t heads = queries[queries.size() - 3];
     key = repeated_heads(call, parts, key, heads);
     value = repeated_heads(call, parts, value, heads);
@@ -417,7 +427,8 @@ Argument attention(const Call& call, const Parts& parts) {
       parts("transpose", {{"self", key}, {"dim0", int64_t{-2}}, {"dim1", int64_t{-1}}});
   Argument scores = parts.times(parts("matmul", {{"self", query}, {"other", turned}}), scale);
   if (call.flag("is_causal", false)) {
-    if (call.has("attn_mask")) call.refuse("it has a mask and is_causal");
+    if (call.has("attn_mask"))
+      call.refuse("found both attn_mask and is_causal: expected one of them");
     const Argument all = parts(
         "ones", {{"size", Parts::list({queries[queries.size() - 2], keys[keys.size() - 2]})}});
     scores = hide(parts, scores, parts("triu", {{"self", all}, {"diagonal", int64_t{1}}}));

@@ -64,7 +64,8 @@ class Einsum {
     const size_t place = letters.find("...");
     if (place == std::string::npos) return letters;
     constexpr std::string_view kAll = "01234567";
-    if (dimensions > kAll.size()) call_.refuse("its equation does not fit");
+    if (dimensions > kAll.size())
+      call_.refuse("the equation has too many leading dimensions: expected at most 8");
     return letters.replace(place, 3, kAll.substr(kAll.size() - dimensions));
   }
 
@@ -72,7 +73,8 @@ class Einsum {
     std::string text = call_.text("equation", "");
     std::erase(text, ' ');
     const auto* tensors = call_.argument("tensors").as<Argument::List>();
-    if (tensors == nullptr || tensors->empty()) call_.refuse("it has no tensors");
+    if (tensors == nullptr || tensors->empty())
+      call_.refuse("found no operands: expected at least one");
     const size_t arrow = text.find("->");
     std::string rest = text.substr(0, arrow), all;
     size_t dots = 0;
@@ -84,13 +86,14 @@ class Einsum {
       const bool has_dots = letters.find("...") != std::string::npos;
       const size_t named = letters.size() - (has_dots ? 3 : 0);
       if (has_dots ? rank < named : rank != named) {
-        call_.refuse("its equation does not fit tensors {}", shape_text(parts_.shape(tensor)));
+        call_.refuse("the equation does not fit a tensor {}", shape_text(parts_.shape(tensor)));
       }
       if (has_dots) dots = std::max(dots, rank - named);
       operands_.push_back({tensor, with_dots(std::move(letters), rank - named)});
       all += operands_.back().letters;
     }
-    if (!rest.empty()) call_.refuse("its equation has another number of tensors");
+    if (!rest.empty())
+      call_.refuse("the equation names another number of operands: expected one term for each");
     if (arrow != std::string::npos) {
       result_ = with_dots(text.substr(arrow + 2), dots);
     } else {
@@ -101,7 +104,7 @@ class Einsum {
           });
     }
     if (!std::ranges::all_of(result_, [&](char c) { return has(all, c); })) {
-      call_.refuse("its equation names what no tensor has");
+      call_.refuse("the result has a letter that no operand has");
     }
   }
 
@@ -226,8 +229,8 @@ class Einsum {
     if (is_fixed && (rows.empty() || inner.size() != 1 ||
                      !a.letters.ends_with(std::string{rows.back(), inner[0]}))) {
       call_.refuse(
-          "einsum mixes scores of several heads, or sums them over queries: not supported, scores "
-          "are the weights of one head's values");
+          "einsum mixes attention weights of several heads, or sums them over queries: expected "
+          "weights times the values of one head");
     }
     const bool is_constant = parts_.is_constant(a.tensor) || parts_.is_constant(b.tensor);
     if (rows.empty() && columns.empty() && !is_fixed && !is_constant) {

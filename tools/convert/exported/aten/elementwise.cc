@@ -121,7 +121,7 @@ Results each_number(const Call& call, Gives gives, const Function& function) {
   ElementType type = gives == Gives::kBools ? ElementType::kBool : self.type();
   if (gives == Gives::kReals) type = real_type(type);
   if (gives == Gives::kSame && type == ElementType::kBool)
-    call.refuse("it takes no {}", name(type));
+    call.refuse("found a tensor of {}: expected numbers", name(type));
   Array::Reals values = self.to_reals();
   for (double& value : values) value = function(value);
   return {Array::real(self.shape(), std::move(values), ElementType::kF64).to(type)};
@@ -135,14 +135,15 @@ Results with_parameters(const Call& call, const ParameterFunction& row) {
 
 template <Gives kGives>
 Results each_by(const Call& call, const NumberFunction& row) {
-  if (call.integer("decimals", 0) != 0) call.refuse("rounding to decimals is not understood");
+  if (call.integer("decimals", 0) != 0)
+    call.refuse("round with decimals is not supported: scale, round and scale back");
   return each_number(call, kGives, row.of);
 }
 
 Results gelu_of(const Call& call, OpBudget&) {
   const std::string kind = call.text("approximate", "none");
   if (kind != "none" && kind != "tanh") {
-    call.refuse("approximate='{}' is not understood", printable(kind));
+    call.refuse("approximate='{}' is not supported: expected 'none' or 'tanh'", printable(kind));
   }
   return each_number(call, Gives::kReals, kind == "none" ? gelu : tanh_gelu);
 }
@@ -154,7 +155,7 @@ Results prelu(const Call& call, OpBudget&) {
   const int64_t channels = self.rank() < 2 ? 1 : self.shape()[1];
   const auto given = static_cast<int64_t>(slopes.elements());
   if (given != 1 && given != channels) {
-    call.refuse("it has {} slopes: expected 1, or {}", given, channels);
+    call.refuse("found {} slopes: expected 1 or {}", given, channels);
   }
   Shape shape(self.rank(), 1);
   if (self.rank() > 1) shape[1] = given;
@@ -305,7 +306,8 @@ Array computed(const Call& call, const Arithmetic& row, const Operand& a, const 
   const Shape shape = broadcast(a.array.shape(), b.array.shape());
   if (row.wholes == nullptr) type = real_type(type);
   if (is_complex(type)) {
-    if (row.complexes == nullptr) call.refuse("complex numbers are not understood here");
+    if (row.complexes == nullptr)
+      call.refuse("complex numbers are not supported by this op: use real and imaginary parts");
     const auto values =
         pairs<Complex, Complex>(a, b, shape, ElementType::kComplex128, row.complexes);
     return Array::complex(shape, values, type);
@@ -335,7 +337,8 @@ Results divide(const Call& call, OpBudget&) {
   if (rounding.empty()) return {computed(call, kDivide, a, b, real_type(type))};
   if (rounding == "floor") return {computed(call, kFloorDivide, a, b, type)};
   if (rounding == "trunc") return {computed(call, kTruncate, a, b, type)};
-  call.refuse("rounding_mode='{}' is not understood", printable(rounding));
+  call.refuse("rounding_mode='{}' is not supported: expected None, 'floor' or 'trunc'",
+              printable(rounding));
 }
 
 struct Comparison {
@@ -355,7 +358,8 @@ Results comparison(const Call& call, const Comparison& row) {
   const auto compare = [&](auto x, auto y) {
     return uint8_t{x < y ? row.less : x == y ? row.equal : x > y ? row.greater : row.unordered};
   };
-  if (is_complex(type)) call.refuse("complex numbers are not understood here");
+  if (is_complex(type))
+    call.refuse("complex numbers are not supported by this op: use real and imaginary parts");
   if (is_real(type)) {
     const auto bools = pairs<uint8_t, double>(a, b, shape, ElementType::kF64, compare);
     return {Array::boolean(shape, bools)};
@@ -388,7 +392,7 @@ Results logic(const Call& call, const Logic& row) {
   Operand a = operand(call, "self"), b = operand(call, "other");
   const ElementType type = row.op.starts_with("logical") ? ElementType::kBool : result_type(a, b);
   if (kind_of(type) > kind_of(ElementType::kI64)) {
-    call.refuse("it takes whole numbers and bools alone");
+    call.refuse("expected integers or bools");
   }
   for (Operand* each : {&a, &b}) each->array = each->array.to(type);
   return {computed(call, {row.op, nullptr, row.of}, a, b, type)};
@@ -469,7 +473,10 @@ Results bucketize(const Call& call, OpBudget&) {
     const auto after = std::upper_bound(from, end, number + error);
     for (auto near = std::lower_bound(from, end, number - error); near != after; ++near) {
       if (*near != number || !are_exact)
-        call.refuse("rounding says on which side of {} {} is", *near, number);
+        call.refuse(
+            "rounding to float32 decides on which side of boundary {} the value {} is: move the "
+            "boundary",
+            *near, number);
     }
     const auto place = call.flag("right", false) ? std::upper_bound(from, end, number)
                                                  : std::lower_bound(from, end, number);
@@ -481,7 +488,7 @@ Results bucketize(const Call& call, OpBudget&) {
 Results fill_with(const Call& call, OpBudget&) {
   const Array& self = call.array("self");
   const Array value = call.has("value") ? operand(call, "value").array : Array::integer({}, {0});
-  if (value.elements() != 1) call.refuse("it fills with a tensor of several numbers");
+  if (value.elements() != 1) call.refuse("expected a fill value with one element");
   return {stretched(value.with_shape({}).to(self.type()), self.shape())};
 }
 
@@ -496,7 +503,7 @@ Results copy(const Call& call, OpBudget&) {
 Results view_as_complex(const Call& call, OpBudget&) {
   const Array& self = call.array("self");
   if (!is_real(self.type()) || self.rank() == 0 || self.shape().back() != 2) {
-    call.refuse("it takes pairs of real numbers");
+    call.refuse("expected real numbers with a last dimension of 2");
   }
   Array::Complexes values(self.elements() / 2);
   for (size_t i = 0; i < values.size(); ++i) {
@@ -509,7 +516,7 @@ Results view_as_complex(const Call& call, OpBudget&) {
 
 Results view_as_real(const Call& call, OpBudget&) {
   const Array& self = call.array("self");
-  if (!is_complex(self.type())) call.refuse("it takes complex numbers");
+  if (!is_complex(self.type())) call.refuse("expected complex numbers");
   Array::Reals values;
   values.reserve(2 * self.elements());
   for (const Complex& value : self.complexes()) {
@@ -572,13 +579,14 @@ Results conjugate(const Call& call, OpBudget&) {
 
 const Array& real_array(const Call& call, std::string_view name) {
   const Array& array = call.array(name);
-  if (is_complex(array.type())) call.refuse("complex numbers are not understood here");
+  if (is_complex(array.type()))
+    call.refuse("complex numbers are not supported by this op: use real and imaginary parts");
   return array;
 }
 
 Operand operand(const Call& call, std::string_view name) {
   const Argument* argument = call.find(name);
-  if (argument == nullptr) call.refuse("its argument '{}' is missing", name);
+  if (argument == nullptr) call.refuse("argument '{}' is missing", name);
   if (const auto* array = argument->as<Array>()) return {*array};
   if (const auto* real = argument->as<double>()) return {Array::real({}, {*real}), true};
   if (const auto* whole = argument->as<int64_t>()) return {Array::integer({}, {*whole}), true};
@@ -586,7 +594,7 @@ Operand operand(const Call& call, std::string_view name) {
   if (const auto* flag = argument->as<bool>()) {
     return {Array::boolean({}, {static_cast<uint8_t>(*flag)}), true};
   }
-  call.refuse("its argument '{}' is no number and no tensor", name);
+  call.refuse("argument '{}': expected a number or a tensor", name);
 }
 
 OpRules elementwise_rules() {

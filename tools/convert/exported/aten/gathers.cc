@@ -46,7 +46,7 @@ int64_t inner_of(const Shape& shape, size_t dim) { return strides_of(shape)[dim]
 std::vector<Shape> shapes_of(const Call& call) {
   std::vector<Shape> shapes;
   for (const Array& array : call.arrays("tensors")) shapes.push_back(array.shape());
-  if (shapes.empty()) call.refuse("it joins nothing");
+  if (shapes.empty()) call.refuse("found an empty list: expected tensors");
   return shapes;
 }
 
@@ -57,8 +57,10 @@ Movements joined(const Call& call, const std::vector<Shape>& shapes, size_t dim)
   for (const Shape& shape : shapes) {
     for (size_t d = 0; d < movement.shape.size(); ++d) {
       if (shape.size() != movement.shape.size() || (d != dim && shape[d] != movement.shape[d])) {
-        call.refuse("tensors {} and {} cannot be joined", shape_text(movement.shape),
-                    shape_text(shape));
+        call.refuse(
+            "tensors {} and {} cannot be concatenated: expected equal extents in the other "
+            "dimensions",
+            shape_text(movement.shape), shape_text(shape));
       }
     }
     rows += shape[dim];
@@ -86,13 +88,15 @@ Movements cat(const Call& call) {
   if (std::ranges::any_of(shapes, [](const Shape& shape) { return shape != Shape{0}; })) {
     std::erase(shapes, Shape{0});
   }
-  if (shapes[0].empty()) call.refuse("it joins scalars");
+  if (shapes[0].empty())
+    call.refuse("scalars cannot be concatenated: expected at least one dimension");
   return joined(call, shapes, call.dimension("dim", 0, shapes[0].size()));
 }
 
 Movements hstack(const Call& call) {
   const std::vector<Shape> shapes = shapes_of(call);
-  if (shapes[0].empty()) call.refuse("it joins scalars");
+  if (shapes[0].empty())
+    call.refuse("scalars cannot be concatenated: expected at least one dimension");
   return joined(call, shapes, shapes[0].size() > 1 ? 1 : 0);
 }
 
@@ -100,7 +104,7 @@ Movements stack(const Call& call) {
   std::vector<Shape> shapes = shapes_of(call);
   const size_t dim = call.dimension("dim", 0, shapes[0].size() + 1);
   for (Shape& shape : shapes) {
-    if (shape.size() < dim) call.refuse("it joins tensors of other sizes");
+    if (shape.size() < dim) call.refuse("tensors of different rank cannot be stacked");
     shape.insert(shape.begin() + static_cast<ptrdiff_t>(dim), 1);
   }
   return joined(call, shapes, dim);
@@ -116,7 +120,8 @@ Movements roll(const Call& call) {
     dims = {0};
   }
   if (dims.size() != shifts.size()) {
-    call.refuse("it has {} shifts for {} dimensions", shifts.size(), dims.size());
+    call.refuse("found {} shifts for {} dimensions: expected one for each", shifts.size(),
+                dims.size());
   }
   Shape left(shape.size(), 0);
   for (size_t i = 0; i < dims.size() && !shape.empty(); ++i) {
@@ -137,7 +142,7 @@ Movements roll(const Call& call) {
 
 Movements triangle(const Call& call) {
   const Shape& shape = call.array("self").shape();
-  if (shape.size() < 2) call.refuse("it takes matrices alone");
+  if (shape.size() < 2) call.refuse("found fewer than two dimensions: expected matrices");
   const int64_t rows = shape[shape.size() - 2], columns = shape.back();
   const int64_t diagonal = std::clamp(call.integer("diagonal", 0), -rows, columns);
   const bool is_lower = call.op == "tril";
@@ -151,11 +156,15 @@ Movements gather(const Call& call) {
   const Shape& shape = call.array("self").shape();
   const Shape& index = call.array("index").shape();
   const Array::Integers rows = call.indices("index");
-  if (shape.empty() || index.size() != shape.size()) call.refuse("its index has another rank");
+  if (shape.empty() || index.size() != shape.size())
+    call.refuse("the index has another rank than the tensor");
   const size_t dim = call.dimension("dim", 0, shape.size());
   const Shape strides = strides_of(shape);
   for (size_t d = 0; d < shape.size(); ++d) {
-    if (d != dim && index[d] > shape[d]) call.refuse("its index is too large");
+    if (d != dim && index[d] > shape[d])
+      call.refuse(
+          "the index exceeds the tensor: expected at most its extents in dimensions other than "
+          "dim");
   }
   return {gathered(index, [&](const Shape& at, int64_t i) {
     int64_t source = 0;
@@ -173,7 +182,7 @@ Movements gather(const Call& call) {
 Movement indexed(const Call& call, const Shape& self, std::vector<const Array*> indices) {
   Shape together, shape;
   size_t first = self.size(), last = 0, count = 0;
-  if (indices.size() > self.size()) call.refuse("it has too many indices");
+  if (indices.size() > self.size()) call.refuse("found more indices than dimensions");
   indices.resize(self.size(), nullptr);
   for (size_t d = 0; d < indices.size(); ++d) {
     if (indices[d] == nullptr) {
@@ -182,8 +191,8 @@ Movement indexed(const Call& call, const Shape& self, std::vector<const Array*> 
     }
     if (!indices[d]->has_values()) {
       call.refuse(
-          "it takes rows whose indices are computed of the model's input: give out all rows, and "
-          "take these in your program, or the last ones by x[:, -1]");
+          "indices are computed from the model's input: give out all rows and index them in your "
+          "program, or take the last rows by x[:, -1]");
     }
     if (!is_integer(indices[d]->type())) {
       call.refuse("an index of bools has a data-dependent shape");
@@ -234,12 +243,13 @@ std::vector<Array> places_of(const Array& bools) {
 
 Movement named_elements(const Call& call) {
   const auto* given = call.argument("indices").as<Argument::List>();
-  if (given == nullptr) call.refuse("its argument 'indices' is no list");
+  if (given == nullptr) call.refuse("argument 'indices': expected a list of tensors");
   const Shape& self = call.array("self").shape();
   std::vector<std::optional<Array>> indices;
   for (const Argument& index : *given) {
     const Array* array = index.as<Array>();
-    if (!index.is_none() && array == nullptr) call.refuse("an index is no tensor");
+    if (!index.is_none() && array == nullptr)
+      call.refuse("argument 'indices': expected tensors or None");
     const bool are_bools =
         array != nullptr && array->has_values() && array->type() == ElementType::kBool;
     if (!are_bools) {
@@ -248,7 +258,7 @@ Movement named_elements(const Call& call) {
     }
     for (size_t d = 0; d < array->rank(); ++d) {
       if (indices.size() + d >= self.size() || self[indices.size() + d] != array->shape()[d]) {
-        call.refuse("an index of bools {} does not fit {}", shape_text(array->shape()),
+        call.refuse("a bool index {} does not fit a tensor {}", shape_text(array->shape()),
                     shape_text(self));
       }
     }
@@ -273,11 +283,11 @@ Movements index_select(const Call& call) {
 
 Movements embedding(const Call& call) {
   const Shape& weight = call.array("weight").shape();
-  if (weight.size() != 2) call.refuse("its weight is no matrix");
+  if (weight.size() != 2) call.refuse("the weight is not a matrix: expected [rows, features]");
   const Array& rows = call.array("indices");
   if (rows.has_values() && is_integer(rows.type()) &&
       std::ranges::any_of(rows.integers(), [](int64_t row) { return row < 0; })) {
-    call.refuse("it takes a row before the first");
+    call.refuse("found a negative index: expected at least 0");
   }
   return {indexed(call, weight, {&rows})};
 }
@@ -291,7 +301,7 @@ int64_t beyond(const Call& call, const std::string& mode, int64_t from, int64_t 
   const int64_t way = from < 0 ? -from : from - last;
   const bool is_known = is_one_of(mode, {"replicate", "reflect", "circular"});
   if (!is_known || extent == 0 || (mode != "replicate" && way > extent - (mode == "reflect"))) {
-    call.refuse("it pads {} elements by {} of its own, with mode='{}'", extent, way,
+    call.refuse("an extent of {} cannot be padded by {} elements with mode='{}'", extent, way,
                 printable(mode));
   }
   if (mode == "replicate") return from < 0 ? 0 : last;
@@ -304,12 +314,13 @@ Movements pad_by_elements(const Call& call) {
   if (mode == "constant" && call.real("value", 0.0) != 0.0) return {};
   const Shape& shape = call.array("self").shape();
   const Numbers pad = call.integers("pad");
-  if (pad.size() % 2 != 0 || pad.size() / 2 > shape.size()) call.refuse("it pads no dimension");
+  if (pad.size() % 2 != 0 || pad.size() / 2 > shape.size())
+    call.refuse("found padding for other dimensions than the tensor has: expected a pair for each");
   Shape padded = shape, before(shape.size(), 0);
   for (size_t i = 0; i < pad.size() / 2; ++i) {
     const size_t d = shape.size() - 1 - i;
     if (std::abs(pad[2 * i] / 2) > kPadMax || std::abs(pad[2 * i + 1] / 2) > kPadMax) {
-      call.refuse("it pads with more rows than a model has");
+      call.refuse("the padding is too large: expected fewer rows");
     }
     before[d] = pad[2 * i];
     padded[d] += pad[2 * i] + pad[2 * i + 1];
@@ -329,7 +340,8 @@ Movements pad_by_elements(const Call& call) {
 Movements replaced(const Call& call, const Movement& place, const char* source_name) {
   const Shape& source = call.array(source_name).shape();
   if (broadcast(source, place.shape) != place.shape) {
-    call.refuse("a tensor {} does not fit into {}", shape_text(source), shape_text(place.shape));
+    call.refuse("a tensor {} cannot be assigned to elements {}", shape_text(source),
+                shape_text(place.shape));
   }
   const Shape& self = call.array("self").shape();
   Movement movement = gathered(self, [](const Shape&, int64_t i) { return i; });
@@ -359,7 +371,7 @@ Movements scatter(const Call& call) {
   const auto made = movements_of(view);
   const int64_t part = call.integer("view_output", 0);
   if (!made || part < 0 || part >= static_cast<int64_t>(made->size())) {
-    call.refuse("it changes what is no view");
+    call.refuse("the changed tensor is no view that is supported");
   }
   return replaced(call, (*made)[static_cast<size_t>(part)], "src");
 }

@@ -16,15 +16,14 @@ namespace {
 constexpr uint64_t kElementsPerResult = 64;  // cost of a result without its elements
 constexpr uint64_t kStepsPerElement = 12;
 constexpr const char* kTooLarge =
-    "its results are larger than those of a model of this size: export the model for a shorter "
-    "input";
+    "results exceed the limit for a model of this size: export the model for a shorter input";
 constexpr uint64_t kStepsPerOp = 4096;  // for finding arguments by name
 
 [[noreturn]] void refuse_unknown(const Call& call) {
   if (const char* why = why_random(call.op)) call.refuse("{}", why);
   call.refuse(
-      "there is no rule for this op: write it with ops that there are rules for, such as linear, "
-      "matmul, softmax and functions of single numbers, or leave it out of the model");
+      "this op is not supported: write it with ops such as linear, matmul, softmax and elementwise "
+      "functions, or leave it out of the model");
 }
 
 // Returns the elements of the arguments' common shape; 0 if there is none.
@@ -60,7 +59,7 @@ Array moved_to(const std::vector<Array>& moved, const Movement& movement, Elemen
 
 Results move(const Call& call, const std::vector<Movement>& movements, OpBudget& budget) {
   std::vector<Array> moved = moved_arrays(call);
-  if (moved.empty()) call.refuse("it moves nothing");
+  if (moved.empty()) call.refuse("found an empty list: expected tensors");
   ElementType type = moved[0].type();
   // Scatters keep the type of self; concatenation promotes to the common type.
   const bool keeps_first = call.op.find("scatter") != std::string::npos ||
@@ -83,7 +82,7 @@ class ArrayOps : public OpRunner {
   Argument run(const Call& part) override { return apply_for_array(part, budget_); }
   Array like(const Argument& tensor) const override {
     if (const auto* array = tensor.as<Array>()) return *array;
-    throw ShapeError("one of its arguments is no tensor");
+    throw ShapeError("found an argument that is not a tensor");
   }
 
  private:
@@ -127,8 +126,8 @@ void OpBudget::take_elements(uint64_t count) {
 void OpBudget::take_multiplications(uint64_t count) {
   if (count > multiplications) {
     throw ShapeError(
-        "the products up to it take longer than those of a model of this size: export the model "
-        "for a shorter input");
+        "matrix products exceed the limit for a model of this size: export the model for a shorter "
+        "input");
   }
   WorkBudget::take(count);
   multiplications -= count;
@@ -146,7 +145,7 @@ std::vector<Argument> apply_op(const Call& call, OpBudget& budget) {
 Array apply_for_array(const Call& call, OpBudget& budget, size_t result) {
   const std::vector<Argument> results = apply_op(call, budget);
   const Array* array = result < results.size() ? results[result].as<Array>() : nullptr;
-  if (array == nullptr) call.refuse("it has no result {} that is a tensor", result);
+  if (array == nullptr) call.refuse("result {} is not a tensor", result);
   return *array;
 }
 
@@ -229,8 +228,8 @@ const char* why_random(std::string_view op) {
   for (const std::string_view random :
        {"rand", "bernoulli", "multinomial", "normal", "uniform", "exponential"}) {
     if (op.starts_with(random)) {
-      return "it makes random numbers, so that every call of the model gives something else: leave "
-             "it out when the model is in eval mode";
+      return "random numbers make each call of the model differ: leave them out when the model is "
+             "in eval mode";
     }
   }
   return nullptr;
@@ -266,8 +265,8 @@ class Interpreter {
   void take_inputs(std::span<const Array> inputs) {
     const std::vector<const ExportedInput*> users = program_.user_inputs();
     if (users.size() != inputs.size()) {
-      throw InputError("{} takes {} tensors: found {}", quote(program_.source), users.size(),
-                       inputs.size());
+      throw InputError("{}: expected {} input tensors, found {}", quote(program_.source),
+                       users.size(), inputs.size());
     }
     std::map<std::string, int64_t> symbols;
     for (size_t i = 0; i < inputs.size(); ++i) {
@@ -282,7 +281,7 @@ class Interpreter {
         fits = shape[d] == expected;
       }
       if (!fits) {
-        throw InputError("{}, input {}: a tensor {}: expected {}{}", quote(program_.source),
+        throw InputError("{}, input {}: found a tensor {}: expected {}{}", quote(program_.source),
                          quote(users[i]->name), shape_text(shape), shape_text(value.shape()),
                          symbols.empty() ? "" : ", or other sizes where they are dynamic");
       }
@@ -337,7 +336,7 @@ class Interpreter {
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       if (readers_[node.outputs[i]] == 0) continue;
       if (i >= results.size()) {
-        throw InputError("{}, {}: it gives {} results: expected {}", quote(program_.source),
+        throw InputError("{}, {}: found {} results: expected {}", quote(program_.source),
                          node.describe(), results.size(), node.outputs.size());
       }
       keep(node.outputs[i], results[i]);

@@ -21,7 +21,8 @@ constexpr int64_t kPartsMax = 1 << 16;    // of one split
 // Reshapes a movement's result; refuses another number of elements.
 Movement in_shape(const Call& call, Movement movement, Shape shape) {
   if (elements_of(shape) != elements_of(movement.walk)) {
-    call.refuse("a tensor {} cannot become {}", shape_text(movement.shape), shape_text(shape));
+    call.refuse("a tensor {} cannot be viewed as {}", shape_text(movement.shape),
+                shape_text(shape));
   }
   movement.shape = std::move(shape);
   return movement;
@@ -46,7 +47,7 @@ Shape resolved(const Call& call, Shape sizes, size_t elements) {
   *open = 1;
   const size_t others = elements_of(sizes);
   if (others == 0 || elements % others != 0) {
-    call.refuse("{} elements do not fill the shape that it names", elements);
+    call.refuse("{} elements do not fill the requested shape", elements);
   }
   *open = static_cast<int64_t>(elements / others);
   return sizes;
@@ -54,7 +55,7 @@ Shape resolved(const Call& call, Shape sizes, size_t elements) {
 
 Shape viewed(const Call& call, const Shape& shape) {
   if (call.overload == "dtype") {
-    call.refuse("looking at the bits of a tensor as another type is not understood");
+    call.refuse("viewing the bits of a tensor as another dtype is not supported");
   }
   return resolved(call, call.integers(call.has("size") ? "size" : "shape"), elements_of(shape));
 }
@@ -65,7 +66,7 @@ Shape flattened(const Call& call, const Shape& shape) {
   if (shape.empty()) return {1};
   const size_t first = call.dimension("start_dim", 0, shape.size());
   const size_t last = call.dimension("end_dim", -1, shape.size());
-  if (first > last) call.refuse("it begins after it ends");
+  if (first > last) call.refuse("start_dim is after end_dim");
   Shape flat = shape;
   for (size_t d = last; d > first; --d) {
     flat[d - 1] *= flat[d];
@@ -123,10 +124,10 @@ Movement permuted(const Call& call, const Movement& movement, const Order& order
   Movement result = movement;
   std::vector<bool> is_taken(movement.walk.size(), false);
   if (order.size() != movement.walk.size()) {
-    call.refuse("it orders {} dimensions of a tensor with {}", order.size(), movement.walk.size());
+    call.refuse("found {} dimensions to permute: expected {}", order.size(), movement.walk.size());
   }
   for (size_t d = 0; d < order.size(); ++d) {
-    if (is_taken[order[d]]) call.refuse("it names dimension {} twice", order[d]);
+    if (is_taken[order[d]]) call.refuse("dimension {} is named twice", order[d]);
     is_taken[order[d]] = true;
     result.walk[d] = movement.walk[order[d]];
     result.strides[d] = movement.strides[order[d]];
@@ -152,14 +153,14 @@ Order two_swapped(const Call& call, size_t rank) {
 }
 
 Order reversed(const Call& call, size_t rank) {
-  if (call.op == "t" && rank > 2) call.refuse("it transposes matrices alone");
+  if (call.op == "t" && rank > 2) call.refuse("found more than two dimensions: expected a matrix");
   Order order = natural_order(rank);
   std::ranges::reverse(order);
   return order;
 }
 
 Order last_two_swapped(const Call& call, size_t rank) {
-  if (rank < 2) call.refuse("it transposes matrices alone");
+  if (rank < 2) call.refuse("found fewer than two dimensions: expected matrices");
   Order order = natural_order(rank);
   std::swap(order[rank - 1], order[rank - 2]);
   return order;
@@ -167,12 +168,14 @@ Order last_two_swapped(const Call& call, size_t rank) {
 
 Order moved_dimensions(const Call& call, size_t rank) {
   const Numbers from = call.integers("source"), to = call.integers("destination");
-  if (from.size() != to.size()) call.refuse("it moves {} dimensions to {}", from.size(), to.size());
+  if (from.size() != to.size())
+    call.refuse("found {} source and {} destination dimensions: expected as many", from.size(),
+                to.size());
   Order order(rank, rank);
   std::vector<bool> is_moved(rank, false);
   for (size_t i = 0; i < from.size() && rank > 0; ++i) {
     const size_t source = call.dimension(from[i], rank), place = call.dimension(to[i], rank);
-    if (is_moved[source] || order[place] != rank) call.refuse("it names a dimension twice");
+    if (is_moved[source] || order[place] != rank) call.refuse("a dimension is named twice");
     is_moved[source] = true;
     order[place] = source;
   }
@@ -215,7 +218,7 @@ std::vector<Cut> slices(const Call& call, int64_t extent) {
     return std::clamp<int64_t>(at < 0 ? at + extent : at, 0, extent);
   };
   const int64_t step = call.integer("step", 1);
-  if (step < 1) call.refuse("its step is {}", step);
+  if (step < 1) call.refuse("found step {}: expected at least 1", step);
   return {{clamped("start", 0), clamped("end", extent), step}};
 }
 
@@ -229,7 +232,7 @@ std::vector<Cut> narrowed(const Call& call, int64_t extent) {
   if (begin < 0 && begin >= -extent) begin += extent;
   const int64_t length = call.integer("length");
   if (begin < 0 || length < 0 || begin > extent || length > extent - begin) {
-    call.refuse("it takes rows from {} on, {} of them, of {}", begin, length, extent);
+    call.refuse("found start {} and length {}: expected rows of {}", begin, length, extent);
   }
   return {{begin, begin + length}};
 }
@@ -240,18 +243,20 @@ std::vector<Cut> parts(const Call& call, int64_t extent, const Numbers& sizes) {
   int64_t begin = 0;
   for (const int64_t size : sizes) {
     if (size < 0 || size > extent - begin) {
-      call.refuse("its parts are larger than the {} rows that there are", extent);
+      call.refuse("the parts exceed the dimension's {} rows", extent);
     }
     cuts.push_back({begin, begin + size});
     begin += size;
   }
-  if (begin != extent) call.refuse("its parts are {} rows of {}", begin, extent);
+  if (begin != extent) call.refuse("the parts cover {} of {} rows: expected all", begin, extent);
   return cuts;
 }
 
 std::vector<Cut> even_parts(const Call& call, int64_t extent, int64_t size) {
-  if (size < 0 || (size == 0 && extent != 0)) call.refuse("its parts have {} rows", size);
-  if (extent / std::max<int64_t>(size, 1) > kPartsMax) call.refuse("its parts are too many");
+  if (size < 0 || (size == 0 && extent != 0))
+    call.refuse("found parts of {} rows: expected at least 1", size);
+  if (extent / std::max<int64_t>(size, 1) > kPartsMax)
+    call.refuse("found too many parts: expected at most 65536");
   std::vector<Cut> cuts;
   for (int64_t at = 0; at < extent; at += size) cuts.push_back({at, std::min(extent, at + size)});
   if (cuts.empty()) cuts.emplace_back();
@@ -266,7 +271,7 @@ std::vector<Cut> split(const Call& call, int64_t extent) {
 
 std::vector<Cut> chunks(const Call& call, int64_t extent) {
   const int64_t count = call.integer("chunks");
-  if (count < 1) call.refuse("it divides into {} parts", count);
+  if (count < 1) call.refuse("found {} chunks: expected at least 1", count);
   return even_parts(call, extent, std::max<int64_t>(1, (extent - 1) / count + 1));
 }
 
@@ -277,7 +282,7 @@ std::vector<Cut> parts_at(const Call& call, int64_t extent) {
   if (call.has("sections")) {
     const int64_t count = call.integer("sections");
     if (count < 1 || count > std::max<int64_t>(extent, 1)) {
-      call.refuse("it divides {} into {} parts", extent, count);
+      call.refuse("{} rows cannot be split into {} parts", extent, count);
     }
     for (int64_t i = 0, at = 0; i < count; ++i) {
       const int64_t end = at + extent / count + (i < extent % count ? 1 : 0);
@@ -291,7 +296,7 @@ std::vector<Cut> parts_at(const Call& call, int64_t extent) {
   ends.push_back(extent);
   for (const int64_t given : ends) {
     const int64_t end = std::clamp<int64_t>(given < 0 ? given + extent : given, 0, extent);
-    if (end < at) call.refuse("its indices do not rise");
+    if (end < at) call.refuse("the indices are not in ascending order");
     cuts.push_back({at, end});
     at = end;
   }
@@ -336,7 +341,8 @@ Movements unfold(const Call& call) {
   const size_t dim = dimension_of(call, shape, "dimension");
   const int64_t size = call.integer("size"), step = call.integer("step");
   if (size < 0 || size > shape[dim] || step < 1) {
-    call.refuse("windows of {}, {} apart, do not go into {}", size, step, shape_text(shape));
+    call.refuse("windows of {} elements, {} apart, do not fit into {}", size, step,
+                shape_text(shape));
   }
   return {with_windows(whole(call), dim, size, step, 1)};
 }
@@ -346,8 +352,9 @@ Movements diagonal(const Call& call) {
   const size_t dim1 = call.dimension("dim1", 0, shape.size());
   const size_t dim2 = call.dimension("dim2", 1, shape.size());
   const int64_t offset = call.integer("offset", 0);
-  if (dim1 == dim2 || shape.size() < 2) call.refuse("it needs two dimensions");
-  if (offset < -shape[dim1] || offset > shape[dim2]) call.refuse("its offset is {}", offset);
+  if (dim1 == dim2 || shape.size() < 2) call.refuse("expected two different dimensions");
+  if (offset < -shape[dim1] || offset > shape[dim2])
+    call.refuse("the diagonal {} is out of range", offset);
   const int64_t rows = shape[dim1] - std::max<int64_t>(-offset, 0);
   const int64_t columns = shape[dim2] - std::max<int64_t>(offset, 0);
   const int64_t count = std::max<int64_t>(0, std::min(rows, columns));
@@ -369,7 +376,7 @@ Movements flip(const Call& call) {
   std::vector<bool> is_turned(movement.walk.size() + 1, false);
   for (const int64_t number : call.integers("dims")) {
     const size_t dim = call.dimension(number, movement.walk.size());
-    if (is_turned[dim]) call.refuse("it names dimension {} twice", number);
+    if (is_turned[dim]) call.refuse("dimension {} is named twice", number);
     is_turned[dim] = true;
     if (movement.walk.empty() || movement.walk[dim] == 0) continue;
     movement.offset += (movement.walk[dim] - 1) * movement.strides[dim];
@@ -382,7 +389,7 @@ Movements flip(const Call& call) {
 
 Movement expanded(const Call& call, const Shape& shape, Shape sizes) {
   if (sizes.size() < shape.size()) {
-    call.refuse("a tensor {} cannot become {}", shape_text(shape), shape_text(sizes));
+    call.refuse("a tensor {} cannot be expanded to {}", shape_text(shape), shape_text(sizes));
   }
   const size_t lead = sizes.size() - shape.size();
   for (size_t d = lead; d < sizes.size(); ++d) {
@@ -411,7 +418,7 @@ Movements repeat(const Call& call) {
   if (call.op == "tile" && repeats.size() < shape.size()) {
     repeats.insert(repeats.begin(), shape.size() - repeats.size(), 1);
   }
-  if (repeats.size() < shape.size()) call.refuse("it leaves dimensions out");
+  if (repeats.size() < shape.size()) call.refuse("found fewer repeats than dimensions");
   const size_t lead = repeats.size() - shape.size();
   shape.insert(shape.begin(), lead, 1);
   const Shape strides = strides_of(shape);
@@ -427,13 +434,14 @@ Movements repeat(const Call& call) {
 
 Movements repeat_interleave(const Call& call) {
   if (call.overload != "self_int") {
-    call.refuse("numbers of repetitions that are a tensor are not understood: give one number");
+    call.refuse("repeats that are a tensor are not supported: pass one integer");
   }
   Movement movement = whole(call);
   if (!call.has("dim")) movement = whole({static_cast<int64_t>(elements_of(movement.shape))});
   const size_t dim = call.dimension("dim", 0, movement.walk.size());
   const int64_t repeats = call.integer("repeats");
-  if (repeats < 0 || movement.walk.empty()) call.refuse("it repeats {} times", repeats);
+  if (repeats < 0 || movement.walk.empty())
+    call.refuse("found {} repeats: expected at least 0, of a tensor with dimensions", repeats);
   const auto place = static_cast<ptrdiff_t>(dim) + 1;
   movement.walk.insert(movement.walk.begin() + place, repeats);
   movement.strides.insert(movement.strides.begin() + place, 0);
@@ -452,7 +460,7 @@ Movements shuffle_pixels(const Call& call) {
   const bool fits = rank >= 3 && factor >= 1 && factor <= kShuffleMax &&
                     (is_back ? shape[rank - 3] % (factor * factor) == 0
                              : shape[rank - 2] % factor == 0 && shape[rank - 1] % factor == 0);
-  if (!fits) call.refuse("squares of {} do not divide {}", factor, shape_text(shape));
+  if (!fits) call.refuse("blocks of {} pixels do not divide {}", factor, shape_text(shape));
   const int64_t channels = shape[rank - 3], rows = shape[rank - 2], columns = shape[rank - 1];
   shape.resize(rank - 3);
   Shape divided = shape;
@@ -494,7 +502,7 @@ Movements meshgrid(const Call& call) {
   const bool is_xy = call.text("indexing", "ij") == "xy" && arrays.size() > 1;
   Shape shape;
   for (const Array& array : arrays) {
-    if (array.rank() > 1) call.refuse("it takes vectors alone");
+    if (array.rank() > 1) call.refuse("expected vectors");
     shape.push_back(static_cast<int64_t>(array.elements()));
   }
   if (is_xy) std::swap(shape[0], shape[1]);
@@ -513,13 +521,15 @@ Movements im2col(const Call& call) {
   const Numbers window = call.integers("kernel_size"), dilation = call.integers("dilation");
   const Numbers stride = call.integers("stride");
   if (shape.size() != 4 || window.size() != 2 || dilation.size() != 2 || stride.size() != 2) {
-    call.refuse("windows of {} are not understood", shape_text(given));
+    call.refuse(
+        "found an input {}: expected [channels, height, width], with windows of two dimensions",
+        shape_text(given));
   }
   const Numbers zeros = call.integers("padding");
   const Shape inside = shape;
   for (size_t d = 0; d < 2; ++d) {
     if (zeros.size() != 2 || zeros[d] < 0 || zeros[d] > inside[d + 2]) {
-      call.refuse("it puts more zeros around an image than that has pixels");
+      call.refuse("the padding is larger than the image");
     }
     shape[d + 2] += 2 * zeros[d];
   }
@@ -528,7 +538,7 @@ Movements im2col(const Call& call) {
     const int64_t extent = shape[d + 2];
     if (window[d] < 1 || dilation[d] < 1 || stride[d] < 1 || window[d] > extent ||
         dilation[d] > extent || dilation[d] * (window[d] - 1) >= extent) {
-      call.refuse("its windows do not go into the image");
+      call.refuse("the windows do not fit into the image");
     }
     movement = with_windows(std::move(movement), d + 2, window[d], stride[d], dilation[d]);
   }
@@ -561,7 +571,7 @@ Movements col2im(const Call& call) {
     const bool fits = numbers->size() == 2 && std::ranges::all_of(*numbers, [&](int64_t number) {
                         return number >= (numbers == &padding ? 0 : 1) && number < INT32_MAX;
                       });
-    if (!fits) call.refuse("its windows are not understood");
+    if (!fits) call.refuse("expected two sizes of at least 1 for each argument");
   }
   const size_t rank = given.size();
   int64_t counts[2];
@@ -571,7 +581,7 @@ Movements col2im(const Call& call) {
   const int64_t taps = window[0] * window[1];
   if (rank < 2 || rank > 3 || counts[0] < 1 || counts[1] < 1 || given[rank - 2] % taps != 0 ||
       given[rank - 1] != counts[0] * counts[1]) {
-    call.refuse("its windows do not go into the image");
+    call.refuse("the windows do not fit into the image");
   }
   const int64_t images = (rank == 3 ? given[0] : 1) * (given[rank - 2] / taps);
   Movement movement{.shape = {given[rank - 2] / taps, extent[0], extent[1]}};
@@ -585,7 +595,9 @@ Movements col2im(const Call& call) {
     if (y < 0 || x < 0 || y >= extent[0] || x >= extent[1]) continue;
     const int64_t image = i / given[rank - 1] / taps;
     int64_t& source = sources[static_cast<size_t>((image * extent[0] + y) * extent[1] + x)];
-    if (source != Movement::kZero) call.refuse("it adds up windows that overlap: not supported");
+    if (source != Movement::kZero)
+      call.refuse(
+          "overlapping windows are not supported: expected a stride of at least the window");
     source = i;
   }
   return {std::move(movement)};
@@ -608,8 +620,8 @@ Movements same_numbers(const Call& call) {
 Movements inactive_dropout(const Call& call) {
   if (call.flag("train", true) && call.real("p", 0.5) != 0.0) {
     call.refuse(
-        "dropout is active, so that every call of the model gives something else: call "
-        "model.eval() before torch.export.export, and give F.dropout training=self.training");
+        "dropout is active, so each call of the model differs: call model.eval() before "
+        "torch.export.export, and pass F.dropout training=self.training");
   }
   return {whole(call.array("input").shape())};
 }
@@ -670,12 +682,13 @@ Movement whole(const Call& call) { return whole(call.array("self").shape()); }
 
 size_t dimension_of(const Call& call, const Shape& shape, const char* name) {
   const size_t dim = call.dimension(name, 0, shape.size());
-  if (shape.empty()) call.refuse("a scalar has no dimension to take parts of");
+  if (shape.empty()) call.refuse("found a scalar: expected a tensor with dimensions");
   return dim;
 }
 
 int64_t row_of(const Call& call, int64_t index, int64_t extent) {
-  if (index < -extent || index >= extent) call.refuse("it takes row {} of {}", index, extent);
+  if (index < -extent || index >= extent)
+    call.refuse("index {} is out of range for {} rows", index, extent);
   return index < 0 ? index + extent : index;
 }
 
@@ -683,7 +696,7 @@ Movement stretching(const Shape& given, const Shape& to) {
   Shape from = given;
   while (from.size() > to.size() && from[0] == 1) remove_dimension(from, 0);
   if (broadcast(from, to) != to) {
-    throw ShapeError("a tensor {} where one of {} is expected", shape_text(given), shape_text(to));
+    throw ShapeError("a tensor {} cannot be broadcast to {}", shape_text(given), shape_text(to));
   }
   Movement movement{.shape = to, .walk = to, .strides = Shape(to.size() - from.size(), 0)};
   const Shape strides = strides_of(from);
@@ -729,7 +742,7 @@ void Movement::check(size_t inputs) const {
     }
     is_sound = is_sound && least >= 0 && most < end;
   }
-  if (!is_sound) throw ShapeError("it takes other elements than the {} that there are", inputs);
+  if (!is_sound) throw ShapeError("an index is out of range: expected one of {} elements", inputs);
   WorkBudget::take(count);
 }
 

@@ -82,7 +82,7 @@ double smallest(Row row) {
 // Returns the index of the first extreme element.
 template <typename Before>
 double place_of(Row row) {
-  if (row.empty()) throw ShapeError("it looks for the largest of nothing");
+  if (row.empty()) throw ShapeError("found an empty row: expected at least one element");
   size_t place = 0;
   for (size_t i = 1; i < row.size(); ++i) {
     if (Before()(row[i], row[place])) place = i;
@@ -263,7 +263,7 @@ Array::Reals norm_weight(const Call& call, const char* name, size_t count, doubl
   const Array* array = call.optional_array(name);
   if (array == nullptr) return Array::Reals(count, absent);
   if (array->elements() != count) {
-    call.refuse("its {} is {}: expected {} numbers", name, shape_text(array->shape()), count);
+    call.refuse("{} has shape {}: expected {} elements", name, shape_text(array->shape()), count);
   }
   return array->to_reals();
 }
@@ -274,7 +274,7 @@ Results norm(const Call& call, const Norm& op) {
   const Shape normalized = call.integers("normalized_shape");
   if (normalized.size() > input.rank() ||
       !std::equal(normalized.rbegin(), normalized.rend(), input.shape().rbegin())) {
-    call.refuse("it normalizes {} of a tensor {}", shape_text(normalized),
+    call.refuse("normalized_shape {} does not end the shape of a tensor {}", shape_text(normalized),
                 shape_text(input.shape()));
   }
   const size_t count = elements_of(normalized);
@@ -329,7 +329,8 @@ Array with_outer_shape(const Array& array, const Shape& outer) {
 }
 
 [[noreturn]] void refuse_shapes(const Call& call, const Array& a, const Array& b) {
-  call.refuse("{} and {} cannot be multiplied", shape_text(a.shape()), shape_text(b.shape()));
+  call.refuse("tensors {} and {} cannot be multiplied: expected equal inner extents",
+              shape_text(a.shape()), shape_text(b.shape()));
 }
 
 // Multiplies as torch.matmul: vectors count as matrices, and outer dimensions broadcast. With
@@ -337,9 +338,10 @@ Array with_outer_shape(const Array& array, const Shape& outer) {
 Array product(const Call& call, const Array& left, const Array& right, bool is_transposed,
               OpBudget& budget) {
   if (is_complex(left.type()) || is_complex(right.type())) {
-    call.refuse("complex matrices are not understood");
+    call.refuse("complex matrices are not supported: use real and imaginary parts");
   }
-  if (left.rank() == 0 || right.rank() == 0) call.refuse("it multiplies scalars");
+  if (left.rank() == 0 || right.rank() == 0)
+    call.refuse("found a scalar: expected a vector or a matrix");
   Array a = left.to(ElementType::kF64), b = right.to(ElementType::kF64);
   if (a.rank() == 1) a = a.with_shape({1, a.shape()[0]});
   if (b.rank() == 1) {
@@ -415,7 +417,8 @@ Results matmul(const Call& call, const MatrixProduct& row, OpBudget& budget) {
   Array a = call.array("self"), b = call.array(row.other);
   for (const Array* array : {&a, &b}) {
     if (row.rank != 0 && array->rank() != row.rank) {
-      call.refuse("a tensor {}: expected {} dimensions", shape_text(array->shape()), row.rank);
+      call.refuse("found a tensor {}: expected {} dimensions", shape_text(array->shape()),
+                  row.rank);
     }
   }
   if (row.rank == 1) {
@@ -427,7 +430,7 @@ Results matmul(const Call& call, const MatrixProduct& row, OpBudget& budget) {
 
 Results linear(const Call& call, OpBudget& budget) {
   const Array& weight = call.array("weight");
-  if (weight.rank() > 2) call.refuse("its weight is no matrix");
+  if (weight.rank() > 2) call.refuse("the weight is not a matrix: expected [outputs, inputs]");
   const Array made = product(call, call.array("input"), weight, true, budget);
   const Array* bias = call.optional_array("bias");
   if (bias == nullptr) return {made};
@@ -444,9 +447,11 @@ Results linear(const Call& call, OpBudget& budget) {
 Shape spread(const Call& call, const char* name, int64_t default_value, size_t count) {
   Shape numbers = call.has(name) ? Shape(call.integers(name)) : Shape{default_value};
   if (numbers.size() == 1) numbers.resize(count, numbers[0]);
-  if (numbers.size() != count) call.refuse("its {} has {} numbers", name, numbers.size());
+  if (numbers.size() != count)
+    call.refuse("{} has {} numbers: expected one for each dimension", name, numbers.size());
   for (const int64_t number : numbers) {
-    if (number < 0 || number > int64_t{1} << 24) call.refuse("its {} is {}", name, number);
+    if (number < 0 || number > int64_t{1} << 24)
+      call.refuse("{} is {}: expected 0 to 2^24", name, number);
   }
   return numbers;
 }
@@ -487,7 +492,8 @@ Array convolved(const Call& call, const Array& input, const Array& weight, OpBud
   Array::Reals values = made.to_reals();
   if (const Array* bias = call.optional_array("bias")) {
     const Array::Reals added = bias->to_reals();
-    if (added.size() != static_cast<size_t>(shape[1])) call.refuse("its bias has another size");
+    if (added.size() != static_cast<size_t>(shape[1]))
+      call.refuse("the bias has another size: expected an element for each output channel");
     const auto places = static_cast<size_t>(rows.shape[2]);
     for (size_t i = 0; i < values.size(); ++i) values[i] += added[i / places % added.size()];
   }
@@ -498,11 +504,11 @@ Results convolution(const Call& call, OpBudget& budget) {
   const Array& input = real_array(call, "input");
   const Array& weight = real_array(call, "weight");
   if (weight.rank() < 3) {
-    call.refuse("a kernel {} is not understood", shape_text(weight.shape()));
+    call.refuse("found a kernel {}: expected [outputs, channels, ..]", shape_text(weight.shape()));
   }
   const bool has_batch = input.rank() == weight.rank();
   if (!has_batch && input.rank() + 1 != weight.rank()) {
-    call.refuse("an input {} for a kernel {}", shape_text(input.shape()),
+    call.refuse("an input {} does not fit a kernel {}", shape_text(input.shape()),
                 shape_text(weight.shape()));
   }
   Shape shape = input.shape();
@@ -516,7 +522,8 @@ Results convolution(const Call& call, OpBudget& budget) {
 Results max_pool(const Call& call, OpBudget& budget) {
   const Array& input = real_array(call, "self");
   const size_t count = call.op == "max_pool1d" ? 1 : 2;
-  if (input.rank() != count + 2) call.refuse("an input {}", shape_text(input.shape()));
+  if (input.rank() != count + 2)
+    call.refuse("found an input {}: expected [sequences, channels, ..]", shape_text(input.shape()));
   const Shape kernel = spread(call, "kernel_size", 1, count);
   Shape stride = kernel;
   if (call.has("stride") && !call.integers("stride").empty()) {
@@ -529,7 +536,7 @@ Results max_pool(const Call& call, OpBudget& budget) {
                    .groups = input.shape()[1]};
   pool.padding_after = pool.padding_before;
   if (std::ranges::count(pool.stride, 0) > 0 || std::ranges::count(pool.dilation, 0) > 0) {
-    call.refuse("steps of 0 are not understood");
+    call.refuse("found a stride or dilation of 0: expected at least 1");
   }
   Shape weight = {input.shape()[1], 1};
   weight.insert(weight.end(), kernel.begin(), kernel.end());
@@ -583,7 +590,10 @@ FourierTransform fourier_transform(const Call& call, const Shape& shape) {
   } else if (!call.op.ends_with("fftn")) {
     dims = call.op.ends_with("fft2") ? std::vector<int64_t>{-2, -1} : std::vector<int64_t>{-1};
   }
-  if (call.has("n") || call.has("s")) call.refuse("its transform has a length of its own");
+  if (call.has("n") || call.has("s"))
+    call.refuse(
+        "a transform of another length than the dimension is not supported: slice or pad the "
+        "input");
   FourierTransform made;
   made.sign = is_inverse ? 1.0 : -1.0;
   double points = 1.0;
@@ -591,7 +601,7 @@ FourierTransform fourier_transform(const Call& call, const Shape& shape) {
     made.dims.push_back(call.dimension(dim, shape.size()));
     points *= static_cast<double>(shape[made.dims.back()]);
   }
-  if (points < 1.0) call.refuse("it has no elements");
+  if (points < 1.0) call.refuse("found an empty tensor: expected at least one element");
   const std::string norm = call.text("norm", "backward");
   if (norm == "ortho") {
     made.factor = 1.0 / std::sqrt(points);
@@ -610,7 +620,7 @@ Convolution convolution_of(const Call& call, const Array& weight) {
                           .groups = call.integer("groups", 1)};
   if (std::ranges::count(convolution.stride, 0) > 0 ||
       std::ranges::count(convolution.dilation, 0) > 0 || call.flag("transposed", false)) {
-    call.refuse("transposed convolutions and steps of 0 are not understood");
+    call.refuse("transposed convolutions, and strides or dilations of 0, are not supported");
   }
   const Argument* padding = call.find("padding");
   if (padding == nullptr || !padding->as<std::string>()) {
@@ -622,7 +632,8 @@ Convolution convolution_of(const Call& call, const Array& weight) {
       convolution.padding_after[d] = all - all / 2;
     }
   } else if (*padding->as<std::string>() != "valid") {
-    call.refuse("padding {} is not understood", quote(*padding->as<std::string>()));
+    call.refuse("padding {} is not supported: expected 'same', 'valid' or integers",
+                quote(*padding->as<std::string>()));
   }
   return convolution;
 }
@@ -632,7 +643,7 @@ Shape convolved_shape(const Call& call, const Array& input, const Array& weight,
   const int64_t groups = convolution.groups;
   if (groups < 1 || input.shape()[1] != weight.shape()[1] * groups ||
       weight.shape()[0] % groups != 0) {
-    call.refuse("an input {} for a kernel {} in {} groups", shape_text(input.shape()),
+    call.refuse("an input {} does not fit a kernel {} in {} groups", shape_text(input.shape()),
                 shape_text(weight.shape()), groups);
   }
   Shape shape = {input.shape()[0], weight.shape()[0]};
@@ -641,7 +652,7 @@ Shape convolved_shape(const Call& call, const Array& input, const Array& weight,
     const int64_t padded =
         input.shape()[d + 2] + convolution.padding_before[d] + convolution.padding_after[d];
     if (weight.shape()[d + 2] < 1 || padded < reach) {
-      call.refuse("a kernel {} does not fit into {}", shape_text(weight.shape()),
+      call.refuse("a kernel {} does not fit into an input {}", shape_text(weight.shape()),
                   shape_text(input.shape()));
     }
     shape.push_back((padded - reach) / convolution.stride[d] + 1);
@@ -678,7 +689,8 @@ Shape each_of(const Call& call, const char* name, size_t count, const Shape& oth
   Shape numbers = call.has(name) ? Shape(call.integers(name)) : otherwise;
   if (numbers.empty()) numbers = otherwise;
   if (numbers.size() == 1) numbers.resize(count, numbers[0]);
-  if (numbers.size() != count) call.refuse("its {} has {} numbers", name, numbers.size());
+  if (numbers.size() != count)
+    call.refuse("{} has {} numbers: expected one for each dimension", name, numbers.size());
   return numbers;
 }
 
@@ -697,8 +709,8 @@ Argument transposed_convolution(const Call& call, const Parts& parts) {
       call.integer("groups", 1) != 1 ||
       weight[2] + number("output_padding", 0) != stride + 2 * padding) {
     call.refuse(
-        "transposed convolutions are supported along the tokens [sequences, channels, tokens], "
-        "without groups, where they make as many rows of each as their stride says");
+        "transposed convolutions are supported for [sequences, channels, tokens], without groups, "
+        "where each token becomes as many as the stride");
   }
   const int64_t inputs = weight[0], outputs = weight[1], k = weight[2];
   const int64_t before = (k - 1 - padding) / stride, after = (padding + stride - 1) / stride;
@@ -741,7 +753,7 @@ Argument convolution_over_frames(const Call& call, const Parts& parts) {
       stride[0] < 1 || call.integer("groups", 1) != 1) {
     call.refuse(
         "convolutions over frames are supported for [sequences, channels, frames, height, width], "
-        "without groups, and without zeros and gaps between frames");
+        "without groups, and without padding or dilation of frames");
   }
   const int64_t frames = weight[2];
   const Argument kernel =
@@ -766,7 +778,7 @@ Argument convolution_over_frames(const Call& call, const Parts& parts) {
     made = parts.shape(image);
     rows.push_back(transposed(parts.view(image, {made[0], made[1], made[2] * made[3]})));
   }
-  if (rows.empty()) call.refuse("it has fewer frames than its kernel sees");
+  if (rows.empty()) call.refuse("found fewer frames than the kernel covers");
   const auto times = static_cast<int64_t>(rows.size());
   const Argument all = parts("cat", {{"tensors", std::move(rows)}, {"dim", int64_t{1}}});
   return parts.view(transposed(all), {made[0], made[1], times, made[2], made[3]});

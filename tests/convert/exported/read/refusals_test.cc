@@ -95,7 +95,7 @@ TEST(ExportedPrograms, ThatCannotBeFollowedNameTheAuthorsLine) {
   Members unknown("exported_dynamic.pt2");
   first_node(unknown, "softmax")["target"] = "torch.ops.mine.softmax.default";
   EXPECT_TRUE(refuses([&] { run(read(unknown.bytes())); },
-                      {"mine.softmax", "make_exported.py", "no rule for this op"}));
+                      {"mine.softmax", "make_exported.py", "this op is not supported"}));
   Members random("exported_dynamic.pt2");
   first_node(random, "softmax")["target"] = "torch.ops.aten.rand_like.default";
   EXPECT_TRUE(refuses([&] { run(read(random.bytes())); }, {"rand_like", "random numbers"}));
@@ -146,7 +146,7 @@ TEST(ExportedPrograms, ReadNamesAfterTheyAreDefined) {
   Members twice("exported_dynamic.pt2");
   json& same = twice.model["graph_module"]["graph"]["nodes"];
   same.push_back(same.back());
-  EXPECT_TRUE(refuses([&] { read(twice.bytes()); }, {"stands for two values"}));
+  EXPECT_TRUE(refuses([&] { read(twice.bytes()); }, {"defined twice"}));
 }
 
 // As a graph of some 25,000 nodes has: what takes time out of proportion meets CTest's limit.

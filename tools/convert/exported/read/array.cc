@@ -105,7 +105,8 @@ ElementType promote(ElementType a, ElementType b) {
 void Shape::refuse_dimension(size_t dim) const {
   // A dimension counted from the end has wrapped around.
   const size_t expected = dim > kExportedRankMax ? size() + (SIZE_MAX - dim) + 1 : dim + 1;
-  throw ShapeError("a tensor {}: expected at least {} dimensions", shape_text(*this), expected);
+  throw ShapeError("found a tensor {}: expected at least {} dimensions", shape_text(*this),
+                   expected);
 }
 
 void Array::require_elements(const Shape& shape, size_t elements) {
@@ -175,15 +176,15 @@ size_t elements_of(const Shape& shape) {
   uint64_t elements = 1;
   bool is_empty = false;
   if (shape.size() > 2 * kExportedRankMax) {
-    throw ShapeError("a tensor of {} dimensions: it is no model's", shape.size());
+    throw ShapeError("found a tensor of {} dimensions: no model has as many", shape.size());
   }
   for (const int64_t extent : shape) {
-    if (extent < 0) throw ShapeError("a shape {} with a negative extent", shape_text(shape));
+    if (extent < 0) throw ShapeError("found a shape {} with a negative extent", shape_text(shape));
     is_empty = is_empty || extent == 0;
     if (__builtin_mul_overflow(elements, static_cast<uint64_t>(extent == 0 ? 1 : extent),
                                &elements) ||
         elements > ElementLimit::current()) {
-      throw ShapeError("a tensor {} of more than {} elements: it is no model's", shape_text(shape),
+      throw ShapeError("a tensor {} exceeds the limit of {} elements", shape_text(shape),
                        ElementLimit::current());
     }
   }
@@ -207,7 +208,7 @@ std::optional<Shape> common_shape(const Shape& a, const Shape& b) {
 
 Shape broadcast(const Shape& a, const Shape& b) {
   if (std::optional<Shape> shape = common_shape(a, b)) return *std::move(shape);
-  throw ShapeError("shapes {} and {}, which do not go together", shape_text(a), shape_text(b));
+  throw ShapeError("shapes {} and {} cannot be broadcast", shape_text(a), shape_text(b));
 }
 
 namespace {
@@ -232,7 +233,7 @@ void WorkBudget::take(uint64_t steps) {
   if (steps > steps_left) {
     steps_left = 0;
     throw ShapeError(
-        "with it, the program takes longer than a model of this size: export the model for a "
+        "the program exceeds the work limit for a model of this size: export the model for a "
         "shorter input");
   }
   steps_left -= steps;
@@ -240,8 +241,7 @@ void WorkBudget::take(uint64_t steps) {
 
 Level::Level() : ThreadLimit(levels, levels + 1) {
   if (levels <= kExportedLevelsMax) return;
-  throw ShapeError("a formula of more than {} ops, one within the other, is not supported",
-                   kExportedLevelsMax);
+  throw ShapeError("found more than {} nested ops in a formula: not supported", kExportedLevelsMax);
 }
 
 }  // namespace arenite::convert

@@ -177,7 +177,7 @@ class Array {
   template <typename Vector>
   const Vector& elements_as() const {
     const auto* shared = std::get_if<Shared<Vector>>(&values_);
-    if (shared == nullptr) throw ShapeError("its numbers depend on the model's input");
+    if (shared == nullptr) throw ShapeError("its elements depend on the model's input");
     return **shared;
   }
 

@@ -89,7 +89,7 @@ bool Call::has(std::string_view name) const {
 }
 
 const Argument& Call::argument(std::string_view name) const {
-  if (!has(name)) refuse("its argument '{}' is missing", name);
+  if (!has(name)) refuse("argument '{}' is missing", name);
   return *find(name);
 }
 
@@ -97,7 +97,7 @@ std::vector<Array> Call::arrays(std::string_view name) const {
   std::vector<Array> arrays;
   for (const Argument& item : typed<Argument::List>(name, "list of tensors")) {
     const Array* array = item.as<Array>();
-    if (array == nullptr) refuse("its argument '{}' holds something else than tensors", name);
+    if (array == nullptr) refuse("argument '{}': expected a list of tensors", name);
     arrays.push_back(*array);
   }
   return arrays;
@@ -105,8 +105,9 @@ std::vector<Array> Call::arrays(std::string_view name) const {
 
 Array::Integers Call::indices(std::string_view name) const {
   const Array& found = array(name);
-  if (!found.has_values()) refuse("its argument '{}' depends on the model's input", name);
-  if (!is_integer(found.type())) refuse("its argument '{}' is not of whole numbers", name);
+  if (!found.has_values())
+    refuse("argument '{}' depends on the model's input: expected a constant", name);
+  if (!is_integer(found.type())) refuse("argument '{}': expected a tensor of integers", name);
   return found.integers();
 }
 
@@ -119,7 +120,7 @@ int64_t Call::as_integer(const Argument& argument, std::string_view name) const 
                                                 array->elements() == 1) {
     return array->integers()[0];
   }
-  refuse("its argument '{}' is no whole number", name);
+  refuse("argument '{}': expected an integer", name);
 }
 
 std::vector<int64_t> Call::integers(std::string_view name) const {
@@ -144,7 +145,7 @@ double Call::real(std::string_view name) const {
 size_t Call::dimension(int64_t number, size_t rank) const {
   const auto extents = static_cast<int64_t>(rank == 0 ? 1 : rank);
   if (number < -extents || number >= extents) {
-    refuse("it names dimension {} of a tensor with {}", number, rank);
+    refuse("dimension {} is out of range for a tensor of rank {}", number, rank);
   }
   return static_cast<size_t>(number < 0 ? number + extents : number);
 }

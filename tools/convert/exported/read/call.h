@@ -130,7 +130,7 @@ struct Call {
   }
   std::optional<ElementType> type(std::string_view name) const {
     if (!has(name)) return std::nullopt;
-    return typed<ElementType>(name, "type of elements");
+    return typed<ElementType>(name, "dtype");
   }
   // Returns a dimension in [0, rank); negative ones count from the end. Scalars have one.
   size_t dimension(int64_t number, size_t rank) const;
@@ -143,7 +143,7 @@ struct Call {
   template <typename T>
   const T& typed(std::string_view name, const char* what) const {
     const T* value = argument(name).template as<T>();
-    if (value == nullptr) refuse("its argument '{}' is no {}", name, what);
+    if (value == nullptr) refuse("argument '{}': expected a {}", name, what);
     return *value;
   }
 };

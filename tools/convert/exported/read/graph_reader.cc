@@ -33,7 +33,7 @@ constexpr std::string_view kDataDependent[] = {
     "nonzero", "nonzero_numpy",      "nonzero_static", "masked_select", "unique",
     "_unique", "unique_consecutive", "_unique2",       "unique_dim",    "bincount"};
 constexpr const char* kReadsNumbers =
-    "what it gives depends on the numbers that the model is given, not on their count alone: use "
+    "the result depends on the values of the model's input, not on its shape alone: use "
     "torch.where or a mask instead";
 constexpr int64_t kBoundMax = int64_t{1} << 31;  // larger bounds of an extent count as none
 constexpr std::string_view kWrappers[] = {"wrap_with_set_grad_enabled", "wrap_with_autocast",
@@ -123,8 +123,8 @@ class Aliases {
     const auto above = views_.find(parent);
     const size_t depth = above == views_.end() ? 1 : above->second.depth + 1;
     if (depth > kViewDepthMax) {
-      throw InputError("{}, {}: more than {} views of views", quote(program_.source),
-                       call.describe(), kViewDepthMax);
+      throw InputError("{}, {}: found more than {} nested views: clone a tensor between them",
+                       quote(program_.source), call.describe(), kViewDepthMax);
     }
     take_copy(call);
     views_.emplace(value, View{parent, std::move(call), part, depth});
@@ -198,16 +198,18 @@ class Aliases {
       copied_ += 1 + (list == nullptr ? 0 : list->size());
     }
     if (copied_ > kCopiedPartsMax) {
-      throw InputError("{}: views and changes in place make more of it than of any model",
-                       quote(program_.source));
+      throw InputError(
+          "{}: views and changes in place expand beyond any model: write results to new tensors",
+          quote(program_.source));
     }
   }
 
   uint32_t append(Call call, uint32_t like, int64_t part) {
     if (program_.nodes.size() >= kExportedNodesMax ||
         program_.values.size() >= kExportedValuesMax) {
-      throw InputError("{}: changes in place make more than {} nodes of it", quote(program_.source),
-                       kExportedNodesMax);
+      throw InputError(
+          "{}: changes in place expand to more than {} nodes: write results to new tensors",
+          quote(program_.source), kExportedNodesMax);
     }
     take_copy(call);
     // Outputs before the requested one have no readers.
@@ -246,7 +248,7 @@ class GraphReader {
     const json& module = field(archive_.model, "graph_module", where_);
     const json& signature = field(module, "signature", where_);
     Scope scope{.graph = &field(module, "graph", where_)};
-    if (!scope.graph->is_object()) refuse("it has no graph");
+    if (!scope.graph->is_object()) refuse("the graph is missing: the file is damaged");
     read_symbols();
     for (const json& spec : list(signature, "input_specs")) read_input(spec, scope);
     read_guards();
@@ -287,7 +289,7 @@ class GraphReader {
 
   const json& list(const json& object, const char* key) const {
     const json& found = field(object, key, where_);
-    if (!found.is_array()) refuse("its '{}' are no list", key);
+    if (!found.is_array()) refuse("field '{}': expected a list", key);
     return found;
   }
 
@@ -337,7 +339,8 @@ class GraphReader {
     if (kind == "constant_input" || kind == "token") return;
     const json* argument = &field(described, "arg", where_);
     const auto* row = std::ranges::find(kInputRows, kind, &InputRow::kind);
-    if (row == std::end(kInputRows)) refuse("an input is a {}: only tensors are read", quote(kind));
+    if (row == std::end(kInputRows))
+      refuse("found an input of kind {}: expected tensors only", quote(kind));
     ExportedInput input{.kind = row->means};
     const Pt2Tensor* stored = nullptr;
     if (input.kind != InputKind::kUser) {
@@ -354,7 +357,7 @@ class GraphReader {
       input.name = text_of(*tensor, "name");
     } else if (const json* number = find_field(*argument, "as_sym_int");
                number != nullptr && find_field(*number, "as_name") != nullptr) {
-      refuse("an input of the model is a number: give tensors alone");
+      refuse("found an input of the model that is a number: expected tensors only");
     } else {
       return;  // a constant
     }
@@ -385,7 +388,7 @@ class GraphReader {
   void read_nodes(Scope& scope) {
     for (const json& node : list(*scope.graph, "nodes")) {
       if (program_.nodes.size() >= kExportedNodesMax) {
-        refuse("more than {} nodes: it is no model's", kExportedNodesMax);
+        refuse("found more than {} nodes: no model has as many", kExportedNodesMax);
       }
       read_node(node, scope);
     }
@@ -451,15 +454,15 @@ class GraphReader {
       }
     }
     if (!contains(kWrappers, call.op.substr(call.op.find('.') + 1)) || graph == nullptr) {
-      refuse_call(
-          call, "control flow that depends on data is not understood: write the model without it");
+      refuse_call(call, "data-dependent control flow is not supported: write the model without it");
     }
     if (scope.depth == kExportedSubgraphDepthMax) {
-      refuse("subgraphs are nested more than {} deep", scope.depth);
+      refuse("found subgraphs nested more than {} deep", scope.depth);
     }
     Scope inner{.graph = graph, .depth = scope.depth + 1};
     const json& parameters = list(*graph, "inputs");
-    if (arguments.size() < parameters.size()) refuse_call(call, "its graph takes something else");
+    if (arguments.size() < parameters.size())
+      refuse_call(call, "the subgraph takes other arguments than it is given: the file is damaged");
     const size_t first = arguments.size() - parameters.size();
     for (size_t i = 0; i < parameters.size(); ++i) {
       const json& parameter = *only_field(parameters[i]);
@@ -472,7 +475,8 @@ class GraphReader {
     const std::vector<Output> outputs = outputs_of(node);
     std::vector<Argument> given;
     for (const json& result : list(*graph, "outputs")) read_flattened(result, inner, given);
-    if (outputs.size() != given.size()) refuse_call(call, "its graph gives something else");
+    if (outputs.size() != given.size())
+      refuse_call(call, "the subgraph has other outputs than are read: the file is damaged");
     for (size_t i = 0; i < outputs.size(); ++i) {
       if (!outputs[i].name.empty()) define(scope, outputs[i].name, original(given[i]));
     }
@@ -481,7 +485,8 @@ class GraphReader {
   void add_change(Call call, const std::vector<Output>& outputs, Scope& scope) {
     const ValueRef* self =
         call.arguments.empty() ? nullptr : call.arguments[0].value.as<ValueRef>();
-    if (self == nullptr || outputs.size() > 1) refuse_call(call, "it changes no tensor");
+    if (self == nullptr || outputs.size() > 1)
+      refuse_call(call, "it changes no tensor: expected one as its first argument");
     // The argument is the current value; what changes is the value that the name was defined as.
     const uint32_t named_value = original(self->value);
     call.op = functional(call.op);
@@ -546,7 +551,7 @@ class GraphReader {
             is_contiguous && (size == 1 || extent(strides[d - 1], where).size == expected);
         if (__builtin_mul_overflow(expected, std::max<int64_t>(size, 1), &expected) ||
             expected > kExportedDeclaredMax) {
-          throw InputError("{}: its sizes are larger than any tensor", where);
+          throw InputError("{}: its sizes exceed those of any tensor", where);
         }
       }
     }
@@ -559,7 +564,7 @@ class GraphReader {
   static Extent extent(const json& size, const std::string& where) {
     if (const json* fixed = find_field(size, "as_int")) {
       const int64_t number = integer(*fixed, where);
-      if (number < 0) throw InputError("{}: it has the size {}", where, number);
+      if (number < 0) throw InputError("{}: found size {}: expected at least 0", where, number);
       return {.size = number};
     }
     const json& expression = field(size, "as_expr", where);
@@ -584,7 +589,7 @@ class GraphReader {
 
   void define(Scope& scope, const std::string& name, Argument value) const {
     if (name.empty() || !scope.names.emplace(name, std::move(value)).second) {
-      refuse("the name {} stands for two values, or for nothing", quote(name));
+      refuse("name {} is empty, or defined twice: the file is damaged", quote(name));
     }
   }
 
@@ -605,7 +610,7 @@ class GraphReader {
       } else if (kind == "as_none") {
         outputs.push_back({"", ValueKind::kTensor});
       } else {
-        refuse("an output is {}, which is not read", show(output));
+        refuse("found output {}: expected tensors or numbers", show(output));
       }
     }
     return outputs;
@@ -682,7 +687,7 @@ class GraphReader {
       const json* name = find_field(value, "as_name");
       return name != nullptr ? named(text(*name, where_), scope) : read_argument(value, scope);
     }
-    refuse("an argument of the kind {} is not read", quote(kind));
+    refuse("arguments of kind {} are not supported", quote(kind));
   }
 
   Argument read_argument(const json& argument, const Scope& scope) {

@@ -37,7 +37,7 @@ const json& field(const json& object, const char* key, const std::string& where)
 int64_t integer(const json& value, const std::string& where) {
   if (!value.is_number_integer() ||
       (value.is_number_unsigned() && value.get<uint64_t>() > uint64_t{INT64_MAX})) {
-    throw InputError("{}: found {}: expected a whole number", where, show(value));
+    throw InputError("{}: found {}: expected an integer", where, show(value));
   }
   return value.get<int64_t>();
 }
@@ -72,8 +72,8 @@ ElementType element_type(const json& number, const std::string& where) {
     if (row.number == wanted) return row.type;
   }
   throw InputError(
-      "{}: elements of PyTorch's type number {} are not read: convert the model to float32, "
-      "float16 or bfloat16 before torch.export.export",
+      "{}: PyTorch's dtype number {} is not supported: convert the model to float32, float16 or "
+      "bfloat16 before torch.export.export",
       where, show(number));
 }
 
@@ -124,7 +124,7 @@ class ArchiveReader {
       if (name.find('/', at + 7) != std::string::npos) continue;
       if (at != 0 && name.find('/') != at - 1) continue;
       if (!model_.empty()) {
-        throw InputError("{} holds several models: save one with torch.export.save",
+        throw InputError("{} holds several models: expected one, saved with torch.export.save",
                          quote(file_name_));
       }
       prefix_ = name.substr(0, at);
@@ -195,7 +195,7 @@ class ArchiveReader {
     const std::string where = fmt::format("{}, {}", quote(file_name_), printable(name));
     const json& tensors = field(config, "config", where);
     if (!tensors.is_object() || tensors.size() > kTensorsMax) {
-      throw InputError("{}: it does not list tensors", where);
+      throw InputError("{}: expected a list of tensors", where);
     }
     for (const auto& [tensor, payload] : tensors.items()) {
       add_tensor(prefix_ + folder, tensor, payload,
@@ -207,9 +207,7 @@ class ArchiveReader {
                   const std::string& where) {
     const json& pickled = field(payload, "use_pickle", where);
     if (!pickled.is_boolean() || pickled.get<bool>()) {
-      throw InputError(
-          "{}: it is stored as a pickle, as subclasses of tensors are: only plain tensors are read",
-          where);
+      throw InputError("{}: found a pickled tensor of a subclass: expected a plain tensor", where);
     }
     const json& meta = field(payload, "tensor_meta", where);
     const ElementType type = element_type(field(meta, "dtype", where), where);
@@ -223,7 +221,7 @@ class ArchiveReader {
     const Shape strides = fixed(field(meta, "strides", where), where);
     const int64_t offset = fixed_one(field(meta, "storage_offset", where), where);
     if (strides.size() != described.shape.size() || strides.size() >= kExportedRankMax) {
-      throw InputError("{}: its sizes and strides do not fit each other", where);
+      throw InputError("{}: sizes and strides do not fit each other: the file is damaged", where);
     }
     tensor.shape.assign(described.shape.begin(), described.shape.end());
     tensor.strides.assign(strides.begin(), strides.end());
@@ -248,14 +246,14 @@ class ArchiveReader {
             .first->second;
     contents_->tensors.push_back(std::move(tensor));
     if (!result_.by_name.emplace(name, std::move(described)).second) {
-      throw InputError("{}: the name stands for two tensors", where);
+      throw InputError("{}: the name is used for two tensors: the file is damaged", where);
     }
   }
 
   static int64_t fixed_one(const json& value, const std::string& where) {
     const int64_t number = integer(field(value, "as_int", where), where);
     if (number < 0 || number > kExtentMax) {
-      throw InputError("{}: it has the size {}: the file is damaged", where, number);
+      throw InputError("{}: found size {}: the file is damaged", where, number);
     }
     return number;
   }
@@ -297,11 +295,11 @@ class ArchiveReader {
       is_sound = end < storage_bytes / bytes(tensor.dtype);
     }
     if (!is_sound) {
-      throw InputError("{}: its sizes do not fit the {} bytes that are stored", where,
+      throw InputError("{}: the sizes do not fit the {} stored bytes: the file is damaged", where,
                        storage_bytes);
     }
     if (named_bytes_ > kNamedBytesBase + kNamedPerStoredByte * file_.size()) {
-      throw InputError("{}: with it, tensors stand for {} bytes in a file of {}", where,
+      throw InputError("{}: tensors claim {} bytes in a file of {}: the file is damaged", where,
                        named_bytes_, file_.size());
     }
   }
@@ -347,8 +345,7 @@ Pt2Archive read_pt2_archive(std::span<const std::byte> file, const std::string& 
 #else
 
 Pt2Archive read_pt2_archive(std::span<const std::byte>, const std::string& file_name) {
-  throw InputError("{} is a zip archive, and this build has no libzip to read it",
-                   quote(file_name));
+  throw InputError("{} is a zip archive: reading it needs a build with libzip", quote(file_name));
 }
 
 #endif  // ARENITE_HAVE_LIBZIP

@@ -56,7 +56,7 @@ TEST_P(SoundPrograms, AreFrontEndsAndModels) {
   EXPECT_NEAR(numbers.offset, made.offset, 1e-6);
   EXPECT_FLOAT_EQ(numbers.range, static_cast<float>(made.range));
   EXPECT_EQ(split->words,
-            "input samples is sound: the file makes features of it as the program does");
+            "input samples is sound: the file computes its features as the program does");
 }
 
 TEST_P(SoundPrograms, GiveWhatPyTorchGives) {
@@ -119,7 +119,7 @@ TEST(SoundProgram, TakesOneChannel) {
     sizes.clear();
     for (const int64_t size : shape) sizes.push_back({size});
     EXPECT_TRUE(testing::refuses([&] { split_sound(changed, 16000); },
-                                 {"features are made of samples, [sounds, samples]"}));
+                                 {"expected samples, [sounds, samples]"}));
   }
 }
 

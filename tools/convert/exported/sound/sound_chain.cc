@@ -26,10 +26,10 @@ const char* why_not_read(SoundStage stage) {
     case SoundStage::kComplex:
     case SoundStage::kParts:
     case SoundStage::kSquares:
-      return "it reads parts of a Fourier transform, such as phases: features of sound are made of "
-             "its magnitudes or powers alone";
+      return "it reads parts of a Fourier transform, such as phases: expected its magnitudes or "
+             "powers only";
     default:
-      return "what makes features of sound has no such step";
+      return "the sound front end has no such step";
   }
 }
 
@@ -130,7 +130,7 @@ const SoundValue* SoundChain::chain(const Call& node, std::string_view name) con
 
 const SoundValue& SoundChain::operand(const Call& node, std::string_view name) const {
   const SoundValue* found = chain(node, name);
-  if (found == nullptr) node.refuse("its argument '{}' is not made of samples", name);
+  if (found == nullptr) node.refuse("argument '{}' is not made of samples", name);
   return *found;
 }
 
@@ -138,13 +138,14 @@ const SoundValue& SoundChain::operand(const Call& node, std::string_view name) c
 Argument SoundChain::constant(uint32_t value) {
   const auto known = constants_.find(value);
   if (known != constants_.end()) return known->second;
-  refuse_if(find(value) != nullptr, "it reads a second value that is made of samples");
+  refuse_if(find(value) != nullptr,
+            "it reads a second value that is made of samples: expected one");
   const Level level;
   const auto maker = makers_.find(value);
   if (maker == makers_.end()) {
     const auto input = std::ranges::find(program_.inputs, value, &ExportedInput::value);
     refuse_if(input == program_.inputs.end() || input->kind == InputKind::kUser,
-              "it reads another input");
+              "it reads another input: expected samples only");
     return constants_[value] = program_.load(*input);
   }
   const Call& node = *maker->second;
@@ -159,7 +160,7 @@ Argument SoundChain::constant(uint32_t value) {
     constants_[node.outputs[i]] = made[i];
   }
   const auto found = constants_.find(value);
-  if (found == constants_.end()) node.refuse("it gives fewer results than are read");
+  if (found == constants_.end()) node.refuse("it has fewer results than are read");
   return found->second;
 }
 
@@ -244,7 +245,7 @@ SoundChain::Values SoundChain::padded(const Call& node) {
   const bool fits =
       pad.size() == 2 && pad[0] >= 0 && pad[1] >= 0 && std::max(pad[0], pad[1]) < count;
   if (mode != "reflect" || !fits || from.weights || from.stage != SoundStage::kSamples) {
-    node.refuse("it pads with something else than zeros or mirrored samples");
+    node.refuse("it pads samples otherwise than with zeros or by reflection");
   }
   Shape shape = from.labels.shape();
   shape.back() += pad[0] + pad[1];
@@ -451,9 +452,9 @@ SoundChain::Values SoundChain::logarithm(const Call& node) {
     refuse(node, made);
   }
   if (made.floor == 0.0 && made.added == 0.0) {
-    refusal_ = node.describe() +
-               ": of silence it is -infinity: features of sound need a least energy, by clamp(min) "
-               "or an addition before the logarithm";
+    refusal_ =
+        node.describe() +
+        ": the logarithm of silence is -infinity: use clamp(min), or add a constant before it";
     refuse(node, made);
   }
   made.stage = SoundStage::kLogarithms;
@@ -516,8 +517,8 @@ SoundChain::Values SoundChain::peak(const Call& node) {
   if (!is_of_one || made.labels.elements() != static_cast<size_t>(sounds_) ||
       node.outputs.size() != 1) {
     node.refuse(
-        "it compares with the loudest of something else than one whole sound: export the model "
-        "for one sound, or compare within each");
+        "the maximum is not that of one whole sound: export the model for one sound, or take it "
+        "within each");
   }
   return {made};
 }

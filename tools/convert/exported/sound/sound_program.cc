@@ -76,7 +76,7 @@ class SoundSplitter {
     SoundProgram split = {nullptr, found_.table, {}};
     split.sound.numbers.rate = rate;
     split.words = fmt::format(
-        "input {} is sound: the file makes features of it as the program does", input_.name);
+        "input {} is sound: the file computes its features as the program does", input_.name);
     split.program = std::make_shared<const ExportedProgram>(std::move(made_));
     return split;
   }
@@ -128,7 +128,7 @@ class SoundSplitter {
     const Call* const beside = reader_beside(UINT32_MAX, chain);
     const std::string why = beside == nullptr ? "" : chain.why_not(*beside);
     throw InputError("{}, {}", quote(program_.source),
-                     why.empty() ? "no output is made of features of its samples" : why);
+                     why.empty() ? "no output depends on features of the samples" : why);
   }
 
   // Whether sizes can be written in frames: the symbol has to be a multiple of them plus a
@@ -151,7 +151,7 @@ class SoundSplitter {
     at_frames_ = chain_of(samples);
     at_more_ = chain_of(more);
     refuse_if(at_frames_ == nullptr || at_more_ == nullptr,
-              "{}: features of {} samples are made in another way than those of {}",
+              "{}: features of {} samples are computed otherwise than those of {}",
               quote(program_.source), count_.traced, at_frames_ == nullptr ? samples : more);
     more_ = frames_ + (more - samples) / hop;
     symbol_step_ = hop / count_.step;
@@ -274,7 +274,7 @@ class SoundSplitter {
     if (!is_dynamic() || (size == more && !has_sounds)) return size;
     const int64_t step = (more - size) / (more_ - frames_);
     refuse_if(has_sounds || size + step * (more_ - frames_) != more,
-              "{}: '{}' has a size that does not follow from the number of its features",
+              "{}: '{}' has a size that does not follow from the number of frames",
               quote(program_.source), program_.values[value].name);
     const int64_t first = size - step * frames_;
     Argument number = size_of_features(1);
@@ -325,7 +325,8 @@ class SoundSplitter {
     }
     made_.nodes.assign(std::make_move_iterator(kept.rbegin()),
                        std::make_move_iterator(kept.rend()));
-    refuse_if(needed.contains(input_.value), "{}: it reads samples beside their features",
+    refuse_if(needed.contains(input_.value),
+              "{}: it reads samples beside their features: expected features only",
               quote(program_.source));
   }
 
@@ -353,7 +354,7 @@ std::optional<SoundProgram> split_sound(const ExportedProgram& program, uint32_t
   if (!transforms && rate == 0) return std::nullopt;
   const std::vector<const ExportedInput*> inputs = program.user_inputs();
   refuse_if(inputs.size() != 1,
-            "{}: it takes {} tensors: to have features made of samples, export it with these alone",
+            "{}: found {} input tensors: expected samples only, as it computes features of them",
             quote(program.source), inputs.size());
   const ExportedValue& samples = program.values[inputs[0]->value];
   const std::vector<Extent>& sizes = samples.sizes;
@@ -361,17 +362,15 @@ std::optional<SoundProgram> split_sound(const ExportedProgram& program, uint32_t
                     (sizes.size() < 3 || (sizes[1].is_fixed() && sizes[1].size == 1)) &&
                     sizes.back().size > 1;
   refuse_if(!fits,
-            "{}: it takes {} of {}: features are made of samples, [sounds, samples]; of other "
-            "programs --sound has to say all",
+            "{}: found an input {} of {}: expected samples, [sounds, samples], or a full "
+            "description by --sound",
             quote(program.source), shape_text(samples.shape()), name(samples.type));
   const WorkBudget budget(kReadingSteps);
   const ElementLimit limit(std::max(kSoundArrayMax, program.largest_weight()));
   SoundProgram split = SoundSplitter(program, *inputs[0]).split(rate);
-  refuse_if(
-      rate == 0,
-      "{}: it makes features of samples: pass --sound rate=N alone, the samples a second that "
-      "it was trained with",
-      quote(program.source));
+  refuse_if(rate == 0,
+            "{}: it computes features of samples: pass --sound rate=N only, in samples a second",
+            quote(program.source));
   return split;
 }
 

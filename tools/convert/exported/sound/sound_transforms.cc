@@ -41,8 +41,8 @@ int64_t bin_of(const Call& node, const std::vector<double>& window, const std::v
   error /= window[largest];
   if (!(error <= kKernelErrorMax)) {
     node.refuse(
-        "weights of bin {} are up to {:.1e} from cosines and sines times one window, and at most "
-        "{:.0e} is rounding: compute them in double precision",
+        "weights of bin {} are up to {:.1e} from a windowed cosine and sine, where rounding "
+        "explains {:.0e}: compute them in double precision",
         std::abs(bin), error, kKernelErrorMax);
   }
   return static_cast<int64_t>(std::abs(bin));
@@ -54,7 +54,8 @@ int64_t bin_of(const Call& node, const std::vector<double>& window, const std::v
 SoundChain::Frames SoundChain::cut(const Call& node, const SoundValue& from, int64_t size,
                                    int64_t hop, const std::vector<double>& window) const {
   const int64_t count = from.labels.shape().back();
-  if (size < 2 || hop < 1 || count < size) node.refuse("its frames are longer than its samples");
+  if (size < 2 || hop < 1 || count < size)
+    node.refuse("frames are longer than the samples: export the model for a longer sound");
   const int64_t frames = (count - size) / hop + 1;
   const auto rows = static_cast<int64_t>(from.labels.elements()) / count;
   Frames made = {.size = size};
@@ -88,12 +89,12 @@ SoundChain::Transform SoundChain::framing_of(const Call& node, Frames& frames) c
       return index >= 0 && frames.sample(frame, i + 1, samples_) == index + 1;
     };
     while (i + 1 < size && !follows()) ++i;
-    if (i + 1 >= size) node.refuse("its frames are not cut out of samples");
+    if (i + 1 >= size) node.refuse("its frames are not cut out of consecutive samples");
     frames.starts[frame] = frames.sample(frame, i, samples_) - static_cast<int64_t>(i);
     sounds[frame] = (static_cast<int64_t>(frames.labels[frame * size + i]) - 1) / samples_;
     all.insert(frames.starts[frame]);
   }
-  if (all.size() < 2) node.refuse("it has one frame: export the model for a longer sound");
+  if (all.size() < 2) node.refuse("found one frame: export the model for a longer sound");
   Transform made;
   made.padding = -*all.begin();
   made.hop = *std::next(all.begin()) - *all.begin();
@@ -129,10 +130,10 @@ void SoundChain::take_window(const Call& node, const Frames& frames, Transform& 
     const bool fits = frames.sample(frame, place, samples_) == expected &&
                       frames.starts[frame] == number % made.frames * made.hop - made.padding &&
                       (label == 0 || (label - 1) / samples_ == number / made.frames);
-    if (!fits) node.refuse("its frames are not one after the other, with one hop between them");
+    if (!fits) node.refuse("its frames are not at one constant hop");
     if (label == 0) continue;
     if (is_known[place] && made.window[place] != frames.weights[i]) {
-      node.refuse("its frames are multiplied with different windows");
+      node.refuse("its frames have different windows: expected one window");
     }
     is_known[place] = true;
     made.window[place] = frames.weights[i];
@@ -145,16 +146,16 @@ size_t SoundChain::add_transform(const Call& node, Frames& frames, int64_t point
   const int64_t window = std::ssize(made.window);
   if (made.padding != 0 && made.padding != window / 2) {
     node.refuse(
-        "{} samples are put before a sound, and frames have {}: features of sound have none or "
-        "half a frame",
+        "found {} samples of padding before a sound, with frames of {}: expected none, or half a "
+        "frame",
         made.padding, window);
   }
   const bool fits = points <= int64_t{kPointsMax} && points >= window &&
                     has_transform(static_cast<uint32_t>(points)) && made.hop <= int64_t{kHopMax};
   if (!fits) {
     node.refuse(
-        "a transform of {} points, {} samples apart: there are those of {} to {} points, even and "
-        "half of them a product of 2, 3, 5 and 7",
+        "found a transform of {} points, at a hop of {} samples: expected {} to {} points, twice a "
+        "product of 2, 3, 5 and 7",
         points, made.hop, kPointsMin, kPointsMax);
   }
   made.points = points;
@@ -165,9 +166,8 @@ size_t SoundChain::add_transform(const Call& node, Frames& frames, int64_t point
                   (made.is_reflected ? uint32_t{kReflected} : 0u);
   const auto expected = static_cast<int64_t>(numbers.frames(static_cast<uint64_t>(samples_)));
   if (made.frames != expected) {
-    node.refuse(
-        "a sound of {} samples has {} frames: expected {}, with as many samples after it as before",
-        samples_, made.frames, expected);
+    node.refuse("a sound of {} samples has {} frames: expected {}, with equal padding at both ends",
+                samples_, made.frames, expected);
   }
   transforms_.push_back(std::move(made));
   return transforms_.size() - 1;
@@ -177,7 +177,7 @@ size_t SoundChain::add_transform(const Call& node, Frames& frames, int64_t point
 size_t SoundChain::add_bins(const Call& node, size_t transform) {
   const int64_t bins = transforms_[transform].points / 2 + 1;
   if (kernels_.size() + static_cast<size_t>(2 * bins) >= size_t{1} << kPlaceBits) {
-    node.refuse("there are too many transforms");
+    node.refuse("found too many transforms");
   }
   for (int64_t i = 0; i < 2 * bins; ++i) kernels_.push_back({transform, i / 2});
   return kernels_.size() - static_cast<size_t>(2 * bins);
@@ -193,13 +193,13 @@ SoundChain::Values SoundChain::transform(const Call& node) {
   if (from.stage != SoundStage::kSamples || is_centred || !call.flag("onesided", true) ||
       points < 2 || size < 1 || size > points || points > int64_t{kPointsMax}) {
     node.refuse(
-        "a transform as it is here has no such frames: call torch.stft with a length of "
-        "its window up to n_fft, and onesided");
+        "this transform is not supported: expected torch.stft, onesided, with win_length up to "
+        "n_fft");
   }
   std::vector<double> window(static_cast<size_t>(points), 0.0);
   const Array::Reals given = call.has("window") ? call.array("window").to_reals()
                                                 : Array::Reals(static_cast<size_t>(size), 1.0);
-  if (std::ssize(given) != size) node.refuse("its window has another length");
+  if (std::ssize(given) != size) node.refuse("the window has another length than win_length");
   std::ranges::copy(given, window.begin() + static_cast<std::ptrdiff_t>((points - size) / 2));
   Frames frames = cut(node, from, points, call.integer("hop_length", points / 4), window);
   budget_.take_elements(frames.labels.size());
@@ -242,8 +242,8 @@ SoundChain::Values SoundChain::transform_of_frames(const Call& node) {
   if (from.stage != SoundStage::kSamples || !is_last || points < shape.back() || mode > 1 ||
       !is_one_of(norm, {"", "backward", "ortho"}) || !call.flag("onesided", true)) {
     node.refuse(
-        "a transform as it is here has no such frames: transform the last dimension, "
-        "onesided, with norm='backward' or 'ortho'");
+        "this transform is not supported: expected the last dimension, onesided, with "
+        "norm='backward' or 'ortho'");
   }
   Frames frames = cut(node, from, shape.back(), shape.back(), {});
   budget_.take_elements(frames.labels.size());
@@ -280,12 +280,16 @@ SoundChain::Values SoundChain::convolution(const Call& node) {
                     is_real(weight.type()) && !has_bias && !call.flag("transposed", false) &&
                     call.integer("groups", 1) == 1 && all_are("dilation", 1) &&
                     (call.op == "conv1d" || all_are("output_padding", 0));
-  if (!fits) node.refuse("its frames of samples are not multiplied with cosines and sines alone");
+  if (!fits)
+    node.refuse(
+        "this convolution is not supported on samples: expected cosines and sines only, without "
+        "bias, groups or dilation");
   const int64_t rows = weight.shape()[0], size = weight.shape()[2];
   const auto one_of = [&](const char* name, int64_t otherwise) {
     const std::vector<int64_t> given =
         call.has(name) ? call.integers(name) : std::vector<int64_t>{otherwise};
-    if (given.size() != 1) node.refuse("its argument '{}' has {} numbers", name, given.size());
+    if (given.size() != 1)
+      node.refuse("argument '{}' has {} numbers: expected one", name, given.size());
     return given[0];
   };
   const int64_t zeros = one_of("padding", 0), hop = one_of("stride", 1);
@@ -300,7 +304,7 @@ SoundChain::Values SoundChain::convolution(const Call& node) {
   made.transform = add_transform(node, frames, size);
   const size_t first = kernels_.size();
   if (first + static_cast<size_t>(rows) >= size_t{1} << kPlaceBits) {
-    node.refuse("there are too many transforms");
+    node.refuse("found too many transforms");
   }
   const Array::Reals weights = weight.to_reals();
   for (int64_t row = 0; row < rows; ++row) {
@@ -310,7 +314,7 @@ SoundChain::Values SoundChain::convolution(const Call& node) {
   const int64_t of_row = transforms_[made.transform].frames;
   if (std::ssize(frames.numbers) != shape[0] * of_row ||
       std::ssize(transforms_[made.transform].window) != size) {
-    node.refuse("its frames are not one after the other");
+    node.refuse("its frames are not consecutive");
   }
   Array::Reals labels;
   for (int64_t i = 0; i < shape[0] * rows * of_row; ++i) {
@@ -334,7 +338,7 @@ void SoundChain::pair_kernels(const Call& node, const std::set<Pair>& pairs) {
                        of.frames == other.frames;
   const bool is_exact = kernels_[first].bin >= 0;
   if (!is_same || (is_exact && kernels_[first].transform != kernels_[second].transform)) {
-    node.refuse("it adds squares of different transforms");
+    node.refuse("squares of different transforms are added: expected one transform");
   }
   std::vector<double> window(is_exact ? 0 : of.window.size(), 0.0);
   for (const auto& [a, b] : pairs) {
@@ -342,7 +346,7 @@ void SoundChain::pair_kernels(const Call& node, const std::set<Pair>& pairs) {
     const bool fits = a != b && real.transform == kernels_[first].transform &&
                       imaginary.transform == kernels_[second].transform &&
                       real.bin == imaginary.bin && (real.bin >= 0) == is_exact;
-    if (!fits) node.refuse("it adds squares of other parts than the two of each bin");
+    if (!fits) node.refuse("squares of other kernels are added: expected both parts of each bin");
     for (size_t i = 0; i < window.size(); ++i) {
       window[i] += std::norm(std::complex(real.weights.at(i), imaginary.weights.at(i))) /
                    static_cast<double>(pairs.size());

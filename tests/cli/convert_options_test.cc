@@ -230,7 +230,7 @@ TEST_F(ConvertOptions, LengthsOfAPersonsWordAreSaidToBeThat) {
                         "--output", (folder_.path() / "y.npy").string()});
   };
   EXPECT_TRUE(ends(convert((folder / "third_window.pt2").string(), {"--any-length"}), kDone,
-                   {"length     any length, whole sequences: as the user claims, --any-length"}));
+                   {"length     any length, whole sequences: as claimed by --any-length"}));
   EXPECT_TRUE(ends(run_arenite({"inspect", output()}), kDone, {"any length, as its user claims"}));
   EXPECT_TRUE(ends(run_shorter("third_window"), kDone));
   EXPECT_TRUE(ends(convert((folder / "above_eight_dyn.pt2").string()), kDone,
@@ -275,7 +275,7 @@ TEST_F(ConvertOptions, AnAverageBesideTheWeightsIsAskedFor) {
   const Words expect = {"--expect",
                         fixture("nanogpt_relu", "x.npy") + "," + fixture("nanogpt_relu", "y.npy")};
   EXPECT_TRUE(ends(convert(file, kNanoGpt), kBadInput,
-                   {"the same weights twice", "--state-dict model or --state-dict model_ema"}));
+                   {"two sets of weights", "--state-dict model or --state-dict model_ema"}));
   EXPECT_TRUE(ends(convert(file, kNanoGpt + expect + Words{"--state-dict", "model"}), kDone,
                    {"--state-dict model"}));
   EXPECT_TRUE(ends(convert(file, kNanoGpt + expect + Words{"--state-dict", "model_ema"}), kBadInput,

@@ -135,7 +135,7 @@ TEST(RunBatchesRefused, OfWhichEachNumberGivesOtherResultsAreRefused) {
   const TempFolder folder;
   EXPECT_TRUE(ends(run_arenite({"convert", (convert_fixture("batches") / "by_batch.pt2").string(),
                                 "-o", (folder.path() / "model.arn").string()}),
-                   kBadInput, {"depends on how many there are"}));
+                   kBadInput, {"depend on the number of sequences"}));
 }
 
 TEST(RunBatchesRefused, OfWhichTokensAfterTheLastOneCountAreRefused) {
@@ -143,8 +143,7 @@ TEST(RunBatchesRefused, OfWhichTokensAfterTheLastOneCountAreRefused) {
   EXPECT_TRUE(
       ends(run_arenite({"convert", (convert_fixture("batches") / "ends_in_middle.pt2").string(),
                         "-o", (folder.path() / "model.arn").string()}),
-           kBadInput,
-           {"ends sequences of 'x' after as many tokens as are not 0", "hide them by a mask"}));
+           kBadInput, {"ends sequences of 'x' after as many tokens as are not 0", "mask them"}));
 }
 
 TEST(RunPairs, AreOneMoreInput) {

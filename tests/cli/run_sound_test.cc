@@ -146,13 +146,13 @@ TEST_F(RunSoundProgram, RefusesOtherFeatures) {
   const auto rate = [&](const std::filesystem::path& program) {
     return convert({"--sound", "rate=16000"}, program);
   };
-  EXPECT_TRUE(ends(convert({}, fixture("log_mel.pt2")), kBadInput, {"pass --sound rate=N alone"}));
+  EXPECT_TRUE(ends(convert({}, fixture("log_mel.pt2")), kBadInput, {"pass --sound rate=N only"}));
   EXPECT_TRUE(ends(convert({"--sound", "whisper"}, fixture("log_mel.pt2")), kBadInput,
-                   {"pass --sound rate=N alone"}));
+                   {"pass --sound rate=N only"}));
   EXPECT_TRUE(ends(rate(fixture("less_mean.pt2")), kBadInput,
                    {"op aten.mean.dim", "otherwise than in frames of a Fourier transform"}));
-  EXPECT_TRUE(ends(convert({"--sound", "rate=16000"}), kBadInput,
-                   {"features are made of samples, [sounds, samples]"}));
+  EXPECT_TRUE(
+      ends(convert({"--sound", "rate=16000"}), kBadInput, {"expected samples, [sounds, samples]"}));
   // Replaces the name of one op of the program by another.
   const auto changed = [&](const char* op, const char* by) {
     convert::Members members("sound_programs/log_mel.pt2");
@@ -164,7 +164,7 @@ TEST_F(RunSoundProgram, RefusesOtherFeatures) {
   EXPECT_TRUE(ends(rate(changed("aten.abs.default", "aten.angle.default")), kBadInput,
                    {"op aten.angle.default", "such as phases"}));
   EXPECT_TRUE(ends(rate(changed("aten.add.Tensor", "aten.mul.Tensor")), kBadInput,
-                   {"op aten.log.default", "of silence it is -infinity"}));
+                   {"op aten.log.default", "the logarithm of silence is -infinity"}));
 }
 
 }  // namespace

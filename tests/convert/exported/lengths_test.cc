@@ -99,7 +99,7 @@ INSTANTIATE_TEST_SUITE_P(
         Claim{"but_three_dyn", 4, 0, false, "any length from 4, whole sequences"},
         Claim{"no_fourths_dyn", 9, kTokens, false, "any length from 9 up to 11"},
         Claim{"second_eighth_dyn", 8, 15, false, "any length from 8 up to 15"},
-        Claim{"steps_dyn", 0, 27, true, "each was computed, since op _operator.floordiv"}),
+        Claim{"steps_dyn", 0, 27, true, "each length was computed, since op _operator.floordiv"}),
     [](const auto& info) { return std::string(info.param.archive); });
 
 TEST(Lengths, OfAGuardThatIsNotUnderstoodAreTheExamples) {
@@ -120,8 +120,9 @@ TEST(Lengths, OfAGuardAboutSeveralInputsAreTheExamplesUnlessItAlwaysHolds) {
     program->guards.push_back(read_guard(guard, *program));
     return read_exported_model(program, {}).length;
   };
-  EXPECT_NE(length("L['source'].size()[1] != L['target'].size()[1]").find("about several lengths"),
-            std::string::npos);
+  EXPECT_NE(
+      length("L['source'].size()[1] != L['target'].size()[1]").find("relates several lengths"),
+      std::string::npos);
   EXPECT_EQ(length("L['source'].size()[1]*L['target'].size()[1] >= 1").find("exactly"),
             std::string::npos);
 }
@@ -144,8 +145,9 @@ TEST(Lengths, OfAPersonsWordAreSaidToBeThat) {
   EXPECT_EQ(window.program.inputs[0].tokens_min, 0u);
   EXPECT_EQ(window.program.inputs[0].positions_max, 0u);
   EXPECT_EQ(window.program.array_flags & kLengthsClaimed, kLengthsClaimed);
-  EXPECT_NE(window.exported()->length.find("any length, whole sequences: as the user claims"),
-            std::string::npos)
+  EXPECT_NE(
+      window.exported()->length.find("any length, whole sequences: as claimed by --any-length"),
+      std::string::npos)
       << window.exported()->length;
   for (const std::string name : {"third_window", "third_window_5"}) {
     const AuthorCheck found = check(window, name);
@@ -160,10 +162,10 @@ TEST(Lengths, ThatTheProgramRefutesAreRefused) {
   const auto refuses_to = [](const char* folder, const char* archive, const char* why) {
     return refuses([&] { convert_at(archive, any_length(), folder); }, {"--any-length", why});
   };
-  EXPECT_TRUE(refuses_to("exported_zoo", "token_mixer", "numbers of each pair of rows"));
-  EXPECT_TRUE(refuses_to("exported", "fixed_bias", "no rule of distances"));
+  EXPECT_TRUE(refuses_to("exported_zoo", "token_mixer", "values for each pair of rows"));
+  EXPECT_TRUE(refuses_to("exported", "fixed_bias", "does not follow from distances"));
   EXPECT_TRUE(refuses_to("exported", "vit", "images have one size"));
-  EXPECT_TRUE(refuses_to("lengths", "third_window_dyn", "says its lengths itself"));
+  EXPECT_TRUE(refuses_to("lengths", "third_window_dyn", "has dynamic sizes"));
 }
 
 TEST(Lengths, OfFixedSizesAreSaidWithTheLinesThatGiveOthers) {

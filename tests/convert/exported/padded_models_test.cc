@@ -93,7 +93,7 @@ TEST(TokensFirst, MayHaveSeveralSequences) {
 }
 
 TEST(PaddedModel, WhoseMaskDoesMoreAreRefused) {
-  EXPECT_TRUE(refuses([] { convert_padded("misused"); }, {"is not what the program computes"}));
+  EXPECT_TRUE(refuses([] { convert_padded("misused"); }, {"differs from the program"}));
 }
 
 }  // namespace

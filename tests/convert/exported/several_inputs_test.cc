@@ -142,7 +142,7 @@ TEST(JoinedPrograms, AreRefusedWhereTheyDoNotFit) {
         joined_programs(read_model("translation_decoder.pt2"),
                         read_model("translation_decoder.pt2"), "");
       },
-      {"no input of rows of 17 numbers"}));
+      {"no input with 17 features"}));
   EXPECT_TRUE(refuses(
       [] {
         joined_programs(read_model("translation_encoder.pt2"),

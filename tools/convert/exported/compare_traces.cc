@@ -101,22 +101,23 @@ std::string LengthClaim::text() const {
     if (!input.tried_since.empty()) since = input.tried_since;
   }
   if (is_claimed) {
-    return fmt::format("{}: as the user claims, --any-length; computed at {} alone", text,
+    return fmt::format("{}: as claimed by --any-length; computed at {} only", text,
                        counted_tokens(traced()));
   }
-  text += ": masks follow one rule and ops are the same at " + lengths_text(traced());
+  text += ": ops and masks agree at " + lengths_text(traced());
   if (other != traced()) text += " and " + lengths_text(other);
   text += " tokens";
   if (is_end_chosen) text += "; --context N makes it longer";
-  if (ends_with_mask) text += "; its mask is no rule of distances";
-  if (ends_with_terms) text += "; what it adds to scores was followed so far";
-  if (ends_with_angles) text += "; the angles that it turns by were followed so far";
+  if (ends_with_mask) text += "; its mask does not follow from distances";
+  if (ends_with_terms) text += "; its attention bias was traced up to there";
+  if (ends_with_angles) text += "; its rotation angles were traced up to there";
   if (is_proved) text += "; as --expect proves";
-  if (!since.empty()) text += fmt::format("; each was computed, since {} is uneven", since);
+  if (!since.empty())
+    text += fmt::format("; each length was computed, since {} is not linear in it", since);
   if (!computed.empty()) {
     std::vector<std::string> lengths;
     for (const Lengths& each : computed) lengths.push_back(lengths_text(each));
-    text += fmt::format("\ncomputed at {} tokens, too", fmt::join(lengths, ", "));
+    text += fmt::format("\nalso computed at {} tokens", fmt::join(lengths, ", "));
   }
   return text;
 }
@@ -137,7 +138,7 @@ std::optional<CompiledMask> mask_rule(const Mask& mask) {
 }
 
 std::string difference(const Graph& a, const Graph& b) {
-  if (a.order().size() != b.order().size()) return "another length gives other ops";
+  if (a.order().size() != b.order().size()) return "another length has other ops";
   for (size_t i = 0; i < a.order().size(); ++i) {
     const Node& first = a.node(a.order()[i]);
     const Node& second = b.node(b.order()[i]);
@@ -151,12 +152,10 @@ std::string difference(const Graph& a, const Graph& b) {
     if (attention->terms &&
         !begin_alike(*attention->terms, *longer.terms, attention->heads,
                      expand_mask(a.masks[attention->mask], attention->terms->positions))) {
-      return fmt::format("what '{}' adds to scores is something else at another length",
-                         first.name);
+      return fmt::format("the attention bias of '{}' differs at another length", first.name);
     }
     if (attention->query_terms && !begin_alike(*attention->query_terms, *longer.query_terms)) {
-      return fmt::format("what queries of '{}' add to scores is something else at another length",
-                         first.name);
+      return fmt::format("the relative bias of '{}' differs at another length", first.name);
     }
     const auto rule = mask_rule(a.masks[attention->mask]);
     const auto other = mask_rule(b.masks[longer.mask]);
@@ -168,7 +167,7 @@ std::string difference(const Graph& a, const Graph& b) {
         expand_mask(b.masks[longer.mask], positions_of(a.masks[attention->mask])) ==
             *std::get<BufferMask>(a.masks[attention->mask]).dense;
     if (!begins_alike) {
-      return fmt::format("the mask of '{}' is another one at another length", first.name);
+      return fmt::format("the mask of '{}' differs at another length", first.name);
     }
   }
   return "";
@@ -564,9 +563,8 @@ class Comparison {
 }  // namespace
 
 std::string ProgramDifference::text() const {
-  return fmt::format(
-      "what is computed here and what the program computes differ by {:.1e}, and reach {:.1e}",
-      difference, value);
+  return fmt::format("graph and program differ by {:.1e}, at magnitudes up to {:.1e}", difference,
+                     value);
 }
 
 Lengths traced_lengths(const TraceShape& trace_shape) {
@@ -581,20 +579,20 @@ std::string why_it_differs(const ExportedModel& model, const TraceShape& trace_s
   for (const GraphInput& input : model.graph.inputs) {
     if (input.end == SequenceEnd{}) continue;
     return fmt::format(
-        "It ends sequences of {} {}, and tokens after that change what it gives: hide them by a "
-        "mask, or give the model a causal one",
+        "It ends sequences of {} {}, but later tokens change its output: mask them, or give the "
+        "model a causal mask",
         quote(input.name), input.end.text());
   }
   for (const SideInput& side : trace_shape.sides()) {
     if (!tells_length(side)) continue;
     return fmt::format(
-        "Input {} is taken for a mask of padding, which hides keys, and rows from sums and means: "
-        "leave out what else is done with it, or give that to the model as features",
+        "Input {} is read as a padding mask, which hides keys, and rows from sums and means: drop "
+        "its other uses, or pass it as features",
         quote(side.input->name));
   }
-  return "Some part of the program is misread: convert parts of it, each with an example of what "
-         "it reads, as torch.export.export(model.encoder.eval(), (x,)), to see which, and write "
-         "that one in another way";
+  return "Some part of the program is misread: export its parts, as "
+         "torch.export.export(model.encoder.eval(), (x,)), to see which, and write that part in "
+         "another way";
 }
 
 void note_ids(ExportedModel& model) {
@@ -607,7 +605,7 @@ void note_ids(ExportedModel& model) {
     }
     for (const auto& [column, ids] : input.ids_of_columns) {
       model.account.assumed.push_back(
-          fmt::format("column {} of input {} has whole numbers from 0 to {}", column,
+          fmt::format("feature {} of input {} holds integers from 0 to {}", column,
                       quote(input.name), ids - 1));
     }
   }
@@ -620,7 +618,7 @@ void note_rows_of_padding(ExportedModel& model) {
     if (!model.may_see_nothing || (of & 1u << i) == 0 || input.padding_ids.empty()) continue;
     model.account.assumed.push_back(fmt::format(
         "sequences of {} begin with a token that counts: rows before it, of the padding {}, see no "
-        "key, and are other numbers than the program's, which has NaN or means of hidden values",
+        "key and differ from the program's, which are NaN or means of hidden values",
         quote(input.name), fmt::join(input.padding_ids, ", ")));
   }
 }

@@ -123,7 +123,8 @@ class ModelReader {
     settle_rotations(last);
     is_of_concat_rows_ = is_of_concat_rows_ || last.joined_positions_max != 0;
     if (is_of_concat_rows_ && !is_exact()) {
-      claim_.why_exact = "masks, positions or angles of joined rows are no rule of distances";
+      claim_.why_exact =
+          "masks, positions or angles of concatenated rows do not follow from distances";
       return false;
     }
     GraphBuilder& builder = last.tracer->builder;
@@ -146,8 +147,8 @@ class ModelReader {
     model_.may_see_nothing = builder.may_see_nothing;
     if (builder.columns_first && trace_shape_.tokens_first()) {
       refuse(
-          "it takes tokens before sequences, and gives out columns before tokens: give out "
-          "[tokens, sequences, columns]");
+          "it takes [tokens, sequences, ..], but gives out [sequences, channels, tokens]: give out "
+          "[tokens, sequences, channels]");
     }
     model_.graph.architecture = "exported PyTorch program";
     bool is_shorter = false;
@@ -171,8 +172,8 @@ class ModelReader {
     }
     if (is_exact() || !is_dynamic()) {
       refuse(
-          "what was recognised is not what the program computes: outputs differ by {:.1e}, and "
-          "reach {:.1e}. {}",
+          "the converted graph differs from the program: outputs differ by {:.1e}, at magnitudes "
+          "up to {:.1e}. {}",
           found->difference, found->value, why_it_differs(model_, trace_shape_));
     }
     Lengths positions;
@@ -202,8 +203,8 @@ class ModelReader {
       why = error.what();
     }
     refuse(
-        "what it computes for a sequence depends on how many there are: of {} sequences, where {} "
-        "were followed, {}. Not supported: export it with an example of one sequence",
+        "results for a sequence depend on the number of sequences: of {} sequences, where {} were "
+        "traced, {}. Export it with an example of one sequence",
         other, trace_shape_.sizes().sequences, why);
   }
   // Requires two tokens of a causal model whose positions skip padding: it counts them over all ids
@@ -269,12 +270,12 @@ class ModelReader {
                        traced.size() == 1 && proved.size() > 1;
     if (claim_.is_claimed && (is_dynamic() || fixed.empty())) {
       refuse("--any-length is for exported programs with fixed sizes, and {}: drop the option",
-             is_dynamic() ? "this one says its lengths itself" : "images have one size");
+             is_dynamic() ? "this one has dynamic sizes" : "images have one size");
     }
     is_vouched_for_ = claim_.is_claimed || claim_.is_proved;
     if (!is_vouched_for_) return;
-    if (are_alike) claim_.why_exact = "several of its inputs have one length in the example";
-    if (fixed.contains(1)) claim_.why_exact = "the example has one token a sequence";
+    if (are_alike) claim_.why_exact = "several inputs have one length in the example";
+    if (fixed.contains(1)) claim_.why_exact = "the example has one token per sequence";
     trace_shape_ = trace_shape_.with_open_lengths();
     if (!claim_.is_proved) return;
     claim_.inputs[0].shortest = *proved.begin();
@@ -291,7 +292,7 @@ class ModelReader {
     }
     const std::string guard = guard_of_several(*program_, trace_shape_, least, most);
     if (guard.empty()) return;
-    claim_.why_exact = "its guard " + quote(guard) + " is about several lengths";
+    claim_.why_exact = "its guard " + quote(guard) + " relates several lengths";
   }
 
   void take_allowed(size_t i) {
@@ -300,7 +301,7 @@ class ModelReader {
     claim_.why_exact = allowed.why_exact;
     if (!own.range_is_known()) claim_.why_exact = "their number is " + own.symbol();
     if (allowed.max && *allowed.max < 1) {
-      refuse("its range says at most {} tokens", *allowed.max);
+      refuse("its range allows at most {} tokens: expected at least 1", *allowed.max);
     }
     claim_.inputs[i].shortest = claim_.inputs[i].least = allowed.min;
     claim_.inputs[i].longest =
@@ -312,29 +313,29 @@ class ModelReader {
   bool refute_others() {
     const Graph& graph = traced_.graph;
     if (trace_shape_.fixes_rows()) {
-      claim_.why_exact = "it has numbers of each pair of rows, or of groups of them";
+      claim_.why_exact = "it has values for each pair of rows, or for groups of them";
     }
     for (size_t i = 0; i < claim_.inputs.size(); ++i) {
       if (trace_shape_.of(i).reads_images()) {
-        claim_.why_exact = "images have one size, and so have series that are cut into patches";
+        claim_.why_exact = "images, and series that are cut into patches, have one size";
       }
       if (!graph.inputs[i].ids_of_places.empty()) {
-        claim_.why_exact = "each token of a sequence has a table of its own";
+        claim_.why_exact = "each position of a sequence has an embedding table of its own";
       }
       for (const Axis& axis : graph.axes) {
         const bool has_as_many = axis.kind == AxisKind::kConstants && axis.rows > 1 &&
                                  axis.rows % claim_.inputs[i].traced == 0;
-        if (has_as_many) claim_.why_exact = "it has as many rows of constants as tokens";
+        if (has_as_many) claim_.why_exact = "it has as many constant rows as tokens";
       }
     }
     for (uint32_t axis = 0; axis < graph.axes.size(); ++axis) {
-      if (graph.joins_tokens(axis)) claim_.why_exact = "it joins the rows of several inputs";
+      if (graph.joins_tokens(axis)) claim_.why_exact = "it concatenates the rows of several inputs";
     }
     for (const ValueId value : graph.order()) {
       const auto* attention = graph.as<AttentionNode>(value);
       const bool has_pairs = attention != nullptr && attention->terms != nullptr &&
                              attention->terms->by == ScoreTerms::kPairs;
-      if (has_pairs) claim_.why_exact = "what it adds to scores is no rule of distances";
+      if (has_pairs) claim_.why_exact = "its attention bias does not follow from distances";
     }
     return is_exact();
   }
@@ -355,7 +356,7 @@ class ModelReader {
     const std::string uneven =
         uneven_number(*program_, trace_shape_, model_.graph, shortest, longest_of_all(longest));
     if (!uneven.empty() && claim_.inputs.size() > 1) {
-      claim_.why_exact = uneven + " makes another number at each length";
+      claim_.why_exact = uneven + " has another result at each length";
       return false;
     }
     const OtherLengths found = compare_at_other_lengths(model_, trace_shape_, shortest, longest,
@@ -418,8 +419,8 @@ class ModelReader {
   // Limits the nodes, since passes compare them in pairs.
   void require_few_nodes(const Graph& graph) const {
     if (graph.order().size() <= kGraphNodesMax) return;
-    refuse("it becomes {} ops and parts of values: the runtime has at most {} ops",
-           graph.order().size(), format::kOpsMax);
+    refuse("the graph has {} nodes: the runtime has at most {} ops", graph.order().size(),
+           format::kOpsMax);
   }
 
   void choose_positions() {
@@ -449,12 +450,12 @@ class ModelReader {
     if (options_.context != 0) {
       const bool is_one = claim_.inputs.size() == 1;  // each of several inputs takes what it can
       if (is_one && own.limit != 0 && options_.context > own.limit) {
-        refuse("--context: found {}, expected at most {}, which the model has", options_.context,
+        refuse("--context: found {}, expected at most {}, the limit of the model", options_.context,
                own.limit);
       }
       const int64_t least = shape.is_dynamic() ? own.least : shape.traced_tokens();
       if (options_.context < least) {
-        refuse("--context: found {}, expected at least {}, which {} has", options_.context, least,
+        refuse("--context: found {}, expected at least {}, by {}", options_.context, least,
                shape.is_dynamic() ? "its range" : "the example");
       }
       // None of several inputs gets shorter than its example: a spectrogram beside a short text.
@@ -606,8 +607,8 @@ class ModelReader {
     if (options_.context == 0 || options_.context == own.positions || claim_.inputs.size() > 1) {
       return;
     }
-    refuse("--context: found {}, but the model is of exactly {} tokens: {}", options_.context,
-           own.positions, is_exact() ? claim_.why_exact : "it was exported with fixed sizes");
+    refuse("--context: found {}, expected exactly {} tokens: {}", options_.context, own.positions,
+           is_exact() ? claim_.why_exact : "it was exported with fixed sizes");
   }
 
   // Converts rows of `value` to tokens of a sequence.
@@ -646,7 +647,7 @@ class ModelReader {
       InputLengths* const own = lengths_of(graph, reader->second);
       if (own == nullptr) continue;
       const int64_t rows = tokens_of(followed, positions_of(mask), reader->second);
-      if (rows < 1) refuse("its mask has no row for tokens");
+      if (rows < 1) refuse("the mask has no row for a token");
       if (own->positions == 0 || rows < own->positions) {
         own->positions = rows;
         claim_.ends_with_mask = true;
@@ -665,7 +666,7 @@ class ModelReader {
       InputLengths* const own = lengths_of(graph, value);
       if (own == nullptr) continue;
       const int64_t positions = tokens_of(followed, (attention->*of)->positions, value);
-      if (positions < 1) refuse("what it adds to scores has no row for tokens");
+      if (positions < 1) refuse("the attention bias has no row for a token");
       if (own->positions == 0 || positions < own->positions) {
         own->positions = positions;
         claim_.ends_with_terms = true;
@@ -715,7 +716,7 @@ class ModelReader {
     if (!is_dynamic() && !is_vouched_for_) {
       for (const SizeGuard& guard : program_->guards) claim_.guards.push_back(guard.text);
       if (trace_shape_.fixes_rows()) {
-        claim_.why_exact = "it has numbers of each pair of rows, or of groups of them";
+        claim_.why_exact = "it has values for each pair of rows, or for groups of them";
       } else if (claim_.guards.empty()) {
         claim_.export_lines = trace_shape_.export_lines(is_turned_);
       }

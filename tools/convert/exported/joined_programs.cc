@@ -44,11 +44,12 @@ uint32_t encoded_input(const Graph& encoder, const Graph& decoder, const std::st
   }
   if (fitting.size() == 1) return fitting[0];
   if (fitting.empty()) {
-    throw InputError("{}: it has no input{} of rows of {} numbers, which the first program gives",
-                     where, name.empty() ? "" : " " + quote(name), width);
+    throw InputError("{}: found no input{} with {} features, which the first program gives", where,
+                     name.empty() ? "" : " " + quote(name), width);
   }
-  throw InputError("{}: inputs {} may be what the first program gives: --encoded NAME chooses one",
-                   where, fmt::join(names, ", "));
+  throw InputError(
+      "{}: inputs {} all fit the output of the first program: choose one with --encoded NAME",
+      where, fmt::join(names, ", "));
 }
 
 // Gives equal weights one name, and prefixes decoder weights whose name the encoder has for others.
@@ -87,7 +88,7 @@ void fit_lengths(Graph& encoder, const GraphInput& given, const std::string& whe
   const uint32_t axis = encoder.axis(encoder.output);
   const uint32_t from = encoder.inputs_of(axis);
   refuse_if(std::popcount(from) != 1,
-            "{}: the first program gives rows that are not those of one input", where);
+            "{}: the output of the first program has rows of several inputs: expected one", where);
   GraphInput& input = encoder.inputs[static_cast<size_t>(std::countr_zero(from))];
   constexpr uint32_t kTokensMax = 1u << 24;
   uint32_t most = input.positions_max;
@@ -103,8 +104,8 @@ void fit_lengths(Graph& encoder, const GraphInput& given, const std::string& whe
   while (least < kTokensMax && encoder.rows(axis, least) < given.tokens_min) ++least;
   const bool fits = most == 0 ? given.positions_max == 0 : least <= most;
   refuse_if(!fits,
-            "{}: its input '{}' takes {} to {} rows, which the first program gives for no number "
-            "of tokens that it takes: export both for lengths that fit",
+            "{}: its input '{}' takes {} to {} rows, which the first program gives at no length: "
+            "export both for lengths that fit",
             where, given.name, std::max(1u, given.tokens_min), given.positions_max);
   input.positions_max = most;
   if (least > 1) input.tokens_min = least;
@@ -119,15 +120,15 @@ ExportedModel joined_programs(ExportedModel encoder, const ExportedModel& decode
   const std::string where = quote(decoder.program->source);
   const uint32_t input = encoded_input(encoder.graph, decoder.graph, where, encoded);
   refuse_if(encoder.has_row_of_sequence,
-            "{}: the first program gives one row for each sequence: expected one for each token",
-            where);
+            "{}: the first program gives one row per sequence: expected one per token", where);
   const bool have_features =
       encoder.graph.inputs[0].vocab_size == 0 &&
       std::ranges::count(decoder.graph.inputs, 0u, &GraphInput::vocab_size) > 1;
   refuse_if(encoder.tokens_first != decoder.tokens_first ||
                 (have_features &&
                  ((encoder.graph.array_flags ^ decoder.graph.array_flags) & kTakenFlags) != 0),
-            "{}: it has sequences, tokens and columns in another order than the first program",
+            "{}: its order of sequences, tokens and features differs from the first program's: "
+            "expected one order",
             where);
   fit_lengths(encoder.graph, decoder.graph.inputs[input], where);
   Graph second = decoder.graph;
@@ -155,8 +156,8 @@ ExportedModel joined_programs(ExportedModel encoder, const ExportedModel& decode
   joined.account.assumed.insert(joined.account.assumed.end(), encoder.account.assumed.begin(),
                                 encoder.account.assumed.end());
   refuse_if(functions_of(joined.graph).size() != 2,
-            "{}: what the first program gives reaches its output otherwise than as keys and values "
-            "of attention: export both as one program",
+            "{}: the output of the first program is read otherwise than as keys and values of "
+            "attention: export both as one program",
             where);
   return joined;
 }

@@ -151,8 +151,8 @@ void require_one_order(const TraceShape& trace_shape, const std::string& where) 
       const bool have_columns = !one.reads_tokens() && !other.reads_tokens();
       refuse_if(one.tokens_first() != other.tokens_first() ||
                     (have_columns && one.columns_first() != other.columns_first()),
-                "{}: inputs {} and {} have sequences, tokens and columns in different orders: give "
-                "the model both in one",
+                "{}: inputs {} and {} differ in the order of sequences, tokens and features: "
+                "expected one order",
                 where, quote(other.input().name), quote(one.input().name));
     }
   }
@@ -166,9 +166,8 @@ void require_inputs(Graph& graph, const TraceShape& trace_shape, const std::stri
     const auto* embedding = graph.as<EmbeddingNode>(value);
     if (embedding == nullptr || !(embedding->tokens || embedding->types)) continue;
     if (embedding->types && !embedding->tokens) {
-      throw InputError(
-          "{}: '{}': types of tokens are added to something else than the embedding of tokens",
-          where, graph.node(value).name);
+      throw InputError("{}: '{}': token types are added to something else than token embeddings",
+                       where, graph.node(value).name);
     }
     const uint32_t input = graph.axes[graph.axis(value)].source;
     has_tokens[input] = has_tokens[input] || embedding->tokens;
@@ -178,7 +177,7 @@ void require_inputs(Graph& graph, const TraceShape& trace_shape, const std::stri
     const ExportedInput& input = trace_shape.of(i).input();
     if (!has_types[i]) graph.inputs[i].token_types = 0;
     refuse_if(trace_shape.of(i).reads_tokens() && !has_tokens[i],
-              "{}: input {}: its ids are looked up in no table of weights", where,
+              "{}: input {}: its ids are looked up in no embedding table", where,
               quote(input.name));
     refuse_if(graph.inputs.size() > 1 && (read & 1u << i) == 0,
               "{}: input {}: the output does not depend on it: export the model without it", where,

@@ -114,7 +114,7 @@ TEST_F(HfConfig, RefusesSettingsThatChangeTheComputation) {
   };
   EXPECT_TRUE(refuses_setting("gpt2", "scale_attn_by_inverse_layer_idx", true, "expected false"));
   EXPECT_TRUE(refuses_setting("gpt2", "scale_attn_weights", false, "expected true"));
-  EXPECT_TRUE(refuses_setting("gpt2", "add_cross_attention", true, "another sequence"));
+  EXPECT_TRUE(refuses_setting("gpt2", "add_cross_attention", true, "cross-attention"));
   EXPECT_TRUE(refuses_setting("gpt2", "n_ctx", 12, "expected 24"));
   EXPECT_TRUE(refuses_setting("llama", "is_encoder_decoder", true, "only decoders"));
   EXPECT_TRUE(refuses_setting("llama", "hidden_act", "quick_gelu", "expected one of 'gelu'"));
@@ -122,7 +122,8 @@ TEST_F(HfConfig, RefusesSettingsThatChangeTheComputation) {
   EXPECT_TRUE(refuses_setting("phi", "qk_layernorm", true, "layer norms of queries"));
   EXPECT_TRUE(refuses_setting("gemma", "use_bidirectional_attention", true, "causal"));
   EXPECT_TRUE(refuses_setting("llama", "quantization_config", {{"bits", 4}}, "original weights"));
-  EXPECT_TRUE(refuses_setting("gpt_neox", "num_key_value_heads", 2, "as many as query heads"));
+  EXPECT_TRUE(refuses_setting("gpt_neox", "num_key_value_heads", 2,
+                              "as many key/value heads as query heads"));
   EXPECT_NO_THROW(read("gpt_neox", [](Json& config) { config["num_key_value_heads"] = kHeads; }));
   EXPECT_TRUE(refuses_setting("mistral", "layer_types",
                               Json({"full_attention", "sliding_attention"}), "sliding_attention"));

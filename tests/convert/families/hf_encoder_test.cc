@@ -166,7 +166,7 @@ TEST(HfEncoder, RefusesAHeadThatTheWeightsDoNotHave) {
   EXPECT_TRUE(spec.head.empty());
   EXPECT_TRUE(spec.labels.empty());
   EXPECT_EQ(spec.account.assumed,
-            (std::vector<std::string>{"not used, as what this class gives out needs none of them: "
+            (std::vector<std::string>{"unused, as the outputs of this class need none of them: "
                                       "'cls.predictions.bias'"}));
 }
 
@@ -181,7 +181,7 @@ TEST(HfEncoder, TwoResultsOfAPreTrainingAreNotOne) {
   EditedEncoder encoder("bert_masked_lm");
   encoder.config["architectures"] = {"BertForPreTraining"};
   EXPECT_TRUE(encoder.refuses(
-      {"two results", "BertForMaskedLM", "BertForNextSentencePrediction", "--pooling"}));
+      {"two outputs", "BertForMaskedLM", "BertForNextSentencePrediction", "--pooling"}));
   EXPECT_TRUE(encoder.open({.pooling = PoolingChoice::kNone}).head.empty());
 }
 
@@ -256,7 +256,7 @@ TEST(HfEncoder, RefusesHeadsThatItDoesNotKnow) {
     EXPECT_TRUE(encoder.refuses({"'architectures'", causal, "causal"}));
   }
   encoder.config["architectures"] = {"BertDoubleHeadsModel"};
-  EXPECT_TRUE(encoder.refuses({"'architectures'", "not read for this type"}));
+  EXPECT_TRUE(encoder.refuses({"'architectures'", "not supported for this type"}));
   encoder.config["architectures"] = {"BertModel", "BertForSequenceClassification"};
   EXPECT_TRUE(encoder.refuses({"'architectures'", "one name"}));
   encoder.config.erase("architectures");
@@ -291,7 +291,7 @@ TEST(HfEncoder, RefusesWhatItDoesNotCompute) {
   } cases[] = {
       {"position_embedding_type", "relative_key", "relative positions"},
       {"is_decoder", true, "causal"},
-      {"add_cross_attention", true, "another sequence"},
+      {"add_cross_attention", true, "cross-attention"},
       {"is_encoder_decoder", true, "only encoders"},
       {"pruned_heads", {{"0", {1}}}, "pruned heads"},
       {"quantization_config", {{"bits", 4}}, "quantized"},

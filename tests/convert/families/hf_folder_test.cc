@@ -144,7 +144,7 @@ TEST_F(HfFolder, AClassWithoutAHeadGivesHiddenStates) {
                         {"'architectures'", other, "...ForCausalLM", "torch.export.export"}));
   }
   EXPECT_TRUE(refuses([&] { spec_of("LlamaDoubleHeadsModel", true); },
-                      {"'architectures'", "two results", "...LMHeadModel"}));
+                      {"'architectures'", "two outputs", "...LMHeadModel"}));
 }
 
 TEST_F(HfFolder, RefusesShardsThatDisagreeWithTheirIndex) {

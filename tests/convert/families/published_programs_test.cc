@@ -101,7 +101,7 @@ TEST(PublishedPrograms, RefuseOptionsThatTheyHaveNoUseFor) {
   options = gpt(Activation::kRelu);
   options.rope_theta = 5e5;
   EXPECT_TRUE(refuses([&] { model_at(named("lecture"), options); },
-                      {"--rope-theta", "rotates nothing", "drop the option"}));
+                      {"--rope-theta", "no rotary positions", "drop the option"}));
 }
 
 TEST(PublishedPrograms, RotationsMayBeStored) {

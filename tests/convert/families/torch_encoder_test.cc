@@ -200,7 +200,7 @@ TEST(TorchEncoder, AStackAloneTakesRowsAsTheyAre) {
   EXPECT_EQ(outputs.values.size(), 20u * 12u);
   ModelOptions scaled = options;
   scaled.embedding_scale = EmbeddingScale{};
-  EXPECT_TRUE(encoder.refuses({"--embedding-scale", "as they are", "drop the option"}, scaled));
+  EXPECT_TRUE(encoder.refuses({"--embedding-scale", "unscaled", "drop the option"}, scaled));
 }
 
 TEST(TorchEncoder, AddsTokenTypesAndNormsEmbeddings) {
@@ -275,7 +275,7 @@ TEST(TorchEncoder, RefusesAConfigThatTheTensorsContradict) {
       {"num_layers", 3, "expected 2"},        {"vocab_size", 14, "expected 13"},
       {"num_classes", 2, "expected 3"},       {"id2label", {{"0", "a"}}, "3 classes"},
       {"activation", "tanh", "expected one"}, {"pooling", "max", "'mean'"},
-      {"norm_first", "yes", "true or false"}, {"nhead", 4, "another place"},
+      {"norm_first", "yes", "true or false"}, {"nhead", 4, "another source"},
   };
   for (const auto& wrong : cases) {
     EditedEncoder encoder(kTokens);

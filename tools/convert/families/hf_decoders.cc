@@ -132,9 +132,10 @@ constexpr LayerNames kPhi = {.attention_norm = "input_layernorm",
 
 void read_neox(ConfigFields& config, const Family&, TransformerSpec& spec,
                LayerSettings& settings) {
-  config.expect("num_key_value_heads", spec.heads, "GPT-NeoX has as many as query heads");
+  config.expect("num_key_value_heads", spec.heads,
+                "GPT-NeoX has as many key/value heads as query heads");
   config.expect("head_dim", even_head_dim(spec.model_dim, spec.heads, config.where()),
-                "GPT-NeoX divides its width by its heads");
+                "in GPT-NeoX it is the width divided by the heads");
   expect_layer_types(config, "full_attention");
   spec.activation = read_activation(config, "hidden_act", "gelu");
   spec.rope = read_hf_rope(config, spec,
@@ -200,7 +201,7 @@ void read_bloom(ConfigFields& config, const Family&, TransformerSpec& spec, Laye
                     "offset_alibi", "skip_bias_add", "skip_bias_add_qkv",
                     "slow_but_exact"});  // same result in exact arithmetic
   config.expect("apply_residual_connection_post_layernorm", false,
-                "sums with what the norm gives are not supported");
+                "residual sums with the norm's output are not supported");
   spec.alibi_slopes = alibi_slopes(spec.heads, 8.0);
 }
 
@@ -208,7 +209,8 @@ void read_bloom(ConfigFields& config, const Family&, TransformerSpec& spec, Laye
 uint32_t read_kv_heads(ConfigFields& attention, uint32_t heads) {
   const std::string type = attention.text("attn_type", "multihead_attention");
   if (type == "multihead_attention") {
-    attention.expect("kv_n_heads", heads, "multihead_attention has as many as query heads");
+    attention.expect("kv_n_heads", heads,
+                     "multihead_attention has as many key/value heads as query heads");
     return heads;
   }
   if (type != "grouped_query_attention" && type != "multiquery_attention") {
@@ -234,7 +236,8 @@ void read_mpt_attention(ConfigFields attention, TransformerSpec& spec) {
   attention.expect("qk_ln", false, "layer norms of queries and keys are not supported");
   attention.expect("qk_gn", false, "norms of queries and keys are not supported");
   attention.expect("prefix_lm", false, "only causal decoders are read");
-  attention.expect("attn_uses_sequence_id", false, "a text is one sequence");
+  attention.expect("attn_uses_sequence_id", false,
+                   "packed sequences in one text are not supported");
   attention.expect("sliding_window_size", -1, "a window beside ALiBi is not supported");
   if (attention.has("softmax_scale")) spec.score_scale = attention.positive("softmax_scale");
   const double bias_max = attention.positive("alibi_bias_max", 8.0);
@@ -347,9 +350,9 @@ std::vector<uint32_t> read_windows(ConfigFields& config, Windows kind, uint32_t 
       config.refuse("layer_types", "expected full_attention or sliding_attention");
     }
     if (is_windowed && window == 0) {
-      config.refuse("layer_types",
-                    "layers slide, but use_sliding_window and sliding_window do not "
-                    "give them a window");
+      config.refuse(
+          "layer_types",
+          "there are sliding layers, but use_sliding_window and sliding_window give no window");
     }
     if (is_windowed) windows[i] = window;
   }
@@ -358,9 +361,10 @@ std::vector<uint32_t> read_windows(ConfigFields& config, Windows kind, uint32_t 
 
 void read_llama(ConfigFields& config, const Family& family, TransformerSpec& spec,
                 LayerSettings& settings) {
-  config.expect("use_parallel_residual", false, "layers of this family follow one another");
-  config.expect("use_qk_norm", family.has_head_norms, "its family decides about these norms");
-  config.expect("qk_norm", family.has_head_norms, "its family decides about these norms");
+  config.expect("use_parallel_residual", false,
+                "parallel layers are not supported for this family");
+  config.expect("use_qk_norm", family.has_head_norms, "these norms follow from the model's family");
+  config.expect("qk_norm", family.has_head_norms, "these norms follow from the model's family");
   spec.rope = read_hf_rope(config, spec, {});
   spec.activation = family.is_gemma ? read_gemma_activation(config, spec)
                                     : read_activation(config, "hidden_act", "silu");
@@ -418,10 +422,10 @@ void take_common_fields(ConfigFields& config, TransformerSpec& spec, const Famil
   pass_over_harmless(config);
   config.pass_over(kHarmlessOfDecoders);
   config.expect("is_encoder_decoder", false, "only decoders are read");
-  config.expect("add_cross_attention", false, "attention over another sequence is not supported");
+  config.expect("add_cross_attention", false, "cross-attention is not supported");
   config.expect("tie_encoder_decoder", false, "only decoders are read");
   config.expect("pruned_heads", nlohmann::json::object(), "pruned heads are not supported");
-  config.expect("chunk_size_feed_forward", 0, "the feed-forward layer is not cut into chunks");
+  config.expect("chunk_size_feed_forward", 0, "chunked feed-forward layers are not supported");
   config.expect("is_causal", true, "only causal decoders are read");
   config.expect("use_bidirectional_attention", false, "only causal decoders are read");
 
@@ -443,14 +447,14 @@ void read_embedding_and_head(ConfigFields& config, ModelTensors& tensors, Transf
   const std::optional<HeadKind> kind = read_head_kind(config);
   if (kind == HeadKind::kDouble) {
     throw InputError(
-        "{}: field 'architectures' names a class of two results: load it as the class whose result "
-        "you want, such as ...LMHeadModel, and save that",
+        "{}: field 'architectures' names a class with two outputs: load the class whose output you "
+        "want, such as ...LMHeadModel, and save it",
         config.where());
   }
   if (kind && *kind != HeadKind::kNone && *kind != HeadKind::kCausal) {
     config.refuse("architectures",
-                  "of decoders, only heads that give logits are read (...ForCausalLM, "
-                  "...LMHeadModel), and models without a head (...Model)");
+                  "expected a decoder with logits (...ForCausalLM, ...LMHeadModel), or one without "
+                  "a head (...Model)");
   }
   const std::string embedding = fmt::format("{}{}.weight", prefix, family.embedding);
   const std::string head = family.head;
@@ -483,10 +487,8 @@ void pass_over_buffers(ModelTensors& tensors) {
     if (ends_in_any({".attn.bias", ".attention.bias"})) {
       const BandChoice mask = read_band_buffer(tensor, quote(tensor.file), MaskOnes::kVisible);
       if (mask != BandChoice{.causal = true}) {
-        throw InputError(
-            "{}: mask {} is {}: expected a causal mask; decoders with other masks are "
-            "not read",
-            quote(tensor.file), quote(tensor.name), describe(mask));
+        throw InputError("{}: mask {} is {}: expected a causal mask", quote(tensor.file),
+                         quote(tensor.name), describe(mask));
       }
     } else if (!ends_in_any(
                    {".attn.masked_bias", ".attention.masked_bias", ".rotary_emb.inv_freq"})) {

@@ -127,9 +127,9 @@ constexpr const char* kHarmlessOfModels[] = {
 void take_encoder_fields(ConfigFields& config) {
   pass_over_harmless(config);
   config.pass_over(kHarmlessOfModels);
-  config.expect("is_decoder", false, "a causal one is not an encoder");
-  config.expect("is_causal", false, "a causal one is not an encoder");
-  config.expect("add_cross_attention", false, "attention over another sequence is not supported");
+  config.expect("is_decoder", false, "a causal model is not an encoder");
+  config.expect("is_causal", false, "a causal model is not an encoder");
+  config.expect("add_cross_attention", false, "cross-attention is not supported");
   config.expect("is_encoder_decoder", false, "only encoders are read");
   config.expect("tie_encoder_decoder", false, "only encoders are read");
   config.expect("position_embedding_type", "absolute", "relative positions are not supported");
@@ -141,7 +141,7 @@ void take_encoder_fields(ConfigFields& config) {
 void read_padding(ConfigFields& config, uint32_t position_rows, TransformerSpec& spec) {
   const uint32_t id = config.count("pad_token_id", 1, 0);
   if (id >= spec.vocab_size) {
-    config.refuse("pad_token_id", fmt::format("expected one of {} tokens", spec.vocab_size));
+    config.refuse("pad_token_id", fmt::format("expected an id below {}", spec.vocab_size));
   }
   if (id + 1 >= position_rows) {
     config.refuse(
@@ -305,17 +305,17 @@ class HeadReader {
     if (is_pooling_said && (*kind == HeadKind::kMasked || is_pre_training)) return HeadKind::kNone;
     if (is_pre_training && spec_.architecture == "bert") {
       throw InputError(
-          "{}: field 'architectures' names a class of two results: load it as the class whose "
-          "result you want, such as BertForMaskedLM, BertForNextSentencePrediction or BertModel, "
-          "and save that; or pass --pooling (none: each token's last hidden state)",
+          "{}: field 'architectures' names a class with two outputs: load the class whose output "
+          "you want, such as BertForMaskedLM, BertForNextSentencePrediction or BertModel, and save "
+          "it; or pass --pooling (none: each token's last hidden state)",
           config_.where());
     }
     if (*kind == HeadKind::kCausal) {
-      config_.refuse("architectures", "a causal one is not an encoder");
+      config_.refuse("architectures", "a causal model is not an encoder");
     }
     if (*kind != HeadKind::kNone && *kind != HeadKind::kMasked &&
         classifier_of(*kind, family_.model_type) == nullptr) {
-      config_.refuse("architectures", "this head is not read for this type of model");
+      config_.refuse("architectures", "this head is not supported for this type of model");
     }
     return *kind;
   }
@@ -336,11 +336,11 @@ class HeadReader {
   // Scores of labels that the config may name.
   void read_class_names(uint32_t classes) {
     constexpr const char* kAsComputed =
-        "scores of a cross-encoder are given out as the classifier computes them";
+        "activations after the classifier of a cross-encoder are not supported";
     constexpr const char* kIdentity = "torch.nn.modules.linear.Identity";
     spec_.labels = read_labels(config_, classes);
     for (const char* field : {"num_labels", "_num_labels"}) {
-      config_.expect(field, classes, "the classifier has as many");
+      config_.expect(field, classes, "the classifier has that number of outputs");
     }
     config_.expect("sbert_ce_default_activation_function", kIdentity, kAsComputed);
     if (std::optional<ConfigFields> scores = config_.object("sentence_transformers")) {
@@ -352,7 +352,7 @@ class HeadReader {
 
   // ELECTRA's layer before the scores of choices, as far as configs can make it another one.
   void check_summary() {
-    constexpr const char* kWhy = "the first token's row through a layer is read";
+    constexpr const char* kWhy = "the head reads the first token's row through a layer";
     config_.expect("summary_type", "first", kWhy);
     config_.expect("summary_use_proj", true, kWhy);
     config_.expect("summary_activation", "gelu", kWhy);
@@ -425,7 +425,7 @@ class HeadReader {
       unused += fmt::format("{}{}", unused.empty() ? "" : ", ", quote(name));
     }
     if (unused.empty()) return;
-    spec_.account.assumed.push_back("not used, as what this class gives out needs none of them: " +
+    spec_.account.assumed.push_back("unused, as the outputs of this class need none of them: " +
                                     unused);
   }
 
@@ -466,8 +466,8 @@ TransformerSpec read_hf_encoder(const Opened& model, const ModelOptions& options
   check_said(options, spec.heads, spec.activation, config.where());
   if (options.norm_first && *options.norm_first != spec.norm_first) {
     throw InputError(
-        "{}: norms before attention and MLP were asked for, but models of type {} have them "
-        "after it: drop the option",
+        "{}: norms before attention and MLP were requested, but models of type {} have them after "
+        "it: drop the option",
         config.where(), quote(spec.architecture));
   }
   config.finish();

@@ -129,7 +129,7 @@ std::optional<HeadKind> read_head_kind(ConfigFields& config) {
     if (name.ends_with(ending) && is_of_this) return kind;
     known += fmt::format("{}...{}", known.empty() ? "" : ", ", ending);
   }
-  config.refuse("architectures", "what this class gives out is not known: expected " + known);
+  config.refuse("architectures", "the outputs of this class are unknown: expected " + known);
 }
 
 void fold_single_type(TransformerSpec& spec) {
@@ -164,7 +164,7 @@ void pass_over_position_ids(ModelTensors& tensors, const std::string& name) {
 void check_pooling(std::optional<PoolingChoice> asked, PoolingChoice found,
                    const std::string& where) {
   if (!asked || *asked == found) return;
-  throw InputError("{}: pooling {} was asked for, but the model has {}: drop the option", where,
+  throw InputError("{}: pooling {} was requested, but the model has {}: drop the option", where,
                    quote(name(*asked)), quote(name(found)));
 }
 

@@ -371,8 +371,8 @@ GptqFormat read_gptq_format(ConfigFields& config) {
            "gptq or gptq_v2: layouts of other kernels, such as marlin, are not read");
   }
   config.expect("is_marlin_format", false, "the layout of marlin is not read");
-  config.expect("method", "gptq", "another method is another format");
-  config.expect("pack_dtype", "int32", "other words are not read");
+  config.expect("method", "gptq", "other methods have other formats");
+  config.expect("pack_dtype", "int32", "other word sizes are not supported");
   if (const std::optional<ConfigFields> dynamic = config.object("dynamic")) {
     for (const std::string& pattern : dynamic->names()) {
       if (pattern.starts_with('-')) continue;  // layers that are not quantized
@@ -690,12 +690,12 @@ TensorStore with_whole_weights(const Opened& model) {
     if (!is_this) continue;
     expected += fmt::format("or another checkpoint: {}", kConvertOriginal);
     if (!method.empty()) {
-      fields->refuse("quant_method", fmt::format("weights quantized so are not read, as {}; {}",
+      fields->refuse("quant_method", fmt::format("this quantization is not supported, as {}; {}",
                                                  scheme.reason, expected));
     }
   }
   config.refuse("quantization_config",
-                "it does not say by quant_method how the weights are quantized; " + expected);
+                "quant_method is missing, so the quantization is unknown; " + expected);
 }
 
 void pass_over_zero_biases(ModelTensors& tensors) {

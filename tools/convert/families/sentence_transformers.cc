@@ -52,7 +52,7 @@ std::vector<Module> read_modules(const fs::path& folder) {
     const std::string where = fmt::format("{}, module {}", quote(file.string()), modules.size());
     if (!entry.is_object()) throw InputError("{} is {}: expected an object", where, show(entry));
     ConfigFields fields(entry, where);
-    fields.expect("idx", modules.size(), "modules are in the order of their numbers");
+    fields.expect("idx", modules.size(), "modules are listed in the order of their indices");
     fields.pass_over("name");
     fields.pass_over("kwargs");  // names of arguments that a call may pass to the module
     const std::string type = fields.text("type");
@@ -85,7 +85,7 @@ ConfigFields read_config(const fs::path& folder) {
 // Modules hand on values by name; others than these go to modules that are not supported.
 void expect_names(ConfigFields& fields) {
   for (const char* field : {"module_input_name", "module_output_name"}) {
-    fields.expect(field, "sentence_embedding", "only the vector of a text is handed on");
+    fields.expect(field, "sentence_embedding", "modules pass on the embedding of the text only");
   }
 }
 
@@ -195,11 +195,11 @@ void read_text_settings(const fs::path& folder, SentenceTransformers& model) {
   positions = std::min(positions, fields.count("max_seq_length", length));
   model.lowers_case = fields.flag("do_lower_case", false);
   fields.expect("transformer_task", "feature-extraction",
-                "only the encoder's hidden states are pooled");
+                "pooling reads the encoder's hidden states only");
   fields.expect("modality_config",
                 {{"text", {{"method", "forward"}, {"method_output_name", "last_hidden_state"}}}},
-                "only texts are read, and only hidden states are pooled");
-  fields.expect("module_output_name", "token_embeddings", "rows of tokens are what is pooled");
+                "only texts are read, and pooling reads hidden states only");
+  fields.expect("module_output_name", "token_embeddings", "pooling reads the rows of tokens");
   fields.expect("processing_kwargs", json::object(), "the tokenizer takes no arguments");
   fields.pass_over("unpad_inputs");  // a matter of speed
   check_python_arguments(fields);
@@ -214,7 +214,7 @@ std::vector<SelectKind> read_pooling_modes(const fs::path& folder, uint32_t widt
   if (mode.is_string()) mode = json::array({mode});
   ConfigFields fields(object, quote(file.string()));
   for (const char* field : {"embedding_dimension", "word_embedding_dimension"}) {
-    fields.expect(field, width, "the transformer's rows are as wide");
+    fields.expect(field, width, "the transformer's rows have that width");
   }
   fields.pass_over("include_prompt");  // of texts with an instruction in front
   std::vector<SelectKind> poolings;
@@ -242,12 +242,12 @@ HeadStepSpec read_head_module(const Module& module, uint32_t width, const std::s
     step.normalize = true;
   } else if (module.kind == "Dense") {
     ConfigFields fields = read_config(folder);
-    fields.expect("in_features", width, "the module before it gives as many");
+    fields.expect("in_features", width, "the module before it has that width");
     const uint32_t outputs = fields.count("out_features");
     const bool has_bias = fields.flag("bias", true);
     step.activation = read_dense_activation(fields);
     expect_names(fields);
-    fields.expect("use_residual", false, "a sum with what the layer takes is not supported");
+    fields.expect("use_residual", false, "residual sums in this layer are not supported");
     fields.finish();
     const Opened opened = open_model(folder);
     ModelTensors tensors(opened.tensors);
@@ -256,7 +256,7 @@ HeadStepSpec read_head_module(const Module& module, uint32_t width, const std::s
     tensors.finish();
   } else if (module.kind == "LayerNorm") {
     ConfigFields fields = read_config(folder);
-    fields.expect("dimension", width, "the module before it gives as many");
+    fields.expect("dimension", width, "the module before it has that width");
     fields.finish();
     const Opened opened = open_model(folder);
     ModelTensors tensors(opened.tensors);
@@ -275,13 +275,13 @@ HeadStepSpec read_head_module(const Module& module, uint32_t width, const std::s
 void check_model_config(const fs::path& folder) {
   ConfigFields fields = read_first(folder, {"config_sentence_transformers.json"});
   fields.expect("model_type", "SentenceTransformer",
-                "only models of one vector for each text are read");
+                "only models with one embedding per text are read");
   std::optional<ConfigFields> prompts = fields.object("prompts");
   const std::string chosen = fields.text("default_prompt_name", "");
   if (chosen.empty() || (prompts && prompts->text(chosen, "").empty())) return;
   fields.refuse("default_prompt_name",
-                "that prompt goes before every text: set the field to null, and put the prompt "
-                "before the texts that you give");
+                "this prompt is put before each text: set the field to null, and put the prompt "
+                "before your texts");
 }
 
 // ---- the whole ----
@@ -325,7 +325,7 @@ void read_sentence_pooling(const fs::path& folder, const ModelOptions& options,
     return check_pooling(options.pooling, is_mean ? PoolingChoice::kMean : PoolingChoice::kFirst,
                          where);
   }
-  throw InputError("{}: pooling {} was asked for, but the model has another: drop the option",
+  throw InputError("{}: pooling {} was requested, but the model has another: drop the option",
                    where, quote(name(*options.pooling)));
 }
 

@@ -153,8 +153,9 @@ class StateDictAnswers {
       account_.given = std::move(given);  // the file says it, too
       return heads;
     }
-    throw InputError("{}: {} heads are modules of their own, but {} was said", where_, heads,
-                     account_.given.back());
+    throw InputError(
+        "{}: {} heads are modules of their own, but {} were requested: drop the option", where_,
+        heads, account_.given.back());
   }
 
   Activation activation() {
@@ -356,7 +357,7 @@ class StateDictAnswers {
         Value value{};
         read_fact(source, field, value);
         if (found && !(*found == value)) {
-          source.refuse(field, "another place says something else about the same model");
+          source.refuse(field, "another source contradicts it");
         }
         found = value;
         where = source.where();
@@ -375,7 +376,7 @@ class StateDictAnswers {
       option_text = fmt::format("{} {}", fact.option, show(*option));
     if (option && config && !(*option == *config)) {
       throw InputError(
-          "{}: {}: another {} was asked for than {} says, which is {}: drop the option", where_,
+          "{}: {}: another {} was requested than {} says, which is {}: drop the option", where_,
           option_text, fact.what, where, show(*config));
     }
     if (option) {
@@ -444,7 +445,7 @@ class StateDictReader {
     pooler_ = find(program_.pooler);
     head_ = find(program_.head);
     if (has_tokens() && !input_.empty()) {
-      throw InputError("{}: both {} and {} are there: expected tokens or features", where_,
+      throw InputError("{}: found both {} and {}: expected tokens or features", where_,
                        quote(tokens_), quote(input_));
     }
     if (program_.is_layers_alone) return;
@@ -553,7 +554,7 @@ class StateDictReader {
   void answer_scale() {
     if (program_.is_layers_alone && !has_tokens() && input_.empty()) {
       return answers_.refuse(options_.embedding_scale.has_value(), "--embedding-scale",
-                             "the layers read features as they are");
+                             "the layers read features unscaled");
     }
     spec_.embedding_scale = answers_.embedding_scale(spec_.model_dim, program_.is_layers_alone);
   }
@@ -561,7 +562,7 @@ class StateDictReader {
   void answer_positions() {
     if (program_.rope == RopePairs::kNone) {
       answers_.refuse(options_.rope_theta.has_value(), "--rope-theta",
-                      "such a model rotates nothing");
+                      "the model has no rotary positions");
       if (positions_.empty() && (has_tokens() || !input_.empty())) {
         answers_.assume("no positions are added, since the file has no table of them");
       }

@@ -147,10 +147,9 @@ TEST_F(GgufFileTest, RefusesArraysOfArraysAndUnknownTypes) {
 }
 
 TEST_F(GgufFileTest, RefusesNamesThatComeTwice) {
-  EXPECT_TRUE(
-      refuses(GgufBuilder().count("a", 1).count("a", 1), {"metadata 'a' stands there twice"}));
+  EXPECT_TRUE(refuses(GgufBuilder().count("a", 1).count("a", 1), {"metadata 'a' occurs twice"}));
   EXPECT_TRUE(refuses(GgufBuilder().tensor("w", {1}, kF32, "1234").tensor("w", {1}, kF32, "1234"),
-                      {"tensor 'w' stands there twice"}));
+                      {"tensor 'w' occurs twice"}));
 }
 
 TEST_F(GgufFileTest, RefusesShapesThatCannotBe) {

@@ -39,7 +39,7 @@ class GgufParser {
   void run() {
     const std::span<const std::byte> magic = bytes(kMagic.size(), "the magic number");
     if (std::memcmp(magic.data(), kMagic.data(), kMagic.size()) != 0) {
-      throw InputError("{} does not begin with GGUF: it is no GGUF file", name_);
+      throw InputError("{} does not begin with GGUF: expected a GGUF file", name_);
     }
     const auto version = number<uint32_t>("the version");
     if (version != kVersion) {
@@ -126,7 +126,7 @@ class GgufParser {
     }
     value.data = file_.map_.bytes().subspan(start, at_ - start);
     if (!file_.metadata_.emplace(key, value).second) {
-      throw InputError("{}: {} stands there twice: expected each key once", name_, what);
+      throw InputError("{}: {} occurs twice: expected each key once", name_, what);
     }
   }
 
@@ -154,7 +154,7 @@ class GgufParser {
     tensor.name = short_text(fmt::format("the name of tensor {} of {}", index + 1, count));
     const std::string what = fmt::format("tensor {}", quote(tensor.name));
     if (!tensor_names_.insert(tensor.name).second) {
-      throw InputError("{}: {} stands there twice: expected each name once", name_, what);
+      throw InputError("{}: {} occurs twice: expected each name once", name_, what);
     }
     const auto dimensions = number<uint32_t>(what);
     if (dimensions == 0 || dimensions > kDimensionsMax) {
@@ -163,7 +163,7 @@ class GgufParser {
     }
     for (uint32_t i = 0; i < dimensions; ++i) tensor.shape.push_back(number<uint64_t>(what));
     if (std::count(tensor.shape.begin(), tensor.shape.end(), 0u) > 0) {
-      throw InputError("{}: {} has a dimension of 0", name_, what);
+      throw InputError("{}: {} has a dimension of 0: expected at least 1", name_, what);
     }
     const uint64_t row_elements = tensor.shape[0];
     std::reverse(tensor.shape.begin(), tensor.shape.end());
@@ -171,7 +171,7 @@ class GgufParser {
     tensor.block = find_gguf_block(type);
     if (tensor.block == nullptr || tensor.block->expand == nullptr) {
       throw InputError(
-          "{}: {} is stored as {}, which is not read: expected one of {}; quantize the model "
+          "{}: {} is stored as {}, which is not supported: expected one of {}; quantize the model "
           "differently, or convert its original weights",
           name_, what, tensor.block == nullptr ? fmt::format("type {}", type) : tensor.block->name,
           readable_gguf_types());

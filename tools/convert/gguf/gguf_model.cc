@@ -244,7 +244,7 @@ ConfigFields gguf_fields(const GgufFile& file) {
     }
     elements += value.count;
     if (elements > kGgufElementsMax) {
-      throw InputError("{}: its metadata have more than {} elements together",
+      throw InputError("{}: its metadata have more than {} elements in total",
                        quote(file.file_name()), kGgufElementsMax);
     }
     object[key] = json_value(value);
@@ -388,8 +388,8 @@ void fill_gpt2(TokenizerSpec& spec, const GgufTokenizer& tokens, const KnownPatt
   for (TokenId id = 0; id < tokens.tokens.size(); ++id) {
     const PieceType type = type_of(tokens, id, spec.origin);
     if (!vocabulary.emplace(tokens.tokens[id], id).second) {
-      throw InputError("{}: token {} is {} once more: expected each text once", quote(spec.origin),
-                       id, quote(tokens.tokens[id]));
+      throw InputError("{}: token {} repeats {}: expected each text once", quote(spec.origin), id,
+                       quote(tokens.tokens[id]));
     }
     if (type == PieceType::kControl || type == PieceType::kUnknown) spec.specials[id] = 0;
     if (type == PieceType::kUserDefined) {
@@ -446,7 +446,7 @@ void put_tokens_around(TokenizerSpec& spec, const GgufTokenizer& tokens, bool ad
       continue;
     }
     spec.notes.push_back(
-        fmt::format("tokenizer.ggml.add_{0}_token is true, and no {0}_token_id is given: texts {1} "
+        fmt::format("tokenizer.ggml.add_{0}_token is true, but {0}_token_id is missing: texts {1} "
                     "with no token",
                     addition.field, addition.place));
   }

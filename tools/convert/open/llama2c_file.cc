@@ -69,7 +69,7 @@ std::optional<std::string> size_problem(const Llama2cHeader& header) {
   }
   if (header.model_dim % header.heads != 0 || header.head_dim() % 2 != 0 ||
       header.heads % header.kv_heads != 0) {
-    return fmt::format("width {}, {} heads and {} key/value heads do not go together",
+    return fmt::format("width {}, {} heads and {} key/value heads do not fit: expected divisors",
                        header.model_dim, header.heads, header.kv_heads);
   }
   if (header.version == 2 &&
@@ -175,7 +175,7 @@ Llama2cHeader read_llama2c_header(std::span<const std::byte> file, const std::st
   const bool is_legacy = !has_magic(file);
   const uint64_t header_bytes = is_legacy ? kLegacyHeaderBytes : kHeaderBytes;
   if (file.size() < header_bytes) {
-    throw InputError("{}: {} bytes are too few for the header of llama2.c, which takes {}", name,
+    throw InputError("{}: found {} bytes: expected at least the {} of llama2.c's header", name,
                      file.size(), header_bytes);
   }
   const Llama2cHeader header = parse_header(file);
@@ -186,8 +186,9 @@ Llama2cHeader read_llama2c_header(std::span<const std::byte> file, const std::st
   for (const Entry& entry : entries_of(header)) {
     if (header.version == 2 && entry.rows != 0 &&
         entry.rows * entry.columns % static_cast<uint64_t>(header.group_elements) != 0) {
-      throw InputError("{}: {} [{}, {}] does not split into groups of {} elements", name,
-                       quote(entry.name), entry.rows, entry.columns, header.group_elements);
+      throw InputError(
+          "{}: {} [{}, {}] does not split into groups of {} elements: the file is damaged", name,
+          quote(entry.name), entry.rows, entry.columns, header.group_elements);
     }
   }
   if (file_bytes(header) != file.size()) {

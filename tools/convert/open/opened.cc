@@ -298,8 +298,8 @@ void choose_weights(TensorStore& tensors, const std::string& key) {
     for (const auto& [other, others] : parts) {
       if (other == average || !are_alike(shapes, others)) continue;
       throw InputError(
-          "{} holds the same weights twice, below {} and {}: say which are the model's, with "
-          "--state-dict {} or --state-dict {}",
+          "{} holds two sets of weights, below {} and {}: choose one with --state-dict {} or "
+          "--state-dict {}",
           quote(tensors.source()), quote(other), quote(average), other, average);
     }
   }

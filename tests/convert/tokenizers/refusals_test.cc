@@ -57,7 +57,7 @@ TEST(TokenizerRefusals, OfModelsInATokenizerJson) {
   EXPECT_TRUE(refuses_bytes([](json& j) { j["model"]["merges"][0] = "a b c"; }, {"a b c", "two"}));
   EXPECT_TRUE(refuses_bytes([](json& j) { j["model"]["merges"][0] = 5; }, {"merges[0]", "5"}));
   EXPECT_TRUE(refuses_bytes([](json& j) { j["model"]["merges"][0] = "a c"; },
-                            {"merge 0", "'ac'", "not in the vocabulary"}));
+                            {"merge 0", "'ac'", "which the vocabulary lacks"}));
   EXPECT_TRUE(
       refuses_bytes([](json& j) { j["model"]["vocab"]["b"] = -1; }, {"model.vocab.b", "-1"}));
   EXPECT_TRUE(refuses_bytes([](json& j) { j["model"]["vocab"]["b"] = 97; }, {"id 97", "once"}));
@@ -293,9 +293,9 @@ TEST(TokenizerRefusals, OfSentencePieceModels) {
   changed.back() = {"<0x1>", 0.0f, PieceType::kByte};
   EXPECT_TRUE(refuses_model({changed}, {"piece 261", "<0x0A>"}));
   changed.back() = {"a", 0.0f, PieceType::kNormal};
-  EXPECT_TRUE(refuses_model({changed}, {"piece 261", "once more"}));
+  EXPECT_TRUE(refuses_model({changed}, {"piece 261", "repeats"}));
   changed.back() = {"b", std::numeric_limits<float>::quiet_NaN(), PieceType::kNormal};
-  EXPECT_TRUE(refuses_model({changed}, {"score of piece 261", "not a number"}));
+  EXPECT_TRUE(refuses_model({changed}, {"score of piece 261", "is NaN"}));
   changed.back() = {"b", 0.0f, static_cast<PieceType>(9)};
   EXPECT_TRUE(refuses_model({changed}, {"piece 261", "type is 9"}));
 }
@@ -364,7 +364,7 @@ TEST(TokenizerRefusals, OfGgufTokenizers) {
   EXPECT_TRUE(refused({"'a'", "two tokens"}));
   tokens.merges.clear();
   tokens.tokens[1] = "<unk>";
-  EXPECT_TRUE(refused({"token 1", "once more"}));
+  EXPECT_TRUE(refused({"token 1", "repeats"}));
 }
 
 TEST(TokenizerRefusals, OfCharacterPickles) {

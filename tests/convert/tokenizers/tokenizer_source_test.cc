@@ -144,7 +144,7 @@ TEST_F(TokenizerFor, AsksTheModelWhichTokensBeginAndEndATextWhereTheTokenizerDoe
 TEST_F(TokenizerFor, RefusesMoreTokensThanTheModelHasRows) {
   const convert::GgufTokenizer inside = gguf_tokenizer();  // 3 + 256 + 3 tokens
   EXPECT_TRUE(refuses([&] { tokenizer_for(place_of(inside, 261), ""); },
-                      {"m.gguf", "262 tokens", "261 rows", "at most as many"}));
+                      {"m.gguf", "262 tokens", "more than the 261 rows"}));
   EXPECT_EQ(convert::check_vocabulary(*tokenizer_for(place_of(inside, 262), ""), 262), 0u);
   // Rounded up to a multiple of 64.
   EXPECT_EQ(convert::check_vocabulary(*tokenizer_for(place_of(inside, 320), ""), 320), 58u);

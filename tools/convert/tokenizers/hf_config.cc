@@ -120,7 +120,7 @@ void apply_additions(TokenizerSpec& spec, const HfObject& config) {
     if (!config.has(addition.field)) continue;
     spec.flags &= ~addition.flag;
     if (!config.flag(addition.field, false)) continue;
-    if (!addition.has_token) config.refuse(addition.field, "false, as no such token is named");
+    if (!addition.has_token) config.refuse(addition.field, "false, as no such token is defined");
     spec.flags |= addition.flag;
   }
 }
@@ -146,8 +146,8 @@ HfObject::HfObject(const HfObject& parent, const json& value, std::string place)
 void HfObject::expect_only(std::initializer_list<std::string_view> fields) const {
   for (const auto& [field, found] : value_->items()) {
     if (std::find(fields.begin(), fields.end(), field) != fields.end()) continue;
-    throw InputError("{}, {}: field {} is not known here, and may change the tokens", file_name_,
-                     place_, quote(field));
+    throw InputError("{}, {}: field {} is unknown, and may change the tokens", file_name_, place_,
+                     quote(field));
   }
 }
 

@@ -73,8 +73,8 @@ bool next_field(ByteReader& reader, ProtobufField& field) {
   if (reader.at_end()) return false;
   const uint64_t key = varint(reader);
   field = {static_cast<uint32_t>(key >> 3), static_cast<Type>(key & 7)};
-  refuse_if(key >> 32 != 0 || field.number == 0,
-            "{}: no field can have the number {}: the file is damaged", reader.where(), key >> 3);
+  refuse_if(key >> 32 != 0 || field.number == 0, "{}: found field number {}: the file is damaged",
+            reader.where(), key >> 3);
   switch (field.type) {
     case Type::kVarint:
       field.integer = varint(reader);
@@ -182,8 +182,8 @@ void check_model(const SentencePieceModel& model, const std::string& name) {
             "{}: trainer_spec.model_type is {} ({}): only BPE models are supported", name,
             model.model_type, model.model_type < 5 ? kModelTypes[model.model_type] : "not known");
   refuse_if(!model.charsmap.empty(),
-            "{}: normalizer_spec.name is {}: only 'identity' is supported, which does not "
-            "change the text",
+            "{}: normalizer_spec.name is {}: only 'identity', which leaves the text unchanged, is "
+            "supported",
             name, quote(model.normalizer));
   const struct {
     const char* field;
@@ -211,7 +211,8 @@ std::vector<SentencePiece> read_pieces(std::string_view bytes, const std::string
   const auto longest = reader.number<uint32_t>();
   std::vector<SentencePiece> pieces;
   while (!reader.at_end()) {
-    refuse_if(pieces.size() == format::kVocabularyMax, "{} has more than {} tokens", name,
+    refuse_if(pieces.size() == format::kVocabularyMax,
+              "{} has more than {} tokens: a model file holds at most as many", name,
               format::kVocabularyMax);
     SentencePiece piece;
     piece.score = reader.number<float>();
@@ -239,7 +240,7 @@ bool mark_bytes(std::vector<SentencePiece>& pieces, const std::string& name) {
     if (is_byte) pieces[id].type = PieceType::kByte;
     if (piece_byte(pieces[id].text) == expected) continue;
     const std::string what = is_byte ? fmt::format("the byte {}", expected) : "no byte";
-    throw InputError("{}: token {} is {}: expected {}; bytes are tokens {} to {}, or none is", name,
+    throw InputError("{}: token {} is {}: expected {}; bytes are tokens {} to {}, or absent", name,
                      id, quote(pieces[id].text), what, kFirstByteId, kFixedTokens - 1);
   }
   return has_bytes;
@@ -266,7 +267,7 @@ TokenizerSpec read_sentencepiece_model(const std::filesystem::path& file) {
       check_token(name, model.pieces.size() - 1, model.pieces.back().text);
     }
   }
-  refuse_if(model.pieces.empty(), "{} has no pieces: it is no model file of SentencePiece", name);
+  refuse_if(model.pieces.empty(), "{} has no pieces: expected a SentencePiece model file", name);
   check_model(model, name);
 
   TokenizerSpec spec;

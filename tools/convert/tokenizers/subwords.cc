@@ -48,8 +48,8 @@ TokenId find(const TokenizerSpec& spec, const Vocabulary& vocabulary, const std:
   const auto found = vocabulary.find(token);
   if (found == vocabulary.end()) {
     throw InputError(
-        "{}: merge {} needs the token {}, which is not in the vocabulary: the files "
-        "do not belong together, or are damaged",
+        "{}: merge {} needs token {}, which the vocabulary lacks: the files are damaged, or of "
+        "different tokenizers",
         quote(spec.origin), merge_index, quote(token));
   }
   return found->second;
@@ -76,7 +76,7 @@ std::pair<std::string, std::string> split_merge(std::string_view line, const std
   const size_t space = line.find(' ');
   if (space == std::string_view::npos || space == 0 || space + 1 == line.size() ||
       line.find(' ', space + 1) != std::string_view::npos) {
-    throw InputError("{}: the merge {} is not two tokens with a space between", quote(origin),
+    throw InputError("{}: merge {}: expected two tokens with a space between", quote(origin),
                      quote(line));
   }
   return {std::string(line.substr(0, space)), std::string(line.substr(space + 1))};
@@ -93,7 +93,7 @@ void add_vocabulary(TokenizerSpec& spec, const Vocabulary& vocabulary,
     if (id >= spec.tokens.size()) spec.tokens.resize(size_t{id} + 1);
     if (id >= taken.size()) taken.resize(size_t{id} + 1);
     if (taken[id]) {
-      throw InputError("{}: id {} is that of {} and of another token: expected each id once",
+      throw InputError("{}: id {} is used by {} and by another token: expected each id once",
                        quote(spec.origin), id, quote(token));
     }
     taken[id] = true;
@@ -257,8 +257,8 @@ void fill_sentence_pieces(TokenizerSpec& spec, const std::vector<SentencePiece>&
     check_token(name, id, piece.text);
     const std::string bytes = escaped ? piece_bytes(piece.text) : piece.text;
     if (std::isnan(piece.score)) {
-      throw InputError("{}: the score of piece {} ({}) is not a number", quote(spec.origin), id,
-                       quote(piece.text));
+      throw InputError("{}: the score of piece {} ({}) is NaN: expected a number",
+                       quote(spec.origin), id, quote(piece.text));
     }
     switch (piece.type) {
       case PieceType::kByte:
@@ -276,8 +276,8 @@ void fill_sentence_pieces(TokenizerSpec& spec, const std::vector<SentencePiece>&
         break;
       case PieceType::kNormal:
         if (!seen.insert(piece.text).second) {
-          throw InputError("{}: piece {} is {} once more: expected each text once",
-                           quote(spec.origin), id, quote(piece.text));
+          throw InputError("{}: piece {} repeats {}: expected each text once", quote(spec.origin),
+                           id, quote(piece.text));
         }
         add_character(spec, piece.text, id);
         break;

@@ -56,7 +56,7 @@ std::optional<TokenizerSpec> with_advice(const Action& find) {
   try {
     return find();
   } catch (const InputError& error) {
-    throw InputError("{} (--tokenizer FILE takes another, --tokenizer {} does without)",
+    throw InputError("{} (choose another with --tokenizer FILE, or none with --tokenizer {})",
                      error.what(), kNoTokenizer);
   }
 }
@@ -70,11 +70,10 @@ void add_model_tokens(const TokenizerPlace& model, TokenizerSpec& spec) {
 }
 
 void ask_for_lower_case(TokenizerSpec& spec) {
-  refuse_if(
-      spec.kind != format::TokenizerKind::kWordPiece,
-      "{}: the model wants texts in lower case (do_lower_case), which only a WordPiece tokenizer "
-      "can make them: set the field to false, and give texts in lower case",
-      quote(spec.origin));
+  refuse_if(spec.kind != format::TokenizerKind::kWordPiece,
+            "{}: the model expects lower case (do_lower_case), which only a WordPiece tokenizer "
+            "applies: set the field to false, and pass texts in lower case",
+            quote(spec.origin));
   spec.word_rules.lowers_case = true;
 }
 
@@ -102,7 +101,7 @@ void check_merge_count(const std::string& name, size_t count) {
 TokenizerSpec read_tokenizer(const fs::path& file) {
   if (file.extension() == ".txt") return read_vocab_txt(file);
   const FileMap map(file);
-  refuse_if(map.bytes().size() < 2, "{} is too short for a tokenizer", quote(file.string()));
+  refuse_if(map.bytes().size() < 2, "{} is too short for a tokenizer file", quote(file.string()));
   const auto first = std::to_integer<unsigned>(map.bytes()[0]);
   const auto second = std::to_integer<unsigned>(map.bytes()[1]);
   if (first == '{' && second != 0) return read_json_tokenizer(file);
@@ -133,11 +132,10 @@ std::optional<TokenizerSpec> tokenizer_for(const TokenizerPlace& place, const fs
 }
 
 uint32_t check_vocabulary(const TokenizerSpec& spec, uint32_t vocab_size) {
-  refuse_if(
-      spec.tokens.size() > vocab_size,
-      "{}: the tokenizer has {} tokens, and the model's vocabulary {} rows: expected at most as "
-      "many; name the tokenizer that the model was trained with",
-      quote(spec.origin), spec.tokens.size(), vocab_size);
+  refuse_if(spec.tokens.size() > vocab_size,
+            "{}: the tokenizer has {} tokens, more than the {} rows of the model's vocabulary: use "
+            "the tokenizer that the model was trained with",
+            quote(spec.origin), spec.tokens.size(), vocab_size);
   return vocab_size - static_cast<uint32_t>(spec.tokens.size());
 }
 

@@ -279,8 +279,7 @@ namespace {
 
 [[noreturn]] void refuse() {
   throw InputError(
-      "this tokenizer needs Unicode's letters, numbers, lower case or normalization, and this "
-      "build lacks utf8proc: build it with libutf8proc-dev");
+      "this tokenizer needs Unicode tables, which this build lacks: build with libutf8proc-dev");
 }
 
 }  // namespace
@@ -448,8 +447,8 @@ std::string normalize(std::string_view text, const std::string& name) {
     return to_nfc(text);
   } catch (const InputError& error) {
     throw InputError(
-        "{}: the model expects text in Unicode's form C, and it cannot be told whether this text, "
-        "which is not ASCII, is: {}",
+        "{}: the model expects text in Unicode's form C, which this build cannot check for text "
+        "beyond ASCII: {}",
         name, error.what());
   }
 }

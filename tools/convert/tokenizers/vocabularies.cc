@@ -26,7 +26,7 @@ void check_utf8(std::string_view token, size_t line, const std::string& file_nam
   for (size_t i = 0; i < token.size();) {
     const CodePoint next = decode_utf8(token.substr(i));
     if (next.value == kInvalidCodePoint) {
-      throw InputError("{}, line {}: {} is no UTF-8: expected a vocabulary, a token a line",
+      throw InputError("{}, line {}: {} is not UTF-8: expected a vocabulary, one token a line",
                        file_name, line, quote(token));
     }
     i += next.bytes;

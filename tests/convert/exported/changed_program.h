@@ -54,7 +54,7 @@ inline void collect(json& value, std::vector<json*>& found) {
   }
 }
 
-// What no writer writes there.
+// Returns a JSON value that no writer puts there.
 inline json odd_value(std::mt19937& random, const std::vector<json*>& others) {
   const json kOdd[] = {-1,
                        0,

@@ -26,7 +26,7 @@ constexpr double kRounding = 0.2;     // what eight bits may cost a model of few
 
 struct Case {
   const char* name;     // of the input and the outputs
-  const char* archive;  // where it is another one
+  const char* archive;  // if it differs
   const char* mask;
   uint32_t positions_max;
   bool causal;
@@ -209,8 +209,8 @@ TEST(Convolutions, SayHowShortSequencesMayBe) {
   EXPECT_NE(stem.exported()->length.find("any length from 14, whole sequences"), std::string::npos);
 }
 
-// Rows that are made of a whole sequence and go back to its tokens (make_pools.py). That there is
-// one graph for all lengths is what convert_model compares.
+// Models that pool a whole sequence and add the result to its tokens (make_pools.py). convert_model
+// compares one graph at all lengths.
 class Pools : public ::testing::TestWithParam<const char*> {};
 TEST_P(Pools, GoBackToTheTokens) {
   const std::string name = GetParam();
@@ -266,9 +266,9 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"whole_numbers", "whole_numbers", "bidirectional", 64, false}),
     test_name);
 
-// Zeros around a series take no op. Copies of its ends take four for each way in which patches have
-// them, and one more, as the layer after these is no convolution then; of each variable where they
-// stand side by side.
+// Zeros around a series take no op. Copies of its ends take four ops for each way in which patches
+// hold them, and one more, as the next layer is no convolution then; side by side, that is per
+// variable.
 TEST(PaddedSeries, TakesFewOps) {
   const auto ops = [](const char* name) {
     return convert(convert_fixture("latents"), {name, name, "", 0, false}).program.ops.size();
@@ -368,7 +368,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"torch_encoder_lm", "torch_encoder_lm_dyn", "causal", 32, true, 5e-6}),
     test_name);
 
-// A length that the code takes and one that is said.
+// A program with fixed sizes and one with a symbolic length convert to equal files.
 TEST(ExportedModels, OfBothKindsAreOneProgram) {
   const std::filesystem::path folder = convert_fixture("exported");
   ModelOptions options;
@@ -381,13 +381,13 @@ TEST(ExportedModels, OfBothKindsAreOneProgram) {
   EXPECT_TRUE(std::ranges::equal(a.file.span(), b.file.span()));
 }
 
-// What the first attention op of a model does to its scores.
+// Expected bias, cap and accepted lengths of a model's first attention op.
 struct Scores {
   const char* name;
   ScoreTerms by;
   uint32_t rows, columns;  // of the terms; 0: none
   float cap;
-  const char* length;  // a part of what is said of it
+  const char* length;  // expected in the report
 };
 
 class OwnScores : public ::testing::TestWithParam<Scores> {};
@@ -422,7 +422,7 @@ INSTANTIATE_TEST_SUITE_P(
         Scores{"head_masks", ScoreTerms::kSlopes, 0, 0, 0.0f, "any length up to 15"}),
     [](const ::testing::TestParamInfo<Scores>& info) { return std::string(info.param.name); });
 
-// A table that the program computes is as long as it is asked to be.
+// A table that the program computes is as long as requested.
 TEST(ExportedModels, ComputeTermsForAsManyPositionsAsAreAskedFor) {
   ModelOptions options;
   options.context = 40;
@@ -448,7 +448,7 @@ TEST(ExportedModels, GiveOutTheOutputThatIsAskedFor) {
   EXPECT_EQ(first.program.slots[first.program.functions[0].output_slot].width, 13u);
 }
 
-// As several heads of a classifier are.
+// A classifier with several heads has several outputs.
 TEST(ExportedModels, GiveOutSeveralOutputsSideBySide) {
   const Case model = {"einsum_rms_fused", "einsum_rms_fused", "", 0, true};
   ModelOptions options;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What cannot become the runtime's is refused with the line of the author's file.
+// Programs that the runtime cannot compute are refused with the line of the author's file.
 #include <gtest/gtest.h>
 
 #include <string>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs that somebody changed go through all of the reader: archive, graph, what is recognised,
-// and the comparison. Each becomes a model or is refused, within bounds of time and memory.
+// Changed programs go through the whole reader: archive, graph, recognition and comparison. Each
+// becomes a model or is refused, within bounds of time and memory.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
@@ -119,7 +119,7 @@ json node_of(const std::string& op, const json& arguments, const std::string& ou
   return node;
 }
 
-// The program with nodes that come last, of which the last one makes its output.
+// Returns the program with nodes appended; the last of them makes its output.
 Members with_end(const char* fixture, const std::vector<json>& added) {
   Members members(fixture);
   json& graph = members.model["graph_module"]["graph"];
@@ -137,7 +137,7 @@ Members with_end(const char* fixture, const std::vector<json>& added) {
   return members;
 }
 
-// The program where what reads the result `read` gets that of `op` on it.
+// Returns the program with `op` inserted after the result `read`, before its readers.
 Members with_op(const char* fixture, const std::string& read, const std::string& op,
                 json arguments) {
   Members members(fixture);
@@ -172,13 +172,12 @@ void expect_refused(const Members& members, const std::vector<std::string>& word
   for (const std::string& word : words) {
     EXPECT_NE(message.find(word), std::string::npos) << message << " lacks " << word;
   }
-  // Of the processor, which other programs on the machine do not change.
+  // CPU time, which other programs on the machine do not change.
   const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   EXPECT_LT(seconds, kSecondsMax);
 }
 
-// Each row is one op in a sound program, and what is said of it: the op that cannot read its
-// result.
+// Each row inserts one op into a sound program, and names the op that refuses its result.
 TEST(HostileModels, WithOneOddOpAreRefused) {
   constexpr int64_t kEnd = INT64_MAX;
   const struct {
@@ -245,7 +244,7 @@ TEST(HostileModels, MayPutNothingBetweenFrames) {
   }
 }
 
-// A slice of no columns that is joined to all others is what partial rotations leave.
+// Partial rotations concatenate a slice without columns.
 TEST(HostileModels, MayJoinNothing) {
   Members members = with_op("exported/prefix.pt2", "linear_4", "slice.Tensor",
                             {{"dim", 2}, {"start", 16}, {"end", INT64_MAX}});
@@ -261,7 +260,7 @@ TEST(HostileModels, MayJoinNothing) {
   EXPECT_NO_THROW(read_exported_model(folder.write("model.pt2", members.bytes()), {}));
 }
 
-// What the graph says of a result that nobody reads, in elements: all of them add up to 2^64.
+// Declared sizes of an unread result: the elements add up to 2^64.
 TEST(HostileModels, OfSizesThatOverflowAreRefused) {
   Members members = with_end("exported/prefix.pt2", {});
   json& graph = members.model["graph_module"]["graph"];
@@ -269,7 +268,7 @@ TEST(HostileModels, OfSizesThatOverflowAreRefused) {
   expect_refused(members, {"gelu", "exceed those of any tensor"});
 }
 
-// Work that doubles with each op, and work that one op asks for.
+// Work that doubles with each op, and work of one op.
 TEST(HostileModels, ThatTakeTooLongAreRefused) {
   std::vector<json> doubled = {
       node_of("repeat.default", {{"self", "p_head_bias"}, {"repeats", {1 << 18}}}, "c_0")};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// For which lengths a conversion is the author's model: those that the archive says, by its ranges
-// and guards, as far as the program is one model at them.
+// The lengths at which a conversion is the author's model: those that the archive allows by ranges
+// and guards, as long as the program is one model at all of them.
 // tests/convert/data/lengths/make_lengths.py made the programs.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -55,7 +55,7 @@ struct Claim {
   const char* archive;
   uint32_t tokens_min, positions_max;
   bool causal;
-  const char* words;  // a part of what is said of it
+  const char* words;  // expected in the report
 };
 
 class Lengths : public ::testing::TestWithParam<Claim> {};
@@ -135,7 +135,7 @@ TEST(Lengths, AreProvedByTheAuthorsOutputs) {
   EXPECT_NE(window.exported()->length.find("from 5 up to 11"), std::string::npos);
   EXPECT_LE(check(window, "third_window_5").largest_difference,
             kLengthError * check(window, "third_window_5").largest_value);
-  // What is no constant shows.
+  // A value that is not constant shows.
   const Conversion prefix = convert_at("half_prefix", expecting({"half_prefix", "half_prefix_5"}));
   EXPECT_TRUE(refuses([&] { check(prefix, "half_prefix_5"); }, {"half_prefix_5_expected.npy"}));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models that are told by other inputs which of their tokens are padding: the runtime's lengths do
-// it. The expected numbers are those of a sequence in a batch that has padding.
+// Models with an input that marks padding, which the runtime replaces by lengths. The expected
+// outputs are of a sequence in a batch with padding.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -22,7 +22,7 @@ constexpr double kPaddedGraphError = 1e-6;
 struct Padded {
   const char* name;
   const char* archive;
-  const char* given;  // what the report says of the second input
+  const char* given;  // expected in the report of the second input
 };
 
 Conversion convert_padded(const std::string& archive) {

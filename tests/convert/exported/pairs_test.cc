@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models that are told by another input which tokens see which, as those of graphs, and rows of
-// constants beside a mask. The expected numbers are of other lengths than the examples.
+// Models with an input of visible token pairs, as for graphs, and constant rows beside a mask. The
+// expected outputs have other lengths than the examples.
 #include <gtest/gtest.h>
 
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that are made of others give what plain loops over their definitions give.
+// Compares decomposed ops with plain loops over their definitions.
 #include "convert/exported/aten/interpret.h"
 
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ void expect_near(const Array& found, const Shape& shape, const std::vector<doubl
   for (size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(values[i], expected[i], kError) << i;
 }
 
-// The definition: the sum over all letters that the result has not.
+// Computes einsum by its definition: sums over all letters that the result lacks.
 std::vector<double> einsum_by_loops(const std::vector<std::string>& inputs,
                                     const std::string& output, const std::vector<Array>& arrays,
                                     std::map<char, int64_t> extents) {
@@ -176,7 +176,7 @@ TEST(Attention, IsASoftmaxOverKeys) {
   causal.push_back({"is_causal", true});
   expect_near(computed("scaled_dot_product_attention", causal), shape,
               attention_by_loops(q, k, v, true));
-  // A mask of bools says what is seen, and one of numbers is added.
+  // A bool mask hides, a float mask is added.
   Array::Bools seen;
   Array::Reals added;
   for (int64_t i = 0; i < 25; ++i) {

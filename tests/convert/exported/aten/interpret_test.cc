@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The numbers of exported programs are those that PyTorch computes in double precision.
-// tests/convert/data/make_exported.py made the small ones.
+// Compares interpreted programs with outputs that PyTorch computed in double precision.
+// tests/convert/data/make_exported.py made the small programs.
 #include "convert/exported/aten/interpret.h"
 
 #include <gtest/gtest.h>
@@ -59,7 +59,7 @@ INSTANTIATE_TEST_SUITE_P(All, SmallPrograms,
                          ::testing::Values("elementwise", "moves", "reduce", "products", "rotate",
                                            "in_place", "dynamic"));
 
-// Its input is [sequences, tokens], and its symbol one number.
+// The input is [sequences, tokens], where one symbol has one value.
 TEST(Inputs, HaveTheShapeOfTheExample) {
   const ExportedProgram program = read_exported(convert_fixture("exported_dynamic.pt2"));
   const auto run = [&](const std::vector<Shape>& shapes) {

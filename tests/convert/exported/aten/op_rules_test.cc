@@ -281,7 +281,7 @@ TEST(Convolutions, OfGroupsAddTheirBias) {
   }
 }
 
-// What torch.nn.functional.interpolate of PyTorch 2.14 gives for the squares of 0, 1, 2, ...
+// Results of torch.nn.functional.interpolate of PyTorch 2.14 for the squares of 0, 1, 2, ...
 struct Resampled {
   const char* op;
   Shape from;

@@ -149,7 +149,7 @@ TEST(ExportedPrograms, ReadNamesAfterTheyAreDefined) {
   EXPECT_TRUE(refuses([&] { read(twice.bytes()); }, {"defined twice"}));
 }
 
-// As a graph of some 25,000 nodes has: what takes time out of proportion meets CTest's limit.
+// A graph of some 25,000 nodes: reading time that is not in proportion meets CTest's limit.
 TEST(ExportedPrograms, OfTenMegabytesAreRead) {
   Members members("exported_dynamic.pt2");
   json& nodes = members.model["graph_module"]["graph"]["nodes"];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Symbolic sizes are what SymPy computes of them, and guards what Python does.
+// Symbolic sizes evaluate as in SymPy, and guards as in Python.
 #include "convert/exported/read/exported_program.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@ namespace {
 
 constexpr const char* kTokens = "Symbol('s27', positive=True, integer=True)";
 
-// With the symbol in place of "$".
+// Evaluates `text` with the symbol in place of "$".
 std::optional<int64_t> at(std::string text, int64_t tokens) {
   for (size_t place = text.find('$'); place != std::string::npos; place = text.find('$')) {
     text.replace(place, 1, kTokens);
@@ -47,7 +47,7 @@ TEST(SizeExpression, IsNothingWhereItIsNotKnown) {
   EXPECT_FALSE(evaluate_size(deep, [](std::string_view) { return std::optional<int64_t>(1); }));
 }
 
-// Whether a guard holds, with so many tokens in place of "$"; nothing: it is not understood.
+// Whether a guard holds for `tokens` in place of "$"; nullopt if it was not parsed.
 std::optional<bool> holds_at(std::string text, int64_t tokens) {
   for (size_t place = text.find('$'); place != std::string::npos; place = text.find('$')) {
     text.replace(place, 1, "L['x'].size()[1]");

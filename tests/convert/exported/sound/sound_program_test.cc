@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs that take samples (make_sound_programs.py): the front end that is made of each, and its
-// results against those of PyTorch in float64.
+// Compares the front ends of programs that take samples (make_sound_programs.py), and their
+// outputs, with those of PyTorch in float64.
 #include "convert/exported/sound/sound_program.h"
 
 #include <gtest/gtest.h>
@@ -83,7 +83,7 @@ TEST_P(SoundPrograms, GiveWhatPyTorchGives) {
   EXPECT_TRUE(test::all_near(session.run(rows), expected, kRelativeError * largest));
 }
 
-// Of decibels, and of log10(x) + 4 over 4. The logarithm of 1 + 1000 x is not changed.
+// Logarithm factors of decibels, and of (log10(x) + 4) / 4; that of log(1 + 1000 x) is 1.
 constexpr double kDecibels = 10.0 / std::numbers::ln10;
 constexpr double kQuarters = 0.25 / std::numbers::ln10;
 INSTANTIATE_TEST_SUITE_P(

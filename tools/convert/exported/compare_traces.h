@@ -3,8 +3,8 @@
 // traced lengths node by node, and evaluates graph and program on the same inputs in double
 // precision.
 //
-//    traces of 8 and 19 tokens are equal     ->  any length, up to the end of tables
-//    the mask of 19 tokens is another model  ->  exactly 8 tokens, with the reason
+//    traces of 8 and 19 tokens are equal  ->  any length, up to the end of tables
+//    their masks follow different rules   ->  exactly 8 tokens, with the reason
 #pragma once
 
 #include <cstdint>

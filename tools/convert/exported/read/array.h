@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arrays, shapes and element types of an exported graph, in double precision, and limits on what
-// their evaluation may cost. Shapes and elements are checked on every access that a file can reach.
+// their evaluation may cost. Access to a dimension is checked; an array's elements fill its shape.
 #pragma once
 
 #include <complex>

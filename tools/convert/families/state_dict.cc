@@ -153,9 +153,8 @@ class StateDictAnswers {
       account_.given = std::move(given);  // the file says it, too
       return heads;
     }
-    throw InputError(
-        "{}: {} heads are modules of their own, but {} were requested: drop the option", where_,
-        heads, account_.given.back());
+    throw InputError("{}: {} heads are modules of their own, but found {}: expected both to agree",
+                     where_, heads, account_.given.back());
   }
 
   Activation activation() {

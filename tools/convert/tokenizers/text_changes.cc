@@ -164,8 +164,8 @@ void TextChanges::take_charsmap(std::string_view charsmap, const std::string& pl
   charsmap.remove_prefix(sizeof array_bytes);
   refuse_if(array_bytes == 0 || array_bytes % 4 != 0 || array_bytes > charsmap.size() ||
                 charsmap.size() > 4 * (format::kCharsmapMax - 3),
-            "{} has {} bytes, {} of them for its double array: the file is damaged, or exceeds a "
-            "model file",
+            "{} has {} bytes, {} of them for its double array: it is damaged, or larger than a "
+            "model file holds",
             place, charsmap.size(), array_bytes);
   const size_t text_bytes = charsmap.size() - array_bytes;
   charsmap_.assign(2 + array_bytes / 4 + (text_bytes + 3) / 4, 0);

@@ -206,9 +206,10 @@ TEST_F(ConvertOptions, SeveralComparisonsProveLengths) {
            (folder / (name + "_expected.npy")).string();
   };
   const std::string window = (folder / "third_window.pt2").string();
-  EXPECT_TRUE(ends(convert(window), kDone,
-                   {"length     exactly 11 tokens a call: it was exported with fixed sizes",
-                    "tokens = torch.export.Dim.AUTO"}));
+  EXPECT_TRUE(
+      ends(convert(window), kDone,
+           {"length     exactly 11 tokens a call: it was exported with a fixed number of them",
+            "tokens = torch.export.Dim.AUTO"}));
   const std::string shorter = (folder / "third_window_5_input.npy").string();
   EXPECT_TRUE(ends(run_arenite({"run", output(), "--input", shorter, "--output",
                                 (folder_.path() / "y.npy").string()}),

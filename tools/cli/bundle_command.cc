@@ -542,7 +542,7 @@ void add_bundle(CLI::App& app) {
       "  make -C firmware\n");
   command
       .add_option("model", arguments.models,
-                  "Model files, packed for target portable or a Cortex-M")
+                  "Model files, packed for the CPUs that the bundle is for")
       ->type_name(kFileType)
       ->required();
   command.add_option("-o,--output", arguments.output, "The folder to make")

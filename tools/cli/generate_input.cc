@@ -68,7 +68,7 @@ Prompt encode_prompt(const ModelFile& file, const std::optional<Tokenizer>& toke
                    source.text};
   prompt.unknown = unknown_characters(file.model(), source.text, options.specials);
   if (!options.specials) prompt.unread_specials = specials_in(source.text, *tokenizer);
-  if (!prompt.ids.empty() && (!source.text.empty() || !goes_on)) return prompt;
+  if (!prompt.ids.empty()) return prompt;
   if (tokenizer->bos() == kNoToken || !goes_on) {
     throw convert::InputError(
         "{}: the prompt is empty, and this model knows no token that begins a text: give it at "

@@ -8,7 +8,7 @@ namespace arenite {
 
 // The application's threads. `run` calls task(job, i, thread) once for every i below `tasks`, in
 // any order and on any thread, and returns when all are done. `thread` is below `threads`, and no
-// two threads use the same value at once. A call whose tasks were not run in this way fails.
+// two threads use the same value at once. A call fails if some task did not run exactly once.
 // Results are bit-identical for any pool.
 struct ParallelFor {
   using Task = void (*)(void* job, uint32_t task_index, uint32_t thread_index);

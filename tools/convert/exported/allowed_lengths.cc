@@ -97,6 +97,21 @@ AllowedLengths allowed_lengths(const ExportedProgram& program, const TraceShape&
   int64_t first = traced, last = traced;
   while (first > allowed.min && holds_at(first - 1)) --first;
   while (last < std::min(scanned, allowed.max.value_or(scanned)) && holds_at(last + 1)) ++last;
+  const auto part_of = [&](int64_t end, int64_t step, int64_t from) {
+    const int64_t outside = from + step;
+    for (int64_t n = outside; n != end + step && allowed.parting_guard.empty(); n += step) {
+      if (!holds_at(n)) continue;
+      tokens[input] = outside;
+      for (const SizeGuard* guard : guards) {
+        const auto size = [&](const Extent& of) { return size_at(trace_shape, of, tokens); };
+        if (!holds(*guard, size).value_or(false)) allowed.parting_guard = guard->text;
+      }
+    }
+  };
+  if (first > allowed.min) part_of(allowed.min, -1, first);
+  if (last < std::min(scanned, allowed.max.value_or(scanned))) {
+    part_of(std::min(scanned, allowed.max.value_or(scanned)), 1, last);
+  }
   allowed.min = first;
   // Guards do not change beyond their largest literal.
   if (last < scanned || wanted > scanned) allowed.max = last;

@@ -23,6 +23,7 @@ struct AllowedLengths {
   int64_t min = 1;
   std::optional<int64_t> max{};
   std::string why_exact{};
+  std::string parting_guard{};  // beyond the interval it holds for other lengths again; or empty
 };
 
 // Returns the interval around the example's length in which the input's range holds, and all guards

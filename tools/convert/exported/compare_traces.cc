@@ -85,7 +85,7 @@ std::string LengthClaim::text() const {
     std::string text = fmt::format("{} {} a call: ", tells_lengths ? "at most" : "exactly",
                                    counted_tokens(traced()));
     if (!why_exact.empty()) return text + why_exact + export_lines;
-    text += "it was exported with fixed sizes";
+    text += "it was exported with a fixed number of them";
     if (!guards.empty()) text += fmt::format(", by its guards {}", fmt::join(guards, ", "));
     return text + (export_lines.empty() ? "" : "; for any length, export it with" + export_lines);
   }
@@ -107,6 +107,11 @@ std::string LengthClaim::text() const {
   text += ": ops and masks agree at " + lengths_text(traced());
   if (other != traced()) text += " and " + lengths_text(other);
   text += " tokens";
+  for (const InputLengths& input : inputs) {
+    if (input.parting_guard.empty()) continue;
+    text += fmt::format("; its guard {} parts the lengths: those around the example's are kept",
+                        quote(input.parting_guard));
+  }
   if (is_end_chosen) text += "; --context N makes it longer";
   if (ends_with_mask) text += "; its mask does not follow from distances";
   if (ends_with_terms) text += "; its attention bias was traced up to there";

@@ -31,17 +31,18 @@ std::string counted_tokens(const Lengths& lengths);  // "12 tokens", "12 + 5 tok
 // Lengths of one input, in tokens.
 struct InputLengths {
   std::string name{};
-  int64_t traced = 0;          // of the example
-  int64_t other = 0;           // second traced length; 0: none
-  int64_t shortest = 1;        // shortest accepted sequence
-  int64_t positions = 0;       // longest accepted sequence; 0: unbounded
-  int64_t limit = 0;           // upper limit by tables and ranges; 0: none
-  int64_t least = 1;           // minimum by the archive
-  int64_t longest = 0;         // maximum by the archive or --expect; 0: unbounded
-  bool is_fixed = false;       // accepts one length only
-  bool is_end_chosen = false;  // `positions` is a default that --context changes
-  bool is_causal = false;      // runs token by token
-  std::string tried_since{};   // rounding op, since which each length had to be computed
+  int64_t traced = 0;           // of the example
+  int64_t other = 0;            // second traced length; 0: none
+  int64_t shortest = 1;         // shortest accepted sequence
+  int64_t positions = 0;        // longest accepted sequence; 0: unbounded
+  int64_t limit = 0;            // upper limit by tables and ranges; 0: none
+  int64_t least = 1;            // minimum by the archive
+  int64_t longest = 0;          // maximum by the archive or --expect; 0: unbounded
+  bool is_fixed = false;        // accepts one length only
+  bool is_end_chosen = false;   // `positions` is a default that --context changes
+  bool is_causal = false;       // runs token by token
+  std::string parting_guard{};  // it allows lengths again beyond those that are left out
+  std::string tried_since{};    // rounding op, since which each length had to be computed
 
   std::string text() const;
 };

@@ -45,7 +45,9 @@ std::vector<Kind*> nodes_of(Graph& graph) {
   return found;
 }
 
-constexpr int64_t kElementsMax = int64_t{1} << 24;   // elements of a second trace
+constexpr double kElementsMax = 1 << 24;             // elements of a second trace
+constexpr double kPairElementsMax = 1 << 28;         // those of pairs of tokens among them
+constexpr int64_t kTracedMax = 1024;                 // longer ones are traced if they have to be
 constexpr int64_t kShortestMax = 16;                 // lengths that may be excluded as too short
 constexpr int64_t kPositionsMin = 128;               // default for a model without a known end
 constexpr int64_t kPositionsMax = int64_t{1} << 30;  // larger bounds count as none
@@ -270,7 +272,9 @@ class ModelReader {
                        traced.size() == 1 && proved.size() > 1;
     if (claim_.is_claimed && (is_dynamic() || fixed.empty())) {
       refuse("--any-length is for exported programs with fixed sizes, and {}: drop the option",
-             is_dynamic() ? "this one has dynamic sizes" : "images have one size");
+             is_dynamic()                  ? "this one has dynamic sizes"
+             : trace_shape_.reads_images() ? "images have one size"
+                                           : "this one has no length: each sequence is one row");
     }
     is_vouched_for_ = claim_.is_claimed || claim_.is_proved;
     if (!is_vouched_for_) return;
@@ -299,6 +303,7 @@ class ModelReader {
     const TraceShape& own = trace_shape_.of(i);
     const AllowedLengths allowed = allowed_lengths(*program_, trace_shape_, i);
     claim_.why_exact = allowed.why_exact;
+    claim_.inputs[i].parting_guard = allowed.parting_guard;
     if (!own.range_is_known()) claim_.why_exact = "their number is " + own.symbol();
     if (allowed.max && *allowed.max < 1) {
       refuse("its range allows at most {} tokens: expected at least 1", *allowed.max);
@@ -462,7 +467,7 @@ class ModelReader {
       const int64_t asked = std::max<int64_t>(options_.context, is_one ? 0 : shape.traced_tokens());
       own.positions = is_one ? asked : tighter(own.limit, asked);
     }
-    if (own.positions == 0 && shape.is_dynamic() && needs_end(i)) {
+    if (own.positions == 0 && needs_end(i)) {
       own.positions = std::max(kPositionsMin, 2 * shape.traced_tokens());
       own.is_end_chosen = true;
     }
@@ -536,19 +541,34 @@ class ModelReader {
     return is_longer;
   }
 
+  // Whether the graph is known as far as it was traced: by tables, angles, biases or dense masks.
+  bool ends_with_trace(size_t i) const {
+    return needs_end(i) || std::ranges::any_of(traced_.graph.masks,
+                                               [](const Mask& mask) { return !mask_rule(mask); });
+  }
+
   // Returns a second length of an input that can be traced; 0 if there is none.
   int64_t other_length(size_t i) const {
     const InputLengths& own = claim_.inputs[i];
-    int64_t elements = 1;
+    double linear = 1.0, quadratic = 0.0;  // elements, as the length grows
     for (const ExportedValue& value : program_->values) {
-      int64_t count = 1;
-      for (const Extent& extent : value.sizes) count *= std::max<int64_t>(1, extent.size);
-      const bool has_length = std::ranges::count(value.sizes, own.traced, &Extent::size) != 0;
-      if (has_length) elements += count;
+      double count = 1.0;
+      for (const Extent& extent : value.sizes)
+        count *= std::max(1.0, static_cast<double>(extent.size));
+      const auto lengths = std::ranges::count(value.sizes, own.traced, &Extent::size);
+      if (lengths > 1) quadratic += count;
+      if (lengths == 1) linear += count;
     }
-    const int64_t affordable = std::max(own.traced + 3, kElementsMax / elements * own.traced);
-    int64_t other = own.positions != 0 ? own.positions : 2 * own.traced + 3;
-    other = std::min(other, affordable);
+    const auto is_affordable = [&](int64_t length) {
+      const double times = static_cast<double>(length) / static_cast<double>(own.traced);
+      return times * linear <= kElementsMax && times * times * quadratic <= kPairElementsMax;
+    };
+    const int64_t least = 2 * own.traced + 3;
+    int64_t other = own.positions == 0 ? least : own.positions;
+    if (own.positions > kTracedMax && !ends_with_trace(i)) other = least;
+    while (other > own.traced + 3 && !is_affordable(other)) {
+      other = std::max(own.traced + 3, other > kTracedMax ? other - other / 8 : other / 2);
+    }
     if (own.limit != 0) other = std::min(other, own.limit);
     if (other == own.traced) other = own.traced - 1;
     return other < 2 || other < own.least ? 0 : other;
@@ -608,7 +628,7 @@ class ModelReader {
       return;
     }
     refuse("--context: found {}, expected exactly {} tokens: {}", options_.context, own.positions,
-           is_exact() ? claim_.why_exact : "it was exported with fixed sizes");
+           is_exact() ? claim_.why_exact : "it was exported with a fixed number of them");
   }
 
   // Converts rows of `value` to tokens of a sequence.

@@ -142,6 +142,11 @@ std::string export_lines(const Opened& model, const std::string& pooled) {
   }
   const Class loaded = pooled.empty() ? class_of(*model.config) : Class{"AutoModel", ""};
   const Result& result = result_of(model, loaded);
+  const char* const part =
+      &result == &kEncoderAlone
+          ? "\n\nThese lines give its encoder alone. For text that it writes, "
+            "export encoder and decoder\ntogether: examples/translate/README.md"
+          : "";
   std::string expression = fmt::format(fmt::runtime(result.expression), example->name);
   if (!pooled.empty()) expression = fmt::format(fmt::runtime(pooled), expression);
   std::string no_tokenizer;
@@ -167,10 +172,10 @@ torch.export.save(torch.export.export(
 
 and convert the program:
 
-arenite convert model.pt2 -o model.arn{}{}{})",
+arenite convert model.pt2 -o model.arn{}{}{}{})",
       loaded.name, quoted_path(model.folder), loaded.arguments, example->name, expression,
       example->value, example->shapes.empty() ? "" : ", dynamic_shapes=" + example->shapes,
-      tokenizer, result.options, no_tokenizer);
+      tokenizer, result.options, no_tokenizer, part);
 }
 
 }  // namespace arenite::convert

@@ -85,7 +85,7 @@ class HeaderParser {
     if (dtype_) return;
     fail("descr",
          fmt::format(
-             "is {}: expected one of <f4 <f8 <i4 <i8 <u4 |i1 |u1 |b1; convert the array with "
+             "is {}: expected one of <f4 <f8 <i2 <i4 <i8 <u4 |i1 |u1 |b1; convert the array with "
              "array.astype",
              quote(descr)));
   }

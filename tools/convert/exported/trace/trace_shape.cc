@@ -527,6 +527,7 @@ std::set<int64_t> TraceShape::of_arrays(const std::vector<std::vector<uint64_t>>
 
 std::string TraceShape::export_lines(bool turned) const {
   std::vector<std::string> names, axes;
+  bool has_lengths = false, has_batches = false;
   for (const ExportedInput* input : program_->user_inputs()) {
     const SideInput* known = side(input->value);
     const size_t of_input = known == nullptr ? number_of(input->value).value_or(0) : known->of;
@@ -536,18 +537,24 @@ std::string TraceShape::export_lines(bool turned) const {
     names.push_back(input->name);
     const bool has_tokens =
         known == nullptr ? !of(of_input).is_one_row_ : known->role != SideRole::kLengths;
+    const Extent& first = program_->values[input->value].sizes.at(0);
+    const bool has_batch = has_tokens && own != 0 && !first.is_fixed();
+    has_batches = has_batches || has_batch;
+    has_lengths = has_lengths || has_tokens;
     const bool has_pairs =
         known != nullptr && (known->role == SideRole::kCausal || known->role == SideRole::kPairs);
-    const std::string more = has_pairs ? fmt::format("{}: tokens, ", rank - 2) : "";
+    const std::string more = (has_batch ? fmt::format("{}: batch, ", turned ? 1 : 0) : "") +
+                             (has_pairs ? fmt::format("{}: tokens, ", rank - 2) : "");
     axes.push_back(has_tokens ? fmt::format("{{{}{}: tokens}}", more, axis) : "None");
     // Of several side by side each has these axes.
     const auto others = std::ranges::count(input->name, ',');
     for (ptrdiff_t other = 0; other < others; ++other) axes.push_back(axes.back());
   }
+  if (!has_lengths) return "";
   return fmt::format(
-      "\n  tokens = torch.export.Dim.AUTO"
-      "\n  torch.export.export(model.eval(), ({0},), dynamic_shapes=({1},))",
-      fmt::join(names, ", "), fmt::join(axes, ", "));
+      "\n  {0}tokens = torch.export.Dim.AUTO"
+      "\n  torch.export.export(model.eval(), ({1},), dynamic_shapes=({2},))",
+      has_batches ? "batch = " : "", fmt::join(names, ", "), fmt::join(axes, ", "));
 }
 
 Shape TraceShape::shape_of(const ExportedValue& value) const {

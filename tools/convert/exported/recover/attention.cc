@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The attention that scores and values become: heads are told by the columns that they read, and
-// masks and terms by what is added to scores.
+// Lowers scores and values to attention nodes: heads are told by the columns that they read; masks,
+// slopes and tables by the terms added to the scores.
+//
+//   softmax(q k^T / 8 + causal mask) v      ->  attention(q, k, v) with scale 1/8 and a causal band
+//   softmax(q k^T + 0.5 * (key - query)) v  ->  attention(q, k, v) with slope 0.5
+//   k, v equal for each 4 query heads       ->  kv_heads = heads / 4
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,26 +20,26 @@
 
 namespace arenite::convert {
 
-// What is added to scores, in the smallest form that says it. Softmax is blind to what all scores
-// of a query have in common: slopes are told by differences.
+// Terms added to scores are kept in their smallest form. Softmax ignores a constant shared by all
+// scores of a query, so slopes are read off differences.
 
 namespace {
 
 constexpr double kBiasError = 1e-6;
-constexpr size_t kTermsMax = size_t{1} << 27;  // that a model adds to scores
+constexpr size_t kTermsMax = size_t{1} << 27;  // terms of a model
 
 constexpr const char* kOtherRows =
     "it masks or adds to the scores of queries and keys that are different rows, as those of two "
     "inputs: not supported but for padding, such queries see all keys";
 
-// What is added to the scores of a head's visible keys.
+// The terms added to the scores of a head's visible keys.
 struct HeadTerms {
-  std::optional<double> slope;  // where it grows evenly with the distance
-  std::vector<double> values;   // else, [tokens, tokens]; -infinity hides a key
-  // Whether terms, and not the mask, hide tokens' own keys: in a mask each token sees one.
+  std::optional<double> slope;  // if terms are linear in the distance
+  std::vector<double> values;   // otherwise, [tokens, tokens]; -infinity hides a key
+  // Whether terms instead of the mask hide tokens' own keys: in a mask each token sees a key.
   bool hide_own = false;
 
-  // Whether this is no term, as the mask hides the key.
+  // Whether the value is no term because the mask hides the key.
   bool is_masked(size_t query, size_t key, double value) const {
     return std::isinf(value) && !(hide_own && query == key);
   }
@@ -51,8 +55,8 @@ void check_terms(size_t numbers) {
 
 namespace {
 
-// Splits what is added to a head's scores, [tokens, tokens], into the keys that it leaves visible
-// and the rest. Throws NotRecognised if a token sees no key and no sink.
+// Splits the terms of a head, [tokens, tokens], into the mask of visible keys and the rest. Throws
+// NotRecognised if a token sees no key and no sink.
 HeadTerms read_terms(std::vector<double> added, bool has_sink, DenseMask& visible) {
   const uint32_t tokens = visible.positions;
   bool sees_nothing = false;
@@ -85,8 +89,8 @@ HeadTerms read_terms(std::vector<double> added, bool has_sink, DenseMask& visibl
   return {std::fabs(slope.value_or(0.0)) <= kBiasError ? 0.0 : *slope, {}};
 }
 
-// A number for each distance, 0 where no query sees a key that far; none if the distance does not
-// say the number.
+// Returns a term for each distance, 0 if no query sees a key that far; empty if terms at one
+// distance differ.
 std::vector<double> distances_of(const HeadTerms& terms, size_t n) {
   std::vector<double> values(2 * n - 1, 0.0);
   if (terms.slope) {
@@ -108,7 +112,7 @@ std::vector<double> distances_of(const HeadTerms& terms, size_t n) {
   return values;
 }
 
-// Hidden keys are the mask's.
+// Returns a term for each pair; hidden keys are left to the mask.
 std::vector<double> pairs_of(const HeadTerms& terms, size_t tokens) {
   std::vector<double> values = terms.values;
   for (size_t i = 0; i < values.size(); ++i) {
@@ -120,7 +124,7 @@ std::vector<double> pairs_of(const HeadTerms& terms, size_t tokens) {
   return values;
 }
 
-// Layers often have the same table, as in T5: nodes of the graph with the same one share it.
+// Shares the table of a node with an equal one, as the layers of T5 have.
 void set_terms(const Graph& graph, AttentionBias table, AttentionNode& attention) {
   std::set<const AttentionBias*> tables;
   size_t numbers = table.values.size();
@@ -171,7 +175,7 @@ void add_terms(std::span<const HeadTerms> heads, uint32_t tokens, const Graph& g
 // The columns of each head of queries, keys or values.
 using Heads = std::vector<std::vector<Column>>;
 
-// The columns of every `step`th head side by side.
+// Concatenates the columns of every `step`th head.
 std::vector<Column> flat(std::span<const std::vector<Column>> heads, size_t step) {
   std::vector<Column> columns;
   for (size_t h = 0; h < heads.size(); h += step) {
@@ -180,7 +184,7 @@ std::vector<Column> flat(std::span<const std::vector<Column>> heads, size_t step
   return columns;
 }
 
-// How many query heads in a row read the same keys and values.
+// Returns how many consecutive query heads share their keys and values.
 size_t group_of(std::span<const std::vector<Column>> keys,
                 std::span<const std::vector<Column>> values) {
   for (size_t group = keys.size(); group > 1; --group) {
@@ -236,7 +240,7 @@ class AttentionBuilder {
     read_masks();
     const std::vector<double> head_factors = numbers_of_heads(scores_.head_factors);
     std::vector<ValueId> contexts;
-    // Heads in a row that have one mask are one node.
+    // Consecutive heads with equal masks become one node.
     for (size_t begin = 0, end = 0; begin < masks_.size(); begin = end) {
       while (end < masks_.size() && masks_[end] == masks_[begin]) ++end;
       const size_t count = end - begin;
@@ -284,13 +288,13 @@ class AttentionBuilder {
   }
 
  private:
-  // The rows of a sequence that are queries, or keys: those of its tokens, and constants before.
+  // The rows of a sequence that are queries or keys: its tokens, and constants before them.
   struct Side {
     uint32_t row_axis = 0;
     int64_t rows = 0;
   };
 
-  // The table of terms that queries bring with them, and what these are made of.
+  // Adds the table of query terms, and the columns it is multiplied with as an input.
   void add_query_terms(const Heads& queries, AttentionNode& attention,
                        std::vector<ValueId>& inputs) {
     refuse_op_if(is_cross(), kOtherRows);
@@ -310,17 +314,17 @@ class AttentionBuilder {
     return builder_.row_axis_on(graph_.axis(builder_.producer(value->front()).node), 1);
   }
   bool is_cross() const { return queries_.row_axis != keys_.row_axis; }
-  // Rows that come before those of a side.
+  // Counts the rows that come before those of a side.
   uint32_t first_of(const Side& side) const {
     return builder_.sizes_of(side.row_axis).tokens - static_cast<uint32_t>(side.rows);
   }
-  // Whether a side has the rows of all tokens.
+  // Whether a side has all token rows of its row axis.
   bool is_whole(const Side& side) const {
     const TraceSizes& sizes = builder_.sizes_of(side.row_axis);
     return side.rows > 0 && side.rows <= sizes.tokens && first_of(side) <= sizes.prefix;
   }
 
-  // One factor of all elements is taken into the scale.
+  // Moves a uniform factor of all elements to the scale.
   LinearExprRef without_factor(const LinearExprRef& value) {
     if (value->terms.size() != 1 || value->has_own_factors()) return value;
     LinearExpr bare = *value;
@@ -328,8 +332,8 @@ class AttentionBuilder {
     return make_sum(std::move(bare));
   }
 
-  // The value's dimensions are [leading..., tokens, dim]: each leading index is a head of a
-  // sequence. Also fills in which ones.
+  // Returns the columns of each head of a value [leading..., tokens, dim]. Maps each leading index
+  // to (sequence, head) in order_.
   Heads heads_of(const LinearExprRef& given, const Side& side) {
     const ScopedAxis on(builder_, side.row_axis);
     const LinearExprRef value = builder_.materialised(given);
@@ -368,7 +372,7 @@ class AttentionBuilder {
     return heads;
   }
 
-  // Rows of constants that keys have after all tokens that attend, as with add_bias_kv.
+  // Counts the constant rows of keys after all tokens, as add_bias_kv appends them.
   uint32_t constants_behind() const {
     const auto& parts = builder_.parts_of(keys_.row_axis);
     const bool has_constants = parts && parts->first == queries_.row_axis && scores_.query &&
@@ -377,8 +381,8 @@ class AttentionBuilder {
   }
   uint32_t masked_rows() const { return static_cast<uint32_t>(keys_.rows); }
 
-  // Constants before the tokens are seen by any mask that looks back, and have queries of their
-  // own, whose results nobody reads.
+  // Moves constant keys before the tokens, where any mask that looks back shows them. They get
+  // queries of zeros, whose results are cut off.
   ValueId add_with_constants_first(const AttentionNode& attention, std::vector<ValueId> inputs) {
     WeightRef zeros;
     zeros.name = builder_.name + ".no_queries";
@@ -397,7 +401,7 @@ class AttentionBuilder {
     return graph_.add_part(builder_.name + ".tokens", false, all);
   }
 
-  // What is added to scores of all rows, where constants come first and see each other.
+  // Returns the terms of all rows with constants first, which see each other causally.
   std::vector<double> with_constants_first(std::span<const double> added) const {
     const size_t rows = masked_rows(), tokens = rows - constants_;
     std::vector<double> all(rows * rows, 0.0);
@@ -424,8 +428,8 @@ class AttentionBuilder {
     if (known == graph_.masks.end()) graph_.masks.push_back(mask);
   }
 
-  // What is added to the scores of keys of other rows, for each pair; -infinity hides a key. Both
-  // have one length.
+  // Reads the terms of cross-attention as a table of pairs; -infinity hides a key. Both sides have
+  // a fixed length.
   void read_pairs(size_t heads) {
     refuse_op_if(!builder_.fixes_rows || scores_.sink || scores_.zeroed, kOtherRows);
     const auto keys = static_cast<size_t>(keys_.rows), queries = static_cast<size_t>(queries_.rows);
@@ -489,7 +493,7 @@ class AttentionBuilder {
     builder_.limit_positions(scores_.positions_max);
   }
 
-  // Whether queries see all keys, and each adds the same to all.
+  // Whether all queries see all keys, with equal terms for all keys of a query.
   bool are_all_seen() const {
     if (!scores_.added) return true;
     const std::vector<double> all = stretched_reals(*scores_.added, scores_.shape);
@@ -507,7 +511,7 @@ class AttentionBuilder {
     return known == graph_.masks.end() ? graph_.add_band(kUnlimited, kUnlimited) : index;
   }
 
-  // Of each head's scores, or none.
+  // Returns the number of each head; empty without `numbers`.
   std::vector<double> numbers_of_heads(const std::optional<Array>& numbers) const {
     if (!numbers) return {};
     const std::vector<double> factors = stretched_reals(*numbers, joined(lead_, 1, 1));
@@ -521,14 +525,14 @@ class AttentionBuilder {
     return result;
   }
 
-  // The columns side by side, each times a factor, if there are any. Beside heads with factors a
-  // part of a layer's results becomes a layer of its own, so that nothing is computed twice; a pass
-  // joins such layers.
+  // Gathers columns, each times its factor if there are factors. Beside heads with factors, a slice
+  // of a linear layer becomes a layer of its own, so that nothing is computed twice; a pass joins
+  // such layers.
   ValueId gathered(const std::vector<Column>& columns, const Side& side,
                    const std::vector<double>& factors) const {
     const ScopedAxis on(builder_, side.row_axis);
     ValueId layer = builder_.gather(columns);
-    // Rows of constants that come before those that attend.
+    // Constant rows before those that attend are dropped.
     const uint32_t constants = builder_.sizes.prefix - first_of(side);
     refuse_op_if(builder_.constants_of(layer) < constants,
                  "its heads mix elements of several tokens");
@@ -565,7 +569,7 @@ class AttentionBuilder {
     return plain(joined(lead_, queries_.rows, value_dim), std::move(element_ids));
   }
 
-  // Attention that is not one of all tokens to all tokens.
+  // Explains why attention is not from all tokens to all tokens.
   std::string why_not_all_tokens(int64_t queries, int64_t keys) const {
     bool is_of_batch = queries == keys && queries == builder_.sizes.sequences;
     if (is_of_batch && queries > 1 && scores_.query) {
@@ -598,13 +602,13 @@ class AttentionBuilder {
   const Side keys_, queries_;
   bool is_plain_ = true;  // no head has factors of its own
   double scale_;
-  uint32_t constants_ = 0;  // that are put before the tokens
+  uint32_t constants_ = 0;  // rows of constants before the tokens
   Shape lead_;
-  std::vector<std::pair<uint32_t, uint32_t>> order_;  // sequence and head of each leading index
-  std::vector<uint32_t> masks_;                       // of the graph, for each head
+  std::vector<std::pair<uint32_t, uint32_t>> order_;  // (sequence, head) of each leading index
+  std::vector<uint32_t> masks_;                       // index in Graph::masks, of each head
   std::vector<HeadTerms> terms_;                      // of each head
-  std::optional<AttentionBias> pairs_;                // of all heads, of cross-attention
-  std::vector<double> sinks_;                         // of each head, or none
+  std::optional<AttentionBias> pairs_;                // of all heads, for cross-attention
+  std::vector<double> sinks_;                         // of each head; or empty
 };
 
 }  // namespace

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The nodes of inputs and of ops: rows of constants before tokens, embeddings, norms, activations
-// and pooling.
+// Adds the nodes of inputs and of ops: prefix rows, embeddings, norms, activations, pooling and
+// position tables.
+//
+//   torch.cat([cls.expand(b, 1, -1), x], 1)  ->  join(constants [1, columns], x)
+//   F.layer_norm(x, ..)                      ->  norm(x)
+//   x.mean(1)                                ->  select mean(x), one row per sequence
 
 #include <fmt/format.h>
 
@@ -34,26 +38,26 @@ LinearExprRef row_of_sequence(GraphBuilder& builder, const LinearExprRef& value,
   return whole_producer(builder.producer_of_node(one, builder.sizes.sequences), std::move(shape));
 }
 
-// Rows of constants that a program puts before those of each sequence's tokens, by whatever op.
+// ---- constant rows that a program prepends to each sequence, by whatever op ----
 
 namespace {
 
-// A row of a value: constants, one that each sequence has, or a node's.
+// A row before the tokens: constants, a per-sequence row, or a row that the node has already.
 struct PrefixRow {
   std::vector<double> constants{};  // [width]; or empty
-  bool is_padding = false;          // zeros that are no weights
-  std::vector<Column> pooled{};     // columns of a row for each sequence; or empty
-  uint32_t node_row = 0;            // of a sequence
+  bool is_padding = false;          // zeros of F.pad, not of a weight
+  std::vector<Column> pooled{};     // columns of a per-sequence row; or empty
+  uint32_t node_row = 0;            // within the sequence
 
   bool is_new() const { return !constants.empty() || !pooled.empty(); }
 
   friend bool operator==(const PrefixRow&, const PrefixRow&) = default;
 };
 
-// What a value has before the rows of each sequence's tokens, the same in all sequences.
+// The rows of a value before each sequence's tokens, equal in all sequences.
 struct Prefix {
   std::vector<PrefixRow> rows;
-  std::vector<Column> columns;  // of the rows that are no constants
+  std::vector<Column> columns;  // of rows read from the node
   std::string name;             // of the constants
 };
 
@@ -62,7 +66,7 @@ class PrefixReader {
   PrefixReader(const GraphBuilder& builder, const LinearExpr& value)
       : builder_(builder), value_(value), width_(static_cast<size_t>(value.shape.back())) {}
 
-  // Nothing for a value that is anything else.
+  // Returns nullopt for any other value.
   std::optional<Prefix> read() {
     const TraceSizes& sizes = builder_.sizes;
     const size_t rows = value_.elements() / width_;
@@ -130,7 +134,7 @@ class PrefixReader {
   const LinearExpr& value_;
   const size_t width_;
   Prefix prefix_;
-  ConstantRef read_;  // the last one
+  ConstantRef read_;  // the most recent one
   Array::Reals values_;
 };
 
@@ -138,8 +142,8 @@ class PrefixReader {
 
 namespace {
 
-// The rows of `node` with those of a prefix joined before its tokens. What it has of them already,
-// from place `first` on, are whole parts that were joined before.
+// Prepends the rows of a prefix to `node`. Rows that it has already, from place `first` on, are
+// whole parts of a concatenation.
 ValueId with_constants(GraphBuilder& builder, const Prefix& prefix, uint32_t first, ValueId node) {
   const auto is_new = [&](size_t i) { return prefix.rows[i].is_new(); };
   const auto is_constant = [&](size_t i) { return !prefix.rows[i].constants.empty(); };
@@ -197,14 +201,14 @@ LinearExprRef prefixed(GraphBuilder& builder, const LinearExprRef& value) {
   const auto prefix = PrefixReader(builder, *value).read();
   if (!prefix || std::ranges::none_of(prefix->rows, &PrefixRow::is_new)) return value;
   const TraceSizes& sizes = builder.sizes;
-  // What is padded may be cut again, as where each token sees the one before it.
+  // Padding may be cut off again, as in a shift by one token.
   if (sizes.prefix == 0 && std::ranges::all_of(prefix->rows, &PrefixRow::is_padding)) return value;
   const auto count = static_cast<uint32_t>(prefix->rows.size());
   if (count > sizes.prefix) {
     builder.found = {.row_axis = builder.row_axis(), .prefix = count};
     throw NotRecognised("it puts rows of constants before the tokens");
   }
-  // Where more rows will be put later, these are the first or the last.
+  // If more rows are prepended later, these are the first or the last.
   const uint32_t first = sizes.puts_last_first ? sizes.prefix - count : 0;
   for (uint32_t i = 0; i < count; ++i) {
     refuse_op_if(!prefix->rows[i].is_new() && prefix->rows[i].node_row != first + i,
@@ -221,14 +225,15 @@ LinearExprRef prefixed(GraphBuilder& builder, const LinearExprRef& value) {
   return on_rows(builder, made, value->shape, node, width);
 }
 
-// The nodes that a value becomes when an op reads it.
+// ---- nodes of ops ----
 
 namespace {
 
-// Of a norm without one, which no row notices: what torch.nn.functional.normalize adds, squared.
+// Replaces an epsilon of 0 without effect on any row: the square of the default of
+// torch.nn.functional.normalize.
 constexpr double kNormEpsilonMin = 1e-24;
 
-// What an op makes of each element of `value`, all of one producer: `add` makes its node.
+// Applies an elementwise op, whose node `add` adds, to `value`, all of one producer.
 template <typename Add>
 LinearExprRef each_element(GraphBuilder& builder, const LinearExprRef& value, const Add& add) {
   const Producer producer = builder.producer(value->at(0));
@@ -238,7 +243,7 @@ LinearExprRef each_element(GraphBuilder& builder, const LinearExprRef& value, co
                   builder.producer_of_node(add(producer.node), producer.rows));
 }
 
-// An embedding's rows, one for each element of `ids`, which are `rows` of the node's.
+// Adds an embedding; its rows for the elements of `ids` are `rows`.
 LinearExprRef embedded(GraphBuilder& builder, EmbeddingNode node, const LinearExprRef& ids,
                        std::vector<uint32_t> rows, uint32_t width) {
   const ValueId made = builder.graph.add_embedding(builder.name, std::move(node), width,
@@ -254,7 +259,7 @@ LinearExprRef embedded(GraphBuilder& builder, EmbeddingNode node, const LinearEx
   return on_rows(builder, {made, width, std::move(rows), builder.sizes.rows()}, shape, made, width);
 }
 
-// With rows of zeros after the others, which no id of the author's looks up.
+// Appends rows of zeros, which no id of the author's looks up.
 WeightRef with_rows(const WeightRef& weight, uint32_t rows) {
   if (weight.rows == rows) return weight;
   WeightRef longer;
@@ -269,8 +274,8 @@ WeightRef with_rows(const WeightRef& weight, uint32_t rows) {
   return longer;
 }
 
-// A table for some of a sequence's ids alone, as one of each column: all become as long as the
-// longest one.
+// Pads all tables of an input to the longest where each serves some places of a sequence, such as
+// one table for each column.
 WeightRef with_rows_of_all(GraphBuilder& builder, WeightRef table) {
   GraphInput& input = builder.graph.inputs[builder.row_axis()];
   const uint32_t rows = std::max(input.vocab_size, table.rows);
@@ -341,7 +346,7 @@ LinearExprRef norm(GraphBuilder& builder, const LinearExprRef& given, NormSpec s
   const LinearExprRef value =
       on_one_producer(builder, as_windows(builder, builder.materialised(given)));
   const size_t width = spec.gain.size();
-  // Columns side by side may be in any order, the same in each row.
+  // The columns of a run may be permuted, equally in each row.
   std::vector<uint32_t> order(width);
   std::vector<bool> is_there(width, false);
   for (size_t i = 0; i < width && i < value->elements(); ++i) {
@@ -378,7 +383,7 @@ LinearExprRef normalize(GraphBuilder& builder, const LinearExprRef& given, NormK
 
 LinearExprRef activation(GraphBuilder& builder, const LinearExprRef& given, ActivationNode body) {
   LinearExprRef value = builder.materialised(given);
-  // Layers over tokens may leave some of a node's elements out.
+  // Layers over tokens may leave some elements of a node out.
   bool is_of_one = builder.fixes_rows && value->is_plain();
   for (size_t i = 0; i < value->elements() && is_of_one; ++i) {
     is_of_one =
@@ -394,7 +399,7 @@ namespace {
 
 constexpr size_t kSummedTokensMax = 16;
 
-// The mean of a few tokens, along the last dimension. Nothing where they are too many.
+// Returns the mean of a few tokens along the last dimension; nullopt if they are too many.
 std::optional<LinearExprRef> mean_of_some(GraphBuilder& builder, const LinearExprRef& value) {
   const auto tokens = static_cast<size_t>(value->shape.back());
   const TraceSizes& sizes = builder.sizes;
@@ -433,7 +438,7 @@ LinearExprRef pooled(GraphBuilder& builder, const LinearExprRef& given, size_t a
       return *means;
     }
   }
-  // Those of all rows, or of all but the first ones of a prefix.
+  // The rows are all rows, or all but the first ones of a prefix.
   const uint32_t tokens = static_cast<uint32_t>(whole->shape[axis]);
   const uint32_t first_row = tokens < sizes.tokens ? sizes.tokens - tokens : 0;
   if (first_row == 0) whole = on_one_producer(builder, whole);
@@ -454,7 +459,7 @@ LinearExprRef pooled(GraphBuilder& builder, const LinearExprRef& given, size_t a
       "sequence are pooled, or its rows of constants. Give out all tokens, and pool these in your "
       "program");
   const uint32_t to = builder.selected(from, kind, first_row);
-  // Tokens may come in any order, unless it matters.
+  // The order of tokens matters only for the first and the last one.
   const bool is_of_set = kind == SelectKind::kMean || kind == SelectKind::kMax;
   std::vector<bool> is_seen(tokens);
   std::vector<int64_t> made;
@@ -467,7 +472,7 @@ LinearExprRef pooled(GraphBuilder& builder, const LinearExprRef& given, size_t a
       made.push_back(place);
       is_seen.assign(tokens, false);
     }
-    const uint32_t token = row % sizes.tokens - first_row;  // too large: before the first one
+    const uint32_t token = row % sizes.tokens - first_row;  // wraps around before the first row
     const bool fits = token < tokens && !is_seen[token] && (is_of_set || token == i % tokens);
     refuse_op_if(!fits || made.back() != place || producer_of(number) != from, kMixesTokens);
     is_seen[token] = true;
@@ -496,7 +501,7 @@ LinearExprRef table_rows(GraphBuilder& builder, const ConstantRef& table, Shape 
 
 void fill_position_tables(GraphBuilder& builder, const std::vector<uint32_t>& positions,
                           const ConstantAt& constant_at) {
-  std::vector<uint32_t> tokens_of_all = positions;  // rows of constants come with any tokens
+  std::vector<uint32_t> tokens_of_all = positions;  // constant rows exist at any length
   for (uint32_t& tokens : tokens_of_all) tokens = std::max(1u, tokens);
   for (const PositionTable& table : builder.tables) {
     const ScopedAxis on(builder, table.row_axis);
@@ -513,7 +518,7 @@ void fill_position_tables(GraphBuilder& builder, const std::vector<uint32_t>& po
                  "its table of {} positions, {} numbers each, is too large: pass --context N, the "
                  "positions that you need",
                  rows_max, columns);
-    // Of the prefix those places that the node has.
+    // Only the places of the prefix that the node has are kept.
     const uint32_t first = builder.first_place(table.node);
     const uint32_t end = first + builder.constants_of(table.node);
     std::vector<size_t> places;
@@ -525,7 +530,7 @@ void fill_position_tables(GraphBuilder& builder, const std::vector<uint32_t>& po
       for (const TablePart& part : table.parts) {
         const bool is_as_traced =
             part.stride == 0 || rows_max == tokens || part.constant->value() == kNoValue;
-        // Extents after the one of positions stay, and those before it are 1.
+        // Dimensions after that of positions keep their extent, and those before it have extent 1.
         const Array::Reals values =
             (is_as_traced ? part.constant->array() : constant_at(part.constant->value()))
                 .to_reals();

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of constants that each sequence has, and rows of several kinds, one after the other.
+// Concatenates rows of several row axes and of constants, and interleaves rows of several kinds.
+//
+//   torch.cat([x, memory], 1)             ->  join(x, memory) on a row axis of its own
+//   torch.stack([s, a], 2).flatten(1, 2)  ->  rows s0 a0 s1 a1 .. of concat(s, a)
+//   joined[:, :x.shape[1]]                ->  first part of the join
 
 #include <algorithm>
 #include <map>
@@ -11,13 +15,13 @@
 namespace arenite::convert {
 namespace {
 
-// Which head of which sequence each leading index of a value [.., rows, columns] is.
+// Maps each leading index of a value [.., rows, columns] to (sequence, head).
 struct HeadsOfRows {
   std::vector<std::pair<uint32_t, uint32_t>> order{};
-  uint32_t count = 0;  // of each sequence
+  uint32_t count = 0;  // heads per sequence
   std::map<uint32_t, uint32_t> of_sequences{};
 
-  // A further leading index, whose rows are of this sequence.
+  // Adds a leading index whose rows are of this sequence, and returns its head.
   uint32_t add(uint32_t sequence) {
     const uint32_t head = of_sequences[sequence]++;
     order.emplace_back(sequence, head);
@@ -29,14 +33,14 @@ struct HeadsOfRows {
   friend bool operator==(const HeadsOfRows&, const HeadsOfRows&) = default;
 };
 
-// Rows that a value has along the last dimension but one, as all rows of a node.
+// The rows along the last dimension but one, as all rows of a node.
 struct RowsOfNode {
   ValueId node = 0;
   uint32_t row_axis = 0;
-  uint32_t rows = 0;  // of a sequence
+  uint32_t rows = 0;  // per sequence
 };
 
-// The rows of `node` as elements of a value [.., rows, columns].
+// Returns the rows of a node as a value [.., rows, columns].
 LinearExprRef rows_as_elements(GraphBuilder& builder, const RowsOfNode& rows,
                                const HeadsOfRows& heads, const Shape& shape) {
   const ScopedAxis on(builder, rows.row_axis);
@@ -56,7 +60,7 @@ LinearExprRef rows_as_elements(GraphBuilder& builder, const RowsOfNode& rows,
   return plain(shape, std::move(element_ids));
 }
 
-// Constants [.., rows, columns] as rows of a node with all heads side by side; nothing where
+// Returns constants [.., rows, columns] as rows of a node with all heads side by side; nullopt if
 // sequences differ.
 std::optional<RowsOfNode> constant_rows(GraphBuilder& builder, const Array::Reals& values,
                                         const Shape& shape, const HeadsOfRows& heads,
@@ -79,7 +83,7 @@ std::optional<RowsOfNode> constant_rows(GraphBuilder& builder, const Array::Real
   return RowsOfNode{node, builder.row_axis_on(builder.graph.axis(node), weight.rows), weight.rows};
 }
 
-// The numbers of a value of one constant and zeros; nothing for any other value.
+// Returns the elements of a value made of constants and zeros; nullopt for any other value.
 std::optional<Array::Reals> numbers_of_constants(const GraphBuilder& builder,
                                                  const LinearExpr& value, std::string& name) {
   if (!value.is_plain()) return std::nullopt;
@@ -101,7 +105,7 @@ std::optional<Array::Reals> numbers_of_constants(const GraphBuilder& builder,
   return numbers;
 }
 
-// A value's rows, [.., rows, columns], as all rows of a row axis, or as one for each sequence.
+// Reads rows [.., rows, columns] as all rows of a row axis, or as one row per sequence.
 class RowsOnAxis {
  public:
   RowsOnAxis(GraphBuilder& builder, const LinearExpr& value)
@@ -110,7 +114,7 @@ class RowsOnAxis {
         width_(static_cast<size_t>(value.shape.back())),
         rows_(static_cast<size_t>(value.shape[value.shape.size() - 2])) {}
 
-  // Fills in heads. Nothing where rows are any others.
+  // Fills in `heads`. Returns nullopt for any other rows.
   std::optional<RowsOfNode> read(HeadsOfRows& heads) {
     std::vector<std::vector<Column>> columns;
     bool are_pooled = false;
@@ -148,7 +152,7 @@ class RowsOnAxis {
   const size_t width_, rows_;
 };
 
-// Which heads of sequences the leading indices of rows of a row axis are.
+// Maps each leading index to (sequence, head).
 std::optional<HeadsOfRows> heads_of_rows(const GraphBuilder& builder, const LinearExpr& value) {
   const auto block = static_cast<size_t>(value.shape.back() * value.shape[value.shape.size() - 2]);
   HeadsOfRows heads;
@@ -165,14 +169,14 @@ std::optional<HeadsOfRows> heads_of_rows(const GraphBuilder& builder, const Line
   return fits ? std::optional(heads) : std::nullopt;
 }
 
-// The rows of one, then those of the other.
+// Concatenates the rows of `first` and `second`.
 RowsOfNode joined_with(GraphBuilder& builder, const RowsOfNode& first, const RowsOfNode& second) {
   const ValueId node = builder.graph.add_join(builder.name, first.node, second.node);
   return {node, builder.joined_row_axis(first.row_axis, second.row_axis, node),
           first.rows + second.rows};
 }
 
-// One kind of rows after the other.
+// Concatenates values along the row dimension.
 class JoinedRows {
  public:
   JoinedRows(GraphBuilder& builder, const std::vector<LinearExprRef>& values, size_t dim)
@@ -205,7 +209,7 @@ class JoinedRows {
       if (!parts[i]) return std::nullopt;
       all.push_back(*parts[i]);
     }
-    // In pairs, so that there are few kinds of joined rows.
+    // Joining in pairs makes few kinds of joined rows.
     for (size_t count = all.size(); count > 1; count = (count + 1) / 2) {
       for (size_t i = 0; i < count; i += 2) {
         all[i / 2] = i + 1 < count ? joined_with(builder_, all[i], all[i + 1]) : all[i];
@@ -232,7 +236,7 @@ class JoinedRows {
   }
 
   GraphBuilder& builder_;
-  std::vector<size_t> order_;  // of dimensions: that of rows before the last one
+  std::vector<size_t> order_;  // of dimensions, with that of rows before the last
   std::vector<LinearExprRef> values_;
 };
 
@@ -242,7 +246,7 @@ std::optional<LinearExprRef> concat_rows(GraphBuilder& builder,
                                          const std::vector<LinearExprRef>& values, size_t dim) {
   if (values[0]->shape.size() < 2 || values.size() < 2) return std::nullopt;
   std::vector<uint32_t> row_axes;
-  bool has_rows = true;  // of a row axis each
+  bool has_rows = true;  // each value is on a row axis without a prefix
   for (const LinearExprRef& value : values) {
     if (value->elements() == 0 || value->shape.size() != values[0]->shape.size()) return {};
     const auto row_axis = builder.row_axis_of(*value);
@@ -251,11 +255,11 @@ std::optional<LinearExprRef> concat_rows(GraphBuilder& builder,
   }
   const bool are_one =
       !row_axes.empty() && std::ranges::count(row_axes, row_axes[0]) == std::ssize(values);
-  // Columns of one row axis stand side by side.
+  // Values of one row axis are concatenated column by column elsewhere.
   const bool are_columns =
       are_one && (dim + 1 == values[0]->shape.size() || !builder.reads_images());
   if (are_columns || (!has_rows && !builder.keeps_rows_apart)) return std::nullopt;
-  // Columns that stand before the tokens are turned.
+  // Columns that precede the tokens are transposed.
   if (dim + 1 < values[0]->shape.size()) return JoinedRows(builder, values, dim).join();
   std::vector<LinearExprRef> as_rows;
   for (const LinearExprRef& value : values) as_rows.push_back(transposed(value));
@@ -282,7 +286,7 @@ std::optional<LinearExprRef> rows_of_constants(GraphBuilder& builder, const Cons
 
 namespace {
 
-// Rows of a value [.., columns] that follow each other in a sequence, the same ones of each.
+// Consecutive rows of a value [.., columns], the same in each sequence.
 struct Run {
   std::vector<Column> columns;
   uint32_t begin = 0, count = 0;
@@ -312,9 +316,9 @@ LinearExprRef part_of_joined(GraphBuilder& builder, const LinearExprRef& value) 
     return value;
   }
   auto run = run_of_rows(builder, *value);
-  // One that was selected is a row for each sequence.
+  // A selected row is a per-sequence row already.
   if (!run || (run->count == 1 && value->shape.size() < 3)) return value;
-  std::vector<bool> are_first;  // of the parts within each other that have all these rows
+  std::vector<bool> are_first;  // path from the whole to the part with these rows
   uint32_t row_axis = *found;
   while (run->count != builder.sizes_of(row_axis).tokens) {
     if (!builder.parts_of(row_axis)) return value;
@@ -334,17 +338,17 @@ LinearExprRef part_of_joined(GraphBuilder& builder, const LinearExprRef& value) 
 
 namespace {
 
-constexpr size_t kKindsMax = 8;  // of rows in turn
+constexpr size_t kKindsMax = 8;  // of interleaved rows
 
-// The columns of each kind of rows of a value [.., columns] that has those of each token in turn,
-// each kind of a producer of its own, or parts of rows. Nothing for any other value.
+// Returns the columns of each kind of interleaved rows, [.., columns]; kinds are of different
+// producers, or parts of rows. Empty for any other value.
 std::vector<std::vector<Column>> kinds_in_turn(const GraphBuilder& builder,
                                                const LinearExpr& value) {
   const auto width = static_cast<size_t>(value.shape.back());
   const size_t all = builder.sizes.rows(), rows = value.elements() / width;
   if (rows % all != 0 || rows / all < 2 || rows / all > kKindsMax) return {};
   const size_t count = rows / all;
-  // They are one dimension, where heads of tokens are another one.
+  // Interleaved rows share a dimension with the tokens; heads have a dimension of their own.
   const auto in_turn = static_cast<int64_t>(count * builder.sizes.tokens);
   if (std::count(value.shape.begin(), value.shape.end() - 1, in_turn) == 0) return {};
   std::vector<std::vector<Column>> kinds;
@@ -359,7 +363,7 @@ std::vector<std::vector<Column>> kinds_in_turn(const GraphBuilder& builder,
       return {};
     }
   }
-  // Of one producer, where they are no heads.
+  // Kinds of one producer must not be heads.
   const bool are_rows = value.shape.size() == 3 && value.shape[1] == in_turn &&
                         value.shape[0] == builder.sizes.sequences && builder.sizes.tokens > 1;
   return sources.size() == count || are_rows ? kinds : std::vector<std::vector<Column>>{};
@@ -408,7 +412,7 @@ LinearExprRef rows_side_by_side(GraphBuilder& builder, const LinearExprRef& valu
   for (uint32_t row = 0; row < rows; ++row) {
     if (is_there[row] != is_there[row % axis.rows]) return value;
   }
-  // A number has the same index in both.
+  // An element has the same index in both nodes.
   std::map<uint32_t, uint32_t> to;  // by producer
   std::vector<int64_t> element_ids;
   const uint32_t row_axis = builder.row_axis_on(axis.source, builder.sizes.tokens / axis.rows);
@@ -458,9 +462,9 @@ std::optional<LinearExprRef> columns_of_constants(GraphBuilder& builder,
     return std::nullopt;
   }
   const ScopedAxis on(builder, *like);
-  // Rows of a token that begin with other columns, as heads do, have columns of their own.
+  // Rows of a token that begin with different columns, such as heads, get columns of their own.
   std::map<Column, uint32_t> kinds;
-  std::vector<std::pair<uint32_t, uint32_t>> rows;  // and their kinds
+  std::vector<std::pair<uint32_t, uint32_t>> rows;  // row and kind
   for (size_t i = 0; i < like->elements(); i += step) {
     const int64_t number = like->at(i);
     const bool is_token = builder.is_node(number) && !builder.is_per_sequence(number) &&

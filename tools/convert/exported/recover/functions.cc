@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a function computes for numbers, and which function of the runtime that is.
+// Samples a function of one value, and fits activations, norms, softmax and linear maps to the
+// samples.
 #include "convert/exported/recover/functions.h"
 
 #include <algorithm>
@@ -16,10 +17,10 @@
 namespace arenite::convert {
 namespace {
 
-constexpr size_t kProbedRowsMin = 12;     // gain and bias of a column fit any two rows
-constexpr size_t kLinearWidthMax = 1024;  // a matrix of more columns takes long to find
+constexpr size_t kProbedRowsMin = 12;     // two rows would fit any gain and bias
+constexpr size_t kLinearWidthMax = 1024;  // wider matrices take long to find
 constexpr size_t kProbedMax = size_t{1} << 22;
-constexpr double kRiseMax = 1e8;  // of results
+constexpr double kRiseMax = 1e8;  // larger results make all others agree
 
 void collect_numbers(const Argument& argument, std::set<double>& numbers) {
   if (const double* real = argument.as<double>()) numbers.insert(*real);
@@ -44,7 +45,7 @@ void collect_numbers(const Function& function, std::set<const Call*>& seen,
   }
 }
 
-// Close to a normal distribution, the same on every machine: a sum of uniforms.
+// Returns a nearly normal number, equal on every machine: a sum of uniforms.
 double normal(std::mt19937_64& random) {
   double sum = -2.0;
   uint64_t bits = random();
@@ -52,8 +53,8 @@ double normal(std::mt19937_64& random) {
   return sum * std::numbers::sqrt3;
 }
 
-// Results for rows of numbers around 0, around 0.4, and of large ones, which reach the ends of
-// functions that are constant far from 0.
+// Samples rows around 0, around 0.4, and large ones, which reach the plateaus of functions that
+// saturate.
 Samples samples_of(const Function& function, OpBudget& budget) {
   const Shape& shape = function.base->shape;
   Samples samples;
@@ -67,7 +68,7 @@ Samples samples_of(const Function& function, OpBudget& budget) {
       const double number = normal(random);
       each = i % 3 == 0 ? 1.7 * number : i % 3 == 1 ? 0.4 + 0.6 * number : 5.0 * number;
     }
-    budget.live_elements = OpBudget{}.live_elements;  // what earlier probes made is gone
+    budget.live_elements = OpBudget{}.live_elements;  // earlier probes are freed
     const Array::Reals y = evaluate(function, Array::real(shape, x), budget).to_reals();
     samples.x.insert(samples.x.end(), x.begin(), x.end());
     samples.y.insert(samples.y.end(), y.begin(), y.end());
@@ -76,7 +77,8 @@ Samples samples_of(const Function& function, OpBudget& budget) {
   return samples;
 }
 
-// W x + b of each row: b is what it gives for 0, and columns of W what it gives for units.
+// Fits W x + b to each row: b is the result for 0, column k of W the result for unit vector k, less
+// b.
 std::optional<LinearSpec> find_linear(const Function& function, const Samples& samples,
                                       OpBudget& budget) {
   const Shape& shape = function.base->shape;
@@ -172,7 +174,7 @@ std::optional<FoundFunction> find_function(const Function& function, OpBudget& b
   }
   const Samples samples = samples_of(function, budget);
   if (!std::isfinite(samples.largest) || samples.largest == 0.0) return std::nullopt;
-  // Beside results such as 1 / max(x, 1e-9) all others agree with anything.
+  // Beside results such as 1 / max(x, 1e-9), all others agree with anything.
   if (samples.largest > kRiseMax) return std::nullopt;
   if (samples.y.size() != samples.x.size()) return std::nullopt;
   if (auto found = find_activation(samples)) return *found;
@@ -184,16 +186,16 @@ std::optional<FoundFunction> find_function(const Function& function, OpBudget& b
   return std::nullopt;
 }
 
-// Activations with factors: lines and plateaus are read off the results, other factors are among
-// the numbers that the function is written with, and what multiplies the result is fitted.
+// ---- activations with factors: lines and plateaus are read off the results, inner factors are
+// among the formula's constants, and outer factors are fitted ----
 
 namespace {
 
-// Constants of a formula are often written with a few digits, or were rounded to float32.
+// Constants of a formula are often written with a few digits, or rounded to float32.
 constexpr double kWrittenAgreement = 2e-7;
-constexpr size_t kLevelsMax = 4096;  // samples that are compared with each other
+constexpr size_t kLevelsMax = 4096;  // samples compared with each other
 constexpr size_t kFittedMax = 96;    // samples that candidates are fitted to
-constexpr size_t kNumbersMax = 16;   // numbers of a formula that are tried as factors
+constexpr size_t kNumbersMax = 16;   // constants of a formula tried as factors
 
 double value_of(const FoundActivation& found, double x) {
   const double inner = found.scale_in * x + found.offset_in;
@@ -207,7 +209,7 @@ class ActivationFinder {
   explicit ActivationFinder(const Samples& samples) : samples_(samples) {
     for (size_t i = 0; i < std::size(kActivationNames); ++i) {
       const auto kind = static_cast<Activation>(i);
-      // Those that soon become too large are found by their names alone.
+      // Fast-growing activations are found by their names alone.
       if (!has_parameter(kind) && kind < Activation::kExp) without_parameter_.push_back(kind);
     }
     for (const double number : samples.numbers) {
@@ -227,7 +229,7 @@ class ActivationFinder {
     for (const double agreement : {kAgreement, kWrittenAgreement}) {
       for (const Activation function : without_parameter_) {
         const FoundActivation found = {{function}};
-        // No constant of it may be rounded: a bound of 1e-6 before a logarithm is none of 0.
+        // Its constants must be exact: max(x, 1e-6) before a logarithm is no relu.
         if (function == Activation::kRelu && (agreement != kAgreement || has_level_)) continue;
         if (agrees(found, agreement)) return found;
       }
@@ -268,9 +270,9 @@ class ActivationFinder {
     return std::nullopt;
   }
 
-  // Whether different numbers have one result that is not 0, as those of max(x, 1e-9) have.
+  // Whether different inputs share a nonzero result, as with max(x, 1e-9).
   bool find_level() const {
-    std::map<double, double> known;  // a number by its result
+    std::map<double, double> known;  // input by result
     for (size_t i = 0, count = std::min(samples_.x.size(), kLevelsMax); i < count; ++i) {
       const double x = samples_.x[i], y = samples_.y[i];
       if (y != 0.0 && known.try_emplace(y, x).first->second != x) return true;
@@ -278,7 +280,7 @@ class ActivationFinder {
     return false;
   }
 
-  // The slope of results of one sign of x, which the sample farthest from 0 shows best.
+  // Returns the slope on one side of 0, from the sample farthest from 0.
   double slope(double sign) const {
     size_t best = 0;
     for (size_t i = 0; i < samples_.x.size(); ++i) {
@@ -287,7 +289,7 @@ class ActivationFinder {
     return as_written(samples_.y[best] / samples_.x[best]);
   }
 
-  // Two lines that meet at 0.
+  // Fits two lines that meet at 0.
   std::optional<FoundActivation> find_lines() const {
     const double right = slope(1.0), left = slope(-1.0);
     if (right == left || has_level_) return std::nullopt;
@@ -296,12 +298,12 @@ class ActivationFinder {
     return checked({{Activation::kLeakyRelu, as_written(left / right)}, 1.0, 0.0, right});
   }
 
-  // A plateau and a line: max(x, c) or min(x, c), times a factor.
+  // Fits a plateau and a line: max(x, c) or min(x, c), times a factor.
   std::optional<FoundActivation> find_bend() const {
     const auto [least, most] = std::ranges::minmax(samples_.y);
     for (const double end : {least, most}) {
       if (std::ranges::count(samples_.y, end) < 2) continue;
-      std::optional<size_t> first, last;  // of the line
+      std::optional<size_t> first, last;  // ends of the line
       for (size_t i = 0; i < samples_.y.size(); ++i) {
         if (samples_.y[i] == end) continue;
         if (!first || samples_.x[i] < samples_.x[*first]) first = i;
@@ -320,14 +322,14 @@ class ActivationFinder {
     return std::nullopt;
   }
 
-  // A line between two plateaus, each of which several samples reach.
+  // Fits a line between two plateaus, each of which several samples reach.
   std::optional<FoundActivation> find_clamp() const {
     const auto [least, most] = std::ranges::minmax(samples_.y);
     if (std::ranges::count(samples_.y, least) < 2 || std::ranges::count(samples_.y, most) < 2)
       return std::nullopt;
     const double middle = as_written((least + most) / 2.0);
     const double half = (most - least) / 2.0;
-    // The two samples of the line that are the farthest from each other.
+    // The ends of the line are its two samples that are farthest apart.
     std::optional<size_t> first, last;
     for (size_t i = 0; i < samples_.y.size(); ++i) {
       if (samples_.y[i] == least || samples_.y[i] == most) continue;
@@ -343,7 +345,7 @@ class ActivationFinder {
     return checked({{Activation::kClamp, reach}, 1.0, -centre, rise, 0.0, middle});
   }
 
-  // A line for positive numbers, and a multiple of exp(factor x) - 1 for others.
+  // Fits a line for x > 0, and a multiple of exp(factor x) - 1 for x < 0.
   std::optional<FoundActivation> find_elu() const {
     const double right = slope(1.0);
     if (right == 0.0) return std::nullopt;
@@ -364,7 +366,7 @@ class ActivationFinder {
     return std::nullopt;
   }
 
-  // Least squares of three terms.
+  // Fits scale_out, linear and offset_out by least squares.
   bool fit(FoundActivation& found) const {
     double equations[3][4] = {};
     for (const size_t i : fitted_) {
@@ -402,7 +404,7 @@ class ActivationFinder {
   const Samples& samples_;
   std::vector<Activation> without_parameter_;
   std::vector<double> factors_;
-  std::vector<size_t> fitted_;  // samples
+  std::vector<size_t> fitted_;  // indices of samples
   bool has_level_ = false;
 };
 
@@ -419,14 +421,14 @@ std::optional<FoundActivation> find_activation(const Samples& samples) {
   return ActivationFinder(samples).find();
 }
 
-constexpr double kXieluMin = 1e-3;  // of its factors
+constexpr double kXieluMin = 1e-3;  // smaller factors make it a simpler function
 
-// What is linear there shows in two positive samples, and the rest in a negative one.
+// Two positive samples give the linear and the square term, a negative one the elu term.
 std::optional<FoundXielu> find_xielu(const Samples& samples) {
   const std::vector<double>&x = samples.x, &y = samples.y;
   const auto least = static_cast<size_t>(std::ranges::min_element(x) - x.begin());
   const auto most = static_cast<size_t>(std::ranges::max_element(x) - x.begin());
-  size_t other = most;  // half as large, about
+  size_t other = most;  // about half as large
   for (size_t i = 0; i < x.size(); ++i) {
     if (x[i] > 0.0 && std::fabs(x[i] - x[most] / 2) < std::fabs(x[other] - x[most] / 2)) other = i;
   }
@@ -435,7 +437,6 @@ std::optional<FoundXielu> find_xielu(const Samples& samples) {
   found.squares = (y[most] / x[most] - y[other] / x[other]) / (x[most] - x[other]);
   found.linear = y[most] / x[most] - found.squares * x[most];
   found.elu = (y[least] - found.linear * x[least]) / (std::expm1(x[least]) - x[least]);
-  // Others are simpler functions.
   if (std::fabs(found.squares) < kXieluMin || std::fabs(found.elu) < kXieluMin) return std::nullopt;
   for (size_t i = 0; i < x.size(); ++i) {
     const double rest =
@@ -446,15 +447,15 @@ std::optional<FoundXielu> find_xielu(const Samples& samples) {
   return found;
 }
 
-// Norms: the epsilon is among the numbers that the function is written with, gain and bias of each
-// column are fitted.
+// ---- norms: epsilon is among the formula's constants, gain and bias of each column are fitted
+// ----
 
 namespace {
 
 constexpr size_t kFactorsMax = 8;  // of rows, that are tried
 constexpr uint64_t kStepsPerSample = 4;
 
-// Gain and bias by least squares; nothing unless the result is that of the function.
+// Fits gain and bias by least squares. Returns nullopt unless the result matches the samples.
 std::optional<NormSpec> fitted_norm(const Samples& samples, NormKind kind, double epsilon) {
   const std::vector<double>& y = samples.y;
   const size_t width = samples.width;
@@ -491,7 +492,7 @@ std::optional<NormSpec> fitted_norm(const Samples& samples, NormKind kind, doubl
   const bool has_bias =
       std::ranges::any_of(spec.bias, [&](double bias) { return std::fabs(bias) > kAgreement; });
   if (!has_bias) spec.bias.clear();
-  // Weights are float32, and least squares are a little off them.
+  // Weights are float32, and least squares are slightly off them.
   for (double& gain : spec.gain) gain = as_written(gain);
   for (double& bias : spec.bias) bias = as_written(bias);
   return spec;
@@ -501,10 +502,10 @@ std::optional<NormSpec> fitted_norm(const Samples& samples, NormKind kind, doubl
 
 std::optional<NormSpec> find_norm(const Samples& samples) {
   const auto width = static_cast<double>(samples.width);
-  // Of sums instead of means, and of the deviation that is divided by one less.
+  // The formula may use sums instead of means, or the deviation with n - 1.
   const double share = (width - 1.0) / width;
   std::set<double> inside = {0.0}, outside;
-  // Of rows that are multiplied by a factor before.
+  // Rows may be multiplied by a factor first.
   std::set<double> factors = {1.0};
   for (const double factor : samples.numbers) {
     if (factor != 0.0 && factors.size() < kFactorsMax) factors.insert(std::fabs(factor));

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What functions of one value are, which is found by computing them for numbers.
+// Identifies a function of one value by evaluating it on samples.
+//
+//   x * sigmoid(1.702 * x)                  ->  FoundActivation{kSilu, scale_in 1.702, ..}
+//   x * rsqrt(x.pow(2).mean(-1) + e) * g    ->  NormSpec{kRms, epsilon e, gain g}
+//   x @ constant                            ->  LinearSpec
 #pragma once
 
 #include <cstddef>
@@ -17,14 +21,13 @@
 #include "convert/graph/graph.h"
 
 namespace arenite::convert {
-// The numbers that it is written with.
+// Returns the numeric constants of the function's formula.
 std::set<double> numbers_of(const Function& function);
 
-// The function of all elements for elements of its base.
+// Evaluates the function for these elements of its base.
 Array evaluate(const Function& function, const Array& base, OpBudget& budget);
 
-// What a function is: scale_out * activation(scale_in * x + offset_in) + linear * x + offset_out, a
-// norm or softmax of runs of the last dimension, or sums of what stands in them.
+// scale_out * activation(scale_in * x + offset_in) + linear * x + offset_out
 struct FoundActivation {
   ActivationNode activation;
   double scale_in = 1.0;
@@ -39,38 +42,39 @@ struct FoundXielu {
   double squares = 0.0;
   double elu = 0.0;
 };
+// Norms, softmax and linear maps act on runs of the last dimension.
 using FoundFunction =
     std::variant<FoundActivation, FoundXielu, NormSpec, RowFunctionNode, LinearSpec>;
 
-// Nothing for a function that the runtime has no op for.
+// Returns nullopt if the runtime has no op for the function.
 std::optional<FoundFunction> find_function(const Function& function, OpBudget& budget);
 
-// The op of a function that compares numbers in a way that samples do not show: whether they are
-// equal to one, or which of them are far from all samples. Null: there is none.
+// Returns an op with a comparison that samples cannot reveal: equality, or a threshold far outside
+// all samples. Null if there is none.
 const Call* unseen_comparison(const Function& function, OpBudget& budget);
 
-// What a function of single numbers or of rows is, told by its results.
+// ---- matching samples ----
 
-// Functions are the same where they agree to this share of the largest result.
+// Two functions are equal if they differ by at most this share of the largest result.
 inline constexpr double kAgreement = 1e-9;
 
-// What a function gives for random rows.
+// Inputs and results of a function for random rows.
 struct Samples {
   size_t width = 0;          // of a row
-  std::set<double> numbers;  // that the function is written with
-  std::vector<double> x, y;  // of all rows, one after the other
-  double largest = 0.0;      // of the results
+  std::set<double> numbers;  // constants of the formula
+  std::vector<double> x, y;  // of all rows, concatenated
+  double largest = 0.0;      // magnitude of y
 
   double error_max(double agreement) const;
 };
 
-// REQUIRES: as many results as numbers.
+// Each returns nullopt if the samples do not match. REQUIRES: x and y of equal size.
 std::optional<FoundActivation> find_activation(const Samples& samples);
 std::optional<FoundXielu> find_xielu(const Samples& samples);
 std::optional<NormSpec> find_norm(const Samples& samples);
 std::optional<RowFunctionNode> find_softmax(const Samples& samples);
 
-// A weight in float32 where a computed number is as good as that.
+// Rounds to float32 if the difference is numerical noise.
 double as_written(double value);
 
 }  // namespace arenite::convert

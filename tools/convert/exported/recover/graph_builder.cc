@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values as rows of nodes: sums are added up, columns gathered, and constants folded into layers.
+// Implements GraphBuilder: producers, row axes, windows, gathered columns, materialised sums, and
+// linear layers with constants folded into their weights.
+//
+//   gather({A0, A1, B3})         ->  concat(slice(A, 0, 2), slice(B, 3, 1))
+//   linear(W, b) of 2 x + c      ->  linear(2 W, W c + b) of x
+//   linear(W) of 3 tokens a row  ->  last row of a convolution with kernel 3
 #include "convert/exported/recover/graph_builder.h"
 
 #include <fmt/format.h>
@@ -14,15 +19,15 @@
 namespace arenite::convert {
 namespace {
 
-// More pieces than this side by side are no model's heads, but elements in disorder.
+// Limits the pieces that are concatenated: more are no heads, but elements in disorder.
 constexpr size_t kRunsMax = 1024;
-constexpr size_t kCopiesMax = 8;           // of pieces, before a matrix is quicker
-constexpr uint32_t kChosenWidthMax = 256;  // of a node that pieces are chosen of
+constexpr size_t kCopiesMax = 8;           // of pieces, before a matrix product is faster
+constexpr uint32_t kChosenWidthMax = 256;  // of a node whose columns a matrix selects
 
-constexpr uint32_t kShiftMax = 64;  // tokens that rows are moved by
+constexpr uint32_t kShiftMax = 64;  // tokens that rows are shifted by
 
-constexpr size_t kKeptSumsMax = 64;                // materialised values that are remembered
-constexpr size_t kKeptElements = size_t{1} << 25;  // of all of them
+constexpr size_t kKeptSumsMax = 64;                // cached materialised values
+constexpr size_t kKeptElements = size_t{1} << 25;  // of all cached values
 
 constexpr const char* kTakesPartOfConstants =
     "it takes some of the rows of constants that were put before the tokens together, without the "
@@ -146,7 +151,7 @@ LinearExprRef GraphBuilder::of_constant(const ConstantRef& constant) {
   return whole_producer(known->second, constant->shape());
 }
 
-// Many pieces of one narrow node, as of gates that each head has one of: a matrix of ones.
+// Selects many pieces of one narrow node, such as one gate per head, by a 0/1 matrix.
 std::optional<ValueId> GraphBuilder::chosen_columns(const std::vector<Column>& columns,
                                                     size_t runs) {
   const Producer& from = producers_[columns[0].first];
@@ -171,7 +176,7 @@ std::optional<ValueId> GraphBuilder::chosen_columns(const std::vector<Column>& c
 ValueId GraphBuilder::gather(const std::vector<Column>& columns) {
   const auto known = gathered_.find(columns);
   if (known != gathered_.end()) return known->second;
-  std::vector<std::pair<Column, uint32_t>> runs;  // their first columns and widths
+  std::vector<std::pair<Column, uint32_t>> runs;  // first column and width of each
   for (const auto& [from, column] : columns) {
     const bool goes_on = !runs.empty() && from == runs.back().first.first &&
                          column == runs.back().first.second + runs.back().second;
@@ -209,8 +214,8 @@ ValueId GraphBuilder::repeated(ValueId node, ValueId like) {
   return graph.add(name + ".repeated", AddNode{}, {zeros, node});
 }
 
-// The mean, the first and the last of a single row are that row, which may be put together with
-// others of its token.
+// The mean, first or last of a single row is the row itself, which may be combined with other rows
+// of its token.
 uint32_t GraphBuilder::selected(uint32_t from, SelectKind kind, uint32_t place) {
   if (sizes.tokens == 1) return from;
   const auto [known, is_new] = selected_.try_emplace({from, kind, place}, 0);
@@ -268,7 +273,7 @@ uint32_t GraphBuilder::selected_at(uint32_t from, uint32_t place) {
 
 namespace {
 
-// The axis of tokens or windows that constants were joined with.
+// Returns the axis of tokens or windows that constants were concatenated with.
 uint32_t without_constants(const Graph& graph, uint32_t axis) {
   while (graph.axes[axis].kind == AxisKind::kJoined) {
     const bool has_tokens = graph.inputs_of(graph.axes[axis].other) != 0;
@@ -418,7 +423,6 @@ ValueId GraphBuilder::first_rows(ValueId node, uint32_t rows) {
   return graph.add_join(name, part, first_rows(part_of(node, false), rows - first));
 }
 
-// The first or the last row of a part.
 ValueId GraphBuilder::row_after(ValueId node, uint32_t rows) {
   while (rows != 0 && rows_of_first_part(node) <= rows) {
     rows -= rows_of_first_part(node);
@@ -470,7 +474,7 @@ LinearExprRef GraphBuilder::materialised(const LinearExprRef& given) {
 
 namespace {
 
-// What each element of `value` is times that of `base`; empty where it is no multiple.
+// Returns value / base for each element, or once if uniform; empty if it is no multiple.
 std::vector<double> ratios_of(const LinearExpr& value, const LinearExpr& base) {
   if (value.shape != base.shape || value.terms.size() != base.terms.size()) return {};
   std::vector<double> ratios;
@@ -529,7 +533,7 @@ std::optional<FoldedInput> columns_of_node(const GraphBuilder& builder,
     }
     if (number == kNoElement || builder.producer(number).kind != Producer::Kind::kTable)
       return std::nullopt;
-    // A row of constants, the same for all tokens.
+    // Adds a row of constants, equal for all tokens.
     const Array::Reals constants = builder.producer(number).table->array().to_reals();
     const auto offset = [&](size_t i) {
       return term.factors.at(i) * constants[static_cast<size_t>(index_of(term.places.at(i)))];
@@ -565,12 +569,12 @@ bool has_factors_of_heads(const GraphBuilder& builder, const LinearExprRef& valu
 
 namespace {
 
-// W (factors x + offsets) + b
+// Returns W (factors x + offsets) + b.
 LinearExprRef linear_of_rows(GraphBuilder& builder, const LinearExprRef& given,
                              const WeightRef& given_weight, std::vector<double> bias) {
   auto folded = columns_of_node(builder, given);
   if (folded) {
-    // One factor goes with the node, and a layer that was made before takes in what follows it.
+    // A uniform factor stays with the node; a preceding linear layer or embedding absorbs the rest.
     const ValueId node = builder.producer(folded->value->at(0)).node;
     const bool is_one_factor = given->terms.size() == 1 && !given->has_own_factors();
     if (is_one_factor || builder.graph.as<LinearNode>(node) ||
@@ -599,8 +603,8 @@ LinearExprRef linear_of_rows(GraphBuilder& builder, const LinearExprRef& given,
   return on_rows(builder, rows, given->shape, node, weight.rows);
 }
 
-// A row of the first or the last tokens' numbers, whatever their order: which of its elements each
-// column of each token is.
+// A row of elements of the first or the last tokens, in any order: column c of token t is element
+// inputs[t, c] of the row.
 struct TokensInRow {
   std::vector<Column> columns;   // of a token
   std::vector<uint32_t> inputs;  // [tokens, columns]
@@ -608,7 +612,7 @@ struct TokensInRow {
   bool are_last = false;
 };
 
-// Nothing where rows are anything else.
+// Returns nullopt for any other rows.
 std::optional<TokensInRow> tokens_in_row(const GraphBuilder& builder, const LinearExpr& value) {
   const TraceSizes& sizes = builder.sizes;
   const auto width = static_cast<size_t>(value.shape.back());
@@ -646,7 +650,7 @@ std::optional<TokensInRow> tokens_in_row(const GraphBuilder& builder, const Line
   return found;
 }
 
-// A layer of several tokens' numbers: a convolution, whose first or last row is taken.
+// Lowers a linear layer over several tokens to a convolution whose first or last row is taken.
 std::optional<LinearExprRef> linear_of_tokens(GraphBuilder& builder, const LinearExprRef& given,
                                               const WeightRef& weight,
                                               const std::vector<double>& bias) {
@@ -676,7 +680,7 @@ std::optional<LinearExprRef> linear_of_tokens(GraphBuilder& builder, const Linea
   return whole_producer(builder.producer_of_node(one, builder.sizes.sequences), shape);
 }
 
-// Whether the first row has numbers of several tokens.
+// Whether the first row has elements of several tokens.
 bool mixes_tokens(const GraphBuilder& builder, const LinearExpr& value) {
   const auto width = std::min(value.elements(), static_cast<size_t>(value.shape.back()));
   std::optional<uint32_t> token;
@@ -691,8 +695,8 @@ bool mixes_tokens(const GraphBuilder& builder, const LinearExpr& value) {
   return false;
 }
 
-// Windows over the tokens whose numbers stand side by side, as patches of a series: a convolution.
-// Nothing where rows are anything else.
+// Lowers a linear layer over windows of tokens side by side, such as patches of a series, to a
+// convolution. Returns nullopt for any other rows.
 std::optional<LinearExprRef> linear_of_windows(GraphBuilder& builder, const LinearExprRef& given,
                                                const WeightRef& weight,
                                                const std::vector<double>& bias) {
@@ -720,7 +724,7 @@ LinearExprRef linear(GraphBuilder& builder, const LinearExprRef& value, const We
       if (const auto made = linear_of_tokens(builder, rows, weight, bias)) return *made;
     }
     if (const auto made = linear_of_windows(builder, rows, weight, bias)) return *made;
-    // The whole value says best why it is refused.
+    // The whole value gives the clearest refusal.
     const bool is_refused = rows != value && mixes_tokens(builder, *rows);
     return linear_of_rows(builder, is_refused ? value : rows, weight, bias);
   });

@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Images, and rows that are pixels of windows, by whatever ops they are put together.
+// Finds how images lie in their array, and which windows of pixels the rows of a value are, by
+// whatever ops they were cut out.
+//
+//   x [b, 3, 8, 8] cut into rows [b, 4, 48]  ->  windows of an 8 x 8 image, kernel 4, stride 4
+//   x [b, 3, 8, 8] reshaped to [b, 3, 64]    ->  image with channels first
+//   x.unfold(1, 4, 2) of a series            ->  windows of tokens, kernel 4, stride 2
 
 #include <fmt/format.h>
 
@@ -18,26 +23,26 @@ constexpr const char* kNoWindows =
     "other everywhere: not supported. Where the model transposes its input first, export it for a "
     "transposed example, and without that";
 
-// A pixel that a place beyond the image has a copy of: columns of a row of windows.
+// A place outside the image that repeats a pixel; both are columns of a row of windows.
 struct Copy {
   uint32_t to, from;
 
   friend auto operator<=>(const Copy&, const Copy&) = default;
 };
 
-// Windows that rows of a value are, and for each element its place in a node of these.
+// The windows that the rows of a value are, and the place of each element in a node of these.
 struct FoundWindows {
   Windows windows;
   std::vector<int64_t> places;
-  // What is put there after that, and for each window of a sequence whether it has these.
+  // The copies outside the image, and for each window of a sequence 1 if it has them.
   std::map<std::vector<Copy>, std::vector<double>> copies{};
 };
 
 constexpr int64_t kNowhere = -1;    // the place of a zero
-constexpr size_t kOriginsMax = 64;  // that are tried for a row
+constexpr size_t kOriginsMax = 64;  // tried for each row
 constexpr size_t kCopiesMax = 8;    // ways in which windows reach beyond the image
 
-// How far numbers, which increase, are apart; 0: not equally far.
+// Returns the step between increasing numbers, 1 for a single number; 0: they are uneven.
 int64_t step_of(const std::set<int64_t>& numbers) {
   int64_t step = 0, last = *numbers.begin();
   for (const int64_t number : numbers) {
@@ -50,7 +55,6 @@ int64_t step_of(const std::set<int64_t>& numbers) {
   return step == 0 ? 1 : step;
 }
 
-// A pixel of a sequence.
 struct Pixel {
   int64_t sequence, line, column;
 };
@@ -59,15 +63,15 @@ Pixel pixel_of(const ImageLayout& image, int64_t place) {
   return {row / image.pixels(), row % image.pixels() / image.width, row % image.width};
 }
 
-// Windows of rows of `width` elements, whose places among the channels of all pixels are `places`.
-// Columns may be in any order, the same in each row, and rows in any order, too. Beyond the image
-// are zeros or copies of pixels that the same window sees, as of the last one.
+// Finds windows in rows of `width` elements, given as places among the channels of all pixels.
+// Columns may be permuted, equally in each row, and rows in any way. Outside the image are zeros,
+// or copies of pixels of the same window, as in replicate padding.
 class WindowFinder {
  public:
   WindowFinder(const ImageLayout& image, const std::vector<int64_t>& places, size_t width)
       : image_(image), places_(places), width_(width) {}
 
-  // Nothing where rows are anything else.
+  // Returns nullopt for any other rows.
   std::optional<FoundWindows> find() {
     if (!read_window() || !read_origins()) return {};
     FoundWindows found;
@@ -98,8 +102,7 @@ class WindowFinder {
   }
 
  private:
-  // Which lines and columns a row within the image sees: all channels of each of these pixels,
-  // once.
+  // Reads the lines and columns that a row inside the image sees: all channels of each pixel, once.
   bool read_window() {
     for (size_t begin = 0; begin < places_.size() && columns_of_.empty(); begin += width_) {
       std::set<int64_t> different(places_.begin() + static_cast<ptrdiff_t>(begin),
@@ -125,7 +128,8 @@ class WindowFinder {
     return !columns_of_.empty();
   }
 
-  // That of a pixel so far from a window's origin; nothing where the window does not see it.
+  // Returns the column of a pixel at this offset from the origin; nullopt if the window does not
+  // see it.
   std::optional<uint32_t> column_of(const Pixel& tap, int64_t place) const {
     const int64_t line = tap.line / step_of(lines_), column = tap.column / step_of(columns_);
     const auto lines = std::ssize(lines_), columns = std::ssize(columns_);
@@ -137,11 +141,11 @@ class WindowFinder {
                                  place % image_.channels);
   }
 
-  // Where the window of each row begins: the same one, moved.
+  // Reads where the window of each row begins: all rows have the same window, moved.
   bool read_origins() {
     for (size_t begin = 0; begin < places_.size(); begin += width_) {
       bool is_found = false;
-      // Copies stand at one end of a row, or at both.
+      // Copies are at one end of a row, or at both.
       for (size_t i = 0; i < std::min(width_, kOriginsMax) && !is_found; ++i) {
         is_found = read_origin(begin, i % 2 == 0 ? i / 2 : width_ - 1 - i / 2);
       }
@@ -152,7 +156,7 @@ class WindowFinder {
     return step_of(tops_) != 0 && step_of(lefts_) != 0;
   }
 
-  // Where element `by` of the row is one that is within the image.
+  // Reads the origin of a row whose element `by` is inside the image.
   bool read_origin(size_t begin, size_t by) {
     if (places_[begin + by] == kNowhere) return false;
     Pixel origin = pixel_of(image_, places_[begin + by]);
@@ -193,7 +197,7 @@ class WindowFinder {
     return axis;
   }
 
-  // Whether windows begin with the first line or column, and none is left out at the end.
+  // Whether windows begin with the first line or column, and none is missing at the end.
   static bool takes_all(WindowAxis& window, const std::set<int64_t>& begins, uint32_t extent) {
     if (*begins.begin() > 0) return false;
     if (begins.size() == 1) window.stride = window.span();
@@ -203,15 +207,16 @@ class WindowFinder {
   const ImageLayout image_;
   const std::vector<int64_t>& places_;
   const size_t width_;
-  std::set<int64_t> lines_, columns_;      // of a row within the image
-  std::vector<Pixel> taps_;                // of each of its elements, from where it begins
-  std::vector<uint32_t> columns_of_;       // of windows, which these elements are
+  std::set<int64_t> lines_, columns_;      // of a row inside the image
+  std::vector<Pixel> taps_;                // offset of each of its elements from the origin
+  std::vector<uint32_t> columns_of_;       // column of each of these elements in a row of windows
   std::set<int64_t> tops_, lefts_;         // where windows begin
   std::vector<Pixel> origins_;             // of rows
   std::vector<std::vector<Copy>> copies_;  // of rows
 };
 
-// What images may be by their shape, the likeliest first: with channels first or last, or series.
+// Returns the layouts that a shape allows, the likeliest first: channels first, channels last,
+// series.
 std::vector<ImageLayout> possible_layouts(const Shape& shape) {
   const auto extent = [&](size_t d) { return static_cast<uint32_t>(shape[d]); };
   const ImageLayout line = {1, 1, static_cast<uint32_t>(elements_of(shape)), true, false};
@@ -228,7 +233,7 @@ std::vector<ImageLayout> possible_layouts(const Shape& shape) {
           line};
 }
 
-// Places of a term's elements, all of which are of one producer or zeros.
+// Returns the index of each element in the producer, kNowhere for zeros. Refuses other producers.
 std::vector<int64_t> numbers_in(const Term& term, size_t count, uint32_t producer) {
   std::vector<int64_t> element_ids(count, kNowhere);
   for (size_t i = 0; i < count; ++i) {
@@ -240,14 +245,14 @@ std::vector<int64_t> numbers_in(const Term& term, size_t count, uint32_t produce
   return element_ids;
 }
 
-// The first element that is no zero; kNoElement where there is none.
+// Returns the first element that is no zero; kNoElement if all are zeros.
 int64_t first_number(const Term& term, size_t count) {
   int64_t number = kNoElement;
   for (size_t i = 0; i < count && number == kNoElement; ++i) number = term.places.at(i);
   return number;
 }
 
-// Whether rows begin and end with other pixels, those that begin and end alike or with zeros apart.
+// Whether rows span several pixels, judged by the first row with different elements at its ends.
 bool has_several_pixels(const GraphBuilder& builder, const LinearExpr& value, size_t width) {
   for (size_t i = 0, count = value.elements(); i < count; i += width) {
     const int64_t first = value.at(i), last = value.at(i + width - 1);
@@ -258,7 +263,7 @@ bool has_several_pixels(const GraphBuilder& builder, const LinearExpr& value, si
   return false;
 }
 
-// Rows of windows with what is put beyond the image: columns of the same rows, in some of them.
+// Adds the copies outside the image to rows of windows: columns of the same rows, in some windows.
 LinearExprRef with_copies(GraphBuilder& builder, const FoundWindows& found,
                           const LinearExprRef& windows) {
   LinearExprRef made = windows;
@@ -282,8 +287,8 @@ LinearExprRef with_copies(GraphBuilder& builder, const FoundWindows& found,
   return builder.materialised(made);
 }
 
-// A value in whose rows the windows stand side by side that were found over those of `input`, of
-// which the first ones are constants.
+// Returns a value of this shape whose rows are the windows found over `input`, from place `first`
+// on.
 LinearExprRef rows_of_windows(GraphBuilder& builder, const FoundWindows& found, ValueId input,
                               uint32_t places, uint32_t first, const Shape& shape) {
   const std::string name = builder.name + ".windows";
@@ -307,11 +312,11 @@ LinearExprRef rows_of_windows(GraphBuilder& builder, const FoundWindows& found, 
   throw NotRecognised("its input is images");
 }
 
-// How images lie of which a value has rows.
+// Finds the layout of an image from rows that a value takes of it.
 [[noreturn]] void find_rows_of_image(GraphBuilder& builder, const Term& term, size_t count,
                                      size_t width) {
   std::vector<int64_t> elements = numbers_in(term, count, builder.images);
-  // A number that a row repeats stands for itself.
+  // A row that repeats one element stands for this element.
   const auto is_one_number = [&](size_t i) { return elements[i] == elements[i - i % width]; };
   bool is_repeated = true;
   for (size_t i = 0; i < count && is_repeated; ++i) is_repeated = is_one_number(i);
@@ -320,7 +325,7 @@ LinearExprRef rows_of_windows(GraphBuilder& builder, const FoundWindows& found, 
     elements.resize(count / width);
     width = 1;
   }
-  // One row of all is no part of an image; a part of a series is.
+  // A single row with everything is no part of an image; a part of a series is.
   const bool is_part =
       builder.images_shape.size() == 1 && width < static_cast<size_t>(builder.images_shape[0]);
   refuse_op_if<Cause::kInput>(elements.size() / width <= builder.sizes.sequences && !is_part, "{}",
@@ -338,7 +343,7 @@ LinearExprRef rows_of_windows(GraphBuilder& builder, const FoundWindows& found, 
     }
     if (WindowFinder(image, places, width).find()) follow_with(builder, image);
   }
-  // What works on each pixel comes before, and shows no windows yet.
+  // Ops on single pixels come before, and show no windows yet.
   if (builder.images_shape.size() == 3) {
     follow_with(builder, possible_layouts(builder.images_shape)[0]);
   }
@@ -372,7 +377,7 @@ LinearExprRef images_input(GraphBuilder& builder, Shape shape,
 
 void find_image(GraphBuilder& builder, const LinearExpr& value) {
   const Shape strides = strides_of(value.shape);
-  // The element at index k of one dimension, and in the middle of the others of a sequence.
+  // Returns the element at index k of one dimension, in the middle of a sequence's others.
   const auto place = [&](size_t dimension, int64_t k) {
     int64_t at = 0;
     for (size_t d = 1; d < value.shape.size(); ++d) {
@@ -385,7 +390,7 @@ void find_image(GraphBuilder& builder, const LinearExpr& value) {
     return number != kNoElement && producer_of(number) == builder.images;
   });
   if (found == value.terms.end()) return;
-  // Extents without zeros around, and how far elements are apart in the array.
+  // Extents without zero padding, and the distance of elements in the array.
   int64_t extent[4] = {1, 1, 1, 1}, step[4] = {};
   for (size_t d = 1; d < 4; ++d) {
     std::set<int64_t> seen;
@@ -420,7 +425,7 @@ LinearExprRef as_windows(GraphBuilder& builder, const LinearExprRef& value) {
   if (!value->is_plain() || !builder.is_node(number)) return value;
   const uint32_t from = producer_of(number);
   const Producer producer = builder.producer_at(from);
-  // Of several pixels a row, or of some pixels: each second one of each second line.
+  // Rows have several pixels, or are some of the pixels: every second one of every second line.
   const bool has_other_rows = !value->terms[0].places.is_whole() || producer.width != width;
   const bool may_be =
       has_other_rows && (has_several_pixels(builder, *value, width) ||
@@ -431,7 +436,7 @@ LinearExprRef as_windows(GraphBuilder& builder, const LinearExprRef& value) {
   if (!axis.is_image()) return value;
   const ImageLayout image = {producer.width, axis.rows / axis.other, axis.other, false, false};
   const uint32_t sequences = builder.sizes.sequences;
-  const uint32_t first = producer.rows / sequences - image.pixels();  // rows of constants
+  const uint32_t first = producer.rows / sequences - image.pixels();  // constant rows
   std::vector<int64_t> places = numbers_in(value->terms[0], value->elements(), from);
   for (int64_t& place : places) {
     if (place == kNowhere) continue;
@@ -473,7 +478,7 @@ std::optional<LinearExprRef> windows_of_rows(GraphBuilder& builder, const Linear
 
 namespace {
 
-// Of each column the largest number of a window, or the mean.
+// Adds the maximum or the mean of each column of a window.
 ValueId add_pool(GraphBuilder& builder, const Windows& windows, ValueId input, SelectKind kind) {
   Graph& graph = builder.graph;
   if (kind == SelectKind::kMax) return graph.add_max_pool(builder.name, windows, input);
@@ -488,7 +493,7 @@ ValueId add_pool(GraphBuilder& builder, const Windows& windows, ValueId input, S
   return graph.add_depthwise(builder.name, mean, input);
 }
 
-// The dimensions of a value, those along the pixels first, then `axis`, then those of columns.
+// Orders the dimensions: those along pixels first, then `axis`, then those of columns.
 std::vector<size_t> pixels_first(const GraphBuilder& builder, const LinearExpr& value,
                                  size_t axis) {
   std::vector<size_t> order, columns;
@@ -528,7 +533,7 @@ std::optional<LinearExprRef> pooled_windows(GraphBuilder& builder, const LinearE
                              false, false};
   if (places.size() % width != 0) return std::nullopt;
   const auto found = WindowFinder(image, places, width).find();
-  // Those that stand between each other's are groups of the same pixels.
+  // Windows that interleave are groups of the same pixels.
   const bool is_apart =
       !found || found->windows.lines.dilation > 1 || found->windows.columns.dilation > 1;
   if (found && !found->copies.empty()) return std::nullopt;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Terms that queries bring for places in two directions, as columns of queries and keys, and
-// attention within windows whose queries and keys are rows of two kinds, where sequences have so
-// many rows and no others.
+// Turns score terms of (query, key) pairs into columns of queries and keys, and lowers attention
+// within windows whose queries and keys are on different row axes. Only for a fixed number of rows.
+//
+//   q k^T + r[query, kind(key)]  ->  [q | r[query]] [k | one_hot(kind(key))]^T
 #include "convert/exported/recover/pair_columns.h"
 
 #include <algorithm>
@@ -17,7 +18,7 @@
 namespace arenite::convert {
 namespace {
 
-constexpr size_t kColumnsMax = 8192;  // for the numbers of pairs
+constexpr size_t kColumnsMax = 8192;  // for terms of pairs
 
 }  // namespace
 
@@ -56,7 +57,7 @@ std::vector<double> repeated(std::span<const double> numbers, size_t times) {
 
 namespace {
 
-// Columns of `b` after those of `a`, in each row.
+// Appends the columns of `b` to those of `a` in each row.
 LinearExprRef side_by_side(const LinearExprRef& a, const LinearExprRef& b) {
   const auto width = static_cast<size_t>(a->shape.back());
   const auto more = static_cast<size_t>(b->shape.back());
@@ -70,14 +71,14 @@ LinearExprRef side_by_side(const LinearExprRef& a, const LinearExprRef& b) {
   return plain(std::move(shape), std::move(element_ids));
 }
 
-// Rows [.., rows, columns] with constants [.., rows, count] beside them. Rows that stand there
-// several times, as keys that heads share, have the same ones.
+// Appends constants [.., rows, count] to rows [.., rows, columns]. Repeated rows, such as keys that
+// heads share, must get equal constants.
 LinearExprRef beside(GraphBuilder& builder, const LinearExprRef& given, size_t count,
                      std::vector<double> numbers) {
   const ScopedAxis on(builder, *given);
   const LinearExprRef rows = builder.materialised(given);
   const auto width = static_cast<size_t>(rows->shape.back());
-  std::map<int64_t, size_t> known;  // by the first number of a row
+  std::map<int64_t, size_t> known;  // row by its first element id
   for (size_t row = 0; row * width < rows->elements(); ++row) {
     const size_t first = known.try_emplace(rows->at(row * width), row).first->second;
     refuse_op_if(!std::equal(numbers.begin() + static_cast<ptrdiff_t>(row * count),
@@ -100,8 +101,8 @@ LinearExprRef beside(GraphBuilder& builder, const LinearExprRef& given, size_t c
   return side_by_side(rows, *columns);
 }
 
-// Numbers that queries bring with them for keys, of one term: which keys have the same ones from
-// all queries, and which queries have theirs in the same columns.
+// Score terms of queries for keys: groups keys with equal terms from all queries, and queries whose
+// terms are in the same columns.
 class QueryColumns {
  public:
   QueryColumns(GraphBuilder& builder, const LinearExpr& terms, const Term& term)
@@ -114,7 +115,7 @@ class QueryColumns {
     find_queries();
   }
 
-  // For each kind of keys a column of each query, [.., queries, count].
+  // Returns a column of each query for each kind of keys, [.., queries, count].
   LinearExprRef columns() const {
     const size_t count = firsts_.size();
     refuse_op_if(count * patterns_.size() > kColumnsMax,
@@ -135,7 +136,7 @@ class QueryColumns {
     return plain(std::move(shape), std::move(element_ids));
   }
 
-  // Which of these each key has, [keys, count].
+  // Returns the one-hot kind of each key times `one`, [keys, count].
   std::vector<double> of_keys(double one) const {
     std::vector<double> numbers(keys_ * firsts_.size(), 0.0);
     for (size_t k = 0; k < keys_; ++k) numbers[k * firsts_.size() + kinds_of_keys_[k]] = one;
@@ -145,7 +146,7 @@ class QueryColumns {
   size_t matrices() const { return matrices_; }
 
  private:
-  using Part = std::pair<Column, double>;  // no producer: nothing is added
+  using Part = std::pair<Column, double>;  // producer 0: nothing is added
 
   Part part(size_t i) const {
     const int64_t number = term_.places.at(i);
@@ -182,7 +183,7 @@ class QueryColumns {
     }
   }
 
-  // The row of the numbers of a query of a matrix.
+  // Returns the node row of a query's terms; `row` is matrix * queries + query.
   uint32_t row_of(size_t row) const {
     std::optional<uint32_t> found;
     for (size_t k = 0; k < keys_; ++k) {
@@ -196,7 +197,7 @@ class QueryColumns {
     return *found;
   }
 
-  // Those of all kinds of queries and keys, with any in place of none.
+  // Returns the columns of all kinds of queries and keys; any column stands in for a missing one.
   std::vector<Column> columns_of(size_t matrix) const {
     const size_t count = firsts_.size();
     std::vector<Column> columns;
@@ -212,7 +213,7 @@ class QueryColumns {
     return columns;
   }
 
-  // Of all kinds of queries each one's own, [rows of these matrices, count].
+  // Selects each query's own columns, [rows of these matrices, count].
   LinearExprRef of_head(const std::vector<Column>& columns,
                         const std::vector<size_t>& matrices) const {
     const size_t count = firsts_.size();
@@ -322,14 +323,14 @@ LinearExprRef with_own_rows(GraphBuilder& builder, const LinearExprRef& given) {
   return plain(value->shape, std::move(elements));
 }
 
-// ---- windows of rows of two kinds; those of one kind are in windowed_attention.cc ----
+// ---- windows on two row axes; windowed_attention.cc has those on one ----
 
 namespace {
 
-// Rows of windows, [.., rows, columns]: which head of which sequence each window is of, by its
-// columns, and which of its rows each row of the row axis is.
+// Rows of windows, [.., rows, columns]: the head of each window, told by its columns, and the
+// window row at each row of the row axis.
 struct OrderOfWindows {
-  std::vector<size_t> heads;               // of each window: a number for each sequence and head
+  std::vector<size_t> heads;               // of each window: index of its (sequence, head)
   std::vector<uint32_t> sequences;         // [heads]
   std::vector<std::vector<size_t>> order;  // [heads]: rows of windows, [rows of the row axis]
 };
@@ -367,7 +368,7 @@ std::optional<OrderOfWindows> window_rows(GraphBuilder& builder, const LinearExp
   return found;
 }
 
-// [sequences, heads, rows of the row axis, columns]
+// Returns [sequences, heads, rows of the row axis, columns].
 LinearExprRef in_order(const LinearExprRef& value, const OrderOfWindows& rows) {
   const int64_t width = value->shape.back();
   const int64_t sequences = int64_t{rows.sequences.back()} + 1;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Terms that queries bring with them: what is added to a score is made of numbers of the query's
-// row, which are multiplied with others for each distance of the key, as of an embedding of
-// distances. However that was spelled, by shifts, by gathers or by a product for each query, its
-// elements say which numbers these are.
+// Reads relative position terms, which a query brings for each distance of a key. Shifts, gathers
+// and products for each query all end in the same elements, which tell columns and table:
+//
+//   score[query, key] += sum over c of query_row[c] * table[key - query][c] + constant[key - query]
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -17,14 +17,14 @@ namespace arenite::convert {
 namespace {
 
 constexpr double kTermError = 1e-6;
-constexpr size_t kTermNumbersMax = size_t{1} << 27;  // of one table
+constexpr size_t kTermNumbersMax = size_t{1} << 27;  // in one table
 
 constexpr const char* kNoDistances =
     "it adds numbers to scores that are made of the query and are no terms of distances: expected "
     "the same multiples of the query's numbers for all keys at one distance";
 
-// What is added to one score: a column of the query's row for each term, with its factor, and a
-// constant. A column is that of no producer where the term adds nothing.
+// The addends of one score: for each term a column of the query's row with its factor, and a
+// constant. A column of producer 0 adds nothing.
 struct Addend {
   std::vector<std::pair<Column, double>> parts;
   double constant = 0.0;
@@ -54,10 +54,11 @@ class TermReader {
   }
 
   QueryTermsFound read(std::span<const std::vector<Column>> queries) {
-    // Columns that differ from key to key are results of a layer that the table takes in.
+    // Columns that differ between distances are results of a layer, which the table absorbs.
     const size_t count = terms_.terms.size();
     std::vector<bool> varies(count, false);
-    std::map<std::pair<size_t, size_t>, Column> first_columns;  // of heads and terms
+    // by first addend of the head, and term
+    std::map<std::pair<size_t, size_t>, Column> first_columns;
     for (size_t i = 0; i < addends_.size(); ++i) {
       const size_t first = i - i % distances_;
       for (size_t t = 0; t < count && addends_[i]; ++t) {
@@ -113,7 +114,7 @@ class TermReader {
   }
 
  private:
-  // Of keys that no mask hides.
+  // Reads the addend of each visible key. Keys at one distance must agree.
   void read_addends(const Scores& scores, std::span<const HeadPlace> order) {
     const size_t square = tokens_ * tokens_;
     std::vector<double> added;
@@ -161,7 +162,7 @@ class TermReader {
     row[place->second] += factor;
   }
 
-  // A result of a linear layer, as what the layer is given.
+  // Adds a result of a linear layer as a combination of the layer's inputs.
   void add_layer(const Column& result, double factor, std::vector<Column>& columns,
                  std::vector<double>& row, double& constant) {
     const Graph& graph = builder_.graph;
@@ -186,7 +187,7 @@ class TermReader {
     if (!part.linear.bias.empty()) constant += factor * part.linear.bias[result.second];
   }
 
-  // The layer that makes a column, or null.
+  // Returns the layer that makes a column, or null.
   const LinearPart* layer_of(const Column& column) const {
     const auto* layer = builder_.graph.as<LinearNode>(builder_.producer_at(column.first).node);
     return layer != nullptr && layer->parts.size() == 1 ? &layer->parts[0] : nullptr;
@@ -200,8 +201,8 @@ class TermReader {
     return std::span(known->second).subspan(size_t{column.second} * layer.inputs(), layer.inputs());
   }
 
-  // Whether columns are those of the queries but for the biases of layers with the same weights, as
-  // Transformer-XL has them.
+  // Whether columns equal those of the queries up to biases of layers with equal weights, as in
+  // Transformer-XL.
   bool are_queries(std::span<const std::vector<Column>> columns,
                    std::span<const std::vector<Column>> queries) {
     const auto input_of = [&](const Column& column) {
@@ -216,7 +217,7 @@ class TermReader {
     });
   }
 
-  // The queries in place of these columns: what biases differ by is constant.
+  // Uses the queries in place of these columns; differences of biases become constants.
   void use_queries(QueryTermsFound& found, std::span<const std::vector<Column>> queries) {
     const auto bias = [&](const Column& column) {
       const LinearPart& layer = *layer_of(column);
@@ -238,7 +239,7 @@ class TermReader {
   const size_t tokens_, distances_;
   size_t heads_ = 0;
   std::vector<std::optional<Addend>> addends_;  // of each head and distance
-  std::map<Column, size_t> places_;             // in the columns of a head
+  std::map<Column, size_t> places_;             // index among the columns of a head
   std::map<const Constant*, Array::Reals> constants_;
   std::map<ValueId, std::vector<double>> weights_;
 };
@@ -255,7 +256,7 @@ bool is_of_queries(const GraphBuilder& builder, const LinearExpr& value) {
   for (size_t i = 0; i < tokens; ++i) {
     const int64_t first = value.at(0), own = value.at(i * tokens + i);
     if (!builder.is_node(first) || !builder.is_node(own)) return false;
-    // Those of a window are some of an image's.
+    // Rows of a window are some of an image's rows.
     const uint32_t row = builder.row_of(own);
     if (builder.fixes_rows ? i != 0 && row <= before : row != builder.row_of(first) + i) {
       return false;

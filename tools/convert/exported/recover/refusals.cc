@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Causes are looked for in the ops before the one that is refused.
+// Searches the ops before a refused one for the op at fault.
 #include "convert/exported/recover/refusals.h"
 
 #include <algorithm>
@@ -12,8 +12,8 @@
 namespace arenite::convert {
 namespace {
 
-// Of each value, which inputs of the user's it depends on. A mask of bools is none of them: what
-// it hides is no sequence of its own.
+// Returns a bit mask for each value: the user inputs it depends on. Bool masks are left out: they
+// hide elements and are no sequence of their own.
 std::vector<uint64_t> inputs_of_values(const ExportedProgram& program) {
   std::vector<uint64_t> inputs(program.values.size(), 0);
   const std::vector<const ExportedInput*> given = program.user_inputs();
@@ -57,9 +57,9 @@ bool is_within(std::string_view path, std::string_view module) {
   return path.starts_with(module) && (path.size() == module.size() || path[module.size()] == '.');
 }
 
-constexpr size_t kLargeShare = 5;  // of the ops, that a part has which is worth a file
+constexpr size_t kLargeShare = 5;  // one in this many ops makes a part worth a file
 
-// Whether a module is attention alone, by its name.
+// Whether a module is attention alone, judged by its name.
 bool is_attention(const std::string& path) {
   const size_t end = path.find_last_not_of("0123456789.");
   const size_t begin = path.rfind('.', end);
@@ -72,7 +72,7 @@ struct Module {
   // Values from outside that its ops read, by the inputs that these ops depend on.
   std::map<uint64_t, std::set<uint32_t>> read;
 
-  // Whether it is worth a file of its own, and each of its inputs becomes one tensor that it reads.
+  // Whether the module is worth a file and reads one tensor for each model input.
   bool reads_one_tensor(size_t all_ops) const {
     uint64_t seen = 0;
     for (const auto& [of_inputs, values] : read) {
@@ -83,16 +83,16 @@ struct Module {
   }
 };
 
-// The largest module with attention that reads one tensor, which is made of the model's inputs.
+// Returns the largest module with attention that reads one tensor for each model input.
 std::optional<std::string> module_of_one_tensor(const ExportedProgram& program) {
   const std::vector<uint64_t> inputs = inputs_of_values(program);
   std::vector<std::string_view> made_in(program.values.size());
-  std::vector<uint32_t> read_as(program.values.size());  // ids where they are looked up
+  std::vector<uint32_t> read_as(program.values.size());  // ids in place of their embedding
   std::iota(read_as.begin(), read_as.end(), 0u);
   std::map<std::string, Module> modules;
   size_t ops = 0;
   for (const Call& node : program.nodes) {
-    // What an op in place became has no module: it is where its operand is.
+    // The result of an in-place op has no module: it belongs to that of its operand.
     std::string_view place = node.module_path;
     for_each<ValueRef>(node, [&](ValueRef ref) {
       if (place.empty() && inputs[ref.value] != 0) place = made_in[ref.value];
@@ -126,7 +126,7 @@ std::optional<std::string> module_of_one_tensor(const ExportedProgram& program) 
   return best;
 }
 
-// "encoder.layers.0" as Python has it: ".encoder.layers[0]".
+// Writes "encoder.layers.0" as in Python: ".encoder.layers[0]".
 std::string as_attribute(std::string path) {
   std::string text;
   for (size_t begin = 0, end = 0; end != std::string::npos; begin = end + 1) {
@@ -140,7 +140,7 @@ std::string as_attribute(std::string path) {
 
 bool are_same(const Extent& a, const Extent& b) { return a.size == b.size && a.symbol == b.symbol; }
 
-// Whether it is [.., tokens, tokens] for the tokens of the first input.
+// Whether the value is [.., tokens, tokens] for the tokens of the first input.
 bool is_of_pairs(const ExportedValue& value, const ExportedValue& first) {
   if (value.sizes.size() < 2 || first.sizes.size() < 2) return false;
   const Extent& keys = value.sizes.back();

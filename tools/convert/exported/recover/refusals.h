@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a refusal tells the author beside the op at which it shows: the op that is its cause, and
-// for several inputs what can be exported instead.
+// Refusals, with the op at fault besides the op that is refused, and for models of several inputs
+// what to export instead.
 #pragma once
 
 #include <fmt/format.h>
@@ -15,11 +15,11 @@
 #include "convert/files/error.h"
 
 namespace arenite::convert {
-// What is at fault: the op that is refused, what put its input together, or, where that is a sum or
-// a value times constants, what added or multiplied it.
+// The op at fault: the refused op, the op that assembled its input, or, if the input is a sum or a
+// multiple, the op that added or multiplied.
 enum class Cause { kOp, kInput, kSum };
 
-// Why a program cannot become the runtime's. The op and its place are added by who catches it.
+// Thrown if the runtime cannot express a program. The catcher adds the op and its place.
 struct NotRecognised : InputError {
   explicit NotRecognised(std::string_view why, Cause at_fault = Cause::kOp)
       : InputError("{}", why), cause(at_fault) {}
@@ -43,24 +43,25 @@ inline constexpr const char* kReadsIds =
 inline constexpr const char* kMixesTokens =
     "its rows mix elements of several tokens, which only attention and pooling may do";
 
-// Of a program that is followed in several readings, the refusal at the latest op is told.
+// Thrown for a refused op. Of several readings of a program, the one refused at the latest op is
+// reported.
 class OpRefused : public InputError {
  public:
   OpRefused(size_t index, const std::string& message)
       : InputError("{}", message), op_index(index) {}
 
-  size_t op_index;  // of the program's ops
+  size_t op_index;  // in the program's nodes
 };
 
-// How far a reading came: the op at which it was refused, or SIZE_MAX where all were followed.
+// Returns the index of the op that was refused, or SIZE_MAX if all ops were traced.
 size_t ops_followed(const InputError& error);
 
-// The op that put together one of `values`, or the sum where that is the cause, before ops that
-// only arrange elements anew. Null: layers made them as they are.
+// Returns the op that assembled one of `values`, or the sum for Cause::kSum, looking through ops
+// that only rearrange elements. Null if layers made the values as they are.
 const Call* maker_of(const ExportedProgram& program, const std::vector<uint32_t>& values,
                      Cause cause);
 
-// Why the inputs of a model are not what a model file has, and what to export instead.
+// Explains why a model file cannot have these inputs, and what to export instead.
 std::string why_not_these_inputs(const ExportedProgram& program);
 
 }  // namespace arenite::convert

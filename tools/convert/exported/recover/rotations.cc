@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums of two columns whose factors turn with the position, as rotations. They are known by their
-// factors: an element and its partner have the cosine and the sine of an angle, times a factor.
+// Recognises rotary position embeddings by their factors: an element and its partner column are
+// multiplied by the cosine and the sine of an angle, times a magnitude.
+//
+//   x * cos + rotate_half(x) * sin     ->  rotate(x), pairs (i, i + dim / 2)
+//   view_as_complex(x) * polar(1, a)   ->  rotate(x), pairs (2 i, 2 i + 1)
+//   angles proportional to position    ->  inverse frequencies; any others: a table
 
 #include <algorithm>
 #include <cmath>
@@ -19,7 +23,7 @@ namespace {
 constexpr double kFactorError = 4e-7;
 constexpr double kAngleError = 2.4e-7;
 
-// Where f of all tables is base^(-2i/d) of a whole base, it was meant to be exactly that.
+// Rounds frequencies to base^(-2i/d) of an integer base, if all are near these.
 void round_to_base(std::vector<double>& frequencies, double error) {
   const size_t count = frequencies.size();
   if (count < 2 || std::fabs(frequencies[0] - 1.0) > error) return;
@@ -35,16 +39,16 @@ void round_to_base(std::vector<double>& frequencies, double error) {
   frequencies = std::move(exact);
 }
 
-// What an element of token 0 is made of at each position: itself, and its partner.
+// The factors of an element's own column and of its partner's, at each position.
 struct TurnedElement {
-  size_t first = 0;  // of the value: the element at token 0
+  size_t first = 0;  // index of the element at token 0
   uint32_t column = 0;
   std::optional<uint32_t> partner{};
   double magnitude = 1.0;
   std::vector<double> own, other;  // factors, [positions]
 
-  // The angle per position, which each later position makes more exact. Nothing where angles do not
-  // grow evenly.
+  // Returns the angle per position, which each later position refines; nullopt if angles are not
+  // proportional to the position.
   std::optional<double> frequency() const {
     const auto angle_of = [&](size_t t) { return std::atan2(other[t], own[t]); };
     double frequency = angle_of(1);
@@ -57,7 +61,7 @@ struct TurnedElement {
       const double angle = frequency * static_cast<double>(t);
       const double difference = std::max(std::fabs(own[t] - magnitude * std::cos(angle)),
                                          std::fabs(other[t] - magnitude * std::sin(angle)));
-      // Angles may have been float32, too, which is off in proportion to them.
+      // Angles may have been float32, too, with an error in proportion to them.
       const double error_max = (kFactorError + kAngleError * std::fabs(angle)) * magnitude;
       if (difference > error_max) return std::nullopt;
     }
@@ -65,7 +69,7 @@ struct TurnedElement {
   }
 };
 
-// How the columns of a head turn, in this order; empty: in theirs.
+// The rotation of a head, with its columns in this order; empty: as they are.
 struct HeadRotation {
   RopeSpec rope;
   std::vector<uint32_t> order;
@@ -152,8 +156,8 @@ class RotationFinder {
     return element;
   }
 
-  // Which of two columns an element is, and which its partner, is told by the other one that is
-  // made of both: they turn in opposite ways.
+  // An element of two columns does not tell its own from its partner's. Its counterpart does: the
+  // two rotate in opposite directions.
   static bool turn_as_pair(const TurnedElement& a, const TurnedElement& b) {
     for (size_t t = 0; t < a.own.size(); ++t) {
       const double error_max = kFactorError * std::hypot(a.own[t], a.other[t]);
@@ -185,8 +189,8 @@ class RotationFinder {
     }
   }
 
-  // The elements of a head by their columns, which begin at `start`. Empty where these are not side
-  // by side.
+  // Returns the elements of a head by column, from column `start` on; empty unless these are
+  // contiguous.
   std::vector<const TurnedElement*> columns_of_head(size_t head, uint32_t& start) const {
     start = UINT32_MAX;
     for (uint32_t j = 0; j < head_dim_; ++j) {
@@ -202,8 +206,8 @@ class RotationFinder {
     return by_column;
   }
 
-  // Pairs of neighbours, or of halves, whose angles grow evenly with the position. Nothing for any
-  // other pairs, or factors that are not one for all that turn.
+  // Matches pairs of neighbours or of halves, with angles proportional to the position and one
+  // magnitude; nullopt for any others.
   std::optional<HeadRotation> even_rotation(std::span<const TurnedElement* const> by_column,
                                             uint32_t start) const {
     uint32_t last = 0;
@@ -237,7 +241,7 @@ class RotationFinder {
       const TurnedElement& element = *by_column[j];
       const double expected = j < rope.rotary_dim ? rope.magnitude : 1.0;
       if (std::fabs(element.magnitude - expected) > kFactorError) return std::nullopt;
-      // Of columns that stay; those that turn have been seen.
+      // Columns without a partner must keep their factor; pairs were checked above.
       if (!element.partner && !element.frequency()) return std::nullopt;
     }
     round_to_base(rope.inverse_frequencies,
@@ -245,12 +249,12 @@ class RotationFinder {
     return HeadRotation{rope, {}};
   }
 
-  // Any pairs, by the angles and factors that each position has. Nothing where columns are no
+  // Matches any pairs by a table of their factors at each position; nullopt if columns are no
   // pairs.
   std::optional<HeadRotation> rotation_by_table(std::span<const TurnedElement* const> by_column,
                                                 uint32_t start) const {
     std::vector<std::pair<uint32_t, uint32_t>> pairs;
-    std::vector<uint32_t> single;  // that are multiplied alone
+    std::vector<uint32_t> single;  // multiplied without a partner
     for (uint32_t j = 0; j < head_dim_; ++j) {
       if (!by_column[j]->partner) {
         single.push_back(j);
@@ -288,7 +292,7 @@ class RotationFinder {
     }
     const auto first_row = rope.table.begin();
     const auto rotary_dim = static_cast<ptrdiff_t>(rope.rotary_dim);
-    bool is_one = true;  // for all positions, as of sums and differences of columns
+    bool is_one = true;  // row for all positions, as of sums and differences of columns
     for (auto row = first_row; row != rope.table.end() && is_one; row += rotary_dim) {
       is_one = std::equal(row, row + rotary_dim, first_row);
     }
@@ -317,7 +321,7 @@ class RotationFinder {
            std::ranges::equal(a.rope.table, b.rope.table, are_near);
   }
 
-  // The node of all heads' columns, those of each in another order.
+  // Returns the node with the columns of each head in another order.
   ValueId ordered(ValueId node, const std::vector<uint32_t>& order) {
     if (order.empty()) return node;
     Graph& graph = builder_.graph;
@@ -336,14 +340,14 @@ class RotationFinder {
     return graph.add_linear(graph.node(whole).name, layer, graph.node(whole).inputs[0]);
   }
 
-  // Heads that turn alike become one node.
+  // Heads with equal rotations, which become one node.
   struct Group {
     HeadRotation rotation;
     std::vector<Column> columns;
     uint32_t producer = 0;  // of the node
   };
 
-  // Empty where a head does not turn, or does so in a way that is no rotation.
+  // Returns no groups if some head is not rotated.
   std::vector<Group> groups_of_heads() {
     std::vector<Group> groups;
     uint32_t start = 0;
@@ -356,7 +360,7 @@ class RotationFinder {
         groups.push_back({std::move(*rotation), {}});
         group = groups.end() - 1;
       }
-      // A head of keys may stand there for several of queries.
+      // A key head may be repeated for several query heads.
       if (std::ranges::count(group->columns, Column{producer_, start}) != 0) continue;
       for (uint32_t j = 0; j < head_dim_; ++j) group->columns.push_back({producer_, start + j});
     }
@@ -369,7 +373,7 @@ class RotationFinder {
     return groups;
   }
 
-  // Where a column of the producer is in the result: in row 0.
+  // Maps each column of the producer to its element in row 0 of the result.
   std::map<uint32_t, int64_t> places_of_columns(const std::vector<Group>& groups) const {
     std::map<uint32_t, int64_t> places;
     for (const Group& group : groups) {
@@ -383,7 +387,7 @@ class RotationFinder {
     return places;
   }
 
-  // Nothing where sequences turn differently.
+  // Returns nullopt if sequences rotate differently.
   std::optional<LinearExprRef> rotated(const std::vector<Group>& groups) const {
     const std::map<uint32_t, int64_t> places = places_of_columns(groups);
     std::map<size_t, int64_t> place_of_first;
@@ -409,7 +413,7 @@ class RotationFinder {
   size_t block_ = 0;   // of all tokens
   uint32_t producer_ = 0;
   uint32_t head_dim_ = 0;
-  std::vector<TurnedElement> elements_;  // those of token 0 of the first sequence
+  std::vector<TurnedElement> elements_;  // of token 0 of the first sequence
 };
 
 }  // namespace

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products across the rows of a sequence, as in mixers and Fourier transforms, where all sequences
-// have equally many rows: linear layers between two transpositions. Values of other rows are
-// products with a matrix of ones and zeros; a mean or a softmax over groups of rows is attention.
+// Multiplies across the token axis, whose length is fixed, as mixers and Fourier transforms do: a
+// linear layer between two transpositions. Gathered rows are taken by a list; a mean or a softmax
+// over groups of rows is attention.
+//
+//   linear(x.transpose(1, 2))  ->  transpose(x), linear; two transpositions in a row cancel out
+//   x[:, [0, 0, 1, 2, 2]]      ->  rows of x by the list 0, 0, 1, 2, 2
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -34,7 +37,7 @@ bool has_one_column(const GraphBuilder& builder, const LinearExpr& value) {
   return true;
 }
 
-// The row axis of the newest rows of which each sequence has so many, or of new ones.
+// Returns the row axis of the newest node with `rows` rows per sequence, or a new one.
 uint32_t row_axis_with(GraphBuilder& builder, uint32_t rows) {
   Graph& graph = builder.graph;
   for (auto value = graph.order().rbegin(); value != graph.order().rend(); ++value) {
@@ -47,18 +50,17 @@ uint32_t row_axis_with(GraphBuilder& builder, uint32_t rows) {
   return builder.row_axis_on(graph.add_axis({.kind = AxisKind::kConstants, .rows = rows}), rows);
 }
 
-// Multiplies across rows: for each column the products of a matrix [results, rows] with the rows of
-// a sequence, as a linear layer between two transpositions.
+// Multiplies a matrix [results, rows] with the rows of a sequence, for each column.
 //   rows [4, columns], matrix [3, 4]  ->  [columns, 4], linear [columns, 3], [3, columns]
 class RowProduct {
  public:
-  // `to`: the row axis of the results.
+  // `to` is the row axis of the results.
   RowProduct(GraphBuilder& builder, std::vector<Column> columns, uint32_t to)
       : builder_(builder), columns_(std::move(columns)), to_(to) {
     for (uint32_t i = 0; i < columns_.size(); ++i) places_[columns_[i]] = i;
   }
 
-  // REQUIRES: the present row axis is that of the columns.
+  // REQUIRES: the current row axis is that of the columns.
   void multiply(const WeightRef& matrix, const std::vector<double>& bias) {
     Graph& graph = builder_.graph;
     const std::string name = builder_.name;
@@ -70,7 +72,7 @@ class RowProduct {
     set_results(transposed(name + ".rows", products, count, axis_of(matrix.rows)), matrix.rows);
   }
 
-  // Takes a row of the sequence for each result. REQUIRES: as `multiply`.
+  // Takes the listed row of a sequence for each result. REQUIRES: as for `multiply`.
   void take(const std::vector<uint32_t>& list) {
     const auto results = static_cast<uint32_t>(list.size());
     const ValueId rows = builder_.gather(columns_);
@@ -78,7 +80,7 @@ class RowProduct {
                 results);
   }
 
-  // A result of the column that `number` is an element of, in the same sequence.
+  // Returns a result of the column of element `number`, in the same sequence.
   int64_t at(int64_t number, uint64_t result) const {
     const uint64_t sequence = builder_.row_of(number) / builder_.sizes.tokens;
     return element_id(producer_, (sequence * results_ + result) * columns_.size() +
@@ -86,8 +88,8 @@ class RowProduct {
   }
 
  private:
-  // Functions of each element by itself are applied to what was transposed before them, so that two
-  // transpositions cancel out.
+  // Transposes a node. Elementwise functions are applied after the transposition instead of before,
+  // so that two transpositions cancel out.
   ValueId transposed(const std::string& name, ValueId input, uint32_t rows, uint32_t axis) {
     Graph& graph = builder_.graph;
     if (const auto* before = graph.as<SelectNode>(input);
@@ -121,7 +123,7 @@ class RowProduct {
   uint32_t producer_ = 0;
 };
 
-// A matrix of numbers, whose author gave it no name.
+// Wraps numbers as a weight with a name of the builder's.
 WeightRef matrix_of(const GraphBuilder& builder, uint32_t rows, std::vector<double> numbers) {
   WeightRef weight;
   weight.name = builder.name + ".rows";
@@ -131,7 +133,7 @@ WeightRef matrix_of(const GraphBuilder& builder, uint32_t rows, std::vector<doub
   return weight;
 }
 
-// The columns of a value, each once, in their order.
+// Returns the columns of a value, each once, in order of appearance.
 std::vector<Column> columns_of(const GraphBuilder& builder, const LinearExpr& value) {
   std::set<Column> known;
   std::vector<Column> columns;
@@ -142,9 +144,9 @@ std::vector<Column> columns_of(const GraphBuilder& builder, const LinearExpr& va
   return columns;
 }
 
-// Makes `results` of the rows along the last dimension of `given`, [.., rows]: [.., results].
-// `compute` is given which rows of a sequence these are. Returns nullopt if they are no rows of a
-// whole sequence, the same ones of each column.
+// Maps the rows along the last dimension of `given`, [.., rows], to [.., results] by `compute`, which
+// gets the row of a sequence for each of them. Returns nullopt unless they are rows of one sequence,
+// the same for each column.
 template <typename Compute>
 std::optional<LinearExprRef> over_rows(GraphBuilder& builder, const LinearExprRef& given,
                                        uint32_t results, const Compute& compute) {
@@ -187,7 +189,7 @@ std::optional<LinearExprRef> linear_over_rows(GraphBuilder& builder, const Linea
   return over_rows(builder, given, results, [&](RowProduct& product, std::span<uint32_t> rows) {
     const uint32_t tokens = builder.sizes.tokens;
     if (inputs == tokens && std::ranges::is_sorted(rows)) return product.multiply(weight, bias);
-    // The columns of the matrix in the order of a sequence's rows, with zeros for rows left out.
+    // The matrix is reordered by the rows of a sequence, with zeros for rows left out.
     const std::vector<double> given_numbers = weight.exact();
     std::vector<double> numbers(size_t{results} * tokens, 0.0);
     for (size_t i = 0; i < given_numbers.size(); ++i) {
@@ -241,12 +243,12 @@ std::optional<LinearExprRef> repeated_rows(GraphBuilder& builder, const LinearEx
   return std::nullopt;
 }
 
-// ---- values of other rows ----
+// ---- values on other row axes ----
 
 namespace {
 
-// Which row of a sequence each row of `like` stands with, in two values of one shape. Empty where
-// it is not always the same one.
+// Maps each row of `like` to the row of `value` beside it, in two values of one shape. Empty if
+// some row has several counterparts.
 std::vector<uint32_t> rows_beside(const GraphBuilder& builder, const LinearExpr& value,
                                   const LinearExpr& like) {
   constexpr uint32_t kNone = UINT32_MAX;
@@ -269,7 +271,7 @@ std::vector<uint32_t> rows_beside(const GraphBuilder& builder, const LinearExpr&
   return which;
 }
 
-// The value with rows of the row axis of `like`, which each stand with one of its own.
+// Moves `value` to the row axis of `like`, by the map of rows_beside.
 LinearExprRef in_rows_of(GraphBuilder& builder, const LinearExpr& value, const LinearExpr& like,
                          const std::vector<uint32_t>& which) {
   const uint32_t row_axis = builder.row_axis_of(value).value(),
@@ -284,8 +286,8 @@ LinearExprRef in_rows_of(GraphBuilder& builder, const LinearExpr& value, const L
   return plain(value.shape, std::move(element_ids));
 }
 
-// Whether a value has the rows of `like`, each beside itself, or one row beside all of them, which
-// is one of whole sequences.
+// Whether `value` may stay: it has the rows of `like`, each beside itself, or a single row beside
+// all.
 bool are_alike(const GraphBuilder& builder, const LinearExpr& value, const LinearExpr& like,
                const std::vector<uint32_t>& which) {
   if (!builder.reads_images() && std::ranges::count(which, which[0]) == std::ssize(which)) {
@@ -296,7 +298,7 @@ bool are_alike(const GraphBuilder& builder, const LinearExpr& value, const Linea
   return is_same;
 }
 
-// The second value with rows of the first one's kind, or the first with the second's.
+// Moves `b` to the rows of `a`, or else `a` to the rows of `b`.
 void set_both_alike(GraphBuilder& builder, LinearExprRef& a, LinearExprRef& b) {
   const Shape shape = broadcast(a->shape, b->shape);
   const LinearExprRef first = stretched(a, shape), second = stretched(b, shape);
@@ -309,13 +311,13 @@ void set_both_alike(GraphBuilder& builder, LinearExprRef& a, LinearExprRef& b) {
   }
 }
 
-// Whether its elements are rows of nodes, not those of whole sequences.
+// Whether elements are rows of nodes, but not per-sequence rows.
 bool has_rows_of_nodes(const GraphBuilder& builder, const LinearExpr& value) {
   return value.is_plain() && value.elements() != 0 && builder.is_node(value.front()) &&
          builder.row_axis_of(value) && !builder.is_per_sequence(value.front());
 }
 
-// Whether it begins with the first row of a node, and ends with the last one.
+// Whether the value begins with the first row of a node and ends with its last.
 bool is_in_order(const GraphBuilder& builder, const LinearExpr& value) {
   const int64_t last = value.at(value.elements() - 1);
   return builder.is_node(last) && builder.row_of(value.front()) == 0 &&
@@ -325,7 +327,7 @@ bool is_in_order(const GraphBuilder& builder, const LinearExpr& value) {
 }  // namespace
 
 void align_row_axes(GraphBuilder& builder, std::vector<LinearExprRef>& values) {
-  LinearExprRef* most = nullptr;  // rows; of lines those in their order
+  LinearExprRef* most = nullptr;  // rows; without images, rows in order come first
   const auto rows = [&](const LinearExprRef& of) {
     const bool comes_first = !builder.reads_images() && is_in_order(builder, *of);
     return std::pair(comes_first, builder.producer(of->front()).rows);
@@ -354,7 +356,7 @@ std::vector<LinearExprRef> columns_alike(GraphBuilder& builder, std::vector<Line
   if (found == values.end()) return values;
   const auto step = (*found)->shape.back();
   const auto count = static_cast<int64_t>((*found)->elements()) / step;
-  const LinearExprRef first =  // column
+  const LinearExprRef first =  // the first column
       moved(Movement{.shape = {count}, .walk = {count}, .strides = {step}}, *found);
   for (LinearExprRef& value : values) {
     Shape shape = value->shape;
@@ -372,14 +374,14 @@ std::vector<LinearExprRef> columns_alike(GraphBuilder& builder, std::vector<Line
 
 namespace {
 
-// Groups of a value's rows along its last dimension, the same ones of each column and sequence.
+// A partition of rows into groups along the last dimension, equal for all columns and sequences.
 struct RowGroups {
   LinearExprRef value;  // [.., rows of a group]
   std::vector<Column> columns;
-  std::vector<size_t> group, index;  // of each row of a sequence, and within its group
-  size_t size = 0;                   // of a group
+  std::vector<size_t> group, index;  // of each row of a sequence: its group, and its index there
+  size_t size = 0;                   // rows of a group
 
-  // For each pair of rows whether they are of one group.
+  // Returns `same` for each pair of rows in one group, and `other` for each other pair.
   std::vector<double> pairs(double same, double other) const {
     std::vector<double> numbers;
     for (const size_t a : group) {
@@ -407,7 +409,7 @@ std::optional<RowGroups> row_groups(const GraphBuilder& builder, const LinearExp
   }
   found.group.assign(sizes.tokens, kNone);
   found.index.assign(sizes.tokens, kNone);
-  std::map<std::pair<uint32_t, Column>, size_t> seen;  // rows of each sequence's columns
+  std::map<std::pair<uint32_t, Column>, size_t> seen;  // rows, by sequence and column
   size_t groups = 0;
   for (size_t i = 0; i < found.value->elements(); ++i) {
     const int64_t number = found.value->at(i), first = found.value->at(i - i % found.size);
@@ -437,7 +439,7 @@ std::optional<RowGroups> row_groups(const GraphBuilder& builder, const LinearExp
 
 }  // namespace
 
-// Each row attends to those of its group, all of which have one weight.
+// Each row attends to its group, with equal weights.
 std::optional<LinearExprRef> mean_of_groups(GraphBuilder& builder, const LinearExprRef& given,
                                             size_t axis) {
   const ScopedAxis on(builder, *given);
@@ -465,8 +467,7 @@ std::optional<LinearExprRef> mean_of_groups(GraphBuilder& builder, const LinearE
   return plain(std::move(shape), std::move(element_ids));
 }
 
-// Each row attends to those of its group, whose values say which one they are, and takes its own
-// weight of these.
+// Each row attends to its group, where values are one-hot indices, and takes its own weight.
 std::optional<LinearExprRef> softmax_of_groups(GraphBuilder& builder, const LinearExprRef& given,
                                                size_t axis) {
   const ScopedAxis on(builder, *given);

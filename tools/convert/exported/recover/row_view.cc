@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values as rows of nodes: which row and columns of a producer each row of a value is, nodes whose
-// rows are just these, and products and outputs, which are made of such.
+// Maps values to rows of nodes: finds the producer row and columns of each row of a value, and adds
+// nodes with just these rows. Also lowers products and outputs, which are made of such rows.
+//
+//   x[:, -1]                         ->  select last(x), one row per sequence
+//   torch.cat([x[..., :4], y], -1)   ->  concat(slice(x, 0, 4), y), one row per token
+//   F.pad(x, (0, 0, 1, 0))[:, :-1]   ->  depthwise convolution with taps [1, 0]
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,13 +16,13 @@
 namespace arenite::convert {
 namespace {
 
-constexpr size_t kSlicesMax = 8;         // of one node, before it is read in another order
-constexpr size_t kChosenTokensMax = 16;  // of each sequence, that stand side by side
+constexpr size_t kSlicesMax = 8;  // of one node, before its columns are read in another order
+constexpr size_t kChosenTokensMax = 16;  // of a sequence, side by side
 
-// Why rows of a value are no rows of a node: they are of several tokens, or of parts of one.
+// Explains why rows of a value are no rows of a node: they mix tokens, or are parts of one.
 std::string why_no_rows(const GraphBuilder& builder, const LinearExpr& value) {
   const auto width = static_cast<size_t>(value.shape.back());
-  std::map<uint32_t, size_t> rows_of_tokens;  // that begin with an element of this token
+  std::map<uint32_t, size_t> rows_of_tokens;  // by the token of their first element
   for (size_t first = 0, count = value.elements(); first < count; first += width) {
     std::set<uint32_t> tokens, columns;
     for (size_t i = first; i < first + width; ++i) {
@@ -103,11 +107,11 @@ std::optional<SourceRow> producer_row(const GraphBuilder& builder, const LinearE
   return row;
 }
 
-// Rows of values as rows of nodes.
+// ---- values as rows of nodes ----
 
 namespace {
 
-// Whether these rows of a whole producer are those of all tokens.
+// Whether, after a prefix, the rows are those of all tokens and no others.
 bool has_all_tokens(const TraceSizes& sizes, std::vector<uint32_t> rows) {
   if (sizes.prefix == 0) return false;
   std::ranges::sort(rows);
@@ -122,7 +126,8 @@ bool has_all_tokens(const TraceSizes& sizes, std::vector<uint32_t> rows) {
   return next == rows.size();
 }
 
-// Which of a node's columns each of these is, where they are all of one node's in disorder.
+// Returns the node's column for each of these, if they are all columns of one node in more runs
+// than slices are worth; else empty.
 std::vector<uint32_t> order_of(const GraphBuilder& builder, const std::vector<Column>& columns) {
   const Producer& from = builder.producer_at(columns[0].first);
   if (from.kind != Producer::Kind::kNode || columns.size() != from.width) return {};
@@ -138,7 +143,7 @@ std::vector<uint32_t> order_of(const GraphBuilder& builder, const std::vector<Co
   return runs > kSlicesMax ? order : std::vector<uint32_t>{};
 }
 
-// One row of each sequence, of the same token, as all rows of a node that selects them.
+// Turns rows that are the same token of each sequence into all rows of a node that selects it.
 void select_one(GraphBuilder& builder, RowView& rows, std::vector<Column>& columns) {
   const TraceSizes& sizes = builder.sizes;
   const uint32_t place = rows.rows[0];
@@ -153,8 +158,8 @@ void select_one(GraphBuilder& builder, RowView& rows, std::vector<Column>& colum
   rows.count = sizes.sequences;
 }
 
-// The dimensions of values of one shape, those last that step to other columns of the same token in
-// one of them, and to another token in none: as heads that stand before the tokens.
+// Orders dimensions so that those stepping through columns of one token come last, such as heads
+// that precede the tokens.
 std::vector<size_t> columns_last(const GraphBuilder& builder,
                                  const std::vector<LinearExprRef>& values) {
   const Shape& shape = values[0]->shape;
@@ -176,7 +181,7 @@ std::vector<size_t> columns_last(const GraphBuilder& builder,
   return order;
 }
 
-// The shape whose last dimension joins as many as have elements of one token.
+// Merges trailing dimensions while each run stays within one token.
 Shape with_whole_rows(const GraphBuilder& builder, const LinearExpr& value) {
   Shape flat = value.shape;
   while (flat.size() > 1) {
@@ -194,7 +199,7 @@ Shape with_whole_rows(const GraphBuilder& builder, const LinearExpr& value) {
   return flat;
 }
 
-// Values of one shape with one row for each token, which may be several rows of the value.
+// Values of one shape, regrouped into one row for each token.
 struct TokenRows {
   std::vector<size_t> order;
   Shape shape, flat;
@@ -303,7 +308,7 @@ namespace {
 
 constexpr size_t kRowKindsMax = 256;  // of one value
 
-// The columns of a row of a producer; where rows are kept apart, of whatever tokens.
+// Returns the columns of a row, which may be of several tokens where rows are kept apart.
 std::optional<std::vector<Column>> columns_of_row(const GraphBuilder& builder,
                                                   const LinearExpr& value, size_t begin,
                                                   size_t width) {
@@ -319,7 +324,7 @@ std::optional<std::vector<Column>> columns_of_row(const GraphBuilder& builder,
   return columns;
 }
 
-// Which rows have the same columns of a producer. Empty where all have, or one is no row of a
+// Groups rows by their columns. Empty if all rows have equal columns, or if one is no row of a
 // producer.
 std::vector<std::vector<size_t>> kinds_of_rows(const GraphBuilder& builder,
                                                const LinearExpr& value) {
@@ -344,7 +349,7 @@ std::vector<std::vector<size_t>> kinds_of_rows(const GraphBuilder& builder,
   return rows;
 }
 
-// The elements that stand in these rows.
+// Returns the element indices of these rows.
 std::vector<int64_t> elements_of_rows(const std::vector<size_t>& rows, size_t width) {
   std::vector<int64_t> elements;
   elements.reserve(rows.size() * width);
@@ -364,7 +369,8 @@ LinearExprRef each_kind_of_row(GraphBuilder& builder, const LinearExprRef& given
   if (kinds.empty()) return make(value);
   const int64_t width = value->shape.back();
   std::vector<LinearExprRef> made;
-  std::vector<size_t> place(value->elements() / static_cast<size_t>(width));  // of a row, in `made`
+  // index of each row in `made`
+  std::vector<size_t> place(value->elements() / static_cast<size_t>(width));
   size_t rows = 0;
   for (const std::vector<size_t>& kind : kinds) {
     const Movement cut = {.shape = {static_cast<int64_t>(kind.size()), width},
@@ -382,8 +388,8 @@ namespace {
 
 constexpr int64_t kPooledRow = -1;
 
-// The token of each sequence that all elements are of, or kPooledRow where they are of rows that
-// sequences have one of. Nothing for any other value.
+// Returns the token of each sequence that all elements are of, or kPooledRow for per-sequence rows;
+// nullopt for any other value.
 std::optional<int64_t> token_of(const GraphBuilder& builder, const LinearExpr& value) {
   const TraceSizes& sizes = builder.sizes;
   std::optional<int64_t> token;
@@ -414,7 +420,7 @@ std::vector<LinearExprRef> rows_of_sequences(GraphBuilder& builder,
       std::ranges::any_of(tokens, [](const auto& token) { return !token; });
   for (size_t i = 0; i < values.size(); ++i) {
     if (!tokens[i] || *tokens[i] == kPooledRow) continue;
-    // A token that is put beside others is one of several rows, unless it is repeated.
+    // A token concatenated with others is one of several rows, unless it is repeated.
     if (how == Together::kMoved && has_all_of_some && without_repeats(values[i]) == values[i])
       continue;
     values[i] = each_kind_of_row(builder, values[i], [&](const LinearExprRef& value) {
@@ -479,19 +485,19 @@ LinearExprRef on_one_producer(GraphBuilder& builder, const LinearExprRef& value)
              (!seen[index] || builder.is_per_sequence(from));
     if (is_one) seen[index] = true;
   }
-  // Before rows of constants are put before those of tokens, none are read there.
+  // Nothing reads the rows of a prefix before it is prepended.
   for (size_t i = 0; i < seen.size() && is_one && from.rows == sizes.rows(); ++i) {
     if (sizes.is_of_prefix(static_cast<uint32_t>(i / from.width))) seen[i] = true;
   }
   if (is_one && std::ranges::count(seen, false) == 0) return value;
-  // The rows of a slice or of a concatenation.
+  // A slice or a concatenation becomes a node of its own.
   const TokenRows whole = token_rows(builder, {value});
   return whole.made(builder, whole.rows[0].node);
 }
 
 namespace {
 
-// The first dimension of a value as [rows, parts], where it goes over parts of each token in turn.
+// Splits the first dimension into [rows, parts] if it steps through parts of each token.
 Shape with_parts_of_tokens(const GraphBuilder& builder, const LinearExpr& value) {
   Shape shape = value.shape;
   const int64_t rows = builder.sizes.rows();
@@ -525,7 +531,7 @@ LinearExprRef product(GraphBuilder& builder, const LinearExprRef& a, const Linea
       builder, {builder.materialised(a), builder.materialised(b)}, Together::kProduct);
   LinearExprRef first = without_repeats(values[0]), second = without_repeats(values[1]);
   const Shape shape = broadcast(first->shape, second->shape);
-  // What has rows of tokens says the order.
+  // The value with token rows determines the order.
   if (token_of(builder, *first) && !token_of(builder, *second)) std::swap(first, second);
   TokenRows both = token_rows(builder, {stretched(first, shape), stretched(second, shape)});
   const RowView& rows = both.rows[0];
@@ -546,12 +552,12 @@ LinearExprRef product(GraphBuilder& builder, const LinearExprRef& a, const Linea
 
 namespace {
 
-// The shape of a value whose last dimension has the numbers of one token, whatever dimensions it
-// gives them out in, also where it has those of all tokens in one.
+// Returns the shape [.., columns] in which the last dimension has the elements of one token, for an
+// output of any shape.
 Shape shape_of_rows(const GraphBuilder& builder, const LinearExpr& value) {
   const auto width = static_cast<size_t>(value.shape.back());
   const size_t rows = builder.producer(value.at(0)).rows, whole = value.elements() / rows;
-  // Of a token that has several rows, all are one.
+  // A token with several rows gets them merged into one.
   const bool has_several = whole > width && whole % width == 0 && value.elements() % rows == 0 &&
                            producer_row(builder, value, 0, whole);
   const bool is_row = !has_several && producer_row(builder, value, 0, width);
@@ -559,7 +565,7 @@ Shape shape_of_rows(const GraphBuilder& builder, const LinearExpr& value) {
   return {static_cast<int64_t>(rows), static_cast<int64_t>(whole)};
 }
 
-// Columns that are given out before the tokens, after them: [sequences, tokens, columns].
+// Transposes [sequences, columns, tokens] to [sequences, tokens, columns].
 LinearExprRef tokens_first(const GraphBuilder& builder, const LinearExprRef& value) {
   const size_t sequences = builder.sizes.sequences;
   const size_t rows = builder.producer(value->at(0)).rows / sequences;
@@ -571,7 +577,7 @@ LinearExprRef tokens_first(const GraphBuilder& builder, const LinearExprRef& val
                                        static_cast<int64_t>(rows)}));
 }
 
-// A few rows of each sequence's tokens as one row, or nothing where they are all of its tokens.
+// Returns a few token rows of each sequence as one row; nullopt if they are all of its tokens.
 std::optional<ValueId> as_one_row(GraphBuilder& builder, const RowView& rows) {
   const TraceSizes& sizes = builder.sizes;
   if (rows.count != sizes.rows() || has_all_tokens(sizes, rows.rows)) return std::nullopt;
@@ -598,7 +604,7 @@ std::optional<ValueId> as_one_row(GraphBuilder& builder, const RowView& rows) {
 
 namespace {
 
-// The same of a value of one term without factors.
+// Implements shifted_rows for one term without factors.
 LinearExprRef shifted_term(GraphBuilder& builder, const LinearExprRef& value) {
   const TraceSizes& sizes = builder.sizes;
   const bool has_rows = value->is_plain() && !value->terms[0].places.is_whole() &&
@@ -656,7 +662,7 @@ ValueId output(GraphBuilder& builder, const LinearExprRef& given) {
   refuse_op_if(given->elements() == 0, "it has no elements");
   LinearExprRef value = builder.materialised(given);
   if (value->shape.empty()) value = with_shape(value, {1});
-  // One number for each token.
+  // The value has one element per token.
   const bool is_column =
       value->shape.size() >= 2 && is_along_tokens(builder, *value, value->shape.size() - 1);
   builder.columns_first = is_column && value->elements() > builder.producer(value->at(0)).rows;
@@ -667,14 +673,14 @@ ValueId output(GraphBuilder& builder, const LinearExprRef& given) {
     shape.push_back(1);
     value = with_shape(value, shape);
   }
-  // The numbers of a row may be given out in several dimensions, in any order.
+  // The output may spread the elements of a row over several dimensions, in any order.
   if (!is_column) value = with_shape(value, shape_of_rows(builder, *value));
   if (value->shape.size() == 1) value = with_shape(value, {1, value->shape[0]});
   RowView rows;
   try {
     rows = rows_of(builder, value);
   } catch (const NotRecognised&) {
-    // Of so many tokens alone, all numbers of a sequence may stand in one row.
+    // With a fixed number of tokens, a row may hold a whole sequence.
     if (!builder.fixes_rows) throw;
     const auto sequences = int64_t{builder.sizes.sequences};
     const auto count = static_cast<int64_t>(value->elements());
@@ -693,14 +699,11 @@ ValueId output(GraphBuilder& builder, const LinearExprRef& given) {
     return builder.graph.add_select(builder.name, SelectKind::kFirst, rows.node);
   }
   if (const auto one = as_one_row(builder, rows)) return *one;
-  // Without rows of constants that were put before those of the tokens.
+  // Constant rows before the tokens are dropped.
   const TraceSizes& sizes = builder.sizes;
   const auto kept = static_cast<uint32_t>(rows.rows.size() / sizes.sequences);
   return builder.without_first(
       rows.node, builder.constants_of(rows.node) - (kept - (sizes.tokens - sizes.prefix)));
 }
-
-// ---- values that are another one times constants: functions are of that one, and linear layers
-// take the constants into their weights ----
 
 }  // namespace arenite::convert

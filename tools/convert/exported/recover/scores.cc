@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ops do to products of queries and keys, and to the weights that a softmax makes of them.
+// Implements ops on products of queries and keys, and on the weights that a softmax makes of them.
 #include "convert/exported/recover/scores.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ namespace {
 
 constexpr double kHidden = -std::numeric_limits<double>::infinity();
 
-constexpr size_t kSoftmaxesMax = 16;  // of one sum of weights
+constexpr size_t kSoftmaxesMax = 16;  // in one sum of weights
 
 constexpr const char* kSinkChanged =
     "it adds a score of no key to scores that have one, or changes it otherwise than by a factor "
@@ -36,7 +36,7 @@ constexpr const char* kZeroedScores =
     "it multiplies scores by 0, which hides nothing: a key's weight is then that of the score 0. "
     "Expected -infinity in their place, or a large negative number added to them";
 
-// function(a, b) of two arrays that are stretched to one shape.
+// Returns function(a, b) of two arrays that are broadcast to one shape.
 template <typename Function>
 Array combined(const Array& a, const Array& b, const Function& function) {
   Shape shape = broadcast(a.shape(), b.shape());
@@ -46,7 +46,7 @@ Array combined(const Array& a, const Array& b, const Function& function) {
   return Array::real(std::move(shape), std::move(values));
 }
 
-// To be changed, so that what was subtracted from them no longer is what it was.
+// Copies scores to change them, which invalidates the recorded shift.
 std::shared_ptr<Scores> copy(const Scores& scores) {
   refuse_op_if(scores.has_softmax, kAfterSoftmax);
   auto result = std::make_shared<Scores>(scores);
@@ -54,7 +54,7 @@ std::shared_ptr<Scores> copy(const Scores& scores) {
   return result;
 }
 
-// The part of [..., rows, columns] that has these rows alone.
+// Slices [..., rows, columns] to `rows` rows from `begin` on.
 LinearExprRef some_rows(const LinearExprRef& value, int64_t begin, int64_t rows) {
   const size_t rank = value->shape.size();
   const int64_t all = value->shape[rank - 2], columns = value->shape[rank - 1];
@@ -92,7 +92,7 @@ bool is_zero_row(const GraphBuilder& builder, const LinearExpr& value, int64_t r
   return true;
 }
 
-// What is added to scores with a sink: that of the keys, and that of the sink.
+// Splits a term added to scores with a sink into that of the keys and that of the sink.
 std::pair<Array, Array> parted(const Array& added, int64_t sink) {
   const int64_t columns = added.shape().empty() ? 1 : added.shape().back();
   if (columns == 1) return {added, added};
@@ -181,7 +181,7 @@ ScoresRef with_factors(const Scores& scores, const Array& factors, int64_t posit
       rank >= 2 && factors.shape()[rank - 1] == 1 && factors.shape()[rank - 2] == 1;
   if (!is_of_heads) {
     refuse_op_if(scores.sink.has_value(), kSinkChanged);
-    // Those of queries, [..., queries, 1], or of keys, [..., 1, keys].
+    // Accepts factors of queries, [..., queries, 1], or of keys, [..., 1, keys].
     const bool is_of_queries = rank >= 2 && factors.shape()[rank - 1] == 1;
     const bool is_of_keys = !is_of_queries && (rank == 1 || factors.shape()[rank - 2] == 1);
     refuse_op_if((!is_of_queries && !is_of_keys) || scores.tanh_factor || scores.added ||
@@ -237,7 +237,7 @@ ScoresRef with_added(const Scores& scores, const Array& all_added, int64_t posit
   }
   result->positions_max = tighter(result->positions_max, positions_max);
   if (result->zeroed) {
-    // What was 0 and has become far less than all others is hidden.
+    // A zeroed score that gets a large negative number is hidden.
     result->added = combined(*result->zeroed, added, [](double seen, double more) {
       refuse_op_if(seen == 0.0 && !(more <= kHiddenScoreMax), kZeroedScores);
       return seen == 0.0 ? kHidden : more;
@@ -286,7 +286,7 @@ ScoresRef sum_of_weights(const Scores& a, const Scores& b, double factor_b) {
   if (factor_b != 1.0)
     other = std::make_shared<Scores>(*weights_times(b, Array::real({}, {factor_b})));
   auto result = std::make_shared<Scores>(a);
-  // Side by side, so that each is computed once however the sums are nested.
+  // The list stays flat, so that each softmax is computed once however the sums are nested.
   const std::vector<ScoresRef> more = std::exchange(other->also, {});
   result->also.push_back(std::move(other));
   result->also.insert(result->also.end(), more.begin(), more.end());
@@ -311,8 +311,7 @@ ScoresRef times_value(GraphBuilder& builder, const Scores& scores, const LinearE
 
 namespace {
 
-// [.., queries, keys] whose numbers are those of the keys for all queries, but where a constant far
-// below any score hides them.
+// A value [.., queries, keys] with equal rows, except where a large negative constant hides a key.
 struct TermsOfKeys {
   LinearExprRef value;  // [.., 1, keys]
   std::optional<Array> hidden;
@@ -387,7 +386,7 @@ ScoresRef plus_value(GraphBuilder& builder, const Scores& scores, const LinearEx
   const Producer from = builder.producer(each->at(0));
   refuse_op_if(from.kind != Producer::Kind::kNode || from.rows != builder.sizes.rows(),
                "it adds something else to scores than numbers of their keys");
-  // The ones that queries have stand in their rows, which may be those of another input.
+  // The ones of the queries lie in their own rows, which may be those of another input.
   const auto ones_beside = [&](const Producer& rows) {
     LinearSpec one;
     one.weight.name = builder.name + ".one";
@@ -422,7 +421,7 @@ ScoresRef plus_value(GraphBuilder& builder, const Scores& scores, const LinearEx
 
 namespace {
 
-// The columns of [.., rows, columns] and those of another value of as many rows.
+// Concatenates the columns of two values with equally many rows.
 LinearExprRef beside(const LinearExprRef& a, const LinearExprRef& b) {
   Movement both{.shape = a->shape};
   both.shape.back() += b->shape.back();
@@ -494,7 +493,7 @@ ScoresRef with_softmax(const Scores& scores, bool is_logarithm) {
 
 namespace {
 
-// Whether a movement makes queries of keys, and keys of queries.
+// Whether a movement swaps queries and keys.
 bool turns_last_two(const Movement& movement, const Shape& shape) {
   const size_t rank = shape.size();
   if (movement.sources || movement.walk.size() != rank || movement.offset != 0) return false;
@@ -509,8 +508,8 @@ bool turns_last_two(const Movement& movement, const Shape& shape) {
   return true;
 }
 
-// Which matrix of queries and keys each one of the result is, where a movement takes whole ones: of
-// some heads, or in another order. Empty: it does anything else.
+// Maps each [queries, keys] matrix of the result to its source matrix, if a movement takes whole
+// ones, as slices and permutations of heads do. Empty for any other movement.
 std::vector<int64_t> moved_matrices(const Movement& movement, const Shape& shape) {
   const size_t rank = movement.shape.size();
   const int64_t queries = shape[shape.size() - 2], keys = shape.back(), block = queries * keys;
@@ -528,8 +527,8 @@ std::vector<int64_t> moved_matrices(const Movement& movement, const Shape& shape
   return matrices;
 }
 
-// Which column of scores a movement adds, of zeros, or with `is_cut` leaves out: the first or the
-// last one. Nothing: it does anything else.
+// Returns the first or last column if a movement adds it as zeros, or with `is_cut` drops it;
+// nullopt for any other movement.
 std::optional<int64_t> changed_column(const Movement& movement, const Shape& shape, bool is_cut) {
   Shape after = shape;
   after.back() += is_cut ? -1 : 1;
@@ -551,8 +550,8 @@ std::optional<int64_t> changed_column(const Movement& movement, const Shape& sha
   return std::nullopt;
 }
 
-// The parts of scores whose leading dimensions become others: those of all matrices of queries and
-// keys in their order, or of these.
+// Moves the parts of scores to other leading dimensions: all [queries, keys] matrices in order, or
+// the given ones.
 class MovedParts {
  public:
   MovedParts(const Shape& before, const Shape& after, std::vector<int64_t> matrices)
@@ -589,7 +588,7 @@ class MovedParts {
   }
 
   Shape before_, lead_;
-  std::vector<int64_t> matrices_;  // empty: all
+  std::vector<int64_t> matrices_;  // empty: all in order
 };
 
 }  // namespace
@@ -614,7 +613,8 @@ ScoresRef with_order(const Scores& scores, const std::vector<size_t>& order) {
 
 namespace {
 
-// The dimension of `shape` that each one of the result is. Empty: a movement does anything else.
+// Returns the source dimension of each dimension of the result; empty if the movement is no
+// permutation.
 std::vector<size_t> permutation_of(const Movement& movement, const Shape& shape) {
   const size_t rank = shape.size();
   const bool is_walk = !movement.sources && movement.offset == 0 && movement.walk.size() == rank &&
@@ -623,7 +623,7 @@ std::vector<size_t> permutation_of(const Movement& movement, const Shape& shape)
   const Shape strides = strides_of(shape);
   std::vector<size_t> order(rank, rank);
   std::vector<bool> is_taken(rank, false);
-  // Those of one element, which have no stride of their own, come last.
+  // Dimensions of extent 1 have no stride of their own and are matched last.
   for (const bool are_of_one : {false, true}) {
     for (size_t d = 0; d < rank; ++d) {
       if ((movement.walk[d] == 1) != are_of_one) continue;
@@ -639,7 +639,7 @@ std::vector<size_t> permutation_of(const Movement& movement, const Shape& shape)
   return order;
 }
 
-// Scores whose dimensions are put in another order, or back; null: a movement does anything else.
+// Permutes the dimensions of scores; null if the movement is no permutation.
 ScoresRef permuted_scores(const Scores& scores, const Movement& movement) {
   if (movement.shape == scores.shape && movement.keeps_order(elements_of(scores.shape))) {
     return std::make_shared<const Scores>(scores);

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums that become additions, scales, parts of an embedding, or part of a layer that reads them.
+// Lowers sums to additions, scales, parts of an embedding, or weights of a layer.
+//
+//   tokens(ids) + table[:n]   ->  embedding with tokens and positions
+//   linear(x) * gain + shift  ->  linear with weight diag(gain) W, bias gain b + shift
+//   x + y.mean(1, True)       ->  add(x, select mean(y))
 
 #include <fmt/format.h>
 
@@ -13,13 +17,13 @@ namespace arenite::convert {
 namespace {
 
 constexpr size_t kNoPlace = SIZE_MAX;
-constexpr uint32_t kScaledColumnsMax = 8192;  // for which a matrix of factors is made
+constexpr uint32_t kScaledColumnsMax = 8192;  // limit for a diagonal matrix of factors
 
 constexpr const char* kUnevenConstants =
     "it adds constants to the rows of each sequence, or multiplies them by such, that are its own: "
     "not supported, they are the same for all sequences";
 
-// Whether each element of the term stands for another one.
+// Whether the elements of the term are all different.
 bool is_injective(const Term& term, size_t count) {
   if (term.places.is_whole()) return true;
   std::vector<int64_t> element_ids = *term.places.element_ids;
@@ -28,7 +32,7 @@ bool is_injective(const Term& term, size_t count) {
          std::ranges::adjacent_find(element_ids) == element_ids.end();
 }
 
-// What one term adds to column c of each row.
+// A term: adds factors[c] * node to column c of each row.
 struct Summand {
   ValueId node = 0;
   std::vector<double> factors;  // [columns]
@@ -64,7 +68,7 @@ class SumBuilder {
     std::vector<ValueId> nodes;
     for (const Summand& summand : summands) nodes.push_back(node_of(summand));
     builder_.align(nodes);
-    // What is for a whole sequence is added to rows of tokens.
+    // Rows of tokens come first; per-sequence rows are added to them.
     std::stable_partition(nodes.begin(), nodes.end(),
                           [&](ValueId node) { return !graph_.is_on(AxisKind::kOne, node); });
     ValueId sum = nodes[0];
@@ -85,7 +89,7 @@ class SumBuilder {
   }
 
  private:
-  // Nothing for a term that is all zeros.
+  // Returns nullopt if the term is all zeros.
   std::optional<Producer::Kind> kind_of(const Term& term) const {
     std::optional<Producer::Kind> kind;
     for (size_t i = 0, count = elements_of(shape_); i < count; ++i) {
@@ -105,7 +109,7 @@ class SumBuilder {
     const size_t count = elements_of(shape_);
     auto whole =
         std::ranges::find_if(nodes_, [&](const Term& term) { return is_injective(term, count); });
-    // Of one value its columns may be repeated, as of numbers that are a token each.
+    // A single term may repeat its columns, as tokens of width 1 do when they are broadcast.
     if (whole == nodes_.end() && nodes_.size() == 1) whole = nodes_.begin();
     refuse_op_if<Cause::kSum>(
         whole == nodes_.end(),
@@ -119,7 +123,7 @@ class SumBuilder {
     for (size_t i = 0; i < count; ++i) {
       element_.at(static_cast<size_t>(index_of(reference_->at(i)))) = i;
     }
-    // Before rows of constants are put in front of the tokens, nothing stands there.
+    // Prefix rows are empty until the prefix is prepended.
     for (size_t place = 0; place < element_.size(); ++place) {
       refuse_op_if<Cause::kSum>(
           (element_[place] != kNoPlace) != has_row(static_cast<uint32_t>(place / width_)),
@@ -131,7 +135,7 @@ class SumBuilder {
   bool has_row(uint32_t row) const { return element_[size_t{row} * width_] != kNoPlace; }
   bool is_of_tokens() const { return rows_ == builder_.sizes.rows(); }
 
-  // A table of a number for each place and column, [rows_, width_], the same in all sequences.
+  // Returns a table of a number for each place and column, [rows_, width_], equal in all sequences.
   TablePart part_of_places(std::vector<double> each) {
     const uint32_t tokens = builder_.sizes.tokens;
     refuse_op_if<Cause::kSum>(!is_of_tokens(), kUnevenConstants);
@@ -153,7 +157,7 @@ class SumBuilder {
     return part;
   }
 
-  // The node times a factor for each position and column, [rows_, width_].
+  // Multiplies the node by a factor for each position and column, [rows_, width_].
   ValueId times_table(ValueId node, std::vector<double> each) {
     TablePart part = part_of_places(std::move(each));
     EmbeddingNode table;
@@ -171,7 +175,7 @@ class SumBuilder {
     Summand summand;
     std::vector<Column> columns;
     std::vector<double> each(element_.size(), 0.0);  // factors
-    bool is_even = true;                             // they are the same in all rows
+    bool is_even = true;                             // factors are equal in all rows
     for (size_t place = 0; place < element_.size(); ++place) {
       if (element_[place] == kNoPlace) continue;
       const int64_t number = term.places.at(element_[place]);
@@ -202,7 +206,7 @@ class SumBuilder {
     return summand;
   }
 
-  // A layer that multiplies each column by a factor of its own.
+  // Returns a layer that multiplies column c by factors[c].
   LinearSpec diagonal(const std::vector<double>& factors) const {
     refuse_op_if(factors.size() > kScaledColumnsMax,
                  "it multiplies columns by constants of their own");
@@ -217,7 +221,7 @@ class SumBuilder {
     return spec;
   }
 
-  // The node with all factors, as a layer: one that was made before takes them into its weights.
+  // Returns the node times its factors, as a layer; a preceding layer takes them into its weights.
   ValueId scaled_columns(const Summand& summand) {
     LinearSpec spec;
     ValueId input = summand.node;
@@ -255,8 +259,8 @@ class SumBuilder {
                                 graph_.axis(summand.node));
   }
 
-  // Whether a constant that has rows for each sequence has those of the first one in each. `values`
-  // are the constant's, or empty and then filled.
+  // Whether a constant with rows for each sequence repeats those of the first one. `values` caches
+  // the constant's elements.
   bool is_of_first_sequence(const ConstantRef& constant, const Term& term, uint32_t row,
                             uint32_t column, Array::Reals& values) const {
     const uint32_t tokens = builder_.sizes.tokens;
@@ -272,15 +276,15 @@ class SumBuilder {
     return own != nullptr && first != nullptr && *own == *first;
   }
 
-  // Whether rows are as many whatever is given, as those of images or constants, or have tables of
-  // one length alone.
+  // Whether the number of rows is fixed, as for images, constants, and axes whose tables have one
+  // length.
   bool has_fixed_rows() const {
     const uint32_t axis = graph_.axis(builder_.producer_at(producer_).node);
     return is_of_tokens() &&
            (builder_.reads_images() || graph_.inputs_of(axis) == 0 || graph_.joins_tokens(axis));
   }
 
-  // What a term of constants adds to each place and column, [rows_, width_].
+  // Returns the constants that a term adds to each place and column, [rows_, width_].
   std::vector<double> numbers_of_places(const Term& term) const {
     std::map<const Constant*, Array::Reals> tables;
     std::vector<double> each(element_.size(), 0.0);
@@ -300,9 +304,9 @@ class SumBuilder {
   TablePart part_of(const Term& term) {
     const uint32_t tokens = builder_.sizes.tokens;
     TablePart part;
-    Array::Reals values;  // of the constant, once they are asked for
+    Array::Reals values;  // of the constant, loaded on demand
     bool found = false;
-    // Rows of the table are those that there are: some of the prefix may come later.
+    // The table has the rows present so far: some of the prefix may come later.
     std::vector<int64_t> position_of(is_of_tokens() ? tokens : 0, -1);
     int64_t count = 0;
     for (uint32_t place = 0; place < position_of.size(); ++place) {
@@ -338,14 +342,14 @@ class SumBuilder {
       part.prefix_rows.assign(position_of.begin(), position_of.begin() + builder_.sizes.prefix);
     }
     const int64_t missing = std::ranges::count(part.prefix_rows, -1);
-    // What is no value of the program can be computed at no other length.
+    // A constant that is no value of the program cannot be computed at another length.
     const bool is_followed_alone = part.stride != 0 && part.constant->value() == kNoValue;
     if (limit == 0 && is_followed_alone) limit = tokens - missing;
     builder_.limit_positions(limit == 0 ? 0 : limit + missing);
     return part;
   }
 
-  // The first row of the table, which is each of them where it is constant.
+  // Adds the first row of the table; in a constant table all rows are equal.
   void add_first_row(const PositionTable& table, std::vector<double>& row) const {
     for (const TablePart& part : table.parts) {
       const Array::Reals values = part.constant->array().to_reals();
@@ -370,7 +374,7 @@ class SumBuilder {
     }
     const std::string name = embedding != nullptr ? graph_.node(sum).name : builder_.name;
     if (is_constant && embedding != nullptr && embedding->padding_id) {
-      // A row that is added to all rows of its table of positions.
+      // The row is added to all rows of the table of positions.
       std::vector<double> row(width_, 0.0);
       add_first_row(table, row);
       EmbeddingNode shifted = *embedding;
@@ -396,8 +400,8 @@ class SumBuilder {
     return joins ? table.node : graph_.add(builder_.name, AddNode{}, {sum, table.node});
   }
 
-  // Types of tokens, and positions that leave padding out and are read with the ids that say where
-  // it is, become a part of the embedding of tokens that they are added to.
+  // Merges token types, and positions that skip padding ids, into the token embedding they are
+  // added to.
   void join_embeddings(std::vector<Summand>& summands) {
     const auto find = [&](const auto& is_wanted) {
       return std::ranges::find_if(summands, [&](const Summand& summand) {
@@ -454,21 +458,21 @@ class SumBuilder {
   GraphBuilder& builder_;
   Graph& graph_;
   const Shape shape_;
-  std::vector<Term> nodes_;   // terms of the model's numbers
+  std::vector<Term> nodes_;   // terms with elements of nodes
   std::vector<Term> tables_;  // terms of constants
-  LinearExprRef reference_;   // whose elements stand for the rows and columns of the sum
+  LinearExprRef reference_;   // its elements are at the rows and columns of the sum
   uint32_t producer_ = 0;     // of the reference
   uint32_t rows_ = 0;
   uint32_t width_ = 0;
-  uint32_t first_row_ = 0;       // that the value has
-  std::vector<size_t> element_;  // [rows * width]: the value's element that stands there
+  uint32_t first_row_ = 0;       // of the value
+  std::vector<size_t> element_;  // [rows * width]: the value's element at this place
 };
 
 }  // namespace
 
 namespace {
 
-// A sum of elements of one token of each sequence as one of rows of sequences.
+// Turns terms that are one token of each sequence into per-sequence rows.
 LinearExprRef of_sequences(GraphBuilder& builder, const LinearExprRef& value) {
   std::vector<LinearExprRef> parts;
   for (const Term& term : value->terms) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Constants as weights; movements, sums and factors of values whose elements are known; and arrays
-// in place of traced values.
+// Implements constants as weights, movements, sums and factors of linear expressions, and calls
+// with arrays in place of traced values.
 #include "convert/exported/recover/traced_value.h"
 
 #include <fmt/format.h>
@@ -22,7 +22,7 @@ std::vector<T> finite(std::vector<T> values, const std::string& name) {
   throw InputError("tensor {} has infinities or NaN: expected finite weights", quote(name));
 }
 
-// The first name of those that share their elements, as tied weights do.
+// Returns the first input with the same storage, as tied weights have.
 const ExportedInput& first_of_storage(const ExportedProgram& program, const ExportedInput& input) {
   for (const ExportedInput& other : program.inputs) {
     if (other.kind != InputKind::kUser && other.storage == input.storage) return other;
@@ -71,7 +71,7 @@ ConstantRef with_shape(const ConstantRef& constant, const Shape& shape) {
 }
 
 ConstantRef moved(const Movement& movement, const ConstantRef& of) {
-  elements_of(movement.shape);  // refuses what is too large
+  elements_of(movement.shape);  // throws if it is too large
   return std::make_shared<const Constant>(
       kNoValue, movement.shape, of->type(), [of, movement]() -> Array {
         return Array::real(movement.shape, movement.apply<double>(of->array().to_reals()));
@@ -103,11 +103,11 @@ WeightRef weight_of(const std::shared_ptr<const ExportedProgram>& program,
   return transposed ? transpose(std::move(weight)) : weight;
 }
 
-// Sums of elements.
+// ---- linear expressions ----
 
 namespace {
 
-// What each element of all parts has of this term, or `none` where a part has no such term.
+// Returns get(term, i) for each element of all parts, or `none` for a part without this term.
 template <typename T, typename Get>
 std::vector<T> of_term(std::span<const LinearExprRef> parts, size_t term, T none, const Get& get) {
   std::vector<T> result;
@@ -119,7 +119,7 @@ std::vector<T> of_term(std::span<const LinearExprRef> parts, size_t term, T none
   return result;
 }
 
-// One factor for all that have this term, if there is one.
+// Returns the uniform factor shared by all parts that have this term, if there is one.
 std::optional<double> one_factor(std::span<const LinearExprRef> parts, size_t term) {
   std::optional<double> factor;
   for (const LinearExprRef& part : parts) {
@@ -310,7 +310,7 @@ std::vector<int64_t> element_ids_of(const LinearExpr& value) {
   return element_ids;
 }
 
-// Values.
+// ---- values ----
 
 Shape shape_of(const TracedValue& value) {
   if (const ConstantRef& constant = value.as<ConstantRef>()) return constant->shape();

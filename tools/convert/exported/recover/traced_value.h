@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is known of a tensor while its program is traced: a constant, or how its elements are made
-// of those of the graph's nodes.
+// The traced value of a tensor: a constant, a linear expression over elements of graph nodes, a
+// function of one node, scores of attention, or a complex pair.
+//
+// Example, with node A [1, 2, 3] as a producer of elements A0 .. A5:
+//   2 * x.transpose(1, 2)  ->  LinearExpr{[1, 3, 2], ids A0 A3 A1 A4 A2 A5, factor 2}
+//   x + y                  ->  LinearExpr{[1, 2, 3], two terms: ids of A and ids of B}
+//
+// Ops that move, add or scale elements compute nothing: they rewrite ids and factors.
 #pragma once
 
 #include <cstdint>
@@ -24,34 +30,34 @@
 
 namespace arenite::convert {
 
-// ---- constants: weights, and what ops make of them and of numbers ----
+// ---- constants: weights, and results of ops on constants alone ----
 
-// Larger ones are read when somebody needs their numbers, and are not kept.
+// Larger constants are loaded at each read and not cached.
 inline constexpr size_t kKeptElementsMax = size_t{1} << 20;
 
-// Of constants that are no values of the program, and have no other length.
+// Value id of a constant that is no value of the program: it exists at the traced length only.
 inline constexpr uint32_t kNoValue = UINT32_MAX;
 
 class Constant {
  public:
-  // An array that is there, and one that `load` gives.
+  // Wraps an array in memory, or an array that `load` reads on demand.
   Constant(uint32_t value, Array array)
       : value_(value), shape_(array.shape()), type_(array.type()), array_(std::move(array)) {}
   Constant(uint32_t value, Shape shape, ElementType type, std::function<Array()> load)
       : value_(value), shape_(std::move(shape)), type_(type), load_(std::move(load)) {}
 
-  uint32_t value() const { return value_; }  // of the program
+  uint32_t value() const { return value_; }  // in the program, or kNoValue
   const Shape& shape() const { return shape_; }
   ElementType type() const { return type_; }
   size_t elements() const { return elements_of(shape_); }
   bool is_large() const { return !array_ && elements() > kKeptElementsMax; }
   Array array() const;
 
-  // The input of the program that this is as it lies in the file, or null.
+  // The program input stored in the file with exactly these elements, or null.
   const ExportedInput* stored = nullptr;
-  // How many positions there are, of what was cut or looked up by position; 0: any number.
+  // Number of positions, if the constant was sliced or looked up by position; 0: no limit.
   int64_t positions_max = 0;
-  size_t depth = 0;  // of large constants that it is made of: kExportedLevelsMax at most
+  size_t depth = 0;  // nesting of the large constants it is made of, at most kExportedLevelsMax
 
  private:
   uint32_t value_ = 0;
@@ -63,35 +69,34 @@ class Constant {
 
 using ConstantRef = std::shared_ptr<const Constant>;
 
-// The tighter of two limits, 0: none.
+// Returns the tighter of two limits, where 0 is no limit.
 inline int64_t tighter(int64_t a, int64_t b) {
   if (a == 0 || b == 0) return a == 0 ? b : a;
   return a < b ? a : b;
 }
 
-// What the program calls it; "constant" if it is no value of the program.
+// Returns the program's name of the constant, or "constant" for kNoValue.
 std::string name_of(const ExportedProgram& program, const Constant& constant);
 
-// The same elements in another shape.
+// Reshape, or apply a movement, without loading the elements.
 ConstantRef with_shape(const ConstantRef& constant, const Shape& shape);
-// The elements that a movement takes, when somebody needs them.
 ConstantRef moved(const Movement& movement, const ConstantRef& of);
 
-// The constant as a matrix of weights [rows, columns], transposed before if asked.
+// Returns the constant as a weight [rows, columns], transposed first if asked.
 WeightRef weight_of(const std::shared_ptr<const ExportedProgram>& program,
                     const ConstantRef& constant, bool transposed);
 
-// Weights that `exact` computes when they are loaded.
+// Sets the loaders of the weight, in float32 and in double, to the results of `exact`.
 void set_exact(WeightRef& weight, std::function<std::vector<double>()> exact);
 
-// The weights with column c as column order[c]. REQUIRES: a permutation.
+// Permutes the columns: column c becomes column order[c]. REQUIRES: a permutation.
 WeightRef with_columns(const WeightRef& weight, const std::vector<uint32_t>& order);
 
-// ---- sums of elements of nodes, times constants: with them, every op that moves elements is one
-// case, and so is every spelling of a rotation ----
+// ---- linear expressions: sums of node elements times constants. With them, every op that moves
+// elements is one case, and so is every spelling of a rotation ----
 
-// An element has the id producer * kProducerElements + its index in the producer. Producers are
-// those of a GraphBuilder and count from 1, so that 0 is no element: what stands there is 0.
+// An element id is producer * kProducerElements + the index in the producer. Producers are those of
+// a GraphBuilder and count from 1, so id 0 is no element and reads as 0.
 inline constexpr int64_t kProducerElements = int64_t{1} << 36;
 inline constexpr int64_t kNoElement = 0;
 
@@ -103,21 +108,21 @@ constexpr int64_t element_id(uint32_t producer, uint64_t index) {
   return int64_t{producer} * kProducerElements + static_cast<int64_t>(index);
 }
 
-// The number of each element of a value, in row-major order.
+// Element ids of a value, in row-major order.
 struct Places {
   uint32_t producer = 0;
   std::shared_ptr<const std::vector<int64_t>>
-      element_ids{};  // null: element i is that of `producer`
+      element_ids{};  // null: id i is element i of `producer`
 
   int64_t at(size_t i) const { return element_ids ? element_ids->at(i) : element_id(producer, i); }
   bool is_whole() const { return element_ids == nullptr; }
   friend bool operator==(const Places&, const Places&) = default;  // by identity
 };
 
-// What each element is multiplied by.
+// The factor of each element.
 struct Factors {
   double uniform = 1.0;
-  std::shared_ptr<const std::vector<double>> each{};  // null: all by `uniform`
+  std::shared_ptr<const std::vector<double>> each{};  // null: `uniform` for all
 
   double at(size_t i) const { return each ? each->at(i) : uniform; }
   friend bool operator==(const Factors&, const Factors&) = default;
@@ -130,70 +135,68 @@ struct Term {
   friend bool operator==(const Term&, const Term&) = default;
 };
 
-// Element i is the sum of factors.at(i) * element places.at(i) over the terms, of which there is at
-// least one.
+// Element i is the sum over all terms of factors.at(i) * element places.at(i). REQUIRES: at least
+// one term.
 struct LinearExpr {
   Shape shape;
   std::vector<Term> terms;
-  std::string name{};  // of the author's op that made it, of sums
+  std::string name{};  // of the author's op, for sums
 
   size_t elements() const { return elements_of(shape); }
-  // The number of an element of the first term.
+  // Id of element i in the first term.
   int64_t at(size_t i) const { return terms[0].places.at(i); }
-  // The first element of the first term; kNoElement, too, where there is none.
+  // Id of the first element in the first term; kNoElement if the value is empty.
   int64_t front() const { return elements() == 0 ? kNoElement : at(0); }
-  // One term, and every factor is 1.
+  // Whether this is one term whose factors are all 1.
   bool is_plain() const {
     return terms.size() == 1 && !terms[0].factors.each && terms[0].factors.uniform == 1.0;
   }
-  // Whether elements have factors of their own, as those of a rotation.
+  // Whether factors differ from element to element, as in a rotation.
   bool has_own_factors() const;
 };
 
 using LinearExprRef = std::shared_ptr<const LinearExpr>;
 
-// Every sum is made here, at its cost. Throws ShapeError unless each of its terms has as
-// many places and factors as it has elements.
+// Creates every LinearExpr and charges its cost. Throws ShapeError unless each term has as many ids
+// and factors as the shape has elements.
 LinearExprRef make_sum(LinearExpr value);
 
 LinearExprRef whole_producer(uint32_t producer, Shape shape);
 LinearExprRef plain(Shape shape, std::vector<int64_t> element_ids);
 
-// The parts that a movement takes, one after the other, moved.
+// Apply a movement to the concatenated elements of the parts.
 LinearExprRef moved(const Movement& movement, std::span<const LinearExprRef> parts);
 LinearExprRef moved(const Movement& movement, const LinearExprRef& part);
 
 LinearExprRef with_shape(const LinearExprRef& value, Shape shape);
 LinearExprRef permuted(const LinearExprRef& value, const std::vector<size_t>& order);
-// What undoes a permutation.
 std::vector<size_t> inverse_order(const std::vector<size_t>& order);
-// Columns as rows. Throws NotRecognised where there are none.
+// Swaps the last two axes. Throws NotRecognised below rank 2.
 LinearExprRef transposed(const LinearExprRef& value);
 LinearExprRef stretched(const LinearExprRef& value, const Shape& shape);  // broadcast to `shape`
 LinearExprRef sum(const LinearExprRef& a, const LinearExprRef& b, double factor_b);
 LinearExprRef scaled(const LinearExprRef& value, double factor);
 LinearExprRef scaled(const LinearExprRef& value, const Array& factors);
 
-// The elements of `values`, stretched to `shape`, as real numbers.
+// Returns `values`, broadcast to `shape`, as doubles.
 std::vector<double> stretched_reals(const Array& values, const Shape& shape);
 
-// Whether both are the same elements with the same factors in the same shape.
+// Whether both have the same shape, element ids and factors, term by term.
 bool are_same(const LinearExpr& a, const LinearExpr& b);
 
-// Element ids without their factors. REQUIRES: one term.
+// Returns the element ids of the first term, without factors. REQUIRES: one term.
 std::vector<int64_t> element_ids_of(const LinearExpr& value);
 
 // ---- values ----
 
-// A function of one value that works on each of its rows by itself, kept as the op that the author
-// wrote until somebody needs its values: the op's tensors are constants and functions of the same
-// base.
+// A function of one value, applied to each of its rows. The author's op is kept until its result is
+// needed; the tensors of the op are constants and functions of the same base.
 struct Function {
-  LinearExprRef base;                  // of one node
+  LinearExprRef base;                  // elements of one node
   std::shared_ptr<const Call> call{};  // null: the base itself
   Shape shape{};
-  size_t depth = 0;    // of ops: kExportedLevelsMax at most, as a person writes a formula
-  std::string name{};  // of the author's op that made it
+  size_t depth = 0;    // nesting of ops, at most kExportedLevelsMax
+  std::string name{};  // of the author's op
 
   bool is_base() const { return call == nullptr; }
 };
@@ -220,9 +223,9 @@ struct TracedValue {
       : value(std::forward<T>(known)), type(element_type) {}
 
   Value value;
-  ElementType type;  // that the author's tensor has, where it is no constant
+  ElementType type;  // of the author's tensor, unless it is a constant
 
-  // What it is, if it is of this kind; else a T that is empty.
+  // Returns the alternative T, or an empty T if the value holds another alternative.
   template <typename T>
   const T& as() const {
     static const T kNone{};
@@ -239,25 +242,25 @@ struct TracedValue {
 Shape shape_of(const TracedValue& value);
 ElementType type_of(const TracedValue& value);
 
-// An argument, or a result, that is this value.
+// Wraps the value as an argument or a result.
 inline Argument traced(TracedValue value) {
   return std::make_shared<const TracedValue>(std::move(value));
 }
-// The argument of this name; null: it is no traced value.
+// Returns the argument of this name, or null if it is no traced value.
 const TracedValue* value_of(const Call& call, std::string_view name);
-// The same as a value of this kind, or null.
+// Returns the argument of this name as alternative T, or null.
 template <typename T>
 T value_as(const Call& call, std::string_view name) {
   const TracedValue* value = value_of(call, name);
   return value != nullptr ? value->as<T>() : T{};
 }
-// All arguments that are traced values, those in lists, too.
+// Returns all arguments that are traced values, including those in lists.
 std::vector<TracedValue> values_of(const Call& call);
 
-// `call` with arrays in place of traced values, which have elements where these are small
-// constants.
+// Returns `call` with arrays in place of traced values: small constants with their elements, all
+// others by shape and type only.
 Call with_shapes(const Call& call);
-// The same with all elements. REQUIRES: all are constants.
+// Returns `call` with all constants as arrays. Throws NotRecognised for any other traced value.
 Call with_elements(const Call& call);
 
 }  // namespace arenite::convert

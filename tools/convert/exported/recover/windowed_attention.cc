@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention within windows, each a part of the tokens of a sequence or all of them in another
-// order, as one of all tokens which hides what is not in a query's window. Windows are the leading
-// indices of scores, beside heads. Keys may be those of other windows, too, and zeros that a mask
-// hides.
+// Lowers attention within windows to attention over all tokens that hides keys outside a query's
+// window. Windows are leading indices of scores, beside heads: parts of the tokens of a sequence,
+// or all of them permuted. Keys may also be of other windows, or zeros that a mask hides.
+//
+//   q, k, v [b * 4 windows, heads, 16, dim]  ->  [b, heads, 64, dim], mask [64, 64] of 4 blocks
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -13,9 +14,9 @@ namespace arenite::convert {
 namespace {
 
 constexpr double kHidden = -std::numeric_limits<double>::infinity();
-constexpr uint32_t kZeros = UINT32_MAX;  // in the place of a row
+constexpr uint32_t kZeros = UINT32_MAX;  // stands for a row of zeros
 
-// Which rows of tokens the rows of windows are, and the columns of each window.
+// The token row of each row of the windows, and the columns of each window.
 struct WindowRows {
   std::vector<uint32_t> rows;
   std::vector<std::vector<Column>> columns;
@@ -31,7 +32,7 @@ class WindowedAttention {
         keys_in_(static_cast<size_t>(scores.shape.back())) {}
 
   std::optional<WholeAttention> build(const LinearExprRef& all_values) {
-    // Windows of one token are a batch that is taken for tokens.
+    // Windows of one token are a batch mistaken for tokens.
     if (scores_.sink || queries_in_ < 2 || keys_in_ < 2 ||
         broadcast(lead_, leading(all_values->shape)) != lead_) {
       return std::nullopt;
@@ -74,12 +75,12 @@ class WindowedAttention {
   }
 
  private:
-  // A head of a sequence: its windows, which are leading indices.
+  // The windows of a head of a sequence, as leading indices.
   using Group = std::vector<size_t>;
 
   size_t heads() const { return groups_.size() / sequences_; }
 
-  // Of windows of so many rows. False where they are no rows of tokens.
+  // Reads windows of `each` rows. Returns false if they are no rows of tokens.
   bool read(const LinearExprRef& given, size_t each, WindowRows& found) const {
     LinearExprRef value = given;
     if (value->terms.size() == 1 && !value->has_own_factors()) {
@@ -108,7 +109,7 @@ class WindowedAttention {
     return true;
   }
 
-  // Which windows are of one head of a sequence.
+  // Groups the windows by head and sequence.
   bool find_groups() {
     const uint32_t tokens = builder_.sizes.tokens;
     std::map<std::pair<uint32_t, std::vector<Column>>, size_t> known;
@@ -126,7 +127,7 @@ class WindowedAttention {
     return true;
   }
 
-  // Puts heads in the order of their sequences, and finds the query that each of their tokens is.
+  // Orders heads by sequence, and finds the query row of each of their tokens.
   bool share_out() {
     std::ranges::stable_sort(groups_, {}, [&](const Group& group) {
       return query_rows_.rows[group[0] * queries_in_] / builder_.sizes.tokens;
@@ -149,7 +150,7 @@ class WindowedAttention {
       if (std::ranges::count(order, kNone) != 0) return false;
       order_.insert(order_.end(), order.begin(), order.end());
     }
-    // A single window is of interest where its rows are in another order than the tokens.
+    // A single window matters only if its rows are permuted.
     return groups_[0].size() > 1 || queries_in_ != keys_in_ || !std::ranges::is_sorted(order_);
   }
 
@@ -161,7 +162,7 @@ class WindowedAttention {
     });
   }
 
-  // A row of a window that each token is as a key.
+  // Finds a key row for each token.
   bool find_keys() {
     constexpr size_t kNone = SIZE_MAX;
     const uint32_t tokens = builder_.sizes.tokens;
@@ -181,7 +182,7 @@ class WindowedAttention {
     return true;
   }
 
-  // [sequences, heads, tokens, dim]
+  // Returns [sequences, heads, tokens, dim].
   LinearExprRef in_order(const LinearExprRef& value, const Shape& lead,
                          const std::vector<size_t>& order) const {
     const int64_t width = value->shape.back();
@@ -195,8 +196,8 @@ class WindowedAttention {
     return moved(movement, value);
   }
 
-  // What is added to all scores: of keys that are not in a window what hides them. [tokens, tokens]
-  // where it is the same for all heads. Nothing where a window sees zeros, or a token twice.
+  // Returns the terms of all scores, with -infinity for keys outside a query's window: [tokens,
+  // tokens] if all heads are equal. nullopt if a window sees zeros, or a token twice.
   std::optional<Array> all_added(const Shape& lead) {
     const size_t n = whole_tokens_;
     const auto side = static_cast<int64_t>(n);
@@ -230,13 +231,13 @@ class WindowedAttention {
     return Array::real(std::move(shape), std::move(all));
   }
 
-  // What queries bring with them for the keys of their windows.
+  // Returns the query terms of windows as those of all tokens.
   LinearExprRef terms_in_order(const Shape& lead) const {
     const auto n = static_cast<int64_t>(whole_tokens_);
     return moved(Movement{.shape = joined(lead, n, n), .sources = terms_}, scores_.query_terms);
   }
 
-  // A number for each head, [.., 1, 1], which all its windows have.
+  // Returns the number of each head, [.., 1, 1], shared by its windows.
   std::optional<Array> of_heads(const std::optional<Array>& numbers, const Shape& lead) const {
     if (!numbers) return std::nullopt;
     const std::vector<double> all = stretched_reals(*numbers, joined(lead_, 1, 1));
@@ -253,11 +254,11 @@ class WindowedAttention {
   GraphBuilder& builder_;
   const Scores& scores_;
   const Shape lead_;
-  const size_t queries_in_, keys_in_;  // a window
+  const size_t queries_in_, keys_in_;  // per window
   WindowRows query_rows_, key_rows_;
   std::vector<Group> groups_;              // heads of all sequences
-  std::vector<size_t> order_, key_order_;  // row of a window, for each token of each head
-  std::vector<int64_t> terms_;             // the element of each query and key
+  std::vector<size_t> order_, key_order_;  // window row of each token of each head
+  std::vector<int64_t> terms_;             // element of the query terms for each query and key
   size_t sequences_ = 0;
   size_t whole_tokens_ = 0, first_ = 0;  // of a sequence
 };

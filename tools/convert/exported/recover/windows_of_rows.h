@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows that are those of windows side by side, as patches of a series.
+// Rows that have other rows of a window side by side, such as patches of a series.
 #pragma once
 
 #include <optional>
@@ -8,9 +8,9 @@
 
 namespace arenite::convert {
 
-// Rows of windows over those of the present row axis, which are no pixels, as rows of a node of
-// such windows. Beyond a sequence are zeros, or copies of rows that the same window sees. Nothing
-// for any other value.
+// Turns rows that are windows over rows of the current row axis, but not of pixels, into rows of a
+// windows node. Outside a sequence, a window has zeros or copies of rows that it sees. Returns
+// nullopt for any other value.
 std::optional<LinearExprRef> windows_of_rows(GraphBuilder& builder, const LinearExprRef& value);
 
 }  // namespace arenite::convert

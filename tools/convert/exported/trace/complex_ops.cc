@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Complex numbers of the model: rotations, and Fourier transforms, which are products with constant
+// Lowers ops on complex values: rotations, and Fourier transforms as products with constant
 // matrices.
+//
+//   z * exp(i a)  ->  (re cos a - im sin a, im cos a + re sin a)
+//   fft(x)        ->  (C x, -S x), with C and S of cosines and sines
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -16,7 +19,7 @@ Array array_like(const LinearExprRef& value) {
   return Array::of_shape(value->shape, ElementType::kF32);
 }
 
-// Index `index` of the last dimension.
+// Selects index `index` of the last dimension.
 LinearExprRef last_selected(const LinearExprRef& value, int64_t index) {
   const Call select = {
       .op = "select",
@@ -24,7 +27,7 @@ LinearExprRef last_selected(const LinearExprRef& value, int64_t index) {
   return moved(movements_of(select)->at(0), value);
 }
 
-// The transform along one dimension of a value whose imaginary part may be null.
+// Returns the transform along one dimension of a value whose imaginary part may be null.
 ComplexPair transformed(Tracer& tracer, const ComplexPair& given, size_t dim, double sign) {
   const Shape& shape = given.real->shape;
   const int64_t points = shape[dim];

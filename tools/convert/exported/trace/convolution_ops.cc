@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions: those that work on single places are linear layers; others are windows over tokens
-// or pixels, and linear layers of what these see.
+// Lowers convolutions and pooling. A kernel of size 1 is a linear layer; any other one is windows
+// over tokens or pixels, and a linear layer of what these see.
+//
+//   conv1d(x [b, 32, t], W [64, 32, 3])  ->  windows(x, kernel 3), linear [64, 96]
+//   conv1d with groups = channels        ->  depthwise(x)
+//   conv2d(x, W [64, 32, 1, 1])          ->  linear [64, 32]
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,7 +18,7 @@
 namespace arenite::convert {
 namespace {
 
-// [outputs, inputs of a group] as a matrix of all inputs, with zeros for those of other groups.
+// Expands [outputs, inputs of a group] to a matrix of all inputs, with zeros for other groups.
 ConstantRef of_groups(const ConstantRef& weight, int64_t groups) {
   const int64_t outputs = weight->shape()[0], width = weight->shape()[1];
   Movement movement{.shape = {outputs, groups * width}};
@@ -34,7 +38,7 @@ constexpr const char* kNoConvolution =
     "are "
     "the input: run others in your program, and export the part of the model that takes the result";
 
-// Each place on its own, which a kernel of 1 sees alone: a linear layer.
+// Lowers a kernel of size 1, which sees single places, to a linear layer.
 LinearExprRef of_places(Tracer& tracer, const LinearExprRef& given, const ConstantRef& weight,
                         int64_t groups, const TracedValue* bias) {
   LinearExprRef value = given;
@@ -58,7 +62,7 @@ LinearExprRef of_places(Tracer& tracer, const LinearExprRef& given, const Consta
 
 constexpr int64_t kGroupsMax = 64;  // that become convolutions of their own
 
-// What is known of a convolution whose results are on tokens.
+// A convolution whose results are rows of tokens.
 struct TokenConvolution {
   Tracer& tracer;
   ConstantRef weight;  // [outputs, channels of a group, kernel...]
@@ -73,8 +77,8 @@ struct TokenConvolution {
 
   bool is_depthwise() const { return groups > 1 && groups == outputs() && channels() == 1; }
 
-  // The weights of outputs [first, first + count) as a matrix [count, kernel * channels]; of a
-  // depthwise convolution all of them, [kernel, channels].
+  // Returns the weights of outputs [first, first + count) as a matrix [count, kernel * channels];
+  // of a depthwise convolution all weights, [kernel, channels].
   WeightRef matrix(int64_t first, int64_t count, const std::string& name) const {
     Movement order{.shape = {count, kernel() * channels()},
                    .walk = {count, kernel(), channels()},
@@ -115,8 +119,7 @@ struct TokenConvolution {
   }
 };
 
-// How many rows of zeros stand before and after those of the model along one dimension of three,
-// [.., rows, ..].
+// Counts the rows of zeros before and after the others along the middle dimension of three.
 std::pair<int64_t, int64_t> zeros_around(const LinearExpr& value) {
   const int64_t rows = value.shape[1], width = value.shape[2];
   const auto is_zero = [&](int64_t row) {
@@ -136,8 +139,8 @@ std::pair<int64_t, int64_t> zeros_around(const LinearExpr& value) {
   return {before, after};
 }
 
-// The value [sequences, places..., columns] without rows of zeros around it, which windows see as
-// such: as many more of them as `convolution` says then.
+// Crops the zeros around [sequences, places..., columns], and adds them to the padding of
+// `convolution`.
 LinearExprRef without_zeros(LinearExprRef value, Convolution& convolution) {
   for (size_t d = 0; d < convolution.stride.size(); ++d) {
     const Shape shape = value->shape;
@@ -176,7 +179,7 @@ WindowAxis window_along(size_t dimension, const Shape& kernel, const Convolution
           as_rows(convolution.padding_after[dimension])};
 }
 
-// The rows of a value [sequences, places, columns], which are all of a node after `first` ones.
+// The rows of a value [sequences, places, columns], as all rows of a node from place `first` on.
 struct PlacedRows {
   ValueId input = 0;
   uint32_t places = 0;
@@ -201,8 +204,8 @@ PlacedRows placed_rows(GraphBuilder& builder, const LinearExprRef& value) {
 
 using AddNodes = std::function<ValueId(const Windows&, ValueId input)>;
 
-// [sequences, channels, places...] to [sequences, outputs, windows...], which `add` makes the nodes
-// of. `kernel` is [.., .., extents...].
+// Maps [sequences, channels, places...] to [sequences, outputs, windows...] by the nodes of `add`.
+// `kernel` is [.., .., extents...].
 LinearExprRef over_windows(GraphBuilder& builder, const LinearExprRef& given, const Shape& kernel,
                            Convolution convolution, bool sees_zeros, const AddNodes& add,
                            const Shape& result) {
@@ -244,7 +247,7 @@ LinearExprRef over_windows(GraphBuilder& builder, const LinearExprRef& given, co
   return permuted(with_shape(windows, last), inverse_order(order));
 }
 
-// Whether a kernel sees one place alone, and there are as many results.
+// Whether a kernel sees single places, and gives as many results.
 bool is_of_single_places(const Array& kernel, const Convolution& convolution) {
   for (size_t d = 0; d < convolution.stride.size(); ++d) {
     if (kernel.shape()[d + 2] != 1 || convolution.stride[d] != 1 ||
@@ -255,7 +258,7 @@ bool is_of_single_places(const Array& kernel, const Convolution& convolution) {
   return true;
 }
 
-// An image of one line, where a kernel of one direction goes over images.
+// Turns a 1-D kernel over images into one over images of one line.
 void widen(const GraphBuilder& builder, LinearExprRef& value, Shape& kernel, Shape& result,
            Convolution& convolution) {
   if (kernel.size() != 3 || !builder.reads_images()) return;
@@ -268,13 +271,13 @@ void widen(const GraphBuilder& builder, LinearExprRef& value, Shape& kernel, Sha
   convolution.padding_after.insert(convolution.padding_after.begin(), 0);
 }
 
-// A kernel of two directions that is 1 wide in one of them, where there are no images: what stands
-// along that one, such as heads or the columns of each, are channels that share the kernel.
+// A 2-D kernel of extent 1 in one direction, without images: the dimension along that direction,
+// such as heads, becomes channels that share the kernel.
 struct Folded {
   size_t dimension = 0;  // of the value; 0: none
   int64_t extent = 1;
 
-  // [sequences, channels, lines, columns] as [sequences, extent * channels, places], and back.
+  // Permutes [sequences, channels, lines, columns] to [sequences, folded, channels, places].
   std::vector<size_t> order() const {
     return dimension == 3 ? std::vector<size_t>{0, 3, 1, 2} : std::vector<size_t>{0, 2, 1, 3};
   }
@@ -317,7 +320,7 @@ Folded fold(const GraphBuilder& builder, LinearExprRef& value, ConstantRef& weig
   return {};
 }
 
-// With the bias of each channel `copies` times.
+// Repeats the bias of the channels `copies` times.
 AddNodes convolution_nodes(Tracer& tracer, const ConstantRef& weight, int64_t groups,
                            const TracedValue* bias, int64_t copies) {
   TokenConvolution made{tracer, weight, groups, {}};
@@ -365,7 +368,7 @@ std::optional<TracedValue> convolution_op(Tracer& tracer, const Call& call) {
   ConstantRef taps = weight;
   Folded folded;
   if (!is_single) {
-    // What sees all lines at once has one line of all their numbers.
+    // A kernel over all lines at once sees one line with the channels of all lines.
     const bool is_high = kernel.size() == 4 && !tracer.builder.reads_images() && kernel[2] > 1 &&
                          kernel[2] == shape[2] && result[2] == 1 && convolution.groups == 1;
     if (is_high) {
@@ -387,7 +390,7 @@ std::optional<TracedValue> convolution_op(Tracer& tracer, const Call& call) {
   return with_shape(made, result);
 }
 
-// Each place as often as it is nearest to one of the result, where that is a whole number.
+// Repeats each place, as nearest-neighbour upsampling by an integer factor does.
 std::optional<TracedValue> nearest_op(Tracer& tracer, const Call& call) {
   if (!is_one_of(call.op, {"upsample_nearest1d", "_upsample_nearest_exact1d"})) {
     return std::nullopt;
@@ -412,7 +415,7 @@ std::optional<TracedValue> nearest_op(Tracer& tracer, const Call& call) {
       .at(0);
 }
 
-// The mean of each line or each column of an image: over windows that are as long.
+// Lowers the mean of each line or column of an image to pooling over windows of that length.
 std::optional<TracedValue> mean_of_lines(Tracer& tracer, const Call& call) {
   if (call.op != "mean" || !call.has("dim") || !tracer.builder.reads_images()) return std::nullopt;
   const TracedValue input = values_of(call).at(0);
@@ -483,15 +486,15 @@ std::optional<TracedValue> max_pool_op(Tracer& tracer, const Call& call) {
   return with_shape(over_windows(builder, value, kernel, convolution, false, add, flat), result);
 }
 
-// ---- rows of zeros that pad others, and rows of tokens beside rows in turn of windows over them,
-// as of a layer that halves their number and one that doubles it again ----
+// ---- padding by rows of zeros, and token rows beside interleaved rows of windows over them, as in
+// layers that halve the number of rows and double it again ----
 
 namespace {
 
 constexpr uint32_t kHalvingsMax = 8;
 
-// The rows of a node on another axis, where these are as many parts of windows over them. Nothing
-// for any other axis.
+// Returns the rows of a node on an axis that interleaves parts of windows over them; nullopt for
+// any other axis.
 std::optional<ValueId> on_axis(GraphBuilder& builder, ValueId node, uint32_t to, uint32_t depth) {
   Graph& graph = builder.graph;
   if (graph.axis(node) == to) return node;
@@ -515,7 +518,7 @@ std::optional<ValueId> on_axis(GraphBuilder& builder, ValueId node, uint32_t to,
   return std::nullopt;
 }
 
-// The value with its rows on the axis of a row axis; as it is, where it cannot be.
+// Moves the rows of a value to a row axis; returns the value as it is if they cannot be moved.
 LinearExprRef on_row_axis(GraphBuilder& builder, const LinearExprRef& given, uint32_t row_axis) {
   const LinearExprRef value = builder.materialised(given);
   std::map<uint32_t, uint32_t> to;  // by producer
@@ -551,7 +554,7 @@ Call with_rows_of_zeros(Tracer& tracer, const Call& call) {
   const LinearExprRef value = tracer.as_sum(*given);
   const Shape& shape = value->shape;
   const std::vector<int64_t> zeros = call.integers("pad");
-  // Of the last dimension first, before and after it.
+  // Padding lists the last dimension first, before and after it.
   if (shape.size() < 3 || zeros.size() != 4 || zeros[0] != 0 || zeros[1] != 0 || zeros[2] < 0 ||
       zeros[3] < 0) {
     return call;
@@ -616,7 +619,7 @@ std::optional<TracedValue> padded_rows(Tracer& tracer, const std::vector<TracedV
   }
   std::vector<LinearExprRef> values;
   for (const TracedValue& part : parts) values.push_back(tracer.as_sum(part));
-  // Rows of a sum are put beside it.
+  // Rows of a sum may be concatenated with the sum.
   const bool has_rows =
       std::ranges::any_of(values, [](const LinearExprRef& value) { return value->is_plain(); });
   if (parts.size() == 1 || has_rows) {

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of tables that ids or whole numbers look up: by what is computed of the token ids their
-// positions, with or without padding, or the same row for all. Which it is shows for a few
-// sequences of ids. Masks that are made of ids are numbers that these look up.
+// Lowers table lookups by token ids, by functions of ids, and by integers in features. Probes with
+// a few sequences of ids tell whether rows are ids, their positions (with or without padding), or
+// the same for all. Masks made of ids become elements that the ids look up.
+//
+//   table[ids + 100]                    ->  embedding of the table from row 100 on
+//   table[m.cumsum(1) * m + 1]          ->  positions that skip padding id 1, where m = ids != 1
+//   scores.masked_fill(ids == 0, -inf)  ->  an addend for each key's id
 
 #include <algorithm>
 #include <bit>
@@ -26,8 +30,8 @@ constexpr size_t kProbes = 8;
 struct Probed {
   Array::Integers ids, rows;
 
-  // Whether rows are positions that count ids other than `padding`: the one after it for the first
-  // of them, and `padding` for padding itself.
+  // Whether rows are positions that count ids other than `padding`, from padding + 1 on, and
+  // `padding` for padding itself.
   bool counts_all_but(int64_t padding, size_t tokens) const {
     int64_t count = 0;
     for (size_t i = 0; i < ids.size(); ++i) {
@@ -50,8 +54,7 @@ std::vector<Probed> probed(Tracer& tracer, const Function& function, int64_t ids
     for (size_t i = 0; i < function.base->elements(); ++i) {
       probe.ids.push_back(static_cast<int64_t>(random() % static_cast<uint64_t>(ids_end)));
     }
-    // Numbers of the formula are ids that it may treat in a way of their own: each of them is
-    // there.
+    // A formula may treat its constants as special ids: probes contain each of them.
     for (size_t i = 1; i < probe.ids.size() && !special.empty() && &probe != &probes[0]; i += 3) {
       probe.ids[i] = special[next++ % special.size()];
     }
@@ -63,8 +66,8 @@ std::vector<Probed> probed(Tracer& tracer, const Function& function, int64_t ids
   return probes;
 }
 
-// What is added to the id of each place, where ids are given with constants added to them; nothing
-// for any other value.
+// Returns the constant added to the id of each place, for ids plus constants; nullopt for any other
+// value.
 std::optional<Array::Integers> added_to_ids(const GraphBuilder& builder, const LinearExpr& value,
                                             LinearExprRef& ids) {
   if (value.terms.size() != 2 || value.has_own_factors() || value.shape.empty()) return {};
@@ -89,8 +92,8 @@ std::optional<Array::Integers> added_to_ids(const GraphBuilder& builder, const L
   return offsets;
 }
 
-// Ids to which numbers are added, those of their places: of one table for all columns each place
-// has the rows from its own number on. Nothing where there are no such rows.
+// Looks up ids plus an offset for each place: a place reads the table from its own row on. nullopt
+// if there are no such rows.
 std::optional<LinearExprRef> with_offsets(Tracer& tracer, const ConstantRef& table,
                                           const LinearExprRef& ids,
                                           const Array::Integers& offsets) {
@@ -127,12 +130,12 @@ std::optional<LinearExprRef> with_offsets(Tracer& tracer, const ConstantRef& tab
           .at(0));
 }
 
-constexpr int64_t kNumbersMax = 4096;  // whole numbers of a column that look up rows
-constexpr double kStepsOfOne = 32.0;   // how steep a step between two whole numbers is
+constexpr int64_t kNumbersMax = 4096;  // integers of a column that look up rows
+constexpr double kStepsOfOne = 32.0;   // steepness of the step between two integers
 
-constexpr size_t kIdColumnsMax = 64;  // of one lookup
+constexpr size_t kIdColumnsMax = 64;  // in one lookup
 
-// The columns of the features that a value's elements are of, and which elements each has.
+// The feature columns of a value's elements, with the elements of each.
 using ColumnElements = std::map<Column, std::vector<size_t>>;
 ColumnElements columns_of_features(const GraphBuilder& builder, const LinearExpr& base) {
   ColumnElements columns;
@@ -146,8 +149,8 @@ ColumnElements columns_of_features(const GraphBuilder& builder, const LinearExpr
   return columns;
 }
 
-// The row of the number 0 in each column, where that of any other number is as many rows further,
-// below `numbers` of them. Empty: rows are anything else. REQUIRES: there is a column.
+// Returns the row of integer 0 in each column, if integer n reads the n-th row after it, for n
+// below `numbers`. Empty for any other rows. REQUIRES: a column.
 std::map<Column, int64_t> rows_of_columns(Tracer& tracer, const Function& function,
                                           const ColumnElements& columns, int64_t table_rows,
                                           int64_t& numbers) {
@@ -182,8 +185,9 @@ std::map<Column, int64_t> rows_of_columns(Tracer& tracer, const Function& functi
   return rows;
 }
 
-// Rows that whole numbers in columns of the features look up, in each from a row of its own on:
-// steps at each number show which it is, and a layer has its row. Nothing for any other numbers.
+// Looks up rows by integers in feature columns, each from a row of its own on: differences of
+// clamped steps are one-hot rows, which a layer multiplies with the table. nullopt for any other
+// function.
 std::optional<LinearExprRef> looked_up_by_column(Tracer& tracer, const ConstantRef& table,
                                                  const FunctionRef& function) {
   GraphBuilder& builder = tracer.builder;
@@ -196,7 +200,7 @@ std::optional<LinearExprRef> looked_up_by_column(Tracer& tracer, const ConstantR
   int64_t rows = 0;
   const auto first_rows = rows_of_columns(tracer, *function, columns, table->shape()[0], rows);
   if (first_rows.empty()) return std::nullopt;
-  std::vector<double> bias;  // a number is above the step of its own, and below the next one
+  std::vector<double> bias;  // integer n is above step n and below step n + 1
   for (int64_t row = 0; row <= rows; ++row) {
     bias.push_back(2.0 - kStepsOfOne * static_cast<double>(row));
   }
@@ -266,7 +270,7 @@ LinearExprRef looked_up(Tracer& tracer, const ConstantRef& table, const TracedVa
     shape.push_back(made->shape.back());
     return with_shape(made, shape);
   };
-  std::set<int64_t> numbers;  // that may be ids
+  std::set<int64_t> numbers;  // candidates for ids
   for (const double number : numbers_of(*function)) {
     if (number >= 0.0 && number < 0x1p32 && number == std::floor(number)) {
       numbers.insert(static_cast<int64_t>(number));
@@ -309,17 +313,17 @@ LinearExprRef looked_up(Tracer& tracer, const ConstantRef& table, const TracedVa
       "their positions, with or without padding");
 }
 
-// ---- functions of token ids: numbers that they look up, such as whether they are padding ----
+// ---- functions of token ids: elements that the ids look up, such as padding flags ----
 
 namespace {
 
 constexpr size_t kIdProbes = 4;
 constexpr double kLargestNumber = 1e30;  // in place of infinity
-constexpr int64_t kTriedIdsMax = 64;     // of a vocabulary each id of which is tried
-constexpr double kHiddenKey = -1e9;      // what is added to the score of a hidden key
+constexpr int64_t kTriedIdsMax = 64;     // in a vocabulary each id of which is tried
+constexpr double kHiddenKey = -1e9;      // added to the score of a hidden key
 
-// Which element of its base each element of a function is made of, as far as its ops show; they
-// are tried with numbers then.
+// Returns for each element of a function the element of its base that it depends on, as far as its
+// ops tell; probes verify it.
 Array places_in_base(const Function& function) {
   const Level level;
   const auto iota = [](const Shape& shape) {
@@ -342,7 +346,7 @@ Array places_in_base(const Function& function) {
   if (const auto movements = movements_of(shapes)) {
     return Array::real(movements->at(0).shape, movements->at(0).apply<double>(found->to_reals()));
   }
-  // Classes of an id are that id, and so is what is made of all of them.
+  // Classes of an id depend on this id, and so does a reduction of them.
   const bool is_more = function.call->op == "one_hot";
   if (is_more || (is_reduction(function.call->op) && !found->shape().empty())) {
     const Array::Reals each = found->to_reals();
@@ -363,7 +367,7 @@ Array random_ids(const Shape& shape, int64_t ids_end, std::mt19937_64& random) {
   return Array::integer(shape, std::move(ids));
 }
 
-// Ids that a formula may treat in a way of their own.
+// Returns ids that a formula may treat in a way of their own: its constants and their neighbours.
 std::set<int64_t> special_ids(const Function& function, int64_t ids_end) {
   std::set<int64_t> special;
   for (int64_t id = 0; id < ids_end && ids_end <= kTriedIdsMax; ++id) special.insert(id);
@@ -430,7 +434,7 @@ LinearExprRef Tracer::of_ids(const Function& function) {
       if (numbers[i] != table[static_cast<size_t>(id)]) require_no_ids(function);
     }
   }
-  // Of a mask the fewer ids, such as those of padding.
+  // In a mask, the fewer ids are marked, such as those of padding.
   std::map<double, std::set<uint32_t>> marked;
   for (size_t id = 0; id < table.size(); ++id) {
     if (marked.size() < 3) marked[table[id]].insert(static_cast<uint32_t>(id));
@@ -448,10 +452,10 @@ LinearExprRef Tracer::of_ids(const Function& function) {
 
 namespace {
 
-// What is added to all scores, and what each id adds to those of its key beside.
+// The addends of all scores, and what each id adds to the scores of its key.
 struct AddedByIds {
   std::vector<double> common, of_keys;
-  bool hides_by_numbers = false;  // and not by -infinity
+  bool hides_by_numbers = false;  // by finite numbers, not by -infinity
 };
 
 AddedByIds added_by_ids(Tracer& tracer, const Scores& scores, const Function& function,
@@ -480,7 +484,7 @@ AddedByIds added_by_ids(Tracer& tracer, const Scores& scores, const Function& fu
   const auto added_by = [&](int64_t id) {
     return added_for(Array::integer(ids->shape, Array::Integers(ids->elements(), id)));
   };
-  // An id that the formula does not name, or one of those whose keys are seen.
+  // The common id is not named by the formula, or is the special id that hides the fewest keys.
   int64_t common_id = 0;
   while (special.contains(common_id) && common_id + 1 < ids_end) ++common_id;
   std::vector<double> common = added_by(common_id);
@@ -491,7 +495,7 @@ AddedByIds added_by_ids(Tracer& tracer, const Scores& scores, const Function& fu
     std::vector<double> numbers = added_by(id);
     if (hidden_in(numbers) < hidden_in(common)) common = std::move(numbers);
   }
-  // What an id adds to the scores of its key.
+  // An id adds the difference to the common addends.
   std::vector<double> of_keys(static_cast<size_t>(ids_end), 0.0);
   for (const int64_t id : special) {
     const std::vector<double> numbers = added_by(id);
@@ -553,27 +557,27 @@ ScoresRef masked_by_ids(Tracer& tracer, const Scores& scores, const Function& fu
   refuse_op_if(masked == nullptr,
                "it hides keys by their ids in scores that are capped, or have a factor for each "
                "head: not supported");
-  // The first query of a causal mask sees one key.
+  // The first query of a causal mask sees a single key.
   const auto hidden = std::count_if(common.begin(), common.begin() + static_cast<ptrdiff_t>(keys),
                                     [](double number) { return std::isinf(number); });
   auto marked = std::make_shared<Scores>(*masked);
   marked->may_see_nothing = keys > 1 && static_cast<size_t>(hidden) + 1 == keys;
-  // No softmax is safe then: it gives the mean of all values.
+  // A softmax is not safe then: it gives the mean of all values.
   if (marked->may_see_nothing && hides_by_numbers) builder.may_see_nothing = true;
   return marked;
 }
 
 namespace {
 
-// What is filled in, a tensor or a number of the call.
+// Returns the fill value, which is a tensor or a number of the call.
 Array filled_in(const Tracer& tracer, const Call& call, const char* name) {
   if (const TracedValue* constant = value_of(call, name)) return tracer.array_of(*constant);
   const Array* array = call.argument(name).as<Array>();
   return array != nullptr ? *array : Array::real({}, {call.real(name)});
 }
 
-// A number for each pair of rows, with one that is far below any score where a constant mask says
-// so: what is added to scores.
+// Lowers masked_fill of a value for each pair of rows, by a constant mask and a number below any
+// score.
 std::optional<TracedValue> hidden_pairs(Tracer& tracer, const Call& call) {
   const auto mask = value_as<ConstantRef>(call, "mask");
   const TracedValue* self = value_of(call, "self");
@@ -598,7 +602,7 @@ std::optional<TracedValue> hidden_pairs(Tracer& tracer, const Call& call) {
 
 }  // namespace
 
-// masked_fill and where, by a mask that is computed of token ids.
+// Lowers masked_fill and where, by a mask that is computed from token ids.
 std::optional<TracedValue> filled_by_ids(Tracer& tracer, const Call& call) {
   const bool fills = call.op == "masked_fill";
   if (!fills && call.op != "where") return std::nullopt;

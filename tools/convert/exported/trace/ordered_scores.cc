@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops on scores whose dimensions are not [.., queries, keys], as einsum("bqhd,bkhd->bqhk") has
-// them.
+// Lowers ops on scores with permuted dimensions: runs the op on [.., queries, keys], then restores
+// the permutation.
+//
+//   einsum("bqhd,bkhd->bqhk", q, k).softmax(-1)  ->  softmax over keys, dimensions still "bqhk"
 
 #include <algorithm>
 #include <iterator>
@@ -12,11 +14,11 @@ namespace arenite::convert {
 
 namespace {
 
-// Those that do the same to each score, and those over keys.
+// Ops on single scores, and ops over keys.
 constexpr std::string_view kOps[] = {"add", "sub",         "mul",   "div",     "neg",
                                      "to",  "masked_fill", "where", "softmax", "_softmax"};
 
-// A constant beside scores, with its dimensions in the order of [.., queries, keys].
+// Permutes the dimensions of a constant to those of [.., queries, keys].
 ConstantRef in_order(const ConstantRef& constant, const std::vector<size_t>& order) {
   if (constant->shape().empty()) return constant;
   const Shape shape = constant->shape(), strides = strides_of(shape);
@@ -40,7 +42,7 @@ std::optional<TracedValue> ordered_score_op(Tracer& tracer, const Call& call) {
       order = scores->order;
     }
   }
-  // What einsum moves shows in its parts.
+  // The parts of an einsum are ops of their own.
   if (order.empty() || call.op == "einsum") return std::nullopt;
   refuse_op_if(std::ranges::find(kOps, call.op) == std::end(kOps), kMovesScores);
   Call turned = bind<TracedRef>(call, [&](const TracedRef& ref) -> Argument {

@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of matrices: linear layers by constants, scores and attention between values.
+// Lowers matrix products: linear layers by constants, scores and attention between values, and
+// lookups by one-hot ids.
+//
+//   x @ W           ->  linear(x)
+//   q @ k.mT        ->  Scores
+//   weights @ v     ->  attention
 
 #include <algorithm>
 #include <cmath>
@@ -14,7 +19,7 @@
 namespace arenite::convert {
 namespace {
 
-// The shape without leading dimensions of 1 that no matrix has.
+// Drops leading dimensions of 1, down to a matrix.
 Shape matrix_shape(Shape shape) {
   while (shape.size() > 2 && shape[0] == 1) shape.erase(shape.begin());
   return shape;
@@ -27,8 +32,8 @@ ConstantRef as_matrix(const ConstantRef& constant) {
   return shape == constant->shape() ? constant : with_shape(constant, shape);
 }
 
-// Whether rows of this constant are weights of attention that only a mask gives: even ones of what
-// each row sees.
+// Returns the mask whose softmax is this constant: each row has equal weights for what it sees;
+// nullopt for any other constant.
 std::optional<Array> added_of_weights(const ConstantRef& constant, int64_t tokens) {
   const Shape& shape = constant->shape();
   if (shape.size() < 2 || shape.back() != tokens || shape[shape.size() - 2] != tokens ||
@@ -51,11 +56,11 @@ std::optional<Array> added_of_weights(const ConstantRef& constant, int64_t token
   return Array::real(shape, std::move(added));
 }
 
-// ---- products by several matrices of weights, as of heads that have one each ----
+// ---- products with several matrices of weights, such as one for each head ----
 
 constexpr int64_t kMatricesMax = 256;  // of one product
 
-// The result of an op of these arguments.
+// Runs an op with these arguments.
 TracedValue run(Tracer& tracer, const char* op, std::vector<NamedArgument> arguments) {
   return tracer.trace({.op = op, .arguments = std::move(arguments)}).at(0);
 }
@@ -66,8 +71,7 @@ int64_t product_of(const Shape& shape, size_t begin, size_t end) {
   return product;
 }
 
-// The value's dimensions are [shared.., rows.., inputs], those of weights [shared.., inputs,
-// outputs].
+// Multiplies [shared.., rows.., inputs] by weights [shared.., inputs, outputs].
 LinearExprRef product_by_weights(Tracer& tracer, const LinearExprRef& value,
                                  const ConstantRef& weights, size_t shared) {
   const Shape& shape = weights->shape();
@@ -98,12 +102,12 @@ LinearExprRef product_by_weights(Tracer& tracer, const LinearExprRef& value,
   return moved(stack, parts);
 }
 
-constexpr size_t kColumnsOfToken = 4;  // of all matrices, that differ
+constexpr size_t kColumnsOfToken = 4;  // different columns per token
 
 constexpr size_t kTermsOfColumn = 4;
 
-// Rows [tokens, .., inputs] times a matrix of each token, of whose columns few numbers are not 0,
-// as of rotations: sums of these. Nothing for any other matrices.
+// Multiplies rows [tokens, .., inputs] by a sparse matrix of each token, such as a rotation, as
+// sums of a few terms; nullopt for any other matrices.
 std::optional<LinearExprRef> sums_by_tokens(GraphBuilder& builder, const LinearExprRef& given,
                                             const Array::Reals& matrices, const Shape& shape) {
   const auto tokens = static_cast<size_t>(shape[0]), inputs = static_cast<size_t>(shape[1]),
@@ -139,8 +143,8 @@ std::optional<LinearExprRef> sums_by_tokens(GraphBuilder& builder, const LinearE
   return result;
 }
 
-// The same where each token has a matrix of its own, and most columns are those of others, too, as
-// embeddings of distances are: all rows times all different columns, of which each takes its own.
+// Multiplies by a matrix of each token whose columns recur, such as embeddings of distances: all
+// rows times all different columns, then a gather. nullopt for any other weights.
 std::optional<LinearExprRef> product_by_tokens(Tracer& tracer, const LinearExprRef& value,
                                                const ConstantRef& weights) {
   const Shape& shape = weights->shape();
@@ -184,7 +188,7 @@ std::optional<LinearExprRef> product_by_tokens(Tracer& tracer, const LinearExprR
   return moved(movement, made);
 }
 
-// As matmul: the leading dimensions of both go together.
+// Multiplies as matmul does: the leading dimensions of both are aligned.
 LinearExprRef product_of_stacks(Tracer& tracer, const LinearExprRef& given,
                                 const ConstantRef& stack) {
   const Shape& shape = stack->shape();
@@ -226,7 +230,7 @@ LinearExprRef product_of_stacks(Tracer& tracer, const LinearExprRef& given,
   return permuted(made, inverse_order(order));
 }
 
-// x W for weights of one or more matrices, or of a vector.
+// Returns x W for weights of one or more matrices, or of a vector.
 LinearExprRef product_from_right(Tracer& tracer, const TracedValue& value,
                                  const ConstantRef& weight) {
   if (weight->shape().size() == 1) {
@@ -241,8 +245,8 @@ LinearExprRef product_from_right(Tracer& tracer, const TracedValue& value,
   return product_of_stacks(tracer, tracer.as_sum(value), with_shape(weight, shape));
 }
 
-// W x, attention whose weights are constants, or where rows are kept apart the scores of queries
-// that are constants.
+// Returns W x, attention whose weights are constants, or, where rows are kept apart, scores of
+// queries that are constants.
 TracedValue product_from_left(Tracer& tracer, const ConstantRef& weight,
                               const LinearExprRef& value) {
   GraphBuilder& builder = tracer.builder;
@@ -277,8 +281,8 @@ TracedValue product_from_left(Tracer& tracer, const ConstantRef& weight,
 
 constexpr int64_t kWeightedSumsMax = 64;  // of one product
 
-// weights @ values over all tokens, as attention pooling has it: [.., queries, tokens] and
-// [.., tokens, columns]. Nothing for any other product.
+// Lowers weights @ values over all tokens, as attention pooling has it, [.., queries, tokens] and
+// [.., tokens, columns]; nullopt for any other product.
 std::optional<LinearExprRef> weighted_sums(Tracer& tracer, const LinearExprRef& weights,
                                            const LinearExprRef& values) {
   const size_t rank = weights->shape.size();
@@ -304,7 +308,7 @@ std::optional<LinearExprRef> weighted_sums(Tracer& tracer, const LinearExprRef& 
     parts.push_back(tracer.builder.materialised(tracer.as_sum(made)));
   }
   if (queries == 1) return tracer.as_sum(parts[0]);
-  if (tracer.builder.fixes_rows) {  // as numbers of each sequence
+  if (tracer.builder.fixes_rows) {  // rows are per sequence
     std::vector<LinearExprRef> rows;
     for (const TracedValue& part : parts) rows.push_back(tracer.as_sum(part));
     Shape shape = rows[0]->shape;
@@ -325,7 +329,8 @@ std::optional<LinearExprRef> weighted_sums(Tracer& tracer, const LinearExprRef& 
 
 constexpr int64_t kSummedProductsMax = 16;  // of one product
 
-// Whether a step along one of the last two dimensions is one to another token anywhere.
+// Whether some matrix [rows, columns] of a value [.., rows, columns] has elements of several
+// tokens.
 bool mixes_rows(const GraphBuilder& builder, const LinearExpr& value) {
   const size_t width = static_cast<size_t>(value.shape.back());
   const size_t block = width * static_cast<size_t>(value.shape[value.shape.size() - 2]);
@@ -352,8 +357,8 @@ bool has_row_of_each_token(const GraphBuilder& builder, const LinearExpr& value)
   return rows.size() == builder.sizes.rows();
 }
 
-// Products of matrices that each token, or each sequence, has: [.., m, k] and [.., k, n], as sums
-// of products of numbers. Nothing for any other product.
+// Multiplies matrices of each token, or of each sequence, [.., m, k] and [.., k, n], as sums of
+// elementwise products; nullopt for any other product.
 std::optional<LinearExprRef> products_of_rows(Tracer& tracer, const TracedValue& a,
                                               const TracedValue& b) {
   const LinearExprRef first = tracer.as_sum(a), second = tracer.as_sum(b);
@@ -371,10 +376,10 @@ std::optional<LinearExprRef> products_of_rows(Tracer& tracer, const TracedValue&
         run(tracer, "sum",
             {{"self", traced(products)}, {"dim", Argument::List{int64_t{-1}}}, {"keepdim", true}}));
   }
-  // Of one row each, as where tokens are taken for sequences, they are scores.
+  // A single result, as where tokens are taken for sequences, is a score.
   const bool are_numbers = rank > 1 && first->shape[rank - 2] * second->shape.back() == 1;
   if (rank < 3 || are_numbers || summed > kSummedProductsMax) return std::nullopt;
-  // Where windows over tokens are multiplied, a part has a row of each token, shifted.
+  // In products of windows over tokens, a part has a shifted row of each token.
   const bool has_windows =
       mixes_rows(tracer.builder, *first) || mixes_rows(tracer.builder, *second);
   std::vector<std::pair<LinearExprRef, LinearExprRef>> factors;
@@ -406,8 +411,8 @@ std::optional<LinearExprRef> products_of_rows(Tracer& tracer, const TracedValue&
   return sums;
 }
 
-// The one score of the only row of each sequence, [.., 1, width] and [.., width, 1], or the only
-// row times its weight, which is 1. Nothing for any other product.
+// Returns the score of the only row of each sequence, [.., 1, width] and [.., width, 1], or the
+// only row times its weight of 1; nullopt for any other product.
 std::optional<LinearExprRef> product_of_single_rows(Tracer& tracer, const TracedValue& a,
                                                     const TracedValue& b) {
   const Shape first = shape_of(a), second = shape_of(b);
@@ -432,10 +437,10 @@ std::optional<LinearExprRef> product_of_single_rows(Tracer& tracer, const Traced
           {{"self", traced(products)}, {"dim", Argument::List{int64_t{-1}}}, {"keepdim", true}}));
 }
 
-constexpr int64_t kPooledMatrixMax = 4096;  // numbers of one head
+constexpr int64_t kPooledMatrixMax = 4096;  // elements for one head
 
-// Rows of tokens times a matrix that each sequence has, as of linear attention or of channels that
-// attend to each other: all products of numbers, and their sums. Nothing for any other product.
+// Multiplies token rows by a matrix of each sequence, as linear attention and attention between
+// channels do: all products of elements, and their sums. nullopt for any other product.
 std::optional<LinearExprRef> product_with_pooled(Tracer& tracer, const TracedValue& a,
                                                  const TracedValue& b) {
   GraphBuilder& builder = tracer.builder;
@@ -488,7 +493,7 @@ TracedValue product(Tracer& tracer, const TracedValue& a, const TracedValue& b) 
   const LinearExprRef first = tracer.as_sum(a), second = tracer.as_sum(b);
   if (const auto sums = weighted_sums(tracer, first, second)) return *sums;
   if (first->shape.size() > 1 && second->shape.size() > 1) {
-    // The weights may stand on the right.
+    // The weights may be on the right.
     if (const auto sums = weighted_sums(tracer, transposed(second), transposed(first))) {
       return transposed(*sums);
     }
@@ -500,7 +505,7 @@ TracedValue product(Tracer& tracer, const TracedValue& a, const TracedValue& b) 
 
 namespace {
 
-// The rows of a matrix that one_hot(ids) takes by a product: an embedding. Nothing for any other.
+// Lowers one_hot(ids) times a matrix to an embedding; nullopt for any other op.
 std::optional<TracedValue> rows_of_one_hot(Tracer& tracer, const Call& call) {
   const bool is_linear = call.op == "linear";
   if (!is_linear && !is_one_of(call.op, {"matmul", "mm"})) return std::nullopt;

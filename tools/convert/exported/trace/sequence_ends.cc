@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The row of each sequence's last token, where a program finds that by the token ids: as many as
-// are no padding, the last that is none, the first of an id, or the largest id. The model gives the
-// last row then, and whoever feeds it ends sequences there.
+// Recognises the row of each sequence's last token when a program finds it by the token ids. The
+// model then outputs the last row, and the caller ends sequences at the token that the rule tells.
+//
+//   h[torch.arange(b), (ids != 0).sum(1) - 1]  ->  h[:, -1], rule kCount of id 0
+//   h[torch.arange(b), ids.argmax(1)]          ->  h[:, -1], rule kLargest
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -17,7 +19,7 @@ namespace {
 
 constexpr size_t kEndProbes = 24;
 
-// The part of a program that makes one number of each sequence of ids.
+// The part of a program that computes one place for each sequence of ids.
 struct Places {
   ExportedProgram part;
   Shape shape;  // of the ids, [sequences, tokens]
@@ -25,7 +27,8 @@ struct Places {
   int64_t vocab_size = 0;
 
   size_t tokens() const { return static_cast<size_t>(shape[1]); }
-  // The token that it says where all sequences are these ids; nothing where it says several.
+  // Returns the token that the part selects if all sequences are these ids; nullopt for several
+  // tokens.
   std::optional<int64_t> of(const Array::Integers& ids) const {
     Array::Integers all;
     for (int64_t b = 0; b < shape[0]; ++b) all.insert(all.end(), ids.begin(), ids.end());
@@ -40,7 +43,7 @@ struct Places {
   }
 };
 
-// Whole numbers that the part is written with, which may be ids.
+// Returns the integer constants of the part, which may be ids.
 std::set<int64_t> ids_in(const Places& places) {
   std::set<int64_t> ids;
   const auto add = [&](double number) {
@@ -58,8 +61,7 @@ std::set<int64_t> ids_in(const Places& places) {
   return ids;
 }
 
-// Sequences of any ids, of which some end in an id that the formula is written with, or have it
-// here and there.
+// Returns random sequences, some of which end in an id of the formula, or contain it.
 std::vector<Array::Integers> probes_of(const Places& places, const std::set<int64_t>& special) {
   std::mt19937_64 random(19);
   std::vector<Array::Integers> probes(kEndProbes);
@@ -73,13 +75,13 @@ std::vector<Array::Integers> probes_of(const Places& places, const std::set<int6
     for (size_t t = random() % places.tokens(); t < places.tokens(); ++t) {
       if (i % 3 == 0 || (i % 3 == 1 && random() % 2 == 0)) probes[i][t] = id;
     }
-    // Where no token counts, programs differ.
+    // Programs differ for sequences in which no token counts.
     if (probes[i][0] == id) probes[i][0] = (id + 1) % places.vocab_size;
   }
   return probes;
 }
 
-// The one rule that says the same tokens; nothing where none does.
+// Returns the only rule that agrees with all probes; nullopt if there is none, or several.
 std::optional<SequenceEnd> end_by(const Places& places) {
   if (places.vocab_size < 2 || places.tokens() < 2) return std::nullopt;
   const std::set<int64_t> special = ids_in(places);
@@ -99,8 +101,9 @@ std::optional<SequenceEnd> end_by(const Places& places) {
   return ends.size() == 1 ? std::optional(ends[0]) : std::nullopt;
 }
 
-// The value that says tokens of [sequences, tokens, ..], one of each sequence; nothing for any
-// other op. `are_sequences`: whether a value is 0, 1, 2, ..., of all sequences.
+// Returns the value with the selected token of each sequence, for an op that selects from
+// [sequences, tokens, ..]; nullopt for any other op. `are_sequences` tells whether a value is 0, 1,
+// 2, .. for all sequences.
 std::optional<uint32_t> places_in(const Call& node,
                                   const std::function<bool(uint32_t)>& are_sequences) {
   const auto value_in = [](const Argument& argument) {
@@ -140,7 +143,7 @@ Call Tracer::with_last_tokens(const Call& node) {
   });
   const TracedValue* const places = index ? known(*index) : nullptr;
   if (places == nullptr || places->is_constant() || shape.size() < 2) return node;
-  // One input of ids makes them, and nothing else.
+  // A single input of ids must determine the places.
   ExportedProgram part = needed_part(*program_, *index);
   std::set<uint32_t> read;
   for (const Call& each : part.nodes) {

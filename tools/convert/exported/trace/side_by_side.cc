@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Several outputs of a program as one, and several inputs, or tokens after sequences, by ops that
-// are put after the others and before them.
+// Rewrites the inputs and outputs of a program, by ops before and after its own: concatenates
+// several, drops inputs that are not read, and puts sequences before tokens.
+//
+//   outputs [b, t, 3] and [b, t, 5]  ->  one output [b, t, 8]
+//   inputs [b, t, 3] and [b, t, 5]   ->  one input [b, t, 8], sliced
+//   input [t, b, columns]            ->  input [b, t, columns], transposed
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,7 +24,7 @@ const ExportedValue& output_of(const ExportedProgram& program, size_t index) {
   return program.values[program.outputs[index].as<ValueRef>()->value];
 }
 
-// Columns of one tensor after those of the others; `places` are of the program's outputs.
+// Concatenates the columns of several outputs; `places` are indices of the program's outputs.
 ChosenOutput side_by_side(std::shared_ptr<const ExportedProgram> program,
                           const std::vector<size_t>& places) {
   ExportedValue joined = output_of(*program, places[0]);
@@ -98,7 +102,8 @@ ChosenOutput choose_output(std::shared_ptr<const ExportedProgram> program,
 
 namespace {
 
-// Another input that has a dimension of this extent, and which; null: there is none.
+// Returns another input with a dimension of this extent, and which dimension; null if there is
+// none.
 std::pair<const ExportedInput*, size_t> input_with(const ExportedProgram& program,
                                                    const std::set<uint32_t>& among,
                                                    const Extent& extent) {
@@ -125,7 +130,7 @@ std::shared_ptr<const ExportedProgram> without_unread(
     if (node.op != "sym_size")
       for_each<ValueRef>(node, [&](ValueRef ref) { read.insert(ref.value); });
   }
-  // Sizes are those of another input, which is read.
+  // Sizes are taken from another input, which is read.
   for (Call& node : kept.nodes) {
     const ValueRef* self = node.op == "sym_size" ? node.argument("self").as<ValueRef>() : nullptr;
     if (self == nullptr || read.contains(self->value)) continue;
@@ -153,8 +158,8 @@ std::shared_ptr<const ExportedProgram> without_unread(
 
 namespace {
 
-// The input, and values that are its elements elsewhere; none where it is more than a number to be
-// computed with: ids, or a mask.
+// Returns the input and values that only rearrange it; empty if the input is more than numbers to
+// compute with: ids, or a mask.
 std::set<uint32_t> values_of_numbers(const ExportedProgram& program, const ExportedInput& input) {
   const ExportedValue& own = program.values[input.value];
   const std::vector<Extent>& sizes = own.sizes;
@@ -208,7 +213,7 @@ std::shared_ptr<const ExportedProgram> with_real_inputs(
 
 namespace {
 
-// The last numbers of [.., columns] of one array after those of another.
+// Concatenates the last dimension of two arrays.
 Array columns_beside(const Array& first, const Array& second) {
   Shape shape = first.shape();
   const auto a = static_cast<size_t>(shape.back());
@@ -223,7 +228,8 @@ Array columns_beside(const Array& first, const Array& second) {
   return Array::real(std::move(shape), std::move(all)).to(first.type());
 }
 
-// [.., columns] of numbers; where whole ones are taken, a number for each row is a column, too.
+// Returns [.., columns] of an input; with `takes_ids`, one integer for each row is a column, too.
+// Empty for any other input.
 std::vector<Extent> rows_and_columns(const ExportedValue& value, bool takes_ids) {
   std::vector<Extent> sizes = value.sizes;
   const bool is_taken = is_real(value.type) || (takes_ids && is_integer(value.type));
@@ -233,15 +239,16 @@ std::vector<Extent> rows_and_columns(const ExportedValue& value, bool takes_ids)
   return fits ? sizes : std::vector<Extent>{};
 }
 
-// With `is_one` the first input of whole numbers that has several for each token, alone.
+// Joins inputs. With `is_one`, joins only the first integer input with several columns for each
+// token.
 InputsSideBySide joined_inputs(const ExportedProgram& program, bool takes_ids, bool is_one) {
   const std::vector<const ExportedInput*> inputs = program.user_inputs();
   ExportedProgram joined = program;
   std::optional<size_t> first;  // of those that are joined
   ExportedValue all;
   std::vector<Call> slices;
-  std::vector<uint32_t> starts;    // the inputs
-  std::vector<ExportedValue> ids;  // whole numbers, before they are such
+  std::vector<uint32_t> starts;    // inputs that are joined
+  std::vector<ExportedValue> ids;  // integer inputs, as columns in float32
   std::vector<std::string> columns;
   const auto value = static_cast<uint32_t>(program.values.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -291,7 +298,7 @@ InputsSideBySide joined_inputs(const ExportedProgram& program, bool takes_ids, b
     if (!first) first = i;
   }
   if (starts.size() < (is_one ? 1 : 2) || (takes_ids && ids.empty())) return {};
-  // The first becomes the input of all, and the others go.
+  // The first input becomes that of all columns, and the others are removed.
   for (size_t n = starts.size(); n-- > 0;) {
     const uint32_t own = starts[n];
     const auto place = std::ranges::find(joined.inputs, own, &ExportedInput::value);
@@ -339,8 +346,8 @@ Array transposed_rows(const Array& array) {
 
 namespace {
 
-// Names of symbols in an extent: "s27" of itself, and of
-// "Mul(Integer(8), Symbol('s27', positive=True, integer=True))".
+// Returns the symbols in an extent: {"s27"} for "s27", and for "Mul(Integer(8), Symbol('s27',
+// positive=True, integer=True))".
 std::set<std::string> symbols_in(const Extent& extent) {
   if (extent.is_fixed()) return {};
   if (extent.symbol.find('(') == std::string::npos) return {extent.symbol};
@@ -354,7 +361,7 @@ std::set<std::string> symbols_in(const Extent& extent) {
   return found;
 }
 
-// The extent where the symbols in it that are among `symbols` have this value.
+// Returns the extent with this value for the symbols in it that are among `symbols`.
 Extent with_symbols(const Extent& extent, const std::set<std::string>& symbols, int64_t value) {
   Extent known = extent;
   for (const std::string& symbol : symbols) {
@@ -371,7 +378,7 @@ Extent with_symbols(const Extent& extent, const std::set<std::string>& symbols, 
   return size ? Extent{.size = *size} : known;
 }
 
-// The array with as many rows of dimension `d`, which are those that it has, in turn.
+// Returns the array with `rows` rows along dimension `d`, which repeat its own in turn.
 Array with_rows(const Array& array, size_t d, int64_t rows) {
   Shape shape = array.shape();
   size_t inner = 1;
@@ -387,8 +394,8 @@ Array with_rows(const Array& array, size_t d, int64_t rows) {
   return Array::real(std::move(shape), std::move(taken)).to(array.type());
 }
 
-// Symbols of dimension `dim` of inputs that are the number of sequences: those of the first input
-// that has some, and of others where no other dimension has them.
+// Returns the symbols of dimension `dim` that are the number of sequences: those of the first input
+// that has some, and those of others that no other dimension has.
 std::set<std::string> symbols_of_sequences(const ExportedProgram& program, size_t dim) {
   const auto other_symbols = [&](const ExportedInput& input) {
     std::set<std::string> found;
@@ -426,7 +433,7 @@ FewSequences with_sequences(const ExportedProgram& program, size_t dim) {
   for (ExportedValue& each : fixed.values) {
     for (Extent& extent : each.sizes) extent = with_symbols(extent, symbols, value);
   }
-  // What is asked of sequences alone says nothing of tokens.
+  // Guards on sequences alone say nothing about tokens.
   std::erase_if(fixed.guards, [&](const SizeGuard& guard) {
     return !guard.sizes.empty() && std::ranges::all_of(guard.sizes, [&](const Extent& size) {
       return !size.is_fixed() && with_symbols(size, symbols, value).is_fixed();
@@ -464,7 +471,7 @@ std::shared_ptr<const ExportedProgram> sequences_first(const ExportedProgram& pr
     const size_t rank = is_real(own.type) ? 3 : 2;
     if (own.type == ElementType::kBool || own.sizes.size() != rank) continue;
     if (known && own.sizes[1] != *known) continue;
-    // Where nothing tells, there are fewer sequences than tokens.
+    // Unless `known` tells, there are fewer sequences than tokens.
     const bool are_more =
         known || !own.sizes[0].is_fixed() || own.sizes[0].size > own.sizes[1].size;
     const bool fits = own.sizes[1].is_fixed() && own.sizes[1].size > 1 && are_more &&
@@ -521,7 +528,7 @@ std::vector<Reading> readings_of(const std::shared_ptr<const ExportedProgram>& p
       const InputsSideBySide beside = inputs_side_by_side(*read, takes_ids);
       add(beside.program, beside.words, false, other);
     }
-    if (other == 0) add(sequences_first(*read), "", true, 0);  // else they come first
+    if (other == 0) add(sequences_first(*read), "", true, 0);  // otherwise they come first
   }
   const FewSequences second = with_sequences(*program, 1);
   add(second.program, "", true, second.other);

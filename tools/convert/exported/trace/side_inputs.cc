@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What inputs beside tokens and features mean, by their types, names and examples.
+// Finds the roles of inputs beside tokens and features, by their types, names and examples.
+//
+//   "attention_mask" [b, t] of int64  ->  kKept, or else kHidden
+//   "key_padding_mask" [b, t] of bool ->  kHidden, or else kKept
+//   "position_ids" [1, t] of int64    ->  kPositions
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,7 +19,7 @@ namespace {
 
 constexpr size_t kMeaningsMax = 64;  // of several inputs together
 
-// Of SideRole, as Model.arrays has them.
+// Names of SideRole in Model.arrays.
 constexpr const char* kRoleNames[] = {"kept",      "hidden", "added",  "lengths",
                                       "positions", "types",  "causal", "pairs"};
 
@@ -23,14 +27,14 @@ constexpr const char* kRoleNames[] = {"kept",      "hidden", "added",  "lengths"
 
 namespace {
 
-// Null: it is not known.
+// Returns null if the example is not known.
 const Array* example_of(const ExportedProgram& program, const ExportedInput& input) {
   const std::vector<const ExportedInput*> inputs = program.user_inputs();
   const auto place = static_cast<size_t>(std::ranges::find(inputs, &input) - inputs.begin());
   return place < program.sample_inputs.size() ? &program.sample_inputs[place] : nullptr;
 }
 
-// Whether an array is one that says what the role does.
+// Whether an input of this role may have these elements.
 bool fits(SideRole role, const Array& example) {
   const Array::Reals values = example.to_reals();
   const auto are_all = [&](const auto& rule) { return std::ranges::all_of(values, rule); };
@@ -52,7 +56,7 @@ std::vector<SideRole> roles_by_shape(const ExportedProgram& program, const Expor
   const ExportedValue& value = program.values[input.value];
   const size_t rank = value.sizes.size();
   if (value.kind != ValueKind::kTensor || rank == 0 || rank > 4) return {};
-  // [tokens, tokens] may be a mask of pairs.
+  // A square of tokens may be a mask of pairs.
   const auto& sizes = value.sizes;
   const bool is_square = rank >= 2 && sizes[rank - 1].size == sizes[rank - 2].size &&
                          sizes[rank - 1].symbol == sizes[rank - 2].symbol &&
@@ -76,7 +80,7 @@ std::vector<SideRole> roles_by_shape(const ExportedProgram& program, const Expor
     if (!is_whole || rank > 2) return {};
     return {is_position ? SideRole::kPositions : SideRole::kTypes};
   }
-  // What is looked up is a sequence of its own.
+  // An input that is looked up is a sequence of its own.
   const bool is_looked_up = std::ranges::any_of(program.nodes, [&](const Call& node) {
     const Argument* indices = node.op == "embedding" ? node.find("indices") : nullptr;
     const ValueRef* ref = indices != nullptr ? indices->as<ValueRef>() : nullptr;
@@ -154,7 +158,7 @@ std::vector<std::string> arrays_of(const ExportedProgram& program, const TraceSh
     }
     std::string role = kRoleNames[static_cast<size_t>(side->role)];
     if (side->role == SideRole::kCausal) {
-      // What is seen is 0 or not.
+      // The number after the name tells whether visible pairs are 0.
       const Array::Reals pairs = trace_shape.of(side->of).causal_array(*side).to_reals();
       role = fmt::format(
           "{}{}",
@@ -182,7 +186,7 @@ bool may_be_sequence(const ExportedProgram& program, const ExportedInput& input)
   return is_integer(value.type) ? rank == 1 || rank == 2 : rank >= 1 && rank <= 5;
 }
 
-// The first sequence with as many tokens as the side has; the first of all for any other.
+// Returns the first sequence input with as many tokens as the side, else the first of all.
 size_t sequence_of(const ExportedProgram& program, const std::vector<const ExportedInput*>& among,
                    const ExportedInput& side) {
   const std::vector<Extent>& sizes = program.values[side.value].sizes;

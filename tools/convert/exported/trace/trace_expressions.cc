@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions that are kept as the author's ops until somebody needs their values.
+// Lowers functions, which are kept as the author's ops until their values are read.
+//
+//   x * torch.sigmoid(1.7 * x)  ->  silu with factors, found by samples
+//   x / torch.sqrt(y + 1)       ->  x * reciprocal(sqrt(y + 1)), op by op
+//   x.pow(3)                    ->  two products
 
 #include <algorithm>
 #include <array>
@@ -11,17 +15,17 @@
 namespace arenite::convert {
 namespace {
 
-// Functions that the runtime has as they are, under PyTorch's names.
+// Activations that the runtime has under PyTorch's names.
 constexpr Activation kPlain[] = {Activation::kRelu,    Activation::kSilu,       Activation::kTanh,
                                  Activation::kSigmoid, Activation::kMish,       Activation::kExp,
                                  Activation::kSqrt,    Activation::kReciprocal, Activation::kLog,
                                  Activation::kSin};
 
-constexpr size_t kKeptMax = 64;  // functions whose nodes are remembered
+constexpr size_t kKeptMax = 64;  // functions whose nodes are cached
 
 constexpr int kPowerMax = 4;
 
-// The exponent of pow or square; 0 unless it is a whole number that products make.
+// Returns the exponent of pow or square if it is an integer that products make, else 0.
 int whole_power(const Call& call) {
   if (call.op == "square") return 2;
   const Argument* exponent = call.find("exponent");
@@ -48,8 +52,8 @@ constexpr const char* kMaskOfFeatures =
     "not supported. Give it to the model as an input, as in def forward(self, x, padding_mask), "
     "with what is computed here as its example: it becomes the lengths of sequences";
 
-// What no attention model of the runtime does, by how the names of its ops begin, and why, or what
-// to do instead.
+// Ops without a counterpart in the runtime, by the beginnings of their names, and why, or what to
+// do instead.
 struct NoOp {
   std::array<std::string_view, 8> beginnings;
   const char* why;
@@ -84,7 +88,7 @@ constexpr NoOp kNoOps[] = {
      "and pooling alone. Run it in your program before or after the model"},
 };
 
-// Null: not known.
+// Returns null if no reason is known.
 const char* why_no_op(std::string_view op) {
   if (const char* why = why_random(op)) return why;
   const std::string_view known = op.ends_with("_loss") ? "kl_div" : op;
@@ -182,7 +186,7 @@ FunctionRef Tracer::as_function(const TracedValue& value) {
   const auto base = [](const LinearExprRef& of) {
     return std::make_shared<const Function>(Function{.base = of, .shape = of->shape});
   };
-  // A multiple of a base has the factor among the numbers of its formula.
+  // A multiple of a base has its factor among the constants of the formula.
   const auto applied = [](const char* op, const FunctionRef& of, const Array& number) {
     Call call = {.op = op, .arguments = {{"self", traced(of)}, {"other", number}}};
     return function_of(of->base, std::move(call), of->shape, of->depth + 1);
@@ -205,7 +209,7 @@ FunctionRef Tracer::as_function(const TracedValue& value) {
   return base(builder.materialised(elements));
 }
 
-// Any op that works on each number or each row by itself, for later.
+// Keeps any op on single elements or rows as a function.
 std::optional<TracedValue> function_op(Tracer& tracer, const Call& call) {
   const GraphBuilder& builder = tracer.builder;
   const char* why = why_no_op(call.op);
@@ -215,7 +219,7 @@ std::optional<TracedValue> function_op(Tracer& tracer, const Call& call) {
                             : "the runtime has no such op: leave it out of the exported part, or "
                               "write it with linear layers, norms and activations");
   }
-  LinearExprRef base, other;  // another one that it is a function of, too
+  LinearExprRef base, other;  // a second base
   Shape shape;
   size_t depth = 0;
   Call formula = bind<TracedRef>(call, [&](const TracedRef& input) -> Argument {
@@ -236,7 +240,7 @@ std::optional<TracedValue> function_op(Tracer& tracer, const Call& call) {
         "it puts two values of the model together otherwise than by a sum, a product or a "
         "quotient: not supported");
   }
-  // Token ids may become positions.
+  // Functions of token ids may become positions.
   if (why != nullptr && !(base != nullptr && is_of_ids(builder, *base))) throw NotRecognised(why);
   if (call.op == "gather" && value_of(call, "index") != nullptr) {
     shape = shape_of(*value_of(call, "index"));
@@ -249,7 +253,7 @@ std::optional<TracedValue> function_op(Tracer& tracer, const Call& call) {
   return function_of(base, std::move(formula), std::move(shape), depth);
 }
 
-// The first op that is computed of the base.
+// Names the first op that computes with the ids.
 void Tracer::require_no_ids(const Function& function) const {
   if (!is_of_ids(builder, *function.base)) return;
   FunctionRef first = std::make_shared<const Function>(function);
@@ -296,7 +300,7 @@ LinearExprRef activated(GraphBuilder& builder, const LinearExprRef& base,
   return with_offset(value, found.offset_out);
 }
 
-// Rows of length 1 have an op of their own.
+// Normalisation to length 1 is an op of its own.
 LinearExprRef normalised(GraphBuilder& builder, const LinearExprRef& base, const NormSpec& spec) {
   const auto width = static_cast<uint32_t>(spec.gain.size());
   const double length_one = 1.0 / std::sqrt(static_cast<double>(width));
@@ -347,7 +351,8 @@ LinearExprRef Tracer::materialise_named(const Function& function) {
   return activated(builder, function.base, std::get<FoundActivation>(*found));
 }
 
-// A sum or a mean of each row's columns: a product with ones. Nothing for any other function.
+// Lowers a sum or a mean of each row's columns to a product with ones; nullopt for any other
+// function.
 std::optional<LinearExprRef> Tracer::sum_of_columns(const Function& function) {
   const Call& call = *function.call;
   if (!is_one_of(call.op, {"sum", "mean"}) || function.shape == function.base->shape) {
@@ -365,7 +370,7 @@ std::optional<LinearExprRef> Tracer::sum_of_columns(const Function& function) {
 
 namespace {
 
-// The number that the other operand meets; nothing where there are two values, or an array.
+// Returns the number that meets the only value of the call; nullopt for two values, or an array.
 std::optional<double> number_in(const Call& call) {
   if (values_of(call).size() != 1 || call.real("alpha", 1.0) != 1.0) return std::nullopt;
   for (const char* name : {"self", "other"}) {
@@ -388,7 +393,7 @@ FunctionRef input_of(const FunctionRef& function) {
 
 }  // namespace
 
-// sqrt(x + number) or 1 / (x + number) as a node.
+// Returns kind(x + number), as sqrt(x + number) or 1 / (x + number), as a node.
 LinearExprRef Tracer::of_shifted(Activation kind, const FunctionRef& function) {
   const bool is_shifted = is_op(function, "add");
   const FunctionRef of = is_shifted ? input_of(function) : function;
@@ -398,7 +403,7 @@ LinearExprRef Tracer::of_shifted(Activation kind, const FunctionRef& function) {
   return activation(builder, builder.materialised(value), {kind, number});
 }
 
-// Roots and quotients. Nothing for any other function.
+// Lowers roots, powers, logarithms, sines and quotients; nullopt for any other function.
 std::optional<LinearExprRef> Tracer::root_or_quotient(const Function& function) {
   const Call& call = *function.call;
   const auto part = [&](const char* name) { return value_as<FunctionRef>(call, name); };
@@ -444,8 +449,8 @@ std::optional<LinearExprRef> Tracer::root_or_quotient(const Function& function) 
   return scaled(inverse(part("other")), number);
 }
 
-// The function's last op on values that are nodes of their own. A function that is made of an
-// unknown one is unknown itself: the author's whole formula is named.
+// Lowers the function's last op on inputs that are nodes. A function of an unknown function is
+// unknown, too: the refusal names the author's whole formula.
 LinearExprRef Tracer::op_on_nodes(const Function& function) {
   if (const auto sums = sum_of_columns(function)) return *sums;
   if (const auto made = root_or_quotient(function)) return *made;
@@ -486,11 +491,11 @@ LinearExprRef Tracer::op_on_nodes(const Function& function) {
   };
   const TracedValue made = run([&](const FunctionRef& input) { return as_sum(input); });
   if (made.is<FunctionRef>()) {
-    // The function again: of values that are nodes, which have no factors left.
+    // The result is a function again: the op is retried on nodes, which have no factors left.
     return as_sum(
         run([&](const FunctionRef& input) { return builder.materialised(as_sum(input)); }));
   }
-  // Factors of columns go into a layer that follows; others, as of heads, are a node's.
+  // Factors of columns go into a layer that follows; others, such as those of heads, become a node.
   const LinearExprRef value = as_sum(made);
   return has_factors_of_heads(builder, value) ? builder.materialised(value) : value;
 }

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops on values that depend on the model's input: sums, factors, norms, ops on scores, pooling.
+// Lowers ops on values of the model: sums, factors, norms, pooling, softmax, and ops on scores.
+//
+//   x * 2 + c           ->  linear expression: factor 2, and a term of constants
+//   x.mean(1)           ->  select mean(x), one row per sequence
+//   scores / 8 + mask   ->  Scores with scale 1/8 and `added`
 
 #include <fmt/format.h>
 
@@ -18,13 +22,13 @@ namespace arenite::convert {
 
 namespace {
 
-// What torch.nn.RMSNorm adds where it is not said: the epsilon of float32.
+// Default epsilon of torch.nn.RMSNorm: that of float32.
 constexpr double kFloatEpsilon = 0x1p-23;
 
 constexpr int64_t kSummedMax = 64;    // parts of a sum over a dimension
 constexpr int64_t kMatrixRowMax = 4;  // of matrices that columns are multiplied with
 
-// The argument as an array, where it is a constant or a number.
+// Returns the argument as an array if it is a constant or a number.
 std::optional<Array> constant_argument(const Call& call, std::string_view name) {
   const Argument* argument = call.find(name);
   if (argument == nullptr) return std::nullopt;
@@ -51,7 +55,6 @@ Array array_like(const LinearExprRef& value) {
   return Array::of_shape(value->shape, ElementType::kF32);
 }
 
-// Index `index` of one dimension.
 LinearExprRef selected(const LinearExprRef& value, int64_t dim, int64_t index) {
   const Call select = {.op = "select",
                        .arguments = {{"self", array_like(value)}, {"dim", dim}, {"index", index}}};
@@ -99,7 +102,7 @@ std::optional<TracedValue> norm_op(Tracer& tracer, const Call& call) {
 
 namespace {
 
-// A function of each number as nodes.
+// Applies an elementwise op in nodes.
 LinearExprRef applied(Tracer& tracer, const char* op, const TracedValue& value) {
   const LinearExprRef& elements = value.as<LinearExprRef>();
   const bool is_sum = elements && elements->terms.size() == 1;
@@ -108,7 +111,7 @@ LinearExprRef applied(Tracer& tracer, const char* op, const TracedValue& value) 
   return tracer.as_sum(tracer.trace(call).at(0));
 }
 
-// How many terms are embeddings where all others are tables; nothing for any other value.
+// Counts the terms that are embeddings if all others are tables; nullopt for any other value.
 std::optional<size_t> embeddings_in(const GraphBuilder& builder, const LinearExpr& value) {
   size_t embeddings = 0;
   for (const Term& term : value.terms) {
@@ -123,8 +126,8 @@ std::optional<size_t> embeddings_in(const GraphBuilder& builder, const LinearExp
   return embeddings;
 }
 
-// The sum, the product or the quotient of two values of the model; nothing where it is a function
-// of one.
+// Returns the sum, product or quotient of two values of the model; nullopt if both are functions of
+// one base.
 std::optional<TracedValue> op_of_two(Tracer& tracer, const Call& call, const TracedValue& self,
                                      const TracedValue& other) {
   GraphBuilder& builder = tracer.builder;
@@ -139,8 +142,8 @@ std::optional<TracedValue> op_of_two(Tracer& tracer, const Call& call, const Tra
   }
   const bool are_embedded =
       embeddings_in(builder, *tracer.as_sum(self)) && embeddings_in(builder, *tracer.as_sum(other));
-  // Parts of a rotation stay as they are. Tables that are added to an embedding stay apart, for
-  // they become one op.
+  // Parts of a rotation stay as they are. Tables added to an embedding stay, too: they become one
+  // op.
   const auto settled = [&](const TracedValue& value) {
     const LinearExprRef elements = tracer.as_sum(value);
     const bool waits = elements->terms.size() < 2 || elements->has_own_factors() ||
@@ -167,7 +170,7 @@ SumFactors sum_factors(const Call& call) {
 
 }  // namespace
 
-// Sums of values, and values times constants.
+// Lowers sums of values, and values times constants.
 std::optional<TracedValue> sum_op(Tracer& tracer, const Call& call) {
   const std::string& op = call.op;
   if (op == "neg") {
@@ -202,8 +205,8 @@ std::optional<TracedValue> sum_op(Tracer& tracer, const Call& call) {
 
 namespace {
 
-// What a reduction of all tokens gives, which have several dimensions, as those of an image;
-// nothing where other dimensions are among these, too.
+// Reduces all dimensions of tokens at once, such as those of an image; nullopt if other dimensions
+// are among these.
 std::optional<TracedValue> reduced_at_once(Tracer& tracer, const Call& call,
                                            const TracedValue& input,
                                            const std::vector<size_t>& dims) {
@@ -232,7 +235,6 @@ std::optional<TracedValue> reduced_at_once(Tracer& tracer, const Call& call,
   return with_shape(made, keeps ? kept : left);
 }
 
-// What a reduction of several dimensions gives, one after the other.
 TracedValue reduced_in_turn(Tracer& tracer, const Call& call, const TracedValue& input) {
   const Shape shape = shape_of(input);
   std::vector<size_t> dims;
@@ -258,7 +260,7 @@ TracedValue reduced_in_turn(Tracer& tracer, const Call& call, const TracedValue&
   return with_shape(tracer.as_sum(value), left);
 }
 
-// One row of each sequence, of all along `axis`, which has then the extent 1.
+// Pools along `axis`, which keeps extent 1, to one row per sequence.
 LinearExprRef pooled_row(GraphBuilder& builder, const LinearExprRef& value, size_t axis,
                          SelectKind kind) {
   Shape shape = value->shape;
@@ -266,8 +268,8 @@ LinearExprRef pooled_row(GraphBuilder& builder, const LinearExprRef& value, size
   return with_shape(pooled(builder, value, axis, kind), shape);
 }
 
-// The mean along `axis`, which has then the extent 1: of all tokens, or of columns, which are
-// multiplied with ones.
+// Returns the mean along `axis`, which keeps extent 1: of all tokens, or of columns as a product
+// with constants.
 LinearExprRef mean_along(GraphBuilder& builder, const LinearExprRef& value, size_t axis) {
   if (is_along_tokens(builder, *builder.materialised(value), axis)) {
     return pooled_row(builder, value, axis, SelectKind::kMean);
@@ -285,7 +287,8 @@ LinearExprRef mean_along(GraphBuilder& builder, const LinearExprRef& value, size
   return permuted(linear(builder, permuted(value, order), ones, {}), order);
 }
 
-// 1 / (tokens - without) of each sequence, [sequences, 1, 1], for [sequences, tokens, columns].
+// Returns 1 / (tokens - without) of each sequence, [sequences, 1, 1], for [sequences, tokens,
+// columns].
 LinearExprRef inverse_of_tokens(GraphBuilder& builder, const LinearExprRef& value, double without) {
   const Shape shape = {value->shape[0], value->shape[1], 1};
   const auto one = std::make_shared<const Constant>(kNoValue, Array::real({}, {1.0}));
@@ -297,7 +300,8 @@ LinearExprRef inverse_of_tokens(GraphBuilder& builder, const LinearExprRef& valu
   return activation(builder, count, {Activation::kReciprocal, -without});
 }
 
-// The mean of squares of the distance to the mean, or its root: in two passes, which lose nothing.
+// Returns the mean square of the distance to the mean, or its root, in two passes without
+// cancellation.
 LinearExprRef deviation_of_rows(Tracer& tracer, const Call& call, const LinearExprRef& value,
                                 size_t axis) {
   GraphBuilder& builder = tracer.builder;
@@ -338,7 +342,7 @@ bool is_euclidean(const Call& call) {
   return !call.has(name) || call.real(name) == 2.0;
 }
 
-// The root of the sum of squares along one dimension, or several.
+// Returns the root of the sum of squares along one dimension, or several.
 TracedValue length_of(Tracer& tracer, const Call& call, const TracedValue& input) {
   const LinearExprRef squares = product(tracer.builder, tracer.as_sum(input), tracer.as_sum(input));
   const Call sum_of_squares = {.op = "sum",
@@ -348,8 +352,8 @@ TracedValue length_of(Tracer& tracer, const Call& call, const TracedValue& input
   return applied(tracer, "sqrt", tracer.trace(sum_of_squares).at(0));
 }
 
-// The elements of a value, if they are known: those of a function of each row's columns, too, which
-// has none left, and of each number, where `axis` is that of tokens.
+// Returns the elements of a value, if they are known or the value is a function that leaves no
+// columns, or an elementwise one along the token axis; else null.
 LinearExprRef known_elements(Tracer& tracer, const TracedValue& value, size_t axis) {
   const FunctionRef& function = value.as<FunctionRef>();
   if (!function) return value.as<LinearExprRef>();
@@ -385,7 +389,7 @@ std::optional<TracedValue> pooling_op(Tracer& tracer, const Call& call) {
   const LinearExprRef elements = known_elements(tracer, input, axis);
   const bool is_last = axis + 1 == shape.size();
   const bool is_sum = op == "mean" || op == "sum";
-  // A product with small matrices, as of a rotation, is a sum of what stands in a row.
+  // A product with small matrices, such as a rotation, is a sum of a row's elements.
   const bool is_part = is_sum && elements && elements->has_own_factors() &&
                        elements->terms.size() == 1 && shape[axis] <= kMatrixRowMax;
   if (is_last && !is_part && (!elements || !is_along_tokens(builder, *elements, axis))) {
@@ -408,7 +412,6 @@ std::optional<TracedValue> pooling_op(Tracer& tracer, const Call& call) {
                "makes: other statistics of the model's input belong before it");
   const LinearExprRef value = tracer.as_sum(input);
   if (is_sum && shape[axis] <= kSummedMax && !is_along_tokens(builder, *value, axis)) {
-    // As of heads.
     refuse_op_if(shape[axis] == 0, "it sums over nothing");
     for (int64_t i = 0; i < shape[axis]; ++i) {
       const LinearExprRef part = selected(value, static_cast<int64_t>(axis), i);
@@ -430,7 +433,7 @@ std::optional<TracedValue> pooling_op(Tracer& tracer, const Call& call) {
   return with_shape(result, kept);
 }
 
-// Ops on scores of attention: masks, factors and softmax.
+// ---- ops on scores of attention: masks, factors and softmax ----
 
 namespace {
 
@@ -449,7 +452,7 @@ double filled_in(const std::optional<Array>& array) {
   return values[0];
 }
 
-// Whether each query sees a key, so that a softmax gives numbers.
+// Whether each query sees a key, so that a softmax has no NaN.
 bool sees_something(const Scores& scores) {
   if (!scores.added || scores.sinks) return true;
   const Array::Reals added = stretched_reals(*scores.added, scores.shape);
@@ -474,7 +477,7 @@ LinearExprRef softmax_over_tokens(Tracer& tracer, const LinearExprRef& value, si
 
 }  // namespace
 
-// A softmax of columns, as of a classifier's results, or of each column over all tokens.
+// Lowers a softmax over columns, such as that of a classifier, or over all tokens for each column.
 std::optional<TracedValue> softmax_of_rows(Tracer& tracer, const Call& call) {
   const bool is_log = is_log_softmax(call.op);
   if (!is_log && !is_softmax(call.op)) return std::nullopt;
@@ -505,13 +508,13 @@ ScoreRowRef score_row(RowKind kind, const ScoresRef& of, std::optional<Array> si
   return std::make_shared<const ScoreRow>(ScoreRow{of, kind, std::move(sinks), std::move(shift)});
 }
 
-// A constant argument that is one number for each head at most.
+// Returns a constant argument with at most one number for each head.
 std::optional<Array> sinks_of(const Call& call, const char* name) {
   const auto constant = constant_argument(call, name);
   return constant ? std::optional(of_all_queries(*constant)) : std::nullopt;
 }
 
-// The sum of exponentials, with those of sinks: of scores as they are, or less what was subtracted
+// Adds exponentials of sinks to the sum of exponentials. Refuses unless one shift was subtracted
 // from both.
 ScoreRowRef sum_with_sinks(const ScoreRow& sum, const ScoreRow& sinks) {
   const bool are_of_one =
@@ -521,9 +524,8 @@ ScoreRowRef sum_with_sinks(const ScoreRow& sum, const ScoreRow& sinks) {
   return score_row(RowKind::kSum, sum.of, sinks.sinks);
 }
 
-// What is done to the largest score of each query and to the sum of exponentials for a softmax that
-// has a sink: exp(sink - m) is added to the sum, where m is a number that was subtracted from all
-// scores, too.
+// Follows the row values of a softmax with a sink: exp(sink - m) is added to the sum of
+// exponentials, where m is subtracted from all scores, too.
 std::optional<TracedValue> op_on_rows(const Call& call) {
   const auto self = value_as<ScoreRowRef>(call, "self");
   const auto other = value_as<ScoreRowRef>(call, "other");
@@ -533,7 +535,7 @@ std::optional<TracedValue> op_on_rows(const Call& call) {
   const bool is_difference = is_one_of(op, {"sub", "rsub"}) && call.real("alpha", 1.0) == 1.0;
   if (row->kind == RowKind::kLargest) {
     const bool clamps = is_one_of(op, {"clamp", "clamp_min", "maximum", "relu"}) && self;
-    // Any number will do that is subtracted from all.
+    // Any number may be subtracted, as it is the same for all scores of a query.
     if (clamps && !other) return score_row(RowKind::kLargest, row->of);
     if (op == "neg") return score_row(RowKind::kSinks, row->of, Array::real({}, {0.0}), row);
     const bool is_subtracted = is_difference && (op == "sub") == (other != nullptr);
@@ -560,8 +562,8 @@ std::optional<TracedValue> op_on_rows(const Call& call) {
 
 }  // namespace
 
-// exp(x - m) / sum(exp(x - m)), where m is the largest score, or without it; and with the
-// exponentials of sinks in the sum.
+// Recognises exp(x - m) / sum(exp(x - m)), where m is the largest score or 0, with exponentials of
+// sinks in the sum.
 std::optional<TracedValue> written_softmax(Tracer&, const Call& call) {
   const std::vector<TracedValue> inputs = values_of(call);
   const std::string& op = call.op;
@@ -575,7 +577,7 @@ std::optional<TracedValue> written_softmax(Tracer&, const Call& call) {
     const bool is_less = op == "sub" && call.real("alpha", 1.0) == 1.0;
     if (is_less && row->kind == RowKind::kLogSum) return with_softmax(*scores, true);
     if (is_less && row->kind == RowKind::kLargest) {
-      // Softmax is blind to what all scores of a query have in common.
+      // Softmax ignores what all scores of a query have in common.
       auto shifted = std::make_shared<Scores>(*scores);
       shifted->shift = scores->shift ? std::make_shared<const ScoreRow>() : row;
       return ScoresRef(std::move(shifted));
@@ -607,7 +609,6 @@ std::optional<TracedValue> written_softmax(Tracer&, const Call& call) {
 
 namespace {
 
-// What is done to weights after their softmax.
 ScoresRef op_on_weights(const ScoresRef& scores, const Call& call) {
   if (call.op == "nan_to_num" && sees_something(*scores)) return scores;
   const auto self = value_as<ScoresRef>(call, "self"), other = value_as<ScoresRef>(call, "other");
@@ -628,7 +629,7 @@ ScoresRef op_on_weights(const ScoresRef& scores, const Call& call) {
   return weights;
 }
 
-// The elements that are assigned to: 1 in a tensor of zeros.
+// Returns the mask of the elements assigned to: 1 in a tensor of zeros.
 Array assigned(const Tracer& tracer, const ScoresRef& scores, const Call& call) {
   const size_t count = elements_of(scores->shape);
   const auto settled = [&](const TracedRef& ref) -> Argument {
@@ -643,7 +644,7 @@ Array assigned(const Tracer& tracer, const ScoresRef& scores, const Call& call) 
   return apply_for_array(put, budget);
 }
 
-// Scores in whose place a constant stands wherever a mask says so.
+// Replaces scores by a constant where a mask says so.
 ScoresRef filled(Tracer& tracer, const ScoresRef& scores, const Call& call, bool is_first) {
   const int64_t positions = positions_max_of(call);
   const TracedValue* by_ids = value_of(call, call.op == "masked_fill" ? "mask" : "condition");
@@ -672,7 +673,7 @@ ScoresRef filled(Tracer& tracer, const ScoresRef& scores, const Call& call, bool
                      filled_in(value), positions);
 }
 
-// Scores beside a column that is a constant.
+// Adds a constant column to scores, as a sink.
 ScoresRef with_column(const Scores& scores, const std::vector<TracedValue>& parts,
                       const Call& call) {
   const size_t rank = scores.shape.size();
@@ -684,7 +685,7 @@ ScoresRef with_column(const Scores& scores, const std::vector<TracedValue>& part
   return with_sinks(scores, column->array(), is_first);
 }
 
-// Of two that are both products; null: it is anything else.
+// Returns the sum of two products; null for anything else.
 ScoresRef sum_of_scores(Tracer& tracer, const ScoresRef& first, const Call& call) {
   const ScoresRef other = value_as<ScoresRef>(call, "other");
   if (!is_one_of(call.op, {"add", "sub", "rsub"}) || !other || other == first) return nullptr;
@@ -695,7 +696,7 @@ ScoresRef sum_of_scores(Tracer& tracer, const ScoresRef& first, const Call& call
 
 }  // namespace
 
-// A softmax or a reduction along a dimension that has one element, as where images become one row.
+// Lowers a softmax or a reduction along a dimension of extent 1, as images of one row have.
 std::optional<TracedValue> op_of_one(Tracer& tracer, const Call& call) {
   const bool is_softmax = is_one_of(call.op, {"softmax", "_softmax"});
   if (!tracer.builder.fixes_rows ||
@@ -735,7 +736,7 @@ std::optional<TracedValue> score_op(Tracer& tracer, const Call& call) {
     return with_factors(*scores, op == "mul" ? *constant : inverse(*constant), positions);
   }
   if (op == "neg") return with_scale(*scores, -1.0);
-  // What stands in place of -infinity hides, too.
+  // The number in place of -infinity hides, too.
   if (op == "nan_to_num" && !call.has("neginf")) return scores;
   const TracedValue* factor = value_of(call, is_first ? "other" : "self");
   if (op == "mul" && factor != nullptr && !factor->is<ScoresRef>() && !factor->is_constant()) {
@@ -778,13 +779,13 @@ std::optional<TracedValue> score_op(Tracer& tracer, const Call& call) {
     if (!is_safe || !scores->may_see_nothing || scores->sinks) {
       return with_softmax(*scores, is_log_softmax(op));
     }
-    // Where all keys are hidden, a sink that is lower than any score takes their weights.
+    // If all keys are hidden, a sink below all scores takes their weights.
     Scores safe = *scores;
     safe.sinks = Array::real({}, {0.9 * kHiddenScoreMax});
     return with_softmax(safe);
   }
   if (is_one_of(op, {"max", "maximum", "clamp", "clamp_min"}) && !call.has("max")) {
-    // No score is as low as this, but hidden ones.
+    // Only hidden scores are as low as this.
     const auto least = constant_argument(call, call.has("min") ? "min" : "other");
     const auto is_low = [](double value) { return value <= kHiddenScoreMax; };
     if (least && std::ranges::all_of(least->to_reals(), is_low)) return scores;

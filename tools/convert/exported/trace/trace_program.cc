@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program is followed in one reading after the other, until one is that of an attention model.
+// Traces a program in one reading after the other, until one is recognised as an attention model.
 #include <exception>
 
 #include "convert/exported/trace/tracer.h"
@@ -9,8 +9,8 @@ namespace {
 
 constexpr uint32_t kPrefixStepsMax = 5;
 
-// What pairs are followed with stands in masks: these are what each call says. Throws InputError
-// where there is none such.
+// Replaces masks that show the made-up pairs of the trace by masks that each call gives. Throws
+// InputError if no attention has such a mask.
 void take_pairs(Graph& graph, const TraceShape& trace_shape, const std::string& producer) {
   for (const SideInput& side : trace_shape.sides()) {
     if (side.role != SideRole::kPairs) continue;
@@ -33,7 +33,7 @@ void take_pairs(Graph& graph, const TraceShape& trace_shape, const std::string& 
       }
       if (!is_of_pairs(mask)) continue;
       is_taken = true;
-      // Those of pairs that it was followed without are not known.
+      // Terms of pairs that the trace hid are not known.
       refuse_if(attention->terms != nullptr || !attention->slopes.empty(),
                 "{}: '{}' adds numbers to the scores of the pairs that input {} shows: not "
                 "supported beside such an input",
@@ -47,8 +47,8 @@ void take_pairs(Graph& graph, const TraceShape& trace_shape, const std::string& 
   }
 }
 
-// Positions that leave padding out are read with ids, which look up zeros where they are added to
-// no embedding of tokens.
+// Adds a token table of zeros to positions that skip padding, if they are added to no token
+// embedding: such positions are read with the ids.
 void add_tokens_of_padding(Graph& graph) {
   for (const ValueId value : graph.order()) {
     auto* const embedding = graph.as<EmbeddingNode>(value);
@@ -66,8 +66,8 @@ void add_tokens_of_padding(Graph& graph) {
   }
 }
 
-// Nothing if it has to be followed anew, in another `trace_shape`. Where it is refused,
-// `has_other_rows` says whether it may not be if rows are kept apart.
+// Returns nullopt if the trace must start anew with the changed `trace_shape`. When it throws,
+// `has_other_rows` tells whether keeping rows apart may help.
 std::optional<TracedProgram> follow_once(const std::shared_ptr<const ExportedProgram>& program,
                                          TraceShape& trace_shape, size_t output,
                                          bool& has_other_rows) {
@@ -98,8 +98,8 @@ std::optional<TracedProgram> follow_once(const std::shared_ptr<const ExportedPro
   return followed;
 }
 
-// How many rows of constants the program puts before each sequence is seen when it does. Where it
-// does so in several steps, those that are put first may be the first of all, or the last.
+// Traces until the number of prefix rows is known, which shows when the program prepends them.
+// Several steps may prepend them in order, or in reverse order.
 TracedProgram follow_in_steps(const std::shared_ptr<const ExportedProgram>& program,
                               TraceShape& trace_shape, size_t output, bool& has_other_rows) {
   for (uint32_t steps = 0; steps < kPrefixStepsMax; ++steps) {
@@ -112,7 +112,7 @@ TracedProgram follow_in_steps(const std::shared_ptr<const ExportedProgram>& prog
       std::optional<TracedProgram> followed;
       try {
         followed = follow_once(program, other, output, has_other_rows);
-      } catch (const InputError&) {  // what was refused first is told
+      } catch (const InputError&) {  // the first refusal is reported
       }
       if (!followed) throw;
       trace_shape = other;
@@ -125,15 +125,15 @@ TracedProgram follow_in_steps(const std::shared_ptr<const ExportedProgram>& prog
       quote(program->source), kPrefixStepsMax);
 }
 
-// Follows one reading after the other, and keeps the refusal that is to be told.
+// Traces one reading after the other, and keeps the refusal to report.
 class Readings {
  public:
   Readings(const std::shared_ptr<const ExportedProgram>& program, TraceShape& trace_shape,
            size_t output)
       : program_(program), trace_shape_(trace_shape), output_(output) {}
 
-  // Nothing where it is refused, which is told if it came as far as op `least`, if that is given;
-  // `has_other_rows` says then whether it may not be if rows are kept apart.
+  // Returns nullopt if the reading is refused; its refusal is kept if it came as far as op `least`,
+  // if that is given. `has_other_rows` then tells whether keeping rows apart may help.
   std::optional<TracedProgram> trace_program(TraceShape shape, std::optional<size_t> least,
                                              bool& has_other_rows) {
     try {
@@ -156,7 +156,7 @@ class Readings {
     return trace_program(shape.with_fixed_rows(), {}, has_other_rows);
   }
 
-  size_t reached = 0;       // by what is told
+  size_t reached = 0;       // op of the kept refusal
   std::exception_ptr told;  // null: nothing was refused
 
  private:
@@ -179,7 +179,7 @@ TracedProgram follow_any(const std::shared_ptr<const ExportedProgram>& program,
   Readings readings(program, trace_shape, output);
   bool has_other_rows = false;
   if (auto followed = readings.trace_program(given, 0, has_other_rows)) return std::move(*followed);
-  // All ops were followed, and the output is no row of tokens.
+  // SIZE_MAX: all ops were traced, and the output is no row of tokens.
   const bool is_of_output = readings.reached == SIZE_MAX;
   const std::string op = is_of_output ? "" : program->nodes[readings.reached].op;
   const bool is_cut = op.starts_with("conv");
@@ -191,7 +191,7 @@ TracedProgram follow_any(const std::shared_ptr<const ExportedProgram>& program,
   if (const auto one = given.with_one_token())
     followed = readings.trace_program(*one, {}, have_other_rows);
   bool have_images_rows = false, have_columns_rows = false, have_series_rows = false;
-  if (!followed && images) {  // told of where they came farther, or could go on at a convolution
+  if (!followed && images) {  // reported if they came farther, or went on at a convolution
     followed =
         readings.trace_program(*images, readings.reached + (is_cut ? 0 : 1), have_images_rows);
   }
@@ -201,7 +201,7 @@ TracedProgram follow_any(const std::shared_ptr<const ExportedProgram>& program,
   if (!followed && have_series_rows) followed = readings.follow_apart(*series, {});
   if (!followed && columns) followed = readings.trace_program(*columns, {}, have_columns_rows);
   if (!followed && have_columns_rows) followed = readings.follow_apart(*columns, {});
-  // Last, for a model of one length is one of few.
+  // Fixed rows come last, since the model then has one length only.
   const bool is_one = given.inputs() == 1;
   if (!followed && is_one) followed = readings.follow_fixed(given);
   if (!followed && is_one && images) followed = readings.follow_fixed(*images);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sequences and tokens of an example, and values of the program that depend on them alone.
+// Implements TraceShape: sequences and tokens of an example, and values that depend on them alone.
 #include "convert/exported/trace/trace_shape.h"
 
 #include <fmt/format.h>
@@ -18,13 +18,13 @@
 namespace arenite::convert {
 namespace {
 
-// A dynamic program that has no example is looked at with so many tokens.
+// Number of tokens of a dynamic program without an example.
 constexpr int64_t kDefaultTokens = 12;
 
-// Whether a convolution sees several steps of the input's last dimension at a time, and others
-// again: patches that lie side by side are those of a series.
+// Whether a convolution has overlapping or padded windows along the input's last dimension; windows
+// side by side are patches of a series.
 bool feeds_convolution(const ExportedProgram& program, uint32_t input) {
-  std::set<uint32_t> same = {input};  // values in the shape of the input, but for zeros around it
+  std::set<uint32_t> same = {input};  // shaped like the input, but for zeros around it
   std::set<uint32_t> of_samples;
   for (const Call& node : program.nodes) {
     const auto place = [&](const char* name) -> const ValueRef* {
@@ -84,7 +84,7 @@ TraceShape::TraceShape(std::shared_ptr<const ExportedProgram> program, InputMean
   if (meaning.sequences.size() + meaning.sides.size() != program_->user_inputs().size()) {
     throw InputError("{}: {}", quote(program_->source), why_not_these_inputs(*program_));
   }
-  // They may be inputs of a program that this one is a part of.
+  // The inputs may be those of a program that this one is a part of.
   meaning_ = meaning;
   for (SideInput& side : meaning_.sides) side.input = input_in(*program_, *side.input);
   for (size_t i = 1; i < meaning.sequences.size(); ++i) {
@@ -112,7 +112,7 @@ TraceShape::TraceShape(std::shared_ptr<const ExportedProgram> program, const Exp
   const bool has_frames = rank == 5 && std::ranges::count(shape, 0) == 0;
   if (value.kind != ValueKind::kTensor || !fits || (rank == 5 && !has_frames)) refuse_dimensions();
   if (rank == 1 && !is_integer(value.type)) {
-    tokens_ = traced_tokens_ = 1;  // one row of each sequence, then
+    tokens_ = traced_tokens_ = 1;  // one row per sequence
     return;
   }
   const bool has_samples = rank == 2 && feeds_convolution(*program_, input_->value);
@@ -124,13 +124,13 @@ TraceShape::TraceShape(std::shared_ptr<const ExportedProgram> program, const Exp
     }
     return;
   }
-  // An image of one channel whose width may be another is columns of any number of tokens.
+  // An image of one channel and open width is columns of any number of tokens.
   const bool is_wide = rank == 4 && shape[1] == 1 && sizes[1].is_fixed() && sizes[2].is_fixed() &&
                        !sizes[3].is_fixed();
   if (rank > 3 && !is_wide) {
     *this = *of_images();
     const auto extent = [&](size_t d) { return static_cast<uint32_t>(shape[d]); };
-    // Frames stand beside channels, before or after them.
+    // Frames and channels are adjacent dimensions, in either order.
     if (has_frames) *this = with_image({extent(1) * extent(2), extent(3), extent(4)});
     return;
   }
@@ -138,7 +138,7 @@ TraceShape::TraceShape(std::shared_ptr<const ExportedProgram> program, const Exp
   const size_t rows =  // dimensions of tokens
       is_integer(value.type) || is_series_ ? rank : rank - 1;
   axis_ = rows - 1;
-  // nn.TransformerEncoder has sequences second, unless it is told otherwise.
+  // nn.TransformerEncoder has sequences second by default.
   const bool may_have_tokens_first = rows == 2 && !has_sequences_first;
   if (may_have_tokens_first && shape[1] == 1 && shape[0] > 1) axis_ = 0;
   for (size_t d = 0; d < rows && may_have_tokens_first; ++d) {
@@ -186,7 +186,7 @@ void TraceShape::find_single_rows() {
     return one.reads_tokens() ? rank == 1 || one.tokens_ < 2
                               : rank == 1 || (rank == 2 && !one.is_series_);
   };
-  std::optional<int64_t> sequences;  // of the first that has tokens
+  std::optional<int64_t> sequences;  // of the first input with tokens
   for (size_t i = 0; i < inputs(); ++i) {
     if (!sequences && !has_one_row(of(i))) sequences = of(i).sequences_;
   }
@@ -246,7 +246,7 @@ Shape TraceShape::example_shape() const {
                                          : program_->sample_inputs[place].shape();
 }
 
-// Whether the input has as many sequences and tokens as the first one.
+// Throws InputError unless the side has as many sequences and tokens as this input.
 void TraceShape::check_side(const SideInput& side) const {
   const std::vector<Extent>& sizes = program_->values[side.input->value].sizes;
   const auto fits = [&](const Extent& extent, int64_t expected) {
@@ -309,8 +309,8 @@ Array TraceShape::pairs_array(const SideInput& side, std::span<const uint8_t> pa
   return Array::real(shape, std::move(numbers), ElementType::kF64).to(value.type);
 }
 
-// The mask for these tokens, which hides as the example does. Throws InputError where that is not
-// causal, or not known.
+// Returns the mask for these tokens, which hides as the example does. Throws InputError if that is
+// not causal, or not known.
 Array TraceShape::causal_array(const SideInput& side) const {
   const ExportedValue& value = program_->values[side.input->value];
   if (sample_of(side) == nullptr) {
@@ -516,7 +516,7 @@ std::set<int64_t> TraceShape::of_arrays(const std::vector<std::vector<uint64_t>>
   std::set<int64_t> found = {traced_tokens_};
   const size_t rank = program_->values[input_->value].sizes.size();
   for (const std::vector<uint64_t>& shape : shapes) {
-    // One sequence may stand without the dimension of sequences.
+    // A single sequence may lack the dimension of sequences.
     if (shape.size() == rank) found.insert(static_cast<int64_t>(shape[axis_]));
     if (shape.size() + 1 == rank) {
       found.insert(static_cast<int64_t>(shape[columns_first_ ? axis_ - 1 : 0]));
@@ -546,7 +546,7 @@ std::string TraceShape::export_lines(bool turned) const {
     const std::string more = (has_batch ? fmt::format("{}: batch, ", turned ? 1 : 0) : "") +
                              (has_pairs ? fmt::format("{}: tokens, ", rank - 2) : "");
     axes.push_back(has_tokens ? fmt::format("{{{}{}: tokens}}", more, axis) : "None");
-    // Of several side by side each has these axes.
+    // Each of several inputs side by side has these axes.
     const auto others = std::ranges::count(input->name, ',');
     for (ptrdiff_t other = 0; other < others; ++other) axes.push_back(axes.back());
   }
@@ -578,7 +578,7 @@ int64_t TraceShape::extent(const Extent& extent) const {
 
 namespace {
 
-// The mean of means over another dimension of an image as one over both.
+// Merges a mean of means over two dimensions of an image into one mean over both.
 Call joined_mean(const ExportedProgram& program, const Call& node) {
   const auto mean_of = [&](const Call& call) -> const ValueRef* {
     const bool is_mean = call.op == "mean" && call.has("dim") && !call.has("dtype");

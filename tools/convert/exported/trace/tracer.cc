@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One op after the other, and what becomes of the values that it gives.
+// Implements Tracer: runs the ops of a program one by one, computes constants, and moves elements.
 #include "convert/exported/trace/tracer.h"
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@
 namespace arenite::convert {
 namespace {
 
-// The value with the name of what made it, for the op that it may become later.
+// Adds the name of the op that made a value, for a later node.
 TracedValue named(const TracedValue& value, const std::string& name) {
   if (const FunctionRef& function = value.as<FunctionRef>(); function && function->name.empty()) {
     Function with_name = *function;
@@ -26,8 +26,8 @@ TracedValue named(const TracedValue& value, const std::string& name) {
   return make_sum({elements->shape, elements->terms, name});
 }
 
-// What nodes without weights are called: by their module and op, numbered within the module.
-// PyTorch numbers all ops of a program, among them those on symbolic sizes.
+// Returns the names of nodes without weights: module and op, numbered within the module. PyTorch
+// numbers all ops of a program, including those on symbolic sizes.
 std::vector<std::string> own_names(const ExportedProgram& program) {
   std::map<std::string, size_t> times;
   std::vector<std::string> names;
@@ -45,7 +45,7 @@ std::vector<std::string> own_names(const ExportedProgram& program) {
   return names;
 }
 
-constexpr uint64_t kFollowedLive = 2;  // arrays of the largest size, at a time
+constexpr uint64_t kFollowedLive = 2;  // arrays of the largest size that are live
 
 uint64_t numbers_in(const TracedValue& value) {
   const auto of_sum = [](const LinearExprRef& elements) {
@@ -65,8 +65,8 @@ uint64_t numbers_in(const TracedValue& value) {
   return constant && !constant->is_large() ? constant->elements() : 0;
 }
 
-// Of one array: in proportion to the largest of the weights, and to what a row of the example can
-// become.
+// Limits the elements of one array, in proportion to the largest weight and to the widest rows that
+// the example can have.
 uint64_t followed_elements_max(const ExportedProgram& program, const TraceSizes& sizes) {
   uint64_t widest = 0;
   for (const StoredTensor& tensor : program.tensors->tensors()) {
@@ -78,7 +78,7 @@ uint64_t followed_elements_max(const ExportedProgram& program, const TraceSizes&
                   std::max(kExportedElementsMax, largest));
 }
 
-// For each op the values that no later one reads.
+// Returns for each op the values that no later op reads.
 std::vector<std::vector<uint32_t>> dying_values(const ExportedProgram& program) {
   std::vector<size_t> last_use(program.values.size(), 0);
   for (size_t n = 0; n < program.nodes.size(); ++n) {
@@ -95,7 +95,7 @@ std::vector<std::vector<uint32_t>> dying_values(const ExportedProgram& program) 
   return dying;
 }
 
-// The op that gives this value, or null.
+// Returns the op that gives this value, or null.
 const Call* giver_of(const ExportedProgram& program, uint32_t value) {
   const auto found = std::ranges::find_if(program.nodes, [&](const Call& node) {
     return std::ranges::count(node.outputs, value) != 0;
@@ -103,7 +103,7 @@ const Call* giver_of(const ExportedProgram& program, uint32_t value) {
   return found == program.nodes.end() ? nullptr : &*found;
 }
 
-// The refusal of an op, which reads `inputs`, with the place of its cause.
+// Returns the refusal of an op that reads `inputs`, with the op at fault.
 std::string located(const ExportedProgram& program, const NotRecognised& error,
                     const std::vector<uint32_t>& inputs, const std::string& op) {
   const Call* maker = error.cause == Cause::kOp ? nullptr : maker_of(program, inputs, error.cause);
@@ -122,7 +122,7 @@ std::vector<std::string> names_of_inputs(const TraceShape& trace_shape) {
   return names;
 }
 
-// The longest of the inputs.
+// Returns the sizes of the longest input.
 TraceSizes longest_sizes(const TraceShape& trace_shape) {
   return std::ranges::max(sizes_of_inputs(trace_shape), {}, &TraceSizes::tokens);
 }
@@ -156,7 +156,7 @@ OpBudget& Tracer::op_budget() {
 
 void Tracer::run(size_t index) {
   const ElementLimit limit(elements_max_);
-  // Works on the first input of several tokens.
+  // Starts on the row axis of the first input with several tokens.
   for (uint32_t i = 0; i < trace_shape_.inputs(); ++i) {
     if (trace_shape_.of(i).is_one_row()) continue;
     builder.turn_to(i);
@@ -248,7 +248,7 @@ void Tracer::read_input(const ExportedInput& input) {
   values_[input.value] = traced(std::move(read));
 }
 
-// People know a layer by its weights, and an op by its place in the model.
+// A layer is named by its weights, any other op by its place in the model.
 std::string Tracer::name_of(const Call& node) const {
   for (const NamedArgument& argument : node.arguments) {
     const ValueRef* ref = argument.value.as<ValueRef>();
@@ -331,7 +331,7 @@ std::vector<Argument> Tracer::results_of(const Call& node, const Call& call) {
   try {
     traced_values = trace(call);
   } catch (const NotRecognised&) {
-    // What is looked up for any ids alike is a constant.
+    // A lookup that gives equal rows for all ids is a constant.
     const std::optional<Call> settled = with_constants(node, call);
     if (!settled) throw;
     if (std::ranges::all_of(values_of(*settled), &TracedValue::is_constant)) {
@@ -351,8 +351,8 @@ std::vector<Argument> Tracer::results_of(const Call& node, const Call& call) {
 
 namespace {
 
-// Of two values, the one that a constant chooses everywhere: what is hidden as padding is nothing,
-// as long as sequences have none. Null: it chooses some of each.
+// Returns the value that a constant condition selects everywhere, as a padding mask does for
+// sequences without padding. Null if the condition selects some elements of both values.
 const TracedValue* chosen_everywhere(const Call& call) {
   const bool fills = call.op == "masked_fill";
   if (!fills && call.op != "where") return nullptr;
@@ -376,13 +376,13 @@ std::optional<TracedValue> refuse_empty(Tracer&, const Call& call) {
   return std::nullopt;
 }
 
-// After complex numbers and movements, the first that knows an op follows it.
+// After complex numbers and movements, the first handler that knows an op lowers it.
 constexpr OpHandler* kHandlers[] = {
     refuse_empty,    ordered_score_op, op_of_one,  layer_op,      decomposed_op,   matrix_op,
     convolution_op,  max_pool_op,      nearest_op, mean_of_lines, written_softmax, score_op,
     softmax_of_rows, norm_op,          sum_op,     filled_by_ids, pooling_op,      function_op};
 
-// The row axis of the first value that has one.
+// Returns the row axis of the first value that has one.
 std::optional<uint32_t> row_axis_of(const GraphBuilder& builder, const Call& call) {
   for (const TracedValue& value : values_of(call)) {
     LinearExprRef elements = value.as<LinearExprRef>();
@@ -440,12 +440,12 @@ LinearExprRef Tracer::linear(const TracedValue& value, const ConstantRef& weight
   return convert::linear(builder, as_sum(value), matrix, std::move(added));
 }
 
-// Ops on constants, and ops whose result depends on nothing but shapes.
+// ---- ops on constants, and ops on shapes alone ----
 
 namespace {
 
-// How many positions a constant has that is cut by them: a part that begins at 0, is as long as the
-// input, and is not all of it.
+// Returns the positions of a constant that is sliced by position: from 0 on, as long as the input,
+// and not whole. Returns 0 for any other slice.
 int64_t positions_of_slice(const Call& call, const Shape& result, const GraphBuilder& builder) {
   if (call.op != "slice" || result.empty()) return 0;
   const Shape& shape = call.array("self").shape();
@@ -458,7 +458,7 @@ int64_t positions_of_slice(const Call& call, const Shape& result, const GraphBui
   return call.integer("start", 0) == 0 && is_cut && result[dim] < shape[dim] ? shape[dim] : 0;
 }
 
-// The rows that positions look up: consecutive ones.
+// Returns the positions of a table of which consecutive rows are looked up, else 0.
 int64_t positions_of_rows(const Shape& table, const Array& ids) {
   const Array::Integers rows = ids.to_integers();
   for (size_t i = 1; i < rows.size(); ++i) {
@@ -467,7 +467,7 @@ int64_t positions_of_rows(const Shape& table, const Array& ids) {
   return rows.size() < 2 ? 0 : table[0] - rows[0];
 }
 
-// What `call` gives, computed when somebody asks for it.
+// Returns a result of `call` as a constant that is computed when it is read.
 std::shared_ptr<Constant> later(uint32_t value, const Shape& shape, ElementType type,
                                 const Call& call, size_t result, size_t depth) {
   auto constant = std::make_shared<Constant>(value, shape, type, [call, result]() -> Array {
@@ -488,7 +488,7 @@ Array Tracer::array_of(const TracedValue& value) const {
       "mask of padding as a second input, as in def forward(self, x, padding_mask)");
 }
 
-// Of ops whose result depends on nothing but shapes and types.
+// Runs ops whose result depends on shapes and types alone.
 std::optional<std::vector<Argument>> Tracer::results_of_shapes(const Call& call) {
   if (!call.op.starts_with("new_") &&
       !is_one_of(call.op, {"sym_size", "size", "sym_numel", "numel", "zeros_like", "ones_like",
@@ -556,7 +556,7 @@ TracedValue Tracer::constant_of(const Call& call) {
   return ConstantRef(std::move(made));
 }
 
-// Ops that only move elements, on values that depend on the model's input.
+// ---- ops that only move elements, on values that depend on the model's input ----
 
 bool is_of_model(const GraphBuilder& builder, const LinearExpr& value) {
   return value.elements() != 0 && std::ranges::any_of(value.terms, [&](const Term& term) {
@@ -566,7 +566,7 @@ bool is_of_model(const GraphBuilder& builder, const LinearExpr& value) {
 
 namespace {
 
-// A function moved by an op. Ops that take another value for its shape alone say that shape.
+// Returns a function moved by an op. An op that takes another value for its shape gets that shape.
 FunctionRef moved_function(const Tracer& tracer, const Call& call, const FunctionRef& function,
                            const Shape& shape) {
   Call moving = call;
@@ -584,19 +584,19 @@ FunctionRef moved_function(const Tracer& tracer, const Call& call, const Functio
 
 }  // namespace
 
-// Nothing for an op that does more than moving.
+// Returns nullopt for an op that does more than moving.
 std::optional<std::vector<TracedValue>> Tracer::move(const Call& call) {
   const std::string& op = call.op;
   std::vector<TracedValue> parts = values_of(call);
   if (op == "embedding") return std::nullopt;
   const bool looks_up = is_one_of(op, {"index", "gather", "index_select"});
   if (looks_up && parts.size() > 1 && parts[0].is_constant()) {
-    return std::nullopt;  // by what depends on the model's input
+    return std::nullopt;  // a lookup by values of the model
   }
   const Call shapes = with_shapes(call);
   const auto movements = movements_of(shapes);
   if (!movements) return std::nullopt;
-  // What is moved are all values in a list, or the first.
+  // All values of a list are moved, or the first value.
   if (op == "copy" && value_of(call, "src") != nullptr) parts = {*value_of(call, "src")};
   if (op == "where" && parts.size() == 3) parts.erase(parts.begin());  // the condition
   const TracedValue *self = value_of(call, "self"), *put = value_of(call, "values");
@@ -605,7 +605,7 @@ std::optional<std::vector<TracedValue>> Tracer::move(const Call& call) {
   refuse_op_if(count == 0 || count > parts.size(), "it moves numbers and tensors");
   parts.erase(parts.begin() + static_cast<ptrdiff_t>(count), parts.end());
   const bool has_scores = std::ranges::any_of(parts, &TracedValue::is<ScoresRef>);
-  if (has_scores && count > 1) return std::nullopt;  // a choice between them and constants
+  if (has_scores && count > 1) return std::nullopt;  // a choice between scores and constants
   if (has_scores) {
     std::vector<TracedValue> results;
     for (const Movement& movement : *movements) {
@@ -644,8 +644,8 @@ std::optional<std::vector<TracedValue>> Tracer::move(const Call& call) {
 
 namespace {
 
-// Whether it is a part of a rotation that leaves out the rows before the tokens: columns or rows of
-// a node with other signs, or turned, of which one of `parts` has others as they are.
+// Whether the value is a part of a rotation that leaves out the prefix: columns or rows of a node
+// with other signs or rotated, while one of `parts` has others of this node as they are.
 bool turns_beside(const GraphBuilder& builder, const LinearExpr& value,
                   const std::vector<TracedValue>& parts) {
   const TraceSizes& sizes = builder.sizes;
@@ -675,15 +675,15 @@ std::vector<TracedValue> Tracer::moved_values(const std::vector<TracedValue>& pa
   std::vector<LinearExprRef> moving;
   for (const TracedValue& part : parts) {
     const LinearExprRef value = as_sum(part);
-    // A sum is easier to see before its rows are cut. Parts of a rotation stay as they are.
+    // A sum is materialised before its rows are cut. Parts of a rotation stay as they are.
     const bool cuts_rows = builder.fixes_rows && movements.size() == 1 && !value->shape.empty() &&
                            movements[0].shape.back() == value->shape.back();
     const bool is_sum = value->terms.size() > 1 && (!value->has_own_factors() || cuts_rows) &&
                         !movements[0].keeps_order(value->elements());
-    // So is what rows of constants are put before, or columns with others beside.
+    // So is a value with constant rows before it, or with columns beside it.
     const bool is_joined = joins && (has_constant || builder.reads_images()) &&
                            !value->is_plain() && !turns_beside(builder, *value, parts);
-    // A sum of rows is none any more where others have another factor.
+    // A sum of rows is recognised by its factor, which must be alone.
     const bool is_total = parts.size() > 1 && value->terms.size() == 1 &&
                           !value->has_own_factors() && builder.is_node(value->front()) &&
                           builder.is_sum_of_rows(builder.producer(value->front()).node,
@@ -701,10 +701,10 @@ std::vector<TracedValue> Tracer::moved_values(const std::vector<TracedValue>& pa
   }
   moving = columns_alike(builder, std::move(moving), joins);
   moving = rows_of_sequences(builder, std::move(moving), Together::kMoved);
-  if (joins && builder.keeps_rows_apart) {  // as those that were one of several tokens
+  if (joins && builder.keeps_rows_apart) {  // rows that were one of several tokens
     if (auto joined = concat_rows(builder, moving, *joins)) return {{*joined}};
   }
-  // Whole rotations beside other columns are easier to see before; parts of one are of one
+  // Whole rotations beside other columns become nodes first; parts of one rotation share a
   // producer.
   const uint32_t first = producer_of(moving[0]->front());
   if (std::ranges::any_of(moving,
@@ -722,11 +722,11 @@ std::vector<TracedValue> Tracer::moved_values(const std::vector<TracedValue>& pa
   return results;
 }
 
-// ---- ops that are made of others ----
+// ---- ops that are decomposed into others ----
 
 namespace {
 
-// Runs them on traced values, or on constants, which are computed.
+// Runs the parts of a decomposition: on traced values, or on constants, which are computed.
 class TracedOps : public OpRunner {
  public:
   explicit TracedOps(Tracer& tracer) : tracer_(tracer) {}
@@ -756,7 +756,7 @@ class TracedOps : public OpRunner {
 
 }  // namespace
 
-// What weights and a bias are added to is a layer.
+// Lowers a product with weights plus a bias to a linear layer.
 std::optional<TracedValue> layer_op(Tracer& tracer, const Call& call) {
   const TracedValue* added = value_of(call, "self");
   const TracedValue* value = value_of(call, "mat1");
@@ -770,14 +770,14 @@ std::optional<TracedValue> layer_op(Tracer& tracer, const Call& call) {
 }
 
 std::optional<TracedValue> decomposed_op(Tracer& tracer, const Call& call) {
-  // What has a rule may be a function of one value.
+  // An op that has a rule may be a function of one value.
   if (!is_decomposed(call.op)) return std::nullopt;
   if (op_rules().contains(call.op) && !mixes_columns(tracer, call)) return std::nullopt;
   return made_of_others(tracer, call);
 }
 
 std::optional<TracedValue> made_of_others(Tracer& tracer, const Call& call) {
-  // A mask that is no constant is refused as such, and not as a number that is added.
+  // A mask that is no constant is refused as a mask, and not as an addend.
   const TracedValue* mask = value_of(call, "attn_mask");
   if (mask != nullptr && !is_of_ids(tracer.builder, *mask)) {
     const LinearExprRef added = mask->is_constant() ? nullptr : tracer.as_sum(*mask);

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Follows an exported program op by op, and keeps of each value how it is made of nodes of the
-// converter's graph.
+// Traces an exported program op by op: keeps for each value how it is made of elements of the
+// converter's graph, and adds nodes for ops that compute.
+//
+//   F.linear(x, W)        ->  linear expression over a new linear node
+//   h.transpose(1, 2)     ->  linear expression over the same node, with other element ids
+//   h * torch.sigmoid(h)  ->  function of h, lowered to silu when it is read
 #pragma once
 
 #include <cstddef>
@@ -26,18 +30,18 @@ namespace arenite::convert {
 
 class Tracer {
  public:
-  // At the length of `trace_shape`.
+  // Traces at the length of `trace_shape`.
   Tracer(std::shared_ptr<const ExportedProgram> program, const TraceShape& trace_shape);
 
-  // The graph whose output is the program's output `index`. Throws InputError that names the op,
-  // and where the author's code asks for it, for what is not recognised; what `builder.found` says
-  // then lets it be followed anew.
+  // Builds the graph of the program's output `index`. Throws InputError, with the op and its place
+  // in the author's code, for an op that is not recognised; builder.found may then tell how to
+  // start anew.
   void run(size_t index);
 
-  // What a call gives one of whose tensors, all of which are traced values, depends on the model's
+  // Returns the results of a call on traced values, of which at least one depends on the model's
   // input.
   std::vector<TracedValue> trace(const Call& call);
-  // The same of constants alone, as a constant that is no value of the program.
+  // Returns the result of a call on constants, as a constant that is no value of the program.
   TracedValue constant_of(const Call& call);
 
   LinearExprRef as_sum(const TracedValue& value);
@@ -48,9 +52,9 @@ class Tracer {
                        const TracedValue* bias);
   // Whether some input may have other lengths.
   bool has_open_length() const;
-  // The budget of one op.
+  // Returns the budget, renewed for one op.
   OpBudget& op_budget();
-  // A number of each token id, which the table has one of for each: [sequences, tokens, 1].
+  // Returns table[id] for each token id, [sequences, tokens, 1].
   LinearExprRef looked_up_number(const LinearExprRef& ids, const std::vector<double>& table);
 
   GraphBuilder builder;
@@ -58,10 +62,11 @@ class Tracer {
  private:
   void read_input(const ExportedInput& input);
   void step(const Call& node);
-  Call with_last_tokens(const Call& node);  // in place of rows that token ids choose
+  // slices the last token in place of rows that ids choose
+  Call with_last_tokens(const Call& node);
   std::vector<Argument> results_of(const Call& node, const Call& call);
   std::vector<Argument> constants_of(const Call& call, const Call& node);
-  // The call with constants in place of sums of constants; nothing where it has none.
+  // Returns the call with constants in place of sums of constants; nullopt if it has none.
   std::optional<Call> with_constants(const Call& node, const Call& call) const;
   std::optional<std::vector<Argument>> results_of_shapes(const Call& call);
   std::string name_of(const Call& node) const;
@@ -78,107 +83,107 @@ class Tracer {
   LinearExprRef of_shifted(Activation kind, const FunctionRef& function);
   std::optional<LinearExprRef> root_or_quotient(const Function& function);
   LinearExprRef op_on_nodes(const Function& function);
-  // A function of single token ids as numbers that they look up. Refuses any other function of ids.
+  // Returns a function of single token ids as elements that the ids look up. Refuses any other
+  // function of ids.
   LinearExprRef of_ids(const Function& function);
-  // Refuses what is computed of token ids.
+  // Refuses functions of token ids.
   void require_no_ids(const Function& function) const;
 
   std::shared_ptr<const ExportedProgram> program_;
   const TraceShape trace_shape_;
   OpBudget budget_;
-  uint64_t elements_max_;  // of an array
+  uint64_t elements_max_;  // in one array
   std::vector<Argument>
-      values_;  // of the program: numbers, traced values, or None before and after
+      values_;  // of the program: numbers, traced values, or None outside their lifetime
   std::vector<std::string> own_names_;  // of nodes
-  std::vector<uint64_t> costs_;         // numbers of elements that values_ hold
+  std::vector<uint64_t> costs_;         // elements held by each of values_
   uint64_t live_numbers_ = 0;
-  // The last few.
+  // The most recent ones.
   std::vector<std::pair<std::shared_ptr<const Call>, LinearExprRef>> made_functions_;
-  // By the producer of the ids, and by their tables.
+  // Keyed by the producer of the ids and by the table.
   std::map<std::pair<uint32_t, std::vector<double>>, LinearExprRef> numbers_of_ids_;
-  size_t made_weights_ = 0;              // that have names of ours
-  const Function* outermost_ = nullptr;  // that is being made into nodes
+  size_t made_weights_ = 0;              // weights that the tracer has named
+  const Function* outermost_ = nullptr;  // function that is being lowered
 };
 
-// ---- ops, in the order in which they are tried; nothing for an op that is none such ----
+// ---- op handlers, in the order in which they are tried; nullopt for an op of another handler ----
 
 using OpHandler = std::optional<TracedValue>(Tracer& tracer, const Call& call);
 
 OpHandler complex_op, ordered_score_op, op_of_one, layer_op, decomposed_op, matrix_op,
     convolution_op, max_pool_op, nearest_op, mean_of_lines, written_softmax, score_op,
     softmax_of_rows, norm_op, sum_op, filled_by_ids, pooling_op;
-// Any op that works on each number or each row by itself, for later.
+// Keeps any op on single elements or rows as a function, which is lowered when it is read.
 OpHandler function_op;
-// An op that is made of others, by these.
+// Lowers an op by its decomposition into others.
 OpHandler made_of_others;
 
-// The call with a number in place of an exponent that is a constant of one.
+// Returns the call with a number in place of an exponent that is a one-element constant.
 Call with_numbers(const Call& call);
 
-// Whether the call is a function of no single number, nor of a row: slopes of channels, dimension
-// 1, and sums of a row's numbers that go on from one to the next.
+// Whether the call is no function of single elements or rows: slopes of channels in dimension 1,
+// and cumulative sums over the columns of a row.
 bool mixes_columns(Tracer& tracer, const Call& call);
 
-// The call with rows of tokens in turn of windows over these, where other values have such rows.
+// Moves token rows to the row axis of interleaved windows over them, if another value of the call
+// is on such an axis.
 Call with_rows_alike(Tracer& tracer, const Call& call);
 
-// A call that pads rows of a fixed number by rows of zeros, as one that puts these beside them. Any
-// other call as it is.
+// Turns padding by rows of zeros into a concatenation, where the number of rows is fixed. Returns
+// any other call as it is.
 Call with_rows_of_zeros(Tracer& tracer, const Call& call);
 
-// What a movement makes of rows of a fixed number, more of them; nothing for any other movement.
+// Lowers a movement that repeats rows, where the number of rows is fixed; nullopt for any other
+// movement.
 std::optional<TracedValue> padded_rows(Tracer& tracer, const std::vector<TracedValue>& parts,
                                        const std::vector<Movement>& movements);
 
-// Rows that are looked up by what is computed of the token ids: their positions, with or without
-// padding, or the same row for all. Which it is shows for a few sequences of ids.
+// Looks up rows by a function of the token ids: their positions, with or without padding, or equal
+// rows for all ids. Probes with a few id sequences tell which.
 LinearExprRef looked_up(Tracer& tracer, const ConstantRef& table, const TracedValue& given);
 
 // Whether a value is a function of token ids.
 bool is_of_ids(const GraphBuilder& builder, const TracedValue& value);
-// Scores with what is made of each number of `function`, a function of token ids, added to them:
-// a constant, and a number of each key's id.
+// Adds added(f) to each score, where f is `function` of the token ids: a constant for each score,
+// and an addend for each key's id.
 ScoresRef masked_by_ids(Tracer& tracer, const Scores& scores, const Function& function,
                         const std::function<double(double)>& added);
 
-// Throws NotRecognised for ops that are too deep, one within the other.
+// Throws NotRecognised if ops are nested too deep.
 FunctionRef function_of(const LinearExprRef& base, Call call, Shape shape, size_t depth);
 
-// Rows of whole sequences, or one token's of each, as rows of their own that follow each other
-// along `dim`; nothing for any other values.
+// Stacks per-sequence rows, or one token of each sequence, along `dim` as rows of their own;
+// nullopt for any other values.
 std::optional<LinearExprRef> stacked_rows(Tracer& tracer, const std::vector<TracedValue>& parts,
                                           size_t dim);
-// Parts of what is converted to another type, as parts of its base that are; nothing for any other
-// function.
+// Moves the base of a type conversion instead of its result; nullopt for any other function.
 std::optional<std::vector<TracedValue>> moved_conversion(const FunctionRef& function,
                                                          const std::vector<Movement>& movements);
 
-// Whether ops of this name make fewer elements of a dimension's.
+// Whether ops of this name reduce a dimension.
 bool is_reduction(std::string_view op);
 
-// Whether any number of the model is in the sum.
+// Whether the sum has elements of nodes.
 bool is_of_model(const GraphBuilder& builder, const LinearExpr& value);
 
-// How many positions the constants have that an op works with; 0: any number.
+// Returns the number of positions that the call's constants have; 0: no limit.
 int64_t positions_max_of(const Call& call);
 
-// A program as the graph of one of its outputs, followed at one length.
+// ---- a program as the graph of one of its outputs, traced at one length ----
 
 struct TracedProgram {
   Graph graph;
   std::vector<int64_t> positions_max{};  // of each input
-  int64_t joined_positions_max = 0;      // of rows of several inputs
+  int64_t joined_positions_max = 0;      // of concatenations of inputs
   std::unique_ptr<Tracer> tracer;
 };
 
-// Follows all ops that the output needs. What is seen only then is added to `trace_shape`: rows of
-// constants that the program puts before each sequence, and how images lie in their array. Throws
-// InputError where something is not recognised.
+// Traces all ops that the output needs. Adds to `trace_shape` the findings of the trace: prefix
+// rows, and how images lie in their array. Throws InputError if something is not recognised.
 TracedProgram trace_program(const std::shared_ptr<const ExportedProgram>& program,
                             TraceShape& trace_shape, size_t output);
-// The same in one reading after the other, which `trace_shape` then says: what has the shape of
-// features may be images or series that the program cuts, or have its columns before tokens, and
-// rows may have to be kept apart.
+// Traces one reading after the other, and returns the recognised one in `trace_shape`: features may
+// be images, series, or columns before tokens, and rows may have to be kept apart.
 TracedProgram follow_any(const std::shared_ptr<const ExportedProgram>& program,
                          TraceShape& trace_shape, size_t output);
 

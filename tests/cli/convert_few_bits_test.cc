@@ -155,7 +155,7 @@ TEST_F(ConvertFewBits, IntegersOfAProgramStayIntegers) {
   }
   EXPECT_TRUE(
       ends(run_arenite({"convert", (folder / "rounds_inputs.pt2").string(), "-o", path("a.arn")}),
-           kBadInput, {"it rounds numbers that depend on the input"}));
+           kBadInput, {"cannot quantize values that depend on the input"}));
 }
 
 // Whatever the author calls them, the matrix of the logits and the table of tokens are those.

@@ -39,8 +39,8 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"masked_select", "x.masked_select(x > 0)", "torch.where"},
         Mistake{"unknown_function", "torch.special.bessel_j0(x)", "no such op"},
         Mistake{"wrong_mask", "masked_fill(self.mask == 0, 0.0)", "-infinity"},
-        Mistake{"sort", "x.sort(-1)", "orders numbers"},
-        Mistake{"topk", "x.topk(WIDTH, -1)", "orders numbers"},
+        Mistake{"sort", "x.sort(-1)", "order elements by size"},
+        Mistake{"topk", "x.topk(WIDTH, -1)", "order elements by size"},
         Mistake{"cumsum", "x.cumsum(1)", "one after the other"},
         Mistake{"random", "torch.randn_like(x)", "random numbers"},
         Mistake{"lstm", "self.lstm(x)[0]", "recurrent layers"},
@@ -51,10 +51,11 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"batch_axis", "scores.softmax(-1) @ self.value(x)", "batch_first=True"},
         Mistake{"forgotten", "self.attention(x, x, x, need_weights=False)", "batch_first=True"},
         Mistake{"off_by_one", "1 + weights.sum(-1, keepdim=True)", "exp(-m)"},
-        Mistake{"two_rows", "torch.stack([x, 2 * x.tanh()], 2)", "2 rows of each token"},
-        Mistake{"scalar_output", "super().forward(ids).mean()", "one number of all tokens"},
-        Mistake{"argmax_output", "super().forward(ids).argmax(-1)", "orders numbers"},
-        Mistake{"complex_output", "torch.view_as_complex(", "complex numbers"}),
+        Mistake{"two_rows", "torch.stack([x, 2 * x.tanh()], 2)", "each token has 2 rows"},
+        Mistake{"scalar_output", "super().forward(ids).mean()",
+                "all tokens and columns to one number"},
+        Mistake{"argmax_output", "super().forward(ids).argmax(-1)", "order elements by size"},
+        Mistake{"complex_output", "torch.view_as_complex(", "complex values"}),
     [](const ::testing::TestParamInfo<Mistake>& info) { return std::string(info.param.name); });
 
 TEST(AuthorMistake, InTheTypeOfIdsNameTheInput) {

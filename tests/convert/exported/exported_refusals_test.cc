@@ -34,8 +34,8 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(Refusal{"late_cap", "torch.tanh(scores / 5)", "caps scores first"},
                       Refusal{"clamp", "scores.clamp(-5, 5)", "no such op on scores"},
                       Refusal{"after", "weights * (j <= i)", "after their softmax"},
-                      Refusal{"no_patches", "self.rows(x)", "it puts constants beside"},
-                      Refusal{"wrong_mask", "softmax(-1) @ half", "7 and 4"}),
+                      Refusal{"no_patches", "self.rows(x)", "cannot put constants beside"},
+                      Refusal{"wrong_mask", "softmax(-1) @ half", "7 queries and 4 keys"}),
     [](const ::testing::TestParamInfo<Refusal>& info) { return std::string(info.param.name); });
 
 TEST(ExportedRefusals, NameTheOutputsThatThereAre) {

@@ -186,14 +186,17 @@ TEST(HostileModels, WithOneOddOpAreRefused) {
     json arguments;
     std::vector<std::string> words;
   } kRows[] = {
-      {"linear_4", "slice.Tensor", {{"dim", 2}, {"start", 0}, {"end", 0}}, {"gelu", "no elements"}},
+      {"linear_4",
+       "slice.Tensor",
+       {{"dim", 2}, {"start", 0}, {"end", 0}},
+       {"gelu", "empty tensor"}},
       {"linear_4", "slice.Tensor", {{"dim", 0}, {"start", kEnd}, {"end", -kEnd - 1}}, {"gelu"}},
       {"linear_4", "narrow.default", {{"dim", 1}, {"start", 1}, {"length", kEnd}}, {"narrow"}},
-      {"linear_4", "repeat.default", {{"repeats", {0, 1, 1}}}, {"gelu", "no elements"}},
+      {"linear_4", "repeat.default", {{"repeats", {0, 1, 1}}}, {"gelu", "empty tensor"}},
       {"linear_4", "repeat.default", {{"repeats", {1, 1, 1 << 27}}}, {"repeat", "elements"}},
       {"linear_4", "repeat.default", {{"repeats", {1 << 20, 1 << 20, 1}}}, {"repeat", "elements"}},
       {"linear_4", "repeat.default", {{"repeats", {-1, 1, 1}}}, {"repeat", "negative"}},
-      {"embedding", "expand.default", {{"size", {0, 7, 8}}}, {"mul", "no elements"}},
+      {"embedding", "expand.default", {{"size", {0, 7, 8}}}, {"mul", "empty tensor"}},
       {"embedding", "view.default", {{"size", {0, -1}}}, {"view", "do not fill"}},
       {"embedding", "view.default", {{"size", {kEnd, kEnd}}}, {"view", "elements"}},
       {"embedding", "select.int", {{"dim", 1}, {"index", -kEnd - 1}}, {"select", "row"}},
@@ -207,12 +210,12 @@ TEST(HostileModels, WithOneOddOpAreRefused) {
       {"add_1",
        "layer_norm.default",
        {{"normalized_shape", {8}}, {"weight", "p_mlp_up_bias"}},
-       {"layer_norm", "another width"}},
+       {"layer_norm", "different widths"}},
       {"linear_1", "mul.Tensor", {{"other", "p_head_weight"}}, {"mul", "cannot be broadcast"}},
       {"linear_1", "matmul.default", {{"other", "p_norm1_weight"}}, {"view"}},
       {"linear_1", "flatten.using_ints", {{"start_dim", 2}, {"end_dim", 0}}, {"flatten"}},
       {"arange", "slice.Tensor", {{"dim", 0}, {"start", kEnd}, {"end", kEnd}}, {"masked_fill"}},
-      {"gt", "slice.Tensor", {{"dim", 0}, {"start", 0}, {"end", 0}}, {"no elements"}},
+      {"gt", "slice.Tensor", {{"dim", 0}, {"start", 0}, {"end", 0}}, {"empty tensor"}},
   };
   for (const auto& row : kRows) {
     SCOPED_TRACE(fmt::format("{} of {}", row.op, row.read));
@@ -334,7 +337,7 @@ TEST(HostileModels, SumsThatDoubleAreRefused) {
     nodes.push_back(
         node_of("add.Tensor", {{"self", before}, {"other", half}}, fmt::format("sum_{}", i + 1)));
   }
-  expect_refused(with_end("exported/alibi.pt2", nodes), {"a sum of more than 1024 parts"});
+  expect_refused(with_end("exported/alibi.pt2", nodes), {"a sum of more than 1024 nested terms"});
 }
 
 }  // namespace

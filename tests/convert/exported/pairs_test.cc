@@ -51,8 +51,8 @@ INSTANTIATE_TEST_SUITE_P(Exported, PairsOfTokens,
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(PairsOfTokens, AreRefusedWhereTheyAreMoreThanAMask) {
-  EXPECT_TRUE(refuses([] { convert_pairs("turned"); }, {"adjacency", "no attention hides"}));
-  EXPECT_TRUE(refuses([] { convert_pairs("biased"); }, {"adjacency", "adds numbers"}));
+  EXPECT_TRUE(refuses([] { convert_pairs("turned"); }, {"adjacency", "no attention mask hides"}));
+  EXPECT_TRUE(refuses([] { convert_pairs("biased"); }, {"adjacency", "adds a bias"}));
 }
 
 TEST(RowsOfConstants, AreSeenBesideACausalMask) {

@@ -95,7 +95,7 @@ TEST(TraceShape, HasAnyNumberOfTokensThatIsASymbol) {
   // A symbol of something else is known at the length of the example alone.
   const Extent unknown = {.size = 4, .symbol = "s9"};
   EXPECT_EQ(shape.extent(unknown), 4);
-  EXPECT_TRUE(refuses([&] { other.extent(unknown); }, {"s9", "number of tokens alone"}));
+  EXPECT_TRUE(refuses([&] { other.extent(unknown); }, {"s9", "more than the number of tokens"}));
 }
 
 TEST(TraceShape, CountsRowsOfAPrefixWithTheTokens) {

@@ -29,8 +29,8 @@ constexpr double kBiasError = 1e-6;
 constexpr size_t kTermsMax = size_t{1} << 27;  // terms of a model
 
 constexpr const char* kOtherRows =
-    "it masks or adds to the scores of queries and keys that are different rows, as those of two "
-    "inputs: not supported but for padding, such queries see all keys";
+    "cannot mask or bias the scores of queries and keys on different row axes, as in "
+    "cross-attention; only padding masks are supported";
 
 // The terms added to the scores of a head's visible keys.
 struct HeadTerms {
@@ -49,7 +49,8 @@ struct HeadTerms {
 
 void check_terms(size_t numbers) {
   refuse_op_if(numbers > kTermsMax,
-               "it adds {} numbers to scores: expected at most {}; export it with fewer tokens",
+               "the attention bias has {} elements; at most {} are supported, so export it with "
+               "fewer tokens",
                numbers, kTermsMax);
 }
 
@@ -66,7 +67,8 @@ HeadTerms read_terms(std::vector<double> added, bool has_sink, DenseMask& visibl
     double* row = added.data() + size_t{q} * tokens;
     const double largest = *std::max_element(row, row + tokens);
     const bool sees_any = largest > kHiddenScoreMax;
-    refuse_op_if(!sees_any && !has_sink, "its mask hides all keys of token {}", q);
+    refuse_op_if(!sees_any && !has_sink,
+                 "the mask hides all keys of token {}; each token must see a key", q);
     sees_nothing = sees_nothing || !sees_any;
     std::optional<uint32_t> first;
     for (uint32_t k = 0; k < tokens; ++k) {
@@ -210,10 +212,9 @@ class AttentionBuilder {
 
   LinearExprRef build(const LinearExprRef& all_values) {
     const ScopedAxis on(builder_, queries_.row_axis);
-    refuse_op_if(
-        !scores_.has_softmax || scores_.is_logarithm,
-        "it multiplies scores with values without a softmax over the keys: linear attention, "
-        "and weights by relu or sigmoid, are not supported");
+    refuse_op_if(!scores_.has_softmax || scores_.is_logarithm,
+                 "scores are multiplied with values without a softmax over the keys; linear "
+                 "attention, and weights by relu or sigmoid, are not supported");
     if (!is_whole(keys_) || !is_whole(queries_) || (!is_cross() && queries_.rows != keys_.rows)) {
       builder_.has_other_rows = true;
       throw NotRecognised(why_not_all_tokens(queries_.rows, keys_.rows));
@@ -221,13 +222,13 @@ class AttentionBuilder {
     lead_ = leading(scores_.shape);
     const LinearExprRef given_values = without_sink(builder_, scores_, all_values);
     refuse_op_if(broadcast(lead_, leading(given_values->shape)) != lead_,
-                 "its values have more heads than scores");
+                 "the values have more heads than the scores; expected at most as many");
     // factor * tanh(scale x) = cap * tanh((scale * factor) x / cap), where the cap is |factor|.
     const double cap = std::fabs(scores_.tanh_factor.value_or(0.0));
     scale_ *= scores_.tanh_factor.value_or(1.0);
     refuse_op_if(
         !std::isfinite(static_cast<float>(scale_)) || !std::isfinite(static_cast<float>(cap)),
-        "it multiplies scores by a number that is infinite, or none");
+        "the scale of the scores is infinite or NaN; expected a finite float32");
     const Heads values = heads_of(with_leading(given_values, lead_), keys_);
     const bool has_query = scores_.query != nullptr;
     const Heads queries = has_query ? heads_of(without_factor(scores_.query), queries_) : values;
@@ -299,8 +300,8 @@ class AttentionBuilder {
                        std::vector<ValueId>& inputs) {
     refuse_op_if(is_cross(), kOtherRows);
     refuse_op_if(attention.terms || !attention.slopes.empty() || attention.heads != masks_.size(),
-                 "it adds constants to scores beside terms that queries bring with them, or hides "
-                 "other keys from some heads");
+                 "cannot combine relative position terms with other constants, or with masks that "
+                 "differ between heads");
     QueryTermsFound own = read_query_terms(builder_, scores_, order_, queries);
     attention.query_terms = std::make_shared<const RelativeBias>(std::move(own.table));
     inputs.push_back(gathered(flat(own.columns, 1), queries_, {}));
@@ -345,7 +346,8 @@ class AttentionBuilder {
     std::vector<std::pair<uint32_t, uint32_t>> order;
     std::map<uint32_t, uint32_t> heads_of_sequence;
     for (size_t start = 0, count = value->elements(); start < count; start += block) {
-      refuse_op_if(value->at(start) == kNoElement, "its heads have zeros in them");
+      refuse_op_if(value->at(start) == kNoElement,
+                   "the heads contain zeros; expected columns of each token");
       const auto first = producer_row(builder_, *value, start, dim);
       const int64_t last = value->at(start + block - 1);
       refuse_op_if<Cause::kInput>(
@@ -354,21 +356,25 @@ class AttentionBuilder {
       const uint32_t tokens = builder_.sizes.tokens;
       for (size_t t = 0; t < rows; ++t) {
         const auto row = producer_row(builder_, *value, start + t * dim, dim);
-        refuse_op_if(!row || row->row != first->row + t || row->row % tokens != before + t ||
-                         row->columns != first->columns,
-                     "its heads mix elements of several tokens");
+        refuse_op_if(
+            !row || row->row != first->row + t || row->row % tokens != before + t ||
+                row->columns != first->columns,
+            "a head mixes elements of several tokens; expected columns of one token in each row");
         refuse_op_if(builder_.row_axis_of_column(row->columns[0]) != side.row_axis,
-                     "its heads mix elements of several inputs");
+                     "a head mixes elements of several inputs; expected rows of one input");
       }
       const uint32_t sequence = first->row / tokens;
       order.emplace_back(sequence, heads_of_sequence[sequence]++);
       const std::vector<Column>& columns = first->columns;
       const uint32_t head = order.back().second;
       if (head == heads.size()) heads.push_back(columns);
-      refuse_op_if(heads[head] != columns, "sequences have heads of their own");
+      refuse_op_if(heads[head] != columns,
+                   "heads differ between sequences; expected the same columns for all");
     }
     if (order_.empty()) order_ = order;
-    refuse_op_if(order != order_, "queries, keys and values are of different sequences");
+    refuse_op_if(order != order_,
+                 "queries, keys and values belong to different sequences; expected the same "
+                 "leading dimensions");
     return heads;
   }
 
@@ -444,7 +450,8 @@ class AttentionBuilder {
     for (size_t i = 0; i < all.size(); i += keys) {
       const auto row = std::span(all).subspan(i, keys);
       const double largest = *std::ranges::max_element(row);
-      refuse_op_if(!(largest > kHiddenScoreMax), "its mask hides all keys of a query");
+      refuse_op_if(!(largest > kHiddenScoreMax),
+                   "the mask hides all keys of a query; each query must see a key");
       for (double& number : row) {
         if (!(number > largest + kHiddenScoreMax))
           number = -std::numeric_limits<double>::infinity();
@@ -454,7 +461,7 @@ class AttentionBuilder {
           std::span(table.values).subspan((head * queries + i / keys % queries) * keys);
       if (sequence == order_[0].first) std::ranges::copy(row, own.begin());
       refuse_op_if(!std::equal(row.begin(), row.end(), own.begin()),
-                   "its mask differs from sequence to sequence");
+                   "the mask differs between sequences; expected the same for all");
     }
     pairs_ = std::move(table);
   }
@@ -483,7 +490,8 @@ class AttentionBuilder {
         const auto begin = all.begin() + static_cast<ptrdiff_t>(i * square);
         std::vector<double> found(begin, begin + static_cast<ptrdiff_t>(square));
         auto& known = of_heads[order_[i].second];
-        refuse_op_if(known && *known != found, "its mask differs from sequence to sequence");
+        refuse_op_if(known && *known != found,
+                     "the mask differs between sequences; expected the same for all");
         known = std::move(found);
       }
       for (auto& of_head : of_heads) read_head_mask(std::move(*of_head));
@@ -518,7 +526,8 @@ class AttentionBuilder {
     std::map<uint32_t, double> of_heads;
     for (size_t i = 0; i < order_.size(); ++i) {
       const double known = of_heads.emplace(order_[i].second, factors[i]).first->second;
-      refuse_op_if(known != factors[i], "sequences have factors or sinks of their own");
+      refuse_op_if(known != factors[i],
+                   "factors or sinks of heads differ between sequences; expected the same for all");
     }
     std::vector<double> result;
     for (const auto& [head, factor] : of_heads) result.push_back(factor);
@@ -534,8 +543,9 @@ class AttentionBuilder {
     ValueId layer = builder_.gather(columns);
     // Constant rows before those that attend are dropped.
     const uint32_t constants = builder_.sizes.prefix - first_of(side);
-    refuse_op_if(builder_.constants_of(layer) < constants,
-                 "its heads mix elements of several tokens");
+    refuse_op_if(
+        builder_.constants_of(layer) < constants,
+        "a head mixes elements of several tokens; expected columns of one token in each row");
     layer = builder_.without_first(layer, builder_.constants_of(layer) - constants);
     if (is_plain_) return layer;
     const auto* slice = graph_.as<SliceNode>(layer);
@@ -579,21 +589,20 @@ class AttentionBuilder {
                     builder_.row_of(next) == builder_.row_of(first) + builder_.sizes.tokens;
     }
     const char* const why =
-        is_of_batch ? "it attends from sequence to sequence of the batch. Make the layer with "
-                      "batch_first=True, or export the model for an example [tokens, 1, ..]"
+        is_of_batch ? "attention runs across the batch; use batch_first=True, or export the model "
+                      "for an example [tokens, 1, ..]"
         : queries == keys && keys > builder_.sizes.tokens
-            ? "rows that are put between those of tokens are not supported, put them before or "
-              "after all"
-        : queries == keys
-            ? "attention within windows or blocks that were cut out is not supported. Attend from "
-              "all tokens to all, with a mask that hides those of other windows"
+            ? "rows between those of tokens are not supported; concatenate them before or after "
+              "all tokens"
+        : queries == keys ? "attention within sliced windows is not supported; attend from all "
+                            "tokens to all, with a mask that hides other windows"
         : queries == builder_.sizes.tokens
-            ? "keys of some of the tokens are not supported. Attend to all, with a mask that hides "
+            ? "keys of some of the tokens are not supported; attend to all, with a mask that hides "
               "the others"
-            : "queries of some of the tokens are not supported. Attend from all tokens, and take "
-              "or pool the rows afterwards, as in attention(x, x, x)[:, -1]";
-    return fmt::format("its queries and keys are {} and {}, where the model has {} tokens: {}",
-                       queries, keys, builder_.sizes.tokens, why);
+            : "queries of some of the tokens are not supported; attend from all, then slice or "
+              "pool the rows, as in attention(x, x, x)[:, -1]";
+    return fmt::format("found {} queries and {} keys for {} tokens: {}", queries, keys,
+                       builder_.sizes.tokens, why);
   }
 
   GraphBuilder& builder_;

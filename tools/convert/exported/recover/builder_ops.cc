@@ -155,7 +155,7 @@ ValueId with_constants(GraphBuilder& builder, const Prefix& prefix, uint32_t fir
   const auto kept = static_cast<uint32_t>(prefix.rows.size() - count);
   const bool is_at_end = kept == 0 || first + prefix.rows.size() == end;
   refuse_op_if(kept > end - begin || !is_at_end,
-               "it puts rows of constants between those that were put before");
+               "cannot insert constant rows within the prefix; concatenate them before it");
   ValueId result = builder.without_first(node, end - begin - kept);
   while (count > 0) {
     const size_t last = count;
@@ -206,13 +206,13 @@ LinearExprRef prefixed(GraphBuilder& builder, const LinearExprRef& value) {
   const auto count = static_cast<uint32_t>(prefix->rows.size());
   if (count > sizes.prefix) {
     builder.found = {.row_axis = builder.row_axis(), .prefix = count};
-    throw NotRecognised("it puts rows of constants before the tokens");
+    throw NotRecognised("constant rows precede the tokens");
   }
   // If more rows are prepended later, these are the first or the last.
   const uint32_t first = sizes.puts_last_first ? sizes.prefix - count : 0;
   for (uint32_t i = 0; i < count; ++i) {
     refuse_op_if(!prefix->rows[i].is_new() && prefix->rows[i].node_row != first + i,
-                 "it puts rows of constants between those that were put before");
+                 "cannot insert constant rows within the prefix; concatenate them before it");
   }
   const auto width = static_cast<uint32_t>(value->shape.back());
   const ValueId node = with_constants(builder, *prefix, first, builder.gather(prefix->columns));
@@ -238,7 +238,8 @@ template <typename Add>
 LinearExprRef each_element(GraphBuilder& builder, const LinearExprRef& value, const Add& add) {
   const Producer producer = builder.producer(value->at(0));
   refuse_op_if(producer.kind != Producer::Kind::kNode,
-               "it calculates with token ids, pixels or constants alone");
+               "cannot compute with token ids, pixels or constants alone; expected features, or "
+               "results of a layer");
   return in_place(value, producer_of(value->at(0)),
                   builder.producer_of_node(add(producer.node), producer.rows));
 }
@@ -300,7 +301,7 @@ LinearExprRef embedding(GraphBuilder& builder, const ConstantRef& table, const L
   for (size_t i = 0; i < count; ++i) {
     const bool is_id = kind == Producer::Kind::kTokens || are_types;
     refuse_op_if(!ids->is_plain() || builder.producer(ids->at(i)).kind != kind || !is_id,
-                 "it looks up rows by something else than the token ids as they are");
+                 "the lookup indices are not the token ids; expected the ids unchanged");
     const auto token = static_cast<uint32_t>(index_of(ids->at(i)));
     const uint32_t sequence = token / (sizes.tokens - sizes.prefix);
     rows.push_back(token + (sequence + 1) * sizes.prefix);
@@ -317,7 +318,7 @@ LinearExprRef embedding(GraphBuilder& builder, const ConstantRef& table, const L
     }
   }
   refuse_op_if(rows_max != 0 && rows_max != weight.rows,
-               "tokens are looked up in tables of different lengths");
+               "token ids are looked up in tables of different lengths; expected one vocabulary");
   rows_max = weight.rows;
   EmbeddingNode node;
   (are_types ? node.types : node.tokens) = weight;
@@ -341,7 +342,7 @@ LinearExprRef padded_positions(GraphBuilder& builder, const ConstantRef& table,
 
 LinearExprRef norm(GraphBuilder& builder, const LinearExprRef& given, NormSpec spec) {
   refuse_op_if(!(spec.epsilon >= 0.0) || !std::isfinite(static_cast<float>(spec.epsilon)),
-               "its epsilon is no small number");
+               "epsilon is negative, infinite or NaN; expected a small number");
   spec.epsilon = std::max(spec.epsilon, kNormEpsilonMin);
   const LinearExprRef value =
       on_one_producer(builder, as_windows(builder, builder.materialised(given)));
@@ -360,8 +361,8 @@ LinearExprRef norm(GraphBuilder& builder, const LinearExprRef& given, NormSpec s
                          first == value->at(i - i % width) - order[0] &&
                          producer_of(first) == producer_of(value->at(0));
     refuse_op_if(!in_line,
-                 "it normalises columns that do not stand side by side in the layer before: not "
-                 "supported");
+                 "cannot normalize columns that are not contiguous in the layer before; expected "
+                 "each row side by side");
   }
   const NormSpec given_spec = spec;
   for (size_t i = 0; i < width; ++i) {
@@ -452,12 +453,10 @@ LinearExprRef pooled(GraphBuilder& builder, const LinearExprRef& given, size_t a
   }
   const uint32_t from = producer_of(value->at(0));
   const uint32_t width = builder.producer_at(from).width;
-  refuse_op_if(
-      first_row > sizes.prefix || tokens > sizes.tokens ||
-          builder.producer_at(from).rows != sizes.rows(),
-      "it pools some of the tokens, or parts of their numbers: not supported, all tokens of a "
-      "sequence are pooled, or its rows of constants. Give out all tokens, and pool these in your "
-      "program");
+  refuse_op_if(first_row > sizes.prefix || tokens > sizes.tokens ||
+                   builder.producer_at(from).rows != sizes.rows(),
+               "cannot pool some of the tokens, or some of their columns; output all tokens, and "
+               "pool in your program");
   const uint32_t to = builder.selected(from, kind, first_row);
   // The order of tokens matters only for the first and the last one.
   const bool is_of_set = kind == SelectKind::kMean || kind == SelectKind::kMax;
@@ -488,7 +487,9 @@ LinearExprRef table_rows(GraphBuilder& builder, const ConstantRef& table, Shape 
   const LinearExprRef whole = builder.of_constant(table);
   std::vector<int64_t> element_ids;
   for (const int64_t row : rows) {
-    refuse_op_if(row < 0 || row >= table->shape()[0], "it looks up rows that are not there");
+    refuse_op_if(
+        row < 0 || row >= table->shape()[0],
+        "the lookup reads rows outside its table; expected indices below its number of rows");
     for (int64_t c = 0; c < width; ++c) {
       element_ids.push_back(whole->at(static_cast<size_t>(row * width + c)));
     }
@@ -515,7 +516,7 @@ void fill_position_tables(GraphBuilder& builder, const std::vector<uint32_t>& po
                      : builder.graph.all_rows(tokens_of_all)[axis] - builder.sizes.prefix) +
         builder.sizes.prefix;
     refuse_op_if(uint64_t{rows_max} * columns > ElementLimit::current(),
-                 "its table of {} positions, {} numbers each, is too large: pass --context N, the "
+                 "the table of {} positions of {} columns is too large; pass --context N, the "
                  "positions that you need",
                  rows_max, columns);
     // Only the places of the prefix that the node has are kept.
@@ -542,7 +543,8 @@ void fill_position_tables(GraphBuilder& builder, const std::vector<uint32_t>& po
           if (row < 0) continue;
           for (size_t c = 0; c < columns; ++c) {
             const auto index = static_cast<size_t>(part.first_row[c] + row * part.stride);
-            refuse_op_if(index >= values.size(), "a table of positions is too short");
+            refuse_op_if(index >= values.size(),
+                         "a position table is too short; expected a row for each position");
             rows[to * columns + c] += part.factors[c] * values[index];
           }
         }

@@ -30,8 +30,7 @@ constexpr size_t kKeptSumsMax = 64;                // cached materialised values
 constexpr size_t kKeptElements = size_t{1} << 25;  // of all cached values
 
 constexpr const char* kTakesPartOfConstants =
-    "it takes some of the rows of constants that were put before the tokens together, without the "
-    "others: not supported";
+    "cannot take some of the constant rows that were prepended together; take all of them";
 
 }  // namespace
 
@@ -126,11 +125,12 @@ uint32_t GraphBuilder::producer_of_node(ValueId node, uint32_t rows) {
 }
 
 const Producer& GraphBuilder::producer(int64_t number) const {
-  refuse_op_if(number == kNoElement, "it has zeros between numbers of the model");
+  refuse_op_if(number == kNoElement,
+               "zeros are mixed with elements of the model; expected elements of the model alone");
   const Producer& known = producers_.at(producer_of(number));
   const auto index = static_cast<uint64_t>(index_of(number));
   refuse_op_if(index >= uint64_t{known.rows} * known.width,
-               "it reads elements that its input has not");
+               "an index is outside the input; expected one of its elements");
   return known;
 }
 
@@ -183,13 +183,16 @@ ValueId GraphBuilder::gather(const std::vector<Column>& columns) {
     if (!goes_on) runs.push_back({{from, column}, 0});
     ++runs.back().second;
   }
-  refuse_op_if(runs.size() > kRunsMax, "its columns are in an order without structure");
+  refuse_op_if(
+      runs.size() > kRunsMax,
+      "columns are in an order without structure; expected contiguous pieces, such as heads");
   if (const auto chosen = chosen_columns(columns, runs.size())) return gathered_[columns] = *chosen;
   std::vector<ValueId> parts;
   for (const auto& [first, width] : runs) {
     const Producer& from = producers_[first.first];
     refuse_op_if(from.kind != Producer::Kind::kNode,
-                 "it puts constants or token ids between numbers of the model");
+                 "constants or token ids are mixed with columns of the model; expected columns of "
+                 "the model alone");
     parts.push_back(width == from.width
                         ? from.node
                         : graph.add_slice(name + ".slice", from.node, first.second, width));
@@ -222,7 +225,7 @@ uint32_t GraphBuilder::selected(uint32_t from, SelectKind kind, uint32_t place) 
   if (is_new) {
     ValueId node = producers_[from].node;
     refuse_op_if(producers_[from].kind != Producer::Kind::kNode || node >= graph.values(),
-                 "it pools token ids, pixels or constants");
+                 "cannot pool token ids, pixels or constants; expected rows of a layer");
     const uint32_t first = first_place(node);
     uint32_t before = kind == SelectKind::kLast || place < first ? 0 : place - first;
     before = std::min(before, constants_of(node));
@@ -243,8 +246,8 @@ uint32_t GraphBuilder::shifted(uint32_t from, int64_t by) {
   const auto rows = static_cast<uint32_t>(std::abs(by));
   refuse_op_if(producer.kind != Producer::Kind::kNode || producer.rows != sizes.rows() ||
                    sizes.prefix != 0 || rows > kShiftMax,
-               "it takes rows of other tokens than the first and the last ones: supported are up "
-               "to {} from either end, without rows of constants before them",
+               "cannot take tokens this far from the first and the last one; at most {} from "
+               "either end are supported, without a prefix of constants",
                kShiftMax);
   DepthwiseNode node;
   WindowAxis& window = node.windows.lines;
@@ -329,11 +332,11 @@ LinearExprRef GraphBuilder::of_windows(const TokenWindows& given) {
   const ValueId node = windows.add(windows.windows, windows.input);
   const bool is_same = graph.axis(node) == graph.axis(windows.input);
   refuse_op_if(!is_same && parts_of(row_axis_),
-               "its windows make more or fewer rows of those of several inputs: not supported");
-  refuse_op_if(
-      !is_same && constants_of(windows.input) != 0,
-      "its windows see rows of constants that were put before the tokens, and make more or "
-      "fewer rows: not supported");
+               "cannot change the number of rows by windows over several inputs; expected stride 1 "
+               "and padding");
+  refuse_op_if(!is_same && constants_of(windows.input) != 0,
+               "cannot change the number of rows by windows over a prefix of constants; expected "
+               "stride 1 and padding");
   has_other_rows = has_other_rows || !is_same;
   const uint32_t tokens = windows.places - windows.first;
   const uint32_t count = is_same ? tokens : windows.windows.count(tokens);
@@ -584,7 +587,8 @@ LinearExprRef linear_of_rows(GraphBuilder& builder, const LinearExprRef& given,
   }
   std::vector<uint32_t> order;
   const RowView rows = folded ? rows_of(builder, folded->value) : rows_of(builder, given, &order);
-  refuse_op_if(rows.width != given_weight.columns, "its weight has another width");
+  refuse_op_if(rows.width != given_weight.columns,
+               "weight and input have different widths; expected equal widths");
   WeightRef weight = order.empty() ? given_weight : with_columns(given_weight, order);
   if (folded) {
     const std::vector<double> values = given_weight.exact();

@@ -394,8 +394,8 @@ LinearExprRef linear(GraphBuilder& builder, const LinearExprRef& value, const We
 std::optional<LinearExprRef> linear_over_rows(GraphBuilder& builder, const LinearExprRef& value,
                                               const WeightRef& weight,
                                               const std::vector<double>& bias);
-// Returns all token rows with some of them repeated, as after replicate padding, as a product with
-// a matrix over the token axis; nullopt for any other value.
+// Returns all token rows with some of them repeated, as after replicate padding, taken by a list;
+// nullopt for any other value.
 std::optional<LinearExprRef> repeated_rows(GraphBuilder& builder, const LinearExprRef& value);
 // Normalises each run of spec.gain.size() elements of the last dimension.
 LinearExprRef norm(GraphBuilder& builder, const LinearExprRef& value, NormSpec spec);

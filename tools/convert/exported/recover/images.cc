@@ -19,9 +19,8 @@ namespace arenite::convert {
 namespace {
 
 constexpr const char* kNoWindows =
-    "it puts pixels of the input side by side that are no blocks of one size, as far from each "
-    "other everywhere: not supported. Where the model transposes its input first, export it for a "
-    "transposed example, and without that";
+    "cannot gather pixels that are no blocks of one size and distance; if the model transposes its "
+    "input first, export it for a transposed example";
 
 // A place outside the image that repeats a pixel; both are columns of a row of windows.
 struct Copy {
@@ -309,7 +308,7 @@ LinearExprRef rows_of_windows(GraphBuilder& builder, const FoundWindows& found, 
 
 [[noreturn]] void follow_with(GraphBuilder& builder, const ImageLayout& image) {
   builder.found = {.row_axis = builder.row_axis(), .image = image};
-  throw NotRecognised("its input is images");
+  throw NotRecognised("the input is images");
 }
 
 // Finds the layout of an image from rows that a value takes of it.

@@ -81,10 +81,11 @@ LinearExprRef beside(GraphBuilder& builder, const LinearExprRef& given, size_t c
   std::map<int64_t, size_t> known;  // row by its first element id
   for (size_t row = 0; row * width < rows->elements(); ++row) {
     const size_t first = known.try_emplace(rows->at(row * width), row).first->second;
-    refuse_op_if(!std::equal(numbers.begin() + static_cast<ptrdiff_t>(row * count),
-                             numbers.begin() + static_cast<ptrdiff_t>((row + 1) * count),
-                             numbers.begin() + static_cast<ptrdiff_t>(first * count)),
-                 "it adds other numbers to scores of the same rows");
+    refuse_op_if(
+        !std::equal(numbers.begin() + static_cast<ptrdiff_t>(row * count),
+                    numbers.begin() + static_cast<ptrdiff_t>((row + 1) * count),
+                    numbers.begin() + static_cast<ptrdiff_t>(first * count)),
+        "constants added to the scores differ for repeated rows; expected the same for each copy");
   }
   Shape shape = rows->shape;
   shape.back() = static_cast<int64_t>(count);
@@ -97,7 +98,7 @@ LinearExprRef beside(GraphBuilder& builder, const LinearExprRef& given, size_t c
   }
   const auto columns =
       columns_of_constants(builder, constants(builder, shape, std::move(numbers)), rows);
-  refuse_op_if(!columns, "it adds constants to scores of rows that are none of tokens");
+  refuse_op_if(!columns, "cannot add constants to scores of rows that are no tokens");
   return side_by_side(rows, *columns);
 }
 
@@ -119,7 +120,7 @@ class QueryColumns {
   LinearExprRef columns() const {
     const size_t count = firsts_.size();
     refuse_op_if(count * patterns_.size() > kColumnsMax,
-                 "its queries bring too many numbers with them");
+                 "the queries bring too many score terms; expected fewer kinds of queries or keys");
     std::map<std::vector<Column>, std::vector<size_t>> heads;  // matrices, by their columns
     for (size_t m = 0; m < matrices_; ++m) heads[columns_of(m)].push_back(m);
     std::vector<int64_t> element_ids(matrices_ * queries_ * count);
@@ -153,7 +154,8 @@ class QueryColumns {
     const double factor = term_.factors.at(i);
     if (number == kNoElement || factor == 0.0) return {};
     refuse_op_if(!builder_.is_node(number),
-                 "it adds constants to scores beside numbers of queries");
+                 "cannot mix constants with elements of the query in one score term; add them one "
+                 "after the other");
     return {builder_.column_of(number), factor};
   }
 
@@ -190,10 +192,10 @@ class QueryColumns {
       const int64_t number = term_.places.at(row * keys_ + k);
       if (number == kNoElement) continue;
       refuse_op_if(found.value_or(builder_.row_of(number)) != builder_.row_of(number),
-                   "it adds numbers of several tokens to the scores of a query");
+                   "the score terms of a query come from several tokens; expected its own token");
       found = builder_.row_of(number);
     }
-    refuse_op_if(!found, "it adds nothing to the scores of a query");
+    refuse_op_if(!found, "a query has no score terms; expected terms for each query");
     return *found;
   }
 
@@ -208,7 +210,7 @@ class QueryColumns {
         if (any.first == 0) any = columns.back();
       }
     }
-    refuse_op_if(any.first == 0, "it adds nothing to the scores of a query");
+    refuse_op_if(any.first == 0, "a head has no score terms; expected terms for each head");
     for (Column& column : columns) column = column.first == 0 ? any : column;
     return columns;
   }
@@ -263,7 +265,8 @@ class QueryColumns {
 ScoresRef query_terms_as_columns(GraphBuilder& builder, const Scores& scores) {
   refuse_op_if(scores.tanh_factor || scores.head_factors || scores.zeroed || scores.sink ||
                    scores.scale == 0.0,
-               "it changes scores that queries bring numbers with them for");
+               "cannot combine score terms of queries with capped scores, factors of heads, 0/1 "
+               "masks or sinks");
   auto result = std::make_shared<Scores>(scores);
   result->query_terms.reset();
   for (const Term& term : scores.query_terms->terms) {

@@ -20,8 +20,8 @@ constexpr double kTermError = 1e-6;
 constexpr size_t kTermNumbersMax = size_t{1} << 27;  // in one table
 
 constexpr const char* kNoDistances =
-    "it adds numbers to scores that are made of the query and are no terms of distances: expected "
-    "the same multiples of the query's numbers for all keys at one distance";
+    "score terms made of the query are no relative positions; expected the same multiples of the "
+    "query's columns for all keys at one distance";
 
 // The addends of one score: for each term a column of the query's row with its factor, and a
 // constant. A column of producer 0 adds nothing.

@@ -187,27 +187,26 @@ std::string why_not_these_inputs(const ExportedProgram& program) {
   std::vector<std::string> names;
   for (const ExportedInput* input : inputs) names.push_back(input->name);
   std::string text = fmt::format(
-      "the model has {} inputs ({}): expected one of token ids or of features, and beside it at "
-      "most a mask of padding, lengths, positions or types of its tokens",
+      "the model has {} inputs ({}); expected token ids or features, and beside them at most a "
+      "padding mask, lengths, positions or token types",
       inputs.size(), fmt::join(names, ", "));
   const ExportedValue& first = program.values[inputs[0]->value];
   for (size_t i = 1; i < inputs.size(); ++i) {
     if (is_of_pairs(program.values[inputs[i]->value], first)) {
       return fmt::format(
-          "{}. Make the mask {} in forward, as with "
-          "nn.Transformer.generate_square_subsequent_mask({}.size(1)), or keep it as a buffer, and "
-          "export with {} alone",
+          "{}. Make the mask {} in forward, as "
+          "nn.Transformer.generate_square_subsequent_mask({}.size(1)) does, or keep it as a "
+          "buffer; export with {} alone",
           text, quote(inputs[i]->name), inputs[0]->name, quote(inputs[0]->name));
     }
   }
   if (const auto module = module_of_one_tensor(program)) {
     text += fmt::format(
-        ". Its part that reads one sequence can be exported alone: "
-        "torch.export.export(model{}.eval(), (example,)), with what that part is given as the "
-        "example",
+        ". Its part for one sequence can be exported alone: torch.export.export(model{}.eval(), "
+        "(example,)), with the input of that part as the example",
         as_attribute(*module));
   } else {
-    text += ". Not supported: attention from one sequence to another, and caches that are inputs";
+    text += ". Attention from one sequence to another, and caches as inputs, are not supported";
   }
   const bool has_columns = is_real(first.type) && first.sizes.size() == 3;
   for (size_t i = 1; i < inputs.size() && has_columns; ++i) {
@@ -215,10 +214,9 @@ std::string why_not_these_inputs(const ExportedProgram& program) {
     const size_t rank = value.sizes.size();
     const bool is_of_tokens = rank >= 2 && are_same(value.sizes[1], first.sizes[1]);
     if (!is_real(value.type) || (!is_of_tokens && rank > 2)) continue;
-    return fmt::format(
-        "{}; or give {} as further columns of {}, {}, and take the columns apart in forward", text,
-        quote(inputs[i]->name), quote(inputs[0]->name),
-        is_of_tokens ? "by torch.cat(.., -1)" : "the same for each token");
+    return fmt::format("{}; or give {} as further columns of {}, {}, and slice them in forward",
+                       text, quote(inputs[i]->name), quote(inputs[0]->name),
+                       is_of_tokens ? "by torch.cat(.., -1)" : "repeated for each token");
   }
   return text;
 }

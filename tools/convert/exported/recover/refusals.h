@@ -33,15 +33,14 @@ void refuse_op_if(bool is_refused, fmt::format_string<Args...> why, Args&&... ar
 }
 
 inline constexpr const char* kPooledAmongTokens =
-    "it puts a row that was made of a whole sequence, such as a mean over tokens, between the rows "
-    "of tokens: not supported, such a row can stand before the first token or after the last one, "
-    "beside the columns of each token, or be added to or multiplied with each";
+    "cannot put a row of a whole sequence, such as a mean over tokens, between token rows; "
+    "concatenate it before or after all tokens, or add it to each";
 inline constexpr const char* kReadsIds =
-    "it computes with the token ids, which are only looked up by nn.Embedding: give a mask of "
-    "padding as a second input instead, as in def forward(self, ids, padding_mask), and export "
-    "with torch.export.export(model.eval(), (ids, ids == 0))";
+    "cannot compute with token ids, which are for nn.Embedding alone; give a padding mask as a "
+    "second input, as in def forward(self, ids, padding_mask), and export with "
+    "torch.export.export(model.eval(), (ids, ids == 0))";
 inline constexpr const char* kMixesTokens =
-    "its rows mix elements of several tokens, which only attention and pooling may do";
+    "a row mixes elements of several tokens; only attention and pooling may do so";
 
 // Thrown for a refused op. Of several readings of a program, the one refused at the latest op is
 // reported.

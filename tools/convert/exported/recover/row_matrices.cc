@@ -144,9 +144,9 @@ std::vector<Column> columns_of(const GraphBuilder& builder, const LinearExpr& va
   return columns;
 }
 
-// Maps the rows along the last dimension of `given`, [.., rows], to [.., results] by `compute`, which
-// gets the row of a sequence for each of them. Returns nullopt unless they are rows of one sequence,
-// the same for each column.
+// Maps the rows along the last dimension of `given`, [.., rows], to [.., results] by `compute`,
+// which gets the row of a sequence for each of them. Returns nullopt unless they are rows of one
+// sequence, the same for each column.
 template <typename Compute>
 std::optional<LinearExprRef> over_rows(GraphBuilder& builder, const LinearExprRef& given,
                                        uint32_t results, const Compute& compute) {

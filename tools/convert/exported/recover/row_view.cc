@@ -28,12 +28,12 @@ std::string why_no_rows(const GraphBuilder& builder, const LinearExpr& value) {
     for (size_t i = first; i < first + width; ++i) {
       const int64_t number = value.at(i);
       if (number == kNoElement) {
-        return "it puts zeros beside numbers of the model, as F.pad does: not supported, tokens "
-               "cannot be shifted nor rows be widened";
+        return "cannot put zeros beside elements of the model, as F.pad does; shifted tokens and "
+               "widened rows are not supported";
       }
       if (builder.producer(number).kind == Producer::Kind::kTable) {
-        return "it puts constants between numbers of the model: rows of constants are supported "
-               "before the first token and after the last one, as in torch.cat([constants, x], 1)";
+        return "cannot put constants between elements of the model; concatenate constant rows "
+               "before or after all tokens, as in torch.cat([constants, x], 1)";
       }
       if (builder.is_per_sequence(number) != builder.is_per_sequence(value.at(0)))
         return kPooledAmongTokens;
@@ -43,28 +43,24 @@ std::string why_no_rows(const GraphBuilder& builder, const LinearExpr& value) {
     ++rows_of_tokens[builder.row_of(value.at(first))];
     if (tokens.size() < 2) continue;
     if (columns.size() == 1 && tokens.size() < builder.sizes.tokens) {
-      return "its rows are pieces of one column over several tokens, as patches of a series of "
-             "each variable: not supported. Export the model for an example [variables, steps], "
-             "which is one series a sequence, and for patches side by side";
+      return "rows are pieces of one column over several tokens, as patches of each variable; "
+             "export the model for an example [variables, steps], with one series per sequence";
     }
     if (columns.size() == 1) {
-      return "its rows are one column of all tokens each, as after x.transpose(1, 2): not "
-             "supported, layers work on the columns of each token. Where it is the variables that "
-             "attend to each other, export the model for an example [sequences, variables, steps] "
-             "and without the transposition";
+      return "cannot apply a layer along the token axis, as after x.transpose(1, 2); to attend "
+             "between variables, export the model for an example [sequences, variables, steps] "
+             "without the transposition";
     }
     return fmt::format(
-        "it puts {} tokens of a sequence side by side in a row: not supported, a row has the "
-        "numbers of one token, or of all pooled by their mean, maximum, first or last",
+        "a row has {} tokens side by side; expected the columns of one token, or of all tokens "
+        "pooled",
         tokens.size());
   }
   const size_t parts = rows_of_tokens.begin()->second;
-  if (parts < 2) return "its rows are made of other columns from token to token: not supported";
+  if (parts < 2) return "columns differ from token to token; expected the same columns in each row";
   return fmt::format(
-      "it makes {} rows of each token's numbers, such as its heads, or states and actions in turn: "
-      "norms, sums, factors and gates take rows of heads, but other ops take one row for each "
-      "token. Rows of several kinds in turn are put together by one op, as in "
-      "torch.stack(rows, 2).flatten(1, 2)",
+      "each token has {} rows, such as heads, which only norms, sums, factors and gates accept; "
+      "interleave other kinds of rows by one op, as in torch.stack(rows, 2).flatten(1, 2)",
       parts);
 }
 }  // namespace
@@ -236,7 +232,7 @@ RowView rows_of(GraphBuilder& builder, const LinearExprRef& given, std::vector<u
   const ScopedAxis on(builder, *windows);
   const TraceSizes& sizes = builder.sizes;
   const LinearExprRef value = of_chosen_tokens(builder, windows);
-  refuse_op_if(value->shape.empty(), "it is a single number");
+  refuse_op_if(value->shape.empty(), "the value is a scalar; expected [.., columns]");
   const auto width = static_cast<uint32_t>(value->shape.back());
   const size_t count = value->elements();
   refuse_op_if(count == 0, "it is empty");
@@ -570,9 +566,9 @@ LinearExprRef tokens_first(const GraphBuilder& builder, const LinearExprRef& val
   const size_t sequences = builder.sizes.sequences;
   const size_t rows = builder.producer(value->at(0)).rows / sequences;
   const size_t width = value->elements() / (rows * sequences);
-  refuse_op_if<Cause::kInput>(
-      width * rows * sequences != value->elements(),
-      "it gives out columns of some tokens: give out all tokens, and take these in your program");
+  refuse_op_if<Cause::kInput>(width * rows * sequences != value->elements(),
+                              "the output has columns of some of the tokens; output all tokens, "
+                              "and take these in your program");
   return transposed(with_shape(value, {static_cast<int64_t>(sequences), static_cast<int64_t>(width),
                                        static_cast<int64_t>(rows)}));
 }
@@ -582,10 +578,9 @@ std::optional<ValueId> as_one_row(GraphBuilder& builder, const RowView& rows) {
   const TraceSizes& sizes = builder.sizes;
   if (rows.count != sizes.rows() || has_all_tokens(sizes, rows.rows)) return std::nullopt;
   const size_t each = rows.rows.size() / sizes.sequences;
-  refuse_op_if<Cause::kInput>(
-      each > kChosenTokensMax || rows.rows.size() % sizes.sequences != 0,
-      "it leaves tokens out, which depends on how many there are: give out all tokens, and take "
-      "these in your program");
+  refuse_op_if<Cause::kInput>(each > kChosenTokensMax || rows.rows.size() % sizes.sequences != 0,
+                              "the output has some of the tokens, which depends on their number; "
+                              "output all tokens, and take these in your program");
   const uint32_t from = builder.producer_of_node(rows.node, rows.count);
   std::vector<Column> columns;
   for (size_t i = 0; i < rows.rows.size(); ++i) {
@@ -659,7 +654,7 @@ LinearExprRef shifted_rows(GraphBuilder& builder, const LinearExprRef& value) {
 
 ValueId output(GraphBuilder& builder, const LinearExprRef& given) {
   const ScopedAxis on(builder, *given);
-  refuse_op_if(given->elements() == 0, "it has no elements");
+  refuse_op_if(given->elements() == 0, "the output is empty; expected at least one element");
   LinearExprRef value = builder.materialised(given);
   if (value->shape.empty()) value = with_shape(value, {1});
   // The value has one element per token.
@@ -687,11 +682,10 @@ ValueId output(GraphBuilder& builder, const LinearExprRef& given) {
     rows = rows_of(builder, with_shape(value, {sequences, count / sequences}));
   }
   builder.has_other_rows = builder.has_other_rows || rows.rows.size() > rows.count;
-  refuse_op_if<Cause::kInput>(
-      !std::ranges::is_sorted(rows.rows) ||
-          std::ranges::adjacent_find(rows.rows) != rows.rows.end(),
-      "it gives out rows in another order than that of the tokens: leave the last transposition "
-      "to your program");
+  refuse_op_if<Cause::kInput>(!std::ranges::is_sorted(rows.rows) ||
+                                  std::ranges::adjacent_find(rows.rows) != rows.rows.end(),
+                              "the output has rows in another order than the tokens; leave the "
+                              "last transposition to your program");
   if (rows.rows.size() == rows.count) {
     const bool is_one = builder.keeps_rows_apart && builder.sizes.tokens == 1 &&
                         given->shape.size() < 3 && !builder.graph.is_on(AxisKind::kOne, rows.node);

@@ -29,12 +29,11 @@ constexpr double kHidden = -std::numeric_limits<double>::infinity();
 constexpr size_t kSoftmaxesMax = 16;  // in one sum of weights
 
 constexpr const char* kSinkChanged =
-    "it adds a score of no key to scores that have one, or changes it otherwise than by a factor "
-    "or a sum: not supported";
+    "cannot add a second sink to scores, or change a sink otherwise than by a factor or a sum";
 
 constexpr const char* kZeroedScores =
-    "it multiplies scores by 0, which hides nothing: a key's weight is then that of the score 0. "
-    "Expected -infinity in their place, or a large negative number added to them";
+    "scores are multiplied by 0, which hides no key; expected -infinity in their place, or a large "
+    "negative number added to them";
 
 // Returns function(a, b) of two arrays that are broadcast to one shape.
 template <typename Function>
@@ -118,8 +117,7 @@ Array of_all_queries(const Array& column) {
   for (size_t i = 0; i < all.size(); ++i) {
     if (i % queries == 0) each.push_back(all[i]);
     refuse_op_if(all[i] != each.back(),
-                 "it adds a key whose score differs from query to query: expected one number for "
-                 "each head");
+                 "the score of a sink differs between queries; expected one number for each head");
   }
   return Array::real(joined(leading(shape), 1, 1), std::move(each));
 }
@@ -129,7 +127,7 @@ ScoresRef product_scores(const GraphBuilder& builder, const LinearExprRef& query
   const size_t rank = transposed_key->shape.size();
   refuse_op_if(
       query->shape.size() < 2 || rank < 2 || query->shape.back() != transposed_key->shape[rank - 2],
-      "it multiplies values that are no queries and keys");
+      "the operands are no queries and keys; expected [.., queries, dim] and [.., dim, keys]");
   const LinearExprRef key = transposed(transposed_key);
   const Shape lead = broadcast(leading(query->shape), leading(key->shape));
   const int64_t keys = transposed_key->shape[rank - 1];
@@ -162,15 +160,16 @@ ScoresRef with_scale(const Scores& scores, double factor) {
 
 ScoresRef with_factors(const Scores& scores, const Array& factors, int64_t positions_max) {
   const Array::Reals values = factors.to_reals();
-  refuse_op_if(values.empty(), "it multiplies scores by nothing");
+  refuse_op_if(values.empty(), "the factor of the scores is empty; expected at least one element");
   if (std::ranges::all_of(values, [&](double value) { return value == values[0]; })) {
     return with_scale(scores, values[0]);
   }
   refuse_op_if(broadcast(scores.shape, factors.shape()) != scores.shape,
-               "it multiplies scores by factors of another size");
+               "the factors do not broadcast to the scores; expected [.., queries, keys]");
   const auto result = copy(scores);
   if (std::ranges::all_of(values, [](double value) { return value == 0.0 || value == 1.0; })) {
-    refuse_op_if(result->zeroed || result->added, "it masks scores twice");
+    refuse_op_if(result->zeroed || result->added,
+                 "cannot multiply masked scores by a 0/1 mask; combine both masks");
     refuse_op_if(result->sink.has_value(), kSinkChanged);
     result->zeroed = factors;
     result->positions_max = tighter(result->positions_max, positions_max);
@@ -186,7 +185,8 @@ ScoresRef with_factors(const Scores& scores, const Array& factors, int64_t posit
     const bool is_of_keys = !is_of_queries && (rank == 1 || factors.shape()[rank - 2] == 1);
     refuse_op_if((!is_of_queries && !is_of_keys) || scores.tanh_factor || scores.added ||
                      scores.query_terms || !scores.query,
-                 "it multiplies each score by a number of its own, or after something was added");
+                 "cannot multiply each score by its own factor, or queries and keys after "
+                 "something was added; scale queries or keys before their product");
     LinearExprRef& part = is_of_queries ? result->query : result->key;
     Shape shape = factors.shape();
     if (is_of_keys && rank > 1) shape[rank - 2] = shape[rank - 1];
@@ -196,8 +196,9 @@ ScoresRef with_factors(const Scores& scores, const Array& factors, int64_t posit
     result->positions_max = tighter(result->positions_max, positions_max);
     return result;
   }
-  refuse_op_if(scores.tanh_factor || !scores.query,
-               "it multiplies the capped scores of each head by another number");
+  refuse_op_if(
+      scores.tanh_factor || !scores.query,
+      "cannot multiply capped scores by a factor for each head; scale them before torch.tanh");
   const auto times = [&](const Array& array) {
     return combined(array, factors, [](double a, double b) { return std::isinf(a) ? a : a * b; });
   };
@@ -210,13 +211,13 @@ ScoresRef with_factors(const Scores& scores, const Array& factors, int64_t posit
 
 ScoresRef with_tanh(const Scores& scores, bool is_sigmoid) {
   const auto result = copy(scores);
-  refuse_op_if(scores.tanh_factor.has_value(), "it caps scores of attention twice");
+  refuse_op_if(scores.tanh_factor.has_value(), "scores are capped twice; expected one torch.tanh");
   refuse_op_if(scores.sink.has_value(), kSinkChanged);
   refuse_op_if(scores.added && is_sigmoid,
-               "it takes the sigmoid of scores in place of their softmax over keys: not supported");
+               "a sigmoid of scores in place of their softmax over keys is not supported");
   refuse_op_if(scores.added || scores.query_terms,
-               "it caps scores after a mask or a bias was added to them: the runtime caps scores "
-               "first, so mask them after torch.tanh");
+               "cannot cap scores after a mask or a bias was added; the runtime caps scores first, "
+               "so mask them after torch.tanh");
   result->tanh_factor = 1.0;
   if (!is_sigmoid) return result;
   // sigmoid(x) = (1 + tanh(x / 2)) / 2.
@@ -228,7 +229,7 @@ ScoresRef with_tanh(const Scores& scores, bool is_sigmoid) {
 ScoresRef with_added(const Scores& scores, const Array& all_added, int64_t positions_max) {
   const auto result = copy(scores);
   refuse_op_if(broadcast(scores.shape, all_added.shape()) != scores.shape,
-               "it adds a mask of another size to the scores");
+               "the mask does not broadcast to the scores; expected [.., queries, keys]");
   Array added = all_added;
   if (scores.sink) {
     auto [to_keys, to_sinks] = parted(all_added, *scores.sink);
@@ -253,11 +254,8 @@ ScoresRef with_added(const Scores& scores, const Array& all_added, int64_t posit
 
 ScoresRef with_filled(const Scores& scores, const Array& mask, double value,
                       int64_t positions_max) {
-  refuse_op_if(
-      !(value <= kHiddenScoreMax),
-      "it puts {} in place of masked scores: expected -infinity, or a number far below all "
-      "scores",
-      value);
+  refuse_op_if(!(value <= kHiddenScoreMax),
+               "masked scores are {}; expected -infinity, or a number far below all scores", value);
   Array::Reals added;
   for (const uint8_t hides : mask.to_bools()) added.push_back(hides != 0 ? kHidden : 0.0);
   return with_added(scores, Array::real(mask.shape(), std::move(added)), positions_max);
@@ -291,7 +289,7 @@ ScoresRef sum_of_weights(const Scores& a, const Scores& b, double factor_b) {
   result->also.push_back(std::move(other));
   result->also.insert(result->also.end(), more.begin(), more.end());
   refuse_op_if(result->also.size() >= kSoftmaxesMax,
-               "it adds up the weights of more than {} softmaxes", kSoftmaxesMax);
+               "cannot add up the weights of more than {} softmaxes", kSoftmaxesMax);
   return result;
 }
 
@@ -385,7 +383,8 @@ ScoresRef plus_value(GraphBuilder& builder, const Scores& scores, const LinearEx
   const LinearExprRef each = stretched(value, joined(lead, 1, scores.shape.back()));
   const Producer from = builder.producer(each->at(0));
   refuse_op_if(from.kind != Producer::Kind::kNode || from.rows != builder.sizes.rows(),
-               "it adds something else to scores than numbers of their keys");
+               "cannot add a value to scores that is not of their keys; expected one element for "
+               "each token");
   // The ones of the queries lie in their own rows, which may be those of another input.
   const auto ones_beside = [&](const Producer& rows) {
     LinearSpec one;
@@ -479,7 +478,7 @@ LinearExprRef without_sink(const GraphBuilder& builder, const Scores& weights,
   const int64_t rows = values->shape[values->shape.size() - 2];
   if (rows != weights.shape.back()) return values;
   refuse_op_if(!is_zero_row(builder, *values, *weights.sink),
-               "it adds a key of zeros whose value is not zero: not supported");
+               "a key of zeros has a value that is not zero; expected a row of zeros for the sink");
   return some_rows(values, *weights.sink == 0 ? 1 : 0, rows - 1);
 }
 

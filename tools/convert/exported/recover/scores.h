@@ -64,11 +64,11 @@ struct ScoreRow {
 inline constexpr double kHiddenScoreMax = -1000.0;
 
 inline constexpr const char* kMovesScores =
-    "it pads, cuts or moves scores of attention: not supported are relative positions by shifts, "
-    "and scores of single keys";
+    "cannot pad, slice or move scores of attention; relative positions by shifts, and scores of "
+    "single keys, are not supported";
 inline constexpr const char* kAfterSoftmax =
-    "it changes the weights of attention after their softmax: supported are sums and differences "
-    "of those of several softmaxes, times one number for each head";
+    "cannot change the weights of attention after their softmax; supported are sums and "
+    "differences of several softmaxes, times one number for each head";
 
 // Returns [lead..., rows, columns].
 Shape joined(Shape lead, int64_t rows, int64_t columns);

@@ -20,8 +20,8 @@ constexpr size_t kNoPlace = SIZE_MAX;
 constexpr uint32_t kScaledColumnsMax = 8192;  // limit for a diagonal matrix of factors
 
 constexpr const char* kUnevenConstants =
-    "it adds constants to the rows of each sequence, or multiplies them by such, that are its own: "
-    "not supported, they are the same for all sequences";
+    "constants that are added to rows, or multiplied with them, differ between sequences; expected "
+    "the same for all";
 
 // Whether the elements of the term are all different.
 bool is_injective(const Term& term, size_t count) {
@@ -53,9 +53,8 @@ class SumBuilder {
                                 kReadsIds);
       if (kind) (*kind == Producer::Kind::kTable ? tables_ : nodes_).push_back(term);
     }
-    refuse_op_if(
-        nodes_.empty(),
-        "it does not depend on the model's input, where the model's numbers were expected");
+    refuse_op_if(nodes_.empty(),
+                 "the value does not depend on the model's input; expected elements of the model");
   }
 
   bool has_tables() const { return !tables_.empty(); }
@@ -95,10 +94,9 @@ class SumBuilder {
     for (size_t i = 0, count = elements_of(shape_); i < count; ++i) {
       if (term.places.at(i) == kNoElement || term.factors.at(i) == 0.0) continue;
       const Producer& producer = builder_.producer(term.places.at(i));
-      refuse_op_if<Cause::kSum>(
-          kind && *kind != producer.kind,
-          "it puts constants beside numbers of the model: rows of constants are supported before "
-          "the first token and after the last one");
+      refuse_op_if<Cause::kSum>(kind && *kind != producer.kind,
+                                "cannot put constants beside elements of the model; concatenate "
+                                "constant rows before the first token or after the last one");
       kind = producer.kind;
       if (term.places.is_whole()) break;
     }
@@ -111,10 +109,9 @@ class SumBuilder {
         std::ranges::find_if(nodes_, [&](const Term& term) { return is_injective(term, count); });
     // A single term may repeat its columns, as tokens of width 1 do when they are broadcast.
     if (whole == nodes_.end() && nodes_.size() == 1) whole = nodes_.begin();
-    refuse_op_if<Cause::kSum>(
-        whole == nodes_.end(),
-        "it adds each token to each other, or values that are all repeated: not supported, sums "
-        "are those of one token's numbers");
+    refuse_op_if<Cause::kSum>(whole == nodes_.end(),
+                              "cannot add each token to each other, or values that are all "
+                              "repeated; expected sums within one token");
     reference_ = on_one_producer(builder_, make_sum({shape_, {Term{whole->places}}}));
     producer_ = producer_of(reference_->at(0));
     rows_ = builder_.producer_at(producer_).rows;
@@ -127,7 +124,7 @@ class SumBuilder {
     for (size_t place = 0; place < element_.size(); ++place) {
       refuse_op_if<Cause::kSum>(
           (element_[place] != kNoPlace) != has_row(static_cast<uint32_t>(place / width_)),
-          "it adds some columns of a row without the others: not supported");
+          "cannot add some columns of a row without the others; expected whole rows");
     }
     while (first_row_ < rows_ && !has_row(first_row_)) ++first_row_;
   }
@@ -185,17 +182,16 @@ class SumBuilder {
       refuse_op_if<Cause::kSum>(
           number == kNoElement ||
               builder_.row_of(number) != (is_of_sequence ? row / builder_.sizes.tokens : row),
-          "it adds elements of different tokens, which only attention and pooling may do: not "
-          "supported are differences of neighbours and shifts");
+          "cannot add elements of different tokens, as differences of neighbours and shifts do; "
+          "only attention and pooling may combine tokens");
       const Column column = builder_.column_of(number);
       if (row == first_row_) {
         columns.push_back(column);
         summand.factors.push_back(factor);
       }
-      refuse_op_if<Cause::kSum>(
-          columns[place % width_] != column,
-          "it adds other columns from token to token, or from row to row of a token: not "
-          "supported");
+      refuse_op_if<Cause::kSum>(columns[place % width_] != column,
+                                "the added columns differ between tokens, or between rows of a "
+                                "token; expected the same columns");
       each[place] = factor;
       is_even = is_even && summand.factors[place % width_] == factor;
     }
@@ -209,7 +205,8 @@ class SumBuilder {
   // Returns a layer that multiplies column c by factors[c].
   LinearSpec diagonal(const std::vector<double>& factors) const {
     refuse_op_if(factors.size() > kScaledColumnsMax,
-                 "it multiplies columns by constants of their own");
+                 "cannot multiply so many columns by factors of their own; apply the factors in a "
+                 "linear layer");
     LinearSpec spec;
     spec.weight.name = builder_.name;
     spec.weight.rows = spec.weight.columns = static_cast<uint32_t>(factors.size());
@@ -316,8 +313,9 @@ class SumBuilder {
       const size_t first_element = element_[size_t{first_row_} * width_ + c];
       const int64_t first = term.places.at(first_element);
       const double factor = term.factors.at(first_element);
-      refuse_op_if<Cause::kSum>(first == kNoElement,
-                                "some columns have constants and others have not");
+      refuse_op_if<Cause::kSum>(
+          first == kNoElement,
+          "some columns have constants and others have not; expected constants in all columns");
       part.factors.push_back(factor);
       part.constant = builder_.producer(first).table;
       part.first_row.push_back(index_of(first));
@@ -331,10 +329,9 @@ class SumBuilder {
                                   is_of_first_sequence(part.constant, term, r, c, values)) &&
                                  term.factors.at(i) == factor;
         if (!is_in_table && has_fixed_rows()) return part_of_places(numbers_of_places(term));
-        refuse_op_if<Cause::kSum>(
-            !is_in_table,
-            "it adds constants that are no table of positions: expected the same for all tokens, "
-            "or one row for each position");
+        refuse_op_if<Cause::kSum>(!is_in_table,
+                                  "the added constants are no position table; expected the same "
+                                  "row for all tokens, or one row for each position");
       }
     }
     int64_t limit = part.constant->positions_max;
@@ -386,7 +383,9 @@ class SumBuilder {
       shifted.positions->name = builder_.name;
       return graph_.add_embedding(name, std::move(shifted), width_, graph_.axis(sum));
     }
-    refuse_op_if(!is_of_tokens(), "it adds constants to what was pooled, other ones to each row");
+    refuse_op_if(
+        !is_of_tokens(),
+        "constants added to a pooled value differ between rows; expected the same for all");
     WeightRef positions;
     positions.columns = width_;
     positions.rows = builder_.sizes.tokens;
@@ -442,8 +441,8 @@ class SumBuilder {
              (summand.is_node() || (summand.is_even() && !embedding->types));
     });
     refuse_op_if(!positions->is_node(),
-                 "positions that leave padding out are multiplied by "
-                 "numbers that differ from column to column");
+                 "positions that skip padding are multiplied by factors that differ between "
+                 "columns; expected one factor");
     if (without_positions == summands.end()) return;
     const double scale = without_positions->factors[0];
     without_positions->factors.assign(width_, 1.0);

@@ -19,7 +19,7 @@ namespace {
 template <typename T>
 std::vector<T> finite(std::vector<T> values, const std::string& name) {
   if (std::ranges::all_of(values, [](T value) { return std::isfinite(value); })) return values;
-  throw InputError("tensor {} has infinities or NaN: expected finite weights", quote(name));
+  throw InputError("tensor {} has infinities or NaN; expected finite weights", quote(name));
 }
 
 // Returns the first input with the same storage, as tied weights have.
@@ -37,7 +37,7 @@ Array Constant::array() const {
   const Level level;
   Array loaded = load_();
   if (loaded.shape() != shape_) {
-    throw ShapeError("it is a tensor {} where the program says {}", shape_text(loaded.shape()),
+    throw ShapeError("the tensor is {}, but the program says {}", shape_text(loaded.shape()),
                      shape_text(shape_));
   }
   if (!is_large()) array_ = loaded;
@@ -81,7 +81,7 @@ ConstantRef moved(const Movement& movement, const ConstantRef& of) {
 WeightRef weight_of(const std::shared_ptr<const ExportedProgram>& program,
                     const ConstantRef& constant, bool transposed) {
   const Shape& shape = constant->shape();
-  refuse_op_if(shape.size() != 2, "its weight is {}: expected a matrix", shape_text(shape));
+  refuse_op_if(shape.size() != 2, "the weight is {}; expected a matrix", shape_text(shape));
   WeightRef weight;
   weight.rows = static_cast<uint32_t>(shape[0]);
   weight.columns = static_cast<uint32_t>(shape[1]);
@@ -133,7 +133,7 @@ std::optional<double> one_factor(std::span<const LinearExprRef> parts, size_t te
 
 void require_finite_factor(double factor) {
   refuse_op_if(!std::isfinite(static_cast<float>(factor)),
-               "it multiplies by a number that is infinite, or none");
+               "a factor is infinite or NaN; expected a finite float32");
 }
 
 template <typename T>
@@ -152,7 +152,8 @@ LinearExprRef make_sum(LinearExpr value) {
   for (const Term& term : value.terms) {
     const bool fits = (!term.places.element_ids || term.places.element_ids->size() == count) &&
                       (!term.factors.each || term.factors.each->size() == count);
-    if (!fits) throw ShapeError("numbers that do not fill a tensor {}", shape_text(value.shape));
+    if (!fits)
+      throw ShapeError("element ids or factors do not fill a tensor {}", shape_text(value.shape));
   }
   WorkBudget::take((count + 1) * (value.terms.size() + 1));
   return std::make_shared<const LinearExpr>(std::move(value));
@@ -196,15 +197,15 @@ LinearExprRef moved(const Movement& movement, const LinearExprRef& part) {
 LinearExprRef with_shape(const LinearExprRef& value, Shape shape) {
   if (value->shape == shape) return value;
   if (value->elements() != elements_of(shape)) {
-    throw ShapeError("a tensor {} where one of {} is expected", shape_text(value->shape),
-                     shape_text(shape));
+    throw ShapeError("the tensor is {}; expected {}", shape_text(value->shape), shape_text(shape));
   }
   return make_sum({std::move(shape), value->terms, value->name});
 }
 
 LinearExprRef permuted(const LinearExprRef& value, const std::vector<size_t>& order) {
   refuse_op_if(order.size() != value->shape.size(),
-               "it sums over a dimension of one value, or takes its diagonal");
+               "cannot sum over a dimension of one operand, or take its diagonal; expected each "
+               "dimension in the result");
   const Shape strides = strides_of(value->shape);
   Movement movement;
   for (const size_t d : order) {
@@ -223,7 +224,9 @@ std::vector<size_t> inverse_order(const std::vector<size_t>& order) {
 
 LinearExprRef transposed(const LinearExprRef& value) {
   const size_t rank = value->shape.size();
-  refuse_op_if(rank < 2, "it turns a value that is no matrix");
+  refuse_op_if(
+      rank < 2,
+      "cannot transpose a value with fewer than 2 dimensions; expected [.., rows, columns]");
   std::vector<size_t> order(rank);
   std::iota(order.begin(), order.end(), size_t{0});
   std::swap(order[rank - 1], order[rank - 2]);
@@ -242,8 +245,7 @@ LinearExprRef sum(const LinearExprRef& a, const LinearExprRef& b, double factor_
   const LinearExprRef second = scaled(stretched(b, shape), factor_b);
   LinearExpr result{shape, first->terms};
   refuse_op_if(first->terms.size() + second->terms.size() > kExportedSumPartsMax,
-               "a sum of more than {} parts, one within the other, is not supported",
-               kExportedSumPartsMax);
+               "a sum of more than {} nested terms is not supported", kExportedSumPartsMax);
   result.terms.insert(result.terms.end(), second->terms.begin(), second->terms.end());
   return make_sum(std::move(result));
 }
@@ -352,7 +354,8 @@ Call with_shapes(const Call& call) {
 
 Call with_elements(const Call& call) {
   return bind<TracedRef>(call, [](const TracedRef& ref) -> Argument {
-    refuse_op_if(!ref->is_constant(), "it depends on the model's input");
+    refuse_op_if(!ref->is_constant(),
+                 "the value depends on the model's input; expected a constant");
     return ref->as<ConstantRef>()->array();
   });
 }

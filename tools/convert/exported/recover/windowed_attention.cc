@@ -245,7 +245,9 @@ class WindowedAttention {
     for (const Group& group : groups_) {
       made.push_back(all[group[0]]);
       for (const size_t window : group) {
-        refuse_op_if(all[window] != made.back(), "windows have factors or sinks of their own");
+        refuse_op_if(
+            all[window] != made.back(),
+            "factors or sinks differ between windows of a head; expected the same for all");
       }
     }
     return Array::real(joined(lead, 1, 1), std::move(made));

@@ -102,7 +102,8 @@ std::optional<TracedValue> complex_op(Tracer& tracer, const Call& call) {
                        sum(scaled(z.imaginary, cosine), scaled(z.real, sine), 1.0)};
   }
   const auto movements = movements_of(with_shapes(call));
-  refuse_op_if(!movements || !is_first, "it uses complex numbers otherwise than for a rotation");
+  refuse_op_if(!movements || !is_first,
+               "complex values are supported in rotations and Fourier transforms alone");
   return ComplexPair{moved((*movements)[0], z.real), moved((*movements)[0], z.imaginary)};
 }
 

@@ -34,9 +34,8 @@ ConstantRef of_groups(const ConstantRef& weight, int64_t groups) {
 }
 
 constexpr const char* kNoConvolution =
-    "convolutions are supported along the tokens, and over the lines and columns of images that "
-    "are "
-    "the input: run others in your program, and export the part of the model that takes the result";
+    "convolutions are supported along the tokens, and over lines and columns of input images; run "
+    "others in your program, and export the part that takes their result";
 
 // Lowers a kernel of size 1, which sees single places, to a linear layer.
 LinearExprRef of_places(Tracer& tracer, const LinearExprRef& given, const ConstantRef& weight,
@@ -154,7 +153,7 @@ LinearExprRef without_zeros(LinearExprRef value, Convolution& convolution) {
     if (before + after == 0) continue;
     Shape left = shape;
     left[d + 1] -= before + after;
-    refuse_op_if(left[d + 1] < 1, "it is of zeros alone");
+    refuse_op_if(left[d + 1] < 1, "the input is zeros alone; expected elements of the model");
     const Movement crop{.shape = left,
                         .walk = {outer, left[d + 1], inner},
                         .strides = {shape[d + 1] * inner, inner, 1},
@@ -167,8 +166,8 @@ LinearExprRef without_zeros(LinearExprRef value, Convolution& convolution) {
 }
 
 uint32_t as_rows(int64_t count) {
-  refuse_op_if(count < 0 || count > kWindowRowsMax, "its windows have {} rows: expected at most {}",
-               count, kWindowRowsMax);
+  refuse_op_if(count < 0 || count > kWindowRowsMax,
+               "windows or padding have {} rows; at most {} are supported", count, kWindowRowsMax);
   return static_cast<uint32_t>(count);
 }
 
@@ -197,7 +196,7 @@ PlacedRows placed_rows(GraphBuilder& builder, const LinearExprRef& value) {
     in_order = rows.rows[i] == i / n * places + first + i % n;
   }
   builder.has_other_rows = builder.has_other_rows || !in_order;
-  refuse_op_if(!in_order, "its windows see tokens in another order than theirs");
+  refuse_op_if(!in_order, "windows see tokens in another order; expected that of the sequence");
   const uint32_t constants = builder.constants_of(rows.node);
   return {first == 0 ? rows.node : builder.without_first(rows.node, constants), places, first};
 }
@@ -234,7 +233,7 @@ LinearExprRef over_windows(GraphBuilder& builder, const LinearExprRef& given, co
     if (is_column) std::swap(seen.lines, seen.columns);
     seen.width = axis.other;
   } else {
-    refuse_op_if(axis.is_image(), "it sees pixels as one line: {}", kNoConvolution);
+    refuse_op_if(axis.is_image(), "cannot see pixels as one line: {}", kNoConvolution);
   }
   const LinearExprRef windows = builder.of_windows({.windows = seen,
                                                     .input = rows.input,
@@ -325,14 +324,14 @@ AddNodes convolution_nodes(Tracer& tracer, const ConstantRef& weight, int64_t gr
                            const TracedValue* bias, int64_t copies) {
   TokenConvolution made{tracer, weight, groups, {}};
   refuse_op_if(groups > kGroupsMax && !made.is_depthwise(),
-               "it has {} groups: expected one for each channel, or at most {}", groups,
-               kGroupsMax);
+               "the convolution has {} groups; expected one for each channel, or at most {}",
+               groups, kGroupsMax);
   if (bias != nullptr) {
     const Array::Reals each = tracer.array_of(*bias).to_reals();
     for (int64_t i = 0; i < copies; ++i)
       made.bias.insert(made.bias.end(), each.begin(), each.end());
     refuse_op_if(made.bias.size() != static_cast<size_t>(made.outputs()),
-                 "its bias has another width than its results");
+                 "bias and results have different widths; expected one bias for each result");
   }
   return [made](const Windows& seen, ValueId from) { return made.add(seen, from); };
 }
@@ -343,7 +342,8 @@ std::optional<TracedValue> convolution_op(Tracer& tracer, const Call& call) {
   if (!is_one_of(call.op, {"conv1d", "conv2d", "conv3d", "convolution"})) return std::nullopt;
   const TracedValue* input = value_of(call, "input");
   const auto weight = value_as<ConstantRef>(call, "weight");
-  refuse_op_if(input == nullptr || !weight, "its weights depend on the model's input");
+  refuse_op_if(input == nullptr || !weight,
+               "the weights depend on the model's input; expected constants");
   if (weight->shape().size() == 5) {
     Call over_frames = call;
     over_frames.op = "conv3d";
@@ -400,11 +400,13 @@ std::optional<TracedValue> nearest_op(Tracer& tracer, const Call& call) {
   const Argument* const factors = call.find("scale_factors");
   const auto* list = factors != nullptr ? factors->as<Argument::List>() : nullptr;
   const double* factor = list != nullptr && list->size() == 1 ? list->at(0).as<double>() : nullptr;
-  refuse_op_if(!call.has("output_size") && factor == nullptr, "it does not say how many it makes");
+  refuse_op_if(!call.has("output_size") && factor == nullptr,
+               "neither output_size nor scale_factors is given; expected one of them");
   const int64_t made = call.has("output_size")
                            ? call.integers("output_size").at(0)
                            : static_cast<int64_t>(*factor * static_cast<double>(places));
-  refuse_op_if(made % places != 0, "it makes {} places of {}: expected a multiple", made, places);
+  refuse_op_if(made % places != 0, "{} places are no multiple of {}; expected an integer factor",
+               made, places);
   return tracer
       .trace(
           {.op = "repeat_interleave",
@@ -448,12 +450,14 @@ std::optional<TracedValue> max_pool_op(Tracer& tracer, const Call& call) {
   const size_t count = call.op == "max_pool1d" ? 1 : 2;
   LinearExprRef value = tracer.as_sum(values_of(call).at(0));
   const Shape given = value->shape;
-  refuse_op_if(given.size() != count + 2, "it pools no [sequences, channels, places...]");
+  refuse_op_if(given.size() != count + 2,
+               "cannot pool this shape; expected [sequences, channels, places...]");
   const auto each = [&](const char* name, const Shape& otherwise) {
     Shape numbers = call.has(name) ? Shape(call.integers(name)) : otherwise;
     if (numbers.empty()) numbers = otherwise;
     if (numbers.size() == 1) numbers.resize(count, numbers[0]);
-    refuse_op_if(numbers.size() != count, "its {} has {} numbers", name, numbers.size());
+    refuse_op_if(numbers.size() != count, "{} has {} numbers; expected one for each direction",
+                 name, numbers.size());
     return numbers;
   };
   Shape kernel = each("kernel_size", {1});
@@ -468,11 +472,13 @@ std::optional<TracedValue> max_pool_op(Tracer& tracer, const Call& call) {
     refuse_op_if(extent < 1 || stride < 1 || convolution.dilation[d] < 1 ||
                      convolution.padding_before[d] < 0 ||
                      2 * convolution.padding_before[d] > extent,
-                 "its windows have no rows, or more zeros than half of them");
+                 "pooling windows are empty, or more than half of their rows are padding; expected "
+                 "padding of at most half a window");
     const int64_t left = given[d + 2] + 2 * convolution.padding_before[d] -
                          (extent - 1) * convolution.dilation[d] - 1;
-    refuse_op_if(left < 0 || (call.flag("ceil_mode", false) && left % stride != 0),
-                 "its last window ends beyond its input, or it has none");
+    refuse_op_if(
+        left < 0 || (call.flag("ceil_mode", false) && left % stride != 0),
+        "the last pooling window ends beyond the input; use ceil_mode=False or a longer input");
     result.push_back(left / stride + 1);
   }
   kernel.insert(kernel.begin(), {given[1], 1});

@@ -60,7 +60,8 @@ std::vector<Probed> probed(Tracer& tracer, const Function& function, int64_t ids
     }
     const Array ids = Array::integer(function.base->shape, probe.ids);
     const Array rows = evaluate(function, ids, tracer.op_budget());
-    refuse_op_if(rows.elements() != probe.ids.size(), "it looks up other rows than one an id");
+    refuse_op_if(rows.elements() != probe.ids.size(),
+                 "the lookup gives several rows for an id; expected one for each id");
     probe.rows = rows.to_integers();
   }
   return probes;
@@ -309,8 +310,8 @@ LinearExprRef looked_up(Tracer& tracer, const ConstantRef& table, const TracedVa
     }
   }
   throw NotRecognised(
-      "the rows that it looks up are computed of the token ids: expected the ids themselves, or "
-      "their positions, with or without padding");
+      "the lookup indices are computed from the token ids; expected the ids themselves, or their "
+      "positions, with or without padding");
 }
 
 // ---- functions of token ids: elements that the ids look up, such as padding flags ----
@@ -554,9 +555,9 @@ ScoresRef masked_by_ids(Tracer& tracer, const Scores& scores, const Function& fu
     element_ids.push_back(value->at(sequence * keys + i % keys));
   }
   masked = plus_value(tracer.builder, *masked, plain(shape, std::move(element_ids)));
-  refuse_op_if(masked == nullptr,
-               "it hides keys by their ids in scores that are capped, or have a factor for each "
-               "head: not supported");
+  refuse_op_if(
+      masked == nullptr,
+      "cannot hide keys by their ids in scores that are capped, or have a factor for each head");
   // The first query of a causal mask sees a single key.
   const auto hidden = std::count_if(common.begin(), common.begin() + static_cast<ptrdiff_t>(keys),
                                     [](double number) { return std::isinf(number); });

@@ -27,7 +27,8 @@ Shape matrix_shape(Shape shape) {
 
 ConstantRef as_matrix(const ConstantRef& constant) {
   const Shape shape = matrix_shape(constant->shape());
-  refuse_op_if(shape.size() != 2, "it multiplies by a constant of {}: expected a matrix of weights",
+  refuse_op_if(shape.size() != 2,
+               "cannot multiply by a constant of {}; expected a matrix of weights",
                shape_text(constant->shape()));
   return shape == constant->shape() ? constant : with_shape(constant, shape);
 }
@@ -80,7 +81,7 @@ LinearExprRef product_by_weights(Tracer& tracer, const LinearExprRef& value,
   refuse_op_if(
       matrices < 1 || matrices > kMatricesMax || value->shape.size() < shared + 2 ||
           product_of(value->shape, 0, shared) != matrices,
-      "it multiplies by a constant of {}: expected a matrix of weights, or one for each head",
+      "cannot multiply by a constant of {}; expected a matrix of weights, or one for each head",
       shape_text(shape));
   const Shape rest(value->shape.begin() + static_cast<ptrdiff_t>(shared), value->shape.end());
   const auto block = static_cast<int64_t>(elements_of(rest));
@@ -258,7 +259,9 @@ TracedValue product_from_left(Tracer& tracer, const ConstantRef& weight,
   }
   const int64_t tokens = builder.sizes.tokens;
   if (const auto added = added_of_weights(weight, tokens)) {
-    refuse_op_if(value->shape.size() < 2, "it weighs a value that has no rows");
+    refuse_op_if(value->shape.size() < 2,
+                 "constant weights are multiplied with a value without rows; expected [.., tokens, "
+                 "columns]");
     Scores scores{.shape = leading(value->shape)};
     scores.shape.insert(scores.shape.end(), {tokens, tokens});
     scores.added = *added;
@@ -482,10 +485,9 @@ TracedValue product(Tracer& tracer, const TracedValue& a, const TracedValue& b) 
   const bool is_of_sequences = right && tracer.builder.is_per_sequence(right->front());
   if (const auto made = product_of_single_rows(tracer, a, b)) return *made;
   if (const auto made = product_with_pooled(tracer, a, b)) return *made;
-  refuse_op_if(
-      b.is<ScoresRef>() || (is_of_sequences && !a.is_constant()),
-      "it multiplies a product of two values from the left, as linear attention does by q @ "
-      "(k^T @ v): not supported, attention has a softmax over keys");
+  refuse_op_if(b.is<ScoresRef>() || (is_of_sequences && !a.is_constant()),
+               "cannot multiply a product of two values from the left, as linear attention does by "
+               "q @ (k^T @ v); expected a softmax over keys");
   if (const ConstantRef& weight = b.as<ConstantRef>()) return product_from_right(tracer, a, weight);
   if (const ConstantRef& weight = a.as<ConstantRef>()) {
     return product_from_left(tracer, weight, tracer.as_sum(b));
@@ -536,8 +538,8 @@ std::optional<TracedValue> matrix_op(Tracer& tracer, const Call& call) {
   if (call.op == "linear") {
     const auto weight = value_as<ConstantRef>(call, "weight");
     const TracedValue* input = value_of(call, "input");
-    refuse_op_if(!weight, "its weights depend on the model's input");
-    refuse_op_if(input == nullptr, "it has no input");
+    refuse_op_if(!weight, "the weights depend on the model's input; expected constants");
+    refuse_op_if(input == nullptr, "the layer has no input; expected a tensor");
     return tracer.linear(*input, weight, false, value_of(call, "bias"));
   }
   if (is_one_of(call.op, {"matmul", "bmm", "mm", "mv"}) && inputs.size() == 2) {
@@ -552,7 +554,7 @@ std::optional<TracedValue> matrix_op(Tracer& tracer, const Call& call) {
   const auto* list = indices != nullptr ? indices->as<Argument::List>() : nullptr;
   refuse_op_if(!table || inputs.size() != 2 || table->shape().size() != 2 ||
                    (list != nullptr && list->size() != 1),
-               "it looks rows up in something else than a table of weights");
+               "cannot look up rows here; expected a table of weights [rows, columns]");
   return looked_up(tracer, table, inputs[1]);
 }
 

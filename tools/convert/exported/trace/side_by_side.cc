@@ -40,8 +40,8 @@ ChosenOutput side_by_side(std::shared_ptr<const ExportedProgram> program,
                       std::equal(sizes.begin(), sizes.end() - 1, joined.sizes.begin());
     if (!fits) {
       throw InputError(
-          "{}: --output-index: {} and {} cannot stand side by side, since their rows differ: "
-          "convert them to model files of their own",
+          "{}: --output-index: cannot concatenate {} and {}, since their rows differ; convert them "
+          "to model files of their own",
           quote(program->source), shape_text(output_of(*program, places[0]).shape()),
           shape_text(part.shape()));
     }
@@ -76,9 +76,10 @@ ChosenOutput choose_output(std::shared_ptr<const ExportedProgram> program,
   std::vector<size_t> places;
   for (const uint32_t index : wanted.empty() ? std::vector<uint32_t>{0} : wanted) {
     if (index >= tensors.size()) {
-      throw InputError("{}: --output-index {}: the model gives out {} tensor{}: expected 0 to {}",
-                       quote(program->source), index, tensors.size(),
-                       tensors.size() == 1 ? "" : "s", tensors.empty() ? 0 : tensors.size() - 1);
+      throw InputError(
+          "{}: --output-index {} is out of range; the model outputs {} tensor{}, 0 to {}",
+          quote(program->source), index, tensors.size(), tensors.size() == 1 ? "" : "s",
+          tensors.empty() ? 0 : tensors.size() - 1);
     }
     places.push_back(tensors[index]);
   }

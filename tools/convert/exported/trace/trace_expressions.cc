@@ -39,18 +39,16 @@ int whole_power(const Call& call) {
 }
 
 constexpr const char* kNoFunction =
-    "the runtime has no op for this function: it has relu, leaky relu, elu, gelu, silu, mish, "
-    "softplus, hard swish, tanh, sigmoid, clamps, exp, log, sin, sqrt, products, quotients, layer "
-    "norm and RMS norm, and finds them however they are written, with any factors. What comes "
-    "last, leave to your program; what works on the features alone, do before";
+    "the runtime has no op for this function; write it with relu, leaky relu, elu, gelu, silu, "
+    "mish, softplus, hard swish, tanh, sigmoid, clamp, exp, log, sin, sqrt, products, quotients or "
+    "norms, or run it before or after the model";
 constexpr const char* kReducesColumns =
-    "it makes one number of the columns of a row, which is supported within norms alone: write a "
-    "sum or a mean as x @ torch.ones(width, 1), or let the model give out the columns";
+    "cannot reduce the columns of a row outside norms; write a sum or a mean as x @ "
+    "torch.ones(width, 1), or output the columns";
 
 constexpr const char* kMaskOfFeatures =
-    "it compares features with a number, as to find padding: a mask that is made of features is "
-    "not supported. Give it to the model as an input, as in def forward(self, x, padding_mask), "
-    "with what is computed here as its example: it becomes the lengths of sequences";
+    "cannot make a mask of features, as to find padding; give it as a second input, as in def "
+    "forward(self, x, padding_mask), with this result as its example";
 
 // Ops without a counterpart in the runtime, by the beginnings of their names, and why, or what to
 // do instead.
@@ -60,32 +58,31 @@ struct NoOp {
 };
 constexpr NoOp kNoOps[] = {
     {{"native_dropout"},
-     "dropout is active: call model.eval() before torch.export.export, and give F.dropout "
+     "dropout is active; call model.eval() before torch.export.export, and give F.dropout "
      "training=self.training"},
     {{"lstm", "gru", "rnn", "quantized_lstm"},
-     "recurrent layers are not supported: the runtime has linear layers, norms and attention. Run "
-     "them in your program, and export the part of the model that takes their results"},
+     "recurrent layers are not supported; run them in your program, and export the part of the "
+     "model that takes their results"},
     {{"sort", "topk", "argsort", "argmax", "argmin", "kthvalue", "msort"},
-     "it orders numbers by their size: not supported within a model, as to route tokens to "
-     "experts; as its result, let the model give out the numbers, and order them in your program"},
+     "cannot order elements by size within a model, as to route tokens to experts; output the "
+     "elements, and order them in your program"},
     {{"cumsum", "cumprod", "cummax", "cummin", "logcumsumexp"},
-     "it goes through elements one after the other, which the runtime has no op for: tokens meet "
-     "in attention and pooling alone"},
+     "cannot accumulate elements one after the other; only attention and pooling may combine "
+     "tokens"},
     {{"fft", "stft", "istft"},
-     "the runtime has no Fourier transform: write it as a product with a constant matrix if it is "
-     "one of a row, and not of several tokens"},
+     "the runtime has no Fourier transform; over the columns of a row, write it as a product with "
+     "a constant matrix"},
     {{"quantized_decomposed.", "fake_quantize", "_fake_quantize", "torchao.", "quantize_per"},
-     "it rounds numbers that depend on the input: export the model with rounded weights alone, "
-     "which are kept as they are, and pass --weights q8 to round what they are multiplied with"},
+     "cannot quantize values that depend on the input; export with quantized weights alone, and "
+     "pass --weights q8 to quantize activations"},
     {{"kl_div", "binary_cross_entropy"},
-     "it computes a loss: let the model give out what it compares, and compare that in your "
-     "program"},
+     "a loss is not supported; output its operands, and compare them in your program"},
     {{"cdist", "pairwise_distance", "_cdist"},
-     "it compares rows with each other: let the model give out the rows, as by F.normalize(x, "
-     "dim=-1), and compare them in your program"},
+     "cannot compare rows with each other; output the rows, as by F.normalize(x, dim=-1), and "
+     "compare them in your program"},
     {{"upsample", "avg_pool", "max_pool", "adaptive_", "conv", "_upsample", "im2col"},
-     "it makes each result of several tokens or pixels: not supported, tokens meet in attention "
-     "and pooling alone. Run it in your program before or after the model"},
+     "cannot combine several tokens or pixels by this op; run it in your program before or after "
+     "the model"},
 };
 
 // Returns null if no reason is known.
@@ -103,8 +100,7 @@ const char* why_no_op(std::string_view op) {
 }  // namespace
 
 FunctionRef function_of(const LinearExprRef& base, Call call, Shape shape, size_t depth) {
-  refuse_op_if(depth > kExportedLevelsMax,
-               "a function of so many ops, one within the other, is not supported");
+  refuse_op_if(depth > kExportedLevelsMax, "a function of so many nested ops is not supported");
   return std::make_shared<const Function>(
       Function{base, std::make_shared<const Call>(std::move(call)), std::move(shape), depth});
 }
@@ -172,12 +168,13 @@ LinearExprRef Tracer::as_sum(const TracedValue& value) {
   if (const FunctionRef& function = value.as<FunctionRef>()) return materialise(function);
   if (const ConstantRef& constant = value.as<ConstantRef>()) return builder.of_constant(constant);
   refuse_op_if(value.is<ScoresRef>(),
-               "it uses scores, which are products of tokens with tokens, otherwise than for the "
-               "softmax and the product with values: not supported, nor as a result of the model");
-  refuse_op_if(value.is<ComplexPair>(), "it uses complex numbers otherwise than for a rotation");
+               "cannot use scores otherwise than for the softmax and the product with values; nor "
+               "can the model output them");
+  refuse_op_if(value.is<ComplexPair>(),
+               "complex values are supported in rotations and Fourier transforms alone");
   throw NotRecognised(
-      "it changes the sum or the largest of scores otherwise than softmax plus one, "
-      "exp(x - m) / (exp(-m) + exp(x - m).sum()): expected scores.softmax(-1)");
+      "cannot change the sum or the maximum of scores otherwise than in softmax plus one, exp(x - "
+      "m) / (exp(-m) + exp(x - m).sum()); expected scores.softmax(-1)");
 }
 
 FunctionRef Tracer::as_function(const TracedValue& value) {
@@ -216,7 +213,7 @@ std::optional<TracedValue> function_op(Tracer& tracer, const Call& call) {
   if (!has_rule(call.op)) {
     throw NotRecognised(why != nullptr
                             ? why
-                            : "the runtime has no such op: leave it out of the exported part, or "
+                            : "the runtime has no such op; leave it out of the exported part, or "
                               "write it with linear layers, norms and activations");
   }
   LinearExprRef base, other;  // a second base
@@ -237,8 +234,7 @@ std::optional<TracedValue> function_op(Tracer& tracer, const Call& call) {
   if (other != nullptr) {
     if (is_decomposed(call.op)) return made_of_others(tracer, call);
     throw NotRecognised(
-        "it puts two values of the model together otherwise than by a sum, a product or a "
-        "quotient: not supported");
+        "cannot combine two values of the model otherwise than by a sum, a product or a quotient");
   }
   // Functions of token ids may become positions.
   if (why != nullptr && !(base != nullptr && is_of_ids(builder, *base))) throw NotRecognised(why);

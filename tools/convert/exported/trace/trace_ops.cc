@@ -78,11 +78,11 @@ std::optional<TracedValue> norm_op(Tracer& tracer, const Call& call) {
   const TracedValue input = values_of(call).at(0);
   const std::vector<int64_t> shape = call.integers("normalized_shape");
   refuse_op_if(shape.size() != 1,
-               "it normalises over several dimensions: expected a norm of each token, as "
+               "cannot normalize over several dimensions; expected a norm of each token, as "
                "nn.LayerNorm(width)");
   const Shape rows = shape_of(input);
   refuse_op_if(rows.empty() || rows.back() != shape[0] || shape[0] < 1,
-               "it normalises rows of another width than its input has");
+               "the norm and its input have different widths; expected equal widths");
   const auto width = static_cast<size_t>(shape[0]);
   NormSpec spec;
   spec.kind = is_layer ? NormKind::kLayer : NormKind::kRms;
@@ -96,13 +96,12 @@ std::optional<TracedValue> norm_op(Tracer& tracer, const Call& call) {
   if (const TracedValue* bias = value_of(call, "bias"))
     spec.bias = tracer.array_of(*bias).to_reals();
   refuse_op_if(spec.gain.size() != width || (!spec.bias.empty() && spec.bias.size() != width),
-               "its weights are of another width than its rows");
+               "weights and rows of the norm have different widths; expected equal widths");
   return norm(tracer.builder, tracer.as_sum(input), std::move(spec));
 }
 
 namespace {
 
-// Applies an elementwise op in nodes.
 LinearExprRef applied(Tracer& tracer, const char* op, const TracedValue& value) {
   const LinearExprRef& elements = value.as<LinearExprRef>();
   const bool is_sum = elements && elements->terms.size() == 1;
@@ -240,7 +239,7 @@ TracedValue reduced_in_turn(Tracer& tracer, const Call& call, const TracedValue&
   std::vector<size_t> dims;
   for (const int64_t dim : call.integers("dim")) dims.push_back(call.dimension(dim, shape.size()));
   if (std::set(dims.begin(), dims.end()).size() != dims.size()) {
-    call.refuse("it reduces one dimension twice");
+    call.refuse("a dimension is reduced twice; expected different dimensions");
   }
   if (tracer.builder.reads_images()) {
     if (auto made = reduced_at_once(tracer, call, input, dims)) return *made;
@@ -294,7 +293,8 @@ LinearExprRef inverse_of_tokens(GraphBuilder& builder, const LinearExprRef& valu
   const auto one = std::make_shared<const Constant>(kNoValue, Array::real({}, {1.0}));
   const auto ones =
       columns_of_constants(builder, stretched(builder.of_constant(one), shape), value);
-  refuse_op_if(!ones, "it counts tokens of a value that has no columns of theirs");
+  refuse_op_if(!ones,
+               "cannot count the tokens of this value; expected [sequences, tokens, columns]");
   const LinearExprRef count = scaled(pooled_row(builder, *ones, 1, SelectKind::kMean),
                                      static_cast<double>(value->shape[1]));
   return activation(builder, count, {Activation::kReciprocal, -without});
@@ -311,7 +311,8 @@ LinearExprRef deviation_of_rows(Tracer& tracer, const Call& call, const LinearEx
   const double without = call.has("correction")        ? call.real("correction")
                          : call.flag("unbiased", true) ? 1.0
                                                        : 0.0;
-  refuse_op_if(without >= extent, "it divides by no number of tokens");
+  refuse_op_if(without >= extent,
+               "the correction leaves no tokens to divide by; expected less than their number");
   const LinearExprRef squares = product(builder, distance, distance);
   LinearExprRef variance = mean_along(builder, squares, axis);
   const bool is_counted = without != 0.0 && tracer.has_open_length() && axis != 0 &&
@@ -336,7 +337,6 @@ LinearExprRef log_of_sum(Tracer& tracer, const LinearExprRef& value, size_t axis
   return sum(applied(tracer, "log", builder.materialised(total)), most, 1.0);
 }
 
-// Whether a norm is the root of the sum of squares.
 bool is_euclidean(const Call& call) {
   const char* const name = call.op == "norm" ? "p" : "ord";
   return !call.has(name) || call.real(name) == 2.0;
@@ -370,20 +370,18 @@ std::optional<TracedValue> pooling_op(Tracer& tracer, const Call& call) {
   if (!is_reduction(op)) return std::nullopt;
   const TracedValue input = values_of(call).at(0);
   const Shape shape = shape_of(input);
-  refuse_op_if(
-      !call.has("dim"),
-      "it makes one number of all tokens and columns: expected one row for each sequence, as "
-      "x.mean(1), and the rest in your program");
+  refuse_op_if(!call.has("dim"),
+               "cannot reduce all tokens and columns to one number; expected one row for each "
+               "sequence, as x.mean(1), and the rest in your program");
   const std::vector<int64_t> dims = call.integers("dim");
   if (dims.size() > 1 && is_one_of(op, {"mean", "sum", "amax"})) {
     return reduced_in_turn(tracer, call, input);
   }
   const bool is_length = is_one_of(op, {"linalg_vector_norm", "norm"}) && is_euclidean(call);
   if (is_length && dims.size() > 1) return length_of(tracer, call, input);
-  refuse_op_if(
-      dims.size() != 1,
-      "it reduces several dimensions at once: expected the tokens alone, as x.mean(1), and "
-      "the rest in your program");
+  refuse_op_if(dims.size() != 1,
+               "cannot reduce several dimensions at once; expected the tokens alone, as x.mean(1), "
+               "and the rest in your program");
   GraphBuilder& builder = tracer.builder;
   const size_t axis = call.dimension(dims[0], shape.size());
   const LinearExprRef elements = known_elements(tracer, input, axis);
@@ -406,13 +404,14 @@ std::optional<TracedValue> pooling_op(Tracer& tracer, const Call& call) {
     return with_shape(tracer.as_sum(made), kept);
   }
   if (is_length) return length_of(tracer, call, input);
-  refuse_op_if(!is_sum && !is_deviation && !is_one_of(op, {"amax", "max", "amin", "min"}),
-               "the runtime pools tokens by their mean, sum, maximum, minimum, variance or "
-               "deviation, the first or the last one, or by weights that a softmax over tokens "
-               "makes: other statistics of the model's input belong before it");
+  refuse_op_if(
+      !is_sum && !is_deviation && !is_one_of(op, {"amax", "max", "amin", "min"}),
+      "the runtime pools tokens by mean, sum, maximum, minimum, variance, deviation, first, last, "
+      "or softmax weights; compute other statistics of the input before the model");
   const LinearExprRef value = tracer.as_sum(input);
   if (is_sum && shape[axis] <= kSummedMax && !is_along_tokens(builder, *value, axis)) {
-    refuse_op_if(shape[axis] == 0, "it sums over nothing");
+    refuse_op_if(shape[axis] == 0,
+                 "cannot sum over an empty dimension; expected at least one element");
     for (int64_t i = 0; i < shape[axis]; ++i) {
       const LinearExprRef part = selected(value, static_cast<int64_t>(axis), i);
       result = result == nullptr ? part : sum(result, part, 1.0);
@@ -448,7 +447,7 @@ double filled_in(const std::optional<Array>& array) {
   const Array::Reals values = array ? array->to_reals() : Array::Reals{0.0};
   refuse_op_if(values.empty() ||
                    std::ranges::any_of(values, [&](double value) { return value != values[0]; }),
-               "it fills in a tensor");
+               "scores are filled with a tensor; expected one number");
   return values[0];
 }
 
@@ -486,8 +485,8 @@ std::optional<TracedValue> softmax_of_rows(Tracer& tracer, const Call& call) {
   const LinearExprRef value = tracer.builder.materialised(given);
   if (is_along_tokens(tracer.builder, *value, dim)) {
     refuse_op_if(is_log,
-                 "it takes a logarithm of a softmax over tokens: not supported, give out the "
-                 "numbers, and take it in your program");
+                 "a logarithm of a softmax over tokens is not supported; output the values, and "
+                 "take it in your program");
     return softmax_over_tokens(tracer, value, dim);
   }
   std::vector<size_t> order(value->shape.size());
@@ -520,7 +519,7 @@ ScoreRowRef sum_with_sinks(const ScoreRow& sum, const ScoreRow& sinks) {
   const bool are_of_one =
       sinks.kind == RowKind::kSinkExponentials && sum.of->shift && sum.of->shift == sinks.shift;
   refuse_op_if(sum.sinks || !are_of_one,
-               "it adds something else to the sum of exp(scores - m) than exp(sink - m)");
+               "cannot add to the sum of exp(scores - m); expected exp(sink - m)");
   return score_row(RowKind::kSum, sum.of, sinks.sinks);
 }
 
@@ -552,10 +551,9 @@ std::optional<TracedValue> op_on_rows(const Call& call) {
   }
   const auto constant = sinks_of(call, self ? "other" : "self");
   if (row->kind != RowKind::kSum || !constant) return std::nullopt;
-  refuse_op_if(
-      row->of->shift || row->sinks,
-      "it adds a constant to the sum of exp(scores - m), where the largest score m differs "
-      "from query to query: softmax plus one adds exp(-m)");
+  refuse_op_if(row->of->shift || row->sinks,
+               "cannot add a constant to the sum of exp(scores - m), where m differs between "
+               "queries; softmax plus one adds exp(-m)");
   const auto logarithm = [](double value) { return std::log(value); };
   return score_row(RowKind::kSum, row->of, each_of(*constant, logarithm));
 }
@@ -585,7 +583,8 @@ std::optional<TracedValue> written_softmax(Tracer&, const Call& call) {
     if (op != "div" || row->kind != RowKind::kSum) return std::nullopt;
     Scores divided = *scores;
     divided.is_exponential = false;
-    refuse_op_if(divided.sinks && row->sinks, "it has several sinks");
+    refuse_op_if(divided.sinks && row->sinks,
+                 "scores have several sinks; expected one for each head");
     if (row->sinks) divided.sinks = row->sinks;
     return with_softmax(divided);
   }
@@ -668,7 +667,9 @@ ScoresRef filled(Tracer& tracer, const ScoresRef& scores, const Call& call, bool
   const Array condition = tracer.array_of(*value_of(call, "condition"));
   Array::Bools hidden = condition.to_bools();
   for (uint8_t& each : hidden) each = (each != 0) != is_first;
-  refuse_op_if(!value, "it chooses between scores and the model's numbers");
+  refuse_op_if(!value,
+               "cannot choose between scores and values of the model; expected a constant in place "
+               "of masked scores");
   return with_filled(*scores, Array::boolean(condition.shape(), std::move(hidden)),
                      filled_in(value), positions);
 }
@@ -680,8 +681,8 @@ ScoresRef with_column(const Scores& scores, const std::vector<TracedValue>& part
   const bool is_first = parts.size() == 2 && parts[0].is_constant();
   const auto column = parts.size() == 2 ? parts[is_first ? 0 : 1].as<ConstantRef>() : nullptr;
   refuse_op_if(!column || call.dimension("dim", 0, rank) + 1 != rank || column->shape().back() != 1,
-               "it puts scores beside others: supported is one more score for each head, a "
-               "constant, as torch.cat([scores, sinks], -1)");
+               "cannot concatenate these scores; expected one constant for each head, as "
+               "torch.cat([scores, sinks], -1)");
   return with_sinks(scores, column->array(), is_first);
 }
 
@@ -725,7 +726,7 @@ std::optional<TracedValue> score_op(Tracer& tracer, const Call& call) {
   const ScoresRef& scores = found->as<ScoresRef>();
   const std::string& op = call.op;
   refuse_op_if(scores->is_exponential,
-               "it changes the exponentials of scores otherwise than a softmax does: expected "
+               "cannot change exponentials of scores otherwise than in a softmax; expected "
                "scores.softmax(-1)");
   if (scores->has_softmax) return op_on_weights(scores, call);
   if (is_one_of(op, {"cat", "concat", "concatenate"})) return with_column(*scores, inputs, call);
@@ -773,7 +774,8 @@ std::optional<TracedValue> score_op(Tracer& tracer, const Call& call) {
   }
   if (is_softmax(op) || is_log_softmax(op)) {
     const size_t rank = scores->shape.size();
-    refuse_op_if(call.dimension("dim", -1, rank) + 1 != rank, "its softmax is not over keys");
+    refuse_op_if(call.dimension("dim", -1, rank) + 1 != rank,
+                 "the softmax is not over keys; expected the last dimension of the scores");
     const bool is_safe = op == "_safe_softmax";
     if (scores->may_see_nothing && !is_safe) tracer.builder.may_see_nothing = true;
     if (!is_safe || !scores->may_see_nothing || scores->sinks) {
@@ -791,10 +793,8 @@ std::optional<TracedValue> score_op(Tracer& tracer, const Call& call) {
     if (least && std::ranges::all_of(least->to_reals(), is_low)) return scores;
   }
   throw NotRecognised(
-      "the runtime has no such op on scores of attention: it scales them, caps them by tanh, adds "
-      "constants and what each query brings with it for a distance, hides some, and takes the "
-      "softmax over keys. Not supported are scores that depend on other products, on a choice of "
-      "the largest, or on no softmax");
+      "the runtime has no such op on scores of attention; supported are scales, caps by tanh, "
+      "constants, relative positions, masks, and a softmax over keys");
 }
 
 }  // namespace arenite::convert

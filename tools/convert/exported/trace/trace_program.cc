@@ -35,14 +35,14 @@ void take_pairs(Graph& graph, const TraceShape& trace_shape, const std::string& 
       is_taken = true;
       // Terms of pairs that the trace hid are not known.
       refuse_if(attention->terms != nullptr || !attention->slopes.empty(),
-                "{}: '{}' adds numbers to the scores of the pairs that input {} shows: not "
-                "supported beside such an input",
+                "{}: '{}' adds a bias to the scores of the pairs that input {} shows; expected no "
+                "bias beside such an input",
                 quote(producer), graph.node(value).name, quote(side.input->name));
     }
     if (is_taken) continue;
     throw InputError(
-        "{}: input {}: no attention hides the pairs of tokens that are 0 there, and those alone: "
-        "expected it in place of a mask, as masked_fill(adjacency == 0, -inf) has it",
+        "{}: input {}: no attention mask hides exactly the pairs that are 0 there; expected it in "
+        "place of a mask, as in masked_fill(adjacency == 0, -inf)",
         quote(producer), quote(side.input->name));
   }
 }
@@ -119,10 +119,8 @@ TracedProgram follow_in_steps(const std::shared_ptr<const ExportedProgram>& prog
       return std::move(*followed);
     }
   }
-  throw InputError(
-      "{}: it puts rows of constants before the tokens in too many steps: expected at "
-      "most {}",
-      quote(program->source), kPrefixStepsMax);
+  throw InputError("{}: constant rows are prepended in too many steps; at most {} are supported",
+                   quote(program->source), kPrefixStepsMax);
 }
 
 // Traces one reading after the other, and keeps the refusal to report.
@@ -209,7 +207,7 @@ TracedProgram follow_any(const std::shared_ptr<const ExportedProgram>& program,
   if (is_one_of(op, {"to", "_to_copy"})) {
     const uint32_t made = program->nodes[readings.reached].outputs.at(0);
     refuse_if(is_integer(program->values[made].type),
-              "{}: input {} is {}, and becomes whole numbers: token ids are torch.int64",
+              "{}: input {} is {}, but becomes integers; token ids are torch.int64",
               quote(program->source), quote(given.input().name),
               name(program->values[given.input().value].type));
   }

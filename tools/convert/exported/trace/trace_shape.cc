@@ -62,7 +62,7 @@ namespace {
 const ExportedInput& first_input(const ExportedProgram& program) {
   const std::vector<const ExportedInput*> inputs = program.user_inputs();
   if (!inputs.empty()) return *inputs[0];
-  throw InputError("{}: the model has no input: expected one of tokens or features",
+  throw InputError("{}: the model has no input; expected token ids or features",
                    quote(program.source));
 }
 
@@ -94,7 +94,7 @@ TraceShape::TraceShape(std::shared_ptr<const ExportedProgram> program, InputMean
   find_single_rows();
   for (const TraceShape& other : others_) {
     if (other.sequences_ == sequences_) continue;
-    throw InputError("{}: inputs {} and {} have {} and {} sequences: expected as many of each",
+    throw InputError("{}: inputs {} and {} have {} and {} sequences; expected equal numbers",
                      quote(program_->source), quote(input_->name), quote(other.input_->name),
                      sequences_, other.sequences_);
   }
@@ -164,8 +164,8 @@ TraceShape::TraceShape(std::shared_ptr<const ExportedProgram> program, const Exp
   }
   if (sequences_ > kTracedRowsMax || tokens_ > kTracedRowsMax / sequences_) {
     throw InputError(
-        "{}: the example has {} sequences of {} tokens: at most {} tokens are followed; "
-        "export it with a shorter example",
+        "{}: the example has {} sequences of {} tokens; at most {} tokens are traced, so export it "
+        "with a shorter example",
         quote(program_->source), sequences_, tokens_, kTracedRowsMax);
   }
 }
@@ -173,10 +173,9 @@ TraceShape::TraceShape(std::shared_ptr<const ExportedProgram> program, const Exp
 void TraceShape::refuse_dimensions() const {
   const ExportedValue& value = program_->values[input_->value];
   throw InputError(
-      "{}: input {} has {} dimensions of {}: expected token ids [sequences, tokens], features "
-      "[sequences, tokens, width], images [sequences, channels, height, width], or several "
-      "frames of them. Reshape it before the model, and export the part that takes it in one of "
-      "these shapes",
+      "{}: input {} has {} dimensions of {}; expected token ids [sequences, tokens], features "
+      "[sequences, tokens, width], images [sequences, channels, height, width] or several frames "
+      "of them, so reshape it before the model",
       quote(program_->source), quote(input_->name), value.sizes.size(), name(value.type));
 }
 
@@ -261,8 +260,8 @@ void TraceShape::check_side(const SideInput& side) const {
     if (is_sound && side.role == SideRole::kPairs && sample != nullptr) {
       const Array::Reals given = sample->to_reals();
       refuse_if(!std::ranges::all_of(given, [](double pair) { return pair == 0.0 || pair == 1.0; }),
-                "{}: input {} has other numbers than 0 and 1 in the example: expected which tokens "
-                "see which",
+                "{}: input {} has other elements than 0 and 1 in the example; expected 1 where a "
+                "token sees another one",
                 quote(program_->source), quote(side.input->name));
     }
   } else if (has_tokens && sizes.size() > 1) {
@@ -271,8 +270,7 @@ void TraceShape::check_side(const SideInput& side) const {
   }
   if (!is_sound) {
     throw InputError(
-        "{}: input {} {}: expected one number for each of {} sequences or of their {} "
-        "tokens",
+        "{}: input {} is {}; expected one element for each of {} sequences, or of their {} tokens",
         quote(program_->source), quote(side.input->name),
         shape_text(program_->values[side.input->value].shape()), sequences_, tokens_);
   }
@@ -314,8 +312,9 @@ Array TraceShape::pairs_array(const SideInput& side, std::span<const uint8_t> pa
 Array TraceShape::causal_array(const SideInput& side) const {
   const ExportedValue& value = program_->values[side.input->value];
   if (sample_of(side) == nullptr) {
-    throw InputError("{}: the values of input {} in the example are not known",
-                     quote(program_->source), quote(side.input->name));
+    throw InputError(
+        "{}: the elements of input {} in the example are not known; expected a causal mask",
+        quote(program_->source), quote(side.input->name));
   }
   const Array& sample = *sample_of(side);
   const auto n = static_cast<size_t>(sample.shape().back());
@@ -327,9 +326,8 @@ Array TraceShape::causal_array(const SideInput& side) const {
   }
   if (!is_causal) {
     throw InputError(
-        "{}: input {} is no causal mask in the example, and hides some tokens: expected a causal "
-        "one, as by nn.Transformer.generate_square_subsequent_mask, or another one as a buffer of "
-        "the model",
+        "{}: input {} is no causal mask in the example; expected one, as by "
+        "nn.Transformer.generate_square_subsequent_mask, or another mask as a buffer of the model",
         quote(program_->source), quote(side.input->name));
   }
   Shape shape = value.shape();
@@ -361,7 +359,7 @@ Array TraceShape::side_array(const SideInput& side, std::span<const uint32_t> le
 Array TraceShape::side_constant(uint32_t value) const {
   const SideInput* known = side(value);
   refuse_op_if(known == nullptr || known->role == SideRole::kTypes,
-               "it depends on the model's input");
+               "the value depends on the model's input; expected a constant");
   return of(known->of).side_array(*known, of(known->of).whole_lengths());
 }
 
@@ -572,8 +570,7 @@ int64_t TraceShape::extent(const Extent& extent) const {
     is_as_traced = is_as_traced && of(i).tokens_ == of(i).traced_tokens_;
   }
   if (is_as_traced && extent.size > 0) return extent.size;
-  throw NotRecognised("it has the size " + extent.symbol +
-                      ", which is not made of the number of tokens alone");
+  throw NotRecognised("the size " + extent.symbol + " depends on more than the number of tokens");
 }
 
 namespace {
@@ -632,7 +629,7 @@ ExportedProgram needed_part(const ExportedProgram& program, uint32_t value) {
 }
 
 Array constant_at(const ExportedProgram& program, const TraceShape& trace_shape, uint32_t value) {
-  refuse_op_if(value == kNoValue, "a constant is no value of the program");
+  refuse_op_if(value == kNoValue, "the constant is no value of the program");
   ExportedProgram part = needed_part(program, value);
   part.outputs = {ValueRef{value}};
   std::vector<Array> inputs;

@@ -181,7 +181,7 @@ void Tracer::run(size_t index) {
   try {
     builder.name = "output";
     const auto* value = values_[output].as<TracedRef>();
-    refuse_op_if(value == nullptr, "it is a number, and no tensor of the model");
+    refuse_op_if(value == nullptr, "the output is a number; expected a tensor of the model");
     builder.graph.output = convert::output(builder, as_sum(**value));
   } catch (const OpError& error) {
     throw InputError("{}: {}", quote(program_->source), error.what());
@@ -200,10 +200,9 @@ void Tracer::keep(uint32_t value, Argument kept) {
   costs_[value] = known != nullptr ? numbers_in(**known) : 0;
   live_numbers_ += costs_[value];
   values_[value] = std::move(kept);
-  refuse_op_if(
-      live_numbers_ > kFollowedLive * elements_max_,
-      "with it, the program repeats more elements than a model of this size has: export it "
-      "for a shorter input");
+  refuse_op_if(live_numbers_ > kFollowedLive * elements_max_,
+               "with this op, the program repeats more elements than a model of this size has; "
+               "export it for a shorter input");
 }
 
 void Tracer::read_input(const ExportedInput& input) {
@@ -271,9 +270,9 @@ void Tracer::step(const Call& node) {
     for (const uint32_t value : inputs) {
       if (!values_[value].is_none()) continue;
       const Call* giver = giver_of(*program_, value);
-      refuse_op_if(giver == nullptr, "it uses an input of the model that has no meaning");
+      refuse_op_if(giver == nullptr, "unsupported model input");
       throw NotRecognised(fmt::format(
-          "it uses result {} of {}, such as indices or statistics: the runtime gives result 0 "
+          "result {} of {} is read, such as indices or statistics; the runtime gives result 0 "
           "alone",
           std::ranges::find(giver->outputs, value) - giver->outputs.begin(), giver->describe()));
     }
@@ -294,7 +293,7 @@ void Tracer::step(const Call& node) {
   } catch (const InputError& error) {
     throw InputError("{}: {}", node.describe(), error.what());
   } catch (const std::logic_error&) {
-    throw InputError("{}: its arguments are none that PyTorch gives it: the file is damaged",
+    throw InputError("{}: the arguments are not those of PyTorch; the file is damaged",
                      node.describe());
   }
 }
@@ -368,10 +367,9 @@ const TracedValue* chosen_everywhere(const Call& call) {
 
 std::optional<TracedValue> refuse_empty(Tracer&, const Call& call) {
   for (const TracedValue& input : values_of(call)) {
-    refuse_op_if(
-        elements_of(shape_of(input)) == 0,
-        "it computes with a tensor that has no elements, as of a slice that begins where it "
-        "ends: leave it out of the model");
+    refuse_op_if(elements_of(shape_of(input)) == 0,
+                 "cannot compute with an empty tensor, such as a slice that begins where it ends; "
+                 "leave it out of the model");
   }
   return std::nullopt;
 }
@@ -430,7 +428,7 @@ LinearExprRef Tracer::linear(const TracedValue& value, const ConstantRef& weight
   if (bias != nullptr) {
     const Array array = array_of(*bias);
     refuse_op_if(array.elements() != static_cast<size_t>(weight->shape()[transposed ? 1 : 0]),
-                 "its bias has another width than its results");
+                 "bias and results have different widths; expected one bias for each result");
     added = array.to_reals();
   }
   WeightRef matrix = weight_of(program_, weight, transposed);
@@ -484,8 +482,8 @@ Array Tracer::array_of(const TracedValue& value) const {
   if (const ConstantRef& constant = value.as<ConstantRef>()) return constant->array();
   if (const FunctionRef& function = value.as<FunctionRef>()) require_no_ids(*function);
   throw NotRecognised(
-      "its mask, or another constant that it takes, is computed of the model's numbers: give a "
-      "mask of padding as a second input, as in def forward(self, x, padding_mask)");
+      "a mask, or another constant, is computed from the model's values; give a padding mask as a "
+      "second input, as in def forward(self, x, padding_mask)");
 }
 
 // Runs ops whose result depends on shapes and types alone.
@@ -508,8 +506,9 @@ std::vector<Argument> Tracer::constants_of(const Call& call, const Call& node) {
     is_large = is_large || input.as<ConstantRef>()->is_large();
     depth = std::max(depth, input.as<ConstantRef>()->depth + 1);
   }
-  refuse_op_if(is_large && depth > kExportedLevelsMax,
-               "so many ops on large constants, one within the other, are not supported");
+  refuse_op_if(
+      is_large && depth > kExportedLevelsMax,
+      "ops on large constants are nested too deep; compute the constants before the export");
   int64_t positions_max = positions_max_of(call);
   const TracedValue* table = value_of(call, "weight");
   const TracedValue* indices = value_of(call, "indices");
@@ -576,7 +575,8 @@ FunctionRef moved_function(const Tracer& tracer, const Call& call, const Functio
   }
   moving = bind<TracedRef>(moving, [&](const TracedRef& ref) -> Argument {
     if (ref->as<FunctionRef>() == function) return ref;
-    refuse_op_if(!ref->is_constant(), "it moves one value by another");
+    refuse_op_if(!ref->is_constant(),
+                 "cannot move one value by another; expected constant indices");
     return tracer.array_of(*ref);
   });
   return function_of(function->base, std::move(moving), shape, function->depth + 1);
@@ -602,7 +602,8 @@ std::optional<std::vector<TracedValue>> Tracer::move(const Call& call) {
   const TracedValue *self = value_of(call, "self"), *put = value_of(call, "values");
   if (op == "index_put" && self != nullptr && put != nullptr) parts = {*self, *put};
   const size_t count = moved_arrays(shapes).size();
-  refuse_op_if(count == 0 || count > parts.size(), "it moves numbers and tensors");
+  refuse_op_if(count == 0 || count > parts.size(),
+               "cannot move numbers together with tensors; expected tensors alone");
   parts.erase(parts.begin() + static_cast<ptrdiff_t>(count), parts.end());
   const bool has_scores = std::ranges::any_of(parts, &TracedValue::is<ScoresRef>);
   if (has_scores && count > 1) return std::nullopt;  // a choice between scores and constants
@@ -738,7 +739,7 @@ class TracedOps : public OpRunner {
   }
   Array like(const Argument& tensor) const override {
     const auto* ref = tensor.as<TracedRef>();
-    refuse_op_if(ref == nullptr, "its arguments are not known");
+    refuse_op_if(ref == nullptr, "the arguments are not known; expected tensors");
     return Array::of_shape(shape_of(**ref), type_of(**ref));
   }
   bool is_fixed(const Argument& tensor) const override { return is<ScoresRef>(tensor); }

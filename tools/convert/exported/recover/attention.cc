@@ -32,7 +32,6 @@ constexpr const char* kOtherRows =
     "cannot mask or bias the scores of queries and keys on different row axes, as in "
     "cross-attention; only padding masks are supported";
 
-// The terms added to the scores of a head's visible keys.
 struct HeadTerms {
   std::optional<double> slope;  // if terms are linear in the distance
   std::vector<double> values;   // otherwise, [tokens, tokens]; -infinity hides a key
@@ -319,7 +318,6 @@ class AttentionBuilder {
   uint32_t first_of(const Side& side) const {
     return builder_.sizes_of(side.row_axis).tokens - static_cast<uint32_t>(side.rows);
   }
-  // Whether a side has all token rows of its row axis.
   bool is_whole(const Side& side) const {
     const TraceSizes& sizes = builder_.sizes_of(side.row_axis);
     return side.rows > 0 && side.rows <= sizes.tokens && first_of(side) <= sizes.prefix;
@@ -579,7 +577,6 @@ class AttentionBuilder {
     return plain(joined(lead_, queries_.rows, value_dim), std::move(element_ids));
   }
 
-  // Explains why attention is not from all tokens to all tokens.
   std::string why_not_all_tokens(int64_t queries, int64_t keys) const {
     bool is_of_batch = queries == keys && queries == builder_.sizes.sequences;
     if (is_of_batch && queries > 1 && scores_.query) {

@@ -225,8 +225,6 @@ LinearExprRef prefixed(GraphBuilder& builder, const LinearExprRef& value) {
   return on_rows(builder, made, value->shape, node, width);
 }
 
-// ---- nodes of ops ----
-
 namespace {
 
 // Replaces an epsilon of 0 without effect on any row: the square of the default of

@@ -169,14 +169,12 @@ std::optional<HeadsOfRows> heads_of_rows(const GraphBuilder& builder, const Line
   return fits ? std::optional(heads) : std::nullopt;
 }
 
-// Concatenates the rows of `first` and `second`.
 RowsOfNode joined_with(GraphBuilder& builder, const RowsOfNode& first, const RowsOfNode& second) {
   const ValueId node = builder.graph.add_join(builder.name, first.node, second.node);
   return {node, builder.joined_row_axis(first.row_axis, second.row_axis, node),
           first.rows + second.rows};
 }
 
-// Concatenates values along the row dimension.
 class JoinedRows {
  public:
   JoinedRows(GraphBuilder& builder, const std::vector<LinearExprRef>& values, size_t dim)

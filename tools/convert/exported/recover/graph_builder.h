@@ -149,7 +149,6 @@ class GraphBuilder {
   }
   uint32_t add_producer(Producer producer);
   uint32_t producer_of_node(ValueId node, uint32_t rows);
-  // Returns the constant as a linear expression over its elements.
   LinearExprRef of_constant(const ConstantRef& constant);
 
   // ---- row axes ----
@@ -192,7 +191,6 @@ class GraphBuilder {
   const std::vector<std::pair<LinearExprRef, LinearExprRef>>& all_materialised() const {
     return materialised_;
   }
-  // Returns a node of these columns side by side.
   ValueId gather(const std::vector<Column>& columns);
   // Returns the producer with one row per sequence: the mean, maximum, first or last of the rows of
   // another one from `first_place` on.
@@ -349,9 +347,7 @@ LinearExprRef each_kind_of_row(GraphBuilder& builder, const LinearExprRef& value
 LinearExprRef on_one_producer(GraphBuilder& builder, const LinearExprRef& value);
 // Returns `value` with producer `to` in place of `from`, at the same rows and columns.
 LinearExprRef in_place(const LinearExprRef& value, uint32_t from, uint32_t to);
-// Whether the value consists of token ids.
 bool is_of_ids(const GraphBuilder& builder, const LinearExpr& value);
-// Whether a step along `axis` leads to another token.
 bool is_along_tokens(const GraphBuilder& builder, const LinearExpr& value, size_t axis);
 
 // A value as value * factor. nullopt for a value without factors, or that is no such multiple.
@@ -454,7 +450,6 @@ ConstantRef constant_of_sum(const GraphBuilder& builder, const LinearExpr& value
 // Pools along `axis` to one row per sequence.
 LinearExprRef pooled(GraphBuilder& builder, const LinearExprRef& value, size_t axis,
                      SelectKind kind);
-// Returns the node of a model output.
 ValueId output(GraphBuilder& builder, const LinearExprRef& value);
 
 // Fills position tables with the rows of the prefix and of positions[i] tokens of input i, which

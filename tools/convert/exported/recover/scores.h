@@ -72,7 +72,6 @@ inline constexpr const char* kAfterSoftmax =
 
 // Returns [lead..., rows, columns].
 Shape joined(Shape lead, int64_t rows, int64_t columns);
-// Broadcasts the leading dimensions to `lead`.
 LinearExprRef with_leading(const LinearExprRef& value, const Shape& lead);
 
 // Returns query key^T for key^T [..., dim, keys]. A last or first key of zeros is a sink of score

@@ -119,7 +119,6 @@ struct Places {
   friend bool operator==(const Places&, const Places&) = default;  // by identity
 };
 
-// The factor of each element.
 struct Factors {
   double uniform = 1.0;
   std::shared_ptr<const std::vector<double>> each{};  // null: `uniform` for all

@@ -39,7 +39,6 @@ struct SideInput {
   size_t of = 0;  // index of the sequence input that it is about
 };
 
-// Whether the input tells how long each sequence is.
 inline bool tells_length(const SideInput& side) {
   return side.role != SideRole::kPositions && side.role != SideRole::kTypes &&
          side.role != SideRole::kCausal && side.role != SideRole::kPairs;
@@ -87,7 +86,6 @@ class TraceShape {
   // Returns the shape at another length, of all inputs or of each.
   TraceShape at(int64_t tokens) const;
   TraceShape at(const std::vector<int64_t>& tokens) const;
-  // Returns the shape for this many sequences.
   TraceShape of_sequences(int64_t sequences) const;
   // Returns another number of sequences that the program can be given; 0: none is known.
   int64_t other_sequences() const;
@@ -266,7 +264,6 @@ FewSequences with_sequences(const ExportedProgram& program, size_t dim);
 std::shared_ptr<const ExportedProgram> sequences_first(const ExportedProgram& program,
                                                        std::optional<Extent> known = {});
 
-// A possible reading of a program's inputs.
 struct Reading {
   std::shared_ptr<const ExportedProgram> program;
   InputMeaning meaning;

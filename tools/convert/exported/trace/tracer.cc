@@ -122,7 +122,6 @@ std::vector<std::string> names_of_inputs(const TraceShape& trace_shape) {
   return names;
 }
 
-// Returns the sizes of the longest input.
 TraceSizes longest_sizes(const TraceShape& trace_shape) {
   return std::ranges::max(sizes_of_inputs(trace_shape), {}, &TraceSizes::tokens);
 }
@@ -380,7 +379,6 @@ constexpr OpHandler* kHandlers[] = {
     convolution_op,  max_pool_op,      nearest_op, mean_of_lines, written_softmax, score_op,
     softmax_of_rows, norm_op,          sum_op,     filled_by_ids, pooling_op,      function_op};
 
-// Returns the row axis of the first value that has one.
 std::optional<uint32_t> row_axis_of(const GraphBuilder& builder, const Call& call) {
   for (const TracedValue& value : values_of(call)) {
     LinearExprRef elements = value.as<LinearExprRef>();

@@ -30,7 +30,6 @@ namespace arenite::convert {
 
 class Tracer {
  public:
-  // Traces at the length of `trace_shape`.
   Tracer(std::shared_ptr<const ExportedProgram> program, const TraceShape& trace_shape);
 
   // Builds the graph of the program's output `index`. Throws InputError, with the op and its place
@@ -86,7 +85,6 @@ class Tracer {
   // Returns a function of single token ids as elements that the ids look up. Refuses any other
   // function of ids.
   LinearExprRef of_ids(const Function& function);
-  // Refuses functions of token ids.
   void require_no_ids(const Function& function) const;
 
   std::shared_ptr<const ExportedProgram> program_;
@@ -142,7 +140,6 @@ std::optional<TracedValue> padded_rows(Tracer& tracer, const std::vector<TracedV
 // rows for all ids. Probes with a few id sequences tell which.
 LinearExprRef looked_up(Tracer& tracer, const ConstantRef& table, const TracedValue& given);
 
-// Whether a value is a function of token ids.
 bool is_of_ids(const GraphBuilder& builder, const TracedValue& value);
 // Adds added(f) to each score, where f is `function` of the token ids: a constant for each score,
 // and an addend for each key's id.
@@ -160,7 +157,6 @@ std::optional<LinearExprRef> stacked_rows(Tracer& tracer, const std::vector<Trac
 std::optional<std::vector<TracedValue>> moved_conversion(const FunctionRef& function,
                                                          const std::vector<Movement>& movements);
 
-// Whether ops of this name reduce a dimension.
 bool is_reduction(std::string_view op);
 
 // Whether the sum has elements of nodes.

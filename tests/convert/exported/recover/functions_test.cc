@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a function is shows in its results for numbers, however it is written.
+// Functions are identified by their results for samples, however they are written.
 #include "convert/exported/recover/functions.h"
 
 #include <gtest/gtest.h>

@@ -49,7 +49,7 @@ class Sums : public ::testing::Test {
     return evaluate(builder_.graph, {.features = input_}).values;
   }
 
-  // What `value` becomes as nodes, of which one has this body.
+  // Returns the first node with this body, or null.
   template <typename Body>
   const Body* node() {
     for (const ValueId id : builder_.graph.order()) {
@@ -216,8 +216,7 @@ TEST_F(Sums, RotatedByUnevenAnglesHaveATableOfThem) {
   }
 }
 
-// Sums and differences of two columns turn them by one angle at all positions, which is no rotation
-// that a table is needed for.
+// Sums and differences of two columns rotate by one angle at all positions: no table is needed.
 TEST_F(Sums, TurnedByOneAngleAreSums) {
   const auto one = [](uint32_t) { return 1.0; };
   const LinearExprRef value = rotated(angles(one, false), false);

@@ -57,7 +57,7 @@ TEST(TraceShape, HasTheTokensFirstWhereOneSequenceIsSecond) {
   EXPECT_EQ(shape.input_shape(), (Shape{7, 1, 16}));
 }
 
-// Of as many columns as tokens, too.
+// The input may have as many columns as tokens.
 TEST(TraceShape, HasTheColumnsFirstWhereAConvolutionReadsThem) {
   for (const bool is_turned : {false, true}) {
     ExportedProgram made = *program({features({{1}, {5}, {5}})});

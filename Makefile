@@ -8,9 +8,9 @@
 .DEFAULT_GOAL := build
 .PHONY: build demo test test-x86-64-levels test-kernel-sets test-faults test-bits test-tsan \
   test-tsan-cli test-arm64 test-armv7 test-riscv64 test-riscv64-vector with-clang-19 test-riscv32 \
-  test-riscv32-soft test-cortex-m7 test-cortex-m4f test-no-fpu demo-cortex-m7 demo-wake first-hour \
-  reproducible bounds fuzz fuzz-all damage coverage mutation bench bench-cortex-m size check tidy \
-  sanitize clean help
+  test-riscv32-soft test-cortex-m7 test-cortex-m4f test-no-fpu test-integer-rows demo-cortex-m7 \
+  demo-wake first-hour reproducible bounds fuzz fuzz-all damage coverage mutation bench \
+  bench-cortex-m size check tidy sanitize clean help
 MAKEFLAGS += --no-print-directory
 export ARENITE_SKIP_PACKAGES
 
@@ -181,6 +181,15 @@ test-no-fpu: ## Run the device tests for a Cortex-M3 and a Cortex-M0+
 	$(call build,cortex-m0plus-int,$(HOST_PROGRAMS),device_tests)
 	$(call build,cortex-m3-int,$(HOST_PROGRAMS),example_wake)
 	$(call run_beside,cortex-m0plus cortex-m3 cortex-m0plus-int cortex-m3-int)
+
+# A compiler that sees all sources finds what breaks the aliasing rule.
+test-integer-rows: ## Run the device tests on rows of integers, by -O3 -flto
+	@$(INSTALL) $(PACKAGES) $(PACKAGES_SANITIZE)
+	$(call build,default,,make_device_vectors)
+	$(call build,integers-gcc,$(HOST_PROGRAMS),device_tests)
+	$(call run_tests,integers-gcc,-R '^device_tests$$')
+	$(call build,integers-clang,$(HOST_PROGRAMS),device_tests)
+	$(call run_tests,integers-clang,-R '^device_tests$$')
 
 demo-cortex-m7: ## Run household commands on a Cortex-M7, as QEMU has it
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_CORTEX_M)

@@ -5,6 +5,7 @@
 
 #if defined(ARENITE_INTEGER_ROWS)
 #include <algorithm>
+#include <cstring>
 
 #include "core/float_bits.h"
 #include "ops/attention_block.h"
@@ -23,11 +24,11 @@ constexpr uint32_t kAtOnce = 4;  // bytes of a word
 
 // sums[i] += the sum over j < 4 of factors[j] * (byte j of word i), for `count` words of the cache
 // that are `step` bytes apart.
-[[gnu::noinline]] void add_words(const int32_t* factors, const std::byte* words, size_t step,
-                                 uint32_t count, int32_t* sums) {
+[[gnu::noinline]] void add_words(const float* factors, const std::byte* words, size_t step,
+                                 uint32_t count, float* sums) {
 #if defined(ARENITE_THUMB_1)
   if (count == 0) return;
-  register const int32_t* const end asm("r8") = sums + count;
+  register const float* const end asm("r8") = sums + count;
   register const size_t apart asm("r9") = step;
   register uint32_t sum asm("r10");
   uint32_t f0, f1, f2, f3, word;
@@ -63,11 +64,14 @@ constexpr uint32_t kAtOnce = 4;  // bytes of a word
       : [end] "r"(end), [apart] "r"(apart)
       : "cc", "memory");
 #else
-  const int32_t f0 = factors[0], f1 = factors[1], f2 = factors[2], f3 = factors[3];
-  for (int32_t* const end = sums + count; sums != end; ++sums, words += step) {
-    const auto word = *reinterpret_cast<const uint32_t*>(words);
-    *sums += f0 * static_cast<int8_t>(word) + f1 * static_cast<int8_t>(word >> 8) +
-             f2 * static_cast<int8_t>(word >> 16) + f3 * (static_cast<int32_t>(word) >> 24);
+  const int32_t f0 = bits_of(factors[0]), f1 = bits_of(factors[1]);
+  const int32_t f2 = bits_of(factors[2]), f3 = bits_of(factors[3]);
+  for (float* const end = sums + count; sums != end; ++sums, words += step) {
+    uint32_t word;
+    std::memcpy(&word, __builtin_assume_aligned(words, sizeof(word)), sizeof(word));
+    *sums = with_bits(bits_of(*sums) + f0 * static_cast<int8_t>(word) +
+                      f1 * static_cast<int8_t>(word >> 8) + f2 * static_cast<int8_t>(word >> 16) +
+                      f3 * (static_cast<int32_t>(word) >> 24));
   }
 #endif
 }
@@ -76,11 +80,10 @@ constexpr uint32_t kAtOnce = 4;  // bytes of a word
 // Returns the scale as a float: NaN for a row that is not finite.
 float quantize(const float* from, uint32_t count, int8_t* to, uint32_t group) {
   const Scan row = scan(from, count);
-  const int32_t* const numbers = numbers_of(from);
   const int32_t left = row.room();
   int32_t largest = 0;
   for (uint32_t i = 0; i < count; ++i) {
-    const int32_t x = numbers[i] >> 8;
+    const int32_t x = bits_of(from[i]) >> 8;
     largest = std::max(largest, x < 0 ? -x : x);
   }
   largest = largest << left >> 8;
@@ -89,7 +92,7 @@ float quantize(const float* from, uint32_t count, int8_t* to, uint32_t group) {
   const bool is_zero = largest == 0 || field < 1 || row.exponent == kNotFinite;
   const int32_t per_unit = is_zero ? 0 : (127 << kShift) / largest;
   for (uint32_t i = 0; i < count; ++i, to += group) {
-    const int32_t x = (numbers[i] >> 8) << left >> 8;
+    const int32_t x = (bits_of(from[i]) >> 8) << left >> 8;
     *to = static_cast<int8_t>((x * per_unit + kHalf) >> kShift);
   }
   if (row.exponent == kNotFinite) return __builtin_nanf("");
@@ -120,7 +123,7 @@ constexpr Powers kPowers;
 
 // Adds slope * distance to the scores, less the largest of these terms, which changes no weight.
 // Returns false if the slope is 2^11 or more, or not finite.
-bool add_slope(float slope, uint32_t count, int32_t* scores, int32_t& largest) {
+bool add_slope(float slope, uint32_t count, float* scores, int32_t& largest) {
   constexpr uint64_t kLog2e = 3098164009;                // in units of 2^-31
   constexpr int32_t kLeast = -(((1 << 14) + 32) << 16);  // a score with it has weight 0
   const auto bits = bit_cast<uint32_t>(slope);
@@ -130,12 +133,13 @@ bool add_slope(float slope, uint32_t count, int32_t* scores, int32_t& largest) {
   // In units of 2^-48, of which the upper word is in the unit of scores.
   const int64_t step = left < 0 ? product >> std::min<int32_t>(-left, 63) : product << left;
   const bool falls = bits >> 31 != 0;
-  int32_t* score = falls ? scores : scores + count - 1;
+  float* score = falls ? scores : scores + count - 1;
   largest = INT32_MIN;
   for (int64_t term = 0; count != 0; --count, score += falls ? 1 : -1) {
     const auto whole = static_cast<int32_t>(term >> 32);
-    *score += whole;
-    largest = std::max(largest, *score);
+    const int32_t sum = bits_of(*score) + whole;
+    *score = with_bits(sum);
+    largest = std::max(largest, sum);
     if (whole > kLeast) term -= step;
   }
   return true;
@@ -149,7 +153,7 @@ class Attending {
   }
 
   void append(uint32_t row) const;
-  void attend(uint32_t row, uint32_t head, int32_t* sums) const;
+  void attend(uint32_t row, uint32_t head, float* sums) const;
 
  private:
   std::byte* cache(size_t sequence, uint32_t kv_head) const {
@@ -166,13 +170,14 @@ class Attending {
       keys.begin += count;
     }
   }
-  void add_keys(const int32_t* query, int32_t room, const std::byte* head, KeyRange keys,
-                int32_t* sums) const;
-  bool make_scores(int32_t exponent, const std::byte* head, KeyRange keys, int32_t* sums,
+  // Scratch has integers as rows have them: in floats of the same bits.
+  void add_keys(const float* query, int32_t room, const std::byte* head, KeyRange keys,
+                float* sums) const;
+  bool make_scores(int32_t exponent, const std::byte* head, KeyRange keys, float* sums,
                    int32_t& largest) const;
-  bool make_weights(const std::byte* head, KeyRange keys, int32_t largest, int32_t* scores,
+  bool make_weights(const std::byte* head, KeyRange keys, int32_t largest, float* scores,
                     int32_t& exponent, uint32_t& factor) const;
-  void add_values(const std::byte* head, KeyRange keys, const int32_t* weights, int32_t* to) const;
+  void add_values(const std::byte* head, KeyRange keys, const float* weights, float* to) const;
 
   const Attention& op_;
   const CacheLayout& layout_;
@@ -199,19 +204,19 @@ void Attending::append(uint32_t row) const {
 }
 
 // sums[key] = query * key, with elements of the query in 16 bits or less.
-void Attending::add_keys(const int32_t* query, int32_t room, const std::byte* head, KeyRange keys,
-                         int32_t* sums) const {
+void Attending::add_keys(const float* query, int32_t room, const std::byte* head, KeyRange keys,
+                         float* sums) const {
   const uint32_t dims = op_.shape.head_dim;
   const size_t step = integer_key_bytes(dims);
   const uint32_t right = 8 + more_;
-  std::fill_n(sums, keys.end - keys.begin, 0);
+  std::fill_n(sums, keys.end - keys.begin, 0.0f);
   for_each_part(keys, [&](uint32_t first, uint32_t count) {
     const std::byte* const key = head + layout_.integer_key(first);
     for (uint32_t i = 0; i < dims; i += kAtOnce) {
-      int32_t factors[kAtOnce];
+      float factors[kAtOnce];
 #pragma GCC unroll 4
       for (uint32_t k = 0; k < kAtOnce; ++k) {
-        factors[k] = i + k < dims ? (query[i + k] >> 8) << room >> right : 0;
+        factors[k] = with_bits(i + k < dims ? (bits_of(query[i + k]) >> 8) << room >> right : 0);
       }
       add_words(factors, key + i, step, count, sums + (first - keys.begin));
     }
@@ -220,21 +225,21 @@ void Attending::add_keys(const int32_t* query, int32_t room, const std::byte* he
 
 // Turns sums into scores in units of 2^-16, whose powers of two are the weights. Returns false if a
 // scale is not finite, or a score beyond 2^13.
-bool Attending::make_scores(int32_t exponent, const std::byte* head, KeyRange keys, int32_t* sums,
+bool Attending::make_scores(int32_t exponent, const std::byte* head, KeyRange keys, float* sums,
                             int32_t& largest) const {
   constexpr uint32_t kLog2e = 47274;  // in units of 2^-15
   constexpr int32_t kMost = 1 << 29;
   const int32_t left = left_;
   uint32_t largest_field = 0;
   for_each_part(keys, [&](uint32_t first, uint32_t count) {
-    const auto* scale = reinterpret_cast<const uint32_t*>(head + layout_.integer_key_scale(first));
-    int32_t* sum = sums + (first - keys.begin);
-    for (const int32_t* const end = sum + count; sum != end; ++sum, ++scale) {
-      const uint32_t factor = upper_bits(*scale) * kLog2e >> 16;
-      const auto shifted_sum = static_cast<int32_t>(static_cast<uint32_t>(*sum) << left);
-      const int32_t product = times(shifted_sum, factor);
-      const int32_t right = exponent - static_cast<int32_t>(field_of(*scale));
-      largest_field = std::max(largest_field, field_of(*scale));
+    const auto* scale = reinterpret_cast<const float*>(head + layout_.integer_key_scale(first));
+    float* sum = sums + (first - keys.begin);
+    for (const float* const end = sum + count; sum != end; ++sum, ++scale) {
+      const auto bits = bit_cast<uint32_t>(*scale);
+      const uint32_t factor = upper_bits(bits) * kLog2e >> 16;
+      const int32_t product = times(shifted_left(bits_of(*sum), left), factor);
+      const int32_t right = exponent - static_cast<int32_t>(field_of(bits));
+      largest_field = std::max(largest_field, field_of(bits));
       int32_t score = shifted(product, std::max<int32_t>(right, 0));
       if (right < 2) {
         const int32_t most = shifted(kMost, std::max<int32_t>(-right, 0));
@@ -245,7 +250,7 @@ bool Attending::make_scores(int32_t exponent, const std::byte* head, KeyRange ke
         if (is_beyond) largest_field = kNotFinite;
       }
       largest = std::max(largest, score);
-      *sum = score;
+      *sum = with_bits(score);
     }
   });
   return largest_field != kNotFinite;
@@ -254,34 +259,37 @@ bool Attending::make_scores(int32_t exponent, const std::byte* head, KeyRange ke
 // Turns scores into weights times the scales of their values, such that no sum of products with
 // values reaches 2^31. Such sums stand for sum * factor * 2^(exponent - 150 - 16). Returns false if
 // a scale is not finite.
-bool Attending::make_weights(const std::byte* head, KeyRange keys, int32_t largest, int32_t* scores,
+bool Attending::make_weights(const std::byte* head, KeyRange keys, int32_t largest, float* scores,
                              int32_t& exponent, uint32_t& factor) const {
   uint32_t largest_scale = 0;
   for_each_part(keys, [&](uint32_t first, uint32_t count) {
-    const auto* scale = reinterpret_cast<const uint32_t*>(head + layout_.value_scale(first));
+    const auto* scale = reinterpret_cast<const float*>(head + layout_.value_scale(first));
 #pragma GCC unroll 4
-    for (uint32_t i = 0; i < count; ++i) largest_scale = std::max(largest_scale, scale[i]);
+    for (uint32_t i = 0; i < count; ++i) {
+      largest_scale = std::max(largest_scale, bit_cast<uint32_t>(scale[i]));
+    }
   });
   const auto field = static_cast<int32_t>(field_of(largest_scale));
   if (field == static_cast<int32_t>(kNotFinite)) return false;
   const int32_t less = 32 - leading_zeros(keys.end - keys.begin);  // bits of the number of keys
   uint32_t sum = 0;
-  const int32_t* const end_of_all = scores + (keys.end - keys.begin);
-  for (int32_t* weight = scores; weight != end_of_all; ++weight) {
-    const auto below = static_cast<uint32_t>(largest) - static_cast<uint32_t>(*weight);
+  const float* const end_of_all = scores + (keys.end - keys.begin);
+  for (float* weight = scores; weight != end_of_all; ++weight) {
+    const auto below = static_cast<uint32_t>(largest) - bit_cast<uint32_t>(*weight);
     uint32_t power = 0;
     if (below < 31u << 16) power = power_below(below & 0xFFFF) << 15 >> (below >> 16);
-    *weight = static_cast<int32_t>(power);
+    *weight = bit_cast<float>(power);
     sum += power >> less;
   }
   const int32_t left = leading_zeros(sum);
   const int32_t right = std::max<int32_t>(less + 8 - left, 0);
   for_each_part(keys, [&](uint32_t first, uint32_t count) {
-    const auto* scale = reinterpret_cast<const uint32_t*>(head + layout_.value_scale(first));
-    int32_t* weight = scores + (first - keys.begin);
-    for (const int32_t* const end = weight + count; weight != end; ++weight, ++scale) {
-      *weight = shifted(times(*weight, upper_bits(*scale)),
-                        field + right - static_cast<int32_t>(field_of(*scale)));
+    const auto* scale = reinterpret_cast<const float*>(head + layout_.value_scale(first));
+    float* weight = scores + (first - keys.begin);
+    for (const float* const end = weight + count; weight != end; ++weight, ++scale) {
+      const auto bits = bit_cast<uint32_t>(*scale);
+      *weight = with_bits(shifted(times(bits_of(*weight), upper_bits(bits)),
+                                  field + right - static_cast<int32_t>(field_of(bits))));
     }
   });
   factor = std::min<uint32_t>(0x80000000u / (sum << left >> 16), 0xFFFFu);
@@ -290,10 +298,10 @@ bool Attending::make_weights(const std::byte* head, KeyRange keys, int32_t large
 }
 
 // to = weights * values. REQUIRES: keys.begin is a multiple of 4, to which zeros pad the weights.
-void Attending::add_values(const std::byte* head, KeyRange keys, const int32_t* weights,
-                           int32_t* to) const {
+void Attending::add_values(const std::byte* head, KeyRange keys, const float* weights,
+                           float* to) const {
   const uint32_t columns = op_.shape.value_dim;
-  std::fill_n(to, columns, 0);
+  std::fill_n(to, columns, 0.0f);
   for (uint32_t first = keys.begin; first < keys.end;) {
     const uint32_t page = first / kPagePositions;
     const uint32_t end = std::min(keys.end, (page + 1) * kPagePositions);
@@ -306,23 +314,23 @@ void Attending::add_values(const std::byte* head, KeyRange keys, const int32_t* 
   }
 }
 
-void Attending::attend(uint32_t row, uint32_t head, int32_t* sums) const {
+void Attending::attend(uint32_t row, uint32_t head, float* sums) const {
   const size_t s = sequence_of_row(op_.queries, row);
   const SequenceRows& queries = op_.queries[s];
   const uint32_t dims = op_.shape.head_dim, columns = op_.shape.value_dim;
   KeyRange keys = visible_keys(op_.mask, queries.positions + row - queries.row_begin,
                                op_.keys[s].positions + op_.keys[s].rows);
   const std::byte* const cached = cache(s, head / (op_.heads / op_.shape.kv_heads));
-  int32_t* const to = numbers_of(op_.output.row(row)) + size_t{head} * columns;
+  float* const to = op_.output.row(row) + size_t{head} * columns;
   const float* const query = op_.query.row(row) + size_t{head} * dims;
   const Scan of_query = scan(query, dims);
   if (of_query.exponent == kNotFinite) return fill_with_nan(to, columns);
   // Weights begin at a multiple of four, as words of values do; those before keys.begin are 0.
   const uint32_t before = keys.begin % kAtOnce;
-  std::fill_n(sums, before, 0);
-  int32_t* const weights = sums + before;
+  std::fill_n(sums, before, 0.0f);
+  float* const weights = sums + before;
   const uint32_t count = keys.end - keys.begin;
-  add_keys(numbers_of(query), of_query.room(), cached, keys, weights);
+  add_keys(query, of_query.room(), cached, keys, weights);
   int32_t exponent = 251 + left_ + of_query.room() - static_cast<int32_t>(of_query.exponent) -
                      static_cast<int32_t>(more_);
   int32_t largest = INT32_MIN;
@@ -332,10 +340,10 @@ void Attending::attend(uint32_t row, uint32_t head, int32_t* sums) const {
       !make_weights(cached, keys, largest, weights, exponent, factor)) {
     return fill_with_nan(to, columns);
   }
-  std::fill_n(weights + count, kAtOnce - 1, 0);
+  std::fill_n(weights + count, kAtOnce - 1, 0.0f);
   keys.begin -= before;
   add_values(cached, keys, sums, to);
-  for (uint32_t i = 0; i < columns; ++i) to[i] = times(to[i], factor);
+  for (uint32_t i = 0; i < columns; ++i) to[i] = with_bits(times(bits_of(to[i]), factor));
   pack(to, columns, exponent);
 }
 
@@ -359,7 +367,7 @@ void attention(const KernelSet& kernels, const Attention& op, const ParallelFor&
   auto attend = [&](uint32_t task_index, uint32_t thread_index) {
     const ScoreRows rows(op.scratch.floats_of(thread_index), kernels.f32.packing,
                          op.cache_positions);
-    attending.attend(task_index / op.heads, task_index % op.heads, numbers_of(rows.scores));
+    attending.attend(task_index / op.heads, task_index % op.heads, rows.scores);
   };
   for_each_task(parallel, op.query.rows * op.heads, op.cache_positions * (width + kFunctionWork),
                 attend);

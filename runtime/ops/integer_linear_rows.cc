@@ -37,12 +37,11 @@ static_assert(sizeof(Step) == sizeof(QuantizedRow));
 Step quantized(const float* from, uint32_t count, uint8_t* to) {
   const Scan row = scan(from, count);
   if (row.exponent == kNotFinite) return {};
-  const int32_t* const numbers = numbers_of(from);
   const int32_t room = row.room();
   int32_t least = 0, most = 0;
   for (uint32_t i = 0; i < count; ++i) {
-    least = std::min(least, numbers[i]);
-    most = std::max(most, numbers[i]);
+    least = std::min(least, bits_of(from[i]));
+    most = std::max(most, bits_of(from[i]));
   }
   least = shifted_left(mantissa_of(least), room) >> 16;
   most = shifted_left(mantissa_of(most), room) >> 16;
@@ -56,7 +55,7 @@ Step quantized(const float* from, uint32_t count, uint8_t* to) {
   const int32_t offset = zero_point * (2 * kHalf) + kHalf;
   uint32_t sum = 0;
   for (uint32_t i = 0; i < count; ++i) {
-    const int32_t x = shifted_left(mantissa_of(numbers[i]), room) >> 16;
+    const int32_t x = shifted_left(mantissa_of(bits_of(from[i])), room) >> 16;
     const int32_t number = (x * per_unit + offset) >> kShift;
     to[i] = static_cast<uint8_t>(number);
     sum += static_cast<uint32_t>(number);
@@ -82,7 +81,7 @@ struct PassedRow {
   const uint8_t* numbers;
   uint32_t sum, zero_point, scale;
   int32_t right, right_of_bias;
-  int32_t* to;
+  float* to;
 };
 
 // sums[c] = minus_sums[c] * zero_point + the sum over i < k of a[i] * w[i][c], for the four columns
@@ -202,12 +201,13 @@ struct Linear {
 
 // Requantization epilogue: to[i] = sum * scale of the column * scale of the row + bias.
 [[gnu::always_inline]] inline void end_row(const PassedRow& row, const Column* columns,
-                                           const uint32_t* sums, int32_t left, int32_t* to) {
+                                           const uint32_t* sums, int32_t left, float* to) {
 #pragma GCC unroll 4
   for (size_t i = 0; i < kNarrowColumns; ++i) {
     const uint32_t scale = (columns[i].scale * row.scale + 0x8000) >> 16;
     const int32_t product = times(static_cast<int32_t>(sums[i] << left), scale);
-    to[i] = (product >> columns[i].right >> row.right) + (columns[i].bias >> row.right_of_bias);
+    to[i] = with_bits((product >> columns[i].right >> row.right) +
+                      (columns[i].bias >> row.right_of_bias));
   }
 }
 
@@ -224,7 +224,7 @@ void Linear<kIsQ4>::multiply(const ProductPart& part) const {
                  step.scale,
                  std::min<int32_t>(result - of_row - 24 - static_cast<int32_t>(ends.scale), 31),
                  std::min<int32_t>(result + 7 - static_cast<int32_t>(ends.bias), 31),
-                 numbers_of(part.result + r * part.result_stride)};
+                 part.result + r * part.result_stride};
   }
   const std::byte* panel = part.weight;
   for (uint32_t column = 0; column < part.columns; column += kNarrowColumns) {
@@ -241,14 +241,14 @@ void Linear<kIsQ4>::multiply(const ProductPart& part) const {
     const uint32_t lanes = std::min<uint32_t>(part.columns - column, kNarrowColumns);
     for (PassedRow* row = passed; row != passed + part.rows; ++row) {
       uint32_t sums[kNarrowColumns];
-      int32_t numbers[kNarrowColumns];
+      float results[kNarrowColumns];
       if constexpr (kIsQ4) {
         sum_blocks(*row, panel, sums);
       } else {
         multiply_row(*row, reinterpret_cast<const uint32_t*>(panel), inputs, sums);
       }
-      end_row(*row, columns, sums, kIsQ4 ? 0 : left, lanes == kNarrowColumns ? row->to : numbers);
-      if (lanes < kNarrowColumns) std::copy_n(numbers, lanes, row->to);
+      end_row(*row, columns, sums, kIsQ4 ? 0 : left, lanes == kNarrowColumns ? row->to : results);
+      if (lanes < kNarrowColumns) std::copy_n(results, lanes, row->to);
       row->to += lanes;
     }
     panel += panel_bytes();
@@ -333,11 +333,11 @@ void multiply_all(const ConstMatrix& input, const WeightView& weights, const Mat
   };
   for_each_task(parallel, division.tasks(), division.task_work(), multiply);
   auto end = [&](uint32_t row) {
-    int32_t* const numbers = numbers_of(output.row(row));
+    float* const to = output.row(row);
     if (steps[row].scale == 0 || !op.ends.are_finite() || op.ends.has_negative_scales) {
-      return fill_with_nan(numbers, output.columns);
+      return fill_with_nan(to, output.columns);
     }
-    pack(numbers, output.columns, op.ends.exponent(op.exponent(steps[row])));
+    pack(to, output.columns, op.ends.exponent(op.exponent(steps[row])));
   };
   for_each_row(parallel, output.rows, output.columns * kRoundWork, end);
 }

@@ -20,87 +20,91 @@ namespace {
 uint32_t exponent_of(int32_t number) { return static_cast<uint32_t>(number) & kExponentBits; }
 
 // Shifts the elements of a row to the largest of their exponents. Zeros do not count.
-[[gnu::noinline]] void align(int32_t* row, uint32_t count) {
+[[gnu::noinline]] void align(float* row, uint32_t count) {
   uint32_t largest = 0;
   for (uint32_t i = 0; i < count; ++i) {
-    const bool counts = mantissa_of(row[i]) != 0 || exponent_of(row[i]) == kNotFinite;
-    if (counts) largest = std::max(largest, exponent_of(row[i]));
+    const int32_t number = bits_of(row[i]);
+    const bool counts = mantissa_of(number) != 0 || exponent_of(number) == kNotFinite;
+    if (counts) largest = std::max(largest, exponent_of(number));
   }
   if (largest == kNotFinite) return fill_with_nan(row, count);
   for (uint32_t i = 0; i < count; ++i) {
-    const int32_t right = static_cast<int32_t>(largest - exponent_of(row[i]));
-    row[i] = mantissa_of(right < 0 ? 0 : shifted(row[i], right)) | static_cast<int32_t>(largest);
+    const int32_t number = bits_of(row[i]);
+    const int32_t right = static_cast<int32_t>(largest - exponent_of(number));
+    row[i] = with_bits(mantissa_of(right < 0 ? 0 : shifted(number, right)) |
+                       static_cast<int32_t>(largest));
   }
 }
 
 }  // namespace
 
 Scan scan(const float* row, uint32_t count) {
-  const int32_t* const numbers = numbers_of(row);
   uint32_t all = ~0u, any = 0, magnitude = 0;  // bits
 #pragma GCC unroll 4
   for (uint32_t i = 0; i < count; ++i) {
-    const int32_t number = numbers[i];
+    const int32_t number = bits_of(row[i]);
     all &= static_cast<uint32_t>(number);
     any |= static_cast<uint32_t>(number);
     magnitude |= static_cast<uint32_t>(number ^ (number >> 31));
   }
   if (((all ^ any) & kExponentBits) != 0) {
-    align(const_cast<int32_t*>(numbers), count);
+    align(const_cast<float*>(row), count);
     return scan(row, count);
   }
   return {any & kExponentBits, magnitude | kExponentBits};
 }
 
-void fill_with_nan(int32_t* row, uint32_t count) {
-  std::fill_n(row, count, static_cast<int32_t>(kNotFinite));
-}
+void fill_with_nan(float* row, uint32_t count) { std::fill_n(row, count, with_bits(kNotFinite)); }
 
-void pack(int32_t* row, uint32_t count, int32_t exponent) {
+void pack(float* row, uint32_t count, int32_t exponent) {
   uint32_t magnitude = 0;
 #pragma GCC unroll 4
   for (uint32_t i = 0; i < count; ++i) {
-    magnitude |= static_cast<uint32_t>(row[i] < 0 ? -row[i] : row[i]);
+    const int32_t number = bits_of(row[i]);
+    magnitude |= static_cast<uint32_t>(number < 0 ? -number : number);
   }
   const int32_t left = magnitude == 0 ? 31 : leading_zeros(magnitude) - 1;
   exponent += 8 - left;
   if (magnitude == 0 || exponent < 1) {
-    std::fill_n(row, count, 0);
+    std::fill_n(row, count, 0.0f);
   } else if (exponent >= static_cast<int32_t>(kNotFinite)) {
     fill_with_nan(row, count);
   } else {
 #pragma GCC unroll 4
     for (uint32_t i = 0; i < count; ++i)
-      row[i] = mantissa_of(shifted_left(row[i], left)) | exponent;
+      row[i] = with_bits(mantissa_of(shifted_left(bits_of(row[i]), left)) | exponent);
   }
 }
 
 void from_floats(const Matrix& rows) {
   for (uint32_t r = 0; r < rows.rows; ++r) {
-    int32_t* const row = numbers_of(rows.row(r));
+    float* const row = rows.row(r);
     int32_t largest = 0;
-    for (uint32_t i = 0; i < rows.columns; ++i) largest = std::max(largest, row[i] & 0x7FFFFFFF);
+    for (uint32_t i = 0; i < rows.columns; ++i) {
+      largest = std::max(largest, bits_of(row[i]) & 0x7FFFFFFF);
+    }
     const int32_t exponent = (largest >> 23) + 1;
     if (exponent >= static_cast<int32_t>(kNotFinite)) {
       fill_with_nan(row, rows.columns);
       continue;
     }
     for (uint32_t i = 0; i < rows.columns; ++i) {
-      const auto bits = static_cast<uint32_t>(row[i]);
+      const auto bits = bit_cast<uint32_t>(row[i]);
       const auto field = static_cast<int32_t>(field_of(bits));
       const uint32_t magnitude = ((bits & 0x7FFFFF) | 0x800000) << 7;
       const int32_t number = shifted(static_cast<int32_t>(magnitude), exponent - field - 1);
-      row[i] = field == 0 ? exponent : mantissa_of(row[i] < 0 ? -number : number) | exponent;
+      const int32_t mantissa = mantissa_of(bits >> 31 != 0 ? -number : number);
+      row[i] = with_bits(field == 0 ? exponent : mantissa | exponent);
     }
   }
 }
 
 void to_floats(const Matrix& rows) {
   for (uint32_t r = 0; r < rows.rows; ++r) {
-    int32_t* const row = numbers_of(rows.row(r));
+    float* const row = rows.row(r);
     for (uint32_t i = 0; i < rows.columns; ++i) {
-      const int32_t mantissa = row[i] >> 8;
-      const auto exponent = static_cast<int32_t>(exponent_of(row[i]));
+      const int32_t mantissa = bits_of(row[i]) >> 8;
+      const auto exponent = static_cast<int32_t>(exponent_of(bits_of(row[i])));
       const uint32_t magnitude = static_cast<uint32_t>(mantissa < 0 ? -mantissa : mantissa);
       const int32_t left = magnitude == 0 ? 0 : leading_zeros(magnitude) - 8;
       uint32_t bits = static_cast<uint32_t>(mantissa) & 0x80000000u;
@@ -111,17 +115,17 @@ void to_floats(const Matrix& rows) {
       } else if (magnitude == 0 || exponent - left < 1) {
         bits = 0;
       }
-      row[i] = static_cast<int32_t>(bits);
+      row[i] = bit_cast<float>(bits);
     }
   }
 }
 
-void add(const ConstMatrix& input, const OtherRows& other, const Matrix& output,
+void add(const KernelSet&, const ConstMatrix& input, const OtherRows& other, const Matrix& output,
          const ParallelFor& parallel) {
   auto work = [&](uint32_t row) {
     const float* const a = input.row(row);
     const float* const b = other.row(row);
-    int32_t* const to = numbers_of(output.row(row));
+    float* const to = output.row(row);
     const uint32_t of_a = scan(a, output.columns).exponent;
     const uint32_t of_b = scan(b, output.columns).exponent;
     const uint32_t larger = std::max(of_a, of_b);
@@ -129,8 +133,8 @@ void add(const ConstMatrix& input, const OtherRows& other, const Matrix& output,
     const auto right_a = static_cast<int32_t>(larger - of_a + 1);
     const auto right_b = static_cast<int32_t>(larger - of_b + 1);
     for (uint32_t i = 0; i < output.columns; ++i) {
-      to[i] = shifted(mantissa_of(numbers_of(a)[i]), right_a) +
-              shifted(mantissa_of(numbers_of(b)[i]), right_b);
+      to[i] = with_bits(shifted(mantissa_of(bits_of(a[i])), right_a) +
+                        shifted(mantissa_of(bits_of(b[i])), right_b));
     }
     pack(to, output.columns, static_cast<int32_t>(larger) - 7);
   };
@@ -153,9 +157,8 @@ uint32_t reciprocal_root(uint32_t x) {
 
 // to = x - mean or, for kRms, x, as integers of 16 bits * 2^unit; returns the unit. `squares`
 // becomes the sum of their squares.
-int32_t centre(NormKind kind, const float* from, uint32_t count, const Scan& row, int32_t* to,
+int32_t centre(NormKind kind, const float* x, uint32_t count, const Scan& row, float* to,
                uint64_t& squares) {
-  const int32_t* const x = numbers_of(from);
   int32_t mean = 0;
   if (is_centred(kind)) {
     constexpr uint32_t kWithoutOverflow = 256;
@@ -163,25 +166,25 @@ int32_t centre(NormKind kind, const float* from, uint32_t count, const Scan& row
     for (uint32_t i = 0; i < count;) {
       int32_t part = 0;
       const uint32_t end = std::min(count, i + kWithoutOverflow);
-      for (; i < end; ++i) part += x[i] >> 8;
+      for (; i < end; ++i) part += bits_of(x[i]) >> 8;
       sum += part;
     }
     mean = static_cast<int32_t>(sum / static_cast<int64_t>(count));
   }
   uint32_t magnitude = 0;
   for (uint32_t i = 0; i < count; ++i) {
-    const int32_t number = (x[i] >> 8) - mean;
+    const int32_t number = (bits_of(x[i]) >> 8) - mean;
     magnitude |= static_cast<uint32_t>(number ^ (number >> 31));
-    to[i] = number;
+    to[i] = with_bits(number);
   }
   const int32_t room = magnitude == 0 ? 0 : leading_zeros(magnitude) - 1;
   uint32_t upper = 0, lower = 0;
   for (uint32_t i = 0; i < count; ++i) {
-    const int32_t number = shifted_left(to[i], room) >> 16;
+    const int32_t number = shifted_left(bits_of(to[i]), room) >> 16;
     const auto square = static_cast<uint32_t>(number * number);
     lower += square;
     upper += lower < square ? 1 : 0;
-    to[i] = number;
+    to[i] = with_bits(number);
   }
   squares = uint64_t{upper} << 32 | lower;
   return static_cast<int32_t>(row.exponent) - 134 - room;
@@ -216,7 +219,7 @@ struct Root {
 };
 
 void norm_group(const NormWeights& weights, uint32_t count, const Ends& ends, const float* from,
-                int32_t* to) {
+                float* to) {
   const Scan row = scan(from, count);
   if (row.exponent == kNotFinite || !ends.are_finite()) return fill_with_nan(to, count);
   uint64_t squares = 0;
@@ -227,14 +230,15 @@ void norm_group(const NormWeights& weights, uint32_t count, const Ends& ends, co
   const int32_t right_of_gain = result - of_row - 24, right_of_bias = result + 7;
   for (uint32_t i = 0; i < count; ++i) {
     const auto gain = bit_cast<uint32_t>(weights.gain[i]);
-    const int32_t product = times(to[i] * static_cast<int32_t>(root.factor), upper_bits(gain));
+    const int32_t centred = bits_of(to[i]) * static_cast<int32_t>(root.factor);
+    const int32_t product = times(centred, upper_bits(gain));
     int32_t y = shifted(product, right_of_gain - static_cast<int32_t>(field_of(gain)));
     if (static_cast<int32_t>(gain) < 0) y = -y;
     if (weights.bias != nullptr) {
       const auto bias = bit_cast<uint32_t>(weights.bias[i]);
       y += shifted(bias_bits(bias), right_of_bias - static_cast<int32_t>(field_of(bias)));
     }
-    to[i] = y;
+    to[i] = with_bits(y);
   }
   pack(to, count, result);
 }
@@ -251,8 +255,7 @@ void norm(const NormWeights& weights, uint32_t groups, const ConstMatrix& input,
   auto work = [&](uint32_t row) {
     for (uint32_t group = 0; group < groups; ++group) {
       const size_t column = size_t{group} * width;
-      norm_group(weights, width, ends, input.row(row) + column,
-                 numbers_of(output.row(row)) + column);
+      norm_group(weights, width, ends, input.row(row) + column, output.row(row) + column);
     }
   };
   for_each_row(parallel, input.rows, input.columns * kNormWork, work);
@@ -313,12 +316,12 @@ Shape shape_of(Activation function) {
 }
 
 // to = max(x, 0) - |x| * f(|x|), in 31 bits.
-void apply(const Shape& shape, uint32_t exponent, uint32_t count, const int32_t* x, int32_t* to) {
+void apply(const Shape& shape, uint32_t exponent, uint32_t count, const float* x, float* to) {
   const int32_t left = static_cast<int32_t>(exponent) - 131;
   const uint32_t most = shape.count << 15;
   const uint32_t largest = left > 0 ? most >> std::min<int32_t>(left, 31) : most;
   for (uint32_t i = 0; i < count; ++i) {
-    const int32_t number = mantissa_of(x[i]);
+    const int32_t number = mantissa_of(bits_of(x[i]));
     const int32_t magnitude = number < 0 ? -number : number;
     int32_t y = number < 0 ? 0 : number;
     uint32_t place = static_cast<uint32_t>(magnitude) >> 8;
@@ -327,23 +330,23 @@ void apply(const Shape& shape, uint32_t exponent, uint32_t count, const int32_t*
       if (left > 0) place <<= left;
       y -= times(magnitude, interpolated(shape.values, place));
     }
-    to[i] = y;
+    to[i] = with_bits(y);
   }
 }
 
 // to = 1 / (1 + exp(-x)) in units of 2^-30.
-void sigmoid(uint32_t exponent, uint32_t count, const int32_t* x, int32_t* to) {
+void sigmoid(uint32_t exponent, uint32_t count, const float* x, float* to) {
   const Shape table = shape_of(Activation::kSigmoid);
   const int32_t left = static_cast<int32_t>(exponent) - 131;
   const uint32_t most = table.count << 15;
   const uint32_t largest = left > 0 ? most >> std::min<int32_t>(left, 31) : most;
   for (uint32_t i = 0; i < count; ++i) {
-    const int32_t number = x[i] >> 8;
+    const int32_t number = bits_of(x[i]) >> 8;
     auto place = static_cast<uint32_t>(number < 0 ? -number : number);
     if (left < 0) place >>= std::min<int32_t>(-left, 31);
     uint32_t y = 0;
     if (place < largest) y = interpolated(table.values, left > 0 ? place << left : place);
-    to[i] = static_cast<int32_t>((number < 0 ? y : 0x10000 - y) << 14);
+    to[i] = bit_cast<float>((number < 0 ? y : 0x10000 - y) << 14);
   }
 }
 
@@ -361,22 +364,23 @@ void activation(Activation function, const ConstMatrix& input, const OtherRows& 
   const uint32_t count = output.columns;
   auto work = [&](uint32_t row) {
     const float* const x = input.row(row);
-    int32_t* const to = numbers_of(output.row(row));
+    float* const to = output.row(row);
     const uint32_t of_x = scan(x, count).exponent;
     const float* const y = factor.data == nullptr ? nullptr : factor.row(row);
     const Scan of_y = y == nullptr ? Scan{0, 0} : scan(y, count);
     if (of_x == kNotFinite || of_y.exponent == kNotFinite) return fill_with_nan(to, count);
     int32_t exponent = static_cast<int32_t>(of_x) - 8;
     if (is_sigmoid) {
-      sigmoid(of_x, count, numbers_of(x), to);
+      sigmoid(of_x, count, x, to);
       exponent = 120;
     } else {
-      apply(shape, of_x, count, numbers_of(x), to);
+      apply(shape, of_x, count, x, to);
     }
     if (y != nullptr) {
       const int32_t left = of_y.room();
       for (uint32_t i = 0; i < count; ++i) {
-        to[i] = times_signed(to[i], shifted_left(mantissa_of(numbers_of(y)[i]), left) >> 16);
+        const int32_t factor_bits = shifted_left(mantissa_of(bits_of(y[i])), left) >> 16;
+        to[i] = with_bits(times_signed(bits_of(to[i]), factor_bits));
       }
       exponent += 32 + static_cast<int32_t>(of_y.exponent) - 158 - left;
     }
@@ -401,27 +405,31 @@ bool is_two(int32_t turn) { return turn == kTwo || turn == -kTwo; }
 
 }  // namespace
 
-void rope(const ConstMatrix& input, uint32_t heads, const float* angles, uint32_t rotary_dim,
-          const StepRows& rows, const Matrix& output, const ParallelFor& parallel) {
+void rope(const KernelSet&, const ConstMatrix& input, uint32_t heads, const float* angles,
+          uint32_t rotary_dim, const StepRows& rows, const Matrix& output,
+          const ParallelFor& parallel) {
   const uint32_t head_dim = input.columns / heads, half = rotary_dim / 2;
   auto work = [&](uint32_t row) {
     const float* const turn = angles + size_t{place_of_row(rows, row).position} * rotary_dim;
-    const int32_t* const from = numbers_of(input.row(row));
-    int32_t* const to = numbers_of(output.row(row));
-    const Scan of_row = scan(input.row(row), input.columns);
+    const float* const from = input.row(row);
+    float* const to = output.row(row);
+    const Scan of_row = scan(from, input.columns);
     if (of_row.exponent == kNotFinite) return fill_with_nan(to, input.columns);
     bool is_large = false;
     for (uint32_t i = 0; i < half; ++i) {
       const int32_t cosine = turn_of(turn[i]), sine = turn_of(turn[half + i]);
       is_large = is_large || is_two(cosine) || is_two(sine);
       for (uint32_t at = i; at < input.columns; at += head_dim) {
-        const int32_t x = mantissa_of(from[at]), y = mantissa_of(from[at + half]);
-        to[at] = times_signed(x, cosine) - times_signed(y, sine);
-        to[at + half] = times_signed(x, sine) + times_signed(y, cosine);
+        const int32_t x = mantissa_of(bits_of(from[at]));
+        const int32_t y = mantissa_of(bits_of(from[at + half]));
+        to[at] = with_bits(times_signed(x, cosine) - times_signed(y, sine));
+        to[at + half] = with_bits(times_signed(x, sine) + times_signed(y, cosine));
       }
     }
     for (uint32_t at = 0; at < input.columns; at += head_dim) {
-      for (uint32_t i = rotary_dim; i < head_dim; ++i) to[at + i] = mantissa_of(from[at + i]) >> 2;
+      for (uint32_t i = rotary_dim; i < head_dim; ++i) {
+        to[at + i] = with_bits(mantissa_of(bits_of(from[at + i])) >> 2);
+      }
     }
     if (is_large) return fill_with_nan(to, input.columns);
     pack(to, input.columns, static_cast<int32_t>(of_row.exponent) - 6);
@@ -434,26 +442,28 @@ void mean(const ConstMatrix& input, std::span<const SequenceRows> rows,
   auto work = [&](uint32_t index) {
     if (to[index].rows == 0) return;
     const uint32_t begin = rows[index].row_begin, count = rows[index].rows;
-    int32_t* const sums = numbers_of(output.row(to[index].row_begin));
+    float* const sums = output.row(to[index].row_begin);
     uint32_t largest = 0;
     for (uint32_t row = begin; row < begin + count; ++row) {
       largest = std::max(largest, scan(input.row(row), input.columns).exponent);
     }
     if (largest == kNotFinite) return fill_with_nan(sums, input.columns);
     const int32_t room = 32 - leading_zeros(count);
-    std::fill_n(sums, input.columns, 0);
+    std::fill_n(sums, input.columns, 0.0f);
     for (uint32_t row = begin; row < begin + count; ++row) {
-      const int32_t* const from = numbers_of(input.row(row));
-      const int32_t right = static_cast<int32_t>(largest - exponent_of(from[0])) + room;
+      const float* const from = input.row(row);
+      const int32_t right = static_cast<int32_t>(largest - exponent_of(bits_of(from[0]))) + room;
       for (uint32_t i = 0; i < input.columns; ++i) {
-        sums[i] += shifted(mantissa_of(from[i]), right);
+        sums[i] = with_bits(bits_of(sums[i]) + shifted(mantissa_of(bits_of(from[i])), right));
       }
     }
     // Divides by count << left, which has 16 bits.
     const int32_t left = 16 - room;
     const uint32_t by = left < 0 ? count >> -left : count << left;
     const uint32_t factor = std::min<uint32_t>(0x80000000u / by, 0xFFFFu);
-    for (uint32_t i = 0; i < input.columns; ++i) sums[i] = times(sums[i], factor);
+    for (uint32_t i = 0; i < input.columns; ++i) {
+      sums[i] = with_bits(times(bits_of(sums[i]), factor));
+    }
     pack(sums, input.columns, static_cast<int32_t>(largest) - 7);
   };
   for_each_row(parallel, static_cast<uint32_t>(to.size()),

@@ -36,8 +36,10 @@ namespace arenite::integers {
 
 inline constexpr uint32_t kNotFinite = 255;
 
-inline int32_t* numbers_of(float* row) { return reinterpret_cast<int32_t*>(row); }
-inline const int32_t* numbers_of(const float* row) { return reinterpret_cast<const int32_t*>(row); }
+// Memory of rows holds floats alone, as the aliasing rule asks of what is read as floats, too: an
+// integer is stored as the float that has its bits.
+inline int32_t bits_of(float element) { return bit_cast<int32_t>(element); }
+inline float with_bits(int32_t bits) { return bit_cast<float>(bits); }
 
 // REQUIRES: x != 0.
 inline int32_t leading_zeros(uint32_t x) { return __builtin_clz(x); }
@@ -109,8 +111,8 @@ struct Scan {
 Scan scan(const float* row, uint32_t count);
 
 // Packs integers, each * 2^(exponent - 150), into elements, in place.
-void pack(int32_t* row, uint32_t count, int32_t exponent);
-void fill_with_nan(int32_t* row, uint32_t count);
+void pack(float* row, uint32_t count, int32_t exponent);
+void fill_with_nan(float* row, uint32_t count);
 
 // Returns the table's value at `place` * 2^-15, by a parabola through three entries.
 [[gnu::always_inline]] inline uint32_t interpolated(const uint16_t* table, uint32_t place) {
@@ -137,17 +139,36 @@ bool has_attention(const KernelSet& kernels, const Attention& op);
 // become NaN where a scale, gain, bias or angle is one that no model has, such as infinity.
 void linear(const ConstMatrix& input, const WeightView& weights, const Matrix& output,
             const ScratchArea& scratch, const ParallelFor& parallel);
-void add(const ConstMatrix& input, const OtherRows& other, const Matrix& output,
-         const ParallelFor& parallel);
+void add(const KernelSet& kernels, const ConstMatrix& input, const OtherRows& other,
+         const Matrix& output, const ParallelFor& parallel);
 void norm(const NormWeights& weights, uint32_t groups, const ConstMatrix& input,
           const Matrix& output, const ParallelFor& parallel);
 void activation(Activation function, const ConstMatrix& input, const OtherRows& factor,
                 const Matrix& output, const ParallelFor& parallel);
-void rope(const ConstMatrix& input, uint32_t heads, const float* angles, uint32_t rotary_dim,
-          const StepRows& rows, const Matrix& output, const ParallelFor& parallel);
+void rope(const KernelSet& kernels, const ConstMatrix& input, uint32_t heads, const float* angles,
+          uint32_t rotary_dim, const StepRows& rows, const Matrix& output,
+          const ParallelFor& parallel);
 // select() of the kind kMean.
 void mean(const ConstMatrix& input, std::span<const SequenceRows> rows,
           std::span<const SequenceRows> to, const Matrix& output, const ParallelFor& parallel);
 void attention(const KernelSet& kernels, const Attention& op, const ParallelFor& parallel);
 
 }  // namespace arenite::integers
+
+namespace arenite {
+
+namespace floats {
+using arenite::add;
+using arenite::rope;
+inline void from_floats(const Matrix&) {}
+inline void to_floats(const Matrix&) {}
+}  // namespace floats
+
+// The rows that the build computes on.
+#if defined(ARENITE_INTEGER_ROWS)
+namespace build_rows = integers;
+#else
+namespace build_rows = floats;
+#endif
+
+}  // namespace arenite

@@ -48,13 +48,6 @@ struct OpCall {
 };
 
 void run_linear(const OpCall& call) {
-  if constexpr (kRowsAreIntegers) {
-    const WeightView weights = call.tensor(format::LinearOp::kTensor);
-    if (integers::has_linear(weights)) {
-      return integers::linear(call.input(), weights, call.output, call.state.scratch(),
-                              call.state.parallel);
-    }
-  }
   linear(call.state.kernels, call.input(), call.tensor(format::LinearOp::kTensor), call.output,
          call.state.scratch(), call.state.parallel);
 }
@@ -134,13 +127,7 @@ Attention attention_of(const OpCall& call) {
 }
 
 void run_attention(const OpCall& call) {
-  const Attention attention = attention_of(call);
-  if constexpr (kRowsAreIntegers) {
-    if (integers::has_attention(call.state.kernels, attention)) {
-      return integers::attention(call.state.kernels, attention, call.state.parallel);
-    }
-  }
-  arenite::attention(call.state.kernels, attention, call.state.parallel);
+  attention(call.state.kernels, attention_of(call), call.state.parallel);
 }
 
 [[maybe_unused]] inline void run_store(const OpCall& call) {
@@ -169,62 +156,40 @@ inline void run_embedding(const OpCall& call) {
                      state.step_rows(call.axis()), call.output, state.parallel);
 }
 
-inline void run_norm(const OpCall& call) {
+inline NormWeights norm_weights(const OpCall& call) {
   using enum format::NormOp::Number;
-  const NormWeights weights = {call.op.choice<NormKind>(kKind),
-                               call.op.reals[format::NormOp::kEpsilon], call.floats(kGain),
-                               call.floats(kBias)};
-  if constexpr (kRowsAreIntegers) {
-    if (integers::has_norm(weights.kind)) {
-      return integers::norm(weights, call.op.numbers[kGroups], call.input(), call.output,
-                            call.state.parallel);
-    }
-  }
-  norm(call.state.kernels, weights, call.op.numbers[kGroups], call.input(), call.output,
-       call.state.parallel);
+  return {call.op.choice<NormKind>(kKind), call.op.reals[format::NormOp::kEpsilon],
+          call.floats(kGain), call.floats(kBias)};
+}
+
+inline void run_norm(const OpCall& call) {
+  norm(call.state.kernels, norm_weights(call), call.op.numbers[format::NormOp::kGroups],
+       call.input(), call.output, call.state.parallel);
 }
 
 inline void run_rope(const OpCall& call) {
   const WeightView angles = call.tensor(format::RopeOp::kAngles);
-  if constexpr (kRowsAreIntegers) {
-    return integers::rope(call.input(), call.op.numbers[format::RopeOp::kHeads], angles.f32(),
-                          angles.columns, call.state.step_rows(call.axis()), call.output,
-                          call.state.parallel);
-  }
-  rope(call.state.kernels, call.input(), call.op.numbers[format::RopeOp::kHeads], angles.f32(),
-       angles.columns, call.state.step_rows(call.axis()), call.output, call.state.parallel);
+  build_rows::rope(call.state.kernels, call.input(), call.op.numbers[format::RopeOp::kHeads],
+                   angles.f32(), angles.columns, call.state.step_rows(call.axis()), call.output,
+                   call.state.parallel);
+}
+
+inline Activation activation_of(const OpCall& call) {
+  return call.op.choice<Activation>(format::ActivationOp::kKind);
 }
 
 inline void run_activation(const OpCall& call) {
-  const auto function = call.op.choice<Activation>(format::ActivationOp::kKind);
-  if constexpr (kRowsAreIntegers) {
-    if (integers::has_activation(function)) {
-      return integers::activation(function, call.input(), call.other(), call.output,
-                                  call.state.parallel);
-    }
-  }
-  activation(call.state.kernels, function, call.op.reals[format::ActivationOp::kParameter],
-             call.input(), call.other(), call.output, call.state.parallel);
+  activation(call.state.kernels, activation_of(call),
+             call.op.reals[format::ActivationOp::kParameter], call.input(), call.other(),
+             call.output, call.state.parallel);
 }
 
 void run_add(const OpCall& call) {
-  if constexpr (kRowsAreIntegers) {
-    return integers::add(call.input(), call.other(), call.output, call.state.parallel);
-  }
-  add(call.state.kernels, call.input(), call.other(), call.output, call.state.parallel);
+  build_rows::add(call.state.kernels, call.input(), call.other(), call.output, call.state.parallel);
 }
 
 inline void run_select(const OpCall& call) {
   SessionState& state = call.state;
-  if constexpr (kRowsAreIntegers && linked(Need::kSelectMean)) {
-    if (call.op.choice<SelectKind>(format::SelectOp::kKind) == SelectKind::kMean) {
-      const auto rows = [&](format::Operand operand) {
-        return state.sequences(state.reader.axis_of(call.op.views[operand]));
-      };
-      return integers::mean(call.input(), rows(format::kInput), rows(format::kOutput), call.output,
-                            state.parallel);
-    }
-  }
   const uint32_t from = state.reader.axis_of(call.op.views[format::kInput]);
   StepRows rows = state.step_rows(from);
   rows.outputs = state.outputs_on(from);
@@ -266,26 +231,68 @@ void run_join(const OpCall& call) {
   keep_rows(input.rows, input.sequences, input.earlier, state.parallel);
 }
 
-// Whether an op reads and writes integer rows directly.
-inline bool takes_integers(const OpCall& call) {
+// Rows that an op takes in a build on rows of integers: floats, to which its operands are
+// converted; integers, by an op of their own; or those of the build, as it copies them or there is
+// no other op.
+enum class Takes : uint8_t { kFloats, kIntegers, kRowsOfBuild };
+
+// Returns what rows an op takes, and runs it if these are integers and `runs`.
+[[maybe_unused]] inline Takes on_integers(const OpCall& call, bool runs) {
+  using format::linked;
+  using format::OpKind;
+  SessionState& state = call.state;
+  const ParallelFor& parallel = state.parallel;
+  bool is_one = false;
   switch (call.op.kind) {
-    case format::OpKind::kLinear:
-      return integers::has_linear(call.tensor(format::LinearOp::kTensor));
-    case format::OpKind::kAttention:
-      return integers::has_attention(call.state.kernels, attention_of(call));
-    case format::OpKind::kNorm:
-      return integers::has_norm(call.op.choice<NormKind>(format::NormOp::kKind));
-    case format::OpKind::kActivation:
-      return integers::has_activation(call.op.choice<Activation>(format::ActivationOp::kKind));
-    case format::OpKind::kSelect: {  // most kinds copy
-      const auto kind = call.op.choice<SelectKind>(format::SelectOp::kKind);
-      return kind == SelectKind::kMean ||
-             (!makes_a_row_of_several(kind) && kind != SelectKind::kTransposed);
+    case OpKind::kLinear: {
+      const WeightView weights = call.tensor(format::LinearOp::kTensor);
+      is_one = integers::has_linear(weights);
+      if (!is_one || !runs) break;
+      integers::linear(call.input(), weights, call.output, state.scratch(), parallel);
+      break;
     }
+    case OpKind::kAttention: {
+      const Attention attention = attention_of(call);
+      is_one = integers::has_attention(state.kernels, attention);
+      if (is_one && runs) integers::attention(state.kernels, attention, parallel);
+      break;
+    }
+    case OpKind::kNorm: {
+      const NormWeights weights = norm_weights(call);
+      is_one = linked(OpKind::kNorm) && integers::has_norm(weights.kind);
+      if (!is_one || !runs) break;
+      integers::norm(weights, call.op.numbers[format::NormOp::kGroups], call.input(), call.output,
+                     parallel);
+      break;
+    }
+    case OpKind::kActivation: {
+      const Activation function = activation_of(call);
+      is_one = linked(OpKind::kActivation) && integers::has_activation(function);
+      if (!is_one || !runs) break;
+      integers::activation(function, call.input(), call.other(), call.output, parallel);
+      break;
+    }
+    case OpKind::kSelect: {
+      const auto kind = call.op.choice<SelectKind>(format::SelectOp::kKind);
+      is_one = linked(Need::kSelectMean) && kind == SelectKind::kMean;
+      const bool copies = !makes_a_row_of_several(kind) && kind != SelectKind::kTransposed;
+      if (!is_one) return copies ? Takes::kRowsOfBuild : Takes::kFloats;
+      if (!runs) break;
+      const auto rows = [&](format::Operand operand) {
+        return state.sequences(state.reader.axis_of(call.op.views[operand]));
+      };
+      integers::mean(call.input(), rows(format::kInput), rows(format::kOutput), call.output,
+                     parallel);
+      break;
+    }
+    case OpKind::kAdd:
+    case OpKind::kRope:
+    case OpKind::kJoin:
+      return Takes::kRowsOfBuild;
     default:
-      return call.op.kind == format::OpKind::kAdd || call.op.kind == format::OpKind::kRope ||
-             call.op.kind == format::OpKind::kJoin;
+      break;
   }
+  return is_one ? Takes::kIntegers : Takes::kFloats;
 }
 
 // Converts the first `operands` operands of an op that takes floats: its inputs, or inputs and
@@ -293,7 +300,7 @@ inline bool takes_integers(const OpCall& call) {
 [[maybe_unused]] inline void convert_operands(SessionState& state, uint32_t index,
                                               uint32_t operands, void (*convert)(const Matrix&)) {
   const format::OpView& op = state.reader.op(index);
-  if (takes_integers(OpCall(state, op))) return;
+  if (on_integers(OpCall(state, op), false) != Takes::kFloats) return;
   format::ColumnView parts[format::kOperands];
   uint32_t count = 0;
   for (uint32_t i = 0; i < operands; ++i) {
@@ -335,6 +342,9 @@ void run_op(SessionState& state, uint32_t index) {
   using format::linked;
   using format::OpKind;
   const OpCall call(state, state.reader.op(index));
+  if constexpr (kRowsAreIntegers) {
+    if (on_integers(call, true) == Takes::kIntegers) return;
+  }
   switch (call.op.kind) {
     case OpKind::kLinear:
       if constexpr (linked(OpKind::kLinear)) run_linear(call);

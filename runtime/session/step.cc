@@ -143,7 +143,7 @@ void take_input(SessionState& state, const Input& input, uint32_t index, bool is
     if (is_self_test) from %= format::self_test_feature_rows(reader, index, input.tokens);
     std::memmove(to.row(row), input.features + from * features, features * sizeof(float));
   }
-  if constexpr (kRowsAreIntegers) integers::from_floats(to);
+  build_rows::from_floats(to);
 }
 
 }  // namespace
@@ -192,9 +192,9 @@ void SessionState::show_hidden_states(uint32_t op_index) {
     const format::HiddenStateView& state = reader.hidden_state(i);
     if (state.op != op_index) continue;
     const Matrix matrix = activation(state.view);
-    if constexpr (kRowsAreIntegers) integers::to_floats(matrix);
+    build_rows::to_floats(matrix);
     hidden_states.state(hidden_states.context, i, matrix.data, matrix.rows, matrix.columns);
-    if constexpr (kRowsAreIntegers) integers::from_floats(matrix);
+    build_rows::from_floats(matrix);
   }
 }
 

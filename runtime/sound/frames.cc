@@ -6,7 +6,6 @@
 #include <cassert>
 #include <cstring>
 
-#include "ops/integer_rows.h"
 #include "ops/row_ops.h"
 #include "sound/transform.h"
 
@@ -69,6 +68,31 @@ float* power_spectrum(const SoundView& view, float* x, float* other) {
   return power;
 }
 
+namespace floats {
+namespace {
+
+[[maybe_unused]] float* spectrum(const SoundView& view, float* x, float* other) {
+  for (uint32_t i = 0; i < view.numbers->window; ++i) x[i] *= view.window()[i];
+  return power_spectrum(view, x, other);
+}
+
+[[maybe_unused]] float sum(const float* weights, const float* x, uint32_t count) {
+  float sum = 0.0f;
+  for (uint32_t i = 0; i < count; ++i) sum += weights[i] * x[i];
+  return sum;
+}
+
+using arenite::logarithm;
+
+}  // namespace
+}  // namespace floats
+
+#if defined(ARENITE_INTEGER_ROWS)
+namespace arithmetic = integers;
+#else
+namespace arithmetic = floats;
+#endif
+
 // ---- frames ----
 
 void Frames::restart() {
@@ -127,7 +151,6 @@ void Frames::copy_frame(float* frame) const {
   for (uint32_t i = window; i-- != 0 && emphasis != 0.0f;) {
     frame[i] -= emphasis * frame[i == 0 ? 0 : i - 1];
   }
-  for (uint32_t i = 0; i < window && !kRowsAreIntegers; ++i) frame[i] *= view_.window()[i];
   for (uint32_t i = window; i < numbers_.points; ++i) frame[i] = 0.0f;
 }
 
@@ -139,13 +162,7 @@ float Frames::finished(float energy) const {
   } else {
     energy = energy < numbers_.floor ? numbers_.floor : energy;
   }
-  if (!numbers_.has(kIsLinear)) {
-    if constexpr (kRowsAreIntegers) {
-      energy = integer_logarithm(energy);
-    } else {
-      energy = logarithm(energy);
-    }
-  }
+  if (!numbers_.has(kIsLinear)) energy = arithmetic::logarithm(energy);
   return energy * numbers_.factor + numbers_.offset;
 }
 
@@ -153,12 +170,7 @@ const float* Frames::compute() {
   float* const frame = work();
   float* const other = frame + numbers_.points;
   copy_frame(frame);
-  float* power;
-  if constexpr (kRowsAreIntegers) {
-    power = integer_spectrum(view_, frame, other);
-  } else {
-    power = power_spectrum(view_, frame, other);
-  }
+  float* const power = arithmetic::spectrum(view_, frame, other);
   float* const bands = power == frame ? other : frame;
   for (uint32_t i = 0; i < numbers_.bins() && numbers_.has(kMagnitude); ++i) {
     power[i] = __builtin_sqrtf(power[i]);
@@ -167,14 +179,8 @@ const float* Frames::compute() {
   for (uint32_t i = 0; i < numbers_.bands; ++i) {
     const float* const bin = power + view_.filters[2 * i];
     const uint32_t count = view_.filters[2 * i + 1];
-    float energy = 0.0f;
-    if constexpr (kRowsAreIntegers) {
-      energy = integer_sum(weight, bin, count);
-    } else {
-      for (uint32_t j = 0; j < count; ++j) energy += weight[j] * bin[j];
-    }
+    bands[i] = finished(arithmetic::sum(weight, bin, count));
     weight += count;
-    bands[i] = finished(energy);
   }
   place_.begin = (place_.begin + numbers_.hop) % size();
   // A mirrored start takes padding + 1 samples: for an even window one more than the frame needs.

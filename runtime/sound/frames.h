@@ -82,14 +82,19 @@ void all_features(Frames& frames, const Samples& sound, size_t count, float* row
 // have room for `points` floats, and x is overwritten.
 float* power_spectrum(const SoundView& view, float* x, float* other);
 
-// Computes the power spectrum with integers, for CPUs without an FPU (integer_frames.cc), and first
-// multiplies x with the window. Amplitudes are within 2^-13 of the largest one, since roots have 16
-// bits, unless the frame is loud only where the window is near zero.
-float* integer_spectrum(const SoundView& view, float* x, float* other);
+// The same in integers, for CPUs without an FPU (integer_frames.cc).
+namespace integers {
+
+// Multiplies x with the window and computes the power spectrum. Amplitudes are within 2^-13 of the
+// largest one, since roots have 16 bits, unless the frame is loud only where the window is near
+// zero.
+float* spectrum(const SoundView& view, float* x, float* other);
 // Returns sum(weights * x), NaN if an element is not finite. For count < 256 the error is below
 // 2^-12 of the sum of magnitudes; its bound grows as count^2, to 2^-6 for 2049.
-float integer_sum(const float* weights, const float* x, uint32_t count);
+float sum(const float* weights, const float* x, uint32_t count);
 // Returns log(x), within 2^-14; NaN if x is below 2^-126 or not finite.
-float integer_logarithm(float x);
+float logarithm(float x);
+
+}  // namespace integers
 
 }  // namespace arenite::sound

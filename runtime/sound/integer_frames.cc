@@ -16,13 +16,14 @@
 namespace arenite::sound {
 namespace {
 
-using integers::field_of;
-using integers::kNotFinite;
-using integers::leading_zeros;
-using integers::shifted;
-using integers::times;
-using integers::times_signed;
-using integers::upper_bits;
+using arenite::integers::field_of;
+using arenite::integers::kNotFinite;
+using arenite::integers::leading_zeros;
+using arenite::integers::shifted;
+using arenite::integers::times;
+using arenite::integers::times_signed;
+using arenite::integers::upper_bits;
+using arenite::integers::with_bits;
 
 // The real or imaginary part of a root, in steps of 2^-15.
 struct Turn {
@@ -56,7 +57,14 @@ using Root = Complex<Turn>;
 Root root_at(const float* pairs, size_t index) {
   return {turn_of(pairs[2 * index]), turn_of(pairs[2 * index + 1])};
 }
-Pair* pairs_of(float* x) { return reinterpret_cast<Pair*>(x); }
+// Elements lie in floats that have their bits (integer_rows.h).
+Pair at(const float* pair) {
+  return {{bit_cast<uint32_t>(pair[0])}, {bit_cast<uint32_t>(pair[1])}};
+}
+void put(float* pair, Pair value) {
+  pair[0] = bit_cast<float>(value.re.bits);
+  pair[1] = bit_cast<float>(value.im.bits);
+}
 
 Pair halved(Pair x, uint32_t times) {
   return {{static_cast<uint32_t>(x.re.number() >> times)},
@@ -67,22 +75,26 @@ Pair halved(Pair x, uint32_t times) {
 uint32_t halvings_of(uint32_t radix) { return radix == 2 ? 1 : radix < 5 ? 2 : 3; }
 
 // Stockham's algorithm, as in frames.cc. `exponent` grows by the halvings.
-Pair* transform(const float* roots, uint32_t length, Pair* x, Pair* y, int32_t& exponent) {
+float* transform(const float* roots, uint32_t length, float* x, float* y, int32_t& exponent) {
   uint32_t stride = 1;
   for (uint32_t left = length; left > 1;) {
     const uint32_t radix = radix_of(left), part = left / radix, halvings = halvings_of(radix);
     for (uint32_t p = 0; p < part; ++p) {
       Root turns[kRadixMax];
       for (uint32_t k = 1; k < radix && p != 0; ++k) turns[k] = root_at(roots, p * k * stride);
-      const Pair* from = x + stride * p;
-      Pair* to = y + stride * radix * p;
-      for (uint32_t q = 0; q < stride; ++q, ++from, ++to) {
+      const float* from = x + 2 * stride * p;
+      float* to = y + 2 * stride * radix * p;
+      for (uint32_t q = 0; q < stride; ++q, from += 2, to += 2) {
         Pair few[kRadixMax];
-        few[0] = halved(from[0], halvings);
-        for (uint32_t j = 1; j < radix; ++j) few[j] = halved(from[j * stride * part], halvings);
+        few[0] = halved(at(from), halvings);
+        for (uint32_t j = 1; j < radix; ++j) {
+          few[j] = halved(at(from + 2 * j * stride * part), halvings);
+        }
         transform_few(few, radix, length, [roots](uint32_t i) { return root_at(roots, i); });
-        to[0] = few[0];
-        for (uint32_t k = 1; k < radix; ++k) to[k * stride] = p == 0 ? few[k] : few[k] * turns[k];
+        put(to, few[0]);
+        for (uint32_t k = 1; k < radix; ++k) {
+          put(to + 2 * k * stride, p == 0 ? few[k] : few[k] * turns[k]);
+        }
       }
     }
     std::swap(x, y);
@@ -138,7 +150,6 @@ bool begin(const SoundView& view, float* frame, int32_t& exponent) {
     most_of_window = std::max(most_of_window, field_of(bit_cast<uint32_t>(view.window()[i])));
   }
   if (most == kNotFinite || most_of_window == kNotFinite) return false;
-  int32_t* const to = integers::numbers_of(frame);
   for (uint32_t i = 0; i < window; ++i) {
     const auto bits = bit_cast<uint32_t>(frame[i]), factor = bit_cast<uint32_t>(view.window()[i]);
     const int32_t magnitude = static_cast<int32_t>(((bits & 0x7FFFFF) | 0x800000) << 6);
@@ -149,7 +160,7 @@ bool begin(const SoundView& view, float* frame, int32_t& exponent) {
       x = shifted(times(x, upper_bits(factor)),
                   static_cast<int32_t>(most_of_window - field_of_factor));
     }
-    to[i] = static_cast<int32_t>(bits ^ factor) < 0 ? -x : x;
+    frame[i] = with_bits(static_cast<int32_t>(bits ^ factor) < 0 ? -x : x);
   }
   exponent = static_cast<int32_t>(most + most_of_window) - 150 - 6 + 16 - 142;
   return true;
@@ -157,17 +168,17 @@ bool begin(const SoundView& view, float* frame, int32_t& exponent) {
 
 }  // namespace
 
-float* integer_spectrum(const SoundView& view, float* x, float* other) {
+float* integers::spectrum(const SoundView& view, float* x, float* other) {
   const uint32_t n = view.numbers->points / 2;
   int32_t exponent = 0;
   if (!begin(view, x, exponent)) {
     std::fill_n(other, n + 1, __builtin_nanf(""));
     return other;
   }
-  Pair* const z = transform(view.roots(), n, pairs_of(x), pairs_of(other), exponent);
-  float* const power = z == pairs_of(x) ? other : x;
+  const float* const z = transform(view.roots(), n, x, other, exponent);
+  float* const power = z == x ? other : x;
   for (uint32_t k = 0; k <= n / 2; ++k) {
-    const Pair a = z[k], b = z[k == 0 ? 0 : n - k];
+    const Pair a = at(z + 2 * k), b = at(z + (k == 0 ? 0 : 2 * (n - k)));
     const auto quarter = [](Fixed number) { return number.half().half(); };
     const Pair sum = {quarter(a.re) + quarter(b.re), quarter(a.im) - quarter(b.im)};
     const Pair difference = {quarter(a.re) - quarter(b.re), quarter(a.im) + quarter(b.im)};
@@ -178,7 +189,7 @@ float* integer_spectrum(const SoundView& view, float* x, float* other) {
   return power;
 }
 
-float integer_sum(const float* weights, const float* x, uint32_t count) {
+float integers::sum(const float* weights, const float* x, uint32_t count) {
   uint32_t most = 0;
   for (uint32_t i = 0; i < count; ++i) {
     const uint32_t of_weight = field_of(bit_cast<uint32_t>(weights[i]));
@@ -201,11 +212,12 @@ float integer_sum(const float* weights, const float* x, uint32_t count) {
   return bit_cast<float>(sign | float_of(magnitude, static_cast<int32_t>(most) - 284 + room));
 }
 
-float integer_logarithm(float x) {
+float integers::logarithm(float x) {
   const auto bits = bit_cast<uint32_t>(x);
   const auto field = static_cast<int32_t>(bits >> 23);  // negative numbers have 256 more
   if (field < 1 || field >= static_cast<int32_t>(kNotFinite)) return __builtin_nanf("");
-  const uint32_t fraction = integers::interpolated(kLogarithms.values, (bits & 0x7FFFFF) >> 2);
+  const uint32_t fraction =
+      arenite::integers::interpolated(kLogarithms.values, (bits & 0x7FFFFF) >> 2);
   // log(2) in steps of 2^-22 and of 2^-15.
   const int32_t y =
       (field - 127) * 2907270 + times_signed(static_cast<int32_t>(fraction << 8), 22713);

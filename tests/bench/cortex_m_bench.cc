@@ -83,7 +83,7 @@ void count_products(const KernelSet& kernels, TensorType type, const char* type_
       const Matrix to = {output, rows, shape.outputs, shape.outputs};
       bool is_counted = false;
       if constexpr (kRowsAreIntegers) is_counted = integers::has_linear(weights);
-      if (is_counted) integers::from_floats({input, rows, shape.inputs, shape.inputs});
+      if (is_counted) build_rows::from_floats({input, rows, shape.inputs, shape.inputs});
       report(shape.name, kernels.name, type_name, rows, count(products, [&] {
                if constexpr (kRowsAreIntegers) {
                  if (is_counted) return integers::linear(from, weights, to, scratch(), {});
@@ -118,8 +118,8 @@ void count_attention(const KernelSet& kernels, TensorType kv_type, const char* t
     }
     attention(kernels, op, {});
   };
-  if (kRowsAreIntegers && kv_type == TensorType::kInt8) {
-    integers::from_floats({input, kRowsOfAll, 3 * width, 3 * width});
+  if (kv_type == TensorType::kInt8) {
+    build_rows::from_floats({input, kRowsOfAll, 3 * width, 3 * width});
   }
   const uint64_t products = uint64_t{kRowsOfAll} * kRowsOfAll * width * 2;
   report("attention", kernels.name, type_name, kRowsOfAll,

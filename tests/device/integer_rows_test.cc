@@ -29,6 +29,7 @@ alignas(16) constinit std::byte memory[16 * 1024] = {}, row_scratch[4096] = {};
 Matrix rows_of(Rows& data, uint32_t columns = kColumns, uint32_t rows = kRows) {
   return {data, rows, columns, columns};
 }
+const KernelSet& kernels() { return *kernel_set(Target::kPortable); }
 ConstMatrix constant(const Matrix& rows) {
   return {rows.data, rows.rows, rows.columns, rows.stride};
 }
@@ -121,7 +122,8 @@ void near_sums() {
   float second[kRows * kColumns];
   std::copy_n(exact, std::size(second), second);
   fill(5, input);
-  integers::add(constant(rows_of(input)), OtherRows(constant(rows_of(other))), rows_of(output), {});
+  integers::add(kernels(), constant(rows_of(input)), OtherRows(constant(rows_of(other))),
+                rows_of(output), {});
   expect_near("add", 0x1p-20, [&](const float* x, uint32_t i) {
     return double{x[i]} + second[static_cast<size_t>(x - exact) + i];
   });
@@ -221,7 +223,7 @@ uint64_t digest_of_rope() {
   const SequenceRows sequence = {3, 0, kRows, 3};
   for (float& angle : other) angle = random.symmetric(1.0f);
   fill(9, input);
-  integers::rope(constant(rows_of(input)), kHeads, other, kHeadDim - 4, {{&sequence, 1}},
+  integers::rope(kernels(), constant(rows_of(input)), kHeads, other, kHeadDim - 4, {{&sequence, 1}},
                  rows_of(output), {});
   return digest_of(rows_of(output));
 }
@@ -249,8 +251,7 @@ void attend(uint32_t first, uint32_t count, const float* slopes) {
   op.kv_type = TensorType::kInt8;
   op.cache = memory;
   op.scratch = {nullptr, row_scratch, sizeof(row_scratch)};
-  const KernelSet* const kernels = kernel_set(Target::kPortable);
-  if (EXPECT(integers::has_attention(*kernels, op))) integers::attention(*kernels, op, {});
+  if (EXPECT(integers::has_attention(kernels(), op))) integers::attention(kernels(), op, {});
   integers::to_floats(op.output);
 }
 
@@ -320,7 +321,7 @@ void near_spectrum(uint32_t points) {
     exact[i] = other[i] * input[i];
   }
   for (uint32_t i = numbers.window; i < points; ++i) input[i] = exact[i] = 0.0f;
-  const float* const power = sound::integer_spectrum({&numbers, {}, other}, input, output);
+  const float* const power = sound::integers::spectrum({&numbers, {}, other}, input, output);
   double largest = 0, error = 0;
   for (uint32_t k = 0; k <= points / 2; ++k) {
     double re = 0, im = 0;
@@ -346,15 +347,15 @@ void near_energies() {
     sum += double{input[i]} * other[i];
     magnitudes += std::abs(double{input[i]} * other[i]);
     const double energy = std::ldexp(double{input[i]}, static_cast<int>(i) * 4 - 90);
-    const float found = sound::integer_logarithm(static_cast<float>(energy));
+    const float found = sound::integers::logarithm(static_cast<float>(energy));
     EXPECT(std::abs(found - std::log(energy)) <= 0x1p-14);
   }
-  EXPECT(std::abs(sound::integer_sum(other, input, kColumns) - sum) <= 0x1p-13 * magnitudes);
-  EXPECT(sound::integer_sum(other, input, 1) == 0.0f);
+  EXPECT(std::abs(sound::integers::sum(other, input, kColumns) - sum) <= 0x1p-13 * magnitudes);
+  EXPECT(sound::integers::sum(other, input, 1) == 0.0f);
   input[3] = std::numeric_limits<float>::infinity();
-  EXPECT(std::isnan(sound::integer_sum(other, input, kColumns)));
+  EXPECT(std::isnan(sound::integers::sum(other, input, kColumns)));
   for (const float x : {0.0f, -1.0f, input[3], std::nanf("")}) {
-    EXPECT(std::isnan(sound::integer_logarithm(x)));
+    EXPECT(std::isnan(sound::integers::logarithm(x)));
   }
 }
 
@@ -385,8 +386,8 @@ void rows_of_integers() {
   }
   fill(11, input);
   integers::activation(Activation::kGeluErf, constant(rows_of(input)), {}, rows_of(output), {});
-  integers::add(constant(rows_of(input)), OtherRows(constant(rows_of(output))), rows_of(output),
-                {});
+  integers::add(kernels(), constant(rows_of(input)), OtherRows(constant(rows_of(output))),
+                rows_of(output), {});
   integers::norm({NormKind::kLayer, 1e-5f, gains, biases}, 1, constant(rows_of(output)),
                  rows_of(output), {});
   integers::activation(Activation::kSilu, constant(rows_of(output)),
@@ -410,8 +411,8 @@ void rows_with_nan() {
     input[kColumns + 7] = end;
     integers::from_floats(rows_of(input));
     integers::activation(Activation::kRelu, constant(rows_of(input)), {}, rows_of(output), {});
-    integers::add(constant(rows_of(output)), OtherRows(constant(rows_of(input))), rows_of(output),
-                  {});
+    integers::add(kernels(), constant(rows_of(output)), OtherRows(constant(rows_of(input))),
+                  rows_of(output), {});
     integers::norm({NormKind::kRms, 1e-5f, gains, nullptr}, 1, constant(rows_of(output)),
                    rows_of(output), {});
     integers::to_floats(rows_of(output));

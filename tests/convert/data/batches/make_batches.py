@@ -6,11 +6,13 @@ iI_0, iI_1, and what PyTorch gives in float64 as eI. Archives, mostly traces, ar
 """
 import os
 import sys
-import zipfile
 
 import numpy as np
 import torch
 import torch.nn as nn
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from save_cases import save  # noqa: E402
 
 WIDTH, HEADS, VOCAB, TOKENS = 8, 2, 17, 6
 BATCH, AUTO = torch.export.Dim("batch"), torch.export.Dim.AUTO
@@ -193,14 +195,6 @@ MODELS = {
 }
 
 
-def save(path, model, example, dynamic):
-    torch.export.save(torch.export.export(model, example, dynamic_shapes=dynamic), path + ".tmp")
-    with zipfile.ZipFile(path + ".tmp") as old, zipfile.ZipFile(path, "w") as new:
-        for member in old.infolist():
-            new.writestr(member.filename, old.read(member), zipfile.ZIP_DEFLATED)
-    os.remove(path + ".tmp")
-
-
 def main(folder, names):
     for name, (build, inputs, dynamic) in MODELS.items():
         if names and name not in names:
@@ -211,7 +205,7 @@ def main(folder, names):
         for i, batch in enumerate((4, 1, 3)):
             given = inputs(batch)
             if i == 0:
-                save(path + ".pt2", model, given, dynamic)
+                save(model, given, path + ".pt2", dynamic_shapes=dynamic)
                 model.double()
             wide = [x.double() if x.is_floating_point() else x for x in given]
             for j, each in enumerate(given):

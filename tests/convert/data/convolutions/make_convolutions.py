@@ -7,12 +7,14 @@ takes any. Archives, mostly traces, are compressed.
 """
 import os
 import sys
-import zipfile
 
 import numpy as np
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from save_cases import save_program  # noqa: E402
 
 WIDTH, HEADS = 8, 2
 
@@ -261,12 +263,7 @@ def save(folder, name, model, example, lengths):
     free = torch.export.Dim.AUTO
     dynamic = {"any": ({1: free},), "wide": ({3: free},), "long": ({2: free},)}.get(lengths)
     program = torch.export.export(model, (example,), dynamic_shapes=dynamic)
-    path = os.path.join(folder, name + ".pt2")
-    torch.export.save(program, path + ".tmp")
-    with zipfile.ZipFile(path + ".tmp") as old, zipfile.ZipFile(path, "w") as new:
-        for member in old.infolist():
-            new.writestr(member.filename, old.read(member), zipfile.ZIP_DEFLATED)
-    os.remove(path + ".tmp")
+    save_program(program, os.path.join(folder, name + ".pt2"))
 
 
 def main(folder, names):

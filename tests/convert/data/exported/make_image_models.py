@@ -2,14 +2,15 @@
 """Makes the exported models of images, and of rows of constants, with PyTorch 2.14:
 make_image_models.py FOLDER. As make_models.py, which see.
 """
+import os
 import sys
 
-import numpy as np
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
-from make_models import save
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from save_cases import exact, made, save, save_arrays  # noqa: E402
 
 WIDTH, HEADS, CLASSES = 12, 3, 4
 
@@ -251,20 +252,12 @@ MODELS = {
 
 
 def main(folder):
-    for name, (make, shape) in MODELS.items():
-        torch.manual_seed(len(name))
-        model = make().eval()
-        for parameter in model.parameters():
-            with torch.no_grad():
-                parameter.add_(0.4 * torch.randn(parameter.shape))
-        example = torch.randn(shape)
+    for name, model in made({name: make for name, (make, _) in MODELS.items()}, (), 0.4):
+        example = torch.randn(MODELS[name][1])
         save(model, (example,), f"{folder}/{name}.pt2")
         if name == "no_patches":
             continue
-        with torch.no_grad():
-            outputs = model.double()(example.double())
-        np.save(f"{folder}/{name}_input.npy", example.numpy())
-        np.save(f"{folder}/{name}_expected.npy", outputs.numpy())
+        save_arrays(f"{folder}/{name}", example, exact(model, example))
 
 
 if __name__ == "__main__":

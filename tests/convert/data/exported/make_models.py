@@ -7,12 +7,13 @@ outputs in float64, and mistakes, which have no outputs. Archives, mostly traces
 import math
 import os
 import sys
-import zipfile
 
-import numpy as np
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from save_cases import exact, made, save, save_arrays  # noqa: E402
 
 VOCABULARY, WIDTH, HEADS, TOKENS = 13, 8, 2, 7
 
@@ -352,30 +353,8 @@ ANY_LENGTH = ("bias", "learned_bias", "relative", "head_masks", "einsum_rms_fuse
               "std_norm", "mish", "probabilities")
 
 
-def save(model, inputs, path, decompose=False, any_length=False, **options):
-    plain = path + ".plain"
-    if any_length:  # as far as the code takes it: dimension 1 of each input is that of tokens
-        options["dynamic_shapes"] = ({1: torch.export.Dim.AUTO},) * len(inputs)
-    program = torch.export.export(model, inputs, **options)
-    torch.export.save(program.run_decompositions() if decompose else program, plain)
-    with zipfile.ZipFile(plain) as source:
-        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as target:
-            for name in source.namelist():
-                stamp = zipfile.ZipInfo(name)
-                stamp.compress_type = zipfile.ZIP_DEFLATED
-                target.writestr(stamp, source.read(name))
-    os.remove(plain)
-
-
 def main(folder, names):
-    for name, make in {**GOOD, **MISTAKES}.items():
-        if names and name not in names:
-            continue
-        torch.manual_seed(len(name))
-        model = make().eval()
-        for parameter in model.parameters():
-            with torch.no_grad():
-                parameter.add_(0.4 * torch.randn(parameter.shape))
+    for name, model in made({**GOOD, **MISTAKES}, names, 0.4):
         ids = torch.randint(0, VOCABULARY, (1, TOKENS))
         inputs = (ids,)
         save(model, inputs, f"{folder}/{name}.pt2", any_length=name in ANY_LENGTH)
@@ -383,10 +362,9 @@ def main(folder, names):
             tokens = torch.export.Dim("tokens", min=2, max=DYNAMIC[name])
             save(model, inputs, f"{folder}/{name}_dyn.pt2", dynamic_shapes=({1: tokens},))
         if name in GOOD:
-            outputs = model.double()(ids)
+            outputs = exact(model, ids)
             outputs = outputs[0] if isinstance(outputs, tuple) else outputs
-            np.save(f"{folder}/{name}_input.npy", ids.numpy())
-            np.save(f"{folder}/{name}_expected.npy", outputs.detach().numpy())
+            save_arrays(f"{folder}/{name}", ids, outputs)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ Needs PyTorch 2.14. For each case NAME: NAME.pt2, NAME_input.npy with ids [batch
 NAME_expected.npy, computed in double precision (`bfloat16`: in its own).
 """
 import pathlib
+import sys
 
 import numpy
 import torch
@@ -13,7 +14,8 @@ import torch.ao.quantization.fx._decomposed  # noqa: F401, defines the ops
 from torch import nn
 from torch.nn import functional as F
 
-from make_models import save
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
+from save_cases import save  # noqa: E402
 
 FOLDER = pathlib.Path(__file__).parent
 VOCAB, DIM, HEADS, FFN, TOKENS = 11, 16, 2, 32, 6

@@ -5,17 +5,17 @@ Rows that are made of a whole sequence, such as means over tokens, and go back t
 the program, as people write them. Each is NAME.pt2, for any number of tokens, with an input and the
 outputs in float64; mistakes have no outputs.
 """
+import functools
 import math
 import os
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../exported"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 
-import numpy as np
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
-from make_models import save
+from save_cases import exact, made, save, save_arrays  # noqa: E402
 
 COLUMNS, WIDTH, HEADS, TOKENS = 3, 8, 2, 7
 
@@ -164,21 +164,14 @@ WAYS = [name for name in vars(Model) if name not in ("forward", "encoded") and n
 
 
 def main(folder, names):
-    for name in names or WAYS:
-        torch.manual_seed(len(name))
-        model = Model(name).eval()
-        for parameter in model.parameters():
-            with torch.no_grad():
-                parameter.add_(0.3 * torch.randn(parameter.shape))
+    models = {name: functools.partial(Model, name) for name in names or WAYS}
+    for name, model in made(models, names, 0.3):
         x = 2 * torch.randn(1, TOKENS, COLUMNS) + 1
         tokens = torch.export.Dim("tokens", min=2, max=64)
         save(model, (x,), f"{folder}/{name}.pt2", dynamic_shapes=({1: tokens},))
         if name in MISTAKES:
             continue
-        with torch.no_grad():
-            outputs = model.double()(x.double())
-        np.save(f"{folder}/{name}_input.npy", x.numpy())
-        np.save(f"{folder}/{name}_expected.npy", np.ascontiguousarray(outputs.numpy()))
+        save_arrays(f"{folder}/{name}", x, exact(model, x))
 
 
 if __name__ == "__main__":

@@ -7,13 +7,12 @@ parts are spelled in ways of their own.
 import os
 import sys
 
-import numpy as np
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "exported"))
-from make_models import save  # noqa: E402
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from save_cases import made, save, save_arrays  # noqa: E402
 
 VOCABULARY, WIDTH, HEADS, DIM, TOKENS = 13, 12, 3, 4, 7
 
@@ -743,14 +742,7 @@ ANY_LENGTH = (
 
 
 def main(folder, names):
-    for name, make in ZOO.items():
-        if names and name not in names:
-            continue
-        torch.manual_seed(len(name))
-        model = make().eval()
-        for parameter in model.parameters():
-            with torch.no_grad():
-                parameter.add_(0.3 * torch.randn(parameter.shape))
+    for name, model in made(ZOO, names, 0.3):
         ids = torch.randint(0, 4 if name == "codebooks" else VOCABULARY,
                             SHAPES.get(name, (1, TOKENS)))
         if name.endswith("padding"):
@@ -764,8 +756,7 @@ def main(folder, names):
         first = outputs[0] if isinstance(outputs, tuple) else outputs
         # Columns of ids are features.
         given = ids.float() if ids.dim() == 3 else ids
-        np.save(f"{folder}/{name}_input.npy", given.numpy())
-        np.save(f"{folder}/{name}_expected.npy", np.ascontiguousarray(first.numpy()))
+        save_arrays(f"{folder}/{name}", given, first)
 
 
 if __name__ == "__main__":

@@ -7,13 +7,12 @@ rows as that of the example: each NAME.pt2 has an input and the outputs in float
 import os
 import sys
 
-import numpy as np
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "exported"))
-from make_models import save  # noqa: E402
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from save_cases import exact, made, save, save_arrays  # noqa: E402
 
 WIDTH, HEADS, DIM, SIDE = 8, 2, 4, 4
 ROWS = SIDE * SIDE
@@ -200,23 +199,12 @@ def example_of(name, tokens):
 
 
 def main(folder, names):
-    for name, make in MODELS.items():
-        if names and name not in names:
-            continue
-        torch.manual_seed(len(name))
-        model = make().eval()
-        with torch.no_grad():
-            for parameter in model.parameters():
-                parameter.add_(0.4 * torch.randn(parameter.shape))
+    for name, model in made(MODELS, names, 0.4):
         example = example_of(name, 7)
         tokens = torch.export.Dim("tokens", min=2, max=64)
         options = {"dynamic_shapes": ({1: tokens},)} if name == "linear" else {}
         save(model, (example,), f"{folder}/{name}.pt2", **options)
-        with torch.no_grad():
-            real = example.double() if example.is_floating_point() else example
-            outputs = model.double()(real)
-        np.save(f"{folder}/{name}_input.npy", example.numpy())
-        np.save(f"{folder}/{name}_expected.npy", np.ascontiguousarray(outputs.numpy()))
+        save_arrays(f"{folder}/{name}", example, exact(model, example))
 
 
 if __name__ == "__main__":

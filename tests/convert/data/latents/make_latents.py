@@ -7,13 +7,12 @@ NAME.pt2 with an input, and outputs in float64.
 import os
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../exported"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 
-import numpy as np
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
-from make_models import save
+from save_cases import exact, made, save, save_arrays  # noqa: E402
 
 COLUMNS, WIDTH, HEADS, TOKENS, QUERIES = 5, 8, 2, 7, 3
 DIM = WIDTH // HEADS
@@ -498,14 +497,7 @@ TWO = ("decoder", "resampler", "bias_keys", "memory_keys", "segformer")  # seque
 
 
 def main(folder, names):
-    for name, make in MODELS.items():
-        if names and name not in names:
-            continue
-        torch.manual_seed(len(name))
-        model = make().eval()
-        for parameter in model.parameters():
-            with torch.no_grad():
-                parameter.add_(0.3 * torch.randn(parameter.shape))
+    for name, model in made(MODELS, names, 0.3):
         x = torch.randn(2 if name in TWO else 1, *SHAPES.get(name, (TOKENS, COLUMNS)))
         if name in ("categories", "one_table"):
             x = torch.tensor([[2, 4, 1]])
@@ -516,10 +508,7 @@ def main(folder, names):
             most = {} if name in ENDLESS else {"max": 64}
             options["dynamic_shapes"] = ({1: torch.export.Dim("tokens", min=4, **most)},)
         save(model, (x,), f"{folder}/{name}.pt2", **options)
-        with torch.no_grad():
-            outputs = model.double()(x.double() if x.is_floating_point() else x)
-        np.save(f"{folder}/{name}_input.npy", x.numpy())
-        np.save(f"{folder}/{name}_expected.npy", np.ascontiguousarray(outputs.numpy()))
+        save_arrays(f"{folder}/{name}", x, exact(model, x))
 
 
 if __name__ == "__main__":

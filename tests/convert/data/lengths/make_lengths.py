@@ -7,15 +7,15 @@ guards that PyTorch finds; NAME_5_*.npy are of 5 tokens.
 import pathlib
 import sys
 
-import numpy as np
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
-sys.path.append(str(pathlib.Path(__file__).parent.parent / "exported"))
+DATA = pathlib.Path(__file__).parent.parent
+sys.path += [str(DATA), str(DATA / "exported")]
 
-from make_models import (HEADS, VOCABULARY, WIDTH, Model, ScoredAttention, causal, positions_of,
-                         save)
+from make_models import (HEADS, VOCABULARY, WIDTH, Model, ScoredAttention, causal, positions_of)
+from save_cases import exact, made, save, save_arrays
 
 TOKENS, OTHER = 11, 5
 
@@ -124,14 +124,7 @@ GUARDED = {
 
 
 def main(folder, names):
-    for name, make in {**MODELS, **GUARDED}.items():
-        if names and name not in names:
-            continue
-        torch.manual_seed(len(name))
-        model = make().eval()
-        for parameter in model.parameters():
-            with torch.no_grad():
-                parameter.add_(0.4 * torch.randn(parameter.shape))
+    for name, model in made({**MODELS, **GUARDED}, names, 0.4):
         ids = torch.randint(0, VOCABULARY, (1, TOKENS))
         if name in FIXED:
             save(model, (ids,), f"{folder}/{name}.pt2")
@@ -141,8 +134,7 @@ def main(folder, names):
         for number in (TOKENS, OTHER):
             some = ids[:, :number]
             stem = f"{folder}/{name}" if number == TOKENS else f"{folder}/{name}_{number}"
-            np.save(f"{stem}_input.npy", some.numpy())
-            np.save(f"{stem}_expected.npy", model.double()(some).detach().numpy())
+            save_arrays(stem, some, exact(model, some))
 
 
 if __name__ == "__main__":

@@ -7,11 +7,13 @@ and NAME_yI.npy what the model gives in float64: NaN where a row sees no key.
 import math
 import os
 import sys
-import zipfile
 
 import numpy as np
 import torch
 import torch.nn as nn
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from save_cases import save_program  # noqa: E402
 
 VOCABULARY, WIDTH, HEADS = 11, 8, 2
 ANY = torch.export.Dim.AUTO
@@ -180,11 +182,7 @@ def main(folder):
             nn.init.normal_(parameter, 0.0, 0.6)
         path = os.path.join(folder, name)
         program = torch.export.export(model.eval(), examples[0], dynamic_shapes=dynamic)
-        torch.export.save(program, path + ".tmp")
-        with zipfile.ZipFile(path + ".tmp") as old, zipfile.ZipFile(path + ".pt2", "w") as new:
-            for member in old.infolist():
-                new.writestr(member.filename, old.read(member), zipfile.ZIP_DEFLATED)
-        os.remove(path + ".tmp")
+        save_program(program, path + ".pt2")
         exact = model.double()
         for i, given in enumerate(examples):
             wide = [x.double() if x.is_floating_point() else x for x in given]

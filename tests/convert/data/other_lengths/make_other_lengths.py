@@ -10,13 +10,12 @@ import math
 import os
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "exported"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 
-import numpy as np
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
-from make_models import save  # noqa: E402
+from save_cases import exact, made, save, save_arrays  # noqa: E402
 
 VOCABULARY, WIDTH, HEADS, COLUMNS, TOKENS, OTHER = 13, 12, 3, 5, 14, 37
 
@@ -281,14 +280,7 @@ def example(model, name, tokens):
 
 
 def main(folder, names):
-    for name, make in MODELS.items():
-        if names and name not in names:
-            continue
-        torch.manual_seed(len(name))
-        model = make().eval()
-        for parameter in model.parameters():
-            with torch.no_grad():
-                parameter.add_(0.3 * torch.randn(parameter.shape))
+    for name, model in made(MODELS, names, 0.3):
         tokens = {"as_wide_as_long": TOKENS - 2, "shifts": TOKENS + 5}.get(name, TOKENS)
         inputs = {name: example(model, name, tokens), name + "_other": example(model, name, OTHER)}
         inputs = {stem: x if isinstance(x, tuple) else (x,) for stem, x in inputs.items()}
@@ -296,14 +288,10 @@ def main(folder, names):
         if name in DYNAMIC:
             options["dynamic_shapes"] = ({1: torch.export.Dim("n", min=2, max=DYNAMIC[name])},)
         save(model, inputs[name], f"{folder}/{name}.pt2", any_length=not options, **options)
-        model = model.double()
         for stem, arrays in inputs.items():
-            with torch.no_grad():
-                y = model(*(x.double() if x.is_floating_point() else x for x in arrays))
             features = [x for x in arrays if x.is_floating_point()]
-            np.save(f"{folder}/{stem}_input.npy", (torch.cat(features, -1) if features
-                                                    else arrays[0]).numpy())
-            np.save(f"{folder}/{stem}_expected.npy", np.ascontiguousarray(y.numpy()))
+            save_arrays(f"{folder}/{stem}", torch.cat(features, -1) if features else arrays[0],
+                        exact(model, *arrays))
 
 
 if __name__ == "__main__":

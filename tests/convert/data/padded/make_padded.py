@@ -7,11 +7,13 @@ that has padding.
 """
 import os
 import sys
-import zipfile
 
 import numpy as np
 import torch
 import torch.nn as nn
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from save_cases import in_float64, save_program  # noqa: E402
 
 VOCABULARY, WIDTH, TOKENS, SEQUENCES, LENGTH = 11, 8, 6, 2, 4
 
@@ -161,32 +163,17 @@ def inputs_of(name):
     return (ids, kept.long(), torch.zeros_like(ids), positions)
 
 
-def in_float64(inputs):
-    return tuple(x.double() if x.is_floating_point() else x for x in inputs)
-
-
-def save(program, path):
-    plain = path + ".plain"
-    torch.export.save(program, plain)
-    with zipfile.ZipFile(plain) as source, zipfile.ZipFile(path, "w") as target:
-        for name in source.namelist():
-            info = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
-            info.compress_type = zipfile.ZIP_DEFLATED
-            target.writestr(info, source.read(name))
-    os.remove(plain)
-
-
 def main(folder):
     for name, make in MODELS.items():
         torch.manual_seed(len(name))
         model = make().eval()
         inputs = inputs_of(name)
         path = os.path.join(folder, name)
-        save(torch.export.export(model, inputs), path + ".pt2")
+        save_program(torch.export.export(model, inputs), path + ".pt2")
         if name == "kept_rows":
             tokens = torch.export.Dim("tokens", min=2, max=16)
             dynamic = ({1: tokens}, {1: tokens})
-            save(torch.export.export(model, inputs, dynamic_shapes=dynamic), path + "_dyn.pt2")
+            save_program(torch.export.export(model, inputs, dynamic_shapes=dynamic), path + "_dyn.pt2")
         if name == "misused":
             continue
         with torch.no_grad():

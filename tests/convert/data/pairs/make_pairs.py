@@ -7,11 +7,13 @@ sequences of another length than the example's, NAME_expected.npy what the model
 """
 import os
 import sys
-import zipfile
 
 import numpy as np
 import torch
 import torch.nn as nn
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from save_cases import save_program  # noqa: E402
 
 WIDTH, HEADS, TOKENS, OTHER = 8, 2, 6, 9
 
@@ -85,17 +87,6 @@ def pairs_of(sequences, tokens, kind):
     return pairs if kind in ("bits", "masked") else pairs.float()
 
 
-def save(program, path):
-    plain = path + ".plain"
-    torch.export.save(program, plain)
-    with zipfile.ZipFile(plain) as source, zipfile.ZipFile(path, "w") as target:
-        for name in source.namelist():
-            info = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
-            info.compress_type = zipfile.ZIP_DEFLATED
-            target.writestr(info, source.read(name))
-    os.remove(plain)
-
-
 def main(folder):
     tokens = torch.export.Dim("tokens", min=2, max=32)
     for name in ("filled", "added", "bits", "masked", "turned", "biased", "constants"):
@@ -116,7 +107,7 @@ def main(folder):
             dynamic[1] = {0: tokens, 1: tokens}
         path = os.path.join(folder, name)
         program = torch.export.export(model, tuple(inputs), dynamic_shapes=tuple(dynamic))
-        save(program, path + ".pt2")
+        save_program(program, path + ".pt2")
         if name in ("turned", "biased"):
             continue
         with torch.no_grad():

@@ -8,12 +8,14 @@ Archives, mostly traces, are compressed.
 """
 import os
 import sys
-import zipfile
 
 import numpy as np
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from save_cases import save_program  # noqa: E402
 
 WIDTH, HEADS, VOCAB = 8, 2, 19
 WIDE = 32  # of the one whose weights may be int4
@@ -326,12 +328,7 @@ MODELS = [
 
 def save(path, model, example, dynamic):
     program = torch.export.export(model, example, dynamic_shapes=dynamic, strict=False)
-    torch.export.save(program, path + ".tmp")
-    with zipfile.ZipFile(path + ".tmp") as old, zipfile.ZipFile(path, "w") as new:
-        for member in old.infolist():
-            if "/sample_inputs/" not in member.filename:
-                new.writestr(member.filename, old.read(member), zipfile.ZIP_DEFLATED)
-    os.remove(path + ".tmp")
+    save_program(program, path, keeps=lambda member: "/sample_inputs/" not in member)
 
 
 def spread(model):

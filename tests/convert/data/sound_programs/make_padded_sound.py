@@ -10,12 +10,14 @@ import copy
 import json
 import os
 import sys
-import zipfile
 
 import numpy as np
 import torch
 import torch.nn as nn
 from transformers import ASTFeatureExtractor, WhisperFeatureExtractor
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from save_cases import save  # noqa: E402
 
 BANDS, RATE = 8, 16000
 
@@ -35,14 +37,7 @@ class Heard(nn.Module):
 def main(folder):
     torch.manual_seed(7)
     model = Heard().eval()
-    path = os.path.join(folder, "heard.pt2")
-    torch.export.save(torch.export.export(model, (torch.zeros(1, 20, BANDS),),
-                                          dynamic_shapes=({1: torch.export.Dim.AUTO},)), path)
-    with zipfile.ZipFile(path) as archive:
-        members = [(member, archive.read(member)) for member in archive.infolist()]
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for member, data in members:
-            archive.writestr(member.filename, data)
+    save(model, (torch.zeros(1, 20, BANDS),), os.path.join(folder, "heard.pt2"), any_length=True)
     sound = np.load(os.path.join(folder, "samples.npy"))
     whisper = WhisperFeatureExtractor(feature_size=BANDS, chunk_length=1)
     ast = ASTFeatureExtractor(num_mel_bins=BANDS, max_length=40, mean=-4.0, std=4.5)

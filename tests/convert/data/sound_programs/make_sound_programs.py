@@ -9,13 +9,15 @@ import copy
 import math
 import os
 import sys
-import zipfile
 
 import numpy as np
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
 import torchaudio
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from save_cases import save_program  # noqa: E402
 
 SAMPLES, POINTS, HOP, BANDS = 640, 64, 32, 8
 RATE = 16000
@@ -123,13 +125,7 @@ def write(folder, name, model, is_dynamic=True, decomposes=False, sounds=1):
                                   dynamic_shapes=(sizes,) if is_dynamic else None)
     if decomposes:
         program = program.run_decompositions()
-    path = os.path.join(folder, name + ".pt2")
-    torch.export.save(program, path)
-    with zipfile.ZipFile(path) as archive:
-        members = [(member, archive.read(member)) for member in archive.infolist()]
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for member, data in members:
-            archive.writestr(member.filename, data)
+    save_program(program, os.path.join(folder, name + ".pt2"))
     exact = copy.deepcopy(model).double()
     torch.set_default_dtype(torch.float64)
     with torch.no_grad():

@@ -55,18 +55,22 @@ TEST_F(ConvertFewBits, SaysWhatEachMatrixGot) {
 }
 
 TEST_F(ConvertFewBits, PrintsWhatFewBitsCostEachMatrixAndLayer) {
-  const ProgramResult result =
-      convert({"--weights", "q4", "--target", "portable,x86-64-v3,x86-64-v4-vnni"});
   EXPECT_TRUE(ends(
-      result, kDone,
+      convert({"--weights", "q4", "--target", "portable,x86-64-v3,x86-64-v4-vnni", "--verbose"}),
+      kDone,
       {"  0.gate_up  q4    11,520  ", " dB  GPTQ\n", "  logits     q8    27,200  ",
        " dB  rounding, weighted by inputs\n", "           embedding 0.99", "layer 0 0.99",
-       "layer 3 0.9", "serves     portable: every CPU\n           x86-64-v3: x86-64 with AVX2",
-       "  portable        scalar: q8 4x4, q4 4x4 ", "  x86-64-v3       avx2: q8 4x8c8, q4 4x8c8 ",
-       "  x86-64-v4-vnni  avx512vnni: q8 8x16c8, q4 8x16c8 "}));
+       "layer 3 0.9", "portable serves every CPU\n", "x86-64-v3 serves x86-64 with AVX2",
+       "  portable        f32 4x4, q8 4x4, q4 4x4 ",
+       "  x86-64-v3       f32 4x16, q8 4x8c8, q4 4x8c8 ",
+       "  x86-64-v4-vnni  f32 8x32, q8 8x16c8, q4 8x16c8 "}));
+  const ProgramResult result = convert({"--weights", "q4", "--target", "portable", "--json"});
+  ASSERT_TRUE(ends(result, kDone));
   // Weights, a row of RoPE's angles, and for the last token 128 positions of two heads of 16 in
   // four layers.
-  EXPECT_TRUE(ends(result, kDone, {"first token  last token", "149,252     279,300\n"}));
+  const auto bytes = nlohmann::json::parse(result.output)["report"]["decode_bytes"]["portable"];
+  EXPECT_EQ(bytes["first_token"], 149252.0);
+  EXPECT_EQ(bytes["last_position"], 279300.0);
 }
 
 TEST_F(ConvertFewBits, TheJsonOfAConversionHasTheFactsOfItsReport) {
@@ -99,7 +103,7 @@ TEST_F(ConvertFewBits, TheJsonOfAConversionHasTheFactsOfItsReport) {
 TEST_F(ConvertFewBits, GroupsWhatFellBackAndCountsTheEmbedding) {
   const std::string model = project_folder().string() + "/tests/convert/data/decoders/llama-yarn";
   const ProgramResult text = run_arenite({"convert", model, "-o", path("m.arn"), "--weights", "q4",
-                                          "--keep", "none", "--calibrate", "none"});
+                                          "--keep", "none", "--calibrate", "none", "-v"});
   EXPECT_TRUE(
       ends(text, kDone,
            {"note       16 matrices are q8: their rows of 16, 20 are no multiple of 32, as q4 "
@@ -237,7 +241,7 @@ TEST_F(ConvertFewBits, AutoSaysWhatEachMatrixGotAndWhy) {
     chosen += note["kind"] == "chosen" ? 1 : 0;
   }
   EXPECT_EQ(chosen, printed["chosen"].size());
-  EXPECT_TRUE(ends(convert({"--weights", "auto", "--max-bytes", "250000"}), kDone,
+  EXPECT_TRUE(ends(convert({"--weights", "auto", "--max-bytes", "250000", "-v"}), kDone,
                    {"chosen     0.query, 0.key, 0.value is q", "nats of KL for"}));
 }
 

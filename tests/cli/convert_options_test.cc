@@ -8,6 +8,8 @@
 
 #include "cli/checkpoints.h"
 #include "cli/printed.h"
+#include "cli/process.h"
+#include "cli/text_table.h"
 #include "cli/token_models.h"
 #include "convert/files/npy.h"
 #include "support/test_data.h"
@@ -62,7 +64,7 @@ TEST_F(ConvertOptions, WhatIsAssumedIsPrinted) {
                     "assumed    causal mask, since the file has no mask buffer",
                     "scores times 1/sqrt(head_dim)", "norms' epsilon 1e-05"}));
   EXPECT_TRUE(ends(convert(fixture("tutorial"), kTutorial + Words{"--scale", "0.5"}), kDone,
-                   {"mask       causal; it runs token by token, too",
+                   {"context    10 positions, causal: whole sequences or token by token",
                     "assumed    'linear' reads each token", "norms' epsilon 1e-05"}));
   const ProgramResult said =
       convert(fixture("unscaled_module"), {"--heads", "2", "--scale", "1", "--causal"});
@@ -80,7 +82,8 @@ TEST_F(ConvertOptions, ParametersAreCountedAsPyTorchCountsThem) {
            {"tests/convert/data/several_inputs/whisper.pt2", 2072}}) {
     SCOPED_TRACE(model);
     const std::string program = (project_folder() / model).string();
-    EXPECT_TRUE(ends(convert(program, {}), kDone, {fmt::format("; {} parameters", parameters)}));
+    EXPECT_TRUE(ends(convert(program, {}), kDone,
+                     {fmt::format("; {} parameters", tool::grouped(parameters))}));
     const ProgramResult result = convert(program, {"--json"});
     ASSERT_TRUE(ends(result, kDone));
     const auto json = nlohmann::json::parse(result.output);
@@ -97,18 +100,20 @@ TEST_F(ConvertOptions, JsonSaysWhatTheTextSays) {
   EXPECT_TRUE(result.errors.empty());
   const auto json = nlohmann::json::parse(result.output);
   EXPECT_EQ(json["kind"], "encoder");
-  EXPECT_EQ(json["architecture"], "torch.nn.TransformerEncoder");
-  EXPECT_EQ(json["shape"]["heads"], 2);
-  EXPECT_EQ(json["shape"]["activation"], "relu");
-  EXPECT_EQ(json["shape"]["norm_first"], false);
-  EXPECT_EQ(json["shape"]["output_features"], 11);
-  EXPECT_EQ(json["context"], 10);
-  EXPECT_EQ(json["output_rows"], "tokens");
+  const auto& model = json["model"];
+  EXPECT_EQ(model["architecture"], "torch.nn.TransformerEncoder");
+  for (const char* words : {", 2 heads of ", " with relu, ", "norms last"}) {
+    EXPECT_NE(json["shape"].get<std::string>().find(words), std::string::npos) << words;
+  }
+  EXPECT_EQ(model["output_features"], 11);
+  EXPECT_EQ(model["positions_max"], 10);
+  EXPECT_EQ(model["output_rows"], "tokens");
   EXPECT_EQ(json["masks"][0]["description"], "causal");
   EXPECT_EQ(json["tokenizer"], nullptr);
   ASSERT_EQ(json["targets"].size(), 1u);
   EXPECT_EQ(json["targets"][0]["name"], "portable");
-  EXPECT_LT(json["targets"][0]["largest_error"], 1e-4);
+  EXPECT_EQ(json["check"]["targets"][0]["name"], "portable");
+  EXPECT_LT(json["check"]["targets"][0]["largest_error"], 1e-4);
   EXPECT_EQ(json["given"].size(), 5u);
   EXPECT_EQ(json["assumed"].size(), 3u);
   EXPECT_EQ(json["expect"][0]["tokens"], 7);
@@ -116,15 +121,57 @@ TEST_F(ConvertOptions, JsonSaysWhatTheTextSays) {
             1e-5 * json["expect"][0]["largest_value"].get<double>());
   EXPECT_EQ(json["file"]["path"], output());
   EXPECT_EQ(json["file"]["bytes"], std::filesystem::file_size(output()));
-  // The arena is that of the text, and of `inspect`.
-  const ProgramResult text = convert(fixture("tutorial"), kTutorial + expect);
-  const auto arena = json["targets"][0]["arena_bytes"].get<uint64_t>();
+  EXPECT_EQ(json["checkpoint_bytes"], std::filesystem::file_size(fixture("tutorial")));
+  // The arena is that of the text.
+  const auto arena = json["targets"][0]["arena"]["total_bytes"].get<uint64_t>();
   EXPECT_TRUE(ends(
-      text, kDone,
-      {fmt::format("arena {:>12} bytes", arena),
-       "expect     as the author's model gave it: 2 sequences of 7 tokens", "largest difference",
-       fmt::format("activations {} a token",
-                   json["formula"]["portable"]["axes"][0]["activations"].get<uint32_t>())}));
+      convert(fixture("tutorial"), kTutorial + expect), kDone,
+      {fmt::format("arena      {} bytes for one sequence", tool::grouped(arena)),
+       "expect     as the author's model gave it: 2 sequences of 7 tokens", "largest difference"}));
+  // The facts of the file are those of `inspect`.
+  const ProgramResult inspected = run_arenite({"inspect", output(), "--json"});
+  ASSERT_TRUE(ends(inspected, kDone));
+  const auto facts = nlohmann::json::parse(inspected.output);
+  for (const auto& [key, value] : facts.items()) EXPECT_EQ(json[key], value) << key;
+}
+
+// The rest of the report, and what `inspect` prints of the file.
+TEST_F(ConvertOptions, VerboseSaysEverything) {
+  const ProgramResult result = convert(fixture("tutorial"), kTutorial + Words{"--verbose"});
+  EXPECT_TRUE(ends(result, kDone, {"given      --heads 2", "largest error"}));
+  const ProgramResult inspected = run_arenite({"inspect", output()});
+  ASSERT_TRUE(ends(inspected, kDone));
+  EXPECT_TRUE(result.output.ends_with(inspected.output));
+  EXPECT_TRUE(ends(convert(fixture("tutorial"), kTutorial + Words{"--verbose", "--json"}),
+                   kBadUsage, {"--verbose"}));
+}
+
+// Lines of a terminal with 80 columns.
+size_t screen_lines(const std::string& text) {
+  return static_cast<size_t>(std::ranges::count(tool::in_columns(text, 80), '\n'));
+}
+
+TEST_F(ConvertOptions, ReportsFitAScreen) {
+  const std::filesystem::path project = project_folder();
+  for (const char* model :
+       {"models/home-intent", "models/vibration", "tests/convert/data/exported/vit.pt2",
+        "tests/convert/data/several_inputs/bart.pt2", "examples/translate/dates.pt2"}) {
+    SCOPED_TRACE(model);
+    const ProgramResult result =
+        convert((project / model).string(), {"--target", "all", "--weights", "q8"});
+    EXPECT_TRUE(ends(result, kDone, {"shape", "error", "file", "targets", "arena", "next"}));
+    EXPECT_LE(screen_lines(result.output), 24u) << result.output;
+  }
+}
+
+TEST_F(ConvertOptions, NextStepsSuitTheModel) {
+  const std::string models = project_folder().string() + "/models/";
+  EXPECT_TRUE(ends(convert(models + "home-intent"), kDone,
+                   {"next       arenite generate " + output() + " --prompt TEXT"}));
+  EXPECT_TRUE(ends(convert(models + "vibration"), kDone,
+                   {"next       arenite classify " + output() + " --input X.npy"}));
+  EXPECT_TRUE(ends(convert(fixture("tutorial"), kTutorial), kDone,
+                   {"next       arenite run " + output() + " --input X.npy --output Y.npy"}));
 }
 
 // The pass compile-masks finds that a mask in a buffer is causal; without the pass the mask becomes
@@ -146,7 +193,8 @@ TEST_F(ConvertOptions, ErrorsOfComputingAndOfStoringAreApart) {
   for (double& value : values) value /= 3.0;
   weights.add("W_value.weight", {4, 3}, values, convert::DType::kF64);
   const std::string doubles = folder_.write("f64.safetensors", weights.safetensors());
-  EXPECT_TRUE(ends(convert(floats, {"--heads", "1"}), kDone, {"storing the weights 0\n"}));
+  EXPECT_TRUE(
+      ends(convert(floats, {"--heads", "1"}), kDone, {"storing the weights 0; outputs reach"}));
   const ProgramResult result = convert(doubles, {"--heads", "1", "--json"});
   ASSERT_TRUE(ends(result, kDone));
   const auto check = nlohmann::json::parse(result.output)["check"];
@@ -159,8 +207,8 @@ TEST_F(ConvertOptions, JsonKnowsModulesAndDecoders) {
   const auto module = nlohmann::json::parse(
       convert(fixture("unscaled_module"), {"--heads", "2", "--json", "--no-self-test"}).output);
   EXPECT_EQ(module["kind"], "module");
-  EXPECT_EQ(module["shape"]["value_dim"], 4);
-  EXPECT_EQ(module["masks"][0]["origin"], "as usual for this module; there is no buffer");
+  EXPECT_NE(module["shape"].get<std::string>().find("2 heads of 4"), std::string::npos);
+  EXPECT_EQ(module["mask_origins"][0], "as usual for this module; there is no buffer");
   EXPECT_TRUE(module["expect"].empty());
   EXPECT_EQ(module["self_test"]["tokens"], 0);
   EXPECT_EQ(module["assumed"],
@@ -169,7 +217,7 @@ TEST_F(ConvertOptions, JsonKnowsModulesAndDecoders) {
       nlohmann::json::parse(convert(fixture("nanogpt_relu"), kNanoGpt + Words{"--json"}).output);
   EXPECT_EQ(decoder["kind"], "decoder");
   EXPECT_EQ(decoder["source"], "a state dict");
-  EXPECT_EQ(decoder["shape"]["tied"], false);
+  EXPECT_EQ(decoder["shape"].get<std::string>().find("embedding is the output"), std::string::npos);
   EXPECT_GT(decoder["check"]["largest_output"], 0.1);
 }
 
@@ -261,7 +309,8 @@ TEST_F(ConvertOptions, FoldersOfHuggingFaceAreComparedToo) {
 TEST_F(ConvertOptions, WhatTrainingLeavesBesideWeightsIsPassedOver) {
   const std::string expect =
       fixture("nanogpt_relu", "x.npy") + "," + fixture("nanogpt_relu", "y.npy");
-  EXPECT_TRUE(ends(convert(fixture("nanogpt_relu", "training.pt"), {"--expect", expect}), kDone,
+  EXPECT_TRUE(ends(convert(fixture("nanogpt_relu", "training.pt"), {"--expect", expect, "-v"}),
+                   kDone,
                    {"number of heads 2, from", "'args'", "place of norms first, from", "'config'",
                     "as the author's model gave it"}));
   EXPECT_TRUE(ends(convert(fixture("nanogpt_relu", "lightning.ckpt"),
@@ -277,7 +326,7 @@ TEST_F(ConvertOptions, AnAverageBesideTheWeightsIsAskedFor) {
                         fixture("nanogpt_relu", "x.npy") + "," + fixture("nanogpt_relu", "y.npy")};
   EXPECT_TRUE(ends(convert(file, kNanoGpt), kBadInput,
                    {"two sets of weights", "--state-dict model or --state-dict model_ema"}));
-  EXPECT_TRUE(ends(convert(file, kNanoGpt + expect + Words{"--state-dict", "model"}), kDone,
+  EXPECT_TRUE(ends(convert(file, kNanoGpt + expect + Words{"--state-dict", "model", "-v"}), kDone,
                    {"--state-dict model"}));
   EXPECT_TRUE(ends(convert(file, kNanoGpt + expect + Words{"--state-dict", "model_ema"}), kBadInput,
                    {"outputs differ"}));
@@ -289,7 +338,7 @@ TEST_F(ConvertOptions, ParametersBesideMetasCheckpointAreRead) {
   const std::filesystem::path from = convert_fixture("named") / "meta_llama";
   const std::string model = (folder_.path() / "consolidated.safetensors").string();
   std::filesystem::copy_file(from / "model.safetensors", model);
-  const Words options = {"--context", "16", "--expect",
+  const Words options = {"--verbose", "--context", "16", "--expect",
                          (from / "x.npy").string() + "," + (from / "y.npy").string()};
   folder_.write("params.json",
                 R"({"dim": 8, "n_heads": 2, "n_layers": 2, "norm_eps": 1e-5, "vocab_size": -1,)"
@@ -298,7 +347,8 @@ TEST_F(ConvertOptions, ParametersBesideMetasCheckpointAreRead) {
                    {"number of heads 2, from", "params.json'", "norms' epsilon 1e-05, from"}));
   folder_.write("params.json", R"({"dim": 8, "n_heads": 2, "n_layers": 2, "norm_eps": 1e-5,)"
                                R"( "use_scaled_rope": true, "rope_scaling_factor": 32})");
-  EXPECT_TRUE(ends(convert(model, {"--context", "16"}), kDone, {"scaling of rotations, from"}));
+  EXPECT_TRUE(
+      ends(convert(model, {"-v", "--context", "16"}), kDone, {"scaling of rotations, from"}));
   folder_.write("params.json", R"({"dim": 8, "n_heads": 2, "quantization_args": {"a": 1}})");
   EXPECT_TRUE(ends(convert(model, options), kBadInput, {"params.json", "quantization_args"}));
 }
@@ -325,14 +375,14 @@ TEST_F(ConvertOptions, NamesOfClassesComeFromAConfigOrAFile) {
     names += fmt::format("class {}\n", i);
     ids += fmt::format(R"({}"{}": "kind {}")", i == 0 ? "" : ", ", i, i);
   }
-  EXPECT_TRUE(ends(convert(model, {"--labels", folder_.write("names.txt", names).string()}), kDone,
-                   {"--labels"}));
+  EXPECT_TRUE(ends(convert(model, {"-v", "--labels", folder_.write("names.txt", names).string()}),
+                   kDone, {"--labels"}));
   EXPECT_NE(read_bytes(output()).find("class 10"), std::string::npos);
   folder_.write("config.json", R"({"id2label": {)" + ids + "}}");
-  EXPECT_TRUE(ends(convert(model), kDone, {"names of classes, from", "config.json'"}));
+  EXPECT_TRUE(ends(convert(model, {"-v"}), kDone, {"names of classes, from", "config.json'"}));
   EXPECT_NE(read_bytes(output()).find("kind 10"), std::string::npos);
   folder_.write("config.json", R"({"id2label": {"0": "a", "1": "b"}})");
-  EXPECT_TRUE(ends(convert(model), kDone, {"has 2, and the program gives out 11 numbers"}));
+  EXPECT_TRUE(ends(convert(model, {"-v"}), kDone, {"has 2, and the program gives out 11 numbers"}));
   EXPECT_TRUE(ends(convert(model, {"--labels", folder_.write("one.txt", "a\n").string()}),
                    kBadInput, {"1 labels", "11 numbers"}));
 }

@@ -42,7 +42,8 @@ class FewBits : public ::testing::Test {
   // speech.pt2: two convolutions, and a decoder of one layer that attends to their rows.
   ProgramResult convert_speech(const std::vector<std::string>& options,
                                const std::string& output = "model.arn") const {
-    std::vector<std::string> words = {"convert", fixture_file("speech.pt2"), "-o", path(output)};
+    std::vector<std::string> words = {"convert", fixture_file("speech.pt2"), "-o", path(output),
+                                      "-v"};
     words.insert(words.end(), options.begin(), options.end());
     return run_arenite(words);
   }

@@ -46,7 +46,8 @@ class NormalForm : public ::testing::Test {
   std::string convert(const json& tokenizer, const char* name) {
     folder_.write("tokenizer.json", tokenizer.dump());
     const std::string file = (folder_.path() / name).string();
-    report_ = run_arenite({"convert", folder_.path().string(), "-o", file, "--target", "portable"});
+    report_ = run_arenite(
+        {"convert", folder_.path().string(), "-o", file, "--target", "portable", "--verbose"});
     EXPECT_TRUE(ends(report_, kDone, {"unicode    letters and numbers of Unicode 1"}));
     return file;
   }

@@ -96,7 +96,7 @@ TEST_P(RunBatches, GivesWhatPyTorchGivesForAnyNumberOfSequences) {
   const std::string model = (folder.path() / "model.arn").string();
   const std::string output = (folder.path() / "y.npy").string();
   ASSERT_TRUE(
-      ends(run_arenite({"convert", data(".pt2"), "-o", model}), kDone, {GetParam().report}));
+      ends(run_arenite({"convert", data(".pt2"), "-o", model, "-v"}), kDone, {GetParam().report}));
   for (const std::string example : {"0", "1", "2"}) {
     std::vector<std::string> words = {"run", model, "--output", output};
     for (int i = 0; i < GetParam().inputs; ++i) {
@@ -153,7 +153,7 @@ TEST(RunPairs, AreOneMoreInput) {
   const auto file = [](const std::string& name) {
     return (convert_fixture("pairs") / name).string();
   };
-  ASSERT_TRUE(ends(run_arenite({"convert", file("bits.pt2"), "-o", model}), kDone,
+  ASSERT_TRUE(ends(run_arenite({"convert", file("bits.pt2"), "-o", model, "-v"}), kDone,
                    {"pairs that a call says", "--input pairs=FILE"}));
   EXPECT_TRUE(ends(run_arenite({"inspect", model}), kDone, {"which tokens see which"}));
   const auto run = [&](const std::vector<std::string>& pairs) {
@@ -177,8 +177,8 @@ TEST(InspectSeveralInputs, NamesThemAndTheFunctions) {
   const TempFolder folder;
   const std::string model = (folder.path() / "model.arn").string();
   EXPECT_TRUE(ends(run_arenite({"convert", data("t5.pt2"), "--context", "24", "-o", model}), kDone,
-                   {"function   encode takes x, gives 8 numbers a row; 26 ops",
-                    "step takes y, sees x, gives 19 numbers a row; 34 ops"}));
+                   {"functions  encode takes x, gives [tokens, 8]; whole sequences, 26 ops",
+                    "step takes y, sees x, gives [tokens, 19]; causal, 34 ops"}));
   EXPECT_TRUE(ends(run_arenite({"inspect", model}), kDone,
                    {"inputs        x: tokens of a vocabulary of 19, 24 positions",
                     "encode takes x, gives [tokens, 8]; whole sequences, 26 ops",

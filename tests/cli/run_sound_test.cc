@@ -23,7 +23,8 @@ class RunSound : public ::testing::Test {
   ProgramResult convert(const std::vector<std::string>& options,
                         const std::filesystem::path& checkpoint =
                             project_folder() / "examples/speech/words.pt2") const {
-    std::vector<std::string> words = {"convert", checkpoint.string(), "-o", path("m.arn")};
+    std::vector<std::string> words = {"convert", checkpoint.string(), "-o", path("m.arn"),
+                                      "--verbose"};
     words.insert(words.end(), options.begin(), options.end());
     return run_arenite(words);
   }

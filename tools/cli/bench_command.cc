@@ -345,7 +345,7 @@ std::string bytes_text(size_t bytes) {
                            : fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6);
 }
 
-constexpr Line kHeaderLines[] = {
+constexpr std::pair<const char*, const char*> kHeaderLines[] = {
     {"model", "{model}, {size}"},
     {"kernel set", "{kernel_set}, {threads#thread}"},
     {"context",
@@ -378,7 +378,9 @@ void print_bench(const BenchFacts& facts, const std::function<std::string(const 
       if (run.contains(share)) run["percent"] = 100.0 * run[share].get<double>();
     }
   }
-  print_string(lines(kHeaderLines, json, 0, 10) + "\n" + table(json["runs"]));
+  TitledLines header(0, 10);
+  for (const auto& [title, words] : kHeaderLines) header.add(title, filled(words, json));
+  print_string(header.text() + "\n" + table(json["runs"]));
 }
 
 Json bench_facts() { return schema_of<BenchFacts>(); }

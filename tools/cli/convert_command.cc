@@ -41,6 +41,7 @@ struct ConvertArguments {
   bool no_self_test = false;
   bool json = false;
   bool explain = false;
+  bool verbose = false;
   std::vector<std::string> without_passes;
 };
 
@@ -237,6 +238,10 @@ void add_convert_options(CLI::App& command, ConvertArguments& arguments) {
       .add_flag("--explain", arguments.explain,
                 "Print the graph, as recognised and after the passes")
       ->excludes(json);
+  command
+      .add_flag("-v,--verbose", arguments.verbose,
+                "Print all that was found, and what arenite inspect says of the file")
+      ->excludes(json);
   command.add_option("--without-pass", arguments.without_passes)->group("");  // for developers
   put_in_group(
       command, kStateDictGroup,
@@ -329,6 +334,24 @@ std::string describe_weights(const ConvertArguments& arguments) {
                       : fmt::format("{}, keeping {}", arguments.weights, fmt::join(kept, ", "));
 }
 
+// Returns the bytes of the files with the weights: of a folder, those in its preferred format.
+uint64_t checkpoint_bytes(const ConvertArguments& arguments) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  if (!fs::is_directory(arguments.checkpoint, ignored)) {
+    const uint64_t bytes = fs::file_size(arguments.checkpoint, ignored);
+    return arguments.decoder.empty() ? bytes : bytes + fs::file_size(arguments.decoder, ignored);
+  }
+  for (const char* extension : {".safetensors", ".gguf", ".bin", ".pt", ".pth", ".pt2"}) {
+    uint64_t bytes = 0;
+    for (const fs::directory_entry& file : fs::directory_iterator(arguments.checkpoint, ignored)) {
+      if (file.path().extension() == extension) bytes += file.file_size(ignored);
+    }
+    if (bytes != 0) return bytes;
+  }
+  return 0;
+}
+
 constexpr size_t kWriteBytes = 16 << 20;  // between two updates of the progress
 
 // Compares with the author's outputs, writes and reports. Leaves no file if the outputs differ.
@@ -367,8 +390,11 @@ void finish(convert::Conversion& conversion, const ConvertArguments& arguments,
   convert::AtomicFile* const files[] = {&file, page ? &*page : nullptr};
   convert::commit_together(files);
   progress.done();
-  const WrittenFile written = {arguments.output, expect};
-  const std::string report = describe_conversion(conversion, written, facts, arguments.json);
+  const WrittenFile written = {arguments.output, expect, checkpoint_bytes(arguments)};
+  const std::string report = describe_conversion(conversion, written, facts,
+                                                 arguments.json      ? ConversionOutput::kJson
+                                                 : arguments.verbose ? ConversionOutput::kVerbose
+                                                                     : ConversionOutput::kScreen);
   arguments.json ? write_output(report) : write_lines(report);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reports a conversion: the recognised model, the arena, the check, the file and the quantization
-// loss. Checks the loss and the sizes against the user's limits.
+// Reports a conversion: the model, accuracy, file, targets and arena. Checks the quantization loss
+// and the sizes against the user's limits.
 #pragma once
 
 #include <cstdint>
@@ -42,12 +42,16 @@ void require_limits(const ConversionFacts& facts);
 struct WrittenFile {
   std::filesystem::path path;
   std::vector<convert::AuthorCheck> expect;  // the comparisons that were requested
+  uint64_t checkpoint_bytes = 0;             // of the files with the weights
 };
 
-// Returns lines for a person, or one JSON object ('arenite help json convert' names its keys).
+// One screen for a person, everything for a person, or one JSON object ('arenite help json convert'
+// names its keys).
+enum class ConversionOutput { kScreen, kVerbose, kJson };
+
 // `facts` are those of the new file. REQUIRES: facts.conversion.
 std::string describe_conversion(const convert::Conversion& conversion, const WrittenFile& written,
-                                const ReportFacts& facts, bool as_json);
+                                const ReportFacts& facts, ConversionOutput output);
 
 // Returns the parameters as PyTorch counts them or, for a checkpoint, the trained weights.
 uint64_t parameters_of(const convert::Conversion& conversion);

@@ -152,6 +152,8 @@ std::optional<ImageFacts> image_facts(const ModelReader& reader, uint32_t input)
                     pixels.other};
 }
 
+namespace {
+
 InputFacts input_facts(const ModelReader& reader, uint32_t index) {
   const bool is_features = reader.vocab_size(index) == 0;
   return {reader.input_name(index),
@@ -179,6 +181,8 @@ FunctionFacts function_facts(const ModelReader& reader, uint32_t index) {
   function.causal = reader.causal(index);
   return function;
 }
+
+}  // namespace
 
 std::string field_name(const char* field) {
   const std::string_view name = field;

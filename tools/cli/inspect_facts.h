@@ -149,6 +149,9 @@ void add_board(const std::string& board, double clock_mhz, ModelFacts& facts);
 // Returns sections for a person, at most 100 columns wide (except for longer paths).
 std::string facts_as_text(const ModelFacts& facts);
 
+// Returns lines about what the model takes and gives, with titles of `width` characters.
+std::string model_as_text(const ModelFacts& facts, size_t width);
+
 // Returns a few lines: the kind of model, and its memory on the shown target.
 std::string facts_in_brief(const ModelFacts& facts);
 
@@ -158,15 +161,8 @@ Json facts_of(const ModelFacts& facts);
 // Adds the values that only text and the report page show.
 void add_page(Json& json, const ModelFacts& facts);
 
-extern template struct FactValue<CallBounds>;
-extern template struct FactValue<CallFacts>;
-
-// The facts of an input or a function that the file alone determines, without those of calls.
+// The images that an input reads, if any.
 std::optional<ImageFacts> image_facts(const format::ModelReader& reader, uint32_t input);
-InputFacts input_facts(const format::ModelReader& reader, uint32_t index);
-FunctionFacts function_facts(const format::ModelReader& reader, uint32_t index);
-extern template struct FactValue<InputFacts>;
-extern template struct FactValue<FunctionFacts>;
 
 // Returns the most rows that an axis of the function has for sequences of `tokens` tokens.
 uint32_t most_rows(const format::ModelReader& reader, const InputTokens& tokens,

@@ -633,9 +633,5 @@ void add_page(Json& json, const ModelFacts& facts) {
 }
 
 template struct FactValue<WeightsReport>;
-template struct FactValue<InputFacts>;
-template struct FactValue<FunctionFacts>;
-template struct FactValue<CallBounds>;
-template struct FactValue<CallFacts>;
 
 }  // namespace arenite::tool

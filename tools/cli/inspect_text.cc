@@ -17,6 +17,8 @@
 #include "convert/files/error.h"
 #include "convert/masks/masks.h"
 #include "convert/quantize/quantizers.h"
+#include "convert/sound/sound_parameters.h"
+#include "core/targets.h"
 
 namespace arenite::tool {
 namespace {
@@ -122,25 +124,7 @@ void add_sums(const ModelFacts& facts, Json& json) {
 Json facts_for_text(const ModelFacts& facts) {
   Json json = facts_of(facts);
   add_page(json, facts);
-  if (facts.reader.reads_images()) json["images"] = image_text(facts.reader);
-  json["classes"] = class_names(facts.labels);
-  json["has_several"] = facts.has_several();
-  if (facts.has_several()) {
-    json["several"] = {{"inputs", json["model"]["inputs"]},
-                       {"functions", json["model"]["functions"]}};
-    for (uint32_t i = 0; i < facts.reader.inputs(); ++i) {
-      Json& input = json["several"]["inputs"][i];
-      if (facts.reader.reads_images(i)) input["images"] = image_text(facts.reader, i);
-      input["has_least"] = facts.reader.tokens_min(i) > 1;
-    }
-  }
-  json["has_least"] = facts.reader.tokens_min() > 1;
-  json["takes_pairs"] = facts.reader.takes_pairs();
-  json["kv_is_asked"] = facts.sizes.kv_type() != facts.reader.kv_cache();
   json["target"] = json["targets"][facts.shown_index()];
-  for (size_t i = 0; i < facts.targets.size(); ++i) {
-    json["targets"][i]["tiles"] = tiles(facts, facts.targets[i]);
-  }
   for (size_t i = 0; i < facts.ops.size(); ++i) json["ops"][i]["shape"] = op_shape(facts.ops[i]);
   for (size_t i = 0; i < facts.tensors.size(); ++i) {
     json["tensors"][i]["type"] = name(facts.tensors[i].shape.type);
@@ -157,75 +141,117 @@ Json facts_for_text(const ModelFacts& facts) {
 
 // --- Tables ---
 
-constexpr Line kHeader[] = {
-    {"name", "{?model.name}{model.name@80}"},
-    {"architecture", "{?model.architecture}{model.architecture@80}"},
-    {"input",
-     "{!has_several}<{images}><{!images}{?model.vocab_size}tokens of a vocabulary of "
-     "{model.vocab_size}>"
-     "<{!images}{!model.vocab_size}[tokens, {model.input_features:d}]>"
-     "<{?takes_pairs}, and which tokens see which, [tokens, tokens]>"},
-    {"inputs",
-     "{name@40}: <{images}><{!images}{?vocab_size}tokens of a vocabulary of {vocab_size}>"
-     "<{!images}{!vocab_size}[tokens, {features:d}]><{?takes_pairs} and pairs of tokens>, "
-     "<{?positions_max}{positions_max#position}>"
-     "<{!positions_max}any length><{?has_least}, at least {tokens_min:d}>",
-     "several.inputs"},
-    {"functions",
-     "{name@40} takes {inputs}<{?inputs_read}, sees {inputs_read}>, gives "
-     "[{output_rows}, {output_features:d}]; <{?causal}causal><{!causal}whole sequences>, {ops#op}",
-     "several.functions"},
-    {"sound", "{?model.sound}{model.sound@100}"},
-    {"tokenizer", "{?model.tokenizer}{model.tokenizer}, {page.tokenizer_tokens#token}"},
-    {"output", "{!has_several}[{model.output_rows}, {model.output_features:d}]"},
-    {"classes", "{?classes}{classes@1000}"},
-    {"prefix",
-     "{?model.prefix_rows}{model.prefix_rows#row} of constants before the tokens of each "
-     "sequence"},
-    {"context",
-     "{!has_several}<{?images}{model.positions_max#pixel}>"
-     "<{!images}{?model.positions_max}{model.positions_max#position}>"
-     "<{!model.positions_max}any length>"
-     "<{!images}{?has_least}, at least {model.tokens_min:d}>"
-     "<{?model.lengths_claimed}, as its user claims>, {page.calls}"},
-    {"caches", "{?caches}{sizes.kv_cache}, as <{?kv_is_asked}--kv><{!kv_is_asked}the file> says"},
-    {"file",
-     "{file.bytes} bytes, {file.metadata_bytes} of them metadata, format "
-     "{file.format_version}"},
-    {"self-test",
-     "<{!self_test.tokens}none><{?images}{?self_test.tokens}{self_test.tokens#pixel}, >"
-     "<{!images}{?self_test.tokens}{self_test.tokens#token}, >"
-     "<{?self_test.tokens}{self_test.bytes} bytes that arenite strip removes>"},
-    {"written by", "{file.producer@80}"},
-};
-constexpr Line kBrief[] = {
-    {"weights",
-     "{target.bytes} bytes packed for {target.name} (kernels {target.kernel_set})"
-     "<{!target.runs_here}, which this CPU cannot run>"},
-    {"arena",
-     "{target.arena.total_bytes} bytes: session {target.arena.session_bytes}, kv cache "
-     "{target.arena.kv_cache_bytes}, activations {target.arena.activation_bytes}, scratch "
-     "{target.arena.scratch_bytes}"},
-};
-
-std::string header(const ModelFacts& facts, const Json& json) {
-  return convert::visible(facts.path) + "\n" + lines(kHeader, json, 2, 13);
+std::string input_text(const ModelFacts& facts, uint32_t index) {
+  const InputFacts& input = facts.inputs[index];
+  std::string text = input.image ? image_text(facts.reader, index)
+                     : input.features != 0
+                         ? fmt::format("[tokens, {}]", input.features)
+                         : "tokens of a vocabulary of " + grouped(input.input.vocab_size);
+  return text + (input.takes_pairs ? ", and which tokens see which, [tokens, tokens]" : "");
 }
 
-std::string targets(const Json& json) {
-  return "Targets\n" +
-         table({{"target", "{name}"},
-                {"tiles", "{tiles}"},
-                {">bytes", "{bytes}"},
-                {"on this CPU",
-                 "<{?chosen}runs, with kernels {running_kernel_set}>"
-                 "<{!chosen}{?runs_here}could run, with kernels {running_kernel_set}>"
-                 "<{!runs_here}cannot run>"}},
-               json["targets"]) +
-         lines(std::vector<Line>{{"", "{name} serves {cpus}", "targets"}}, json, 1, 0);
+std::string length_text(const InputFacts& input) {
+  const uint32_t most = input.input.positions_max;
+  std::string text = most == 0 ? "any length" : counted(most, input.image ? "pixel" : "position");
+  if (input.image || input.input.tokens_min <= 1) return text;
+  return text + fmt::format(", at least {}", input.input.tokens_min);
 }
 
-std::string program(const Json& json) {
+void add_functions(const ModelFacts& facts, TitledLines& out) {
+  for (uint32_t i = 0; i < facts.inputs.size(); ++i) {
+    out.add("inputs", fmt::format("{}: {}, {}", convert::printable(facts.inputs[i].name, 40),
+                                  input_text(facts, i), length_text(facts.inputs[i])));
+  }
+  for (const FunctionFacts& function : facts.functions) {
+    out.add("functions",
+            fmt::format("{} takes {}{}{}, gives [{}, {}]; {}, {}",
+                        convert::printable(function.name, 40), fmt::join(function.inputs, ", "),
+                        function.inputs_read.empty() ? "" : ", sees ",
+                        fmt::join(function.inputs_read, ", "),
+                        function.has_row_of_sequence ? "sequences" : "tokens",
+                        function.output_features, function.causal ? "causal" : "whole sequences",
+                        counted(function.function.ops, "op")));
+  }
+}
+
+void add_model(const ModelFacts& facts, TitledLines& out) {
+  if (facts.has_several()) {
+    add_functions(facts, out);
+  } else {
+    out.add("input", input_text(facts, 0));
+  }
+  if (const SoundNumbers* const sound = facts.reader.sound().numbers) {
+    out.add("sound", convert::printable(convert::describe_sound(*sound), 100));
+  }
+  if (!facts.tokenizer_kind.empty()) {
+    out.add("tokenizer", facts.tokenizer_kind + ", " + counted(facts.tokenizer_tokens, "token"));
+  }
+  if (!facts.has_several()) {
+    out.add("output", fmt::format("[{}, {}]", facts.output_rows(), facts.output_features()));
+  }
+  out.add("classes", class_names(facts.labels));
+  if (const uint32_t rows = prefix_rows(facts.reader); rows != 0) {
+    out.add("prefix", counted(rows, "row") + " of constants before the tokens of each sequence");
+  }
+  if (facts.has_several()) return;
+  out.add("context", fmt::format("{}{}, {}", length_text(facts.inputs[0]),
+                                 facts.lengths_claimed ? ", as its user claims" : "",
+                                 calls_text(facts.reader)));
+}
+
+std::string header(const ModelFacts& facts, bool is_brief) {
+  const format::ModelReader& reader = facts.reader;
+  TitledLines out(2, 13);
+  out.add("name", convert::printable(reader.name(), 80));
+  out.add("architecture", convert::printable(reader.architecture(), 80));
+  add_model(facts, out);
+  if (!facts.caches.empty()) {
+    const bool is_asked = facts.sizes.kv_type() != reader.kv_cache();
+    out.add("caches", fmt::format("{}, as {} says", name(facts.sizes.kv_type()),
+                                  is_asked ? "--kv" : "the file"));
+  }
+  out.add("file",
+          fmt::format("{} bytes, {} of them metadata, format {}", grouped(facts.footer.file_bytes),
+                      grouped(facts.footer.metadata_bytes), facts.footer.format_version));
+  const format::SelfTestView test = reader.self_test();
+  out.add("self-test",
+          test.tokens == 0
+              ? "none"
+              : fmt::format("{}, {} bytes that arenite strip removes",
+                            counted(test.tokens, reader.reads_images() ? "pixel" : "token"),
+                            grouped(test.segment.bytes())));
+  out.add("written by", convert::printable(reader.producer(), 80));
+  if (is_brief) {
+    const TargetFacts& target = facts.shown_target();
+    const ArenaPlan& plan = target.arena.plan;
+    out.add("weights", fmt::format("{} bytes packed for {} (kernels {}){}",
+                                   grouped(target.packed.segment.bytes()), name(target.target),
+                                   packed_for(target.target),
+                                   target.runs_here ? "" : ", which this CPU cannot run"));
+    out.add("arena", fmt::format("{} bytes: session {}, kv cache {}, activations {}, scratch {}",
+                                 grouped(plan.total_bytes), grouped(plan.session_bytes),
+                                 grouped(plan.kv_cache_bytes), grouped(plan.activation_bytes),
+                                 grouped(plan.scratch_bytes)));
+  }
+  return convert::visible(facts.path) + "\n" + out.text();
+}
+
+std::string targets(const ModelFacts& facts) {
+  TextTable table({"target", "tiles", ">bytes", "on this CPU"});
+  TitledLines served(1, 0);
+  for (const TargetFacts& target : facts.targets) {
+    const char* const runs = target.chosen      ? "runs, with kernels "
+                             : target.runs_here ? "could run, with kernels "
+                                                : "cannot run";
+    table.add_row({name(target.target), tiles(facts, target),
+                   grouped(target.packed.segment.bytes()),
+                   target.runs_here ? runs + std::string(kernel_set_name(target.target)) : runs});
+    served.add("", fmt::format("{} serves {}", name(target.target), cpus_of(target.target)));
+  }
+  return "Targets\n" + table.text() + served.text();
+}
+
+std::string program(const ModelFacts& facts, const Json& json) {
   return "Program\n" +
          table({{">op", "{index:d}"},
                 {"name", "{name@80}"},
@@ -239,69 +265,23 @@ std::string program(const Json& json) {
                  "<{!multiply_adds_per_key}{?multiply_adds_per_token}a row>"},
                 {"slots", "{reads_slots:d} -> {writes_slot:d}"}},
                json["ops"]) +
-         filled(
-             "  <{!has_several}A token that sees K keys: {sums.token} + {sums.key} K. >A pass over "
-             "{page.positions@400}: {sums.pass}.\n",
-             json);
-}
-
-// Shows the memory traffic per op, for worst-case timing.
-std::string traffic(const Json& json) {
-  return filled("A pass over {page.positions@400}, for {target.name}\n", json) +
-         table({{">op", "{index:d}"},
-                {"name", "{name@80}"},
-                {">multiply-adds", "{multiply_adds_per_pass}"},
-                {">bytes read", "{bytes_read_per_pass}"},
-                {">bytes written", "{bytes_written_per_pass}"}},
-               json["ops"]);
-}
-
-// "    multiply-adds  1,234 T + 56 O + 8 T min(K, 90)", without terms that are 0.
-std::string sum(const char* title, const Json& call, std::initializer_list<const char*> terms,
-                const char* attention_term) {
-  std::vector<std::string> found;
-  for (const char* term : terms) found.push_back(filled(term, call));
-  for (const Json& op : call["attention"]) {
-    found.push_back(filled(
-        std::string(attention_term) + " <{?stored}X><{!stored}{!keys_max}K><min(K, {keys_max})>",
-        op));
-  }
-  std::erase(found, "");
-  const std::string text = found.empty() ? "0" : fmt::format("{}", fmt::join(found, " + "));
-  return fmt::format("    {:<13}  {}\n", title, wrapped(text, text_columns(), 19));
-}
-
-std::string work_formulas(const Json& call) {
-  std::string text =
-      sum("multiply-adds", call,
-          {"{?multiply_adds_per_row}{multiply_adds_per_row} T",
-           "{?multiply_adds_per_output}{multiply_adds_per_output} O"},
-          "{multiply_adds_per_row_and_key} T") +
-      sum("bytes read", call,
-          {"{?bytes_read_once}{bytes_read_once}", "{?bytes_read_per_row}{bytes_read_per_row} T",
-           "{?bytes_read_per_output}{bytes_read_per_output} O"},
-          "{bytes_read_per_block_and_key} B");
-  if (call["attention"].empty()) return text;
-  return text + "  Numbers that are not finite, such as NaN, add at most\n" +
-         sum("multiply-adds", call, {}, "{multiply_adds_per_row_and_key_not_finite} T") +
-         sum("bytes read", call, {}, "{bytes_read_per_row_and_key_not_finite} T");
+         (facts.has_several()
+              ? "  "
+              : filled("  A token that sees K keys: {sums.token} + {sums.key} K. ", json)) +
+         filled("A pass over {page.positions@400}: {sums.pass}.\n", json);
 }
 
 std::string calls_table(const ModelFacts& facts) {
-  Json calls = Json::array();
+  TextTable table({"call", ">multiply-adds", ">bytes read", ">not finite", ">bytes read"});
   for (const FunctionFacts& function : facts.functions) {
     for (const auto& call : {std::optional(function.run), function.step}) {
       if (!call) continue;
-      calls.push_back(json_of(*call));
-      calls.back()["name"] = call->name;
+      table.add_row({call->name, grouped(call->multiply_adds), grouped(call->bytes_read),
+                     grouped(call->multiply_adds_not_finite),
+                     grouped(call->bytes_read_not_finite)});
     }
   }
-  return table({{"call", "{name}"},
-                {">multiply-adds", "{multiply_adds}"},
-                {">bytes read", "{bytes_read}"},
-                {">not finite", "{multiply_adds_not_finite}"},
-                {">bytes read", "{bytes_read_not_finite}"}},
-               calls);
+  return table.text();
 }
 
 std::string bounds_text(const ModelFacts& facts, const Json& json) {
@@ -309,11 +289,6 @@ std::string bounds_text(const ModelFacts& facts, const Json& json) {
   for (const auto& [cpu, bytes] : json["bounds"]["stack_bytes"].items()) {
     stacks += fmt::format("{}{}{} {}", stacks.empty() ? "" : ", ", grouped(bytes.get<uint64_t>()),
                           stacks.empty() ? " bytes on" : "", cpu);
-  }
-  std::string formulas;
-  for (const FunctionFacts& function : facts.functions) {
-    if (facts.has_several()) formulas += "  " + convert::printable(function.name, 40) + "\n";
-    formulas += work_formulas(json_of(function.bounds));
   }
   return "Bounds, whatever is fed to it\n  stack  " +
          wrapped("at most " + stacks, text_columns(), 9) +
@@ -323,16 +298,9 @@ std::string bounds_text(const ModelFacts& facts, const Json& json) {
              "any op: that of op {target.smallest_slice.op:d}\n"
              "  flash  {bounds.flash_bytes} bytes, the file\n"
              "  load   at most {bounds.load_steps} steps: blocks of code, as a compiler makes them "
-             "that does not optimize\n"
-             "  A call with T rows of a sequence that holds H, of which O are given out; "
-             "K = H + T, and\n"
-             "  B = T / {bounds.call.block_rows} rounded up. Several sequences add up, but read "
-             "the first number once.\n"
-             "<{?has_several}  X keys are those of another input.\n>"
-             "<{?model.prefix_rows}  The first call of a sequence has {model.prefix_rows#row} "
-             "besides.\n>",
+             "that does not optimize\n",
              json) +
-         formulas + calls_table(facts);
+         calls_table(facts);
 }
 
 // Appends byte columns to `columns`: one per target, but one for all targets with equal bytes, as
@@ -418,21 +386,9 @@ std::string caches(const Json& json) {
 
 // --- The arena ---
 
-std::string formulas(const ModelFacts& facts) {
-  TextTable table({"target", "bytes for any sizes, each part rounded up to 64"});
-  for (const TargetFacts& target : facts.targets) {
-    std::string first = name(target.target);
-    for (const std::string& line : formula_lines(facts.reader, target.formula)) {
-      table.add_row({first, line});
-      first.clear();
-    }
-  }
-  return table.text();
-}
-
-std::string arena(const ModelFacts& facts, const Json& json) {
+std::string arena(const Json& json) {
   return filled(
-             "Arena for P = {page.positions@400},<{?has_several}\n > T = {page.tokens@400} a call, "
+             "Arena for P = {page.positions@400}, T = {page.tokens@400} a call, "
              "S = {sizes.sequences#sequence}, N = {sizes.threads#thread}\n",
              json) +
          table({{"target", "{name}"},
@@ -441,8 +397,7 @@ std::string arena(const ModelFacts& facts, const Json& json) {
                 {">activations", "{arena.activation_bytes}"},
                 {">scratch", "{arena.scratch_bytes}"},
                 {">total bytes", "{arena.total_bytes}"}},
-               json["targets"]) +
-         "\n" + formulas(facts);
+               json["targets"]);
 }
 
 // Shows the estimated calls on a board and how accurate the estimates are.
@@ -478,19 +433,23 @@ std::string board(const ModelFacts& facts) {
 
 }  // namespace
 
+std::string model_as_text(const ModelFacts& facts, size_t width) {
+  TitledLines out(0, width);
+  add_model(facts, out);
+  return out.text();
+}
+
 std::string facts_in_brief(const ModelFacts& facts) {
-  const Json json = facts_for_text(facts);
   const std::string estimate = board(facts);
-  return header(facts, json) + lines(kBrief, json, 2, 13) + (estimate.empty() ? "" : "\n") +
-         estimate;
+  return header(facts, true) + (estimate.empty() ? "" : "\n") + estimate;
 }
 
 std::string facts_as_text(const ModelFacts& facts) {
   const Json json = facts_for_text(facts);
-  std::string text = header(facts, json);
+  std::string text = header(facts, false);
   for (const std::string& section :
-       {targets(json), program(json), traffic(json), bounds_text(facts, json), board(facts),
-        tensors(json), masks(facts, json), caches(json), arena(facts, json)}) {
+       {targets(facts), program(facts, json), bounds_text(facts, json), board(facts), tensors(json),
+        masks(facts, json), caches(json), arena(json)}) {
     if (!section.empty()) text += "\n" + section;
   }
   return text;

@@ -54,6 +54,26 @@ std::string render_report(const ReportFacts& facts, const std::filesystem::path&
 
 namespace {
 
+// The ops of a program that a picture of its arena shows. Of equal layers only the first is drawn.
+struct DrawnOps {
+  // The drawn ops [begin, end) stand for `times` repetitions: themselves and the ops that follow
+  // them in the program with the same kinds and widths.
+  struct Repeat {
+    size_t begin = 0;
+    size_t end = 0;
+    uint32_t times = 1;
+  };
+
+  std::vector<uint32_t> ops;  // indices, ascending
+  std::vector<Repeat> repeats{};
+};
+
+// Indices into DrawnOps::ops, both ends included.
+struct DrawnSpan {
+  size_t first = 0;
+  size_t last = 0;
+};
+
 // The kind and widths of an op. Ops of equal shape look the same in a picture.
 using Shape = std::vector<uint32_t>;
 
@@ -130,8 +150,7 @@ class Folder {
   std::vector<uint32_t> shapes_;  // for each op, an index of a distinct shape
 };
 
-}  // namespace
-
+// Returns all ops if there are at most `ops_max`.
 DrawnOps ops_to_draw(const ModelFacts& model, size_t ops_max) {
   DrawnOps drawn;
   if (model.ops.size() <= ops_max) {
@@ -142,6 +161,7 @@ DrawnOps ops_to_draw(const ModelFacts& model, size_t ops_max) {
   return drawn;
 }
 
+// Returns the drawn ops during which a slot is live; nullopt if only other ops need it.
 std::optional<DrawnSpan> drawn_span(const DrawnOps& drawn, const format::SlotView& slot) {
   const auto first = std::ranges::lower_bound(drawn.ops, slot.first_op);
   const auto end = std::ranges::upper_bound(drawn.ops, slot.last_op);
@@ -150,21 +170,10 @@ std::optional<DrawnSpan> drawn_span(const DrawnOps& drawn, const format::SlotVie
                    static_cast<size_t>(end - drawn.ops.begin()) - 1};
 }
 
-std::string describe(const DrawnOps& drawn, const DrawnOps::Repeat& repeat) {
-  const uint32_t first = drawn.ops[repeat.begin];
-  const uint32_t count = static_cast<uint32_t>(repeat.end - repeat.begin);
-  const uint32_t end = first + count;
-  return fmt::format("ops {} to {} are drawn once: ops {} to {} repeat them {}", first, end - 1,
-                     end, first + count * repeat.times - 1,
-                     repeat.times == 2 ? "once" : fmt::format("{} times", repeat.times - 1));
-}
-
 // --- The picture of --svg ---
 //
 // The arena's areas are bands from top to bottom, the ops are stripes from left to right. The
 // height of a band grows with its bytes, but each is tall enough to be seen.
-
-namespace {
 
 constexpr double kWidth = 960.0;
 constexpr double kMargin = 20.0;

@@ -31,33 +31,4 @@ std::string render_report(const ReportFacts& facts, const std::filesystem::path&
 // the bytes of the file by kind. It follows the reader's light or dark scheme.
 std::string memory_as_svg(const ReportFacts& facts);
 
-// The ops of a program that a picture of its arena shows. Of equal layers only the first is drawn.
-struct DrawnOps {
-  // The drawn ops [begin, end) stand for `times` repetitions: themselves and the ops that follow
-  // them in the program with the same kinds and widths.
-  struct Repeat {
-    size_t begin = 0;
-    size_t end = 0;
-    uint32_t times = 1;
-  };
-
-  std::vector<uint32_t> ops;  // indices, ascending
-  std::vector<Repeat> repeats{};
-};
-
-// Returns all ops if there are at most `ops_max`.
-DrawnOps ops_to_draw(const ModelFacts& model, size_t ops_max);
-
-// Indices into DrawnOps::ops, both ends included.
-struct DrawnSpan {
-  size_t first = 0;
-  size_t last = 0;
-};
-
-// Returns the drawn ops during which a slot is live; nullopt if only other ops need it.
-std::optional<DrawnSpan> drawn_span(const DrawnOps& drawn, const format::SlotView& slot);
-
-// "ops 1 to 12 are drawn once: ops 13 to 144 repeat them 11 times"
-std::string describe(const DrawnOps& drawn, const DrawnOps::Repeat& repeat);
-
 }  // namespace arenite::tool

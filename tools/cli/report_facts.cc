@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
-#include <cstring>
 #include <numeric>
 #include <unordered_map>
 
@@ -283,19 +282,6 @@ void count(std::span<const float> numbers, Distribution& distribution) {
 }
 
 }  // namespace
-
-bool has_bias(const WeightView& view) {
-  if (!view.is_packed()) return false;
-  for (uint32_t row = 0; row < view.rows; ++row) {
-    const std::byte* const panel =
-        view.data + row / view.packing.nr * panel_bytes(view.packing, view.columns).value();
-    float bias = 0.0f;
-    std::memcpy(&bias, panel + panel_bias(view.packing, view.columns, row % view.packing.nr),
-                sizeof(bias));
-    if (bias != 0.0f) return true;
-  }
-  return false;
-}
 
 Distribution distribution_of(const WeightView& view) {
   std::vector<float> numbers = sample(view);

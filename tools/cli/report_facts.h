@@ -80,9 +80,6 @@ struct ConversionFacts {
 
 // --- Tensor elements, unpacked from the file ---
 
-// Returns whether a packed tensor has a nonzero bias.
-bool has_bias(const WeightView& view);
-
 // A histogram of a tensor's elements. Elements that are not finite count only in `not_finite`.
 struct Distribution {
   std::string tensor{};     // its name

@@ -164,35 +164,6 @@ SmallestSlice smallest_slice(std::span<const std::byte> file, uint32_t packed_in
   return tasks.largest;
 }
 
-namespace {
-
-// Describes a row of an axis.
-const char* row_of_axis(AxisKind kind) {
-  switch (kind) {
-    case AxisKind::kInput:
-      return "a token";
-    case AxisKind::kConstants:
-      return "a constant or transposed row";
-    case AxisKind::kJoined:
-      return "a row of constants or tokens";
-    case AxisKind::kOne:
-      return "a sequence";
-    case AxisKind::kAsked:
-      return "a row given out";
-    case AxisKind::kWindows:
-      return "a window";
-    case AxisKind::kPixels:
-      return "a window of an image";
-    case AxisKind::kBlocks:
-      return "a row of a block";
-    case AxisKind::kTurns:
-      return "a row in turn";
-  }
-  return "";
-}
-
-}  // namespace
-
 std::string of_inputs(const format::ModelReader& reader, uint32_t axis) {
   std::string text;
   for (uint32_t i = 0; i < reader.inputs() && reader.inputs() > 1; ++i) {
@@ -212,46 +183,6 @@ std::string sizes_text(const format::ModelReader& reader, const InputTokens& siz
             of_inputs(reader, reader.axis_of_input(i));
   }
   return text;
-}
-
-std::vector<std::string> formula_lines(const format::ModelReader& reader,
-                                       const ArenaFormula& formula) {
-  std::vector<std::string> lines;
-  for (uint32_t i = 0; i < formula.group_count; ++i) {
-    const CacheGroup& group = formula.groups[i];
-    const std::string held =
-        (group.lookback == kUnlimited ? std::string("all positions")
-                                      : fmt::format("the last {}", uint64_t{group.lookback} + 1)) +
-        of_inputs(reader, group.axis);
-    for (const TensorType type : {TensorType::kF32, TensorType::kInt8}) {
-      const CacheBytes& bytes = group.bytes(type);
-      lines.push_back(fmt::format("cache of {} in {}: {} a panel of {}, {} a page of {}", held,
-                                  name(type), bytes.per_panel, formula.nr, bytes.per_page,
-                                  kPagePositions));
-    }
-  }
-  std::string activations, rows;
-  for (uint32_t i = 0; i < reader.axes().size(); ++i) {
-    const auto add = [&](std::string& text, uint32_t bytes) {
-      if (bytes == 0) return;
-      const AxisKind kind = reader.axes()[i].kind;
-      text += fmt::format(
-          "{}{} {}{}", text.empty() ? "" : ", ", bytes, row_of_axis(kind),
-          kind == AxisKind::kInput || kind == AxisKind::kWindows ? of_inputs(reader, i) : "");
-    };
-    add(activations, formula.axes[i].activations);
-    add(rows, formula.axes[i].scratch);
-  }
-  lines.push_back("activations " + activations);
-  std::string scratch = formula.score_rows == 0
-                            ? std::string("scratch none for scores")
-                            : fmt::format("scratch {} rows of scores", formula.score_rows);
-  if (!rows.empty()) scratch += ", " + rows;
-  if (formula.scratch_bytes_per_thread != 0) {
-    scratch += fmt::format(", or {} a thread", formula.scratch_bytes_per_thread);
-  }
-  lines.push_back(scratch);
-  return lines;
 }
 
 template <>

@@ -73,10 +73,6 @@ std::string of_inputs(const format::ModelReader& reader, uint32_t axis);
 std::string sizes_text(const format::ModelReader& reader, const InputTokens& sizes,
                        const std::string& noun);
 
-// Formats the coefficients of an arena formula, one line for each part of the arena that differs
-// between models, in arena order. SPEC.md defines the formula.
-std::vector<std::string> formula_lines(const format::ModelReader& reader,
-                                       const ArenaFormula& formula);
 struct FormulaOfModel : ArenaFormula {
   uint32_t axis_count = 0;  // of the model
 };

@@ -111,23 +111,18 @@ std::string filled(std::string_view words, const Json& facts) {
   return text;
 }
 
-std::string lines(std::span<const Line> rows, const Json& facts, size_t indent, size_t width) {
-  std::string text;
-  for (const Line& row : rows) {
-    const bool is_list = *row.list != '\0';
-    std::string title = row.title;
-    for (const Json& item : is_list ? fact_at(facts, row.list) : Json::array({facts})) {
-      std::string line = filled(row.words, item);
-      if (line.empty()) continue;
-      const std::string next_line = "\n" + std::string(indent + width + 1, ' ');
-      for (size_t at = 0; (at = line.find('\n', at)) != std::string::npos; ++at) {
-        line.replace(at, 1, next_line);
-      }
-      text += fmt::format("{:{}}{:<{}} {}\n", "", indent, title, width, line);
-      if (!row.repeats_title) title.clear();
-    }
-  }
-  return text;
+void TitledLines::add(std::string_view title, std::string_view text) {
+  if (text.empty()) return;
+  const std::string next_line = "\n" + std::string(indent_ + width_ + 1, ' ');
+  text_ += fmt::format("{:{}}{:<{}} ", "", indent_, title == last_ ? "" : title, width_);
+  for (const char c : text) text_ += c == '\n' ? next_line : std::string(1, c);
+  text_ += '\n';
+  last_ = title;
+}
+
+void TitledLines::append(const std::string& lines) {
+  text_ += lines;
+  last_.clear();
 }
 
 void TextTable::add_row(std::vector<std::string> cells) {

@@ -30,16 +30,22 @@ std::string counted(uint64_t number, const std::string& noun);
 // part is left out.
 std::string filled(std::string_view words, const Json& facts);
 
-// A line with a title or, for a list, a line per element. A line without text is left out.
-struct Line {
-  const char* title;
-  const char* words;
-  const char* list = "";       // key of a list; `words` then refers to its elements
-  bool repeats_title = false;  // for each element; else only the first line has the title
-};
+// Lines with titles of at most `width` characters after `indent`. A title that repeats is printed
+// once; a text of several lines stays in its column, and a line without text is left out.
+class TitledLines {
+ public:
+  TitledLines(size_t indent, size_t width) : indent_(indent), width_(width) {}
 
-// Aligns all texts in one column, after `indent` and titles of at most `width` characters.
-std::string lines(std::span<const Line> rows, const Json& facts, size_t indent, size_t width);
+  void add(std::string_view title, std::string_view text);
+  void append(const std::string& lines);  // as they are
+  const std::string& text() const { return text_; }
+
+ private:
+  size_t indent_;
+  size_t width_;
+  std::string text_;
+  std::string last_;
+};
 
 // A leading '>' in a title aligns the column to the right and is not shown. If a table is too wide,
 // the cells of the column titled "name" are shortened.

@@ -9,8 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "convert/check/converted_model.h"
-#include "convert/convert.h"
+#include "convert/exported/compare_program.h"
 #include "support/test_data.h"
 
 namespace arenite::convert {
@@ -19,10 +18,7 @@ namespace {
 using arenite::testing::collection_folder;
 using arenite::testing::convert_fixture;
 
-// Shares of the largest value.
-constexpr double kRelativeError = 2e-6;
-constexpr double kGraphError = 1e-6;  // of tables in float32, in double precision
-constexpr double kRounding = 0.2;     // what eight bits may cost a model of few numbers
+constexpr double kRounding = 0.2;  // what eight bits may cost a model of few numbers
 
 struct Case {
   const char* name;     // of the input and the outputs
@@ -30,7 +26,7 @@ struct Case {
   const char* mask;
   uint32_t positions_max;
   bool causal;
-  double relative_error = kRelativeError;
+  double relative_error = kProgramError;
 };
 
 std::string test_name(const ::testing::TestParamInfo<Case>& info) { return info.param.archive; }
@@ -53,15 +49,13 @@ void expect_as_pytorch(const std::filesystem::path& folder, const Case& model) {
   EXPECT_EQ(exported.causal, model.causal);
   EXPECT_GT(exported.compared_inputs, 0u);
   EXPECT_LE(exported.largest_difference, kGraphError * exported.largest_value);
-  const std::string name = model.name;
-  const AuthorFiles files = {folder / (name + "_input.npy"), folder / (name + "_expected.npy")};
-  const AuthorCheck check = check_against_author(conversion, files, model.name);
-  EXPECT_LE(check.largest_difference, model.relative_error * check.largest_value);
+  const AuthorCheck check = check_program(conversion, folder, model.name);
+  EXPECT_TRUE(is_as_pytorch(check, model.relative_error));
 
   const Conversion rounded = convert(folder, model, {}, TensorType::kW8);
-  const AuthorCheck told =
-      check_against_author(rounded, files, model.name, &rounded.quantization->reference);
-  EXPECT_LE(told.largest_difference, model.relative_error * check.largest_value);
+  const AuthorCheck told = check_against_author(rounded, author_files(folder, model.name),
+                                                model.name, &rounded.quantization->reference);
+  EXPECT_TRUE(is_as_pytorch(told, model.relative_error));
   EXPECT_GT(*told.difference_in_few_bits, told.largest_difference);
   EXPECT_LE(*told.difference_in_few_bits, kRounding * check.largest_value);
 }
@@ -327,9 +321,7 @@ TEST_P(OtherLengths, AreTheAuthorsModel) {
   const Conversion conversion = convert(folder, {GetParam(), GetParam(), "", 0, false});
   EXPECT_EQ(conversion.exported()->length.find("any length"), 0u) << conversion.exported()->length;
   for (const std::string& stem : {name, name + "_other"}) {
-    const AuthorFiles files = {folder / (stem + "_input.npy"), folder / (stem + "_expected.npy")};
-    const AuthorCheck check = check_against_author(conversion, files, stem);
-    EXPECT_LE(check.largest_difference, kRelativeError * check.largest_value) << stem;
+    EXPECT_TRUE(is_as_pytorch(check_program(conversion, folder, stem))) << stem;
   }
 }
 INSTANTIATE_TEST_SUITE_P(Exported, OtherLengths,

@@ -8,8 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "convert/check/converted_model.h"
-#include "convert/convert.h"
+#include "convert/exported/compare_program.h"
 #include "convert/exported/exported_model.h"
 #include "convert/exported/read/exported_program.h"
 #include "support/refusal.h"
@@ -21,20 +20,17 @@ namespace {
 using arenite::testing::convert_fixture;
 using arenite::testing::refuses;
 
-constexpr double kLengthError = 2e-6;  // of the largest value
-constexpr uint32_t kTokens = 11;       // of the examples
+constexpr uint32_t kTokens = 11;  // of the examples
 
 Conversion convert_at(const std::string& archive, ConvertOptions options = {},
                       const char* folder = "lengths") {
-  return convert_model(convert_fixture(folder) / (archive + ".pt2"), archive, options,
-                       parse_targets("native"));
+  return convert_program(convert_fixture(folder), archive, options);
 }
 
 ConvertOptions expecting(const std::vector<std::string>& expected) {
   ConvertOptions options;
   for (const std::string& name : expected) {
-    options.expect.push_back({convert_fixture("lengths") / (name + "_input.npy"),
-                              convert_fixture("lengths") / (name + "_expected.npy")});
+    options.expect.push_back(author_files(convert_fixture("lengths"), name));
   }
   return options;
 }
@@ -46,9 +42,7 @@ ConvertOptions any_length() {
 }
 
 AuthorCheck check(const Conversion& conversion, const std::string& name) {
-  const std::filesystem::path folder = convert_fixture("lengths");
-  return check_against_author(
-      conversion, {folder / (name + "_input.npy"), folder / (name + "_expected.npy")}, name);
+  return check_program(conversion, convert_fixture("lengths"), name);
 }
 
 struct Claim {
@@ -69,14 +63,12 @@ TEST_P(Lengths, AreThoseOfTheArchive) {
   EXPECT_NE(exported.length.find(claim.words), std::string::npos) << exported.length;
   std::string name = claim.archive;
   name = name.substr(0, name.find("_dyn"));
-  const AuthorCheck whole = check(conversion, name);
-  EXPECT_LE(whole.largest_difference, kLengthError * whole.largest_value);
+  EXPECT_TRUE(is_as_pytorch(check(conversion, name)));
   if (claim.tokens_min > 5) {
     EXPECT_TRUE(refuses([&] { check(conversion, name + "_5"); },
                         {fmt::format("at least {} tokens a sequence", claim.tokens_min)}));
   } else {
-    const AuthorCheck part = check(conversion, name + "_5");
-    EXPECT_LE(part.largest_difference, kLengthError * part.largest_value);
+    EXPECT_TRUE(is_as_pytorch(check(conversion, name + "_5")));
   }
 }
 INSTANTIATE_TEST_SUITE_P(
@@ -133,8 +125,7 @@ TEST(Lengths, AreProvedByTheAuthorsOutputs) {
   EXPECT_EQ(window.program.inputs[0].tokens_min, 5u);
   EXPECT_EQ(window.program.inputs[0].positions_max, kTokens);
   EXPECT_NE(window.exported()->length.find("from 5 up to 11"), std::string::npos);
-  EXPECT_LE(check(window, "third_window_5").largest_difference,
-            kLengthError * check(window, "third_window_5").largest_value);
+  EXPECT_TRUE(is_as_pytorch(check(window, "third_window_5")));
   // A value that is not constant shows.
   const Conversion prefix = convert_at("half_prefix", expecting({"half_prefix", "half_prefix_5"}));
   EXPECT_TRUE(refuses([&] { check(prefix, "half_prefix_5"); }, {"half_prefix_5_expected.npy"}));
@@ -150,8 +141,7 @@ TEST(Lengths, OfAPersonsWordAreSaidToBeThat) {
       std::string::npos)
       << window.exported()->length;
   for (const std::string name : {"third_window", "third_window_5"}) {
-    const AuthorCheck found = check(window, name);
-    EXPECT_LE(found.largest_difference, kLengthError * found.largest_value) << name;
+    EXPECT_TRUE(is_as_pytorch(check(window, name))) << name;
   }
   // A mask that is no rule ends with the example.
   const Conversion prefix = convert_at("half_prefix", any_length());

@@ -5,8 +5,7 @@
 
 #include <string>
 
-#include "convert/check/converted_model.h"
-#include "convert/convert.h"
+#include "convert/exported/compare_program.h"
 #include "support/refusal.h"
 #include "support/test_data.h"
 
@@ -16,9 +15,6 @@ namespace {
 using arenite::testing::convert_fixture;
 using arenite::testing::refuses;
 
-constexpr double kPaddedError = 2e-6;
-constexpr double kPaddedGraphError = 1e-6;
-
 struct Padded {
   const char* name;
   const char* archive;
@@ -26,8 +22,10 @@ struct Padded {
 };
 
 Conversion convert_padded(const std::string& archive) {
-  return convert_model(convert_fixture("padded") / (archive + ".pt2"), archive, {},
-                       parse_targets("native"));
+  return convert_program(convert_fixture("padded"), archive);
+}
+AuthorCheck check_padded(const Conversion& conversion, const std::string& name) {
+  return check_program(conversion, convert_fixture("padded"), name);
 }
 
 class PaddedModels : public ::testing::TestWithParam<Padded> {};
@@ -37,13 +35,9 @@ TEST_P(PaddedModels, HaveLengths) {
   const Conversion conversion = convert_padded(padded.archive);
   const ExportedModel& exported = *conversion.exported();
   EXPECT_GE(exported.compared_inputs, 4u);  // the example, a random one, and two with padding
-  EXPECT_LE(exported.largest_difference, kPaddedGraphError * exported.largest_value);
+  EXPECT_LE(exported.largest_difference, kGraphError * exported.largest_value);
   EXPECT_EQ(conversion.account.given.at(0), padded.given);
-  const auto folder = convert_fixture("padded");
-  const std::string name = padded.name;
-  const AuthorCheck check = check_against_author(
-      conversion, {folder / (name + "_input.npy"), folder / (name + "_expected.npy")}, name);
-  EXPECT_LE(check.largest_difference, kPaddedError * check.largest_value);
+  EXPECT_TRUE(is_as_pytorch(check_padded(conversion, padded.name)));
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -70,26 +64,21 @@ TEST(PaddedModel, OfBertHaveTypesAndPositions) {
 // Arrays [tokens, 1, width] and [tokens, sequences, width].
 TEST(TokensFirst, AreComparedAsTheAuthorHasThem) {
   const Conversion conversion = convert_padded("tokens_first");
-  const auto folder = convert_fixture("padded");
   for (const std::string name : {"tokens_first", "tokens_first_batch"}) {
-    const AuthorCheck check = check_against_author(
-        conversion, {folder / (name + "_input.npy"), folder / (name + "_expected.npy")}, name);
+    const AuthorCheck check = check_padded(conversion, name);
     EXPECT_EQ(check.tokens, 6u);
     EXPECT_EQ(check.sequences, name == "tokens_first" ? 1u : 2u);
-    EXPECT_LE(check.largest_difference, kPaddedError * check.largest_value);
+    EXPECT_TRUE(is_as_pytorch(check));
   }
 }
 
 // The example has two sequences, which are second.
 TEST(TokensFirst, MayHaveSeveralSequences) {
   const Conversion conversion = convert_padded("tokens_first_two");
-  const auto folder = convert_fixture("padded");
-  const AuthorCheck check = check_against_author(
-      conversion, {folder / "tokens_first_two_input.npy", folder / "tokens_first_two_expected.npy"},
-      "two");
+  const AuthorCheck check = check_padded(conversion, "tokens_first_two");
   EXPECT_EQ(check.tokens, 6u);
   EXPECT_EQ(check.sequences, 2u);
-  EXPECT_LE(check.largest_difference, kPaddedError * check.largest_value);
+  EXPECT_TRUE(is_as_pytorch(check));
 }
 
 TEST(PaddedModel, WhoseMaskDoesMoreAreRefused) {

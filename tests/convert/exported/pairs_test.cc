@@ -5,8 +5,7 @@
 
 #include <string>
 
-#include "convert/check/converted_model.h"
-#include "convert/convert.h"
+#include "convert/exported/compare_program.h"
 #include "support/refusal.h"
 #include "support/test_data.h"
 
@@ -16,18 +15,14 @@ namespace {
 using arenite::testing::convert_fixture;
 using arenite::testing::refuses;
 
-constexpr double kError = 2e-6;
-
 Conversion convert_pairs(const std::string& name) {
-  return convert_model(convert_fixture("pairs") / (name + ".pt2"), name, {},
-                       parse_targets("native"));
+  return convert_program(convert_fixture("pairs"), name);
 }
 
 AuthorCheck check_pairs(const Conversion& conversion, const std::string& name, bool has_pairs) {
-  const auto folder = convert_fixture("pairs");
-  AuthorFiles files = {folder / (name + "_input.npy"), folder / (name + "_expected.npy")};
-  if (has_pairs) files.more_inputs = {(folder / (name + "_pairs.npy")).string()};
-  return check_against_author(conversion, files, name);
+  std::vector<std::string> pairs;
+  if (has_pairs) pairs.push_back(name + "_pairs.npy");
+  return check_program(conversion, convert_fixture("pairs"), name, pairs);
 }
 
 class PairsOfTokens : public ::testing::TestWithParam<const char*> {};
@@ -42,7 +37,7 @@ TEST_P(PairsOfTokens, AreGivenWithACall) {
             "input 2 (adjacency) says which tokens see which, --input pairs=FILE");
   const AuthorCheck check = check_pairs(conversion, name, true);
   EXPECT_EQ(check.tokens, 9u);
-  EXPECT_LE(check.largest_difference, kError * check.largest_value);
+  EXPECT_TRUE(is_as_pytorch(check));
   EXPECT_TRUE(refuses([&] { check_pairs(conversion, name, false); }, {"expected pairs=FILE"}));
 }
 
@@ -58,8 +53,7 @@ TEST(PairsOfTokens, AreRefusedWhereTheyAreMoreThanAMask) {
 TEST(RowsOfConstants, AreSeenBesideACausalMask) {
   const Conversion conversion = convert_pairs("constants");
   EXPECT_TRUE(conversion.exported()->causal);
-  const AuthorCheck check = check_pairs(conversion, "constants", false);
-  EXPECT_LE(check.largest_difference, kError * check.largest_value);
+  EXPECT_TRUE(is_as_pytorch(check_pairs(conversion, "constants", false)));
 }
 
 }  // namespace

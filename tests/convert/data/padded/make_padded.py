@@ -173,7 +173,8 @@ def main(folder):
         if name == "kept_rows":
             tokens = torch.export.Dim("tokens", min=2, max=16)
             dynamic = ({1: tokens}, {1: tokens})
-            save_program(torch.export.export(model, inputs, dynamic_shapes=dynamic), path + "_dyn.pt2")
+            program = torch.export.export(model, inputs, dynamic_shapes=dynamic)
+            save_program(program, path + "_dyn.pt2")
         if name == "misused":
             continue
         with torch.no_grad():

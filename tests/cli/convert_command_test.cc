@@ -58,7 +58,7 @@ TEST_F(ConvertCommand, PrintsModuleMaskArenaErrorAndFile) {
   EXPECT_TRUE(ends(result, kDone,
                    {"module     CausalAttention\n", "[tokens, 3] -> [tokens, 4], 1 head of 4\n",
                     "context    6 positions, causal", "mask       causal; 8 bytes, dense 144\n",
-                    "buffer 'mask', where 1 hides", "portable", "arm64", "error      computing",
+                    "buffer 'mask', where 1 hides", "all 13", "error      computing",
                     "one sequence of 6 positions", "file       " + output()}));
   EXPECT_TRUE(result.errors.empty());
 }

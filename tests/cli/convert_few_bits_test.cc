@@ -39,7 +39,7 @@ TEST_F(ConvertFewBits, MakesFilesSmallerTheFewerTheBits) {
   EXPECT_TRUE(ends(convert({}), kDone, {"storing the weights"}));
   size_t before = bytes();
   for (const char* weights : {"q8", "q4"}) {
-    EXPECT_TRUE(ends(convert({"--weights", weights}), kDone,
+    EXPECT_TRUE(ends(convert({"--weights", weights, "-v"}), kDone,
                      {"calibrated text that the model wrote", "mean KL", "cosine of outputs"}));
     EXPECT_LT(bytes(), before * 3 / 4) << weights;
     before = bytes();

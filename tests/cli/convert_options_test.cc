@@ -159,7 +159,7 @@ TEST_F(ConvertOptions, ReportsFitAScreen) {
     SCOPED_TRACE(model);
     const ProgramResult result =
         convert((project / model).string(), {"--target", "all", "--weights", "q8"});
-    EXPECT_TRUE(ends(result, kDone, {"shape", "error", "file", "targets", "arena", "next"}));
+    EXPECT_TRUE(ends(result, kDone, {"model", "error", "file", "targets", "arena", "next"}));
     EXPECT_LE(screen_lines(result.output), 24u) << result.output;
   }
 }

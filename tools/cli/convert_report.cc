@@ -11,6 +11,7 @@
 #include <map>
 #include <utility>
 
+#include "cli/bundle.h"
 #include "cli/commands.h"
 #include "cli/report.h"
 #include "cli/text_table.h"
@@ -258,7 +259,7 @@ std::string range_of_bytes(uint64_t least, uint64_t most) {
                        : fmt::format("{} to {} bytes", grouped(least), grouped(most));
 }
 
-void add_few_bits(const Converted& f, TitledLines& out) {
+void add_few_bits(const Converted& f, bool verbose, TitledLines& out) {
   if (!f.conversion.quantization) return;
   const convert::Quantization& quantization = *f.conversion.quantization;
   std::map<std::string, std::pair<size_t, double>> methods;  // count of matrices, least decibels
@@ -269,15 +270,18 @@ void add_few_bits(const Converted& f, TitledLines& out) {
   }
   for (const auto& [method, found] : methods) {
     out.add("weights",
-            fmt::format("{}: {}, {:.1f} dB of signal to noise or more", method,
+            fmt::format("{}: {}, {:.1f} dB or more", method,
                         found.first == 1 ? "1 matrix" : fmt::format("{} matrices", found.first),
                         found.second));
   }
   if (!quantization.evaluation) return;
   const convert::ModelComparison& found = *quantization.evaluation;
-  out.add("few bits", fmt::format("compared with float32 on {}, {} that were {}",
-                                  counted(found.sequences, "sequence"), counted(found.rows, "row"),
-                                  quantization.calibration ? "held out" : "made up"));
+  if (verbose) {
+    out.add("few bits",
+            fmt::format("compared with float32 on {}, {} that were {}",
+                        counted(found.sequences, "sequence"), counted(found.rows, "row"),
+                        quantization.calibration ? "held out" : "made up"));
+  }
   if (found.has_perplexity && quantization.calibration) {
     out.add("few bits", fmt::format("perplexity {:.3f}, was {:.3f}: {:+.2f} %", found.other.value(),
                                     found.reference.value(), 100.0 * found.perplexity_increase()));
@@ -294,32 +298,32 @@ void add_few_bits(const Converted& f, TitledLines& out) {
 }
 
 // Adds the comparison with the program, with double precision, and with the author's outputs.
-void add_accuracy(const Converted& f, TitledLines& out) {
+void add_accuracy(const Converted& f, bool verbose, TitledLines& out) {
   const convert::Conversion& conversion = f.conversion;
   if (const ExportedModel* const exported = conversion.exported()) {
     out.add("program",
-            fmt::format("computed op by op on {} in double precision: largest difference {:.1e}{}",
-                        counted(exported->compared_inputs, "input"), exported->largest_difference,
+            fmt::format("largest difference {:.1e}, op by op in double precision on {}{}",
+                        exported->largest_difference, counted(exported->compared_inputs, "input"),
                         exported->compared_seconds < 1.0
                             ? ""
                             : fmt::format(" ({:.0f} s)", exported->compared_seconds)));
   }
   const auto ran = std::ranges::count(conversion.checks, true, &convert::TargetCheck::ran);
   const std::optional<double> computing = conversion.computing_error();
-  out.add(
-      "error",
-      fmt::format(
-          "computing {}, storing the weights{} {}; outputs reach {:.2f}",
-          computing ? fmt::format("{:.1e}", *computing) : "not checked",
-          convert::rounds_activations(conversion.program) ? " and rounding rows to int8" : "",
-          conversion.storing_error == 0.0 ? "0" : fmt::format("{:.1e}", conversion.storing_error),
-          conversion.largest_output));
-  out.add("error", ran == 0
-                       ? "not checked: this CPU cannot run it"
-                       : fmt::format("against double precision, {}, {} of {} run by this CPU",
-                                     counted(conversion.checked_tokens,
-                                             f.model().reader.reads_images() ? "pixel" : "token"),
-                                     ran, counted(conversion.checks.size(), "target")));
+  out.add("error", fmt::format("computing {}, storing the weights{} {}; outputs reach {:.2f}",
+                               computing ? fmt::format("{:.1e}", *computing) : "not checked",
+                               convert::rounds_activations(conversion.program) ? " and rows" : "",
+                               conversion.storing_error == 0.0
+                                   ? "0"
+                                   : fmt::format("{:.1e}", conversion.storing_error),
+                               conversion.largest_output));
+  if (ran == 0) out.add("error", "not checked: this CPU cannot run it");
+  if (verbose) {
+    out.add("error", fmt::format("against double precision, {}, on this CPU {} of {}",
+                                 counted(conversion.checked_tokens,
+                                         f.model().reader.reads_images() ? "pixel" : "token"),
+                                 ran, counted(conversion.checks.size(), "target")));
+  }
   for (const convert::AuthorCheck& check : f.written.expect) {
     out.add("expect",
             fmt::format("as the author's model gave it: {} of {}{}",
@@ -347,7 +351,7 @@ void add_file(const Converted& f, TitledLines& out) {
                                                     ? name(f.model().targets[0].target)
                                                     : counted(f.model().targets.size(), "target"))};
   for (const FilePart& part : f.report.file_parts) {
-    if (part.name.starts_with("weights")) continue;
+    if (part.name.starts_with("weights") || part.name.starts_with("padding")) continue;
     parts.push_back(part.name + " " + grouped(part.bytes));
   }
   out.add("file", listed(parts));
@@ -361,7 +365,9 @@ void add_targets(const Converted& f, TitledLines& out) {
     least = std::min(least, target.arena.plan.total_bytes);
     most = std::max(most, target.arena.plan.total_bytes);
   }
-  if (names.size() > 1) {
+  if (names.size() == kTargets) {
+    out.add("targets", fmt::format("all {}: 'arenite help targets' has them", kTargets));
+  } else if (names.size() > 1) {
     out.add("targets", listed(names));
   } else {
     const Target only = f.model().targets[0].target;
@@ -393,7 +399,11 @@ void add_next_steps(const Converted& f, TitledLines& out) {
                   : reads_text && f.conversion.encoder() != nullptr
                       ? fmt::format("arenite embed-text {} --text TEXT", file)
                       : fmt::format("arenite run {} --input X.npy --output Y.npy", file));
-  out.add("next", fmt::format("arenite bundle {} -o FOLDER: its sources for a board", file));
+  const bool is_for_boards =
+      f.model().targets.size() == 1 && (bit(f.model().targets[0].target) & kPlainTargets) != 0;
+  if (is_for_boards) {
+    out.add("next", fmt::format("arenite bundle {} -o FOLDER: its sources for a board", file));
+  }
   out.add("next", "--verbose or --report FILE.html: all that was found");
 }
 
@@ -430,7 +440,9 @@ void add_model(const Converted& f, bool verbose, TitledLines& out) {
                                 grouped(mask.dense_bytes), module->mask_origins[i]));
   }
   if (const ExportedModel* const exported = conversion.exported()) {
-    out.add("length", exported->length);
+    const bool is_short = !verbose && !f.model().reader.reads_images();
+    const size_t end = is_short ? exported->length.find("\ncomputed at ") : std::string::npos;
+    if (verbose || is_short) out.add("length", exported->length.substr(0, end));
   }
   if (const std::optional<convert::TokenizerSpec>& spec = conversion.program.tokenizer) {
     if (verbose) {
@@ -483,8 +495,8 @@ void add_details(const Converted& f, TitledLines& out) {
 std::string as_text(const Converted& f, bool verbose) {
   TitledLines out(0, kTitleWidth);
   add_model(f, verbose, out);
-  add_few_bits(f, out);
-  add_accuracy(f, out);
+  add_few_bits(f, verbose, out);
+  add_accuracy(f, verbose, out);
   add_file(f, out);
   add_targets(f, out);
   if (verbose) {

@@ -441,7 +441,7 @@ void add_model(const Converted& f, bool verbose, TitledLines& out) {
   }
   if (const ExportedModel* const exported = conversion.exported()) {
     const bool is_short = !verbose && !f.model().reader.reads_images();
-    const size_t end = is_short ? exported->length.find("\ncomputed at ") : std::string::npos;
+    const size_t end = is_short ? exported->length.find("\nalso computed at ") : std::string::npos;
     if (verbose || is_short) out.add("length", exported->length.substr(0, end));
   }
   if (const std::optional<convert::TokenizerSpec>& spec = conversion.program.tokenizer) {

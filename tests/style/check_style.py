@@ -15,6 +15,7 @@ RULES = [
     file_rules.every_source_starts_with_its_licence,
     file_rules.no_file_comment_restates_its_name,
     file_rules.markdown_wraps,
+    file_rules.markdown_links_exist,
     file_rules.words_are_plain,
     file_rules.comments_have_a_subject,
     file_rules.readme_shows_the_examples,

@@ -5,12 +5,14 @@ A rule takes the list of files and returns its findings, each a string "path:lin
 """
 
 import ast
+import posixpath
 import re
 import shutil
 import subprocess
-from pathlib import Path
+from collections import Counter
+from pathlib import Path, PurePosixPath
 
-from source_tree import ROOT, cpp_functions
+from source_tree import ROOT, cpp_functions, tracked_paths
 
 LINES_MAX = 800
 COLUMNS_MAX = 100
@@ -36,6 +38,8 @@ REPLACED_WORDS = [
     (r"\bpacked (batch|sequence)", "say 'back to back'; only weights are packed"),
 ]
 CLEAR_FOLDERS = ("runtime/", "tools/", "tests/", "examples/")
+CODE_BLOCK = re.compile(r"(?ms)^[ \t]*(```+|~~~+).*?^[ \t]*\1[ \t]*$")
+PAGE_OF_BUNDLES = "tools/bundle/README.md"  # its links are relative to a bundle, where it is copied
 POINTING_WORDS = {"that", "which", "what", "one", "it"}
 LEFTOVERS = re.compile(r"\b(TO" r"DO|FIX" r"ME|X" r"XX|HA" r"CK)\b")
 
@@ -166,6 +170,55 @@ def markdown_wraps(files):
                 findings.append(f"{file.path}:{number}: {width} bytes, at most {COLUMNS_MAX}")
         if fence:
             findings.append(f"{file.path}:{len(file.lines)}: no {fence} ends the last code block")
+    return findings
+
+
+def prose_of(text):
+    """Markdown with empty lines in place of code blocks, and without inline code."""
+    text = CODE_BLOCK.sub(lambda block: "\n" * block.group().count("\n"), text)
+    return re.sub(r"(`+)(?!`).+?(?<!`)\1(?!`)", "``", text)
+
+
+def anchors_of(text):
+    """The anchors that GitHub gives the headings of a page; a repeated one ends in a number."""
+    counts = Counter()
+    for heading in re.findall(r"(?m)^#{1,6} +(.*?)[ #]*$", CODE_BLOCK.sub("", text)):
+        heading = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
+        counts[re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")] += 1
+    return {f"{slug}-{i}" if i else slug for slug, count in counts.items() for i in range(count)}
+
+
+def markdown_links_exist(files):
+    """Relative links of Markdown name a file or folder of the project, and a heading of it.
+
+    References, `[text][name]`, have a definition, where a page has any. Addresses of the web are
+    not opened.
+    """
+    texts = {file.path: file.text for file in files}
+    paths = {*texts, *tracked_paths()}  # binary files have no text
+    folders = {str(parent) for path in paths for parent in PurePosixPath(path).parents}
+    findings = []
+    for file in (f for f in files if f.path.endswith(".md") and f.path != PAGE_OF_BUNDLES):
+        prose = prose_of(file.text)
+        defined = {name.lower(): target for name, target in
+                   re.findall(r"(?m)^ {0,3}\[([^\]]+)\]:\s*(\S+)", prose)}
+        for match in re.finditer(r"\]\(\s*<?([^)\s>]+)|\]\[([^\]]*)\]", prose):
+            number = prose.count("\n", 0, match.start()) + 1
+            target = match[1] or defined.get(match[2].lower())
+            if target is None and not defined:
+                continue  # a[i][j]
+            if target is None:
+                findings.append(f"{file.path}:{number}: [{match[2]}] has no definition")
+                continue
+            if re.match(r"[a-z][a-z+.-]*:", target):
+                continue
+            path, _, anchor = target.partition("#")
+            folder = posixpath.dirname(file.path)
+            place = posixpath.normpath(posixpath.join(folder, path)) if path else file.path
+            if place not in paths and place not in folders:
+                findings.append(f"{file.path}:{number}: {target}: there is no {place}")
+            elif anchor and anchor not in anchors_of(texts.get(place, "")):
+                findings.append(f"{file.path}:{number}: {target}: no heading of {place} gives that")
     return findings
 
 

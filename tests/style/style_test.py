@@ -99,6 +99,24 @@ class FileRules(unittest.TestCase):
             self.assertFalse(findings(rule, "a.md", text), text)
         self.assertFalse(findings(rule, "runtime/core/a.h", "word " * 21))
 
+    def test_markdown_links_must_exist(self):
+        page = SourceFile("runtime/a.md",
+                          "# One, `two`\n```\n# Three\n```\n## [Four](a.md)\n## Four\n")
+        for text, good in [
+            ("[a](runtime/a.md)", True), ("[a](runtime)", True), ("[a](runtime/)", True),
+            ("[a](runtime/b.md)", False), ("[a](b)", False), ("![a](a.svg)", False),
+            ("[a](runtime/a.md#one-two)", True), ("[a](runtime/a.md#four-1)", True),
+            ("[a](runtime/a.md#three)", False), ("[a](runtime/a.md#four-2)", False),
+            ("# Here\n[a](#here)", True), ("[a](#here)", False), ("[a](https://b)", True),
+            ("`[a](b)`", True), ("```\n[a](b)\n```", True), ("x[i][j]", True),
+            ("[a][b]\n\n[b]: runtime/a.md", True), ("[a][b]\n\n[b]: a.md", False),
+            ("[a][c]\n\n[b]: runtime/a.md", False), ("[a\nb](c)", False),
+        ]:
+            found = file_rules.markdown_links_exist([page, SourceFile("b.md", text)])
+            self.assertEqual(not found, good, (text, found))
+        bundled = SourceFile(file_rules.PAGE_OF_BUNDLES, "[a](LICENSE)")
+        self.assertFalse(file_rules.markdown_links_exist([bundled]))
+
     def test_readme_must_show_the_example(self):
         example = SourceFile("examples/hello/main.cc", HEADER + "int main() {\n  run();\n}\n")
         good = SourceFile("README.md", "```cpp\nint main() {\n    run();\n```\n")

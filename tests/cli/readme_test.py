@@ -18,7 +18,9 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", ROOT / "tools/convert/README.md", ROOT / "runtime/README.md"]
+PAGES = [ROOT / folder / "README.md" for folder in (
+    ".", "tools/convert", "runtime", "examples/quantization", "examples/debugging",
+    "examples/from_onnx")]
 PICTURE = ROOT / ".github/arena.svg"
 TRANSCRIPT = re.compile(r"(?<=```\n)\$ build/arenite.*?(?=```\n)", re.S)
 DOTS = "...\n"
@@ -68,6 +70,7 @@ def in_fresh_folder(program, work):
         (folder / "build").mkdir()
         (folder / "build/arenite").symlink_to(Path(program).resolve())
         (folder / "models").symlink_to(ROOT / "models")
+        (folder / "examples").symlink_to(ROOT / "examples")
         return work(folder)
 
 

@@ -3,6 +3,7 @@
 #
 #   make XNNPACK_SOURCE=DIR            uses another XNNPACK checkout, until `make clean`
 #   make ARENITE_SKIP_PACKAGES=1       does not look at Debian packages
+#   make bench FIGURES=1               writes speeds to tests/figures and README.md, too
 #   make bench-cortex-m CMSIS_NN=DIR   counts layers of CMSIS-NN, too, a checkout of which is in DIR
 
 .DEFAULT_GOAL := build
@@ -304,7 +305,8 @@ bench: ## Time models and kernels, beside this machine's limits
 	@echo
 	@build/arenite bench build/bench/gpt2-small.arn --context 1024 --chunk 512 --threads 2
 	@echo
-	@python3 tests/bench/compare_weights.py build/arenite build/bench $(TEXT_LENGTHS)
+	@python3 tests/bench/compare_weights.py build/arenite build/bench $(TEXT_LENGTHS) \
+	  $(if $(FIGURES),--figures)
 	@echo
 	@build/tests/bench/kernels_bench --benchmark_min_time=0.1 2>/dev/null
 

@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Times the same models with float32, q8 and q4 weights side by side, and prints ratios.
 
-Usage: compare_weights.py ARENITE FOLDER LENGTHS [ROUNDS]
+Usage: compare_weights.py ARENITE FOLDER LENGTHS [ROUNDS] [--figures]
 FOLDER holds what make_bench_models writes, LENGTHS are those of texts for the encoder. Each round
 times every model once, so that all see the same minutes of a shared machine; the best of ROUNDS
 counts (2 unless told). Goals are printed beside what was found, which depends on the machine:
-nothing fails here.
+nothing fails here. With --figures the best are written to tests/figures/speed.json, which the table
+in README.md is made of.
 """
 
 import json
@@ -14,6 +15,9 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "figures"))
+import recorded  # noqa: E402, what writes figures
 
 WEIGHTS = ("f32", "q8", "q4")
 CONTEXT = 1024
@@ -60,6 +64,7 @@ def time_decoders(arenite, folder, best):
             best.add(f"prompt {threads}", weights, runs[f"pp{PROMPT}"]["tokens_per_s"])
             if threads == 1:
                 best.add("share", weights, runs["tg64"]["share_of_read"])
+                best.add("peak", weights, runs[f"pp{PROMPT}"]["share_of_peak"])
 
 
 def time_encoders(arenite, folder, lengths, best):
@@ -150,12 +155,31 @@ def print_bytes(arenite, folder):
               f"{beyond / 1e6:>15.1f} (goal 8)")
 
 
+def cpu_name():
+    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    return next(line.split(": ")[1] for line in lines if line.startswith("model name"))
+
+
+def write_figures(best, load):
+    """Rates of one thread, in tokens and texts a second, shares of the machine's limits, and how
+    many programs wanted its CPUs before."""
+    rates = {key: {weights: round(value, 3) for weights, value in best.rows[key].items()}
+             for key in ("decode 1", "prompt 1", "texts", "share", "peak")}
+    amount = (f"prompt {100 * rates['peak']['f32']:.0f} %, "
+              f"token {100 * rates['share']['f32']:.0f} %")
+    recorded.write("speed", [{"promise": "speed of the machine", "tested": "limits",
+                              "amount": amount, "command": "make bench FIGURES=1"}],
+                   cpu=cpu_name(), load_before=round(load, 2), rates=rates)
+
+
 def main():
-    if len(sys.argv) not in (4, 5):
+    words = [word for word in sys.argv[1:] if word != "--figures"]
+    if len(words) not in (3, 4):
         print(__doc__, file=sys.stderr)
         return 2
-    arenite, folder, lengths = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
-    rounds = int(sys.argv[4]) if len(sys.argv) == 5 else 2
+    arenite, folder, lengths = Path(words[0]), Path(words[1]), words[2]
+    rounds = int(words[3]) if len(words) == 4 else 2
+    load = os.getloadavg()[0]
     best = Best()
     for _ in range(rounds):
         time_decoders(arenite, folder, best)
@@ -163,6 +187,8 @@ def main():
     print_rates(best)
     print_ratios(best)
     print_bytes(arenite, folder)
+    if "--figures" in sys.argv:
+        write_figures(best, load)
     return 0
 
 

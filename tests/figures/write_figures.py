@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Renders the measured figures, tests/figures/*.json: tests/FIGURES.md, tests/fuzz/FIGURES.md.
+"""Renders the measured figures, tests/figures/*.json: tests/FIGURES.md, tests/fuzz/FIGURES.md, and
+the table between marks in README.md, where budgets of tests/style/size_budget.txt are, too.
 
 Each JSON file is written by one long-running target of the Makefile, and says when, with which
 compiler and of which commit: "date", "compiler", "commit". fuzz.json holds counts for each target.
@@ -16,12 +17,16 @@ import textwrap
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent
-TESTS = FOLDER.parent
+ROOT = FOLDER.parents[1]
+sys.path.append(str(ROOT / "tests/style"))
+from size_report import budgets  # noqa: E402
+
 COLUMNS_MAX = 100
 # The order of the table; files that are not named follow.
-ORDER = ["fuzz", "damage", "faults", "bits", "kernels", "races", "bounds", "coverage", "mutation",
-         "mutation_exported", "builds"]
+ORDER = ["speed", "fuzz", "damage", "faults", "bits", "kernels", "races", "bounds", "coverage",
+         "mutation", "mutation_exported", "builds"]
 MADE = "<!-- Made by tests/figures/write_figures.py; not to be edited. -->\n"
+README_MARKS = MADE, "<!-- End of what write_figures.py makes. -->\n"
 
 
 def number(value):
@@ -121,20 +126,66 @@ def figures_page(files):
     return "\n".join([page, *details])
 
 
+def readme_table(measured, allowed):
+    """What README.md shows of the figures by their files' names, and of budgets of sizes."""
+    x86, m7, terse = (number(allowed[part]) for part in (
+        ("x86-64", "runtime"), ("cortex-m7", "runtime"), ("cortex-m7", "terse")))
+    rows = [["code and constants, x86-64, `-Os`", f"at most {x86} bytes", "`make size`", "budget"],
+            ["the same, Cortex-M7", f"at most {m7}; {terse} without diagnostic strings",
+             "`make size`", "budget"]]
+    speed = measured.get("speed")
+    if speed:
+        rates, ran = speed["rates"], f"{speed['date']}, {speed['cpu']}"
+        ran = ran.replace(" Processor", "").replace("(R)", "")
+        decode, prompt = rates["decode 1"], rates["prompt 1"]
+        rows.append(["GPT-2-small, float32, a prompt of 512",
+                     f"{prompt['f32']:.0f} tokens/s, {100 * rates['peak']['f32']:.0f} % of peak "
+                     "FLOP/s", "`make bench`", ran])
+        rows.append(["the same, a token",
+                     f"{decode['f32']:.0f} tokens/s, {100 * rates['share']['f32']:.0f} % of read "
+                     "bandwidth", "`make bench`", ran])
+        for weights in ("q8", "q4"):
+            rows.append([f"{weights} to float32, a prompt, a token",
+                         f"{prompt[weights] / prompt['f32']:.1f}, "
+                         f"{decode[weights] / decode['f32']:.1f} times as fast", "`make bench`",
+                         ran])
+    fuzz, damage, coverage = measured["fuzz"], measured["damage"], measured["coverage"]
+    targets = fuzz["targets"].values()
+    inputs = sum(target["executions"] for target in targets)
+    findings = sum(len(target["open"]) for target in targets)
+    rows.append(["damaged files that were loaded", number(damage["variants"]), "`make damage`",
+                 damage["date"]])
+    rows.append(["fuzzed inputs, open findings", f"{number(inputs)}, {findings}", "`make fuzz-all`",
+                 fuzz["date"]])
+    rows.append(["untested branches, format and session", coverage["exceptions"],
+                 "`make coverage`", coverage["date"]])
+    return table(["what", "measured", "by", "when, CPU"], rows)
+
+
+def readme_page(text, measured, allowed):
+    """README.md with a fresh table between its marks."""
+    first, last = README_MARKS
+    if first not in text or last not in text:
+        raise SystemExit("README.md lacks the marks around its table of figures")
+    before, rest = text.split(first, 1)
+    return before + first + readme_table(measured, allowed) + last + rest.split(last, 1)[1]
+
+
 def pages():
-    """The pages as the measured figures make them, by their paths below tests/."""
+    """The pages as the measured figures make them, by their paths."""
     def place(file):
         return (ORDER.index(file.stem) if file.stem in ORDER else len(ORDER), file.stem)
 
     files = [(f.stem, json.loads(f.read_text())) for f in sorted(FOLDER.glob("*.json"), key=place)]
-    made = {"FIGURES.md": figures_page(files)}
-    made |= {"fuzz/FIGURES.md": fuzz_page(data) for name, data in files if name == "fuzz"}
+    made = {"tests/FIGURES.md": figures_page(files)}
+    made |= {"tests/fuzz/FIGURES.md": fuzz_page(data) for name, data in files if name == "fuzz"}
+    made["README.md"] = readme_page((ROOT / "README.md").read_text(), dict(files), budgets())
     return made
 
 
 def main():
     for path, text in pages().items():
-        (TESTS / path).write_text(text)
+        (ROOT / path).write_text(text)
 
 
 if __name__ == "__main__":

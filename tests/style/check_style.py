@@ -33,7 +33,7 @@ RULES = [
     runtime_rules.runtime_avoids_forbidden_words,
     runtime_rules.only_writers_open_files_for_writing,
     figure_rules.figures_are_those_that_were_measured,
-    figure_rules.readme_quotes_the_figures,
+    figure_rules.readme_has_no_other_figures,
 ]
 
 

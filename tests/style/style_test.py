@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of the style rules on small good and bad files."""
 
-import json
 import unittest
 
 import figure_rules
@@ -146,28 +145,50 @@ class FileRules(unittest.TestCase):
 
 
 class FigureRules(unittest.TestCase):
-    FIGURES = {"fuzz": {"targets": {"a": {"executions": 2_999_999}, "b": {"executions": 1}}},
-               "damage": {"variants": 1234}, "coverage": {"exceptions": 5}}
-    SAYS = "1,234 damaged files and 3 million inputs, and all but 5 branches"
+    MEASURED = {"fuzz": {"date": "d", "targets": {"a": {"executions": 2_999_999, "open": []},
+                                                  "b": {"executions": 1, "open": ["x"]}}},
+                "damage": {"date": "d", "variants": 1234},
+                "coverage": {"date": "d", "exceptions": 5},
+                "speed": {"date": "d", "cpu": "c", "rates": {
+                    "peak": {"f32": 0.914}, "share": {"f32": 0.986},
+                    "decode 1": {"f32": 2.0, "q8": 6.8, "q4": 10.6},
+                    "prompt 1": {"f32": 3.0, "q8": 9.0, "q4": 6.6}}}}
+    BUDGETS = {("x86-64", "runtime"): 2345, ("cortex-m7", "runtime"): 6789,
+               ("cortex-m7", "terse"): 1000}
 
-    def test_readme_must_quote_what_was_measured(self):
-        files = [SourceFile(f"tests/figures/{name}.json", json.dumps(data))
-                 for name, data in self.FIGURES.items()]
-        rule = figure_rules.readme_quotes_the_figures
-        wrapped = self.SAYS.replace("3 million", "3\nmillion")
-        self.assertFalse(rule([*files, SourceFile("README.md", wrapped)]))
-        for old, new in [("1,234", "1,235"), ("3 million", "4 million"), ("but 5", "but 4")]:
-            said = SourceFile("README.md", self.SAYS.replace(old, new))
-            self.assertEqual(len(rule([*files, said])), 1, said.text)
-        self.assertTrue(rule([SourceFile("README.md", self.SAYS)]))
+    def test_readme_shows_what_was_measured(self):
+        first, last = figure_rules.write_figures.README_MARKS
+        page = figure_rules.write_figures.readme_page(
+            f"a\n{first}old\n{last}b\n", self.MEASURED, self.BUDGETS)
+        self.assertTrue(page.startswith("a\n" + first) and page.endswith(last + "b\n"))
+        self.assertNotIn("old", page)
+        for figure in ("| 1,234 |", "| 3,000,000, 1 |", "| 5 |", "2,345 bytes", "6,789;", " 1,000 ",
+                       "| 3 tokens/s, 91 % of peak",
+                       "| 2 tokens/s, 99 % of read", "| 3.0, 3.4 times", "| 2.2, 5.3 times"):
+            self.assertIn(figure, page)
+        self.assertFalse(findings(figure_rules.readme_has_no_other_figures, "README.md", page))
+        with self.assertRaises(SystemExit):
+            figure_rules.write_figures.readme_page("a\n", self.MEASURED, self.BUDGETS)
+
+    def test_other_figures_of_readme_are_refused(self):
+        rule = figure_rules.readme_has_no_other_figures
+        for text in ["takes 5 ms", "12 KB of flash", "3,000 weights", "2.5 times as fast", "77 %",
+                     "| [a](https://b) | 5 bytes |", "[5 bytes](a.md)"]:
+            self.assertTrue(findings(rule, "README.md", text), text)
+            self.assertFalse(findings(rule, "a.md", text), text)
+        for text in ["`5 ms`", "```\n5 ms\n```", "C++20 and C99", "GPT-2, x86-64, 32-bit, int8",
+                     "| [5 bytes](https://b) |", "| [5 bytes][b] |", "Debian 12, CMake 3.25"]:
+            self.assertFalse(findings(rule, "README.md", text), text)
 
     def test_pages_are_made_of_figures(self):
         rule = figure_rules.figures_are_those_that_were_measured
         pages = figure_rules.write_figures.pages()
-        files = {path: SourceFile(f"tests/{path}", text) for path, text in pages.items()}
+        self.assertIn("README.md", pages)
+        files = {path: SourceFile(path, text) for path, text in pages.items()}
         self.assertFalse(rule(files.values()))
         for path, text in pages.items():
-            changed = {**files, path: SourceFile(f"tests/{path}", text + "and more\n")}
+            made = figure_rules.write_figures.MADE
+            changed = {**files, path: SourceFile(path, text.replace(made, made + "and more\n"))}
             self.assertEqual(len(rule(changed.values())), 1, path)
 
 

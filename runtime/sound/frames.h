@@ -82,7 +82,7 @@ void all_features(Frames& frames, const Samples& sound, size_t count, float* row
 // have room for `points` floats, and x is overwritten.
 float* power_spectrum(const SoundView& view, float* x, float* other);
 
-// The same in integers, for CPUs without an FPU (integer_frames.cc).
+// Computes power spectra in integers, for CPUs without an FPU (integer_frames.cc).
 namespace integers {
 
 // Multiplies x with the window and computes the power spectrum. Amplitudes are within 2^-13 of the

@@ -143,8 +143,8 @@ TEST(Schema, HasNoWideNumbersAndNoDefaults) {
       const reflection::BaseType type = field->type()->base_type();
       const bool is_list = type == reflection::Vector || type == reflection::String;
       const std::string name = field->name()->str();
-      const bool is_optional =
-          name == "tokenizer" || name == "sound" || name == "output_shape" || name == "arrays";
+      const bool is_optional = name == "tokenizer" || name == "sound" || name == "output_shape" ||
+                               name == "arrays" || name == "taken_rows";
       if (!object->is_struct() && !is_optional && (is_list || type == reflection::Obj)) {
         EXPECT_TRUE(field->required());
       }

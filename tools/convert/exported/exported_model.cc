@@ -28,22 +28,13 @@
 #include "convert/exported/recover/refusals.h"
 #include "convert/exported/trace/trace_shape.h"
 #include "convert/exported/trace/tracer.h"
+#include "convert/exported/trace_bounds.h"
 #include "convert/files/error.h"
 #include "convert/files/input_limits.h"
 #include "format/file_layout.h"
 
 namespace arenite::convert {
 namespace {
-
-// Returns the nodes of one kind in execution order.
-template <typename Kind>
-std::vector<Kind*> nodes_of(Graph& graph) {
-  std::vector<Kind*> found;
-  for (const ValueId value : graph.order()) {
-    if (auto* node = graph.as<Kind>(value)) found.push_back(node);
-  }
-  return found;
-}
 
 constexpr double kElementsMax = 1 << 24;             // elements of a second trace
 constexpr double kPairElementsMax = 1 << 28;         // those of pairs of tokens among them
@@ -119,11 +110,8 @@ class ModelReader {
     if (is_vouched_for_ && !is_exact() && refute_others()) return false;
     choose_positions();
     TracedProgram& last = try_other_length() ? *longer_ : traced_;
-    settle_masks(last);
-    settle_terms(last, &AttentionNode::terms);
-    settle_terms(last, &AttentionNode::query_terms);
-    settle_rotations(last);
-    is_of_concat_rows_ = is_of_concat_rows_ || last.joined_positions_max != 0;
+    const bool has_concat_rows = bound_by_trace(last, claim_, where_);
+    is_of_concat_rows_ = is_of_concat_rows_ || has_concat_rows || last.joined_positions_max != 0;
     if (is_of_concat_rows_ && !is_exact()) {
       claim_.why_exact =
           "masks, positions or angles of concatenated rows do not follow from distances";
@@ -629,95 +617,6 @@ class ModelReader {
     }
     refuse("--context: found {}, expected exactly {} tokens: {}", options_.context, own.positions,
            is_exact() ? claim_.why_exact : "it was exported with a fixed number of them");
-  }
-
-  // Converts rows of `value` to tokens of a sequence.
-  int64_t tokens_of(const TracedProgram& followed, int64_t rows, ValueId value) const {
-    const GraphBuilder& builder = followed.tracer->builder;
-    const uint32_t axis = followed.graph.axis(value);
-    return builder.tokens_of_rows(rows - builder.constants_on(axis), axis);
-  }
-
-  // Returns the input that the rows of `value` come from; null for rows of constants, and for
-  // concatenated inputs, which are known at the example's lengths only.
-  InputLengths* lengths_of(const Graph& graph, ValueId value) {
-    const uint32_t inputs = graph.inputs_of(graph.axis(value));
-    if (std::popcount(inputs) == 1 && !graph.joins_tokens(graph.axis(value))) {
-      return &claim_.inputs[static_cast<size_t>(std::countr_zero(inputs))];
-    }
-    is_of_concat_rows_ = is_of_concat_rows_ || inputs != 0;
-    return nullptr;
-  }
-
-  void settle_masks(TracedProgram& followed) {
-    Graph& graph = followed.graph;
-    std::map<uint32_t, ValueId> readers;  // by mask
-    for (const ValueId value : graph.order()) {
-      const auto* attention = graph.as<AttentionNode>(value);
-      if (attention != nullptr) readers[attention->mask] = value;
-    }
-    for (uint32_t i = 0; i < graph.masks.size(); ++i) {
-      Mask& mask = graph.masks[i];
-      if (const auto rule = mask_rule(mask)) {
-        mask = *rule;
-        continue;
-      }
-      const auto reader = readers.find(i);
-      if (reader == readers.end()) continue;
-      InputLengths* const own = lengths_of(graph, reader->second);
-      if (own == nullptr) continue;
-      const int64_t rows = tokens_of(followed, positions_of(mask), reader->second);
-      if (rows < 1) refuse("the mask has no row for a token");
-      if (own->positions == 0 || rows < own->positions) {
-        own->positions = rows;
-        claim_.ends_with_mask = true;
-      }
-    }
-  }
-
-  // Bounds the positions by the biases' traced extents, and cuts the biases to what is needed.
-  template <typename Table>
-  void settle_terms(TracedProgram& followed, std::shared_ptr<const Table> AttentionNode::*of) {
-    Graph& graph = followed.graph;
-    std::map<std::shared_ptr<const Table>, ValueId> readers;
-    for (const ValueId value : graph.order()) {
-      const auto* attention = graph.as<AttentionNode>(value);
-      if (attention == nullptr || !(attention->*of) || graph.is_cross_attention(value)) continue;
-      InputLengths* const own = lengths_of(graph, value);
-      if (own == nullptr) continue;
-      const int64_t positions = tokens_of(followed, (attention->*of)->positions, value);
-      if (positions < 1) refuse("the attention bias has no row for a token");
-      if (own->positions == 0 || positions < own->positions) {
-        own->positions = positions;
-        claim_.ends_with_terms = true;
-      }
-      readers.emplace(attention->*of, value);
-    }
-    std::map<std::shared_ptr<const Table>, std::shared_ptr<const Table>> cut;
-    for (const auto& [whole, reader] : readers) {
-      const auto tokens = static_cast<uint32_t>(lengths_of(graph, reader)->positions);
-      const uint32_t rows = graph.rows(graph.axis(reader), tokens);
-      cut[whole] = std::make_shared<const Table>(first_positions(*whole, rows));
-    }
-    for (AttentionNode* attention : nodes_of<AttentionNode>(graph)) {
-      const auto known = cut.find(attention->*of);
-      if (attention->*of && known != cut.end()) attention->*of = known->second;
-    }
-  }
-
-  // Bounds the positions by tabulated angles, which are known for traced positions only.
-  void settle_rotations(const TracedProgram& followed) {
-    for (const ValueId value : followed.graph.order()) {
-      const auto* rotate = followed.graph.as<RotateNode>(value);
-      if (rotate == nullptr || rotate->rope.table.empty()) continue;
-      InputLengths* const own = lengths_of(followed.graph, value);
-      if (own == nullptr) continue;
-      const auto rows = static_cast<int64_t>(rotate->rope.table.size() / rotate->rope.rotary_dim);
-      const int64_t tokens = tokens_of(followed, rows, value);
-      if (own->positions != 0 && own->positions <= tokens) continue;
-      own->positions = tokens;
-      claim_.ends_with_angles = true;
-    }
   }
 
   void describe_length() {

@@ -84,7 +84,7 @@ TEST_F(NormalForm, DoesNotChangeNamesOfSpecialTokens) {
 
 TEST_F(NormalForm, IsSaidInTheReportAsAreOtherContradictions) {
   EXPECT_TRUE(ends(report_, kDone,
-                   {"note       texts are expected in Unicode's form C", "note       ",
+                   {"texts are expected in Unicode's form C",
                     "add_bos_token is true; yet texts begin with no token"}));
 }
 

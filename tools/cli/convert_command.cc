@@ -215,7 +215,7 @@ void add_convert_options(CLI::App& command, ConvertArguments& arguments) {
                      "NAME=TYPE,...: other types for some matrices, by name or part of a name; or "
                      "none. With q4 it is output=q8,embedding=q8 if not given");
   add_choice(command, "--kv", arguments.kv_cache, kCacheTypes,
-             "What sessions keep keys and values as: int8 takes about a quarter of the memory")
+             "Type of the KV cache: int8 is a quarter of f32")
       ->default_str("f32");
   add_input_files(command, "--calibrate", arguments.calibrate,
                   "What weights in few bits are rounded for: lines of text, or an .npy of token "
@@ -225,8 +225,7 @@ void add_convert_options(CLI::App& command, ConvertArguments& arguments) {
   command
       .add_option(
           "--target", arguments.targets,
-          "CPUs to pack for: native, all, or names of 'arenite help targets'; portable is the one "
-          "for microcontrollers (Cortex-M) and RISC-V")
+          "CPUs: native, all, or of 'arenite help targets'; portable is for Cortex-M and RISC-V")
       ->type_name(kTargetType)
       ->check(target_names())
       ->capture_default_str();
@@ -240,7 +239,7 @@ void add_convert_options(CLI::App& command, ConvertArguments& arguments) {
       ->excludes(json);
   command
       .add_flag("-v,--verbose", arguments.verbose,
-                "Print all that was found, and what arenite inspect says of the file")
+                "Print all that was found, and what inspect says")
       ->excludes(json);
   command.add_option("--without-pass", arguments.without_passes)->group("");  // for developers
   put_in_group(

@@ -290,6 +290,7 @@ void add_few_bits(const Converted& f, bool verbose, TitledLines& out) {
     out.add("few bits", fmt::format("mean KL {:.4f}, the most probable one is the same in {:.2f} %",
                                     found.mean_kl, 100.0 * found.top1_agreement));
   }
+  if (found.has_probabilities && !verbose) return;
   const auto least = std::ranges::min_element(found.hidden_cosines);
   out.add("few bits", fmt::format("cosine of outputs {:.5f}", found.output_cosine) +
                           (least == found.hidden_cosines.end()
@@ -404,7 +405,7 @@ void add_next_steps(const Converted& f, TitledLines& out) {
   if (is_for_boards) {
     out.add("next", fmt::format("arenite bundle {} -o FOLDER: its sources for a board", file));
   }
-  out.add("next", "--verbose or --report FILE.html: all that was found");
+  out.add("more", "--verbose, or --report FILE.html");
 }
 
 void add_notes(const Converted& f, bool verbose, TitledLines& out) {
@@ -431,8 +432,10 @@ void add_model(const Converted& f, bool verbose, TitledLines& out) {
     out.add("model", fmt::format("{}, from {}; {} parameters", f.model().reader.architecture(),
                                  form_of(f), grouped(f.report.conversion->parameters)));
   }
-  out.add(conversion.exported() != nullptr ? "ops" : "shape",
-          std::visit([](const auto& model) { return shape_of(model); }, conversion.model.facts));
+  if (conversion.exported() == nullptr || verbose) {
+    out.add(conversion.exported() != nullptr ? "ops" : "shape",
+            std::visit([](const auto& model) { return shape_of(model); }, conversion.model.facts));
+  }
   out.append(model_as_text(f.model(), kTitleWidth));
   for (size_t i = 0; module != nullptr && i < module->mask_origins.size(); ++i) {
     const MaskFacts& mask = f.model().masks[i];
@@ -453,7 +456,9 @@ void add_model(const Converted& f, bool verbose, TitledLines& out) {
     out.add("tokenizer", "none found: the model reads and gives token ids (--tokenizer FILE)");
   }
   add_notes(f, verbose, out);
-  if (verbose) out.add("given", listed(conversion.account.given));
+  // For an exported program: how its inputs are read.
+  const bool is_exported = conversion.exported() != nullptr;
+  if (verbose || is_exported) out.add("given", listed(conversion.account.given));
   out.add("assumed", listed(conversion.account.assumed));
 }
 

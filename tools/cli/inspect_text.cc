@@ -154,6 +154,7 @@ std::string length_text(const InputFacts& input) {
   const uint32_t most = input.input.positions_max;
   std::string text = most == 0 ? "any length" : counted(most, input.image ? "pixel" : "position");
   if (input.image || input.input.tokens_min <= 1) return text;
+  if (input.input.tokens_min == most) return "exactly " + text;
   return text + fmt::format(", at least {}", input.input.tokens_min);
 }
 
@@ -181,7 +182,7 @@ void add_model(const ModelFacts& facts, TitledLines& out) {
     out.add("input", input_text(facts, 0));
   }
   if (const SoundNumbers* const sound = facts.reader.sound().numbers) {
-    out.add("sound", convert::printable(convert::describe_sound(*sound), 100));
+    out.add("sound", convert::printable(convert::describe_sound(*sound), 200));
   }
   if (!facts.tokenizer_kind.empty()) {
     out.add("tokenizer", facts.tokenizer_kind + ", " + counted(facts.tokenizer_tokens, "token"));

@@ -193,7 +193,7 @@ columns_with("convert", convert_keep, {
     "--max-kl": ["--max-kl", 1], "--max-perplexity-increase": ["--max-perplexity-increase", 50]})
 
 
-@column("convert --no-self-test --name --explain --report")
+@column("convert --no-self-test --name --explain --report --verbose")
 def convert_report(row):
     page, facts = row.folder / "report.html", row.folder / "report.json"
     converted(row, "--no-self-test", "--name", "another name", "--report", page)
@@ -204,6 +204,8 @@ def convert_report(row):
                         "--report", facts)
     require("as recognised" in shown and "after the passes" in shown, "shown", shown)
     require(json.loads(facts.read_text()), "the report")
+    shown = row.arenite("convert", row.checkpoint, "-o", row.other, *row.options(), "--verbose")
+    require(shown.endswith(row.arenite("inspect", row.other)), "what inspect says", shown)
 
 
 # --- inspect, verify, bench ----------------------------------------------------------------------

@@ -258,7 +258,7 @@ convert --max-perplexity-increase
     y  +  y  y  +  y  y  y  y  y  y  +  y  y  y  y  y  +  y  +  y  y  y  y  y
 convert --max-arena
     +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
-convert --no-self-test --name --explain --report
+convert --no-self-test --name --explain --report --verbose
     +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 convert --expect
     +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +

@@ -232,7 +232,7 @@ TEST(HostileModels, MatricesHaveTwoDimensions) {
     json& inputs = node["inputs"];
     inputs = {inputs[0], inputs[1]};
   }
-  expect_refused(members, {"op aten.linear.default", "its weight is [", "expected a matrix"});
+  expect_refused(members, {"op aten.linear.default", "the weight is [", "expected a matrix"});
 }
 
 TEST(HostileModels, MayPutNothingBetweenFrames) {

@@ -81,7 +81,7 @@ TEST(HfEncoder, PaddingOfRobertaIsNotCounted) {
   EXPECT_FALSE(encoder_at(encoder_fixture("bert_sequence")).padding_id.has_value());
   EditedEncoder encoder("roberta_sequence");
   encoder.config["pad_token_id"] = 13;
-  EXPECT_TRUE(encoder.refuses({"'pad_token_id'", "13 tokens"}));
+  EXPECT_TRUE(encoder.refuses({"'pad_token_id'", "below 13"}));
 }
 
 // Absent fields take the defaults of transformers' config classes.
@@ -294,7 +294,7 @@ TEST(HfEncoder, RefusesWhatItDoesNotCompute) {
       {"add_cross_attention", true, "cross-attention"},
       {"is_encoder_decoder", true, "only encoders"},
       {"pruned_heads", {{"0", {1}}}, "pruned heads"},
-      {"quantization_config", {{"bits", 4}}, "quantized"},
+      {"quantization_config", {{"bits", 4}}, "quantization"},
       {"hidden_act", "tanh", "expected one of"},
       {"num_attention_heads", 5, "5 heads do not divide a width of 12"},
       {"num_hidden_layers", 2000, "2000 layers"},

@@ -188,7 +188,7 @@ TEST_F(GgufFileTest, BoundsMetadata) {
   const std::string zeros(4096, '\0');
   for (int i = 0; i < 17; ++i) arrays.array(fmt::format("{}", i), GgufType::kU8, 4096, zeros);
   const auto file = read(arrays.bytes());
-  EXPECT_TRUE(testing::refuses([&] { gguf_fields(*file); }, {"m.gguf", "65536 elements together"}));
+  EXPECT_TRUE(testing::refuses([&] { gguf_fields(*file); }, {"m.gguf", "65536 elements in total"}));
 }
 
 TEST_F(GgufFileTest, BoundsTheTokensOfItsTokenizer) {

@@ -517,6 +517,7 @@ class ModelReader {
       if (longer_ == nullptr) find_ends(longer);
       claim_.why_exact = why;
       if (longer_ == nullptr && longer != claim_.traced()) longer_ = followed_at(longer, true);
+      while (longer_ == nullptr && halve(longer)) longer_ = followed_at(longer, true);
       if (longer_ == nullptr) return limit_all_to_trace();
     }
     for (size_t i = 0; i < longer.size(); ++i) {
@@ -527,6 +528,19 @@ class ModelReader {
       if (followed_at(shorter, false) == nullptr) return limit_all_to_trace();
     }
     return is_longer;
+  }
+
+  // Halves the longest of the lengths that were too long for a trace, where the archive's range
+  // ends far away; the model ends there then. Returns whether there was one.
+  bool halve(Lengths& longer) {
+    for (size_t i = 0; i < longer.size(); ++i) {
+      InputLengths& own = claim_.inputs[i];
+      const bool is_far = own.longest > kTracedMax && own.other / 2 >= 2 * own.traced + 3;
+      if (!is_far || longer[i] != *std::ranges::max_element(longer)) continue;
+      longer[i] = own.positions = own.limit = own.other = own.other / 2;
+      return true;
+    }
+    return false;
   }
 
   // Whether the graph is known as far as it was traced: by tables, angles, biases or dense masks.

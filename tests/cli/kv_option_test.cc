@@ -23,6 +23,7 @@ class KvOption : public ::testing::Test {
     std::vector<std::string> words = {"convert", project_folder().string() + "/models/home-intent",
                                       "-o", file};
     words.insert(words.end(), options.begin(), options.end());
+    words.push_back("--verbose");
     report_ = run_arenite(words);
     return file;
   }

@@ -37,7 +37,7 @@ TEST(Usage, HelpOfEveryCommandShowsAnExample) {
 TEST(Usage, HelpSaysWhichTargetIsForMicrocontrollers) {
   const ProgramResult help = run_arenite({"convert", "--help"});
   EXPECT_TRUE(ends(help, kDone));
-  EXPECT_NE(in_one_line(help.output).find("portable is the one for microcontrollers (Cortex-M)"),
+  EXPECT_NE(in_one_line(help.output).find("portable is for microcontrollers (Cortex-M)"),
             std::string::npos);
 }
 

@@ -223,9 +223,9 @@ void add_convert_options(CLI::App& command, ConvertArguments& arguments) {
                   "or as NAME=FILE. If not given, a decoder writes its own text; none: rounding "
                   "alone");
   command
-      .add_option(
-          "--target", arguments.targets,
-          "CPUs: native, all, or of 'arenite help targets'; portable is for Cortex-M and RISC-V")
+      .add_option("--target", arguments.targets,
+                  "native, all, or as 'arenite help targets'; portable is for "
+                  "microcontrollers (Cortex-M)")
       ->type_name(kTargetType)
       ->check(target_names())
       ->capture_default_str();

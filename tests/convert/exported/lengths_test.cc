@@ -143,6 +143,9 @@ TEST(Lengths, OfAPersonsWordAreSaidToBeThat) {
   for (const std::string name : {"third_window", "third_window_5"}) {
     EXPECT_TRUE(is_as_pytorch(check(window, name))) << name;
   }
+  // Rotations need an end, and have a default.
+  const Conversion rotated = convert_at("complex", any_length(), "exported");
+  EXPECT_EQ(rotated.program.inputs[0].positions_max, 128u);
   // A mask that is no rule ends with the example.
   const Conversion prefix = convert_at("half_prefix", any_length());
   EXPECT_EQ(prefix.program.inputs[0].positions_max, kTokens);
@@ -163,6 +166,32 @@ TEST(Lengths, OfFixedSizesAreSaidWithTheLinesThatGiveOthers) {
   EXPECT_NE(length.find("tokens = torch.export.Dim.AUTO"), std::string::npos);
   EXPECT_NE(length.find("(ids,), dynamic_shapes=({1: tokens},)"), std::string::npos) << length;
   EXPECT_EQ(convert_at("half_prefix_dyn").exported()->length.find("Dim"), std::string::npos);
+  // A batch of any size stays one.
+  for (const auto& [archive, shapes] :
+       {std::pair("ids", "(x,), dynamic_shapes=({0: batch, 1: tokens},)"),
+        std::pair("tokens_first", "dynamic_shapes=({1: batch, 0: tokens},)")}) {
+    const std::string lines = convert_at(archive, {}, "batches").exported()->length;
+    EXPECT_NE(lines.find("batch = tokens = torch.export.Dim.AUTO"), std::string::npos) << lines;
+    EXPECT_NE(lines.find(shapes), std::string::npos) << lines;
+  }
+  // Rows without a sequence have no length.
+  EXPECT_EQ(convert_at("row", {}, "batches").exported()->length.find("Dim"), std::string::npos);
+}
+
+TEST(Lengths, ThatAGuardPartsAreSaidWithTheGuard) {
+  const auto length = [](const char* archive) { return convert_at(archive).exported()->length; };
+  EXPECT_NE(length("but_three_dyn").find("!= 3' parts the lengths"), std::string::npos);
+  EXPECT_NE(length("no_fourths_dyn").find("% 4) != 0' parts the lengths"), std::string::npos);
+  EXPECT_EQ(length("half_prefix_dyn").find("parts the lengths"), std::string::npos);
+}
+
+// A trace at 65,536 tokens would not fit: masks of pairs alone have 2^32 elements there.
+TEST(Lengths, MayEndFarAway) {
+  auto program = std::make_shared<ExportedProgram>(
+      *read_exported_model(convert_fixture("masks") / "left.pt2", {}).program);
+  for (auto& [symbol, range] : program->symbols) range.max = 65536;
+  const std::string length = read_exported_model(program, {}, {}, true).length;
+  EXPECT_EQ(length.find("any length up to 65536"), 0u) << length;
 }
 
 TEST(Lengths, OfAContextThatTheModelDoesNotHaveAreRefused) {

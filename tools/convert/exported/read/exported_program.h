@@ -81,6 +81,7 @@ struct ExportedProgram {
   std::vector<Argument> outputs;
   std::map<std::string, SymbolRange> symbols;  // "s27"
   std::vector<SizeGuard> guards;               // conditions beside the ranges
+  bool has_any_batch = false;  // sizes of the batch were symbolic, and are fixed now
   // The author's example, one array for each input of the user; or empty.
   std::vector<Array> sample_inputs;
   // Parameters, buffers and constants by name.

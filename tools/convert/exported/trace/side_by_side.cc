@@ -431,6 +431,7 @@ FewSequences with_sequences(const ExportedProgram& program, size_t dim) {
   int64_t value = 2;
   while (taken.contains(value)) ++value;
   ExportedProgram fixed = program;
+  fixed.has_any_batch = true;
   for (ExportedValue& each : fixed.values) {
     for (Extent& extent : each.sizes) extent = with_symbols(extent, symbols, value);
   }

@@ -535,8 +535,7 @@ std::string TraceShape::export_lines(bool turned) const {
     names.push_back(input->name);
     const bool has_tokens =
         known == nullptr ? !of(of_input).is_one_row_ : known->role != SideRole::kLengths;
-    const Extent& first = program_->values[input->value].sizes.at(0);
-    const bool has_batch = has_tokens && own != 0 && !first.is_fixed();
+    const bool has_batch = program_->has_any_batch && has_tokens && own != 0;
     has_batches = has_batches || has_batch;
     has_lengths = has_lengths || has_tokens;
     const bool has_pairs =

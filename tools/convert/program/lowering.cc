@@ -713,9 +713,11 @@ class Lowering {
   void emit(ValueId value, const SelectNode& rows) {
     const ColumnView from = input(value);
     std::vector<uint32_t>& lists = program_.taken_rows;
-    const auto known = std::ranges::search(lists, rows.taken);
-    const auto first = static_cast<uint32_t>(known.begin() - lists.begin());
-    if (known.empty()) lists.insert(lists.end(), rows.taken.begin(), rows.taken.end());
+    // Not std::ranges::search: clang 14 does not compile its result with libstdc++ 12.
+    const auto known =
+        std::search(lists.begin(), lists.end(), rows.taken.begin(), rows.taken.end());
+    const auto first = static_cast<uint32_t>(known - lists.begin());
+    if (known == lists.end()) lists.insert(lists.end(), rows.taken.begin(), rows.taken.end());
     program_.add_op(name(value),
                     select_op(from, result(value), rows.kind, rows.taken.empty() ? 0 : first));
   }

@@ -63,6 +63,15 @@ std::vector<uint32_t> shape_given_out(const ExportedModel& model, const TraceSha
                     : sizes[d].is_fixed()       ? static_cast<uint32_t>(sizes[d].size)
                                                 : kOtherExtent);
   }
+  if (trace_shape.inputs() == 1 && trace_shape.of(0).is_open()) {
+    // Of fixed sizes, the one that counts rows varies where the user vouches for other lengths.
+    const Graph& graph = model.graph;
+    const auto tokens = static_cast<uint32_t>(trace_shape.of(0).traced_tokens());
+    const uint32_t rows = graph.rows(graph.axis(graph.output), tokens);
+    const bool is_fixed = std::ranges::find(shape, kOtherExtent) == shape.end();
+    const auto extent = std::ranges::find(shape, rows);
+    if (is_fixed && rows > 1 && extent != shape.end()) *extent = kOtherExtent;
+  }
   const auto others = std::ranges::count(shape, kOtherExtent);
   if (others == 0 && !has_sequences && !shape.empty()) shape[0] = kOtherExtent;
   if (others > 1) return {};

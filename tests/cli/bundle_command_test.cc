@@ -286,6 +286,21 @@ TEST_F(Bundle, HoldsTheKernelSetsOfApplications) {
   EXPECT_TRUE(ends(bundle({model, "--board", "pico"}, "pico"), kBadInput, {"which its CPU lacks"}));
 }
 
+// The CPU chooses a target when a model is loaded.
+TEST_F(Bundle, ArenaHoldsTheLargestOfSeveralTargets) {
+  const std::string model = convert("recall", "x86-64-v2,x86-64-v3,x86-64-v4-vnni,arm64");
+  ASSERT_TRUE(ends(bundle({model}), kDone));
+  const std::string header = read_bytes(path("b/arenite_model.h"));
+  const auto bytes_of = [&](const std::string& name) {
+    const size_t at = header.find(" " + name + "_ARENA_BYTES_MAX ((size_t)");
+    EXPECT_NE(at, std::string::npos) << name;
+    return std::stoul(header.substr(header.find("(size_t)", at) + 8));
+  };
+  EXPECT_LT(bytes_of("RECALL_X86_64_V2"), bytes_of("RECALL_X86_64_V4_VNNI"));
+  EXPECT_EQ(bytes_of("ARENITE_MODELS"), bytes_of("RECALL"));
+  EXPECT_GE(bytes_of("RECALL"), bytes_of("RECALL_X86_64_V4_VNNI"));
+}
+
 TEST_F(Bundle, RefusesFoldersThatHoldSomething) {
   const std::string model = write("m", causal_module());
   fs::create_directory(path("b"));

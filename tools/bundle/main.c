@@ -255,6 +255,7 @@ static arenite_status try_model(const struct bundled* bundled, arenite_diagnosti
   arenite_arena_plan plan;
   status = arenite_plan_arena(&plan, &model, &options, why);
   if (status != ARENITE_OK) return status;
+  if (plan.total_bytes > sizeof(arena)) return ARENITE_ARENA_TOO_SMALL;
   status = arenite_session_create(&session, &model, &options, arena, plan.total_bytes - 1, NULL);
   if (status != ARENITE_ARENA_TOO_SMALL) {
     say_failure("an arena of one byte less: found ");

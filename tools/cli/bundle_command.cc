@@ -384,7 +384,10 @@ BundledModel open_model(const std::filesystem::path& path, const BundleArguments
                               kArrayBytesMax);
   }
   model.sizes = resolve_sizes(model.file, arguments.sizes);
-  model.arena_bytes = plan_targets(model.file, model.sizes).front().plan.total_bytes;
+  // The CPU chooses among the targets, so that the arena is that of the largest.
+  for (const ArenaLayout& layout : plan_targets(model.file, model.sizes)) {
+    model.arena_bytes = std::max<size_t>(model.arena_bytes, layout.plan.total_bytes);
+  }
   return model;
 }
 

@@ -151,6 +151,17 @@ TEST(Lengths, OfAPersonsWordAreSaidToBeThat) {
   EXPECT_EQ(prefix.program.inputs[0].positions_max, kTokens);
 }
 
+// [sequences, tokens], whether the archive or the user says that the tokens vary.
+TEST(Lengths, VaryTheRowExtentOfTheOutput) {
+  const std::vector<uint32_t> shape = {kSequencesExtent, kOtherExtent};
+  for (const auto& [archive, options] :
+       {std::pair("token_scores", any_length()), std::pair("token_scores_dyn", ConvertOptions())}) {
+    const Conversion scores = convert_at(archive, options);
+    EXPECT_EQ(scores.program.output_shape, shape) << archive;
+    EXPECT_TRUE(is_as_pytorch(check(scores, "token_scores_5"))) << archive;
+  }
+}
+
 TEST(Lengths, ThatTheProgramRefutesAreRefused) {
   const auto refuses_to = [](const char* folder, const char* archive, const char* why) {
     return refuses([&] { convert_at(archive, any_length(), folder); }, {"--any-length", why});

@@ -83,6 +83,13 @@ class MeanAndLast(Model):
         return torch.cat([self.head(x.mean(1)), self.second(x[:, -1])], -1)
 
 
+class TokenScores(Model):
+    """A number for each token, without a dimension of its own: [sequences, tokens]."""
+
+    def forward(self, ids):
+        return super().forward(ids).mean(-1)
+
+
 class Branches(nn.Module):
     """Scores that are what they are at some lengths, and twice as large at others."""
 
@@ -112,8 +119,9 @@ MODELS = {
     "shared_both": lambda: Model(SharedQueries("both")),
     "raw_keys": lambda: Model(SharedQueries("raw")),
     "mean_and_last": MeanAndLast,
+    "token_scores": lambda: TokenScores(positions=False),
 }
-FIXED = ("half_prefix", "third_window")  # with fixed sizes, too
+FIXED = ("half_prefix", "third_window", "token_scores")  # with fixed sizes, too
 GUARDED = {
     "above_eight": lambda: branched(lambda n: n > 8),
     "but_three": lambda: branched(lambda n: n != 3),

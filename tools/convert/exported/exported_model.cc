@@ -26,6 +26,7 @@
 #include "convert/exported/model_ends.h"
 #include "convert/exported/read/exported_program.h"
 #include "convert/exported/recover/refusals.h"
+#include "convert/exported/trace/trace_program.h"
 #include "convert/exported/trace/trace_shape.h"
 #include "convert/exported/trace/tracer.h"
 #include "convert/exported/trace_bounds.h"
@@ -105,7 +106,7 @@ class ModelReader {
   // Builds the graph for all lengths, or for the example's only. Returns false if the graph does
   // not hold for all lengths: claim_ is then narrower, and build() has to run again.
   bool build() {
-    traced_ = follow_any(program_, trace_shape_, model_.output_index);
+    traced_ = trace_any(program_, trace_shape_, model_.output_index);
     require_few_nodes(traced_.graph);
     if (is_vouched_for_ && !is_exact() && refute_others()) return false;
     choose_positions();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "convert/exported/trace_bounds.h"
+#include "convert/exported/trace/trace_program.h"
 
 #include <bit>
 #include <cstdint>

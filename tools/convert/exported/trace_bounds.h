@@ -8,7 +8,7 @@
 #include <string>
 
 #include "convert/exported/compare_traces.h"
-#include "convert/exported/trace/tracer.h"
+#include "convert/exported/trace/trace_program.h"
 
 namespace arenite::convert {
 

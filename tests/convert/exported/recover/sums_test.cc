@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sums of elements become nodes that compute them: additions, scales, tables, and rotations, which
 // are told by their factors.
+#include "convert/exported/recover/sums.h"
 #include "convert/exported/recover/graph_builder.h"
+#include "convert/exported/recover/row_view.h"
 
 #include <gtest/gtest.h>
 

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "convert/exported/aten/interpret.h"
+#include "convert/exported/trace/op_handlers.h"
+#include "convert/exported/trace/trace_program.h"
 #include "convert/exported/trace/trace_shape.h"
 #include "convert/exported/trace/tracer.h"
 #include "convert/graph/interpreter.h"
@@ -93,7 +95,7 @@ class TracedOpsTest : public ::testing::Test {
   Graph traced(ValueRef result) {
     program_->outputs = {result};
     TraceShape shape(program_);
-    const TracedProgram followed = follow_any(program_, shape, 0);
+    const TracedProgram followed = trace_any(program_, shape, 0);
     GraphBuilder& builder = followed.tracer->builder;
     builder.graph = followed.graph;
     fill_position_tables(builder, {kTokens}, nullptr);

@@ -15,6 +15,9 @@
 #include <set>
 #include <span>
 
+#include "convert/exported/recover/pair_columns.h"
+#include "convert/exported/recover/query_terms.h"
+#include "convert/exported/recover/row_view.h"
 #include "convert/exported/recover/scores.h"
 #include "convert/spec/model_tensors.h"
 

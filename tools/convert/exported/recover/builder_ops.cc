@@ -13,6 +13,9 @@
 #include <numeric>
 
 #include "convert/exported/recover/graph_builder.h"
+#include "convert/exported/recover/images.h"
+#include "convert/exported/recover/row_matrices.h"
+#include "convert/exported/recover/row_view.h"
 
 namespace arenite::convert {
 

@@ -10,7 +10,10 @@
 #include <numeric>
 #include <set>
 
+#include "convert/exported/recover/concat_rows.h"
 #include "convert/exported/recover/graph_builder.h"
+#include "convert/exported/recover/images.h"
+#include "convert/exported/recover/row_view.h"
 
 namespace arenite::convert {
 namespace {

@@ -14,7 +14,10 @@
 #include <numeric>
 #include <set>
 
-#include "convert/exported/recover/windows_of_rows.h"
+#include "convert/exported/recover/images.h"
+#include "convert/exported/recover/row_matrices.h"
+#include "convert/exported/recover/row_view.h"
+#include "convert/exported/recover/sums.h"
 
 namespace arenite::convert {
 namespace {

@@ -81,15 +81,6 @@ struct TokenWindows {
   std::optional<uint32_t> row_axis{};  // of `input`; nullopt: the current one
 };
 
-// A value as rows of one node: its last dimension is the node's columns, and `rows` has the node
-// row for each index of its other dimensions, in row-major order.
-struct RowView {
-  ValueId node = 0;
-  uint32_t width = 0;
-  std::vector<uint32_t> rows;
-  uint32_t count = 0;  // of all rows of the node
-};
-
 // Rows of a position table: column c of row r is factors[c] * constant[first_row[c] + r * stride].
 struct TablePart {
   ConstantRef constant;
@@ -293,62 +284,6 @@ LinearExprRef ids_input(GraphBuilder& builder, Producer::Kind kind, Shape shape)
 LinearExprRef features_input(GraphBuilder& builder, Shape shape);
 // Turns a node with one row per sequence into a pooled row of this shape.
 LinearExprRef row_of_sequence(GraphBuilder& builder, const LinearExprRef& value, Shape shape);
-// [sequences, ...]; `layout` is nullopt while it is unknown.
-LinearExprRef images_input(GraphBuilder& builder, Shape shape,
-                           const std::optional<ImageLayout>& layout);
-
-// ---- values as rows of nodes (row_view.cc) ----
-
-// Returns the value as rows of a node. With `order`, columns may be permuted: column c of the value
-// is column (*order)[c] of the node; empty: they are in order. Throws NotRecognised if a row mixes
-// tokens.
-RowView rows_of(GraphBuilder& builder, const LinearExprRef& value,
-                std::vector<uint32_t>* order = nullptr);
-// Returns the columns of `node`, a result of `rows`, in `shape` with `width` as its last dimension.
-LinearExprRef on_rows(GraphBuilder& builder, const RowView& rows, const Shape& shape, ValueId node,
-                      uint32_t width);
-// A row of elements: columns of a token's row, and of the per-sequence row of the same sequence.
-// `row` is the token's row if there is one.
-struct SourceRow {
-  uint32_t row = 0;
-  std::vector<Column> columns;
-};
-// Reads `width` elements from `begin` on. Returns nullopt if they include constants or mix rows.
-std::optional<SourceRow> producer_row(const GraphBuilder& builder, const LinearExpr& value,
-                                      size_t begin, size_t width);
-// Turns rows that are shifted by a number of tokens, with zeros at one end, into rows of a node:
-// F.pad(x, (0, 0, 1, 0))[:, :-1] is a depthwise convolution with taps [1, 0]. Returns any other
-// value as it is.
-LinearExprRef shifted_rows(GraphBuilder& builder, const LinearExprRef& value);
-// Turns one row per sequence that has elements of a few tokens into columns of per-sequence rows,
-// one for each token. Returns any other value as it is.
-LinearExprRef of_chosen_tokens(GraphBuilder& builder, const LinearExprRef& value);
-// How values are combined: added, multiplied, or moved.
-enum class Together { kSum, kProduct, kMoved };
-// Turns values that are one token of each sequence into per-sequence rows where others are another
-// token, all tokens or pooled, so that they can be combined; for kSum, also if all are the same
-// token. Other values stay as they are.
-std::vector<LinearExprRef> rows_of_sequences(GraphBuilder& builder,
-                                             std::vector<LinearExprRef> values, Together how);
-// Moves values to one row axis where their rows are of several axes but always pair up alike
-// (row_matrices.cc). Other values stay as they are.
-void align_row_axes(GraphBuilder& builder, std::vector<LinearExprRef>& values);
-// Moves values that are concatenated along `joins` to the row axis of the first one whose rows are
-// in order. Only for a fixed number of rows.
-std::vector<LinearExprRef> columns_alike(GraphBuilder& builder, std::vector<LinearExprRef> values,
-                                         std::optional<size_t> joins);
-// Undoes a broadcast: dimensions along which the value repeats get extent 1.
-LinearExprRef without_repeats(const LinearExprRef& value);
-// Calls `make` for each group of rows with the same columns, such as each head of the tokens, and
-// puts the results back in order.
-LinearExprRef each_kind_of_row(GraphBuilder& builder, const LinearExprRef& value,
-                               const std::function<LinearExprRef(const LinearExprRef&)>& make);
-// Returns the value as one term with each element of a single producer exactly once.
-LinearExprRef on_one_producer(GraphBuilder& builder, const LinearExprRef& value);
-// Returns `value` with producer `to` in place of `from`, at the same rows and columns.
-LinearExprRef in_place(const LinearExprRef& value, uint32_t from, uint32_t to);
-bool is_of_ids(const GraphBuilder& builder, const LinearExpr& value);
-bool is_along_tokens(const GraphBuilder& builder, const LinearExpr& value, size_t axis);
 
 // A value as value * factor. nullopt for a value without factors, or that is no such multiple.
 struct Multiple {
@@ -365,15 +300,6 @@ std::optional<FoldedInput> columns_of_node(const GraphBuilder& builder, const Li
 // Whether the value is one term whose factors depend on the node's column, not on the value's.
 bool has_factors_of_heads(const GraphBuilder& builder, const LinearExprRef& value);
 
-// ---- sums.cc and rotations.cc ----
-
-// Adds up the terms in nodes. REQUIRES: not plain.
-LinearExprRef add_up(GraphBuilder& builder, const LinearExprRef& value);
-// Returns rotated queries or keys as nodes, or nullopt if the value is no rotation.
-std::optional<LinearExprRef> find_rotation(GraphBuilder& builder, const LinearExpr& value);
-// Returns a whole rotation as one node, and any other value as it is.
-LinearExprRef rotated_or_same(GraphBuilder& builder, const LinearExprRef& value);
-
 // ---- ops, as nodes with the builder's name ----
 
 LinearExprRef embedding(GraphBuilder& builder, const ConstantRef& table, const LinearExprRef& ids);
@@ -385,14 +311,6 @@ LinearExprRef padded_positions(GraphBuilder& builder, const ConstantRef& table,
                                const LinearExprRef& ids, int64_t padding);
 LinearExprRef linear(GraphBuilder& builder, const LinearExprRef& value, const WeightRef& weight,
                      std::vector<double> bias);
-// Multiplies rows that are one column of all tokens, [.., tokens] -> [.., results]: a matrix over
-// the token axis, whose length is fixed. Returns nullopt for any other value.
-std::optional<LinearExprRef> linear_over_rows(GraphBuilder& builder, const LinearExprRef& value,
-                                              const WeightRef& weight,
-                                              const std::vector<double>& bias);
-// Returns all token rows with some of them repeated, as after replicate padding, taken by a list;
-// nullopt for any other value.
-std::optional<LinearExprRef> repeated_rows(GraphBuilder& builder, const LinearExprRef& value);
 // Normalises each run of spec.gain.size() elements of the last dimension.
 LinearExprRef norm(GraphBuilder& builder, const LinearExprRef& value, NormSpec spec);
 LinearExprRef normalize(GraphBuilder& builder, const LinearExprRef& value, NormKind kind);
@@ -401,56 +319,10 @@ LinearExprRef product(GraphBuilder& builder, const LinearExprRef& a, const Linea
 // Turns a value with constant rows before its tokens into rows of one node; returns any other value
 // as it is.
 LinearExprRef prefixed(GraphBuilder& builder, const LinearExprRef& value);
-// Turns rows that have the pixels of a window side by side, such as patches, into rows of a windows
-// node; returns any other value as it is. Throws NotRecognised for images of unknown layout, with
-// the likely layout in builder.found.
-LinearExprRef as_windows(GraphBuilder& builder, const LinearExprRef& value);
-// Returns the maximum or mean of each column along `axis` if the pixels along it are a window, in
-// any order; else nullopt.
-std::optional<LinearExprRef> pooled_windows(GraphBuilder& builder, const LinearExprRef& value,
-                                            size_t axis, SelectKind kind);
-// Return the mean or the softmax along `axis` if the rows along it are groups that partition the
-// tokens, with a row for each token; else nullopt (row_matrices.cc).
-std::optional<LinearExprRef> mean_of_groups(GraphBuilder& builder, const LinearExprRef& value,
-                                            size_t axis);
-std::optional<LinearExprRef> softmax_of_groups(GraphBuilder& builder, const LinearExprRef& value,
-                                               size_t axis);
-// Throws NotRecognised, with the layout in builder.found, if a convolution reads an image input as
-// [sequences, channels, height, width]. Accepts all other values.
-void find_image(GraphBuilder& builder, const LinearExpr& value);
-
-// ---- concat_rows.cc ----
-
-// Concatenates rows of several row axes, or of constants, along `dim` as rows of one node; nullopt
-// for any other values.
-std::optional<LinearExprRef> concat_rows(GraphBuilder& builder,
-                                         const std::vector<LinearExprRef>& values, size_t dim);
-// Returns rows that are one part of a concatenation as rows of a node; any other value as it is.
-LinearExprRef part_of_joined(GraphBuilder& builder, const LinearExprRef& value);
-// Turns interleaved rows of several kinds, such as return, state and action of each step, into rows
-// of one node; returns any other value as it is.
-LinearExprRef rows_in_turn(GraphBuilder& builder, const LinearExprRef& value);
-// Turns some interleaved rows of each token, or all side by side, into columns of the token's row;
-// returns any other value as it is.
-LinearExprRef rows_side_by_side(GraphBuilder& builder, const LinearExprRef& value);
-// Broadcasts constants [.., rows, columns] to rows of each sequence, where the leading indices of
-// `like` [.., rows, columns] map to (sequence, head); nullopt if they do not.
-std::optional<LinearExprRef> rows_of_constants(GraphBuilder& builder, const ConstantRef& constant,
-                                               const LinearExprRef& like);
-
-// Returns constants [.., columns] as columns of the token rows of `like`; nullopt if `like` has
-// none.
-std::optional<LinearExprRef> columns_of_constants(GraphBuilder& builder,
-                                                  const LinearExprRef& constants,
-                                                  const LinearExprRef& like);
-// Returns a linear expression of constants alone as constant `number` of the program; else null.
-ConstantRef constant_of_sum(const GraphBuilder& builder, const LinearExpr& value, ElementType type,
-                            uint32_t number);
 
 // Pools along `axis` to one row per sequence.
 LinearExprRef pooled(GraphBuilder& builder, const LinearExprRef& value, size_t axis,
                      SelectKind kind);
-ValueId output(GraphBuilder& builder, const LinearExprRef& value);
 
 // Fills position tables with the rows of the prefix and of positions[i] tokens of input i, which
 // `constant_at` computes.

@@ -12,7 +12,8 @@
 #include <map>
 #include <set>
 
-#include "convert/exported/recover/windows_of_rows.h"
+#include "convert/exported/recover/images.h"
+#include "convert/exported/recover/row_view.h"
 
 namespace arenite::convert {
 

@@ -4,6 +4,9 @@
 //
 //   q k^T + r[query, kind(key)]  ->  [q | r[query]] [k | one_hot(kind(key))]^T
 #include "convert/exported/recover/pair_columns.h"
+#include "convert/exported/recover/concat_rows.h"
+#include "convert/exported/recover/images.h"
+#include "convert/exported/recover/row_view.h"
 
 #include <algorithm>
 #include <cmath>

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "convert/exported/recover/query_terms.h"
 #include "convert/exported/recover/scores.h"
 
 namespace arenite::convert {

@@ -14,6 +14,7 @@
 #include <span>
 
 #include "convert/exported/recover/graph_builder.h"
+#include "convert/exported/recover/sums.h"
 #include "convert/spec/model_tensors.h"
 
 namespace arenite::convert {

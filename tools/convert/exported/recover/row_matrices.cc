@@ -15,7 +15,10 @@
 #include <utility>
 #include <vector>
 
+#include "convert/exported/recover/concat_rows.h"
 #include "convert/exported/recover/pair_columns.h"
+#include "convert/exported/recover/row_matrices.h"
+#include "convert/exported/recover/row_view.h"
 #include "convert/exported/recover/scores.h"
 
 namespace arenite::convert {

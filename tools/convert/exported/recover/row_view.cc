@@ -12,6 +12,9 @@
 #include <set>
 
 #include "convert/exported/recover/graph_builder.h"
+#include "convert/exported/recover/images.h"
+#include "convert/exported/recover/row_matrices.h"
+#include "convert/exported/recover/row_view.h"
 
 namespace arenite::convert {
 namespace {

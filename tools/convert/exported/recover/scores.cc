@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Implements ops on products of queries and keys, and on the weights that a softmax makes of them.
 #include "convert/exported/recover/scores.h"
+#include "convert/exported/recover/query_terms.h"
 
 #include <algorithm>
 #include <cmath>

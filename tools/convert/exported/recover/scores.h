@@ -86,21 +86,6 @@ ScoresRef with_tanh(const Scores& scores, bool is_sigmoid);
 ScoresRef with_added(const Scores& scores, const Array& added, int64_t positions_max);
 // Replaces scores by `value` where `mask` is true.
 ScoresRef with_filled(const Scores& scores, const Array& mask, double value, int64_t positions_max);
-// Adds elements of the query's row, [..., queries, keys], as relative positions do; null for any
-// other value.
-bool is_of_queries(const GraphBuilder& builder, const LinearExpr& value);
-ScoresRef with_query_terms(const GraphBuilder& builder, const Scores& scores,
-                           const LinearExprRef& value);
-// Query terms as products of columns, for each head, with a table of distances. The columns are
-// those of the queries wherever possible.
-struct QueryTermsFound {
-  std::vector<std::vector<Column>> columns;
-  RelativeBias table;
-};
-using HeadPlace = std::pair<uint32_t, uint32_t>;  // (sequence, head) of a leading index
-QueryTermsFound read_query_terms(GraphBuilder& builder, const Scores& scores,
-                                 std::span<const HeadPlace> order,
-                                 std::span<const std::vector<Column>> queries);
 // Adds a column of sink scores [..., queries, 1] before the others or after them.
 ScoresRef with_sinks(const Scores& scores, const Array& sinks, bool is_first);
 ScoresRef with_softmax(const Scores& scores, bool is_logarithm = false);
@@ -143,18 +128,6 @@ std::optional<WholeAttention> without_windows(GraphBuilder& builder, const Score
                                               const LinearExprRef& values);
 // Refuses more elements than a model may add to scores.
 void check_terms(size_t numbers);
-
-// ---- pair_columns.cc ----
-
-// Turns rows [.., rows, columns] of a subsampled image, such as every second pixel of every second
-// line, into rows of a node without the others; returns any other value as it is.
-LinearExprRef with_own_rows(GraphBuilder& builder, const LinearExprRef& value);
-// Lowers attention within windows whose queries and keys are on different row axes to attention
-// that hides the keys of other windows; nullopt for any other scores.
-std::optional<LinearExprRef> attend_in_windows(GraphBuilder& builder, const Scores& scores,
-                                               const LinearExprRef& values);
-// Turns query terms into columns of queries and keys, for any keys. REQUIRES: query_terms.
-ScoresRef query_terms_as_columns(GraphBuilder& builder, const Scores& scores);
 
 // Returns the weights times values [..., keys, value_dim].
 LinearExprRef attend(GraphBuilder& builder, const Scores& scores, const LinearExprRef& values);

@@ -12,6 +12,8 @@
 #include <numeric>
 
 #include "convert/exported/recover/graph_builder.h"
+#include "convert/exported/recover/row_view.h"
+#include "convert/exported/recover/sums.h"
 
 namespace arenite::convert {
 namespace {

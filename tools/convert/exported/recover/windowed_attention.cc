@@ -8,6 +8,7 @@
 #include <limits>
 #include <map>
 
+#include "convert/exported/recover/row_view.h"
 #include "convert/exported/recover/scores.h"
 
 namespace arenite::convert {

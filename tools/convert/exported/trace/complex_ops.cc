@@ -10,6 +10,7 @@
 #include <numeric>
 
 #include "convert/exported/aten/op_rules.h"
+#include "convert/exported/trace/op_handlers.h"
 #include "convert/exported/trace/tracer.h"
 
 namespace arenite::convert {

@@ -13,6 +13,11 @@
 #include <utility>
 
 #include "convert/exported/aten/op_rules.h"
+#include "convert/exported/recover/concat_rows.h"
+#include "convert/exported/recover/images.h"
+#include "convert/exported/recover/row_matrices.h"
+#include "convert/exported/recover/row_view.h"
+#include "convert/exported/trace/op_handlers.h"
 #include "convert/exported/trace/tracer.h"
 
 namespace arenite::convert {

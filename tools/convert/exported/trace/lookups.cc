@@ -19,6 +19,8 @@
 #include <utility>
 
 #include "convert/exported/aten/op_rules.h"
+#include "convert/exported/recover/row_view.h"
+#include "convert/exported/trace/op_handlers.h"
 #include "convert/exported/trace/tracer.h"
 
 namespace arenite::convert {
@@ -389,26 +391,16 @@ bool is_of_ids(const GraphBuilder& builder, const TracedValue& value) {
   return function && is_of_ids(builder, *function->base);
 }
 
-LinearExprRef Tracer::looked_up_number(const LinearExprRef& ids, const std::vector<double>& table) {
-  LinearExprRef& known = numbers_of_ids_[{producer_of(ids->front()), table}];
-  if (known == nullptr) {
-    const auto rows = static_cast<int64_t>(table.size());
-    const ConstantRef constant =
-        std::make_shared<const Constant>(kNoValue, Array::real({rows, 1}, Array::Reals(table)));
-    known = embedding(builder, constant, ids);
-  }
-  return known;
-}
-
-LinearExprRef Tracer::of_ids(const Function& function) {
+LinearExprRef of_ids(Tracer& tracer, const Function& function) {
+  GraphBuilder& builder = tracer.builder;
   const LinearExprRef base = function.base;
   const ScopedAxis on(builder, *base);
   const int64_t ids_end = builder.graph.inputs.at(builder.row_axis()).vocab_size;
-  if (ids_end == 0 || function.shape.empty()) require_no_ids(function);
+  if (ids_end == 0 || function.shape.empty()) tracer.require_no_ids(function);
   const Array::Reals places = places_in_base(function).to_reals();
   const auto numbers_for = [&](const Array& ids) {
-    Array::Reals numbers = evaluate(function, ids, op_budget()).to_reals();
-    if (numbers.size() != places.size()) require_no_ids(function);
+    Array::Reals numbers = evaluate(function, ids, tracer.op_budget()).to_reals();
+    if (numbers.size() != places.size()) tracer.require_no_ids(function);
     for (double& number : numbers) number = std::clamp(number, -kLargestNumber, kLargestNumber);
     return numbers;
   };
@@ -432,7 +424,7 @@ LinearExprRef Tracer::of_ids(const Function& function) {
     const Array::Reals numbers = numbers_for(ids);
     for (size_t i = 0; i < numbers.size(); ++i) {
       const int64_t id = given[static_cast<size_t>(places[i])];
-      if (numbers[i] != table[static_cast<size_t>(id)]) require_no_ids(function);
+      if (numbers[i] != table[static_cast<size_t>(id)]) tracer.require_no_ids(function);
     }
   }
   // In a mask, the fewer ids are marked, such as those of padding.
@@ -445,7 +437,7 @@ LinearExprRef Tracer::of_ids(const Function& function) {
         std::ranges::min_element(marked, {}, [](const auto& ids) { return ids.second.size(); });
     builder.graph.inputs[builder.row_axis()].padding_ids.merge(fewer->second);
   }
-  const LinearExprRef each = looked_up_number(base, table);
+  const LinearExprRef each = tracer.looked_up_number(base, table);
   std::vector<int64_t> element_ids;
   for (const double place : places) element_ids.push_back(each->at(static_cast<size_t>(place)));
   return plain(function.shape, std::move(element_ids));

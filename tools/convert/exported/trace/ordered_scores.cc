@@ -8,6 +8,7 @@
 #include <iterator>
 
 #include "convert/exported/recover/scores.h"
+#include "convert/exported/trace/op_handlers.h"
 #include "convert/exported/trace/tracer.h"
 
 namespace arenite::convert {

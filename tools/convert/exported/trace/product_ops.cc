@@ -14,6 +14,9 @@
 #include <utility>
 
 #include "convert/exported/aten/op_rules.h"
+#include "convert/exported/recover/concat_rows.h"
+#include "convert/exported/recover/row_view.h"
+#include "convert/exported/trace/op_handlers.h"
 #include "convert/exported/trace/tracer.h"
 
 namespace arenite::convert {

@@ -10,6 +10,9 @@
 #include <cmath>
 
 #include "convert/exported/aten/movement.h"
+#include "convert/exported/recover/concat_rows.h"
+#include "convert/exported/recover/row_view.h"
+#include "convert/exported/trace/op_handlers.h"
 #include "convert/exported/trace/tracer.h"
 
 namespace arenite::convert {
@@ -261,10 +264,21 @@ void Tracer::require_no_ids(const Function& function) const {
   throw OpError("{}: {}", first->call->describe(), kReadsIds);
 }
 
+LinearExprRef Tracer::looked_up_number(const LinearExprRef& ids, const std::vector<double>& table) {
+  LinearExprRef& known = numbers_of_ids_[{producer_of(ids->front()), table}];
+  if (known == nullptr) {
+    const auto rows = static_cast<int64_t>(table.size());
+    const ConstantRef constant =
+        std::make_shared<const Constant>(kNoValue, Array::real({rows, 1}, Array::Reals(table)));
+    known = embedding(builder, constant, ids);
+  }
+  return known;
+}
+
 LinearExprRef Tracer::materialise(const FunctionRef& function) {
   if (function->is_base()) return function->base;
   const ScopedAxis on(builder, *function->base);
-  if (is_of_ids(builder, *function->base)) return of_ids(*function);
+  if (is_of_ids(builder, *function->base)) return of_ids(*this, *function);
   const Level level;
   for (const auto& [known, made] : made_functions_) {
     if (known == function->call) return made;
@@ -494,6 +508,21 @@ LinearExprRef Tracer::op_on_nodes(const Function& function) {
   // Factors of columns go into a layer that follows; others, such as those of heads, become a node.
   const LinearExprRef value = as_sum(made);
   return has_factors_of_heads(builder, value) ? builder.materialised(value) : value;
+}
+
+int64_t positions_max_of(const Call& call) {
+  int64_t positions = 0;
+  for (const TracedValue& input : values_of(call)) {
+    const ConstantRef& constant = input.as<ConstantRef>();
+    if (constant) positions = tighter(positions, constant->positions_max);
+  }
+  return positions;
+}
+
+bool is_of_model(const GraphBuilder& builder, const LinearExpr& value) {
+  return value.elements() != 0 && std::ranges::any_of(value.terms, [&](const Term& term) {
+           return builder.is_node(term.places.at(0));
+         });
 }
 
 }  // namespace arenite::convert

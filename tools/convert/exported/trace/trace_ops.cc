@@ -16,6 +16,11 @@
 #include <string>
 
 #include "convert/exported/aten/op_rules.h"
+#include "convert/exported/recover/concat_rows.h"
+#include "convert/exported/recover/query_terms.h"
+#include "convert/exported/recover/row_matrices.h"
+#include "convert/exported/recover/row_view.h"
+#include "convert/exported/trace/op_handlers.h"
 #include "convert/exported/trace/tracer.h"
 
 namespace arenite::convert {
@@ -62,15 +67,6 @@ LinearExprRef selected(const LinearExprRef& value, int64_t dim, int64_t index) {
 }
 
 }  // namespace
-
-int64_t positions_max_of(const Call& call) {
-  int64_t positions = 0;
-  for (const TracedValue& input : values_of(call)) {
-    const ConstantRef& constant = input.as<ConstantRef>();
-    if (constant) positions = tighter(positions, constant->positions_max);
-  }
-  return positions;
-}
 
 std::optional<TracedValue> norm_op(Tracer& tracer, const Call& call) {
   const bool is_layer = is_one_of(call.op, {"layer_norm", "native_layer_norm"});

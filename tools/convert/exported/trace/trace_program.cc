@@ -2,6 +2,7 @@
 // Traces a program in one reading after the other, until one is recognised as an attention model.
 #include <exception>
 
+#include "convert/exported/trace/trace_program.h"
 #include "convert/exported/trace/tracer.h"
 
 namespace arenite::convert {
@@ -68,9 +69,9 @@ void add_tokens_of_padding(Graph& graph) {
 
 // Returns nullopt if the trace must start anew with the changed `trace_shape`. When it throws,
 // `has_other_rows` tells whether keeping rows apart may help.
-std::optional<TracedProgram> follow_once(const std::shared_ptr<const ExportedProgram>& program,
-                                         TraceShape& trace_shape, size_t output,
-                                         bool& has_other_rows) {
+std::optional<TracedProgram> trace_once(const std::shared_ptr<const ExportedProgram>& program,
+                                        TraceShape& trace_shape, size_t output,
+                                        bool& has_other_rows) {
   TracedProgram followed;
   followed.tracer = std::make_unique<Tracer>(program, trace_shape);
   const GraphBuilder& builder = followed.tracer->builder;
@@ -100,18 +101,18 @@ std::optional<TracedProgram> follow_once(const std::shared_ptr<const ExportedPro
 
 // Traces until the number of prefix rows is known, which shows when the program prepends them.
 // Several steps may prepend them in order, or in reverse order.
-TracedProgram follow_in_steps(const std::shared_ptr<const ExportedProgram>& program,
-                              TraceShape& trace_shape, size_t output, bool& has_other_rows) {
+TracedProgram trace_in_steps(const std::shared_ptr<const ExportedProgram>& program,
+                             TraceShape& trace_shape, size_t output, bool& has_other_rows) {
   for (uint32_t steps = 0; steps < kPrefixStepsMax; ++steps) {
     try {
-      auto followed = follow_once(program, trace_shape, output, has_other_rows);
+      auto followed = trace_once(program, trace_shape, output, has_other_rows);
       if (followed) return std::move(*followed);
     } catch (const InputError&) {
       if (trace_shape.sizes().prefix < 2 || trace_shape.inputs() > 1) throw;
       TraceShape other = trace_shape.with_prefix(trace_shape.sizes().prefix, true);
       std::optional<TracedProgram> followed;
       try {
-        followed = follow_once(program, other, output, has_other_rows);
+        followed = trace_once(program, other, output, has_other_rows);
       } catch (const InputError&) {  // the first refusal is reported
       }
       if (!followed) throw;
@@ -135,7 +136,7 @@ class Readings {
   std::optional<TracedProgram> trace_program(TraceShape shape, std::optional<size_t> least,
                                              bool& has_other_rows) {
     try {
-      TracedProgram followed = follow_in_steps(program_, shape, output_, has_other_rows);
+      TracedProgram followed = trace_in_steps(program_, shape, output_, has_other_rows);
       trace_shape_ = std::move(shape);
       return followed;
     } catch (const InputError& error) {
@@ -145,11 +146,11 @@ class Readings {
       return std::nullopt;
     }
   }
-  std::optional<TracedProgram> follow_apart(const TraceShape& shape, std::optional<size_t> least) {
+  std::optional<TracedProgram> trace_apart(const TraceShape& shape, std::optional<size_t> least) {
     bool has_other_rows = false;
     return trace_program(shape.with_rows_apart(), least, has_other_rows);
   }
-  std::optional<TracedProgram> follow_fixed(const TraceShape& shape) {
+  std::optional<TracedProgram> trace_fixed(const TraceShape& shape) {
     bool has_other_rows = false;
     return trace_program(shape.with_fixed_rows(), {}, has_other_rows);
   }
@@ -168,11 +169,11 @@ class Readings {
 TracedProgram trace_program(const std::shared_ptr<const ExportedProgram>& program,
                             TraceShape& trace_shape, size_t output) {
   bool has_other_rows = false;
-  return follow_in_steps(program, trace_shape, output, has_other_rows);
+  return trace_in_steps(program, trace_shape, output, has_other_rows);
 }
 
-TracedProgram follow_any(const std::shared_ptr<const ExportedProgram>& program,
-                         TraceShape& trace_shape, size_t output) {
+TracedProgram trace_any(const std::shared_ptr<const ExportedProgram>& program,
+                        TraceShape& trace_shape, size_t output) {
   const TraceShape given = trace_shape;
   Readings readings(program, trace_shape, output);
   bool has_other_rows = false;
@@ -193,16 +194,16 @@ TracedProgram follow_any(const std::shared_ptr<const ExportedProgram>& program,
     followed =
         readings.trace_program(*images, readings.reached + (is_cut ? 0 : 1), have_images_rows);
   }
-  if (!followed && has_other_rows) followed = readings.follow_apart(given, readings.reached);
-  if (!followed && have_images_rows) followed = readings.follow_apart(*images, {});
+  if (!followed && has_other_rows) followed = readings.trace_apart(given, readings.reached);
+  if (!followed && have_images_rows) followed = readings.trace_apart(*images, {});
   if (!followed && series) followed = readings.trace_program(*series, {}, have_series_rows);
-  if (!followed && have_series_rows) followed = readings.follow_apart(*series, {});
+  if (!followed && have_series_rows) followed = readings.trace_apart(*series, {});
   if (!followed && columns) followed = readings.trace_program(*columns, {}, have_columns_rows);
-  if (!followed && have_columns_rows) followed = readings.follow_apart(*columns, {});
+  if (!followed && have_columns_rows) followed = readings.trace_apart(*columns, {});
   // Fixed rows come last, since the model then has one length only.
   const bool is_one = given.inputs() == 1;
-  if (!followed && is_one) followed = readings.follow_fixed(given);
-  if (!followed && is_one && images) followed = readings.follow_fixed(*images);
+  if (!followed && is_one) followed = readings.trace_fixed(given);
+  if (!followed && is_one && images) followed = readings.trace_fixed(*images);
   if (followed) return std::move(*followed);
   if (is_one_of(op, {"to", "_to_copy"})) {
     const uint32_t made = program->nodes[readings.reached].outputs.at(0);

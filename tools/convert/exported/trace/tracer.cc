@@ -9,6 +9,13 @@
 #include <map>
 
 #include "convert/exported/aten/op_rules.h"
+#include "convert/exported/recover/concat_rows.h"
+#include "convert/exported/recover/images.h"
+#include "convert/exported/recover/query_terms.h"
+#include "convert/exported/recover/row_matrices.h"
+#include "convert/exported/recover/row_view.h"
+#include "convert/exported/recover/sums.h"
+#include "convert/exported/trace/op_handlers.h"
 #include "convert/files/input_limits.h"
 
 namespace arenite::convert {
@@ -554,12 +561,6 @@ TracedValue Tracer::constant_of(const Call& call) {
 }
 
 // ---- ops that only move elements, on values that depend on the model's input ----
-
-bool is_of_model(const GraphBuilder& builder, const LinearExpr& value) {
-  return value.elements() != 0 && std::ranges::any_of(value.terms, [&](const Term& term) {
-           return builder.is_node(term.places.at(0));
-         });
-}
 
 namespace {
 

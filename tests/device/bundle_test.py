@@ -11,6 +11,7 @@ import os
 import shutil
 import struct
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from bundle_firmware import (BOARD_FOLDER, BOARDS, ROOT, Board, board_of, compile_file, compiler,
@@ -87,6 +88,11 @@ def build_as_one(bundle, board, build, *options):
     return build / "libarenite.a"
 
 
+def image_of(bundle, board, build):
+    archive = build_as_one(bundle, board, build)
+    return link(program_objects(bundle, board, build), [archive], board, build / "firmware")
+
+
 def check_named_boards(checks, arenite, model, work, expected):
     """`make` in a bundle for a board makes firmware for it, without an option."""
     for name, machine in NAMED_BOARDS.items():
@@ -107,24 +113,25 @@ def check_without_flags(checks, bundle, work, expected):
     checks.check("without options the bits are the same", emulate(image, board), expected)
 
 
-def check_own_kernels(checks, arenite, work):
+def check_own_kernels(checks, arenite, work, pool):
     """Weights in few bits, packed for the kernels of a Cortex-M out of what all CPUs take."""
-    for weights, cpu, target in (("q8", "cortex-m7", "cortex-m-dsp"),
-                                 ("q4", "cortex-m33", "cortex-m-dsp"),
-                                 ("q8", "cortex-m55", "cortex-m-mve")):
+    def build(row):
+        weights, cpu, target = row
         name = f"vibration-{weights}-{cpu}"
         portable, model, bundle = (work / f"{name}{end}" for end in (".all.arn", ".arn", ""))
         run(arenite, "convert", ROOT / "models" / "vibration", "-o", portable, "--weights", weights,
             "--target", "portable")
         run(arenite, "repack", portable, "-o", model, "--target", target)
         run(arenite, "bundle", model, "-o", bundle)
-        board = board_of(cpu)
-        archive = build_as_one(bundle, board, work / "build" / name)
-        image = link(program_objects(bundle, board, work / "build" / name), [archive], board,
-                     work / "build" / name / "firmware")
-        found = emulate(image, board)
+        return image_of(bundle, board_of(cpu), work / "build" / name)
+
+    rows = (("q8", "cortex-m7", "cortex-m-dsp"), ("q4", "cortex-m33", "cortex-m-dsp"),
+            ("q8", "cortex-m55", "cortex-m-mve"))
+    for (weights, cpu, target), image in zip(rows, pool.map(build, rows)):
+        name = f"vibration-{weights}-{cpu}"
+        found = emulate(image, board_of(cpu))
         expected = (f"{name.replace('-', '_')}: self-test passed, "
-                    f"digest {digest_here(arenite, portable, work)}\n")
+                    f"digest {digest_here(arenite, work / f'{name}.all.arn', work)}\n")
         if target == "cortex-m-mve":
             found, expected = (text.split(",")[0] for text in (found, expected))
         checks.check(f"{weights} runs with the kernels of {target} on {cpu}", found, expected)
@@ -258,13 +265,12 @@ def main():
     run(arenite, "bundle", model, "-o", bundle)
     expected = f"vibration: self-test passed, digest {digest_here(arenite, model, work)}\n"
     checks = Checks()
-    for board in BOARDS:
-        build = work / board.cpu
-        archive = build_as_one(bundle, board, build)
-        image = link(program_objects(bundle, board, build), [archive], board, build / "firmware")
+    pool = ThreadPoolExecutor(os.cpu_count())
+    images = pool.map(lambda board: image_of(bundle, board, work / board.cpu), BOARDS)
+    for board, image in zip(BOARDS, images):
         checks.check(f"the bundle runs on {board.cpu}, on QEMU's {board.machine}",
                      emulate(image, board), expected)
-    check_own_kernels(checks, arenite, work)
+    check_own_kernels(checks, arenite, work, pool)
     check_named_boards(checks, arenite, model, work, expected)
     check_own_checksums(checks, bundle, work / "cortex-m7" / "libarenite.a", work)
     check_cpp_program(checks, bundle, work / "cortex-m7" / "libarenite.a", work)

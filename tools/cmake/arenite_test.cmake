@@ -24,7 +24,8 @@ endif()
 # What the tests are compiled with: they need not be fast, but soon there. Half of the time to
 # compile them would go into the same headers, so they are precompiled: GoogleTest and the standard
 # library for all, and what the converter is made with for those that say PRECOMPILED convert.
-if(ARENITE_SANITIZE)
+# An emulator takes longer to run them unoptimized than a compiler to optimize them.
+if(ARENITE_SANITIZE OR (CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT CMAKE_CROSSCOMPILING))
   set(arenite_test_flags -O0)
 elseif(CMAKE_BUILD_TYPE STREQUAL "Release")
   set(arenite_test_flags -O1)

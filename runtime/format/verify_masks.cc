@@ -70,7 +70,7 @@ bool verify_tiles(const MaskView& mask, uint32_t index, const Refusal& refuse) {
   const uint32_t tiles = kTileMixed + static_cast<uint32_t>(mask.bits.size()) / kMaskTile;
   for (const uint16_t tile : mask.map) {
     if (tile >= tiles) {
-      return refuse("a tile map names a mixed tile that is not there", "masks.map", index, tile,
+      return refuse("a mask's map names a tile that does not exist", "masks.map", index, tile,
                     tiles);
     }
   }
@@ -103,18 +103,18 @@ bool verify_record(const ModelReader& model, uint32_t index, uint32_t begin,
   const bool is_band =
       kind == MaskKind::kBand || (linked(Need::kPairMask) && kind == MaskKind::kPairs);
   if (!is_band && (mask.positions == 0 || mask.positions > most)) {
-    return refuse("a mask has no sensible size", "masks.positions", index, mask.positions, most);
+    return refuse("a mask is empty or too large", "masks.positions", index, mask.positions, most);
   }
   const uint32_t least = is_band ? 0 : least_words(kind, mask.positions);
   const bool fits = kind == MaskKind::kTiles
                         ? mask.words >= least && (mask.words - least) % kMaskTile == 0
                         : mask.words == least;
   if (!fits) {
-    return refuse("a mask has lists of another length than it needs", "masks.words", index,
-                  mask.words, least);
+    return refuse("the lists of a mask have the wrong length", "masks.words", index, mask.words,
+                  least);
   }
   if (mask.first_word != begin || mask.words > model.mask_words() - begin) {
-    return refuse("the lists of masks do not follow each other", "masks.first_word", index,
+    return refuse("the lists of masks are not contiguous", "masks.first_word", index,
                   mask.first_word, begin);
   }
   return true;
@@ -137,7 +137,7 @@ bool verify_masks(const ModelReader& model, const Refusal& refuse) {
     }
   }
   if (words != model.mask_words()) {
-    return refuse("no mask has these lists", "mask_words", 0, model.mask_words(), words);
+    return refuse("mask words belong to no mask", "mask_words", 0, model.mask_words(), words);
   }
   return true;
 }

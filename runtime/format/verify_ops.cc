@@ -45,7 +45,7 @@ struct OpCheck {
   bool width(Operand operand, Checked expected) const {
     const uint32_t found = op.views[operand].width;
     if (found != 0 && found == expected.value()) return true;
-    return refuse("the columns have another width than the op needs", field(operand), index, found,
+    return refuse("the columns have the wrong width for the op", field(operand), index, found,
                   expected.value());
   }
 
@@ -66,7 +66,7 @@ struct OpCheck {
   // Checks a tensor [1, width].
   bool vector(uint32_t number, uint32_t width) const {
     if (has(number) && tensor(number).outputs == 1 && tensor(number).inputs == width) return true;
-    return refuse("a vector has another length than the op needs", number_field(number), index,
+    return refuse("a vector has the wrong length for the op", number_field(number), index,
                   has(number) ? tensor(number).inputs : 0, width);
   }
 
@@ -76,12 +76,12 @@ struct OpCheck {
     const TensorShape& table = tensor(number);
     const Checked needed = Checked(positions_max()) + offset;
     if (table.outputs < needed.value()) {
-      return refuse("a table of positions is shorter than the context", number_field(number), index,
+      return refuse("a position table is shorter than the context", number_field(number), index,
                     table.outputs, needed.value());
     }
     if (table.inputs == width) return true;
-    return refuse("a table of positions has another width than the op needs", number_field(number),
-                  index, table.inputs, width);
+    return refuse("a position table has the wrong width for the op", number_field(number), index,
+                  table.inputs, width);
   }
 };
 
@@ -91,7 +91,7 @@ struct OpCheck {
 bool verify_table(const OpCheck& check, ScoreTerms kind, uint32_t heads) {
   const Message field = check.number_field(AttentionOp::kTerms);
   if (!check.has(AttentionOp::kTerms)) {
-    return check.refuse("an op names what is not there", field, check.index);
+    return check.refuse("an op names something that does not exist", field, check.index);
   }
   const TensorShape& table = check.tensor(AttentionOp::kTerms);
   const bool by_pair = kind == ScoreTerms::kPairs;
@@ -99,20 +99,20 @@ bool verify_table(const OpCheck& check, ScoreTerms kind, uint32_t heads) {
   if (linked(Need::kStore) && axis != check.axis_of(kOutput)) {
     const uint32_t queries = table.outputs / heads;
     if (table.inputs >= check.positions_on(axis) && queries >= check.positions_max()) return true;
-    return check.refuse("a table of positions is shorter than the context", field, check.index,
-                        queries, check.positions_max());
+    return check.refuse("a position table is shorter than the context", field, check.index, queries,
+                        check.positions_max());
   }
   const uint32_t positions = by_pair ? table.inputs : table.inputs / 2 + 1;
   if (positions < check.positions_max()) {
-    return check.refuse("a table of positions is shorter than the context", field, check.index,
+    return check.refuse("a position table is shorter than the context", field, check.index,
                         positions, check.positions_max());
   }
   const Checked rows = Checked(heads) * (by_pair ? positions : 1);
   const bool fits = by_pair ? table.outputs == positions || table.outputs == rows.value()
                             : table.inputs % 2 == 1 && table.outputs == heads;
   if (fits) return true;
-  return check.refuse("a table of positions has another width than the op needs", field,
-                      check.index, table.outputs, rows.value());
+  return check.refuse("a position table has the wrong width for the op", field, check.index,
+                      table.outputs, rows.value());
 }
 
 // Whether each query row brings its own attention biases.
@@ -126,12 +126,12 @@ bool verify_terms(const OpCheck& check, uint32_t heads) {
     const auto kind = check.op.choice<ScoreTerms>(AttentionOp::kTermsBy);
     const uint32_t number = check.op.numbers[AttentionOp::kTermsBy];
     if (number > static_cast<uint32_t>(kLastScoreTerms)) {
-      return check.refuse("an op is of an unknown function",
+      return check.refuse("an op has an unknown enumerator",
                           check.number_field(AttentionOp::kTermsBy), check.index, number,
                           static_cast<uint32_t>(kLastScoreTerms));
     }
     if (brings_terms(check) && check.has(AttentionOp::kTerms)) {
-      return check.refuse("an op has terms of its own beside those of its queries",
+      return check.refuse("an op has both an attention bias and a relative one",
                           check.number_field(AttentionOp::kTerms), check.index);
     }
     if (is_table(kind)) return verify_table(check, kind, heads);
@@ -158,7 +158,7 @@ bool verify_sinks(const OpCheck& check, uint32_t heads) {
 bool verify_axis_of_cache(const OpCheck& check, const CacheView& cache) {
   const uint32_t axis = check.model.whole_axis(check.model.axis_of_op(check.index));
   if (!kAxesLinked || cache.axis == axis) return true;
-  return check.refuse("an attention op is on another axis than its cache", "caches.axis",
+  return check.refuse("an attention op and its cache are on different axes", "caches.axis",
                       check.op.numbers[AttentionOp::kCache], cache.axis, axis);
 }
 bool verify_new_keys(const OpCheck& check, const CacheShape& shape) {
@@ -175,13 +175,13 @@ bool verify_stored_keys(const OpCheck& check, const CacheView& cache) {
   }
   if (cache.axis == check.axis_of(kOutput)) return true;
   if (!shows_everything(check.model.mask_record(check.op.numbers[AttentionOp::kMask]))) {
-    return check.refuse("keys of another axis are all visible",
-                        check.number_field(AttentionOp::kMask), check.index);
+    return check.refuse("a mask hides keys of another axis", check.number_field(AttentionOp::kMask),
+                        check.index);
   }
   const bool is_by_pair = linked(Need::kScoreTables) &&
                           check.op.choice<ScoreTerms>(AttentionOp::kTermsBy) == ScoreTerms::kPairs;
   if (is_by_pair || (!check.has(AttentionOp::kTerms) && !brings_terms(check))) return true;
-  return check.refuse("keys of another axis have no distance",
+  return check.refuse("keys of another axis have a bias that is not by pair",
                       check.number_field(AttentionOp::kTerms), check.index);
 }
 
@@ -210,7 +210,8 @@ bool verify_attention(const OpCheck& check) {
   if (linked(Need::kPairMask) && kAxesLinked &&
       mask.kind == static_cast<uint32_t>(MaskKind::kPairs) &&
       check.model.axes()[cache.axis].kind != AxisKind::kInput) {
-    return check.refuse("pairs are those of the rows of an input", "masks.kind", mask_index);
+    return check.refuse("a mask by pair has keys that are not an input's rows", "masks.kind",
+                        mask_index);
   }
   const bool seen = mask.kind == static_cast<uint32_t>(MaskKind::kBand) && mask.lookahead == 0 &&
                     mask.lookback <= cache.lookback;
@@ -221,15 +222,15 @@ bool verify_attention(const OpCheck& check) {
   if constexpr (linked(Need::kScoreCap)) {
     const float cap = check.op.reals[AttentionOp::kScoreCap];
     if (cap != 0.0f && !is_soft_cap(cap)) {
-      return check.refuse("a number of an op makes no sense",
+      return check.refuse("a parameter of an op is out of range",
                           check.row.reals[AttentionOp::kScoreCap].field, check.index);
     }
   }
   const uint32_t head_dim = cache.shape.head_dim;
   const ColumnView* const views = check.op.views;
   if (head_dim == 0 && (views[kQuery].width != 0 || views[kKey].width != 0)) {
-    return check.refuse("an attention op has a query but no dimensions", check.field(kQuery),
-                        check.index, views[kQuery].width, 0);
+    return check.refuse("an attention op has queries or keys without dimensions",
+                        check.field(kQuery), check.index, views[kQuery].width, 0);
   }
   return verify_queries(check, heads, head_dim) &&
          (is_filled || verify_new_keys(check, cache.shape)) &&
@@ -278,19 +279,20 @@ bool verify_number(const OpCheck& check, uint32_t number) {
       break;
   }
   if (value >= end) {
-    return check.refuse(row.type == NumberType::kChoice ? Message("an op is of an unknown function")
-                                                        : Message("an op names what is not there"),
+    return check.refuse(row.type == NumberType::kChoice
+                            ? Message("an op has an unknown enumerator")
+                            : Message("an op names something that does not exist"),
                         row.field, check.index, value, end);
   }
   if (!is_tensor(row.type) || row.type == NumberType::kTable) return true;
   const Layout layout = row.type == NumberType::kMatrix ? Layout::kGemm : Layout::kPlain;
   if (model.tensor(value).layout != layout) {
-    return check.refuse("an op names a tensor of another layout", row.field, check.index);
+    return check.refuse("a tensor has the wrong layout for its op", row.field, check.index);
   }
   if constexpr (!kFewBitsLinked) return true;
   const TensorType type = model.tensor(value).type;
   if (row.type == NumberType::kMatrix || type == TensorType::kF32) return true;
-  return check.refuse("an op names a tensor of another type", row.field, check.index,
+  return check.refuse("a tensor has the wrong type for its op", row.field, check.index,
                       static_cast<uint32_t>(type), static_cast<uint32_t>(TensorType::kF32));
 }
 
@@ -305,7 +307,7 @@ bool verify_numbers(const OpCheck& check) {
                           : row.type == RealType::kPositive ? value > 0.0f
                                                             : true;
     if (!is_right || !std::isfinite(value)) {
-      return check.refuse("a number of an op makes no sense", row.field, check.index);
+      return check.refuse("a parameter of an op is out of range", row.field, check.index);
     }
   }
   return true;
@@ -329,25 +331,25 @@ bool verify_padding(const OpCheck& check) {
                         padding_id);
   }
   if (!check.causal) return true;
-  return check.refuse("a causal model has no padding id", field, check.index, padding_id, kAbsent);
+  return check.refuse("a causal model has a padding id", field, check.index, padding_id, kAbsent);
 }
 
 bool verify_embedding(const OpCheck& check) {
   const Message tokens_field = check.number_field(EmbeddingOp::kTokens);
   if (!check.has(EmbeddingOp::kTokens)) {
     if (check.has(EmbeddingOp::kTypes) || !check.has(EmbeddingOp::kPositions)) {
-      return check.refuse("an embedding without tokens has positions alone", tokens_field,
+      return check.refuse("an embedding without tokens needs positions, and no types", tokens_field,
                           check.index);
     }
   } else {
     const TensorShape& table = check.tensor(EmbeddingOp::kTokens);
     if (kAxesLinked && check.model.kind_of_axis(check.axis_of(kOutput)) != AxisKind::kInput) {
-      return check.refuse("tokens are looked up on the axis of an input", check.field(kOutput),
+      return check.refuse("an embedding of tokens is not on an input's axis", check.field(kOutput),
                           check.index, check.axis_of(kOutput), 0);
     }
     const uint32_t vocab_size = check.model.vocab_size(check.input());
     if (vocab_size == 0 || table.outputs < vocab_size) {
-      return check.refuse("an embedding has fewer rows than there are tokens", tokens_field,
+      return check.refuse("an embedding has fewer rows than the vocabulary", tokens_field,
                           check.index, table.outputs, vocab_size);
     }
     if (!check.width(kOutput, table.inputs)) return false;
@@ -367,7 +369,7 @@ bool verify_norm(const OpCheck& check) {
   const bool has_bias = check.has(NormOp::kBias);
   if (!has_gain(check.op.choice<NormKind>(NormOp::kKind))) {
     if (!check.has(NormOp::kGain) && !has_bias) return true;
-    return check.refuse("a norm by length or a softmax has no gain and no bias",
+    return check.refuse("an L2 norm or a softmax has a gain or a bias",
                         check.number_field(NormOp::kGain), check.index);
   }
   const uint32_t part = width / check.op.numbers[NormOp::kGroups];
@@ -380,7 +382,7 @@ bool verify_rope(const OpCheck& check) {
   const uint32_t rotary_dim = check.tensor(RopeOp::kAngles).inputs;
   const uint32_t head_dim = width / check.op.numbers[RopeOp::kHeads];
   if (rotary_dim % 2 != 0 || rotary_dim > head_dim) {
-    return check.refuse("a rotation turns an odd number of dimensions, or too many",
+    return check.refuse("RoPE rotates an odd number of dimensions, or too many",
                         check.number_field(RopeOp::kAngles), check.index, rotary_dim, head_dim);
   }
   return check.position_table(RopeOp::kAngles, 0, rotary_dim);
@@ -390,7 +392,7 @@ bool verify_activation(const OpCheck& check) {
   const uint32_t width = check.op.views[kInput].width;
   const auto function = check.op.choice<Activation>(ActivationOp::kKind);
   if (!parameter_makes_sense(function, check.op.reals[ActivationOp::kParameter])) {
-    return check.refuse("a number of an op makes no sense",
+    return check.refuse("a parameter of an op is out of range",
                         check.row.reals[ActivationOp::kParameter].field, check.index);
   }
   return check.width(kOutput, width) &&
@@ -448,7 +450,7 @@ bool verify_select(const OpCheck& check) {
     }
   }
   if (!fits) {
-    return check.refuse("a selection has other rows than its kind gives",
+    return check.refuse("the output axis of a selection does not fit its kind",
                         check.number_field(SelectOp::kKind), check.index, to, from);
   }
   return check.width(kOutput, check.op.views[kInput].width);
@@ -458,8 +460,8 @@ bool verify_join(const OpCheck& check) {
   const arenite::Axis& axis = check.model.axes()[check.axis_of(kOutput)];
   if (axis.kind != AxisKind::kJoined || axis.source != check.axis_of(kInput) ||
       axis.other != check.axis_of(kOther)) {
-    return check.refuse("an op joins other rows than its axis is made of", check.field(kOutput),
-                        check.index);
+    return check.refuse("a concatenation's axis is not made of its inputs' axes",
+                        check.field(kOutput), check.index);
   }
   const uint32_t width = check.op.views[kOutput].width;
   return check.width(kInput, width) && check.width(kOther, width);
@@ -485,7 +487,7 @@ bool verify_image_windows(const OpCheck& check, uint32_t kernel, const arenite::
       fits(windows.columns, from.other, to.other)) {
     return true;
   }
-  return check.refuse("an image has other windows than their axis has rows",
+  return check.refuse("windows over an image do not fit their axis",
                       check.number_field(ConvolutionOp::kDilation), check.index, kernel, to.rows);
 }
 
@@ -498,13 +500,13 @@ bool verify_windows(const OpCheck& check, uint32_t kernel) {
   const bool is_image = axes[from].is_image();
   const AxisKind kind = is_image ? AxisKind::kPixels : AxisKind::kWindows;
   if (!is_same && (axes[to].kind != kind || axes[to].source != from)) {
-    return check.refuse("a convolution has other rows than its windows", check.field(kOutput),
-                        check.index, to, from);
+    return check.refuse("a convolution's output is not on the axis of its windows",
+                        check.field(kOutput), check.index, to, from);
   }
   if (is_image) return verify_image_windows(check, kernel, axes[from], axes[to]);
   const uint32_t columns = check.op.numbers[ConvolutionOp::kColumns];
   if (columns != 0) {
-    return check.refuse("rows that are no image have no columns",
+    return check.refuse("a kernel has columns, but its input is no image",
                         check.number_field(ConvolutionOp::kColumns), check.index, columns, 0);
   }
   const uint32_t dilation = check.op.numbers[ConvolutionOp::kDilation];
@@ -519,7 +521,7 @@ bool verify_windows(const OpCheck& check, uint32_t kernel) {
   const int64_t window = is_same ? 1 : axes[to].window;
   const int64_t after = static_cast<int64_t>(span.value()) - window - before;
   if (before <= kMost && after >= 0 && after <= int64_t{kWindowRowsMax}) return true;
-  return check.refuse("the zeros around a sequence do not fit its windows",
+  return check.refuse("the padding of a sequence does not fit its windows",
                       check.number_field(ConvolutionOp::kBefore), check.index, before,
                       span.value());
 }
@@ -528,7 +530,7 @@ bool verify_convolution(const OpCheck& check) {
   const TensorShape& weights = check.tensor(ConvolutionOp::kTensor);
   const uint32_t channels = check.op.views[kInput].width;
   if (weights.inputs % channels != 0) {
-    return check.refuse("the columns have another width than the op needs", check.field(kInput),
+    return check.refuse("the columns have the wrong width for the op", check.field(kInput),
                         check.index, channels, weights.inputs);
   }
   return check.width(kOutput, weights.outputs) && verify_windows(check, weights.inputs / channels);
@@ -623,7 +625,7 @@ bool verify_cache_order(const OpCheck& check, CachesTaken& taken) {
   const bool is_known = cache < next && (is_store || cache >= taken.stores);
   if (is_known && !check.causal) return true;
   if (cache != next) {
-    return check.refuse("each attention op has its own cache, in order",
+    return check.refuse("attention ops do not take the caches in order",
                         check.number_field(kNumber), check.index, cache, next);
   }
   ++next;
@@ -652,12 +654,12 @@ bool verify_ops(const ModelReader& model, const Refusal& refuse) {
     }
   }
   if (taken.attended != model.caches()) {
-    return refuse("no attention op uses a cache", "caches", taken.attended, model.caches(),
+    return refuse("a cache is used by no attention op", "caches", taken.attended, model.caches(),
                   taken.attended);
   }
   const uint32_t columns = model.slot(model.output_slot(model.functions() - 1)).width;
   if (model.labels() != 0 && model.labels() != columns) {
-    return refuse("there is not one label for each output column", "labels", 0, model.labels(),
+    return refuse("the labels are not one for each output column", "labels", 0, model.labels(),
                   columns);
   }
   return true;

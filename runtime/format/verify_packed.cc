@@ -65,7 +65,7 @@ bool verify_self_test(const ModelReader& model, std::span<const std::byte> file,
   const SelfTestView test = model.self_test();
   if (test.segment.length == 0) {
     if (test.segment.offset == 0 && test.segment.crc32c == 0 && test.tokens == 0) return true;
-    return refuse("a self-test without bytes is not empty", "self_test");
+    return refuse("the self-test has fields, but no bytes", "self_test");
   }
   const uint32_t tokens_max = model.positions_max() != 0 ? model.positions_max() : UINT32_MAX;
   if (test.tokens == 0 || test.tokens > tokens_max) {
@@ -110,7 +110,7 @@ bool verify_formula(const ModelReader& model, uint32_t index, const Refusal& ref
   arenite::ArenaFormula expected;
   const Target target = static_cast<Target>(model.packed(index).target);
   if (!derive_formula(model, target, expected)) {
-    return refuse("the arena is larger than the formula can say", "packed.formula", index);
+    return refuse("the arena is larger than the formula can express", "packed.formula", index);
   }
   const arenite::ArenaFormula& found = model.formula(index);
   if constexpr (!linked(Need::kInt8Cache)) {  // these coefficients are never evaluated
@@ -197,8 +197,8 @@ bool verify_tensors(const ModelReader& model, const Refusal& refuse) {
                     static_cast<uint32_t>(shape.layout), static_cast<uint32_t>(Layout::kPlain));
     }
     if (!holds_weights(shape.type)) {
-      return refuse("a tensor has a type that this version does not compute with", "tensors.type",
-                    i, static_cast<uint32_t>(shape.type), static_cast<uint32_t>(TensorType::kQ4));
+      return refuse("a tensor's type is unknown or holds no weights", "tensors.type", i,
+                    static_cast<uint32_t>(shape.type), static_cast<uint32_t>(TensorType::kQ4));
     }
     if constexpr (!kFewBitsLinked) continue;
     const WeightType& type = weight_type(shape.type);
@@ -207,7 +207,7 @@ bool verify_tensors(const ModelReader& model, const Refusal& refuse) {
                     shape.inputs, type.block);
     }
     if (shape.inputs > type.inputs_max) {
-      return refuse("a row of q8 is too long for its sums", "tensors.inputs", i, shape.inputs,
+      return refuse("a row of q8 is too long for its int32 sums", "tensors.inputs", i, shape.inputs,
                     type.inputs_max);
     }
   }
@@ -266,7 +266,7 @@ bool verify_packed(const ModelReader& model, std::span<const std::byte> file, si
   uint32_t targets_seen = 0;
   const uint32_t targets = model.packed_count();
   if (model.tensor_offsets() != targets * model.tensors()) {
-    return refuse("each target has a place for each tensor", "tensor_offsets", 0,
+    return refuse("the offsets are not one for each target and tensor", "tensor_offsets", 0,
                   model.tensor_offsets(), targets * model.tensors());
   }
   for (uint32_t i = 0; i < model.packed_count(); ++i) {

@@ -22,8 +22,7 @@ bool overlap(const ColumnView& a, const ColumnView& b) {
 bool verify_view(const ModelReader& model, const ColumnView& view, Message field, uint32_t op_index,
                  const Refusal& refuse) {
   if (view.slot >= model.slots()) {
-    return refuse("an op names a slot that is not there", field, op_index, view.slot,
-                  model.slots() - 1);
+    return refuse("an op's slot does not exist", field, op_index, view.slot, model.slots() - 1);
   }
   const SlotView& slot = model.slot(view.slot);
   if (view.column >= slot.width || view.width > slot.width - view.column) {
@@ -43,10 +42,10 @@ bool verify_operand(const ModelReader& model, uint32_t index, uint32_t operand,
   const ColumnView& view = model.op(index).views[operand];
   if (view.width == 0) {
     if (row.access == Access::kNone || row.optional) return true;
-    return refuse("the columns have another width than the op needs", row.field, index, 0, 1);
+    return refuse("the columns have the wrong width for the op", row.field, index, 0, 1);
   }
   if (row.access == Access::kNone) {
-    return refuse("an op has columns that it does not know", "ops.views", index, operand);
+    return refuse("an op has an operand that its kind lacks", "ops.views", index, operand);
   }
   return verify_view(model, view, row.field, index, refuse);
 }
@@ -87,7 +86,7 @@ bool verify_caches_of_run(const ModelReader& model, const OpRange& run, const Re
     for (uint32_t k = run.first; k <= run.last; ++k) {
       const OpView& other = model.op(k);
       if (other.kind != OpKind::kAttention || other.numbers[AttentionOp::kCache] != cache) continue;
-      return refuse("an op reads keys of which not all are stored", "ops.cache", k, cache);
+      return refuse("an op reads a cache that its own block range fills", "ops.cache", k, cache);
     }
   }
   return true;
@@ -107,7 +106,7 @@ bool verify_run_of_blocks(const ModelReader& model, uint32_t first, const OpRang
       is_sound = is_sound && (own == axis || own == model.source_of_axis(axis));
     }
     if (!is_sound) {
-      return refuse("an op does not run over blocks of rows", "ops.kind", i,
+      return refuse("an op cannot run over blocks of rows", "ops.kind", i,
                     static_cast<uint32_t>(op.kind));
     }
   }
@@ -116,13 +115,13 @@ bool verify_run_of_blocks(const ModelReader& model, uint32_t first, const OpRang
     const bool begins = run.first < slot.first_op && slot.first_op <= run.last;
     const bool ends = run.first <= slot.last_op && slot.last_op < run.last;
     if (slot.axis == axis ? run.first == first : !begins && !ends) continue;
-    return refuse("a slot is alive for a part of what runs over blocks", "slots.last_op", i,
-                  slot.last_op, run.last);
+    return refuse("a slot's lifetime splits a block range", "slots.last_op", i, slot.last_op,
+                  run.last);
   }
   for (uint32_t i = 0; i < model.hidden_states(); ++i) {
     const uint32_t op = model.hidden_state(i).op;
     if (run.first <= op && op < run.last) {
-      return refuse("a hidden state is shown before all blocks are done", "hidden_states.op", i, op,
+      return refuse("a hidden state is read before all blocks are done", "hidden_states.op", i, op,
                     run.last);
     }
   }
@@ -190,7 +189,7 @@ bool verify_output(const ModelReader& model, uint32_t of, const Refusal& refuse)
   const uint32_t last_op = model.end_of_ops(of) - 1;
   const uint32_t output = model.output_slot(of);
   if (output >= model.slots()) {
-    return refuse("the output slot is not there", "functions.output_slot", of, output,
+    return refuse("the output slot does not exist", "functions.output_slot", of, output,
                   model.slots() - 1);
   }
   if (model.slot(output).last_op != last_op) {
@@ -198,7 +197,7 @@ bool verify_output(const ModelReader& model, uint32_t of, const Refusal& refuse)
                   model.slot(output).last_op, last_op);
   }
   if (!model.is_of_blocks(model.slot(output).axis)) return true;
-  return refuse("what is given out has all rows", "functions.output_slot", of, output);
+  return refuse("the output slot holds only a block of rows", "functions.output_slot", of, output);
 }
 
 // Checks the sequence lengths of an input and, if it is features, its slot.
@@ -210,7 +209,7 @@ bool verify_input(const ModelReader& model, uint32_t index, const Refusal& refus
   if (model.vocab_size(index) != 0) return true;
   const uint32_t input = model.input_slot(index);
   if (input >= model.slots()) {
-    return refuse("the input slot is not there", "inputs.slot", index, input, model.slots() - 1);
+    return refuse("the input slot does not exist", "inputs.slot", index, input, model.slots() - 1);
   }
   const SlotView& slot = model.slot(input);
   const uint32_t first_op = model.first_op(model.function_of_input(index));
@@ -251,8 +250,8 @@ bool verify_hidden_states(const ModelReader& model, const Refusal& refuse) {
   for (uint32_t i = 0; i < model.hidden_states(); ++i) {
     const HiddenStateView& state = model.hidden_state(i);
     if (state.op >= model.ops() || (i > 0 && state.op < model.hidden_state(i - 1).op)) {
-      return refuse("hidden states follow the ops", "hidden_states.op", i, state.op,
-                    model.ops() - 1);
+      return refuse("hidden states are not in the order of their ops", "hidden_states.op", i,
+                    state.op, model.ops() - 1);
     }
     if (state.view.width == 0) {
       return refuse("a hidden state is empty", "hidden_states.view", i, 0, 1);
@@ -261,10 +260,10 @@ bool verify_hidden_states(const ModelReader& model, const Refusal& refuse) {
     if (!verify_view(model, state.view, kField, state.op, refuse)) return false;
     const uint32_t axis = model.axis_of(state.view);
     if (is_of_outputs(model.kind_of_axis(axis)) || model.is_of_blocks(axis)) {
-      return refuse("a hidden state has a row for each token", kField, i);
+      return refuse("a hidden state does not have a row for each token", kField, i);
     }
     if (filled_later(model, state.view.slot, state.op)) {
-      return refuse("a hidden state is shown before it is full", kField, i);
+      return refuse("a hidden state is read before it is full", kField, i);
     }
   }
   return true;
@@ -275,7 +274,7 @@ bool verify_image_axis(const ModelReader& model, uint32_t index, const Refusal& 
   const std::span<const arenite::Axis> axes = model.axes();
   const arenite::Axis& axis = axes[index];
   if (axis.rows - 1 >= kPixelsMax || axis.other == 0 || axis.rows % axis.other != 0) {
-    return refuse("an image has no whole lines, or too many", "axes.rows", index, axis.rows,
+    return refuse("an image has no whole lines, or too many pixels", "axes.rows", index, axis.rows,
                   kPixelsMax);
   }
   if (axis.kind == AxisKind::kInput) {
@@ -283,15 +282,15 @@ bool verify_image_axis(const ModelReader& model, uint32_t index, const Refusal& 
     const bool is_whole = model.vocab_size(of) == 0 && model.positions_max(of) == axis.rows &&
                           model.tokens_min(of) == axis.rows;
     if (is_whole) return true;
-    return refuse("an image is a whole sequence of features", "axes.rows", index, axis.rows,
+    return refuse("an image is not a whole sequence of features", "axes.rows", index, axis.rows,
                   model.positions_max(of));
   }
   if (!axes[axis.source].is_image()) {
-    return refuse("windows of an image are over none", "axes.source", index, axis.source);
+    return refuse("windows over pixels are not over an image", "axes.source", index, axis.source);
   }
   if (axis.stride >> 16 != 0 && (axis.stride & 0xFFFFu) != 0) return true;
-  return refuse("windows follow each other too far apart, or not at all", "axes.stride", index,
-                axis.stride, UINT32_MAX);
+  return refuse("the stride of windows is 0 or too large", "axes.stride", index, axis.stride,
+                UINT32_MAX);
 }
 
 // Checks the window fields of an axis, and that even the shortest sequence has a window on it.
@@ -302,18 +301,19 @@ bool verify_axis_of_windows(const ModelReader& model, uint32_t index, const Refu
     const bool has_stride = kWindowsLinked && axis.kind == AxisKind::kPixels;
     if (is_image && !verify_image_axis(model, index, refuse)) return false;
     if ((has_stride || axis.stride == 0) && axis.window == 0) return true;
-    return refuse("an axis has windows that its kind has not", "axes.stride", index, axis.stride);
+    return refuse("an axis has window fields that its kind lacks", "axes.stride", index,
+                  axis.stride);
   }
   if (model.axes()[axis.source].is_image()) {
-    return refuse("windows over pixels are those of lines and columns", "axes.source", index,
+    return refuse("windows over rows are over the pixels of an image", "axes.source", index,
                   axis.source);
   }
   if (axis.stride == 0 || axis.stride > uint32_t{kWindowRowsMax}) {
-    return refuse("windows follow each other too far apart, or not at all", "axes.stride", index,
-                  axis.stride, uint32_t{kWindowRowsMax});
+    return refuse("the stride of windows is 0 or too large", "axes.stride", index, axis.stride,
+                  uint32_t{kWindowRowsMax});
   }
   if (axis.window < -2 * kWindowRowsMax || axis.window > kWindowRowsMax) {
-    return refuse("windows are too large, or have too many zeros around them", "axes.window", index,
+    return refuse("windows or their padding are too large", "axes.window", index,
                   static_cast<uint32_t>(axis.window), uint32_t{kWindowRowsMax});
   }
   if (model.rows_of_axes(model.shortest(), 1, true)[index] != 0) return true;
@@ -327,12 +327,12 @@ bool verify_function_of_slot(const ModelReader& model, uint32_t index, const Ref
   const uint32_t of = model.function_of_op(slot.first_op);
   const FunctionView& function = model.function(of);
   if (slot.last_op >= function.end()) {
-    return refuse("a slot lives in several functions", "slots.last_op", index, slot.last_op,
+    return refuse("a slot's lifetime spans several functions", "slots.last_op", index, slot.last_op,
                   function.end() - 1);
   }
   const uint32_t inputs = model.inputs_of_axis(slot.axis);
   if ((inputs & ~function.inputs) == 0) return true;
-  return refuse("a slot has the rows of an input that its function does not take", "slots.axis",
+  return refuse("a slot is on the axis of an input that its function does not take", "slots.axis",
                 index, inputs, function.inputs);
 }
 
@@ -345,7 +345,7 @@ bool verify_axes_of_inputs(const ModelReader& model, const Refusal& refuse) {
     const bool is_own = i == 0 ? index == 0
                                : index < axes.size() && axes[index].kind == AxisKind::kInput &&
                                      axes[index].source == i;
-    if (!is_own) return refuse("an input is on another axis than its own", "inputs.axis", i, index);
+    if (!is_own) return refuse("an input is not on its own axis", "inputs.axis", i, index);
   }
   return true;
 }
@@ -367,7 +367,7 @@ bool verify_functions(const ModelReader& model, const Refusal& refuse) {
     end += function.ops;
     const uint32_t inputs = function.inputs;
     if (inputs == 0 || (inputs & ~all_inputs) != 0 || (inputs & taken) != 0) {
-      return refuse("each input is taken by one function, and each function takes one",
+      return refuse("a function takes no input, or one that is unknown or taken",
                     "functions.inputs", i, inputs, all_inputs & ~taken);
     }
     taken |= inputs;
@@ -392,8 +392,8 @@ bool verify_axes(const ModelReader& model, const Refusal& refuse) {
     const uint32_t kind = static_cast<uint32_t>(axis.kind);
     const bool is_input = axis.kind == AxisKind::kInput;
     if (kind >= kAxisKinds || (kFunctionsLinked ? i == 0 && !is_input : is_input != (i == 0))) {
-      return refuse("the first axis is that of the first input, and others are of known kinds",
-                    "axes.kind", i, kind, kAxisKinds - 1);
+      return refuse("the first axis is not an input's, or a kind of axis is unknown", "axes.kind",
+                    i, kind, kAxisKinds - 1);
     }
     const auto is_sound = [&](uint32_t source) {
       if (is_input) {
@@ -406,7 +406,7 @@ bool verify_axes(const ModelReader& model, const Refusal& refuse) {
     const bool is_image = kWindowsLinked && axis.is_image();
     const bool is_other_sound = has_other ? is_sound(axis.other) : is_image || axis.other == 0;
     if (!is_sound(axis.source) || !is_other_sound) {
-      return refuse("an axis is made of one that is not before it", "axes.source", i, axis.source,
+      return refuse("an axis has a source that does not precede it", "axes.source", i, axis.source,
                     i);
     }
     const bool has_rows =
@@ -431,11 +431,12 @@ bool verify_slots(const ModelReader& model, const Refusal& refuse) {
   for (uint32_t i = 0; i < model.slots(); ++i) {
     const SlotView& slot = model.slot(i);
     if (slot.width == 0 || slot.offset > UINT32_MAX - slot.width) {
-      return refuse("a slot has no width or lies too far out", "slots.width", i, slot.width, 1);
+      return refuse("a slot has no width, or its offset is too large", "slots.width", i, slot.width,
+                    1);
     }
     const auto axes = static_cast<uint32_t>(model.axes().size());
     if (slot.axis >= axes) {
-      return refuse("a slot is on an axis that is not there", "slots.axis", i, slot.axis, axes - 1);
+      return refuse("a slot's axis does not exist", "slots.axis", i, slot.axis, axes - 1);
     }
     if (slot.first_op > slot.last_op || slot.last_op > last_op) {
       return refuse("a slot's lifetime is not within the program", "slots.last_op", i, slot.last_op,

@@ -28,25 +28,25 @@ bool verify_numbers(const arenite::SoundNumbers& numbers, const Refusal& refuse)
   for (uint32_t i = 0; i < std::size(rules); ++i) {
     const NumberRule& rule = rules[i];
     if (rule.found < rule.least || rule.found > rule.most) {
-      return refuse("a number of the sound is out of range", rule.field, 0, rule.found, rule.most);
+      return refuse("a sound parameter is out of range", rule.field, 0, rule.found, rule.most);
     }
   }
   if (!has_transform(numbers.points)) {
-    return refuse("there is no transform of this length", "sound.points", 0, numbers.points);
+    return refuse("a transform of this length is not supported", "sound.points", 0, numbers.points);
   }
   const bool ends_are_known =
       numbers.has(kCentred) || (numbers.flags & (uint32_t{kReflected} | uint32_t{kDropsLast})) == 0;
   // With a longer hop, a stream would have to hold each frame back until it knows that more follow.
   const bool last_is_known = !numbers.has(kDropsLast) || numbers.hop <= numbers.padding();
   if (!ends_are_known || !last_is_known) {
-    return refuse("flags of the sound do not go together", "sound.flags", 0, numbers.flags);
+    return refuse("sound flags contradict each other", "sound.flags", 0, numbers.flags);
   }
   // The floor keeps the logarithm finite. A negative range would raise bands above the peak.
   const bool has_floor = numbers.floor > 0.0f || (numbers.has(kIsLinear) && numbers.floor == 0.0f);
   const float reals[] = {numbers.emphasis, numbers.floor, numbers.factor,
                          numbers.offset,   numbers.range, numbers.peak};
   if (has_floor && numbers.range >= 0.0f && all_finite(reals, std::size(reals))) return true;
-  return refuse("a number of the sound is out of range", "sound.floor");
+  return refuse("a sound parameter is out of range", "sound.floor");
 }
 
 }  // namespace
@@ -57,7 +57,7 @@ bool verify_sound(const ModelReader& model, const Refusal& refuse) {
   const arenite::SoundNumbers& numbers = *sound.numbers;
   if (!verify_numbers(numbers, refuse)) return false;
   if (sound.filters.size() != 2 * size_t{numbers.bands}) {
-    return refuse("each band has its first bin, and how many", "sound.filters", 0,
+    return refuse("filters lack the first bin and the count of each band", "sound.filters", 0,
                   static_cast<uint32_t>(sound.filters.size()), 2 * numbers.bands);
   }
   uint32_t weights = 0;
@@ -71,11 +71,11 @@ bool verify_sound(const ModelReader& model, const Refusal& refuse) {
   const uint32_t size = numbers.window + numbers.points + 2 * (numbers.points / 4 + 1) + weights +
                         numbers.coefficients * numbers.bands;
   if (sound.tables.size() != size) {
-    return refuse("the tables of the sound have another size", "sound.tables", 0,
+    return refuse("the sound tables have the wrong size", "sound.tables", 0,
                   static_cast<uint32_t>(sound.tables.size()), size);
   }
   if (!all_finite(sound.tables.data(), size)) {
-    return refuse("a number in the tables of the sound is not finite", "sound.tables");
+    return refuse("a value in the sound tables is not finite", "sound.tables");
   }
   const uint32_t features = numbers.features();
   const uint32_t width = model.vocab_size() != 0 ? 0 : model.slot(model.input_slot()).width;

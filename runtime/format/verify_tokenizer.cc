@@ -113,11 +113,11 @@ bool verify_list(const TokenizerView& view, uint32_t index, const Refusal& refus
     if (list[i] > most) {
       return refuse(rule.numbers == Numbers::kTokens || rule.numbers == Numbers::kTokensOrNone
                         ? Message("a token is not in the vocabulary")
-                        : Message("a number is none of those that the list may hold"),
+                        : Message("a value of a list is out of range"),
                     rule.field, i, list[i], most);
     }
     if (rule.increases && i > 0 && list[i] <= list[i - 1]) {
-      return refuse("the numbers of a list are not in order", rule.field, i, list[i], list[i - 1]);
+      return refuse("the values of a list are not in order", rule.field, i, list[i], list[i - 1]);
     }
   }
   return true;
@@ -149,7 +149,7 @@ bool verify_ranges(const std::span<const uint32_t>& ranges, bool needed, uint32_
 bool verify_increase(const std::span<const uint32_t>& list, Message field, const Refusal& refuse) {
   for (uint32_t i = 1; i < list.size(); ++i) {
     if (list[i] > list[i - 1]) continue;
-    return refuse("the numbers of a list are not in order", field, i, list[i], list[i - 1]);
+    return refuse("the values of a list are not in order", field, i, list[i], list[i - 1]);
   }
   return true;
 }
@@ -168,13 +168,13 @@ bool verify_fold(const TokenizerView& view, uint32_t index, const Refusal& refus
                         : from == kReplacementCharacter ? 1
                                                         : encode_utf8(from, form);
   if ((count == 0 && !is_step) || count > most) {
-    return refuse("a character becomes none, or more than it has bytes", "tokenizer.fold_to", index,
-                  count, most);
+    return refuse("a character folds to none, or to too many", "tokenizer.fold_to", index, count,
+                  most);
   }
   const bool is_within =
       count == 1 ? value <= kCodePointMax : value + uint64_t{count} <= view.fold_sequences.size();
   if (!is_within) {
-    return refuse("a character becomes what is not there", "tokenizer.fold_to", index, value,
+    return refuse("a character folds to one that does not exist", "tokenizer.fold_to", index, value,
                   count == 1 ? kCodePointMax : view.fold_sequences.size());
   }
   return true;
@@ -226,8 +226,8 @@ bool verify_choices(const TokenizerView& view, const Refusal& refuse) {
   };
   for (const auto& choice : choices) {
     if (choice.found > choice.most) {
-      return refuse("a number is larger than it may be for a tokenizer of this kind", choice.field,
-                    0, choice.found, choice.most);
+      return refuse("a field is larger than this kind of tokenizer allows", choice.field, 0,
+                    choice.found, choice.most);
     }
   }
   if (has_words && view.word_characters_max == 0) {
@@ -242,15 +242,15 @@ bool verify_choices(const TokenizerView& view, const Refusal& refuse) {
 
 bool verify_bytes(const TokenizerView& view, const Refusal& refuse) {
   if (view.token_offsets.size() < 2 || view.token_offsets.size() - 1 > kVocabularyMax) {
-    return refuse("a vocabulary has no sensible size", "tokenizer.token_offsets", 0,
+    return refuse("a vocabulary is empty or too large", "tokenizer.token_offsets", 0,
                   view.token_offsets.size(), kVocabularyMax);
   }
   uint32_t end = 0;
   for (uint32_t i = 0; i < view.token_offsets.size(); ++i) {
     const uint32_t offset = view.token_offsets[i];
     if (i == 0 ? offset != 0 : offset < end || offset - end > kTokenBytesMax) {
-      return refuse("tokens do not follow each other, or one is too long",
-                    "tokenizer.token_offsets", i, offset, end);
+      return refuse("token offsets decrease, or a token is too long", "tokenizer.token_offsets", i,
+                    offset, end);
     }
     end = offset;
   }
@@ -282,7 +282,8 @@ bool verify_byte_tokens(const TokenizerView& view, const Refusal& refuse) {
     const bool is_last = linked(Need::kUnigram) && i >= kByteValues;
     if ((is_last ? bytes.empty() : bytes.size() != 1) ||
         static_cast<uint8_t>(bytes[0]) != i % kByteValues) {
-      return refuse("a token stands for something else", "tokenizer.byte_tokens", i, token);
+      return refuse("a token does not spell its byte or character", "tokenizer.byte_tokens", i,
+                    token);
     }
   }
   return true;
@@ -299,12 +300,13 @@ bool verify_characters(const TokenizerView& view, const Refusal& refuse) {
     const uint32_t code_point = view.characters[i];
     const bool is_surrogate = code_point >= 0xD800 && code_point <= 0xDFFF;
     if (is_surrogate) {
-      return refuse("a character is none", "tokenizer.characters", i, code_point);
+      return refuse("a character is a surrogate", "tokenizer.characters", i, code_point);
     }
     const uint32_t token = view.character_tokens[i];
     const bool is_space = code_point == kLowLine && view.bytes(token) == " ";
     if (!is_space && !is_utf8_of(code_point, view.bytes(token))) {
-      return refuse("a token stands for something else", "tokenizer.character_tokens", i, token);
+      return refuse("a token does not spell its byte or character", "tokenizer.character_tokens", i,
+                    token);
     }
   }
   return true;
@@ -323,7 +325,7 @@ bool verify_merge(const TokenizerView& view, uint32_t left, uint32_t row, const 
   if (whole.size() != head.size() + tail.size() ||
       std::memcmp(whole.data(), head.data(), head.size()) != 0 ||
       std::memcmp(whole.data() + head.size(), tail.data(), tail.size()) != 0) {
-    return refuse("a merge gives a token that its parts do not make", "tokenizer.merge_tokens", row,
+    return refuse("a merged token is not its two parts concatenated", "tokenizer.merge_tokens", row,
                   token);
   }
   return true;
@@ -412,7 +414,8 @@ bool verify_step(const TokenizerView& view, uint32_t place, const Refusal& refus
       is_sound = step[2] > 0 && end + step[3] <= view.fold_sequences.size();
       break;
   }
-  return is_sound || refuse("a step of the normalizer is none", "tokenizer.steps", place, step[0]);
+  return is_sound ||
+         refuse("a step of the normalizer is invalid", "tokenizer.steps", place, step[0]);
 }
 
 // Verifies the lists after the first kFirstTokenizerLists: tokens around a text, scores, charsmap,
@@ -425,8 +428,8 @@ bool verify_later(const TokenizerView& view, const Refusal& refuse) {
   const bool is_unigram = view.kind == TokenizerKind::kUnigram;
   const size_t scores = is_unigram ? 2 * (view.whole_tokens.size() + 1) : 0;
   if (view.scores.size() != scores) {
-    return refuse("pieces and one that is unknown have a score each", "tokenizer.scores", 0,
-                  view.scores.size(), scores);
+    return refuse("the scores are not one for each piece and the unknown one", "tokenizer.scores",
+                  0, view.scores.size(), scores);
   }
   const auto& map = view.charsmap;
   if (!map.empty() && (map.size() < 3 || map[0] == 0 ||
@@ -445,7 +448,7 @@ bool verify_later(const TokenizerView& view, const Refusal& refuse) {
   }
   for (uint32_t i = 0; i < view.steps.size(); i += kStepNumbers) {
     if (view.steps.size() % kStepNumbers != 0) {
-      return refuse("a step of the normalizer is none", "tokenizer.steps", i, view.steps.size());
+      return refuse("a step of the normalizer is invalid", "tokenizer.steps", i, view.steps.size());
     }
     if (!verify_step(view, i, refuse)) return false;
   }

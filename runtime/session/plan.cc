@@ -29,7 +29,7 @@ Status resolve_kv_cache(const format::ModelReader& model, KvType type, ArenaLayo
   }
   if (!linked(Need::kInt8Cache) && layout.kv_type == TensorType::kInt8) {
     return refuse(why, Status::kUnsupported,
-                  "this build lacks caches in int8, which none of its models asks for", kField, 0,
+                  "this build lacks int8 caches, as none of its models asks for them", kField, 0,
                   number);
   }
   return Status::kOk;
@@ -40,7 +40,7 @@ Status resolve_sizes(uint32_t model_positions, uint32_t sequences, InputSizes& s
                      Diagnostic* why) {
   if (sizes.positions_max == 0) sizes.positions_max = model_positions;
   if (sizes.positions_max == 0) {
-    return refuse(why, kInvalid, "the model has no context length: say how many positions",
+    return refuse(why, kInvalid, "the model has no context length: set positions_max",
                   "options.positions_max", 0, 0, 1);
   }
   // A file may allow more positions than whole panels can count.
@@ -61,7 +61,7 @@ Status resolve_sizes(uint32_t model_positions, uint32_t sequences, InputSizes& s
                   "options.tokens_max", 0, sizes.tokens_max, all_tokens);
   }
   if (!countable && sizes.tokens_max == 0) {
-    return refuse(why, kInvalid, "too many tokens for one call: say how many it takes",
+    return refuse(why, kInvalid, "too many tokens for one call: set tokens_max",
                   "options.tokens_max", 0, all_tokens, UINT32_MAX);
   }
   if (sizes.tokens_max == 0) sizes.tokens_max = static_cast<uint32_t>(all_tokens);
@@ -77,15 +77,15 @@ Status resolve_options(const format::ModelReader& model, const SessionOptions& o
   layout.sequences_max = options.sequences_max;
   const ParallelFor& parallel = options.parallel;
   if (parallel.threads == 0 || parallel.threads > kThreadsMax) {
-    return refuse(why, kInvalid, "the number of threads makes no sense", "options.parallel.threads",
-                  0, parallel.threads, kThreadsMax);
+    return refuse(why, kInvalid, "the number of threads is 0 or too large",
+                  "options.parallel.threads", 0, parallel.threads, kThreadsMax);
   }
   if (parallel.threads > 1 && parallel.run == nullptr) {
-    return refuse(why, kInvalid, "several threads need a function that runs them",
-                  "options.parallel.run", 0, 0, 1);
+    return refuse(why, kInvalid, "several threads need parallel.run", "options.parallel.run", 0, 0,
+                  1);
   }
   if (options.outputs > Outputs::kAll) {
-    return refuse(why, kInvalid, "a session cannot give such rows", "options.outputs", 0,
+    return refuse(why, kInvalid, "options.outputs has an unknown value", "options.outputs", 0,
                   static_cast<uint32_t>(options.outputs), static_cast<uint32_t>(Outputs::kAll));
   }
   layout.all_rows = options.outputs == Outputs::kAll;
@@ -163,7 +163,7 @@ Status count_rows(const format::ModelReader& reader, SessionLayout& layout, Axis
                     "options.positions_max", 0, layout.positions_max, kPositionsLimit);
     }
     if (layout.rows_max[i] == UINT32_MAX) {
-      return refuse(why, kInvalid, "too many tokens for one call: say how many it takes",
+      return refuse(why, kInvalid, "too many tokens for one call: set tokens_max",
                     "options.tokens_max", 0, layout.tokens_max, UINT32_MAX);
     }
   }

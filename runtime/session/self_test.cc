@@ -131,7 +131,8 @@ Result<SelfTest> Session::self_test(Diagnostic* why) {
                   "self_test");
   }
   if constexpr (kRowsAreIntegers) {
-    return refuse(why, Status::kUnsupported, "what the file stores is of floats", "self_test");
+    return refuse(why, Status::kUnsupported,
+                  "a self-test needs floats, and this build computes in integers", "self_test");
   }
   const StoredTest stored(state.reader, state.model.file(), state.layout.kv_type);
   SelfTestInputs inputs;

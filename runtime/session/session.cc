@@ -94,7 +94,7 @@ Status check_function(const SessionState& state, const Call& call, Diagnostic* w
                   call.function, functions - 1);
   }
   if (!kFunctionsLinked && call.inputs.size() != 1) {
-    return refuse(why, Status::kInvalidArgument, "the function takes another number of inputs",
+    return refuse(why, Status::kInvalidArgument, "the function takes a different number of inputs",
                   "inputs", 0, call.inputs.size(), 1);
   }
   return Status::kOk;

@@ -71,8 +71,8 @@ Result<SoundStream> SoundStream::of(Session* session, uint32_t rate, uint32_t se
     if (!format::verify_sound(state.reader, format::Refusal(why))) return Status::kBadModel;
     if (numbers != nullptr && rate != numbers->rate) {
       return refuse(why, Status::kInvalidArgument,
-                    "the model hears another number of samples a second: resample the sound",
-                    "rate", 0, rate, numbers->rate);
+                    "the sample rate is not the model's: resample the sound", "rate", 0, rate,
+                    numbers->rate);
     }
     if (sequence >= sequences) {
       return refuse(why, Status::kInvalidArgument, "there is no such sequence", "sequence", 0,
@@ -100,7 +100,7 @@ void SoundStream::restart() {
 Status SoundStream::check_step(Diagnostic* why) const {
   clear(why);
   if (session_ == nullptr) {
-    return refuse(why, Status::kInvalidArgument, "the stream is of no session");
+    return refuse(why, Status::kInvalidArgument, "the stream belongs to no session");
   }
   const SessionState& state = SessionState::of(session_);
   if (!state.causal(state.reader.function_of_input(0))) {
@@ -204,7 +204,7 @@ Result<size_t> SoundStream::features_of(std::span<const Sample> sound, std::span
                                         Diagnostic* why) {
   clear(why);
   if (session_ == nullptr) {
-    return refuse(why, Status::kInvalidArgument, "the stream is of no session");
+    return refuse(why, Status::kInvalidArgument, "the stream belongs to no session");
   }
   restart();
   Parts parts(*this);

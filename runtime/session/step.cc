@@ -24,8 +24,9 @@ Status refuse_threads(const CheckedThreads& threads, Diagnostic* why) {
     return refuse(why, Status::kInvalidArgument, "the pool did not run each task once",
                   "options.parallel.run");
   }
-  return refuse(why, Status::kInvalidArgument, "the pool ran a task on a thread that is not there",
-                "options.parallel.threads", 0, threads.fault, threads.threads - 1);
+  return refuse(why, Status::kInvalidArgument,
+                "the pool ran a task on a thread that does not exist", "options.parallel.threads",
+                0, threads.fault, threads.threads - 1);
 }
 
 // Checks that a sequence exists and that no step is in progress.
@@ -364,13 +365,13 @@ Status SessionState::rewind_to(uint32_t input, uint32_t sequence, uint32_t posit
     // oldest.
     if (first_held != 0 && keeps_int8()) first_held += CacheLayout::kOneRows;
     if (first_needed < first_held) {
-      return refuse(why, Status::kInvalidArgument, "the window's cache no longer holds so old keys",
+      return refuse(why, Status::kInvalidArgument, "the ring buffer no longer holds keys that old",
                     "positions", sequence, positions, first_held);
     }
   }
   if (kWindowsLinked && positions != 0 && !holds_history(input, sequence, kept)) {
     return refuse(why, Status::kInvalidArgument,
-                  "a convolution holds no rows before there: only the last call can be taken back",
+                  "a convolution's history ends there: only the last call can be undone",
                   "positions", sequence, positions, held_now);
   }
   keep(input, sequence, kept);

@@ -146,7 +146,8 @@ class InputCheck {
     }
     if (input_.visible.empty()) return Status::kOk;
     if (!input_.lengths.empty()) {
-      return refuse(why_, kInvalid, "a mask stands instead of lengths", "batch.visible", 0, 0, 0);
+      return refuse(why_, kInvalid, "a batch has lengths or a mask, not both", "batch.visible", 0,
+                    0, 0);
     }
     const Checked cells = Checked(input_.sequences) * input_.tokens;
     if (input_.visible.size() != cells.value()) {
@@ -155,7 +156,7 @@ class InputCheck {
     }
     for (size_t i = 0; i < input_.visible.size(); ++i) {
       if (input_.visible[i] <= 1) continue;
-      return refuse(why_, kInvalid, "a mask holds ones and zeros", "batch.visible",
+      return refuse(why_, kInvalid, "a mask has a value other than 0 and 1", "batch.visible",
                     static_cast<uint32_t>(i % input_.tokens), input_.visible[i], 1);
     }
     if (!model_.sees_everything(function_)) {
@@ -205,8 +206,8 @@ class InputCheck {
                     index, uint64_t{held} + positions, sizes_.positions_max);
     }
     if (tokens != 0 && tokens < model_.tokens_min(number_)) {
-      return refuse(why_, kInvalid, "the model is of longer sequences alone", "batch.lengths",
-                    index, tokens, model_.tokens_min(number_));
+      return refuse(why_, kInvalid, "the sequence is shorter than the model's shortest",
+                    "batch.lengths", index, tokens, model_.tokens_min(number_));
     }
     if (kFunctionsLinked && (place_ != 0 || tokens != 0)) {
       const Status status = other_inputs(index, tokens);
@@ -230,8 +231,9 @@ class InputCheck {
     }
     for (uint32_t i = 0; i < model_.inputs() && tokens != 0; ++i) {
       if ((read_ >> i & 1) == 0 || state_.tokens_held(index, i) != 0) continue;
-      return refuse(why_, kInvalid, "the function sees an input of which the sequence has nothing",
-                    "inputs", index, 0, 1);
+      return refuse(why_, kInvalid,
+                    "the function reads an input of which the sequence has no tokens", "inputs",
+                    index, 0, 1);
     }
     return Status::kOk;
   }
@@ -263,7 +265,7 @@ class InputCheck {
     const uint32_t axis = model_.axis_of({model_.output_slot(function_), 0, 0});
     if (format::kLinkedAxesMax == 1 || model_.kind_of_axis(axis) != AxisKind::kAsked ||
         model_.source_of_axis(axis) != model_.axis_of_input(number_)) {
-      return refuse(why_, Status::kUnsupported, "the model leaves no choice of rows", kField);
+      return refuse(why_, Status::kUnsupported, "the model's output rows are fixed", kField);
     }
     const uint32_t width = input_.is_tokens ? 1 : model_.slot(model_.input_slot(number_)).width;
     if (!input_.visible.empty() || input_.outputs.size() * width != input_.size) {
@@ -274,19 +276,20 @@ class InputCheck {
     for (uint32_t i = 0; i < input_.sequences; ++i) rows += input_.outputs_of(i);
     for (const uint8_t& output : input_.outputs) {
       if (output > 1)
-        return refuse(why_, kInvalid, "outputs are ones and zeros", kField, 0, output, 1);
+        return refuse(why_, kInvalid, "outputs have a value other than 0 and 1", kField, 0, output,
+                      1);
     }
     if (rows <= state_.layout.rows_max[axis]) return Status::kOk;
-    return refuse(why_, kInvalid, "more rows than options.outputs gives at most", kField, 0, rows,
+    return refuse(why_, kInvalid, "more rows than options.outputs allows", kField, 0, rows,
                   state_.layout.rows_max[axis]);
   }
 
   // Checks the pairs of all sequences, if the model takes pairs: each token must see at least one.
   Status pairs() {
     if (!model_.takes_pairs(number_)) {
-      return input_.pairs.empty() ? Status::kOk
-                                  : refuse(why_, Status::kUnsupported,
-                                           "the model takes no pairs of tokens", "batch.pairs");
+      return input_.pairs.empty()
+                 ? Status::kOk
+                 : refuse(why_, Status::kUnsupported, "the model takes no pairs", "batch.pairs");
     }
     if (input_.pairs.data() == kAllPairs) return Status::kOk;
     Checked cells = 0;
@@ -297,7 +300,8 @@ class InputCheck {
     }
     for (const uint8_t& pair : input_.pairs) {
       if (pair <= 1) continue;
-      return refuse(why_, kInvalid, "pairs are ones and zeros", "batch.pairs", 0, pair, 1);
+      return refuse(why_, kInvalid, "pairs have a value other than 0 and 1", "batch.pairs", 0, pair,
+                    1);
     }
     const uint8_t* own = input_.pairs.data();
     for (uint32_t i = 0; i < input_.sequences; ++i) {
@@ -322,7 +326,7 @@ class InputCheck {
     const uint32_t vocabulary = model_.vocab_size(number_);
     const uint32_t types = input_.types.empty() ? 0 : model_.token_types(number_);
     if (!input_.types.empty() && types == 0) {
-      return refuse(why_, Status::kUnsupported, "the model knows no token types", "batch.types", 0,
+      return refuse(why_, Status::kUnsupported, "the model has no token types", "batch.types", 0,
                     input_.types.size(), 0);
     }
     size_t begin = 0;
@@ -336,7 +340,7 @@ class InputCheck {
                         input_.ids[at], uint64_t{vocabulary} - 1);
         }
         if (!input_.types.empty() && input_.types[at] >= types) {
-          return refuse(why_, kInvalid, "the model does not know this token type", "batch.types", t,
+          return refuse(why_, kInvalid, "this token type is out of range", "batch.types", t,
                         input_.types[at], uint64_t{types} - 1);
         }
       }
@@ -365,11 +369,11 @@ Status check_inputs_of(const SessionState& state, const Call& call, Diagnostic* 
   size_t taken = 0;
   for (uint32_t i = 0; i < model.inputs(); ++i) taken += model.takes(call.function, i) ? 1 : 0;
   if (count != taken) {
-    return refuse(why, kInvalid, "the function takes another number of inputs", "inputs", 0, count,
-                  taken);
+    return refuse(why, kInvalid, "the function takes a different number of inputs", "inputs", 0,
+                  count, taken);
   }
   if (call.from_start && model.inputs_read(call.function) != 0) {
-    return refuse(why, kInvalid, "the function sees inputs that a run would forget: step it",
+    return refuse(why, kInvalid, "the function reads inputs that a run would discard: step it",
                   "function", call.function);
   }
   for (uint32_t i = 0; i < count && count > 1; ++i) {
@@ -380,14 +384,15 @@ Status check_inputs_of(const SessionState& state, const Call& call, Diagnostic* 
     }
     if (!input.visible.empty()) {
       return refuse(why, Status::kUnsupported,
-                    "of several inputs a mask has no place: give lengths", "batch.visible", i);
+                    "a mask is not supported with several inputs: give lengths", "batch.visible",
+                    i);
     }
     const auto features = reinterpret_cast<uintptr_t>(input.features);
     const auto arena = reinterpret_cast<uintptr_t>(&state);
     const bool is_apart = features >= arena + state.layout.plan.total_bytes ||
                           features + input.size * sizeof(float) <= arena;
     if (input.features != nullptr && !is_apart) {
-      return refuse(why, kInvalid, "features of several inputs do not lie in the arena",
+      return refuse(why, kInvalid, "features of one of several inputs lie in the arena",
                     "batch.features", i);
     }
   }

@@ -41,7 +41,7 @@ Status check_call(const format::TokenizerView& view, const Texts& texts, const F
                   const EncodeOptions& options, std::span<TokenId> out_ids,
                   std::span<uint8_t> out_types, Diagnostic* why) {
   if (texts.is_pair && view.pair_separators == 0) {
-    return refuse(why, Status::kUnsupported, "the tokenizer knows no pairs of texts",
+    return refuse(why, Status::kUnsupported, "the tokenizer does not support pairs of texts",
                   "tokenizer.pair_separators");
   }
   if (texts.first.size() > kTextBytesMax) {
@@ -59,7 +59,7 @@ Status check_call(const format::TokenizerView& view, const Texts& texts, const F
   }
   if (options.tokens_max != 0 && options.tokens_max < frame.tokens()) {
     return refuse(why, Status::kInvalidArgument,
-                  "fewer tokens may come out than go around the text", "options.tokens_max", 0,
+                  "tokens_max is below the tokens added around the text", "options.tokens_max", 0,
                   options.tokens_max, frame.tokens());
   }
   const size_t types_max = options.tokens_max != 0 ? options.tokens_max : tokens_max;

@@ -187,7 +187,7 @@ Status check_logits(std::span<const float> logits, std::span<const TokenId> rece
   bool has_finite = false;
   for (size_t i = 0; i < logits.size(); ++i) {
     if (!(logits[i] < kInfinity)) {
-      return refuse(why, kInvalid, "a logit is not a number, or infinite", "logits",
+      return refuse(why, kInvalid, "a logit is NaN or infinite", "logits",
                     static_cast<uint32_t>(i));
     }
     has_finite = has_finite || logits[i] > -kInfinity;

@@ -17,7 +17,7 @@ namespace {
                                               std::span<uint8_t> out_types, Diagnostic* why) {
   clear(why);
   if (file.empty()) {
-    return refuse(why, Status::kInvalidArgument, "the tokenizer is of no model");
+    return refuse(why, Status::kInvalidArgument, "the tokenizer belongs to no model");
   }
   return text::encode_framed(format::tokenizer_view(file), texts, options, out_ids, out_types, why);
 }

@@ -273,7 +273,7 @@ TEST_F(RunInputs, HaveLengthsAndMasksOfTheirOwn) {
       {{"--lengths", "source=1,2"}, {"found 2 numbers", "1 sequence in"}},
       {{"--lengths", "text=1"}, {"text=1", "(source, target)"}},
       {{"--lengths", "1", "--lengths", "2", "--lengths", "3"}, {"found 3 for 2"}},
-      {{"--types", "source=" + mask}, {"knows no token types"}},
+      {{"--types", "source=" + mask}, {"has no token types"}},
       {{"--hidden-states", path("h.npy")}, {"the file names none"}},
   };
   for (const auto& each : refused) {

@@ -83,7 +83,7 @@ class Wake(unittest.TestCase):
     def test_sound_that_it_cannot_hear_is_refused(self):
         few = self.samples[:64000]
         self.assertRegex(run(wav(few, rate=8000), 1)[0],
-                         "^error: .*the model hears another number of samples a second: resample")
+                         "^error: .*the sample rate is not the model's: resample")
         for sound in (wav(few, channels=2), wav(few, bits=8), b"RIFF\0\0\0\0WAVE", b"RIFF\0\0\0\0"
                       b"WAVEdata\4\0\0\0abcd"):
             self.assertEqual(run(sound, 1),

@@ -214,8 +214,7 @@ RunInput read_run_input(const InputFiles& files, const Model& model, const std::
   }
   if (!files.types.empty()) {
     if (info.token_types == 0) {
-      throw convert::InputError("{}: --types: the model knows no token types",
-                                convert::quote(name));
+      throw convert::InputError("{}: --types: the model has no token types", convert::quote(name));
     }
     input.types =
         read_token_bytes(files.types, "--types", input.axes, int64_t{info.token_types} - 1);

@@ -89,7 +89,7 @@ ALSO_GIVEN = {
 REFUSALS = {
     # run
     "L": (1, "--last and --all-rows are for decoders, which leave it open"),
-    "T": (1, "--types: the model knows no token types"),
+    "T": (1, "--types: the model has no token types"),
     "I": (1, "--mask and --lengths are for texts and features, and this model reads images"),
     "H": (1, "--hidden-states: the file names none"),
     "C": (1, "--chunk: the model takes whole sequences"),

@@ -29,7 +29,7 @@ const LongList kLongLists[] = {
      {&format::TokenizerView::token_offsets},
      format::kVocabularyMax + 2,
      {"tokenizer.token_offsets",
-      "no sensible size",
+      "empty or too large",
       0,
       {{format::kVocabularyMax + 2, format::kVocabularyMax}}}},
     {"Merges",
@@ -243,7 +243,7 @@ TEST(VectorsInFewBits, AreRefused) {
   tensor.type = TensorType::kW8;
   file.overwrite(&reader.tensor(index), tensor);
   file.repair();
-  expect_refusal(file.file(), {"ops.gain", "another type", op});
+  expect_refusal(file.file(), {"ops.gain", "wrong type", op});
 }
 
 }  // namespace

@@ -11,13 +11,13 @@ namespace {
 using convert::Program;
 using format::Layout;
 
-const Expected kNoVector = {"ops.gain", "another length", kAttentionNorm};
+const Expected kNoVector = {"ops.gain", "wrong length", kAttentionNorm};
 const Expected kNoAngles = {"ops.angles", "an odd number of dimensions, or too many", kRope};
 
 const ProgramRule kEmbeddingRules[] = {
     {"EmbeddingOfNoTensor",
      [](Program& p) { op(p, kEmbedding).numbers[format::EmbeddingOp::kTokens] = 99; },
-     {"ops.tokens", "not there", kEmbedding}},
+     {"ops.tokens", "does not exist", kEmbedding}},
     {"EmbeddingOfFewerTokens",
      [](Program& p) { ++p.inputs[0].vocab_size; },
      {"ops.tokens", "fewer rows", kEmbedding}},
@@ -26,7 +26,7 @@ const ProgramRule kEmbeddingRules[] = {
      {"ops.output", "column by column", kEmbedding}},
     {"EmbeddingOfAnotherWidth",
      [](Program& p) { set_tensor(p, "tokens", 37, 11); },
-     {"ops.output", "another width", kEmbedding}},
+     {"ops.output", "wrong width", kEmbedding}},
     {"EmbeddingOfRowsOfOutputs",
      [](Program& p) {
        p.hidden_states.clear();
@@ -40,7 +40,7 @@ const ProgramRule kEmbeddingRules[] = {
      {"ops.output", "have positions", kEmbedding}},
     {"EmbeddingScaledByNoNumber",
      [](Program& p) { op(p, kEmbedding).reals[format::EmbeddingOp::kScale] = NAN; },
-     {"ops.scale", "makes no sense", kEmbedding}},
+     {"ops.scale", "out of range", kEmbedding}},
     {"EmbeddingInAnUnknownLayout",
      [](Program& p) { set_tensor(p, "tokens", 37, 12, static_cast<Layout>(2)); },
      {"tensors.layout", "unknown layout", 0}},
@@ -49,10 +49,10 @@ const ProgramRule kEmbeddingRules[] = {
 const ProgramRule kPositionRules[] = {
     {"PositionsOfNoTensor",
      [](Program& p) { op(p, kEmbedding).numbers[format::EmbeddingOp::kPositions] = 99; },
-     {"ops.positions", "not there", kEmbedding}},
+     {"ops.positions", "does not exist", kEmbedding}},
     {"PositionsForGemm",
      [](Program& p) { set_tensor(p, "positions", 70, 12, Layout::kGemm); },
-     {"ops.positions", "another layout", kEmbedding}},
+     {"ops.positions", "wrong layout", kEmbedding}},
     {"PositionsTooFew",
      [](Program& p) { set_tensor(p, "positions", 69, 12); },
      {"ops.positions", "shorter than the context", kEmbedding}},
@@ -72,13 +72,13 @@ const ProgramRule kPositionRules[] = {
      {"inputs.tokens_min", "longer than the longest"}},
     {"PositionsOfAnotherWidth",
      [](Program& p) { set_tensor(p, "positions", 70, 13); },
-     {"ops.positions", "another width", kEmbedding}},
+     {"ops.positions", "wrong width", kEmbedding}},
     {"NormBiasOfNoTensor",
      [](Program& p) { op(p, kAttentionNorm).numbers[format::NormOp::kBias] = 99; },
-     {"ops.bias", "not there", kAttentionNorm}},
+     {"ops.bias", "does not exist", kAttentionNorm}},
     {"NormBiasOfAnotherLength",
      [](Program& p) { set_tensor(p, "0.attention_norm.bias", 1, 11); },
-     {"ops.bias", "another length", kAttentionNorm}},
+     {"ops.bias", "wrong length", kAttentionNorm}},
 };
 
 const ProgramRule kNormRules[] = {
@@ -93,10 +93,10 @@ const ProgramRule kNormRules[] = {
      {"ops.groups", "do not divide", kAttentionNorm}},
     {"NormWithoutInput",
      [](Program& p) { op(p, kAttentionNorm).views[format::kInput].width = 0; },
-     {"ops.input", "another width", kAttentionNorm}},
+     {"ops.input", "wrong width", kAttentionNorm}},
     {"NormOfAnotherWidth",
      [](Program& p) { op(p, kAttentionNorm).views[format::kInput].width = 6; },
-     {"ops.output", "another width", kAttentionNorm}},
+     {"ops.output", "wrong width", kAttentionNorm}},
     {"NormOverPartOfItsInput",
      [](Program& p) {
        op(p, kAttentionNorm).views[format::kOutput] = {0, 1, 11};
@@ -104,18 +104,18 @@ const ProgramRule kNormRules[] = {
      {"ops.output", "own input", kAttentionNorm}},
     {"NormWithoutEpsilon",
      [](Program& p) { op(p, kAttentionNorm).reals[format::NormOp::kEpsilon] = 0.0f; },
-     {"ops.epsilon", "makes no sense", kAttentionNorm}},
+     {"ops.epsilon", "out of range", kAttentionNorm}},
     {"NormWithInfiniteEpsilon",
      [](Program& p) { op(p, kAttentionNorm).reals[format::NormOp::kEpsilon] = INFINITY; },
-     {"ops.epsilon", "makes no sense", kAttentionNorm}},
+     {"ops.epsilon", "out of range", kAttentionNorm}},
     {"NormGainOfNoTensor",
      [](Program& p) { op(p, kAttentionNorm).numbers[format::NormOp::kGain] = 99; },
-     {"ops.gain", "not there", kAttentionNorm}},
+     {"ops.gain", "does not exist", kAttentionNorm}},
     {"NormGainForGemm",
      [](Program& p) {
        op(p, kAttentionNorm).numbers[format::NormOp::kGain] = tensor_of(p, "0.qkv");
      },
-     {"ops.gain", "another layout", kAttentionNorm}},
+     {"ops.gain", "wrong layout", kAttentionNorm}},
     {"NormWithoutGain",
      [](Program& p) { op(p, kAttentionNorm).numbers[format::NormOp::kGain] = format::kAbsent; },
      kNoVector},
@@ -132,14 +132,14 @@ const ProgramRule kRopeRules[] = {
      [](Program& p) {
        op(p, kRope).views[format::kOutput] = {1u << 30, 0, 0};
      },
-     {"ops.output", "another width", kRope}},
+     {"ops.output", "wrong width", kRope}},
     {"RopeIntoAnotherWidth",
      [](Program& p) {
        const uint32_t slot = static_cast<uint32_t>(p.slots.size());
        p.slots.push_back({3, 500, kRope, kRope});
        op(p, kRope).views[format::kOutput] = {slot, 0, 3};
      },
-     {"ops.output", "another width", kRope}},
+     {"ops.output", "wrong width", kRope}},
     {"RopeOfNoHeads",
      [](Program& p) { op(p, kRope).numbers[format::RopeOp::kHeads] = 0; },
      {"ops.heads", "do not divide", kRope}},
@@ -148,10 +148,10 @@ const ProgramRule kRopeRules[] = {
      {"ops.heads", "do not divide", kRope}},
     {"RopeOfNoTensor",
      [](Program& p) { op(p, kRope).numbers[format::RopeOp::kAngles] = 99; },
-     {"ops.angles", "not there", kRope}},
+     {"ops.angles", "does not exist", kRope}},
     {"RopeOfATensorForGemm",
      [](Program& p) { op(p, kRope).numbers[format::RopeOp::kAngles] = tensor_of(p, "0.qkv"); },
-     {"ops.angles", "another layout", kRope}},
+     {"ops.angles", "wrong layout", kRope}},
     {"RopeOfMoreThanAHead", [](Program& p) { set_tensor(p, "angles", 70, 8); }, kNoAngles},
     {"RopeOfHalfAPair", [](Program& p) { set_tensor(p, "angles", 70, 5); }, kNoAngles},
     {"RopeOfTooFewPositions",
@@ -170,10 +170,10 @@ const ProgramRule kElementRules[] = {
      {"ops.function", "unknown", kActivation}},
     {"ActivationWithoutInput",
      [](Program& p) { op(p, kActivation).views[format::kInput].width = 0; },
-     {"ops.input", "another width", kActivation}},
+     {"ops.input", "wrong width", kActivation}},
     {"ActivationTimesAnotherWidth",
      [](Program& p) { --op(p, kActivation).views[format::kFactor].width; },
-     {"ops.factor", "another width", kActivation}},
+     {"ops.factor", "wrong width", kActivation}},
     {"ActivationTimesItself",
      [](Program& p) { op(p, kActivation).views[format::kFactor].column = 19; },
      {"ops.output", "own input", kActivation}},
@@ -183,39 +183,39 @@ const ProgramRule kElementRules[] = {
        p.slots.push_back({3, 500, kSoftCap, kSoftCap, 1});
        op(p, kSoftCap).views[format::kOutput] = {slot, 0, 3};
      },
-     {"ops.output", "another width", kSoftCap}},
+     {"ops.output", "wrong width", kSoftCap}},
     {"SoftCapOfNothing",
      [](Program& p) { op(p, kSoftCap).reals[format::ActivationOp::kParameter] = 0.0f; },
-     {"ops.parameter", "makes no sense", kSoftCap}},
+     {"ops.parameter", "out of range", kSoftCap}},
     {"SoftCapWithTooSmallAnInverse",
      [](Program& p) { op(p, kSoftCap).reals[format::ActivationOp::kParameter] = 1e38f; },
-     {"ops.parameter", "makes no sense", kSoftCap}},
+     {"ops.parameter", "out of range", kSoftCap}},
     {"SoftCapOfNoNumber",
      [](Program& p) { op(p, kSoftCap).reals[format::ActivationOp::kParameter] = NAN; },
-     {"ops.parameter", "makes no sense", kSoftCap}},
+     {"ops.parameter", "out of range", kSoftCap}},
     {"ClampToNothing",
      [](Program& p) {
        op(p, kSoftCap).numbers[format::ActivationOp::kKind] =
            static_cast<uint32_t>(Activation::kClamp);
        op(p, kSoftCap).reals[format::ActivationOp::kParameter] = 0.0f;
      },
-     {"ops.parameter", "makes no sense", kSoftCap}},
+     {"ops.parameter", "out of range", kSoftCap}},
     {"AddOfAnotherWidth",
      [](Program& p) { --op(p, kAttentionAdd).views[format::kOther].width; },
-     {"ops.other", "another width", kAttentionAdd}},
+     {"ops.other", "wrong width", kAttentionAdd}},
     {"AddOfNothing",
      [](Program& p) { op(p, kAttentionAdd).views[format::kOther].width = 0; },
-     {"ops.other", "another width", kAttentionAdd}},
+     {"ops.other", "wrong width", kAttentionAdd}},
     {"AddToNothing",
      [](Program& p) { op(p, kAttentionAdd).views[format::kOutput].width = 0; },
-     {"ops.output", "another width", kAttentionAdd}},
+     {"ops.output", "wrong width", kAttentionAdd}},
     {"AddIntoAnotherWidth",
      [](Program& p) {
        const uint32_t slot = static_cast<uint32_t>(p.slots.size());
        p.slots.push_back({3, 500, kAttentionAdd, kAttentionAdd});
        op(p, kAttentionAdd).views[format::kOutput] = {slot, 0, 3};
      },
-     {"ops.output", "another width", kAttentionAdd}},
+     {"ops.output", "wrong width", kAttentionAdd}},
     {"AddToItself",
      [](Program& p) {
        op(p, kAttentionAdd).views[format::kOther] = op(p, kAttentionAdd).views[format::kOutput];
@@ -229,15 +229,15 @@ const ProgramRule kElementRules[] = {
      {"ops.output", "before it is full", kAttentionAdd}},
     {"SelectOfAnotherWidth",
      [](Program& p) { op(p, kSelect).views[format::kInput].width = 11; },
-     {"ops.output", "another width", kSelect}},
+     {"ops.output", "wrong width", kSelect}},
     {"SelectOfNothing",
      [](Program& p) {
        op(p, kSelect).views[format::kInput] = {1u << 30, 0, 0};
      },
-     {"ops.input", "another width", kSelect}},
+     {"ops.input", "wrong width", kSelect}},
     {"LinearOverPlainRows",
      [](Program& p) { op(p, kLogits).numbers[format::LinearOp::kTensor] = tensor_of(p, "tokens"); },
-     {"ops.tensor", "another layout", kLogits}},
+     {"ops.tensor", "wrong layout", kLogits}},
 };
 
 constexpr uint32_t kHeads = 4;  // of gated_shape
@@ -259,13 +259,13 @@ auto set_slopes(uint32_t outputs, uint32_t inputs, format::Layout layout = forma
 const ProgramRule kSlopeRules[] = {
     {"SlopesOfNoTensor",
      [](Program& p) { op(p, kAttention).numbers[format::AttentionOp::kTerms] = 99; },
-     {"ops.terms", "not there", kAttention}},
-    {"SlopesOfFewerHeads", set_slopes(1, kHeads - 1), {"ops.terms", "another length", kAttention}},
-    {"SlopesOfMoreHeads", set_slopes(1, kHeads + 1), {"ops.terms", "another length", kAttention}},
-    {"SlopesOfSeveralRows", set_slopes(2, kHeads), {"ops.terms", "another length", kAttention}},
+     {"ops.terms", "does not exist", kAttention}},
+    {"SlopesOfFewerHeads", set_slopes(1, kHeads - 1), {"ops.terms", "wrong length", kAttention}},
+    {"SlopesOfMoreHeads", set_slopes(1, kHeads + 1), {"ops.terms", "wrong length", kAttention}},
+    {"SlopesOfSeveralRows", set_slopes(2, kHeads), {"ops.terms", "wrong length", kAttention}},
     {"SlopesPackedForGemm",
      set_slopes(1, kHeads, format::Layout::kGemm),
-     {"ops.terms", "another layout", kAttention}},
+     {"ops.terms", "wrong layout", kAttention}},
 };
 
 auto set_sinks(uint32_t outputs, uint32_t inputs, format::Layout layout = format::Layout::kPlain) {
@@ -306,57 +306,57 @@ constexpr uint32_t kLength = 70;  // positions of gated_shape
 const ProgramRule kScoreRules[] = {
     {"DistancesOfNoTensor",
      [](Program& p) { op(p, kAttention).numbers[format::AttentionOp::kTermsBy] = 1; },
-     {"ops.terms", "not there", kAttention}},
+     {"ops.terms", "does not exist", kAttention}},
     {"TermsByWhatIsNotKnown",
      [](Program& p) { op(p, kAttention).numbers[format::AttentionOp::kTermsBy] = 5; },
-     {"ops.terms_by", "unknown function", kAttention}},
+     {"ops.terms_by", "unknown enumerator", kAttention}},
     {"QueriesWithoutTheirTerms",
      [](Program& p) { op(p, kAttention).numbers[format::AttentionOp::kTermsBy] = 3; },
-     {"ops.query", "another width", kAttention}},
+     {"ops.query", "wrong width", kAttention}},
     {"TermsBesideThoseOfQueries",
      set_query_terms(kHeads, true),
-     {"ops.terms", "terms of its own", kAttention}},
+     {"ops.terms", "a relative one", kAttention}},
     {"TermsOfSomeHeads",
      set_query_terms(kHeads - 1, false),
-     {"ops.query", "another width", kAttention}},
+     {"ops.query", "wrong width", kAttention}},
     {"DistancesThatEndEarly",
      set_table(kDistances, kHeads, 2 * kLength - 3),
      {"ops.terms", "shorter than the context", kAttention}},
     {"DistancesWithoutAMiddle",
      set_table(kDistances, kHeads, 2 * kLength),
-     {"ops.terms", "another width", kAttention}},
+     {"ops.terms", "wrong width", kAttention}},
     {"DistancesOfOneHead",
      set_table(kDistances, 1, 2 * kLength - 1),
-     {"ops.terms", "another width", kAttention, {{1, kHeads}}}},
+     {"ops.terms", "wrong width", kAttention, {{1, kHeads}}}},
     {"DistancesOfMoreHeads",
      set_table(kDistances, kHeads + 1, 2 * kLength - 1),
-     {"ops.terms", "another width", kAttention}},
+     {"ops.terms", "wrong width", kAttention}},
     {"PairsThatEndEarly",
      set_table(kPairs, kHeads*(kLength - 1), kLength - 1),
      {"ops.terms", "shorter than the context", kAttention}},
     {"PairsOfFewerQueries",
      set_table(kPairs, kLength - 1, kLength),
-     {"ops.terms", "another width", kAttention}},
+     {"ops.terms", "wrong width", kAttention}},
     {"PairsOfSomeHeads",
      set_table(kPairs, 2 * kLength, kLength),
-     {"ops.terms", "another width", kAttention}},
+     {"ops.terms", "wrong width", kAttention}},
     {"PairsPackedForGemm",
      set_table(kPairs, kLength, kLength, format::Layout::kGemm),
-     {"ops.terms", "another layout", kAttention}},
+     {"ops.terms", "wrong layout", kAttention}},
     {"SinksOfNoTensor",
      [](Program& p) { op(p, kAttention).numbers[format::AttentionOp::kSinks] = 99; },
-     {"ops.sinks", "not there", kAttention}},
-    {"SinksOfFewerHeads", set_sinks(1, kHeads - 1), {"ops.sinks", "another length", kAttention}},
-    {"SinksOfMoreHeads", set_sinks(1, kHeads + 1), {"ops.sinks", "another length", kAttention}},
-    {"SinksOfSeveralRows", set_sinks(2, kHeads), {"ops.sinks", "another length", kAttention}},
+     {"ops.sinks", "does not exist", kAttention}},
+    {"SinksOfFewerHeads", set_sinks(1, kHeads - 1), {"ops.sinks", "wrong length", kAttention}},
+    {"SinksOfMoreHeads", set_sinks(1, kHeads + 1), {"ops.sinks", "wrong length", kAttention}},
+    {"SinksOfSeveralRows", set_sinks(2, kHeads), {"ops.sinks", "wrong length", kAttention}},
     {"SinksPackedForGemm",
      set_sinks(1, kHeads, format::Layout::kGemm),
-     {"ops.sinks", "another layout", kAttention}},
-    {"CapBelowZero", set_cap(-1.0f), {"ops.score_cap", "makes no sense", kAttention}},
-    {"CapBelowNormalNumbers", set_cap(1e-38f), {"ops.score_cap", "makes no sense", kAttention}},
-    {"CapWithTooSmallAnInverse", set_cap(1e38f), {"ops.score_cap", "makes no sense", kAttention}},
-    {"CapOfNoNumber", set_cap(NAN), {"ops.score_cap", "makes no sense", kAttention}},
-    {"InfiniteCap", set_cap(INFINITY), {"ops.score_cap", "makes no sense", kAttention}},
+     {"ops.sinks", "wrong layout", kAttention}},
+    {"CapBelowZero", set_cap(-1.0f), {"ops.score_cap", "out of range", kAttention}},
+    {"CapBelowNormalNumbers", set_cap(1e-38f), {"ops.score_cap", "out of range", kAttention}},
+    {"CapWithTooSmallAnInverse", set_cap(1e38f), {"ops.score_cap", "out of range", kAttention}},
+    {"CapOfNoNumber", set_cap(NAN), {"ops.score_cap", "out of range", kAttention}},
+    {"InfiniteCap", set_cap(INFINITY), {"ops.score_cap", "out of range", kAttention}},
 };
 
 TEST(VerifyDecoder, AcceptsTablesOfTermsAndACap) {

@@ -53,22 +53,22 @@ void refuses(const std::string& encoder, const std::string& op_name, const char*
 
 TEST(VerifyEncoder, RefusesTypesThatDoNotFit) {
   const char* const field = "ops.types";
-  refuses("bert", "embedding", field, "not there",
+  refuses("bert", "embedding", field, "does not exist",
           [](Program& p) { op(p, "embedding").numbers[format::EmbeddingOp::kTypes] = 99; });
-  refuses("bert", "embedding", field, "another layout",
+  refuses("bert", "embedding", field, "wrong layout",
           [](Program& p) { resize(p, "types", 2, 12, Layout::kGemm); });
   Program without_rows = encoder_program(encoder_named("bert"));
   resize(without_rows, "types", 0, 12);
   expect_refusal(write_model(without_rows, {Target::kPortable}).span(), {"tensors", "empty", 2});
-  refuses("bert", "embedding", "ops.output", "another width",
+  refuses("bert", "embedding", "ops.output", "wrong width",
           [](Program& p) { resize(p, "types", 2, 11); });
 }
 
 TEST(VerifyEncoder, RefusesEmbeddingsOfNothing) {
-  refuses("sensor", "positions", "ops.tokens", "positions alone", [](Program& p) {
+  refuses("sensor", "positions", "ops.tokens", "needs positions", [](Program& p) {
     op(p, "positions").numbers[format::EmbeddingOp::kPositions] = format::kAbsent;
   });
-  refuses("sensor", "positions", "ops.tokens", "positions alone", [](Program& p) {
+  refuses("sensor", "positions", "ops.tokens", "needs positions", [](Program& p) {
     uint32_t* const numbers = op(p, "positions").numbers;
     numbers[format::EmbeddingOp::kTypes] = numbers[format::EmbeddingOp::kPositions];
   });
@@ -138,36 +138,36 @@ TEST(VerifyEncoder, RefusesSelectionsOfUnknownOrMixedKinds) {
   second.body.numbers[format::SelectOp::kKind] = static_cast<uint32_t>(SelectKind::kAsAsked);
   program.ops.back() = second;
   expect_refusal(write_model(program, {Target::kPortable}).span(),
-                 {"ops.rows", "other rows than its kind", last});
+                 {"ops.rows", "does not fit its kind", last});
 }
 
 TEST(VerifyEncoder, RefusesANormByLengthWithGainOrBias) {
-  refuses("sentences", "normalize", "ops.gain", "no gain and no bias",
+  refuses("sentences", "normalize", "ops.gain", "a gain or a bias",
           [](Program& p) { op(p, "normalize").numbers[format::NormOp::kGain] = 0; });
-  refuses("sentences", "normalize", "ops.gain", "no gain and no bias",
+  refuses("sentences", "normalize", "ops.gain", "a gain or a bias",
           [](Program& p) { op(p, "normalize").numbers[format::NormOp::kBias] = 0; });
-  refuses("sentences", "normalize", "ops.gain", "no gain and no bias", [](Program& p) {
+  refuses("sentences", "normalize", "ops.gain", "a gain or a bias", [](Program& p) {
     op(p, "normalize").numbers[format::NormOp::kKind] = static_cast<uint32_t>(NormKind::kSoftmax);
     op(p, "normalize").numbers[format::NormOp::kGain] = 0;
   });
   refuses("sentences", "normalize", "ops.norm", "unknown",
           [](Program& p) { op(p, "normalize").numbers[format::NormOp::kKind] = 7; });
-  refuses("sentences", "normalize", "ops.epsilon", "makes no sense",
+  refuses("sentences", "normalize", "ops.epsilon", "out of range",
           [](Program& p) { op(p, "normalize").reals[format::NormOp::kEpsilon] = 0.0f; });
 }
 
 TEST(VerifyEncoder, RefusesLabelsThatAreNotThoseOfTheColumns) {
-  refuses("classifier", "", "labels", "one label for each output column",
+  refuses("classifier", "", "labels", "one for each output column",
           [](Program& p) { p.labels.pop_back(); });
-  refuses("classifier", "", "labels", "one label for each output column",
+  refuses("classifier", "", "labels", "one for each output column",
           [](Program& p) { p.labels.push_back("one more"); });
 }
 
 // The cache of a causal op must not be shared with another op.
 TEST(VerifyEncoder, RefusesSharedCachesOfCausalModels) {
-  refuses("bert", "1.attention", "ops.cache", "its own cache",
+  refuses("bert", "1.attention", "ops.cache", "do not take the caches in order",
           [](Program& p) { p.masks[0].lookahead = 0; });
-  refuses("bert", "0.attention", "ops.cache", "its own cache",
+  refuses("bert", "0.attention", "ops.cache", "do not take the caches in order",
           [](Program& p) { op(p, "0.attention").numbers[format::AttentionOp::kCache] = 1; });
 }
 

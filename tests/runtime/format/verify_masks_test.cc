@@ -17,16 +17,16 @@ constexpr uint32_t kOrigin = kSpecPositions - 1;  // of a strip: where the dista
 const ProgramRule kStripRules[] = {
     {"StripWithoutPositions",
      [](Program& p) { mask(p).positions = 0; },
-     {"masks.positions", "no sensible size"}},
+     {"masks.positions", "empty or too large"}},
     {"StripTooLong",
      [](Program& p) { mask(p).positions = format::kMaskPositionsMax + 1; },
-     {"masks.positions", "no sensible size"}},
+     {"masks.positions", "empty or too large"}},
     {"StripWithTooFewValues",
      [](Program& p) { mask(p).values.pop_back(); },
-     {"masks.words", "another length"}},
+     {"masks.words", "wrong length"}},
     {"StripWithTooManyValues",
      [](Program& p) { mask(p).values.push_back(0.0f); },
-     {"masks.words", "another length"}},
+     {"masks.words", "wrong length"}},
     {"StripThatSeesTooFarBehind",
      [](Program& p) { mask(p).lookback = kSpecPositions; },
      {"masks.lookback", "wider"}},
@@ -56,39 +56,39 @@ const ProgramRule kStripRules[] = {
 const ProgramRule kTileRules[] = {
     {"TilesWithoutPositions",
      [](Program& p) { mask(p).positions = 0; },
-     {"masks.positions", "no sensible size"}},
+     {"masks.positions", "empty or too large"}},
     {"TilesTooLarge",
      [](Program& p) { mask(p).positions = format::kTileMaskPositionsMax + 1; },
-     {"masks.positions", "no sensible size"}},
+     {"masks.positions", "empty or too large"}},
     {"MapTooShort",
      [](Program& p) { mask(p).map.resize(mask(p).map.size() - 2); },
-     {"masks.words", "another length"}},
+     {"masks.words", "wrong length"}},
     {"MapTooLong",
      [](Program& p) { mask(p).map.insert(mask(p).map.end(), 2, kTileVisible); },
-     {"masks.words", "another length"}},
+     {"masks.words", "wrong length"}},
     {"MixedTileWithoutAllRows",
      [](Program& p) { mask(p).bits.pop_back(); },
-     {"masks.words", "another length"}},
+     {"masks.words", "wrong length"}},
     {"TilesWithoutRanges",
      [](Program& p) { mask(p).bits.clear(), mask(p).row_begin.clear(); },
-     {"masks.words", "another length"}},
+     {"masks.words", "wrong length"}},
     {"RangesTooFew",
      [](Program& p) { mask(p).row_begin.pop_back(); },
-     {"masks.words", "another length"}},
+     {"masks.words", "wrong length"}},
     {"RangeEndsTooMany",
      [](Program& p) { mask(p).row_end.push_back(1); },
-     {"masks.words", "another length"}},
+     {"masks.words", "wrong length"}},
     {"MixedTileThatIsNotThere",
      [](Program& p) {
        mask(p).map[0] = static_cast<uint16_t>(kTileMixed + mask(p).bits.size() / kMaskTile);
      },
-     {"masks.map", "not there"}},
+     {"masks.map", "does not exist"}},
     {"MixedTileFarFromThere",
      [](Program& p) {
        mask(p).map[0] = UINT16_MAX;
        mask(p).bits.resize(kMaskTile);
      },
-     {"masks.map", "not there", 0, {{UINT16_MAX, kTileMixed + 1}}}},
+     {"masks.map", "does not exist", 0, {{UINT16_MAX, kTileMixed + 1}}}},
     {"RowHiddenWhole",
      [](Program& p) { mask(p).map[0] = kTileHidden; },
      {"masks.map", "hides a whole row", 0}},
@@ -141,7 +141,7 @@ TEST(VerifyMasks, RefusesListsThatMasksShare) {
   const auto& masks = *file.model().masks();
   for (uint32_t i = 1; i < masks.size(); ++i) file.overwrite(masks.Get(i), *masks.Get(0));
   file.repair();
-  expect_refusal(file.file(), {"masks.first_word", "follow each other", 1});
+  expect_refusal(file.file(), {"masks.first_word", "not contiguous", 1});
 }
 
 TEST(VerifyMasks, RefusesListsThatDoNotFollowEachOtherToTheEnd) {
@@ -149,12 +149,12 @@ TEST(VerifyMasks, RefusesListsThatDoNotFollowEachOtherToTheEnd) {
   const auto& words = *file.model().mask_words();
   file.set_count(&words, words.size() - 1);
   file.repair();
-  expect_refusal(file.file(), {"masks.first_word", "follow each other"});
+  expect_refusal(file.file(), {"masks.first_word", "not contiguous"});
 
   ModelSurgery spare(make_model(spec_named("causal")).span());
   spare.overwrite(spare.model().mask_words(), uint32_t{1});
   spare.repair();
-  expect_refusal(spare.file(), {"mask_words", "no mask has"});
+  expect_refusal(spare.file(), {"mask_words", "belong to no mask"});
 }
 
 // A kind of a later version must not be taken for a band that shows everything.

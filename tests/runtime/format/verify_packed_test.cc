@@ -77,10 +77,10 @@ const FileRule kPackedRules[] = {
 
     {"PlacesTooFew",
      [](ModelSurgery& file) { file.set_count(file.model().tensor_offsets(), 3); },
-     {"tensor_offsets", "a place for each tensor"}},
+     {"tensor_offsets", "one for each target and tensor"}},
     {"TensorsTooFew",
      [](ModelSurgery& file) { file.set_count(file.model().tensors(), 1); },
-     {"ops.tensor", "not there", 2}},
+     {"ops.tensor", "does not exist", 2}},
     {"TensorOverAnother", set_offset(1, 1), kOverlapping},
     {"TensorBeyondItsSegment", set_offset(1, 64), kBeyond},
     {"TensorAtTheEndOfNumbers", set_offset(1, UINT32_MAX), kBeyond},
@@ -203,7 +203,7 @@ TEST(VerifyPackedWeights, RefusesTensorsOfOtherTypes) {
     shape.type = type;
     file.overwrite(file.model().tensors()->Get(1), shape);
     file.repair();
-    expect_refusal(file.file(), {"tensors.type", "does not compute with", 1});
+    expect_refusal(file.file(), {"tensors.type", "unknown or holds no weights", 1});
   }
 }
 

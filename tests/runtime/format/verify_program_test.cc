@@ -48,10 +48,10 @@ const ProgramRule kSlotRules[] = {
      {"slots.offset", "overlap", 2}},
     {"InputSlotThatIsNotThere",
      [](Program& p) { p.inputs[0].slot = 4; },
-     {"inputs.slot", "not there", 0, {{4, 3}}}},
+     {"inputs.slot", "does not exist", 0, {{4, 3}}}},
     {"OutputSlotThatIsNotThere",
      [](Program& p) { p.functions[0].output_slot = 4; },
-     {"functions.output_slot", "not there"}},
+     {"functions.output_slot", "does not exist"}},
     {"InputThatBeginsLater",
      [](Program& p) { p.inputs[0].slot = 3; },
      {"slots.first_op", "alive from the first op", 3}},
@@ -82,16 +82,16 @@ const ProgramRule kSlotRules[] = {
 const ProgramRule kLinearRules[] = {
     {"LinearWithoutInput",
      [](Program& p) { linear(p, 0).views[format::kInput].width = 0; },
-     {"ops.input", "another width", 0}},
+     {"ops.input", "wrong width", 0}},
     {"LinearWithoutOutput",
      [](Program& p) { linear(p, 2).views[format::kOutput].width = 0; },
-     {"ops.output", "another width", 2}},
+     {"ops.output", "wrong width", 2}},
     {"LinearInputSlotThatIsNotThere",
      [](Program& p) { linear(p, 2).views[format::kInput].slot = 4; },
-     {"ops.input", "not there", 2}},
+     {"ops.input", "does not exist", 2}},
     {"LinearOutputSlotThatIsNotThere",
      [](Program& p) { linear(p, 2).views[format::kOutput].slot = UINT32_MAX; },
-     {"ops.output", "not there", 2}},
+     {"ops.output", "does not exist", 2}},
     {"LinearInputBeyondItsSlot",
      [](Program& p) { linear(p, 0).views[format::kInput].column = 1; },
      {"ops.input", "beyond the width", 0, {{1 + 6, 6}}}},
@@ -118,13 +118,13 @@ const ProgramRule kLinearRules[] = {
      {"ops.output", "own input", 2}},
     {"LinearTensorThatIsNotThere",
      [](Program& p) { linear(p, 2).numbers[format::LinearOp::kTensor] = 2; },
-     {"ops.tensor", "not there", 2}},
+     {"ops.tensor", "does not exist", 2}},
     {"WeightsThatDoNotFitTheInput",
      [](Program& p) { resize_tensor(p, 1, 4, 5); },
-     {"ops.input", "another width", 2}},
+     {"ops.input", "wrong width", 2}},
     {"WeightsThatDoNotFitTheOutput",
      [](Program& p) { resize_tensor(p, 1, 5, 6); },
-     {"ops.output", "another width", 2}},
+     {"ops.output", "wrong width", 2}},
 };
 
 const ProgramRule kAttentionRules[] = {
@@ -139,7 +139,7 @@ const ProgramRule kAttentionRules[] = {
      {"ops.query", "beyond the width", 1}},
     {"AttentionKeySlotThatIsNotThere",
      [](Program& p) { attention(p).views[format::kKey].slot = 9; },
-     {"ops.key", "not there", 1}},
+     {"ops.key", "does not exist", 1}},
     {"AttentionValueOutsideItsLife",
      [](Program& p) {
        attention(p).views[format::kValue] = {0, 0, 6};
@@ -169,14 +169,16 @@ const ProgramRule kAttentionRules[] = {
      [](Program& p) {
        attention(p).numbers[format::AttentionOp::kCache] = 1, p.caches.push_back(p.caches[0]);
      },
-     {"ops.cache", "its own cache", 1}},
-    {"CacheThatIsNotThere", [](Program& p) { p.caches.clear(); }, {"ops.cache", "not there", 1}},
+     {"ops.cache", "do not take the caches in order", 1}},
+    {"CacheThatIsNotThere",
+     [](Program& p) { p.caches.clear(); },
+     {"ops.cache", "does not exist", 1}},
     {"CacheTooMany",
      [](Program& p) { p.caches.push_back(p.caches[0]); },
      {"caches", "no attention op", 1}},
     {"MaskThatIsNotThere",
      [](Program& p) { attention(p).numbers[format::AttentionOp::kMask] = 1; },
-     {"ops.mask", "not there", 1}},
+     {"ops.mask", "does not exist", 1}},
     {"NoHeads",
      [](Program& p) { p.caches[0].shape.value_dim = 100; },
      {"ops.output", "multiple", 1}},
@@ -191,19 +193,19 @@ const ProgramRule kAttentionRules[] = {
      {"caches.value_dim", "no values", 1}},
     {"QueryOfAnotherWidth",
      [](Program& p) { attention(p).views[format::kQuery].width = 9; },
-     {"ops.query", "another width", 1}},
+     {"ops.query", "wrong width", 1}},
     {"QueryWithoutKeys",
      [](Program& p) { p.caches[0].shape.head_dim = 0; },
-     {"ops.query", "no dimensions", 1, {{2 * 5, 0}}}},
+     {"ops.query", "without dimensions", 1, {{2 * 5, 0}}}},
     {"QueryMissing",
      [](Program& p) { attention(p).views[format::kQuery].width = 0; },
-     {"ops.query", "another width", 1}},
+     {"ops.query", "wrong width", 1}},
     {"KeyOfAnotherWidth",
      [](Program& p) { attention(p).views[format::kKey].width = 11; },
-     {"ops.key", "another width", 1}},
+     {"ops.key", "wrong width", 1}},
     {"ValueOfAnotherWidth",
      [](Program& p) { attention(p).views[format::kValue].width = 5; },
-     {"ops.value", "another width", 1}},
+     {"ops.value", "wrong width", 1}},
     {"ValueMissing",
      [](Program& p) { attention(p).views[format::kValue].width = 0; },
      {"ops.cache", "no earlier op has stored", 1}},
@@ -212,7 +214,7 @@ const ProgramRule kAttentionRules[] = {
        attention(p).views[format::kOutput].width = 7, p.slots[2].width = 7,
        linear(p, 2).views[format::kInput].width = 7;
      },
-     {"ops.output", "another width", 1}},
+     {"ops.output", "wrong width", 1}},
     {"ContextThatIsNotFull",
      [](Program& p) { attention(p).views[format::kOutput].width = 5; },
      {"ops.input", "before it is full", 2}},
@@ -234,7 +236,7 @@ const ProgramRule kAttentionRules[] = {
        p.slots.pop_back(), p.slots[2] = {4, 0, 2, 2}, p.functions[0].output_slot = 2;
        linear(p, 2).views[format::kOutput].slot = 2;
      },
-     {"ops.output", "another width", 1}},
+     {"ops.output", "wrong width", 1}},
 };
 
 class VerifyProgram : public testing::TestWithParam<ProgramRule> {};
@@ -263,18 +265,18 @@ TEST(VerifyProgramSizes, RefusesWhatOverflows) {
   using format::SlotView;
   const auto slot = &format::ModelReader::slot;
   expect_refusal_of(slot, 2, [](SlotView& s) { s.offset = UINT32_MAX; },
-                    {"slots.width", "too far", 2});
+                    {"slots.width", "offset is too large", 2});
   expect_refusal_of(slot, 2, [](SlotView& s) { s.offset = 1u << 30; },
                     {"packed.formula", "larger than", 0});
-  expect_refusal_of(slot, 1, [](SlotView& s) { s.axis = 1; }, {"slots.axis", "not there", 1});
+  expect_refusal_of(slot, 1, [](SlotView& s) { s.axis = 1; }, {"slots.axis", "does not exist", 1});
   expect_refusal_of(slot, 1, [](SlotView& s) { s.axis = kAxesMax; },
-                    {"slots.axis", "not there", 1});
+                    {"slots.axis", "does not exist", 1});
   expect_refusal_of(&format::ModelReader::tensor, 1,
                     [](format::TensorShape& t) { t.type = TensorType::kInt8; },
-                    {"tensors.type", "does not compute with", 1});
+                    {"tensors.type", "unknown or holds no weights", 1});
   expect_refusal_of(&format::ModelReader::cache, 0,
                     [](CacheView& c) { c.shape.head_dim = UINT32_MAX; },
-                    {"ops.query", "another width", 1});
+                    {"ops.query", "wrong width", 1});
 }
 
 // Numbers and columns that an op's row does not have are zero.
@@ -285,9 +287,9 @@ TEST(VerifyProgramSizes, RefusesWhatAnOpDoesNotHave) {
                     [](OpView& o) {
                       o.views[1] = {0, 0, 1};
                     },
-                    {"ops.views", "does not know", 0});
-  expect_refusal_of(op, 0, [](OpView& o) { o.numbers[4] = 1; }, {"", "not there", 0});
-  expect_refusal_of(op, 0, [](OpView& o) { o.reals[0] = 1.0f; }, {"", "makes no sense", 0});
+                    {"ops.views", "its kind lacks", 0});
+  expect_refusal_of(op, 0, [](OpView& o) { o.numbers[4] = 1; }, {"", "does not exist", 0});
+  expect_refusal_of(op, 0, [](OpView& o) { o.reals[0] = 1.0f; }, {"", "out of range", 0});
   expect_refusal_of(op, 0,
                     [](OpView& o) { o.kind = static_cast<format::OpKind>(format::kOpKinds); },
                     {"ops.kind", "unknown kind", 0, {{format::kOpKinds, format::kOpKinds - 1}}});
@@ -299,7 +301,7 @@ TEST(VerifyProgramSizes, RefusesAKeyWithoutDimensions) {
   while (program.ops[index].body.kind != format::OpKind::kAttention) ++index;
   program.ops[index].body.views[format::kKey] = program.ops[index].body.views[format::kValue];
   expect_refusal(write_model(program, {Target::kPortable}).span(),
-                 {"ops.query", "no dimensions", index});
+                 {"ops.query", "without dimensions", index});
 }
 
 TEST(VerifyProgramSound, AcceptsSlotsInAnyOrder) {

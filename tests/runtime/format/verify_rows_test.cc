@@ -54,16 +54,16 @@ const ProgramRule kRingRules[] = {
 const ProgramRule kStateRules[] = {
     {"StateOfNoOp",
      [](Program& p) { p.hidden_states[1].op = 16; },
-     {"hidden_states.op", "follow the ops", 1}},
+     {"hidden_states.op", "order of their ops", 1}},
     {"StatesOutOfOrder",
      [](Program& p) { p.hidden_states.push_back(p.hidden_states[0]); },
-     {"hidden_states.op", "follow the ops", 2}},
+     {"hidden_states.op", "order of their ops", 2}},
     {"StateOfNothing",
      [](Program& p) { p.hidden_states[1].view.width = 0; },
      {"hidden_states.view", "empty", 1}},
     {"StateOfNoSlot",
      [](Program& p) { p.hidden_states[1].view.slot = 11; },
-     {"hidden_states.view", "not there", kFinalNorm}},
+     {"hidden_states.view", "does not exist", kFinalNorm}},
     {"StateBeyondItsSlot",
      [](Program& p) { p.hidden_states[1].view.column = 1; },
      {"hidden_states.view", "beyond the width", kFinalNorm}},
@@ -132,7 +132,7 @@ TEST(VerifyRows, RefusesOpsThatNeedPositions) {
     const char* words;
   } cases[] = {{rope, 0, "ops.output", "have positions"},
                {attention, 4, "ops.output", "have positions"},
-               {select, 12, "ops.rows", "other rows than its kind"}};
+               {select, 12, "ops.rows", "does not fit its kind"}};
   for (const auto& last : cases) {
     Program program = decoder_program(gated_shape());
     program.hidden_states.clear();

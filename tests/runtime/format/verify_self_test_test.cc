@@ -28,7 +28,7 @@ auto change_record(Change change) {
 const Expected kSelfTestMisplaced = {"self_test.segment", "misplaced"};
 const Expected kWrongSize = {"self_test.segment.length", "as long as its parts"};
 const Expected kTokens = {"self_test.tokens", "empty, or longer than the context"};
-const Expected kNotEmpty = {"self_test", "not empty"};
+const Expected kNotEmpty = {"self_test", "has fields, but no bytes"};
 
 const FileRule kSelfTestRules[] = {
     {"NoTokens", change_record([](SegmentView&, uint32_t& tokens) { tokens = 0; }), kTokens},

@@ -64,7 +64,7 @@ TEST(TokenizerRules, LetTheLowLineStandForASpace) {
   EXPECT_TRUE(Model::load(file_with(4).file(), &why).ok()) << why.reason;
   EXPECT_TRUE(Model::load(file_with(6).file(), &why).ok()) << why.reason;
   const uint32_t last = list_of(file_with(4), kCharacters)->size() - 1;
-  expect_refusal(file_with(3).file(), {"tokenizer.character_tokens", "something else", last});
+  expect_refusal(file_with(3).file(), {"tokenizer.character_tokens", "does not spell", last});
 }
 
 TEST(TokenizerRules, BeginClassesAfterAscii) {
@@ -102,7 +102,7 @@ TEST(TokenizerRules, HoldForMergesOfTheFirstToken) {
   ASSERT_EQ(list_of(file(), kMergeBegin)->Get(1), 1u);
   EXPECT_TRUE(Model::load(file().file()).ok());
   expect_refusal(changed(file(), put(kMergeRights, 0, 'b')).file(),
-                 {"tokenizer.merge_tokens", "parts do not make"});
+                 {"tokenizer.merge_tokens", "its two parts concatenated"});
 }
 
 TEST(TokenizerRules, CountTheLists) {
@@ -142,11 +142,14 @@ INSTANTIATE_TEST_SUITE_P(
             "Unknown", choose(&TokenizerNumbers::unknown, 3), {"tokenizer.unknown", "larger than"}},
         FileRule{
             "Flags", choose(&TokenizerNumbers::flags, 1024), {"tokenizer.flags", "larger than"}},
-        FileRule{"Empty", resize(kTokenOffsets, 1), {"tokenizer.token_offsets", "sensible size"}},
+        FileRule{
+            "Empty", resize(kTokenOffsets, 1), {"tokenizer.token_offsets", "empty or too large"}},
         FileRule{"FirstOffset",
                  put(kTokenOffsets, 0, 1),
-                 {"tokenizer.token_offsets", "follow", 0, {{1, 0}}}},
-        FileRule{"OffsetBack", put(kTokenOffsets, 2, 1), {"tokenizer.token_offsets", "follow", 2}},
+                 {"tokenizer.token_offsets", "token offsets decrease", 0, {{1, 0}}}},
+        FileRule{"OffsetBack",
+                 put(kTokenOffsets, 2, 1),
+                 {"tokenizer.token_offsets", "token offsets decrease", 2}},
         FileRule{
             "LongToken", put(kTokenOffsets, 1, 1025), {"tokenizer.token_offsets", "too long", 1}},
         FileRule{"LooseBytes", put(kTokenOffsets, 9, 20), {"tokenizer.token_bytes", "fill"}},
@@ -170,22 +173,23 @@ INSTANTIATE_TEST_SUITE_P(
                  {"tokenizer.byte_tokens", "not in the vocabulary", 7}},
         FileRule{"ByteMeaning",
                  put(kByteTokens, 98, 4),
-                 {"tokenizer.byte_tokens", "something else", 98}},
+                 {"tokenizer.byte_tokens", "does not spell", 98}},
         FileRule{"CharacterCount",
                  resize(kCharacterTokens, 2),
                  {"tokenizer.character_tokens", "not as long"}},
         FileRule{"CharacterOrder", put(kCharacters, 1, 32), {"tokenizer.characters", "order", 1}},
-        FileRule{
-            "CharacterSurrogate", put(kCharacters, 2, 0xD800), {"tokenizer.characters", "none", 2}},
+        FileRule{"CharacterSurrogate",
+                 put(kCharacters, 2, 0xD800),
+                 {"tokenizer.characters", "surrogate", 2}},
         FileRule{"CharacterTooLarge",
                  put(kCharacters, 2, 0x110000),
-                 {"tokenizer.characters", "none", 2}},
+                 {"tokenizer.characters", "out of range", 2}},
         FileRule{"CharacterId",
                  put(kCharacterTokens, 0, 9),
                  {"tokenizer.character_tokens", "not in the vocabulary"}},
         FileRule{"CharacterMeaning",
                  put(kCharacterTokens, 1, 5),
-                 {"tokenizer.character_tokens", "something else", 1}},
+                 {"tokenizer.character_tokens", "does not spell", 1}},
         FileRule{"MergeColumns", resize(kMergeRanks, 1), {"tokenizer.merge_ranks", "not as long"}},
         FileRule{"MergeBegins", resize(kMergeBegin, 9), {"tokenizer.merge_begin", "divided"}},
         FileRule{
@@ -197,13 +201,13 @@ INSTANTIATE_TEST_SUITE_P(
                  {"tokenizer.merge_rights", "not in the vocabulary"}},
         FileRule{"MergeRank",
                  put(kMergeRanks, 1, kNoToken),
-                 {"tokenizer.merge_ranks", "none of those", 1}},
+                 {"tokenizer.merge_ranks", "a value of a list is out of range", 1}},
         FileRule{"MergeToken",
                  put(kMergeTokens, 0, 9),
                  {"tokenizer.merge_tokens", "not in the vocabulary"}},
         FileRule{"MergeMeaning",
                  put(kMergeTokens, 0, 7),
-                 {"tokenizer.merge_tokens", "parts do not make"}},
+                 {"tokenizer.merge_tokens", "its two parts concatenated"}},
         FileRule{"MergeOfCharacters",
                  choose(&TokenizerNumbers::kind, 2),
                  {"tokenizer.merge_begin", "has no such list"}},
@@ -222,8 +226,9 @@ INSTANTIATE_TEST_SUITE_P(
                    s.overwrite(s.model().tokenizer()->special_flags()->Data() + 1, uint8_t{16});
                  },
                  {"tokenizer.special_flags", "unknown flag", 1}},
-        FileRule{
-            "SpecialIndex", put(kSpecialOrder, 0, 3), {"tokenizer.special_order", "none of those"}},
+        FileRule{"SpecialIndex",
+                 put(kSpecialOrder, 0, 3),
+                 {"tokenizer.special_order", "a value of a list is out of range"}},
         FileRule{"SpecialNames", put(kSpecialOrder, 1, 0), {"tokenizer.special_order", "order", 2}},
         FileRule{"ClassesMissing",
                  choose(&TokenizerNumbers::pattern, 1),
@@ -265,26 +270,26 @@ TEST(UnigramRules, AreKeptBySoundFiles) {
 INSTANTIATE_TEST_SUITE_P(
     All, UnigramRulesOfFiles,
     testing::Values(
-        FileRule{"Scores", resize(kScores, 8), {"tokenizer.scores", "a score each"}},
+        FileRule{"Scores", resize(kScores, 8), {"tokenizer.scores", "one for each piece"}},
         FileRule{"ScoresOfPairs",
                  choose(&TokenizerNumbers::kind, 0),
                  {"tokenizer.scores", "no such list"}},
         FileRule{"Before", put(kBefore, 1, 5), {"tokenizer.before", "vocabulary", 1}},
-        FileRule{"StepKind", put(kSteps, 0, 5), {"tokenizer.steps", "none"}},
-        FileRule{"StepCount", resize(kSteps, 19), {"tokenizer.steps", "none"}},
-        FileRule{"StepFold", put(kSteps, 2, 4), {"tokenizer.steps", "none"}},
-        FileRule{"StepFoldWraps", put(kSteps, 1, UINT32_MAX), {"tokenizer.steps", "none"}},
-        FileRule{"StepHangul", put(kSteps, 3, 2), {"tokenizer.steps", "none"}},
+        FileRule{"StepKind", put(kSteps, 0, 5), {"tokenizer.steps", "is invalid"}},
+        FileRule{"StepCount", resize(kSteps, 19), {"tokenizer.steps", "is invalid"}},
+        FileRule{"StepFold", put(kSteps, 2, 4), {"tokenizer.steps", "is invalid"}},
+        FileRule{"StepFoldWraps", put(kSteps, 1, UINT32_MAX), {"tokenizer.steps", "is invalid"}},
+        FileRule{"StepHangul", put(kSteps, 3, 2), {"tokenizer.steps", "is invalid"}},
         FileRule{"StepFoldOrder", put(kFoldFrom, 1, 'A'), {"tokenizer.fold_from", "order", 1}},
         FileRule{"StepFoldTo",
                  put(kFoldTo, 2, 200u << format::kFoldCountShift),
-                 {"tokenizer.fold_to", "not there", 2}},
-        FileRule{"StepShrinkOfNone", put(kSteps, 10, 0), {"tokenizer.steps", "none", 8}},
-        FileRule{"StepShrinkTo", put(kSteps, 11, 0x110000), {"tokenizer.steps", "none", 8}},
-        FileRule{"StepSides", put(kSteps, 13, 4), {"tokenizer.steps", "none", 12}},
-        FileRule{"StepReplaceOfNone", put(kSteps, 18, 0), {"tokenizer.steps", "none", 16}},
-        FileRule{"StepReplace", put(kSteps, 19, 9), {"tokenizer.steps", "none", 16}},
-        FileRule{"CharsmapMissing", resize(kCharsmap, 0), {"tokenizer.steps", "none", 4}},
+                 {"tokenizer.fold_to", "does not exist", 2}},
+        FileRule{"StepShrinkOfNone", put(kSteps, 10, 0), {"tokenizer.steps", "is invalid", 8}},
+        FileRule{"StepShrinkTo", put(kSteps, 11, 0x110000), {"tokenizer.steps", "is invalid", 8}},
+        FileRule{"StepSides", put(kSteps, 13, 4), {"tokenizer.steps", "is invalid", 12}},
+        FileRule{"StepReplaceOfNone", put(kSteps, 18, 0), {"tokenizer.steps", "is invalid", 16}},
+        FileRule{"StepReplace", put(kSteps, 19, 9), {"tokenizer.steps", "is invalid", 16}},
+        FileRule{"CharsmapMissing", resize(kCharsmap, 0), {"tokenizer.steps", "is invalid", 4}},
         FileRule{"CharsmapUnits", put(kCharsmap, 0, 2), {"tokenizer.charsmap", "cut short"}},
         FileRule{"CharsmapNoUnits",
                  all_of({put(kCharsmap, 0, 0), put(kCharsmap, 1, 5)}),

@@ -202,34 +202,36 @@ struct BrokenBlock {
 const BrokenBlock kBrokenBlocks[] = {
     {"OfNoRows", [](Program& p) { p.axes.back().rows = 0; }, "axes.rows", "no rows"},
     {"OfTooManyRows", [](Program& p) { p.axes.back().rows = 65537; }, "axes.rows", "too many"},
-    {"OfNoAxis", [](Program& p) { p.axes.back().source = 9; }, "axes.source", "not before it"},
+    {"OfNoAxis", [](Program& p) { p.axes.back().source = 9; }, "axes.source",
+     "does not precede it"},
     {"OfBlocks",
      [](Program& p) {
        p.axes.push_back(p.axes.back());
        p.axes.back().source = static_cast<uint32_t>(p.axes.size()) - 2;
      },
-     "axes.source", "not before it"},
+     "axes.source", "does not precede it"},
     {"ThatAreGivenOut",
      [](Program& p) {
        format::SlotView& output = p.slots[p.functions[0].output_slot];
        output.axis = static_cast<uint32_t>(p.axes.size()) - 1;
        output.offset = 1000;
      },
-     "functions.output_slot", "has all rows"},
-    {"ReadBeforeAllIsStored", [](Program& p) { keep_keys(p); }, "ops.cache", "not all are stored"},
+     "functions.output_slot", "only a block of rows"},
+    {"ReadBeforeAllIsStored", [](Program& p) { keep_keys(p); }, "ops.cache",
+     "its own block range fills"},
     {"WithNewKeys",
      [](Program& p) {
        const format::ColumnView value = keep_keys(p);
        format::OpView& attention = p.ops[op_of_kind(p, OpKind::kAttention)].body;
        attention.views[format::kKey] = attention.views[format::kValue] = value;
      },
-     "ops.kind", "does not run over blocks"},
+     "ops.kind", "cannot run over blocks"},
     {"OfTokens",
      [](Program& p) {
        format::OpView& up = p.ops[op_named(p, "0.up")].body;
        up = convert::embedding_op(up.views[format::kOutput], {.tokens = 0});
      },
-     "ops.kind", "does not run over blocks"},
+     "ops.kind", "cannot run over blocks"},
     {"IntoARowOfEachSequence",
      [](Program& p) {
        format::OpView& down = p.ops[op_named(p, "0.down")].body;
@@ -237,7 +239,7 @@ const BrokenBlock kBrokenBlocks[] = {
        p.axes.push_back({AxisKind::kOne, 0, 0, 0});
        down = convert::embedding_op(down.views[format::kOutput], {.positions = 0});
      },
-     "ops.kind", "does not run over blocks"},
+     "ops.kind", "cannot run over blocks"},
     {"WithTurnsOfTooFewRows",
      [](Program& p) {
        format::OpView& gelu = p.ops[op_named(p, "0.gelu")].body;
@@ -251,7 +253,7 @@ const BrokenBlock kBrokenBlocks[] = {
        input.last_op = op_of_kind(p, OpKind::kAttention);
        input.offset = 1000;
      },
-     "slots.last_op", "for a part"},
+     "slots.last_op", "splits a block range"},
     {"BesideASlotThatBegins",
      [](Program& p) {
        const format::OpView& attention = p.ops[op_of_kind(p, OpKind::kAttention)].body;
@@ -259,7 +261,7 @@ const BrokenBlock kBrokenBlocks[] = {
        context.axis = 0;
        context.offset = 1000;
      },
-     "slots.last_op", "for a part"},
+     "slots.last_op", "splits a block range"},
     {"WithAHiddenState",
      [](Program& p) {
        const uint32_t attention = op_of_kind(p, OpKind::kAttention);

@@ -164,7 +164,7 @@ TEST_P(DecoderRun, RefusesOutputsThatDoNotFit) {
     EXPECT_STREQ(why.reason, words);
   };
   refusal({1, 0, 0}, "the outputs are not one for each token");
-  refusal({0, 0, 0, 2}, "outputs are ones and zeros");
+  refusal({0, 0, 0, 2}, "outputs have a value other than 0 and 1");
   const TestModel encoder(make_model(spec_named("causal")).span(), GetParam());
   const TestSession other(*encoder, options_for(8));
   const std::vector<float> features(encoder->input_features());

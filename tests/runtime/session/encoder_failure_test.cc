@@ -87,7 +87,7 @@ TEST_P(EncoderFailure, RefusesMasksThatMakeNoSense) {
       form.visible[index] = value;
     };
   };
-  check({kInvalid, "batch.visible", "ones and zeros", 3, 2, 1}, masked(13, 2));
+  check({kInvalid, "batch.visible", "other than 0 and 1", 3, 2, 1}, masked(13, 2));
   check({kInvalid, "batch.visible", "hides a whole sequence", 1, 0, 1},
         [&](EncoderInput&, BatchForm& form) {
           form.lengths.clear();
@@ -99,7 +99,7 @@ TEST_P(EncoderFailure, RefusesMasksThatMakeNoSense) {
           form.lengths.clear();
           form.visible.assign(19, 1);
         });
-  check({kInvalid, "batch.visible", "instead of lengths", 0, 0, 0},
+  check({kInvalid, "batch.visible", "not both", 0, 0, 0},
         [&](EncoderInput&, BatchForm& form) { form.visible = ones; });
   check({kInvalid, "batch.tokens", "more tokens", 0, 19, kFewTokensMax}, masked(1, 1));
   // The last token that counts decides how long a sequence is.
@@ -134,12 +134,12 @@ TEST_P(EncoderFailure, RefusesPackedBatchesWhoseLengthsDoNotAddUp) {
 }
 
 TEST_P(EncoderFailure, RefusesTypesThatTheModelDoesNotKnow) {
-  check({kInvalid, "batch.types", "does not know this token type", 6, 2, 1},
+  check({kInvalid, "batch.types", "token type is out of range", 6, 2, 1},
         [](EncoderInput& input, BatchForm&) { input.types[16] = 2; });
   check({kInvalid, "batch.types", "each id needs a type", 0, 19, 20},
         [](EncoderInput& input, BatchForm&) { input.types.pop_back(); });
   check(
-      {Status::kUnsupported, "batch.types", "knows no token types", 0, 20, 0},
+      {Status::kUnsupported, "batch.types", "has no token types", 0, 20, 0},
       [](EncoderInput& input, BatchForm&) { input.types.assign(20, 0); }, "sentences");
   check({kInvalid, "batch.ids", "not in the vocabulary", 2, 41, 40},
         [](EncoderInput& input, BatchForm&) { input.ids[12] = 41; });

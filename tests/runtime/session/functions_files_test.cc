@@ -52,38 +52,42 @@ const BrokenFunction kFunctionsThatAreNone[] = {
     {"WithoutOps", [](Program& p) { p.functions[1].first_op = 0; }, "functions.ops",
      "leave ops out"},
     {"WithoutInputs", [](Program& p) { p.functions[1].inputs = 0; }, "functions.inputs",
-     "each input is taken by one function"},
+     "unknown or taken"},
     {"InputOfNoNumber", [](Program& p) { p.functions[1].inputs = 4; }, "functions.inputs",
-     "each input is taken by one function"},
+     "unknown or taken"},
     {"InputOfTwo", [](Program& p) { p.functions[1].inputs = 3; }, "functions.inputs",
-     "each input is taken by one function"},
+     "unknown or taken"},
     {"InputOfNone",
      [](Program& p) {
        p.functions.resize(1);
        p.functions[0].inputs = 1;
      },
      "functions", "leave ops or inputs out"},
-    {"AxisOfNoInput", [](Program& p) { p.inputs[1].axis = 9; }, "inputs.axis", "than its own"},
-    {"AxisOfAnother", [](Program& p) { p.inputs[1].axis = 0; }, "inputs.axis", "than its own"},
-    {"AxisOfNoTokens", [](Program& p) { p.inputs[1].axis = 2; }, "inputs.axis", "than its own"},
-    {"InputOfNoAxis", [](Program& p) { p.axes[1].source = 0; }, "inputs.axis", "than its own"},
+    {"AxisOfNoInput", [](Program& p) { p.inputs[1].axis = 9; }, "inputs.axis",
+     "not on its own axis"},
+    {"AxisOfAnother", [](Program& p) { p.inputs[1].axis = 0; }, "inputs.axis",
+     "not on its own axis"},
+    {"AxisOfNoTokens", [](Program& p) { p.inputs[1].axis = 2; }, "inputs.axis",
+     "not on its own axis"},
+    {"InputOfNoAxis", [](Program& p) { p.axes[1].source = 0; }, "inputs.axis",
+     "not on its own axis"},
     {"SlotOfTwo",
      [](Program& p) { p.slots[p.functions[0].output_slot].last_op = p.functions[1].first_op; },
-     "slots.last_op", "in several functions"},
+     "slots.last_op", "spans several functions"},
     {"RowsOfAnother", [](Program& p) { p.slots[p.functions[0].output_slot].axis = 1; },
      "slots.axis", "does not take"},
     {"OutputOfNoSlot", [](Program& p) { p.functions[0].output_slot = 99; }, "functions.output_slot",
-     "not there"},
+     "does not exist"},
     {"OutputOfAnother", [](Program& p) { p.functions[0].output_slot = p.functions[1].output_slot; },
      "slots.last_op", "alive to the last op"},
     {"ReadBeforeStored", [](Program& p) { body_of(p, OpKind::kAttention, kCross).numbers[0] = 2; },
      "ops.cache", "no earlier op has stored"},
     {"StoredTwice", [](Program& p) { body_of(p, OpKind::kStore, 1).numbers[0] = 0; }, "ops.cache",
-     "its own cache"},
+     "do not take the caches in order"},
     {"StoredAndFilled", [](Program& p) { body_of(p, OpKind::kAttention, kSelf).numbers[0] = 1; },
-     "ops.cache", "its own cache"},
+     "ops.cache", "do not take the caches in order"},
     {"StoresOnAnotherAxis", [](Program& p) { p.caches[0].axis = 1; }, "caches.axis",
-     "another axis than its cache"},
+     "different axes"},
     {"StoresWithoutHeads", [](Program& p) { p.caches[0].shape.kv_heads = 0; }, "caches.value_dim",
      "no values"},
     {"StoresValuesOfNoWidth", [](Program& p) { p.caches[0].shape.value_dim = 0; },
@@ -93,13 +97,13 @@ const BrokenFunction kFunctionsThatAreNone[] = {
        p.caches[0].shape.head_dim = 0;
        body_of(p, OpKind::kStore).views[format::kKey] = {};
      },
-     "ops.query", "no dimensions"},
+     "ops.query", "without dimensions"},
     {"StoresOtherKeys", [](Program& p) { p.caches[0].shape.head_dim = 2; }, "ops.key",
-     "another width"},
+     "wrong width"},
     {"StoresKeysWithoutDimensions", [](Program& p) { p.caches[0].shape.head_dim = 0; }, "ops.key",
      "without dimensions"},
     {"StoresNoValues", [](Program& p) { body_of(p, OpKind::kStore).views[2] = {}; }, "ops.value",
-     "another width"},
+     "wrong width"},
     {"KeysWithoutValues",
      [](Program& p) {
        format::OpView& cross = body_of(p, OpKind::kAttention, kCross);
@@ -111,19 +115,19 @@ const BrokenFunction kFunctionsThatAreNone[] = {
        body_of(p, OpKind::kAttention, kCross).numbers[1] =
            body_of(p, OpKind::kAttention, kSelf).numbers[1];
      },
-     "ops.mask", "all visible"},
+     "ops.mask", "hides keys of another axis"},
     {"AddsToKeysOfAnotherAxis",
      [](Program& p) {
        body_of(p, OpKind::kAttention, kCross).numbers[2] =
            p.add_vector("slopes", std::vector<float>(2, 1.0f));
      },
-     "ops.terms", "no distance"},
+     "ops.terms", "not by pair"},
     {"NoPairsOfKeysOfAnotherAxis",
      [](Program& p) {
        body_of(p, OpKind::kAttention, kCross).numbers[format::AttentionOp::kTermsBy] =
            static_cast<uint32_t>(ScoreTerms::kPairs);
      },
-     "ops.terms", "not there"},
+     "ops.terms", "does not exist"},
     {"PairsOfFewerKeys",
      [](Program& p) { p.inputs[kMemory].positions_max = kMemoryOfPairs + 1; },
      "ops.terms",
@@ -145,7 +149,7 @@ const BrokenFunction kFunctionsThatAreNone[] = {
        body_of(p, OpKind::kAttention, kCross).numbers[format::AttentionOp::kTermsBy] =
            static_cast<uint32_t>(ScoreTerms::kQueries);
      },
-     "ops.terms", "no distance"},
+     "ops.terms", "not by pair"},
     // The verifier follows functions with windows before it has checked their ops.
     {"WindowsOfAll",
      [](Program& p) {
@@ -155,17 +159,17 @@ const BrokenFunction kFunctionsThatAreNone[] = {
      "functions.ops", "leave ops out", kWindowed},
     {"WindowsAndNoSlot",
      [](Program& p) { body_of(p, OpKind::kAttention, kCross).views[format::kOutput].slot = 99; },
-     "ops.output", "not there", kWindowed},
+     "ops.output", "does not exist", kWindowed},
     {"WindowsAndNoAxis",
      [](Program& p) {
        p.slots[body_of(p, OpKind::kAttention, kCross).views[format::kOutput].slot].axis = 99;
      },
-     "slots.axis", "not there", kWindowed},
+     "slots.axis", "does not exist", kWindowed},
     {"WindowsAndNoCache",
      [](Program& p) { body_of(p, OpKind::kAttention, kCross).numbers[0] = 99; }, "ops.cache",
      "no earlier op has stored", kWindowed},
     {"WindowsAndNoMask", [](Program& p) { body_of(p, OpKind::kAttention, kSelf).numbers[1] = 99; },
-     "ops.mask", "not there", kWindowed},
+     "ops.mask", "does not exist", kWindowed},
     {"TokensOfFeatures", [](Program& p) { p.inputs[1].vocab_size = 0; }, "inputs.slot", ""},
 };
 

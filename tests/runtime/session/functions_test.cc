@@ -318,7 +318,7 @@ TEST_P(Functions, RefuseCallsInAnotherOrder) {
   const std::vector<TokenId> ids = text(3);
   const Input tokens = TokenBatch{ids, 1, 3};
   expect_invalid(session->step(kStep, {&tokens, 1}, &why).status(), why, "inputs",
-                 "of which the sequence has nothing");
+                 "of which the sequence has no tokens");
   expect_invalid(session->run(kStep, {&tokens, 1}, &why).status(), why, "function", "step it");
   expect_invalid(session->run(2, {&tokens, 1}, &why).status(), why, "function", "no such function");
   expect_invalid(session->run(kEncode, {}, &why).status(), why, "inputs", "number of inputs");
@@ -331,7 +331,7 @@ TEST_P(Functions, RefuseCallsInAnotherOrder) {
   const std::vector<TokenId> two = text(2);
   const Input both = TokenBatch{two, 2, 1};
   expect_invalid(session->step(kStep, {&both, 1}, &why).status(), why, "inputs",
-                 "of which the sequence has nothing");
+                 "of which the sequence has no tokens");
   EXPECT_EQ(why.index, 1u);
   EXPECT_EQ(session->positions(0, kText), 0u) << "nothing has changed";
   const std::vector<float> expected = values_of(step(*session, ids));

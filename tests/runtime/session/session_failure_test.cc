@@ -287,7 +287,7 @@ TEST_P(SessionFailure, AreDescribedInOneLine) {
                 bytes + "; needs " + bytes + " bytes");
   status = plan_arena(*model, {}, &why).status();
   EXPECT_EQ(describe(status, why),
-            "invalid argument: the model has no context length: say how many positions; "
+            "invalid argument: the model has no context length: set positions_max; "
             "options.positions_max[0]; found 0, expected 1");
 }
 

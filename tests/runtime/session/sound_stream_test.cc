@@ -254,7 +254,7 @@ TEST(SoundStream, RefusesCalls) {
   EXPECT_EQ(stream->features(made_sound(200), rows).status(), Status::kInvalidArgument);
 
   EXPECT_EQ(SoundStream().features(sound, rows, &why).status(), Status::kInvalidArgument);
-  EXPECT_STREQ(why.reason, "the stream is of no session");
+  EXPECT_STREQ(why.reason, "the stream belongs to no session");
   const auto more = made_sound(400);
   rest = more;
   while (!rest.empty()) ASSERT_TRUE(stream->step(rest).ok());
@@ -348,7 +348,7 @@ TEST(SoundOfAFile, IsVerified) {
   convert::Program none = program_of_sound();
   none.inputs[0].slot = 99;
   expect_refusal(convert::write_model(none, {Target::kPortable}).span(),
-                 {"inputs.slot", "not there"});
+                 {"inputs.slot", "does not exist"});
   // Inputs that sound cannot feed: tokens, images, parts of frames, and too many frames.
   ModuleSpec wide = spec_named("causal");
   wide.features = kFramesPerTokenMax + 1;

@@ -124,14 +124,14 @@ TEST(MaxPools, OfNoRowsOrOtherWindowsAreRefused) {
   refused(format::MaxPoolOp::kKernel, 65537, "ops.kernel", "too many", {{65537, 65536}});
   refused(format::MaxPoolOp::kKernel, 5, "ops.columns", "no whole lines");
   refused(format::MaxPoolOp::kColumns, 0, "ops.columns", "no whole lines");
-  refused(format::MaxPoolOp::kDilation, 1, "ops.dilation", "other windows");
-  refused(format::MaxPoolOp::kBefore, 5, "ops.dilation", "other windows");
+  refused(format::MaxPoolOp::kDilation, 1, "ops.dilation", "do not fit their axis");
+  refused(format::MaxPoolOp::kBefore, 5, "ops.dilation", "do not fit their axis");
   Program narrow = convert::compile(image_graph({false, true}), "image");
   narrow_output(narrow, "largest");
   uint32_t index = 0;
   while (narrow.ops.at(index).name != "largest") ++index;
   expect_refusal(convert::write_model(narrow, {Target::kPortable}).span(),
-                 {"ops.output", "another width", index});
+                 {"ops.output", "wrong width", index});
 }
 
 TEST_P(WindowsOfTokens, GiveTheSameBitsInCallsOfAnySizeAndWeightsOfAnyType) {
@@ -315,8 +315,8 @@ struct BrokenWindows {
 
 // 0 tokens, 1 the first convolution's windows, 2 the second one's.
 const BrokenWindows kBrokenWindows[] = {
-    {"NoStride", [](Program& p) { p.axes[2].stride = 0; }, "axes.stride", "too far apart"},
-    {"Stride", [](Program& p) { p.axes[2].stride = 65537; }, "axes.stride", "too far apart"},
+    {"NoStride", [](Program& p) { p.axes[2].stride = 0; }, "axes.stride", "0 or too large"},
+    {"Stride", [](Program& p) { p.axes[2].stride = 65537; }, "axes.stride", "0 or too large"},
     {"Window", [](Program& p) { p.axes[2].window = 65537; }, "axes.window", "too large"},
     {"Zeros", [](Program& p) { p.axes[2].window = -131073; }, "axes.window", "too large"},
     {"Long", [](Program& p) { p.axes[2].window = 2; }, "axes.window", "the shortest sequence"},
@@ -330,54 +330,54 @@ const BrokenWindows kBrokenWindows[] = {
      "the shortest sequence", nullptr, 1},
     {"RowsOnNoAxis",
      [](Program& p) { p.slots[body_of(p, "second").views[format::kInput].slot].axis = 99; },
-     "slots.axis", "not there", nullptr, 1},
+     "slots.axis", "does not exist", nullptr, 1},
     {"WindowsOnNoAxis",
      [](Program& p) { p.slots[body_of(p, "second").views[format::kOutput].slot].axis = 99; },
-     "slots.axis", "not there", nullptr, 2},
+     "slots.axis", "does not exist", nullptr, 2},
     {"NoRowsToSee", [](Program& p) { body_of(p, "second").views[format::kInput].width = 0; },
-     "ops.input", "another width", "second"},
+     "ops.input", "wrong width", "second"},
     {"RowsOfNoSlot", [](Program& p) { body_of(p, "second").views[format::kInput].slot = 99; },
-     "ops.input", "not there", "second"},
+     "ops.input", "does not exist", "second"},
     {"WindowsOfNoSlot", [](Program& p) { body_of(p, "second").views[format::kOutput].slot = 99; },
-     "ops.output", "not there", "second"},
+     "ops.output", "does not exist", "second"},
     {"Columns", [](Program& p) { body_of(p, "second").numbers[3] = 1; }, "ops.columns",
-     "no image have no columns", "second"},
+     "its input is no image", "second"},
     {"Span", [](Program& p) { body_of(p, "second").numbers[1] = 65536; }, "ops.dilation",
      "no rows, or too many", "second"},
-    {"FarAfter", [](Program& p) { p.axes[2].window = -70000; }, "ops.before", "do not fit",
-     "second"},
+    {"FarAfter", [](Program& p) { p.axes[2].window = -70000; }, "ops.before",
+     "does not fit its windows", "second"},
     {"Outputs", [](Program& p) { body_of(p, "second").numbers[0] = body_of(p, "head").numbers[0]; },
-     "ops.output", "another width", "second"},
-    {"OutputsOfTaps", [](Program& p) { narrow_output(p, "taps"); }, "ops.output", "another width",
+     "ops.output", "wrong width", "second"},
+    {"OutputsOfTaps", [](Program& p) { narrow_output(p, "taps"); }, "ops.output", "wrong width",
      "taps"},
-    {"Cycle", [](Program& p) { p.axes[2].source = 2; }, "axes.source", "not before it"},
-    {"OtherAxis", [](Program& p) { p.axes[2].other = 1; }, "axes.source", "not before it"},
+    {"Cycle", [](Program& p) { p.axes[2].source = 2; }, "axes.source", "does not precede it"},
+    {"OtherAxis", [](Program& p) { p.axes[2].other = 1; }, "axes.source", "does not precede it"},
     {"Rows", [](Program& p) { p.axes[2].rows = 1; }, "axes.rows", "no rows, or too many"},
     {"StrideOfConstants",
      [](Program& p) { p.axes[2] = {.kind = AxisKind::kConstants, .rows = 1, .stride = 1}; },
-     "axes.stride", "its kind has not"},
-    {"OtherSource", [](Program& p) { p.axes[2].source = 0; }, "ops.output", "other rows than",
-     "second"},
+     "axes.stride", "its kind lacks"},
+    {"OtherSource", [](Program& p) { p.axes[2].source = 0; }, "ops.output",
+     "not on the axis of its windows", "second"},
     {"NoDilation", [](Program& p) { body_of(p, "second").numbers[1] = 0; }, "ops.dilation",
      "no rows, or too many", "second"},
     {"Dilation", [](Program& p) { body_of(p, "second").numbers[1] = 1u << 31; }, "ops.dilation",
      "no rows, or too many", "second"},
-    {"Before", [](Program& p) { body_of(p, "second").numbers[2] = 4; }, "ops.before", "do not fit",
-     "second"},
+    {"Before", [](Program& p) { body_of(p, "second").numbers[2] = 4; }, "ops.before",
+     "does not fit its windows", "second"},
     {"FarBefore", [](Program& p) { body_of(p, "taps").numbers[2] = UINT32_MAX; }, "ops.before",
-     "do not fit", "taps"},
+     "does not fit its windows", "taps"},
     {"Channels", [](Program& p) { body_of(p, "second").views[0].width = 5; }, "ops.input",
-     "another width", "second"},
+     "wrong width", "second"},
     {"Taps", [](Program& p) { body_of(p, "taps").numbers[0] = body_of(p, "taps").numbers[4]; },
-     "ops.before", "do not fit", "taps"},
+     "ops.before", "does not fit its windows", "taps"},
     {"TapsOfOthers", [](Program& p) { body_of(p, "taps").views[0].width = 5; }, "ops.input",
-     "another width", "taps"},
+     "wrong width", "taps"},
     {"Bias", [](Program& p) { body_of(p, "taps").numbers[4] = body_of(p, "taps").numbers[0]; },
-     "ops.bias", "another length", "taps"},
-    {"NoTensor", [](Program& p) { body_of(p, "first").numbers[0] = 99; }, "ops.tensor", "not there",
-     "first"},
+     "ops.bias", "wrong length", "taps"},
+    {"NoTensor", [](Program& p) { body_of(p, "first").numbers[0] = 99; }, "ops.tensor",
+     "does not exist", "first"},
     {"Layout", [](Program& p) { body_of(p, "first").numbers[0] = body_of(p, "taps").numbers[0]; },
-     "ops.tensor", "another layout", "first"},
+     "ops.tensor", "wrong layout", "first"},
 };
 
 class WindowsInFiles : public testing::TestWithParam<BrokenWindows> {};
@@ -400,7 +400,7 @@ TEST(WindowsInFiles, OfWeightsOfAnUnknownTypeAreRefused) {
   shape.type = TensorType::kInt8;
   file.overwrite(&reader.tensor(index), shape);
   repair_checksums_and_formulas(file.file());
-  expect_refusal(file.file(), {"tensors.type", "does not compute with", index});
+  expect_refusal(file.file(), {"tensors.type", "unknown or holds no weights", index});
 }
 
 INSTANTIATE_TEST_SUITE_P(Broken, WindowsInFiles, testing::ValuesIn(kBrokenWindows),

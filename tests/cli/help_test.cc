@@ -60,8 +60,8 @@ TEST(Help, ShowsRareOptionsByNameAndAllOfThemIfAsked) {
   const std::string brief = run_arenite({"convert", "--help"}).output;
   const std::string all = run_arenite({"convert", "--help-all"}).output;
   EXPECT_NE(brief.find("--rope-theta"), std::string::npos);
-  EXPECT_EQ(brief.find("The base of rotations"), std::string::npos);
-  EXPECT_NE(all.find("The base of rotations"), std::string::npos);
+  EXPECT_EQ(brief.find("RoPE base"), std::string::npos);
+  EXPECT_NE(all.find("RoPE base"), std::string::npos);
 }
 
 TEST(Help, RefusesWhatItHasNothingAbout) {

@@ -274,7 +274,7 @@ TEST_F(RunInputs, HaveLengthsAndMasksOfTheirOwn) {
       {{"--lengths", "text=1"}, {"text=1", "(source, target)"}},
       {{"--lengths", "1", "--lengths", "2", "--lengths", "3"}, {"found 3 for 2"}},
       {{"--types", "source=" + mask}, {"has no token types"}},
-      {{"--hidden-states", path("h.npy")}, {"the file names none"}},
+      {{"--hidden-states", path("h.npy")}, {"the file has none"}},
   };
   for (const auto& each : refused) {
     EXPECT_TRUE(ends(run(inputs, each.options), kBadInput, each.words)) << each.options[1];

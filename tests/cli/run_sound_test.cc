@@ -75,7 +75,7 @@ TEST_F(RunSound, RefusesOtherFilesAndModels) {
   const std::string samples(8000, '\1');
   ASSERT_TRUE(ends(convert({"--sound", kWords}), kDone));
   EXPECT_TRUE(ends(run(write_wave(samples, 1, 16, 44100)), kBadInput,
-                   {"44100 samples a second, and the model hears 16000"}));
+                   {"44100 samples a second: expected 16000"}));
   EXPECT_TRUE(ends(run(write_wave(samples, 1, 16, 16000, 2)), kBadInput, {"2 channels"}));
   EXPECT_TRUE(ends(run(write_wave(samples, 1, 24)), kBadInput, {"of 24 bits"}));
   EXPECT_TRUE(ends(run(write_wave(samples.substr(0, 100))), kBadInput, {"too few"}));

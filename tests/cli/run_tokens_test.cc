@@ -243,7 +243,7 @@ TEST_F(RunRows, OfModelsThatPoolAreMadeInOneCall) {
     }
     const std::string input = write_features(folder_, "x.npy", {2, 9, 5});
     for (const char* option : {"--last", "--all-rows"}) {
-      EXPECT_TRUE(refuses(input, {option, "a row for each sequence", "no others"}, {option}));
+      EXPECT_TRUE(refuses(input, {option, "always outputs one row for each sequence"}, {option}));
     }
     EXPECT_TRUE(refuses(input, {"--chunk", "whole sequences", "all tokens"}, {"--chunk", "100"}));
   }
@@ -252,9 +252,8 @@ TEST_F(RunRows, OfModelsThatPoolAreMadeInOneCall) {
 TEST_F(RunTokens, RefusesWhatAModuleDoesNotHave) {
   model_ = convert_small(folder_);
   const std::string input = write_features(folder_, "f.npy", {5, 3});
-  EXPECT_TRUE(refuses(input, {"--last", "a row for each token", "no others"}, {"--last"}));
-  EXPECT_TRUE(
-      refuses(input, {"--hidden-states", "names none"}, {"--hidden-states", path("h.npy")}));
+  EXPECT_TRUE(refuses(input, {"--last", "always outputs one row for each token"}, {"--last"}));
+  EXPECT_TRUE(refuses(input, {"--hidden-states", "has none"}, {"--hidden-states", path("h.npy")}));
 }
 
 }  // namespace

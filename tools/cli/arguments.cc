@@ -175,8 +175,8 @@ CLI::Validator kernel_set_or_target_name() {
 void add_size_options(CLI::App& command, SizeOptions& sizes) {
   add_number(command, "--positions", sizes.positions, "Longest sequence; the model's by default");
   add_number(command, "--tokens", sizes.tokens,
-             "Most tokens in one call; by default positions * sequences, "
-             "of models that read tokens at most 64");
+             "Most tokens in one call; by default positions * sequences, but at most 64 if the "
+             "model reads tokens");
   add_number(command, "--sequences", sizes.sequences, "Sequences held at once")
       ->capture_default_str();
   add_number(command, "--threads", sizes.threads, "Threads that share the work of a call")

@@ -309,11 +309,11 @@ constexpr auto kFacts<BenchRun> = std::tuple(
     Fact("test",
          "decoder: \"pp512\", \"tg64\", \"at 1000\"; after a function's name, if it has one",
          &BenchRun::test),
-    Fact("what", "Of several sequences in one call", &BenchRun::what),
+    Fact("what", "What is timed, for several sequences in one call", &BenchRun::what),
     Fact("sequences", &BenchRun::sequences), Fact("tokens", &BenchRun::tokens),
     Fact("median_ms", &BenchRun::median_ms), Fact("tokens_per_s", &BenchRun::tokens_per_s),
     Fact("gflops", &BenchRun::gflops), Fact("share_of_peak", "At most 1", &BenchRun::share_of_peak),
-    Fact("gbytes_per_s", "Of weights and cache", &BenchRun::gbytes_per_s),
+    Fact("gbytes_per_s", "Rate at which weights and cache are read", &BenchRun::gbytes_per_s),
     Fact("share_of_read", "At most 1", &BenchRun::share_of_read));
 
 template <>
@@ -324,18 +324,19 @@ constexpr auto kFacts<BenchFacts> = std::tuple(
          [](const BenchFacts& f) { return kernel_set_name(f.file.model().target()); }),
     Fact("threads", [](const BenchFacts& f) { return f.options.threads; }),
     Fact("peak_gflops", "In float32", [](const BenchFacts& f) { return f.limits.peak_gflops; }),
-    Fact("peak_q8_gops", "Of a model with such weights",
+    Fact("peak_q8_gops", "Peak of integer products; null: no such weights",
          [](const BenchFacts& f) { return if_measured(f.limits.peak_q8_gops); }),
-    Fact("peak_q4_gops", "Of a model with such weights",
+    Fact("peak_q4_gops", "Peak of integer products; null: no such weights",
          [](const BenchFacts& f) { return if_measured(f.limits.peak_q4_gops); }),
     Fact("read_gbytes_per_s", [](const BenchFacts& f) { return f.limits.read_gbytes_per_s; }),
     Fact("load_ms", "All checks included", [](const BenchFacts& f) { return f.start_up.load_ms; }),
-    Fact("crc_ms", "Checksums, of it", [](const BenchFacts& f) { return f.start_up.crc_ms; }),
+    Fact("crc_ms", "Checksums, part of load_ms",
+         [](const BenchFacts& f) { return f.start_up.crc_ms; }),
     Fact("create_ms", [](const BenchFacts& f) { return f.start_up.create_ms; }),
     Fact("weight_bytes", "decoder", &BenchFacts::weight_bytes),
     Fact("context", "decoder: positions", &BenchFacts::context),
     Fact("tokens_per_call", "decoder", &BenchFacts::tokens_per_call),
-    Fact("tokens_seen", "decoder: of other inputs, which it sees", &BenchFacts::tokens_seen),
+    Fact("tokens_seen", "decoder: tokens of other inputs, which it sees", &BenchFacts::tokens_seen),
     Fact("arena_bytes", "decoder", &BenchFacts::arena_bytes), Fact("runs", &BenchFacts::runs));
 
 namespace {

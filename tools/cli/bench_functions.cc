@@ -37,9 +37,9 @@ BenchOptions completed(BenchOptions options, const ModelFile& file) {
   const uint32_t others = options.context - 1;
   if (!options.decode) options.decode = std::min(kUsualDecode, others);
   require_in(options, "--decode", *options.decode,
-             {others, "the context less the token that comes first", 0});
+             {others, "the context minus its first token", 0});
   for (const uint32_t held : options.at) {
-    require_in(options, "--at", held, {others, "the context less one", 0});
+    require_in(options, "--at", held, {others, "the context minus one", 0});
   }
   return options;
 }

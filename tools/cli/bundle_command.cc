@@ -433,19 +433,20 @@ std::vector<std::string> needs_in(const BundleFacts& facts) {
 }  // namespace
 
 template <>
-inline constexpr auto kFacts<BundledModel> = std::tuple(
-    Fact("name", "What its names begin with", &BundledModel::identifier),
-    Fact("file", [](const BundledModel& f) { return f.file.name(); }),
-    Fact("bytes", "Of the model file", [](const BundledModel& f) { return f.file.bytes().size(); }),
-    Fact("positions", [](const BundledModel& f) { return f.sizes.positions; }),
-    Fact("tokens", "In a call", [](const BundledModel& f) { return f.sizes.tokens; }),
-    Fact("sequences", [](const BundledModel& f) { return f.sizes.sequences; }),
-    Fact("arena_bytes", "For these sizes", &BundledModel::arena_bytes));
+inline constexpr auto kFacts<BundledModel> =
+    std::tuple(Fact("name", "Prefix of its names in the sources", &BundledModel::identifier),
+               Fact("file", [](const BundledModel& f) { return f.file.name(); }),
+               Fact("bytes", "Bytes of the model file",
+                    [](const BundledModel& f) { return f.file.bytes().size(); }),
+               Fact("positions", [](const BundledModel& f) { return f.sizes.positions; }),
+               Fact("tokens", "In a call", [](const BundledModel& f) { return f.sizes.tokens; }),
+               Fact("sequences", [](const BundledModel& f) { return f.sizes.sequences; }),
+               Fact("arena_bytes", "For these sizes", &BundledModel::arena_bytes));
 
 template <>
 inline constexpr auto kFacts<Board> = std::tuple(
     Fact("name", &Board::name), Fact("chip", &Board::chip),
-    Fact("flags", "Of the compiler, for the CPU", &Board::flags),
+    Fact("flags", "Compiler flags for the CPU", &Board::flags),
     Fact("flash_bytes", "0 where not known", [](const Board& f) { return f.flash.bytes; }),
     Fact("ram_bytes", "0 where not known", [](const Board& f) { return f.ram.bytes; }));
 
@@ -465,7 +466,7 @@ constexpr auto kFacts<BundleFacts> =
                Fact("kernels", "The files with XNNPACK's microkernels",
                     [](const BundleFacts& f) { return kernels_in(f.files); }),
                Fact("files", &BundleFacts::files),
-               Fact("kept", "Those that somebody changed since an earlier bundle, and that stay",
+               Fact("kept", "Files changed by hand since an earlier bundle, which are kept",
                     &BundleFacts::kept));
 
 Json bundle_facts() { return schema_of<BundleFacts>(); }
@@ -554,10 +555,11 @@ void add_bundle(CLI::App& app) {
   std::vector<const char*> names;
   for (const Board& board : boards()) names.push_back(board.name);
   command
-      .add_option("--board", arguments.board,
-                  fmt::format("What it is for: {}. Sets compilers and their options, and refuses "
-                              "models that do not fit",
-                              fmt::join(names, ", ")))
+      .add_option(
+          "--board", arguments.board,
+          fmt::format(
+              "Board: {}. Sets compilers and their options, and refuses models that do not fit",
+              fmt::join(names, ", ")))
       ->type_name("NAME");
   command.add_flag("--incbin", arguments.incbin,
                    "Keep models as files that the assembler includes, not as C arrays");

@@ -227,10 +227,9 @@ constexpr auto kFacts<ClassFacts> = std::tuple(Fact("label", &ClassFacts::label)
 
 template <>
 constexpr auto kFacts<ResultFacts> = std::tuple(
-    Fact("text", "null: of a window", &ResultFacts::text),
-    Fact("window", "Its index; null: of a text", &ResultFacts::window),
-    Fact("token",
-         "Of a model that labels tokens: the text of the token, or its index in the window",
+    Fact("text", "null for a window", &ResultFacts::text),
+    Fact("window", "Index of the window; null for a text", &ResultFacts::window),
+    Fact("token", "If the model labels tokens: the token's text, or its index in the window",
          &ResultFacts::token),
     Fact("classes", &ResultFacts::classes));
 
@@ -244,7 +243,7 @@ Json classify_facts() { return schema_of<ClassifyFacts>(); }
 
 void add_classify(CLI::App& app) {
   const auto [command, arguments] = add_command(
-      app, run_classify, "classify", "Tell the classes of texts or sensor windows",
+      app, run_classify, "classify", "Classify texts or sensor windows",
       "\nPrints the likeliest class of each text or window and its share after a softmax; for a\n"
       "model that labels tokens, those of each token. Lines of --file - are answered as they "
       "come.\n"
@@ -254,11 +253,10 @@ void add_classify(CLI::App& app) {
       "  arenite classify vibration.arn --input windows.npy\n");
   add_model(command, arguments.model, "A model file of a classifier");
   add_text_options(command, arguments.texts);
-  add_file(command, "--input", arguments.input,
-           "Of a model of features: [tokens, features] or [windows, tokens, features], "
-           ".npy");
-  add_number(command, "--top", arguments.top, "Classes to print of each text")
-      ->capture_default_str();
+  add_file(
+      command, "--input", arguments.input,
+      "Features, if the model reads them: [tokens, features] or [windows, tokens, features], .npy");
+  add_number(command, "--top", arguments.top, "Classes to print per text")->capture_default_str();
   add_machine_options(command, arguments.kernels, arguments.threads);
   add_json_option(command, arguments.json);
 }

@@ -120,8 +120,8 @@ std::vector<ConversionNote> fallback_notes(const std::vector<convert::TypeFallba
   for (const Reason& reason : reasons) {
     const bool is_one = reason.names.size() == 1;
     const std::string why = reason.wanted == TensorType::kQ4 && reason.type == TensorType::kQ8
-                                ? fmt::format("no multiple of {}, as q4 needs", kQ4Block)
-                                : fmt::format("longer than {}, the most of q8", kQ8InputsMax);
+                                ? fmt::format("not a multiple of {}, which q4 needs", kQ4Block)
+                                : fmt::format("longer than {}, the maximum of q8", kQ8InputsMax);
     notes.push_back(
         {"fell back", is_one ? reason.names[0] : fmt::format("{} matrices", reason.names.size()),
          fmt::format("{} {}: {} rows of {} are {}", is_one ? "is" : "are", name(reason.type),
@@ -168,8 +168,8 @@ void add_quantization(const convert::Conversion& conversion, ConversionFacts& fa
 
 void add_limit_options(CLI::App& command, ConversionLimits& limits) {
   add_real(command, "--min-cosine", limits.min_cosine,
-           "Write nothing unless hidden states and outputs in few bits point where those in "
-           "float32 do: least mean cosine",
+           "Write nothing unless the mean cosine of quantized and float32 hidden states and "
+           "outputs is at least this",
            0, false, 1);
   add_real(command, "--max-kl", limits.max_kl,
            "Write nothing if the mean KL divergence of the outputs is larger, in nats", 0, false,

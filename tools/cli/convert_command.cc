@@ -104,14 +104,14 @@ void add_answers(CLI::App& command, convert::ModelOptions& model) {
   add_number(command, "--heads", model.heads, "Number of heads, where the file does not tell", 1,
              kHeadsMax);
   add_choice(command, "--activation", model.activation, kActivations,
-             "Of a state dict's MLP: gelu, gelu_tanh, silu, relu");
+             "Activation of a state dict's MLP: gelu, gelu_tanh, silu, relu");
   command.add_flag_function(
       "--norm-first", [&model](int64_t count) { model.norm_first = count > 0; },
-      "Of a state dict: norms come before attention and MLP");
+      "The norms of a state dict come before attention and MLP");
   command
       .add_flag_function(
           "--norm-last", [&model](int64_t count) { model.norm_first = count <= 0; },
-          "Of a state dict: norms come after attention and MLP were added")
+          "The norms of a state dict come after the residual sums")
       ->excludes("--norm-first");
   const auto add_mask = [&](const char* name, convert::MaskChoice mask, const char* help) {
     return command.add_flag_function(
@@ -132,18 +132,18 @@ void add_answers(CLI::App& command, convert::ModelOptions& model) {
           [&model](const std::string& text) {
             model.embedding_scale = parse_embedding_scale(text);
           },
-          "Of a state dict: what multiplies embeddings before positions are added; sqrt "
-          "stands for the square root of the model's width")
+          "Factor of a state dict's embeddings, before positions are added; sqrt stands for the "
+          "square root of the model's width")
       ->check(embedding_scale());
   add_real(command, "--scale", model.score_scale,
-           "Of a state dict: what multiplies attention scores, instead of 1/sqrt(head_dim)", 0,
-           true, kScaleMax);
-  add_real(command, "--epsilon", model.epsilon, "Of a state dict's norms, instead of 1e-05", 0,
-           true, 1);
-  add_real(command, "--rope-theta", model.rope_theta, "The base of rotations, if not 10000", 1,
-           false, kThetaMax);
+           "Factor of a state dict's attention scores, instead of 1/sqrt(head_dim)", 0, true,
+           kScaleMax);
+  add_real(command, "--epsilon", model.epsilon, "Epsilon of a state dict's norms, instead of 1e-05",
+           0, true, 1);
+  add_real(command, "--rope-theta", model.rope_theta, "RoPE base, if not 10000", 1, false,
+           kThetaMax);
   add_choice(command, "--pooling", model.pooling, kPoolings,
-             "Of an encoder: none (all tokens), first, pooler or mean");
+             "Pooling of an encoder: none (all tokens), first, pooler or mean");
 }
 
 // Declares options of attention modules and exported programs.
@@ -155,17 +155,18 @@ void add_choices_of_model(CLI::App& command, convert::ModelOptions& model) {
                   "Key of the weights in a checkpoint that holds several, such as an average")
       ->type_name("KEY");
   add_number(command, "--features", model.features,
-             "Width of the input, for a module of a mask alone", 1, kFeaturesMax);
+             "Width of the input, for a module that has only a mask", 1, kFeaturesMax);
   add_choice(command, "--mask-ones", model.mask_ones, kMaskOnes,
              "What a 1 in the mask buffer means, where it cannot be told");
   command
       .add_option("--output-index", model.output_indices,
-                  "Which output of an exported program, the first is 0; several side by side: 0,2")
+                  "Outputs of an exported program, from 0; 0,2 concatenates two")
       ->type_name("N,...")
       ->delimiter(',')
       ->check(whole_number(0, kHeadsMax));
-  command.add_flag("--any-length", model.any_length,
-                   "You vouch that no number of a program with fixed sizes was made of its length");
+  command.add_flag(
+      "--any-length", model.any_length,
+      "You vouch that no constant of a program with fixed sizes depends on its length");
   command
       .add_option("--functions", model.functions,
                   "Names of an exported program's functions, encode and step if not given")
@@ -186,11 +187,12 @@ void add_convert_options(CLI::App& command, ConvertArguments& arguments) {
   add_number(command, "--context", arguments.model.context,
              "Longest sequence, in positions: a model's own, or less", 1, kContextMax);
   add_file(command, "--tokenizer", arguments.tokenizer,
-           "Its file, if not beside the checkpoint; or none");
+           "Tokenizer file, if not beside the checkpoint; or none");
   add_file(command, "--labels", arguments.labels,
            "Names of the classes: a line each, or JSON with id2label");
   command
-      .add_option("--sound", arguments.sound, "How features are made of it: 'arenite help sound'")
+      .add_option("--sound", arguments.sound,
+                  "How features are computed from samples: 'arenite help sound'")
       ->type_name("WORDS");
   add_answers(command, arguments.model);
   add_choices_of_model(command, arguments.model);
@@ -218,13 +220,12 @@ void add_convert_options(CLI::App& command, ConvertArguments& arguments) {
              "Type of the KV cache: int8 is a quarter of f32")
       ->default_str("f32");
   add_input_files(command, "--calibrate", arguments.calibrate,
-                  "What weights in few bits are rounded for: lines of text, or an .npy of token "
-                  "ids or features; of a model with several inputs once for each, in their order "
-                  "or as NAME=FILE. If not given, a decoder writes its own text; none: rounding "
-                  "alone");
+                  "Calibration data for quantized weights: lines of text, or an .npy of token ids "
+                  "or features; for a model with several inputs once each, in their order or as "
+                  "NAME=FILE. If not given, a decoder writes its own text; none: round to nearest");
   command
       .add_option("--target", arguments.targets,
-                  "native, all, or as 'arenite help targets'; portable is for "
+                  "native, all, or names of 'arenite help targets'; portable is for "
                   "microcontrollers (Cortex-M)")
       ->type_name(kTargetType)
       ->check(target_names())
@@ -238,8 +239,7 @@ void add_convert_options(CLI::App& command, ConvertArguments& arguments) {
                 "Print the graph, as recognised and after the passes")
       ->excludes(json);
   command
-      .add_flag("-v,--verbose", arguments.verbose,
-                "Print all that was found, and what inspect says")
+      .add_flag("-v,--verbose", arguments.verbose, "Print all findings, and the output of inspect")
       ->excludes(json);
   command.add_option("--without-pass", arguments.without_passes)->group("");  // for developers
   put_in_group(

@@ -44,7 +44,7 @@ const char* describe(SelectKind pooling) {
     case SelectKind::kMax:
       return "the largest of its tokens";
     case SelectKind::kMeanSqrtLength:
-      return "the sum of its tokens by the root of its length";
+      return "the sum of its tokens divided by the root of its length";
     case SelectKind::kWeightedMean:
       return "the mean of its tokens weighted by position";
     case SelectKind::kLast:
@@ -167,31 +167,32 @@ constexpr auto kFacts<convert::AuthorCheck> =
                Fact("largest_difference", &convert::AuthorCheck::largest_difference),
                Fact("largest_value", &convert::AuthorCheck::largest_value),
                Fact("difference_in_few_bits",
-                    "Of the file, where it rounds weights or caches; largest_difference is then "
-                    "that of the same model in float32",
+                    "Difference of the quantized file; largest_difference is then that of the same "
+                    "model in float32",
                     &convert::AuthorCheck::difference_in_few_bits));
 
 constexpr auto kCheck =
-    part("check", "The result against double precision",
+    part("check", "Comparison of the result with double precision",
          Fact("tokens", [](const Converted& f) { return f.conversion.checked_tokens; }),
          Fact("largest_output", [](const Converted& f) { return f.conversion.largest_output; }),
-         Fact("computing_error", "Of the targets, with the file's weights; null: not checked",
+         Fact("computing_error",
+              "Largest error of the targets' kernels, given the file's weights; null: not checked",
               [](const Converted& f) { return f.conversion.computing_error(); }),
-         Fact("storing_error", "Of the weights in the file",
+         Fact("storing_error", "Error of storing the weights in the file",
               [](const Converted& f) { return f.conversion.storing_error; }),
          Fact(
              "targets", [](const Converted& f) -> auto& { return f.conversion.checks; }));
 
 template <>
 constexpr auto kFacts<Converted> = std::tuple(
-    Fact("kind", kind_of), Fact("source", "The form it came in", form_of),
+    Fact("kind", kind_of), Fact("source", "Format of the checkpoint", form_of),
     Fact("parameters", [](const Converted& f) { return f.report.conversion->parameters; }),
     Fact("shape", "In words",
          [](const Converted& f) {
            return std::visit([](const auto& model) { return shape_of(model); },
                              f.conversion.model.facts);
          }),
-    Fact("length", "exported: for which lengths the result is the model, and why; in lines",
+    Fact("length", "exported: lengths at which the result equals the model, and why; one per line",
          [](const Converted& f) {
            const ExportedModel* const exported = f.conversion.exported();
            return exported != nullptr ? Sometimes<std::string>(exported->length)
@@ -205,23 +206,23 @@ constexpr auto kFacts<Converted> = std::tuple(
          }),
     Fact(
         "tokenizer", [](const Converted& f) -> auto& { return f.conversion.program.tokenizer; }),
-    Fact("mask_origins", "module: where each mask is from",
+    Fact("mask_origins", "module: origin of each mask",
          [](const Converted& f) {
            const AttentionModule* const module = f.conversion.module();
            return module != nullptr ? module->mask_origins : std::vector<std::string>();
          }),
     Fact("notes", [](const Converted& f) { return notes_of(f.conversion); }), kCheck,
     Fact(
-        "chosen", "By --weights auto",
+        "chosen", "Types chosen by --weights auto",
         [](const Converted& f) -> auto& { return f.conversion.choices; }),
     Fact(
-        "given", "By options, or by the checkpoint",
+        "given", "Facts given by options or by the checkpoint",
         [](const Converted& f) -> auto& { return f.conversion.account.given; }),
     Fact(
-        "assumed", "What nothing said",
+        "assumed", "Facts that nothing gave",
         [](const Converted& f) -> auto& { return f.conversion.account.assumed; }),
     Fact(
-        "expect", "Compared with the author's own outputs, a pair of --expect each",
+        "expect", "Comparisons with the author's outputs, one per --expect",
         [](const Converted& f) -> auto& { return f.written.expect; }),
     Fact("checkpoint_bytes", [](const Converted& f) { return f.written.checkpoint_bytes; }),
     MoreFacts<Converted>{add_inspected, add_inspected_keys},
@@ -277,25 +278,26 @@ void add_few_bits(const Converted& f, bool verbose, TitledLines& out) {
   if (!quantization.evaluation) return;
   const convert::ModelComparison& found = *quantization.evaluation;
   if (verbose) {
-    out.add("few bits",
+    out.add("quantized",
             fmt::format("compared with float32 on {}, {} that were {}",
                         counted(found.sequences, "sequence"), counted(found.rows, "row"),
                         quantization.calibration ? "held out" : "made up"));
   }
   if (found.has_perplexity && quantization.calibration) {
-    out.add("few bits", fmt::format("perplexity {:.3f}, was {:.3f}: {:+.2f} %", found.other.value(),
-                                    found.reference.value(), 100.0 * found.perplexity_increase()));
+    out.add("quantized",
+            fmt::format("perplexity {:.3f}, was {:.3f}: {:+.2f} %", found.other.value(),
+                        found.reference.value(), 100.0 * found.perplexity_increase()));
   }
   if (found.has_probabilities) {
-    out.add("few bits", fmt::format("mean KL {:.4f}, the most probable one is the same in {:.2f} %",
-                                    found.mean_kl, 100.0 * found.top1_agreement));
+    out.add("quantized", fmt::format("mean KL {:.4f}, same most probable token in {:.2f} %",
+                                     found.mean_kl, 100.0 * found.top1_agreement));
   }
   if (found.has_probabilities && !verbose) return;
   const auto least = std::ranges::min_element(found.hidden_cosines);
-  out.add("few bits", fmt::format("cosine of outputs {:.5f}", found.output_cosine) +
-                          (least == found.hidden_cosines.end()
-                               ? ""
-                               : fmt::format(", of hidden states {:.5f} or more", *least)));
+  out.add("quantized", fmt::format("cosine of outputs {:.5f}", found.output_cosine) +
+                           (least == found.hidden_cosines.end()
+                                ? ""
+                                : fmt::format(", of hidden states {:.5f} or more", *least)));
 }
 
 // Adds the comparison with the program, with double precision, and with the author's outputs.
@@ -330,12 +332,12 @@ void add_accuracy(const Converted& f, bool verbose, TitledLines& out) {
             fmt::format("as the author's model gave it: {} of {}{}",
                         counted(check.sequences, "sequence"), counted(check.tokens, "token"),
                         check.of_last_tokens ? ", their last" : ""));
-    out.add("expect", fmt::format("largest difference {:.1e}, outputs up to {:.2f}{}",
-                                  check.largest_difference, check.largest_value,
-                                  check.difference_in_few_bits
-                                      ? fmt::format("; of this file, in few bits, {:.1e}",
-                                                    *check.difference_in_few_bits)
-                                      : ""));
+    out.add("expect",
+            fmt::format("largest difference {:.1e}, outputs up to {:.2f}{}",
+                        check.largest_difference, check.largest_value,
+                        check.difference_in_few_bits
+                            ? fmt::format("; quantized, {:.1e}", *check.difference_in_few_bits)
+                            : ""));
   }
 }
 
@@ -478,7 +480,7 @@ void add_details(const Converted& f, TitledLines& out) {
                      std::isfinite(noise) ? fmt::format("{:.1f} dB", noise) : "as it was",
                      tensor.method});
     }
-    out.append("matrices   in few bits\n" + table.text());
+    out.append("matrices   quantized\n" + table.text());
   }
   std::vector<std::string> cosines;
   for (const HiddenStateError& state : found.hidden_states) {
@@ -486,7 +488,7 @@ void add_details(const Converted& f, TitledLines& out) {
   }
   if (!cosines.empty()) {
     out.add("layers",
-            "mean cosine of their hidden states in few bits and in float32\n" + listed(cosines));
+            "mean cosine of their quantized and float32 hidden states\n" + listed(cosines));
   }
   TextTable checks({"target", ">arena bytes", ">largest error"});
   for (size_t i = 0; i < f.conversion.checks.size(); ++i) {

@@ -447,7 +447,7 @@ constexpr auto kFacts<DataFacts> = std::tuple(Fact("path", &DataFacts::path),
 
 template <>
 constexpr auto kFacts<EmbedFacts> = std::tuple(
-    Fact("name", "What its names begin with", &EmbedFacts::name),
+    Fact("name", "Prefix of its names in the sources", &EmbedFacts::name),
     Fact("language", &EmbedFacts::language), Fact("header", &EmbedFacts::header),
     Fact("data", "The file for the linker; null: the bytes are in the header", &EmbedFacts::data));
 
@@ -475,8 +475,9 @@ void add_embed(CLI::App& app) {
       "  arenite embed recall.arn -o recall.h --data recall.o --abi arm\n");
   add_model(command, arguments.model);
   add_file(command, "-o,--output", arguments.output, "The header to write")->required();
-  command.add_option("--name", arguments.name, "What the names in it begin with; the file's name");
-  command.add_option("--language", arguments.language, "Of the header: c++ or c")
+  command.add_option("--name", arguments.name,
+                     "Prefix of the names in it; by default the file's name");
+  command.add_option("--language", arguments.language, "Language of the header: c++ or c")
       ->check(CLI::IsMember({"c++", "c"}))
       ->capture_default_str();
   add_file(command, "--data", arguments.data,

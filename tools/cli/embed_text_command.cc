@@ -148,10 +148,11 @@ constexpr auto kFacts<EmbeddedText> = std::tuple(Fact("text", &EmbeddedText::tex
 template <>
 constexpr auto kFacts<EmbedTextFacts> = std::tuple_cat(
     std::tuple(Fact("texts", &EmbedTextFacts::texts),
-               Fact("width", "Numbers of a vector", &EmbedTextFacts::width),
+               Fact("width", "Elements of a vector", &EmbedTextFacts::width),
                Fact("vectors", "One for each text; null: in the file of --output",
                     &EmbedTextFacts::vectors),
-               Fact("similarities", "Cosine of each pair; null: of one text, or of more than ten",
+               Fact("similarities",
+                    "Cosine of each pair of texts; null for one text or more than ten",
                     &EmbedTextFacts::similarities),
                Fact("output", "The file that was written", &EmbedTextFacts::output),
                Fact("kernel_set", &EmbedTextFacts::kernel_set),

@@ -6,7 +6,7 @@
 //   template <>
 //   inline constexpr auto kFacts<FileFacts> =
 //       std::tuple(Fact("path", &FileFacts::path),
-//                  Fact("bytes", "Of the model file", &FileFacts::bytes));
+//                  Fact("bytes", "Bytes of the model file", &FileFacts::bytes));
 //
 // The C++ type of a value determines its JSON type: non-negative number, string, list, or another
 // struct that has a table. An empty std::optional becomes null.

@@ -367,9 +367,7 @@ constexpr auto kFacts<GenerateFacts> = std::tuple(
     Fact("prompt", "null: the file has no tokenizer", &GenerateFacts::prompt),
     Fact("text", "The continuation alone; null: the file has no tokenizer", &GenerateFacts::text),
     Fact("prompt_ids", [](const GenerateFacts& f) { return f.prompt_read.ids; }),
-    Fact("ids",
-         "Of the continuation: those that its text takes; the last may hold the start of a stop "
-         "text",
+    Fact("ids", "Tokens of the continuation that its text covers; the last may begin a stop text",
          [](const GenerateFacts& f) { return f.ids; }),
     Fact("prompt_tokens_per_s",
          [](const GenerateFacts& f) {
@@ -451,7 +449,7 @@ void add_prompt_options(CLI::App& command, GenerateArguments& arguments) {
   CLI::Option* ids = add_number(command, "--prompt-ids", arguments.input.prompt.ids,
                                 "The same as ids of tokens: 1,2,3", 0);
   CLI::Option* inputs = add_input_files(command, "--input", arguments.input.inputs,
-                                        "What an encoder reads, .npy: as in 'arenite run'");
+                                        "Input of the encoder, .npy: as in 'arenite run'");
   add_number(command, "--start", arguments.input.start,
              "After an encoder: ids to begin with, if not the model's", 0);
   CLI::Option* special =

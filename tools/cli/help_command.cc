@@ -148,9 +148,9 @@ std::span<const HelpTopic> help_topics() {
       {"formats", "What can be converted, and how models are recognised", formats, ""},
       {"state-dicts", "What a state dict does not say, and how to say it", state_dicts,
        kStateDictGroup},
-      {"sound", "How features are made of sound", sound, ""},
-      {"weights", "Weights in few bits, and what they are rounded for", weights, kWeightGroup},
-      {"limits", "What a conversion must keep to", limits, kLimitGroup},
+      {"sound", "How features are computed from sound", sound, ""},
+      {"weights", "Quantized weights, and what they are calibrated with", weights, kWeightGroup},
+      {"limits", "Limits that a conversion must meet", limits, kLimitGroup},
       {"targets", "The CPUs that weights are packed for, microcontrollers among them", targets, ""},
       {"json", "What --json prints", json, ""},
   };
@@ -280,7 +280,7 @@ void run_help(const HelpArguments& arguments) {
 
 void add_help(CLI::App& app) {
   const auto [command, arguments] =
-      add_command(app, run_help, "help", "Tell of a command, or of formats, targets, JSON and more",
+      add_command(app, run_help, "help", "Explain a command, or formats, targets, JSON and more",
                   "\nTopics: " + topic_names() +
                       ".\n"
                       "\nExamples:\n"

@@ -91,8 +91,8 @@ void add_inspect(CLI::App& app) {
           .add_option("--board", arguments.board,
                       "Estimate what a call takes there: one of bundle's boards")
           ->type_name("NAME");
-  add_real(command, "--clock", arguments.clock_mhz, "Of the board; its fastest by default", 0.0,
-           true, 10'000.0)
+  add_real(command, "--clock", arguments.clock_mhz, "Clock of the board; its fastest by default",
+           0.0, true, 10'000.0)
       ->type_name("MHZ")
       ->needs(board);
   add_size_options(command, arguments.sizes);

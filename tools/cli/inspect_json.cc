@@ -58,7 +58,7 @@ std::optional<uint32_t> limit(uint32_t value) {
 }
 
 constexpr const char* kByTarget = "Bytes for each target";
-constexpr const char* kKeptAs = "What keys and values are kept as";
+constexpr const char* kKeptAs = "Type of stored keys and values";
 
 // --- Ops ---
 
@@ -71,22 +71,22 @@ constexpr FieldWords kFieldWords[] = {
     {"tensor", "index of its weights"},
     {"cache", "index"},
     {"mask", "index"},
-    {"terms", "tensor of what is added to scores; null: none"},
-    {"terms_by", "what terms go by"},
-    {"sinks", "tensor of scores beside those of keys; null: none"},
+    {"terms", "tensor of the attention bias; null: none"},
+    {"terms_by", "kind of the attention bias"},
+    {"sinks", "tensor of the attention sinks; null: none"},
     {"score_cap", "soft cap of scores; 0: none"},
     {"tokens", "tensor of tokens"},
     {"positions", "tensor of positions"},
     {"types", "tensor of token types"},
-    {"scale", "what multiplies it"},
+    {"scale", "factor of the embedding"},
     {"norm", "its kind"},
-    {"groups", "parts of a row that are normalized alone"},
+    {"groups", "parts of a row that are normalized separately"},
     {"gain", "tensor"},
     {"bias", "tensor"},
     {"angles", "tensor"},
     {"function", "its name"},
     {"gated", "multiplied by a second input"},
-    {"rows", "which rows go on"},
+    {"rows", "which rows are selected"},
 };
 
 // Adds the fields of the op's row in the op table. Absent tensors and tokens are null.
@@ -172,7 +172,7 @@ inline constexpr auto kFacts<OpFacts> = std::tuple(
     Fact("kind", [](const OpFacts& f) { return OneOf<op_kinds>{op_kind_name(f.op.kind)}; }),
     Fact("reads_slots", &OpFacts::reads), Fact("writes_slot", &OpFacts::writes),
     Fact("multiply_adds_per_token", [](const OpFacts& f) { return f.cost.per_token; }),
-    Fact("multiply_adds_per_key", "For each key that a token sees",
+    Fact("multiply_adds_per_key", "per key that a token sees",
          [](const OpFacts& f) { return f.cost.per_pair; }),
     Fact("multiply_adds_per_pass", "Over all positions", &OpFacts::pass_multiply_adds),
     Fact("bytes_read_per_pass", [](const OpFacts& f) { return f.pass_traffic.read; }),
@@ -187,26 +187,24 @@ inline constexpr auto kFacts<Axis> = std::tuple(
          [](const Axis& f) {
            return OneOf<axis_kinds>{axis_kinds()[static_cast<uint32_t>(f.kind)]};
          }),
-    Fact("source", "Another axis, that it is made of", &Axis::source),
-    Fact("other", "Of joined rows: an axis whose rows follow those of source", &Axis::other),
+    Fact("source", "the axis that it is derived from", &Axis::source),
+    Fact("other", "for a concatenation: the axis whose rows follow those of source", &Axis::other),
     Fact("rows", "Of constants", &Axis::rows),
-    Fact("stride", "Of windows, in rows of source", &Axis::stride),
-    Fact("window", "Of windows: rows of source that one needs, without zeros around a sequence",
-         &Axis::window));
+    Fact("stride", "of windows, in rows of source", &Axis::stride),
+    Fact("window", "for windows: rows of source under one window, without padding", &Axis::window));
 
 template <>
 inline constexpr auto kFacts<SlotFacts> = std::tuple(
     Fact("index", &SlotFacts::index), Fact("label", &SlotFacts::label),
     Fact("width", "Floats", [](const SlotFacts& f) { return f.slot.width; }),
-    Fact("column", "Where it begins, in floats of a token",
+    Fact("column", "first column, in floats of a token's row",
          [](const SlotFacts& f) { return f.slot.offset; }),
-    Fact("per_output", "Only rows that are given out, or one for each sequence",
+    Fact("per_output", "holds only output rows, or one row per sequence",
          &SlotFacts::is_per_output),
-    Fact("axis", "Which rows it has: one of model.axes",
-         [](const SlotFacts& f) { return f.slot.axis; }),
-    Fact("area", "The axis in whose part of the activations it lies", &SlotFacts::area),
-    Fact("first_op", "That fills it", [](const SlotFacts& f) { return f.slot.first_op; }),
-    Fact("last_op", "That reads it last", [](const SlotFacts& f) { return f.slot.last_op; }));
+    Fact("axis", "index into model.axes", [](const SlotFacts& f) { return f.slot.axis; }),
+    Fact("area", "axis whose part of the activations holds it", &SlotFacts::area),
+    Fact("first_op", "first op that writes it", [](const SlotFacts& f) { return f.slot.first_op; }),
+    Fact("last_op", "last op that reads it", [](const SlotFacts& f) { return f.slot.last_op; }));
 
 template <>
 inline constexpr auto kFacts<TensorFacts> = std::tuple(
@@ -225,7 +223,7 @@ inline constexpr auto kFacts<MaskFacts> = std::tuple(
     Fact("lookback", "null: all", [](const MaskFacts& f) { return limit(f.mask.lookback); }),
     Fact("lookahead", "null: all", [](const MaskFacts& f) { return limit(f.mask.lookahead); }),
     Fact("bytes", &MaskFacts::bytes),
-    Fact("dense_bytes", "Of a float for each pair", &MaskFacts::dense_bytes));
+    Fact("dense_bytes", "size of the same mask as one float per pair", &MaskFacts::dense_bytes));
 
 template <>
 inline constexpr auto kFacts<CacheFacts> = std::tuple(
@@ -254,7 +252,7 @@ template <>
 inline constexpr auto kFacts<TargetFacts> = std::tuple(
     Fact("name", [](const TargetFacts& f) { return name(f.target); }),
     Fact("cpus", [](const TargetFacts& f) { return cpus_of(f.target); }),
-    Fact("packings", "Tiles of each type of weights",
+    Fact("packings", "Tile sizes by type of weights",
          [](const TargetFacts& f) {
            ForEach<weight_types, Packing> packings;
            for (const TensorType type : convert::kWeightTypes) {
@@ -265,12 +263,12 @@ inline constexpr auto kFacts<TargetFacts> = std::tuple(
     Fact("offset", "In the file", [](const TargetFacts& f) { return f.packed.segment.begin(); }),
     Fact("bytes", [](const TargetFacts& f) { return f.packed.segment.bytes(); }),
     Fact("crc32c", [](const TargetFacts& f) { return f.packed.segment.crc32c; }),
-    Fact("kernel_set", "Whose tiles these are",
+    Fact("kernel_set", "Kernel set with these tile sizes",
          [](const TargetFacts& f) { return packed_for(f.target); }),
-    Fact("running_kernel_set", "That runs on this CPU",
+    Fact("running_kernel_set", "Kernel set that runs this target on this CPU",
          [](const TargetFacts& f) { return kernel_set_name(f.target); }),
     Fact("runs_here", "On this CPU", &TargetFacts::runs_here),
-    Fact("chosen", "By Model::load on this CPU", &TargetFacts::chosen),
+    Fact("chosen", "Model::load chooses this target on this CPU", &TargetFacts::chosen),
     Fact("formula", kFormulaWords, &TargetFacts::formula),
     Fact("arena", "At these sizes", [](const TargetFacts& f) { return f.arena.plan; }),
     Fact("smallest_slice", kSmallestSlice, &TargetFacts::slice));
@@ -279,14 +277,14 @@ inline constexpr auto kFacts<TargetFacts> = std::tuple(
 
 template <>
 inline constexpr auto kFacts<AttentionBound> = std::tuple(
-    Fact("stored", "Its keys are those of another axis, and all are seen", &AttentionBound::stored),
-    Fact("keys_max", "null: all that are held",
+    Fact("stored", "It reads the keys of another axis, all visible", &AttentionBound::stored),
+    Fact("keys_max", "null: all held keys",
          [](const AttentionBound& f) {
            return f.keys_max == UINT64_MAX ? std::nullopt : std::optional(f.keys_max);
          }),
     Fact("multiply_adds_per_row_and_key", &AttentionBound::multiply_adds),
     Fact("bytes_read_per_block_and_key", &AttentionBound::bytes),
-    Fact("multiply_adds_per_row_and_key_not_finite", "More, where numbers are not finite",
+    Fact("multiply_adds_per_row_and_key_not_finite", "in addition, if values are not finite",
          &AttentionBound::multiply_adds_not_finite),
     Fact("bytes_read_per_row_and_key_not_finite", &AttentionBound::bytes_not_finite));
 
@@ -294,23 +292,24 @@ template <>
 inline constexpr auto kFacts<CallFacts> = std::tuple(
     Fact("held", "Rows before", [](const CallFacts& f) { return f.size.held; }),
     Fact("rows", "Rows now", [](const CallFacts& f) { return f.size.rows; }),
-    Fact("outputs", "Rows given out", [](const CallFacts& f) { return f.size.outputs; }),
+    Fact("outputs", "Output rows", [](const CallFacts& f) { return f.size.outputs; }),
     Fact("stored", "Keys of another axis", [](const CallFacts& f) { return f.size.stored; }),
     Fact("multiply_adds", &CallFacts::multiply_adds), Fact("bytes_read", &CallFacts::bytes_read),
-    Fact("multiply_adds_not_finite", "Where numbers are not finite",
+    Fact("multiply_adds_not_finite", "if values are not finite",
          &CallFacts::multiply_adds_not_finite),
     Fact("bytes_read_not_finite", &CallFacts::bytes_read_not_finite));
 
 template <>
-inline constexpr auto kFacts<CallBounds> = std::tuple(
-    Fact("target", [](const CallBounds& f) { return name(f.target); }),
-    Fact("block_rows", "Rows that read keys and values together", &CallBounds::block_rows),
-    Fact("multiply_adds_per_row", &CallBounds::multiply_adds_per_row),
-    Fact("multiply_adds_per_output", &CallBounds::multiply_adds_per_output),
-    Fact("bytes_read_once", &CallBounds::bytes_once),
-    Fact("bytes_read_per_row", &CallBounds::bytes_per_row),
-    Fact("bytes_read_per_output", &CallBounds::bytes_per_output),
-    Fact("attention", &CallBounds::attention));
+inline constexpr auto kFacts<CallBounds> =
+    std::tuple(Fact("target", [](const CallBounds& f) { return name(f.target); }),
+               Fact("block_rows", "Rows of a block, which share one read of keys and values",
+                    &CallBounds::block_rows),
+               Fact("multiply_adds_per_row", &CallBounds::multiply_adds_per_row),
+               Fact("multiply_adds_per_output", &CallBounds::multiply_adds_per_output),
+               Fact("bytes_read_once", &CallBounds::bytes_once),
+               Fact("bytes_read_per_row", &CallBounds::bytes_per_row),
+               Fact("bytes_read_per_output", &CallBounds::bytes_per_output),
+               Fact("attention", &CallBounds::attention));
 
 template <>
 inline constexpr auto kFacts<CallEstimate> =
@@ -347,31 +346,32 @@ constexpr auto kFacts<BoundsOfFunction> = std::tuple(
     Fact("run", [](const BoundsOfFunction& f) { return f.facts->run; }),
     Fact("step", [](const BoundsOfFunction& f) { return Sometimes<CallFacts>{f.facts->step}; }));
 
-constexpr auto kBounds =
-    part("bounds", "At most, whatever is fed to it",
-         Fact("stack_bytes", "That any call takes, by CPU",
-              [](const ModelFacts&) {
-                ForEach<stack_cpus, uint32_t> bytes;
-                for (const StackBound& bound : kStackBounds) bytes.values.push_back(bound.bytes);
-                return bytes;
-              }),
-         Fact("arena_bytes", "Exactly",
-              [](const ModelFacts& f) { return f.shown_target().arena.plan.total_bytes; }),
-         Fact("flash_bytes", "The file", [](const ModelFacts& f) { return f.footer.file_bytes; }),
-         Fact("load_steps", "Of Model::load: blocks of code that is not optimized", load_steps_max),
-         Fact("call", "A call's work is a sum of sizes times these; of the first function",
-              [](const ModelFacts& f) { return f.functions[0].bounds; }),
-         Fact("run", "A pass over as many tokens as a call may have",
-              [](const ModelFacts& f) { return f.functions[0].run; }),
-         Fact("step", "The last token of a full context; only where the model is causal",
-              [](const ModelFacts& f) { return Sometimes<CallFacts>{f.functions[0].step}; }),
-         Fact("others", "Of the functions after the first", [](const ModelFacts& f) {
-           return std::vector<BoundsOfFunction>(f.functions.begin() + 1, f.functions.end());
-         }));
+constexpr auto kBounds = part(
+    "bounds", "Upper bounds for any input",
+    Fact("stack_bytes", "Stack of any call, by CPU",
+         [](const ModelFacts&) {
+           ForEach<stack_cpus, uint32_t> bytes;
+           for (const StackBound& bound : kStackBounds) bytes.values.push_back(bound.bytes);
+           return bytes;
+         }),
+    Fact("arena_bytes", "Exactly",
+         [](const ModelFacts& f) { return f.shown_target().arena.plan.total_bytes; }),
+    Fact("flash_bytes", "The file", [](const ModelFacts& f) { return f.footer.file_bytes; }),
+    Fact("load_steps", "Basic blocks that Model::load runs, in unoptimized code", load_steps_max),
+    Fact("call",
+         "Coefficients of a call's work: a sum of sizes times these; for the first function",
+         [](const ModelFacts& f) { return f.functions[0].bounds; }),
+    Fact("run", "A pass over the most tokens of a call",
+         [](const ModelFacts& f) { return f.functions[0].run; }),
+    Fact("step", "The last token of a full context; only where the model is causal",
+         [](const ModelFacts& f) { return Sometimes<CallFacts>{f.functions[0].step}; }),
+    Fact("others", "Bounds of the functions after the first", [](const ModelFacts& f) {
+      return std::vector<BoundsOfFunction>(f.functions.begin() + 1, f.functions.end());
+    }));
 
 // --- The model ---
 
-constexpr const char* kImage = "What it reads; null: no images";
+constexpr const char* kImage = "Size of the images that it reads; null: none";
 
 template <>
 constexpr auto kFacts<ImageFacts> = std::tuple(Fact("channels", &ImageFacts::channels),
@@ -381,7 +381,7 @@ constexpr auto kFacts<ImageFacts> = std::tuple(Fact("channels", &ImageFacts::cha
 template <>
 inline constexpr auto kFacts<SizeOptions> =
     std::tuple(Fact("positions", &SizeOptions::positions),
-               Fact("tokens", "Most in one call", &SizeOptions::tokens),
+               Fact("tokens", "Most tokens in one call", &SizeOptions::tokens),
                Fact("sequences", &SizeOptions::sequences), Fact("threads", &SizeOptions::threads),
                Fact("kv_cache", kKeptAs, [](const SizeOptions& f) { return name(f.kv_type()); }));
 
@@ -397,24 +397,26 @@ inline constexpr auto kFacts<InputFacts> = std::tuple(
     Fact("token_types", &InputFacts::token_types),
     Fact("positions_max", "0: any number",
          [](const InputFacts& f) { return f.input.positions_max; }),
-    Fact("tokens_min", "Of a sequence", [](const InputFacts& f) { return f.input.tokens_min; }),
+    Fact("tokens_min", "Shortest sequence", [](const InputFacts& f) { return f.input.tokens_min; }),
     Fact("image", kImage, &InputFacts::image),
-    Fact("takes_pairs", "A call says which tokens see which", &InputFacts::takes_pairs),
-    Fact("axis", "Of its tokens", &InputFacts::axis));
+    Fact("takes_pairs", "Calls pass a 0/1 matrix of which tokens see which",
+         &InputFacts::takes_pairs),
+    Fact("axis", "Axis of its tokens", &InputFacts::axis));
 
 template <>
-inline constexpr auto kFacts<FunctionFacts> = std::tuple(
-    Fact("name", &FunctionFacts::name), Fact("inputs", "That it takes", &FunctionFacts::inputs),
-    Fact("inputs_read", "That others took, whose keys and values it sees",
-         &FunctionFacts::inputs_read),
-    Fact("output_features", &FunctionFacts::output_features),
-    Fact("output_rows",
-         [](const FunctionFacts& f) {
-           return OneOf<output_rows>{f.has_row_of_sequence ? "sequences" : "tokens"};
-         }),
-    Fact("causal", "It can be fed step by step", &FunctionFacts::causal),
-    Fact("first_op", [](const FunctionFacts& f) { return f.function.first_op; }),
-    Fact("ops", [](const FunctionFacts& f) { return f.function.ops; }));
+inline constexpr auto kFacts<FunctionFacts> =
+    std::tuple(Fact("name", &FunctionFacts::name),
+               Fact("inputs", "Inputs that it takes", &FunctionFacts::inputs),
+               Fact("inputs_read", "Inputs of other functions whose keys and values it reads",
+                    &FunctionFacts::inputs_read),
+               Fact("output_features", &FunctionFacts::output_features),
+               Fact("output_rows",
+                    [](const FunctionFacts& f) {
+                      return OneOf<output_rows>{f.has_row_of_sequence ? "sequences" : "tokens"};
+                    }),
+               Fact("causal", "It can be fed step by step", &FunctionFacts::causal),
+               Fact("first_op", [](const FunctionFacts& f) { return f.function.first_op; }),
+               Fact("ops", [](const FunctionFacts& f) { return f.function.ops; }));
 
 constexpr auto kFilePart =
     part("file", "", Fact("path", &ModelFacts::path),
@@ -430,29 +432,31 @@ constexpr auto kModelPart = part(
     Fact("vocab_size", "0: it reads features",
          [](const ModelFacts& f) { return f.reader.vocab_size(); }),
     Fact("tokenizer", "Its kind; empty: none", &ModelFacts::tokenizer_kind),
-    Fact("sound", "How the first input's features are made of it; empty: nobody says",
+    Fact("sound", "Front end that computes the first input's features from samples; empty: unknown",
          [](const ModelFacts& f) {
            const SoundNumbers* const numbers = f.reader.sound().numbers;
            return numbers == nullptr ? std::string() : convert::describe_sound(*numbers);
          }),
-    Fact("hidden_states", "That a hook can see",
+    Fact("hidden_states", "Hidden states that a hook can read",
          [](const ModelFacts& f) { return f.reader.hidden_states(); }),
     Fact("input_features", "0: it reads tokens", &ModelFacts::input_features),
     Fact("image", kImage, [](const ModelFacts& f) { return image_facts(f.reader, 0); }),
-    Fact("prefix_rows", "Rows that a sequence has at most beside its tokens",
+    Fact("prefix_rows", "Most rows of a sequence besides its tokens",
          [](const ModelFacts& f) { return prefix_rows(f.reader); }),
-    Fact("axes", "What rows activations have", [](const ModelFacts& f) { return f.reader.axes(); }),
-    Fact("inputs", "The facts above and below are of the first of them", &ModelFacts::inputs),
-    Fact("functions", "Parts of the ops, each of which a call runs", &ModelFacts::functions),
+    Fact("axes", "Row axes of the activations",
+         [](const ModelFacts& f) { return f.reader.axes(); }),
+    Fact("inputs", "All inputs; the other keys of model describe the first", &ModelFacts::inputs),
+    Fact("functions", "Ranges of ops; a call runs one of them", &ModelFacts::functions),
     Fact("token_types", [](const ModelFacts& f) { return f.reader.token_types(); }),
     Fact("output_features", &ModelFacts::output_features),
     Fact("output_rows", [](const ModelFacts& f) { return OneOf<output_rows>{f.output_rows()}; }),
     Fact("labels", &ModelFacts::labels),
     Fact("positions_max", "0: any number",
          [](const ModelFacts& f) { return f.reader.positions_max(); }),
-    Fact("tokens_min", "Of a sequence; above 1: whole sequences alone",
+    Fact("tokens_min", "Shortest sequence; above 1: whole sequences only",
          [](const ModelFacts& f) { return f.reader.tokens_min(); }),
-    Fact("lengths_claimed", "That all of them are its author's model is its user's word",
+    Fact("lengths_claimed",
+         "The user vouched that all lengths give the author's model (--any-length)",
          [](const ModelFacts& f) { return f.lengths_claimed; }),
     Fact("causal", [](const ModelFacts& f) { return f.reader.causal(); }),
     Fact("kv_cache", kKeptAs, [](const ModelFacts& f) { return name(f.reader.kv_cache()); }));
@@ -464,19 +468,20 @@ constexpr auto kSelfTestPart =
          Fact("crc32c", [](const ModelFacts& f) { return f.reader.self_test().segment.crc32c; }));
 
 template <>
-inline constexpr auto kFacts<ModelFacts> = std::tuple(
-    kFilePart, kModelPart, kSelfTestPart,
-    Fact("sizes", "Of the session that the numbers are for", &ModelFacts::sizes),
-    Fact("sizes_of_others", "Of the inputs after the first",
-         [](const ModelFacts& f) {
-           return std::span<const InputSizes>(f.sizes.others, f.reader.inputs() - 1);
-         }),
-    Fact("needs", "Parts of the runtime that it uses", &ModelFacts::needs),
-    Fact("ops", "With what its kind has", &ModelFacts::ops), Fact("slots", &ModelFacts::slots),
-    Fact("tensors", &ModelFacts::tensors), Fact("masks", &ModelFacts::masks),
-    Fact("caches", &ModelFacts::caches), Fact("targets", &ModelFacts::targets), kBounds,
-    Fact("board", "What calls take there; only with --board",
-         [](const ModelFacts& f) { return Sometimes<BoardEstimate>{f.board}; }));
+inline constexpr auto kFacts<ModelFacts> =
+    std::tuple(kFilePart, kModelPart, kSelfTestPart,
+               Fact("sizes", "Session sizes that all numbers assume", &ModelFacts::sizes),
+               Fact("sizes_of_others", "Sizes of the inputs after the first",
+                    [](const ModelFacts& f) {
+                      return std::span<const InputSizes>(f.sizes.others, f.reader.inputs() - 1);
+                    }),
+               Fact("needs", "Parts of the runtime that it uses", &ModelFacts::needs),
+               Fact("ops", "Ops, with the fields of their kind", &ModelFacts::ops),
+               Fact("slots", &ModelFacts::slots), Fact("tensors", &ModelFacts::tensors),
+               Fact("masks", &ModelFacts::masks), Fact("caches", &ModelFacts::caches),
+               Fact("targets", &ModelFacts::targets), kBounds,
+               Fact("board", "Estimate of calls on a board; only with --board",
+                    [](const ModelFacts& f) { return Sometimes<BoardEstimate>{f.board}; }));
 
 // --- The report ---
 
@@ -526,11 +531,11 @@ inline constexpr auto kFacts<LimitCheck> = std::tuple(
     Fact("option", "\"--max-bytes\"", &LimitCheck::option),
     Fact("asked", or_null<&LimitCheck::asked>), Fact("found", or_null<&LimitCheck::found>),
     Fact("unit", &LimitCheck::unit), Fact("is_met", &LimitCheck::is_met),
-    Fact("offenders", "What broke it, the worst first", &LimitCheck::offenders));
+    Fact("offenders", "Parts that broke the limit, the worst first", &LimitCheck::offenders));
 
 template <>
 inline constexpr auto kFacts<OutputComparison> =
-    std::tuple(Fact("text", "What was compared on", &OutputComparison::text),
+    std::tuple(Fact("text", "Text that outputs were compared on", &OutputComparison::text),
                Fact("tokens", &OutputComparison::tokens),
                Fact("mean_kl", "Nats a token", &OutputComparison::mean_kl),
                Fact("top1_agreement", "Share of tokens, 0 to 1", &OutputComparison::top1_agreement),
@@ -546,7 +551,7 @@ inline constexpr auto kFacts<HiddenStateError> =
 template <>
 inline constexpr auto kFacts<QuantizedTensor> = std::tuple(
     Fact("name", &QuantizedTensor::name), Fact("type", &QuantizedTensor::type),
-    Fact("method", "How it was rounded", &QuantizedTensor::method),
+    Fact("method", "Rounding method", &QuantizedTensor::method),
     Fact("signal_to_noise_db", "null: nothing changed",
          or_null<&QuantizedTensor::signal_to_noise_db>),
     Fact("float_bytes", &QuantizedTensor::float_bytes), Fact("bytes", &QuantizedTensor::bytes));
@@ -560,22 +565,22 @@ template <>
 inline constexpr auto kFacts<ConversionFacts> = std::tuple(
     Fact("source", &ConversionFacts::source),
     Fact("weights", "As asked for", &ConversionFacts::weights),
-    Fact("calibration", "The text, and where it is from", &ConversionFacts::calibration),
-    Fact("limits", "What the conversion was to keep to", &ConversionFacts::limits),
-    Fact("outputs", "Outputs in few bits against those in float32; null: nothing to compare",
+    Fact("calibration", "Calibration text and its source", &ConversionFacts::calibration),
+    Fact("limits", "Limits that the conversion had to meet", &ConversionFacts::limits),
+    Fact("outputs", "Quantized outputs compared with float32; null: nothing to compare",
          &ConversionFacts::outputs),
-    Fact("hidden_states", "How far they point where those in float32 do",
+    Fact("hidden_states", "Cosine similarity of quantized hidden states with float32",
          &ConversionFacts::hidden_states),
-    Fact("tensors", "Those in few bits", &ConversionFacts::tensors),
-    Fact("notes", "What went another way than asked", &ConversionFacts::notes));
+    Fact("tensors", "Quantized tensors", &ConversionFacts::tensors),
+    Fact("notes", "Deviations from what was asked for", &ConversionFacts::notes));
 
 template <>
 inline constexpr auto kFacts<WeightsReport> = std::tuple(
-    Fact("parameters", "As PyTorch counts them; null: the conversion alone knows",
+    Fact("parameters", "Parameters as PyTorch counts them; null: only the conversion knows",
          [](const WeightsReport& f) {
            return f.conversion ? std::optional(f.conversion->parameters) : std::nullopt;
          }),
-    Fact("file_parts", "Where the bytes of the file are", &WeightsReport::file_parts),
+    Fact("file_parts", "Bytes by part of the file", &WeightsReport::file_parts),
     Fact("types", "Tensors by their type", &WeightsReport::types),
     Fact("layers", "By layer", &WeightsReport::layers),
     Fact("parts", "By their role in a layer", &WeightsReport::parts),
@@ -589,15 +594,15 @@ inline constexpr auto kFacts<Distribution> = std::tuple(
     Fact("sampled", &Distribution::sampled), Fact("not_finite", &Distribution::not_finite),
     Fact("mean", &Distribution::mean), Fact("standard_deviation", &Distribution::deviation),
     Fact("least", &Distribution::least), Fact("most", &Distribution::most),
-    Fact("limit", "Bins go from -limit to limit", &Distribution::limit),
+    Fact("limit", "Bins span -limit to limit", &Distribution::limit),
     Fact("beyond_limit", &Distribution::beyond),
-    Fact("counts", "Of each bin", &Distribution::counts));
+    Fact("counts", "Values in each bin", &Distribution::counts));
 
 template <>
 inline constexpr auto kFacts<MaskPicture> = std::tuple(
     Fact("positions", &MaskPicture::positions), Fact("visible_pairs", &MaskPicture::visible),
-    Fact("ops", "That apply it", &MaskPicture::ops),
-    Fact("rows", "# all visible, + in part, . hidden", &MaskPicture::rows));
+    Fact("ops", "Ops that apply the mask", &MaskPicture::ops),
+    Fact("rows", "# all visible, + partly visible, . hidden", &MaskPicture::rows));
 
 // The whole report, for --report FILE.json.
 template <>
@@ -605,7 +610,7 @@ inline constexpr auto kFacts<ReportFacts> = std::tuple_cat(
     kFacts<WeightsReport>, std::tuple(Fact("distributions", &ReportFacts::distributions),
                                       Fact("masks", &ReportFacts::masks)));
 
-constexpr const char* kReportWords = "What a page of --report shows; only in FILE.json of --report";
+constexpr const char* kReportWords = "Contents of the --report page; only in FILE.json of --report";
 
 Json inspect_facts() {
   Json schema = schema_of<ModelFacts>();

@@ -117,7 +117,7 @@ template <>
 constexpr auto kFacts<RepackFacts> =
     std::tuple(Fact("output", &RepackFacts::output), Fact("source", &RepackFacts::source),
                Fact("targets", &RepackFacts::targets),
-               Fact("self_test", "Kernel sets that it passed with; null: none in the file",
+               Fact("self_test", "Kernel sets that passed the self-test; null: the file has none",
                     &RepackFacts::self_test));
 
 Json repack_facts() { return schema_of<RepackFacts>(); }
@@ -138,7 +138,8 @@ void add_repack(CLI::App& app) {
   add_model(command, arguments.model);
   add_file(command, "-o,--output", arguments.output, "The model file to write")->required();
   command
-      .add_option("--target", arguments.targets, "What to pack for: arm64,portable, say; or all")
+      .add_option("--target", arguments.targets,
+                  "Targets to pack for, such as arm64,portable; or all")
       ->type_name(kTargetType)
       ->check(target_names())
       ->required();

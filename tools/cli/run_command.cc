@@ -101,8 +101,8 @@ Outputs outputs_of(const RunOptions& options, const ModelFile& file) {
   if (!convert::leaves_rows_open(ModelAccess::reader(file.model()))) {
     const Model& model = file.model();
     throw convert::InputError(
-        "{}: {}: the model gives a row for each {}, and no others: --last and --all-rows are for "
-        "decoders, which leave it open",
+        "{}: {}: the model always outputs one row for each {}: --last and --all-rows are for "
+        "decoders",
         convert::quote(file.name()), options.last ? "--last" : "--all-rows",
         model.function(model.functions() - 1).pooled ? "sequence" : "token");
   }
@@ -127,7 +127,8 @@ template <>
 constexpr auto kFacts<RunFacts> =
     std::tuple(part("output", "", Fact("path", &RunFacts::output), Fact("shape", &RunFacts::shape),
                     Fact("dtype", [](const RunFacts&) { return OneOf<dtypes>{"float32"}; })),
-               Fact("hidden_states", "Their file; null: not asked for", &RunFacts::hidden_states),
+               Fact("hidden_states", "File of the hidden states; null: not asked for",
+                    &RunFacts::hidden_states),
                Fact("kernel_set", &RunFacts::kernel_set), Fact("threads", &RunFacts::threads),
                Fact("arena_bytes", &RunFacts::arena_bytes),
                Fact("finite", "No result is NaN or infinity", &RunFacts::finite));
@@ -514,8 +515,7 @@ void run_run(const RunOptions& options) {
   if (!options.hidden_states.empty() &&
       (has_several || ModelAccess::reader(model).hidden_states() == 0)) {
     throw convert::InputError(
-        "{}: --hidden-states: the file names none: the converter found no "
-        "layers that hand them on",
+        "{}: --hidden-states: the file has none, as the converter found no layers",
         convert::quote(file.name()));
   }
   const std::vector<RunInput> inputs = read_inputs(options, file);
@@ -551,25 +551,25 @@ void add_run(CLI::App& app) {
       "  arenite run translate.arn --input source.npy --input target.npy --output y.npy\n");
   add_model(command, options.model);
   add_input_files(command, "--input", options.inputs,
-                  "Features or token ids, .npy; of a model with several inputs once for each, in "
+                  "Features or token ids, .npy; for a model with several inputs once each, in "
                   "their order or as NAME=FILE")
       ->required();
   add_file(command, "--output", options.output, "Where to write the results, .npy")->required();
   add_lengths(command, "--lengths", options.lengths,
-              "Tokens of each sequence; of an input NAME=N,...");
+              "Tokens of each sequence; NAME=N,... for one input");
   add_input_files(
       command, "--mask", options.masks,
       "1 for each token that counts, 0 for padding, [sequences, tokens], .npy; as --input")
       ->excludes("--lengths");
   add_input_files(command, "--types", options.types, "The type of each token, .npy; as --mask");
   command.add_flag("--last", options.last,
-                   "Of a decoder: results of the last token of each sequence alone");
-  command.add_flag("--all-rows", options.all_rows, "Of a decoder: results of each token")
+                   "For a decoder: results of only the last token of each sequence");
+  command.add_flag("--all-rows", options.all_rows, "For a decoder: results of each token")
       ->excludes("--last");
   add_file(command, "--hidden-states", options.hidden_states,
-           "Where to write what the layers hand on, .npy");
+           "Where to write the hidden states, .npy");
   add_number(command, "--chunk", options.chunk,
-             "Of a causal model: most tokens of a sequence in one call; 64 by default. Changes "
+             "For a causal model: most tokens of a sequence in one call; 64 by default. Changes "
              "memory, not results");
   add_machine_options(command, options.kernels, options.threads);
   add_kv_option(command, options.kv_cache);

@@ -187,18 +187,18 @@ std::string sizes_text(const format::ModelReader& reader, const InputTokens& siz
 
 template <>
 inline constexpr auto kFacts<CacheBytes> =
-    std::tuple(Fact("per_panel", "Of a panel of nr positions", &CacheBytes::per_panel),
-               Fact("per_page", "Of a page of 512 positions", &CacheBytes::per_page));
+    std::tuple(Fact("per_panel", "Bytes per panel of nr positions", &CacheBytes::per_panel),
+               Fact("per_page", "Bytes per page of 512 positions", &CacheBytes::per_page));
 static_assert(kPagePositions == 512);
 
 template <>
 inline constexpr auto kFacts<AxisBytes> =
     std::tuple(Fact("activations", "Bytes", &AxisBytes::activations),
-               Fact("scratch", "Bytes, of the op that needs most", &AxisBytes::scratch));
+               Fact("scratch", "Bytes of the op that needs most", &AxisBytes::scratch));
 
 template <>
 inline constexpr auto kFacts<CacheGroup> =
-    std::tuple(Fact("axis", "Of keys and values", &CacheGroup::axis),
+    std::tuple(Fact("axis", "Axis of the keys and values", &CacheGroup::axis),
                Fact("lookback", "Positions before its own that a token sees; null: all",
                     [](const CacheGroup& f) {
                       return f.lookback == kUnlimited ? std::nullopt : std::optional(f.lookback);
@@ -207,14 +207,15 @@ inline constexpr auto kFacts<CacheGroup> =
 
 template <>
 inline constexpr auto kFacts<FormulaOfModel> = std::tuple(
-    Fact("axes", "Of each row of an axis",
+    Fact("axes", "Bytes per row, by axis",
          [](const FormulaOfModel& f) { return std::span<const AxisBytes>(f.axes, f.axis_count); }),
     Fact("scratch_bytes_per_thread", &FormulaOfModel::scratch_bytes_per_thread),
-    Fact("nr", "Positions of a panel of keys", &FormulaOfModel::nr),
+    Fact("nr", "Positions per panel of keys", &FormulaOfModel::nr),
     Fact("score_rows", "Rows of scores in the scratch of a thread", &FormulaOfModel::score_rows),
-    Fact("cache_groups", "Caches that hold as many positions", [](const FormulaOfModel& f) {
-      return std::span<const CacheGroup>(f.groups, f.group_count);
-    }));
+    Fact("cache_groups", "Caches that hold the same number of positions",
+         [](const FormulaOfModel& f) {
+           return std::span<const CacheGroup>(f.groups, f.group_count);
+         }));
 
 FormulaOfModel formula_of(const format::ModelReader& reader, uint32_t packed_index) {
   return {reader.formula(packed_index), static_cast<uint32_t>(reader.axes().size())};

@@ -133,7 +133,7 @@ convert::NpyArray read_sound(const std::filesystem::path& file, const Model& mod
                                                      : SoundData{numbers.rate, false, map.bytes()};
   if (sound.rate != numbers.rate) {
     throw convert::InputError(
-        "{}: {} samples a second, and the model hears {}: resample it, as sox {} -r {} OUT.wav "
+        "{}: {} samples a second: expected {}, the model's: resample it, as sox {} -r {} OUT.wav "
         "does",
         name, sound.rate, numbers.rate, name, numbers.rate);
   }

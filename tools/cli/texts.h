@@ -61,9 +61,9 @@ template <>
 inline constexpr auto kFacts<SkippedLine> =
     std::tuple(Fact("line", [](const SkippedLine& f) { return Positive{f.line}; }),
                Fact("reason", &SkippedLine::reason));
-inline constexpr auto kTextNotes =
-    std::tuple(Fact("warnings", &TextNotes::warnings),
-               Fact("skipped", "Of --file, with --on-error skip", &TextNotes::skipped));
+inline constexpr auto kTextNotes = std::tuple(
+    Fact("warnings", &TextNotes::warnings),
+    Fact("skipped", "Lines of --file that --on-error skip left out", &TextNotes::skipped));
 // Prints the notes as warnings on the standard error.
 void print_notes(const TextNotes& notes);
 

@@ -133,18 +133,19 @@ template <>
 constexpr auto kFacts<VerifiedTarget> = std::tuple(
     Fact("name", [](const VerifiedTarget& f) { return name(f.target); }),
     Fact("kernel_set", [](const VerifiedTarget& f) { return kernel_set_name(f.target); }),
-    Fact("ran", "This CPU has the kernels",
+    Fact("ran", "The kernels run on this CPU",
          [](const VerifiedTarget& f) { return f.test.has_value(); }),
     Fact("passed", "null: not run", of_test(&SelfTest::passed)),
-    Fact("difference", "The largest; null: not run", of_test(&SelfTest::difference)),
-    Fact("tolerance", "What is allowed there", of_test(&SelfTest::tolerance)),
-    Fact("op", "Where that is; the number of ops: the output", of_test(&SelfTest::op_index)),
+    Fact("difference", "Largest difference; null: not run", of_test(&SelfTest::difference)),
+    Fact("tolerance", "Tolerance at the largest difference", of_test(&SelfTest::tolerance)),
+    Fact("op", "Op with the largest difference; the number of ops stands for the output",
+         of_test(&SelfTest::op_index)),
     Fact("op_name", &VerifiedTarget::op_name), Fact("token", of_test(&SelfTest::token)));
 
 template <>
 constexpr auto kFacts<VerifyFacts> = std::tuple(
     Fact("file", &VerifyFacts::file), Fact("targets", &VerifyFacts::targets),
-    Fact("passed", "On at least one kernel set, and on all that were run", &VerifyFacts::passed));
+    Fact("passed", "At least one kernel set was run, and all passed", &VerifyFacts::passed));
 
 template <>
 constexpr auto kFacts<StripFacts> = std::tuple(Fact("output", &StripFacts::output),

@@ -93,7 +93,7 @@ std::string rule_for(const LinearNode& linear) {
 
 void require_finite(const std::string& name, const std::vector<float>& weights) {
   if (const auto place = first_non_finite(weights)) {
-    throw InputError("{}: element {} is not finite: weights in few bits need numbers", quote(name),
+    throw InputError("{}: element {} is not finite: quantized weights must be", quote(name),
                      *place);
   }
 }

@@ -88,10 +88,10 @@ ALSO_GIVEN = {
 # What the program says and with which exit code, in its own words.
 REFUSALS = {
     # run
-    "L": (1, "--last and --all-rows are for decoders, which leave it open"),
+    "L": (1, "--last and --all-rows are for decoders"),
     "T": (1, "--types: the model has no token types"),
     "I": (1, "--mask and --lengths are for texts and features, and this model reads images"),
-    "H": (1, "--hidden-states: the file names none"),
+    "H": (1, "--hidden-states: the file has none"),
     "C": (1, "--chunk: the model takes whole sequences"),
     # generate
     "F": (1, "its input is features, not tokens: see 'arenite run'"),

@@ -157,7 +157,7 @@ TEST(Sound, RefusesWhatItDoesNotUnderstand) {
   const std::string all = "rate=16000,window=400,hop=160,mels=40,floor=1e-6";
   EXPECT_NO_THROW(parse_sound(all));
   const std::pair<std::string, const char*> mistakes[] = {
-      {"", "expected KEY=VALUE"},
+      {"", "expected a name or KEY=VALUE"},
       {"wisper", "'wisper'"},
       {all + ",", "found ''"},
       {all + ",pitch=3", "'pitch=3'"},

@@ -261,7 +261,7 @@ ModelComparison compare_models(const AlignedBytes& reference, const AlignedBytes
   if (set.held_out.empty()) return {};
   Comparison comparison(reference, other, longest_of(set.held_out), other_kv);
   for (size_t i = 0; i < set.held_out.size(); ++i) {
-    report_progress("measuring what few bits cost",
+    report_progress("measuring the quantization loss",
                     static_cast<double>(i) / static_cast<double>(set.held_out.size()));
     comparison.add(set.held_out[i]);
   }

@@ -153,9 +153,7 @@ void set_keys(std::string_view text, SoundParameters& parameters) {
     const auto key = std::ranges::find(known, part.substr(0, equals), &Key::name);
     if (equals == part.npos || key == known.end()) {
       throw InputError(
-          "--sound: found {}: expected KEY=VALUE with one of the keys, or before all keys one of "
-          "the "
-          "names, of 'arenite help sound'",
+          "--sound: found {}: expected a name or KEY=VALUE of 'arenite help sound', the name first",
           quote(part));
     }
     const std::string expected = key->set(parameters, part.substr(equals + 1));

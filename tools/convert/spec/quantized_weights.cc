@@ -29,7 +29,7 @@ void check_scale(float scale, size_t index, const ScaledIntegers& integers,
 void check_scales(const ScaleReport& scales, const std::string& name, const std::string& rule) {
   if (scales.clamped == 0) return;
   throw InputError(
-      "{}: its weights are too large for few bits: the scales of {} of its rows or blocks would be "
+      "{}: its weights are too large to quantize: the scales of {} of its rows or blocks would be "
       "above {:.0e}, near where bfloat16 and products end: pass --keep {}",
       quote(name), scales.clamped, kScaleMax, rule);
 }

@@ -104,11 +104,10 @@ TEST_F(ConvertFewBits, GroupsWhatFellBackAndCountsTheEmbedding) {
   const std::string model = project_folder().string() + "/tests/convert/data/decoders/llama-yarn";
   const ProgramResult text = run_arenite({"convert", model, "-o", path("m.arn"), "--weights", "q4",
                                           "--keep", "none", "--calibrate", "none", "-v"});
-  EXPECT_TRUE(
-      ends(text, kDone,
-           {"note       16 matrices are q8: their rows of 16, 20 are no multiple of 32, as q4 "
-            "needs\n           embedding, 0.query, ",
-            "  embedding  q8 "}));
+  EXPECT_TRUE(ends(text, kDone,
+                   {"note       16 matrices are q8: their rows of 16, 20 are not multiples of 32, "
+                    "which q4 needs\n           embedding, 0.query, ",
+                    "  embedding  q8 "}));
   EXPECT_EQ(text.output.find("are no multiple"), text.output.rfind("are no multiple"));
   const ProgramResult result =
       run_arenite({"convert", model, "-o", path("m.arn"), "--weights", "q4", "--keep", "none",
@@ -137,7 +136,7 @@ TEST_F(ConvertFewBits, FallsBackWhereRowsAreNoWholeBlocks) {
       run_arenite({"convert", project_folder().string() + "/models/vibration", "-o", path("m.arn"),
                    "--weights", "q4"}),
       kDone,
-      {"input is q8: its rows of 16 are no multiple of 32", "weights are rounded one by one"}));
+      {"input is q8: its rows of 16 are not multiples of 32", "weights are rounded to nearest"}));
 }
 
 // Weights that a program computes of integers are kept as these, and give what PyTorch gives.

@@ -347,8 +347,7 @@ TEST_F(ConvertOptions, ParametersBesideMetasCheckpointAreRead) {
                    {"number of heads 2, from", "params.json'", "norms' epsilon 1e-05, from"}));
   folder_.write("params.json", R"({"dim": 8, "n_heads": 2, "n_layers": 2, "norm_eps": 1e-5,)"
                                R"( "use_scaled_rope": true, "rope_scaling_factor": 32})");
-  EXPECT_TRUE(
-      ends(convert(model, {"-v", "--context", "16"}), kDone, {"scaling of rotations, from"}));
+  EXPECT_TRUE(ends(convert(model, {"-v", "--context", "16"}), kDone, {"RoPE scaling, from"}));
   folder_.write("params.json", R"({"dim": 8, "n_heads": 2, "quantization_args": {"a": 1}})");
   EXPECT_TRUE(ends(convert(model, options), kBadInput, {"params.json", "quantization_args"}));
 }
@@ -382,7 +381,7 @@ TEST_F(ConvertOptions, NamesOfClassesComeFromAConfigOrAFile) {
   EXPECT_TRUE(ends(convert(model, {"-v"}), kDone, {"names of classes, from", "config.json'"}));
   EXPECT_NE(read_bytes(output()).find("kind 10"), std::string::npos);
   folder_.write("config.json", R"({"id2label": {"0": "a", "1": "b"}})");
-  EXPECT_TRUE(ends(convert(model, {"-v"}), kDone, {"has 2, and the program gives out 11 numbers"}));
+  EXPECT_TRUE(ends(convert(model, {"-v"}), kDone, {"has 2, and the program outputs 11 values"}));
   EXPECT_TRUE(ends(convert(model, {"--labels", folder_.write("one.txt", "a\n").string()}),
                    kBadInput, {"1 labels", "11 numbers"}));
 }

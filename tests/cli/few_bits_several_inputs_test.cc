@@ -173,10 +173,10 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST_F(FewBits, AreRoundedForAFileOfEachInput) {
   std::vector<std::string> words = {"--weights", "q4", "--keep", "none"};
-  EXPECT_TRUE(ends(convert_speech(words), kDone,
-                   {"rounded one by one: the model has 2 inputs, and --calibrate FILE, once for "
-                    "each, names none",
-                    "first is q8: its rows of 18 are no multiple of 32"}));
+  EXPECT_TRUE(
+      ends(convert_speech(words), kDone,
+           {"rounded to nearest: the model has 2 inputs, and there is no --calibrate FILE for each",
+            "first is q8: its rows of 18 are not multiples of 32"}));
   const std::vector<std::string> files = calibration(10);
   words.insert(words.end(), files.begin(), files.end());
   EXPECT_TRUE(ends(convert_speech(words), kDone,

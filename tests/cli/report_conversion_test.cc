@@ -33,7 +33,7 @@ ConversionFacts made_up() {
                    {"0.down", "q8", "rounding", 41.25, 4000, 1100},
                    {"1.down", "q4", "taken over", kInfinity, 4000, 700}};
   facts.notes = {
-      {"fell back", "2 matrices", "172 inputs are no multiple of 32: q8", {"0.v", "1.v"}},
+      {"fell back", "2 matrices", "172 inputs are not multiples of 32: q8", {"0.v", "1.v"}},
       {"taken over", "", "scales went from fp16 to bf16: 58 dB"}};
   return facts;
 }

@@ -154,7 +154,7 @@ TEST(RunPairs, AreOneMoreInput) {
     return (convert_fixture("pairs") / name).string();
   };
   ASSERT_TRUE(ends(run_arenite({"convert", file("bits.pt2"), "-o", model, "-v"}), kDone,
-                   {"pairs that a call says", "--input pairs=FILE"}));
+                   {"pairs that a call gives", "--input pairs=FILE"}));
   EXPECT_TRUE(ends(run_arenite({"inspect", model}), kDone, {"which tokens see which"}));
   const auto run = [&](const std::vector<std::string>& pairs) {
     std::vector<std::string> words = {"run",      model, "--input", file("bits_input.npy"),

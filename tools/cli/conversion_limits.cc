@@ -120,7 +120,7 @@ std::vector<ConversionNote> fallback_notes(const std::vector<convert::TypeFallba
   for (const Reason& reason : reasons) {
     const bool is_one = reason.names.size() == 1;
     const std::string why = reason.wanted == TensorType::kQ4 && reason.type == TensorType::kQ8
-                                ? fmt::format("not a multiple of {}, which q4 needs", kQ4Block)
+                                ? fmt::format("not multiples of {}, which q4 needs", kQ4Block)
                                 : fmt::format("longer than {}, the maximum of q8", kQ8InputsMax);
     notes.push_back(
         {"fell back", is_one ? reason.names[0] : fmt::format("{} matrices", reason.names.size()),

@@ -179,8 +179,8 @@ Writer writer_of(const ModelFile& file) {
     return writer;
   }
   throw convert::InputError(
-      "{}: it cannot continue a text: it gives {} numbers for each token "
-      "of {}, {}, expected logits of the vocabulary from a causal model",
+      "{}: it cannot continue a text: it outputs {} values for each token of {}, {}, expected "
+      "logits of the vocabulary from a causal model",
       name, writer.info.output_features, writer.takes.vocab_size,
       !is_one              ? "and takes other inputs with them"
       : writer.info.causal ? "causal"

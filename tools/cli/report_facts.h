@@ -62,7 +62,7 @@ struct LimitCheck {
 struct ConversionNote {
   std::string kind;     // "fell back", "note"
   std::string subject;  // a tensor, or a count; empty: the model
-  std::string text;     // "are q8: their rows of 172 are no multiple of 32, as q4 needs"
+  std::string text;     // "are q8: their rows of 172 are not multiples of 32, which q4 needs"
   std::vector<std::string> tensors = {};  // all that the note is about
 };
 

@@ -21,8 +21,7 @@ void check_lengths(const InputFiles& files, const TokenAxes& axes) {
   const std::string file = convert::quote(files.file.string());
   if (lengths.size() != axes.sequences) {
     throw convert::InputError(
-        "--lengths: found {} numbers, expected one for each of the {} "
-        "sequence{} in {}",
+        "--lengths: found {} values, expected one for each of the {} sequence{} in {}",
         lengths.size(), axes.sequences, axes.sequences == 1 ? "" : "s", file);
   }
   for (const uint32_t length : lengths) {
@@ -42,7 +41,7 @@ std::vector<uint8_t> read_token_bytes(const std::filesystem::path& path, const c
   const convert::NpyArray array = convert::NpyArray::read(path);
   const uint64_t tokens = uint64_t{axes.sequences} * axes.tokens;
   if (array.elements() != tokens || array.shape().back() != axes.tokens) {
-    throw convert::InputError("{}: shape is [{}]: expected [{}, {}], a number for each token ({})",
+    throw convert::InputError("{}: shape is [{}]: expected [{}, {}], a value for each token ({})",
                               convert::quote(array.name()), fmt::join(array.shape(), ", "),
                               axes.sequences, axes.tokens, option);
   }

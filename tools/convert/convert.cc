@@ -169,8 +169,8 @@ std::vector<std::string> read_label_file(const std::filesystem::path& file, uint
     text.remove_prefix(std::min(end + 1, text.size()));
   }
   refuse_if(labels.size() != columns,
-            "{}: it names {} labels, a line each, and the model gives out {} numbers: expected as "
-            "many",
+            "{}: it has {} labels, one per line, and the model outputs {} values: expected as many "
+            "labels",
             quote(file.string()), labels.size(), columns);
   return labels;
 }
@@ -191,7 +191,7 @@ void name_columns(Recognised& model, const std::filesystem::path& path,
   if (labels == object.end() || !labels->is_object()) return;
   if (labels->size() != columns) {
     model.account.assumed.push_back(
-        fmt::format("no names of classes: {} has {}, and the program gives out {} numbers",
+        fmt::format("no names of classes: {} has {}, and the program outputs {} values",
                     quote(config.string()), labels->size(), columns));
     return;
   }

@@ -75,7 +75,7 @@ std::string notes_of(const GptqReport& report, bool has_hessian, const std::stri
   }
   if (has_hessian && !report.compensated) {
     notes.emplace_back(
-        "its inputs' Hessian is not positive definite: weights are rounded one by one");
+        "its inputs' Hessian is not positive definite: weights are rounded to nearest");
   } else if (report.dampening > 0.011) {
     notes.push_back(fmt::format(
         "its inputs' Hessian became positive definite with {:.0f} % of its mean diagonal added",
@@ -277,14 +277,12 @@ std::optional<CalibrationSet> read_set(const AlignedBytes& file, const Calibrati
   const Model model = load_best(file);
   if (!calibration.files.empty()) return read_calibration(calibration.files, model);
   if (can_write_text(model)) return write_own_text(file);
-  notes.emplace_back(
-      model.inputs() == 1
-          ? "weights are rounded one by one: the model cannot write a text to calibrate with, and "
-            "--calibrate FILE names none"
-          : fmt::format(
-                "weights are rounded one by one: the model has {} inputs, and --calibrate FILE, "
-                "once for each, names none",
-                model.inputs()));
+  notes.emplace_back(model.inputs() == 1
+                         ? "weights are rounded to nearest: the model cannot write a calibration "
+                           "text, and there is no --calibrate FILE"
+                         : fmt::format("weights are rounded to nearest: the model has {} inputs, "
+                                       "and there is no --calibrate FILE for each",
+                                       model.inputs()));
   return std::nullopt;
 }
 

@@ -24,7 +24,7 @@ struct Calibration {
   // Files of text lines or .npy, as in files_of_inputs; empty: the model's own text, if it can
   // generate.
   std::vector<std::string> files{};
-  bool is_off = false;  // no calibration: weights are rounded one by one
+  bool is_off = false;  // no calibration: weights are rounded to nearest
 };
 
 // The quantization of one matrix.

@@ -29,7 +29,7 @@ constexpr const char* kOriginal = "convert the original weights, with --weights 
 TEST(HfQuantizedRefusals, OtherMethodsAreNamedWithTheReason) {
   const std::pair<const char*, const char*> methods[] = {
       {"fp8", "8-bit floats"},      {"hqq", "zeros of their own"}, {"mxfp4", "4-bit floats"},
-      {"torchao", "not read"},      {"aqlm", "codebooks"},         {"eetq", "one kernel"},
+      {"torchao", "not supported"}, {"aqlm", "codebooks"},         {"eetq", "one kernel"},
       {"never-heard", "not known"},
   };
   for (const auto& [method, reason] : methods) {

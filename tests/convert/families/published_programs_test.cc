@@ -174,7 +174,7 @@ TEST_F(OtherTensors, OfAnotherMlpAreModulesOfAModelToExport) {
     own[at == std::string::npos ? name : name.substr(0, at) + "mlp" + name.substr(at + 9)] = tensor;
   }
   EXPECT_TRUE(refuses_tensors(own, {"there are 2 modules", "--module PREFIX",
-                                    "no published program", "torch.export.save"}));
+                                    "no known model of a published program", "torch.export.save"}));
 }
 
 #ifdef ARENITE_HAVE_LIBZIP

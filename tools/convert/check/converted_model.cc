@@ -426,7 +426,8 @@ AuthorCheck check_against_author(const ConvertedModel& conversion, const AuthorF
       !(check.largest_difference <= conversion.author_difference_max * check.largest_value),
       "{}: the converted model is not the one that gave {}: outputs differ by up to {:.2e}, and "
       "the largest of them is {:.2e}: expected {} of that at most.{} Or the author's model was not "
-      "in eval mode, hid padding, made a number of the number of tokens, or did not read {}. No "
+      "in eval mode, hid padding, derived a constant from the number of tokens, or did not read "
+      "{}. No "
       "file was written",
       quote(checkpoint), quote(output_array.name()), check.largest_difference, check.largest_value,
       conversion.author_difference_max, basis_of(conversion.account), fmt::join(names, ", "));

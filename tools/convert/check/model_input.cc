@@ -426,7 +426,7 @@ std::vector<uint8_t> read_pairs(const std::string& file, const TokenAxes& axes,
   if (shape.size() == 4 && shape[1] == 1) shape.erase(shape.begin() + 1);
   if (shape != expected) {
     refuse_shape(array, option,
-                 fmt::format("[{}], a number for each pair of tokens", fmt::join(expected, ", ")));
+                 fmt::format("[{}], a value for each pair of tokens", fmt::join(expected, ", ")));
   }
   std::vector<uint8_t> pairs;
   const std::vector<double> values = array.to_f64();
@@ -498,8 +498,7 @@ std::vector<std::vector<uint32_t>> lengths_of_inputs(std::span<const std::string
       const auto [stop, error] =
           std::from_chars(text.data() + begin, text.data() + end, numbers.emplace_back());
       refuse_if(error != std::errc() || stop != text.data() + end,
-                "{}: found {}: expected numbers, or numbers of an input of the model ({}): "
-                "NAME=N,...",
+                "{}: found {}: expected N,..., or NAME=N,... for an input of the model ({})",
                 option, quote(text), fmt::join(names_of_inputs(model, UINT32_MAX), ", "));
       begin = end + 1;
     }

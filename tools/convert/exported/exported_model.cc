@@ -138,7 +138,7 @@ class ModelReader {
     model_.may_see_nothing = builder.may_see_nothing;
     if (builder.columns_first && trace_shape_.tokens_first()) {
       refuse(
-          "it takes [tokens, sequences, ..], but gives out [sequences, channels, tokens]: give out "
+          "it takes [tokens, sequences, ..], but outputs [sequences, channels, tokens]: output "
           "[tokens, sequences, channels]");
     }
     model_.graph.architecture = "exported PyTorch program";

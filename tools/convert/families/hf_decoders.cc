@@ -89,8 +89,7 @@ uint32_t read_sizes(ConfigFields& config, const Family& family, TransformerSpec&
 void expect_layer_types(ConfigFields& config, const char* expected) {
   for (const std::string& type : config.texts("layer_types")) {
     if (type == expected) continue;
-    config.refuse("layer_types",
-                  fmt::format("expected {} alone, as in all layers of this model", expected));
+    config.refuse("layer_types", fmt::format("expected {} for all layers of this model", expected));
   }
 }
 
@@ -230,12 +229,12 @@ void read_mpt_attention(ConfigFields attention, TransformerSpec& spec) {
   attention.pass_over(
       {"attn_impl", "model_type", "rope_theta", "rope_impl", "rope_dail_config", "rope_hf_config"});
   spec.kv_heads = read_kv_heads(attention, spec.heads);
-  attention.expect("alibi", true, "only positions by ALiBi are read");
-  attention.expect("rope", false, "only positions by ALiBi are read");
+  attention.expect("alibi", true, "only ALiBi positions are supported");
+  attention.expect("rope", false, "only ALiBi positions are supported");
   attention.expect("clip_qkv", nullptr, "clipped queries, keys and values are not supported");
   attention.expect("qk_ln", false, "layer norms of queries and keys are not supported");
   attention.expect("qk_gn", false, "norms of queries and keys are not supported");
-  attention.expect("prefix_lm", false, "only causal decoders are read");
+  attention.expect("prefix_lm", false, "only causal decoders are supported");
   attention.expect("attn_uses_sequence_id", false,
                    "packed sequences in one text are not supported");
   attention.expect("sliding_window_size", -1, "a window beside ALiBi is not supported");
@@ -421,13 +420,13 @@ std::vector<uint32_t> token_ids(ConfigFields& config, const char* field,
 void take_common_fields(ConfigFields& config, TransformerSpec& spec, const Family& family) {
   pass_over_harmless(config);
   config.pass_over(kHarmlessOfDecoders);
-  config.expect("is_encoder_decoder", false, "only decoders are read");
+  config.expect("is_encoder_decoder", false, "only decoders are supported");
   config.expect("add_cross_attention", false, "cross-attention is not supported");
-  config.expect("tie_encoder_decoder", false, "only decoders are read");
+  config.expect("tie_encoder_decoder", false, "only decoders are supported");
   config.expect("pruned_heads", nlohmann::json::object(), "pruned heads are not supported");
   config.expect("chunk_size_feed_forward", 0, "chunked feed-forward layers are not supported");
-  config.expect("is_causal", true, "only causal decoders are read");
-  config.expect("use_bidirectional_attention", false, "only causal decoders are read");
+  config.expect("is_causal", true, "only causal decoders are supported");
+  config.expect("use_bidirectional_attention", false, "only causal decoders are supported");
 
   // An id beyond the vocabulary never comes up; small models keep those of larger ones.
   for (const uint32_t id : token_ids(config, "bos_token_id", family.bos)) {

@@ -130,8 +130,8 @@ void take_encoder_fields(ConfigFields& config) {
   config.expect("is_decoder", false, "a causal model is not an encoder");
   config.expect("is_causal", false, "a causal model is not an encoder");
   config.expect("add_cross_attention", false, "cross-attention is not supported");
-  config.expect("is_encoder_decoder", false, "only encoders are read");
-  config.expect("tie_encoder_decoder", false, "only encoders are read");
+  config.expect("is_encoder_decoder", false, "only encoders are supported");
+  config.expect("tie_encoder_decoder", false, "only encoders are supported");
   config.expect("position_embedding_type", "absolute", "relative positions are not supported");
   config.expect("pruned_heads", json::object(), "pruned heads are not supported");
 }

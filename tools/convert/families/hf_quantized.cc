@@ -368,9 +368,9 @@ GptqFormat read_gptq_format(ConfigFields& config) {
     is_second_version = is_second_version || layout == "gptq_v2";
     if (layout == "gptq" || layout == "gptq_v2") continue;
     refuse(config, field,
-           "gptq or gptq_v2: layouts of other kernels, such as marlin, are not read");
+           "gptq or gptq_v2: layouts of other kernels, such as marlin, are not supported");
   }
-  config.expect("is_marlin_format", false, "the layout of marlin is not read");
+  config.expect("is_marlin_format", false, "the layout of marlin is not supported");
   config.expect("method", "gptq", "other methods have other formats");
   config.expect("pack_dtype", "int32", "other word sizes are not supported");
   if (const std::optional<ConfigFields> dynamic = config.object("dynamic")) {
@@ -434,7 +434,7 @@ void read_awq(ConfigFields& config, QuantizedLayers& layers) {
                     "modules_to_not_convert"});
   if (config.count("bits") != 4) refuse(config, "bits", "4");
   config.expect("zero_point", true, "groups without zeros are of another layout");
-  config.expect("version", "gemm", "layouts of other kernels are not read");
+  config.expect("version", "gemm", "layouts of other kernels are not supported");
   const bool is_by_row = config.equals("group_size", -1);
   if (is_by_row) config.pass_over("group_size");
   const uint32_t group_size = is_by_row ? 0 : config.count("group_size");
@@ -469,8 +469,8 @@ void expect_format(ConfigFields& config) {
     if (format == known) return;
   }
   refuse(config, "format",
-         "int-quantized or pack-quantized: other layouts and other numbers than integers are not "
-         "read");
+         "int-quantized or pack-quantized: other layouts, and elements that are not integers, are "
+         "not supported");
 }
 
 Settings read_weights(ConfigFields& weights) {
@@ -507,7 +507,7 @@ std::vector<Settings> read_settings(ConfigFields& config) {
   for (const std::string& name : groups->names()) {
     ConfigFields group = *groups->object(name);
     for (const std::string& target : group.texts("targets")) {
-      if (target == "Conv1D") group.refuse("targets", "layers of class Conv1D are not read");
+      if (target == "Conv1D") group.refuse("targets", "layers of class Conv1D are not supported");
     }
     if (group.has("format")) expect_format(group);
     // The runtime quantizes activations row by row, too, or not at all.
@@ -574,7 +574,7 @@ void read_compressed_tensors(ConfigFields& config, QuantizedLayers& layers) {
   config.pass_over(
       {"global_compression_ratio", "ignore", "quantization_status", "run_compressed", "version"});
   expect_format(config);
-  config.expect("kv_cache_scheme", nullptr, "scales of a quantized cache are not read");
+  config.expect("kv_cache_scheme", nullptr, "scales of a quantized cache are not supported");
   config.expect("transform_config", nlohmann::json::object(), "rotated weights are not supported");
   std::optional<ConfigFields> sparsity = config.object("sparsity_config");
   if (sparsity && sparsity->size() > 0 && sparsity->text("format", "dense") != "dense") {
@@ -638,21 +638,21 @@ constexpr Scheme kSchemes[] = {
     {"compressed-tensors", read_compressed_tensors},
     {"bitsandbytes", read_bitsandbytes},
     {"aqlm", nullptr, "its weights are sums of rows of codebooks"},
-    {"auto-round", nullptr, "its layouts are not read"},
-    {"bitnet", nullptr, "its weights of two bits are not read"},
+    {"auto-round", nullptr, "its packed layouts are not supported"},
+    {"bitnet", nullptr, "its weights of two bits are not supported"},
     {"eetq", nullptr, "its layout is made for one kernel"},
-    {"fbgemm_fp8", nullptr, "8-bit floats are not read"},
-    {"fp8", nullptr, "8-bit floats are not read"},
-    {"higgs", nullptr, "its weights are points of a grid"},
+    {"fbgemm_fp8", nullptr, "8-bit floats are not supported"},
+    {"fp8", nullptr, "8-bit floats are not supported"},
+    {"higgs", nullptr, "its weights are lattice points"},
     {"hqq", nullptr, "its groups have zeros of their own"},
     {"marlin", nullptr, "its layout is made for one kernel"},
-    {"modelopt", nullptr, "its layouts are not read"},
-    {"mxfp4", nullptr, "4-bit floats are not read"},
-    {"quanto", nullptr, "its layouts are not read"},
-    {"quark", nullptr, "its layouts are not read"},
-    {"quip", nullptr, "its weights are rotated points of a grid"},
+    {"modelopt", nullptr, "its packed layouts are not supported"},
+    {"mxfp4", nullptr, "4-bit floats are not supported"},
+    {"quanto", nullptr, "its packed layouts are not supported"},
+    {"quark", nullptr, "its packed layouts are not supported"},
+    {"quip", nullptr, "its weights are rotated lattice points"},
     {"spqr", nullptr, "its scales are quantized, too"},
-    {"torchao", nullptr, "its layouts are not read"},
+    {"torchao", nullptr, "its packed layouts are not supported"},
     {"vptq", nullptr, "its weights are rows of codebooks"},
     {"", nullptr, "it is not known"},
 };

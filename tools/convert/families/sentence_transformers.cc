@@ -198,7 +198,7 @@ void read_text_settings(const fs::path& folder, SentenceTransformers& model) {
                 "pooling reads the encoder's hidden states only");
   fields.expect("modality_config",
                 {{"text", {{"method", "forward"}, {"method_output_name", "last_hidden_state"}}}},
-                "only texts are read, and pooling reads hidden states only");
+                "only texts are supported, and pooling reads only hidden states");
   fields.expect("module_output_name", "token_embeddings", "pooling reads the rows of tokens");
   fields.expect("processing_kwargs", json::object(), "the tokenizer takes no arguments");
   fields.pass_over("unpad_inputs");  // a matter of speed
@@ -275,7 +275,7 @@ HeadStepSpec read_head_module(const Module& module, uint32_t width, const std::s
 void check_model_config(const fs::path& folder) {
   ConfigFields fields = read_first(folder, {"config_sentence_transformers.json"});
   fields.expect("model_type", "SentenceTransformer",
-                "only models with one embedding per text are read");
+                "only models with one embedding per text are supported");
   std::optional<ConfigFields> prompts = fields.object("prompts");
   const std::string chosen = fields.text("default_prompt_name", "");
   if (chosen.empty() || (prompts && prompts->text(chosen, "").empty())) return;

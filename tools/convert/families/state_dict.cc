@@ -266,16 +266,16 @@ class StateDictAnswers {
   // nullopt: 1/sqrt(head_dim), which is assumed.
   std::optional<double> score_scale() {
     const auto found =
-        known(options_.score_scale, {"scale of scores", "--scale", {"attention_scale"}});
+        known(options_.score_scale, {"scale of attention scores", "--scale", {"attention_scale"}});
     if (!found) assume("scores times 1/sqrt(head_dim)");
     return found;
   }
 
   double rope_theta() {
     constexpr double kTheta = 10000.0;
-    const auto found = known(
-        options_.rope_theta,
-        {"base of rotations", "--rope-theta", {"rope_theta", "rope_base", "rotary_base", "theta"}});
+    const auto found =
+        known(options_.rope_theta,
+              {"RoPE base", "--rope-theta", {"rope_theta", "rope_base", "rotary_base", "theta"}});
     if (!found) assume(fmt::format("--rope-theta {}", kTheta));
     return found.value_or(kTheta);
   }
@@ -286,7 +286,7 @@ class StateDictAnswers {
       std::optional<ConfigFields> scaling = source.object("rope_scaling");
       if (!scaling) continue;
       apply_scaling(rope, *scaling, theta, positions_max);
-      account_.given.push_back(fmt::format("scaling of rotations, from {}", source.where()));
+      account_.given.push_back(fmt::format("RoPE scaling, from {}", source.where()));
     }
   }
 
@@ -374,9 +374,8 @@ class StateDictAnswers {
     if (option && option_text.empty())
       option_text = fmt::format("{} {}", fact.option, show(*option));
     if (option && config && !(*option == *config)) {
-      throw InputError(
-          "{}: {}: another {} was requested than {} says, which is {}: drop the option", where_,
-          option_text, fact.what, where, show(*config));
+      throw InputError("{}: {}: this contradicts the {} of {}, which is {}: drop the option",
+                       where_, option_text, fact.what, where, show(*config));
     }
     if (option) {
       account_.given.push_back(std::move(option_text));
@@ -579,9 +578,9 @@ class StateDictReader {
     if (!pooler_.empty()) return PoolingChoice::kPooler;
     if (head_.empty()) return std::nullopt;
     if (has_tokens() && shape_of(head_).rows == spec_.vocab_size) {
-      answers_.assume(
-          fmt::format("{} reads each token, since it gives {} numbers, as many as there are tokens",
-                      quote(head_), spec_.vocab_size));
+      answers_.assume(fmt::format(
+          "{} reads each token, since it outputs {} values, as many as the vocabulary has tokens",
+          quote(head_), spec_.vocab_size));
       return PoolingChoice::kNone;
     }
     return answers_.ask_pooling(head_);

@@ -68,7 +68,7 @@ std::map<std::string, std::string> read_metadata(const json& metadata,
 // The list of numbers that a tensor's field holds.
 std::vector<uint64_t> numbers_of(const json& entry, const char* field, const std::string& where) {
   const json& list = entry.at(field);
-  refuse_if(list.size() > kRankMax, "{}: field '{}' has more than {} numbers", where, field,
+  refuse_if(list.size() > kRankMax, "{}: field '{}' has more than {} values", where, field,
             kRankMax);
   if (!list.is_array() ||
       !std::ranges::all_of(list, [](const json& number) { return number.is_number_unsigned(); })) {
@@ -115,7 +115,7 @@ CheckpointTensor read_entry(const std::string& name, const json& entry,
   tensor.dtype = dtype_of(entry, where);
   tensor.shape = numbers_of(entry, "shape", where);
   const std::vector<uint64_t> offsets = numbers_of(entry, "data_offsets", where);
-  refuse_if(offsets.size() != 2, "{}: data_offsets has {} numbers: expected begin and end", where,
+  refuse_if(offsets.size() != 2, "{}: data_offsets has {} values: expected begin and end", where,
             offsets.size());
   const uint64_t begin = offsets[0];
   const uint64_t end = offsets[1];

@@ -177,7 +177,7 @@ class GgufDecoder {
     };
     expect("expert_count", 0u, "mixtures of experts are not supported");
     expect("expert_used_count", 0u, "mixtures of experts are not supported");
-    expect("attention.causal", true, "only causal decoders are read");
+    expect("attention.causal", true, "only causal decoders are supported");
     expect("use_parallel_residual", false, "this architecture does not have it");
     fields_.expect("split.count", 1u, "give the model as one file; gguf-split --merge makes it");
     fields_.pass_over("split.no");

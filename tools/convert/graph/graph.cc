@@ -47,10 +47,10 @@ uint32_t Graph::axis_of(const Node& node) const {
     if (axes[found].kind == AxisKind::kOne) found = axis(input);
   }
   for (const ValueId input : node.inputs) {
-    refuse_if(axis(input) != found && axes[axis(input)].kind != AxisKind::kOne,
-              "{}: it puts rows of different inputs, or of different kinds, together one by one: "
-              "expected those of one, or one for each sequence",
-              quote(node.name));
+    refuse_if(
+        axis(input) != found && axes[axis(input)].kind != AxisKind::kOne,
+        "{}: it combines rows of different axes: expected one axis, or one row for each sequence",
+        quote(node.name));
   }
   return found;
 }
@@ -64,7 +64,8 @@ uint32_t Graph::add_axis(const Axis& axis) {
   const auto index = static_cast<uint32_t>(known - axes.begin());
   if (known == axes.end()) axes.push_back(axis);
   refuse_if(axes.size() > kAxesMax,
-            "the model has rows of more kinds than {}: of constants, joined, pooled", kAxesMax);
+            "the model has more than {} row axes, as of constant, concatenated or pooled rows",
+            kAxesMax);
   return index;
 }
 
@@ -238,7 +239,7 @@ ValueId Graph::add_max_pool(const std::string& name, const Windows& windows, Val
 
 ValueId Graph::add_linear(const std::string& name, const LinearSpec& linear, ValueId input) {
   refuse_if(!linear.bias.empty() && linear.bias.size() != linear.weight.rows,
-            "{}: its bias has {} numbers: expected {}", quote(name), linear.bias.size(),
+            "{}: its bias has {} elements: expected {}", quote(name), linear.bias.size(),
             linear.weight.rows);
   return append(
       {name, LinearNode{{{.linear = linear, .layer = name}}}, {input}, linear.weight.rows});
@@ -514,7 +515,7 @@ Graph chained(Graph first, const Graph& second, uint32_t input) {
   for (const ValueId value : second.order()) {
     if (second.as<FeaturesNode>(value) && second.axis(value) == second.inputs[input].axis) {
       refuse_if(second.width(value) != first.width(given),
-                "the rows of the first program have {} numbers, and input '{}' of the second {}",
+                "the rows of the first program have {} features, and input '{}' of the second {}",
                 first.width(given), second.inputs[input].name, second.width(value));
       values[value] = given;
       continue;
@@ -688,12 +689,12 @@ Line line_of(const AttentionNode& attention, const Graph& graph) {
   if (attention.score_cap != 0.0) scores += fmt::format(", soft cap {:.6g}", attention.score_cap);
   if (!attention.sinks.empty()) scores += ", sinks";
   if (attention.terms) {
-    scores += fmt::format(", terms by {} of {} positions", name(attention.terms->by),
+    scores += fmt::format(", attention bias by {}, {} positions", name(attention.terms->by),
                           attention.terms->positions);
   }
   if (attention.query_terms) {
-    scores += fmt::format(", terms of queries by distances of {} positions",
-                          attention.query_terms->positions);
+    scores +=
+        fmt::format(", relative position bias, {} positions", attention.query_terms->positions);
   }
   return {"attention", fmt::format("{} heads of {}{}, {}{}, cache {}", heads, attention.value_dim,
                                    factor(attention.scale), describe(graph.masks[attention.mask]),
@@ -704,14 +705,13 @@ Line line_of(const SelectNode& rows, const Graph&) { return {"rows", name(rows.k
 Line line_of(const JoinNode&, const Graph&) { return {"join", ""}; }
 
 std::string text_of(const WindowAxis& window) {
-  return fmt::format("of {} rows, stride {}, dilation {}, zeros {} and {}", window.kernel,
+  return fmt::format("of {} rows, stride {}, dilation {}, padding {} and {}", window.kernel,
                      window.stride, window.dilation, window.before, window.after);
 }
 
 std::string text_of(const Windows& windows) {
   if (windows.width == 1) return text_of(windows.lines);
-  return fmt::format("of lines {}, of columns {}", text_of(windows.lines),
-                     text_of(windows.columns));
+  return fmt::format("height {}; width {}", text_of(windows.lines), text_of(windows.columns));
 }
 
 Line line_of(const WindowsNode& node, const Graph&) { return {"windows", text_of(node.windows)}; }

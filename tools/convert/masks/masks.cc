@@ -161,7 +161,7 @@ std::string describe_mask(const MaskView& mask) {
     case MaskKind::kPairs: {
       MaskView band = mask;
       band.kind = MaskKind::kBand;
-      return "pairs that a call says, " + describe_mask(band);
+      return "pairs that a call gives, " + describe_mask(band);
     }
     case MaskKind::kTiles:
       return fmt::format("tiles, {} of {} stored", mask.bits.size() / kMaskTile, mask.map.size());

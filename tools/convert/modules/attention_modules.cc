@@ -160,7 +160,7 @@ std::string with_dot(std::string prefix) {
 // For people who did not ask for a module.
 std::string advice_on_models(const ModelOptions& options) {
   if (options.ask_for_module()) return "";
-  return fmt::format("As a whole, this is a model of no published program that is known. {}",
+  return fmt::format("The whole checkpoint is no known model of a published program. {}",
                      kExportAdvice);
 }
 
@@ -427,16 +427,15 @@ void read_shared_bias(AttentionModule& module, ModelTensors& tensors, const char
 AttentionModule read_causal_mean(ModelTensors& tensors, const ModelOptions& options) {
   if (options.features == 0) {
     throw InputError(
-        "{}: a module of a mask alone has no weights that would tell the width of "
-        "its input: pass --features N",
+        "{}: a module that has only a mask does not say the width of its input: pass --features N",
         quote(tensors.source()));
   }
   if (options.heads > 1) {
-    throw InputError("{}: a module of a mask alone has one head, --heads says {}",
+    throw InputError("{}: a module that has only a mask has one head, --heads says {}",
                      quote(tensors.source()), options.heads);
   }
   if (options.score_scale) {
-    throw InputError("{}: --scale: a module of a mask alone has no scores: drop the option",
+    throw InputError("{}: --scale: a module that has only a mask has no scores: drop the option",
                      quote(tensors.source()));
   }
   AttentionModule module;

@@ -224,9 +224,10 @@ class Lowering {
         if (used[of][i] && !axis_numbers_.contains(key_of(i, of))) add_axis(i, of);
       }
     }
-    refuse_if(program_.axes.size() > kAxesMax,
-              "the functions have rows of more kinds than {}: of constants, joined, pooled",
-              kAxesMax);
+    refuse_if(
+        program_.axes.size() > kAxesMax,
+        "the functions have more than {} row axes, as of constant, concatenated or pooled rows",
+        kAxesMax);
   }
 
   // Marks the axes of the function's values, and the axes that they derive from.

@@ -492,7 +492,7 @@ AlignedBytes write_model(const Program& program, const std::vector<Target>& targ
 }
 
 void check_format_limits(const Program& program) {
-  refuse_if(program.ops.empty(), "it gives out what it is given: there is nothing to compute");
+  refuse_if(program.ops.empty(), "its output is its input: there is nothing to compute");
   const struct {
     const char* what;
     size_t count;
@@ -517,9 +517,9 @@ void check_format_limits(const Program& program) {
           (!is_cap || is_soft_cap(number))) {
         continue;
       }
-      throw InputError("{} computes with the number {} ({}): expected {}{:.3g} to {:.3g}",
-                       quote(op.name), number, static_cast<const char*>(row.field),
-                       is_positive ? "" : "0, or ", FLT_MIN, FLT_MAX);
+      throw InputError("{} has the parameter {} ({}): expected {}{:.3g} to {:.3g}", quote(op.name),
+                       number, static_cast<const char*>(row.field), is_positive ? "" : "0, or ",
+                       FLT_MIN, FLT_MAX);
     }
     if (op.body.kind != format::OpKind::kActivation) continue;
     const float parameter = op.body.reals[format::ActivationOp::kParameter];

@@ -192,7 +192,7 @@ std::string problem_of(const SoundParameters& p) {
   if (p.has_peak && p.range == 0.0) return "peak=X is what range=X is below: pass that, too";
   const bool is_kaldis = p.removes_mean || p.emphasis != 0.0;
   if (is_kaldis && p.frames != FramesOf::kWindow && p.window != p.points) {
-    return "dc=remove and preemphasis=X are of frames=window";
+    return "dc=remove and preemphasis=X need frames=window";
   }
   return "";
 }

@@ -117,7 +117,7 @@ uint32_t read_rotary_dim(ConfigFields& config, ConfigFields* inner, uint32_t hea
   constexpr const char* kShare = "partial_rotary_factor";
   uint32_t rotary_dim = head_dim;
   if (names.partial_factor.empty()) {
-    constexpr const char* kWhy = "heads of this model rotate as a whole";
+    constexpr const char* kWhy = "this model rotates whole heads";
     config.expect(kShare, 1.0, kWhy);
     if (inner != nullptr) inner->expect(kShare, 1.0, kWhy);
   } else {
@@ -185,7 +185,7 @@ void apply_scaling(RopeSpec& rope, ConfigFields& scaling, double theta, double p
 
 RopeSpec read_hf_rope(ConfigFields& config, const TransformerSpec& spec, const RopeFields& names) {
   config.expect("use_rope", true, "models of this family have no other positions");
-  config.expect("rope_interleaved", false, "neighbours that rotate are not supported here");
+  config.expect("rope_interleaved", false, "RoPE of neighbouring elements is not supported here");
   std::optional<ConfigFields> scaling = scaling_fields(config);
   ConfigFields* inner = scaling ? &*scaling : nullptr;
   const double theta = agreed(inner, config, names.theta, "rope_theta", kThetaFallback);

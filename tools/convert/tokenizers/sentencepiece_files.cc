@@ -65,7 +65,7 @@ uint64_t varint(ByteReader& reader) {
     value |= uint64_t{byte & 0x7Fu} << shift;
     if (byte < 0x80) return value;
   }
-  throw InputError("{}: a number has more than ten bytes: the file is damaged", reader.where());
+  throw InputError("{}: a varint has more than ten bytes: the file is damaged", reader.where());
 }
 
 // Reads the next field of a message; false at the end. Throws InputError for malformed bytes.

@@ -191,7 +191,7 @@ Movement indexed(const Call& call, const Shape& self, std::vector<const Array*> 
     }
     if (!indices[d]->has_values()) {
       call.refuse(
-          "indices are computed from the model's input: give out all rows and index them in your "
+          "indices are computed from the model's input: output all rows and index them in your "
           "program, or take the last rows by x[:, -1]");
     }
     if (!is_integer(indices[d]->type())) {

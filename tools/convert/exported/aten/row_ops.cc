@@ -448,7 +448,7 @@ Shape spread(const Call& call, const char* name, int64_t default_value, size_t c
   Shape numbers = call.has(name) ? Shape(call.integers(name)) : Shape{default_value};
   if (numbers.size() == 1) numbers.resize(count, numbers[0]);
   if (numbers.size() != count)
-    call.refuse("{} has {} numbers: expected one for each dimension", name, numbers.size());
+    call.refuse("{} has {} values: expected one for each dimension", name, numbers.size());
   for (const int64_t number : numbers) {
     if (number < 0 || number > int64_t{1} << 24)
       call.refuse("{} is {}: expected 0 to 2^24", name, number);
@@ -690,7 +690,7 @@ Shape each_of(const Call& call, const char* name, size_t count, const Shape& oth
   if (numbers.empty()) numbers = otherwise;
   if (numbers.size() == 1) numbers.resize(count, numbers[0]);
   if (numbers.size() != count)
-    call.refuse("{} has {} numbers: expected one for each dimension", name, numbers.size());
+    call.refuse("{} has {} values: expected one for each dimension", name, numbers.size());
   return numbers;
 }
 

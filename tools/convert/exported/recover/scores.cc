@@ -128,7 +128,7 @@ ScoresRef product_scores(const GraphBuilder& builder, const LinearExprRef& query
   const size_t rank = transposed_key->shape.size();
   refuse_op_if(
       query->shape.size() < 2 || rank < 2 || query->shape.back() != transposed_key->shape[rank - 2],
-      "the operands are no queries and keys; expected [.., queries, dim] and [.., dim, keys]");
+      "the operands are not queries and keys; expected [.., queries, dim] and [.., dim, keys]");
   const LinearExprRef key = transposed(transposed_key);
   const Shape lead = broadcast(leading(query->shape), leading(key->shape));
   const int64_t keys = transposed_key->shape[rank - 1];

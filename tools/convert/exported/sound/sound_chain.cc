@@ -130,7 +130,7 @@ const SoundValue* SoundChain::chain(const Call& node, std::string_view name) con
 
 const SoundValue& SoundChain::operand(const Call& node, std::string_view name) const {
   const SoundValue* found = chain(node, name);
-  if (found == nullptr) node.refuse("argument '{}' is not made of samples", name);
+  if (found == nullptr) node.refuse("argument '{}' does not depend on the samples", name);
   return *found;
 }
 
@@ -139,7 +139,7 @@ Argument SoundChain::constant(uint32_t value) {
   const auto known = constants_.find(value);
   if (known != constants_.end()) return known->second;
   refuse_if(find(value) != nullptr,
-            "it reads a second value that is made of samples: expected one");
+            "it reads a second value that depends on samples: expected one");
   const Level level;
   const auto maker = makers_.find(value);
   if (maker == makers_.end()) {
@@ -517,7 +517,7 @@ SoundChain::Values SoundChain::peak(const Call& node) {
   if (!is_of_one || made.labels.elements() != static_cast<size_t>(sounds_) ||
       node.outputs.size() != 1) {
     node.refuse(
-        "the maximum is not that of one whole sound: export the model for one sound, or take it "
+        "the maximum is not over one whole sound: export the model for one sound, or take it "
         "within each");
   }
   return {made};

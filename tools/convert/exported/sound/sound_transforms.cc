@@ -289,7 +289,7 @@ SoundChain::Values SoundChain::convolution(const Call& node) {
     const std::vector<int64_t> given =
         call.has(name) ? call.integers(name) : std::vector<int64_t>{otherwise};
     if (given.size() != 1)
-      node.refuse("argument '{}' has {} numbers: expected one", name, given.size());
+      node.refuse("argument '{}' has {} values: expected one", name, given.size());
     return given[0];
   };
   const int64_t zeros = one_of("padding", 0), hop = one_of("stride", 1);
@@ -346,7 +346,9 @@ void SoundChain::pair_kernels(const Call& node, const std::set<Pair>& pairs) {
     const bool fits = a != b && real.transform == kernels_[first].transform &&
                       imaginary.transform == kernels_[second].transform &&
                       real.bin == imaginary.bin && (real.bin >= 0) == is_exact;
-    if (!fits) node.refuse("squares of other kernels are added: expected both parts of each bin");
+    if (!fits)
+      node.refuse(
+          "squares are added that are not of one bin: expected its real and imaginary parts");
     for (size_t i = 0; i < window.size(); ++i) {
       window[i] += std::norm(std::complex(real.weights.at(i), imaginary.weights.at(i))) /
                    static_cast<double>(pairs.size());

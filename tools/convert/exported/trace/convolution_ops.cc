@@ -461,8 +461,8 @@ std::optional<TracedValue> max_pool_op(Tracer& tracer, const Call& call) {
     Shape numbers = call.has(name) ? Shape(call.integers(name)) : otherwise;
     if (numbers.empty()) numbers = otherwise;
     if (numbers.size() == 1) numbers.resize(count, numbers[0]);
-    refuse_op_if(numbers.size() != count, "{} has {} numbers; expected one for each direction",
-                 name, numbers.size());
+    refuse_op_if(numbers.size() != count,
+                 "{} has {} values; expected one for each spatial dimension", name, numbers.size());
     return numbers;
   };
   Shape kernel = each("kernel_size", {1});

@@ -278,8 +278,8 @@ void Tracer::step(const Call& node) {
       const Call* giver = giver_of(*program_, value);
       refuse_op_if(giver == nullptr, "unsupported model input");
       throw NotRecognised(fmt::format(
-          "result {} of {} is read, such as indices or statistics; the runtime gives result 0 "
-          "alone",
+          "result {} of {} is used, such as indices or statistics; the runtime computes only "
+          "result 0",
           std::ranges::find(giver->outputs, value) - giver->outputs.begin(), giver->describe()));
     }
     builder.name = name_of(node);

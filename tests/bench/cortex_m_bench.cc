@@ -63,7 +63,7 @@ constexpr uint32_t kHeadDim = 16;
 alignas(64) constinit std::byte row_scratch[kRowsOfAll * (kSideMax + 8) + 64] = {};
 alignas(64) constinit std::byte thread_scratch[64 * 1024] = {};
 
-// Numbers between -1 and 1. Weights are bytes of the same sort, whose floats are all 1/128.
+// Fills the inputs with values in [-1, 1).
 void fill_input() {
   uint32_t state = 1;
   for (float& x : input) {
@@ -175,8 +175,8 @@ Status begin(Session& session, const Model& model, std::span<const TokenId> ids,
   return session.begin_step(Batch{std::span<const float>(input).first(floats), 1, rows});
 }
 
-// The longest slice of the same calls by the smallest budget that is not refused, which stands
-// where rows do.
+// Counts the longest slice of the same calls at the smallest accepted budget. The budget is printed
+// in the column of rows.
 void count_slices(const char* name, const Model& model, Session& session,
                   std::span<const TokenId> ids, uint32_t tokens) {
   uint64_t budget = 0, longest = 0;
@@ -200,7 +200,7 @@ void count_slices(const char* name, const Model& model, Session& session,
   report(name, kernel_set_name(model.target()), "-", budget, longest);
 }
 
-// A call of so many tokens, and then one of a single token where that may be.
+// Counts a call of `tokens` tokens, then a call of one token if the model allows it.
 void count_model(const char* name, const char* path, uint32_t tokens, bool with_slices) {
   const size_t bytes = read_file(path, memory);
   const size_t arena = (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
@@ -285,7 +285,7 @@ void count_kernels() {
 #endif
 }
 
-// Where the program is called "models", nothing else is counted.
+// If the program is called "models", only models are counted.
 void count_everything() {
   loop_ticks = measure_loop();
   read_command_line();

@@ -25,8 +25,7 @@ inline uint32_t ticks() {
 inline constexpr uint32_t kLoops = 4'000'000;
 extern uint32_t loop_ticks;
 
-// Instructions of work(), a thousandth of one for each of `units`. The timer may pass its end
-// twice.
+// Returns the instructions of work() per unit, in thousandths. The timer may wrap twice.
 template <typename Work>
 uint64_t count(uint64_t units, Work work) {
   auto& timer = *reinterpret_cast<volatile SysTick*>(0xE000E010);

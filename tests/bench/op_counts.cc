@@ -15,7 +15,7 @@
 namespace arenite {
 namespace {
 
-// A tick of the timer is many instructions.
+// One timer tick is many instructions, so an op runs several times.
 constexpr uint32_t kTimes = 16;
 
 struct Named {
@@ -46,8 +46,8 @@ class Line {
   const KernelSet& kernels_;
 };
 
-// Floats of many values, since those cost other instructions than equal ones where there is no FPU.
-// Others are 0.0115 as a float, 60 as a number.
+// Without an FPU the cost of a float depends on its value, so float weights vary. Other types hold
+// 0.0115 as a float and 60 as an integer.
 void fill_weights(TensorType type) {
   constexpr size_t kBytes = 512 << 10;
   std::fill_n(memory, kBytes, std::byte{0x3C});

@@ -198,7 +198,6 @@ TEST_P(CApi, StepsThroughFeaturesAsTheOtherOneDoes) {
   EXPECT_EQ(arenite_session_positions(*session, 0), 9u);
 }
 
-// In slices, too, a step goes on and a run begins anew.
 TEST_P(CApi, StepsThroughTokensInSlices) {
   const TestModel model(make_decoder_model(decoder_named("llama"), {GetParam()}).span(),
                         GetParam());
@@ -425,7 +424,7 @@ TEST_P(CApi, TouchesNoHeap) {
   for (const arenite_status status : statuses) EXPECT_EQ(status, ARENITE_OK);
 }
 
-// Padded, where each sequence has pairs of all its rows, and back to back, where lengths count.
+// Padded batches have pairs for all rows of a sequence; back-to-back batches only for its tokens.
 TEST_P(CApi, TakesPairs) {
   ModuleSpec spec = spec_named("bidirectional");
   spec.masks = {convert::pair_mask(false)};

@@ -102,7 +102,7 @@ class CByteText : public CText {
   CByteText() : CText(byte_spec({"sun"})) {}
 };
 
-// A stream may be copied: it is its bytes.
+// A stream is plain bytes and may be copied.
 TEST_F(CByteText, StreamsWholeCharacters) {
   arenite_text_stream stream;
   arenite_text_stream_init(&stream, &c_, nullptr);

@@ -111,7 +111,7 @@ TEST(BenchCommand, TimesImages) {
                    {"--tokens does not fit", "one of images"}));
 }
 
-// Without options, what the model has room for is timed.
+// Without options, bench times the lengths that the model has room for.
 TEST(BenchCommand, TimesModelsOfOneLength) {
   const TempFolder folder;
   const std::string model = (folder.path() / "seven.arn").string();

@@ -111,7 +111,7 @@ TEST_F(Bundle, HasEveryFileThatItsSourcesInclude) {
   }
 }
 
-// One case, since some file systems have no other; and no two objects of one name.
+// Sources lie in one folder, and no two of them make an object file of the same name.
 TEST_F(Bundle, NamesOfFilesAreUnique) {
   ASSERT_TRUE(ends(bundle({convert("home-intent"), write("m", causal_module())}), kDone));
   Names stems;
@@ -318,7 +318,7 @@ TEST_F(Bundle, RefusesFoldersThatHoldSomething) {
   EXPECT_EQ(names_in(folder_.path()), (Names{"b", "m.arn"}));
 }
 
-// A bundle of another model in the same folder, and in between somebody's own work.
+// Bundles another model into the same folder after the user edited files there.
 TEST_F(Bundle, KeepsWhatSomebodyAddedOrChanged) {
   const std::string model = write("m", causal_module());
   ASSERT_TRUE(
@@ -355,7 +355,7 @@ TEST_F(Bundle, RefusesModelsOfOneName) {
   EXPECT_FALSE(fs::exists(path("b")));
 }
 
-// Nothing remains of a bundle for which there is no room.
+// If the disk is full, nothing of the bundle remains.
 TEST_F(Bundle, LeavesNothingWhereTheDiskIsFull) {
   const std::string model = write("m", causal_module());
   Command small_disk;

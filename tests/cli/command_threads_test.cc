@@ -42,7 +42,7 @@ TEST(CommandThreads, ChangeNeitherWhatIsPrintedNorWhatIsWritten) {
   }
 }
 
-// All of them write to the profiler.
+// All threads write to the profiler.
 TEST(CommandThreads, MayBeProfiledAndTraced) {
   const Workplace place;
   EXPECT_TRUE(ends(place.run({"run",

@@ -63,7 +63,7 @@ TEST_F(ConvertCommand, PrintsModuleMaskArenaErrorAndFile) {
   EXPECT_TRUE(result.errors.empty());
 }
 
-// The number on the screen is the number that the runtime asks for.
+// The printed arena size is exactly what the runtime requires.
 TEST_F(ConvertCommand, PrintsTheExactArenaOfEveryTarget) {
   const ProgramResult result =
       convert(write(small_checkpoint().safetensors()), {"--target", "all", "--verbose"});

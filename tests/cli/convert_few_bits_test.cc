@@ -99,7 +99,7 @@ TEST_F(ConvertFewBits, TheJsonOfAConversionHasTheFactsOfItsReport) {
   EXPECT_EQ(json["report"]["tensors"][2]["bytes"].size(), kTargets);
 }
 
-// A decoder with tables of its own, whose rows of 16 and 20 are no whole blocks.
+// Rows of 16 and 20 elements are not whole blocks of q4, so these matrices fall back to q8.
 TEST_F(ConvertFewBits, GroupsWhatFellBackAndCountsTheEmbedding) {
   const std::string model = project_folder().string() + "/tests/convert/data/decoders/llama-yarn";
   const ProgramResult text = run_arenite({"convert", model, "-o", path("m.arn"), "--weights", "q4",
@@ -139,7 +139,8 @@ TEST_F(ConvertFewBits, FallsBackWhereRowsAreNoWholeBlocks) {
       {"input is q8: its rows of 16 are not multiples of 32", "weights are rounded to nearest"}));
 }
 
-// Weights that a program computes of integers are kept as these, and give what PyTorch gives.
+// Weights that a program dequantizes from integers are stored as these integers, and the results
+// equal PyTorch's.
 TEST_F(ConvertFewBits, IntegersOfAProgramStayIntegers) {
   const std::filesystem::path folder = convert_fixture("exported");
   for (const std::string name : {"int8", "int4", "fake_int8"}) {
@@ -161,7 +162,7 @@ TEST_F(ConvertFewBits, IntegersOfAProgramStayIntegers) {
            kBadInput, {"cannot quantize values that depend on the input"}));
 }
 
-// Whatever the author calls them, the matrix of the logits and the table of tokens are those.
+// --keep finds the output matrix and the token embedding by their role in the graph, not by name.
 TEST_F(ConvertFewBits, RolesComeFromTheGraph) {
   const std::string model = (convert_fixture("exported") / "fake_int8.pt2").string();
   const auto keeps = [&](const std::string& rule) {
@@ -244,7 +245,7 @@ TEST_F(ConvertFewBits, AutoSaysWhatEachMatrixGotAndWhy) {
                    {"chosen     0.query, 0.key, 0.value is q", "nats of KL for"}));
 }
 
-// A copy of the model whose matrix has other numbers in its second row.
+// Copies the model and changes the second row of its matrix.
 class DamagedWeights : public ConvertFewBits {
  protected:
   ProgramResult convert_with(const std::vector<float>& numbers, const std::string& weights) {

@@ -146,7 +146,7 @@ TEST_F(ConvertOptions, VerboseSaysEverything) {
                    kBadUsage, {"--verbose"}));
 }
 
-// Lines of a terminal with 80 columns.
+// Returns the lines that the text takes on a terminal of 80 columns.
 size_t screen_lines(const std::string& text) {
   return static_cast<size_t>(std::ranges::count(tool::in_columns(text, 80), '\n'));
 }

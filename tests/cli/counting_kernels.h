@@ -7,7 +7,7 @@
 
 namespace arenite::test {
 
-// Since the last call; of one thread.
+// Returns the multiply-adds since the last call, on one thread.
 uint64_t counted_multiply_adds();
 
 }  // namespace arenite::test

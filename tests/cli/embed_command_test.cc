@@ -24,7 +24,7 @@ struct Sizes {
   uint32_t positions, tokens, sequences, threads;
 };
 
-// Around the tiles of all kernel sets, and around a page of values.
+// Positions around the tile sizes of all kernel sets, and around a page of values.
 constexpr Sizes kSizes[] = {{1, 1, 1, 1},    {4, 4, 1, 1},      {5, 3, 2, 1},
                             {31, 31, 1, 2},  {33, 66, 2, 3},    {70, 1, 5, 7},
                             {511, 64, 1, 1}, {512, 512, 1, 16}, {2049, 4098, 2, 1024}};
@@ -124,7 +124,7 @@ TEST(Embed, HeadersOfAllKindsOfModelsSayWhatThePlannerSays) {
   EXPECT_EQ(result.exit_code, 0) << result.output.substr(0, 2000);
 }
 
-// The further input has sizes of its own, which are what the model can have where none are given.
+// The second input has its own sizes, which default to the model's maximum.
 TEST(Embed, HeadersOfModelsWithTwoInputsTakeSizesOfBoth) {
   const TempFolder folder;
   const convert::AlignedBytes model = convert::write_model(

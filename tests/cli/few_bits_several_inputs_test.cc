@@ -22,7 +22,7 @@ std::string fixture_file(const std::string& name) {
   return (convert_fixture("several_inputs") / name).string();
 }
 
-// How far results are off what PyTorch gives in float64, of the largest number.
+// Returns the largest difference from PyTorch's float64 results, relative to the largest value.
 double error_of(const std::string& file, const std::string& expected_name) {
   const std::vector<double> found = NpyArray::read(file).to_f64();
   const std::vector<double> expected = NpyArray::read(fixture_file(expected_name)).to_f64();

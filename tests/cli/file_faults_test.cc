@@ -21,8 +21,9 @@
 namespace arenite::testing {
 namespace {
 
-// Those of help and bundle with their many files, and sanitized ones of others, are tried at about
-// so many for each effect, unless the environment has ARENITE_EVERY_CALL: `make test-faults`.
+// Commands with many calls (help, bundle, and all commands in sanitized builds) are tested at about
+// this many calls per effect; with ARENITE_EVERY_CALL in the environment (`make test-faults`), at
+// every call.
 constexpr size_t kCallsMax = kSanitized ? 15 : 100;
 constexpr size_t kCallsTried = kSanitized ? 4 : 10;
 
@@ -48,7 +49,7 @@ int error_of(SystemCall call) {
   }
 }
 
-// The error that a user is to read about; 0: none.
+// Returns the error that the message must show; 0: none.
 int shown_error(Effect effect, SystemCall call) {
   switch (effect) {
     case Effect::kFailsOnce:
@@ -64,7 +65,7 @@ int shown_error(Effect effect, SystemCall call) {
 
 bool is_killed(Effect effect) { return effect == Effect::kKilled || effect == Effect::kKilledHalf; }
 
-// Where the effect would be that of another one, or of another call.
+// Returns false if the effect would equal that of another effect or call.
 bool is_worth_trying(Effect effect, SystemCall call) {
   switch (effect) {
     case Effect::kDiskFull:
@@ -82,7 +83,7 @@ bool is_temporary(const std::string& name) {
   return name.find(".arenite-") != std::string::npos && name.find(".tmp") != std::string::npos;
 }
 
-// Times are in a trace, so that two of them differ; half of one is no JSON.
+// Traces contain times, so two of them differ: any complete JSON is accepted.
 bool is_same(const std::string& name, const std::string& bytes, const std::string& expected) {
   if (!name.ends_with("trace.json") || expected == "old") return bytes == expected;
   return nlohmann::json::accept(bytes);
@@ -200,7 +201,6 @@ TEST_P(FileFaults, LeaveTheNewOrWhatWasThere) {
   try_all(old);
 }
 
-// Its trace is written as those of other commands; it takes seconds.
 TEST(FileFaultsOfBench, LeaveWhatWasThere) {
   const Workplace place;
   const Contents old = {{"trace.json", "old"}};

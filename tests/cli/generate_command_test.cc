@@ -17,7 +17,7 @@
 namespace arenite::testing {
 namespace {
 
-// Without what went to the standard error, which comes last.
+// Returns the standard output alone: `output` ends with the standard error.
 std::string printed(const ProgramResult& result) {
   return result.output.substr(0, result.output.size() - result.errors.size());
 }
@@ -59,7 +59,7 @@ TEST(Generate, StopsWhereTheContextIsFull) {
            kDone, {"decode     1 token\n", "3 of 3"}));
 }
 
-// The plain decoder, with this number among the logits of every token.
+// Writes the plain decoder with this value among the logits of every token.
 std::string write_spoiled_decoder(const TempFolder& folder, float number) {
   const std::string sound = read_bytes(write_plain_decoder(folder));
   test::ModelSurgery surgery(std::as_bytes(std::span(sound)));

@@ -70,7 +70,6 @@ TEST(Help, RefusesWhatItHasNothingAbout) {
   EXPECT_TRUE(ends(run_arenite({"help", "json", "help"}), kBadUsage, {"'help' has no --json"}));
 }
 
-// Where the standard output is a terminal, unless colours are not wanted.
 TEST(Help, HasNoColoursInAPipe) {
   EXPECT_EQ(run_arenite({"--help"}).output.find('\033'), std::string::npos);
 }
@@ -107,7 +106,7 @@ TEST(ManPage, HasTheOptionsOfItsCommand) {
   }
 }
 
-// groff knows what it cannot make sense of.
+// groff warns about what it does not understand.
 TEST(ManPage, IsOneThatGroffUnderstands) {
   if (run({"sh", "-c", "command -v groff"}).exit_code != 0) GTEST_SKIP() << "there is no groff";
   for (const std::string page : {"convert", "bench", "help", "formats", "targets", "state-dicts"}) {

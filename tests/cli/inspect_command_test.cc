@@ -253,7 +253,7 @@ TEST(Inspect, RefusesADamagedFileWithTheReason) {
   EXPECT_EQ(run_arenite({"inspect", folder.path() / "none.arn"}).exit_code, 1);
 }
 
-// That the figures are right is tests/bench/board_estimate_test.py.
+// tests/bench/board_estimate_test.py tests the figures themselves.
 TEST(Inspect, EstimatesWhatACallTakesOfABoard) {
   const TempFolder folder;
   const auto model = test::make_decoder_model(test::all_decoders().front());

@@ -65,7 +65,7 @@ void add_conversions(Printed& printed) {
   printed.add("run", {"run", module, "--input", input, "--output", printed.path("y.npy")});
 }
 
-// One of each kind, as the repository has them.
+// Adds one model of each kind in the repository.
 void add_models(Printed& printed) {
   const std::filesystem::path top =
       std::filesystem::path(ARENITE_INCLUDE).parent_path().parent_path();

@@ -26,7 +26,7 @@ namespace {
 
 using test::force_kernels;
 
-// A set of the linker's choice with kernels that a test exchanges.
+// A copy of a kernel set, in which a test exchanges kernels.
 struct OwnSet {
   explicit OwnSet(const KernelSet& of) : set(of), w8(*of.w8), q8(*of.q8), q4(*of.q4) {
     set.w8 = &w8, set.q8 = &q8, set.q4 = &q4;
@@ -150,7 +150,7 @@ TEST(KernelCheck, FindsEachProductThatIsWrong) {
   }
 }
 
-// Each kernel gives way to another that computes something else, or nothing.
+// Replaces each kernel in turn by one that computes something else, or nothing.
 TEST(KernelCheck, FindsEachOtherKernelThatIsWrong) {
   const std::vector<convert::AlignedBytes> files = files_of_all_types();
   using Change = std::function<void(OwnSet&)>;

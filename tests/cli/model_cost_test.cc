@@ -221,8 +221,8 @@ class FunctionBounds : public EncoderTest {
 };
 ARENITE_FOR_EACH_KERNEL_SET(FunctionBounds);
 
-// Its keys are as many as were encoded, not as many as its queries. Ops add up to what the kernels
-// are asked for where nothing is hidden.
+// Cross-attention has as many keys as were encoded. Without masks, the sums of the ops equal the
+// counted multiply-adds.
 TEST_P(FunctionBounds, HoldForKeysOfAnotherInput) {
   for (const bool whole_text : {false, true}) {
     const convert::AlignedBytes file = make(whole_text);
@@ -286,7 +286,7 @@ TEST_P(FunctionBounds, HoldForTheLastToken) {
             static_cast<double>(tool::bytes_read_max(bounds, size)));
 }
 
-// The sums themselves: 2 of 3 ops are attention, one of them with a window.
+// Tests the sums: two of three ops are attention, one of them with a window.
 TEST(CallBoundsSums, AreThoseOfTheirParts) {
   tool::CallBounds bounds;
   bounds.block_rows = 4;

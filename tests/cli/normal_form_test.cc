@@ -74,7 +74,7 @@ TEST_F(NormalForm, OfAPromptIsTheOneThatTheTokenizerExpects) {
   EXPECT_EQ(ids(normal_, {"--prompt-file", file}), expected);
 }
 
-// A stroke after ">" would make one character of both.
+// U+0338 after ">" composes to one character in NFC.
 TEST_F(NormalForm, DoesNotChangeNamesOfSpecialTokens) {
   const std::string text = "<|do|>\xCC\xB8";
   EXPECT_EQ(ids(normal_, {"--prompt", text, "--special"}),

@@ -81,7 +81,7 @@ TEST_F(OutputFiles, AConversionLeavesItsModelAlone) {
           "is an input");
 }
 
-// It may be another program's part of the model.
+// Another program's file of the same name may be a part of the model.
 TEST_F(OutputFiles, AConversionLeavesAloneWhatItDoesNotReadOfTheFolder) {
   const std::string intent = path("intent");
   folder_.write("intent/pytorch_model.bin", "the same weights");
@@ -183,7 +183,7 @@ TEST_F(OutputFiles, ALinkIsFollowed) {
   EXPECT_TRUE(ends(run_arenite({"inspect", path("real.arn")}), kDone));
 }
 
-// The header fits, the data does not, or the other way round: neither stays.
+// If the disk holds only one of header and data, neither stays.
 TEST_F(OutputFiles, OfSeveralFilesAllAppearOrNone) {
   // A sanitizer takes the small one alone.
   const std::string large = kSanitized ? "" : write_large_decoder(folder_);

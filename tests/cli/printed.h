@@ -13,7 +13,7 @@
 
 namespace arenite::testing {
 
-// The exit code, and all parts somewhere in output and errors.
+// Succeeds if the exit code is this one and all parts are in the output or the errors.
 inline ::testing::AssertionResult ends(const ProgramResult& result, int exit_code,
                                        std::initializer_list<std::string_view> parts = {}) {
   if (result.exit_code != exit_code) {

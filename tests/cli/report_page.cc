@@ -6,7 +6,7 @@ namespace {
 
 constexpr std::string_view kFacts = "<script type=\"application/json\" id=\"facts\">";
 
-// Between `begin` and the next `end`; whole strings of length 0 where either is missing.
+// Returns the text between `begin` and the next `end`; empty if either is missing.
 std::string_view between(std::string_view text, std::string_view begin, std::string_view end) {
   const size_t first = text.find(begin);
   if (first == text.npos) return {};

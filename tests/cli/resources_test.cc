@@ -14,10 +14,11 @@
 namespace arenite::testing {
 namespace {
 
-// The program itself, its libraries, and its input and output.
+// Memory of the program itself, its libraries, and its buffers.
 const uint64_t kAllowanceBytes = std::filesystem::file_size(ARENITE_PROGRAM) + (3 << 19);
 
-// In a scope of its own: this process's memory would count as the child's.
+// A separate function, so that its memory is freed before the child starts and does not count as
+// the child's.
 void write_gpt2(const TempFolder& folder) {
   folder.write("gpt2.safetensors", gpt2_checkpoint().safetensors());
 }

@@ -277,7 +277,7 @@ TEST_F(RunCommand, LeavesNothingOnAFullDisk) {
   }
 }
 
-// Rows of several, numbers without a dimension of their own, columns first: flat they are the same.
+// All these shapes have the same elements in the same order.
 TEST(RunProgram, GivesTheArrayOfTheProgramInItsShape) {
   const TempFolder folder;
   const std::string model = (folder.path() / "m.arn").string();

@@ -62,7 +62,7 @@ TEST_F(RunEncoder, PutsRowsAndHiddenStatesWhereTheirTokensStand) {
   EXPECT_NE(states.to_f32()[5 * 12], 0.0f);
 }
 
-// Which is what the ids of hidden tokens are for, where the model counts positions in them.
+// The ids of hidden tokens matter only if the model counts positions by them.
 TEST_F(RunEncoder, LooksForPaddingAmongHiddenIds) {
   const std::string model = write_counting_encoder(folder_);
   const std::string mask = write_bytes("m.npy", "2, 4", {0, 0, 1, 1, 0, 1, 1, 1});

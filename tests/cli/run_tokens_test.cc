@@ -131,7 +131,7 @@ TEST_F(RunTokens, RefusesToReplaceItsInputs) {
                    {"another file"}));
 }
 
-// A model whose arrays are like an author's, and what the runtime gives for all rows of an input.
+// A model with its author's array layout, and the runtime's results for all rows of an input.
 class RunRows : public RunTokens {
  protected:
   test::EncoderShape shape() const {

@@ -85,7 +85,8 @@ TEST_F(Signals, ThatWereIgnoredStayIgnored) {
   left_nothing();
 }
 
-// A limit of file sizes is a full disk to us: as a shell sets it, with the signal's own effect.
+// A file size limit (ulimit -f) must act like a full disk, although its signal ends programs by
+// default.
 TEST_F(Signals, OfFileSizesBecomeErrors) {
   const std::string script = "ulimit -c 0; ulimit -f 1; \"$0\" \"$@\"; echo code $?";
   Command command{{"sh", "-c", script}};

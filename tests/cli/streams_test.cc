@@ -81,7 +81,7 @@ TEST_F(Streams, NeitherCanBeWritten) {
   }
 }
 
-// A file that is opened must not take the number of a closed stream, and with it what is printed.
+// An opened file must not get the descriptor of a closed standard stream, and with it the output.
 TEST_F(Streams, NothingIsPrintedIntoAFileThatIsWritten) {
   const std::vector<std::string> words = {"run",      small_,        "--input",  features_,
                                           "--output", path("y.npy"), "--profile"};

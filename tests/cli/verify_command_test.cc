@@ -49,7 +49,7 @@ TEST_F(Verify, RunsOneKernelSetWhereAsked) {
   EXPECT_TRUE(ends(run_arenite({"verify", model, "--kernels", "sse9"}), kBadUsage, {"sse9"}));
 }
 
-// The checksums are right, as where whoever packed the weights was wrong.
+// The checksums are right: the weights were wrong when they were packed.
 TEST_F(Verify, NamesTheOpThatComputesSomethingElse) {
   const std::string bytes = read_bytes(convert_small(folder_, "portable"));
   test::ModelSurgery file(std::as_bytes(std::span(bytes)));

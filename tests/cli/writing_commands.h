@@ -24,7 +24,7 @@ struct WritingCommand {
 
 void PrintTo(const WritingCommand& command, std::ostream* out);
 
-// But for bench, which takes seconds.
+// All writing commands but bench, which takes seconds.
 std::vector<WritingCommand> writing_commands();
 WritingCommand bench_command();
 

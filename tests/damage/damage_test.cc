@@ -17,14 +17,14 @@
 namespace arenite::test {
 namespace {
 
-// An emulator takes fewer.
+// An emulator is slow, so it tests a tenth of the variants.
 #if defined(__x86_64__)
 constexpr uint64_t kFewer = 1;
 #else
 constexpr uint64_t kFewer = 10;
 #endif
 
-// Primes, so that all values of a byte and all places come up.
+// Strides are primes, so that all byte values and offsets come up.
 constexpr uint64_t kStrides[] = {283, 1009, 499, 491, 503};
 
 class EveryDamage : public testing::TestWithParam<size_t> {

@@ -25,7 +25,7 @@
 namespace arenite::test {
 namespace {
 
-// The positions are more than a tile of a mask has.
+// More positions than a mask tile has.
 constexpr size_t kArenaBytesMax = size_t{1} << 20;
 constexpr uint32_t kPositions = 34;
 constexpr uint32_t kRingChunk = 120;

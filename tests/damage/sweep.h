@@ -18,8 +18,8 @@ inline constexpr size_t kFates = 3;
 using FateCounts = std::array<uint64_t, kFates>;
 inline constexpr const char* kFateNames[kFates] = {"refused", "too_large", "ran"};
 
-// Refused variants whose segments' checksums and formulas then made right are variants of their
-// own, and counted after the kinds of damage.
+// Counts by kind of damage. The last element counts refused variants again after repair of their
+// segments' checksums and formulas.
 using DamageCounts = std::array<FateCounts, kDamages + 1>;
 inline constexpr size_t kRepaired = kDamages;
 

@@ -110,7 +110,7 @@ void check_products(const KernelSet& kernels, uint32_t columns, uint32_t depth) 
   }
 }
 
-// Rows and weights in few bits. Scales are powers of two, so that all sums are exact.
+// Quantized rows and weights. Scales are powers of two, so all sums are exact.
 constexpr uint32_t kWidest = 35;   // two panels of the widest set, and three
 constexpr uint32_t kDeepest = 96;  // three blocks of q4
 constexpr uint32_t kPadding = 16;  // numbers that kernels read beyond a row
@@ -127,7 +127,7 @@ int32_t zero_point(uint32_t row) { return static_cast<int32_t>(row * 37 % 256) -
 int32_t row_number(uint32_t row, uint32_t k) {
   return static_cast<int32_t>((row * 61 + k * 101 + k * k) % 256) - 128;
 }
-// Blocks differ, and outputs do.
+// Returns a scale that differs between blocks and between outputs.
 float weight_scale(uint32_t column, uint32_t block) {
   return (column + block) % 2 == 0 ? kWeightScale : 2 * kWeightScale;
 }
@@ -269,7 +269,7 @@ bool near(float found, float expected, float tolerance) {
   return std::abs(found - expected) <= tolerance;
 }
 
-// f of the first points, for every number of them.
+// Checks f on the first n points, for every n.
 template <typename Value>
 void check_function(const KernelSet& kernels, UnaryKernel kernel, float tolerance, Value value) {
   const std::span<const FunctionPoint> points = function_points();

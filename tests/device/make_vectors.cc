@@ -37,7 +37,7 @@ namespace {
 using Path = std::filesystem::path;
 using Targets = std::vector<Target>;
 
-// Around two tiles of masks, and odd.
+// An odd number of tokens, more than two mask tiles.
 constexpr uint32_t kTokens = 37;
 constexpr uint32_t kPoints = 67;
 // Sums of at most a few hundred products, each rounded, on activations of this size: as the

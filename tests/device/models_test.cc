@@ -14,7 +14,7 @@ namespace {
 // This byte is never valid by accident, whether read as a byte, a float or a length.
 constexpr std::byte kUntouched{0xFF};
 
-// Rows of integers round otherwise. Logits of the models reach 30.
+// Error of a build on integer rows; logits reach 30.
 constexpr float kIntegerError = kRowsAreIntegers ? 0.1f : 0.0f;
 
 // Those of XNNPACK's scalar kernels, which are the same on every CPU.

@@ -6,16 +6,17 @@
 namespace arenite::device {
 namespace {
 
-// Not a number that code keeps in memory often.
+// A value that code rarely keeps in memory.
 constexpr uint32_t kPaint = 0xC5A7E33Bu;
-// Left alone below the address of a frame: where it is that of the frame's upper end.
+// Bytes below a frame's address that are not painted: the address may be the frame's upper end.
 constexpr uintptr_t kOwnFrameBytes = 128;
 
 uintptr_t painted_begin(uintptr_t top) {
   return (top - kPaintedBytes) & ~uintptr_t{sizeof(kPaint) - 1};
 }
 
-// Both look at memory that belongs to no object, below all frames. No interrupt uses it meanwhile.
+// paint and changed_bytes access memory below all frames, which belongs to no object. REQUIRES: no
+// interrupt uses it.
 [[gnu::noinline]] void paint(uintptr_t top) {
   const auto end = reinterpret_cast<uintptr_t>(__builtin_frame_address(0)) - kOwnFrameBytes;
   for (uintptr_t word = painted_begin(top); word < end; word += sizeof(kPaint)) {

@@ -97,7 +97,7 @@ void texts() {
   }
 }
 
-// Where floats are calls of functions, a third of them: their time is most of all tests' there.
+// Without an FPU, floats are function calls and these tests take longest, so a third of them run.
 #if defined(__arm__) && !defined(__ARM_FP)
 constexpr size_t kCommandStep = 3;
 #else

@@ -48,7 +48,7 @@ std::string_view find_file(const std::vector<BundleFile>& files, std::string_vie
 // Replaces what the folder holds.
 void write_files(const std::vector<BundleFile>& files, MemoryFolder& folder);
 
-// The file of safetensors that a list of tensors stands for.
+// Builds the safetensors file that a list of tensors describes.
 std::string safetensors_of_list(std::string_view list);
 
 }  // namespace arenite::fuzz

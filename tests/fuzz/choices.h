@@ -29,7 +29,7 @@ class Choices {
 
   bool one_in(uint32_t limit) { return below(limit) == limit - 1; }
 
-  // The next bytes of the input, at most `count`.
+  // Returns the next bytes of the input, at most `count`.
   std::span<const uint8_t> bytes(size_t count) {
     const std::span<const uint8_t> front =
         input_.first(count < input_.size() ? count : input_.size());

@@ -34,7 +34,8 @@ using namespace convert;
 constexpr size_t kHeadBytes = 4;
 constexpr uint32_t kContextMax = 16;
 constexpr uint32_t kTokens = 5;
-// Mostly, where the converter allows a thousand times as much: so that an input takes little time.
+// Limits for most inputs, so that each takes little time; the converter's limits are a thousand
+// times larger.
 constexpr uint64_t kElementsMax = uint64_t{1} << 14;  // of an array
 constexpr uint64_t kStepsMax = 20'000'000;
 constexpr uint32_t kUnlimitedOneIn = 256;

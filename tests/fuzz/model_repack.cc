@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A fuzz target: a word that chooses targets, and any bytes as a model file, whose checksums are
-// repaired. A file that loads is packed for these targets or refused, and loses its self-test; the
-// result must load.
+// A fuzz target for repacking: the input is 32 bits that choose targets, and a model file, whose
+// checksums are repaired. A file that loads is repacked for these targets or refused, and loses its
+// self-test; the result must load.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

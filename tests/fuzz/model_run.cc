@@ -29,7 +29,7 @@ namespace {
 
 constexpr size_t kFileBytesMax = size_t{1} << 17;
 constexpr uint32_t kCallsMax = 12;
-// Large scores make more of what rounds: sums of images reach hundreds.
+// Large scores amplify rounding: sums over images reach hundreds.
 constexpr float kFloatTolerance = 2e-4f;
 constexpr float kRoundedTolerance = 0.1f;
 
@@ -63,7 +63,7 @@ void use(const Model& model, Choices& choices) {
   require(given[0] == given[1], "the same, whatever the arena held");
 }
 
-// The forced kernels of a target, or those of all, until the next input.
+// Forces test kernels for this input: for AVX2, for all targets, or none.
 void choose_kernels(Choices& choices) {
   const uint32_t kind = choices.below(3);
   force_kernels(kind == 0 ? plain_avx2_set() : nullptr);

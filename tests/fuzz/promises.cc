@@ -77,7 +77,7 @@ class Promises {
     require(of.first_op() <= op_index && op_index <= of.last_op(), "an op uses living slots");
   }
 
-  // Rows that are joined lie where the whole does.
+  // The inputs of a concatenation of rows lie in place, within its result.
   uint32_t area_of(uint32_t axis) const {
     for (uint32_t i = axis + 1; i < model_.axes()->size(); ++i) {
       const format::Axis& whole = *model_.axes()->Get(i);

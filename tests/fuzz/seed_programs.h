@@ -28,7 +28,7 @@ class SeedPrograms {
   const std::string& target(uint16_t op) const;
 
  private:
-  // With the hash of a name, by which it is picked.
+  // Items with the hash of their name, which selects them.
   template <typename T>
   using Named = std::vector<std::pair<uint32_t, T>>;
 

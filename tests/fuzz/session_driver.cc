@@ -297,7 +297,7 @@ void SessionDriver::self_test() {
   expect_held(none_held());
 }
 
-// To another place, and what was there before is gone.
+// Moves the session to another address and overwrites its old memory.
 void SessionDriver::move() {
   const std::vector<uint32_t> before = held();
   check_memory();

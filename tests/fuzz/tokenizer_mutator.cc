@@ -12,7 +12,7 @@ namespace {
 constexpr size_t kHeadBytes = 4;
 constexpr uint32_t kTextBytesMost = 1024;
 
-// The text grows or shrinks at the end of the input, and the word with it.
+// Mutates the text, which is the end of the input, and stores its new length in the head word.
 size_t change_text(uint8_t* data, size_t size, size_t max_size) {
   uint32_t word;
   std::memcpy(&word, data, sizeof(word));

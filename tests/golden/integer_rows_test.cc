@@ -20,7 +20,7 @@ namespace {
 
 std::filesystem::path models() { return testing::project_folder() / "models"; }
 
-// In q8, for every CPU.
+// Returns the vibration model in q8, packed for every CPU.
 const TestModel& vibration() {
   static const convert::AlignedBytes file =
       converted("few_bits", models() / "vibration", {"portable", "q8", "rounded"});
@@ -52,7 +52,7 @@ INSTANTIATE_TEST_SUITE_P(Caches, IntegerRows, ::testing::Values(KvType::kF32, Kv
                            return info.param == KvType::kF32 ? "f32" : "int8";
                          });
 
-// Logits as PyTorch has them; rounding to int8 moves those of floats by as much.
+// Tolerates the difference from PyTorch's logits that rounding to int8 also causes in float builds.
 TEST_P(IntegerRows, GiveNearlyTheLogitsOfPyTorch) {
   constexpr uint32_t kWindows = 5;
   const TestSession session(*vibration(), options_with(GetParam(), 64, kWindows));

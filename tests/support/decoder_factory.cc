@@ -50,7 +50,7 @@ LayerSpec layer(const DecoderShape& shape, size_t index) {
   return spec;
 }
 
-// A shape under another name, with types of weights and of its cache.
+// Returns the shape with other types of weights and cache, under another name.
 DecoderShape with_types(DecoderShape shape, const std::string& name, TensorType weights,
                         TensorType kv_cache = TensorType::kF32) {
   shape.name = name;

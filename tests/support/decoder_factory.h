@@ -48,7 +48,7 @@ struct DecoderShape {
 };
 
 convert::TransformerSpec make_decoder(const DecoderShape& shape);
-// With types of weights, after all passes.
+// Returns the graph after all passes, with weight types chosen.
 convert::Graph decoder_graph(const DecoderShape& shape);
 convert::Program decoder_program(const DecoderShape& shape);
 

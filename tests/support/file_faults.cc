@@ -75,7 +75,7 @@ Verdict verdict_on(SystemCall call, int file) {
   return is_written(file) ? verdict_on(call) : Verdict::kReal;
 }
 
-// `write` writes so many bytes.
+// Sets how many bytes `write` writes.
 template <typename Write>
 ssize_t write_or_fail(Verdict verdict, size_t bytes, Write write) {
   if (verdict == Verdict::kFails) return -1;

@@ -37,8 +37,8 @@ inline std::vector<Target> targets_here() {
   return targets;
 }
 
-// Those that a test goes through. An emulator leaves out the scalar set where there are others: it
-// is C++ that every build tests, and tests of kernels and of whole models run it there, too.
+// The targets that a test iterates over. An emulator skips the scalar set if there are others:
+// native builds test it, and tests of kernels and of whole models run it in emulators, too.
 inline std::vector<Target> targets_in_tests() {
   std::vector<Target> targets = targets_here();
   if (kEmulated && targets.size() > 1) std::erase(targets, Target::kPortable);

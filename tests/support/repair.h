@@ -14,10 +14,10 @@ namespace arenite::test {
 // footer does not say where the metadata is. REQUIRES: file.data() is a multiple of 8.
 void repair_checksums(std::span<std::byte> file);
 
-// Only the arena formula of each target becomes that of the program; no checksum is made right.
+// Sets each target's arena formula to the program's, without repairing checksums.
 void repair_formulas(std::span<std::byte> file);
 
-// Both.
+// Repairs both.
 void repair_checksums_and_formulas(std::span<std::byte> file);
 
 }  // namespace arenite::test

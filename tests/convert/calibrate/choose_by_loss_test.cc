@@ -47,7 +47,7 @@ std::map<std::string, TensorType> types_of(const Conversion& conversion) {
   return types;
 }
 
-// The code of all searches runs in the tests of one each.
+// Sanitized builds skip tests of several searches; the tests of one search run the same code.
 constexpr const char* kSearches = "under a sanitizer several searches take too long";
 
 TEST(ChooseByLoss, LosesLessThanOtherChoicesOfTheSameSize) {

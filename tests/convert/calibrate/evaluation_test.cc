@@ -93,7 +93,7 @@ TEST(ModelComparison, AModelDoesNotDifferFromItself) {
   for (const double cosine : same.hidden_cosines) EXPECT_NEAR(cosine, 1.0, 1e-12);
 }
 
-// Long enough for several pieces.
+// The sequences are long enough to run in several chunks.
 TEST(ModelComparison, ComparesDecodersAsPlainLoopsDo) {
   const Program program = test::decoder_program(test::ring_decoder());
   const AlignedBytes reference = write_model(program, parse_targets("native"));
@@ -226,7 +226,7 @@ TEST_F(RealText, PerplexitiesAreThoseOfTheReferencePrograms) {
   }
 }
 
-// The weights alone in four bits, for text that the model wrote; its own words suffice.
+// Rounds weights to q4 for text that the model wrote.
 TEST_F(RealText, CompensatedRoundingLosesMuchLessThanRounding) {
   ARENITE_NEEDS_DATA(real() / "eval_stories.txt");
   const Conversion conversion = story("stories260k");

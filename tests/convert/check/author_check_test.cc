@@ -99,7 +99,7 @@ TEST(AuthorCheck, AModuleMayScaleItsScoresByAnotherNumber) {
   EXPECT_TRUE(is_as_pytorch(check_against_author(scaled, files_of("unscaled_module"), "m.pt")));
 }
 
-// Each of these is another model, though the tensors fit.
+// Each option describes a different model with the same tensors.
 TEST(AuthorCheck, WhatIsSaidWronglyIsFoundOut) {
   std::vector<ModelOptions> wrong(7, kTutorial);
   wrong[0].heads = 4;

@@ -26,7 +26,7 @@ using convert::Graph;
 constexpr uint32_t kWidth = 8;
 constexpr const char* kParts[] = {"W_query", "W_key", "W_value", "out_proj"};
 
-// Numbers that float32 has to round.
+// Returns values that float32 cannot represent.
 std::vector<double> thirds(const std::vector<double>& values) {
   std::vector<double> rounded = values;
   for (double& value : rounded) value = value / 3.0 + 1e-11;
@@ -99,7 +99,7 @@ TEST(StoringCost, IsWhatRoundingTheAuthorsWeightsChanges) {
   EXPECT_NEAR(conversion.storing_error, expected, 1e-5 * expected);
 }
 
-// Rounded weights give the same file, with the same error of computing and none of storing.
+// Weights that are rounded beforehand give the same file and computing error, and no storing error.
 TEST(StoringCost, IsApartFromComputing) {
   const CheckpointBuilder weights = checkpoint(false);
   const Conversion doubles = converted(weights, DType::kF64);
@@ -131,14 +131,14 @@ TEST(StoringCost, HasItsShareFromBiasesAlone) {
   EXPECT_GT(conversion.storing_error, 0.0);
 }
 
-// Six numbers a head: 1/sqrt(6) times a float is not always one.
+// With a head of six elements, 1/sqrt(6) times a float32 is not always a float32.
 TEST(StoringCost, CountsFactorsThatPassesFold) {
   const convert::TransformerSpec spec = make_decoder(decoder_named("llama"));
   EXPECT_TRUE(is_rounded(convert::rewrite(build_graph(spec))));
   EXPECT_FALSE(is_rounded(convert::rewrite(build_graph(spec), {"fold-scales"})));
 }
 
-// Where the types say it, no weight is read to find out.
+// If the storage type already decides, no weight is read.
 TEST(StoringCost, IsKnownWithoutReadingFloats) {
   convert::TransformerSpec spec = make_encoder(encoder_named("bert"));  // heads of four
   int loads = 0;

@@ -260,9 +260,9 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"whole_numbers", "whole_numbers", "bidirectional", 64, false}),
     test_name);
 
-// Zeros around a series take no op. Copies of its ends take four ops for each way in which patches
-// hold them, and one more, as the next layer is no convolution then; side by side, that is per
-// variable.
+// Zero padding of a series takes no op. Replicate padding takes four ops for each arrangement of
+// copies in a patch, and one because the next layer is then no convolution; with several variables
+// side by side, per variable.
 TEST(PaddedSeries, TakesFewOps) {
   const auto ops = [](const char* name) {
     return convert(convert_fixture("latents"), {name, name, "", 0, false}).program.ops.size();
@@ -292,7 +292,6 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"linear", "linear", "none", 64, false}),
     test_name);
 
-// Matrices across rows are stored as they are.
 TEST(FixedRows, HaveNoMoreNumbersThanParameters) {
   for (const char* const name : {"mixer", "few_rows"}) {
     const Conversion conversion =

@@ -271,7 +271,7 @@ TEST(HostileModels, OfSizesThatOverflowAreRefused) {
   expect_refused(members, {"gelu", "exceed those of any tensor"});
 }
 
-// Work that doubles with each op, and work of one op.
+// Tests work that doubles with each op, and a single op with too much work.
 TEST(HostileModels, ThatTakeTooLongAreRefused) {
   std::vector<json> doubled = {
       node_of("repeat.default", {{"self", "p_head_bias"}, {"repeats", {1 << 18}}}, "c_0")};
@@ -312,7 +312,7 @@ void on_small_stack(const std::function<void()>& work) {
   pthread_attr_destroy(&attributes);
 }
 
-// atan(atan(...)), which the runtime has no op for: all of it is looked into.
+// The runtime has no op for atan(atan(...)), so the whole chain is sampled.
 TEST(HostileModels, AsDeepAsTheyMayBeNeedLittleStack) {
   for (const size_t depth : {kExportedLevelsMax / 2 - 4, kExportedLevelsMax + 2, size_t{20000}}) {
     if (testing::kSanitized && depth > 2 * kExportedLevelsMax) continue;  // refused the same way
@@ -326,8 +326,7 @@ TEST(HostileModels, AsDeepAsTheyMayBeNeedLittleStack) {
   }
 }
 
-// x = x factors, then x = x + x / 2 over and over: parts with factors of their own stay apart, so
-// that each step doubles them.
+// Repeats x = x + x / 2: terms with different factors are not merged, so each step doubles them.
 TEST(HostileModels, SumsThatDoubleAreRefused) {
   std::vector<json> nodes = {
       node_of("mul.Tensor", {{"self", "linear_6"}, {"other", "p_head_bias"}}, "sum_0")};

@@ -36,7 +36,7 @@ NpyArray array_of(const std::string& name) {
   return NpyArray::read(convert_fixture("several_inputs") / (name + ".npy"));
 }
 
-// [1, columns, tokens] and [1, samples] are rows of tokens, too.
+// Reads [1, columns, tokens] and [1, samples] as rows of tokens, too.
 SequenceInput sequence(const NpyArray& array, bool has_columns_first, EvaluatedInput& kept) {
   if (array.dtype() == DType::kI64) {
     for (const int64_t id : array.to_i64()) kept.tokens.push_back(static_cast<uint32_t>(id));

@@ -88,7 +88,7 @@ TEST(DecoderDamage, TrainingCheckpointsCutOrFlippedDoNoHarm) {
 }
 #endif
 
-// A tiny folder's config, bit by bit.
+// Flips each bit of a tiny model's config.
 TEST(DecoderDamage, ConfigsCutOrFlippedDoNoHarm) {
   const TempFolder folder;
   const auto hf = write_hf(folder, "hf", llama_config(), llama_tensors());

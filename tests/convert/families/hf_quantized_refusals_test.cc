@@ -155,7 +155,7 @@ TEST(HfQuantizedRefusals, ScalesThatAreNoScales) {
                       {"o_proj.weight", "the scale of row 2, columns 0 to 63"}));
 }
 
-// An author's row of zeros is one in any scheme.
+// A row of zeros is exact in any scheme.
 TEST(HfQuantizedRefusals, DoNotConcernRowsOfZeros) {
   QuantizedModel model("bitsandbytes");
   model.set("SCB", 2, 0.0f);

@@ -133,7 +133,7 @@ TEST(HfQuantizedFiles, OfOlderProgramsAreRead) {
   EXPECT_TRUE(model.refuses({"no place", "o_proj.bias"}));
 }
 
-// 4 bits with a scale for each row of 120 inputs: no whole block. The numbers remain.
+// Rows of 120 inputs are not whole blocks of q4: they fall back, with unchanged values.
 TEST(HfQuantizedFiles, RowsThatAreNoWholeBlocksGiveTheirNumbersAlone) {
   QuantizedModel model("gptq-v2-rows");
   for (auto& [name, tensor] : model.tensors) {

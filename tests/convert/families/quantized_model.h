@@ -87,7 +87,7 @@ class QuantizedModel {
     return folder.path();
   }
   convert::TransformerSpec open() const { return decoder_at(write()); }
-  // Also reads the layer's elements.
+  // Reads the layer's elements, too, before it checks the refusal.
   ::testing::AssertionResult refuses(std::initializer_list<std::string_view> parts) const {
     return testing::refuses([&] { layers_of(open())[3].weight.load(); }, parts);
   }

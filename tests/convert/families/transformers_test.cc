@@ -63,7 +63,6 @@ INSTANTIATE_TEST_SUITE_P(Decoders, TransformersDecoder,
                                            "gemma-gelu", "bloom", "bloom-bare", "mpt",
                                            "mpt-scale"));
 
-// The tests of encoders' families have the heads that are not here.
 class TransformersHead : public ::testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Heads, TransformersHead,
                          ::testing::Values("BertForMultipleChoice", "BertForNextSentencePrediction",

@@ -112,8 +112,7 @@ TEST(AtomicFile, LetsTwoWritersOfOneNameFinish) {
   EXPECT_EQ(entries_in(folder), 1u);
 }
 
-// A killed program leaves a file with the name of the first temporary file, and no process holds
-// it.
+// A killed program leaves its temporary file behind, which no process has locked.
 TEST(AtomicFile, RemovesWhatAKilledProgramLeft) {
   const testing::TempFolder folder;
   folder.write(".out.arenite-0.tmp", "half");

@@ -89,7 +89,7 @@ TEST(FileFailures, AFileSystemWithoutFsyncWillDo) {
   EXPECT_EQ(contents_of(folder).size(), 1u);
 }
 
-// Three files; the one in the middle is not wanted.
+// Writes three files; the middle one is a null pointer.
 void write_together(const TempFolder& folder) {
   AtomicFile first(folder.path() / "first");
   AtomicFile last(folder.path() / "last");

@@ -121,7 +121,7 @@ TEST(SpecialFiles, LargeOnesAreRefusedByTheirSize) {
                                {"merges.txt", "at most 16777216"}));
 }
 
-// Here the content says at once that it is none.
+// The first bytes already show that this is no checkpoint.
 TEST(SpecialFiles, ZerosWithoutEndAreNoCheckpoint) {
   for (const char* name : {"m.safetensors", "m.pt", "m.gguf", "m.bin", "x.npy"}) {
     for (const Reader& reader : readers()) {

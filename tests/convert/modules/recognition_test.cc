@@ -21,7 +21,7 @@ struct Idiom {
   AttentionOracle oracle;
 };
 
-// 1 where a key is hidden: above the diagonal.
+// Returns 1 above the diagonal, where keys are hidden.
 std::vector<double> upper_ones(uint32_t positions) {
   std::vector<double> ones;
   for (uint32_t i = 0; i < positions * positions; ++i) {
@@ -129,7 +129,7 @@ Idiom gpt() {
   return idiom;
 }
 
-// The mask alone: each row is the mean of those that it sees.
+// Has only a mask: each row is the mean of the rows that it sees.
 Idiom causal_mean() {
   Idiom idiom;
   idiom.architecture = "causal mean";

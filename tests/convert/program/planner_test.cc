@@ -155,7 +155,7 @@ TEST(Planner, LetsSlotsOfOutputsShareColumnsWithSlotsOfTokens) {
   EXPECT_EQ(columns(program), (std::vector<uint32_t>{0, 9, 0}));
 }
 
-// Rows that are joined lie where the whole does.
+// The inputs of a concatenation of rows lie in place, within its result.
 TEST(Planner, LetsSlotsOfJoinedRowsAndOfTheirPartsShareAnArea) {
   Program program = with_slots({4, 6, 4});
   program.axes.push_back({AxisKind::kConstants, 0, 0, 3});

@@ -178,7 +178,7 @@ TEST(Writer, GivesEverySegmentRoomToReadAhead) {
   }
 }
 
-// One cache group for each window: more than a file may have are refused before anything is packed.
+// Each window needs a cache group; too many are refused before packing.
 TEST(Writer, RefusesMoreWindowsThanAFileHoldsGroups) {
   DecoderShape shape = smallest_decoder();
   shape.positions_max = 100;

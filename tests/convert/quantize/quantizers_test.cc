@@ -19,7 +19,7 @@ using test::Random;
 
 constexpr TensorType kTypes[] = {TensorType::kW8, TensorType::kQ8, TensorType::kQ4};
 
-// About normal, with a few large ones, as weights are.
+// Returns nearly normally distributed values with a few outliers, like trained weights.
 std::vector<float> weights_like_trained(size_t count, uint64_t seed) {
   Random random(seed);
   std::vector<float> weights(count);

@@ -90,7 +90,7 @@ InputFiles nested_prefixes(size_t size) {
                         [&](size_t) { return (prefix += "a.") + "linear_q.weight"; });
 }
 
-// Each with a mask of its own.
+// Each head has its own mask.
 InputFiles many_heads(size_t size) {
   std::string header = "{";
   std::string data;

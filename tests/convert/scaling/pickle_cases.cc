@@ -161,7 +161,7 @@ InputFiles repeated_elements(size_t size) {
   return pickle_archive(pickle.stop());
 }
 
-// Each names all that is stored.
+// Each name is a tensor that views the whole storage.
 InputFiles one_storage_many_names(size_t size) {
   PickleBuilder pickle;
   const auto floats = static_cast<int32_t>(100 * size);

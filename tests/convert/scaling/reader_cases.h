@@ -37,7 +37,6 @@ std::vector<ReaderCase> pickle_cases();
 std::vector<ReaderCase> json_cases();
 std::vector<ReaderCase> tokenizer_cases();
 
-// All of them.
 std::vector<ReaderCase> reader_cases();
 
 // Writes the files of `test` in this size to `folder` and returns the one to read, and the bytes of

@@ -78,7 +78,7 @@ TEST(SmallInputs, CostLittle) {
   EXPECT_LT(counter.cost().steps, uint64_t{1} << 29);
 }
 
-// The counter itself: a loop in a loop must not pass.
+// Tests the counter itself: a nested loop must be refused.
 TEST(CostCounter, SeesQuadraticTime) {
   const auto steps_of = [](size_t size) {
     const CostCounter counter;

@@ -61,7 +61,6 @@ TEST(WordCases, AreCutAndFoldedAsBertDoes) {
   }
 }
 
-// A vocabulary of ASCII needs few entries, and they change nothing.
 TEST(WordCases, AreTheSameWithTheTableThatAVocabularyNeeds) {
 #ifndef ARENITE_HAVE_UTF8PROC
   GTEST_SKIP() << "this build lacks utf8proc";

@@ -41,7 +41,7 @@ TEST(WeightRows, OfPackedWeightsInFewBitsAreTheNumbersThatWerePacked) {
   }
 }
 
-// A scale, the numbers, and zeros up to a whole float.
+// A plain int8 row is a scale, the elements, and zeros up to a whole float.
 TEST(WeightRows, OfPlainInt8AreItsNumbersTimesTheirScale) {
   constexpr float kScales[] = {0.5f, 0.25f};
   constexpr int8_t kNumbers[2][5] = {{-128, -1, 0, 1, 127}, {3, -7, 11, -13, 17}};

@@ -285,7 +285,7 @@ auto set_table(ScoreTerms by, uint32_t outputs, uint32_t inputs,
   };
 }
 
-// The query is so many columns wider, which are those of keys.
+// Widens the query by `columns` columns, into those of the keys.
 auto set_query_terms(uint32_t columns, bool has_terms) {
   return [columns, has_terms](Program& p) {
     if (has_terms) set_slopes(1, kHeads)(p);

@@ -25,7 +25,7 @@ class Gemm : public KernelSetTest {
     return {1, nr - 1, nr, nr + 1, 2 * nr + 3};
   }
 };
-// In emulators, too: all of them.
+// Runs all kernel sets, in emulators too.
 INSTANTIATE_TEST_SUITE_P(KernelSets, Gemm, testing::ValuesIn(targets_here()), test_name_of);
 
 // One product with random operands. Inputs may be read kReadAheadBytes too far, the output not at

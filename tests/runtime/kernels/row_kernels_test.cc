@@ -19,7 +19,7 @@ namespace {
 constexpr uint32_t kLengthMax = 130;  // beyond twice the widest kernel's step
 
 class RowKernels : public KernelSetTest {};
-// In emulators, too: all of them.
+// Runs all kernel sets, in emulators too.
 INSTANTIATE_TEST_SUITE_P(KernelSets, RowKernels, testing::ValuesIn(targets_here()), test_name_of);
 
 TEST_P(RowKernels, FindTheExtremesWhereverTheyAre) {

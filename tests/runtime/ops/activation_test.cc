@@ -69,7 +69,7 @@ constexpr Activation kAll[] = {
     Activation::kLeakyRelu, Activation::kElu,     Activation::kSoftplus, Activation::kMish,
     Activation::kHardSwish, Activation::kClamp,   Activation::kSin};
 
-// Those that are no numbers everywhere, or soon too large ones.
+// Functions that are NaN for some inputs, or soon overflow.
 constexpr Activation kPartial[] = {Activation::kExp, Activation::kSqrt, Activation::kReciprocal,
                                    Activation::kLog};
 

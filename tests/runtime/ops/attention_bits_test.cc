@@ -161,7 +161,7 @@ TEST_P(AttentionBits, AreTheSameWhenPagesBeforeTheWindowAreSpoiled) {
   ASSERT_NO_FATAL_FAILURE(expect_same(run.outputs(), expected));
 }
 
-// Keys in tile columns that no query of a block sees are not even multiplied with.
+// Keys in tile columns that no query of a block sees are not multiplied at all.
 TEST_P(AttentionBits, AreTheSameWhenKeysInHiddenTilesAreSpoiled) {
   const AttentionCase problem(kv_type(), {1, 1, 8, 9}, sink_mask(200, 2), {200});
   const auto expected = run_attention(kernels(), problem, problem.at_once());

@@ -96,7 +96,7 @@ std::vector<float> AttentionCase::pairs_of(const SequenceTokens& sequence) const
   return pairs;
 }
 
-// Rows of `width` numbers each.
+// Returns rows of `width` elements.
 std::vector<float> AttentionCase::as_kept(std::vector<float> numbers, uint32_t width) const {
   if (kv_type != TensorType::kInt8) return numbers;
   for (size_t begin = 0; begin < numbers.size(); begin += width) {

@@ -76,9 +76,9 @@ struct AttentionCase {
   std::vector<Step> at_once() const { return in_chunks(positions_max); }
 };
 
-// The op on a case, call by call. Cache and scratch begin full of `garbage`, the scratch again at
-// each step; both are exactly as large as the arena formula says and end at inaccessible pages, as
-// do inputs and output after the bytes that kernels may read too far.
+// Runs the op on a case, call by call. Cache and scratch begin full of `garbage`, scratch anew at
+// each step. Both have exactly the size of the arena formula and end at inaccessible pages, as do
+// inputs and output after kReadAheadBytes.
 class AttentionRun {
  public:
   AttentionRun(const KernelSet& kernels, const AttentionCase& problem,

@@ -97,7 +97,7 @@ TEST_P(AttentionFinite, AKeyOrValueReachesTheRowsThatSeeIt) {
   }
 }
 
-// A value stays in the page, and in a ring, when the window has left it.
+// A value stays in the cache after the window has passed it.
 TEST_P(AttentionFinite, AValueBehindTheWindowIsNotSeen) {
   for (const uint32_t length : {600u, 1100u}) {
     for (const uint32_t bad : {3u, 511u, 512u, 590u}) {

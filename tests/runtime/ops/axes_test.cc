@@ -11,7 +11,7 @@
 namespace arenite::test {
 namespace {
 
-// Two constants before the tokens, and one before these.
+// Two constant rows precede the tokens, and one constant row precedes both.
 constexpr Axis kAxes[] = {{},
                           {AxisKind::kConstants, 0, 0, 2},
                           {AxisKind::kJoined, 1, 0, 0},
@@ -19,7 +19,7 @@ constexpr Axis kAxes[] = {{},
                           {AxisKind::kJoined, 3, 2, 0},
                           {AxisKind::kOne, 0, 0, 0}};
 constexpr uint32_t kSequences = 4;
-// The second sequence goes on, and the third gets nothing.
+// The second sequence continues, and the third gets no rows in this call.
 constexpr SequenceRows kRows[] = {
     {0, 0, 2}, {5, 2, 3}, {0, 5, 0}, {0, 5, 1},  // tokens
     {0, 0, 2}, {2, 2, 0}, {0, 2, 0}, {0, 2, 2},  // constants

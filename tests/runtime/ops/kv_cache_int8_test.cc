@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The packed int8 cache: values within half a quantization step, scales and frames at the offsets
-// of cache_layout.h, for all chunk sizes.
+// The packed int8 cache: values within half a quantization step; scales, and rows of zeros and
+// ones, at the offsets of cache_layout.h, for all chunk sizes.
 #include <gtest/gtest.h>
 
 #include <cfloat>

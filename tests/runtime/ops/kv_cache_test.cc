@@ -176,7 +176,8 @@ TEST_P(KvCacheOf, LeavesNoHolesBetweenItsParts) {
   }
 }
 
-// A new arena is not touched before it is used: that would cost more than all else at create.
+// Session::create writes no cache, as that would take longer than all else; zero rows are written
+// on first use.
 TEST_P(KvCacheOf, WritesZeroRowsWhereAPanelBegins) {
   const uint32_t nr = packing().nr;
   const CacheCase size = {{1, 9, 33}, 600};
@@ -207,7 +208,7 @@ TEST_P(KvCacheOf, OverwritesWhatWasRewound) {
   EXPECT_EQ(std::memcmp(rewound.data(), straight.data(), straight.size() * sizeof(float)), 0);
 }
 
-// Positions beyond the ring take the place of the oldest; the others stay where they were.
+// Positions beyond the ring overwrite the oldest; the others stay in place.
 TEST_P(KvCacheOf, HoldsTheLastPositionsInARing) {
   const uint32_t nr = packing().nr;
   constexpr uint32_t kRing = 2 * kPagePositions;

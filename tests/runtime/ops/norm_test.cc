@@ -63,7 +63,7 @@ TEST_P(Norm, AgreesWithTheReference) {
   }
 }
 
-// An epsilon as large as the deviation, so that its place shows.
+// The epsilon is as large as the deviation, so that its place in the formula matters.
 TEST_P(Norm, AddsEpsilonToTheRootWhereAsked) {
   for (const NormKind kind : {NormKind::kDeviation, NormKind::kRoot}) {
     for (const float epsilon : {1e-6f, 0.5f}) {

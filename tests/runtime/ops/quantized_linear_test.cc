@@ -262,7 +262,7 @@ TEST_P(QuantizedRowsOf, ArePaddedWithZeros) {
   }
 }
 
-// Half a step, from the least number to the largest in 255 steps; and zero is exact.
+// The error is at most half of a step, a 255th of the row's range; zero is exact.
 TEST_P(QuantizedRowsOf, AreAsCloseAsTheirStepsAllow) {
   const KernelSet& kernels = *GetParam();
   for (const float shift : {-2.0f, -0.5f, 0.0f, 0.3f, 4.0f}) {

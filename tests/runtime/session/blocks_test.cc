@@ -130,7 +130,7 @@ TEST_P(Blocks, GoOnInSlicesAndAreCancelledAnywhere) {
   EXPECT_TRUE(same_bits(session.run(features), expected));
 }
 
-// Slots that live longer join the runs of blocks, from an attention op to the keys of the next one.
+// Longer lifetimes join block ranges, from an attention op to the keys of the next one.
 TEST_P(Blocks, GiveTheSameBitsOverMoreOps) {
   Program program = in_blocks();
   const TestModel model = load(program);
@@ -184,7 +184,7 @@ uint32_t op_of_kind(const Program& program, OpKind kind) {
   return static_cast<uint32_t>(std::ranges::find(program.ops, kind, kind_of) - program.ops.begin());
 }
 
-// Keys and values of the first layer are alive until they are read, beside all other slots.
+// Keeps the first layer's keys and values in a slot until they are read.
 format::ColumnView keep_keys(Program& program) {
   const format::OpView& store = program.ops[op_of_kind(program, OpKind::kStore)].body;
   format::SlotView& slot = program.slots[store.views[format::kValue].slot];

@@ -34,7 +34,7 @@ inline SessionOptions all_outputs(SessionOptions options) {
   return options;
 }
 
-// Elements [begin, begin + count).
+// Returns elements [begin, begin + count).
 inline std::span<const TokenId> part(std::span<const TokenId> ids, size_t begin, size_t count) {
   return ids.subspan(begin, count);
 }

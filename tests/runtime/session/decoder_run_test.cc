@@ -17,7 +17,7 @@ ARENITE_FOR_EACH_FLOAT_SET(DecoderRun);
 // Values are near 1; each layer adds the roundings of a few sums of at most 300 products.
 constexpr double kDecoderTolerance = 300 * 64 * kRounding;
 
-// With the weights that the file holds.
+// Evaluates the reference with the weights that the file holds.
 convert::Evaluation reference_of(const DecoderShape& shape, std::span<const TokenId> tokens) {
   return convert::evaluate(convert::with_stored_weights(decoder_graph(shape)), {tokens, {}, {}});
 }
@@ -28,7 +28,7 @@ double tolerance_of(const DecoderShape& shape) {
   return shape.rounds_rows() ? 0.05 : kDecoderTolerance;
 }
 
-// Copies of the states of one call, by index.
+// Copies of the hidden states of one call, by index.
 struct DecoderStates {
   std::map<uint32_t, std::vector<float>> values;
   std::vector<uint32_t> order;
@@ -104,7 +104,7 @@ TEST_P(DecoderRun, GivesOutTheLastRowOfEachSequenceThatGotTokens) {
   }
 }
 
-// Any tokens of any sequences, whatever the session gives by itself; also none.
+// A call may ask for rows of any tokens, or none, whatever SessionOptions::outputs says.
 TEST_P(DecoderRun, GivesOutTheRowsThatACallAsksFor) {
   for (const DecoderShape& shape : all_decoders()) {
     const TestModel model = load(shape);
@@ -173,7 +173,7 @@ TEST_P(DecoderRun, RefusesOutputsThatDoNotFit) {
             Status::kUnsupported);
 }
 
-// More sequences than a call has tokens.
+// The session holds more sequences than a call has tokens.
 TEST_P(DecoderRun, GivesOutNoMoreRowsThanACallHasTokens) {
   const TestModel model = load("llama");
   SessionOptions options = options_for(8, 5);

@@ -70,7 +70,7 @@ TEST_P(EncoderBatch, SequencesGiveWhatTheyGiveAloneInEveryFormAndOrder) {
   }
 }
 
-// Without positions a gap is as if its tokens were not there.
+// Without position embeddings, hidden tokens might as well be absent.
 TEST_P(EncoderBatch, AMaskWithGapsLeavesTokensOut) {
   const EncoderShape shape = encoder_named("wide");
   const TestModel model = load(shape);

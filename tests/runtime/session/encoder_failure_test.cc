@@ -176,7 +176,7 @@ TEST_P(EncoderFailure, RefusesSequencesShorterThanTheModels) {
   EXPECT_TRUE(session->run(TokenBatch{tokens, 1, 10}, &why).ok()) << why.reason;
 }
 
-// Distances would change with the gaps, and no padding mask is said to close them.
+// A model with its own mask refuses gaps, since they would change distances.
 TEST_P(EncoderFailure, ModelsWithAMaskOfTheirOwnTakeLengthsOnly) {
   const TestModel model(make_decoder_model(decoder_named("llama"), {GetParam()}).span(),
                         GetParam());

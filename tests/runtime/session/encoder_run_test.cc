@@ -83,7 +83,7 @@ TEST_P(EncoderRun, TokensWithoutTypesAreOfTypeZero) {
   EXPECT_FALSE(same_bits(alone(*model, input), expected));
 }
 
-// Whatever the session asks for.
+// Pooled models ignore SessionOptions::outputs.
 TEST_P(EncoderRun, PooledModelsGiveOneRowForEachSequenceThatGotTokens) {
   for (const EncoderShape& shape : all_encoders()) {
     if (shape.pooling == SelectKind::kAsAsked) continue;
@@ -103,7 +103,7 @@ TEST_P(EncoderRun, PooledModelsGiveOneRowForEachSequenceThatGotTokens) {
   }
 }
 
-// Whatever its masks: of a part of a sequence it would pool that part.
+// Pooling part of a sequence would be wrong, even with a causal mask.
 TEST_P(EncoderRun, ACausalModelThatPoolsTakesWholeSequences) {
   for (const SelectKind pooling : {SelectKind::kMean, SelectKind::kMax, SelectKind::kFirst,
                                    SelectKind::kLast, SelectKind::kWeightedMean}) {
@@ -140,7 +140,6 @@ TEST_P(EncoderRun, NormalizedRowsHaveLengthOne) {
   }
 }
 
-// Nothing that an earlier call left in the arena shows.
 TEST_P(EncoderRun, ASecondRunGivesTheSameBits) {
   for (const EncoderShape& shape : all_encoders()) {
     const TestModel model = load(shape);

@@ -29,7 +29,7 @@ inline void expect_refusal(const Refusal& refusal, Status status, const Diagnost
   EXPECT_EQ(why.expected, refusal.expected) << why.reason;
 }
 
-// A call that gets `input`, more than it may take.
+// Expects that a call with `input`, which is too long, is refused.
 template <typename T>
 using FailingCall = std::function<Result<Output>(Session&, std::span<const T> input, Diagnostic*)>;
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Modules and encoders whose weights have few bits keep all promises: the reference's results, the
-// same bits in any chunks, and a passing self-test on every kernel set. Other tests include
-// decoders in few bits.
+// Quantized modules and encoders keep all promises: the reference's results, the same bits in any
+// chunks, and a passing self-test on every kernel set. Other tests include quantized decoders.
 #include <gtest/gtest.h>
 
 #include "convert/check/pack_model.h"
@@ -34,7 +33,7 @@ class FewBits : public EncoderTest {
     return input;
   }
 
-  // With the weights that the file holds.
+  // Evaluates the reference with the weights that the file holds.
   static std::vector<double> expected(const FewBitsModel& model, const EncoderInput& input) {
     const convert::SequenceInput read = {input.ids, input.types, input.features};
     return convert::evaluate(convert::with_stored_weights(model.graph), read).values;

@@ -16,7 +16,7 @@ constexpr uint32_t kFrozenPositions = 70;
 constexpr uint32_t kFrozenTokensMax = 2 * kFrozenPositions;
 constexpr uint32_t kThreads = 3;
 
-// Tasks in an order of their own that go round the thread indices, on the one thread there is.
+// Runs tasks on one thread, in a shuffled order, with all thread indices in turn.
 void run_backwards(void*, uint32_t tasks, ParallelFor::Task task, void* job) {
   for (uint32_t i = tasks; i-- > 0;) task(job, i, i % kThreads);
 }

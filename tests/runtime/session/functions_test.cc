@@ -250,7 +250,7 @@ TEST_P(Functions, AnEncoderThatIsCausalTakesItsTokensInSteps) {
   expect_equal_bits(values_of(step(*session, ids)), expected);
 }
 
-// Beyond the rows that are left lie others, or what the arena held before.
+// Rows after the kept ones hold old data, which must not matter.
 TEST_P(Functions, AMemoryMayGiveUpItsLastRows) {
   const TestModel model = load({true});
   const std::vector<float> memory = features_of(514);
@@ -409,7 +409,7 @@ TEST_P(Functions, RefuseInputsThatDoNotFit) {
   EXPECT_EQ(session->positions(1, kMemory), 8u);
 }
 
-// Where rows of an encoder and of a text are those of one function, some see all of the others'.
+// With both inputs in one function, rows of the text attend to all rows of the encoder.
 TEST_P(Functions, ThatAreOneTakeWholeSequences) {
   Program program = convert::compile(functions_graph({true}), "one");
   program.functions[0].inputs = 3;
@@ -489,7 +489,6 @@ TEST_P(Functions, RunInSlices) {
   EXPECT_FALSE(step(*session, ids).ok());
 }
 
-// A slice may have room for several parts of the rows that a cache gets.
 TEST_P(Functions, RunInSlicesByThreadsInAnyOrder) {
   const TestModel model = load({});
   const std::vector<float> memory = features_of(400);

@@ -35,7 +35,7 @@ class OtherRows : public testing::TestWithParam<Target> {
 };
 ARENITE_FOR_EACH_KERNEL_SET(OtherRows);
 
-// Pools in the middle of the program.
+// The program pools in the middle.
 constexpr Form kMiddle = {false, false, SelectKind::kAsAsked, 0, true, true};
 // Multiplies across 32 rows, a block of q4.
 constexpr Form kFixed = {.fixed = 32 - kPrefix};
@@ -223,7 +223,7 @@ TEST_P(OtherRows, TakeNoByteMoreThanPlanned) {
   }
 }
 
-// Sixteen rows at a time, each of which counts as many multiply-adds as it has numbers.
+// A slice copies sixteen rows at a time; each counts one multiply-add per element.
 TEST_P(OtherRows, AreCopiedInSlices) {
   const TestModel model = load({});
   const TestSession session(*model, options_for(kPositions));
@@ -593,7 +593,8 @@ TEST(OtherRowsOfPlans, AreNoMoreThanCanBeCounted) {
   EXPECT_EQ(why.expected, kPositionsLimit);
 }
 
-// Rows that are joined lie where the whole does, and take nothing of their own.
+// The inputs of a concatenation of rows lie in place, within its result, and take no memory of
+// their own.
 TEST(OtherRowsOfPlans, HaveOnePlaceForTheWholeAndItsParts) {
   const convert::Program program = convert::compile(graph_of({}), "rows");
   const TestModel model(convert::write_model(program, {Target::kPortable}).span(),

@@ -111,7 +111,7 @@ TEST_P(ArenaLayouts, HavePartsThatDoNotMeet) {
   }
 }
 
-// With each number of tokens in a call there is, up to whole pages: some just fill the last one.
+// Tries each number of tokens per call up to a page; some just fill the last page.
 TEST_P(ArenaLayouts, HaveRingsOfWholePages) {
   const TestModel model(make_decoder_model(ring_decoder(), {GetParam()}).span(), GetParam());
   for (uint32_t tokens = 1; tokens <= kPagePositions; ++tokens) {
@@ -121,7 +121,7 @@ TEST_P(ArenaLayouts, HaveRingsOfWholePages) {
   }
 }
 
-// A formula that no model has yet: ops that need rows of scratch, and more of it for each thread.
+// No model has this formula yet: scratch per row, and more per thread.
 TEST(ArenaParts, HoldTheScratchThatOpsAskFor) {
   ArenaFormula formula;
   formula.axes[0] = {40, 36};

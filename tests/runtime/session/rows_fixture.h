@@ -48,13 +48,13 @@ struct Form {
   uint32_t fixed = 0;  // tokens of every sequence; a matrix multiplies its rows, a list takes them
   TensorType mixed_by = TensorType::kF32;  // type of that matrix
 
-  // Tokens of a sequence: those of the form, or others where it takes any number.
+  // Returns the form's tokens per sequence, or `others` if it takes any number.
   uint32_t tokens(uint32_t others) const {
     return images ? kImagePixels : fixed != 0 ? fixed : others;
   }
 };
 
-// Terms that queries of 2 heads of 3 bring with them, of distances from -9 to 4.
+// Returns a relative position bias for 2 heads of dimension 3, for distances from -9 to 4.
 inline std::shared_ptr<const convert::RelativeBias> relative_bias(uint32_t positions) {
   convert::RelativeBias table = {2, positions, 3, {}};
   const std::vector<float> numbers = random_floats(2 * 14 * 4, 3);
@@ -69,7 +69,7 @@ inline std::shared_ptr<const convert::RelativeBias> relative_bias(uint32_t posit
   return std::make_shared<const convert::RelativeBias>(std::move(table));
 }
 
-// Rows of constants in two parts before those of the features.
+// Prepends constant rows, in two parts, to the features.
 inline convert::ValueId with_constants(convert::Graph& graph, convert::ValueId x) {
   for (const auto& [name, rows] : {std::pair("register", 1u), std::pair("class", kPrefix - 1)}) {
     const std::string words = std::string(name) + ".rows";

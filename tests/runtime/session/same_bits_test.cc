@@ -55,7 +55,8 @@ struct Way {
   }
 };
 
-// One to eight threads, each with its share of every op, and schedules that a machine shows rarely.
+// Pools of one to eight threads, each with tasks in every op, in schedules that are rare on a
+// machine.
 std::deque<Pool>& pools_of_all_orders() {
   static std::deque<Pool> all;
   if (all.empty()) {
@@ -67,7 +68,8 @@ std::deque<Pool>& pools_of_all_orders() {
   return all;
 }
 
-// Each pool is met with the other choices in turn; their numbers have no common divisor with its.
+// Combines each pool with all other choices, as their counts share no divisor with the number of
+// pools.
 Way way_of(const Kind& kind, size_t index) {
   constexpr uint32_t kOps[] = {kWholeStep, 1, 5};
   const size_t placements = kind.takes_masks ? 3 : 2;
@@ -273,7 +275,6 @@ TEST_P(SameBits, OfAttentionModules) {
   expect_same_bits(kinds);
 }
 
-// In float32, w8, q8 and q4, with caches in int8 too.
 TEST_P(SameBits, OfDecoders) {
   std::vector<Kind> kinds;
   for (const DecoderShape& shape : all_decoders()) {

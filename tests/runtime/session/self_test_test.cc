@@ -102,8 +102,8 @@ convert::Program cancelling_program() {
   return compile(build_graph(module), "cancelling");
 }
 
-// The tolerance is then 16 times what kernel sets differ by, far beyond the share of a row's
-// length.
+// If kernel sets differ much, the tolerance is 16 times their difference instead of a share of the
+// row's norm.
 TEST(SelfTestTolerance, IsForWhatKernelSetsDifferBy) {
   const convert::AlignedBytes file = file_of(cancelling_program());
   float most_used = 0.0f;
@@ -162,7 +162,7 @@ TEST_P(SelfTests, PassInAContextOfOneToken) {
   EXPECT_TRUE(test_of(*session).passed);
 }
 
-// So that kernels of many rows and of one are both tested.
+// The self-test feeds the last token alone, so that it tests kernels for many rows and for one.
 TEST_P(SelfTests, FeedTheLastTokenAlone) {
   const TestModel model(file_of(decoder()).span(), GetParam());
   ASSERT_GT(model->self_test_tokens(), 2u);
@@ -291,7 +291,7 @@ TEST_P(SelfTests, AreRefusedWhileAStepIsInProgress) {
   EXPECT_EQ(session->positions(), 3u) << "the step was there before and goes on";
 }
 
-// Ids are the only part of the segment that is taken for more than numbers to compare with.
+// Ids are the only values in the segment that the runtime uses for more than comparisons.
 TEST_P(SelfTests, AreRefusedWithIdsThatTheVocabularyLacks) {
   for (const uint32_t token : {0u, 5u}) {  // of the first call and of the second
     convert::AlignedBytes file = file_of(decoder(), {GetParam()});

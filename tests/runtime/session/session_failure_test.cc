@@ -68,7 +68,7 @@ TEST_P(SessionFailure, RefusesNoTokens) {
 }
 
 #if UINTPTR_MAX > UINT32_MAX
-// Addresses alone, that nobody may read.
+// The pages are inaccessible: the call may check only the size.
 TEST_P(SessionFailure, RefusesMoreTokensThanCanBeCounted) {
   const size_t count = (size_t{1} << 32) * 6;
   void* const place = mmap(nullptr, count * sizeof(float), PROT_NONE,
@@ -115,7 +115,7 @@ TEST_P(SessionFailure, RefusesNullFeatures) {
         });
 }
 
-// A pool that leaves tasks out, or runs them on a thread for which there is no scratch.
+// The pool skips tasks, or passes a thread index without scratch.
 TEST_P(SessionFailure, RefusesThreadsThatDoNotRunTheTasks) {
   struct Faulty {
     const char* field;

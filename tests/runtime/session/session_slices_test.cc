@@ -63,7 +63,7 @@ TEST_P(SessionSlices, OfDecodersGiveWhatOneCallGives) {
   }
 }
 
-// Features may be gone once the step has begun.
+// The caller may free the features once the step has begun.
 TEST_P(SessionSlices, OfModulesGiveWhatOneCallGives) {
   for (const ModuleSpec& spec : all_specs()) {
     const TestModel model(make_model(spec).span(), GetParam());
@@ -115,7 +115,7 @@ TEST_P(SessionSlices, ShowEachHiddenStateOnce) {
   for (uint32_t i = 0; i < shown.size(); ++i) EXPECT_EQ(shown[i], i);
 }
 
-// After many a block of an op.
+// Cancels in the middle of ops, after any number of blocks.
 TEST_P(SessionSlices, CancelledLeaveTheSequencesAsTheyWere) {
   for (const DecoderShape& shape : thinned(all_decoders(), 3)) {
     const TestModel model = load_decoder(shape);
@@ -148,7 +148,7 @@ TEST_P(SessionSlices, CancelledLeaveTheSequencesAsTheyWere) {
   }
 }
 
-// Also in the middle of an op.
+// run() must finish a step from any slice, even in the middle of an op.
 TEST_P(SessionSlices, GoOnToTheEndFromAnywhere) {
   const TestModel model = load_decoder(decoder_named("llama"));
   const TestSession session(*model, options_for(kDecoderPositions));
@@ -244,7 +244,7 @@ TEST_P(SessionSlices, RefuseOtherCallsInBetween) {
   EXPECT_TRUE(same_bits(values_of(session->output()), expected));
 }
 
-// With what is missing, and without a trace.
+// The diagnostic says the missing budget, and the refusal changes nothing.
 TEST_P(SessionSlices, RefuseBudgetsThatNoBlockFitsInto) {
   const TestModel model = load_decoder(decoder_named("llama"));
   const TestSession session(*model, options_for(kDecoderPositions));

@@ -96,7 +96,7 @@ TEST_P(WindowsOfTokens, OfImagesAreThoseOfTheReference) {
   }
 }
 
-// All that reads or writes the slot of an op's output takes a column less.
+// Narrows all views of an op's output slot by one column.
 void narrow_output(Program& program, const std::string& name) {
   uint32_t index = 0;
   while (program.ops.at(index).name != name) ++index;
@@ -147,7 +147,7 @@ TEST_P(WindowsOfTokens, GiveTheSameBitsInCallsOfAnySizeAndWeightsOfAnyType) {
   }
 }
 
-// Each sequence as alone, whatever others bring, and also where a call is cancelled.
+// Each sequence gives the same bits as alone, also after a cancelled call.
 TEST_P(WindowsOfTokens, GiveTheSameBitsInBatchesAndAfterACancelledCall) {
   const TestModel model = load(kCausalStem);
   const std::vector<float> fed = frames(2 * 24);
@@ -209,7 +209,7 @@ TEST_P(WindowsOfTokens, GoBackOneCallOrToTheStart) {
   EXPECT_TRUE(same_bits(session.step(fed), expected));
 }
 
-// With what convolutions keep of them. Those of one row keep nothing, and change no bit.
+// A copy includes the rows that convolutions keep; a convolution over one row keeps none.
 TEST_P(WindowsOfTokens, GoOnInACopyOfASequence) {
   for (const bool has_rows : {true, false}) {
     Program program = convert::compile(has_rows ? stem_graph(kCausalStem) : graph_of({true}), "a");

@@ -31,7 +31,7 @@ struct Pair {
   Types types;
 };
 
-// In spans of exactly the promised sizes, between guarded pages.
+// Encodes into guarded spans of exactly the promised sizes.
 Pair encode_pair(const TestTokenizer& tokenizer, std::string_view text, std::string_view second,
                  const EncodeOptions& options = {}) {
   const size_t ids_max = encode_tokens_max(text.size() + second.size());
@@ -63,7 +63,7 @@ TEST(EncodePair, PutsTwoTokensBetweenRobertasTexts) {
   EXPECT_EQ(pair.types, (Types{0, 0, 0, 0, 0, 0, 0}));
 }
 
-// Texts are not read before their sizes are known to fit, so that these may say what they like.
+// Sizes are checked before a text is read, so the sizes here may be false.
 TEST(EncodePair, RefusesTextsThatAreTooLongAtOnce) {
   const TestTokenizer tokenizer(roberta_spec());
   const auto long_text = [](size_t bytes) { return std::string_view("ab", bytes); };

@@ -174,7 +174,7 @@ TEST(Sampler, PicksTheSameTokensFromTheSameSeed) {
   EXPECT_EQ(a.pick(logits), from_a[7]);
 }
 
-// Written down once, so that no platform and no later version picks otherwise.
+// Pins the picks, so that no platform or later version picks otherwise.
 TEST(Sampler, PicksTheseTokensForever) {
   std::vector<float> logits(64);
   for (size_t i = 0; i < logits.size(); ++i) logits[i] = static_cast<float>(i * 37 % 64) / 16.0f;

@@ -83,7 +83,7 @@ TEST(StopStrings, ServeAnotherTextAfterTheEnd) {
   EXPECT_EQ(text.next("three"), "three");
 }
 
-// Against a search in the whole text, for random texts of two letters in random pieces.
+// Compares with a search in the whole text, for random texts of two letters in random pieces.
 TEST(StopStrings, AreFoundWhereverPiecesEnd) {
   Random random(7);
   for (int trial = 0; trial < 3000; ++trial) {

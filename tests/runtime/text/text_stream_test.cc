@@ -26,7 +26,7 @@ TEST(TextStream, HoldsACharacterBackUntilItIsComplete) {
   EXPECT_EQ(joined(stream.finish()), "");
 }
 
-// fwrite and "%.*s" take no null, whatever the length.
+// fwrite and "%.*s" accept no null pointer, even for length 0.
 TEST(TextStream, GivesOutNoNull) {
   const TestTokenizer tokenizer(byte_spec({}));
   TextStream stream(*tokenizer);

@@ -72,7 +72,7 @@ std::string between_letters(uint32_t code_point) {
   return "a" + std::string(form, encode_utf8(code_point, form)) + "a";
 }
 
-// The first and the last of each range, and their neighbours.
+// Tests the first and the last of each range, and their neighbours.
 TEST(WordPiece, KnowsTheIdeographsAndSpacesOfUnicode) {
   const convert::TokenizerSpec spec = word_spec({"a"});
   for (const auto& [first, last] :
@@ -113,7 +113,6 @@ TEST(WordPiece, DecomposesHangulWhereAskedTo) {
   EXPECT_EQ(encoded(spec, "\xED\x95\x9C \xEA\xB0\x80"), (Texts{"\xED\x95\x9C", "[UNK]"}));
 }
 
-// The expected texts are those of tokenizers' decoders.WordPiece.
 TEST(WordPiece, CleansUpAsItsDecoderDoes) {
   const std::vector<std::string> words = {
       ".",  "it",  "'", "s",  "do",  "n't", ".",    "a", "##.", "...", ",", "?!",  "!", "'s",

@@ -20,7 +20,7 @@ using arenite::testing::refuses;
 
 constexpr double kError = 1e-12;  // of sums of a few products
 
-// Numbers that are no pattern.
+// Returns values without a pattern.
 Array numbers(const Shape& shape, double seed) {
   Array::Reals values(elements_of(shape));
   for (size_t i = 0; i < values.size(); ++i) {

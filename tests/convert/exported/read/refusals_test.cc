@@ -112,7 +112,6 @@ TEST(ExportedPrograms, NameWhatTheReaderNeeds) {
   EXPECT_TRUE(refuses([&] { read(other); }, {"torch.export.save"}));
 }
 
-// A text of 64 bytes is still read; a longer one is no order of bytes.
 TEST(ExportedPrograms, AreOfSmallNumbersFirst) {
   Members members("exported_dynamic.pt2");
   const auto order = std::ranges::find_if(
@@ -149,7 +148,7 @@ TEST(ExportedPrograms, ReadNamesAfterTheyAreDefined) {
   EXPECT_TRUE(refuses([&] { read(twice.bytes()); }, {"defined twice"}));
 }
 
-// A graph of some 25,000 nodes: reading time that is not in proportion meets CTest's limit.
+// Reads a graph of 25,000 nodes; superlinear time would exceed CTest's limit.
 TEST(ExportedPrograms, OfTenMegabytesAreRead) {
   Members members("exported_dynamic.pt2");
   json& nodes = members.model["graph_module"]["graph"]["nodes"];

@@ -227,7 +227,7 @@ inline constexpr bool kFunctionsLinked = linked(Need::kFunctions);
 inline constexpr bool kAxesLinked = kPoolsLinked || kWindowsLinked || kFunctionsLinked ||
                                     any_linked(Need::kSelectTurns, Need::kSelectTransposed,
                                                Need::kSelectTaken, Need::kJoin, Need::kBlocks);
-inline constexpr bool kFewBitsLinked = any_linked(Need::kW8, Need::kQ8, Need::kQ4);
+inline constexpr bool kQuantizedLinked = any_linked(Need::kW8, Need::kQ8, Need::kQ4);
 inline constexpr bool kMergesLinked = any_linked(Need::kBytePairs, Need::kSentencePieces);
 inline constexpr bool kPiecesLinked =
     kMergesLinked || any_linked(Need::kCharacters, Need::kUnigram);

@@ -43,7 +43,7 @@ void read_packed_row(const WeightView& weights, uint32_t row, float* to) {
   const uint32_t lane = row % packing.nr;
   const std::byte* const panel =
       weights.data + row / packing.nr * panel_bytes(packing, weights.columns).value();
-  if (!kFewBitsLinked || weights.type == TensorType::kF32) {
+  if (!kQuantizedLinked || weights.type == TensorType::kF32) {
     const float* const from = reinterpret_cast<const float*>(panel) + panel_index(packing, 0, lane);
     for (uint32_t i = 0; i < weights.columns; ++i) to[i] = from[size_t{i} * packing.nr];
     return;
@@ -66,7 +66,7 @@ void read_packed_row(const WeightView& weights, uint32_t row, float* to) {
 void read_plain_row(const WeightView& weights, uint32_t row, float* to) {
   const size_t bytes = plain_row_bytes(weights.type, weights.columns).value();
   const std::byte* from = weights.data + row * bytes;
-  if (!kFewBitsLinked || weights.type == TensorType::kF32) {
+  if (!kQuantizedLinked || weights.type == TensorType::kF32) {
     std::memcpy(to, from, bytes);
   } else if (!linked(Need::kQ4) || weights.type != TensorType::kQ4) {
     const float scale = load<float>(from);

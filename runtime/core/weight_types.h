@@ -37,7 +37,7 @@ constexpr TensorType as_weights(TensorType type) {
 
 // Returns the type, as a compile-time constant if the build has no quantized weights and caches.
 constexpr TensorType linked_type(TensorType type) {
-  return kFewBitsLinked || linked(Need::kInt8Cache) ? as_weights(type) : TensorType::kF32;
+  return kQuantizedLinked || linked(Need::kInt8Cache) ? as_weights(type) : TensorType::kF32;
 }
 
 // Returns the table row. REQUIRES: holds_weights(type) or holds_cache(type).

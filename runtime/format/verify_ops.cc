@@ -289,7 +289,7 @@ bool verify_number(const OpCheck& check, uint32_t number) {
   if (model.tensor(value).layout != layout) {
     return check.refuse("a tensor has the wrong layout for its op", row.field, check.index);
   }
-  if constexpr (!kFewBitsLinked) return true;
+  if constexpr (!kQuantizedLinked) return true;
   const TensorType type = model.tensor(value).type;
   if (row.type == NumberType::kMatrix || type == TensorType::kF32) return true;
   return check.refuse("a tensor has the wrong type for its op", row.field, check.index,

@@ -200,7 +200,7 @@ bool verify_tensors(const ModelReader& model, const Refusal& refuse) {
       return refuse("a tensor's type is unknown or holds no weights", "tensors.type", i,
                     static_cast<uint32_t>(shape.type), static_cast<uint32_t>(TensorType::kQ4));
     }
-    if constexpr (!kFewBitsLinked) continue;
+    if constexpr (!kQuantizedLinked) continue;
     const WeightType& type = weight_type(shape.type);
     if (type.block != 0 && shape.inputs % type.block != 0) {
       return refuse("a row of q4 is not a whole number of blocks", "tensors.inputs", i,

@@ -59,7 +59,7 @@ AttentionModule causal_self_attention(uint32_t width, uint32_t heads, uint32_t c
   return module;
 }
 
-// Returns a weight that is generated while it is packed, so that a large model is never in memory
+// Returns a weight whose values are generated during packing: a large model is never in memory
 // twice.
 WeightRef random_weight(uint32_t rows, uint32_t columns) {
   static uint32_t seed = 0;

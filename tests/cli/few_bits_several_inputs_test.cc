@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Commands on models with several inputs whose weights and caches have few bits.
+// Commands on models with several inputs and quantized weights and caches.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -114,7 +114,7 @@ def check_without_flags(checks, bundle, work, expected):
 
 
 def check_own_kernels(checks, arenite, work, pool):
-    """Weights in few bits, packed for the kernels of a Cortex-M out of what all CPUs take."""
+    """Quantized weights, packed for the kernels of a Cortex-M from those of all CPUs."""
     def build(row):
         weights, cpu, target = row
         name = f"vibration-{weights}-{cpu}"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bounds the loss of trained models whose weights have few bits, on every kernel set: perplexity of
+// Bounds the quantization loss of trained models, on every kernel set: perplexity of
 // texts by other authors, and commands and windows outside the training data.
 #include <gtest/gtest.h>
 
@@ -250,7 +250,7 @@ TEST_P(CommandsInFewBits, AreAnsweredAsOftenAsTheyShould) {
 // ---- models/vibration ----
 
 // close_calls.npy has those of 5,000 held-out windows at which the best class is least ahead: all
-// others it leads by 2.0 and more, and weights in few bits move logits by less than 0.5.
+// others it leads by 2.0 and more, and quantization moves logits by less than 0.5.
 class WindowsInFewBits : public KernelSetTest {
  protected:
   static constexpr double kHeldOut = 5000.0;

@@ -79,7 +79,7 @@ if(case STREQUAL "only_what_models_need_is_linked")
   run("^${digests}${left_out}; ops.norm\\[3\\] $" "${work}/build/one_model" "${work}/recall.arn"
     "${work}/intent.arn" "${work}/vibration.arn")
 
-  # Weights and caches in few bits are parts, too.
+  # Quantized weights and caches are parts, too.
   run("few.arn" "${host_tool}" convert "${source_dir}/models/recall/recall.safetensors" --heads 2
     --target portable,x86-64-v3 --weights q8 --kv int8 -o "${work}/few.arn")
   run("^${left_out}; tensors.type\\[0\\] $" "${work}/build/one_model" "${work}/few.arn")

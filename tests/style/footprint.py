@@ -178,7 +178,7 @@ def print_images(root, check):
 
 
 def print_few_bits(root, check):
-    """What weights in few bits add to a program that ARENITE_MODEL made for them."""
+    """What quantized weights add to a program that ARENITE_MODEL made for them."""
     image_bytes = {
         weights: flash_bytes_of(root / f"build-{weights}-{BARE_TARGET}" / "tests" / "footprint" /
                                 "attention_image")

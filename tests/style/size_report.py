@@ -48,7 +48,7 @@ FEATURES = (
     ("sampler", r"^sampler\.cc"),
     ("self-test", r"^self_test\.cc|self_test_layout|digest_of_row"),
     ("caches in int8", r"^kv_cache\.cc.*[iI]nt8|^integer_attention\.cc"),
-    ("weights in few bits", r"^(linear|scalar_set)\.cc.*([qQ]uantize|qc8w|qb4w)|^views\.cc"),
+    ("quantized weights", r"^(linear|scalar_set)\.cc.*([qQ]uantize|qc8w|qb4w)|^views\.cc"),
     ("rows that meet NaN", r"^attention_alone\.cc"),
     ("masks", r"^(verify_masks|mask)\.cc"),
     ("check of files", r"^(verify\w*|crc32c)\.cc"),

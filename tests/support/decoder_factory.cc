@@ -150,7 +150,7 @@ std::vector<DecoderShape> all_decoders() {
           gemma,
           wide,
           ring_decoder(),
-          // Weights in few bits: a table of plain rows beside the output matrix, a table shared
+          // Quantized weights: a table of plain rows beside the output matrix, a table shared
           // with it, and rows of several whole blocks.
           with_types(gpt2, "w8", TensorType::kW8),
           with_types(gemma, "q8", TensorType::kQ8),

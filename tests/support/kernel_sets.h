@@ -59,7 +59,7 @@ inline bool same_products(const FloatKernels& a, const FloatKernels& b) {
   return a.packing == b.packing && std::ranges::equal(a.gemm, b.gemm);
 }
 
-// Whether two sets differ at most in products of rows in few bits, which attention has none of.
+// Whether two sets differ at most in products of quantized rows, which attention does not use.
 inline bool same_attention(const KernelSet& a, const KernelSet& b) {
   return same_products(a.f32, b.f32) && same_products(*a.w8, *b.w8) && a.integers == b.integers &&
          a.row_extremes == b.row_extremes && a.exp_sum == b.exp_sum && a.sum == b.sum &&
@@ -108,7 +108,7 @@ inline std::string cache_test_name_of(
       ::arenite::test::cache_test_name_of)
 
 // Those that models in float32 go through: in an emulator the ones whose kernels for them no
-// earlier one has, as sets with other products in few bits alone give the same.
+// earlier one has, since sets that differ only in products of quantized rows give the same.
 inline std::vector<Target> float_targets_in_tests() {
   return kEmulated ? attention_targets_here() : targets_in_tests();
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random weights in few bits, packed element by element at the offsets of packing.h, right before
+// Random quantized weights, packed element by element at the offsets of packing.h, right before
 // an inaccessible page; and exact products of quantized rows with them.
 #ifndef ARENITE_TESTS_SUPPORT_QUANTIZED_WEIGHTS_H_
 #define ARENITE_TESTS_SUPPORT_QUANTIZED_WEIGHTS_H_

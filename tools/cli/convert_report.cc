@@ -260,7 +260,7 @@ std::string range_of_bytes(uint64_t least, uint64_t most) {
                        : fmt::format("{} to {} bytes", grouped(least), grouped(most));
 }
 
-void add_few_bits(const Converted& f, bool verbose, TitledLines& out) {
+void add_quantization_loss(const Converted& f, bool verbose, TitledLines& out) {
   if (!f.conversion.quantization) return;
   const convert::Quantization& quantization = *f.conversion.quantization;
   std::map<std::string, std::pair<size_t, double>> methods;  // count of matrices, least decibels
@@ -502,7 +502,7 @@ void add_details(const Converted& f, TitledLines& out) {
 std::string as_text(const Converted& f, bool verbose) {
   TitledLines out(0, kTitleWidth);
   add_model(f, verbose, out);
-  add_few_bits(f, verbose, out);
+  add_quantization_loss(f, verbose, out);
   add_accuracy(f, verbose, out);
   add_file(f, out);
   add_targets(f, out);

@@ -91,7 +91,7 @@ endfunction()
 # Contracting a*b+c is left to us: the compiler's choice differs from one inlining to the next, and
 # the results must not.
 set(ARENITE_FLOAT_FLAGS -ffp-contract=off -fno-math-errno)
-# The same for microkernels. Weights in few bits come with sums that a damaged file may make as
+# The same for microkernels. Quantized weights come with sums that a damaged file may make as
 # large as it likes, so integers wrap.
 set(ARENITE_KERNEL_FLAGS -fwrapv ${ARENITE_FLOAT_FLAGS})
 

@@ -112,7 +112,7 @@ TEST(AtomicFile, LetsTwoWritersOfOneNameFinish) {
   EXPECT_EQ(entries_in(folder), 1u);
 }
 
-// A killed program leaves its temporary file behind, which no process has locked.
+// A killed program leaves its temporary file, and no process holds the lock.
 TEST(AtomicFile, RemovesWhatAKilledProgramLeft) {
   const testing::TempFolder folder;
   folder.write(".out.arenite-0.tmp", "half");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files beyond the verifier's limits: lists of tokenizers, metadata of two gigabytes, caches beyond
-// 32 bits, rows in few bits.
+// 32 bits, quantized rows.
 #include <sys/mman.h>
 
 #include "convert/program/program.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compares linear layers whose weights have few bits with exact sums of the quantized operands.
+// Compares linear layers with quantized weights with exact sums of the quantized operands.
 #include <gtest/gtest.h>
 
 #include <algorithm>

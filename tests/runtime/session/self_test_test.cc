@@ -162,7 +162,7 @@ TEST_P(SelfTests, PassInAContextOfOneToken) {
   EXPECT_TRUE(test_of(*session).passed);
 }
 
-// The self-test feeds the last token alone, so that it tests kernels for many rows and for one.
+// The last token is fed alone: kernels for many rows and kernels for one row are both tested.
 TEST_P(SelfTests, FeedTheLastTokenAlone) {
   const TestModel model(file_of(decoder()).span(), GetParam());
   ASSERT_GT(model->self_test_tokens(), 2u);

@@ -82,7 +82,8 @@ bool for_each_need(std::span<const std::byte> file, Visit visit) {
   if (linked(Need::kSound) && model.has_sound() && !visit(Need::kSound, 0)) return false;
   if (!has_tokenizer(file)) return true;
   const uint32_t kind = static_cast<uint32_t>(tokenizer_kind(file));
-  // A build without it needs no code here: verify_tokenizer refuses the later lists as unknown.
+  // A build without kUnigram needs no code here: verify_tokenizer refuses the later lists as
+  // unknown.
   if constexpr (linked(Need::kUnigram)) {
     if (kind != static_cast<uint32_t>(TokenizerKind::kUnigram) &&
         tokenizer_lists(file) > kFirstTokenizerLists && !visit(Need::kUnigram, 0)) {

@@ -236,7 +236,7 @@ class ModelReader {
   // These call rows_of_axes and area_of of arena_formula.h. REQUIRES: verify_axes.
   AxisRows rows_of_axes(const InputTokens& tokens, uint32_t sequences, bool all_rows) const;
   uint32_t area_of(uint32_t axis) const;
-  // Rows of a sequence with these tokens on an axis whose rows have positions.
+  // Returns the rows on `axis` of a sequence with these tokens. REQUIRES: its rows have positions.
   uint32_t rows_on(uint32_t axis, const InputTokens& tokens) const {
     if (!kAxesLinked || axes_[axis].kind == AxisKind::kInput) return tokens[source_of_axis(axis)];
     return rows_of_axes(tokens, 1, true)[axis];
@@ -379,7 +379,8 @@ struct SelfTestLayout {
   uint32_t rows_of_op(const ModelReader& model, uint32_t op) const {
     return rows[kAxesLinked ? model.whole_axis(model.axis_of_op(op)) : 0];
   }
-  // The offset of an op's tolerances; for op == model.ops(), the end of all digests.
+  // Returns the offset of an op's tolerances, which its digests follow; for op == model.ops(), the
+  // end of the last op's digests.
   uint64_t tolerances_of_op(const ModelReader& model, uint32_t op) const {
     uint64_t numbers = uint64_t{op} * kSelfTestTolerances;
     for (uint32_t i = 0; i < op; ++i) numbers += rows_of_op(model, i);

@@ -259,7 +259,7 @@ bool verify_hidden_states(const ModelReader& model, const Refusal& refuse) {
     constexpr Message kField = "hidden_states.view";
     if (!verify_view(model, state.view, kField, state.op, refuse)) return false;
     const uint32_t axis = model.axis_of(state.view);
-    if (is_of_outputs(model.kind_of_axis(axis)) || model.is_of_blocks(axis)) {
+    if (is_output_axis(model.kind_of_axis(axis)) || model.is_of_blocks(axis)) {
       return refuse("a hidden state does not have a row for each token", kField, i);
     }
     if (filled_later(model, state.view.slot, state.op)) {

@@ -178,7 +178,8 @@ struct IntegerAttention {
   [[no_unique_address]] MveKernel<QueryStepsKernel> query_steps = nullptr;
 };
 
-// The kernels of one ISA level. Sets name the members that they fill, as many have the same type.
+// The kernels of one ISA level. Sets use designated initializers, as many members have the same
+// type.
 struct KernelSet {
   Target target;
   bool sigmoid_saturates = false;  // false: the sigmoid of inputs beyond 10^14 may be NaN

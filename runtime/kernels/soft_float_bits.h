@@ -191,8 +191,8 @@ inline uint32_t quotient(uint32_t a, uint32_t b) {
   return packed(sign, e, mantissas_quotient(m, by));
 }
 
-// order() maps floats to integers of the same order, -0 to 0. are_numbers(): neither is NaN.
-[[gnu::always_inline]] inline bool are_numbers(uint32_t a, uint32_t b) {
+// order() maps floats to integers of the same order, -0 to 0. neither_is_nan(): neither is NaN.
+[[gnu::always_inline]] inline bool neither_is_nan(uint32_t a, uint32_t b) {
   return a << 1 <= kInfinity << 1 && b << 1 <= kInfinity << 1;
 }
 [[gnu::always_inline]] inline int32_t order(uint32_t x) {

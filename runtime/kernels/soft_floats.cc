@@ -19,13 +19,13 @@ uint32_t arenite_fmul(uint32_t a, uint32_t b) { return soft::product(a, b); }
 uint32_t arenite_fdiv(uint32_t a, uint32_t b) { return soft::quotient(a, b); }
 uint32_t arenite_i2f(int32_t x) { return soft::from_integer(x); }
 int arenite_fcmpeq(uint32_t a, uint32_t b) {
-  return soft::are_numbers(a, b) && soft::order(a) == soft::order(b);
+  return soft::neither_is_nan(a, b) && soft::order(a) == soft::order(b);
 }
 int arenite_fcmplt(uint32_t a, uint32_t b) {
-  return soft::are_numbers(a, b) && soft::order(a) < soft::order(b);
+  return soft::neither_is_nan(a, b) && soft::order(a) < soft::order(b);
 }
 int arenite_fcmple(uint32_t a, uint32_t b) {
-  return soft::are_numbers(a, b) && soft::order(a) <= soft::order(b);
+  return soft::neither_is_nan(a, b) && soft::order(a) <= soft::order(b);
 }
 int arenite_fcmpgt(uint32_t a, uint32_t b) { return arenite_fcmplt(b, a); }
 int arenite_fcmpge(uint32_t a, uint32_t b) { return arenite_fcmple(b, a); }

@@ -181,8 +181,8 @@ struct SessionState : Session {
   uint32_t rows_of_block(uint32_t axis) const {
     return linked(Need::kBlocks) && block_axis != 0 ? block_axis : axis;
   }
-  // First row of the block on the source axis; stored in the member `written`, which other axes
-  // need for rings.
+  // First row of the current block, counted on the source axis. An axis of blocks has no ring
+  // buffer, so its `written` is free for this.
   uint32_t& block_row() { return sequences(block_axis)[0].written; }
 
   // Work space of the op that runs.

@@ -218,7 +218,7 @@ Result<size_t> SoundStream::features_of(std::span<const Sample> sound, std::span
     return refuse(why, Status::kInvalidArgument, "there is no room for all frames", "rows", 0,
                   rows.size(), count * numbers.bands);
   }
-  sound::all_features(parts.frames, sound, static_cast<size_t>(count), rows.data());
+  sound::compute_features(parts.frames, sound, static_cast<size_t>(count), rows.data());
   restart();
   return static_cast<size_t>(count);
 }

@@ -208,7 +208,7 @@ void Frames::complete(const float* bands, float peak, float* features) {
   }
 }
 
-void all_features(Frames& frames, const Samples& sound, size_t count, float* rows) {
+void compute_features(Frames& frames, const Samples& sound, size_t count, float* rows) {
   const SoundNumbers& numbers = frames.numbers();
   float loudest = -__builtin_inff();
   size_t made = 0;

@@ -75,7 +75,7 @@ class Frames {
 // Computes the features of a whole sound, [count, features], at the front of `rows`, which has room
 // for [count, bands]. REQUIRES: `frames` was restarted, and count is SoundNumbers::frames of the
 // sound.
-void all_features(Frames& frames, const Samples& sound, size_t count, float* rows);
+void compute_features(Frames& frames, const Samples& sound, size_t count, float* rows);
 
 // Computes |X[k]|^2, k = 0 ... points / 2, of the Fourier transform X of the `points` real samples
 // in x. Returns x or `other`, whichever holds the result; the other one is free for bands. Both

@@ -186,7 +186,7 @@ TEST(Generate, WarnsOfCharactersThatTheVocabularyLacks) {
       "ab \xC3\xA9 \xE2\x82\xAC"
       "a\xC3\xA9";
   const std::vector<std::string> words = {
-      "generate", write_decoder_without_bytes(folder), "--prompt", text, "--tokens", "0"};
+      "generate", write_decoder_without_byte_tokens(folder), "--prompt", text, "--tokens", "0"};
   const std::string warning =
       "the prompt: the vocabulary has no token for '\xC3\xA9' (U+00E9), '\xE2\x82\xAC' (U+20AC): "
       "they are read as '<unk>'";

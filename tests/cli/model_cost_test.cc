@@ -92,7 +92,7 @@ class CallBoundsTest : public EncoderTest {
       const tool::CallBounds bounds = tool::call_bounds(reader, 0, kv_type);
       CountedSession counted(model, kv_cache, positions), other(model, kv_cache, positions);
       uint32_t held = 0;
-      const uint32_t prefix = tool::most_rows(reader, 1) - 1;
+      const uint32_t prefix = tool::max_rows(reader, 1) - 1;
       do {
         // One token at a time is another path than several.
         const uint32_t step = held % 2 == 0 ? kChunk : 1;
@@ -146,7 +146,7 @@ class CallBoundsTest : public EncoderTest {
   // The bound of bytes against the sum over ops.
   static void check_bytes(const format::ModelReader& reader, const tool::CallBounds& bounds,
                           TensorType kv_type, const std::string& name) {
-    const uint32_t rows = tool::most_rows(reader, kPositions);
+    const uint32_t rows = tool::max_rows(reader, kPositions);
     uint64_t read = 0;
     for (uint32_t i = 0; i < reader.ops(); ++i) {
       read += tool::op_traffic(reader, 0, i, kPositions, kv_type).read;

@@ -57,7 +57,7 @@ std::string write_text_decoder(const TempFolder& folder) {
   return write_decoder_of_pieces(folder, "text.arn", {" a", " b", "ab", " ab", "\xC3\xA9"}, true);
 }
 
-std::string write_decoder_without_bytes(const TempFolder& folder) {
+std::string write_decoder_without_byte_tokens(const TempFolder& folder) {
   return write_decoder_of_pieces(folder, "bytes.arn", {" ", "a", "b", " a", "ab"}, false);
 }
 

@@ -22,7 +22,7 @@ inline constexpr TokenId kTextEnd = 2;
 inline constexpr TokenId kFirstByte = 3;
 std::string write_text_decoder(const TempFolder& folder);
 // Writes the decoder without byte tokens: characters outside the pieces become <unk>.
-std::string write_decoder_without_bytes(const TempFolder& folder);
+std::string write_decoder_without_byte_tokens(const TempFolder& folder);
 
 // Encoders over the words below; each has kEncoderContext positions. The first one gives a vector
 // of kSentenceWidth numbers of length 1 for a text, the second one of three classes, the third one

@@ -69,7 +69,7 @@ AlignedBytes convert_in_few_bits(const Words& words) {
   if (graph.inputs[0].vocab_size != 0) {
     tokenizer = tokenizer_for(model.tokenizer, words.size() > 6 ? words[6] : "");
   }
-  RoundedBefore before;
+  RoundingCache before;
   quantize_weights(graph, kName, tokenizer, {.files = {}, .is_off = words.at(5) == "rounded"},
                    before);
   Program program = lower(graph, kName);

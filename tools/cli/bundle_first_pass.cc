@@ -11,7 +11,7 @@
 namespace arenite::tool {
 namespace {
 
-// The values of main.c.
+// These constants equal those of main.c.
 constexpr uint32_t kPassTokens = 8;
 constexpr uint32_t kPassPositions = 128;
 constexpr uint32_t kPassNumbersMax = 16;

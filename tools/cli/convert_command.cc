@@ -45,7 +45,7 @@ struct ConvertArguments {
   std::vector<std::string> without_passes;
 };
 
-// Far above real models and far below overflow.
+// Limits far above real models and far below overflow.
 constexpr uint32_t kHeadsMax = 1u << 16;
 constexpr uint32_t kContextMax = 1u << 24;
 constexpr uint32_t kFeaturesMax = 1u << 20;

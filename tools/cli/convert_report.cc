@@ -389,7 +389,7 @@ void add_targets(const Converted& f, TitledLines& out) {
                                takes_all ? "all" : grouped(sizes.tokens)));
 }
 
-// Adds the commands that use the file.
+// Suggests commands to run next with the file.
 void add_next_steps(const Converted& f, TitledLines& out) {
   const std::string file = convert::printable(f.written.path.string());
   const bool reads_text = f.conversion.program.tokenizer.has_value();

@@ -53,7 +53,8 @@ inline constexpr const char* kDefaultSection = ".rodata.arenite";
 
 enum class Abi { kX86_64, kAarch64, kArm, kRiscv64 };
 
-// The symbol that both forms define, aligned as models must be, and its section.
+// The symbol of the model's bytes, aligned to kModelAlignment, and its section. Assembler source
+// and object file define the same.
 struct EmbeddedData {
   std::string symbol;
   std::string section = kDefaultSection;

@@ -321,7 +321,6 @@ std::string c_declarations(const VerifiedFile& file, const std::string& identifi
          fmt::format(kCWordsElsewhere, identifier, words);
 }
 
-// Words are little-endian.
 void write_words(std::span<const std::byte> bytes, const WriteText& write) {
   std::string text;
   for (size_t at = 0, words = 0; at < bytes.size(); at += sizeof(uint64_t)) {

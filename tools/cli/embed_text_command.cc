@@ -12,7 +12,7 @@
 namespace arenite::tool {
 namespace {
 
-// More columns do not fit a terminal.
+// Most texts to compare: more columns do not fit a terminal.
 constexpr size_t kComparedMax = 10;
 constexpr size_t kShownValues = 6;
 

@@ -172,7 +172,8 @@ constexpr auto part(const char* key, const char* words, Facts... facts) {
   return FactPart<std::tuple<Facts...>>{key, words, std::tuple<Facts...>(facts...)};
 }
 
-// Rows of another table; which ones is known only at run time.
+// Further rows, added by functions: those of another table, or rows that are known only at run
+// time.
 template <typename Base>
 struct MoreFacts {
   template <typename T>

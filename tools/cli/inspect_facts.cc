@@ -43,7 +43,7 @@ SlotFacts slot_facts(const ModelReader& reader, uint32_t index) {
   std::string label = reader.op_name(slot.first_op);
   if (index == reader.output_slot()) label = "output";
   if (reader.vocab_size() == 0 && index == reader.input_slot()) label = "input";
-  const bool is_per_output = is_of_outputs(reader.kind_of_slot(index));
+  const bool is_per_output = is_output_axis(reader.kind_of_slot(index));
   return {index, std::move(label), slot, is_per_output, reader.area_of(slot.axis)};
 }
 
@@ -126,7 +126,7 @@ void add_calls(const ModelFacts& facts, uint32_t index, FunctionFacts& function)
     longest = std::max(longest, tokens[i]);
     held = std::max(held, before[i]);
   }
-  const uint32_t rows = most_rows(reader, tokens, index);
+  const uint32_t rows = max_rows(reader, tokens, index);
   const uint32_t stored = most_stored(reader, positions, index);
   bool selects = false;
   for (uint32_t i = reader.first_op(index); i < reader.end_of_ops(index); ++i) {
@@ -137,10 +137,10 @@ void add_calls(const ModelFacts& facts, uint32_t index, FunctionFacts& function)
       facts_of_call(function.bounds, fmt::format("{}run of {}", of, counted(longest, "token")),
                     {0, rows, selects ? 1 : rows, true, stored}, run);
   if (!function.causal || held == 0) return;
-  const uint32_t rows_held = most_rows(reader, before, index);
+  const uint32_t rows_held = max_rows(reader, before, index);
   function.step = facts_of_call(
       function.bounds, fmt::format("{}step after {}", of, counted(held, "token")),
-      {rows_held, most_rows(reader, positions, index) - rows_held, 1, true, stored}, step);
+      {rows_held, max_rows(reader, positions, index) - rows_held, 1, true, stored}, step);
 }
 
 }  // namespace
@@ -239,7 +239,7 @@ const char* layout_name(format::Layout layout) {
   return "";
 }
 
-uint32_t ModelFacts::shown_index() const {
+uint32_t ModelFacts::shown_target_index() const {
   const auto found = std::ranges::find(targets, true, &TargetFacts::chosen);
   return found == targets.end() ? 0 : static_cast<uint32_t>(found - targets.begin());
 }
@@ -277,7 +277,7 @@ ModelFacts gather_facts(const VerifiedFile& file, const SizeOptions& sizes) {
   });
   add_targets(file, facts);
   const TensorType kv_type = facts.sizes.kv_type();
-  const uint32_t shown = facts.shown_index();
+  const uint32_t shown = facts.shown_target_index();
   for (uint32_t i = 0; i < reader.inputs(); ++i) facts.inputs.push_back(input_facts(reader, i));
   for (uint32_t i = 0; i < reader.functions(); ++i) {
     FunctionFacts& function = facts.functions.emplace_back(function_facts(reader, i));
@@ -303,7 +303,7 @@ void add_board(const std::string& board, double clock_mhz, ModelFacts& facts) {
   }
 }
 
-uint32_t most_rows(const ModelReader& reader, const InputTokens& tokens, uint32_t function) {
+uint32_t max_rows(const ModelReader& reader, const InputTokens& tokens, uint32_t function) {
   const AxisRows rows = reader.rows_of_axes(tokens, 1, true);
   uint32_t most = 0;
   for (uint32_t axis = 0; axis < reader.axes().size(); ++axis) {

@@ -131,8 +131,8 @@ struct ModelFacts {
   std::optional<BoardEstimate> board;  // if a board is named
 
   // Returns the index of the chosen target; 0 if this CPU runs none.
-  uint32_t shown_index() const;
-  const TargetFacts& shown_target() const { return targets[shown_index()]; }
+  uint32_t shown_target_index() const;
+  const TargetFacts& shown_target() const { return targets[shown_target_index()]; }
 
   bool has_several() const { return !reader.has_one_function(); }
   uint32_t output_features() const { return reader.slot(reader.output_slot()).width; }
@@ -165,8 +165,8 @@ void add_page(Json& json, const ModelFacts& facts);
 std::optional<ImageFacts> image_facts(const format::ModelReader& reader, uint32_t input);
 
 // Returns the most rows that an axis of the function has for sequences of `tokens` tokens.
-uint32_t most_rows(const format::ModelReader& reader, const InputTokens& tokens,
-                   uint32_t function = 0);
+uint32_t max_rows(const format::ModelReader& reader, const InputTokens& tokens,
+                  uint32_t function = 0);
 // Returns the rows of an axis per token; more than 1 for axes of kind kTurns.
 uint32_t rows_of_token(const format::ModelReader& reader, uint32_t axis);
 // Returns the most rows that an axis of the first function has besides the rows of its tokens.

@@ -124,7 +124,7 @@ void add_sums(const ModelFacts& facts, Json& json) {
 Json facts_for_text(const ModelFacts& facts) {
   Json json = facts_of(facts);
   add_page(json, facts);
-  json["target"] = json["targets"][facts.shown_index()];
+  json["target"] = json["targets"][facts.shown_target_index()];
   for (size_t i = 0; i < facts.ops.size(); ++i) json["ops"][i]["shape"] = op_shape(facts.ops[i]);
   for (size_t i = 0; i < facts.tensors.size(); ++i) {
     json["tensors"][i]["type"] = name(facts.tensors[i].shape.type);

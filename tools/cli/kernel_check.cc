@@ -66,7 +66,7 @@ class Source {
     return made;
   }
 
-  convert::Numbers weights(TensorType type, uint32_t outputs, uint32_t inputs) {
+  convert::WeightElements weights(TensorType type, uint32_t outputs, uint32_t inputs) {
     const size_t count = size_t{outputs} * inputs;
     if (type == TensorType::kF32) {
       std::vector<float> made = numbers(count, 1.0f);

@@ -78,7 +78,7 @@ uint64_t cache_entry_bytes(const CacheShape& cache, TensorType kv_type) {
 
 // Returns whether the rows are one per sequence or the requested ones.
 bool has_row_per_output(const ModelReader& model, const format::ColumnView& view) {
-  return is_of_outputs(model.kind_of_slot(view.slot));
+  return is_output_axis(model.kind_of_slot(view.slot));
 }
 
 // Returns the tensor bytes that an op reads for `rows` output rows: one row of a table for each.

@@ -96,7 +96,7 @@ class Groups {
 
 void add_groups(ReportFacts& facts) {
   const ModelFacts& model = facts.model;
-  const uint32_t shown = model.shown_index();
+  const uint32_t shown = model.shown_target_index();
   Groups types(facts.types), layers(facts.layers), parts(facts.parts);
   for (size_t i = 0; i < model.tensors.size(); ++i) {
     const TensorFacts& tensor = model.tensors[i];
@@ -209,7 +209,7 @@ std::string tile_name(Packing packing) {
 ReportFacts gather_report(const VerifiedFile& file, const SizeOptions& sizes,
                           std::optional<ConversionFacts> conversion) {
   ReportFacts facts(gather_facts(file, sizes));
-  const uint32_t shown = facts.model.shown_index();
+  const uint32_t shown = facts.model.shown_target_index();
   add_places(facts);
   add_kernels(facts);
   add_groups(facts);

@@ -89,7 +89,7 @@ struct SequenceGroup {
   uint32_t tokens = 0;
 };
 
-// Enough rows to keep every kernel busy; more would only take memory.
+// Most tokens of a group: enough to keep every kernel busy; more would only take memory.
 inline constexpr uint32_t kGroupTokens = 1024;
 
 // Groups sequences in order, at most kGroupTokens tokens together; longer ones are alone.

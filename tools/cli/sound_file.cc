@@ -150,7 +150,7 @@ convert::NpyArray read_sound(const std::filesystem::path& file, const Model& mod
   SoundPlace place;
   sound::Frames maker(view, place, floats.data());
   maker.restart();
-  sound::all_features(maker, std::span<const float>(samples), frames, rows.data());
+  sound::compute_features(maker, std::span<const float>(samples), frames, rows.data());
   if (numbers.has(kPadsFrames)) {  // as ASTFeatureExtractor does
     tokens = std::max<uint64_t>(tokens, model.input(input).tokens_min);
     rows.resize(frames * numbers.features());

@@ -79,7 +79,7 @@ std::vector<bool> cheapest(const std::vector<Step>& steps, uint64_t wanted) {
 class Search {
  public:
   Search(const ConversionPlan& plan, const std::vector<WeightRule>& keep,
-         const WeightBudget& budget, RoundedBefore& before)
+         const WeightBudget& budget, RoundingCache& before)
       : plan_(plan), keep_(keep), budget_(budget), before_(before) {
     find_groups();
   }
@@ -192,7 +192,7 @@ class Search {
 
   AlignedBytes file_of(const Levels& levels) {
     Graph graph = graph_of(rules_of(levels));
-    take_rounded(graph, before_);
+    set_rounded_weights(graph, before_);
     return write_model(lower_graph(graph), {target()});
   }
 
@@ -350,7 +350,7 @@ class Search {
   const ConversionPlan& plan_;
   const std::vector<WeightRule>& keep_;
   const WeightBudget& budget_;
-  RoundedBefore& before_;
+  RoundingCache& before_;
   std::vector<Group> groups_;
   std::optional<OutputDistance> distance_;
   std::vector<ModelInput> held_out_;
@@ -361,7 +361,7 @@ class Search {
 }  // namespace
 
 ChosenWeights choose_by_loss(const ConversionPlan& plan, const std::vector<WeightRule>& keep,
-                             const WeightBudget& budget, RoundedBefore& before) {
+                             const WeightBudget& budget, RoundingCache& before) {
   return Search(plan, keep, budget, before).run();
 }
 

@@ -58,6 +58,6 @@ struct ChosenWeights {
 // text allows, found by bisection. Rounded matrices are cached in `before`. Throws InputError for a
 // budget that cannot be kept or measured.
 ChosenWeights choose_by_loss(const ConversionPlan& plan, const std::vector<WeightRule>& keep,
-                             const WeightBudget& budget, RoundedBefore& before);
+                             const WeightBudget& budget, RoundingCache& before);
 
 }  // namespace arenite::convert

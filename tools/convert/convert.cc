@@ -29,7 +29,8 @@ namespace {
 constexpr double kModelErrorMax = 1e-3;
 constexpr double kModuleErrorMax = 1e-4;
 
-// Consecutive roundings to the type that the author computes in.
+// Tolerated difference of outputs that the author computed in float16 or bfloat16, in roundings of
+// that type.
 constexpr double kDigitsOfAuthor = 8.0;
 
 // Counts the elements of the larger matrices, which make up nearly all of a model.
@@ -116,7 +117,6 @@ void limit_context(uint32_t& positions_max, uint32_t context, const std::string&
   positions_max = context;
 }
 
-// An image has the pixels that it has.
 void refuse_context_of_images(const Graph& graph, const std::string& path) {
   refuse_if(graph.axes[0].is_image(),
             "{}: --context: the model reads images, which have {} pixels each: drop the option",
@@ -175,7 +175,8 @@ std::vector<std::string> read_label_file(const std::filesystem::path& file, uint
   return labels;
 }
 
-// Returns class names that no program has: from `options`, or from a config beside it.
+// Sets the labels of the output columns from `options` or, for an exported program, from a
+// config.json beside it.
 void name_columns(Recognised& model, const std::filesystem::path& path,
                   const ConvertOptions& options) {
   const uint32_t columns = model.graph.width(model.graph.output);
@@ -199,7 +200,7 @@ void name_columns(Recognised& model, const std::filesystem::path& path,
   model.account.given.push_back(fmt::format("names of classes, from {}", quote(config.string())));
 }
 
-// The model at `path`, which is to give the outputs that `options` name.
+// Recognises the model at `path`, with the outputs that `options` name.
 Recognised recognise_at(const std::filesystem::path& path, const ConvertOptions& options) {
   ModelOptions source = options.source;
   source.sound_rate = rate_alone(options.sound);
@@ -379,7 +380,7 @@ Conversion convert_model(const std::filesystem::path& path, const std::string& n
   const std::optional<SoundTable> sound = sound_of(
       conversion.graph, options, std::get_if<ExportedModel>(&conversion.model.facts), quoted);
   WeightRules rules = options.weights;
-  RoundedBefore before;
+  RoundingCache before;
   before.model = quoted;
   if (options.budget) {
     report_progress("choosing types of weights");

@@ -39,7 +39,7 @@ Graph in_float32(Graph graph) {
 }
 
 // Gives a matrix its numbers; shared, since graphs are copied.
-void keep(WeightRef& weight, Storage& storage, const RoundedBefore::Rows& rows) {
+void keep(WeightRef& weight, Storage& storage, const RoundingCache::Rows& rows) {
   const TensorType type = rows.numbers->type;
   storage.is_taken_over = true;
   weight.quantized = {type == TensorType::kW8 ? TensorType::kQ8 : type, rows.method};
@@ -47,19 +47,19 @@ void keep(WeightRef& weight, Storage& storage, const RoundedBefore::Rows& rows) 
 }
 
 // For a part of a layer whose weights were scaled already.
-void keep(LinearPart& part, const RoundedBefore::Rows& rows) {
+void keep(LinearPart& part, const RoundingCache::Rows& rows) {
   keep(part.linear.weight, part.storage, rows);
   for (double& value : part.linear.bias) value *= part.scale;
   part.scale = 1.0;
 }
 
 // Returns the rows that were rounded before for a part, or null.
-const RoundedBefore::Rows* find(const RoundedBefore& before, const LinearPart& part) {
+const RoundingCache::Rows* find(const RoundingCache& before, const LinearPart& part) {
   const auto found = before.rows.find({part.layer, part.storage.type});
   return found == before.rows.end() ? nullptr : &found->second;
 }
 
-bool is_known(const RoundedBefore& before, const LinearNode& linear) {
+bool is_known(const RoundingCache& before, const LinearNode& linear) {
   return std::ranges::all_of(linear.parts,
                              [&](const LinearPart& part) { return find(before, part) != nullptr; });
 }
@@ -99,11 +99,11 @@ void require_finite(const std::string& name, const std::vector<float>& weights) 
 }
 
 // Rounds an untied embedding table once; calibration gives its rows no weights.
-void take_rounded(const std::string& name, EmbeddingNode& embedding, RoundedBefore& before) {
+void set_rounded_weights(const std::string& name, EmbeddingNode& embedding, RoundingCache& before) {
   const TensorType type = embedding.storage.type;
   if (type == TensorType::kF32 || embedding.storage.is_taken_over) return;
   WeightRef& weight = *embedding.tokens;
-  RoundedBefore::Rows& rows = before.rows[{name, type}];
+  RoundingCache::Rows& rows = before.rows[{name, type}];
   if (rows.numbers == nullptr) {
     const std::vector<float> weights = weight.load();
     require_finite(weight.name, weights);
@@ -120,7 +120,7 @@ void take_rounded(const std::string& name, EmbeddingNode& embedding, RoundedBefo
 class Quantizer {
  public:
   // `program` is the float32 program of this graph.
-  Quantizer(Graph& graph, const Program& program, Quantization& result, RoundedBefore& before)
+  Quantizer(Graph& graph, const Program& program, Quantization& result, RoundingCache& before)
       : graph_(graph), program_(program), result_(result), before_(before) {
     std::map<std::string, uint32_t> tensors;
     for (const ProgramOp& op : program.ops) {
@@ -211,12 +211,12 @@ class Quantizer {
   }
 
   void keep_known(ValueId value, LinearNode& linear) {
-    const RoundedBefore::Rows& first = *find(before_, linear.parts[0]);
+    const RoundingCache::Rows& first = *find(before_, linear.parts[0]);
     QuantizedTensor tensor = {graph_.node(value).name, first.numbers->type, first.method,
                               first.decibels};
     if (!first.note.empty()) result_.notes.push_back(first.note);
     for (LinearPart& part : linear.parts) {
-      const RoundedBefore::Rows& rows = *find(before_, part);
+      const RoundingCache::Rows& rows = *find(before_, part);
       tensor.decibels = std::min(tensor.decibels, rows.decibels);
       add_bytes(*rows.numbers, tensor);
       keep(part, rows);
@@ -238,8 +238,8 @@ class Quantizer {
       add_taken_over(name, *embedding.tokens, type);
       return;
     }
-    take_rounded(name, embedding, before_);
-    const RoundedBefore::Rows& rows = before_.rows.at({name, type});
+    set_rounded_weights(name, embedding, before_);
+    const RoundingCache::Rows& rows = before_.rows.at({name, type});
     add(name, *rows.numbers, rows.method, rows.decibels);
   }
 
@@ -265,7 +265,7 @@ class Quantizer {
   Graph& graph_;
   const Program& program_;
   Quantization& result_;
-  RoundedBefore& before_;
+  RoundingCache& before_;
   std::map<uint32_t, std::vector<ValueId>> layers_;  // of each tensor
   std::set<uint32_t> convolutions_;                  // tensors of these
 };
@@ -290,7 +290,7 @@ std::optional<CalibrationSet> read_set(const AlignedBytes& file, const Calibrati
 
 Quantization quantize_weights(Graph& graph, const std::string& name,
                               const std::optional<TokenizerSpec>& tokenizer,
-                              const Calibration& calibration, RoundedBefore& known) {
+                              const Calibration& calibration, RoundingCache& known) {
   Quantization result;
   Program program = lower(in_float32(graph), name);
   program.tokenizer = tokenizer;
@@ -317,7 +317,7 @@ Quantization quantize_weights(Graph& graph, const std::string& name,
   return result;
 }
 
-void take_rounded(Graph& graph, RoundedBefore& before) {
+void set_rounded_weights(Graph& graph, RoundingCache& before) {
   for (const ValueId value : graph.order()) {
     auto* const linear = graph.as<LinearNode>(value);
     auto* const embedding = graph.as<EmbeddingNode>(value);
@@ -326,7 +326,7 @@ void take_rounded(Graph& graph, RoundedBefore& before) {
       if (storage.type == TensorType::kF32 || storage.is_taken_over) continue;
       for (LinearPart& part : linear->parts) keep(part, *find(before, part));
     } else if (embedding != nullptr && embedding->tokens && !embedding->stored_by) {
-      take_rounded(graph.node(value).name, *embedding, before);
+      set_rounded_weights(graph.node(value).name, *embedding, before);
     }
   }
 }

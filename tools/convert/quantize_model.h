@@ -47,7 +47,7 @@ struct Quantization {
 
 // Cache of rounded matrices for one calibration text, so that trying other types rounds nothing
 // twice.
-struct RoundedBefore {
+struct RoundingCache {
   struct Rows {
     std::shared_ptr<const QuantizedMatrix> numbers;
     std::string method;
@@ -69,11 +69,11 @@ struct RoundedBefore {
 // an unusable text.
 Quantization quantize_weights(Graph& graph, const std::string& name,
                               const std::optional<TokenizerSpec>& tokenizer,
-                              const Calibration& calibration, RoundedBefore& before);
+                              const Calibration& calibration, RoundingCache& before);
 
 // For a graph whose layers are all in `before`; makes no report. Embeddings that are not tied to a
 // layer are rounded on their first use.
-void take_rounded(Graph& graph, RoundedBefore& before);
+void set_rounded_weights(Graph& graph, RoundingCache& before);
 
 // Compares the quantized program with the float32 one, on held-out sequences or, without a
 // calibration text, on made-up ones. `file` is the program's file; if it has no target of this CPU,

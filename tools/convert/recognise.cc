@@ -105,7 +105,7 @@ constexpr Form kModule = {"a state dict", [](const Opened&) { return true; },
                             return {.facts = read_attention_module(model, options)};
                           }};
 
-// The program says it all, and a person must not say otherwise.
+// An exported program is complete, so options about the model are refused.
 Recognised read_exported_program(const Opened& model, const ModelOptions& options) {
   refuse_options_of_unsaid(options, model.where());
   const auto program = std::make_shared<const ExportedProgram>(

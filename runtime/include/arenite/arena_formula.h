@@ -60,7 +60,7 @@ enum class AxisKind : uint32_t {
 inline constexpr uint32_t kAxisKinds = 9;
 
 // Returns whether the axis has rows per sequence or per requested output, not one for each token.
-constexpr bool is_of_outputs(AxisKind kind) {
+constexpr bool is_output_axis(AxisKind kind) {
   return kind == AxisKind::kOne || kind == AxisKind::kAsked;
 }
 

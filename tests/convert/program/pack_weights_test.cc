@@ -102,7 +102,7 @@ std::vector<std::byte> pack(const ProgramTensor& tensor, Target target) {
   const Packing packing = packing_of(target, tensor.type);
   std::vector<std::byte> packed(
       static_cast<size_t>(format::stored_bytes(tensor.shape(), packing).value()), std::byte{99});
-  pack_weights(tensor, load_numbers(tensor), packing, packed);
+  pack_weights(tensor, load_elements(tensor), packing, packed);
   return packed;
 }
 

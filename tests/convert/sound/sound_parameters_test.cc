@@ -37,7 +37,7 @@ class Maker {
     const SoundNumbers& numbers = *view_.numbers;
     const auto count = static_cast<size_t>(numbers.frames(samples.size()));
     std::vector<float> rows(count * numbers.bands, NAN);
-    sound::all_features(frames_, samples, count, rows.data());
+    sound::compute_features(frames_, samples, count, rows.data());
     rows.resize(count * numbers.features());
     return rows;
   }

@@ -146,8 +146,8 @@ TEST(UnicodeLibrary, CharactersChangeAsTheLibraryChangesThem) {
   const std::map<std::string, std::function<std::string(uint32_t)>> changes = {
       {"lowercase", [&](uint32_t c) { return all(convert::lower_cases(c)); }},
       {"strip", [](uint32_t c) { return without_marks({c}); }},
-      {"nfd", [](uint32_t c) { return without_marks(convert::normal_parts(c, false)); }},
-      {"nfkd", [](uint32_t c) { return without_marks(convert::normal_parts(c, true)); }},
+      {"nfd", [](uint32_t c) { return without_marks(convert::full_decomposition(c, false)); }},
+      {"nfkd", [](uint32_t c) { return without_marks(convert::full_decomposition(c, true)); }},
   };
   const json expected = read_digests().at("changes");
   ASSERT_EQ(expected.size(), changes.size());

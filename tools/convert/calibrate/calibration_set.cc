@@ -141,7 +141,7 @@ Sequences read_file(const std::filesystem::path& path, const Model& model) {
                                            : read_lines(map.text(), quoted, model);
 }
 
-// An array for each input.
+// Reads one array for each input.
 Sequences read_arrays(const std::vector<std::filesystem::path>& files, const Model& model) {
   std::vector<NpyArray> arrays;
   for (const std::filesystem::path& file : files) arrays.push_back(NpyArray::read(file));
@@ -181,7 +181,7 @@ void hold_out(Sequences sequences, CalibrationSet& set) {
   }
 }
 
-// Files have none: tokens see each other.
+// Files of calibration data have no pair masks: all tokens see each other.
 void show_all_pairs(Sequences& sequences, const Model& model) {
   for (ModelInput& sequence : sequences) {
     for (uint32_t i = 0; i < model.inputs(); ++i) {

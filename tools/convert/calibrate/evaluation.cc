@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Both models run in step, piece by piece, so that only rows of one piece are kept. All sums are in
+// Both models run in step, chunk by chunk, so that only rows of one chunk are kept. All sums are in
 // double precision.
 #include "convert/calibrate/evaluation.h"
 
@@ -74,7 +74,7 @@ void add_score(const ModelInput& sequence, uint32_t index, std::span<const doubl
   ++score.tokens;
 }
 
-// Collects the hidden states of a piece through the session's hook: [hidden states][rows,
+// Collects the hidden states of a chunk through the session's hook: [hidden states][rows,
 // features].
 class HiddenStates {
  public:
@@ -187,11 +187,11 @@ class Comparison {
   std::vector<double> logs_before_, logs_after_;
 };
 
-// Outputs that are kept: enough that choices do not depend on a few tokens, in little memory.
+// Most output rows to keep: enough that choices do not depend on a few tokens, in little memory.
 constexpr uint64_t kKeptTokensMax = 1024;
 constexpr uint64_t kKeptBytesMax = uint64_t{64} << 20;
 
-// The first sequence, and as many others from everywhere as their tokens allow.
+// Returns the first sequence, and as many others, evenly spread, as the limit of tokens allows.
 std::vector<ModelInput> some_of(const std::vector<ModelInput>& sequences, uint64_t tokens_max) {
   const uint64_t tokens = CalibrationSet::tokens_of(sequences);
   const size_t every = static_cast<size_t>((tokens + tokens_max - 1) / tokens_max);

@@ -14,16 +14,16 @@ namespace {
 
 // Tokens of a causal model that are run at once: enough for the kernels' speed, and few enough for
 // logits over a large vocabulary.
-constexpr uint32_t kPieceTokens = 128;
+constexpr uint32_t kChunkTokens = 128;
 
-uint32_t piece_of(const Model& model, const InputTokens& positions) {
+uint32_t chunk_of(const Model& model, const InputTokens& positions) {
   const uint32_t all = positions[last_input(model)];
-  return is_stepped(model) ? std::min(kPieceTokens, all) : all;
+  return is_stepped(model) ? std::min(kChunkTokens, all) : all;
 }
 
-SessionOptions options_of(const Model& model, const InputTokens& positions, uint32_t piece,
+SessionOptions options_of(const Model& model, const InputTokens& positions, uint32_t chunk,
                           KvType kv_cache) {
-  SessionOptions options = options_for_functions(model, positions, piece);
+  SessionOptions options = options_for_functions(model, positions, chunk);
   options.outputs = Outputs::kAll;
   options.kv_cache = kv_cache;
   return options;
@@ -43,8 +43,8 @@ InputTokens longest_of(const std::vector<ModelInput>& sequences) {
 SequenceRunner::SequenceRunner(const AlignedBytes& file, const InputTokens& positions,
                                KvType kv_cache)
     : model_(load_best(file)),
-      piece_(piece_of(model_, positions)),
-      session_(model_, options_of(model_, positions, piece_, kv_cache)) {}
+      chunk_(chunk_of(model_, positions)),
+      session_(model_, options_of(model_, positions, chunk_, kv_cache)) {}
 
 void SequenceRunner::begin(const ModelInput& sequence) {
   session_->reset();
@@ -54,7 +54,7 @@ void SequenceRunner::begin(const ModelInput& sequence) {
 
 bool SequenceRunner::advance() {
   first_ = next_;
-  const uint32_t count = std::min(piece_, sequence_->of(last_input(model_)).tokens - first_);
+  const uint32_t count = std::min(chunk_, sequence_->of(last_input(model_)).tokens - first_);
   if (count == 0) return false;
   const uint32_t last = model_.functions() - 1;
   for (uint32_t f = 0; first_ == 0 && f < last; ++f) call(f, UINT32_MAX);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a model file over sequences, in pieces where the model allows it, which bounds the memory of
+// Runs a model file over sequences, in chunks where the model allows it, which bounds the memory of
 // per-token outputs; and observes the inputs of a float32 model's linear layers.
 //
 //   SequenceRunner runner(file, longest_of(sequences));
@@ -38,14 +38,14 @@ class SequenceRunner {
 
   // Starts a sequence. REQUIRES: `sequence` outlives the calls of advance.
   void begin(const ModelInput& sequence);
-  // Runs the next piece; the first call also runs all functions but the last. Returns false if no
-  // piece is left. Throws InputError if the model cannot take the sequence.
+  // Runs the next chunk; the first call also runs all functions but the last. Returns false if no
+  // chunk is left. Throws InputError if the model cannot take the sequence.
   bool advance();
-  // Output of the last piece: one row per token of the last function's input, or a single row where
+  // Output of the last chunk: one row per token of the last function's input, or a single row where
   // the model pools.
   size_t rows() const { return rows_.size() - prefix_; }
   std::span<const float> row(size_t index) { return rows_[prefix_ + index]; }
-  uint32_t first_token() const { return first_; }  // of the last piece
+  uint32_t first_token() const { return first_; }  // of the last chunk
   uint32_t tokens() const { return next_ - first_; }
 
  private:
@@ -53,7 +53,7 @@ class SequenceRunner {
   Output call(uint32_t function, uint32_t count);
 
   Model model_;
-  uint32_t piece_ = 0;  // tokens per call
+  uint32_t chunk_ = 0;  // tokens per call
   ConvertedSession session_;
   const ModelInput* sequence_ = nullptr;
   uint32_t first_ = 0;
@@ -62,7 +62,7 @@ class SequenceRunner {
   size_t prefix_ = 0;  // constant rows of the model before those of its first tokens
 };
 
-// Runs the model over `sequences` and passes the inputs of each linear op to `use`, piece by piece:
+// Runs the model over `sequences` and passes the inputs of each linear op to `use`, chunk by chunk:
 // [tokens, inputs] for the matrix `tensor` of the file. The rows are valid until `use` returns.
 // `done` gets the share of the sequences that were run.
 void for_each_input(const AlignedBytes& file, const std::vector<ModelInput>& sequences,

@@ -255,7 +255,7 @@ Target target_at(const format::ModelReader& reader, uint32_t index) {
   return static_cast<Target>(reader.packed(index).target);
 }
 
-// Whose weights are taken: the first target that stays or, where none does, the first one.
+// Returns the target whose weights are repacked: the first one that is kept, else the first.
 uint32_t source_of(const format::ModelReader& reader, const std::vector<Target>& targets) {
   for (uint32_t i = 0; i < reader.packed_count(); ++i) {
     if (std::ranges::count(targets, target_at(reader, i)) != 0) return i;

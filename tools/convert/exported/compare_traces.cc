@@ -98,7 +98,7 @@ std::string LengthClaim::text() const {
     text += inputs.size() > 1 ? input.name + ": " + input.text() : input.text();
     other.push_back(input.other != 0 ? input.other : input.traced);
     is_end_chosen = is_end_chosen || input.is_end_chosen;
-    if (!input.tried_since.empty()) since = input.tried_since;
+    if (!input.nonlinear_op.empty()) since = input.nonlinear_op;
   }
   if (is_claimed) {
     return fmt::format("{}: as claimed by --any-length; computed at {} only", text,

@@ -42,7 +42,7 @@ struct InputLengths {
   bool is_end_chosen = false;   // `positions` is a default that --context changes
   bool is_causal = false;       // runs token by token
   std::string parting_guard{};  // it allows lengths again beyond those that are left out
-  std::string tried_since{};    // rounding op, since which each length had to be computed
+  std::string nonlinear_op{};   // rounding op, since which each length had to be computed
 
   std::string text() const;
 };

@@ -381,7 +381,7 @@ class ModelReader {
     int64_t first = own.traced, last = own.traced;
     while (right.contains(first - 1)) --first;
     while (right.contains(last + 1)) ++last;
-    own.tried_since = uneven;
+    own.nonlinear_op = uneven;
     const bool is_all = first == own.shortest && last == own.positions;
     own.shortest = first;
     own.longest = last;

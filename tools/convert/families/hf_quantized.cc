@@ -320,7 +320,7 @@ class QuantizedLayers {
   config.refuse(field, fmt::format("expected {}; {}", what, kConvertOriginal));
 }
 
-// 4 or 8.
+// Returns 4 or 8.
 uint32_t read_bits(ConfigFields& config, const char* field, std::optional<uint32_t> fallback = {}) {
   const uint32_t bits = config.count(field, fallback);
   if (bits != 4 && bits != 8) refuse(config, field, "4 or 8");
@@ -386,7 +386,7 @@ GptqFormat read_gptq_format(ConfigFields& config) {
   return format;
 }
 
-// Symmetric: all stand for the middle.
+// Throws InputError unless all zeros are the middle of the range.
 void check_gptq_zeros(const StoredTensor& zeros, const Layer& layer, uint32_t stored_zero) {
   const uint32_t words = (layer.rows * layer.bits + 31) / 32;
   expect_shape(zeros, {layer.columns / layer.group, words});

@@ -13,7 +13,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "tensor data is read as it lies");
 
-// In the order of DType.
+// Indexed by DType.
 constexpr DTypeRow kDTypes[] = {
     {"F64", 8, true, "F64", "<f8", "torch.DoubleStorage", "torch.float64"},
     {"F32", 4, true, "F32", "<f4", "torch.FloatStorage", "torch.float32"},

@@ -41,7 +41,7 @@ json element(const GgufValue& value, uint64_t index) {
 
 json flag(const GgufValue& value, uint64_t index) { return value.data[index] != std::byte{0}; }
 
-// By type; strings and arrays are read in another way.
+// Readers of elements, indexed by GgufType; strings and arrays are read elsewhere.
 constexpr json (*kElements[])(const GgufValue& value, uint64_t index) = {
     element<uint8_t>,  element<int8_t>,  element<uint16_t>, element<int16_t>,
     element<uint32_t>, element<int32_t>, element<float>,    flag,

@@ -430,7 +430,7 @@ class Graph {
   uint32_t caches() const;  // how many there are
   // Returns the index of an equal axis, or of a new one. Throws InputError beyond kAxesMax.
   uint32_t add_axis(const Axis& axis);
-  // The number of a new input, with an axis of its own. Throws InputError beyond kInputsMax.
+  // Adds an input with its own row axis and returns its index. Throws InputError beyond kInputsMax.
   uint32_t add_input(const std::string& name);
   // Works out again what axes values have, after those of selections have changed.
   void spread_axes();

@@ -12,7 +12,7 @@
 namespace arenite::convert {
 namespace {
 
-// By SequenceEnd::Rule.
+// Names of the rules, indexed by SequenceEnd::Rule.
 constexpr std::string_view kEndRoles[] = {"", "largest", "first", "before", "last", "count"};
 
 }  // namespace

@@ -45,7 +45,7 @@ std::byte half_byte(int8_t value, bool high_half) {
   return static_cast<std::byte>(high_half ? bits << 4 : bits);
 }
 
-// Row by row, so that a matrix much larger than the cache is read in order.
+// Packs row by row, so that a matrix much larger than the cache is read in order.
 void pack_floats(const ProgramTensor& tensor, std::span<const float> weights, Packing packing,
                  std::span<std::byte> packed) {
   float* const floats = reinterpret_cast<float*>(packed.data());
@@ -190,13 +190,13 @@ void require_size(const ProgramTensor& tensor, uint64_t numbers) {
 
 }  // namespace
 
-Numbers load_numbers(const ProgramTensor& tensor) {
+WeightElements load_elements(const ProgramTensor& tensor) {
   if (tensor.packed) return *tensor.packed;
   if (tensor.type != TensorType::kF32) return tensor.load_quantized();
   return tensor.weights.empty() ? tensor.load() : tensor.weights;
 }
 
-void pack_weights(const ProgramTensor& tensor, const Numbers& numbers, Packing packing,
+void pack_weights(const ProgramTensor& tensor, const WeightElements& numbers, Packing packing,
                   std::span<std::byte> packed) {
   assert(packed.size() == format::stored_bytes(tensor.shape(), packing).value());
   const bool is_rows = tensor.layout == format::Layout::kPlain;
@@ -408,7 +408,7 @@ void write_weights(const Program& program, std::vector<SegmentPlan>& segments, A
   for (const ProgramTensor& tensor : program.tensors) numbers_all += numbers_of(tensor);
   for (size_t i = 0; i < program.tensors.size(); ++i) {
     const ProgramTensor& tensor = program.tensors[i];
-    const Numbers numbers = load_numbers(tensor);
+    const WeightElements numbers = load_elements(tensor);
     double targets_done = 0.0;
     for (const SegmentPlan& segment : segments) {
       const double of_tensor = targets_done++ / static_cast<double>(segments.size());
@@ -430,7 +430,7 @@ void write_weights(const Program& program, std::vector<SegmentPlan>& segments, A
   }
 }
 
-// Where everything is.
+// Where each part of the file lies.
 struct FilePlan {
   std::vector<SegmentPlan> segments;
   format::SelfTest self_test;

@@ -18,15 +18,15 @@
 namespace arenite::convert {
 
 // The elements of a tensor in row-major order; or, bias included, a view of packed weights.
-using Numbers = std::variant<std::vector<float>, QuantizedMatrix, WeightView>;
-Numbers load_numbers(const ProgramTensor& tensor);
+using WeightElements = std::variant<std::vector<float>, QuantizedMatrix, WeightView>;
+WeightElements load_elements(const ProgramTensor& tensor);
 
 // Writes the weights [outputs, inputs] and the bias of `tensor` into `packed`, in the layout of
 // packing.h or as plain rows; lanes beyond the outputs are zero. Repacking weights of another
 // target is lossless: a type has one family of packings, which differ only in the order of
 // elements. REQUIRES: numbers of the tensor's type; packed.size() == stored_bytes(tensor.shape(),
 // packing).
-void pack_weights(const ProgramTensor& tensor, const Numbers& numbers, Packing packing,
+void pack_weights(const ProgramTensor& tensor, const WeightElements& numbers, Packing packing,
                   std::span<std::byte> packed);
 
 // Throws InputError for programs beyond the format's limits: too many slots, ops, tensors or masks,

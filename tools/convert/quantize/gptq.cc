@@ -39,7 +39,7 @@ void Hessian::add(const ConstMatrix& inputs) {
   rows_ += inputs.rows;
 }
 
-// A strip of columns at a time, transposed, with all columns from its own on.
+// Multiplies the transpose of one strip of columns at a time with that strip and all later columns.
 void Hessian::flush() const {
   for (uint32_t begin = 0; begin < columns_ && pending_ != 0; begin += kColumnsAtOnce) {
     const uint32_t columns = std::min(kColumnsAtOnce, columns_ - begin);

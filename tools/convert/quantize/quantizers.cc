@@ -25,7 +25,8 @@ constexpr float kRowLevels[] = {128.0f, 129.5f, 131.0f, 133.0f, 136.0f, 140.0f, 
                                 155.0f, 168.0f, 190.0f, 220.0f, 254.0f, 320.0f};
 constexpr int kRefits = 3;
 
-// Range of candidates for a block; their scales are bfloat16 values in between.
+// Range of candidates of largest weight / scale for a block. The candidates are the bfloat16 scales
+// in between.
 constexpr float kBlockLevelsMin = 6.0f;
 constexpr float kBlockLevelsMax = 16.0f;
 constexpr int kBlockStride = 8;

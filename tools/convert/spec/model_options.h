@@ -53,7 +53,7 @@ struct ModelOptions {
   // The key of the weights in a file that also holds an average of them: "model_ema".
   std::string state_dict{};
 
-  // For single attention modules.
+  // Options for a single attention module.
   std::optional<std::string> module{};  // its prefix in the checkpoint, if there are several
   uint32_t features = 0;                // width of the input, if there are no weights; 0: unset
   std::optional<MaskOnes> mask_ones{};

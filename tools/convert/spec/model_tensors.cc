@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kMissingListed = 30;
 
-// The last are bare parameters.
+// The last row is for bare parameters.
 const PartNames kLeaves[] = {{".weight", ".bias"}, {"_weight", "_bias"}, {".scale", ".shift"},
                              {".gamma", ".beta"},  {".a_2", ".b_2"},     {"", ""}};
 

@@ -50,7 +50,7 @@ struct HfPipeline {
 
 // ---- tokens around a text ----
 
-// Part of a template.
+// Element of a post-processor's template: a special token, or one of the texts "A" and "B".
 struct Element {
   TokenId token = kNoToken;  // kNoToken: a text
   std::string text = {};     // its name

@@ -16,7 +16,7 @@
 namespace arenite::convert {
 namespace {
 
-// Bytes that are read from the front on.
+// Reads bytes from front to back.
 class ByteReader {
  public:
   // `where` says in error messages what they are.
@@ -202,7 +202,7 @@ void check_model(const SentencePieceModel& model, const std::string& name) {
 
 // ---- tokenizer.bin ----
 
-// The program counts on these places.
+// llama2.c expects these ids.
 constexpr TokenId kUnknownId = 0, kBosId = 1, kEosId = 2, kFirstByteId = 3;
 constexpr size_t kFixedTokens = kFirstByteId + 256;
 

@@ -44,8 +44,8 @@ TextChange drop_accents(bool decomposes, bool is_compatible) {
   TextChange change = fold_all([&](uint32_t character) {
     std::vector<uint32_t> left;
     if (is_hangul_syllable(character)) return std::vector<uint32_t>{character};
-    for (const uint32_t part :
-         decomposes ? normal_parts(character, is_compatible) : std::vector<uint32_t>{character}) {
+    for (const uint32_t part : decomposes ? full_decomposition(character, is_compatible)
+                                          : std::vector<uint32_t>{character}) {
       if (!is_mark(part)) left.push_back(part);
     }
     return left;

@@ -195,7 +195,8 @@ void note_unknown(TokenizerSpec& spec) {
       "{}: {} {}", found, is_bytes ? "they" : "characters without a token", fate_of_unknown(spec)));
 }
 
-// Without them, runtimes of earlier versions read the file, too.
+// Whether the tokenizer needs the later lists. Runtimes of earlier versions read only files without
+// them.
 bool has_later_lists(const format::TokenizerView& view) {
   return view.kind == format::TokenizerKind::kUnigram || view.pattern >= format::Pattern::kClip ||
          view.byte_tokens.size() > 256 || !view.before.empty() || !view.after.empty() ||

@@ -123,7 +123,7 @@ utf8proc_category_t category(uint32_t code_point) {
   return utf8proc_category(static_cast<utf8proc_int32_t>(code_point));
 }
 
-// NFC of what is UTF-8.
+// Returns the NFC of valid UTF-8.
 std::string compose(std::string_view text) {
   utf8proc_uint8_t* composed = nullptr;
   const utf8proc_ssize_t bytes =
@@ -192,7 +192,7 @@ Decomposition decompose(uint32_t code_point) {
   return decomposition;
 }
 
-std::vector<uint32_t> normal_parts(uint32_t code_point, bool is_compatible) {
+std::vector<uint32_t> full_decomposition(uint32_t code_point, bool is_compatible) {
   if (holds(kWholeCharacters, code_point)) return {code_point};
   utf8proc_int32_t parts[decltype(Decomposition::parts)().size()];
   int boundary_class = 0;
@@ -287,7 +287,7 @@ namespace {
 char pattern_category(uint32_t) { refuse(); }
 WordCategory word_category(uint32_t) { refuse(); }
 Decomposition decompose(uint32_t) { refuse(); }
-std::vector<uint32_t> normal_parts(uint32_t, bool) { refuse(); }
+std::vector<uint32_t> full_decomposition(uint32_t, bool) { refuse(); }
 bool is_mark(uint32_t) { refuse(); }
 format::GraphemeClass grapheme_class(uint32_t) { refuse(); }
 uint32_t lower_case(uint32_t) { refuse(); }

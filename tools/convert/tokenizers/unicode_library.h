@@ -34,7 +34,7 @@ Decomposition decompose(uint32_t code_point);
 
 // Returns the decomposition for normalization of whole texts, with compatibility mappings if
 // `is_compatible`.
-std::vector<uint32_t> normal_parts(uint32_t code_point, bool is_compatible);
+std::vector<uint32_t> full_decomposition(uint32_t code_point, bool is_compatible);
 
 // Whether it is a mark: nonspacing, spacing or enclosing.
 bool is_mark(uint32_t code_point);

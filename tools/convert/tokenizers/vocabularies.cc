@@ -99,7 +99,8 @@ TokenId needed_token(const TokenizerSpec& spec, const TokenNames& configs, const
   return id;
 }
 
-// The older place of what added_tokens_decoder holds; it does not say how its tokens are read.
+// Checks added_tokens.json, the older form of added_tokens_decoder, which does not say how its
+// tokens are matched.
 void check_added_tokens(const TokenizerSpec& spec, const std::filesystem::path& file) {
   const HfObject added(file, true);
   for (const auto& [token, value] : added.value().items()) {

@@ -390,7 +390,7 @@ LinearExprRef rows_in_turn(GraphBuilder& builder, const LinearExprRef& value) {
   if (kinds.empty() || builder.parts_of(builder.row_axis())) return value;
   const ValueId node = builder.graph.add_in_turn(builder.name + ".turns", builder.gather(columns),
                                                  static_cast<uint32_t>(kinds.size()));
-  const ScopedAxis in_turn(builder, builder.row_axis_in_turn(node));
+  const ScopedAxis in_turn(builder, builder.interleaved_row_axis(node));
   return whole_producer(builder.producer_of_node(node, builder.sizes.rows()), value->shape);
 }
 

@@ -59,7 +59,7 @@ Samples samples_of(const Function& function, OpBudget& budget) {
   const Shape& shape = function.base->shape;
   Samples samples;
   samples.width = static_cast<size_t>(shape.back());
-  samples.numbers = numbers_of(function);
+  samples.numbers = scalar_constants(function);
   std::mt19937_64 random(7);
   const size_t rows = std::max<size_t>(1, elements_of(shape) / samples.width);
   for (size_t i = 0; i < std::max<size_t>(3, kProbedRowsMin / rows); ++i) {
@@ -120,7 +120,7 @@ std::optional<LinearSpec> find_linear(const Function& function, const Samples& s
 
 }  // namespace
 
-std::set<double> numbers_of(const Function& function) {
+std::set<double> scalar_constants(const Function& function) {
   std::set<const Call*> seen;
   std::set<double> numbers;
   collect_numbers(function, seen, numbers);

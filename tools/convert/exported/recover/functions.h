@@ -22,7 +22,7 @@
 
 namespace arenite::convert {
 // Returns the numeric constants of the function's formula.
-std::set<double> numbers_of(const Function& function);
+std::set<double> scalar_constants(const Function& function);
 
 // Evaluates the function for these elements of its base.
 Array evaluate(const Function& function, const Array& base, OpBudget& budget);

@@ -85,7 +85,7 @@ uint32_t GraphBuilder::joined_row_axis(uint32_t first, uint32_t second, ValueId 
   return joined;
 }
 
-uint32_t GraphBuilder::row_axis_in_turn(ValueId node) {
+uint32_t GraphBuilder::interleaved_row_axis(ValueId node) {
   const RowAxis from = row_axes_[row_axis_];
   const uint32_t made =
       row_axis_on(graph.axis(node), sizes.tokens * graph.axes[graph.axis(node)].rows);

@@ -160,7 +160,7 @@ class GraphBuilder {
   // Returns the row axis of `node`, the concatenation of two row axes.
   uint32_t joined_row_axis(uint32_t first, uint32_t second, ValueId node);
   // Returns the row axis of a node that interleaves parts of each row of the current one.
-  uint32_t row_axis_in_turn(ValueId node);
+  uint32_t interleaved_row_axis(ValueId node);
   // Returns a node with the interleaved rows of `node` as columns of one row again.
   ValueId side_by_side(ValueId node);
   // Returns the row axis on graph axis `axis` with `rows` per sequence, added if it is new.

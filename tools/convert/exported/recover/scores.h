@@ -21,8 +21,9 @@ namespace arenite::convert {
 // tanh_factor * tanh(scale * query key^T) + added.
 struct Scores {
   Shape shape;  // [..., queries, keys], with a `sink` [..., queries, keys + 1]
-  // Dimension d of `shape` is dimension order[d] of [..., queries, keys]; empty: in order. All
-  // other fields are in order: ops run on in_order(), then the permutation is restored.
+  // Permutation of the author's dimensions: dimension d of `shape` is dimension order[d] of [...,
+  // queries, keys]; empty: none. All other fields are unpermuted: ops run on in_order(), then the
+  // permutation is restored.
   std::vector<size_t> order{};
   LinearExprRef query{};  // [..., queries, dim]; null: `added` alone gives the weights
   LinearExprRef key{};    // [..., keys, dim]

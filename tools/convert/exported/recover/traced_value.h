@@ -188,8 +188,8 @@ std::vector<int64_t> element_ids_of(const LinearExpr& value);
 
 // ---- values ----
 
-// A function of one value, applied to each of its rows. The author's op is kept until its result is
-// needed; the tensors of the op are constants and functions of the same base.
+// A function of one traced value, applied to each row. Keeps the author's op unevaluated; its
+// tensor arguments are constants and functions of the same base.
 struct Function {
   LinearExprRef base;                  // elements of one node
   std::shared_ptr<const Call> call{};  // null: the base itself

@@ -312,7 +312,7 @@ SoundChain::Values SoundChain::plus(const Call& node) {
   const double alpha = node.real("alpha", 1.0);
   const bool subtracts = node.op == "sub";
   if (a != nullptr && b != nullptr && alpha == 1.0 && !subtracts) {
-    return squares_added(node, *a, *b);
+    return add_squares(node, *a, *b);
   }
   const SoundValue& from = operand(node, a != nullptr ? "self" : "other");
   if ((a != nullptr && b != nullptr) || (a == nullptr && (subtracts || alpha != 1.0))) {
@@ -412,11 +412,11 @@ SoundChain::Values SoundChain::sum(const Call& node) {
                                   budget_);
     return made;
   };
-  return squares_added(node, half(0), half(1));
+  return add_squares(node, half(0), half(1));
 }
 
-SoundChain::Values SoundChain::squares_added(const Call& node, const SoundValue& a,
-                                             const SoundValue& b) {
+SoundChain::Values SoundChain::add_squares(const Call& node, const SoundValue& a,
+                                           const SoundValue& b) {
   const bool are_squares = a.stage == SoundStage::kSquares && b.stage == SoundStage::kSquares;
   if (!are_squares || a.scale != b.scale || a.labels.shape() != b.labels.shape()) refuse(node, a);
   const Array::Reals &real = a.labels.reals(), &imaginary = b.labels.reals();

@@ -139,7 +139,7 @@ class SoundChain {
 
   Values windowed(const Call& node, const SoundValue& from, const Array& by);
   Values ranged(const Call& node, const SoundValue& from, const SoundValue& peak);
-  Values squares_added(const Call& node, const SoundValue& a, const SoundValue& b);
+  Values add_squares(const Call& node, const SoundValue& a, const SoundValue& b);
   void pair_kernels(const Call& node, const std::set<Pair>& pairs);
   Frames cut(const Call& node, const SoundValue& from, int64_t size, int64_t hop,
              const std::vector<double>& window) const;

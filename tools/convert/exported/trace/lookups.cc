@@ -274,7 +274,7 @@ LinearExprRef looked_up(Tracer& tracer, const ConstantRef& table, const TracedVa
     return with_shape(made, shape);
   };
   std::set<int64_t> numbers;  // candidates for ids
-  for (const double number : numbers_of(*function)) {
+  for (const double number : scalar_constants(*function)) {
     if (number >= 0.0 && number < 0x1p32 && number == std::floor(number)) {
       numbers.insert(static_cast<int64_t>(number));
     }
@@ -374,7 +374,7 @@ Array random_ids(const Shape& shape, int64_t ids_end, std::mt19937_64& random) {
 std::set<int64_t> special_ids(const Function& function, int64_t ids_end) {
   std::set<int64_t> special;
   for (int64_t id = 0; id < ids_end && ids_end <= kTriedIdsMax; ++id) special.insert(id);
-  for (const double number : numbers_of(function)) {
+  for (const double number : scalar_constants(function)) {
     if (!(number >= -1.0 && number < 0x1p32) || number != std::floor(number)) continue;
     for (int64_t id = static_cast<int64_t>(number) - 1; id <= static_cast<int64_t>(number) + 1;
          ++id) {

@@ -97,8 +97,8 @@ class TraceShape {
   // Returns the shape for sequences with exactly as many rows as in the example.
   TraceShape with_fixed_rows() const;
   bool fixes_rows() const { return fixes_rows_; }
-  // Reads features as images, or as series; nullopt if they cannot be. The length is known once the
-  // layout is.
+  // Reads features as images, or as series; nullopt if no input can be one. The number of tokens
+  // follows from the layout (with_image).
   std::optional<TraceShape> of_images() const;
   TraceShape with_image(const ImageLayout& image) const;
   // Reads tokens as sequences of one token each, [sequences, columns] or [sequences, 1, ..];

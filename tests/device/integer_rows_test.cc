@@ -56,7 +56,7 @@ void expect_bits(const char* name, uint64_t digest, uint32_t expected) {
   EXPECT(found == expected);
 }
 
-// Within a share of each row's largest number.
+// Checks errors relative to each row's largest element.
 template <typename Function>
 void expect_near(const char* name, double tolerance, Function function) {
   integers::to_floats(rows_of(output));
@@ -129,7 +129,7 @@ void near_sums() {
   });
 }
 
-// Weights as they lie in a file: sums, numbers, scales, biases.
+// Weights as they lie in a file: sums, integers, scales, biases.
 uint64_t digest_of_linear(uint32_t inputs) {
   test::Random random(6);
   static_assert((kOutputs + 3) / 4 * (4 * (kColumns + 12)) <= sizeof(memory));
@@ -255,7 +255,7 @@ void attend(uint32_t first, uint32_t count, const float* slopes) {
   integers::to_floats(op.output);
 }
 
-// All positions at once, or one after the other.
+// Computes all positions at once, or one after the other.
 uint64_t digest_of_attention(uint32_t at_once, const float* slopes) {
   fill(10, input, 2 * kColumns);
   uint64_t found = kDigestOfNothing;

@@ -52,7 +52,7 @@ double largest(std::span<const double> values) {
   return size;
 }
 
-// With a self-test, as the converter writes it.
+// Packs the model with a self-test, like the converter.
 convert::AlignedBytes pack(const convert::Program& program, const Targets& targets) {
   return convert::pack_model(program, targets, program.name);
 }
@@ -128,7 +128,7 @@ void add_arrays(VectorWriter& writer, const std::string& name, std::span<const s
   writer.model_case(batch);
 }
 
-// A row of weights for each of a few numbers, on log mel energies.
+// Adds a linear layer of six outputs on log mel energies.
 void add_sound(VectorWriter& writer, const Targets& targets) {
   constexpr uint32_t kBands = 40, kOutputs = 6;
   convert::Graph graph;

@@ -17,7 +17,7 @@ constexpr std::byte kUntouched{0xFF};
 // Error of a build on integer rows; logits reach 30.
 constexpr float kIntegerError = kRowsAreIntegers ? 0.1f : 0.0f;
 
-// Those of XNNPACK's scalar kernels, which are the same on every CPU.
+// Whether results have the bits of XNNPACK's scalar kernels, which are the same on every CPU.
 bool has_scalar_bits(const Model& model) {
   if (kRowsAreIntegers) return false;
   return model.target() == Target::kPortable || model.target() == Target::kCortexMDsp;

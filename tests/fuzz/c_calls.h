@@ -10,7 +10,7 @@
 
 namespace arenite::test {
 
-// Loads, plans, creates and calls, now and then with numbers that stand for nothing.
+// Loads, plans, creates and calls, now and then with invalid enumerators and sizes.
 void call_c_interface(std::span<const std::byte> file, Choices& choices);
 
 }  // namespace arenite::test

@@ -15,7 +15,7 @@ namespace {
 constexpr uint32_t kTokensMax = 40;
 constexpr size_t kValueBytesMax = size_t{4} << 20;
 
-// Each input has its own.
+// Each input has its own region.
 std::span<std::byte> lend(uint32_t input, size_t bytes) {
   static GuardedRegion regions[kInputsMax] = {
       GuardedRegion(kValueBytesMax), GuardedRegion(kValueBytesMax), GuardedRegion(kValueBytesMax),

@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kHeadBytes = 4;
 
-// All bytes if the footer does not say which.
+// Returns the metadata; all bytes if the footer does not say where it is.
 std::span<uint8_t> metadata_of(std::span<uint8_t> file) {
   arenite::format::Footer footer;
   if (file.size() < sizeof(footer)) return file;

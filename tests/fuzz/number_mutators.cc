@@ -20,7 +20,7 @@ constexpr uint32_t kGgufArray = 9;
 constexpr size_t kGgufAlignment = 32;
 constexpr uint64_t kPartsMax = 1 << 16;
 
-// A number of so many bytes, or a string, which has its length before it.
+// An integer of `bytes` bytes, or a string preceded by its length.
 struct Part {
   bool is_string = false;
   std::string bytes;

@@ -15,7 +15,7 @@ namespace {
 
 constexpr arenite::fuzz::ReaderBound kReading = {
     .bytes = 24'000'000, .bytes_per_byte = 128, .seconds = 1.0, .seconds_per_megabyte = 5.0};
-// Arrays of numbers that a program is followed by have 2^24 elements, constants 2^27: SECURITY.md.
+// While a program is traced, arrays have at most 2^24 elements and constants 2^27: SECURITY.md.
 constexpr arenite::fuzz::ReaderBound kFollowing = {
     .bytes = 2'000'000'000, .bytes_per_byte = 128, .seconds = 20.0};
 

@@ -205,7 +205,8 @@ void write_npy(const fs::path& corpus) {
   }
 }
 
-// How the list of tensors fills one: whole numbers that are few, or all the same, are as they were.
+// Returns how a tensor list describes the tensor's values. Integers are listed if they are few or
+// all equal.
 std::string fill_of(const convert::CheckpointTensor& tensor) {
   if (tensor.name.ends_with("g_idx") || tensor.name.ends_with("position_ids")) return " iota";
   if (tensor.name.ends_with("mask") || tensor.shape.size() == 4) return " tril";

@@ -30,7 +30,7 @@ uint32_t hash_of(std::string_view text) {
   return hash;
 }
 
-// An item that joins later takes few numbers from each of the others.
+// Rendezvous hashing: a new item takes over only few numbers of each other item.
 template <typename Named>
 auto& pick(Named& items, uint16_t number) {
   return std::ranges::max_element(items, {},

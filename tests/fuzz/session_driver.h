@@ -79,7 +79,7 @@ class SessionDriver {
   bool is_moved_ = false;  // to the second of two places
 };
 
-// Whether all numbers have the same bits, or are both no numbers.
+// Whether all elements have the same bits, or both are NaN.
 bool same_bits(std::span<const float> a, std::span<const float> b);
 
 }  // namespace arenite::test

@@ -21,7 +21,7 @@ namespace arenite::test {
 // model's folder if there is any.
 class DecoderCase {
  public:
-  // From a file that was converted already.
+  // Takes a file that was converted already.
   DecoderCase(std::span<const std::byte> file, Target target) : model_(file, target) {}
   DecoderCase(const std::filesystem::path& model, Target target,
               const std::filesystem::path& tokenizer = {});

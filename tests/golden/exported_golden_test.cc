@@ -151,7 +151,7 @@ TEST_P(ExportedGolden, GivesTheSameBitsTokenByToken) {
 INSTANTIATE_TEST_SUITE_P(PyTorch, ExportedGolden, ::testing::ValuesIn(all_cases()),
                          [](const auto& info) { return info.param.name; });
 
-// Without the folder there would be no cases, and nobody would notice.
+// Without the folder there would be no cases, and no test would fail.
 TEST(ExportedGoldens, AreThere) {
   EXPECT_GE(cases_in(convert_fixture("exported")).size(), 25u);
   EXPECT_GE(cases_in(convert_fixture("exported_zoo")).size(), 16u);

@@ -20,7 +20,7 @@ struct GoldenCase {
   bool is_mask_alone = false;  // a module without weights does not say how wide its input is
 };
 
-// Those of the data folder, and the models of this repository.
+// The cases of the data folder, and those of this repository's models.
 extern const std::vector<GoldenCase> kDataCases;
 extern const std::vector<GoldenCase> kOwnCases;
 

@@ -5,7 +5,7 @@
 namespace arenite::test {
 namespace {
 
-// Where each window begins, in an axis with its zeros.
+// Returns where each window begins, on an axis with its padding.
 std::vector<int64_t> window_begins(const AxisOfReference& axis) {
   std::vector<int64_t> begins;
   const int64_t last = axis.length + axis.after - 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compares the oracles with numbers computed by hand.
+// Compares the oracles with values computed by hand.
 #include "reference/reference.h"
 
 #include <gtest/gtest.h>

@@ -40,7 +40,7 @@ struct DecoderShape {
   TensorType output = TensorType::kF32;  // and the embedding
   TensorType kv_cache = TensorType::kF32;
 
-  // Whether rows of numbers become int8 while it runs.
+  // Whether activations are quantized to int8 at run time.
   bool rounds_rows() const {
     return weights == TensorType::kQ8 || weights == TensorType::kQ4 ||
            kv_cache == TensorType::kInt8;

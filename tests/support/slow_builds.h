@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Detects builds in which tests take many times longer; there, tests run samples only. What an
-// emulator adds to a native run is the kernels of its CPU, the code of another compiler and, of
-// some, sizes of 32 bits: other loops run through every so many of their cases there.
+// Detects slow builds (emulators, sanitizers), in which tests run samples only. An emulator adds
+// other kernels, another compiler and sometimes a 32-bit size_t to a native run; loops over
+// anything else run every nth case there.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ inline constexpr bool kSampled = true;
 inline constexpr bool kSampled = kEmulated;
 #endif
 
-// Returns every so many of the cases in an emulator, the first and the last among them; else all.
+// Returns every nth case in an emulator, including the first and the last; else all.
 template <typename Case>
 std::vector<Case> thinned(std::vector<Case> all, size_t every) {
   if (!kEmulated || all.empty()) return all;
@@ -40,8 +40,8 @@ std::vector<Case> thinned(std::initializer_list<Case> all, size_t every) {
   return thinned(std::vector<Case>(all), every);
 }
 
-// Chooses every so many of the cases of nested loops in an emulator, and elsewhere all. If the
-// number has no common divisor with the lengths of the loops, each of their values has its turn.
+// Chooses every nth case of nested loops in an emulator, and elsewhere all. If n is coprime to the
+// lengths of the loops, each of their values has its turn.
 class Turns {
  public:
   explicit Turns(size_t every) : every_(kEmulated ? every : 1) {}

@@ -13,7 +13,7 @@ inline Result<uint32_t> advance_least(Session& session) {
   return left.ok() || why.expected == 0 ? left : session.advance(why.expected, &why);
 }
 
-// Advances so many slices, or to the end of the step.
+// Advances by a number of slices, or to the end of the step.
 inline Result<uint32_t> advance_least(Session& session, uint32_t slices) {
   Result<uint32_t> left = advance_least(session);
   for (; slices > 1 && left.ok() && *left != 0; --slices) left = advance_least(session);

@@ -64,7 +64,7 @@ inline void make_special(SpecialFile kind, const std::filesystem::path& path) {
   if (!is_made) throw std::runtime_error("cannot make " + path.string());
 }
 
-// A file of so many zeros, which take no place on the disk.
+// Makes a sparse file of zeros.
 inline void make_sparse(const std::filesystem::path& path, uint64_t bytes) {
   std::filesystem::remove_all(path);
   std::ofstream(path).close();

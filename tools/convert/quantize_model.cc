@@ -38,7 +38,7 @@ Graph in_float32(Graph graph) {
   return graph;
 }
 
-// Gives a matrix its numbers; shared, since graphs are copied.
+// Sets the quantized values of a matrix; shared, since graphs are copied.
 void keep(WeightRef& weight, Storage& storage, const RoundingCache::Rows& rows) {
   const TensorType type = rows.numbers->type;
   storage.is_taken_over = true;
@@ -46,7 +46,8 @@ void keep(WeightRef& weight, Storage& storage, const RoundingCache::Rows& rows) 
   weight.load_quantized = [own = rows.numbers] { return *own; };
 }
 
-// For a part of a layer whose weights were scaled already.
+// Sets the weights of a layer's part, and folds its scale into the bias: the weights have it
+// already.
 void keep(LinearPart& part, const RoundingCache::Rows& rows) {
   keep(part.linear.weight, part.storage, rows);
   for (double& value : part.linear.bias) value *= part.scale;

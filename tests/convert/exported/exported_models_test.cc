@@ -272,7 +272,7 @@ TEST(PaddedSeries, TakesFewOps) {
   EXPECT_EQ(ops("padded_patches"), ops("normalised_patches") + 3 * (1 + 4));
 }
 
-// Numbers of each pair of rows, and groups of rows (make_fixed_rows.py).
+// Models with an attention bias by pair, and with groups of rows (make_fixed_rows.py).
 class FixedRows : public ::testing::TestWithParam<Case> {};
 TEST_P(FixedRows, GiveWhatPyTorchGives) {
   expect_as_pytorch(convert_fixture("fixed_rows"), GetParam());

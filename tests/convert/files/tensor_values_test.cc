@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests conversion of stored elements to numbers, for each type and for strided views.
+// Tests conversion of stored elements to floats, for each type and for strided views.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -154,7 +154,7 @@ TEST_F(GgufDecoderTest, ListsMissingAndForeignTensors) {
                       {"no place", "'blk.0.ffn_gate_inp.weight' [1] F32"}));
 }
 
-// Denormal numbers are refused: not all CPUs have them, and treat them as 0 in 1 / sqrt(x).
+// Denormals are refused: some CPUs flush them to 0, as in 1 / sqrt(x).
 TEST_F(GgufDecoderTest, RefusesNumbersBelowTheLeastNormalOne) {
   for (const std::string key : {"llama.rope.freq_base", "llama.attention.layer_norm_rms_epsilon"}) {
     std::string bytes = llama().bytes();

@@ -206,7 +206,7 @@ TEST(Axes, HaveAsManyRowsAsWhatTheyAreMadeOf) {
   EXPECT_EQ(rows_of_axes(cyclic, 7, 1, true)[1], 0u);
 }
 
-// The most windows of all ways to cut so many tokens into sequences.
+// Returns the most windows over all ways to cut the tokens into sequences.
 uint32_t most_windows(const Axis& axis, uint32_t tokens, uint32_t sequences) {
   uint32_t most = 0;
   for (uint32_t own = 0; own <= tokens && sequences != 0; ++own) {

@@ -60,7 +60,8 @@ TEST(WeightRows, OfPlainInt8AreItsNumbersTimesTheirScale) {
   EXPECT_EQ(read(view, 1), std::vector<float>({0.75f, -1.75f, 2.75f, -3.25f, 4.25f, kUntouched}));
 }
 
-// For each 32 numbers a scale in bfloat16 and 16 bytes: the low halves are the first 16 numbers.
+// A block of 32 elements is a bfloat16 scale and 16 bytes, whose low halves are the first 16
+// elements.
 TEST(WeightRows, OfPlainQ4AreTheHalvesOfItsBytesTimesTheScaleOfTheirBlock) {
   constexpr float kScales[] = {0.5f, 2.0f, 0.125f, 1.0f};
   std::vector<std::byte> bytes;

@@ -21,8 +21,8 @@
 namespace arenite::test {
 namespace {
 
-// An emulator takes every so many bytes only, and so does a sanitizer; they are odd numbers, so
-// that each byte of a word has its turn.
+// Emulators and sanitizers damage only every nth byte. The strides are odd, so that each byte of a
+// word has its turn.
 #ifdef ARENITE_DAMAGE_STRIDE
 constexpr size_t kStride = ARENITE_DAMAGE_STRIDE;
 #else

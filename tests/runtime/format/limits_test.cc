@@ -102,7 +102,7 @@ TEST(LongFiles, HaveNoMetadataThatFlatBuffersCannotHave) {
 }
 #endif
 
-// Attention alone, over a slot that holds queries, keys and values of `value_dim` numbers.
+// Sets the value dimension of a program that is one attention op.
 void set_value_dim(ModelSurgery& file, uint32_t value_dim) {
   const format::ModelReader reader(file.file());
   format::OpView op = reader.op(0);
@@ -184,7 +184,7 @@ TEST(RowsInFewBits, AreWholeBlocksAndNotTooLong) {
   refuses(UINT32_MAX, TensorType::kQ8, "too long");
 }
 
-// The largest of so many rows and of those before, which sequences keep that go on.
+// Returns a max pool over windows of `rows` rows, for which a sequence keeps earlier rows.
 convert::Program pool_of(uint32_t rows) {
   convert::Program program = sound_program();
   program.inputs[0].positions_max = 0;

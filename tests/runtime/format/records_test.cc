@@ -123,8 +123,8 @@ TEST(Records, OfSegmentsReachBeyond32Bits) {
   EXPECT_EQ(segment.end(), (uint64_t{1} << 39) - 128);
 }
 
-// FlatBuffers aligns the length of a list to 4 bytes, and its verifier checks that; numbers of 8
-// bytes would not be aligned by it. A field that is absent, or written as 0, means 0.
+// FlatBuffers and its verifier align the length of a list to 4 bytes, which is not enough for
+// 8-byte elements. An absent field reads as 0.
 TEST(Schema, HasNoWideNumbersAndNoDefaults) {
   std::ifstream file(ARENITE_SCHEMA_FILE, std::ios::binary);
   const std::string bytes{std::istreambuf_iterator<char>(file), {}};

@@ -16,7 +16,7 @@
 namespace arenite::test {
 namespace {
 
-// An emulator takes every so many bytes only.
+// An emulator damages only every nth byte.
 #if defined(__x86_64__)
 constexpr size_t kTokenizerStride = 1;
 #else

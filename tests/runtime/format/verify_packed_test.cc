@@ -207,7 +207,7 @@ TEST(VerifyPackedWeights, RefusesTensorsOfOtherTypes) {
   }
 }
 
-// Lists whose elements are not where such numbers may lie, and offsets that lead out of the file.
+// Misaligned lists, and offsets that lead out of the file.
 TEST(VerifyMetadata, RefusesListsThatAreMisaligned) {
   const convert::AlignedBytes sound = make_model(spec_named("causal"));
   for (const auto field :

@@ -38,7 +38,8 @@ TEST(TokenizerRules, AreKeptBySoundFiles) {
   EXPECT_TRUE(Model::load(pairs_file().file()).ok());
 }
 
-// A special token of so many bytes, some of which may be those of a token before it.
+// Returns a file with a special token of `bytes` bytes, some of which it may share with an earlier
+// token.
 ModelSurgery file_with_special(uint32_t bytes) {
   convert::TokenizerSpec spec = byte_spec({});
   spec.tokens.push_back("zz");

@@ -18,7 +18,7 @@ namespace arenite::test {
 namespace {
 
 float value_of(uint32_t bits) { return bit_cast<float>(bits); }
-// All NaN are one.
+// Maps all NaN to one.
 uint32_t bits_of(float x) { return std::isnan(x) ? soft::kNan : bit_cast<uint32_t>(x); }
 
 constexpr uint32_t kSpecial[] = {0,          1,          0x7FFFFF,   0x800000,  0x3F7FFFFF,

@@ -34,8 +34,8 @@ struct AttentionCase {
   std::vector<uint32_t> lengths;  // of each sequence; at most positions_max
   std::vector<SequenceTokens> tokens;
   std::vector<float> slopes;  // of each head; or none
-  // Terms instead of slopes: [heads, 2 * positions_max - 1], or [heads, positions_max,
-  // positions_max], or the latter without heads; or none.
+  // Attention bias instead of slopes: [heads, 2 * positions_max - 1] by distance, or by pair
+  // [heads, positions_max, positions_max] or without heads; or none.
   std::vector<float> table;
   float score_cap = 0.0f;
   std::vector<float> sinks;  // of each head; or none
@@ -60,7 +60,7 @@ struct AttentionCase {
   // Gives scores terms in [-2, 2). With `hides`, a third of them is -infinity, but never that of a
   // token and itself.
   void add_table(Table kind, bool hides);
-  // Gives each query a few numbers, in [-2, 2), for its distances.
+  // Gives each query relative position biases in [-2, 2), by distance.
   void add_query_terms(bool are_before);
   bool has_distances() const {
     return table.size() == shape.heads * (2 * size_t{positions_max} - 1);

@@ -14,7 +14,7 @@
 namespace arenite::test {
 namespace {
 
-// Around the tile of 32 positions, and several tiles.
+// Sizes around the tile of 32 positions, and several tiles.
 constexpr uint32_t kSizes[] = {1, 31, 32, 33, 100};
 
 std::vector<TestMask> bands(uint32_t positions) {

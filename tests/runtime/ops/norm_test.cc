@@ -79,7 +79,7 @@ TEST_P(Norm, AddsEpsilonToTheRootWhereAsked) {
   }
 }
 
-// Rows longer than a chunk, and numbers whose exponentials overflow.
+// Tests rows longer than a chunk, and inputs whose exponentials overflow.
 TEST_P(Norm, IsSoftmaxAndItsLogarithmWhereAsked) {
   for (const NormKind kind : {NormKind::kSoftmax, NormKind::kLogSoftmax}) {
     for (const float limit : {1.0f, 20.0f, 300.0f}) {

@@ -217,7 +217,8 @@ class QuantizedRowsOf : public ::testing::TestWithParam<const KernelSet*> {};
 INSTANTIATE_TEST_SUITE_P(KernelSets, QuantizedRowsOf, ::testing::ValuesIn(all_sets()),
                          [](const auto& info) { return set_name(info.param); });
 
-// All sets make the same numbers of a row, so that sums of q8 are the same whole numbers on each.
+// All kernel sets quantize a row to the same integers, so the integer sums of q8 are equal on all
+// of them.
 TEST_P(QuantizedRowsOf, AreTheSameOnEverySet) {
   const KernelSet& kernels = *GetParam();
   for (const uint32_t columns : {1u, 3u, 16u, 31u, 64u, 127u, 200u}) {
@@ -245,8 +246,8 @@ TEST_P(QuantizedRowsOf, AreTheSameOnEverySet) {
   }
 }
 
-// Kernels read whole groups of numbers. Where a damaged file has weights for what lies beyond a
-// row, results must still not depend on what was in the memory before.
+// Kernels read whole groups of elements. If a damaged file has nonzero weights beyond a row,
+// results must still not depend on what was in memory before.
 TEST_P(QuantizedRowsOf, ArePaddedWithZeros) {
   for (const uint32_t columns : {1u, 6u, 15u, 16u, 17u, 31u, 100u}) {
     const FloatRows input(3, columns, 7, 1.0f);

@@ -284,8 +284,7 @@ TEST_P(SameBits, OfDecoders) {
   expect_same_bits(kinds);
 }
 
-// Sequences longer than a ring, which holds two pages where a call has so few tokens, against a
-// cache that holds everything.
+// Compares sequences longer than a ring buffer of two pages with a cache that holds everything.
 TEST_P(SameBits, OfRings) {
   std::vector<Kind> kinds;
   for (const char* const name : {"ring", "int8_ring"}) {

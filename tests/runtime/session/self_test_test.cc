@@ -89,8 +89,8 @@ TEST_P(SelfTests, PassForModelsOfAllKinds) {
   }
 }
 
-// Two equal numbers, a million times one less a million times the other: nothing, on kernels that
-// round each product, and otherwise what the first product was rounded by.
+// Computes 1e6 x - 1e6 x: zero if a kernel rounds each product, and the rounding error of the first
+// product if it fuses multiply and add.
 convert::Program cancelling_program() {
   ModuleSpec spec = spec_named("causal");
   spec.heads = 1;

@@ -126,7 +126,7 @@ TEST_P(SessionOptionsTest, RefusesSizesThatOverflow) {
   refusal(*model, options_for(UINT32_MAX), "options.positions_max");
 }
 
-// Whole panels of so many positions would be 2^32, and a cache of them none.
+// Rounded up to whole panels, these positions would overflow 32 bits, and the cache would be empty.
 TEST_P(SessionOptionsTest, RefusesAContextThatCannotBeCounted) {
   for (const uint32_t positions : {UINT32_MAX, UINT32_MAX - 1, UINT32_MAX - kPagePositions + 1}) {
     ModelSurgery file(make_model(spec_named("causal")).span());

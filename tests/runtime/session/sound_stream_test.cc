@@ -42,7 +42,7 @@ std::vector<int16_t> made_sound(size_t samples) {
   return sound;
 }
 
-// Floats that SoundStream::features takes for a sound of so many samples.
+// Returns the floats that SoundStream::features writes for a sound of `samples` samples.
 size_t room_for(const Model& model, size_t samples) {
   return static_cast<size_t>(sound_frames(model, samples)) * sound_info(model).row_floats;
 }

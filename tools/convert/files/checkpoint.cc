@@ -65,7 +65,7 @@ std::map<std::string, std::string> read_metadata(const json& metadata,
   return values;
 }
 
-// The list of numbers that a tensor's field holds.
+// Returns the integers in a tensor's header field.
 std::vector<uint64_t> numbers_of(const json& entry, const char* field, const std::string& where) {
   const json& list = entry.at(field);
   refuse_if(list.size() > kRankMax, "{}: field '{}' has more than {} values", where, field,

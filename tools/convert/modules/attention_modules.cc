@@ -157,7 +157,7 @@ std::string with_dot(std::string prefix) {
   return prefix;
 }
 
-// For people who did not ask for a module.
+// Returns advice on whole models, unless the user asked for a module.
 std::string advice_on_models(const ModelOptions& options) {
   if (options.ask_for_module()) return "";
   return fmt::format("The whole checkpoint is no known model of a published program. {}",
@@ -423,7 +423,7 @@ void read_shared_bias(AttentionModule& module, ModelTensors& tensors, const char
                            module.value.inputs() != module.query.inputs();
 }
 
-// A mask whose weights are all there is.
+// Reads a module that has only a mask: the mean of the visible rows.
 AttentionModule read_causal_mean(ModelTensors& tensors, const ModelOptions& options) {
   if (options.features == 0) {
     throw InputError(

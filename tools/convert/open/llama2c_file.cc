@@ -100,7 +100,7 @@ std::vector<Entry> layer_matrices(const Llama2cHeader& header) {
       {"layers.{}.feed_forward.w3", ffn, dim, true}};
 }
 
-// All tensors in the order of the file.
+// Returns all tensors in the order of the file.
 std::vector<Entry> entries_of(const Llama2cHeader& header) {
   const auto dim = static_cast<uint64_t>(header.model_dim);
   const auto vocab = static_cast<uint64_t>(header.vocab_size);

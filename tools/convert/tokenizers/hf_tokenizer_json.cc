@@ -452,7 +452,7 @@ void fill_low_line_pairs(TokenizerSpec& spec, const Vocabulary& vocabulary, cons
   add_merges(spec, vocabulary, merges);
 }
 
-// For tokens of a vocabulary that writes spaces as U+2581.
+// Whether the token is a run of U+2581, which stands for spaces.
 bool is_run_of_spaces(std::string_view token) {
   const std::string bytes = piece_bytes(token);
   return !bytes.empty() && bytes.find_first_not_of(' ') == std::string::npos;

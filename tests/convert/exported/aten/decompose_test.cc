@@ -251,7 +251,7 @@ TEST(Norms, OfChannelsAndOfGroupsAreThoseOfTheirDefinitions) {
       {"statistics of the batch"}));
 }
 
-// Two groups of two numbers, 1 from their mean.
+// Two groups of two elements, each 1 from the mean of its group.
 TEST(Norms, OfGroupsNeedNoFactorsAndOffsets) {
   expect_near(computed("group_norm", {{"input", Array::real({1, 4}, {1.0, 3.0, 7.0, 5.0})},
                                       {"num_groups", int64_t{2}},

@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t kRowWidth = 6;
 
-// Results of `function` for rows of numbers around 0, which it is written with `numbers`.
+// Returns samples of `function` for rows around 0; `numbers` are the constants of its formula.
 Samples samples_of(const std::function<std::vector<double>(const std::vector<double>&)>& function,
                    std::set<double> numbers = {}) {
   Samples samples;

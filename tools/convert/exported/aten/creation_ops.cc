@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that make tensors of numbers, arithmetic on symbolic numbers, and traces of torch.vmap.
+// Ops that create tensors from scalars, arithmetic on symbolic sizes, and traces of torch.vmap.
 
 #include <algorithm>
 #include <cmath>
@@ -10,7 +10,7 @@
 namespace arenite::convert {
 namespace {
 
-// ---- tensors made of numbers ----
+// ---- tensors from scalars ----
 
 constexpr int64_t kSideOfTriangles = int64_t{1} << 40;  // larger than any extent
 
@@ -215,7 +215,7 @@ Argument number_of(const Call& call, const Array& array) {
 
 Results item(const Call& call, OpBudget&) { return {number_of(call, call.array("self"))}; }
 
-// Ops on one or two numbers, and the op on tensors that computes them. Names of operands differ
+// Ops on one or two scalars, and the op on tensors that computes them. Names of operands differ
 // between functions, so arguments are positional.
 struct NumberOp {
   std::string_view op, as;

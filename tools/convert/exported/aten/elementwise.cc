@@ -457,8 +457,8 @@ Results clamp(const Call& call, OpBudget&) {
   return {self.array};
 }
 
-// Counts the sorted boundaries below each number, or with `right` those not above it. Refuses
-// numbers so close to a boundary that rounding to float32 decides.
+// Counts the sorted boundaries below each element, or with `right` those not above it. Refuses
+// elements so close to a boundary that rounding to float32 decides.
 Results bucketize(const Call& call, OpBudget&) {
   constexpr double kRounding = 1e-6;
   const Array::Reals boundaries = real_array(call, "boundaries").to_reals();

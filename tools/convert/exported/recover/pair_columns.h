@@ -16,8 +16,8 @@ namespace arenite::convert {
 inline constexpr double kHiddenScore = -std::numeric_limits<double>::infinity();
 
 LinearExprRef constants(GraphBuilder& builder, Shape shape, std::vector<double> numbers);
-// Returns these numbers in each of the rows [.., columns], which may be per sequence: [..,
-// numbers].
+// Returns these constants beside each of the rows [.., columns], which may be per sequence: [..,
+// constants].
 LinearExprRef same_columns(GraphBuilder& builder, const LinearExpr& rows, Shape shape,
                            std::vector<double> numbers);
 std::vector<double> repeated(std::span<const double> numbers, size_t times);

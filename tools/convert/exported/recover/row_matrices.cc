@@ -126,7 +126,7 @@ class RowProduct {
   uint32_t producer_ = 0;
 };
 
-// Wraps numbers as a weight with a name of the builder's.
+// Wraps values as a weight, named by the builder.
 WeightRef matrix_of(const GraphBuilder& builder, uint32_t rows, std::vector<double> numbers) {
   WeightRef weight;
   weight.name = builder.name + ".rows";

@@ -191,7 +191,7 @@ Status verify_footer(std::span<const std::byte> file, Diagnostic* why, Footer& f
   }
   if (footer.format_version != kFormatVersion) {
     return refuse(why, Status::kVersionMismatch,
-                  "the model is of another format version: convert it again", "footer.version", 0,
+                  "the model has another format version: convert it again", "footer.version", 0,
                   footer.format_version, kFormatVersion);
   }
   if (footer.file_bytes != file.size()) {

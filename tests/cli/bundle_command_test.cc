@@ -311,7 +311,7 @@ TEST_F(Bundle, RefusesFoldersThatHoldSomething) {
                    {"full'", "exists and is not empty", "name a new one"}));
   EXPECT_EQ(files("full"), Names{"notes"});
   fs::remove_all(path("full"));
-  EXPECT_TRUE(ends(bundle({model}, "m.arn"), kBadInput, {"is no folder"}));
+  EXPECT_TRUE(ends(bundle({model}, "m.arn"), kBadInput, {"is not a folder"}));
   EXPECT_TRUE(ends(bundle({model}, "absent/b"), kBadInput, {"parent folder is missing"}));
   EXPECT_TRUE(ends(bundle({}), kBadUsage, {"model is required"}));
   EXPECT_TRUE(ends(run_arenite({"bundle", model}), kBadUsage, {"--output is required"}));

@@ -108,7 +108,7 @@ TEST_F(ConvertFewBits, GroupsWhatFellBackAndCountsTheEmbedding) {
                    {"note       16 matrices are q8: their rows of 16, 20 are not multiples of 32, "
                     "which q4 needs\n           embedding, 0.query, ",
                     "  embedding  q8 "}));
-  EXPECT_EQ(text.output.find("are no multiple"), text.output.rfind("are no multiple"));
+  EXPECT_EQ(text.output.find("are not multiples"), text.output.rfind("are not multiples"));
   const ProgramResult result =
       run_arenite({"convert", model, "-o", path("m.arn"), "--weights", "q4", "--keep", "none",
                    "--calibrate", "none", "--json"});

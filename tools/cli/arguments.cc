@@ -208,9 +208,10 @@ void require_no_part_of(const std::filesystem::path& model_folder,
     return;
   }
   throw CLI::ValidationError(
-      "--output", fmt::format("{} is a file of the model's folder, and no converted model: "
-                              "expected another file",
-                              convert::quote(output.string())));
+      "--output",
+      fmt::format(
+          "{} is a file of the model's folder, and not a converted model: expected another file",
+          convert::quote(output.string())));
 }
 
 std::string usage_message(const CLI::App* app, const CLI::Error& error) {
@@ -219,8 +220,8 @@ std::string usage_message(const CLI::App* app, const CLI::Error& error) {
   std::string problem = error.what();
   const CLI::App& called = app->get_subcommands().empty() ? *app : *app->get_subcommands().front();
   if (!called.remaining().empty()) problem = unexpected(called, called.remaining().front());
-  return fmt::format("{}: {}\nRun '{} --help' for what there is and an example.\n", command,
-                     problem, command);
+  return fmt::format("{}: {}\nRun '{} --help' for the options and an example.\n", command, problem,
+                     command);
 }
 
 }  // namespace arenite::tool

@@ -291,8 +291,7 @@ std::string bounds_text(const ModelFacts& facts, const Json& json) {
     stacks += fmt::format("{}{}{} {}", stacks.empty() ? "" : ", ", grouped(bytes.get<uint64_t>()),
                           stacks.empty() ? " bytes on" : "", cpu);
   }
-  return "Bounds, whatever is fed to it\n  stack  " +
-         wrapped("at most " + stacks, text_columns(), 9) +
+  return "Bounds for any input\n  stack  " + wrapped("at most " + stacks, text_columns(), 9) +
          filled(
              "\n  arena  {bounds.arena_bytes} bytes on {target.name}, exactly\n"
              "  slice  {target.smallest_slice.multiply_adds} multiply-adds, the largest block of "

@@ -61,7 +61,7 @@ const char* why_no_gaps(const Model& model, uint32_t input) {
   const format::ModelReader reader = ModelAccess::reader(model);
   const uint32_t function = reader.function_of_input(input);
   if (!reader.sees_everything(function)) {
-    return "the model has a mask of its own, by which a token sees those at some distances alone";
+    return "the model has a mask of its own, in which a token sees only tokens at some distances";
   }
   return std::popcount(reader.function(function).inputs) == 1
              ? nullptr

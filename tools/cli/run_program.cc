@@ -33,7 +33,7 @@ int run(int argc, const char* const* argv) {
       "arenite");
   app.set_version_flag("--version", std::string("arenite ") + version());
   app.footer(
-      "\n'arenite help COMMAND' tells of a command, and 'arenite help TOPIC' of formats, "
+      "\n'arenite help COMMAND' explains a command, and 'arenite help TOPIC' formats, "
       "state-dicts, sound, weights, limits, targets or json.\n"
       "\nExits with 1 for bad input, output that cannot be written, or a machine that is short of\n"
       "memory or threads; with 2 for bad usage, such as an output that is an input; with 3 for a "

@@ -40,7 +40,7 @@ SoundData parse_wave(Bytes file, const std::string& name) {
     return place + 4 <= file.size() && std::memcmp(file.data() + place, tag, 4) == 0;
   };
   if (!tag_at(0, "RIFF") || !tag_at(8, "WAVE")) {
-    throw convert::InputError("{}: no WAV file: it does not begin with RIFF and WAVE", name);
+    throw convert::InputError("{}: not a WAV file: it does not begin with RIFF and WAVE", name);
   }
   SoundData sound;
   for (size_t at = kHeaderBytes; at + kChunkBytes <= file.size();) {

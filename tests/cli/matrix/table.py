@@ -107,10 +107,10 @@ REFUSALS = {
     "R": (1, "the model reads features, not text"),
     # convert
     "m": (1, "this is a single attention module, which has no tokens, embeddings, norms or MLP"),
-    "b": (1, "the checkpoint's own mask 'model.mask' is another one than"),
+    "b": (1, "the checkpoint's own mask 'model.mask' is not the one of"),
     "e": (1, "the exported program says what this model computes"),
     "c": (1, "the model's own config says what this model computes"),
-    "a": (1, "and it is another one than the one asked for"),
+    "a": (1, "the option contradicts the model's own activation"),
     "n": (1, "norms before attention and MLP were requested, but models of type 'bert' have them"),
     "x": (2, "--norm-first excludes --norm-last"),
     "p": (1, "--pooling is for encoders, and this is a decoder"),

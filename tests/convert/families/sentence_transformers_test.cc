@@ -138,7 +138,8 @@ TEST_F(SentenceTransformers, RefusesOtherPooling) {
   set("1_Pooling/config.json", "pooling_mode_mean_tokens", false);
   EXPECT_TRUE(refuses({"1_Pooling", "one of them"}));
   set("1_Pooling/config.json", "pooling_mode_max_tokens", true);
-  EXPECT_TRUE(refuses({"1_Pooling", "'first'", "another"}, {.pooling = PoolingChoice::kFirst}));
+  EXPECT_TRUE(
+      refuses({"1_Pooling", "'first'", "pools differently"}, {.pooling = PoolingChoice::kFirst}));
   set("1_Pooling/config.json", "pooling_mode_mean_tokens", nullptr);
   EXPECT_TRUE(refuses({"'pooling_mode_mean_tokens'", "versions"}));
   set("1_Pooling/config.json", "pooling_mode_of_tomorrow", true);

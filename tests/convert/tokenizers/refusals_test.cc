@@ -197,7 +197,7 @@ TEST(TokenizerRefusals, OfUnigram) {
       [](json& j) {
         j["model"]["vocab"].push_back({" ", -1.0});
       },
-      {"U+2581", "alone"}));
+      {"U+2581", "differ only"}));
   const auto with_step = [](const json& step) { return [=](json& j) { j["normalizer"] = step; }; };
   EXPECT_TRUE(refuses_with(with_step({{"type", "Precompiled"}, {"precompiled_charsmap", "?"}}),
                            {"precompiled_charsmap", "base64"}));

@@ -104,7 +104,7 @@ class LineEncoder {
 Sequences read_lines(std::string_view text, const std::string& quoted, const Model& model) {
   refuse_if(
       model.vocab_size() == 0,
-      "{}: {} is no .npy file, and the model reads features: expected an array [tokens, {}] or "
+      "{}: {} is not an .npy file, and the model reads features: expected an array [tokens, {}] or "
       "[batch, tokens, {}] of floats",
       kOption, quoted, model.input_features(), model.input_features());
   refuse_if(text.size() > kTextFileBytesMax, "{}: {} has {} bytes: at most {} of text are accepted",

@@ -227,10 +227,10 @@ void require_context(const NpyArray& array, const TokenAxes& axes, const Model& 
                      const std::string& option, uint32_t input) {
   const InputInfo info = model.input(input);
   if (axes.tokens < info.tokens_min) {
-    refuse_shape(array, option,
-                 fmt::format("at least {} tokens a sequence, as the model is of no shorter ones; "
-                             "found {} tokens",
-                             info.tokens_min, axes.tokens));
+    refuse_shape(
+        array, option,
+        fmt::format("at least {} tokens a sequence, the model's shortest sequence; found {} tokens",
+                    info.tokens_min, axes.tokens));
   }
   if (info.positions_max == 0 || axes.tokens <= info.positions_max) return;
   refuse_shape(array, option,
@@ -353,7 +353,7 @@ std::optional<std::vector<uint32_t>> lengths_by_ids(const NpyArray& array, const
     const bool has_padding =
         end.rule == SequenceEnd::Rule::kCount || end.rule == SequenceEnd::Rule::kLast;
     refuse_if(has_padding && std::ranges::count(sequence, int64_t{end.id}) == axes.tokens,
-              "{}: {} has the padding {} alone in the sequence at {}", option, quote(array.name()),
+              "{}: {} has only the padding {} in the sequence at {}", option, quote(array.name()),
               end.id, s);
     lengths.push_back(static_cast<uint32_t>(end.tokens(sequence)));
     const auto rest = std::span(sequence).subspan(lengths.back());

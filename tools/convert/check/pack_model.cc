@@ -69,7 +69,7 @@ Recording record(const AlignedBytes& file, Target target, const SelfTestInputs& 
     return true;
   };
   const Status status = run_self_test(state, inputs, &why, take_row, take_output);
-  if (status != Status::kOk) throw std::logic_error("a self-test cannot be fed: this is a bug");
+  if (status != Status::kOk) throw std::logic_error("a self-test cannot be run: this is a bug");
   return recording;
 }
 
@@ -282,8 +282,8 @@ void require_same_weights(const format::ModelReader& reader, const Program& prog
         "other than zero, which no converter writes: convert the checkpoint again",
         path, quote(tensor.name), name(target_at(reader, index)));
     throw InputError(
-        "{}: tensor {}: targets {} and {} hold different weights, so that what the model is cannot "
-        "be told: name one of the two with --target, or convert the checkpoint again",
+        "{}: tensor {}: targets {} and {} hold different weights, so the model is ambiguous: name "
+        "one of the two with --target, or convert the checkpoint again",
         path, quote(tensor.name), name(target_at(reader, source)), name(target_at(reader, index)));
   }
 }

@@ -143,13 +143,13 @@ std::optional<CompiledMask> mask_rule(const Mask& mask) {
 }
 
 std::string difference(const Graph& a, const Graph& b) {
-  if (a.order().size() != b.order().size()) return "another length has other ops";
+  if (a.order().size() != b.order().size()) return "the ops differ at another length";
   for (size_t i = 0; i < a.order().size(); ++i) {
     const Node& first = a.node(a.order()[i]);
     const Node& second = b.node(b.order()[i]);
     if (first.inputs.size() != second.inputs.size() || first.width != second.width ||
         !computes_same(first.body, second.body)) {
-      return fmt::format("'{}' computes something else at another length", first.name);
+      return fmt::format("'{}' computes something different at another length", first.name);
     }
     const auto* attention = std::get_if<AttentionNode>(&first.body);
     if (attention == nullptr) continue;
@@ -596,8 +596,8 @@ std::string why_it_differs(const ExportedModel& model, const TraceShape& trace_s
         quote(side.input->name));
   }
   return "Some part of the program is misread: export its parts, as "
-         "torch.export.export(model.encoder.eval(), (x,)), to see which, and write that part in "
-         "another way";
+         "torch.export.export(model.encoder.eval(), (x,)), to see which, and write that part "
+         "differently";
 }
 
 void note_ids(ExportedModel& model) {

@@ -87,7 +87,8 @@ class ModelReader {
       model_ = begun;
     } while (!build() || (compares_ && !is_exact() && !holds_at_other_lengths()));
     if (options_.any_length && is_exact()) {
-      refuse("--any-length: it is the model at the example's length alone: {}", claim_.why_exact);
+      refuse("--any-length: it equals the model only at the example's length: {}",
+             claim_.why_exact);
     }
     describe_length();
     note_ids(model_);

@@ -156,8 +156,8 @@ ExportedModel joined_programs(ExportedModel encoder, const ExportedModel& decode
   joined.account.assumed.insert(joined.account.assumed.end(), encoder.account.assumed.begin(),
                                 encoder.account.assumed.end());
   refuse_if(functions_of(joined.graph).size() != 2,
-            "{}: the output of the first program is read otherwise than as keys and values of "
-            "attention: export both as one program",
+            "{}: the output of the first program is not only read as keys and values of attention: "
+            "export both as one program",
             where);
   return joined;
 }

@@ -433,7 +433,7 @@ void read_awq(ConfigFields& config, QuantizedLayers& layers) {
   config.pass_over({"backend", "do_fuse", "exllama_config", "fuse_max_seq_len", "modules_to_fuse",
                     "modules_to_not_convert"});
   if (config.count("bits") != 4) refuse(config, "bits", "4");
-  config.expect("zero_point", true, "groups without zeros are of another layout");
+  config.expect("zero_point", true, "groups without zeros have another layout");
   config.expect("version", "gemm", "layouts of other kernels are not supported");
   const bool is_by_row = config.equals("group_size", -1);
   if (is_by_row) config.pass_over("group_size");

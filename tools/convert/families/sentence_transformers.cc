@@ -148,8 +148,8 @@ std::vector<SelectKind> read_old_modes(ConfigFields& fields) {
   if (poolings.empty() && !fields.has(mean)) return {SelectKind::kMean};
   if (!fields.has(mean)) {
     fields.refuse(mean,
-                  "versions of the library differ in what that means beside another mode: expected "
-                  "true or false");
+                  "versions of the library treat a missing field beside another mode differently: "
+                  "expected true or false");
   }
   if (poolings.empty()) {
     throw InputError("{}: all pooling modes are false: expected one of them to be true",
@@ -325,7 +325,7 @@ void read_sentence_pooling(const fs::path& folder, const ModelOptions& options,
     return check_pooling(options.pooling, is_mean ? PoolingChoice::kMean : PoolingChoice::kFirst,
                          where);
   }
-  throw InputError("{}: pooling {} was requested, but the model has another: drop the option",
+  throw InputError("{}: pooling {} was requested, but the model pools differently: drop the option",
                    where, quote(name(*options.pooling)));
 }
 

@@ -53,12 +53,12 @@ class JsonCheck : public json::json_sax_t {
  private:
   bool count_value() {
     if (++values_ <= kJsonValuesMax) return true;
-    throw InputError("{} holds more than {} values: it is no model's", name_, kJsonValuesMax);
+    throw InputError("{} holds more than {} values: no model has as many", name_, kJsonValuesMax);
   }
 
   bool open() {
-    refuse_if(keys_.size() == kJsonDepthMax, "{} is nested more than {} deep: it is no model's",
-              name_, kJsonDepthMax);
+    refuse_if(keys_.size() == kJsonDepthMax, "{} is nested more than {} deep: no model is", name_,
+              kJsonDepthMax);
     keys_.emplace_back();
     return count_value();
   }

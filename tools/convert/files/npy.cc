@@ -277,8 +277,8 @@ NpyArray side_by_side(const std::filesystem::path& file, const std::string& name
     refuse_if(own.empty() || own.size() != first.size() ||
                   !std::equal(own.begin(), own.end() - 1, first.begin()) ||
                   own.back() > UINT32_MAX || array.elements() == 0 || arrays[0].elements() == 0,
-              "{} has shape [{}], and {} [{}]: expected arrays that differ in the last extent "
-              "alone, whose columns stand side by side",
+              "{} has shape [{}], and {} [{}]: expected arrays that differ only in the last "
+              "extent, as their columns are concatenated",
               quote(arrays[0].name()), fmt::join(first, ", "), quote(array.name()),
               fmt::join(own, ", "));
     shape.back() += own.back();

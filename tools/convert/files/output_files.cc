@@ -323,7 +323,8 @@ void require_new_folder(const fs::path& folder) {
     throw InputError(
         "cannot write {}: the folder exists and is not empty: remove it, or name a new one", name);
   }
-  refuse_if(fs::exists(status), "cannot write {}: it exists and is no folder: name another", name);
+  refuse_if(fs::exists(status), "cannot write {}: it exists and is not a folder: name another",
+            name);
   const fs::path parent = place.has_parent_path() ? place.parent_path() : fs::path(".");
   refuse_if(place.empty() || !fs::is_directory(parent, error),
             "cannot write {}: its parent folder is missing: make it first", name);

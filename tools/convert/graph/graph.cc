@@ -454,7 +454,7 @@ std::vector<GraphFunction> functions_of(const Graph& graph) {
             "{} names of functions are given: the model has {}, since values of one input reach "
             "those of others {}",
             names.size(), are_two ? 2 : 1,
-            are_two ? "by attention alone" : "otherwise than as keys and values of attention");
+            are_two ? "by attention alone" : "not only as keys and values of attention");
   std::vector<GraphFunction> functions;
   for (const std::string& name : names) functions.push_back({.name = name, .values = {}});
   for (const ValueId value : graph.order()) {

@@ -225,7 +225,7 @@ std::optional<FoundMask> read_buffer(ModelTensors& tensors, const std::string& h
         !(expand_mask(chosen_mask(options.mask, options, positions).view(), positions) ==
           buffer.dense)) {
       throw InputError(
-          "{}: the checkpoint's own mask {} is another one than {} asks for: found {} ({}); drop "
+          "{}: the checkpoint's own mask {} is not the one of {}: found {} ({}); drop "
           "the option to use it",
           quote(tensors.source()), quote(tensor->name), option_text(options.mask, options.window),
           compile_mask(buffer.dense, origin).describe(), buffer.meaning);

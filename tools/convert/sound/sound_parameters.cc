@@ -206,10 +206,10 @@ SoundParameters of_whisper(ConfigFields& fields) {
   parameters.window = fields.count("n_fft", 400);
   fields.expect("dither", 0.0, "noise is added to the sound");
   fields.expect("padding_side", "right", "silence comes before the sound");
-  fields.expect("padding_value", 0.0, "what comes after the sound is no silence");
+  fields.expect("padding_value", 0.0, "the padding after the sound is not silence");
   fields.expect("do_normalize", false, "each sound is normalized");
   parameters.length = uint64_t{fields.count("chunk_length", 30)} * parameters.rate;
-  fields.expect("n_samples", parameters.length, "chunk_length times sampling_rate is another");
+  fields.expect("n_samples", parameters.length, "chunk_length times sampling_rate differs");
   // Whisper computes its filters, whatever the file says, and nb_max_frames follows.
   fields.pass_over({"mel_filters", "nb_max_frames"});
   return parameters;

@@ -123,10 +123,8 @@ void check_said(const ModelOptions& options, uint32_t heads, Activation activati
                      options.heads, heads);
   }
   if (options.activation && *options.activation != activation) {
-    throw InputError(
-        "{}: the model says which activation it has, and it is another one than the one asked "
-        "for: drop the option",
-        where);
+    throw InputError("{}: the option contradicts the model's own activation: drop the option",
+                     where);
   }
 }
 

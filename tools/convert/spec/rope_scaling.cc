@@ -27,7 +27,7 @@ double agreed(ConfigFields* inner, ConfigFields& outer, const std::vector<const 
     const double found = outer.positive(name, value.value_or(fallback));
     if (!outer.has(name)) continue;
     if (value && found != *value) {
-      outer.refuse(name, fmt::format("another field for the same says {}", *value));
+      outer.refuse(name, fmt::format("a synonymous field says {}", *value));
     }
     value = found;
   }

@@ -564,7 +564,7 @@ void add_pieces(TokenizerSpec& spec, const Vocabulary& vocabulary) {
     const bool is_byte = !spec.byte_tokens.empty() && piece_byte(text) >= 0;
     if (is_byte || spec.tokens[id].empty() || spec.specials.contains(id)) continue;
     const auto [place, is_new] = pieces.insert({spec.tokens[id], id});
-    refuse_if(!is_new, "{}: tokens {} and {} differ in U+2581 and a space alone: expected one",
+    refuse_if(!is_new, "{}: tokens {} and {} differ only in U+2581 and a space: expected one",
               quote(spec.origin), place->second, id);
     spec.whole_tokens.push_back(id);
   }

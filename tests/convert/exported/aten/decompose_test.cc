@@ -138,7 +138,7 @@ TEST(Einsum, RefusesEquationsOfOtherTensors) {
   };
   EXPECT_TRUE(refuses([&] { run("abc->a"); }, {"does not fit"}));
   EXPECT_TRUE(refuses([&] { run("ab->c"); }, {"a letter that no operand has"}));
-  EXPECT_TRUE(refuses([&] { run("ab,bc->ac"); }, {"another number of operands"}));
+  EXPECT_TRUE(refuses([&] { run("ab,bc->ac"); }, {"wrong number of operands"}));
 }
 
 // softmax(q k^T / sqrt(dim) + mask) v of one head.

@@ -98,7 +98,7 @@ std::vector<double> factors_of(const Call& call, size_t axes) {
       const double* factor = item.as<double>();
       const int64_t* whole = item.as<int64_t>();
       if (factor == nullptr && whole == nullptr)
-        call.refuse("found a scale factor that is no number: expected a float or an integer");
+        call.refuse("found a scale factor that is not a number: expected a float or an integer");
       factors.push_back(factor != nullptr ? *factor : static_cast<double>(*whole));
     }
   }

@@ -93,7 +93,7 @@ class Einsum {
       all += operands_.back().letters;
     }
     if (!rest.empty())
-      call_.refuse("the equation names another number of operands: expected one term for each");
+      call_.refuse("the equation has the wrong number of operands: expected one term for each");
     if (arrow != std::string::npos) {
       result_ = with_dots(text.substr(arrow + 2), dots);
     } else {

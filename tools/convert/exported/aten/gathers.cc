@@ -157,7 +157,7 @@ Movements gather(const Call& call) {
   const Shape& index = call.array("index").shape();
   const Array::Integers rows = call.indices("index");
   if (shape.empty() || index.size() != shape.size())
-    call.refuse("the index has another rank than the tensor");
+    call.refuse("the index and the tensor differ in rank");
   const size_t dim = call.dimension("dim", 0, shape.size());
   const Shape strides = strides_of(shape);
   for (size_t d = 0; d < shape.size(); ++d) {
@@ -371,7 +371,7 @@ Movements scatter(const Call& call) {
   const auto made = movements_of(view);
   const int64_t part = call.integer("view_output", 0);
   if (!made || part < 0 || part >= static_cast<int64_t>(made->size())) {
-    call.refuse("the changed tensor is no view that is supported");
+    call.refuse("the changed tensor is not a supported view");
   }
   return replaced(call, (*made)[static_cast<size_t>(part)], "src");
 }

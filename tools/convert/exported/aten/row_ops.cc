@@ -493,7 +493,7 @@ Array convolved(const Call& call, const Array& input, const Array& weight, OpBud
   if (const Array* bias = call.optional_array("bias")) {
     const Array::Reals added = bias->to_reals();
     if (added.size() != static_cast<size_t>(shape[1]))
-      call.refuse("the bias has another size: expected an element for each output channel");
+      call.refuse("the bias has the wrong size: expected an element for each output channel");
     const auto places = static_cast<size_t>(rows.shape[2]);
     for (size_t i = 0; i < values.size(); ++i) values[i] += added[i / places % added.size()];
   }
@@ -592,7 +592,7 @@ FourierTransform fourier_transform(const Call& call, const Shape& shape) {
   }
   if (call.has("n") || call.has("s"))
     call.refuse(
-        "a transform of another length than the dimension is not supported: slice or pad the "
+        "a transform whose length is not the dimension's is not supported: slice or pad the "
         "input");
   FourierTransform made;
   made.sign = is_inverse ? 1.0 : -1.0;

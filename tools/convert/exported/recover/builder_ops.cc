@@ -239,7 +239,7 @@ template <typename Add>
 LinearExprRef each_element(GraphBuilder& builder, const LinearExprRef& value, const Add& add) {
   const Producer producer = builder.producer(value->at(0));
   refuse_op_if(producer.kind != Producer::Kind::kNode,
-               "cannot compute with token ids, pixels or constants alone; expected features, or "
+               "cannot compute with only token ids, pixels or constants; expected features, or "
                "results of a layer");
   return in_place(value, producer_of(value->at(0)),
                   builder.producer_of_node(add(producer.node), producer.rows));

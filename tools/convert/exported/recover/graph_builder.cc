@@ -129,7 +129,7 @@ uint32_t GraphBuilder::producer_of_node(ValueId node, uint32_t rows) {
 
 const Producer& GraphBuilder::producer(int64_t number) const {
   refuse_op_if(number == kNoElement,
-               "zeros are mixed with elements of the model; expected elements of the model alone");
+               "zeros are mixed with elements of the model; expected only elements of the model");
   const Producer& known = producers_.at(producer_of(number));
   const auto index = static_cast<uint64_t>(index_of(number));
   refuse_op_if(index >= uint64_t{known.rows} * known.width,
@@ -194,8 +194,8 @@ ValueId GraphBuilder::gather(const std::vector<Column>& columns) {
   for (const auto& [first, width] : runs) {
     const Producer& from = producers_[first.first];
     refuse_op_if(from.kind != Producer::Kind::kNode,
-                 "constants or token ids are mixed with columns of the model; expected columns of "
-                 "the model alone");
+                 "constants or token ids are mixed with columns of the model; expected only "
+                 "columns of the model");
     parts.push_back(width == from.width
                         ? from.node
                         : graph.add_slice(name + ".slice", from.node, first.second, width));

@@ -20,7 +20,8 @@ namespace arenite::convert {
 namespace {
 
 constexpr const char* kNoWindows =
-    "cannot gather pixels that are no blocks of one size and distance; if the model transposes its "
+    "cannot gather pixels that do not form blocks of equal size and distance; if the model "
+    "transposes its "
     "input first, export it for a transposed example";
 
 // A place outside the image that repeats a pixel; both are columns of a row of windows.

@@ -101,7 +101,7 @@ LinearExprRef beside(GraphBuilder& builder, const LinearExprRef& given, size_t c
   }
   const auto columns =
       columns_of_constants(builder, constants(builder, shape, std::move(numbers)), rows);
-  refuse_op_if(!columns, "cannot add constants to scores of rows that are no tokens");
+  refuse_op_if(!columns, "cannot add constants to scores of rows that are not tokens");
   return side_by_side(rows, *columns);
 }
 

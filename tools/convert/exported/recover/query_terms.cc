@@ -21,7 +21,8 @@ constexpr double kTermError = 1e-6;
 constexpr size_t kTermNumbersMax = size_t{1} << 27;  // in one table
 
 constexpr const char* kNoDistances =
-    "score terms made of the query are no relative positions; expected the same multiples of the "
+    "score terms computed from the query are not relative positions; expected the same multiples "
+    "of the "
     "query's columns for all keys at one distance";
 
 // The addends of one score: for each term a column of the query's row with its factor, and a

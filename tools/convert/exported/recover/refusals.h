@@ -36,7 +36,7 @@ inline constexpr const char* kPooledAmongTokens =
     "cannot put a row of a whole sequence, such as a mean over tokens, between token rows; "
     "concatenate it before or after all tokens, or add it to each";
 inline constexpr const char* kReadsIds =
-    "cannot compute with token ids, which are for nn.Embedding alone; give a padding mask as a "
+    "cannot compute with token ids, which only nn.Embedding takes; give a padding mask as a "
     "second input, as in def forward(self, ids, padding_mask), and export with "
     "torch.export.export(model.eval(), (ids, ids == 0))";
 inline constexpr const char* kMixesTokens =

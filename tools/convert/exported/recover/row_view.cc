@@ -687,7 +687,7 @@ ValueId output(GraphBuilder& builder, const LinearExprRef& given) {
   builder.has_other_rows = builder.has_other_rows || rows.rows.size() > rows.count;
   refuse_op_if<Cause::kInput>(!std::ranges::is_sorted(rows.rows) ||
                                   std::ranges::adjacent_find(rows.rows) != rows.rows.end(),
-                              "the output has rows in another order than the tokens; leave the "
+                              "the output's rows are not in the order of the tokens; leave the "
                               "last transposition to your program");
   if (rows.rows.size() == rows.count) {
     const bool is_one = builder.keeps_rows_apart && builder.sizes.tokens == 1 &&

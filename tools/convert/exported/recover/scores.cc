@@ -30,7 +30,7 @@ constexpr double kHidden = -std::numeric_limits<double>::infinity();
 constexpr size_t kSoftmaxesMax = 16;  // in one sum of weights
 
 constexpr const char* kSinkChanged =
-    "cannot add a second sink to scores, or change a sink otherwise than by a factor or a sum";
+    "cannot add a second sink to scores, or change a sink except by a factor or a sum";
 
 constexpr const char* kZeroedScores =
     "scores are multiplied by 0, which hides no key; expected -infinity in their place, or a large "

@@ -332,7 +332,7 @@ class SumBuilder {
                                  term.factors.at(i) == factor;
         if (!is_in_table && has_fixed_rows()) return part_of_places(numbers_of_places(term));
         refuse_op_if<Cause::kSum>(!is_in_table,
-                                  "the added constants are no position table; expected the same "
+                                  "the added constants are not a position table; expected the same "
                                   "row for all tokens, or one row for each position");
       }
     }

@@ -22,7 +22,7 @@ bool is_energy(const SoundValue& value) {
 const char* why_not_read(SoundStage stage) {
   switch (stage) {
     case SoundStage::kSamples:
-      return "it reads samples otherwise than in frames of a Fourier transform";
+      return "it reads samples that are not in frames of a Fourier transform";
     case SoundStage::kComplex:
     case SoundStage::kParts:
     case SoundStage::kSquares:
@@ -245,7 +245,7 @@ SoundChain::Values SoundChain::padded(const Call& node) {
   const bool fits =
       pad.size() == 2 && pad[0] >= 0 && pad[1] >= 0 && std::max(pad[0], pad[1]) < count;
   if (mode != "reflect" || !fits || from.weights || from.stage != SoundStage::kSamples) {
-    node.refuse("it pads samples otherwise than with zeros or by reflection");
+    node.refuse("it pads samples neither with zeros nor by reflection");
   }
   Shape shape = from.labels.shape();
   shape.back() += pad[0] + pad[1];

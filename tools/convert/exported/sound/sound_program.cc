@@ -151,7 +151,7 @@ class SoundSplitter {
     at_frames_ = chain_of(samples);
     at_more_ = chain_of(more);
     refuse_if(at_frames_ == nullptr || at_more_ == nullptr,
-              "{}: features of {} samples are computed otherwise than those of {}",
+              "{}: features of {} samples are not computed like those of {}",
               quote(program_.source), count_.traced, at_frames_ == nullptr ? samples : more);
     more_ = frames_ + (more - samples) / hop;
     symbol_step_ = hop / count_.step;

@@ -199,7 +199,7 @@ SoundChain::Values SoundChain::transform(const Call& node) {
   std::vector<double> window(static_cast<size_t>(points), 0.0);
   const Array::Reals given = call.has("window") ? call.array("window").to_reals()
                                                 : Array::Reals(static_cast<size_t>(size), 1.0);
-  if (std::ssize(given) != size) node.refuse("the window has another length than win_length");
+  if (std::ssize(given) != size) node.refuse("the length of the window is not win_length");
   std::ranges::copy(given, window.begin() + static_cast<std::ptrdiff_t>((points - size) / 2));
   Frames frames = cut(node, from, points, call.integer("hop_length", points / 4), window);
   budget_.take_elements(frames.labels.size());

@@ -104,7 +104,7 @@ std::optional<TracedValue> complex_op(Tracer& tracer, const Call& call) {
   }
   const auto movements = movements_of(with_shapes(call));
   refuse_op_if(!movements || !is_first,
-               "complex values are supported in rotations and Fourier transforms alone");
+               "complex values are supported only in rotations and Fourier transforms");
   return ComplexPair{moved((*movements)[0], z.real), moved((*movements)[0], z.imaginary)};
 }
 

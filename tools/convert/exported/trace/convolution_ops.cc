@@ -158,7 +158,7 @@ LinearExprRef without_zeros(LinearExprRef value, Convolution& convolution) {
     if (before + after == 0) continue;
     Shape left = shape;
     left[d + 1] -= before + after;
-    refuse_op_if(left[d + 1] < 1, "the input is zeros alone; expected elements of the model");
+    refuse_op_if(left[d + 1] < 1, "the input is only zeros; expected elements of the model");
     const Movement crop{.shape = left,
                         .walk = {outer, left[d + 1], inner},
                         .strides = {shape[d + 1] * inner, inner, 1},
@@ -201,7 +201,7 @@ PlacedRows placed_rows(GraphBuilder& builder, const LinearExprRef& value) {
     in_order = rows.rows[i] == i / n * places + first + i % n;
   }
   builder.has_other_rows = builder.has_other_rows || !in_order;
-  refuse_op_if(!in_order, "windows see tokens in another order; expected that of the sequence");
+  refuse_op_if(!in_order, "windows do not see tokens in the order of the sequence");
   const uint32_t constants = builder.constants_of(rows.node);
   return {first == 0 ? rows.node : builder.without_first(rows.node, constants), places, first};
 }
@@ -410,7 +410,7 @@ std::optional<TracedValue> nearest_op(Tracer& tracer, const Call& call) {
   const int64_t made = call.has("output_size")
                            ? call.integers("output_size").at(0)
                            : static_cast<int64_t>(*factor * static_cast<double>(places));
-  refuse_op_if(made % places != 0, "{} places are no multiple of {}; expected an integer factor",
+  refuse_op_if(made % places != 0, "{} places are not a multiple of {}; expected an integer factor",
                made, places);
   return tracer
       .trace(

@@ -76,7 +76,7 @@ constexpr NoOp kNoOps[] = {
      "the runtime has no Fourier transform; over the columns of a row, write it as a product with "
      "a constant matrix"},
     {{"quantized_decomposed.", "fake_quantize", "_fake_quantize", "torchao.", "quantize_per"},
-     "cannot quantize values that depend on the input; export with quantized weights alone, and "
+     "cannot quantize values that depend on the input; export with only the weights quantized, and "
      "pass --weights q8 to quantize activations"},
     {{"kl_div", "binary_cross_entropy"},
      "a loss is not supported; output its operands, and compare them in your program"},
@@ -170,13 +170,13 @@ LinearExprRef Tracer::as_sum(const TracedValue& value) {
   if (const LinearExprRef& elements = value.as<LinearExprRef>()) return elements;
   if (const FunctionRef& function = value.as<FunctionRef>()) return materialise(function);
   if (const ConstantRef& constant = value.as<ConstantRef>()) return builder.of_constant(constant);
-  refuse_op_if(value.is<ScoresRef>(),
-               "cannot use scores otherwise than for the softmax and the product with values; nor "
-               "can the model output them");
+  refuse_op_if(
+      value.is<ScoresRef>(),
+      "cannot use scores except for the softmax and the product with values, nor output them");
   refuse_op_if(value.is<ComplexPair>(),
-               "complex values are supported in rotations and Fourier transforms alone");
+               "complex values are supported only in rotations and Fourier transforms");
   throw NotRecognised(
-      "cannot change the sum or the maximum of scores otherwise than in softmax plus one, exp(x - "
+      "cannot change the sum or the maximum of scores except in softmax plus one, exp(x - "
       "m) / (exp(-m) + exp(x - m).sum()); expected scores.softmax(-1)");
 }
 
@@ -237,7 +237,7 @@ std::optional<TracedValue> function_op(Tracer& tracer, const Call& call) {
   if (other != nullptr) {
     if (is_decomposed(call.op)) return made_of_others(tracer, call);
     throw NotRecognised(
-        "cannot combine two values of the model otherwise than by a sum, a product or a quotient");
+        "cannot combine two values of the model except by a sum, a product or a quotient");
   }
   // Functions of token ids may become positions.
   if (why != nullptr && !(base != nullptr && is_of_ids(builder, *base))) throw NotRecognised(why);

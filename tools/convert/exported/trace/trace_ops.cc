@@ -376,7 +376,7 @@ std::optional<TracedValue> pooling_op(Tracer& tracer, const Call& call) {
   const bool is_length = is_one_of(op, {"linalg_vector_norm", "norm"}) && is_euclidean(call);
   if (is_length && dims.size() > 1) return length_of(tracer, call, input);
   refuse_op_if(dims.size() != 1,
-               "cannot reduce several dimensions at once; expected the tokens alone, as x.mean(1), "
+               "cannot reduce several dimensions at once; expected only the tokens, as x.mean(1), "
                "and the rest in your program");
   GraphBuilder& builder = tracer.builder;
   const size_t axis = call.dimension(dims[0], shape.size());
@@ -722,7 +722,7 @@ std::optional<TracedValue> score_op(Tracer& tracer, const Call& call) {
   const ScoresRef& scores = found->as<ScoresRef>();
   const std::string& op = call.op;
   refuse_op_if(scores->is_exponential,
-               "cannot change exponentials of scores otherwise than in a softmax; expected "
+               "cannot change exponentials of scores except in a softmax; expected "
                "scores.softmax(-1)");
   if (scores->has_softmax) return op_on_weights(scores, call);
   if (is_one_of(op, {"cat", "concat", "concatenate"})) return with_column(*scores, inputs, call);

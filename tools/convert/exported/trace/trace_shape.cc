@@ -260,7 +260,7 @@ void TraceShape::check_side(const SideInput& side) const {
     if (is_sound && side.role == SideRole::kPairs && sample != nullptr) {
       const Array::Reals given = sample->to_reals();
       refuse_if(!std::ranges::all_of(given, [](double pair) { return pair == 0.0 || pair == 1.0; }),
-                "{}: input {} has other elements than 0 and 1 in the example; expected 1 where a "
+                "{}: input {} has elements other than 0 and 1 in the example; expected 1 where a "
                 "token sees another one",
                 quote(program_->source), quote(side.input->name));
     }
@@ -326,7 +326,7 @@ Array TraceShape::causal_array(const SideInput& side) const {
   }
   if (!is_causal) {
     throw InputError(
-        "{}: input {} is no causal mask in the example; expected one, as by "
+        "{}: input {} is not a causal mask in the example; expected one, as by "
         "nn.Transformer.generate_square_subsequent_mask, or another mask as a buffer of the model",
         quote(program_->source), quote(side.input->name));
   }
@@ -628,7 +628,7 @@ ExportedProgram needed_part(const ExportedProgram& program, uint32_t value) {
 }
 
 Array constant_at(const ExportedProgram& program, const TraceShape& trace_shape, uint32_t value) {
-  refuse_op_if(value == kNoValue, "the constant is no value of the program");
+  refuse_op_if(value == kNoValue, "the constant is not a value of the program");
   ExportedProgram part = needed_part(program, value);
   part.outputs = {ValueRef{value}};
   std::vector<Array> inputs;

@@ -602,7 +602,7 @@ std::optional<std::vector<TracedValue>> Tracer::move(const Call& call) {
   if (op == "index_put" && self != nullptr && put != nullptr) parts = {*self, *put};
   const size_t count = moved_arrays(shapes).size();
   refuse_op_if(count == 0 || count > parts.size(),
-               "cannot move numbers together with tensors; expected tensors alone");
+               "cannot move scalars together with tensors; expected only tensors");
   parts.erase(parts.begin() + static_cast<ptrdiff_t>(count), parts.end());
   const bool has_scores = std::ranges::any_of(parts, &TracedValue::is<ScoresRef>);
   if (has_scores && count > 1) return std::nullopt;  // a choice between scores and constants

@@ -123,7 +123,7 @@ INSTANTIATE_TEST_SUITE_P(
         BatchModel{"eight_fold", 1, "exactly 6 tokens"}, BatchModel{"crossed", 2, "exactly 6"},
         BatchModel{"row", 1, "exactly 1 token"}, BatchModel{"row_fixed", 1, "exactly 1 token"},
         BatchModel{"row_of_three", 1, "exactly 1 token"}, BatchModel{"columns", 2, ""},
-        BatchModel{"unread", 3, "input 'user' is read by nothing, and is not asked for"},
+        BatchModel{"unread", 3, "input 'user' is unused, and is not asked for"},
         BatchModel{"ends_count", 1, "ends sequences of 'x' after as many tokens as are not 0"},
         BatchModel{"ends_before", 1, "ends sequences of 'x' before the first id 0"},
         BatchModel{"ends_last", 2, "ends sequences of 'x' at its last token that is not 0"},

@@ -412,8 +412,8 @@ void add_bench(CLI::App& app) {
   add_number(*command, "--lengths", options->lengths,
              "Sequences to time in one call, as they are and padded to the longest", 1, kTokensMax);
   add_real(*command, "--seconds", options->seconds,
-           "How long to time each size, about; below 1, limits are read from less memory", 0.0,
-           true, kSecondsMax)
+           "How long to time each size, about; below 1, the bandwidth is measured over less memory",
+           0.0, true, kSecondsMax)
       ->capture_default_str();
   add_token_options(*command, *options);
   add_machine_options(*command, options->kernels, options->threads);

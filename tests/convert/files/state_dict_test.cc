@@ -97,7 +97,7 @@ TEST(StateDict, RefusesTensorsThatItCannotRead) {
   pickle.code(op::kEmptyDict).text("w").tensor(kOne).code(op::kSetItem).text("q");
   pickle.global("torch._utils", "_rebuild_sparse_tensor").tensor(kOne).code(op::kTuple1);
   pickle.code(op::kReduce).code(op::kSetItem);
-  EXPECT_TRUE(refuses(pickle, {"tensor 'q' is of a kind that is not read"}));
+  EXPECT_TRUE(refuses(pickle, {"tensor 'q' is of a kind that is not supported"}));
 }
 
 TEST(StateDict, KeepsPlainValuesOneDictDeep) {

@@ -49,7 +49,7 @@ Merges growing_merges(size_t count) {
   return merges;
 }
 
-// Merges of two letters, then of two such pairs, and so on.
+// Returns merges of two letters, then merges of two such pairs, and so on.
 Merges short_merges(size_t count) {
   Merges merges;
   std::vector<std::string> made;

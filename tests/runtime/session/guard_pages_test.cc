@@ -82,7 +82,7 @@ TEST_P(GuardPages, AreNotTouchedByThreadsAndRaggedBatches) {
   }
 }
 
-// The file's own 32 bytes at its end are all that follows the last weights.
+// Only the 32 bytes of the footer follow the last weights.
 TEST_P(GuardPages, AreNotTouchedWhenTheFooterFollowsTheWeights) {
   for (const char* const name : {"causal", "wide", "strip"}) {
     const auto file = make_model(spec_named(name), {GetParam()});

@@ -114,8 +114,8 @@ std::string LengthClaim::text() const {
   }
   if (is_end_chosen) text += "; --context N makes it longer";
   if (ends_with_mask) text += "; its mask does not follow from distances";
-  if (ends_with_terms) text += "; its attention bias was traced up to there";
-  if (ends_with_angles) text += "; its rotation angles were traced up to there";
+  if (ends_with_terms) text += "; its attention bias is known up to that length";
+  if (ends_with_angles) text += "; its rotation angles are known up to that length";
   if (is_proved) text += "; as --expect proves";
   if (!since.empty())
     text += fmt::format("; each length was computed, since {} is not linear in it", since);
@@ -605,7 +605,7 @@ void note_ids(ExportedModel& model) {
     if (input.end.rule != SequenceEnd::Rule::kNone) {
       model.account.assumed.push_back(
           fmt::format("the program ends sequences of {} {}, as arenite run does: a session is fed "
-                      "the tokens up to there",
+                      "the tokens up to that one",
                       quote(input.name), input.end.text()));
     }
     for (const auto& [column, ids] : input.ids_of_columns) {

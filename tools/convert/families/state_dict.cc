@@ -247,7 +247,7 @@ class StateDictAnswers {
     }
     if (options_.context == 0) {
       missing_.push_back(
-          {"--context N", "the longest sequence, as no table of positions says it", "block_size"});
+          {"--context N", "the longest sequence, as there is no position table", "block_size"});
       return 1;
     }
     account_.given.push_back(fmt::format("--context {}", options_.context));

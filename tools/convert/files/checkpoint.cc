@@ -222,7 +222,7 @@ bool is_onnx(std::span<const std::byte> bytes, const std::filesystem::path& file
 void refuse_foreign_format(std::span<const std::byte> bytes, const std::filesystem::path& file) {
   const auto refuse = [&](const char* name) {
     throw InputError(
-        "{} is {}, which is not read: export the PyTorch model that it was made of. {}",
+        "{} is {}, which is not supported: export the PyTorch model that it was made of. {}",
         quote(file.string()), name, kExportAdvice);
   };
   for (const ForeignFormat& format : kForeignFormats) {
@@ -241,10 +241,11 @@ CheckpointContents read_contents(std::span<const std::byte> bytes,
   }
   refuse_foreign_format(bytes, file);
   const bool has_json_header = bytes.size() > 8 && bytes[8] == std::byte{'{'};
-  refuse_if(!has_json_header && is_bare_pickle(bytes),
-            "{} is a bare pickle, the legacy form of torch.save, which is not read: load it with "
-            "PyTorch and save it again with torch.save(model.state_dict(), path)",
-            quote(file_name));
+  refuse_if(
+      !has_json_header && is_bare_pickle(bytes),
+      "{} is a bare pickle, the legacy form of torch.save, which is not supported: load it with "
+      "PyTorch and save it again with torch.save(model.state_dict(), path)",
+      quote(file_name));
   refuse_if(starts_with(bytes, "version https://git-lfs"),
             "{} is a Git LFS pointer, not the file itself: run 'git lfs pull'", quote(file_name));
   if (has_json_header || file.extension() == ".safetensors") {

@@ -105,8 +105,9 @@ void note_read(int descriptor, const fs::path& file) {
   struct stat status = {};
   if (current == nullptr || fstat(descriptor, &status) != 0) return;
   if (const char* const stream = stream_to(status)) {
-    throw SameFileError("{} is an input of this command, and {} goes there: send it elsewhere",
-                        quote(file.string()), stream);
+    throw SameFileError(
+        "{} is an input of this command, and {} goes to it: redirect that elsewhere",
+        quote(file.string()), stream);
   }
   current->read(id_of(status), file);
 }

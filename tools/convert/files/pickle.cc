@@ -241,7 +241,8 @@ class TorchObjects {
     if (given == required + 1) {  // metadata such as a pending negation would change the values
       const PickleValue& data = item(arguments, required);
       if (data.kind != Kind::kNone && !(data.kind == Kind::kDict && data.items.empty())) {
-        refuse("a tensor carries metadata, which is not read: save it again as tensor.clone()");
+        refuse(
+            "a tensor carries metadata, which is not supported: save it again as tensor.clone()");
       }
     }
     const PickleValue& storage = item(arguments, 0);

@@ -155,7 +155,8 @@ class Walk {
       extend_path(is_dict ? pickle_.values[container.items[i]] : position);
       if (is_unread) {
         throw InputError(
-            "{}: tensor {} is of a kind that is not read ({}): save it again as a plain one, as "
+            "{}: tensor {} is of a kind that is not supported ({}): save it again as a plain one, "
+            "as "
             "tensor.to_dense(), .dequantize() or .float() gives it",
             where_, quote(path_), value.text);
       }

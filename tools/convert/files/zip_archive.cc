@@ -138,9 +138,9 @@ void ZipArchive::add_member(uint64_t index) {
                      quote(file_name_), quote(name), what);
   };
   if (!is_plain_name(name)) refuse("its name is not a plain relative path");
-  if (stat.encryption_method != ZIP_EM_NONE) refuse("it is encrypted, which is not read");
+  if (stat.encryption_method != ZIP_EM_NONE) refuse("it is encrypted, which is not supported");
   if (stat.comp_method != ZIP_CM_STORE && stat.comp_method != ZIP_CM_DEFLATE) {
-    refuse(fmt::format("compression method {} is not read: expected stored or deflated",
+    refuse(fmt::format("compression method {} is not supported: expected stored or deflated",
                        stat.comp_method));
   }
   const bool is_stored = stat.comp_method == ZIP_CM_STORE;

@@ -149,8 +149,8 @@ Array apply_for_array(const Call& call, OpBudget& budget, size_t result) {
   return *array;
 }
 
-const std::vector<OtherNames>& other_names() {
-  static const std::vector<OtherNames> kNames = {
+const std::vector<OpAliases>& op_aliases() {
+  static const std::vector<OpAliases> kNames = {
       {"contiguous",
        {"clone", "alias", "detach", "lift", "lift_fresh_copy", "positive", "resolve_conj",
         "resolve_neg", "float"}},

@@ -37,15 +37,15 @@ void add_rows(OpRules& rules, const Row (&rows)[kCount], Results (*run)(const Ca
 }
 
 // An op that has a rule, and PyTorch's other names for it.
-struct OtherNames {
+struct OpAliases {
   std::string_view op;
   std::vector<std::string_view> others;
 };
-const std::vector<OtherNames>& other_names();
+const std::vector<OpAliases>& op_aliases();
 
 template <typename Rules>
 void add_other_names(Rules& rules) {
-  for (const auto& [op, others] : other_names()) {
+  for (const auto& [op, others] : op_aliases()) {
     const auto rule = rules.find(op);
     if (rule == rules.end()) continue;
     for (const std::string_view other : others) rules[other] = rule->second;

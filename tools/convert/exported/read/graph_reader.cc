@@ -476,7 +476,7 @@ class GraphReader {
     std::vector<Argument> given;
     for (const json& result : list(*graph, "outputs")) read_flattened(result, inner, given);
     if (outputs.size() != given.size())
-      refuse_call(call, "the subgraph has other outputs than are read: the file is damaged");
+      refuse_call(call, "the subgraph's outputs are not those that are read: the file is damaged");
     for (size_t i = 0; i < outputs.size(); ++i) {
       if (!outputs[i].name.empty()) define(scope, outputs[i].name, original(given[i]));
     }

@@ -594,7 +594,7 @@ Call with_rows_of_zeros(Tracer& tracer, const Call& call) {
           .part_of = call.target()};
 }
 
-Call with_rows_alike(Tracer& tracer, const Call& call) {
+Call with_aligned_axes(Tracer& tracer, const Call& call) {
   GraphBuilder& builder = tracer.builder;
   if (!builder.keeps_rows_apart || builder.row_axes() < 2) return call;
   const auto row_axis_of = [&](const TracedValue& value) -> std::optional<uint32_t> {

@@ -30,7 +30,7 @@ Call with_numbers(const Call& call);
 bool mixes_columns(Tracer& tracer, const Call& call);
 // Moves token rows to the row axis of interleaved windows over them, if another value of the call
 // is on such an axis.
-Call with_rows_alike(Tracer& tracer, const Call& call);
+Call with_aligned_axes(Tracer& tracer, const Call& call);
 // Turns padding by rows of zeros into a concatenation, where the number of rows is fixed. Returns
 // any other call as it is.
 Call with_rows_of_zeros(Tracer& tracer, const Call& call);

@@ -401,7 +401,7 @@ std::optional<uint32_t> row_axis_of(const GraphBuilder& builder, const Call& cal
 }  // namespace
 
 std::vector<TracedValue> Tracer::trace(const Call& given) {
-  const Call call = with_rows_alike(*this, with_rows_of_zeros(*this, with_numbers(given)));
+  const Call call = with_aligned_axes(*this, with_rows_of_zeros(*this, with_numbers(given)));
   const auto row_axis = builder.row_axes() > 1 ? row_axis_of(builder, call) : std::nullopt;
   const ScopedAxis on(builder, row_axis.value_or(builder.row_axis()));
   if (const TracedValue* chosen = chosen_everywhere(call)) {

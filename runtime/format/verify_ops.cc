@@ -181,7 +181,7 @@ bool verify_stored_keys(const OpCheck& check, const CacheView& cache) {
   const bool is_by_pair = linked(Need::kScoreTables) &&
                           check.op.choice<ScoreTerms>(AttentionOp::kTermsBy) == ScoreTerms::kPairs;
   if (is_by_pair || (!check.has(AttentionOp::kTerms) && !brings_terms(check))) return true;
-  return check.refuse("keys of another axis have a bias that is not by pair",
+  return check.refuse("keys of another axis have a bias not by pair",
                       check.number_field(AttentionOp::kTerms), check.index);
 }
 
@@ -229,8 +229,8 @@ bool verify_attention(const OpCheck& check) {
   const uint32_t head_dim = cache.shape.head_dim;
   const ColumnView* const views = check.op.views;
   if (head_dim == 0 && (views[kQuery].width != 0 || views[kKey].width != 0)) {
-    return check.refuse("an attention op has queries or keys without dimensions",
-                        check.field(kQuery), check.index, views[kQuery].width, 0);
+    return check.refuse("queries or keys without dimensions", check.field(kQuery), check.index,
+                        views[kQuery].width, 0);
   }
   return verify_queries(check, heads, head_dim) &&
          (is_filled || verify_new_keys(check, cache.shape)) &&

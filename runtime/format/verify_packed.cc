@@ -207,7 +207,7 @@ bool verify_tensors(const ModelReader& model, const Refusal& refuse) {
                     shape.inputs, type.block);
     }
     if (shape.inputs > type.inputs_max) {
-      return refuse("a row of q8 is too long for its int32 sums", "tensors.inputs", i, shape.inputs,
+      return refuse("a row of q8 is too long for its sums", "tensors.inputs", i, shape.inputs,
                     type.inputs_max);
     }
   }

@@ -250,8 +250,8 @@ bool verify_hidden_states(const ModelReader& model, const Refusal& refuse) {
   for (uint32_t i = 0; i < model.hidden_states(); ++i) {
     const HiddenStateView& state = model.hidden_state(i);
     if (state.op >= model.ops() || (i > 0 && state.op < model.hidden_state(i - 1).op)) {
-      return refuse("hidden states are not in the order of their ops", "hidden_states.op", i,
-                    state.op, model.ops() - 1);
+      return refuse("hidden states are not in op order", "hidden_states.op", i, state.op,
+                    model.ops() - 1);
     }
     if (state.view.width == 0) {
       return refuse("a hidden state is empty", "hidden_states.view", i, 0, 1);
@@ -260,7 +260,7 @@ bool verify_hidden_states(const ModelReader& model, const Refusal& refuse) {
     if (!verify_view(model, state.view, kField, state.op, refuse)) return false;
     const uint32_t axis = model.axis_of(state.view);
     if (is_output_axis(model.kind_of_axis(axis)) || model.is_of_blocks(axis)) {
-      return refuse("a hidden state does not have a row for each token", kField, i);
+      return refuse("a hidden state lacks a row for each token", kField, i);
     }
     if (filled_later(model, state.view.slot, state.op)) {
       return refuse("a hidden state is read before it is full", kField, i);

@@ -58,9 +58,8 @@ Status check_call(const format::TokenizerView& view, const Texts& texts, const F
                   out_ids.size(), tokens_max);
   }
   if (options.tokens_max != 0 && options.tokens_max < frame.tokens()) {
-    return refuse(why, Status::kInvalidArgument,
-                  "tokens_max is below the tokens added around the text", "options.tokens_max", 0,
-                  options.tokens_max, frame.tokens());
+    return refuse(why, Status::kInvalidArgument, "tokens_max is below the tokens around a text",
+                  "options.tokens_max", 0, options.tokens_max, frame.tokens());
   }
   const size_t types_max = options.tokens_max != 0 ? options.tokens_max : tokens_max;
   if (!out_types.empty() && out_types.size() < types_max) {

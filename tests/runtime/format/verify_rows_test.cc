@@ -54,10 +54,10 @@ const ProgramRule kRingRules[] = {
 const ProgramRule kStateRules[] = {
     {"StateOfNoOp",
      [](Program& p) { p.hidden_states[1].op = 16; },
-     {"hidden_states.op", "order of their ops", 1}},
+     {"hidden_states.op", "in op order", 1}},
     {"StatesOutOfOrder",
      [](Program& p) { p.hidden_states.push_back(p.hidden_states[0]); },
-     {"hidden_states.op", "order of their ops", 2}},
+     {"hidden_states.op", "in op order", 2}},
     {"StateOfNothing",
      [](Program& p) { p.hidden_states[1].view.width = 0; },
      {"hidden_states.view", "empty", 1}},

@@ -383,7 +383,7 @@ TEST_F(ConvertOptions, NamesOfClassesComeFromAConfigOrAFile) {
   folder_.write("config.json", R"({"id2label": {"0": "a", "1": "b"}})");
   EXPECT_TRUE(ends(convert(model, {"-v"}), kDone, {"has 2, and the program outputs 11 values"}));
   EXPECT_TRUE(ends(convert(model, {"--labels", folder_.write("one.txt", "a\n").string()}),
-                   kBadInput, {"1 labels", "11 numbers"}));
+                   kBadInput, {"1 labels", "11 values"}));
 }
 
 TEST_F(ConvertOptions, NamesOfClassesAndFilesKeepToTheirLine) {

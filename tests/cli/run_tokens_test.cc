@@ -118,7 +118,7 @@ TEST_F(RunTokens, RefusesIdsOutsideTheVocabularyAndArraysThatDoNotFit) {
   EXPECT_TRUE(refuses(write_ids(folder_, "1, 1, 1", {1}), {"has shape [1, 1, 1]", "[tokens]"}));
   EXPECT_TRUE(refuses(write_ids(folder_, "0,", {}), {"has shape [0]", "at least one"}));
   EXPECT_TRUE(refuses(write_features(folder_, "f.npy", {3}), {"F32", "token ids"}));
-  EXPECT_TRUE(refuses(write_ids(folder_, "2, 2", {1, 2, 3, 4}), {"--lengths: found 1 numbers"},
+  EXPECT_TRUE(refuses(write_ids(folder_, "2, 2", {1, 2, 3, 4}), {"--lengths: found 1 values"},
                       {"--lengths", "2"}));
 }
 

@@ -114,7 +114,7 @@ REFUSALS = {
     "n": (1, "norms before attention and MLP were requested, but models of type 'bert' have them"),
     "x": (2, "--norm-first excludes --norm-last"),
     "p": (1, "--pooling is for encoders, and this is a decoder"),
-    "q": (1, "pooling 'mean' was requested, but the model has"),
+    "q": (1, "pooling 'mean' was requested, but the model "),
     "s": (1, "--state-dict model: no tensor has this key"),
     "o": (1, "1 tensors are missing"),
     "u": (1, "no attention module found"),

@@ -264,7 +264,7 @@ TEST_F(GptStateDict, TakesTheHeadsFromATrainingCheckpoint) {
   EXPECT_EQ(logits_of(decoder_at(file, options)), expected);
   options.heads = 8;
   EXPECT_TRUE(testing::refuses([&] { decoder_at(file, options); },
-                               {"--heads 8", "'model_args' says, which is 4"}));
+                               {"--heads 8", "'model_args', which is 4"}));
 }
 
 TEST_F(GptStateDict, RefusesArgumentsThatContradictTheTensors) {

@@ -123,9 +123,9 @@ TEST_F(Safetensors, RefusesMissingAndUnknownFields) {
   EXPECT_TRUE(refuses_tensor(R"("dtype":"U8","data_offsets":[0,1])", 1, {"'shape' is missing"}));
   EXPECT_TRUE(refuses_tensor(R"("dtype":"U8","shape":[1])", 1, {"'data_offsets' is missing"}));
   EXPECT_TRUE(refuses_tensor(R"("dtype":"U8","strides":[1])", 1, {"'strides' is not known"}));
-  EXPECT_TRUE(refuses_tensor(R"("dtype":"U8","shape":[1],"data_offsets":[0])", 1, {"1 numbers"}));
+  EXPECT_TRUE(refuses_tensor(R"("dtype":"U8","shape":[1],"data_offsets":[0])", 1, {"1 values"}));
   EXPECT_TRUE(
-      refuses_tensor(R"("dtype":"U8","shape":[1],"data_offsets":[0,1,2])", 1, {"3 numbers"}));
+      refuses_tensor(R"("dtype":"U8","shape":[1],"data_offsets":[0,1,2])", 1, {"3 values"}));
 }
 
 TEST_F(Safetensors, RefusesFieldsOfTheWrongType) {
@@ -164,7 +164,7 @@ TEST_F(Safetensors, RefusesShapesThatDoNotFitTheirBytes) {
   std::string ones = "1";
   for (int i = 0; i < 64; ++i) ones += ",1";
   EXPECT_TRUE(refuses_tensor("\"dtype\":\"U8\",\"shape\":[" + ones + "],\"data_offsets\":[0,1]", 1,
-                             {"'shape' has more than 64 numbers"}));
+                             {"'shape' has more than 64 values"}));
 }
 
 TEST_F(Safetensors, RefusesOffsetsOutsideTheData) {
@@ -197,7 +197,7 @@ TEST_F(Safetensors, BoundsWhatAHeaderHolds) {
   std::string extents = "1";
   for (int i = 0; i < 100; ++i) extents += ",1";
   EXPECT_TRUE(refuses_tensor(R"("dtype":"U8","data_offsets":[0,1],"shape":[)" + extents + "]", 1,
-                             {"tensor 't'", "'shape' has more than 64 numbers"}));
+                             {"tensor 't'", "'shape' has more than 64 values"}));
   std::string metadata;
   for (int i = 0; i < 4097; ++i) metadata += fmt::format("{}\"{}\":\"\"", i == 0 ? "" : ",", i);
   EXPECT_TRUE(refuses_header("{\"__metadata__\":{" + metadata + "}}", 0, {"more than 4096 keys"}));

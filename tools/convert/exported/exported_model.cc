@@ -230,7 +230,8 @@ class ModelReader {
   }
   int64_t tokens_min(size_t i) const {
     if (trace_shape_.of(i).reads_images()) return trace_shape_.of(i).tokens();
-    if (tells_lengths(i)) return 0;
+    const bool ends_by_ids = model_.graph.inputs[i].end.rule != SequenceEnd::Rule::kNone;
+    if (tells_lengths(i) || ends_by_ids) return 0;
     if (!is_free(i)) return trace_shape_.of(i).traced_tokens();
     return claim_.inputs[i].shortest > 1 ? claim_.inputs[i].shortest : 0;
   }

@@ -562,9 +562,15 @@ ScoresRef masked_by_ids(Tracer& tracer, const Scores& scores, const Function& fu
 
 namespace {
 
-// Returns the fill value, which is a tensor or a number of the call.
+// Returns the fill value, which is a tensor or a number of the call; one element if all are equal.
 Array filled_in(const Tracer& tracer, const Call& call, const char* name) {
-  if (const TracedValue* constant = value_of(call, name)) return tracer.array_of(*constant);
+  if (const TracedValue* constant = value_of(call, name)) {
+    const Array array = tracer.array_of(*constant);
+    const Array::Reals numbers = array.to_reals();
+    const bool are_equal = !numbers.empty() && std::ranges::count(numbers, numbers[0]) ==
+                                                   static_cast<ptrdiff_t>(numbers.size());
+    return are_equal ? Array::real({}, {numbers[0]}) : array;
+  }
   const Array* array = call.argument(name).as<Array>();
   return array != nullptr ? *array : Array::real({}, {call.real(name)});
 }

@@ -61,7 +61,8 @@ std::set<int64_t> ids_in(const Places& places) {
   return ids;
 }
 
-// Returns random sequences, some of which end in an id of the formula, or contain it.
+// Returns random sequences, some of which end in an id of the formula, contain it, or
+// do not.
 std::vector<Array::Integers> probes_of(const Places& places, const std::set<int64_t>& special) {
   std::mt19937_64 random(19);
   std::vector<Array::Integers> probes(kEndProbes);
@@ -77,6 +78,8 @@ std::vector<Array::Integers> probes_of(const Places& places, const std::set<int6
     }
     // Programs differ for sequences in which no token counts.
     if (probes[i][0] == id) probes[i][0] = (id + 1) % places.vocab_size;
+    // The last id is the largest of any sequence that has it.
+    if (i % 4 == 3) std::ranges::replace(probes[i], id, (id + 1) % places.vocab_size);
   }
   return probes;
 }

@@ -9,6 +9,7 @@ namespace arenite::convert {
 namespace {
 
 constexpr uint32_t kPrefixStepsMax = 5;
+constexpr size_t kColumnNodesMax = 400;  // more are tried as another reading
 
 // Replaces masks that show the made-up pairs of the trace by masks that each call gives. Throws
 // InputError if no attention has such a mask.
@@ -164,6 +165,24 @@ class Readings {
   const size_t output_;
 };
 
+// Returns the program traced as a series or an image if that takes far fewer nodes: a table whose
+// columns are tokens, traced as one row, takes nodes for each column. Otherwise returns `whole`.
+TracedProgram smaller_series(Readings& readings, const TraceShape& given, TraceShape& trace_shape,
+                             TracedProgram whole) {
+  const size_t nodes = whole.graph.order().size();
+  if (nodes <= kColumnNodesMax) return whole;
+  const TraceShape of_whole = trace_shape;
+  for (const std::optional<TraceShape>& shape : {given.with_series(), given.of_images()}) {
+    if (!shape) continue;
+    bool has_other_rows = false;
+    auto traced = readings.trace_program(*shape, {}, has_other_rows);
+    if (!traced && has_other_rows) traced = readings.trace_apart(*shape, {});
+    if (traced && traced->graph.order().size() < nodes / 4) return std::move(*traced);
+  }
+  trace_shape = of_whole;
+  return whole;
+}
+
 }  // namespace
 
 TracedProgram trace_program(const std::shared_ptr<const ExportedProgram>& program,
@@ -177,7 +196,9 @@ TracedProgram trace_any(const std::shared_ptr<const ExportedProgram>& program,
   const TraceShape given = trace_shape;
   Readings readings(program, trace_shape, output);
   bool has_other_rows = false;
-  if (auto followed = readings.trace_program(given, 0, has_other_rows)) return std::move(*followed);
+  if (auto followed = readings.trace_program(given, 0, has_other_rows)) {
+    return smaller_series(readings, given, trace_shape, std::move(*followed));
+  }
   // SIZE_MAX: all ops were traced, and the output is no row of tokens.
   const bool is_of_output = readings.reached == SIZE_MAX;
   const std::string op = is_of_output ? "" : program->nodes[readings.reached].op;

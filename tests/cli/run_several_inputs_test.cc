@@ -97,6 +97,7 @@ TEST_P(RunBatches, GivesWhatPyTorchGivesForAnyNumberOfSequences) {
   const std::string output = (folder.path() / "y.npy").string();
   ASSERT_TRUE(
       ends(run_arenite({"convert", data(".pt2"), "-o", model, "-v"}), kDone, {GetParam().report}));
+  EXPECT_LT(std::filesystem::file_size(model), 64000u) << "does it take ops for each column?";
   for (const std::string example : {"0", "1", "2"}) {
     std::vector<std::string> words = {"run", model, "--output", output};
     for (int i = 0; i < GetParam().inputs; ++i) {
@@ -123,12 +124,14 @@ INSTANTIATE_TEST_SUITE_P(
         BatchModel{"eight_fold", 1, "exactly 6 tokens"}, BatchModel{"crossed", 2, "exactly 6"},
         BatchModel{"row", 1, "exactly 1 token"}, BatchModel{"row_fixed", 1, "exactly 1 token"},
         BatchModel{"row_of_three", 1, "exactly 1 token"}, BatchModel{"columns", 2, ""},
+        BatchModel{"flat_columns", 1, ""}, BatchModel{"filled", 1, "any length"},
         BatchModel{"unread", 3, "input 'user' is unused, and is not asked for"},
         BatchModel{"ends_count", 1, "ends sequences of 'x' after as many tokens as are not 0"},
         BatchModel{"ends_before", 1, "ends sequences of 'x' before the first id 0"},
         BatchModel{"ends_last", 2, "ends sequences of 'x' at its last token that is not 0"},
         BatchModel{"ends_first", 1, "ends sequences of 'x' at the first id 5"},
-        BatchModel{"ends_largest", 1, "ends sequences of 'x' at its largest id"}),
+        BatchModel{"ends_largest", 1, "ends sequences of 'x' at its largest id"},
+        BatchModel{"ends_last_id", 1, "ends sequences of 'x' at the first id 16"}),
     [](const auto& info) { return std::string(info.param.name); });
 
 TEST(RunBatchesRefused, OfWhichEachNumberGivesOtherResultsAreRefused) {

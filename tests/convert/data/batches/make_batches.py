@@ -81,6 +81,26 @@ class Columns(nn.Module):
         return self.head(self.encoder(h)[:, 0])
 
 
+class FlatColumns(nn.Module):
+    """Each number of a table is a token, and the head reads all of them."""
+
+    def __init__(self):
+        super().__init__()
+        self.read, self.table = nn.Linear(1, WIDTH), nn.Parameter(torch.randn(12, WIDTH))
+        self.encoder, self.head = encoder(), nn.Linear(12 * WIDTH, 3)
+
+    def forward(self, x):
+        return self.head(self.encoder(self.read(x.unsqueeze(2)) + self.table).flatten(1))
+
+
+class FilledWithZeros(Classifier):
+    """Sums the rows of ids that are not 0; a tensor of zeros takes the place of the others."""
+
+    def forward(self, x):
+        h = self.encoder(self.read(x))
+        return self.head(torch.where((x != 0)[..., None], h, torch.zeros_like(h)).sum(1))
+
+
 class Unread(Classifier):
     """Its first and its last input change nothing."""
 
@@ -176,6 +196,9 @@ MODELS = {
     "row_fixed": (Row, lambda b: (torch.randn(b, 5),), None),
     "row_of_three": (Row, lambda b: (torch.randn(b, 1, 5),), None),
     "columns": (Columns, lambda b: (torch.randn(b, 4), categories(b)), ({0: BATCH}, {0: BATCH})),
+    "flat_columns": (FlatColumns, lambda b: (torch.randn(b, 12),), ({0: BATCH},)),
+    "filled": (lambda: FilledWithZeros(words()), lambda b: (ended(b, pad),),
+               ({0: AUTO, 1: AUTO},)),
     "unread": (lambda: Unread(words()),
                lambda b: (torch.ones(b, TOKENS), ids(b, TOKENS), torch.zeros(b, dtype=torch.int64)),
                ({0: BATCH},) * 3),
@@ -188,6 +211,8 @@ MODELS = {
     "ends_first": (lambda: EndsByIds(lambda x: (x == 5).int().argmax(-1)),
                    lambda b: (ended(b, first),), ({0: AUTO, 1: AUTO},)),
     "ends_largest": (lambda: EndsByIds(lambda x: x.argmax(-1)[:, None, None].expand(-1, 1, WIDTH)),
+                     lambda b: (ended(b, largest),), ({0: AUTO, 1: AUTO},)),
+    "ends_last_id": (lambda: EndsByIds(lambda x: (x == VOCAB - 1).int().argmax(-1)),
                      lambda b: (ended(b, largest),), ({0: AUTO, 1: AUTO},)),
     "ends_in_middle": (lambda: EndsInMiddle(lambda x: (x != 0).sum(-1) - 1),
                        lambda b: (ended(b, pad),), ({0: AUTO, 1: AUTO},)),

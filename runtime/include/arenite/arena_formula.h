@@ -57,26 +57,25 @@ enum class AxisKind : uint32_t {
   kBlocks,     // up to `rows` rows of `source` at a time; ops run over them block by block
   kTurns,      // `rows` consecutive rows for each row of `source`
 };
-inline constexpr uint32_t kAxisKinds = 9;
+inline constexpr uint32_t kAxisKinds = 9;  // number of kinds
 
 // Returns whether the axis has rows per sequence or per requested output, not one for each token.
 constexpr bool is_output_axis(AxisKind kind) {
   return kind == AxisKind::kOne || kind == AxisKind::kAsked;
 }
 
-// Axis 0 belongs to input 0. `source` and `other` are indices of earlier axes; the `source` of
-// kInput is the index of an input.
+// Says where the rows of an axis come from. Axis 0 belongs to input 0.
 struct Axis {
-  AxisKind kind = AxisKind::kInput;
-  uint32_t source = 0;
-  uint32_t other = 0;  // kJoined: the second axis; images: pixels per line
+  AxisKind kind = AxisKind::kInput;  // decides which of the other members count
+  uint32_t source = 0;               // an earlier axis; kInput: an input
+  uint32_t other = 0;  // kJoined: the second axis, an earlier one; images: pixels per line
   // kConstants, kBlocks, kTurns: `rows` of AxisKind. Images: pixels of one image, line by line.
   uint32_t rows = 0;
   // kWindows: `stride` is the step between windows in rows of the source, and `window` is their
   // span less the zero padding at both ends, so that n rows have (n - window) / stride + 1 windows.
   // The op has dilation and padding. kPixels: `stride` is 65536 * step in columns + step in lines.
   uint32_t stride = 0;
-  int32_t window = 0;
+  int32_t window = 0;  // rows; 0 or less with much padding
 
   // Returns whether each sequence is an image, which has a fixed size.
   constexpr bool is_image() const {
@@ -101,17 +100,21 @@ constexpr uint32_t inputs_of(std::span<const Axis> axes, uint32_t axis) {
   return axis < kAxesMax ? inputs[axis] : 0;
 }
 
+// Returns the number of inputs that the axes belong to.
 constexpr uint32_t count_inputs(std::span<const Axis> axes) {
   uint32_t inputs = 0;
   for (const Axis& axis : axes) inputs += axis.kind == AxisKind::kInput ? 1 : 0;
   return inputs;
 }
 
+// Tokens by input.
 struct InputTokens {
-  uint32_t of[kInputsMax] = {};
+  uint32_t of[kInputsMax] = {};  // by index of the input
 
-  constexpr InputTokens() = default;
+  constexpr InputTokens() = default;  // none
+  // Sets the same number for every input.
   constexpr InputTokens(uint32_t all) : of{all, all, all, all} {}  // NOLINT: implicit
+  // Returns the tokens of one input.
   constexpr uint32_t operator[](uint32_t input) const { return of[input]; }
 };
 
@@ -137,8 +140,9 @@ constexpr uint32_t windows_of_rows(const Axis& axis, uint32_t rows, uint32_t seq
 
 // Rows by axis; UINT32_MAX if they exceed 32 bits.
 struct AxisRows {
-  uint32_t of[kAxesMax] = {};
+  uint32_t of[kAxesMax] = {};  // by index of the axis
 
+  // Returns the rows of one axis.
   constexpr uint32_t operator[](uint32_t axis) const { return of[axis]; }
 };
 
@@ -194,8 +198,8 @@ constexpr uint32_t area_of(std::span<const Axis> axes, uint32_t axis) {
 
 // Bytes per row of an axis. `scratch` is the maximum over the ops of the axis.
 struct AxisBytes {
-  uint32_t activations = 0;
-  uint32_t scratch = 0;  // shared by all threads
+  uint32_t activations = 0;  // all slots together
+  uint32_t scratch = 0;      // shared by all threads
 
   friend constexpr bool operator==(const AxisBytes&, const AxisBytes&) = default;
 };
@@ -213,11 +217,13 @@ struct CacheGroup {
   uint32_t axis = 0;      // axis of keys and values
   uint32_t lookback = 0;  // positions before a query that must be kept; UINT32_MAX: all
   CacheBytes f32;         // for sessions with float32 caches
-  CacheBytes int8;
+  CacheBytes int8;        // for sessions with int8 caches
 
+  // Returns `int8` for kInt8, else `f32`.
   constexpr const CacheBytes& bytes(TensorType kv_type) const {
     return kv_type == TensorType::kInt8 ? int8 : f32;
   }
+  // Returns `int8` for kInt8, else `f32`, to be changed.
   constexpr CacheBytes& bytes(TensorType kv_type) {
     return kv_type == TensorType::kInt8 ? int8 : f32;
   }
@@ -228,38 +234,40 @@ inline constexpr uint32_t kCacheGroupsMax = 4;  // different axes and lookbacks 
 // Holds the coefficients for one target of one model. `nr` is the panel width of its kernels, in
 // columns. Ops reuse scratch, so only the op with the largest need counts.
 struct ArenaFormula {
-  AxisBytes axes[kAxesMax] = {};
-  uint32_t scratch_bytes_per_thread = 0;  // maximum over the ops other than attention
-  uint32_t history_bytes = 0;             // per sequence; see the function history_bytes
-  uint32_t nr = 0;
-  uint32_t score_rows = 0;  // rows of scores per thread; 0 without attention
-  uint32_t group_count = 0;
-  CacheGroup groups[kCacheGroupsMax] = {};
+  AxisBytes axes[kAxesMax] = {};            // by index of the axis
+  uint32_t scratch_bytes_per_thread = 0;    // maximum over the ops other than attention
+  uint32_t history_bytes = 0;               // per sequence; see the function history_bytes
+  uint32_t nr = 0;                          // columns of a panel
+  uint32_t score_rows = 0;                  // rows of scores per thread; 0 without attention
+  uint32_t group_count = 0;                 // elements of `groups` in use
+  CacheGroup groups[kCacheGroupsMax] = {};  // all caches
 
   friend constexpr bool operator==(const ArenaFormula&, const ArenaFormula&) = default;
 };
 
 // Sizes of one input: the longest sequence, and the most tokens per call over all sequences.
 struct InputSizes {
-  uint32_t positions_max = 0;
-  uint32_t tokens_max = 0;
+  uint32_t positions_max = 0;  // tokens of the longest sequence
+  uint32_t tokens_max = 0;     // tokens of one call, over all sequences
 };
 
 // Sizes of a session. Zero is not resolved to a default here, unlike in SessionOptions.
 struct SessionSizes {
   uint32_t positions_max = 0;  // longest sequence of input 0, in tokens
-  uint32_t tokens_max = 0;
-  uint32_t sequences_max = 0;
-  bool all_rows = false;  // kAsked axes have all rows; else the last one per sequence
-  uint32_t threads = 1;
-  TensorType kv_type = TensorType::kF32;
+  uint32_t tokens_max = 0;     // most tokens of input 0 in one call, over all sequences
+  uint32_t sequences_max = 0;  // sequences that the session holds at once
+  bool all_rows = false;       // kAsked axes have all rows; else the last one per sequence
+  uint32_t threads = 1;        // as ParallelFor::threads
+  TensorType kv_type = TensorType::kF32;   // kF32 or kInt8
   InputSizes others[kInputsMax - 1] = {};  // the inputs after the first
 
+  // Returns the longest sequence of each input.
   constexpr InputTokens positions() const {
     InputTokens all = positions_max;
     for (uint32_t i = 1; i < kInputsMax; ++i) all.of[i] = others[i - 1].positions_max;
     return all;
   }
+  // Returns the most tokens of one call, by input.
   constexpr InputTokens tokens() const {
     InputTokens all = tokens_max;
     for (uint32_t i = 1; i < kInputsMax; ++i) all.of[i] = others[i - 1].tokens_max;
@@ -267,6 +275,7 @@ struct SessionSizes {
   }
 };
 
+// Returns the pages of a value cache of that many positions.
 constexpr uint32_t value_pages(uint32_t positions) { return div_up(positions, kPagePositions); }
 
 // Returns the positions that a cache holds for a sequence of at most `positions_max` positions,
@@ -280,8 +289,8 @@ constexpr uint32_t cache_positions(uint32_t lookback, uint32_t nr, uint32_t posi
   return static_cast<uint32_t>(ring.value() < all.value() ? ring.value() : all.value());
 }
 
-// Bytes at the end of the KV cache part, of all sequences: rows that causal convolutions look back
-// on, and the work space of sound streams.
+// Returns the bytes at the end of the KV cache part, of all sequences: rows that causal
+// convolutions look back on, and the work space of sound streams.
 constexpr Checked history_bytes(const ArenaFormula& formula, uint32_t sequences) {
   if (formula.history_bytes == 0) return 0;
   return round_up(Checked(sequences) * formula.history_bytes + kReadAheadBytes, kArenaUnit);
@@ -289,20 +298,21 @@ constexpr Checked history_bytes(const ArenaFormula& formula, uint32_t sequences)
 
 // Parameters of the formula besides rows.
 struct ArenaCounts {
-  uint32_t sequences_max;
-  uint32_t threads;
-  TensorType kv_type;
-  uint32_t axes;
-  uint32_t inputs;
+  uint32_t sequences_max;  // as in SessionSizes
+  uint32_t threads;        // as in SessionSizes
+  TensorType kv_type;      // as in SessionSizes
+  uint32_t axes;           // number of axes of the model
+  uint32_t inputs;         // number of inputs of the model
 };
 
+// Bytes of each part of an arena, as in ArenaPlan.
 struct ArenaSizes {
-  Checked session_bytes = 0;
-  Checked kv_cache_bytes = 0;
-  Checked activation_bytes = 0;
-  Checked scratch_bytes_of_rows = 0;  // shared by all threads
-  Checked scratch_bytes_per_thread = 0;
-  Checked scratch_bytes = 0;
+  Checked session_bytes = 0;             // the Session and the state of its sequences
+  Checked kv_cache_bytes = 0;            // packed keys and values, and history_bytes
+  Checked activation_bytes = 0;          // results of ops
+  Checked scratch_bytes_of_rows = 0;     // shared by all threads
+  Checked scratch_bytes_per_thread = 0;  // rows of scores, or the work space of another op
+  Checked scratch_bytes = 0;             // of the rows and of all threads
   Checked total_bytes = 0;  // not ok(): exceeds the address space, or kv_type is unsupported
 };
 

@@ -25,6 +25,7 @@ extern "C" {
 #endif
 
 #if defined(__GNUC__)
+// Makes compilers warn of a call whose status is ignored.
 #define ARENITE_NODISCARD __attribute__((warn_unused_result))
 // Precedes the declaration of an array and aligns it for use as an arena or a model file.
 #define ARENITE_ALIGNED __attribute__((aligned(64)))
@@ -38,6 +39,7 @@ const char* arenite_version(void);
 
 // ---- What went wrong ----
 
+// The outcome of a call.
 typedef enum arenite_status {
   ARENITE_OK = 0,
   ARENITE_INVALID_ARGUMENT,  // the caller's sizes, pointers or options
@@ -70,6 +72,7 @@ size_t arenite_describe(arenite_status status, const arenite_diagnostic* why, ch
 
 // ---- The CPUs that a model file can be packed for ----
 
+// Ids of targets, with the names of the psABI levels for x86-64.
 typedef enum arenite_target {
   ARENITE_TARGET_PORTABLE = 0,
   ARENITE_TARGET_X86_64_V2 = 1,       // SSE4.1
@@ -93,19 +96,23 @@ const char* arenite_kernel_set_name(arenite_target target);  // e.g. "avx2"
 
 // ---- Models ----
 
+// Says which checksums arenite_model_load verifies.
 typedef enum arenite_checksums {
   ARENITE_CHECKSUMS_VERIFY = 0,  // reads the whole file
   ARENITE_CHECKSUMS_SKIP = 1     // does not read the weights; everything else is verified
 } arenite_checksums;
 
+// Options of arenite_model_load. Initialize them with ARENITE_LOAD_OPTIONS_INIT.
 typedef struct arenite_load_options {
-  bool force_target;  // run `target`, not the best one that the CPU has
-  uint32_t target;    // an arenite_target; unknown values are refused
-  arenite_checksums checksums;
+  bool force_target;            // run `target`, not the best one that the CPU has
+  uint32_t target;              // an arenite_target; unknown values are refused
+  arenite_checksums checksums;  // skip them only for files that were verified before
 } arenite_load_options;
+// Initializes options to the best target of this CPU and all checksums.
 #define ARENITE_LOAD_OPTIONS_INIT \
   { false, ARENITE_TARGET_PORTABLE, ARENITE_CHECKSUMS_VERIFY }
 
+// Element type of the KV caches of a session.
 typedef enum arenite_kv_type {
   ARENITE_KV_OF_MODEL = 0,  // as the file says: arenite_model_kv_cache
   ARENITE_KV_F32 = 1,
@@ -114,10 +121,13 @@ typedef enum arenite_kv_type {
 
 // A view of a verified model file. With ARENITE_MODEL_INIT, which holds no model,
 // arenite_plan_arena, arenite_session_create and arenite_model_verify_checksums fail; no other
-// function may be called.
+// function may be called. Any number of threads may use a model. Strings that it returns lie in the
+// file. Functions without an index describe the first input and the first function; most models
+// have one of each.
 typedef struct arenite_model {
-  uint64_t opaque[3];
+  uint64_t opaque[3];  // the C++ object
 } arenite_model;
+// Initializes a model that holds none.
 #define ARENITE_MODEL_INIT \
   {                        \
     { 0 }                  \
@@ -133,8 +143,9 @@ ARENITE_NODISCARD arenite_status arenite_model_load(arenite_model* model, const 
                                                     arenite_diagnostic* why);
 
 // Returns the CRC-32C of `count` bytes, computed by the CPU's instruction if there is one, else by
-// a table. An arenite_crc32c_function computes the same by other means, e.g. a peripheral.
+// a table.
 uint32_t arenite_crc32c(const void* bytes, size_t count);
+// A function that computes the same by other means, e.g. by a CRC peripheral.
 typedef uint32_t (*arenite_crc32c_function)(const void* bytes, size_t count);
 
 // Loads a model as arenite_model_load does, but computes checksums by `crc32c`, whose results must
@@ -146,7 +157,8 @@ ARENITE_NODISCARD arenite_status arenite_model_load_crc32c(arenite_model* model,
                                                            arenite_crc32c_function crc32c,
                                                            arenite_diagnostic* why);
 
-// Verifies the checksums that ARENITE_CHECKSUMS_SKIP leaves out. Fails with ARENITE_BAD_MODEL.
+// Verifies the checksums that ARENITE_CHECKSUMS_SKIP leaves out. Fails with ARENITE_BAD_MODEL, or
+// with ARENITE_INVALID_ARGUMENT if there is no model.
 ARENITE_NODISCARD arenite_status arenite_model_verify_checksums(const arenite_model* model,
                                                                 arenite_diagnostic* why);
 
@@ -164,13 +176,14 @@ uint32_t arenite_model_hidden_states(const arenite_model* model);  // 0: none av
 bool arenite_model_causal(const arenite_model* model);             // can be fed in several steps
 bool arenite_model_pooled(const arenite_model* model);             // one output row per sequence
 uint32_t arenite_model_labels(const arenite_model* model);         // named output columns, or 0
-// REQUIRES: index < arenite_model_labels(model).
+// Returns the name of an output column. REQUIRES: index < arenite_model_labels(model).
 const char* arenite_model_label(const arenite_model* model, uint32_t index);
-// The functions above describe the first input and the first function. Most models have one of
-// each.
+
+// The most inputs that a model has.
 enum { ARENITE_INPUTS_MAX = 4 };
+// Describes one input of a model.
 typedef struct arenite_input_info {
-  const char* name;
+  const char* name;        // "" if unnamed
   uint32_t features;       // floats per token; 0 if the input is tokens
   uint32_t vocab_size;     // 0 if the input is features
   uint32_t token_types;    // 0: no token types
@@ -178,21 +191,22 @@ typedef struct arenite_input_info {
   uint32_t tokens_min;     // shortest sequence
   bool takes_pairs;        // each call says which tokens see which: arenite_batch::pairs
 } arenite_input_info;
+// Describes one function of a model, e.g. an encoder, or a decoder that sees its keys and values.
 typedef struct arenite_function_info {
-  const char* name;
+  const char* name;      // "" if unnamed
   uint32_t inputs;       // bit set of its inputs; no two functions share an input
   uint32_t inputs_read;  // bit set of the inputs of other functions whose keys and values it sees
-  uint32_t output_features;
-  bool pooled;
-  bool causal;
-  uint32_t first_op;  // its ops are [first_op, first_op + ops)
-  uint32_t ops;
+  uint32_t output_features;  // floats per output row
+  bool pooled;               // returns one row per sequence
+  bool causal;               // can be fed in several steps
+  uint32_t first_op;         // its ops are [first_op, first_op + ops)
+  uint32_t ops;              // ops of its program
 } arenite_function_info;
-uint32_t arenite_model_inputs(const arenite_model* model);
-uint32_t arenite_model_functions(const arenite_model* model);
-// REQUIRES: index < arenite_model_inputs(model).
+uint32_t arenite_model_inputs(const arenite_model* model);     // at most ARENITE_INPUTS_MAX
+uint32_t arenite_model_functions(const arenite_model* model);  // 1 for most models
+// Describes an input. REQUIRES: index < arenite_model_inputs(model).
 arenite_input_info arenite_model_input(const arenite_model* model, uint32_t index);
-// REQUIRES: index < arenite_model_functions(model).
+// Describes a function. REQUIRES: index < arenite_model_functions(model).
 arenite_function_info arenite_model_function(const arenite_model* model, uint32_t index);
 // Returns the index of the function `name`, or arenite_model_functions(model) if there is none.
 uint32_t arenite_model_find_function(const arenite_model* model, const char* name);
@@ -207,29 +221,31 @@ uint32_t arenite_model_file_targets(const arenite_model* model);  // bit set
 // Runs one task of a job. The pool calls it once for every task_index below `tasks`.
 typedef void (*arenite_task)(void* job, uint32_t task_index, uint32_t thread_index);
 
-// The application's threads. `run` runs all tasks, in any order and on any thread, and returns when
-// they are done. The thread_index of a task is below `threads`, and no two threads use the same
-// index at once. Results are bit-identical for any pool.
+// The application's threads. `run` runs all tasks once, in any order and on any thread, and returns
+// when they are done; else the call fails with ARENITE_INVALID_ARGUMENT. The thread_index of a task
+// is below `threads`, and no two threads use the same index at once. Results are bit-identical for
+// any pool.
 typedef struct arenite_parallel_for {
-  uint32_t threads;
+  uint32_t threads;  // from 1 to 1024, each with scratch of its own in the arena
   // Null: tasks run on the calling thread, and `threads` must be 1.
   void (*run)(void* pool, uint32_t tasks, arenite_task task, void* job);
-  void* pool;
+  void* pool;  // passed to `run` as it is; it must outlive the session
 } arenite_parallel_for;
 
 // Called before and after each op of a step, on the calling thread. A null hook costs nothing.
 typedef struct arenite_profile_hook {
-  void (*op_begins)(void* context, uint32_t op_index);
-  void (*op_ends)(void* context, uint32_t op_index);
-  void* context;
+  void (*op_begins)(void* context, uint32_t op_index);  // null: not called
+  void (*op_ends)(void* context, uint32_t op_index);    // null: not called
+  void* context;                                        // must outlive the session
 } arenite_profile_hook;
 
 // Called for each hidden state of a step: index 0 is the embedding, i the result of layer i. `data`
 // is float32 [rows, features], dense, with one row for each token. It is valid during the call
 // only.
 typedef struct arenite_hidden_state_hook {
+  // Takes one hidden state; null: not called.
   void (*state)(void* context, uint32_t index, const float* data, uint32_t rows, uint32_t features);
-  void* context;
+  void* context;  // must outlive the session
 } arenite_hidden_state_hook;
 
 // Selects the rows that a call returns, for decoders. Other models have a fixed choice.
@@ -240,21 +256,24 @@ typedef enum arenite_outputs {
 
 // Sizes of an input after the first. 0: its positions_max, and positions_max * sequences_max.
 typedef struct arenite_input_sizes {
-  uint32_t positions_max;
-  uint32_t tokens_max;
+  uint32_t positions_max;  // longest sequence, in tokens
+  uint32_t tokens_max;     // tokens in one call, over all sequences
 } arenite_input_sizes;
 
+// Options of a session. Initialize them with ARENITE_SESSION_OPTIONS_INIT, and pass the same to
+// arenite_plan_arena and arenite_session_create.
 typedef struct arenite_session_options {
   uint32_t positions_max;  // longest sequence, in tokens; 0: arenite_model_positions_max
   uint32_t tokens_max;  // tokens in one call, over all sequences; 0: positions_max * sequences_max
-  uint32_t sequences_max;  // held at once; at least 1
-  arenite_outputs outputs;
-  arenite_kv_type kv_cache;
-  arenite_parallel_for parallel;
-  arenite_profile_hook profile;
-  arenite_hidden_state_hook hidden_states;
-  arenite_input_sizes others[ARENITE_INPUTS_MAX - 1];
+  uint32_t sequences_max;                              // held at once; at least 1
+  arenite_outputs outputs;                             // rows that a call returns
+  arenite_kv_type kv_cache;                            // element type of keys and values
+  arenite_parallel_for parallel;                       // the application's threads
+  arenite_profile_hook profile;                        // called around each op
+  arenite_hidden_state_hook hidden_states;             // called with each hidden state
+  arenite_input_sizes others[ARENITE_INPUTS_MAX - 1];  // the inputs after the first
 } arenite_session_options;
+// Initializes options to one sequence as long as the model allows, on the calling thread.
 #define ARENITE_SESSION_OPTIONS_INIT                                                         \
   {                                                                                          \
     0, 0, 1, ARENITE_OUTPUTS_LAST, ARENITE_KV_OF_MODEL, {1, NULL, NULL}, {NULL, NULL, NULL}, \
@@ -263,13 +282,13 @@ typedef struct arenite_session_options {
     }                                                                                        \
   }
 
-// Bytes of each part of an arena, with the meaning of ArenaPlan in session.h.
+// Bytes of each part of an arena. Each is a multiple of 64.
 typedef struct arenite_arena_plan {
-  size_t session_bytes;
-  size_t kv_cache_bytes;
-  size_t activation_bytes;
-  size_t scratch_bytes;
-  size_t total_bytes;  // exactly what arenite_session_create needs
+  size_t session_bytes;     // the session and the state of its sequences
+  size_t kv_cache_bytes;    // packed keys and values, past rows of convolutions, sound streams
+  size_t activation_bytes;  // results of ops, including the output
+  size_t scratch_bytes;     // work space of the running op, e.g. rows of scores for each thread
+  size_t total_bytes;       // exactly what arenite_session_create needs
 } arenite_arena_plan;
 
 // Computes the arena of a session. `options` may be null. Fails with ARENITE_INVALID_ARGUMENT if
@@ -285,17 +304,25 @@ ARENITE_NODISCARD arenite_status arenite_plan_arena(arenite_arena_plan* plan,
 // [sequences, height, width, channels]. A series [length, channels] has height 1.
 typedef struct arenite_image_shape {
   uint32_t channels;  // 0: the model's input is no image
-  uint32_t height, width;
+  uint32_t height;    // in pixels
+  uint32_t width;     // in pixels
 } arenite_image_shape;
 arenite_image_shape arenite_model_image_shape(const arenite_model* model);  // of the first input
-// REQUIRES: index < arenite_model_inputs(model).
+// Returns the shape of one input. REQUIRES: index < arenite_model_inputs(model).
 arenite_image_shape arenite_model_image_shape_of(const arenite_model* model, uint32_t index);
 
 // A batch of tokens given as features: dense [sequences, tokens, arenite_model_input_features].
+// Initialize it with ARENITE_BATCH_INIT. Padding takes no time, and the results of a sequence are
+// bit-identical in any batch.
+//
+//     arenite_batch batch = ARENITE_BATCH_INIT;
+//     batch.features = features, batch.size = tokens * width, batch.tokens = tokens;
+//     status = arenite_session_run(session, &batch, &output, &why);
+//
 typedef struct arenite_batch {
-  const float* features;
-  size_t size;  // floats in `features`
-  uint32_t sequences;
+  const float* features;    // copied before the call, or the begin of slices, returns
+  size_t size;              // floats in `features`
+  uint32_t sequences;       // at most sequences_max of the session
   uint32_t tokens;          // per sequence, padding included; ignored if back_to_back
   const uint32_t* lengths;  // [sequences], each at most `tokens`; null: all are `tokens` long
   // Replaces `lengths`, [sequences, tokens]: 1 for each token, 0 for padding; null: no padding.
@@ -311,6 +338,7 @@ typedef struct arenite_batch {
   // session's own choice can yield rows; all may be 0. Not allowed together with `visible`.
   const uint8_t* outputs;
 } arenite_batch;
+// Initializes a batch to one sequence without tokens.
 #define ARENITE_BATCH_INIT \
   { NULL, 0, 1, 0, NULL, NULL, false, NULL, NULL }
 
@@ -318,26 +346,27 @@ typedef struct arenite_batch {
 // have the meaning of arenite_batch. Models that do not count padding tokens as positions, such as
 // RoBERTa, also check which hidden ids are the padding token.
 typedef struct arenite_token_batch {
-  const uint32_t* ids;
-  size_t size;  // ids in `ids`
-  uint32_t sequences;
-  uint32_t tokens;
-  const uint32_t* lengths;
-  const uint8_t* visible;
-  bool back_to_back;
-  const uint8_t* types;  // [size], each below arenite_model_token_types; null: all 0
-  const uint8_t* pairs;
-  const uint8_t* outputs;  // [size]
+  const uint32_t* ids;      // read until the call, or its last slice, ends
+  size_t size;              // ids in `ids`
+  uint32_t sequences;       // as in arenite_batch
+  uint32_t tokens;          // as in arenite_batch
+  const uint32_t* lengths;  // as in arenite_batch
+  const uint8_t* visible;   // as in arenite_batch
+  bool back_to_back;        // ids [sum of lengths]
+  const uint8_t* types;     // [size], each below arenite_model_token_types; null: all 0
+  const uint8_t* pairs;     // as in arenite_batch
+  const uint8_t* outputs;   // [size], as in arenite_batch
 } arenite_token_batch;
+// Initializes a batch to one sequence without tokens.
 #define ARENITE_TOKEN_BATCH_INIT \
   { NULL, 0, 1, 0, NULL, NULL, false, NULL, NULL, NULL }
 
 // Results, float32 [rows, features], dense and without padding. They lie in the arena and are valid
 // until the next call. The caller may change them, as no later call reads them.
 typedef struct arenite_output {
-  float* data;
-  uint32_t rows;
-  uint32_t features;
+  float* data;        // null if there are no rows
+  uint32_t rows;      // 0 if there are no results
+  uint32_t features;  // floats per row
 } arenite_output;
 
 // Returns whether all results are finite. Inputs that are not finite, or too large to compute with,
@@ -358,12 +387,15 @@ ARENITE_NODISCARD arenite_status arenite_session_create(arenite_session** sessio
                                                         void* arena, size_t arena_bytes,
                                                         arenite_diagnostic* why);
 
-// Clears all sequences and feeds them these tokens.
-// Fails with ARENITE_INVALID_ARGUMENT (shape, limits) or CONTEXT_FULL (longer than positions_max).
+// Clears all sequences and feeds them these tokens. Fails with ARENITE_INVALID_ARGUMENT (shape,
+// limits, threads that did not run the tasks), CONTEXT_FULL (longer than positions_max) or
+// UNSUPPORTED (a member of the batch that the model has no use for, such as `pairs`).
 ARENITE_NODISCARD arenite_status arenite_session_run(arenite_session* session,
                                                      const arenite_batch* batch,
                                                      arenite_output* output,
                                                      arenite_diagnostic* why);
+// Clears all sequences and feeds them tokens given as ids. Fails as run does, and with
+// ARENITE_INVALID_ARGUMENT for an id outside the vocabulary.
 ARENITE_NODISCARD arenite_status arenite_session_run_tokens(arenite_session* session,
                                                             const arenite_token_batch* batch,
                                                             arenite_output* output,
@@ -376,6 +408,7 @@ ARENITE_NODISCARD arenite_status arenite_session_step(arenite_session* session,
                                                       const arenite_batch* batch,
                                                       arenite_output* output,
                                                       arenite_diagnostic* why);
+// Appends tokens, given as ids, to the sequences.
 ARENITE_NODISCARD arenite_status arenite_session_step_tokens(arenite_session* session,
                                                              const arenite_token_batch* batch,
                                                              arenite_output* output,
@@ -386,6 +419,7 @@ ARENITE_NODISCARD arenite_status arenite_session_step_features(arenite_session* 
                                                                const float* features, size_t size,
                                                                arenite_output* output,
                                                                arenite_diagnostic* why);
+// Appends tokens, given as ids, to sequence 0.
 ARENITE_NODISCARD arenite_status arenite_session_step_ids(arenite_session* session,
                                                           const uint32_t* ids, size_t count,
                                                           arenite_output* output,
@@ -393,8 +427,8 @@ ARENITE_NODISCARD arenite_status arenite_session_step_ids(arenite_session* sessi
 
 // Data for one input of a function; exactly one member is set, the other is null.
 typedef struct arenite_input {
-  const arenite_batch* batch;
-  const arenite_token_batch* tokens;
+  const arenite_batch* batch;         // for an input of features
+  const arenite_token_batch* tokens;  // for an input of tokens
 } arenite_input;
 
 // Call one function, by its index, of any model. `inputs` has one entry for each input of the
@@ -406,14 +440,17 @@ typedef struct arenite_input {
 ARENITE_NODISCARD arenite_status arenite_session_run_function(
     arenite_session* session, uint32_t function, const arenite_input* inputs, uint32_t count,
     arenite_output* output, arenite_diagnostic* why);
+// Appends tokens to the sequences of one function's inputs.
 ARENITE_NODISCARD arenite_status arenite_session_step_function(
     arenite_session* session, uint32_t function, const arenite_input* inputs, uint32_t count,
     arenite_output* output, arenite_diagnostic* why);
+// Begins a run of one function in slices.
 ARENITE_NODISCARD arenite_status arenite_session_begin_run_function(arenite_session* session,
                                                                     uint32_t function,
                                                                     const arenite_input* inputs,
                                                                     uint32_t count,
                                                                     arenite_diagnostic* why);
+// Begins a step of one function in slices.
 ARENITE_NODISCARD arenite_status arenite_session_begin_step_function(arenite_session* session,
                                                                      uint32_t function,
                                                                      const arenite_input* inputs,
@@ -436,12 +473,15 @@ ARENITE_NODISCARD arenite_status arenite_session_rows_out(const arenite_session*
 ARENITE_NODISCARD arenite_status arenite_session_begin_run(arenite_session* session,
                                                            const arenite_batch* batch,
                                                            arenite_diagnostic* why);
+// Begins a run of tokens given as ids.
 ARENITE_NODISCARD arenite_status arenite_session_begin_run_tokens(arenite_session* session,
                                                                   const arenite_token_batch* batch,
                                                                   arenite_diagnostic* why);
+// Begins a step of tokens given as features.
 ARENITE_NODISCARD arenite_status arenite_session_begin_step(arenite_session* session,
                                                             const arenite_batch* batch,
                                                             arenite_diagnostic* why);
+// Begins a step of tokens given as ids.
 ARENITE_NODISCARD arenite_status arenite_session_begin_step_tokens(arenite_session* session,
                                                                    const arenite_token_batch* batch,
                                                                    arenite_diagnostic* why);
@@ -461,13 +501,15 @@ arenite_output arenite_session_output(const arenite_session* session);
 // Returns the results of one function; no rows if the last call was to another function.
 arenite_output arenite_session_output_of(const arenite_session* session, uint32_t function);
 
-// Cancels the step in progress. The sequences hold what they held before begin_step, or nothing
-// after begin_run. With a sliding window or convolutions, rewind may then reach back less far.
+// Cancels the step in progress, if any; the session then has no output. The sequences hold what
+// they held before begin_step, or nothing after begin_run. With a sliding window or convolutions,
+// rewind may then reach back less far.
 void arenite_session_cancel(arenite_session* session);
 
 // Keeps the first `positions` tokens of a sequence and drops the rest, in O(1). Fails with
 // ARENITE_INVALID_ARGUMENT if the sequence has fewer, or if a sliding window or a convolution needs
-// what is no longer held.
+// what is no longer held. Fails likewise for a sequence out of range, or while a step is in
+// progress.
 ARENITE_NODISCARD arenite_status arenite_session_rewind(arenite_session* session, uint32_t sequence,
                                                         uint32_t positions,
                                                         arenite_diagnostic* why);
@@ -477,7 +519,9 @@ ARENITE_NODISCARD arenite_status arenite_session_rewind_input(arenite_session* s
                                                               uint32_t input, uint32_t sequence,
                                                               uint32_t positions,
                                                               arenite_diagnostic* why);
-// Copies sequence `from` to sequence `to`, e.g. for beam search.
+// Copies sequence `from` to sequence `to`, e.g. for beam search; takes time in proportion to the
+// data. Fails with ARENITE_INVALID_ARGUMENT for sequences out of range, or while a step is in
+// progress.
 ARENITE_NODISCARD arenite_status arenite_session_copy_sequence(arenite_session* session,
                                                                uint32_t from, uint32_t to,
                                                                arenite_diagnostic* why);
@@ -486,12 +530,12 @@ void arenite_session_reset(arenite_session* session);  // clears all; cancels a 
 // Result of a self-test: the first op that exceeds its tolerance or, if all pass, the op that comes
 // closest to it.
 typedef struct arenite_self_test {
-  bool passed;
-  uint32_t op_index;  // arenite_model_ops(model): the output itself
-  const char* op_name;
-  uint32_t token;    // index of the token in the self-test
-  float difference;  // of a digest of the op's row, or of one output element
-  float tolerance;   // set by the converter
+  bool passed;          // whether every op is within its tolerance
+  uint32_t op_index;    // arenite_model_ops(model): the output itself
+  const char* op_name;  // "output" for the output; else in the model file
+  uint32_t token;       // index of the token in the self-test
+  float difference;     // of a digest of the op's row, or of one output element
+  float tolerance;      // set by the converter
 } arenite_self_test;
 
 // Feeds the tokens that the converter stored in the file, and compares the result of each op with

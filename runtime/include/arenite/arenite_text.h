@@ -19,21 +19,23 @@ extern "C" {
 
 // A view of text, not terminated. Texts that calls return are never null.
 typedef struct arenite_text {
-  const char* data;
-  size_t bytes;
+  const char* data;  // UTF-8, if the text is
+  size_t bytes;      // length in bytes
 } arenite_text;
 
 // ---- Text to tokens ----
 
+// Options of encode and encode_pair. Initialize them with ARENITE_ENCODE_OPTIONS_INIT.
 typedef struct arenite_encode_options {
   bool add_bos_and_end;  // adds the model's begin and end tokens around the text
   bool read_specials;    // reads names of special tokens as these tokens; only for trusted text
   size_t tokens_max;     // the most tokens to return, the rest is cut off; 0: no limit
 } arenite_encode_options;
+// Initializes options to tokens around the text, no names of special tokens, and no limit.
 #define ARENITE_ENCODE_OPTIONS_INIT \
   { true, false, 0 }
 
-// Longest text that can be encoded at once.
+// Longest text that can be encoded at once, in bytes; for a pair, both texts together.
 #define ARENITE_TEXT_BYTES_MAX ((size_t)1 << 29)
 
 // The ids that the output of encode must have room for, whatever the text is.
@@ -42,15 +44,17 @@ typedef struct arenite_encode_options {
 // A view of the tokenizer in a model file. With ARENITE_TOKENIZER_INIT, which holds none, encode
 // fails and no other function may be called.
 typedef struct arenite_tokenizer {
-  uint64_t opaque[2];
+  uint64_t opaque[2];  // the C++ object
 } arenite_tokenizer;
+// Initializes a view that holds no tokenizer.
 #define ARENITE_TOKENIZER_INIT \
   {                            \
     { 0 }                      \
   }
 
 // Makes a view of the tokenizer. The bytes of the model must outlive the view. Fails with
-// ARENITE_UNSUPPORTED if the file has no tokenizer.
+// ARENITE_UNSUPPORTED if the file has no tokenizer, and with ARENITE_INVALID_ARGUMENT if there is
+// no model. Any number of threads may use a view.
 ARENITE_NODISCARD arenite_status arenite_tokenizer_init(arenite_tokenizer* tokenizer,
                                                         const arenite_model* model,
                                                         arenite_diagnostic* why);
@@ -58,7 +62,9 @@ ARENITE_NODISCARD arenite_status arenite_tokenizer_init(arenite_tokenizer* token
 uint32_t arenite_tokenizer_vocab_size(const arenite_tokenizer* tokenizer);  // ids are below it
 uint32_t arenite_tokenizer_bos(const arenite_tokenizer* tokenizer);         // or ARENITE_NO_TOKEN
 uint32_t arenite_tokenizer_end(const arenite_tokenizer* tokenizer);         // or ARENITE_NO_TOKEN
+// Returns whether a token ends a text; models may have several such tokens.
 bool arenite_tokenizer_is_end(const arenite_tokenizer* tokenizer, uint32_t id);
+// Returns whether a token has a name and adds no text.
 bool arenite_tokenizer_is_special(const arenite_tokenizer* tokenizer, uint32_t id);
 // Returns whether the caller should normalize text to NFC; encode does not.
 bool arenite_tokenizer_expects_nfc(const arenite_tokenizer* tokenizer);
@@ -94,10 +100,12 @@ ARENITE_NODISCARD arenite_status arenite_tokenizer_encode_pair(
 
 // ---- Tokens to text ----
 
+// Options of a text stream. Initialize them with ARENITE_DECODE_OPTIONS_INIT.
 typedef struct arenite_decode_options {
   bool keep_specials;    // also return the names of special tokens
   bool is_continuation;  // the tokens continue others, e.g. those of a prompt
 } arenite_decode_options;
+// Initializes options to a text of its own, without special tokens.
 #define ARENITE_DECODE_OPTIONS_INIT \
   { false, false }
 
@@ -108,12 +116,12 @@ typedef struct arenite_text_parts {
 } arenite_text_parts;
 
 // Turns tokens into text as they come. Returns whole characters only; bytes that are not UTF-8 pass
-// unchanged.
+// unchanged. The bytes of the model must outlive it.
 typedef struct arenite_text_stream {
-  uint64_t opaque[5];
+  uint64_t opaque[5];  // the C++ object
 } arenite_text_stream;
 
-// `options` may be null.
+// Begins a text. Copies the view and the options; `options` may be null.
 void arenite_text_stream_init(arenite_text_stream* stream, const arenite_tokenizer* tokenizer,
                               const arenite_decode_options* options);
 
@@ -127,14 +135,14 @@ arenite_text_parts arenite_text_stream_finish(arenite_text_stream* stream);
 // be the beginning of a stop string is held back until this is decided. The text may be passed in
 // pieces of any size, e.g. the parts from a text stream.
 typedef struct arenite_stop_strings {
-  uint64_t opaque[6];
+  uint64_t opaque[6];  // the C++ object
 } arenite_stop_strings;
 
 // Returns the bytes of work space for these stop strings.
 size_t arenite_stop_strings_bytes_needed(const arenite_text* stops, size_t stops_count);
 
-// `space` and the texts that `stops` view must outlive `finder`. Empty stop strings are ignored.
-// REQUIRES: space_bytes >= arenite_stop_strings_bytes_needed(stops, stops_count).
+// Begins a text. `space` and the texts that `stops` view must outlive `finder`. Empty stop strings
+// are ignored. REQUIRES: space_bytes >= arenite_stop_strings_bytes_needed(stops, stops_count).
 void arenite_stop_strings_init(arenite_stop_strings* finder, const arenite_text* stops,
                                size_t stops_count, char* space, size_t space_bytes);
 
@@ -145,6 +153,7 @@ arenite_text_parts arenite_stop_strings_next(arenite_stop_strings* finder, const
 // Returns the text that is still held back when the text ends without a stop string; resets
 // `finder`.
 arenite_text arenite_stop_strings_finish(arenite_stop_strings* finder);
+// Returns whether a stop string has ended the text.
 bool arenite_stop_strings_stopped(const arenite_stop_strings* finder);
 
 // ---- The next token ----
@@ -158,16 +167,19 @@ typedef struct arenite_sampler_options {
   float min_p;    // keeps tokens at least this many times as probable as the best; 0 to 1
   uint64_t seed;  // equal seeds pick equal tokens, on every platform
 } arenite_sampler_options;
+// Initializes options of a sampler that picks the largest logit.
 #define ARENITE_SAMPLER_OPTIONS_INIT \
   { 1.0f, 0.0f, 0, 1.0f, 0.0f, 0 }
 
+// An element of the work space of arenite_sampler_sample.
 typedef struct arenite_candidate {
-  float weight;
-  uint32_t id;
+  float weight;  // a logit, then exp((logit - largest logit) / temperature)
+  uint32_t id;   // index of the logit
 } arenite_candidate;
 
+// Samples tokens. A copy continues from the same state. At most one thread at a time may sample.
 typedef struct arenite_sampler {
-  uint64_t opaque[5];
+  uint64_t opaque[5];  // the C++ object
 } arenite_sampler;
 
 // Makes a sampler; `options` may be null: greedy. Fails with ARENITE_INVALID_ARGUMENT for options
@@ -182,8 +194,8 @@ size_t arenite_sampler_candidates_needed(const arenite_sampler* sampler, size_t 
 
 // Writes one token to `token`. `recent` lists the tokens that the repetition penalty applies to; it
 // may be null if recent_count is 0. `scratch` is work space; it may be null if scratch_count is 0.
-// Fails with ARENITE_INVALID_ARGUMENT if a logit is NaN or +infinity, if all are -infinity, or if
-// the work space is too small.
+// Fails with ARENITE_INVALID_ARGUMENT if a logit is NaN or +infinity, if all are -infinity or there
+// are none, if an id in `recent` has no logit, or if the work space is too small.
 ARENITE_NODISCARD arenite_status arenite_sampler_sample(arenite_sampler* sampler,
                                                         const float* logits, size_t logits_count,
                                                         const uint32_t* recent, size_t recent_count,
@@ -191,9 +203,9 @@ ARENITE_NODISCARD arenite_status arenite_sampler_sample(arenite_sampler* sampler
                                                         size_t scratch_count, uint32_t* token,
                                                         arenite_diagnostic* why);
 
-// The number of random numbers drawn so far. Setting it moves the generator back or forward in
-// O(1).
+// Returns the number of random numbers drawn so far: one per token, none if greedy.
 uint64_t arenite_sampler_draws(const arenite_sampler* sampler);
+// Moves the generator back or forward in O(1).
 void arenite_sampler_set_draws(arenite_sampler* sampler, uint64_t draws);
 
 #ifdef __cplusplus

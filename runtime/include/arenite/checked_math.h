@@ -15,18 +15,21 @@ namespace arenite {
 // operand is too large. SIZE_MAX encodes this state, since no object has that size.
 class Checked {
  public:
+  // A size; too large if it exceeds size_t.
   constexpr Checked(uint64_t value)  // NOLINT: implicit
       : value_(value < SIZE_MAX ? static_cast<size_t>(value) : SIZE_MAX) {}
 
+  // Returns whether the size and all that it was computed from fit size_t.
   constexpr bool ok() const { return value_ != SIZE_MAX; }
-  // SIZE_MAX if too large, which fails every comparison with a limit.
+  // Returns the size, or SIZE_MAX if too large, which fails every comparison with a limit.
   constexpr size_t value() const { return value_; }
 
-  // Out of line, since formulas contain many of them.
+  // Returns the sum. Out of line, since formulas contain many of them.
   [[gnu::noinline]] friend constexpr Checked operator+(Checked a, Checked b) {
     size_t sum = 0;
     return __builtin_add_overflow(a.value_, b.value_, &sum) ? SIZE_MAX : sum;
   }
+  // Returns the product, likewise.
   [[gnu::noinline]] friend constexpr Checked operator*(Checked a, Checked b) {
     size_t product = 0;
     const bool overflow = __builtin_mul_overflow(a.value_, b.value_, &product);
@@ -43,6 +46,7 @@ constexpr Checked round_up(Checked a, uint32_t unit) {
   return beyond == 0 ? a : a + (unit - beyond);
 }
 
+// Returns a / b, rounded up, without overflow. REQUIRES: b != 0.
 constexpr uint32_t div_up(uint32_t a, uint32_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 
 }  // namespace arenite

@@ -19,6 +19,7 @@ namespace arenite {
 // Alignment of a model file in bytes, in flash, ROM or a memory map.
 inline constexpr size_t kModelAlignment = 64;
 
+// Says which checksums Model::load verifies.
 enum class Checksums : uint8_t {
   kVerify,  // reads the whole file
   kSkip,    // does not read the weights
@@ -31,11 +32,12 @@ uint32_t crc32c_of(const void* bytes, size_t count);
 // A function that computes CRC-32C: crc32c_of or one of the application.
 using Crc32c = uint32_t (*)(const void* bytes, size_t count);
 
+// Options of Model::load; the defaults suit most programs.
 struct LoadOptions {
   // Forces a target of the file instead of the best one for this CPU, e.g. for tests of the slower
   // kernels. Fails with kUnsupported if the file or the CPU lacks it.
   bool force_target = false;
-  Target target = Target::kPortable;
+  Target target = Target::kPortable;  // the forced target
   // Whether load computes the CRC-32C of the packed weights, which takes nearly all of its time.
   // All else is verified in any case, so any bytes are safe to pass; but with kSkip damaged weights
   // yield wrong results or NaN without an error. Use kSkip for files that were verified since they
@@ -48,7 +50,7 @@ struct LoadOptions {
   Crc32c crc32c = crc32c_of;
 };
 
-// Describes one input of a model.
+// Describes one input of a model. The name lies in the file.
 struct InputInfo {
   const char* name;        // "" if unnamed
   uint32_t features;       // floats per token; 0 if the input is tokens
@@ -61,7 +63,7 @@ struct InputInfo {
 
 // Describes one function, which a call computes. Most models have a single function. Others have
 // several, which are called one after the other, e.g. an encoder, whose keys and values stay in the
-// session, and a decoder that sees these.
+// session, and a decoder that sees these. The name lies in the file.
 struct FunctionInfo {
   const char* name;      // "" if unnamed
   uint32_t inputs;       // bit set of its inputs; no two functions share an input
@@ -70,11 +72,13 @@ struct FunctionInfo {
   bool pooled;               // returns one row per sequence
   bool causal;               // can be fed in several steps
   uint32_t first_op;         // its ops are [first_op, first_op + ops)
-  uint32_t ops;
+  uint32_t ops;              // ops of its program
 };
 
 // A view of a verified model file. Copies nothing: the bytes must outlive it and not change. A
-// Model is cheap to copy, and any number of threads may use one.
+// Model is cheap to copy, and any number of threads may share one. Returned texts lie in the file.
+// Calls without an index are short forms for the first input and the first function; most models
+// have one of each.
 class Model {
  public:
   // Holds no model: plan_arena, Session::create and verify_checksums fail; no other call is
@@ -91,13 +95,12 @@ class Model {
   // excludes. Fails with kBadModel, or with kInvalidArgument if this holds no model.
   Status verify_checksums(Diagnostic* why = nullptr, Crc32c crc32c = crc32c_of) const;
 
-  uint32_t inputs() const;
-  InputInfo input(uint32_t index) const;  // REQUIRES: index < inputs()
-  uint32_t functions() const;
+  uint32_t inputs() const;                         // from 1 to kInputsMax
+  InputInfo input(uint32_t index) const;           // REQUIRES: index < inputs()
+  uint32_t functions() const;                      // 1 for most models
   FunctionInfo function(uint32_t index) const;     // REQUIRES: index < functions()
   uint32_t find_function(const char* name) const;  // index; functions() if not found
 
-  // Short forms for the first input and the first function. Most models have one of each.
   const char* name() const;                   // as given at conversion; "" if none
   uint32_t vocab_size() const;                // 0: the input is features
   uint32_t token_types() const;               // 0: no token types
@@ -117,6 +120,7 @@ class Model {
   Target target() const { return target_; }  // the selected target
   uint32_t file_targets() const;             // bit set of the targets in the file
 
+  // Returns the bytes that load was given; empty if this holds no model.
   std::span<const std::byte> file() const { return file_; }
 
  private:

@@ -15,7 +15,8 @@
 
 namespace arenite {
 
-// The steps are applied in this order; each default disables its step.
+// The steps of sampling, applied in this order; each default disables its step. NaN and infinity
+// are out of range.
 struct SamplerOptions {
   // Logits of recent tokens are divided by it if positive, multiplied if negative. Above 0.
   float repetition_penalty = 1.0f;
@@ -31,15 +32,17 @@ struct SamplerOptions {
   uint64_t seed = 0;
 };
 
+// An element of the work space of Sampler::sample.
 struct Candidate {
-  float weight;
-  TokenId id;
+  float weight;  // a logit, then exp((logit - largest logit) / temperature)
+  TokenId id;    // index of the logit
 };
 
-// Holds its options and a count of random draws, no pointers. A copy continues from the same state.
+// Samples tokens. Holds its options and a count of random draws, no pointers. A copy continues from
+// the same state. At most one thread at a time may call `sample` of a sampler.
 class Sampler {
  public:
-  Sampler() = default;
+  Sampler() = default;  // greedy
 
   // Fails with kInvalidArgument for options out of range; `why` names the field.
   static Result<Sampler> create(const SamplerOptions& options, Diagnostic* why = nullptr);
@@ -48,17 +51,18 @@ class Sampler {
   // logit.
   size_t candidates_needed(size_t logits) const;
 
-  // Returns one token. `recent` lists the tokens that the repetition penalty applies to, in any
-  // order; repeated tokens count once. Among equal logits the lowest id comes first. A logit of
-  // -infinity is never picked. Fails with kInvalidArgument if a logit is NaN or +infinity, if all
-  // are -infinity, or if `scratch` is smaller than candidates_needed(logits.size()); the sampler is
-  // then unchanged.
+  // Returns one token: an index into `logits`, float32 [vocabulary]. `recent` lists the tokens that
+  // the repetition penalty applies to, in any order; repeated tokens count once. Among equal logits
+  // the lowest id comes first. A logit of -infinity is never picked. Fails with kInvalidArgument if
+  // a logit is NaN or +infinity, if all are -infinity or there are none, if an id in `recent` has
+  // no logit, or if `scratch` is smaller than candidates_needed(logits.size()); the sampler is then
+  // unchanged.
   Result<TokenId> sample(std::span<const float> logits, std::span<const TokenId> recent,
                          std::span<Candidate> scratch, Diagnostic* why = nullptr);
 
-  // The number of random numbers drawn so far: one per token, none if greedy. Setting it moves the
-  // generator back or forward in O(1).
+  // Returns the number of random numbers drawn so far: one per token, none if greedy.
   uint64_t draws() const { return draws_; }
+  // Moves the generator back or forward in O(1), e.g. to a value of draws().
   void set_draws(uint64_t draws) { draws_ = draws; }
 
  private:

@@ -19,14 +19,16 @@ namespace arenite {
 // Describes the sound that a model takes. A frame is computed from `window` samples, and frames
 // start `hop` samples apart.
 struct SoundInfo {
-  uint32_t rate = 0;  // samples per second; 0: the file does not define features of sound
-  uint32_t window = 0;
-  uint32_t hop = 0;
-  uint32_t features = 0;           // floats per frame
-  uint32_t row_floats = 0;         // work space of SoundStream::features, in floats per frame
+  uint32_t rate = 0;        // samples per second; 0: the file does not define features of sound
+  uint32_t window = 0;      // samples
+  uint32_t hop = 0;         // samples
+  uint32_t features = 0;    // floats per frame
+  uint32_t row_floats = 0;  // work space of SoundStream::features, in floats per frame
   uint32_t frames_per_token = 0;   // consecutive frames that form one token
   bool needs_whole_sound = false;  // features depend on the maximum over the whole sound
 };
+
+// Returns what a model takes. REQUIRES: `model` holds a model.
 SoundInfo sound_info(const Model& model);
 
 // Returns how many frames `samples` samples yield. REQUIRES: sound_info(model).rate is not 0.
@@ -50,12 +52,13 @@ struct SoundPlace {
 // that was made last may be used, and a moved arena needs a new stream.
 class SoundStream {
  public:
-  // An empty stream: step, finish and features fail.
+  // An empty stream: step, finish and features fail with kInvalidArgument.
   SoundStream() = default;
 
   // Makes a stream for samples of `rate` per second. Fails with kInvalidArgument for another rate
   // than the model's, since nothing resamples, and for a sequence beyond the session's or
-  // kSoundSequencesMax; with kUnsupported if the file does not define features of sound.
+  // kSoundSequencesMax; with kUnsupported if the file does not define features of sound;
+  // with kBadModel if it does so wrongly. The session must outlive the stream.
   static Result<SoundStream> of(Session* session, uint32_t rate, uint32_t sequence = 0,
                                 Diagnostic* why = nullptr);
 
@@ -65,6 +68,7 @@ class SoundStream {
   // kUnsupported for models that take whole sequences, or whose features depend on the maximum over
   // the whole sound: use `features` for these.
   Result<Output> step(std::span<const int16_t>& samples, Diagnostic* why = nullptr);
+  // Takes samples from -1 to 1.
   Result<Output> step(std::span<const float>& samples, Diagnostic* why = nullptr);
 
   // Ends the sound and feeds the frames that reach beyond its last sample, if the model has such
@@ -80,7 +84,9 @@ class SoundStream {
   // progress; once they complete a token, calls fail with kInvalidArgument until the step is done.
   // The model does not see the token of a cancelled step.
   Result<bool> begin_step(std::span<const int16_t>& samples, Diagnostic* why = nullptr);
+  // Takes samples from -1 to 1.
   Result<bool> begin_step(std::span<const float>& samples, Diagnostic* why = nullptr);
+  // Begins to feed the frames that reach beyond the last sample.
   Result<bool> begin_finish(Diagnostic* why = nullptr);
 
   // Computes the features of a whole sound, for any model: dense [frames, SoundInfo::features], at
@@ -89,6 +95,7 @@ class SoundStream {
   // if `rows` is too small, or the sound has no frame.
   Result<size_t> features(std::span<const int16_t> sound, std::span<float> rows,
                           Diagnostic* why = nullptr);
+  // Takes samples from -1 to 1.
   Result<size_t> features(std::span<const float> sound, std::span<float> rows,
                           Diagnostic* why = nullptr);
 

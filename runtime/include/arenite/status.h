@@ -15,6 +15,7 @@
 
 namespace arenite {
 
+// The outcome of a call. Unless a call says otherwise, a failure leaves everything unchanged.
 enum class [[nodiscard]] Status : uint8_t{
     kOk = 0,
     kInvalidArgument,  // the caller's sizes, pointers or options
@@ -28,7 +29,9 @@ enum class [[nodiscard]] Status : uint8_t{
 // Returns the name of a status as a static string, e.g. "arena too small".
 const char* name(Status status);
 
-// Says why a call failed. Strings are static; fields that do not apply are zero or null.
+// Says why a call failed. Strings are static; fields that do not apply are zero or null, and builds
+// with ARENITE_MESSAGES=OFF have no strings. Every call takes a null pointer in its place. Read it
+// only after a failure: most calls of a session leave it unchanged when they succeed.
 struct Diagnostic {
   const char* reason =
       nullptr;  // a sentence without a full stop, e.g. "slots overlap in the arena"
@@ -42,36 +45,39 @@ struct Diagnostic {
   uint32_t cpu_targets = 0;   // kUnsupported: bit set of the targets that this CPU and build run
 };
 
-// Writes one line with the whole content of `why` to `out`, cut to its size and always terminated.
+// Writes one line with the whole content of `why` to `out`, cut to its size and always terminated,
+// unless `out` is empty.
 // Returns the number of characters written, without the terminator.
 size_t describe(Status status, const Diagnostic& why, std::span<char> out);
 
-// Holds a value of type T, or the Status that says why there is none.
+// Holds a value of type T, or the Status that says why there is none. T is copied.
 template <typename T>
 class [[nodiscard]] Result {
  public:
+  // Holds a copy of `value`.
   constexpr Result(const T& value) : value_(value), status_(Status::kOk) {}  // NOLINT: implicit
-  // REQUIRES: `status` is not kOk.
+  // Holds no value. REQUIRES: `status` is not kOk.
   constexpr Result(Status status) : status_(status) {  // NOLINT: implicit
     require(status != Status::kOk);
   }
 
-  constexpr bool ok() const { return status_ == Status::kOk; }
-  constexpr Status status() const { return status_; }
+  constexpr bool ok() const { return status_ == Status::kOk; }  // whether there is a value
+  constexpr Status status() const { return status_; }           // kOk if there is a value
 
-  // REQUIRES: ok().
+  // Returns the value. REQUIRES: ok(); otherwise the program is stopped, unless NDEBUG is set.
   constexpr const T& value() const {
     require(ok());
     return value_;
   }
+  // Returns the value, which may be changed. REQUIRES: ok().
   constexpr T& value() {
     require(ok());
     return value_;
   }
-  constexpr const T& operator*() const { return value(); }
-  constexpr T& operator*() { return value(); }
-  constexpr const T* operator->() const { return &value(); }
-  constexpr T* operator->() { return &value(); }
+  constexpr const T& operator*() const { return value(); }    // value()
+  constexpr T& operator*() { return value(); }                // value()
+  constexpr const T* operator->() const { return &value(); }  // a member of value()
+  constexpr T* operator->() { return &value(); }              // a member of value()
 
  private:
   // Stops a program whose code is wrong, unless NDEBUG is set. An assert of the C library would

@@ -23,11 +23,12 @@ enum class Target : uint8_t {
   kRv64_v128 = 11,      // 64-bit RISC-V with V, vector registers of exactly 128 bits
   kRv64_v256 = 12,      // 64-bit RISC-V with V, vector registers of 256 bits
 };
-inline constexpr uint32_t kTargets = 13;
+inline constexpr uint32_t kTargets = 13;  // number of targets
 
-// Returns "portable", "x86-64-v2", ..., as a static string.
+// Returns "portable", "x86-64-v2", ..., or "unknown", as a static string.
 const char* name(Target target);
 
+// Returns the bit of a target in a bit set, such as cpu_targets().
 constexpr uint32_t bit(Target target) { return 1u << static_cast<uint32_t>(target); }
 
 // Returns the bit set of the targets whose kernels are compiled in and run on this CPU.

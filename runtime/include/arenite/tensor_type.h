@@ -14,7 +14,7 @@ enum class TensorType : uint32_t {
   kQ4,    // weights: int4, one scale per kQ4Block of a row; activations are quantized to int8
   kInt8,  // caches: int8, one scale per position and head
 };
-inline constexpr uint32_t kTensorTypes = 5;
+inline constexpr uint32_t kTensorTypes = 5;  // number of types
 
 // Returns whether weights can have this type; false for values that are no TensorType.
 constexpr bool holds_weights(TensorType type) { return type <= TensorType::kQ4; }
@@ -24,7 +24,7 @@ constexpr bool holds_cache(TensorType type) {
   return type == TensorType::kF32 || type == TensorType::kInt8;
 }
 
-// Elements of a row that share a scale.
+// Consecutive q4 weights of a row that share a scale.
 inline constexpr uint32_t kQ4Block = 32;
 
 // Upper limit for the inputs of a q8 row: the sum of products fits 32 bits for any values.

@@ -28,13 +28,14 @@ struct TextParts {
 // and views the bytes of the model, which must outlive it.
 class TextStream {
  public:
+  // Begins a text. Copies the view and the options. REQUIRES: `tokenizer` holds a tokenizer.
   explicit TextStream(const Tokenizer& tokenizer, const DecodeOptions& options = {})
       : tokenizer_(tokenizer), options_(options), at_start_(!options.is_continuation) {}
 
   // Returns the text that this token completes. An id outside the vocabulary adds nothing.
   TextParts next(TokenId id);
 
-  // Returns the bytes of an incomplete character and resets the stream.
+  // Returns the bytes of an incomplete character and resets the stream: another text begins.
   TextParts finish();
 
  private:
@@ -63,6 +64,7 @@ class StopStrings {
   // Returns the text still held back when the text ends without a stop string; resets this object.
   std::string_view finish();
 
+  // Returns whether a stop string has ended the text.
   bool stopped() const { return stopped_; }
 
  private:

@@ -14,13 +14,15 @@
 
 namespace arenite {
 
-// Ticks of one op over all calls so far.
+// Ticks of one op over all calls so far. An op that runs in slices counts as one call, and the time
+// between its slices counts, too.
 struct OpTicks {
-  uint32_t calls = 0;
-  uint32_t least = UINT32_MAX;
-  uint32_t most = 0;
-  uint64_t total = 0;
+  uint32_t calls = 0;           // how often the op has run
+  uint32_t least = UINT32_MAX;  // ticks of the fastest call
+  uint32_t most = 0;            // ticks of the slowest call
+  uint64_t total = 0;           // ticks of all calls
 
+  // Counts one call.
   void add(uint32_t ticks) {
     ++calls;
     total += ticks;
@@ -28,18 +30,20 @@ struct OpTicks {
     if (ticks > most) most = ticks;
   }
 
-  // REQUIRES: calls != 0.
+  // Returns the ticks of a call on average. REQUIRES: calls != 0.
   uint64_t mean() const { return total / calls; }
 };
 
 // Fills a table of the application with one element for each op (Model::ops()). Pass hook() to
 // SessionOptions::profile; the table and this object must outlive the session.
+// Sessions that run on different threads need one each.
 class TickProfile {
  public:
   // `now` returns a counter that counts up and may wrap once within an op, e.g. DWT->CYCCNT of a
   // Cortex-M. Ops beyond the table are not counted.
   TickProfile(std::span<OpTicks> ops, uint32_t (*now)()) : ops_(ops), now_(now) {}
 
+  // Returns the hook for SessionOptions::profile. It points to this object.
   ProfileHook hook() {
     return {[](void* self, uint32_t) {
               TickProfile& profile = *static_cast<TickProfile*>(self);

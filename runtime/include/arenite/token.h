@@ -6,8 +6,9 @@
 
 namespace arenite {
 
+// An index into the vocabulary of a model, below Model::vocab_size().
 using TokenId = uint32_t;
 
-inline constexpr TokenId kNoToken = UINT32_MAX;  // no token
+inline constexpr TokenId kNoToken = UINT32_MAX;  // the id that stands for no token
 
 }  // namespace arenite

@@ -18,6 +18,7 @@
 
 namespace arenite {
 
+// Options of Tokenizer::encode and Tokenizer::encode_pair.
 struct EncodeOptions {
   // Adds the begin and end tokens that the model was trained with, if it has any. Disable for text
   // that continues other text.
@@ -31,21 +32,22 @@ struct EncodeOptions {
   size_t tokens_max = 0;
 };
 
-// Longest text that can be encoded at once.
+// Longest text that can be encoded at once, in bytes; for a pair, both texts together.
 inline constexpr size_t kTextBytesMax = size_t{1} << 29;
 
 // Returns the size of span that encode needs, whatever the text is: five ids per byte, of both
 // texts of a pair, and eight.
 constexpr size_t encode_tokens_max(size_t text_bytes) { return 5 * text_bytes + 8; }
 
-// A view of the tokenizer in a model file. Copies nothing; cheap to make and to copy.
+// A view of the tokenizer in a model file. Copies nothing; cheap to make and to copy. Any number of
+// threads may use one.
 class Tokenizer {
  public:
   // Holds no tokenizer: encode fails, and no other member may be called.
   Tokenizer() = default;
 
   // Makes a view. The bytes of the model must outlive it. Fails with kUnsupported if the file has
-  // no tokenizer.
+  // no tokenizer, and with kInvalidArgument if `model` holds no model.
   static Result<Tokenizer> of(const Model& model, Diagnostic* why = nullptr);
 
   uint32_t vocab_size() const;                        // ids are less than this
@@ -94,6 +96,7 @@ class Tokenizer {
   friend class TextStream;
 };
 
+// Options of TextStream, which turns tokens into text.
 struct DecodeOptions {
   bool keep_specials = false;  // also return the names of special tokens
   // The tokens continue others, e.g. those of a prompt. Some models put a space before each text,

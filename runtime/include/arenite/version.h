@@ -3,8 +3,11 @@
 // macros serve C, C++ and CMake, which reads them here.
 #pragma once
 
+// Before 1.0 a new minor version may change the interface.
 #define ARENITE_VERSION_MAJOR 0
+// Counts what was added, or changed before 1.0.
 #define ARENITE_VERSION_MINOR 1
+// Counts corrections.
 #define ARENITE_VERSION_PATCH 0
 
 #ifdef __cplusplus

@@ -11,7 +11,7 @@
   test-tsan-cli test-arm64 test-armv7 test-riscv64 test-riscv64-vector with-clang-19 test-riscv32 \
   test-riscv32-soft test-cortex-m7 test-cortex-m4f test-no-fpu test-integer-rows demo-cortex-m7 \
   demo-wake first-hour reproducible bounds fuzz fuzz-all damage coverage mutation bench \
-  bench-cortex-m size check tidy sanitize clean help
+  bench-cortex-m size check tidy api-docs sanitize clean help
 MAKEFLAGS += --no-print-directory
 export ARENITE_SKIP_PACKAGES
 
@@ -347,6 +347,12 @@ tidy: ## Run clang-tidy over our own sources
 	@cmake --preset default -B build-tidy --log-level=WARNING -DARENITE_BY_FOLDER=OFF
 	@cmake --build build-tidy -j $(JOBS)
 	@run-clang-tidy -quiet -p build-tidy -j $(JOBS) '$(CURDIR)/(runtime|tools|tests|examples)/.*'
+
+api-docs: ## Write HTML of the public headers' comments
+	@$(INSTALL) doxygen
+	@mkdir -p build
+	@doxygen tools/cmake/Doxyfile
+	@echo 'build/api-docs/index.html'
 
 clean: ## Remove all build folders; the source of XNNPACK stays
 	rm -rf build build-*

@@ -95,7 +95,7 @@ class CApi : public EncoderTest {
 };
 ARENITE_FOR_EACH_KERNEL_SET(CApi);
 
-TEST_P(CApi, AnswersWhatAModelIs) {
+TEST_P(CApi, DescribesTheModelAsCppDoes) {
   for (const EncoderShape& shape : all_encoders()) {
     const TestModel model = load(shape);
     const arenite_model c = c_model(model);
@@ -152,7 +152,7 @@ TEST_P(CApi, TellsWhetherResultsAreFinite) {
   }
 }
 
-TEST_P(CApi, StepsAsTheOtherOneDoes) {
+TEST_P(CApi, StepsLikeCpp) {
   const TestModel model(make_decoder_model(decoder_named("llama"), {GetParam()}).span(),
                         GetParam());
   const std::vector<TokenId> ids = random_ids(12, model->vocab_size());
@@ -170,7 +170,7 @@ TEST_P(CApi, StepsAsTheOtherOneDoes) {
   EXPECT_EQ(arenite_session_positions(*session, 0), 12u);
 }
 
-TEST_P(CApi, StepsThroughFeaturesAsTheOtherOneDoes) {
+TEST_P(CApi, StepsThroughFeaturesLikeCpp) {
   const ModuleSpec spec = spec_named("causal");
   const TestModel model(make_model(spec, {GetParam()}).span(), GetParam());
   const std::vector<float> features = random_floats(size_t{9} * spec.features, 7);
@@ -269,7 +269,7 @@ TEST_P(CApi, UsesHooksAndThreads) {
   EXPECT_EQ(counts.begun, counts.ended);
 }
 
-TEST_P(CApi, ReportsWhatTheOtherOneReports) {
+TEST_P(CApi, ReportsTheDiagnosticsOfCpp) {
   const TestModel model = load("bert");
   const TestSession cpp_session(*model, options_for(8));
   const CSession session(c_model(model), c_options(8));
@@ -304,7 +304,7 @@ TEST(CApiModel, RefusesAFileForOtherCpusAndSaysHowToConvertIt) {
   EXPECT_NE(line.find(": arenite convert --target "), std::string::npos) << line;
 }
 
-TEST_P(CApi, SaysAndChoosesTheRowsOfACall) {
+TEST_P(CApi, CountsAndSelectsTheRowsOfACall) {
   const TestModel model(make_decoder_model(decoder_named("gpt2"), {GetParam()}).span(), GetParam());
   const CSession session(c_model(model), c_options(8));
   const std::vector<TokenId> ids = random_ids(5, model->vocab_size());
@@ -326,7 +326,7 @@ TEST_P(CApi, SaysAndChoosesTheRowsOfACall) {
   }
 }
 
-TEST_P(CApi, RefusesNullAndOptionsThatThereAreNot) {
+TEST_P(CApi, RefusesNullAndUnknownOptions) {
   const TestModel model = load("bert");
   arenite_model c = c_model(model);
   arenite_diagnostic why;
@@ -355,7 +355,7 @@ TEST_P(CApi, RefusesNullAndOptionsThatThereAreNot) {
   EXPECT_STREQ(why.field, "batch.ids");
 }
 
-TEST_P(CApi, KeepsCachesInTheTypeThatItWasAskedFor) {
+TEST_P(CApi, KeepsCachesInTheRequestedType) {
   const TestModel model = load("bert");
   const arenite_model c = c_model(model);
   arenite_session_options options = c_options(8);
@@ -373,7 +373,7 @@ TEST_P(CApi, KeepsCachesInTheTypeThatItWasAskedFor) {
   EXPECT_STREQ(why.field, "options.kv_cache");
 }
 
-TEST_P(CApi, PlansForTheTokensThatItWasAskedFor) {
+TEST_P(CApi, PlansForTheRequestedTokens) {
   const TestModel model = load("bert");
   const arenite_model c = c_model(model);
   arenite_session_options options = c_options(8);

@@ -59,7 +59,7 @@ TEST(BenchCommand, TimesPromptsAndSingleTokensOfDecoders) {
   EXPECT_EQ(tests, (std::vector<std::string>{"pp66", "tg8", "at 0", "at 60"}));
 }
 
-TEST(BenchCommand, RefusesWhatTheContextOrTheModelHasNoRoomFor) {
+TEST(BenchCommand, RefusesSizesThatDoNotFitTheContextOrTheModel) {
   const TempFolder folder;
   const std::string tokens = write_plain_decoder(folder);
   const std::string features = convert_small(folder);

@@ -68,7 +68,7 @@ TEST_F(Bundle, SaysWhatItWroteAndWhereToBegin) {
                    {"12 microkernels", "vibration  297,056", "main.c", "README.md"}));
 }
 
-TEST_F(Bundle, HoldsWhatTheModelsNeedAndNothingElse) {
+TEST_F(Bundle, HoldsOnlyTheSourcesThatItsModelsNeed) {
   ASSERT_TRUE(ends(bundle({write("m", causal_module())}), kDone));
   const Names few = files();
   EXPECT_TRUE(few.contains("arenite_ops_attention.cc"));
@@ -145,7 +145,7 @@ TEST_F(Bundle, BuildFilesNameEverySource) {
   EXPECT_EQ(nlohmann::json::parse(read_bytes(path("b/library.json")))["name"], "arenite-models");
 }
 
-TEST_F(Bundle, JsonSaysWhatWasWritten) {
+TEST_F(Bundle, JsonListsTheWrittenFiles) {
   const ProgramResult result = bundle({write("m", causal_module()), "--json"});
   ASSERT_TRUE(ends(result, kDone));
   const nlohmann::json json = nlohmann::json::parse(result.output);
@@ -182,7 +182,7 @@ TEST_F(Bundle, BoardsSetCompilersMemoryAndStartUpCode) {
   EXPECT_NE(read_bytes(path("any/Makefile")).find("all: self_test\n"), std::string::npos);
 }
 
-TEST_F(Bundle, RefusesWhatDoesNotFitTheBoardAndSaysWhatWould) {
+TEST_F(Bundle, RefusesModelsTooLargeForTheBoardAndNamesSizesThatFit) {
   EXPECT_TRUE(ends(bundle({write("m", causal_module()), "--board", "nucleo"}), kBadInput,
                    {"--board 'nucleo'", "expected one of generic, nucleo-f446"}));
   const std::string vibration = convert("vibration");
@@ -213,7 +213,7 @@ TEST_F(Bundle, RefusesArchivesWithoutTheBoardsCompilers) {
   EXPECT_EQ(names_in(folder_.path()), Names{"m.arn"});
 }
 
-TEST_F(Bundle, SaysWhatTheBoardsCompilersDoNotTake) {
+TEST_F(Bundle, ReportsErrorsOfTheBoardsCompilers) {
   const std::string model = write("m", causal_module());
   fs::create_directory(path("bin"));
   for (const char* name : {"arm-none-eabi-gcc", "arm-none-eabi-g++", "arm-none-eabi-ar"}) {
@@ -319,7 +319,7 @@ TEST_F(Bundle, RefusesFoldersThatHoldSomething) {
 }
 
 // Bundles another model into the same folder after the user edited files there.
-TEST_F(Bundle, KeepsWhatSomebodyAddedOrChanged) {
+TEST_F(Bundle, KeepsFilesThatTheUserAddedOrChanged) {
   const std::string model = write("m", causal_module());
   ASSERT_TRUE(
       ends(bundle({convert("vibration"), "--board", "nucleo-f446", "--tokens", "8"}), kDone));

@@ -141,7 +141,7 @@ TEST(Classify, TellsTheClassOfEachWindowOfFeatures) {
   EXPECT_TRUE(ends(first, kDone, {"  window 0\n"}));
 }
 
-TEST(Classify, RefusesToTellTheClassOfWhatIsNotFinite) {
+TEST(Classify, RefusesNonFiniteLogits) {
   const TempFolder folder;
   const std::string windows = (folder.path() / "w.npy").string();
   std::vector<float> features(2 * 8 * 5, 0.25f);

@@ -14,7 +14,7 @@ struct Case {
   std::string end;  // of what is printed alike; then come times, or the threads and their arena
 };
 
-TEST(CommandThreads, ChangeNeitherWhatIsPrintedNorWhatIsWritten) {
+TEST(CommandThreads, DoNotChangeOutputsOrFiles) {
   const Workplace place;
   const std::vector<Case> cases = {
       {{"generate", "text.arn", "--prompt", "a b", "--tokens", "9", "--seed", "3"}, "\n\nprompt"},

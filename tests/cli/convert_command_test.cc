@@ -182,7 +182,7 @@ TEST_F(ConvertCommand, TakesAFolderWithOneCheckpointAsThatCheckpoint) {
                    {"2 checkpoints", "'mine.safetensors', 'other.pt'"}));
 }
 
-TEST_F(ConvertCommand, AndItsResultAreToldApart) {
+TEST_F(ConvertCommand, CheckpointsAndModelFilesAreDistinguished) {
   const std::string checkpoint = write(small_checkpoint().safetensors());
   EXPECT_TRUE(ends(run_arenite({"inspect", checkpoint}), kBadInput,
                    {"not an Arenite model file", "'arenite convert' makes"}));

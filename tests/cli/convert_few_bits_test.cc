@@ -175,7 +175,7 @@ TEST_F(ConvertFewBits, RolesComeFromTheGraph) {
   EXPECT_TRUE(ends(keeps("gate=f32"), kBadInput, {"or embedding, output, attention"}));
 }
 
-TEST_F(ConvertFewBits, RefusesRulesAndTypesThatMeanNothing) {
+TEST_F(ConvertFewBits, RefusesUnknownRulesAndTypes) {
   EXPECT_TRUE(ends(convert({"--weights", "q5"}), kBadUsage, {"q5", "q4"}));
   EXPECT_TRUE(ends(convert({"--weights", "q4", "--keep", "nosuch=q8"}), kBadInput,
                    {"nosuch", "0.gate", "embedding"}));
@@ -185,7 +185,7 @@ TEST_F(ConvertFewBits, RefusesRulesAndTypesThatMeanNothing) {
   EXPECT_FALSE(wrote());
 }
 
-TEST_F(ConvertFewBits, RefusesTextsThatTellNothing) {
+TEST_F(ConvertFewBits, RefusesTextsWithoutEnoughTokens) {
   const std::string text = write("short.txt", "turn on the light\n");
   EXPECT_TRUE(ends(convert({"--weights", "q4", "--calibrate", text}), kBadInput,
                    {"short.txt", "expected at least 128"}));
@@ -210,7 +210,7 @@ TEST_F(ConvertFewBits, WritesNothingBeyondALimitAndNamesWhatBrokeIt) {
   EXPECT_TRUE(wrote());
 }
 
-TEST_F(ConvertFewBits, AutoNeedsToKnowWhatItMaySpend) {
+TEST_F(ConvertFewBits, AutoNeedsABudget) {
   EXPECT_TRUE(ends(convert({"--weights", "auto"}), kBadUsage,
                    {"--weights auto", "--max-bytes N", "--max-perplexity-increase P"}));
   EXPECT_TRUE(ends(convert({"--weights", "auto", "--max-kl", "1"}), kBadUsage, {"--max-bytes N"}));
@@ -273,7 +273,7 @@ class DamagedWeights : public ConvertFewBits {
   }
 };
 
-TEST_F(DamagedWeights, ThatAreNoNumbersAreNamed) {
+TEST_F(DamagedWeights, NonFiniteOnesAreNamed) {
   for (const char* weights : {"w8", "q8", "q4"}) {
     EXPECT_TRUE(ends(convert_with({0.5f, std::nanf("")}, weights), kBadInput,
                      {"model.layers.1.mlp.up_proj.weight", "nan", "index 65"}));
@@ -283,7 +283,7 @@ TEST_F(DamagedWeights, ThatAreNoNumbersAreNamed) {
   EXPECT_FALSE(wrote());
 }
 
-TEST_F(DamagedWeights, ThatAreZeroOrTinyStayFinite) {
+TEST_F(DamagedWeights, ZeroAndTinyOnesStayFinite) {
   for (const char* weights : {"w8", "q8", "q4"}) {
     EXPECT_TRUE(ends(convert_with({0.0f}, weights), kDone, {weights})) << weights;
     EXPECT_TRUE(ends(convert_with({3e-37f, -1e-37f}, weights), kDone,
@@ -293,7 +293,7 @@ TEST_F(DamagedWeights, ThatAreZeroOrTinyStayFinite) {
   }
 }
 
-TEST_F(DamagedWeights, ThatAreTooLargeForAScaleAreRefused) {
+TEST_F(DamagedWeights, OnesTooLargeForAScaleAreRefused) {
   for (const char* weights : {"w8", "q8", "q4"}) {
     EXPECT_TRUE(ends(convert_with({3e34f, -1e34f}, weights), kBadInput,
                      {"'1.gate_up'", "too large", "--keep 1.gate=f32,1.up=f32"}))
@@ -302,7 +302,7 @@ TEST_F(DamagedWeights, ThatAreTooLargeForAScaleAreRefused) {
   EXPECT_FALSE(wrote());
 }
 
-TEST_F(ConvertFewBits, WritesNoModelWhereTheReportCannotBe) {
+TEST_F(ConvertFewBits, WritesNoModelWithoutItsReport) {
   EXPECT_TRUE(ends(convert({"--weights", "q8", "--report", path("no/such/folder.html")}), kBadInput,
                    {"folder.html", "No such file or directory"}));
   EXPECT_TRUE(

@@ -45,7 +45,7 @@ class ConvertOptions : public ::testing::Test {
   TempFolder folder_;
 };
 
-TEST_F(ConvertOptions, AllThatIsMissingIsAskedForAtOnce) {
+TEST_F(ConvertOptions, AllMissingOptionsAreNamedAtOnce) {
   EXPECT_TRUE(
       ends(convert(fixture("nanogpt_relu")), kBadInput,
            {"model.safetensors'", "--heads N", "--activation NAME", "--norm-first or --norm-last",
@@ -57,7 +57,7 @@ TEST_F(ConvertOptions, AllThatIsMissingIsAskedForAtOnce) {
   EXPECT_FALSE(has_written());
 }
 
-TEST_F(ConvertOptions, WhatIsAssumedIsPrinted) {
+TEST_F(ConvertOptions, AssumptionsArePrinted) {
   const ProgramResult result = convert(fixture("nanogpt_relu"), kNanoGpt);
   EXPECT_TRUE(ends(result, kDone,
                    {"model      nanogpt, from a state dict", "MLP 12 with relu, norms first",
@@ -92,7 +92,7 @@ TEST_F(ConvertOptions, ParametersAreCountedAsPyTorchCountsThem) {
   }
 }
 
-TEST_F(ConvertOptions, JsonSaysWhatTheTextSays) {
+TEST_F(ConvertOptions, JsonHasTheFactsOfTheText) {
   const Words expect = {"--expect",
                         fixture("tutorial", "x.npy") + "," + fixture("tutorial", "y.npy")};
   const ProgramResult result = convert(fixture("tutorial"), kTutorial + expect + Words{"--json"});
@@ -272,7 +272,7 @@ TEST_F(ConvertOptions, SeveralComparisonsProveLengths) {
                    kDone));
 }
 
-TEST_F(ConvertOptions, LengthsOfAPersonsWordAreSaidToBeThat) {
+TEST_F(ConvertOptions, LengthsByAnyLengthAreReportedAsClaimed) {
   const std::filesystem::path folder = convert_fixture("lengths");
   const auto run_shorter = [&](const std::string& name) {
     return run_arenite({"run", output(), "--input", (folder / (name + "_5_input.npy")).string(),
@@ -306,7 +306,7 @@ TEST_F(ConvertOptions, FoldersOfHuggingFaceAreComparedToo) {
 
 // A Namespace, an object of a class whose code is not there, scalars of NumPy, a path, sets, dates,
 // and the state of an optimizer lie beside the weights, whose dict is of a class of its own.
-TEST_F(ConvertOptions, WhatTrainingLeavesBesideWeightsIsPassedOver) {
+TEST_F(ConvertOptions, TrainingStateBesideWeightsIsIgnored) {
   const std::string expect =
       fixture("nanogpt_relu", "x.npy") + "," + fixture("nanogpt_relu", "y.npy");
   EXPECT_TRUE(ends(convert(fixture("nanogpt_relu", "training.pt"), {"--expect", expect, "-v"}),
@@ -320,7 +320,7 @@ TEST_F(ConvertOptions, WhatTrainingLeavesBesideWeightsIsPassedOver) {
                     "'train_acc.total' is of the training"}));
 }
 
-TEST_F(ConvertOptions, AnAverageBesideTheWeightsIsAskedFor) {
+TEST_F(ConvertOptions, AnAverageBesideTheWeightsNeedsAChoice) {
   const std::string file = fixture("nanogpt_relu", "average.pt");
   const Words expect = {"--expect",
                         fixture("nanogpt_relu", "x.npy") + "," + fixture("nanogpt_relu", "y.npy")};
@@ -409,12 +409,12 @@ TEST_F(ConvertOptions, ExpectAllowsForTheTypeThatTheAuthorComputesIn) {
                    kBadInput, {"expected 0.03125 of that at most", "the author's own file says"}));
 }
 
-TEST_F(ConvertOptions, NumbersThatTheFormatDoesNotTakeAreNamed) {
+TEST_F(ConvertOptions, NumbersThatTheFormatCannotHoldAreNamed) {
   EXPECT_TRUE(ends(convert(fixture("nanogpt_relu"), kNanoGpt + Words{"--epsilon", "1e-42"}),
                    kBadInput, {"norm", "ops.epsilon", "1.18e-38"}));
 }
 
-TEST_F(ConvertOptions, NormsLastIsNormsFirstDenied) {
+TEST_F(ConvertOptions, NormsLastNegatesNormsFirst) {
   EXPECT_TRUE(ends(convert(fixture("tutorial"), kTutorial), kDone));
   const std::string expected = read_bytes(output());
   Words denied = kTutorial;
@@ -440,7 +440,7 @@ TEST_F(ConvertOptions, AreRefusedWhereTheConfigAnswersThem) {
                    {"--pooling is for encoders, and this is a decoder"}));
 }
 
-TEST_F(ConvertOptions, AreRefusedForAModuleThatHasNoSuchPart) {
+TEST_F(ConvertOptions, AreRefusedForModulesWithoutThatPart) {
   for (const Words& option : {Words{"--epsilon", "1e-6"},
                               {"--embedding-scale", "2"},
                               {"--norm-first"},
@@ -453,7 +453,7 @@ TEST_F(ConvertOptions, AreRefusedForAModuleThatHasNoSuchPart) {
   EXPECT_FALSE(has_written());
 }
 
-TEST_F(ConvertOptions, ThatMakeNoSenseAreBadUsage) {
+TEST_F(ConvertOptions, InvalidValuesAreBadUsage) {
   for (const Words& option : {Words{"--norm-first", "--norm-last"},
                               {"--embedding-scale", "square"},
                               {"--embedding-scale", "0"},
@@ -470,7 +470,7 @@ TEST_F(ConvertOptions, ThatMakeNoSenseAreBadUsage) {
 }
 
 // The program's output is [sequences, features, tokens].
-TEST_F(ConvertOptions, ColumnsComeBeforeTokensWhereTheProgramHasThemSo) {
+TEST_F(ConvertOptions, ColumnsPrecedeTokensWhereTheProgramHasThemSo) {
   const auto file = [](const char* end) {
     return (convert_fixture("exported_zoo") / (std::string("columns_first") + end)).string();
   };

@@ -89,7 +89,7 @@ ProgramResult compile(const TempFolder& folder, const std::string& source,
   return run(words);
 }
 
-TEST(Embed, HeadersOfAllKindsOfModelsSayWhatThePlannerSays) {
+TEST(Embed, HeadersOfAllKindsOfModelsAgreeWithThePlanner) {
   const TempFolder folder;
   std::string includes, asserts;
   for (const ModuleSpec& spec : test::all_specs()) {

@@ -90,7 +90,7 @@ TEST_F(EmbedData, AnObjectHoldsTheModel) {
   EXPECT_TRUE(links(path("m.o")));
 }
 
-TEST_F(EmbedData, ObjectsForOtherMachinesAreWhatTheirToolsExpect) {
+TEST_F(EmbedData, ObjectsForOtherMachinesSuitTheirTools) {
   const struct {
     const char* abi;
     const char* elf_class;
@@ -109,7 +109,7 @@ TEST_F(EmbedData, ObjectsForOtherMachinesAreWhatTheirToolsExpect) {
   }
 }
 
-TEST_F(EmbedData, RefusesWhatDoesNotGoTogether) {
+TEST_F(EmbedData, RefusesIncompatibleOptions) {
   EXPECT_TRUE(ends(embed({"--abi", "arm"}), kBadInput, {"--abi", "--data"}));
   EXPECT_TRUE(ends(embed({"--section", ".x"}), kBadInput, {"--section", "--data"}));
   EXPECT_TRUE(ends(embed({"--data", path("m.o"), "--abi", "vax"}), kBadInput,

@@ -88,7 +88,7 @@ TEST_F(EmbedText, CutsLongTextsOnlyWhereAsked) {
                    {"warning: skipped '" + file + "', line 2: found 12 tokens"}));
 }
 
-TEST_F(EmbedText, RefusesWhatItCannotDo) {
+TEST_F(EmbedText, RefusesMissingTextsAndUnsuitableModels) {
   EXPECT_TRUE(ends(embed({}), kBadInput, {"no texts", "--text", "--file"}));
   EXPECT_TRUE(ends(embed({"--file", path("none.txt")}), kBadInput, {"cannot open", "none.txt"}));
   EXPECT_TRUE(ends(embed({"--text", "a", "-o", model_}), kBadUsage, {"input of this command"}));

@@ -83,7 +83,7 @@ void PrintTo(const FewBitTypes& types, std::ostream* out) { *out << types.weight
 
 class FewBitsOfTypes : public FewBits, public ::testing::WithParamInterface<FewBitTypes> {};
 
-TEST_P(FewBitsOfTypes, GiveNearlyWhatPyTorchGivesInOnePassAndTokenByToken) {
+TEST_P(FewBitsOfTypes, StayCloseToPyTorchInOnePassAndTokenByToken) {
   const FewBitTypes& types = GetParam();
   ASSERT_TRUE(ends(convert_speech({"--weights", types.weights, "--kv", types.kv, "--keep", "none",
                                    "--target", "all"}),
@@ -101,7 +101,7 @@ TEST_P(FewBitsOfTypes, GiveNearlyWhatPyTorchGivesInOnePassAndTokenByToken) {
   }
 }
 
-TEST_P(FewBitsOfTypes, TakeTheArenaThatIsPlannedAndNoByteLess) {
+TEST_P(FewBitsOfTypes, NeedExactlyThePlannedArena) {
   const FewBitTypes& types = GetParam();
   ASSERT_TRUE(ends(convert_speech({"--weights", types.weights, "--kv", types.kv}), kDone));
   const std::string bytes = read_bytes(path("model.arn"));
@@ -143,7 +143,7 @@ void PrintTo(const FewBitModel& fixture, std::ostream* out) { *out << fixture.na
 
 class FewBitsOfFixtures : public FewBits, public ::testing::WithParamInterface<FewBitModel> {};
 
-TEST_P(FewBitsOfFixtures, GiveNearlyWhatPyTorchGives) {
+TEST_P(FewBitsOfFixtures, StayCloseToPyTorch) {
   const FewBitModel& fixture = GetParam();
   std::vector<std::string> words = {"convert", "-o",  path("model.arn"), "--weights", "q8",
                                     "--kv",    "int8"};

@@ -186,9 +186,9 @@ void FileFaults::expect_removed_by_the_next(const Contents& contents) {
   EXPECT_TRUE(are_same(contents_of(place_.outputs()), fresh_));
 }
 
-TEST_P(FileFaults, LeaveAllOrNothingWhereNothingWas) { try_all({}); }
+TEST_P(FileFaults, LeaveAllNewFilesOrNone) { try_all({}); }
 
-TEST_P(FileFaults, LeaveTheNewOrWhatWasThere) {
+TEST_P(FileFaults, LeaveTheNewOrTheOldFile) {
   Contents old;
   for (const std::string& file : GetParam().files) old[file] = "old";
   if (!GetParam().folder.empty()) old[GetParam().folder] = kFolder;
@@ -201,7 +201,7 @@ TEST_P(FileFaults, LeaveTheNewOrWhatWasThere) {
   try_all(old);
 }
 
-TEST(FileFaultsOfBench, LeaveWhatWasThere) {
+TEST(FileFaultsOfBench, LeaveTheOldFile) {
   const Workplace place;
   const Contents old = {{"trace.json", "old"}};
   place.set_outputs(old);

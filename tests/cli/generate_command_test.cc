@@ -72,7 +72,7 @@ std::string write_spoiled_decoder(const TempFolder& folder, float number) {
   return write_file(folder, "spoiled.arn", surgery.file());
 }
 
-TEST(Generate, RefusesToChooseByLogitsThatAreNotFinite) {
+TEST(Generate, RefusesNonFiniteLogits) {
   const TempFolder folder;
   for (const float number :
        {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),

@@ -21,7 +21,7 @@ const char* const kCommands[] = {"convert",  "inspect", "verify", "strip",    "r
 const char* const kTopics[] = {"formats", "state-dicts", "sound", "weights",
                                "limits",  "targets",     "json"};
 
-TEST(Help, OfACommandFitsAScreen) {
+TEST(Help, EachCommandFitsAScreen) {
   for (const std::string command : kCommands) {
     const std::string help = run_arenite({command, "--help"}).output;
     EXPECT_LE(std::ranges::count(help, '\n'), kScreenLines) << help;
@@ -36,7 +36,7 @@ TEST(Help, IsACommandToo) {
   }
 }
 
-TEST(Help, HasTopicsForWhatIsLong) {
+TEST(Help, HasTopicsForLongSubjects) {
   for (const char* topic : kTopics) {
     EXPECT_TRUE(ends(run_arenite({"help", topic}), kDone, {"Example"})) << topic;
   }
@@ -64,7 +64,7 @@ TEST(Help, ShowsRareOptionsByNameAndAllOfThemIfAsked) {
   EXPECT_NE(all.find("RoPE base"), std::string::npos);
 }
 
-TEST(Help, RefusesWhatItHasNothingAbout) {
+TEST(Help, RefusesUnknownTopics) {
   EXPECT_TRUE(ends(run_arenite({"help", "targts"}), kBadUsage, {"'targts'", "targets", "convert"}));
   EXPECT_TRUE(ends(run_arenite({"help", "convert", "run"}), kBadUsage, {"'run'"}));
   EXPECT_TRUE(ends(run_arenite({"help", "json", "help"}), kBadUsage, {"'help' has no --json"}));

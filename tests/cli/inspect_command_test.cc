@@ -254,7 +254,7 @@ TEST(Inspect, RefusesADamagedFileWithTheReason) {
 }
 
 // tests/bench/board_estimate_test.py tests the figures themselves.
-TEST(Inspect, EstimatesWhatACallTakesOfABoard) {
+TEST(Inspect, EstimatesTheCostOfACallOnABoard) {
   const TempFolder folder;
   const auto model = test::make_decoder_model(test::all_decoders().front());
   const std::string file = write_file(folder, "m.arn", model.span());

@@ -123,7 +123,7 @@ TEST(InspectJson, AgreesWithTheReader) {
 }
 
 // ARENITE_MODEL links what is named here, and nothing else.
-TEST(InspectJson, NamesWhatTheRuntimeMustHave) {
+TEST(InspectJson, NamesTheNeededPartsOfTheRuntime) {
   const TempFolder folder;
   const auto needs = [&](const convert::AlignedBytes& bytes) {
     return inspect(folder, bytes.span())["needs"];
@@ -187,7 +187,7 @@ uint64_t work_of(const json& call, const json& size, const char* once, const cha
   return sum;
 }
 
-TEST(InspectJson, SaysWhatACallTakesAtMost) {
+TEST(InspectJson, BoundsTheCostOfACall) {
   const TempFolder folder;
   for (const test::DecoderShape& shape : {test::DecoderShape{}, test::ring_decoder()}) {
     const json facts = inspect(folder, test::make_decoder_model(shape).span());

@@ -121,7 +121,7 @@ TEST(JsonOutput, FitsTheSchemaOfEveryCommand) {
   }
 }
 
-TEST(JsonOutput, DoesNotHideThatThereIsNoSelfTest) {
+TEST(JsonOutput, ReportsAMissingSelfTest) {
   const TempFolder folder;
   const std::string model = convert_small(folder, "portable");
   const std::string stripped = (folder.path() / "s.arn").string();

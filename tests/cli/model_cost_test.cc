@@ -174,7 +174,7 @@ TEST_P(CallBoundsTest, HoldForDecoders) {
   }
 }
 
-TEST_P(CallBoundsTest, HoldWhereARingComesRound) {
+TEST_P(CallBoundsTest, HoldWhereARingWrapsAround) {
   for (const DecoderShape& shape : {ring_decoder(), int8_ring_decoder()}) {
     check(make_decoder_model(shape, {GetParam()}), shape.name, kRingPositions);
   }
@@ -223,7 +223,7 @@ ARENITE_FOR_EACH_KERNEL_SET(FunctionBounds);
 
 // Cross-attention has as many keys as were encoded. Without masks, the sums of the ops equal the
 // counted multiply-adds.
-TEST_P(FunctionBounds, HoldForKeysOfAnotherInput) {
+TEST_P(FunctionBounds, HoldForCrossAttention) {
   for (const bool whole_text : {false, true}) {
     const convert::AlignedBytes file = make(whole_text);
     const TestModel model(file.span(), GetParam());
@@ -287,7 +287,7 @@ TEST_P(FunctionBounds, HoldForTheLastToken) {
 }
 
 // Tests the sums: two of three ops are attention, one of them with a window.
-TEST(CallBoundsSums, AreThoseOfTheirParts) {
+TEST(CallBoundsSums, AddUpOpsAndAttention) {
   tool::CallBounds bounds;
   bounds.block_rows = 4;
   bounds.multiply_adds_per_row = 10;

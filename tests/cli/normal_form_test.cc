@@ -65,7 +65,7 @@ class NormalForm : public ::testing::Test {
   ProgramResult report_;  // of the last conversion
 };
 
-TEST_F(NormalForm, OfAPromptIsTheOneThatTheTokenizerExpects) {
+TEST_F(NormalForm, PromptsAreNormalizedAsTheTokenizerExpects) {
   EXPECT_NE(ids(plain_, {"--prompt", kDecomposed}), ids(plain_, {"--prompt", kComposed}));
   const std::string expected = ids(plain_, {"--prompt", kComposed});
   EXPECT_EQ(ids(normal_, {"--prompt", kComposed}), expected);
@@ -82,7 +82,7 @@ TEST_F(NormalForm, DoesNotChangeNamesOfSpecialTokens) {
   EXPECT_NE(ids(normal_, {"--prompt", text}), ids(plain_, {"--prompt", text}));
 }
 
-TEST_F(NormalForm, IsSaidInTheReportAsAreOtherContradictions) {
+TEST_F(NormalForm, ContradictionsAreReported) {
   EXPECT_TRUE(ends(report_, kDone,
                    {"texts are expected in Unicode's form C",
                     "add_bos_token is true; yet texts begin with no token"}));
@@ -106,7 +106,7 @@ std::string printed(const std::string& command, const std::string& model, const 
   return output;
 }
 
-TEST_F(NormalForm, OfTextsForEncodersIsTheOneThatTheTokenizerExpects) {
+TEST_F(NormalForm, TextsForEncodersAreNormalizedAsTheTokenizerExpects) {
   test::EncoderShape sentences = test::encoder_named("sentences");
   test::EncoderShape classifier = test::encoder_named("classifier");
   classifier.classes = 3;

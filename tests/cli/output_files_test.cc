@@ -82,7 +82,7 @@ TEST_F(OutputFiles, AConversionLeavesItsModelAlone) {
 }
 
 // Another program's file of the same name may be a part of the model.
-TEST_F(OutputFiles, AConversionLeavesAloneWhatItDoesNotReadOfTheFolder) {
+TEST_F(OutputFiles, AConversionKeepsUnreadFilesOfTheFolder) {
   const std::string intent = path("intent");
   folder_.write("intent/pytorch_model.bin", "the same weights");
   refused({"convert", intent, "-o", intent + "/pytorch_model.bin"}, "a file of the model's folder");
@@ -184,7 +184,7 @@ TEST_F(OutputFiles, ALinkIsFollowed) {
 }
 
 // If the disk holds only one of header and data, neither stays.
-TEST_F(OutputFiles, OfSeveralFilesAllAppearOrNone) {
+TEST_F(OutputFiles, AllOfSeveralFilesAppearOrNone) {
   // A sanitizer takes the small one alone.
   const std::string large = kSanitized ? "" : write_large_decoder(folder_);
   const std::string ids = write_ids(folder_, "300,", std::vector<int64_t>(300, 1));

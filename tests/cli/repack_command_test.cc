@@ -48,7 +48,7 @@ class Repack : public ::testing::Test {
   TempFolder folder_;
 };
 
-TEST_F(Repack, WritesWhatConvertWrites) {
+TEST_F(Repack, WritesTheSameBytesAsConvert) {
   const std::vector<std::vector<std::string>> options = {
       {}, {"--weights", "w8"}, {"--weights", "q8"}, {"--weights", "q4"}};
   for (const std::vector<std::string>& weights : options) {
@@ -81,7 +81,7 @@ TEST_F(Repack, KeepsTokenizersLabelsAndMasks) {
   }
 }
 
-TEST_F(Repack, SaysWhatBecameOfEachTarget) {
+TEST_F(Repack, ReportsTheFateOfEachTarget) {
   const ProgramResult result =
       repack(convert_small(folder_, "portable,x86-64-v2"), "arm64,portable");
   EXPECT_TRUE(
@@ -136,7 +136,7 @@ TEST_F(Repack, RefusesFilesThatAreNotSound) {
   EXPECT_FALSE(wrote());
 }
 
-TEST_F(Repack, LeavesNothingBehindOnAFullDisk) {
+TEST_F(Repack, LeavesNothingOnAFullDisk) {
   const std::string model = convert_small(folder_);
   const auto before = names_in(folder_.path());
   Command full_disk;

@@ -70,7 +70,7 @@ TEST(Report, IsAPageForDecodersAndEncoders) {
   }
 }
 
-TEST(Report, IsNoHtmlWhateverTheFileNames) {
+TEST(Report, EscapesHtmlInNames) {
   const TempFolder folder;
   ModuleSpec spec = test::spec_named("causal");
   spec.name =
@@ -101,7 +101,7 @@ TEST(Report, HasTheFactsOfInspectAndMoreAsJson) {
   EXPECT_EQ(report["report"]["conversion"], nullptr);
 }
 
-TEST(Report, FollowsTheSizesThatAreAskedFor) {
+TEST(Report, FollowsTheRequestedSizes) {
   const TempFolder folder;
   const std::string model = write_plain_decoder(folder);
   const std::string report = (folder.path() / "m.json").string();

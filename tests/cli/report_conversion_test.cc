@@ -44,7 +44,7 @@ std::string page_of(const ConversionFacts& facts) {
       tool::gather_report(tool::VerifiedFile("m.arn", model.span()), {}, facts));
 }
 
-TEST(ConversionReport, IsAPageWithWhatTheConversionFound) {
+TEST(ConversionReport, IsAPageWithTheFindingsOfTheConversion) {
   const std::string page = page_of(made_up());
   ASSERT_TRUE(is_page(page));
   const json found = facts_in(page)["report"]["conversion"];
@@ -54,7 +54,7 @@ TEST(ConversionReport, IsAPageWithWhatTheConversionFound) {
   EXPECT_EQ(found["notes"][0]["tensors"], json({"0.v", "1.v"}));
 }
 
-TEST(ConversionReport, HasNothingOfWhatWasNotMeasured) {
+TEST(ConversionReport, OmitsWhatWasNotMeasured) {
   ConversionFacts one;
   one.outputs.emplace();
   one.outputs->tokens = 7;
@@ -69,7 +69,7 @@ TEST(ConversionReport, HasNothingOfWhatWasNotMeasured) {
 }
 
 // JSON has no numbers that are not finite: a page has words for them, and a file null.
-TEST(ConversionReport, NamesWhatIsNotFinite) {
+TEST(ConversionReport, NamesNonFiniteValues) {
   ConversionFacts facts = made_up();
   facts.hidden_states = {{"embedding", kNan, kNan}};
   facts.tensors = {{"a", "q4", "GPTQ", kNan, 1, 1}, {"b", "q4", "GPTQ", -kInfinity, 1, 1}};

@@ -54,7 +54,7 @@ TEST(ReportFacts, GroupsHoldEveryTensorOnce) {
   }
 }
 
-TEST(ReportFacts, KernelsAreThoseOfEachTarget) {
+TEST(ReportFacts, KernelsAreListedByTarget) {
   const convert::AlignedBytes model = test::make_decoder_model(test::decoder_named("llama"));
   const VerifiedFile file("m.arn", model.span());
   const ReportFacts facts = tool::gather_report(file, {});

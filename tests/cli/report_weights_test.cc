@@ -20,7 +20,7 @@ WeightView rows_of(const std::vector<float>& values, uint32_t rows) {
   return plain_rows(values.data(), rows, static_cast<uint32_t>(values.size() / rows));
 }
 
-TEST(ReportWeights, AreThoseOfThePackingWhateverTheTarget) {
+TEST(ReportWeights, AreTheSameForEveryTarget) {
   constexpr uint32_t kRows = 37, kColumns = 5;
   for (const Target target : test::all_targets()) {
     const Packing packing = packing_of(target, TensorType::kF32);
@@ -64,7 +64,7 @@ TEST(ReportWeights, AreCountedInBins) {
   EXPECT_EQ(found.counts.back(), 1u);
 }
 
-TEST(ReportWeights, FarOutDoNotSqueezeTheOthers) {
+TEST(ReportWeights, OutliersDoNotSqueezeTheHistogram) {
   std::vector<float> values = test::random_floats(10000, 3);
   values[77] = 1000.0f;
   const Distribution found = tool::distribution_of(rows_of(values, 100));
@@ -74,7 +74,7 @@ TEST(ReportWeights, FarOutDoNotSqueezeTheOthers) {
   EXPECT_EQ(std::accumulate(found.counts.begin(), found.counts.end(), uint64_t{0}), 9999u);
 }
 
-TEST(ReportWeights, MayBeTheSameOrNotFinite) {
+TEST(ReportWeights, MayBeConstantOrNotFinite) {
   const Distribution zeros = tool::distribution_of(rows_of(std::vector<float>(64, 0.0f), 8));
   EXPECT_EQ(zeros.counts[tool::kDistributionBins / 2], 64u);
   EXPECT_EQ(zeros.deviation, 0.0);
@@ -95,7 +95,7 @@ TEST(ReportWeights, MayBeTheSameOrNotFinite) {
   EXPECT_TRUE(none.counts.empty());
 }
 
-TEST(ReportWeights, OfLargeTensorsAreSampledInWholeRowsFromStartToEnd) {
+TEST(ReportWeights, LargeTensorsAreSampledInWholeRowsFromStartToEnd) {
   constexpr uint32_t kRows = 4096, kColumns = 64;
   std::vector<float> values(size_t{kRows} * kColumns);
   for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i / kColumns);

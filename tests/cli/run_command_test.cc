@@ -63,7 +63,7 @@ class RunCommand : public ::testing::Test {
 
 std::string zeros(size_t count) { return std::string(count * sizeof(float), '\0'); }
 
-TEST_F(RunCommand, WritesWhatTheRuntimeGivesOnEveryKernelSet) {
+TEST_F(RunCommand, WritesTheResultsOfTheRuntimeOnEveryKernelSet) {
   const std::string input = write_features(folder(), "in.npy", {5, 3});
   for (const Target target : test::targets_here()) {
     const ProgramResult ran = run_on(input, {"--kernels", kernel_set_name(target)});

@@ -46,7 +46,7 @@ class RunSeveralInputs : public ::testing::TestWithParam<SeveralInputsModel> {
   TempFolder folder_;
 };
 
-TEST_P(RunSeveralInputs, GivesWhatPyTorchGivesInOnePassAndTokenByToken) {
+TEST_P(RunSeveralInputs, AgreesWithPyTorchInOnePassAndTokenByToken) {
   ASSERT_TRUE(ends(convert(), kDone));
   EXPECT_TRUE(ends(run_arenite({"verify", path("model.arn")}), kDone));
   for (int i = 0; i < GetParam().examples; ++i) {
@@ -88,7 +88,7 @@ void PrintTo(const BatchModel& model, std::ostream* out) { *out << model.name; }
 class RunBatches : public ::testing::TestWithParam<BatchModel> {};
 
 // Exported for any number of sequences, of which the examples have 4, 1 and 3.
-TEST_P(RunBatches, GivesWhatPyTorchGivesForAnyNumberOfSequences) {
+TEST_P(RunBatches, AgreesWithPyTorchForAnyNumberOfSequences) {
   const auto data = [](const std::string& end) {
     return (convert_fixture("batches") / (GetParam().name + end)).string();
   };
@@ -134,14 +134,14 @@ INSTANTIATE_TEST_SUITE_P(
         BatchModel{"ends_last_id", 1, "ends sequences of 'x' at the first id 16"}),
     [](const auto& info) { return std::string(info.param.name); });
 
-TEST(RunBatchesRefused, OfWhichEachNumberGivesOtherResultsAreRefused) {
+TEST(RunBatchesRefused, ResultsMayNotDependOnTheBatchSize) {
   const TempFolder folder;
   EXPECT_TRUE(ends(run_arenite({"convert", (convert_fixture("batches") / "by_batch.pt2").string(),
                                 "-o", (folder.path() / "model.arn").string()}),
                    kBadInput, {"depend on the number of sequences"}));
 }
 
-TEST(RunBatchesRefused, OfWhichTokensAfterTheLastOneCountAreRefused) {
+TEST(RunBatchesRefused, ResultsMayNotDependOnTokensAfterTheLast) {
   const TempFolder folder;
   EXPECT_TRUE(
       ends(run_arenite({"convert", (convert_fixture("batches") / "ends_in_middle.pt2").string(),
@@ -299,7 +299,7 @@ TEST_F(RunInputs, AreComparedAtConversion) {
   EXPECT_TRUE(ends(expect(source_), kBadUsage, {"X.npy,Y.npy"}));
 }
 
-TEST_F(RunInputs, AreReadByWhatGenerates) {
+TEST_F(RunInputs, AreReadByGenerate) {
   const ProgramResult written = generate({"--input", source_, "--start", "1"});
   ASSERT_TRUE(ends(written, kDone, {}));
   const auto ids = [](const ProgramResult& result) { return result.output.substr(0, 14); };

@@ -118,7 +118,7 @@ class RunSoundProgram : public RunSound {
   }
 };
 
-TEST_F(RunSoundProgram, IsAsPyTorch) {
+TEST_F(RunSoundProgram, AgreesWithPyTorch) {
   const char* const kLogMel = "64 every 32, 64 points, 8 bands, plus 1e-06, mirrored ends";
   expect_as_pytorch("log_mel", kLogMel);
   expect_as_pytorch("log_mel_parts", kLogMel);

@@ -174,7 +174,7 @@ std::vector<float> last_rows(const std::vector<float>& all, size_t sequences) {
   return last;
 }
 
-TEST_F(RunRows, OfFeaturesAreThoseOfAllTokensOrOfTheLast) {
+TEST_F(RunRows, FeatureModelsReturnAllTokensOrTheLast) {
   use(shape());
   for (const uint32_t tokens : {1u, 63u, 64u, 65u, 200u}) {
     const std::string input = write_features(folder_, "x.npy", {2, tokens, 5});
@@ -192,7 +192,7 @@ TEST_F(RunRows, OfFeaturesAreThoseOfAllTokensOrOfTheLast) {
   }
 }
 
-TEST_F(RunRows, AreTheLastOnesWhereThoseOfTheAuthorAre) {
+TEST_F(RunRows, AreTheLastOnesWhereTheProgramReturnsThose) {
   test::EncoderShape last_only = shape();
   last_only.array_flags = convert::kLastRows;
   use(last_only);
@@ -206,7 +206,7 @@ TEST_F(RunRows, AreTheLastOnesWhereThoseOfTheAuthorAre) {
 }
 
 // Arrays [tokens, sequences, ..], in and out.
-TEST_F(RunRows, StandAsTheAuthorHasThem) {
+TEST_F(RunRows, KeepTheAxisOrderOfTheProgram) {
   use(shape());
   const std::string input = write_features(folder_, "x.npy", {2, 67, 5});
   const std::vector<float> all = all_rows(input, 2, 67);
@@ -232,7 +232,7 @@ TEST_F(RunRows, StandAsTheAuthorHasThem) {
   EXPECT_TRUE(gives(path("t.npy"), {"--lengths", "30,67"}, {67, 2, 3}, tokens_first(shorter, 3)));
 }
 
-TEST_F(RunRows, OfModelsThatPoolAreMadeInOneCall) {
+TEST_F(RunRows, PooledModelsRunInOneCall) {
   for (const SelectKind pooling : {SelectKind::kMean, SelectKind::kMax, SelectKind::kFirst}) {
     test::EncoderShape pooled = shape();
     pooled.pooling = pooling;
@@ -249,7 +249,7 @@ TEST_F(RunRows, OfModelsThatPoolAreMadeInOneCall) {
   }
 }
 
-TEST_F(RunTokens, RefusesWhatAModuleDoesNotHave) {
+TEST_F(RunTokens, RefusesOptionsThatAModuleLacks) {
   model_ = convert_small(folder_);
   const std::string input = write_features(folder_, "f.npy", {5, 3});
   EXPECT_TRUE(refuses(input, {"--last", "always outputs one row for each token"}, {"--last"}));

@@ -75,7 +75,7 @@ TEST_F(Signals, EndTheProgramAndLeaveNothing) {
   }
 }
 
-TEST_F(Signals, ThatWereIgnoredStayIgnored) {
+TEST_F(Signals, IgnoredOnesStayIgnored) {
   Command command{{"sh", "-c", "trap '' HUP; exec \"$0\" \"$@\""}};
   const std::vector<std::string> words = long_command();
   command.words.insert(command.words.end(), words.begin(), words.end());
@@ -87,7 +87,7 @@ TEST_F(Signals, ThatWereIgnoredStayIgnored) {
 
 // A file size limit (ulimit -f) must act like a full disk, although its signal ends programs by
 // default.
-TEST_F(Signals, OfFileSizesBecomeErrors) {
+TEST_F(Signals, FileSizeLimitsBecomeErrors) {
   const std::string script = "ulimit -c 0; ulimit -f 1; \"$0\" \"$@\"; echo code $?";
   Command command{{"sh", "-c", script}};
   const std::vector<std::string> words = long_command();

@@ -53,7 +53,7 @@ TEST_F(SpecialInputs, AreRefusedByEveryCommand) {
   }
 }
 
-TEST_F(SpecialInputs, AreCalledWhatTheyAre) {
+TEST_F(SpecialInputs, ErrorsNameTheirKind) {
   const std::string decoder = write_text_decoder(folder_);
   const std::string encoder = write_sentence_encoder(folder_);
   const std::string input = path("input");

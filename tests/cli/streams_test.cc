@@ -151,7 +151,7 @@ TEST_F(Streams, TooLittleMemoryIsAnErrorAndNoAbort) {
   }
 }
 
-TEST_F(Streams, WhatTheFileSystemRefusesIsAnError) {
+TEST_F(Streams, FailuresOfTheFileSystemAreErrors) {
   const std::string too_long(5000, 'a');
   for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
            {"convert", too_long, "-o", path("m.arn")},

@@ -13,7 +13,7 @@ namespace {
 const char* const kListed[] = {"convert",  "inspect", "embed",  "bundle", "run",
                                "generate", "bench",   "verify", "strip",  "repack"};
 
-TEST(Usage, WithoutArgumentsShowsWhatThereIs) {
+TEST(Usage, ListsCommandsWithoutArguments) {
   const ProgramResult result = run_arenite({});
   EXPECT_TRUE(ends(result, kBadUsage, {"Usage: arenite", "convert", "run", "bench", "Example"}));
   EXPECT_EQ(result.output, result.errors);
@@ -66,7 +66,7 @@ TEST(Usage, RefusesUnknownCommandsAndOptions) {
                    {"arenite convert: ", "--frobnicate", "arenite convert --help"}));
 }
 
-TEST(Usage, SuggestsWhatWasLikelyMeant) {
+TEST(Usage, SuggestsSimilarNames) {
   const struct {
     std::vector<std::string> words;
     std::string_view message;

@@ -74,7 +74,7 @@ TEST_F(Verify, RefusesDamage) {
   EXPECT_TRUE(ends(run_arenite({"verify", part}), kBadInput, {"truncated"}));
 }
 
-TEST_F(Verify, SaysWhatIsMissingWhereNothingCanBeRun) {
+TEST_F(Verify, ReportsWhatIsMissingWhereNothingCanRun) {
   EXPECT_TRUE(ends(run_arenite({"verify", strip(convert_small(folder_))}), kBadInput,
                    {"checksums are right", "the file has no self-test: convert it with one"}));
   const bool is_arm = (cpu_targets() & bit(Target::kArm64)) != 0;
@@ -105,7 +105,7 @@ TEST_F(Verify, StripMakesTheFileThatConvertWritesWithoutASelfTest) {
   EXPECT_TRUE(ends(run_arenite({"strip", model, "-o", model}), kBadUsage, {"--output"}));
 }
 
-TEST_F(Verify, InspectSaysWhatASelfTestTakes) {
+TEST_F(Verify, InspectReportsTheSizeOfASelfTest) {
   const std::string model = convert_small(folder_);
   EXPECT_TRUE(ends(run_arenite({"inspect", model}), kDone, {"self-test", "6 tokens"}));
   EXPECT_TRUE(ends(run_arenite({"inspect", strip(model)}), kDone, {"self-test     none"}));

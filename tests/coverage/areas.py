@@ -61,7 +61,7 @@ EXPORTED = Area(
         "exported_parts_tests": "tests/convert/exported_parts_tests",
         "exported_models_tests": "tests/convert/exported_models_tests",
     },
-    "*ChangedModels*:*WithChangedBytes*")
+    "*ChangedModels*:*ChangedBytesOfArchives*")
 AREAS = {area.name: area for area in (RUNTIME, EXPORTED)}
 # Not what hides symbols, warns, or differs from one compiler to the other.
 DROPPED = ("-fvisibility", "-W", "-O", "-ffunction-sections", "-fdata-sections",

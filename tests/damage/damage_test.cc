@@ -49,7 +49,7 @@ TEST_P(EveryDamage, IsRefusedOrHarmless) {
 
 // The first and the last variant of each kind, and those between in steps: each differs from the
 // sound file and from the one before, and only where it says.
-TEST_P(EveryDamage, IsMadeFromTheSoundFile) {
+TEST_P(EveryDamage, DiffersFromTheIntactFileAsDescribed) {
   Variants variants(model_.file.span());
   std::set<std::vector<std::byte>> seen;
   uint64_t made = 0;
@@ -83,7 +83,7 @@ TEST_P(EveryDamage, GivesAByteEachOtherValue) {
   EXPECT_FALSE(values.contains(model_.file.span()[kPlace]));
 }
 
-TEST_P(EveryDamage, KnowsAllOffsets) {
+TEST_P(EveryDamage, CoversAllOffsets) {
   format::Footer footer;
   std::memcpy(&footer, model_.file.span().last(sizeof(footer)).data(), sizeof(footer));
   const auto metadata = model_.file.span().first(static_cast<size_t>(footer.metadata_bytes));

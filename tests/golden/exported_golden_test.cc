@@ -118,7 +118,7 @@ class ExportedGolden : public ::testing::TestWithParam<ExportedCase> {
   uint32_t tokens_ = 0;
 };
 
-TEST_P(ExportedGolden, GivesWhatPyTorchGives) {
+TEST_P(ExportedGolden, AgreesWithPyTorch) {
   double largest = 0.0;
   for (const double value : expected_) largest = std::max(largest, std::abs(value));
   const double share = GetParam().name == "torch_encoder_lm" ? kOfLargeScores
@@ -152,7 +152,7 @@ INSTANTIATE_TEST_SUITE_P(PyTorch, ExportedGolden, ::testing::ValuesIn(all_cases(
                          [](const auto& info) { return info.param.name; });
 
 // Without the folder there would be no cases, and no test would fail.
-TEST(ExportedGoldens, AreThere) {
+TEST(ExportedGoldens, HaveCases) {
   EXPECT_GE(cases_in(convert_fixture("exported")).size(), 25u);
   EXPECT_GE(cases_in(convert_fixture("exported_zoo")).size(), 16u);
   ARENITE_NEEDS_DATA(collection_folder() / "goldens" / "exported");

@@ -41,7 +41,7 @@ std::span<const std::byte> few_bits(const std::filesystem::path& model, const st
 // ---- float32 ----
 
 // Conversions to float32 keep the checksums of earlier releases.
-TEST(FloatWeights, HaveTheBitsThatTheyAlwaysHad) {
+TEST(FloatWeights, KeepTheChecksumsOfEarlierReleases) {
   const std::filesystem::path models = testing::project_folder() / "models";
   const auto checksums = [&](const char* kind, const char* model, const char* last) {
     const convert::AlignedBytes file =
@@ -168,9 +168,9 @@ class StoriesInFewBits : public KernelSetTest {
 };
 ARENITE_FOR_EACH_KERNEL_SET(StoriesInFewBits);
 
-TEST_P(StoriesInFewBits, AreAsWellForeseenBy260000Parameters) { expect_small_loss(kStories260k); }
+TEST_P(StoriesInFewBits, KeepThePerplexityOf260000Parameters) { expect_small_loss(kStories260k); }
 
-TEST_P(StoriesInFewBits, AreAsWellForeseenBy656000Parameters) { expect_small_loss(kStory656k); }
+TEST_P(StoriesInFewBits, KeepThePerplexityOf656000Parameters) { expect_small_loss(kStory656k); }
 #endif
 
 // ---- models/home-intent ----
@@ -238,7 +238,7 @@ class CommandsInFewBits : public KernelSetTest {
 };
 ARENITE_FOR_EACH_KERNEL_SET(CommandsInFewBits);
 
-TEST_P(CommandsInFewBits, AreAnsweredAsOftenAsTheyShould) {
+TEST_P(CommandsInFewBits, ReachTheirShareOfRightAnswers) {
   const double q8 = share_answered("q8");
   const double q4 = share_answered("q4");
   EXPECT_GE(q8, 0.994);
@@ -281,7 +281,7 @@ class WindowsInFewBits : public KernelSetTest {
 };
 ARENITE_FOR_EACH_KERNEL_SET(WindowsInFewBits);
 
-TEST_P(WindowsInFewBits, AreToldApartWithin0Point3Points) {
+TEST_P(WindowsInFewBits, KeepTheAccuracyOfFloatsWithin0Point3Points) {
   const double before = static_cast<double>(right_answers("f32"));
   for (const char* weights : {"q8", "q4"}) {
     const double lost = before - static_cast<double>(right_answers(weights));

@@ -131,7 +131,7 @@ TEST_P(CausalGolden, GivesTheFirstRowsForTheFirstTokens) {
   }
 }
 
-TEST(GoldenData, HasNoCaseOfTransformersThatIsNotTested) {
+TEST(GoldenData, CasesOfTransformersAreAllTested) {
   namespace fs = std::filesystem;
   const auto names_below = [](const fs::path& folder) {
     std::set<std::string> names;
@@ -150,7 +150,7 @@ TEST(GoldenData, HasNoCaseOfTransformersThatIsNotTested) {
   EXPECT_EQ(names_below(own / "encoders"), encoders);
 }
 
-TEST(GoldenData, HasNoAttentionCaseThatIsNotTested) {
+TEST(GoldenData, AttentionCasesAreAllTested) {
   const std::filesystem::path folder = data_folder() / "goldens";
   ARENITE_NEEDS_DATA(folder);
   std::set<std::string> known;

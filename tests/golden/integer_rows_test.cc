@@ -53,7 +53,7 @@ INSTANTIATE_TEST_SUITE_P(Caches, IntegerRows, ::testing::Values(KvType::kF32, Kv
                          });
 
 // Tolerates the difference from PyTorch's logits that rounding to int8 also causes in float builds.
-TEST_P(IntegerRows, GiveNearlyTheLogitsOfPyTorch) {
+TEST_P(IntegerRows, StayCloseToTheLogitsOfPyTorch) {
   constexpr uint32_t kWindows = 5;
   const TestSession session(*vibration(), options_with(GetParam(), 64, kWindows));
   const std::vector<float> logits = session.run(floats_of("input.npy"), kWindows);
@@ -110,7 +110,7 @@ TEST_P(IntegerRows, AnswerCommands) {
   EXPECT_GE(right, 39u);
 }
 
-TEST_P(IntegerRows, BecomeNanWhereTheyMeetNan) {
+TEST_P(IntegerRows, BecomeNaNWhereTheyMeetNaN) {
   std::vector<float> features = floats_of("input.npy");
   features[5 * 16 + 3] = std::numeric_limits<float>::quiet_NaN();
   const TestSession session(*vibration(), options_with(GetParam(), 64, 5));

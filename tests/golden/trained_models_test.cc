@@ -61,7 +61,7 @@ class Stories260k : public TrainedModel {
 };
 ARENITE_FOR_EACH_FLOAT_SET(Stories260k);
 
-TEST_P(Stories260k, SaysWhatLlama2cSays) {
+TEST_P(Stories260k, ContinuesAsLlama2cDoes) {
   constexpr size_t kSteps = 200;
   const DecoderCase decoder = open();
   const TokenId bos = Tokenizer::of(decoder.model())->bos();
@@ -74,7 +74,7 @@ TEST_P(Stories260k, SaysWhatLlama2cSays) {
   }
 }
 
-TEST_P(Stories260k, IsAsSureOfASentenceAsLlama2c) {
+TEST_P(Stories260k, HasThePerplexityOfLlama2c) {
   const DecoderCase decoder = open();
   const nlohmann::json expected = read_json(folder_ / "expected.json").at("perplexity");
   const std::vector<TokenId> ids = decoder.encode(expected.at("sentence").get<std::string>());
@@ -90,7 +90,7 @@ class Story656k : public TrainedModel {
 };
 ARENITE_FOR_EACH_FLOAT_SET(Story656k);
 
-TEST_P(Story656k, SaysWhatTransformersSays) {
+TEST_P(Story656k, ContinuesAsTransformersDoes) {
   const DecoderCase decoder(folder_, GetParam());
   const nlohmann::json expected = read_json(folder_ / "expected.json");
   ASSERT_FALSE(expected.at("greedy").empty());
@@ -109,7 +109,7 @@ TEST_P(Story656k, SaysWhatTransformersSays) {
   }
 }
 
-TEST_P(Story656k, IsAsSureOfTextAsTransformers) {
+TEST_P(Story656k, HasThePerplexityOfTransformers) {
   const DecoderCase decoder(folder_, GetParam());
   const nlohmann::json expected = read_json(folder_ / "expected.json").at("perplexity");
   const auto ids = expected.at("ids").get<std::vector<TokenId>>();

@@ -49,13 +49,13 @@ TEST_F(FrozenMemoryDeathTest, EndsTheProcessAtAWriteToAnythingElse) {
   }
 }
 
-TEST_F(FrozenMemoryDeathTest, LeavesWhatIsNamed) {
+TEST_F(FrozenMemoryDeathTest, AllowsWritesToNamedMemory) {
   for (const size_t at : {size_t{0}, memory_.size() - 1}) {
     EXPECT_EXIT(write_to(memory_.data() + at), testing::ExitedWithCode(0), "");
   }
 }
 
-TEST_F(FrozenMemoryDeathTest, ReturnsWhatTheCallSays) {
+TEST_F(FrozenMemoryDeathTest, ReturnsTheResultOfTheCall) {
   EXPECT_EXIT(call_frozen({}, [] { return global == 1; }), testing::ExitedWithCode(0), "");
   EXPECT_EXIT(call_frozen({}, [] { return global == 2; }), testing::ExitedWithCode(1), "");
 }

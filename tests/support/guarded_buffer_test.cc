@@ -18,14 +18,14 @@ bool faulted(int status) {
   return WIFEXITED(status) && WEXITSTATUS(status) != 0;
 }
 
-TEST(GuardedBufferDeathTest, FaultsWhenReadBehindItsEnd) {
+TEST(GuardedBufferDeathTest, FaultsWhenReadBeyondItsEnd) {
   const GuardedBuffer buffer(100);
   volatile std::byte* data = buffer.data();
   [[maybe_unused]] std::byte read = data[99];
   EXPECT_EXIT(read = data[100], faulted, "");
 }
 
-TEST(GuardedBufferDeathTest, FaultsWhenReadBehindItsSlack) {
+TEST(GuardedBufferDeathTest, FaultsWhenReadBeyondItsSlack) {
   const GuardedBuffer buffer(100, 4, 16);
   volatile std::byte* data = buffer.data();
   [[maybe_unused]] std::byte read = data[115];

@@ -71,7 +71,7 @@ TEST(ChooseByLoss, LosesLessThanOtherChoicesOfTheSameSize) {
   EXPECT_LT(chosen.quantization->evaluation->mean_kl, in_order.quantization->evaluation->mean_kl);
 }
 
-TEST(ChooseByLoss, SpendsNoMoreThanItMay) {
+TEST(ChooseByLoss, StaysWithinTheBudget) {
   if (testing::kSanitized) GTEST_SKIP() << kSearches;
   const uint64_t floats = convert_to(TensorType::kF32).file.size();
   const uint64_t q8 = convert_to(TensorType::kQ8).file.size();
@@ -125,7 +125,7 @@ TEST(ChooseByLoss, RulesKeepTheirTypes) {
       {"--keep", "nosuch", "0.gate"}));
 }
 
-TEST(ChooseByLoss, SaysTheLeastThatCanBeReached) {
+TEST(ChooseByLoss, ReportsTheSmallestReachableSize) {
   const uint64_t least = convert_to(TensorType::kQ4).file.size();
   const auto with = [&](uint64_t bytes) {
     return spend({.max_bytes = bytes, .max_perplexity_increase = {}});
@@ -151,7 +151,7 @@ TEST(ChooseByLoss, EncodersWithoutTextAreMeasuredOnMadeUpInput) {
                                {"--max-perplexity-increase", "no text", "--max-bytes"}));
 }
 
-TEST(ModelBytes, AreThoseOfTheFile) {
+TEST(ModelBytes, EqualTheBytesOfTheFile) {
   for (const test::DecoderShape& shape : test::all_decoders()) {
     const Program program = test::decoder_program(shape);
     for (const uint32_t tokens : {0u, 4u}) {

@@ -179,7 +179,7 @@ TEST(ModelComparison, ClassifiersHaveProbabilitiesAndVectorsAlone) {
   EXPECT_GT(others, 0u);
 }
 
-TEST(ModelComparison, WhatIsNotFiniteIsNotHidden) {
+TEST(ModelComparison, ReportsNonFiniteResults) {
   const Program program = test::decoder_program(test::all_decoders().front());
   const AlignedBytes reference = write_model(program, parse_targets("native"));
   const AlignedBytes other = changed(program, [&](uint32_t, std::vector<float> weights) {
@@ -208,7 +208,7 @@ class RealText : public ::testing::Test {
   }
 };
 
-TEST_F(RealText, PerplexitiesAreThoseOfTheReferencePrograms) {
+TEST_F(RealText, PerplexitiesEqualThoseOfTheReferencePrograms) {
   ARENITE_NEEDS_DATA(real() / "perplexity.json");
   const nlohmann::json all = nlohmann::json::parse(testing::read_bytes(real() / "perplexity.json"));
   for (const std::string name : {"story-656k", "stories260k"}) {

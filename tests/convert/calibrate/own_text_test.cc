@@ -33,7 +33,7 @@ std::vector<std::vector<TokenId>> all_ids(const CalibrationSet& set) {
   return ids;
 }
 
-TEST(OwnText, IsTheSameAgainAndNoTwoTextsAreAlike) {
+TEST(OwnText, IsReproducibleAndWithoutRepeatedTexts) {
   const AlignedBytes file = test::make_decoder_model(test::all_decoders().front());
   const CalibrationSet set = write_own_text(file);
   EXPECT_EQ(all_ids(set), all_ids(write_own_text(file)));
@@ -56,7 +56,7 @@ TEST(OwnText, IsTheSameAgainAndNoTwoTextsAreAlike) {
   EXPECT_GT(starts.size(), 20u);
 }
 
-TEST(OwnText, EveryDecoderWritesAndNothingElseDoes) {
+TEST(OwnText, OnlyDecodersWrite) {
   for (const test::DecoderShape& shape : test::all_decoders()) {
     const AlignedBytes file = test::make_decoder_model(shape);
     EXPECT_TRUE(can_write_text(load_best(file))) << shape.name;
@@ -72,7 +72,7 @@ TEST(OwnText, EveryDecoderWritesAndNothingElseDoes) {
 
 // Temperature 1 means that tokens come as often as the model says: the text is as surprising to the
 // model as it expects.
-TEST(OwnText, IsAsLikelyAsTheModelSays) {
+TEST(OwnText, HasThePerplexityThatTheModelExpects) {
   const AlignedBytes file = test::make_decoder_model(test::all_decoders().front());
   const CalibrationSet set = write_own_text(file);
   const Perplexity found = perplexity_of(file, set.fitted);

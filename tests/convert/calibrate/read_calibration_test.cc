@@ -153,7 +153,7 @@ TEST(ReadCalibration, ArraysOfFeaturesAreForModelsOfFeatures) {
   EXPECT_EQ(set.held_out[0].features[0], features[size_t{4} * 20 * width]);
 }
 
-TEST(ReadCalibration, OfTooMuchItTakesSequencesFromEverywhere) {
+TEST(ReadCalibration, SamplesLongInputsFromEverywhere) {
   const AlignedBytes file = make_decoder_model(test::all_decoders().front());
   const Model model = load_best(file);
   const TempFolder folder;
@@ -170,7 +170,7 @@ TEST(ReadCalibration, OfTooMuchItTakesSequencesFromEverywhere) {
   EXPECT_EQ(set.held_out.back().ids[0], (5u * 599) * 50 % 37);
 }
 
-TEST(ReadCalibration, RefusesWhatHoldsTooLittle) {
+TEST(ReadCalibration, RefusesInputsThatAreTooShort) {
   const Model model = load_best(intent_file());
   const TempFolder folder;
   EXPECT_TRUE(refuses([&] { read_calibration({folder.write("e.txt", "")}, model); },

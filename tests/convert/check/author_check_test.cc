@@ -54,7 +54,7 @@ const ModelOptions kNanoGpt{.heads = 2, .activation = Activation::kRelu, .norm_f
   return ::testing::AssertionFailure() << check.largest_difference << " of " << check.largest_value;
 }
 
-TEST(AuthorCheck, PublishedProgramsComputeWhatPyTorchDoes) {
+TEST(AuthorCheck, PublishedProgramsAgreeWithPyTorch) {
   ModelOptions old = kTutorial;
   old.norm_first = true;
   old.mask = MaskChoice::kBidirectional;
@@ -82,7 +82,7 @@ TEST(AuthorCheck, PublishedProgramsComputeWhatPyTorchDoes) {
   }
 }
 
-TEST(AuthorCheck, AModuleMayScaleItsScoresByAnotherNumber) {
+TEST(AuthorCheck, ScoresOfAModuleMayHaveAnotherScale) {
   const auto path = fixture("unscaled_module") / "model.safetensors";
   ModelOptions options;
   options.heads = 2;
@@ -100,7 +100,7 @@ TEST(AuthorCheck, AModuleMayScaleItsScoresByAnotherNumber) {
 }
 
 // Each option describes a different model with the same tensors.
-TEST(AuthorCheck, WhatIsSaidWronglyIsFoundOut) {
+TEST(AuthorCheck, DetectsEveryWrongOption) {
   std::vector<ModelOptions> wrong(7, kTutorial);
   wrong[0].heads = 4;
   wrong[1].activation = Activation::kSilu;
@@ -193,7 +193,7 @@ TEST_F(AuthorArrays, AreRefusedByNameWhereTheyDoNotFit) {
   EXPECT_TRUE(refuses_arrays({folder_.path() / "none.npy", y}, {"none.npy"}));
 }
 
-TEST(AuthorCheck, ComparesWhatAnEncoderOfFeaturesPools) {
+TEST(AuthorCheck, ComparesPooledOutputsOfFeatureEncoders) {
   const auto folder = convert_fixture("encoders") / "torch_features";
   const ConvertedModel model = convert_model(folder, "features", {}, parse_targets("native"));
   const Checkpoint expected = Checkpoint::read(folder / "expected.safetensors");

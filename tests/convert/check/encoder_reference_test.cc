@@ -27,7 +27,7 @@ constexpr double kFoldedRelativeError = 1e-7;
 
 class EncoderFixture : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(EncoderFixture, StatesAndValuesAreThoseOfPyTorch) {
+TEST_P(EncoderFixture, StatesAndOutputsEqualThoseOfPyTorch) {
   const TransformerSpec spec = encoder_at(encoder_fixture(GetParam()));
   const double error =
       GetParam() == std::string_view("roberta_sequence") ? kFoldedRelativeError : kReferenceError;

@@ -110,7 +110,7 @@ TEST(Repack, KeepsAllBytesOfNames) {
   EXPECT_TRUE(are_same(repack(both, {Target::kArm64}).file, pack(program, {Target::kArm64})));
 }
 
-TEST(Repack, PutsTargetsInTheOrderThatIsAskedFor) {
+TEST(Repack, PutsTargetsInTheRequestedOrder) {
   const Program program = decoder_program(decoder_named("llama"));
   const AlignedBytes file = pack(program, {Target::kPortable, Target::kX86_64_v3});
   const std::vector<Target> order = {Target::kArm32, Target::kX86_64_v3, Target::kPortable};

@@ -90,7 +90,7 @@ Conversion converted(const CheckpointBuilder& weights, DType dtype) {
   return convert_bytes(weights.safetensors("", dtype), options);
 }
 
-TEST(StoringCost, IsWhatRoundingTheAuthorsWeightsChanges) {
+TEST(StoringCost, IsTheChangeByRoundingTheSourceWeights) {
   const CheckpointBuilder weights = checkpoint(false);
   const Conversion conversion = converted(weights, DType::kF64);
   const double expected = largest_difference(outputs(weights, conversion.checked_tokens),
@@ -181,7 +181,7 @@ TEST(StoringCost, CountsGainsAndTables) {
   }
 }
 
-TEST(StoringCost, ScalesNothingThatIsTakenOver) {
+TEST(StoringCost, ScalesNoStoredIntegers) {
   Graph graph = build_graph(make_decoder(decoder_named("llama")));
   for (const convert::ValueId value : graph.order()) {
     if (auto* linear = graph.as<convert::LinearNode>(value)) {

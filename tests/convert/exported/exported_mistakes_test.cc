@@ -23,7 +23,7 @@ struct Mistake {
 
 class AuthorMistakes : public ::testing::TestWithParam<Mistake> {};
 
-TEST_P(AuthorMistakes, AreRefusedWithTheirLine) {
+TEST_P(AuthorMistakes, AreRefusedWithTheLineOfTheSource) {
   const Mistake& mistake = GetParam();
   const auto path = convert_fixture("mistakes") / (std::string(mistake.name) + ".pt2");
   EXPECT_TRUE(refuses([&] { read_exported_model(path, {}); },
@@ -58,12 +58,12 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"complex_output", "torch.view_as_complex(", "complex values"}),
     [](const ::testing::TestParamInfo<Mistake>& info) { return std::string(info.param.name); });
 
-TEST(AuthorMistake, InTheTypeOfIdsNameTheInput) {
+TEST(AuthorMistake, FloatIdsNameTheInput) {
   const auto path = convert_fixture("mistakes") / "float_ids.pt2";
   EXPECT_TRUE(refuses([&] { read_exported_model(path, {}); }, {"'ids'", "float32", "torch.int64"}));
 }
 
-TEST(AuthorMistake, OfIdsOfOneLengthIsSaid) {
+TEST(AuthorMistake, SingleColumnInputIsReported) {
   const ExportedModel model =
       read_exported_model(convert_fixture("mistakes") / "two_texts.pt2", {});
   ASSERT_EQ(model.account.given.size(), 1u);

@@ -61,9 +61,7 @@ void expect_as_pytorch(const std::filesystem::path& folder, const Case& model) {
 }
 
 class OwnModels : public ::testing::TestWithParam<Case> {};
-TEST_P(OwnModels, GiveWhatPyTorchGives) {
-  expect_as_pytorch(convert_fixture("exported"), GetParam());
-}
+TEST_P(OwnModels, AgreeWithPyTorch) { expect_as_pytorch(convert_fixture("exported"), GetParam()); }
 INSTANTIATE_TEST_SUITE_P(
     Exported, OwnModels,
     ::testing::Values(Case{"alibi", "alibi_dyn", "causal", 64, true},
@@ -106,9 +104,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 // Models as people write them (make_zoo.py), whose parts are spelled in ways of their own.
 class Zoo : public ::testing::TestWithParam<Case> {};
-TEST_P(Zoo, GivesWhatPyTorchGives) {
-  expect_as_pytorch(convert_fixture("exported_zoo"), GetParam());
-}
+TEST_P(Zoo, AgreesWithPyTorch) { expect_as_pytorch(convert_fixture("exported_zoo"), GetParam()); }
 INSTANTIATE_TEST_SUITE_P(
     Exported, Zoo,
     ::testing::Values(Case{"functions", "functions", "causal", 7, false},
@@ -164,7 +160,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 // Convolutions along the tokens (make_convolutions.py), at the example's length and at another.
 class Convolutions : public ::testing::TestWithParam<Case> {};
-TEST_P(Convolutions, GiveWhatPyTorchGives) {
+TEST_P(Convolutions, AgreeWithPyTorch) {
   expect_as_pytorch(convert_fixture("convolutions"), GetParam());
 }
 INSTANTIATE_TEST_SUITE_P(
@@ -191,13 +187,13 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"one_channel_other", "one_channel", "bidirectional", 0, false}),
     [](const auto& info) { return std::string(info.param.archive) + "_of_" + info.param.name; });
 
-TEST(Convolutions, MayStandBeforeAllElse) {
+TEST(Convolutions, MayBeTheFirstOps) {
   const ExportedModel model = read_exported_model(convert_fixture("exported/convolution.pt2"), {});
   EXPECT_GT(model.compared_inputs, 0u);
   EXPECT_LE(model.largest_difference, kGraphError * model.largest_value);
 }
 
-TEST(Convolutions, SayHowShortSequencesMayBe) {
+TEST(Convolutions, LimitTheShortestSequence) {
   const Conversion stem = convert(convert_fixture("convolutions"), {"stem", "stem", "", 0, false});
   EXPECT_EQ(stem.program.inputs[0].tokens_min, 14u);
   EXPECT_NE(stem.exported()->length.find("any length from 14, whole sequences"), std::string::npos);
@@ -226,7 +222,7 @@ INSTANTIATE_TEST_SUITE_P(Exported, Pools,
 // Rows of constants that attend to tokens, and keys that are fewer or more than these
 // (make_latents.py).
 class Latents : public ::testing::TestWithParam<Case> {};
-TEST_P(Latents, GiveWhatPyTorchGives) { expect_as_pytorch(convert_fixture("latents"), GetParam()); }
+TEST_P(Latents, AgreeWithPyTorch) { expect_as_pytorch(convert_fixture("latents"), GetParam()); }
 INSTANTIATE_TEST_SUITE_P(
     Exported, Latents,
     ::testing::Values(
@@ -274,7 +270,7 @@ TEST(PaddedSeries, TakesFewOps) {
 
 // Models with an attention bias by pair, and with groups of rows (make_fixed_rows.py).
 class FixedRows : public ::testing::TestWithParam<Case> {};
-TEST_P(FixedRows, GiveWhatPyTorchGives) {
+TEST_P(FixedRows, AgreeWithPyTorch) {
   expect_as_pytorch(convert_fixture("fixed_rows"), GetParam());
 }
 INSTANTIATE_TEST_SUITE_P(
@@ -292,7 +288,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"linear", "linear", "none", 64, false}),
     test_name);
 
-TEST(FixedRows, HaveNoMoreNumbersThanParameters) {
+TEST(FixedRows, StoreNoMoreElementsThanParameters) {
   for (const char* const name : {"mixer", "few_rows"}) {
     const Conversion conversion =
         convert(convert_fixture("fixed_rows"), {name, name, "", 0, false});
@@ -304,7 +300,7 @@ TEST(FixedRows, HaveNoMoreNumbersThanParameters) {
   }
 }
 
-TEST(FixedRows, AreOfOneLengthUnlessTheyAreSums) {
+TEST(FixedRows, HaveOneLengthUnlessTheyAreSums) {
   const auto length_of = [](const char* name) {
     return convert(convert_fixture("fixed_rows"), {name, name, "", 0, false}).exported()->length;
   };
@@ -314,7 +310,7 @@ TEST(FixedRows, AreOfOneLengthUnlessTheyAreSums) {
 
 // Models of any length (make_other_lengths.py).
 class OtherLengths : public ::testing::TestWithParam<const char*> {};
-TEST_P(OtherLengths, AreTheAuthorsModel) {
+TEST_P(OtherLengths, EqualTheSourceModel) {
   const std::filesystem::path folder = convert_fixture("other_lengths");
   const std::string name = GetParam();
   const Conversion conversion = convert(folder, {GetParam(), GetParam(), "", 0, false});
@@ -331,7 +327,7 @@ INSTANTIATE_TEST_SUITE_P(Exported, OtherLengths,
                          [](const auto& info) { return std::string(info.param); });
 
 class CollectionModels : public ::testing::TestWithParam<Case> {};
-TEST_P(CollectionModels, GiveWhatPyTorchGives) {
+TEST_P(CollectionModels, AgreeWithPyTorch) {
   const std::filesystem::path folder = collection_folder() / "goldens" / "exported";
   ARENITE_NEEDS_DATA(folder);
   expect_as_pytorch(folder, GetParam());
@@ -360,7 +356,7 @@ INSTANTIATE_TEST_SUITE_P(
     test_name);
 
 // A program with fixed sizes and one with a symbolic length convert to equal files.
-TEST(ExportedModels, OfBothKindsAreOneProgram) {
+TEST(ExportedModels, FixedAndSymbolicLengthsGiveEqualFiles) {
   const std::filesystem::path folder = convert_fixture("exported");
   ModelOptions options;
   options.context = 15;
@@ -382,7 +378,7 @@ struct Scores {
 };
 
 class OwnScores : public ::testing::TestWithParam<Scores> {};
-TEST_P(OwnScores, AreWhatTheRuntimeComputes) {
+TEST_P(OwnScores, BecomeTheScoresOfAttention) {
   const Scores& scores = GetParam();
   const Case model = {scores.name, scores.name, "", 0, true};
   const Conversion conversion = convert(convert_fixture("exported"), model);
@@ -414,7 +410,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const ::testing::TestParamInfo<Scores>& info) { return std::string(info.param.name); });
 
 // A table that the program computes is as long as requested.
-TEST(ExportedModels, ComputeTermsForAsManyPositionsAsAreAskedFor) {
+TEST(ExportedModels, ComputeTermsForTheRequestedPositions) {
   ModelOptions options;
   options.context = 40;
   const Case model = {"buckets", "buckets_dyn", "", 0, true};
@@ -427,7 +423,7 @@ TEST(ExportedModels, ComputeTermsForAsManyPositionsAsAreAskedFor) {
   EXPECT_NE(terms->weights[39 - 7], terms->weights[39 - 39]);
 }
 
-TEST(ExportedModels, GiveOutTheOutputThatIsAskedFor) {
+TEST(ExportedModels, ReturnTheRequestedOutput) {
   const std::filesystem::path folder = convert_fixture("exported");
   const Case model = {"einsum_rms_fused", "einsum_rms_fused", "", 0, true};
   ModelOptions options;
@@ -440,7 +436,7 @@ TEST(ExportedModels, GiveOutTheOutputThatIsAskedFor) {
 }
 
 // A classifier with several heads has several outputs.
-TEST(ExportedModels, GiveOutSeveralOutputsSideBySide) {
+TEST(ExportedModels, ConcatenateSeveralOutputs) {
   const Case model = {"einsum_rms_fused", "einsum_rms_fused", "", 0, true};
   ModelOptions options;
   options.output_indices = {1, 0};

@@ -22,7 +22,7 @@ struct Refusal {
 
 class Mistakes : public ::testing::TestWithParam<Refusal> {};
 
-TEST_P(Mistakes, AreRefusedWithTheirLine) {
+TEST_P(Mistakes, AreRefusedWithTheLineOfTheSource) {
   const Refusal& mistake = GetParam();
   const auto path = convert_fixture("exported") / (std::string(mistake.name) + ".pt2");
   EXPECT_TRUE(refuses([&] { read_exported_model(path, {}); },
@@ -38,7 +38,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Refusal{"wrong_mask", "softmax(-1) @ half", "7 queries and 4 keys"}),
     [](const ::testing::TestParamInfo<Refusal>& info) { return std::string(info.param.name); });
 
-TEST(ExportedRefusals, NameTheOutputsThatThereAre) {
+TEST(ExportedRefusals, NameTheExistingOutputs) {
   ModelOptions options;
   options.output_indices = {2};
   const auto path = convert_fixture("exported") / "einsum_rms_fused.pt2";
@@ -46,7 +46,7 @@ TEST(ExportedRefusals, NameTheOutputsThatThereAre) {
                       {"--output-index 2", "2 tensors", "0 to 1"}));
 }
 
-TEST(ExportedRefusals, KeepToThePositionsThatThereAre) {
+TEST(ExportedRefusals, NameTheLimitOfPositions) {
   ModelOptions options;
   options.context = 17;
   const auto path = convert_fixture("exported") / "prefix_dyn.pt2";

@@ -32,7 +32,7 @@ constexpr double kSecondsMax = 20.0;  // with sanitizers, on a busy machine
 
 class ChangedModels : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(ChangedModels, AreRefusedOrRead) {
+TEST_P(ChangedModels, AreRefusedOrReadWithoutCrashing) {
   const TempFolder folder;
   const char* const wanted = std::getenv("ARENITE_MUTANTS");
   const int changes = wanted == nullptr ? kChanges : std::atoi(wanted);
@@ -75,7 +75,7 @@ INSTANTIATE_TEST_SUITE_P(All, ChangedModels,
                                            "sound_programs/convolution"));
 
 // Bytes of the archive itself: its list of members, what is compressed, and the example's pickle.
-TEST(HostileModels, WithChangedBytesAreRefusedOrRead) {
+TEST(HostileModels, ChangedBytesOfArchivesDoNoHarm) {
   const TempFolder folder;
   const std::string original = read_bytes(convert_fixture("padded/kept_rows.pt2"));
   int refused = 0;
@@ -178,7 +178,7 @@ void expect_refused(const Members& members, const std::vector<std::string>& word
 }
 
 // Each row inserts one op into a sound program, and names the op that refuses its result.
-TEST(HostileModels, WithOneOddOpAreRefused) {
+TEST(HostileModels, OneInvalidOpIsRefused) {
   constexpr int64_t kEnd = INT64_MAX;
   const struct {
     const char* read;
@@ -224,7 +224,7 @@ TEST(HostileModels, WithOneOddOpAreRefused) {
 }
 
 // The kernel of a convolution, given to an op that takes a matrix.
-TEST(HostileModels, MatricesHaveTwoDimensions) {
+TEST(HostileModels, MatricesOfThreeDimensionsAreRefused) {
   Members members("exported/convolution.pt2");
   for (json& node : members.model["graph_module"]["graph"]["nodes"]) {
     if (node["target"] != "torch.ops.aten.conv1d.default") continue;
@@ -235,7 +235,7 @@ TEST(HostileModels, MatricesHaveTwoDimensions) {
   expect_refused(members, {"op aten.linear.default", "the weight is [", "expected a matrix"});
 }
 
-TEST(HostileModels, MayPutNothingBetweenFrames) {
+TEST(HostileModels, PaddingBetweenFramesIsRefused) {
   for (const auto& [name, numbers] :
        {std::pair("padding", json{1, 0, 0}), {"dilation", {2, 1, 1}}}) {
     Members members("convolutions/video.pt2");
@@ -248,7 +248,7 @@ TEST(HostileModels, MayPutNothingBetweenFrames) {
 }
 
 // Partial rotations concatenate a slice without columns.
-TEST(HostileModels, MayJoinNothing) {
+TEST(HostileModels, EmptySlicesMayBeConcatenated) {
   Members members = with_op("exported/prefix.pt2", "linear_4", "slice.Tensor",
                             {{"dim", 2}, {"start", 16}, {"end", INT64_MAX}});
   for (json& node : members.model["graph_module"]["graph"]["nodes"]) {
@@ -264,7 +264,7 @@ TEST(HostileModels, MayJoinNothing) {
 }
 
 // Declared sizes of an unread result: the elements add up to 2^64.
-TEST(HostileModels, OfSizesThatOverflowAreRefused) {
+TEST(HostileModels, SizesThatOverflowAreRefused) {
   Members members = with_end("exported/prefix.pt2", {});
   json& graph = members.model["graph_module"]["graph"];
   graph["tensor_values"]["gelu"]["sizes"] = {{{"as_int", 7}}, {{"as_int", INT64_MAX / 7}}};
@@ -272,7 +272,7 @@ TEST(HostileModels, OfSizesThatOverflowAreRefused) {
 }
 
 // Tests work that doubles with each op, and a single op with too much work.
-TEST(HostileModels, ThatTakeTooLongAreRefused) {
+TEST(HostileModels, ExcessiveWorkIsRefused) {
   std::vector<json> doubled = {
       node_of("repeat.default", {{"self", "p_head_bias"}, {"repeats", {1 << 18}}}, "c_0")};
   for (int i = 0; i < 40; ++i) {
@@ -313,7 +313,7 @@ void on_small_stack(const std::function<void()>& work) {
 }
 
 // The runtime has no op for atan(atan(...)), so the whole chain is sampled.
-TEST(HostileModels, AsDeepAsTheyMayBeNeedLittleStack) {
+TEST(HostileModels, DeepFormulasNeedLittleStack) {
   for (const size_t depth : {kExportedLevelsMax / 2 - 4, kExportedLevelsMax + 2, size_t{20000}}) {
     if (testing::kSanitized && depth > 2 * kExportedLevelsMax) continue;  // refused the same way
     std::vector<json> formula = {node_of("atan.default", {{"self", "linear_6"}}, "f_0")};

@@ -53,7 +53,7 @@ struct Claim {
 };
 
 class Lengths : public ::testing::TestWithParam<Claim> {};
-TEST_P(Lengths, AreThoseOfTheArchive) {
+TEST_P(Lengths, FollowTheRangesOfTheArchive) {
   const Claim& claim = GetParam();
   const Conversion conversion = convert_at(claim.archive);
   const ExportedModel& exported = *conversion.exported();
@@ -94,7 +94,7 @@ INSTANTIATE_TEST_SUITE_P(
         Claim{"steps_dyn", 0, 27, true, "each length was computed, since op _operator.floordiv"}),
     [](const auto& info) { return std::string(info.param.archive); });
 
-TEST(Lengths, OfAGuardThatIsNotUnderstoodAreTheExamples) {
+TEST(Lengths, AnUnknownGuardFixesThemToTheExample) {
   const auto program = std::make_shared<ExportedProgram>(
       read_exported(convert_fixture("lengths") / "above_eight_dyn.pt2"));
   program->guards.push_back(
@@ -105,7 +105,7 @@ TEST(Lengths, OfAGuardThatIsNotUnderstoodAreTheExamples) {
   EXPECT_NE(model.length.find("its guard 'torch.sym_ite"), std::string::npos) << model.length;
 }
 
-TEST(Lengths, OfAGuardAboutSeveralInputsAreTheExamplesUnlessItAlwaysHolds) {
+TEST(Lengths, AGuardAcrossInputsFixesThemUnlessItAlwaysHolds) {
   const auto length = [](const char* guard) {
     const auto program = std::make_shared<ExportedProgram>(
         read_exported(convert_fixture("several_inputs") / "translation.pt2"));
@@ -131,7 +131,7 @@ TEST(Lengths, AreProvedByTheAuthorsOutputs) {
   EXPECT_TRUE(refuses([&] { check(prefix, "half_prefix_5"); }, {"half_prefix_5_expected.npy"}));
 }
 
-TEST(Lengths, OfAPersonsWordAreSaidToBeThat) {
+TEST(Lengths, AnyLengthIsReportedAsClaimed) {
   const Conversion window = convert_at("third_window", any_length());
   EXPECT_EQ(window.program.inputs[0].tokens_min, 0u);
   EXPECT_EQ(window.program.inputs[0].positions_max, 0u);
@@ -162,7 +162,7 @@ TEST(Lengths, VaryTheRowExtentOfTheOutput) {
   }
 }
 
-TEST(Lengths, ThatTheProgramRefutesAreRefused) {
+TEST(Lengths, AnyLengthIsRefusedWhereTheProgramContradicts) {
   const auto refuses_to = [](const char* folder, const char* archive, const char* why) {
     return refuses([&] { convert_at(archive, any_length(), folder); }, {"--any-length", why});
   };
@@ -172,7 +172,7 @@ TEST(Lengths, ThatTheProgramRefutesAreRefused) {
   EXPECT_TRUE(refuses_to("lengths", "third_window_dyn", "has dynamic sizes"));
 }
 
-TEST(Lengths, OfFixedSizesAreSaidWithTheLinesThatGiveOthers) {
+TEST(Lengths, FixedSizesAreReportedWithTheLinesThatFreeThem) {
   const std::string length = convert_at("half_prefix").exported()->length;
   EXPECT_NE(length.find("tokens = torch.export.Dim.AUTO"), std::string::npos);
   EXPECT_NE(length.find("(ids,), dynamic_shapes=({1: tokens},)"), std::string::npos) << length;
@@ -189,7 +189,7 @@ TEST(Lengths, OfFixedSizesAreSaidWithTheLinesThatGiveOthers) {
   EXPECT_EQ(convert_at("row", {}, "batches").exported()->length.find("Dim"), std::string::npos);
 }
 
-TEST(Lengths, ThatAGuardPartsAreSaidWithTheGuard) {
+TEST(Lengths, SplitRangesAreReportedWithTheirGuard) {
   const auto length = [](const char* archive) { return convert_at(archive).exported()->length; };
   EXPECT_NE(length("but_three_dyn").find("!= 3' parts the lengths"), std::string::npos);
   EXPECT_NE(length("no_fourths_dyn").find("% 4) != 0' parts the lengths"), std::string::npos);
@@ -197,7 +197,7 @@ TEST(Lengths, ThatAGuardPartsAreSaidWithTheGuard) {
 }
 
 // A trace at 65,536 tokens would not fit: masks of pairs alone have 2^32 elements there.
-TEST(Lengths, MayEndFarAway) {
+TEST(Lengths, LargeRangesAreAccepted) {
   auto program = std::make_shared<ExportedProgram>(
       *read_exported_model(convert_fixture("masks") / "left.pt2", {}).program);
   for (auto& [symbol, range] : program->symbols) range.max = 65536;
@@ -205,7 +205,7 @@ TEST(Lengths, MayEndFarAway) {
   EXPECT_EQ(length.find("any length up to 65536"), 0u) << length;
 }
 
-TEST(Lengths, OfAContextThatTheModelDoesNotHaveAreRefused) {
+TEST(Lengths, AContextThatTheModelDoesNotHaveIsRefused) {
   ConvertOptions options;
   options.source.context = 14;
   EXPECT_TRUE(refuses([&] { convert_at("half_prefix", options); },

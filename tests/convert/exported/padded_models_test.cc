@@ -30,7 +30,7 @@ AuthorCheck check_padded(const Conversion& conversion, const std::string& name) 
 
 class PaddedModels : public ::testing::TestWithParam<Padded> {};
 
-TEST_P(PaddedModels, HaveLengths) {
+TEST_P(PaddedModels, TakeLengthsInsteadOfMasks) {
   const Padded& padded = GetParam();
   const Conversion conversion = convert_padded(padded.archive);
   const ExportedModel& exported = *conversion.exported();
@@ -53,7 +53,7 @@ INSTANTIATE_TEST_SUITE_P(
         Padded{"bert", "bert", "input 2 (attention_mask) becomes the lengths"}),
     [](const ::testing::TestParamInfo<Padded>& info) { return std::string(info.param.archive); });
 
-TEST(PaddedModel, OfBertHaveTypesAndPositions) {
+TEST(PaddedModel, BertTakesTypesAndPositions) {
   const Conversion conversion = convert_padded("bert");
   EXPECT_EQ(conversion.graph.inputs[0].token_types, 2u);
   EXPECT_EQ(conversion.account.given.at(1), "input 3 (token_type_ids) becomes the types of tokens");
@@ -62,7 +62,7 @@ TEST(PaddedModel, OfBertHaveTypesAndPositions) {
 }
 
 // Arrays [tokens, 1, width] and [tokens, sequences, width].
-TEST(TokensFirst, AreComparedAsTheAuthorHasThem) {
+TEST(TokensFirst, AreComparedInTheAxisOrderOfTheProgram) {
   const Conversion conversion = convert_padded("tokens_first");
   for (const std::string name : {"tokens_first", "tokens_first_batch"}) {
     const AuthorCheck check = check_padded(conversion, name);
@@ -81,7 +81,7 @@ TEST(TokensFirst, MayHaveSeveralSequences) {
   EXPECT_TRUE(is_as_pytorch(check));
 }
 
-TEST(PaddedModel, WhoseMaskDoesMoreAreRefused) {
+TEST(PaddedModel, OtherUsesOfTheMaskAreRefused) {
   EXPECT_TRUE(refuses([] { convert_padded("misused"); }, {"differs from the program"}));
 }
 

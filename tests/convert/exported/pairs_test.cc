@@ -45,7 +45,7 @@ INSTANTIATE_TEST_SUITE_P(Exported, PairsOfTokens,
                          ::testing::Values("filled", "added", "bits", "masked"),
                          [](const auto& info) { return std::string(info.param); });
 
-TEST(PairsOfTokens, AreRefusedWhereTheyAreMoreThanAMask) {
+TEST(PairsOfTokens, AreRefusedUnlessTheyOnlyMask) {
   EXPECT_TRUE(refuses([] { convert_pairs("turned"); }, {"adjacency", "no attention mask hides"}));
   EXPECT_TRUE(refuses([] { convert_pairs("biased"); }, {"adjacency", "adds a bias"}));
 }

@@ -79,7 +79,7 @@ void expect_numbers(const ExportedModel& read, const std::string& name, int exam
 
 class SeveralInputs : public ::testing::TestWithParam<Model> {};
 
-TEST_P(SeveralInputs, AreWhatTheProgramComputes) {
+TEST_P(SeveralInputs, AgreeWithTheProgram) {
   const Model& model = GetParam();
   const std::string name = model.name;
   ModelOptions options;
@@ -103,7 +103,7 @@ ExportedModel read_model(const char* name) {
   return read_exported_model(convert_fixture("several_inputs") / name, {});
 }
 
-TEST(InputsSideBySide, HaveWholeNumbersAsColumns) {
+TEST(InputsSideBySide, WholeNumbersBecomeColumns) {
   const ExportedModel read = read_model("marks.pt2");
   ASSERT_EQ(read.graph.inputs.size(), 1u);
   EXPECT_EQ(read.account.assumed.size(), 2u);

@@ -44,7 +44,7 @@ class HfGolden : public ::testing::TestWithParam<testing::TransformersCase> {
   std::filesystem::path folder_;
 };
 
-TEST_P(HfGolden, HiddenStatesAndLogitsAreThoseOfTransformers) {
+TEST_P(HfGolden, HiddenStatesAndLogitsEqualThoseOfTransformers) {
   const TransformerSpec spec = testing::decoder_at(folder_);
   const NpyArray ids = NpyArray::read(folder_ / "input_ids.npy");
   const std::vector<int64_t> all_ids = ids.to_i64();

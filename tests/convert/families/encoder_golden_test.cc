@@ -46,7 +46,7 @@ std::vector<Value> visible_of(std::span<const Value> array, std::span<const int6
   return found;
 }
 
-TEST_P(HfEncoderGolden, HiddenStatesAndValuesAreThoseOfTransformers) {
+TEST_P(HfEncoderGolden, HiddenStatesAndOutputsEqualThoseOfTransformers) {
   const auto folder = GetParam().folder("encoders");
   if (!GetParam().is_own) {
     ARENITE_NEEDS_DATA(folder);

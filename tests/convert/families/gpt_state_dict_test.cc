@@ -48,7 +48,7 @@ TEST_F(GptStateDict, ReadsSizesOffTheShapes) {
   EXPECT_FALSE(spec.output.has_value());
 }
 
-TEST_F(GptStateDict, TakesTheTiedHeadOrLeavesItAway) {
+TEST_F(GptStateDict, AcceptsATiedHeadStoredOrOmitted) {
   TensorMap tensors = nano_gpt();
   tensors["lm_head.weight"] = tensors["transformer.wte.weight"];
   EXPECT_FALSE(read(tensors).output.has_value());
@@ -59,7 +59,7 @@ TEST_F(GptStateDict, TakesTheTiedHeadOrLeavesItAway) {
   EXPECT_EQ(spec.activation, Activation::kGeluErf);  // as it was said: no head tells it
 }
 
-TEST_F(GptStateDict, AsksForAllThatIsMissingAtOnce) {
+TEST_F(GptStateDict, NamesAllMissingOptionsAtOnce) {
   const std::initializer_list<std::string_view> all = {
       "Missing",    "--heads N",    "32 features", "--activation NAME",
       "gelu_tanh",  "--norm-first", "--norm-last", "'num_heads', 'activation', 'norm_first'",
@@ -76,7 +76,7 @@ TEST_F(GptStateDict, AsksForAllThatIsMissingAtOnce) {
   EXPECT_EQ(message.find("  --norm-first or"), std::string::npos) << message;
 }
 
-TEST_F(GptStateDict, TheActivationIsTheOneThatWasSaid) {
+TEST_F(GptStateDict, UsesTheGivenActivation) {
   for (const Activation activation :
        {Activation::kGeluErf, Activation::kGeluTanh, Activation::kRelu, Activation::kSilu}) {
     ModelOptions options = kGptOptions;
@@ -109,7 +109,7 @@ TEST_F(GptStateDict, SaysWhatItAssumes) {
   EXPECT_EQ(spec.embedding_scale, std::sqrt(32.0));
 }
 
-TEST_F(GptStateDict, TheMaskIsTheOneThatWasSaid) {
+TEST_F(GptStateDict, UsesTheGivenMask) {
   ModelOptions options = kGptOptions;
   options.mask = MaskChoice::kBidirectional;
   EXPECT_FALSE(read(nano_gpt(), options).causal);
@@ -214,7 +214,7 @@ TEST_F(GptStateDict, RefusesHeadsThatDoNotDivide) {
   EXPECT_TRUE(refuses(nano_gpt(), {"5 heads do not divide a width of 32"}, options));
 }
 
-TEST_F(GptStateDict, RefusesWhatIsNoTransformerWithTheProgramsThatAreAndALineOfPython) {
+TEST_F(GptStateDict, OtherTensorsAreRefusedWithTheKnownProgramsAndALineOfPython) {
   const TensorMap unknown = {{"a.weight", random_tensor("a", {kDim, kDim})}};
   EXPECT_TRUE(refuses(unknown, {"no attention module found", "nanoGPT and minGPT", "minGPT of 2020",
                                 "trf_blocks.0.ff.layers.0.weight", "config.json",
@@ -237,7 +237,7 @@ TEST_F(GptStateDict, WeightsOfTransformersNeedTheirConfig) {
   EXPECT_TRUE(refuses(bare, {"'h.0.attn.c_attn.weight'", "config.json"}));
 }
 
-TEST_F(GptStateDict, TakesWhatAConfigOfTheTrainingProgramSays) {
+TEST_F(GptStateDict, FollowsTheConfigOfTheTrainingProgram) {
   folder_.write("config.json", R"({"n_heads": 4, "dropout": 0.1, "activation": "relu",
       "norm_first": true, "causal": false, "embedding_scale": "sqrt", "layer_norm_eps": 1e-6})");
   const TransformerSpec spec = read(nano_gpt(), {});

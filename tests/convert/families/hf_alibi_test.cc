@@ -50,7 +50,7 @@ void expect_slopes(const TransformerSpec& spec, const std::vector<double>& expon
   }
 }
 
-TEST_F(HfAlibi, SlopesAreThoseOfThePaper) {
+TEST_F(HfAlibi, SlopesEqualThoseOfThePaper) {
   expect_slopes(read("bloom"), {2, 4, 6, 8, 1});   // 5 heads: of 4, then of 8
   expect_slopes(read("mpt"), {2, 4, 6, 8, 1, 3});  // 6 heads
   expect_slopes(read("mpt", {{"n_heads", 4}}), {2, 4, 6, 8});
@@ -65,7 +65,7 @@ TEST_F(HfAlibi, MptMayFallOffAtAnotherRate) {
   EXPECT_NE(spec.notes[0].find("alibi_bias_max 4"), std::string::npos);
 }
 
-TEST_F(HfAlibi, BloomHasANormOfWhatIsEmbedded) {
+TEST_F(HfAlibi, BloomNormalizesItsEmbeddings) {
   const TransformerSpec spec = read("bloom");
   ASSERT_TRUE(spec.embedding_norm.has_value());
   EXPECT_EQ(spec.embedding_norm->gain.size(), spec.model_dim);

@@ -84,7 +84,7 @@ TEST_F(HfConfig, DropsTokenIdsBeyondTheVocabulary) {
   EXPECT_EQ(spec.eos_ids, std::vector<uint32_t>{10});
 }
 
-TEST_F(HfConfig, PassesOverHarmlessFieldsWhateverTheySay) {
+TEST_F(HfConfig, IgnoresHarmlessFieldsOfAnyValue) {
   EXPECT_NO_THROW(read("llama", [](Json& config) {
     config["initializer_range"] = 0.02;
     config["attention_dropout"] = 0.1;
@@ -95,7 +95,7 @@ TEST_F(HfConfig, PassesOverHarmlessFieldsWhateverTheySay) {
   }));
 }
 
-TEST_F(HfConfig, RefusesFieldsThatNobodyUnderstands) {
+TEST_F(HfConfig, RefusesUnknownFields) {
   EXPECT_TRUE(refuses_field("residual_multiplier", 0.22, {"'residual_multiplier': 0.22"}));
   EXPECT_TRUE(
       refuses_config("llama",
@@ -188,7 +188,7 @@ TEST_F(HfConfig, TakesTheDefaultsOfTheFamily) {
   EXPECT_TRUE(refuses_config("gemma", erased({"num_key_value_heads"}), {"cannot share 16"}));
 }
 
-TEST_F(HfConfig, TellsAnEndThatIsNullFromOneThatIsNotSaid) {
+TEST_F(HfConfig, DistinguishesANullEndFromAnAbsentOne) {
   const auto ends = [&](const char* type, const Change& change) {
     return read(type, change).eos_ids;
   };

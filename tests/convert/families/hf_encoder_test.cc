@@ -35,7 +35,7 @@ TEST(HfEncoder, ReadsSizesAndNames) {
   EXPECT_EQ(spec.labels, (std::vector<std::string>{"low", "middle", "high"}));
 }
 
-TEST(HfEncoder, PositionsOfRobertaCountFromBehindItsPadding) {
+TEST(HfEncoder, PositionsOfRobertaCountFromAfterItsPadding) {
   const TransformerSpec spec = encoder_at(encoder_fixture("roberta_sequence"));
   EXPECT_EQ(spec.position_offset, 2u);
   EXPECT_EQ(spec.positions_max, 7u);
@@ -144,7 +144,7 @@ TEST(HfEncoder, ALanguageHeadMultipliesByTheEmbedding) {
   EXPECT_TRUE(encoder.refuses({"missing", "'cls.predictions.decoder.bias' [13]"}));
 }
 
-TEST(HfEncoder, ALanguageHeadGoesWhereAPoolingIsAskedFor) {
+TEST(HfEncoder, ALanguageHeadIsDroppedForARequestedPooling) {
   for (const char* fixture :
        {"bert_masked_lm", "distilbert_masked_lm", "roberta_masked_lm", "electra_masked_lm"}) {
     const EditedEncoder encoder(fixture);
@@ -201,7 +201,7 @@ TEST(HfEncoder, PoolsAModelWithoutAHeadAsAsked) {
   EXPECT_EQ(pooler.head[0].activation, Activation::kTanh);
 }
 
-TEST(HfEncoder, RefusesAPoolerThatIsNotThere) {
+TEST(HfEncoder, RefusesAMissingPooler) {
   EditedEncoder encoder = plain_bert();
   encoder.tensors.erase("pooler.dense.weight");
   encoder.tensors.erase("pooler.dense.bias");
@@ -283,7 +283,7 @@ TEST(HfEncoder, RefusesPositionIdsThatDoNotCount) {
   EXPECT_TRUE(encoder.refuses({"position_ids", "index 3"}));
 }
 
-TEST(HfEncoder, RefusesWhatItDoesNotCompute) {
+TEST(HfEncoder, RefusesUnsupportedSettings) {
   const struct {
     const char* field;
     nlohmann::json value;
@@ -307,7 +307,7 @@ TEST(HfEncoder, RefusesWhatItDoesNotCompute) {
   }
 }
 
-TEST(HfEncoder, ScoresOfACrossEncoderAreThoseOfItsClassifier) {
+TEST(HfEncoder, ScoresOfACrossEncoderComeFromItsClassifier) {
   EditedEncoder encoder("bert_sequence");
   const char* field = "sbert_ce_default_activation_function";
   encoder.config[field] = "torch.nn.modules.linear.Identity";
@@ -329,7 +329,7 @@ TEST(HfEncoder, ChunksOfTheFeedForwardLayerChangeNothing) {
 }
 
 // The lines are run by hand, with many types of models: they need PyTorch.
-TEST(HfEncoder, WhatIsNotReadIsToBeExported) {
+TEST(HfEncoder, UnsupportedModelsNameTheLinesThatExportThem) {
   EditedEncoder encoder("bert_sequence");
   encoder.config["model_type"] = "mpnet";
   encoder.config["architectures"] = {"MPNetForSequenceClassification"};

@@ -42,7 +42,7 @@ class HfFields : public ::testing::Test {
   TempFolder folder_;
 };
 
-TEST_F(HfFields, PassesOverWhatPublicConfigsSayBesides) {
+TEST_F(HfFields, IgnoresHarmlessFieldsOfPublicConfigs) {
   const std::pair<const char*, Json> fields[] = {
       {"transformers.js_config", {{"dtype", "q8"}}},
       {"auto_map", {{"AutoModel", "modeling.Model"}}},
@@ -79,7 +79,7 @@ TEST_F(HfFields, PassesOverWhatPublicConfigsSayBesides) {
   }
 }
 
-TEST_F(HfFields, PassesOverAndNamesWhatIsFalseOrEmpty) {
+TEST_F(HfFields, IgnoresAndNamesFieldsThatAreFalseOrEmpty) {
   const TransformerSpec spec = read("llama", {{"use_mrope", false},
                                               {"rope_interleaved", false},
                                               {"use_sliding_window", false},
@@ -99,7 +99,7 @@ TEST_F(HfFields, PassesOverAndNamesWhatIsFalseOrEmpty) {
   EXPECT_NO_THROW(read("llama", {{"use_sliding_window", false}, {"sliding_window", 4096}}));
 }
 
-TEST_F(HfFields, RefusesWhatIsFalseButOnElsewhere) {
+TEST_F(HfFields, RefusesFalseWhereTheDefaultIsTrue) {
   for (const char* field :
        {"use_rope", "rope", "use_rotary", "is_causal", "causal", "normalize_before",
         "do_layer_norm_before", "pre_norm", "scale_attn_weights", "use_rms_norm", "final_norm"}) {
@@ -111,7 +111,7 @@ TEST_F(HfFields, RefusesWhatIsFalseButOnElsewhere) {
   EXPECT_NO_THROW(read("llama", {{"use_qk_norm", false}, {"use_parallel_residual", false}}));
 }
 
-TEST_F(HfFields, RefusesWhatAsksForSomething) {
+TEST_F(HfFields, RefusesUnknownFieldsThatAreSet) {
   const std::pair<const char*, Json> fields[] = {
       {"use_mrope", true},
       {"rope_interleaved", true},

@@ -64,7 +64,7 @@ TEST_F(HfFolder, AWeightFileInsideTheFolderNamesTheModel) {
 }
 
 #ifdef ARENITE_HAVE_LIBZIP
-TEST_F(HfFolder, ReadsWhatTorchSaveWrote) {
+TEST_F(HfFolder, ReadsFilesOfTorchSave) {
   const auto folder = write_hf(folder_, "hf", llama_config(), llama_tensors());
   const auto expected = logits_of(decoder_at(folder));
   std::filesystem::remove(folder / "model.safetensors");

@@ -57,7 +57,7 @@ TEST_P(HfQuantized, RunsAsTheReferenceSays) {
   EXPECT_TRUE(conversion.checks[0].ran);
 }
 
-TEST_P(HfQuantized, AllLayersOfferTheIntegersThatTheirNumbersAreMadeOf) {
+TEST_P(HfQuantized, AllLayersOfferIntegersThatGiveTheirWeights) {
   const TransformerSpec spec = decoder_at(folder_);
   for (const LinearSpec& linear : layers_of(spec)) {
     const WeightRef& weight = linear.weight;
@@ -100,7 +100,7 @@ INSTANTIATE_TEST_SUITE_P(
     });
 
 // Both folders hold equal integers relative to their zeros, except at the ends of the range.
-TEST(HfQuantizedFiles, OfAwqGiveTheNumbersOfTheirIntegersLessTheirZeros) {
+TEST(HfQuantizedFiles, AwqEqualsGptqRelativeToItsZeros) {
   QuantizedModel model("gptq");
   const TransformerSpec gptq = model.open();
   std::vector<std::vector<float>> expected;
@@ -120,7 +120,7 @@ TEST(HfQuantizedFiles, OfAwqGiveTheNumbersOfTheirIntegersLessTheirZeros) {
 }
 
 // Older programs leave a bias of zeros with each layer, and their settings in a file of their own.
-TEST(HfQuantizedFiles, OfOlderProgramsAreRead) {
+TEST(HfQuantizedFiles, FoldersOfOlderProgramsAreRead) {
   QuantizedModel model("gptq");
   json own = model.quantization();
   own.erase("quant_method");
@@ -134,7 +134,7 @@ TEST(HfQuantizedFiles, OfOlderProgramsAreRead) {
 }
 
 // Rows of 120 inputs are not whole blocks of q4: they fall back, with unchanged values.
-TEST(HfQuantizedFiles, RowsThatAreNoWholeBlocksGiveTheirNumbersAlone) {
+TEST(HfQuantizedFiles, RowsOfPartialBlocksGiveFloatsOnly) {
   QuantizedModel model("gptq-v2-rows");
   for (auto& [name, tensor] : model.tensors) {
     if (!name.starts_with("model.layers.") || !name.ends_with("mlp.down_proj.qweight")) continue;

@@ -73,7 +73,7 @@ TensorMap tensors_of(const std::string& name) {
   return tensors;
 }
 
-TEST(PublishedPrograms, ComputeWhatPyTorchDoesWhereAllIsSaid) {
+TEST(PublishedPrograms, AgreeWithPyTorchGivenAllOptions) {
   for (const Case& one : cases()) {
     const Conversion model =
         convert_model(named(one.name), one.name, {.source = one.options}, parse_targets("all"));
@@ -82,7 +82,7 @@ TEST(PublishedPrograms, ComputeWhatPyTorchDoesWhereAllIsSaid) {
   }
 }
 
-TEST(PublishedPrograms, AskForAllThatIsMissingAtOnce) {
+TEST(PublishedPrograms, NameAllMissingOptionsAtOnce) {
   EXPECT_TRUE(refuses([] { model_at(named("meta_llama")); },
                       {"--heads N", "--activation NAME", "--norm-first or --norm-last",
                        "--context N", "'num_heads', 'activation', 'norm_first', 'block_size'",
@@ -127,7 +127,7 @@ class OtherTensors : public ::testing::Test {
   TensorMap tensors_ = tensors_of("lecture");
 };
 
-TEST_F(OtherTensors, AreNamedWhereTheyHaveNoPlace) {
+TEST_F(OtherTensors, UnusedOnesAreNamed) {
   EXPECT_NO_THROW(model_at(named("lecture"), gpt(Activation::kRelu)));
   tensors_["value_head.weight"] = random_tensor("v", {1, 8});
   tensors_["blocks.1.scale"] = random_tensor("s", {8});
@@ -141,7 +141,7 @@ TEST_F(OtherTensors, AreRefusedWhereShapesDiffer) {
   EXPECT_TRUE(refuses_tensors(tensors_, {"'blocks.1.ffwd.net.0.weight'", "[12, 7]", "[12, 8]"}));
 }
 
-TEST_F(OtherTensors, AreNamedWhereTheyAreMissing) {
+TEST_F(OtherTensors, MissingOnesAreNamed) {
   tensors_.erase("blocks.1.ffwd.net.2.bias");
   tensors_.erase("blocks.0.ln2.weight");
   EXPECT_TRUE(refuses_tensors(
@@ -151,7 +151,7 @@ TEST_F(OtherTensors, AreNamedWhereTheyAreMissing) {
 }
 
 // Names tell the role of a tensor, but not the computation.
-TEST_F(OtherTensors, OfNoPublishedProgramAreShownWithTheLinesThatExportTheirModel) {
+TEST_F(OtherTensors, UnknownProgramsAreShownTheLinesThatExportThem) {
   TensorMap own;
   for (const auto& [name, tensor] : tensors_) {
     if (name.find("tril") != std::string::npos) continue;
@@ -167,7 +167,7 @@ TEST_F(OtherTensors, OfNoPublishedProgramAreShownWithTheLinesThatExportTheirMode
 }
 
 // Without an MLP of that name, the attention counts as a module of another model.
-TEST_F(OtherTensors, OfAnotherMlpAreModulesOfAModelToExport) {
+TEST_F(OtherTensors, AnotherMlpMakesAModelToExport) {
   TensorMap own;
   for (const auto& [name, tensor] : tensors_of("../state_dicts/book")) {
     const size_t at = name.find("ff.layers");

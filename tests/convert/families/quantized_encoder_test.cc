@@ -51,7 +51,7 @@ void quantize(QuantizedModel& model, TensorMap& floats) {
   }
 }
 
-TEST(QuantizedEncoder, GivesWhatItsNumbersGiveUnquantized) {
+TEST(QuantizedEncoder, EqualsItsDequantizedWeights) {
   QuantizedModel model(convert_fixture("encoders") / kFixture);
   EditedEncoder floats(kFixture);
   quantize(model, floats.tensors);

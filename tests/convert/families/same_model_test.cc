@@ -137,7 +137,7 @@ TEST_F(SameModel, MistralWithoutAWindowIsLlama) {
   }
 }
 
-TEST_F(SameModel, QwenWindowsAreThoseOfMistral) {
+TEST_F(SameModel, QwenWindowsEqualThoseOfMistral) {
   TensorMap tensors = llama_tensors();
   nlohmann::json mistral = llama_config("mistral");
   mistral["sliding_window"] = 3;

@@ -75,7 +75,7 @@ TEST_F(SentenceTransformers, TheTransformerMayHaveAFolderOfItsOwn) {
   EXPECT_EQ(run_row(open(), "sentence", 1).values, expected);
 }
 
-TEST_F(SentenceTransformers, PoolsTheFirstTokenWhereThatIsSaid) {
+TEST_F(SentenceTransformers, PoolsTheFirstTokenWhereConfigured) {
   set("1_Pooling/config.json", "pooling_mode_cls_token", true);
   set("1_Pooling/config.json", "pooling_mode_mean_tokens", false);
   EXPECT_EQ(open().pooling, SelectKind::kFirst);
@@ -283,7 +283,7 @@ TEST_F(SentenceTransformers, RefusesModulesThatItDoesNotKnow) {
   EXPECT_TRUE(refuses({"modules.json", "expected a list"}));
 }
 
-TEST_F(SentenceTransformers, ModulesBehindThePoolingComeInAnyOrder) {
+TEST_F(SentenceTransformers, ModulesAfterThePoolingComeInAnyOrder) {
   json modules = read("modules.json");
   std::swap(modules[2]["type"], modules[3]["type"]);
   std::swap(modules[2]["path"], modules[3]["path"]);

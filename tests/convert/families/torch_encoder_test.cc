@@ -44,7 +44,7 @@ TEST(TorchEncoder, ReadsSizesFromShapesAndTheRestFromTheConfig) {
   EXPECT_EQ(spec.labels, (std::vector<std::string>{"low", "middle", "high"}));
 }
 
-TEST(TorchEncoder, OptionsSayWhatAConfigWould) {
+TEST(TorchEncoder, OptionsReplaceAConfig) {
   EditedEncoder encoder(kFeatures);
   const std::vector<double> expected = run_row(encoder.open(), kFeatures, 0).values;
   encoder.config = nullptr;
@@ -53,7 +53,7 @@ TEST(TorchEncoder, OptionsSayWhatAConfigWould) {
   EXPECT_TRUE(spec.labels.empty());
 }
 
-TEST(TorchEncoder, AsksForAllThatIsMissingAtOnce) {
+TEST(TorchEncoder, NamesAllMissingOptionsAtOnce) {
   EditedEncoder encoder(kTokens);
   encoder.config = nullptr;
   EXPECT_TRUE(encoder.refuses(
@@ -80,7 +80,7 @@ TEST(TorchEncoder, SaysWhatItAssumes) {
   EXPECT_EQ(assumed({}).at(0), "no positions are added, since the file has no table of them");
 }
 
-TEST(TorchEncoder, ScalesAndMasksAreThoseThatWereSaid) {
+TEST(TorchEncoder, UsesTheGivenScalesAndMasks) {
   EditedEncoder encoder(kTokens);
   const TransformerSpec plain = encoder.open();
   encoder.config.erase("causal");
@@ -137,7 +137,7 @@ TEST(TorchEncoder, AHeadAsWideAsTheVocabularyGivesLogitsOfEachToken) {
 }
 
 // The names around the layers are those of PyTorch's tutorial, old and new, and of the fixtures.
-TEST(TorchEncoder, KnowsSeveralNamesOfWhatIsAroundTheLayers) {
+TEST(TorchEncoder, KnowsSeveralNamesOfTensorsOutsideTheLayers) {
   const std::vector<double> expected =
       run_row(encoder_at(encoder_fixture(kTokens)), kTokens, 1).values;
   const std::pair<const char*, std::vector<const char*>> parts[] = {
@@ -247,7 +247,7 @@ TEST(TorchEncoder, RefusesToGuessHeadsAndPooling) {
   EXPECT_TRUE(encoder.refuses({"'classifier'", "--pooling"}, {.heads = 3}));
 }
 
-TEST(TorchEncoder, RefusesAPoolerThatIsNotThere) {
+TEST(TorchEncoder, RefusesAMissingPooler) {
   EditedEncoder encoder(kTokens);
   encoder.config["pooling"] = "pooler";
   EXPECT_TRUE(encoder.refuses({"missing", "'pooler.weight' [12, 12]"}));

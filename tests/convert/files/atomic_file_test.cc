@@ -113,7 +113,7 @@ TEST(AtomicFile, LetsTwoWritersOfOneNameFinish) {
 }
 
 // A killed program leaves its temporary file, and no process holds the lock.
-TEST(AtomicFile, RemovesWhatAKilledProgramLeft) {
+TEST(AtomicFile, RemovesLeftoversOfAKilledProgram) {
   const testing::TempFolder folder;
   folder.write(".out.arenite-0.tmp", "half");
   folder.write(".out.arenite-0.tmp.old", "old");
@@ -126,7 +126,7 @@ TEST(AtomicFile, RemovesWhatAKilledProgramLeft) {
   EXPECT_EQ(entries_in(folder), 2u);
 }
 
-TEST(AtomicFile, LeavesAloneWhatOthersHoldOrMayNotBeALeftover) {
+TEST(AtomicFile, KeepsFilesThatOthersHoldOrThatAreNoLeftovers) {
   const testing::TempFolder folder;
   const auto victim = folder.write("victim", "precious");
   std::filesystem::create_symlink("victim", folder.path() / ".out.arenite-0.tmp");

@@ -46,7 +46,7 @@ void write_one(const std::filesystem::path& path) {
   file.commit();
 }
 
-TEST(FileFailures, EachCallThatFailsLeavesWhatWasThere) {
+TEST(FileFailures, EachFailedCallLeavesTheOldFile) {
   for (const bool replaces : {false, true}) {
     for (const SystemCall call :
          {SystemCall::kOpen, SystemCall::kWrite, SystemCall::kPwrite, SystemCall::kFtruncate,
@@ -147,7 +147,7 @@ TEST(FileFailures, ASignalHandlerFindsTheTemporaryFilesOfTheMoment) {
   EXPECT_EQ(contents_of(folder), (Contents{{"done", ""}}));
 }
 
-TEST(FileFailures, ALinkStaysALinkAndWhatItLeadsToIsReplaced) {
+TEST(FileFailures, ALinkStaysALinkAndItsTargetIsReplaced) {
   const TempFolder folder;
   folder.write("real", "old");
   std::filesystem::create_directory(folder.path() / "below");

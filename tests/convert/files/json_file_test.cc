@@ -30,7 +30,7 @@ class JsonFile : public ::testing::Test {
 
 std::string nested(size_t depth) { return std::string(depth, '[') + std::string(depth, ']'); }
 
-TEST_F(JsonFile, ReadsWhatModelsComeWith) {
+TEST_F(JsonFile, ReadsEveryTypeOfValue) {
   const nlohmann::json value = read(R"({"a":[1,-2,0.5,true,null,"x\u00e9"],"b":{"a":{}}} )");
   EXPECT_EQ(value["a"].size(), 6u);
   EXPECT_EQ(value["a"][5], "x\xc3\xa9");

@@ -67,7 +67,7 @@ TEST_F(Npy, RoundTripsScalarsAndEmptyArrays) {
   EXPECT_EQ(NpyArray::read(file).shape(), none);
 }
 
-TEST_F(Npy, WritesWhatNumpyWrites) {
+TEST_F(Npy, WritesTheSameBytesAsNumpy) {
   const auto file = folder_.path() / "out.npy";
   const std::vector<uint64_t> shape = {1};
   const std::vector<float> value = {1};

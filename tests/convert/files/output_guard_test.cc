@@ -91,7 +91,7 @@ TEST_F(OutputGuards, TwoOutputsAreTwoFiles) {
 }
 
 // A name may come to lead to an input after the check at the start.
-TEST_F(OutputGuards, WhatWasReadIsNotReplaced) {
+TEST_F(OutputGuards, InputsAreNotReplaced) {
   const OutputGuard guard({{"--output", path("out")}});
   const FileMap input(path("in"));
   AtomicFile file(path("out"));
@@ -111,7 +111,7 @@ TEST_F(OutputGuards, EndsWithItsCommand) {
   EXPECT_EQ(testing::read_bytes(path("in")), "");
 }
 
-TEST_F(OutputGuards, RefusesBeforeThereIsAnyWorkWhatCannotBeWritten) {
+TEST_F(OutputGuards, RefusesUnwritableOutputsBeforeAnyWork) {
   const auto refuses_output = [&](const fs::path& output,
                                   std::initializer_list<std::string_view> parts) {
     return refuses([&] { OutputGuard({{"--output", output}}); }, parts);

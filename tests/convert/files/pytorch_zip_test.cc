@@ -101,7 +101,7 @@ TEST_F(PytorchZip, ReadsLaterPickleProtocols) {
   EXPECT_EQ(file.find("w")->to_f32(), ramp({0, 1, 2, 3}));
 }
 
-TEST_F(PytorchZip, SaysHowToSaveAgainWhatItDoesNotRead) {
+TEST_F(PytorchZip, UnreadableFilesAreRefusedWithTheCallThatSavesThemAnew) {
   const auto refuses_fixture = [](const char* name, std::string_view why) {
     return testing::refuses([&] { Checkpoint::read(convert_fixture(name)); },
                             {name, why, "torch.save(model.state_dict(), path)"});
@@ -207,7 +207,7 @@ TEST_F(PytorchZip, RefusesADirectoryThatPointsAtTheSameBytesManyTimes) {
   EXPECT_TRUE(refuses(archive, {"zip member 'm/data/"}));
 }
 
-TEST_F(PytorchZip, BoundsThePickleByWhatItInflatesFrom) {
+TEST_F(PytorchZip, BoundsThePickleByItsCompressedSize) {
   const auto pickle_of = [](uint32_t bytes) {
     return ZipBuilder()
         .add("m/version", "3")
@@ -248,7 +248,7 @@ TEST_F(PytorchZip, CountsMembersThatTheEndDoesNotClaim) {
                                {"w.pt'", "has 16385 members"}));
 }
 
-TEST_F(PytorchZip, RefusesManyEndsOneBehindTheOther) {
+TEST_F(PytorchZip, RefusesManyConsecutiveEnds) {
   std::string file = archive_start().add("m/data/0", kFourFloats).bytes();
   const std::string end = file.substr(file.size() - 22);
   for (int i = 0; i < 4; ++i) file += end;

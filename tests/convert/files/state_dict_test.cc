@@ -162,7 +162,7 @@ TEST(StateDict, RefusesDeepNestingAndCycles) {
   EXPECT_TRUE(refuses(cycle.code(op::kAppend), {"contains itself"}));
 }
 
-TEST(StateDict, BoundsWhatSharedContainersExpandTo) {
+TEST(StateDict, BoundsTheExpansionOfSharedContainers) {
   // Each list holds the one before it twice: 2^60 leaves from a few hundred bytes.
   PickleBuilder pickle;
   pickle.code(op::kEmptyList).code(op::kMemoize);
@@ -228,7 +228,7 @@ TEST(StateDict, BoundsPlainValuesThatShareADict) {
       {"data.pkl", "share parts of each other"}));
 }
 
-TEST(StateDict, BoundsWhatViewsRepeat) {
+TEST(StateDict, BoundsTheElementsOfRepeatedViews) {
   const auto view = [](int32_t side) {
     return [side](PickleBuilder& pickle) {
       pickle.tensor({.storage_elements = 1, .shape = {side, side}, .strides = {0, 0}});

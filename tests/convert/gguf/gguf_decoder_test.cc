@@ -106,7 +106,7 @@ TEST_F(GgufDecoderTest, RefusesArchitecturesItDoesNotKnow) {
   EXPECT_TRUE(refuses(GgufBuilder(), {"'general.architecture' is missing"}));
 }
 
-TEST_F(GgufDecoderTest, RefusesMetadataThatNobodyUnderstands) {
+TEST_F(GgufDecoderTest, RefusesUnknownMetadata) {
   EXPECT_TRUE(refuses(llama().real("llama.logit_scale", 0.5f), {"'llama.logit_scale': 0.5"}));
   EXPECT_TRUE(refuses(llama().count("qwen2.block_count", 2), {"'qwen2.block_count': 2"}));
 }

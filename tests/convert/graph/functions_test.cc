@@ -43,7 +43,7 @@ struct EncoderDecoder {
   }
 };
 
-TEST(Functions, KeysAndValuesOfAnotherInputAreEncoded) {
+TEST(Functions, CrossAttentionSplitsEncoderAndDecoder) {
   const EncoderDecoder model;
   const std::vector<GraphFunction> functions = functions_of(model.graph);
   ASSERT_EQ(functions.size(), 2u);
@@ -59,7 +59,7 @@ TEST(Functions, KeysAndValuesOfAnotherInputAreEncoded) {
   EXPECT_EQ(model.graph.axis(model.attention), model.graph.axis(model.query));
 }
 
-TEST(Functions, WhatReachesAnotherInputOtherwiseIsOneFunction) {
+TEST(Functions, OtherUsesOfAnInputMakeOneFunction) {
   EncoderDecoder model;
   Graph& graph = model.graph;
   const ValueId mean = graph.add_select("mean", SelectKind::kMean, model.memory);
@@ -70,7 +70,7 @@ TEST(Functions, WhatReachesAnotherInputOtherwiseIsOneFunction) {
   EXPECT_EQ(graph.axis(graph.output), graph.axis(model.attention));
 }
 
-TEST(Functions, HaveTheNamesThatAreGiven) {
+TEST(Functions, HaveTheGivenNames) {
   EncoderDecoder model;
   model.graph.function_names = {"see", "say"};
   EXPECT_EQ(functions_of(model.graph)[1].name, "say");
@@ -78,7 +78,7 @@ TEST(Functions, HaveTheNamesThatAreGiven) {
   EXPECT_THROW(functions_of(model.graph), InputError);
 }
 
-TEST(Functions, RowsOfConstantsBelongToEachThatReadsThem) {
+TEST(Functions, ConstantRowsBelongToEachFunctionThatReadsThem) {
   EncoderDecoder model;
   Graph& graph = model.graph;
   const WeightRef row = {.name = "row", .rows = 1, .columns = kWidth, .load = [] {
@@ -122,7 +122,7 @@ TEST(Functions, AttentionSeesAllKeysOfAnotherInput) {
   }
 }
 
-TEST(Functions, OpsOfEncodersShareACacheAndOthersDoNot) {
+TEST(Functions, OnlyOpsOfEncodersShareACache) {
   EncoderDecoder model;
   Graph& graph = model.graph;
   AttentionNode self = *graph.as<AttentionNode>(model.attention);

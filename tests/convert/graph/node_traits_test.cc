@@ -90,7 +90,7 @@ TEST(NodeTraits, TellConstantsApartByTheirNumbers) {
   EXPECT_FALSE(computes_same(constants(1.0f), constants(2.0f)));
 }
 
-TEST(NodeTraits, TellWhatComputesTheSame) {
+TEST(NodeTraits, DetectEqualComputations) {
   const std::vector<Kind> all = kinds();
   for (size_t i = 0; i < all.size(); ++i) {
     for (size_t j = 0; j < all.size(); ++j) {
@@ -103,7 +103,7 @@ TEST(NodeTraits, TellWhatComputesTheSame) {
   }
 }
 
-TEST(NodeTraits, LeaveMasksAndTheLastDigitsOut) {
+TEST(NodeTraits, IgnoreMasksAndTheLastDigits) {
   EXPECT_TRUE(computes_same(AttentionNode{.mask = 0}, AttentionNode{.mask = 1}));
   EXPECT_TRUE(computes_same(ScaleNode{1.0}, ScaleNode{1.0 + 1e-10}));
   EXPECT_FALSE(computes_same(ScaleNode{1.0}, ScaleNode{1.0 + 1e-8}));

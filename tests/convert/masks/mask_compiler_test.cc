@@ -16,7 +16,7 @@ using convert::CompiledMask;
 using convert::DenseMask;
 using convert::expand_mask;
 
-TEST(MaskCompiler, FindsTheCheapestFormAndSaysTheSame) {
+TEST(MaskCompiler, FindsTheCheapestFormOfTheSameMask) {
   for (const uint32_t positions : {9u, 31u, 32u, 33u, 64u, 65u, 100u}) {
     for (const MaskPattern& pattern : mask_patterns(positions)) {
       const CompiledMask mask = compile_mask(pattern.dense, "test");

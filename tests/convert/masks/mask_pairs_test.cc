@@ -53,7 +53,7 @@ std::vector<std::string> draw_dense(const DenseMask& dense, uint32_t positions,
   return rows;
 }
 
-TEST(MaskPairs, CountsAndDrawsWhatTheDenseMaskShows) {
+TEST(MaskPairs, CountsAndDrawsThePairsOfTheDenseMask) {
   for (const DenseMask& dense : dense_masks()) {
     const CompiledMask mask = compile_mask(dense, "test");
     for (const uint32_t positions : {1u, 2u, 16u, 17u, 32u, 50u, kPositions}) {

@@ -116,7 +116,7 @@ TEST(MaskedModules, ComputeWithADifferentMaskForEachHead) {
   EXPECT_TRUE(runs_as(conversion, oracle));
 }
 
-TEST(MaskedModules, TakeTheMaskAskedForWhereThereIsNoBuffer) {
+TEST(MaskedModules, TakeTheRequestedMaskWithoutABuffer) {
   const CheckpointBuilder weights = two_heads();
   AttentionOracle oracle = two_heads_oracle(weights);
   oracle.sees = sees_all;
@@ -134,14 +134,14 @@ TEST(MaskedModules, TakeTheMaskAskedForWhereThereIsNoBuffer) {
   }
 }
 
-TEST(MaskedModules, HaveTheContextAskedForWhereThereIsNoBuffer) {
+TEST(MaskedModules, HaveTheRequestedContextWithoutABuffer) {
   const Conversion conversion =
       convert_bytes(two_heads().safetensors(), with(MaskChoice::kWindow, 12, 10));
   EXPECT_EQ(conversion.program.inputs[0].positions_max, 10u);
   EXPECT_EQ(conversion.program.masks[0], convert::band_mask(kUnlimited, 0, 10));
 }
 
-TEST(MaskedModules, AcceptAnOptionThatSaysWhatTheBufferSays) {
+TEST(MaskedModules, AcceptAnOptionThatAgreesWithTheBuffer) {
   const std::vector<MaskPattern> patterns = mask_patterns(kContext);
   const auto accepts = [&](size_t pattern, const ModelOptions& options) {
     const std::string bytes = with_mask(patterns[pattern].dense).safetensors();

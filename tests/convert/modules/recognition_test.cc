@@ -150,7 +150,7 @@ std::vector<Idiom> all_idioms() {
           causal_mean()};
 }
 
-TEST(Recognition, ComputesWhatEveryKnownModuleComputes) {
+TEST(Recognition, AgreesWithEveryKnownModule) {
   for (const Idiom& idiom : all_idioms()) {
     const Conversion conversion = convert_bytes(idiom.weights.safetensors(), idiom.options);
     EXPECT_EQ(conversion.module()->architecture, idiom.architecture);

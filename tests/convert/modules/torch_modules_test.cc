@@ -56,7 +56,7 @@ std::filesystem::path file_of(const TorchCase& torch, const std::string& suffix)
                  static_cast<uint32_t>(input.shape[1]), expected.find(output)->to_f64());
 }
 
-TEST(TorchModules, ComputeWhatMultiheadAttentionComputes) {
+TEST(TorchModules, AgreeWithMultiheadAttention) {
   const struct {
     const char* output;
     MaskChoice mask;
@@ -78,7 +78,7 @@ TEST(TorchModules, ComputeWhatMultiheadAttentionComputes) {
   }
 }
 
-TEST(TorchModules, ComputeWhatAGptLayerWithConv1dComputes) {
+TEST(TorchModules, AgreeWithAGptLayerOfConv1d) {
   for (const std::string& format : kFormats) {
     const Conversion conversion =
         convert_file(file_of(kGptCase, format), options_of(kGptCase, MaskChoice::kUnsaid));
@@ -99,7 +99,7 @@ TEST(TorchModules, TakeOneInputUnlessWidthsDiffer) {
   EXPECT_EQ(three.features, 12u + 5u + 7u);
 }
 
-TEST(TorchModules, OfALargerCheckpointMustBeNamed) {
+TEST(TorchModules, SeveralInACheckpointNeedAPrefix) {
   const std::filesystem::path file = file_of(kGptCase, ".safetensors");
   ModelOptions options;
   options.heads = 3;

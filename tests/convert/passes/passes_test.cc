@@ -149,7 +149,7 @@ size_t ops_of(const Program& program, format::OpKind kind) {
       program.ops, [&](const ProgramOp& op) { return op.body.kind == kind; }));
 }
 
-TEST(Passes, MakeThePrograms) {
+TEST(Passes, ReduceTheOpsOfPrograms) {
   for (const bool head_norms : {false, true}) {
     test::DecoderShape shape;
     shape.head_norms = head_norms;

@@ -90,7 +90,7 @@ TEST(Storage, OnlyEqualTypesAreTied) {
   expect_same_results(after_passes(of_two_types), graph);
 }
 
-TEST(Storage, NothingIsFoldedIntoWhatIsTakenOver) {
+TEST(Storage, NothingIsFoldedIntoStoredIntegers) {
   const Graph graph = tied_llama();
   Graph marked = graph;
   std::map<std::string, std::vector<float>> weights;

@@ -108,7 +108,7 @@ std::vector<std::byte> pack(const ProgramTensor& tensor, Target target) {
 
 // Targets differ only in where they store elements, not in the stored values; this makes repacking
 // exact.
-TEST(Packings, OfATypeAreOfOneFamilyOnAllTargets) {
+TEST(Packings, StoreTheSameValuesOnAllTargets) {
   for (const TensorType type : convert::kWeightTypes) {
     for (uint32_t i = 0; i < kTargets; ++i) {
       const Packing packing = packing_of(static_cast<Target>(i), type);
@@ -120,7 +120,7 @@ TEST(Packings, OfATypeAreOfOneFamilyOnAllTargets) {
 
 class Repacker : public ::testing::TestWithParam<Target> {};
 
-TEST_P(Repacker, GivesWhatPackingGivesForEveryOtherTargetAndType) {
+TEST_P(Repacker, EqualsPackingForEveryOtherTargetAndType) {
   for (const TensorType type : convert::kWeightTypes) {
     const uint32_t nr = packing_of(GetParam(), type).nr;
     for (const uint32_t outputs : {1u, nr - 1, nr, nr + 1, 2 * nr, 3 * nr + 1}) {

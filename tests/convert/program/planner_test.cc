@@ -170,7 +170,7 @@ TEST(Planner, LetsSlotsOfJoinedRowsAndOfTheirPartsShareAnArea) {
 }
 
 // An op in place keeps a slot alive, and the input slot of a model of tokens is none.
-TEST(Planner, CountsWhatIsChangedInPlace) {
+TEST(Planner, CountsSlotsUpdatedInPlace) {
   Program program = with_slots({4, 4, 4});
   program.inputs[0].vocab_size = 10;
   program.ops.push_back({"embedding", convert::embedding_op({1, 0, 4}, {})});

@@ -121,7 +121,7 @@ TEST(Gptq, NeverLosesMoreThanRounding) {
   }
 }
 
-TEST(Gptq, LosesNothingWhereNothingNeedBeLost) {
+TEST(Gptq, IsExactForWeightsOnTheGrid) {
   const DenseMatrix inputs = correlated_inputs(200, 64, 1);
   for (const TensorType type : kGptqTypes) {
     const std::vector<float> weights =
@@ -223,7 +223,7 @@ TEST(Gptq, RowsOfZerosStayZeros) {
   }
 }
 
-TEST(Gptq, TheSameAgain) {
+TEST(Gptq, GivesTheSameBitsEachTime) {
   const DenseMatrix inputs = correlated_inputs(333, 224, 3);
   const std::vector<float> weights = random_weights(50 * 224, 2);
   const QuantizedMatrix one = quantize_gptq(weights, 50, 224, TensorType::kQ4, hessian_of(inputs));

@@ -22,7 +22,7 @@ DenseMatrix random_matrix(uint32_t rows, uint32_t columns, uint64_t seed) {
   return matrix;
 }
 
-TEST(MatrixProduct, AddsToPartsOfAMatrixWhatALoopDoes) {
+TEST(MatrixProduct, AddsToPartsOfAMatrixAsALoopDoes) {
   for (const uint32_t rows : {1u, 7u, 65u, 130u}) {
     for (const uint32_t columns : {1u, 31u, 33u, 100u}) {
       const uint32_t inner = rows % 2 == 0 ? 5 : 67;
@@ -48,7 +48,7 @@ TEST(MatrixProduct, AddsToPartsOfAMatrixWhatALoopDoes) {
   }
 }
 
-TEST(Hessian, IsTheSumOfProductsHoweverRowsCome) {
+TEST(Hessian, IsTheSameForRowsInAnyChunks) {
   const uint32_t columns = 300;  // more than one strip
   const DenseMatrix inputs = random_matrix(600, columns, 4);
   Hessian at_once(columns);
@@ -76,7 +76,7 @@ TEST(Hessian, IsTheSumOfProductsHoweverRowsCome) {
   EXPECT_GE(Hessian::bytes(columns), uint64_t{columns} * columns * sizeof(float));
 }
 
-TEST(Hessian, OfNothingIsZero) {
+TEST(Hessian, WithoutRowsIsZero) {
   const Hessian hessian(3);
   EXPECT_EQ(hessian.rows(), 0u);
   EXPECT_EQ(hessian.mean_squares(), std::vector<double>(3, 0.0));
@@ -112,7 +112,7 @@ TEST(InverseFactor, GivesTheInverse) {
   }
 }
 
-TEST(InverseFactor, IsNothingWhereTheMatrixIsNotPositiveDefinite) {
+TEST(InverseFactor, IsEmptyUnlessTheMatrixIsPositiveDefinite) {
   for (const uint32_t size : {3u, 100u}) {
     DenseMatrix upper(size, size);
     for (uint32_t i = 0; i < size; ++i) upper.row(i)[i] = 1.0f;

@@ -96,7 +96,7 @@ double least_error(std::span<const float> block, std::span<const double> column_
   return least;
 }
 
-TEST(Quantizers, ScalesOfBlocksAreNearlyTheBestThereAre) {
+TEST(Quantizers, ScalesOfBlocksAreNearlyOptimal) {
   const std::vector<float> weights = weights_like_trained(200 * 32, 21);
   for (const bool weighted : {false, true}) {
     std::vector<double> squares(32, 1.0);
@@ -148,7 +148,7 @@ TEST(Quantizers, WeightsThatAreValuesTimesAScaleComeBackExactly) {
   }
 }
 
-TEST(Quantizers, WhatWasQuantizedIsNotChangedByDoingItAgain) {
+TEST(Quantizers, QuantizingTwiceEqualsOnce) {
   const std::vector<float> weights = weights_like_trained(64 * 320, 9);
   for (const TensorType type : kTypes) {
     const QuantizedMatrix once = quantize(weights, 64, 320, type);
@@ -251,7 +251,7 @@ TEST(Quantizers, RoundToBfloat16TiesToEven) {
   EXPECT_EQ(to_bfloat16(-0x1.FFp3f), -0x1.0p4f);
 }
 
-TEST(Quantizers, FindTheFirstWeightThatIsNoNumber) {
+TEST(Quantizers, FindTheFirstNonFiniteWeight) {
   std::vector<float> weights(10, 1.0f);
   EXPECT_EQ(first_non_finite(weights), std::nullopt);
   weights[7] = std::numeric_limits<float>::quiet_NaN();

@@ -78,7 +78,7 @@ std::vector<int16_t> samples_of(const Checkpoint& data) {
   return samples;
 }
 
-TEST(Sound, IsThatOfOtherPrograms) {
+TEST(Sound, AgreesWithOtherPrograms) {
   const Checkpoint data =
       Checkpoint::read(testing::project_folder() / "tests/convert/data/sound.safetensors");
   const std::vector<int16_t> samples = samples_of(data);
@@ -141,7 +141,7 @@ TEST(Sound, HasTransformsOfManyLengths) {
   }
 }
 
-TEST(Sound, IsAsLongAsItSays) {
+TEST(Sound, HasAsManyFramesAsPredicted) {
   const SoundTable table = make_sound_table(
       parse_sound("rate=8000,window=64,hop=32,mels=9,add=1e-3,pad=reflect,last=drop"));
   const std::vector<int16_t> samples(512, 3);
@@ -153,7 +153,7 @@ TEST(Sound, IsAsLongAsItSays) {
   EXPECT_EQ(table.numbers.frames(32), 0u) << "there are too few to mirror";
 }
 
-TEST(Sound, RefusesWhatItDoesNotUnderstand) {
+TEST(Sound, RefusesUnknownParameters) {
   const std::string all = "rate=16000,window=400,hop=160,mels=40,floor=1e-6";
   EXPECT_NO_THROW(parse_sound(all));
   const std::pair<std::string, const char*> mistakes[] = {

@@ -80,7 +80,7 @@ TEST(MaskBuffer, UnderstandsOnesOfEitherMeaningInEveryType) {
   }
 }
 
-TEST(MaskBuffer, DoesWhatItIsToldAboutOnes) {
+TEST(MaskBuffer, FollowsTheOptionAboutOnes) {
   for (const MaskPattern& pattern : mask_patterns(kSide)) {
     const Buffer visible{"mask", kSquare, ones_where_visible(pattern.dense)};
     const Buffer hidden{"bias", kSquare, ones_where_hidden(pattern.dense)};
@@ -89,7 +89,7 @@ TEST(MaskBuffer, DoesWhatItIsToldAboutOnes) {
   }
 }
 
-TEST(MaskBuffer, GoesByTheNameWhereNothingElseTells) {
+TEST(MaskBuffer, UsesItsNameWhereNothingElseDecides) {
   const std::vector<double> values = {1, 0, 1, 0, 0, 1, 1, 1, 0};  // rows and diagonal are mixed
   const DenseMask ones =
       dense_where(3, [&](uint32_t query, uint32_t key) { return values[query * 3 + key] == 1.0; });

@@ -167,7 +167,7 @@ TEST(QuantizedWeights, MoveWithTheirRows) {
   }
 }
 
-TEST(QuantizedWeights, AreDroppedWhereColumnsOrNumbersChange) {
+TEST(QuantizedWeights, AreDroppedWhereColumnsOrValuesChange) {
   const WeightRef blocks = weight_of(four_bits(kQ4Block), TensorType::kQ4);
   const WeightRef rows = weight_of(four_bits(kColumns), TensorType::kQ8);
   WeightRef plain = blocks;

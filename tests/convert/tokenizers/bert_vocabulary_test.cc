@@ -104,11 +104,11 @@ TEST_F(VocabTxt, WithoutANeededTokenIsRefused) {
   EXPECT_TRUE(refuses([&] { read(""); }, {"0 lines", "'[UNK]'"}));
 }
 
-TEST_F(VocabTxt, OfOtherBytesThanUtf8IsRefused) {
+TEST_F(VocabTxt, BytesThatAreNotUtf8AreRefused) {
   EXPECT_TRUE(refuses([&] { read("[UNK]\n\xFF\xFE\n"); }, {"vocab.txt", "line 2", "UTF-8"}));
 }
 
-TEST_F(VocabTxt, WithAConfigThatIsNotUnderstoodIsRefused) {
+TEST_F(VocabTxt, UnknownConfigsAreRefused) {
   configure(R"({"tokenizer_class": "MPNetTokenizer"})");
   EXPECT_TRUE(refuses([&] { read(specials_); }, {"tokenizer_class", "MPNet", "BertTokenizer"}));
   configure(R"({"do_basic_tokenize": false})");
@@ -121,7 +121,7 @@ TEST_F(VocabTxt, WithAConfigThatIsNotUnderstoodIsRefused) {
   EXPECT_TRUE(refuses([&] { read(specials_); }, {"added_tokens_decoder.5", "normalized"}));
 }
 
-TEST_F(VocabTxt, TakesAddedTokensOnlyWithWhatTheyAreFor) {
+TEST_F(VocabTxt, AddedTokensNeedTheirDecoder) {
   folder_.write("added_tokens.json", R"({"<end>": 5})");
   EXPECT_TRUE(
       refuses([&] { read(specials_); }, {"added_tokens.json", "<end>", "added_tokens_decoder"}));

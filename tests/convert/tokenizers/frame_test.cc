@@ -69,7 +69,7 @@ class Frame : public ::testing::Test {
 
 using Texts = std::vector<std::string>;
 
-TEST_F(Frame, IsWhatThePostProcessorSaysWhateverTheConfigsSay) {
+TEST_F(Frame, PrefersThePostProcessorToTheConfigs) {
   folder_.write("config.json", json{{"bos_token_id", 0}, {"eos_token_id", 0}}.dump());
   folder_.write("tokenizer_config.json", json{{"bos_token", "<unk>"}}.dump());
   const json processor = template_of({special_token("<s>"), kText, special_token("</s>")});
@@ -140,7 +140,7 @@ TEST_F(Frame, MayStandAnywhereInASequenceButOnlyOnce) {
                       {"post_processor.processors[1].type", "second"}));
 }
 
-TEST(GgufFrame, OfLlamaHasSentencePiecesIdsWhereTheFileNamesNone) {
+TEST(GgufFrame, LlamaDefaultsToTheIdsOfSentencePiece) {
   convert::GgufTokenizer tokens;
   tokens.model = "llama";
   tokens.tokens = {"<unk>", "<s>", "</s>", "a"};
@@ -157,7 +157,7 @@ TEST(GgufFrame, OfLlamaHasSentencePiecesIdsWhereTheFileNamesNone) {
   EXPECT_EQ(convert::understand_gguf_tokenizer(tokens, "m.gguf").flags & format::kAddBos, 0u);
 }
 
-TEST(GgufFrame, SaysWhereATokenIsWantedThatIsNotNamed) {
+TEST(GgufFrame, NamesAMissingToken) {
   convert::GgufTokenizer tokens;
   tokens.model = "gpt2";
   tokens.tokens = {"a"};

@@ -205,7 +205,7 @@ TEST(HfConfig, FallsBackToTheModelsConfig) {
 
 // The flags apply to a tokenizer.model; a tokenizer.json states itself what surrounds a text
 // (frame_test.cc).
-TEST(HfConfig, SaysWhetherTheyAreAdded) {
+TEST(HfConfig, TellsWhetherBeginAndEndTokensAreAdded) {
   const TempFolder folder;
   const auto file =
       folder.write("tokenizer.model", SentencePieceFile{.pieces = llama_pieces({"a"})}.bytes());

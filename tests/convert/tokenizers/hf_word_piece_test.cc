@@ -110,7 +110,7 @@ TEST(HfWordPiece, TakesItsRulesFromTheNormalizer) {
   EXPECT_TRUE(read_word_pieces(root).word_rules.strips_accents);
 }
 
-TEST(HfWordPiece, RefusesWhatIsNotAsBertHasIt) {
+TEST(HfWordPiece, RefusesStepsThatBertDoesNotHave) {
   const struct {
     const char* place;
     json value;
@@ -153,7 +153,7 @@ TEST(HfWordPiece, RefusesAConfigThatSaysOtherwise) {
               {"tokenize_chinese_chars"}));
 }
 
-TEST(HfPostProcessor, OfBertIsTheSameAsItsTemplate) {
+TEST(HfPostProcessor, BertProcessingEqualsItsTemplate) {
   json root = bert_json();
   root["post_processor"] = {
       {"type", "BertProcessing"}, {"sep", {"[SEP]", 2}}, {"cls", {"[CLS]", 1}}};
@@ -168,7 +168,7 @@ TEST(HfPostProcessor, OfBertIsTheSameAsItsTemplate) {
       refuses([&] { read_word_pieces(root); }, {"post_processor.sep", "a token and its id"}));
 }
 
-TEST(HfPostProcessor, OfRobertaPutsTwoTokensBetweenTexts) {
+TEST(HfPostProcessor, RobertaProcessingPutsTwoTokensBetweenTexts) {
   json root = byte_level_json({{"a", "b"}});
   root["post_processor"] = {{"type", "RobertaProcessing"},
                             {"sep", {"</s>", 2}},

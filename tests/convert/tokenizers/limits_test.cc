@@ -29,7 +29,7 @@ std::vector<SentencePiece> with_long_piece(size_t bytes) {
   return llama_pieces({std::string(bytes, 'a')});
 }
 
-TEST(TokenizerLimits, OfTheLengthOfAToken) {
+TEST(TokenizerLimits, ApplyToTheLengthOfAToken) {
   const size_t longer = format::kTokenBytesMax + 1;
   const std::string sentence_pieces = SentencePieceFile{.pieces = with_long_piece(longer)}.bytes();
   EXPECT_TRUE(refuses_limit("tokenizer.model", sentence_pieces, {"token 259", "1025", "1024"}));
@@ -42,7 +42,7 @@ TEST(TokenizerLimits, OfTheLengthOfAToken) {
       folder.write("tokenizer.bin", llama2c_file(with_long_piece(format::kTokenBytesMax)))));
 }
 
-TEST(TokenizerLimits, OfTheNumberOfTokens) {
+TEST(TokenizerLimits, ApplyToTheNumberOfTokens) {
   const size_t more = format::kVocabularyMax + 1;
   std::string pieces;  // messages without a field
   for (size_t i = 0; i < more; ++i) pieces += std::string("\x0A\x00", 2);
@@ -54,7 +54,7 @@ TEST(TokenizerLimits, OfTheNumberOfTokens) {
   EXPECT_TRUE(refuses_limit("vocab.txt", std::string(more, '\n'), {"more than 1048576 tokens"}));
 }
 
-TEST(TokenizerLimits, OfTheSizeOfAFile) {
+TEST(TokenizerLimits, ApplyToTheSizeOfAFile) {
   for (const char* name : {"tokenizer.bin", "tokenizer.model", "vocab.txt", "meta.pkl"}) {
     const TempFolder folder;
     const std::string start = std::string(name) == "tokenizer.model" ? "\x0A\x01"
@@ -67,7 +67,7 @@ TEST(TokenizerLimits, OfTheSizeOfAFile) {
   }
 }
 
-TEST(PieceSearch, FindsThePiecesAtBothEdges) {
+TEST(PieceSearch, FindsPiecesAtEitherEnd) {
   const std::vector<std::string_view> texts = {"ab", "", "a", "abc", "bc", "c", "\xC3\xA9"};
   std::vector<TokenId> found;
   const convert::PieceSearch begins(texts, convert::TextEdge::kBegin);

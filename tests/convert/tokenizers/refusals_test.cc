@@ -44,7 +44,7 @@ using Words = std::initializer_list<std::string_view>;
   return refuses_json(low_line_json({kLow, "a"}, {{kLow, "a"}}), change, words);
 }
 
-TEST(TokenizerRefusals, OfModelsInATokenizerJson) {
+TEST(TokenizerRefusals, NameFieldsOfModelsInATokenizerJson) {
   EXPECT_TRUE(refuses_bytes([](json& j) { j["model"]["type"] = "WordLevel"; },
                             {"model.type", "WordLevel", "BPE, Unigram or WordPiece"}));
   EXPECT_TRUE(
@@ -69,7 +69,7 @@ TEST(TokenizerRefusals, OfModelsInATokenizerJson) {
   EXPECT_TRUE(refuses_bytes([](json& j) { j["extra"] = 1; }, {"'extra'"}));
 }
 
-TEST(TokenizerRefusals, OfStepsInATokenizerJson) {
+TEST(TokenizerRefusals, NameStepsInATokenizerJson) {
   EXPECT_TRUE(refuses_bytes(
       [](json& j) {
         j["normalizer"] = {{"type", "NFKC"}};
@@ -143,7 +143,7 @@ TEST(TokenizerRefusals, OfStepsInATokenizerJson) {
       [](json& j) { j["post_processor"]["special_tokens"] = json::object(); }, {"'<s>'"}));
 }
 
-TEST(TokenizerRefusals, OfStepsThatCutTwice) {
+TEST(TokenizerRefusals, NameStepsThatCutTwice) {
   const json digits = {{"type", "Digits"}, {"individual_digits", true}};
   EXPECT_TRUE(refuses_bytes(
       [&](json& j) {
@@ -165,7 +165,7 @@ TEST(TokenizerRefusals, OfStepsThatCutTwice) {
       {"pretokenizers[1].type", "second"}));
 }
 
-TEST(TokenizerRefusals, OfUnigram) {
+TEST(TokenizerRefusals, NameFieldsOfUnigram) {
   const json space = {{"type", "Metaspace"}, {"replacement", kLow}, {"prepend_scheme", "always"}};
   json root = byte_level_json({});
   root["pre_tokenizer"] = root["decoder"] = space;
@@ -218,7 +218,7 @@ TEST(TokenizerRefusals, OfUnigram) {
       {"prepend_scheme", "first", "WhitespaceSplit"}));
 }
 
-TEST(TokenizerRefusals, OfAddedTokens) {
+TEST(TokenizerRefusals, NameFieldsOfAddedTokens) {
   const auto added = [](const char* field, const json& value) {
     return [=](json& j) { j["added_tokens"][0][field] = value; };
   };
@@ -235,7 +235,7 @@ TEST(TokenizerRefusals, OfAddedTokens) {
       {"added_tokens[3].normalized", "true", "false"}));
 }
 
-TEST(TokenizerRefusals, OfConfigs) {
+TEST(TokenizerRefusals, NameFieldsOfConfigs) {
   const TempFolder folder;
   const auto file = folder.write("tokenizer.json", byte_level_json({}).dump());
   const auto refuses_config = [&](const char* name, const json& config, Words words) {
@@ -251,7 +251,7 @@ TEST(TokenizerRefusals, OfConfigs) {
   EXPECT_TRUE(refuses_config("config.json", {{"bos_token_id", 1.5}}, {"config.json", "1.5"}));
 }
 
-TEST(TokenizerRefusals, OfTokensToAddThatAreNotNamed) {
+TEST(TokenizerRefusals, NameTokensToAddThatAreMissing) {
   const TempFolder folder;
   const auto file = folder.write("vocab.json", R"({"a": 0, "bc": 1})");
   folder.write("merges.txt", "");
@@ -259,7 +259,7 @@ TEST(TokenizerRefusals, OfTokensToAddThatAreNotNamed) {
   EXPECT_TRUE(refuses([&] { convert::read_tokenizer(file); }, {"add_bos_token", "no such token"}));
 }
 
-TEST(TokenizerRefusals, OfVocabJson) {
+TEST(TokenizerRefusals, NameFilesBesideVocabJson) {
   const TempFolder folder;
   const auto file = folder.write("vocab.json", R"({"ab": 0, "c": 1})");
   EXPECT_TRUE(refuses([&] { convert::read_tokenizer(file); }, {"vocab.json", "merges.txt"}));
@@ -269,7 +269,7 @@ TEST(TokenizerRefusals, OfVocabJson) {
                       {"tokenizer_class", "CodeGenTokenizer", "GPT2Tokenizer"}));
 }
 
-TEST(TokenizerRefusals, OfSentencePieceModels) {
+TEST(TokenizerRefusals, NameFieldsOfSentencePieceModels) {
   const std::vector<convert::SentencePiece> pieces = llama_pieces({kLow, "a"});
   const auto refuses_model = [&](const SentencePieceFile& file, Words words) {
     return refuses_file("tokenizer.model", file.bytes(), words);
@@ -300,7 +300,7 @@ TEST(TokenizerRefusals, OfSentencePieceModels) {
   EXPECT_TRUE(refuses_model({changed}, {"piece 261", "type is 9"}));
 }
 
-TEST(TokenizerRefusals, OfBrokenMessages) {
+TEST(TokenizerRefusals, NameBrokenProtobufFields) {
   const auto refuses_message = [](const std::string& bytes, Words words) {
     return refuses_file("tokenizer.model", bytes, words);
   };
@@ -319,7 +319,7 @@ TEST(TokenizerRefusals, OfBrokenMessages) {
   EXPECT_TRUE(refuses_message(proto_field(1, std::string("\x02\x00", 2)), {"number"}));
 }
 
-TEST(TokenizerRefusals, OfLlama2cFiles) {
+TEST(TokenizerRefusals, NameFaultsOfLlama2cFiles) {
   const auto refuses_bin = [](const std::string& bytes, Words words) {
     return refuses_file("tokenizer.bin", bytes, words);
   };
@@ -342,7 +342,7 @@ TEST(TokenizerRefusals, OfLlama2cFiles) {
   EXPECT_TRUE(refuses_bin(lying, {"token 0", "announces"}));
 }
 
-TEST(TokenizerRefusals, OfGgufTokenizers) {
+TEST(TokenizerRefusals, NameFieldsOfGgufTokenizers) {
   convert::GgufTokenizer tokens;
   tokens.model = "bert";
   const auto refused = [&](Words words) {
@@ -367,7 +367,7 @@ TEST(TokenizerRefusals, OfGgufTokenizers) {
   EXPECT_TRUE(refused({"token 1", "repeats"}));
 }
 
-TEST(TokenizerRefusals, OfCharacterPickles) {
+TEST(TokenizerRefusals, NameEntriesOfCharacterPickles) {
   const auto refuses_pickle = [](PickleBuilder& builder, Words words) {
     return refuses_file("meta.pkl", builder.stop(), words);
   };
@@ -389,7 +389,7 @@ TEST(TokenizerRefusals, OfCharacterPickles) {
   EXPECT_TRUE(refuses_pickle(two, {"stoi and itos disagree"}));
 }
 
-TEST(TokenizerRefusals, OfTheCompiler) {
+TEST(TokenizerRefusals, NameFaultsFoundByTheCompiler) {
   const auto refused = [](const std::function<void(convert::TokenizerSpec&)>& change, Words words) {
     convert::TokenizerSpec spec = test::byte_spec({"ab"});
     change(spec);

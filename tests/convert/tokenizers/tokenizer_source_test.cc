@@ -50,7 +50,7 @@ class TokenizerFor : public ::testing::Test {
   TempFolder folder_;
 };
 
-TEST_F(TokenizerFor, LooksBesideAModelForWhatGoesWithItsKind) {
+TEST_F(TokenizerFor, LooksBesideAModelForFilesOfItsKind) {
   EXPECT_EQ(origin(kDecoderTokenizers), "");
   folder_.write("tokenizer.bin", llama2c_tokenizer());
   folder_.write("meta.pkl", character_pickle());
@@ -78,7 +78,7 @@ TEST_F(TokenizerFor, TakesTheChosenOneBeforeAllOthers) {
   EXPECT_EQ(origin(kLlama2cTokenizers, "other"), "tokenizer.json");
 }
 
-TEST_F(TokenizerFor, DoesWithoutWhereAskedTo) {
+TEST_F(TokenizerFor, IsOmittedOnRequest) {
   folder_.write("tokenizer.json", R"({"model": {"type": "WordLevel"}})");
   const TokenizerPlace place = {.folder = folder_.path(), .files = kDecoderTokenizers};
   EXPECT_TRUE(refuses([&] { tokenizer_for(place, ""); },
@@ -86,7 +86,7 @@ TEST_F(TokenizerFor, DoesWithoutWhereAskedTo) {
   EXPECT_FALSE(tokenizer_for(place, convert::kNoTokenizer).has_value());
 }
 
-TEST_F(TokenizerFor, RefusesAChoiceThatIsNotThere) {
+TEST_F(TokenizerFor, RefusesAMissingFile) {
   EXPECT_TRUE(refuses([&] { origin(kLlama2cTokenizers, "gone.json"); },
                       {"cannot open '", "gone.json", "No such file"}));
   std::filesystem::create_directory(folder_.path() / "empty");

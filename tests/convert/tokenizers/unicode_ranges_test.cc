@@ -32,7 +32,7 @@ void expect_same(char major, std::span<const uint32_t> expected) {
 TEST(UnicodeRanges, HoldTheLettersThatPythonKnows) { expect_same('L', test::kLetters); }
 TEST(UnicodeRanges, HoldTheNumbersThatPythonKnows) { expect_same('N', test::kNumbers); }
 
-TEST(UnicodeRanges, OfSeparatorsAreSpaces) {
+TEST(UnicodeRanges, SeparatorsAreSpaces) {
   const std::vector<uint32_t> separators = unicode_ranges('Z');
   for (uint32_t code_point = 0x80; code_point <= kCodePointMax; ++code_point) {
     const bool expected = text::in_ranges(separators, code_point) || code_point == 0x85;
@@ -42,7 +42,7 @@ TEST(UnicodeRanges, OfSeparatorsAreSpaces) {
 
 #endif  // ARENITE_HAVE_UTF8PROC
 
-TEST(UnicodeRanges, AreWhatTheRuntimesSpacesAreInAscii) {
+TEST(UnicodeRanges, EqualTheSpacesOfTheRuntimeInAscii) {
   for (uint32_t code_point = 0; code_point < 0x80; ++code_point) {
     const bool expected = code_point == ' ' || (code_point >= 9 && code_point <= 13);
     EXPECT_EQ(text::is_space(code_point), expected);

@@ -38,7 +38,7 @@ Texts encode(const TokenizerSpec& spec, const std::string& text) {
 }
 
 // A model of stories on a microcontroller has such a file: token 3 is a line feed.
-TEST(UnknownCharacters, OfLlama2cWithoutBytesAreTheUnknownToken) {
+TEST(UnknownCharacters, Llama2cWithoutBytesGivesTheUnknownToken) {
   const TempFolder folder;
   const auto file = folder.write("tokenizer.bin",
                                  llama2c_file(character_pieces({"\n", " ", "a", "b", "\xC3\xA9"})));
@@ -51,13 +51,13 @@ TEST(UnknownCharacters, OfLlama2cWithoutBytesAreTheUnknownToken) {
 }
 
 // A space before a text would be a token that no text of the training began with.
-TEST(UnknownCharacters, OfLlama2cWithoutASpaceHaveNoneBeforeThem) {
+TEST(UnknownCharacters, Llama2cWithoutASpacePutsNoneBeforeTexts) {
   const TempFolder folder;
   const auto file = folder.write("tokenizer.bin", llama2c_file(character_pieces({"\n", "a", "b"})));
   EXPECT_EQ(encode(convert::read_tokenizer(file), "ab"), (Texts{"<s>", "a", "b"}));
 }
 
-TEST(UnknownCharacters, OfLlama2cWithBytesAreBytesWithoutANote) {
+TEST(UnknownCharacters, Llama2cWithBytesGivesBytesWithoutANote) {
   const TempFolder folder;
   const auto file = folder.write("tokenizer.bin", llama2c_file(llama_pieces({" ", "a"})));
   const TokenizerSpec spec = convert::read_tokenizer(file);
@@ -65,7 +65,7 @@ TEST(UnknownCharacters, OfLlama2cWithBytesAreBytesWithoutANote) {
   EXPECT_TRUE(notes_of(spec).empty());
 }
 
-TEST(UnknownCharacters, OfAJsonThatLacksAByteAreTheUnknownToken) {
+TEST(UnknownCharacters, JsonWithoutAByteGivesTheUnknownToken) {
   json root = low_line_json({"a", "b"}, {});
   root["model"]["vocab"].erase("<0x80>");
   const TempFolder folder;
@@ -77,7 +77,7 @@ TEST(UnknownCharacters, OfAJsonThatLacksAByteAreTheUnknownToken) {
                                    "token 0, '<unk>'"}));
 }
 
-TEST(UnknownCharacters, OfSentencePiecesWithoutBytesAreTheUnknownPiece) {
+TEST(UnknownCharacters, SentencePiecesWithoutBytesGiveTheUnknownPiece) {
   SentencePieceFile model;
   model.pieces = llama_pieces({"\xE2\x96\x81", "a"});
   model.pieces.erase(model.pieces.begin() + 3, model.pieces.begin() + 259);
@@ -89,7 +89,7 @@ TEST(UnknownCharacters, OfSentencePiecesWithoutBytesAreTheUnknownPiece) {
   EXPECT_EQ(notes_of(spec).size(), 1u);
 }
 
-TEST(UnknownCharacters, OfBytePairsThatLackBytesAreLeftOut) {
+TEST(UnknownCharacters, BytePairsWithoutBytesOmitThem) {
   json root = byte_level_json({});
   root["model"]["vocab"].erase("Z");
   const TempFolder folder;

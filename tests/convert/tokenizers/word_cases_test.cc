@@ -61,7 +61,7 @@ TEST(WordCases, AreCutAndFoldedAsBertDoes) {
   }
 }
 
-TEST(WordCases, AreTheSameWithTheTableThatAVocabularyNeeds) {
+TEST(WordCases, AreTheSameWithTheReducedTable) {
 #ifndef ARENITE_HAVE_UTF8PROC
   GTEST_SKIP() << "this build lacks utf8proc";
 #endif

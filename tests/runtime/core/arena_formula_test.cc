@@ -71,7 +71,7 @@ TEST(ArenaFormula, AgreesWithTheCacheForEveryShape) {
 
 // Where the window has passed, the ring needs every page that a query of a call can see, wherever
 // in a page the call begins.
-TEST(ArenaFormula, GivesARingThePagesThatACallCanSee) {
+TEST(ArenaFormula, GivesARingEveryPageThatACallCanSee) {
   constexpr uint32_t kManyPositions = 1u << 20;
   for (const uint32_t lookback : {0u, 1u, 255u, 510u, 511u, 512u, 513u, 1023u, 4095u}) {
     for (const uint32_t tokens : {1u, 2u, 37u, 511u, 512u, 513u}) {
@@ -140,7 +140,7 @@ TEST(ArenaFormula, NeedsNoScratchWithoutAttention) {
 }
 
 // Ops run one after the other: what the largest of them needs is enough for all.
-TEST(ArenaFormula, HasRoomForWhatOpsNeedWhileTheyRun) {
+TEST(ArenaFormula, CoversTheScratchOfEveryOp) {
   ArenaFormula formula = formula_of({100, 30}, 0, 500, 8, 4, 1);
   formula.groups[0] = {0, UINT32_MAX, {1000, 10}, {}};
   const uint64_t scores = 4 * (64 + 16 + 8) * 4;
@@ -154,7 +154,7 @@ TEST(ArenaFormula, HasRoomForWhatOpsNeedWhileTheyRun) {
   EXPECT_EQ(sizes.scratch_bytes_per_thread.value(), round_up(5000, 64).value());
 }
 
-TEST(ArenaFormula, CountsTheCachesOfTheTypeThatTheSessionChooses) {
+TEST(ArenaFormula, CountsCachesOfTheTypeOfTheSession) {
   ArenaFormula formula = formula_of({}, 0, 0, 8, 4, 1);
   formula.groups[0] = {0, UINT32_MAX, {1000, 10}, {300, 5}};
   EXPECT_EQ(evaluate(formula, kAxes, {8, 1, 1}).kv_cache_bytes.value(), round_up(1010, 64).value());
@@ -190,7 +190,7 @@ constexpr Axis kJoined[] = {{},
                             {AxisKind::kOne, 0, 0, 0},
                             {AxisKind::kAsked, 4, 0, 0}};
 
-TEST(Axes, HaveAsManyRowsAsWhatTheyAreMadeOf) {
+TEST(Axes, CountRowsFromTheirSources) {
   const auto rows = [](uint32_t tokens, uint32_t sequences, bool all) {
     const AxisRows found = rows_of_axes(kJoined, tokens, sequences, all);
     return std::vector<uint32_t>(found.of, found.of + std::size(kJoined));
@@ -243,7 +243,7 @@ TEST(Axes, HaveAllWindowsOfSequencesOfAnyLength) {
             0u);
 }
 
-TEST(ArenaFormula, CountsWhatConvolutionsKeep) {
+TEST(ArenaFormula, CountsTheHistoryOfConvolutions) {
   ArenaFormula formula;
   formula.nr = 8;
   EXPECT_EQ(evaluate(formula, kAxes, {20, 5, 3}).kv_cache_bytes.value(), 0u);
@@ -256,7 +256,7 @@ TEST(ArenaFormula, CountsWhatConvolutionsKeep) {
   EXPECT_FALSE(evaluate(formula, kAxes, {20, 5, UINT32_MAX}).total_bytes.ok());
 }
 
-TEST(Axes, LieWhereTheWholeDoesThatTheyAreAPartOf) {
+TEST(Axes, PartsShareTheAreaOfTheirConcatenation) {
   const uint32_t expected[] = {4, 4, 4, 4, 4, 5, 6};
   for (uint32_t i = 0; i < std::size(kJoined); ++i) EXPECT_EQ(area_of(kJoined, i), expected[i]);
 }

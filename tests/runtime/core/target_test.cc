@@ -69,7 +69,7 @@ std::string expected_kernel_sets() {
   return {};
 }
 
-TEST(Targets, AreThoseOfTheCpu) {
+TEST(Targets, MatchTheCpu) {
   const std::string expected = expected_kernel_sets();
   if (expected.empty()) GTEST_SKIP() << "nothing else here says what the CPU can do";
   std::string found;
@@ -93,7 +93,7 @@ TEST(Targets, HaveDifferentNames) {
   EXPECT_EQ(names.count("unknown") + kernel_names.count("unknown"), 0u);
 }
 
-TEST(Targets, BeyondTheKnownHaveNoKernels) {
+TEST(Targets, UnknownOnesHaveNoKernels) {
   EXPECT_EQ(kernel_set(static_cast<Target>(kTargets)), nullptr);
 }
 

@@ -22,7 +22,7 @@ std::vector<float> read(const WeightView& view, uint32_t row) {
   return numbers;
 }
 
-TEST(WeightRows, OfPackedWeightsInFewBitsAreTheNumbersThatWerePacked) {
+TEST(WeightRows, PackedWeightsInFewBitsGiveThePackedValues) {
   for (uint32_t target = 0; target < kTargets; ++target) {
     for (const TensorType type : {TensorType::kW8, TensorType::kQ8, TensorType::kQ4}) {
       const Packing packing = packing_of(static_cast<Target>(target), type);
@@ -42,7 +42,7 @@ TEST(WeightRows, OfPackedWeightsInFewBitsAreTheNumbersThatWerePacked) {
 }
 
 // A plain int8 row is a scale, the elements, and zeros up to a whole float.
-TEST(WeightRows, OfPlainInt8AreItsNumbersTimesTheirScale) {
+TEST(WeightRows, PlainInt8IsScaledByItsRow) {
   constexpr float kScales[] = {0.5f, 0.25f};
   constexpr int8_t kNumbers[2][5] = {{-128, -1, 0, 1, 127}, {3, -7, 11, -13, 17}};
   std::vector<std::byte> bytes;
@@ -62,7 +62,7 @@ TEST(WeightRows, OfPlainInt8AreItsNumbersTimesTheirScale) {
 
 // A block of 32 elements is a bfloat16 scale and 16 bytes, whose low halves are the first 16
 // elements.
-TEST(WeightRows, OfPlainQ4AreTheHalvesOfItsBytesTimesTheScaleOfTheirBlock) {
+TEST(WeightRows, PlainQ4UnpacksHalfBytesAndScalesBlocks) {
   constexpr float kScales[] = {0.5f, 2.0f, 0.125f, 1.0f};
   std::vector<std::byte> bytes;
   for (const float scale : kScales) {

@@ -26,14 +26,14 @@ TEST(WindowAxis, CountsItsWindows) {
   }
 }
 
-TEST(Windows, OfASequenceAreThoseOfItsLines) {
+TEST(Windows, OverASequenceCountItsLines) {
   const Windows windows = {{3, 2, 2, 4, 0}, {}, 1};
   EXPECT_EQ(windows.kernel(), 3u);
   EXPECT_EQ(windows.count(7), windows.lines.count(7));
   EXPECT_EQ(windows.lookback(), 4u);
 }
 
-TEST(Windows, OfAnImageAreThoseOfLinesTimesColumns) {
+TEST(Windows, OverAnImageCountLinesTimesColumns) {
   const Windows windows = {{3, 2, 1, 1, 1}, {5, 1, 1, 2, 2}, 7};
   EXPECT_EQ(windows.kernel(), 15u);
   EXPECT_EQ(windows.per_line(), 7u);
@@ -41,14 +41,14 @@ TEST(Windows, OfAnImageAreThoseOfLinesTimesColumns) {
   EXPECT_EQ(windows.lookback(), 2u * 7);
 }
 
-TEST(ConvolutionScratch, IsTheListAndTheZerosWhereRowsAreReadInPlace) {
+TEST(ConvolutionScratch, HoldsPointersAndZerosForRowsReadInPlace) {
   const Windows windows = {{3, 1, 1, 1, 1}, {3, 1, 1, 1, 1}, 8};
   const WindowScratch scratch =
       convolution_scratch(packing_of(Target::kPortable, TensorType::kF32), windows, 64);
   EXPECT_EQ(scratch.bytes.value(), 9u * 4 * 8 + 64 * 4 + 16);
 }
 
-TEST(ConvolutionScratch, ThatOverflowsSaysSo) {
+TEST(ConvolutionScratch, ReportsOverflow) {
   const Windows windows = {{UINT32_MAX, 1, 1, 0, 0}, {UINT32_MAX, 1, 1, 0, 0}, 8};
   for (const TensorType type : {TensorType::kF32, TensorType::kW8, TensorType::kQ8}) {
     const Packing packing = packing_of(Target::kX86_64_v4, type);

@@ -71,7 +71,7 @@ void expect_refusal_of_each_byte(std::span<const std::byte> file, const std::str
   }
 }
 
-TEST(Damage, OfOneByteIsRefused) {
+TEST(Damage, AnyChangedByteIsRefused) {
   for (const ModuleSpec& spec : {smallest(), spec_named("documents"), spec_named("strip")}) {
     expect_refusal_of_each_byte(make_model(spec, two_targets()).span(), spec.name);
   }
@@ -81,7 +81,7 @@ TEST(Damage, OfOneByteIsRefused) {
                               "encoder");
 }
 
-TEST(Damage, OfOneBitIsRefused) {
+TEST(Damage, AnyFlippedBitIsRefused) {
   const auto file = make_model(smallest(), two_targets());
   Copy copy(file.span());
   for (size_t i = 0; i < 8 * file.size(); i += kStride) {
@@ -91,7 +91,7 @@ TEST(Damage, OfOneBitIsRefused) {
   }
 }
 
-TEST(Damage, ByTruncationIsRefused) {
+TEST(Damage, TruncationIsRefused) {
   for (const ModuleSpec& spec : {smallest(), spec_named("documents")}) {
     const auto file = make_model(spec, two_targets());
     const GuardedBuffer memory(file.size(), kModelAlignment);
@@ -104,7 +104,7 @@ TEST(Damage, ByTruncationIsRefused) {
   }
 }
 
-TEST(Damage, ByAppendedBytesIsRefused) {
+TEST(Damage, AppendedBytesAreRefused) {
   const auto file = make_model(spec_named("causal"), two_targets());
   for (size_t bytes = 1; bytes <= 130; bytes += kEmulated ? 3 : 1) {
     convert::AlignedBytes longer(file.size() + bytes);
@@ -177,7 +177,7 @@ Effort effort_of_a_sweep(std::span<const std::byte> sound) {
   return {.ring_positions = 560, .sound = sound};
 }
 
-TEST_P(RepairedDamage, OfOneMetadataByteIsRefusedOrHarmless) {
+TEST_P(RepairedDamage, OneMetadataByteIsRefusedOrHarmless) {
   const ModelSurgery sound(sound_file(GetParam()).span());
   const auto metadata_bytes = static_cast<size_t>(sound.footer().metadata_bytes);
   Copy copy(sound.file());
@@ -198,7 +198,7 @@ TEST_P(RepairedDamage, OfOneMetadataByteIsRefusedOrHarmless) {
 }
 
 // Whole words: counts, offsets and sizes that are plausible, huge, or those of another field.
-TEST_P(RepairedDamage, OfOneMetadataWordIsRefusedOrHarmless) {
+TEST_P(RepairedDamage, OneMetadataWordIsRefusedOrHarmless) {
   const ModelSurgery sound(sound_file(GetParam()).span());
   const auto words = static_cast<size_t>(sound.footer().metadata_bytes) / sizeof(uint32_t);
   Copy copy(sound.file());
@@ -224,7 +224,7 @@ TEST_P(RepairedDamage, OfOneMetadataWordIsRefusedOrHarmless) {
   fates.report(GetParam());
 }
 
-TEST_P(RepairedDamage, OfAllWeightsIsHarmless) {
+TEST_P(RepairedDamage, RandomWeightsAreHarmless) {
   ModelSurgery file(sound_file(GetParam()).span());
   Random random(4);
   for (int round = 0; round < (kEmulated ? 2 : 20); ++round) {

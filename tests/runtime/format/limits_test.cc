@@ -85,7 +85,7 @@ TEST(ShortFiles, AreRefusedByTheirLength) {
 
 #if UINTPTR_MAX > UINT32_MAX
 // Nothing of it is read but the footer.
-TEST(LongFiles, HaveNoMetadataThatFlatBuffersCannotHave) {
+TEST(LongFiles, AreRefusedBeyondTheMetadataOfFlatBuffers) {
   const uint64_t bytes = kModelAlignment * ((uint64_t{1} << 31) / kModelAlignment);
   void* const place = mmap(nullptr, bytes + kModelAlignment, PROT_READ | PROT_WRITE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -118,7 +118,7 @@ void set_value_dim(ModelSurgery& file, uint32_t value_dim) {
 }
 
 // A panel of four positions has four times 5 floats of keys, and a float for each value.
-TEST(LargeCaches, AreBeyondTheFormula) {
+TEST(LargeCaches, ExceedTheBytesOfTheFormula) {
   convert::Program program = sound_program();
   program.slots = {{12, 0, 0, 0}, {4, 12, 0, 0}};
   program.functions[0].output_slot = 1;
@@ -138,7 +138,7 @@ TEST(LargeCaches, AreBeyondTheFormula) {
 }
 
 // A group for each number of positions that caches hold.
-TEST(CachesOfManyLengths, AreBeyondTheFormula) {
+TEST(CachesOfManyLengths, ExceedTheGroupsOfTheFormula) {
   DecoderShape shape;
   shape.windows.assign(kCacheGroupsMax + 1, 20);
   ModelSurgery file(make_decoder_model(shape, {Target::kPortable}).span());
@@ -153,7 +153,7 @@ TEST(CachesOfManyLengths, AreBeyondTheFormula) {
   expect_refusal(file.file(), {"packed.formula", "larger than the formula"});
 }
 
-TEST(RowsOfOutputs, AreNotBeyondTheFormula) {
+TEST(RowsOfOutputs, MayNotExceedTheFormula) {
   ModelSurgery file(make_decoder_model({}, {Target::kPortable}).span());
   const format::ModelReader reader(file.file());
   uint32_t index = 0;
@@ -165,7 +165,7 @@ TEST(RowsOfOutputs, AreNotBeyondTheFormula) {
   expect_refusal(file.file(), {"packed.formula", "larger than the formula"});
 }
 
-TEST(RowsInFewBits, AreWholeBlocksAndNotTooLong) {
+TEST(RowsInFewBits, NeedWholeBlocksAndALimitedLength) {
   const auto refuses = [](uint32_t inputs, TensorType type, const char* words) {
     ModelSurgery file(write_model(sound_program(), all_targets()).span());
     const format::ModelReader reader(file.file());
@@ -213,7 +213,7 @@ ModelSurgery with_channels(const convert::Program& program, uint32_t channels) {
   return file;
 }
 
-TEST(LargeWindows, AreBeyondTheFormula) {
+TEST(LargeWindows, ExceedTheBytesOfTheFormula) {
   constexpr uint32_t kRows = kWindowRowsMax, kChannels = 8192;  // 16 bytes below 2^32 - 65536
   const Expected larger = {"packed.formula", "larger than the formula"};
   EXPECT_TRUE(Model::load(with_channels(pool_of(kRows), kChannels).file()).ok());

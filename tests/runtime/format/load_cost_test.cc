@@ -63,20 +63,20 @@ class LoadCost : public ::testing::Test {
   uint64_t percent_ = 0;
 };
 
-TEST_F(LoadCost, OfModulesIsBounded) {
+TEST_F(LoadCost, IsBoundedForModules) {
   for (const ModuleSpec& spec : all_specs()) check(make_model(spec), spec.name);
 }
 
-TEST_F(LoadCost, OfDecodersIsBounded) {
+TEST_F(LoadCost, IsBoundedForDecoders) {
   for (const DecoderShape& shape : all_decoders()) check(make_decoder_model(shape), shape.name);
 }
 
-TEST_F(LoadCost, OfEncodersIsBounded) {
+TEST_F(LoadCost, IsBoundedForEncoders) {
   for (const EncoderShape& shape : all_encoders()) check(make_encoder_model(shape), shape.name);
 }
 
 // Tiles of which most say that all is seen, or nothing, take the fewest bytes for what they say.
-TEST_F(LoadCost, OfMasksIsBounded) {
+TEST_F(LoadCost, IsBoundedForMasks) {
   for (const uint32_t positions : {256u, 1024u}) {
     ModuleSpec spec;
     spec.positions_max = positions;
@@ -92,7 +92,7 @@ TEST_F(LoadCost, OfMasksIsBounded) {
 }
 
 // The files have up to the largest number of slots; the verifier checks each op against each slot.
-TEST_F(LoadCost, OfManyLayersIsBounded) {
+TEST_F(LoadCost, IsBoundedForManyLayers) {
   for (const uint32_t layers : {16u, 64u, 140u}) {
     DecoderShape shape = smallest_decoder();
     shape.windows.assign(layers, 3);
@@ -100,7 +100,7 @@ TEST_F(LoadCost, OfManyLayersIsBounded) {
   }
 }
 
-TEST_F(LoadCost, OfTokenizersIsBounded) {
+TEST_F(LoadCost, IsBoundedForTokenizers) {
   for (const size_t count : {300u, 3000u}) {
     std::vector<std::string> words;
     for (size_t i = 0; i < count; ++i) words.push_back("word" + std::to_string(i));
@@ -116,7 +116,7 @@ TEST_F(LoadCost, OfTokenizersIsBounded) {
 }
 
 // Bytes at random places of the metadata, with checksums that are right again.
-TEST_F(LoadCost, OfDamagedFilesIsBounded) {
+TEST_F(LoadCost, IsBoundedForDamagedFiles) {
   std::mt19937 random(1);
   for (const convert::AlignedBytes& sound :
        {make_decoder_model(decoder_named("llama")), make_encoder_model(encoder_named("bert")),

@@ -13,7 +13,7 @@ using format::Access;
 using format::ColumnView;
 using format::NumberType;
 
-TEST(OpNumbers, AreFoundByTheirType) {
+TEST(OpNumbers, AreFoundByType) {
   const format::OpView linear = convert::linear_op({0, 0, 4}, {1, 0, 4}, 7);
   EXPECT_EQ(number_of(linear, NumberType::kMatrix), 7u);
   EXPECT_EQ(number_of(linear, NumberType::kMask), format::kAbsent);

@@ -23,7 +23,7 @@ To as(const From& from) {
   return to;
 }
 
-TEST(Records, OfOpsAreThoseOfTheSchema) {
+TEST(Records, OpsMatchTheSchema) {
   const View views[] = {{1, 2, 3}, {4, 5, 6}, {7, 8, 9}, {10, 11, 12}};
   const uint32_t numbers[] = {13, 14, 15, 16, 17};
   const float reals[] = {18.0f};
@@ -36,7 +36,7 @@ TEST(Records, OfOpsAreThoseOfTheSchema) {
   for (uint32_t i = 0; i < kOpReals; ++i) EXPECT_EQ(op.reals[i], reals[i]);
 }
 
-TEST(Records, OfProgramsAreThoseOfTheSchema) {
+TEST(Records, ProgramsMatchTheSchema) {
   const SlotView slot = as<SlotView>(Slot(1, 2, 3, 4, 5));
   EXPECT_EQ(slot.width, 1u);
   EXPECT_EQ(slot.offset, 2u);
@@ -79,7 +79,7 @@ TEST(Records, OfProgramsAreThoseOfTheSchema) {
   EXPECT_EQ(state.view, (ColumnView{2, 3, 4}));
 }
 
-TEST(Records, OfSegmentsAreThoseOfTheSchema) {
+TEST(Records, SegmentsMatchTheSchema) {
   const SelfTestView test = as<SelfTestView>(SelfTest(Segment(1, 2, 3), 4));
   EXPECT_EQ(test.segment.begin(), 64u);
   EXPECT_EQ(test.segment.bytes(), 128u);
@@ -117,7 +117,7 @@ TEST(Records, OfSegmentsAreThoseOfTheSchema) {
 }
 
 // Places as counts of 64 bytes reach 256 GB.
-TEST(Records, OfSegmentsReachBeyond32Bits) {
+TEST(Records, SegmentsReachBeyond32Bits) {
   const SegmentView segment = {UINT32_MAX, UINT32_MAX, 0};
   EXPECT_EQ(segment.begin(), (uint64_t{1} << 38) - 64);
   EXPECT_EQ(segment.end(), (uint64_t{1} << 39) - 128);
@@ -207,7 +207,7 @@ TEST(OpTable, FindsTheNamedNumbers) {
   EXPECT_EQ(number(OpKind::kDepthwise, DepthwiseOp::kBias), "ops.bias");
 }
 
-TEST(OpTable, KnowsWhatIsChangedInPlace) {
+TEST(OpTable, KnowsOperandsUpdatedInPlace) {
   OpView op;
   op.kind = OpKind::kAdd;
   op.views[kInput] = op.views[kOutput] = {0, 0, 4};

@@ -87,12 +87,12 @@ void sweep(const convert::TokenizerSpec& spec) {
   EXPECT_GT(used, 0u);
 }
 
-TEST(TokenizerDamage, OfBytePairsIsRefusedOrHarmless) { sweep(damaged_pairs()); }
-TEST(TokenizerDamage, OfPiecesIsRefusedOrHarmless) { sweep(damaged_pieces()); }
-TEST(TokenizerDamage, OfCharactersIsRefusedOrHarmless) { sweep(damaged_characters()); }
-TEST(TokenizerDamage, OfWordsIsRefusedOrHarmless) { sweep(damaged_words()); }
+TEST(TokenizerDamage, InBytePairsIsRefusedOrHarmless) { sweep(damaged_pairs()); }
+TEST(TokenizerDamage, InSentencePiecesIsRefusedOrHarmless) { sweep(damaged_pieces()); }
+TEST(TokenizerDamage, InCharactersIsRefusedOrHarmless) { sweep(damaged_characters()); }
+TEST(TokenizerDamage, InWordPiecesIsRefusedOrHarmless) { sweep(damaged_words()); }
 
-TEST(TokenizerDamage, OfManyBytesIsRefusedOrHarmless) {
+TEST(TokenizerDamage, InManyBytesIsRefusedOrHarmless) {
   Random random(3);
   for (const convert::TokenizerSpec& spec : {damaged_pairs(), damaged_pieces(), damaged_words()}) {
     const convert::AlignedBytes file = model_with(spec);

@@ -393,12 +393,16 @@ INSTANTIATE_TEST_SUITE_P(Scores, VerifyDecoderOps, testing::ValuesIn(kScoreRules
                          rule_name<Program>);
 INSTANTIATE_TEST_SUITE_P(Elements, VerifyDecoderOps, testing::ValuesIn(kElementRules),
                          rule_name<Program>);
-TEST_P(VerifyDecoderOps, Refuses) { expect_decoder_refusal(GetParam(), gated_shape()); }
+TEST_P(VerifyDecoderOps, RefusesEachBrokenRule) {
+  expect_decoder_refusal(GetParam(), gated_shape());
+}
 
 class VerifyLearnedPositions : public testing::TestWithParam<ProgramRule> {};
 INSTANTIATE_TEST_SUITE_P(Rules, VerifyLearnedPositions, testing::ValuesIn(kPositionRules),
                          rule_name<Program>);
-TEST_P(VerifyLearnedPositions, Refuses) { expect_decoder_refusal(GetParam(), learned_shape()); }
+TEST_P(VerifyLearnedPositions, RefusesEachBrokenRule) {
+  expect_decoder_refusal(GetParam(), learned_shape());
+}
 
 }  // namespace
 }  // namespace arenite::test

@@ -95,7 +95,7 @@ const FileRule kContentRules[] = {
 class VerifyFooter : public testing::TestWithParam<FileRule> {};
 INSTANTIATE_TEST_SUITE_P(Rules, VerifyFooter, testing::ValuesIn(kFooterRules),
                          rule_name<ModelSurgery>);
-TEST_P(VerifyFooter, Refuses) {
+TEST_P(VerifyFooter, RefusesEachBrokenRule) {
   ModelSurgery file(make_model(spec_named("causal")).span());
   GetParam().break_it(file);
   expect_refusal(file.file(), GetParam().expected);
@@ -104,7 +104,7 @@ TEST_P(VerifyFooter, Refuses) {
 class VerifyContent : public testing::TestWithParam<FileRule> {};
 INSTANTIATE_TEST_SUITE_P(Rules, VerifyContent, testing::ValuesIn(kContentRules),
                          rule_name<ModelSurgery>);
-TEST_P(VerifyContent, Refuses) {
+TEST_P(VerifyContent, RefusesEachBrokenRule) {
   const auto model = make_model(spec_named("causal"), {Target::kPortable, Target::kArm64});
   expect_file_refusal(GetParam(), ModelSurgery(model.span()));
 }
@@ -136,7 +136,7 @@ const ProgramRule kCountRules[] = {
 };
 INSTANTIATE_TEST_SUITE_P(Rules, VerifyCounts, testing::ValuesIn(kCountRules),
                          rule_name<convert::Program>);
-TEST_P(VerifyCounts, Refuses) { expect_program_refusal(GetParam(), "causal"); }
+TEST_P(VerifyCounts, RefusesEachBrokenRule) { expect_program_refusal(GetParam(), "causal"); }
 
 TEST(VerifyCountsOfTargets, RefusesMoreThanThereAre) {
   const auto file =

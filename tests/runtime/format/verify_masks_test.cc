@@ -108,11 +108,11 @@ const ProgramRule kTileRules[] = {
 
 class VerifyStrip : public testing::TestWithParam<ProgramRule> {};
 INSTANTIATE_TEST_SUITE_P(Rules, VerifyStrip, testing::ValuesIn(kStripRules), rule_name<Program>);
-TEST_P(VerifyStrip, Refuses) { expect_program_refusal(GetParam(), "strip"); }
+TEST_P(VerifyStrip, RefusesEachBrokenRule) { expect_program_refusal(GetParam(), "strip"); }
 
 class VerifyTiles : public testing::TestWithParam<ProgramRule> {};
 INSTANTIATE_TEST_SUITE_P(Rules, VerifyTiles, testing::ValuesIn(kTileRules), rule_name<Program>);
-TEST_P(VerifyTiles, Refuses) { expect_program_refusal(GetParam(), "documents"); }
+TEST_P(VerifyTiles, RefusesEachBrokenRule) { expect_program_refusal(GetParam(), "documents"); }
 
 // The keys of a tile beyond the mask do not count, whatever their bits say.
 TEST(VerifyMasks, IgnoresBitsBeyondTheMask) {
@@ -134,7 +134,7 @@ TEST(VerifyMasks, RefusesABandSmallerThanTheContext) {
 }
 
 // One large list in many masks would make verification take longer than the file is long.
-TEST(VerifyMasks, RefusesListsThatMasksShare) {
+TEST(VerifyMasks, RefusesListsSharedByMasks) {
   Program program = sound_program("strip");
   program.masks.resize(20, convert::band_mask(kUnlimited, 0, kSpecPositions));
   ModelSurgery file(write_model(program, {Target::kPortable}).span());

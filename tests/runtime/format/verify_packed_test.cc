@@ -121,7 +121,7 @@ const FileRule kPackedRules[] = {
 class VerifyPacked : public testing::TestWithParam<FileRule> {};
 INSTANTIATE_TEST_SUITE_P(Rules, VerifyPacked, testing::ValuesIn(kPackedRules),
                          rule_name<ModelSurgery>);
-TEST_P(VerifyPacked, Refuses) {
+TEST_P(VerifyPacked, RefusesEachBrokenRule) {
   const auto file = make_model(spec_named("causal"), {Target::kPortable, Target::kArm64});
   expect_file_refusal(GetParam(), ModelSurgery(file.span()));
 }

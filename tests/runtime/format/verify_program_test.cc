@@ -246,7 +246,7 @@ INSTANTIATE_TEST_SUITE_P(Linear, VerifyProgram, testing::ValuesIn(kLinearRules),
 INSTANTIATE_TEST_SUITE_P(Attention, VerifyProgram, testing::ValuesIn(kAttentionRules),
                          rule_name<Program>);
 
-TEST_P(VerifyProgram, Refuses) { expect_program_refusal(GetParam(), "causal"); }
+TEST_P(VerifyProgram, RefusesEachBrokenRule) { expect_program_refusal(GetParam(), "causal"); }
 
 // The values overflow the arena formula, so the converter cannot write them.
 template <typename Record, typename Change>
@@ -260,7 +260,7 @@ void expect_refusal_of(const Record& (format::ModelReader::*record)(uint32_t) co
   expect_refusal(file.file(), expected);
 }
 
-TEST(VerifyProgramSizes, RefusesWhatOverflows) {
+TEST(VerifyProgramSizes, RefusesSizesThatOverflow) {
   using format::CacheView;
   using format::SlotView;
   const auto slot = &format::ModelReader::slot;
@@ -280,7 +280,7 @@ TEST(VerifyProgramSizes, RefusesWhatOverflows) {
 }
 
 // Numbers and columns that an op's row does not have are zero.
-TEST(VerifyProgramSizes, RefusesWhatAnOpDoesNotHave) {
+TEST(VerifyProgramSizes, RefusesFieldsThatAnOpLacks) {
   const auto op = &format::ModelReader::op;
   using format::OpView;
   expect_refusal_of(op, 0,
@@ -311,7 +311,7 @@ TEST(VerifyProgramSound, AcceptsSlotsInAnyOrder) {
 }
 
 // Lists of names may be shorter than what they name.
-TEST(VerifyProgramSound, TakesWhatHasNoName) {
+TEST(VerifyProgramSound, AcceptsUnnamedOps) {
   ModelSurgery file(make_model(spec_named("causal")).span());
   EXPECT_STRNE(format::ModelReader(file.file()).op_name(1), "");
   file.set_count(file.model().op_names(), 1);

@@ -81,7 +81,7 @@ class VerifyDecoder : public testing::TestWithParam<ProgramRule> {};
 INSTANTIATE_TEST_SUITE_P(Rows, VerifyDecoder, testing::ValuesIn(kRowRules), rule_name<Program>);
 INSTANTIATE_TEST_SUITE_P(Rings, VerifyDecoder, testing::ValuesIn(kRingRules), rule_name<Program>);
 INSTANTIATE_TEST_SUITE_P(States, VerifyDecoder, testing::ValuesIn(kStateRules), rule_name<Program>);
-TEST_P(VerifyDecoder, Refuses) { expect_decoder_refusal(GetParam(), gated_shape()); }
+TEST_P(VerifyDecoder, RefusesEachBrokenRule) { expect_decoder_refusal(GetParam(), gated_shape()); }
 
 TEST(VerifyDecoderSound, AcceptsEveryDecoder) {
   for (const DecoderShape& shape : all_decoders()) {

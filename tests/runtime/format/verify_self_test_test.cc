@@ -69,7 +69,7 @@ const FileRule kSelfTestRules[] = {
 class VerifySelfTest : public testing::TestWithParam<FileRule> {};
 INSTANTIATE_TEST_SUITE_P(Rules, VerifySelfTest, testing::ValuesIn(kSelfTestRules),
                          rule_name<ModelSurgery>);
-TEST_P(VerifySelfTest, Refuses) {
+TEST_P(VerifySelfTest, RefusesEachBrokenRule) {
   ModelSurgery file(tested_file().span());
   GetParam().break_it(file);
   file.repair();
@@ -89,7 +89,7 @@ TEST(VerifySelfTestTokens, RefusesMoreThanTheContext) {
 }
 
 // repair() would mend it.
-TEST(VerifySelfTestDamage, OfTheChecksumOfNothingIsFound) {
+TEST(VerifySelfTestDamage, ChecksumOfAnAbsentTestIsRefused) {
   ModelSurgery file(write_model(sound_program(), {Target::kPortable}).span());
   format::SelfTestView record = {};
   record.segment.crc32c = 1;

@@ -29,11 +29,11 @@ ModelSurgery pairs_file() {
 class PiecesRules : public testing::TestWithParam<FileRule> {};
 class PairsRules : public testing::TestWithParam<FileRule> {};
 
-TEST_P(PiecesRules, BrokenIsRefused) { expect_file_refusal(GetParam(), pieces_file()); }
+TEST_P(PiecesRules, EachBrokenRuleIsRefused) { expect_file_refusal(GetParam(), pieces_file()); }
 
-TEST_P(PairsRules, BrokenIsRefused) { expect_file_refusal(GetParam(), pairs_file()); }
+TEST_P(PairsRules, EachBrokenRuleIsRefused) { expect_file_refusal(GetParam(), pairs_file()); }
 
-TEST(TokenizerRules, AreKeptBySoundFiles) {
+TEST(TokenizerRules, AcceptIntactFiles) {
   EXPECT_TRUE(Model::load(pieces_file().file()).ok());
   EXPECT_TRUE(Model::load(pairs_file().file()).ok());
 }
@@ -77,7 +77,7 @@ TEST(TokenizerRules, BeginClassesAfterAscii) {
                  {"tokenizer.numbers", "not in order"});
 }
 
-TEST(TokenizerRules, LeaveClassesToPatternsThatAskForThem) {
+TEST(TokenizerRules, AllowClassesForPatternsThatUseThem) {
   const uint32_t spaces = static_cast<uint32_t>(format::Pattern::kSpaces);
   const Change bare = all_of({resize(kLetters, 0), resize(kNumbers, 0)});
   const Change with_spaces = choose(&TokenizerNumbers::pattern, spaces);
@@ -106,7 +106,7 @@ TEST(TokenizerRules, HoldForMergesOfTheFirstToken) {
                  {"tokenizer.merge_tokens", "its two parts concatenated"});
 }
 
-TEST(TokenizerRules, CountTheLists) {
+TEST(TokenizerRules, RequireEveryList) {
   for (const uint32_t count : {0u, format::kFirstTokenizerLists - 1}) {
     ModelSurgery surgery = pieces_file();
     surgery.set_count(surgery.model().tokenizer()->lists(), count);
@@ -115,7 +115,7 @@ TEST(TokenizerRules, CountTheLists) {
   }
 }
 
-TEST(TokenizerRules, LeaveNoListAway) {
+TEST(TokenizerRules, RefuseAListWithoutValues) {
   ModelSurgery surgery = pieces_file();
   const auto& list = *surgery.model().tokenizer()->lists()->Get(2);
   surgery.remove(list, format::NumberList::VT_VALUES);
@@ -124,7 +124,7 @@ TEST(TokenizerRules, LeaveNoListAway) {
 }
 
 // Characters have tokens only where nothing is made of bytes.
-TEST(TokenizerRules, LeaveCharactersToPieces) {
+TEST(TokenizerRules, AllowCharactersForPiecesOnly) {
   ModelSurgery surgery(model_with(piece_spec({"a"}, true)).span());
   ASSERT_GT(list_of(surgery, kCharacters)->size(), 0u);
   expect_refusal(changed(std::move(surgery), choose(&TokenizerNumbers::kind, 0)).file(),
@@ -261,9 +261,11 @@ ModelSurgery unigram_file() { return ModelSurgery(model_with(unigram_spec()).spa
 
 class UnigramRulesOfFiles : public testing::TestWithParam<FileRule> {};
 
-TEST_P(UnigramRulesOfFiles, BrokenIsRefused) { expect_file_refusal(GetParam(), unigram_file()); }
+TEST_P(UnigramRulesOfFiles, EachBrokenRuleIsRefused) {
+  expect_file_refusal(GetParam(), unigram_file());
+}
 
-TEST(UnigramRules, AreKeptBySoundFiles) {
+TEST(UnigramRules, AcceptIntactFiles) {
   Diagnostic why;
   EXPECT_TRUE(Model::load(unigram_file().file(), &why).ok()) << why.reason << why.field;
 }

@@ -25,17 +25,17 @@ uint32_t fold_of(uint32_t count, uint32_t value) {
 
 class WordRulesOfFiles : public testing::TestWithParam<FileRule> {};
 
-TEST_P(WordRulesOfFiles, BrokenIsRefused) { expect_file_refusal(GetParam(), words_file()); }
+TEST_P(WordRulesOfFiles, EachBrokenRuleIsRefused) { expect_file_refusal(GetParam(), words_file()); }
 
-TEST(WordPieceRules, AreKeptBySoundFiles) { EXPECT_TRUE(Model::load(words_file().file()).ok()); }
+TEST(WordPieceRules, AcceptIntactFiles) { EXPECT_TRUE(Model::load(words_file().file()).ok()); }
 
-TEST(WordPieceRules, LetAWordBecomeAsManyCodePointsAsItHasBytes) {
+TEST(WordPieceRules, AllowFoldsToAsManyCodePointsAsBytes) {
   const ModelSurgery surgery = changed(words_file(), put(kFoldTo, kLastFold, fold_of(2, 0)));
   EXPECT_TRUE(Model::load(surgery.file()).ok());
 }
 
 // The tokenizer splits into characters and has no other table of WordPiece.
-TEST(WordPieceRules, LeaveFoldsToWords) {
+TEST(WordPieceRules, AllowFoldsForWordPieceOnly) {
   const Change change =
       all_of({choose(&TokenizerNumbers::kind, 2), choose(&TokenizerNumbers::word_characters_max, 0),
               resize(kPunctuation, 0), resize(kDropped, 0)});

@@ -92,7 +92,7 @@ TEST_P(Gemm, AgreesWithTheReferenceForEveryNumberOfRows) {
   }
 }
 
-TEST_P(Gemm, GivesARowTheSameBitsWhateverItsCompany) {
+TEST_P(Gemm, GivesARowTheSameBitsBesideAnyRows) {
   const uint32_t mr = packing().mr;
   for (const uint32_t columns : column_counts()) {
     for (const uint32_t depth : kDepths) {
@@ -113,7 +113,7 @@ TEST_P(Gemm, GivesARowTheSameBitsWhateverItsCompany) {
   }
 }
 
-TEST_P(Gemm, GivesAColumnTheSameBitsWhateverItsCompany) {
+TEST_P(Gemm, GivesAColumnTheSameBitsBesideAnyColumns) {
   const uint32_t nr = packing().nr;
   const Product wide(packing(), packing().mr, 2 * nr + 3, 33);
   const std::vector<float> all = wide.run(kernels(), 0, wide.rows);

@@ -136,7 +136,7 @@ TEST_P(Activations, GiveTheSameBitsForARowAlone) {
 }
 
 // Far from zero the functions are lines, and tanh, sigmoid and a soft cap what they cannot pass.
-TEST_P(Activations, KeepTheirLimits) {
+TEST_P(Activations, ApproachTheirLimitsFarFromZero) {
   const FloatRows rows(1, 2, 1, 1.0f);
   for (const Activation function : kAll) {
     if (function == Activation::kScale || function == Activation::kLeakyRelu)
@@ -178,7 +178,7 @@ TEST_P(Activations, AreExactInTheirLastPlaces) {
 }
 
 // The limits of the functions are those of the C library.
-TEST_P(Activations, HaveTheirEnds) {
+TEST_P(Activations, HaveTheLimitsOfTheCLibrary) {
   const FloatRows rows(1, 3, 1, 1.0f);
   const auto made = [&](Activation function, float a, float b, float c) {
     rows.matrix().row(0)[0] = a, rows.matrix().row(0)[1] = b, rows.matrix().row(0)[2] = c;
@@ -221,7 +221,7 @@ TEST_P(Activations, HaveTheirEnds) {
   EXPECT_EQ(rows.at(0, 2), 0.0f);
 }
 
-TEST_P(Activations, PassOnWhatIsNotANumber) {
+TEST_P(Activations, PropagateNaN) {
   const FloatRows rows(1, 3, 1, 1.0f);
   for (const Activation function : kAll) {
     if (function == Activation::kRelu) continue;

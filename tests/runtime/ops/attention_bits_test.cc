@@ -92,7 +92,7 @@ TEST_P(AttentionBits, AreTheSameOnAnyThreadsInAnyOrder) {
   }
 }
 
-TEST_P(AttentionBits, AreTheSameInAnyCompany) {
+TEST_P(AttentionBits, DoNotDependOnOtherSequences) {
   for (const TestMask& mask : thinned(causal_masks(270), 3)) {
     const AttentionCase problem(kv_type(), {2, 1, 8, 9}, mask, {33, 0, 270, 1, 258});
     const auto together = run_attention(kernels(), problem, problem.at_once());
@@ -121,7 +121,7 @@ TEST_P(AttentionBits, AreTheSameInACacheOfAnySize) {
 }
 
 // Every other test runs on memory full of NaN; here, that other garbage changes nothing either.
-TEST_P(AttentionBits, AreTheSameWhateverLayInTheMemory) {
+TEST_P(AttentionBits, DoNotDependOnOldContentsOfMemory) {
   for (const TestMask& mask : thinned(all_masks(270), 3)) {
     const AttentionCase problem(kv_type(), {2, 1, 8, 9}, mask, {270});
     const auto expected = run_attention(kernels(), problem, problem.at_once());

@@ -74,7 +74,7 @@ std::vector<TestMask> masks(uint32_t positions) {
           sink_mask(positions, 3)};
 }
 
-TEST_P(AttentionFinite, AKeyOrValueReachesTheRowsThatSeeIt) {
+TEST_P(AttentionFinite, NonFiniteKeysAndValuesReachTheRowsThatSeeThem) {
   for (const TestMask& mask : thinned(masks(100), 3)) {
     const AttentionCase clean(kv_type(), {2, 1, 4, 9}, mask, {100, 7});
     for (const uint32_t bad : {0u, 2u, 37u, 99u}) {
@@ -98,7 +98,7 @@ TEST_P(AttentionFinite, AKeyOrValueReachesTheRowsThatSeeIt) {
 }
 
 // A value stays in the cache after the window has passed it.
-TEST_P(AttentionFinite, AValueBehindTheWindowIsNotSeen) {
+TEST_P(AttentionFinite, NonFiniteValuesBeforeTheWindowReachNoRow) {
   for (const uint32_t length : {600u, 1100u}) {
     for (const uint32_t bad : {3u, 511u, 512u, 590u}) {
       if (kSampled && (length > 600 || bad != 511)) continue;  // beside the end of a page
@@ -115,7 +115,7 @@ TEST_P(AttentionFinite, AValueBehindTheWindowIsNotSeen) {
 }
 
 // Rows of a block are heads there: each head of values is seen by its own group alone.
-TEST_P(AttentionFinite, AHeadReachesItsGroup) {
+TEST_P(AttentionFinite, NaNOfAHeadReachesItsGroupOnly) {
   const AttentionCase clean(kv_type(), {6, 2, 4, 5}, causal_mask(40), {40});
   const auto expected = run_attention(kernels(), clean, clean.at_once());
   AttentionCase value = clean;
@@ -136,7 +136,7 @@ TEST_P(AttentionFinite, AHeadReachesItsGroup) {
   }
 }
 
-TEST_P(AttentionFinite, ThreadsGiveWhatOneGives) {
+TEST_P(AttentionFinite, ThreadsGiveTheResultsOfOneThread) {
   Pool shuffled(3, Order::kShuffled);
   for (const TestMask& mask : thinned(masks(100), 3)) {
     const AttentionCase clean(kv_type(), {4, 2, 4, 9}, mask, {100, 30});

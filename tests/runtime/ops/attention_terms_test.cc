@@ -118,7 +118,7 @@ TEST_P(AttentionTerms, AgreeWithTheReferenceForEveryMaskAndNumberOfHeads) {
 }
 
 // One token is computed with heads as the rows of a block, each with terms of its own.
-TEST_P(AttentionTerms, AreThoseOfTheirHeadsTokenByToken) {
+TEST_P(AttentionTerms, MatchTheirHeadsTokenByToken) {
   for (const Change& change : changes()) {
     SCOPED_TRACE(change.name);
     const AttentionCase problem = with(change, {12, 3, 3, 33}, causal_mask(40), {40, 17});
@@ -159,7 +159,7 @@ TEST_P(AttentionTerms, GiveTheSameBitsInARing) {
   }
 }
 
-TEST_P(AttentionTerms, GiveTheSameBitsOnAnyThreadsAndInAnyCompany) {
+TEST_P(AttentionTerms, GiveTheSameBitsOnAnyThreadsAndBesideAnySequences) {
   Pool shuffled(4, Order::kShuffled);
   for (const Change& change : thinned(changes(), 3)) {
     SCOPED_TRACE(change.name);
@@ -176,7 +176,7 @@ TEST_P(AttentionTerms, GiveTheSameBitsOnAnyThreadsAndInAnyCompany) {
 }
 
 // Heads that see a token that is not finite are computed anew; all others keep their bits.
-TEST_P(AttentionTerms, KeepNaNWhereItBelongs) {
+TEST_P(AttentionTerms, KeepNaNInRowsThatSeeIt) {
   constexpr uint32_t kHeads = 4, kDim = 9;
   Turns turns(4);
   for (const Change& change : changes()) {
@@ -210,7 +210,7 @@ TEST_P(AttentionTerms, KeepNaNWhereItBelongs) {
 }
 
 // Scores of keys that are near round as they do at the start of a context.
-TEST_P(AttentionTerms, OfSlopesHoldFarIntoAContext) {
+TEST_P(AttentionTerms, SlopesRoundAlikeFarIntoAContext) {
   constexpr uint32_t kPages = kEmulated ? 2 : 3;  // of the ring
   constexpr uint32_t kLength = kEmulated ? 1100 : kSampled ? 1700 : 2300;
   constexpr uint32_t kGroups = kEmulated ? 1 : 2;
@@ -227,7 +227,7 @@ TEST_P(AttentionTerms, OfSlopesHoldFarIntoAContext) {
   ASSERT_TRUE(all_near(window[0], ring.expected()[0], ring.tolerance(kernels())));
 }
 
-TEST_P(AttentionTerms, OfSlopesOfZeroAndOneAreWhatTheMaskSays) {
+TEST_P(AttentionTerms, SlopesOfZeroAndOneEqualThoseOfTheMask) {
   AttentionCase problem(kv_type(), {2, 1, 8, 9}, causal_mask(70), {70});
   const auto plain = run_attention(kernels(), problem, problem.at_once());
   problem.slopes = {0.0f, 0.0f};

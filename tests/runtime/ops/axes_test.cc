@@ -33,7 +33,7 @@ std::span<const SequenceRows> rows_on(uint32_t axis) {
   return std::span(kRows).subspan(size_t{axis} * kSequences, kSequences);
 }
 
-TEST(Axes, GiveRowsThePlacesOfWhatTheyAreMadeOf) {
+TEST(Axes, GiveRowsThePositionsOfTheirSource) {
   const auto positions = [](uint32_t axis) {
     const StepRows step = {rows_on(axis), 3, nullptr, kAxes, axis};
     std::vector<uint32_t> found;

@@ -162,7 +162,7 @@ TEST_P(Convolution, GivesTheBitsOfALinearLayerOfItsWindows) {
   }
 }
 
-TEST_P(Convolution, GivesASequenceTheSameBitsWhateverItsCompanyAndThreads) {
+TEST_P(Convolution, GivesASequenceTheSameBitsInAnyBatchOnAnyThreads) {
   Pool three(3), reversed(2, Order::kReversed), shuffled(3, Order::kShuffled);
   for (const ConvolutionCase& of : convolution_cases(40, channel_counts(), packing(), false, 3)) {
     const ConvolutionLayer layer(type(), packing(), of.windows.kernel() * of.channels, of.outputs);
@@ -193,7 +193,7 @@ TEST_P(Convolution, GivesTheSameBitsInPartsAsInOnePass) {
   }
 }
 
-TEST_P(Convolution, KeepsWhatIsNoNumberToTheWindowsThatSeeIt) {
+TEST_P(Convolution, KeepsNaNInWindowsThatSeeIt) {
   Random random(6);
   for (const ConvolutionCase& of : convolution_cases(60, channel_counts(), packing(), false, 5)) {
     const ConvolutionLayer layer(type(), packing(), of.windows.kernel() * of.channels, of.outputs);

@@ -102,7 +102,7 @@ TEST_P(Depthwise, GivesTheSameBitsInPartsAndOnThreads) {
   }
 }
 
-TEST_P(Depthwise, KeepsWhatIsNoNumberToItsChannelAndItsWindows) {
+TEST_P(Depthwise, KeepsNaNInItsChannelAndWindows) {
   const DepthwiseLayer layer({{3, 1, 1, 2, 0}, {}, 1}, 19, 5);
   const WindowOp op = layer.op(kernels());
   Sequences rows = {random_rows(size_t{9} * 19, 1), random_rows(size_t{9} * 19, 2)};

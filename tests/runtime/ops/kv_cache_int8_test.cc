@@ -16,7 +16,7 @@
 namespace arenite::test {
 namespace {
 
-TEST(Int8Row, KeepsNumbersWithinHalfAStep) {
+TEST(Int8Row, RoundsWithinHalfAStep) {
   Random random(3);
   for (const float limit : {1e-34f, 1e-3f, 1.0f, 77.0f, 1e20f, FLT_MAX}) {
     std::vector<float> row(33);
@@ -34,7 +34,7 @@ TEST(Int8Row, KeepsNumbersWithinHalfAStep) {
   }
 }
 
-TEST(Int8Row, StandsForZerosWhereARowIsNearlyNothing) {
+TEST(Int8Row, RoundsTinyRowsToZeros) {
   for (const float number : {0.0f, -0.0f, 1e-36f, -9.9e-36f, FLT_TRUE_MIN}) {
     const std::vector<float> row(5, number);
     const Int8Row kept(row);
@@ -43,7 +43,7 @@ TEST(Int8Row, StandsForZerosWhereARowIsNearlyNothing) {
   }
 }
 
-TEST(Int8Row, HasTheScaleNaNWhereANumberIsNotFinite) {
+TEST(Int8Row, HasAScaleOfNaNForNonFiniteValues) {
   for (const float bad : {NAN, -NAN, INFINITY, -INFINITY}) {
     for (const size_t at : {0u, 3u, 16u}) {
       std::vector<float> row(17, 0.5f);

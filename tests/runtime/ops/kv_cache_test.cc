@@ -194,7 +194,7 @@ TEST_P(KvCacheOf, WritesZeroRowsWhereAPanelBegins) {
   }
 }
 
-TEST_P(KvCacheOf, OverwritesWhatWasRewound) {
+TEST_P(KvCacheOf, OverwritesRewoundPositions) {
   const CacheCase size = {{2, 9, 33}, 300};
   const GuardedFloats straight = memory(size);
   fill(straight, size, 300);

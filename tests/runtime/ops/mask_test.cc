@@ -94,13 +94,13 @@ class Masks : public KernelSetTest {
 };
 ARENITE_FOR_EACH_KERNEL_SET(Masks);
 
-TEST_P(Masks, BandShowsWhatTheDenseMaskShows) {
+TEST_P(Masks, BandEqualsTheDenseMask) {
   for (const uint32_t positions : kSizes) {
     for (const TestMask& mask : bands(positions)) expect_scores(mask);
   }
 }
 
-TEST_P(Masks, StripAddsWhatTheDenseMaskAdds) {
+TEST_P(Masks, StripEqualsTheDenseMask) {
   for (const uint32_t positions : kSizes) {
     for (const TestMask& mask : strips(positions)) expect_scores(mask);
   }
@@ -130,7 +130,7 @@ TEST_P(Masks, StripHidesDistancesInItsBand) {
   expect_scores(strip_mask(kPositions, kPositions - 1, kPositions - 1, values));
 }
 
-TEST_P(Masks, TilesShowWhatTheDenseMaskShows) {
+TEST_P(Masks, TilesEqualTheDenseMask) {
   for (const uint32_t positions : kSizes) {
     for (const TestMask& mask : tiles(positions)) expect_scores(mask);
   }

@@ -80,7 +80,7 @@ TEST_P(Norm, AddsEpsilonToTheRootWhereAsked) {
 }
 
 // Tests rows longer than a chunk, and inputs whose exponentials overflow.
-TEST_P(Norm, IsSoftmaxAndItsLogarithmWhereAsked) {
+TEST_P(Norm, ComputesSoftmaxAndLogSoftmax) {
   for (const NormKind kind : {NormKind::kSoftmax, NormKind::kLogSoftmax}) {
     for (const float limit : {1.0f, 20.0f, 300.0f}) {
       for (const uint32_t width : {1u, 2u, 17u, 256u, 700u}) {
@@ -105,7 +105,7 @@ TEST_P(Norm, IsSoftmaxAndItsLogarithmWhereAsked) {
   }
 }
 
-TEST_P(Norm, ByLengthGivesRowsOfLengthOne) {
+TEST_P(Norm, LengthNormGivesRowsOfLengthOne) {
   for (const uint32_t width : {1u, 2u, 15u, 64u, 300u}) {
     const FloatRows input(4, width, width, 4.0f), output(4, width, 1, 1.0f);
     float* const shortest = input.matrix().row(3);  // shorter than epsilon: divided by that

@@ -102,7 +102,7 @@ Rounded rounded(const KernelSet& kernels, const ConstMatrix& input, uint32_t row
   return {{rows.row(0), rows.row(0) + input.columns}, rows.scale(0)};
 }
 
-TEST(QuantizedKernels, OfAvx2AreThoseOfVnniWhereTheCpuHasIt) {
+TEST(QuantizedKernels, Avx2UsesAvxVnniWhereTheCpuHasIt) {
   const KernelSet* const set = kernel_set(Target::kX86_64_v3);
   EXPECT_EQ(set != plain_avx2_set(), set != nullptr && cpu_has_avx_vnni());
 }
@@ -136,7 +136,7 @@ TEST_P(QuantizedLinear, AgreesWithExactSums) {
   }
 }
 
-TEST_P(QuantizedLinear, GivesARowTheSameBitsWhateverItsCompany) {
+TEST_P(QuantizedLinear, GivesARowTheSameBitsInAnyBatch) {
   constexpr uint32_t kDepth = 96;
   const uint32_t width = 2 * packing().nr + 3;
   const QuantizedWeights weights(type(), packing(), width, kDepth, 5);
@@ -156,7 +156,7 @@ TEST_P(QuantizedLinear, GivesARowTheSameBitsWhateverItsCompany) {
 
 // A row with NaN anywhere is NaN everywhere; where rows are rounded, one with infinity, too. No
 // other row is.
-TEST_P(QuantizedLinear, KeepsWhatIsNoNumberToItsRow) {
+TEST_P(QuantizedLinear, KeepsNaNInItsRow) {
   constexpr uint32_t kDepth = 64;
   const uint32_t width = packing().nr + 1;
   const QuantizedWeights weights(type(), packing(), width, kDepth, 5);
@@ -289,7 +289,7 @@ TEST_P(QuantizedRowsOf, AreAsCloseAsTheirStepsAllow) {
 }
 
 // A row whose sum overflows is still finite.
-TEST_P(QuantizedRowsOf, HoldNumbersWhoseSumIsNone) {
+TEST_P(QuantizedRowsOf, HoldValuesWhoseSumOverflows) {
   const FloatRows input(1, 50, 3, 1.0f);
   float* const x = input.matrix().row(0);
   std::fill_n(x, 50, 3e38f);

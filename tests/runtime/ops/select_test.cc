@@ -79,7 +79,7 @@ TEST_P(Select, MakesOneRowOfSeveralAsInDoublePrecision) {
   }
 }
 
-TEST_P(Select, MakesOfOneRowThatRow) {
+TEST_P(Select, KeepsASingleRow) {
   const std::vector<SequenceRows> sequences = {{0, 0, 1}};
   std::vector<float> values(19 + 4);  // kernels read up to 16 bytes past a row
   Random(3).fill(values, 1.0f);
@@ -93,7 +93,7 @@ TEST_P(Select, MakesOfOneRowThatRow) {
   }
 }
 
-TEST_P(Select, TakesTheRowsThatAreAskedFor) {
+TEST_P(Select, TakesTheRequestedRows) {
   const std::vector<SequenceRows> sequences = {{5, 0, 3}, {2, 3, 0}, {0, 3, 2}};
   const FloatRows from(5, 9, 1, 1.0f);
   const auto expect_rows = [&](SelectKind kind, const std::vector<uint32_t>& counts,

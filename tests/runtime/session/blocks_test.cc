@@ -47,7 +47,7 @@ class Blocks : public testing::TestWithParam<Target> {
 };
 ARENITE_FOR_EACH_FLOAT_SET(Blocks);
 
-TEST_P(Blocks, GiveTheBitsOfAllRowsAtOnce) {
+TEST_P(Blocks, GiveTheSameBitsAsAllRowsAtOnce) {
   Pool pool(3);
   for (const TensorType type : {TensorType::kF32, TensorType::kQ8}) {
     const TestModel model = load(in_blocks(type));
@@ -73,7 +73,7 @@ TEST_P(Blocks, GiveTheBitsOfAllRowsAtOnce) {
   }
 }
 
-TEST_P(Blocks, AddTheBiasesOfPairsThatHeadsShare) {
+TEST_P(Blocks, AddPairBiasesThatHeadsShare) {
   const std::vector<float> numbers = random_floats(size_t{kLongRows} * kLongRows, 3);
   const auto pairs = std::make_shared<const convert::AttentionBias>(
       convert::AttentionBias{ScoreTerms::kPairs, 1, kLongRows, {numbers.begin(), numbers.end()}});
@@ -86,7 +86,7 @@ TEST_P(Blocks, AddTheBiasesOfPairsThatHeadsShare) {
   }
 }
 
-TEST_P(Blocks, TakeTheArenaThatIsPlannedAndNoMoreThanWithoutThem) {
+TEST_P(Blocks, FitThePlannedArenaAndNeedNoMoreThanWithoutBlocks) {
   const TestModel model = load(in_blocks(TensorType::kQ8));
   const TestModel plain = load(at_once(TensorType::kQ8));
   for (const uint32_t tokens : {1u, 128u, kLongRows}) {
@@ -108,7 +108,7 @@ TEST_P(Blocks, TakeTheArenaThatIsPlannedAndNoMoreThanWithoutThem) {
   }
 }
 
-TEST_P(Blocks, GoOnInSlicesAndAreCancelledAnywhere) {
+TEST_P(Blocks, RunInSlicesAndCancelAnywhere) {
   const TestModel model = load(in_blocks());
   const TestSession session(*model, options_for(kLongRows));
   const std::vector<float> features = sound_of(kLongRows);
@@ -131,7 +131,7 @@ TEST_P(Blocks, GoOnInSlicesAndAreCancelledAnywhere) {
 }
 
 // Longer lifetimes join block ranges, from an attention op to the keys of the next one.
-TEST_P(Blocks, GiveTheSameBitsOverMoreOps) {
+TEST_P(Blocks, GiveTheSameBitsWhenRunsOfBlocksGrow) {
   Program program = in_blocks();
   const TestModel model = load(program);
   uint32_t offset = 1000;
@@ -151,7 +151,7 @@ TEST_P(Blocks, GiveTheSameBitsOverMoreOps) {
   EXPECT_TRUE(same_bits(found.run(sound_of(kLongRows)), expected.run(sound_of(kLongRows))));
 }
 
-TEST_P(Blocks, AreInSelfTestsRowByRow) {
+TEST_P(Blocks, AppearInSelfTestsRowByRow) {
   const Program program = in_blocks(TensorType::kF32, 200);
   const convert::AlignedBytes file = convert::pack_model(program, {GetParam()}, "test");
   const TestModel model(file.span(), GetParam());
@@ -162,7 +162,7 @@ TEST_P(Blocks, AreInSelfTestsRowByRow) {
   EXPECT_TRUE(test->passed) << test->op_name;
 }
 
-TEST(BlocksOfPrograms, AreThoseOfLongSequencesThatSeeEverything) {
+TEST(BlocksOfPrograms, AppearForLongUnmaskedSequencesOnly) {
   const auto has_blocks = [](const Program& program) {
     return std::ranges::any_of(program.axes,
                                [](const Axis& axis) { return axis.kind == AxisKind::kBlocks; });
@@ -280,7 +280,7 @@ const BrokenBlock kBrokenBlocks[] = {
 
 class BrokenBlocks : public testing::TestWithParam<BrokenBlock> {};
 
-TEST_P(BrokenBlocks, AreRefused) {
+TEST_P(BrokenBlocks, AreRefusedAsBadModels) {
   Program program = in_blocks();
   GetParam().break_it(program);
   const convert::AlignedBytes file = convert::write_model(program, {Target::kPortable});

@@ -15,7 +15,7 @@ namespace {
 class DecoderBits : public DecoderTest {};
 ARENITE_FOR_EACH_FLOAT_SET(DecoderBits);
 
-TEST_P(DecoderBits, ChunksOfAnySizeGiveWhatOnePassGives) {
+TEST_P(DecoderBits, ChunksOfAnySizeEqualOnePass) {
   for (const DecoderShape& shape : all_decoders()) {
     const TestModel model = load(shape);
     const TestSession session(*model, all_outputs(options_for(kDecoderPositions)));
@@ -28,7 +28,7 @@ TEST_P(DecoderBits, ChunksOfAnySizeGiveWhatOnePassGives) {
   }
 }
 
-TEST_P(DecoderBits, LastRowsOfChunksAreThoseOfOnePass) {
+TEST_P(DecoderBits, LastRowsOfChunksEqualOnePass) {
   for (const DecoderShape& shape : thinned(all_decoders(), 2)) {
     const TestModel model = load(shape);
     const std::vector<TokenId> tokens = ids(*model, kDecoderPositions);
@@ -48,7 +48,7 @@ TEST_P(DecoderBits, LastRowsOfChunksAreThoseOfOnePass) {
 
 // Contexts longer than the ring of a layer with a window, in a session that takes 37 tokens a call,
 // against one whose caches hold everything.
-TEST_P(DecoderBits, RingsGiveWhatWholeCachesGive) {
+TEST_P(DecoderBits, RingsEqualWholeCaches) {
   const TestModel model = load(ring_decoder());
   const uint32_t positions = kRingDecoderPositions;
   const TestSession whole(*model, all_outputs(options_for(positions)));
@@ -66,7 +66,7 @@ TEST_P(DecoderBits, RingsGiveWhatWholeCachesGive) {
 }
 
 // The smallest ring of all: a window that sees one token but its own, token by token.
-TEST_P(DecoderBits, RingsOfSmallWindowsGiveWhatWholeCachesGive) {
+TEST_P(DecoderBits, RingsOfSmallWindowsEqualWholeCaches) {
   for (const uint32_t window : thinned({1u, 2u, 513u}, 2)) {
     DecoderShape shape = ring_decoder();
     shape.windows = {window};
@@ -83,7 +83,7 @@ TEST_P(DecoderBits, RingsOfSmallWindowsGiveWhatWholeCachesGive) {
 }
 
 // Several sequences, each as long as it likes, some of them longer than the ring.
-TEST_P(DecoderBits, RaggedSequencesInRingsGiveWhatEachGivesAlone) {
+TEST_P(DecoderBits, RaggedSequencesInRingsEqualEachAlone) {
   constexpr uint32_t kSequences = 3, kCallTokens = 60;
   const TestModel model = load(ring_decoder());
   const uint32_t positions = kRingDecoderPositions;
@@ -121,7 +121,7 @@ TEST_P(DecoderBits, RaggedSequencesInRingsGiveWhatEachGivesAlone) {
   EXPECT_GT(session->positions(0), 2 * kPagePositions);
 }
 
-TEST_P(DecoderBits, WhatTheArenaHeldBeforeChangesNothing) {
+TEST_P(DecoderBits, DoNotDependOnOldContentsOfTheArena) {
   for (const DecoderShape& shape : thinned(all_decoders(), 3)) {
     const TestModel model = load(shape);
     const SessionOptions options = all_outputs(options_for(kDecoderPositions, 2));

@@ -62,7 +62,7 @@ TEST_P(DecoderFailure, RefusesFeatures) {
         [&](Session& session, Ids, Diagnostic* why) { return session.step(features, why); });
 }
 
-TEST_P(DecoderFailure, OfAModuleIsToBeFedWithTokens) {
+TEST_P(DecoderFailure, AModuleRefusesTokens) {
   const TestModel model(make_model(spec_named("causal")).span(), GetParam());
   const TestSession session(*model, options_for(4));
   const TokenId tokens[] = {0, 1, 2};
@@ -136,7 +136,7 @@ TEST_P(DecoderFailure, IsContextFullAtTheEndOfTheContext) {
   EXPECT_TRUE(session->step(part(tokens, 0, 1)).ok());
 }
 
-TEST_P(DecoderFailure, IsToHaveMorePositionsThanItsTables) {
+TEST_P(DecoderFailure, RefusesMorePositionsThanItsTables) {
   for (const char* const name : {"llama", "gpt2"}) {
     const TestModel model = load(name);
     Diagnostic why;

@@ -70,7 +70,7 @@ class RingRewind : public DecoderRewind {
 };
 ARENITE_FOR_EACH_FLOAT_SET(RingRewind);
 
-TEST_P(RingRewind, GoesBackAsFarAsTheRingHoldsWhatTheWindowNeeds) {
+TEST_P(RingRewind, ReachesAsFarAsTheRingHoldsTheWindow) {
   constexpr uint32_t kFirst = kHeld - kRing + kBehind;  // sees the oldest position that is held
   feed_to(kHeld);
   for (const uint32_t keep : {1u, std::min(kPagePositions, kFirst / 2), kFirst - 1}) {
@@ -85,7 +85,7 @@ TEST_P(RingRewind, GoesBackAsFarAsTheRingHoldsWhatTheWindowNeeds) {
 }
 
 // Positions that were overwritten before a rewind stay lost, however few are held after it.
-TEST_P(RingRewind, RemembersWhatWasOverwritten) {
+TEST_P(RingRewind, RefusesOverwrittenPositions) {
   constexpr uint32_t kFirst = kHeld - kRing + kBehind;
   feed_to(kHeld);
   ASSERT_EQ((*session_)->rewind(0, kFirst), Status::kOk);
@@ -96,7 +96,7 @@ TEST_P(RingRewind, RemembersWhatWasOverwritten) {
   expect_as_in_one_pass(800);
 }
 
-TEST_P(RingRewind, AlwaysGoesBackToTheStart) {
+TEST_P(RingRewind, AlwaysReachesTheStart) {
   feed_to(kHeld);
   ASSERT_EQ((*session_)->rewind(0, 0), Status::kOk);
   expect_as_in_one_pass(50);
@@ -109,7 +109,7 @@ TEST_P(RingRewind, AlwaysGoesBackToTheStart) {
 }
 
 // A ring that was never overwritten rewinds like any other cache.
-TEST_P(RingRewind, GoesBackAnywhereUntilTheRingIsFull) {
+TEST_P(RingRewind, ReachesAnyPositionUntilTheRingIsFull) {
   feed_to(kRing);
   for (const uint32_t keep : {kRing - 1, kPagePositions, 5u}) {
     ASSERT_EQ((*session_)->rewind(0, keep), Status::kOk) << keep;
@@ -128,7 +128,7 @@ class Int8RingRewind : public RingRewind {
 };
 ARENITE_FOR_EACH_FLOAT_SET(Int8RingRewind);
 
-TEST_P(Int8RingRewind, GoesBackAFewTokensLessFar) {
+TEST_P(Int8RingRewind, ReachesAFewTokensLessFar) {
   constexpr uint32_t kFirst = kHeld - kRing + kBehind + CacheLayout::kOneRows;
   feed_to(kHeld);
   EXPECT_EQ((*session_)->rewind(0, kFirst - 1), Status::kInvalidArgument);
@@ -141,7 +141,7 @@ TEST_P(Int8RingRewind, GoesBackAFewTokensLessFar) {
   expect_as_in_one_pass(800);
 }
 
-TEST_P(Int8RingRewind, GoesBackAnywhereUntilTheRingIsFull) {
+TEST_P(Int8RingRewind, ReachesAnyPositionUntilTheRingIsFull) {
   feed_to(kRing);
   for (const uint32_t keep : {kRing - 1, kPagePositions, 5u}) {
     ASSERT_EQ((*session_)->rewind(0, keep), Status::kOk) << keep;
@@ -149,7 +149,7 @@ TEST_P(Int8RingRewind, GoesBackAnywhereUntilTheRingIsFull) {
   expect_as_in_one_pass(1200);
 }
 
-TEST_P(RingRewind, RefusesWhatIsNotThere) {
+TEST_P(RingRewind, RefusesPositionsThatAreNotHeld) {
   feed_to(12);
   EXPECT_EQ((*session_)->rewind(0, 13), Status::kInvalidArgument);
   EXPECT_EQ((*session_)->rewind(1, 0), Status::kInvalidArgument);

@@ -69,7 +69,7 @@ TEST_P(DecoderRun, AgreesWithTheReferenceInEveryLogitAndHiddenState) {
   }
 }
 
-TEST_P(DecoderRun, SaysWhatItReadsAndGivesOut) {
+TEST_P(DecoderRun, DescribesItsInputAndOutput) {
   for (const DecoderShape& shape : all_decoders()) {
     const TestModel model = load(shape);
     EXPECT_EQ(model->vocab_size(), shape.vocab_size);
@@ -81,7 +81,7 @@ TEST_P(DecoderRun, SaysWhatItReadsAndGivesOut) {
   EXPECT_EQ(TestModel(make_model(spec_named("causal")).span(), GetParam())->vocab_size(), 0u);
 }
 
-TEST_P(DecoderRun, GivesOutTheLastRowOfEachSequenceThatGotTokens) {
+TEST_P(DecoderRun, ReturnsTheLastRowOfEachSequenceWithTokens) {
   for (const DecoderShape& shape : all_decoders()) {
     const TestModel model = load(shape);
     const std::vector<TokenId> tokens = ids(*model, 4 * 20);
@@ -105,7 +105,7 @@ TEST_P(DecoderRun, GivesOutTheLastRowOfEachSequenceThatGotTokens) {
 }
 
 // A call may ask for rows of any tokens, or none, whatever SessionOptions::outputs says.
-TEST_P(DecoderRun, GivesOutTheRowsThatACallAsksFor) {
+TEST_P(DecoderRun, ReturnsTheRequestedRows) {
   for (const DecoderShape& shape : all_decoders()) {
     const TestModel model = load(shape);
     const std::vector<TokenId> tokens = ids(*model, 4 * 20);
@@ -174,7 +174,7 @@ TEST_P(DecoderRun, RefusesOutputsThatDoNotFit) {
 }
 
 // The session holds more sequences than a call has tokens.
-TEST_P(DecoderRun, GivesOutNoMoreRowsThanACallHasTokens) {
+TEST_P(DecoderRun, ReturnsAtMostARowPerToken) {
   const TestModel model = load("llama");
   SessionOptions options = options_for(8, 5);
   options.tokens_max = 2;
@@ -185,7 +185,7 @@ TEST_P(DecoderRun, GivesOutNoMoreRowsThanACallHasTokens) {
   EXPECT_TRUE(session.arena().surroundings_intact());
 }
 
-TEST_P(DecoderRun, HiddenStatesHaveARowForEachTokenWhateverIsGivenOut) {
+TEST_P(DecoderRun, HiddenStatesHaveARowPerTokenForAnyOutputs) {
   const TestModel model = load("gemma");
   const std::vector<TokenId> tokens = ids(*model, 2 * 9);
   const uint32_t lengths[] = {9, 4};
@@ -218,7 +218,7 @@ TEST_P(DecoderRun, HiddenStatesChangeNoResult) {
 }
 
 // The features of the modules go in and out row by row, whatever a decoder would choose.
-TEST_P(DecoderRun, OutputsAreOfNoMeaningForModules) {
+TEST_P(DecoderRun, ModulesIgnoreTheChoiceOfOutputs) {
   const TestModel model(make_model(spec_named("causal")).span(), GetParam());
   EXPECT_EQ(model->hidden_states(), 0u);
   const std::vector<float> tokens = random_floats(9 * model->input_features(), 7);

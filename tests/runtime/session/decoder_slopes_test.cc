@@ -116,7 +116,7 @@ class DecoderSlopes : public DecoderTest {
 };
 ARENITE_FOR_EACH_FLOAT_SET(DecoderSlopes);
 
-TEST_P(DecoderSlopes, AreWhatAMaskOfDistancesSays) {
+TEST_P(DecoderSlopes, EqualAMaskOfDistances) {
   const TestModel slopes = model_of(with_slopes(0.25f, false));
   const TestModel strips = model_of(with_strips(0.25f));
   const TestModel plain = model_of(program());
@@ -132,7 +132,7 @@ TEST_P(DecoderSlopes, AreWhatAMaskOfDistancesSays) {
   }
 }
 
-TEST_P(DecoderSlopes, AreWhatATableForEachHeadSays) {
+TEST_P(DecoderSlopes, EqualATableForEachHead) {
   const TestModel slopes = model_of(with_slopes(0.25f, true));
   const std::vector<TokenId> tokens = ids(*slopes, 33);
   const SessionOptions options = all_outputs(options_for(kDecoderPositions));

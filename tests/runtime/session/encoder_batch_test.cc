@@ -45,7 +45,7 @@ Forms forms_of(const EncoderInput& sequences, const std::vector<uint32_t>& lengt
   return forms;
 }
 
-TEST_P(EncoderBatch, SequencesGiveWhatTheyGiveAloneInEveryFormAndOrder) {
+TEST_P(EncoderBatch, SequencesEqualThoseAloneInEveryFormAndOrder) {
   std::vector<uint32_t> lengths = {37, 1, 33, 8, 16};
   const uint32_t count = static_cast<uint32_t>(lengths.size());
   for (const EncoderShape& shape : all_encoders()) {
@@ -71,7 +71,7 @@ TEST_P(EncoderBatch, SequencesGiveWhatTheyGiveAloneInEveryFormAndOrder) {
 }
 
 // Without position embeddings, hidden tokens might as well be absent.
-TEST_P(EncoderBatch, AMaskWithGapsLeavesTokensOut) {
+TEST_P(EncoderBatch, AMaskWithGapsSkipsTokens) {
   const EncoderShape shape = encoder_named("wide");
   const TestModel model = load(shape);
   const TestSession session(*model, options_for(kEncodedTokens));
@@ -89,7 +89,7 @@ TEST_P(EncoderBatch, AMaskWithGapsLeavesTokensOut) {
 }
 
 // A key-padding mask hides keys without moving the others, as in PyTorch.
-TEST_P(EncoderBatch, TokensBehindAGapKeepTheirPositions) {
+TEST_P(EncoderBatch, TokensAfterAGapKeepTheirPositions) {
   const EncoderShape shape = encoder_named("bert");
   const TestModel model = load(shape);
   const TestSession session(*model, options_for(kEncoderPositions, 2));

@@ -77,7 +77,7 @@ TEST_P(EncoderFailure, RefusesBatchesBeyondTheSession) {
         [](EncoderInput&, BatchForm& form) { form.tokens = 11; });
 }
 
-TEST_P(EncoderFailure, RefusesMasksThatMakeNoSense) {
+TEST_P(EncoderFailure, RefusesInvalidMasks) {
   const std::vector<uint8_t> ones(kFewSequences * kFewTokens, 1);
   const auto masked = [&](size_t index, uint8_t value) {
     return [=](EncoderInput&, BatchForm& form) {
@@ -146,7 +146,7 @@ TEST_P(EncoderFailure, RefusesTypesThatTheModelDoesNotKnow) {
 }
 
 // A second step would have to change what the first one gave out.
-TEST_P(EncoderFailure, RefusesToGoOnWithASequence) {
+TEST_P(EncoderFailure, RefusesToExtendASequence) {
   const EncoderShape shape = encoder_named("bert");
   const TestModel model = load(shape);
   const TestSession session(*model, options_for(kFewPositions));

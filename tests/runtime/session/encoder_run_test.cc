@@ -54,7 +54,7 @@ TEST_P(EncoderRun, AgreesWithTheReferenceInEveryOutputAndHiddenState) {
   }
 }
 
-TEST_P(EncoderRun, SaysWhatItReadsAndGivesOut) {
+TEST_P(EncoderRun, DescribesItsInputAndOutput) {
   for (const EncoderShape& shape : all_encoders()) {
     const TestModel model = load(shape);
     EXPECT_EQ(model->vocab_size(), shape.vocab_size);

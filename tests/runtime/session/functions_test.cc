@@ -98,7 +98,7 @@ void expect_invalid(Status status, const Diagnostic& why, const char* field, con
   EXPECT_NE(std::string(why.reason).find(words), std::string::npos) << why.reason;
 }
 
-TEST_P(Functions, AreThoseOfTheReference) {
+TEST_P(Functions, AgreeWithTheReference) {
   for (const FunctionParts& parts :
        {FunctionParts{}, FunctionParts{true}, FunctionParts{.whole_text = true}, kWindowed,
         FunctionParts{.whole_text = true, .windows = true, .pooled = true}}) {
@@ -126,7 +126,7 @@ TEST_P(Functions, AddABiasForEachPairOfTokensOfTwoInputs) {
   }
 }
 
-TEST_P(Functions, TakeInputsTogether) {
+TEST_P(Functions, OneFunctionTakesTwoInputs) {
   const FunctionParts parts{.together = true};
   const TestModel model = load(parts);
   ASSERT_EQ(model->functions(), 1u);
@@ -205,7 +205,7 @@ TEST_P(Functions, DescribeThemselves) {
   EXPECT_TRUE(format::ModelReader(one->file()).has_one_function());
 }
 
-TEST_P(Functions, StepTokenByTokenAsInOnePass) {
+TEST_P(Functions, StepsTokenByTokenEqualOnePass) {
   for (const auto& [parts, kv] :
        {std::pair(FunctionParts{}, TensorType::kF32), std::pair(FunctionParts{}, TensorType::kInt8),
         std::pair(kWindowed, TensorType::kF32)}) {
@@ -235,7 +235,7 @@ TEST_P(Functions, StepTokenByTokenAsInOnePass) {
   }
 }
 
-TEST_P(Functions, AnEncoderThatIsCausalTakesItsTokensInSteps) {
+TEST_P(Functions, ACausalEncoderTakesTokensInSteps) {
   const TestModel model = load({true});
   const std::vector<float> memory = features_of(20);
   const std::vector<TokenId> ids = text(6);
@@ -251,7 +251,7 @@ TEST_P(Functions, AnEncoderThatIsCausalTakesItsTokensInSteps) {
 }
 
 // Rows after the kept ones hold old data, which must not matter.
-TEST_P(Functions, AMemoryMayGiveUpItsLastRows) {
+TEST_P(Functions, RewindDropsTheLastRowsOfAMemory) {
   const TestModel model = load({true});
   const std::vector<float> memory = features_of(514);
   SessionOptions options = options_of(514, 4);
@@ -311,7 +311,7 @@ TEST_P(Functions, EachSequenceSeesItsOwnMemory) {
   }
 }
 
-TEST_P(Functions, RefuseCallsInAnotherOrder) {
+TEST_P(Functions, RefuseADecoderBeforeItsEncoder) {
   const TestModel model = load({});
   const TestSession session(*model, options_of(8, 8, 2));
   Diagnostic why;
@@ -349,7 +349,7 @@ TEST_P(Functions, RefuseCallsInAnotherOrder) {
 }
 
 // Refused calls leave no trace: what follows has the bits of a session that they were not made in.
-TEST_P(Functions, GoOnAfterRefusedCalls) {
+TEST_P(Functions, RefusedCallsLeaveNoTrace) {
   const TestModel model = load({});
   const std::vector<float> memory = features_of(8), longer = features_of(9);
   const std::vector<TokenId> ids = text(6);
@@ -410,7 +410,7 @@ TEST_P(Functions, RefuseInputsThatDoNotFit) {
 }
 
 // With both inputs in one function, rows of the text attend to all rows of the encoder.
-TEST_P(Functions, ThatAreOneTakeWholeSequences) {
+TEST_P(Functions, JointOnesTakeWholeSequences) {
   Program program = convert::compile(functions_graph({true}), "one");
   program.functions[0].inputs = 3;
   program.functions[0].output_slot = program.functions[1].output_slot;
@@ -505,7 +505,7 @@ TEST_P(Functions, RunInSlicesByThreadsInAnyOrder) {
 }
 
 // Not a number in a row of the memory reaches all that see it, and nothing else.
-TEST_P(Functions, NotANumberGoesWhereItIsSeen) {
+TEST_P(Functions, NaNReachesTheRowsThatSeeIt) {
   const TestModel model = load({});
   const std::vector<uint32_t> lengths = {6, 6};
   std::vector<float> memory = features_of(2 * 6);
@@ -524,7 +524,7 @@ TEST_P(Functions, NotANumberGoesWhereItIsSeen) {
                     std::span(sound).subspan(half));
 }
 
-TEST_P(Functions, TakeNoByteMoreThanPlanned) {
+TEST_P(Functions, StayWithinThePlannedArena) {
   for (const FunctionParts& parts : {FunctionParts{}, FunctionParts{.together = true}}) {
     const TestModel model = load(parts);
     for (const uint32_t sequences : {1u, 3u}) {
@@ -568,7 +568,7 @@ TEST_P(Functions, TakeNoByteMoreThanPlanned) {
   }
 }
 
-TEST_P(Functions, TestThemselves) {
+TEST_P(Functions, PassTheirSelfTest) {
   for (const FunctionParts& parts :
        {FunctionParts{}, FunctionParts{true}, FunctionParts{.together = true},
         FunctionParts{.image = true}}) {
@@ -615,7 +615,7 @@ TEST_P(Functions, TestThemselves) {
   }
 }
 
-TEST_P(Functions, ForgetASelfTestThatDoesNotFit) {
+TEST_P(Functions, StateIsEmptyAfterASelfTestThatDoesNotFit) {
   const Program program = convert::compile(functions_graph({.whole_text = true}), "functions");
   const TestModel model(convert::pack_model(program, {GetParam()}, "functions").span(), GetParam());
   SessionOptions options = options_of(16, kTextPositions);

@@ -28,7 +28,7 @@ std::vector<Target> targets_elsewhere() {
   return targets;
 }
 
-TEST(ModelLoad, TellsWhatTheModelIs) {
+TEST(ModelLoad, DescribesTheModel) {
   for (const ModuleSpec& spec : all_specs()) {
     const convert::AttentionModule module = make_module(spec);
     const auto file = make_model(spec);
@@ -144,7 +144,7 @@ TEST(ModelLoad, RefusesAMisalignedFile) {
   }
 }
 
-TEST(ModelLoad, RefusesNothing) {
+TEST(ModelLoad, RefusesAnEmptyFile) {
   Diagnostic why;
   EXPECT_EQ(Model::load({}, &why).status(), Status::kBadModel);
   EXPECT_EQ(describe(Status::kBadModel, why),

@@ -51,14 +51,14 @@ void expect_near(const std::vector<float>& found, const std::vector<double>& exp
   for (size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 2e-5) << i;
 }
 
-TEST(OtherRowsFile, RefusesPairsOfRowsThatAreThoseOfNoInput) {
+TEST(OtherRowsFile, RefusesPairMasksOnRowsOfNoInput) {
   convert::Program program = convert::compile(graph_of({}), "rows");
   program.masks[0] = convert::pair_mask(false);
   expect_refusal(convert::write_model(program, {Target::kPortable}).span(),
                  {"masks.kind", "not an input's rows"});
 }
 
-TEST_P(OtherRows, AreThoseOfTheReference) {
+TEST_P(OtherRows, AgreeWithTheReference) {
   using enum SelectKind;
   for (const Form& form :
        {Form{}, Form{false, false, kFirst}, Form{false, false, kFirst, 1},
@@ -147,7 +147,7 @@ TEST_P(OtherRows, AreMultipliedAcrossEachSequence) {
 }
 
 // Rows that a mask leaves out keep their place, and the prefix has all of its own.
-TEST_P(OtherRows, LeaveGapsOut) {
+TEST_P(OtherRows, SkipGaps) {
   const TestModel model = load({});
   const std::vector<float> fed = numbers(2 * 5 * kFeatures);
   const std::vector<uint8_t> all = {1, 1, 1, 1, 1, 1, 1, 1, 0, 0};
@@ -165,7 +165,7 @@ TEST_P(OtherRows, LeaveGapsOut) {
   EXPECT_EQ(other->run(Batch{fed, 2, 5, {}, gaps}).status(), Status::kUnsupported);
 }
 
-TEST_P(OtherRows, ComeOnceWhereTokensComeInSteps) {
+TEST_P(OtherRows, AppearOnceWhenTokensComeInSteps) {
   for (const Form& form :
        {Form{true}, Form{.causal = true, .turns = 3}, Form{.causal = true, .query_terms = true}}) {
     const TestModel model = load(form);
@@ -192,7 +192,7 @@ TEST_P(OtherRows, ComeOnceWhereTokensComeInSteps) {
   }
 }
 
-TEST_P(OtherRows, TakeNoByteMoreThanPlanned) {
+TEST_P(OtherRows, StayWithinThePlannedArena) {
   for (const Form& form : {Form{}, Form{true}, Form{false, true, SelectKind::kFirst}, kMiddle,
                            Form{.causal = true, .turns = 3}, kFixed}) {
     const TestModel model = load(form);
@@ -573,7 +573,7 @@ TEST(OtherRowsOfFiles, TestThemselvesWithAWholeImage) {
 }
 
 // A prefix and the tokens of a call are counted together, in 32 bits.
-TEST(OtherRowsOfPlans, AreNoMoreThanCanBeCounted) {
+TEST(OtherRowsOfPlans, RefuseCountsBeyond32Bits) {
   convert::Program program =
       convert::compile(graph_of({true, false, SelectKind::kAsAsked, 0, false}), "rows");
   program.inputs[0].positions_max = 0;
@@ -595,7 +595,7 @@ TEST(OtherRowsOfPlans, AreNoMoreThanCanBeCounted) {
 
 // The inputs of a concatenation of rows lie in place, within its result, and take no memory of
 // their own.
-TEST(OtherRowsOfPlans, HaveOnePlaceForTheWholeAndItsParts) {
+TEST(OtherRowsOfPlans, PartsShareTheAreaOfTheirConcatenation) {
   const convert::Program program = convert::compile(graph_of({}), "rows");
   const TestModel model(convert::write_model(program, {Target::kPortable}).span(),
                         Target::kPortable);

@@ -39,7 +39,7 @@ class SessionPairs : public SessionTest {
 };
 ARENITE_FOR_EACH_FLOAT_SET(SessionPairs);
 
-TEST_P(SessionPairs, HideWhatAMaskOfTheModelHides) {
+TEST_P(SessionPairs, HideTheSameKeysAsAMaskOfTheModel) {
   for (const bool is_causal : {false, true}) {
     const TestModel model = load_pairs(is_causal);
     const TestModel masked = load_with(mask_where(kPairedTokens, [&](uint32_t query, uint32_t key) {
@@ -64,7 +64,7 @@ TEST_P(SessionPairs, HideWhatAMaskOfTheModelHides) {
 }
 
 // Padded and back-to-back batches give the bits of each sequence alone; padding may hold anything.
-TEST_P(SessionPairs, AreThoseOfEachSequence) {
+TEST_P(SessionPairs, ApplyToTheirOwnSequence) {
   const TestModel model = load_pairs();
   const TestSession session(*model, options_for(kPairedTokens, 3));
   const std::vector<float> tokens = features(*model, 3 * kPairedTokens);
@@ -90,7 +90,7 @@ TEST_P(SessionPairs, AreThoseOfEachSequence) {
       same_bits(values_of(session->run({dense_tokens, 3, 0, lengths, {}, true, dense})), expected));
 }
 
-TEST_P(SessionPairs, AreAllThereInASelfTest) {
+TEST_P(SessionPairs, AreAllVisibleInASelfTest) {
   ModuleSpec spec = spec_named("bidirectional");
   spec.masks = {convert::pair_mask(false)};
   const convert::Program program =
@@ -103,7 +103,7 @@ TEST_P(SessionPairs, AreAllThereInASelfTest) {
 }
 
 // A NaN token affects only the rows that attend to it.
-TEST_P(SessionPairs, KeepNotANumberFromRowsThatDoNotSeeIt) {
+TEST_P(SessionPairs, KeepNaNFromRowsThatDoNotSeeIt) {
   const TestModel model = load_pairs();
   const TestSession session(*model, options_for(kPairedTokens));
   std::vector<float> tokens = features(*model, kPairedTokens);

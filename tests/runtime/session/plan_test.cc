@@ -92,7 +92,7 @@ class ArenaLayouts : public SessionTest {
 };
 ARENITE_FOR_EACH_FLOAT_SET(ArenaLayouts);
 
-TEST_P(ArenaLayouts, HavePartsThatDoNotMeet) {
+TEST_P(ArenaLayouts, HaveDisjointParts) {
   for (const ModuleSpec& spec : all_specs()) {
     SCOPED_TRACE(spec.name);
     ASSERT_NO_FATAL_FAILURE(expect_apart(*load(spec)));
@@ -122,7 +122,7 @@ TEST_P(ArenaLayouts, HaveRingsOfWholePages) {
 }
 
 // No model has this formula yet: scratch per row, and more per thread.
-TEST(ArenaParts, HoldTheScratchThatOpsAskFor) {
+TEST(ArenaParts, HoldTheScratchOfEveryOp) {
   ArenaFormula formula;
   formula.axes[0] = {40, 36};
   formula.scratch_bytes_per_thread = 1000;

@@ -262,7 +262,7 @@ Results SameBits::feed(const Model& model, const std::vector<Fed>& fed, const Wa
   return found;
 }
 
-TEST_P(SameBits, OfAttentionModules) {
+TEST_P(SameBits, ForAttentionModules) {
   std::vector<Kind> kinds;
   for (const ModuleSpec& spec : all_specs()) {
     kinds.push_back({spec.name, [spec](Target target) { return make_model(spec, {target}); }});
@@ -275,7 +275,7 @@ TEST_P(SameBits, OfAttentionModules) {
   expect_same_bits(kinds);
 }
 
-TEST_P(SameBits, OfDecoders) {
+TEST_P(SameBits, ForDecoders) {
   std::vector<Kind> kinds;
   for (const DecoderShape& shape : all_decoders()) {
     kinds.push_back(
@@ -285,7 +285,7 @@ TEST_P(SameBits, OfDecoders) {
 }
 
 // Compares sequences longer than a ring buffer of two pages with a cache that holds everything.
-TEST_P(SameBits, OfRings) {
+TEST_P(SameBits, ForRings) {
   std::vector<Kind> kinds;
   for (const char* const name : {"ring", "int8_ring"}) {
     for (const DecoderShape& shape : all_decoders()) {
@@ -302,7 +302,7 @@ TEST_P(SameBits, OfRings) {
   expect_same_bits(kinds);
 }
 
-TEST_P(SameBits, OfEncodersAndClassifiers) {
+TEST_P(SameBits, ForEncodersAndClassifiers) {
   std::vector<Kind> kinds;
   for (const EncoderShape& shape : all_encoders()) {
     kinds.push_back(
@@ -317,7 +317,7 @@ TEST_P(SameBits, OfEncodersAndClassifiers) {
   expect_same_bits(kinds);
 }
 
-TEST_P(SameBits, OfImages) {
+TEST_P(SameBits, ForImages) {
   const auto file = [](Target target) {
     const Form form = {false, true, SelectKind::kMean, 1};
     return convert::write_model(convert::compile(graph_of(form), "images"), {target});

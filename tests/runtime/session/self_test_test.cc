@@ -104,7 +104,7 @@ convert::Program cancelling_program() {
 
 // If kernel sets differ much, the tolerance is 16 times their difference instead of a share of the
 // row's norm.
-TEST(SelfTestTolerance, IsForWhatKernelSetsDifferBy) {
+TEST(SelfTestTolerance, CoversTheDifferencesOfKernelSets) {
   const convert::AlignedBytes file = file_of(cancelling_program());
   float most_used = 0.0f;
   for (const Target target : targets_here()) {
@@ -128,7 +128,7 @@ TEST_P(SelfTests, ServeFilesForOtherCpusToo) {
   EXPECT_TRUE(test_of(*session).passed);
 }
 
-TEST_P(SelfTests, PassWhateverTheSessionIsFor) {
+TEST_P(SelfTests, PassForAnySessionOptions) {
   const TestModel model(file_of(decoder()).span(), GetParam());
   Pool pool(3);
   for (const uint32_t tokens_max : {1u, 2u, 64u}) {
@@ -214,7 +214,7 @@ TEST_P(SelfTests, NameTheFirstOpWhoseWeightsAreWrong) {
   }
 }
 
-TEST_P(SelfTests, FailWhereThereAreNoNumbers) {
+TEST_P(SelfTests, FailOnNaN) {
   const convert::Program program = decoder();
   convert::AlignedBytes file = file_of(program, {GetParam()});
   const uint32_t tensor = program.ops[0].body.numbers[format::EmbeddingOp::kTokens];
@@ -230,7 +230,7 @@ TEST_P(SelfTests, FailWhereThereAreNoNumbers) {
   EXPECT_TRUE(std::isnan(test.difference));
 }
 
-TEST_P(SelfTests, CompareTheOutputNumberByNumber) {
+TEST_P(SelfTests, CompareTheOutputElementByElement) {
   convert::AlignedBytes file = file_of(decoder(), {GetParam()});
   const format::ModelReader reader(file.span());
   const format::SelfTestView stored = reader.self_test();

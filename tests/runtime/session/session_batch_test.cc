@@ -23,7 +23,7 @@ std::vector<float> alone(const Model& model, std::span<const float> tokens) {
   return session.run(tokens);
 }
 
-TEST_P(SessionBatch, SequencesOfOneLengthGiveWhatTheyGiveAlone) {
+TEST_P(SessionBatch, SequencesOfOneLengthEqualThoseAlone) {
   for (const ModuleSpec& spec : all_specs()) {
     const TestModel model = load(spec);
     const TestSession session(*model, options_for(kSpecPositions, kBatchSequences));
@@ -38,7 +38,7 @@ TEST_P(SessionBatch, SequencesOfOneLengthGiveWhatTheyGiveAlone) {
   }
 }
 
-TEST_P(SessionBatch, SequencesOfDifferentLengthsGiveWhatTheyGiveAlone) {
+TEST_P(SessionBatch, SequencesOfDifferentLengthsEqualThoseAlone) {
   const uint32_t all_lengths[][kBatchSequences] = {
       {37, 1, 33, 8}, {0, 37, 0, 1}, {1, 2, 3, 4}, {31, 32, 33, 0}, {0, 0, 0, 5}};
   for (const ModuleSpec& spec : all_specs()) {
@@ -143,7 +143,7 @@ TEST_P(SessionBatch, NonCausalSequencesBeginSeparately) {
   EXPECT_EQ(session->positions(0), kBatchTokens);
 }
 
-TEST_P(SessionBatch, NotANumberStaysInItsSequence) {
+TEST_P(SessionBatch, NaNStaysInItsSequence) {
   for (const ModuleSpec& spec : all_specs()) {
     const TestModel model = load(spec);
     const TestSession session(*model, options_for(kBatchTokens, 3));
@@ -172,7 +172,7 @@ TEST_P(SessionBatch, NotANumberStaysInItsSequence) {
 }
 
 // Token by token, what came before a bad value is not touched by it, and a rewind forgets it.
-TEST_P(SessionBatch, RewindForgetsNotANumber) {
+TEST_P(SessionBatch, RewindForgetsNaN) {
   for (const char* const name : {"causal", "window", "strip", "documents", "head_masks", "wide"}) {
     const TestModel model = load(name);
     const TestSession session(*model, options_for(kBatchTokens));

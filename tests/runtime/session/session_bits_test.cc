@@ -14,7 +14,7 @@ namespace {
 class SessionBits : public SessionTest {};
 ARENITE_FOR_EACH_FLOAT_SET(SessionBits);
 
-TEST_P(SessionBits, ChunksOfAnySizeGiveWhatOnePassGives) {
+TEST_P(SessionBits, ChunksOfAnySizeEqualOnePass) {
   for (const ModuleSpec& spec : all_specs()) {
     const TestModel model = load(spec);
     if (!model->causal()) continue;
@@ -29,7 +29,7 @@ TEST_P(SessionBits, ChunksOfAnySizeGiveWhatOnePassGives) {
 }
 
 // Sequences longer than a page of the cache, and a window that has passed whole pages.
-TEST_P(SessionBits, ChunksGiveWhatOnePassGivesBeyondAPage) {
+TEST_P(SessionBits, ChunksBeyondAPageEqualOnePass) {
   constexpr uint32_t kPositions = 2 * kPagePositions + 40;
   for (const uint32_t lookback : thinned({kUnlimited, 20u, kPagePositions}, 2)) {
     ModuleSpec spec = spec_named("causal");
@@ -45,7 +45,7 @@ TEST_P(SessionBits, ChunksGiveWhatOnePassGivesBeyondAPage) {
   }
 }
 
-TEST_P(SessionBits, RoomToSpareChangesNothing) {
+TEST_P(SessionBits, DoNotDependOnALargerArena) {
   for (const ModuleSpec& spec : all_specs()) {
     const TestModel model = load(spec);
     for (const uint32_t count : {1u, 8u, 33u}) {
@@ -68,7 +68,7 @@ TEST_P(SessionBits, RoomToSpareChangesNothing) {
 }
 
 // The arena's previous contents must not matter, whether another user or the session left them.
-TEST_P(SessionBits, WhatTheArenaHeldBeforeChangesNothing) {
+TEST_P(SessionBits, DoNotDependOnOldContentsOfTheArena) {
   for (const ModuleSpec& spec : thinned(all_specs(), 3)) {
     const TestModel model = load(spec);
     const SessionOptions options = options_for(kSpecPositions, 2);
@@ -92,7 +92,7 @@ TEST_P(SessionBits, WhatTheArenaHeldBeforeChangesNothing) {
   }
 }
 
-TEST_P(SessionBits, TwoSessionsOnOneModelDoNotMeet) {
+TEST_P(SessionBits, TwoSessionsOfAModelAreIndependent) {
   const TestModel model = load("causal");
   const std::vector<float> a = features(*model, 20, 1);
   const std::vector<float> b = features(*model, 20, 2);

@@ -213,7 +213,7 @@ TEST_P(SessionFailure, NeedsNoDiagnostic) {
         });
 }
 
-TEST_P(SessionFailure, NonCausalModelsRefuseToGoOn) {
+TEST_P(SessionFailure, NonCausalModelsRefuseToContinue) {
   const TestModel model = load("bidirectional");
   const TestSession session(*model, options_for(kPositions, 2));
   const std::vector<float> tokens = features(*model, 4);

@@ -18,7 +18,7 @@ class SessionFinite : public EncoderTest {
 };
 ARENITE_FOR_EACH_FLOAT_SET(SessionFinite);
 
-TEST_P(SessionFinite, ATokenReachesNoEarlierRowOfACausalModel) {
+TEST_P(SessionFinite, NonFiniteTokensReachNoEarlierRowOfACausalModel) {
   for (const ModuleSpec& spec : all_specs()) {
     const TestModel model = module(spec);
     const size_t in = model->input_features(), out = model->output_features();
@@ -44,7 +44,7 @@ TEST_P(SessionFinite, ATokenReachesNoEarlierRowOfACausalModel) {
   }
 }
 
-TEST_P(SessionFinite, ASequenceReachesNoOther) {
+TEST_P(SessionFinite, NonFiniteSequencesReachNoOther) {
   for (const ModuleSpec& spec : all_specs()) {
     const TestModel model = module(spec);
     const size_t sequence_features = 20 * model->input_features();
@@ -98,7 +98,7 @@ TEST_P(SessionFinite, PaddingIsNotRead) {
   }
 }
 
-TEST(OutputFinite, LooksAtEveryNumber) {
+TEST(OutputFinite, ChecksEveryElement) {
   for (uint32_t size = 1; size <= 70; ++size) {
     std::vector<float> numbers = random_floats(size, size);
     const Output output = {numbers.data(), 1, size};

@@ -38,7 +38,7 @@ TEST_P(SessionOptionsTest, RefusesMorePositionsThanTheModelHas) {
   EXPECT_EQ(why.reason, nullptr) << "what was refused before is no longer so";
 }
 
-TEST_P(SessionOptionsTest, TakesTheModelsPositionsWhenNoneAreSaid) {
+TEST_P(SessionOptionsTest, DefaultsToThePositionsOfTheModel) {
   const TestModel model = load("strip");
   EXPECT_EQ(plan_arena(*model, {})->total_bytes,
             plan_arena(*model, options_for(kSpecPositions))->total_bytes);
@@ -77,7 +77,7 @@ TEST_P(SessionOptionsTest, AsksForTokensWhenAllPositionsAreTooMany) {
   EXPECT_EQ(plan_arena(*model, options).ok(), sizeof(size_t) > 4);
 }
 
-TEST_P(SessionOptionsTest, RefusesThreadsThatMakeNoSense) {
+TEST_P(SessionOptionsTest, RefusesThreadsOutOfRange) {
   const TestModel model = load("causal");
   Pool pool(2);
   SessionOptions options = options_for(4);
@@ -94,7 +94,7 @@ TEST_P(SessionOptionsTest, RefusesThreadsThatMakeNoSense) {
 }
 
 // Each type of cache has its own arena size. The file's type applies if the session sets none.
-TEST_P(SessionOptionsTest, KeepsCachesInTheTypeThatItWasAskedFor) {
+TEST_P(SessionOptionsTest, KeepsCachesInTheRequestedType) {
   const TestModel model = load("causal");
   SessionOptions options = options_for(512);
   const size_t of_model = plan_arena(*model, options)->kv_cache_bytes;
@@ -107,7 +107,7 @@ TEST_P(SessionOptionsTest, KeepsCachesInTheTypeThatItWasAskedFor) {
   EXPECT_EQ(refusal(*model, options, "options.kv_cache").found, 3u);
 }
 
-TEST_P(SessionOptionsTest, RefusesOutputsThatThereAreNot) {
+TEST_P(SessionOptionsTest, RefusesUnknownOutputs) {
   const TestModel model = load("causal");
   SessionOptions options = options_for(4);
   options.outputs = static_cast<Outputs>(7);

@@ -112,7 +112,7 @@ TEST_P(SessionRun, ResultsThatTheCallerChangesChangeNothingElse) {
   }
 }
 
-TEST_P(SessionRun, RewindRefusesWhatIsNotThere) {
+TEST_P(SessionRun, RewindRefusesPositionsThatAreNotHeld) {
   const TestModel model = load("causal");
   const TestSession session(*model, options_for(20, 2));
   session.run(features(*model, 12));

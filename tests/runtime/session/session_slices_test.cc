@@ -43,7 +43,7 @@ class SessionSlices : public EncoderTest {
 };
 ARENITE_FOR_EACH_FLOAT_SET(SessionSlices);
 
-TEST_P(SessionSlices, OfDecodersGiveWhatOneCallGives) {
+TEST_P(SessionSlices, DecodersGiveTheResultsOfOneCall) {
   for (const DecoderShape& shape : all_decoders()) {
     const TestModel model = load_decoder(shape);
     const TestSession session(*model, all_outputs(options_for(kDecoderPositions)));
@@ -64,7 +64,7 @@ TEST_P(SessionSlices, OfDecodersGiveWhatOneCallGives) {
 }
 
 // The caller may free the features once the step has begun.
-TEST_P(SessionSlices, OfModulesGiveWhatOneCallGives) {
+TEST_P(SessionSlices, ModulesGiveTheResultsOfOneCall) {
   for (const ModuleSpec& spec : all_specs()) {
     const TestModel model(make_model(spec).span(), GetParam());
     const TestSession session(*model, options_for(kSpecPositions, 2));
@@ -80,7 +80,7 @@ TEST_P(SessionSlices, OfModulesGiveWhatOneCallGives) {
   }
 }
 
-TEST_P(SessionSlices, OfEncodersGiveWhatOneCallGives) {
+TEST_P(SessionSlices, EncodersGiveTheResultsOfOneCall) {
   const std::vector<uint8_t> visible = {1, 0, 1, 1, 0, 1, 1, 0, 1, 1, 1, 1, 1, 1, 1, 1};
   for (const EncoderShape& shape : all_encoders()) {
     const TestModel model = load(shape);
@@ -149,7 +149,7 @@ TEST_P(SessionSlices, CancelledLeaveTheSequencesAsTheyWere) {
 }
 
 // run() must finish a step from any slice, even in the middle of an op.
-TEST_P(SessionSlices, GoOnToTheEndFromAnywhere) {
+TEST_P(SessionSlices, FinishFromAnywhere) {
   const TestModel model = load_decoder(decoder_named("llama"));
   const TestSession session(*model, options_for(kDecoderPositions));
   const std::vector<TokenId> tokens = random_ids(12, model->vocab_size());
@@ -178,7 +178,7 @@ TEST_P(SessionSlices, CancelledRunsHaveForgottenTheSequences) {
 }
 
 // With windows of 100 tokens and 37 a call, a ring holds two pages.
-TEST_P(SessionSlices, CancelledInARingLimitHowFarToGoBack) {
+TEST_P(SessionSlices, CancelledInARingLimitRewind) {
   constexpr uint32_t kBehind = 99, kChunk = 37, kRing = 2 * kPagePositions;
   constexpr uint32_t kHeld = kEmulated ? 1200 : 1400;
   constexpr uint32_t kFirst = kHeld - kRing + kBehind;  // sees the oldest position that is held

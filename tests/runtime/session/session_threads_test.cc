@@ -44,7 +44,7 @@ void expect_exact_arena(const Model& model, const SessionOptions& options) {
 class ModuleThreads : public SessionTest {};
 ARENITE_FOR_EACH_FLOAT_SET(ModuleThreads);
 
-TEST_P(ModuleThreads, GiveWhatOneGivesInTheExactArena) {
+TEST_P(ModuleThreads, EqualOneThreadInTheExactArena) {
   for (const ModuleSpec& spec : all_specs()) {
     const TestModel model = load(spec);
     const std::vector<float> tokens = features(*model, kSpecPositions);
@@ -64,7 +64,7 @@ TEST_P(ModuleThreads, GiveWhatOneGivesInTheExactArena) {
 class DecoderThreads : public DecoderTest {};
 ARENITE_FOR_EACH_FLOAT_SET(DecoderThreads);
 
-TEST_P(DecoderThreads, GiveWhatOneGivesInTheExactArena) {
+TEST_P(DecoderThreads, EqualOneThreadInTheExactArena) {
   const uint32_t lengths[] = {33, 0, 1, 8};
   for (const DecoderShape& shape : all_decoders()) {
     const TestModel model = load(shape);
@@ -83,7 +83,7 @@ TEST_P(DecoderThreads, GiveWhatOneGivesInTheExactArena) {
   }
 }
 
-TEST_P(DecoderThreads, GiveNoRowsWhereACallAsksForNone) {
+TEST_P(DecoderThreads, ReturnNoRowsWhereNoneAreRequested) {
   const std::vector<uint8_t> none(9);
   for (const char* const name : {"llama", "q8"}) {
     const TestModel model = load(name);
@@ -99,7 +99,7 @@ TEST_P(DecoderThreads, GiveNoRowsWhereACallAsksForNone) {
 }
 
 // The ring wraps around, in calls of a token and of many.
-TEST_P(DecoderThreads, RingsGiveWhatOneThreadGives) {
+TEST_P(DecoderThreads, RingsEqualThoseOfOneThread) {
   const TestModel model = load(ring_decoder());
   // The last 230 positions follow after calls of many tokens.
   constexpr uint32_t kPositions = kEmulated ? 1150 : 2300;
@@ -130,7 +130,7 @@ TEST_P(DecoderThreads, RingsGiveWhatOneThreadGives) {
 class EncoderThreads : public EncoderTest {};
 ARENITE_FOR_EACH_FLOAT_SET(EncoderThreads);
 
-TEST_P(EncoderThreads, GiveWhatOneGivesInTheExactArena) {
+TEST_P(EncoderThreads, EqualOneThreadInTheExactArena) {
   BatchForm form;
   form.lengths = {37, 1, 33, 8, 16};
   form.sequences = static_cast<uint32_t>(form.lengths.size());
@@ -210,7 +210,7 @@ void expect_four_sound(const Model& model, size_t width, MakeInput input) {
 }
 
 // A model is only read, whatever its weights and caches are.
-TEST_P(DecoderThreads, OfFourSessionsShareAModel) {
+TEST_P(DecoderThreads, FourSessionsShareAModel) {
   for (const char* const name : {"llama", "q4", "int8_cache"}) {
     const TestModel model = load(name);
     expect_four_sound<std::vector<TokenId>>(*model, 1,
@@ -218,7 +218,7 @@ TEST_P(DecoderThreads, OfFourSessionsShareAModel) {
   }
 }
 
-TEST_P(ModuleThreads, OfFourSessionsShareAModel) {
+TEST_P(ModuleThreads, FourSessionsShareAModel) {
   const TestModel model = load("causal");
   expect_four_sound<std::vector<float>>(*model, model->input_features(),
                                         [&](size_t i) { return features(*model, 40 + i, i); });

@@ -366,7 +366,7 @@ TEST(SoundOfAFile, IsVerified) {
 }
 
 // An accepted file terminates and stays inside its memory, which ends at a guard page.
-TEST(SoundOfAFile, RunsWhateverItsNumbersAre) {
+TEST(SoundOfAFile, RunsSafelyForAnyAcceptedNumbers) {
   constexpr uint32_t kValues[] = {0, 1, 2, 7, 31, 40, 46, 80, 81, 255, 65536, UINT32_MAX};
   const std::vector<int16_t> sound = made_sound(400);
   uint32_t ran = 0;

@@ -45,7 +45,7 @@ SessionOptions all_rows(uint32_t positions, uint32_t sequences = 1) {
   return options;
 }
 
-TEST_P(WindowsOfTokens, AreThoseOfTheReference) {
+TEST_P(WindowsOfTokens, AgreeWithTheReference) {
   for (const Stem& stem : {kCausalStem, kWholeStem, kPooledStem}) {
     const TestModel model = load(stem);
     for (const uint32_t tokens : {3u, 4u, 5u, 18u, 31u}) {
@@ -62,7 +62,7 @@ TEST_P(WindowsOfTokens, AreThoseOfTheReference) {
   }
 }
 
-TEST_P(WindowsOfTokens, OfImagesAreThoseOfTheReference) {
+TEST_P(WindowsOfTokens, ImagesAgreeWithTheReference) {
   const Graph graph = image_graph({false, true});
   ASSERT_GE(graph.axes.size(), 2u);
   EXPECT_EQ(graph.axes[1].rows, 3u * 5) << "the first windows have the rows that there are";
@@ -109,7 +109,7 @@ void narrow_output(Program& program, const std::string& name) {
   }
 }
 
-TEST(MaxPools, OfNoRowsOrOtherWindowsAreRefused) {
+TEST(MaxPools, EmptyRowsAndOtherWindowsAreRefused) {
   using Numbers = std::optional<std::pair<uint64_t, uint64_t>>;
   const auto refused = [](uint32_t number, uint32_t value, const char* field, const char* words,
                           Numbers numbers = {}) {
@@ -185,7 +185,7 @@ TEST_P(WindowsOfTokens, GiveTheSameBitsInBatchesAndAfterACancelledCall) {
   EXPECT_TRUE(same_bits(found_second, of_second));
 }
 
-TEST_P(WindowsOfTokens, GoBackOneCallOrToTheStart) {
+TEST_P(WindowsOfTokens, RewindOneCallOrToTheStart) {
   const TestModel model = load(kCausalStem);
   const std::vector<float> fed = frames(20);
   const TestSession session(*model, all_rows(20));
@@ -210,7 +210,7 @@ TEST_P(WindowsOfTokens, GoBackOneCallOrToTheStart) {
 }
 
 // A copy includes the rows that convolutions keep; a convolution over one row keeps none.
-TEST_P(WindowsOfTokens, GoOnInACopyOfASequence) {
+TEST_P(WindowsOfTokens, ContinueInACopyOfASequence) {
   for (const bool has_rows : {true, false}) {
     Program program = convert::compile(has_rows ? stem_graph(kCausalStem) : graph_of({true}), "a");
     const auto load_it = [&] {
@@ -242,7 +242,7 @@ TEST_P(WindowsOfTokens, GoOnInACopyOfASequence) {
   }
 }
 
-TEST_P(WindowsOfTokens, OfWholeSequencesAreRefusedStepByStep) {
+TEST_P(WindowsOfTokens, NonCausalOnesRefuseSteps) {
   const TestModel model = load(kWholeStem);
   EXPECT_FALSE(model->causal());
   EXPECT_EQ(model->tokens_min(), 3u);
@@ -267,7 +267,7 @@ TEST_P(WindowsOfTokens, OfWholeSequencesAreRefusedStepByStep) {
   EXPECT_FALSE(later->causal());
 }
 
-TEST_P(WindowsOfTokens, TakeNoByteMoreThanPlanned) {
+TEST_P(WindowsOfTokens, StayWithinThePlannedArena) {
   for (const Stem& stem :
        {kCausalStem, kWholeStem, kPooledStem, Stem{true, false, TensorType::kQ8}}) {
     const TestModel model = load(stem);
@@ -391,7 +391,7 @@ TEST_P(WindowsInFiles, AreRefused) {
                  {broken.field, broken.words, index});
 }
 
-TEST(WindowsInFiles, OfWeightsOfAnUnknownTypeAreRefused) {
+TEST(WindowsInFiles, WeightsOfAnUnknownTypeAreRefused) {
   const Program program = convert::compile(stem_graph(kWholeStem), "stem");
   ModelSurgery file(convert::write_model(program, {Target::kPortable}).span());
   const format::ModelReader reader(file.file());

@@ -162,7 +162,7 @@ TEST(EncodeTokensMax, RefusesLessThanTheTokensAroundATextWithBothNumbers) {
   EXPECT_EQ(ids, std::vector<TokenId>(ids.size(), 7));
 }
 
-TEST(EncodePair, RefusesWhatItCannotDo) {
+TEST(EncodePair, RefusesSmallSpansAndTokenizersWithoutPairs) {
   const TestTokenizer tokenizer(word_spec({"a"}));
   std::vector<TokenId> ids(encode_tokens_max(2));
   std::vector<uint8_t> types(ids.size());

@@ -48,7 +48,7 @@ convert::TokenizerSpec random_spec(uint64_t seed) {
   return spec;
 }
 
-TEST(TokenizerMerge, GivesWhatTheDefinitionGives) {
+TEST(TokenizerMerge, AgreesWithTheDefinition) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     const convert::TokenizerSpec spec = random_spec(seed);
     const TestTokenizer tokenizer(spec);

@@ -71,20 +71,20 @@ INSTANTIATE_TEST_SUITE_P(All, PatternTest,
 
 using Pattern = PatternTest;
 
-TEST_F(Pattern, OfNoneLeavesTheTextWhole) {
+TEST_F(Pattern, NoneLeavesTheTextWhole) {
   EXPECT_EQ(cut("don't cut 12, a", format::Pattern::kNone),
             (std::vector<std::string>{"don't cut 12, a"}));
 }
 
 // Memory after the end of the text is not read.
-TEST_F(Pattern, OfContractionsEndsWhereTheTextEnds) {
+TEST_F(Pattern, ContractionsEndWithTheText) {
   constexpr std::string_view kMore = "we're";
   EXPECT_EQ(cut(kMore, format::Pattern::kGpt2), (std::vector<std::string>{"we", "'re"}));
   EXPECT_EQ(cut(kMore.substr(0, 4), format::Pattern::kGpt2),
             (std::vector<std::string>{"we", "'", "r"}));
 }
 
-TEST_F(Pattern, OfSpacesCutsBeforeEachSpace) {
+TEST_F(Pattern, SpacesCutBeforeEachSpace) {
   EXPECT_EQ(cut("a b  c\xE2\x96\x81 d", format::Pattern::kSpaces),
             (std::vector<std::string>{"a", " b", " ", " c", "\xE2\x96\x81", " d"}));
   EXPECT_TRUE(cut("", format::Pattern::kSpaces).empty());

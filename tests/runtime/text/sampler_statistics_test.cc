@@ -66,7 +66,7 @@ TEST(SamplerStatistics, FollowTheSoftmax) {
   }
 }
 
-TEST(SamplerStatistics, FollowWhatTopKTopPAndMinPLeave) {
+TEST(SamplerStatistics, FollowTheTokensThatTopKTopPAndMinPKeep) {
   std::vector<float> logits(20);
   Random(9).fill(logits, 2.0f);
   const std::vector<double> all = softmax(logits, 1.0);

@@ -119,7 +119,7 @@ TEST(Sampler, MeasuresProbabilitiesToSevenDigits) {
   }
 }
 
-TEST(Sampler, NeverPicksWhatIsMinusInfinity) {
+TEST(Sampler, NeverPicksALogitOfMinusInfinity) {
   const std::vector<float> logits = {-kInfinity, 1.0f, -kInfinity, 1.0f, -kInfinity};
   EXPECT_EQ(Picker({.temperature = 100.0f}).picks(logits), (Tokens{1, 3}));
   EXPECT_EQ(Picker({.temperature = 1.0f, .top_k = 4}).picks(logits), (Tokens{1, 3}));
@@ -210,7 +210,7 @@ TEST(Sampler, RefusesOptionsOutOfRangeByName) {
   }
 }
 
-TEST(Sampler, RefusesLogitsThatAreNoneAndStaysUnchanged) {
+TEST(Sampler, StaysUnchangedByRefusedLogits) {
   for (const SamplerOptions& options :
        {SamplerOptions{}, SamplerOptions{.temperature = 1.0f},
         SamplerOptions{.temperature = 1.0f, .top_k = 2},

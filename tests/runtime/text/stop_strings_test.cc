@@ -33,7 +33,7 @@ class StopText {
   StopStrings finder_;
 };
 
-TEST(StopStrings, NeedTwiceWhatMayBeHeldBack) {
+TEST(StopStrings, NeedTwiceTheBytesThatMayBeHeldBack) {
   const std::array<std::string_view, 2> stops = {"\n\n", "User:"};
   EXPECT_EQ(StopStrings::bytes_needed(stops), 8u);
   EXPECT_EQ(StopStrings::bytes_needed({}), 0u);
@@ -50,7 +50,7 @@ TEST(StopStrings, EndTheTextBeforeThem) {
   EXPECT_EQ(text.next("more"), "");
 }
 
-TEST(StopStrings, GiveBackWhatOnlyBeganLikeOne) {
+TEST(StopStrings, ReleaseTextThatOnlyBeganLikeOne) {
   StopText text({"abab!"});
   EXPECT_EQ(text.next("ab"), "");
   EXPECT_EQ(text.next("ab"), "");
@@ -66,7 +66,7 @@ TEST(StopStrings, TheFirstThatIsCompleteCounts) {
   EXPECT_TRUE(text.stopped());
 }
 
-TEST(StopStrings, OfNothingStopNothing) {
+TEST(StopStrings, EmptyOnesAreIgnored) {
   StopText none({});
   EXPECT_EQ(none.next("all of it"), "all of it");
   StopText empty({""});

@@ -27,7 +27,7 @@ TEST(TextStream, HoldsACharacterBackUntilItIsComplete) {
 }
 
 // fwrite and "%.*s" accept no null pointer, even for length 0.
-TEST(TextStream, GivesOutNoNull) {
+TEST(TextStream, ReturnsNoNullPointer) {
   const TestTokenizer tokenizer(byte_spec({}));
   TextStream stream(*tokenizer);
   for (const TokenId id : {TokenId{0xF0}, TokenId{'a'}, kNoToken}) {
@@ -42,7 +42,7 @@ TEST(TextStream, GivesOutNoNull) {
   EXPECT_NE(StopStrings({}, {}).finish().data(), nullptr);
 }
 
-TEST(TextStream, GivesOutWhatIsCompleteAndKeepsTheRest) {
+TEST(TextStream, ReturnsCompleteCharactersAndKeepsTheRest) {
   convert::TokenizerSpec spec = byte_spec({});
   spec.tokens.push_back("\x82x\xE6");          // 256: end of one character, start of another
   spec.tokens.push_back("\x97\xA5 \xC3\xA9");  // 257
@@ -72,7 +72,7 @@ TEST(TextStream, PassesBytesThatAreNoUtf8AsTheyAre) {
 }
 
 // Whatever the bytes and however they are cut, nothing is lost and no character is torn apart.
-TEST(TextStream, GivesOutEveryByteAndNoPartOfACharacter) {
+TEST(TextStream, ReturnsEveryByteInWholeCharacters) {
   Random random(5);
   const std::vector<std::string> units = {"a",    "\xC3\xA9", "\xE6\x97\xA5", "\xF0\x9F\x99\x82",
                                           "\xFF", "\xC3",     "\xE6\x97"};

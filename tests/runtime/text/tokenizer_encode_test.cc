@@ -74,7 +74,7 @@ TEST(TokenizerEncode, PutsASpaceBeforeTheTextAsTheModelWants) {
   EXPECT_EQ(encoded(format::Prefix::kNever, "the"), (Texts{"t", "he"}));
 }
 
-TEST(TokenizerEncode, GivesUnknownCharactersWhatTheModelSays) {
+TEST(TokenizerEncode, GivesUnknownCharactersTheTokensOfTheModel) {
   convert::TokenizerSpec spec = story_pieces(false);
   const std::string text = "ca\xE6\x97\xA5\xE6\x9C\xAC t\xFF";
   const auto encoded = [&] {
@@ -185,7 +185,7 @@ TEST(TokenizerEncode, SpecialTokensEatTheSpaceAroundThem) {
   EXPECT_EQ(tokenizer.encode("<c>  <m>", options), (std::vector<TokenId>{chat, mask}));
 }
 
-TEST(TokenizerEncode, PutsThePrefixBehindSpecialTokensOnlyWhereTheModelDoes) {
+TEST(TokenizerEncode, PutsThePrefixAfterSpecialTokensOnlyWhereTheModelDoes) {
   convert::TokenizerSpec spec = story_pieces(true);
   const EncodeOptions options{.add_bos_and_end = false, .read_specials = true};
   {
@@ -247,7 +247,7 @@ TEST(TokenizerEncode, CharactersAreTokensAndOthersAreRefused) {
   EXPECT_EQ(tokenizer->end(), kNoToken);
 }
 
-TEST(Tokenizer, IsNotThereInAModelWithoutOne) {
+TEST(Tokenizer, IsUnsupportedInAModelWithoutOne) {
   const TestModel model(make_model(ModuleSpec{}).span(), Target::kPortable);
   Diagnostic why;
   EXPECT_EQ(Tokenizer::of(*model, &why).status(), Status::kUnsupported);
@@ -255,7 +255,7 @@ TEST(Tokenizer, IsNotThereInAModelWithoutOne) {
   EXPECT_EQ(Tokenizer::of(Model(), &why).status(), Status::kInvalidArgument);
 }
 
-TEST(Tokenizer, OfNoModelEncodesNothing) {
+TEST(Tokenizer, WithoutAModelRefusesToEncode) {
   std::vector<TokenId> out(encode_tokens_max(1));
   Diagnostic why;
   EXPECT_EQ(Tokenizer().encode("a", {}, out, &why).status(), Status::kInvalidArgument);

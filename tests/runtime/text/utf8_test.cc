@@ -22,7 +22,7 @@ TEST(Utf8, DecodesWhatItEncodes) {
   }
 }
 
-TEST(Utf8, TakesOneByteOfWhatIsNoUtf8) {
+TEST(Utf8, TakesOneByteOfInvalidText) {
   for (const std::string text :
        {"\x80", "\xC0\x80", "\xC1\xBF", "\xE0\x9F\xBF", "\xED\xA0\x80", "\xF0\x8F\xBF\xBF",
         "\xF4\x90\x80\x80", "\xF5\x80\x80\x80", "\xFF", "\xE6\x97", "\xE6\x97\x41", "\xC3\xC3"}) {

@@ -177,7 +177,7 @@ TEST(WordPiece, DecodesWithSpacesBetweenWords) {
   EXPECT_EQ(tokenizer.decode({2, 4}, {.keep_specials = true}), "[CLS] play");
 }
 
-TEST(WordPiece, HandsOutWhatNoCharacterCameOfBeforeASpace) {
+TEST(WordPiece, ReleasesAnIncompleteCharacterBeforeASpace) {
   const TestTokenizer tokenizer(word_spec({"a\xE2\x82", "##\xAC", "b"}));
   EXPECT_EQ(tokenizer.decode({4, 5, 6}), "a\xE2\x82\xAC b");
   TextStream stream(*tokenizer);

@@ -210,7 +210,7 @@ TEST(Attention, SharesKeysOfFewerHeads) {
   expect_near(found, {1, 4, 3, 2}, expected);
 }
 
-TEST(Norms, OfChannelsAndOfGroupsAreThoseOfTheirDefinitions) {
+TEST(Norms, BatchAndGroupNormFollowTheirDefinitions) {
   const Array x = numbers({2, 4, 3}, 0.0), gain = numbers({4}, 1.0), bias = numbers({4}, 2.0);
   const Array mean = numbers({4}, 3.0);
   const Array variance = Array::real({4}, {0.5, 1.5, 2.5, 3.5});
@@ -252,7 +252,7 @@ TEST(Norms, OfChannelsAndOfGroupsAreThoseOfTheirDefinitions) {
 }
 
 // Two groups of two elements, each 1 from the mean of its group.
-TEST(Norms, OfGroupsNeedNoFactorsAndOffsets) {
+TEST(Norms, GroupNormNeedsNoGainOrBias) {
   expect_near(computed("group_norm", {{"input", Array::real({1, 4}, {1.0, 3.0, 7.0, 5.0})},
                                       {"num_groups", int64_t{2}},
                                       {"eps", 3.0}}),
@@ -271,7 +271,7 @@ TEST(ConvolutionsOverFrames, PutZerosAndGapsBetweenFrames) {
   expect_near(convolved({{"dilation", list({2, 1, 1})}}), {1, 1, 1, 1, 1}, {5.0});
 }
 
-TEST(Products, AreAddedWithTheirFactors) {
+TEST(Products, AddmmScalesBothTerms) {
   const Array self = numbers({3}, 0.0), a = numbers({2, 4}, 1.0), b = numbers({4, 3}, 2.0);
   std::vector<double> expected =
       einsum_by_loops({"ab", "bc"}, "ac", {a, b}, {{'a', 2}, {'b', 4}, {'c', 3}});
@@ -283,7 +283,7 @@ TEST(Products, AreAddedWithTheirFactors) {
       {2, 3}, expected);
 }
 
-TEST(Gates, AreTheSecondHalves) {
+TEST(Gates, UseTheSecondHalf) {
   const Array x = numbers({2, 6}, 0.0);
   std::vector<double> expected;
   for (size_t i = 0; i < 6; ++i) {
@@ -294,7 +294,7 @@ TEST(Gates, AreTheSecondHalves) {
   EXPECT_TRUE(refuses([&] { computed("glu", {{"self", numbers({2, 5}, 0.0)}}); }, {"two halves"}));
 }
 
-TEST(Differences, AreThoseOfNeighbours) {
+TEST(Differences, AreTakenBetweenNeighbours) {
   const Array x = Array::real({5}, {1.0, 4.0, 9.0, 16.0, 25.0});
   expect_near(computed("diff", {{"self", x}}), {4}, {3.0, 5.0, 7.0, 9.0});
   expect_near(computed("diff", {{"self", x}, {"n", int64_t{2}}}), {3}, {2.0, 2.0, 2.0});
@@ -307,7 +307,7 @@ TEST(WeightNorms, HaveRowsOfTheGivenLengths) {
               {6.0, 8.0, 0.6, 0.8});
 }
 
-TEST(Parts, AreNamedByTheOpThatTheAuthorWrote) {
+TEST(Parts, ErrorsNameTheOpOfTheSource) {
   const Array a = numbers({2, 3}, 0.0);
   EXPECT_TRUE(refuses(
       [&] {
@@ -322,7 +322,7 @@ TEST(Parts, AreNamedByTheOpThatTheAuthorWrote) {
                (a.to_reals()[3] + a.to_reals()[4] + a.to_reals()[5]) / 3.0});
 }
 
-TEST(Losses, AreOfDifferences) {
+TEST(Losses, AreComputedFromDifferences) {
   const Array a = Array::real({2}, {1, -2}), b = Array::real({2}, {3, 1});
   const auto loss = [&](const char* op, int64_t reduction) {
     return computed(op, {{"self", a}, {"target", b}, {"reduction", reduction}});

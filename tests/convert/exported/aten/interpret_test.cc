@@ -50,7 +50,7 @@ void expect_pytorchs(const std::filesystem::path& folder, const std::string& nam
 
 class SmallPrograms : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(SmallPrograms, GiveWhatPyTorchGives) {
+TEST_P(SmallPrograms, AgreeWithPyTorch) {
   const std::string name = std::string("exported_") + GetParam();
   expect_pytorchs(convert_fixture(""), name, name);
 }
@@ -77,7 +77,7 @@ TEST(Inputs, HaveTheShapeOfTheExample) {
 
 class Models : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(Models, GiveWhatPyTorchGives) {
+TEST_P(Models, AgreeWithPyTorch) {
   const std::filesystem::path folder = collection_folder() / "goldens" / "exported";
   const std::string name = GetParam();
   ARENITE_NEEDS_DATA(folder / (name + ".pt2"));

@@ -45,7 +45,7 @@ Array counted(const Shape& shape) {
   return Array::real(shape, std::move(values));
 }
 
-TEST(SymbolicNumbers, AreComputedAsInPython) {
+TEST(SymbolicNumbers, FollowTheArithmeticOfPython) {
   EXPECT_EQ(whole("_operator.add", 7, -9), -2);
   EXPECT_EQ(whole("_operator.floordiv", -7, 2), -4);
   EXPECT_EQ(whole("_operator.mod", -7, 3), 2);
@@ -64,7 +64,7 @@ TEST(SymbolicNumbers, AreComputedAsInPython) {
             1);
 }
 
-TEST(SymbolicNumbers, RefuseWhatIsNoSize) {
+TEST(SymbolicNumbers, RefuseValuesThatAreNoSize) {
   for (const char* op : {"_operator.floordiv", "_operator.mod"}) {
     EXPECT_TRUE(refuses([&] { whole(op, 1, 0); }, {op, "too large"}));
   }
@@ -77,7 +77,7 @@ TEST(SymbolicNumbers, RefuseWhatIsNoSize) {
       {"expected a number"}));
 }
 
-TEST(MovedElements, AreTurnedAlongEachDimension) {
+TEST(MovedElements, RollAlongEachDimension) {
   const Array self = counted({2, 3});
   const auto rolled = [&](const std::vector<int64_t>& shifts, const std::vector<int64_t>& dims) {
     return array_from("roll",
@@ -89,7 +89,7 @@ TEST(MovedElements, AreTurnedAlongEachDimension) {
   EXPECT_EQ(rolled({2}, {}), (Array::Reals{4, 5, 0, 1, 2, 3}));
 }
 
-TEST(MovedElements, AreTakenByTheirIndex) {
+TEST(MovedElements, AreSelectedByIndex) {
   const Array self = counted({2, 3}), rows = Array::integer({2}, {-1, 0});
   EXPECT_EQ(
       array_from("index_select", {{"self", self}, {"dim", int64_t{1}}, {"index", rows}}).to_reals(),
@@ -104,7 +104,7 @@ TEST(MovedElements, AreTakenByTheirIndex) {
       {"embedding", "negative index"}));
 }
 
-TEST(Boundaries, TellWhereNumbersAreUnlessRoundingDoes) {
+TEST(Boundaries, BucketizeUnlessRoundingDecides) {
   const Array boundaries = Array::real({3}, {0.25, 0.5, 0.75});
   const auto places = [&](const Array::Reals& numbers, bool right) {
     const Array self = Array::real({static_cast<int64_t>(numbers.size())}, Array::Reals(numbers));
@@ -116,7 +116,7 @@ TEST(Boundaries, TellWhereNumbersAreUnlessRoundingDoes) {
   EXPECT_TRUE(refuses([&] { places({0.5 + 1e-8}, true); }, {"bucketize", "rounding"}));
 }
 
-TEST(RunningSums, GoAlongOneDimension) {
+TEST(RunningSums, AccumulateAlongOneDimension) {
   const Array self = counted({2, 2, 2});
   EXPECT_EQ(array_from("cumsum", {{"self", self}, {"dim", int64_t{1}}}).to_reals(),
             (Array::Reals{0, 1, 2, 4, 4, 5, 10, 12}));
@@ -124,7 +124,7 @@ TEST(RunningSums, GoAlongOneDimension) {
             (Array::Reals{0, 0, 2, 6, 4, 20, 6, 42}));
 }
 
-TEST(CreatedNumbers, AreThoseOfPyTorch) {
+TEST(CreatedNumbers, EqualThoseOfPyTorch) {
   const auto expect = [](const Array& made, const Array::Reals& expected) {
     const Array::Reals values = made.to_reals();
     ASSERT_EQ(values.size(), expected.size());
@@ -185,7 +185,7 @@ TEST(Elementwise, FollowsFormulas) {
             std::complex<double>(2.0 * std::cos(0.5), 2.0 * std::sin(0.5)));
 }
 
-TEST(Places, AreTheFirstOfTheLargest) {
+TEST(Places, ArgmaxTakesTheFirstOfEqualElements) {
   const Array x = Array::real({2, 3}, {5, 1, 5, 2, 7, 1});
   const auto places = [&](const char* op) {
     return array_from(op, {{"self", x}, {"dim", int64_t{1}}}).to_integers();
@@ -194,7 +194,7 @@ TEST(Places, AreTheFirstOfTheLargest) {
   EXPECT_EQ(places("argmin"), (Array::Integers{1, 2}));
 }
 
-TEST(Parts, AreOfTheGivenSizes) {
+TEST(Parts, HaveTheGivenSizes) {
   const Array x = counted({5});
   OpBudget budget;
   const Argument sizes = integers({2, 3});
@@ -221,14 +221,14 @@ TEST(Windows, SeeZerosAroundAnImage) {
   EXPECT_EQ(made.to_reals(), (Array::Reals{0, 0, 0, 4, 0, 0, 3, 0, 0, 2, 0, 0, 1, 0, 0, 0}));
 }
 
-TEST(Products, OfVectorsAreOfAllPairs) {
+TEST(Products, OuterMultipliesAllPairs) {
   const Array a = Array::real({2}, {2, 3}), b = Array::real({3}, {1, -1, 4});
   const Array made = array_from("outer", {{"self", a}, {"vec2", b}});
   EXPECT_EQ(made.shape(), (Shape{2, 3}));
   EXPECT_EQ(made.to_reals(), (Array::Reals{2, -2, 8, 3, -3, 12}));
 }
 
-TEST(Layers, RefuseWhatDoesNotGoTogether) {
+TEST(Layers, RefuseIncompatibleOperands) {
   const Array x = counted({2, 3});
   EXPECT_TRUE(refuses(
       [&] {
@@ -245,12 +245,12 @@ TEST(Layers, RefuseWhatDoesNotGoTogether) {
   EXPECT_TRUE(refuses([&] { x.with_shape({2, 4}); }, {}));
 }
 
-TEST(FourierTransforms, OfOneNumberAreThatNumber) {
+TEST(FourierTransforms, KeepASingleElement) {
   const Array made = array_from("fft_fft", {{"self", Array::real({1}, {5.0})}});
   EXPECT_EQ(made.to_complexes(), (Array::Complexes{5.0}));
 }
 
-TEST(Convolutions, OfGroupsAddTheirBias) {
+TEST(Convolutions, InGroupsAddTheirBias) {
   const int64_t channels = 4, outputs = 6, places = 5, width = 3, groups = 2;
   const Array input = counted({2, channels, places});
   const Array weight = counted({outputs, channels / groups, width});
@@ -290,7 +290,7 @@ struct Resampled {
   bool aligns_corners = false;
 };
 
-TEST(Resampling, GivesWhatPyTorchGives) {
+TEST(Resampling, AgreesWithPyTorch) {
   const std::vector<Resampled> cases = {
       {"upsample_linear1d", {1, 1, 5}, {3}, {0.333333333333333, 4, 13.6666666666667}},
       {"upsample_linear1d", {1, 1, 5}, {3}, {0, 4, 16}, true},
@@ -326,7 +326,7 @@ TEST(Resampling, GivesWhatPyTorchGives) {
   }
 }
 
-TEST(Resampling, ByAFactorKeepsItAsTheStep) {
+TEST(Resampling, UsesAGivenScaleFactorAsTheStep) {
   const Array made =
       array_from("upsample_linear1d", {{"input", Array::real({1, 1, 5}, {0, 1, 4, 9, 16})},
                                        {"align_corners", false},
@@ -337,7 +337,7 @@ TEST(Resampling, ByAFactorKeepsItAsTheStep) {
   for (size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(values[i], expected[i], 1e-6) << i;
 }
 
-TEST(Resampling, RefusesAxesThatItHasNot) {
+TEST(Resampling, RefusesUnsupportedAxes) {
   EXPECT_TRUE(refuses(
       [] {
         array_from("upsample_bilinear2d",

@@ -44,7 +44,7 @@ void run(const ExportedProgram& program) {
 
 class ChangedPrograms : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(ChangedPrograms, AreRefusedOrRun) {
+TEST_P(ChangedPrograms, AreRefusedOrRunWithoutCrashing) {
   std::mt19937 random(7);
   size_t refused = 0;
   const Members original(GetParam());
@@ -86,7 +86,7 @@ json& first_node(Members& members, std::string_view op) {
   throw InputError("the fixture has no such node");
 }
 
-TEST(ExportedPrograms, ThatCannotBeFollowedNameTheAuthorsLine) {
+TEST(ExportedPrograms, UnsupportedOpsNameTheLineOfTheSource) {
   const auto run_fixture = [](const char* name) { run(read(Members(name).bytes())); };
   EXPECT_TRUE(refuses([&] { run_fixture("exported_active_dropout.pt2"); },
                       {"aten.dropout", "make_exported.py", "return s.d(x)", "model.eval()"}));
@@ -101,7 +101,7 @@ TEST(ExportedPrograms, ThatCannotBeFollowedNameTheAuthorsLine) {
   EXPECT_TRUE(refuses([&] { run(read(random.bytes())); }, {"rand_like", "random numbers"}));
 }
 
-TEST(ExportedPrograms, NameWhatTheReaderNeeds) {
+TEST(ExportedPrograms, NameTheVersionThatTheReaderNeeds) {
   Members members("exported_dynamic.pt2");
   members.model["schema_version"]["major"] = 7;
   EXPECT_TRUE(refuses([&] { read(members.bytes()); },
@@ -112,7 +112,7 @@ TEST(ExportedPrograms, NameWhatTheReaderNeeds) {
   EXPECT_TRUE(refuses([&] { read(other); }, {"torch.export.save"}));
 }
 
-TEST(ExportedPrograms, AreOfSmallNumbersFirst) {
+TEST(ExportedPrograms, MustBeLittleEndian) {
   Members members("exported_dynamic.pt2");
   const auto order = std::ranges::find_if(
       members.files, [](const auto& file) { return file.first.ends_with("byteorder"); });
@@ -124,7 +124,7 @@ TEST(ExportedPrograms, AreOfSmallNumbersFirst) {
   }
 }
 
-TEST(ExportedPrograms, SayHowLargeTheirTextMayBe) {
+TEST(ExportedPrograms, NameTheLimitOfTheirText) {
   const auto named = [](const auto& file) { return file.first.ends_with("model.json"); };
   const Members members("exported_dynamic.pt2");
   const std::string model = std::ranges::find_if(members.files, named)->first;
@@ -137,7 +137,7 @@ TEST(ExportedPrograms, SayHowLargeTheirTextMayBe) {
                       {"models/model.json has 67108865 bytes: at most 67108864 are accepted"}));
 }
 
-TEST(ExportedPrograms, ReadNamesAfterTheyAreDefined) {
+TEST(ExportedPrograms, RefuseNamesReadBeforeTheirDefinition) {
   Members members("exported_dynamic.pt2");
   json& nodes = members.model["graph_module"]["graph"]["nodes"];
   std::swap(nodes[nodes.size() - 1], nodes[nodes.size() - 2]);
@@ -149,7 +149,7 @@ TEST(ExportedPrograms, ReadNamesAfterTheyAreDefined) {
 }
 
 // Reads a graph of 25,000 nodes; superlinear time would exceed CTest's limit.
-TEST(ExportedPrograms, OfTenMegabytesAreRead) {
+TEST(ExportedPrograms, TenMegabytesAreReadInLinearTime) {
   Members members("exported_dynamic.pt2");
   json& nodes = members.model["graph_module"]["graph"]["nodes"];
   const json node = first_node(members, "softmax");
@@ -165,7 +165,7 @@ TEST(ExportedPrograms, OfTenMegabytesAreRead) {
   EXPECT_GT(program.nodes.size(), count);
 }
 
-TEST(ExportedPrograms, SayWhatTheyAre) {
+TEST(ExportedPrograms, DescribeTheirInputsAndOutputs) {
   const ExportedProgram program = read(Members("exported_dynamic.pt2").bytes());
   ASSERT_EQ(program.user_inputs().size(), 1u);
   const ExportedValue& input = program.values[program.user_inputs()[0]->value];

@@ -33,7 +33,7 @@ TEST(SizeExpression, IsComputed) {
   EXPECT_EQ(at("Max(Integer(2), Min($, Integer(9)))", 7), 7);
 }
 
-TEST(SizeExpression, IsNothingWhereItIsNotKnown) {
+TEST(SizeExpression, IsEmptyWhereASymbolIsUnknown) {
   for (const char* const text :
        {"Symbol('s3', positive=True, integer=True)", "ToFloat($)", "FloorDiv($, Integer(0))",
         "Add($, Integer(1)", "Add($, Integer(1)))", "Add()", "Integer(x)", "Symbol('s27'", "(",
@@ -73,7 +73,7 @@ TEST(SizeGuard, HoldsAsInPython) {
   }
 }
 
-TEST(SizeGuard, IsNothingWhereItIsNotUnderstood) {
+TEST(SizeGuard, IsEmptyWhereTheExpressionIsUnknown) {
   for (const char* const text :
        {"", "$ >", "($ > 8", "$ > 8)", "L['y'].size()[1] > 8", "L['x'].size()[2] > 8",
         "L['x'].stride()[1] > 8", "f($) > 8", "$ ** 99 > 8", "1e300 > $", "$ > 8 if $ else 1"}) {

@@ -48,7 +48,7 @@ Samples samples_of_each(double (*function)(double), std::set<double> numbers = {
       std::move(numbers));
 }
 
-TEST(Activations, AreFoundByTheirResults) {
+TEST(Activations, AreRecognisedByTheirValues) {
   const auto gelu = find_activation(samples_of_each(
       [](double x) { return 0.5 * x * (1.0 + std::erf(x / std::numbers::sqrt2)); }));
   ASSERT_TRUE(gelu.has_value());
@@ -59,7 +59,7 @@ TEST(Activations, AreFoundByTheirResults) {
   EXPECT_EQ(softplus->activation.activation, Activation::kSoftplus);
 }
 
-TEST(Activations, HaveTheFactorsThatTheFormulaHas) {
+TEST(Activations, KeepTheFactorsOfTheFormula) {
   const auto quick = find_activation(
       samples_of_each([](double x) { return x / (1.0 + std::exp(-1.702 * x)); }, {1.702}));
   ASSERT_TRUE(quick.has_value());
@@ -80,7 +80,7 @@ TEST(Activations, HaveTheFactorsThatTheFormulaHas) {
   EXPECT_EQ(sum->offset_out, 1.0);
 }
 
-TEST(Activations, MayHaveALevelNextToZero) {
+TEST(Activations, AcceptAThresholdNextToZero) {
   const auto found =
       find_activation(samples_of_each([](double x) { return std::max(x, 1e-9); }, {1e-9}));
   ASSERT_TRUE(found.has_value());
@@ -89,7 +89,7 @@ TEST(Activations, MayHaveALevelNextToZero) {
   EXPECT_NEAR(found->offset_out, 1e-9, 1e-14);
 }
 
-TEST(Activations, OfOtherFormsAreNone) {
+TEST(Activations, DoNotMatchOtherFunctions) {
   EXPECT_FALSE(find_activation(samples_of_each([](double x) { return std::sin(x); })));
   EXPECT_FALSE(find_activation(samples_of_each([](double x) { return x * x * x; })));
 }
@@ -107,7 +107,7 @@ std::vector<double> normalised(const std::vector<double>& row, bool takes_mean, 
   return result;
 }
 
-TEST(RowFunctions, AreNormsWithTheirGainAndEpsilon) {
+TEST(RowFunctions, NormsAreFoundWithGainAndEpsilon) {
   for (const bool takes_mean : {true, false}) {
     const auto norm = find_norm(samples_of(
         [&](const auto& row) { return normalised(row, takes_mean, 0.03); }, {0.03, 2.0}));
@@ -121,7 +121,7 @@ TEST(RowFunctions, AreNormsWithTheirGainAndEpsilon) {
   }
 }
 
-TEST(RowFunctions, AreSoftmaxes) {
+TEST(RowFunctions, SoftmaxesAreFound) {
   const Samples samples = samples_of([](const std::vector<double>& row) {
     double sum = 0.0;
     for (const double x : row) sum += std::exp(x);
@@ -150,7 +150,7 @@ Function tripled_tanh(const LinearExprRef& base) {
   return function("mul", tanh, {{"other", 3.0}});
 }
 
-TEST(Functions, AreComputedOfTheirBase) {
+TEST(Functions, AreEvaluatedOnTheirBase) {
   const LinearExprRef base = plain({2, 3}, std::vector<int64_t>(6, element_id(1, 0)));
   OpBudget budget;
   const Array found =

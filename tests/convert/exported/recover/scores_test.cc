@@ -22,7 +22,7 @@ Scores weights_of_two_heads() {
 }
 
 // A program of a few lines can double a sum again and again.
-TEST(SumsOfWeights, HaveALimitHoweverTheyAreNested) {
+TEST(SumsOfWeights, LimitTheSoftmaxesOfNestedSums) {
   ScoresRef sum = std::make_shared<const Scores>(weights_of_two_heads());
   const auto double_it = [&] {
     for (int i = 0; i < 40; ++i) sum = sum_of_weights(*sum, *sum, 1.0);
@@ -31,7 +31,7 @@ TEST(SumsOfWeights, HaveALimitHoweverTheyAreNested) {
   EXPECT_EQ(sum->also.size(), 15u);
 }
 
-TEST(SumsOfWeights, StandSideBySideTimesTheirFactors) {
+TEST(SumsOfWeights, KeepEachSoftmaxWithItsFactor) {
   const Scores one = weights_of_two_heads();
   const ScoresRef difference = sum_of_weights(one, one, -2.0);
   const ScoresRef both = sum_of_weights(one, *difference, 3.0);
@@ -41,7 +41,7 @@ TEST(SumsOfWeights, StandSideBySideTimesTheirFactors) {
   EXPECT_EQ(both->also[1]->weight->reals(), Array::Reals{-6.0});
 }
 
-TEST(SumsOfWeights, AreNoneOfLogarithms) {
+TEST(SumsOfWeights, RefuseLogSoftmax) {
   Scores logarithms = weights_of_two_heads();
   logarithms.is_logarithm = true;
   EXPECT_TRUE(refuses([&] { sum_of_weights(logarithms, logarithms, 1.0); }, {kAfterSoftmax}));
@@ -49,7 +49,7 @@ TEST(SumsOfWeights, AreNoneOfLogarithms) {
       refuses([&] { weights_times(logarithms, Array::real({}, {-1.0})); }, {kAfterSoftmax}));
 }
 
-TEST(MovedScores, KeepWhatBelongsToTheirHeads) {
+TEST(MovedScores, KeepTheFactorsOfTheirHeads) {
   Scores scores = weights_of_two_heads();
   scores.weight = Array::real({2, 1, 1}, {5.0, 7.0});
   const ScoresRef viewed = moved_scores(scores, {.shape = {2, 3, 3}, .walk = {18}, .strides = {1}});

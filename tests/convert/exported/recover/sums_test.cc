@@ -101,7 +101,7 @@ class Sums : public ::testing::Test {
   std::vector<float> input_;
 };
 
-TEST_F(Sums, OfTwoNodesAreAdditions) {
+TEST_F(Sums, AcrossTwoNodesAreAdditions) {
   const LinearExprRef other = activation(builder_, features_, {Activation::kRelu});
   const std::vector<double> found = computed(sum(features_, other, -3.0));
   EXPECT_NE(node<AddNode>(), nullptr);
@@ -140,7 +140,7 @@ TEST_F(Sums, WithARowForEachPositionAreTablesOfPositions) {
   }
 }
 
-TEST_F(Sums, OfDifferentTokensAreRefused) {
+TEST_F(Sums, AcrossTokensAreRefused) {
   Movement shift{.shape = {1, kTokens, kWidth}, .sources = std::vector<int64_t>()};
   for (int64_t i = 0; i < kTokens * kWidth; ++i) {
     shift.sources->push_back((i + kWidth) % (kTokens * kWidth));
@@ -164,7 +164,7 @@ TEST_F(Sums, WithOtherFactorsAtEachPositionAreProductsWithTables) {
   EXPECT_EQ(builder_.positions_max(0), kTokens);
 }
 
-TEST_F(Sums, RotateHalves) {
+TEST_F(Sums, HalvesBecomeARotation) {
   const auto position = [](uint32_t t) { return static_cast<double>(t); };
   const LinearExprRef value = rotated(angles(position, false), false);
   ASSERT_TRUE(find_rotation(builder_, *value).has_value());
@@ -183,7 +183,7 @@ TEST_F(Sums, RotateHalves) {
   }
 }
 
-TEST_F(Sums, RotateNeighbours) {
+TEST_F(Sums, NeighboursBecomeARotation) {
   const auto position = [](uint32_t t) { return static_cast<double>(t); };
   const LinearExprRef value = scaled(rotated(angles(position, true), true), 1.5);
   ASSERT_TRUE(find_rotation(builder_, *value).has_value());
@@ -193,7 +193,7 @@ TEST_F(Sums, RotateNeighbours) {
   EXPECT_DOUBLE_EQ(rotate->rope.magnitude, 1.5);
 }
 
-TEST_F(Sums, ThatAreNoRotationsHaveNone) {
+TEST_F(Sums, ColumnFactorsAreNoRotation) {
   std::vector<double> factors(kWidth);
   std::iota(factors.begin(), factors.end(), 1.0);
   const LinearExprRef columns = scaled(features_, Array::real({kWidth}, factors));
@@ -201,7 +201,7 @@ TEST_F(Sums, ThatAreNoRotationsHaveNone) {
   EXPECT_FALSE(find_rotation(builder_, *sum(features_, columns, 1.0)).has_value());
 }
 
-TEST_F(Sums, RotatedByUnevenAnglesHaveATableOfThem) {
+TEST_F(Sums, UnevenAnglesBecomeARotationTable) {
   const auto squares = [](uint32_t t) { return static_cast<double>(t) * t + 1.0; };
   const std::vector<double> of = angles(squares, true);
   const auto found = find_rotation(builder_, *rotated(of, true));
@@ -219,7 +219,7 @@ TEST_F(Sums, RotatedByUnevenAnglesHaveATableOfThem) {
 }
 
 // Sums and differences of two columns rotate by one angle at all positions: no table is needed.
-TEST_F(Sums, TurnedByOneAngleAreSums) {
+TEST_F(Sums, OneAngleForAllPositionsIsNoRotation) {
   const auto one = [](uint32_t) { return 1.0; };
   const LinearExprRef value = rotated(angles(one, false), false);
   EXPECT_FALSE(find_rotation(builder_, *value).has_value());

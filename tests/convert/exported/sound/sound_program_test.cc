@@ -59,7 +59,7 @@ TEST_P(SoundPrograms, AreFrontEndsAndModels) {
             "input samples is sound: the file computes its features as the program does");
 }
 
-TEST_P(SoundPrograms, GiveWhatPyTorchGives) {
+TEST_P(SoundPrograms, AgreeWithPyTorch) {
   const FrontEnd& made = GetParam();
   ConvertOptions options;
   options.sound = "rate=16000";

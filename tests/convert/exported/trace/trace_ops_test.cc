@@ -238,7 +238,7 @@ TEST_F(TracedOpsTest, SoftmaxPlusOneIsASinkOfZero) {
 }
 
 // exp(x - m) / (1 + sum) has a sink that is as large as the largest score.
-TEST_F(TracedOpsTest, OneBesideShiftedExponentialsIsNoSink) {
+TEST_F(TracedOpsTest, OneBesideShiftedExponentialsIsRefusedAsASink) {
   const ValueRef scores = op("matmul", x_, transposed(x_));
   const ValueRef exponentials = op("exp", {{"self", op("sub", scores, reduced("amax", scores))}});
   const ValueRef sum = op("add", reduced("sum", exponentials), 1.0);
@@ -246,7 +246,7 @@ TEST_F(TracedOpsTest, OneBesideShiftedExponentialsIsNoSink) {
   EXPECT_TRUE(refuses([&] { traced(result); }, {"softmax plus one adds exp(-m)"}));
 }
 
-TEST_F(TracedOpsTest, ASinkIsNoneLessSomethingElseThanScores) {
+TEST_F(TracedOpsTest, NoSinkIsFoundWhereOtherThanScoresAreSubtracted) {
   const ValueRef scores = op("matmul", x_, transposed(x_));
   const ValueRef largest = reduced("amax", scores);
   const ValueRef other = op("clamp", {{"self", largest}, {"min", 0.0}});
@@ -257,7 +257,7 @@ TEST_F(TracedOpsTest, ASinkIsNoneLessSomethingElseThanScores) {
   EXPECT_TRUE(refuses([&] { traced(result); }, {"cannot add to the sum of exp(scores - m)"}));
 }
 
-TEST_F(TracedOpsTest, ASinkIsNoneBesideScoresThatWereScaledAfterwards) {
+TEST_F(TracedOpsTest, NoSinkIsFoundBesideScoresScaledAfterwards) {
   const ValueRef scores = op("matmul", x_, transposed(x_));
   const ValueRef largest = reduced("amax", scores);
   const ValueRef scaled = op("exp", {{"self", op("mul", op("sub", scores, largest), 2.0)}});
@@ -294,7 +294,7 @@ TEST_F(TracedOpsTest, ScoresThatAConstantReplacesAreHidden) {
   expect_same(op("matmul", weights, x_));
 }
 
-TEST_F(TracedOpsTest, ScoresTimesAMaskAreHiddenByWhatIsAdded) {
+TEST_F(TracedOpsTest, ScoresTimesAMaskAreHiddenByAnAddedMask) {
   const ValueRef seen = causal();
   const ValueRef zeroed = op("mul", op("matmul", x_, transposed(x_)), seen);
   const ValueRef hidden = op("mul", op("sub", seen, 1.0), 1e9);
@@ -310,7 +310,7 @@ TEST_F(TracedOpsTest, HeadsHaveFactorsOfTheirOwn) {
   expect_same(back(op("matmul", softmax(op("mul", scaled, 0.25)), q)));
 }
 
-TEST_F(TracedOpsTest, WhatIsAddedToScoresIsScaledWithThem) {
+TEST_F(TracedOpsTest, BiasesOfScoresAreScaledWithThem) {
   std::vector<double> distances;
   for (int64_t i = 0; i < kTokens * kTokens; ++i) {
     distances.push_back(0.25 * static_cast<double>(i % kTokens - i / kTokens));
@@ -389,7 +389,7 @@ TEST_F(TracedOpsTest, ConvolutionsOfSingleTokensAreLayers) {
   expect_same(transposed(made));
 }
 
-TEST_F(TracedOpsTest, ComplexPairsTurn) {
+TEST_F(TracedOpsTest, ComplexProductsAreRotations) {
   const Argument::List pairs = {int64_t{1}, kTokens, kWidth / 2, int64_t{2}};
   const ValueRef view = op("view", {{"self", x_}, {"size", pairs}});
   const ValueRef pair = op("view_as_complex", {{"self", view}});
@@ -407,7 +407,7 @@ TEST_F(TracedOpsTest, ComplexPairsTurn) {
   expect_same(result);
 }
 
-TEST_F(TracedOpsTest, RowsOfWhatIsComputedOfIdsAreFoundByTryingThem) {
+TEST_F(TracedOpsTest, RowsComputedFromIdsAreFoundByTrial) {
   take_ids();
   const ValueRef tokens = looked_up(1, x_);
   // The ids themselves, the same row for all, and rows by position.

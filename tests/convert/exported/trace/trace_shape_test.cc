@@ -108,7 +108,7 @@ TEST(TraceShape, CountsRowsOfAPrefixWithTheTokens) {
   EXPECT_EQ(shape.input_shape(), (Shape{1, 7}));
 }
 
-TEST(TraceShape, OfFourDimensionsIsOfImages) {
+TEST(TraceShape, FourDimensionsAreImages) {
   const TraceShape shape(program({features({{2}, {3}, {8}, {8}})}));
   EXPECT_TRUE(shape.reads_images());
   const TraceShape cut = shape.with_image({.channels = 3, .height = 8, .width = 8});
@@ -140,7 +140,7 @@ TEST(TraceShape, ProvesTheLengthsOfTheAuthorsArrays) {
   EXPECT_EQ(shape.of_arrays({{1, 9, 16}, {4, 16}}), (std::set<int64_t>{4, 7, 9}));
 }
 
-TEST(SideInputs, MeanWhatTheirTypesAndNamesSay) {
+TEST(SideInputs, HaveRolesByTypeAndName) {
   const auto roles = [](const ExportedValue& second) {
     const auto made = program({ids({{2}, {7}}), second});
     return possible_roles(*made, made->inputs[1]);
@@ -159,7 +159,7 @@ TEST(SideInputs, MeanWhatTheirTypesAndNamesSay) {
   EXPECT_EQ(roles(other), (std::vector{SideRole::kTypes}));
 }
 
-TEST(SideInputs, SayHowLongSequencesAre) {
+TEST(SideInputs, EncodeTheLengthsOfSequences) {
   const std::vector<uint32_t> lengths = {2, 3};
   const auto values = [&](SideRole role, const Shape& shape) {
     return side_values(role, shape, ElementType::kF32, lengths).to_reals();

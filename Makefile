@@ -101,6 +101,10 @@ define run_tests
 	  $(call folder,$(1))/Testing/Temporary/LastTest.log
 endef
 
+# PROGRAMS='A B' builds and runs these alone, under a sanitizer or on 32-bit ARM.
+empty :=
+chosen_programs = $(if $(PROGRAMS),-R '^($(subst $(empty) ,|,$(strip $(PROGRAMS))))$$')
+
 # QEMU has no AVX-512, so those kernels run on a CPU that has it or not at all.
 test-x86-64-levels: ## Run kernels and models on emulated CPUs up to AVX2
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_X86_64_LEVELS)
@@ -116,8 +120,8 @@ test-arm64: build ## Cross-build for 64-bit ARM and run the tests under QEMU
 test-armv7: ## Cross-build for 32-bit ARM and run the tests under QEMU
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_ARMV7)
 	$(call build,default,,arenite_cli make_device_vectors golden_converter)
-	$(call build,armv7,$(HOST_PROGRAMS) $(GOLDEN_CONVERTER))
-	$(call run_tests,armv7)
+	$(call build,armv7,$(HOST_PROGRAMS) $(GOLDEN_CONVERTER),$(PROGRAMS))
+	$(call run_tests,armv7,$(chosen_programs))
 
 test-riscv64: ## Run the device tests for 64-bit RISC-V under QEMU
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_RISCV64)
@@ -224,12 +228,10 @@ bounds: ## Measure stack and steps beside what `inspect` prints
 	$(call build,default,,session_tests load_cost_tests cost_tests device_tests)
 	@tests/figures/bounds.py build
 
-# PROGRAMS='A B' builds and runs these alone.
-empty :=
 sanitize: ## Run the tests with AddressSanitizer and UBSan
 	@$(INSTALL) $(PACKAGES) $(PACKAGES_SANITIZE)
 	$(call build,sanitize,,$(PROGRAMS))
-	$(call run_tests,sanitize,$(if $(PROGRAMS),-R '^($(subst $(empty) ,|,$(strip $(PROGRAMS))))$$'))
+	$(call run_tests,sanitize,$(chosen_programs))
 
 test-faults: ## Let every call on a file fail, in every command
 	@$(INSTALL) $(PACKAGES)

@@ -201,8 +201,12 @@ std::string calls_text(const format::ModelReader& reader) {
 
 std::string image_text(const format::ModelReader& reader, uint32_t input) {
   const ImageFacts image = image_facts(reader, input).value();
-  return fmt::format("images of {} lines, {} columns and {} channels", image.height, image.width,
-                     image.channels);
+  // A series or a table is read as an image of one channel.
+  if (image.channels == 1 && std::min(image.height, image.width) == 1) {
+    return fmt::format("series of {} values", image.height * image.width);
+  }
+  return fmt::format("images of {} lines, {} columns and {} channel{}", image.height, image.width,
+                     image.channels, image.channels == 1 ? "" : "s");
 }
 
 std::string terms_name(const format::OpView& op) {

@@ -142,7 +142,7 @@ TEST_F(OutputFiles, TheStandardOutputIsNoOtherOutputAndNoInput) {
   for (const char* const command : {"inspect", "verify", "bench"}) {
     const auto before = contents_of(folder_.path());
     EXPECT_TRUE(ends(run_arenite({command, small_}, to_file), kBadUsage,
-                     {"is an input of this command", "the standard output goes there"}));
+                     {"is an input of this command", "the standard output goes to it"}));
     EXPECT_TRUE(contents_of(folder_.path()) == before) << command;
   }
 }

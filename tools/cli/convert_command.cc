@@ -143,7 +143,7 @@ void add_answers(CLI::App& command, convert::ModelOptions& model) {
   add_real(command, "--rope-theta", model.rope_theta, "RoPE base, if not 10000", 1, false,
            kThetaMax);
   add_choice(command, "--pooling", model.pooling, kPoolings,
-             "Pooling of an encoder: none (all tokens), first, pooler or mean");
+             "Pooling of an encoder: none, first, pooler or mean");
 }
 
 // Declares options of attention modules and exported programs.
@@ -190,9 +190,7 @@ void add_convert_options(CLI::App& command, ConvertArguments& arguments) {
            "Tokenizer file, if not beside the checkpoint; or none");
   add_file(command, "--labels", arguments.labels,
            "Names of the classes: a line each, or JSON with id2label");
-  command
-      .add_option("--sound", arguments.sound,
-                  "How features are computed from samples: 'arenite help sound'")
+  command.add_option("--sound", arguments.sound, "Features of samples: see 'arenite help sound'")
       ->type_name("WORDS");
   add_answers(command, arguments.model);
   add_choices_of_model(command, arguments.model);
@@ -225,7 +223,7 @@ void add_convert_options(CLI::App& command, ConvertArguments& arguments) {
                   "NAME=FILE. If not given, a decoder writes its own text; none: round to nearest");
   command
       .add_option("--target", arguments.targets,
-                  "native, all, or names of 'arenite help targets'; portable is for "
+                  "native, all, or as 'arenite help targets'; portable is for "
                   "microcontrollers (Cortex-M)")
       ->type_name(kTargetType)
       ->check(target_names())

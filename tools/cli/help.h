@@ -14,7 +14,7 @@ namespace arenite::tool {
 // Groups of rarely used options. --help shows only the names of their options; --help-all and the
 // help topic of the group show all of each option.
 inline constexpr const char* kStateDictGroup = "State dicts";
-inline constexpr const char* kWeightGroup = "Quantized weights";
+inline constexpr const char* kWeightGroup = "Weights";
 inline constexpr const char* kLimitGroup = "Limits";
 
 // Returns the topic of a group of options for `arenite help`: "state-dicts".

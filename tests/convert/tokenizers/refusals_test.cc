@@ -309,11 +309,11 @@ TEST(TokenizerRefusals, NameBrokenProtobufFields) {
                       "abc",
                       {"field 1", "5 bytes", "3 are left"}));
   EXPECT_TRUE(refuses_message("\x0A\x02\x0B\x0B", {"wire type 3"}));
-  EXPECT_TRUE(refuses_message("\x0A\x01\x80", {"a varint has", "are left"}));
+  EXPECT_TRUE(refuses_message("\x0A\x01\x80", {"a number has", "are left"}));
   EXPECT_TRUE(
       refuses_message("\x0A\x03\x15"
                       "ab",
-                      {"a varint has", "are left"}));
+                      {"a number has", "are left"}));
   EXPECT_TRUE(refuses_message("\x0A\x02\x08\x01", {"field 1 is of wire type 0"}));
   EXPECT_TRUE(refuses_message("\x0A" + std::string(11, '\xFF'), {"ten bytes"}));
   EXPECT_TRUE(refuses_message(proto_field(1, std::string("\x02\x00", 2)), {"number"}));

@@ -94,6 +94,18 @@ INSTANTIATE_TEST_SUITE_P(
         Claim{"steps_dyn", 0, 27, true, "each length was computed, since op _operator.floordiv"}),
     [](const auto& info) { return std::string(info.param.archive); });
 
+TEST(Lengths, MayGrowInSteps) {
+  const Conversion fourfold = convert_at("fourfold_dyn");
+  EXPECT_EQ(fourfold.program.inputs[0].tokens_min, 8u);
+  EXPECT_EQ(fourfold.program.inputs[0].positions_max, 16u);
+  const std::string length = fourfold.exported()->length;
+  EXPECT_TRUE(length.starts_with("any length from 8 up to 16, whole sequences")) << length;
+  EXPECT_NE(length.find("it was exported for multiples of 4 only"), std::string::npos) << length;
+  for (const std::string name : {"fourfold", "fourfold_8"}) {
+    EXPECT_TRUE(is_as_pytorch(check(fourfold, name))) << name;
+  }
+}
+
 TEST(Lengths, AnUnknownGuardFixesThemToTheExample) {
   const auto program = std::make_shared<ExportedProgram>(
       read_exported(convert_fixture("lengths") / "above_eight_dyn.pt2"));

@@ -36,7 +36,7 @@ int64_t size_at(const TraceShape& trace_shape, const Extent& extent, const Numbe
         for (size_t i = 0; i < trace_shape.inputs(); ++i) {
           if (trace_shape.of(i).symbol() != symbol) continue;
           if (reads != nullptr) reads->insert(i);
-          return tokens[i];
+          return trace_shape.of(i).symbol_at(tokens[i]);
         }
         return std::nullopt;
       });
@@ -59,8 +59,7 @@ int64_t largest_literal(const std::string& text) {
 AllowedLengths allowed_lengths(const ExportedProgram& program, const TraceShape& trace_shape,
                                size_t input) {
   const TraceShape& own = trace_shape.of(input);
-  // torch.export writes a minimum of 2 where the author gave none.
-  AllowedLengths allowed = {own.range().min <= 2 ? 1 : own.range().min, own.range().max, {}};
+  AllowedLengths allowed = {own.range().min, own.range().max, {}};
   Numbers tokens;
   for (size_t i = 0; i < trace_shape.inputs(); ++i) {
     tokens.push_back(trace_shape.of(i).traced_tokens());
@@ -114,7 +113,7 @@ AllowedLengths allowed_lengths(const ExportedProgram& program, const TraceShape&
   }
   allowed.min = first;
   // Guards do not change beyond their largest literal.
-  if (last < scanned || wanted > scanned) allowed.max = last;
+  if (last < scanned || wanted > scanned) allowed.max = own.rounded(last);
   return allowed;
 }
 
@@ -325,7 +324,8 @@ std::string uneven_number(const ExportedProgram& program, const TraceShape& trac
   const auto end = [&](size_t i) { return most[i] != 0 ? most[i] : kTriedFar; };
   for (size_t i = 0; i < least.size(); ++i) {
     Numbers one = traced;
-    for (one[i] = least[i]; one[i] <= std::min(end(i), least[i] + kTriedInTurn); ++one[i]) {
+    const int64_t step = trace_shape.of(i).step();
+    for (one[i] = least[i]; one[i] <= std::min(end(i), least[i] + kTriedInTurn); one[i] += step) {
       tried.push_back(one);
     }
   }
@@ -333,7 +333,8 @@ std::string uneven_number(const ExportedProgram& program, const TraceShape& trac
     Numbers all;
     for (size_t i = 0; i < least.size(); ++i) {
       const auto span = static_cast<uint64_t>(end(i) - least[i] + 1);
-      all.push_back(least[i] + static_cast<int64_t>(random() % span));
+      const auto more = static_cast<int64_t>(random() % span);
+      all.push_back(trace_shape.of(i).rounded(least[i] + more));
     }
     tried.push_back(all);
   }

@@ -79,6 +79,11 @@ std::string InputLengths::text() const {
   return text + (is_causal ? ", token by token too" : ", whole sequences");
 }
 
+std::string InputLengths::steps_text() const {
+  if (traced % step == 0) return fmt::format("multiples of {} only", step);
+  return fmt::format("lengths {} apart only, such as {}", step, traced);
+}
+
 std::string LengthClaim::text() const {
   const bool are_fixed = std::ranges::all_of(inputs, &InputLengths::is_fixed);
   if (!why_exact.empty() || are_fixed) {
@@ -86,7 +91,8 @@ std::string LengthClaim::text() const {
                                    counted_tokens(traced()));
     if (!why_exact.empty()) return text + why_exact + export_lines;
     text += "it was exported with a fixed number of them";
-    if (!guards.empty()) text += fmt::format(", by its guards {}", fmt::join(guards, ", "));
+    if (!guards.empty()) text += ", by its guard " + guards[0];
+    if (guards.size() > 1) text += fmt::format(" and {} more", guards.size() - 1);
     return text + (export_lines.empty() ? "" : "; for any length, export it with" + export_lines);
   }
   std::string text;
@@ -108,6 +114,7 @@ std::string LengthClaim::text() const {
   if (other != traced()) text += " and " + lengths_text(other);
   text += " tokens";
   for (const InputLengths& input : inputs) {
+    if (input.step > 1) text += "; it was exported for " + input.steps_text();
     if (input.parting_guard.empty()) continue;
     text += fmt::format("; its guard {} parts the lengths: those around the example's are kept",
                         quote(input.parting_guard));
@@ -647,17 +654,19 @@ OtherLengths compare_at_other_lengths(ExportedModel& model, const TraceShape& tr
     const int64_t last = std::min(longest[i], std::max(affordable, traced));
     // Attention is quadratic in the length: one length is long, the others are short, odd and even.
     const int64_t part = (last - first) / 4;
-    std::set<int64_t> of_input = {first, first + 1, first + part, first + part + 1, last};
+    std::set<int64_t> of_input;
+    const auto add = [&](int64_t n) { of_input.insert(trace_shape.of(i).rounded(n)); };
+    for (const int64_t n : {first, first + 1, first + part, first + part + 1, last}) add(n);
     for (int r = 0; r < kRandomLengths; ++r) {
-      of_input.insert(first + static_cast<int64_t>(random()) % (part + 1));
+      add(first + static_cast<int64_t>(random()) % (part + 1));
     }
     if (tries_all) {
       for (int64_t length = first; length <= std::min(last, kTriedMax); ++length) {
-        of_input.insert(length);
+        add(length);
       }
     }
     if (chosen.size() == 1) of_input.erase(traced);
-    std::erase_if(of_input, [&](int64_t length) { return length > last; });
+    std::erase_if(of_input, [&](int64_t length) { return length < first || length > last; });
     if (of_input.empty()) of_input = {traced};
     chosen[i].assign(of_input.begin(), of_input.end());
     count = std::max(count, chosen[i].size());

@@ -32,6 +32,7 @@ std::string counted_tokens(const Lengths& lengths);  // "12 tokens", "12 + 5 tok
 struct InputLengths {
   std::string name{};
   int64_t traced = 0;           // of the example
+  int64_t step = 1;             // the archive has lengths at this distance: 8 for 8 * s27
   int64_t other = 0;            // second traced length; 0: none
   int64_t shortest = 1;         // shortest accepted sequence
   int64_t positions = 0;        // longest accepted sequence; 0: unbounded
@@ -45,6 +46,7 @@ struct InputLengths {
   std::string nonlinear_op{};   // rounding op, since which each length had to be computed
 
   std::string text() const;
+  std::string steps_text() const;  // "multiples of 8 only"
 };
 
 struct LengthClaim {

@@ -59,8 +59,9 @@ class ModelReader {
         program_(std::move(program)),
         trace_shape_(program_, meaning) {
     for (size_t i = 0; i < trace_shape_.inputs(); ++i) {
-      claim_.inputs.push_back(
-          {.name = trace_shape_.of(i).input().name, .traced = trace_shape_.of(i).traced_tokens()});
+      claim_.inputs.push_back({.name = trace_shape_.of(i).input().name,
+                               .traced = trace_shape_.of(i).traced_tokens(),
+                               .step = trace_shape_.of(i).step()});
     }
     require_one_order(trace_shape_, where_);
   }
@@ -122,7 +123,11 @@ class ModelReader {
     GraphBuilder& builder = last.tracer->builder;
     builder.graph = last.graph;
     Lengths longest;
-    for (const InputLengths& input : claim_.inputs) longest.push_back(input.positions);
+    for (size_t i = 0; i < claim_.inputs.size(); ++i) {
+      int64_t& positions = claim_.inputs[i].positions;
+      if (positions != 0) positions = trace_shape_.of(i).rounded(positions);
+      longest.push_back(positions);
+    }
     // With fixed sizes, only the example's constants exist.
     const TraceShape at = is_dynamic() ? trace_shape_.at(longest) : trace_shape_;
     const auto at_length = [program = program_, at](uint32_t value) {
@@ -146,7 +151,8 @@ class ModelReader {
     bool is_shorter = false;
     for (size_t i = 0; i < claim_.inputs.size(); ++i) {
       InputLengths& own = claim_.inputs[i];
-      own.shortest = std::max(own.shortest, tokens_of_a_window(model_.graph, i));
+      const int64_t window = tokens_of_a_window(model_.graph, i) + own.step - 1;
+      own.shortest = std::max(own.shortest, trace_shape_.of(i).rounded(window));
       model_.graph.inputs[i].positions_max = static_cast<uint32_t>(own.positions);
       model_.graph.inputs[i].tokens_min = static_cast<uint32_t>(tokens_min(i));
       is_shorter = is_shorter || (own.positions != 0 && own.positions < own.traced);
@@ -381,8 +387,8 @@ class ModelReader {
     std::set<int64_t> right = {own.traced};
     for (const Lengths& lengths : found.right) right.insert(lengths[0]);
     int64_t first = own.traced, last = own.traced;
-    while (right.contains(first - 1)) --first;
-    while (right.contains(last + 1)) ++last;
+    while (right.contains(first - own.step)) first -= own.step;
+    while (right.contains(last + own.step)) last += own.step;
     own.nonlinear_op = uneven;
     const bool is_all = first == own.shortest && last == own.positions;
     own.shortest = first;
@@ -402,7 +408,7 @@ class ModelReader {
           last < kShortestMax && std::ranges::all_of(found.right, [&](const Lengths& lengths) {
             return lengths[i] > last;
           });
-      const int64_t next = last == own.shortest || are_shortest ? last + 1 : own.least;
+      const int64_t next = last == own.shortest || are_shortest ? last + own.step : own.least;
       if (!is_free(i) || last >= next || next > own.traced || next <= own.shortest) continue;
       own.shortest = next;
       return true;
@@ -540,7 +546,7 @@ class ModelReader {
       InputLengths& own = claim_.inputs[i];
       const bool is_far = own.longest > kTracedMax && own.other / 2 >= 2 * own.traced + 3;
       if (!is_far || longer[i] != *std::ranges::max_element(longer)) continue;
-      longer[i] = own.positions = own.limit = own.other = own.other / 2;
+      longer[i] = own.positions = own.limit = own.other = trace_shape_.of(i).rounded(own.other / 2);
       return true;
     }
     return false;
@@ -575,7 +581,8 @@ class ModelReader {
       other = std::max(own.traced + 3, other > kTracedMax ? other - other / 8 : other / 2);
     }
     if (own.limit != 0) other = std::min(other, own.limit);
-    if (other == own.traced) other = own.traced - 1;
+    other = trace_shape_.of(i).rounded(other);
+    if (other == own.traced) other = own.traced - own.step;
     return other < 2 || other < own.least ? 0 : other;
   }
 
@@ -591,8 +598,8 @@ class ModelReader {
       };
       if (!own.is_end_chosen || longer[i] <= own.traced || can_be(longer[i])) continue;
       int64_t begin = own.traced, end = longer[i];
-      while (end - begin > 1) {
-        const int64_t middle = begin + (end - begin) / 2;
+      while (end - begin > own.step) {
+        const int64_t middle = trace_shape_.of(i).rounded(begin + (end - begin) / 2);
         (can_be(middle) ? begin : end) = middle;
       }
       longer[i] = begin;
@@ -642,6 +649,15 @@ class ModelReader {
       model_.length =
           fmt::format("images of {} channel{}, {} lines and {} columns", image->channels,
                       image->channels == 1 ? "" : "s", image->height, image->width);
+      return;
+    }
+    const Extent& width = program_->values[trace_shape_.input().value].sizes.back();
+    if (trace_shape_.inputs() == 1 && trace_shape_.is_one_row() && !trace_shape_.reads_tokens() &&
+        !width.is_fixed()) {
+      model_.length = fmt::format(
+          "rows of exactly {} features, one for each sequence: it was exported for other numbers "
+          "of features, too, and each of them needs an export of its own",
+          width.size);
       return;
     }
     const uint32_t stepped = model_.causal ? functions_of(model_.graph).back().inputs : 0;

@@ -2,7 +2,8 @@
 """Makes the exported models whose numbers depend on how many tokens there are, or seem to, with
 PyTorch 2.14: make_lengths.py FOLDER [NAME...]. As ../exported/make_models.py, which see: NAME.pt2
 has fixed sizes, NAME_dyn.pt2 a symbol for the number of tokens, up to 16 or, of GUARDED, with the
-guards that PyTorch finds; NAME_5_*.npy are of 5 tokens.
+guards that PyTorch finds; NAME_5_*.npy are of 5 tokens. The number of tokens of FOURFOLD is 4 times
+a symbol: 12 in the example, and 8 of NAME_8_*.npy.
 """
 import pathlib
 import sys
@@ -90,6 +91,17 @@ class TokenScores(Model):
         return super().forward(ids).mean(-1)
 
 
+class Patches(nn.Module):
+    """Makes one row of four tokens each."""
+
+    def __init__(self):
+        super().__init__()
+        self.patches = nn.Conv1d(WIDTH, WIDTH, 4, stride=4)
+
+    def forward(self, x):
+        return self.patches(x.transpose(1, 2)).transpose(1, 2)
+
+
 class Branches(nn.Module):
     """Scores that are what they are at some lengths, and twice as large at others."""
 
@@ -129,6 +141,7 @@ GUARDED = {
     "second_eighth": lambda: branched(lambda n: n // 8 == 1),
     "steps": lambda: scaled(lambda n: max(1, n // 14)),
 }
+FOURFOLD = {"fourfold": lambda: Model(front=Patches())}
 
 
 def main(folder, names):
@@ -143,6 +156,12 @@ def main(folder, names):
             some = ids[:, :number]
             stem = f"{folder}/{name}" if number == TOKENS else f"{folder}/{name}_{number}"
             save_arrays(stem, some, exact(model, some))
+    for name, model in made(FOURFOLD, names, 0.4):
+        ids = torch.randint(0, VOCABULARY, (1, 12))
+        tokens = 4 * torch.export.Dim("fourth", max=4)
+        save(model, (ids,), f"{folder}/{name}_dyn.pt2", dynamic_shapes=({1: tokens},))
+        for some, stem in ((ids, name), (ids[:, :8], name + "_8")):
+            save_arrays(f"{folder}/{stem}", some, exact(model, some))
 
 
 if __name__ == "__main__":

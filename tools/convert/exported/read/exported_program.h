@@ -125,4 +125,17 @@ std::optional<int64_t> evaluate_size(
     std::string_view expression,
     const std::function<std::optional<int64_t>(std::string_view symbol)>& value_of);
 
+// Returns the first symbol in a size; empty if there is none.
+std::string symbol_in(const std::string& expression);
+
+// A size that grows in equal steps: step * symbol + first.
+struct LinearSize {
+  std::string symbol{};
+  int64_t step = 1, first = 0;
+
+  friend bool operator==(const LinearSize&, const LinearSize&) = default;
+};
+// Returns nullopt for fixed sizes, sizes of several symbols and those that are not linear.
+std::optional<LinearSize> linear_size(const Extent& extent);
+
 }  // namespace arenite::convert

@@ -32,28 +32,10 @@ struct SampleCount {
   int64_t step = 1, first = 0, traced = 0;
 };
 
-std::string symbol_in(const std::string& text) {
-  constexpr std::string_view kSymbol = "Symbol('";
-  const size_t begin = text.find(kSymbol);
-  if (begin == text.npos) return text.find('(') == text.npos ? text : "";
-  const size_t name = begin + kSymbol.size();
-  return text.substr(name, text.find('\'', name) - name);
-}
-
 SampleCount count_of(const Extent& extent) {
-  SampleCount count = {.traced = extent.size};
-  if (extent.is_fixed()) return count;
-  const std::string symbol = symbol_in(extent.symbol);
-  const auto at = [&](int64_t number) {
-    return evaluate_size(extent.symbol, [&](std::string_view name) {
-      return name == symbol ? std::optional(number) : std::nullopt;
-    });
-  };
-  const auto one = at(1), two = at(2), far = at(1001);
-  if (!one || !two || !far || *two <= *one || *two - *one > kHopMax ||
-      *far != *one + 1000 * (*two - *one))
-    return count;
-  return {symbol, *two - *one, 2 * *one - *two, extent.size};
+  const auto size = linear_size(extent);
+  if (!size || size->step > kHopMax) return {.traced = extent.size};
+  return {size->symbol, size->step, size->first, extent.size};
 }
 
 class SoundSplitter {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cctype>
 #include <limits>
+#include <map>
 #include <set>
 #include <stdexcept>
 #include <string_view>
@@ -20,6 +21,8 @@ namespace {
 
 // Number of tokens of a dynamic program without an example.
 constexpr int64_t kDefaultTokens = 12;
+
+constexpr int64_t kSymbolMax = int64_t{1} << 31;  // larger bounds count as none
 
 // Whether a convolution has overlapping or padded windows along the input's last dimension; windows
 // side by side are patches of a series.
@@ -92,6 +95,7 @@ TraceShape::TraceShape(std::shared_ptr<const ExportedProgram> program, InputMean
                                  meaning.other_sequences != 0));
   }
   find_single_rows();
+  check_steps();
   for (const TraceShape& other : others_) {
     if (other.sequences_ == sequences_) continue;
     throw InputError("{}: inputs {} and {} have {} and {} sequences; expected equal numbers",
@@ -152,8 +156,10 @@ TraceShape::TraceShape(std::shared_ptr<const ExportedProgram> program, const Exp
     axis_ = 2;
   }
   if (is_wide) columns_first_ = true, axis_ = 3;
-  symbol_ = sizes[axis_].symbol;
-  tokens_ = traced_tokens_ = shape[axis_] > 0 ? shape[axis_] : kDefaultTokens;
+  length_ = linear_size(sizes[axis_]).value_or(LinearSize{.symbol = sizes[axis_].symbol});
+  const int64_t symbol = std::max<int64_t>(1, symbol_at(kDefaultTokens + length_.step - 1));
+  tokens_ = traced_tokens_ =
+      shape[axis_] > 0 ? shape[axis_] : length_.step * symbol + length_.first;
   if (tokens_ < 2 && (columns_first_ || is_series_)) {
     *this = *of_images();
     return;
@@ -179,6 +185,19 @@ void TraceShape::refuse_dimensions() const {
       quote(program_->source), quote(input_->name), value.sizes.size(), name(value.type));
 }
 
+void TraceShape::check_steps() {
+  std::map<std::string, LinearSize> known;
+  bool differ = false;
+  for (size_t i = 0; i < inputs(); ++i) {
+    const LinearSize& own = of(i).length_;
+    differ = differ || (of(i).is_dynamic() && known.emplace(own.symbol, own).first->second != own);
+  }
+  for (size_t i = 0; i < inputs() && differ; ++i) {
+    if (!of(i).is_dynamic()) continue;
+    of(i).length_ = {.symbol = program_->values[of(i).input_->value].sizes[of(i).axis_].symbol};
+  }
+}
+
 void TraceShape::find_single_rows() {
   const auto has_one_row = [](const TraceShape& one) {
     const size_t rank = one.program_->values[one.input_->value].sizes.size();
@@ -201,7 +220,7 @@ void TraceShape::take_one_row() {
   is_one_row_ = true;
   reads_images_ = false;
   axis_ = 0;
-  symbol_.clear();
+  length_ = {};
   sequences_ = std::max<int64_t>(1, example_shape()[0]);
   tokens_ = traced_tokens_ = 1;
 }
@@ -368,8 +387,21 @@ std::vector<uint32_t> TraceShape::whole_lengths() const {
 }
 
 SymbolRange TraceShape::range() const {
-  const auto found = program_->symbols.find(symbol_);
-  return found == program_->symbols.end() ? SymbolRange{} : found->second;
+  const auto found = program_->symbols.find(length_.symbol);
+  const SymbolRange range = found == program_->symbols.end() ? SymbolRange{} : found->second;
+  const auto tokens_at = [&](int64_t symbol) {
+    return length_.step * std::clamp<int64_t>(symbol, 0, kSymbolMax) + length_.first;
+  };
+  // torch.export writes a minimum of 2 where the author gave none.
+  SymbolRange tokens = {tokens_at(range.min <= 2 ? 1 : range.min)};
+  if (tokens.min < 1) tokens.min = rounded(length_.step);
+  if (range.max && *range.max < kSymbolMax) tokens.max = tokens_at(*range.max);
+  return tokens;
+}
+
+int64_t TraceShape::rounded(int64_t tokens) const {
+  const int64_t rest = (tokens - traced_tokens_) % length_.step;
+  return tokens - (rest < 0 ? rest + length_.step : rest);
 }
 
 TraceShape TraceShape::at(int64_t tokens) const {
@@ -403,7 +435,7 @@ int64_t TraceShape::other_sequences() const {
 
 std::optional<int64_t> TraceShape::tokens_of(std::string_view symbol) const {
   for (size_t i = 0; i < inputs(); ++i) {
-    if (of(i).symbol_ == symbol) return of(i).tokens_;
+    if (of(i).symbol() == symbol) return of(i).symbol_at(of(i).tokens_);
   }
   return std::nullopt;
 }
@@ -445,7 +477,7 @@ std::optional<TraceShape> TraceShape::of_images() const {
   other.keeps_rows_apart_ = false;
   other.columns_first_ = false;
   other.axis_ = 0;
-  other.symbol_.clear();
+  other.length_ = {};
   other.sequences_ = std::max<int64_t>(1, example_shape()[0]);
   other.tokens_ = other.traced_tokens_ = 1;
   return other;
@@ -461,7 +493,7 @@ std::optional<TraceShape> TraceShape::with_columns_first() const {
   other.keeps_rows_apart_ = false;
   other.columns_first_ = true;
   other.axis_ = 2;
-  other.symbol_.clear();
+  other.length_ = {};
   other.sequences_ = std::max<int64_t>(1, shape[0]);
   other.tokens_ = other.traced_tokens_ = shape[2];
   return other;

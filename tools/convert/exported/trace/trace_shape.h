@@ -118,15 +118,21 @@ class TraceShape {
   int64_t rows() const { return tokens_ + prefix_; }  // of a sequence
   int64_t traced_tokens() const { return traced_tokens_; }
   // Whether the number of tokens may change: the program has a symbol for it.
-  bool is_dynamic() const { return !symbol_.empty(); }
+  bool is_dynamic() const { return !length_.symbol.empty(); }
   // Returns the shape with fixed sizes taken as open, if the caller vouches that other lengths are
   // alike.
   TraceShape with_open_lengths() const;
   bool is_open() const { return is_dynamic() || is_open_; }
   size_t axis() const { return axis_; }  // dimension of tokens in the input
-  SymbolRange range() const;
-  const std::string& symbol() const { return symbol_; }
-  bool range_is_known() const { return symbol_.find('(') == std::string::npos; }
+  // The symbol that the number of tokens grows with, by `step`: 8 for 8 * s27.
+  const std::string& symbol() const { return length_.symbol; }
+  int64_t step() const { return length_.step; }
+  bool range_is_known() const { return length_.symbol.find('(') == std::string::npos; }
+  SymbolRange range() const;  // of tokens
+  // Returns the symbol's value for this many tokens, rounded down.
+  int64_t symbol_at(int64_t tokens) const { return (tokens - length_.first) / length_.step; }
+  // Returns the longest length of the program that is at most this; for 8 * s27, 40 for 43.
+  int64_t rounded(int64_t tokens) const;
 
   // All inputs of tokens or features, this one first.
   size_t inputs() const { return 1 + others_.size(); }
@@ -181,6 +187,8 @@ class TraceShape {
              bool has_sequences_first);
   [[noreturn]] void refuse_dimensions() const;
   void take_one_row();
+  // Gives up on lengths in steps where inputs have different multiples of one symbol.
+  void check_steps();
   // Finds the inputs with one row for each sequence of the others.
   void find_single_rows();
   size_t input_rank() const;  // dimensions of tokens and sequences
@@ -209,7 +217,7 @@ class TraceShape {
   bool keeps_rows_apart_ = false;
   bool fixes_rows_ = false;
   bool is_open_ = false;
-  std::string symbol_;
+  LinearSize length_;  // tokens; an expression in place of the symbol if they are not linear in it
 };
 
 // Returns Model.arrays for the user's inputs; empty if no input needs a role.

@@ -85,5 +85,24 @@ TEST(PaddedModel, OtherUsesOfTheMaskAreRefused) {
   EXPECT_TRUE(refuses([] { convert_padded("misused"); }, {"differs from the program"}));
 }
 
+// Types of tokens say which keys are hidden, and rows of padding stay.
+TEST(PaddedModel, WhoseRowsOfPaddingAreReadHasTypes) {
+  const Conversion conversion = convert_padded("partly");
+  const ExportedModel& exported = *conversion.exported();
+  EXPECT_EQ(conversion.graph.inputs[0].token_types, 2u);
+  EXPECT_EQ(conversion.account.given.at(0),
+            "input 2 (padding_mask) becomes the types of tokens, as some ops read rows of padding");
+  EXPECT_LE(exported.largest_difference, kGraphError * exported.largest_value);
+  EXPECT_TRUE(is_as_pytorch(
+      check_program(conversion, convert_fixture("padded"), "partly", {"partly_mask.npy"})));
+}
+
+TEST(PaddedModel, WhoseRowsOfPaddingAreReadNeedsIds) {
+  EXPECT_TRUE(refuses([] { convert_padded("partly_features"); },
+                      {"Input 'padding_mask' is read as a padding mask, but some op reads rows "
+                       "that it hides",
+                       "give it to all attention"}));
+}
+
 }  // namespace
 }  // namespace arenite::convert

@@ -254,7 +254,7 @@ class Comparison {
     if (has_sample) {
       std::vector<Fed> sample;
       for (const size_t i : inputs()) {
-        sample.push_back({sample_of(of(i).input()), whole(i), {}, sample_pairs(i)});
+        sample.push_back({sample_of(of(i).input()), whole(i), sample_marks(i), sample_pairs(i)});
         if (!ends_by_ids(i)) continue;
         const Array::Integers ids = sample.back().rows.to_integers();
         for (uint32_t b = 0; b < sequences(); ++b) {
@@ -274,7 +274,10 @@ class Comparison {
         if (ends_by_ids(i)) fed.back().rows = ended(i, fed.back().rows, lengths[i]);
         const uint32_t types = model_.graph.inputs[i].token_types;
         for (uint32_t t = 0; t < sequences() * tokens(i) && types != 0; ++t) {
-          fed.back().types.push_back(static_cast<uint8_t>(random() % types));
+          const auto type = static_cast<uint8_t>(random() % types);
+          // The first token is no padding.
+          const bool is_kept = t % tokens(i) == 0 && side_of(i, SideRole::kMarks) != nullptr;
+          fed.back().types.push_back(is_kept ? 0 : type);
         }
         if (model_.graph.takes_pairs(static_cast<uint32_t>(i))) {
           fed.back().pairs = random_pairs(i, random);
@@ -322,7 +325,7 @@ class Comparison {
 
   // Returns random visible pairs, where each query sees a key at or before itself.
   std::vector<uint8_t> random_pairs(size_t input, std::mt19937_64& random) const {
-    const SideInput& side = *side_of_pairs(input);
+    const SideInput& side = *side_of(input, SideRole::kPairs);
     const size_t n = tokens(input);
     const Shape traced = program_->values[side.input->value].shape();
     const bool have_own = traced.size() > 2 && traced[0] > 1;
@@ -335,9 +338,9 @@ class Comparison {
     return pairs;
   }
 
-  const SideInput* side_of_pairs(size_t input) const {
+  const SideInput* side_of(size_t input, SideRole role) const {
     for (const SideInput& side : trace_shape_.sides()) {
-      if (side.of == input && side.role == SideRole::kPairs) return &side;
+      if (side.of == input && side.role == role) return &side;
     }
     return nullptr;
   }
@@ -350,8 +353,13 @@ class Comparison {
     return true;
   }
 
+  std::vector<uint8_t> sample_marks(size_t input) const {
+    const SideInput* const side = side_of(input, SideRole::kMarks);
+    return side == nullptr ? std::vector<uint8_t>{} : sample_of(*side->input).to_bools();
+  }
+
   std::vector<uint8_t> sample_pairs(size_t input) const {
-    const SideInput* const side = side_of_pairs(input);
+    const SideInput* const side = side_of(input, SideRole::kPairs);
     if (side == nullptr) return {};
     std::vector<uint8_t> pairs = sample_of(*side->input).to_bools();
     const size_t count = size_t{sequences()} * tokens(input) * tokens(input);
@@ -598,8 +606,9 @@ std::string why_it_differs(const ExportedModel& model, const TraceShape& trace_s
   for (const SideInput& side : trace_shape.sides()) {
     if (!tells_length(side)) continue;
     return fmt::format(
-        "Input {} is read as a padding mask, which hides keys, and rows from sums and means: drop "
-        "its other uses, or pass it as features",
+        "Input {} is read as a padding mask, but some op reads rows that it hides, or uses it "
+        "otherwise: give it to all attention, memory_key_padding_mask too, and to pooling alone; "
+        "or, beside token ids, make it bool and True at padding",
         quote(side.input->name));
   }
   return "Some part of the program is misread: export its parts, as "

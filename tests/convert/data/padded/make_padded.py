@@ -107,6 +107,20 @@ class Misused(Masked):
         return super().forward(ids, attention_mask) * attention_mask.sum()
 
 
+class Partly(nn.Module):
+    """Hides keys, but takes the mean of all rows, those of padding too."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding = nn.Embedding(VOCABULARY, WIDTH)
+        self.encoder = Encoder()
+
+    def forward(self, x, padding_mask):
+        if not x.is_floating_point():
+            x = self.embedding(x)
+        return self.encoder(x, padding_mask).mean(1)
+
+
 def bert():
     from transformers import BertConfig, BertModel
 
@@ -138,6 +152,8 @@ MODELS = {
     "bert": bert,
     "misused": Misused,
     "maximum": Maximum,
+    "partly": Partly,
+    "partly_features": Partly,
     "tokens_first": TokensFirst,
     "tokens_first_two": TokensFirst,
 }
@@ -153,7 +169,9 @@ def inputs_of(name):
         return (x[:1].transpose(0, 1).contiguous(),)
     if name == "tokens_first_two":
         return (x.transpose(0, 1).contiguous(),)
-    if name == "encoder":
+    if name == "partly":
+        return (ids, ~kept)
+    if name in ("encoder", "partly_features"):
         return (x, ~kept)
     if name == "lengths":
         return (x, kept.sum(1))
@@ -175,7 +193,7 @@ def main(folder):
             dynamic = ({1: tokens}, {1: tokens})
             program = torch.export.export(model, inputs, dynamic_shapes=dynamic)
             save_program(program, path + "_dyn.pt2")
-        if name == "misused":
+        if name in ("misused", "partly_features"):
             continue
         with torch.no_grad():
             outputs = model.double()(*in_float64(inputs))
@@ -188,7 +206,9 @@ def main(folder):
             np.save(path + "_batch_input.npy", x.numpy())
             np.save(path + "_batch_expected.npy", outputs.numpy())
             continue
-        if name == "tokens_first_two":
+        if name == "partly":
+            np.save(path + "_mask.npy", inputs[1].numpy())
+        if name in ("partly", "tokens_first_two"):
             np.save(path + "_input.npy", inputs[0].numpy())
             np.save(path + "_expected.npy", outputs.numpy())
             continue

@@ -70,7 +70,13 @@ std::string why_no_rows(const GraphBuilder& builder, const LinearExpr& value) {
 
 bool is_of_ids(const GraphBuilder& builder, const LinearExpr& value) {
   return value.is_plain() && value.elements() != 0 &&
-         builder.producer(value.at(0)).kind == Producer::Kind::kTokens;
+         (builder.producer(value.at(0)).kind == Producer::Kind::kTokens ||
+          is_of_types(builder, value));
+}
+
+bool is_of_types(const GraphBuilder& builder, const LinearExpr& value) {
+  return value.is_plain() && value.elements() != 0 &&
+         builder.producer(value.at(0)).kind == Producer::Kind::kTypes;
 }
 
 LinearExprRef in_place(const LinearExprRef& value, uint32_t from, uint32_t to) {

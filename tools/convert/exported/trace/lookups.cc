@@ -29,6 +29,12 @@ namespace {
 constexpr int64_t kProbedIdsMax = 64;  // ids that are used in probes
 constexpr size_t kProbes = 8;
 
+// Returns the number of ids, or of types; 0: it is not known.
+int64_t ids_end_of(const GraphBuilder& builder, const LinearExpr& ids) {
+  const GraphInput& input = builder.graph.inputs.at(builder.row_axis());
+  return is_of_types(builder, ids) ? input.token_types : input.vocab_size;
+}
+
 struct Probed {
   Array::Integers ids, rows;
 
@@ -281,7 +287,7 @@ LinearExprRef looked_up(Tracer& tracer, const ConstantRef& table, const TracedVa
   }
   const int64_t rows = table->shape()[0];
   const ScopedAxis on(builder, *base);
-  const uint32_t known = builder.graph.inputs[builder.row_axis()].vocab_size;
+  const int64_t known = ids_end_of(builder, *base);
   const int64_t ids_end = std::clamp<int64_t>(known != 0 ? known : rows, 1, kProbedIdsMax);
   const std::vector<Probed> probes = probed(tracer, *function, ids_end, numbers);
   const auto holds = [&](const auto& rule) { return std::ranges::all_of(probes, rule); };
@@ -306,6 +312,7 @@ LinearExprRef looked_up(Tracer& tracer, const ConstantRef& table, const TracedVa
   }
   const size_t tokens = builder.sizes.tokens;
   for (const int64_t padding : numbers) {
+    if (is_of_types(builder, *base)) break;
     if (base->shape.back() == builder.sizes.tokens &&
         holds([&](const Probed& probe) { return probe.counts_all_but(padding, tokens); })) {
       return in_shape(padded_positions(builder, table, base, padding));
@@ -395,7 +402,7 @@ LinearExprRef of_ids(Tracer& tracer, const Function& function) {
   GraphBuilder& builder = tracer.builder;
   const LinearExprRef base = function.base;
   const ScopedAxis on(builder, *base);
-  const int64_t ids_end = builder.graph.inputs.at(builder.row_axis()).vocab_size;
+  const int64_t ids_end = ids_end_of(builder, *base);
   if (ids_end == 0 || function.shape.empty()) tracer.require_no_ids(function);
   const Array::Reals places = places_in_base(function).to_reals();
   const auto numbers_for = [&](const Array& ids) {
@@ -432,7 +439,8 @@ LinearExprRef of_ids(Tracer& tracer, const Function& function) {
   for (size_t id = 0; id < table.size(); ++id) {
     if (marked.size() < 3) marked[table[id]].insert(static_cast<uint32_t>(id));
   }
-  if (marked.size() == 2 && marked.begin()->second.size() != marked.rbegin()->second.size()) {
+  if (marked.size() == 2 && marked.begin()->second.size() != marked.rbegin()->second.size() &&
+      !is_of_types(builder, *base)) {
     const auto fewer =
         std::ranges::min_element(marked, {}, [](const auto& ids) { return ids.second.size(); });
     builder.graph.inputs[builder.row_axis()].padding_ids.merge(fewer->second);
@@ -455,7 +463,7 @@ AddedByIds added_by_ids(Tracer& tracer, const Scores& scores, const Function& fu
                         const std::function<double(double)>& added) {
   const GraphBuilder& builder = tracer.builder;
   const LinearExprRef& ids = function.base;
-  const int64_t ids_end = builder.graph.inputs.at(builder.row_axis()).vocab_size;
+  const int64_t ids_end = ids_end_of(builder, *ids);
   const auto keys = static_cast<size_t>(scores.shape.back());
   const bool fits = ids_end > 1 && builder.sizes.prefix == 0 && keys == builder.sizes.tokens &&
                     ids->elements() == builder.sizes.rows() &&
@@ -534,7 +542,7 @@ ScoresRef masked_by_ids(Tracer& tracer, const Scores& scores, const Function& fu
   }
   for (size_t id = 0; id < of_keys.size(); ++id) {
     of_keys[id] = std::max(of_keys[id], kHiddenKey);
-    if (of_keys[id] > kHiddenScoreMax) continue;
+    if (of_keys[id] > kHiddenScoreMax || is_of_types(builder, *ids)) continue;
     builder.graph.inputs[builder.row_axis()].padding_ids.insert(static_cast<uint32_t>(id));
   }
   if (std::ranges::all_of(of_keys, [](double more) { return more == 0.0; })) return masked;

@@ -534,6 +534,13 @@ std::vector<Reading> readings_of(const std::shared_ptr<const ExportedProgram>& p
   }
   const FewSequences second = with_sequences(*program, 1);
   add(second.program, "", true, second.other);
+  for (size_t i = 0, count = readings.size(); i < count; ++i) {
+    Reading other = readings[i];
+    const auto meaning = with_marks(*other.program, other.meaning);
+    if (!meaning) continue;
+    other.meaning = *meaning;
+    readings.push_back(std::move(other));
+  }
   return readings;
 }
 

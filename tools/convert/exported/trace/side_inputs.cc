@@ -10,6 +10,8 @@
 #include <cctype>
 #include <cmath>
 #include <limits>
+#include <set>
+#include <utility>
 
 #include "convert/exported/recover/scores.h"
 #include "convert/exported/trace/trace_shape.h"
@@ -20,8 +22,8 @@ namespace {
 constexpr size_t kMeaningsMax = 64;  // of several inputs together
 
 // Names of SideRole in Model.arrays.
-constexpr const char* kRoleNames[] = {"kept",      "hidden", "added",  "lengths",
-                                      "positions", "types",  "causal", "pairs"};
+constexpr const char* kRoleNames[] = {"kept",  "hidden", "added", "lengths", "positions",
+                                      "types", "causal", "pairs", "types"};
 
 }  // namespace
 
@@ -122,6 +124,7 @@ Array side_values(SideRole role, const Shape& shape, ElementType type,
       case SideRole::kPositions:
         return static_cast<double>(i % tokens);
       case SideRole::kTypes:
+      case SideRole::kMarks:
         return types.empty() ? 0.0 : types[i];
       case SideRole::kCausal:
       case SideRole::kPairs:
@@ -137,6 +140,8 @@ Array side_values(SideRole role, const Shape& shape, ElementType type,
 std::string describe(const SideInput& side, size_t number) {
   const char* what = side.role == SideRole::kPositions ? "is 0, 1, 2, ..., and is not asked for"
                      : side.role == SideRole::kTypes   ? "becomes the types of tokens"
+                     : side.role == SideRole::kMarks
+                         ? "becomes the types of tokens, as some ops read rows of padding"
                      : side.role == SideRole::kCausal ? "is as in the example, and is not asked for"
                      : side.role == SideRole::kPairs
                          ? "says which tokens see which, --input pairs=FILE"
@@ -227,6 +232,28 @@ std::vector<InputMeaning> possible_meanings(const ExportedProgram& program) {
     }
   }
   return meanings;
+}
+
+std::optional<InputMeaning> with_marks(const ExportedProgram& program, InputMeaning meaning) {
+  bool has_marks = false;
+  std::set<size_t> marked;  // sequences whose tokens have types
+  for (SideInput& side : meaning.sides) {
+    const bool has_types = side.role == SideRole::kTypes;
+    if (!has_types && !tells_length(side)) continue;
+    if (!marked.insert(side.of).second) return std::nullopt;
+    if (has_types) continue;
+    // Tokens without a type are of type 0.
+    const Array* const example = example_of(program, *side.input);
+    const ExportedValue& mask = program.values[side.input->value];
+    const bool fits = side.role == SideRole::kHidden && example != nullptr &&
+                      mask.sizes.size() > 1 && !is_real(mask.type) &&
+                      is_integer(program.values[meaning.sequences[side.of]->value].type) &&
+                      example->to_reals().at(0) == 0.0;
+    if (!fits) return std::nullopt;
+    side.role = SideRole::kMarks;
+    has_marks = true;
+  }
+  return has_marks ? std::optional(std::move(meaning)) : std::nullopt;
 }
 
 }  // namespace arenite::convert

@@ -264,13 +264,41 @@ void Tracer::require_no_ids(const Function& function) const {
   throw OpError("{}: {}", first->call->describe(), kReadsIds);
 }
 
+namespace {
+
+// Adds a token table of zeros to a lookup of types, which the runtime reads with the ids.
+void add_zeros_of_tokens(GraphBuilder& builder, const LinearExpr& types) {
+  const int64_t rows = builder.graph.inputs.at(builder.row_axis()).vocab_size;
+  auto* const node = builder.graph.as<EmbeddingNode>(builder.producer(types.front()).node);
+  refuse_op_if(rows == 0 || node == nullptr, kReadsIds);
+  const auto zeros = std::make_shared<const Constant>(
+      kNoValue, Array::real({rows, 1}, Array::Reals(static_cast<size_t>(rows), 0.0)));
+  node->tokens = weight_of(builder.program, zeros, false);
+}
+
+}  // namespace
+
+// Returns a mask as a function of the types of tokens.
+TracedValue Tracer::marks_input(const ExportedValue& value) {
+  builder.graph.inputs.at(builder.row_axis()).token_types = 2;
+  const FunctionRef types =
+      as_function(ids_input(builder, Producer::Kind::kTypes, trace_shape_.shape_of(value)));
+  const auto number = [](int64_t each) { return Array::integer({}, {each}); };
+  const bool is_bool = value.type == ElementType::kBool;
+  Call call = {.op = is_bool ? "ne" : "mul",
+               .arguments = {{"self", traced(types)}, {"other", number(is_bool ? 0 : 1)}}};
+  return function_of(types->base, std::move(call), types->shape, 1);
+}
+
 LinearExprRef Tracer::looked_up_number(const LinearExprRef& ids, const std::vector<double>& table) {
   LinearExprRef& known = numbers_of_ids_[{producer_of(ids->front()), table}];
   if (known == nullptr) {
     const auto rows = static_cast<int64_t>(table.size());
     const ConstantRef constant =
         std::make_shared<const Constant>(kNoValue, Array::real({rows, 1}, Array::Reals(table)));
-    known = embedding(builder, constant, ids);
+    const LinearExprRef made = embedding(builder, constant, ids);
+    if (is_of_types(builder, *ids)) add_zeros_of_tokens(builder, *made);
+    known = made;
   }
   return known;
 }

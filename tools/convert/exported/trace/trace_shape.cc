@@ -377,8 +377,9 @@ Array TraceShape::side_array(const SideInput& side, std::span<const uint32_t> le
 
 Array TraceShape::side_constant(uint32_t value) const {
   const SideInput* known = side(value);
-  refuse_op_if(known == nullptr || known->role == SideRole::kTypes,
-               "the value depends on the model's input; expected a constant");
+  refuse_op_if(
+      known == nullptr || known->role == SideRole::kTypes || known->role == SideRole::kMarks,
+      "the value depends on the model's input; expected a constant");
   return of(known->of).side_array(*known, of(known->of).whole_lengths());
 }
 

@@ -31,6 +31,7 @@ enum class SideRole {
   kTypes,      // token types
   kCausal,     // mask of pairs as in the example: causal, or hiding nothing
   kPairs,      // mask of pairs: 1 where a query sees a key, else 0
+  kMarks,      // kHidden where some ops read rows of padding: types of tokens, 0 or 1
 };
 
 struct SideInput {
@@ -41,7 +42,8 @@ struct SideInput {
 
 inline bool tells_length(const SideInput& side) {
   return side.role != SideRole::kPositions && side.role != SideRole::kTypes &&
-         side.role != SideRole::kCausal && side.role != SideRole::kPairs;
+         side.role != SideRole::kCausal && side.role != SideRole::kPairs &&
+         side.role != SideRole::kMarks;
 }
 
 // The meaning of a program's inputs: tokens or features, one input for each axis, and side inputs
@@ -60,6 +62,9 @@ std::vector<SideRole> possible_roles(const ExportedProgram& program, const Expor
 // Returns what all inputs may mean together, the likeliest first; empty if there are too many
 // meanings.
 std::vector<InputMeaning> possible_meanings(const ExportedProgram& program);
+
+// Returns the meaning with padding masks of token ids as kMarks; nullopt if they cannot all be.
+std::optional<InputMeaning> with_marks(const ExportedProgram& program, InputMeaning meaning);
 
 // Returns the elements of a side input for sequences of these lengths, with padding after them.
 // `shape` has sequences first and tokens last, or sequences alone for kLengths, or tokens alone.

@@ -229,6 +229,7 @@ void Tracer::read_input(const ExportedInput& input) {
       if (side->role == SideRole::kTypes) {
         return ids_input(builder, Producer::Kind::kTypes, trace_shape_.shape_of(value));
       }
+      if (side->role == SideRole::kMarks) return marks_input(value);
       return std::make_shared<const Constant>(input.value, trace_shape_.side_constant(input.value));
     }
     const Shape shape = own.input_shape();

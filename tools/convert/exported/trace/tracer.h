@@ -62,6 +62,7 @@ class Tracer {
 
  private:
   void read_input(const ExportedInput& input);
+  TracedValue marks_input(const ExportedValue& value);
   void step(const Call& node);
   // slices the last token in place of rows that ids choose
   Call with_last_tokens(const Call& node);

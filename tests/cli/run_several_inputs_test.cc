@@ -176,6 +176,26 @@ TEST(RunPairs, AreOneMoreInput) {
   EXPECT_TRUE(ends(run({file("bits_expected.npy")}), kBadInput, {"expected [2, 9, 9]"}));
 }
 
+TEST(RunPairs, AreTheArrayOfAProgramThatHidesThem) {
+  const TempFolder folder;
+  const std::string model = (folder.path() / "model.arn").string();
+  const std::string output = (folder.path() / "y.npy").string();
+  for (const auto& [name, hides] : {std::pair("hidden", "1 = hidden in files"),
+                                    std::pair("infinite", "-infinity = hidden in files")}) {
+    const std::string file = (convert_fixture("pairs") / name).string();
+    ASSERT_TRUE(ends(run_arenite({"convert", file + ".pt2", "-o", model}), kDone,
+                     {"where a token does not see another one"}));
+    EXPECT_TRUE(ends(run_arenite({"inspect", model}), kDone, {hides}));
+    ASSERT_TRUE(ends(run_arenite({"run", model, "--input", file + "_input.npy", "--input",
+                                  file + "_pairs.npy", "--output", output}),
+                     kDone));
+    const std::vector<double> found = NpyArray::read(output).to_f64();
+    const std::vector<double> expected = NpyArray::read(file + "_expected.npy").to_f64();
+    ASSERT_EQ(found.size(), expected.size());
+    for (size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-5);
+  }
+}
+
 TEST(InspectSeveralInputs, NamesThemAndTheFunctions) {
   const TempFolder folder;
   const std::string model = (folder.path() / "model.arn").string();

@@ -154,7 +154,8 @@ std::optional<ImageFacts> image_facts(const ModelReader& reader, uint32_t input)
 
 namespace {
 
-InputFacts input_facts(const ModelReader& reader, uint32_t index) {
+InputFacts input_facts(const VerifiedFile& file, uint32_t index) {
+  const ModelReader reader = file.reader();
   const bool is_features = reader.vocab_size(index) == 0;
   return {reader.input_name(index),
           image_facts(reader, index),
@@ -162,6 +163,7 @@ InputFacts input_facts(const ModelReader& reader, uint32_t index) {
           reader.axis_of_input(index),
           reader.token_types(index),
           reader.takes_pairs(index),
+          convert::role_of_pairs(file.bytes(), index),
           reader.input(index)};
 }
 
@@ -282,7 +284,7 @@ ModelFacts gather_facts(const VerifiedFile& file, const SizeOptions& sizes) {
   add_targets(file, facts);
   const TensorType kv_type = facts.sizes.kv_type();
   const uint32_t shown = facts.shown_target_index();
-  for (uint32_t i = 0; i < reader.inputs(); ++i) facts.inputs.push_back(input_facts(reader, i));
+  for (uint32_t i = 0; i < reader.inputs(); ++i) facts.inputs.push_back(input_facts(file, i));
   for (uint32_t i = 0; i < reader.functions(); ++i) {
     FunctionFacts& function = facts.functions.emplace_back(function_facts(reader, i));
     if (!facts.has_several()) function.has_row_of_sequence = facts.has_row_of_sequence;

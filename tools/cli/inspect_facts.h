@@ -90,6 +90,7 @@ struct InputFacts {
   uint32_t axis = 0;
   uint32_t token_types = 0;
   bool takes_pairs = false;
+  std::string role_of_pairs;  // of the author's array
   format::InputView input;
 };
 

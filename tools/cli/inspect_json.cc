@@ -399,7 +399,7 @@ inline constexpr auto kFacts<InputFacts> = std::tuple(
          [](const InputFacts& f) { return f.input.positions_max; }),
     Fact("tokens_min", "Shortest sequence", [](const InputFacts& f) { return f.input.tokens_min; }),
     Fact("image", kImage, &InputFacts::image),
-    Fact("takes_pairs", "Calls pass a 0/1 matrix of which tokens see which",
+    Fact("takes_pairs", "Calls pass a 0/1 matrix of which tokens see which, 1 = visible",
          &InputFacts::takes_pairs),
     Fact("axis", "Axis of its tokens", &InputFacts::axis));
 

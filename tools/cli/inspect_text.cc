@@ -147,7 +147,11 @@ std::string input_text(const ModelFacts& facts, uint32_t index) {
                      : input.features != 0
                          ? fmt::format("[tokens, {}]", input.features)
                          : "tokens of a vocabulary of " + grouped(input.input.vocab_size);
-  return text + (input.takes_pairs ? ", and which tokens see which, [tokens, tokens]" : "");
+  if (!input.takes_pairs) return text;
+  text += ", and which tokens see which, [tokens, tokens]";
+  if (input.role_of_pairs == "pairs") return text;
+  return text + fmt::format(": 1 = visible in the API, {} = hidden in files",
+                            input.role_of_pairs == "added_pairs" ? "-infinity" : "1");
 }
 
 std::string length_text(const InputFacts& input) {

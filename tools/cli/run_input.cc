@@ -218,7 +218,9 @@ RunInput read_run_input(const InputFiles& files, const Model& model, const std::
     input.types =
         read_token_bytes(files.types, "--types", input.axes, int64_t{info.token_types} - 1);
   }
-  if (!files.pairs.empty()) input.pairs = convert::read_pairs(files.pairs, input.axes, "--input");
+  if (!files.pairs.empty()) {
+    input.pairs = convert::read_pairs(files.pairs, input.axes, model, files.number, "--input");
+  }
   if (info.vocab_size != 0) read_ids(info.vocab_size, input);
   return input;
 }

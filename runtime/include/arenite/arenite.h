@@ -330,8 +330,8 @@ typedef struct arenite_batch {
   const uint8_t* visible;
   // The sequences follow each other without padding: features [sum of lengths, input_features].
   bool back_to_back;
-  // 1 if a token sees another one, else 0: [sequences, tokens that see, tokens seen], or the same
-  // back to back. Only for models with arenite_input_info::takes_pairs; else null.
+  // 1 if a token sees another one, also if the author's mask has 0 there, else 0: [sequences,
+  // tokens that see, seen], or back to back. Only if arenite_input_info::takes_pairs; else null.
   const uint8_t* pairs;
   // Replaces arenite_session_options::outputs for this call, where the model leaves the choice: 1
   // for each token in `features` that yields an output row, else 0. At most as many ones as the

@@ -116,9 +116,9 @@ struct Batch {
   // The sequences follow each other without padding: features [sum of lengths, input_features].
   // Needs lengths.
   bool back_to_back = false;
-  // 1 if a token sees another one, else 0: dense [sequences, tokens that see, tokens seen]; if
-  // back_to_back, one [length, length] matrix per sequence. Each token must see at least one token
-  // of its sequence. Only for models with InputInfo::takes_pairs, e.g. graph models.
+  // 1 if a token sees another one, also if the author's mask has 0 there, else 0: dense [sequences,
+  // tokens that see, tokens seen]; if back_to_back, [length, length] of each sequence. Each token
+  // must see one of its sequence. Only for models with InputInfo::takes_pairs, e.g. graph models.
   std::span<const uint8_t> pairs = {};
   // Replaces SessionOptions::outputs for this call, where the model leaves the choice: 1 for each
   // token in `features` that yields an output row, else 0. At most as many ones as the session's

@@ -25,25 +25,34 @@ AuthorCheck check_pairs(const Conversion& conversion, const std::string& name, b
   return check_program(conversion, convert_fixture("pairs"), name, pairs);
 }
 
-class PairsOfTokens : public ::testing::TestWithParam<const char*> {};
+struct PairsCase {
+  std::string name;
+  std::string given = "says which tokens see which";
+};
+
+class PairsOfTokens : public ::testing::TestWithParam<PairsCase> {};
 
 TEST_P(PairsOfTokens, AreGivenWithACall) {
-  const std::string name = GetParam();
+  const std::string name = GetParam().name;
   const Conversion conversion = convert_pairs(name);
   ASSERT_EQ(conversion.graph.masks.size(), 1u);
   EXPECT_TRUE(is_of_pairs(conversion.graph.masks[0]));
   EXPECT_FALSE(conversion.exported()->causal);
   EXPECT_EQ(conversion.account.given.at(0),
-            "input 2 (adjacency) says which tokens see which, --input pairs=FILE");
+            "input 2 (adjacency) " + GetParam().given + ", --input pairs=FILE");
   const AuthorCheck check = check_pairs(conversion, name, true);
   EXPECT_EQ(check.tokens, 9u);
   EXPECT_TRUE(is_as_pytorch(check));
   EXPECT_TRUE(refuses([&] { check_pairs(conversion, name, false); }, {"expected pairs=FILE"}));
 }
 
-INSTANTIATE_TEST_SUITE_P(Exported, PairsOfTokens,
-                         ::testing::Values("filled", "added", "bits", "masked"),
-                         [](const auto& info) { return std::string(info.param); });
+INSTANTIATE_TEST_SUITE_P(
+    Exported, PairsOfTokens,
+    ::testing::Values(PairsCase{"filled"}, PairsCase{"added"}, PairsCase{"bits"},
+                      PairsCase{"masked"},
+                      PairsCase{"hidden", "is 1 where a token does not see another one"},
+                      PairsCase{"infinite", "is -infinity where a token does not see another one"}),
+    [](const auto& info) { return info.param.name; });
 
 TEST(PairsOfTokens, AreRefusedUnlessTheyOnlyMask) {
   EXPECT_TRUE(refuses([] { convert_pairs("turned"); }, {"adjacency", "no attention mask hides"}));

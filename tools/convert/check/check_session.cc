@@ -94,6 +94,13 @@ std::vector<AuthorsArray> authors_arrays(std::span<const std::byte> file) {
   return arrays;
 }
 
+std::string role_of_pairs(std::span<const std::byte> file, uint32_t input) {
+  for (const AuthorsArray& array : authors_arrays(file)) {
+    if (array.of == input && array.role.ends_with("_pairs")) return array.role;
+  }
+  return "pairs";
+}
+
 TokenId start_token(std::span<const std::byte> file) {
   constexpr uint32_t kBits = (1u << kUnreadInputShift) - 1;
   return ((array_flags(file) & kBits) >> kStartTokenShift) - 1;  // kNoToken: nothing is said

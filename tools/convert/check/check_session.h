@@ -65,6 +65,9 @@ struct AuthorsArray {
   uint32_t of = 0;     // index of the input that it belongs to
 };
 std::vector<AuthorsArray> authors_arrays(std::span<const std::byte> file);
+// Returns the role of the author's mask of pairs: "pairs", or "hidden_pairs" or "added_pairs",
+// whose nonzero elements hide.
+std::string role_of_pairs(std::span<const std::byte> file, uint32_t input);
 
 // Whether a call of a function gives one row per sequence, not one per token.
 bool has_row_of_sequence(std::span<const std::byte> file, Outputs outputs, uint32_t function = 0);

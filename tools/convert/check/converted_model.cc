@@ -310,7 +310,7 @@ std::vector<AuthorInput> read_author_inputs(const AuthorFiles& files, const Mode
     } else {
       check_lengths(input, model, i);
     }
-    if (!pairs[i].empty()) input.all.pairs = read_pairs(pairs[i], input.axes, kOption);
+    if (!pairs[i].empty()) input.all.pairs = read_pairs(pairs[i], input.axes, model, i, kOption);
     require_same_sequences(inputs[0].array, inputs[0].axes.sequences, input.array,
                            input.axes.sequences, kOption);
   }

@@ -300,7 +300,8 @@ SideArrays take_sides(std::vector<std::string>& given, const Model& model,
   for (size_t i = 0; i < arrays.size(); ++i) {
     const std::string name = arrays[i].name + "=";
     const auto found = std::ranges::find_if(rest, [&](const std::string& text) {
-      return text.starts_with(name) || (arrays[i].role == "pairs" && text.starts_with("pairs="));
+      return text.starts_with(name) ||
+             (arrays[i].role.ends_with("pairs") && text.starts_with("pairs="));
     });
     if (found == rest.end()) continue;
     files[i] = found->substr(found->find('=') + 1);
@@ -312,7 +313,7 @@ SideArrays take_sides(std::vector<std::string>& given, const Model& model,
     const auto& [name, role, of] = arrays[i];
     if (role.empty() || sequence_end(role) != SequenceEnd{}) {
       given.push_back(files[i]);
-    } else if (role == "pairs") {
+    } else if (role.ends_with("pairs")) {
       given.push_back("pairs=" + files[i]);
     } else if (role == "types") {
       sides.types.at(of) = files[i];
@@ -414,8 +415,8 @@ std::vector<std::string> take_pairs(std::vector<std::string>& given, const Model
   return files;
 }
 
-std::vector<uint8_t> read_pairs(const std::string& file, const TokenAxes& axes,
-                                const std::string& option) {
+std::vector<uint8_t> read_pairs(const std::string& file, const TokenAxes& axes, const Model& model,
+                                uint32_t input, const std::string& option) {
   const NpyArray array = NpyArray::read(file);
   const std::vector<uint64_t> expected = {axes.sequences, axes.tokens, axes.tokens};
   std::vector<uint64_t> shape = array.shape();
@@ -430,11 +431,15 @@ std::vector<uint8_t> read_pairs(const std::string& file, const TokenAxes& axes,
   }
   std::vector<uint8_t> pairs;
   const std::vector<double> values = array.to_f64();
+  const std::string role = role_of_pairs(model.file(), input);
+  const bool is_added = role == "added_pairs";
   for (size_t i = 0; i < values.size(); ++i) {
-    refuse_if(values[i] != 0.0 && values[i] != 1.0,
-              "{}: {} has the value {} at index {}: expected 0 or 1 for each pair of tokens",
-              option, quote(array.name()), values[i], i);
-    pairs.push_back(values[i] != 0.0 ? 1 : 0);
+    const bool is_known =
+        values[i] == 0.0 || (is_added ? values[i] <= kHiddenMax : values[i] == 1.0);
+    refuse_if(!is_known,
+              "{}: {} has the value {} at index {}: expected 0 or {} for each pair of tokens",
+              option, quote(array.name()), values[i], i, is_added ? "-infinity" : "1");
+    pairs.push_back((values[i] != 0.0) == (role == "pairs") ? 1 : 0);
   }
   const size_t own = pairs.size();
   for (uint32_t b = 1; b < axes.sequences && is_of_all; ++b) {

@@ -108,9 +108,10 @@ std::vector<uint8_t> read_counted(const std::string& file, const std::string& ro
 // pairs and has none.
 std::vector<std::string> take_pairs(std::vector<std::string>& given, const Model& model,
                                     const std::string& option);
-// Reads the pair mask of an input, [sequences, tokens, tokens] of 0 and 1. Throws InputError.
-std::vector<uint8_t> read_pairs(const std::string& file, const TokenAxes& axes,
-                                const std::string& option);
+// Reads the pair mask of an input, [sequences, tokens, tokens] as the author's program takes it,
+// and returns 1 for each visible pair. Throws InputError.
+std::vector<uint8_t> read_pairs(const std::string& file, const TokenAxes& axes, const Model& model,
+                                uint32_t input, const std::string& option);
 // Assigns files to inputs by values_of_inputs; each input in `wanted` must get one.
 std::vector<std::filesystem::path> files_of_inputs(std::span<const std::string> given,
                                                    const Model& model, const std::string& option,

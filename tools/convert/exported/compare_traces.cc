@@ -276,7 +276,7 @@ class Comparison {
         for (uint32_t t = 0; t < sequences() * tokens(i) && types != 0; ++t) {
           const auto type = static_cast<uint8_t>(random() % types);
           // The first token is no padding.
-          const bool is_kept = t % tokens(i) == 0 && side_of(i, SideRole::kMarks) != nullptr;
+          const bool is_kept = t % tokens(i) == 0 && side_of(i, is_marks) != nullptr;
           fed.back().types.push_back(is_kept ? 0 : type);
         }
         if (model_.graph.takes_pairs(static_cast<uint32_t>(i))) {
@@ -325,7 +325,7 @@ class Comparison {
 
   // Returns random visible pairs, where each query sees a key at or before itself.
   std::vector<uint8_t> random_pairs(size_t input, std::mt19937_64& random) const {
-    const SideInput& side = *side_of(input, SideRole::kPairs);
+    const SideInput& side = *side_of(input, gives_pairs);
     const size_t n = tokens(input);
     const Shape traced = program_->values[side.input->value].shape();
     const bool have_own = traced.size() > 2 && traced[0] > 1;
@@ -338,9 +338,10 @@ class Comparison {
     return pairs;
   }
 
-  const SideInput* side_of(size_t input, SideRole role) const {
+  template <typename Wanted>
+  const SideInput* side_of(size_t input, Wanted is_wanted) const {
     for (const SideInput& side : trace_shape_.sides()) {
-      if (side.of == input && side.role == role) return &side;
+      if (side.of == input && is_wanted(side)) return &side;
     }
     return nullptr;
   }
@@ -354,14 +355,17 @@ class Comparison {
   }
 
   std::vector<uint8_t> sample_marks(size_t input) const {
-    const SideInput* const side = side_of(input, SideRole::kMarks);
+    const SideInput* const side = side_of(input, is_marks);
     return side == nullptr ? std::vector<uint8_t>{} : sample_of(*side->input).to_bools();
   }
 
   std::vector<uint8_t> sample_pairs(size_t input) const {
-    const SideInput* const side = side_of(input, SideRole::kPairs);
+    const SideInput* const side = side_of(input, gives_pairs);
     if (side == nullptr) return {};
     std::vector<uint8_t> pairs = sample_of(*side->input).to_bools();
+    if (side->role != SideRole::kPairs) {
+      std::ranges::transform(pairs, pairs.begin(), [](uint8_t hidden) { return hidden == 0; });
+    }
     const size_t count = size_t{sequences()} * tokens(input) * tokens(input);
     for (size_t i = 0; pairs.size() < count; ++i) pairs.push_back(pairs[i]);
     return pairs;

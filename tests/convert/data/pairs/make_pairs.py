@@ -43,6 +43,7 @@ class Graph(nn.Module):
             scores = {
                 "filled": lambda: scores.masked_fill(seen == 0, float("-inf")),
                 "added": lambda: scores + (1.0 - seen) * -1e9,
+                "infinite": lambda: scores + seen,
                 "turned": lambda: scores.masked_fill(seen.transpose(-1, -2) == 0, float("-inf")),
                 "biased": lambda: (scores + torch.eye(x.shape[1])).masked_fill(seen == 0, -1e9),
             }[self.hide]()
@@ -53,14 +54,16 @@ class Graph(nn.Module):
 
 
 class Masked(nn.Module):
-    """nn.MultiheadAttention along the edges of one graph."""
+    """nn.MultiheadAttention along the edges of one graph, which the mask shows or hides."""
 
-    def __init__(self):
+    def __init__(self, is_hidden=False):
         super().__init__()
+        self.is_hidden = is_hidden
         self.attention = nn.MultiheadAttention(WIDTH, HEADS, batch_first=True)
 
     def forward(self, x, adjacency):
-        return self.attention(x, x, x, attn_mask=~adjacency, need_weights=False)[0]
+        hidden = adjacency if self.is_hidden else ~adjacency
+        return self.attention(x, x, x, attn_mask=hidden, need_weights=False)[0]
 
 
 class Constants(nn.Module):
@@ -84,25 +87,31 @@ def pairs_of(sequences, tokens, kind):
     pairs = torch.rand(sequences, tokens, tokens) < 0.4
     for token in range(tokens):
         pairs[:, token, torch.randint(0, tokens, (1,))] = True
+    if kind == "infinite":
+        return torch.zeros(pairs.shape).masked_fill(~pairs, float("-inf"))
+    if kind == "hidden":
+        return ~pairs
     return pairs if kind in ("bits", "masked") else pairs.float()
 
 
 def main(folder):
     tokens = torch.export.Dim("tokens", min=2, max=32)
-    for name in ("filled", "added", "bits", "masked", "turned", "biased", "constants"):
+    makers = {"masked": Masked, "hidden": lambda: Masked(True), "constants": Constants}
+    for name in ("filled", "added", "infinite", "bits", "masked", "hidden", "turned", "biased",
+                 "constants"):
         torch.manual_seed(len(name))
-        model = {"masked": Masked, "constants": Constants}.get(name, lambda: Graph(name))().eval()
+        model = makers.get(name, lambda: Graph(name))().eval()
         for parameter in model.parameters():
             nn.init.normal_(parameter, std=0.5)
         width = 5 if isinstance(model, Graph) else WIDTH
         inputs = [torch.randn(1, TOKENS, width)]
-        others = [torch.randn(1 if name == "masked" else 2, OTHER, width)]
+        others = [torch.randn(1 if isinstance(model, Masked) else 2, OTHER, width)]
         dynamic = [{1: tokens}]
         if name != "constants":
             inputs.append(pairs_of(1, TOKENS, name))
             others.append(pairs_of(2, OTHER, name))
             dynamic.append({1: tokens, 2: tokens})
-        if name == "masked":
+        if isinstance(model, Masked):
             inputs[1], others[1] = inputs[1][0], others[1][0]
             dynamic[1] = {0: tokens, 1: tokens}
         path = os.path.join(folder, name)

@@ -19,11 +19,12 @@
 namespace arenite::convert {
 namespace {
 
-constexpr size_t kMeaningsMax = 64;  // of several inputs together
+constexpr size_t kMeaningsMax = 256;  // of several inputs together
 
 // Names of SideRole in Model.arrays.
-constexpr const char* kRoleNames[] = {"kept",  "hidden", "added", "lengths", "positions",
-                                      "types", "causal", "pairs", "types"};
+constexpr const char* kRoleNames[] = {"kept",         "hidden",      "added",  "lengths",
+                                      "positions",    "types",       "causal", "pairs",
+                                      "hidden_pairs", "added_pairs", "types"};
 
 }  // namespace
 
@@ -48,7 +49,10 @@ bool fits(SideRole role, const Array& example) {
       return !are_all([](double value) { return value != 0.0; }) &&
              are_all([](double value) { return std::isfinite(value); });
     case SideRole::kAdded:
+    case SideRole::kAddedPairs:
       return are_all([](double value) { return value == 0.0 || value <= kHiddenScoreMax; });
+    case SideRole::kHiddenPairs:
+      return are_all([](double value) { return value == 0.0 || value == 1.0; });
     default:
       return true;
   }
@@ -65,10 +69,13 @@ std::vector<SideRole> roles_by_shape(const ExportedProgram& program, const Expor
                          sizes[rank - 1].size > 1;
   const bool has_one_leading = elements_of(value.shape()) ==
                                static_cast<size_t>(sizes[rank - 1].size * sizes[rank - 1].size);
-  if (is_square && has_one_leading && !is_integer(value.type)) {
-    return {SideRole::kCausal, SideRole::kPairs};
+  if (is_square) {
+    std::vector<SideRole> roles = {SideRole::kPairs, SideRole::kHiddenPairs};
+    if (is_real(value.type)) roles.push_back(SideRole::kAddedPairs);
+    const bool may_be_fixed = has_one_leading && !is_integer(value.type);
+    if (may_be_fixed) roles.insert(roles.begin(), SideRole::kCausal);
+    return roles;
   }
-  if (is_square && rank > 1) return {SideRole::kPairs};
   // [sequences, 1, 1, tokens] is a mask as attention takes it.
   for (size_t d = 1; d + 1 < rank; ++d) {
     if (!value.sizes[d].is_fixed() || value.sizes[d].size != 1) return {};
@@ -128,6 +135,8 @@ Array side_values(SideRole role, const Shape& shape, ElementType type,
         return types.empty() ? 0.0 : types[i];
       case SideRole::kCausal:
       case SideRole::kPairs:
+      case SideRole::kHiddenPairs:
+      case SideRole::kAddedPairs:
         break;
     }
     return 0.0;
@@ -138,14 +147,18 @@ Array side_values(SideRole role, const Shape& shape, ElementType type,
 }
 
 std::string describe(const SideInput& side, size_t number) {
-  const char* what = side.role == SideRole::kPositions ? "is 0, 1, 2, ..., and is not asked for"
-                     : side.role == SideRole::kTypes   ? "becomes the types of tokens"
-                     : side.role == SideRole::kMarks
-                         ? "becomes the types of tokens, as some ops read rows of padding"
-                     : side.role == SideRole::kCausal ? "is as in the example, and is not asked for"
-                     : side.role == SideRole::kPairs
-                         ? "says which tokens see which, --input pairs=FILE"
-                         : "becomes the lengths";
+  const char* what =
+      side.role == SideRole::kPositions ? "is 0, 1, 2, ..., and is not asked for"
+      : side.role == SideRole::kTypes   ? "becomes the types of tokens"
+      : side.role == SideRole::kMarks
+          ? "becomes the types of tokens, as some ops read rows of padding"
+      : side.role == SideRole::kCausal ? "is as in the example, and is not asked for"
+      : side.role == SideRole::kPairs  ? "says which tokens see which, --input pairs=FILE"
+      : side.role == SideRole::kHiddenPairs
+          ? "is 1 where a token does not see another one, --input pairs=FILE"
+      : side.role == SideRole::kAddedPairs ? "is -infinity where a token does not see another one, "
+                                             "--input pairs=FILE"
+                                           : "becomes the lengths";
   return fmt::format("input {} ({}) {}", number, side.input->name, what);
 }
 

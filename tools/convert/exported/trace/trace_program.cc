@@ -15,7 +15,7 @@ constexpr size_t kColumnNodesMax = 400;  // more are tried as another reading
 // InputError if no attention has such a mask.
 void take_pairs(Graph& graph, const TraceShape& trace_shape, const std::string& producer) {
   for (const SideInput& side : trace_shape.sides()) {
-    if (side.role != SideRole::kPairs) continue;
+    if (!gives_pairs(side)) continue;
     const auto tokens = static_cast<uint32_t>(trace_shape.of(side.of).tokens());
     DenseMask given(tokens), earlier(tokens);
     for (uint32_t query = 0; query < tokens; ++query) {

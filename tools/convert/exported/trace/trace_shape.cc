@@ -272,7 +272,7 @@ void TraceShape::check_side(const SideInput& side) const {
   };
   const bool has_tokens = side.role != SideRole::kLengths;
   bool is_sound = has_tokens ? fits(sizes.back(), tokens_) : fits(sizes.front(), sequences_);
-  if (side.role == SideRole::kCausal || side.role == SideRole::kPairs) {
+  if (side.role == SideRole::kCausal || gives_pairs(side)) {
     is_sound = is_sound && fits(sizes[sizes.size() - 2], tokens_);
     if (is_sound && side.role == SideRole::kCausal) causal_array(side);
     const Array* const sample = sample_of(side);
@@ -308,6 +308,17 @@ const Array* TraceShape::sample_of(const SideInput& side) const {
   return program_->sample_inputs.empty() ? nullptr : &program_->sample_inputs[place];
 }
 
+namespace {
+
+double value_of_pair(SideRole role, bool is_seen) {
+  if (role == SideRole::kPairs) return is_seen ? 1.0 : 0.0;
+  const double hidden =
+      role == SideRole::kAddedPairs ? -std::numeric_limits<double>::infinity() : 1.0;
+  return is_seen ? 0.0 : hidden;
+}
+
+}  // namespace
+
 Array TraceShape::pairs_array(const SideInput& side, std::span<const uint8_t> pairs) const {
   const ExportedValue& value = program_->values[side.input->value];
   Shape shape = value.shape();
@@ -318,10 +329,10 @@ Array TraceShape::pairs_array(const SideInput& side, std::span<const uint8_t> pa
   Array::Reals numbers(elements_of(shape));
   for (size_t i = 0; i < numbers.size(); ++i) {
     const size_t cell = i % (n * n);
-    numbers[i] = !pairs.empty() ? pairs[i % pairs.size()]
-                 : is_made_up_pair(static_cast<uint32_t>(cell / n), static_cast<uint32_t>(cell % n))
-                     ? 1.0
-                     : 0.0;
+    const bool is_seen = !pairs.empty() ? pairs[i % pairs.size()] != 0
+                                        : is_made_up_pair(static_cast<uint32_t>(cell / n),
+                                                          static_cast<uint32_t>(cell % n));
+    numbers[i] = value_of_pair(side.role, is_seen);
   }
   return Array::real(shape, std::move(numbers), ElementType::kF64).to(value.type);
 }
@@ -362,7 +373,7 @@ Array TraceShape::causal_array(const SideInput& side) const {
 Array TraceShape::side_array(const SideInput& side, std::span<const uint32_t> lengths,
                              std::span<const uint8_t> types, std::span<const uint8_t> pairs) const {
   if (side.role == SideRole::kCausal) return causal_array(side);
-  if (side.role == SideRole::kPairs) return pairs_array(side, pairs);
+  if (gives_pairs(side)) return pairs_array(side, pairs);
   const ExportedValue& value = program_->values[side.input->value];
   Shape shape(value.sizes.size(), 1);
   const bool has_tokens = side.role != SideRole::kLengths;
@@ -572,7 +583,7 @@ std::string TraceShape::export_lines(bool turned) const {
     has_batches = has_batches || has_batch;
     has_lengths = has_lengths || has_tokens;
     const bool has_pairs =
-        known != nullptr && (known->role == SideRole::kCausal || known->role == SideRole::kPairs);
+        known != nullptr && (known->role == SideRole::kCausal || gives_pairs(*known));
     const std::string more = (has_batch ? fmt::format("{}: batch, ", turned ? 1 : 0) : "") +
                              (has_pairs ? fmt::format("{}: tokens, ", rank - 2) : "");
     axes.push_back(has_tokens ? fmt::format("{{{}{}: tokens}}", more, axis) : "None");

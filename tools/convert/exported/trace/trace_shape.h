@@ -23,15 +23,17 @@
 
 namespace arenite::convert {
 enum class SideRole {
-  kKept,       // mask: nonzero at tokens
-  kHidden,     // mask: nonzero at padding
-  kAdded,      // mask added to scores: 0 at tokens, -infinity at padding
-  kLengths,    // number of tokens of each sequence
-  kPositions,  // 0, 1, 2, ...
-  kTypes,      // token types
-  kCausal,     // mask of pairs as in the example: causal, or hiding nothing
-  kPairs,      // mask of pairs: 1 where a query sees a key, else 0
-  kMarks,      // kHidden where some ops read rows of padding: types of tokens, 0 or 1
+  kKept,         // mask: nonzero at tokens
+  kHidden,       // mask: nonzero at padding
+  kAdded,        // mask added to scores: 0 at tokens, -infinity at padding
+  kLengths,      // number of tokens of each sequence
+  kPositions,    // 0, 1, 2, ...
+  kTypes,        // token types
+  kCausal,       // mask of pairs as in the example: causal, or hiding nothing
+  kPairs,        // mask of pairs: 1 where a query sees a key, else 0
+  kHiddenPairs,  // mask of pairs: 0 where a query sees a key, else 1
+  kAddedPairs,  // mask of pairs that is added to scores: 0 where a query sees a key, else -infinity
+  kMarks,       // kHidden where some ops read rows of padding: types of tokens, 0 or 1
 };
 
 struct SideInput {
@@ -40,10 +42,16 @@ struct SideInput {
   size_t of = 0;  // index of the sequence input that it is about
 };
 
+inline bool is_marks(const SideInput& side) { return side.role == SideRole::kMarks; }
+
+inline bool gives_pairs(const SideInput& side) {
+  return side.role == SideRole::kPairs || side.role == SideRole::kHiddenPairs ||
+         side.role == SideRole::kAddedPairs;
+}
+
 inline bool tells_length(const SideInput& side) {
   return side.role != SideRole::kPositions && side.role != SideRole::kTypes &&
-         side.role != SideRole::kCausal && side.role != SideRole::kPairs &&
-         side.role != SideRole::kMarks;
+         side.role != SideRole::kCausal && side.role != SideRole::kMarks && !gives_pairs(side);
 }
 
 // The meaning of a program's inputs: tokens or features, one input for each axis, and side inputs
@@ -198,7 +206,8 @@ class TraceShape {
   void find_single_rows();
   size_t input_rank() const;  // dimensions of tokens and sequences
   std::optional<int64_t> tokens_of(std::string_view symbol) const;
-  // Returns pairs [sequences, tokens, tokens]; without `pairs`, those of is_made_up_pair.
+  // Returns the mask of visible `pairs` [sequences, tokens, tokens]; of none, those of
+  // is_made_up_pair.
   Array pairs_array(const SideInput& side, std::span<const uint8_t> pairs) const;
   const Array* sample_of(const SideInput& side) const;  // null: it is not known
   Shape example_shape() const;

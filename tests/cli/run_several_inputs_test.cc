@@ -196,6 +196,22 @@ TEST(RunPairs, AreTheArrayOfAProgramThatHidesThem) {
   }
 }
 
+TEST(RunPaddingMask, ThatSomeOpsFollowIsTheArrayOfTheProgram) {
+  const TempFolder folder;
+  const std::string model = (folder.path() / "model.arn").string();
+  const std::string output = (folder.path() / "y.npy").string();
+  const std::string file = (convert_fixture("padded") / "partly").string();
+  ASSERT_TRUE(ends(run_arenite({"convert", file + ".pt2", "-o", model}), kDone,
+                   {"as some ops read rows of padding"}));
+  ASSERT_TRUE(ends(run_arenite({"run", model, "--input", file + "_input.npy", "--input",
+                                file + "_mask.npy", "--output", output}),
+                   kDone));
+  const std::vector<double> found = NpyArray::read(output).to_f64();
+  const std::vector<double> expected = NpyArray::read(file + "_expected.npy").to_f64();
+  ASSERT_EQ(found.size(), expected.size());
+  for (size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-5);
+}
+
 TEST(InspectSeveralInputs, NamesThemAndTheFunctions) {
   const TempFolder folder;
   const std::string model = (folder.path() / "model.arn").string();

@@ -93,8 +93,6 @@ TEST(PaddedModel, WhoseRowsOfPaddingAreReadHasTypes) {
   EXPECT_EQ(conversion.account.given.at(0),
             "input 2 (padding_mask) becomes the types of tokens, as some ops read rows of padding");
   EXPECT_LE(exported.largest_difference, kGraphError * exported.largest_value);
-  EXPECT_TRUE(is_as_pytorch(
-      check_program(conversion, convert_fixture("padded"), "partly", {"partly_mask.npy"})));
 }
 
 TEST(PaddedModel, WhoseRowsOfPaddingAreReadNeedsIds) {

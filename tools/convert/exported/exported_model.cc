@@ -302,6 +302,10 @@ class ModelReader {
     claim_.why_exact = allowed.why_exact;
     claim_.inputs[i].parting_guard = allowed.parting_guard;
     if (!own.range_is_known()) claim_.why_exact = "their number is " + own.symbol();
+    if (allowed.min > kPositionsMax) {
+      refuse("its range allows no fewer than {} tokens: expected at most {}", allowed.min,
+             kPositionsMax);
+    }
     if (allowed.max && *allowed.max < 1) {
       refuse("its range allows at most {} tokens: expected at least 1", *allowed.max);
     }

@@ -125,6 +125,7 @@ INSTANTIATE_TEST_SUITE_P(
         BatchModel{"row", 1, "exactly 1 token"}, BatchModel{"row_fixed", 1, "exactly 1 token"},
         BatchModel{"row_of_three", 1, "exactly 1 token"}, BatchModel{"columns", 2, ""},
         BatchModel{"flat_columns", 1, ""}, BatchModel{"filled", 1, "any length"},
+        BatchModel{"any_and_all", 1, "any length"},
         BatchModel{"unread", 3, "input 'user' is unused, and is not asked for"},
         BatchModel{"ends_count", 1, "ends sequences of 'x' after as many tokens as are not 0"},
         BatchModel{"ends_before", 1, "ends sequences of 'x' before the first id 0"},

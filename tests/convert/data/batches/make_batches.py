@@ -101,6 +101,14 @@ class FilledWithZeros(Classifier):
         return self.head(torch.where((x != 0)[..., None], h, torch.zeros_like(h)).sum(1))
 
 
+class AnyAndAll(Classifier):
+    """Adds 1 where some id of the sequence is above 14, and none is 0."""
+
+    def forward(self, x):
+        h = self.encoder(self.read(x)).mean(1)
+        return self.head(h + (x > 14).any(1, keepdim=True) * (x > 0).all(1, keepdim=True))
+
+
 class Unread(Classifier):
     """Its first and its last input change nothing."""
 
@@ -199,6 +207,8 @@ MODELS = {
     "flat_columns": (FlatColumns, lambda b: (torch.randn(b, 12),), ({0: BATCH},)),
     "filled": (lambda: FilledWithZeros(words()), lambda b: (ended(b, pad),),
                ({0: AUTO, 1: AUTO},)),
+    "any_and_all": (lambda: AnyAndAll(words()), lambda b: (ids(b, TOKENS + b % 3),),
+                    ({0: AUTO, 1: AUTO},)),
     "unread": (lambda: Unread(words()),
                lambda b: (torch.ones(b, TOKENS), ids(b, TOKENS), torch.zeros(b, dtype=torch.int64)),
                ({0: BATCH},) * 3),

@@ -400,8 +400,11 @@ std::optional<TracedValue> pooling_op(Tracer& tracer, const Call& call) {
     return with_shape(tracer.as_sum(made), kept);
   }
   if (is_length) return length_of(tracer, call, input);
+  const bool is_bool = input.type == ElementType::kBool;  // 0 and 1
+  const bool is_least = is_one_of(op, {"amin", "min"}) || (is_bool && op == "all");
+  const bool is_most = is_one_of(op, {"amax", "max"}) || (is_bool && op == "any");
   refuse_op_if(
-      !is_sum && !is_deviation && !is_one_of(op, {"amax", "max", "amin", "min"}),
+      !is_sum && !is_deviation && !is_least && !is_most,
       "the runtime pools tokens by mean, sum, maximum, minimum, variance, deviation, first, last, "
       "or softmax weights; compute other statistics of the input before the model");
   const LinearExprRef value = tracer.as_sum(input);
@@ -415,7 +418,7 @@ std::optional<TracedValue> pooling_op(Tracer& tracer, const Call& call) {
     if (op == "mean") result = scaled(result, 1.0 / extent);
   } else if (is_deviation) {
     result = deviation_of_rows(tracer, call, value, axis);
-  } else if (op == "amin" || op == "min") {
+  } else if (is_least) {
     result = scaled(pooled_row(builder, scaled(value, -1.0), axis, SelectKind::kMax), -1.0);
   } else if (is_sum) {
     result = scaled(mean_along(builder, value, axis), op == "sum" ? extent : 1.0);

@@ -106,7 +106,8 @@ class AnyAndAll(Classifier):
 
     def forward(self, x):
         h = self.encoder(self.read(x)).mean(1)
-        return self.head(h + (x > 14).any(1, keepdim=True) * (x > 0).all(1, keepdim=True))
+        some = (x > 14).any(1, keepdim=True).to(h.dtype)
+        return self.head(h + some * (x > 0).all(1, keepdim=True))
 
 
 class Unread(Classifier):

@@ -212,6 +212,10 @@ FunctionRef Tracer::as_function(const TracedValue& value) {
 // Keeps any op on single elements or rows as a function.
 std::optional<TracedValue> function_op(Tracer& tracer, const Call& call) {
   const GraphBuilder& builder = tracer.builder;
+  // Truth values of the model, such as any() over its tokens, are 0 and 1 already.
+  const TracedValue* const self = value_of(call, "self");
+  const bool is_truth = self != nullptr && self->type == ElementType::kBool;
+  if (call.op == "to" && is_truth && self->is<LinearExprRef>()) return *self;
   const char* why = why_no_op(call.op);
   if (!has_rule(call.op)) {
     throw NotRecognised(why != nullptr

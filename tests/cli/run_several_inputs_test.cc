@@ -150,6 +150,14 @@ TEST(RunBatchesRefused, ResultsMayNotDependOnTokensAfterTheLast) {
            kBadInput, {"ends sequences of 'x' after as many tokens as are not 0", "mask them"}));
 }
 
+// Expects the elements of an array that PyTorch gave.
+void expect_array(const std::string& output, const std::string& of_pytorch) {
+  const std::vector<double> found = NpyArray::read(output).to_f64();
+  const std::vector<double> expected = NpyArray::read(of_pytorch).to_f64();
+  ASSERT_EQ(found.size(), expected.size());
+  for (size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-5);
+}
+
 TEST(RunPairs, AreOneMoreInput) {
   const TempFolder folder;
   const std::string model = (folder.path() / "model.arn").string();
@@ -167,10 +175,7 @@ TEST(RunPairs, AreOneMoreInput) {
     return run_arenite(words);
   };
   ASSERT_TRUE(ends(run({file("bits_pairs.npy")}), kDone));
-  const std::vector<double> found = NpyArray::read(output).to_f64();
-  const std::vector<double> expected = NpyArray::read(file("bits_expected.npy")).to_f64();
-  ASSERT_EQ(found.size(), expected.size());
-  for (size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-5);
+  expect_array(output, file("bits_expected.npy"));
   EXPECT_TRUE(ends(run({"pairs=" + file("bits_pairs.npy")}), kDone));
   EXPECT_TRUE(ends(run({}), kBadInput, {"expected pairs=FILE"}));
   EXPECT_TRUE(ends(run({file("masked_pairs.npy")}), kDone));  // [9, 9], the same for both
@@ -190,10 +195,7 @@ TEST(RunPairs, AreTheArrayOfAProgramThatHidesThem) {
     ASSERT_TRUE(ends(run_arenite({"run", model, "--input", file + "_input.npy", "--input",
                                   file + "_pairs.npy", "--output", output}),
                      kDone));
-    const std::vector<double> found = NpyArray::read(output).to_f64();
-    const std::vector<double> expected = NpyArray::read(file + "_expected.npy").to_f64();
-    ASSERT_EQ(found.size(), expected.size());
-    for (size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-5);
+    expect_array(output, file + "_expected.npy");
   }
 }
 
@@ -207,10 +209,7 @@ TEST(RunPaddingMask, ThatSomeOpsFollowIsTheArrayOfTheProgram) {
   ASSERT_TRUE(ends(run_arenite({"run", model, "--input", file + "_input.npy", "--input",
                                 file + "_mask.npy", "--output", output}),
                    kDone));
-  const std::vector<double> found = NpyArray::read(output).to_f64();
-  const std::vector<double> expected = NpyArray::read(file + "_expected.npy").to_f64();
-  ASSERT_EQ(found.size(), expected.size());
-  for (size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-5);
+  expect_array(output, file + "_expected.npy");
 }
 
 TEST(InspectSeveralInputs, NamesThemAndTheFunctions) {

@@ -130,16 +130,14 @@ ExportedModel joined_programs(ExportedModel encoder, const ExportedModel& decode
             "{}: its order of sequences, tokens and features differs from the first program's: "
             "expected one order",
             where);
-  for (const ExportedModel* model :
-       std::initializer_list<const ExportedModel*>{&encoder, &decoder}) {
-    const bool hides_pairs = std::ranges::any_of(model->graph.arrays, [](const std::string& array) {
-      return array.find("_pairs:") != std::string::npos;
-    });
-    refuse_if(hides_pairs,
-              "{}: a mask hides pairs of tokens where it is not 0: expected a bool mask of two "
-              "programs to be True where a token sees another one",
-              where);
-  }
+  const auto hides_pairs = [](const std::string& array) {
+    return array.find("_pairs:") != std::string::npos;
+  };
+  refuse_if(std::ranges::any_of(encoder.graph.arrays, hides_pairs) ||
+                std::ranges::any_of(decoder.graph.arrays, hides_pairs),
+            "{}: a mask hides pairs of tokens where it is not 0: expected a bool mask of two "
+            "programs to be True where a token sees another one",
+            where);
   fit_lengths(encoder.graph, decoder.graph.inputs[input], where);
   Graph second = decoder.graph;
   share_weights(encoder.graph, second);

@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -125,8 +126,9 @@ std::optional<int64_t> evaluate_size(
     std::string_view expression,
     const std::function<std::optional<int64_t>(std::string_view symbol)>& value_of);
 
-// Returns the first symbol in a size; empty if there is none.
-std::string symbol_in(const std::string& expression);
+// Returns the symbols in an extent: {"s27"} for "s27", and for "Mul(Integer(8), Symbol('s27',
+// positive=True, integer=True))".
+std::set<std::string> symbols_in(const Extent& extent);
 
 // A size that grows in equal steps: step * symbol + first.
 struct LinearSize {

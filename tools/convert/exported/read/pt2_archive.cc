@@ -504,24 +504,31 @@ std::optional<int64_t> evaluate_size(
   return expression.empty() ? size : std::nullopt;
 }
 
-std::string symbol_in(const std::string& expression) {
+std::set<std::string> symbols_in(const Extent& extent) {
+  if (extent.is_fixed()) return {};
+  if (extent.symbol.find('(') == std::string::npos) return {extent.symbol};
+  std::set<std::string> found;
   constexpr std::string_view kSymbol = "Symbol('";
-  const size_t begin = expression.find(kSymbol);
-  if (begin == expression.npos) return expression.find('(') == expression.npos ? expression : "";
-  const size_t name = begin + kSymbol.size();
-  return expression.substr(name, expression.find('\'', name) - name);
+  for (size_t at = extent.symbol.find(kSymbol); at != std::string::npos;
+       at = extent.symbol.find(kSymbol, at)) {
+    at += kSymbol.size();
+    found.insert(extent.symbol.substr(at, extent.symbol.find('\'', at) - at));
+  }
+  return found;
 }
 
 std::optional<LinearSize> linear_size(const Extent& extent) {
   constexpr int64_t kMost = int64_t{1} << 30;  // of steps and constants
-  const std::string symbol = symbol_in(extent.symbol);
+  const std::set<std::string> symbols = symbols_in(extent);
+  if (symbols.size() != 1) return std::nullopt;
+  const std::string& symbol = *symbols.begin();
   const auto at = [&](int64_t number) {
     return evaluate_size(extent.symbol, [&](std::string_view name) {
       return name == symbol ? std::optional(number) : std::nullopt;
     });
   };
   const Size one = at(1), two = at(2), far = at(1001);
-  if (symbol.empty() || !one || !two || !far) return std::nullopt;
+  if (!one || !two || !far) return std::nullopt;
   if (*one < -kMost || *two > kMost || *two <= *one) return std::nullopt;
   const int64_t step = *two - *one;
   if (*far != *one + 1000 * step) return std::nullopt;

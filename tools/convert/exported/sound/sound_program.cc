@@ -184,7 +184,7 @@ class SoundSplitter {
 
   // Substitutes frames for samples in a symbolic size.
   void say_by_frames(Extent& extent) const {
-    if (symbol_in(extent.symbol).empty()) return;
+    if (symbols_in(extent).empty()) return;
     if (!is_dynamic()) {
       if (traced_symbol_.empty() || extent.symbol.find(traced_symbol_) == std::string::npos) return;
       extent.symbol.clear();
@@ -201,7 +201,8 @@ class SoundSplitter {
   }
 
   void put_features() {
-    traced_symbol_ = symbol_in(samples().sizes.back().symbol);
+    const std::set<std::string> symbols = symbols_in(samples().sizes.back());
+    traced_symbol_ = symbols.empty() ? "" : *symbols.begin();
     for (ExportedValue& value : made_.values)
       std::ranges::for_each(value.sizes, [&](Extent& size) { say_by_frames(size); });
     for (SizeGuard& guard : made_.guards)

@@ -59,6 +59,24 @@ std::optional<LinearExprRef> stacked_rows(Tracer& tracer, const std::vector<Trac
 std::optional<std::vector<TracedValue>> moved_conversion(const FunctionRef& function,
                                                          const std::vector<Movement>& movements);
 bool is_reduction(std::string_view op);
+bool is_softmax(std::string_view op);
+bool is_log_softmax(std::string_view op);
+// Returns the argument as an array if it is a constant or a number.
+std::optional<Array> constant_argument(const Call& call, std::string_view name);
+// Applies a function to each element.
+template <typename Apply>
+Array each_of(const Array& array, const Apply& apply) {
+  Array::Reals values = array.to_reals();
+  for (double& value : values) value = apply(value);
+  return Array::real(array.shape(), std::move(values));
+}
+// Returns 1 / x for each element x.
+Array inverse(const Array& array);
+// The factors of a sum: self * x + other * y.
+struct SumFactors {
+  double self, other;
+};
+SumFactors sum_factors(const Call& call);
 // Whether the sum has elements of nodes.
 bool is_of_model(const GraphBuilder& builder, const LinearExpr& value);
 // Returns the number of positions that the call's constants have; 0: no limit.

@@ -347,21 +347,6 @@ Array transposed_rows(const Array& array) {
 
 namespace {
 
-// Returns the symbols in an extent: {"s27"} for "s27", and for "Mul(Integer(8), Symbol('s27',
-// positive=True, integer=True))".
-std::set<std::string> symbols_in(const Extent& extent) {
-  if (extent.is_fixed()) return {};
-  if (extent.symbol.find('(') == std::string::npos) return {extent.symbol};
-  std::set<std::string> found;
-  constexpr std::string_view kSymbol = "Symbol('";
-  for (size_t at = extent.symbol.find(kSymbol); at != std::string::npos;
-       at = extent.symbol.find(kSymbol, at)) {
-    at += kSymbol.size();
-    found.insert(extent.symbol.substr(at, extent.symbol.find('\'', at) - at));
-  }
-  return found;
-}
-
 // Returns the extent with this value for the symbols in it that are among `symbols`.
 Extent with_symbols(const Extent& extent, const std::set<std::string>& symbols, int64_t value) {
   Extent known = extent;

@@ -21,10 +21,24 @@ namespace {
 
 constexpr size_t kMeaningsMax = 256;  // of several inputs together
 
-// Names of SideRole in Model.arrays.
-constexpr const char* kRoleNames[] = {"kept",         "hidden",      "added",  "lengths",
-                                      "positions",    "types",       "causal", "pairs",
-                                      "hidden_pairs", "added_pairs", "types"};
+// The names of roles in Model.arrays, and what a report says of an input with the role.
+struct RoleRow {
+  const char* name;
+  const char* text;
+};
+constexpr const char* kBecomesLengths = "becomes the lengths";
+constexpr RoleRow kRoles[] = {  // by SideRole
+    {"kept", kBecomesLengths},
+    {"hidden", kBecomesLengths},
+    {"added", kBecomesLengths},
+    {"lengths", kBecomesLengths},
+    {"positions", "is 0, 1, 2, ..., and is not asked for"},
+    {"types", "becomes the types of tokens"},
+    {"causal", "is as in the example, and is not asked for"},
+    {"pairs", "says which tokens see which, --input pairs=FILE"},
+    {"hidden_pairs", "is 1 where a token does not see another one, --input pairs=FILE"},
+    {"added_pairs", "is -infinity where a token does not see another one, --input pairs=FILE"},
+    {"types", "becomes the types of tokens, as some ops read rows of padding"}};
 
 }  // namespace
 
@@ -147,19 +161,8 @@ Array side_values(SideRole role, const Shape& shape, ElementType type,
 }
 
 std::string describe(const SideInput& side, size_t number) {
-  const char* what =
-      side.role == SideRole::kPositions ? "is 0, 1, 2, ..., and is not asked for"
-      : side.role == SideRole::kTypes   ? "becomes the types of tokens"
-      : side.role == SideRole::kMarks
-          ? "becomes the types of tokens, as some ops read rows of padding"
-      : side.role == SideRole::kCausal ? "is as in the example, and is not asked for"
-      : side.role == SideRole::kPairs  ? "says which tokens see which, --input pairs=FILE"
-      : side.role == SideRole::kHiddenPairs
-          ? "is 1 where a token does not see another one, --input pairs=FILE"
-      : side.role == SideRole::kAddedPairs ? "is -infinity where a token does not see another one, "
-                                             "--input pairs=FILE"
-                                           : "becomes the lengths";
-  return fmt::format("input {} ({}) {}", number, side.input->name, what);
+  return fmt::format("input {} ({}) {}", number, side.input->name,
+                     kRoles[static_cast<size_t>(side.role)].text);
 }
 
 std::vector<std::string> arrays_of(const ExportedProgram& program, const TraceShape& trace_shape,
@@ -174,7 +177,7 @@ std::vector<std::string> arrays_of(const ExportedProgram& program, const TraceSh
       if (!end.empty()) arrays.back() += fmt::format("={}:{}", end, number);
       continue;
     }
-    std::string role = kRoleNames[static_cast<size_t>(side->role)];
+    std::string role = kRoles[static_cast<size_t>(side->role)].name;
     if (side->role == SideRole::kCausal) {
       // The number after the name tells whether visible pairs are 0.
       const Array::Reals pairs = trace_shape.of(side->of).causal_array(*side).to_reals();

@@ -123,8 +123,8 @@ uint32_t arenite_model_inputs(const arenite_model* model) { return model_in(mode
 uint32_t arenite_model_functions(const arenite_model* model) { return model_in(model).functions(); }
 arenite_input_info arenite_model_input(const arenite_model* model, uint32_t index) {
   const arenite::InputInfo info = model_in(model).input(index);
-  return {info.name,          info.features,   info.vocab_size, info.token_types,
-          info.positions_max, info.tokens_min, info.takes_pairs};
+  return {info.name,          info.features,   info.vocab_size,  info.token_types,
+          info.positions_max, info.tokens_min, info.tokens_step, info.takes_pairs};
 }
 arenite_function_info arenite_model_function(const arenite_model* model, uint32_t index) {
   const arenite::FunctionInfo info = model_in(model).function(index);

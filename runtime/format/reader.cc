@@ -181,6 +181,12 @@ const char* ModelReader::tensor_name(uint32_t index) const {
   return text(model_->tensor_names(), index);
 }
 
+uint32_t ModelReader::tokens_step(uint32_t of) const {
+  if (model_->tokens_steps() == nullptr) return 0;
+  const List<uint32_t> steps(list_at(model_, Model::VT_TOKENS_STEPS));
+  return of < steps.count() ? steps[of] : 0;
+}
+
 std::span<const uint32_t> ModelReader::taken_rows(uint32_t first) const {
   if (!linked(Need::kSelectTaken) || model_->taken_rows() == nullptr) return {};
   const uint32_t* const list = list_at(model_, Model::VT_TAKEN_ROWS);
@@ -359,7 +365,7 @@ bool ModelReader::all_masks(uint32_t of, Test test) const {
 // sequence.
 bool ModelReader::causal(uint32_t of) const {
   for (uint32_t i = 0; i < inputs(); ++i) {
-    if (takes(of, i) && tokens_min(i) > 1) return false;
+    if (takes(of, i) && takes_whole_sequences(i)) return false;
   }
   for (uint32_t i = 0; kAxesLinked && i < axes_.count(); ++i) {
     if (kFunctionsLinked && (inputs_of_axis(i) & function(of).inputs) == 0) continue;
@@ -458,10 +464,7 @@ uint32_t number_of(const OpView& op, NumberType type) {
 }
 
 uint32_t self_test_tokens(const ModelReader& model, uint32_t input, uint32_t tokens) {
-  if (input == 0) return tokens;
-  const uint32_t most = model.positions_max(input);
-  if (most != 0 && tokens > most) return most;
-  return std::max(tokens, model.tokens_min(input));
+  return input == 0 ? tokens : allowed_length(model.lengths(input), tokens);
 }
 
 SelfTestLayout self_test_layout(const ModelReader& model, uint32_t tokens) {

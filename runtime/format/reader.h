@@ -40,6 +40,22 @@ struct InputView {
   uint32_t tokens_min = 0;     // fewest tokens of a sequence; above 1: only whole sequences
 };
 
+// The lengths of an input's sequences.
+struct LengthLimits {
+  uint32_t positions_max, tokens_min;
+  uint32_t tokens_step;  // lengths are tokens_min plus multiples of it; 0 and 1: any
+};
+
+// Returns the longest length of at most `tokens` that an input takes, else its shortest. `Limits`
+// has the fields of LengthLimits, as InputInfo has.
+template <typename Limits>
+constexpr uint32_t allowed_length(const Limits& input, uint32_t tokens) {
+  const uint32_t least = input.tokens_min > 1 ? input.tokens_min : 1;
+  if (input.positions_max != 0 && tokens > input.positions_max) tokens = input.positions_max;
+  if (tokens <= least) return least;
+  return input.tokens_step > 1 ? tokens - (tokens - least) % input.tokens_step : tokens;
+}
+
 // A call of a function runs the ops [first_op, first_op + ops).
 struct FunctionView {
   uint32_t first_op = 0;
@@ -186,6 +202,14 @@ class ModelReader {
   uint32_t vocab_size(uint32_t of = 0) const { return input(of).vocab_size; }
   uint32_t input_slot(uint32_t of = 0) const { return input(of).slot; }
   uint32_t tokens_min(uint32_t of = 0) const { return input(of).tokens_min; }
+  uint32_t tokens_step(uint32_t of = 0) const;
+  LengthLimits lengths(uint32_t of = 0) const {
+    return {positions_max(of), tokens_min(of), tokens_step(of)};
+  }
+  // Whether the input takes whole sequences alone.
+  bool takes_whole_sequences(uint32_t of) const {
+    return tokens_min(of) > 1 || tokens_step(of) > 1;
+  }
   uint32_t token_types(uint32_t of = 0) const;  // types are below it; 0: no token types
   InputTokens positions() const;                // positions_max of each input
   InputTokens shortest() const;                 // tokens_min of each input, at least 1
@@ -391,7 +415,7 @@ struct SelfTestLayout {
 SelfTestLayout self_test_layout(const ModelReader& model, uint32_t tokens);
 
 // Tokens of an input in a self-test of `tokens` tokens: exactly these for input 0; for other inputs
-// the nearest length that positions_max and tokens_min allow, which is the whole image for images.
+// the nearest length that the input takes, which is the whole image for images.
 uint32_t self_test_tokens(const ModelReader& model, uint32_t input, uint32_t tokens);
 
 // Rows of features that a self-test of an input holds and feeds again and again: those of whole

@@ -86,6 +86,7 @@ constexpr FieldRow kModelFields[] = {
     {FieldKind::kList, sizeof(uint32_t), true},     // output_shape
     {FieldKind::kStrings, sizeof(uint32_t), true},  // arrays
     {FieldKind::kList, sizeof(uint32_t), true},     // taken_rows
+    {FieldKind::kList, sizeof(uint32_t), true},     // tokens_steps
 };
 constexpr FieldRow kSoundFields[] = {
     inline_struct<SoundNumbers>(),  // numbers
@@ -99,7 +100,7 @@ constexpr FieldRow kTokenizerFields[] = {
     {FieldKind::kNumberLists},          // lists
 };
 constexpr FieldRow kNumberListFields[] = {list_of<uint32_t>()};  // values
-static_assert(number_of_field(std::size(kModelFields) - 1) == Model::VT_TAKEN_ROWS &&
+static_assert(number_of_field(std::size(kModelFields) - 1) == Model::VT_TOKENS_STEPS &&
               number_of_field(std::size(kSoundFields) - 1) == Sound::VT_TABLES &&
               number_of_field(std::size(kTokenizerFields) - 1) == Tokenizer::VT_LISTS &&
               number_of_field(std::size(kNumberListFields) - 1) == NumberList::VT_VALUES);

@@ -72,9 +72,10 @@ bool verify_self_test(const ModelReader& model, std::span<const std::byte> file,
     return refuse("the self-test is empty, or longer than the context", "self_test.tokens", 0,
                   test.tokens, tokens_max);
   }
-  if (test.tokens < model.tokens_min()) {
-    return refuse("the self-test is shorter than the shortest sequence", "self_test.tokens", 0,
-                  test.tokens, model.tokens_min());
+  const uint32_t allowed = allowed_length(model.lengths(), test.tokens);
+  if (test.tokens != allowed) {
+    return refuse("the self-test has a length that the model does not take", "self_test.tokens", 0,
+                  test.tokens, allowed);
   }
   const uint64_t bytes = self_test_layout(model, test.tokens).bytes;
   if (test.segment.bytes() != bytes) {

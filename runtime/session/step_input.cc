@@ -209,6 +209,11 @@ class InputCheck {
       return refuse(why_, kInvalid, "the sequence is shorter than the model's shortest",
                     "batch.lengths", index, tokens, model_.tokens_min(number_));
     }
+    const uint32_t allowed = format::allowed_length(model_.lengths(number_), tokens);
+    if (tokens > allowed) {
+      return refuse(why_, kInvalid, "the model takes lengths in steps: InputInfo::tokens_step",
+                    "batch.lengths", index, tokens, allowed);
+    }
     if (kFunctionsLinked && (place_ != 0 || tokens != 0)) {
       const Status status = other_inputs(index, tokens);
       if (status != Status::kOk) return status;

@@ -82,6 +82,7 @@ static arenite_status first_pass(const struct bundled* bundled, const arenite_mo
     uint32_t tokens = i == 0 ? bundled->tokens : positions_of(input);
     if (tokens > TOKENS) tokens = TOKENS;
     if (tokens < input.tokens_min) tokens = input.tokens_min;
+    if (input.tokens_step > 1) tokens -= (tokens - input.tokens_min) % input.tokens_step;
     batches[i] = batch;
     batches[i].features = features;
     batches[i].size = (size_t)tokens * input.features;

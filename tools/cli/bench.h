@@ -87,14 +87,18 @@ struct SizeRange {
   uint32_t most;
   const char* what;
   uint32_t least = 1;  // the model's shortest sequence
+  uint32_t step = 1;   // sizes are `least` plus multiples of it
 };
+
+SizeRange lengths_of(const InputInfo& input);  // the sequences that an input takes
 
 // Throws an InputError that names the model and `option` if `found` is out of range.
 void require_in(const BenchOptions& options, const char* option, uint32_t found,
                 const SizeRange& range);
 
 // Returns `wanted`, or throws if a size is out of range. If `wanted` is empty, returns the sizes of
-// `usual` that are in range or, if none are, the end of the range nearest to them.
+// `usual` that are in range, rounded down to a step, or, if none are, the end of the range nearest
+// to them.
 std::vector<uint32_t> sizes_to_run(const BenchOptions& options, const char* option,
                                    const std::vector<uint32_t>& wanted,
                                    std::initializer_list<uint32_t> usual, const SizeRange& range);

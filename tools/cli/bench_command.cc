@@ -91,7 +91,7 @@ struct Case {
 // Returns a case per size; then two with all of --lengths in one call: packed, and padded.
 std::vector<Case> cases_of(const BenchOptions& options, const Model& model) {
   const uint32_t most = model.positions_max() != 0 ? model.positions_max() : UINT32_MAX;
-  const SizeRange range = {most, "its context", std::max(1u, model.tokens_min())};
+  const SizeRange range = lengths_of(model.input(0));
   std::vector<Case> cases;
   if (image_shape(model).channels != 0) return {{"an image", {most}}};
   for (const uint32_t length : options.lengths) require_in(options, "--lengths", length, range);
@@ -248,15 +248,23 @@ StartUp time_start_up(const ModelFile& file, const SessionOptions& options, doub
   return start_up;
 }
 
+SizeRange lengths_of(const InputInfo& input) {
+  return {input.positions_max != 0 ? input.positions_max : UINT32_MAX, "its context",
+          std::max(1u, input.tokens_min), std::max(1u, input.tokens_step)};
+}
+
 void require_in(const BenchOptions& options, const char* option, uint32_t found,
                 const SizeRange& range) {
   if (found < range.least) {
     throw convert::InputError("{}: {}: found {}; at least {}, the model's shortest sequence",
                               convert::quote(options.model.string()), option, found, range.least);
   }
-  if (found <= range.most) return;
-  throw convert::InputError("{}: {}: found {}; at most {}, {}",
-                            convert::quote(options.model.string()), option, found, range.most,
+  const bool is_step = range.least == 0 || (found - range.least) % range.step == 0;
+  if (found <= range.most && is_step) return;
+  const std::string quoted = convert::quote(options.model.string());
+  convert::refuse_if(!is_step, "{}: {}: found {}; the model takes {} and more in steps of {}",
+                     quoted, option, found, range.least, range.step);
+  throw convert::InputError("{}: {}: found {}; at most {}, {}", quoted, option, found, range.most,
                             range.what);
 }
 
@@ -266,8 +274,10 @@ std::vector<uint32_t> sizes_to_run(const BenchOptions& options, const char* opti
   for (const uint32_t size : wanted) require_in(options, option, size, range);
   if (!wanted.empty()) return wanted;
   std::vector<uint32_t> sizes;
-  std::ranges::copy_if(usual, std::back_inserter(sizes),
-                       [&](uint32_t size) { return range.least <= size && size <= range.most; });
+  for (const uint32_t size : usual) {
+    if (size < range.least || size > range.most) continue;
+    sizes.push_back(size - (size - range.least) % range.step);
+  }
   if (sizes.empty()) sizes.push_back(usual.begin()[0] < range.least ? range.least : range.most);
   return sizes;
 }

@@ -307,8 +307,7 @@ uint32_t time_calls(const BenchOptions& options, const ModelFile& file, uint32_t
   const Model& model = file.model();
   const FunctionInfo info = model.function(function);
   const InputInfo input = model.input(static_cast<uint32_t>(std::countr_zero(info.inputs)));
-  const SizeRange range = {input.positions_max != 0 ? input.positions_max : UINT32_MAX,
-                           "its context", std::max(1u, input.tokens_min)};
+  const SizeRange range = lengths_of(input);
   uint32_t longest = 0;
   for (const uint32_t tokens :
        sizes_to_run(options, "--tokens", options.tokens, {128, 512}, range)) {

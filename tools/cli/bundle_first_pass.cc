@@ -48,7 +48,7 @@ FirstPass first_pass(const BundledModel& bundled) {
       if ((model->function(f).inputs >> i & 1) == 0) continue;
       const InputInfo input = model->input(i);
       const uint32_t most = i == 0 ? bundled.sizes.tokens : pass_room(input);
-      const uint32_t tokens = std::max(std::min(most, kPassTokens), input.tokens_min);
+      const uint32_t tokens = format::allowed_length(input, std::min(most, kPassTokens));
       if (input.takes_pairs) pairs[i].assign(size_t{tokens} * tokens, 1);
       for (uint32_t t = 0; t < tokens; ++t) ids[i].push_back(t * 7 % vocab_size);
       for (size_t k = 0; k < size_t{tokens} * input.features; ++k) {

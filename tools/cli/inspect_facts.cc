@@ -164,7 +164,8 @@ InputFacts input_facts(const VerifiedFile& file, uint32_t index) {
           reader.token_types(index),
           reader.takes_pairs(index),
           convert::role_of_pairs(file.bytes(), index),
-          reader.input(index)};
+          reader.input(index),
+          reader.tokens_step(index)};
 }
 
 FunctionFacts function_facts(const ModelReader& reader, uint32_t index) {

@@ -92,6 +92,7 @@ struct InputFacts {
   bool takes_pairs = false;
   std::string role_of_pairs;  // of the author's array
   format::InputView input;
+  uint32_t tokens_step = 0;
 };
 
 struct FunctionFacts {

@@ -398,6 +398,8 @@ inline constexpr auto kFacts<InputFacts> = std::tuple(
     Fact("positions_max", "0: any number",
          [](const InputFacts& f) { return f.input.positions_max; }),
     Fact("tokens_min", "Shortest sequence", [](const InputFacts& f) { return f.input.tokens_min; }),
+    Fact("tokens_step", "Lengths are tokens_min plus multiples of it; 0 and 1: any",
+         [](const InputFacts& f) { return f.tokens_step; }),
     Fact("image", kImage, &InputFacts::image),
     Fact("takes_pairs", "Calls pass a 0/1 matrix of which tokens see which, 1 = visible",
          &InputFacts::takes_pairs),

@@ -157,9 +157,12 @@ std::string input_text(const ModelFacts& facts, uint32_t index) {
 std::string length_text(const InputFacts& input) {
   const uint32_t most = input.input.positions_max;
   std::string text = most == 0 ? "any length" : counted(most, input.image ? "pixel" : "position");
-  if (input.image || input.input.tokens_min <= 1) return text;
-  if (input.input.tokens_min == most) return "exactly " + text;
-  return text + fmt::format(", at least {}", input.input.tokens_min);
+  if (!input.image && input.input.tokens_min > 1) {
+    if (input.input.tokens_min == most) return "exactly " + text;
+    text += fmt::format(", at least {}", input.input.tokens_min);
+  }
+  if (input.tokens_step > 1) text += fmt::format(", in steps of {}", input.tokens_step);
+  return text;
 }
 
 void add_functions(const ModelFacts& facts, TitledLines& out) {

@@ -87,7 +87,8 @@ const char* why_whole_sequences(const format::ModelReader& model) {
   if (model.causal(last)) return nullptr;
   const auto input = static_cast<uint32_t>(std::countr_zero(inputs));
   if (model.reads_images(input)) return "it reads images";
-  if (model.tokens_min(input) > 1) return "it equals the author's model only at some lengths";
+  if (model.takes_whole_sequences(input))
+    return "it equals the author's model only at some lengths";
   const auto is_one = [](const Axis& axis) { return axis.kind == AxisKind::kOne; };
   const bool attends_ahead = [&] {
     for (uint32_t i = 0; i < model.masks(); ++i) {

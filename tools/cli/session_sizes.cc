@@ -23,7 +23,7 @@ SessionOptions default_session_options(const format::ModelReader& reader) {
   options.tokens_max = options.positions_max;
   if (reader.vocab_size() != 0) {
     options.tokens_max =
-        std::min(options.tokens_max, std::max(kDefaultTokens, reader.tokens_min()));
+        std::min(options.tokens_max, format::allowed_length(reader.lengths(), kDefaultTokens));
   }
   for (uint32_t i = 1; i < reader.inputs(); ++i) {
     const uint32_t most = reader.positions_max(i);

@@ -82,13 +82,20 @@ std::vector<float> samples_of(const SoundData& sound) {
   return samples;
 }
 
+// Returns the shortest length of at least `tokens` that the model takes, if there is one.
+uint32_t padded_length(const InputInfo& input, uint32_t tokens) {
+  const uint32_t allowed = format::allowed_length(input, tokens);
+  return allowed < tokens && input.tokens_step > 1 ? allowed + input.tokens_step : allowed;
+}
+
 // Pads short sounds with zeros. Cuts a sound that is too long for a fixed-length model if features
 // depend on the whole sound or frames are padded, as the extractors of Whisper and AST do.
 void fit_length(const SoundNumbers& numbers, const InputInfo& input, uint32_t frames_per_token,
                 const std::string& name, std::vector<float>& samples) {
-  if (input.tokens_min < 2) return;
+  if (input.tokens_min < 2 && input.tokens_step < 2) return;
   const size_t given = samples.size();
-  const uint64_t least = uint64_t{input.tokens_min} * frames_per_token;
+  const auto tokens = static_cast<uint32_t>(numbers.frames(given) / frames_per_token);
+  const uint64_t least = uint64_t{padded_length(input, tokens)} * frames_per_token;
   const bool is_short = numbers.frames(given) < least;
   const bool is_cut = input.tokens_min == input.positions_max && numbers.frames(given) > least &&
                       (numbers.needs_whole_sound() || numbers.has(kPadsFrames));
@@ -152,7 +159,8 @@ convert::NpyArray read_sound(const std::filesystem::path& file, const Model& mod
   maker.restart();
   sound::compute_features(maker, std::span<const float>(samples), frames, rows.data());
   if (numbers.has(kPadsFrames)) {  // as ASTFeatureExtractor does
-    tokens = std::max<uint64_t>(tokens, model.input(input).tokens_min);
+    const uint32_t padded = padded_length(model.input(input), static_cast<uint32_t>(tokens));
+    tokens = std::max<uint64_t>(tokens, padded);
     rows.resize(frames * numbers.features());
   }
   rows.resize(tokens * width, numbers.offset);

@@ -68,12 +68,13 @@ void fix_length(GraphInput& input, const SoundNumbers& numbers, uint64_t samples
   if (samples == 0 || (input.tokens_min > 1 && input.tokens_min == input.positions_max)) return;
   const uint64_t tokens = numbers.frames(samples) / frames;
   const uint64_t most = input.positions_max != 0 ? input.positions_max : 1u << 24;
-  refuse_if(tokens < std::max(1u, input.tokens_min) || tokens > most,
+  refuse_if(tokens > most || tokens != format::allowed_length(input, static_cast<uint32_t>(tokens)),
             "{}: --sound: each sound is made {} samples long, {} tokens, and the model takes {} to "
             "{}: pass length=N, the samples of your training's sounds, or length=0 where they are "
             "not padded",
             quoted, samples, tokens, std::max(1u, input.tokens_min), most);
   input.tokens_min = input.positions_max = static_cast<uint32_t>(tokens);
+  input.tokens_step = 0;
 }
 
 // Returns the sound front end of the model's first input, if an option or the program gives one.

@@ -189,6 +189,7 @@ typedef struct arenite_input_info {
   uint32_t token_types;    // 0: no token types
   uint32_t positions_max;  // longest sequence; 0: any
   uint32_t tokens_min;     // shortest sequence
+  uint32_t tokens_step;    // lengths are tokens_min plus multiples of it; 0 and 1: any
   bool takes_pairs;        // each call says which tokens see which: arenite_batch::pairs
 } arenite_input_info;
 // Describes one function of a model, e.g. an encoder, or a decoder that sees its keys and values.

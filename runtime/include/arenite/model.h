@@ -58,6 +58,7 @@ struct InputInfo {
   uint32_t token_types;    // number of token types; 0: no token types
   uint32_t positions_max;  // the longest sequence; 0: any
   uint32_t tokens_min;     // the shortest sequence
+  uint32_t tokens_step;    // lengths are tokens_min plus multiples of it; 0 and 1: any
   bool takes_pairs;        // each call says which tokens see which: Batch::pairs
 };
 

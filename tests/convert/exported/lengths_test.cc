@@ -98,6 +98,9 @@ TEST(Lengths, MayGrowInSteps) {
   const Conversion fourfold = convert_at("fourfold_dyn");
   EXPECT_EQ(fourfold.program.inputs[0].tokens_min, 8u);
   EXPECT_EQ(fourfold.program.inputs[0].positions_max, 16u);
+  EXPECT_EQ(fourfold.program.inputs[0].tokens_step, 4u);
+  EXPECT_TRUE(refuses([&] { check(fourfold, "half_prefix"); },
+                      {"8 tokens a sequence, or 4 more, 8 more and so on; found 11 tokens"}));
   const std::string length = fourfold.exported()->length;
   EXPECT_TRUE(length.starts_with("any length from 8 up to 16, whole sequences")) << length;
   EXPECT_NE(length.find("it was exported for multiples of 4 only"), std::string::npos) << length;

@@ -176,6 +176,27 @@ TEST_P(EncoderFailure, RefusesSequencesShorterThanTheModels) {
   EXPECT_TRUE(session->run(TokenBatch{tokens, 1, 10}, &why).ok()) << why.reason;
 }
 
+TEST_P(EncoderFailure, RefusesLengthsBetweenTheStepsOfTheModel) {
+  convert::Program program = decoder_program(decoder_named("llama"));
+  program.inputs[0].tokens_min = 1;
+  program.inputs[0].tokens_step = 4;
+  const TestModel model(convert::write_model(program, {GetParam()}).span(), GetParam());
+  EXPECT_EQ(model->input(0).tokens_step, 4u);
+  EXPECT_FALSE(model->causal());
+  const TestSession session(*model, options_for(20));
+  const std::vector<TokenId> tokens = random_ids(9, model->vocab_size());
+  for (uint32_t length = 1; length <= 9; ++length) {
+    Diagnostic why;
+    const Result<Output> output =
+        session->run(TokenBatch{std::span(tokens).first(length), 1, length}, &why);
+    EXPECT_EQ(output.ok(), length % 4 == 1) << length;
+    if (output.ok()) continue;
+    EXPECT_STREQ(why.field, "batch.lengths");
+    EXPECT_EQ(why.found, length);
+    EXPECT_EQ(why.expected, length > 8 ? 9u : length > 4 ? 5u : 1u);
+  }
+}
+
 // A model with its own mask refuses gaps, since they would change distances.
 TEST_P(EncoderFailure, ModelsWithAMaskOfTheirOwnTakeLengthsOnly) {
   const TestModel model(make_decoder_model(decoder_named("llama"), {GetParam()}).span(),

@@ -569,7 +569,7 @@ TEST(OtherRowsOfFiles, TestThemselvesWithAWholeImage) {
   --record.tokens;
   file.overwrite(file.model().self_test(), record);
   file.repair();
-  expect_refusal(file.file(), {"self_test.tokens", "shorter than the shortest"});
+  expect_refusal(file.file(), {"self_test.tokens", "a length that the model does not take"});
 }
 
 // A prefix and the tokens of a call are counted together, in 32 bits.

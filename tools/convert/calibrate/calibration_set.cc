@@ -377,9 +377,8 @@ namespace {
 // For one input: ids spread over the vocabulary, or features of zero mean and unit variance.
 ModelInput made_up(const Model& model, uint32_t index) {
   const InputInfo info = model.input(index);
-  uint32_t tokens = std::max(kMadeUpTokens, model.self_test_tokens());
-  if (info.positions_max != 0) tokens = std::min(tokens, info.positions_max);
-  tokens = std::max(tokens, info.tokens_min);
+  const uint32_t tokens =
+      format::allowed_length(info, std::max(kMadeUpTokens, model.self_test_tokens()));
   ModelInput input = input_to_check(kMadeUpSequences * tokens, info.vocab_size, 0,
                                     size_t{kMadeUpSequences} * tokens * info.features);
   input.tokens = tokens;

@@ -330,8 +330,7 @@ ModelInput sequence_to_check(const Model& model, uint32_t tokens) {
   ModelInput sequence;
   for (uint32_t i = 0; i < model.inputs(); ++i) {
     const InputInfo info = model.input(i);
-    uint32_t count = std::max(tokens, info.tokens_min);
-    if (info.positions_max != 0) count = std::min(count, info.positions_max);
+    const uint32_t count = format::allowed_length(info, tokens);
     ModelInput input =
         input_to_check(count, info.vocab_size, info.token_types, size_t{count} * info.features);
     if (info.takes_pairs) input.pairs = pairs_to_check(count);
@@ -360,9 +359,9 @@ std::vector<float> features_to_check(size_t count) {
 }
 
 uint32_t token_count_for(uint32_t wanted, const Program& program) {
-  const uint32_t most = program.inputs[0].positions_max;
-  uint32_t tokens =
-      std::max(program.inputs[0].tokens_min, most == 0 ? wanted : std::min(wanted, most));
+  const ProgramInput& input = program.inputs[0];
+  const uint32_t step = std::max(1u, input.tokens_step);
+  uint32_t tokens = format::allowed_length(input, wanted);
   for (uint32_t before = 0; before != tokens;) {
     before = tokens;
     const AxisRows rows = rows_of_axes(program.axes, tokens, 1, true);
@@ -374,10 +373,12 @@ uint32_t token_count_for(uint32_t wanted, const Program& program) {
       const size_t masked = std::min<size_t>(own, mask.row_begin.size());
       for (size_t row = 0; row < masked; ++row) {
         const uint32_t needed = mask.row_begin[row] + 1;
-        if (needed > own) tokens = std::max(tokens, before + needed - own);
+        const uint32_t steps = needed > own ? (needed - own + step - 1) / step : 0;
+        tokens = std::max(tokens, before + steps * step);
       }
     }
   }
+  const uint32_t most = input.positions_max;
   refuse_if(most != 0 && tokens > most,
             "with {} tokens a row of its mask sees nothing: expected --context {} or more", most,
             tokens);

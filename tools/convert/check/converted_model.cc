@@ -58,8 +58,7 @@ ModelInput other_input_for(const ConvertedModel& conversion, uint32_t number, ui
     const bool is_own = conversion.graph.axis(value) == input.axis;
     if (is_own && conversion.graph.as<FeaturesNode>(value)) width = conversion.graph.width(value);
   }
-  uint32_t count = std::max({2u, input.tokens_min, tokens / (number + 1)});
-  if (input.positions_max != 0) count = std::min(count, input.positions_max);
+  const uint32_t count = format::allowed_length(input, std::max(2u, tokens / (number + 1)));
   return input_to_check(count, input.vocab_size, input.token_types, count * width);
 }
 

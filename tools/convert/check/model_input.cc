@@ -232,6 +232,12 @@ void require_context(const NpyArray& array, const TokenAxes& axes, const Model& 
         fmt::format("at least {} tokens a sequence, the model's shortest sequence; found {} tokens",
                     info.tokens_min, axes.tokens));
   }
+  const uint32_t least = std::max(1u, info.tokens_min);
+  if (info.tokens_step > 1 && (axes.tokens - least) % info.tokens_step != 0) {
+    refuse_shape(array, option,
+                 fmt::format("{} tokens a sequence, or {} more, {} more and so on; found {} tokens",
+                             least, info.tokens_step, 2 * uint64_t{info.tokens_step}, axes.tokens));
+  }
   if (info.positions_max == 0 || axes.tokens <= info.positions_max) return;
   refuse_shape(array, option,
                fmt::format("at most {} tokens a sequence, the model's context; found {} tokens",

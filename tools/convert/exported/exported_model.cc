@@ -155,6 +155,9 @@ class ModelReader {
       own.shortest = std::max(own.shortest, trace_shape_.of(i).rounded(window));
       model_.graph.inputs[i].positions_max = static_cast<uint32_t>(own.positions);
       model_.graph.inputs[i].tokens_min = static_cast<uint32_t>(tokens_min(i));
+      if (own.step > 1 && model_.graph.inputs[i].tokens_min != 0 && is_free(i)) {
+        model_.graph.inputs[i].tokens_step = static_cast<uint32_t>(own.step);
+      }
       is_shorter = is_shorter || (own.positions != 0 && own.positions < own.traced);
       if (own.positions == 0 || own.positions > own.traced) longest[i] = own.traced;
     }
@@ -239,7 +242,8 @@ class ModelReader {
     const bool ends_by_ids = model_.graph.inputs[i].end.rule != SequenceEnd::Rule::kNone;
     if (tells_lengths(i) || ends_by_ids) return 0;
     if (!is_free(i)) return trace_shape_.of(i).traced_tokens();
-    return claim_.inputs[i].shortest > 1 ? claim_.inputs[i].shortest : 0;
+    const InputLengths& own = claim_.inputs[i];
+    return own.shortest > 1 || own.step > 1 ? own.shortest : 0;
   }
   // Whether the program takes lengths or a padding mask of this input.
   bool tells_lengths(size_t i) const {

@@ -100,8 +100,17 @@ void fit_lengths(Graph& encoder, const GraphInput& given, const std::string& whe
     }
     while (most > 0 && encoder.rows(axis, most) > given.positions_max) --most;
   }
-  uint32_t least = std::max(1u, input.tokens_min);
-  while (least < kTokensMax && encoder.rows(axis, least) < given.tokens_min) ++least;
+  // The first two lengths whose rows the decoder takes, up to most.
+  const uint32_t step = std::max(1u, input.tokens_step), end = most != 0 ? most : kTokensMax;
+  const auto next_fitting = [&](uint32_t tokens) {
+    while (tokens <= end) {
+      const uint32_t rows = encoder.rows(axis, tokens);
+      if (rows >= given.tokens_min && format::allowed_length(given, rows) == rows) break;
+      tokens += step;
+    }
+    return tokens;
+  };
+  const uint32_t least = next_fitting(std::max(1u, input.tokens_min));
   const bool fits = most == 0 ? given.positions_max == 0 : least <= most;
   refuse_if(!fits,
             "{}: its input '{}' takes {} to {} rows, which the first program gives at no length: "
@@ -109,6 +118,7 @@ void fit_lengths(Graph& encoder, const GraphInput& given, const std::string& whe
             where, given.name, std::max(1u, given.tokens_min), given.positions_max);
   input.positions_max = most;
   if (least > 1) input.tokens_min = least;
+  if (most == 0 || least < most) input.tokens_step = next_fitting(least + step) - least;
 }
 
 constexpr uint32_t kTakenFlags = kTakesColumnsFirst | kTakesImagesTurned;

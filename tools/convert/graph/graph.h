@@ -326,6 +326,7 @@ struct GraphInput {
   uint32_t vocab_size = 0;     // 0: the input is features
   uint32_t token_types = 0;
   uint32_t tokens_min = 0;  // of a sequence; above 1: only whole sequences
+  uint32_t tokens_step = 0;  // lengths are tokens_min plus multiples of it; 0 and 1: any
   // column of features that holds ids -> its table's rows
   std::map<uint32_t, uint32_t> ids_of_columns{};
   std::vector<uint32_t> ids_of_places{};  // vocabulary of each position, if it has its own

@@ -197,7 +197,8 @@ class Lowering {
     for (const GraphInput& input : graph_.inputs) {
       const uint32_t axis = axis_numbers_.at({input.axis, 0});
       ProgramInput taken{{axis, input.vocab_size, 0, input.positions_max, input.tokens_min},
-                         input.name};
+                         input.name,
+                         input.tokens_step};
       const auto is_taken = [&](ValueId value) {
         return graph_.axis(value) == input.axis && graph_.node(value).inputs.empty();
       };

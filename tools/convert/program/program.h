@@ -185,6 +185,7 @@ struct ProgramTensor {
 
 struct ProgramInput : format::InputView {
   std::string name;
+  uint32_t tokens_step = 0;  // as in format::LengthLimits
 };
 
 // The ops from `first_op` to that of the next function, or to the end.

@@ -301,6 +301,7 @@ std::vector<format::MaskRecord> mask_records(const std::vector<CompiledMask>& ma
 // The lists of inputs and functions, and their names.
 struct Calls {
   std::vector<format::InputView> inputs;
+  std::vector<uint32_t> tokens_steps;  // empty where all inputs take any length
   std::vector<std::string> input_names;
   std::vector<format::FunctionView> functions;
   std::vector<std::string> function_names;
@@ -308,8 +309,11 @@ struct Calls {
   explicit Calls(const Program& program) {
     for (const ProgramInput& input : program.inputs) {
       inputs.push_back(input);
+      tokens_steps.push_back(input.tokens_step);
       input_names.push_back(input.name);
     }
+    const auto is_any = [](uint32_t step) { return step <= 1; };
+    if (std::ranges::all_of(tokens_steps, is_any)) tokens_steps.clear();
     for (uint32_t i = 0; i < program.functions.size(); ++i) {
       const ProgramFunction& function = program.functions[i];
       functions.push_back({function.first_op, program.end_of(i) - function.first_op,
@@ -386,13 +390,15 @@ fb::DetachedBuffer build_metadata(const Program& program, const std::vector<Segm
   if (!program.arrays.empty()) arrays = builder.CreateVectorOfStrings(program.arrays);
   const flatbuffers::Offset<flatbuffers::Vector<uint32_t>> taken_rows =
       program.taken_rows.empty() ? 0 : builder.CreateVector(program.taken_rows);
+  const flatbuffers::Offset<flatbuffers::Vector<uint32_t>> tokens_steps =
+      calls.tokens_steps.empty() ? 0 : builder.CreateVector(calls.tokens_steps);
   builder.Finish(
       format::CreateModel(builder, producer, name, architecture, inputs, input_names, functions,
                           function_names, axes, slots, ops_at, op_names_at, tensors_at,
                           tensor_names_at, caches, masks_at, mask_words_at, hidden_states,
                           packed_at, offsets_at, labels, &self_test, tokenizer, program.array_flags,
                           static_cast<uint32_t>(program.kv_cache), sound, output_shape, arrays,
-                          taken_rows),
+                          taken_rows, tokens_steps),
       format::ModelIdentifier());
   return builder.Release();
 }
@@ -582,7 +588,8 @@ Program read_model(std::span<const std::byte> file, uint32_t packed_index) {
   program.architecture = model.architecture()->str();
   program.inputs.clear();
   for (uint32_t i = 0; i < reader.inputs(); ++i) {
-    program.inputs.push_back({reader.input(i), name_at(*model.input_names(), i)});
+    const std::string name = name_at(*model.input_names(), i);
+    program.inputs.push_back({reader.input(i), name, reader.tokens_step(i)});
   }
   program.functions.clear();
   for (uint32_t i = 0; i < reader.functions(); ++i) {

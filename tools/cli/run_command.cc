@@ -10,9 +10,10 @@
 #include "cli/kernel_check.h"
 #include "cli/process.h"
 #include "cli/profiler.h"
-#include "cli/run_input.h"
+#include "cli/sound_file.h"
 #include "cli/thread_pool.h"
 #include "convert/check/check_session.h"
+#include "convert/check/run_input.h"
 #include "convert/files/npy.h"
 #include "convert/program/program.h"
 #include "session/session_state.h"
@@ -58,7 +59,7 @@ struct RunCall {
   }
 };
 
-std::vector<RunCall> calls_of(const RunOptions& options, const RunInput& input,
+std::vector<RunCall> calls_of(const RunOptions& options, const convert::RunInput& input,
                               const Model& model) {
   std::vector<RunCall> calls;
   if (!model.causal()) {
@@ -83,7 +84,7 @@ std::vector<RunCall> calls_of(const RunOptions& options, const RunInput& input,
   return calls;
 }
 
-SessionOptions sizes_for(const std::vector<RunCall>& calls, const RunInput& input) {
+SessionOptions sizes_for(const std::vector<RunCall>& calls, const convert::RunInput& input) {
   SessionOptions options;
   options.positions_max = input.axes.tokens;
   options.tokens_max = 1;
@@ -202,7 +203,7 @@ struct ResultArray {
 
 class ModelRun {
  public:
-  ModelRun(const RunOptions& options, const ModelFile& file, const RunInput& input)
+  ModelRun(const RunOptions& options, const ModelFile& file, const convert::RunInput& input)
       : options_(options),
         file_(file),
         model_(file.model()),
@@ -361,7 +362,7 @@ class ModelRun {
   const RunOptions& options_;
   const ModelFile& file_;
   const Model& model_;
-  const RunInput& input_;
+  const convert::RunInput& input_;
   const Outputs outputs_;
   const uint64_t rows_;  // per sequence: its prefix and its tokens
   const ResultArray array_;
@@ -376,28 +377,11 @@ class ModelRun {
 
 // ---- models of several inputs ----
 
-// Throws InputError unless inputs have equally many sequences, each with tokens of all or of none.
-void require_sequences_of_all(const std::vector<RunInput>& inputs) {
-  const RunInput& first = inputs[0];
-  for (const RunInput& input : inputs) {
-    convert::require_same_sequences(first.array, first.axes.sequences, input.array,
-                                    input.axes.sequences, "--input");
-    for (uint32_t s = 0; s < input.axes.sequences; ++s) {
-      if ((input.lengths[s] == 0) == (first.lengths[s] == 0)) continue;
-      throw convert::InputError(
-          "--lengths: sequence {} has {} tokens of {} and {} of {}: expected some of each input, "
-          "or none of any",
-          s, first.lengths[s], convert::quote(first.array.name()), input.lengths[s],
-          convert::quote(input.array.name()));
-    }
-  }
-}
-
 // Runs all functions on the first sequence of each input, then on the second, and so on.
 class FunctionsRun {
  public:
   FunctionsRun(const RunOptions& options, const ModelFile& file,
-               const std::vector<RunInput>& inputs)
+               const std::vector<convert::RunInput>& inputs)
       : options_(options),
         file_(file),
         model_(file.model()),
@@ -423,7 +407,7 @@ class FunctionsRun {
     std::vector<float> results(axes.sequences * rows_ * last_.output_features);
     for (uint32_t s = 0; s < axes.sequences; ++s) {
       std::vector<convert::ModelInput> fed;
-      for (const RunInput& input : inputs_) fed.push_back(input.sequence(model_, s));
+      for (const convert::RunInput& input : inputs_) fed.push_back(input.sequence(model_, s));
       const auto watch = [&](const InputTokens& held, const InputTokens& tokens) {
         profiler.add_sequence({held, tokens, *std::ranges::max_element(tokens.of)});
       };
@@ -452,12 +436,8 @@ class FunctionsRun {
     const size_t width = last_.output_features;
     if (made.empty()) return;
     if (gives_last_row()) made = made.last(width);
-    const bool has_gaps = !rows_from_.visible.empty() && rows_ >= rows_from_.axes.tokens;
-    const uint64_t prefix = has_gaps ? rows_ - rows_from_.axes.tokens : rows_;
-    for (uint64_t row = 0; !made.empty(); ++row) {
-      if (row >= prefix && !rows_from_.counts(sequence, static_cast<uint32_t>(row - prefix))) {
-        continue;
-      }
+    for (const uint64_t row : rows_from_.rows_given(rows_, sequence)) {
+      if (made.empty()) return;
       std::ranges::copy(made.first(width),
                         results.begin() + static_cast<ptrdiff_t>((sequence * rows_ + row) * width));
       made = made.subspan(width);
@@ -467,9 +447,9 @@ class FunctionsRun {
   const RunOptions& options_;
   const ModelFile& file_;
   const Model& model_;
-  const std::vector<RunInput>& inputs_;
+  const std::vector<convert::RunInput>& inputs_;
   const FunctionInfo last_;
-  const RunInput& rows_from_;  // the input whose tokens determine the output rows
+  const convert::RunInput& rows_from_;  // the input whose tokens determine the output rows
   const Outputs outputs_;
   const uint32_t chunk_;
   InputTokens tokens_;  // of sequences as long as the arrays
@@ -477,28 +457,13 @@ class FunctionsRun {
 };
 
 // Reads the arrays of each input. Throws InputError.
-std::vector<RunInput> read_inputs(const RunOptions& options, const ModelFile& file) {
-  const Model& model = file.model();
-  std::vector<std::string> given = options.inputs;
-  const convert::SideArrays sides = convert::take_sides(given, model, "--input");
-  const auto pairs = convert::take_pairs(given, model, "--input");
-  const auto files = convert::files_of_inputs(given, model, "--input");
-  const auto lengths = convert::lengths_of_inputs(options.lengths, model, "--lengths");
-  const auto masks = convert::values_of_inputs(options.masks, model, "--mask");
-  const auto types = convert::values_of_inputs(options.types, model, "--types");
-  std::vector<RunInput> inputs;
-  for (uint32_t i = 0; i < model.inputs(); ++i) {
-    InputFiles one = {i, files[i], lengths[i], masks[i], types[i], pairs[i]};
-    const bool is_told = !one.mask.empty() || !one.lengths.empty();
-    if (!sides.masks[i].empty() && is_told) {
-      throw convert::InputError("{}: --mask and --lengths: {} says which tokens count",
-                                convert::quote(file.name()), convert::quote(sides.masks[i]));
-    }
-    if (!sides.masks[i].empty()) one.mask = sides.masks[i], one.role = sides.roles[i];
-    if (one.types.empty()) one.types = sides.types[i];
-    inputs.push_back(read_run_input(one, model, file.name()));
-  }
-  return inputs;
+std::vector<convert::RunInput> read_inputs(const RunOptions& options, const ModelFile& file) {
+  const auto read = [&](const std::filesystem::path& path, uint32_t input) {
+    return read_features(path, file.model(), input);
+  };
+  return convert::read_run_inputs(
+      {"--input", "--lengths", options.inputs, options.lengths, options.masks, options.types, read},
+      file.model(), file.name());
 }
 
 void run_run(const RunOptions& options) {
@@ -518,8 +483,7 @@ void run_run(const RunOptions& options) {
         "{}: --hidden-states: the file has none, as the converter found no layers",
         convert::quote(file.name()));
   }
-  const std::vector<RunInput> inputs = read_inputs(options, file);
-  if (has_several) require_sequences_of_all(inputs);
+  const std::vector<convert::RunInput> inputs = read_inputs(options, file);
   require_right_kernels(file, options.kv_cache, options.threads);
   if (!has_several) return ModelRun(options, file, inputs[0]).run();
   FunctionsRun(options, file, inputs).run();

@@ -90,7 +90,7 @@ REFUSALS = {
     # run
     "L": (1, "--last and --all-rows are for decoders"),
     "T": (1, "--types: the model has no token types"),
-    "I": (1, "--mask and --lengths are for texts and features, and this model reads images"),
+    "I": (1, "the model reads images, which are all of one size"),
     "H": (1, "--hidden-states: the file has none"),
     "C": (1, "--chunk: the model takes whole sequences"),
     # generate

@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Models with an input that marks padding, which the runtime replaces by lengths. The expected
 // outputs are of a sequence in a batch with padding.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <span>
 #include <string>
+#include <vector>
 
+#include "convert/check/converted_model.h"
 #include "convert/exported/compare_program.h"
+#include "convert/files/npy.h"
 #include "support/refusal.h"
+#include "support/temp_folder.h"
 #include "support/test_data.h"
 
 namespace arenite::convert {
@@ -93,6 +100,46 @@ TEST(PaddedModel, WhoseRowsOfPaddingAreReadHasTypes) {
   EXPECT_EQ(conversion.account.given.at(0),
             "input 2 (padding_mask) becomes the types of tokens, as some ops read rows of padding");
   EXPECT_LE(exported.largest_difference, kGraphError * exported.largest_value);
+  const std::filesystem::path folder = convert_fixture("padded");
+  const AuthorFiles files = {folder / "partly_input.npy",
+                             folder / "partly_expected.npy",
+                             {},
+                             {(folder / "partly_mask.npy").string()}};
+  EXPECT_TRUE(is_as_pytorch(check_against_author(conversion, files, "partly.pt2")));
+}
+
+// The second sequence is padded in front: rows of padding are not compared.
+TEST(PaddedModel, IsComparedWithTheMaskOfTheProgram) {
+  const arenite::testing::TempFolder folder;
+  const NpyArray ids = NpyArray::read(convert_fixture("padded/kept_rows_input.npy"));
+  const NpyArray rows = NpyArray::read(convert_fixture("padded/kept_rows_expected.npy"));
+  const uint64_t tokens = ids.shape().back(), padded = tokens + 2, width = rows.shape().back();
+  std::vector<int32_t> batch, mask;
+  std::vector<float> expected;
+  for (const bool is_first : {false, true}) {
+    for (uint64_t t = 0; t < padded; ++t) {
+      const uint64_t of = is_first ? t - 2 : t;
+      mask.push_back(of < tokens ? 1 : 0);
+      batch.push_back(of < tokens ? static_cast<int32_t>(ids.to_i64()[of]) : 0);
+      const std::vector<float> row =
+          of < tokens ? rows.to_f32(of * width, width) : std::vector<float>(width, 9.0f);
+      expected.insert(expected.end(), row.begin(), row.end());
+    }
+  }
+  const std::vector<uint64_t> shape = {2, padded};
+  write_npy(folder.path() / "ids.npy", shape, std::span<const int32_t>(batch));
+  write_npy(folder.path() / "mask.npy", shape, std::span<const int32_t>(mask));
+  write_npy(folder.path() / "rows.npy", std::vector<uint64_t>{2, padded, width},
+            std::span<const float>(expected));
+  AuthorFiles files = {folder.path() / "ids.npy",
+                       folder.path() / "rows.npy",
+                       {},
+                       {"attention_mask=" + (folder.path() / "mask.npy").string()}};
+  const Conversion conversion = convert_padded("kept_rows_dyn");
+  EXPECT_TRUE(is_as_pytorch(check_against_author(conversion, files, "kept_rows.pt2")));
+  files.lengths = {fmt::format("{},{}", tokens, tokens)};
+  EXPECT_TRUE(refuses([&] { check_against_author(conversion, files, "kept_rows.pt2"); },
+                      {"--expect-lengths", "mask.npy' says which tokens count"}));
 }
 
 TEST(PaddedModel, WhoseRowsOfPaddingAreReadNeedsIds) {

@@ -14,6 +14,7 @@
 
 #include "convert/check/check_session.h"
 #include "convert/check/model_input.h"
+#include "convert/check/run_input.h"
 #include "convert/files/error.h"
 #include "convert/files/npy.h"
 #include "convert/files/progress.h"
@@ -196,7 +197,6 @@ namespace {
 using Shape = std::vector<uint64_t>;
 
 constexpr const char* kOption = "--expect";
-constexpr const char* kLengthsOption = "--expect-lengths";
 
 Shape squeezed(Shape shape) {
   std::erase(shape, 1u);
@@ -250,74 +250,8 @@ bool are_of_last_tokens(const NpyArray& outputs, const Shape& shape, const Token
                            input.sequences, rows, width));
 }
 
-// An array that the author's model got for one input.
-struct AuthorInput {
-  NpyArray array;
-  TokenAxes axes;
-  ModelInput all;                 // sequences as long as the array
-  std::vector<uint32_t> lengths;  // of each
-
-  ModelInput sequence(uint32_t index) const {
-    const auto part = [&](const auto& values) {
-      const size_t each = values.size() / axes.sequences;
-      const auto from = values.begin() + static_cast<ptrdiff_t>(index * each);
-      const size_t count = each / axes.tokens * lengths[index];
-      return std::decay_t<decltype(values)>(from, from + static_cast<ptrdiff_t>(count));
-    };
-    ModelInput one = {part(all.ids), part(all.features), lengths[index]};
-    for (size_t row = 0; row < lengths[index] && !all.pairs.empty(); ++row) {
-      const size_t first = (size_t{index} * axes.tokens + row) * axes.tokens;
-      const auto from = all.pairs.begin() + static_cast<ptrdiff_t>(first);
-      one.pairs.insert(one.pairs.end(), from, from + lengths[index]);
-    }
-    return one;
-  }
-};
-
-// Throws InputError for lengths that do not fit the array.
-void check_lengths(const AuthorInput& input, const Model& model, uint32_t number) {
-  refuse_if(image_layout(model, number).has_value(),
-            "{}: the model reads images, which are all of one size: drop the option",
-            kLengthsOption);
-  refuse_if(input.lengths.size() != input.axes.sequences,
-            "{}: found {} lengths, and {} has {} sequences: expected one for each", kLengthsOption,
-            input.lengths.size(), quote(input.array.name()), input.axes.sequences);
-  const uint32_t least = std::max(1u, model.input(number).tokens_min);
-  for (const uint32_t length : input.lengths) {
-    if (length >= least && length <= input.axes.tokens) continue;
-    throw InputError("{}: found {}, expected {} to {} tokens", kLengthsOption, length, least,
-                     input.axes.tokens);
-  }
-}
-
-std::vector<AuthorInput> read_author_inputs(const AuthorFiles& files, const Model& model) {
-  std::vector<std::string> given = {files.input.string()};
-  given.insert(given.end(), files.more_inputs.begin(), files.more_inputs.end());
-  const auto pairs = take_pairs(given, model, kOption);
-  const auto paths = files_of_inputs(given, model, kOption);
-  const auto lengths = lengths_of_inputs(files.lengths, model, kLengthsOption);
-  std::vector<AuthorInput> inputs;
-  for (uint32_t i = 0; i < model.inputs(); ++i) {
-    AuthorInput& input = inputs.emplace_back(AuthorInput{NpyArray::read(paths[i]), {}, {}, {}});
-    input.axes = token_axes(input.array, model, kOption, i);
-    require_context(input.array, input.axes, model, kOption, i);
-    input.all = read_model_input(input.array, model, kOption, i);
-    input.lengths = lengths[i];
-    if (lengths[i].empty()) {
-      const std::vector<uint32_t> whole(input.axes.sequences, input.axes.tokens);
-      input.lengths = lengths_by_ids(input.array, input.axes, model, i, kOption).value_or(whole);
-    } else {
-      check_lengths(input, model, i);
-    }
-    if (!pairs[i].empty()) input.all.pairs = read_pairs(pairs[i], input.axes, model, i, kOption);
-    require_same_sequences(inputs[0].array, inputs[0].axes.sequences, input.array,
-                           input.axes.sequences, kOption);
-  }
-  return inputs;
-}
-
 // Tokens of the longest sequence, for each input.
-InputTokens tokens_of(const std::vector<AuthorInput>& inputs) {
+InputTokens tokens_of(const std::vector<RunInput>& inputs) {
   InputTokens tokens;
   for (size_t i = 0; i < inputs.size(); ++i) tokens.of[i] = inputs[i].axes.tokens;
   return tokens;
@@ -325,23 +259,25 @@ InputTokens tokens_of(const std::vector<AuthorInput>& inputs) {
 
 // Returns the largest difference over all sequences: of every row that is expected, or of the last
 // row of each. Rows of padding are not compared.
-double largest_difference(const Model& model, const std::vector<AuthorInput>& inputs,
+double largest_difference(const Model& model, const std::vector<RunInput>& inputs,
                           const std::vector<float>& expected, double& largest_value) {
   SessionOptions options = options_for_functions(model, tokens_of(inputs), UINT32_MAX);
   options.outputs = Outputs::kAll;
   const ConvertedSession session(model, options);
   const uint32_t sequences = inputs[0].axes.sequences;
   const size_t each = expected.size() / sequences;
+  const size_t width = model.function(model.functions() - 1).output_features;
   double largest = 0.0;
   for (uint32_t i = 0; i < sequences; ++i) {
     std::vector<ModelInput> fed;
-    for (const AuthorInput& input : inputs) fed.push_back(input.sequence(i));
+    for (const RunInput& input : inputs) fed.push_back(input.sequence(model, i));
     const std::vector<float> rows =
         run_functions(*session, model, joined(std::move(fed)), UINT32_MAX, "the converted model");
     const size_t count = std::min(each, rows.size());
     const auto found = std::span(rows).last(count);
+    const std::vector<uint64_t> given = inputs[last_input(model)].rows_given(each / width, i);
     for (size_t k = 0; k < count; ++k) {
-      const double value = expected[i * each + k];
+      const double value = expected[i * each + given[k / width] * width + k % width];
       const double difference = std::fabs(found[k] - value);
       largest_value = std::max(largest_value, std::fabs(value));
       if (!(difference <= largest)) largest = difference;  // NaN too
@@ -370,12 +306,14 @@ AuthorCheck check_against_author(const ConvertedModel& conversion, const AuthorF
             quote(output_array.name()), name(output_array.dtype()));
   AuthorCheck check;
   std::vector<std::string> names;  // of the inputs
+  GivenArrays given = {kOption, "--expect-lengths", {files.input.string()}, files.lengths};
+  given.files.insert(given.files.end(), files.more_inputs.begin(), files.more_inputs.end());
   const auto compare = [&](const AlignedBytes& file, Target target, double& largest) {
     const Model model = load_converted(file, target);
     const FunctionInfo last = model.function(model.functions() - 1);
-    const std::vector<AuthorInput> inputs = read_author_inputs(files, model);
+    const std::vector<RunInput> inputs = read_run_inputs(given, model, checkpoint);
     names.clear();
-    for (const AuthorInput& input : inputs) names.push_back(quote(input.array.name()));
+    for (const RunInput& input : inputs) names.push_back(quote(input.array.name()));
     const TokenAxes& axes = inputs[last_input(model)].axes;
     const uint64_t rows = rows_of_functions(model, tokens_of(inputs));
     check.sequences = axes.sequences;

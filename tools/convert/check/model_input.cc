@@ -21,8 +21,6 @@ namespace arenite::convert {
 namespace {
 
 constexpr uint64_t kTokensMax = 1u << 24;  // of all sequences
-constexpr double kHiddenMax = -1000.0;     // added to scores of hidden keys
-constexpr std::string_view kMaskRoles[] = {"kept", "hidden", "added", "lengths"};
 
 void read_ids(const NpyArray& array, uint32_t vocab_size, const std::string& option,
               ModelInput& input) {
@@ -75,20 +73,6 @@ std::vector<std::string> names_of_inputs(const Model& model, uint32_t wanted) {
   return names;
 }
 
-// Removes files for the author's inputs that nothing reads, if files for all inputs are given in
-// order.
-void drop_unread(std::vector<std::string>& given, const Model& model, size_t wanted) {
-  const uint32_t unread = array_flags(model.file()) >> kUnreadInputShift;
-  const auto is_named = [](const std::string& text) { return text.find('=') != std::string::npos; };
-  if (given.size() != wanted + static_cast<size_t>(std::popcount(unread)) ||
-      std::ranges::any_of(given, is_named)) {
-    return;
-  }
-  for (uint32_t i = kUnreadInputs; i-- > 0;) {
-    if ((unread >> i & 1) != 0 && i < given.size()) given.erase(given.begin() + i);
-  }
-}
-
 [[noreturn]] void refuse_inputs(std::span<const std::string> given, const Model& model,
                                 const std::string& option, uint32_t wanted, const char* expected) {
   const std::vector<std::string> names = names_of_inputs(model, wanted);
@@ -101,6 +85,18 @@ void drop_unread(std::vector<std::string>& given, const Model& model, size_t wan
 }
 
 }  // namespace
+
+void drop_unread(std::vector<std::string>& given, const Model& model, size_t wanted) {
+  const uint32_t unread = array_flags(model.file()) >> kUnreadInputShift;
+  const auto is_named = [](const std::string& text) { return text.find('=') != std::string::npos; };
+  if (given.size() != wanted + static_cast<size_t>(std::popcount(unread)) ||
+      std::ranges::any_of(given, is_named)) {
+    return;
+  }
+  for (uint32_t i = kUnreadInputs; i-- > 0;) {
+    if ((unread >> i & 1) != 0 && i < given.size()) given.erase(given.begin() + i);
+  }
+}
 
 bool is_float(const NpyArray& array) {
   return array.dtype() == DType::kF32 || array.dtype() == DType::kF64;
@@ -270,188 +266,6 @@ std::vector<std::string> values_of_inputs(std::span<const std::string> given, co
   }
   if (next == unnamed.size() && !is_twice) return values;
   refuse_inputs(given, model, option, wanted, "at most one");
-}
-
-namespace {
-
-// Throws InputError unless an array equals what the file fixes for all calls: the positions of
-// tokens, or that pairs are causal or all visible.
-void require_as_known(const std::string& file, const AuthorsArray& known,
-                      const std::string& option) {
-  const NpyArray array = NpyArray::read(file);
-  const std::vector<double> values = array.to_f64();
-  const size_t n = array.shape().empty() ? 1 : array.shape().back();
-  const bool is_whole = known.role.starts_with("whole"), seen = known.role.ends_with('1');
-  for (size_t i = 0; i < values.size(); ++i) {
-    const bool is_seen = is_whole || i % n <= i / n % n;
-    const bool fits = known.role == "positions" ? values[i] == static_cast<double>(i % n)
-                                                : (values[i] != 0.0) == (is_seen == seen);
-    refuse_if(!fits, "{}: {} has the value {} at index {}: {} is {} in the model", option,
-              quote(array.name()), values[i], i, quote(known.name),
-              known.role == "positions" ? "0, 1, 2, ..."
-              : is_whole                ? "a mask that hides nothing"
-                                        : "a causal mask");
-  }
-}
-
-}  // namespace
-
-SideArrays take_sides(std::vector<std::string>& given, const Model& model,
-                      const std::string& option) {
-  const std::vector<std::string> none(model.inputs());
-  SideArrays sides = {none, none, none};
-  const std::vector<AuthorsArray> arrays = authors_arrays(model.file());
-  if (arrays.empty() || given.size() != arrays.size()) return sides;
-  std::vector<std::string> rest = std::move(given), files(arrays.size());
-  for (size_t i = 0; i < arrays.size(); ++i) {
-    const std::string name = arrays[i].name + "=";
-    const auto found = std::ranges::find_if(rest, [&](const std::string& text) {
-      return text.starts_with(name) ||
-             (arrays[i].role.ends_with("pairs") && text.starts_with("pairs="));
-    });
-    if (found == rest.end()) continue;
-    files[i] = found->substr(found->find('=') + 1);
-    rest.erase(found);
-  }
-  given.clear();
-  for (size_t i = 0, next = 0; i < arrays.size(); ++i) {
-    if (files[i].empty()) files[i] = rest[next++];
-    const auto& [name, role, of] = arrays[i];
-    if (role.empty() || sequence_end(role) != SequenceEnd{}) {
-      given.push_back(files[i]);
-    } else if (role.ends_with("pairs")) {
-      given.push_back("pairs=" + files[i]);
-    } else if (role == "types") {
-      sides.types.at(of) = files[i];
-    } else if (std::ranges::count(kMaskRoles, role) != 0) {
-      // Several masks of an input say the same.
-      const std::string& other = sides.masks.at(of);
-      refuse_if(
-          !other.empty() && NpyArray::read(other).to_f64() != NpyArray::read(files[i]).to_f64(),
-          "{}: {} and {} say different things about tokens of {}: the model has one length "
-          "of each sequence",
-          option, quote(other), quote(files[i]), quote(model.input(of).name));
-      sides.masks[of] = files[i];
-      sides.roles[of] = role;
-    } else {
-      require_as_known(files[i], arrays[i], option);
-    }
-  }
-  return sides;
-}
-
-std::optional<std::vector<uint32_t>> lengths_by_ids(const NpyArray& array, const TokenAxes& axes,
-                                                    const Model& model, uint32_t input,
-                                                    const std::string& option) {
-  SequenceEnd end;
-  for (const AuthorsArray& known : authors_arrays(model.file())) {
-    if (known.of == input && sequence_end(known.role) != SequenceEnd{}) {
-      end = sequence_end(known.role);
-    }
-  }
-  if (end == SequenceEnd{}) return std::nullopt;
-  const std::vector<int64_t> ids = array.to_i64();
-  std::vector<uint32_t> lengths;
-  for (uint32_t s = 0; s < axes.sequences; ++s) {
-    std::vector<int64_t> sequence;
-    for (uint32_t t = 0; t < axes.tokens; ++t) {
-      sequence.push_back(ids.at(axes.place(axes.tokens, s, t)));
-    }
-    const bool has_padding =
-        end.rule == SequenceEnd::Rule::kCount || end.rule == SequenceEnd::Rule::kLast;
-    refuse_if(has_padding && std::ranges::count(sequence, int64_t{end.id}) == axes.tokens,
-              "{}: {} has only the padding {} in the sequence at {}", option, quote(array.name()),
-              end.id, s);
-    lengths.push_back(static_cast<uint32_t>(end.tokens(sequence)));
-    const auto rest = std::span(sequence).subspan(lengths.back());
-    const bool goes_on = end.rule == SequenceEnd::Rule::kCount &&
-                         std::ranges::count(rest, int64_t{end.id}) != std::ssize(rest);
-    refuse_if(goes_on,
-              "{}: {} has the padding {} before tokens that count in the sequence at {}: expected "
-              "it after them",
-              option, quote(array.name()), end.id, s);
-  }
-  return lengths;
-}
-
-std::vector<uint8_t> read_counted(const std::string& file, const std::string& role,
-                                  const TokenAxes& axes, const std::string& option) {
-  const NpyArray array = NpyArray::read(file);
-  const std::vector<double> values = array.to_f64();
-  const size_t tokens = size_t{axes.sequences} * axes.tokens;
-  const bool has_lengths = role == "lengths";
-  if (values.size() != (has_lengths ? axes.sequences : tokens)) {
-    refuse_shape(
-        array, option,
-        fmt::format("[{}{}]", axes.sequences, has_lengths ? "" : fmt::format(", {}", axes.tokens)));
-  }
-  std::vector<uint8_t> counted;
-  for (size_t i = 0; i < tokens; ++i) {
-    const double value = values[has_lengths ? i / axes.tokens : i];
-    const bool is_known = role != "added" || value == 0.0 || value <= kHiddenMax;
-    refuse_if(!is_known, "{}: {} has the value {} at index {}: expected 0 or -infinity", option,
-              quote(array.name()), value, i);
-    counted.push_back(has_lengths      ? static_cast<double>(i % axes.tokens) < value
-                      : role == "kept" ? value != 0.0
-                                       : value == 0.0);
-  }
-  return counted;
-}
-
-std::vector<std::string> take_pairs(std::vector<std::string>& given, const Model& model,
-                                    const std::string& option) {
-  std::vector<std::string> files(model.inputs());
-  for (uint32_t i = 0; i < model.inputs(); ++i) {
-    if (!model.input(i).takes_pairs) continue;
-    constexpr std::string_view kName = "pairs=";
-    auto found = std::ranges::find_if(
-        given, [&](const std::string& text) { return text.starts_with(kName); });
-    const bool is_named = found != given.end();
-    if (!is_named) {
-      drop_unread(given, model, model.inputs() + 1);
-      found = given.size() > model.inputs() ? given.begin() + model.inputs() : given.end();
-    }
-    refuse_if(found == given.end(),
-              "{}: the model takes which tokens see which, too: expected pairs=FILE, a .npy file "
-              "of 0 and 1 [batch, tokens, tokens]",
-              option);
-    files[i] = is_named ? found->substr(kName.size()) : *found;
-    given.erase(found);
-  }
-  return files;
-}
-
-std::vector<uint8_t> read_pairs(const std::string& file, const TokenAxes& axes, const Model& model,
-                                uint32_t input, const std::string& option) {
-  const NpyArray array = NpyArray::read(file);
-  const std::vector<uint64_t> expected = {axes.sequences, axes.tokens, axes.tokens};
-  std::vector<uint64_t> shape = array.shape();
-  while (shape.size() < 3) shape.insert(shape.begin(), 1);
-  const bool is_of_all = array.shape().size() == 2;
-  if (is_of_all) shape[0] = axes.sequences;
-  // A head dimension of 1 may stand second, as attention takes it.
-  if (shape.size() == 4 && shape[1] == 1) shape.erase(shape.begin() + 1);
-  if (shape != expected) {
-    refuse_shape(array, option,
-                 fmt::format("[{}], a value for each pair of tokens", fmt::join(expected, ", ")));
-  }
-  std::vector<uint8_t> pairs;
-  const std::vector<double> values = array.to_f64();
-  const std::string role = role_of_pairs(model.file(), input);
-  const bool is_added = role == "added_pairs";
-  for (size_t i = 0; i < values.size(); ++i) {
-    const bool is_known =
-        values[i] == 0.0 || (is_added ? values[i] <= kHiddenMax : values[i] == 1.0);
-    refuse_if(!is_known,
-              "{}: {} has the value {} at index {}: expected 0 or {} for each pair of tokens",
-              option, quote(array.name()), values[i], i, is_added ? "-infinity" : "1");
-    pairs.push_back((values[i] != 0.0) == (role == "pairs") ? 1 : 0);
-  }
-  const size_t own = pairs.size();
-  for (uint32_t b = 1; b < axes.sequences && is_of_all; ++b) {
-    for (size_t i = 0; i < own; ++i) pairs.push_back(pairs[i]);
-  }
-  return pairs;
 }
 
 namespace {

@@ -84,34 +84,9 @@ std::vector<T> sequences_first(const std::vector<T>& values, const TokenAxes& ax
 // begins with `option` if there are more values.
 std::vector<std::string> values_of_inputs(std::span<const std::string> given, const Model& model,
                                           const std::string& option, uint32_t wanted = UINT32_MAX);
-// Arrays of an exported program that are no inputs of the model: masks and token types.
-struct SideArrays {
-  std::vector<std::string> masks;  // for each input: file of the mask, or empty
-  std::vector<std::string> roles;  // encoding of each mask: kept, hidden, added or lengths
-  std::vector<std::string> types;  // for each input: file of the token types, or empty
-};
-// Removes these from `given` if it holds all arrays of the author's program, in its order or by
-// name. Throws InputError that begins with `option`.
-SideArrays take_sides(std::vector<std::string>& given, const Model& model,
-                      const std::string& option);
-// Returns the counted tokens of each sequence if the author's program derives them from token ids;
-// nullopt for other inputs. Throws InputError that begins with `option`.
-std::optional<std::vector<uint32_t>> lengths_by_ids(const NpyArray& array, const TokenAxes& axes,
-                                                    const Model& model, uint32_t input,
-                                                    const std::string& option);
-// Reads a mask of this role as [sequences, tokens], 1 for each token that counts.
-std::vector<uint8_t> read_counted(const std::string& file, const std::string& role,
-                                  const TokenAxes& axes, const std::string& option);
-
-// Removes pair masks from `given`: pairs=FILE, or values beyond the number of inputs. The result is
-// empty for an input that gets none. Throws InputError that begins with `option` if a model takes
-// pairs and has none.
-std::vector<std::string> take_pairs(std::vector<std::string>& given, const Model& model,
-                                    const std::string& option);
-// Reads the pair mask of an input, [sequences, tokens, tokens] as the author's program takes it,
-// and returns 1 for each visible pair. Throws InputError.
-std::vector<uint8_t> read_pairs(const std::string& file, const TokenAxes& axes, const Model& model,
-                                uint32_t input, const std::string& option);
+// Removes files for the author's inputs that nothing reads, if `wanted` files and these are given,
+// in order.
+void drop_unread(std::vector<std::string>& given, const Model& model, size_t wanted);
 // Assigns files to inputs by values_of_inputs; each input in `wanted` must get one.
 std::vector<std::filesystem::path> files_of_inputs(std::span<const std::string> given,
                                                    const Model& model, const std::string& option,

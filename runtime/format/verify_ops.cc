@@ -395,8 +395,9 @@ bool verify_activation(const OpCheck& check) {
     return check.refuse("a parameter of an op is out of range",
                         check.row.reals[ActivationOp::kParameter].field, check.index);
   }
+  const uint32_t factors = check.op.views[kFactor].width;
   return check.width(kOutput, width) &&
-         (check.op.views[kFactor].width == 0 || check.width(kFactor, width));
+         (factors == 0 || width % factors == 0 || check.width(kFactor, width));
 }
 
 bool verify_add(const OpCheck& check) {

@@ -3,6 +3,7 @@
 // a time, so that intermediate results stay in the first-level cache.
 #include "ops/row_ops.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "core/needs.h"
@@ -215,8 +216,18 @@ void activation(const KernelSet& kernels, Activation function, float parameter,
     const float* const x = input.row(row) + column;
     float* const y = output.row(row) + column;
     apply(kernels, function, parameter, count, x, y);
-    if (factor.data != nullptr) {
-      kernels.multiply(count * sizeof(float), y, factor.row(row) + column, y);
+    if (factor.data == nullptr) return;
+    const float* const factors = factor.row(row);
+    if (factor.columns == output.columns) {
+      return kernels.multiply(count * sizeof(float), y, factors + column, y);
+    }
+    const uint32_t each = output.columns / factor.columns;
+    for (uint32_t begin = column; begin < column + count;) {
+      const uint32_t of = begin / each;
+      const uint32_t end = std::min(column + count, (of + 1) * each);
+      float* const part = y + (begin - column);
+      kernels.scale((end - begin) * sizeof(float), part, factors + of, part);
+      begin = end;
     }
   };
   const uint32_t longest = chunks == 1 ? output.columns : kChunk;

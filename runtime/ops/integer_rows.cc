@@ -367,7 +367,7 @@ void activation(Activation function, const ConstMatrix& input, const OtherRows& 
     float* const to = output.row(row);
     const uint32_t of_x = scan(x, count).exponent;
     const float* const y = factor.data == nullptr ? nullptr : factor.row(row);
-    const Scan of_y = y == nullptr ? Scan{0, 0} : scan(y, count);
+    const Scan of_y = y == nullptr ? Scan{0, 0} : scan(y, factor.columns);
     if (of_x == kNotFinite || of_y.exponent == kNotFinite) return fill_with_nan(to, count);
     int32_t exponent = static_cast<int32_t>(of_x) - 8;
     if (is_sigmoid) {
@@ -378,9 +378,11 @@ void activation(Activation function, const ConstMatrix& input, const OtherRows& 
     }
     if (y != nullptr) {
       const int32_t left = of_y.room();
-      for (uint32_t i = 0; i < count; ++i) {
-        const int32_t factor_bits = shifted_left(mantissa_of(bits_of(y[i])), left) >> 16;
-        to[i] = with_bits(times_signed(bits_of(to[i]), factor_bits));
+      const uint32_t each = count / factor.columns;
+      for (uint32_t i = 0, end = 0, of = 0; i < count; ++of) {
+        const int32_t factor_bits = shifted_left(mantissa_of(bits_of(y[of])), left) >> 16;
+        for (end += each; i < end; ++i)
+          to[i] = with_bits(times_signed(bits_of(to[i]), factor_bits));
       }
       exponent += 32 + static_cast<int32_t>(of_y.exponent) - 158 - left;
     }

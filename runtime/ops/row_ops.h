@@ -23,9 +23,11 @@ inline void soft_cap(const KernelSet& kernels, size_t bytes, float cap, const fl
   kernels.scale(bytes, y, &cap, y);
 }
 
-// output = f(input), times `factor` unless that has no data. All are [rows, columns]; factor may
-// have one row for each sequence. The output may be the columns of the input and must not overlap
-// the factor. `parameter` is that of core/op_kinds.h.
+// output = f(input), times `factor` unless that has no data. Input and output are [rows, columns],
+// the factor [rows, n], where n divides columns: element g is the factor of columns / n columns in
+// a row, from column g columns / n on. The factor may have one row for each sequence. The output
+// may be the columns of the input and must not overlap the factor. `parameter` is that of
+// core/op_kinds.h.
 void activation(const KernelSet& kernels, Activation function, float parameter,
                 const ConstMatrix& input, const OtherRows& factor, const Matrix& output,
                 const ParallelFor& parallel);

@@ -94,6 +94,17 @@ void near_activations() {
     integers::activation(one.kind, constant(rows_of(input)), {}, rows_of(output), {});
     expect_near(one.name, 0x1p-14, [&](const float* x, uint32_t i) { return one.function(x[i]); });
   }
+  fill(4, other);
+  float second[kRows * kColumns];
+  std::copy_n(exact, std::size(second), second);
+  fill(1, input);
+  ConstMatrix factors = constant(rows_of(other));
+  factors.columns = 2;
+  integers::activation(Activation::kSilu, constant(rows_of(input)), OtherRows(factors),
+                       rows_of(output), {});
+  expect_near("shared factors", 0x1p-13, [&](const float* x, uint32_t i) {
+    return silu(x[i]) * second[static_cast<size_t>(x - exact) + i / (kColumns / 2)];
+  });
 }
 
 void near_norms() {

@@ -174,6 +174,12 @@ const ProgramRule kElementRules[] = {
     {"ActivationTimesAnotherWidth",
      [](Program& p) { --op(p, kActivation).views[format::kFactor].width; },
      {"ops.factor", "wrong width", kActivation}},
+    {"ActivationTimesMoreThanItsColumns",
+     [](Program& p) {
+       op(p, kActivation).views[format::kInput].width /= 2;
+       op(p, kActivation).views[format::kOutput].width /= 2;
+     },
+     {"ops.factor", "wrong width", kActivation}},
     {"ActivationTimesItself",
      [](Program& p) { op(p, kActivation).views[format::kFactor].column = 19; },
      {"ops.output", "own input", kActivation}},

@@ -117,6 +117,27 @@ TEST_P(Activations, MayReplaceTheirInput) {
   }
 }
 
+// Each factor is that of an equal share of the columns; shares end within chunks and beyond them.
+TEST_P(Activations, MultiplyBySharedFactors) {
+  Pool pool(3, Order::kShuffled);
+  for (const auto& [columns, factors] :
+       {std::pair(8u, 1u), std::pair(600u, 2u), std::pair(606u, 6u), std::pair(770u, 1u)}) {
+    const FloatRows rows(3, columns, 1, 3.0f), narrow(3, factors, 2, 1.0f),
+        found(3, columns, 4, 1.0f), expected(3, columns, 4, 1.0f);
+    FloatRows wide(3, columns, 3, 1.0f);
+    for (uint32_t row = 0; row < 3; ++row) {
+      for (uint32_t i = 0; i < columns; ++i) {
+        wide.matrix().row(row)[i] = narrow.view().row(row)[i / (columns / factors)];
+      }
+    }
+    activation(kernels(), Activation::kSilu, 0.0f, rows.view(), narrow.view(), found.matrix(),
+               pool.parallel_for());
+    activation(kernels(), Activation::kSilu, 0.0f, rows.view(), wide.view(), expected.matrix(), {});
+    EXPECT_TRUE(same_bits(found.dense(), expected.dense())) << columns << " by " << factors;
+    EXPECT_TRUE(found.surroundings_intact());
+  }
+}
+
 TEST_P(Activations, GiveTheSameBitsForARowAlone) {
   Pool pool(3, Order::kShuffled);
   for (const Activation function : kAll) {

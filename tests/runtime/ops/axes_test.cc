@@ -101,6 +101,15 @@ TEST_P(Broadcast, GivesAllRowsOfASequenceTheSameOperand) {
     activation(kernels(), Activation::kTanh, 0.0f, input.view(), wide.view(), expected.matrix(),
                {});
     EXPECT_TRUE(same_bits(found.dense(), expected.dense())) << columns;
+    OtherRows first = rows;
+    first.columns = 1;  // the factor of all columns
+    for (uint32_t row = 0; row < 6; ++row) {
+      std::fill_n(wide.matrix().row(row), columns, first.row(row)[0]);
+    }
+    activation(kernels(), Activation::kTanh, 0.0f, input.view(), first, found.matrix(), {});
+    activation(kernels(), Activation::kTanh, 0.0f, input.view(), wide.view(), expected.matrix(),
+               {});
+    EXPECT_TRUE(same_bits(found.dense(), expected.dense())) << columns;
   }
 }
 

@@ -177,6 +177,9 @@ struct ActivationNode {
 };
 
 struct AddNode {};
+
+// The product of two rows. The second may have fewer columns, n: then element g is the factor of
+// width / n columns of the first, from column g width / n on.
 struct MultiplyNode {};
 
 // For each head:
@@ -325,7 +328,7 @@ struct GraphInput {
   uint32_t positions_max = 0;  // of a sequence; 0: unlimited
   uint32_t vocab_size = 0;     // 0: the input is features
   uint32_t token_types = 0;
-  uint32_t tokens_min = 0;  // of a sequence; above 1: only whole sequences
+  uint32_t tokens_min = 0;   // of a sequence; above 1: only whole sequences
   uint32_t tokens_step = 0;  // lengths are tokens_min plus multiples of it; 0 and 1: any
   // column of features that holds ids -> its table's rows
   std::map<uint32_t, uint32_t> ids_of_columns{};

@@ -394,8 +394,17 @@ class Interpreter {
   }
 
   Rows compute(const Node& node, const AddNode&) { return map_both(node, std::plus<>()); }
+  // A narrower second input has a factor for each of its columns' share of the first one's columns.
   Rows compute(const Node& node, const MultiplyNode&) {
-    return map_both(node, std::multiplies<>());
+    const size_t width = graph_.width(node.inputs[0]), factors = graph_.width(node.inputs[1]);
+    if (width == factors) return map_both(node, std::multiplies<>());
+    Rows y = input(node);
+    const Rows& second = input(node, 1);
+    for (size_t i = 0; i < y.size(); ++i) {
+      const size_t row = i / width, of = i % width * factors / width;
+      y[i] *= second[(row * factors + of) % second.size()];
+    }
+    return y;
   }
 
   // Rows [begin, begin + count) of a head's queries.

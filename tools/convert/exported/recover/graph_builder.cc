@@ -177,8 +177,32 @@ std::optional<ValueId> GraphBuilder::chosen_columns(const std::vector<Column>& c
 }
 
 ValueId GraphBuilder::gather(const std::vector<Column>& columns) {
-  const auto known = gathered_.find(columns);
-  if (known != gathered_.end()) return known->second;
+  const auto [known, is_new] = gathered_.try_emplace(columns, 0);
+  if (is_new) {
+    known->second = gathered(columns);
+    columns_of_gathered_[known->second] = &known->first;
+  }
+  return known->second;
+}
+
+// Of columns a a a b b b, a and b are the factors.
+ValueId GraphBuilder::narrow_factor(ValueId wide) {
+  const auto known = columns_of_gathered_.find(wide);
+  if (known == columns_of_gathered_.end()) return wide;
+  const std::vector<Column>& columns = *known->second;
+  const auto [producer, first] = columns.front();
+  const auto each = static_cast<uint32_t>(std::ranges::count(columns, columns.front()));
+  for (uint32_t i = 0; i < columns.size(); ++i) {
+    if (columns[i] != Column{producer, first + i / each}) return wide;
+  }
+  const Producer& from = producers_[producer];
+  const auto factors = static_cast<uint32_t>(columns.size()) / each;
+  if (each == 1 || columns.size() % each != 0 || from.kind != Producer::Kind::kNode) return wide;
+  if (factors == from.width) return from.node;
+  return graph.add_slice(name + ".slice", from.node, first, factors);
+}
+
+ValueId GraphBuilder::gathered(const std::vector<Column>& columns) {
   std::vector<std::pair<Column, uint32_t>> runs;  // first column and width of each
   for (const auto& [from, column] : columns) {
     const bool goes_on = !runs.empty() && from == runs.back().first.first &&
@@ -189,7 +213,7 @@ ValueId GraphBuilder::gather(const std::vector<Column>& columns) {
   refuse_op_if(
       runs.size() > kRunsMax,
       "columns are in an order without structure; expected contiguous pieces, such as heads");
-  if (const auto chosen = chosen_columns(columns, runs.size())) return gathered_[columns] = *chosen;
+  if (const auto chosen = chosen_columns(columns, runs.size())) return *chosen;
   std::vector<ValueId> parts;
   for (const auto& [first, width] : runs) {
     const Producer& from = producers_[first.first];
@@ -206,8 +230,7 @@ ValueId GraphBuilder::gather(const std::vector<Column>& columns) {
   for (ValueId& part : parts) {
     if (like != parts.end() && graph.is_on(AxisKind::kOne, part)) part = repeated(part, *like);
   }
-  const ValueId node = parts.size() == 1 ? parts[0] : graph.add_concat(name + ".concat", parts);
-  return gathered_[columns] = node;
+  return parts.size() == 1 ? parts[0] : graph.add_concat(name + ".concat", parts);
 }
 
 ValueId GraphBuilder::repeated(ValueId node, ValueId like) {

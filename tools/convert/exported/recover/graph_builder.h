@@ -183,6 +183,9 @@ class GraphBuilder {
     return materialised_;
   }
   ValueId gather(const std::vector<Column>& columns);
+  // Returns the columns that a gathered node repeats, if each of them fills an equal share of it;
+  // else the node. A MultiplyNode takes them as its second input.
+  ValueId narrow_factor(ValueId wide);
   // Returns the producer with one row per sequence: the mean, maximum, first or last of the rows of
   // another one from `first_place` on.
   uint32_t selected(uint32_t producer, SelectKind kind, uint32_t first_place);
@@ -239,10 +242,13 @@ class GraphBuilder {
   ValueId repeated(ValueId node, ValueId like);
   // Selects the row after the first `rows` of each sequence.
   ValueId row_after(ValueId node, uint32_t rows);
+  // Returns gather(columns) of `columns` that no call has asked for before.
+  ValueId gathered(const std::vector<Column>& columns);
   std::optional<ValueId> chosen_columns(const std::vector<Column>& columns, size_t runs);
 
   std::vector<Producer> producers_ = std::vector<Producer>(1);  // index 0 is none
   std::map<std::vector<Column>, ValueId> gathered_;
+  std::map<ValueId, const std::vector<Column>*> columns_of_gathered_;
   std::map<std::tuple<uint32_t, SelectKind, uint32_t>, uint32_t> selected_;
   std::map<std::pair<uint32_t, int64_t>, uint32_t> shifted_;
   std::map<std::pair<ValueId, bool>, ValueId> parts_;

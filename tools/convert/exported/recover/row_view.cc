@@ -548,7 +548,11 @@ LinearExprRef product(GraphBuilder& builder, const LinearExprRef& a, const Linea
     are_same = row == other.rows[i];
   }
   refuse_op_if(!are_same || rows.count < other.count, kMixesTokens);
-  std::vector<ValueId> nodes = {rows.node, other.node};
+  std::vector<ValueId> nodes = {rows.node, builder.narrow_factor(other.node)};
+  if (nodes[1] == other.node && rows.count == other.count) {
+    nodes = {other.node, builder.narrow_factor(rows.node)};
+    if (nodes[1] == rows.node) std::swap(nodes[0], nodes[1]);
+  }
   builder.align(nodes);
   const LinearExprRef made =
       both.made(builder, builder.graph.add(builder.name, MultiplyNode{}, nodes));

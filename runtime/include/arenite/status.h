@@ -51,6 +51,10 @@ struct Diagnostic {
 size_t describe(Status status, const Diagnostic& why, std::span<char> out);
 
 // Holds a value of type T, or the Status that says why there is none. T is copied.
+//
+//     const Result<Model> model = Model::load(file_bytes);
+//     return model.ok() ? use(*model) : model.status();
+//
 template <typename T>
 class [[nodiscard]] Result {
  public:

@@ -50,6 +50,11 @@ class TextStream {
 // Ends a text before the first occurrence of a stop string, at any byte of any token. Text that may
 // be the beginning of a stop string is held back until this is decided. The text may be passed in
 // pieces of any size, e.g. the parts from TextStream.
+//
+//     const std::string_view ends[] = {"\n\n", "<|end|>"};
+//     char space[64];  // at least StopStrings::bytes_needed(ends)
+//     StopStrings stops(ends, space);
+//
 class StopStrings {
  public:
   // Returns the bytes of work space for these stop strings.

@@ -247,7 +247,10 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"series_patches", "series_patches", "strip by distance, 29 values", 36, false},
         Case{"normalised_patches", "normalised_patches", "bidirectional", 12, false},
         Case{"padded_patches", "padded_patches", "bidirectional", 12, false},
-        Case{"repeated_ends", "repeated_ends", "strip by distance, 41 values", 36, false},
+        Case{"repeated_ends", "repeated_ends", "tiles, 1 of 1 stored", 36, false},
+        Case{"mirrored_ends", "mirrored_ends", "tiles, 1 of 1 stored", 36, false},
+        Case{"circular_ends", "circular_ends", "tiles, 1 of 1 stored", 36, false},
+        Case{"mirrored_patches", "mirrored_patches", "bidirectional", 12, false},
         Case{"zeros_around", "zeros_around", "strip by distance, 35 values", 36, false},
         Case{"numbers", "numbers", "bidirectional", 5, false},
         Case{"layers_of_numbers", "layers_of_numbers", "bidirectional", 5, false},
@@ -256,16 +259,19 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"whole_numbers", "whole_numbers", "bidirectional", 64, false}),
     test_name);
 
-// Zero padding of a series takes no op. Replicate padding takes four ops for each arrangement of
-// copies in a patch, and one because the next layer is then no convolution; with several variables
-// side by side, per variable.
+// Zero padding of a series takes no op, and padding by copies of any rows takes one, which takes
+// rows by a list; with several variables side by side, one per variable.
 TEST(PaddedSeries, TakesFewOps) {
   const auto ops = [](const char* name) {
     return convert(convert_fixture("latents"), {name, name, "", 0, false}).program.ops.size();
   };
   EXPECT_EQ(ops("zeros_around"), ops("series_patches"));
-  EXPECT_EQ(ops("repeated_ends"), ops("series_patches") + 1 + 2 * 4);
-  EXPECT_EQ(ops("padded_patches"), ops("normalised_patches") + 3 * (1 + 4));
+  for (const char* const name : {"repeated_ends", "mirrored_ends", "circular_ends"}) {
+    EXPECT_EQ(ops(name), ops("series_patches") + 1) << name;
+  }
+  for (const char* const name : {"padded_patches", "mirrored_patches"}) {
+    EXPECT_EQ(ops(name), ops("normalised_patches") + 3) << name;
+  }
 }
 
 // Models with an attention bias by pair, and with groups of rows (make_fixed_rows.py).

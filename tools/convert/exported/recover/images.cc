@@ -24,24 +24,15 @@ constexpr const char* kNoWindows =
     "transposes its "
     "input first, export it for a transposed example";
 
-// A place outside the image that repeats a pixel; both are columns of a row of windows.
-struct Copy {
-  uint32_t to, from;
-
-  friend auto operator<=>(const Copy&, const Copy&) = default;
-};
-
 // The windows that the rows of a value are, and the place of each element in a node of these.
 struct FoundWindows {
   Windows windows;
   std::vector<int64_t> places;
-  // The copies outside the image, and for each window of a sequence 1 if it has them.
-  std::map<std::vector<Copy>, std::vector<double>> copies{};
+  std::vector<uint32_t> taken{};  // pixels of each window in turn, if windows see these alone
 };
 
 constexpr int64_t kNowhere = -1;    // the place of a zero
 constexpr size_t kOriginsMax = 64;  // tried for each row
-constexpr size_t kCopiesMax = 8;    // ways in which windows reach beyond the image
 
 // Returns the step between increasing numbers, 1 for a single number; 0: they are uneven.
 int64_t step_of(const std::set<int64_t>& numbers) {
@@ -65,8 +56,7 @@ Pixel pixel_of(const ImageLayout& image, int64_t place) {
 }
 
 // Finds windows in rows of `width` elements, given as places among the channels of all pixels.
-// Columns may be permuted, equally in each row, and rows in any way. Outside the image are zeros,
-// or copies of pixels of the same window, as in replicate padding.
+// Columns may be permuted, equally in each row, and rows in any way. Outside the image are zeros.
 class WindowFinder {
  public:
   WindowFinder(const ImageLayout& image, const std::vector<int64_t>& places, size_t width)
@@ -87,19 +77,14 @@ class WindowFinder {
     const auto per_line = static_cast<int64_t>(lefts_.size());
     const int64_t windows = per_line * static_cast<int64_t>(tops_.size());
     std::set<int64_t> rows;
-    for (size_t row = 0; row < origins_.size(); ++row) {
-      const Pixel& origin = origins_[row];
+    for (const Pixel& origin : origins_) {
       const int64_t window = (origin.line - *tops_.begin()) / lines.stride * per_line +
                              (origin.column - *lefts_.begin()) / columns.stride;
       rows.insert(origin.sequence * windows + window);
       const auto first = (origin.sequence * windows + window) * static_cast<int64_t>(width_);
       for (const uint32_t column : columns_of_) found.places.push_back(first + column);
-      if (copies_[row].empty()) continue;
-      const auto known = found.copies.try_emplace(copies_[row], windows, 0.0).first;
-      known->second[static_cast<size_t>(window)] = 1.0;
     }
-    const bool fits = rows.size() == origins_.size() && found.copies.size() <= kCopiesMax;
-    return fits ? std::optional(std::move(found)) : std::nullopt;
+    return rows.size() == origins_.size() ? std::optional(std::move(found)) : std::nullopt;
   }
 
  private:
@@ -120,33 +105,24 @@ class WindowFinder {
                              step_of(lines_) != 0 && step_of(columns_) != 0;
       if (!is_window) return false;
       const Pixel origin = {0, *lines_.begin(), *columns_.begin()};
+      const int64_t down = step_of(lines_), right = step_of(columns_);
       for (size_t c = begin; c < begin + width_; ++c) {
         const Pixel pixel = pixel_of(image_, places_[c]);
-        taps_.push_back({0, pixel.line - origin.line, pixel.column - origin.column});
-        columns_of_.push_back(column_of(taps_.back(), places_[c]).value_or(0));
+        const Pixel tap = {0, pixel.line - origin.line, pixel.column - origin.column};
+        taps_.push_back(tap);
+        columns_of_.push_back(static_cast<uint32_t>(
+            (tap.line / down * std::ssize(columns_) + tap.column / right) * image_.channels +
+            places_[c] % image_.channels));
       }
     }
     return !columns_of_.empty();
-  }
-
-  // Returns the column of a pixel at this offset from the origin; nullopt if the window does not
-  // see it.
-  std::optional<uint32_t> column_of(const Pixel& tap, int64_t place) const {
-    const int64_t line = tap.line / step_of(lines_), column = tap.column / step_of(columns_);
-    const auto lines = std::ssize(lines_), columns = std::ssize(columns_);
-    if (tap.line % step_of(lines_) != 0 || tap.column % step_of(columns_) != 0 || line < 0 ||
-        column < 0 || line >= lines || column >= columns) {
-      return {};
-    }
-    return static_cast<uint32_t>((line * columns + column) * image_.channels +
-                                 place % image_.channels);
   }
 
   // Reads where the window of each row begins: all rows have the same window, moved.
   bool read_origins() {
     for (size_t begin = 0; begin < places_.size(); begin += width_) {
       bool is_found = false;
-      // Copies are at one end of a row, or at both.
+      // Zeros are at one end of a row, or at both.
       for (size_t i = 0; i < std::min(width_, kOriginsMax) && !is_found; ++i) {
         is_found = read_origin(begin, i % 2 == 0 ? i / 2 : width_ - 1 - i / 2);
       }
@@ -163,7 +139,6 @@ class WindowFinder {
     Pixel origin = pixel_of(image_, places_[begin + by]);
     origin.line -= taps_[by].line;
     origin.column -= taps_[by].column;
-    std::vector<Copy> copies;
     for (size_t c = 0; c < width_; ++c) {
       const int64_t place = places_[begin + c];
       const int64_t line = origin.line + taps_[c].line, column = origin.column + taps_[c].column;
@@ -173,16 +148,9 @@ class WindowFinder {
       const int64_t wanted =
           (origin.sequence * image_.pixels() + line * image_.width + column) * image_.channels +
           channel;
-      if (is_inside ? place == wanted : place == kNowhere) continue;
-      if (is_inside) return false;
-      const Pixel own = pixel_of(image_, place);
-      const auto from = column_of({0, own.line - origin.line, own.column - origin.column}, place);
-      if (!from || own.sequence != origin.sequence) return false;
-      copies.push_back({columns_of_[c], *from});
+      if (place != (is_inside ? wanted : kNowhere)) return false;
     }
-    std::ranges::sort(copies);
     origins_.push_back(origin);
-    copies_.push_back(std::move(copies));
     return true;
   }
 
@@ -208,13 +176,53 @@ class WindowFinder {
   const ImageLayout image_;
   const std::vector<int64_t>& places_;
   const size_t width_;
-  std::set<int64_t> lines_, columns_;      // of a row inside the image
-  std::vector<Pixel> taps_;                // offset of each of its elements from the origin
-  std::vector<uint32_t> columns_of_;       // column of each of these elements in a row of windows
-  std::set<int64_t> tops_, lefts_;         // where windows begin
-  std::vector<Pixel> origins_;             // of rows
-  std::vector<std::vector<Copy>> copies_;  // of rows
+  std::set<int64_t> lines_, columns_;  // of a row inside the image
+  std::vector<Pixel> taps_;            // offset of each of its elements from the origin
+  std::vector<uint32_t> columns_of_;   // column of each of these elements in a row of windows
+  std::set<int64_t> tops_, lefts_;     // where windows begin
+  std::vector<Pixel> origins_;         // of rows
 };
+
+// Finds windows that take pixels of one column of the image in any order, such as patches of a
+// series that is padded by copies of its rows. Channels may come in any order, too.
+std::optional<FoundWindows> taken_windows(const ImageLayout& image,
+                                          const std::vector<int64_t>& places, size_t width,
+                                          size_t sequences) {
+  const size_t each = places.size() / sequences, kernel = width / image.channels;
+  if (width % image.channels != 0 || kernel < 2 || kernel > kWindowRowsMax || each < 2 * width) {
+    return {};
+  }
+  constexpr uint32_t kNone = UINT32_MAX;
+  FoundWindows found;
+  found.windows.lines.kernel = found.windows.lines.stride = static_cast<uint32_t>(kernel);
+  found.taken.assign(each / image.channels, kNone);
+  std::vector<size_t> seen;  // elements of each channel in this row
+  for (size_t i = 0; i < places.size(); ++i) {
+    if (i % width == 0) seen.assign(image.channels, 0);
+    if (places[i] == kNowhere) return {};
+    const Pixel pixel = pixel_of(image, places[i]);
+    const size_t channel = static_cast<size_t>(places[i]) % image.channels;
+    const size_t tap = seen[channel]++;
+    if (tap >= kernel || pixel.sequence != static_cast<int64_t>(i / each) ||
+        pixel.column != pixel_of(image, places[i - i % width]).column) {
+      return {};
+    }
+    uint32_t& known = found.taken[i % each / width * kernel + tap];
+    const auto own = static_cast<uint32_t>(pixel.line * image.width + pixel.column);
+    if (known != kNone && known != own) return {};
+    known = own;
+    found.places.push_back(
+        static_cast<int64_t>(i / width * width + tap * image.channels + channel));
+  }
+  return found;
+}
+
+std::optional<FoundWindows> find_windows(const ImageLayout& image,
+                                         const std::vector<int64_t>& places, size_t width,
+                                         size_t sequences) {
+  auto found = WindowFinder(image, places, width).find();
+  return found ? found : taken_windows(image, places, width, sequences);
+}
 
 // Returns the layouts that a shape allows, the likeliest first: channels first, channels last,
 // series.
@@ -264,43 +272,28 @@ bool has_several_pixels(const GraphBuilder& builder, const LinearExpr& value, si
   return false;
 }
 
-// Adds the copies outside the image to rows of windows: columns of the same rows, in some windows.
-LinearExprRef with_copies(GraphBuilder& builder, const FoundWindows& found,
-                          const LinearExprRef& windows) {
-  LinearExprRef made = windows;
-  const ScopedAxis on(builder, *windows);
-  const Producer from = builder.producer(windows->at(0));
-  const Shape rows = {windows->shape[1], 1};
-  for (const auto& [copies, are_there] : found.copies) {
-    LinearSpec layer;
-    layer.weight.name = builder.name + ".copies";
-    layer.weight.rows = layer.weight.columns = from.width;
-    set_exact(layer.weight, [of = copies, width = size_t{from.width}] {
-      std::vector<double> matrix(width * width, 0.0);
-      for (const Copy& copy : of) matrix[copy.to * width + copy.from] = 1.0;
-      return matrix;
-    });
-    const ValueId node = builder.graph.add_linear(layer.weight.name, layer, from.node);
-    const LinearExprRef copied =
-        in_place(windows, producer_of(windows->at(0)), builder.producer_of_node(node, from.rows));
-    made = sum(made, scaled(copied, Array::real(rows, are_there)), 1.0);
-  }
-  return builder.materialised(made);
-}
-
 // Returns a value of this shape whose rows are the windows found over `input`, from place `first`
 // on.
 LinearExprRef rows_of_windows(GraphBuilder& builder, const FoundWindows& found, ValueId input,
                               uint32_t places, uint32_t first, const Shape& shape) {
   const std::string name = builder.name + ".windows";
-  LinearExprRef made = builder.of_windows({.windows = found.windows,
-                                           .input = input,
-                                           .places = places,
-                                           .first = first,
-                                           .add = [&](const Windows& windows, ValueId of) {
-                                             return builder.graph.add_windows(name, windows, of);
-                                           }});
-  if (!found.copies.empty()) made = with_copies(builder, found, made);
+  if (!found.taken.empty()) {
+    places = static_cast<uint32_t>(found.taken.size());
+    Axis axis = {.kind = AxisKind::kConstants, .rows = places};
+    if (const uint32_t of = builder.graph.axis(input); builder.graph.axes[of].is_image()) {
+      axis = {AxisKind::kPixels, of, 1, places, 0x10001, 0};
+    }
+    input = builder.graph.add_taken(builder.name + ".rows", input, found.taken,
+                                    builder.graph.add_axis(axis));
+  }
+  const LinearExprRef made =
+      builder.of_windows({.windows = found.windows,
+                          .input = input,
+                          .places = places,
+                          .first = first,
+                          .add = [&](const Windows& windows, ValueId of) {
+                            return builder.graph.add_windows(name, windows, of);
+                          }});
   std::vector<int64_t> element_ids;
   for (const int64_t place : found.places) {
     element_ids.push_back(made->at(static_cast<size_t>(place)));
@@ -342,7 +335,7 @@ LinearExprRef rows_of_windows(GraphBuilder& builder, const FoundWindows& found, 
       place = place / each * each +
               static_cast<int64_t>(image.place(static_cast<size_t>(place % each)));
     }
-    if (WindowFinder(image, places, width).find()) follow_with(builder, image);
+    if (find_windows(image, places, width, builder.sizes.sequences)) follow_with(builder, image);
   }
   // Ops on single pixels come before, and show no windows yet.
   if (builder.images_shape.size() == 3) {
@@ -444,8 +437,8 @@ LinearExprRef as_windows(GraphBuilder& builder, const LinearExprRef& value) {
     const int64_t row = place / producer.width;
     place -= (row / (image.pixels() + first) + 1) * first * int64_t{producer.width};
   }
-  const auto found = WindowFinder(image, places, width).find();
-  if (!found) return value;
+  const auto found = find_windows(image, places, width, sequences);
+  if (!found || (first != 0 && !found->taken.empty())) return value;
   return rows_of_windows(builder, *found, producer.node, producer.rows / sequences, first,
                          value->shape);
 }
@@ -470,7 +463,8 @@ std::optional<LinearExprRef> windows_of_rows(GraphBuilder& builder, const Linear
     places[i] = int64_t{builder.row_of(number)} * channels + columns.at(builder.column_of(number));
   }
   if (channels == 0) return {};
-  const auto found = WindowFinder({channels, sizes.tokens, 1, false}, places, width).find();
+  const auto found =
+      find_windows({channels, sizes.tokens, 1, false}, places, width, sizes.sequences);
   if (!found || found->windows.lines.kernel < 2) return {};
   std::vector<Column> all(channels);
   for (const auto& [column, index] : columns) all[index] = column;
@@ -537,7 +531,6 @@ std::optional<LinearExprRef> pooled_windows(GraphBuilder& builder, const LinearE
   // Windows that interleave are groups of the same pixels.
   const bool is_apart =
       !found || found->windows.lines.dilation > 1 || found->windows.columns.dilation > 1;
-  if (found && !found->copies.empty()) return std::nullopt;
   if (is_apart && (!found || kind == SelectKind::kMean)) return std::nullopt;
   const LinearExprRef made = builder.of_windows({.windows = found->windows,
                                                  .input = producer.node,

@@ -27,8 +27,8 @@ std::optional<LinearExprRef> pooled_windows(GraphBuilder& builder, const LinearE
 // [sequences, channels, height, width]. Accepts all other values.
 void find_image(GraphBuilder& builder, const LinearExpr& value);
 // Turns rows that are windows over rows of the current row axis, but not of pixels, into rows of a
-// windows node. Outside a sequence, a window has zeros or copies of rows that it sees. Returns
-// nullopt for any other value.
+// windows node. Outside a sequence, a window has zeros or copies of any rows. Returns nullopt for
+// any other value.
 std::optional<LinearExprRef> windows_of_rows(GraphBuilder& builder, const LinearExprRef& value);
 
 }  // namespace arenite::convert

@@ -291,7 +291,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"focal", "focal", "none", 64, false},
                       Case{"separable", "separable", "tiles, 1 of 1 stored", 16, false},
                       Case{"gated", "gated", "none", 7, false},
-                      Case{"linear", "linear", "none", 64, false}),
+                      Case{"linear", "linear", "none", 64, false},
+                      Case{"reordered", "reordered", "causal", 12, false}),
     test_name);
 
 TEST(FixedRows, StoreNoMoreElementsThanParameters) {

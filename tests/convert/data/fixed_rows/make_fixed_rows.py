@@ -167,6 +167,25 @@ class Gated(nn.Module):
         return self.head(x * self.over(gate))
 
 
+class Reordered(nn.Module):
+    """Token rows in reverse, turned, and by a list, of a sum each time."""
+
+    def __init__(self):
+        super().__init__()
+        self.into, self.head = nn.Linear(5, WIDTH), nn.Linear(WIDTH, 3)
+        self.qkv, self.over = nn.Linear(WIDTH, 3 * WIDTH), nn.Conv1d(WIDTH, WIDTH, 3)
+        self.register_buffer("list", torch.tensor([3, 1, 4, 1, 5, 9, 2, 6]))
+
+    def mix(self, x):
+        q, k, v = self.qkv(x).chunk(3, -1)
+        return x + F.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+    def forward(self, x):
+        x = self.mix(self.into(torch.roll(x, -3, 1)))
+        x = self.mix(x.flip(1))
+        return self.head(self.over(self.mix(x.index_select(1, self.list)).transpose(1, 2)).mean(2))
+
+
 class Linear(nn.Module):
     """Linear attention, which is so at any length."""
 
@@ -189,12 +208,15 @@ IMAGE = {
     "padded": Padded,
     "focal": Focal,
 }
-MODELS = {**IMAGE, "separable": Separable, "gated": Gated, "linear": Linear}
+MODELS = {**IMAGE, "separable": Separable, "gated": Gated, "linear": Linear,
+          "reordered": Reordered}
 
 
 def example_of(name, tokens):
     if name in IMAGE:
         return torch.randn(2, 1, 2 * SIDE, 2 * SIDE)
+    if name == "reordered":
+        return torch.randn(2, 12, 5)
     return torch.randn(2, 1, SIDE, SIDE) if name == "separable" else torch.randint(13, (2, tokens))
 
 

@@ -204,46 +204,71 @@ std::optional<LinearExprRef> linear_over_rows(GraphBuilder& builder, const Linea
   });
 }
 
-std::optional<LinearExprRef> repeated_rows(GraphBuilder& builder, const LinearExprRef& value) {
+namespace {
+
+// A value as a list of token rows: its last dimension, after reordering, steps through the list.
+struct ListedRows {
+  std::vector<size_t> order;  // of the value's dimensions in `columns`
+  LinearExprRef columns;
+  std::vector<uint32_t> list;
+};
+
+// Returns nullopt for rows in order and evenly spaced, such as slices, and for rows that are all
+// repeated equally often. Reads the first term only.
+std::optional<ListedRows> listed_rows(const GraphBuilder& builder, const LinearExprRef& value) {
   const size_t rank = value->shape.size();
-  if (!builder.fixes_rows || !value->is_plain() || value->elements() == 0 ||
-      !builder.is_node(value->front())) {
-    return std::nullopt;
-  }
-  const ScopedAxis on(builder, *value);
   const uint32_t tokens = builder.sizes.tokens;
   for (size_t axis = 0; axis < rank; ++axis) {
-    if (value->shape[axis] <= int64_t{tokens}) continue;
-    std::vector<size_t> order(rank);
-    std::iota(order.begin(), order.end(), size_t{0});
-    std::rotate(order.begin() + static_cast<ptrdiff_t>(axis),
-                order.begin() + static_cast<ptrdiff_t>(axis) + 1, order.end());
-    const LinearExprRef columns = permuted(value, order);
-    const auto results = static_cast<size_t>(columns->shape.back());
-    if (!has_one_column(builder, *columns)) continue;
-    std::vector<size_t> times(tokens, 0), place(tokens, 0);
-    std::vector<uint32_t> token_of(results, 0);
+    const auto results = static_cast<size_t>(value->shape[axis]);
+    if (results < 3 || value->elements() == results) continue;
+    ListedRows found = {std::vector<size_t>(rank), nullptr, std::vector<uint32_t>(results)};
+    std::iota(found.order.begin(), found.order.end(), size_t{0});
+    const auto place = found.order.begin() + static_cast<ptrdiff_t>(axis);
+    std::rotate(place, place + 1, found.order.end());
+    found.columns = permuted(value, found.order);
+    if (!has_one_column(builder, *found.columns)) continue;
     for (size_t row = 0; row < results; ++row) {
-      token_of[row] = builder.row_of(columns->at(row)) % tokens;
-      ++times[token_of[row]];
-      place[token_of[row]] = row;
+      found.list[row] = builder.row_of(found.columns->at(row)) % tokens;
     }
-    const bool has_all = std::ranges::find(times, size_t{0}) == times.end();
-    if (!has_all || std::ranges::adjacent_find(times, std::not_equal_to{}) == times.end()) {
-      continue;
+    std::map<uint32_t, size_t> times;
+    std::set<int64_t> steps;
+    for (size_t row = 0; row < results; ++row) {
+      ++times[found.list[row]];
+      if (row != 0) steps.insert(int64_t{found.list[row]} - found.list[row - 1]);
     }
-    Shape shape = columns->shape;
-    shape.back() = tokens;
-    std::vector<int64_t> element_ids;
-    for (size_t i = 0; i < columns->elements(); i += results) {
-      for (const size_t row : place) element_ids.push_back(columns->at(i + row));
-    }
-    const auto made =
-        over_rows(builder, plain(shape, std::move(element_ids)), static_cast<uint32_t>(results),
-                  [&](RowProduct& product, std::span<const uint32_t>) { product.take(token_of); });
-    if (made) return permuted(*made, inverse_order(order));
+    const size_t often = times.begin()->second;
+    const bool is_even =
+        std::ranges::all_of(times, [&](const auto& t) { return t.second == often; });
+    if ((often == 1 || !is_even) && (steps.size() > 1 || *steps.begin() < 0)) return found;
   }
   return std::nullopt;
+}
+
+}  // namespace
+
+bool lists_rows(GraphBuilder& builder, const LinearExprRef& value) {
+  if (!builder.fixes_rows || value->elements() == 0 || !builder.is_node(value->front())) {
+    return false;
+  }
+  const ScopedAxis on(builder, *value);
+  return builder.sizes.prefix == 0 && listed_rows(builder, value);
+}
+
+std::optional<LinearExprRef> taken_rows(GraphBuilder& builder, const LinearExprRef& value) {
+  if (!value->is_plain() || !lists_rows(builder, value)) return std::nullopt;
+  const ScopedAxis on(builder, *value);
+  const auto [order, columns, list] = *listed_rows(builder, value);
+  const bool is_same = list.size() == builder.sizes.tokens;
+  builder.has_other_rows = builder.has_other_rows || !is_same;
+  RowProduct product(
+      builder, columns_of(builder, *columns),
+      is_same ? builder.row_axis() : row_axis_with(builder, static_cast<uint32_t>(list.size())));
+  product.take(list);
+  std::vector<int64_t> element_ids;
+  for (size_t i = 0; i < columns->elements(); ++i) {
+    element_ids.push_back(product.at(columns->at(i), i % list.size()));
+  }
+  return permuted(plain(columns->shape, std::move(element_ids)), inverse_order(order));
 }
 
 // ---- values on other row axes ----

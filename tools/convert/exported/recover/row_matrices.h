@@ -26,9 +26,11 @@ std::vector<LinearExprRef> columns_alike(GraphBuilder& builder, std::vector<Line
 std::optional<LinearExprRef> linear_over_rows(GraphBuilder& builder, const LinearExprRef& value,
                                               const WeightRef& weight,
                                               const std::vector<double>& bias);
-// Returns all token rows with some of them repeated, as after replicate padding, taken by a list;
-// nullopt for any other value.
-std::optional<LinearExprRef> repeated_rows(GraphBuilder& builder, const LinearExprRef& value);
+// Whether a value takes token rows in another order, unevenly, or some of them repeatedly, as after
+// flips, rolls and padding by copies.
+bool lists_rows(GraphBuilder& builder, const LinearExprRef& value);
+// Returns such a value as rows that are taken by a list; nullopt for any other value.
+std::optional<LinearExprRef> taken_rows(GraphBuilder& builder, const LinearExprRef& value);
 // Return the mean or the softmax along `axis` if the rows along it are groups that partition the
 // tokens, with a row for each token; else nullopt.
 std::optional<LinearExprRef> mean_of_groups(GraphBuilder& builder, const LinearExprRef& value,

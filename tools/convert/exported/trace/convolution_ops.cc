@@ -618,14 +618,18 @@ Call with_aligned_axes(Tracer& tracer, const Call& call) {
   });
 }
 
-std::optional<TracedValue> padded_rows(Tracer& tracer, const std::vector<TracedValue>& parts,
-                                       const std::vector<Movement>& movements) {
-  const auto is_longer = [&](const TracedValue& part) {
-    return !part.is_constant() && !part.is<ScoresRef>() &&
-           elements_of(movements[0].shape) > elements_of(shape_of(part));
+std::optional<TracedValue> rows_by_list(Tracer& tracer, const std::vector<TracedValue>& parts,
+                                        const std::vector<Movement>& movements) {
+  const auto may_list = [&](const TracedValue& part) {
+    const bool is_longer = elements_of(movements[0].shape) > elements_of(shape_of(part));
+    if (part.is_constant() || part.is<ScoresRef>()) return false;
+    const LinearExprRef& value = part.as<LinearExprRef>();
+    // Windows of images are parts of rows in another order.
+    const bool is_one = parts.size() == 1 && value && !tracer.builder.reads_images();
+    return is_longer || (is_one && lists_rows(tracer.builder, moved(movements[0], value)));
   };
   if (!tracer.builder.fixes_rows || movements.size() != 1 ||
-      !std::ranges::all_of(parts, is_longer)) {
+      !std::ranges::all_of(parts, may_list)) {
     return std::nullopt;
   }
   std::vector<LinearExprRef> values;
@@ -636,7 +640,7 @@ std::optional<TracedValue> padded_rows(Tracer& tracer, const std::vector<TracedV
   if (parts.size() == 1 || has_rows) {
     for (LinearExprRef& value : values) value = tracer.builder.materialised(value);
   }
-  return repeated_rows(tracer.builder, moved(movements[0], values));
+  return taken_rows(tracer.builder, moved(movements[0], values));
 }
 
 }  // namespace arenite::convert

@@ -34,10 +34,10 @@ Call with_aligned_axes(Tracer& tracer, const Call& call);
 // Turns padding by rows of zeros into a concatenation, where the number of rows is fixed. Returns
 // any other call as it is.
 Call with_rows_of_zeros(Tracer& tracer, const Call& call);
-// Lowers a movement that repeats rows, where the number of rows is fixed; nullopt for any other
-// movement.
-std::optional<TracedValue> padded_rows(Tracer& tracer, const std::vector<TracedValue>& parts,
-                                       const std::vector<Movement>& movements);
+// Lowers a movement that repeats or reorders rows, where the number of rows is fixed; nullopt for
+// any other movement.
+std::optional<TracedValue> rows_by_list(Tracer& tracer, const std::vector<TracedValue>& parts,
+                                        const std::vector<Movement>& movements);
 // Looks up rows by a function of the token ids: their positions, with or without padding, or equal
 // rows for all ids. Probes with a few id sequences tell which.
 LinearExprRef looked_up(Tracer& tracer, const ConstantRef& table, const TracedValue& given);

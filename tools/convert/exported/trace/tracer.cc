@@ -667,7 +667,7 @@ std::vector<TracedValue> Tracer::moved_values(const std::vector<TracedValue>& pa
                                               std::optional<size_t> joins) {
   const bool has_constant = std::ranges::any_of(parts, &TracedValue::is_constant);
   builder.has_other_rows = builder.has_other_rows || parts.size() > 1;
-  if (auto rows = padded_rows(*this, parts, movements)) return {{*rows}};
+  if (auto rows = rows_by_list(*this, parts, movements)) return {{*rows}};
   if (joins && (builder.row_axes() > 1 || builder.keeps_rows_apart)) {
     std::vector<LinearExprRef> sums;
     for (const TracedValue& part : parts) sums.push_back(as_sum(part));

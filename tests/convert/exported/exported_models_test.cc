@@ -254,6 +254,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"zeros_around", "zeros_around", "strip by distance, 35 values", 36, false},
         Case{"numbers", "numbers", "bidirectional", 5, false},
         Case{"layers_of_numbers", "layers_of_numbers", "bidirectional", 5, false},
+        Case{"stacked_numbers", "stacked_numbers", "bidirectional", 5, false},
         Case{"categories", "categories", "bidirectional", 3, false},
         Case{"one_table", "one_table", "bidirectional", 3, false},
         Case{"whole_numbers", "whole_numbers", "bidirectional", 64, false}),

@@ -396,8 +396,9 @@ class SeriesPatches(nn.Module):
 class Numbers(nn.Module):
     """Each number of a row is a token, whose weights are its own (FT-Transformer)."""
 
-    def __init__(self, has_layers):
+    def __init__(self, has_layers, join=lambda parts: torch.cat(parts, 1)):
         super().__init__()
+        self.join = join
         self.weight = nn.Parameter(torch.randn(COLUMNS, WIDTH))
         self.bias = nn.Parameter(torch.randn(COLUMNS, WIDTH))
         layers = COLUMNS if has_layers else 0
@@ -411,7 +412,7 @@ class Numbers(nn.Module):
             y = torch.stack(tokens, 1)
         else:
             y = x[..., None] * self.weight + self.bias
-        y = torch.cat([self.first.expand(x.size(0), -1, -1), y], 1)
+        y = self.join([self.first.expand(x.size(0), -1, -1), y])
         return self.head((y + self.attention(y, y, y, need_weights=False)[0])[:, 0])
 
 
@@ -476,6 +477,7 @@ MODELS = {
     "zeros_around": lambda: SeriesPatches(False, 6, nn.ConstantPad1d((2, 1), 0.0)),
     "numbers": lambda: Numbers(False),
     "layers_of_numbers": lambda: Numbers(True),
+    "stacked_numbers": lambda: Numbers(False, torch.hstack),
     "categories": lambda: Categories((3, 5, 4), False),
     "one_table": lambda: Categories((3, 5, 4), True),
     "whole_numbers": WholeNumbers,
@@ -494,6 +496,7 @@ SHAPES = {
     "zeros_around": (12, 3),
     "numbers": (COLUMNS,),
     "layers_of_numbers": (COLUMNS,),
+    "stacked_numbers": (COLUMNS,),
     "categories": (3,),
     "one_table": (3,),
 }

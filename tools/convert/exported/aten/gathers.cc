@@ -90,14 +90,7 @@ Movements cat(const Call& call) {
   }
   if (shapes[0].empty())
     call.refuse("scalars cannot be concatenated: expected at least one dimension");
-  return joined(call, shapes, call.dimension("dim", 0, shapes[0].size()));
-}
-
-Movements hstack(const Call& call) {
-  const std::vector<Shape> shapes = shapes_of(call);
-  if (shapes[0].empty())
-    call.refuse("scalars cannot be concatenated: expected at least one dimension");
-  return joined(call, shapes, shapes[0].size() > 1 ? 1 : 0);
+  return joined(call, shapes, *concat_dimension(call, shapes[0].size()));
 }
 
 Movements stack(const Call& call) {
@@ -397,9 +390,17 @@ Movements chosen_elements(const Call& call) {
 
 }  // namespace
 
+bool concatenates(std::string_view op) {
+  return is_one_of(op, {"cat", "concat", "concatenate", "hstack"});
+}
+
+std::optional<size_t> concat_dimension(const Call& call, size_t rank) {
+  if (!concatenates(call.op)) return std::nullopt;
+  return call.op == "hstack" ? std::min<size_t>(rank - 1, 1) : call.dimension("dim", 0, rank);
+}
+
 std::vector<MovementRule> gathering_rules() {
   return {{"cat", cat, "tensors"},
-          {"hstack", hstack, "tensors"},
           {"stack", stack, "tensors"},
           {"roll", roll},
           {"tril", triangle},

@@ -173,7 +173,7 @@ const std::vector<OpAliases>& op_aliases() {
       {"split", {"split_with_sizes", "split_copy", "split_with_sizes_copy", "unsafe_split"}},
       {"chunk", {"unsafe_chunk"}},
       {"unbind", {"unbind_copy"}},
-      {"cat", {"concat", "concatenate"}},
+      {"cat", {"concat", "concatenate", "hstack"}},
       {"index", {"_unsafe_index"}},
       {"constant_pad_nd", {"pad"}},
       {"index_put", {"_unsafe_index_put"}},

@@ -47,6 +47,12 @@ struct Movement {
 // Indices need elements, moved arrays do not. Throws InputError for invalid arguments.
 std::optional<std::vector<Movement>> movements_of(const Call& call);
 
+// Whether an op of this name is torch.cat or a variant of it.
+bool concatenates(std::string_view op);
+// Returns the dimension along which `call` concatenates tensors of this rank; nullopt if it does
+// not.
+std::optional<size_t> concat_dimension(const Call& call, size_t rank);
+
 // Whether movements_of has a rule for ops of this name.
 bool moves_elements(std::string_view op);
 

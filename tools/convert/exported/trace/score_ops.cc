@@ -330,7 +330,7 @@ std::optional<TracedValue> score_op(Tracer& tracer, const Call& call) {
                "cannot change exponentials of scores except in a softmax; expected "
                "scores.softmax(-1)");
   if (scores->has_softmax) return op_on_weights(scores, call);
-  if (is_one_of(op, {"cat", "concat", "concatenate"})) return with_column(*scores, inputs, call);
+  if (concatenates(op)) return with_column(*scores, inputs, call);
   const bool is_first = value_as<ScoresRef>(call, "self") != nullptr;
   const auto constant = constant_argument(call, is_first ? "other" : "self");
   const int64_t positions = positions_max_of(call);

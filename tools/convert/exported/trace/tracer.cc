@@ -635,11 +635,10 @@ std::optional<std::vector<TracedValue>> Tracer::move(const Call& call) {
     const size_t dim = call.dimension("dim", 0, shape_of(parts.at(0)).size() + 1);
     if (auto rows = stacked_rows(*this, parts, dim)) return {{*rows}};
   }
-  std::optional<size_t> joined;
-  if (is_one_of(op, {"cat", "concat", "concatenate"})) {
+  if (concatenates(op)) {
     std::erase_if(parts, [](const TracedValue& part) { return shape_of(part) == Shape{0}; });
-    joined = call.dimension("dim", 0, shape_of(parts.at(0)).size());
   }
+  const auto joined = concat_dimension(call, shape_of(parts.at(0)).size());
   return moved_values(parts, *movements, joined);
 }
 

@@ -120,6 +120,17 @@ TEST(Lengths, AnUnknownGuardFixesThemToTheExample) {
   EXPECT_NE(model.length.find("its guard 'torch.sym_ite"), std::string::npos) << model.length;
 }
 
+// A dynamic size that an op, such as a view, left one value.
+TEST(Lengths, TheGuardThatLeftOneLengthIsNamed) {
+  const auto program = std::make_shared<ExportedProgram>(
+      read_exported(convert_fixture("lengths") / "third_window.pt2"));
+  program->guards.push_back(read_guard("8*L['ids'].size()[1] == 88", *program));
+  const std::string length = read_exported_model(program, {}).length;
+  EXPECT_NE(length.find("torch.export kept the example's number alone, for its guard '8*L["),
+            std::string::npos)
+      << length;
+}
+
 TEST(Lengths, AGuardAcrossInputsFixesThemUnlessItAlwaysHolds) {
   const auto length = [](const char* guard) {
     const auto program = std::make_shared<ExportedProgram>(

@@ -90,8 +90,10 @@ std::string LengthClaim::text() const {
     std::string text = fmt::format("{} {} a call: ", tells_lengths ? "at most" : "exactly",
                                    counted_tokens(traced()));
     if (!why_exact.empty()) return text + why_exact + export_lines;
-    text += "it was exported with a fixed number of them";
-    if (!guards.empty()) text += ", by its guard " + guards[0];
+    // Guards are there only if sizes were exported as dynamic.
+    text += guards.empty()
+                ? "it was exported with a fixed number of them"
+                : "torch.export kept the example's number alone, for its guard " + quote(guards[0]);
     if (guards.size() > 1) text += fmt::format(" and {} more", guards.size() - 1);
     return text + (export_lines.empty() ? "" : "; for any length, export it with" + export_lines);
   }

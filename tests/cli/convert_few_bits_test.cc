@@ -175,6 +175,17 @@ TEST_F(ConvertFewBits, RolesComeFromTheGraph) {
   EXPECT_TRUE(ends(keeps("gate=f32"), kBadInput, {"or embedding, output, attention"}));
 }
 
+// A head for each variable, whose result is scaled back, and a head over the token axis.
+TEST_F(ConvertFewBits, OutputIsTheMatrixOfEachPartOfTheResult) {
+  for (const char* const name : {"latents/normalised_patches", "latents/inverted"}) {
+    const std::string model = convert_fixture(name).string() + ".pt2";
+    EXPECT_TRUE(ends(run_arenite({"convert", model, "-o", path("a.arn"), "--weights", "q8",
+                                  "--keep", "output=f32"}),
+                     kDone))
+        << name;
+  }
+}
+
 TEST_F(ConvertFewBits, RefusesUnknownRulesAndTypes) {
   EXPECT_TRUE(ends(convert({"--weights", "q5"}), kBadUsage, {"q5", "q4"}));
   EXPECT_TRUE(ends(convert({"--weights", "q4", "--keep", "nosuch=q8"}), kBadInput,

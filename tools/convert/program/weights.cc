@@ -64,8 +64,11 @@ void for_each_matrix(AnyGraph& graph, const Take& take) {
 // Finds the role of each matrix in the graph, whatever its author calls it.
 class Roles {
  public:
-  explicit Roles(const Graph& graph) : graph_(graph) {
+  explicit Roles(const Graph& graph) : graph_(graph), follows_(graph.values(), false) {
     for (const ValueId value : graph.order()) {
+      const std::vector<ValueId>& from = graph.node(value).inputs;
+      follows_[value] = graph.as<AttentionNode>(value) != nullptr ||
+                        std::ranges::any_of(from, [&](ValueId v) { return follows_[v]; });
       if (const auto* embedding = graph.as<EmbeddingNode>(value)) {
         if (embedding->tokens) roles_[value].insert(kEmbeddingRule);
       } else if (graph.as<AttentionNode>(value) != nullptr) {
@@ -126,8 +129,16 @@ class Roles {
     return false;
   }
 
+  // Whether just one operand of a sum or product follows attention: a forecast that is scaled back.
+  bool has_one_result(ValueId value) const {
+    const std::vector<ValueId>& inputs = graph_.node(value).inputs;
+    const bool is_pair =
+        graph_.as<AddNode>(value) != nullptr || graph_.as<MultiplyNode>(value) != nullptr;
+    return is_pair && std::ranges::count_if(inputs, [&](ValueId v) { return follows_[v]; }) == 1;
+  }
+
   // Returns the nodes whose columns are in `value`: unchanged, permuted, scaled or, with
-  // has_functions, after a function such as softmax of logits.
+  // has_functions, after a function such as softmax of logits, or after statistics of the input.
   std::set<ValueId> sources(ValueId value, bool has_functions = false) const {
     std::set<ValueId> found, seen;
     std::vector<ValueId> next = {value};
@@ -140,20 +151,24 @@ class Roles {
             using Body = std::decay_t<decltype(body)>;
             const bool is_function =
                 std::is_same_v<Body, ActivationNode> || std::is_same_v<Body, RowFunctionNode>;
-            return (has_functions && is_function) || std::is_same_v<Body, NormNode> ||
-                   std::is_same_v<Body, RotateNode> || std::is_same_v<Body, PermuteNode> ||
-                   std::is_same_v<Body, ScaleNode> || std::is_same_v<Body, SliceNode> ||
-                   std::is_same_v<Body, ConcatNode> || keeps_columns(body);
+            const bool is_of_output = is_function || std::is_same_v<Body, SelectNode>;
+            return (has_functions && (is_of_output || has_one_result(at))) ||
+                   std::is_same_v<Body, NormNode> || std::is_same_v<Body, RotateNode> ||
+                   std::is_same_v<Body, PermuteNode> || std::is_same_v<Body, ScaleNode> ||
+                   std::is_same_v<Body, SliceNode> || std::is_same_v<Body, ConcatNode> ||
+                   keeps_columns(body);
           },
           graph_.node(at).body);
       if (!is_passed) found.insert(at);
-      const std::vector<ValueId>& inputs = graph_.node(at).inputs;
-      if (is_passed) next.insert(next.end(), inputs.begin(), inputs.end());
+      for (const ValueId input : graph_.node(at).inputs) {
+        if (is_passed && (follows_[input] || !has_one_result(at))) next.push_back(input);
+      }
     }
     return found;
   }
 
   const Graph& graph_;
+  std::vector<bool> follows_;  // attention, of each value
   std::map<ValueId, std::set<std::string>> roles_;
 };
 

@@ -142,11 +142,14 @@ TEST(PaddedModel, IsComparedWithTheMaskOfTheProgram) {
                       {"--expect-lengths", "mask.npy' says which tokens count"}));
 }
 
-TEST(PaddedModel, WhoseRowsOfPaddingAreReadNeedsIds) {
-  EXPECT_TRUE(refuses([] { convert_padded("partly_features"); },
-                      {"Input 'padding_mask' is read as a padding mask, but some op reads rows "
-                       "that it hides",
-                       "give it to all attention"}));
+// Beside features, the mask is a column of 0 and 1.
+TEST(PaddedModel, WhoseRowsOfPaddingAreReadHasAColumn) {
+  const Conversion conversion = convert_padded("partly_features");
+  const ExportedModel& exported = *conversion.exported();
+  EXPECT_EQ(conversion.graph.inputs[0].token_types, 0u);
+  EXPECT_EQ(conversion.account.given.at(0),
+            "inputs are side by side: x is columns 0 to 7, padding_mask is columns 8 to 8");
+  EXPECT_LE(exported.largest_difference, kGraphError * exported.largest_value);
 }
 
 }  // namespace

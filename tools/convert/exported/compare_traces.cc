@@ -425,6 +425,11 @@ class Comparison {
               ? static_cast<double>(random() % ids->second)
               : static_cast<float>(4.0 * static_cast<double>(random() >> 11) * 0x1p-53 - 2.0);
     }
+    // The first token is no padding, as in the example.
+    for (const uint32_t column : of(input).input().mark_columns) {
+      const double kept = sample_of(of(input).input()).to_reals().at(column);
+      for (size_t i = column; i < count; i += count / sequences()) values[i] = kept;
+    }
     return Array::real(shape, std::move(values));
   }
 
@@ -614,7 +619,7 @@ std::string why_it_differs(const ExportedModel& model, const TraceShape& trace_s
     return fmt::format(
         "Input {} is read as a padding mask, but some op reads rows that it hides, or uses it "
         "otherwise: give it to all attention, memory_key_padding_mask too, and to pooling alone; "
-        "or, beside token ids, make it bool and True at padding",
+        "or make it bool [sequences, tokens], and True at padding",
         quote(side.input->name));
   }
   return "Some part of the program is misread: export its parts, as "

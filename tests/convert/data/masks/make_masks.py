@@ -111,6 +111,31 @@ class AnyOf(LastId):
         return ~(classes != 0).any(-1)
 
 
+class Partly(nn.Module):
+    """The encoder's attention hides padding, which the decoder and the pooling read."""
+
+    def __init__(self):
+        super().__init__()
+        self.source, self.target = nn.Linear(4, WIDTH), nn.Embedding(VOCABULARY, WIDTH)
+        self.encoder, self.cross = Attention(), Attention()
+
+    def forward(self, source, hidden, target=None):
+        x = self.source(source)
+        x = self.encoder(x, x, hidden[:, None, None])
+        if target is None:
+            return x.mean(1)
+        return self.cross(self.target(target), x, torch.zeros((), dtype=torch.bool))
+
+
+class Kept(Partly):
+    """The mask is 1 where a token counts, and a factor of rows, too."""
+
+    def forward(self, source, kept):
+        x = self.source(source)
+        x = self.encoder(x, x, (kept == 0)[:, None, None])
+        return (x * kept[..., None]).mean(1)
+
+
 class Features(nn.Module):
     """The mask is made of features."""
 
@@ -168,6 +193,13 @@ def models():
     for name, model in ("last_id", LastId(5)), ("any_of", AnyOf(5)):
         yield name, model, ({1: ANY},), [
             (padded(n, [length], 5, 4),) for n, length in ((6, 4), (3, 3))]
+    partly = [(torch.randn(2, 6, 4), beyond(6, [6, 4])), (torch.randn(2, 4, 4), beyond(4, [2, 3]))]
+    partly[1][1][0, 3] = False
+    yield "partly", Partly(), ({1: ANY}, {1: ANY}), partly
+    yield "partly_kept", Kept(), ({1: ANY}, {1: ANY}), [
+        (x, (~hidden).long()) for x, hidden in partly]
+    yield "partly_source", Partly(), ({1: ANY}, {1: ANY}, {1: ANY}), [
+        (*given, padded(n, [n, n])) for given, n in zip(partly, (5, 3))]
     features = [(torch.randn(1, 5, 4),)]
     for name, hides in ("first_feature", lambda x: x[..., 0] == -1000.0), (
             "zero_rows", lambda x: x.abs().sum(-1) == 0):

@@ -55,7 +55,8 @@ struct ExportedInput {
   // Index in `tensors`; absent for the user's inputs. Tied weights have different names and
   // indices, and equal `storage`.
   std::optional<size_t> tensor{};
-  uint32_t storage = 0;  // inputs with equal numbers share all elements
+  uint32_t storage = 0;                  // inputs with equal numbers share all elements
+  std::vector<uint32_t> mark_columns{};  // columns of features that hold a padding mask
 };
 
 // Bounds of a symbolic extent.

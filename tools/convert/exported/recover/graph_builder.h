@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -120,8 +121,9 @@ class GraphBuilder {
   std::string name;  // of the nodes added next
   std::optional<Discovery> found;
   std::vector<PositionTable> tables;
-  bool columns_first = false;    // the output is [sequences, columns, tokens]
-  bool may_see_nothing = false;  // all keys of a row may be padding ids
+  std::set<Column> mark_columns;  // of features: 0 or 1 for each token, as types of tokens
+  bool columns_first = false;     // the output is [sequences, columns, tokens]
+  bool may_see_nothing = false;   // all keys of a row may be padding ids
 
   // Throws NotRecognised if the id is no element.
   const Producer& producer(int64_t number) const;

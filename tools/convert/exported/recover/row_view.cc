@@ -76,7 +76,8 @@ bool is_of_ids(const GraphBuilder& builder, const LinearExpr& value) {
 
 bool is_of_types(const GraphBuilder& builder, const LinearExpr& value) {
   return value.is_plain() && value.elements() != 0 &&
-         builder.producer(value.at(0)).kind == Producer::Kind::kTypes;
+         (builder.producer(value.at(0)).kind == Producer::Kind::kTypes ||
+          builder.mark_columns.contains(builder.column_of(value.at(0))));
 }
 
 LinearExprRef in_place(const LinearExprRef& value, uint32_t from, uint32_t to) {

@@ -65,7 +65,7 @@ LinearExprRef each_kind_of_row(GraphBuilder& builder, const LinearExprRef& value
 LinearExprRef on_one_producer(GraphBuilder& builder, const LinearExprRef& value);
 // Returns `value` with producer `to` in place of `from`, at the same rows and columns.
 LinearExprRef in_place(const LinearExprRef& value, uint32_t from, uint32_t to);
-// Whether the elements are token ids or, as is_of_types, types of tokens.
+// Whether the elements are token ids or, as is_of_types, types of tokens or columns of marks.
 bool is_of_ids(const GraphBuilder& builder, const LinearExpr& value);
 bool is_of_types(const GraphBuilder& builder, const LinearExpr& value);
 bool is_along_tokens(const GraphBuilder& builder, const LinearExpr& value, size_t axis);

@@ -56,7 +56,8 @@ FunctionRef function_of(const LinearExprRef& base, Call call, Shape shape, size_
 std::optional<LinearExprRef> stacked_rows(Tracer& tracer, const std::vector<TracedValue>& parts,
                                           size_t dim);
 // Moves the base of a type conversion instead of its result; nullopt for any other function.
-std::optional<std::vector<TracedValue>> moved_conversion(const FunctionRef& function,
+std::optional<std::vector<TracedValue>> moved_conversion(const GraphBuilder& builder,
+                                                         const FunctionRef& function,
                                                          const std::vector<Movement>& movements);
 bool is_reduction(std::string_view op);
 bool is_softmax(std::string_view op);

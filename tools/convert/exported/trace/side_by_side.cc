@@ -229,42 +229,75 @@ Array columns_beside(const Array& first, const Array& second) {
   return Array::real(std::move(shape), std::move(all)).to(first.type());
 }
 
-// Returns [.., columns] of an input; with `takes_ids`, one integer for each row is a column, too.
-// Empty for any other input.
-std::vector<Extent> rows_and_columns(const ExportedValue& value, bool takes_ids) {
+// Whether an input of one number for each token is a padding mask of 0 and 1.
+bool is_mask(const ExportedProgram& program, const ExportedInput& input) {
+  const ExportedValue& value = program.values[input.value];
+  if (value.sizes.size() != 2 || is_real(value.type) || program.sample_inputs.empty()) return false;
+  const std::vector<SideRole> roles = possible_roles(program, input);
+  return std::ranges::any_of(
+      roles, [](SideRole role) { return role == SideRole::kKept || role == SideRole::kHidden; });
+}
+
+// Returns [.., columns] of an input: of features, of integers except for kFeatures, and of a mask
+// for kMasks. Empty for any other input.
+std::vector<Extent> rows_and_columns(const ExportedProgram& program, const ExportedInput& input,
+                                     Columns kind) {
+  const ExportedValue& value = program.values[input.value];
   std::vector<Extent> sizes = value.sizes;
-  const bool is_taken = is_real(value.type) || (takes_ids && is_integer(value.type));
-  if (is_integer(value.type) && sizes.size() == 2) sizes.push_back({1, ""});
+  const bool is_whole = kind == Columns::kMasks ? is_mask(program, input) : is_integer(value.type);
+  if (is_whole && sizes.size() == 2) sizes.push_back({1, ""});
+  const bool is_taken = is_real(value.type) || (kind != Columns::kFeatures && is_whole);
   const bool fits =
       value.kind == ValueKind::kTensor && is_taken && sizes.size() == 3 && sizes.back().is_fixed();
   return fits ? sizes : std::vector<Extent>{};
 }
 
-// Joins inputs. With `is_one`, joins only the first integer input with several columns for each
-// token.
-InputsSideBySide joined_inputs(const ExportedProgram& program, bool takes_ids, bool is_one) {
+// Replaces the first of these inputs of `program` by `all`, and removes the others.
+void replace_inputs(ExportedProgram& program, const std::vector<uint32_t>& values,
+                    const ExportedInput& all) {
+  for (size_t n = values.size(); n-- > 0;) {
+    const std::vector<const ExportedInput*> inputs = program.user_inputs();
+    const auto number =
+        std::ranges::find(inputs, values[n], &ExportedInput::value) - inputs.begin();
+    const auto place = std::ranges::find(program.inputs, values[n], &ExportedInput::value);
+    if (n == 0) {
+      *place = all;
+      continue;
+    }
+    program.inputs.erase(place);
+    if (!program.sample_inputs.empty()) {
+      program.sample_inputs.erase(program.sample_inputs.begin() + number);
+    }
+  }
+}
+
+InputsSideBySide joined_inputs(const ExportedProgram& program, Columns kind) {
+  const bool is_one = kind == Columns::kOneInput;
   const std::vector<const ExportedInput*> inputs = program.user_inputs();
   ExportedProgram joined = program;
   std::optional<size_t> first;  // of those that are joined
   ExportedValue all;
   std::vector<Call> slices;
   std::vector<uint32_t> starts;    // inputs that are joined
-  std::vector<ExportedValue> ids;  // integer inputs, as columns in float32
+  std::vector<ExportedValue> ids;  // inputs of integers and masks, as columns in float32
+  std::vector<uint32_t> masks;     // their columns
   std::vector<std::string> columns;
   const auto value = static_cast<uint32_t>(program.values.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
     const ExportedValue& own = program.values[inputs[i]->value];
     if (is_one && (first || !is_integer(own.type) || own.sizes.size() != 3)) continue;
-    const std::vector<Extent> sizes = rows_and_columns(own, takes_ids);
+    const std::vector<Extent> sizes = rows_and_columns(program, *inputs[i], kind);
     const bool fits =
-        !sizes.empty() && (!first || std::equal(sizes.begin(), sizes.end() - 1, all.sizes.begin()));
+        !sizes.empty() && (first ? std::equal(sizes.begin(), sizes.end() - 1, all.sizes.begin())
+                                 : kind != Columns::kMasks || is_real(own.type));
     if (!fits) continue;
     if (!first) {
       all = {.name = "", .type = ElementType::kF32, .sizes = sizes};
       all.sizes.back().size = 0;
     }
     const int64_t begin = all.sizes.back().size, end = begin + sizes.back().size;
-    const bool are_ids = is_integer(own.type);
+    const bool are_ids = !is_real(own.type);
+    if (kind == Columns::kMasks && are_ids) masks.push_back(static_cast<uint32_t>(begin));
     const auto columns_value = static_cast<uint32_t>(value + 1 + ids.size());
     Call cut = {.op = "slice",
                 .overload = "Tensor",
@@ -298,23 +331,9 @@ InputsSideBySide joined_inputs(const ExportedProgram& program, bool takes_ids, b
     }
     if (!first) first = i;
   }
-  if (starts.size() < (is_one ? 1 : 2) || (takes_ids && ids.empty())) return {};
-  // The first input becomes that of all columns, and the others are removed.
-  for (size_t n = starts.size(); n-- > 0;) {
-    const uint32_t own = starts[n];
-    const auto place = std::ranges::find(joined.inputs, own, &ExportedInput::value);
-    const auto number = static_cast<ptrdiff_t>(
-        std::ranges::find(inputs, own, &ExportedInput::value) - inputs.begin());
-    if (n == 0) {
-      place->value = value;
-      place->name = all.name;
-    } else {
-      joined.inputs.erase(place);
-      if (!joined.sample_inputs.empty()) {
-        joined.sample_inputs.erase(joined.sample_inputs.begin() + number);
-      }
-    }
-  }
+  const bool needs_ids = kind != Columns::kFeatures;
+  if (starts.size() < (is_one ? 1 : 2) || (needs_ids && ids.empty())) return {};
+  replace_inputs(joined, starts, {.value = value, .name = all.name, .mark_columns = masks});
   joined.values.push_back(all);
   joined.values.insert(joined.values.end(), ids.begin(), ids.end());
   joined.nodes.insert(joined.nodes.begin(), slices.begin(), slices.end());
@@ -492,10 +511,10 @@ std::shared_ptr<const ExportedProgram> sequences_first(const ExportedProgram& pr
   return std::make_shared<const ExportedProgram>(std::move(turned));
 }
 
-InputsSideBySide inputs_side_by_side(const ExportedProgram& program, bool takes_ids) {
-  InputsSideBySide joined = joined_inputs(program, takes_ids, false);
-  if (joined.program || !takes_ids) return joined;
-  return joined_inputs(program, takes_ids, true);
+InputsSideBySide inputs_side_by_side(const ExportedProgram& program, Columns kind) {
+  InputsSideBySide joined = joined_inputs(program, kind);
+  if (joined.program || kind != Columns::kIds) return joined;
+  return joined_inputs(program, Columns::kOneInput);
 }
 
 std::vector<Reading> readings_of(const std::shared_ptr<const ExportedProgram>& program) {
@@ -511,8 +530,8 @@ std::vector<Reading> readings_of(const std::shared_ptr<const ExportedProgram>& p
   for (const auto& [read, other] : {with_sequences(*program, 0), FewSequences{program}}) {
     if (read == nullptr) continue;
     add(read, "", false, other);
-    for (const bool takes_ids : {false, true}) {
-      const InputsSideBySide beside = inputs_side_by_side(*read, takes_ids);
+    for (const Columns kind : {Columns::kFeatures, Columns::kIds, Columns::kMasks}) {
+      const InputsSideBySide beside = inputs_side_by_side(*read, kind);
       add(beside.program, beside.words, false, other);
     }
     if (other == 0) add(sequences_first(*read), "", true, 0);  // otherwise they come first

@@ -108,9 +108,11 @@ FunctionRef function_of(const LinearExprRef& base, Call call, Shape shape, size_
       Function{base, std::make_shared<const Call>(std::move(call)), std::move(shape), depth});
 }
 
-std::optional<std::vector<TracedValue>> moved_conversion(const FunctionRef& function,
+std::optional<std::vector<TracedValue>> moved_conversion(const GraphBuilder& builder,
+                                                         const FunctionRef& function,
                                                          const std::vector<Movement>& movements) {
   if (function->is_base() || function->call->op != "to") return std::nullopt;
+  if (is_of_types(builder, *function->base)) return std::nullopt;
   const auto from = value_as<FunctionRef>(*function->call, "self");
   if (!from || !from->is_base()) return std::nullopt;
   std::vector<TracedValue> made;
@@ -294,8 +296,28 @@ TracedValue Tracer::marks_input(const ExportedValue& value) {
   return function_of(types->base, std::move(call), types->shape, 1);
 }
 
+// Returns features, with the columns of masks marked as such.
+LinearExprRef Tracer::marked_features(const ExportedInput& input, const Shape& shape) {
+  const LinearExprRef features = features_input(builder, shape);
+  GraphInput& own = builder.graph.inputs.at(builder.row_axis());
+  for (const uint32_t column : input.mark_columns) {
+    builder.mark_columns.emplace(producer_of(features->front()), column);
+    own.ids_of_columns[column] = own.token_types = 2;
+  }
+  return features;
+}
+
 LinearExprRef Tracer::looked_up_number(const LinearExprRef& ids, const std::vector<double>& table) {
-  LinearExprRef& known = numbers_of_ids_[{producer_of(ids->front()), table}];
+  LinearExprRef& known = numbers_of_ids_[{builder.column_of(ids->front()), table}];
+  if (known == nullptr && builder.is_node(ids->front())) {  // a column of 0 and 1
+    Shape shape = ids->shape;
+    shape.push_back(1);
+    WeightRef step;
+    step.name = builder.name + ".marks";
+    step.rows = step.columns = 1;
+    set_exact(step, [more = table[1] - table[0]] { return std::vector<double>{more}; });
+    known = convert::linear(builder, with_shape(ids, shape), step, {table[0]});
+  }
   if (known == nullptr) {
     const auto rows = static_cast<int64_t>(table.size());
     const ConstantRef constant =

@@ -270,8 +270,13 @@ struct InputsSideBySide {
   std::shared_ptr<const ExportedProgram> program;
   std::string words{};  // for the report
 };
-// With `takes_ids`, integers are columns, too, and some input must have them.
-InputsSideBySide inputs_side_by_side(const ExportedProgram& program, bool takes_ids);
+enum class Columns {
+  kFeatures,
+  kIds,       // some inputs are integers
+  kOneInput,  // only the first input of several integers for each token
+  kMasks,     // some inputs are padding masks, of which other ops than attention read rows
+};
+InputsSideBySide inputs_side_by_side(const ExportedProgram& program, Columns kind);
 
 // The program for a few sequences, which come first, where dimension `dim` of its inputs is open.
 // Null if that dimension has a fixed size.

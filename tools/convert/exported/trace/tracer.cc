@@ -247,7 +247,7 @@ void Tracer::read_input(const ExportedInput& input) {
           transposed(features_input(builder, {shape[0], shape[last], shape[last - 1]})), shape);
     }
     return own.reads_tokens() ? ids_input(builder, Producer::Kind::kTokens, shape)
-                              : features_input(builder, shape);
+                              : marked_features(input, shape);
   };
   TracedValue read = known();
   read.type = value.type;
@@ -625,7 +625,7 @@ std::optional<std::vector<TracedValue>> Tracer::move(const Call& call) {
     if (shape_of(made) == movements->at(0).shape) return {{made}};
   }
   if (const FunctionRef& function = parts[0].as<FunctionRef>(); function && count == 1) {
-    if (auto parts_of_it = moved_conversion(function, *movements)) return *parts_of_it;
+    if (auto parts_of_it = moved_conversion(builder, function, *movements)) return *parts_of_it;
     const bool is_one = movements->size() == 1 && function->shape != function->base->shape;
     if (is_one || is_of_ids(builder, *function->base)) {
       return {{moved_function(*this, call, function, (*movements)[0].shape)}};

@@ -63,6 +63,7 @@ class Tracer {
  private:
   void read_input(const ExportedInput& input);
   TracedValue marks_input(const ExportedValue& value);
+  LinearExprRef marked_features(const ExportedInput& input, const Shape& shape);
   void step(const Call& node);
   // slices the last token in place of rows that ids choose
   Call with_last_tokens(const Call& node);
@@ -97,8 +98,8 @@ class Tracer {
   uint64_t live_numbers_ = 0;
   // The most recent ones.
   std::vector<std::pair<std::shared_ptr<const Call>, LinearExprRef>> made_functions_;
-  // Keyed by the producer of the ids and by the table.
-  std::map<std::pair<uint32_t, std::vector<double>>, LinearExprRef> numbers_of_ids_;
+  // Keyed by the column of the ids and by the table.
+  std::map<std::pair<Column, std::vector<double>>, LinearExprRef> numbers_of_ids_;
   size_t made_weights_ = 0;              // weights that the tracer has named
   const Function* outermost_ = nullptr;  // function that is being lowered
 };

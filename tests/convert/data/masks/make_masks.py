@@ -111,6 +111,18 @@ class AnyOf(LastId):
         return ~(classes != 0).any(-1)
 
 
+class IsIn(LastId):
+    """A set of ids, of a vocabulary that is too large to be tried, is padding."""
+
+    def hides(self, ids):
+        return torch.isin(ids, torch.tensor([4, 70, 90]))
+
+
+class AnyEqual(LastId):
+    def hides(self, ids):
+        return (ids[..., None] == torch.tensor([4, 70, 90])).any(-1)
+
+
 class Partly(nn.Module):
     """The encoder's attention hides padding, which the decoder and the pooling read."""
 
@@ -193,6 +205,9 @@ def models():
     for name, model in ("last_id", LastId(5)), ("any_of", AnyOf(5)):
         yield name, model, ({1: ANY},), [
             (padded(n, [length], 5, 4),) for n, length in ((6, 4), (3, 3))]
+    for name, model in ("is_in", IsIn(100)), ("any_equal", AnyEqual(100)):
+        yield name, model, ({1: ANY},), [
+            (torch.tensor(ids),) for ids in ([[2, 4, 99, 70, 5, 91]], [[3, 90, 4]])]
     partly = [(torch.randn(2, 6, 4), beyond(6, [6, 4])), (torch.randn(2, 4, 4), beyond(4, [2, 3]))]
     partly[1][1][0, 3] = False
     yield "partly", Partly(), ({1: ANY}, {1: ANY}), partly

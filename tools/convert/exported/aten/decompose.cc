@@ -442,6 +442,18 @@ Argument attention(const Call& call, const Parts& parts) {
   return parts("matmul", {{"self", weights}, {"other", value}});
 }
 
+// Whether each element equals one of the others.
+Argument is_in(const Call& call, const Parts& parts) {
+  const bool is_one = call.find("test_element") != nullptr;
+  Argument found = call.argument("elements");
+  if (!is_one) found = parts("unsqueeze", {{"self", found}, {"dim", int64_t{-1}}});
+  Argument others = call.argument(is_one ? "test_element" : "test_elements");
+  if (!is_one) others = parts("flatten", {{"self", others}});
+  found = parts("eq", {{"self", found}, {"other", others}});
+  if (!is_one) found = parts("any", {{"self", found}, {"dim", int64_t{-1}}}, "dim");
+  return call.flag("invert", false) ? parts("logical_not", {{"self", found}}) : found;
+}
+
 struct Decomposition {
   std::string_view op;
   Argument (*run)(const Call& call, const Parts& parts);
@@ -470,6 +482,7 @@ constexpr Decomposition kDecompositions[] = {
     {"lerp", between},
     {"addcmul", added_part},
     {"addcdiv", added_part},
+    {"isin", is_in},
     {"prelu", prelu_of_channels},
     {"cumsum", cumulative},
     {"pad", padded},

@@ -20,14 +20,16 @@ namespace {
 constexpr size_t kProbedRowsMin = 12;     // two rows would fit any gain and bias
 constexpr size_t kLinearWidthMax = 1024;  // wider matrices take long to find
 constexpr size_t kProbedMax = size_t{1} << 22;
+constexpr size_t kSetMax = 64;    // integers of one constant, such as a set of ids
 constexpr double kRiseMax = 1e8;  // larger results make all others agree
 
 void collect_numbers(const Argument& argument, std::set<double>& numbers) {
   if (const double* real = argument.as<double>()) numbers.insert(*real);
   if (const int64_t* whole = argument.as<int64_t>()) numbers.insert(static_cast<double>(*whole));
   const Array* array = argument.as<Array>();
-  if (array != nullptr && array->has_values() && array->elements() == 1) {
-    numbers.insert(array->to_reals()[0]);
+  if (array != nullptr && array->has_values() &&
+      array->elements() <= (is_integer(array->type()) ? kSetMax : 1)) {
+    for (const double number : array->to_reals()) numbers.insert(number);
   }
   if (const auto* list = argument.as<Argument::List>()) {
     for (const Argument& item : *list) collect_numbers(item, numbers);

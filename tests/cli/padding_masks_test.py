@@ -27,6 +27,8 @@ RIGHT = {
     "any_of": [],
     "is_in": [],
     "any_equal": [],
+    "chosen": [],
+    "chosen_together": [],
     "partly": ["inputs are side by side: source is columns 0 to 3, hidden is columns 4 to 4"],
     "partly_kept": ["inputs are side by side", "holds integers from 0 to 1"],
     "partly_source": ["inputs are side by side"],

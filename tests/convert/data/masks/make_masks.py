@@ -123,6 +123,22 @@ class AnyEqual(LastId):
         return (ids[..., None] == torch.tensor([4, 70, 90])).any(-1)
 
 
+class Chosen(nn.Module):
+    """Ids choose between two values, each for itself or all of a sequence together."""
+
+    def __init__(self, over_tokens):
+        super().__init__()
+        self.embedding, self.over_tokens = nn.Embedding(VOCABULARY, WIDTH), over_tokens
+        self.first, self.second = nn.Linear(WIDTH, 3), nn.Linear(WIDTH, 3)
+
+    def forward(self, ids):
+        x = self.embedding(ids)
+        chosen = (ids[..., None] == torch.tensor([4, 7])).any(-1, keepdim=True)
+        if self.over_tokens:
+            chosen = (ids == 4).any(-1, keepdim=True)[..., None]
+        return torch.where(chosen, self.first(x), self.second(x))
+
+
 class Partly(nn.Module):
     """The encoder's attention hides padding, which the decoder and the pooling read."""
 
@@ -208,6 +224,9 @@ def models():
     for name, model in ("is_in", IsIn(100)), ("any_equal", AnyEqual(100)):
         yield name, model, ({1: ANY},), [
             (torch.tensor(ids),) for ids in ([[2, 4, 99, 70, 5, 91]], [[3, 90, 4]])]
+    for name, over_tokens in ("chosen", False), ("chosen_together", True):
+        yield name, Chosen(over_tokens), ({1: ANY},), [
+            (torch.tensor(ids),) for ids in ([[2, 4, 9, 7, 5, 1], [1, 2, 3, 5, 6, 7]], [[3, 8, 1]])]
     partly = [(torch.randn(2, 6, 4), beyond(6, [6, 4])), (torch.randn(2, 4, 4), beyond(4, [2, 3]))]
     partly[1][1][0, 3] = False
     yield "partly", Partly(), ({1: ANY}, {1: ANY}), partly

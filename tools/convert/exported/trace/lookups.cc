@@ -608,7 +608,8 @@ std::optional<TracedValue> hidden_pairs(Tracer& tracer, const Call& call) {
 
 }  // namespace
 
-// Lowers masked_fill and where, by a mask that is computed from token ids.
+// Lowers masked_fill and where, by a mask that is computed from token ids, or any() or all() of it
+// over the tokens.
 std::optional<TracedValue> filled_by_ids(Tracer& tracer, const Call& call) {
   const bool fills = call.op == "masked_fill";
   if (!fills && call.op != "where") return std::nullopt;
@@ -616,11 +617,19 @@ std::optional<TracedValue> filled_by_ids(Tracer& tracer, const Call& call) {
   const TracedValue* self = value_of(call, "self");
   const TracedValue* other = fills ? nullptr : value_of(call, "other");
   if (mask == nullptr) return std::nullopt;
-  if (!is_of_ids(tracer.builder, *mask)) return hidden_pairs(tracer, call);
   const auto is_of_tokens = [&](const TracedValue* value) {
     return value != nullptr && !value->is_constant() && !is_of_ids(tracer.builder, *value);
   };
-  const bool keeps_self = is_of_tokens(self);
+  const bool is_by_ids = is_of_ids(tracer.builder, *mask), keeps_self = is_of_tokens(self);
+  const bool is_over_tokens = mask->type == ElementType::kBool && mask->is<LinearExprRef>();
+  const bool is_choice = self != nullptr && other != nullptr && (is_by_ids || is_over_tokens);
+  if (is_choice &&
+      (is_by_ids ? keeps_self && is_of_tokens(other) : keeps_self || is_of_tokens(other))) {
+    const LinearExprRef unset = tracer.as_sum(*other);
+    const LinearExprRef more = sum(tracer.as_sum(*self), unset, -1.0);
+    return sum(unset, product(tracer.builder, more, tracer.as_sum(*mask)), 1.0);
+  }
+  if (!is_by_ids) return hidden_pairs(tracer, call);
   if (keeps_self == is_of_tokens(other)) return std::nullopt;
   const Array number = filled_in(tracer, call, fills ? "value" : keeps_self ? "other" : "self");
   if (number.elements() != 1) return std::nullopt;

@@ -243,7 +243,11 @@ std::optional<TracedValue> function_op(Tracer& tracer, const Call& call) {
   if (other != nullptr) {
     if (is_decomposed(call.op)) return made_of_others(tracer, call);
     throw NotRecognised(
-        "cannot combine two values of the model except by a sum, a product or a quotient");
+        call.op == "where" || call.op == "masked_fill"
+            ? "cannot choose between values by a condition on features or on a whole sequence; "
+              "give it as a second input c [sequences, tokens, 1] of 0.0 and 1.0, and write c * y "
+              "+ (1 - c) * z"
+            : "cannot combine two values of the model except by a sum, a product or a quotient");
   }
   // Functions of token ids may become positions.
   if (why != nullptr && !(base != nullptr && is_of_ids(builder, *base))) throw NotRecognised(why);
@@ -537,7 +541,11 @@ LinearExprRef Tracer::op_on_nodes(const Function& function) {
   if (!has_op) {
     const Function& whole = *outermost_;
     const bool reduces = is_reduction(whole.call->op) && whole.shape != whole.base->shape;
-    throw OpError("{}: {}", whole.call->describe(), reduces ? kReducesColumns : kNoFunction);
+    const bool compares = is_one_of(whole.call->op, {"lt", "le", "gt", "ge"});
+    throw OpError("{}: {}", whole.call->describe(),
+                  reduces    ? kReducesColumns
+                  : compares ? kMaskOfFeatures
+                             : kNoFunction);
   }
   if (is_power || is_product) {
     const LinearExprRef first = as_sum(inputs[0]);

@@ -81,6 +81,14 @@ class TracedOpsTest : public ::testing::Test {
     return constant({kTokens, kTokens}, std::move(seen));
   }
 
+  ValueRef largest(int64_t kernel, int64_t stride, int64_t padding, bool ceil_mode) {
+    return transposed(op("max_pool1d", {{"self", transposed(x_)},
+                                        {"kernel_size", Argument::List{kernel}},
+                                        {"stride", Argument::List{stride}},
+                                        {"padding", Argument::List{padding}},
+                                        {"ceil_mode", ceil_mode}}));
+  }
+
   // Token ids in place of features, of 6 rows of a table.
   void take_ids() {
     program_->values[0] = {.name = "ids", .type = ElementType::kI64, .sizes = {{1}, {kTokens}}};
@@ -387,6 +395,78 @@ TEST_F(TracedOpsTest, ConvolutionsOfSingleTokensAreLayers) {
       op("conv1d", {{"input", transposed(x_)}, {"weight", kernel}, {"groups", int64_t{2}}});
   EXPECT_EQ(count<LinearNode>(traced(transposed(made))), 1u);
   expect_same(transposed(made));
+}
+
+TEST_F(TracedOpsTest, DeviationsOverTokensSubtractTheMean) {
+  for (const char* name : {"var", "std"}) {
+    for (const double correction : {0.0, 1.0}) {
+      expect_same(op(name, {{"self", x_},
+                            {"dim", Argument::List{int64_t{1}}},
+                            {"correction", correction},
+                            {"keepdim", true}}));
+    }
+  }
+}
+
+TEST_F(TracedOpsTest, WindowsOfAMaximumMayBeHalfPadding) {
+  expect_same(largest(2, 2, 1, false));
+  expect_same(largest(3, 2, 1, false));
+  expect_same(largest(3, 2, 0, true));  // the last window ends with the last token
+  EXPECT_TRUE(refuses([&] { traced(largest(3, 1, 2, false)); }, {"more than half"}));
+}
+
+TEST_F(TracedOpsTest, WindowsOfAMaximumEndWithinTheTokens) {
+  EXPECT_TRUE(refuses([&] { traced(largest(2, 2, 0, true)); }, {"ends beyond the input"}));
+}
+
+TEST_F(TracedOpsTest, ScoresAreClampedFromBelowAtMost) {
+  const ValueRef scores = op("matmul", x_, transposed(x_));
+  constexpr double kLeast = std::numeric_limits<float>::lowest();
+  const auto attended = [&](std::vector<NamedArgument> bounds) {
+    bounds.insert(bounds.begin(), {"self", scores});
+    return op("matmul", softmax(op("clamp", std::move(bounds))), x_);
+  };
+  expect_same(attended({{"min", kLeast}}));
+  EXPECT_TRUE(refuses(
+      [&] {
+        traced(attended({{"min", kLeast}, {"max", 0.5}}));
+      },
+      {"the runtime has no such op on scores"}));
+}
+
+TEST_F(TracedOpsTest, ExponentialsOfScoresAreOnlyDivided) {
+  const ValueRef exponentials = op("exp", {{"self", op("matmul", x_, transposed(x_))}});
+  const ValueRef twice = op("mul", exponentials, 2.0);
+  EXPECT_TRUE(refuses([&] { traced(op("matmul", softmax(twice), x_)); },
+                      {"cannot change exponentials of scores except in a softmax"}));
+}
+
+// Two columns of each token times a matrix of its own, whose columns recur.
+TEST_F(TracedOpsTest, TokensHaveMatricesOfTheirOwn) {
+  constexpr int64_t kOutputs = 3;
+  std::vector<double> matrices;
+  for (int64_t t = 0; t < kTokens; ++t) {
+    for (int64_t i = 0; i < kWidth; ++i) {
+      for (int64_t o = 0; o < kOutputs; ++o) {
+        matrices.push_back(static_cast<double>(i + 1) * static_cast<double>((t + o) % 3 + 1));
+      }
+    }
+  }
+  const ValueRef rows = op("unsqueeze", {{"self", x_}, {"dim", int64_t{2}}});
+  const ValueRef product =
+      op("matmul", rows, constant({kTokens, kWidth, kOutputs}, std::move(matrices)));
+  const ValueRef result = op("squeeze", {{"self", product}, {"dim", int64_t{2}}});
+  EXPECT_EQ(count<LinearNode>(traced(result)), 1u);
+  expect_same(result);
+}
+
+TEST_F(TracedOpsTest, PartsOfComplexValuesAreReal) {
+  const Argument::List pairs = {int64_t{1}, kTokens, kWidth / 2, int64_t{2}};
+  const ValueRef view = op("view", {{"self", x_}, {"size", pairs}});
+  const ValueRef pair = op("view_as_complex", {{"self", view}});
+  program_->values.back().type = ElementType::kComplex64;
+  for (const char* part : {"real", "imag"}) expect_same(op(part, {{"self", pair}}));
+  EXPECT_TRUE(refuses([&] { traced(pair); }, {"complex values are supported only in rotations"}));
 }
 
 TEST_F(TracedOpsTest, ComplexProductsAreRotations) {

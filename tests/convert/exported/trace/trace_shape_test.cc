@@ -98,6 +98,46 @@ TEST(TraceShape, HasAnyNumberOfTokensThatIsASymbol) {
   EXPECT_TRUE(refuses([&] { other.extent(unknown); }, {"s9", "more than the number of tokens"}));
 }
 
+// Twelve tokens are three steps of four.
+TEST(TraceShape, RoundsLengthsDownToItsSteps) {
+  const Extent steps = {.size = 12, .symbol = "Mul(Integer(4), Symbol('s1', integer=True))"};
+  const TraceShape shape(program({ids({{1}, steps})}));
+  EXPECT_EQ(shape.step(), 4);
+  for (const auto& [tokens, rounded] :
+       {std::pair{11, 8}, {12, 12}, {13, 12}, {15, 12}, {16, 16}, {3, 0}}) {
+    EXPECT_EQ(shape.rounded(tokens), rounded) << tokens;
+  }
+}
+
+TEST(TraceShape, HasTwoColumnsAsTokensIfTheirNumberIsOpen) {
+  const TraceShape shape(program({features({{1}, {5}, {2, "s1"}})}));
+  EXPECT_FALSE(shape.reads_images());
+  EXPECT_TRUE(shape.columns_first());
+  EXPECT_EQ(shape.tokens(), 2);
+}
+
+TEST(TraceShape, ReadsColumnsAsTokensOfAsManySequencesAsRows) {
+  const TraceShape rows = TraceShape(program({features({{7}, {1}, {5}})})).with_rows_apart();
+  ASSERT_TRUE(rows.tokens_first());
+  const std::optional<TraceShape> columns = rows.with_columns_first();
+  ASSERT_TRUE(columns.has_value());
+  EXPECT_EQ(columns->tokens(), 5);
+  EXPECT_EQ(columns->sizes().sequences, 7u);
+  EXPECT_EQ(columns->input_shape(), (Shape{7, 1, 5}));
+  EXPECT_FALSE(columns->keeps_rows_apart());  // until a trace finds other rows
+}
+
+TEST(TraceShape, MayHaveAnotherNumberOfSequencesWhereItIsOpen) {
+  const Extent open = {.size = 2, .symbol = "s2"};
+  EXPECT_EQ(TraceShape(program({ids({{2}, kSymbol})})).other_sequences(), 0);
+  EXPECT_EQ(TraceShape(program({ids({open, kSymbol})})).other_sequences(), 3);
+  EXPECT_EQ(TraceShape(program({features({open, {3}, {8}, {8}})})).other_sequences(), 3);
+  EXPECT_EQ(TraceShape(program({features({{2}, {3}, {8}, {8}})})).other_sequences(), 0);
+  const auto given = program({ids({{2}, {7}})});
+  const TraceShape told(given, {{&given->inputs[0]}, {}, 5});
+  EXPECT_EQ(told.other_sequences(), 5);
+}
+
 TEST(TraceShape, CountsRowsOfAPrefixWithTheTokens) {
   const TraceShape shape = TraceShape(program({ids({{1}, {7}})})).with_prefix(2, true);
   EXPECT_EQ(shape.tokens(), 7);
@@ -140,6 +180,31 @@ TEST(TraceShape, ProvesTheLengthsOfTheAuthorsArrays) {
   EXPECT_EQ(shape.of_arrays({{1, 9, 16}, {4, 16}}), (std::set<int64_t>{4, 7, 9}));
 }
 
+// The mean over lines and then over columns of an image.
+TEST(NeededPart, MergesMeansOfMeansThatKeepTheirDimensions) {
+  const auto part_of = [](std::vector<Extent> sizes, int64_t first, bool keeps) {
+    ExportedProgram made = *program({features(std::move(sizes))});
+    made.values.push_back(features({{2}, {3}, {1}, {8}}));
+    made.values.push_back(features({{2}, {3}, {1}, {1}}));
+    made.nodes.push_back({.op = "mean",
+                          .arguments = {{"self", ValueRef{0}}, {"dim", Argument::List{first}}},
+                          .outputs = {1}});
+    if (keeps) made.nodes[0].arguments.push_back({"keepdim", true});
+    made.nodes.push_back({.op = "mean",
+                          .arguments = {{"self", ValueRef{1}},
+                                        {"dim", Argument::List{int64_t{3}}},
+                                        {"keepdim", true}},
+                          .outputs = {2}});
+    return needed_part(made, 2);
+  };
+  const ExportedProgram merged = part_of({{2}, {3}, {8}, {8}}, -2, true);
+  ASSERT_EQ(merged.nodes.size(), 1u);
+  EXPECT_EQ(merged.nodes[0].argument("self").as<ValueRef>()->value, 0u);
+  EXPECT_EQ(merged.nodes[0].integers("dim"), (std::vector<int64_t>{-2, 3}));
+  // The first mean drops a dimension of five, so dimension 3 is another one of its input.
+  EXPECT_EQ(part_of({{2}, {3}, {4}, {1}, {8}}, 2, false).nodes.size(), 2u);
+}
+
 TEST(SideInputs, HaveRolesByTypeAndName) {
   const auto roles = [](const ExportedValue& second) {
     const auto made = program({ids({{2}, {7}}), second});
@@ -157,6 +222,17 @@ TEST(SideInputs, HaveRolesByTypeAndName) {
   EXPECT_EQ(roles(other), (std::vector{SideRole::kPositions}));
   other.name = "token_type_ids";
   EXPECT_EQ(roles(other), (std::vector{SideRole::kTypes}));
+}
+
+TEST(SideInputs, AreDescribedByTheirRole) {
+  const ExportedInput input = {.value = 1, .name = "mask"};
+  const auto described = [&](SideRole role) { return describe({&input, role}, 2); };
+  EXPECT_EQ(described(SideRole::kKept), "input 2 (mask) becomes the lengths");
+  EXPECT_EQ(described(SideRole::kLengths), "input 2 (mask) becomes the lengths");
+  EXPECT_EQ(described(SideRole::kPositions),
+            "input 2 (mask) is 0, 1, 2, ..., and is not asked for");
+  EXPECT_EQ(described(SideRole::kMarks),
+            "input 2 (mask) becomes the types of tokens, as some ops read rows of padding");
 }
 
 TEST(SideInputs, EncodeTheLengthsOfSequences) {

@@ -227,7 +227,9 @@ inline constexpr bool kFunctionsLinked = linked(Need::kFunctions);
 inline constexpr bool kAxesLinked = kPoolsLinked || kWindowsLinked || kFunctionsLinked ||
                                     any_linked(Need::kSelectTurns, Need::kSelectTransposed,
                                                Need::kSelectTaken, Need::kJoin, Need::kBlocks);
-inline constexpr bool kQuantizedLinked = any_linked(Need::kW8, Need::kQ8, Need::kQ4);
+// Whether there are weights that are multiplied by rows in int8: WeightType::rounds_inputs.
+inline constexpr bool kInt8RowsLinked = any_linked(Need::kQ8, Need::kQ4);
+inline constexpr bool kQuantizedLinked = linked(Need::kW8) || kInt8RowsLinked;
 inline constexpr bool kMergesLinked = any_linked(Need::kBytePairs, Need::kSentencePieces);
 inline constexpr bool kPiecesLinked =
     kMergesLinked || any_linked(Need::kCharacters, Need::kUnigram);

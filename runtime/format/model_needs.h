@@ -65,8 +65,7 @@ bool for_each_need(std::span<const std::byte> file, Visit visit) {
   for (uint32_t i = 0; i < model.tensors(); ++i) {
     const TensorType type = model.tensor(i).type;
     if (type == TensorType::kF32 || !holds_weights(type)) continue;
-    const uint32_t index = static_cast<uint32_t>(type) - static_cast<uint32_t>(TensorType::kW8);
-    if (!visit(need_of(Need::kW8, index), i)) return false;
+    if (!visit(need_of(Need::kW8, static_cast<uint32_t>(type) - 1), i)) return false;
   }
   if (model.kv_cache() == TensorType::kInt8 && !visit(Need::kInt8Cache, 0)) return false;
   for (uint32_t i = 0; i < model.masks(); ++i) {

@@ -199,7 +199,7 @@ bool verify_tensors(const ModelReader& model, const Refusal& refuse) {
     }
     if (!holds_weights(shape.type)) {
       return refuse("a tensor's type is unknown or holds no weights", "tensors.type", i,
-                    static_cast<uint32_t>(shape.type), static_cast<uint32_t>(TensorType::kQ4));
+                    static_cast<uint32_t>(shape.type), kWeightTypeCount - 1);
     }
     if constexpr (!kQuantizedLinked) continue;
     const WeightType& type = weight_type(shape.type);
@@ -224,7 +224,7 @@ bool derive_formula(const ModelReader& model, Target target, arenite::ArenaFormu
     const OpKind kind = model.op(i).kind;
     if (!known(kind)) continue;
     if (row_of(kind).scratch == Scratch::kScores) formula.score_rows = packing.mr;
-    if (any_linked(Need::kQ8, Need::kQ4) && row_of(kind).scratch == Scratch::kQuantizedRows) {
+    if (kInt8RowsLinked && row_of(kind).scratch == Scratch::kQuantizedRows) {
       const uint32_t tensor = number_of(model.op(i), NumberType::kMatrix);
       const uint32_t slot = model.op(i).views[kOutput].slot;
       // verify_slots, verify_tensors, verify_flow and verify_ops refuse all others.

@@ -141,8 +141,8 @@ struct MveKernel {
 
 constexpr bool tiles_fit_rows_max() {
   for (uint32_t i = 0; i < kTargets; ++i) {
-    for (const TensorType type : {TensorType::kF32, TensorType::kQ8, TensorType::kQ4}) {
-      if (packing_of(static_cast<Target>(i), type).mr > kRowsMax) return false;
+    for (const WeightType& of : kWeightTypeRows) {
+      if (packing_of(static_cast<Target>(i), of.type).mr > kRowsMax) return false;
     }
   }
   return true;
@@ -210,7 +210,7 @@ struct KernelSet {
   CacheLayout layout_of_cache(bool is_int8, const CacheShape& shape, uint32_t positions) const {
     return {packing_of_cache(f32.packing, is_int8), shape, positions, integers != nullptr};
   }
-  // REQUIRES: kQ8 or kQ4.
+  // REQUIRES: a type that rounds inputs.
   const QuantizedKernels& quantized(TensorType type) const {
     return type == TensorType::kQ8 ? *q8 : *q4;
   }

@@ -226,7 +226,7 @@ void convolution(const KernelSet& kernels, const Windows& windows, const WindowI
                                         part.weight, part.result, output.stride * sizeof(float));
     } else if (linked(Need::kW8) && weights.type == TensorType::kW8) {
       multiply_gathered(*kernels.w8, block, reinterpret_cast<float*>(gathered), part);
-    } else if constexpr (any_linked(Need::kQ8, Need::kQ4)) {
+    } else if constexpr (kInt8RowsLinked) {
       const QuantizedKernels& of_type = kernels.quantized(weights.type);
       QuantizedRows rows(gathered, part.rows, inputs);
       for (uint32_t r = 0; r < part.rows; ++r) {

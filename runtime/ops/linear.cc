@@ -39,7 +39,7 @@ void linear(const KernelSet& kernels, const ConstMatrix& input, const WeightView
   assert(input.rows == output.rows);
   assert(input.columns >= 1 && output.columns >= 1);
   assert(weights.rows == output.columns && weights.columns == input.columns);
-  if constexpr (any_linked(Need::kQ8, Need::kQ4)) {
+  if constexpr (kInt8RowsLinked) {
     if (weight_type(weights.type).rounds_inputs) {
       quantized_linear(kernels, input, weights, output, scratch, parallel);
       return;

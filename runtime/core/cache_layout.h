@@ -21,6 +21,11 @@ inline constexpr uint32_t kIntegerBlock = 32;
 // Bytes from one key to the next for integer kernels: head_dim int8, padded to whole 32-bit words.
 constexpr size_t integer_key_bytes(size_t dims) { return (dims + 3) / 4 * 4; }
 
+// Whether a cache has this packing in int8. A compile-time constant in builds without int8 caches.
+constexpr bool holds_int8(Packing of_cache) {
+  return linked(Need::kInt8Cache) && of_cache.type == as_weights(TensorType::kInt8);
+}
+
 struct CacheShape {
   uint32_t kv_heads = 0;
   uint32_t head_dim = 0;  // 0: no keys are kept; scores do not depend on keys
@@ -71,10 +76,7 @@ class CacheLayout {
   constexpr uint32_t nr() const { return nr_; }
   constexpr const CacheShape& shape() const { return shape_; }
 
-  // A compile-time constant in builds without int8 caches.
-  constexpr bool is_int8() const {
-    return linked(Need::kInt8Cache) && packing_.type == TensorType::kW8;
-  }
+  constexpr bool is_int8() const { return holds_int8(packing_); }
   constexpr bool for_integers() const { return is_int8() && for_integers_; }
   // Bytes of one element of a key or a value.
   constexpr uint32_t number_bytes() const { return is_int8() ? 1 : sizeof(float); }
@@ -163,13 +165,13 @@ class CacheLayout {
 
 // Returns the packing of a cache for a target whose float32 caches have the packing `f32`.
 constexpr Packing packing_of_cache(Packing f32, bool is_int8) {
-  if (linked(Need::kInt8Cache) && is_int8) f32.type = TensorType::kW8;
+  if (linked(Need::kInt8Cache) && is_int8) f32.type = as_weights(TensorType::kInt8);
   return f32;
 }
 
 // Bytes that each panel of nr positions adds to a cache: keys, values and scales of all heads.
 inline Checked cache_bytes_per_panel(Packing packing, const CacheShape& shape) {
-  const bool is_int8 = linked(Need::kInt8Cache) && packing.type == TensorType::kW8;
+  const bool is_int8 = holds_int8(packing);
   const Checked keys = shape.head_dim == 0 ? 0 : panel_bytes(packing, shape.head_dim);
   const uint64_t scales = is_int8 ? packing.nr * sizeof(float) : 0;
   const Checked values = Checked(panels_of(packing, shape.value_dim)) * packing.nr * packing.nr *
@@ -179,7 +181,7 @@ inline Checked cache_bytes_per_panel(Packing packing, const CacheShape& shape) {
 
 // Bytes that each page adds to a cache: the rows of zeros and of ones.
 constexpr Checked cache_bytes_per_page(Packing packing, const CacheShape& shape) {
-  const uint32_t rows = linked(Need::kInt8Cache) && packing.type == TensorType::kW8 ? 2 : 1;
+  const uint32_t rows = holds_int8(packing) ? 2 : 1;
   return Checked(shape.kv_heads) * panels_of(packing, shape.value_dim) * packing.nr * rows *
          sizeof(float);
 }

@@ -26,7 +26,7 @@ namespace arenite {
 // They are the layouts of XNNPACK's kernels f32-gemm, f32-qc8w-gemm, qd8-f32-qc8w-gemm and
 // qd8-f32-qb4w-gemm.
 struct Packing {
-  TensorType type = TensorType::kF32;  // type of the weights; kW8 for int8 caches
+  TensorType type = TensorType::kF32;  // of the weights; of int8 caches as_weights(kInt8)
   uint8_t nr = 0;
   uint8_t kr = 0;
   uint8_t mr = 0;

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstddef>
 #include <string_view>
-#include <tuple>
 #include <type_traits>
 
 #include "kernels/kernel_set.h"
@@ -53,12 +52,13 @@ inline size_t panel_bytes_of(Packing packing, size_t columns, size_t k) {
          panel_bytes(packing, static_cast<uint32_t>(k)).value();
 }
 
-// Returns the parameters of a kernel, its last argument: only kernels that clamp have any.
+// Returns the parameters of a kernel, by its arguments: only kernels that clamp have any.
 template <typename... Arguments>
 constexpr auto params_of(void (*)(Arguments...)) {
-  using Params = std::tuple_element_t<sizeof...(Arguments) - 1, std::tuple<Arguments...>>;
-  if constexpr (std::is_same_v<Params, const xnn_f32_default_params*>) {
+  if constexpr ((std::is_same_v<Arguments, const xnn_f32_default_params*> || ...)) {
     return &kNoParams;
+  } else if constexpr ((std::is_same_v<Arguments, const xnn_f32_qb4w_minmax_params*> || ...)) {
+    return &kNoClampOfBlocks;
   } else {
     return &kNoClamp;
   }
@@ -98,13 +98,8 @@ void quantized_gemm(size_t rows, size_t columns, size_t k, const int8_t* a, size
   kernel_reads(w, panel_bytes_of(kPacking, columns, k));
   kernel_writes_rows(c, rows, columns * sizeof(float), c_stride_bytes);
   const auto* const params = reinterpret_cast<const xnn_qd8_quantization_params*>(a_rows);
-  if constexpr (kPacking.type == TensorType::kQ4) {
-    kKernel(rows, columns, k, a, a_stride_bytes, w, c, c_stride_bytes, kPacking.nr * sizeof(float),
-            &kNoClampOfBlocks, params);
-  } else {
-    kKernel(rows, columns, k, a, a_stride_bytes, w, c, c_stride_bytes, kPacking.nr * sizeof(float),
-            &kNoClamp, params);
-  }
+  kKernel(rows, columns, k, a, a_stride_bytes, w, c, c_stride_bytes, kPacking.nr * sizeof(float),
+          params_of(kKernel), params);
 }
 
 template <auto kKernel>

@@ -12,6 +12,7 @@
 
 #include "cli/text_table.h"
 #include "convert/files/error.h"
+#include "convert/quantize/quantizers.h"
 #include "core/weight_types.h"
 #include "format/reader.h"
 
@@ -78,27 +79,20 @@ const BundledModel& hungriest(std::span<const BundledModel> models) {
 
 // Proposes the next smaller weight type for the linear layers, with the size that it gives.
 std::string smaller_weights(std::span<const BundledModel> models) {
-  struct Step {
-    TensorType from;
-    TensorType to;
-    const char* option;
-  };
-  constexpr Step kSteps[] = {{TensorType::kF32, TensorType::kQ8, "q8"},
-                             {TensorType::kW8, TensorType::kQ4, "q4"},
-                             {TensorType::kQ8, TensorType::kQ4, "q4"}};
-  for (const Step& step : kSteps) {
-    const uint64_t bits = weight_type(step.from).bits;
+  for (const TensorType type : convert::kWeightTypes) {
+    const TensorType smaller = convert::use_of(type).smaller;
+    const uint64_t saved_bits = uint64_t{weight_type(type).bits} - weight_type(smaller).bits;
     uint64_t saved = 0;
     for (const BundledModel& model : models) {
       const format::ModelReader reader = model.file.reader();
       for (uint32_t i = 0; i < reader.tensors(); ++i) {
         const format::TensorShape& shape = reader.tensor(i);
-        if (shape.type != step.from || shape.layout != format::Layout::kGemm) continue;
-        saved += uint64_t{shape.outputs} * shape.inputs * (bits - weight_type(step.to).bits) / 8;
+        if (shape.type != type || shape.layout != format::Layout::kGemm) continue;
+        saved += shape.outputs * saved_bits * shape.inputs / 8;
       }
     }
     if (saved == 0) continue;
-    return fmt::format("; with arenite convert --weights {} the models take some {}", step.option,
+    return fmt::format("; with arenite convert --weights {} the models take some {}", name(smaller),
                        grouped(bytes_of(models) - saved));
   }
   return "";

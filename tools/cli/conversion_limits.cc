@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The limits of a conversion's cost: their options, and the checks against measured values.
 
+#include <map>
 #include <set>
 
 #include "arenite/arena_formula.h"
@@ -99,34 +100,28 @@ void add_size_limits(const convert::Conversion& conversion, const ConversionLimi
 // Returns one note per reason for a fallback to another type, because layers are alike.
 std::vector<ConversionNote> fallback_notes(const std::vector<convert::TypeFallback>& fallbacks) {
   struct Reason {
-    TensorType wanted = TensorType::kF32;
-    TensorType type = TensorType::kF32;
-    std::set<uint32_t> inputs{};
-    std::vector<std::string> names{};
+    std::set<uint32_t> inputs;
+    std::vector<std::string> names;
   };
-  std::vector<Reason> reasons;
+  std::map<TensorType, Reason> reasons;  // by the type, whose next smaller one does not fit
   for (const convert::TypeFallback& fallback : fallbacks) {
-    auto reason = std::ranges::find_if(reasons, [&](const Reason& known) {
-      return known.wanted == fallback.wanted && known.type == fallback.type;
-    });
-    if (reason == reasons.end()) {
-      reasons.push_back({fallback.wanted, fallback.type});
-      reason = reasons.end() - 1;
-    }
-    reason->inputs.insert(fallback.inputs);
-    reason->names.push_back(fallback.name);
+    Reason& reason = reasons[fallback.type];
+    reason.inputs.insert(fallback.inputs);
+    reason.names.push_back(fallback.name);
   }
   std::vector<ConversionNote> notes;
-  for (const Reason& reason : reasons) {
+  for (const auto& [type, reason] : reasons) {
     const bool is_one = reason.names.size() == 1;
-    const std::string why = reason.wanted == TensorType::kQ4 && reason.type == TensorType::kQ8
-                                ? fmt::format("not multiples of {}, which q4 needs", kQ4Block)
-                                : fmt::format("longer than {}, the maximum of q8", kQ8InputsMax);
-    notes.push_back(
-        {"fell back", is_one ? reason.names[0] : fmt::format("{} matrices", reason.names.size()),
-         fmt::format("{} {}: {} rows of {} are {}", is_one ? "is" : "are", name(reason.type),
-                     is_one ? "its" : "their", fmt::join(reason.inputs, ", "), why),
-         reason.names});
+    const WeightType& next = kWeightTypeRows[static_cast<uint32_t>(type) + 1];
+    const std::string why =
+        next.block != 0
+            ? fmt::format("not multiples of {}, which {} needs", next.block, name(next.type))
+            : fmt::format("longer than {}, the maximum of {}", next.inputs_max, name(next.type));
+    notes.push_back({"fell back",
+                     is_one ? reason.names[0] : fmt::format("{} matrices", reason.names.size()),
+                     fmt::format("{} {}: {} rows of {} are {}", is_one ? "is" : "are", name(type),
+                                 is_one ? "its" : "their", fmt::join(reason.inputs, ", "), why),
+                     reason.names});
   }
   return notes;
 }

@@ -13,6 +13,7 @@
 
 #include "cli/process.h"
 #include "convert/files/memory.h"
+#include "convert/quantize/quantizers.h"
 #include "core/targets.h"
 #include "format/reader.h"
 #include "kernels/kernel_set.h"
@@ -211,16 +212,21 @@ double measure_peak_gops(const ParallelFor& parallel, const QuantizedKernels& ke
   return best;
 }
 
+// The peak of products with each type of weights.
+constexpr double MachineLimits::*kPeaks[kWeightTypeCount] = {
+    &MachineLimits::peak_gflops, &MachineLimits::peak_gflops, &MachineLimits::peak_q8_gops,
+    &MachineLimits::peak_q4_gops};
+
 }  // namespace
 
 void measure_int8_peaks(const ParallelFor& parallel, const Model& model, MachineLimits& limits) {
   const format::ModelReader reader(model.file());
-  for (const TensorType type : {TensorType::kQ8, TensorType::kQ4}) {
+  for (const TensorType type : convert::kIntegerTypes) {
     bool is_used = false;
     for (uint32_t i = 0; i < reader.tensors(); ++i) {
       is_used = is_used || reader.tensor(i).type == type;
     }
-    double& peak = type == TensorType::kQ8 ? limits.peak_q8_gops : limits.peak_q4_gops;
+    double& peak = limits.*kPeaks[static_cast<uint32_t>(type)];
     const KernelSet& kernels = *kernel_set(model.target());
     if (is_used) peak = std::max(peak, measure_peak_gops(parallel, kernels.quantized(type)));
   }
@@ -229,11 +235,8 @@ void measure_int8_peaks(const ParallelFor& parallel, const Model& model, Machine
 double least_ms(const Model& model, const Feed& feed, const MachineLimits& limits) {
   const format::ModelReader reader(model.file());
   double ms = 0.0;
-  for (const TensorType type :
-       {TensorType::kF32, TensorType::kW8, TensorType::kQ8, TensorType::kQ4}) {
-    const double peak = type == TensorType::kQ8   ? limits.peak_q8_gops
-                        : type == TensorType::kQ4 ? limits.peak_q4_gops
-                                                  : limits.peak_gflops;
+  for (const TensorType type : convert::kWeightTypes) {
+    const double peak = limits.*kPeaks[static_cast<uint32_t>(type)];
     const double flops = model_flops(reader, feed, type);
     if (flops != 0.0) ms += flops / peak / 1e6;
   }

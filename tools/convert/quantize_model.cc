@@ -40,9 +40,8 @@ Graph in_float32(Graph graph) {
 
 // Sets the quantized values of a matrix; shared, since graphs are copied.
 void keep(WeightRef& weight, Storage& storage, const RoundingCache::Rows& rows) {
-  const TensorType type = rows.numbers->type;
   storage.is_taken_over = true;
-  weight.quantized = {type == TensorType::kW8 ? TensorType::kQ8 : type, rows.method};
+  weight.quantized = {use_of(rows.numbers->type).integers, rows.method};
   weight.load_quantized = [own = rows.numbers] { return *own; };
 }
 
@@ -177,7 +176,7 @@ class Quantizer {
 
   // Convolutions have no Hessian: their windowed inputs are not measured.
   bool is_compensated(uint32_t tensor) const {
-    return type_of(layers_.at(tensor)[0]) == TensorType::kQ4 && !convolutions_.contains(tensor);
+    return use_of(type_of(layers_.at(tensor)[0])).is_compensated && !convolutions_.contains(tensor);
   }
 
   // Rounds all rows of the layer's tensor, folds included: by GPTQ if there is a Hessian of its

@@ -289,7 +289,7 @@ class QuantizedLayers {
                         .load = [layer] { return products(read_layer(layer)); },
                         .file = layer.integers.file,
                         .is_by_outputs = true};
-    for (const TensorType type : {TensorType::kQ8, TensorType::kQ4}) {
+    for (const TensorType type : kIntegerTypes) {
       if (!can_hold(type, layer.bits, layer.columns, layer.group)) continue;
       stored.quantized = {type, stored.type};
       stored.load_quantized = [layer, type, where = place_of(stored)] {

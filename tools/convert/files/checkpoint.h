@@ -144,7 +144,7 @@ struct QuantizedMatrix;  // in quantize/quantizers.h
 
 // A quantized format of a matrix in a file that one of our types can hold unchanged.
 struct QuantizedForm {
-  TensorType type = TensorType::kF32;  // kQ8 or kQ4; kF32: nothing to take over
+  TensorType type = TensorType::kF32;  // kF32: nothing to take over
   std::string scheme{};                // for messages: "Q4_0", "GPTQ, groups of 128"
 };
 

@@ -41,7 +41,7 @@ struct GgufBlock {
 };
 
 inline constexpr uint32_t kGgufF64 = 28;  // the type that float32 may round
-inline constexpr uint32_t kGgufQ4 = 2;    // Q4_0, whose integers and blocks equal those of kQ4
+inline constexpr uint32_t kGgufQ4 = 2;    // Q4_0, whose integers and blocks equal those of q4
 
 // Returns nullptr for an id without a name in the format description.
 const GgufBlock* find_gguf_block(uint32_t type);

@@ -170,7 +170,7 @@ void add_rows(Rows& x, const WeightRef& table, std::span<const uint32_t> ids, st
 Rows linear(const LinearPart& part, Rows x) {
   const WeightRef& matrix = part.linear.weight;
   const size_t inputs = matrix.columns;
-  if (rounds_activations(part.storage.type)) round_activations(x, inputs);
+  if (weight_type(part.storage.type).rounds_inputs) round_activations(x, inputs);
   const size_t tokens = x.size() / inputs;
   Rows y(tokens * matrix.rows);
   for (size_t t = 0; t < tokens && !part.linear.bias.empty(); ++t) {

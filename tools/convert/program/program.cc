@@ -162,7 +162,7 @@ bool has_few_bits(const Program& program) {
 bool rounds_activations(const Program& program) {
   return program.kv_cache != TensorType::kF32 ||
          std::ranges::any_of(program.tensors, [](const ProgramTensor& tensor) {
-           return rounds_activations(tensor.type);
+           return weight_type(tensor.type).rounds_inputs;
          });
 }
 

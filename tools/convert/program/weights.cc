@@ -215,13 +215,10 @@ void for_each_match(const WeightRule& rule, AnyGraph& graph, const Take& take) {
 
 // Returns the types from that of the checkpoint on.
 std::vector<TensorType> types_of(const WeightRef& weight) {
-  const TensorType first = weight.load_quantized ? weight.quantized.type : TensorType::kF32;
-  std::vector<TensorType> types = {first};
-  for (const TensorType wanted : {TensorType::kQ8, TensorType::kQ4}) {
+  std::vector types = {weight.load_quantized ? weight.quantized.type : TensorType::kF32};
+  for (const TensorType wanted : kIntegerTypes) {
     const TensorType type = type_that_fits(wanted, weight.columns);
-    const bool is_smaller = types.back() == TensorType::kF32 ||
-                            (types.back() != TensorType::kQ4 && type == TensorType::kQ4);
-    if (is_smaller) types.push_back(type);
+    if (weight_type(type).bits < weight_type(types.back()).bits) types.push_back(type);
   }
   return types;
 }
@@ -238,8 +235,9 @@ TensorType parse_weight_type(const std::string& text) {
 std::vector<WeightRule> parse_weight_rules(const std::string& text, TensorType type) {
   if (text == "none") return {};
   if (text.empty()) {
-    if (type != TensorType::kQ4) return {};
-    return {{kOutputRule, TensorType::kQ8, true}, {kEmbeddingRule, TensorType::kQ8, true}};
+    const TensorType of_ends = use_of(type).of_ends;
+    if (of_ends == type) return {};
+    return {{kOutputRule, of_ends, true}, {kEmbeddingRule, of_ends, true}};
   }
   std::vector<WeightRule> rules;
   for (size_t begin = 0; begin <= text.size();) {
@@ -297,11 +295,10 @@ std::optional<QuantizedMatrix> integers_of(const WeightRef& weight, TensorType t
 void find_integers(Graph& graph) {
   for_each_matrix(graph, [](const std::string&, WeightRef& weight, const Storage&, ValueId) {
     if (weight.load_quantized) return;
-    for (const TensorType type : {TensorType::kQ8, TensorType::kQ4}) {
+    for (const TensorType type : kIntegerTypes) {
       std::optional<QuantizedMatrix> integers = integers_of(weight, type);
       if (!integers) continue;
-      weight.quantized = {type,
-                          type == TensorType::kQ8 ? "int8 of the program" : "int4 of the program"};
+      weight.quantized = {type, fmt::format("int{} of the program", weight_type(type).bits)};
       weight.load_quantized = [kept = std::move(*integers)] { return kept; };
       return;
     }

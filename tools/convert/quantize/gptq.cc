@@ -150,13 +150,13 @@ class Rounding {
     }
   }
 
-  // `scales` are per row; those of q4's blocks are chosen here.
+  // `scales` are per row; those of blocks are chosen here.
   QuantizedMatrix run(std::span<const float> weights, uint32_t rows,
                       std::span<const float> scales) {
     QuantizedMatrix result{type_, rows, columns_};
     result.values.resize(weights.size());
     result.scales.resize(weights.size() / group_);
-    if (type_ != TensorType::kQ4) std::copy(scales.begin(), scales.end(), result.scales.begin());
+    if (!has_blocks(type_)) std::copy(scales.begin(), scales.end(), result.scales.begin());
     DenseMatrix left(rows, columns_);  // to be rounded
     std::copy(weights.begin(), weights.end(), left.row(0));
     for (uint32_t begin = 0; begin < columns_; begin += kStrip) {
@@ -214,8 +214,8 @@ class Rounding {
                    QuantizedMatrix& result) {
     for (uint32_t i = begin; i < end; ++i) {
       float& scale = result.scales[(row * columns_ + i) / group_];
-      if (type_ == TensorType::kQ4 && i % kQ4Block == 0) {
-        scale = search_.scale_of({left + i, kQ4Block}, std::span(losses_).subspan(i, kQ4Block));
+      if (has_blocks(type_) && i % group_ == 0) {
+        scale = search_.scale_of({left + i, group_}, std::span(losses_).subspan(i, group_));
       }
       const int8_t value = quantize_weight(left[i], scale, type_);
       result.values[row * columns_ + i] = value;

@@ -6,7 +6,7 @@
 //
 //   Hessian hessian(columns);
 //   hessian.add(inputs);  // [rows, columns], for each piece of calibration data
-//   const QuantizedMatrix q4 = quantize_gptq(weights, rows, columns, TensorType::kQ4, hessian);
+//   const QuantizedMatrix rounded = quantize_gptq(weights, rows, columns, type, hessian);
 #pragma once
 
 #include <cstdint>
@@ -72,8 +72,8 @@ struct GptqReport {
 };
 
 // Quantizes weights [rows, columns] for inputs with this Hessian, columns in order. The scale of a
-// q4 block is chosen when its first column is rounded, after the compensation of earlier columns.
-// REQUIRES: finite weights; fits(type, columns); type is kW8, kQ8 or kQ4.
+// block is chosen when its first column is rounded, after the compensation of earlier columns.
+// REQUIRES: finite weights; fits(type, columns); type is not kF32.
 QuantizedMatrix quantize_gptq(std::span<const float> weights, uint32_t rows, uint32_t columns,
                               TensorType type, const Hessian& hessian,
                               GptqReport* report = nullptr);

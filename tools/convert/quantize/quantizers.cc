@@ -91,11 +91,11 @@ std::optional<size_t> first_non_finite(std::span<const float> weights) {
 }
 
 ScaleSearch::ScaleSearch(TensorType type, uint32_t weights_max)
-    : type_(type),
+    : has_blocks_(has_blocks(type)),
       levels_(levels_of(type)),
       weights_(whole_lanes(weights_max)),
       importance_(weights_.size()) {
-  assert(type == TensorType::kW8 || type == TensorType::kQ8 || type == TensorType::kQ4);
+  assert(type != TensorType::kF32);
 }
 
 // A power of two changes no result, and keeps squares in range.
@@ -142,8 +142,8 @@ bool ScaleSearch::is_exact(float scale) const {
   for (size_t i = 0; i < count_; ++i) {
     const float level = weights_[i] * inverse;
     const float nearest = nearest_level(level, levels_);
-    const bool is_level = type_ == TensorType::kQ4 ? scale * nearest == weights_[i]
-                                                   : std::fabs(level - nearest) <= kExactTolerance;
+    const bool is_level = has_blocks_ ? scale * nearest == weights_[i]
+                                      : std::fabs(level - nearest) <= kExactTolerance;
     if (!is_level) return false;
   }
   return true;
@@ -159,12 +159,11 @@ void ScaleSearch::try_scale(float scale) {
 // Finds a scale at which all weights are integers, as they are if they were quantized before. The
 // first few weights nearly always refute it.
 bool ScaleSearch::find_exact_scale() {
-  const bool is_block = type_ == TensorType::kQ4;
   for (float level = 1.0f; level <= -levels_.least; level += 1.0f) {
     for (const float sign : {-1.0f, 1.0f}) {
       const float scale = sign * largest_ / level;
-      best_scale_ = is_block ? to_bfloat16(scale) : scale;
-      if ((is_block || scale > 0.0f) && is_exact(best_scale_)) return true;
+      best_scale_ = has_blocks_ ? to_bfloat16(scale) : scale;
+      if ((has_blocks_ || scale > 0.0f) && is_exact(best_scale_)) return true;
     }
   }
   return false;
@@ -231,8 +230,8 @@ float ScaleSearch::scale_of(std::span<const float> weights, std::span<const doub
   if (largest_ == 0.0f) return 1.0f;
   best_error_ = std::numeric_limits<double>::infinity();
   if (find_exact_scale()) {
-    if (type_ != TensorType::kQ4) improve_exact_scale();
-  } else if (type_ == TensorType::kQ4) {
+    if (!has_blocks_) improve_exact_scale();
+  } else if (has_blocks_) {
     search_block();
   } else {
     search_row();

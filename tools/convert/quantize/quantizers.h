@@ -20,14 +20,34 @@ namespace arenite::convert {
 // Types of weights, the largest first.
 inline constexpr TensorType kWeightTypes[] = {TensorType::kF32, TensorType::kW8, TensorType::kQ8,
                                               TensorType::kQ4};
+// Those that integers of other files are kept in, and that are chosen among.
+inline constexpr TensorType kIntegerTypes[] = {TensorType::kQ8, TensorType::kQ4};
 
-// weight = value * scale of its row or, for q4, of its block.
+// The converter's treatment of each weight type.
+struct TypeUse {
+  TensorType integers;  // the type that holds the same values, of kIntegerTypes if quantized
+  TensorType smaller;   // proposed where weights take too much; the type itself: none
+  TensorType of_ends;   // of output and embedding, unless rules say otherwise
+  bool is_compensated;  // rounded by GPTQ
+};
+inline constexpr TypeUse kTypeUses[kWeightTypeCount] = {
+    {TensorType::kF32, TensorType::kQ8, TensorType::kF32, false},
+    {TensorType::kQ8, TensorType::kQ4, TensorType::kW8, false},
+    {TensorType::kQ8, TensorType::kQ4, TensorType::kQ8, false},
+    {TensorType::kQ4, TensorType::kQ4, TensorType::kQ8, true},
+};
+constexpr const TypeUse& use_of(TensorType type) { return kTypeUses[static_cast<uint32_t>(type)]; }
+
+// Whether weights have scales of blocks, each a bfloat16, instead of rows.
+constexpr bool has_blocks(TensorType type) { return weight_type(type).block != 0; }
+
+// weight = value * scale of its row, or of its block if the type has blocks.
 struct QuantizedMatrix {
-  TensorType type = TensorType::kQ8;  // kW8, kQ8 or kQ4
+  TensorType type = TensorType::kQ8;  // any but kF32
   uint32_t rows = 0;
-  uint32_t columns = 0;             // for q4 a multiple of kQ4Block
+  uint32_t columns = 0;             // a multiple of the block
   std::vector<int8_t> values = {};  // [rows, columns]: -128 to 127; for q4 -8 to 7
-  std::vector<float> scales = {};   // [rows]; for q4 [rows, columns / kQ4Block], each a bfloat16
+  std::vector<float> scales = {};   // [rows]; or [rows, columns / block], each a bfloat16
 
   // Returns rows [first, first + count). REQUIRES: they exist.
   QuantizedMatrix part(uint32_t first, uint32_t count) const;
@@ -47,12 +67,12 @@ struct Levels {
 constexpr Levels levels_of(TensorType type) {
   const auto most = static_cast<float>((1u << (weight_type(type).bits - 1u)) - 1u);
   // At 4 bits, one more level is worth the asymmetry.
-  return weight_type(type).block != 0 ? Levels{-most - 1.0f, most} : Levels{-most, most};
+  return has_blocks(type) ? Levels{-most - 1.0f, most} : Levels{-most, most};
 }
 
 // Returns how many weights share a scale: a row, or a block for q4.
 constexpr uint32_t weights_per_scale(TensorType type, uint32_t columns) {
-  return weight_type(type).block != 0 ? weight_type(type).block : columns;
+  return has_blocks(type) ? weight_type(type).block : columns;
 }
 
 // Effects of the limits of scales, counted in rows, or in blocks for q4.
@@ -103,7 +123,7 @@ class ScaleSearch {
   float refitted() const;
   float in_range(double scale);
 
-  TensorType type_;
+  bool has_blocks_;
   Levels levels_;
   ScaleReport report_;
 
@@ -119,7 +139,7 @@ class ScaleSearch {
 
 // Rounds weights [rows, columns]. `column_weights` [columns] are the importance of errors: the mean
 // squares of the inputs if known; empty: all equal. REQUIRES: finite weights; fits(type, columns);
-// type is kW8, kQ8 or kQ4.
+// type is not kF32.
 QuantizedMatrix quantize(std::span<const float> weights, uint32_t rows, uint32_t columns,
                          TensorType type, std::span<const double> column_weights = {},
                          ScaleReport* report = nullptr);
@@ -136,11 +156,6 @@ struct RoundingNoise {
 };
 RoundingNoise noise_of(std::span<const float> weights, const QuantizedMatrix& matrix,
                        std::span<const double> column_weights = {});
-
-// Whether the runtime quantizes activations before it multiplies them with weights of this type.
-constexpr bool rounds_activations(TensorType type) {
-  return type == TensorType::kQ8 || type == TensorType::kQ4;
-}
 
 // Rounds each row to 256 steps between its minimum and maximum, zero included, as QuantizedRows of
 // runtime/ops/linear.h does. A row with an element that is not finite becomes NaN.

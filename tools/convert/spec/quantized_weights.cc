@@ -43,14 +43,13 @@ std::vector<float> products(const ScaledIntegers& integers) {
 }
 
 bool can_hold(TensorType type, uint32_t bits, uint32_t columns, uint32_t group) {
-  if (type == TensorType::kQ4) {
-    return bits == 4 && columns % kQ4Block == 0 && group % kQ4Block == 0;
-  }
-  return type == TensorType::kQ8 && bits == 8 && group == columns;
+  const uint32_t block = weight_type(type).block;
+  return bits == weight_type(type).bits &&
+         (block == 0 ? group == columns : columns % block == 0 && group % block == 0);
 }
 
 QuantizedMatrix keep_integers(ScaledIntegers integers, TensorType type, const std::string& where) {
-  const uint32_t block = type == TensorType::kQ4 ? kQ4Block : integers.columns;
+  const uint32_t block = weights_per_scale(type, integers.columns);
   QuantizedMatrix matrix{.type = type, .rows = integers.rows, .columns = integers.columns};
   matrix.scales.reserve(integers.values.size() / block);
   for (size_t i = 0; i < integers.scales.size(); ++i) {
@@ -60,7 +59,7 @@ QuantizedMatrix keep_integers(ScaledIntegers integers, TensorType type, const st
       std::fill_n(integers.values.begin() + static_cast<ptrdiff_t>(i * integers.group),
                   integers.group, int8_t{0});
       scale = 1.0f;
-    } else if (type == TensorType::kQ4) {
+    } else if (has_blocks(type)) {
       scale = to_bfloat16(scale);
     }
     matrix.scales.insert(matrix.scales.end(), integers.group / block, scale);
@@ -70,9 +69,7 @@ QuantizedMatrix keep_integers(ScaledIntegers integers, TensorType type, const st
 }
 
 bool offers(const WeightRef& weight, TensorType type) {
-  if (!weight.load_quantized) return false;
-  return weight.quantized.type == type ||
-         (weight.quantized.type == TensorType::kQ8 && type == TensorType::kW8);
+  return weight.load_quantized && weight.quantized.type == use_of(type).integers;
 }
 
 QuantizedMatrix load_as(const WeightRef& weight, TensorType type) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Takes over weights that a file has quantized, instead of quantizing them again.
 //
-//   if (offers(weight, TensorType::kQ4)) matrix = load_as(weight, TensorType::kQ4);
+//   if (offers(weight, type)) matrix = load_as(weight, type);
 #pragma once
 
 #include <cstdint>
@@ -30,17 +30,17 @@ void check_scales(const ScaleReport& scales, const std::string& name, const std:
 // Returns integers * scales, rounded to float32.
 std::vector<float> products(const ScaledIntegers& integers);
 
-// Whether `type` can hold integers of `bits` bits with a scale for each `group` of `columns`: kQ4
-// needs groups of whole blocks, kQ8 whole rows.
+// Whether one of kIntegerTypes can hold integers of `bits` bits with a scale for each `group` of
+// `columns`: groups are whole blocks, or whole rows if the type has no blocks.
 bool can_hold(TensorType type, uint32_t bits, uint32_t columns, uint32_t group);
 
-// Converts to kQ8 or kQ4 with unchanged integers; rounds the scales of kQ4 to bfloat16. A zero
+// Converts to a type with unchanged integers; rounds the scales of blocks to bfloat16. A zero
 // scale becomes scale 1 with zero integers. Scales may be negative, as in GGUF's Q4_0. Throws
 // InputError that begins with `where` for a scale that is not finite, or too large or small for the
 // kernels. REQUIRES: can_hold.
 QuantizedMatrix keep_integers(ScaledIntegers integers, TensorType type, const std::string& where);
 
-// Whether the file stores `weight` in the form of `type`. kW8 and kQ8 hold the same values.
+// Whether the file stores `weight` in the form of `type`, or of a type with the same values.
 bool offers(const WeightRef& weight, TensorType type);
 
 // Loads the stored form as `type`. Throws InputError. REQUIRES: offers(weight, type).

@@ -102,6 +102,22 @@ TEST(MovedElements, AreSelectedByIndex) {
         array_from("embedding", {{"weight", self}, {"indices", rows}});
       },
       {"embedding", "negative index"}));
+  const Argument::List three = {rows, rows, rows};
+  EXPECT_TRUE(refuses(
+      [&] {
+        array_from("index", {{"self", self}, {"indices", three}});
+      },
+      {"more indices than dimensions"}));
+}
+
+TEST(Movements, KeepTheOrderOfElementsThatAreNeighbours) {
+  const auto keeps_order = [](const Shape& walk, const Shape& strides) {
+    return Movement{.shape = walk, .walk = walk, .strides = strides}.keeps_order(6);
+  };
+  EXPECT_TRUE(keeps_order({2, 3}, {3, 1}));
+  EXPECT_TRUE(keeps_order({2, 1, 3}, {3, 9, 1}));  // a single element has no neighbour
+  EXPECT_FALSE(keeps_order({3, 2}, {1, 3}));
+  EXPECT_FALSE(keeps_order({2, 3}, {6, 2}));
 }
 
 TEST(Boundaries, BucketizeUnlessRoundingDecides) {
@@ -207,6 +223,11 @@ TEST(Parts, HaveTheGivenSizes) {
     EXPECT_EQ(made[0].as<Array>()->to_reals(), (Array::Reals{0, 1}));
     EXPECT_EQ(made[1].as<Array>()->to_reals(), (Array::Reals{2, 3, 4}));
   }
+  EXPECT_TRUE(refuses(
+      [&] {
+        array_from("split_with_sizes", {{"self", x}, {"split_sizes", integers({2, 1})}});
+      },
+      {"the parts cover 3 of 5 rows"}));
 }
 
 // Windows of 2 by 2 pixels, two from each other, of an image of 2 by 2 with zeros around it: each
@@ -335,6 +356,12 @@ TEST(Resampling, UsesAGivenScaleFactorAsTheStep) {
   const Array::Reals values = made.to_reals();
   ASSERT_EQ(values.size(), expected.size());
   for (size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(values[i], expected[i], 1e-6) << i;
+}
+
+TEST(Resampling, RepeatsASingleElement) {
+  const Array made = array_from("upsample_nearest1d", {{"input", Array::real({1, 1, 1}, {5})},
+                                                       {"output_size", integers({3})}});
+  EXPECT_EQ(made.to_reals(), (Array::Reals{5, 5, 5}));
 }
 
 TEST(Resampling, RefusesUnsupportedAxes) {

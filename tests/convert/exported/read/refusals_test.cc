@@ -137,6 +137,23 @@ TEST(ExportedPrograms, NameTheLimitOfTheirText) {
                       {"models/model.json has 67108865 bytes: at most 67108864 are accepted"}));
 }
 
+TEST(ExportedPrograms, LimitViewsOfViews) {
+  Members members("exported_dynamic.pt2");
+  json& nodes = members.model["graph_module"]["graph"]["nodes"];
+  json view = first_node(members, "softmax");
+  view["target"] = "torch.ops.aten.alias.default";
+  view["inputs"].get_ref<json::array_t&>().resize(1);
+  std::string name = view["outputs"][0]["as_tensor"]["name"];
+  for (int i = 0; i < 513; ++i) {
+    view["inputs"][0]["arg"]["as_tensor"]["name"] = name;
+    name = "view_of_view_" + std::to_string(i);
+    view["outputs"][0]["as_tensor"]["name"] = name;
+    nodes.push_back(view);
+  }
+  EXPECT_TRUE(refuses([&] { read(members.bytes()); },
+                      {"'model.pt2', op aten.alias.default", "more than 512 nested views"}));
+}
+
 TEST(ExportedPrograms, RefuseNamesReadBeforeTheirDefinition) {
   Members members("exported_dynamic.pt2");
   json& nodes = members.model["graph_module"]["graph"]["nodes"];

@@ -80,6 +80,18 @@ TEST(Activations, KeepTheFactorsOfTheFormula) {
   EXPECT_EQ(sum->offset_out, 1.0);
 }
 
+// clamp(x / 2 + 1 / 4, -1, 1) is half of clamp(x + 1 / 2, -2, 2).
+TEST(Activations, MayBeALineBetweenTwoPlateaus) {
+  const auto found = find_activation(
+      samples_of_each([](double x) { return std::clamp(0.5 * x + 0.25, -1.0, 1.0); }));
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->activation.activation, Activation::kClamp);
+  EXPECT_DOUBLE_EQ(found->activation.parameter, 2.0);
+  EXPECT_DOUBLE_EQ(found->offset_in, 0.5);
+  EXPECT_DOUBLE_EQ(found->scale_out, 0.5);
+  EXPECT_DOUBLE_EQ(found->offset_out, 0.0);
+}
+
 TEST(Activations, AcceptAThresholdNextToZero) {
   const auto found =
       find_activation(samples_of_each([](double x) { return std::max(x, 1e-9); }, {1e-9}));

@@ -49,6 +49,13 @@ TEST(SumsOfWeights, RefuseLogSoftmax) {
       refuses([&] { weights_times(logarithms, Array::real({}, {-1.0})); }, {kAfterSoftmax}));
 }
 
+TEST(Scores, AreNotChangedAfterTheirSoftmax) {
+  const Scores weights = weights_of_two_heads();
+  EXPECT_TRUE(refuses([&] { with_scale(weights, 2.0); }, {kAfterSoftmax}));
+  EXPECT_TRUE(refuses([&] { with_added(weights, Array::real({}, {1.0}), 0); }, {kAfterSoftmax}));
+  EXPECT_TRUE(refuses([&] { with_tanh(weights, false); }, {kAfterSoftmax}));
+}
+
 TEST(MovedScores, KeepTheFactorsOfTheirHeads) {
   Scores scores = weights_of_two_heads();
   scores.weight = Array::real({2, 1, 1}, {5.0, 7.0});

@@ -164,6 +164,55 @@ TEST_F(Sums, WithOtherFactorsAtEachPositionAreProductsWithTables) {
   EXPECT_EQ(builder_.positions_max(0), kTokens);
 }
 
+// A number for each of five positions, and then one for a sixth.
+TEST_F(Sums, RefuseTablesThatAreTooShort) {
+  const LinearExprRef column =
+      moved(Movement{.shape = {1, kTokens, 1}, .walk = {kTokens}, .strides = {kWidth}}, features_);
+  const LinearExprRef value = scaled(column, Array::real({kTokens, 1}, {1, 2, 3, 4, 5}));
+  const LinearExprRef made = builder_.materialised(value);
+  fill_position_tables(builder_, {kTokens}, [](uint32_t) { return Array(); });
+  EXPECT_EQ(computed(made).size(), kTokens);
+  fill_position_tables(builder_, {kTokens + 1}, [](uint32_t) { return Array(); });
+  EXPECT_TRUE(refuses([&] { computed(made); }, {"a position table is too short"}));
+}
+
+// Columns 0 to 3 get a number from one table, and the others from another.
+TEST_F(Sums, WithConstantsOfTwoTablesAreNoRowOfOffsets) {
+  constexpr int64_t kHalf = kWidth / 2;
+  const auto with_constants = [&](const LinearExprRef& first, const LinearExprRef& second) {
+    const Movement beside = {
+        .shape = {1, kTokens, kWidth}, .walk = {kTokens, kWidth}, .strides = {0, 1}};
+    const LinearExprRef parts[] = {first, second};
+    return sum(scaled(features_, 2.0), moved(beside, parts), 1.0);
+  };
+  const LinearExprRef one = builder_.of_constant(constant({kHalf}, {1, 2, 3, 4}));
+  const LinearExprRef other = builder_.of_constant(constant({kHalf}, {5, 6, 7, 8}));
+  EXPECT_FALSE(columns_of_node(builder_, with_constants(one, other)).has_value());
+  const auto found = columns_of_node(builder_, with_constants(one, one));
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->offsets, (std::vector<double>{1, 2, 3, 4, 1, 2, 3, 4}));
+  EXPECT_EQ(found->factors, std::vector<double>(kWidth, 2.0));
+}
+
+TEST_F(Sums, TakeRowsInTurnSideBySideAgain) {
+  const ValueId node = builder_.producer(features_->front()).node;
+  const ValueId turns = builder_.graph.add_in_turn("turns", node, 2);
+  EXPECT_EQ(builder_.side_by_side(turns), node);
+}
+
+TEST_F(Sums, TransposeMatrices) {
+  const LinearExprRef matrix = with_shape(features_, {kTokens, kWidth});
+  const LinearExprRef turned = transposed(matrix);
+  EXPECT_EQ(turned->shape, (Shape{kWidth, kTokens}));
+  for (size_t t = 0; t < kTokens; ++t) {
+    for (size_t c = 0; c < kWidth; ++c) {
+      EXPECT_EQ(turned->at(c * kTokens + t), matrix->at(t * kWidth + c));
+    }
+  }
+  EXPECT_TRUE(refuses([&] { transposed(with_shape(features_, {kTokens * kWidth})); },
+                      {"fewer than 2 dimensions"}));
+}
+
 TEST_F(Sums, HalvesBecomeARotation) {
   const auto position = [](uint32_t t) { return static_cast<double>(t); };
   const LinearExprRef value = rotated(angles(position, false), false);

@@ -2,6 +2,7 @@
 // Programs of a few ops: the graph that they become gives what they compute.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <memory>
@@ -29,12 +30,13 @@ constexpr double kHidden = -std::numeric_limits<double>::infinity();
 // One sequence of features x, and the ops on it in the order in which they are written.
 class TracedOpsTest : public ::testing::Test {
  protected:
-  TracedOpsTest() : program_(std::make_shared<ExportedProgram>()) {
+  explicit TracedOpsTest(int64_t tokens = kTokens)
+      : tokens_(tokens), program_(std::make_shared<ExportedProgram>()) {
     program_->source = "model.pt2";
     program_->tensors = std::make_shared<TensorStore>("model.pt2");
-    program_->values.push_back({.name = "x", .sizes = {{1}, {kTokens}, {kWidth}}});
+    program_->values.push_back({.name = "x", .sizes = {{1}, {tokens_}, {kWidth}}});
     program_->inputs.push_back({.value = 0, .name = "x"});
-    for (int64_t i = 0; i < kTokens * kWidth; ++i) {
+    for (int64_t i = 0; i < tokens_ * kWidth; ++i) {
       input_.push_back(static_cast<float>(std::sin(3.0 * static_cast<double>(i) + 1.0)));
     }
   }
@@ -106,14 +108,14 @@ class TracedOpsTest : public ::testing::Test {
     const TracedProgram followed = trace_any(program_, shape, 0);
     GraphBuilder& builder = followed.tracer->builder;
     builder.graph = followed.graph;
-    fill_position_tables(builder, {kTokens}, nullptr);
+    fill_position_tables(builder, {static_cast<uint32_t>(tokens_)}, nullptr);
     return builder.graph;
   }
 
   void expect_same(ValueRef result) {
     const Graph graph = traced(result);
     const Array x =
-        ids_.empty() ? Array::real({1, kTokens, kWidth}, Array::Reals(input_.begin(), input_.end()))
+        ids_.empty() ? Array::real({1, tokens_, kWidth}, Array::Reals(input_.begin(), input_.end()))
                      : Array::integer({1, kTokens}, Array::Integers(ids_.begin(), ids_.end()));
     const Array::Reals expected = interpret(*program_, std::vector<Array>{x}).at(0).to_reals();
     const std::vector<double> found = ids_.empty() ? evaluate(graph, {.features = input_}).values
@@ -129,11 +131,42 @@ class TracedOpsTest : public ::testing::Test {
     return found;
   }
 
+  const int64_t tokens_;
   std::shared_ptr<ExportedProgram> program_;
   const ValueRef x_{0};
   std::vector<float> input_;
   std::vector<uint32_t> ids_;  // in place of these, or none
 };
+
+// Six tokens in windows of three.
+class WindowedOpsTest : public TracedOpsTest {
+ protected:
+  WindowedOpsTest() : TracedOpsTest(6) {}
+
+  ValueRef permuted(ValueRef value, Argument::List order) {
+    return op("permute", {{"self", value}, {"dims", std::move(order)}});
+  }
+  // [1, windows, 2, 3, 2]: the columns as two heads.
+  ValueRef heads_of_windows() {
+    const Argument::List sizes = {int64_t{1}, int64_t{2}, int64_t{3}, int64_t{2}, int64_t{2}};
+    return permuted(op("view", {{"self", x_}, {"size", sizes}}), kSwapped);
+  }
+  ValueRef tokens_of(ValueRef context) {
+    const Argument::List sizes = {int64_t{1}, int64_t{6}, kWidth};
+    return op("reshape", {{"self", permuted(context, kSwapped)}, {"shape", sizes}});
+  }
+
+  const Argument::List kSwapped = {int64_t{0}, int64_t{1}, int64_t{3}, int64_t{2}, int64_t{4}};
+};
+
+TEST_F(WindowedOpsTest, HeadsHaveFactorsOfTheirOwn) {
+  const ValueRef q = heads_of_windows();
+  const ValueRef scores = op("matmul", q, transposed(q));
+  const ValueRef scaled = op("mul", scores, constant({2, 1, 1}, {0.5, 2.0}));
+  const ValueRef result = tokens_of(op("matmul", softmax(scaled), q));
+  EXPECT_GE(count<AttentionNode>(traced(result)), 1u);
+  expect_same(result);
+}
 
 TEST_F(TracedOpsTest, ASoftmaxThatIsWrittenByHandIsAttention) {
   const ValueRef scores = op("matmul", x_, transposed(x_));
@@ -310,6 +343,20 @@ TEST_F(TracedOpsTest, ScoresTimesAMaskAreHiddenByAnAddedMask) {
   EXPECT_TRUE(refuses([&] { traced(op("matmul", softmax(zeroed), x_)); }, {"hides no key"}));
 }
 
+TEST_F(TracedOpsTest, EachTokenSeesAKey) {
+  std::vector<double> mask(kTokens * kTokens, 0.0);
+  std::fill_n(mask.begin() + 2 * kTokens, kTokens, kHidden);
+  const ValueRef product = op("matmul", x_, transposed(x_));
+  const ValueRef scores = op("add", product, constant({kTokens, kTokens}, std::move(mask)));
+  EXPECT_TRUE(refuses([&] { traced(op("matmul", softmax(scores), x_)); },
+                      {"the mask hides all keys of token 2"}));
+}
+
+TEST_F(TracedOpsTest, TheFirstOpMayBeRefused) {
+  const ValueRef unknown = op("grid_sampler_2d", x_, 1.0);
+  EXPECT_TRUE(refuses([&] { traced(op("relu", {{"self", unknown}})); }, {"grid_sampler_2d"}));
+}
+
 TEST_F(TracedOpsTest, HeadsHaveFactorsOfTheirOwn) {
   const ValueRef q = heads();
   const ValueRef mask = op("mul", op("sub", causal(), 1.0), 1e9);
@@ -333,6 +380,29 @@ TEST_F(TracedOpsTest, QueriesAndKeysHaveFactorsThatAreComputed) {
   const ValueRef scores = op("matmul", x_, transposed(x_));
   expect_same(op("matmul", softmax(op("mul", scores, factors)), x_));
   expect_same(op("matmul", softmax(op("mul", scores, transposed(factors))), x_));
+}
+
+// Queries of a layer with a bias, times a vector for each distance of a key.
+TEST_F(TracedOpsTest, QueriesAddToScoresByDistance) {
+  const std::vector<double> weights = {1.0, 0.5, -1.0, 0.25, 0.0, 2.0,  -0.5, 1.0,
+                                       0.5, 1.0, 0.0,  -2.0, 1.0, -1.0, 0.75, 0.5};
+  const ValueRef made = op("linear", {{"input", x_},
+                                      {"weight", constant({kWidth, kWidth}, weights)},
+                                      {"bias", constant({kWidth}, {0.5, -1.0, 2.0, 1.5})}});
+  std::vector<double> vectors;
+  for (int64_t query = 0; query < kTokens; ++query) {
+    for (int64_t d = 0; d < kWidth; ++d) {
+      for (int64_t key = 0; key < kTokens; ++key) {
+        vectors.push_back(0.25 * std::sin(static_cast<double>(3 * (key - query) + 5 * d)));
+      }
+    }
+  }
+  const ValueRef rows = op("unsqueeze", {{"self", made}, {"dim", int64_t{2}}});
+  const ValueRef added =
+      op("squeeze", {{"self", op("matmul", rows, constant({kTokens, kWidth, kTokens}, vectors))},
+                     {"dim", int64_t{2}}});
+  const ValueRef scores = op("add", op("matmul", made, transposed(x_)), added);
+  expect_same(op("matmul", softmax(scores), x_));
 }
 
 TEST_F(TracedOpsTest, ExponentialsMayBeLessOne) { expect_same(op("expm1", {{"self", x_}})); }
@@ -499,6 +569,43 @@ TEST_F(TracedOpsTest, RowsComputedFromIdsAreFoundByTrial) {
   }
   const ValueRef folded = op("remainder", x_, int64_t{4});
   EXPECT_TRUE(refuses([&] { traced(looked_up(7, folded)); }, {"computed from the token ids"}));
+}
+
+// The first token alone is marked, and only where it has id 3.
+TEST_F(TracedOpsTest, NumbersOfIdsAreTheSameAtEachPlace) {
+  take_ids();
+  const ValueRef first = op("lt", op("arange", {{"end", kTokens}}), int64_t{1});
+  const ValueRef marked = op("logical_and", op("eq", x_, int64_t{3}), first);
+  const ValueRef numbers = op("to", {{"self", marked}, {"dtype", ElementType::kF32}});
+  const ValueRef column = op("unsqueeze", {{"self", numbers}, {"dim", int64_t{-1}}});
+  const ValueRef result = op("mul", looked_up(1, x_), column);
+  EXPECT_TRUE(refuses([&] { traced(result); }, {"cannot compute with token ids"}));
+}
+
+// All ids give the same row, so the rows are a constant, as weights must be.
+TEST_F(TracedOpsTest, LookupsOfOneRowMayBeWeights) {
+  take_ids();
+  const ValueRef same = looked_up(7, op("remainder", x_, int64_t{1}));
+  const ValueRef weight =
+      op("select", {{"self", same}, {"dim", int64_t{0}}, {"index", int64_t{0}}});
+  const ValueRef result = op("linear", {{"input", looked_up(1, x_)}, {"weight", weight}});
+  EXPECT_EQ(count<LinearNode>(traced(result)), 1u);
+  expect_same(result);
+}
+
+// CLIP: the end of a text has the largest id.
+TEST_F(TracedOpsTest, RowsAtTheLargestIdAreTheLastOnes) {
+  take_ids();
+  ids_ = {3, 0, 2, 4, 5};
+  const ValueRef places = op("argmax", {{"self", x_}, {"dim", int64_t{-1}}});
+  program_->values.back() = {.name = "places", .type = ElementType::kI64, .sizes = {{1}}};
+  const ValueRef sequences = op("clone", {{"self", Array::integer({1}, {0})}});
+  const ValueRef tokens = looked_up(1, x_);
+  const ValueRef result =
+      op("index", {{"self", tokens}, {"indices", Argument::List{sequences, places}}});
+  const Graph graph = traced(result);
+  EXPECT_EQ(graph.inputs[0].end.rule, SequenceEnd::Rule::kLargest);
+  expect_same(result);
 }
 
 TEST_F(TracedOpsTest, PositionsThatLeavePaddingOutAreAPartOfTheEmbedding) {

@@ -205,13 +205,9 @@ class InputCheck {
                     input_.visible.empty() ? Message("batch.lengths") : Message("batch.visible"),
                     index, uint64_t{held} + positions, sizes_.positions_max);
     }
-    if (tokens != 0 && tokens < model_.tokens_min(number_)) {
-      return refuse(why_, kInvalid, "the sequence is shorter than the model's shortest",
-                    "batch.lengths", index, tokens, model_.tokens_min(number_));
-    }
     const uint32_t allowed = format::allowed_length(model_.lengths(number_), tokens);
-    if (tokens > allowed) {
-      return refuse(why_, kInvalid, "the model takes lengths in steps: InputInfo::tokens_step",
+    if (tokens != 0 && tokens != allowed) {
+      return refuse(why_, kInvalid, "the model takes no sequence of this length: see InputInfo",
                     "batch.lengths", index, tokens, allowed);
     }
     if (kFunctionsLinked && (place_ != 0 || tokens != 0)) {

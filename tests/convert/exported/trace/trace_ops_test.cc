@@ -343,11 +343,19 @@ TEST_F(TracedOpsTest, ScoresTimesAMaskAreHiddenByAnAddedMask) {
   EXPECT_TRUE(refuses([&] { traced(op("matmul", softmax(zeroed), x_)); }, {"hides no key"}));
 }
 
-TEST_F(TracedOpsTest, EachTokenSeesAKey) {
+// Token 2 sees nothing; with a sink, it gets zeros.
+TEST_F(TracedOpsTest, EachTokenSeesAKeyOrASink) {
   std::vector<double> mask(kTokens * kTokens, 0.0);
   std::fill_n(mask.begin() + 2 * kTokens, kTokens, kHidden);
   const ValueRef product = op("matmul", x_, transposed(x_));
   const ValueRef scores = op("add", product, constant({kTokens, kTokens}, std::move(mask)));
+  const Argument::List pad = {int64_t{0}, int64_t{1}};
+  const ValueRef padded = op("constant_pad_nd", {{"self", scores}, {"pad", pad}, {"value", 0.0}});
+  const ValueRef weights = op("slice", {{"self", softmax(padded)},
+                                        {"dim", int64_t{-1}},
+                                        {"start", int64_t{0}},
+                                        {"end", int64_t{-1}}});
+  expect_same(op("matmul", weights, x_));
   EXPECT_TRUE(refuses([&] { traced(op("matmul", softmax(scores), x_)); },
                       {"the mask hides all keys of token 2"}));
 }

@@ -110,6 +110,8 @@ std::vector<double> distances_of(const HeadTerms& terms, size_t n) {
       if (terms.is_masked(q, k, value)) continue;
       if (!is_known[d]) values[d] = value;
       is_known[d] = true;
+      // A query that sees nothing has -infinity, which no other number is near to.
+      if (std::isinf(value) != std::isinf(values[d])) return {};
       if (std::fabs(value - values[d]) > kBiasError * std::max(1.0, std::fabs(value))) return {};
     }
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is known of a model's inputs once its graph is built.
+// Facts about a model's inputs follow from its graph.
 #include "convert/exported/model_ends.h"
 
 #include <gtest/gtest.h>

@@ -29,7 +29,6 @@ class GuardReader {
 
   std::optional<bool> read() {
     const double value = choice(0);
-    skip();
     if (!is_read_ || !rest_.empty()) return std::nullopt;
     return is_defined_ && value != 0.0;
   }

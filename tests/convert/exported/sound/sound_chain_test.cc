@@ -62,6 +62,28 @@ TEST_F(FollowedSamples, AreNotRepeatedAtTheirEnds) {
   EXPECT_TRUE(stops("it pads samples neither with zeros nor by reflection"));
 }
 
+// A transform of 32 samples has 17 bins.
+TEST_F(FollowedSamples, HaveNoMoreBandsThanBins) {
+  const auto bands = [&](int64_t count) {
+    program_ = {};
+    take(64);
+    const uint32_t spectrum = op("stft", {{"self", ValueRef{0}},
+                                          {"n_fft", int64_t{32}},
+                                          {"hop_length", int64_t{16}},
+                                          {"onesided", true},
+                                          {"return_complex", true}});
+    const uint32_t magnitudes = op("abs", {{"self", ValueRef{spectrum}}});
+    const uint32_t powers = op("pow", {{"self", ValueRef{magnitudes}}, {"exponent", int64_t{2}}});
+    const uint32_t matrix =
+        op("ones", {{"size", Argument::List{count, int64_t{17}}}, {"dtype", ElementType::kF32}});
+    return op("matmul", {{"self", ValueRef{matrix}}, {"other", ValueRef{powers}}});
+  };
+  const uint32_t as_many = bands(17);
+  EXPECT_NE(chain().find(as_many), nullptr);
+  bands(18);
+  EXPECT_TRUE(stops("the sound front end has no such step"));
+}
+
 TEST_F(FollowedSamples, AreAtLeastTwo) {
   constexpr const char* kExpected = "expected samples, [sounds, samples]";
   take(1);

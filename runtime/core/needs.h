@@ -90,9 +90,10 @@ enum class Need : uint8_t {
   kScoreTables,
   kSinks,
   kQueryTerms,
-  // Several inputs or functions; ops that run over blocks of rows.
+  // Several inputs or functions; ops that run over blocks of rows; lengths in steps.
   kFunctions,
   kBlocks,
+  kLengthSteps,
   // Features of sound.
   kSound,
 };
@@ -130,7 +131,7 @@ inline constexpr const char* kCacheNeedNames[] = {name(TensorType::kInt8)};
 inline constexpr const char* kTokenizerNeedNames[] = {"byte pairs", "sentence pieces", "characters",
                                                       "WordPiece", "unigram"};
 inline constexpr const char* kScoreNeedNames[] = {"soft_cap", "tables", "sinks", "query_terms"};
-inline constexpr const char* kProgramNeedNames[] = {"functions", "blocks"};
+inline constexpr const char* kProgramNeedNames[] = {"functions", "blocks", "length_steps"};
 inline constexpr const char* kSoundNeedNames[] = {"features"};
 // In the order of Need.
 inline constexpr NeedNames kNeedNames[] = {

@@ -42,9 +42,9 @@ bool for_each_score_need(const OpView& op, uint32_t index, Visit visit) {
 }
 
 // Calls visit(need, index) for each need of a file until `visit` returns false; then returns false,
-// too. Needs of ops, tensors and masks are visited with their index, as often as they occur; those
-// of functions, blocks, caches, sound and tokenizer with index 0. Unknown kinds are skipped.
-// REQUIRES: the bytes passed FlatBuffers' structural verification (verify.h).
+// too. Needs of ops, tensors, masks and inputs are visited with their index, as often as they
+// occur; those of functions, blocks, caches, sound and tokenizer with index 0. Unknown kinds are
+// skipped. REQUIRES: the bytes passed FlatBuffers' structural verification (verify.h).
 template <typename Visit>
 bool for_each_need(std::span<const std::byte> file, Visit visit) {
   const ModelReader model(file);
@@ -76,6 +76,9 @@ bool for_each_need(std::span<const std::byte> file, Visit visit) {
     // A build without pairs needs no code here: verify_masks refuses them as an unknown kind.
     if constexpr (!linked(Need::kPairMask)) continue;
     if (kind == static_cast<uint32_t>(MaskKind::kPairs) && !visit(Need::kPairMask, i)) return false;
+  }
+  for (uint32_t i = 0; i < model.inputs(); ++i) {
+    if (model.stored_step(i) > 1 && !visit(Need::kLengthSteps, i)) return false;
   }
   // A build without sound needs no code here: verify_packed refuses the arena formula of the file.
   if (linked(Need::kSound) && model.has_sound() && !visit(Need::kSound, 0)) return false;

@@ -181,7 +181,7 @@ const char* ModelReader::tensor_name(uint32_t index) const {
   return text(model_->tensor_names(), index);
 }
 
-uint32_t ModelReader::tokens_step(uint32_t of) const {
+uint32_t ModelReader::stored_step(uint32_t of) const {
   if (model_->tokens_steps() == nullptr) return 0;
   const List<uint32_t> steps(list_at(model_, Model::VT_TOKENS_STEPS));
   return of < steps.count() ? steps[of] : 0;

@@ -202,7 +202,10 @@ class ModelReader {
   uint32_t vocab_size(uint32_t of = 0) const { return input(of).vocab_size; }
   uint32_t input_slot(uint32_t of = 0) const { return input(of).slot; }
   uint32_t tokens_min(uint32_t of = 0) const { return input(of).tokens_min; }
-  uint32_t tokens_step(uint32_t of = 0) const;
+  uint32_t tokens_step(uint32_t of = 0) const {
+    return linked(Need::kLengthSteps) ? stored_step(of) : 0;
+  }
+  uint32_t stored_step(uint32_t of) const;
   LengthLimits lengths(uint32_t of = 0) const {
     return {positions_max(of), tokens_min(of), tokens_step(of)};
   }

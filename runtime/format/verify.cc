@@ -225,6 +225,7 @@ constexpr const char* field_of(Need need) {
   if (need < Need::kScoreCap) return "tokenizer.kind";
   if (need < Need::kFunctions) return "ops.terms";
   if (linked(Need::kSound) && need == Need::kSound) return "sound";
+  if (need == Need::kLengthSteps) return "inputs.tokens_min";
   return need == Need::kFunctions ? "functions" : "axes.kind";
 }
 

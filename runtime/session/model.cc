@@ -76,8 +76,8 @@ uint32_t features_of(const format::ModelReader& reader, uint32_t input) {
 uint32_t Model::inputs() const { return ModelAccess::reader(*this).inputs(); }
 InputInfo Model::input(uint32_t index) const {
   const format::ModelReader reader = ModelAccess::reader(*this);
-  return {reader.input_name(index),        features_of(reader, index),  reader.vocab_size(index),
-          reader.token_types(index),       reader.positions_max(index), reader.tokens_min(index),
+  return {reader.input_name(index),  features_of(reader, index),  reader.vocab_size(index),
+          reader.token_types(index), reader.positions_max(index), reader.tokens_min(index),
           reader.tokens_step(index), reader.takes_pairs(index)};
 }
 

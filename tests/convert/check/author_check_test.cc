@@ -189,7 +189,8 @@ TEST_F(AuthorArrays, AreRefusedByNameWhereTheyDoNotFit) {
   write_npy(folder_.path() / "beyond.npy", std::vector<uint64_t>{2, 7},
             std::span<const int32_t>(beyond));
   floats({2, 7, 11}, all);
-  EXPECT_TRUE(refuses_arrays({folder_.path() / "beyond.npy", y}, {"token 11 at [0, 0]", "from 0 to 10"}));
+  EXPECT_TRUE(
+      refuses_arrays({folder_.path() / "beyond.npy", y}, {"token 11 at [0, 0]", "from 0 to 10"}));
   EXPECT_TRUE(refuses_arrays({folder_.path() / "none.npy", y}, {"none.npy"}));
 }
 

@@ -16,7 +16,7 @@
 
 namespace arenite::convert {
 
-// What the options say that name a model's arrays, each in order of the inputs or as NAME=VALUE.
+// The values of the options that name arrays, each in order of the inputs or as NAME=VALUE.
 struct GivenArrays {
   std::string option;          // "--input": in messages
   std::string lengths_option;  // "--lengths"

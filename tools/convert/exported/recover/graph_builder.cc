@@ -185,7 +185,7 @@ ValueId GraphBuilder::gather(const std::vector<Column>& columns) {
   return known->second;
 }
 
-// Of columns a a a b b b, a and b are the factors.
+// For example, the columns a a a b b b repeat a and b.
 ValueId GraphBuilder::narrow_factor(ValueId wide) {
   const auto known = columns_of_gathered_.find(wide);
   if (known == columns_of_gathered_.end()) return wide;

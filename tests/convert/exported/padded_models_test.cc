@@ -92,14 +92,21 @@ TEST(PaddedModel, OtherUsesOfTheMaskAreRefused) {
   EXPECT_TRUE(refuses([] { convert_padded("misused"); }, {"differs from the program"}));
 }
 
+Conversion expect_marks(const std::string& archive, uint32_t token_types,
+                        const std::string& given) {
+  Conversion conversion = convert_padded(archive);
+  const ExportedModel& exported = *conversion.exported();
+  EXPECT_EQ(conversion.graph.inputs[0].token_types, token_types);
+  EXPECT_EQ(conversion.account.given.at(0), given);
+  EXPECT_LE(exported.largest_difference, kGraphError * exported.largest_value);
+  return conversion;
+}
+
 // Types of tokens say which keys are hidden, and rows of padding stay.
 TEST(PaddedModel, WhoseRowsOfPaddingAreReadHasTypes) {
-  const Conversion conversion = convert_padded("partly");
-  const ExportedModel& exported = *conversion.exported();
-  EXPECT_EQ(conversion.graph.inputs[0].token_types, 2u);
-  EXPECT_EQ(conversion.account.given.at(0),
-            "input 2 (padding_mask) becomes the types of tokens, as some ops read rows of padding");
-  EXPECT_LE(exported.largest_difference, kGraphError * exported.largest_value);
+  const Conversion conversion = expect_marks(
+      "partly", 2,
+      "input 2 (padding_mask) becomes the types of tokens, as some ops read rows of padding");
   const std::filesystem::path folder = convert_fixture("padded");
   const AuthorFiles files = {folder / "partly_input.npy",
                              folder / "partly_expected.npy",
@@ -144,12 +151,8 @@ TEST(PaddedModel, IsComparedWithTheMaskOfTheProgram) {
 
 // Beside features, the mask is a column of 0 and 1.
 TEST(PaddedModel, WhoseRowsOfPaddingAreReadHasAColumn) {
-  const Conversion conversion = convert_padded("partly_features");
-  const ExportedModel& exported = *conversion.exported();
-  EXPECT_EQ(conversion.graph.inputs[0].token_types, 0u);
-  EXPECT_EQ(conversion.account.given.at(0),
-            "inputs are side by side: x is columns 0 to 7, padding_mask is columns 8 to 8");
-  EXPECT_LE(exported.largest_difference, kGraphError * exported.largest_value);
+  expect_marks("partly_features", 0,
+               "inputs are side by side: x is columns 0 to 7, padding_mask is columns 8 to 8");
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lowers ops on values of the model: sums, factors, norms and pooling.
+// Lowers ops on values of the model: sums, factors, norms, pooling, and ops made of others.
 //
 //   x * 2 + c  ->  linear expression: factor 2, and a term of constants
 //   x.mean(1)  ->  select mean(x), one row per sequence
@@ -461,6 +461,80 @@ std::optional<TracedValue> softmax_of_rows(Tracer& tracer, const Call& call) {
   const NormKind kind = is_log ? NormKind::kLogSoftmax : NormKind::kSoftmax;
   const LinearExprRef made = normalize(tracer.builder, permuted(value, order), kind);
   return permuted(made, inverse_order(order));
+}
+
+// ---- ops that are decomposed into others ----
+
+namespace {
+
+// Runs the parts of a decomposition: on traced values, or on constants, which are computed.
+class TracedOps : public OpRunner {
+ public:
+  explicit TracedOps(Tracer& tracer) : tracer_(tracer) {}
+
+  Argument run(const Call& part) override {
+    const std::vector<TracedValue> inputs = values_of(part);
+    const bool are_constants = std::ranges::all_of(inputs, &TracedValue::is_constant);
+    return traced(are_constants ? tracer_.constant_of(part) : tracer_.trace(part).at(0));
+  }
+  Array like(const Argument& tensor) const override {
+    const auto* ref = tensor.as<TracedRef>();
+    refuse_op_if(ref == nullptr, "the arguments are not known; expected tensors");
+    return Array::of_shape(shape_of(**ref), type_of(**ref));
+  }
+  bool is_fixed(const Argument& tensor) const override { return is<ScoresRef>(tensor); }
+  bool is_constant(const Argument& tensor) const override { return is<ConstantRef>(tensor); }
+
+ private:
+  template <typename T>
+  static bool is(const Argument& tensor) {
+    const auto* ref = tensor.as<TracedRef>();
+    return ref != nullptr && (*ref)->is<T>();
+  }
+
+  Tracer& tracer_;
+};
+
+}  // namespace
+
+// Lowers a product with weights plus a bias to a linear layer.
+std::optional<TracedValue> layer_op(Tracer& tracer, const Call& call) {
+  const TracedValue* added = value_of(call, "self");
+  const TracedValue* value = value_of(call, "mat1");
+  const auto weight = value_as<ConstantRef>(call, "mat2");
+  const bool is_layer = call.op == "addmm" && value != nullptr && weight &&
+                        weight->shape().size() == 2 && call.real("alpha", 1.0) == 1.0 &&
+                        call.real("beta", 1.0) == 1.0 && added != nullptr && added->is_constant() &&
+                        shape_of(*added) == Shape{weight->shape()[1]} && !value->is<ScoresRef>();
+  if (!is_layer) return std::nullopt;
+  return tracer.linear(*value, weight, true, added);
+}
+
+std::optional<TracedValue> decomposed_op(Tracer& tracer, const Call& call) {
+  // An op that has a rule may be a function of one value.
+  if (!is_decomposed(call.op)) return std::nullopt;
+  if (op_rules().contains(call.op) && !mixes_columns(tracer, call)) return std::nullopt;
+  return made_of_others(tracer, call);
+}
+
+std::optional<TracedValue> made_of_others(Tracer& tracer, const Call& call) {
+  // A mask that is no constant is refused as a mask, and not as an addend.
+  const TracedValue* mask = value_of(call, "attn_mask");
+  if (mask != nullptr && !is_of_ids(tracer.builder, *mask)) {
+    const LinearExprRef added = mask->is_constant() ? nullptr : tracer.as_sum(*mask);
+    if (!added || (!is_of_queries(tracer.builder, *added) && !is_of_keys(tracer.builder, *added))) {
+      tracer.array_of(*mask);
+    }
+  }
+  // Functions become values of nodes.
+  const Call settled = bind<TracedRef>(call, [&](const TracedRef& ref) -> Argument {
+    if (!ref->is<FunctionRef>() || is_of_ids(tracer.builder, *ref)) return ref;
+    return traced({tracer.as_sum(*ref), ref->type});
+  });
+  TracedOps ops(tracer);
+  const Argument made = decomposed(settled, ops);
+  if (made.is_none()) return std::nullopt;
+  return **made.as<TracedRef>();
 }
 
 }  // namespace arenite::convert

@@ -93,6 +93,25 @@ void write_encoders(const ModelSeeds& seeds) {
   }
 }
 
+// Lengths in steps of 4; factors of halves of rows and of whole ones.
+convert::Graph steps_graph() {
+  convert::Graph graph;
+  graph.architecture = "steps";
+  graph.inputs[0].positions_max = 17;
+  graph.inputs[0].tokens_min = 1;
+  graph.inputs[0].tokens_step = 4;
+  const convert::ValueId x = graph.add_features(kFeatures);
+  const auto linear = [&](const char* name, uint32_t width) {
+    return graph.add_linear(name, {weight(name, width, kFeatures), {}}, x);
+  };
+  const convert::ValueId rows =
+      graph.add("relu", convert::ActivationNode{Activation::kRelu}, {linear("rows", kWidth)});
+  const convert::ValueId halves =
+      graph.add("halves", convert::MultiplyNode{}, {rows, linear("two", 2)});
+  graph.output = graph.add("whole", convert::MultiplyNode{}, {halves, linear("one", 1)});
+  return graph;
+}
+
 // Two inputs of two functions, or of one; images; blocks of rows; and the largest of windows.
 void write_graphs(const ModelSeeds& seeds) {
   const std::pair<const char*, convert::Graph> graphs[] = {
@@ -107,6 +126,7 @@ void write_graphs(const ModelSeeds& seeds) {
       {"windows", stem_graph(kWholeStem)},
       {"windows_causal", stem_graph(kCausalStem)},
       {"windows_image", image_graph(kPooledStem)},
+      {"steps", steps_graph()},
   };
   for (const auto& [name, graph] : graphs) {
     seeds.write(name, convert::write_model(convert::compile(graph, name), kSeedTargets));

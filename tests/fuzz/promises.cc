@@ -352,7 +352,8 @@ class Promises {
                 "a rotation");
         return;
       case 5:
-        require(width(0) == width(3) && (width(1) == 0 || width(1) == width(0)), "an activation");
+        require(width(0) == width(3) && (width(1) == 0 || width(0) % width(1) == 0),
+                "an activation");
         return;
       case 6:
         require(width(0) == width(3) && width(1) == width(3), "a sum");

@@ -6,6 +6,7 @@
 
 #include "arenite/checked_math.h"
 #include "convert/program/writer.h"
+#include "format/model_needs.h"
 #include "runtime/session/encoder_fixture.h"
 
 namespace arenite::test {
@@ -180,7 +181,14 @@ TEST_P(EncoderFailure, RefusesLengthsBetweenTheStepsOfTheModel) {
   convert::Program program = decoder_program(decoder_named("llama"));
   program.inputs[0].tokens_min = 1;
   program.inputs[0].tokens_step = 4;
-  const TestModel model(convert::write_model(program, {GetParam()}).span(), GetParam());
+  const convert::AlignedBytes file = convert::write_model(program, {GetParam()});
+  bool is_needed = false;
+  format::for_each_need(file.span(), [&](Need need, uint32_t) {
+    is_needed = is_needed || need == Need::kLengthSteps;
+    return true;
+  });
+  EXPECT_TRUE(is_needed);  // so that a build for other models refuses the file
+  const TestModel model(file.span(), GetParam());
   EXPECT_EQ(model->input(0).tokens_step, 4u);
   EXPECT_FALSE(model->causal());
   const TestSession session(*model, options_for(20));
